@@ -1,0 +1,169 @@
+/* file.c - reading whole files and replacing them atomically. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+static enum ct_status file_refused(const char *verb, const char *path)
+{
+    return ct_fail(errno == ENOENT ? CT_ENOTFOUND : CT_EIO,
+                   "cannot %s %s: %s", verb, path, strerror(errno));
+}
+
+enum ct_status ct_file_read(const char *path, char **out, size_t *n_bytes)
+{
+    enum ct_status st = CT_OK;
+    struct stat info;
+    char *data  = NULL;
+    size_t used = 0, room;
+    int fd      = open(path, O_RDONLY | O_CLOEXEC);
+
+    *out = NULL;
+    if (fd < 0)
+        return file_refused("open", path);
+    if (fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
+        errno = S_ISDIR(info.st_mode) ? EISDIR : errno;
+        CT_TRY_GOTO(file_refused("read", path), st, out);
+    }
+    /* Pipes and /proc files say zero: grow until read() says the end. */
+    room = (size_t)info.st_size + 1;
+    CT_TRY_GOTO(ct_alloc(room, 1, "file", &data), st, out);
+    for (;;) {
+        ssize_t n = read(fd, data + used, room - used);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            CT_TRY_GOTO(file_refused("read", path), st, out);
+        if (n == 0)
+            break;
+        used += (size_t)n;
+        if (used == room) {
+            char *more = ct_realloc(data, 2 * room, "file");
+
+            if (!more)
+                CT_TRY_GOTO(CT_ENOMEM, st, out);
+            data = more;
+            room *= 2;
+        }
+    }
+    data[used] = '\0';
+    *n_bytes   = used;
+    *out       = data;
+    data       = NULL;
+out:
+    ct_free(data);
+    close(fd);
+    return st;
+}
+
+enum ct_status ct_file_temp(const char *path, char **out)
+{
+    struct ct_text name = { 0 };
+
+    ct_text_addf(&name, "%s.tmp%ld", path, (long)getpid());
+    *out = name.s;
+    return name.failed ? CT_ENOMEM : CT_OK;
+}
+
+void ct_file_discard(const char *temp)
+{
+    if (temp)
+        unlink(temp);
+}
+
+static enum ct_status file_sync(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC);
+    int rc;
+
+    if (fd < 0)
+        return file_refused("open", path);
+    rc = fsync(fd);
+    close(fd);
+    /* Some file systems cannot sync a folder; the rename is atomic anyway. */
+    if (rc != 0 && !(flags & O_DIRECTORY))
+        return file_refused("write", path);
+    return CT_OK;
+}
+
+enum ct_status ct_file_commit(const char *temp, const char *path)
+{
+    enum ct_status st;
+    char *copy = NULL;
+
+    CT_TRY(file_sync(temp, O_RDWR));
+    if (rename(temp, path) != 0)
+        return file_refused("replace", path);
+    copy = ct_strdup(path, "path");
+    if (!copy)
+        return CT_ENOMEM;
+    st = file_sync(dirname(copy), O_RDONLY | O_DIRECTORY);
+    ct_free(copy);
+    return st;
+}
+
+static enum ct_status file_put(const char *path, const char *data, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+    if (fd < 0)
+        return file_refused("create", path);
+    while (n > 0) {
+        ssize_t w = write(fd, data, n);
+
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w < 0) {
+            enum ct_status st = file_refused("write", path);
+
+            close(fd);
+            return st;
+        }
+        data += w;
+        n -= (size_t)w;
+    }
+    return close(fd) == 0 ? CT_OK : file_refused("write", path);
+}
+
+enum ct_status ct_file_write(const char *path, const void *data,
+                             size_t n_bytes)
+{
+    enum ct_status st;
+    char *temp = NULL;
+
+    CT_TRY_GOTO(ct_file_temp(path, &temp), st, out);
+    CT_TRY_GOTO(file_put(temp, data, n_bytes), st, out);
+    st = ct_file_commit(temp, path);
+out:
+    if (st != CT_OK)
+        ct_file_discard(temp);
+    ct_free(temp);
+    return st;
+}
+
+int ct_file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+uint32_t ct_crc32c(uint32_t crc, const void *data, size_t n_bytes)
+{
+    const unsigned char *p = data;
+
+    crc = ~crc;
+    while (n_bytes--) {
+        crc ^= *p++;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (0x82F63B78u & (0u - (crc & 1)));
+    }
+    return ~crc;
+}

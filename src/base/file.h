@@ -1,0 +1,32 @@
+/* file.h - whole files in, whole files out or nothing. */
+#ifndef CT_BASE_FILE_H
+#define CT_BASE_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cortado/status.h"
+
+/* The whole file; *out is ct_free'd by the caller and has one zero byte after
+ * the last.  Fails with the path and the system's reason. */
+CT_MUST_CHECK enum ct_status ct_file_read(const char *path, char **out,
+                                          size_t *n_bytes);
+
+/* Write beside `path`, fsync, rename over it, fsync the folder: after a crash
+ * or a full disk the old content is there or the new, never a part. */
+CT_MUST_CHECK enum ct_status ct_file_write(const char *path, const void *data,
+                                           size_t n_bytes);
+
+/* The same for writers that need a path of their own (HDF5): write to the
+ * file named by ct_file_temp(), then commit or discard it. */
+CT_MUST_CHECK enum ct_status ct_file_temp(const char *path, char **out);
+CT_MUST_CHECK enum ct_status ct_file_commit(const char *temp,
+                                            const char *path);
+void ct_file_discard(const char *temp);
+
+int ct_file_exists(const char *path);
+
+/* CRC-32C of a run of bytes; start with crc = 0, chain by passing it on. */
+uint32_t ct_crc32c(uint32_t crc, const void *data, size_t n_bytes);
+
+#endif

@@ -1,0 +1,79 @@
+/* log.c - glog's line format, written to stderr or to the program's sink. */
+#include "cortado/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static ct_log_fn log_sink;
+static void *log_sink_arg;
+static atomic_int log_minimum = CT_LOG_INFO;
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void ct_log_set_sink(ct_log_fn sink, void *arg)
+{
+    pthread_mutex_lock(&log_lock);
+    log_sink     = sink;
+    log_sink_arg = arg;
+    pthread_mutex_unlock(&log_lock);
+}
+
+void ct_log_set_level(enum ct_log_level minimum)
+{
+    atomic_store(&log_minimum, (int)minimum);
+}
+
+enum ct_log_level ct_log_level(void)
+{
+    return (enum ct_log_level)atomic_load(&log_minimum);
+}
+
+static size_t log_prefix(char *out, size_t size, enum ct_log_level level,
+                         const char *file, int line)
+{
+    const char *base = strrchr(file, '/');
+    struct timespec now;
+    struct tm tm;
+    int n;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &tm);
+    n = snprintf(out, size, "%c%02d%02d %02d:%02d:%02d.%06ld %5ld %s:%d] ",
+                 "IWEF"[level], tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
+                 tm.tm_min, tm.tm_sec, now.tv_nsec / 1000,
+                 syscall(SYS_gettid), base ? base + 1 : file, line);
+    return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
+void ct_log_write(enum ct_log_level level, const char *file, int line,
+                  const char *fmt, ...)
+{
+    char text[4096];
+    va_list ap;
+    size_t used, room;
+    int n;
+
+    if ((int)level < atomic_load(&log_minimum))
+        return;
+    used = log_prefix(text, sizeof(text) - 2, level, file, line);
+    room = sizeof(text) - 1 - used;
+    va_start(ap, fmt);
+    n = vsnprintf(text + used, room, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        used += (size_t)n < room ? (size_t)n : room - 1;
+    text[used++] = '\n';
+    text[used]   = '\0';
+
+    pthread_mutex_lock(&log_lock);
+    if (log_sink)
+        log_sink(level, text, log_sink_arg);
+    else
+        fwrite(text, 1, used, stderr);
+    pthread_mutex_unlock(&log_lock);
+}

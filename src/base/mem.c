@@ -1,0 +1,149 @@
+/* mem.c - named allocations.
+ *
+ * Each block is preceded by one 64-byte header that links it into a list, so
+ * that a leak can be reported by name.  Allocation is rare by design (a net
+ * allocates at build and reshape only), so one lock is enough.
+ *
+ *     | name bytes prev next ... (64 bytes) | the caller's bytes ... |     */
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cortado/log.h"
+
+struct header {
+    const char    *name;
+    size_t         bytes;
+    struct header *prev, *next;
+};
+
+static pthread_mutex_t mem_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct header mem_list   = { NULL, 0, &mem_list, &mem_list };
+static struct ct_mem_stats mem_stats;
+
+_Static_assert(sizeof(struct header) <= CT_ALIGN, "the header fits its slot");
+
+static void mem_link(struct header *h)
+{
+    pthread_mutex_lock(&mem_lock);
+    h->prev       = mem_list.prev;
+    h->next       = &mem_list;
+    h->prev->next = h;
+    h->next->prev = h;
+    mem_stats.n_calls++;
+    mem_stats.n_live++;
+    mem_stats.live_bytes += h->bytes;
+    if (mem_stats.live_bytes > mem_stats.peak_bytes)
+        mem_stats.peak_bytes = mem_stats.live_bytes;
+    pthread_mutex_unlock(&mem_lock);
+}
+
+static void mem_unlink(struct header *h)
+{
+    pthread_mutex_lock(&mem_lock);
+    h->prev->next = h->next;
+    h->next->prev = h->prev;
+    mem_stats.n_live--;
+    mem_stats.live_bytes -= h->bytes;
+    pthread_mutex_unlock(&mem_lock);
+}
+
+static struct header *mem_header(void *p)
+{
+    return (struct header *)((char *)p - CT_ALIGN);
+}
+
+void *ct_malloc(size_t bytes, const char *name)
+{
+    struct header *h = NULL;
+    size_t whole     = bytes + 2 * CT_ALIGN - 1;
+
+    if (whole > bytes && bytes <= PTRDIFF_MAX)
+        h = aligned_alloc(CT_ALIGN, whole / CT_ALIGN * CT_ALIGN);
+    if (!h) {
+        (void)ct_fail(CT_ENOMEM, "no memory for %zu bytes (%s)", bytes, name);
+        return NULL;
+    }
+    h->name  = name;
+    h->bytes = bytes;
+    mem_link(h);
+    return (char *)h + CT_ALIGN;
+}
+
+void *ct_calloc(size_t n, size_t size, const char *name)
+{
+    size_t bytes;
+    void *p;
+
+    if (!ct_mul_fits(n, size, &bytes)) {
+        (void)ct_fail(CT_ENOMEM, "no memory for %zu x %zu bytes (%s)", n, size,
+                      name);
+        return NULL;
+    }
+    p = ct_malloc(bytes, name);
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
+void *ct_realloc(void *p, size_t bytes, const char *name)
+{
+    void *q = ct_malloc(bytes, name);
+
+    if (q && p) {
+        size_t old = mem_header(p)->bytes;
+
+        memcpy(q, p, old < bytes ? old : bytes);
+        ct_free(p);
+    }
+    return q;
+}
+
+void ct_free(void *p)
+{
+    if (!p)
+        return;
+    mem_unlink(mem_header(p));
+    free(mem_header(p));
+}
+
+char *ct_strdup(const char *s, const char *name)
+{
+    size_t bytes = strlen(s) + 1;
+    char *copy   = ct_malloc(bytes, name);
+
+    if (copy)
+        memcpy(copy, s, bytes);
+    return copy;
+}
+
+enum ct_status ct_alloc(size_t n, size_t size, const char *name, void *out)
+{
+    void *p = ct_calloc(n, size, name);
+
+    memcpy(out, &p, sizeof(p));
+    return p ? CT_OK : CT_ENOMEM;
+}
+
+struct ct_mem_stats ct_mem_stats(void)
+{
+    struct ct_mem_stats s;
+
+    pthread_mutex_lock(&mem_lock);
+    s = mem_stats;
+    pthread_mutex_unlock(&mem_lock);
+    return s;
+}
+
+uint64_t ct_mem_report_leaks(void)
+{
+    uint64_t n = 0;
+
+    pthread_mutex_lock(&mem_lock);
+    for (struct header *h = mem_list.next; h != &mem_list; h = h->next, n++)
+        CT_WARN("leak: %zu bytes (%s)", h->bytes, h->name);
+    pthread_mutex_unlock(&mem_lock);
+    return n;
+}

@@ -1,0 +1,177 @@
+/* test_base.c - status, memory, random numbers, text, files, queues. */
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/queue.h"
+#include "base/rng.h"
+#include "base/text.h"
+#include "testing/test.h"
+
+TEST(base, fail_keeps_the_text_and_context_goes_before_it)
+{
+    ASSERT_STATUS(CT_EINVAL, ct_fail(CT_EINVAL, "num_output is %d", 0));
+    ASSERT_STR("num_output is 0", ct_last_error());
+    ASSERT_STATUS(CT_EINVAL, ct_fail_in(CT_EINVAL, "layer %s", "fc6"));
+    ASSERT_STR("layer fc6: num_output is 0", ct_last_error());
+}
+
+TEST(base, memory_is_aligned_counted_and_zero_from_calloc)
+{
+    struct ct_mem_stats before = ct_mem_stats(), after;
+    char *p                    = ct_calloc(3, 7, "probe");
+
+    ASSERT(p && (uintptr_t)p % CT_ALIGN == 0);
+    for (int i = 0; i < 21; i++)
+        ASSERT_INT(0, p[i]);
+    after = ct_mem_stats();
+    ASSERT_INT(before.n_calls + 1, after.n_calls);
+    ASSERT_INT(before.live_bytes + 21, after.live_bytes);
+    ct_free(p);
+    ASSERT_INT(before.n_live, ct_mem_stats().n_live);
+}
+
+TEST(base, impossible_sizes_are_refused_by_name)
+{
+    ASSERT(!ct_malloc(SIZE_MAX - 8, "huge"));
+    ASSERT_HAS("huge", ct_last_error());
+    ASSERT(!ct_calloc(SIZE_MAX / 2, 4, "product"));
+    ASSERT_HAS("product", ct_last_error());
+}
+
+TEST(base, realloc_keeps_what_was_there)
+{
+    char *p = ct_malloc(4, "small");
+
+    memcpy(p, "abc", 4);
+    p = ct_realloc(p, 1000, "large");
+    ASSERT_STR("abc", p);
+    ct_free(p);
+}
+
+/* The two vectors published with the generator for 10 rounds. */
+TEST(base, philox_gives_the_published_words)
+{
+    struct ct_philox z = ct_philox(0, 0, 0);
+    struct ct_philox f = ct_philox(UINT64_MAX, UINT64_MAX, UINT64_MAX);
+
+    ASSERT_INT(0x6627e8d5, z.v[0]);
+    ASSERT_INT(0xe169c58d, z.v[1]);
+    ASSERT_INT(0xbc57ac4c, z.v[2]);
+    ASSERT_INT(0x9b00dbd8, z.v[3]);
+    ASSERT_INT(0x408f276d, f.v[0]);
+    ASSERT_INT(0x41c83b0e, f.v[1]);
+    ASSERT_INT(0xa20bc7c6, f.v[2]);
+    ASSERT_INT(0x6d5451fd, f.v[3]);
+}
+
+TEST(base, normal_draws_have_mean_zero_and_variance_one)
+{
+    double sum = 0, squares = 0;
+    enum { N = 200000 };
+
+    for (int i = 0; i < N; i++) {
+        double x = ct_normal(7, 1, (uint64_t)i);
+
+        sum += x;
+        squares += x * x;
+    }
+    ASSERT_FLOAT(0, sum / N, 0.01);
+    ASSERT_FLOAT(1, squares / N, 0.01);
+}
+
+TEST(base, keys_differ_by_seed_and_name)
+{
+    ASSERT(ct_key(1, "drop6") != ct_key(2, "drop6"));
+    ASSERT(ct_key(1, "drop6") != ct_key(1, "drop7"));
+    ASSERT(ct_key(1, "drop6") == ct_key(1, "drop6"));
+}
+
+TEST(base, text_grows)
+{
+    struct ct_text t = { 0 };
+
+    for (int i = 0; i < 1000; i++)
+        ct_text_addf(&t, "%d,", i % 10);
+    ASSERT_INT(2000, t.n_bytes);
+    ASSERT_HAS("9,0,1,", t.s);
+    ct_text_fini(&t);
+}
+
+TEST(base, written_files_are_whole_and_replace_the_old)
+{
+    char path[512];
+    char *data = NULL;
+    size_t n   = 0;
+
+    snprintf(path, sizeof(path), "%s/f", test_folder());
+    ASSERT_OK(ct_file_write(path, "first", 5));
+    ASSERT_OK(ct_file_write(path, "second", 6));
+    ASSERT_OK(ct_file_read(path, &data, &n));
+    ASSERT_INT(6, n);
+    ASSERT_STR("second", data);
+    ct_free(data);
+}
+
+TEST(base, a_failed_write_leaves_the_old_file)
+{
+    char path[512], temp[600];
+    char *data = NULL;
+    size_t n   = 0;
+
+    snprintf(path, sizeof(path), "%s/f", test_folder());
+    ASSERT_OK(ct_file_write(path, "old", 3));
+    /* A folder stands where the temporary file would go. */
+    snprintf(temp, sizeof(temp), "%s.tmp%ld", path, (long)getpid());
+    ASSERT_INT(0, mkdir(temp, 0700));
+    ASSERT_STATUS(CT_EIO, ct_file_write(path, "new", 3));
+    ASSERT_HAS(path, ct_last_error());
+    ASSERT_OK(ct_file_read(path, &data, &n));
+    ASSERT_STR("old", data);
+    ct_free(data);
+}
+
+TEST(base, a_missing_file_is_named)
+{
+    char *data;
+    size_t n;
+
+    ASSERT_STATUS(CT_ENOTFOUND, ct_file_read("no/such/file", &data, &n));
+    ASSERT_HAS("no/such/file", ct_last_error());
+}
+
+TEST(base, crc32c_of_the_check_string)
+{
+    ASSERT_INT(0xE3069283u, ct_crc32c(0, "123456789", 9));
+    ASSERT_INT(0xE3069283u, ct_crc32c(ct_crc32c(0, "1234", 4), "56789", 5));
+}
+
+static void *produce(void *arg)
+{
+    static int number[1000];
+
+    for (int i = 0; i < 1000; i++) {
+        number[i] = i;
+        ct_queue_push(arg, &number[i]);
+    }
+    ct_queue_close(arg);
+    return NULL;
+}
+
+TEST(base, a_queue_hands_over_in_order_and_ends_when_closed)
+{
+    struct ct_queue *q = NULL;
+    pthread_t thread;
+    int *item, n = 0;
+
+    ASSERT_OK(ct_queue_create(3, &q));
+    pthread_create(&thread, NULL, produce, q);
+    while (ct_queue_pop(q, &item))
+        ASSERT_INT(n++, *item);
+    ASSERT_INT(1000, n);
+    ASSERT(!ct_queue_push(q, &n));
+    pthread_join(thread, NULL);
+    ct_queue_destroy(q);
+}
