@@ -1,0 +1,131 @@
+/* cortado/device.h - where numbers live and what is done to them there.
+ *
+ * Every array is float32 on the device.  Matrices are row-major. */
+#ifndef CT_DEVICE_H
+#define CT_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cortado/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum ct_device_kind { CT_CPU, CT_CUDA, CT_DEVICE_KINDS };
+
+enum ct_transpose { CT_N, CT_T };
+
+/* How elements lie in memory.  In the blocked layouts channels come in groups
+ * of 8 or 16, padded with zeros, innermost: n C/b h w b. */
+enum ct_layout { CT_PLAIN, CT_BLOCKED8, CT_BLOCKED16, CT_NHWC };
+
+struct ct_device;
+
+/* One table a device kind.  All slots are filled.  Streams: calls on one
+ * device run in order; only `sync` waits. */
+struct ct_device_ops {
+    const char *name;
+    enum ct_status (*alloc)(const struct ct_device *d, size_t bytes,
+                            const char *name, void **out);
+    void (*free)(const struct ct_device *d, void *p);
+    /* C = alpha op(A) op(B) + beta C;  op(A) is m x k, op(B) k x n.
+     * beta 0 overwrites C even where it holds NaN. */
+    enum ct_status (*gemm)(const struct ct_device *d, enum ct_transpose ta,
+                           enum ct_transpose tb, int64_t m, int64_t n,
+                           int64_t k, float alpha, const float *a, int64_t lda,
+                           const float *b, int64_t ldb, float beta, float *c,
+                           int64_t ldc);
+    enum ct_status (*copy)(const struct ct_device *d, int64_t n,
+                           const float *x, float *y);
+    enum ct_status (*fill)(const struct ct_device *d, int64_t n, float v,
+                           float *y);
+    enum ct_status (*scale)(const struct ct_device *d, int64_t n, float alpha,
+                            float *x);
+    /* y = alpha x + beta y; beta 0 overwrites. */
+    enum ct_status (*axpby)(const struct ct_device *d, int64_t n, float alpha,
+                            const float *x, float beta, float *y);
+    /* Sums in double; *out is in host memory and ready on return. */
+    enum ct_status (*dot)(const struct ct_device *d, int64_t n, const float *x,
+                          const float *y, double *out);
+    enum ct_status (*asum)(const struct ct_device *d, int64_t n,
+                           const float *x, double *out);
+    enum ct_status (*to_host)(const struct ct_device *d, size_t bytes,
+                              const void *from, void *to);
+    enum ct_status (*from_host)(const struct ct_device *d, size_t bytes,
+                                const void *from, void *to);
+    enum ct_status (*sync)(const struct ct_device *d);
+};
+
+struct ct_device {
+    enum ct_device_kind         kind;
+    int                         id;
+    const struct ct_device_ops *ops;
+    void                       *state;
+};
+
+/* The one CPU device; lives for ever. */
+CT_API const struct ct_device *ct_device_cpu(void);
+
+/* CPU threads of the parallel loops, oneDNN and BLAS.  0: one a core. */
+CT_API void ct_device_cpu_set_threads(int n);
+CT_API int  ct_device_cpu_threads(void);
+
+static inline enum ct_status ct_gemm_ld(
+    const struct ct_device *d, enum ct_transpose ta, enum ct_transpose tb,
+    int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+    const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    return d->ops->gemm(d, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c,
+                        ldc);
+}
+
+/* The same for matrices without gaps between rows. */
+static inline enum ct_status ct_gemm(const struct ct_device *d,
+                                     enum ct_transpose ta,
+                                     enum ct_transpose tb, int64_t m,
+                                     int64_t n, int64_t k, float alpha,
+                                     const float *a, const float *b,
+                                     float beta, float *c)
+{
+    return d->ops->gemm(d, ta, tb, m, n, k, alpha, a, ta == CT_T ? m : k, b,
+                        tb == CT_T ? k : n, beta, c, n);
+}
+
+static inline enum ct_status ct_copy(const struct ct_device *d, int64_t n,
+                                     const float *x, float *y)
+{
+    return x == y ? CT_OK : d->ops->copy(d, n, x, y);
+}
+
+static inline enum ct_status ct_fill(const struct ct_device *d, int64_t n,
+                                     float v, float *y)
+{
+    return d->ops->fill(d, n, v, y);
+}
+
+static inline enum ct_status ct_scale(const struct ct_device *d, int64_t n,
+                                      float alpha, float *x)
+{
+    return d->ops->scale(d, n, alpha, x);
+}
+
+static inline enum ct_status ct_axpby(const struct ct_device *d, int64_t n,
+                                      float alpha, const float *x, float beta,
+                                      float *y)
+{
+    return d->ops->axpby(d, n, alpha, x, beta, y);
+}
+
+static inline enum ct_status ct_axpy(const struct ct_device *d, int64_t n,
+                                     float alpha, const float *x, float *y)
+{
+    return d->ops->axpby(d, n, alpha, x, 1, y);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

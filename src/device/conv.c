@@ -1,0 +1,180 @@
+/* conv.c - checks a convolution and hands it to the first implementation that
+ * accepts it. */
+#include "device/conv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/conv_impl.h"
+#include "device/impl.h"
+
+/* Fastest first; the last one accepts everything. */
+static const struct ct_conv_impl *const cpu_impls[] = {
+#ifdef CT_HAVE_ONEDNN
+    &ct_conv_onednn,
+#endif
+    &ct_conv_gemm,
+    &ct_conv_ref,
+};
+enum { N_CPU_IMPLS = (int)(sizeof(cpu_impls) / sizeof(cpu_impls[0])) };
+
+bool ct_conv_desc_equal(const struct ct_conv_desc *a,
+                        const struct ct_conv_desc *b)
+{
+    for (int i = 0; i < a->n_spatial && i < b->n_spatial; i++)
+        if (a->in[i] != b->in[i] || a->kernel[i] != b->kernel[i] ||
+            a->stride[i] != b->stride[i] || a->pad[i] != b->pad[i] ||
+            a->dilation[i] != b->dilation[i])
+            return false;
+    return a->n_spatial == b->n_spatial && a->batch == b->batch &&
+           a->in_channels == b->in_channels &&
+           a->out_channels == b->out_channels && a->group == b->group &&
+           a->has_bias == b->has_bias && a->src_layout == b->src_layout &&
+           a->dst_layout == b->dst_layout;
+}
+
+int64_t ct_conv_out(const struct ct_conv_desc *d, int axis)
+{
+    int64_t extent = d->dilation[axis] * (d->kernel[axis] - 1) + 1;
+    int64_t room   = d->in[axis] + 2 * d->pad[axis] - extent;
+
+    return room < 0 ? 0 : room / d->stride[axis] + 1;
+}
+
+double ct_conv_macs(const struct ct_conv_desc *d)
+{
+    double macs = (double)d->batch * (double)d->out_channels *
+                  (double)(d->in_channels / d->group);
+
+    for (int i = 0; i < d->n_spatial; i++)
+        macs *= (double)(d->kernel[i] * ct_conv_out(d, i));
+    return macs;
+}
+
+static enum ct_status conv_check(const struct ct_conv_desc *d)
+{
+    if (d->n_spatial < 0 || d->n_spatial > CT_CONV_MAX)
+        return ct_fail(CT_EINVAL, "a convolution has 0 to %d spatial axes",
+                       CT_CONV_MAX);
+    if (d->batch < 0 || d->in_channels < 1 || d->out_channels < 1 ||
+        d->group < 1)
+        return ct_fail(CT_EINVAL, "a convolution has at least one channel and "
+                       "one group");
+    if (d->in_channels % d->group || d->out_channels % d->group)
+        return ct_fail(CT_EINVAL, "group %" PRId64 " does not divide %" PRId64
+                       " input and %" PRId64 " output channels", d->group,
+                       d->in_channels, d->out_channels);
+    for (int i = 0; i < d->n_spatial; i++) {
+        if (d->kernel[i] < 1 || d->stride[i] < 1 || d->dilation[i] < 0 ||
+            d->pad[i] < 0 || d->in[i] < 0)
+            return ct_fail(CT_EINVAL, "spatial axis %d of a convolution has a "
+                           "size that makes no sense", i);
+        if (ct_conv_out(d, i) < 1)
+            return ct_fail(CT_ESHAPE, "the kernel spans %" PRId64 " along "
+                           "spatial axis %d, the padded input only %" PRId64,
+                           d->dilation[i] * (d->kernel[i] - 1) + 1, i,
+                           d->in[i] + 2 * d->pad[i]);
+    }
+    return CT_OK;
+}
+
+static enum ct_status conv_choose(struct ct_conv *c)
+{
+    for (int i = 0; i < N_CPU_IMPLS; i++) {
+        enum ct_status st;
+
+        if (!ct_impl_allowed("conv", cpu_impls[i]->name))
+            continue;
+        c->impl = cpu_impls[i];
+        st      = c->impl->create(c);
+        if (st == CT_OK)
+            return CT_OK;
+        c->impl->destroy(c);
+        c->impl  = NULL;
+        c->state = NULL;
+        if (st != CT_ENOTSUP)
+            return st;
+    }
+    return ct_fail(CT_ENOTSUP, "nothing here runs this convolution%s",
+                   ct_impl_hint());
+}
+
+enum ct_status ct_conv_create(const struct ct_device *dev,
+                              const struct ct_conv_desc *desc,
+                              struct ct_conv **out)
+{
+    struct ct_conv *c;
+    enum ct_status st;
+
+    CT_TRY(conv_check(desc));
+    if (dev->kind != CT_CPU)
+        return ct_fail(CT_ENOTSUP, "no convolution on device %s",
+                       dev->ops->name);
+    CT_TRY(ct_alloc(1, sizeof(*c), "convolution", &c));
+    c->dev         = dev;
+    c->desc        = *desc;
+    c->in_spatial  = 1;
+    c->out_spatial = 1;
+    c->taps        = 1;
+    c->in_group    = desc->in_channels / desc->group;
+    c->out_group   = desc->out_channels / desc->group;
+    for (int i = 0; i < desc->n_spatial; i++) {
+        c->out[i] = ct_conv_out(desc, i);
+        c->in_spatial *= desc->in[i];
+        c->out_spatial *= c->out[i];
+        c->taps *= desc->kernel[i];
+    }
+    st = conv_choose(c);
+    if (st != CT_OK) {
+        ct_free(c);
+        return st;
+    }
+    *out = c;
+    return CT_OK;
+}
+
+void ct_conv_destroy(struct ct_conv *c)
+{
+    if (!c)
+        return;
+    c->impl->destroy(c);
+    ct_free(c);
+}
+
+const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c)
+{
+    return &c->desc;
+}
+
+const char *ct_conv_impl_name(const struct ct_conv *c)
+{
+    return c->impl->name;
+}
+
+enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,
+                               const float *w, const float *b, float *y)
+{
+    CT_ASSERT((b != NULL) == c->desc.has_bias);
+    return c->desc.batch ? c->impl->forward(c, x, w, b, y) : CT_OK;
+}
+
+enum ct_status ct_conv_backward_data(struct ct_conv *c, const float *w,
+                                     const float *dy, float *dx)
+{
+    return c->desc.batch ? c->impl->backward_data(c, w, dy, dx) : CT_OK;
+}
+
+enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
+                                        const float *dy, float *dw, float *db)
+{
+    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
+                                       c->out_spatial, c->desc.dst_layout };
+
+    CT_ASSERT(!db || c->desc.has_bias);
+    if (c->desc.batch == 0)
+        return CT_OK;
+    if (dw)
+        return c->impl->backward_weights(c, x, dy, dw, db);
+    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+}

@@ -1,0 +1,88 @@
+/* conv.h - N-D convolution as an object: described, created, run many times.
+ *
+ *     y[n,o] = b[o] + sum over i, k of  w[o,i,k] x[n, i, s p + d k - pad]
+ *
+ *     x  batch, in_channels,  in...       w  out_channels, in_channels/group,
+ *     y  batch, out_channels, out...         kernel...
+ *
+ * for every output position p, with zeros outside x; channels fall into
+ * `group` independent parts.  Weights and bias are always Caffe's plain floats;
+ * x, dx have src_layout and y, dy have dst_layout.
+ *
+ * Deconvolution is the same object run backwards: its forward pass is
+ * backward_data, its backward pass is forward, and x and dy change places in
+ * backward_weights.
+ *
+ * create() allocates all that running needs.  One object runs on one thread at
+ * a time. */
+#ifndef CT_DEVICE_CONV_H
+#define CT_DEVICE_CONV_H
+
+#include "cortado/device.h"
+#include "cortado/shape.h"
+#include "cortado/device.h"
+#include "cortado/shape.h"
+#include "cortado/status.h"
+
+enum { CT_CONV_MAX = CT_MAX_AXES - 1 };
+
+/* Zero it first; the arrays are used up to n_spatial, which may be 0. */
+struct ct_conv_desc {
+    int            n_spatial;
+    int64_t        batch, in_channels, out_channels, group;
+    int64_t        in[CT_CONV_MAX], kernel[CT_CONV_MAX], stride[CT_CONV_MAX];
+    int64_t        pad[CT_CONV_MAX], dilation[CT_CONV_MAX];
+    bool           has_bias;
+    enum ct_layout src_layout, dst_layout;
+};
+
+bool ct_conv_desc_equal(const struct ct_conv_desc *a,
+                        const struct ct_conv_desc *b);
+
+/* Output positions along one axis; below 1 when the kernel does not fit. */
+int64_t ct_conv_out(const struct ct_conv_desc *d, int axis);
+
+/* Multiply-adds of one forward pass. */
+double ct_conv_macs(const struct ct_conv_desc *d);
+
+struct ct_conv;
+
+/* Refuses kernels that do not fit and groups that do not divide; otherwise
+ * the first implementation that accepts the description does the work. */
+CT_MUST_CHECK enum ct_status ct_conv_create(const struct ct_device *dev,
+                                            const struct ct_conv_desc *desc,
+                                            struct ct_conv **out);
+void ct_conv_destroy(struct ct_conv *c); /* takes NULL */
+
+const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c);
+const char *ct_conv_impl_name(const struct ct_conv *c);
+
+/* y = ...; b is NULL unless has_bias. */
+CT_MUST_CHECK enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,
+                                             const float *w, const float *b,
+                                             float *y);
+/* dx = ... */
+CT_MUST_CHECK enum ct_status ct_conv_backward_data(struct ct_conv *c,
+                                                   const float *w,
+                                                   const float *dy, float *dx);
+/* dw += ..., db += ...; either may be NULL.  db needs has_bias. */
+CT_MUST_CHECK enum ct_status ct_conv_backward_weights(struct ct_conv *c,
+                                                      const float *x,
+                                                      const float *dy,
+                                                      float *dw, float *db);
+
+/* A bias by itself, for deconvolution.  y is batch x channels x spatial in
+ * `layout`:  y[n,c,s] += b[c]  and  db[c] += sum over n, s of dy[n,c,s]. */
+struct ct_bias_desc {
+    int64_t        batch, channels, spatial;
+    enum ct_layout layout;
+};
+
+CT_MUST_CHECK enum ct_status ct_bias_forward(const struct ct_device *dev,
+                                             const struct ct_bias_desc *d,
+                                             const float *b, float *y);
+CT_MUST_CHECK enum ct_status ct_bias_backward(const struct ct_device *dev,
+                                              const struct ct_bias_desc *d,
+                                              const float *dy, float *db);
+
+#endif

@@ -1,0 +1,40 @@
+/* conv_impl.h - what an implementation of convolution provides. */
+#ifndef CT_DEVICE_CONV_IMPL_H
+#define CT_DEVICE_CONV_IMPL_H
+
+#include "device/conv.h"
+
+struct ct_conv_impl {
+    const char *name;
+    /* Sets c->state.  CT_ENOTSUP: not this description; the next one may.
+     * destroy() follows in every case. */
+    enum ct_status (*create)(struct ct_conv *c);
+    void (*destroy)(struct ct_conv *c);
+    /* As the functions in conv.h; never called for an empty batch. */
+    enum ct_status (*forward)(struct ct_conv *c, const float *x,
+                              const float *w, const float *b, float *y);
+    enum ct_status (*backward_data)(struct ct_conv *c, const float *w,
+                                    const float *dy, float *dx);
+    /* dw is not NULL: a bias alone is the dispatcher's work. */
+    enum ct_status (*backward_weights)(struct ct_conv *c, const float *x,
+                                       const float *dy, float *dw, float *db);
+};
+
+/* The products are what every implementation needs to know. */
+struct ct_conv {
+    const struct ct_device    *dev;
+    const struct ct_conv_impl *impl;
+    struct ct_conv_desc        desc;
+    int64_t                    out[CT_CONV_MAX];
+    int64_t in_spatial, out_spatial, taps; /* products over the axes */
+    int64_t in_group, out_group;           /* channels of one group */
+    void   *state;                         /* the implementation's */
+};
+
+#ifdef CT_HAVE_ONEDNN
+extern const struct ct_conv_impl ct_conv_onednn;
+#endif
+extern const struct ct_conv_impl ct_conv_gemm;
+extern const struct ct_conv_impl ct_conv_ref;
+
+#endif

@@ -1,0 +1,109 @@
+/* conv_bias.c - a value a channel, added to and summed over a whole array.
+ *
+ * The loops follow the layout: a plain array has long runs of one channel, the
+ * others have channels innermost.  Padded channels stay zero. */
+#include <string.h>
+
+#include "device/conv.h"
+#include "device/cpu/loop.h"
+
+/* Channels that lie side by side at one position; 1 in a plain array. */
+static int64_t block_of(const struct ct_bias_desc *d)
+{
+    switch (d->layout) {
+    case CT_BLOCKED8:
+        return 8;
+    case CT_BLOCKED16:
+        return 16;
+    case CT_NHWC:
+        return d->channels;
+    default:
+        return 1;
+    }
+}
+
+enum ct_status ct_bias_forward(const struct ct_device *dev,
+                               const struct ct_bias_desc *d, const float *b,
+                               float *y)
+{
+    int64_t block = block_of(d), blocks = (d->channels + block - 1) / block;
+    int64_t row = d->spatial * block;
+
+    (void)dev;
+    CT_FOR_ROWS (r, d->batch * blocks, row) {
+        int64_t first = r % blocks * block;
+        int64_t n = first + block < d->channels ? block : d->channels - first;
+        float *to = y + r * row;
+
+        if (block == 1)
+            for (int64_t s = 0; s < d->spatial; s++)
+                to[s] += b[first];
+        else
+            for (int64_t s = 0; s < d->spatial; s++)
+                for (int64_t c = 0; c < n; c++)
+                    to[s * block + c] += b[first + c];
+    }
+    return CT_OK;
+}
+
+/* The sum of n values; eight partial sums, so that it vectorises. */
+static double sum_of(const float *x, int64_t n)
+{
+    double part[8] = { 0 }, sum = 0;
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        for (int j = 0; j < 8; j++)
+            part[j] += (double)x[i + j];
+    for (; i < n; i++)
+        sum += (double)x[i];
+    for (int j = 0; j < 8; j++)
+        sum += part[j];
+    return sum;
+}
+
+/* One block of at most 16 channels that start at `dy`, `step` apart. */
+static void sum_block(const struct ct_bias_desc *d, const float *dy,
+                      int64_t step, int64_t sample, int64_t n, float *db)
+{
+    double sum[16] = { 0 };
+
+    for (int64_t i = 0; i < d->batch; i++)
+        for (int64_t s = 0; s < d->spatial; s++)
+            for (int64_t c = 0; c < n; c++)
+                sum[c] += (double)dy[i * sample + s * step + c];
+    for (int64_t c = 0; c < n; c++)
+        db[c] += (float)sum[c];
+}
+
+enum ct_status ct_bias_backward(const struct ct_device *dev,
+                                const struct ct_bias_desc *d, const float *dy,
+                                float *db)
+{
+    int64_t block = block_of(d), blocks = (d->channels + block - 1) / block;
+    int64_t sample = blocks * block * d->spatial;
+
+    (void)dev;
+    if (block == 1) {
+        CT_FOR_ROWS (c, d->channels, d->batch * d->spatial) {
+            double sum = 0;
+
+            for (int64_t i = 0; i < d->batch; i++)
+                sum += sum_of(dy + i * sample + c * d->spatial, d->spatial);
+            db[c] += (float)sum;
+        }
+        return CT_OK;
+    }
+    CT_FOR_ROWS (r, (d->channels + 15) / 16, d->batch * d->spatial * 16) {
+        for (int64_t c = r * 16; c < d->channels && c < r * 16 + 16;) {
+            int64_t end = (c / block + 1) * block;
+
+            end = end < r * 16 + 16 ? end : r * 16 + 16;
+            end = end < d->channels ? end : d->channels;
+            sum_block(d, dy + c / block * block * d->spatial + c % block,
+                      block, sample, end - c, db + c);
+            c = end;
+        }
+    }
+    return CT_OK;
+}

@@ -1,0 +1,389 @@
+/* conv_onednn.c - convolution by oneDNN's direct kernels, 1-D to 3-D.
+ *
+ * oneDNN works fastest on arrays in a layout of its choice.  Each pass is a
+ * primitive with three edges where an array comes in or goes out; an edge
+ * whose array lies as the primitive wants passes it straight on, any other
+ * goes through a buffer and a reorder:
+ *
+ *     x -> [src] -+                          dy -> [dst] -+
+ *     w -> [weights] -> forward -> [dst] -> y        ...
+ *
+ * The passes run one after the other, so they share buffers and scratchpad.
+ * Weight gradients are added to dw by the reorder that brings them out.
+ *
+ * Arrays that the description calls blocked or NHWC are given to oneDNN as
+ * they are; where it has no fast kernel for them it may choose here too.  What
+ * it could only do with its own slow reference is left to the next in line. */
+#ifdef CT_HAVE_ONEDNN
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/conv_impl.h"
+#include "device/cpu/onednn.h"
+
+enum buffer { SRC, DST, WEIGHTS, BIAS, SCRATCH, N_BUFFERS };
+enum direction { IN, OUT, ADD };
+
+struct edge {
+    int            arg;
+    enum buffer    buffer;
+    enum direction direction;
+    bool           straight; /* the caller's array, without the buffer */
+    struct ct_prim reorder;
+};
+
+enum { N_EDGES = 3 };
+
+struct pass {
+    struct ct_prim prim;
+    struct edge    edge[N_EDGES]; /* the one that goes out is last */
+};
+
+/* Descriptions of the caller's arrays, and of what oneDNN is offered. */
+struct arrays {
+    struct ct_md src, dst, weights, bias;
+};
+
+struct onednn_state {
+    struct pass   forward, backward_data, backward_weights;
+    struct arrays user, offer;
+    size_t        bytes[N_BUFFERS];
+    float        *buffer[N_BUFFERS]; /* parts of room */
+    float        *room;
+};
+
+static void arrays_fini(struct arrays *a)
+{
+    ct_md_fini(&a->src);
+    ct_md_fini(&a->dst);
+    ct_md_fini(&a->weights);
+    ct_md_fini(&a->bias);
+}
+
+static void pass_fini(struct pass *p)
+{
+    ct_prim_fini(&p->prim);
+    for (int i = 0; i < N_EDGES; i++)
+        ct_prim_fini(&p->edge[i].reorder);
+    memset(p, 0, sizeof(*p));
+}
+
+static void onednn_clear(struct onednn_state *s)
+{
+    pass_fini(&s->forward);
+    pass_fini(&s->backward_data);
+    pass_fini(&s->backward_weights);
+    arrays_fini(&s->user);
+    arrays_fini(&s->offer);
+    ct_free(s->room);
+    memset(s, 0, sizeof(*s));
+}
+
+static void onednn_destroy(struct ct_conv *c)
+{
+    if (c->state)
+        onednn_clear(c->state);
+    ct_free(c->state);
+}
+
+/* n, channels, spatial sizes. */
+static int activation_dims(const struct ct_conv *c, bool src, int64_t *dims)
+{
+    const struct ct_conv_desc *d = &c->desc;
+
+    dims[0] = d->batch;
+    dims[1] = src ? d->in_channels : d->out_channels;
+    for (int i = 0; i < d->n_spatial; i++)
+        dims[2 + i] = src ? d->in[i] : c->out[i];
+    return 2 + d->n_spatial;
+}
+
+/* oneDNN's weights have an axis more when there are groups. */
+static int weight_dims(const struct ct_conv *c, int64_t *dims)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    int n = 0;
+
+    if (d->group > 1)
+        dims[n++] = d->group;
+    dims[n++] = c->out_group;
+    dims[n++] = c->in_group;
+    for (int i = 0; i < d->n_spatial; i++)
+        dims[n++] = d->kernel[i];
+    return n;
+}
+
+static enum ct_status describe(struct ct_conv *c, bool free_choice)
+{
+    struct onednn_state *s       = c->state;
+    const struct ct_conv_desc *d = &c->desc;
+    int64_t dims[6];
+    int n = activation_dims(c, true, dims);
+
+    CT_TRY(ct_md_layout(&s->user.src, n, dims, d->src_layout));
+    CT_TRY(d->src_layout == CT_PLAIN || free_choice
+               ? ct_md_any(&s->offer.src, n, dims)
+               : ct_md_layout(&s->offer.src, n, dims, d->src_layout));
+    n = activation_dims(c, false, dims);
+    CT_TRY(ct_md_layout(&s->user.dst, n, dims, d->dst_layout));
+    CT_TRY(d->dst_layout == CT_PLAIN || free_choice
+               ? ct_md_any(&s->offer.dst, n, dims)
+               : ct_md_layout(&s->offer.dst, n, dims, d->dst_layout));
+    n = weight_dims(c, dims);
+    CT_TRY(ct_md_layout(&s->user.weights, n, dims, CT_PLAIN));
+    CT_TRY(ct_md_any(&s->offer.weights, n, dims));
+    if (d->has_bias) {
+        CT_TRY(ct_md_layout(&s->user.bias, 1, &d->out_channels, CT_PLAIN));
+        CT_TRY(ct_md_layout(&s->offer.bias, 1, &d->out_channels, CT_PLAIN));
+        s->bytes[BIAS] = ct_md_bytes(&s->user.bias);
+    }
+    return CT_OK;
+}
+
+static void need(struct onednn_state *s, enum buffer b, size_t bytes)
+{
+    if (s->bytes[b] < bytes)
+        s->bytes[b] = bytes;
+}
+
+static enum ct_status pass_init(struct onednn_state *s, struct pass *p,
+                                dnnl_primitive_desc_t pd)
+{
+    CT_TRY(ct_prim_init(&p->prim, pd));
+    if (strncmp(ct_prim_impl(&p->prim), "ref", 3) == 0)
+        return CT_ENOTSUP;
+    need(s, SCRATCH, ct_prim_scratch_bytes(&p->prim));
+    return CT_OK;
+}
+
+static enum ct_status edge_init(struct onednn_state *s, struct pass *p, int i,
+                                int arg, dnnl_query_t what, enum buffer buffer,
+                                enum direction direction)
+{
+    const struct ct_md *user = buffer == SRC   ? &s->user.src
+                               : buffer == DST ? &s->user.dst
+                                               : &s->user.weights;
+    struct edge *e   = &p->edge[i];
+    struct ct_md own = { 0 };
+    enum ct_status st;
+
+    e->arg       = arg;
+    e->buffer    = buffer;
+    e->direction = direction;
+    CT_TRY(ct_md_query(&own, p->prim.pd, what, 0));
+    e->straight = direction != ADD && ct_md_equal(&own, user);
+    CT_TRY_GOTO(ct_prim_arg_md(&p->prim, arg, &own), st, out);
+    if (e->straight)
+        goto out;
+    need(s, buffer, ct_md_bytes(&own));
+    if (direction == IN)
+        st = ct_prim_reorder(&e->reorder, user, &own, false);
+    else
+        st = ct_prim_reorder(&e->reorder, &own, user, direction == ADD);
+    need(s, SCRATCH, ct_prim_scratch_bytes(&e->reorder));
+out:
+    ct_md_fini(&own);
+    return st;
+}
+
+static enum ct_status forward_init(struct onednn_state *s,
+                                   const struct ct_pd_window *w)
+{
+    struct pass *p = &s->forward;
+    dnnl_primitive_desc_t pd;
+
+    CT_TRY(ct_pd_conv_forward(&pd, &s->offer.src, &s->offer.weights,
+                              &s->offer.bias, &s->offer.dst, w));
+    CT_TRY(pass_init(s, p, pd));
+    if (s->bytes[BIAS])
+        CT_TRY(ct_prim_arg_md(&p->prim, DNNL_ARG_BIAS, &s->user.bias));
+    CT_TRY(edge_init(s, p, 0, DNNL_ARG_SRC, dnnl_query_src_md, SRC, IN));
+    CT_TRY(edge_init(s, p, 1, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, WEIGHTS,
+                     IN));
+    return edge_init(s, p, 2, DNNL_ARG_DST, dnnl_query_dst_md, DST, OUT);
+}
+
+static enum ct_status backward_data_init(struct onednn_state *s,
+                                         const struct ct_pd_window *w)
+{
+    struct pass *p = &s->backward_data;
+    dnnl_primitive_desc_t pd;
+
+    CT_TRY(ct_pd_conv_backward_data(&pd, &s->offer.src, &s->offer.weights,
+                                    &s->offer.dst, w, s->forward.prim.pd));
+    CT_TRY(pass_init(s, p, pd));
+    CT_TRY(edge_init(s, p, 0, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, WEIGHTS,
+                     IN));
+    CT_TRY(edge_init(s, p, 1, DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, DST,
+                     IN));
+    return edge_init(s, p, 2, DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md, SRC,
+                     OUT);
+}
+
+static enum ct_status backward_weights_init(struct onednn_state *s,
+                                            const struct ct_pd_window *w)
+{
+    struct pass *p = &s->backward_weights;
+    dnnl_primitive_desc_t pd;
+
+    CT_TRY(ct_pd_conv_backward_weights(&pd, &s->offer.src, &s->offer.weights,
+                                       &s->offer.bias, &s->offer.dst, w,
+                                       s->forward.prim.pd));
+    CT_TRY(pass_init(s, p, pd));
+    if (s->bytes[BIAS])
+        CT_TRY(ct_prim_arg_md(&p->prim, DNNL_ARG_DIFF_BIAS, &s->user.bias));
+    CT_TRY(edge_init(s, p, 0, DNNL_ARG_SRC, dnnl_query_src_md, SRC, IN));
+    CT_TRY(edge_init(s, p, 1, DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, DST,
+                     IN));
+    return edge_init(s, p, 2, DNNL_ARG_DIFF_WEIGHTS,
+                     dnnl_query_diff_weights_md, WEIGHTS, ADD);
+}
+
+/* The arguments that never move: buffers and scratchpads. */
+static enum ct_status pass_place(struct onednn_state *s, struct pass *p)
+{
+    CT_TRY(ct_prim_set(&p->prim, DNNL_ARG_SCRATCHPAD, s->buffer[SCRATCH]));
+    for (int i = 0; i < N_EDGES; i++) {
+        struct edge *e   = &p->edge[i];
+        const float *ptr = s->buffer[e->buffer];
+        bool in          = e->direction == IN;
+
+        if (e->straight)
+            continue;
+        CT_TRY(ct_prim_set(&p->prim, e->arg, ptr));
+        CT_TRY(ct_prim_set(&e->reorder, in ? DNNL_ARG_TO : DNNL_ARG_FROM,
+                           ptr));
+        CT_TRY(ct_prim_set(&e->reorder, DNNL_ARG_SCRATCHPAD,
+                           s->buffer[SCRATCH]));
+    }
+    return CT_OK;
+}
+
+static enum ct_status place(struct onednn_state *s)
+{
+    size_t total = 0;
+
+    for (int i = 0; i < N_BUFFERS; i++) {
+        s->bytes[i] = (s->bytes[i] + CT_ALIGN - 1) / CT_ALIGN * CT_ALIGN;
+        total += s->bytes[i];
+    }
+    CT_TRY(ct_alloc(1, total, "convolution buffers", &s->room));
+    total = 0;
+    for (int i = 0; i < N_BUFFERS; i++) {
+        s->buffer[i] = s->room + total / sizeof(*s->room);
+        total += s->bytes[i];
+    }
+    CT_TRY(pass_place(s, &s->forward));
+    CT_TRY(pass_place(s, &s->backward_data));
+    CT_TRY(pass_place(s, &s->backward_weights));
+    return ct_prim_set(&s->backward_weights.prim, DNNL_ARG_DIFF_BIAS,
+                       s->buffer[BIAS]);
+}
+
+static enum ct_status build(struct ct_conv *c, bool free_choice)
+{
+    struct onednn_state *s = c->state;
+    struct ct_pd_window w  = { 0 };
+
+    for (int i = 0; i < c->desc.n_spatial; i++) {
+        w.stride[i]    = c->desc.stride[i];
+        w.dilation[i]  = c->desc.dilation[i];
+        w.pad_left[i]  = c->desc.pad[i];
+        w.pad_right[i] = c->desc.pad[i];
+    }
+    CT_TRY(describe(c, free_choice));
+    CT_TRY(forward_init(s, &w));
+    CT_TRY(backward_data_init(s, &w));
+    CT_TRY(backward_weights_init(s, &w));
+    return place(s);
+}
+
+static enum ct_status onednn_create(struct ct_conv *c)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    enum ct_status st;
+
+    if (d->n_spatial < 1 || d->n_spatial > 3 || d->batch == 0 ||
+        c->in_spatial == 0)
+        return CT_ENOTSUP;
+    for (int i = 0; i < d->n_spatial; i++)
+        if (d->dilation[i] < 1)
+            return CT_ENOTSUP;
+    CT_TRY(ct_dnnl_start());
+    CT_TRY(ct_alloc(1, sizeof(struct onednn_state), "convolution by oneDNN",
+                    &c->state));
+    st = build(c, false);
+    if (st == CT_ENOTSUP &&
+        (d->src_layout != CT_PLAIN || d->dst_layout != CT_PLAIN)) {
+        onednn_clear(c->state);
+        st = build(c, true);
+    }
+    /* A size that oneDNN finds invalid is for the next in line, too. */
+    return st == CT_EDEVICE ? CT_ENOTSUP : st;
+}
+
+/* `in` and `more_in` belong to the first two edges, `out` to the last. */
+static enum ct_status pass_run(struct pass *p, const float *in,
+                               const float *more_in, float *out)
+{
+    const float *from[] = { in, more_in };
+    struct edge *last   = &p->edge[N_EDGES - 1];
+
+    for (int i = 0; i < N_EDGES - 1; i++) {
+        struct edge *e = &p->edge[i];
+
+        if (e->straight) {
+            CT_TRY(ct_prim_set(&p->prim, e->arg, from[i]));
+        } else {
+            CT_TRY(ct_prim_set(&e->reorder, DNNL_ARG_FROM, from[i]));
+            CT_TRY(ct_prim_run(&e->reorder));
+        }
+    }
+    if (last->straight)
+        CT_TRY(ct_prim_set(&p->prim, last->arg, out));
+    CT_TRY(ct_prim_run(&p->prim));
+    if (last->straight)
+        return CT_OK;
+    CT_TRY(ct_prim_set(&last->reorder, DNNL_ARG_TO, out));
+    return ct_prim_run(&last->reorder);
+}
+
+static enum ct_status onednn_forward(struct ct_conv *c, const float *x,
+                                     const float *w, const float *b, float *y)
+{
+    struct onednn_state *s = c->state;
+
+    if (b)
+        CT_TRY(ct_prim_set(&s->forward.prim, DNNL_ARG_BIAS, b));
+    return pass_run(&s->forward, x, w, y);
+}
+
+static enum ct_status onednn_backward_data(struct ct_conv *c, const float *w,
+                                           const float *dy, float *dx)
+{
+    struct onednn_state *s = c->state;
+
+    return pass_run(&s->backward_data, w, dy, dx);
+}
+
+static enum ct_status onednn_backward_weights(struct ct_conv *c,
+                                              const float *x, const float *dy,
+                                              float *dw, float *db)
+{
+    struct onednn_state *s = c->state;
+
+    CT_TRY(pass_run(&s->backward_weights, x, dy, dw));
+    return db ? ct_axpy(c->dev, c->desc.out_channels, 1, s->buffer[BIAS], db)
+              : CT_OK;
+}
+
+const struct ct_conv_impl ct_conv_onednn = {
+    .name             = "onednn",
+    .create           = onednn_create,
+    .destroy          = onednn_destroy,
+    .forward          = onednn_forward,
+    .backward_data    = onednn_backward_data,
+    .backward_weights = onednn_backward_weights,
+};
+
+#endif

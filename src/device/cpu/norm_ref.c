@@ -1,0 +1,525 @@
+/* norm_ref.c - channel-wise arithmetic in any layout.
+ *
+ * Memory is walked in pieces.  A piece is `rows` rows of `width` channels that
+ * lie `stride` floats apart, or, in plain arrays, a run of one channel: then
+ * it is one "row" whose values all belong to that channel.
+ *
+ *     plain, inner > 1    a piece of one channel's run      (RUN)
+ *     plain, inner = 1    rows of c channels, in tiles      (LANES)
+ *     NHWC                rows of c channels, in tiles      (LANES)
+ *     blocked             rows of 8 or 16 channels          (LANES)
+ *
+ * Sums are made per piece in float, at most PIECE values, which the first-level
+ * cache holds for a second look, then over pieces in double: the result does
+ * not depend on the number of threads. */
+#include "device/norm.h"
+
+#include "device/cpu/loop.h"
+#include "device/cpu/simd.h"
+#include "device/layout.h"
+
+enum { PIECE = 4096, TILE = 64, SLICE = 1 << 17 };
+
+/* How one array falls into pieces. */
+struct cut {
+    int64_t groups;   /* groups of channels: c (RUN) or tiles or blocks */
+    int64_t width;    /* channels of a group; 1 for RUN */
+    int64_t stride;   /* floats from one row to the next */
+    int64_t lots;     /* times that a group's rows come: n, or 1 */
+    int64_t rows;     /* rows in each lot */
+    int64_t group_at; /* floats from one group to the next */
+    int64_t lot_at;   /* floats from one lot to the next */
+    int64_t piece;    /* rows of a piece, but for the last of a lot */
+    int64_t per_lot;  /* pieces in a lot */
+    bool    run, blocked;
+};
+
+struct piece {
+    int64_t at, rows; /* where it starts, how long it is */
+    int64_t part;     /* of its group's rows */
+    int64_t first;    /* channel */
+    int64_t width;    /* channels in memory */
+    int64_t real;     /* channels that are not padding */
+};
+
+static struct cut cut_of(const struct ct_channels *v)
+{
+    const int64_t all = v->all ? v->all : v->c;
+    const int64_t b = ct_layout_block(v->layout, all);
+    struct cut k = { .lots = v->n, .rows = v->inner };
+
+    if (v->layout == CT_PLAIN && v->inner != 1) {
+        k.run      = true;
+        k.groups   = v->c;
+        k.width    = 1;
+        k.stride   = 1;
+        k.group_at = v->inner;
+        k.lot_at   = all * v->inner;
+    } else if (v->layout == CT_PLAIN || v->layout == CT_NHWC) {
+        k.groups   = (v->c + TILE - 1) / TILE;
+        k.width    = TILE;
+        k.stride   = all;
+        k.group_at = TILE;
+        k.lots     = 1;
+        k.rows     = v->n * v->inner;
+    } else {
+        k.blocked  = true;
+        k.groups   = (v->c + b - 1) / b;
+        k.width    = b;
+        k.stride   = b;
+        k.group_at = v->inner * b;
+        k.lot_at   = (all + b - 1) / b * v->inner * b;
+    }
+    k.piece   = k.run ? PIECE / 2 : PIECE / k.width;
+    k.per_lot = (k.rows + k.piece - 1) / k.piece;
+    return k;
+}
+
+static int64_t pieces(const struct cut *k)
+{
+    return k->lots * k->per_lot * k->groups;
+}
+
+/* The rows of the pieces that part i names. */
+static double rows_of(const struct cut *k, int64_t i)
+{
+    int64_t rows = k->rows - i % k->per_lot * k->piece;
+
+    return (double)(rows < k->piece ? rows : k->piece);
+}
+
+/* Piece i, in the order of memory where groups are far apart. */
+static struct piece piece_of(const struct ct_channels *v, const struct cut *k,
+                             int64_t i)
+{
+    int64_t part  = i % k->per_lot, group = i / k->per_lot % k->groups;
+    int64_t lot   = i / k->per_lot / k->groups, row = part * k->piece;
+    struct piece p;
+
+    p.part  = lot * k->per_lot + part;
+    p.at    = lot * k->lot_at + group * k->group_at + row * k->stride;
+    p.rows  = k->rows - row < k->piece ? k->rows - row : k->piece;
+    p.first = group * k->width;
+    p.real  = v->c - p.first < k->width ? v->c - p.first : k->width;
+    p.width = k->blocked ? k->width : p.real;
+    return p;
+}
+
+int64_t ct_channel_scratch(const struct ct_channels *v)
+{
+    struct cut k = cut_of(v);
+
+    return 2 * k.lots * k.per_lot * v->c;
+}
+
+/* Channels of a slice: blocks stay whole, and the cores' second-level caches,
+ * SLICE floats each, hold what one pass leaves for the next. */
+static int64_t slice_width(const struct ct_channels *v)
+{
+    const int64_t each = v->n * v->inner > 0 ? v->n * v->inner : 1;
+    const int64_t unit = v->inner == 1 && v->layout == CT_PLAIN ? TILE : 16;
+    int64_t width = ct_device_cpu_threads() * (int64_t)SLICE / each;
+
+    width = width / unit * unit;
+    return width < unit ? unit : width;
+}
+
+int64_t ct_channel_slices(const struct ct_channels *v)
+{
+    const int64_t width = slice_width(v);
+
+    return (v->c + width - 1) / width;
+}
+
+struct ct_slice ct_channel_slice(const struct ct_channels *v, int64_t i)
+{
+    const int64_t width = slice_width(v);
+    struct ct_slice s = { *v, i * width, i * width };
+
+    s.view.c   = v->c - s.first < width ? v->c - s.first : width;
+    s.view.all = v->all ? v->all : v->c;
+    if (v->layout != CT_NHWC)
+        s.at = s.first * v->inner;
+    return s;
+}
+
+/* A piece's moments: a first mean m, then the distances d from it.  Their sum
+ * e is what rounding took from m, and is given back to it. */
+CT_INLINE void lanes_moments(const float *x, int64_t rows, int64_t stride,
+                             int64_t width, float *mean, float *square)
+{
+    const float part = 1 / (float)rows;
+    float m[TILE] = { 0 }, e[TILE] = { 0 }, q[TILE] = { 0 };
+
+    for (int64_t r = 0; r < rows; r++)
+        CT_SIMD_EACH (l, width)
+            m[l] += x[r * stride + l];
+    CT_SIMD_EACH (l, width)
+        m[l] *= part;
+    for (int64_t r = 0; r < rows; r++)
+        CT_SIMD_EACH (l, width) {
+            float d = x[r * stride + l] - m[l];
+
+            e[l] += d;
+            q[l] += d * d;
+        }
+    CT_SIMD_EACH (l, width) {
+        mean[l]   = m[l] + e[l] * part;
+        square[l] = q[l] - e[l] * e[l] * part;
+    }
+}
+
+/* A blocked piece is a row of vectors of eight: every one holds the same
+ * channels (b = 8), or the even ones the first half of a block and the odd
+ * ones the second (b = 16).  Sums run in four registers; this adds up what
+ * belongs together: [0] for even vectors, [1] for odd ones. */
+CT_INLINE void fold(int64_t b, ct_v8f *sum)
+{
+    sum[0] += sum[2];
+    sum[1] += sum[3];
+    if (b == CT_LANES)
+        sum[0] = sum[1] = sum[0] + sum[1];
+}
+
+/* f(i, j) for every vector i, j being its register. */
+#define EACH_VECTOR(n, f)                                                    \
+    do {                                                                     \
+        int64_t vec_i = 0;                                                   \
+                                                                             \
+        for (; vec_i + 4 <= (n); vec_i += 4) {                               \
+            f(vec_i, 0);                                                     \
+            f(vec_i + 1, 1);                                                 \
+            f(vec_i + 2, 2);                                                 \
+            f(vec_i + 3, 3);                                                 \
+        }                                                                    \
+        if (vec_i < (n))                                                     \
+            f(vec_i, 0);                                                     \
+        if (vec_i + 1 < (n))                                                 \
+            f(vec_i + 1, 1);                                                 \
+        if (vec_i + 2 < (n))                                                 \
+            f(vec_i + 2, 2);                                                 \
+    } while (0)
+
+CT_SIMD static void block_moments(const float *x, int64_t rows, int64_t b,
+                                  float *mean, float *square)
+{
+    const int64_t n = rows * b / CT_LANES;
+    const float part = 1 / (float)rows;
+    ct_v8f m[4] = { { 0 } }, e[4] = { { 0 } }, q[4] = { { 0 } }, d;
+
+#define ADD(i, j) m[j] += CT_LOAD8(x + (i) * CT_LANES)
+    EACH_VECTOR(n, ADD);
+#undef ADD
+    fold(b, m);
+    m[0] *= part;
+    m[1] *= part;
+#define ADD(i, j)                                                            \
+    (d = CT_LOAD8(x + (i) * CT_LANES) - m[(j) % 2], e[j] += d, q[j] += d * d)
+    EACH_VECTOR(n, ADD);
+#undef ADD
+    fold(b, e);
+    fold(b, q);
+    for (int64_t l = 0; l < b; l++) {
+        float rest = e[l / CT_LANES][l % CT_LANES];
+
+        mean[l]   = m[l / CT_LANES][l % CT_LANES] + rest * part;
+        square[l] = q[l / CT_LANES][l % CT_LANES] - rest * rest * part;
+    }
+}
+
+CT_SIMD static void run_moments(const float *x, int64_t n, float *mean,
+                                float *square)
+{
+    float m = 0, e = 0, q = 0;
+
+    CT_SIMD_SUM (i, n, m)
+        m += x[i];
+    m /= (float)n;
+    CT_SIMD_SUM2 (i, n, e, q) {
+        float d = x[i] - m;
+
+        e += d;
+        q += d * d;
+    }
+    *mean   = m + e / (float)n;
+    *square = q - e * e / (float)n;
+}
+
+/* Writes piece p's mean and sum of squared distances from it. */
+CT_SIMD static void piece_moments(const struct cut *k, const struct piece *p,
+                                  const float *x, float *mean, float *square)
+{
+    float m[TILE], q[TILE];
+
+    if (k->run) {
+        run_moments(x + p->at, p->rows, mean, square);
+        return;
+    }
+    if (k->blocked)
+        block_moments(x + p->at, p->rows, k->stride, m, q);
+    else
+        lanes_moments(x + p->at, p->rows, k->stride, p->width, m, q);
+    for (int64_t l = 0; l < p->real; l++) {
+        mean[l]   = m[l];
+        square[l] = q[l];
+    }
+}
+
+void ct_channel_moments(const struct ct_channels *v, const float *x,
+                        float *scratch, float *mean, float *var)
+{
+    const struct cut k = cut_of(v);
+    const int64_t parts = k.lots * k.per_lot;
+    const double count = (double)v->n * (double)v->inner;
+    float *means = scratch, *squares = scratch + parts * v->c;
+
+    CT_FOR_ROWS (i, pieces(&k), k.piece * k.width) {
+        struct piece p = piece_of(v, &k, i);
+        int64_t to = p.part * v->c + p.first;
+
+        piece_moments(&k, &p, x, means + to, squares + to);
+    }
+    CT_FOR_ROWS (c, v->c, 4 * parts) {
+        double m = 0, q = 0;
+
+        for (int64_t i = 0; i < parts; i++)
+            m += rows_of(&k, i) * (double)means[i * v->c + c];
+        m = count > 0 ? m / count : 0;
+        for (int64_t i = 0; i < parts; i++) {
+            double d = (double)means[i * v->c + c] - m;
+
+            q += (double)squares[i * v->c + c] + rows_of(&k, i) * d * d;
+        }
+        mean[c] = (float)m;
+        var[c]  = count > 0 ? (float)(q / count) : 0;
+    }
+}
+
+CT_INLINE void lanes_sums(const float *dy, const float *x, int64_t rows,
+                          int64_t stride, int64_t width, const float *shift,
+                          float *sum, float *dot)
+{
+    float s[TILE] = { 0 }, d[TILE] = { 0 };
+
+    if (x)
+        for (int64_t r = 0; r < rows; r++)
+            CT_SIMD_EACH (l, width) {
+                s[l] += dy[r * stride + l];
+                d[l] += dy[r * stride + l] * (x[r * stride + l] - shift[l]);
+            }
+    else
+        for (int64_t r = 0; r < rows; r++)
+            CT_SIMD_EACH (l, width)
+                s[l] += dy[r * stride + l];
+    CT_SIMD_EACH (l, width) {
+        sum[l] = s[l];
+        dot[l] = d[l];
+    }
+}
+
+CT_SIMD static void block_sums(const float *dy, const float *x, int64_t rows,
+                               int64_t b, const float *shift, float *sum,
+                               float *dot)
+{
+    const int64_t n = rows * b / CT_LANES;
+    ct_v8f s[4] = { { 0 } }, d[4] = { { 0 } };
+    ct_v8f t[2] = { CT_LOAD8(shift), CT_LOAD8(shift + b - CT_LANES) }, v;
+
+#define ADD(i, j) s[j] += CT_LOAD8(dy + (i) * CT_LANES)
+#define BOTH(i, j)                                                           \
+    (v = CT_LOAD8(dy + (i) * CT_LANES), s[j] += v,                           \
+     d[j] += v * (CT_LOAD8(x + (i) * CT_LANES) - t[(j) % 2]))
+    if (x)
+        EACH_VECTOR(n, BOTH);
+    else
+        EACH_VECTOR(n, ADD);
+#undef ADD
+#undef BOTH
+    fold(b, s);
+    fold(b, d);
+    for (int64_t l = 0; l < b; l++) {
+        sum[l] = s[l / CT_LANES][l % CT_LANES];
+        dot[l] = d[l / CT_LANES][l % CT_LANES];
+    }
+}
+
+CT_SIMD static void run_sums(const float *dy, const float *x, int64_t n,
+                             float shift, float *sum, float *dot)
+{
+    float s = 0, d = 0;
+
+    if (x)
+        CT_SIMD_SUM2 (i, n, s, d) {
+            s += dy[i];
+            d += dy[i] * (x[i] - shift);
+        }
+    else
+        CT_SIMD_SUM (i, n, s)
+            s += dy[i];
+    *sum = s;
+    *dot = d;
+}
+
+/* The channels of piece p out of an array that may be NULL; padding gets 0. */
+static void take(const struct piece *p, const float *from, float otherwise,
+                 float *to)
+{
+    for (int64_t l = 0; l < p->width; l++)
+        to[l] = l >= p->real ? 0 : from ? from[p->first + l] : otherwise;
+}
+
+CT_SIMD static void piece_sums(const struct cut *k, const struct piece *p,
+                               const float *dy, const float *x,
+                               const float *shift, float *sum, float *dot)
+{
+    float t[TILE], s[TILE], d[TILE];
+
+    dy += p->at;
+    x = x ? x + p->at : NULL;
+    take(p, shift, 0, t);
+    if (k->run) {
+        run_sums(dy, x, p->rows, t[0], sum, dot);
+        return;
+    }
+    if (k->blocked)
+        block_sums(dy, x, p->rows, k->stride, t, s, d);
+    else
+        lanes_sums(dy, x, p->rows, k->stride, p->width, t, s, d);
+    for (int64_t l = 0; l < p->real; l++) {
+        sum[l] = s[l];
+        dot[l] = d[l];
+    }
+}
+
+void ct_channel_sums(const struct ct_channels *v, const float *dy,
+                     const float *x, const float *shift, float *scratch,
+                     float *sum, float *dot)
+{
+    const struct cut k = cut_of(v);
+    const int64_t parts = k.lots * k.per_lot;
+    float *sums = scratch, *dots = scratch + parts * v->c;
+
+    CT_FOR_ROWS (i, pieces(&k), k.piece * k.width) {
+        struct piece p = piece_of(v, &k, i);
+        int64_t to = p.part * v->c + p.first;
+
+        piece_sums(&k, &p, dy, x, shift, sums + to, dots + to);
+    }
+    CT_FOR_ROWS (c, v->c, 2 * parts) {
+        double s = 0, d = 0;
+
+        for (int64_t i = 0; i < parts; i++) {
+            s += (double)sums[i * v->c + c];
+            d += (double)dots[i * v->c + c];
+        }
+        sum[c] = (float)s;
+        if (x)
+            dot[c] = (float)d;
+    }
+}
+
+/* What ct_channel_map() does to each channel; one of a piece's. */
+struct map {
+    const float *shift, *scale, *bias;
+};
+
+CT_INLINE void lanes_map(const float *x, int64_t rows, int64_t stride,
+                         int64_t width, const struct map *f, float *y)
+{
+    for (int64_t r = 0; r < rows; r++)
+        CT_SIMD_EACH (l, width)
+            y[r * stride + l] =
+                (x[r * stride + l] - f->shift[l]) * f->scale[l] + f->bias[l];
+}
+
+CT_SIMD static void piece_map(const struct cut *k, const struct piece *p,
+                              const float *x, const struct map *of, float *y,
+                              float *kept)
+{
+    float t[TILE], a[TILE], d[TILE];
+    const struct map f = { t, a, d };
+    const int64_t whole = k->run || k->blocked ? p->rows : 1;
+
+    take(p, of->shift, 0, t);
+    take(p, of->scale, 1, a);
+    take(p, of->bias, 0, d);
+    x += p->at;
+    y += p->at;
+    /* Before y is written, which may be x; the piece stays in the cache. */
+    if (kept)
+        for (int64_t r = 0; r < p->rows; r += whole)
+            memcpy(kept + p->at + r * k->stride, x + r * k->stride,
+                   (size_t)(whole * p->width) * sizeof(*x));
+    if (k->run)
+        CT_SIMD_EACH (i, p->rows)
+            y[i] = (x[i] - t[0]) * a[0] + d[0];
+    else if (k->blocked && k->stride == 16)
+        lanes_map(x, p->rows, 16, 16, &f, y);
+    else if (k->blocked)
+        lanes_map(x, p->rows, 8, 8, &f, y);
+    else
+        lanes_map(x, p->rows, k->stride, p->width, &f, y);
+}
+
+void ct_channel_map(const struct ct_channels *v, const float *x,
+                    const float *shift, const float *scale, const float *bias,
+                    float *y, float *kept)
+{
+    const struct cut k = cut_of(v);
+    const struct map f = { shift, scale, bias };
+
+    CT_FOR_ROWS (i, pieces(&k), k.piece * k.width) {
+        struct piece p = piece_of(v, &k, i);
+
+        piece_map(&k, &p, x, &f, y, kept);
+    }
+}
+
+CT_INLINE void lanes_join(const float *dy, const float *x, int64_t rows,
+                          int64_t stride, int64_t width,
+                          const struct ct_channel_line *f, float *dx)
+{
+    for (int64_t r = 0; r < rows; r++)
+        CT_SIMD_EACH (l, width)
+            dx[r * stride + l] =
+                f->a[l] * dy[r * stride + l] +
+                (f->b[l] * (x[r * stride + l] - f->shift[l]) + f->d[l]);
+}
+
+CT_SIMD static void piece_join(const struct cut *k, const struct piece *p,
+                               const float *dy, const float *x,
+                               const struct ct_channel_line *line, float *dx)
+{
+    float a[TILE], b[TILE], t[TILE], d[TILE];
+    const struct ct_channel_line f = { a, b, t, d };
+
+    take(p, line->a, 1, a);
+    take(p, line->b, 0, b);
+    take(p, line->shift, 0, t);
+    take(p, line->d, 0, d);
+    dy += p->at;
+    x += p->at;
+    dx += p->at;
+    if (k->run)
+        CT_SIMD_EACH (i, p->rows)
+            dx[i] = a[0] * dy[i] + (b[0] * (x[i] - t[0]) + d[0]);
+    else if (k->blocked && k->stride == 16)
+        lanes_join(dy, x, p->rows, 16, 16, &f, dx);
+    else if (k->blocked)
+        lanes_join(dy, x, p->rows, 8, 8, &f, dx);
+    else
+        lanes_join(dy, x, p->rows, k->stride, p->width, &f, dx);
+}
+
+void ct_channel_join(const struct ct_channels *v, const float *dy,
+                     const float *x, const struct ct_channel_line *line,
+                     float *dx)
+{
+    const struct cut k = cut_of(v);
+
+    CT_FOR_ROWS (i, pieces(&k), k.piece * k.width) {
+        struct piece p = piece_of(v, &k, i);
+
+        piece_join(&k, &p, dy, x, line, dx);
+    }
+}

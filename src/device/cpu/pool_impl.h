@@ -1,0 +1,71 @@
+/* pool_impl.h - what an implementation of pooling provides, and the window
+ * arithmetic that all of them share.  The contracts are pool.h's. */
+#ifndef CT_DEVICE_CPU_POOL_IMPL_H
+#define CT_DEVICE_CPU_POOL_IMPL_H
+
+#include "device/layout.h"
+#include "device/pool.h"
+
+struct ct_pool_impl {
+    const char *name;
+    bool (*takes)(const struct ct_pool *p);
+    void (*max)(const struct ct_pool *p, const float *x, float *y,
+                int32_t *at);
+    void (*max_backward)(const struct ct_pool *p, const float *dy,
+                         const int32_t *at, float *dx);
+    void (*average)(const struct ct_pool *p, const float *x, float *y);
+    void (*average_backward)(const struct ct_pool *p, const float *dy,
+                             float *dx);
+};
+
+extern const struct ct_pool_impl ct_pool_blocked, ct_pool_rows, ct_pool_ref;
+
+/* One axis of one window: the part inside the image, [from, to), which may be
+ * empty, and `size`, the extent inside the padded image. */
+struct pool_span {
+    int64_t from, to, size;
+};
+
+static inline struct pool_span pool_span(int64_t i, int64_t in, int64_t kernel,
+                                         int64_t stride, int64_t pad)
+{
+    int64_t from = i * stride - pad, to = from + kernel;
+    struct pool_span s;
+
+    to     = to < in + pad ? to : in + pad;
+    s.size = to > from ? to - from : 0;
+    s.to   = to < in ? to : in;
+    s.from = from > 0 ? from : 0;
+    s.to   = s.to > s.from ? s.to : s.from;
+    return s;
+}
+
+static inline struct pool_span pool_rows_of(const struct ct_pool *p, int64_t i)
+{
+    return pool_span(i, p->h, p->kernel_h, p->stride_h, p->pad_h);
+}
+
+static inline struct pool_span pool_columns_of(const struct ct_pool *p,
+                                               int64_t j)
+{
+    return pool_span(j, p->w, p->kernel_w, p->stride_w, p->pad_w);
+}
+
+/* The size of a window that is known to reach into the image. */
+static inline int64_t pool_size_of(const struct ct_pool *p, int64_t i,
+                                   int64_t j)
+{
+    int64_t h = p->h + 2 * p->pad_h - i * p->stride_h;
+    int64_t w = p->w + 2 * p->pad_w - j * p->stride_w;
+
+    return (h < p->kernel_h ? h : p->kernel_h) *
+           (w < p->kernel_w ? w : p->kernel_w);
+}
+
+/* Planes of b channels in the whole array. */
+static inline int64_t pool_planes(const struct ct_pool *p)
+{
+    return p->n * ct_layout_blocks(p->layout, p->c);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* lrn.h - local response normalization, on the CPU.
+ *
+ *     s = k + a sum over the window of x^2        y = x s^-beta
+ *     dx = dy s^-beta - 2 a beta x sum over the window of dy x s^(-beta-1)
+ *
+ *     across channels   the window is `size` channels, a = alpha / size
+ *     within a channel  it is size x size positions,   a = alpha / size^2
+ *
+ * Windows are centred, so size is odd, and cut off at the borders without
+ * changing a.  All arrays have one layout and are overwritten; dx is neither
+ * x nor dy.  s is made again in the backward pass: adding a few squares costs
+ * less than keeping them in memory. */
+#ifndef CT_DEVICE_LRN_H
+#define CT_DEVICE_LRN_H
+
+#include "cortado/device.h"
+
+struct ct_lrn_impl;
+
+struct ct_lrn {
+    int64_t        n, c, h, w, size;
+    float          alpha, beta, k;
+    bool           within; /* a channel; otherwise across channels */
+    enum ct_layout layout;
+    const struct ct_lrn_impl *impl; /* ct_lrn_choose()'s; lives for ever */
+};
+
+/* Set impl, once all other fields are. */
+CT_MUST_CHECK enum ct_status ct_lrn_choose(struct ct_lrn *p);
+const char *ct_lrn_impl_name(const struct ct_lrn *p);
+
+/* Floats that the backward pass needs besides its arrays. */
+int64_t ct_lrn_scratch(const struct ct_lrn *p);
+
+void ct_lrn_forward(const struct ct_lrn *p, const float *x, float *y);
+void ct_lrn_backward(const struct ct_lrn *p, const float *x, const float *dy,
+                     float *scratch, float *dx);
+
+#endif

@@ -1,0 +1,467 @@
+/* test_conv.c - convolution as a device operation.
+ *
+ * A small case is worked out by hand for every implementation.  Then every
+ * implementation meets a table of odd descriptions in all layouts, where the
+ * reference on plain arrays says what is right. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "device/conv.h"
+#include "device/impl.h"
+#include "testing/test.h"
+
+static const char *const impls[] = { "onednn", "gemm", "ref" };
+enum { N_IMPLS = 3 };
+
+/* What one problem uses; there are more problems than the harness defers. */
+static struct {
+    void (*fn)(void *);
+    void *arg;
+} kept[512];
+static int n_kept;
+
+static void drop_all(void *unused)
+{
+    (void)unused;
+    while (n_kept > 0) {
+        n_kept--;
+        kept[n_kept].fn(kept[n_kept].arg);
+    }
+}
+
+static void keep(void (*fn)(void *), void *arg)
+{
+    if (n_kept == 0)
+        test_defer(drop_all, NULL);
+    ASSERT(n_kept < (int)(sizeof(kept) / sizeof(kept[0])));
+    kept[n_kept].fn    = fn;
+    kept[n_kept++].arg = arg;
+}
+
+static void unforce(void *unused)
+{
+    (void)unused;
+    unsetenv("CORTADO_IMPL");
+}
+
+static void conv_free(void *c)
+{
+    ct_conv_destroy(c);
+}
+
+/* NULL where the implementation does not take it. */
+static struct ct_conv *make(const struct ct_conv_desc *d, const char *impl)
+{
+    struct ct_conv *c = NULL;
+    enum ct_status st;
+    char text[64];
+
+    snprintf(text, sizeof(text), "pool:none,conv:%s", impl);
+    ASSERT(setenv("CORTADO_IMPL", text, 1) == 0);
+    st = ct_conv_create(ct_device_cpu(), d, &c);
+    unforce(NULL);
+    if (st == CT_ENOTSUP)
+        return NULL;
+    ASSERT_OK(st);
+    keep(conv_free, c);
+    ASSERT_STR(impl, ct_conv_impl_name(c));
+    return c;
+}
+
+static float *room(int64_t n, float value)
+{
+    float *p = ct_malloc((size_t)n * sizeof(*p), "test values");
+
+    ASSERT(p != NULL);
+    keep(ct_free, p);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = value;
+    return p;
+}
+
+static float *noise(int64_t n, uint64_t stream)
+{
+    float *p = room(n, 0);
+
+    for (int64_t i = 0; i < n; i++)
+        p[i] = 2 * ct_uniform(7, stream, (uint64_t)i) - 1;
+    return p;
+}
+
+static void near(const char *what, const float *want, const float *got,
+                 int64_t n)
+{
+    float scale = 1;
+
+    for (int64_t i = 0; i < n; i++)
+        scale = fmaxf(scale, fabsf(want[i]));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabsf(want[i] - got[i]) <= 2e-5f * scale))
+            FAIL("%s: value %lld is %.9g, wanted %.9g", what, (long long)i,
+                 (double)got[i], (double)want[i]);
+}
+
+/* One channel, 3 x 3, kernel 2 x 2:
+ *
+ *     x = 1 2 3   w = 1 2   y = x w + 1 = 1+4+12+20+1 ...
+ *         4 5 6       3 4
+ *         7 8 9                                                        */
+static const struct ct_conv_desc small = {
+    .n_spatial = 2, .batch = 1, .in_channels = 1, .out_channels = 1,
+    .group = 1, .in = { 3, 3 }, .kernel = { 2, 2 }, .stride = { 1, 1 },
+    .pad = { 0, 0 }, .dilation = { 1, 1 }, .has_bias = true,
+};
+
+TEST(conv, a_small_case_is_what_the_hand_says)
+{
+    static const float x[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+    static const float w[] = { 1, 2, 3, 4 }, b[] = { 1 };
+    static const float dy[] = { 1, 0, 0, 2 };
+    static const float y[]  = { 38, 48, 68, 78 };
+    static const float dx[] = { 1, 2, 0, 3, 6, 4, 0, 6, 8 };
+    static const float dw[] = { 1 + 10, 2 + 12, 4 + 16, 5 + 18 };
+
+    for (int i = 0; i < N_IMPLS; i++) {
+        struct ct_conv *c = make(&small, impls[i]);
+        float got[9], got_dw[4] = { 0 }, got_db[1] = { 5 };
+
+        if (!c)
+            continue;
+        ASSERT_OK(ct_conv_forward(c, x, w, b, got));
+        near("y", y, got, 4);
+        ASSERT_OK(ct_conv_backward_data(c, w, dy, got));
+        near("dx", dx, got, 9);
+        ASSERT_OK(ct_conv_backward_weights(c, x, dy, got_dw, got_db));
+        near("dw", dw, got_dw, 4);
+        ASSERT_FLOAT(8, got_db[0], 0);
+        ASSERT_OK(ct_conv_backward_weights(c, x, dy, NULL, got_db));
+        ASSERT_FLOAT(11, got_db[0], 0);
+        ASSERT_OK(ct_conv_backward_weights(c, x, dy, got_dw, NULL));
+        ASSERT_FLOAT(22, got_dw[0], 0);
+        ASSERT_FLOAT(11, got_db[0], 0);
+    }
+}
+
+struct odd {
+    const char *text;
+    int         n_spatial;
+    int64_t     batch, in_channels, out_channels, group;
+    int64_t     in[4], kernel[4], stride[4], pad[4], dilation[4];
+    bool        has_bias;
+};
+
+static const struct odd odds[] = {
+    { "no axes", 0, 3, 6, 4, 2, { 0 }, { 0 }, { 0 }, { 0 }, { 0 }, true },
+    { "1-D", 1, 2, 3, 5, 1, { 9 }, { 3 }, { 2 }, { 1 }, { 1 }, true },
+    { "1-D dilated", 1, 1, 2, 2, 2, { 11 }, { 3 }, { 1 }, { 4 }, { 4 }, true },
+    { "3x3", 2, 2, 4, 5, 1, { 8, 10 }, { 3, 3 }, { 1, 1 }, { 0, 0 }, { 1, 1 },
+      true },
+    { "3x3 same", 2, 2, 16, 32, 1, { 7, 7 }, { 3, 3 }, { 1, 1 }, { 1, 1 },
+      { 1, 1 }, true },
+    { "3x3 without bias", 2, 3, 17, 33, 1, { 6, 5 }, { 3, 3 }, { 1, 1 },
+      { 1, 1 }, { 1, 1 }, false },
+    { "1x1", 2, 2, 32, 16, 1, { 5, 6 }, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 },
+      true },
+    { "1x1 stride 2", 2, 2, 16, 20, 1, { 7, 6 }, { 1, 1 }, { 2, 2 }, { 0, 0 },
+      { 1, 1 }, false },
+    { "1x1 padded", 2, 1, 3, 4, 1, { 4, 3 }, { 1, 1 }, { 1, 1 }, { 1, 2 },
+      { 1, 1 }, true },
+    { "image to features", 2, 2, 3, 24, 1, { 19, 23 }, { 7, 7 }, { 2, 2 },
+      { 3, 3 }, { 1, 1 }, true },
+    { "11x11 stride 4", 2, 1, 3, 16, 1, { 35, 31 }, { 11, 11 }, { 4, 4 },
+      { 0, 0 }, { 1, 1 }, true },
+    { "rectangular", 2, 2, 5, 3, 1, { 8, 9 }, { 1, 5 }, { 2, 1 }, { 0, 2 },
+      { 1, 1 }, true },
+    { "stride beyond the kernel", 2, 2, 4, 6, 1, { 13, 11 }, { 2, 2 },
+      { 5, 3 }, { 1, 0 }, { 1, 1 }, true },
+    { "padding beyond the kernel", 2, 1, 3, 4, 1, { 3, 4 }, { 2, 3 }, { 1, 1 },
+      { 3, 4 }, { 1, 1 }, true },
+    { "kernel as large as the input", 2, 2, 6, 8, 1, { 5, 4 }, { 5, 4 },
+      { 1, 1 }, { 0, 0 }, { 1, 1 }, true },
+    { "dilated", 2, 2, 8, 8, 1, { 11, 12 }, { 3, 3 }, { 1, 1 }, { 2, 2 },
+      { 2, 2 }, true },
+    { "dilated with stride", 2, 1, 4, 3, 1, { 13, 14 }, { 3, 2 }, { 2, 3 },
+      { 1, 4 }, { 3, 5 }, true },
+    { "dilation zero", 2, 1, 2, 3, 1, { 4, 5 }, { 3, 2 }, { 1, 2 }, { 0, 1 },
+      { 0, 1 }, true },
+    { "two groups", 2, 2, 6, 4, 2, { 7, 8 }, { 3, 3 }, { 1, 1 }, { 1, 1 },
+      { 1, 1 }, true },
+    { "two wide groups", 2, 2, 32, 64, 2, { 6, 7 }, { 5, 5 }, { 1, 1 },
+      { 2, 2 }, { 1, 1 }, true },
+    { "three odd groups", 2, 1, 15, 21, 3, { 6, 5 }, { 3, 2 }, { 2, 1 },
+      { 1, 1 }, { 1, 1 }, false },
+    { "depthwise", 2, 2, 32, 32, 32, { 9, 8 }, { 3, 3 }, { 1, 1 }, { 1, 1 },
+      { 1, 1 }, true },
+    { "depthwise stride 2", 2, 2, 10, 10, 10, { 9, 8 }, { 3, 3 }, { 2, 2 },
+      { 1, 1 }, { 1, 1 }, false },
+    { "depthwise by two", 2, 2, 6, 12, 6, { 7, 7 }, { 3, 3 }, { 1, 1 },
+      { 1, 1 }, { 1, 1 }, true },
+    { "one row", 2, 2, 4, 4, 1, { 1, 17 }, { 1, 3 }, { 1, 1 }, { 0, 1 },
+      { 1, 1 }, true },
+    { "larger than a loop's grain", 2, 2, 16, 16, 1, { 40, 40 }, { 3, 3 },
+      { 1, 1 }, { 1, 1 }, { 1, 1 }, true },
+    { "3-D", 3, 2, 3, 4, 1, { 5, 6, 7 }, { 3, 2, 3 }, { 1, 2, 1 },
+      { 1, 0, 1 }, { 1, 1, 1 }, true },
+    { "3-D grouped and dilated", 3, 1, 4, 6, 2, { 6, 5, 4 }, { 2, 3, 2 },
+      { 2, 1, 1 }, { 1, 2, 0 }, { 2, 1, 3 }, true },
+    { "4-D", 4, 2, 2, 3, 1, { 3, 4, 3, 5 }, { 2, 2, 3, 2 }, { 1, 2, 1, 2 },
+      { 0, 1, 1, 1 }, { 1, 1, 1, 2 }, true },
+};
+
+static struct ct_conv_desc desc_of(const struct odd *o)
+{
+    struct ct_conv_desc d = { .n_spatial = o->n_spatial, .batch = o->batch,
+                              .in_channels = o->in_channels,
+                              .out_channels = o->out_channels,
+                              .group = o->group, .has_bias = o->has_bias };
+
+    memcpy(d.in, o->in, sizeof(o->in));
+    memcpy(d.kernel, o->kernel, sizeof(o->kernel));
+    memcpy(d.stride, o->stride, sizeof(o->stride));
+    memcpy(d.pad, o->pad, sizeof(o->pad));
+    memcpy(d.dilation, o->dilation, sizeof(o->dilation));
+    return d;
+}
+
+/* One array: its logical size and where a value lies in a layout. */
+struct array {
+    int64_t batch, channels, spatial;
+};
+
+static int64_t padded(const struct array *a, enum ct_layout layout)
+{
+    int64_t block = layout == CT_BLOCKED8 ? 8 : layout == CT_BLOCKED16 ? 16 : 1;
+
+    return (a->channels + block - 1) / block * block;
+}
+
+static int64_t size_in(const struct array *a, enum ct_layout layout)
+{
+    return a->batch * padded(a, layout) * a->spatial;
+}
+
+/* The plain array `from` as `layout`, padding filled with zero. */
+static float *to_layout(const struct array *a, enum ct_layout layout,
+                        const float *from)
+{
+    int64_t c_all = padded(a, layout);
+    float *to = room(size_in(a, layout), 0), *t = to;
+    int64_t block = layout == CT_PLAIN     ? 1
+                    : layout == CT_NHWC    ? c_all
+                    : layout == CT_BLOCKED8 ? 8 : 16;
+
+    for (int64_t n = 0; n < a->batch; n++)
+        for (int64_t c0 = 0; c0 < c_all; c0 += block)
+            for (int64_t s = 0; s < a->spatial; s++)
+                for (int64_t c = c0; c < c0 + block; c++, t++)
+                    if (c < a->channels)
+                        *t = from[(n * a->channels + c) * a->spatial + s];
+    return to;
+}
+
+struct problem {
+    struct ct_conv_desc d;
+    struct array        x_size, y_size;
+    int64_t             n_w;
+    float *x, *w, *b, *dy;    /* plain */
+    float *y, *dx, *dw, *db;  /* what the reference makes of them */
+};
+
+static struct problem problem_of(const struct odd *o)
+{
+    struct problem p = { .d = desc_of(o) };
+    struct ct_conv *c = make(&p.d, "ref");
+
+    p.x_size = (struct array){ o->batch, o->in_channels, 1 };
+    p.y_size = (struct array){ o->batch, o->out_channels, 1 };
+    p.n_w    = o->out_channels * (o->in_channels / o->group);
+    for (int i = 0; i < o->n_spatial; i++) {
+        p.x_size.spatial *= o->in[i];
+        p.y_size.spatial *= ct_conv_out(&p.d, i);
+        p.n_w *= o->kernel[i];
+    }
+    p.x  = noise(size_in(&p.x_size, CT_PLAIN), 1);
+    p.w  = noise(p.n_w, 2);
+    p.b  = o->has_bias ? noise(o->out_channels, 3) : NULL;
+    p.dy = noise(size_in(&p.y_size, CT_PLAIN), 4);
+    p.y  = room(size_in(&p.y_size, CT_PLAIN), NAN);
+    p.dx = room(size_in(&p.x_size, CT_PLAIN), NAN);
+    p.dw = room(p.n_w, 1);
+    p.db = o->has_bias ? room(o->out_channels, 2) : NULL;
+    ASSERT_OK(ct_conv_forward(c, p.x, p.w, p.b, p.y));
+    ASSERT_OK(ct_conv_backward_data(c, p.w, p.dy, p.dx));
+    ASSERT_OK(ct_conv_backward_weights(c, p.x, p.dy, p.dw, p.db));
+    return p;
+}
+
+/* Runs `impl` on the problem in the two layouts; false when it declines. */
+static bool solve(const struct problem *p, const char *text, const char *impl,
+                  enum ct_layout src, enum ct_layout dst)
+{
+    struct ct_conv_desc d = p->d;
+    int64_t n_x = size_in(&p->x_size, src), n_y = size_in(&p->y_size, dst);
+    float *x, *dy, *y = room(n_y, NAN), *dx = room(n_x, NAN);
+    float *dw = room(p->n_w, 1);
+    float *db = d.has_bias ? room(d.out_channels, 2) : NULL;
+    char what[256];
+    uint64_t n_calls;
+    struct ct_conv *c;
+
+    d.src_layout = src;
+    d.dst_layout = dst;
+    c = make(&d, impl);
+    if (!c)
+        return false;
+    x  = to_layout(&p->x_size, src, p->x);
+    dy = to_layout(&p->y_size, dst, p->dy);
+    n_calls = ct_mem_stats().n_calls;
+    ASSERT_OK(ct_conv_forward(c, x, p->w, p->b, y));
+    ASSERT_OK(ct_conv_backward_data(c, p->w, dy, dx));
+    ASSERT_OK(ct_conv_backward_weights(c, x, dy, dw, db));
+    ASSERT_INT(n_calls, ct_mem_stats().n_calls);
+    snprintf(what, sizeof(what), "%s by %s in layouts %d, %d", text, impl,
+             (int)src, (int)dst);
+    near(what, to_layout(&p->y_size, dst, p->y), y, n_y);
+    near(what, to_layout(&p->x_size, src, p->dx), dx, n_x);
+    near(what, p->dw, dw, p->n_w);
+    if (db)
+        near(what, p->db, db, d.out_channels);
+    return true;
+}
+
+TEST(conv, every_implementation_agrees_with_the_reference_on_plain_arrays)
+{
+    for (size_t i = 0; i < sizeof(odds) / sizeof(odds[0]); i++) {
+        struct problem p = problem_of(&odds[i]);
+
+        ASSERT(solve(&p, odds[i].text, "gemm", CT_PLAIN, CT_PLAIN));
+        (void)solve(&p, odds[i].text, "onednn", CT_PLAIN, CT_PLAIN);
+        drop_all(NULL);
+    }
+}
+
+TEST(conv, every_implementation_agrees_with_the_reference_in_all_layouts)
+{
+    static const enum ct_layout pairs[][2] = {
+        { CT_BLOCKED16, CT_BLOCKED16 }, { CT_BLOCKED8, CT_BLOCKED8 },
+        { CT_NHWC, CT_NHWC },           { CT_PLAIN, CT_BLOCKED16 },
+        { CT_BLOCKED16, CT_PLAIN },     { CT_NHWC, CT_BLOCKED8 },
+    };
+
+    for (size_t i = 0; i < sizeof(odds) / sizeof(odds[0]); i++) {
+        struct problem p;
+
+        if (odds[i].n_spatial != 2)
+            continue;
+        p = problem_of(&odds[i]);
+        for (size_t j = 0; j < sizeof(pairs) / sizeof(pairs[0]); j++) {
+            ASSERT(solve(&p, odds[i].text, "ref", pairs[j][0], pairs[j][1]));
+            ASSERT(!solve(&p, odds[i].text, "gemm", pairs[j][0],
+                          pairs[j][1]));
+            (void)solve(&p, odds[i].text, "onednn", pairs[j][0], pairs[j][1]);
+        }
+        drop_all(NULL);
+    }
+}
+
+#ifdef CT_HAVE_ONEDNN
+TEST(conv, onednn_takes_what_common_nets_have)
+{
+    static const char *const common[] = { "3x3 same", "1x1", "depthwise",
+                                          "image to features", "dilated",
+                                          "two wide groups", "3-D" };
+
+    for (size_t i = 0; i < sizeof(odds) / sizeof(odds[0]); i++)
+        for (size_t j = 0; j < sizeof(common) / sizeof(common[0]); j++)
+            if (strcmp(odds[i].text, common[j]) == 0) {
+                struct ct_conv_desc d = desc_of(&odds[i]);
+
+                ASSERT(make(&d, "onednn") != NULL);
+            }
+}
+#endif
+
+TEST(conv, an_empty_batch_does_nothing)
+{
+    struct ct_conv_desc d = small;
+    float w[4] = { 1, 1, 1, 1 }, dw[4] = { 5, 5, 5, 5 }, b = 1, db = 7;
+    struct ct_conv *c;
+
+    d.batch = 0;
+    ASSERT_OK(ct_conv_create(ct_device_cpu(), &d, &c));
+    keep(conv_free, c);
+    ASSERT_OK(ct_conv_forward(c, NULL, w, &b, NULL));
+    ASSERT_OK(ct_conv_backward_data(c, w, NULL, NULL));
+    ASSERT_OK(ct_conv_backward_weights(c, NULL, NULL, dw, &db));
+    ASSERT_FLOAT(5, dw[0], 0);
+    ASSERT_FLOAT(7, db, 0);
+}
+
+TEST(conv, what_makes_no_sense_is_refused)
+{
+    struct ct_conv *c;
+    struct ct_conv_desc d = small;
+
+    d.kernel[1] = 4;
+    ASSERT_STATUS(CT_ESHAPE, ct_conv_create(ct_device_cpu(), &d, &c));
+    ASSERT_HAS("axis 1", ct_last_error());
+    d       = small;
+    d.group = 2;
+    ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, &c));
+    ASSERT_HAS("group 2", ct_last_error());
+    d           = small;
+    d.stride[0] = 0;
+    ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, &c));
+    ASSERT(setenv("CORTADO_IMPL", "conv:fastest", 1) == 0);
+    test_defer(unforce, NULL);
+    ASSERT_STATUS(CT_ENOTSUP, ct_conv_create(ct_device_cpu(), &small, &c));
+    ASSERT_HAS("CORTADO_IMPL", ct_last_error());
+}
+
+TEST(conv, the_environment_forces_an_implementation_by_operation)
+{
+    ASSERT(setenv("CORTADO_IMPL", "conv:gemm,pool:ref", 1) == 0);
+    test_defer(unforce, NULL);
+    ASSERT(ct_impl_allowed("conv", "gemm"));
+    ASSERT(!ct_impl_allowed("conv", "gem"));
+    ASSERT(!ct_impl_allowed("conv", "gemms"));
+    ASSERT(!ct_impl_allowed("conv", "ref"));
+    ASSERT(ct_impl_allowed("pool", "ref"));
+    ASSERT(!ct_impl_allowed("pool", "gemm"));
+    ASSERT(ct_impl_allowed("con", "ref"));
+    ASSERT(ct_impl_allowed("lrn", "onednn"));
+    unforce(NULL);
+    ASSERT(ct_impl_allowed("conv", "ref"));
+}
+
+/* Three channels at two positions of two samples, NHWC and plain. */
+TEST(conv, a_bias_is_added_and_summed_by_channel)
+{
+    static const struct array a = { 2, 19, 3 };
+    static const enum ct_layout layouts[] = { CT_PLAIN, CT_BLOCKED8,
+                                              CT_BLOCKED16, CT_NHWC };
+    float *b = noise(19, 1), *y = noise(2 * 19 * 3, 2);
+    float *want = room(2 * 19 * 3, 0), want_db[19], db[19];
+
+    for (int c = 0; c < 19; c++) {
+        want_db[c] = 1;
+        for (int n = 0; n < 2; n++)
+            for (int s = 0; s < 3; s++) {
+                want[(n * 19 + c) * 3 + s] = y[(n * 19 + c) * 3 + s] + b[c];
+                want_db[c] += y[(n * 19 + c) * 3 + s];
+            }
+    }
+    for (int i = 0; i < 4; i++) {
+        struct ct_bias_desc d = { 2, 19, 3, layouts[i] };
+        float *got = to_layout(&a, layouts[i], y);
+
+        for (int c = 0; c < 19; c++)
+            db[c] = 1;
+        ASSERT_OK(ct_bias_backward(ct_device_cpu(), &d, got, db));
+        near("db", want_db, db, 19);
+        ASSERT_OK(ct_bias_forward(ct_device_cpu(), &d, b, got));
+        near("y", to_layout(&a, layouts[i], want), got,
+             size_in(&a, layouts[i]));
+    }
+}
