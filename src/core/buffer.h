@@ -1,0 +1,29 @@
+/* buffer.h - counted device memory that blobs lie in. */
+#ifndef CT_CORE_BUFFER_H
+#define CT_CORE_BUFFER_H
+
+#include "cortado/blob.h"
+
+struct ct_buffer {
+    const struct ct_device *dev;
+    float                  *ptr;
+    size_t                  bytes;
+    int                     n_users; /* atomically changed */
+};
+
+/* `bytes` zeroed bytes with one user. */
+CT_MUST_CHECK enum ct_status ct_buffer_create(const struct ct_device *dev,
+                                              size_t bytes, const char *name,
+                                              struct ct_buffer **out);
+struct ct_buffer *ct_buffer_use(struct ct_buffer *b); /* takes NULL */
+void ct_buffer_drop(struct ct_buffer *b);             /* takes NULL */
+
+/* Let a tensor lie at `offset` bytes into `b`. */
+void ct_tensor_place(struct ct_tensor *t, struct ct_buffer *b, size_t offset,
+                     size_t room_bytes);
+void ct_tensor_clear(struct ct_tensor *t);
+
+/* The elements the storage of a shape takes in a layout, padding included. */
+int64_t ct_layout_count(const struct ct_shape *s, enum ct_layout layout);
+
+#endif
