@@ -1,0 +1,64 @@
+/* feed.h - the records of one rank, in order, without end.
+ *
+ * A database feed walks its cursor when the order is sequential and nobody
+ * shares it, and builds an index of the keys otherwise, so that a rank never
+ * reads what belongs to another.
+ *
+ * The interface is a table because a feed need not read a database: with
+ * `mode: ROOT` rank 0 reads and sends encoded records, and the other ranks'
+ * feeds receive them.  The distributed engine brings that feed and hands it
+ * to the layer with ct_data_use_feed() before the first forward pass. */
+#ifndef CT_DATA_FEED_H
+#define CT_DATA_FEED_H
+
+#include "data/db.h"
+#include "data/order.h"
+
+struct ct_layer;
+
+/* One record, with memory that is used again; one worker's, zeroed first. */
+struct ct_record {
+    struct ct_place place;
+    struct ct_bytes key, value; /* value.ptr NULL: ct_feed_fetch brings it */
+    struct ct_room  key_room, value_room;
+};
+void ct_record_fini(struct ct_record *r);
+
+struct ct_feed;
+
+struct ct_feed_ops {
+    /* Continue as after n passes.  No other call is under way. */
+    enum ct_status (*seek)(struct ct_feed *f, int64_t n_passes);
+    /* The next record; calls come one at a time. */
+    enum ct_status (*next)(struct ct_feed *f, struct ct_record *r);
+    /* Any thread, at any time: the value, where next() left it out, and the
+     * record that stands in for r when r is broken. */
+    enum ct_status (*fetch)(struct ct_feed *f, struct ct_record *r);
+    enum ct_status (*after)(struct ct_feed *f, struct ct_record *r);
+    void (*destroy)(struct ct_feed *f);
+};
+
+/* The first member of a feed's own struct. */
+struct ct_feed {
+    const struct ct_feed_ops *ops;
+};
+
+struct ct_feed_config {
+    const char       *backend, *source;
+    enum ct_data_mode mode; /* SHARED or LOCAL */
+    int               rank, size;
+    int64_t           batch; /* of this rank; the same on all */
+    uint64_t          seed;
+    bool              shuffle;
+    bool              skip; /* after() will be called */
+};
+
+CT_MUST_CHECK enum ct_status ct_feed_open(const struct ct_feed_config *config,
+                                          struct ct_feed **out);
+void ct_feed_destroy(struct ct_feed *f); /* takes NULL */
+
+/* For a layer of type Data: take records from `f`, which it then owns, and
+ * not from its source.  Defined by the layer. */
+CT_MUST_CHECK enum ct_status ct_data_use_feed(struct ct_layer *l,
+                                              struct ct_feed *f);
+#endif

@@ -1,0 +1,344 @@
+/* prefetch.c - the worker pool and its two queues.
+ *
+ * `ticket` is held by the worker that picks a sample, also while it waits for
+ * a free batch: the others have nothing to do either.  `state` guards what a
+ * batch is worth and is held for moments only. */
+#include "data/prefetch.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/queue.h"
+
+enum { MOST_THREADS = 64, AUTO_THREADS = 8 };
+
+struct batch {
+    struct ct_batch pub;
+    int64_t         n_given;   /* samples picked; under `ticket` */
+    int64_t         n_pending; /* samples not loaded yet; under `state` */
+    enum ct_status  status;    /* of its first bad sample; under `state` */
+    int64_t         bad_item;
+    char            why[1024];
+};
+
+struct ct_prefetch {
+    struct ct_prefetch_config config;
+    struct ct_queue *free, *started;
+    struct batch    *batch;
+    int              n_batches; /* one more than are made ahead: the net's */
+    struct batch    *filling;   /* under `ticket`; NULL: the next is free */
+    bool             stop;      /* under `ticket` */
+    struct batch    *lent;      /* the consumer's */
+    enum ct_status   failed;    /* the consumer's; sticks */
+    struct ct_prefetch_stats stats; /* idle_s and n_ready under `state` */
+    int64_t          n_ready;
+    pthread_mutex_t  ticket, state;
+    pthread_cond_t   loaded;
+    pthread_t        thread[MOST_THREADS];
+    struct ct_worker worker[MOST_THREADS];
+    int              n_threads;
+};
+
+struct start {
+    struct ct_prefetch *p;
+    struct ct_worker   *w;
+};
+
+void ct_worker_fini(struct ct_worker *w)
+{
+    ct_record_fini(&w->record);
+    ct_codec_fini(&w->codec);
+    ct_image_fini(&w->image);
+    ct_image_fini(&w->resized);
+    ct_room_fini(&w->file);
+    ct_room_fini(&w->floats);
+    ct_room_fini(&w->augment);
+}
+
+/* Keep the cause of the first bad sample, and count `n` as done. */
+static void batch_done(struct ct_prefetch *p, struct batch *b, int64_t item,
+                       int64_t n, enum ct_status st)
+{
+    pthread_mutex_lock(&p->state);
+    if (st != CT_OK && (b->status == CT_OK || item < b->bad_item)) {
+        b->status   = st;
+        b->bad_item = item;
+        snprintf(b->why, sizeof(b->why), "%s", ct_last_error());
+    }
+    b->n_pending -= n;
+    if (b->n_pending == 0) {
+        p->n_ready++;
+        pthread_cond_signal(&p->loaded);
+    }
+    pthread_mutex_unlock(&p->state);
+}
+
+static enum ct_status batch_grow(struct ct_buffer **b, size_t bytes,
+                                 const char *name)
+{
+    struct ct_buffer *more;
+
+    if (*b && (*b)->bytes >= bytes)
+        return CT_OK;
+    CT_TRY(ct_buffer_create(ct_device_cpu(), bytes, name, &more));
+    ct_buffer_drop(*b);
+    *b = more;
+    return CT_OK;
+}
+
+static enum ct_status batch_shape(struct batch *b, struct ct_shape shape)
+{
+    CT_TRY(ct_shape_check(&shape));
+    b->pub.shape = shape;
+    CT_TRY(batch_grow(&b->pub.data,
+                      (size_t)ct_shape_count(&shape, 0, CT_END) *
+                          sizeof(float), "batch data"));
+    return batch_grow(&b->pub.label, (size_t)shape.dim[0] * sizeof(float),
+                      "batch labels");
+}
+
+/* With `ticket` held.  False when the pool stops. */
+static bool pool_start_batch(struct ct_prefetch *p)
+{
+    double since = ct_now();
+    struct batch *b;
+
+    if (!ct_queue_pop(p->free, &b))
+        return false;
+    pthread_mutex_lock(&p->state);
+    p->stats.idle_s += ct_now() - since;
+    b->n_pending = p->config.shape.dim[0];
+    b->status    = CT_OK;
+    pthread_mutex_unlock(&p->state);
+    b->n_given = 0;
+    p->filling = b;
+    return ct_queue_push(p->started, b);
+}
+
+/* With `ticket` held: pick the next sample.  False when there is none. */
+static bool pool_pick(struct ct_prefetch *p, struct ct_worker *w,
+                      struct batch **out, int64_t *item)
+{
+    const int64_t n = p->config.shape.dim[0];
+    struct batch *b;
+    struct ct_shape shape;
+    enum ct_status st;
+
+    if (p->stop || (!p->filling && !pool_start_batch(p)))
+        return false;
+    b     = p->filling;
+    *item = b->n_given++;
+    st    = p->config.ops->pick(p->config.loader, w, *item);
+    if (st == CT_OK && *item == 0) {
+        st = p->config.ops->shape(p->config.loader, w, &shape);
+        if (st == CT_OK)
+            st = batch_shape(b, shape);
+    }
+    if (st != CT_OK) { /* nothing can follow in order: the pool ends here */
+        p->stop = true;
+        batch_done(p, b, *item, n - *item, st);
+        return false;
+    }
+    if (b->n_given == n)
+        p->filling = NULL;
+    *out = b;
+    return true;
+}
+
+static void *pool_run(void *arg)
+{
+    struct start *start   = arg;
+    struct ct_prefetch *p = start->p;
+    struct ct_worker *w   = start->w;
+
+    ct_free(start);
+    for (;;) {
+        struct batch *b = NULL;
+        int64_t item    = 0, each;
+        enum ct_status st;
+        bool picked;
+
+        pthread_mutex_lock(&p->ticket);
+        picked = pool_pick(p, w, &b, &item);
+        pthread_mutex_unlock(&p->ticket);
+        if (!picked)
+            return NULL;
+        each = ct_shape_count(&b->pub.shape, 1, CT_END);
+        st   = p->config.ops->load(p->config.loader, w, &b->pub.shape,
+                                   b->pub.data->ptr + item * each,
+                                   b->pub.label->ptr + item);
+        batch_done(p, b, item, 1, st);
+    }
+}
+
+static enum ct_status worker_grow(struct ct_worker *w,
+                                  const struct ct_worker *like)
+{
+    CT_TRY(ct_room_grow(&w->record.key_room, like->record.key_room.bytes));
+    CT_TRY(ct_room_grow(&w->record.value_room, like->record.value_room.bytes));
+    CT_TRY(ct_room_grow(&w->codec.taps, like->codec.taps.bytes));
+    CT_TRY(ct_room_grow(&w->codec.rows, like->codec.rows.bytes));
+    CT_TRY(ct_room_grow(&w->image.room, like->image.room.bytes));
+    CT_TRY(ct_room_grow(&w->resized.room, like->resized.room.bytes));
+    CT_TRY(ct_room_grow(&w->file, like->file.bytes));
+    CT_TRY(ct_room_grow(&w->floats, like->floats.bytes));
+    return ct_room_grow(&w->augment, like->augment.bytes);
+}
+
+static enum ct_status pool_start_threads(struct ct_prefetch *p)
+{
+    int wanted = p->config.n_threads;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (wanted <= 0) {
+        wanted = (int)(cores + 1) / 2;
+        wanted = wanted < 1 ? 1 : wanted > AUTO_THREADS ? AUTO_THREADS : wanted;
+    }
+    wanted = wanted > MOST_THREADS ? MOST_THREADS : wanted;
+    for (int i = 0; i < wanted; i++) {
+        struct start *s;
+
+        if (p->config.like)
+            CT_TRY(worker_grow(&p->worker[i], p->config.like));
+        CT_TRY(ct_alloc(1, sizeof(*s), "prefetch", &s));
+        *s = (struct start){ p, &p->worker[i] };
+        if (pthread_create(&p->thread[i], NULL, pool_run, s) != 0) {
+            ct_free(s);
+            return ct_fail(CT_EIO, "cannot start a prefetch thread");
+        }
+        p->n_threads++;
+    }
+    return CT_OK;
+}
+
+static enum ct_status pool_init(struct ct_prefetch *p)
+{
+    CT_TRY(ct_queue_create((size_t)p->n_batches, &p->free));
+    CT_TRY(ct_queue_create((size_t)p->n_batches, &p->started));
+    CT_TRY(ct_alloc((size_t)p->n_batches, sizeof(*p->batch), "batches",
+                    &p->batch));
+    for (int i = 0; i < p->n_batches; i++) {
+        CT_TRY(batch_shape(&p->batch[i], p->config.shape));
+        (void)ct_queue_push(p->free, &p->batch[i]);
+    }
+    return pool_start_threads(p);
+}
+
+enum ct_status ct_prefetch_create(const struct ct_prefetch_config *config,
+                                  struct ct_prefetch **out)
+{
+    struct ct_prefetch *p;
+    enum ct_status st;
+
+    *out = NULL;
+    CT_ASSERT(config->n_batches >= 1 && config->shape.n_axes >= 1 &&
+              config->shape.dim[0] >= 1);
+    CT_TRY(ct_alloc(1, sizeof(*p), "prefetch", &p));
+    p->config    = *config;
+    p->n_batches = config->n_batches + 1;
+    pthread_mutex_init(&p->ticket, NULL);
+    pthread_mutex_init(&p->state, NULL);
+    pthread_cond_init(&p->loaded, NULL);
+    st = pool_init(p);
+    if (st != CT_OK) {
+        ct_prefetch_destroy(p);
+        return st;
+    }
+    *out = p;
+    return CT_OK;
+}
+
+void ct_prefetch_destroy(struct ct_prefetch *p)
+{
+    if (!p)
+        return;
+    /* A worker may hold `ticket` while it waits in the queue of free batches:
+     * closing the queue comes first. */
+    if (p->free)
+        ct_queue_close(p->free);
+    if (p->started)
+        ct_queue_close(p->started);
+    pthread_mutex_lock(&p->ticket);
+    p->stop = true;
+    pthread_mutex_unlock(&p->ticket);
+    for (int i = 0; i < p->n_threads; i++)
+        pthread_join(p->thread[i], NULL);
+    for (int i = 0; i < MOST_THREADS; i++)
+        ct_worker_fini(&p->worker[i]);
+    for (int i = 0; p->batch && i < p->n_batches; i++) {
+        ct_buffer_drop(p->batch[i].pub.data);
+        ct_buffer_drop(p->batch[i].pub.label);
+    }
+    ct_queue_destroy(p->started);
+    ct_queue_destroy(p->free);
+    pthread_cond_destroy(&p->loaded);
+    pthread_mutex_destroy(&p->state);
+    pthread_mutex_destroy(&p->ticket);
+    ct_free(p->batch);
+    ct_free(p);
+}
+
+enum ct_status ct_prefetch_next(struct ct_prefetch *p,
+                                const struct ct_batch **out)
+{
+    double since = ct_now();
+    struct batch *b;
+
+    if (p->failed != CT_OK)
+        return ct_fail(p->failed, "%s", p->lent->why);
+    if (!ct_queue_pop(p->started, &b))
+        return ct_fail(CT_ESTOP, "prefetching has stopped");
+    pthread_mutex_lock(&p->state);
+    p->stats.depth_sum += p->n_ready;
+    while (b->n_pending > 0)
+        pthread_cond_wait(&p->loaded, &p->state);
+    p->n_ready--;
+    p->stats.n_batches++;
+    p->stats.wait_s += ct_now() - since;
+    p->failed = b->status;
+    pthread_mutex_unlock(&p->state);
+    if (p->lent)
+        (void)ct_queue_push(p->free, p->lent);
+    p->lent = b;
+    if (p->failed != CT_OK)
+        return ct_fail(p->failed, "%s", b->why);
+    *out = &b->pub;
+    return CT_OK;
+}
+
+struct ct_prefetch_stats ct_prefetch_stats(const struct ct_prefetch *p)
+{
+    struct ct_prefetch *q = (struct ct_prefetch *)(uintptr_t)p;
+    struct ct_prefetch_stats s;
+
+    pthread_mutex_lock(&q->state);
+    s = q->stats;
+    pthread_mutex_unlock(&q->state);
+    return s;
+}
+
+static enum ct_status batch_to_top(struct ct_buffer *from,
+                                   struct ct_shape shape, struct ct_blob *top)
+{
+    size_t bytes = (size_t)ct_shape_count(&shape, 0, CT_END) * sizeof(float);
+
+    if (!top->planned && top->dev->kind == CT_CPU) {
+        ct_tensor_place(&top->data, from, 0, from->bytes);
+        return ct_reshape(top, shape);
+    }
+    CT_TRY(ct_reshape(top, shape));
+    return top->dev->ops->from_host(top->dev, bytes, from->ptr, top->data.ptr);
+}
+
+enum ct_status ct_batch_to_tops(const struct ct_batch *b, struct ct_blob *data,
+                                struct ct_blob *label)
+{
+    CT_TRY(batch_to_top(b->data, b->shape, data));
+    if (label)
+        CT_TRY(batch_to_top(b->label, CT_SHAPE(b->shape.dim[0]), label));
+    return CT_OK;
+}

@@ -1,0 +1,90 @@
+/* prefetch.h - threads that make batches ahead of the net.
+ *
+ * Workers take samples in order, load them side by side and write each to its
+ * place in a batch; batches are delivered in order.  There are `n_batches`
+ * buffers and no more, so workers wait when the net is slow.
+ *
+ *     free batches --> workers --> started batches, in order --> the net
+ *          ^                                                       |
+ *          +------------------- given back ------------------------+
+ *
+ * One thread consumes; it also creates, stops and destroys. */
+#ifndef CT_DATA_PREFETCH_H
+#define CT_DATA_PREFETCH_H
+
+#include "core/buffer.h"
+#include "data/feed.h"
+#include "data/image.h"
+
+/* What a worker thread keeps from sample to sample. */
+struct ct_worker {
+    struct ct_record record;
+    struct ct_codec  codec;
+    struct ct_image  image, resized;
+    struct ct_room   file, floats, augment;
+    int64_t          epoch, sample; /* set by pick(), for load() */
+    int64_t          number;        /* free for the loader */
+};
+
+struct ct_loader_ops {
+    /* The next sample, item `item` of its batch.  Calls come in order, one at
+     * a time; what load() needs to know goes into the worker. */
+    enum ct_status (*pick)(void *loader, struct ct_worker *w, int64_t item);
+    /* The shape of the batch whose first sample was picked just now. */
+    enum ct_status (*shape)(void *loader, struct ct_worker *w,
+                            struct ct_shape *out);
+    /* Any thread, many at a time: the sample's values, count(shape) / batch
+     * of them, and its label.  Fails when they do not fit the shape. */
+    enum ct_status (*load)(void *loader, struct ct_worker *w,
+                           const struct ct_shape *shape, float *data,
+                           float *label);
+};
+
+struct ct_batch {
+    struct ct_shape   shape;       /* of the data; label has shape.dim[0] */
+    struct ct_buffer *data, *label; /* in the CPU's memory */
+};
+
+/* Is the net waiting for data, or the data for the net? */
+struct ct_prefetch_stats {
+    int64_t n_batches;   /* delivered */
+    int64_t depth_sum;   /* batches ready at each delivery, added up */
+    double  wait_s;      /* the net waited for a batch */
+    double  idle_s;      /* the workers waited for room */
+};
+
+struct ct_prefetch_config {
+    const struct ct_loader_ops *ops;
+    void                       *loader;    /* borrowed */
+    const char                 *name;      /* for messages; borrowed */
+    struct ct_shape             shape;     /* of the first batch */
+    int                         n_batches; /* made ahead, 1 or more */
+    int                         n_threads; /* 0: by the machine */
+    /* A worker that has loaded a sample: the others start with as much
+     * memory, so that running takes no more.  Borrowed; may be NULL. */
+    const struct ct_worker     *like;
+};
+
+struct ct_prefetch;
+
+/* Starts the threads. */
+CT_MUST_CHECK enum ct_status ct_prefetch_create(
+    const struct ct_prefetch_config *config, struct ct_prefetch **out);
+/* Stops at once, wherever the workers are.  Takes NULL. */
+void ct_prefetch_destroy(struct ct_prefetch *p);
+
+/* The next batch, borrowed until the next call.  A sample that could not be
+ * loaded fails its batch, with the cause; so does every call after it. */
+CT_MUST_CHECK enum ct_status ct_prefetch_next(struct ct_prefetch *p,
+                                              const struct ct_batch **out);
+struct ct_prefetch_stats ct_prefetch_stats(const struct ct_prefetch *p);
+
+void ct_worker_fini(struct ct_worker *w);
+
+/* Put a batch into the tops: where a top owns its memory by taking the
+ * batch's, which it then shares until the next batch; by a copy otherwise.
+ * `label` may be NULL. */
+CT_MUST_CHECK enum ct_status ct_batch_to_tops(const struct ct_batch *b,
+                                              struct ct_blob *data,
+                                              struct ct_blob *label);
+#endif
