@@ -1,0 +1,150 @@
+/* cortado/layer.h - the layer plug-in interface.
+ *
+ * A layer TYPE is one const struct ct_layer_type, defined in one .c file and
+ * named once in src/layers/layers.def.  A LAYER is one instance in one net. */
+#ifndef CT_LAYER_H
+#define CT_LAYER_H
+
+#include "cortado/blob.h"
+#include "cortado/device.h"
+#include "cortado/proto.h"
+#include "cortado/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What one call may touch.  Borrowed: the net owns every blob named here and
+ * has made it resident on layer->dev, so ct_data() and ct_diff() are plain
+ * reads that never copy, allocate or fail. */
+struct ct_io {
+    struct ct_blob *const *bottom, *const *top;
+    int                    n_bottom, n_top;
+    const bool            *want_grad; /* per bottom; NULL before backward */
+};
+
+/* What a whole net shares: who it is among the ranks, and where it stands.
+ * Random draws are keyed by these, so they repeat after a resume and do not
+ * depend on threads. */
+struct ct_run {
+    uint64_t seed;
+    uint64_t pass;       /* forward passes of this net before this one */
+    int      rank, size; /* among the ranks that share one training run */
+};
+
+struct ct_layer {
+    const struct ct_layer_type  *type;
+    const Caffe__LayerParameter *param; /* parsed prototxt; borrowed */
+    const char                  *name;  /* for messages; borrowed */
+    const struct ct_device      *dev;   /* where this instance runs */
+    const struct ct_run         *run;   /* the net's; borrowed */
+    Caffe__Phase                 phase;
+    unsigned                     flags; /* its type's; setup may add NO_... */
+    uint64_t                     key;   /* of its random draws */
+    struct ct_blob             **blob;  /* learned parameters; owned */
+    bool                        *blob_wants_grad;
+    int                          n_blob;
+    struct ct_blob             **scratch; /* owned */
+    int                          n_scratch;
+    void                        *state; /* type->state_size zeroed bytes */
+};
+
+/* A gradient as u^T v, what sufficient-factor broadcast sends instead of the
+ * full u_cols x v_cols matrix.  Borrowed until the next backward. */
+struct ct_factors {
+    const float *u, *v;
+    int64_t      rows, u_cols, v_cols;
+};
+
+struct ct_range { int min, max; };              /* max -1: no upper limit */
+#define CT_EXACTLY(n)       { (n), (n) }
+#define CT_AT_LEAST(n)      { (n), -1 }
+#define CT_BETWEEN(a, b)    { (a), (b) }
+#define CT_EVERY_DEVICE(fn) { [CT_CPU] = (fn), [CT_CUDA] = (fn) }
+
+enum ct_layer_flags {
+    CT_LAYER_INPLACE    = 1 << 0, /* top[0] may be bottom[0] */
+    CT_LAYER_LOSS       = 1 << 1, /* loss_weight 1 on top 0; tops made up */
+    CT_LAYER_EQUAL_NUM  = 1 << 2, /* as many tops as bottoms */
+    /* Backward does not read this data, so its memory may be used again. */
+    CT_LAYER_NO_BOTTOM  = 1 << 3,
+    CT_LAYER_NO_TOP     = 1 << 4,
+    /* Tops are views: their data lies in bottom[0]'s, and with ALIAS_DIFF
+     * top[0]'s diff in bottom[0]'s.  A hint: forward and backward still work
+     * when the pointers differ. */
+    CT_LAYER_ALIAS_DATA = 1 << 5,
+    CT_LAYER_ALIAS_DIFF = 1 << 6,
+    CT_LAYER_SOURCE     = 1 << 7, /* brings data in: Input, Data, ... */
+    CT_LAYER_DYNAMIC    = 1 << 8, /* forward may change the shape of tops */
+    CT_LAYER_GRAD_FIRST = 1 << 9, /* only bottom 0 ever has a gradient */
+    CT_LAYER_NO_GRAD    = 1 << 10, /* backward does not exist: Accuracy, ... */
+    /* Layouts.  Neither flag: every blob is plain.  SAME: any layout, the same
+     * for all bottoms and tops, and padding stays zero.  OWN: each bottom and
+     * top may have its own; reshape reads them. */
+    CT_LAYER_SAME_LAYOUT = 1 << 11,
+    CT_LAYER_OWN_LAYOUT  = 1 << 12
+};
+
+typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,
+                                      const struct ct_io *io);
+struct ct_layer_type {
+    const char     *name;        /* the prototxt `type` string, e.g. "ReLU" */
+    struct ct_range bottoms, tops;
+    unsigned        flags;       /* enum ct_layer_flags */
+    unsigned        no_grad;     /* bit i: bottom i never has a gradient */
+    size_t          state_size;
+    ct_layer_fn setup;     /* once: read param, add blobs; optional */
+    ct_layer_fn reshape;   /* after setup, and when a bottom changes shape */
+    /* Write top data; write bottom diff (where want_grad) and ADD to blob
+     * diff (where blob_wants_grad).  No allocation.
+     * NULL CT_CUDA slot: the CPU one runs, and net init says so, once. */
+    ct_layer_fn forward[CT_DEVICE_KINDS], backward[CT_DEVICE_KINDS];
+    /* Optional.  CT_ENOTSUP: this blob's gradient has no factored form. */
+    enum ct_status (*factors)(struct ct_layer *l, const struct ct_io *io,
+                              int blob, struct ct_factors *out);
+    /* Optional, for sources: continue as if n_passes batches were drawn. */
+    enum ct_status (*seek)(struct ct_layer *l, uint64_t n_passes);
+    /* Optional, with a layout flag: whether this instance takes `layout`,
+     * given the shapes it has.  NULL: always. */
+    bool (*accepts)(const struct ct_layer *l, const struct ct_io *io,
+                    enum ct_layout layout);
+    /* Optional: multiply-adds of one forward pass, for summaries. */
+    double (*macs)(const struct ct_layer *l, const struct ct_io *io);
+    /* Optional, for state that is not a blob: descriptors, files, threads. */
+    void (*teardown)(struct ct_layer *l);
+};
+
+/* For setup().  What they add is owned by the layer and freed with it.
+ * A NULL filler is Caffe's default, constant 0.  Blobs that an earlier setup
+ * or a net before this one provided are kept as they are. */
+CT_API CT_MUST_CHECK enum ct_status ct_layer_add_blob(
+    struct ct_layer *l, struct ct_shape shape,
+    const Caffe__FillerParameter *fill);
+/* Scratch has data, no diff; give it a shape in setup or reshape. */
+CT_API CT_MUST_CHECK enum ct_status ct_layer_add_scratch(
+    struct ct_layer *l, struct ct_blob **out);
+
+/* Types by prototxt name; NULL when there is none.  i counts from 0 in
+ * alphabetical order of file names. */
+CT_API const struct ct_layer_type *ct_layer_find(const char *name);
+CT_API const struct ct_layer_type *ct_layer_at(int i);
+CT_API int ct_layer_n_types(void);
+
+/* One layer by itself, for nets and tests: creates, counts bottoms and tops,
+ * runs setup and reshape.  `param` and `run` outlive the layer. */
+CT_API CT_MUST_CHECK enum ct_status ct_layer_create(
+    const Caffe__LayerParameter *param, const struct ct_device *dev,
+    const struct ct_run *run, Caffe__Phase phase, struct ct_layer **out);
+CT_API CT_MUST_CHECK enum ct_status ct_layer_setup(struct ct_layer *l,
+                                                   const struct ct_io *io);
+CT_API void ct_layer_destroy(struct ct_layer *l); /* takes NULL */
+
+CT_API CT_MUST_CHECK enum ct_status ct_layer_forward(struct ct_layer *l,
+                                                     const struct ct_io *io);
+CT_API CT_MUST_CHECK enum ct_status ct_layer_backward(struct ct_layer *l,
+                                                      const struct ct_io *io);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,117 @@
+/* concat.c - bottoms joined along one axis, Caffe type "Concat".
+ *
+ *     bottoms ... x c_i x ...  ->  top ... x (c_0 + c_1 + ...) x ...
+ *
+ * All other dimensions are the same.  `axis` counts from either end;
+ * concat_dim is its old name and takes no negative values.  A single bottom is
+ * passed on. */
+#include "cortado/layer.h"
+
+#include "device/layout.h"
+#include "layers/common.h"
+#include "proto/params.h"
+
+struct concat {
+    int     axis;
+    int64_t outer, inner; /* elements before and behind the axis */
+};
+
+static enum ct_status concat_axis(struct ct_layer *l, const struct ct_io *io)
+{
+    const Caffe__ConcatParameter *p = ct_concat_param(l->param);
+    struct concat *c = l->state;
+    int axis = p->axis;
+
+    if (p->has_axis && p->has_concat_dim)
+        return ct_fail(CT_EINVAL, "layer %s: give axis or concat_dim, not "
+                       "both", l->name);
+    if (p->has_concat_dim)
+        axis = p->concat_dim < CT_MAX_AXES ? (int)p->concat_dim : CT_MAX_AXES;
+    return ct_layer_axis(l, io->bottom[0], axis, &c->axis);
+}
+
+static enum ct_status concat_reshape(struct ct_layer *l,
+                                     const struct ct_io *io)
+{
+    struct concat *c = l->state;
+    struct ct_shape y = io->bottom[0]->shape;
+    char a[256], b[256];
+
+    CT_TRY(concat_axis(l, io));
+    for (int i = 1; i < io->n_bottom; i++) {
+        struct ct_shape x = io->bottom[i]->shape;
+        int64_t more = c->axis < x.n_axes ? x.dim[c->axis] : 0;
+
+        if (c->axis < x.n_axes)
+            x.dim[c->axis] = y.dim[c->axis];
+        if (!ct_shape_equal(&x, &y))
+            return ct_fail(CT_ESHAPE, "layer %s: bottoms differ in more than "
+                           "axis %d: bottom 0 is %s, bottom %d is %s", l->name,
+                           c->axis, ct_shape_text(&io->bottom[0]->shape, a,
+                                                  sizeof(a)), i,
+                           ct_shape_text(&io->bottom[i]->shape, b, sizeof(b)));
+        y.dim[c->axis] += more;
+    }
+    c->outer = ct_shape_count(&y, 0, c->axis);
+    c->inner = ct_shape_count(&y, c->axis + 1, CT_END);
+    return ct_reshape(io->top[0], y);
+}
+
+static enum ct_status concat_forward(struct ct_layer *l,
+                                     const struct ct_io *io)
+{
+    const struct concat *c = l->state;
+    const int64_t step = ct_count(io->top[0], c->axis, CT_END);
+    float *y = ct_data(io->top[0]);
+
+    for (int i = 0; i < io->n_bottom; i++) {
+        int64_t width = io->bottom[i]->shape.dim[c->axis] * c->inner;
+
+        ct_copy_rows(c->outer, width, ct_data(io->bottom[i]), width, y, step);
+        y += width;
+    }
+    return CT_OK;
+}
+
+static enum ct_status concat_backward(struct ct_layer *l,
+                                      const struct ct_io *io)
+{
+    const struct concat *c = l->state;
+    const int64_t step = ct_count(io->top[0], c->axis, CT_END);
+    const float *dy = ct_diff(io->top[0]);
+
+    for (int i = 0; i < io->n_bottom; i++) {
+        int64_t width = io->bottom[i]->shape.dim[c->axis] * c->inner;
+
+        if (io->want_grad[i])
+            ct_copy_rows(c->outer, width, dy, step, ct_diff(io->bottom[i]),
+                         width);
+        dy += width;
+    }
+    return CT_OK;
+}
+
+/* Whole blocks of channels lie in a row in every layout. */
+static bool concat_accepts(const struct ct_layer *l, const struct ct_io *io,
+                           enum ct_layout layout)
+{
+    const struct concat *c = l->state;
+
+    for (int i = 0; i < io->n_bottom; i++)
+        if (io->bottom[i]->shape.dim[1] %
+            ct_layout_block(layout, io->bottom[i]->shape.dim[1]))
+            return false;
+    return c->axis < 2 && layout != CT_NHWC;
+}
+
+const struct ct_layer_type ct_layer_concat = {
+    .name       = "Concat",
+    .bottoms    = CT_AT_LEAST(1),
+    .tops       = CT_EXACTLY(1),
+    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .state_size = sizeof(struct concat),
+    .reshape    = concat_reshape,
+    .forward    = { [CT_CPU] = concat_forward },
+    .backward   = { [CT_CPU] = concat_backward },
+    .accepts    = concat_accepts,
+};

@@ -1,0 +1,57 @@
+/* conv_base.h - what the layers of the convolution family share: reading
+ * ConvolutionParameter, shapes, and the passes over all bottoms. */
+#ifndef CT_LAYERS_CONV_BASE_H
+#define CT_LAYERS_CONV_BASE_H
+
+#include "cortado/layer.h"
+#include "device/conv.h"
+
+enum ct_conv_kind {
+    CT_CONV_PLAIN,      /* Convolution */
+    CT_CONV_TRANSPOSED, /* Deconvolution: the object runs backwards */
+    CT_CONV_DEPTHWISE   /* one group a channel, num_output may be left out */
+};
+
+/* A layer's state.  `desc` describes the convolution object, whose input is
+ * the top when it runs backwards.  There is an object for each bottom, or
+ * rather one object several times where the bottoms lie alike. */
+struct ct_conv_layer {
+    enum ct_conv_kind   kind;
+    struct ct_conv_desc desc;
+    int                 axis;     /* of channels */
+    int64_t             channels; /* of bottoms */
+    int64_t             num_output;
+    bool                has_bias;
+    struct ct_conv    **conv; /* owned, and what it points to */
+    int                 n_conv;
+};
+
+enum { CT_CONV_WEIGHT, CT_CONV_BIAS };
+
+/* The axis of channels and, in d, kernel, stride, pad and dilation of the
+ * axes after it. */
+CT_MUST_CHECK enum ct_status ct_conv_read_window(const struct ct_layer *l,
+                                                 const struct ct_blob *bottom,
+                                                 int *axis,
+                                                 struct ct_conv_desc *d);
+
+CT_MUST_CHECK enum ct_status ct_conv_layer_setup(struct ct_layer *l,
+                                                 const struct ct_io *io,
+                                                 enum ct_conv_kind kind);
+/* The layer type's slots; forward and backward are for objects that run
+ * forwards. */
+enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
+                                     const struct ct_io *io);
+enum ct_status ct_conv_layer_forward(struct ct_layer *l,
+                                     const struct ct_io *io);
+enum ct_status ct_conv_layer_backward(struct ct_layer *l,
+                                      const struct ct_io *io);
+bool ct_conv_layer_accepts(const struct ct_layer *l, const struct ct_io *io,
+                           enum ct_layout layout);
+double ct_conv_layer_macs(const struct ct_layer *l, const struct ct_io *io);
+void   ct_conv_layer_teardown(struct ct_layer *l);
+
+/* The gradient of blob i to add to; NULL when nobody wants it. */
+float *ct_conv_layer_diff(const struct ct_layer *l, int i);
+
+#endif

@@ -1,0 +1,132 @@
+/* dropout.c - units left out at random, Caffe type "Dropout"; any shape, may
+ * work in place.
+ *
+ *     TRAIN  y = x m / (1 - p)      dx = dy m / (1 - p)
+ *     TEST   y = x                  dx = dy
+ *
+ * p is dropout_ratio and m is 0 with probability p, else 1.  m of a value is
+ * a pure function of the layer, the sample's number in the whole training run
+ * and the value's place in the sample's storage: the same for any number of
+ * threads, and for any number of ranks that share the batch.
+ *
+ * p = 0 is taken and keeps everything, as Caffe's release builds do. */
+#include "cortado/layer.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "device/cpu/loop.h"
+#include "layers/common.h"
+#include "proto/params.h"
+
+struct dropout {
+    float           ratio, scale;
+    uint32_t        threshold; /* of words: below it ct_uniform() < ratio */
+    struct ct_blob *mask;      /* one byte a value: 1 keeps it */
+};
+
+static enum ct_status dropout_setup(struct ct_layer *l, const struct ct_io *io)
+{
+    struct dropout *d = l->state;
+
+    (void)io;
+    d->ratio = ct_dropout_param(l->param)->dropout_ratio;
+    if (!(d->ratio >= 0 && d->ratio < 1))
+        return ct_fail(CT_EINVAL, "layer %s: dropout_ratio is %g, and must be "
+                       "at least 0 and less than 1", l->name,
+                       (double)d->ratio);
+    d->scale     = 1 / (1 - d->ratio);
+    d->threshold = (uint32_t)ceilf(d->ratio * 0x1p24f) << 8;
+    if (l->phase == CAFFE__PHASE__TRAIN)
+        CT_TRY(ct_layer_add_scratch(l, &d->mask));
+    return CT_OK;
+}
+
+static enum ct_status dropout_reshape(struct ct_layer *l,
+                                      const struct ct_io *io)
+{
+    struct dropout *d    = l->state;
+    struct ct_shape mask = ct_any_layout(&io->bottom[0]->shape);
+
+    mask.dim[0] = (mask.dim[0] + 3) / 4; /* four bytes to a float */
+    if (d->mask)
+        CT_TRY(ct_reshape(d->mask, mask));
+    return ct_layer_same_shape(l, io);
+}
+
+/* The mask of values [from, to) of one sample; from is a multiple of 4. */
+static void dropout_draw(const struct ct_layer *l, uint64_t sample,
+                         int64_t from, int64_t to, uint8_t *mask)
+{
+    const struct dropout *d = l->state;
+
+    for (int64_t i = from; i < to; i += 4) {
+        struct ct_philox p = ct_philox(l->key, sample, (uint64_t)i / 4);
+
+        for (int64_t j = i; j < i + 4 && j < to; j++)
+            mask[j] = p.v[j - i] >= d->threshold;
+    }
+}
+
+static enum ct_status dropout_forward(struct ct_layer *l,
+                                      const struct ct_io *io)
+{
+    const struct dropout *d = l->state;
+    const struct ct_run *run = l->run;
+    const int64_t n = ct_elements(io->top[0]);
+    const int64_t n_samples = ct_shape_legacy(&io->top[0]->shape, 0);
+    const int64_t per = n_samples > 0 ? n / n_samples : 0;
+    const int64_t chunks = ct_chunks(per);
+    const uint64_t first =
+        (run->pass * (uint64_t)run->size + (uint64_t)run->rank) *
+        (uint64_t)n_samples;
+    const float *x = ct_data(io->bottom[0]), scale = d->scale;
+    float *y = ct_data(io->top[0]);
+    uint8_t *mask;
+
+    if (l->phase != CAFFE__PHASE__TRAIN)
+        return ct_copy(l->dev, n, x, y);
+    mask = (uint8_t *)ct_data(d->mask);
+    CT_FOR_ROWS (r, n_samples * chunks, CT_CHUNK) {
+        const int64_t s = r / chunks, c = r % chunks;
+        const int64_t end = ct_chunk_end(c, per);
+
+        dropout_draw(l, first + (uint64_t)s, c * CT_CHUNK, end,
+                     mask + s * per);
+        for (int64_t i = s * per + c * CT_CHUNK; i < s * per + end; i++)
+            y[i] = x[i] * (mask[i] ? scale : 0);
+    }
+    return CT_OK;
+}
+
+static enum ct_status dropout_backward(struct ct_layer *l,
+                                       const struct ct_io *io)
+{
+    const struct dropout *d = l->state;
+    const int64_t n  = ct_elements(io->top[0]);
+    const float *dy  = ct_diff(io->top[0]), scale = d->scale;
+    float *dx        = ct_diff(io->bottom[0]);
+    const uint8_t *mask;
+
+    if (!io->want_grad[0])
+        return CT_OK;
+    if (l->phase != CAFFE__PHASE__TRAIN)
+        return ct_copy(l->dev, n, dy, dx);
+    mask = (const uint8_t *)ct_data(d->mask);
+    CT_FOR_EACH (i, n)
+        dx[i] = dy[i] * (mask[i] ? scale : 0);
+    return CT_OK;
+}
+
+const struct ct_layer_type ct_layer_dropout = {
+    .name       = "Dropout",
+    .bottoms    = CT_EXACTLY(1),
+    .tops       = CT_EXACTLY(1),
+    .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP |
+                  CT_LAYER_SAME_LAYOUT,
+    .state_size = sizeof(struct dropout),
+    .setup      = dropout_setup,
+    .reshape    = dropout_reshape,
+    .forward    = { [CT_CPU] = dropout_forward },
+    .backward   = { [CT_CPU] = dropout_backward },
+};

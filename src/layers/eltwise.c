@@ -1,0 +1,199 @@
+/* eltwise.c - bottoms of one shape combined, Caffe type "Eltwise".
+ *
+ *     SUM   y = c_0 x_0 + c_1 x_1 + ...    dx_i = c_i dy
+ *     PROD  y = x_0 x_1 ...                dx_i = dy times the other x
+ *     MAX   y = max(x_0, x_1, ...)         dx_i = dy where x_i won, else 0
+ *
+ * c is coeff, 1 unless given, and only SUM uses it.  Among equal values bottom
+ * 1 wins over bottom 0 and both over later ones, as in Caffe.  The product's
+ * gradient is always the stable one: with `stable_prod_grad: false` Caffe
+ * divides y by x_i, the same number where x_i is not 0.
+ *
+ * All bottoms are combined a chunk at a time, so that each is read from memory
+ * once and y is written once. */
+#include "cortado/layer.h"
+
+#include "device/cpu/loop.h"
+#include "layers/common.h"
+#include "proto/params.h"
+
+enum { SUM  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM,
+       PROD = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD,
+       MAX  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX };
+
+struct eltwise {
+    int             op;
+    struct ct_blob *winner; /* MAX: an int32_t a value, the bottom it is of */
+};
+
+static enum ct_status eltwise_setup(struct ct_layer *l, const struct ct_io *io)
+{
+    const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);
+    struct eltwise *e = l->state;
+
+    e->op = (int)p->operation;
+    if (p->n_coeff && p->n_coeff != (size_t)io->n_bottom)
+        return ct_fail(CT_EINVAL, "layer %s: %d bottoms take %d coeff values, "
+                       "not %zu", l->name, io->n_bottom, io->n_bottom,
+                       p->n_coeff);
+    if (p->n_coeff && e->op == PROD)
+        return ct_fail(CT_EINVAL, "layer %s: a product takes no coeff; use "
+                       "operation SUM, or leave it out", l->name);
+    if (e->op == MAX)
+        CT_TRY(ct_layer_add_scratch(l, &e->winner));
+    if (e->op != PROD)
+        l->flags |= CT_LAYER_NO_BOTTOM; /* sums and winners need no data */
+    return CT_OK;
+}
+
+static enum ct_status eltwise_reshape(struct ct_layer *l,
+                                      const struct ct_io *io)
+{
+    struct eltwise *e = l->state;
+    const struct ct_shape *first = &io->bottom[0]->shape;
+    char a[256], b[256];
+
+    for (int i = 1; i < io->n_bottom; i++)
+        if (!ct_shape_equal(&io->bottom[i]->shape, first))
+            return ct_fail(CT_ESHAPE, "layer %s: bottom 0 is %s, bottom %d is "
+                           "%s, and they must be alike", l->name,
+                           ct_shape_text(first, a, sizeof(a)), i,
+                           ct_shape_text(&io->bottom[i]->shape, b, sizeof(b)));
+    if (e->winner)
+        CT_TRY(ct_reshape(e->winner, ct_any_layout(first)));
+    return ct_layer_same_shape(l, io);
+}
+
+static void sum_chunk(const Caffe__EltwiseParameter *p,
+                      const struct ct_io *io, int64_t from, int64_t to)
+{
+    const float *a = ct_data(io->bottom[0]), *b = ct_data(io->bottom[1]);
+    const float ca = p->n_coeff ? p->coeff[0] : 1;
+    const float cb = p->n_coeff ? p->coeff[1] : 1;
+    float *y = ct_data(io->top[0]);
+
+    for (int64_t i = from; i < to; i++)
+        y[i] = ca * a[i] + cb * b[i];
+    for (int k = 2; k < io->n_bottom; k++) {
+        const float *x = ct_data(io->bottom[k]);
+        const float c  = p->n_coeff ? p->coeff[k] : 1;
+
+        for (int64_t i = from; i < to; i++)
+            y[i] += c * x[i];
+    }
+}
+
+static void prod_chunk(const struct ct_io *io, int64_t from, int64_t to)
+{
+    const float *a = ct_data(io->bottom[0]), *b = ct_data(io->bottom[1]);
+    float *y = ct_data(io->top[0]);
+
+    for (int64_t i = from; i < to; i++)
+        y[i] = a[i] * b[i];
+    for (int k = 2; k < io->n_bottom; k++) {
+        const float *x = ct_data(io->bottom[k]);
+
+        for (int64_t i = from; i < to; i++)
+            y[i] *= x[i];
+    }
+}
+
+static void max_chunk(const struct ct_io *io, int32_t *winner, int64_t from,
+                      int64_t to)
+{
+    const float *a = ct_data(io->bottom[0]), *b = ct_data(io->bottom[1]);
+    float *y = ct_data(io->top[0]);
+
+    for (int64_t i = from; i < to; i++) {
+        winner[i] = a[i] > b[i] ? 0 : 1;
+        y[i]      = a[i] > b[i] ? a[i] : b[i];
+    }
+    for (int k = 2; k < io->n_bottom; k++) {
+        const float *x = ct_data(io->bottom[k]);
+
+        for (int64_t i = from; i < to; i++) {
+            winner[i] = x[i] > y[i] ? k : winner[i];
+            y[i]      = x[i] > y[i] ? x[i] : y[i];
+        }
+    }
+}
+
+static enum ct_status eltwise_forward(struct ct_layer *l,
+                                      const struct ct_io *io)
+{
+    const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);
+    const struct eltwise *e = l->state;
+    const int64_t n = ct_elements(io->top[0]);
+
+    CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK) {
+        const int64_t from = c * CT_CHUNK, to = ct_chunk_end(c, n);
+
+        if (e->op == SUM)
+            sum_chunk(p, io, from, to);
+        else if (e->op == PROD)
+            prod_chunk(io, from, to);
+        else
+            max_chunk(io, (int32_t *)ct_data(e->winner), from, to);
+    }
+    return CT_OK;
+}
+
+/* dx of bottom k in [from, to). */
+static void grad_chunk(const struct ct_layer *l, const struct ct_io *io, int k,
+                       int64_t from, int64_t to)
+{
+    const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);
+    const struct eltwise *e = l->state;
+    const float *dy = ct_diff(io->top[0]);
+    float *dx = ct_diff(io->bottom[k]);
+
+    if (e->op == SUM) {
+        const float c = p->n_coeff ? p->coeff[k] : 1;
+
+        for (int64_t i = from; i < to; i++)
+            dx[i] = c * dy[i];
+    } else if (e->op == MAX) {
+        const int32_t *winner = (const int32_t *)ct_data(e->winner);
+
+        for (int64_t i = from; i < to; i++) {
+            const float d = dy[i];
+
+            dx[i] = winner[i] == k ? d : 0;
+        }
+    } else {
+        for (int64_t i = from; i < to; i++)
+            dx[i] = dy[i];
+        for (int j = 0; j < io->n_bottom; j++) {
+            const float *x = ct_data(io->bottom[j]);
+
+            if (j == k)
+                continue;
+            for (int64_t i = from; i < to; i++)
+                dx[i] *= x[i];
+        }
+    }
+}
+
+static enum ct_status eltwise_backward(struct ct_layer *l,
+                                       const struct ct_io *io)
+{
+    const int64_t n = ct_elements(io->top[0]);
+
+    CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
+        for (int k = 0; k < io->n_bottom; k++)
+            if (io->want_grad[k])
+                grad_chunk(l, io, k, c * CT_CHUNK, ct_chunk_end(c, n));
+    return CT_OK;
+}
+
+const struct ct_layer_type ct_layer_eltwise = {
+    .name       = "Eltwise",
+    .bottoms    = CT_AT_LEAST(2),
+    .tops       = CT_EXACTLY(1),
+    .flags      = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .state_size = sizeof(struct eltwise),
+    .setup      = eltwise_setup,
+    .reshape    = eltwise_reshape,
+    .forward    = { [CT_CPU] = eltwise_forward },
+    .backward   = { [CT_CPU] = eltwise_backward },
+};

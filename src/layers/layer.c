@@ -1,0 +1,150 @@
+/* layer.c - one layer's life: create, set up, run, destroy. */
+#include "cortado/layer.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "core/filler.h"
+
+static enum ct_status layer_grow(struct ct_layer *l, struct ct_blob ***list,
+                                 int *n, struct ct_blob **out)
+{
+    struct ct_blob **more =
+        ct_realloc(*list, ((size_t)*n + 1) * sizeof(*more), "layer blobs");
+
+    if (!more)
+        return CT_ENOMEM;
+    *list = more;
+    CT_TRY(ct_blob_create(l->dev, &more[*n]));
+    more[*n]->name = l->name;
+    *out           = more[(*n)++];
+    return CT_OK;
+}
+
+enum ct_status ct_layer_add_blob(struct ct_layer *l, struct ct_shape shape,
+                                 const Caffe__FillerParameter *fill)
+{
+    struct ct_blob *b;
+    bool *wants;
+
+    wants = ct_realloc(l->blob_wants_grad,
+                       ((size_t)l->n_blob + 1) * sizeof(*wants), "layer blobs");
+    if (!wants)
+        return CT_ENOMEM;
+    l->blob_wants_grad  = wants;
+    wants[l->n_blob]    = true;
+    CT_TRY(layer_grow(l, &l->blob, &l->n_blob, &b));
+    if (ct_reshape(b, shape) != CT_OK ||
+        ct_filler_run(fill, l->key, (uint64_t)l->n_blob, b) != CT_OK)
+        return ct_fail_in(CT_EINVAL, "layer %s: parameter %d", l->name,
+                          l->n_blob - 1);
+    return CT_OK;
+}
+
+enum ct_status ct_layer_add_scratch(struct ct_layer *l, struct ct_blob **out)
+{
+    CT_TRY(layer_grow(l, &l->scratch, &l->n_scratch, out));
+    (*out)->no_diff = true;
+    return CT_OK;
+}
+
+enum ct_status ct_layer_create(const Caffe__LayerParameter *param,
+                               const struct ct_device *dev,
+                               const struct ct_run *run, Caffe__Phase phase,
+                               struct ct_layer **out)
+{
+    const char *name = param->name ? param->name : "";
+    const struct ct_layer_type *type =
+        ct_layer_find(param->type ? param->type : "");
+    struct ct_layer *l;
+
+    if (!type)
+        return ct_fail(CT_EINVAL, "layer %s: unknown type \"%s\"", name,
+                       param->type ? param->type : "");
+    CT_TRY(ct_alloc(1, sizeof(*l), "layer", &l));
+    l->type  = type;
+    l->param = param;
+    l->name  = name;
+    l->dev   = dev;
+    l->run   = run;
+    l->phase = phase;
+    l->flags = type->flags;
+    l->key   = ct_key(run->seed, name);
+    l->state = ct_calloc(1, type->state_size, "layer state");
+    if (!l->state) {
+        ct_free(l);
+        return CT_ENOMEM;
+    }
+    *out = l;
+    return CT_OK;
+}
+
+void ct_layer_destroy(struct ct_layer *l)
+{
+    if (!l)
+        return;
+    if (l->type->teardown)
+        l->type->teardown(l);
+    for (int i = 0; i < l->n_blob; i++)
+        ct_blob_destroy(l->blob[i]);
+    for (int i = 0; i < l->n_scratch; i++)
+        ct_blob_destroy(l->scratch[i]);
+    ct_free(l->blob);
+    ct_free(l->scratch);
+    ct_free(l->blob_wants_grad);
+    ct_free(l->state);
+    ct_free(l);
+}
+
+static enum ct_status layer_check(const struct ct_layer *l, const char *what,
+                                  struct ct_range r, int n)
+{
+    if (n >= r.min && (r.max < 0 || n <= r.max))
+        return CT_OK;
+    if (r.min == r.max)
+        return ct_fail(CT_EINVAL, "layer %s: %s takes %d %s blob(s), not %d",
+                       l->name, l->type->name, r.min, what, n);
+    if (n < r.min)
+        return ct_fail(CT_EINVAL, "layer %s: %s takes at least %d %s blob(s), "
+                       "not %d", l->name, l->type->name, r.min, what, n);
+    return ct_fail(CT_EINVAL, "layer %s: %s takes at most %d %s blob(s), "
+                   "not %d", l->name, l->type->name, r.max, what, n);
+}
+
+enum ct_status ct_layer_setup(struct ct_layer *l, const struct ct_io *io)
+{
+    CT_TRY(layer_check(l, "bottom", l->type->bottoms, io->n_bottom));
+    CT_TRY(layer_check(l, "top", l->type->tops, io->n_top));
+    if ((l->type->flags & CT_LAYER_EQUAL_NUM) && io->n_bottom != io->n_top)
+        return ct_fail(CT_EINVAL, "layer %s: %s takes as many tops as "
+                       "bottoms, not %d and %d", l->name, l->type->name,
+                       io->n_top, io->n_bottom);
+    for (int i = 0; i < io->n_bottom; i++)
+        for (int j = 0; j < io->n_top; j++)
+            if (io->bottom[i] == io->top[j] &&
+                (i != j || !(l->type->flags & CT_LAYER_INPLACE)))
+                return ct_fail(CT_EINVAL, "layer %s: %s cannot work in place",
+                               l->name, l->type->name);
+    if (l->type->setup)
+        CT_TRY(l->type->setup(l, io));
+    return l->type->reshape(l, io);
+}
+
+enum ct_status ct_layer_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    ct_layer_fn fn = l->type->forward[l->dev->kind];
+
+    return (fn ? fn : l->type->forward[CT_CPU])(l, io);
+}
+
+enum ct_status ct_layer_backward(struct ct_layer *l, const struct ct_io *io)
+{
+    ct_layer_fn fn = l->type->backward[l->dev->kind];
+
+    fn = fn ? fn : l->type->backward[CT_CPU];
+    if (!fn)
+        return ct_fail(CT_ENOTSUP, "layer %s: %s has no backward pass", l->name,
+                       l->type->name);
+    return fn(l, io);
+}

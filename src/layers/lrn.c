@@ -1,0 +1,86 @@
+/* lrn.c - Caffe type "LRN": local response normalization.
+ *
+ *     ACROSS_CHANNELS   y = x (k + alpha / size   sum x^2)^-beta
+ *     WITHIN_CHANNEL    y = x (1 + alpha / size^2 sum x^2)^-beta
+ *
+ * x, y: n c h w.  The sums go over local_size channels, or over local_size x
+ * local_size positions, around each value; outside there are zeros.  Within a
+ * channel `k` is ignored, as in Caffe, which has no other way either. */
+#include "cortado/layer.h"
+
+#include "device/lrn.h"
+#include "proto/params.h"
+
+struct lrn {
+    struct ct_lrn   lrn;
+    struct ct_blob *scratch;
+};
+
+static enum ct_status lrn_setup(struct ct_layer *l, const struct ct_io *io)
+{
+    const Caffe__LRNParameter *p = ct_lrn_param(l->param);
+    struct lrn *s = l->state;
+
+    (void)io;
+    if (p->local_size % 2 == 0)
+        return ct_fail(CT_EINVAL, "layer %s: local_size must be odd, not %u",
+                       l->name, p->local_size);
+    s->lrn.size   = p->local_size;
+    s->lrn.alpha  = p->alpha;
+    s->lrn.beta   = p->beta;
+    s->lrn.within = p->norm_region ==
+                    CAFFE__LRNPARAMETER__NORM_REGION__WITHIN_CHANNEL;
+    s->lrn.k      = s->lrn.within ? 1 : p->k;
+    return ct_layer_add_scratch(l, &s->scratch);
+}
+
+static enum ct_status lrn_reshape(struct ct_layer *l, const struct ct_io *io)
+{
+    struct lrn *s = l->state;
+    const struct ct_shape *x = &io->bottom[0]->shape;
+
+    if (x->n_axes != 4)
+        return ct_fail(CT_ESHAPE, "layer %s: the bottom must have 4 axes (num, "
+                       "channels, height, width), not %d", l->name, x->n_axes);
+    CT_TRY(ct_reshape(io->top[0], *x));
+    if (io->top[0]->data.layout != io->bottom[0]->data.layout)
+        return ct_fail(CT_ENOTSUP, "layer %s: top and bottom need one layout",
+                       l->name);
+    s->lrn.n      = x->dim[0];
+    s->lrn.c      = x->dim[1];
+    s->lrn.h      = x->dim[2];
+    s->lrn.w      = x->dim[3];
+    s->lrn.layout = io->bottom[0]->data.layout;
+    CT_TRY(ct_lrn_choose(&s->lrn));
+    return ct_reshape(s->scratch, CT_SHAPE(ct_lrn_scratch(&s->lrn)));
+}
+
+static enum ct_status lrn_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    const struct lrn *s = l->state;
+
+    ct_lrn_forward(&s->lrn, ct_data(io->bottom[0]), ct_data(io->top[0]));
+    return CT_OK;
+}
+
+static enum ct_status lrn_backward(struct ct_layer *l, const struct ct_io *io)
+{
+    const struct lrn *s = l->state;
+
+    if (io->want_grad[0])
+        ct_lrn_backward(&s->lrn, ct_data(io->bottom[0]), ct_diff(io->top[0]),
+                        ct_data(s->scratch), ct_diff(io->bottom[0]));
+    return CT_OK;
+}
+
+const struct ct_layer_type ct_layer_lrn = {
+    .name       = "LRN",
+    .bottoms    = CT_EXACTLY(1),
+    .tops       = CT_EXACTLY(1),
+    .flags      = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .state_size = sizeof(struct lrn),
+    .setup      = lrn_setup,
+    .reshape    = lrn_reshape,
+    .forward    = { [CT_CPU] = lrn_forward },
+    .backward   = { [CT_CPU] = lrn_backward },
+};

@@ -1,0 +1,51 @@
+/* relu.c - the rectifier, Caffe type "ReLU"; any shape, may work in place.
+ *
+ *     y = max(x, 0) + s min(x, 0)      dx = dy (x > 0 ? 1 : s)
+ *
+ * s is negative_slope.  In place the sign of x is read off y, which has the
+ * same sign for s >= 0; s < 0 in place is refused by nobody and means what it
+ * means in Caffe.
+ *
+ * The loops add two parts, one of them 0: a choice between x and s x would
+ * make the compiler branch at every element instead of using vectors. */
+#include "cortado/layer.h"
+
+#include "device/cpu/loop.h"
+#include "layers/common.h"
+#include "proto/params.h"
+
+static enum ct_status relu_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    const float slope = ct_relu_param(l->param)->negative_slope;
+    const float *x    = ct_data(io->bottom[0]);
+    float *y          = ct_data(io->top[0]);
+
+    CT_FOR_EACH (i, ct_elements(io->top[0]))
+        y[i] = (x[i] > 0 ? x[i] : 0) + slope * (x[i] > 0 ? 0 : x[i]);
+    return CT_OK;
+}
+
+static enum ct_status relu_backward(struct ct_layer *l, const struct ct_io *io)
+{
+    const float slope = ct_relu_param(l->param)->negative_slope;
+    const float *x = ct_data(io->bottom[0]), *dy = ct_diff(io->top[0]);
+    float *dx = ct_diff(io->bottom[0]);
+
+    if (io->want_grad[0])
+        CT_FOR_EACH (i, ct_elements(io->top[0])) {
+            const float d = dy[i];
+
+            dx[i] = (x[i] > 0 ? d : 0) + slope * (x[i] > 0 ? 0 : d);
+        }
+    return CT_OK;
+}
+
+const struct ct_layer_type ct_layer_relu = {
+    .name     = "ReLU",
+    .bottoms  = CT_EXACTLY(1),
+    .tops     = CT_EXACTLY(1),
+    .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .reshape  = ct_layer_same_shape,
+    .forward  = { [CT_CPU] = relu_forward },
+    .backward = { [CT_CPU] = relu_backward },
+};

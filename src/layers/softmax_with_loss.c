@@ -1,0 +1,131 @@
+/* softmax_with_loss.c - multinomial logistic loss of a softmax, Caffe type
+ * "SoftmaxWithLoss".
+ *
+ *     p = softmax(x)          loss = sum_i -log(max(p[i, t_i], FLT_MIN)) / z
+ *     dx[i, c] = (p[i, c] - [c = t_i]) w / z
+ *
+ * x: outer x classes x inner around softmax_param.axis   t: outer x inner
+ * z: the normaliser of loss.h, VALID by default   w: top[0]'s loss weight
+ * Positions labelled ignore_label add nothing and get no gradient.  The
+ * optional second top is p.  Backward OVERWRITES dx; labels get none. */
+#include "cortado/layer.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "device/cpu/loop.h"
+#include "device/softmax.h"
+#include "layers/loss.h"
+#include "proto/params.h"
+
+struct softmax_with_loss {
+    struct ct_loss  loss;
+    int64_t         outer, classes, inner;
+    float           normalizer;
+    struct ct_blob *prob;  /* p, where there is no second top */
+    struct ct_blob *terms; /* one a position: the sum's order is fixed */
+};
+
+static enum ct_status swl_setup(struct ct_layer *l, const struct ct_io *io)
+{
+    struct softmax_with_loss *s = l->state;
+
+    s->loss = ct_loss_read(
+        l, CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID);
+    CT_TRY(ct_layer_add_scratch(l, &s->terms));
+    return io->n_top > 1 ? CT_OK : ct_layer_add_scratch(l, &s->prob);
+}
+
+static enum ct_status swl_reshape(struct ct_layer *l, const struct ct_io *io)
+{
+    struct softmax_with_loss *s = l->state;
+    const struct ct_blob *x     = io->bottom[0];
+    int axis;
+
+    CT_TRY(ct_loss_reshape(l, io));
+    if (ct_axis(x, ct_softmax_param(l->param)->axis, &axis) != CT_OK)
+        return ct_fail_in(CT_EINVAL, "layer %s: softmax_param", l->name);
+    s->outer   = ct_count(x, 0, axis);
+    s->classes = x->shape.dim[axis];
+    s->inner   = ct_count(x, axis + 1, CT_END);
+    if (s->outer * s->inner != io->bottom[1]->count)
+        return ct_fail(CT_ESHAPE, "layer %s: %" PRId64 " labels for %" PRId64
+                       " predictions: with classes on axis %d there must be "
+                       "one label for each of %" PRId64 " x %" PRId64
+                       " positions", l->name, io->bottom[1]->count,
+                       s->outer * s->inner, axis, s->outer, s->inner);
+    CT_TRY(ct_reshape(s->terms, CT_SHAPE(s->outer * s->inner)));
+    return ct_reshape(s->prob ? s->prob : io->top[1], x->shape);
+}
+
+static enum ct_status swl_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    struct softmax_with_loss *s = l->state;
+    const float *x = ct_data(io->bottom[0]), *t = ct_data(io->bottom[1]);
+    float *p     = ct_data(s->prob ? s->prob : io->top[1]);
+    float *terms = ct_data(s->terms);
+    int64_t n = s->outer * s->inner, n_valid = 0;
+    double sum = 0;
+
+    CT_TRY(ct_loss_check_labels(l, &s->loss, t, n, s->classes, &n_valid));
+    ct_softmax(s->outer, s->classes, s->inner, x, p);
+    CT_FOR_EACH (i, n) {
+        int64_t row = i / s->inner * s->classes;
+
+        terms[i] = 0;
+        if (!ct_loss_ignored(&s->loss, t[i])) {
+            float of = p[(row + (int64_t)t[i]) * s->inner + i % s->inner];
+
+            /* Written so that a NaN probability stays one. */
+            terms[i] = -logf(of < FLT_MIN ? FLT_MIN : of);
+        }
+    }
+    for (int64_t i = 0; i < n; i++)
+        sum += terms[i];
+    s->normalizer = ct_loss_normalizer(&s->loss, s->outer, s->inner, n_valid);
+    ct_data(io->top[0])[0] = (float)(sum / s->normalizer);
+    return CT_OK;
+}
+
+static enum ct_status swl_backward(struct ct_layer *l, const struct ct_io *io)
+{
+    const struct softmax_with_loss *s = l->state;
+    const float *p = ct_data(s->prob ? s->prob : io->top[1]);
+    const float *t = ct_data(io->bottom[1]);
+    const float scale = ct_diff(io->top[0])[0] / s->normalizer;
+    const int64_t dim = s->classes * s->inner;
+    float *dx = ct_diff(io->bottom[0]);
+
+    if (!io->want_grad[0])
+        return CT_OK;
+    CT_FOR_ROWS (i, s->outer, dim) {
+        const float *row = p + i * dim;
+        float *out       = dx + i * dim;
+
+        for (int64_t j = 0; j < dim; j++)
+            out[j] = scale * row[j];
+        for (int64_t j = 0; j < s->inner; j++) {
+            float label = t[i * s->inner + j];
+
+            if (!ct_loss_ignored(&s->loss, label))
+                out[(int64_t)label * s->inner + j] -= scale;
+            else
+                for (int64_t c = 0; c < s->classes; c++)
+                    out[c * s->inner + j] = 0;
+        }
+    }
+    return CT_OK;
+}
+
+const struct ct_layer_type ct_layer_softmax_with_loss = {
+    .name       = "SoftmaxWithLoss",
+    .bottoms    = CT_EXACTLY(2),
+    .tops       = CT_BETWEEN(1, 2),
+    .flags      = CT_LAYER_LOSS | CT_LAYER_GRAD_FIRST,
+    .state_size = sizeof(struct softmax_with_loss),
+    .setup      = swl_setup,
+    .reshape    = swl_reshape,
+    .forward    = { [CT_CPU] = swl_forward },
+    .backward   = { [CT_CPU] = swl_backward },
+};

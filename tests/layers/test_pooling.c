@@ -1,0 +1,228 @@
+/* test_pooling.c - windows over this image:
+ *
+ *      1  2  3  4
+ *      8  7  6  5
+ *      9 10 12 11                                                        */
+#include "layout_case.h"
+
+static const float x[] = { 1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 12, 11 };
+
+static struct layer_case *image(enum ct_device_kind dev, const char *prototxt)
+{
+    struct layer_case *c = layer_case(dev, prototxt);
+
+    case_bottom(c, 0, CT_SHAPE(1, 1, 3, 4), x);
+    return c;
+}
+
+TEST_EACH_DEVICE(pooling, max_rounds_up_and_says_where)
+{
+    struct layer_case *c = image(dev, "type: 'Pooling' pooling_param { "
+                                      "kernel_size: 2 stride: 2 }");
+
+    case_tops(c, 2);
+    ASSERT_OK(case_setup(c));
+    ASSERT_SHAPE(c, "top[0]", 1, 1, 2, 2);
+    case_top_diff(c, 0, (const float[]){ 1, 2, 3, 4 });
+    ASSERT_OK(case_backward(c));
+    ASSERT_NEAR(c, "top[0].data", 0, 8, 6, 10, 12);
+    ASSERT_NEAR(c, "top[1].data", 0, 4, 6, 9, 10);
+    ASSERT_NEAR(c, "bottom[0].diff", 0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 3, 4, 0);
+}
+
+TEST_EACH_DEVICE(pooling, overlapping_windows_add_up_in_the_gradient)
+{
+    struct layer_case *c = image(dev, "type: 'Pooling' pooling_param { "
+                                      "kernel_size: 2 }");
+
+    ASSERT_OK(case_setup(c));
+    ASSERT_SHAPE(c, "top[0]", 1, 1, 2, 3);
+    case_top_diff(c, 0, (const float[]){ 1, 2, 3, 4, 5, 6 });
+    ASSERT_OK(case_backward(c));
+    ASSERT_NEAR(c, "top[0].data", 0, 8, 7, 6, 10, 12, 12);
+    ASSERT_NEAR(c, "bottom[0].diff", 0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 11, 0);
+}
+
+TEST_EACH_DEVICE(pooling, average_counts_the_padding_but_not_what_overhangs)
+{
+    struct layer_case *c = image(dev, "type: 'Pooling' pooling_param { "
+        "pool: AVE kernel_h: 1 kernel_w: 3 stride_h: 1 stride_w: 2 "
+        "pad_h: 0 pad_w: 1 }");
+
+    ASSERT_OK(case_setup(c));
+    /* Columns | 0 1 2 | 2 3 4 | 4 0, the last one cut off at the padding. */
+    ASSERT_SHAPE(c, "top[0]", 1, 1, 3, 3);
+    case_top_diff(c, 0, (const float[]){ 3, 6, 2, 0, 0, 0, 0, 0, 0 });
+    ASSERT_OK(case_backward(c));
+    ASSERT_NEAR(c, "top[0].data", 1e-6f, 1, 3, 2, 5, 6, 2.5f, 19 / 3.f, 11,
+                5.5f);
+    ASSERT_NEAR(c, "bottom[0].diff", 1e-6f, 1, 3, 2, 3, 0, 0, 0, 0, 0, 0, 0,
+                0);
+}
+
+TEST_EACH_DEVICE(pooling, floor_drops_the_overhanging_windows)
+{
+    static const char *const ways[] = {
+        "type: 'Pooling' pooling_param { kernel_size: 2 stride: 2 "
+        "round_mode: FLOOR }",
+        "type: 'Pooling' pooling_param { kernel_size: 2 stride: 2 "
+        "ceil_mode: false }"
+    };
+
+    for (int i = 0; i < 2; i++) {
+        struct layer_case *c = image(dev, ways[i]);
+
+        ASSERT_OK(case_setup(c));
+        ASSERT_SHAPE(c, "top[0]", 1, 1, 1, 2);
+        ASSERT_OK(case_forward(c));
+        ASSERT_NEAR(c, "top[0].data", 0, 8, 6);
+    }
+}
+
+TEST_EACH_DEVICE(pooling, global_pooling_follows_the_image)
+{
+    struct layer_case *c = image(dev, "type: 'Pooling' pooling_param { "
+                                      "pool: AVE global_pooling: true }");
+
+    ASSERT_OK(case_setup(c));
+    ASSERT_OK(case_forward(c));
+    ASSERT_NEAR(c, "top[0].data", 1e-6f, 6.5f);
+    case_bottom(c, 0, CT_SHAPE(1, 2, 2, 3), x);
+    ASSERT_OK(case_reshape(c));
+    ASSERT_SHAPE(c, "top[0]", 1, 2, 1, 1);
+    ASSERT_OK(case_forward(c));
+    ASSERT_NEAR(c, "top[0].data", 1e-6f, 25 / 6.f, 53 / 6.f);
+}
+
+TEST_EACH_DEVICE(pooling, stochastic_training_gives_one_of_the_values)
+{
+    struct layer_case *c = image(dev, "type: 'Pooling' pooling_param { "
+                                      "pool: STOCHASTIC kernel_h: 1 "
+                                      "kernel_w: 2 stride: 2 }");
+    int seen[2] = { 0 };
+
+    ASSERT_OK(case_setup(c));
+    ASSERT_SHAPE(c, "top[0]", 1, 1, 2, 2);
+    case_top_diff(c, 0, (const float[]){ 1, 0, 0, 0 });
+    for (int i = 0; i < 30; i++) {
+        const float *dx, *y;
+
+        case_run(c)->pass = (uint64_t)i;
+        ASSERT_OK(case_backward(c));
+        y  = ct_data(case_find(c, "top[0]"));
+        dx = ct_diff(case_find(c, "bottom[0]"));
+        ASSERT(y[0] == 1 || y[0] == 2);
+        ASSERT(dx[0] == (y[0] == 1) && dx[1] == (y[0] == 2));
+        seen[(int)y[0] - 1]++;
+    }
+    ASSERT(seen[0] > 0 && seen[1] > seen[0]);
+}
+
+TEST_EACH_DEVICE(pooling, stochastic_testing_gives_the_weighted_mean)
+{
+    struct layer_case *c = image(dev, "type: 'Pooling' pooling_param { "
+                                      "pool: STOCHASTIC kernel_h: 1 "
+                                      "kernel_w: 4 }");
+
+    case_phase(c, CAFFE__PHASE__TEST);
+    ASSERT_OK(case_setup(c));
+    ASSERT_OK(case_forward(c));
+    ASSERT_NEAR(c, "top[0].data", 1e-5f, 3, 174 / 26.f, 446 / 42.f);
+    ASSERT_GRADIENT(c, 1e-2f, 1e-2f);
+}
+
+TEST_EACH_DEVICE(pooling, gradient_matches_finite_differences)
+{
+    static const char *const kinds[] = {
+        "type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 pad: 1 }",
+        "type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 "
+        "pad: 1 }",
+        "type: 'Pooling' pooling_param { pool: AVE kernel_h: 2 kernel_w: 3 }",
+        "type: 'Pooling' pooling_param { global_pooling: true }"
+    };
+
+    for (int i = 0; i < 4; i++) {
+        struct layer_case *c = layer_case(dev, kinds[i]);
+
+        case_bottom(c, 0, CT_SHAPE(2, 3, 4, 5), NULL);
+        ASSERT_OK(case_setup(c));
+        ASSERT_GRADIENT(c, 1e-3f, 1e-2f);
+    }
+}
+
+TEST(pooling, all_layouts_give_the_same)
+{
+    check_layouts("type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 "
+                  "pad: 1 }", CT_SHAPE(2, 19, 7, 6), false);
+    check_layouts("type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 "
+                  "stride: 2 pad: 1 }", CT_SHAPE(2, 19, 7, 6), false);
+    check_layouts("type: 'Pooling' pooling_param { pool: AVE "
+                  "global_pooling: true }", CT_SHAPE(2, 19, 7, 6), false);
+    check_layouts("type: 'Pooling' pooling_param { pool: STOCHASTIC "
+                  "kernel_size: 2 }", CT_SHAPE(2, 19, 7, 6), false);
+}
+
+TEST(pooling, an_empty_batch_is_no_trouble)
+{
+    struct layer_case *c = layer_case(CT_CPU, "type: 'Pooling' "
+                                      "pooling_param { kernel_size: 2 }");
+
+    case_bottom(c, 0, CT_SHAPE(0, 3, 4, 4), x);
+    ASSERT_OK(case_setup(c));
+    ASSERT_OK(case_backward(c));
+}
+
+TEST(pooling, descriptions_that_caffe_refuses_are_refused)
+{
+    static const struct {
+        const char *param, *says;
+    } table[] = {
+        { "kernel_size: 2 kernel_h: 2 kernel_w: 2", "not both" },
+        { "stride: 2", "kernel_size" },
+        { "kernel_h: 2", "both kernel_h and kernel_w" },
+        { "kernel_size: 0", "at least 1" },
+        { "kernel_size: 2 pad: 2", "smaller than the kernel" },
+        { "kernel_h: 3 kernel_w: 1 pad: 1", "smaller than the kernel" },
+        { "kernel_size: 2 pad: 1 pad_h: 1 pad_w: 1", "pad_h and pad_w" },
+        { "kernel_size: 2 pad_h: 1", "pad_h and pad_w" },
+        { "kernel_size: 2 stride_w: 1", "stride_h and stride_w" },
+        { "kernel_size: 2 stride: 0", "stride" },
+        { "global_pooling: true kernel_size: 2", "global_pooling" },
+        { "global_pooling: true stride: 2", "global_pooling" },
+        { "global_pooling: true pad: 1", "global_pooling" },
+        { "kernel_size: 2 round_mode: FLOOR ceil_mode: true", "contradict" },
+        { "pool: STOCHASTIC kernel_size: 2 pad: 1", "MAX and AVE" },
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char text[256];
+        struct layer_case *c;
+
+        snprintf(text, sizeof(text),
+                 "name: 'pool5' type: 'Pooling' pooling_param { %s }",
+                 table[i].param);
+        c = image(CT_CPU, text);
+        ASSERT_STATUS(CT_EINVAL, case_setup(c));
+        ASSERT_HAS("layer pool5: ", ct_last_error());
+        ASSERT_HAS(table[i].says, ct_last_error());
+    }
+}
+
+TEST(pooling, bottoms_and_tops_that_do_not_fit_are_refused)
+{
+    struct layer_case *c = layer_case(CT_CPU, "name: 'p' type: 'Pooling' "
+                                      "pooling_param { kernel_size: 2 }");
+
+    case_bottom(c, 0, CT_SHAPE(3, 4), x);
+    ASSERT_STATUS(CT_ESHAPE, case_setup(c));
+    ASSERT_HAS("layer p: the bottom must have 4 axes", ct_last_error());
+    c = image(CT_CPU, "name: 'p' type: 'Pooling' pooling_param { "
+                      "kernel_size: 9 }");
+    ASSERT_STATUS(CT_ESHAPE, case_setup(c));
+    ASSERT_HAS("3 x 4 image", ct_last_error());
+    c = image(CT_CPU, "name: 'p' type: 'Pooling' pooling_param { pool: AVE "
+                      "kernel_size: 2 }");
+    case_tops(c, 2);
+    ASSERT_STATUS(CT_EINVAL, case_setup(c));
+    ASSERT_HAS("second top", ct_last_error());
+}
