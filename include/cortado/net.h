@@ -1,0 +1,151 @@
+/* cortado/net.h - a net: layers and blobs, built from a prototxt, run forward
+ * and backward.
+ *
+ * A net is used by one thread at a time; different nets by different threads.
+ * Names, blobs and layers that these functions return belong to the net. */
+#ifndef CT_NET_H
+#define CT_NET_H
+
+#include "cortado/layer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ct_net;
+
+struct ct_net_options {
+    const struct ct_device *device; /* NULL: the CPU */
+    Caffe__Phase            phase;
+    int                     level;
+    const char *const      *stage;
+    int                     n_stage;
+    uint64_t                seed;
+    int                     rank, size;   /* size 0: alone */
+    bool                    keep_blobs;   /* every blob readable after a pass */
+    bool                    forward_only; /* no memory for gradients */
+    bool                    quiet;        /* log nothing while building */
+};
+
+/* Called before or after layer `layer` runs. */
+typedef enum ct_status (*ct_net_fn)(struct ct_net *net, int layer, void *arg);
+
+struct ct_net_hooks {
+    ct_net_fn before_forward, after_forward, before_backward, after_backward;
+    void     *arg;
+};
+
+/* One parameter of the net, owned by the first layer that has it. */
+struct ct_net_param {
+    struct ct_blob *blob;
+    int             layer, index; /* blob `index` of layer `layer` */
+    float           lr_mult, decay_mult;
+    bool            has_lr_mult, has_decay_mult; /* given in the prototxt */
+    int             n_sharers;
+    size_t          offset; /* floats into the arenas */
+};
+
+/* Builds the net of `param` (already upgraded): filters by state, inserts
+ * splits, sets up layers, shares parameters, plans memory.  The message is
+ * copied. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_create(
+    const Caffe__NetParameter *param, const struct ct_net_options *options,
+    struct ct_net **out);
+CT_API CT_MUST_CHECK enum ct_status ct_net_create_file(
+    const char *path, const struct ct_net_options *options,
+    struct ct_net **out);
+CT_API void ct_net_destroy(struct ct_net *net); /* takes NULL */
+
+/* Layers [from, to); ct_net_forward runs all.  *loss may be NULL. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_forward(struct ct_net *net,
+                                                   double *loss);
+CT_API CT_MUST_CHECK enum ct_status ct_net_forward_range(
+    struct ct_net *net, int from, int to, double *loss);
+/* Layers from `from` down to `to`, both included, as Caffe counts. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_backward(struct ct_net *net);
+CT_API CT_MUST_CHECK enum ct_status ct_net_backward_range(struct ct_net *net,
+                                                          int from, int to);
+CT_API CT_MUST_CHECK enum ct_status ct_net_clear_diffs(struct ct_net *net);
+
+/* After inputs changed shape: reshape every layer, plan memory again.
+ * Forward does the first by itself where it must. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_reshape(struct ct_net *net);
+
+/* Continue as if n passes had been made: data position, random draws. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_seek(struct ct_net *net,
+                                                uint64_t n_passes);
+CT_API uint64_t ct_net_n_passes(const struct ct_net *net);
+
+CT_API const char *ct_net_name(const struct ct_net *net);
+CT_API Caffe__Phase ct_net_phase(const struct ct_net *net);
+CT_API int ct_net_n_layers(const struct ct_net *net);
+CT_API struct ct_layer *ct_net_layer(const struct ct_net *net, int i);
+/* -1 when there is none of that name. */
+CT_API int ct_net_find_layer(const struct ct_net *net, const char *name);
+CT_API struct ct_io ct_net_io(const struct ct_net *net, int layer);
+CT_API bool ct_net_layer_needs_backward(const struct ct_net *net, int layer);
+
+CT_API int ct_net_n_blobs(const struct ct_net *net);
+CT_API struct ct_blob *ct_net_blob(const struct ct_net *net, int i);
+CT_API const char *ct_net_blob_name(const struct ct_net *net, int i);
+CT_API float ct_net_blob_loss_weight(const struct ct_net *net, int i);
+CT_API int ct_net_find_blob(const struct ct_net *net, const char *name);
+CT_API int ct_net_bottom_id(const struct ct_net *net, int layer, int i);
+CT_API int ct_net_top_id(const struct ct_net *net, int layer, int i);
+CT_API int ct_net_n_inputs(const struct ct_net *net);
+CT_API int ct_net_input_id(const struct ct_net *net, int i);
+CT_API int ct_net_n_outputs(const struct ct_net *net);
+CT_API int ct_net_output_id(const struct ct_net *net, int i);
+
+/* Learnable parameters, each once, in net order. */
+CT_API int ct_net_n_params(const struct ct_net *net);
+CT_API const struct ct_net_param *ct_net_param(const struct ct_net *net,
+                                               int i);
+/* The arenas they lie in, in floats; backward fills diffs front to back.  The
+ * first CT_ARENA_RIDERS floats belong to no parameter: numbers that travel
+ * with the gradients stand there. */
+enum { CT_ARENA_RIDERS = 16 };
+CT_API float *ct_net_arena_data(const struct ct_net *net);
+CT_API float *ct_net_arena_diff(const struct ct_net *net);
+CT_API size_t ct_net_arena_count(const struct ct_net *net);
+
+/* Weights by layer name, from a caffemodel or an HDF5 file (told apart by
+ * content).  Layers that the file lacks keep theirs. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_load(struct ct_net *net,
+                                                const char *path);
+CT_API CT_MUST_CHECK enum ct_status ct_net_copy_weights(
+    struct ct_net *net, const Caffe__NetParameter *from, const char *source);
+/* Use the weights of another net, by layer name; memory is shared. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_share_weights(
+    struct ct_net *net, const struct ct_net *from);
+CT_API CT_MUST_CHECK enum ct_status ct_net_save(const struct ct_net *net,
+                                                const char *path,
+                                                bool with_diff);
+CT_API CT_MUST_CHECK enum ct_status ct_net_save_hdf5(const struct ct_net *net,
+                                                     const char *path,
+                                                     bool with_diff);
+CT_API CT_MUST_CHECK enum ct_status ct_net_to_message(
+    const struct ct_net *net, bool with_diff, Caffe__NetParameter **out);
+
+/* Layer, type, output shape, parameters, multiply-adds, activation memory as
+ * a table.  *out is ct_free'd by the caller. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_summary(const struct ct_net *net,
+                                                   char **out);
+
+CT_API void ct_net_set_hooks(struct ct_net *net,
+                             const struct ct_net_hooks *hooks);
+CT_API void ct_net_set_debug_info(struct ct_net *net, bool on);
+
+/* Use `seed` from now on; sources follow with the next ct_net_seek(). */
+CT_API void ct_net_reseed(struct ct_net *net, uint64_t seed);
+
+/* Runs the net forward again on the data it has and finds the first layer
+ * whose parameters or output hold a value that is not finite; -1 when all
+ * are.  For reports: layer state (moving averages) moves on. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_find_nan(struct ct_net *net,
+                                                    int *layer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

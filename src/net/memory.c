@@ -1,0 +1,302 @@
+/* memory.c - activations share memory by lifetime.
+ *
+ * Time has 2L steps: layer l runs forward at step l and backward at step
+ * 2L-1-l.  Each tensor (a blob's data or diff; views count with what they
+ * look into) lives from its first writer to its last reader:
+ *
+ *     data   producer's forward .. consumers' forward, and the backward of
+ *            consumers that read bottom data and producers that read top data
+ *     diff   the backward of the layer that writes it .. its producer's
+ *
+ * Two tensors whose lives do not meet may lie in the same place.  Tensors are
+ * placed largest first at the lowest offset that is free throughout their
+ * life.  Pinned blobs (inputs, outputs, losses) and, with keep_blobs, all
+ * live for ever. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "net/net.h"
+
+struct tensor_life {
+    size_t bytes, offset;
+    int    first, last; /* steps; first > last: never touched */
+    int    root;        /* the tensor it is a view of; itself if none */
+};
+
+struct plan {
+    struct ct_net      *net;
+    struct tensor_life *life; /* 2 per blob: data, diff */
+    int                 n;
+};
+
+static int data_of(int blob)
+{
+    return 2 * blob;
+}
+
+static int diff_of(int blob)
+{
+    return 2 * blob + 1;
+}
+
+static int root_of(const struct plan *p, int i)
+{
+    while (p->life[i].root != i)
+        i = p->life[i].root;
+    return i;
+}
+
+static void touch(struct plan *p, int i, int step)
+{
+    struct tensor_life *t = &p->life[root_of(p, i)];
+
+    t->first = step < t->first ? step : t->first;
+    t->last  = step > t->last ? step : t->last;
+}
+
+static void find_views(struct plan *p)
+{
+    for (int i = 0; i < p->net->n_layer; i++) {
+        const struct net_layer *l = &p->net->layer[i];
+        unsigned flags            = l->layer->flags;
+
+        if (l->n_bottom == 0)
+            continue;
+        for (int t = 0; t < l->n_top && (flags & CT_LAYER_ALIAS_DATA); t++)
+            if (l->top_id[t] != l->bottom_id[0])
+                p->life[data_of(l->top_id[t])].root = data_of(l->bottom_id[0]);
+        if ((flags & CT_LAYER_ALIAS_DIFF) && l->n_top &&
+            l->top_id[0] != l->bottom_id[0])
+            p->life[diff_of(l->top_id[0])].root = diff_of(l->bottom_id[0]);
+    }
+}
+
+static void touch_layer(struct plan *p, int i)
+{
+    const struct net_layer *l = &p->net->layer[i];
+    unsigned flags            = l->layer->flags;
+    int back                  = 2 * p->net->n_layer - 1 - i;
+    bool runs_back = l->needs_backward && !p->net->options.forward_only;
+
+    for (int b = 0; b < l->n_bottom; b++) {
+        touch(p, data_of(l->bottom_id[b]), i);
+        if (runs_back && !(flags & CT_LAYER_NO_BOTTOM))
+            touch(p, data_of(l->bottom_id[b]), back);
+        if (runs_back && l->want_grad[b])
+            touch(p, diff_of(l->bottom_id[b]), back);
+    }
+    for (int t = 0; t < l->n_top; t++) {
+        touch(p, data_of(l->top_id[t]), i);
+        if (runs_back && !(flags & CT_LAYER_NO_TOP))
+            touch(p, data_of(l->top_id[t]), back);
+        if (runs_back)
+            touch(p, diff_of(l->top_id[t]), back);
+    }
+}
+
+/* Diffs that a layer reads but nobody writes must stay zero: they live for
+ * ever.  A Split leaves such tops out, so they need no memory at all. */
+static void find_unwritten(struct plan *p, bool *written)
+{
+    const struct ct_net *net = p->net;
+
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+
+        for (int b = 0; b < l->n_bottom; b++)
+            if (l->needs_backward && l->want_grad[b])
+                written[l->bottom_id[b]] = true;
+    }
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+        unsigned flags            = l->layer->flags;
+        bool is_split             = (flags & CT_LAYER_ALIAS_DATA) &&
+                        !(flags & CT_LAYER_ALIAS_DIFF);
+
+        for (int t = 0; t < l->n_top; t++) {
+            struct net_blob *b    = &net->blob[l->top_id[t]];
+            struct tensor_life *d = &p->life[diff_of(l->top_id[t])];
+
+            if (written[l->top_id[t]] || b->pinned)
+                continue;
+            if (is_split)
+                d->bytes = 0;
+            else if (l->needs_backward)
+                touch(p, diff_of(l->top_id[t]), 0);
+        }
+    }
+}
+
+static bool wants_diff(const struct ct_net *net, const struct net_blob *b)
+{
+    if (b->loss_weight != 0)
+        return true; /* its weight rests there */
+    if (net->options.forward_only)
+        return false;
+    return b->needs_grad || b->pinned || net->options.keep_blobs;
+}
+
+static void measure(struct plan *p)
+{
+    const int end = 2 * p->net->n_layer;
+
+    for (int i = 0; i < p->net->n_blob; i++) {
+        const struct net_blob *nb = &p->net->blob[i];
+        struct tensor_life *data  = &p->life[data_of(i)];
+        struct tensor_life *diff  = &p->life[diff_of(i)];
+        bool forever = nb->pinned || p->net->options.keep_blobs;
+
+        data->bytes = (size_t)ct_layout_count(&nb->blob->shape,
+                                              nb->blob->data.layout) *
+                      sizeof(float);
+        if (wants_diff(p->net, nb))
+            diff->bytes = (size_t)ct_layout_count(&nb->blob->shape,
+                                                  nb->blob->diff.layout) *
+                          sizeof(float);
+        if (forever) {
+            touch(p, data_of(i), 0);
+            touch(p, data_of(i), end);
+            touch(p, diff_of(i), 0);
+            touch(p, diff_of(i), end);
+        }
+        if (!nb->blob->planned)
+            data->bytes = 0; /* its source brings memory */
+    }
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct tensor_life *x = *(struct tensor_life *const *)a;
+    const struct tensor_life *y = *(struct tensor_life *const *)b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* The lowest offset for `t` among those already placed, sorted by offset. */
+static size_t lowest_gap(const struct tensor_life *t,
+                         struct tensor_life *const *placed, int n)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < n; i++) {
+        const struct tensor_life *o = placed[i];
+
+        if (o->last < t->first || o->first > t->last)
+            continue;
+        if (at + t->bytes <= o->offset)
+            break;
+        if (o->offset + o->bytes > at)
+            at = o->offset + o->bytes;
+    }
+    return at;
+}
+
+static enum ct_status place_all(struct plan *p, size_t *total, size_t *sum)
+{
+    struct tensor_life **order = NULL, **placed = NULL;
+    int n = 0;
+    enum ct_status st;
+
+    *total = *sum = 0;
+    CT_TRY_GOTO(ct_alloc((size_t)p->n + 1, sizeof(*order), "memory plan",
+                         &order), st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)p->n + 1, sizeof(*placed), "memory plan",
+                         &placed), st, out);
+    for (int i = 0; i < p->n; i++) {
+        struct tensor_life *t = &p->life[i];
+
+        t->bytes = (t->bytes + CT_ALIGN - 1) / CT_ALIGN * CT_ALIGN;
+        if (t->root == i && t->bytes && t->first <= t->last)
+            order[n++] = t;
+    }
+    qsort(order, (size_t)n, sizeof(*order), larger_first);
+    for (int i = 0; i < n; i++) {
+        int j = i;
+
+        order[i]->offset = lowest_gap(order[i], placed, i);
+        for (; j > 0 && placed[j - 1]->offset > order[i]->offset; j--)
+            placed[j] = placed[j - 1];
+        placed[j] = order[i];
+        *sum += order[i]->bytes;
+        if (order[i]->offset + order[i]->bytes > *total)
+            *total = order[i]->offset + order[i]->bytes;
+    }
+out:
+    ct_free(order);
+    ct_free(placed);
+    return st;
+}
+
+static void give(struct plan *p, int i, struct ct_tensor *t)
+{
+    const struct tensor_life *root = &p->life[root_of(p, i)];
+
+    if (!root->bytes || root->first > root->last || !p->life[i].bytes)
+        ct_tensor_clear(t);
+    else
+        ct_tensor_place(t, p->net->activations, root->offset, root->bytes);
+}
+
+/* Loss weights rest in the diffs of loss tops, for layers to read. */
+static enum ct_status put_loss_weights(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+
+        for (int t = 0; t < l->n_top; t++)
+            if (l->loss_weight[t] != 0)
+                CT_TRY(ct_fill(net->dev, l->top[t]->count, l->loss_weight[t],
+                               ct_diff(l->top[t])));
+    }
+    return CT_OK;
+}
+
+static enum ct_status run_plan(struct plan *p, bool *written)
+{
+    struct ct_net *net = p->net;
+    size_t total;
+
+    for (int i = 0; i < p->n; i++)
+        p->life[i] = (struct tensor_life){ 0, 0, 1 << 30, -1, i };
+    find_views(p);
+    for (int i = 0; i < net->n_layer; i++)
+        touch_layer(p, i);
+    measure(p);
+    find_unwritten(p, written);
+    CT_TRY(place_all(p, &total, &net->unshared_bytes));
+    net->activation_bytes = total;
+    ct_buffer_drop(net->activations);
+    net->activations = NULL;
+    CT_TRY(ct_buffer_create(net->dev, total, "activations",
+                            &net->activations));
+    for (int i = 0; i < net->n_blob; i++) {
+        struct ct_blob *b = net->blob[i].blob;
+
+        if (b->planned)
+            give(p, data_of(i), &b->data);
+        give(p, diff_of(i), &b->diff);
+        b->no_diff = !b->diff.ptr;
+    }
+    for (int i = 0; i < net->n_layer; i++)
+        net_layer_alias(&net->layer[i]);
+    return put_loss_weights(net);
+}
+
+enum ct_status net_memory(struct ct_net *net)
+{
+    struct plan p = { .net = net, .n = 2 * net->n_blob };
+    bool *written = NULL;
+    enum ct_status st;
+
+    CT_TRY_GOTO(ct_alloc((size_t)p.n + 1, sizeof(*p.life), "memory plan",
+                         &p.life), st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)net->n_blob + 1, sizeof(*written),
+                         "memory plan", &written), st, out);
+    st = run_plan(&p, written);
+out:
+    ct_free(written);
+    ct_free(p.life);
+    return st;
+}

@@ -1,0 +1,280 @@
+/* net.c - a net's life, and what others may ask it. */
+#include "net/net.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "cortado/log.h"
+
+static enum ct_status net_state(const Caffe__NetParameter *param,
+                                const struct ct_net_options *o,
+                                Caffe__NetState *state, const char ***stages)
+{
+    size_t n_own = param->state ? param->state->n_stage : 0, n = 0;
+    const char **list;
+
+    CT_TRY(ct_alloc(n_own + (size_t)o->n_stage + 1, sizeof(*list), "stages",
+                    &list));
+    for (size_t i = 0; i < n_own; i++)
+        list[n++] = param->state->stage[i];
+    for (int i = 0; i < o->n_stage; i++)
+        list[n++] = o->stage[i];
+    *state = (Caffe__NetState)CAFFE__NET_STATE__INIT;
+    state->has_phase = true;
+    state->phase     = o->phase;
+    state->level     = o->level;
+    if (!o->level && param->state && param->state->has_level)
+        state->level = param->state->level;
+    state->stage   = (char **)(uintptr_t)list;
+    state->n_stage = n;
+    *stages        = list;
+    return CT_OK;
+}
+
+static enum ct_status net_passes(struct ct_net *net,
+                                 const Caffe__NetParameter *param)
+{
+    Caffe__NetState state;
+    const char **stages = NULL;
+    enum ct_status st;
+
+    CT_TRY(net_state(param, &net->options, &state, &stages));
+    st = net_filter(param, &state, &net->param);
+    ct_free(stages);
+    CT_TRY(st);
+    CT_TRY(net_split(net->param));
+    CT_TRY(net_build(net));
+    CT_TRY(net_backward_needs(net));
+    CT_TRY(net_params(net));
+    CT_TRY(net_layouts(net));
+    return net_memory(net);
+}
+
+static void net_report(const struct ct_net *net)
+{
+    char *table;
+
+    if (net->options.quiet)
+        return;
+    for (int i = 0; i < net->n_output; i++)
+        CT_INFO("This network produces output %s",
+                net->blob[net->output[i]].name);
+    if (ct_net_summary(net, &table) == CT_OK) {
+        for (char *line = table, *end; (end = strchr(line, '\n'));
+             line = end + 1)
+            CT_INFO("%.*s", (int)(end - line), line);
+        ct_free(table);
+    }
+    CT_INFO("Network initialization done.");
+}
+
+enum ct_status ct_net_create(const Caffe__NetParameter *param,
+                             const struct ct_net_options *options,
+                             struct ct_net **out)
+{
+    struct ct_net *net;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*net), "net", &net));
+    net->options     = *options;
+    net->dev         = options->device ? options->device : ct_device_cpu();
+    net->run.seed    = options->seed;
+    net->run.rank    = options->rank;
+    net->run.size    = options->size > 0 ? options->size : 1;
+    net->debug_info  = param->debug_info;
+    st               = net_passes(net, param);
+    net->options.stage   = NULL; /* borrowed for the build only */
+    net->options.n_stage = 0;
+    if (st != CT_OK) {
+        ct_net_destroy(net);
+        return param->name ? ct_fail_in(st, "net %s", param->name) : st;
+    }
+    net_report(net);
+    *out = net;
+    return CT_OK;
+}
+
+enum ct_status ct_net_create_file(const char *path,
+                                  const struct ct_net_options *options,
+                                  struct ct_net **out)
+{
+    Caffe__NetParameter *param = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_net_param_read(path, &param));
+    st = ct_net_create(param, options, out);
+    ct_message_free(param);
+    return st == CT_OK ? st : ct_fail_in(st, "%s", path);
+}
+
+void ct_net_destroy(struct ct_net *net)
+{
+    if (!net)
+        return;
+    for (int i = 0; i < net->n_layer; i++) {
+        struct net_layer *l = &net->layer[i];
+
+        ct_layer_destroy(l->layer);
+        for (int b = 0; l->shadow && b < l->n_bottom; b++)
+            ct_blob_destroy(l->shadow[b]);
+        ct_free(l->shadow);
+        ct_free(l->bottom);
+        ct_free(l->top);
+        ct_free(l->bottom_id);
+        ct_free(l->top_id);
+        ct_free(l->seen);
+        ct_free(l->want_grad);
+        ct_free(l->loss_weight);
+        ct_free(l->param_id);
+    }
+    for (int i = 0; i < net->n_blob; i++) {
+        ct_blob_destroy(net->blob[i].blob);
+        ct_free(net->blob[i].name);
+    }
+    ct_free(net->layer);
+    ct_free(net->blob);
+    ct_free(net->input);
+    ct_free(net->output);
+    ct_free(net->params);
+    ct_buffer_drop(net->arena_data);
+    ct_buffer_drop(net->arena_diff);
+    ct_buffer_drop(net->activations);
+    ct_message_free(net->param);
+    ct_free(net);
+}
+
+uint64_t ct_net_n_passes(const struct ct_net *net)
+{
+    return net->run.pass;
+}
+
+const char *ct_net_name(const struct ct_net *net)
+{
+    return net->param->name ? net->param->name : "";
+}
+
+Caffe__Phase ct_net_phase(const struct ct_net *net)
+{
+    return net->options.phase;
+}
+
+int ct_net_n_layers(const struct ct_net *net)
+{
+    return net->n_layer;
+}
+
+struct ct_layer *ct_net_layer(const struct ct_net *net, int i)
+{
+    return net->layer[i].layer;
+}
+
+int ct_net_find_layer(const struct ct_net *net, const char *name)
+{
+    for (int i = 0; i < net->n_layer; i++)
+        if (strcmp(net->layer[i].layer->name, name) == 0)
+            return i;
+    return -1;
+}
+
+struct ct_io ct_net_io(const struct ct_net *net, int layer)
+{
+    return net_io(&net->layer[layer]);
+}
+
+bool ct_net_layer_needs_backward(const struct ct_net *net, int layer)
+{
+    return net->layer[layer].needs_backward;
+}
+
+int ct_net_n_blobs(const struct ct_net *net)
+{
+    return net->n_blob;
+}
+
+struct ct_blob *ct_net_blob(const struct ct_net *net, int i)
+{
+    return net->blob[i].blob;
+}
+
+const char *ct_net_blob_name(const struct ct_net *net, int i)
+{
+    return net->blob[i].name;
+}
+
+float ct_net_blob_loss_weight(const struct ct_net *net, int i)
+{
+    return net->blob[i].loss_weight;
+}
+
+int ct_net_find_blob(const struct ct_net *net, const char *name)
+{
+    for (int i = 0; i < net->n_blob; i++)
+        if (strcmp(net->blob[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+int ct_net_bottom_id(const struct ct_net *net, int layer, int i)
+{
+    return net->layer[layer].bottom_id[i];
+}
+
+int ct_net_top_id(const struct ct_net *net, int layer, int i)
+{
+    return net->layer[layer].top_id[i];
+}
+
+int ct_net_n_inputs(const struct ct_net *net)
+{
+    return net->n_input;
+}
+
+int ct_net_input_id(const struct ct_net *net, int i)
+{
+    return net->input[i];
+}
+
+int ct_net_n_outputs(const struct ct_net *net)
+{
+    return net->n_output;
+}
+
+int ct_net_output_id(const struct ct_net *net, int i)
+{
+    return net->output[i];
+}
+
+int ct_net_n_params(const struct ct_net *net)
+{
+    return net->n_params;
+}
+
+const struct ct_net_param *ct_net_param(const struct ct_net *net, int i)
+{
+    return &net->params[i];
+}
+
+float *ct_net_arena_data(const struct ct_net *net)
+{
+    return net->arena_data ? net->arena_data->ptr : NULL;
+}
+
+float *ct_net_arena_diff(const struct ct_net *net)
+{
+    return net->arena_diff ? net->arena_diff->ptr : NULL;
+}
+
+size_t ct_net_arena_count(const struct ct_net *net)
+{
+    return net->arena_count;
+}
+
+void ct_net_set_hooks(struct ct_net *net, const struct ct_net_hooks *hooks)
+{
+    net->hooks = *hooks;
+}
+
+void ct_net_set_debug_info(struct ct_net *net, bool on)
+{
+    net->debug_info = on;
+}

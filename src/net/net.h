@@ -1,0 +1,97 @@
+/* net.h - inside a net; shared by the passes that build it.
+ *
+ * Built in this order, one file a pass:
+ *     filter   layers whose rules do not fit the state are dropped
+ *     split    a blob read twice gets a Split layer
+ *     build    layers are created, wired and set up; shapes are known
+ *     backward which layers and bottoms need a gradient
+ *     params   parameters are shared by name and laid into two arenas
+ *     plan     layouts, and conversions where layers disagree
+ *     memory   activations get memory by lifetime
+ * then run.c runs it. */
+#ifndef CT_NET_NET_H
+#define CT_NET_NET_H
+
+#include "core/buffer.h"
+#include "cortado/net.h"
+
+/* One layer with its place in the net. */
+struct net_layer {
+    struct ct_layer *layer;
+    struct ct_blob **bottom, **top;     /* borrowed from net->blob, shadow */
+    struct ct_blob **shadow;            /* per bottom, plain copies; owned */
+    int             *bottom_id, *top_id; /* indices into net->blob */
+    int              n_bottom, n_top;
+    uint32_t        *seen;              /* bottom versions at last reshape */
+    bool            *want_grad;         /* per bottom */
+    float           *loss_weight;       /* per top */
+    int             *param_id;          /* per layer blob, into net->param */
+    bool             needs_backward;
+};
+
+struct net_blob {
+    struct ct_blob *blob; /* owned */
+    char           *name; /* owned */
+    float           loss_weight;
+    bool            needs_grad;
+    bool            pinned; /* input, output or loss: memory of its own */
+};
+
+struct ct_net {
+    Caffe__NetParameter  *param; /* filtered, split; owned */
+    struct ct_net_options options;
+    const struct ct_device *dev;
+    struct ct_run         run;
+    struct net_layer     *layer;
+    int                   n_layer;
+    struct net_blob      *blob;
+    int                   n_blob;
+    int                  *input, *output; /* blob ids */
+    int                   n_input, n_output;
+    struct ct_net_param  *params; /* learnable, each once */
+    int                   n_params;
+    struct ct_buffer     *arena_data, *arena_diff;
+    size_t                arena_count;     /* floats */
+    struct ct_buffer     *activations;
+    size_t                activation_bytes; /* with sharing by lifetime */
+    size_t                unshared_bytes;   /* without */
+    struct ct_net_hooks   hooks;
+    bool                  debug_info;
+};
+
+/* filter.c: *out is a copy of `in` with the layers that `state` leaves. */
+CT_MUST_CHECK enum ct_status net_filter(const Caffe__NetParameter *in,
+                                        const Caffe__NetState *state,
+                                        Caffe__NetParameter **out);
+
+/* split.c: inserts Split layers into `param`. */
+CT_MUST_CHECK enum ct_status net_split(Caffe__NetParameter *param);
+
+/* build.c: fills layer, blob, input, output of a net whose param is there. */
+CT_MUST_CHECK enum ct_status net_build(struct ct_net *net);
+
+/* backward.c: needs_backward, want_grad, needs_grad. */
+CT_MUST_CHECK enum ct_status net_backward_needs(struct ct_net *net);
+
+/* params.c: params, sharing, arenas. */
+CT_MUST_CHECK enum ct_status net_params(struct ct_net *net);
+
+/* plan.c: layouts of blobs, and shadows where layers disagree. */
+CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);
+
+/* memory.c: gives every planned blob its memory; again after a reshape. */
+CT_MUST_CHECK enum ct_status net_memory(struct ct_net *net);
+
+/* run.c: reshape of one layer, remembering what it saw. */
+CT_MUST_CHECK enum ct_status net_layer_reshape(struct ct_net *net,
+                                               struct net_layer *l);
+/* Let tops that are views follow their bottom. */
+void net_layer_alias(struct net_layer *l);
+
+static inline struct ct_io net_io(const struct net_layer *l)
+{
+    return (struct ct_io){ l->bottom, l->top, l->n_bottom, l->n_top,
+                           l->want_grad };
+}
+
+#endif

@@ -1,0 +1,195 @@
+/* params.c - the net's parameters: shared by name, laid out flat.
+ *
+ * All parameters lie in one buffer and all their gradients in another, in
+ * reverse order of layers, so that backward fills the gradients front to back
+ * and a run of them is ready while the rest is still being computed:
+ *
+ *     arena:  | riders | last layer's W | b | ... | first layer's W | b |
+ *
+ * Each starts on a 64-byte line. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "net/net.h"
+#include "proto/edit.h"
+
+static const Caffe__ParamSpec *spec_of(const struct net_layer *l, int i)
+{
+    static const Caffe__ParamSpec none = CAFFE__PARAM_SPEC__INIT;
+    const Caffe__LayerParameter *p     = l->layer->param;
+
+    return (size_t)i < p->n_param ? p->param[i] : &none;
+}
+
+/* A layer that never wants a gradient for a blob (BatchNorm's statistics)
+ * gets lr_mult 0 where the prototxt is silent; snapshots show it. */
+static enum ct_status add_fixed_specs(struct ct_net *net, int layer)
+{
+    Caffe__LayerParameter *p = net->param->layer[layer];
+    const struct ct_layer *l = net->layer[layer].layer;
+
+    for (int i = 0; i < l->n_blob; i++) {
+        Caffe__ParamSpec *spec;
+
+        if (l->blob_wants_grad[i] || (size_t)i < p->n_param)
+            continue;
+        if ((size_t)i > p->n_param)
+            return CT_OK;
+        CT_TRY(ct_edit_create(&caffe__param_spec__descriptor, &spec));
+        spec->has_lr_mult = true;
+        spec->lr_mult     = 0;
+        if (ct_edit_insert(&p->param, &p->n_param, p->n_param, spec) !=
+            CT_OK) {
+            ct_message_free(spec);
+            return CT_ENOMEM;
+        }
+    }
+    return CT_OK;
+}
+
+static int owner_named(const struct ct_net *net, const char *name)
+{
+    for (int i = 0; i < net->n_params; i++) {
+        const struct ct_net_param *p = &net->params[i];
+        const Caffe__ParamSpec *s = spec_of(&net->layer[p->layer], p->index);
+
+        if (s->name && strcmp(s->name, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static enum ct_status merge_mult(const char *what, const char *name, bool has,
+                                 float value, bool *owner_has,
+                                 float *owner_value)
+{
+    if (!has)
+        return CT_OK;
+    if (*owner_has && *owner_value != value)
+        return ct_fail(CT_EINVAL, "shared parameter '%s' has two values of "
+                       "%s: %g and %g", name, what, (double)*owner_value,
+                       (double)value);
+    *owner_has   = true;
+    *owner_value = value;
+    return CT_OK;
+}
+
+static enum ct_status join_owner(struct ct_net *net, struct ct_net_param *o,
+                                 struct net_layer *l, int i)
+{
+    const Caffe__ParamSpec *s = spec_of(l, i);
+    struct ct_blob *b         = l->layer->blob[i];
+    bool permissive = s->has_share_mode &&
+                      s->share_mode ==
+                          CAFFE__PARAM_SPEC__DIM_CHECK_MODE__PERMISSIVE;
+    char mine[256], theirs[256];
+
+    if (permissive ? b->count != o->blob->count
+                   : !ct_shape_equal(&b->shape, &o->blob->shape))
+        return ct_fail(CT_ESHAPE, "layer %s: parameter '%s' is %s here but %s "
+                       "in layer %s, which owns it", l->layer->name, s->name,
+                       ct_shape_text(&b->shape, mine, sizeof(mine)),
+                       ct_shape_text(&o->blob->shape, theirs, sizeof(theirs)),
+                       net->layer[o->layer].layer->name);
+    CT_TRY(merge_mult("lr_mult", s->name, s->has_lr_mult, s->lr_mult,
+                      &o->has_lr_mult, &o->lr_mult));
+    CT_TRY(merge_mult("decay_mult", s->name, s->has_decay_mult, s->decay_mult,
+                      &o->has_decay_mult, &o->decay_mult));
+    o->n_sharers++;
+    return CT_OK;
+}
+
+static enum ct_status collect_layer(struct ct_net *net, int layer)
+{
+    struct net_layer *l = &net->layer[layer];
+    int n               = l->layer->n_blob;
+
+    CT_TRY(add_fixed_specs(net, layer));
+    if (l->layer->param->n_param > (size_t)n)
+        return ct_fail(CT_EINVAL, "layer %s: %zu param specs for %d "
+                       "parameter(s)", l->layer->name,
+                       l->layer->param->n_param, n);
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*l->param_id), "net params",
+                    &l->param_id));
+    for (int i = 0; i < n; i++) {
+        const Caffe__ParamSpec *s = spec_of(l, i);
+        bool named                = s->name && s->name[0];
+        int owner                 = named ? owner_named(net, s->name) : -1;
+
+        if (owner >= 0) {
+            CT_TRY(join_owner(net, &net->params[owner], l, i));
+            l->param_id[i] = owner;
+            continue;
+        }
+        net->params[net->n_params] = (struct ct_net_param){
+            l->layer->blob[i], layer, i, s->lr_mult, s->decay_mult,
+            s->has_lr_mult, s->has_decay_mult, 1, 0,
+        };
+        l->param_id[i] = net->n_params++;
+    }
+    return CT_OK;
+}
+
+static enum ct_status lay_out(struct ct_net *net)
+{
+    const size_t line = CT_ALIGN / sizeof(float);
+    size_t used       = CT_ARENA_RIDERS;
+
+    for (int i = net->n_layer - 1; i >= 0; i--)
+        for (int j = 0; j < net->layer[i].layer->n_blob; j++) {
+            struct ct_net_param *p = &net->params[net->layer[i].param_id[j]];
+
+            if (p->layer != i || p->index != j)
+                continue;
+            p->offset = used;
+            used += ((size_t)p->blob->count + line - 1) / line * line;
+        }
+    net->arena_count = used;
+    CT_TRY(ct_buffer_create(net->dev, used * sizeof(float), "parameters",
+                            &net->arena_data));
+    if (!net->options.forward_only)
+        CT_TRY(ct_buffer_create(net->dev, used * sizeof(float), "gradients",
+                                &net->arena_diff));
+    return CT_OK;
+}
+
+static enum ct_status move_in(struct ct_net *net, struct ct_net_param *p)
+{
+    size_t bytes = (size_t)p->blob->count * sizeof(float);
+    float *to    = net->arena_data->ptr + p->offset;
+
+    CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob), to));
+    ct_tensor_place(&p->blob->data, net->arena_data,
+                    p->offset * sizeof(float), bytes);
+    ct_tensor_clear(&p->blob->diff);
+    if (net->arena_diff)
+        ct_tensor_place(&p->blob->diff, net->arena_diff,
+                        p->offset * sizeof(float), bytes);
+    return CT_OK;
+}
+
+enum ct_status net_params(struct ct_net *net)
+{
+    size_t n = 1;
+
+    for (int i = 0; i < net->n_layer; i++)
+        n += (size_t)net->layer[i].layer->n_blob;
+    CT_TRY(ct_alloc(n, sizeof(*net->params), "net params", &net->params));
+    for (int i = 0; i < net->n_layer; i++)
+        CT_TRY(collect_layer(net, i));
+    CT_TRY(lay_out(net));
+    for (int i = 0; i < net->n_params; i++)
+        CT_TRY(move_in(net, &net->params[i]));
+    for (int i = 0; i < net->n_layer; i++)
+        for (int j = 0; j < net->layer[i].layer->n_blob; j++) {
+            struct ct_blob *mine = net->layer[i].layer->blob[j];
+            struct ct_blob *own  = net->params[net->layer[i].param_id[j]].blob;
+
+            if (mine != own) {
+                ct_blob_share_data(mine, own);
+                ct_blob_share_diff(mine, own);
+            }
+        }
+    return CT_OK;
+}

@@ -1,0 +1,324 @@
+/* run.c - a net at work: forward, backward, reshape. */
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cortado/log.h"
+#include "device/layout.h"
+#include "net/net.h"
+
+static enum ct_status shadow_shapes(struct ct_net *net, struct net_layer *l)
+{
+    for (int i = 0; l->shadow && i < l->n_bottom; i++) {
+        const struct ct_blob *from = net->blob[l->bottom_id[i]].blob;
+
+        if (l->shadow[i] &&
+            !ct_shape_equal(&from->shape, &l->shadow[i]->shape))
+            CT_TRY(ct_reshape(l->shadow[i], from->shape));
+    }
+    return CT_OK;
+}
+
+enum ct_status net_layer_reshape(struct ct_net *net, struct net_layer *l)
+{
+    struct ct_io io = net_io(l);
+
+    CT_TRY(shadow_shapes(net, l));
+    io.want_grad = NULL;
+    for (int i = 0; i < l->n_bottom; i++)
+        l->seen[i] = l->bottom[i]->version;
+    if (l->layer->type->reshape(l->layer, &io) != CT_OK)
+        return ct_fail_in(CT_ESHAPE, "cannot reshape %s layer %s",
+                          l->layer->type->name, l->layer->name);
+    return CT_OK;
+}
+
+void net_layer_alias(struct net_layer *l)
+{
+    unsigned flags = l->layer->type->flags;
+
+    if (l->n_bottom == 0)
+        return;
+    for (int i = 0; i < l->n_top && (flags & CT_LAYER_ALIAS_DATA); i++)
+        if (ct_data(l->top[i]) != ct_data(l->bottom[0]))
+            ct_blob_share_data(l->top[i], l->bottom[0]);
+    if ((flags & CT_LAYER_ALIAS_DIFF) && l->n_top && ct_diff(l->bottom[0]) &&
+        ct_diff(l->top[0]) != ct_diff(l->bottom[0]))
+        ct_blob_share_diff(l->top[0], l->bottom[0]);
+}
+
+static enum ct_status convert(const struct ct_blob *b,
+                              const struct ct_tensor *from,
+                              const struct ct_tensor *to)
+{
+    return ct_layout_convert(b->dev, b->shape.dim[0], b->shape.dim[1],
+                             ct_count(b, 2, CT_END), from->layout, from->ptr,
+                             to->layout, to->ptr);
+}
+
+static enum ct_status shadows_in(struct ct_net *net, struct net_layer *l)
+{
+    for (int i = 0; l->shadow && i < l->n_bottom; i++) {
+        const struct ct_blob *from = net->blob[l->bottom_id[i]].blob;
+
+        if (l->shadow[i])
+            CT_TRY(convert(from, &from->data, &l->shadow[i]->data));
+    }
+    return CT_OK;
+}
+
+static enum ct_status shadows_out(struct ct_net *net, struct net_layer *l)
+{
+    for (int i = 0; l->shadow && i < l->n_bottom; i++) {
+        const struct ct_blob *to = net->blob[l->bottom_id[i]].blob;
+
+        if (l->shadow[i] && l->want_grad[i])
+            CT_TRY(convert(to, &l->shadow[i]->diff, &to->diff));
+    }
+    return CT_OK;
+}
+
+static bool bottoms_changed(const struct net_layer *l)
+{
+    for (int i = 0; i < l->n_bottom; i++)
+        if (l->seen[i] != l->bottom[i]->version)
+            return true;
+    return false;
+}
+
+static double mean_abs(const struct ct_blob *b, const float *values)
+{
+    double sum = 0;
+
+    if (!values || b->count == 0)
+        return 0;
+    (void)b->dev->ops->asum(b->dev, ct_elements(b), values, &sum);
+    return sum / (double)b->count;
+}
+
+static void forward_debug(const struct net_layer *l)
+{
+    for (int i = 0; i < l->n_top; i++)
+        CT_INFO("    [Forward] Layer %s, top blob %s data: %g", l->layer->name,
+                l->top[i]->name, mean_abs(l->top[i], ct_data(l->top[i])));
+    for (int i = 0; i < l->layer->n_blob; i++)
+        CT_INFO("    [Forward] Layer %s, param blob %d data: %g",
+                l->layer->name, i,
+                mean_abs(l->layer->blob[i], ct_data(l->layer->blob[i])));
+}
+
+static void backward_debug(const struct net_layer *l)
+{
+    for (int i = 0; i < l->n_bottom; i++)
+        if (l->want_grad[i])
+            CT_INFO("    [Backward] Layer %s, bottom blob %s diff: %g",
+                    l->layer->name, l->bottom[i]->name,
+                    mean_abs(l->bottom[i], ct_diff(l->bottom[i])));
+    for (int i = 0; i < l->layer->n_blob; i++)
+        if (l->layer->blob_wants_grad[i])
+            CT_INFO("    [Backward] Layer %s, param blob %d diff: %g",
+                    l->layer->name, i,
+                    mean_abs(l->layer->blob[i], ct_diff(l->layer->blob[i])));
+}
+
+static void params_debug(const struct ct_net *net)
+{
+    double l1[2] = { 0 }, l2[2] = { 0 }, v;
+
+    for (int i = 0; i < net->n_params; i++) {
+        const struct ct_blob *b         = net->params[i].blob;
+        const struct ct_device_ops *ops = net->dev->ops;
+        const float *part[2]            = { ct_data(b), ct_diff(b) };
+
+        for (int j = 0; j < 2; j++) {
+            (void)ops->asum(net->dev, b->count, part[j], &v);
+            l1[j] += v;
+            (void)ops->dot(net->dev, b->count, part[j], part[j], &v);
+            l2[j] += v;
+        }
+    }
+    CT_ERROR("    [Backward] All net params (data, diff): L1 norm = (%g, %g); "
+             "L2 norm = (%g, %g)", l1[0], l1[1], sqrt(l2[0]), sqrt(l2[1]));
+}
+
+static enum ct_status layer_loss(const struct ct_net *net,
+                                 const struct net_layer *l, double *loss)
+{
+    for (int i = 0; i < l->n_top; i++) {
+        double part;
+
+        if (l->loss_weight[i] == 0)
+            continue;
+        CT_TRY(net->dev->ops->dot(net->dev, l->top[i]->count,
+                                  ct_data(l->top[i]), ct_diff(l->top[i]),
+                                  &part));
+        *loss += part;
+    }
+    return CT_OK;
+}
+
+/* Loss tops that change shape need their weight in the new places too. */
+static enum ct_status refill_weights(const struct ct_net *net,
+                                     const struct net_layer *l)
+{
+    for (int i = 0; i < l->n_top; i++)
+        if (l->loss_weight[i] != 0)
+            CT_TRY(ct_fill(net->dev, l->top[i]->count, l->loss_weight[i],
+                           ct_diff(l->top[i])));
+    return CT_OK;
+}
+
+static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
+{
+    struct net_layer *l = &net->layer[i];
+    struct ct_io io     = net_io(l);
+
+    if (net->hooks.before_forward)
+        CT_TRY(net->hooks.before_forward(net, i, net->hooks.arg));
+    CT_TRY(shadow_shapes(net, l));
+    if (bottoms_changed(l)) {
+        CT_TRY(net_layer_reshape(net, l));
+        CT_TRY(refill_weights(net, l));
+    }
+    CT_TRY(shadows_in(net, l));
+    net_layer_alias(l);
+    CT_TRY(ct_layer_forward(l->layer, &io));
+    CT_TRY(layer_loss(net, l, loss));
+    if (net->debug_info)
+        forward_debug(l);
+    if (net->hooks.after_forward)
+        CT_TRY(net->hooks.after_forward(net, i, net->hooks.arg));
+    return CT_OK;
+}
+
+enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
+                                    double *loss)
+{
+    double sum = 0;
+
+    if (from < 0 || to > net->n_layer)
+        return ct_fail(CT_EINVAL, "layers %d to %d of a net that has %d", from,
+                       to, net->n_layer);
+    for (int i = from; i < to; i++)
+        CT_TRY(forward_layer(net, i, &sum));
+    if (to == net->n_layer)
+        net->run.pass++;
+    if (loss)
+        *loss = sum;
+    return CT_OK;
+}
+
+enum ct_status ct_net_forward(struct ct_net *net, double *loss)
+{
+    return ct_net_forward_range(net, 0, net->n_layer, loss);
+}
+
+enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
+{
+    if (from >= net->n_layer || to < 0)
+        return ct_fail(CT_EINVAL, "layers %d down to %d of a net that has %d",
+                       from, to, net->n_layer);
+    if (net->options.forward_only)
+        return ct_fail(CT_EINVAL, "this net was built for forward passes "
+                       "only");
+    for (int i = from; i >= to; i--) {
+        struct net_layer *l = &net->layer[i];
+        struct ct_io io     = net_io(l);
+
+        if (net->hooks.before_backward)
+            CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
+        if (l->needs_backward) {
+            CT_TRY(ct_layer_backward(l->layer, &io));
+            CT_TRY(shadows_out(net, l));
+            if (net->debug_info)
+                backward_debug(l);
+        }
+        if (net->hooks.after_backward)
+            CT_TRY(net->hooks.after_backward(net, i, net->hooks.arg));
+    }
+    return CT_OK;
+}
+
+enum ct_status ct_net_backward(struct ct_net *net)
+{
+    CT_TRY(ct_net_backward_range(net, net->n_layer - 1, 0));
+    if (net->debug_info)
+        params_debug(net);
+    return CT_OK;
+}
+
+enum ct_status ct_net_clear_diffs(struct ct_net *net)
+{
+    return ct_fill(net->dev, (int64_t)net->arena_count, 0,
+                   ct_net_arena_diff(net));
+}
+
+enum ct_status ct_net_reshape(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++)
+        CT_TRY(net_layer_reshape(net, &net->layer[i]));
+    return net_memory(net);
+}
+
+enum ct_status ct_net_seek(struct ct_net *net, uint64_t n_passes)
+{
+    net->run.pass = n_passes;
+    for (int i = 0; i < net->n_layer; i++) {
+        struct ct_layer *l = net->layer[i].layer;
+
+        if (l->type->seek)
+            CT_TRY(l->type->seek(l, n_passes));
+    }
+    return CT_OK;
+}
+
+static bool all_finite(const struct ct_device *dev, int64_t n,
+                       const float *x)
+{
+    double sum = 0;
+
+    /* Sums of absolute values keep an infinity or a NaN to the end. */
+    return !x || (dev->ops->asum(dev, n, x, &sum) == CT_OK && isfinite(sum));
+}
+
+static bool layer_finite(const struct ct_net *net, const struct net_layer *l,
+                         bool tops)
+{
+    for (int b = 0; b < l->layer->n_blob; b++)
+        if (!all_finite(net->dev, l->layer->blob[b]->count,
+                        ct_data(l->layer->blob[b])))
+            return false;
+    for (int t = 0; tops && t < l->n_top; t++)
+        if (!all_finite(net->dev, ct_elements(l->top[t]), ct_data(l->top[t])))
+            return false;
+    return true;
+}
+
+enum ct_status ct_net_find_nan(struct ct_net *net, int *layer)
+{
+    double loss = 0;
+
+    /* Memory is shared by lifetime, so each top is looked at right after its
+     * layer ran, not when the pass is over. */
+    for (int i = 0; i < net->n_layer; i++) {
+        struct net_layer *l = &net->layer[i];
+        bool source         = l->layer->type->flags & CT_LAYER_SOURCE;
+
+        *layer = i;
+        if (!layer_finite(net, l, source))
+            return CT_OK;
+        if (!source)
+            CT_TRY(forward_layer(net, i, &loss));
+        if (!layer_finite(net, l, true))
+            return CT_OK;
+    }
+    *layer = -1;
+    return CT_OK;
+}
+
+void ct_net_reseed(struct ct_net *net, uint64_t seed)
+{
+    net->run.seed = seed;
+    for (int i = 0; i < net->n_layer; i++)
+        net->layer[i].layer->key = ct_key(seed, net->layer[i].layer->name);
+}

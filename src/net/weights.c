@@ -1,0 +1,271 @@
+/* weights.c - parameters in and out of files, by layer name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "core/blob_proto.h"
+#include "cortado/log.h"
+#include "data/hdf5.h"
+#include "net/net.h"
+#include "proto/edit.h"
+
+static enum ct_status wrong_shape(const char *source, const char *layer, int i,
+                                  const struct ct_shape *theirs,
+                                  const struct ct_shape *ours)
+{
+    char a[256], b[256];
+
+    return ct_fail(CT_ESHAPE, "%s: cannot copy parameter %d of layer '%s': its "
+                   "shape is %s there and %s here; rename the layer to learn "
+                   "it from scratch", source, i, layer,
+                   ct_shape_text(theirs, a, sizeof(a)),
+                   ct_shape_text(ours, b, sizeof(b)));
+}
+
+static enum ct_status copy_layer(struct ct_layer *l,
+                                 const Caffe__LayerParameter *from,
+                                 const char *source)
+{
+    if (from->n_blobs != (size_t)l->n_blob)
+        return ct_fail(CT_ESHAPE, "%s: layer '%s' has %zu parameter(s) there "
+                       "and %d here", source, l->name, from->n_blobs,
+                       l->n_blob);
+    for (int i = 0; i < l->n_blob; i++) {
+        struct ct_shape theirs = CT_SCALAR;
+
+        if (!ct_blob_proto_fits(from->blobs[i], &l->blob[i]->shape)) {
+            CT_TRY(ct_blob_proto_shape(from->blobs[i], &theirs));
+            return wrong_shape(source, l->name, i, &theirs,
+                               &l->blob[i]->shape);
+        }
+        if (ct_blob_from_proto(from->blobs[i], l->blob[i]) != CT_OK)
+            return ct_fail_in(CT_EPARSE, "%s: parameter %d of layer '%s'",
+                              source, i, l->name);
+    }
+    return CT_OK;
+}
+
+enum ct_status ct_net_copy_weights(struct ct_net *net,
+                                   const Caffe__NetParameter *from,
+                                   const char *source)
+{
+    for (size_t i = 0; i < from->n_layer; i++) {
+        const char *name = from->layer[i]->name ? from->layer[i]->name : "";
+        int target       = ct_net_find_layer(net, name);
+
+        if (target < 0)
+            CT_INFO("Ignoring source layer %s", name);
+        else
+            CT_TRY(copy_layer(net->layer[target].layer, from->layer[i],
+                              source));
+    }
+    return CT_OK;
+}
+
+static enum ct_status load_hdf5_layer(struct ct_net *net, int layer,
+                                      struct ct_hdf5 *h, const char *path)
+{
+    struct net_layer *nl = &net->layer[layer];
+    struct ct_layer *l   = nl->layer;
+
+    for (int i = 0; i < l->n_blob; i++) {
+        struct ct_text name  = { 0 };
+        struct ct_shape have = CT_SCALAR;
+        const struct ct_net_param *owner = &net->params[nl->param_id[i]];
+        enum ct_status st = CT_OK;
+
+        ct_text_addf(&name, "/data/%s/%d", l->name, i);
+        if (name.failed)
+            return CT_ENOMEM;
+        /* Files hold a shared parameter once, with its owner. */
+        if (!ct_hdf5_has(h, name.s)) {
+            if (owner->layer == layer && owner->index == i)
+                st = ct_fail(CT_ENOTFOUND, "%s: layer '%s' has no parameter "
+                             "%d", path, l->name, i);
+        } else if ((st = ct_hdf5_shape(h, name.s, &have)) == CT_OK) {
+            if (!ct_shape_equal(&have, &l->blob[i]->shape))
+                st = wrong_shape(path, l->name, i, &have, &l->blob[i]->shape);
+            else
+                st = ct_hdf5_read(h, name.s, l->blob[i]->count,
+                                  ct_data(l->blob[i]));
+        }
+        ct_text_fini(&name);
+        CT_TRY(st);
+    }
+    return CT_OK;
+}
+
+static enum ct_status load_hdf5(struct ct_net *net, const char *path)
+{
+    struct ct_hdf5 *h = NULL;
+    enum ct_status st = CT_OK;
+
+    CT_TRY(ct_hdf5_open(path, &h));
+    for (int i = 0; i < net->n_layer && st == CT_OK; i++) {
+        struct ct_text group = { 0 };
+
+        ct_text_addf(&group, "/data/%s", net->layer[i].layer->name);
+        if (group.failed)
+            st = CT_ENOMEM;
+        else if (ct_hdf5_has(h, group.s))
+            st = load_hdf5_layer(net, i, h, path);
+        ct_text_fini(&group);
+    }
+    (void)ct_hdf5_close(h);
+    return st;
+}
+
+enum ct_status ct_net_load(struct ct_net *net, const char *path)
+{
+    Caffe__NetParameter *from = NULL;
+    enum ct_status st;
+
+    if (ct_hdf5_is(path))
+        return load_hdf5(net, path);
+    CT_TRY(ct_net_param_read_binary(path, &from));
+    st = ct_net_copy_weights(net, from, path);
+    ct_message_free(from);
+    return st;
+}
+
+static enum ct_status share_layer(struct ct_layer *l, const struct ct_layer *o)
+{
+    if (l->n_blob != o->n_blob)
+        return ct_fail(CT_ESHAPE, "layer '%s' has %d parameter(s) in one net "
+                       "and %d in the other", l->name, l->n_blob, o->n_blob);
+    for (int i = 0; i < l->n_blob; i++) {
+        if (!ct_shape_equal(&l->blob[i]->shape, &o->blob[i]->shape))
+            return wrong_shape("shared weights", l->name, i,
+                               &o->blob[i]->shape, &l->blob[i]->shape);
+        ct_blob_share_data(l->blob[i], o->blob[i]);
+    }
+    return CT_OK;
+}
+
+enum ct_status ct_net_share_weights(struct ct_net *net,
+                                    const struct ct_net *from)
+{
+    bool all = true;
+
+    for (int i = 0; i < net->n_layer; i++) {
+        struct ct_layer *l = net->layer[i].layer;
+        int source         = ct_net_find_layer(from, l->name);
+
+        if (source >= 0)
+            CT_TRY(share_layer(l, from->layer[source].layer));
+        else
+            all &= l->n_blob == 0;
+    }
+    /* Nobody lies in the own arena any more. */
+    if (all) {
+        ct_buffer_drop(net->arena_data);
+        net->arena_data = ct_buffer_use(from->arena_data);
+    }
+    return CT_OK;
+}
+
+static enum ct_status add_blobs(const struct ct_layer *l, bool with_diff,
+                                Caffe__LayerParameter *to)
+{
+    while (to->n_blobs > 0)
+        ct_edit_remove(&to->blobs, &to->n_blobs, to->n_blobs - 1);
+    for (int i = 0; i < l->n_blob; i++) {
+        Caffe__BlobProto *b;
+
+        CT_TRY(ct_blob_to_proto(l->blob[i], with_diff, &b));
+        if (ct_edit_insert(&to->blobs, &to->n_blobs, to->n_blobs, b) !=
+            CT_OK) {
+            ct_message_free(b);
+            return CT_ENOMEM;
+        }
+    }
+    return CT_OK;
+}
+
+enum ct_status ct_net_to_message(const struct ct_net *net, bool with_diff,
+                                 Caffe__NetParameter **out)
+{
+    Caffe__NetParameter *m = NULL;
+    enum ct_status st;
+
+    CT_TRY_GOTO(ct_edit_create(&caffe__net_parameter__descriptor, &m), st,
+                out);
+    CT_TRY_GOTO(ct_edit_string(&m->name, ct_net_name(net)), st, out);
+    for (int i = 0; i < net->n_layer; i++) {
+        Caffe__LayerParameter *l = NULL;
+
+        CT_TRY_GOTO(ct_message_copy(net->param->layer[i], &l), st, out);
+        st = ct_edit_insert(&m->layer, &m->n_layer, m->n_layer, l);
+        if (st != CT_OK)
+            ct_message_free(l);
+        else
+            st = add_blobs(net->layer[i].layer, with_diff, l);
+        CT_TRY_GOTO(st, st, out);
+    }
+    *out = m;
+    m    = NULL;
+out:
+    ct_message_free(m);
+    return st;
+}
+
+enum ct_status ct_net_save(const struct ct_net *net, const char *path,
+                           bool with_diff)
+{
+    Caffe__NetParameter *m = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_net_to_message(net, with_diff, &m));
+    st = ct_binary_write(m, path);
+    ct_message_free(m);
+    return st;
+}
+
+static enum ct_status save_part(const struct ct_net *net, struct ct_hdf5 *h,
+                                const char *root, bool diff)
+{
+    CT_TRY(ct_hdf5_add_group(h, root));
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct ct_layer *l = net->layer[i].layer;
+        char name[1024];
+
+        snprintf(name, sizeof(name), "%s/%s", root, l->name);
+        CT_TRY(ct_hdf5_add_group(h, name));
+        for (int j = 0; j < l->n_blob; j++) {
+            const struct ct_net_param *p =
+                &net->params[net->layer[i].param_id[j]];
+            const struct ct_blob *b = l->blob[j];
+
+            if (p->layer != i || p->index != j)
+                continue;
+            snprintf(name, sizeof(name), "%s/%s/%d", root, l->name, j);
+            CT_TRY(ct_hdf5_write(h, name, b->shape,
+                                 diff ? ct_diff(b) : ct_data(b)));
+        }
+    }
+    return CT_OK;
+}
+
+enum ct_status ct_net_save_hdf5(const struct ct_net *net, const char *path,
+                                bool with_diff)
+{
+    struct ct_hdf5 *h = NULL;
+    char *temp        = NULL;
+    enum ct_status st, closed;
+
+    CT_TRY_GOTO(ct_file_temp(path, &temp), st, out);
+    CT_TRY_GOTO(ct_hdf5_create(temp, &h), st, out);
+    st = save_part(net, h, "data", false);
+    if (st == CT_OK && with_diff && net->arena_diff)
+        st = save_part(net, h, "diff", true);
+    closed = ct_hdf5_close(h);
+    CT_TRY_GOTO(st != CT_OK ? st : closed, st, out);
+    st = ct_file_commit(temp, path);
+out:
+    if (st != CT_OK && temp)
+        ct_file_discard(temp);
+    ct_free(temp);
+    return st;
+}
