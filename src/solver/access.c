@@ -1,0 +1,278 @@
+/* access.c - plain functions over the structs, for bindings. */
+#include "cortado/access.h"
+
+#include "base/mem.h"
+#include "core/buffer.h"
+#include "proto/edit.h"
+#include "solver/solver.h"
+
+#ifndef CT_VERSION
+#define CT_VERSION "unknown"
+#endif
+
+const char *ct_version(void)
+{
+    return CT_VERSION;
+}
+
+uint64_t ct_n_live_allocations(void)
+{
+    return ct_mem_stats().n_live;
+}
+
+enum ct_status ct_fail_text(enum ct_status code, const char *text)
+{
+    return ct_fail(code, "%s", text);
+}
+
+void ct_log_text(enum ct_log_level level, const char *file, int line,
+                 const char *text)
+{
+    ct_log_write(level, file, line, "%s", text);
+}
+
+int ct_blob_n_axes(const struct ct_blob *b)
+{
+    return b->shape.n_axes;
+}
+
+int64_t ct_blob_dim(const struct ct_blob *b, int i)
+{
+    return b->shape.dim[i];
+}
+
+int64_t ct_blob_count(const struct ct_blob *b)
+{
+    return b->count;
+}
+
+uint32_t ct_blob_version(const struct ct_blob *b)
+{
+    return b->version;
+}
+
+static enum ct_status shape_of(int n_axes, const int64_t *dim,
+                               struct ct_shape *out)
+{
+    if (n_axes < 0 || n_axes > CT_MAX_AXES)
+        return ct_fail(CT_ESHAPE, "a shape of %d axes; up to %d are possible",
+                       n_axes, CT_MAX_AXES);
+    *out = (struct ct_shape){ .n_axes = n_axes };
+    for (int i = 0; i < n_axes; i++)
+        out->dim[i] = dim[i];
+    return CT_OK;
+}
+
+enum ct_status ct_blob_reshape(struct ct_blob *b, int n_axes,
+                               const int64_t *dim)
+{
+    struct ct_shape shape;
+
+    CT_TRY(shape_of(n_axes, dim, &shape));
+    if (ct_reshape(b, shape) != CT_OK)
+        return ct_fail_in(CT_ESHAPE, "blob %s", b->name ? b->name : "");
+    return CT_OK;
+}
+
+float *ct_blob_address(const struct ct_blob *b, bool diff)
+{
+    return diff ? ct_diff(b) : ct_data(b);
+}
+
+enum ct_status ct_blob_hold(struct ct_blob *b, bool diff, float **values,
+                            struct ct_buffer **hold)
+{
+    struct ct_tensor *t = diff ? &b->diff : &b->data;
+    size_t bytes        = (size_t)b->count * sizeof(float);
+    struct ct_buffer *fresh;
+
+    if (b->dev->kind != CT_CPU || t->layout != CT_PLAIN)
+        return ct_fail(CT_ENOTSUP, "blob %s: its values are not in the host's "
+                       "memory in plain layout", b->name ? b->name : "");
+    if (!t->ptr || t->room_bytes < bytes) {
+        CT_TRY(ct_buffer_create(b->dev, bytes, "blob", &fresh));
+        ct_tensor_place(t, fresh, 0, bytes);
+        ct_buffer_drop(fresh);
+        if (diff)
+            b->no_diff = false; /* it follows the shape from here on */
+    }
+    *values = t->ptr;
+    *hold   = ct_buffer_use(t->buffer);
+    return CT_OK;
+}
+
+void ct_blob_release(struct ct_buffer *hold)
+{
+    ct_buffer_drop(hold);
+}
+
+const char *ct_layer_type_at(int i)
+{
+    return ct_layer_at(i)->name;
+}
+
+const char *ct_layer_name(const struct ct_layer *l)
+{
+    return l->name;
+}
+
+const char *ct_layer_type_name(const struct ct_layer *l)
+{
+    return l->type->name;
+}
+
+int ct_layer_phase(const struct ct_layer *l)
+{
+    return (int)l->phase;
+}
+
+int ct_layer_n_blobs(const struct ct_layer *l)
+{
+    return l->n_blob;
+}
+
+struct ct_blob *ct_layer_blob(const struct ct_layer *l, int i)
+{
+    return l->blob[i];
+}
+
+int ct_layer_rank(const struct ct_layer *l)
+{
+    return l->run->rank;
+}
+
+int ct_layer_size(const struct ct_layer *l)
+{
+    return l->run->size;
+}
+
+uint64_t ct_layer_key(const struct ct_layer *l)
+{
+    return l->key;
+}
+
+enum ct_status ct_layer_add_zeros(struct ct_layer *l, int n_axes,
+                                  const int64_t *dim)
+{
+    struct ct_shape shape;
+
+    CT_TRY(shape_of(n_axes, dim, &shape));
+    return ct_layer_add_blob(l, shape, NULL);
+}
+
+enum ct_status ct_layer_shape_tops(struct ct_layer *l,
+                                   struct ct_blob *const *bottom,
+                                   int n_bottom, struct ct_blob *const *top,
+                                   int n_top)
+{
+    const struct ct_io io = { bottom, top, n_bottom, n_top, NULL };
+
+    return l->type->reshape(l, &io);
+}
+
+enum ct_status ct_net_open(const char *path, const struct ct_device *device,
+                           int phase, int level, const char *const *stage,
+                           int n_stage, uint64_t seed, int rank, int size,
+                           struct ct_net **out)
+{
+    const struct ct_net_options options = {
+        .device     = device,
+        .phase      = phase ? CAFFE__PHASE__TEST : CAFFE__PHASE__TRAIN,
+        .level      = level,
+        .stage      = stage,
+        .n_stage    = n_stage,
+        .seed       = seed,
+        .rank       = rank,
+        .size       = size,
+        .keep_blobs = true,
+    };
+
+    return ct_net_create_file(path, &options, out);
+}
+
+int ct_net_n_bottoms(const struct ct_net *net, int layer)
+{
+    return ct_net_io(net, layer).n_bottom;
+}
+
+int ct_net_n_tops(const struct ct_net *net, int layer)
+{
+    return ct_net_io(net, layer).n_top;
+}
+
+static enum ct_status set_type(Caffe__SolverParameter *p, const char *type)
+{
+    /* The schema's own text is not ours to free. */
+    if (p->type == caffe__solver_parameter__type__default_value)
+        p->type = NULL;
+    return ct_edit_string(&p->type, type);
+}
+
+enum ct_status ct_solver_open(const char *path, const struct ct_device *device,
+                              const char *type, int64_t seed, int rank,
+                              int size, ct_action_fn action, void *arg,
+                              struct ct_solver **out)
+{
+    const struct ct_solver_options options = {
+        .device     = device,
+        .rank       = rank,
+        .size       = size,
+        .action     = action,
+        .arg        = arg,
+        .keep_blobs = true,
+    };
+    Caffe__SolverParameter *p = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_solver_param_read(path, &p));
+    st = type ? set_type(p, type) : CT_OK;
+    if (p->random_seed < 0 && seed >= 0) {
+        p->has_random_seed = true;
+        p->random_seed     = seed;
+    }
+    if (st == CT_OK)
+        st = ct_solver_create(p, &options, out);
+    ct_message_free(p);
+    return st;
+}
+
+const char *ct_solver_type(const struct ct_solver *s)
+{
+    return s->rule->name;
+}
+
+int ct_solver_max_iter(const struct ct_solver *s)
+{
+    return s->param->max_iter;
+}
+
+int ct_solver_display(const struct ct_solver *s)
+{
+    return s->param->display;
+}
+
+int ct_solver_iter_size(const struct ct_solver *s)
+{
+    return s->param->iter_size;
+}
+
+bool ct_solver_layer_wise_reduce(const struct ct_solver *s)
+{
+    return s->param->layer_wise_reduce;
+}
+
+float ct_solver_base_lr(const struct ct_solver *s)
+{
+    return s->param->base_lr;
+}
+
+void ct_solver_set_base_lr(struct ct_solver *s, float rate)
+{
+    s->param->has_base_lr = true;
+    s->param->base_lr     = rate;
+}
+
+void ct_solver_clear_stop(struct ct_solver *s)
+{
+    s->stop = false;
+}

@@ -1,0 +1,43 @@
+/* exchange.h - how a solver shares its gradients with its peers.
+ *
+ * A solver alone has none of this.  With peers, dist/ fills the table and the
+ * solver calls it at these points of an iteration, on every rank alike:
+ *
+ *     begin        before the last backward pass; what rides along is set
+ *     layer_done   after each layer's backward in that pass
+ *     wait         before parameter i is updated: its diff is the sum over
+ *                  ranks when this returns
+ *     finish       everything has arrived, also what rode along
+ *
+ * Three numbers ride along with the gradients, in the first floats of the
+ * gradient arena: each rank's loss and its requests to snapshot or stop. */
+#ifndef CT_SOLVER_EXCHANGE_H
+#define CT_SOLVER_EXCHANGE_H
+
+#include "cortado/net.h"
+
+enum ct_rider { CT_RIDER_LOSS, CT_RIDER_SNAPSHOT, CT_RIDER_STOP };
+
+struct ct_exchange {
+    int   rank, size;
+    float scale; /* sum times scale is the mean gradient */
+    void *state;
+    /* Once, when the net is built: every rank gets rank 0's parameters. */
+    enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net);
+    /* After a restore, and whenever rank 0's bytes are to be everyone's. */
+    enum ct_status (*broadcast)(struct ct_exchange *x, void *data,
+                                size_t bytes);
+    enum ct_status (*begin)(struct ct_exchange *x);
+    enum ct_status (*layer_done)(struct ct_exchange *x, int layer);
+    enum ct_status (*wait)(struct ct_exchange *x, int param);
+    enum ct_status (*finish)(struct ct_exchange *x);
+    /* Before a test or a snapshot: statistics that ranks keep apart
+     * (BatchNorm's) become one on every rank. */
+    enum ct_status (*settle)(struct ct_exchange *x);
+    /* Proves that all ranks hold the same parameters, or names the layer
+     * where they part. */
+    enum ct_status (*check)(struct ct_exchange *x, int iter);
+    void (*destroy)(struct ct_exchange *x);
+};
+
+#endif

@@ -1,0 +1,146 @@
+/* nets.c - which nets a solver trains and tests.
+ *
+ * The train net is named by exactly one of net, net_param, train_net and
+ * train_net_param.  Test nets come from test_net_param, then test_net, then
+ * the general net or net_param for the test_iter entries that are left.
+ * States merge: phase, then the net's own, then train_state or test_state. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "solver/solver.h"
+
+/* Where a net comes from: a file or a message inside the solver's. */
+struct net_origin {
+    const char                *path;
+    const Caffe__NetParameter *message;
+    const Caffe__NetState     *state;
+};
+
+static enum ct_status build_net(const struct ct_solver *s,
+                                const struct net_origin *from,
+                                Caffe__Phase phase, struct ct_net **out)
+{
+    bool train = phase == CAFFE__PHASE__TRAIN;
+    const struct ct_solver_options *o = &s->options;
+    Caffe__NetParameter *param = NULL;
+    const char **stage = NULL;
+    struct ct_net_options no = {
+        .device       = o->device,
+        .phase        = from->state && from->state->has_phase
+                            ? from->state->phase
+                            : phase,
+        .level        = from->state ? from->state->level : 0,
+        .seed         = s->seed,
+        .rank         = o->rank,
+        .size         = o->size,
+        .keep_blobs   = o->keep_blobs,
+        .forward_only = !train && !o->keep_blobs,
+    };
+    size_t n_own = from->state ? from->state->n_stage : 0;
+    enum ct_status st;
+
+    if (train && o->level)
+        no.level = o->level;
+    CT_TRY_GOTO(ct_alloc(n_own + (size_t)o->n_stage + 1, sizeof(*stage),
+                         "stages", &stage), st, out);
+    for (size_t i = 0; i < n_own; i++)
+        stage[no.n_stage++] = from->state->stage[i];
+    for (int i = 0; train && i < o->n_stage; i++)
+        stage[no.n_stage++] = o->stage[i];
+    no.stage = stage;
+    if (from->path)
+        st = ct_net_param_read(from->path, &param);
+    else
+        st = ct_message_copy(from->message, &param);
+    CT_TRY_GOTO(st, st, out);
+    if (!from->path)
+        CT_TRY_GOTO(ct_upgrade_net(param, "solver"), st, out);
+    st = ct_net_create(param, &no, out);
+    if (st != CT_OK && from->path)
+        st = ct_fail_in(st, "%s", from->path);
+out:
+    ct_message_free(param);
+    ct_free(stage);
+    return st;
+}
+
+static enum ct_status create_train(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+    struct net_origin from          = { .state = p->train_state };
+    int n = !!p->net + !!p->net_param + !!p->train_net + !!p->train_net_param;
+
+    if (n == 0)
+        return ct_fail(CT_EINVAL, "the solver names no net to train: set "
+                       "`net:`");
+    if (n > 1)
+        return ct_fail(CT_EINVAL, "the solver names %d train nets; use one of "
+                       "net, net_param, train_net, train_net_param", n);
+    from.path    = p->train_net ? p->train_net : p->net;
+    from.message = p->train_net_param ? p->train_net_param : p->net_param;
+    if (from.path)
+        CT_INFO("Creating training net from %s file: %s",
+                p->train_net ? "train_net" : "net", from.path);
+    else
+        CT_INFO("Creating training net specified in %s",
+                p->train_net_param ? "train_net_param." : "net_param.");
+    return build_net(s, &from, CAFFE__PHASE__TRAIN, &s->net);
+}
+
+static enum ct_status check_tests(const Caffe__SolverParameter *p)
+{
+    int n_named = (int)(p->n_test_net + p->n_test_net_param);
+    int general = p->net || p->net_param;
+    int n_iter  = (int)p->n_test_iter;
+
+    if (general ? n_iter < n_named : n_iter != n_named)
+        return ct_fail(CT_EINVAL, "test_iter stands %d times for %d test "
+                       "net(s): give it once for each", n_iter, n_named);
+    if (p->n_test_state && (int)p->n_test_state != n_iter)
+        return ct_fail(CT_EINVAL, "test_state stands %zu times for %d test "
+                       "net(s): give it once for each, or not at all",
+                       p->n_test_state, n_iter);
+    if (n_iter && p->test_interval <= 0)
+        return ct_fail(CT_EINVAL, "there are test nets, but test_interval is "
+                       "not above 0");
+    return CT_OK;
+}
+
+static enum ct_status create_tests(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+
+    CT_TRY(check_tests(p));
+    CT_TRY(ct_alloc(p->n_test_iter + 1, sizeof(*s->test_net), "test nets",
+                    &s->test_net));
+    for (size_t i = 0; i < p->n_test_iter; i++) {
+        struct net_origin from = { 0 };
+        size_t j               = i - p->n_test_net_param;
+
+        if (i < p->n_test_net_param) {
+            from.message = p->test_net_param[i];
+        } else if (j < p->n_test_net) {
+            from.path = p->test_net[j];
+        } else {
+            from.path    = p->net;
+            from.message = p->net_param;
+        }
+        from.state = p->n_test_state ? p->test_state[i] : NULL;
+        if (from.path)
+            CT_INFO("Creating test net (#%zu) specified by net file: %s", i,
+                    from.path);
+        else
+            CT_INFO("Creating test net (#%zu) specified in net_param", i);
+        CT_TRY(build_net(s, &from, CAFFE__PHASE__TEST, &s->test_net[i]));
+        s->n_test_net++;
+        CT_TRY(ct_net_share_weights(s->test_net[i], s->net));
+    }
+    return CT_OK;
+}
+
+enum ct_status solver_create_nets(struct ct_solver *s)
+{
+    CT_TRY(create_train(s));
+    return create_tests(s);
+}

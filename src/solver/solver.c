@@ -1,0 +1,171 @@
+/* solver.c - a solver's life. */
+#include "solver/solver.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "core/buffer.h"
+#include "cortado/log.h"
+
+static enum ct_status check(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+
+    s->rule = solver_rule_find(p->type);
+    if (!s->rule)
+        return ct_fail(CT_EINVAL, "unknown solver type \"%s\": use SGD, "
+                       "Nesterov, AdaGrad, RMSProp, AdaDelta, Adam, AdamW or "
+                       "LARS", p->type);
+    if (s->rule->no_momentum && p->momentum != 0)
+        return ct_fail(CT_EINVAL, "momentum cannot be used with %s",
+                       s->rule->name);
+    if (strcmp(s->rule->name, "RMSProp") == 0 &&
+        !(p->rms_decay >= 0 && p->rms_decay < 1))
+        return ct_fail(CT_EINVAL, "rms_decay is %g; it must lie in [0, 1)",
+                       (double)p->rms_decay);
+    if (p->average_loss < 1)
+        return ct_fail(CT_EINVAL, "average_loss is %d; it must be at least 1",
+                       p->average_loss);
+    if (p->iter_size < 1)
+        return ct_fail(CT_EINVAL, "iter_size is %d; it must be at least 1",
+                       p->iter_size);
+    if (strcmp(p->regularization_type, "L2") != 0 &&
+        strcmp(p->regularization_type, "L1") != 0)
+        return ct_fail(CT_EINVAL, "unknown regularization_type \"%s\": use L2 "
+                       "or L1", p->regularization_type);
+    if (strcmp(p->on_nan, "stop") != 0 && strcmp(p->on_nan, "continue") != 0)
+        return ct_fail(CT_EINVAL, "on_nan is \"%s\"; use stop or continue",
+                       p->on_nan);
+    if (strcmp(p->larc_policy, "scale") != 0 &&
+        strcmp(p->larc_policy, "clip") != 0)
+        return ct_fail(CT_EINVAL, "larc_policy is \"%s\"; use scale or clip",
+                       p->larc_policy);
+    if (p->display < 0 || p->snapshot < 0 || p->max_iter < 0)
+        return ct_fail(CT_EINVAL, "display, snapshot and max_iter cannot be "
+                       "negative");
+    return solver_check_policy(p);
+}
+
+static enum ct_status load_weights(struct ct_solver *s)
+{
+    for (size_t i = 0; i < s->param->n_weights; i++) {
+        char *list = ct_strdup(s->param->weights[i], "weights");
+        char *rest = list, *path;
+        enum ct_status st = list ? CT_OK : CT_ENOMEM;
+
+        while (st == CT_OK && (path = strsep(&rest, ",")))
+            if (*path) {
+                CT_INFO("Finetuning from %s", path);
+                st = ct_net_load(s->net, path);
+            }
+        ct_free(list);
+        CT_TRY(st);
+    }
+    return CT_OK;
+}
+
+static enum ct_status init(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+    size_t bytes;
+
+    CT_TRY(check(s));
+    CT_TRY(solver_check_writable(s));
+    s->seed = p->random_seed >= 0 ? (uint64_t)p->random_seed
+                                  : ct_entropy() >> 1;
+    CT_TRY(ct_alloc((size_t)p->average_loss, sizeof(*s->losses), "losses",
+                    &s->losses));
+    CT_TRY(solver_create_nets(s));
+    bytes = ct_net_arena_count(s->net) * sizeof(float);
+    for (int i = 0; i < s->rule->n_history; i++)
+        CT_TRY(ct_buffer_create(s->options.device, bytes, "history",
+                                &s->history[i]));
+    s->snapshot_iter = -1;
+    CT_TRY(load_weights(s));
+    CT_INFO("Solver scaffolding done.");
+    return CT_OK;
+}
+
+enum ct_status ct_solver_create(const Caffe__SolverParameter *param,
+                                const struct ct_solver_options *options,
+                                struct ct_solver **out)
+{
+    struct ct_solver *s;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*s), "solver", &s));
+    s->options = *options;
+    if (!s->options.device)
+        s->options.device = ct_device_cpu();
+    st = ct_message_copy(param, &s->param);
+    if (st == CT_OK)
+        st = init(s);
+    s->options.stage   = NULL; /* borrowed for the build only */
+    s->options.n_stage = 0;
+    if (st != CT_OK) {
+        ct_solver_destroy(s);
+        return st;
+    }
+    *out = s;
+    return CT_OK;
+}
+
+enum ct_status ct_solver_create_file(const char *path,
+                                     const struct ct_solver_options *options,
+                                     struct ct_solver **out)
+{
+    Caffe__SolverParameter *param = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_solver_param_read(path, &param));
+    st = ct_solver_create(param, options, out);
+    ct_message_free(param);
+    return st;
+}
+
+void ct_solver_destroy(struct ct_solver *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < s->n_test_net; i++)
+        ct_net_destroy(s->test_net[i]);
+    ct_free(s->test_net);
+    ct_net_destroy(s->net);
+    ct_buffer_drop(s->history[0]);
+    ct_buffer_drop(s->history[1]);
+    ct_free(s->losses);
+    ct_message_free(s->param);
+    ct_free(s);
+}
+
+struct ct_net *ct_solver_net(const struct ct_solver *s)
+{
+    return s->net;
+}
+
+int ct_solver_n_test_nets(const struct ct_solver *s)
+{
+    return s->n_test_net;
+}
+
+struct ct_net *ct_solver_test_net(const struct ct_solver *s, int i)
+{
+    return s->test_net[i];
+}
+
+int ct_solver_iter(const struct ct_solver *s)
+{
+    return s->iter;
+}
+
+double ct_solver_loss(const struct ct_solver *s)
+{
+    return s->smoothed;
+}
+
+Caffe__SolverParameter *ct_solver_param(const struct ct_solver *s)
+{
+    return s->param;
+}

@@ -1,0 +1,68 @@
+/* solver.h - inside a solver; shared by the files of this room. */
+#ifndef CT_SOLVER_SOLVER_H
+#define CT_SOLVER_SOLVER_H
+
+#include "cortado/solver.h"
+#include "solver/exchange.h"
+
+/* Everything one update of one parameter needs.  Rules change w and their
+ * histories in one pass over memory; g is the raw gradient, which
+ * rule_gradient() turns into what the rule works on. */
+struct rule_step {
+    int64_t n;
+    float  *w, *g;
+    float  *history[2];
+    float   rate;                /* lr times lr_mult (times LARS) */
+    float   scale;               /* of g: clipping, 1 / iter_size */
+    float   l2, l1;              /* weight decay times decay_mult */
+    float   momentum, momentum2; /* momentum already corrected for warm-up */
+    float   delta, rms_decay;
+    int     t;                   /* iteration, counted from 1 */
+};
+
+struct solver_rule {
+    const char *name;
+    int         n_history;
+    bool        no_momentum;     /* refuses one in the prototxt */
+    bool        decoupled_decay; /* l2 acts on w directly (AdamW) */
+    void      (*update)(const struct rule_step *s);
+};
+
+struct ct_solver {
+    Caffe__SolverParameter  *param; /* owned */
+    struct ct_solver_options options;
+    const struct solver_rule *rule;
+    struct ct_net           *net;
+    struct ct_net          **test_net;
+    int                      n_test_net;
+    struct ct_buffer        *history[2];
+    uint64_t                 seed;
+    int                      iter, current_step;
+    float                    last_rate; /* of the update before; 0: none */
+    double                  *losses;    /* window of average_loss */
+    double                   smoothed;
+    int                      snapshot_iter; /* of the latest snapshot; -1 */
+    bool                     stop;
+    bool                     last_pass; /* of iter_size: gradients leave */
+    enum ct_solver_action    agreed;    /* what ranks asked for together */
+    double                   display_time; /* when rates are counted from */
+    int                      display_iter;
+    double                   start_time;
+    int                      start_iter;
+};
+
+/* rules.c: NULL when there is none. */
+const struct solver_rule *solver_rule_find(const char *name);
+
+/* lr_policy.c: the rate of the current iteration; moves current_step on. */
+CT_MUST_CHECK enum ct_status solver_rate(struct ct_solver *s, float *out);
+CT_MUST_CHECK enum ct_status solver_check_policy(
+    const Caffe__SolverParameter *p);
+
+/* nets.c: builds the train net and the test nets. */
+CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
+
+/* snapshot.c: probe that snapshots can be written where they will be. */
+CT_MUST_CHECK enum ct_status solver_check_writable(const struct ct_solver *s);
+
+#endif

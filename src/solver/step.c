@@ -1,0 +1,338 @@
+/* step.c - the training loop, in the order Caffe has it.
+ *
+ *     clear diffs, test if due, iter_size times forward and backward, smooth
+ *     the loss, display if due, update, act on requests, snapshot if due   */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "solver/solver.h"
+
+static enum ct_solver_action requested(struct ct_solver *s)
+{
+    return s->options.action ? s->options.action(s->options.arg)
+                             : CT_ACTION_NONE;
+}
+
+/* Prints every value of every output: "name = v (* w = w v loss)". */
+static void print_outputs(const struct ct_net *net, const char *which,
+                          const double *mean)
+{
+    int k = 0;
+
+    for (int i = 0; i < ct_net_n_outputs(net); i++) {
+        int id                  = ct_net_output_id(net, i);
+        const struct ct_blob *b = ct_net_blob(net, id);
+        double weight           = (double)ct_net_blob_loss_weight(net, id);
+
+        for (int64_t j = 0; j < b->count; j++, k++) {
+            double v = mean ? mean[k] : (double)ct_data(b)[j];
+
+            if (weight != 0)
+                CT_INFO("    %s net output #%d: %s = %g (* %g = %g loss)",
+                        which, k, ct_net_blob_name(net, id), v, weight,
+                        weight * v);
+            else
+                CT_INFO("    %s net output #%d: %s = %g", which, k,
+                        ct_net_blob_name(net, id), v);
+        }
+    }
+}
+
+static int64_t n_scores(const struct ct_net *net)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < ct_net_n_outputs(net); i++)
+        n += ct_net_blob(net, ct_net_output_id(net, i))->count;
+    return n;
+}
+
+static void add_scores(const struct ct_net *net, double *sum)
+{
+    for (int i = 0; i < ct_net_n_outputs(net); i++) {
+        const struct ct_blob *b = ct_net_blob(net, ct_net_output_id(net, i));
+
+        for (int64_t j = 0; j < b->count; j++)
+            *sum++ += (double)ct_data(b)[j];
+    }
+}
+
+static enum ct_status test_one(struct ct_solver *s, int i)
+{
+    struct ct_net *net = s->test_net[i];
+    double loss = 0, part, *sum = NULL;
+    int n_iter = s->param->test_iter[i];
+    int64_t n;
+    enum ct_status st = CT_OK;
+
+    CT_INFO("Iteration %d, Testing net (#%d)", s->iter, i);
+    CT_TRY(ct_net_share_weights(net, s->net));
+    n = n_scores(net);
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*sum), "test scores", &sum));
+    for (int k = 0; k < n_iter && !s->stop; k++) {
+        enum ct_solver_action act = requested(s);
+
+        if (act == CT_ACTION_SNAPSHOT)
+            CT_TRY_GOTO(ct_solver_snapshot(s), st, out);
+        s->stop |= act == CT_ACTION_STOP;
+        if (s->stop)
+            break;
+        CT_TRY_GOTO(ct_net_forward(net, &part), st, out);
+        loss += part;
+        if (n_scores(net) != n) {
+            st = ct_fail(CT_ESHAPE, "the outputs of test net #%d change size "
+                         "from batch to batch and cannot be averaged", i);
+            goto out;
+        }
+        add_scores(net, sum);
+    }
+    if (s->stop) {
+        CT_INFO("Test interrupted.");
+        goto out;
+    }
+    if (s->param->test_compute_loss)
+        CT_INFO("Test loss: %g", loss / n_iter);
+    for (int64_t j = 0; j < n; j++)
+        sum[j] /= n_iter;
+    print_outputs(net, "Test", sum);
+out:
+    ct_free(sum);
+    return st;
+}
+
+enum ct_status ct_solver_test_all(struct ct_solver *s)
+{
+    for (int i = 0; i < s->n_test_net && !s->stop; i++)
+        CT_TRY(test_one(s, i));
+    return CT_OK;
+}
+
+static void smooth(struct ct_solver *s, double loss)
+{
+    int window = s->param->average_loss;
+    int done   = s->iter - s->start_iter;
+
+    if (done < window) {
+        s->losses[done] = loss;
+        s->smoothed     = (s->smoothed * done + loss) / (done + 1);
+    } else {
+        double *old = &s->losses[done % window];
+
+        s->smoothed += (loss - *old) / window;
+        *old = loss;
+    }
+}
+
+static void display(struct ct_solver *s)
+{
+    double now  = ct_now(), lapse = now - s->display_time;
+    int done    = s->iter - s->display_iter;
+    double rate = done && lapse > 0 ? done / lapse : 0;
+
+    CT_INFO("Iteration %d (%g iter/s, %gs/%d iters), loss = %g", s->iter, rate,
+            done ? lapse : 0, s->param->display, s->smoothed);
+    s->display_time = now;
+    s->display_iter = s->iter;
+    print_outputs(s->net, "Train", NULL);
+}
+
+static enum ct_status check_loss(struct ct_solver *s, double loss)
+{
+    int layer;
+
+    if (isfinite(loss))
+        return CT_OK;
+    CT_TRY(ct_net_find_nan(s->net, &layer));
+    if (strcmp(s->param->on_nan, "continue") == 0) {
+        CT_WARN("Iteration %d: the loss is %g; first seen in layer %s", s->iter,
+                loss, layer < 0 ? "(none)"
+                                : ct_net_layer(s->net, layer)->name);
+        return CT_OK;
+    }
+    return ct_fail(CT_ENAN, "iteration %d: the loss is %g; layer %s is the "
+                   "first to produce a value that is not finite.  Lower "
+                   "base_lr, set clip_gradients, or train on with "
+                   "--on-nan=continue", s->iter, loss,
+                   layer < 0 ? "(none)" : ct_net_layer(s->net, layer)->name);
+}
+
+/* The net's hook after each layer's backward pass. */
+static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
+{
+    struct ct_solver *s   = arg;
+    struct ct_exchange *x = s->options.exchange;
+
+    (void)net;
+    return s->last_pass ? x->layer_done(x, layer) : CT_OK;
+}
+
+/* Before the last backward pass: gradients leave during it, and this rank's
+ * loss and requests with them. */
+static enum ct_status begin_exchange(struct ct_solver *s, double loss)
+{
+    struct ct_exchange *x      = s->options.exchange;
+    enum ct_solver_action act  = requested(s);
+    float *rider               = ct_net_arena_diff(s->net);
+    const struct ct_net_hooks hooks = { .after_backward = layer_done,
+                                        .arg            = s };
+
+    s->last_pass = true;
+    if (!x) {
+        s->agreed = act;
+        return CT_OK;
+    }
+    rider[CT_RIDER_LOSS]     = (float)loss;
+    rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
+    rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
+    ct_net_set_hooks(s->net, &hooks);
+    return x->begin(x);
+}
+
+/* The mean loss over ranks, and what any of them asked for. */
+static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
+{
+    struct ct_exchange *x = s->options.exchange;
+    const float *rider    = ct_net_arena_diff(s->net);
+
+    s->last_pass = false;
+    if (!x)
+        return CT_OK;
+    CT_TRY(x->finish(x));
+    *loss     = (double)rider[CT_RIDER_LOSS] / x->size;
+    s->agreed = rider[CT_RIDER_STOP] > 0       ? CT_ACTION_STOP
+                : rider[CT_RIDER_SNAPSHOT] > 0 ? CT_ACTION_SNAPSHOT
+                                               : CT_ACTION_NONE;
+    return CT_OK;
+}
+
+static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
+{
+    const int n = s->param->iter_size;
+
+    *loss = 0;
+    CT_TRY(ct_net_clear_diffs(s->net));
+    for (int i = 0; i < n; i++) {
+        double part;
+
+        CT_TRY(ct_net_forward(s->net, &part));
+        CT_TRY(check_loss(s, part));
+        *loss += part / n;
+        if (i == n - 1)
+            CT_TRY(begin_exchange(s, *loss));
+        CT_TRY(ct_net_backward(s->net));
+    }
+    return CT_OK;
+}
+
+static bool due(int iter, int interval)
+{
+    return interval > 0 && iter % interval == 0;
+}
+
+/* How many samples a pass takes: the first axis of the first source's top. */
+static double batch_size(const struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_layers(net); i++) {
+        struct ct_io io = ct_net_io(net, i);
+
+        if ((ct_net_layer(net, i)->type->flags & CT_LAYER_SOURCE) &&
+            io.n_top && io.top[0]->shape.n_axes)
+            return (double)io.top[0]->shape.dim[0];
+    }
+    return 0;
+}
+
+static void report_progress(struct ct_solver *s)
+{
+    double lapse = ct_now() - s->start_time;
+    int done     = s->iter - s->start_iter;
+    struct ct_progress p = { s->iter, s->param->max_iter, s->smoothed, 0, 0 };
+
+    if (!s->options.progress)
+        return;
+    if (lapse > 0) {
+        p.images_per_s = done * s->param->iter_size * batch_size(s->net) /
+                         lapse;
+        p.seconds_left = lapse / done * (p.max_iter - p.iter);
+    }
+    s->options.progress(&p, s->options.arg);
+}
+
+static enum ct_status one_iteration(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+    bool show = due(s->iter, p->display);
+    double loss;
+
+    if (due(s->iter, p->test_interval) &&
+        (s->iter > 0 || p->test_initialization))
+        CT_TRY(ct_solver_test_all(s));
+    if (s->stop)
+        return CT_OK;
+    ct_net_set_debug_info(s->net, show && p->debug_info);
+    CT_TRY(compute_gradients(s, &loss));
+    /* With peers the loss comes with the first gradients; the rest is still
+     * under way while the update begins. */
+    CT_TRY(finish_exchange(s, &loss));
+    smooth(s, loss);
+    if (show)
+        display(s);
+    CT_TRY(ct_solver_apply_update(s));
+    report_progress(s);
+    if (due(s->iter, p->snapshot) || s->agreed == CT_ACTION_SNAPSHOT)
+        CT_TRY(ct_solver_snapshot(s));
+    s->stop = s->agreed == CT_ACTION_STOP;
+    return CT_OK;
+}
+
+enum ct_status ct_solver_step(struct ct_solver *s, int n)
+{
+    int end = s->iter + n;
+
+    s->start_iter   = s->iter;
+    s->display_iter = s->iter;
+    s->smoothed     = 0;
+    s->start_time = s->display_time = ct_now();
+    while (s->iter < end && !s->stop)
+        CT_TRY(one_iteration(s));
+    return CT_OK;
+}
+
+/* What Caffe prints when the last iteration is over. */
+static enum ct_status last_words(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+    double loss;
+
+    if (due(s->iter, p->display)) {
+        CT_TRY(ct_net_forward(s->net, &loss));
+        smooth(s, loss);
+        CT_INFO("Iteration %d, loss = %g", s->iter, s->smoothed);
+    }
+    if (due(s->iter, p->test_interval))
+        CT_TRY(ct_solver_test_all(s));
+    return CT_OK;
+}
+
+enum ct_status ct_solver_solve(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+    int left = p->max_iter - s->iter;
+
+    CT_INFO("Solving %s", ct_net_name(s->net));
+    CT_INFO("Learning Rate Policy: %s", p->lr_policy);
+    s->stop = false;
+    CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
+    if (p->snapshot_after_train && s->snapshot_iter != s->iter)
+        CT_TRY(ct_solver_snapshot(s));
+    if (s->stop) {
+        CT_INFO("Optimization stopped early.");
+        return CT_ESTOP;
+    }
+    CT_TRY(last_words(s));
+    CT_INFO("Optimization Done.");
+    return CT_OK;
+}

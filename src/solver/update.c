@@ -1,0 +1,147 @@
+/* update.c - one update of all parameters, in Caffe's order: rate, clipping
+ * by the global norm, division by iter_size, weight decay, rule. */
+#include <math.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "cortado/log.h"
+#include "solver/solver.h"
+
+static enum ct_status squares(const struct ct_blob *b, const float *x,
+                              double *out)
+{
+    return b->dev->ops->dot(b->dev, b->count, x, x, out);
+}
+
+/* What turns the sum over ranks that a diff holds into their mean. */
+static float mean_scale(const struct ct_solver *s)
+{
+    return s->options.exchange ? s->options.exchange->scale : 1;
+}
+
+static enum ct_status arrived(const struct ct_solver *s, int param)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    return x ? x->wait(x, param) : CT_OK;
+}
+
+/* The factor that brings the norm of all gradients down to clip_gradients. */
+static enum ct_status clip_scale(const struct ct_solver *s, float *out)
+{
+    double sum = 0, part, norm;
+    float clip = s->param->clip_gradients;
+
+    *out = 1;
+    if (clip < 0)
+        return CT_OK;
+    for (int i = 0; i < ct_net_n_params(s->net); i++) {
+        const struct ct_blob *b = ct_net_param(s->net, i)->blob;
+
+        CT_TRY(arrived(s, i));
+        CT_TRY(squares(b, ct_diff(b), &part));
+        sum += part;
+    }
+    norm = sqrt(sum) * (double)mean_scale(s);
+    if (norm > (double)clip) {
+        *out = (float)((double)clip / norm);
+        CT_INFO("Gradient clipping: scaling down gradients (L2 norm %g > %g) "
+                "by scale factor %g", norm, (double)clip, (double)*out);
+    }
+    return CT_OK;
+}
+
+/* Layer-wise rates.  LARS takes the place of lr_mult; LARC scales the global
+ * rate by a local one, or clips it. */
+static enum ct_status local_rate(const struct ct_solver *s,
+                                 const struct ct_net_param *p, float rate,
+                                 float scale, float decay, float *out)
+{
+    const Caffe__SolverParameter *sp = s->param;
+    bool lars = sp->local_lr_auto || strcmp(s->rule->name, "LARS") == 0;
+    double w, g, local;
+
+    *out = rate * p->lr_mult;
+    if ((!lars && !sp->larc) || p->lr_mult == 0)
+        return CT_OK;
+    CT_TRY(squares(p->blob, ct_data(p->blob), &w));
+    CT_TRY(squares(p->blob, ct_diff(p->blob), &g));
+    w = sqrt(w);
+    g = sqrt(g) * (double)fabsf(scale);
+    if (w == 0 || g == 0)
+        return CT_OK;
+    if (lars) {
+        *out = rate * (float)((double)sp->local_gw_ratio * w /
+                              (g + (double)decay * w));
+        return CT_OK;
+    }
+    local = (double)sp->larc_eta * w / g;
+    if (!sp->larc_turbo)
+        local *= 1 - (double)sp->momentum;
+    if (strcmp(sp->larc_policy, "clip") == 0)
+        *out = fminf(*out, (float)local * p->lr_mult);
+    else
+        *out = *out * (float)local;
+    return CT_OK;
+}
+
+/* The history holds lr times gradients, so a rate that grows in warm-up must
+ * let it grow too, or the first steps weigh too little. */
+static float warm_momentum(const struct ct_solver *s, float rate)
+{
+    int warm = s->param->warmup_iter > s->param->rampup_interval
+                   ? s->param->warmup_iter
+                   : s->param->rampup_interval;
+
+    if (s->iter > warm || warm == 0 || s->last_rate <= 0 || s->iter == 0)
+        return s->param->momentum;
+    return s->param->momentum * rate / s->last_rate;
+}
+
+static enum ct_status update_param(struct ct_solver *s, int i, float rate,
+                                   float scale)
+{
+    const Caffe__SolverParameter *sp = s->param;
+    const struct ct_net_param *p     = ct_net_param(s->net, i);
+    float decay = sp->weight_decay * p->decay_mult;
+    bool l1     = strcmp(sp->regularization_type, "L1") == 0;
+    struct rule_step step = {
+        .n         = p->blob->count,
+        .w         = ct_data(p->blob),
+        .g         = ct_diff(p->blob),
+        .scale     = scale * mean_scale(s) / (float)sp->iter_size,
+        .l2        = l1 ? 0 : decay,
+        .l1        = l1 ? decay : 0,
+        .momentum  = s->rule->n_history == 1 ? warm_momentum(s, rate)
+                                             : sp->momentum,
+        .momentum2 = sp->momentum2,
+        .delta     = sp->delta,
+        .rms_decay = sp->rms_decay,
+        .t         = s->iter + 1,
+    };
+
+    CT_TRY(arrived(s, i));
+    if (p->lr_mult == 0)
+        return CT_OK;
+    for (int h = 0; h < s->rule->n_history; h++)
+        step.history[h] = s->history[h]->ptr + p->offset;
+    CT_TRY(local_rate(s, p, rate, step.scale, decay, &step.rate));
+    s->rule->update(&step);
+    return CT_OK;
+}
+
+enum ct_status ct_solver_apply_update(struct ct_solver *s)
+{
+    float rate = 0, scale = 1;
+
+    CT_TRY(solver_rate(s, &rate));
+    if (s->param->display && s->iter % s->param->display == 0)
+        CT_INFO("Iteration %d, lr = %g", s->iter, (double)rate);
+    CT_TRY(clip_scale(s, &scale));
+    /* Last layers first: that is the order in which gradients arrive. */
+    for (int i = ct_net_n_params(s->net) - 1; i >= 0; i--)
+        CT_TRY(update_param(s, i, rate, scale));
+    s->last_rate = rate;
+    s->iter++;
+    return CT_OK;
+}
