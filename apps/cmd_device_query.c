@@ -1,0 +1,54 @@
+/* cmd_device_query.c - `cortado device_query`: what can be trained on. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "device/peak.h"
+#include "flags.h"
+
+static void cpu_name(char *out, size_t size)
+{
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[512];
+
+    snprintf(out, size, "unknown");
+    while (f && fgets(line, sizeof(line), f))
+        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':')) {
+            snprintf(out, size, "%s", strchr(line, ':') + 2);
+            out[strcspn(out, "\n")] = '\0';
+            break;
+        }
+    if (f)
+        fclose(f);
+}
+
+int cmd_device_query(int argc, char **argv)
+{
+    const char *gpu = "";
+    const struct flag flags[] = {
+        { "gpu", FLAG_STRING, &gpu, "GPUs to show: ids or 'all'" },
+        { NULL, FLAG_END, NULL, NULL },
+    };
+    char name[256];
+    bool helped;
+
+    if (!flags_parse(flags, "usage: cortado device_query [--gpu=all]", &argc,
+                     argv, &helped))
+        return helped ? EXIT_DONE : EXIT_USAGE;
+    if (gpu[0] && strcmp(gpu, "all") != 0)
+        return command_failed(ct_fail(CT_ENOTSUP, "--gpu=%s: this build has "
+                              "no GPU support", gpu));
+    cpu_name(name, sizeof(name));
+    printf("CPU:             %s\n", name);
+    printf("Cores:           %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
+    printf("Threads used:    %d\n", ct_device_cpu_threads());
+    printf("Vector unit:     %s\n", ct_cpu_vector_name());
+    printf("Memory:          %.1f GB\n",
+           (double)sysconf(_SC_PHYS_PAGES) *
+               (double)sysconf(_SC_PAGE_SIZE) / 1e9);
+    printf("Measured peak:   %.1f GFLOP/s (fp32, all threads)\n",
+           ct_cpu_peak_flops() / 1e9);
+    printf("GPUs:            none in this build\n");
+    return EXIT_DONE;
+}

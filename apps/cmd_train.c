@@ -1,0 +1,229 @@
+/* cmd_train.c - `cortado train`: trains, finetunes or resumes. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "net_flags.h"
+#include "proto/edit.h"
+
+struct train_flags {
+    struct net_flags net;
+    const char      *solver, *snapshot, *sigint_effect, *sighup_effect, *on_nan;
+};
+
+static volatile sig_atomic_t got_sigint, got_sighup;
+
+static void on_signal(int number)
+{
+    if (number == SIGINT)
+        got_sigint = 1;
+    else
+        got_sighup = 1;
+}
+
+struct terminal {
+    enum ct_solver_action on_sigint, on_sighup;
+    double                last_drawn;
+    bool                  is_terminal;
+};
+
+static enum ct_solver_action poll_signals(void *arg)
+{
+    const struct terminal *t = arg;
+
+    if (got_sigint) {
+        got_sigint = 0;
+        return t->on_sigint;
+    }
+    if (got_sighup) {
+        got_sighup = 0;
+        return t->on_sighup;
+    }
+    return CT_ACTION_NONE;
+}
+
+static enum ct_status parse_effect(const char *flag, const char *word,
+                                   enum ct_solver_action *out)
+{
+    if (strcmp(word, "stop") == 0)
+        *out = CT_ACTION_STOP;
+    else if (strcmp(word, "snapshot") == 0)
+        *out = CT_ACTION_SNAPSHOT;
+    else if (strcmp(word, "none") == 0)
+        *out = CT_ACTION_NONE;
+    else
+        return ct_fail(CT_EINVAL, "--%s is stop, snapshot or none, not '%s'",
+                       flag, word);
+    return CT_OK;
+}
+
+/* One line that is drawn over itself, ten times a second at most. */
+static void draw_progress(const struct ct_progress *p, void *arg)
+{
+    struct terminal *t = arg;
+    double now = ct_now();
+    int left = (int)p->seconds_left;
+
+    if (!t->is_terminal ||
+        (now - t->last_drawn < 0.1 && p->iter < p->max_iter))
+        return;
+    t->last_drawn = now;
+    fprintf(stderr, "\r iteration %d/%d  loss %.4f  %.0f images/s  "
+            "%d:%02d:%02d left\033[K", p->iter, p->max_iter, p->loss,
+            p->images_per_s, left / 3600, left / 60 % 60, left % 60);
+}
+
+/* Log lines take the place of the progress line, which is drawn again. */
+static void log_over_progress(enum ct_log_level level, const char *line,
+                              void *arg)
+{
+    (void)level, (void)arg;
+    fprintf(stderr, "\r\033[K%s", line);
+}
+
+static enum ct_status read_solver(const struct train_flags *f,
+                                  Caffe__SolverParameter **out)
+{
+    Caffe__SolverParameter *p = NULL;
+    char *text = NULL;
+
+    CT_TRY(ct_solver_param_read(f->solver, &p));
+    *out = p;
+    if (f->on_nan) {
+        /* The schema's own text is not ours to free. */
+        if (p->on_nan == caffe__solver_parameter__on_nan__default_value)
+            p->on_nan = NULL;
+        CT_TRY(ct_edit_string(&p->on_nan, f->on_nan));
+    }
+    if (p->has_solver_mode &&
+        p->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
+        CT_WARN("solver_mode is GPU, but this build has no GPU support: "
+                "training on the CPU");
+    /* The flag's weights take the place of the solver's own, and a snapshot
+     * brings its own. */
+    if (f->net.weights || f->snapshot)
+        while (p->n_weights > 0)
+            ct_edit_free(p->weights[--p->n_weights]);
+    if (f->net.weights)
+        CT_TRY(ct_edit_add_string(&p->weights, &p->n_weights,
+                                  f->net.weights));
+    CT_TRY(ct_text_print(p, &text));
+    CT_INFO("Initializing solver from parameters: \n%s", text);
+    ct_free(text);
+    return CT_OK;
+}
+
+static enum ct_status resume(struct ct_solver *s, const char *snapshot)
+{
+    char *newest = NULL;
+    enum ct_status st;
+
+    if (strcmp(snapshot, "auto") != 0) {
+        CT_INFO("Resuming from %s", snapshot);
+        return ct_solver_restore(s, snapshot);
+    }
+    st = ct_solver_newest_snapshot(s, &newest);
+    if (st == CT_ENOTFOUND) {
+        CT_INFO("--snapshot=auto: %s; starting anew", ct_last_error());
+        return CT_OK;
+    }
+    CT_TRY(st);
+    CT_INFO("Resuming from %s", newest);
+    st = ct_solver_restore(s, newest);
+    ct_free(newest);
+    return st;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction sa = { .sa_handler = on_signal };
+
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGHUP, &sa, NULL);
+}
+
+static enum ct_status train(const struct train_flags *f)
+{
+    struct terminal t = { .is_terminal = isatty(STDERR_FILENO) };
+    struct ct_solver_options o = {
+        .level = f->net.level, .stage = f->net.stages,
+        .n_stage = f->net.n_stages, .action = poll_signals,
+        .progress = draw_progress, .arg = &t,
+    };
+    Caffe__SolverParameter *param = NULL;
+    struct ct_solver *s = NULL;
+    enum ct_status st;
+
+    CT_TRY_GOTO(parse_effect("sigint_effect", f->sigint_effect, &t.on_sigint),
+                st, out);
+    CT_TRY_GOTO(parse_effect("sighup_effect", f->sighup_effect, &t.on_sighup),
+                st, out);
+    CT_TRY_GOTO(read_solver(f, &param), st, out);
+    CT_TRY_GOTO(ct_solver_create(param, &o, &s), st, out);
+    if (f->snapshot)
+        CT_TRY_GOTO(resume(s, f->snapshot), st, out);
+    catch_signals();
+    if (t.is_terminal)
+        ct_log_set_sink(log_over_progress, NULL);
+    CT_INFO("Starting Optimization");
+    st = ct_solver_solve(s);
+    if (t.is_terminal) {
+        fputs("\r\033[K", stderr);
+        ct_log_set_sink(NULL, NULL);
+    }
+    if (st == CT_ESTOP)
+        st = CT_OK;
+    else if (st == CT_OK)
+        CT_INFO("Optimization Done.");
+out:
+    ct_solver_destroy(s);
+    ct_message_free(param);
+    return st;
+}
+
+static const char *const usage =
+    "usage: cortado train --solver=SOLVER.prototxt [FLAGS]\n\n"
+    "Trains the net that the solver names.  SIGINT ends training after a\n"
+    "snapshot, SIGHUP takes a snapshot and goes on.";
+
+int cmd_train(int argc, char **argv)
+{
+    struct train_flags f = { .sigint_effect = "stop",
+                             .sighup_effect = "snapshot" };
+    const struct flag flags[] = {
+        { "solver", FLAG_STRING, &f.solver, "the solver prototxt (required)" },
+        { "snapshot", FLAG_STRING, &f.snapshot,
+          "resume from this solverstate; 'auto': the newest whole one" },
+        { "weights", FLAG_STRING, &f.net.weights,
+          "start from these caffemodels, as a comma list" },
+        NET_FLAGS(f.net),
+        { "sigint_effect", FLAG_STRING, &f.sigint_effect,
+          "what SIGINT does: stop (default), snapshot or none" },
+        { "sighup_effect", FLAG_STRING, &f.sighup_effect,
+          "what SIGHUP does: snapshot (default), stop or none" },
+        { "on_nan", FLAG_STRING, &f.on_nan,
+          "when the loss is not finite: stop (default) or continue" },
+        { NULL, FLAG_END, NULL, NULL },
+    };
+    bool helped;
+    enum ct_status st;
+
+    if (!flags_parse(flags, usage, &argc, argv, &helped))
+        return helped ? EXIT_DONE : EXIT_USAGE;
+    if (argc != 1 || !f.solver || (f.snapshot && f.net.weights)) {
+        fprintf(stderr, "cortado train: %s\n",
+                argc != 1   ? "takes flags only"
+                : !f.solver ? "needs --solver, a solver definition"
+                            : "give a snapshot to resume from or weights to "
+                              "finetune from, not both");
+        return EXIT_USAGE;
+    }
+    st = net_flags_apply(&f.net);
+    if (st == CT_OK)
+        st = train(&f);
+    net_flags_fini(&f.net);
+    return st == CT_OK ? EXIT_DONE : command_failed(st);
+}

@@ -1,0 +1,41 @@
+/* command.h - what every subcommand of `cortado` is made of. */
+#ifndef CT_APPS_COMMAND_H
+#define CT_APPS_COMMAND_H
+
+#include "cortado/cortado.h"
+
+/* What the program exits with. */
+enum exit_code {
+    EXIT_DONE    = 0,
+    EXIT_USAGE   = 1, /* the command line makes no sense */
+    EXIT_INPUT   = 2, /* a file or value that was given is bad */
+    EXIT_RUNTIME = 3  /* something failed while running */
+};
+
+struct command {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+};
+
+int cmd_compute_image_mean(int argc, char **argv);
+int cmd_convert_cifar_data(int argc, char **argv);
+int cmd_convert_imageset(int argc, char **argv);
+int cmd_convert_mnist_data(int argc, char **argv);
+int cmd_device_query(int argc, char **argv);
+int cmd_extract_features(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
+int cmd_make_digits(int argc, char **argv);
+int cmd_partition_data(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_summary(int argc, char **argv);
+int cmd_test(int argc, char **argv);
+int cmd_time(int argc, char **argv);
+int cmd_train(int argc, char **argv);
+int cmd_upgrade_net_proto_binary(int argc, char **argv);
+int cmd_upgrade_net_proto_text(int argc, char **argv);
+int cmd_upgrade_solver_proto_text(int argc, char **argv);
+
+/* Logs the latest error and gives the exit code that fits `st`. */
+int command_failed(enum ct_status st);
+
+#endif

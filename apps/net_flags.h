@@ -1,0 +1,30 @@
+/* net_flags.h - what the commands that build a net have in common. */
+#ifndef CT_APPS_NET_FLAGS_H
+#define CT_APPS_NET_FLAGS_H
+
+#include "command.h"
+#include "flags.h"
+
+struct net_flags {
+    const char  *model, *weights, *gpu, *stage, *phase;
+    int          level, threads;
+    char        *stage_copy;
+    const char **stages;
+    int          n_stages;
+};
+
+/* Flags every such command takes; for use inside a struct flag list. */
+#define NET_FLAGS(f)                                                         \
+    { "gpu", FLAG_STRING, &(f).gpu, "GPUs to use: ids or 'all'" },           \
+    { "level", FLAG_INT, &(f).level, "the net's level" },                    \
+    { "stage", FLAG_STRING, &(f).stage, "the net's stages, as a comma list" }, \
+    { "threads", FLAG_INT, &(f).threads, "CPU threads; 0: one a core" }
+
+/* Sets threads and device, splits stages. */
+CT_MUST_CHECK enum ct_status net_flags_apply(struct net_flags *f);
+void net_flags_fini(struct net_flags *f);
+
+/* Options for a net of this phase. */
+struct ct_net_options net_flags_options(const struct net_flags *f,
+                                        Caffe__Phase phase);
+#endif
