@@ -1,0 +1,250 @@
+"""The C library: where it is, what its functions take, how it says no.
+
+The library is looked for as ``$CORTADO_LIBRARY``, in the process itself (a
+program that embeds Python brings it along), beside this package, in the build
+or installation folder the package lies in, and where the system looks.
+"""
+
+import ctypes
+import ctypes.util
+import glob
+import os
+import threading
+from ctypes import (POINTER, c_bool, c_char_p, c_double, c_float, c_int,
+                    c_int64, c_size_t, c_uint32, c_uint64, c_void_p)
+
+_NAME = 'libcortado.so'
+_SONAMES = (_NAME + '.0', _NAME)
+
+OK, EINVAL, ENOTFOUND, ESTOP = 0, 1, 5, 12
+
+
+class Error(RuntimeError):
+    """What the engine refuses, with its own words.
+
+    Where Python code that the engine called is the cause (a Python layer),
+    ``__cause__`` is the exception that it raised.
+    """
+    __module__ = 'caffe'
+
+
+def _candidates():
+    package = os.path.dirname(os.path.abspath(__file__))
+    # build/python/caffe, PREFIX/lib/python3.x/dist-packages/caffe
+    folders = [package, os.path.join(package, '..', '..'),
+               os.path.join(package, '..', '..', '..')]
+    folders += glob.glob(os.path.join(folders[-1], '*-linux-*'))
+    for folder in folders:
+        for name in _SONAMES:
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                yield os.path.realpath(path)
+    found = ctypes.util.find_library('cortado')
+    if found:
+        yield found
+
+
+def _load():
+    named = os.environ.get('CORTADO_LIBRARY')
+    if named:
+        return ctypes.CDLL(named)
+    process = ctypes.CDLL(None)
+    if hasattr(process, 'ct_net_open'):
+        return process
+    reasons = []
+    for path in _candidates():
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            reasons.append(str(error))
+    raise ImportError(
+        'the library %s is not found; build it, or name it in the environment '
+        'variable CORTADO_LIBRARY %s' % (_NAME, '; '.join(reasons)))
+
+
+lib = _load()
+
+RUN_FN = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, POINTER(c_void_p), c_int,
+                          POINTER(c_void_p), c_int, POINTER(c_bool), c_void_p)
+SEEK_FN = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_void_p)
+FORGET_FN = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
+HOOK_FN = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_void_p)
+ACTION_FN = ctypes.CFUNCTYPE(c_int, c_void_p)
+
+
+class PythonHost(ctypes.Structure):
+    """struct ct_python_host"""
+    _fields_ = [('run', RUN_FN), ('seek', SEEK_FN), ('forget', FORGET_FN),
+                ('arg', c_void_p)]
+
+
+class NetHooks(ctypes.Structure):
+    """struct ct_net_hooks"""
+    _fields_ = [('before_forward', HOOK_FN), ('after_forward', HOOK_FN),
+                ('before_backward', HOOK_FN), ('after_backward', HOOK_FN),
+                ('arg', c_void_p)]
+
+
+_PROTOTYPES = {
+    'ct_version': (c_char_p,),
+    'ct_last_error': (c_char_p,),
+    'ct_fail_text': (c_int, c_int, c_char_p),
+    'ct_log_text': (None, c_int, c_char_p, c_int, c_char_p),
+    'ct_log_set_level': (None, c_int),
+    'ct_log_level': (c_int,),
+    'ct_free': (None, c_void_p),
+    'ct_n_live_allocations': (c_uint64,),
+    'ct_device_cpu_set_threads': (None, c_int),
+    'ct_device_cpu_threads': (c_int,),
+
+    'ct_blob_n_axes': (c_int, c_void_p),
+    'ct_blob_dim': (c_int64, c_void_p, c_int),
+    'ct_blob_count': (c_int64, c_void_p),
+    'ct_blob_version': (c_uint32, c_void_p),
+    'ct_blob_reshape': (c_int, c_void_p, c_int, POINTER(c_int64)),
+    'ct_blob_address': (c_void_p, c_void_p, c_bool),
+    'ct_blob_hold': (c_int, c_void_p, c_bool, POINTER(c_void_p),
+                     POINTER(c_void_p)),
+    'ct_blob_release': (None, c_void_p),
+
+    'ct_layer_n_types': (c_int,),
+    'ct_layer_type_at': (c_char_p, c_int),
+    'ct_layer_name': (c_char_p, c_void_p),
+    'ct_layer_type_name': (c_char_p, c_void_p),
+    'ct_layer_phase': (c_int, c_void_p),
+    'ct_layer_n_blobs': (c_int, c_void_p),
+    'ct_layer_blob': (c_void_p, c_void_p, c_int),
+    'ct_layer_rank': (c_int, c_void_p),
+    'ct_layer_size': (c_int, c_void_p),
+    'ct_layer_key': (c_uint64, c_void_p),
+    'ct_layer_add_zeros': (c_int, c_void_p, c_int, POINTER(c_int64)),
+    'ct_layer_shape_tops': (c_int, c_void_p, POINTER(c_void_p), c_int,
+                            POINTER(c_void_p), c_int),
+    'ct_memory_data_set': (c_int, c_void_p, c_void_p, c_void_p, c_int64),
+    'ct_python_set_host': (None, POINTER(PythonHost)),
+    'ct_python_module': (c_char_p, c_void_p),
+    'ct_python_class': (c_char_p, c_void_p),
+    'ct_python_param_str': (c_char_p, c_void_p),
+
+    'ct_net_open': (c_int, c_char_p, c_void_p, c_int, c_int, POINTER(c_char_p),
+                    c_int, c_uint64, c_int, c_int, POINTER(c_void_p)),
+    'ct_net_destroy': (None, c_void_p),
+    'ct_net_forward_range': (c_int, c_void_p, c_int, c_int, POINTER(c_double)),
+    'ct_net_backward_range': (c_int, c_void_p, c_int, c_int),
+    'ct_net_clear_diffs': (c_int, c_void_p),
+    'ct_net_reshape': (c_int, c_void_p),
+    'ct_net_name': (c_char_p, c_void_p),
+    'ct_net_phase': (c_int, c_void_p),
+    'ct_net_n_layers': (c_int, c_void_p),
+    'ct_net_layer': (c_void_p, c_void_p, c_int),
+    'ct_net_n_blobs': (c_int, c_void_p),
+    'ct_net_blob': (c_void_p, c_void_p, c_int),
+    'ct_net_blob_name': (c_char_p, c_void_p, c_int),
+    'ct_net_blob_loss_weight': (c_float, c_void_p, c_int),
+    'ct_net_n_bottoms': (c_int, c_void_p, c_int),
+    'ct_net_n_tops': (c_int, c_void_p, c_int),
+    'ct_net_bottom_id': (c_int, c_void_p, c_int, c_int),
+    'ct_net_top_id': (c_int, c_void_p, c_int, c_int),
+    'ct_net_n_inputs': (c_int, c_void_p),
+    'ct_net_input_id': (c_int, c_void_p, c_int),
+    'ct_net_n_outputs': (c_int, c_void_p),
+    'ct_net_output_id': (c_int, c_void_p, c_int),
+    'ct_net_arena_count': (c_size_t, c_void_p),
+    'ct_net_load': (c_int, c_void_p, c_char_p),
+    'ct_net_share_weights': (c_int, c_void_p, c_void_p),
+    'ct_net_save': (c_int, c_void_p, c_char_p, c_bool),
+    'ct_net_save_hdf5': (c_int, c_void_p, c_char_p, c_bool),
+    'ct_net_summary': (c_int, c_void_p, POINTER(c_void_p)),
+    'ct_net_set_hooks': (None, c_void_p, POINTER(NetHooks)),
+
+    'ct_solver_open': (c_int, c_char_p, c_void_p, c_char_p, c_int64, c_int,
+                       c_int, ACTION_FN, c_void_p, POINTER(c_void_p)),
+    'ct_solver_destroy': (None, c_void_p),
+    'ct_solver_solve': (c_int, c_void_p),
+    'ct_solver_step': (c_int, c_void_p, c_int),
+    'ct_solver_apply_update': (c_int, c_void_p),
+    'ct_solver_snapshot': (c_int, c_void_p),
+    'ct_solver_restore': (c_int, c_void_p, c_char_p),
+    'ct_solver_net': (c_void_p, c_void_p),
+    'ct_solver_n_test_nets': (c_int, c_void_p),
+    'ct_solver_test_net': (c_void_p, c_void_p, c_int),
+    'ct_solver_iter': (c_int, c_void_p),
+    'ct_solver_loss': (c_double, c_void_p),
+    'ct_solver_rate': (c_int, c_void_p, POINTER(c_float)),
+    'ct_solver_type': (c_char_p, c_void_p),
+    'ct_solver_max_iter': (c_int, c_void_p),
+    'ct_solver_display': (c_int, c_void_p),
+    'ct_solver_iter_size': (c_int, c_void_p),
+    'ct_solver_layer_wise_reduce': (c_bool, c_void_p),
+    'ct_solver_base_lr': (c_float, c_void_p),
+    'ct_solver_set_base_lr': (None, c_void_p, c_float),
+    'ct_solver_clear_stop': (None, c_void_p),
+}
+
+
+def _declare():
+    for name, (result, *arguments) in _PROTOTYPES.items():
+        try:
+            function = getattr(lib, name)
+        except AttributeError:
+            raise ImportError('%s has no function %s: the package and the '
+                              'library are of different versions'
+                              % (lib._name or 'this program', name)) from None
+        function.restype = result
+        function.argtypes = arguments
+
+
+_declare()
+
+
+class _Pending(threading.local):
+    """What Python code raised while the engine called it, by thread."""
+    exception = None
+
+
+_pending = _Pending()
+
+
+def encode(path):
+    """A path or name, as the engine takes it."""
+    if isinstance(path, bytes):
+        return path
+    return os.fsencode(path)
+
+
+def decode(text):
+    """A name from the engine."""
+    return text.decode('utf-8', 'replace')
+
+
+def remember(exception, text):
+    """Record what called-back Python code raised; returns a status."""
+    _pending.exception = exception
+    lib.ct_fail_text(EINVAL, text.encode('utf-8', 'replace'))
+    return EINVAL
+
+
+def check(status):
+    """Raise what a failed call left behind.
+
+    An exception of a callback comes through as it is; one of a Python layer,
+    which the engine adds its own words to, as the cause of an Error.
+    """
+    if status == OK:
+        return
+    cause, _pending.exception = _pending.exception, None
+    if cause is not None and (getattr(cause, '_caffe_direct', False) or
+                              not isinstance(cause, Exception)):
+        raise cause
+    raise Error(decode(lib.ct_last_error())) from cause
+
+
+def pointers(values):
+    """A C array of pointers and its length."""
+    return (c_void_p * max(len(values), 1))(*values), len(values)
+
+
+def dims(shape):
+    """The number of axes and the axes of a shape, as the engine takes them."""
+    shape = [int(d) for d in shape]
+    return len(shape), (c_int64 * max(len(shape), 1))(*shape)

@@ -1,0 +1,153 @@
+"""Settings of the process: mode, device, seed, ranks, log."""
+
+import os
+import time
+import warnings
+
+from . import _ranks
+from ._library import Error, decode, lib
+
+TRAIN, TEST = 0, 1
+
+_seed = None    # what set_random_seed() said
+_n_seeded = 0   # nets and solvers made since
+_warned = False
+
+
+def set_mode_cpu() -> None:
+    """Run on the CPU."""
+
+
+def _no_gpu():
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn('this build has no GPU support: running on the CPU',
+                      RuntimeWarning, stacklevel=3)
+
+
+def set_mode_gpu() -> None:
+    """Run on the GPU; a build without one warns once and runs on the CPU."""
+    _no_gpu()
+
+
+def set_device(device_id: int) -> None:
+    """Choose a GPU by its number; without GPU support as set_mode_gpu()."""
+    if int(device_id) < 0:
+        raise Error('there is no device %d' % device_id)
+    _no_gpu()
+
+
+def set_random_seed(seed: int) -> None:
+    """Let the nets and solvers made from now on repeat."""
+    global _seed, _n_seeded
+    if int(seed) < 0:
+        raise Error('the seed is %d; it must not be negative' % seed)
+    _seed, _n_seeded = int(seed), 0
+
+
+def next_seed(fallback):
+    """The next net's or solver's seed, or `fallback` where none is set."""
+    global _n_seeded
+    if _seed is None:
+        return fallback
+    seed = (_seed + (_n_seeded << 32)) % (1 << 63)
+    _n_seeded += 1
+    return seed
+
+
+def net_seed():
+    """The next net's seed, from the system where none is set."""
+    return next_seed(int.from_bytes(os.urandom(8), 'little') >> 1)
+
+
+def solver_count() -> int:
+    """How many solvers train together."""
+    return _ranks.count
+
+
+def set_solver_count(count: int) -> None:
+    """Say how many solvers train together."""
+    if int(count) < 1:
+        raise Error('the solver count is %d; it must be above 0' % count)
+    _ranks.count = int(count)
+
+
+def solver_rank() -> int:
+    """Which of them this one is, from 0."""
+    return _ranks.rank
+
+
+def set_solver_rank(rank: int) -> None:
+    """Say which of them this one is."""
+    if int(rank) < 0:
+        raise Error('the solver rank is %d; it must not be negative' % rank)
+    _ranks.rank = int(rank)
+
+
+def set_multiprocess(on: bool) -> None:
+    """Accepted: one process a solver is the only way here."""
+
+
+def has_nccl() -> bool:
+    """Whether gradients travel over NCCL."""
+    return False
+
+
+class NCCL:
+    """Stands where pycaffe has NCCL; a build without it does nothing."""
+
+    def __init__(self, solver, uid):
+        self.solver = solver
+
+    @staticmethod
+    def new_uid() -> str:
+        """A name for a group of ranks."""
+        return os.urandom(16).hex()
+
+    def bcast(self) -> None:
+        """Send the weights of rank 0 to all."""
+
+
+class Timer:
+    """A stop watch."""
+
+    def __init__(self):
+        self._start = self._ms = 0.0
+
+    def start(self) -> None:
+        """Start counting."""
+        self._start = time.perf_counter()
+
+    def stop(self) -> None:
+        """Stop counting."""
+        self._ms = (time.perf_counter() - self._start) * 1e3
+
+    @property
+    def ms(self) -> float:
+        """Milliseconds between start and stop."""
+        return self._ms
+
+
+def init_log(level: int = 0, stderr: bool = True) -> None:
+    """Log from this level on: 0 information, 1 warnings, 2 errors."""
+    lib.ct_log_set_level(int(level))
+
+
+def log(text: str) -> None:
+    """Write a line into the engine's log."""
+    lib.ct_log_text(0, b'python', 0, text.encode('utf-8', 'replace'))
+
+
+def set_threads(n: int) -> None:
+    """CPU threads the engine uses; 0: one a core."""
+    lib.ct_device_cpu_set_threads(int(n))
+
+
+def version() -> str:
+    """The version of the engine."""
+    return decode(lib.ct_version())
+
+
+if os.environ.get('GLOG_minloglevel', '').isdigit():
+    init_log(int(os.environ['GLOG_minloglevel']))

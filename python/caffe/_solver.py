@@ -1,0 +1,272 @@
+"""Solvers: train nets."""
+
+import ctypes
+import signal
+import threading
+
+from . import _modes, _ranks
+from ._library import (ACTION_FN, ESTOP, Error, check, decode, encode, lib)
+from ._net import Net, NetHandle
+
+_GO_ON, _STOP = 0, 2
+
+
+class _Interrupt:
+    """Ctrl-C while the engine trains: stops it, then KeyboardInterrupt.
+
+    Only where Python would have raised that anyway: in the main thread, with
+    Python's own handler in place.
+    """
+
+    def __init__(self):
+        self.asked = False
+        self._before = None
+
+    def _note(self, _number, _frame):
+        self.asked = True
+
+    def __enter__(self):
+        self.asked = False
+        self._before = None
+        if (threading.current_thread() is threading.main_thread() and
+                signal.getsignal(signal.SIGINT) is signal.default_int_handler):
+            self._before = signal.signal(signal.SIGINT, self._note)
+
+    def __exit__(self, *_raised):
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if self.asked:
+            raise KeyboardInterrupt
+
+
+class SolverHandle:
+    """A C solver, freed with the last Python object that needs it."""
+    __slots__ = ('pointer', 'interrupt', '_action', '__weakref__')
+
+    def __init__(self, path, kind):
+        interrupt = self.interrupt = _Interrupt()
+        self.pointer = None
+        self._action = ACTION_FN(
+            lambda _arg: _STOP if interrupt.asked else _GO_ON)
+        out = ctypes.c_void_p()
+        check(lib.ct_solver_open(
+            encode(path), None, kind, _modes.next_seed(-1), _ranks.rank,
+            _ranks.count, self._action, None, ctypes.byref(out)))
+        self.pointer = out.value
+
+    def __del__(self, destroy=lib.ct_solver_destroy):
+        if self.pointer:
+            destroy(self.pointer)
+        self.pointer = None
+
+
+class SolverParameter:
+    """What a solver's prototxt says."""
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    @property
+    def max_iter(self) -> int:
+        """Where training ends."""
+        return lib.ct_solver_max_iter(self._handle.pointer)
+
+    @property
+    def display(self) -> int:
+        """Iterations between two lines of the log; 0: none."""
+        return lib.ct_solver_display(self._handle.pointer)
+
+    @property
+    def layer_wise_reduce(self) -> bool:
+        """Whether gradients travel while backward still runs."""
+        return lib.ct_solver_layer_wise_reduce(self._handle.pointer)
+
+    @property
+    def base_lr(self) -> float:
+        """The learning rate to start from; may be set."""
+        return lib.ct_solver_base_lr(self._handle.pointer)
+
+    @base_lr.setter
+    def base_lr(self, rate):
+        lib.ct_solver_set_base_lr(self._handle.pointer, rate)
+
+
+class _Callbacks:
+    """on_start and on_gradients_ready, by the hooks of the train net.
+
+    An iteration starts with the first of its iter_size forward passes and its
+    gradients are ready after the last backward pass.  It knows the solver by
+    its handle alone.
+    """
+
+    def __init__(self, solver):
+        self.pairs = []
+        self.end = None  # iterations from here on train no more
+        self._pointer = solver._handle.pointer
+        self._done = 0
+        net = solver.net
+        net.before_forward(self._forward)
+        net.after_backward(self._backward)
+
+    def _forward(self, layer):
+        if layer == 0 and self._done == 0 and (
+                self.end is None or lib.ct_solver_iter(self._pointer) <
+                self.end):
+            for on_start, _ in self.pairs:
+                on_start()
+
+    def _backward(self, layer):
+        if layer != 0:
+            return
+        self._done += 1
+        if self._done < lib.ct_solver_iter_size(self._pointer):
+            return
+        self._done = 0
+        for _, on_gradients_ready in self.pairs:
+            on_gradients_ready()
+
+
+class Solver:
+    """A train net, its test nets and an update rule, from a prototxt."""
+
+    _kind = None      # the update rule; None: the file's
+    _net_class = Net  # pycaffe.py puts its own here
+
+    def __init__(self, solver_file):
+        self._handle = SolverHandle(solver_file, self._kind)
+        self._callbacks = None
+        pointer = self._handle.pointer
+        self._net = self._make_net(lib.ct_solver_net(pointer))
+        self._test_nets = [
+            self._make_net(lib.ct_solver_test_net(pointer, i))
+            for i in range(lib.ct_solver_n_test_nets(pointer))]
+
+    def _make_net(self, pointer):
+        return self._net_class._of(NetHandle(pointer, self._handle))
+
+    @property
+    def net(self) -> Net:
+        """The net that is trained."""
+        return self._net
+
+    @property
+    def test_nets(self) -> list:
+        """The nets that test."""
+        return list(self._test_nets)
+
+    @property
+    def iter(self) -> int:
+        """Iterations done."""
+        return lib.ct_solver_iter(self._handle.pointer)
+
+    @property
+    def type(self) -> str:
+        """The update rule."""
+        return decode(lib.ct_solver_type(self._handle.pointer))
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the coming iteration."""
+        rate = ctypes.c_float()
+        check(lib.ct_solver_rate(self._handle.pointer, ctypes.byref(rate)))
+        return rate.value
+
+    @property
+    def loss(self) -> float:
+        """The loss, averaged over average_loss iterations."""
+        return lib.ct_solver_loss(self._handle.pointer)
+
+    @property
+    def param(self) -> SolverParameter:
+        """What the prototxt says."""
+        return SolverParameter(self._handle)
+
+    def _train(self, end, call):
+        if self._callbacks is not None:
+            self._callbacks.end = end
+        with self._handle.interrupt:
+            status = call()
+        if status != ESTOP:
+            check(status)
+
+    def step(self, n: int) -> None:
+        """Train n iterations.  Ctrl-C ends them after the one that runs."""
+        pointer = self._handle.pointer
+        lib.ct_solver_clear_stop(pointer)
+        self._train(self.iter + n, lambda: lib.ct_solver_step(pointer, n))
+
+    def solve(self, resume_file=None) -> None:
+        """Train to max_iter, from a snapshot if one is given.
+
+        Ctrl-C ends it after the iteration that runs, with the snapshot that
+        snapshot_after_train asks for.
+        """
+        if resume_file is not None:
+            self.restore(resume_file)
+        pointer = self._handle.pointer
+        self._train(self.param.max_iter, lambda: lib.ct_solver_solve(pointer))
+
+    def restore(self, state_file) -> None:
+        """Go on from a .solverstate or .solverstate.h5."""
+        check(lib.ct_solver_restore(self._handle.pointer, encode(state_file)))
+
+    def snapshot(self) -> None:
+        """Write model and solver state, named after the iteration."""
+        check(lib.ct_solver_snapshot(self._handle.pointer))
+
+    def share_weights(self, net: Net) -> None:
+        """Let another net use the weights of the one that is trained."""
+        net.share_with(self.net)
+
+    def apply_update(self) -> None:
+        """Change the weights by their gradients; counts as an iteration."""
+        check(lib.ct_solver_apply_update(self._handle.pointer))
+
+    def add_callback(self, on_start, on_gradients_ready=None) -> None:
+        """Call on_start() before every iteration and on_gradients_ready()
+        when its gradients are there, before the update."""
+        if isinstance(on_start, _modes.NCCL):
+            return
+        if not callable(on_start) or not callable(on_gradients_ready):
+            raise TypeError('add_callback() takes two functions')
+        if self._callbacks is None:
+            self._callbacks = _Callbacks(self)
+        self._callbacks.pairs.append((on_start, on_gradients_ready))
+
+    def __repr__(self):
+        return "<caffe.%s %s '%s', iteration %d of %d, %d test nets>" % (
+            type(self).__name__, self.type, self.net.name, self.iter,
+            self.param.max_iter, len(self._test_nets))
+
+
+def _solver(kind):
+    class Made(Solver):
+        _kind = kind.encode()
+    Made.__name__ = Made.__qualname__ = kind + 'Solver'
+    Made.__doc__ = 'A solver with the update rule %s.' % kind
+    Made.__module__ = 'caffe'
+    return Made
+
+
+SGDSolver = _solver('SGD')
+NesterovSolver = _solver('Nesterov')
+AdaGradSolver = _solver('AdaGrad')
+RMSPropSolver = _solver('RMSProp')
+AdaDeltaSolver = _solver('AdaDelta')
+AdamSolver = _solver('Adam')
+
+_CLASSES = {c._kind.decode(): c for c in (
+    SGDSolver, NesterovSolver, AdaGradSolver, RMSPropSolver, AdaDeltaSolver,
+    AdamSolver)}
+
+
+def get_solver(solver_file) -> Solver:
+    """A solver with the update rule that its prototxt names."""
+    solver = Solver(solver_file)
+    solver.__class__ = _CLASSES.get(solver.type, Solver)
+    return solver
+
+
+__all__ = ['Error', 'Solver', 'SolverParameter', 'SGDSolver', 'NesterovSolver',
+           'AdaGradSolver', 'RMSPropSolver', 'AdaDeltaSolver', 'AdamSolver',
+           'get_solver']
