@@ -1,0 +1,70 @@
+# Two commands need nothing but a Debian or Ubuntu: `make demo`, `make test`.
+# CMake does the work; this file only names the usual ways to call it.
+
+PREFIX       ?= /usr/local
+BUILD        ?= build
+JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ_SECONDS ?= 20
+CHECKS        = includes headers banned exports style
+
+# Continuous integration treats warnings as errors; a user's build does not.
+CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON)
+
+.PHONY: all demo test check install packages asan tsan valgrind fuzz clean help
+.NOTPARALLEL:
+
+all:
+	@cmake -S . -B $(BUILD) -G Ninja $(CONFIGURE) >$(BUILD).log || \
+	    { cat $(BUILD).log; rm -f $(BUILD).log; \
+	      echo "Missing packages? Try: make packages"; exit 1; }
+	@rm -f $(BUILD).log
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: packages all
+	@BUILD=$(BUILD) examples/digits/demo.sh
+
+test: packages all
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@$(MAKE) --no-print-directory check
+
+check:
+	@for c in $(CHECKS); do tools/check_$$c $(BUILD) || exit 1; done
+
+install: all
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+packages:
+	@tools/install_packages
+
+asan tsan:
+	@tools/install_packages
+	@cmake --preset $@ $(CONFIGURE) >/dev/null
+	@cmake --build build-$@ -j $(JOBS)
+	@ctest --preset $@ -j $(JOBS)
+
+valgrind:
+	@tools/install_packages valgrind
+	@cmake --preset debug >/dev/null
+	@cmake --build build-debug -j $(JOBS)
+	@tools/run_valgrind build-debug
+
+fuzz:
+	@tools/install_packages clang
+	@tools/run_fuzz build-fuzz $(FUZZ_SECONDS)
+
+clean:
+	rm -rf build build-debug build-release build-asan build-tsan build-cuda \
+	    build-fuzz
+
+help:
+	@echo "make            build $(BUILD)/cortado, the library and the tests"
+	@echo "make demo       install what is missing, build, train a digit net"
+	@echo "make test       install what is missing, build, run every test"
+	@echo "make check      only the checks of includes, headers and style"
+	@echo "make install    into PREFIX=$(PREFIX)"
+	@echo "make packages   install the Debian/Ubuntu packages that are missing"
+	@echo "make asan       the tests under address and undefined sanitizers"
+	@echo "make tsan       the tests under the thread sanitizer"
+	@echo "make valgrind   the tests under valgrind"
+	@echo "make fuzz       each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "make clean      remove the build folders"
