@@ -1,0 +1,76 @@
+/* coll.h - collectives over floats; one file an algorithm.
+ *
+ * Sums are made in an order that depends on P, the hosts and the algorithm
+ * alone, so a run repeats bit for bit, and every rank ends with the same bits
+ * (for `mpi` as far as the library keeps to that). */
+#ifndef CT_COMM_COLL_H
+#define CT_COMM_COLL_H
+
+#include "comm/comm.h"
+
+/* x becomes the sum over ranks, on all ranks. */
+typedef enum ct_status (*ct_allreduce_fn)(struct ct_comm *c, float *x,
+                                          int64_t n);
+
+struct ct_allreduce_type {
+    const char     *name; /* what --reduce= takes */
+    ct_allreduce_fn run;
+    /* Bytes that the rank at place p sends for n floats, to the byte. */
+    double (*bytes)(const struct ct_place *p, int64_t n);
+    /* Optional: can it run here?  Without it: everywhere. */
+    bool (*available)(const struct ct_comm *c);
+};
+
+enum {
+#define CT_ALLREDUCE(file) CT_COLL_##file,
+#include "comm/coll/coll.def"
+#undef CT_ALLREDUCE
+    CT_N_ALLREDUCE
+};
+
+const struct ct_allreduce_type *ct_allreduce_find(const char *name);
+const struct ct_allreduce_type *ct_allreduce_at(int i); /* NULL past the end */
+bool ct_allreduce_available(const struct ct_comm *c,
+                            const struct ct_allreduce_type *type);
+
+/* The algorithm for n floats, by size and number of ranks: what was measured
+ * (ct_allreduce_tune), or else what is usual. */
+const struct ct_allreduce_type *ct_allreduce_choose(const struct ct_comm *c,
+                                                    int64_t n);
+CT_MUST_CHECK enum ct_status ct_allreduce(struct ct_comm *c, float *x,
+                                          int64_t n);
+
+/* A sweep over sizes, for c's choice and for a table. */
+enum { CT_TUNE_SIZES = 5 };
+struct ct_tuning {
+    int n_sizes; /* fewer than CT_TUNE_SIZES when the links are slow */
+    struct {
+        int64_t n;                       /* floats */
+        double  seconds[CT_N_ALLREDUCE]; /* mean over ranks; -1: cannot run */
+        int     best;
+    } size[CT_TUNE_SIZES];
+};
+/* Times every algorithm; rank 0 decides for all.  Stops at larger sizes once
+ * it has taken about `budget_seconds`. */
+CT_MUST_CHECK enum ct_status ct_allreduce_tune(struct ct_comm *c,
+                                               double budget_seconds,
+                                               struct ct_tuning *out);
+
+/* From `root` to all; bytes of any kind. */
+CT_MUST_CHECK enum ct_status ct_broadcast(struct ct_comm *c, int root,
+                                          void *data, size_t bytes);
+double ct_broadcast_bytes(const struct ct_place *p, int root, size_t bytes);
+/* out holds sum(bytes) bytes; rank r's part, bytes[r] long, lies behind those
+ * of the ranks before it.  `mine` may be its place in out already. */
+CT_MUST_CHECK enum ct_status ct_allgather(struct ct_comm *c, const void *mine,
+                                          const size_t *bytes, void *out);
+double ct_allgather_bytes(const struct ct_place *p, const size_t *bytes);
+/* Sums x over ranks into rank 0's x along the tree of tree.c; the others' x
+ * is changed on the way. */
+CT_MUST_CHECK enum ct_status ct_tree_reduce(struct ct_comm *c, float *x,
+                                            int64_t n);
+/* Nobody goes on before all have come. */
+CT_MUST_CHECK enum ct_status ct_barrier(struct ct_comm *c);
+double ct_barrier_bytes(const struct ct_place *p);
+
+#endif

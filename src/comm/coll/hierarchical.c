@@ -1,0 +1,78 @@
+/* hierarchical.c - sum inside hosts, between hosts, inside hosts again.
+ *
+ *     L ranks on each of H hosts.  Reduce-scatter on the host, which leaves
+ *     1/L of the floats with each rank; L sums at once between ranks of equal
+ *     local number; all-gather on the host.
+ *
+ * The network carries 2 n (H-1)/H floats a host, through as many adapters as
+ * there are ranks, and everything else stays inside.  Where hosts have unequal
+ * numbers of ranks the first rank of each sums for it: a tree inside, a sum
+ * between first ranks, the tree back. */
+#include "comm/coll/coll.h"
+#include "comm/coll/flight.h"
+
+enum { RING_FLOATS = 64 << 10 }; /* between hosts: from here on a ring */
+
+static enum ct_status cross_sum(struct ct_comm *c, float *x, int64_t n,
+                                int step)
+{
+    if (n < RING_FLOATS)
+        return ct_halving(c, &c->cross, x, n, step);
+    return ct_ring(c, &c->cross, x, n, CT_RING_BOTH, ct_comm_tag(c, step));
+}
+
+static double cross_bytes(const struct ct_place *p, int64_t n)
+{
+    int me = ct_place_host(p, p->rank);
+
+    return n < RING_FLOATS ? ct_halving_bytes(me, p->n_hosts, n)
+                           : ct_ring_bytes(me, p->n_hosts, n, CT_RING_BOTH);
+}
+
+static enum ct_status even_run(struct ct_comm *c, float *x, int64_t n)
+{
+    struct ct_part mine = ct_part(n, c->local.size,
+                                  (c->local.me + 1) % c->local.size);
+
+    CT_TRY(ct_ring(c, &c->local, x, n, CT_RING_SCATTER, ct_comm_tag(c, 0)));
+    CT_TRY(cross_sum(c, x + mine.first, mine.n, 1));
+    return ct_ring(c, &c->local, x, n, CT_RING_GATHER, ct_comm_tag(c, 3));
+}
+
+static enum ct_status uneven_run(struct ct_comm *c, float *x, int64_t n)
+{
+    struct ct_tree t;
+
+    ct_tree_init_local(&t, &c->place);
+    CT_TRY(ct_tree_sum(c, &t, x, n, ct_comm_tag(c, 0)));
+    if (c->cross.size > 0)
+        CT_TRY(cross_sum(c, x, n, 1));
+    return ct_tree_spread(c, &t, x, (size_t)n * sizeof(*x),
+                          ct_comm_tag(c, 3));
+}
+
+static enum ct_status hierarchical_run(struct ct_comm *c, float *x, int64_t n)
+{
+    ct_comm_begin(c);
+    return c->place.even ? even_run(c, x, n) : uneven_run(c, x, n);
+}
+
+static double hierarchical_bytes(const struct ct_place *p, int64_t n)
+{
+    struct ct_tree t;
+    double bytes;
+
+    if (p->even)
+        return ct_ring_bytes(p->local, p->n_local, n, CT_RING_BOTH) +
+               cross_bytes(p, ct_part(n, p->n_local,
+                                      (p->local + 1) % p->n_local).n);
+    ct_tree_init_local(&t, p);
+    bytes = (double)((t.parent >= 0) + t.n_child) * (double)n * sizeof(float);
+    return p->local == 0 ? bytes + cross_bytes(p, n) : bytes;
+}
+
+const struct ct_allreduce_type ct_coll_hierarchical = {
+    .name  = "hierarchical",
+    .run   = hierarchical_run,
+    .bytes = hierarchical_bytes,
+};

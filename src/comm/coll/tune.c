@@ -1,0 +1,104 @@
+/* tune.c - times the sums at a few sizes and keeps the best for each.
+ *
+ * A size's time is the least of its repeats, averaged over ranks.  Between two
+ * measured sizes the choice changes at their geometric mean; beyond the
+ * largest it stays.  All ranks follow rank 0's table, so that they always run
+ * the same algorithm. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/coll/coll.h"
+
+enum { REPEATS = 3, GROWTH = 8 };
+
+static const int64_t tune_floats[CT_TUNE_SIZES] = { 256, 4 << 10, 64 << 10,
+                                                    512 << 10, 4 << 20 };
+
+static enum ct_status tune_time(struct ct_comm *c,
+                                const struct ct_allreduce_type *type, float *x,
+                                int64_t n, double *out)
+{
+    double best = INFINITY;
+
+    for (int i = 0; i <= REPEATS; i++) { /* the first one warms up */
+        double start;
+
+        CT_TRY(ct_barrier(c));
+        start = ct_now();
+        CT_TRY(type->run(c, x, n));
+        if (i > 0)
+            best = fmin(best, ct_now() - start);
+    }
+    *out = best;
+    return CT_OK;
+}
+
+static enum ct_status tune_size(struct ct_comm *c, float *x, int64_t n,
+                                struct ct_tuning *out)
+{
+    const int at = out->n_sizes++;
+    float mean[CT_N_ALLREDUCE];
+
+    out->size[at].n    = n;
+    out->size[at].best = -1;
+    for (int i = 0; i < CT_N_ALLREDUCE; i++) {
+        const struct ct_allreduce_type *type = ct_allreduce_at(i);
+        double seconds = -1;
+
+        if (ct_allreduce_available(c, type))
+            CT_TRY(tune_time(c, type, x, n, &seconds));
+        mean[i] = (float)(seconds / c->size);
+    }
+    CT_TRY(ct_allreduce_find("tree")->run(c, mean, CT_N_ALLREDUCE));
+    for (int i = 0; i < CT_N_ALLREDUCE; i++) {
+        double seconds = (double)mean[i];
+        int best       = out->size[at].best;
+
+        out->size[at].seconds[i] = seconds < 0 ? -1 : seconds;
+        if (seconds >= 0 &&
+            (best < 0 || seconds < out->size[at].seconds[best]))
+            out->size[at].best = i;
+    }
+    return CT_OK;
+}
+
+static void tune_choose(struct ct_comm *c, const struct ct_tuning *t)
+{
+    c->n_choices = 0;
+    for (int i = 0; i < t->n_sizes; i++) {
+        double here = (double)t->size[i].n * sizeof(float);
+        double next = i + 1 < t->n_sizes
+                          ? (double)t->size[i + 1].n * sizeof(float)
+                          : INFINITY;
+
+        c->choice[c->n_choices++] = (struct ct_choice){
+            sqrt(here * next), ct_allreduce_at(t->size[i].best) };
+    }
+}
+
+enum ct_status ct_allreduce_tune(struct ct_comm *c, double budget_seconds,
+                                 struct ct_tuning *out)
+{
+    double begin = ct_now(), last;
+    int go_on    = 1;
+    float *x     = NULL;
+    enum ct_status st;
+
+    memset(out, 0, sizeof(*out));
+    CT_TRY(ct_alloc((size_t)tune_floats[CT_TUNE_SIZES - 1], sizeof(*x),
+                    "comm sweep", &x));
+    for (int i = 0; i < CT_TUNE_SIZES && go_on; i++) {
+        last = ct_now();
+        CT_TRY_GOTO(tune_size(c, x, tune_floats[i], out), st, out);
+        last  = GROWTH * (ct_now() - last); /* what the next size may take */
+        go_on = ct_now() - begin + last < budget_seconds;
+        CT_TRY_GOTO(ct_broadcast(c, 0, &go_on, sizeof(go_on)), st, out);
+    }
+    CT_TRY_GOTO(ct_broadcast(c, 0, out, sizeof(*out)), st, out);
+    tune_choose(c, out);
+out:
+    ct_free(x);
+    return st;
+}

@@ -1,0 +1,232 @@
+/* comm.c - waiting for peers, and what was sent. */
+#include "comm/comm.h"
+
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum {
+    SPIN_POLLS  = 100,    /* before the first turn goes to another thread */
+    YIELD_POLLS = 300,    /* before the first nap */
+    NAP_NS      = 20000,  /* short: the wire is faster than a long nap */
+    LONG_NAP_NS = 200000  /* once a wait has lasted */
+};
+
+static const double long_wait_s = 0.005;
+
+/* Gives every rank its groups: numbers holds host[P], all[P], local, cross. */
+static enum ct_status comm_groups(struct ct_comm *c)
+{
+    const int *host = c->transport->host, P = c->size;
+    int *all, *local, *cross;
+
+    CT_TRY(ct_alloc((size_t)P * 4, sizeof(*c->numbers), "comm groups",
+                    &c->numbers));
+    all   = c->numbers + P;
+    local = all + P;
+    cross = local + P;
+    if (host)
+        ct_place_number_hosts(P, host, c->numbers);
+    c->place = ct_place(c->rank, P, host ? c->numbers : NULL);
+    c->all   = (struct ct_group){ all, c->rank, P };
+    c->local = (struct ct_group){ local, c->place.local, c->place.n_local };
+    for (int r = 0, n = 0; r < P; r++) {
+        all[r] = r;
+        if (ct_place_host(&c->place, r) == ct_place_host(&c->place, c->rank))
+            local[n++] = r;
+    }
+    if (!c->place.even && c->place.local > 0)
+        return CT_OK;
+    c->cross = (struct ct_group){ cross, ct_place_host(&c->place, c->rank),
+                                  c->place.n_hosts };
+    for (int h = 0; h < c->place.n_hosts; h++)
+        cross[h] = ct_place_rank(&c->place, h, c->place.local);
+    return CT_OK;
+}
+
+enum ct_status ct_comm_create(struct ct_transport *t, struct ct_comm **out)
+{
+    struct ct_comm *c;
+    enum ct_status st;
+
+    if (ct_alloc(1, sizeof(*c), "comm", &c) != CT_OK) {
+        t->ops->destroy(t);
+        return CT_ENOMEM;
+    }
+    c->transport = t;
+    c->rank      = t->rank;
+    c->size      = t->size;
+    atomic_init(&c->bytes_sent, 0);
+    atomic_init(&c->bytes_received, 0);
+    atomic_init(&c->n_sent, 0);
+    atomic_init(&c->waiting_for, -1);
+    st = comm_groups(c);
+    if (st != CT_OK)
+        ct_comm_destroy(c);
+    else
+        *out = c;
+    return st;
+}
+
+void ct_comm_destroy(struct ct_comm *c)
+{
+    if (!c)
+        return;
+    c->transport->ops->destroy(c->transport);
+    if (!c->staging_lost)
+        ct_free(c->staging);
+    ct_free(c->numbers);
+    ct_free(c);
+}
+
+void ct_comm_abort(struct ct_comm *c, int code)
+{
+    c->transport->ops->abort(c->transport, code);
+}
+
+void ct_comm_begin(struct ct_comm *c)
+{
+    c->sequence++;
+}
+
+int ct_comm_tag(const struct ct_comm *c, int step)
+{
+    CT_ASSERT(step >= 0 && step < CT_TAG_STEPS);
+    return (int)(c->sequence % CT_TAG_ROUNDS) * CT_TAG_STEPS + step;
+}
+
+enum ct_status ct_comm_send(struct ct_comm *c, int to, int tag,
+                            const void *data, size_t bytes,
+                            struct ct_request *out)
+{
+    CT_TRY(c->transport->ops->send(c->transport, to, tag, data, bytes, out));
+    atomic_fetch_add_explicit(&c->bytes_sent, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->n_sent, 1, memory_order_relaxed);
+    return CT_OK;
+}
+
+enum ct_status ct_comm_receive(struct ct_comm *c, int from, int tag,
+                               void *data, size_t bytes,
+                               struct ct_request *out)
+{
+    CT_TRY(c->transport->ops->receive(c->transport, from, tag, data, bytes,
+                                      out));
+    atomic_fetch_add_explicit(&c->bytes_received, bytes, memory_order_relaxed);
+    return CT_OK;
+}
+
+enum ct_status ct_comm_test(struct ct_comm *c, struct ct_request *r,
+                            bool *done)
+{
+    *done = false;
+    return c->transport->ops->test(c->transport, r, done);
+}
+
+bool ct_comm_cancel(struct ct_comm *c, struct ct_request *r)
+{
+    bool free_to_go = c->transport->ops->cancel(c->transport, r);
+
+    c->staging_lost |= !free_to_go;
+    return free_to_go;
+}
+
+/* Others may need this core: first their turn, then a sleep.  Without it more
+ * ranks than cores wait for each other's time slices. */
+static void pause_between(long polls, double waited)
+{
+    struct timespec t = { 0, waited > long_wait_s ? LONG_NAP_NS : NAP_NS };
+
+    if (polls < SPIN_POLLS)
+        return;
+    if (polls < YIELD_POLLS)
+        sched_yield();
+    else
+        nanosleep(&t, NULL);
+}
+
+static enum ct_status comm_stalled(struct ct_comm *c, int peer,
+                                   struct ct_request *r)
+{
+    (void)ct_comm_cancel(c, r);
+    if (peer < 0)
+        return ct_fail(CT_ECOMM, "rank %d: the ranks have not come together "
+                       "for %g s", c->rank, c->stall_after);
+    return ct_fail(CT_ECOMM, "rank %d: no message from or to rank %d for %g s",
+                   c->rank, peer, c->stall_after);
+}
+
+enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
+{
+    enum ct_status st;
+    double start, waited = 0;
+    bool done;
+
+    CT_TRY(ct_comm_test(c, r, &done));
+    if (done)
+        return CT_OK;
+    start = ct_now();
+    atomic_store(&c->waiting_for, peer);
+    for (long polls = 0;; polls++) {
+        st = ct_comm_test(c, r, &done);
+        if (st != CT_OK || done)
+            break;
+        pause_between(polls, waited);
+        if (polls < YIELD_POLLS)
+            continue;
+        waited = ct_now() - start;
+        if (c->stall_after > 0 && waited > c->stall_after) {
+            st = comm_stalled(c, peer, r);
+            break;
+        }
+    }
+    c->wait_seconds += ct_now() - start;
+    atomic_store(&c->waiting_for, -1);
+    return st;
+}
+
+enum ct_status ct_comm_exchange(struct ct_comm *c, int to, const void *out,
+                                size_t out_bytes, int from, void *in,
+                                size_t in_bytes, int tag)
+{
+    struct ct_request sent, got;
+    enum ct_status st;
+
+    CT_TRY(ct_comm_receive(c, from, tag, in, in_bytes, &got));
+    st = ct_comm_send(c, to, tag, out, out_bytes, &sent);
+    if (st != CT_OK) {
+        (void)ct_comm_cancel(c, &got);
+        return st;
+    }
+    st = ct_comm_wait(c, from, &got);
+    if (st != CT_OK) {
+        (void)ct_comm_cancel(c, &sent);
+        return st;
+    }
+    return ct_comm_wait(c, to, &sent);
+}
+
+enum ct_status ct_comm_staging(struct ct_comm *c, size_t bytes, void *out)
+{
+    if (bytes > c->staging_bytes || c->staging_lost) {
+        void *more = ct_malloc(bytes, "comm staging");
+
+        if (!more)
+            return CT_ENOMEM;
+        if (!c->staging_lost)
+            ct_free(c->staging);
+        c->staging       = more;
+        c->staging_bytes = bytes;
+        c->staging_lost  = false;
+    }
+    memcpy(out, &c->staging, sizeof(c->staging));
+    return CT_OK;
+}
+
+void ct_comm_add(int64_t n, const float *restrict x, float *restrict y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i];
+}

@@ -1,0 +1,49 @@
+/* place.h - where a rank stands: among all, on its host, across hosts.
+ *
+ *     host 0: ranks 0 1 2     local numbers 0 1 2
+ *     host 1: ranks 3 4       local numbers 0 1     (not even: 3 and 2)
+ *
+ * A place is small and made on the spot, also for machines that are only
+ * thought of (the cost model asks for bytes on 10,000 ranks). */
+#ifndef CT_COMM_PLACE_H
+#define CT_COMM_PLACE_H
+
+#include <stdbool.h>
+
+struct ct_place {
+    int        rank, size;
+    const int *host;    /* borrowed; NULL: one host */
+    int        n_hosts;
+    int        local, n_local; /* my number on my host, and of how many */
+    bool       even;    /* every host has n_local ranks */
+};
+
+/* Some of the ranks, in an order that all of them agree on. */
+struct ct_group {
+    const int *rank; /* borrowed; rank[me] is this process */
+    int        me, size;
+};
+
+/* A tree over all ranks or those of one host; this rank's part of it. */
+enum { CT_MOST_CHILDREN = 62 };
+struct ct_tree {
+    int parent; /* -1: this is the root */
+    int n_child;
+    int child[CT_MOST_CHILDREN]; /* nearest first: own host, small subtrees */
+};
+
+/* Host numbers from 0 up, in the order of the hosts' first ranks. */
+void ct_place_number_hosts(int size, const int *host, int *out);
+
+/* `host` as ct_place_number_hosts leaves it, or NULL. */
+struct ct_place ct_place(int rank, int size, const int *host);
+int ct_place_host(const struct ct_place *p, int rank);
+/* The rank with number `local` on `host`. */
+int ct_place_rank(const struct ct_place *p, int host, int local);
+
+/* Binomial on each host, then between the first ranks of hosts. */
+void ct_tree_init(struct ct_tree *t, const struct ct_place *p, int root);
+/* Binomial on this host alone; its first rank is the root. */
+void ct_tree_init_local(struct ct_tree *t, const struct ct_place *p);
+
+#endif

@@ -1,0 +1,179 @@
+/* probe.c - ping-pong for alpha, two sizes for beta, a loop for gamma.
+ *
+ * Links that share a rank take turns: first (0,1) (2,3) ..., then (1,2)
+ * (3,4) ..., and with an odd number of ranks the link back to 0 alone. */
+#include "comm/probe.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/coll/coll.h"
+#include "comm/coll/flight.h"
+
+enum {
+    PINGS   = 20,
+    REPEATS = 3,
+    SMALL   = 1 << 20,  /* bytes of the first size ... */
+    LARGE   = 16 << 20  /* ... and the second, if the link is not slow */
+};
+
+static const double slow_seconds = 0.05; /* for SMALL; LARGE would take long */
+
+enum step { PING, DATA, WORD };
+
+/* One way to the peer and back, in segments. */
+static enum ct_status there_and_back(struct ct_comm *c, int peer, bool first,
+                                     char *data, size_t bytes, int step)
+{
+    struct ct_transfer give = { .to = peer, .give = data,
+                                .give_bytes = bytes };
+    struct ct_transfer take = { .from = peer, .take = data,
+                                .take_bytes = bytes };
+    const int tag = ct_comm_tag(c, step);
+
+    CT_TRY(ct_transfer(c, first ? &give : &take, tag));
+    return ct_transfer(c, first ? &take : &give, tag);
+}
+
+/* The least time one way, of several. */
+static enum ct_status one_way(struct ct_comm *c, int peer, bool first,
+                              char *data, size_t bytes, int repeats, int step,
+                              double *out)
+{
+    *out = INFINITY;
+    for (int i = 0; i < repeats; i++) {
+        double start = ct_now();
+
+        CT_TRY(there_and_back(c, peer, first, data, bytes, step));
+        *out = fmin(*out, (ct_now() - start) / 2);
+    }
+    return CT_OK;
+}
+
+/* Both ends of a link run this; the first one's result counts. */
+static enum ct_status probe_link(struct ct_comm *c, int peer, bool first,
+                                 char *data, struct ct_link *out)
+{
+    double small, large;
+    char go_on;
+
+    CT_TRY(one_way(c, peer, first, data, 1, PINGS, PING, &out->alpha));
+    CT_TRY(one_way(c, peer, first, data, SMALL, REPEATS, DATA, &small));
+    data[0] = go_on = first && small < slow_seconds;
+    CT_TRY(there_and_back(c, peer, first, data, 1, WORD));
+    go_on = data[0]; /* the first end's word, on both */
+    if (!go_on) {
+        out->beta = fmax(small - out->alpha, 0) / SMALL;
+        return CT_OK;
+    }
+    CT_TRY(one_way(c, peer, first, data, LARGE, REPEATS, DATA, &large));
+    out->beta = large > small ? (large - small) / (LARGE - SMALL)
+                              : large / LARGE;
+    return CT_OK;
+}
+
+static enum ct_status probe_links(struct ct_comm *c, char *data,
+                                  struct ct_link *mine)
+{
+    const int P = c->size, next = (c->rank + 1) % P;
+    const int last = (c->rank + P - 1) % P;
+    struct ct_link theirs;
+
+    for (int turn = 0; turn < 3; turn++) {
+        /* Link r has turn r % 2; the last one of an odd ring the third. */
+        int own    = P % 2 && c->rank == P - 1 ? 2 : c->rank % 2;
+        int others = P % 2 && last == P - 1 ? 2 : last % 2;
+
+        ct_comm_begin(c);
+        if (turn == own)
+            CT_TRY(probe_link(c, next, true, data, mine));
+        if (turn == others)
+            CT_TRY(probe_link(c, last, false, data, &theirs));
+        CT_TRY(ct_barrier(c));
+    }
+    return CT_OK;
+}
+
+/* The time to add a megabyte that the cache does not hold for sure. */
+static double probe_gamma(char *data)
+{
+    const int64_t n = SMALL / (int64_t)sizeof(float);
+    double best     = INFINITY;
+
+    for (int i = 0; i < REPEATS; i++) {
+        double start = ct_now();
+
+        ct_comm_add(n, (float *)data, (float *)(data + SMALL * (i + 1)));
+        best = fmin(best, ct_now() - start);
+    }
+    return best / SMALL;
+}
+
+/* What every rank found, on every rank. */
+struct finding {
+    struct ct_link link;
+    double         gamma;
+};
+
+static enum ct_status probe_share(struct ct_comm *c,
+                                  const struct finding *mine,
+                                  struct ct_probe *out)
+{
+    struct finding *all = NULL;
+    size_t *bytes       = NULL;
+    enum ct_status st;
+
+    CT_TRY_GOTO(ct_alloc((size_t)c->size, sizeof(*all), "probe", &all), st,
+                out);
+    CT_TRY_GOTO(ct_alloc((size_t)c->size, sizeof(*bytes), "probe", &bytes), st,
+                out);
+    CT_TRY_GOTO(ct_alloc((size_t)c->size, sizeof(*out->link), "probe",
+                         &out->link), st, out);
+    for (int r = 0; r < c->size; r++)
+        bytes[r] = sizeof(*all);
+    CT_TRY_GOTO(ct_allgather(c, mine, bytes, all), st, out);
+    out->n_links = c->size > 1 ? c->size : 0;
+    for (int r = 0; r < c->size; r++) {
+        out->gamma   = fmax(out->gamma, all[r].gamma);
+        out->link[r] = all[r].link;
+        if (c->size == 1)
+            break;
+        out->alpha = fmax(out->alpha, all[r].link.alpha);
+        if (all[r].link.beta <= out->beta)
+            continue;
+        out->beta      = all[r].link.beta;
+        out->slow_rank = r;
+        out->slow_peer = (r + 1) % c->size;
+    }
+out:
+    ct_free(all);
+    ct_free(bytes);
+    return st;
+}
+
+enum ct_status ct_comm_probe(struct ct_comm *c, struct ct_probe *out)
+{
+    struct finding mine = { { 0, 0 }, 0 };
+    char *data          = NULL;
+    enum ct_status st;
+
+    *out = (struct ct_probe){ .slow_rank = -1, .slow_peer = -1 };
+    CT_TRY(ct_alloc(LARGE, 1, "probe", &data));
+    if (c->size > 1)
+        CT_TRY_GOTO(probe_links(c, data, &mine.link), st, out);
+    mine.gamma = probe_gamma(data);
+    CT_TRY_GOTO(probe_share(c, &mine, out), st, out);
+out:
+    ct_free(data);
+    if (st != CT_OK)
+        ct_probe_fini(out);
+    return st;
+}
+
+void ct_probe_fini(struct ct_probe *p)
+{
+    ct_free(p->link);
+    p->link = NULL;
+}

@@ -1,0 +1,30 @@
+/* probe.h - what the links and the adding cost, measured at the start.
+ *
+ *     time of a message of b bytes = alpha + b beta
+ *     time to add b bytes to b others = b gamma
+ *
+ * Rank r measures its link to rank r + 1 (the last one to rank 0) while the
+ * other pairs measure theirs, as a ring would use them. */
+#ifndef CT_COMM_PROBE_H
+#define CT_COMM_PROBE_H
+
+#include "comm/comm.h"
+
+struct ct_link {
+    double alpha; /* s a message */
+    double beta;  /* s a byte */
+};
+
+struct ct_probe {
+    double alpha, beta, gamma; /* the worst link's, the slowest rank's */
+    int    slow_rank, slow_peer; /* the pair with the worst beta; -1: alone */
+    int    n_links;
+    struct ct_link *link; /* owned; link[r]: r to r + 1; the same everywhere */
+};
+
+/* All ranks call it; all get the same numbers. */
+CT_MUST_CHECK enum ct_status ct_comm_probe(struct ct_comm *c,
+                                           struct ct_probe *out);
+void ct_probe_fini(struct ct_probe *p);
+
+#endif

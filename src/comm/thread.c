@@ -1,0 +1,233 @@
+/* thread.c - a list of jobs under one lock, and the thread that runs them. */
+#include "comm/thread.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { IDLE_NS = 200000, SLACK_NS = 1000 };
+
+struct ct_comm_thread {
+    struct ct_comm               *comm; /* borrowed; the thread's alone */
+    struct ct_comm_thread_options options;
+    pthread_t                     thread;
+    /* What follows is under `lock`. */
+    pthread_mutex_t lock;
+    pthread_cond_t  work, done;
+    struct ct_job  *first; /* in the order they will run */
+    bool            stop;
+    enum ct_status  broken; /* the failure after which no job runs */
+    char            why[512];
+    struct ct_comm_thread_stats stats;
+};
+
+/* With `lock` held: behind all that come before it or have its rank. */
+static void jobs_insert(struct ct_comm_thread *t, struct ct_job *job)
+{
+    struct ct_job **at = &t->first;
+
+    while (*at && (t->options.order == CT_JOBS_FIFO ||
+                   (*at)->priority <= job->priority))
+        at = &(*at)->next;
+    job->next = *at;
+    *at       = job;
+    t->stats.n_queued++;
+}
+
+/* With `lock` held. */
+static void jobs_finish(struct ct_comm_thread *t, struct ct_job *job,
+                        enum ct_status st)
+{
+    job->status = st;
+    job->state  = CT_JOB_DONE;
+    t->stats.n_jobs++;
+    t->stats.n_failed += st != CT_OK;
+    t->stats.busy_seconds += job->seconds;
+    pthread_cond_broadcast(&t->done);
+}
+
+/* With `lock` held, which it lets go of while the job runs. */
+static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
+{
+    enum ct_status st = t->broken;
+    double start      = ct_now();
+
+    t->stats.queued_seconds += start - job->queued_at;
+    job->seconds = 0;
+    if (st != CT_OK) {
+        memcpy(job->why, t->why, sizeof(job->why));
+        jobs_finish(t, job, st);
+        return;
+    }
+    pthread_mutex_unlock(&t->lock);
+    st           = job->run(t->comm, job->arg);
+    job->seconds = ct_now() - start;
+    pthread_mutex_lock(&t->lock);
+    if (st != CT_OK)
+        snprintf(job->why, sizeof(job->why), "%s", ct_last_error());
+    if (st == CT_ECOMM) {
+        t->broken = st;
+        memcpy(t->why, job->why, sizeof(t->why));
+    }
+    jobs_finish(t, job, st);
+}
+
+/* With `lock` held: until there is a job, for a moment, or for the stop. */
+static void jobs_await(struct ct_comm_thread *t)
+{
+    struct timespec until;
+    enum ct_status st;
+    long ns = t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS;
+
+    if (!t->options.idle || t->broken != CT_OK) {
+        pthread_cond_wait(&t->work, &t->lock);
+        return;
+    }
+    pthread_mutex_unlock(&t->lock);
+    st = t->options.idle(t->comm, t->options.idle_arg);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    pthread_mutex_lock(&t->lock);
+    if (st != CT_OK) {
+        t->broken = st;
+        snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
+    }
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (!t->first && !t->stop)
+        pthread_cond_timedwait(&t->work, &t->lock, &until);
+}
+
+static void *thread_main(void *arg)
+{
+    struct ct_comm_thread *t = arg;
+
+    /* Naps between polls are shorter than the kernel's usual slack. */
+    prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK_NS, 0, 0, 0);
+    pthread_mutex_lock(&t->lock);
+    for (;;) {
+        struct ct_job *job = t->first;
+
+        if (job) {
+            t->first = job->next;
+            t->stats.n_queued--;
+            jobs_run(t, job);
+        } else if (t->stop) {
+            break;
+        } else {
+            jobs_await(t);
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+enum ct_status ct_comm_thread_create(
+    struct ct_comm *c, const struct ct_comm_thread_options *options,
+    struct ct_comm_thread **out)
+{
+    struct ct_comm_thread *t;
+    pthread_condattr_t attr;
+
+    CT_TRY(ct_alloc(1, sizeof(*t), "comm thread", &t));
+    t->comm = c;
+    if (options)
+        t->options = *options;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->work, &attr);
+    pthread_cond_init(&t->done, &attr);
+    pthread_condattr_destroy(&attr);
+    if (pthread_create(&t->thread, NULL, thread_main, t) != 0) {
+        pthread_cond_destroy(&t->done);
+        pthread_cond_destroy(&t->work);
+        pthread_mutex_destroy(&t->lock);
+        ct_free(t);
+        return ct_fail(CT_ENOMEM, "cannot start the comm thread");
+    }
+    *out = t;
+    return CT_OK;
+}
+
+void ct_comm_thread_destroy(struct ct_comm_thread *t)
+{
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->stop = true;
+    pthread_cond_signal(&t->work);
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->thread, NULL);
+    pthread_cond_destroy(&t->done);
+    pthread_cond_destroy(&t->work);
+    pthread_mutex_destroy(&t->lock);
+    ct_free(t);
+}
+
+void ct_job_submit(struct ct_comm_thread *t, struct ct_job *job)
+{
+    pthread_mutex_lock(&t->lock);
+    CT_ASSERT(job->state != CT_JOB_QUEUED);
+    job->thread    = t;
+    job->state     = CT_JOB_QUEUED;
+    job->status    = CT_OK;
+    job->queued_at = ct_now();
+    job->why[0]    = '\0';
+    jobs_insert(t, job);
+    pthread_cond_signal(&t->work);
+    pthread_mutex_unlock(&t->lock);
+}
+
+bool ct_job_done(struct ct_job *job)
+{
+    bool done;
+
+    if (!job->thread)
+        return true;
+    pthread_mutex_lock(&job->thread->lock);
+    done = job->state != CT_JOB_QUEUED;
+    pthread_mutex_unlock(&job->thread->lock);
+    return done;
+}
+
+enum ct_status ct_job_wait(struct ct_job *job)
+{
+    struct ct_comm_thread *t = job->thread;
+    enum ct_status st;
+
+    if (!t)
+        return CT_OK;
+    pthread_mutex_lock(&t->lock);
+    while (job->state == CT_JOB_QUEUED)
+        pthread_cond_wait(&t->done, &t->lock);
+    st = job->status;
+    pthread_mutex_unlock(&t->lock);
+    return st == CT_OK ? CT_OK : ct_fail(st, "%s", job->why);
+}
+
+enum ct_status ct_job_run(struct ct_comm_thread *t, ct_job_fn run, void *arg)
+{
+    struct ct_job job = { .run = run, .arg = arg };
+
+    ct_job_submit(t, &job);
+    return ct_job_wait(&job);
+}
+
+struct ct_comm_thread_stats ct_comm_thread_stats(struct ct_comm_thread *t)
+{
+    struct ct_comm_thread_stats s;
+
+    pthread_mutex_lock(&t->lock);
+    s = t->stats;
+    pthread_mutex_unlock(&t->lock);
+    s.bytes_sent     = atomic_load(&t->comm->bytes_sent);
+    s.bytes_received = atomic_load(&t->comm->bytes_received);
+    s.n_sent         = atomic_load(&t->comm->n_sent);
+    s.waiting_for    = atomic_load(&t->comm->waiting_for);
+    return s;
+}

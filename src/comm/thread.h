@@ -1,0 +1,78 @@
+/* thread.h - the comm thread: the one thread that calls the transport.
+ *
+ * It borrows a ct_comm and runs jobs on it, one at a time.  The compute thread
+ * hands jobs in and polls or waits for each.  A job that calls a collective
+ * waits for its peers, so ALL RANKS MUST RUN THE SAME COLLECTIVES IN THE SAME
+ * ORDER: hand jobs in in an order that all ranks agree on, and keep to FIFO,
+ * the default.  With CT_JOBS_PRIORITY the thread takes the most urgent job
+ * that is there, which depends on time: for jobs that do not meet peers, or
+ * where the layer above has agreed.  Priority between collectives is made by
+ * handing them in in that order. */
+#ifndef CT_COMM_THREAD_H
+#define CT_COMM_THREAD_H
+
+#include "comm/comm.h"
+
+struct ct_comm_thread;
+
+typedef enum ct_status (*ct_job_fn)(struct ct_comm *c, void *arg);
+
+/* Owned by the caller, who leaves it alone from submit until it is done.  It
+ * can be handed in again then.  Zero it before the first use. */
+struct ct_job {
+    ct_job_fn run;
+    void     *arg;
+    int       priority; /* least first; CT_JOBS_PRIORITY only */
+    /* The thread's: */
+    struct ct_comm_thread *thread;
+    struct ct_job         *next;
+    enum { CT_JOB_IDLE, CT_JOB_QUEUED, CT_JOB_DONE } state;
+    enum ct_status         status;
+    double                 queued_at, seconds; /* seconds: that it ran */
+    char                   why[512]; /* of a failure */
+};
+
+enum ct_job_order {
+    CT_JOBS_FIFO,
+    CT_JOBS_PRIORITY /* then age */
+};
+
+struct ct_comm_thread_options {
+    enum ct_job_order order;
+    /* Optional: runs when there is no job, every idle_ns (0: 200 us).  For
+     * messages that come unasked.  A failure counts as a job's. */
+    ct_job_fn idle;
+    void     *idle_arg;
+    long      idle_ns;
+};
+
+struct ct_comm_thread_stats {
+    uint64_t n_jobs, n_failed;
+    double   busy_seconds;   /* running jobs */
+    double   queued_seconds; /* that jobs waited for their turn, summed */
+    uint64_t bytes_sent, bytes_received, n_sent;
+    int      waiting_for;    /* the peer that a job waits for; -1: none */
+    int      n_queued;
+};
+
+/* Starts the thread.  `c` is its alone until destroy gives it back. */
+CT_MUST_CHECK enum ct_status ct_comm_thread_create(
+    struct ct_comm *c, const struct ct_comm_thread_options *options,
+    struct ct_comm_thread **out);
+/* Runs what is queued, then stops.  Takes NULL.  The comm stays: destroy it
+ * on the thread that created it. */
+void ct_comm_thread_destroy(struct ct_comm_thread *t);
+
+void ct_job_submit(struct ct_comm_thread *t, struct ct_job *job);
+bool ct_job_done(struct ct_job *job); /* true for one never handed in */
+/* The job's status; its text becomes this thread's ct_last_error().  After a
+ * CT_ECOMM the ranks are out of step: every later job fails with the same
+ * cause, unrun. */
+CT_MUST_CHECK enum ct_status ct_job_wait(struct ct_job *job);
+/* Hands in and waits. */
+CT_MUST_CHECK enum ct_status ct_job_run(struct ct_comm_thread *t,
+                                        ct_job_fn run, void *arg);
+
+struct ct_comm_thread_stats ct_comm_thread_stats(struct ct_comm_thread *t);
+
+#endif

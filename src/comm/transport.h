@@ -1,0 +1,84 @@
+/* transport.h - the little that collectives need to move bytes between ranks.
+ *
+ * Messages between two ranks with one tag arrive in the order they were sent;
+ * with other tags they may overtake.  A transport belongs to the one thread
+ * that calls it (the comm thread); it knows nothing of nets.  Another
+ * transport is another table of these. */
+#ifndef CT_COMM_TRANSPORT_H
+#define CT_COMM_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cortado/status.h"
+
+struct ct_transport;
+
+/* A message on its way; the words belong to the transport.  It lives from
+ * send or receive until test says done or fails, or until it is cancelled. */
+struct ct_request {
+    uint64_t word[4];
+};
+
+struct ct_transport_ops {
+    const char *name;
+    /* The buffer stays as it is until the request is done.  Tags are 0 to
+     * 32767.  A message may have to wait until its receive is posted. */
+    enum ct_status (*send)(struct ct_transport *t, int to, int tag,
+                           const void *data, size_t bytes,
+                           struct ct_request *out);
+    enum ct_status (*receive)(struct ct_transport *t, int from, int tag,
+                              void *data, size_t bytes,
+                              struct ct_request *out);
+    /* Moves messages along; true once this one is done.  A message of another
+     * size than was asked for is CT_ECOMM. */
+    enum ct_status (*test)(struct ct_transport *t, struct ct_request *r,
+                           bool *done);
+    /* Give a request up.  False: its buffer may still be read or written and
+     * must be left alone, not freed, until the process ends. */
+    bool (*cancel)(struct ct_transport *t, struct ct_request *r);
+    /* End every rank of the job; does not come back where ranks are
+     * processes.  Elsewhere every later test fails. */
+    void (*abort)(struct ct_transport *t, int code);
+    /* After the last request; all ranks call it. */
+    void (*destroy)(struct ct_transport *t);
+    /* Optional: the library's own sum of x over all ranks, in place.  All
+     * ranks call it in the same order; it is done when test says so. */
+    enum ct_status (*sum)(struct ct_transport *t, float *x, int64_t n,
+                          struct ct_request *out);
+};
+
+struct ct_transport {
+    const struct ct_transport_ops *ops;
+    int        rank, size;
+    const int *host; /* host[r]: a number for the machine that rank r is on;
+                        NULL: all are on one */
+};
+
+/* transport/loopback.c: `size` ranks inside this process, one thread each.
+ * out[r] is rank r's end; the last one destroyed frees what they share. */
+struct ct_loopback_options {
+    const int *host;       /* NULL: all on one machine; copied */
+    unsigned   delay_seed; /* not 0: messages wait and overtake (other tags) */
+};
+CT_MUST_CHECK enum ct_status ct_loopback_create(
+    int size, const struct ct_loopback_options *options,
+    struct ct_transport **out);
+
+/* transport/mpi.c: MPI_COMM_WORLD.  Starts MPI with MPI_THREAD_SERIALIZED
+ * unless somebody has; destroy finishes what it started.  CT_ENOTSUP in a
+ * build without MPI. */
+CT_MUST_CHECK enum ct_status ct_mpi_create(struct ct_transport **out);
+/* True when a launcher started this process as one of several. */
+bool ct_mpi_launched(void);
+/* True when MPI is deliberately left unfinished after destroy: the program
+ * flushes its files and ends with _exit(). */
+bool ct_mpi_left_open(void);
+/* "Open MPI v4.1.4": one line; "none" in a build without. */
+const char *ct_mpi_version(char *text, size_t bytes);
+
+/* transport/alone.c: one rank, no peers. */
+CT_MUST_CHECK enum ct_status ct_alone_create(struct ct_transport **out);
+
+#endif

@@ -1,0 +1,362 @@
+/* mpi.c - ranks as processes that a launcher started, over MPI-3.
+ *
+ * One thread calls MPI, so MPI_THREAD_SERIALIZED is enough.  Everything goes
+ * over a duplicate of MPI_COMM_WORLD whose errors come back as statuses.
+ *
+ *     struct ct_request: word 0 MPI_Request, 1 bytes, 2 what, 3 peer       */
+#include <mpi.h>
+
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/transport.h"
+#include "cortado/log.h"
+
+enum what { SEND, RECEIVE, SUM };
+
+static const double cancel_seconds = 0.1, leave_seconds = 20;
+
+struct mpi {
+    struct ct_transport base;
+    MPI_Comm            comm; /* owned */
+    bool                started; /* by us, so that we finish it */
+};
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "it fits a word");
+
+/* The library's words for an error code. */
+static enum ct_status mpi_fail(int code, const char *call)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+
+    MPI_Error_string(code, text, &length);
+    for (char *p = text; *p; p++)
+        if (*p == '\n')
+            *p = ' ';
+    return ct_fail(CT_ECOMM, "%.*s: %s", (int)strcspn(call, "("), call, text);
+}
+
+#define CT_MPI(call)                                                         \
+    do {                                                                     \
+        int ct_mpi_code = (call);                                            \
+        if (ct_mpi_code != MPI_SUCCESS)                                      \
+            return mpi_fail(ct_mpi_code, #call);                             \
+    } while (0)
+
+static struct mpi *mpi_of(struct ct_transport *t)
+{
+    return (struct mpi *)t;
+}
+
+static void request_set(struct ct_request *out, MPI_Request r, size_t bytes,
+                        enum what what, int peer)
+{
+    memset(out, 0, sizeof(*out));
+    memcpy(&out->word[0], &r, sizeof(r));
+    out->word[1] = bytes;
+    out->word[2] = what;
+    out->word[3] = (uint64_t)peer;
+}
+
+static enum ct_status mpi_check(const struct ct_transport *t, int peer,
+                                size_t bytes)
+{
+    if (peer < 0 || peer >= t->size || peer == t->rank)
+        return ct_fail(CT_EINVAL, "rank %d of %d has no peer %d", t->rank,
+                       t->size, peer);
+    if (bytes > INT_MAX)
+        return ct_fail(CT_ENOTSUP, "a message of %zu bytes, and MPI takes %d: "
+                       "cut it into segments", bytes, INT_MAX);
+    return CT_OK;
+}
+
+static enum ct_status mpi_send(struct ct_transport *t, int to, int tag,
+                               const void *data, size_t bytes,
+                               struct ct_request *out)
+{
+    MPI_Request r;
+
+    CT_TRY(mpi_check(t, to, bytes));
+    CT_MPI(MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, mpi_of(t)->comm,
+                     &r));
+    request_set(out, r, bytes, SEND, to);
+    return CT_OK;
+}
+
+static enum ct_status mpi_receive(struct ct_transport *t, int from, int tag,
+                                  void *data, size_t bytes,
+                                  struct ct_request *out)
+{
+    MPI_Request r;
+
+    CT_TRY(mpi_check(t, from, bytes));
+    CT_MPI(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, mpi_of(t)->comm,
+                     &r));
+    request_set(out, r, bytes, RECEIVE, from);
+    return CT_OK;
+}
+
+static enum ct_status mpi_sum(struct ct_transport *t, float *x, int64_t n,
+                              struct ct_request *out)
+{
+    MPI_Request r;
+
+    if (n > INT_MAX)
+        return ct_fail(CT_ENOTSUP, "MPI adds %d floats at once, not %lld",
+                       INT_MAX, (long long)n);
+    CT_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM,
+                          mpi_of(t)->comm, &r));
+    request_set(out, r, (size_t)n * sizeof(*x), SUM, -1);
+    return CT_OK;
+}
+
+static enum ct_status mpi_test(struct ct_transport *t, struct ct_request *q,
+                               bool *done)
+{
+    MPI_Request r;
+    MPI_Status status;
+    int flag = 0, bytes;
+
+    memcpy(&r, &q->word[0], sizeof(r));
+    CT_MPI(MPI_Test(&r, &flag, &status));
+    memcpy(&q->word[0], &r, sizeof(r));
+    *done = flag;
+    if (!flag || q->word[2] != RECEIVE)
+        return CT_OK;
+    CT_MPI(MPI_Get_count(&status, MPI_BYTE, &bytes));
+    if ((uint64_t)bytes != q->word[1])
+        return ct_fail(CT_ECOMM, "rank %d: %d bytes came from rank %d, not "
+                       "%zu", t->rank, bytes, (int)q->word[3],
+                       (size_t)q->word[1]);
+    return CT_OK;
+}
+
+/* Tests until done or for `seconds`; MPI's blocking calls have no such end. */
+static bool mpi_wait_briefly(MPI_Request *r, double seconds)
+{
+    const struct timespec nap = { 0, 200000 };
+    double end = ct_now() + seconds;
+    int flag   = 0;
+
+    while (MPI_Test(r, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag &&
+           ct_now() < end)
+        nanosleep(&nap, NULL);
+    return flag;
+}
+
+/* A receive can be taken back, unless its bytes are coming already; a send or
+ * a sum cannot, it can only be left behind with its buffer. */
+static bool mpi_cancel(struct ct_transport *t, struct ct_request *q)
+{
+    MPI_Request r;
+
+    (void)t;
+    memcpy(&r, &q->word[0], sizeof(r));
+    if (q->word[2] == RECEIVE)
+        MPI_Cancel(&r);
+    return mpi_wait_briefly(&r, cancel_seconds);
+}
+
+static void mpi_abort(struct ct_transport *t, int code)
+{
+    MPI_Abort(mpi_of(t)->comm, code ? code : 1);
+}
+
+/* MPICH's launcher takes a rank that ends without MPI_Finalize for a crash and
+ * kills the others on its host.  What it looks for is one line of the process
+ * management protocol, which MPI_Finalize says last; we say it ourselves. */
+static void mpi_say_farewell(void)
+{
+    static const char farewell[] = "cmd=finalize\n";
+    const char *text = getenv("PMI_FD");
+    struct pollfd fd = { .fd = text ? (int)strtol(text, NULL, 10) : -1,
+                         .events = POLLIN };
+    char answer[64];
+
+    if (fd.fd < 0 ||
+        write(fd.fd, farewell, sizeof(farewell) - 1) < 0 ||
+        poll(&fd, 1, (int)(1000 * cancel_seconds)) != 1 ||
+        read(fd.fd, answer, sizeof(answer)) < 0)
+        CT_WARN("the launcher was not told that this rank ends");
+}
+
+/* MPICH 4.0 over TCP hangs in MPI_Finalize in one job of four, whatever was
+ * sent before.  There we take leave of the launcher alone, keep MPI open, and
+ * ct_mpi_left_open() tells the program to end with _exit().  Open MPI's
+ * launcher wants MPI_Finalize.  In both cases nobody leaves before all have
+ * come: a rank that is gone while others still send ends the job.  The wait
+ * has an end, so that a rank whose peers died does not hang here. */
+static void mpi_leave(struct mpi *m)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    MPI_Request all;
+    int length, code;
+
+    code = MPI_Ibarrier(m->comm, &all);
+    if (code != MPI_SUCCESS || !mpi_wait_briefly(&all, leave_seconds)) {
+        CT_WARN("rank %d: the others have not come to the end; leaving "
+                "without them", m->base.rank);
+        return;
+    }
+    if (!m->started)
+        return;
+    MPI_Get_library_version(version, &length);
+    if (strstr(version, "MPICH") && m->base.size > 1) {
+        mpi_say_farewell();
+        return;
+    }
+    MPI_Comm_free(&m->comm);
+    MPI_Finalize();
+}
+
+bool ct_mpi_left_open(void)
+{
+    int begun = 0, ended = 0;
+
+    MPI_Initialized(&begun);
+    MPI_Finalized(&ended);
+    return begun && !ended;
+}
+
+static void mpi_destroy(struct ct_transport *t)
+{
+    mpi_leave(mpi_of(t));
+    ct_free((void *)(uintptr_t)t->host);
+    ct_free(t);
+}
+
+static const struct ct_transport_ops mpi_ops = {
+    .name    = "mpi",
+    .send    = mpi_send,
+    .receive = mpi_receive,
+    .test    = mpi_test,
+    .cancel  = mpi_cancel,
+    .abort   = mpi_abort,
+    .destroy = mpi_destroy,
+    .sum     = mpi_sum,
+};
+
+const char *ct_mpi_version(char *text, size_t bytes)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length;
+
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = '\0';
+    for (char *p = version; *p; p++)
+        if (*p == '\t')
+            *p = ' ';
+    snprintf(text, bytes, "%s", version);
+    return text;
+}
+
+/* How many processes the launcher says it started; 0: it says nothing. */
+static int launched_size(void)
+{
+    static const char *const name[] = {
+        "OMPI_COMM_WORLD_SIZE", /* Open MPI's mpirun */
+        "PMI_SIZE",             /* MPICH's, and srun --mpi=pmi2 */
+        "MPI_LOCALNRANKS",      /* MPICH's, this host's part */
+    };
+
+    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+        const char *value = getenv(name[i]);
+        long n            = value ? strtol(value, NULL, 10) : 0;
+
+        if (n > 0 && n < INT_MAX)
+            return (int)n;
+    }
+    return 0;
+}
+
+bool ct_mpi_launched(void)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+
+    if (launched_size() > 0)
+        return launched_size() > 1;
+    /* srun --mpi=pmix gives a rank, and Slurm the number. */
+    return getenv("PMIX_RANK") && (!tasks || strtol(tasks, NULL, 10) > 1);
+}
+
+static enum ct_status mpi_start(bool *started)
+{
+    int begun, level, ended;
+
+    CT_MPI(MPI_Initialized(&begun));
+    CT_MPI(MPI_Finalized(&ended));
+    if (ended)
+        return ct_fail(CT_ECOMM, "MPI has ended and cannot start again in "
+                       "this process");
+    if (begun)
+        CT_MPI(MPI_Query_thread(&level));
+    else
+        CT_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level));
+    *started = !begun;
+    if (level < MPI_THREAD_SERIALIZED)
+        return ct_fail(CT_ECOMM, "this MPI gives thread level %d, and the "
+                       "comm thread needs MPI_THREAD_SERIALIZED (%d)", level,
+                       MPI_THREAD_SERIALIZED);
+    return CT_OK;
+}
+
+/* The least rank that shares memory with this one names the host. */
+static enum ct_status mpi_hosts(const struct mpi *m, int *host)
+{
+    MPI_Comm shared;
+    int first = m->base.rank;
+
+    CT_MPI(MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->base.rank,
+                               MPI_INFO_NULL, &shared));
+    CT_MPI(MPI_Bcast(&first, 1, MPI_INT, 0, shared));
+    CT_MPI(MPI_Allgather(&first, 1, MPI_INT, host, 1, MPI_INT, m->comm));
+    CT_MPI(MPI_Comm_free(&shared));
+    return CT_OK;
+}
+
+static enum ct_status mpi_join(struct mpi *m)
+{
+    const int wanted = launched_size();
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int *host;
+
+    CT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &m->comm));
+    CT_MPI(MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_RETURN));
+    CT_MPI(MPI_Comm_rank(m->comm, &m->base.rank));
+    CT_MPI(MPI_Comm_size(m->comm, &m->base.size));
+    if (m->base.size == 1 && wanted > 1)
+        return ct_fail(CT_ECOMM, "started as one of %d, yet MPI knows this "
+                       "process alone: start it with the launcher of %s",
+                       wanted, ct_mpi_version(version, sizeof(version)));
+    CT_TRY(ct_alloc((size_t)m->base.size, sizeof(*host), "hosts", &host));
+    m->base.host = host;
+    return mpi_hosts(m, host);
+}
+
+enum ct_status ct_mpi_create(struct ct_transport **out)
+{
+    bool started = false;
+    struct mpi *m;
+    enum ct_status st;
+
+    CT_TRY(mpi_start(&started));
+    CT_TRY(ct_alloc(1, sizeof(*m), "transport", &m));
+    m->base.ops = &mpi_ops;
+    m->started  = started;
+    st          = mpi_join(m);
+    if (st != CT_OK) {
+        ct_free((void *)(uintptr_t)m->base.host);
+        ct_free(m);
+        return st;
+    }
+    *out = &m->base;
+    return CT_OK;
+}

@@ -1,0 +1,413 @@
+/* test_coll.c - every algorithm against a sum in long double.
+ *
+ * For every number of ranks, length and placing on hosts: the sum is right to
+ * rounding, has the same bits on every rank and when run again, and the bytes
+ * counted are those of the formula. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "comm/coll/coll.h"
+#include "comm/ranks.h"
+
+enum { MOST_N = 1000007 };
+
+static const int sizes[] = { 1, 2, 3, 4, 7, 8, 12, 16, 17 };
+enum { N_SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+struct sums {
+    const struct ct_allreduce_type *type;
+    int64_t n;
+    float  *in, *out, *again; /* MOST_RANKS x stride */
+    int64_t stride;
+    double  counted[MOST_RANKS], formula[MOST_RANKS];
+};
+
+static void sums_init(struct sums *s, int ranks, int64_t most)
+{
+    const size_t all = (size_t)ranks * (size_t)most;
+
+    s->stride = most;
+    ASSERT_OK(ct_alloc(all, sizeof(*s->in), "in", &s->in));
+    ASSERT_OK(ct_alloc(all, sizeof(*s->out), "out", &s->out));
+    ASSERT_OK(ct_alloc(all, sizeof(*s->again), "again", &s->again));
+    for (size_t i = 0; i < all; i++)
+        s->in[i] = 2 * ct_uniform(1, 0, i) - 1;
+}
+
+static void sums_fini(struct sums *s)
+{
+    ct_free(s->in);
+    ct_free(s->out);
+    ct_free(s->again);
+}
+
+static enum ct_status sums_rank(struct ct_comm *c, void *arg)
+{
+    struct sums *s     = arg;
+    const size_t bytes = (size_t)s->n * sizeof(float);
+    const int64_t at   = c->rank * s->stride;
+
+    memcpy(s->out + at, s->in + at, bytes);
+    memcpy(s->again + at, s->in + at, bytes);
+    CT_TRY(s->type->run(c, s->out + at, s->n));
+    s->counted[c->rank] = (double)atomic_load(&c->bytes_sent);
+    s->formula[c->rank] = s->type->bytes(&c->place, s->n);
+    return s->type->run(c, s->again + at, s->n);
+}
+
+static void sums_check(const struct sums *s, int P)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        long double want = 0, size = 0;
+        double got       = (double)s->out[i];
+
+        for (int r = 0; r < P; r++) {
+            want += s->in[r * s->stride + i];
+            size += fabsf(s->in[r * s->stride + i]);
+        }
+        if (!(fabsl(want - got) <= 1.2e-7L * P * size))
+            FAIL("%s, P %d, n %lld: [%lld] is %.9g, wanted %.9Lg",
+                 s->type->name, P, (long long)s->n, (long long)i, got, want);
+    }
+    for (int r = 0; r < P; r++) {
+        const float *x = s->out + r * s->stride;
+
+        if (memcmp(x, s->out, (size_t)s->n * sizeof(*x)) != 0)
+            FAIL("%s, P %d, n %lld: rank %d has other bits", s->type->name, P,
+                 (long long)s->n, r);
+        if (memcmp(x, s->again + r * s->stride, (size_t)s->n * sizeof(*x)))
+            FAIL("%s, P %d, n %lld: rank %d has other bits the second time",
+                 s->type->name, P, (long long)s->n, r);
+        if (s->counted[r] != s->formula[r])
+            FAIL("%s, P %d, n %lld: rank %d sent %.0f bytes, formula %.0f",
+                 s->type->name, P, (long long)s->n, r, s->counted[r],
+                 s->formula[r]);
+    }
+}
+
+static void sums_run(struct sums *s, int P, const int *host, unsigned delay)
+{
+    const struct ct_loopback_options o = { host, delay };
+
+    ranks_run(P, &o, sums_rank, s);
+    sums_check(s, P);
+}
+
+enum hosts { ONE, TWO_EQUAL, UNEQUAL, N_HOSTS };
+
+/* Two equal hosts when P is even; else the first has one more. */
+static const int *hosts(enum hosts which, int P, int *host)
+{
+    for (int r = 0; r < P; r++)
+        host[r] = which == TWO_EQUAL ? r >= (P + 1) / 2
+                                     : r < P / 2 + 1 ? 5 : r == P - 1 ? 3 : 4;
+    return which == ONE ? NULL : host;
+}
+
+static void every_length(const struct ct_allreduce_type *type, unsigned delay)
+{
+    struct sums s = { .type = type };
+    int host[MOST_RANKS];
+
+    sums_init(&s, MOST_RANKS, 100007);
+    for (int i = 0; i < N_SIZES; i++)
+        for (int h = 0; h < N_HOSTS; h++) {
+            const int P          = sizes[i];
+            const int64_t list[] = { 0, 1, P - 1, P, P + 1, 1000, 100007 };
+            /* Delays cost time: leave the long one to a few P. */
+            const int n_list = delay && (P > 8 || h == ONE) ? 6 : 7;
+
+            for (int k = 0; k < n_list; k++) {
+                s.n = list[k];
+                sums_run(&s, P, hosts((enum hosts)h, P, host), delay);
+            }
+        }
+    sums_fini(&s);
+}
+
+static void all_ways(const char *name)
+{
+    every_length(ct_allreduce_find(name), 0);
+    every_length(ct_allreduce_find(name), 17);
+}
+
+TEST(coll, ring_sums)
+{
+    all_ways("ring");
+}
+
+TEST(coll, halving_sums)
+{
+    all_ways("halving");
+}
+
+TEST(coll, tree_sums)
+{
+    all_ways("tree");
+}
+
+TEST(coll, hierarchical_sums)
+{
+    all_ways("hierarchical");
+}
+
+/* Many segments under way, more than a window holds, with and without delay. */
+TEST(coll, long_sums_go_in_many_segments)
+{
+    struct sums s = { .n = MOST_N };
+    int host[MOST_RANKS];
+
+    sums_init(&s, 4, MOST_N);
+    for (int k = 0; k < CT_COLL_mpi; k++) {
+        s.type = ct_allreduce_at(k);
+        sums_run(&s, 2, NULL, 0);
+        sums_run(&s, 2, NULL, 5);
+        sums_run(&s, 3, hosts(UNEQUAL, 3, host), 6);
+        sums_run(&s, 4, hosts(TWO_EQUAL, 4, host), 7);
+    }
+    sums_fini(&s);
+}
+
+/* Worked out by hand: P = 4, n = 10 floats in parts of 3 3 2 2. */
+TEST(coll, formulas_give_known_bytes)
+{
+    const int pairs[] = { 0, 0, 1, 1 };
+    struct ct_place p = ct_place(0, 4, NULL), q = ct_place(2, 4, pairs);
+
+    /* Keeps part 1 (3), then part 2 (2). */
+    ASSERT_INT(4 * (7 + 8), ct_allreduce_find("ring")->bytes(&p, 10));
+    /* Gives 5, then 2 of the lower 5; the way back 3 and 5. */
+    ASSERT_INT(4 * (5 + 2 + 3 + 5), ct_allreduce_find("halving")->bytes(&p, 10));
+    /* The root has two children. */
+    ASSERT_INT(4 * 20, ct_allreduce_find("tree")->bytes(&p, 10));
+    /* On the host 5 and 5, across 2 and 3. */
+    ASSERT_INT(4 * (5 + 5 + 2 + 3),
+               ct_allreduce_find("hierarchical")->bytes(&q, 10));
+    ASSERT_INT(2, ct_barrier_bytes(&p));
+}
+
+TEST(coll, a_host_sends_less_between_hosts_with_the_hierarchy)
+{
+    const int host[] = { 0, 0, 0, 0, 1, 1, 1, 1 };
+    double between = 0, whole = 0;
+
+    for (int r = 0; r < 4; r++) {
+        struct ct_place p = ct_place(r, 8, host);
+
+        whole += ct_allreduce_find("hierarchical")->bytes(&p, 8000);
+        between += ct_allreduce_find("hierarchical")->bytes(&p, 8000) -
+                   4 * 2 * 6000; /* both halves of the ring inside */
+    }
+    ASSERT_INT(4 * 8000, between); /* 2 n (H-1)/H floats for H = 2 */
+    ASSERT(whole > between);
+}
+
+struct moved {
+    size_t bytes[MOST_RANKS], whole;
+    char  *out; /* MOST_RANKS x whole */
+    int    root;
+    double counted[MOST_RANKS], formula[MOST_RANKS];
+};
+
+static char moved_byte(size_t rank, size_t i)
+{
+    return (char)ct_philox_word(9, rank, i);
+}
+
+static enum ct_status gather_rank(struct ct_comm *c, void *arg)
+{
+    struct moved *m = arg;
+    char *out       = m->out + (size_t)c->rank * m->whole;
+    size_t before   = 0;
+
+    for (int r = 0; r < c->rank; r++)
+        before += m->bytes[r];
+    for (size_t i = 0; i < m->bytes[c->rank]; i++)
+        out[before + i] = moved_byte((size_t)c->rank, i);
+    CT_TRY(ct_allgather(c, out + before, m->bytes, out));
+    m->counted[c->rank] = (double)atomic_load(&c->bytes_sent);
+    m->formula[c->rank] = ct_allgather_bytes(&c->place, m->bytes);
+    return CT_OK;
+}
+
+TEST(coll, allgather_brings_parts_of_any_length_to_all)
+{
+    for (int k = 0; k < 2 * N_SIZES; k++) {
+        const int P = sizes[k / 2];
+        const struct ct_loopback_options o = { NULL, k % 2 ? 3 : 0 };
+        struct moved m = { .whole = 0 };
+
+        for (int r = 0; r < P; r++) {
+            m.bytes[r] = r == 1 ? 0 : (size_t)(r == 2 ? 600001 : 100 + 7 * r);
+            m.whole += m.bytes[r];
+        }
+        ASSERT_OK(ct_alloc((size_t)P * m.whole, 1, "out", &m.out));
+        ranks_run(P, &o, gather_rank, &m);
+        for (int r = 0; r < P; r++) {
+            const char *got = m.out + (size_t)r * m.whole;
+
+            for (int q = 0; q < P; q++)
+                for (size_t i = 0; i < m.bytes[q]; i++)
+                    if (*got++ != moved_byte((size_t)q, i))
+                        FAIL("P %d, rank %d: byte %zu of rank %d", P, r, i, q);
+            ASSERT_FLOAT(m.formula[r], m.counted[r], 0);
+        }
+        ct_free(m.out);
+    }
+}
+
+static enum ct_status spread_rank(struct ct_comm *c, void *arg)
+{
+    struct moved *m = arg;
+    char *out       = m->out + (size_t)c->rank * m->whole;
+
+    for (size_t i = 0; i < m->whole; i++)
+        out[i] = c->rank == m->root ? moved_byte(0, i) : 0;
+    CT_TRY(ct_broadcast(c, m->root, out, m->whole));
+    m->counted[c->rank] = (double)atomic_load(&c->bytes_sent);
+    m->formula[c->rank] = ct_broadcast_bytes(&c->place, m->root, m->whole);
+    return CT_OK;
+}
+
+TEST(coll, broadcast_reaches_all_from_any_root)
+{
+    for (int k = 0; k < N_SIZES; k++) {
+        const int P = sizes[k];
+        int host[MOST_RANKS];
+        struct moved m = { .whole = k % 2 ? 37 : 300001 };
+
+        ASSERT_OK(ct_alloc((size_t)P * m.whole, 1, "out", &m.out));
+        for (m.root = 0; m.root < P; m.root += P > 4 ? 3 : 1) {
+            const struct ct_loopback_options o = {
+                hosts(m.root % 2 ? UNEQUAL : ONE, P, host),
+                m.root % 3 == 1 ? 4 : 0 };
+
+            ranks_run(P, &o, spread_rank, &m);
+            for (int r = 0; r < P; r++) {
+                for (size_t i = 0; i < m.whole; i++)
+                    if (m.out[(size_t)r * m.whole + i] != moved_byte(0, i))
+                        FAIL("P %d, root %d, rank %d: byte %zu", P, m.root, r,
+                             i);
+                ASSERT_FLOAT(m.formula[r], m.counted[r], 0);
+            }
+        }
+        ct_free(m.out);
+    }
+}
+
+static enum ct_status barrier_rank(struct ct_comm *c, void *arg)
+{
+    atomic_int *come = arg;
+
+    for (int i = 1; i <= 10; i++) {
+        atomic_fetch_add(come, 1);
+        CT_TRY(ct_barrier(c));
+        if (atomic_load(come) < i * c->size)
+            return ct_fail(CT_EINTERNAL, "round %d: only %d have come", i,
+                           atomic_load(come));
+        CT_TRY(ct_barrier(c));
+    }
+    if ((double)atomic_load(&c->bytes_sent) !=
+        20 * ct_barrier_bytes(&c->place))
+        return ct_fail(CT_EINTERNAL, "the barrier's bytes");
+    return CT_OK;
+}
+
+TEST(coll, nobody_passes_a_barrier_before_all_have_come)
+{
+    for (int k = 0; k < N_SIZES; k++) {
+        const struct ct_loopback_options o = { NULL, (unsigned)k % 2 };
+        atomic_int come;
+
+        atomic_init(&come, 0);
+        ranks_run(sizes[k], &o, barrier_rank, &come);
+    }
+}
+
+static enum ct_status reduce_rank(struct ct_comm *c, void *arg)
+{
+    double *root = arg;
+    float x[5];
+
+    for (int i = 0; i < 5; i++)
+        x[i] = (float)(c->rank + i);
+    CT_TRY(ct_tree_reduce(c, x, 5));
+    for (int i = 0; c->rank == 0 && i < 5; i++)
+        root[i] = (double)x[i];
+    return CT_OK;
+}
+
+TEST(coll, tree_reduce_leaves_the_sum_with_rank_0)
+{
+    double root[5];
+
+    ranks_run(7, NULL, reduce_rank, root);
+    for (int i = 0; i < 5; i++)
+        ASSERT_FLOAT(21 + 7 * i, root[i], 0);
+}
+
+static enum ct_status tune_rank(struct ct_comm *c, void *arg)
+{
+    struct ct_tuning *all = arg;
+    float x[100];
+
+    CT_TRY(ct_allreduce_tune(c, 0.2, &all[c->rank]));
+    for (int i = 0; i < 100; i++)
+        x[i] = (float)i;
+    CT_TRY(ct_allreduce(c, x, 100));
+    if (x[99] != 99 * (float)c->size)
+        return ct_fail(CT_EINTERNAL, "%g", (double)x[99]);
+    if (c->n_choices != all->n_sizes || c->choice[0].type !=
+        ct_allreduce_at(all->size[0].best))
+        return ct_fail(CT_EINTERNAL, "the choice is not the table's");
+    return CT_OK;
+}
+
+TEST(coll, tuning_gives_all_ranks_one_table_and_its_choice)
+{
+    struct ct_tuning all[4];
+
+    ranks_run(4, NULL, tune_rank, all);
+    ASSERT(all[0].n_sizes >= 1);
+    for (int r = 1; r < 4; r++)
+        ASSERT(memcmp(&all[0], &all[r], sizeof(all[0])) == 0);
+    for (int i = 0; i < all[0].n_sizes; i++) {
+        const double *t = all[0].size[i].seconds;
+
+        ASSERT_FLOAT(-1, t[CT_COLL_mpi], 0);
+        for (int k = 0; k < CT_COLL_mpi; k++)
+            ASSERT(t[k] > 0 && t[k] >= t[all[0].size[i].best]);
+    }
+}
+
+static enum ct_status choose_rank(struct ct_comm *c, void *arg)
+{
+    const char **name = arg;
+
+    name[0] = ct_allreduce_choose(c, 100)->name;
+    name[1] = ct_allreduce_choose(c, 100000)->name;
+    name[2] = ct_allreduce_choose(c, 1000000)->name;
+    return CT_OK;
+}
+
+TEST(coll, untuned_the_choice_follows_size_and_hosts)
+{
+    const int pairs[]   = { 0, 0, 1, 1 };
+    const char *name[3] = { NULL };
+    struct ct_transport *t[4];
+    struct ct_comm *c;
+
+    for (int k = 0; k < 2; k++) {
+        ASSERT_OK(ct_loopback_create(
+            4, &(struct ct_loopback_options){ .host = k ? pairs : NULL }, t));
+        ASSERT_OK(ct_comm_create(t[0], &c));
+        ASSERT_OK(choose_rank(c, name));
+        ASSERT_STR("tree", name[0]);
+        ASSERT_STR(k ? "hierarchical" : "halving", name[1]);
+        ASSERT_STR(k ? "hierarchical" : "ring", name[2]);
+        ct_comm_destroy(c);
+        for (int r = 1; r < 4; r++)
+            t[r]->ops->destroy(t[r]);
+    }
+    ASSERT(!ct_allreduce_find("star"));
+    ASSERT(!ct_allreduce_at(CT_N_ALLREDUCE));
+}
