@@ -1,17 +1,25 @@
 /* cmd_train.c - `cortado train`: trains, finetunes or resumes. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
+#include "base/rng.h"
+#include "cortado/dist.h"
 #include "net_flags.h"
 #include "proto/edit.h"
 
 struct train_flags {
-    struct net_flags net;
-    const char      *solver, *snapshot, *sigint_effect, *sighup_effect, *on_nan;
+    struct net_flags       net;
+    const char            *solver, *snapshot, *sigint_effect, *sighup_effect;
+    const char            *on_nan;
+    int                    ranks;
+    bool                   overlap;
+    struct ct_dist_options dist;
 };
 
 static volatile sig_atomic_t got_sigint, got_sighup;
@@ -145,13 +153,49 @@ static void catch_signals(void)
     sigaction(SIGHUP, &sa, NULL);
 }
 
-static enum ct_status train(const struct train_flags *f)
+/* Ranks started alike draw alike: rank 0's seed, and one solver for all. */
+static enum ct_status agree(struct ct_dist *d, Caffe__SolverParameter *p)
 {
-    struct terminal t = { .is_terminal = isatty(STDERR_FILENO) };
+    char *text = NULL;
+    enum ct_status st;
+
+    if (!d)
+        return CT_OK;
+    if (!p->has_random_seed || p->random_seed < 0) {
+        p->has_random_seed = true;
+        p->random_seed     = (int64_t)(ct_entropy() >> 1);
+    }
+    CT_TRY(ct_dist_broadcast(d, &p->random_seed, sizeof(p->random_seed)));
+    CT_TRY(ct_text_print(p, &text));
+    st = ct_dist_same(d, "solver prototxt",
+                      ct_crc32c(0, text, strlen(text)));
+    ct_free(text);
+    return st;
+}
+
+static void report_dist(struct ct_dist *d)
+{
+    struct ct_dist_stats stats = ct_dist_stats(d);
+
+    if (!d || stats.n_exchanges == 0)
+        return;
+    CT_INFO("Sent %.3g MB an iteration; exchanges took %.3g ms, of which "
+            "%.3g ms were waited for", (double)stats.bytes_sent / 1e6 /
+            (double)stats.n_exchanges,
+            1e3 * stats.comm_seconds / (double)stats.n_exchanges,
+            1e3 * stats.wait_seconds / (double)stats.n_exchanges);
+}
+
+static enum ct_status train(const struct train_flags *f, struct ct_dist *d)
+{
+    struct terminal t = { .is_terminal = isatty(STDERR_FILENO) &&
+                                         ct_dist_rank(d) == 0 };
     struct ct_solver_options o = {
         .level = f->net.level, .stage = f->net.stages,
         .n_stage = f->net.n_stages, .action = poll_signals,
         .progress = draw_progress, .arg = &t,
+        .rank = ct_dist_rank(d), .size = ct_dist_size(d),
+        .exchange = ct_dist_exchange(d),
     };
     Caffe__SolverParameter *param = NULL;
     struct ct_solver *s = NULL;
@@ -162,6 +206,7 @@ static enum ct_status train(const struct train_flags *f)
     CT_TRY_GOTO(parse_effect("sighup_effect", f->sighup_effect, &t.on_sighup),
                 st, out);
     CT_TRY_GOTO(read_solver(f, &param), st, out);
+    CT_TRY_GOTO(agree(d, param), st, out);
     CT_TRY_GOTO(ct_solver_create(param, &o, &s), st, out);
     if (f->snapshot)
         CT_TRY_GOTO(resume(s, f->snapshot), st, out);
@@ -174,6 +219,7 @@ static enum ct_status train(const struct train_flags *f)
         fputs("\r\033[K", stderr);
         ct_log_set_sink(NULL, NULL);
     }
+    report_dist(d);
     if (st == CT_ESTOP)
         st = CT_OK;
     else if (st == CT_OK)
@@ -184,6 +230,68 @@ out:
     return st;
 }
 
+/* `--ranks=N` by hand: the same command line again, N times, by mpirun. */
+static enum ct_status launch(int n)
+{
+    static const char *const fixed[] = { "mpirun", "--oversubscribe",
+                                         "--bind-to", "none", "-n" };
+    enum { N_FIXED = sizeof(fixed) / sizeof(fixed[0]), MOST = 512 };
+    const char *call[MOST];
+    char count[16], self[4096], *words = NULL;
+    ssize_t bytes = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    size_t n_bytes = 0, k = 0;
+
+    if (bytes < 0)
+        return ct_fail(CT_EIO, "cannot find this program's own file");
+    self[bytes] = '\0';
+    CT_TRY(ct_file_read("/proc/self/cmdline", &words, &n_bytes));
+    snprintf(count, sizeof(count), "%d", n);
+    for (; k < N_FIXED; k++)
+        call[k] = fixed[k];
+    call[k++] = count;
+    call[k++] = self;
+    for (size_t i = strlen(words) + 1; i < n_bytes && k < MOST - 1;
+         i += strlen(words + i) + 1)
+        call[k++] = words + i;
+    call[k] = NULL;
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+    execvp("mpirun", (char *const *)(uintptr_t)call);
+    ct_free(words);
+    return ct_fail(CT_ENOTFOUND, "--ranks=%d: cannot start mpirun; install "
+                   "openmpi-bin, or leave the flag out to train on one rank",
+                   n);
+}
+
+/* Joins the peers, trains, leaves them; a rank that fails takes all along. */
+static int train_with_peers(struct train_flags *f)
+{
+    struct ct_dist *d = NULL;
+    enum ct_status st = CT_OK;
+    int code = EXIT_DONE;
+
+    f->dist.no_overlap = !f->overlap;
+    if (f->ranks > 1 && !ct_dist_launched())
+        st = launch(f->ranks);
+    if (st == CT_OK)
+        st = ct_dist_create(&f->dist, &d);
+    if (st == CT_OK && ct_dist_rank(d) > 0 && ct_log_level() < CT_LOG_ERROR)
+        ct_log_set_level(CT_LOG_ERROR);
+    if (st == CT_OK && d)
+        CT_INFO("Rank 0 of %d on %d host(s)", ct_dist_size(d),
+                ct_dist_n_hosts(d));
+    if (st == CT_OK)
+        st = net_flags_apply(&f->net);
+    if (st == CT_OK)
+        st = train(f, d);
+    if (st != CT_OK) {
+        code = command_failed(st);
+        ct_dist_abort(d, code);
+    }
+    ct_dist_destroy(d);
+    return code;
+}
+
 static const char *const usage =
     "usage: cortado train --solver=SOLVER.prototxt [FLAGS]\n\n"
     "Trains the net that the solver names.  SIGINT ends training after a\n"
@@ -192,7 +300,8 @@ static const char *const usage =
 int cmd_train(int argc, char **argv)
 {
     struct train_flags f = { .sigint_effect = "stop",
-                             .sighup_effect = "snapshot" };
+                             .sighup_effect = "snapshot",
+                             .overlap       = true };
     const struct flag flags[] = {
         { "solver", FLAG_STRING, &f.solver, "the solver prototxt (required)" },
         { "snapshot", FLAG_STRING, &f.snapshot,
@@ -206,10 +315,17 @@ int cmd_train(int argc, char **argv)
           "what SIGHUP does: snapshot (default), stop or none" },
         { "on_nan", FLAG_STRING, &f.on_nan,
           "when the loss is not finite: stop (default) or continue" },
+        { "ranks", FLAG_INT, &f.ranks, "start so many ranks on this machine" },
+        { "reduce", FLAG_STRING, &f.dist.reduce,
+          "how ranks sum: auto, ring, halving, tree, hierarchical or mpi" },
+        { "overlap", FLAG_SWITCH, &f.overlap,
+          "send gradients during backward (on); --nooverlap: after it" },
+        { "guard_interval", FLAG_INT, &f.dist.guard_interval,
+          "iterations between proofs that ranks are equal (100)" },
         { NULL, FLAG_END, NULL, NULL },
     };
     bool helped;
-    enum ct_status st;
+    int code;
 
     if (!flags_parse(flags, usage, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
@@ -221,9 +337,7 @@ int cmd_train(int argc, char **argv)
                               "finetune from, not both");
         return EXIT_USAGE;
     }
-    st = net_flags_apply(&f.net);
-    if (st == CT_OK)
-        st = train(&f);
+    code = train_with_peers(&f);
     net_flags_fini(&f.net);
-    return st == CT_OK ? EXIT_DONE : command_failed(st);
+    return code;
 }

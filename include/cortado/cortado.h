@@ -5,6 +5,7 @@
 #include "cortado/access.h"
 #include "cortado/blob.h"
 #include "cortado/device.h"
+#include "cortado/dist.h"
 #include "cortado/layer.h"
 #include "cortado/log.h"
 #include "cortado/mem.h"

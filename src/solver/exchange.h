@@ -7,7 +7,7 @@
  *     layer_done   after each layer's backward in that pass
  *     wait         before parameter i is updated: its diff is the sum over
  *                  ranks when this returns
- *     finish       everything has arrived, also what rode along
+ *     finish       what rode along has arrived
  *
  * Three numbers ride along with the gradients, in the first floats of the
  * gradient arena: each rank's loss and its requests to snapshot or stop. */
@@ -22,11 +22,8 @@ struct ct_exchange {
     int   rank, size;
     float scale; /* sum times scale is the mean gradient */
     void *state;
-    /* Once, when the net is built: every rank gets rank 0's parameters. */
+    /* When training starts: every rank gets rank 0's parameters. */
     enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net);
-    /* After a restore, and whenever rank 0's bytes are to be everyone's. */
-    enum ct_status (*broadcast)(struct ct_exchange *x, void *data,
-                                size_t bytes);
     enum ct_status (*begin)(struct ct_exchange *x);
     enum ct_status (*layer_done)(struct ct_exchange *x, int layer);
     enum ct_status (*wait)(struct ct_exchange *x, int param);
@@ -37,7 +34,7 @@ struct ct_exchange {
     /* Proves that all ranks hold the same parameters, or names the layer
      * where they part. */
     enum ct_status (*check)(struct ct_exchange *x, int iter);
-    void (*destroy)(struct ct_exchange *x);
+    int guard_interval; /* iterations from one check to the next; 0: never */
 };
 
 #endif

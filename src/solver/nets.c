@@ -112,6 +112,9 @@ static enum ct_status create_tests(struct ct_solver *s)
     const Caffe__SolverParameter *p = s->param;
 
     CT_TRY(check_tests(p));
+    /* Rank 0 tests for all. */
+    if (s->options.exchange && s->options.exchange->rank > 0)
+        return CT_OK;
     CT_TRY(ct_alloc(p->n_test_iter + 1, sizeof(*s->test_net), "test nets",
                     &s->test_net));
     for (size_t i = 0; i < p->n_test_iter; i++) {

@@ -183,9 +183,16 @@ static enum ct_status save_state(const struct ct_solver *s, const char *model,
 
 enum ct_status ct_solver_snapshot(struct ct_solver *s)
 {
+    struct ct_exchange *x = s->options.exchange;
     char *model = NULL, *state = NULL;
     enum ct_status st;
 
+    if (x)
+        CT_TRY(x->settle(x));
+    if (x && x->rank > 0) {
+        s->snapshot_iter = s->iter;
+        return CT_OK;
+    }
     CT_TRY_GOTO(file_name(s, "caffemodel", &model), st, out);
     CT_TRY_GOTO(file_name(s, "solverstate", &state), st, out);
     if (is_hdf5(s)) {

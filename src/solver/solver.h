@@ -45,6 +45,7 @@ struct ct_solver {
     bool                     stop;
     bool                     last_pass; /* of iter_size: gradients leave */
     enum ct_solver_action    agreed;    /* what ranks asked for together */
+    enum ct_solver_action    pending;   /* asked for here, not yet told */
     double                   display_time; /* when rates are counted from */
     int                      display_iter;
     double                   start_time;

@@ -60,6 +60,21 @@ static void add_scores(const struct ct_net *net, double *sum)
     }
 }
 
+/* Alone, a request is met between test batches.  With peers it waits for the
+ * next exchange, where all ranks hear of it. */
+static enum ct_status act_in_test(struct ct_solver *s)
+{
+    enum ct_solver_action act = requested(s);
+
+    if (s->options.exchange)
+        s->pending = act != CT_ACTION_NONE ? act : s->pending;
+    else if (act == CT_ACTION_SNAPSHOT)
+        return ct_solver_snapshot(s);
+    else
+        s->stop |= act == CT_ACTION_STOP;
+    return CT_OK;
+}
+
 static enum ct_status test_one(struct ct_solver *s, int i)
 {
     struct ct_net *net = s->test_net[i];
@@ -73,11 +88,7 @@ static enum ct_status test_one(struct ct_solver *s, int i)
     n = n_scores(net);
     CT_TRY(ct_alloc((size_t)n + 1, sizeof(*sum), "test scores", &sum));
     for (int k = 0; k < n_iter && !s->stop; k++) {
-        enum ct_solver_action act = requested(s);
-
-        if (act == CT_ACTION_SNAPSHOT)
-            CT_TRY_GOTO(ct_solver_snapshot(s), st, out);
-        s->stop |= act == CT_ACTION_STOP;
+        CT_TRY_GOTO(act_in_test(s), st, out);
         if (s->stop)
             break;
         CT_TRY_GOTO(ct_net_forward(net, &part), st, out);
@@ -105,6 +116,10 @@ out:
 
 enum ct_status ct_solver_test_all(struct ct_solver *s)
 {
+    struct ct_exchange *x = s->options.exchange;
+
+    if (x)
+        CT_TRY(x->settle(x));
     for (int i = 0; i < s->n_test_net && !s->stop; i++)
         CT_TRY(test_one(s, i));
     return CT_OK;
@@ -184,6 +199,8 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
         s->agreed = act;
         return CT_OK;
     }
+    act        = act != CT_ACTION_NONE ? act : s->pending;
+    s->pending = CT_ACTION_NONE;
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
@@ -282,6 +299,9 @@ static enum ct_status one_iteration(struct ct_solver *s)
         display(s);
     CT_TRY(ct_solver_apply_update(s));
     report_progress(s);
+    if (s->options.exchange &&
+        due(s->iter, s->options.exchange->guard_interval))
+        CT_TRY(s->options.exchange->check(s->options.exchange, s->iter));
     if (due(s->iter, p->snapshot) || s->agreed == CT_ACTION_SNAPSHOT)
         CT_TRY(ct_solver_snapshot(s));
     s->stop = s->agreed == CT_ACTION_STOP;
@@ -292,6 +312,9 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
 {
     int end = s->iter + n;
 
+    if (s->options.exchange)
+        CT_TRY(s->options.exchange->attach(s->options.exchange, s->net));
+    s->stop         = false;
     s->start_iter   = s->iter;
     s->display_iter = s->iter;
     s->smoothed     = 0;
@@ -324,7 +347,6 @@ enum ct_status ct_solver_solve(struct ct_solver *s)
 
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", p->lr_policy);
-    s->stop = false;
     CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
     if (p->snapshot_after_train && s->snapshot_iter != s->iter)
         CT_TRY(ct_solver_snapshot(s));

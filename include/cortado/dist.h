@@ -1,0 +1,73 @@
+/* cortado/dist.h - training with peers: what is sent, when, by which road.
+ *
+ * Started by mpirun, every process is a rank; started by hand it is alone and
+ * pays nothing.  One training loop serves both: give ct_dist_exchange() to the
+ * solver's options. */
+#ifndef CT_DIST_H
+#define CT_DIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cortado/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ct_dist;
+struct ct_exchange;
+
+struct ct_dist_options {
+    const char *reduce;         /* an algorithm's name; NULL: by size */
+    size_t      bucket_bytes;   /* gradients that travel together; 0: 4 MiB */
+    bool        no_overlap;     /* send after backward, not during it */
+    int         guard_interval; /* iterations between checks; 0: 100 */
+    double      stall_seconds;  /* silence that ends the job; 0: 300 */
+};
+
+/* True when a launcher such as mpirun started this process. */
+CT_API bool ct_dist_launched(void);
+
+/* Joins the peers that the launcher started.  Alone: *out is NULL. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_create(
+    const struct ct_dist_options *options, struct ct_dist **out);
+/* All ranks call it, when their solvers are gone.  Takes NULL. */
+CT_API void ct_dist_destroy(struct ct_dist *d);
+/* For a rank that fails: ends every rank, so that nobody waits for ever. */
+CT_API void ct_dist_abort(struct ct_dist *d, int code);
+
+CT_API int ct_dist_rank(const struct ct_dist *d); /* 0 for NULL */
+CT_API int ct_dist_size(const struct ct_dist *d); /* 1 for NULL */
+/* Machines that the ranks are on. */
+CT_API int ct_dist_n_hosts(const struct ct_dist *d);
+
+/* Rank 0's bytes become everyone's. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_broadcast(struct ct_dist *d,
+                                                      void *data,
+                                                      size_t bytes);
+/* x becomes the sum over ranks. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_sum(struct ct_dist *d, float *x,
+                                                int64_t n);
+/* Fails on every rank, naming one that differs, unless `digest` is the same
+ * everywhere; `what` is for the message. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_same(struct ct_dist *d,
+                                                 const char *what,
+                                                 uint64_t digest);
+
+/* For struct ct_solver_options; NULL for NULL.  Borrowed from d. */
+CT_API struct ct_exchange *ct_dist_exchange(struct ct_dist *d);
+
+/* What travelled so far, and how much of it backward did not hide. */
+struct ct_dist_stats {
+    uint64_t bytes_sent, n_exchanges;
+    double   comm_seconds; /* the comm thread was busy */
+    double   wait_seconds; /* the solver waited for gradients */
+};
+CT_API struct ct_dist_stats ct_dist_stats(const struct ct_dist *d);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

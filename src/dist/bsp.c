@@ -1,0 +1,160 @@
+/* bsp.c - bulk synchronous training with wait-free backpropagation.
+ *
+ * A bucket leaves as soon as the backward pass has completed it, while the
+ * layers below are still at work; the comm thread sums it over ranks, bucket
+ * by bucket in arena order, so all ranks run the same sums in the same order
+ * without asking each other.  The solver updates a parameter when its bucket
+ * is in.  Every rank then applies the same mean gradient to the same
+ * parameters, and they stay equal bit for bit.
+ *
+ *     mean gradient = (1 / P) sum over ranks of each rank's mean gradient
+ *
+ * which is the gradient of the global batch when ranks have equal batches. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/buffer.h"
+#include "dist/dist.h"
+
+enum { FIRST_BUCKET = 256 << 10 };
+
+static struct ct_dist *dist_of(struct ct_exchange *x)
+{
+    return x->state;
+}
+
+static enum ct_status sum_bucket(struct ct_comm *c, void *arg)
+{
+    const struct dist_flight *f = arg;
+    const struct ct_allreduce_type *type = f->dist->reduce;
+
+    return type ? type->run(c, f->x, f->n) : ct_allreduce(c, f->x, f->n);
+}
+
+static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
+{
+    struct ct_dist *d = dist_of(x);
+    float *diff       = ct_net_arena_diff(net);
+
+    if (d->net == net)
+        return CT_OK;
+    dist_bsp_fini(d);
+    CT_TRY(dist_buckets_init(&d->buckets, net, FIRST_BUCKET,
+                             d->options.bucket_bytes));
+    CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
+                    &d->flight));
+    for (int i = 0; i < d->buckets.n; i++) {
+        const struct dist_bucket *b = &d->buckets.bucket[i];
+
+        d->flight[i].dist    = d;
+        d->flight[i].x       = diff + b->first;
+        d->flight[i].n       = (int64_t)b->n;
+        d->flight[i].job.run = sum_bucket;
+        d->flight[i].job.arg = &d->flight[i];
+    }
+    d->net = net;
+    return ct_dist_broadcast(d, ct_net_arena_data(net),
+                             ct_net_arena_count(net) * sizeof(float));
+}
+
+static enum ct_status bsp_begin(struct ct_exchange *x)
+{
+    struct ct_dist *d = dist_of(x);
+
+    d->n_sent = 0;
+    d->n_exchanges++;
+    return CT_OK;
+}
+
+static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
+{
+    struct ct_dist *d = dist_of(x);
+
+    if (d->options.no_overlap && layer > 0)
+        return CT_OK;
+    while (d->n_sent < d->buckets.n &&
+           (layer == 0 ||
+            d->buckets.bucket[d->n_sent].ready_after >= layer))
+        ct_job_submit(d->thread, &d->flight[d->n_sent++].job);
+    return CT_OK;
+}
+
+static enum ct_status wait_bucket(struct ct_dist *d, int i)
+{
+    struct ct_job *job = &d->flight[i].job;
+    double start;
+    enum ct_status st;
+
+    if (ct_job_done(job))
+        return ct_job_wait(job);
+    start = ct_now();
+    st    = ct_job_wait(job);
+    d->wait_seconds += ct_now() - start;
+    return st;
+}
+
+static enum ct_status bsp_wait(struct ct_exchange *x, int param)
+{
+    struct ct_dist *d = dist_of(x);
+
+    return wait_bucket(d, d->buckets.of_param[param]);
+}
+
+static enum ct_status bsp_finish(struct ct_exchange *x)
+{
+    return wait_bucket(dist_of(x), 0); /* the riders sit in front */
+}
+
+/* BatchNorm's sums and their weight, added up over ranks and divided by P:
+ * their quotient is the mean over all samples that any rank has seen. */
+static enum ct_status bsp_settle(struct ct_exchange *x)
+{
+    struct ct_dist *d = dist_of(x);
+
+    for (int l = 0; d->net && l < ct_net_n_layers(d->net); l++) {
+        struct ct_layer *layer = ct_net_layer(d->net, l);
+
+        if (strcmp(layer->type->name, "BatchNorm") != 0)
+            continue;
+        for (int i = 0; i < layer->n_blob; i++) {
+            struct ct_blob *b = layer->blob[i];
+
+            CT_TRY(ct_dist_sum(d, ct_data(b), b->count));
+            CT_TRY(ct_scale(b->dev, b->count, 1.0f / (float)d->size,
+                            ct_data(b)));
+        }
+    }
+    return CT_OK;
+}
+
+static enum ct_status bsp_check(struct ct_exchange *x, int iter)
+{
+    return dist_guard_check(dist_of(x), iter);
+}
+
+void dist_bsp_init(struct ct_dist *d)
+{
+    d->exchange = (struct ct_exchange){
+        .rank           = d->rank,
+        .size           = d->size,
+        .scale          = 1.0f / (float)d->size,
+        .state          = d,
+        .attach         = bsp_attach,
+        .begin          = bsp_begin,
+        .layer_done     = bsp_layer_done,
+        .wait           = bsp_wait,
+        .finish         = bsp_finish,
+        .settle         = bsp_settle,
+        .check          = bsp_check,
+        .guard_interval = d->options.guard_interval,
+    };
+}
+
+void dist_bsp_fini(struct ct_dist *d)
+{
+    dist_buckets_fini(&d->buckets);
+    ct_free(d->flight);
+    d->flight = NULL;
+    d->net    = NULL;
+}

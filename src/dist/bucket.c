@@ -1,0 +1,80 @@
+/* bucket.c - the gradient arena cut into runs. */
+#include "dist/bucket.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static int by_offset(const void *a, const void *b, void *arg)
+{
+    const struct ct_net *net = arg;
+    size_t x = ct_net_param(net, *(const int *)a)->offset;
+    size_t y = ct_net_param(net, *(const int *)b)->offset;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The arena offset behind parameter i: where the next one starts. */
+static size_t end_of(const struct ct_net *net, const int *order, int i)
+{
+    return i + 1 < ct_net_n_params(net)
+               ? ct_net_param(net, order[i + 1])->offset
+               : ct_net_arena_count(net);
+}
+
+static void cut(struct dist_buckets *b, const struct ct_net *net,
+                const int *order, size_t first_bytes, size_t cap_bytes)
+{
+    size_t start = 0;
+    int n        = ct_net_n_params(net);
+
+    for (int i = 0; i < n; i++) {
+        size_t end   = end_of(net, order, i);
+        size_t limit = b->n == 0 ? first_bytes : cap_bytes;
+
+        b->of_param[order[i]] = b->n;
+        if ((end - start) * sizeof(float) < limit && i + 1 < n)
+            continue;
+        b->bucket[b->n++] = (struct dist_bucket){
+            start, end - start, ct_net_param(net, order[i])->layer
+        };
+        start = end;
+    }
+    if (n == 0) /* the riders travel even when nothing learns */
+        b->bucket[b->n++] =
+            (struct dist_bucket){ 0, ct_net_arena_count(net), 0 };
+}
+
+enum ct_status dist_buckets_init(struct dist_buckets *b,
+                                 const struct ct_net *net, size_t first_bytes,
+                                 size_t cap_bytes)
+{
+    size_t n   = (size_t)ct_net_n_params(net) + 1;
+    int *order = NULL;
+    enum ct_status st;
+
+    *b = (struct dist_buckets){ 0 };
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*order), "buckets", &order), st, out);
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*b->bucket), "buckets", &b->bucket), st,
+                out);
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*b->of_param), "buckets", &b->of_param),
+                st, out);
+    for (int i = 0; i < ct_net_n_params(net); i++)
+        order[i] = i;
+    qsort_r(order, n - 1, sizeof(*order), by_offset,
+            (void *)(uintptr_t)net);
+    cut(b, net, order, first_bytes, cap_bytes);
+out:
+    ct_free(order);
+    if (st != CT_OK)
+        dist_buckets_fini(b);
+    return st;
+}
+
+void dist_buckets_fini(struct dist_buckets *b)
+{
+    ct_free(b->bucket);
+    ct_free(b->of_param);
+    *b = (struct dist_buckets){ 0 };
+}

@@ -1,0 +1,32 @@
+/* bucket.h - the gradient arena cut into runs that are sent together.
+ *
+ *     arena:   | riders | last layer ... |  ...  | ... first layer |
+ *     bucket:  |        0       |   1    |  ...  |       n-1       |
+ *
+ * Backward fills the arena front to back, so buckets become ready in order.
+ * The first is small, to get the wire going early. */
+#ifndef CT_DIST_BUCKET_H
+#define CT_DIST_BUCKET_H
+
+#include "cortado/net.h"
+
+struct dist_bucket {
+    size_t first, n;   /* floats of the arena */
+    int    ready_after; /* the layer whose backward completes it */
+};
+
+struct dist_buckets {
+    struct dist_bucket *bucket;
+    int                 n;
+    int                *of_param; /* bucket of each parameter of the net */
+};
+
+/* Buckets of about `cap_bytes`, the first of `first_bytes`; a parameter is
+ * never cut.  cap 0: one a parameter. */
+CT_MUST_CHECK enum ct_status dist_buckets_init(struct dist_buckets *b,
+                                               const struct ct_net *net,
+                                               size_t first_bytes,
+                                               size_t cap_bytes);
+void dist_buckets_fini(struct dist_buckets *b);
+
+#endif

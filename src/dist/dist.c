@@ -1,0 +1,182 @@
+/* dist.c - joining peers and leaving them. */
+#include "dist/dist.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+enum {
+    DEFAULT_BUCKET = 4 << 20,
+    DEFAULT_GUARD  = 100,
+    DEFAULT_STALL  = 300
+};
+
+static int count_hosts(const struct ct_transport *t)
+{
+    int n = 0;
+
+    for (int r = 0; r < t->size; r++) {
+        bool seen = false;
+
+        for (int q = 0; q < r; q++)
+            seen |= !t->host || t->host[q] == t->host[r];
+        n += !seen;
+    }
+    return n;
+}
+
+static enum ct_status choose_reduce(struct ct_dist *d)
+{
+    const char *name = d->options.reduce;
+
+    if (!name || strcmp(name, "auto") == 0)
+        return CT_OK;
+    d->reduce = ct_allreduce_find(name);
+    if (!d->reduce || !ct_allreduce_available(d->comm, d->reduce))
+        return ct_fail(CT_EINVAL, "--reduce=%s: there is no such way to sum "
+                       "here; use auto, ring, halving, tree or hierarchical",
+                       name);
+    return CT_OK;
+}
+
+enum ct_status dist_create_over(struct ct_transport *transport,
+                                const struct ct_dist_options *options,
+                                struct ct_dist **out)
+{
+    const struct ct_comm_thread_options fifo = { .order = CT_JOBS_FIFO };
+    struct ct_dist *d = NULL;
+    enum ct_status st;
+
+    if (ct_alloc(1, sizeof(*d), "dist", &d) != CT_OK) {
+        transport->ops->destroy(transport);
+        return CT_ENOMEM;
+    }
+    d->options = *options;
+    d->rank    = transport->rank;
+    d->size    = transport->size;
+    d->n_hosts = count_hosts(transport);
+    if (!d->options.bucket_bytes)
+        d->options.bucket_bytes = DEFAULT_BUCKET;
+    if (!d->options.guard_interval)
+        d->options.guard_interval = DEFAULT_GUARD;
+    CT_TRY_GOTO(ct_comm_create(transport, &d->comm), st, out);
+    d->comm->stall_after = options->stall_seconds > 0 ? options->stall_seconds
+                                                      : DEFAULT_STALL;
+    CT_TRY_GOTO(choose_reduce(d), st, out);
+    CT_TRY_GOTO(ct_comm_thread_create(d->comm, &fifo, &d->thread), st, out);
+    dist_bsp_init(d);
+    *out = d;
+    d    = NULL;
+out:
+    ct_dist_destroy(d);
+    return st;
+}
+
+bool ct_dist_launched(void)
+{
+    return ct_mpi_launched();
+}
+
+enum ct_status ct_dist_create(const struct ct_dist_options *options,
+                              struct ct_dist **out)
+{
+    struct ct_transport *t = NULL;
+
+    *out = NULL;
+    if (!ct_mpi_launched())
+        return CT_OK;
+    if (ct_mpi_create(&t) != CT_OK)
+        return ct_fail_in(CT_ECOMM, "started as one of several processes, but "
+                          "the others cannot be reached; each would train by "
+                          "itself");
+    return dist_create_over(t, options, out);
+}
+
+void ct_dist_destroy(struct ct_dist *d)
+{
+    if (!d)
+        return;
+    ct_comm_thread_destroy(d->thread);
+    dist_bsp_fini(d);
+    ct_comm_destroy(d->comm);
+    ct_free(d);
+}
+
+void ct_dist_abort(struct ct_dist *d, int code)
+{
+    if (d)
+        ct_comm_abort(d->comm, code);
+}
+
+int ct_dist_rank(const struct ct_dist *d)
+{
+    return d ? d->rank : 0;
+}
+
+int ct_dist_size(const struct ct_dist *d)
+{
+    return d ? d->size : 1;
+}
+
+int ct_dist_n_hosts(const struct ct_dist *d)
+{
+    return d ? d->n_hosts : 1;
+}
+
+struct ct_exchange *ct_dist_exchange(struct ct_dist *d)
+{
+    return d ? &d->exchange : NULL;
+}
+
+struct bytes {
+    void  *data;
+    size_t n;
+};
+
+static enum ct_status broadcast_job(struct ct_comm *c, void *arg)
+{
+    const struct bytes *b = arg;
+
+    return ct_broadcast(c, 0, b->data, b->n);
+}
+
+enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
+{
+    struct bytes b = { data, bytes };
+
+    return d ? ct_job_run(d->thread, broadcast_job, &b) : CT_OK;
+}
+
+struct floats {
+    float  *x;
+    int64_t n;
+};
+
+static enum ct_status sum_job(struct ct_comm *c, void *arg)
+{
+    const struct floats *f = arg;
+
+    return ct_allreduce(c, f->x, f->n);
+}
+
+enum ct_status ct_dist_sum(struct ct_dist *d, float *x, int64_t n)
+{
+    struct floats f = { x, n };
+
+    return d ? ct_job_run(d->thread, sum_job, &f) : CT_OK;
+}
+
+struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
+{
+    struct ct_dist_stats out = { 0 };
+
+    if (d) {
+        struct ct_comm_thread_stats s = ct_comm_thread_stats(d->thread);
+
+        out.bytes_sent   = s.bytes_sent;
+        out.comm_seconds = s.busy_seconds;
+        out.wait_seconds = d->wait_seconds;
+        out.n_exchanges  = d->n_exchanges;
+    }
+    return out;
+}

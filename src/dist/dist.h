@@ -1,0 +1,46 @@
+/* dist.h - inside a rank's distributed engine. */
+#ifndef CT_DIST_DIST_H
+#define CT_DIST_DIST_H
+
+#include "comm/coll/coll.h"
+#include "comm/thread.h"
+#include "cortado/dist.h"
+#include "dist/bucket.h"
+#include "solver/exchange.h"
+
+/* A bucket on its way. */
+struct dist_flight {
+    struct ct_job   job;
+    struct ct_dist *dist;
+    float          *x;
+    int64_t         n;
+};
+
+struct ct_dist {
+    struct ct_exchange      exchange; /* what the solver sees */
+    struct ct_dist_options  options;
+    struct ct_comm         *comm;     /* the comm thread's, while it runs */
+    struct ct_comm_thread  *thread;
+    const struct ct_allreduce_type *reduce; /* NULL: by size */
+    struct ct_net          *net;      /* attached to; borrowed */
+    struct dist_buckets     buckets;
+    struct dist_flight     *flight;   /* one a bucket */
+    int                     n_sent;   /* buckets handed in this iteration */
+    int                     rank, size, n_hosts;
+    double                  wait_seconds;
+    uint64_t                n_exchanges;
+};
+
+/* The same over any transport, which it takes over; for tests. */
+CT_MUST_CHECK enum ct_status dist_create_over(
+    struct ct_transport *transport, const struct ct_dist_options *options,
+    struct ct_dist **out);
+
+/* bsp.c: fills the exchange: every rank applies the same mean gradient. */
+void dist_bsp_init(struct ct_dist *d);
+void dist_bsp_fini(struct ct_dist *d);
+
+/* guard.c: do all ranks hold the same parameters? */
+CT_MUST_CHECK enum ct_status dist_guard_check(struct ct_dist *d, int iter);
+
+#endif
