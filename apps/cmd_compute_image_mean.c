@@ -1,7 +1,5 @@
 /* cmd_compute_image_mean.c - `cortado compute_image_mean`: the mean image of a
  * database, for transform_param.mean_file. */
-#include <stdio.h>
-
 #include "base/mem.h"
 #include "data/mean.h"
 #include "tool.h"

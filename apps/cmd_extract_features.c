@@ -1,9 +1,7 @@
 /* cmd_extract_features.c - `cortado extract_features`: what chosen blobs hold
  * for every sample, as databases of floats. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/mem.h"

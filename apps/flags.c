@@ -172,7 +172,7 @@ int flags_list(char *text, const char ***out)
     for (const char *c = text; *c; c++)
         most += *c == ',';
     *out = ct_calloc((size_t)most, sizeof(**out), "flag list");
-    while (*out && *text && (part = strsep(&text, ",")))
+    while (*out && text && *text && (part = strsep(&text, ",")))
         (*out)[n++] = part;
     return n;
 }

@@ -30,6 +30,31 @@ if(TARGET cortado)
   install(TARGETS cortado RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# Caffe's names are links to the program, so that scripts written for Caffe
+# run.  A program of that name that somebody else installed stays.
+option(CORTADO_CAFFE_NAMES "Install links under the names of Caffe's tools" ON)
+if(TARGET cortado AND CORTADO_CAFFE_NAMES)
+  install(CODE "
+    set(bin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+    foreach(name caffe compute_image_mean convert_cifar_data convert_imageset
+            convert_mnist_data extract_features partition_data
+            upgrade_net_proto_binary upgrade_net_proto_text
+            upgrade_solver_proto_text)
+      set(is)
+      if(IS_SYMLINK \${bin}/\${name})
+        file(READ_SYMLINK \${bin}/\${name} is)
+      elseif(EXISTS \${bin}/\${name})
+        set(is another)
+      endif()
+      if(is AND NOT is STREQUAL cortado)
+        message(STATUS \"Left alone: \${bin}/\${name} is another program\")
+      else()
+        message(STATUS \"Linking: \${bin}/\${name}\")
+        file(CREATE_LINK cortado \${bin}/\${name} SYMBOLIC)
+      endif()
+    endforeach()")
+endif()
+
 install(DIRECTORY include/cortado DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_BINARY_DIR}/include/cortado/caffe.pb-c.h

@@ -30,6 +30,8 @@ struct h5_guard ct_h5_enter(void)
 
 void ct_h5_leave(struct h5_guard g)
 {
+    /* A thread that ends with errors on its stack upsets the library's end. */
+    H5Eclear2(H5E_DEFAULT);
     H5Eset_auto2(H5E_DEFAULT, g.fn, g.arg);
     pthread_mutex_unlock(&h5_lock);
 }

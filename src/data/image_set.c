@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/mem.h"
 #include "cortado/log.h"
 #include "data/db_writer.h"
 #include "data/image.h"

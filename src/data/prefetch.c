@@ -1,8 +1,11 @@
 /* prefetch.c - the worker pool and its two queues.
  *
- * `ticket` is held by the worker that picks a sample, also while it waits for
- * a free batch: the others have nothing to do either.  `state` guards what a
- * batch is worth and is held for moments only. */
+ * A worker picks a run of samples at once, so that small ones do not cost a
+ * lock each: a share of what the batch still lacks, which shrinks towards its
+ * end, so that all workers end it together.  `ticket` is held by the worker
+ * that picks, also while it waits for a free batch: the others have nothing to
+ * do either.  `state` guards what a batch is worth and is held for moments
+ * only. */
 #include "data/prefetch.h"
 
 #include <pthread.h>
@@ -14,7 +17,19 @@
 #include "base/mem.h"
 #include "base/queue.h"
 
-enum { MOST_THREADS = 64, AUTO_THREADS = 8 };
+enum { MOST_THREADS = 64, AUTO_THREADS = 8, MOST_PICKS = 16 };
+
+/* What pick() leaves in a worker for load(). */
+struct pick {
+    struct ct_record record;
+    int64_t          epoch, sample, number;
+};
+
+/* A thread's. */
+struct hand {
+    struct ct_worker worker;
+    struct pick      pick[MOST_PICKS];
+};
 
 struct batch {
     struct ct_batch pub;
@@ -39,13 +54,13 @@ struct ct_prefetch {
     pthread_mutex_t  ticket, state;
     pthread_cond_t   loaded;
     pthread_t        thread[MOST_THREADS];
-    struct ct_worker worker[MOST_THREADS];
-    int              n_threads;
+    struct hand     *hand; /* as many as threads */
+    int              n_hands, n_threads;
 };
 
 struct start {
     struct ct_prefetch *p;
-    struct ct_worker   *w;
+    struct hand        *hand;
 };
 
 void ct_worker_fini(struct ct_worker *w)
@@ -119,67 +134,119 @@ static bool pool_start_batch(struct ct_prefetch *p)
     return ct_queue_push(p->started, b);
 }
 
-/* With `ticket` held: pick the next sample.  False when there is none. */
-static bool pool_pick(struct ct_prefetch *p, struct ct_worker *w,
-                      struct batch **out, int64_t *item)
+/* Exchanges what is in the worker and in the pick, memory included. */
+static void pick_swap(struct ct_worker *w, struct pick *k)
+{
+    const struct pick was = { w->record, w->epoch, w->sample, w->number };
+
+    w->record = k->record;
+    w->epoch  = k->epoch;
+    w->sample = k->sample;
+    w->number = k->number;
+    *k        = was;
+}
+
+/* With `ticket` held: sample `item` of b into the worker. */
+static enum ct_status pool_pick_one(struct ct_prefetch *p,
+                                    struct ct_worker *w, struct batch *b,
+                                    int64_t item)
+{
+    struct ct_shape shape;
+
+    CT_TRY(p->config.ops->pick(p->config.loader, w, item));
+    if (item > 0)
+        return CT_OK;
+    CT_TRY(p->config.ops->shape(p->config.loader, w, &shape));
+    return batch_shape(b, shape);
+}
+
+/* With `ticket` held: pick the next samples, *first and those after it.
+ * Returns how many; 0 when there is nothing more to do. */
+static int pool_pick(struct ct_prefetch *p, struct hand *h,
+                     struct batch **out, int64_t *first)
 {
     const int64_t n = p->config.shape.dim[0];
     struct batch *b;
-    struct ct_shape shape;
-    enum ct_status st;
+    int64_t share;
+    int n_picked = 0;
 
     if (p->stop || (!p->filling && !pool_start_batch(p)))
-        return false;
-    b     = p->filling;
-    *item = b->n_given++;
-    st    = p->config.ops->pick(p->config.loader, w, *item);
-    if (st == CT_OK && *item == 0) {
-        st = p->config.ops->shape(p->config.loader, w, &shape);
-        if (st == CT_OK)
-            st = batch_shape(b, shape);
-    }
-    if (st != CT_OK) { /* nothing can follow in order: the pool ends here */
-        p->stop = true;
-        batch_done(p, b, *item, n - *item, st);
-        return false;
+        return 0;
+    b      = *out = p->filling;
+    *first = b->n_given;
+    share  = (n - b->n_given) / (2 * p->n_hands);
+    share  = share < 1 ? 1 : share > MOST_PICKS ? MOST_PICKS : share;
+    while (n_picked < share) {
+        int64_t item      = b->n_given++;
+        enum ct_status st = pool_pick_one(p, &h->worker, b, item);
+
+        if (st != CT_OK) { /* nothing can follow in order: the pool ends */
+            p->stop = true;
+            batch_done(p, b, item, n - item, st);
+            return n_picked;
+        }
+        pick_swap(&h->worker, &h->pick[n_picked++]);
     }
     if (b->n_given == n)
         p->filling = NULL;
-    *out = b;
-    return true;
+    return n_picked;
+}
+
+static void pool_load(struct ct_prefetch *p, struct hand *h, struct batch *b,
+                      int64_t first, int n_picked)
+{
+    const int64_t each = ct_shape_count(&b->pub.shape, 1, CT_END);
+
+    for (int i = 0; i < n_picked; i++) {
+        int64_t item = first + i;
+        enum ct_status st;
+
+        pick_swap(&h->worker, &h->pick[i]);
+        st = p->config.ops->load(p->config.loader, &h->worker, &b->pub.shape,
+                                 b->pub.data->ptr + item * each,
+                                 b->pub.label->ptr + item);
+        pick_swap(&h->worker, &h->pick[i]);
+        if (st != CT_OK)
+            batch_done(p, b, item, 0, st);
+    }
+    batch_done(p, b, first, n_picked, CT_OK);
 }
 
 static void *pool_run(void *arg)
 {
     struct start *start   = arg;
     struct ct_prefetch *p = start->p;
-    struct ct_worker *w   = start->w;
+    struct hand *h        = start->hand;
 
     ct_free(start);
     for (;;) {
         struct batch *b = NULL;
-        int64_t item    = 0, each;
-        enum ct_status st;
-        bool picked;
+        int64_t first   = 0;
+        int n_picked;
 
         pthread_mutex_lock(&p->ticket);
-        picked = pool_pick(p, w, &b, &item);
+        n_picked = pool_pick(p, h, &b, &first);
         pthread_mutex_unlock(&p->ticket);
-        if (!picked)
+        if (n_picked == 0)
             return NULL;
-        each = ct_shape_count(&b->pub.shape, 1, CT_END);
-        st   = p->config.ops->load(p->config.loader, w, &b->pub.shape,
-                                   b->pub.data->ptr + item * each,
-                                   b->pub.label->ptr + item);
-        batch_done(p, b, item, 1, st);
+        pool_load(p, h, b, first, n_picked);
     }
 }
 
-static enum ct_status worker_grow(struct ct_worker *w,
-                                  const struct ct_worker *like)
+static enum ct_status record_grow(struct ct_record *r,
+                                  const struct ct_record *like)
 {
-    CT_TRY(ct_room_grow(&w->record.key_room, like->record.key_room.bytes));
-    CT_TRY(ct_room_grow(&w->record.value_room, like->record.value_room.bytes));
+    CT_TRY(ct_room_grow(&r->key_room, like->key_room.bytes));
+    return ct_room_grow(&r->value_room, like->value_room.bytes);
+}
+
+static enum ct_status hand_grow(struct hand *h, const struct ct_worker *like)
+{
+    struct ct_worker *w = &h->worker;
+
+    CT_TRY(record_grow(&w->record, &like->record));
+    for (int i = 0; i < MOST_PICKS; i++)
+        CT_TRY(record_grow(&h->pick[i].record, &like->record));
     CT_TRY(ct_room_grow(&w->codec.taps, like->codec.taps.bytes));
     CT_TRY(ct_room_grow(&w->codec.rows, like->codec.rows.bytes));
     CT_TRY(ct_room_grow(&w->image.room, like->image.room.bytes));
@@ -199,13 +266,16 @@ static enum ct_status pool_start_threads(struct ct_prefetch *p)
         wanted = wanted < 1 ? 1 : wanted > AUTO_THREADS ? AUTO_THREADS : wanted;
     }
     wanted = wanted > MOST_THREADS ? MOST_THREADS : wanted;
+    CT_TRY(ct_alloc((size_t)wanted, sizeof(*p->hand), "prefetch hands",
+                    &p->hand));
+    p->n_hands = wanted;
     for (int i = 0; i < wanted; i++) {
         struct start *s;
 
         if (p->config.like)
-            CT_TRY(worker_grow(&p->worker[i], p->config.like));
+            CT_TRY(hand_grow(&p->hand[i], p->config.like));
         CT_TRY(ct_alloc(1, sizeof(*s), "prefetch", &s));
-        *s = (struct start){ p, &p->worker[i] };
+        *s = (struct start){ p, &p->hand[i] };
         if (pthread_create(&p->thread[i], NULL, pool_run, s) != 0) {
             ct_free(s);
             return ct_fail(CT_EIO, "cannot start a prefetch thread");
@@ -252,6 +322,13 @@ enum ct_status ct_prefetch_create(const struct ct_prefetch_config *config,
     return CT_OK;
 }
 
+static void hand_fini(struct hand *h)
+{
+    ct_worker_fini(&h->worker);
+    for (int i = 0; i < MOST_PICKS; i++)
+        ct_record_fini(&h->pick[i].record);
+}
+
 void ct_prefetch_destroy(struct ct_prefetch *p)
 {
     if (!p)
@@ -267,8 +344,9 @@ void ct_prefetch_destroy(struct ct_prefetch *p)
     pthread_mutex_unlock(&p->ticket);
     for (int i = 0; i < p->n_threads; i++)
         pthread_join(p->thread[i], NULL);
-    for (int i = 0; i < MOST_THREADS; i++)
-        ct_worker_fini(&p->worker[i]);
+    for (int i = 0; i < p->n_hands; i++)
+        hand_fini(&p->hand[i]);
+    ct_free(p->hand);
     for (int i = 0; p->batch && i < p->n_batches; i++) {
         ct_buffer_drop(p->batch[i].pub.data);
         ct_buffer_drop(p->batch[i].pub.label);

@@ -65,17 +65,6 @@ static enum ct_status dummy_setup(struct ct_layer *l, const struct ct_io *io)
     return ct_alloc(n_top, sizeof(*d->version), "dummy data", &d->version);
 }
 
-static enum ct_status dummy_reshape(struct ct_layer *l, const struct ct_io *io)
-{
-    for (int i = 0; i < io->n_top; i++) {
-        struct ct_shape shape;
-
-        CT_TRY(dummy_shape(l, i, &shape));
-        CT_TRY(ct_reshape(io->top[i], shape));
-    }
-    return CT_OK;
-}
-
 static enum ct_status dummy_forward(struct ct_layer *l, const struct ct_io *io)
 {
     const Caffe__DummyDataParameter *p = ct_dummy_data_param(l->param);
@@ -101,6 +90,19 @@ static enum ct_status dummy_forward(struct ct_layer *l, const struct ct_io *io)
         d->version[i] = y->version;
     }
     return CT_OK;
+}
+
+/* Fills the tops too: what the user writes over a constant before the first
+ * pass stays. */
+static enum ct_status dummy_reshape(struct ct_layer *l, const struct ct_io *io)
+{
+    for (int i = 0; i < io->n_top; i++) {
+        struct ct_shape shape;
+
+        CT_TRY(dummy_shape(l, i, &shape));
+        CT_TRY(ct_reshape(io->top[i], shape));
+    }
+    return dummy_forward(l, io);
 }
 
 static void dummy_teardown(struct ct_layer *l)

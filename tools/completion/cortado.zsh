@@ -1,60 +1,34 @@
 #compdef cortado
-# Completion of cortado(1) for zsh.
+# Completion of cortado(1) for zsh.  Commands and flags are those that the
+# program's own --help lists.
 
 _cortado()
 {
-    local -a commands state_flags
-    commands=(
-        'train:train, resume or fine-tune a net'
-        'test:score a model'
-        'time:measure every layer'
-        'summary:print shapes, parameters and memory'
-        'device_query:print what there is to compute on'
-        'plot:draw the curves of a training log'
-        'make_digits:make up a set of digits to train on'
-    )
-    state_flags=(
-        '--level=[level of the net state]:level:'
-        '--stage=[stages of the net state]:stages:'
-        '--threads=[CPU threads]:number:'
-        '--help[explain the flags]'
-    )
+    local -a commands flags
     if ((CURRENT == 2)); then
+        commands=(${(f)"$($words[1] --help 2>/dev/null |
+            awk '/^  [a-z]/ { name = $1; $1 = ""; print name ":" substr($0, 2) }')"})
         _describe command commands
-        _arguments '--help[explain the commands]' '--version[print the version]'
         return
     fi
-    case $words[2] in
-    train)
-        _arguments $state_flags \
-            '--solver=[solver prototxt]:file:_files -g "*.prototxt"' \
-            '--snapshot=[solverstate or auto]:file:_files -g "*.(solverstate|h5)"' \
-            '--weights=[initial weights]:file:_files -g "*.(caffemodel|h5)"' \
-            '--sigint_effect=[what SIGINT does]:effect:(snapshot stop none)' \
-            '--sighup_effect=[what SIGHUP does]:effect:(snapshot stop none)' \
-            '--on_nan=[what a loss that is not finite does]:what:(stop continue)' ;;
-    test)
-        _arguments $state_flags \
-            '--model=[net prototxt]:file:_files -g "*.prototxt"' \
-            '--weights=[weights]:file:_files -g "*.(caffemodel|h5)"' \
-            '--iterations=[batches]:number:' ;;
-    time)
-        _arguments $state_flags \
-            '--model=[net prototxt]:file:_files -g "*.prototxt"' \
-            '--phase=[phase]:phase:(TRAIN TEST)' \
-            '--iterations=[batches]:number:' ;;
-    summary)
-        _arguments $state_flags '--phase=[phase]:phase:(TRAIN TEST)' \
-            '1:skip:' '2:net prototxt:_files -g "*.prototxt"' ;;
-    plot)
-        _arguments '--title=[what stands above]:text:' \
-            '1:skip:' '2:log:_files' '3:SVG file:_files' ;;
-    make_digits)
-        _arguments '--train=[training images]:number:' \
-            '--test=[test images]:number:' '--seed=[seed]:number:' \
-            '--form=[form of images]:form:(gray pairs color)' \
-            '--backend=[database]:backend:(lmdb leveldb)' \
-            '--images[write PNG files]' '1:skip:' '2:folder:_files -/' ;;
+    case $words[CURRENT-1] in
+    --(solver|model)) _files -g '*.prototxt' ;;
+    --weights) _files -g '*.(caffemodel|h5)' ;;
+    --snapshot) _alternative 'word:word:(auto)' \
+        'file:file:_files -g "*.(solverstate|h5)"' ;;
+    --phase) compadd TRAIN TEST ;;
+    --*_effect) compadd snapshot stop none ;;
+    --on_nan) compadd stop continue ;;
+    --form) compadd gray pairs color ;;
+    --backend) compadd lmdb leveldb ;;
+    *)
+        if [[ $PREFIX == -* ]]; then
+            flags=(${(f)"$($words[1] $words[2] --help 2>/dev/null |
+                awk '/^  --/ { name = $1; $1 = ""; print name ":" substr($0, 2) }')"})
+            _describe flag flags
+        else
+            _files
+        fi ;;
     esac
 }
 

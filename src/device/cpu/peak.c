@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "cortado/device.h"
 
-enum { ACCUMULATORS = 12, ROUNDS = 200000 };
+enum { ACCUMULATORS = 12, ROUNDS = 2000000 };
 
 #define PEAK_LOOP(width)                                                     \
     typedef float vec __attribute__((vector_size((width) * sizeof(float)))); \
