@@ -316,6 +316,8 @@ int cmd_train(int argc, char **argv)
         { "on_nan", FLAG_STRING, &f.on_nan,
           "when the loss is not finite: stop (default) or continue" },
         { "ranks", FLAG_INT, &f.ranks, "start so many ranks on this machine" },
+        { "road", FLAG_STRING, &f.dist.road,
+          "how gradients travel: auto, allreduce or factors" },
         { "reduce", FLAG_STRING, &f.dist.reduce,
           "how ranks sum: auto, ring, halving, tree, hierarchical or mpi" },
         { "overlap", FLAG_SWITCH, &f.overlap,

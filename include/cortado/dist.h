@@ -21,6 +21,7 @@ struct ct_exchange;
 
 struct ct_dist_options {
     const char *reduce;         /* an algorithm's name; NULL: by size */
+    const char *road;           /* auto (NULL), allreduce or factors */
     size_t      bucket_bytes;   /* gradients that travel together; 0: 4 MiB */
     bool        no_overlap;     /* send after backward, not during it */
     int         guard_interval; /* iterations between checks; 0: 100 */
@@ -59,7 +60,8 @@ CT_API CT_MUST_CHECK enum ct_status ct_dist_same(struct ct_dist *d,
 /* For struct ct_solver_options; NULL for NULL.  Borrowed from d. */
 CT_API struct ct_exchange *ct_dist_exchange(struct ct_dist *d);
 
-/* What travelled so far, and how much of it backward did not hide. */
+/* What has travelled since training began, and how much of it backward did
+ * not hide. */
 struct ct_dist_stats {
     uint64_t bytes_sent, n_exchanges;
     double   comm_seconds; /* the comm thread was busy */

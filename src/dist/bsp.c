@@ -4,7 +4,8 @@
  * layers below are still at work; the comm thread sums it over ranks, bucket
  * by bucket in arena order, so all ranks run the same sums in the same order
  * without asking each other.  The solver updates a parameter when its bucket
- * is in.  Every rank then applies the same mean gradient to the same
+ * is in.  Weights that travel as factors (factors.c) leave the buckets out.
+ * Every rank then applies the same mean gradient to the same
  * parameters, and they stay equal bit for bit.
  *
  *     mean gradient = (1 / P) sum over ranks of each rank's mean gradient
@@ -40,8 +41,9 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     if (d->net == net)
         return CT_OK;
     dist_bsp_fini(d);
-    CT_TRY(dist_buckets_init(&d->buckets, net, FIRST_BUCKET,
-                             d->options.bucket_bytes));
+    CT_TRY(dist_factors_init(d, net));
+    CT_TRY(dist_buckets_init(&d->buckets, net, d->factors.of_param,
+                             FIRST_BUCKET, d->options.bucket_bytes));
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
                     &d->flight));
     for (int i = 0; i < d->buckets.n; i++) {
@@ -54,8 +56,10 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
         d->flight[i].job.arg = &d->flight[i];
     }
     d->net = net;
-    return ct_dist_broadcast(d, ct_net_arena_data(net),
-                             ct_net_arena_count(net) * sizeof(float));
+    CT_TRY(ct_dist_broadcast(d, ct_net_arena_data(net),
+                             ct_net_arena_count(net) * sizeof(float)));
+    d->at_start = ct_comm_thread_stats(d->thread);
+    return CT_OK;
 }
 
 static enum ct_status bsp_begin(struct ct_exchange *x)
@@ -71,6 +75,7 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
 {
     struct ct_dist *d = dist_of(x);
 
+    CT_TRY(dist_factors_layer_done(d, layer));
     if (d->options.no_overlap && layer > 0)
         return CT_OK;
     while (d->n_sent < d->buckets.n &&
@@ -98,6 +103,8 @@ static enum ct_status bsp_wait(struct ct_exchange *x, int param)
 {
     struct ct_dist *d = dist_of(x);
 
+    if (d->factors.of_param[param] >= 0)
+        return dist_factors_wait(d, d->factors.of_param[param]);
     return wait_bucket(d, d->buckets.of_param[param]);
 }
 
@@ -153,6 +160,7 @@ void dist_bsp_init(struct ct_dist *d)
 
 void dist_bsp_fini(struct ct_dist *d)
 {
+    dist_factors_fini(d);
     dist_buckets_fini(&d->buckets);
     ct_free(d->flight);
     d->flight = NULL;

@@ -23,32 +23,46 @@ static size_t end_of(const struct ct_net *net, const int *order, int i)
                : ct_net_arena_count(net);
 }
 
+static void close_bucket(struct dist_buckets *b, size_t start, size_t end,
+                         int ready_after)
+{
+    if (end > start)
+        b->bucket[b->n++] =
+            (struct dist_bucket){ start, end - start, ready_after };
+}
+
 static void cut(struct dist_buckets *b, const struct ct_net *net,
-                const int *order, size_t first_bytes, size_t cap_bytes)
+                const int *order, const int *apart, size_t first_bytes,
+                size_t cap_bytes)
 {
     size_t start = 0;
     int n        = ct_net_n_params(net);
+    int layer    = ct_net_n_layers(net) - 1; /* completes what is open */
 
     for (int i = 0; i < n; i++) {
+        const struct ct_net_param *p = ct_net_param(net, order[i]);
         size_t end   = end_of(net, order, i);
         size_t limit = b->n == 0 ? first_bytes : cap_bytes;
 
-        b->of_param[order[i]] = b->n;
-        if ((end - start) * sizeof(float) < limit && i + 1 < n)
+        if (apart[order[i]] >= 0) {
+            close_bucket(b, start, p->offset, layer);
+            b->of_param[order[i]] = -1;
+            start                 = end;
             continue;
-        b->bucket[b->n++] = (struct dist_bucket){
-            start, end - start, ct_net_param(net, order[i])->layer
-        };
-        start = end;
+        }
+        layer                 = p->layer;
+        b->of_param[order[i]] = b->n;
+        if ((end - start) * sizeof(float) >= limit) {
+            close_bucket(b, start, end, layer);
+            start = end;
+        }
     }
-    if (n == 0) /* the riders travel even when nothing learns */
-        b->bucket[b->n++] =
-            (struct dist_bucket){ 0, ct_net_arena_count(net), 0 };
+    close_bucket(b, start, ct_net_arena_count(net), layer);
 }
 
 enum ct_status dist_buckets_init(struct dist_buckets *b,
-                                 const struct ct_net *net, size_t first_bytes,
-                                 size_t cap_bytes)
+                                 const struct ct_net *net, const int *apart,
+                                 size_t first_bytes, size_t cap_bytes)
 {
     size_t n   = (size_t)ct_net_n_params(net) + 1;
     int *order = NULL;
@@ -56,15 +70,15 @@ enum ct_status dist_buckets_init(struct dist_buckets *b,
 
     *b = (struct dist_buckets){ 0 };
     CT_TRY_GOTO(ct_alloc(n, sizeof(*order), "buckets", &order), st, out);
-    CT_TRY_GOTO(ct_alloc(n, sizeof(*b->bucket), "buckets", &b->bucket), st,
-                out);
+    CT_TRY_GOTO(ct_alloc(n + 1, sizeof(*b->bucket), "buckets", &b->bucket),
+                st, out);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*b->of_param), "buckets", &b->of_param),
                 st, out);
     for (int i = 0; i < ct_net_n_params(net); i++)
         order[i] = i;
     qsort_r(order, n - 1, sizeof(*order), by_offset,
             (void *)(uintptr_t)net);
-    cut(b, net, order, first_bytes, cap_bytes);
+    cut(b, net, order, apart, first_bytes, cap_bytes);
 out:
     ct_free(order);
     if (st != CT_OK)

@@ -22,9 +22,11 @@ struct dist_buckets {
 };
 
 /* Buckets of about `cap_bytes`, the first of `first_bytes`; a parameter is
- * never cut.  cap 0: one a parameter. */
+ * never cut.  cap 0: one a parameter.  Parameters whose `apart` is not
+ * negative travel by another road and are in none. */
 CT_MUST_CHECK enum ct_status dist_buckets_init(struct dist_buckets *b,
                                                const struct ct_net *net,
+                                               const int *apart,
                                                size_t first_bytes,
                                                size_t cap_bytes);
 void dist_buckets_fini(struct dist_buckets *b);

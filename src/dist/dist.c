@@ -39,6 +39,22 @@ static enum ct_status choose_reduce(struct ct_dist *d)
     return CT_OK;
 }
 
+static enum ct_status choose_road(struct ct_dist *d)
+{
+    const char *name = d->options.road;
+
+    if (!name || strcmp(name, "auto") == 0)
+        d->road = DIST_ROAD_AUTO;
+    else if (strcmp(name, "allreduce") == 0)
+        d->road = DIST_ROAD_ALLREDUCE;
+    else if (strcmp(name, "factors") == 0)
+        d->road = DIST_ROAD_FACTORS;
+    else
+        return ct_fail(CT_EINVAL, "--road=%s: use auto, allreduce or factors",
+                       name);
+    return CT_OK;
+}
+
 enum ct_status dist_create_over(struct ct_transport *transport,
                                 const struct ct_dist_options *options,
                                 struct ct_dist **out)
@@ -63,6 +79,7 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     d->comm->stall_after = options->stall_seconds > 0 ? options->stall_seconds
                                                       : DEFAULT_STALL;
     CT_TRY_GOTO(choose_reduce(d), st, out);
+    CT_TRY_GOTO(choose_road(d), st, out);
     CT_TRY_GOTO(ct_comm_thread_create(d->comm, &fifo, &d->thread), st, out);
     dist_bsp_init(d);
     *out = d;
@@ -173,8 +190,8 @@ struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
     if (d) {
         struct ct_comm_thread_stats s = ct_comm_thread_stats(d->thread);
 
-        out.bytes_sent   = s.bytes_sent;
-        out.comm_seconds = s.busy_seconds;
+        out.bytes_sent   = s.bytes_sent - d->at_start.bytes_sent;
+        out.comm_seconds = s.busy_seconds - d->at_start.busy_seconds;
         out.wait_seconds = d->wait_seconds;
         out.n_exchanges  = d->n_exchanges;
     }

@@ -6,7 +6,10 @@
 #include "comm/thread.h"
 #include "cortado/dist.h"
 #include "dist/bucket.h"
+#include "dist/factors.h"
 #include "solver/exchange.h"
+
+enum dist_road { DIST_ROAD_AUTO, DIST_ROAD_ALLREDUCE, DIST_ROAD_FACTORS };
 
 /* A bucket on its way. */
 struct dist_flight {
@@ -23,11 +26,14 @@ struct ct_dist {
     struct ct_comm_thread  *thread;
     const struct ct_allreduce_type *reduce; /* NULL: by size */
     struct ct_net          *net;      /* attached to; borrowed */
+    enum dist_road          road;
+    struct dist_factors     factors;
     struct dist_buckets     buckets;
     struct dist_flight     *flight;   /* one a bucket */
     int                     n_sent;   /* buckets handed in this iteration */
     int                     rank, size, n_hosts;
     double                  wait_seconds;
+    struct ct_comm_thread_stats at_start; /* when training began */
     uint64_t                n_exchanges;
 };
 

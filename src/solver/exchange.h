@@ -20,6 +20,7 @@ enum ct_rider { CT_RIDER_LOSS, CT_RIDER_SNAPSHOT, CT_RIDER_STOP };
 
 struct ct_exchange {
     int   rank, size;
+    int   iter_size; /* the solver's; set before attach */
     float scale; /* sum times scale is the mean gradient */
     void *state;
     /* When training starts: every rank gets rank 0's parameters. */

@@ -312,8 +312,10 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
 {
     int end = s->iter + n;
 
-    if (s->options.exchange)
+    if (s->options.exchange) {
+        s->options.exchange->iter_size = s->param->iter_size;
         CT_TRY(s->options.exchange->attach(s->options.exchange, s->net));
+    }
     s->stop         = false;
     s->start_iter   = s->iter;
     s->display_iter = s->iter;

@@ -1,0 +1,210 @@
+/* factors.c - gradients sent as what they are made of. */
+#include "dist/factors.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/probe.h"
+#include "cortado/log.h"
+#include "dist/cost.h"
+#include "dist/dist.h"
+
+/* The factors of a parameter, or CT_ENOTSUP where its layer has none. */
+static enum ct_status factors_of(struct ct_net *net, int param,
+                                 struct ct_factors *out)
+{
+    const struct ct_net_param *p = ct_net_param(net, param);
+    struct ct_layer *l           = ct_net_layer(net, p->layer);
+    struct ct_io io              = ct_net_io(net, p->layer);
+
+    if (!l->type->factors || p->n_sharers > 1 || p->lr_mult == 0 ||
+        !ct_net_layer_needs_backward(net, p->layer))
+        return CT_ENOTSUP;
+    return l->type->factors(l, &io, p->index, out);
+}
+
+/* The rate of a matrix product of a usual size, on this rank. */
+static enum ct_status measure_flops(double *out)
+{
+    enum { N = 256 };
+    const struct ct_device *cpu = ct_device_cpu();
+    float *a = ct_calloc(3 * N * N, sizeof(*a), "probe");
+    double best = 0;
+    enum ct_status st = a ? CT_OK : CT_ENOMEM;
+
+    for (int i = 0; i < 5 && st == CT_OK; i++) {
+        double start = ct_now();
+
+        st   = ct_gemm(cpu, CT_T, CT_N, N, N, N, 1, a, a + N * N, 0,
+                       a + 2 * N * N);
+        best = 2.0 * N * N * N / (ct_now() - start) > best
+                   ? 2.0 * N * N * N / (ct_now() - start)
+                   : best;
+    }
+    ct_free(a);
+    *out = best;
+    return st;
+}
+
+static enum ct_status probe_job(struct ct_comm *c, void *arg)
+{
+    struct dist_machine *w = arg;
+    struct ct_probe p      = { 0 };
+
+    CT_TRY(ct_comm_probe(c, &p));
+    w->alpha = p.alpha;
+    w->beta  = p.beta;
+    w->gamma = p.gamma;
+    ct_probe_fini(&p);
+    return CT_OK;
+}
+
+/* Every rank decides by rank 0's numbers. */
+static enum ct_status measure(struct ct_dist *d, struct dist_machine *w)
+{
+    CT_TRY(ct_job_run(d->thread, probe_job, w));
+    CT_TRY(measure_flops(&w->flops));
+    return ct_dist_broadcast(d, w, sizeof(*w));
+}
+
+static bool choose(const struct ct_dist *d, const struct dist_machine *w,
+                   const struct ct_net *net, int param,
+                   const struct ct_factors *f)
+{
+    const struct ct_net_param *p = ct_net_param(net, param);
+    struct dist_matrix g = { (double)f->u_cols, (double)f->v_cols,
+                             (double)f->rows };
+    double dense = dist_cost_dense(w, d->size, &g);
+    double fact  = dist_cost_factors(w, d->size, &g);
+    bool yes     = d->road == DIST_ROAD_FACTORS ||
+               (d->road == DIST_ROAD_AUTO && fact < dense);
+
+    CT_INFO("%s (%lld x %lld) goes by %s: dense %.3g MB, %.3g ms; factors "
+            "%.3g MB, %.3g ms", ct_net_layer(net, p->layer)->name,
+            (long long)f->u_cols, (long long)f->v_cols,
+            yes ? "factors" : "allreduce", dist_bytes_dense(d->size, &g) / 1e6,
+            1e3 * dense, dist_bytes_factors(d->size, &g) / 1e6, 1e3 * fact);
+    return yes;
+}
+
+static enum ct_status gather_job(struct ct_comm *c, void *arg)
+{
+    struct dist_factor *x = arg;
+    int64_t width         = x->rows * (x->n + x->m);
+
+    return ct_allgather(c, x->all + c->rank * width, x->bytes, x->all);
+}
+
+static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
+                                 int param, const struct ct_factors *f)
+{
+    const struct ct_net_param *p = ct_net_param(net, param);
+    struct dist_factor *x        = &d->factors.factor[d->factors.n];
+    size_t width = (size_t)(f->rows * (f->u_cols + f->v_cols));
+
+    x->dist    = d;
+    x->param   = param;
+    x->layer   = p->layer;
+    x->blob    = p->index;
+    x->rows    = f->rows;
+    x->n       = f->u_cols;
+    x->m       = f->v_cols;
+    x->job.run = gather_job;
+    x->job.arg = x;
+    d->factors.of_param[param] = d->factors.n++;
+    CT_TRY(ct_alloc((size_t)d->size * width, sizeof(*x->all), "factors",
+                    &x->all));
+    CT_TRY(ct_alloc((size_t)d->size, sizeof(*x->bytes), "factors",
+                    &x->bytes));
+    for (int r = 0; r < d->size; r++)
+        x->bytes[r] = width * sizeof(float);
+    /* The layer leaves its own product out; all rows are multiplied here. */
+    ct_net_layer(net, p->layer)->blob_wants_grad[p->index] = false;
+    return ct_dist_same(d, "batch size", (uint64_t)f->rows);
+}
+
+enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net)
+{
+    size_t n = (size_t)ct_net_n_params(net) + 1;
+    struct dist_machine w = { 0 };
+    bool measured = false;
+
+    CT_TRY(ct_alloc(n, sizeof(*d->factors.of_param), "factors",
+                    &d->factors.of_param));
+    CT_TRY(ct_alloc(n, sizeof(*d->factors.factor), "factors",
+                    &d->factors.factor));
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        struct ct_factors f;
+
+        d->factors.of_param[i] = -1;
+        if (d->road == DIST_ROAD_ALLREDUCE || d->size == 1 ||
+            d->exchange.iter_size > 1 || factors_of(net, i, &f) != CT_OK)
+            continue;
+        if (!measured)
+            CT_TRY(measure(d, &w));
+        measured = true;
+        if (choose(d, &w, net, i, &f))
+            CT_TRY(add_factor(d, net, i, &f));
+    }
+    return CT_OK;
+}
+
+void dist_factors_fini(struct ct_dist *d)
+{
+    for (int i = 0; i < d->factors.n; i++) {
+        ct_free(d->factors.factor[i].all);
+        ct_free(d->factors.factor[i].bytes);
+    }
+    ct_free(d->factors.factor);
+    ct_free(d->factors.of_param);
+    d->factors = (struct dist_factors){ 0 };
+}
+
+/* Row by row, so that all rows of all ranks form one matrix in the end. */
+static void pack(struct dist_factor *x, const struct ct_factors *f)
+{
+    int64_t width = x->n + x->m;
+    float *to     = x->all + x->dist->rank * x->rows * width;
+
+    for (int64_t r = 0; r < x->rows; r++, to += width) {
+        memcpy(to, f->u + r * x->n, (size_t)x->n * sizeof(*to));
+        memcpy(to + x->n, f->v + r * x->m, (size_t)x->m * sizeof(*to));
+    }
+}
+
+enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
+{
+    for (int i = 0; i < d->factors.n; i++) {
+        struct dist_factor *x = &d->factors.factor[i];
+        struct ct_factors f;
+
+        if (x->layer != layer)
+            continue;
+        CT_TRY(factors_of(d->net, x->param, &f));
+        if (f.rows != x->rows)
+            return ct_fail(CT_ESHAPE, "layer %s: the batch changed from %lld "
+                           "to %lld; train with --road=allreduce",
+                           ct_net_layer(d->net, layer)->name,
+                           (long long)x->rows, (long long)f.rows);
+        pack(x, &f);
+        x->built = false;
+        ct_job_submit(d->thread, &x->job);
+    }
+    return CT_OK;
+}
+
+enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
+{
+    struct dist_factor *x = &d->factors.factor[factor];
+    int64_t width         = x->n + x->m;
+    const struct ct_blob *b = ct_net_param(d->net, x->param)->blob;
+
+    CT_TRY(ct_job_wait(&x->job));
+    if (x->built)
+        return CT_OK;
+    x->built = true;
+    return ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m, x->rows * d->size, 1,
+                      x->all, width, x->all + x->n, width, 0, ct_diff(b),
+                      x->m);
+}

@@ -1,0 +1,45 @@
+/* factors.h - sufficient factors: gradients sent as what they are made of.
+ *
+ * The gradient of an InnerProduct weight is u^T v, with one row of u (top
+ * diff) and of v (bottom data) for each sample.  Where K samples are far fewer
+ * than the matrix has rows and columns, sending K (M + N) numbers to everyone
+ * beats summing M N.  Each rank then multiplies all rows of all ranks, in rank
+ * order, so the result is the same bits everywhere. */
+#ifndef CT_DIST_FACTORS_H
+#define CT_DIST_FACTORS_H
+
+#include "comm/thread.h"
+#include "cortado/net.h"
+
+struct ct_dist;
+
+/* One parameter that travels as factors. */
+struct dist_factor {
+    struct ct_job   job;
+    struct ct_dist *dist;
+    int             param, layer, blob;
+    int64_t         rows, n, m; /* of one rank; u is rows x n, v rows x m */
+    float          *all;        /* every rank's rows: [ u | v ] each */
+    size_t         *bytes;      /* per rank */
+    bool            built;      /* this iteration's gradient is made */
+};
+
+struct dist_factors {
+    struct dist_factor *factor;
+    int                 n;
+    int                *of_param; /* index of each parameter's; -1: dense */
+};
+
+/* Chooses the parameters that go this road, logs the choice, and tells their
+ * layers not to make the gradient themselves. */
+CT_MUST_CHECK enum ct_status dist_factors_init(struct ct_dist *d,
+                                               struct ct_net *net);
+void dist_factors_fini(struct ct_dist *d);
+
+/* After the backward pass of `layer`: its factors leave. */
+CT_MUST_CHECK enum ct_status dist_factors_layer_done(struct ct_dist *d,
+                                                     int layer);
+/* The gradient, summed over ranks, is in the parameter's diff. */
+CT_MUST_CHECK enum ct_status dist_factors_wait(struct ct_dist *d, int factor);
+
+#endif
