@@ -134,6 +134,10 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_summary(const struct ct_net *net,
 
 CT_API void ct_net_set_hooks(struct ct_net *net,
                              const struct ct_net_hooks *hooks);
+/* One more after each layer's backward, for the solver: it runs after that of
+ * the hooks and leaves them in place.  NULL: none. */
+CT_API void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done,
+                                  void *arg);
 CT_API void ct_net_set_debug_info(struct ct_net *net, bool on);
 
 /* Use `seed` from now on; sources follow with the next ct_net_seek(). */

@@ -4,12 +4,17 @@
  * that a leak can be reported by name.  Allocation is rare by design (a net
  * allocates at build and reshape only), so one lock is enough.
  *
- *     | name bytes prev next ... (64 bytes) | the caller's bytes ... |     */
+ *     | name bytes prev next ... (64 bytes) | the caller's bytes ... |
+ *
+ * Large blocks are mapped on their own, in huge pages where the system has
+ * them.  Such memory comes zeroed, costs nothing until it is touched and goes
+ * back to the system when it is freed. */
 #include "base/mem.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cortado/log.h"
 
@@ -17,10 +22,14 @@ struct header {
     const char    *name;
     size_t         bytes;
     struct header *prev, *next;
+    size_t         mapped_bytes; /* 0: from the heap */
 };
 
+/* A huge page; blocks of at least this size are mapped. */
+enum { HUGE_PAGE = 2 << 20 };
+
 static pthread_mutex_t mem_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct header mem_list   = { NULL, 0, &mem_list, &mem_list };
+static struct header mem_list   = { NULL, 0, &mem_list, &mem_list, 0 };
 static struct ct_mem_stats mem_stats;
 
 _Static_assert(sizeof(struct header) <= CT_ALIGN, "the header fits its slot");
@@ -55,13 +64,48 @@ static struct header *mem_header(void *p)
     return (struct header *)((char *)p - CT_ALIGN);
 }
 
+/* `whole` bytes that begin with a huge page: a page too much is mapped, and
+ * what sticks out at either end is given back. */
+static struct header *mem_map(size_t whole)
+{
+    size_t asked = whole + HUGE_PAGE, before;
+    char *p = mmap(NULL, asked, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct header *h;
+
+    if (p == MAP_FAILED)
+        return NULL;
+    before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (before)
+        (void)munmap(p, before);
+    (void)munmap(p + before + whole, HUGE_PAGE - before);
+    h = (struct header *)(void *)(p + before);
+    /* A wish, not a condition. */
+    (void)madvise(h, whole, MADV_HUGEPAGE);
+    h->mapped_bytes = whole;
+    return h;
+}
+
+static struct header *mem_take(size_t bytes)
+{
+    enum { PAGE = 4096 };
+    size_t whole = bytes + CT_ALIGN;
+    struct header *h;
+
+    if (bytes > PTRDIFF_MAX - 2 * HUGE_PAGE)
+        return NULL;
+    if (whole >= HUGE_PAGE)
+        return mem_map((whole + PAGE - 1) / PAGE * PAGE);
+    h = aligned_alloc(CT_ALIGN, (whole + CT_ALIGN - 1) / CT_ALIGN * CT_ALIGN);
+    if (h)
+        h->mapped_bytes = 0;
+    return h;
+}
+
 void *ct_malloc(size_t bytes, const char *name)
 {
-    struct header *h = NULL;
-    size_t whole     = bytes + 2 * CT_ALIGN - 1;
+    struct header *h = mem_take(bytes);
 
-    if (whole > bytes && bytes <= PTRDIFF_MAX)
-        h = aligned_alloc(CT_ALIGN, whole / CT_ALIGN * CT_ALIGN);
     if (!h) {
         (void)ct_fail(CT_ENOMEM, "no memory for %zu bytes (%s)", bytes, name);
         return NULL;
@@ -83,7 +127,7 @@ void *ct_calloc(size_t n, size_t size, const char *name)
         return NULL;
     }
     p = ct_malloc(bytes, name);
-    if (p)
+    if (p && !mem_header(p)->mapped_bytes)
         memset(p, 0, bytes);
     return p;
 }
@@ -103,10 +147,16 @@ void *ct_realloc(void *p, size_t bytes, const char *name)
 
 void ct_free(void *p)
 {
+    struct header *h;
+
     if (!p)
         return;
-    mem_unlink(mem_header(p));
-    free(mem_header(p));
+    h = mem_header(p);
+    mem_unlink(h);
+    if (h->mapped_bytes)
+        (void)munmap(h, h->mapped_bytes);
+    else
+        free(h);
 }
 
 char *ct_strdup(const char *s, const char *name)

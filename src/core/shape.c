@@ -18,8 +18,11 @@ enum ct_status ct_shape_check(const struct ct_shape *s)
         if (s->dim[i] < 0)
             return ct_fail(CT_ESHAPE, "dimension %d is negative (%" PRId64 ")",
                            i, s->dim[i]);
+        /* A zero does not hide the others: parts of the shape are counted
+         * without it. */
         if (s->dim[i] > max_count ||
-            __builtin_mul_overflow(count, s->dim[i], &count) ||
+            __builtin_mul_overflow(count, s->dim[i] ? s->dim[i] : 1,
+                                   &count) ||
             count > max_count)
             return ct_fail(CT_ESHAPE, "a shape with more than 2^40 elements");
     }

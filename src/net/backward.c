@@ -8,6 +8,13 @@
 #include "base/mem.h"
 #include "net/net.h"
 
+static bool has_backward(const struct net_layer *l)
+{
+    const struct ct_layer_type *t = l->layer->type;
+
+    return !(t->flags & CT_LAYER_NO_GRAD) && t->backward[CT_CPU];
+}
+
 static bool can_have_grad(const struct net_layer *l, int bottom)
 {
     const struct ct_layer_type *t = l->layer->type;
@@ -19,12 +26,11 @@ static bool can_have_grad(const struct net_layer *l, int bottom)
     return !(bottom < 32 && t->no_grad >> bottom & 1);
 }
 
-static bool learns(const struct ct_net *net, const struct net_layer *l)
+static bool learns(const struct net_layer *l)
 {
     const Caffe__LayerParameter *p = l->layer->param;
     bool any                       = false;
 
-    (void)net;
     for (int i = 0; i < l->layer->n_blob; i++) {
         float lr = (size_t)i < p->n_param ? p->param[i]->lr_mult : 1;
 
@@ -40,7 +46,7 @@ static void forward_sweep(struct ct_net *net)
         struct net_layer *l            = &net->layer[i];
         const Caffe__LayerParameter *p = l->layer->param;
 
-        l->needs_backward = learns(net, l);
+        l->needs_backward = learns(l);
         for (int b = 0; b < l->n_bottom; b++) {
             bool need = net->blob[l->bottom_id[b]].needs_grad;
 
@@ -93,6 +99,9 @@ static void force(struct ct_net *net)
             l->want_grad[b] |= can_have_grad(l, b);
             net->blob[l->bottom_id[b]].needs_grad |= l->want_grad[b];
         }
+        /* It reads them, also where no layer after it writes them. */
+        for (int t = 0; t < l->n_top && has_backward(l); t++)
+            net->blob[l->top_id[t]].needs_grad = true;
     }
 }
 
@@ -103,7 +112,7 @@ static enum ct_status refuse_impossible(struct ct_net *net)
         struct net_layer *l           = &net->layer[i];
         const struct ct_layer_type *t = l->layer->type;
 
-        if ((t->flags & CT_LAYER_NO_GRAD) || !t->backward[CT_CPU]) {
+        if (!has_backward(l)) {
             for (int b = 0; b < l->n_bottom; b++)
                 if (l->needs_backward && l->want_grad[b] &&
                     !net->param->force_backward)

@@ -54,6 +54,12 @@ static void touch(struct plan *p, int i, int step)
     t->last  = step > t->last ? step : t->last;
 }
 
+static void live_for_ever(struct plan *p, int i)
+{
+    touch(p, i, 0);
+    touch(p, i, 2 * p->net->n_layer);
+}
+
 static void find_views(struct plan *p)
 {
     for (int i = 0; i < p->net->n_layer; i++) {
@@ -95,35 +101,30 @@ static void touch_layer(struct plan *p, int i)
 }
 
 /* Diffs that a layer reads but nobody writes must stay zero: they live for
- * ever.  A Split leaves such tops out, so they need no memory at all. */
+ * ever.  A Split leaves such tops out, so they need no memory at all.  Layers
+ * come last to first, as backward runs them: what a layer that works in place
+ * writes itself does not count for it. */
 static void find_unwritten(struct plan *p, bool *written)
 {
     const struct ct_net *net = p->net;
 
-    for (int i = 0; i < net->n_layer; i++) {
-        const struct net_layer *l = &net->layer[i];
-
-        for (int b = 0; b < l->n_bottom; b++)
-            if (l->needs_backward && l->want_grad[b])
-                written[l->bottom_id[b]] = true;
-    }
-    for (int i = 0; i < net->n_layer; i++) {
+    for (int i = net->n_layer - 1; i >= 0; i--) {
         const struct net_layer *l = &net->layer[i];
         unsigned flags            = l->layer->flags;
         bool is_split             = (flags & CT_LAYER_ALIAS_DATA) &&
                         !(flags & CT_LAYER_ALIAS_DIFF);
 
         for (int t = 0; t < l->n_top; t++) {
-            struct net_blob *b    = &net->blob[l->top_id[t]];
-            struct tensor_life *d = &p->life[diff_of(l->top_id[t])];
-
-            if (written[l->top_id[t]] || b->pinned)
+            if (written[l->top_id[t]] || net->blob[l->top_id[t]].pinned)
                 continue;
             if (is_split)
-                d->bytes = 0;
+                p->life[diff_of(l->top_id[t])].bytes = 0;
             else if (l->needs_backward)
-                touch(p, diff_of(l->top_id[t]), 0);
+                live_for_ever(p, diff_of(l->top_id[t]));
         }
+        for (int b = 0; b < l->n_bottom; b++)
+            if (l->needs_backward && l->want_grad[b])
+                written[l->bottom_id[b]] = true;
     }
 }
 
@@ -138,8 +139,6 @@ static bool wants_diff(const struct ct_net *net, const struct net_blob *b)
 
 static void measure(struct plan *p)
 {
-    const int end = 2 * p->net->n_layer;
-
     for (int i = 0; i < p->net->n_blob; i++) {
         const struct net_blob *nb = &p->net->blob[i];
         struct tensor_life *data  = &p->life[data_of(i)];
@@ -154,10 +153,8 @@ static void measure(struct plan *p)
                                                   nb->blob->diff.layout) *
                           sizeof(float);
         if (forever) {
-            touch(p, data_of(i), 0);
-            touch(p, data_of(i), end);
-            touch(p, diff_of(i), 0);
-            touch(p, diff_of(i), end);
+            live_for_ever(p, data_of(i));
+            live_for_ever(p, diff_of(i));
         }
         if (!nb->blob->planned)
             data->bytes = 0; /* its source brings memory */

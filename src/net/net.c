@@ -274,6 +274,12 @@ void ct_net_set_hooks(struct ct_net *net, const struct ct_net_hooks *hooks)
     net->hooks = *hooks;
 }
 
+void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done, void *arg)
+{
+    net->layer_done     = done;
+    net->layer_done_arg = arg;
+}
+
 void ct_net_set_debug_info(struct ct_net *net, bool on)
 {
     net->debug_info = on;

@@ -56,6 +56,8 @@ struct ct_net {
     size_t                activation_bytes; /* with sharing by lifetime */
     size_t                unshared_bytes;   /* without */
     struct ct_net_hooks   hooks;
+    ct_net_fn             layer_done; /* the solver's; may be NULL */
+    void                 *layer_done_arg;
     bool                  debug_info;
 };
 

@@ -235,6 +235,8 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
         }
         if (net->hooks.after_backward)
             CT_TRY(net->hooks.after_backward(net, i, net->hooks.arg));
+        if (net->layer_done)
+            CT_TRY(net->layer_done(net, i, net->layer_done_arg));
     }
     return CT_OK;
 }

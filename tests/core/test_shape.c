@@ -21,10 +21,12 @@ TEST(shape, impossible_shapes_are_refused)
     struct ct_shape negative = CT_SHAPE(2, -1);
     struct ct_shape huge = CT_SHAPE(1 << 30, 1 << 30, 1 << 30);
     struct ct_shape empty = CT_SHAPE(0, 1 << 30);
+    struct ct_shape hidden = CT_SHAPE(0, 1 << 30, 1 << 30, 1 << 30);
     struct ct_shape axes = { .n_axes = 33 };
 
     ASSERT_STATUS(CT_ESHAPE, ct_shape_check(&negative));
     ASSERT_STATUS(CT_ESHAPE, ct_shape_check(&huge));
+    ASSERT_STATUS(CT_ESHAPE, ct_shape_check(&hidden));
     ASSERT_STATUS(CT_ESHAPE, ct_shape_check(&axes));
     ASSERT_OK(ct_shape_check(&empty));
     ASSERT_INT(0, ct_shape_count(&empty, 0, CT_END));

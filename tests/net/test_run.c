@@ -68,6 +68,84 @@ TEST(run, sharing_memory_by_lifetime_changes_no_number)
     ASSERT(ct_net_arena_diff(kept)[CT_ARENA_RIDERS] != 0);
 }
 
+/* Nobody writes the gradient of 'b': its reader takes none. */
+static const char *const half_read =
+    "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "
+    "  input_param { shape { dim: 4 dim: 6 } shape { dim: 4 } } }"
+    "layer { name: 'f1' type: 'InnerProduct' bottom: 'x' top: 'f1' "
+    "  inner_product_param { num_output: 64 "
+    "  weight_filler { type: 'xavier' } } }"
+    "layer { name: 't1' type: 'TanH' bottom: 'f1' top: 't1' }"
+    "layer { name: 'f2' type: 'InnerProduct' bottom: 't1' top: 'f2' "
+    "  inner_product_param { num_output: 6 "
+    "  weight_filler { type: 'xavier' } } }"
+    "layer { name: 'cut' type: 'Slice' bottom: 'f2' top: 'a' top: 'b' }"
+    "layer { name: 'quiet' type: 'Silence' bottom: 'b' }"
+    "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'label' "
+    "  top: 'l' }";
+
+static void same_after_three_passes(const char *text)
+{
+    struct ct_net *shared = net_of(text);
+    struct ct_net *kept = net_with(text, CAFFE__PHASE__TRAIN,
+                                   (struct ct_net_options){
+                                       .keep_blobs = true });
+
+    for (int i = 0; i < 3; i++)
+        ASSERT_FLOAT(pass(kept), pass(shared), 0);
+    for (size_t i = 0; i < ct_net_arena_count(kept); i++)
+        ASSERT_FLOAT(ct_net_arena_diff(kept)[i],
+                     ct_net_arena_diff(shared)[i], 0);
+}
+
+TEST(run, a_gradient_that_nobody_writes_stays_zero_pass_after_pass)
+{
+    same_after_three_passes(half_read);
+}
+
+/* Forced backward reaches a branch that only an accuracy reads. */
+TEST(run, an_in_place_layer_does_not_write_its_own_top_gradient)
+{
+    same_after_three_passes(
+        "force_backward: true "
+        "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "
+        "  input_param { shape { dim: 4 dim: 6 } shape { dim: 4 } } }"
+        "layer { name: 'f1' type: 'InnerProduct' bottom: 'x' top: 'f1' "
+        "  inner_product_param { num_output: 64 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 't1' type: 'TanH' bottom: 'f1' top: 't1' }"
+        "layer { name: 'f2' type: 'InnerProduct' bottom: 't1' top: 'f2' "
+        "  inner_product_param { num_output: 6 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 's2' type: 'Sigmoid' bottom: 'f2' top: 'f2' }"
+        "layer { name: 'acc' type: 'Accuracy' bottom: 'f2' bottom: 'label' "
+        "  top: 'acc' }"
+        "layer { name: 'g' type: 'InnerProduct' bottom: 'x' top: 'g' "
+        "  inner_product_param { num_output: 3 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'g' "
+        "  bottom: 'label' top: 'l' }");
+}
+
+/* A label takes no gradient, yet what makes it runs backward too. */
+TEST(run, forced_backward_goes_through_what_nobody_writes_a_gradient_for)
+{
+    struct ct_net *net = net_of(
+        "force_backward: true "
+        "layer { name: 'in' type: 'Input' top: 'x' top: 'raw' "
+        "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }"
+        "layer { name: 'copy' type: 'Power' bottom: 'raw' top: 'label' }"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'x' "
+        "  bottom: 'label' top: 'l' }");
+    struct ct_blob *raw = net_blob_named(net, "raw");
+
+    ASSERT_OK(ct_net_forward(net, NULL));
+    ASSERT_OK(ct_net_backward(net));
+    for (int64_t i = 0; i < raw->count; i++)
+        ASSERT_FLOAT(0, ct_diff(raw)[i], 0);
+    ASSERT(ct_diff(net_blob_named(net, "x"))[0] != 0);
+}
+
 TEST(run, gradients_match_finite_differences_through_the_whole_net)
 {
     struct ct_net *net = net_of(small);
