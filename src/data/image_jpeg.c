@@ -38,11 +38,16 @@ static enum ct_status jpeg_header(struct ct_codec *c, struct ct_bytes file,
     int subsampling;
 
     CT_TRY(jpeg_handle(c));
+    /* After a mere warning the library may leave all of them unset. */
+    out->width = out->height = 0;
+    *space                   = TJCS_YCbCr;
     if (tjDecompressHeader3(c->jpeg, file.ptr, file.n, &out->width,
                             &out->height, &subsampling, space) != 0 &&
         tjGetErrorCode(c->jpeg) != TJERR_WARNING)
         return ct_fail(CT_EPARSE, "a broken JPEG header: %s",
                        tjGetErrorStr2(c->jpeg));
+    if (out->width < 1 || out->height < 1)
+        return ct_fail(CT_EPARSE, "a broken JPEG header: no size in it");
     return CT_OK;
 }
 

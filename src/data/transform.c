@@ -1,7 +1,7 @@
 /* transform.c - crop, mirror, mean and scale in one pass over the output. */
 #include "data/transform.h"
 
-#include <string.h>
+#include <limits.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -141,66 +141,6 @@ enum ct_status ct_transform_size(const struct ct_transform *t, int channels,
     return CT_OK;
 }
 
-/* One row of one channel; `step` is the distance of its pixels.  Kept small,
- * so that each call below becomes a loop with a constant step. */
-static inline __attribute__((always_inline)) void row_u8(
-    const unsigned char *restrict x, int step, const float *restrict mean,
-    float value, float scale, bool mirror, int n, float *restrict out)
-{
-    const unsigned char *last = x + (ptrdiff_t)(n - 1) * step;
-
-    if (mirror && mean)
-        for (ptrdiff_t w = 0; w < n; w++)
-            out[w] = ((float)last[-w * step] - mean[n - 1 - w]) * scale;
-    else if (mirror)
-        for (ptrdiff_t w = 0; w < n; w++)
-            out[w] = ((float)last[-w * step] - value) * scale;
-    else if (mean)
-        for (int w = 0; w < n; w++)
-            out[w] = ((float)x[w * step] - mean[w]) * scale;
-    else
-        for (int w = 0; w < n; w++)
-            out[w] = ((float)x[w * step] - value) * scale;
-}
-
-/* Every third byte: a row of interleaved pixels, the most common kind. */
-typedef void (*row_thirds_fn)(const unsigned char *x, const float *mean,
-                              float value, float scale, bool mirror, int n,
-                              float *out);
-
-static void row_thirds(const unsigned char *x, const float *mean, float value,
-                       float scale, bool mirror, int n, float *out)
-{
-    row_u8(x, 3, mean, value, scale, mirror, n, out);
-}
-
-static inline __attribute__((always_inline)) void row_float(
-    const float *x, int step, const float *mean, float value, float scale,
-    bool mirror, int n, float *out)
-{
-    for (int w = 0; w < n; w++)
-        out[mirror ? n - 1 - w : w] =
-            (x[w * step] - (mean ? mean[w] : value)) * scale;
-}
-
-static inline __attribute__((always_inline)) void transform_row(
-    const struct ct_pixels *in, size_t at, int step, const float *mean,
-    float value, float scale, bool mirror, int n, row_thirds_fn thirds,
-    float *out)
-{
-    const unsigned char *x = (const unsigned char *)in->ptr + at;
-
-    if (in->is_float)
-        row_float((const float *)in->ptr + at, step, mean, value, scale,
-                  mirror, n, out);
-    else if (step == 1)
-        row_u8(x, 1, mean, value, scale, mirror, n, out);
-    else if (step == 3)
-        thirds(x, mean, value, scale, mirror, n, out);
-    else
-        row_u8(x, step, mean, value, scale, mirror, n, out);
-}
-
 struct window {
     int  row, column; /* of the crop in the pixels */
     int  mean_row, mean_column;
@@ -208,96 +148,230 @@ struct window {
     bool mirror;
 };
 
-static inline __attribute__((always_inline)) void transform_rows(
-    const struct ct_transform *t, const struct ct_pixels *in,
-    const struct window *win, row_thirds_fn thirds, float *out)
+/* Some rows of one channel.  Strides are in values. */
+struct band {
+    const void  *x;
+    size_t       x_stride;
+    const float *mean; /* NULL: `value` */
+    size_t       mean_stride;
+    float        value, scale;
+    int          step; /* from pixel to pixel of a row */
+    int          n_rows, width;
+    bool         mirror;
+    bool         stream; /* around the caches, where that can be done */
+    float       *out;    /* rows without a gap */
+};
+
+/* Kept small, so that each call below becomes a loop with a constant step. */
+static inline __attribute__((always_inline)) void row_u8(
+    const unsigned char *restrict x, int step, const struct band *b,
+    const float *restrict mean, float *restrict out)
 {
-    const size_t h = (size_t)in->height, w = (size_t)in->width;
-    const size_t channels = (size_t)in->channels;
-    const int step = in->planar ? 1 : in->channels;
+    const ptrdiff_t n         = b->width;
+    const float scale         = b->scale, value = b->value;
+    const unsigned char *last = x + (n - 1) * step;
 
-    for (int y = 0; y < win->height; y++) {
-        size_t row = (size_t)(y + win->row), column = (size_t)win->column;
-        size_t mean_at = (size_t)(y + win->mean_row) * (size_t)t->mean_width +
-                         (size_t)win->mean_column;
+    if (b->mirror && mean)
+        for (ptrdiff_t w = 0; w < n; w++)
+            out[w] = ((float)last[-w * step] - mean[n - 1 - w]) * scale;
+    else if (b->mirror)
+        for (ptrdiff_t w = 0; w < n; w++)
+            out[w] = ((float)last[-w * step] - value) * scale;
+    else if (mean)
+        for (ptrdiff_t w = 0; w < n; w++)
+            out[w] = ((float)x[w * step] - mean[w]) * scale;
+    else
+        for (ptrdiff_t w = 0; w < n; w++)
+            out[w] = ((float)x[w * step] - value) * scale;
+}
 
-        for (size_t c = 0; c < channels; c++) {
-            size_t at = in->planar ? (c * h + row) * w + column
-                                   : (row * w + column) * channels + c;
-            const float *mean =
-                t->mean ? t->mean + mean_at + c * (size_t)t->mean_height *
-                                                  (size_t)t->mean_width
-                        : NULL;
-            float value = t->n_values == 0 ? 0
-                          : t->param->mean_value[t->n_values > 1 ? c : 0];
+static void band_u8(const struct band *b)
+{
+    const unsigned char *x = b->x;
+    const float *mean      = b->mean;
+    float *out             = b->out;
 
-            transform_row(in, at, step, mean, value, t->param->scale,
-                          win->mirror, win->width, thirds,
-                          out + (c * (size_t)win->height + (size_t)y) *
-                                    (size_t)win->width);
+    for (int y = 0; y < b->n_rows; y++) {
+        if (b->step == 1)
+            row_u8(x, 1, b, mean, out);
+        else
+            row_u8(x, b->step, b, mean, out);
+        x += b->x_stride;
+        mean = mean ? mean + b->mean_stride : NULL;
+        out += b->width;
+    }
+}
+
+static void band_float(const struct band *b)
+{
+    for (int y = 0; y < b->n_rows; y++) {
+        const float *x = (const float *)b->x + (size_t)y * b->x_stride;
+        const float *mean =
+            b->mean ? b->mean + (size_t)y * b->mean_stride : NULL;
+        float *out = b->out + (size_t)y * (size_t)b->width;
+
+        for (int i = 0; i < b->width; i++) {
+            int w = b->mirror ? b->width - 1 - i : i;
+
+            out[i] = (x[w * b->step] - (mean ? mean[w] : b->value)) *
+                     b->scale;
         }
     }
 }
 
-/* Taking planes apart needs the byte shuffles that came after SSE2.  The
- * arithmetic is the same to the bit. */
 #if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx2"))) static void row_thirds_avx2(
-    const unsigned char *x, const float *mean, float value, float scale,
-    bool mirror, int n, float *out)
+/* Taking pixels apart and mirroring them needs the byte shuffles that came
+ * after SSE2.  The arithmetic is the same to the bit.  Mirrored too, the
+ * output is written upwards, which is what memory is fast at. */
+__attribute__((target("avx2"), always_inline)) static inline void row_avx2(
+    const unsigned char *x, int step, const struct band *b, const float *mean,
+    bool mirror, bool stream, float *out)
 {
+    /* Eight pixels at 3 w are in the 22 bytes from there on. */
     const __m256i pick = _mm256_setr_epi8(
         0, -1, -1, -1, 3, -1, -1, -1, 6, -1, -1, -1, 9, -1, -1, -1,
         6, -1, -1, -1, 9, -1, -1, -1, 12, -1, -1, -1, 15, -1, -1, -1);
     const __m256i turn  = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
-    const __m256 factor = _mm256_set1_ps(scale);
-    __m256 m = _mm256_set1_ps(value);
+    const __m256 factor = _mm256_set1_ps(b->scale);
+    const int n         = b->width;
+    __m256 m = _mm256_set1_ps(b->value), v;
     int i    = 0;
 
-    /* Pixels w to w + 7 are in the 22 bytes from 3 w on.  Mirrored too, the
-     * output is written upwards: that is what memory is fast at. */
     for (; i + 8 <= n; i += 8) {
         int w                   = mirror ? n - 8 - i : i;
-        const unsigned char *at = x + 3 * w;
-        __m256i bytes           = _mm256_inserti128_si256(
-            _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)at)),
-            _mm_loadu_si128((const __m128i *)(at + 6)), 1);
-        __m256 v = _mm256_cvtepi32_ps(_mm256_shuffle_epi8(bytes, pick));
+        const unsigned char *at = x + step * w;
 
+        if (step == 1)
+            v = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(
+                _mm_loadl_epi64((const __m128i *)at)));
+        else
+            v = _mm256_cvtepi32_ps(_mm256_shuffle_epi8(
+                _mm256_inserti128_si256(
+                    _mm256_castsi128_si256(
+                        _mm_loadu_si128((const __m128i *)at)),
+                    _mm_loadu_si128((const __m128i *)(at + 6)), 1), pick));
         if (mean)
             m = _mm256_loadu_ps(mean + w);
         v = _mm256_mul_ps(_mm256_sub_ps(v, m), factor);
         if (mirror)
             v = _mm256_permutevar8x32_ps(v, turn);
-        _mm256_storeu_ps(out + i, v);
+        if (stream)
+            _mm256_stream_ps(out + i, v);
+        else
+            _mm256_storeu_ps(out + i, v);
     }
     for (; i < n; i++) {
         int w = mirror ? n - 1 - i : i;
 
-        out[i] = ((float)x[3 * w] - (mean ? mean[w] : value)) * scale;
+        out[i] = ((float)x[step * w] - (mean ? mean[w] : b->value)) *
+                 b->scale;
     }
 }
 
-__attribute__((target("avx2"))) static void transform_rows_avx2(
-    const struct ct_transform *t, const struct ct_pixels *in,
-    const struct window *win, float *out)
+__attribute__((target("avx2"), always_inline)) static inline void rows_avx2(
+    const struct band *b, int step, bool mirror, bool stream)
 {
-    transform_rows(t, in, win, row_thirds_avx2, out);
+    const unsigned char *x = b->x;
+    const float *mean      = b->mean;
+    float *out             = b->out;
+
+    for (int y = 0; y < b->n_rows; y++) {
+        /* Hardware does not see rows coming that are read downwards. */
+        for (int i = 0; mirror && i < step * b->width; i += 64)
+            _mm_prefetch((const char *)(x + 2 * b->x_stride + i),
+                         _MM_HINT_T0);
+        row_avx2(x, step, b, mean, mirror, stream, out);
+        x += b->x_stride;
+        mean = mean ? mean + b->mean_stride : NULL;
+        out += b->width;
+    }
+}
+
+__attribute__((target("avx2"), always_inline)) static inline void steps_avx2(
+    const struct band *b, bool stream)
+{
+    if (b->step == 1)
+        b->mirror ? rows_avx2(b, 1, true, stream)
+                  : rows_avx2(b, 1, false, stream);
+    else
+        b->mirror ? rows_avx2(b, 3, true, stream)
+                  : rows_avx2(b, 3, false, stream);
+}
+
+__attribute__((target("avx2"))) static void band_avx2(const struct band *b)
+{
+    if (b->stream && (uintptr_t)b->out % 32 == 0 && b->width % 8 == 0) {
+        steps_avx2(b, true);
+        _mm_sfence();
+    } else {
+        steps_avx2(b, false);
+    }
 }
 #define HAS_AVX2() __builtin_cpu_supports("avx2")
 #else
-#define transform_rows_avx2(t, in, win, out) (void)0
-#define HAS_AVX2() 0
+#define band_avx2(b) band_u8(b)
+#define HAS_AVX2()   0
 #endif
+
+static void transform_band(const struct ct_pixels *in, const struct band *b)
+{
+    if (in->is_float)
+        band_float(b);
+    else if ((b->step == 1 || b->step == 3) && HAS_AVX2())
+        band_avx2(b);
+    else
+        band_u8(b);
+}
+
+/* Interleaved pixels go channel after channel in bands that stay in the
+ * cache; planes go whole, and as one row where nothing lies between rows.  A
+ * large sample is out of the caches long before the net comes for it: it does
+ * not go there at all, and leaves them to the decoder. */
+enum { BAND_ROWS = 16, LARGE_BYTES = 128 << 10 };
 
 static void transform_window(const struct ct_transform *t,
                              const struct ct_pixels *in,
                              const struct window *win, float *out)
 {
-    if (HAS_AVX2())
-        transform_rows_avx2(t, in, win, out);
-    else
-        transform_rows(t, in, win, row_thirds, out);
+    const size_t h = (size_t)in->height, w = (size_t)in->width;
+    const size_t channels = (size_t)in->channels;
+    const size_t mean_w = (size_t)t->mean_width;
+    const size_t plane  = (size_t)win->height * (size_t)win->width;
+    const int n_rows    = in->planar ? win->height : BAND_ROWS;
+
+    for (int y = 0; y < win->height; y += n_rows)
+        for (size_t c = 0; c < channels; c++) {
+            size_t row = (size_t)(y + win->row), column = (size_t)win->column;
+            size_t at  = in->planar ? (c * h + row) * w + column
+                                    : (row * w + column) * channels + c;
+            size_t mean_at = (c * (size_t)t->mean_height +
+                              (size_t)(y + win->mean_row)) * mean_w +
+                             (size_t)win->mean_column;
+            struct band b = {
+                .x = (const char *)in->ptr +
+                     at * (in->is_float ? sizeof(float) : 1),
+                .x_stride    = in->planar ? w : w * channels,
+                .mean        = t->mean ? t->mean + mean_at : NULL,
+                .mean_stride = mean_w,
+                .value       = t->n_values == 0 ? 0
+                               : t->param->mean_value[t->n_values > 1 ? c : 0],
+                .scale       = t->param->scale,
+                .step        = in->planar ? 1 : in->channels,
+                .n_rows      = win->height - y < n_rows ? win->height - y
+                                                        : n_rows,
+                .width       = win->width,
+                .mirror      = win->mirror,
+                .stream      = channels * plane * sizeof(float) >= LARGE_BYTES,
+                .out         = out + c * plane + (size_t)y * (size_t)win->width,
+            };
+
+            if (in->planar && !b.mirror && (size_t)b.width == w &&
+                (!b.mean || mean_w == w) && plane <= INT_MAX) {
+                b.width  = (int)plane;
+                b.n_rows = 1;
+            }
+            transform_band(in, &b);
+        }
 }
 
 enum ct_status ct_transform_run(const struct ct_transform *t,

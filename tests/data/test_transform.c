@@ -109,6 +109,59 @@ TEST(transform, train_crop_and_mirror_reach_every_case_evenly)
         ASSERT(count[i] > 52 && count[i] < 148);
 }
 
+/* 3 channels of `side` rows and columns, in one layout, against the formula:
+ * rows are long enough for whole vectors and their rests. */
+static void check_wide(int side, int crop, bool is_planar, bool with_mean)
+{
+    struct ct_transform *t =
+        made(test_format("crop_size: %d mirror: true scale: 0.25", crop),
+             CAFFE__PHASE__TEST);
+    const int at = (side - crop) / 2, n = 3 * side * side;
+    unsigned char *x = ct_malloc((size_t)n, "pixels");
+    float *out = ct_malloc((size_t)(3 * crop * crop) * sizeof(*out), "out");
+    struct ct_pixels in = { x, false, is_planar, 3, side, side };
+    int n_mirrored = 0;
+
+    test_defer(ct_free, x);
+    test_defer(ct_free, out);
+    for (int i = 0; i < n; i++)
+        x[i] = (unsigned char)(i * 37 % 251);
+    if (with_mean) {
+        ASSERT_OK(ct_alloc((size_t)n, sizeof(float), "mean", &t->mean));
+        for (int i = 0; i < n; i++)
+            t->mean[i] = (float)(i % 89);
+        t->mean_channels = 3;
+        t->mean_height = t->mean_width = side;
+    }
+    for (int64_t sample = 0; sample < 12; sample++) {
+        bool mirror = ct_draw_below(t->key, 0, sample, 0, 2);
+
+        n_mirrored += mirror;
+        run(t, &in, 0, sample, out);
+        for (int i = 0; i < 3 * crop * crop; i++) {
+            int c = i / crop / crop, y = i / crop % crop + at;
+            int w = at + (mirror ? crop - 1 - i % crop : i % crop);
+            int p = (c * side + y) * side + w;
+            float m = with_mean ? t->mean[p] : 0;
+
+            ASSERT_FLOAT(((float)x[is_planar ? p : (y * side + w) * 3 + c] -
+                          m) * 0.25f, out[i], 0);
+        }
+    }
+    ASSERT(n_mirrored > 0 && n_mirrored < 12);
+}
+
+TEST(transform, wide_rows_follow_the_formula_to_the_bit)
+{
+    static const int size[][2] = {
+        { 8, 8 }, { 17, 17 }, { 23, 16 }, { 40, 31 }, { 128, 120 },
+    };
+
+    for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
+        for (int form = 0; form < 4; form++)
+            check_wide(size[i][0], size[i][1], form & 1, form & 2);
+}
+
 TEST(transform, test_phase_mirrors_too)
 {
     const struct ct_transform *t = made("mirror: true", CAFFE__PHASE__TEST);
