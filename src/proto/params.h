@@ -15,6 +15,9 @@
 /* The generated initialisers write float defaults as double constants. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wfloat-conversion"
+#if defined(__clang__)
+#pragma GCC diagnostic ignored "-Wimplicit-float-conversion"
+#endif
 
 #define CT_PARAM(field, type, init)                                          \
     static inline const Caffe__##type *ct_##field(                           \
