@@ -107,6 +107,10 @@ endif()
 if(CORTADO_TESTS AND NOT CORTADO_SANITIZE)
   execute_process(COMMAND ${Python3_EXECUTABLE} -c "import pytest"
                   RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  set(PYTHON_MPIRUN "")
+  if(CORTADO_MPI_FOUND AND MPI_${CORTADO_MPI_FOUND}_EXEC)
+    set(PYTHON_MPIRUN ${MPI_${CORTADO_MPI_FOUND}_EXEC})
+  endif()
   file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/tests/test_*.py)
   foreach(file ${tests})
     get_filename_component(name ${file} NAME_WE)
@@ -120,6 +124,6 @@ if(CORTADO_TESTS AND NOT CORTADO_SANITIZE)
     add_test(NAME python.${name} COMMAND ${Python3_EXECUTABLE} -B ${how}
              WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/python/tests)
     set_tests_properties(python.${name} PROPERTIES TIMEOUT 300 ENVIRONMENT
-      "PYTHONPATH=${PYTHON_DIR};CORTADO_BUILD=${PROJECT_BINARY_DIR};GLOG_minloglevel=2")
+      "PYTHONPATH=${PYTHON_DIR};CORTADO_BUILD=${PROJECT_BINARY_DIR};GLOG_minloglevel=2;CORTADO_MPIRUN=${PYTHON_MPIRUN}")
   endforeach()
 endif()

@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
 """Train a net from Python, as `caffe train` does from the shell.
 
-Without --gpus the solver file's solver_mode says where to compute."""
+Without --gpus the solver file's solver_mode says where to compute.  Several
+ranks train together: mpirun -n 4 python train.py --solver=solver.prototxt"""
 
 import argparse
-import os
 
 from google.protobuf import text_format
 
 import caffe
 from caffe.proto import caffe_pb2
-
-# Where the launchers of Open MPI, MPICH and MVAPICH say how many started.
-WORLD_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
 
 
 def parse_args() -> argparse.Namespace:
@@ -26,11 +23,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--timing", action="store_true",
                         help="log how long each layer takes")
     args = parser.parse_args()
-    size = max(int(os.environ.get(name, 1)) for name in WORLD_SIZES)
-    if size > 1 or len(args.gpus or []) > 1:
-        # Each would train a net of its own, and nobody would notice.
-        parser.error("this script trains on one device; for several, use "
-                     "the program: mpirun -n N cortado train --solver=...")
+    if len(args.gpus or []) > 1:
+        parser.error("a rank trains on one device; start several ranks: "
+                     "mpirun -n N python train.py --solver=...")
     return args
 
 
@@ -87,7 +82,11 @@ class LayerTimes:
 
 def main() -> None:
     args = parse_args()
+    caffe.distributed.init()
     caffe.init_log()
+    if caffe.distributed.size() > 1:
+        caffe.log("Rank 0 of %d on %d host(s)" % (
+            caffe.distributed.size(), caffe.distributed.n_hosts()))
     set_mode(args)
     solver = caffe.get_solver(args.solver)
     if args.snapshot:

@@ -76,12 +76,13 @@ CT_API int ct_net_n_tops(const struct ct_net *net, int layer);
 
 /* A solver whose nets keep every blob readable.  `type` takes the place of
  * the file's own where it is not NULL, `seed` that of an absent random_seed
- * where it is not below 0.  `action` as in ct_solver_options. */
+ * where it is not below 0.  `exchange` and `action` as in ct_solver_options;
+ * an exchange brings rank and size. */
 typedef enum ct_solver_action (*ct_action_fn)(void *arg);
 CT_API CT_MUST_CHECK enum ct_status ct_solver_open(
     const char *path, const struct ct_device *device, const char *type,
-    int64_t seed, int rank, int size, ct_action_fn action, void *arg,
-    struct ct_solver **out);
+    int64_t seed, int rank, int size, struct ct_exchange *exchange,
+    ct_action_fn action, void *arg, struct ct_solver **out);
 CT_API const char *ct_solver_type(const struct ct_solver *s);
 CT_API int   ct_solver_max_iter(const struct ct_solver *s);
 CT_API int   ct_solver_display(const struct ct_solver *s);
@@ -91,6 +92,19 @@ CT_API float ct_solver_base_lr(const struct ct_solver *s);
 CT_API void  ct_solver_set_base_lr(struct ct_solver *s, float rate);
 /* Forget that CT_ACTION_STOP was asked for, so that training can go on. */
 CT_API void ct_solver_clear_stop(struct ct_solver *s);
+
+/* With peers.  A number that is the same on ranks whose solvers fit together:
+ * of the prototxt without its file names, and of the parameters' shapes. */
+CT_API CT_MUST_CHECK enum ct_status ct_solver_digest(const struct ct_solver *s,
+                                                     uint64_t *out);
+/* What the first step does by itself: rank 0's parameters become everyone's.
+ * All ranks call it. */
+CT_API CT_MUST_CHECK enum ct_status ct_solver_attach(struct ct_solver *s);
+/* Send gradients when the backward pass is over, not during it: for those who
+ * want to see or change them first. */
+CT_API void ct_solver_send_late(struct ct_solver *s, bool late);
+/* Train alone from here on; before the peers go. */
+CT_API void ct_solver_leave(struct ct_solver *s);
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,10 @@ CT_API bool ct_dist_launched(void);
 /* Joins the peers that the launcher started.  Alone: *out is NULL. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_create(
     const struct ct_dist_options *options, struct ct_dist **out);
+/* The same for bindings, which do not know how the options lie in memory. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_open(
+    const char *reduce, const char *road, bool overlap, int guard_interval,
+    struct ct_dist **out);
 /* All ranks call it, when their solvers are gone.  Takes NULL. */
 CT_API void ct_dist_destroy(struct ct_dist *d);
 /* For a rank that fails: ends every rank, so that nobody waits for ever. */

@@ -9,6 +9,7 @@ when they are first used, so that nets and solvers need numpy alone.
 
 import importlib
 
+from . import distributed
 from ._caffe import (TEST, TRAIN, Blob, BlobVec, Error, Layer, LayerParameter,
                      Solver, __version__, get_solver, has_nccl, init_log,
                      layer_type_list, log, set_device, set_mode_cpu,
@@ -31,7 +32,7 @@ __all__ = [
     'AdaDeltaSolver', 'AdaGradSolver', 'AdamSolver', 'Blob', 'BlobVec',
     'Error', 'Layer', 'LayerParameter', 'NCCL', 'NesterovSolver', 'Net',
     'RMSPropSolver', 'SGDSolver', 'Solver', 'TEST', 'TRAIN', 'Timer',
-    '__version__', 'get_solver', 'has_nccl', 'init_log', 'layer_type_list',
+    '__version__', 'distributed', 'get_solver', 'has_nccl', 'init_log', 'layer_type_list',
     'log', 'set_device', 'set_mode_cpu', 'set_mode_gpu', 'set_multiprocess',
     'set_random_seed', 'set_solver_count', 'set_solver_rank', 'set_threads',
     'solver_count', 'solver_rank',

@@ -44,13 +44,17 @@ def _candidates():
         yield found
 
 
+def embedded():
+    """Whether a program that is linked with the library runs Python."""
+    return hasattr(ctypes.CDLL(None), 'ct_net_open')
+
+
 def _load():
     named = os.environ.get('CORTADO_LIBRARY')
     if named:
         return ctypes.CDLL(named)
-    process = ctypes.CDLL(None)
-    if hasattr(process, 'ct_net_open'):
-        return process
+    if embedded():
+        return ctypes.CDLL(None)
     reasons = []
     for path in _candidates():
         try:
@@ -150,6 +154,7 @@ _PROTOTYPES = {
     'ct_net_n_outputs': (c_int, c_void_p),
     'ct_net_output_id': (c_int, c_void_p, c_int),
     'ct_net_arena_count': (c_size_t, c_void_p),
+    'ct_net_arena_diff': (c_void_p, c_void_p),
     'ct_net_load': (c_int, c_void_p, c_char_p),
     'ct_net_share_weights': (c_int, c_void_p, c_void_p),
     'ct_net_save': (c_int, c_void_p, c_char_p, c_bool),
@@ -158,7 +163,8 @@ _PROTOTYPES = {
     'ct_net_set_hooks': (None, c_void_p, POINTER(NetHooks)),
 
     'ct_solver_open': (c_int, c_char_p, c_void_p, c_char_p, c_int64, c_int,
-                       c_int, ACTION_FN, c_void_p, POINTER(c_void_p)),
+                       c_int, c_void_p, ACTION_FN, c_void_p,
+                       POINTER(c_void_p)),
     'ct_solver_destroy': (None, c_void_p),
     'ct_solver_solve': (c_int, c_void_p),
     'ct_solver_step': (c_int, c_void_p, c_int),
@@ -179,6 +185,23 @@ _PROTOTYPES = {
     'ct_solver_base_lr': (c_float, c_void_p),
     'ct_solver_set_base_lr': (None, c_void_p, c_float),
     'ct_solver_clear_stop': (None, c_void_p),
+    'ct_solver_digest': (c_int, c_void_p, POINTER(c_uint64)),
+    'ct_solver_attach': (c_int, c_void_p),
+    'ct_solver_send_late': (None, c_void_p, c_bool),
+    'ct_solver_leave': (None, c_void_p),
+
+    'ct_dist_launched': (c_bool,),
+    'ct_dist_open': (c_int, c_char_p, c_char_p, c_bool, c_int,
+                     POINTER(c_void_p)),
+    'ct_dist_destroy': (None, c_void_p),
+    'ct_dist_abort': (None, c_void_p, c_int),
+    'ct_dist_rank': (c_int, c_void_p),
+    'ct_dist_size': (c_int, c_void_p),
+    'ct_dist_n_hosts': (c_int, c_void_p),
+    'ct_dist_broadcast': (c_int, c_void_p, c_void_p, c_size_t),
+    'ct_dist_sum': (c_int, c_void_p, c_void_p, c_int64),
+    'ct_dist_same': (c_int, c_void_p, c_char_p, c_uint64),
+    'ct_dist_exchange': (c_void_p, c_void_p),
 }
 
 

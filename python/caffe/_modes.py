@@ -101,9 +101,9 @@ class NCCL:
         self.solver = solver
 
     @staticmethod
-    def new_uid() -> str:
+    def new_uid() -> bytes:
         """A name for a group of ranks."""
-        return os.urandom(16).hex()
+        return os.urandom(16)
 
     def bcast(self) -> None:
         """Send the weights of rank 0 to all."""
@@ -130,8 +130,10 @@ class Timer:
 
 
 def init_log(level: int = 0, stderr: bool = True) -> None:
-    """Log from this level on: 0 information, 1 warnings, 2 errors."""
-    lib.ct_log_set_level(int(level))
+    """Log from this level on: 0 information, 1 warnings, 2 errors.
+
+    Among ranks that train together, all but rank 0 log errors alone."""
+    lib.ct_log_set_level(max(int(level), 2 if _ranks.quiet else 0))
 
 
 def log(text: str) -> None:

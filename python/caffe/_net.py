@@ -245,6 +245,9 @@ class Net:
             return
         self._handle.hooks.add(self._handle.pointer, 'after_backward',
                                callback)
+        if self._handle.solver is not None:
+            # The callback sees gradients before they are sent to peers.
+            lib.ct_solver_send_late(self._handle.solver.pointer, True)
 
     def summary(self) -> str:
         """Layers, shapes, parameters and costs, as a table."""

@@ -1,12 +1,14 @@
 """Who this process is among those that train together.
 
 ``rank`` and ``count`` are what nets and solvers made from now on are told.
+``quiet`` is set where another rank writes the log.
 """
 
 import numpy as np
 
 rank = 0
 count = 1
+quiet = False
 
 
 class Deal:

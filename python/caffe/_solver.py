@@ -4,7 +4,7 @@ import ctypes
 import signal
 import threading
 
-from . import _modes, _ranks
+from . import _modes, _ranks, distributed
 from ._library import (ACTION_FN, ESTOP, Error, check, decode, encode, lib)
 from ._net import Net, NetHandle
 
@@ -48,11 +48,14 @@ class SolverHandle:
         self.pointer = None
         self._action = ACTION_FN(
             lambda _arg: _STOP if interrupt.asked else _GO_ON)
+        exchange = distributed._exchange()
         out = ctypes.c_void_p()
         check(lib.ct_solver_open(
-            encode(path), None, kind, _modes.next_seed(-1), _ranks.rank,
-            _ranks.count, self._action, None, ctypes.byref(out)))
+            encode(path), None, kind,
+            distributed._common_seed(_modes.next_seed(-1)), _ranks.rank,
+            _ranks.count, exchange, self._action, None, ctypes.byref(out)))
         self.pointer = out.value
+        distributed._take_in(self)
 
     def __del__(self, destroy=lib.ct_solver_destroy):
         if self.pointer:
@@ -184,10 +187,19 @@ class Solver:
     def _train(self, end, call):
         if self._callbacks is not None:
             self._callbacks.end = end
-        with self._handle.interrupt:
-            status = call()
+        try:
+            with self._handle.interrupt:
+                status = call()
+        except KeyboardInterrupt as interrupt:
+            if self.iter < end:
+                distributed._note_common(interrupt)
+            raise
         if status != ESTOP:
             check(status)
+        if self.iter < end and distributed._is_joined():
+            interrupt = KeyboardInterrupt('another rank was interrupted')
+            distributed._note_common(interrupt)
+            raise interrupt
 
     def step(self, n: int) -> None:
         """Train n iterations.  Ctrl-C ends them after the one that runs."""
@@ -219,7 +231,11 @@ class Solver:
         net.share_with(self.net)
 
     def apply_update(self) -> None:
-        """Change the weights by their gradients; counts as an iteration."""
+        """Change the weights by their gradients; counts as an iteration.
+
+        With peers, by the mean of the gradients of all ranks."""
+        if distributed._is_joined():
+            distributed._sum_gradients(self)
         check(lib.ct_solver_apply_update(self._handle.pointer))
 
     def add_callback(self, on_start, on_gradients_ready=None) -> None:

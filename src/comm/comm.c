@@ -8,14 +8,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-enum {
-    SPIN_POLLS  = 100,    /* before the first turn goes to another thread */
-    YIELD_POLLS = 300,    /* before the first nap */
-    NAP_NS      = 20000,  /* short: the wire is faster than a long nap */
-    LONG_NAP_NS = 200000  /* once a wait has lasted */
-};
+/* How a wait goes on: polls alone, then turns for other threads between polls
+ * (a segment inside a host takes this long, and both ends must be awake to
+ * move it), then naps (the network works meanwhile), then longer ones. */
+static const double spin_s = 20e-6, yield_s = 500e-6, short_nap_s = 5e-3;
 
-static const double long_wait_s = 0.005;
+enum { NAP_NS = 20000, LONG_NAP_NS = 200000 };
 
 /* Gives every rank its groups: numbers holds host[P], all[P], local, cross. */
 static enum ct_status comm_groups(struct ct_comm *c)
@@ -133,15 +131,13 @@ bool ct_comm_cancel(struct ct_comm *c, struct ct_request *r)
     return free_to_go;
 }
 
-/* Others may need this core: first their turn, then a sleep.  Without it more
- * ranks than cores wait for each other's time slices. */
-static void pause_between(long polls, double waited)
+static void pause_after(double waited)
 {
-    struct timespec t = { 0, waited > long_wait_s ? LONG_NAP_NS : NAP_NS };
+    struct timespec t = { 0, waited > short_nap_s ? LONG_NAP_NS : NAP_NS };
 
-    if (polls < SPIN_POLLS)
+    if (waited < spin_s)
         return;
-    if (polls < YIELD_POLLS)
+    if (waited < yield_s)
         sched_yield();
     else
         nanosleep(&t, NULL);
@@ -161,7 +157,7 @@ static enum ct_status comm_stalled(struct ct_comm *c, int peer,
 enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
 {
     enum ct_status st;
-    double start, waited = 0;
+    double start, waited;
     bool done;
 
     CT_TRY(ct_comm_test(c, r, &done));
@@ -169,18 +165,16 @@ enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
         return CT_OK;
     start = ct_now();
     atomic_store(&c->waiting_for, peer);
-    for (long polls = 0;; polls++) {
+    for (;;) {
         st = ct_comm_test(c, r, &done);
         if (st != CT_OK || done)
             break;
-        pause_between(polls, waited);
-        if (polls < YIELD_POLLS)
-            continue;
         waited = ct_now() - start;
         if (c->stall_after > 0 && waited > c->stall_after) {
             st = comm_stalled(c, peer, r);
             break;
         }
+        pause_after(waited);
     }
     c->wait_seconds += ct_now() - start;
     atomic_store(&c->waiting_for, -1);

@@ -62,6 +62,14 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     return CT_OK;
 }
 
+static void bsp_detach(struct ct_exchange *x, const struct ct_net *net)
+{
+    struct ct_dist *d = dist_of(x);
+
+    if (d->net == net)
+        dist_bsp_fini(d);
+}
+
 static enum ct_status bsp_begin(struct ct_exchange *x)
 {
     struct ct_dist *d = dist_of(x);
@@ -148,6 +156,7 @@ void dist_bsp_init(struct ct_dist *d)
         .scale          = 1.0f / (float)d->size,
         .state          = d,
         .attach         = bsp_attach,
+        .detach         = bsp_detach,
         .begin          = bsp_begin,
         .layer_done     = bsp_layer_done,
         .wait           = bsp_wait,

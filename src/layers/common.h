@@ -47,7 +47,7 @@ static inline void ct_copy_rows(int64_t rows, int64_t width, const float *x,
     if (rows == 1)
         CT_FOR_EACH (i, width)
             y[i] = x[i];
-    else
+    else if (width > 0)
         CT_FOR_ROWS (r, rows, width)
             memcpy(y + r * y_step, x + r * x_step,
                    (size_t)width * sizeof(*y));

@@ -14,6 +14,7 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
+#include "device/cpu/simd.h"
 #include "layers/common.h"
 #include "proto/params.h"
 
@@ -64,8 +65,9 @@ static enum ct_status eltwise_reshape(struct ct_layer *l,
     return ct_layer_same_shape(l, io);
 }
 
-static void sum_chunk(const Caffe__EltwiseParameter *p,
-                      const struct ct_io *io, int64_t from, int64_t to)
+CT_SIMD static void sum_chunk(const Caffe__EltwiseParameter *p,
+                              const struct ct_io *io, int64_t from,
+                              int64_t to)
 {
     const float *a = ct_data(io->bottom[0]), *b = ct_data(io->bottom[1]);
     const float ca = p->n_coeff ? p->coeff[0] : 1;
@@ -83,7 +85,8 @@ static void sum_chunk(const Caffe__EltwiseParameter *p,
     }
 }
 
-static void prod_chunk(const struct ct_io *io, int64_t from, int64_t to)
+CT_SIMD static void prod_chunk(const struct ct_io *io, int64_t from,
+                               int64_t to)
 {
     const float *a = ct_data(io->bottom[0]), *b = ct_data(io->bottom[1]);
     float *y = ct_data(io->top[0]);
@@ -98,8 +101,8 @@ static void prod_chunk(const struct ct_io *io, int64_t from, int64_t to)
     }
 }
 
-static void max_chunk(const struct ct_io *io, int32_t *winner, int64_t from,
-                      int64_t to)
+CT_SIMD static void max_chunk(const struct ct_io *io, int32_t *winner,
+                              int64_t from, int64_t to)
 {
     const float *a = ct_data(io->bottom[0]), *b = ct_data(io->bottom[1]);
     float *y = ct_data(io->top[0]);
@@ -139,8 +142,9 @@ static enum ct_status eltwise_forward(struct ct_layer *l,
 }
 
 /* dx of bottom k in [from, to). */
-static void grad_chunk(const struct ct_layer *l, const struct ct_io *io, int k,
-                       int64_t from, int64_t to)
+CT_SIMD static void grad_chunk(const struct ct_layer *l,
+                               const struct ct_io *io, int k, int64_t from,
+                               int64_t to)
 {
     const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);
     const struct eltwise *e = l->state;

@@ -6,22 +6,41 @@
  * same sign for s >= 0; s < 0 in place is refused by nobody and means what it
  * means in Caffe.
  *
- * The loops add two parts, one of them 0: a choice between x and s x would
+ * The rows add two parts, one of them 0: a choice between x and s x would
  * make the compiler branch at every element instead of using vectors. */
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
+#include "device/cpu/simd.h"
 #include "layers/common.h"
 #include "proto/params.h"
+
+CT_SIMD static void relu_row(int64_t n, float slope, const float *x, float *y)
+{
+    CT_SIMD_EACH (i, n)
+        y[i] = (x[i] > 0 ? x[i] : 0) + slope * (x[i] > 0 ? 0 : x[i]);
+}
+
+CT_SIMD static void relu_row_grad(int64_t n, float slope, const float *x,
+                                  const float *dy, float *dx)
+{
+    CT_SIMD_EACH (i, n) {
+        const float d = dy[i];
+
+        dx[i] = (x[i] > 0 ? d : 0) + slope * (x[i] > 0 ? 0 : d);
+    }
+}
 
 static enum ct_status relu_forward(struct ct_layer *l, const struct ct_io *io)
 {
     const float slope = ct_relu_param(l->param)->negative_slope;
     const float *x    = ct_data(io->bottom[0]);
     float *y          = ct_data(io->top[0]);
+    const int64_t n   = ct_elements(io->top[0]);
 
-    CT_FOR_EACH (i, ct_elements(io->top[0]))
-        y[i] = (x[i] > 0 ? x[i] : 0) + slope * (x[i] > 0 ? 0 : x[i]);
+    CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
+        relu_row(ct_chunk_end(c, n) - c * CT_CHUNK, slope, x + c * CT_CHUNK,
+                 y + c * CT_CHUNK);
     return CT_OK;
 }
 
@@ -29,14 +48,14 @@ static enum ct_status relu_backward(struct ct_layer *l, const struct ct_io *io)
 {
     const float slope = ct_relu_param(l->param)->negative_slope;
     const float *x = ct_data(io->bottom[0]), *dy = ct_diff(io->top[0]);
-    float *dx = ct_diff(io->bottom[0]);
+    float *dx       = ct_diff(io->bottom[0]);
+    const int64_t n = ct_elements(io->top[0]);
 
     if (io->want_grad[0])
-        CT_FOR_EACH (i, ct_elements(io->top[0])) {
-            const float d = dy[i];
-
-            dx[i] = (x[i] > 0 ? d : 0) + slope * (x[i] > 0 ? 0 : d);
-        }
+        CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
+            relu_row_grad(ct_chunk_end(c, n) - c * CT_CHUNK, slope,
+                          x + c * CT_CHUNK, dy + c * CT_CHUNK,
+                          dx + c * CT_CHUNK);
     return CT_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
+#include "device/cpu/simd.h"
 #include "layers/common.h"
 
 static enum ct_status split_reshape(struct ct_layer *l, const struct ct_io *io)
@@ -27,7 +28,8 @@ static enum ct_status split_forward(struct ct_layer *l, const struct ct_io *io)
 }
 
 /* dx of [from, to), added up while it is in the cache. */
-static void split_sum(const struct ct_io *io, int64_t from, int64_t to)
+CT_SIMD static void split_sum(const struct ct_io *io, int64_t from,
+                              int64_t to)
 {
     float *dx        = ct_diff(io->bottom[0]);
     const float *old = NULL; /* the only one so far */

@@ -1,6 +1,9 @@
 /* access.c - plain functions over the structs, for bindings. */
 #include "cortado/access.h"
 
+#include <string.h>
+
+#include "base/file.h"
 #include "base/mem.h"
 #include "core/buffer.h"
 #include "proto/edit.h"
@@ -210,13 +213,15 @@ static enum ct_status set_type(Caffe__SolverParameter *p, const char *type)
 
 enum ct_status ct_solver_open(const char *path, const struct ct_device *device,
                               const char *type, int64_t seed, int rank,
-                              int size, ct_action_fn action, void *arg,
+                              int size, struct ct_exchange *exchange,
+                              ct_action_fn action, void *arg,
                               struct ct_solver **out)
 {
     const struct ct_solver_options options = {
         .device     = device,
-        .rank       = rank,
-        .size       = size,
+        .rank       = exchange ? exchange->rank : rank,
+        .size       = exchange ? exchange->size : size,
+        .exchange   = exchange,
         .action     = action,
         .arg        = arg,
         .keep_blobs = true,
@@ -275,4 +280,67 @@ void ct_solver_set_base_lr(struct ct_solver *s, float rate)
 void ct_solver_clear_stop(struct ct_solver *s)
 {
     s->stop = false;
+}
+
+/* Fields that name files, which each rank may keep in its own place. */
+static bool names_a_file(const char *line)
+{
+    static const char *const field[] = {
+        "net:", "train_net:", "test_net:", "snapshot_prefix:", "weights:",
+        "source:", "root_folder:", "mean_file:",
+    };
+
+    line += strspn(line, " ");
+    for (size_t i = 0; i < sizeof(field) / sizeof(field[0]); i++)
+        if (strncmp(line, field[i], strlen(field[i])) == 0)
+            return true;
+    return false;
+}
+
+enum ct_status ct_solver_digest(const struct ct_solver *s, uint64_t *out)
+{
+    uint32_t words = 0, shapes = 0;
+    char *text = NULL;
+
+    CT_TRY(ct_text_print(s->param, &text));
+    for (const char *line = text; *line;) {
+        size_t n = strcspn(line, "\n");
+
+        if (!names_a_file(line))
+            words = ct_crc32c(words, line, n);
+        line += n + (line[n] == '\n');
+    }
+    ct_free(text);
+    for (int i = 0; i < ct_net_n_params(s->net); i++) {
+        const struct ct_shape *y = &ct_net_param(s->net, i)->blob->shape;
+
+        shapes = ct_crc32c(shapes, y->dim,
+                           (size_t)y->n_axes * sizeof(y->dim[0]));
+    }
+    *out = (uint64_t)shapes << 32 | words;
+    return CT_OK;
+}
+
+enum ct_status ct_solver_attach(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (!x)
+        return CT_OK;
+    x->iter_size = s->param->iter_size;
+    return x->attach(x, s->net);
+}
+
+void ct_solver_send_late(struct ct_solver *s, bool late)
+{
+    s->late = late;
+}
+
+void ct_solver_leave(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (x)
+        x->detach(x, s->net);
+    s->options.exchange = NULL;
 }

@@ -25,6 +25,8 @@ struct ct_exchange {
     void *state;
     /* When training starts: every rank gets rank 0's parameters. */
     enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net);
+    /* The net is about to go; nothing happens where it is not attached. */
+    void (*detach)(struct ct_exchange *x, const struct ct_net *net);
     enum ct_status (*begin)(struct ct_exchange *x);
     enum ct_status (*layer_done)(struct ct_exchange *x, int layer);
     enum ct_status (*wait)(struct ct_exchange *x, int param);

@@ -19,105 +19,170 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "device/cpu/simd.h"
 #include "solver/solver.h"
 
-static inline float sign(float w)
+/* Rows are updated by one thread each, and stay in its first cache. */
+enum { ROW = 4096 };
+
+typedef void (*row_fn)(const struct rule_step *step, int64_t from, int64_t to);
+
+static void each_row(const struct rule_step *s, row_fn row)
+{
+    CT_FOR_ROWS (r, (s->n + ROW - 1) / ROW, ROW) {
+        const int64_t from = r * ROW;
+
+        row(s, from, from + ROW < s->n ? from + ROW : s->n);
+    }
+}
+
+CT_INLINE float sign(float w)
 {
     return (float)((w > 0) - (w < 0));
 }
 
-static inline float gradient(const struct rule_step *s, int64_t i)
+/* `s` is a copy in the row's own frame: writes to w cannot change it. */
+CT_INLINE float gradient(const struct rule_step *s, int64_t i)
 {
     return s->scale * s->g[i] + s->l2 * s->w[i] + s->l1 * sign(s->w[i]);
 }
 
+CT_SIMD static void sgd_row(const struct rule_step *step, int64_t from,
+                            int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *w = s.w;
+
+    CT_SIMD_FROM (i, from, to) {
+        h[i] = s.momentum * h[i] + s.rate * gradient(&s, i);
+        w[i] -= h[i];
+    }
+}
+
 static void sgd(const struct rule_step *s)
 {
-    float *h = s->history[0], *w = s->w;
+    each_row(s, sgd_row);
+}
 
-    CT_FOR_EACH (i, s->n) {
-        h[i] = s->momentum * h[i] + s->rate * gradient(s, i);
-        w[i] -= h[i];
+CT_SIMD static void nesterov_row(const struct rule_step *step, int64_t from,
+                                 int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *w = s.w;
+
+    CT_SIMD_FROM (i, from, to) {
+        float old = h[i];
+
+        h[i] = s.momentum * old + s.rate * gradient(&s, i);
+        w[i] -= (1 + s.momentum) * h[i] - s.momentum * old;
     }
 }
 
 static void nesterov(const struct rule_step *s)
 {
-    float *h = s->history[0], *w = s->w;
+    each_row(s, nesterov_row);
+}
 
-    CT_FOR_EACH (i, s->n) {
-        float old = h[i];
+CT_SIMD static void adagrad_row(const struct rule_step *step, int64_t from,
+                                int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *w = s.w;
 
-        h[i] = s->momentum * old + s->rate * gradient(s, i);
-        w[i] -= (1 + s->momentum) * h[i] - s->momentum * old;
+    CT_SIMD_FROM (i, from, to) {
+        float g = gradient(&s, i);
+
+        h[i] += g * g;
+        w[i] -= s.rate * g / (sqrtf(h[i]) + s.delta);
     }
 }
 
 static void adagrad(const struct rule_step *s)
 {
-    float *h = s->history[0], *w = s->w;
+    each_row(s, adagrad_row);
+}
 
-    CT_FOR_EACH (i, s->n) {
-        float g = gradient(s, i);
+CT_SIMD static void rmsprop_row(const struct rule_step *step, int64_t from,
+                                int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *w = s.w;
 
-        h[i] += g * g;
-        w[i] -= s->rate * g / (sqrtf(h[i]) + s->delta);
+    CT_SIMD_FROM (i, from, to) {
+        float g = gradient(&s, i);
+
+        h[i] = s.rms_decay * h[i] + (1 - s.rms_decay) * g * g;
+        w[i] -= s.rate * g / (sqrtf(h[i]) + s.delta);
     }
 }
 
 static void rmsprop(const struct rule_step *s)
 {
-    float *h = s->history[0], *w = s->w;
+    each_row(s, rmsprop_row);
+}
 
-    CT_FOR_EACH (i, s->n) {
-        float g = gradient(s, i);
+CT_SIMD static void adadelta_row(const struct rule_step *step, int64_t from,
+                                 int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *q = s.history[1], *w = s.w;
 
-        h[i] = s->rms_decay * h[i] + (1 - s->rms_decay) * g * g;
-        w[i] -= s->rate * g / (sqrtf(h[i]) + s->delta);
+    CT_SIMD_FROM (i, from, to) {
+        float g = gradient(&s, i), u;
+
+        h[i] = s.momentum * h[i] + (1 - s.momentum) * g * g;
+        u    = g * sqrtf((q[i] + s.delta) / (h[i] + s.delta));
+        q[i] = s.momentum * q[i] + (1 - s.momentum) * u * u;
+        w[i] -= s.rate * u;
     }
 }
 
 static void adadelta(const struct rule_step *s)
 {
-    float *h = s->history[0], *q = s->history[1], *w = s->w;
-
-    CT_FOR_EACH (i, s->n) {
-        float g = gradient(s, i), u;
-
-        h[i] = s->momentum * h[i] + (1 - s->momentum) * g * g;
-        u    = g * sqrtf((q[i] + s->delta) / (h[i] + s->delta));
-        q[i] = s->momentum * q[i] + (1 - s->momentum) * u * u;
-        w[i] -= s->rate * u;
-    }
+    each_row(s, adadelta_row);
 }
 
-static void adam_with(const struct rule_step *s, float shrink)
+/* AdamW's own decay: shrink is 1 for Adam, whose l2 acts in the gradient. */
+CT_INLINE void adam_with(struct rule_step s, float shrink, int64_t from,
+                         int64_t to)
 {
-    const float b1 = s->momentum, b2 = s->momentum2;
-    const float rate = (float)((double)s->rate * sqrt(1 - pow(b2, s->t)) /
-                               (1 - pow(b1, s->t)));
-    float *m = s->history[0], *v = s->history[1], *w = s->w;
+    const float b1 = s.momentum, b2 = s.momentum2;
+    const float rate = (float)((double)s.rate * sqrt(1 - pow(b2, s.t)) /
+                               (1 - pow(b1, s.t)));
+    float *m = s.history[0], *v = s.history[1], *w = s.w;
 
-    CT_FOR_EACH (i, s->n) {
-        float g = gradient(s, i);
+    CT_SIMD_FROM (i, from, to) {
+        float g = gradient(&s, i);
 
         m[i] = b1 * m[i] + (1 - b1) * g;
         v[i] = b2 * v[i] + (1 - b2) * g * g;
-        w[i] = shrink * w[i] - rate * m[i] / (sqrtf(v[i]) + s->delta);
+        w[i] = shrink * w[i] - rate * m[i] / (sqrtf(v[i]) + s.delta);
     }
+}
+
+CT_SIMD static void adam_row(const struct rule_step *step, int64_t from,
+                             int64_t to)
+{
+    adam_with(*step, 1, from, to);
 }
 
 static void adam(const struct rule_step *s)
 {
-    adam_with(s, 1);
+    each_row(s, adam_row);
+}
+
+CT_SIMD static void adamw_row(const struct rule_step *step, int64_t from,
+                              int64_t to)
+{
+    struct rule_step apart = *step;
+
+    apart.l2 = 0;
+    adam_with(apart, 1 - step->rate * step->l2, from, to);
 }
 
 static void adamw(const struct rule_step *s)
 {
-    struct rule_step apart = *s;
-
-    apart.l2 = 0;
-    adam_with(&apart, 1 - s->rate * s->l2);
+    each_row(s, adamw_row);
 }
 
 static const struct solver_rule rules[] = {

@@ -129,6 +129,8 @@ void ct_solver_destroy(struct ct_solver *s)
 {
     if (!s)
         return;
+    if (s->options.exchange)
+        s->options.exchange->detach(s->options.exchange, s->net);
     for (int i = 0; i < s->n_test_net; i++)
         ct_net_destroy(s->test_net[i]);
     ct_free(s->test_net);

@@ -44,6 +44,7 @@ struct ct_solver {
     int                      snapshot_iter; /* of the latest snapshot; -1 */
     bool                     stop;
     bool                     last_pass; /* of iter_size: gradients leave */
+    bool                     late;      /* ... when all of backward is done */
     enum ct_solver_action    agreed;    /* what ranks asked for together */
     enum ct_solver_action    pending;   /* asked for here, not yet told */
     double                   display_time; /* when rates are counted from */

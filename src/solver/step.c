@@ -174,25 +174,26 @@ static enum ct_status check_loss(struct ct_solver *s, double loss)
                    layer < 0 ? "(none)" : ct_net_layer(s->net, layer)->name);
 }
 
-/* The net's hook after each layer's backward pass. */
+/* After each layer's backward pass. */
 static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
 {
     struct ct_solver *s   = arg;
     struct ct_exchange *x = s->options.exchange;
 
-    (void)net;
-    return s->last_pass ? x->layer_done(x, layer) : CT_OK;
+    if (!s->last_pass || (s->late && layer > 0))
+        return CT_OK;
+    for (int i = s->late ? ct_net_n_layers(net) - 1 : layer; i >= layer; i--)
+        CT_TRY(x->layer_done(x, i));
+    return CT_OK;
 }
 
 /* Before the last backward pass: gradients leave during it, and this rank's
  * loss and requests with them. */
 static enum ct_status begin_exchange(struct ct_solver *s, double loss)
 {
-    struct ct_exchange *x      = s->options.exchange;
-    enum ct_solver_action act  = requested(s);
-    float *rider               = ct_net_arena_diff(s->net);
-    const struct ct_net_hooks hooks = { .after_backward = layer_done,
-                                        .arg            = s };
+    struct ct_exchange *x     = s->options.exchange;
+    enum ct_solver_action act = requested(s);
+    float *rider              = ct_net_arena_diff(s->net);
 
     s->last_pass = true;
     if (!x) {
@@ -204,7 +205,7 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
-    ct_net_set_hooks(s->net, &hooks);
+    ct_net_set_layer_done(s->net, layer_done, s);
     return x->begin(x);
 }
 

@@ -176,7 +176,8 @@ TEST(coll, formulas_give_known_bytes)
     /* Keeps part 1 (3), then part 2 (2). */
     ASSERT_INT(4 * (7 + 8), ct_allreduce_find("ring")->bytes(&p, 10));
     /* Gives 5, then 2 of the lower 5; the way back 3 and 5. */
-    ASSERT_INT(4 * (5 + 2 + 3 + 5), ct_allreduce_find("halving")->bytes(&p, 10));
+    ASSERT_INT(4 * (5 + 2 + 3 + 5),
+               ct_allreduce_find("halving")->bytes(&p, 10));
     /* The root has two children. */
     ASSERT_INT(4 * 20, ct_allreduce_find("tree")->bytes(&p, 10));
     /* On the host 5 and 5, across 2 and 3. */

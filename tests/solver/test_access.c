@@ -146,7 +146,8 @@ TEST(access, a_solver_opens_with_another_rule_and_seed)
 
     ASSERT_OK(ct_solver_open(file(ONE_WEIGHT "base_lr: 0.5 max_iter: 9 "
                                   "lr_policy: 'fixed'", "solver.prototxt"),
-                             NULL, "Adam", 77, 0, 1, stop, &n_asked, &s));
+                             NULL, "Adam", 77, 0, 1, NULL, stop, &n_asked,
+                             &s));
     test_defer(solver_test_free, s);
     ASSERT_STR("Adam", ct_solver_type(s));
     ASSERT_INT(77, ct_solver_param(s)->random_seed);

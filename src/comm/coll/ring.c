@@ -60,7 +60,8 @@ static float *ring_slot(const struct ring *q, int64_t k)
 }
 
 /* Posts the receive of item k.  One that writes into x itself first waits for
- * the send that read the same floats, P-1 steps before. */
+ * the send of the same floats, P-1 steps before.  Its peer has them by the time
+ * anything can come back, but MPI allows no receive into what is being sent. */
 static enum ct_status ring_post(struct ring *q, int64_t k, int64_t first)
 {
     struct ct_part in = ring_item(q, k, 1);

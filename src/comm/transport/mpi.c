@@ -170,9 +170,10 @@ static void mpi_abort(struct ct_transport *t, int code)
     MPI_Abort(mpi_of(t)->comm, code ? code : 1);
 }
 
-/* MPICH's launcher takes a rank that ends without MPI_Finalize for a crash and
- * kills the others on its host.  What it looks for is one line of the process
- * management protocol, which MPI_Finalize says last; we say it ourselves. */
+/* Hydra, MPICH's launcher, takes a rank that ends without MPI_Finalize for a
+ * crash and kills the others on its host.  What it looks for is one line of
+ * the process management protocol, which MPI_Finalize says last; we say it
+ * ourselves.  Other launchers (srun) go by exit statuses. */
 static void mpi_say_farewell(void)
 {
     static const char farewell[] = "cmd=finalize\n";
@@ -181,6 +182,8 @@ static void mpi_say_farewell(void)
                          .events = POLLIN };
     char answer[64];
 
+    if (!getenv("HYDI_CONTROL_FD"))
+        return;
     if (fd.fd < 0 ||
         write(fd.fd, farewell, sizeof(farewell) - 1) < 0 ||
         poll(&fd, 1, (int)(1000 * cancel_seconds)) != 1 ||
@@ -206,8 +209,10 @@ static void mpi_leave(struct mpi *m)
                 "without them", m->base.rank);
         return;
     }
-    if (!m->started)
+    if (!m->started) {
+        MPI_Comm_free(&m->comm);
         return;
+    }
     MPI_Get_library_version(version, &length);
     if (strstr(version, "MPICH") && m->base.size > 1) {
         mpi_say_farewell();

@@ -13,13 +13,19 @@
  *
  * Arrays that the description calls blocked or NHWC are given to oneDNN as
  * they are; where it has no fast kernel for them it may choose here too.  What
- * it could only do with its own slow reference is left to the next in line. */
+ * it could only do with its own slow reference is left to the next in line.
+ *
+ * Blocks of 16 channels are filled up with zeros that are multiplied like the
+ * rest.  Where that is much, as with LeNet's 20 and 50 channels, oneDNN works
+ * on NHWC arrays instead: its kernels for them stop at the last channel, and
+ * the reorders cost less than the zeros. */
 #ifdef CT_HAVE_ONEDNN
 #include <string.h>
 
 #include "base/mem.h"
 #include "device/conv_impl.h"
 #include "device/cpu/onednn.h"
+#include "device/layout.h"
 
 enum buffer { SRC, DST, WEIGHTS, BIAS, SCRATCH, N_BUFFERS };
 enum direction { IN, OUT, ADD };
@@ -31,6 +37,9 @@ struct edge {
     bool           straight; /* the caller's array, without the buffer */
     struct ct_prim reorder;
 };
+
+/* What oneDNN is offered as the layout of activations. */
+enum offer { AS_THEY_ARE, FREE_CHOICE, CHANNELS_LAST };
 
 enum { N_EDGES = 3 };
 
@@ -113,7 +122,18 @@ static int weight_dims(const struct ct_conv *c, int64_t *dims)
     return n;
 }
 
-static enum ct_status describe(struct ct_conv *c, bool free_choice)
+static enum ct_status describe_offer(struct ct_md *m, int n,
+                                     const int64_t *dims,
+                                     enum ct_layout layout, enum offer offer)
+{
+    if (offer == CHANNELS_LAST)
+        return ct_md_layout(m, n, dims, CT_NHWC);
+    if (offer == FREE_CHOICE || layout == CT_PLAIN)
+        return ct_md_any(m, n, dims);
+    return ct_md_layout(m, n, dims, layout);
+}
+
+static enum ct_status describe(struct ct_conv *c, enum offer offer)
 {
     struct onednn_state *s       = c->state;
     const struct ct_conv_desc *d = &c->desc;
@@ -121,14 +141,10 @@ static enum ct_status describe(struct ct_conv *c, bool free_choice)
     int n = activation_dims(c, true, dims);
 
     CT_TRY(ct_md_layout(&s->user.src, n, dims, d->src_layout));
-    CT_TRY(d->src_layout == CT_PLAIN || free_choice
-               ? ct_md_any(&s->offer.src, n, dims)
-               : ct_md_layout(&s->offer.src, n, dims, d->src_layout));
+    CT_TRY(describe_offer(&s->offer.src, n, dims, d->src_layout, offer));
     n = activation_dims(c, false, dims);
     CT_TRY(ct_md_layout(&s->user.dst, n, dims, d->dst_layout));
-    CT_TRY(d->dst_layout == CT_PLAIN || free_choice
-               ? ct_md_any(&s->offer.dst, n, dims)
-               : ct_md_layout(&s->offer.dst, n, dims, d->dst_layout));
+    CT_TRY(describe_offer(&s->offer.dst, n, dims, d->dst_layout, offer));
     n = weight_dims(c, dims);
     CT_TRY(ct_md_layout(&s->user.weights, n, dims, CT_PLAIN));
     CT_TRY(ct_md_any(&s->offer.weights, n, dims));
@@ -280,7 +296,7 @@ static enum ct_status place(struct onednn_state *s)
                        s->buffer[BIAS]);
 }
 
-static enum ct_status build(struct ct_conv *c, bool free_choice)
+static enum ct_status build(struct ct_conv *c, enum offer offer)
 {
     struct onednn_state *s = c->state;
     struct ct_pd_window w  = { 0 };
@@ -291,11 +307,36 @@ static enum ct_status build(struct ct_conv *c, bool free_choice)
         w.pad_left[i]  = c->desc.pad[i];
         w.pad_right[i] = c->desc.pad[i];
     }
-    CT_TRY(describe(c, free_choice));
+    CT_TRY(describe(c, offer));
     CT_TRY(forward_init(s, &w));
     CT_TRY(backward_data_init(s, &w));
     CT_TRY(backward_weights_init(s, &w));
     return place(s);
+}
+
+/* How many times the products of two blocked arrays are those that count. */
+static double padding(int64_t channels)
+{
+    int64_t block = ct_layout_block(ct_layout_blocked(), channels);
+
+    return (double)((channels + block - 1) / block * block) /
+           (double)channels;
+}
+
+static bool mostly_padding(const struct ct_conv *c)
+{
+    return c->desc.group == 1 && c->desc.n_spatial == 2 &&
+           c->desc.in_channels >= 8 &&
+           padding(c->desc.in_channels) * padding(c->desc.out_channels) > 1.5;
+}
+
+static enum ct_status try_build(struct ct_conv *c, enum offer offer)
+{
+    enum ct_status st = build(c, offer);
+
+    if (st != CT_OK)
+        onednn_clear(c->state);
+    return st;
 }
 
 static enum ct_status onednn_create(struct ct_conv *c)
@@ -312,12 +353,12 @@ static enum ct_status onednn_create(struct ct_conv *c)
     CT_TRY(ct_dnnl_start());
     CT_TRY(ct_alloc(1, sizeof(struct onednn_state), "convolution by oneDNN",
                     &c->state));
-    st = build(c, false);
+    st = mostly_padding(c) ? try_build(c, CHANNELS_LAST) : CT_ENOTSUP;
+    if (st == CT_ENOTSUP)
+        st = try_build(c, AS_THEY_ARE);
     if (st == CT_ENOTSUP &&
-        (d->src_layout != CT_PLAIN || d->dst_layout != CT_PLAIN)) {
-        onednn_clear(c->state);
-        st = build(c, true);
-    }
+        (d->src_layout != CT_PLAIN || d->dst_layout != CT_PLAIN))
+        st = try_build(c, FREE_CHOICE);
     /* A size that oneDNN finds invalid is for the next in line, too. */
     return st == CT_EDEVICE ? CT_ENOTSUP : st;
 }

@@ -15,6 +15,20 @@
 #include "base/mem.h"
 #include "cortado/device.h"
 #include "device/cpu/loop.h"
+#include "device/cpu/simd.h"
+
+/* Long vectors go to the threads in rows of this many values. */
+enum { ROW = 16384 };
+
+static int64_t n_rows(int64_t n)
+{
+    return (n + ROW - 1) / ROW;
+}
+
+static int64_t row_length(int64_t r, int64_t n)
+{
+    return (r + 1) * ROW < n ? ROW : n - r * ROW;
+}
 
 static enum ct_status cpu_alloc(const struct ct_device *d, size_t bytes,
                                 const char *name, void **out)
@@ -29,12 +43,18 @@ static void cpu_free(const struct ct_device *d, void *p)
     ct_free(p);
 }
 
+CT_SIMD static void scale_row(int64_t n, float alpha, float *x)
+{
+    CT_SIMD_EACH (i, n)
+        x[i] *= alpha;
+}
+
 static enum ct_status cpu_scale(const struct ct_device *d, int64_t n,
                                 float alpha, float *x)
 {
     (void)d;
-    CT_FOR_EACH (i, n)
-        x[i] *= alpha;
+    CT_FOR_ROWS (r, n_rows(n), ROW)
+        scale_row(row_length(r, n), alpha, x + r * ROW);
     return CT_OK;
 }
 
@@ -42,8 +62,14 @@ static enum ct_status cpu_fill(const struct ct_device *d, int64_t n, float v,
                                float *y)
 {
     (void)d;
-    CT_FOR_EACH (i, n)
-        y[i] = v;
+    /* The library's zeroing of long rows does not read them first. */
+    if (v == 0 && !signbit(v))
+        CT_FOR_ROWS (r, n_rows(n), ROW)
+            memset(y + r * ROW, 0,
+                   (size_t)row_length(r, n) * sizeof(*y));
+    else
+        CT_FOR_EACH (i, n)
+            y[i] = v;
     return CT_OK;
 }
 
@@ -91,11 +117,26 @@ static enum ct_status cpu_copy(const struct ct_device *d, int64_t n,
 {
     (void)d;
     if (n > CT_GRAIN)
-        CT_FOR_EACH (i, n)
-            y[i] = x[i];
+        CT_FOR_ROWS (r, n_rows(n), ROW)
+            memmove(y + r * ROW, x + r * ROW,
+                    (size_t)row_length(r, n) * sizeof(*y));
     else if (n > 0)
         memmove(y, x, (size_t)n * sizeof(*y));
     return CT_OK;
+}
+
+CT_SIMD static void axpby_row(int64_t n, float alpha, const float *x,
+                              float beta, float *y)
+{
+    if (beta == 0)
+        CT_SIMD_EACH (i, n)
+            y[i] = alpha * x[i];
+    else if (beta == 1)
+        CT_SIMD_EACH (i, n)
+            y[i] += alpha * x[i];
+    else
+        CT_SIMD_EACH (i, n)
+            y[i] = alpha * x[i] + beta * y[i];
 }
 
 static enum ct_status cpu_axpby(const struct ct_device *d, int64_t n,
@@ -103,15 +144,8 @@ static enum ct_status cpu_axpby(const struct ct_device *d, int64_t n,
                                 float *y)
 {
     (void)d;
-    if (beta == 0)
-        CT_FOR_EACH (i, n)
-            y[i] = alpha * x[i];
-    else if (beta == 1)
-        CT_FOR_EACH (i, n)
-            y[i] += alpha * x[i];
-    else
-        CT_FOR_EACH (i, n)
-            y[i] = alpha * x[i] + beta * y[i];
+    CT_FOR_ROWS (r, n_rows(n), ROW)
+        axpby_row(row_length(r, n), alpha, x + r * ROW, beta, y + r * ROW);
     return CT_OK;
 }
 

@@ -1,7 +1,8 @@
 /* peak.c - the CPU's fused multiply-add rate.
  *
  * Twelve independent accumulators hide the latency of the units; the best of
- * several short runs is what the machine can do when nobody disturbs it. */
+ * many short runs is what the machine can do when nobody disturbs it.  A run
+ * is shorter than a scheduler's time slice. */
 #include "device/peak.h"
 
 #ifdef _OPENMP
@@ -11,7 +12,7 @@
 #include "base/clock.h"
 #include "cortado/device.h"
 
-enum { ACCUMULATORS = 12, ROUNDS = 2000000 };
+enum { ACCUMULATORS = 12, ROUNDS = 100000, RUNS = 100 };
 
 #define PEAK_LOOP(width)                                                     \
     typedef float vec __attribute__((vector_size((width) * sizeof(float)))); \
@@ -78,7 +79,7 @@ double ct_cpu_peak_flops(void)
     double best = 0;
     volatile float keep = 0;
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < RUNS; i++) {
         double start = ct_now(), rate;
 
 #pragma omp parallel num_threads(n_threads)

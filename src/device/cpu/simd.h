@@ -44,6 +44,11 @@
     CT_SIMD_PRAGMA(omp simd)                                                 \
     for (int64_t i = 0; i < (n); i++)
 
+/* The same over [from, to). */
+#define CT_SIMD_FROM(i, from, to)                                            \
+    CT_SIMD_PRAGMA(omp simd)                                                 \
+    for (int64_t i = (from); i < (to); i++)
+
 /* Eight lanes at any address: half of a 16-channel block, or an 8-channel
  * block.  The compiler splits them where vectors are shorter. */
 enum { CT_LANES = 8 };

@@ -1,0 +1,232 @@
+"""Ranks that train together: the processes that ``mpirun`` started.
+
+``mpirun -n 4 python script.py`` runs the script four times.  The first solver
+that a script makes joins the ranks (so does init(), and every function here
+that needs them): from then on each iteration applies the mean of all ranks'
+gradients, and rank 0 alone logs, tests and writes snapshots.  A process that
+no launcher started is rank 0 of 1, and everything works as without ranks.
+
+Ranks meet in init(), in the making of a solver, in its step(), solve(),
+apply_update() and snapshot(), and in allreduce(), broadcast() and barrier():
+every rank calls these in the same order.  An exception that nobody catches
+ends all ranks.
+"""
+
+import atexit
+import ctypes
+import os
+import sys
+import weakref
+import zlib
+
+import numpy as np
+
+from . import _ranks
+from ._library import Error, check, embedded, encode, lib
+
+_ERRORS_ONLY = 2
+
+_dist = None      # the peers; None: alone
+_decided = False  # whether it is known if there are any
+_road = None
+_handles = weakref.WeakSet()  # of solvers that train with the peers
+
+
+def init(join: bool = True, *, road: str = 'allreduce', reduce: str = 'auto',
+         overlap: bool = True, guard_interval: int = 100) -> None:
+    """Join the other ranks; all of them call it.
+
+    With ``join=False`` (or ``CORTADO_DISTRIBUTED=0`` in the environment) this
+    process stays alone, although a launcher started it.  The rest are the
+    flags of ``cortado train``: `road` allreduce, factors or auto, `reduce`
+    the way to sum, `overlap` to send gradients during the backward pass, and
+    `guard_interval` the iterations between two proofs that ranks are equal.
+    A second call does nothing.
+    """
+    global _dist, _decided, _road
+    if _decided:
+        return
+    if (join and not embedded() and
+            os.environ.get('CORTADO_DISTRIBUTED', '') != '0'):
+        out = ctypes.c_void_p()
+        check(lib.ct_dist_open(encode(reduce), encode(road), overlap,
+                               guard_interval, ctypes.byref(out)))
+        _dist, _road = out.value, road
+    _decided = True
+    if _dist is not None:
+        _settle_in()
+
+
+def _settle_in():
+    _ranks.rank = lib.ct_dist_rank(_dist)
+    _ranks.count = lib.ct_dist_size(_dist)
+    if _ranks.rank > 0:
+        _ranks.quiet = True
+        lib.ct_log_set_level(max(lib.ct_log_level(), _ERRORS_ONLY))
+    atexit.register(_leave, os.getpid())
+    _watch_exceptions()
+
+
+def _watch_exceptions():
+    """Let a rank that fails end the others, which would wait for it."""
+    before, pid = sys.excepthook, os.getpid()
+
+    def end_all(kind, value, trace):
+        before(kind, value, trace)
+        if not getattr(value, '_caffe_common', False) and os.getpid() == pid:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            lib.ct_dist_abort(_dist, 1)
+
+    sys.excepthook = end_all
+
+
+def _leave(pid):
+    """At the end of the process.  Solvers that are left go on alone."""
+    global _dist
+    if _dist is None or os.getpid() != pid:
+        return
+    for handle in list(_handles):
+        lib.ct_solver_leave(handle.pointer)
+    dist, _dist = _dist, None
+    lib.ct_dist_destroy(dist)
+
+
+def is_initialised() -> bool:
+    """Whether init() has been called, by whomever."""
+    return _decided
+
+
+is_initialized = is_initialised
+
+
+def rank() -> int:
+    """Which rank this process is, from 0."""
+    init()
+    return _ranks.rank
+
+
+def size() -> int:
+    """How many ranks there are."""
+    init()
+    return _ranks.count
+
+
+def n_hosts() -> int:
+    """How many machines they are on."""
+    init()
+    return lib.ct_dist_n_hosts(_dist)
+
+
+def barrier() -> None:
+    """Wait until every rank has come here."""
+    allreduce(np.zeros(1, np.float32))
+
+
+def allreduce(array, op: str = 'sum') -> np.ndarray:
+    """The 'sum' or the 'mean' over ranks of an array that each rank has.
+
+    Every rank gets the same array, a new one of the same shape.  Values of
+    float32 are summed by the engine; all others are exact to their own type
+    and take longer.
+    """
+    if op not in ('sum', 'mean'):
+        raise ValueError("op is 'sum' or 'mean', not %r" % (op,))
+    array = _plain(array)
+    _check_alike(array)
+    if array.dtype == np.float32:
+        total = array.copy()
+        check(lib.ct_dist_sum(_dist, total.ctypes.data, total.size))
+    else:
+        total = np.sum(_gather(array), axis=0, dtype=array.dtype)
+    return total / array.dtype.type(size()) if op == 'mean' else total
+
+
+def broadcast(array, root: int = 0) -> np.ndarray:
+    """Rank `root`'s array, on every rank; each passes one of that shape."""
+    array = _plain(array)
+    if not 0 <= root < size():
+        raise ValueError('there is no rank %r among %d' % (root, size()))
+    _check_alike(array)
+    if root != 0:
+        return _gather(array)[root]
+    array = array.copy()
+    check(lib.ct_dist_broadcast(_dist, array.ctypes.data, array.nbytes))
+    return array
+
+
+def _plain(array):
+    init()
+    array = np.asarray(array, order='C')
+    if array.dtype.hasobject:
+        raise TypeError('ranks exchange numbers, not %s' % array.dtype)
+    return array
+
+
+def _check_alike(array):
+    """Ranks whose arrays differ in size would wait for ever."""
+    text = '%s %s' % (array.dtype.str, array.shape)
+    check(lib.ct_dist_same(_dist, b'array', zlib.crc32(text.encode())))
+
+
+def _gather(array):
+    """Every rank's array, bit for bit: the engine adds floats, so each rank
+    adds 16-bit words, which floats hold exactly, to zeros of the others."""
+    if _dist is None:
+        return array[np.newaxis].copy()
+    raw = array.tobytes()
+    words = np.frombuffer(raw + b'\0' * (len(raw) % 2), np.uint16)
+    sums = np.zeros((_ranks.count, len(words)), np.float32)
+    sums[_ranks.rank] = words
+    check(lib.ct_dist_sum(_dist, sums.ctypes.data, sums.size))
+    rows = [row.tobytes()[:len(raw)] for row in sums.astype(np.uint16)]
+    return np.frombuffer(b''.join(rows), array.dtype).reshape(
+        (_ranks.count,) + array.shape).copy()
+
+
+# What _solver.py needs.
+
+def _is_joined():
+    return _dist is not None
+
+
+def _exchange():
+    """For a solver that is about to be made; None: it is alone."""
+    init()
+    return lib.ct_dist_exchange(_dist)
+
+
+def _common_seed(seed):
+    """Rank 0's seed, or one of the system's where it has none."""
+    if _dist is None:
+        return seed
+    if seed < 0:
+        seed = int.from_bytes(os.urandom(8), 'little') >> 1
+    value = ctypes.c_int64(seed)
+    check(lib.ct_dist_broadcast(_dist, ctypes.byref(value), 8))
+    return value.value
+
+
+def _take_in(handle):
+    """Refuse a solver that does not fit those of the other ranks."""
+    if _dist is None:
+        return
+    _handles.add(handle)
+    digest = ctypes.c_uint64()
+    check(lib.ct_solver_digest(handle.pointer, ctypes.byref(digest)))
+    check(lib.ct_dist_same(_dist, b'solver prototxt', digest.value))
+
+
+def _sum_gradients(solver):
+    """Before an update that the caller asks for by himself."""
+    if _road != 'allreduce':
+        raise Error("apply_update() among ranks needs init(road='allreduce')")
+    net = solver.net._handle.pointer
+    check(lib.ct_solver_attach(solver._handle.pointer))
+    check(lib.ct_dist_sum(_dist, lib.ct_net_arena_diff(net),
+                          lib.ct_net_arena_count(net)))
+
+
+def _note_common(exception):
+    """Every rank raises this one: there is nobody left to end."""
+    exception._caffe_common = True
