@@ -21,6 +21,7 @@ from ._library import (FORGET_FN, OK, RUN_FN, SEEK_FN, Error, PythonHost,
 
 _STEPS = ('setup', 'reshape', 'forward', 'backward')
 _SETUP, _BACKWARD = 0, 3
+_TEST = 1
 
 # What one Python layer has here, by the address of its C layer.
 _known = {}
@@ -79,9 +80,13 @@ class Layer:
 
         Ranks that train together get disjoint parts, and a resumed run goes
         on where the snapshot was taken.  Make it in setup(); ``next()`` once
-        a forward pass gives this rank's next ``batch`` indices.
+        a forward pass gives this rank's next ``batch`` indices.  A test net
+        gets all of them: rank 0 tests for the others.
         """
-        deal = _ranks.Deal(n, batch, self.solver_rank, self.solver_count,
+        rank, count = self.solver_rank, self.solver_count
+        if lib.ct_layer_phase(self._pointer) == _TEST:
+            rank, count = 0, 1
+        deal = _ranks.Deal(n, batch, rank, count,
                            lib.ct_layer_key(self._pointer), shuffle)
         self.__dict__.setdefault('_deals', []).append(deal)
         return deal

@@ -2,7 +2,8 @@
 
 The library is looked for as ``$CORTADO_LIBRARY``, in the process itself (a
 program that embeds Python brings it along), beside this package, in the build
-or installation folder the package lies in, and where the system looks.
+or installation folder the package lies in, in ``$CORTADO_BUILD`` and, for the
+package in its source tree, in ``build`` there, and where the system looks.
 """
 
 import ctypes
@@ -28,12 +29,22 @@ class Error(RuntimeError):
     __module__ = 'caffe'
 
 
+def build_folders():
+    """Where the build may be, for a package that is used from its source."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+    named = os.environ.get('CORTADO_BUILD')
+    if not os.path.exists(os.path.join(root, 'CMakeLists.txt')):
+        return [named] if named else []
+    return ([named] if named else []) + [os.path.join(root, 'build')]
+
+
 def _candidates():
     package = os.path.dirname(os.path.abspath(__file__))
     # build/python/caffe, PREFIX/lib/python3.x/dist-packages/caffe
     folders = [package, os.path.join(package, '..', '..'),
                os.path.join(package, '..', '..', '..')]
     folders += glob.glob(os.path.join(folders[-1], '*-linux-*'))
+    folders += build_folders()
     for folder in folders:
         for name in _SONAMES:
             path = os.path.join(folder, name)

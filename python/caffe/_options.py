@@ -11,7 +11,7 @@ import numpy as np
 import caffe
 from caffe.proto import caffe_pb2
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.realpath(__file__))
 MODELS = os.path.join(HERE, os.pardir, os.pardir, "models")
 MEAN_FILE = os.path.join(HERE, "imagenet", "ilsvrc_2012_mean.npy")
 IMAGENET_MEAN = np.array([104.0, 117.0, 123.0])

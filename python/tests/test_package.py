@@ -15,6 +15,16 @@ from common import BUILD, LINEAR, SOURCE, Case
 
 class TestNames(unittest.TestCase):
 
+    def test_parts_that_need_protobuf_are_there_without_an_import(self):
+        code = 'import caffe\nprint(caffe.%s)'
+        for name in ('proto.caffe_pb2.BlobProto', 'io.load_image', 'NetSpec',
+                     'layers.ReLU', 'params.Pooling.MAX', 'Classifier',
+                     'Detector', 'draw.draw_net', 'coord_map.crop'):
+            done = subprocess.run([sys.executable, '-B', '-c', code % name],
+                                  stderr=subprocess.PIPE, text=True,
+                                  stdout=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_what_pycaffe_exports_is_there(self):
         for name in (
                 'Net SGDSolver NesterovSolver AdaGradSolver RMSPropSolver '
@@ -22,8 +32,10 @@ class TestNames(unittest.TestCase):
                 'set_mode_cpu set_mode_gpu set_device Layer get_solver '
                 'layer_type_list set_random_seed solver_count '
                 'set_solver_count solver_rank set_solver_rank '
-                'set_multiprocess has_nccl __version__ TRAIN TEST').split():
+                'set_multiprocess has_nccl __version__ TRAIN TEST '
+                'distributed').split():
             self.assertTrue(hasattr(caffe, name), name)
+            self.assertIn(name, dir(caffe))
         self.assertEqual((caffe.TRAIN, caffe.TEST), (0, 1))
         self.assertTrue(caffe.__version__.startswith('1.0.0'))
         with self.assertRaises(AttributeError):
@@ -109,6 +121,70 @@ class TestProcess(Case):
             "try:\n    import caffe\nexcept (ImportError, OSError) as e:\n"
             "    print('refused')", CORTADO_LIBRARY='/nowhere.so')
         self.assertEqual(done.stdout, 'refused\n', done.stderr)
+
+
+@unittest.skipUnless(BUILD, 'CORTADO_BUILD names no build folder')
+class TestPlaces(Case):
+    """The package and the scripts, from wherever they are run."""
+
+    CODE = ("import caffe\n"
+            "print(caffe.__file__)\n"
+            "print(caffe._library.lib._name)\n"
+            "print(caffe.Net('net.prototxt', caffe.TEST).forward()['y'].shape)"
+            "\ncaffe.proto.caffe_pb2.BlobProto()\n")
+
+    def run_python(self, *args, **more):
+        self.file(LINEAR)
+        env = {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}
+        env.update(PYTHONDONTWRITEBYTECODE='1', GLOG_minloglevel='2', **more)
+        done = subprocess.run([sys.executable, *args], env=env,
+                              cwd=self.folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def check_scripts(self, folder, **more):
+        for name in ('classify', 'detect', 'draw_net', 'parse_log', 'train'):
+            out = self.run_python(os.path.join(folder, name + '.py'), '--help',
+                                  **more)
+            self.assertTrue(out[0].startswith('usage: %s.py' % name), out)
+        self.file("net: 'net.prototxt' base_lr: 1 lr_policy: 'fixed' "
+                  "max_iter: 0 snapshot_after_train: false",
+                  'solver.prototxt')
+        self.run_python(os.path.join(folder, 'train.py'), '--solver',
+                        'solver.prototxt', **more)
+
+    def test_in_the_source_tree(self):
+        source = os.path.join(SOURCE, 'python')
+        package, library, shape = self.run_python(
+            '-c', self.CODE, PYTHONPATH=source, CORTADO_BUILD=BUILD)
+        self.assertEqual(os.path.dirname(package),
+                         os.path.join(source, 'caffe'))
+        self.assertEqual(os.path.dirname(library), os.path.realpath(BUILD))
+        self.assertEqual(shape, '(2, 2)')
+        self.check_scripts(source, CORTADO_BUILD=BUILD)
+
+    def test_installed(self):
+        cmake = shutil.which('cmake')
+        if not cmake:
+            self.skipTest('no cmake here')
+        prefix = self.path('prefix')
+        done = subprocess.run([cmake, '--install', BUILD, '--prefix', prefix],
+                              stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        site = [where for where, _, files in os.walk(prefix)
+                if where.endswith('-packages')]
+        self.assertEqual(len(site), 1, site)
+        for places in ({'CORTADO_BUILD': '/nowhere'}, {}):
+            package, library, shape = self.run_python(
+                '-c', self.CODE, PYTHONPATH=site[0], **places)
+            self.assertTrue(package.startswith(prefix), package)
+            self.assertTrue(library.startswith(os.path.realpath(prefix)),
+                            library)
+            self.assertEqual(shape, '(2, 2)')
+        self.check_scripts(os.path.join(prefix, 'share', 'cortado', 'python'),
+                           PYTHONPATH=site[0], CORTADO_BUILD='/nowhere')
 
 
 @unittest.skipUnless(BUILD, 'CORTADO_BUILD names no build folder')

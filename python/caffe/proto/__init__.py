@@ -5,6 +5,12 @@ solvers do without Google's protobuf package.
 """
 
 import importlib
+import os
+
+from .._library import build_folders
+
+__path__ += [os.path.join(folder, 'python', 'caffe', 'proto')
+             for folder in build_folders()]
 
 
 def __getattr__(name):
