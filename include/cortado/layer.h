@@ -110,6 +110,8 @@ struct ct_layer_type {
                     enum ct_layout layout);
     /* Optional: multiply-adds of one forward pass, for summaries. */
     double (*macs)(const struct ct_layer *l, const struct ct_io *io);
+    /* Optional: logs a line on how it went, when training ends. */
+    void (*report)(const struct ct_layer *l);
     /* Optional, for state that is not a blob: descriptors, files, threads. */
     void (*teardown)(struct ct_layer *l);
 };

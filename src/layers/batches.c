@@ -138,6 +138,23 @@ bool ct_batches_skips(struct ct_batches *b, enum ct_status st, int n_tries)
     return true;
 }
 
+void ct_batches_report(const struct ct_layer *l)
+{
+    int64_t n_skipped;
+    struct ct_prefetch_stats s = ct_batches_stats(l, &n_skipped);
+
+    if (s.n_batches == 0)
+        return;
+    CT_INFO("Layer %s: %lld batches, %.2f ready on average; waited %.3g s for "
+            "data, data waited %.3g s: %s the bottleneck", l->name,
+            (long long)s.n_batches,
+            (double)s.depth_sum / (double)s.n_batches, s.wait_s, s.idle_s,
+            s.wait_s > s.idle_s ? "reading is" : "the net is");
+    if (n_skipped)
+        CT_WARN("Layer %s: %lld broken record(s) skipped", l->name,
+                (long long)n_skipped);
+}
+
 struct ct_prefetch_stats ct_batches_stats(const struct ct_layer *l,
                                           int64_t *n_skipped)
 {

@@ -42,6 +42,8 @@ CT_MUST_CHECK enum ct_status ct_batches_reshape(struct ct_layer *l,
                                                 const struct ct_io *io);
 CT_MUST_CHECK enum ct_status ct_batches_forward(struct ct_layer *l,
                                                 const struct ct_io *io);
+/* Who waited for whom. */
+void ct_batches_report(const struct ct_layer *l);
 /* Before a loader is moved, and when the layer goes. */
 void ct_batches_stop(struct ct_batches *b);
 void ct_batches_fini(struct ct_batches *b);

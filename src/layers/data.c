@@ -204,5 +204,6 @@ const struct ct_layer_type ct_layer_data = {
     .reshape    = ct_batches_reshape,
     .forward    = { [CT_CPU] = ct_batches_forward },
     .seek       = data_seek,
+    .report     = ct_batches_report,
     .teardown   = data_teardown,
 };

@@ -114,7 +114,8 @@ static enum ct_status do_reshape(struct ct_layer *l, const struct ct_io *io)
             io->bottom[i]->shape.dim[0] != io->bottom[0]->shape.dim[0])
             return ct_fail(CT_ESHAPE, "layer %s: locations and confidences "
                            "need the same first dimension", l->name);
-    if (priors->shape.n_axes < 3 || priors->shape.dim[1] != 2 ||
+    if (priors->shape.n_axes < 3 || priors->shape.dim[0] < 1 ||
+        priors->shape.dim[1] != 2 ||
         ct_count(priors, 2, CT_END) % 4 != 0)
         return ct_fail(CT_ESHAPE, "layer %s: priors must be 1 x 2 x 4 P",
                        l->name);

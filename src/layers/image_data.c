@@ -270,5 +270,6 @@ const struct ct_layer_type ct_layer_image_data = {
     .reshape    = ct_batches_reshape,
     .forward    = { [CT_CPU] = ct_batches_forward },
     .seek       = images_seek,
+    .report     = ct_batches_report,
     .teardown   = images_teardown,
 };

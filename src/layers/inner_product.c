@@ -5,11 +5,15 @@
  * Bottom axes before `axis` flatten into m rows, the rest into k columns;
  * n is num_output.  With `transpose: true` W is stored k x n instead.
  * Backward ADDS to dW and db, because the solver clears them once per
- * iteration and iter_size sums several passes; it OVERWRITES dx.        */
+ * iteration and iter_size sums several passes; it OVERWRITES dx.
+ *
+ * A W that no cache holds is read at the speed of memory only as the first
+ * factor: y^T = W x^T is formed then, and turned round.                 */
 #include "cortado/layer.h"
 
 #include <inttypes.h>
 
+#include "device/layout.h"
 #include "proto/params.h"
 
 enum { WEIGHT, BIAS };
@@ -18,7 +22,9 @@ struct inner_product {
     int64_t         m, n, k;
     int             axis;
     bool            has_bias, transpose;
+    bool            w_first;     /* y^T is formed, with W the first factor */
     struct ct_blob *ones;        /* m ones: makes the bias a rank-1 gemm */
+    struct ct_blob *turned;      /* y^T, n x m */
 };
 
 static enum ct_status ip_setup(struct ct_layer *l, const struct ct_io *io)
@@ -40,7 +46,16 @@ static enum ct_status ip_setup(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_layer_add_blob(l, CT_SHAPE(ip->n), p->bias_filler));
         CT_TRY(ct_layer_add_scratch(l, &ip->ones));
     }
-    return CT_OK;
+    return ct_layer_add_scratch(l, &ip->turned);
+}
+
+/* Few rows are gathered at no cost, and a small W stays in a cache. */
+static bool ip_w_first(const struct ct_layer *l)
+{
+    const struct inner_product *ip = l->state;
+
+    return l->dev->kind == CT_CPU && !ip->transpose && ip->m >= 16 &&
+           ip->n * ip->k >= 1 << 20;
 }
 
 static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
@@ -56,6 +71,9 @@ static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
     y.n_axes        = ip->axis + 1;
     y.dim[ip->axis] = ip->n;
     CT_TRY(ct_reshape(io->top[0], y));
+    ip->w_first = ip_w_first(l);
+    CT_TRY(ct_reshape(ip->turned, ip->w_first ? CT_SHAPE(ip->n, ip->m)
+                                              : CT_SHAPE(0)));
     if (ip->has_bias) {
         CT_TRY(ct_reshape(ip->ones, CT_SHAPE(ip->m)));
         CT_TRY(ct_fill(l->dev, ip->m, 1, ct_data(ip->ones)));
@@ -69,8 +87,15 @@ static enum ct_status ip_forward(struct ct_layer *l, const struct ct_io *io)
     const float *x = ct_data(io->bottom[0]), *w = ct_data(l->blob[WEIGHT]);
     float *y = ct_data(io->top[0]);
 
-    CT_TRY(ct_gemm(l->dev, CT_N, ip->transpose ? CT_N : CT_T,
-                   ip->m, ip->n, ip->k, 1, x, w, 0, y));
+    if (ip->w_first) {
+        CT_TRY(ct_gemm(l->dev, CT_N, CT_T, ip->n, ip->m, ip->k, 1, w, x, 0,
+                       ct_data(ip->turned)));
+        CT_TRY(ct_layout_convert(l->dev, 1, ip->n, ip->m, CT_PLAIN,
+                                 ct_data(ip->turned), CT_NHWC, y));
+    } else {
+        CT_TRY(ct_gemm(l->dev, CT_N, ip->transpose ? CT_N : CT_T,
+                       ip->m, ip->n, ip->k, 1, x, w, 0, y));
+    }
     if (ip->has_bias)
         CT_TRY(ct_gemm(l->dev, CT_N, CT_N, ip->m, ip->n, 1,
                        1, ct_data(ip->ones), ct_data(l->blob[BIAS]), 1, y));

@@ -79,7 +79,7 @@ static enum ct_status ipl_reshape(struct ct_layer *l, const struct ct_io *io)
     s->planes = ct_count(x, 0, 2);
     s->h_in   = x->shape.dim[2];
     s->w_in   = x->shape.dim[3];
-    s->crop   = -p->pad_beg;
+    s->crop   = -(int64_t)p->pad_beg;
     s->h      = s->h_in + p->pad_beg + p->pad_end;
     s->w      = s->w_in + p->pad_beg + p->pad_end;
     if (s->h < 1 || s->w < 1)

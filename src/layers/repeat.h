@@ -23,7 +23,7 @@ CT_MUST_CHECK static inline enum ct_status repeat_shape(
                        "for all that follow `axis`, not %d", l->name,
                        num_axes);
     n = num_axes < 0 ? x->shape.n_axes - first : num_axes;
-    if (first + n > x->shape.n_axes)
+    if (n > x->shape.n_axes - first)
         return ct_fail(CT_EINVAL, "layer %s: %d axes from axis %d on reach "
                        "beyond the bottom's %d", l->name, n, first,
                        x->shape.n_axes);

@@ -350,5 +350,6 @@ const struct ct_layer_type ct_layer_window_data = {
     .reshape    = ct_batches_reshape,
     .forward    = { [CT_CPU] = ct_batches_forward },
     .seek       = windows_seek,
+    .report     = ct_batches_report,
     .teardown   = windows_teardown,
 };

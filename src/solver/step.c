@@ -343,6 +343,16 @@ static enum ct_status last_words(struct ct_solver *s)
     return CT_OK;
 }
 
+static void report_layers(const struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_layers(net); i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+
+        if (l->type->report)
+            l->type->report(l);
+    }
+}
+
 enum ct_status ct_solver_solve(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
@@ -353,6 +363,7 @@ enum ct_status ct_solver_solve(struct ct_solver *s)
     CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
     if (p->snapshot_after_train && s->snapshot_iter != s->iter)
         CT_TRY(ct_solver_snapshot(s));
+    report_layers(s->net);
     if (s->stop) {
         CT_INFO("Optimization stopped early.");
         return CT_ESTOP;
