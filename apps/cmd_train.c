@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "comm/transport.h"
 #include "cortado/dist.h"
 #include "net_flags.h"
 #include "proto/edit.h"
@@ -289,6 +290,10 @@ static int train_with_peers(struct train_flags *f)
         ct_dist_abort(d, code);
     }
     ct_dist_destroy(d);
+    if (ct_mpi_left_open()) { /* some MPIs hang in their own end */
+        fflush(NULL);
+        _exit(code);
+    }
     return code;
 }
 
