@@ -74,14 +74,14 @@ static void draw_progress(const struct ct_progress *p, void *arg)
 {
     struct terminal *t = arg;
     double now = ct_now();
-    int left = (int)p->seconds_left;
+    long left = (long)p->seconds_left;
 
     if (!t->is_terminal ||
         (now - t->last_drawn < 0.1 && p->iter < p->max_iter))
         return;
     t->last_drawn = now;
     fprintf(stderr, "\r iteration %d/%d  loss %.4f  %.0f images/s  "
-            "%d:%02d:%02d left\033[K", p->iter, p->max_iter, p->loss,
+            "%ld:%02ld:%02ld left\033[K", p->iter, p->max_iter, p->loss,
             p->images_per_s, left / 3600, left / 60 % 60, left % 60);
 }
 
@@ -148,7 +148,7 @@ static enum ct_status resume(struct ct_solver *s, const char *snapshot)
 
 static void catch_signals(void)
 {
-    struct sigaction sa = { .sa_handler = on_signal };
+    struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGHUP, &sa, NULL);
@@ -208,7 +208,10 @@ static enum ct_status train(const struct train_flags *f, struct ct_dist *d)
                 st, out);
     CT_TRY_GOTO(read_solver(f, &param), st, out);
     CT_TRY_GOTO(agree(d, param), st, out);
-    CT_TRY_GOTO(ct_solver_create(param, &o, &s), st, out);
+    st = ct_solver_create(param, &o, &s);
+    if (st != CT_OK)
+        st = ct_fail_in(st, "%s", f->solver);
+    CT_TRY_GOTO(st, st, out);
     if (f->snapshot)
         CT_TRY_GOTO(resume(s, f->snapshot), st, out);
     catch_signals();

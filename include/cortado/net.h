@@ -132,6 +132,11 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_to_message(
 CT_API CT_MUST_CHECK enum ct_status ct_net_summary(const struct ct_net *net,
                                                    char **out);
 
+/* Layouts of blobs, conversions between them, and where blobs lie in memory,
+ * as text.  *out is ct_free'd by the caller. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_plan_text(const struct ct_net *net,
+                                                     char **out);
+
 CT_API void ct_net_set_hooks(struct ct_net *net,
                              const struct ct_net_hooks *hooks);
 /* One more after each layer's backward, for the solver: it runs after that of

@@ -14,8 +14,10 @@
 
 static enum ct_status file_refused(const char *verb, const char *path)
 {
-    return ct_fail(errno == ENOENT ? CT_ENOTFOUND : CT_EIO,
-                   "cannot %s %s: %s", verb, path, strerror(errno));
+    int absent = errno == ENOENT || errno == ENOTDIR;
+
+    return ct_fail(absent ? CT_ENOTFOUND : CT_EIO, "cannot %s %s: %s", verb,
+                   path, strerror(errno));
 }
 
 enum ct_status ct_file_read(const char *path, char **out, size_t *n_bytes)
@@ -29,9 +31,12 @@ enum ct_status ct_file_read(const char *path, char **out, size_t *n_bytes)
     *out = NULL;
     if (fd < 0)
         return file_refused("open", path);
-    if (fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
-        errno = S_ISDIR(info.st_mode) ? EISDIR : errno;
+    if (fstat(fd, &info) != 0)
         CT_TRY_GOTO(file_refused("read", path), st, out);
+    if (S_ISDIR(info.st_mode)) {
+        errno = EISDIR;
+        (void)file_refused("read", path);
+        CT_TRY_GOTO(CT_EINVAL, st, out);
     }
     /* Pipes and /proc files say zero: grow until read() says the end. */
     room = (size_t)info.st_size + 1;

@@ -8,7 +8,8 @@
  *
  * Large blocks are mapped on their own, in huge pages where the system has
  * them.  Such memory comes zeroed, costs nothing until it is touched and goes
- * back to the system when it is freed. */
+ * back to the system when it is freed.  Under the address sanitizer all comes
+ * from the heap, which it watches. */
 #include "base/mem.h"
 
 #include <pthread.h>
@@ -27,6 +28,12 @@ struct header {
 
 /* A huge page; blocks of at least this size are mapped. */
 enum { HUGE_PAGE = 2 << 20 };
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { MAP_LARGE = 0 };
+#else
+enum { MAP_LARGE = 1 };
+#endif
 
 static pthread_mutex_t mem_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header mem_list   = { NULL, 0, &mem_list, &mem_list, 0 };
@@ -80,8 +87,9 @@ static struct header *mem_map(size_t whole)
         (void)munmap(p, before);
     (void)munmap(p + before + whole, HUGE_PAGE - before);
     h = (struct header *)(void *)(p + before);
-    /* A wish, not a condition. */
-    (void)madvise(h, whole, MADV_HUGEPAGE);
+#ifdef MADV_HUGEPAGE
+    (void)madvise(h, whole, MADV_HUGEPAGE); /* a wish, not a condition */
+#endif
     h->mapped_bytes = whole;
     return h;
 }
@@ -94,7 +102,7 @@ static struct header *mem_take(size_t bytes)
 
     if (bytes > PTRDIFF_MAX - 2 * HUGE_PAGE)
         return NULL;
-    if (whole >= HUGE_PAGE)
+    if (MAP_LARGE && whole >= HUGE_PAGE)
         return mem_map((whole + PAGE - 1) / PAGE * PAGE);
     h = aligned_alloc(CT_ALIGN, (whole + CT_ALIGN - 1) / CT_ALIGN * CT_ALIGN);
     if (h)

@@ -18,6 +18,13 @@
 
 static pthread_mutex_t h5_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A file that a full disk kept from being closed makes the library's own end
+ * at exit crash.  Every file is closed by its owner, so nothing is lost. */
+__attribute__((constructor)) static void h5_no_end(void)
+{
+    H5dont_atexit();
+}
+
 struct h5_guard ct_h5_enter(void)
 {
     struct h5_guard g = { NULL, NULL };
@@ -103,7 +110,7 @@ static enum ct_status h5_open_file(struct ct_hdf5 *h)
     h->file = H5Fopen(h->path, H5F_ACC_RDONLY, H5P_DEFAULT);
     ct_h5_leave(g);
     if (h->file < 0)
-        return ct_fail(CT_EIO, "%s: not a readable HDF5 file", h->path);
+        return ct_fail(CT_EPARSE, "%s: not a readable HDF5 file", h->path);
     return CT_OK;
 }
 
@@ -200,21 +207,26 @@ enum ct_status ct_hdf5_close(struct ct_hdf5 *h)
 /* Whether every part of a path is there: HDF5 asks for one link at a time. */
 static bool h5_has(const struct ct_hdf5 *h, const char *name)
 {
-    char part[1024];
+    char usual[1024], *part = usual; /* only the longest names allocate */
     size_t n = strlen(name);
+    bool has;
 
-    if (n == 0 || n >= sizeof(part))
-        return false;
-    for (size_t i = 1; i <= n; i++) {
+    if (n < sizeof(usual))
+        memcpy(usual, name, n + 1);
+    else
+        part = ct_strdup(name, "hdf5 path");
+    has = part && n > 0;
+    for (size_t i = 1; i <= n && has; i++) {
         if (i < n && name[i] != '/')
             continue;
-        memcpy(part, name, i);
         part[i] = '\0';
-        if (strspn(part, "/") < i &&
-            H5Lexists(h->file, part, H5P_DEFAULT) <= 0)
-            return false;
+        has     = strspn(part, "/") == i ||
+              H5Lexists(h->file, part, H5P_DEFAULT) > 0;
+        part[i] = name[i];
     }
-    return true;
+    if (part != usual)
+        ct_free(part);
+    return has;
 }
 
 bool ct_hdf5_has(struct ct_hdf5 *h, const char *name)

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -93,25 +92,6 @@ static void batch_done(struct ct_prefetch *p, struct batch *b, int64_t item,
     pthread_mutex_unlock(&p->state);
 }
 
-/* Large pages below a large batch: writing it through small ones costs a
- * third more.  New memory is zero, so it may be dropped and come back as large
- * pages of zeros; where the system has none this does nothing. */
-static void batch_pages(struct ct_buffer *b)
-{
-#if defined(MADV_HUGEPAGE) && defined(MADV_DONTNEED)
-    const uintptr_t page = (uintptr_t)2 << 20;
-    uintptr_t first      = (uintptr_t)b->ptr, end = first + b->bytes;
-
-    first = (first + page - 1) / page * page;
-    end   = end / page * page;
-    if (first < end &&
-        madvise((void *)first, end - first, MADV_HUGEPAGE) == 0)
-        (void)madvise((void *)first, end - first, MADV_DONTNEED);
-#else
-    (void)b;
-#endif
-}
-
 static enum ct_status batch_grow(struct ct_buffer **b, size_t bytes,
                                  const char *name)
 {
@@ -120,7 +100,6 @@ static enum ct_status batch_grow(struct ct_buffer **b, size_t bytes,
     if (*b && (*b)->bytes >= bytes)
         return CT_OK;
     CT_TRY(ct_buffer_create(ct_device_cpu(), bytes, name, &more));
-    batch_pages(more);
     ct_buffer_drop(*b);
     *b = more;
     return CT_OK;

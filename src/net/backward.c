@@ -95,10 +95,8 @@ static void force(struct ct_net *net)
         struct net_layer *l = &net->layer[i];
 
         l->needs_backward = true;
-        for (int b = 0; b < l->n_bottom; b++) {
+        for (int b = 0; b < l->n_bottom; b++)
             l->want_grad[b] |= can_have_grad(l, b);
-            net->blob[l->bottom_id[b]].needs_grad |= l->want_grad[b];
-        }
         /* It reads them, also where no layer after it writes them. */
         for (int t = 0; t < l->n_top && has_backward(l); t++)
             net->blob[l->top_id[t]].needs_grad = true;
@@ -136,6 +134,18 @@ static enum ct_status refuse_impossible(struct ct_net *net)
     return CT_OK;
 }
 
+/* propagate_down may ask for a gradient that nothing before it uses: it is
+ * written all the same. */
+static void mark_written(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+
+        for (int b = 0; b < l->n_bottom; b++)
+            net->blob[l->bottom_id[b]].needs_grad |= l->want_grad[b];
+    }
+}
+
 enum ct_status net_backward_needs(struct ct_net *net)
 {
     size_t n    = (size_t)net->n_blob + 1;
@@ -148,5 +158,7 @@ enum ct_status net_backward_needs(struct ct_net *net)
     ct_free(under);
     if (net->param->force_backward)
         force(net);
-    return refuse_impossible(net);
+    CT_TRY(refuse_impossible(net));
+    mark_written(net);
+    return CT_OK;
 }

@@ -21,6 +21,7 @@ struct tensor_life {
     size_t bytes, offset;
     int    first, last; /* steps; first > last: never touched */
     int    root;        /* the tensor it is a view of; itself if none */
+    bool   wanted;      /* has a place, be it of no bytes */
 };
 
 struct plan {
@@ -71,7 +72,7 @@ static void find_views(struct plan *p)
         for (int t = 0; t < l->n_top && (flags & CT_LAYER_ALIAS_DATA); t++)
             if (l->top_id[t] != l->bottom_id[0])
                 p->life[data_of(l->top_id[t])].root = data_of(l->bottom_id[0]);
-        if ((flags & CT_LAYER_ALIAS_DIFF) && l->n_top &&
+        if ((flags & CT_LAYER_ALIAS_DIFF) && l->n_top && l->want_grad[0] &&
             l->top_id[0] != l->bottom_id[0])
             p->life[diff_of(l->top_id[0])].root = diff_of(l->bottom_id[0]);
     }
@@ -118,7 +119,7 @@ static void find_unwritten(struct plan *p, bool *written)
             if (written[l->top_id[t]] || net->blob[l->top_id[t]].pinned)
                 continue;
             if (is_split)
-                p->life[diff_of(l->top_id[t])].bytes = 0;
+                p->life[diff_of(l->top_id[t])].wanted = false;
             else if (l->needs_backward)
                 live_for_ever(p, diff_of(l->top_id[t]));
         }
@@ -137,27 +138,32 @@ static bool wants_diff(const struct ct_net *net, const struct net_blob *b)
     return b->needs_grad || b->pinned || net->options.keep_blobs;
 }
 
+/* What a view needs, the tensor it looks into must have. */
+static void want(struct plan *p, int i, int64_t count)
+{
+    struct tensor_life *t = &p->life[i], *root = &p->life[root_of(p, i)];
+    size_t bytes          = (size_t)count * sizeof(float);
+
+    t->wanted = root->wanted = true;
+    if (root->bytes < bytes)
+        root->bytes = bytes;
+}
+
 static void measure(struct plan *p)
 {
     for (int i = 0; i < p->net->n_blob; i++) {
         const struct net_blob *nb = &p->net->blob[i];
-        struct tensor_life *data  = &p->life[data_of(i)];
-        struct tensor_life *diff  = &p->life[diff_of(i)];
-        bool forever = nb->pinned || p->net->options.keep_blobs;
+        const struct ct_blob *b   = nb->blob;
+        int root                  = root_of(p, data_of(i)) / 2;
 
-        data->bytes = (size_t)ct_layout_count(&nb->blob->shape,
-                                              nb->blob->data.layout) *
-                      sizeof(float);
+        if (p->net->blob[root].blob->planned) /* else a source brings it */
+            want(p, data_of(i), ct_layout_count(&b->shape, b->data.layout));
         if (wants_diff(p->net, nb))
-            diff->bytes = (size_t)ct_layout_count(&nb->blob->shape,
-                                                  nb->blob->diff.layout) *
-                          sizeof(float);
-        if (forever) {
+            want(p, diff_of(i), ct_layout_count(&b->shape, b->diff.layout));
+        if (nb->pinned || p->net->options.keep_blobs) {
             live_for_ever(p, data_of(i));
             live_for_ever(p, diff_of(i));
         }
-        if (!nb->blob->planned)
-            data->bytes = 0; /* its source brings memory */
     }
 }
 
@@ -205,7 +211,7 @@ static enum ct_status place_all(struct plan *p, size_t *total, size_t *sum)
         struct tensor_life *t = &p->life[i];
 
         t->bytes = (t->bytes + CT_ALIGN - 1) / CT_ALIGN * CT_ALIGN;
-        if (t->root == i && t->bytes && t->first <= t->last)
+        if (t->root == i && t->wanted && t->bytes && t->first <= t->last)
             order[n++] = t;
     }
     qsort(order, (size_t)n, sizeof(*order), larger_first);
@@ -230,7 +236,7 @@ static void give(struct plan *p, int i, struct ct_tensor *t)
 {
     const struct tensor_life *root = &p->life[root_of(p, i)];
 
-    if (!root->bytes || root->first > root->last || !p->life[i].bytes)
+    if (!p->life[i].wanted || !root->wanted || root->first > root->last)
         ct_tensor_clear(t);
     else
         ct_tensor_place(t, p->net->activations, root->offset, root->bytes);
@@ -256,7 +262,7 @@ static enum ct_status run_plan(struct plan *p, bool *written)
     size_t total;
 
     for (int i = 0; i < p->n; i++)
-        p->life[i] = (struct tensor_life){ 0, 0, 1 << 30, -1, i };
+        p->life[i] = (struct tensor_life){ 0, 0, 1 << 30, -1, i, false };
     find_views(p);
     for (int i = 0; i < net->n_layer; i++)
         touch_layer(p, i);

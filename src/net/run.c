@@ -42,8 +42,8 @@ void net_layer_alias(struct net_layer *l)
     for (int i = 0; i < l->n_top && (flags & CT_LAYER_ALIAS_DATA); i++)
         if (ct_data(l->top[i]) != ct_data(l->bottom[0]))
             ct_blob_share_data(l->top[i], l->bottom[0]);
-    if ((flags & CT_LAYER_ALIAS_DIFF) && l->n_top && ct_diff(l->bottom[0]) &&
-        ct_diff(l->top[0]) != ct_diff(l->bottom[0]))
+    if ((flags & CT_LAYER_ALIAS_DIFF) && l->n_top && l->want_grad[0] &&
+        ct_diff(l->bottom[0]) && ct_diff(l->top[0]) != ct_diff(l->bottom[0]))
         ct_blob_share_diff(l->top[0], l->bottom[0]);
 }
 
@@ -283,14 +283,13 @@ static bool all_finite(const struct ct_device *dev, int64_t n,
     return !x || (dev->ops->asum(dev, n, x, &sum) == CT_OK && isfinite(sum));
 }
 
-static bool layer_finite(const struct ct_net *net, const struct net_layer *l,
-                         bool tops)
+static bool layer_finite(const struct ct_net *net, const struct net_layer *l)
 {
     for (int b = 0; b < l->layer->n_blob; b++)
         if (!all_finite(net->dev, l->layer->blob[b]->count,
                         ct_data(l->layer->blob[b])))
             return false;
-    for (int t = 0; tops && t < l->n_top; t++)
+    for (int t = 0; t < l->n_top; t++)
         if (!all_finite(net->dev, ct_elements(l->top[t]), ct_data(l->top[t])))
             return false;
     return true;
@@ -300,21 +299,18 @@ enum ct_status ct_net_find_nan(struct ct_net *net, int *layer)
 {
     double loss = 0;
 
+    *layer = -1;
     /* Memory is shared by lifetime, so each top is looked at right after its
-     * layer ran, not when the pass is over. */
+     * layer ran, not when the pass is over; and the pass goes on to its end,
+     * because backward may follow. */
     for (int i = 0; i < net->n_layer; i++) {
         struct net_layer *l = &net->layer[i];
-        bool source         = l->layer->type->flags & CT_LAYER_SOURCE;
 
-        *layer = i;
-        if (!layer_finite(net, l, source))
-            return CT_OK;
-        if (!source)
+        if (!(l->layer->type->flags & CT_LAYER_SOURCE))
             CT_TRY(forward_layer(net, i, &loss));
-        if (!layer_finite(net, l, true))
-            return CT_OK;
+        if (*layer < 0 && !layer_finite(net, l))
+            *layer = i;
     }
-    *layer = -1;
     return CT_OK;
 }
 

@@ -1,5 +1,4 @@
 /* weights.c - parameters in and out of files, by layer name. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -223,29 +222,43 @@ enum ct_status ct_net_save(const struct ct_net *net, const char *path,
     return st;
 }
 
+/* The group of one layer with the parameters it owns.  `name` is room for
+ * paths; layers may have names of any length. */
+static enum ct_status save_layer(const struct ct_net *net, int layer,
+                                 struct ct_hdf5 *h, const char *root,
+                                 bool diff, struct ct_text *name)
+{
+    const struct ct_layer *l = net->layer[layer].layer;
+
+    name->n_bytes = 0;
+    ct_text_addf(name, "%s/%s", root, l->name);
+    CT_TRY(name->failed ? CT_ENOMEM : ct_hdf5_add_group(h, name->s));
+    for (int i = 0; i < l->n_blob; i++) {
+        const struct ct_net_param *p =
+            &net->params[net->layer[layer].param_id[i]];
+        const struct ct_blob *b = l->blob[i];
+
+        if (p->layer != layer || p->index != i)
+            continue;
+        name->n_bytes = 0;
+        ct_text_addf(name, "%s/%s/%d", root, l->name, i);
+        CT_TRY(name->failed ? CT_ENOMEM
+                            : ct_hdf5_write(h, name->s, b->shape,
+                                            diff ? ct_diff(b) : ct_data(b)));
+    }
+    return CT_OK;
+}
+
 static enum ct_status save_part(const struct ct_net *net, struct ct_hdf5 *h,
                                 const char *root, bool diff)
 {
-    CT_TRY(ct_hdf5_add_group(h, root));
-    for (int i = 0; i < net->n_layer; i++) {
-        const struct ct_layer *l = net->layer[i].layer;
-        char name[1024];
+    struct ct_text name = { 0 };
+    enum ct_status st   = ct_hdf5_add_group(h, root);
 
-        snprintf(name, sizeof(name), "%s/%s", root, l->name);
-        CT_TRY(ct_hdf5_add_group(h, name));
-        for (int j = 0; j < l->n_blob; j++) {
-            const struct ct_net_param *p =
-                &net->params[net->layer[i].param_id[j]];
-            const struct ct_blob *b = l->blob[j];
-
-            if (p->layer != i || p->index != j)
-                continue;
-            snprintf(name, sizeof(name), "%s/%s/%d", root, l->name, j);
-            CT_TRY(ct_hdf5_write(h, name, b->shape,
-                                 diff ? ct_diff(b) : ct_data(b)));
-        }
-    }
-    return CT_OK;
+    for (int i = 0; i < net->n_layer && st == CT_OK; i++)
+        st = save_layer(net, i, h, root, diff, &name);
+    ct_text_fini(&name);
+    return st;
 }
 
 enum ct_status ct_net_save_hdf5(const struct ct_net *net, const char *path,

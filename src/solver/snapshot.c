@@ -8,6 +8,7 @@
  * The model is written first and each file appears whole or not at all, so a
  * solverstate that exists always has its model. */
 #include <dirent.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +52,6 @@ enum ct_status solver_check_writable(const struct ct_solver *s)
     struct ct_text probe = { 0 };
     enum ct_status st    = CT_OK;
 
-    if (s->param->snapshot <= 0)
-        return CT_OK;
     ct_text_addf(&probe, "%s.tempfile", prefix_of(s));
     if (probe.failed)
         return CT_ENOMEM;
@@ -213,21 +212,32 @@ out:
     return st;
 }
 
-/* After weights and history are in: the rest of the state. */
-static enum ct_status resume_at(struct ct_solver *s, int iter, int step,
-                                bool has_seed, uint64_t seed,
+/* So many times the samples of a batch still fit a number. */
+static const int64_t most_passes = (int64_t)1 << 40;
+
+/* After weights and history are in: the rest of the state, which a damaged
+ * file may hold anything for. */
+static enum ct_status resume_at(struct ct_solver *s, int64_t iter,
+                                int64_t step, bool has_seed, uint64_t seed,
                                 const int64_t *n_passes, size_t n)
 {
     float rate = 0;
 
+    if (iter < 0 || iter > INT32_MAX || step < 0 || step > INT32_MAX)
+        return ct_fail(CT_EPARSE, "it stands at iteration %" PRId64
+                       ", step %" PRId64, iter, step);
+    for (size_t i = 0; i < n; i++)
+        if (n_passes[i] < 0 || n_passes[i] > most_passes)
+            return ct_fail(CT_EPARSE, "it counts %" PRId64 " passes of net "
+                           "%zu", n_passes[i], i);
     if (iter > 0) { /* warm-up needs the rate before */
-        s->iter         = iter - 1;
-        s->current_step = step;
+        s->iter         = (int)iter - 1;
+        s->current_step = (int)step;
         CT_TRY(solver_rate(s, &rate));
     }
     s->last_rate    = rate;
-    s->iter         = iter;
-    s->current_step = step;
+    s->iter         = (int)iter;
+    s->current_step = (int)step;
     if (has_seed)
         s->seed = seed;
     for (size_t i = 0; i < n && i <= (size_t)s->n_test_net; i++) {
@@ -328,8 +338,7 @@ static enum ct_status restore_open_hdf5(struct ct_solver *s, struct ct_hdf5 *h,
         ct_free(model);
         CT_TRY(st);
     }
-    return resume_at(s, (int)iter, (int)step, has_seed, (uint64_t)seed,
-                     n_passes, n);
+    return resume_at(s, iter, step, has_seed, (uint64_t)seed, n_passes, n);
 }
 
 static bool ends_with(const char *s, const char *tail)
@@ -355,6 +364,13 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     return st == CT_OK ? st : ct_fail_in(st, "cannot resume from %s", path);
 }
 
+static bool opens_hdf5(const char *path)
+{
+    struct ct_hdf5 *h = NULL;
+
+    return ct_hdf5_open(path, &h) == CT_OK && ct_hdf5_close(h) == CT_OK;
+}
+
 /* A state is whole when it parses and so does the model that it names. */
 static bool is_whole(const char *path)
 {
@@ -367,7 +383,7 @@ static bool is_whole(const char *path)
 
         snprintf(model, sizeof(model), "%.*s.caffemodel.h5",
                  (int)(strlen(path) - strlen(".solverstate.h5")), path);
-        return ct_hdf5_is(path) && ct_hdf5_is(model);
+        return opens_hdf5(path) && opens_hdf5(model);
     }
     if (ct_binary_read(&caffe__solver_state__descriptor, path, &m) != CT_OK)
         return false;

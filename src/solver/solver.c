@@ -9,6 +9,9 @@
 #include "core/buffer.h"
 #include "cortado/log.h"
 
+/* A window of more iterations is a mistake, and its memory is not there. */
+enum { MOST_LOSSES = 1 << 24 };
+
 static enum ct_status check(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
@@ -25,9 +28,9 @@ static enum ct_status check(struct ct_solver *s)
         !(p->rms_decay >= 0 && p->rms_decay < 1))
         return ct_fail(CT_EINVAL, "rms_decay is %g; it must lie in [0, 1)",
                        (double)p->rms_decay);
-    if (p->average_loss < 1)
-        return ct_fail(CT_EINVAL, "average_loss is %d; it must be at least 1",
-                       p->average_loss);
+    if (p->average_loss < 1 || p->average_loss > MOST_LOSSES)
+        return ct_fail(CT_EINVAL, "average_loss is %d; it must lie in [1, %d]",
+                       p->average_loss, MOST_LOSSES);
     if (p->iter_size < 1)
         return ct_fail(CT_EINVAL, "iter_size is %d; it must be at least 1",
                        p->iter_size);
@@ -72,7 +75,8 @@ static enum ct_status init(struct ct_solver *s)
     size_t bytes;
 
     CT_TRY(check(s));
-    CT_TRY(solver_check_writable(s));
+    if (p->snapshot > 0)
+        CT_TRY(solver_check_writable(s));
     s->seed = p->random_seed >= 0 ? (uint64_t)p->random_seed
                                   : ct_entropy() >> 1;
     CT_TRY(ct_alloc((size_t)p->average_loss, sizeof(*s->losses), "losses",

@@ -358,6 +358,10 @@ enum ct_status ct_solver_solve(struct ct_solver *s)
     const Caffe__SolverParameter *p = s->param;
     int left = p->max_iter - s->iter;
 
+    /* Better now than after days of training. */
+    if (p->snapshot_after_train && !(s->options.exchange &&
+                                     s->options.exchange->rank > 0))
+        CT_TRY(solver_check_writable(s));
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", p->lr_policy);
     CT_TRY(ct_solver_step(s, left > 0 ? left : 0));

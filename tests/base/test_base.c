@@ -33,6 +33,26 @@ TEST(base, memory_is_aligned_counted_and_zero_from_calloc)
     ASSERT_INT(before.n_live, ct_mem_stats().n_live);
 }
 
+TEST(base, large_blocks_are_aligned_counted_and_zero_from_calloc)
+{
+    const size_t n = 5 << 20;
+
+    for (int round = 0; round < 2; round++) {
+        uint64_t live = ct_mem_stats().live_bytes;
+        char *p = ct_calloc(n, 1, "large"), sum = 0;
+
+        ASSERT(p != NULL);
+        ASSERT_INT(0, (intptr_t)p % CT_ALIGN);
+        ASSERT_INT(live + n, ct_mem_stats().live_bytes);
+        for (size_t i = 0; i < n; i++)
+            sum |= p[i];
+        ASSERT_INT(0, sum);
+        memset(p, 1, n);
+        ct_free(p);
+        ASSERT_INT(live, ct_mem_stats().live_bytes);
+    }
+}
+
 TEST(base, impossible_sizes_are_refused_by_name)
 {
     ASSERT(!ct_malloc(SIZE_MAX - 8, "huge"));

@@ -95,6 +95,9 @@ TEST(bias, coefficients_that_do_not_fit_are_refused)
 
     ASSERT_STATUS(CT_EINVAL, case_setup(c));
     ASSERT_HAS("layer b: 2 axes from axis 2", ct_last_error());
+    c = cube(CT_CPU, "name: 'b' type: 'Bias' "
+             "bias_param { num_axes: 2147483647 }");
+    ASSERT_STATUS(CT_EINVAL, case_setup(c));
     c = cube(CT_CPU, "name: 'b' type: 'Bias'");
     case_bottom(c, 1, CT_SHAPE(2, 3), NULL);
     ASSERT_STATUS(CT_ESHAPE, case_setup(c));

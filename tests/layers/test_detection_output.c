@@ -175,5 +175,8 @@ TEST(detection_output, what_does_not_fit_is_refused)
     c = four("", 1, conf);
     case_bottom(c, 2, CT_SHAPE(1, 16), NULL);
     refused(c, CT_ESHAPE, "priors");
+    c = four("", 1, conf);
+    case_bottom(c, 2, CT_SHAPE(0, 2, 16), NULL);
+    refused(c, CT_ESHAPE, "priors");
     refused(four("nms_param { eta: 2 }", 1, conf), CT_EINVAL, "eta");
 }

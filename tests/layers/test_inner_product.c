@@ -75,6 +75,32 @@ TEST_EACH_DEVICE(inner_product, axis_two_keeps_two_leading_axes)
     ASSERT_GRADIENT(c, 1e-2f, 1e-3f);
 }
 
+/* Large enough for W to be the first factor; y_ij is a sum over 1024. */
+TEST_EACH_DEVICE(inner_product, large_weights_give_the_same_sums)
+{
+    enum { M = 17, N = 1025, K = 1024 };
+    struct layer_case *c = layer_case(dev, "type: 'InnerProduct' "
+        "inner_product_param { num_output: 1025 weight_filler { "
+        "type: 'uniform' min: -1 max: 1 } bias_filler { type: 'constant' "
+        "value: 2 } }");
+    const float *in, *weight, *out;
+
+    case_bottom(c, 0, CT_SHAPE(M, K), NULL);
+    ASSERT_OK(case_setup(c));
+    ASSERT_OK(case_forward(c));
+    in     = ct_data(case_io(c).bottom[0]);
+    weight = ct_data(case_layer(c)->blob[0]);
+    out    = ct_data(case_io(c).top[0]);
+    for (int i = 0; i < M; i += 4)
+        for (int j = 0; j < N; j += 128) {
+            double sum = 2;
+
+            for (int k = 0; k < K; k++)
+                sum += (double)in[i * K + k] * (double)weight[j * K + k];
+            ASSERT_FLOAT(sum, out[i * N + j], 1e-3);
+        }
+}
+
 TEST_EACH_DEVICE(inner_product, factors_multiply_to_the_gradient)
 {
     struct layer_case *c = two_outputs(dev);

@@ -111,4 +111,6 @@ TEST(interp, bottoms_that_do_not_fit_are_refused)
     c = image(CT_CPU, "zoom_factor: 2 pad_beg: -1 pad_end: -1");
     ASSERT_STATUS(CT_ESHAPE, case_setup(c));
     ASSERT_HAS("layer i", ct_last_error());
+    c = image(CT_CPU, "zoom_factor: 2 pad_beg: -2147483648");
+    ASSERT_STATUS(CT_ESHAPE, case_setup(c));
 }

@@ -146,6 +146,72 @@ TEST(run, forced_backward_goes_through_what_nobody_writes_a_gradient_for)
     ASSERT(ct_diff(net_blob_named(net, "x"))[0] != 0);
 }
 
+static const char *const asked =
+    "layer { name: 'd' type: 'DummyData' top: 'x' top: 'label' "
+    "  dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } "
+    "  data_filler { type: 'gaussian' } data_filler { } } }"
+    "layer { name: 'flat' type: 'Flatten' bottom: 'x' top: 'flat' }"
+    "layer { name: 'f' type: 'InnerProduct' bottom: 'flat' top: 'f' "
+    "  propagate_down: true inner_product_param { num_output: 3 "
+    "  weight_filler { type: 'xavier' } } }"
+    "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'f' "
+    "  bottom: 'label' top: 'l' }";
+
+TEST(run, propagate_down_may_ask_for_a_gradient_that_nobody_uses)
+{
+    struct ct_net *net = net_of(asked);
+
+    ASSERT_OK(ct_net_forward(net, NULL));
+    ASSERT_OK(ct_net_backward(net));
+    ASSERT(ct_diff(net_blob_named(net, "flat")) != NULL);
+}
+
+/* 'f' writes the gradient of 'flat', which goes no further: to 'a' comes what
+ * the other branch sends. */
+TEST(run, a_view_whose_gradient_is_cut_off_has_one_of_its_own)
+{
+    same_after_three_passes(
+        "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "
+        "  input_param { shape { dim: 4 dim: 6 } shape { dim: 4 } } }"
+        "layer { name: 'a' type: 'InnerProduct' bottom: 'x' top: 'a' "
+        "  inner_product_param { num_output: 8 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'flat' type: 'Flatten' bottom: 'a' top: 'flat' "
+        "  propagate_down: false }"
+        "layer { name: 'f' type: 'InnerProduct' bottom: 'flat' top: 'f' "
+        "  inner_product_param { num_output: 3 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'f' "
+        "  bottom: 'label' top: 'l' }"
+        "layer { name: 'g' type: 'InnerProduct' bottom: 'a' top: 'g' "
+        "  inner_product_param { num_output: 3 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'm' type: 'SoftmaxWithLoss' bottom: 'g' "
+        "  bottom: 'label' top: 'm' }");
+}
+
+TEST(run, an_empty_batch_that_grows_has_gradients)
+{
+    struct ct_net *net = net_of(
+        "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "
+        "  input_param { shape { dim: 0 dim: 6 } shape { dim: 0 } } }"
+        "layer { name: 'a' type: 'InnerProduct' bottom: 'x' top: 'a' "
+        "  inner_product_param { num_output: 5 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 't' type: 'TanH' bottom: 'a' top: 't' }"
+        "layer { name: 'f' type: 'InnerProduct' bottom: 't' top: 'f' "
+        "  inner_product_param { num_output: 3 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'f' "
+        "  bottom: 'label' top: 'l' }");
+
+    pass(net);
+    ASSERT_OK(ct_reshape(net_blob_named(net, "x"), CT_SHAPE(4, 6)));
+    ASSERT_OK(ct_reshape(net_blob_named(net, "label"), CT_SHAPE(4)));
+    pass(net);
+    ASSERT(ct_diff(ct_net_param(net, 0)->blob)[0] != 0);
+}
+
 TEST(run, gradients_match_finite_differences_through_the_whole_net)
 {
     struct ct_net *net = net_of(small);
@@ -324,6 +390,26 @@ TEST(run, weights_survive_an_hdf5_file)
     save_and_load("w.caffemodel.h5", true);
 }
 
+TEST(run, layers_of_any_name_survive_an_hdf5_file)
+{
+    char text[4096], path[512];
+    struct ct_net *from, *to;
+
+    /* 1500 letters, and a slash, as GoogLeNet's layers have. */
+    snprintf(text, sizeof(text), "layer { name: 'in' type: 'Input' top: 'x' "
+             "  input_param { shape { dim: 1 dim: 2 } } }"
+             "layer { name: 'a/%01500d' type: 'InnerProduct' bottom: 'x' "
+             "  top: 'y' inner_product_param { num_output: 1 "
+             "  weight_filler { type: 'gaussian' } } }", 0);
+    from = net_of(text);
+    to   = net_of(text);
+    ct_data(ct_net_param(from, 0)->blob)[1] = 7;
+    snprintf(path, sizeof(path), "%s/long.h5", test_folder());
+    ASSERT_OK(ct_net_save_hdf5(from, path, false));
+    ASSERT_OK(ct_net_load(to, path));
+    ASSERT_FLOAT(7, ct_data(ct_net_param(to, 0)->blob)[1], 0);
+}
+
 TEST(run, weights_of_another_shape_are_refused_with_both_shapes)
 {
     const char *other = "layer { name: 'in' type: 'Input' top: 'x' "
@@ -365,6 +451,19 @@ TEST(run, the_layer_that_first_gives_nan_is_found)
     ct_data(ct_net_layer(net, ct_net_find_layer(net, "c2"))->blob[1])[0] = NAN;
     ASSERT_OK(ct_net_find_nan(net, &layer));
     ASSERT_STR("c2", ct_net_layer(net, layer)->name);
+}
+
+TEST(run, the_plan_names_blocked_blobs_and_conversions)
+{
+    char *text;
+
+    ASSERT_OK(ct_net_plan_text(net_of(small), &text));
+    test_defer(ct_free, text);
+    ASSERT_HAS("4 16 8 8 (4096)      blocked", text);
+    ASSERT_HAS("layer fc (InnerProduct) reads p as plain: 0.00 MB forward, "
+               "as much backward", text);
+    ASSERT_HAS("layer c1 (Convolution) goes from plain to blocked", text);
+    ASSERT(!strstr(text, "layer p (Pooling)"));
 }
 
 TEST(run, the_summary_counts_parameters_and_multiply_adds)

@@ -139,6 +139,30 @@ static enum ct_solver_action stop(void *arg)
     return CT_ACTION_STOP;
 }
 
+static uint64_t digest(const char *more, const char *name)
+{
+    struct ct_solver *s = NULL;
+    uint64_t out        = 0;
+    char text[2048];
+
+    snprintf(text, sizeof(text), ONE_WEIGHT "base_lr: 0.5 %s", more);
+    ASSERT_OK(ct_solver_open(file(text, name), NULL, NULL, 1, 0, 1, NULL, NULL,
+                             NULL, &s));
+    test_defer(solver_test_free, s);
+    ASSERT_OK(ct_solver_digest(s, &out));
+    return out;
+}
+
+TEST(access, solvers_that_differ_in_more_than_file_names_have_other_digests)
+{
+    uint64_t plain = digest("lr_policy: 'fixed'", "a.prototxt");
+
+    ASSERT_INT(1, plain == digest("lr_policy: 'fixed' snapshot_prefix: 'x'",
+                                  "b.prototxt"));
+    ASSERT_INT(1, plain != digest("lr_policy: 'fixed' max_iter: 3",
+                                  "c.prototxt"));
+}
+
 TEST(access, a_solver_opens_with_another_rule_and_seed)
 {
     struct ct_solver *s = NULL;

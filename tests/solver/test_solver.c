@@ -74,6 +74,15 @@ TEST(solver, average_loss_is_a_moving_mean)
     ASSERT_FLOAT(0, ct_solver_loss(s), 1e-6);
 }
 
+TEST(solver, a_window_of_losses_that_fits_no_memory_is_refused)
+{
+    struct ct_solver *s = NULL;
+
+    ASSERT_STATUS(CT_EINVAL, solver_try(ONE_WEIGHT "base_lr: 1 lr_policy: "
+                  "'fixed' average_loss: 2147483647", &s));
+    ASSERT_HAS("average_loss", ct_last_error());
+}
+
 /* Random data, dropout, momentum: everything a resume must continue. */
 static const char *const lively =
     "net_param { name: 'lively' layer { name: 'd' type: 'DummyData' top: 'x' "
@@ -188,6 +197,68 @@ TEST(solver, auto_takes_the_newest_snapshot_that_is_whole)
     ct_free(found);
 }
 
+TEST(solver, auto_passes_over_an_hdf5_snapshot_that_is_cut_short)
+{
+    struct ct_solver *s = lively_with("snapshot_format: HDF5");
+    char path[512], *found = NULL;
+
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(ct_solver_step(s, 1));
+        ASSERT_OK(ct_solver_snapshot(s));
+    }
+    snprintf(path, sizeof(path), "%s/s_iter_2.caffemodel.h5", test_folder());
+    ASSERT_INT(0, truncate(path, 600));
+    ASSERT_OK(ct_solver_newest_snapshot(s, &found));
+    ASSERT_HAS("s_iter_1.solverstate.h5", found);
+    ct_free(found);
+}
+
+/* `edit` damages a state as a flipped bit would; it is refused by name. */
+static void damaged(void (*edit)(Caffe__SolverState *m), const char *because)
+{
+    struct ct_solver *s = lively_with("");
+    Caffe__SolverState *m = NULL;
+    char path[512];
+
+    ASSERT_OK(ct_solver_snapshot(s));
+    snprintf(path, sizeof(path), "%s/s_iter_0.solverstate", test_folder());
+    ASSERT_OK(ct_binary_read(&caffe__solver_state__descriptor, path, &m));
+    edit(m);
+    ASSERT_OK(ct_binary_write(m, path));
+    ct_message_free(m);
+    ASSERT_STATUS(CT_EPARSE, ct_solver_restore(s, path));
+    ASSERT_HAS(path, ct_last_error());
+    ASSERT_HAS(because, ct_last_error());
+}
+
+static void turn_back(Caffe__SolverState *m)
+{
+    m->iter = INT32_MIN;
+}
+
+static void step_back(Caffe__SolverState *m)
+{
+    m->current_step = -1;
+}
+
+static void unpass(Caffe__SolverState *m)
+{
+    m->n_passes[0] = INT64_MIN;
+}
+
+static void pass_for_ever(Caffe__SolverState *m)
+{
+    m->n_passes[0] = INT64_MAX;
+}
+
+TEST(solver, a_state_with_impossible_counts_is_refused)
+{
+    damaged(turn_back, "iteration -2147483648");
+    damaged(step_back, "step -1");
+    damaged(unpass, "passes of net 0");
+    damaged(pass_for_ever, "passes of net 0");
+}
+
 /* A file-size limit stands in for a full disk: write() fails half-way. */
 TEST(solver, a_full_disk_leaves_the_snapshot_before_intact)
 {
@@ -219,6 +290,12 @@ TEST(solver, a_prefix_that_cannot_be_written_is_refused_at_the_start)
                   "'fixed' snapshot: 1 snapshot_prefix: '/no/such/dir/s'",
                   &s));
     ASSERT_HAS("/no/such/dir/s", ct_last_error());
+    /* One snapshot, at the end, is told of before the first iteration. */
+    s = solver_of(ONE_WEIGHT "base_lr: 1 lr_policy: 'fixed' max_iter: 5 "
+                  "snapshot_prefix: '/no/such/dir/s'");
+    ASSERT_STATUS(CT_EIO, ct_solver_solve(s));
+    ASSERT_HAS("/no/such/dir/s", ct_last_error());
+    ASSERT_INT(0, ct_solver_iter(s));
 }
 
 TEST(solver, a_loss_that_is_not_finite_stops_and_names_the_layer)
