@@ -1,5 +1,6 @@
 /* cmd_time.c - `cortado time`: how long each layer takes, forward and
- * backward, and what share of the machine's peak that is. */
+ * backward, and what share of the machine's peak that is; with --plan, how
+ * blobs lie in memory instead. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "base/mem.h"
 #include "device/peak.h"
 #include "net_flags.h"
+#include "work.h"
 
 struct timing {
     double *forward, *backward; /* seconds, per layer, all iterations */
@@ -41,25 +43,20 @@ static enum ct_status one_pass(struct ct_net *net, struct timing *t)
     return CT_OK;
 }
 
-/* Backward does the product with data and with weights: twice forward. */
 static void print_layer(const struct ct_net *net, int i,
                         const struct timing *t, int n_iter, double peak)
 {
     struct ct_layer *l = ct_net_layer(net, i);
-    struct ct_io io = ct_net_io(net, i);
     double fwd = t->forward[i] / n_iter, bwd = t->backward[i] / n_iter;
-    double flops = l->type->macs ? 2 * l->type->macs(l, &io) : 0;
+    struct work work  = work_of(net, i);
     char share[2][64] = { "", "" };
 
-    if (flops > 0 && fwd > 0)
+    if (work.forward > 0 && fwd > 0)
         snprintf(share[0], sizeof(share[0]), " (%.1f GFLOP/s, %.0f%% of peak)",
-                 flops / fwd / 1e9, 100 * flops / fwd / peak);
-    if (flops > 0 && bwd > 0 && ct_net_layer_needs_backward(net, i)) {
-        double work = flops * (io.want_grad[0] ? 2 : 1);
-
+                 work.forward / fwd / 1e9, 100 * work.forward / fwd / peak);
+    if (work.backward > 0 && bwd > 0)
         snprintf(share[1], sizeof(share[1]), " (%.1f GFLOP/s, %.0f%% of peak)",
-                 work / bwd / 1e9, 100 * work / bwd / peak);
-    }
+                 work.backward / bwd / 1e9, 100 * work.backward / bwd / peak);
     CT_INFO("%10s\tforward: %g ms.%s", l->name, 1e3 * fwd, share[0]);
     CT_INFO("%10s\tbackward: %g ms.%s", l->name, 1e3 * bwd, share[1]);
 }
@@ -98,7 +95,18 @@ static enum ct_status measure(struct ct_net *net, int n_iter,
     return CT_OK;
 }
 
-static enum ct_status run(const struct net_flags *f, int n_iter)
+static enum ct_status print_plan(const struct ct_net *net)
+{
+    char *text = NULL;
+    enum ct_status st = ct_net_plan_text(net, &text);
+
+    if (st == CT_OK)
+        fputs(text, stdout);
+    ct_free(text);
+    return st;
+}
+
+static enum ct_status run(const struct net_flags *f, int n_iter, bool plan)
 {
     bool test = f->phase && strcmp(f->phase, "TEST") == 0;
     struct ct_net_options o = net_flags_options(
@@ -111,7 +119,12 @@ static enum ct_status run(const struct net_flags *f, int n_iter)
     if (f->phase && !test && strcmp(f->phase, "TRAIN") != 0)
         return ct_fail(CT_EINVAL, "--phase is TRAIN or TEST, not '%s'",
                        f->phase);
+    o.quiet = plan;
     CT_TRY_GOTO(ct_net_create_file(f->model, &o, &net), st, out);
+    if (plan) {
+        st = print_plan(net);
+        goto out;
+    }
     n = (size_t)ct_net_n_layers(net) + 1;
     CT_TRY_GOTO(ct_alloc(n, sizeof(*t.forward), "timing", &t.forward), st,
                 out);
@@ -129,10 +142,13 @@ int cmd_time(int argc, char **argv)
 {
     struct net_flags f = { 0 };
     int n_iter = 50;
+    bool plan = false;
     const struct flag flags[] = {
         { "model", FLAG_STRING, &f.model, "the net's prototxt (required)" },
         { "iterations", FLAG_INT, &n_iter, "passes to time (50)" },
         { "phase", FLAG_STRING, &f.phase, "TRAIN (default) or TEST" },
+        { "plan", FLAG_SWITCH, &plan,
+          "print layouts, conversions and memory; time nothing" },
         NET_FLAGS(f),
         { NULL, FLAG_END, NULL, NULL },
     };
@@ -151,7 +167,7 @@ int cmd_time(int argc, char **argv)
     }
     st = net_flags_apply(&f);
     if (st == CT_OK)
-        st = run(&f, n_iter);
+        st = run(&f, n_iter, plan);
     net_flags_fini(&f);
     return st == CT_OK ? EXIT_DONE : command_failed(st);
 }

@@ -17,6 +17,7 @@ struct command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 };
 
+int cmd_bench(int argc, char **argv);
 int cmd_compute_image_mean(int argc, char **argv);
 int cmd_convert_cifar_data(int argc, char **argv);
 int cmd_convert_imageset(int argc, char **argv);

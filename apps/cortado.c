@@ -1,4 +1,5 @@
 /* cortado.c - the program: finds the subcommand and runs it. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@ static const struct command commands[] = {
     { "train", "train or finetune a model", cmd_train },
     { "test", "score a model", cmd_test },
     { "time", "benchmark a model layer by layer", cmd_time },
+    { "bench", "measure how fast a model trains", cmd_bench },
     { "summary", "print a model's layers, shapes and sizes", cmd_summary },
     { "device_query", "show the devices there are", cmd_device_query },
     { "plot", "draw the curves of a training log", cmd_plot },
@@ -76,7 +78,7 @@ static int unknown(const char *name)
 }
 
 /* Caffe takes flags before the command too: the first argument that is a
- * command's name and not a flag's value is the command. */
+ * command's name is the command. */
 static int find_command(int argc, char **argv, const struct command **out)
 {
     for (int i = 1; i < argc; i++)
@@ -107,6 +109,8 @@ int main(int argc, char **argv)
     char *name;
     int at;
 
+    /* A file-size limit is a failed write like any other. */
+    signal(SIGXFSZ, SIG_IGN);
     if (c) {
         argv[0] = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
         return c->run(argc, argv);

@@ -197,6 +197,8 @@ static const struct odd odds[] = {
       { 1, 1 }, { 1, 1 }, false },
     { "depthwise by two", 2, 2, 6, 12, 6, { 7, 7 }, { 3, 3 }, { 1, 1 },
       { 1, 1 }, { 1, 1 }, true },
+    { "blocks that are half empty", 2, 2, 20, 50, 1, { 12, 11 }, { 5, 5 },
+      { 1, 1 }, { 0, 1 }, { 1, 1 }, true },
     { "one row", 2, 2, 4, 4, 1, { 1, 17 }, { 1, 3 }, { 1, 1 }, { 0, 1 },
       { 1, 1 }, true },
     { "larger than a loop's grain", 2, 2, 16, 16, 1, { 40, 40 }, { 3, 3 },
@@ -370,6 +372,7 @@ TEST(conv, onednn_takes_what_common_nets_have)
 {
     static const char *const common[] = { "3x3 same", "1x1", "depthwise",
                                           "image to features", "dilated",
+                                          "blocks that are half empty",
                                           "two wide groups", "3-D" };
 
     for (size_t i = 0; i < sizeof(odds) / sizeof(odds[0]); i++)

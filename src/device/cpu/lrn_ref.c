@@ -72,7 +72,7 @@ static void clear(const struct ct_lrn *p, float *y)
 static void ref_forward(const struct ct_lrn *p, const float *x, float *y)
 {
     clear(p, y);
-    CT_FOR_ROWS (i, p->n * p->c * p->h, p->w * p->size) {
+    CT_FOR_ROWS (i, p->n * p->c * p->h, p->w) {
         int64_t h = i % p->h, c = i / p->h % p->c, n = i / p->h / p->c;
 
         for (int64_t w = 0; w < p->w; w++) {
@@ -88,7 +88,7 @@ static void ref_backward(const struct ct_lrn *p, const float *x,
 {
     (void)scratch;
     clear(p, dx);
-    CT_FOR_ROWS (i, p->n * p->c * p->h, p->w * p->size * p->size) {
+    CT_FOR_ROWS (i, p->n * p->c * p->h, p->w) {
         int64_t h = i % p->h, c = i / p->h % p->c, n = i / p->h / p->c;
 
         for (int64_t w = 0; w < p->w; w++) {
