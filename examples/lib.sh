@@ -64,23 +64,23 @@ local_data()
 # are the few images of a short run.
 missing()
 {
-    if [ -d "$1/$2" ] && { [ -n "$short" ] || [ ! -e "$1/work/short" ]; }; then
+    if [ -d "$1/$2" ] && { [ -n "$short" ] || [ ! -e "$1/out/short" ]; }; then
         return 1
     fi
-    mkdir -p "$1/work"
-    rm -rf "$1/work/short" "$1/"*_lmdb
-    [ -z "$short" ] || : >"$1/work/short"
+    mkdir -p "$1/out"
+    rm -rf "$1/out/short" "$1/"*_lmdb
+    [ -z "$short" ] || : >"$1/out/short"
 }
 
 # made_up FORM NAME FOLDER TRAIN TEST: databases FOLDER/NAME_{train,test}_lmdb
 # of drawn digits.
 made_up()
 {
-    mkdir -p "$3/work"
-    rm -rf "$3/work/digits_"*
-    "$cortado" make_digits --form="$1" --train="$4" --test="$5" "$3/work"
+    mkdir -p "$3/out"
+    rm -rf "$3/out/digits_"*
+    "$cortado" make_digits --form="$1" --train="$4" --test="$5" "$3/out"
     for part in train test; do
-        mv "$3/work/digits_"*"${part}_lmdb" "$3/$2_${part}_lmdb"
+        mv "$3/out/digits_"*"${part}_lmdb" "$3/$2_${part}_lmdb"
     done
 }
 

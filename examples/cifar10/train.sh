@@ -12,9 +12,9 @@ from_images()
     for part in train test; do
         (cd "$1/$part" && find . -type f | sed 's|^\./||' | LC_ALL=C sort) |
         awk -F/ '$1 != last { label = last == "" ? 0 : label + 1; last = $1 }
-                 { print $0, label }' >$here/work/$part.txt
+                 { print $0, label }' >$here/out/$part.txt
         "$cortado" convert_imageset --shuffle "$1/$part/" \
-            $here/work/$part.txt $here/cifar10_${part}_lmdb
+            $here/out/$part.txt $here/cifar10_${part}_lmdb
     done
 }
 
@@ -76,23 +76,23 @@ if missing $here cifar10_test_lmdb || [ ! -e $here/mean.binaryproto ]; then
 fi
 models=models/cifar10_$net
 if [ -n "$short" ]; then
-    changed $models/solver.prototxt $here/work/solver.prototxt max_iter=20 \
+    changed $models/solver.prototxt $here/out/solver.prototxt max_iter=20 \
         test_iter=5 test_interval=10 display=5 snapshot=0 \
-        "snapshot_prefix=\"$here/work/cifar10\""
-    train $here/work/train.log $here/work/solver.prototxt
+        "snapshot_prefix=\"$here/out/cifar10\""
+    train $here/out/train.log $here/out/solver.prototxt
 else
     # Each stage goes on from the last snapshot of the one before.
     from=
-    : >$here/work/train.log
+    : >$here/out/train.log
     for stage in $stages; do
-        train $here/work/$stage.log $models/$stage.prototxt \
+        train $here/out/$stage.log $models/$stage.prototxt \
             ${from:+--snapshot=$from}
-        cat $here/work/$stage.log >>$here/work/train.log
+        cat $here/out/$stage.log >>$here/out/train.log
         last=$(sed -n 's/^max_iter: //p' $models/$stage.prototxt)
         from=$models/cifar10_${net}_iter_$last.solverstate
     done
-    "$cortado" plot --title="cifar10_$net" $here/work/train.log \
-        $here/work/train.svg
+    "$cortado" plot --title="cifar10_$net" $here/out/train.log \
+        $here/out/train.svg
 fi
-say "accuracy $(last_score $here/work/train.log accuracy);" \
-    "curves in $here/work/train.svg"
+say "accuracy $(last_score $here/out/train.log accuracy);" \
+    "curves in $here/out/train.svg"

@@ -4,8 +4,8 @@
 . "$(dirname "$0")/../lib.sh"
 
 here=examples/finetune
-weights=${1:-$here/work/base_iter_500.caffemodel}
-mkdir -p $here/work
+weights=${1:-$here/out/base_iter_500.caffemodel}
+mkdir -p $here/out
 
 # Something to start from: LeNet after 500 iterations on drawn digits.
 if [ ! -e "$weights" ]; then
@@ -13,36 +13,36 @@ if [ ! -e "$weights" ]; then
     n=500
     [ -z "$short" ] || n=60
     say "Training LeNet to start from."
-    rm -rf $here/work/digits_*_lmdb
-    "$cortado" make_digits $here/work
-    sed "s|build/demo/|$here/work/|" examples/digits/lenet_train_test.prototxt \
-        >$here/work/base_train_test.prototxt
+    rm -rf $here/out/digits_*_lmdb
+    "$cortado" make_digits $here/out
+    sed "s|build/demo/|$here/out/|" examples/digits/lenet_train_test.prototxt \
+        >$here/out/base_train_test.prototxt
     changed examples/digits/lenet_solver.prototxt \
-        $here/work/base_solver.prototxt max_iter=$n snapshot=$n \
-        "net=\"$here/work/base_train_test.prototxt\"" \
-        "snapshot_prefix=\"$here/work/base\""
-    train $here/work/base.log $here/work/base_solver.prototxt
-    weights=$here/work/base_iter_$n.caffemodel
+        $here/out/base_solver.prototxt max_iter=$n snapshot=$n \
+        "net=\"$here/out/base_train_test.prototxt\"" \
+        "snapshot_prefix=\"$here/out/base\""
+    train $here/out/base.log $here/out/base_solver.prototxt
+    weights=$here/out/base_iter_$n.caffemodel
 fi
 
 # A few hundred images by another hand.
 if [ ! -d $here/few_test_lmdb ]; then
-    rm -rf $here/few_train_lmdb $here/work/few
-    "$cortado" make_digits --seed=7 --train=300 --test=2000 $here/work/few
+    rm -rf $here/few_train_lmdb $here/out/few
+    "$cortado" make_digits --seed=7 --train=300 --test=2000 $here/out/few
     for part in train test; do
-        mv $here/work/few/digits_${part}_lmdb $here/few_${part}_lmdb
+        mv $here/out/few/digits_${part}_lmdb $here/few_${part}_lmdb
     done
 fi
 
 solver=$here/solver.prototxt
 if [ -n "$short" ]; then
-    changed $solver $here/work/solver.prototxt max_iter=30 test_interval=15
-    solver=$here/work/solver.prototxt
+    changed $solver $here/out/solver.prototxt max_iter=30 test_interval=15
+    solver=$here/out/solver.prototxt
 fi
 say "From the trained weights:"
-train $here/work/train.log $solver --weights="$weights"
+train $here/out/train.log $solver --weights="$weights"
 say "From nothing:"
-train $here/work/scratch.log $solver
-say "accuracy $(last_score $here/work/train.log accuracy) finetuned," \
-    "$(last_score $here/work/scratch.log accuracy) from nothing;" \
-    "curves in $here/work/train.svg and scratch.svg"
+train $here/out/scratch.log $solver
+say "accuracy $(last_score $here/out/train.log accuracy) finetuned," \
+    "$(last_score $here/out/scratch.log accuracy) from nothing;" \
+    "curves in $here/out/train.svg and scratch.svg"

@@ -9,7 +9,7 @@
 here=examples/imagenet
 model=${1:-bvlc_reference_caffenet}
 [ -e "models/$model/solver.prototxt" ] || die "there is no models/$model"
-mkdir -p $here/work
+mkdir -p $here/out
 
 # to_database PART: 256 x 256, as JPEG, so that a database is 20 times
 # smaller.
@@ -28,7 +28,7 @@ if [ ! -d $here/ilsvrc12_val_lmdb ]; then
         say "No ILSVRC12 here (see examples/imagenet/README.md):" \
             "coloured digits, to show the way."
         short=1
-        from=$here/work/images
+        from=$here/out/images
         rm -rf $from
         "$cortado" make_digits --form=color --images --train=512 --test=128 \
             $from
@@ -43,19 +43,19 @@ if [ ! -d $here/ilsvrc12_val_lmdb ]; then
     to_database val
     "$cortado" compute_image_mean $here/ilsvrc12_train_lmdb \
         $here/imagenet_mean.binaryproto
-    [ -z "$short" ] || : >$here/work/stand-in
+    [ -z "$short" ] || : >$here/out/stand-in
 fi
 
 solver=models/$model/solver.prototxt
-if [ -n "$short" ] || [ -e $here/work/stand-in ]; then
+if [ -n "$short" ] || [ -e $here/out/stand-in ]; then
     # A few small batches, on which nothing is learned.
-    changed models/$model/train_val.prototxt $here/work/train_val.prototxt \
+    changed models/$model/train_val.prototxt $here/out/train_val.prototxt \
         batch_size=8
-    changed $solver $here/work/solver.prototxt max_iter=6 test_iter=1 \
+    changed $solver $here/out/solver.prototxt max_iter=6 test_iter=1 \
         test_interval=3 display=1 snapshot=0 iter_size=1 \
-        "net=\"$here/work/train_val.prototxt\"" \
-        "snapshot_prefix=\"$here/work/$model\""
-    solver=$here/work/solver.prototxt
+        "net=\"$here/out/train_val.prototxt\"" \
+        "snapshot_prefix=\"$here/out/$model\""
+    solver=$here/out/solver.prototxt
 fi
-train $here/work/train.log $solver
-say "curves in $here/work/train.svg"
+train $here/out/train.log $solver
+say "curves in $here/out/train.svg"

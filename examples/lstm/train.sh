@@ -6,11 +6,11 @@ here=examples/lstm
 solver=models/lstm/solver.prototxt
 mnist_databases
 if [ -n "$short" ]; then
-    changed $solver $here/work/solver.prototxt max_iter=40 test_iter=5 \
+    changed $solver $here/out/solver.prototxt max_iter=40 test_iter=5 \
         test_interval=20 display=10 snapshot=0 \
-        "snapshot_prefix=\"$here/work/lstm\""
-    solver=$here/work/solver.prototxt
+        "snapshot_prefix=\"$here/out/lstm\""
+    solver=$here/out/solver.prototxt
 fi
-train $here/work/train.log $solver
-say "accuracy $(last_score $here/work/train.log accuracy);" \
-    "curves in $here/work/train.svg"
+train $here/out/train.log $solver
+say "accuracy $(last_score $here/out/train.log accuracy);" \
+    "curves in $here/out/train.svg"

@@ -7,11 +7,11 @@ here=examples/mnist
 solver=models/lenet/solver.prototxt
 mnist_databases
 if [ -n "$short" ]; then
-    changed $solver $here/work/solver.prototxt max_iter=60 test_iter=10 \
+    changed $solver $here/out/solver.prototxt max_iter=60 test_iter=10 \
         test_interval=30 display=10 snapshot=0 \
-        "snapshot_prefix=\"$here/work/lenet\""
-    solver=$here/work/solver.prototxt
+        "snapshot_prefix=\"$here/out/lenet\""
+    solver=$here/out/solver.prototxt
 fi
-train $here/work/train.log $solver
-say "accuracy $(last_score $here/work/train.log accuracy);" \
-    "curves in $here/work/train.svg"
+train $here/out/train.log $solver
+say "accuracy $(last_score $here/out/train.log accuracy);" \
+    "curves in $here/out/train.svg"

@@ -12,13 +12,13 @@ if missing $here mnist_siamese_test_lmdb; then
     fi
 fi
 if [ -n "$short" ]; then
-    changed $solver $here/work/solver.prototxt max_iter=40 test_iter=10 \
+    changed $solver $here/out/solver.prototxt max_iter=40 test_iter=10 \
         test_interval=20 display=10 snapshot=0 \
-        "snapshot_prefix=\"$here/work/siamese\""
+        "snapshot_prefix=\"$here/out/siamese\""
 else
     # Caffe's 50,000 iterations gain little after the first few thousand.
-    changed $solver $here/work/solver.prototxt max_iter=10000
+    changed $solver $here/out/solver.prototxt max_iter=10000
 fi
-train $here/work/train.log $here/work/solver.prototxt
-say "contrastive loss $(last_score $here/work/train.log loss);" \
-    "curves in $here/work/train.svg"
+train $here/out/train.log $here/out/solver.prototxt
+say "contrastive loss $(last_score $here/out/train.log loss);" \
+    "curves in $here/out/train.svg"
