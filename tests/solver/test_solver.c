@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "data/hdf5.h"
 #include "solver_test.h"
 
 static char lines[65536];
@@ -350,11 +351,42 @@ TEST(solver, a_request_to_stop_takes_a_snapshot_and_ends)
     ASSERT(ct_file_exists(path));
 }
 
-/* Snapshots that the reference implementation wrote, continued by us. */
+/* |ours - theirs| <= atol + rtol max|theirs| for every parameter recorded. */
+static void same_parameters(const struct ct_solver *s, struct ct_hdf5 *h)
+{
+    double rtol = 0, atol = 0;
+    int n = 0;
+
+    ASSERT_OK(ct_hdf5_get_number(h, "/", "rtol", &rtol));
+    ASSERT_OK(ct_hdf5_get_number(h, "/", "atol", &atol));
+    for (int l = 0; l < ct_net_n_layers(ct_solver_net(s)); l++) {
+        const struct ct_layer *layer = ct_net_layer(ct_solver_net(s), l);
+
+        for (int i = 0; i < layer->n_blob; i++, n++) {
+            static float theirs[100000];
+            const struct ct_blob *b = layer->blob[i];
+            char name[256];
+            double most = 0;
+
+            snprintf(name, sizeof(name), "/param/%s/%d", layer->name, i);
+            ASSERT(b->count <= 100000);
+            ASSERT_OK(ct_hdf5_read(h, name, b->count, theirs));
+            for (int64_t k = 0; k < b->count; k++)
+                most = fmax(most, fabs((double)theirs[k]));
+            for (int64_t k = 0; k < b->count; k++)
+                ASSERT_FLOAT(theirs[k], ct_data(b)[k], atol + rtol * most);
+        }
+    }
+    ASSERT(n > 0);
+}
+
+/* Snapshots that the reference implementation wrote after 12 steps; 12 more
+ * by us give the parameters that it got. */
 static void resume_reference(const char *run, const char *state)
 {
     char folder[4096], home[4096];
     struct ct_solver *s = NULL;
+    struct ct_hdf5 *h = NULL;
     struct ct_solver_options o = { 0 };
     enum ct_status st;
 
@@ -364,14 +396,30 @@ static void resume_reference(const char *run, const char *state)
     st = ct_solver_create_file("solver.prototxt", &o, &s);
     if (st == CT_OK)
         st = ct_solver_restore(s, state);
+    if (st == CT_OK && ct_solver_iter(s) != 12)
+        st = ct_fail(CT_EINVAL, "%s is not of iteration 12", state);
+    if (st == CT_OK)
+        st = ct_solver_step(s, 12);
+    if (st == CT_OK)
+        st = ct_hdf5_open("expect.h5", &h);
     ASSERT_INT(0, chdir(home));
     test_defer(solver_test_free, s);
     ASSERT_OK(st);
-    ASSERT_INT(12, ct_solver_iter(s));
+    same_parameters(s, h);
+    ASSERT_OK(ct_hdf5_close(h));
 }
 
-TEST(solver, reference_snapshots_are_read)
+TEST(solver, reference_snapshots_resume_to_the_references_numbers)
 {
-    resume_reference("resume_solver_sgd_binaryproto", "s_iter_12.solverstate");
-    resume_reference("resume_solver_adam_hdf5", "s_iter_12.solverstate.h5");
+    static const char *const run[] = { "sgd", "adam", "multistep" };
+
+    for (int i = 0; i < 3; i++) {
+        char folder[256];
+
+        snprintf(folder, sizeof(folder), "resume_solver_%s_binaryproto",
+                 run[i]);
+        resume_reference(folder, "s_iter_12.solverstate");
+        snprintf(folder, sizeof(folder), "resume_solver_%s_hdf5", run[i]);
+        resume_reference(folder, "s_iter_12.solverstate.h5");
+    }
 }
