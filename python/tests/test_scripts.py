@@ -46,7 +46,15 @@ layer { type: 'Softmax' name: 'prob' bottom: 'fc3-conv' top: 'prob' }
 FULL, CONVOLUTIONAL = ('fc2', 'fc3'), ('fc2-conv', 'fc3-conv')
 
 
-class TestSurgery(Case):
+class SeededCase(Case):
+    """The same weights in every run, so that differences are as exact."""
+
+    def setUp(self):
+        super().setUp()
+        caffe.set_random_seed(1)
+
+
+class TestSurgery(SeededCase):
 
     def cast(self):
         """A net with fully connected layers and its convolutional double."""
@@ -154,7 +162,7 @@ def tiles(data):
                         data.shape[4:])
 
 
-class TestDreams(Case):
+class TestDreams(SeededCase):
 
     def objective(self, net, image, end):
         net.blobs['data'].data[0] = image
@@ -231,7 +239,7 @@ class Sequences(caffe.Layer):
         pass
 
 
-class TestRecurrence(Case):
+class TestRecurrence(SeededCase):
 
     NET = """layer { name: 'data' type: 'Python' top: 'x' top: 'cont'
       top: 'want' python_param { module: 'test_scripts' layer: 'Sequences' } }
@@ -258,7 +266,7 @@ class TestRecurrence(Case):
 
 
 @unittest.skipUnless(caffe_pb2, 'needs python3-protobuf')
-class TestSiamese(Case):
+class TestSiamese(SeededCase):
 
     NET = """layer { name: 'pairs' type: 'Data' top: 'pair' top: 'same'
       data_param { source: '%s' batch_size: 4 backend: LMDB } }
@@ -312,7 +320,7 @@ class TestSiamese(Case):
 
 
 @unittest.skipUnless(caffe_pb2, 'needs python3-protobuf')
-class TestNotebooks(Case):
+class TestNotebooks(SeededCase):
 
     def spec(self, batch, split):
         n = caffe.NetSpec()
