@@ -5,7 +5,7 @@
  * primitive descriptions and primitives of one kind:
  *
  *     describe   struct ct_md x;      ct_md_layout(&x, 4, dims, layout)
- *     choose     dnnl_primitive_desc_t pd;   ct_pd_pool_forward(&pd, ...)
+ *     choose     dnnl_primitive_desc_t pd;   ct_pd_conv_forward(&pd, ...)
  *     build      struct ct_prim p;    ct_prim_init(&p, pd)     takes pd
  *                ct_prim_arg(&p, DNNL_ARG_SRC, dnnl_query_src_md, 0)
  *                ct_prim_arg(&p, DNNL_ARG_DST, dnnl_query_dst_md, 0)
@@ -102,11 +102,9 @@ CT_MUST_CHECK enum ct_status ct_prim_run(struct ct_prim *p);
 /* The primitives that we use, as oneDNN 3 has them.  Zeroed bias: none.
  * `hint` is the forward pass's description. */
 
-/* Spatial values, front axis first.  Dilation counts from 1 (Caffe's way) and
- * is not read by pooling, which reads kernel; convolution does not.  Padding
- * is given for both sides, for windows that overhang on the right. */
+/* Spatial values, front axis first.  Dilation counts from 1, Caffe's way. */
 struct ct_pd_window {
-    dnnl_dims_t stride, kernel, dilation, pad_left, pad_right;
+    dnnl_dims_t stride, dilation, pad_left, pad_right;
 };
 
 CT_MUST_CHECK enum ct_status ct_pd_conv_forward(
@@ -122,41 +120,6 @@ CT_MUST_CHECK enum ct_status ct_pd_conv_backward_weights(
     const struct ct_md *diff_weights, const struct ct_md *diff_bias,
     const struct ct_md *diff_dst, const struct ct_pd_window *w,
     const_dnnl_primitive_desc_t hint);
-
-/* alg: dnnl_pooling_max, dnnl_pooling_avg_include_padding or _exclude_. */
-CT_MUST_CHECK enum ct_status ct_pd_pool_forward(
-    dnnl_primitive_desc_t *out, dnnl_prop_kind_t prop, dnnl_alg_kind_t alg,
-    const struct ct_md *src, const struct ct_md *dst,
-    const struct ct_pd_window *w);
-CT_MUST_CHECK enum ct_status ct_pd_pool_backward(
-    dnnl_primitive_desc_t *out, dnnl_alg_kind_t alg,
-    const struct ct_md *diff_src, const struct ct_md *diff_dst,
-    const struct ct_pd_window *w, const_dnnl_primitive_desc_t hint);
-
-/* Source and destination lie alike, as do their gradients. */
-CT_MUST_CHECK enum ct_status ct_pd_lrn_forward(
-    dnnl_primitive_desc_t *out, dnnl_prop_kind_t prop, dnnl_alg_kind_t alg,
-    const struct ct_md *data, int64_t local_size, float alpha, float beta,
-    float k);
-CT_MUST_CHECK enum ct_status ct_pd_lrn_backward(
-    dnnl_primitive_desc_t *out, dnnl_alg_kind_t alg, const struct ct_md *diff,
-    const struct ct_md *data, int64_t local_size, float alpha, float beta,
-    float k, const_dnnl_primitive_desc_t hint);
-
-CT_MUST_CHECK enum ct_status ct_pd_batch_norm_forward(
-    dnnl_primitive_desc_t *out, dnnl_prop_kind_t prop,
-    const struct ct_md *data, float epsilon, unsigned flags);
-CT_MUST_CHECK enum ct_status ct_pd_batch_norm_backward(
-    dnnl_primitive_desc_t *out, dnnl_prop_kind_t prop,
-    const struct ct_md *diff, const struct ct_md *data, float epsilon,
-    unsigned flags, const_dnnl_primitive_desc_t hint);
-
-CT_MUST_CHECK enum ct_status ct_pd_softmax_forward(
-    dnnl_primitive_desc_t *out, dnnl_prop_kind_t prop,
-    const struct ct_md *data, int axis);
-CT_MUST_CHECK enum ct_status ct_pd_softmax_backward(
-    dnnl_primitive_desc_t *out, const struct ct_md *diff,
-    const struct ct_md *data, int axis, const_dnnl_primitive_desc_t hint);
 
 #endif
 #endif
