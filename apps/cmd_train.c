@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "comm/transport.h"
 #include "cortado/dist.h"
+#include "dist_flags.h"
 #include "net_flags.h"
 #include "proto/edit.h"
 
@@ -19,8 +20,7 @@ struct train_flags {
     const char            *solver, *snapshot, *sigint_effect, *sighup_effect;
     const char            *on_nan;
     int                    ranks;
-    bool                   overlap;
-    struct ct_dist_options dist;
+    struct dist_flags      dist;
 };
 
 static volatile sig_atomic_t got_sigint, got_sighup;
@@ -93,24 +93,24 @@ static void log_over_progress(enum ct_log_level level, const char *line,
     fprintf(stderr, "\r\033[K%s", line);
 }
 
+/* The solver as it is in force: its file's words and the flags'. */
 static enum ct_status read_solver(const struct train_flags *f,
                                   Caffe__SolverParameter **out)
 {
+    Caffe__DistributedParameter *dist = NULL;
     Caffe__SolverParameter *p = NULL;
-    char *text = NULL;
 
     CT_TRY(ct_solver_param_read(f->solver, &p));
     *out = p;
+    CT_TRY(dist_flags_merge(&f->dist, p->distributed, &dist));
+    ct_message_free(p->distributed);
+    p->distributed = dist;
     if (f->on_nan) {
         /* The schema's own text is not ours to free. */
         if (p->on_nan == caffe__solver_parameter__on_nan__default_value)
             p->on_nan = NULL;
         CT_TRY(ct_edit_string(&p->on_nan, f->on_nan));
     }
-    if (p->has_solver_mode &&
-        p->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
-        CT_WARN("solver_mode is GPU, but this build has no GPU support: "
-                "training on the CPU");
     /* The flag's weights take the place of the solver's own, and a snapshot
      * brings its own. */
     if (f->net.weights || f->snapshot)
@@ -119,6 +119,17 @@ static enum ct_status read_solver(const struct train_flags *f,
     if (f->net.weights)
         CT_TRY(ct_edit_add_string(&p->weights, &p->n_weights,
                                   f->net.weights));
+    return CT_OK;
+}
+
+static enum ct_status say_solver(const Caffe__SolverParameter *p)
+{
+    char *text = NULL;
+
+    if (p->has_solver_mode &&
+        p->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
+        CT_WARN("solver_mode is GPU, but this build has no GPU support: "
+                "training on the CPU");
     CT_TRY(ct_text_print(p, &text));
     CT_INFO("Initializing solver from parameters: \n%s", text);
     ct_free(text);
@@ -187,7 +198,8 @@ static void report_dist(struct ct_dist *d)
             1e3 * stats.wait_seconds / (double)stats.n_exchanges);
 }
 
-static enum ct_status train(const struct train_flags *f, struct ct_dist *d)
+static enum ct_status train(const struct train_flags *f,
+                            Caffe__SolverParameter *param, struct ct_dist *d)
 {
     struct terminal t = { .is_terminal = isatty(STDERR_FILENO) &&
                                          ct_dist_rank(d) == 0 };
@@ -198,7 +210,6 @@ static enum ct_status train(const struct train_flags *f, struct ct_dist *d)
         .rank = ct_dist_rank(d), .size = ct_dist_size(d),
         .exchange = ct_dist_exchange(d),
     };
-    Caffe__SolverParameter *param = NULL;
     struct ct_solver *s = NULL;
     enum ct_status st;
 
@@ -206,7 +217,7 @@ static enum ct_status train(const struct train_flags *f, struct ct_dist *d)
                 st, out);
     CT_TRY_GOTO(parse_effect("sighup_effect", f->sighup_effect, &t.on_sighup),
                 st, out);
-    CT_TRY_GOTO(read_solver(f, &param), st, out);
+    CT_TRY_GOTO(say_solver(param), st, out);
     CT_TRY_GOTO(agree(d, param), st, out);
     st = ct_solver_create(param, &o, &s);
     if (st != CT_OK)
@@ -230,7 +241,6 @@ static enum ct_status train(const struct train_flags *f, struct ct_dist *d)
         CT_INFO("Optimization Done.");
 out:
     ct_solver_destroy(s);
-    ct_message_free(param);
     return st;
 }
 
@@ -270,15 +280,15 @@ static enum ct_status launch(int n)
 /* Joins the peers, trains, leaves them; a rank that fails takes all along. */
 static int train_with_peers(struct train_flags *f)
 {
+    Caffe__SolverParameter *param = NULL;
     struct ct_dist *d = NULL;
-    enum ct_status st = CT_OK;
+    enum ct_status st = read_solver(f, &param);
     int code = EXIT_DONE;
 
-    f->dist.no_overlap = !f->overlap;
-    if (f->ranks > 1 && !ct_dist_launched())
+    if (st == CT_OK && f->ranks > 1 && !ct_dist_launched())
         st = launch(f->ranks);
     if (st == CT_OK)
-        st = ct_dist_create(&f->dist, &d);
+        st = ct_dist_create(param->distributed, &d);
     if (st == CT_OK && ct_dist_rank(d) > 0 && ct_log_level() < CT_LOG_ERROR)
         ct_log_set_level(CT_LOG_ERROR);
     if (st == CT_OK && d)
@@ -287,12 +297,13 @@ static int train_with_peers(struct train_flags *f)
     if (st == CT_OK)
         st = net_flags_apply(&f->net);
     if (st == CT_OK)
-        st = train(f, d);
+        st = train(f, param, d);
     if (st != CT_OK) {
         code = command_failed(st);
         ct_dist_abort(d, code);
     }
     ct_dist_destroy(d);
+    ct_message_free(param);
     if (ct_mpi_left_open()) { /* some MPIs hang in their own end */
         fflush(NULL);
         _exit(code);
@@ -308,8 +319,7 @@ static const char *const usage =
 int cmd_train(int argc, char **argv)
 {
     struct train_flags f = { .sigint_effect = "stop",
-                             .sighup_effect = "snapshot",
-                             .overlap       = true };
+                             .sighup_effect = "snapshot" };
     const struct flag flags[] = {
         { "solver", FLAG_STRING, &f.solver, "the solver prototxt (required)" },
         { "snapshot", FLAG_STRING, &f.snapshot,
@@ -324,14 +334,7 @@ int cmd_train(int argc, char **argv)
         { "on_nan", FLAG_STRING, &f.on_nan,
           "when the loss is not finite: stop (default) or continue" },
         { "ranks", FLAG_INT, &f.ranks, "start so many ranks on this machine" },
-        { "road", FLAG_STRING, &f.dist.road,
-          "how gradients travel: auto, allreduce or factors" },
-        { "reduce", FLAG_STRING, &f.dist.reduce,
-          "how ranks sum: auto, ring, halving, tree, hierarchical or mpi" },
-        { "overlap", FLAG_SWITCH, &f.overlap,
-          "send gradients during backward (on); --nooverlap: after it" },
-        { "guard_interval", FLAG_INT, &f.dist.guard_interval,
-          "iterations between proofs that ranks are equal (100)" },
+        DIST_FLAGS(f.dist),
         { NULL, FLAG_END, NULL, NULL },
     };
     bool helped;

@@ -48,8 +48,15 @@ static const struct flag *find(const struct flag *flags, const char *name,
     return NULL;
 }
 
+static bool is_switch(const struct flag *f)
+{
+    return f->kind == FLAG_SWITCH || f->kind == FLAG_MAYBE;
+}
+
 static bool set(const struct flag *f, const char *value)
 {
+    bool on = strcmp(value, "false") && strcmp(value, "0") &&
+              strcmp(value, "no");
     char *end;
 
     errno = 0;
@@ -67,8 +74,10 @@ static bool set(const struct flag *f, const char *value)
         *(double *)f->value = strtod(value, &end);
         return *value && !*end && !errno;
     case FLAG_SWITCH:
-        *(bool *)f->value = strcmp(value, "false") && strcmp(value, "0") &&
-                            strcmp(value, "no");
+        *(bool *)f->value = on;
+        return true;
+    case FLAG_MAYBE:
+        *(const char **)f->value = on ? "true" : "false";
         return true;
     case FLAG_END:
         break;
@@ -113,14 +122,14 @@ static bool take(const struct flag *flags, int argc, char **argv, int *i)
         const struct flag *on = find(flags, arg + 2, n - 2);
 
         on = on ? on : find(glog_flags, arg + 2, n - 2);
-        if (on && on->kind == FLAG_SWITCH)
+        if (on && is_switch(on))
             return set(on, "false");
     }
     if (!f) {
         say_unknown(flags, arg, n);
         return false;
     }
-    if (!value && f->kind == FLAG_SWITCH)
+    if (!value && is_switch(f))
         value = "true";
     if (!value && *i + 1 < argc)
         value = argv[++*i];

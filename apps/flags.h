@@ -8,12 +8,20 @@
 
 #include <stdbool.h>
 
-enum flag_kind { FLAG_END, FLAG_STRING, FLAG_INT, FLAG_DOUBLE, FLAG_SWITCH };
+enum flag_kind {
+    FLAG_END,
+    FLAG_STRING,
+    FLAG_INT,
+    FLAG_DOUBLE,
+    FLAG_SWITCH,
+    FLAG_MAYBE /* a switch that knows whether it was given: "true", "false" */
+};
 
 struct flag {
     const char    *name;
     enum flag_kind kind;
-    void          *value; /* const char **, int *, double *, bool * */
+    /* const char **, int *, double *, bool *, const char ** */
+    void          *value;
     const char    *help;
 };
 

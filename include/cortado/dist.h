@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cortado/proto.h"
 #include "cortado/status.h"
 
 #ifdef __cplusplus
@@ -19,25 +20,17 @@ extern "C" {
 struct ct_dist;
 struct ct_exchange;
 
-struct ct_dist_options {
-    const char *reduce;         /* an algorithm's name; NULL: by size */
-    const char *road;           /* auto (NULL), allreduce or factors */
-    size_t      bucket_bytes;   /* gradients that travel together; 0: 4 MiB */
-    bool        no_overlap;     /* send after backward, not during it */
-    int         guard_interval; /* iterations between checks; 0: 100 */
-    double      stall_seconds;  /* silence that ends the job; 0: 300 */
-};
-
 /* True when a launcher such as mpirun started this process. */
 CT_API bool ct_dist_launched(void);
 
-/* Joins the peers that the launcher started.  Alone: *out is NULL. */
+/* Joins the peers that the launcher started.  Alone: *out is NULL.  The
+ * options are copied; NULL: the defaults. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_create(
-    const struct ct_dist_options *options, struct ct_dist **out);
-/* The same for bindings, which do not know how the options lie in memory. */
-CT_API CT_MUST_CHECK enum ct_status ct_dist_open(
-    const char *reduce, const char *road, bool overlap, int guard_interval,
-    struct ct_dist **out);
+    const Caffe__DistributedParameter *options, struct ct_dist **out);
+/* The same with the options as text, "road: 'factors' overlap: false"; for
+ * bindings, which do not know how messages lie in memory. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_open(const char *text,
+                                                 struct ct_dist **out);
 /* All ranks call it, when their solvers are gone.  Takes NULL. */
 CT_API void ct_dist_destroy(struct ct_dist *d);
 /* For a rank that fails: ends every rank, so that nobody waits for ever. */

@@ -47,6 +47,10 @@ CT_API CT_MUST_CHECK enum ct_status ct_binary_write(const void *message,
 CT_API void ct_message_free(void *message); /* takes NULL */
 CT_API CT_MUST_CHECK enum ct_status ct_message_copy(const void *message,
                                                     void *out);
+/* A message with the fields of `a`, and those that `b` of the same type sets
+ * in their place; repeated fields are joined.  Either may be NULL, not both. */
+CT_API CT_MUST_CHECK enum ct_status ct_message_merge(const void *a,
+                                                     const void *b, void *out);
 
 /* Bring an older net or solver to today's form, in place.  `source` is for
  * messages.  A net or solver that needs nothing is left alone. */

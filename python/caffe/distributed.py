@@ -32,16 +32,27 @@ _road = None
 _handles = weakref.WeakSet()  # of solvers that train with the peers
 
 
-def init(join: bool = True, *, road: str = 'allreduce', reduce: str = 'auto',
-         overlap: bool = True, guard_interval: int = 100) -> None:
+def _as_text(options):
+    """Keywords as the fields of a prototxt's ``distributed { }``."""
+    words = []
+    for name, value in options.items():
+        if isinstance(value, bool):
+            value = str(value).lower()
+        elif isinstance(value, str):
+            value = '"%s"' % value.replace('\\', r'\\').replace('"', r'\"')
+        words.append('%s: %s' % (name, value))
+    return ' '.join(words)
+
+
+def init(join: bool = True, *, road: str = 'allreduce', **options) -> None:
     """Join the other ranks; all of them call it.
 
     With ``join=False`` (or ``CORTADO_DISTRIBUTED=0`` in the environment) this
     process stays alone, although a launcher started it.  The rest are the
-    flags of ``cortado train``: `road` allreduce, factors or auto, `reduce`
-    the way to sum, `overlap` to send gradients during the backward pass, and
-    `guard_interval` the iterations between two proofs that ranks are equal.
-    A second call does nothing.
+    fields of a solver's ``distributed { }`` and the flags of ``cortado
+    train``: `road` allreduce, factors or auto, `reduce` the way to sum,
+    `overlap` to send gradients during the backward pass, and so on.  A
+    second call does nothing.
     """
     global _dist, _decided, _road
     if _decided:
@@ -49,8 +60,8 @@ def init(join: bool = True, *, road: str = 'allreduce', reduce: str = 'auto',
     if (join and not embedded() and
             os.environ.get('CORTADO_DISTRIBUTED', '') != '0'):
         out = ctypes.c_void_p()
-        check(lib.ct_dist_open(encode(reduce), encode(road), overlap,
-                               guard_interval, ctypes.byref(out)))
+        text = _as_text(dict(options, road=road))
+        check(lib.ct_dist_open(encode(text), ctypes.byref(out)))
         _dist, _road = out.value, road
     _decided = True
     if _dist is not None:

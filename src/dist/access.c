@@ -1,15 +1,16 @@
 /* access.c - joining peers, for bindings. */
+#include <string.h>
+
 #include "cortado/dist.h"
 
-enum ct_status ct_dist_open(const char *reduce, const char *road, bool overlap,
-                            int guard_interval, struct ct_dist **out)
+enum ct_status ct_dist_open(const char *text, struct ct_dist **out)
 {
-    const struct ct_dist_options options = {
-        .reduce         = reduce,
-        .road           = road,
-        .no_overlap     = !overlap,
-        .guard_interval = guard_interval,
-    };
+    Caffe__DistributedParameter *options = NULL;
+    enum ct_status st;
 
-    return ct_dist_create(&options, out);
+    CT_TRY(ct_text_parse(&caffe__distributed_parameter__descriptor, text,
+                         strlen(text), "distributed options", &options));
+    st = ct_dist_create(options, out);
+    ct_message_free(options);
+    return st;
 }

@@ -43,7 +43,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     dist_bsp_fini(d);
     CT_TRY(dist_factors_init(d, net));
     CT_TRY(dist_buckets_init(&d->buckets, net, d->factors.of_param,
-                             FIRST_BUCKET, d->options.bucket_bytes));
+                             FIRST_BUCKET, (size_t)d->options->bucket_bytes));
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
                     &d->flight));
     for (int i = 0; i < d->buckets.n; i++) {
@@ -84,7 +84,7 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
     struct ct_dist *d = dist_of(x);
 
     CT_TRY(dist_factors_layer_done(d, layer));
-    if (d->options.no_overlap && layer > 0)
+    if (!d->options->overlap && layer > 0)
         return CT_OK;
     while (d->n_sent < d->buckets.n &&
            (layer == 0 ||
@@ -163,7 +163,7 @@ void dist_bsp_init(struct ct_dist *d)
         .finish         = bsp_finish,
         .settle         = bsp_settle,
         .check          = bsp_check,
-        .guard_interval = d->options.guard_interval,
+        .guard_interval = d->options->guard_interval,
     };
 }
 

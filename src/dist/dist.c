@@ -5,12 +5,6 @@
 
 #include "base/mem.h"
 
-enum {
-    DEFAULT_BUCKET = 4 << 20,
-    DEFAULT_GUARD  = 100,
-    DEFAULT_STALL  = 300
-};
-
 static int count_hosts(const struct ct_transport *t)
 {
     int n = 0;
@@ -27,9 +21,9 @@ static int count_hosts(const struct ct_transport *t)
 
 static enum ct_status choose_reduce(struct ct_dist *d)
 {
-    const char *name = d->options.reduce;
+    const char *name = d->options->reduce;
 
-    if (!name || strcmp(name, "auto") == 0)
+    if (strcmp(name, "auto") == 0)
         return CT_OK;
     d->reduce = ct_allreduce_find(name);
     if (!d->reduce || !ct_allreduce_available(d->comm, d->reduce))
@@ -41,9 +35,9 @@ static enum ct_status choose_reduce(struct ct_dist *d)
 
 static enum ct_status choose_road(struct ct_dist *d)
 {
-    const char *name = d->options.road;
+    const char *name = d->options->road;
 
-    if (!name || strcmp(name, "auto") == 0)
+    if (strcmp(name, "auto") == 0)
         d->road = DIST_ROAD_AUTO;
     else if (strcmp(name, "allreduce") == 0)
         d->road = DIST_ROAD_ALLREDUCE;
@@ -55,8 +49,40 @@ static enum ct_status choose_road(struct ct_dist *d)
     return CT_OK;
 }
 
+/* Words of the schema that this version does not act on. */
+static enum ct_status refuse(const Caffe__DistributedParameter *p)
+{
+    const char *what = strcmp(p->sync, "bsp") != 0       ? "sync"
+                       : p->servers                      ? "servers"
+                       : p->groups > 1                   ? "groups"
+                       : strcmp(p->compress, "none") != 0 ? "compress"
+                       : p->bandwidth[0]                 ? "bandwidth"
+                       : p->deadline > 0                 ? "deadline"
+                       : p->canonical                    ? "canonical"
+                       : strcmp(p->data, "shared") != 0  ? "data"
+                       : strcmp(p->batch, "per_rank") != 0 ? "batch"
+                       : p->sync_bn                      ? "sync_bn"
+                       : p->rank_log[0]                  ? "rank_log"
+                                                         : NULL;
+
+    return what ? ct_fail(CT_ENOTSUP, "distributed { %s } is not supported "
+                          "yet; leave it out", what)
+                : CT_OK;
+}
+
+/* A whole message of our own, defaults where nothing is said. */
+static enum ct_status take_options(struct ct_dist *d,
+                                   const Caffe__DistributedParameter *given)
+{
+    const Caffe__DistributedParameter none =
+        CAFFE__DISTRIBUTED_PARAMETER__INIT;
+
+    CT_TRY(ct_message_merge(&none, given, &d->options));
+    return refuse(d->options);
+}
+
 enum ct_status dist_create_over(struct ct_transport *transport,
-                                const struct ct_dist_options *options,
+                                const Caffe__DistributedParameter *options,
                                 struct ct_dist **out)
 {
     const struct ct_comm_thread_options fifo = { .order = CT_JOBS_FIFO };
@@ -67,17 +93,12 @@ enum ct_status dist_create_over(struct ct_transport *transport,
         transport->ops->destroy(transport);
         return CT_ENOMEM;
     }
-    d->options = *options;
     d->rank    = transport->rank;
     d->size    = transport->size;
     d->n_hosts = count_hosts(transport);
-    if (!d->options.bucket_bytes)
-        d->options.bucket_bytes = DEFAULT_BUCKET;
-    if (!d->options.guard_interval)
-        d->options.guard_interval = DEFAULT_GUARD;
     CT_TRY_GOTO(ct_comm_create(transport, &d->comm), st, out);
-    d->comm->stall_after = options->stall_seconds > 0 ? options->stall_seconds
-                                                      : DEFAULT_STALL;
+    CT_TRY_GOTO(take_options(d, options), st, out);
+    d->comm->stall_after = d->options->stall;
     CT_TRY_GOTO(choose_reduce(d), st, out);
     CT_TRY_GOTO(choose_road(d), st, out);
     CT_TRY_GOTO(ct_comm_thread_create(d->comm, &fifo, &d->thread), st, out);
@@ -94,7 +115,7 @@ bool ct_dist_launched(void)
     return ct_mpi_launched();
 }
 
-enum ct_status ct_dist_create(const struct ct_dist_options *options,
+enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
                               struct ct_dist **out)
 {
     struct ct_transport *t = NULL;
@@ -116,6 +137,7 @@ void ct_dist_destroy(struct ct_dist *d)
     ct_comm_thread_destroy(d->thread);
     dist_bsp_fini(d);
     ct_comm_destroy(d->comm);
+    ct_message_free(d->options);
     ct_free(d);
 }
 

@@ -21,7 +21,7 @@ struct dist_flight {
 
 struct ct_dist {
     struct ct_exchange      exchange; /* what the solver sees */
-    struct ct_dist_options  options;
+    Caffe__DistributedParameter *options; /* owned */
     struct ct_comm         *comm;     /* the comm thread's, while it runs */
     struct ct_comm_thread  *thread;
     const struct ct_allreduce_type *reduce; /* NULL: by size */
@@ -39,8 +39,8 @@ struct ct_dist {
 
 /* The same over any transport, which it takes over; for tests. */
 CT_MUST_CHECK enum ct_status dist_create_over(
-    struct ct_transport *transport, const struct ct_dist_options *options,
-    struct ct_dist **out);
+    struct ct_transport *transport,
+    const Caffe__DistributedParameter *options, struct ct_dist **out);
 
 /* bsp.c: fills the exchange: every rank applies the same mean gradient. */
 void dist_bsp_init(struct ct_dist *d);

@@ -1,0 +1,170 @@
+/* ranks.c - ranks as threads of one process that train one small net. */
+#include "dist/ranks.h"
+
+#include <pthread.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/hdf5.h"
+
+enum { ROWS = 96 };
+
+static char source[512];
+
+/* 96 rows of 3 x 6 x 6 values and a label, in an HDF5 file. */
+void ranks_make_data(void)
+{
+    static float x[ROWS * 108], y[ROWS];
+    char file[512];
+    struct ct_hdf5 *h;
+    FILE *list;
+
+    for (int i = 0; i < ROWS * 108; i++)
+        x[i] = ct_normal(3, 0, (uint64_t)i);
+    for (int i = 0; i < ROWS; i++)
+        y[i] = (float)(ct_philox_word(4, 0, (uint64_t)i) % 5);
+    snprintf(file, sizeof(file), "%s/data.h5", test_folder());
+    ASSERT_OK(ct_hdf5_create(file, &h));
+    ASSERT_OK(ct_hdf5_write(h, "x", CT_SHAPE(ROWS, 3, 6, 6), x));
+    ASSERT_OK(ct_hdf5_write(h, "y", CT_SHAPE(ROWS), y));
+    ASSERT_OK(ct_hdf5_close(h));
+    snprintf(source, sizeof(source), "%s/list.txt", test_folder());
+    list = fopen(source, "w");
+    ASSERT(list);
+    fprintf(list, "%s\n", file);
+    fclose(list);
+}
+
+Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
+{
+    Caffe__SolverParameter *p = NULL;
+    char text[4096];
+
+    snprintf(text, sizeof(text),
+        "net_param { name: 'd' layer { name: 'd' type: 'HDF5Data' top: 'x' "
+        "  top: 'y' hdf5_data_param { source: '%s' batch_size: %d } }"
+        "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "
+        "  convolution_param { num_output: 8 kernel_size: 3 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+        "layer { name: 'f' type: 'InnerProduct' bottom: 'c' top: 'f' "
+        "  param { name: 'w' } param { name: 'b' } "
+        "  inner_product_param { num_output: 128 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 't' type: 'TanH' bottom: 'f' top: 'f' }"
+        "layer { name: 'f2' type: 'InnerProduct' bottom: 'f' top: 'f2' "
+        "  param { name: 'w' } param { name: 'b' } "
+        "  inner_product_param { num_output: 128 } }"
+        "layer { name: 'g' type: 'InnerProduct' bottom: 'f2' top: 'g' "
+        "  inner_product_param { num_output: 5 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'g' bottom: 'y' "
+        "  top: 'loss' } } base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 "
+        "weight_decay: 0.001 random_seed: 9 snapshot_after_train: false %s",
+        source, RANKS_BATCH / n_ranks, more);
+    ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
+                            strlen(text), "test", &p));
+    return p;
+}
+
+static enum ct_status run_rank(struct rank *r, struct ct_dist *d)
+{
+    struct ct_solver_options o = { .rank     = ct_dist_rank(d),
+                                   .size     = ct_dist_size(d),
+                                   .exchange = ct_dist_exchange(d) };
+    struct ct_solver *s = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_solver_create(r->param, &o, &s));
+    st = CT_OK;
+    for (int i = 0; i < RANKS_STEPS && st == CT_OK; i++) {
+        if (r->spoil_at && i == r->spoil_at)
+            ct_data(ct_net_param(ct_solver_net(s), 0)->blob)[0] += 1;
+        st         = ct_solver_step(s, 1);
+        r->loss[i] = ct_solver_loss(s);
+    }
+    r->n = ct_net_arena_count(ct_solver_net(s));
+    r->weights = ct_malloc(r->n * sizeof(float), "weights of a rank");
+    memcpy(r->weights, ct_net_arena_data(ct_solver_net(s)),
+           r->n * sizeof(float));
+    r->stats = ct_dist_stats(d);
+    ct_solver_destroy(s);
+    return st;
+}
+
+static void *rank_thread(void *arg)
+{
+    struct rank *r    = arg;
+    struct ct_dist *d = NULL;
+
+    ct_device_cpu_set_threads(1);
+    r->st = dist_create_over(r->transport, r->options, &d);
+    if (r->st == CT_OK)
+        r->st = run_rank(r, d);
+    if (r->st != CT_OK) {
+        snprintf(r->why, sizeof(r->why), "%s", ct_last_error());
+        ct_dist_abort(d, 1);
+    }
+    ct_dist_destroy(d);
+    return NULL;
+}
+
+static void free_weights(void *arg)
+{
+    struct rank *r = arg;
+
+    for (int i = 0; i < RANKS_MOST; i++)
+        ct_free(r[i].weights);
+    ct_free(r);
+}
+
+static void free_message(void *message)
+{
+    ct_message_free(message);
+}
+
+struct rank *ranks_train(int n, const char *more, const char *options,
+                         int spoil_at)
+{
+    Caffe__DistributedParameter *p = NULL;
+    struct rank *r = ct_calloc(RANKS_MOST, sizeof(*r), "ranks");
+    struct ct_transport *t[RANKS_MOST];
+    pthread_t thread[RANKS_MOST];
+    const struct ct_loopback_options loop = { 0 };
+    Caffe__SolverParameter *param = ranks_solver(n, more);
+
+    test_defer(free_weights, r);
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", &p));
+    test_defer(free_message, p);
+    ASSERT_OK(ct_loopback_create(n, &loop, t));
+    for (int i = 0; i < n; i++) {
+        r[i].transport = t[i];
+        r[i].param     = param;
+        r[i].options   = p;
+        r[i].spoil_at  = i == n - 1 ? spoil_at : 0;
+        pthread_create(&thread[i], NULL, rank_thread, &r[i]);
+    }
+    for (int i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+    ct_message_free(param);
+    return r;
+}
+
+void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)
+{
+    double most = 0;
+
+    for (size_t j = 0; j < one->n; j++)
+        most = fmax(most, fabs((double)one->weights[j]));
+    for (int i = 0; i < n; i++) {
+        if (r[i].st != CT_OK)
+            FAIL("rank %d: %s", i, r[i].why);
+        for (int k = 0; k < RANKS_STEPS; k++)
+            ASSERT_FLOAT(one->loss[k], r[i].loss[k], 1e-5);
+        for (size_t j = 0; j < one->n; j++)
+            ASSERT_FLOAT(one->weights[j], r[i].weights[j], 1e-5 * most);
+        ASSERT_INT(0, memcmp(r[0].weights, r[i].weights,
+                             one->n * sizeof(float)));
+    }
+}

@@ -1,0 +1,43 @@
+/* ranks.h - ranks as threads of one process that train one small net.
+ *
+ * The net: 3 x 6 x 6 values from an HDF5 file, a convolution c with ReLU, two
+ * InnerProducts f and f2 that share a 128 x 128 weight, an InnerProduct g of
+ * 5 x 128, softmax loss.  The global batch is RANKS_BATCH for any number. */
+#ifndef CT_TESTS_DIST_RANKS_H
+#define CT_TESTS_DIST_RANKS_H
+
+#include "cortado/solver.h"
+#include "dist/dist.h"
+#include "testing/test.h"
+
+enum { RANKS_BATCH = 24, RANKS_STEPS = 9, RANKS_MOST = 8 };
+
+/* How one rank trained. */
+struct rank {
+    struct ct_transport               *transport;
+    const Caffe__SolverParameter      *param;
+    const Caffe__DistributedParameter *options;
+    enum ct_status                     st;
+    char                               why[512];
+    double                             loss[RANKS_STEPS];
+    float                             *weights; /* all of them, at the end */
+    size_t                             n;
+    struct ct_dist_stats               stats;
+    int  spoil_at; /* the step before which a weight changes; 0: none */
+};
+
+/* Makes the data; every test calls it first. */
+void ranks_make_data(void);
+
+/* A solver for that net; `more` is added to its text. */
+Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more);
+
+/* Trains RANKS_STEPS on `n` ranks with distributed { `options` }; the caller
+ * looks at what each ended with.  The last rank may be spoilt. */
+struct rank *ranks_train(int n, const char *more, const char *options,
+                         int spoil_at);
+
+/* Ranks 0 to n - 1 trained as `one` did, and are equal bit for bit. */
+void ranks_same_as_one(const struct rank *one, const struct rank *r, int n);
+
+#endif
