@@ -7,8 +7,9 @@ JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 20
 CHECKS        = includes headers banned exports style
 
-# Continuous integration treats warnings as errors; a user's build does not.
-CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON)
+# Continuous integration treats warnings as errors and builds for one GPU;
+# a user's build does not.
+CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON -DCORTADO_CUDA_ARCHITECTURES=90)
 
 .PHONY: all demo test check install packages asan tsan valgrind fuzz clean help
 .NOTPARALLEL:

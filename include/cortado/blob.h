@@ -23,6 +23,7 @@ struct ct_tensor {
     size_t            room_bytes; /* what ptr may be used for */
     struct ct_buffer *buffer;     /* keeps ptr alive; counted */
     enum ct_layout    layout;
+    enum ct_dtype     dtype;
 };
 
 struct ct_blob {

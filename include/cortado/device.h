@@ -22,6 +22,18 @@ enum ct_transpose { CT_N, CT_T };
  * of 8 or 16, padded with zeros, innermost: n C/b h w b. */
 enum ct_layout { CT_PLAIN, CT_BLOCKED8, CT_BLOCKED16, CT_NHWC };
 
+/* What an element is.  Everything but a GPU's activations is CT_F32. */
+enum ct_dtype { CT_F32, CT_BF16, CT_F16 };
+
+static inline size_t ct_dtype_bytes(enum ct_dtype t)
+{
+    return t == CT_F32 ? 4 : 2;
+}
+
+/* How a GPU computes.  TF32 rounds the factors of matrix products, BF16 and
+ * F16 also what layers hand to each other; sums and weights stay float32. */
+enum ct_precision { CT_FP32, CT_TF32, CT_BF16_MIXED, CT_FP16_MIXED };
+
 struct ct_device;
 
 /* One table a device kind.  All slots are filled.  Streams: calls on one
@@ -68,6 +80,19 @@ struct ct_device {
 
 /* The one CPU device; lives for ever. */
 CT_API const struct ct_device *ct_device_cpu(void);
+
+/* GPUs of this machine that this build can use. */
+CT_API int ct_device_cuda_count(void);
+/* GPU `id` with a stream of its own; close it after everything on it.
+ * CT_ENOTSUP in a build without CUDA. */
+CT_API CT_MUST_CHECK enum ct_status ct_device_cuda_open(
+    int id, enum ct_precision precision, const struct ct_device **out);
+CT_API void ct_device_close(const struct ct_device *d); /* takes NULL, CPU */
+/* "fp32", "tf32", "bf16", "fp16". */
+CT_API CT_MUST_CHECK enum ct_status ct_precision_parse(
+    const char *text, enum ct_precision *out);
+/* "NVIDIA H200", "CPU"; lives as long as the device. */
+CT_API const char *ct_device_name(const struct ct_device *d);
 
 /* CPU threads of the parallel loops, oneDNN and BLAS.  0: one a core. */
 CT_API void ct_device_cpu_set_threads(int n);

@@ -29,6 +29,7 @@ struct ct_io {
 struct ct_run {
     uint64_t seed;
     uint64_t pass;       /* forward passes of this net before this one */
+    uint64_t *pass_on_device; /* the same number for kernels; NULL: none */
     int      rank, size; /* among the ranks that share one training run */
 };
 

@@ -13,6 +13,7 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 CT_SIMD static void relu_row(int64_t n, float slope, const float *x, float *y)
@@ -65,6 +66,6 @@ const struct ct_layer_type ct_layer_relu = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = relu_forward },
-    .backward = { [CT_CPU] = relu_backward },
+    .forward  = { relu_forward, CT_CUDA_FN(relu_forward) },
+    .backward = { relu_backward, CT_CUDA_FN(relu_backward) },
 };

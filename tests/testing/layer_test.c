@@ -12,6 +12,7 @@ struct case_bottom_values {
 };
 
 struct layer_case {
+    const struct ct_device   *dev;
     Caffe__LayerParameter    *param;
     struct ct_layer          *layer;
     struct ct_run             run;
@@ -44,7 +45,7 @@ struct layer_case *layer_case(enum ct_device_kind dev, const char *prototxt)
 {
     struct layer_case *c = ct_calloc(1, sizeof(*c), "layer case");
 
-    (void)dev;
+    c->dev = dev == CT_CPU ? ct_device_cpu() : test_device();
     test_defer(case_free, c);
     ASSERT_OK(ct_text_parse(&caffe__layer_parameter__descriptor, prototxt,
                             strlen(prototxt), "test", &c->param));
@@ -77,7 +78,7 @@ static float *case_feed(struct layer_case *c, int i, struct ct_shape shape)
 {
     ASSERT(i < MAX_BLOBS);
     if (!c->bottom[i])
-        ASSERT_OK(ct_blob_create(ct_device_cpu(), &c->bottom[i]));
+        ASSERT_OK(ct_blob_create(c->dev, &c->bottom[i]));
     ASSERT_OK(ct_reshape(c->bottom[i], shape));
     if (i >= c->n_bottom)
         c->n_bottom = i + 1;
@@ -138,7 +139,7 @@ enum ct_status case_setup(struct layer_case *c)
 {
     struct ct_io io;
 
-    CT_TRY(ct_layer_create(c->param, ct_device_cpu(), &c->run, c->phase,
+    CT_TRY(ct_layer_create(c->param, c->dev, &c->run, c->phase,
                            &c->layer));
     if (c->n_top < 0) {
         int least = c->layer->type->tops.min;
@@ -151,7 +152,7 @@ enum ct_status case_setup(struct layer_case *c)
         if (i == 0 && c->in_place)
             c->top[0] = c->bottom[0];
         else
-            ASSERT_OK(ct_blob_create(ct_device_cpu(), &c->top[i]));
+            ASSERT_OK(ct_blob_create(c->dev, &c->top[i]));
     }
     io           = case_io(c);
     io.want_grad = NULL;
@@ -206,6 +207,7 @@ enum ct_status case_forward(struct layer_case *c)
 
     case_fill_bottoms(c);
     CT_TRY(ct_layer_forward(c->layer, &io));
+    CT_TRY(c->dev->ops->sync(c->dev));
     if (c->n_runs++ > 0 && ct_mem_stats().n_calls != n_calls)
         FAIL("a forward pass after the first allocated memory");
     return CT_OK;
@@ -223,6 +225,7 @@ enum ct_status case_backward(struct layer_case *c)
                    (size_t)c->top[i]->count * sizeof(float));
     n_calls = ct_mem_stats().n_calls;
     CT_TRY(ct_layer_backward(c->layer, &io));
+    CT_TRY(c->dev->ops->sync(c->dev));
     if (c->n_runs > 1 && ct_mem_stats().n_calls != n_calls)
         FAIL("a backward pass after the first allocated memory");
     return CT_OK;

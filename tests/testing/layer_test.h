@@ -76,14 +76,15 @@ void case_gradient(struct layer_case *c, const char *file, int line,
 #define ASSERT_GRADIENT(c, step, tol)                                        \
     case_gradient(c, __FILE__, __LINE__, step, tol)
 
-/* The body takes `dev`; it runs once for each device that is there. */
+/* The body takes `dev`, the kind of test_device(): the CPU, or with
+ * CORTADO_TEST_DEVICE=cuda in the environment a GPU. */
 #define TEST_EACH_DEVICE(suite, name)                                        \
     static void suite##_##name(enum ct_device_kind dev);                     \
-    static void suite##_##name##_on_cpu(void)                                \
+    static void suite##_##name##_on_device(void)                             \
     {                                                                        \
-        suite##_##name(CT_CPU);                                              \
+        suite##_##name(test_device()->kind);                                 \
     }                                                                        \
-    TEST_AS(suite, #name, suite##_##name##_on_cpu)                           \
+    TEST_AS(suite, #name, suite##_##name##_on_device)                        \
     static void suite##_##name(enum ct_device_kind dev)
 
 #endif

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cortado/status.h"
+#include "cortado/device.h"
 
 struct test_entry {
     const char        *suite, *name, *file;
@@ -37,6 +37,11 @@ const char *test_shared(const char *below);
 
 /* Call fn(arg) when the test ends, passed or failed; last one first. */
 void test_defer(void (*fn)(void *), void *arg);
+
+/* The device under test: the CPU, or what CORTADO_TEST_DEVICE names, `cuda`
+ * or `cuda:PRECISION`.  Its arrays can be read by the test's own code, after
+ * a sync. */
+const struct ct_device *test_device(void);
 
 /* A fresh folder, removed with its content after the test. */
 const char *test_folder(void);

@@ -1,0 +1,123 @@
+/* cuda.h - inside one GPU: its stream, its libraries, its scratch memory.
+ *
+ * Everything on a device runs on one stream, in order; nothing here waits but
+ * what hands a number to the host.  So a step can be captured as a graph: the
+ * addresses of all arrays stay, and what changes from step to step (the pass
+ * number that random draws are keyed by, the learning rate) is read by kernels
+ * from device memory.
+ *
+ * The file is included by C and by CUDA C. */
+#ifndef CT_DEVICE_CUDA_CUDA_H
+#define CT_DEVICE_CUDA_CUDA_H
+
+#include <cuda_runtime_api.h>
+
+#include "cortado/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ct_cuda_libs;
+struct ct_cuda_gemms;
+
+struct ct_cuda {
+    struct ct_device       device; /* first: what the rest of us sees */
+    enum ct_precision      precision;
+    int                    n_multiprocessors;
+    cudaStream_t           stream;
+    const struct ct_cuda_libs *libs;
+    void                  *cudnn;    /* cudnnHandle_t, on the stream */
+    void                  *cublaslt; /* cublasLtHandle_t */
+    struct ct_cuda_gemms  *gemms;    /* plans of matrix products, by shape */
+    /* Scratch of whichever operation runs; grows outside of captures only. */
+    void                  *workspace;
+    size_t                 workspace_bytes;
+    double                *sum;      /* partial sums, on the device */
+    double                *host_sum; /* pinned */
+    bool                   capturing;
+    /* CORTADO_CUDA_MEMORY=host: arrays lie in pinned host memory, which both
+     * sides can read; slow, and what tests and debuggers want. */
+    bool                   host_memory;
+    char                   name[64];
+};
+
+static inline struct ct_cuda *ct_cuda(const struct ct_device *d)
+{
+    return (struct ct_cuda *)d->state;
+}
+
+static inline cudaStream_t ct_cuda_stream(const struct ct_device *d)
+{
+    return ct_cuda(d)->stream;
+}
+
+/* The status for what a CUDA call returned; `what` names it in the message. */
+CT_MUST_CHECK enum ct_status ct_cuda_check(const struct ct_device *d,
+                                           cudaError_t e, const char *what);
+/* After a launch: did the kernel start? */
+#define CT_CUDA_LAUNCHED(d, name) ct_cuda_check((d), cudaGetLastError(), (name))
+
+/* At least `bytes` of scratch in *out, the same for everyone: valid until the
+ * next operation on the stream asks.  Ask in reshape for what forward needs,
+ * so that nothing is allocated in a step. */
+CT_MUST_CHECK enum ct_status ct_cuda_workspace(const struct ct_device *d,
+                                               size_t bytes, void **out);
+
+/* ops.cu: *counter += 1, on the stream. */
+CT_MUST_CHECK enum ct_status ct_cuda_count(const struct ct_device *d,
+                                           uint64_t *counter);
+/* y = x, from one type to another; n values. */
+CT_MUST_CHECK enum ct_status ct_cuda_convert(const struct ct_device *d,
+                                             int64_t n, enum ct_dtype from,
+                                             const void *x, enum ct_dtype to,
+                                             void *y);
+/* *out (device) = alpha sum x y + beta *out; y NULL: of x. */
+CT_MUST_CHECK enum ct_status ct_cuda_dot_to(const struct ct_device *d,
+                                            int64_t n, const float *x,
+                                            const float *y, float alpha,
+                                            float beta, float *out);
+
+/* The operations of ct_device_ops that are kernels. */
+enum ct_status ct_cuda_fill(const struct ct_device *d, int64_t n, float v,
+                            float *y);
+enum ct_status ct_cuda_scale(const struct ct_device *d, int64_t n, float alpha,
+                             float *x);
+enum ct_status ct_cuda_axpby(const struct ct_device *d, int64_t n, float alpha,
+                             const float *x, float beta, float *y);
+enum ct_status ct_cuda_dot(const struct ct_device *d, int64_t n,
+                           const float *x, const float *y, double *out);
+enum ct_status ct_cuda_asum(const struct ct_device *d, int64_t n,
+                            const float *x, double *out);
+
+/* y = x between plain and NHWC, and between types: n x c x positions. */
+CT_MUST_CHECK enum ct_status ct_cuda_layout_convert(
+    const struct ct_device *d, int64_t n, int64_t c, int64_t positions,
+    enum ct_layout from, enum ct_dtype from_type, const void *x,
+    enum ct_layout to, enum ct_dtype to_type, void *y);
+
+/* gemm.c: a matrix product by cuBLASLt, row-major as ct_gemm().  `bias`, where
+ * not NULL, has n values and is added to every row; `relu` follows it. */
+struct ct_cuda_gemm {
+    enum ct_transpose ta, tb;
+    int64_t           m, n, k, lda, ldb, ldc;
+    enum ct_dtype     a_type, b_type, c_type;
+    const float      *bias;
+    bool              relu;
+};
+CT_MUST_CHECK enum ct_status ct_cuda_gemm_run(const struct ct_device *d,
+                                              const struct ct_cuda_gemm *g,
+                                              float alpha, const void *a,
+                                              const void *b, float beta,
+                                              void *c);
+enum ct_status ct_cuda_gemm(const struct ct_device *d, enum ct_transpose ta,
+                            enum ct_transpose tb, int64_t m, int64_t n,
+                            int64_t k, float alpha, const float *a,
+                            int64_t lda, const float *b, int64_t ldb,
+                            float beta, float *c, int64_t ldc);
+void ct_cuda_gemms_free(struct ct_cuda_gemms *g); /* takes NULL */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

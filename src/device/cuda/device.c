@@ -1,0 +1,241 @@
+/* device.c - opening a GPU, its memory, and its table of operations. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cuda/libs.h"
+
+enum { N_SUMS = 512 };
+
+enum ct_status ct_cuda_check(const struct ct_device *d, cudaError_t e,
+                             const char *what)
+{
+    if (e == cudaSuccess)
+        return CT_OK;
+    (void)cudaGetLastError();
+    return ct_fail(e == cudaErrorMemoryAllocation ? CT_ENOMEM : CT_EDEVICE,
+                   "GPU %d: %s: %s", d->id, what, cudaGetErrorString(e));
+}
+
+static enum ct_status cuda_alloc(const struct ct_device *d, size_t bytes,
+                                 const char *name, void **out)
+{
+    size_t free_bytes = 0, all = 0, want = bytes ? bytes : 1;
+    cudaError_t e;
+
+    CT_TRY(ct_cuda_check(d, cudaSetDevice(d->id), "choosing the GPU"));
+    if (ct_cuda(d)->host_memory) {
+        CT_TRY(ct_cuda_check(d, cudaMallocHost(out, want), name));
+        memset(*out, 0, want);
+        return CT_OK;
+    }
+    e = cudaMallocAsync(out, want, ct_cuda_stream(d));
+    if (e == cudaSuccess)
+        return ct_cuda_check(d, cudaMemsetAsync(*out, 0, want,
+                                                ct_cuda_stream(d)), name);
+    if (e != cudaErrorMemoryAllocation)
+        return ct_cuda_check(d, e, name);
+    (void)cudaGetLastError();
+    (void)cudaMemGetInfo(&free_bytes, &all);
+    return ct_fail(CT_ENOMEM, "GPU %d (%s): %s take %.1f MB, and %.1f MB of "
+                   "%.1f MB are free; use a smaller batch_size", d->id,
+                   ct_cuda(d)->name, name, (double)bytes / 1e6,
+                   (double)free_bytes / 1e6, (double)all / 1e6);
+}
+
+static void cuda_free(const struct ct_device *d, void *p)
+{
+    (void)cudaSetDevice(d->id);
+    if (p && ct_cuda(d)->host_memory) {
+        (void)cudaStreamSynchronize(ct_cuda_stream(d));
+        (void)cudaFreeHost(p);
+    } else if (p) {
+        (void)cudaFreeAsync(p, ct_cuda_stream(d));
+    }
+}
+
+static enum ct_status cuda_copy(const struct ct_device *d, int64_t n,
+                                const float *x, float *y)
+{
+    return ct_cuda_check(d, cudaMemcpyAsync(y, x, (size_t)n * sizeof(*x),
+                                            cudaMemcpyDeviceToDevice,
+                                            ct_cuda_stream(d)), "copy");
+}
+
+static enum ct_status cuda_sync(const struct ct_device *d)
+{
+    return ct_cuda_check(d, cudaStreamSynchronize(ct_cuda_stream(d)),
+                         "waiting for the GPU");
+}
+
+static enum ct_status cuda_to_host(const struct ct_device *d, size_t bytes,
+                                   const void *from, void *to)
+{
+    CT_TRY(ct_cuda_check(d, cudaMemcpyAsync(to, from, bytes,
+                                            cudaMemcpyDeviceToHost,
+                                            ct_cuda_stream(d)),
+                         "copy to the host"));
+    return cuda_sync(d);
+}
+
+static enum ct_status cuda_from_host(const struct ct_device *d, size_t bytes,
+                                     const void *from, void *to)
+{
+    CT_TRY(ct_cuda_check(d, cudaMemcpyAsync(to, from, bytes,
+                                            cudaMemcpyHostToDevice,
+                                            ct_cuda_stream(d)),
+                         "copy from the host"));
+    return cuda_sync(d);
+}
+
+static const struct ct_device_ops cuda_ops = {
+    .name      = "CUDA",
+    .alloc     = cuda_alloc,
+    .free      = cuda_free,
+    .gemm      = ct_cuda_gemm,
+    .copy      = cuda_copy,
+    .fill      = ct_cuda_fill,
+    .scale     = ct_cuda_scale,
+    .axpby     = ct_cuda_axpby,
+    .dot       = ct_cuda_dot,
+    .asum      = ct_cuda_asum,
+    .to_host   = cuda_to_host,
+    .from_host = cuda_from_host,
+    .sync      = cuda_sync,
+};
+
+enum ct_status ct_cuda_workspace(const struct ct_device *d, size_t bytes,
+                                 void **out)
+{
+    struct ct_cuda *g = ct_cuda(d);
+    void *more;
+
+    if (bytes > g->workspace_bytes) {
+        if (g->capturing)
+            return ct_fail(CT_EINTERNAL, "GPU %d: a captured step asks for "
+                           "%zu bytes of scratch", d->id, bytes);
+        CT_TRY(cuda_alloc(d, bytes, "workspace", &more));
+        cuda_free(d, g->workspace); /* on the stream: after who uses it */
+        g->workspace       = more;
+        g->workspace_bytes = bytes;
+    }
+    *out = g->workspace;
+    return CT_OK;
+}
+
+int ct_device_cuda_count(void)
+{
+    int n = 0;
+
+    if (cudaGetDeviceCount(&n) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return 0;
+    }
+    return n;
+}
+
+/* Memory that is given back stays ours: a net that is built again does not
+ * wait for the driver. */
+static enum ct_status keep_pool(const struct ct_device *d)
+{
+    cudaMemPool_t pool;
+    uint64_t keep = UINT64_MAX;
+
+    CT_TRY(ct_cuda_check(d, cudaDeviceGetDefaultMemPool(&pool, d->id),
+                         "memory pool"));
+    return ct_cuda_check(d, cudaMemPoolSetAttribute(
+                             pool, cudaMemPoolAttrReleaseThreshold, &keep),
+                         "memory pool");
+}
+
+static enum ct_status open_libraries(struct ct_cuda *g)
+{
+    const struct ct_device *d = &g->device;
+    cudnnHandle_t dnn         = NULL;
+    cublasLtHandle_t blas     = NULL;
+
+    CT_TRY(ct_cuda_libs(&g->libs));
+    CT_CUDNN(d, cudnnCreate, &dnn);
+    g->cudnn = dnn;
+    CT_CUDNN(d, cudnnSetStream, dnn, g->stream);
+    if (g->libs->cublasLtCreate(&blas) != CUBLAS_STATUS_SUCCESS)
+        return ct_fail(CT_EDEVICE, "GPU %d: cuBLASLt does not start", d->id);
+    g->cublaslt = blas;
+    return CT_OK;
+}
+
+static enum ct_status open_gpu(struct ct_cuda *g)
+{
+    const struct ct_device *d = &g->device;
+    struct cudaDeviceProp prop;
+    void *sum;
+
+    CT_TRY(ct_cuda_check(d, cudaSetDevice(d->id), "choosing the GPU"));
+    CT_TRY(ct_cuda_check(d, cudaGetDeviceProperties(&prop, d->id),
+                         "asking for properties"));
+    g->n_multiprocessors = prop.multiProcessorCount;
+    snprintf(g->name, sizeof(g->name), "%.60s", prop.name);
+    CT_TRY(ct_cuda_check(d, cudaStreamCreateWithFlags(
+                             &g->stream, cudaStreamNonBlocking), "stream"));
+    CT_TRY(keep_pool(d));
+    CT_TRY(open_libraries(g));
+    CT_TRY(cuda_alloc(d, (N_SUMS + 1) * sizeof(double), "sums", &sum));
+    g->sum = sum;
+    return ct_cuda_check(d, cudaMallocHost((void **)&g->host_sum,
+                                           sizeof(double)), "pinned memory");
+}
+
+enum ct_status ct_device_cuda_open(int id, enum ct_precision precision,
+                                   const struct ct_device **out)
+{
+    const char *memory = getenv("CORTADO_CUDA_MEMORY");
+    int n              = ct_device_cuda_count();
+    struct ct_cuda *g;
+    enum ct_status st;
+
+    if (n == 0)
+        return ct_fail(CT_ENOTFOUND, "there is no GPU here, or no driver for "
+                       "it; leave out --gpu to run on the CPU");
+    if (id < 0 || id >= n)
+        return ct_fail(CT_EINVAL, "there is no GPU %d; this machine has %d, "
+                       "counted from 0", id, n);
+    CT_TRY(ct_alloc(1, sizeof(*g), "GPU", &g));
+    g->device    = (struct ct_device){ CT_CUDA, id, &cuda_ops, g };
+    g->precision   = precision;
+    g->host_memory = memory && strcmp(memory, "host") == 0;
+    st             = open_gpu(g);
+    if (st != CT_OK)
+        ct_device_close(&g->device);
+    else
+        *out = &g->device;
+    return st;
+}
+
+void ct_device_close(const struct ct_device *d)
+{
+    struct ct_cuda *g = d && d->kind == CT_CUDA ? ct_cuda(d) : NULL;
+
+    if (!g)
+        return;
+    (void)cudaSetDevice(d->id);
+    ct_cuda_gemms_free(g->gemms);
+    if (g->cudnn)
+        g->libs->cudnnDestroy(g->cudnn);
+    if (g->cublaslt)
+        g->libs->cublasLtDestroy(g->cublaslt);
+    cuda_free(d, g->workspace);
+    cuda_free(d, g->sum);
+    if (g->host_sum)
+        (void)cudaFreeHost(g->host_sum);
+    if (g->stream) {
+        (void)cudaStreamSynchronize(g->stream);
+        (void)cudaStreamDestroy(g->stream);
+    }
+    ct_free(g);
+}
+
+const char *ct_device_name(const struct ct_device *d)
+{
+    return d->kind == CT_CUDA ? ct_cuda(d)->name : "CPU";
+}

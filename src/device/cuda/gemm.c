@@ -1,0 +1,234 @@
+/* gemm.c - matrix products by cuBLASLt.
+ *
+ * Its matrices are column-major: a row-major C = A B is its C^T = B^T A^T, so
+ * the operands change places.  The bias of a row-major column is then that of
+ * a row, which is what its epilogue adds.
+ *
+ * The description and the chosen algorithm of a product are made once for each
+ * shape and kept; there are as many as the net has products. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cuda/libs.h"
+
+enum { WORKSPACE = 32 << 20 };
+
+/* What tells one plan from another; no padding: compared as bytes. */
+struct gemm_key {
+    int64_t m, n, k, lda, ldb, ldc;
+    int32_t ta, tb, a_type, b_type, c_type, epilogue;
+};
+
+struct gemm_plan {
+    struct gemm_key        key;
+    cublasLtMatmulDesc_t   op;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t   algo;
+    size_t                 workspace;
+    struct gemm_plan      *next;
+};
+
+struct ct_cuda_gemms {
+    const struct ct_cuda_libs *libs;
+    struct gemm_plan          *first;
+};
+
+static enum ct_status blas_check(const struct ct_device *d, cublasStatus_t e,
+                                 const char *what)
+{
+    if (e == CUBLAS_STATUS_SUCCESS)
+        return CT_OK;
+    return ct_fail(e == CUBLAS_STATUS_ALLOC_FAILED ? CT_ENOMEM : CT_EDEVICE,
+                   "GPU %d: %s: cuBLASLt status %d", d->id, what, (int)e);
+}
+
+#define BLAS(d, name, ...)                                                   \
+    CT_TRY(blas_check((d), ct_cuda(d)->libs->name(__VA_ARGS__), #name))
+
+static cudaDataType_t blas_type(int32_t t)
+{
+    return t == CT_BF16 ? CUDA_R_16BF : t == CT_F16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+static void plan_free(const struct ct_cuda_libs *l, struct gemm_plan *p)
+{
+    if (p->op)
+        l->cublasLtMatmulDescDestroy(p->op);
+    if (p->a)
+        l->cublasLtMatrixLayoutDestroy(p->a);
+    if (p->b)
+        l->cublasLtMatrixLayoutDestroy(p->b);
+    if (p->c)
+        l->cublasLtMatrixLayoutDestroy(p->c);
+    ct_free(p);
+}
+
+void ct_cuda_gemms_free(struct ct_cuda_gemms *g)
+{
+    while (g && g->first) {
+        struct gemm_plan *p = g->first;
+
+        g->first = p->next;
+        plan_free(g->libs, p);
+    }
+    ct_free(g);
+}
+
+static enum ct_status set_op(const struct ct_device *d, struct gemm_plan *p,
+                             cublasLtMatmulDescAttributes_t name,
+                             const void *value, size_t bytes)
+{
+    BLAS(d, cublasLtMatmulDescSetAttribute, p->op, name, value, bytes);
+    return CT_OK;
+}
+
+static cublasComputeType_t compute_type(const struct ct_device *d,
+                                        const struct gemm_key *k)
+{
+    bool single = k->a_type == CT_F32 && k->b_type == CT_F32;
+
+    return single && ct_cuda(d)->precision != CT_FP32
+               ? CUBLAS_COMPUTE_32F_FAST_TF32
+               : CUBLAS_COMPUTE_32F;
+}
+
+/* Operands change places: see above. */
+static enum ct_status plan_describe(const struct ct_device *d,
+                                    struct gemm_plan *p)
+{
+    const struct gemm_key *k = &p->key;
+    cublasOperation_t first  = k->tb == CT_T ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t second = k->ta == CT_T ? CUBLAS_OP_T : CUBLAS_OP_N;
+    uint64_t b_rows = (uint64_t)(k->tb == CT_T ? k->k : k->n);
+    uint64_t b_cols = (uint64_t)(k->tb == CT_T ? k->n : k->k);
+    uint64_t a_rows = (uint64_t)(k->ta == CT_T ? k->m : k->k);
+    uint64_t a_cols = (uint64_t)(k->ta == CT_T ? k->k : k->m);
+
+    BLAS(d, cublasLtMatmulDescCreate, &p->op, compute_type(d, k), CUDA_R_32F);
+    CT_TRY(set_op(d, p, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first)));
+    CT_TRY(set_op(d, p, CUBLASLT_MATMUL_DESC_TRANSB, &second,
+                  sizeof(second)));
+    CT_TRY(set_op(d, p, CUBLASLT_MATMUL_DESC_EPILOGUE, &k->epilogue,
+                  sizeof(k->epilogue)));
+    BLAS(d, cublasLtMatrixLayoutCreate, &p->a, blas_type(k->b_type), b_rows,
+         b_cols, k->ldb);
+    BLAS(d, cublasLtMatrixLayoutCreate, &p->b, blas_type(k->a_type), a_rows,
+         a_cols, k->lda);
+    BLAS(d, cublasLtMatrixLayoutCreate, &p->c, blas_type(k->c_type),
+         (uint64_t)k->n, (uint64_t)k->m, k->ldc);
+    return CT_OK;
+}
+
+static enum ct_status plan_choose(const struct ct_device *d,
+                                  struct gemm_plan *p)
+{
+    const struct ct_cuda_libs *l = ct_cuda(d)->libs;
+    cublasLtMatmulPreference_t want;
+    cublasLtMatmulHeuristicResult_t found;
+    size_t bytes = WORKSPACE;
+    int n        = 0;
+    cublasStatus_t e;
+
+    BLAS(d, cublasLtMatmulPreferenceCreate, &want);
+    e = l->cublasLtMatmulPreferenceSetAttribute(
+        want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof(bytes));
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = l->cublasLtMatmulAlgoGetHeuristic(ct_cuda(d)->cublaslt, p->op,
+                                              p->a, p->b, p->c, p->c, want, 1,
+                                              &found, &n);
+    l->cublasLtMatmulPreferenceDestroy(want);
+    CT_TRY(blas_check(d, e, "choice of a matrix product"));
+    if (n == 0)
+        return ct_fail(CT_EDEVICE, "GPU %d: cuBLASLt has no %lld x %lld x "
+                       "%lld product", d->id, (long long)p->key.m,
+                       (long long)p->key.n, (long long)p->key.k);
+    p->algo      = found.algo;
+    p->workspace = found.workspaceSize;
+    return CT_OK;
+}
+
+static enum ct_status plan_make(const struct ct_device *d,
+                                const struct gemm_key *key,
+                                struct gemm_plan **out)
+{
+    struct ct_cuda_gemms *all = ct_cuda(d)->gemms;
+    struct gemm_plan *p;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*p), "matrix product", &p));
+    p->key = *key;
+    CT_TRY_GOTO(plan_describe(d, p), st, out);
+    CT_TRY_GOTO(plan_choose(d, p), st, out);
+    p->next    = all->first;
+    all->first = *out = p;
+    return CT_OK;
+out:
+    plan_free(all->libs, p);
+    return st;
+}
+
+static enum ct_status plan_of(const struct ct_device *d,
+                              const struct ct_cuda_gemm *g,
+                              struct gemm_plan **out)
+{
+    struct ct_cuda *s   = ct_cuda(d);
+    struct gemm_key key = {
+        g->m, g->n, g->k, g->lda, g->ldb, g->ldc, g->ta, g->tb, g->a_type,
+        g->b_type, g->c_type,
+        g->bias ? g->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
+        : g->relu ? CUBLASLT_EPILOGUE_RELU
+                  : CUBLASLT_EPILOGUE_DEFAULT,
+    };
+
+    if (!s->gemms) {
+        CT_TRY(ct_alloc(1, sizeof(*s->gemms), "matrix products", &s->gemms));
+        s->gemms->libs = s->libs;
+    }
+    for (struct gemm_plan *p = s->gemms->first; p; p = p->next)
+        if (memcmp(&key, &p->key, sizeof(key)) == 0) {
+            *out = p;
+            return CT_OK;
+        }
+    return plan_make(d, &key, out);
+}
+
+enum ct_status ct_cuda_gemm_run(const struct ct_device *d,
+                                const struct ct_cuda_gemm *g, float alpha,
+                                const void *a, const void *b, float beta,
+                                void *c)
+{
+    struct gemm_plan *p;
+    void *work;
+
+    if (g->m == 0 || g->n == 0)
+        return CT_OK;
+    CT_TRY(plan_of(d, g, &p));
+    CT_TRY(ct_cuda_workspace(d, WORKSPACE, &work));
+    if (g->bias) {
+        cudaDataType_t type = CUDA_R_32F;
+
+        CT_TRY(set_op(d, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias,
+                      sizeof(g->bias)));
+        CT_TRY(set_op(d, p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
+                      sizeof(type)));
+    }
+    BLAS(d, cublasLtMatmul, ct_cuda(d)->cublaslt, p->op, &alpha, b, p->a, a,
+         p->b, &beta, c, p->c, c, p->c, &p->algo, work, p->workspace,
+         ct_cuda(d)->stream);
+    return CT_OK;
+}
+
+enum ct_status ct_cuda_gemm(const struct ct_device *d, enum ct_transpose ta,
+                            enum ct_transpose tb, int64_t m, int64_t n,
+                            int64_t k, float alpha, const float *a,
+                            int64_t lda, const float *b, int64_t ldb,
+                            float beta, float *c, int64_t ldc)
+{
+    const struct ct_cuda_gemm g = { .ta = ta, .tb = tb, .m = m, .n = n, .k = k,
+                                    .lda = lda, .ldb = ldb, .ldc = ldc };
+
+    if (k == 0)
+        return beta == 0 ? ct_cuda_fill(d, m * n, 0, c)
+                         : ct_cuda_scale(d, m * n, beta, c);
+    return ct_cuda_gemm_run(d, &g, alpha, a, b, beta, c);
+}
