@@ -12,6 +12,7 @@
 #include "comm/transport.h"
 #include "cortado/dist.h"
 #include "dist_flags.h"
+#include "launch.h"
 #include "net_flags.h"
 #include "proto/edit.h"
 
@@ -182,7 +183,8 @@ static enum ct_status agree(struct ct_dist *d, Caffe__SolverParameter *p)
     st = ct_dist_same(d, "solver prototxt",
                       ct_crc32c(0, text, strlen(text)));
     ct_free(text);
-    return st;
+    CT_TRY(st);
+    return ct_dist_same_inputs(d, p);
 }
 
 static void report_dist(struct ct_dist *d)
@@ -244,39 +246,6 @@ out:
     return st;
 }
 
-/* `--ranks=N` by hand: the same command line again, N times, by mpirun. */
-static enum ct_status launch(int n)
-{
-    static const char *const fixed[] = { "mpirun", "--oversubscribe",
-                                         "--bind-to", "none", "-n" };
-    enum { N_FIXED = sizeof(fixed) / sizeof(fixed[0]), MOST = 512 };
-    const char *call[MOST];
-    char count[16], self[4096], *words = NULL;
-    ssize_t bytes = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    size_t n_bytes = 0, k = 0;
-
-    if (bytes < 0)
-        return ct_fail(CT_EIO, "cannot find this program's own file");
-    self[bytes] = '\0';
-    CT_TRY(ct_file_read("/proc/self/cmdline", &words, &n_bytes));
-    snprintf(count, sizeof(count), "%d", n);
-    for (; k < N_FIXED; k++)
-        call[k] = fixed[k];
-    call[k++] = count;
-    call[k++] = self;
-    for (size_t i = strlen(words) + 1; i < n_bytes && k < MOST - 1;
-         i += strlen(words + i) + 1)
-        call[k++] = words + i;
-    call[k] = NULL;
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-    execvp("mpirun", (char *const *)(uintptr_t)call);
-    ct_free(words);
-    return ct_fail(CT_ENOTFOUND, "--ranks=%d: cannot start mpirun; install "
-                   "openmpi-bin, or leave the flag out to train on one rank",
-                   n);
-}
-
 /* Joins the peers, trains, leaves them; a rank that fails takes all along. */
 static int train_with_peers(struct train_flags *f)
 {
@@ -286,7 +255,7 @@ static int train_with_peers(struct train_flags *f)
     int code = EXIT_DONE;
 
     if (st == CT_OK && f->ranks > 1 && !ct_dist_launched())
-        st = launch(f->ranks);
+        st = launch_ranks(f->ranks);
     if (st == CT_OK)
         st = ct_dist_create(param->distributed, &d);
     if (st == CT_OK && ct_dist_rank(d) > 0 && ct_log_level() < CT_LOG_ERROR)

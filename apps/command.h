@@ -26,6 +26,7 @@ int cmd_device_query(int argc, char **argv);
 int cmd_extract_features(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_make_digits(int argc, char **argv);
+int cmd_net(int argc, char **argv);
 int cmd_partition_data(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_summary(int argc, char **argv);

@@ -24,7 +24,8 @@ struct ct_exchange;
 CT_API bool ct_dist_launched(void);
 
 /* Joins the peers that the launcher started.  Alone: *out is NULL.  The
- * options are copied; NULL: the defaults. */
+ * options are copied; NULL: the defaults.  Fails on all ranks when their
+ * programs or MPIs differ; *out is then there, to be aborted. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_create(
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 /* The same with the options as text, "road: 'factors' overlap: false"; for
@@ -53,6 +54,12 @@ CT_API CT_MUST_CHECK enum ct_status ct_dist_sum(struct ct_dist *d, float *x,
 CT_API CT_MUST_CHECK enum ct_status ct_dist_same(struct ct_dist *d,
                                                  const char *what,
                                                  uint64_t digest);
+
+/* Fails unless all ranks read the same nets and, where they share it, the same
+ * data: compares digests of the prototxts that the solver names and of their
+ * databases' size and first and last key. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_same_inputs(
+    struct ct_dist *d, const Caffe__SolverParameter *solver);
 
 /* For struct ct_solver_options; NULL for NULL.  Borrowed from d. */
 CT_API struct ct_exchange *ct_dist_exchange(struct ct_dist *d);

@@ -16,7 +16,7 @@ enum {
     PINGS   = 20,
     REPEATS = 3,
     SMALL   = 1 << 20,  /* bytes of the first size ... */
-    LARGE   = 16 << 20  /* ... and the second, if the link is not slow */
+    LARGE   = CT_PROBE_BYTES /* ... and the second, if it is not slow */
 };
 
 static const double slow_seconds = 0.05; /* for SMALL; LARGE would take long */
@@ -53,8 +53,8 @@ static enum ct_status one_way(struct ct_comm *c, int peer, bool first,
 }
 
 /* Both ends of a link run this; the first one's result counts. */
-static enum ct_status probe_link(struct ct_comm *c, int peer, bool first,
-                                 char *data, struct ct_link *out)
+enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
+                             char *data, struct ct_link *out)
 {
     double small, large;
     char go_on;
@@ -88,9 +88,9 @@ static enum ct_status probe_links(struct ct_comm *c, char *data,
 
         ct_comm_begin(c);
         if (turn == own)
-            CT_TRY(probe_link(c, next, true, data, mine));
+            CT_TRY(ct_probe_link(c, next, true, data, mine));
         if (turn == others)
-            CT_TRY(probe_link(c, last, false, data, &theirs));
+            CT_TRY(ct_probe_link(c, last, false, data, &theirs));
         CT_TRY(ct_barrier(c));
     }
     return CT_OK;

@@ -25,6 +25,26 @@ struct ct_probe {
 /* All ranks call it; all get the same numbers. */
 CT_MUST_CHECK enum ct_status ct_comm_probe(struct ct_comm *c,
                                            struct ct_probe *out);
+/* Both ends of a link call it in one collective (after ct_comm_begin); `data`
+ * holds CT_PROBE_BYTES.  The first end gets the numbers. */
+enum { CT_PROBE_BYTES = 16 << 20 };
+CT_MUST_CHECK enum ct_status ct_probe_link(struct ct_comm *c, int peer,
+                                           bool first, char *data,
+                                           struct ct_link *out);
 void ct_probe_fini(struct ct_probe *p);
+
+/* pairs.c: every pair's link, P/2 of them at a time. */
+struct ct_pairs {
+    int             size;
+    struct ct_link *link; /* owned; link[a * size + b], both ways the same */
+    int             slow_rank, slow_peer; /* the worst beta; -1: alone */
+};
+CT_MUST_CHECK enum ct_status ct_comm_probe_pairs(struct ct_comm *c,
+                                                 struct ct_pairs *out);
+void ct_pairs_fini(struct ct_pairs *p);
+/* Whom a rank meets in a round; -1: nobody.  In the rounds 0 to
+ * ct_pairs_rounds() - 1 every two ranks meet once. */
+int ct_pairs_rounds(int size);
+int ct_pairs_partner(int rank, int size, int round);
 
 #endif

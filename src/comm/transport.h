@@ -77,6 +77,9 @@ bool ct_mpi_launched(void);
 bool ct_mpi_left_open(void);
 /* "Open MPI v4.1.4": one line; "none" in a build without. */
 const char *ct_mpi_version(char *text, size_t bytes);
+/* What MPI allows threads: "serialized", "multiple"; "none" before it has
+ * started. */
+const char *ct_mpi_thread_level(void);
 
 /* transport/alone.c: one rank, no peers. */
 CT_MUST_CHECK enum ct_status ct_alone_create(struct ct_transport **out);

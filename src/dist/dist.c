@@ -127,7 +127,8 @@ enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
         return ct_fail_in(CT_ECOMM, "started as one of several processes, but "
                           "the others cannot be reached; each would train by "
                           "itself");
-    return dist_create_over(t, options, out);
+    CT_TRY(dist_create_over(t, options, out));
+    return dist_selftest(*out);
 }
 
 void ct_dist_destroy(struct ct_dist *d)

@@ -46,6 +46,9 @@ CT_MUST_CHECK enum ct_status dist_create_over(
 void dist_bsp_init(struct ct_dist *d);
 void dist_bsp_fini(struct ct_dist *d);
 
+/* selftest.c: programs, MPIs and devices of all ranks fit each other. */
+CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
+
 /* guard.c: do all ranks hold the same parameters? */
 CT_MUST_CHECK enum ct_status dist_guard_check(struct ct_dist *d, int iter);
 

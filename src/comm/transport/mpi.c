@@ -263,6 +263,19 @@ const char *ct_mpi_version(char *text, size_t bytes)
     return text;
 }
 
+const char *ct_mpi_thread_level(void)
+{
+    int begun = 0, level = MPI_THREAD_SINGLE;
+
+    MPI_Initialized(&begun);
+    if (!begun || MPI_Query_thread(&level) != MPI_SUCCESS)
+        return "none";
+    return level == MPI_THREAD_MULTIPLE     ? "multiple"
+           : level == MPI_THREAD_SERIALIZED ? "serialized"
+           : level == MPI_THREAD_FUNNELED   ? "funneled"
+                                            : "single";
+}
+
 /* How many processes the launcher says it started; 0: it says nothing. */
 static int launched_size(void)
 {

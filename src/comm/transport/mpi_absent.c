@@ -28,3 +28,8 @@ const char *ct_mpi_version(char *text, size_t bytes)
     snprintf(text, bytes, "none");
     return text;
 }
+
+const char *ct_mpi_thread_level(void)
+{
+    return "none";
+}

@@ -1,0 +1,12 @@
+/* launch.h - `--ranks=N` by hand: the same command again, N times. */
+#ifndef CT_APPS_LAUNCH_H
+#define CT_APPS_LAUNCH_H
+
+#include "cortado/status.h"
+
+/* Replaces this process by the launcher of the MPI that the program is linked
+ * to, which runs the same command line on `n` ranks of this machine.  Comes
+ * back only when it fails. */
+CT_MUST_CHECK enum ct_status launch_ranks(int n);
+
+#endif

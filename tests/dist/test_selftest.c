@@ -1,0 +1,97 @@
+/* test_selftest.c - ranks that do not fit together are named. */
+#include "data/db.h"
+#include "dist/selftest.h"
+#include "testing/files.h"
+
+static struct dist_seat seat(const char *host, const char *device)
+{
+    struct dist_seat s = { .version = "1", .mpi = "M 4", .level = "multiple",
+                           .cores = 2, .threads = 1 };
+
+    snprintf(s.host, sizeof(s.host), "%s", host);
+    snprintf(s.device, sizeof(s.device), "%s", device);
+    return s;
+}
+
+TEST(selftest, ranks_that_are_alike_may_train)
+{
+    struct dist_seat s[] = { seat("a", "cpu"), seat("a", "cpu"),
+                             seat("b", "cuda:0"), seat("a", "cuda:0") };
+    struct dist_census c = { 4, s };
+    const char *host;
+    int threads, cores;
+
+    ASSERT_OK(dist_census_check(&c));
+    ASSERT(dist_census_crowded(&c, &host, &threads, &cores));
+    ASSERT_INT(3, threads);
+    ASSERT_INT(2, cores);
+    ASSERT_STR("a", host);
+    c.n = 2;
+    ASSERT(!dist_census_crowded(&c, &host, &threads, &cores));
+}
+
+TEST(selftest, unlike_versions_and_doubled_devices_are_named)
+{
+    struct dist_seat s[] = { seat("a", "cpu"), seat("b", "cuda:1"),
+                             seat("b", "cuda:1") };
+    struct dist_census c = { 3, s };
+
+    ASSERT_STATUS(CT_EINVAL, dist_census_check(&c));
+    ASSERT_HAS("ranks 1 and 2", ct_last_error());
+    ASSERT_HAS("cuda:1 of host b", ct_last_error());
+    snprintf(s[2].mpi, sizeof(s[2].mpi), "M 5");
+    ASSERT_STATUS(CT_EINVAL, dist_census_check(&c));
+    ASSERT_HAS("rank 2 on b has M 5", ct_last_error());
+    snprintf(s[1].version, sizeof(s[1].version), "2");
+    ASSERT_STATUS(CT_EINVAL, dist_census_check(&c));
+    ASSERT_HAS("rank 1 on b has 2", ct_last_error());
+}
+
+static void make_db(const char *name, int n)
+{
+    struct ct_db *db;
+
+    ASSERT_OK(ct_db_open("lmdb", test_path(name), CT_DB_NEW, &db));
+    for (int i = 0; i < n; i++) {
+        const char *key = test_format("%08d", i);
+
+        ASSERT_OK(ct_db_put(db, (struct ct_bytes){ key, 8 },
+                            (struct ct_bytes){ "x", 1 }));
+    }
+    ASSERT_OK(ct_db_commit(db));
+    ct_db_close(db);
+}
+
+static void digest(const char *db, const char *layer, const char *mode,
+                   uint64_t *nets, uint64_t *data)
+{
+    Caffe__SolverParameter *p = NULL;
+    const char *path = test_path("net.prototxt");
+    const char *text = test_format("layer { name: '%s' type: 'Data' top: 'x' "
+        "data_param { source: '%s' backend: LMDB batch_size: 1 } }", layer,
+        test_path(db));
+
+    test_write(path, text, strlen(text));
+    text = test_format("net: '%s' distributed { data: '%s' }", path, mode);
+    ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
+                            strlen(text), "test", &p));
+    ASSERT_OK(dist_input_digest(p, nets, data));
+    ct_message_free(p);
+}
+
+TEST(selftest, nets_and_databases_have_digests_of_their_own)
+{
+    uint64_t nets[4], data[4];
+
+    make_db("three", 3);
+    make_db("four", 4);
+    digest("three", "d", "shared", &nets[0], &data[0]);
+    digest("three", "d", "shared", &nets[1], &data[1]);
+    ASSERT(nets[0] == nets[1] && data[0] == data[1] && data[0] != 0);
+    digest("three", "e", "shared", &nets[2], &data[2]);
+    ASSERT(nets[0] != nets[2] && data[0] == data[2]);
+    digest("four", "d", "shared", &nets[3], &data[3]);
+    ASSERT(data[0] != data[3]);
+    digest("four", "d", "local", &nets[3], &data[3]);
+    ASSERT(data[3] == 0);
+}
