@@ -14,6 +14,8 @@
 extern "C" {
 #endif
 
+struct ct_workspace; /* inside the library */
+
 /* What one call may touch.  Borrowed: the net owns every blob named here and
  * has made it resident on layer->dev, so ct_data() and ct_diff() are plain
  * reads that never copy, allocate or fail. */
@@ -31,6 +33,7 @@ struct ct_run {
     uint64_t pass;       /* forward passes of this net before this one */
     uint64_t *pass_on_device; /* the same number for kernels; NULL: none */
     int      rank, size; /* among the ranks that share one training run */
+    struct ct_workspace *work; /* memory for layers in turn; NULL: their own */
 };
 
 struct ct_layer {

@@ -12,6 +12,7 @@
 /* Fastest first; the last one accepts everything. */
 static const struct ct_conv_impl *const cpu_impls[] = {
 #ifdef CT_HAVE_ONEDNN
+    &ct_conv_winograd,
     &ct_conv_onednn,
 #endif
     &ct_conv_gemm,
@@ -102,6 +103,7 @@ static enum ct_status conv_choose(struct ct_conv *c)
 
 enum ct_status ct_conv_create(const struct ct_device *dev,
                               const struct ct_conv_desc *desc,
+                              struct ct_workspace *work,
                               struct ct_conv **out)
 {
     struct ct_conv *c;
@@ -114,6 +116,7 @@ enum ct_status ct_conv_create(const struct ct_device *dev,
     CT_TRY(ct_alloc(1, sizeof(*c), "convolution", &c));
     c->dev         = dev;
     c->desc        = *desc;
+    c->work        = work ? work : &c->own;
     c->in_spatial  = 1;
     c->out_spatial = 1;
     c->taps        = 1;
@@ -127,6 +130,7 @@ enum ct_status ct_conv_create(const struct ct_device *dev,
     }
     st = conv_choose(c);
     if (st != CT_OK) {
+        ct_workspace_fini(&c->own);
         ct_free(c);
         return st;
     }
@@ -139,6 +143,7 @@ void ct_conv_destroy(struct ct_conv *c)
     if (!c)
         return;
     c->impl->destroy(c);
+    ct_workspace_fini(&c->own);
     ct_free(c);
 }
 

@@ -13,16 +13,16 @@
  * backward_data, its backward pass is forward, and x and dy change places in
  * backward_weights.
  *
- * create() allocates all that running needs.  One object runs on one thread at
- * a time. */
+ * create() allocates all that running needs, in `work` where that is given;
+ * it is borrowed and outlives the object.  One object runs on one thread at a
+ * time. */
 #ifndef CT_DEVICE_CONV_H
 #define CT_DEVICE_CONV_H
 
 #include "cortado/device.h"
 #include "cortado/shape.h"
-#include "cortado/device.h"
-#include "cortado/shape.h"
 #include "cortado/status.h"
+#include "device/workspace.h"
 
 enum { CT_CONV_MAX = CT_MAX_AXES - 1 };
 
@@ -51,6 +51,7 @@ struct ct_conv;
  * the first implementation that accepts the description does the work. */
 CT_MUST_CHECK enum ct_status ct_conv_create(const struct ct_device *dev,
                                             const struct ct_conv_desc *desc,
+                                            struct ct_workspace *work,
                                             struct ct_conv **out);
 void ct_conv_destroy(struct ct_conv *c); /* takes NULL */
 

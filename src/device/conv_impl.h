@@ -29,10 +29,13 @@ struct ct_conv {
     int64_t in_spatial, out_spatial, taps; /* products over the axes */
     int64_t in_group, out_group;           /* channels of one group */
     void   *state;                         /* the implementation's */
+    struct ct_workspace *work;             /* lent, or `own` */
+    struct ct_workspace  own;
 };
 
 #ifdef CT_HAVE_ONEDNN
 extern const struct ct_conv_impl ct_conv_onednn;
+extern const struct ct_conv_impl ct_conv_winograd;
 #endif
 extern const struct ct_conv_impl ct_conv_gemm;
 extern const struct ct_conv_impl ct_conv_ref;

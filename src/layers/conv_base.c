@@ -243,7 +243,7 @@ static enum ct_status conv_pick(struct ct_layer *l, int i,
             s->conv[i] = s->conv[j];
             return CT_OK;
         }
-    st = ct_conv_create(l->dev, d, &s->conv[i]);
+    st = ct_conv_create(l->dev, d, l->run->work, &s->conv[i]);
     return st == CT_OK ? CT_OK : ct_fail_in(st, "layer %s", l->name);
 }
 

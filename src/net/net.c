@@ -80,6 +80,7 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->dev         = options->device ? options->device : ct_device_cpu();
     net->run.seed    = options->seed;
     net->run.rank    = options->rank;
+    net->run.work    = &net->work;
     net->run.size    = options->size > 0 ? options->size : 1;
     net->debug_info  = param->debug_info;
     st               = net_passes(net, param);
@@ -139,6 +140,7 @@ void ct_net_destroy(struct ct_net *net)
     ct_buffer_drop(net->arena_data);
     ct_buffer_drop(net->arena_diff);
     ct_buffer_drop(net->activations);
+    ct_workspace_fini(&net->work);
     ct_message_free(net->param);
     ct_free(net);
 }

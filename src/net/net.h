@@ -14,6 +14,7 @@
 
 #include "core/buffer.h"
 #include "cortado/net.h"
+#include "device/workspace.h"
 
 /* One layer with its place in the net. */
 struct net_layer {
@@ -42,6 +43,7 @@ struct ct_net {
     struct ct_net_options options;
     const struct ct_device *dev;
     struct ct_run         run;
+    struct ct_workspace   work; /* of its layers, in turn */
     struct net_layer     *layer;
     int                   n_layer;
     struct net_blob      *blob;

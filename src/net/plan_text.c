@@ -124,10 +124,12 @@ enum ct_status ct_net_plan_text(const struct ct_net *net, char **out)
     ct_text_addf(&t, "%.2f MB are converted in a pass.\n",
                  megabytes(converted));
     ct_text_addf(&t, "\nmemory: activations %.2f MB by lifetime, %.2f MB "
-                 "without; parameters %.2f MB and as much for gradients\n",
+                 "without; parameters %.2f MB and as much for gradients; "
+                 "workspace %.2f MB\n",
                  megabytes(net->activation_bytes),
                  megabytes(net->unshared_bytes),
-                 megabytes(net->arena_count * sizeof(float)));
+                 megabytes(net->arena_count * sizeof(float)),
+                 megabytes(net->work.bytes));
     *out = t.s;
     return t.failed ? CT_ENOMEM : CT_OK;
 }

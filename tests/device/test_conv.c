@@ -11,8 +11,12 @@
 #include "device/impl.h"
 #include "testing/test.h"
 
-static const char *const impls[] = { "onednn", "gemm", "ref" };
-enum { N_IMPLS = 3 };
+#ifdef CT_HAVE_ONEDNN
+#include <oneapi/dnnl/dnnl_version.h>
+#endif
+
+static const char *const impls[] = { "winograd", "onednn", "gemm", "ref" };
+enum { N_IMPLS = 4 };
 
 /* What one problem uses; there are more problems than the harness defers. */
 static struct {
@@ -59,7 +63,7 @@ static struct ct_conv *make(const struct ct_conv_desc *d, const char *impl)
 
     snprintf(text, sizeof(text), "pool:none,conv:%s", impl);
     ASSERT(setenv("CORTADO_IMPL", text, 1) == 0);
-    st = ct_conv_create(ct_device_cpu(), d, &c);
+    st = ct_conv_create(ct_device_cpu(), d, NULL, &c);
     unforce(NULL);
     if (st == CT_ENOTSUP)
         return NULL;
@@ -339,6 +343,7 @@ TEST(conv, every_implementation_agrees_with_the_reference_on_plain_arrays)
 
         ASSERT(solve(&p, odds[i].text, "gemm", CT_PLAIN, CT_PLAIN));
         (void)solve(&p, odds[i].text, "onednn", CT_PLAIN, CT_PLAIN);
+        (void)solve(&p, odds[i].text, "winograd", CT_PLAIN, CT_PLAIN);
         drop_all(NULL);
     }
 }
@@ -362,12 +367,30 @@ TEST(conv, every_implementation_agrees_with_the_reference_in_all_layouts)
             ASSERT(!solve(&p, odds[i].text, "gemm", pairs[j][0],
                           pairs[j][1]));
             (void)solve(&p, odds[i].text, "onednn", pairs[j][0], pairs[j][1]);
+            (void)solve(&p, odds[i].text, "winograd", pairs[j][0],
+                        pairs[j][1]);
         }
         drop_all(NULL);
     }
 }
 
 #ifdef CT_HAVE_ONEDNN
+#if DNNL_VERSION_MAJOR < 3
+TEST(conv, winograd_takes_wide_3x3_and_nothing_else)
+{
+    if (!__builtin_cpu_supports("avx512f"))
+        return;
+    for (size_t i = 0; i < sizeof(odds) / sizeof(odds[0]); i++) {
+        struct ct_conv_desc d = desc_of(&odds[i]);
+        bool takes = strcmp(odds[i].text, "3x3 same") == 0 ||
+                     strcmp(odds[i].text, "larger than a loop's grain") == 0;
+
+        ASSERT_INT(takes, make(&d, "winograd") != NULL);
+        drop_all(NULL);
+    }
+}
+#endif
+
 TEST(conv, onednn_takes_what_common_nets_have)
 {
     static const char *const common[] = { "3x3 same", "1x1", "depthwise",
@@ -385,6 +408,38 @@ TEST(conv, onednn_takes_what_common_nets_have)
 }
 #endif
 
+/* Two objects in one workspace, the second of which makes it grow and move. */
+TEST(conv, objects_share_a_workspace)
+{
+    struct ct_conv_desc large = small;
+    struct ct_workspace work  = { 0 };
+    struct ct_conv *a, *b;
+    static const float x[100] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+    static const float w[] = { 1, 2, 3, 4 }, bias[] = { 1 };
+    float y[81], dw[4] = { 0 }, dy[4] = { 1, 0, 0, 2 };
+
+    large.in[0] = large.in[1] = 10;
+    for (int i = 0; i < N_IMPLS; i++) {
+        char text[64];
+
+        snprintf(text, sizeof(text), "conv:%s", impls[i]);
+        ASSERT(setenv("CORTADO_IMPL", text, 1) == 0);
+        if (ct_conv_create(ct_device_cpu(), &small, &work, &a) == CT_OK) {
+            ASSERT_OK(ct_conv_create(ct_device_cpu(), &large, &work, &b));
+            ASSERT_OK(ct_conv_forward(b, x, w, bias, y));
+            ASSERT_OK(ct_conv_forward(a, x, w, bias, y));
+            ASSERT_FLOAT(78, y[3], 0);
+            ASSERT_OK(ct_conv_backward_weights(a, x, dy, dw, NULL));
+            ASSERT_FLOAT(23, dw[3], 0);
+            dw[0] = dw[1] = dw[2] = dw[3] = 0;
+            ct_conv_destroy(a);
+            ct_conv_destroy(b);
+        }
+        unforce(NULL);
+        ct_workspace_fini(&work);
+    }
+}
+
 TEST(conv, an_empty_batch_does_nothing)
 {
     struct ct_conv_desc d = small;
@@ -392,7 +447,7 @@ TEST(conv, an_empty_batch_does_nothing)
     struct ct_conv *c;
 
     d.batch = 0;
-    ASSERT_OK(ct_conv_create(ct_device_cpu(), &d, &c));
+    ASSERT_OK(ct_conv_create(ct_device_cpu(), &d, NULL, &c));
     keep(conv_free, c);
     ASSERT_OK(ct_conv_forward(c, NULL, w, &b, NULL));
     ASSERT_OK(ct_conv_backward_data(c, w, NULL, NULL));
@@ -407,18 +462,18 @@ TEST(conv, what_makes_no_sense_is_refused)
     struct ct_conv_desc d = small;
 
     d.kernel[1] = 4;
-    ASSERT_STATUS(CT_ESHAPE, ct_conv_create(ct_device_cpu(), &d, &c));
+    ASSERT_STATUS(CT_ESHAPE, ct_conv_create(ct_device_cpu(), &d, NULL, &c));
     ASSERT_HAS("axis 1", ct_last_error());
     d       = small;
     d.group = 2;
-    ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, &c));
+    ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, NULL, &c));
     ASSERT_HAS("group 2", ct_last_error());
     d           = small;
     d.stride[0] = 0;
-    ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, &c));
+    ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, NULL, &c));
     ASSERT(setenv("CORTADO_IMPL", "conv:fastest", 1) == 0);
     test_defer(unforce, NULL);
-    ASSERT_STATUS(CT_ENOTSUP, ct_conv_create(ct_device_cpu(), &small, &c));
+    ASSERT_STATUS(CT_ENOTSUP, ct_conv_create(ct_device_cpu(), &small, NULL, &c));
     ASSERT_HAS("CORTADO_IMPL", ct_last_error());
 }
 

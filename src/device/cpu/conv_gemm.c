@@ -13,7 +13,7 @@
 
 struct gemm_state {
     struct ct_im2col im2col; /* of one group */
-    float           *col;    /* NULL: x is the matrix */
+    bool             direct; /* no columns: x is the matrix */
 };
 
 static bool gemm_is_pointwise(const struct ct_conv_desc *d)
@@ -28,26 +28,25 @@ static enum ct_status gemm_create(struct ct_conv *c)
 {
     const struct ct_conv_desc *d = &c->desc;
     struct gemm_state *g;
+    size_t bytes;
 
     if (d->src_layout != CT_PLAIN || d->dst_layout != CT_PLAIN)
         return CT_ENOTSUP;
     CT_TRY(ct_alloc(1, sizeof(*g), "convolution by gemm", &g));
     c->state = g;
     ct_im2col_init(&g->im2col, d, c->in_group);
-    if (gemm_is_pointwise(d))
+    g->direct = gemm_is_pointwise(d);
+    if (g->direct)
         return CT_OK;
-    return ct_alloc((size_t)(c->in_group * c->taps),
-                    (size_t)c->out_spatial * sizeof(*g->col), "im2col columns",
-                    &g->col);
+    if (!ct_mul_fits((size_t)(c->in_group * c->taps),
+                     (size_t)c->out_spatial * sizeof(float), &bytes))
+        return ct_fail(CT_ENOMEM, "im2col columns are too large");
+    return ct_workspace_need(c->work, bytes);
 }
 
 static void gemm_destroy(struct ct_conv *c)
 {
-    struct gemm_state *g = c->state;
-
-    if (g)
-        ct_free(g->col);
-    ct_free(g);
+    ct_free(c->state);
 }
 
 /* The parts of the arrays that one sample and group use. */
@@ -66,12 +65,14 @@ static int64_t w_at(const struct ct_conv *c, int64_t i)
     return i % c->desc.group * c->out_group * c->in_group * c->taps;
 }
 
-static const float *columns(const struct gemm_state *g, const float *x)
+static const float *columns(const struct ct_conv *c, const float *x)
 {
-    if (!g->col)
+    const struct gemm_state *g = c->state;
+
+    if (g->direct)
         return x;
-    ct_im2col(&g->im2col, x, g->col);
-    return g->col;
+    ct_im2col(&g->im2col, x, c->work->ptr);
+    return c->work->ptr;
 }
 
 static enum ct_status gemm_forward(struct ct_conv *c, const float *x,
@@ -83,7 +84,7 @@ static enum ct_status gemm_forward(struct ct_conv *c, const float *x,
     for (int64_t i = 0; i < c->desc.batch * c->desc.group; i++)
         CT_TRY(ct_gemm(c->dev, CT_N, CT_N, c->out_group, c->out_spatial,
                        c->in_group * c->taps, 1, w + w_at(c, i),
-                       columns(c->state, x + x_at(c, i)), 0, y + y_at(c, i)));
+                       columns(c, x + x_at(c, i)), 0, y + y_at(c, i)));
     return b ? ct_bias_forward(c->dev, &bias, b, y) : CT_OK;
 }
 
@@ -93,13 +94,13 @@ static enum ct_status gemm_backward_data(struct ct_conv *c, const float *w,
     const struct gemm_state *g = c->state;
 
     for (int64_t i = 0; i < c->desc.batch * c->desc.group; i++) {
-        float *to = g->col ? g->col : dx + x_at(c, i);
+        float *to = g->direct ? dx + x_at(c, i) : c->work->ptr;
 
         CT_TRY(ct_gemm(c->dev, CT_T, CT_N, c->in_group * c->taps,
                        c->out_spatial, c->out_group, 1, w + w_at(c, i),
                        dy + y_at(c, i), 0, to));
-        if (g->col)
-            ct_col2im(&g->im2col, g->col, dx + x_at(c, i));
+        if (!g->direct)
+            ct_col2im(&g->im2col, to, dx + x_at(c, i));
     }
     return CT_OK;
 }
@@ -114,7 +115,7 @@ static enum ct_status gemm_backward_weights(struct ct_conv *c, const float *x,
     for (int64_t i = 0; i < c->desc.batch * c->desc.group; i++)
         CT_TRY(ct_gemm(c->dev, CT_N, CT_T, c->out_group,
                        c->in_group * c->taps, c->out_spatial, 1,
-                       dy + y_at(c, i), columns(c->state, x + x_at(c, i)), 1,
+                       dy + y_at(c, i), columns(c, x + x_at(c, i)), 1,
                        dw + w_at(c, i)));
     return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
 }

@@ -104,7 +104,8 @@ CT_MUST_CHECK enum ct_status ct_prim_run(struct ct_prim *p);
 
 /* Spatial values, front axis first.  Dilation counts from 1, Caffe's way. */
 struct ct_pd_window {
-    dnnl_dims_t stride, dilation, pad_left, pad_right;
+    dnnl_dims_t     stride, dilation, pad_left, pad_right;
+    dnnl_alg_kind_t algorithm; /* dnnl_convolution_direct or _winograd */
 };
 
 CT_MUST_CHECK enum ct_status ct_pd_conv_forward(

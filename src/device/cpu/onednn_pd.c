@@ -24,7 +24,7 @@ enum ct_status ct_pd_conv_forward(dnnl_primitive_desc_t *out,
 
     dilates(w, d);
     CT_DNNL(dnnl_convolution_forward_primitive_desc_create(
-        out, ct_dnnl_engine(), dnnl_forward_training, dnnl_convolution_direct,
+        out, ct_dnnl_engine(), dnnl_forward_training, w->algorithm,
         src->d, weights->d, bias->d, dst->d, w->stride, d, w->pad_left,
         w->pad_right, ct_dnnl_attr()));
     return CT_OK;
@@ -41,7 +41,7 @@ enum ct_status ct_pd_conv_backward_data(dnnl_primitive_desc_t *out,
 
     dilates(w, d);
     CT_DNNL(dnnl_convolution_backward_data_primitive_desc_create(
-        out, ct_dnnl_engine(), dnnl_convolution_direct, diff_src->d,
+        out, ct_dnnl_engine(), w->algorithm, diff_src->d,
         weights->d, diff_dst->d, w->stride, d, w->pad_left, w->pad_right, hint,
         ct_dnnl_attr()));
     return CT_OK;
@@ -59,7 +59,7 @@ enum ct_status ct_pd_conv_backward_weights(dnnl_primitive_desc_t *out,
 
     dilates(w, d);
     CT_DNNL(dnnl_convolution_backward_weights_primitive_desc_create(
-        out, ct_dnnl_engine(), dnnl_convolution_direct, src->d,
+        out, ct_dnnl_engine(), w->algorithm, src->d,
         diff_weights->d, diff_bias->d, diff_dst->d, w->stride, d, w->pad_left,
         w->pad_right, hint, ct_dnnl_attr()));
     return CT_OK;
@@ -87,7 +87,7 @@ enum ct_status ct_pd_conv_forward(dnnl_primitive_desc_t *out,
 
     dilates(w, d);
     CT_DNNL(dnnl_dilated_convolution_forward_desc_init(
-        &op, dnnl_forward_training, dnnl_convolution_direct, &src->d,
+        &op, dnnl_forward_training, w->algorithm, &src->d,
         &weights->d, bias->d.ndims ? &bias->d : NULL, &dst->d, w->stride, d,
         w->pad_left, w->pad_right));
     return make(out, &op, NULL);
@@ -105,7 +105,7 @@ enum ct_status ct_pd_conv_backward_data(dnnl_primitive_desc_t *out,
 
     dilates(w, d);
     CT_DNNL(dnnl_dilated_convolution_backward_data_desc_init(
-        &op, dnnl_convolution_direct, &diff_src->d, &weights->d, &diff_dst->d,
+        &op, w->algorithm, &diff_src->d, &weights->d, &diff_dst->d,
         w->stride, d, w->pad_left, w->pad_right));
     return make(out, &op, hint);
 }
@@ -123,7 +123,7 @@ enum ct_status ct_pd_conv_backward_weights(dnnl_primitive_desc_t *out,
 
     dilates(w, d);
     CT_DNNL(dnnl_dilated_convolution_backward_weights_desc_init(
-        &op, dnnl_convolution_direct, &src->d, &diff_weights->d,
+        &op, w->algorithm, &src->d, &diff_weights->d,
         diff_bias->d.ndims ? &diff_bias->d : NULL, &diff_dst->d, w->stride, d,
         w->pad_left, w->pad_right));
     return make(out, &op, hint);
