@@ -186,25 +186,39 @@ static void print_text(const char *s)
     putchar('"');
 }
 
+/* The layers that run as one at the turn of `last`, by the first one's name. */
+static void print_group(const struct bench *b, int last)
+{
+    int first     = ct_net_group_first(b->net, last);
+    struct work w = { 0 };
+
+    printf("%s\n    { \"name\": ", first ? "," : "");
+    print_text(ct_net_layer(b->net, first)->name);
+    printf(", \"type\": \"");
+    for (int i = first; i <= last; i++) {
+        struct work one = work_of(b->net, i);
+
+        w.forward += one.forward;
+        w.backward += one.backward;
+        printf("%s%s", i > first ? "+" : "",
+               ct_net_layer(b->net, i)->type->name);
+    }
+    printf("\", \"forward_s\": %.9g, \"backward_s\": %.9g, "
+           "\"forward_flops\": %.0f, \"backward_flops\": %.0f }",
+           median(layer_row(b, last, false), b->n_steps),
+           median(layer_row(b, last, true), b->n_steps), w.forward,
+           w.backward);
+}
+
 static void print_layers(const struct bench *b)
 {
     int n = ct_net_n_layers(b->net);
 
     printf(",\n  \"other_s\": %.9g,\n  \"layers\": [",
            median(b->other_s, b->n_steps));
-    for (int i = 0; i < n; i++) {
-        const struct ct_layer *l = ct_net_layer(b->net, i);
-        struct work w            = work_of(b->net, i);
-
-        printf("%s\n    { \"name\": ", i ? "," : "");
-        print_text(l->name);
-        printf(", \"type\": \"%s\", \"forward_s\": %.9g, "
-               "\"backward_s\": %.9g, \"forward_flops\": %.0f, "
-               "\"backward_flops\": %.0f }", l->type->name,
-               median(layer_row(b, i, false), b->n_steps),
-               median(layer_row(b, i, true), b->n_steps), w.forward,
-               w.backward);
-    }
+    for (int i = 0; i < n; i++)
+        if (ct_net_group_last(b->net, i) == i)
+            print_group(b, i);
     printf(" ]");
 }
 

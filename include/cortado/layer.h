@@ -51,6 +51,7 @@ struct ct_layer {
     struct ct_blob             **scratch; /* owned */
     int                          n_scratch;
     void                        *state; /* type->state_size zeroed bytes */
+    bool                         absorbed; /* another layer does its work */
 };
 
 /* A gradient as u^T v, what sufficient-factor broadcast sends instead of the
@@ -86,7 +87,10 @@ enum ct_layer_flags {
      * for all bottoms and tops, and padding stays zero.  OWN: each bottom and
      * top may have its own; reshape reads them. */
     CT_LAYER_SAME_LAYOUT = 1 << 11,
-    CT_LAYER_OWN_LAYOUT  = 1 << 12
+    CT_LAYER_OWN_LAYOUT  = 1 << 12,
+    /* Backward reads the bottom; in place forward keeps a copy of it.  A net
+     * may give the bottom memory of its own instead. */
+    CT_LAYER_KEEPS       = 1 << 13
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,
@@ -112,6 +116,10 @@ struct ct_layer_type {
      * given the shapes it has.  NULL: always. */
     bool (*accepts)(const struct ct_layer *l, const struct ct_io *io,
                     enum ct_layout layout);
+    /* Optional: from now on do the work of `next` too, which alone reads this
+     * layer's top: io->top is next's, and next does not run.  False: cannot.
+     * NULL: every layer for itself again.  Reshape follows. */
+    bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
     /* Optional: multiply-adds of one forward pass, for summaries. */
     double (*macs)(const struct ct_layer *l, const struct ct_io *io);
     /* Optional: logs a line on how it went, when training ends. */

@@ -84,6 +84,10 @@ CT_API struct ct_layer *ct_net_layer(const struct ct_net *net, int i);
 CT_API int ct_net_find_layer(const struct ct_net *net, const char *name);
 CT_API struct ct_io ct_net_io(const struct ct_net *net, int layer);
 CT_API bool ct_net_layer_needs_backward(const struct ct_net *net, int layer);
+/* Neighbours may run as one, at the turn of the last of them: then what lies
+ * between them is never written.  A layer alone is first and last. */
+CT_API int ct_net_group_first(const struct ct_net *net, int layer);
+CT_API int ct_net_group_last(const struct ct_net *net, int layer);
 
 CT_API int ct_net_n_blobs(const struct ct_net *net);
 CT_API struct ct_blob *ct_net_blob(const struct ct_net *net, int i);
@@ -132,8 +136,8 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_to_message(
 CT_API CT_MUST_CHECK enum ct_status ct_net_summary(const struct ct_net *net,
                                                    char **out);
 
-/* Layouts of blobs, conversions between them, and where blobs lie in memory,
- * as text.  *out is ct_free'd by the caller. */
+/* Layouts of blobs, conversions between them, layers that run as one, and
+ * where blobs lie in memory, as text.  *out is ct_free'd by the caller. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_plan_text(const struct ct_net *net,
                                                      char **out);
 

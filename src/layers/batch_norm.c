@@ -14,13 +14,24 @@
  * and shift: a Scale layer follows.
  *
  * Backward reads x; in place, where x is gone and y may have been written over
- * by the layers behind, it reads a copy that forward keeps. */
+ * by the layers behind, it reads a copy that forward keeps.
+ *
+ * It absorbs a Scale behind it, with one factor s and perhaps one bias b a
+ * channel, and a ReLU behind that.  With v = 1 / sqrt(var + eps), z = x - mean
+ * and e = dy where y > 0 (everywhere, if there is no ReLU):
+ *
+ *     y = max(s v z + b, 0)        ds += v sum(e z)     db += sum(e)
+ *     dx = s v (e - mean(e) - v^2 z mean(e z))                              */
 #include "cortado/layer.h"
 
 #include <inttypes.h>
 #include <math.h>
 
+#include <string.h>
+
+#include "device/norm_gate.h"
 #include "layers/channels.h"
+#include "layers/common.h"
 #include "proto/params.h"
 
 enum { MEAN, VARIANCE, FACTOR, N_BLOBS };
@@ -32,9 +43,12 @@ struct batch_norm {
     struct ct_blob    *stats;  /* N_STATS rows of c */
     struct ct_blob    *sums;   /* scratch of the reductions */
     struct ct_blob    *kept;   /* x, in place */
+    const struct ct_layer *scale; /* absorbed, or NULL */
+    bool               relu;      /* absorbed */
 };
 
-enum { BATCH_MEAN, BATCH_VAR, INVERSE, SLOPE, OFFSET, N_STATS };
+/* FACTOR_V is s v. */
+enum { BATCH_MEAN, BATCH_VAR, INVERSE, FACTOR_V, SLOPE, OFFSET, N_STATS };
 
 static float *stat(const struct batch_norm *s, int row)
 {
@@ -65,6 +79,8 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
     CT_TRY(ct_layer_add_scratch(l, &s->sums));
     if (io->bottom[0] == io->top[0] && !s->global)
         CT_TRY(ct_layer_add_scratch(l, &s->kept));
+    if (!s->global)
+        l->flags |= CT_LAYER_KEEPS;
     return ct_reshape(s->stats, CT_SHAPE(N_STATS, s->channels));
 }
 
@@ -81,8 +97,7 @@ static enum ct_status bn_reshape(struct ct_layer *l, const struct ct_io *io)
     if (io->top[0]->data.layout != s->view.layout)
         return ct_fail(CT_ENOTSUP, "layer %s: top and bottom need one layout",
                        l->name);
-    if (s->kept)
-        CT_TRY(ct_reshape(s->kept, CT_SHAPE(ct_elements(io->bottom[0]))));
+    CT_TRY(ct_layer_keep(l, io, s->kept));
     return ct_reshape(s->sums, CT_SHAPE(ct_channel_scratch(&s->view)));
 }
 
@@ -118,72 +133,171 @@ static void bn_batch_stats(const struct ct_layer *l,
     }
 }
 
-static enum ct_status bn_forward(struct ct_layer *l, const struct ct_io *io)
+/* The Scale's factors (blob 0) and biases (blob 1); NULL where there are none.
+ */
+static const struct ct_blob *bn_coefficient(const struct batch_norm *s, int i)
+{
+    return s->scale && i < s->scale->n_blob ? s->scale->blob[i] : NULL;
+}
+
+static const float *bn_bias(const struct batch_norm *s)
+{
+    const struct ct_blob *bias = bn_coefficient(s, 1);
+
+    return bias ? ct_data(bias) : NULL;
+}
+
+static void bn_factors(const struct ct_layer *l, int64_t from, int64_t to)
 {
     const Caffe__BatchNormParameter *p = ct_batch_norm_param(l->param);
+    const struct batch_norm *s         = l->state;
+    const struct ct_blob *factor       = bn_coefficient(s, 0);
+
+    for (int64_t c = from; c < to; c++) {
+        const float v = 1 / sqrtf(stat(s, BATCH_VAR)[c] + p->eps);
+
+        stat(s, INVERSE)[c]  = v;
+        stat(s, FACTOR_V)[c] = factor ? v * ct_data(factor)[c] : v;
+    }
+}
+
+/* y of a slice: as it is, or what is left of it above zero. */
+static struct ct_channel_gate bn_gate(const struct batch_norm *s,
+                                      int64_t from)
+{
+    const float *bias = bn_bias(s);
+
+    return (struct ct_channel_gate){ stat(s, BATCH_MEAN) + from,
+                                     stat(s, FACTOR_V) + from,
+                                     bias ? bias + from : NULL };
+}
+
+static enum ct_status bn_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    const float f = ct_batch_norm_param(l->param)->moving_average_fraction;
     const struct batch_norm *s = l->state;
     const float *x = ct_data(io->bottom[0]);
+    float *y = ct_data(io->top[0]), *kept = ct_layer_kept(s->kept);
 
     for (int64_t i = 0; i < ct_channel_slices(&s->view); i++) {
         const struct ct_slice part = ct_channel_slice(&s->view, i);
         const int64_t from = part.first, to = from + part.view.c;
+        const struct ct_channel_gate gate = bn_gate(s, from);
 
         if (s->global)
             bn_global_stats(l, from, to);
         else
             bn_batch_stats(l, &part, x);
-        for (int64_t c = from; c < to; c++)
-            stat(s, INVERSE)[c] = 1 / sqrtf(stat(s, BATCH_VAR)[c] + p->eps);
-        ct_channel_map(&part.view, x + part.at, stat(s, BATCH_MEAN) + from,
-                       stat(s, INVERSE) + from, NULL,
-                       ct_data(io->top[0]) + part.at,
-                       s->kept ? ct_data(s->kept) + part.at : NULL);
+        bn_factors(l, from, to);
+        if (s->relu)
+            ct_gate_map(&part.view, x + part.at, &gate, y + part.at);
+        else
+            ct_channel_map(&part.view, x + part.at, gate.shift, gate.scale,
+                           gate.bias, y + part.at,
+                           kept ? kept + part.at : NULL);
     }
     if (!s->global)
-        ct_data(l->blob[FACTOR])[0] =
-            p->moving_average_fraction * ct_data(l->blob[FACTOR])[0] + 1;
+        ct_data(l->blob[FACTOR])[0] = f * ct_data(l->blob[FACTOR])[0] + 1;
     return CT_OK;
 }
 
-/* With v = 1 / sqrt(var + eps) and z = x - mean, so that y = v z:
- *     dx = v dy - v^3 mean(dy z) z - v mean(dy)                             */
+/* Adds to ds and db what the sums over channels [from, to) say. */
+static void bn_backward_scale(const struct batch_norm *s, int64_t from,
+                              int64_t to, const float *sum, const float *dot)
+{
+    const struct ct_layer *scale = s->scale;
+
+    for (int64_t c = from; scale && c < to; c++) {
+        if (scale->blob_wants_grad[0])
+            ct_diff(scale->blob[0])[c] += stat(s, INVERSE)[c] * dot[c - from];
+        if (scale->n_blob > 1 && scale->blob_wants_grad[1])
+            ct_diff(scale->blob[1])[c] += sum[c - from];
+    }
+}
+
+/* x, dy and dx of the slice; dx may be NULL. */
 static void bn_backward_slice(const struct batch_norm *s,
                               const struct ct_slice *part, const float *x,
                               const float *dy, float *dx)
 {
     const float m = (float)(s->view.n * s->view.inner);
     const int64_t from = part->first;
-    float *mean = stat(s, BATCH_MEAN) + from, *v = stat(s, INVERSE) + from;
+    const struct ct_channel_gate gate = bn_gate(s, from);
+    const float *v = stat(s, INVERSE) + from;
     float *slope = stat(s, SLOPE) + from, *offset = stat(s, OFFSET) + from;
+    const struct ct_channel_line line = { gate.scale, slope, gate.shift,
+                                          offset };
 
-    ct_channel_sums(&part->view, dy, x, mean, ct_data(s->sums), offset, slope);
+    if (s->relu)
+        ct_gate_sums(&part->view, dy, x, &gate, ct_data(s->sums), offset,
+                     slope);
+    else
+        ct_channel_sums(&part->view, dy, x, gate.shift, ct_data(s->sums),
+                        offset, slope);
+    bn_backward_scale(s, from, from + part->view.c, offset, slope);
     for (int64_t c = 0; c < part->view.c; c++) {
-        slope[c]  *= -v[c] * v[c] * v[c] / m;
-        offset[c] *= -v[c] / m;
+        slope[c]  *= s->global ? 0 : -gate.scale[c] * v[c] * v[c] / m;
+        offset[c] *= s->global ? 0 : -gate.scale[c] / m;
     }
-    ct_channel_join(&part->view, dy, x,
-                    &(struct ct_channel_line){ v, slope, mean, offset }, dx);
+    if (dx && s->relu)
+        ct_gate_join(&part->view, dy, x, &gate, &line, dx);
+    else if (dx)
+        ct_channel_join(&part->view, dy, x, &line, dx);
 }
 
 static enum ct_status bn_backward(struct ct_layer *l, const struct ct_io *io)
 {
     const struct batch_norm *s = l->state;
+    const float *kept = ct_layer_kept(s->kept);
     const float *dy = ct_diff(io->top[0]);
-    const float *x = ct_data(s->kept ? s->kept : io->bottom[0]);
-    float *dx = ct_diff(io->bottom[0]);
+    const float *x = kept ? kept : ct_data(io->bottom[0]);
+    float *dx = io->want_grad[0] ? ct_diff(io->bottom[0]) : NULL;
 
-    if (!io->want_grad[0])
+    if (!dx && !s->scale)
         return CT_OK;
-    if (s->global) {
+    if (s->global && !s->scale && !s->relu) {
         ct_channel_map(&s->view, dy, NULL, stat(s, INVERSE), NULL, dx, NULL);
         return CT_OK;
     }
     for (int64_t i = 0; i < ct_channel_slices(&s->view); i++) {
         const struct ct_slice part = ct_channel_slice(&s->view, i);
 
-        bn_backward_slice(s, &part, x + part.at, dy + part.at, dx + part.at);
+        bn_backward_slice(s, &part, x + part.at, dy + part.at,
+                          dx ? dx + part.at : NULL);
     }
     return CT_OK;
+}
+
+/* A Scale with a factor a channel, which is not another blob's values. */
+static bool bn_takes_scale(const struct batch_norm *s,
+                           const struct ct_layer *next)
+{
+    return !s->scale && next->param->n_bottom == 1 &&
+           ct_scale_param(next->param)->axis == 1 &&
+           next->blob[0]->shape.n_axes == 1 &&
+           next->blob[0]->count == s->channels;
+}
+
+static bool bn_absorb(struct ct_layer *l, const struct ct_layer *next)
+{
+    struct batch_norm *s = l->state;
+
+    if (!next) {
+        s->scale = NULL;
+        s->relu  = false;
+        return true;
+    }
+    if (s->relu)
+        return false;
+    if (strcmp(next->type->name, "Scale") == 0 && bn_takes_scale(s, next))
+        s->scale = next;
+    else if (strcmp(next->type->name, "ReLU") == 0 &&
+             ct_relu_param(next->param)->negative_slope == 0)
+        s->relu = true;
+    else
+        return false;
+    l->flags |= CT_LAYER_KEEPS; /* x is more than global statistics need */
+    return true;
 }
 
 const struct ct_layer_type ct_layer_batch_norm = {
@@ -196,4 +310,5 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .reshape    = bn_reshape,
     .forward    = { [CT_CPU] = bn_forward },
     .backward   = { [CT_CPU] = bn_backward },
+    .absorb     = bn_absorb,
 };

@@ -39,6 +39,26 @@ static inline bool ct_in_place(const struct ct_io *io)
     return ct_data(io->bottom[0]) == ct_data(io->top[0]);
 }
 
+/* For reshape() of layers with CT_LAYER_KEEPS: `kept`, scratch that may be
+ * NULL, has room for bottom 0 where the layer works in place.  A net may have
+ * given the bottom memory of its own since setup. */
+CT_MUST_CHECK static inline enum ct_status ct_layer_keep(
+    const struct ct_layer *l, const struct ct_io *io, struct ct_blob *kept)
+{
+    if (!kept)
+        return CT_OK;
+    if (io->bottom[0] == io->top[0] && !l->absorbed)
+        return ct_reshape(kept, CT_SHAPE(ct_elements(io->bottom[0])));
+    ct_tensor_clear(&kept->data);
+    return CT_OK;
+}
+
+/* Its values; NULL where the layer keeps nothing. */
+static inline float *ct_layer_kept(const struct ct_blob *kept)
+{
+    return kept ? ct_data(kept) : NULL;
+}
+
 /* On the CPU: `rows` rows of `width` values from x to y, whose rows begin
  * x_step and y_step values apart. */
 static inline void ct_copy_rows(int64_t rows, int64_t width, const float *x,

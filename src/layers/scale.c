@@ -11,6 +11,7 @@
  * asks for ds. */
 #include "cortado/layer.h"
 
+#include "layers/common.h"
 #include "layers/repeat.h"
 #include "proto/params.h"
 
@@ -41,6 +42,8 @@ static enum ct_status scale_setup(struct ct_layer *l, const struct ct_io *io)
     }
     if (io->bottom[0] == io->top[0])
         CT_TRY(ct_layer_add_scratch(l, &s->kept));
+    if (l->param->n_param == 0 || l->param->param[0]->lr_mult != 0)
+        l->flags |= CT_LAYER_KEEPS;
     return ct_layer_add_scratch(l, &s->sums);
 }
 
@@ -85,8 +88,7 @@ static enum ct_status scale_reshape(struct ct_layer *l, const struct ct_io *io)
                        "second bottom", l->name);
     CT_TRY(ct_reshape(io->top[0], x->shape));
     CT_TRY(scale_layouts(l, io));
-    if (s->kept)
-        CT_TRY(ct_reshape(s->kept, CT_SHAPE(ct_elements(x))));
+    CT_TRY(ct_layer_keep(l, io, s->kept));
     return ct_reshape(s->sums, CT_SHAPE(2 * s->repeat.view.c +
                                         ct_repeat_scratch(&s->repeat)));
 }
@@ -94,12 +96,12 @@ static enum ct_status scale_reshape(struct ct_layer *l, const struct ct_io *io)
 static enum ct_status scale_forward(struct ct_layer *l, const struct ct_io *io)
 {
     const struct scale *s = l->state;
-    bool keep = s->kept && (io->n_bottom > 1 || l->blob_wants_grad[0]);
+    bool keep = io->n_bottom > 1 || l->blob_wants_grad[0];
 
     ct_repeat_map(&s->repeat, ct_data(io->bottom[0]),
                   ct_data(coefficients(l, io)),
                   s->bias < 0 ? NULL : ct_data(l->blob[s->bias]),
-                  ct_data(io->top[0]), keep ? ct_data(s->kept) : NULL);
+                  ct_data(io->top[0]), keep ? ct_layer_kept(s->kept) : NULL);
     return CT_OK;
 }
 
@@ -108,7 +110,8 @@ static enum ct_status scale_backward(struct ct_layer *l,
 {
     const struct scale *s = l->state;
     const int64_t n = s->repeat.view.c;
-    const float *x = ct_data(s->kept ? s->kept : io->bottom[0]);
+    const float *kept = ct_layer_kept(s->kept);
+    const float *x    = kept ? kept : ct_data(io->bottom[0]);
     bool of_scale = io->n_bottom > 1 ? io->want_grad[1]
                                      : l->blob_wants_grad[0];
     bool of_bias = s->bias >= 0 && l->blob_wants_grad[s->bias];

@@ -10,7 +10,7 @@
 #include "net/net.h"
 #include "proto/edit.h"
 
-static enum ct_status add_blob(struct ct_net *net, const char *name, int *out)
+enum ct_status net_add_blob(struct ct_net *net, const char *name, int *out)
 {
     struct net_blob *more = ct_realloc(
         net->blob, ((size_t)net->n_blob + 1) * sizeof(*more), "net blobs");
@@ -63,7 +63,7 @@ static enum ct_status wire_top(struct ct_net *net,
     const char *name = i < p->n_top ? p->top[i] : NULL;
 
     if (!name)
-        return add_blob(net, "(automatic)", id);
+        return net_add_blob(net, "(automatic)", id);
     if (i < p->n_bottom && strcmp(p->bottom[i], name) == 0) {
         *id = blob_named(net, name);
         return CT_OK;
@@ -73,7 +73,7 @@ static enum ct_status wire_top(struct ct_net *net,
                        "another layer already; give it another name or work "
                        "in place on bottom %zu", p->name ? p->name : "", name,
                        i);
-    return add_blob(net, name, id);
+    return net_add_blob(net, name, id);
 }
 
 static enum ct_status wire(struct ct_net *net, struct net_layer *l,
@@ -194,7 +194,8 @@ enum ct_status net_build(struct ct_net *net)
     CT_TRY(ct_alloc(net->param->n_layer + 1, sizeof(*net->layer), "net layers",
                     &net->layer));
     for (size_t i = 0; i < net->param->n_layer; i++) {
-        net->n_layer = (int)i + 1;
+        net->n_layer        = (int)i + 1;
+        net->layer[i].first = net->layer[i].last = (int)i;
         CT_TRY(build_layer(net, (int)i));
     }
     CT_TRY(find_ends(net));

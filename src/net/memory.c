@@ -78,19 +78,24 @@ static void find_views(struct plan *p)
     }
 }
 
+/* A group runs at its last layer's turn, by its first layer; what lies between
+ * them is never touched. */
 static void touch_layer(struct plan *p, int i)
 {
-    const struct net_layer *l = &p->net->layer[i];
-    unsigned flags            = l->layer->flags;
-    int back                  = 2 * p->net->n_layer - 1 - i;
+    const struct net_layer *l    = &p->net->layer[i];
+    const struct net_layer *head = &p->net->layer[l->first];
+    unsigned flags               = head->layer->flags;
+    int back                     = 2 * p->net->n_layer - 1 - i;
     bool runs_back = l->needs_backward && !p->net->options.forward_only;
 
-    for (int b = 0; b < l->n_bottom; b++) {
-        touch(p, data_of(l->bottom_id[b]), i);
+    if (l->last != i)
+        return;
+    for (int b = 0; b < head->n_bottom; b++) {
+        touch(p, data_of(head->bottom_id[b]), i);
         if (runs_back && !(flags & CT_LAYER_NO_BOTTOM))
-            touch(p, data_of(l->bottom_id[b]), back);
-        if (runs_back && l->want_grad[b])
-            touch(p, diff_of(l->bottom_id[b]), back);
+            touch(p, data_of(head->bottom_id[b]), back);
+        if (runs_back && head->want_grad[b])
+            touch(p, diff_of(head->bottom_id[b]), back);
     }
     for (int t = 0; t < l->n_top; t++) {
         touch(p, data_of(l->top_id[t]), i);
@@ -110,11 +115,14 @@ static void find_unwritten(struct plan *p, bool *written)
     const struct ct_net *net = p->net;
 
     for (int i = net->n_layer - 1; i >= 0; i--) {
-        const struct net_layer *l = &net->layer[i];
-        unsigned flags            = l->layer->flags;
-        bool is_split             = (flags & CT_LAYER_ALIAS_DATA) &&
+        const struct net_layer *l    = &net->layer[i];
+        const struct net_layer *head = &net->layer[l->first];
+        unsigned flags               = l->layer->flags;
+        bool is_split                = (flags & CT_LAYER_ALIAS_DATA) &&
                         !(flags & CT_LAYER_ALIAS_DIFF);
 
+        if (l->last != i)
+            continue;
         for (int t = 0; t < l->n_top; t++) {
             if (written[l->top_id[t]] || net->blob[l->top_id[t]].pinned)
                 continue;
@@ -123,9 +131,9 @@ static void find_unwritten(struct plan *p, bool *written)
             else if (l->needs_backward)
                 live_for_ever(p, diff_of(l->top_id[t]));
         }
-        for (int b = 0; b < l->n_bottom; b++)
-            if (l->needs_backward && l->want_grad[b])
-                written[l->bottom_id[b]] = true;
+        for (int b = 0; b < head->n_bottom; b++)
+            if (l->needs_backward && head->want_grad[b])
+                written[head->bottom_id[b]] = true;
     }
 }
 

@@ -46,6 +46,7 @@ static enum ct_status net_passes(struct ct_net *net,
     CT_TRY(net_build(net));
     CT_TRY(net_backward_needs(net));
     CT_TRY(net_params(net));
+    CT_TRY(net_fuse(net));
     CT_TRY(net_layouts(net));
     return net_memory(net);
 }
@@ -186,6 +187,16 @@ struct ct_io ct_net_io(const struct ct_net *net, int layer)
 bool ct_net_layer_needs_backward(const struct ct_net *net, int layer)
 {
     return net->layer[layer].needs_backward;
+}
+
+int ct_net_group_first(const struct ct_net *net, int layer)
+{
+    return net->layer[layer].first;
+}
+
+int ct_net_group_last(const struct ct_net *net, int layer)
+{
+    return net->layer[layer].last;
 }
 
 int ct_net_n_blobs(const struct ct_net *net)

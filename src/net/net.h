@@ -6,6 +6,7 @@
  *     build    layers are created, wired and set up; shapes are known
  *     backward which layers and bottoms need a gradient
  *     params   parameters are shared by name and laid into two arenas
+ *     fuse     neighbours that one pass over memory can do run as one
  *     plan     layouts, and conversions where layers disagree
  *     memory   activations get memory by lifetime
  * then run.c runs it. */
@@ -28,6 +29,7 @@ struct net_layer {
     float           *loss_weight;       /* per top */
     int             *param_id;          /* per layer blob, into net->param */
     bool             needs_backward;
+    int              first, last;       /* the group it runs in; see fuse.c */
 };
 
 struct net_blob {
@@ -61,6 +63,7 @@ struct ct_net {
     ct_net_fn             layer_done; /* the solver's; may be NULL */
     void                 *layer_done_arg;
     bool                  debug_info;
+    bool                  fused; /* some layers run as one */
 };
 
 /* filter.c: *out is a copy of `in` with the layers that `state` leaves. */
@@ -80,6 +83,15 @@ CT_MUST_CHECK enum ct_status net_backward_needs(struct ct_net *net);
 /* params.c: params, sharing, arenas. */
 CT_MUST_CHECK enum ct_status net_params(struct ct_net *net);
 
+/* build.c: a blob that the net plans memory for. */
+CT_MUST_CHECK enum ct_status net_add_blob(struct ct_net *net,
+                                          const char *name, int *out);
+
+/* fuse.c: first and last of every layer. */
+CT_MUST_CHECK enum ct_status net_fuse(struct ct_net *net);
+/* Every layer for itself again. */
+CT_MUST_CHECK enum ct_status net_unfuse(struct ct_net *net);
+
 /* plan.c: layouts of blobs, and shadows where layers disagree. */
 CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);
 
@@ -96,6 +108,16 @@ static inline struct ct_io net_io(const struct net_layer *l)
 {
     return (struct ct_io){ l->bottom, l->top, l->n_bottom, l->n_top,
                            l->want_grad };
+}
+
+/* What the layer that does the work of a group is given. */
+static inline struct ct_io net_group_io(const struct ct_net *net, int layer)
+{
+    const struct net_layer *head = &net->layer[net->layer[layer].first];
+    const struct net_layer *end  = &net->layer[net->layer[layer].last];
+
+    return (struct ct_io){ head->bottom, end->top, head->n_bottom, end->n_top,
+                           head->want_grad };
 }
 
 #endif

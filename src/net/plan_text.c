@@ -5,7 +5,8 @@
  *
  * data and diff are byte ranges in the activations' memory; blobs whose lives
  * do not meet, and views of one another, lie in the same range.  Then come the
- * conversions between layouts, which cost time in every pass. */
+ * conversions between layouts, which cost time in every pass, and the layers
+ * that run as one. */
 #include <stdio.h>
 
 #include "base/text.h"
@@ -109,6 +110,22 @@ static void own_lines(struct ct_text *t, const struct ct_net *net)
     }
 }
 
+static void group_lines(struct ct_text *t, const struct ct_net *net)
+{
+    ct_text_add(t, "\nlayers that run as one:\n");
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+
+        if (l->first == l->last)
+            continue;
+        ct_text_addf(t, "%s%s (%s)%s", l->first == i ? "" : " + ",
+                     l->layer->name, l->layer->type->name,
+                     l->last == i ? "\n" : "");
+    }
+    if (!net->fused)
+        ct_text_add(t, "none\n");
+}
+
 enum ct_status ct_net_plan_text(const struct ct_net *net, char **out)
 {
     struct ct_text t = { 0 };
@@ -123,6 +140,7 @@ enum ct_status ct_net_plan_text(const struct ct_net *net, char **out)
     own_lines(&t, net);
     ct_text_addf(&t, "%.2f MB are converted in a pass.\n",
                  megabytes(converted));
+    group_lines(&t, net);
     ct_text_addf(&t, "\nmemory: activations %.2f MB by lifetime, %.2f MB "
                  "without; parameters %.2f MB and as much for gradients; "
                  "workspace %.2f MB\n",

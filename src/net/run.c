@@ -171,7 +171,7 @@ static enum ct_status refill_weights(const struct ct_net *net,
 static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
 {
     struct net_layer *l = &net->layer[i];
-    struct ct_io io     = net_io(l);
+    struct ct_io io     = net_group_io(net, i);
 
     if (net->hooks.before_forward)
         CT_TRY(net->hooks.before_forward(net, i, net->hooks.arg));
@@ -182,7 +182,8 @@ static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
     }
     CT_TRY(shadows_in(net, l));
     net_layer_alias(l);
-    CT_TRY(ct_layer_forward(l->layer, &io));
+    if (l->last == i)
+        CT_TRY(ct_layer_forward(net->layer[l->first].layer, &io));
     CT_TRY(layer_loss(net, l, loss));
     if (net->debug_info)
         forward_debug(l);
@@ -199,6 +200,8 @@ enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
     if (from < 0 || to > net->n_layer)
         return ct_fail(CT_EINVAL, "layers %d to %d of a net that has %d", from,
                        to, net->n_layer);
+    if (net->debug_info && from == 0)
+        CT_TRY(net_unfuse(net)); /* it tells of every layer's top */
     for (int i = from; i < to; i++)
         CT_TRY(forward_layer(net, i, &sum));
     if (to == net->n_layer)
@@ -223,13 +226,13 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
                        "only");
     for (int i = from; i >= to; i--) {
         struct net_layer *l = &net->layer[i];
-        struct ct_io io     = net_io(l);
+        struct ct_io io     = net_group_io(net, i);
 
         if (net->hooks.before_backward)
             CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
-        if (l->needs_backward) {
-            CT_TRY(ct_layer_backward(l->layer, &io));
-            CT_TRY(shadows_out(net, l));
+        if (l->needs_backward && l->last == i) {
+            CT_TRY(ct_layer_backward(net->layer[l->first].layer, &io));
+            CT_TRY(shadows_out(net, &net->layer[l->first]));
             if (net->debug_info)
                 backward_debug(l);
         }
@@ -283,13 +286,15 @@ static bool all_finite(const struct ct_device *dev, int64_t n,
     return !x || (dev->ops->asum(dev, n, x, &sum) == CT_OK && isfinite(sum));
 }
 
-static bool layer_finite(const struct ct_net *net, const struct net_layer *l)
+static bool layer_finite(const struct ct_net *net, int i)
 {
+    const struct net_layer *l = &net->layer[i];
+
     for (int b = 0; b < l->layer->n_blob; b++)
         if (!all_finite(net->dev, l->layer->blob[b]->count,
                         ct_data(l->layer->blob[b])))
             return false;
-    for (int t = 0; t < l->n_top; t++)
+    for (int t = 0; t < l->n_top && l->last == i; t++)
         if (!all_finite(net->dev, ct_elements(l->top[t]), ct_data(l->top[t])))
             return false;
     return true;
@@ -308,7 +313,7 @@ enum ct_status ct_net_find_nan(struct ct_net *net, int *layer)
 
         if (!(l->layer->type->flags & CT_LAYER_SOURCE))
             CT_TRY(forward_layer(net, i, &loss));
-        if (*layer < 0 && !layer_finite(net, l))
+        if (*layer < 0 && !layer_finite(net, i))
             *layer = i;
     }
     return CT_OK;

@@ -473,7 +473,8 @@ TEST(conv, what_makes_no_sense_is_refused)
     ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, NULL, &c));
     ASSERT(setenv("CORTADO_IMPL", "conv:fastest", 1) == 0);
     test_defer(unforce, NULL);
-    ASSERT_STATUS(CT_ENOTSUP, ct_conv_create(ct_device_cpu(), &small, NULL, &c));
+    ASSERT_STATUS(CT_ENOTSUP,
+                  ct_conv_create(ct_device_cpu(), &small, NULL, &c));
     ASSERT_HAS("CORTADO_IMPL", ct_last_error());
 }
 

@@ -1,7 +1,7 @@
 /* test_norm.c - channel-wise arithmetic in every layout, against sums in
  * double over the plain array. */
 #include "cortado/shape.h"
-#include "device/norm.h"
+#include "device/norm_gate.h"
 
 #include "layouts.h"
 
@@ -132,6 +132,50 @@ static void check_maps(const struct ct_channels *v, enum ct_layout layout)
 TEST(norm, maps_hold_in_every_layout_and_leave_padding_zero)
 {
     each_layout(check_maps);
+}
+
+/* Against sums in double; where z is within rounding of 0 either side is right,
+ * so dy is 0 there. */
+static void check_gate(const struct ct_channels *v, enum ct_layout layout)
+{
+    struct ct_channels w = { v->n, v->c, v->inner, layout, 0 };
+    float *x = test_values(count(v), 1, 0), *dy = test_values(count(v), 5, 0);
+    float *t = test_values(v->c, 2, 0), *a = test_values(v->c, 3, 0);
+    float *b = test_values(v->c, 4, 0), *d = test_values(v->c, 6, 0);
+    const struct ct_channel_gate gate = { t, a, d };
+    const struct ct_channel_line line = { b, d, NULL, a };
+    float *y = test_floats(count(v)), *dx = test_floats(count(v));
+    double *s = test_floats(4 * v->c), *e = s + v->c;
+    float *sum = test_floats(v->c), *dot = test_floats(v->c), *got;
+    float *scratch = test_floats(ct_channel_scratch(&w));
+
+    for (int64_t i = 0; i < count(v); i++) {
+        const int64_t c = channel(v, i);
+        double far = (double)x[i] - t[c], z = far * a[c] + d[c], in;
+
+        dy[i] = fabs(z) < 1e-5 ? 0 : dy[i];
+        in    = z > 0 ? dy[i] : 0;
+        y[i]  = (float)fmax(z, 0);
+        s[c] += in;
+        e[c] += in * far;
+        dx[i] = (float)(b[c] * in + d[c] * far + a[c]);
+    }
+    got = laid(v, layout, x);
+    ct_gate_map(&w, got, &gate, got); /* in place */
+    test_same("map", y, got, v->n, v->c, v->inner, layout, 1e-6f);
+    got = laid(v, layout, dy);
+    ct_gate_sums(&w, got, laid(v, layout, x), &gate, scratch, sum, dot);
+    for (int64_t c = 0; c < v->c; c++) {
+        ASSERT_FLOAT(s[c], sum[c], 1e-4);
+        ASSERT_FLOAT(e[c], dot[c], 1e-4);
+    }
+    ct_gate_join(&w, got, laid(v, layout, x), &gate, &line, got);
+    test_same("join", dx, got, v->n, v->c, v->inner, layout, 1e-6f);
+}
+
+TEST(norm, gates_hold_in_every_layout_and_leave_padding_zero)
+{
+    each_layout(check_gate);
 }
 
 /* A 2 x 9 x 3 x 2 array times coefficients of any run of its axes. */

@@ -1,109 +1,14 @@
 /* norm_ref.c - channel-wise arithmetic in any layout.
  *
- * Memory is walked in pieces.  A piece is `rows` rows of `width` channels that
- * lie `stride` floats apart, or, in plain arrays, a run of one channel: then
- * it is one "row" whose values all belong to that channel.
- *
- *     plain, inner > 1    a piece of one channel's run      (RUN)
- *     plain, inner = 1    rows of c channels, in tiles      (LANES)
- *     NHWC                rows of c channels, in tiles      (LANES)
- *     blocked             rows of 8 or 16 channels          (LANES)
- *
  * Sums are made per piece in float, at most PIECE values, which the first-level
  * cache holds for a second look, then over pieces in double: the result does
  * not depend on the number of threads. */
 #include "device/norm.h"
 
 #include "device/cpu/loop.h"
-#include "device/cpu/simd.h"
-#include "device/layout.h"
+#include "device/cpu/norm_pieces.h"
 
-enum { PIECE = 4096, TILE = 64, SLICE = 1 << 17 };
-
-/* How one array falls into pieces. */
-struct cut {
-    int64_t groups;   /* groups of channels: c (RUN) or tiles or blocks */
-    int64_t width;    /* channels of a group; 1 for RUN */
-    int64_t stride;   /* floats from one row to the next */
-    int64_t lots;     /* times that a group's rows come: n, or 1 */
-    int64_t rows;     /* rows in each lot */
-    int64_t group_at; /* floats from one group to the next */
-    int64_t lot_at;   /* floats from one lot to the next */
-    int64_t piece;    /* rows of a piece, but for the last of a lot */
-    int64_t per_lot;  /* pieces in a lot */
-    bool    run, blocked;
-};
-
-struct piece {
-    int64_t at, rows; /* where it starts, how long it is */
-    int64_t part;     /* of its group's rows */
-    int64_t first;    /* channel */
-    int64_t width;    /* channels in memory */
-    int64_t real;     /* channels that are not padding */
-};
-
-static struct cut cut_of(const struct ct_channels *v)
-{
-    const int64_t all = v->all ? v->all : v->c;
-    const int64_t b = ct_layout_block(v->layout, all);
-    struct cut k = { .lots = v->n, .rows = v->inner };
-
-    if (v->layout == CT_PLAIN && v->inner != 1) {
-        k.run      = true;
-        k.groups   = v->c;
-        k.width    = 1;
-        k.stride   = 1;
-        k.group_at = v->inner;
-        k.lot_at   = all * v->inner;
-    } else if (v->layout == CT_PLAIN || v->layout == CT_NHWC) {
-        k.groups   = (v->c + TILE - 1) / TILE;
-        k.width    = TILE;
-        k.stride   = all;
-        k.group_at = TILE;
-        k.lots     = 1;
-        k.rows     = v->n * v->inner;
-    } else {
-        k.blocked  = true;
-        k.groups   = (v->c + b - 1) / b;
-        k.width    = b;
-        k.stride   = b;
-        k.group_at = v->inner * b;
-        k.lot_at   = (all + b - 1) / b * v->inner * b;
-    }
-    k.piece   = k.run ? PIECE / 2 : PIECE / k.width;
-    k.per_lot = (k.rows + k.piece - 1) / k.piece;
-    return k;
-}
-
-static int64_t pieces(const struct cut *k)
-{
-    return k->lots * k->per_lot * k->groups;
-}
-
-/* The rows of the pieces that part i names. */
-static double rows_of(const struct cut *k, int64_t i)
-{
-    int64_t rows = k->rows - i % k->per_lot * k->piece;
-
-    return (double)(rows < k->piece ? rows : k->piece);
-}
-
-/* Piece i, in the order of memory where groups are far apart. */
-static struct piece piece_of(const struct ct_channels *v, const struct cut *k,
-                             int64_t i)
-{
-    int64_t part  = i % k->per_lot, group = i / k->per_lot % k->groups;
-    int64_t lot   = i / k->per_lot / k->groups, row = part * k->piece;
-    struct piece p;
-
-    p.part  = lot * k->per_lot + part;
-    p.at    = lot * k->lot_at + group * k->group_at + row * k->stride;
-    p.rows  = k->rows - row < k->piece ? k->rows - row : k->piece;
-    p.first = group * k->width;
-    p.real  = v->c - p.first < k->width ? v->c - p.first : k->width;
-    p.width = k->blocked ? k->width : p.real;
-    return p;
-}
+enum { SLICE = 1 << 17 };
 
 int64_t ct_channel_scratch(const struct ct_channels *v)
 {
@@ -168,37 +73,6 @@ CT_INLINE void lanes_moments(const float *x, int64_t rows, int64_t stride,
         square[l] = q[l] - e[l] * e[l] * part;
     }
 }
-
-/* A blocked piece is a row of vectors of eight: every one holds the same
- * channels (b = 8), or the even ones the first half of a block and the odd
- * ones the second (b = 16).  Sums run in four registers; this adds up what
- * belongs together: [0] for even vectors, [1] for odd ones. */
-CT_INLINE void fold(int64_t b, ct_v8f *sum)
-{
-    sum[0] += sum[2];
-    sum[1] += sum[3];
-    if (b == CT_LANES)
-        sum[0] = sum[1] = sum[0] + sum[1];
-}
-
-/* f(i, j) for every vector i, j being its register. */
-#define EACH_VECTOR(n, f)                                                    \
-    do {                                                                     \
-        int64_t vec_i = 0;                                                   \
-                                                                             \
-        for (; vec_i + 4 <= (n); vec_i += 4) {                               \
-            f(vec_i, 0);                                                     \
-            f(vec_i + 1, 1);                                                 \
-            f(vec_i + 2, 2);                                                 \
-            f(vec_i + 3, 3);                                                 \
-        }                                                                    \
-        if (vec_i < (n))                                                     \
-            f(vec_i, 0);                                                     \
-        if (vec_i + 1 < (n))                                                 \
-            f(vec_i + 1, 1);                                                 \
-        if (vec_i + 2 < (n))                                                 \
-            f(vec_i + 2, 2);                                                 \
-    } while (0)
 
 CT_SIMD static void block_moments(const float *x, int64_t rows, int64_t b,
                                   float *mean, float *square)
@@ -360,14 +234,6 @@ CT_SIMD static void run_sums(const float *dy, const float *x, int64_t n,
     *dot = d;
 }
 
-/* The channels of piece p out of an array that may be NULL; padding gets 0. */
-static void take(const struct piece *p, const float *from, float otherwise,
-                 float *to)
-{
-    for (int64_t l = 0; l < p->width; l++)
-        to[l] = l >= p->real ? 0 : from ? from[p->first + l] : otherwise;
-}
-
 CT_SIMD static void piece_sums(const struct cut *k, const struct piece *p,
                                const float *dy, const float *x,
                                const float *shift, float *sum, float *dot)
@@ -405,17 +271,7 @@ void ct_channel_sums(const struct ct_channels *v, const float *dy,
 
         piece_sums(&k, &p, dy, x, shift, sums + to, dots + to);
     }
-    CT_FOR_ROWS (c, v->c, 2 * parts) {
-        double s = 0, d = 0;
-
-        for (int64_t i = 0; i < parts; i++) {
-            s += (double)sums[i * v->c + c];
-            d += (double)dots[i * v->c + c];
-        }
-        sum[c] = (float)s;
-        if (x)
-            dot[c] = (float)d;
-    }
+    add_parts(v, &k, scratch, sum, x ? dot : NULL);
 }
 
 /* What ct_channel_map() does to each channel; one of a piece's. */

@@ -1,0 +1,147 @@
+/* fuse.c - neighbours that one pass over memory can do run as one.
+ *
+ * A layer whose type has absorb() is offered the layer behind it, then the one
+ * behind that: BatchNorm takes a Scale and a ReLU.  Such a group
+ *
+ *     first .. last      consecutive layers, each the only reader of the one
+ *                        before, in place or not
+ *
+ * runs at the turn of its last layer, forward and backward, by its first one.
+ * All hooks are called as ever, so parameters that arrive layer by layer are
+ * there when the group runs, and its gradients are complete when its first
+ * layers are reported done.  What lies between the layers of a group is never
+ * written and has no memory.
+ *
+ * A layer that works in place but needs its bottom again in the backward pass
+ * (CT_LAYER_KEEPS) is parted from it: whoever writes that blob writes to one
+ * of its own, whose memory is planned by lifetime, instead of a copy for ever.
+ *
+ * Nothing of this happens when blobs are to be kept, as pycaffe's are, on
+ * devices other than the CPU, or with CORTADO_IMPL=fuse:none. */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "device/impl.h"
+#include "net/net.h"
+
+/* The layer that last wrote blob b before layer i, and to which no layer in
+ * between has looked; -1 when it cannot write elsewhere. */
+static int writer_of(const struct ct_net *net, int b, int i)
+{
+    const unsigned fixed = CT_LAYER_SOURCE | CT_LAYER_ALIAS_DATA |
+                           CT_LAYER_ALIAS_DIFF | CT_LAYER_DYNAMIC;
+
+    for (int j = i - 1; j >= 0; j--) {
+        const struct net_layer *l = &net->layer[j];
+
+        for (int k = 0; k < l->n_bottom; k++)
+            if (l->bottom_id[k] == b)
+                return -1;
+        for (int t = 0; t < l->n_top; t++)
+            if (l->top_id[t] == b)
+                return l->layer->flags & fixed ? -1 : j;
+    }
+    return -1;
+}
+
+static enum ct_status part(struct ct_net *net, int i, int writer)
+{
+    struct net_layer *l = &net->layer[i], *w = &net->layer[writer];
+    const int old       = l->bottom_id[0];
+    struct net_blob *b;
+    char name[512];
+    int id;
+
+    snprintf(name, sizeof(name), "%s before %s", net->blob[old].name,
+             l->layer->name);
+    CT_TRY(net_add_blob(net, name, &id));
+    b             = &net->blob[id];
+    b->needs_grad = net->blob[old].needs_grad;
+    b->blob->name = net->blob[old].name; /* what messages call it */
+    for (int t = 0; t < w->n_top; t++)
+        if (w->top_id[t] == old) {
+            w->top_id[t] = id;
+            w->top[t]    = b->blob;
+        }
+    l->bottom_id[0] = id;
+    l->bottom[0]    = b->blob;
+    return net_layer_reshape(net, w);
+}
+
+/* Whether layer i + 1 reads what layer i writes, alone and without conditions
+ * of its own on gradients. */
+static bool follows(const struct ct_net *net, int i)
+{
+    const struct net_layer *l = &net->layer[i], *next = l + 1;
+
+    return i + 1 < net->n_layer && l->n_top == 1 && next->n_bottom == 1 &&
+           next->n_top == 1 && next->bottom_id[0] == l->top_id[0] &&
+           (!net->blob[l->top_id[0]].pinned ||
+            next->top_id[0] == l->top_id[0]) &&
+           l->loss_weight[0] == 0 &&
+           next->layer->param->n_propagate_down == 0 &&
+           next->want_grad[0] == l->needs_backward &&
+           (next->needs_backward || !l->needs_backward);
+}
+
+static int absorb(struct ct_net *net, int i)
+{
+    struct ct_layer *head = net->layer[i].layer;
+    int last              = i;
+
+    while (follows(net, last) &&
+           head->type->absorb(head, net->layer[last + 1].layer)) {
+        last++;
+        net->layer[last].layer->absorbed = true;
+    }
+    for (int j = i; j <= last; j++) {
+        net->layer[j].first = i;
+        net->layer[j].last  = last;
+    }
+    return last;
+}
+
+enum ct_status net_fuse(struct ct_net *net)
+{
+    if (net->options.keep_blobs || net->debug_info ||
+        net->dev->kind != CT_CPU || !ct_impl_allowed("fuse", "layers"))
+        return CT_OK;
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+        const bool in_place       = l->n_bottom && l->n_top &&
+                              l->bottom_id[0] == l->top_id[0];
+        const bool parts = in_place && !net->options.forward_only;
+        const int writer = parts ? writer_of(net, l->bottom_id[0], i) : -1;
+        int last         = i;
+
+        if (parts && writer < 0)
+            continue;
+        if (l->layer->type->absorb)
+            last = absorb(net, i);
+        if (parts && (l->layer->flags & CT_LAYER_KEEPS))
+            CT_TRY(part(net, i, writer));
+        else if (last == i)
+            continue;
+        net->fused |= last > i;
+        for (int j = i; j <= last; j++)
+            CT_TRY(net_layer_reshape(net, &net->layer[j]));
+        i = last;
+    }
+    return CT_OK;
+}
+
+enum ct_status net_unfuse(struct ct_net *net)
+{
+    if (!net->fused)
+        return CT_OK;
+    net->fused = false;
+    for (int i = 0; i < net->n_layer; i++) {
+        struct net_layer *l = &net->layer[i];
+
+        if (l->last > i && l->first == i)
+            (void)l->layer->type->absorb(l->layer, NULL);
+        l->layer->absorbed = false;
+        l->first = l->last = i;
+    }
+    return ct_net_reshape(net);
+}

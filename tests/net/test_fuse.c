@@ -1,0 +1,330 @@
+/* test_fuse.c - layers that run as one give what they give one by one.
+ *
+ * Every net is built twice, as it comes and with CORTADO_IMPL=fuse:none, and
+ * trained on the same numbers; the plan says what was fused. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "cortado/log.h"
+#include "net_test.h"
+
+/* x -> c (convolution) -> MIDDLE -> fc -> loss; MIDDLE reads c, gives m. */
+#define HEAD                                                                 \
+    "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "                \
+    "  input_param { shape { dim: 4 dim: 2 dim: 7 dim: 6 } "                 \
+    "                shape { dim: 4 } } }"                                   \
+    "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "            \
+    "  convolution_param { num_output: 20 kernel_size: 3 pad: 1 "            \
+    "  weight_filler { type: 'xavier' } } }"
+#define TAIL                                                                 \
+    "layer { name: 'fc' type: 'InnerProduct' bottom: 'm' top: 'fc' "         \
+    "  inner_product_param { num_output: 3 "                                 \
+    "  weight_filler { type: 'xavier' } } }"                                 \
+    "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'fc' "                \
+    "  bottom: 'label' top: 'l' }"
+#define SCALE(bottom, top)                                                   \
+    "layer { name: 'sc' type: 'Scale' bottom: '" bottom "' top: '" top "' "  \
+    "  scale_param { bias_term: true filler { type: 'uniform' min: -1 } "    \
+    "  bias_filler { type: 'uniform' min: -1 } } }"
+#define MORE(bottom)                                                         \
+    "layer { name: 'm' type: 'Convolution' bottom: '" bottom "' top: 'm' "   \
+    "  convolution_param { num_output: 20 kernel_size: 1 "                   \
+    "  weight_filler { type: 'xavier' } } }"
+
+static const char *const in_place =
+    HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+    SCALE("c", "c") "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+    MORE("c") TAIL;
+
+static const char *const apart =
+    HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'b' }"
+    SCALE("b", "s") "layer { name: 'r' type: 'ReLU' bottom: 's' top: 'r' }"
+    MORE("r") TAIL;
+
+static struct ct_net *alone(const char *text, Caffe__Phase phase,
+                            struct ct_net_options o)
+{
+    struct ct_net *net;
+
+    setenv("CORTADO_IMPL", "fuse:none", 1);
+    net = net_with(text, phase, o);
+    unsetenv("CORTADO_IMPL");
+    return net;
+}
+
+static double pass(struct ct_net *net, uint64_t turn)
+{
+    struct ct_blob *x = net_blob_named(net, "x");
+    struct ct_blob *y = net_blob_named(net, "label");
+    double loss;
+
+    for (int64_t i = 0; i < x->count; i++)
+        ct_data(x)[i] = ct_normal(5, turn, (uint64_t)i);
+    for (int64_t i = 0; i < y->count; i++)
+        ct_data(y)[i] = (float)(i % 3);
+    ASSERT_OK(ct_net_clear_diffs(net));
+    ASSERT_OK(ct_net_forward(net, &loss));
+    ASSERT_OK(ct_net_backward(net));
+    return loss;
+}
+
+static void same_arena(const char *what, const float *want, const float *got,
+                       size_t n)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)want[i]));
+    ASSERT(most > 1e-3);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs((double)want[i] - (double)got[i]) <= 2e-5 * most))
+            FAIL("%s: value %zu is %.9g, wanted %.9g", what, i,
+                 (double)got[i], (double)want[i]);
+}
+
+/* Two passes each: loss, gradients, and statistics that forward moves. */
+static void same_numbers(struct ct_net *fused, struct ct_net *other)
+{
+    for (uint64_t turn = 0; turn < 2; turn++)
+        ASSERT_FLOAT(pass(other, turn), pass(fused, turn), 1e-5);
+    same_arena("gradient", ct_net_arena_diff(other), ct_net_arena_diff(fused),
+               ct_net_arena_count(other));
+    same_arena("parameter", ct_net_arena_data(other),
+               ct_net_arena_data(fused), ct_net_arena_count(other));
+}
+
+static void plan_free(void *text)
+{
+    ct_free(text);
+}
+
+static const char *plan_of(struct ct_net *net)
+{
+    char *text;
+
+    ASSERT_OK(ct_net_plan_text(net, &text));
+    test_defer(plan_free, text);
+    return text;
+}
+
+/* Fused as `group` says, or not at all, and the same numbers either way. */
+static void check(const char *text, const char *group)
+{
+    struct ct_net *fused = net_of(text);
+    struct ct_net *other = alone(text, CAFFE__PHASE__TRAIN,
+                                 (struct ct_net_options){ 0 });
+
+    ASSERT_HAS(group ? group : "run as one:\nnone", plan_of(fused));
+    ASSERT_HAS("run as one:\nnone", plan_of(other));
+    same_numbers(fused, other);
+}
+
+TEST(fuse, batch_norm_scale_and_relu_in_place_are_one)
+{
+    check(in_place, "bn (BatchNorm) + sc (Scale) + r (ReLU)\n");
+}
+
+TEST(fuse, batch_norm_scale_and_relu_with_blobs_of_their_own_are_one)
+{
+    check(apart, "bn (BatchNorm) + sc (Scale) + r (ReLU)\n");
+}
+
+TEST(fuse, any_part_of_the_chain_is_one)
+{
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          SCALE("c", "c") MORE("c") TAIL,
+          "bn (BatchNorm) + sc (Scale)\n");
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+          MORE("c") TAIL, "bn (BatchNorm) + r (ReLU)\n");
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          "layer { name: 'sc' type: 'Scale' bottom: 'c' top: 'c' "
+          "  scale_param { filler { value: 0 } } }"
+          MORE("c") TAIL, "bn (BatchNorm) + sc (Scale)\n");
+}
+
+TEST(fuse, layers_that_stand_alone_part_from_what_they_keep)
+{
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          MORE("c") TAIL, NULL);
+    check(HEAD SCALE("c", "c") MORE("c") TAIL, NULL);
+}
+
+TEST(fuse, a_blob_that_another_layer_reads_stays)
+{
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'b' }"
+          SCALE("b", "s")
+          "layer { name: 'm' type: 'Eltwise' bottom: 'b' bottom: 's' "
+          "  top: 'm' }" TAIL, NULL);
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'b' }"
+          SCALE("b", "s") "layer { name: 'r' type: 'ReLU' bottom: 's' "
+          "  top: 'r' }"
+          "layer { name: 'm' type: 'Eltwise' bottom: 's' bottom: 'r' "
+          "  top: 'm' }" TAIL, "bn (BatchNorm) + sc (Scale)\n");
+}
+
+/* The blob that the chain works on in place is read before it, too. */
+TEST(fuse, a_chain_behind_a_split_is_one)
+{
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'b' }"
+          SCALE("b", "b") "layer { name: 'r' type: 'ReLU' bottom: 'b' "
+          "  top: 'b' }"
+          "layer { name: 'm' type: 'Eltwise' bottom: 'c' bottom: 'b' "
+          "  top: 'm' }" TAIL, "bn (BatchNorm) + sc (Scale) + r (ReLU)\n");
+}
+
+TEST(fuse, what_it_cannot_do_is_left_alone)
+{
+    /* A slope below zero, a factor a value, a gradient that is cut off. */
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' "
+          "  relu_param { negative_slope: 0.1 } }" MORE("c") TAIL, NULL);
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          "layer { name: 'sc' type: 'Scale' bottom: 'c' top: 'c' "
+          "  scale_param { axis: 1 num_axes: 2 } }" MORE("c") TAIL, NULL);
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'b' }"
+          "layer { name: 'sc' type: 'Scale' bottom: 'b' top: 's' "
+          "  propagate_down: false }" MORE("s") TAIL, NULL);
+}
+
+TEST(fuse, parameters_that_do_not_learn_get_no_gradient)
+{
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          "layer { name: 'sc' type: 'Scale' bottom: 'c' top: 'c' "
+          "  param { lr_mult: 0 } param { lr_mult: 1 } "
+          "  scale_param { bias_term: true filler { value: 2 } } }"
+          MORE("c") TAIL, "bn (BatchNorm) + sc (Scale)\n");
+}
+
+TEST(fuse, global_statistics_are_fused_too)
+{
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' "
+          "  batch_norm_param { use_global_stats: true eps: 0.5 } }"
+          SCALE("c", "c") "layer { name: 'r' type: 'ReLU' bottom: 'c' "
+          "  top: 'c' }" MORE("c") TAIL,
+          "bn (BatchNorm) + sc (Scale) + r (ReLU)\n");
+}
+
+TEST(fuse, statistics_of_the_input_are_fused_without_its_gradient)
+{
+    check("layer { name: 'in' type: 'Input' top: 'x' top: 'label' "
+          "  input_param { shape { dim: 4 dim: 5 } shape { dim: 4 } } }"
+          "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'b' }"
+          SCALE("b", "m") TAIL, "bn (BatchNorm) + sc (Scale)\n");
+}
+
+TEST(fuse, shared_scales_add_up_their_gradients)
+{
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          "layer { name: 's1' type: 'Scale' bottom: 'c' top: 'c' "
+          "  param { name: 'w' } }"
+          "layer { name: 'd' type: 'Convolution' bottom: 'c' top: 'd' "
+          "  convolution_param { num_output: 20 kernel_size: 1 "
+          "  weight_filler { type: 'xavier' } } }"
+          "layer { name: 'b2' type: 'BatchNorm' bottom: 'd' top: 'd' }"
+          "layer { name: 's2' type: 'Scale' bottom: 'd' top: 'd' "
+          "  param { name: 'w' } }" MORE("d") TAIL,
+          "b2 (BatchNorm) + s2 (Scale)\n");
+}
+
+TEST(fuse, a_fused_net_reshapes_and_allocates_nothing_in_a_step)
+{
+    struct ct_net *fused = net_of(in_place);
+    struct ct_net *other = alone(in_place, CAFFE__PHASE__TRAIN,
+                                 (struct ct_net_options){ 0 });
+    struct ct_net *both[] = { fused, other };
+    uint64_t n_calls;
+
+    same_numbers(fused, other);
+    n_calls = ct_mem_stats().n_calls;
+    pass(fused, 3);
+    ASSERT_INT(n_calls, ct_mem_stats().n_calls);
+    pass(other, 3);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(ct_reshape(net_blob_named(both[i], "x"),
+                             CT_SHAPE(6, 2, 7, 6)));
+        ASSERT_OK(ct_reshape(net_blob_named(both[i], "label"), CT_SHAPE(6)));
+    }
+    same_numbers(fused, other);
+    ASSERT_OK(ct_net_reshape(fused));
+    ASSERT_OK(ct_net_reshape(other));
+    same_numbers(fused, other);
+}
+
+TEST(fuse, forward_alone_gives_the_same_outputs)
+{
+    const struct ct_net_options o = { .forward_only = true };
+    struct ct_net *fused = net_with(in_place, CAFFE__PHASE__TEST, o);
+    struct ct_net *other = alone(in_place, CAFFE__PHASE__TEST, o);
+    struct ct_net *both[] = { fused, other };
+    double loss[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct ct_blob *x = net_blob_named(both[i], "x");
+        struct ct_layer *bn =
+            ct_net_layer(both[i], ct_net_find_layer(both[i], "bn"));
+
+        for (int64_t k = 0; k < x->count; k++)
+            ct_data(x)[k] = ct_normal(5, 1, (uint64_t)k);
+        for (int64_t k = 0; k < bn->blob[0]->count; k++) {
+            ct_data(bn->blob[0])[k] = ct_normal(5, 2, (uint64_t)k);
+            ct_data(bn->blob[1])[k] = ct_uniform(5, 3, (uint64_t)k) + 1;
+        }
+        ct_data(bn->blob[2])[0] = 2;
+        ASSERT_OK(ct_net_forward(both[i], &loss[i]));
+    }
+    ASSERT_FLOAT(loss[1], loss[0], 1e-5);
+}
+
+TEST(fuse, kept_blobs_are_all_there)
+{
+    struct ct_net *net = net_with(apart, CAFFE__PHASE__TRAIN,
+                                  (struct ct_net_options){
+                                      .keep_blobs = true });
+    const struct ct_blob *s, *r;
+
+    pass(net, 0);
+    s = net_blob_named(net, "s");
+    r = net_blob_named(net, "r");
+    for (int64_t i = 0; i < s->count; i++)
+        ASSERT_FLOAT(fmaxf(ct_data(s)[i], 0), ct_data(r)[i], 0);
+}
+
+static void count_lines(enum ct_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    *(int *)arg += strstr(line, "[Forward] Layer bn, top blob c data") != NULL;
+}
+
+TEST(fuse, debug_info_runs_every_layer_for_itself)
+{
+    struct ct_net *fused = net_of(in_place);
+    struct ct_net *other = alone(in_place, CAFFE__PHASE__TRAIN,
+                                 (struct ct_net_options){ 0 });
+    int n = 0;
+
+    same_numbers(fused, other);
+    ct_net_set_debug_info(fused, true);
+    ct_log_set_level(CT_LOG_INFO);
+    ct_log_set_sink(count_lines, &n);
+    pass(fused, 2);
+    ct_log_set_sink(NULL, NULL);
+    ct_log_set_level(CT_LOG_NONE);
+    ct_net_set_debug_info(fused, false);
+    pass(other, 2);
+    ASSERT_INT(1, n);
+    same_numbers(fused, other);
+    ASSERT_HAS("run as one:\nnone", plan_of(fused));
+}
+
+TEST(fuse, nan_is_found_in_a_group)
+{
+    struct ct_net *net = net_of(in_place);
+    int layer;
+
+    pass(net, 0);
+    ct_data(ct_net_layer(net, ct_net_find_layer(net, "sc"))->blob[1])[0] = NAN;
+    ASSERT_OK(ct_net_find_nan(net, &layer));
+    ASSERT_INT(ct_net_find_layer(net, "sc"), layer);
+}
