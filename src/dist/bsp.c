@@ -28,9 +28,9 @@ static struct ct_dist *dist_of(struct ct_exchange *x)
 static enum ct_status sum_bucket(struct ct_comm *c, void *arg)
 {
     const struct dist_flight *f = arg;
-    const struct ct_allreduce_type *type = f->dist->reduce;
 
-    return type ? type->run(c, f->x, f->n) : ct_allreduce(c, f->x, f->n);
+    return f->wire ? dist_wire_sum(c, f->wire, f->x)
+                   : dist_dense_sum(f->dist, c, f->x, f->n);
 }
 
 static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
@@ -41,9 +41,11 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     if (d->net == net)
         return CT_OK;
     dist_bsp_fini(d);
+    CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
     CT_TRY(dist_factors_init(d, net));
     CT_TRY(dist_buckets_init(&d->buckets, net, d->factors.of_param,
                              FIRST_BUCKET, (size_t)d->options->bucket_bytes));
+    CT_TRY(dist_wires_init(d, net));
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
                     &d->flight));
     for (int i = 0; i < d->buckets.n; i++) {
@@ -52,6 +54,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
         d->flight[i].dist    = d;
         d->flight[i].x       = diff + b->first;
         d->flight[i].n       = (int64_t)b->n;
+        d->flight[i].wire    = d->wires.wire ? &d->wires.wire[i] : NULL;
         d->flight[i].job.run = sum_bucket;
         d->flight[i].job.arg = &d->flight[i];
     }
@@ -116,6 +119,11 @@ static enum ct_status bsp_wait(struct ct_exchange *x, int param)
     return wait_bucket(d, d->buckets.of_param[param]);
 }
 
+static bool bsp_holds_back(struct ct_exchange *x, int param)
+{
+    return dist_wires_code(dist_of(x), param);
+}
+
 static enum ct_status bsp_finish(struct ct_exchange *x)
 {
     return wait_bucket(dist_of(x), 0); /* the riders sit in front */
@@ -165,11 +173,14 @@ void dist_bsp_init(struct ct_dist *d)
         .check          = bsp_check,
         .guard_interval = d->options->guard_interval,
     };
+    if (d->wires.codec.type && d->wires.codec.type->momentum && d->size > 1)
+        d->exchange.holds_back = bsp_holds_back;
 }
 
 void dist_bsp_fini(struct ct_dist *d)
 {
     dist_factors_fini(d);
+    dist_wires_fini(d);
     dist_buckets_fini(&d->buckets);
     ct_free(d->flight);
     d->flight = NULL;

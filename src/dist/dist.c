@@ -55,7 +55,6 @@ static enum ct_status refuse(const Caffe__DistributedParameter *p)
     const char *what = strcmp(p->sync, "bsp") != 0       ? "sync"
                        : p->servers                      ? "servers"
                        : p->groups > 1                   ? "groups"
-                       : strcmp(p->compress, "none") != 0 ? "compress"
                        : p->bandwidth[0]                 ? "bandwidth"
                        : p->deadline > 0                 ? "deadline"
                        : p->canonical                    ? "canonical"
@@ -101,6 +100,8 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     d->comm->stall_after = d->options->stall;
     CT_TRY_GOTO(choose_reduce(d), st, out);
     CT_TRY_GOTO(choose_road(d), st, out);
+    CT_TRY_GOTO(dist_codec_parse(d->options->compress, &d->wires.codec), st,
+                out);
     CT_TRY_GOTO(ct_comm_thread_create(d->comm, &fifo, &d->thread), st, out);
     dist_bsp_init(d);
     *out = d;

@@ -6,6 +6,7 @@
 #include "comm/thread.h"
 #include "cortado/dist.h"
 #include "dist/bucket.h"
+#include "dist/compress/wire.h"
 #include "dist/factors.h"
 #include "solver/exchange.h"
 
@@ -17,6 +18,7 @@ struct dist_flight {
     struct ct_dist *dist;
     float          *x;
     int64_t         n;
+    struct dist_wire *wire; /* NULL: it is summed as it is */
 };
 
 struct ct_dist {
@@ -29,6 +31,7 @@ struct ct_dist {
     enum dist_road          road;
     struct dist_factors     factors;
     struct dist_buckets     buckets;
+    struct dist_wires       wires;    /* where a codec codes buckets */
     struct dist_flight     *flight;   /* one a bucket */
     int                     n_sent;   /* buckets handed in this iteration */
     int                     rank, size, n_hosts;

@@ -88,12 +88,30 @@ static bool choose(const struct ct_dist *d, const struct dist_machine *w,
     return yes;
 }
 
+/* The codec that factors may go by: they are products' inputs, not sums, so
+ * nothing can be held back of them. */
+static const struct dist_codec_type *codec_of(const struct ct_dist *d)
+{
+    const struct dist_codec_type *t = d->wires.codec.type;
+
+    return t == &dist_codec_bf16 || t == &dist_codec_fp16 ? t : NULL;
+}
+
 static enum ct_status gather_job(struct ct_comm *c, void *arg)
 {
-    struct dist_factor *x = arg;
-    int64_t width         = x->rows * (x->n + x->m);
+    struct dist_factor *x           = arg;
+    const struct dist_codec_type *t = codec_of(x->dist);
+    int64_t n                       = x->rows * (x->n + x->m);
+    size_t each                     = x->bytes[0];
+    uint8_t *mine                   = x->code + (size_t)c->rank * each;
 
-    return ct_allgather(c, x->all + c->rank * width, x->bytes, x->all);
+    if (!x->code)
+        return ct_allgather(c, x->all + c->rank * n, x->bytes, x->all);
+    t->encode(NULL, n, x->all + c->rank * n, NULL, mine);
+    CT_TRY(ct_allgather(c, mine, x->bytes, x->code));
+    for (int r = 0; r < c->size; r++) /* the own too: all have the same bits */
+        t->decode(n, x->code + (size_t)r * each, false, x->all + r * n);
+    return CT_OK;
 }
 
 static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
@@ -101,7 +119,9 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
 {
     const struct ct_net_param *p = ct_net_param(net, param);
     struct dist_factor *x        = &d->factors.factor[d->factors.n];
+    const struct dist_codec_type *t = codec_of(d);
     size_t width = (size_t)(f->rows * (f->u_cols + f->v_cols));
+    size_t each  = t ? t->bytes((int64_t)width) : width * sizeof(float);
 
     x->dist    = d;
     x->param   = param;
@@ -118,7 +138,9 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     CT_TRY(ct_alloc((size_t)d->size, sizeof(*x->bytes), "factors",
                     &x->bytes));
     for (int r = 0; r < d->size; r++)
-        x->bytes[r] = width * sizeof(float);
+        x->bytes[r] = each;
+    if (t)
+        CT_TRY(ct_alloc((size_t)d->size, each, "factors", &x->code));
     /* The layer leaves its own product out; all rows are multiplied here. */
     ct_net_layer(net, p->layer)->blob_wants_grad[p->index] = false;
     return ct_dist_same(d, "batch size", (uint64_t)f->rows);
@@ -155,6 +177,7 @@ void dist_factors_fini(struct ct_dist *d)
     for (int i = 0; i < d->factors.n; i++) {
         ct_free(d->factors.factor[i].all);
         ct_free(d->factors.factor[i].bytes);
+        ct_free(d->factors.factor[i].code);
     }
     ct_free(d->factors.factor);
     ct_free(d->factors.of_param);

@@ -21,6 +21,7 @@ struct dist_factor {
     int64_t         rows, n, m; /* of one rank; u is rows x n, v rows x m */
     float          *all;        /* every rank's rows: [ u | v ] each */
     size_t         *bytes;      /* per rank */
+    uint8_t        *code;       /* `all` in 16 bits; NULL: they go as floats */
     bool            built;      /* this iteration's gradient is made */
 };
 

@@ -20,8 +20,15 @@ enum ct_rider { CT_RIDER_LOSS, CT_RIDER_SNAPSHOT, CT_RIDER_STOP };
 
 struct ct_exchange {
     int   rank, size;
-    int   iter_size; /* the solver's; set before attach */
-    float scale; /* sum times scale is the mean gradient */
+    /* The solver's; set before attach, iter before each begin. */
+    int      iter_size, iter;
+    uint64_t seed;
+    float    momentum, clip; /* clip 0: none */
+    float    scale; /* sum times scale is the mean gradient */
+    /* NULL: no.  Gradients of such a parameter are held back; they have been
+     * clipped and have gathered momentum before they arrive, so the solver
+     * clips nothing and gives them none. */
+    bool (*holds_back)(struct ct_exchange *x, int param);
     void *state;
     /* When training starts: every rank gets rank 0's parameters. */
     enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net);

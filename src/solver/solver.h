@@ -64,6 +64,10 @@ CT_MUST_CHECK enum ct_status solver_check_policy(
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
 
+/* step.c: tells the exchange of the solver and gives it the net; nothing
+ * happens alone, or when that is done. */
+CT_MUST_CHECK enum ct_status solver_attach(struct ct_solver *s);
+
 /* snapshot.c: probe that snapshots can be written where they will be. */
 CT_MUST_CHECK enum ct_status solver_check_writable(const struct ct_solver *s);
 

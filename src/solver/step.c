@@ -205,6 +205,7 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
+    x->iter                  = s->iter;
     ct_net_set_layer_done(s->net, layer_done, s);
     return x->begin(x);
 }
@@ -309,14 +310,25 @@ static enum ct_status one_iteration(struct ct_solver *s)
     return CT_OK;
 }
 
+enum ct_status solver_attach(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (!x)
+        return CT_OK;
+    x->iter_size = s->param->iter_size;
+    x->iter      = s->iter;
+    x->seed      = s->seed;
+    x->momentum  = s->rule->n_history == 1 ? s->param->momentum : 0;
+    x->clip      = s->param->clip_gradients > 0 ? s->param->clip_gradients : 0;
+    return x->attach(x, s->net);
+}
+
 enum ct_status ct_solver_step(struct ct_solver *s, int n)
 {
     int end = s->iter + n;
 
-    if (s->options.exchange) {
-        s->options.exchange->iter_size = s->param->iter_size;
-        CT_TRY(s->options.exchange->attach(s->options.exchange, s->net));
-    }
+    CT_TRY(solver_attach(s));
     s->stop         = false;
     s->start_iter   = s->iter;
     s->display_iter = s->iter;

@@ -33,7 +33,7 @@ static enum ct_status clip_scale(const struct ct_solver *s, float *out)
     float clip = s->param->clip_gradients;
 
     *out = 1;
-    if (clip < 0)
+    if (clip < 0 || (s->options.exchange && s->options.exchange->holds_back))
         return CT_OK;
     for (int i = 0; i < ct_net_n_params(s->net); i++) {
         const struct ct_blob *b = ct_net_param(s->net, i)->blob;
@@ -98,6 +98,15 @@ static float warm_momentum(const struct ct_solver *s, float rate)
     return s->param->momentum * rate / s->last_rate;
 }
 
+/* A parameter whose gradients come with their momentum. */
+static bool is_held_back(const struct ct_solver *s, int param)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    return x && x->holds_back && s->rule->n_history == 1 &&
+           x->holds_back(x, param);
+}
+
 static enum ct_status update_param(struct ct_solver *s, int i, float rate,
                                    float scale)
 {
@@ -120,6 +129,12 @@ static enum ct_status update_param(struct ct_solver *s, int i, float rate,
         .t         = s->iter + 1,
     };
 
+    if (is_held_back(s, i)) {
+        /* In the long run momentum makes 1 / (1 - mu) of a decay. */
+        step.l2 /= 1 - sp->momentum;
+        step.l1 /= 1 - sp->momentum;
+        step.momentum = 0;
+    }
     CT_TRY(arrived(s, i));
     if (p->lr_mult == 0)
         return CT_OK;

@@ -1,0 +1,296 @@
+/* topk.c - the largest values alone; the rest waits and grows.
+ *
+ *     u = m u + g;   v += u;   sent: the k largest |v| of a parameter
+ *     u = v = 0 where sent
+ *
+ * m is the solver's momentum, which acts here and not in the solver, so that
+ * a value that waits has the momentum it would have had (u is the velocity, v
+ * the residual).  Gradients are clipped before, by wire.c.
+ *
+ *     code: | index: 32 bits | ... k ... | value: float | ... k ... |
+ *
+ * All ranks' codes are gathered: (P-1) 8k bytes a rank.  Where that is no
+ * less than the dense sum's 8n (P-1)/P, zeros and all are summed instead.
+ * k = ceil(ratio n); during the warm-up the ratio falls in four equal stages,
+ * 1/4, 1/16, 1/64, 1/256, as long as that is above it.
+ * Lin et al., "Deep gradient compression", 2018. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/coll/coll.h"
+#include "device/cpu/simd.h"
+#include "dist/compress/wire.h"
+#include "dist/dist.h"
+
+enum { LEAST = 1024, STAGES = 4, SAMPLE_LEAST = 1024, WARMUP = 400 };
+
+/* topk:RATIO[:WARMUP] */
+static enum ct_status topk_parse(const char *arg, struct dist_codec *out)
+{
+    char *end = NULL, *rest = NULL;
+
+    out->ratio  = arg ? strtod(arg, &end) : 0;
+    out->warmup = WARMUP;
+    if (end && end != arg && *end == ':') {
+        out->warmup = strtoll(end + 1, &rest, 10);
+        end         = rest == end + 1 ? NULL : rest;
+    }
+    if (!end || end == arg || *end || !(out->ratio > 0 && out->ratio <= 1) ||
+        out->warmup < 0)
+        return ct_fail(CT_EINVAL, "topk takes a ratio in (0, 1] and, if you "
+                       "like, iterations of warm-up: topk:0.001 or "
+                       "topk:0.001:2000");
+    return CT_OK;
+}
+
+static bool topk_takes(const struct dist_codec *codec, int64_t rows,
+                       int64_t cols)
+{
+    (void)codec;
+    return rows > 1 && rows * cols >= LEAST;
+}
+
+static double ratio_at(const struct dist_codec *codec, int64_t iter)
+{
+    double ratio = 0.25;
+
+    if (iter >= codec->warmup)
+        return codec->ratio;
+    for (int64_t i = 0; i < iter * STAGES / codec->warmup; i++)
+        ratio /= 4;
+    return ratio > codec->ratio ? ratio : codec->ratio;
+}
+
+static int64_t count_of(const struct dist_wire *w, const struct dist_piece *p)
+{
+    double k = ceil(ratio_at(w->codec, w->dist->exchange.iter) *
+                    (double)p->n);
+
+    return k < 1 ? 1 : k > (double)p->n ? p->n : (int64_t)k;
+}
+
+static int64_t count_all(const struct dist_wire *w)
+{
+    int64_t k = 0;
+
+    for (int i = 0; i < w->n_pieces; i++)
+        k += w->piece[i].is_coded ? count_of(w, &w->piece[i]) : 0;
+    return k;
+}
+
+/* Are zeros and all fewer bytes than indices and values? */
+static bool is_dense(const struct dist_wire *w, int64_t k, int size)
+{
+    return k * size >= w->n_coded;
+}
+
+static enum ct_status topk_reserve(struct dist_wire *w)
+{
+    size_t n = (size_t)w->n_coded;
+
+    CT_TRY(ct_alloc(n, sizeof(float), "topk", &w->residual));
+    CT_TRY(ct_alloc(n, sizeof(float), "topk", &w->velocity));
+    CT_TRY(ct_alloc(2 * n, sizeof(*w->index), "topk", &w->index));
+    /* P codes of k, which is less than n / P. */
+    return ct_alloc(n, 2 * sizeof(float), "topk", &w->code);
+}
+
+CT_SIMD static void accumulate(int64_t n, float m, const float *restrict g,
+                               float *restrict u, float *restrict v)
+{
+    CT_SIMD_EACH (i, n) {
+        u[i] = m * u[i] + g[i];
+        v[i] += u[i];
+    }
+}
+
+/* Magnitudes compare as integers; what is not finite is largest. */
+CT_INLINE uint32_t magnitude(float x)
+{
+    uint32_t u;
+
+    memcpy(&u, &x, sizeof(u));
+    return u & 0x7fffffff;
+}
+
+/* The k-th largest of n, k from 1; x is reordered.  Parts in three, so equal
+ * values, of which gradients have many, cost nothing. */
+static uint32_t kth_largest(uint32_t *x, int64_t n, int64_t k)
+{
+    int64_t low = 0, high = n - 1, at = k - 1;
+
+    while (low < high) {
+        uint32_t a = x[low], b = x[low + (high - low) / 2], c = x[high], t;
+        int64_t more = low, less = high, i = low;
+
+        t = a < b ? (b < c ? b : a < c ? c : a) : a < c ? a : b < c ? c : b;
+        while (i <= less) {
+            uint32_t v = x[i];
+
+            if (v > t) {
+                x[i++]    = x[more];
+                x[more++] = v;
+            } else if (v < t) {
+                x[i]      = x[less];
+                x[less--] = v;
+            } else {
+                i++;
+            }
+        }
+        if (at < more)
+            high = more - 1;
+        else if (at > less)
+            low = less + 1;
+        else
+            return t;
+    }
+    return x[low];
+}
+
+/* A bound below the k-th largest, most likely, from one value in a hundred. */
+static uint32_t guess(int64_t n, const float *v, int64_t k, uint32_t *scratch)
+{
+    int64_t step = n / SAMPLE_LEAST < 100 ? n / SAMPLE_LEAST : 100, count = 0;
+    int64_t want;
+
+    if (step < 4 || k > n / 8)
+        return 0;
+    for (int64_t i = 0; i < n; i += step)
+        scratch[count++] = magnitude(v[i]);
+    want = k / step + k / step / 4 + 16;
+    return want < count ? kth_largest(scratch, count, want) : 0;
+}
+
+/* The places of the magnitudes of at least `least`, in order. */
+static int64_t survivors(int64_t n, const float *v, uint32_t least,
+                         uint32_t *index)
+{
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        index[count] = (uint32_t)i;
+        count += magnitude(v[i]) >= least;
+    }
+    return count;
+}
+
+/* Exactly k places of the largest, in order; of equal ones the first.  `index`
+ * has room for 2n: the second half is scratch. */
+static void largest(int64_t n, const float *v, int64_t k, uint32_t *index,
+                    uint32_t *scratch)
+{
+    int64_t count = survivors(n, v, guess(n, v, k, scratch), index), out = 0;
+    int64_t spare = k; /* places left for values that equal the k-th */
+    uint32_t kth;
+
+    if (count < k)
+        count = survivors(n, v, 0, index);
+    if (count == k)
+        return;
+    for (int64_t i = 0; i < count; i++)
+        scratch[i] = magnitude(v[index[i]]);
+    kth = kth_largest(scratch, count, k);
+    for (int64_t i = 0; i < count; i++)
+        spare -= magnitude(v[index[i]]) > kth;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t m = magnitude(v[index[i]]);
+        bool take  = m > kth || (m == kth && spare > 0);
+
+        spare -= take && m == kth;
+        index[out] = index[i];
+        out += take;
+    }
+}
+
+/* The places of what travels, of all pieces, into w->index. */
+static int64_t choose(struct dist_wire *w)
+{
+    int64_t k = 0;
+
+    for (int i = 0; i < w->n_pieces; i++) {
+        const struct dist_piece *p = &w->piece[i];
+        int64_t count;
+
+        if (!p->is_coded)
+            continue;
+        count = count_of(w, p);
+        /* Room for all of the piece stands behind what is chosen: k <= at. */
+        largest(p->n, w->residual + p->at, count, w->index + k,
+                w->index + w->n_coded);
+        for (int64_t j = 0; j < count; j++)
+            w->index[k + j] += (uint32_t)p->at;
+        k += count;
+    }
+    return k;
+}
+
+static enum ct_status gather(struct ct_comm *c, struct dist_wire *w, int64_t k)
+{
+    size_t each   = 8 * (size_t)k;
+    uint8_t *mine = w->code + (size_t)c->rank * each;
+    float *value  = (float *)(void *)(mine + 4 * k);
+
+    for (int r = 0; r < c->size; r++)
+        w->bytes[r] = each;
+    memcpy(mine, w->index, 4 * (size_t)k);
+    for (int64_t j = 0; j < k; j++)
+        value[j] = w->residual[w->index[j]];
+    CT_TRY(ct_allgather(c, mine, w->bytes, w->code));
+    memset(w->coded, 0, (size_t)w->n_coded * sizeof(float));
+    for (int r = 0; r < c->size; r++) {
+        const uint32_t *index = (const uint32_t *)(const void *)(w->code +
+                                                        (size_t)r * each);
+        const float *v = (const float *)(const void *)(index + k);
+
+        for (int64_t j = 0; j < k; j++) {
+            if (index[j] >= w->n_coded)
+                return ct_fail(CT_ECOMM, "rank %d sent a value for place %u "
+                               "of %lld", r, index[j],
+                               (long long)w->n_coded);
+            w->coded[index[j]] += v[j];
+        }
+    }
+    return CT_OK;
+}
+
+static enum ct_status topk_sum(struct ct_comm *c, struct dist_wire *w)
+{
+    int64_t k;
+
+    accumulate(w->n_coded, w->dist->exchange.momentum, w->coded, w->velocity,
+               w->residual);
+    k = choose(w);
+    if (!is_dense(w, k, c->size)) {
+        CT_TRY(gather(c, w, k));
+    } else {
+        memset(w->coded, 0, (size_t)w->n_coded * sizeof(float));
+        for (int64_t j = 0; j < k; j++)
+            w->coded[w->index[j]] = w->residual[w->index[j]];
+        CT_TRY(dist_dense_sum(w->dist, c, w->coded, w->n_coded));
+    }
+    for (int64_t j = 0; j < k; j++)
+        w->velocity[w->index[j]] = w->residual[w->index[j]] = 0;
+    return CT_OK;
+}
+
+static double topk_sends(const struct ct_comm *c, const struct dist_wire *w)
+{
+    int64_t k = count_all(w);
+
+    return is_dense(w, k, c->size)
+               ? dist_dense_sends(w->dist, c, w->n_coded)
+               : 8.0 * (double)k * (c->size - 1);
+}
+
+const struct dist_codec_type dist_codec_topk = {
+    .name         = "topk",
+    .parse        = topk_parse,
+    .takes        = topk_takes,
+    .reserve      = topk_reserve,
+    .sum          = topk_sum,
+    .sends        = topk_sends,
+    .momentum     = true,
+    .ns_per_float = 2.5,
+};

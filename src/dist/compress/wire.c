@@ -1,0 +1,241 @@
+/* wire.c - buckets taken apart for a codec and put together again. */
+#include "dist/compress/wire.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "dist/compress/run.h"
+#include "dist/dist.h"
+
+enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
+                              float *x, int64_t n)
+{
+    const struct ct_allreduce_type *type = d->reduce;
+
+    return type ? type->run(c, x, n) : ct_allreduce(c, x, n);
+}
+
+double dist_dense_sends(const struct ct_dist *d, const struct ct_comm *c,
+                        int64_t n)
+{
+    const struct ct_allreduce_type *type = d->reduce;
+
+    type = type ? type : ct_allreduce_choose(c, n);
+    return n ? type->bytes(&c->place, n) : 0;
+}
+
+static void add_piece(struct dist_wire *w, size_t first, int64_t n,
+                      int64_t rows, int64_t cols, bool is_coded)
+{
+    int64_t *end = is_coded ? &w->n_coded : &w->n_dense;
+
+    w->piece[w->n_pieces++] = (struct dist_piece){
+        .first = first, .n = n, .rows = rows, .cols = cols, .at = *end,
+        .is_coded = is_coded,
+    };
+    *end += n;
+}
+
+/* The riders, and the parameters of bucket b as they lie in the arena. */
+static void add_pieces(struct dist_wire *w, const struct ct_net *net, int b)
+{
+    const struct dist_buckets *all  = &w->dist->buckets;
+    const struct dist_bucket *range = &all->bucket[b];
+
+    w->first = range->first;
+    if (w->first == 0)
+        add_piece(w, 0, CT_ARENA_RIDERS, 1, CT_ARENA_RIDERS, false);
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        const struct ct_net_param *p = ct_net_param(net, i);
+        const struct ct_shape *s     = &p->blob->shape;
+        int64_t rows, n = p->blob->count;
+
+        if (all->of_param[i] != b || n == 0)
+            continue;
+        rows = s->n_axes > 1 ? s->dim[0] : 1;
+        /* Caffe's old shapes have ones in front. */
+        for (int k = 1; rows == 1 && k < s->n_axes - 1; k++)
+            rows = s->dim[k];
+        add_piece(w, p->offset, n, rows, n / rows,
+                  w->codec->type->takes(w->codec, rows, n / rows));
+    }
+}
+
+static enum ct_status reserve_run(struct dist_wire *w)
+{
+    const struct dist_codec_type *t = w->codec->type;
+    const int P = w->dist->size;
+    int64_t own = dist_run_owned(w->n_coded, P, w->dist->rank).n;
+
+    CT_TRY(ct_alloc(dist_run_code_bytes(t, w->n_coded, P) + 1, 1, "codes",
+                    &w->code));
+    CT_TRY(ct_alloc(dist_run_taken_bytes(t, w->n_coded, P) + 1, 1, "codes",
+                    &w->taken));
+    if (!t->feedback)
+        return CT_OK;
+    CT_TRY(ct_alloc((size_t)w->n_coded, sizeof(float), "residuals",
+                    &w->residual));
+    return ct_alloc((size_t)own + 1, sizeof(float), "residuals", &w->owner);
+}
+
+static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
+                                const struct ct_net *net, int b)
+{
+    w->dist  = d;
+    w->codec = &d->wires.codec;
+    CT_TRY(ct_alloc((size_t)ct_net_n_params(net) + 1, sizeof(*w->piece),
+                    "wire", &w->piece));
+    add_pieces(w, net, b);
+    CT_TRY(ct_alloc((size_t)w->n_dense + 1, sizeof(float), "wire",
+                    &w->dense));
+    CT_TRY(ct_alloc((size_t)w->n_coded + 1, sizeof(float), "wire",
+                    &w->coded));
+    CT_TRY(ct_alloc((size_t)d->size, sizeof(*w->bytes), "wire", &w->bytes));
+    if (w->n_coded == 0)
+        return CT_OK;
+    return w->codec->type->reserve ? w->codec->type->reserve(w)
+                                   : reserve_run(w);
+}
+
+bool dist_wires_code(const struct ct_dist *d, int param)
+{
+    int b         = d->buckets.of_param[param];
+    size_t offset = ct_net_param(d->net, param)->offset;
+
+    for (int i = 0; d->wires.wire && b >= 0 && i < d->wires.wire[b].n_pieces;
+         i++)
+        if (d->wires.wire[b].piece[i].first == offset)
+            return d->wires.wire[b].piece[i].is_coded;
+    return false;
+}
+
+enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
+{
+    struct dist_wires *all = &d->wires;
+
+    if (!all->codec.type || d->size == 1)
+        return CT_OK;
+    CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*all->wire), "wires",
+                    &all->wire));
+    all->n_values = 0;
+    for (all->n = 0; all->n < d->buckets.n;) {
+        struct dist_wire *w = &all->wire[all->n++];
+
+        CT_TRY(wire_init(w, d, net, all->n - 1));
+        all->n_values += w->n_dense + w->n_coded;
+    }
+    return CT_OK;
+}
+
+void dist_wires_fini(struct ct_dist *d)
+{
+    for (int i = 0; i < d->wires.n; i++) {
+        struct dist_wire *w = &d->wires.wire[i];
+
+        ct_free(w->piece);
+        ct_free(w->dense);
+        ct_free(w->coded);
+        ct_free(w->residual);
+        ct_free(w->velocity);
+        ct_free(w->owner);
+        ct_free(w->basis);
+        ct_free(w->code);
+        ct_free(w->taken);
+        ct_free(w->work);
+        ct_free(w->index);
+        ct_free(w->bytes);
+    }
+    ct_free(d->wires.wire);
+    d->wires.wire = NULL;
+    d->wires.n    = 0;
+}
+
+/* Between the arena and the two runs; `x` is where the bucket starts. */
+static void move(const struct dist_wire *w, float *x, bool pack)
+{
+    for (int i = 0; i < w->n_pieces; i++) {
+        const struct dist_piece *p = &w->piece[i];
+        float *out  = (p->is_coded ? w->coded : w->dense) + p->at;
+        float *in   = x + (p->first - w->first);
+        size_t size = (size_t)p->n * sizeof(float);
+
+        memcpy(pack ? out : in, pack ? in : out, size);
+    }
+}
+
+static double squares(int64_t n, const float *x)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sum;
+}
+
+/* Where a codec holds gradients back, the sum of an iteration is not its
+ * gradient, and the solver cannot clip it.  Each rank then clips its own
+ * gradient before: its norm is about sqrt(P) times that of the mean, and a
+ * bucket's share of it is that of its values. */
+static void clip(struct dist_wire *w)
+{
+    const struct ct_exchange *x = &w->dist->exchange;
+    int64_t skip  = w->first == 0 ? CT_ARENA_RIDERS : 0;
+    int64_t n     = w->n_dense - skip + w->n_coded;
+    double norm, most;
+
+    if (x->clip <= 0 || n == 0)
+        return;
+    norm = sqrt(squares(w->n_dense - skip, w->dense + skip) +
+                squares(w->n_coded, w->coded));
+    most = (double)x->clip * sqrt((double)x->size) *
+           sqrt((double)n / (double)w->dist->wires.n_values);
+    if (!(norm > most) || !isfinite(norm))
+        return;
+    for (int64_t i = skip; i < w->n_dense; i++)
+        w->dense[i] *= (float)(most / norm);
+    for (int64_t i = 0; i < w->n_coded; i++)
+        w->coded[i] *= (float)(most / norm);
+}
+
+static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
+{
+    const struct ct_exchange *x = &w->dist->exchange;
+    struct dist_run run = {
+        .type = w->codec->type, .x = w->coded, .n = w->n_coded,
+        .residual = w->residual, .owner = w->owner, .code = w->code,
+        .taken = w->taken, .bytes = w->bytes,
+        .draw = { .key = ct_key(x->seed, "wire"),
+                  .hi  = (uint64_t)x->iter << 17,
+                  .at  = w->first },
+    };
+
+    return w->codec->type->sum ? w->codec->type->sum(c, w)
+                               : dist_run_sum(c, &run);
+}
+
+enum ct_status dist_wire_sum(struct ct_comm *c, struct dist_wire *w, float *x)
+{
+    move(w, x, true);
+    if (w->codec->type->momentum)
+        clip(w);
+    if (w->n_dense)
+        CT_TRY(dist_dense_sum(w->dist, c, w->dense, w->n_dense));
+    if (w->n_coded)
+        CT_TRY(sum_coded(c, w));
+    move(w, x, false);
+    return CT_OK;
+}
+
+double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w)
+{
+    const struct dist_codec_type *t = w->codec->type;
+    double dense = dist_dense_sends(w->dist, c, w->n_dense);
+
+    if (w->n_coded == 0)
+        return dense;
+    return dense + (t->sends ? t->sends(c, w)
+                             : dist_run_sends(t, w->n_coded, c->rank,
+                                              c->size));
+}

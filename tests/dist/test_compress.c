@@ -1,0 +1,179 @@
+/* test_compress.c - training with coded gradients: close to training without,
+ * ranks equal bit for bit, bytes as the formulas say. */
+#include "comm/coll/flight.h"
+#include "dist/compress/run.h"
+#include "dist/ranks.h"
+
+static const char *const codecs[] = {
+    "bf16", "fp16", "onebit", "qsgd", "topk:0.25:0", "powersgd:16:0",
+};
+enum { N_CODECS = 6 };
+
+static struct rank *train(int n, const char *codec, const char *more)
+{
+    char options[256];
+
+    snprintf(options, sizeof(options), "compress: '%s' road: 'allreduce' %s %s",
+             codec, strstr(more, "guard") ? "" : "guard_interval: 1", more);
+    return ranks_train(n, "", options, 0);
+}
+
+static void all_equal(const struct rank *r, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (r[i].st != CT_OK)
+            FAIL("rank %d of %d: %s", i, n, r[i].why);
+        ASSERT_INT(0, memcmp(r[0].weights, r[i].weights,
+                             r[0].n * sizeof(float)));
+    }
+}
+
+/* 16 bits change the loss by little, the others by more. */
+TEST(compress, ranks_stay_equal_and_learn_as_without)
+{
+    static const int counts[] = { 1, 2, 3, 4, 7, 8 };
+    static const double tolerance[] = { 2e-3, 1e-4, 0.15, 5e-3, 0.3, 0.02 };
+
+    ranks_make_data();
+    for (int i = 0; i < 6; i++) {
+        struct rank *dense = train(counts[i], "none", "");
+        double first = dense->loss[0], last = dense->loss[RANKS_STEPS - 1];
+
+        ASSERT(last < 0.9 * first);
+        for (int k = 0; k < N_CODECS; k++) {
+            struct rank *r = train(counts[i], codecs[k], "");
+
+            all_equal(r, counts[i]);
+            /* The loss rides along with every bit. */
+            ASSERT_FLOAT(first, r[0].loss[0], 0);
+            if (counts[i] > 1)
+                ASSERT_FLOAT(last, r[0].loss[RANKS_STEPS - 1], tolerance[k]);
+            if (counts[i] == 1)
+                ASSERT_INT(0, memcmp(dense->weights, r->weights,
+                                     r->n * sizeof(float)));
+            else
+                ASSERT(memcmp(dense->weights, r->weights,
+                              r->n * sizeof(float)) != 0);
+        }
+    }
+}
+
+TEST(compress, small_buckets_and_no_overlap_change_nothing_for_replicas)
+{
+    ranks_make_data();
+    for (int k = 0; k < N_CODECS; k++) {
+        all_equal(train(3, codecs[k], "bucket_bytes: 0"), 3);
+        all_equal(train(4, codecs[k], "overlap: false"), 4);
+    }
+}
+
+/* With SGD values that are sent lose their momentum, here all; Adam keeps
+ * its own. */
+TEST(compress, topk_of_everything_trains_as_without)
+{
+    const char *adam = "type: 'Adam' delta: 1";
+    struct rank *one;
+
+    ranks_make_data();
+    one = ranks_train(1, adam, "", 0);
+    ASSERT_OK(one->st);
+    ranks_same_as_one(one, ranks_train(4, adam, "compress: 'topk:1' "
+                                       "road: 'allreduce'", 0), 4);
+}
+
+TEST(compress, a_run_repeats_bit_for_bit)
+{
+    ranks_make_data();
+    for (int k = 0; k < N_CODECS; k++) {
+        struct rank *a = train(4, codecs[k], "reduce: 'ring'");
+        struct rank *b = train(4, codecs[k], "reduce: 'ring'");
+
+        ASSERT_INT(0, memcmp(a->weights, b->weights, a->n * sizeof(float)));
+    }
+}
+
+/* The parameters: 16384 in w; 8 x 27 + 8, 128, 5 x 128 + 5 small ones; 16
+ * riders.  Around the ring each rank of 4 sends 6/4 of what is summed. */
+TEST(compress, bytes_on_the_wire_are_those_of_the_formula)
+{
+    enum { W = 16384, SMALL = 8 * 27 + 8 + 128 + 5 * 128 + 5, RIDERS = 16 };
+    const struct { const char *codec; double bytes; } want[] = {
+        { "bf16", ct_ring_bytes(1, 4, RIDERS, CT_RING_BOTH) +
+              dist_run_sends(&dist_codec_bf16, W + SMALL, 1, 4) },
+        { "fp16", ct_ring_bytes(1, 4, RIDERS, CT_RING_BOTH) +
+              dist_run_sends(&dist_codec_fp16, W + SMALL, 1, 4) },
+        /* 32 chunks, 8 a rank: two means each and 512 bits. */
+        { "onebit", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
+              6 * 8 * (8 + 64) },
+        { "qsgd", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
+              6 * 8 * (4 + 512) },
+        { "topk:0.01:0", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
+              3 * 8 * 164 },
+        { "topk:0.5:0", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
+              6 * W },
+        { "powersgd:4:0", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
+              2 * 6 * 4 * 128 },
+    };
+
+    ranks_make_data();
+    for (size_t k = 0; k < sizeof(want) / sizeof(want[0]); k++) {
+        struct rank *r = train(4, want[k].codec, "reduce: 'ring' "
+                               "guard_interval: 0 "
+                               "bucket_bytes: 1073741824");
+
+        ASSERT_OK(r[1].st);
+        ASSERT_FLOAT(RANKS_STEPS * want[k].bytes,
+                     (double)r[1].stats.bytes_sent, 0.5);
+    }
+}
+
+/* g, 5 x 128 from 6 samples a rank, goes as 6 x 133 factors to 3 peers. */
+TEST(compress, factors_go_in_16_bits)
+{
+    static const char *const two[] = { "bf16", "fp16" };
+    struct rank *dense;
+
+    ranks_make_data();
+    dense = train(4, "none", "");
+    for (int k = 0; k < 2; k++) {
+        char options[128];
+        struct rank *sum = train(4, two[k], "reduce: 'ring' "
+                                 "guard_interval: 0"), *r;
+        double saved, want;
+
+        snprintf(options, sizeof(options), "compress: '%s' road: 'factors' "
+                 "reduce: 'ring' guard_interval: 0", two[k]);
+        r = ranks_train(4, "", options, 0);
+        all_equal(r, 4);
+        ASSERT_FLOAT(dense->loss[RANKS_STEPS - 1], r->loss[RANKS_STEPS - 1],
+                     2e-3);
+        saved = ((double)sum[1].stats.bytes_sent -
+                 (double)r[1].stats.bytes_sent) / RANKS_STEPS;
+        want  = (k == 0 ? 2 * 1.5 * 640 : 2 * 1.5 * (640 + 2)) -
+               3 * (k == 0 ? 2.0 * 6 * 133 : 4 * 2 + 2.0 * 6 * 133);
+        /* Which rank owns the last, shorter chunks moves by a few. */
+        ASSERT_FLOAT(want, saved, 2.0 * 2 * DIST_CHUNK);
+    }
+}
+
+TEST(compress, clipping_acts_before_values_are_held_back)
+{
+    struct rank *r;
+
+    ranks_make_data();
+    r = ranks_train(4, "clip_gradients: 0.05", "compress: 'topk:0.1:0' "
+                    "road: 'allreduce' guard_interval: 1", 0);
+    all_equal(r, 4);
+    ASSERT(isfinite(r->loss[RANKS_STEPS - 1]));
+    ASSERT(r->loss[RANKS_STEPS - 1] < r->loss[0]);
+}
+
+TEST(compress, an_unknown_codec_is_refused)
+{
+    struct rank *r;
+
+    ranks_make_data();
+    r = train(2, "zip", "");
+    ASSERT_STATUS(CT_EINVAL, r[0].st);
+    ASSERT_HAS("zip", r[0].why);
+}
