@@ -67,6 +67,13 @@ static inline int64_t ct_count(const struct ct_blob *b, int from, int to)
     return ct_shape_count(&b->shape, from, to);
 }
 
+/* The values to and from the host, plain, whatever the device, layout and
+ * type; waits for the device. */
+CT_API CT_MUST_CHECK enum ct_status ct_blob_get(const struct ct_blob *b,
+                                                bool diff, float *to);
+CT_API CT_MUST_CHECK enum ct_status ct_blob_put(struct ct_blob *b, bool diff,
+                                                const float *from);
+
 /* The values that the storage holds: count, or more where the layout pads. */
 CT_API int64_t ct_elements(const struct ct_blob *b);
 

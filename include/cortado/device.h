@@ -69,6 +69,19 @@ struct ct_device_ops {
     enum ct_status (*from_host)(const struct ct_device *d, size_t bytes,
                                 const void *from, void *to);
     enum ct_status (*sync)(const struct ct_device *d);
+    /* *out, on the device, = sum of x y + beta *out; beta 0 overwrites. */
+    enum ct_status (*dot_to)(const struct ct_device *d, int64_t n,
+                             const float *x, const float *y, float beta,
+                             float *out);
+    /* *counter, on the device, += 1. */
+    enum ct_status (*tick)(const struct ct_device *d, uint64_t *counter);
+    /* y = x, n x c x positions, from one layout and type to another; padded
+     * channels of y become zero. */
+    enum ct_status (*convert)(const struct ct_device *d, int64_t n, int64_t c,
+                              int64_t positions, enum ct_layout from,
+                              enum ct_dtype from_type, const void *x,
+                              enum ct_layout to, enum ct_dtype to_type,
+                              void *y);
 };
 
 struct ct_device {
@@ -91,6 +104,9 @@ CT_API void ct_device_close(const struct ct_device *d); /* takes NULL, CPU */
 /* "fp32", "tf32", "bf16", "fp16". */
 CT_API CT_MUST_CHECK enum ct_status ct_precision_parse(
     const char *text, enum ct_precision *out);
+/* The type of activations, and whether NHWC suits the convolutions. */
+CT_API enum ct_dtype ct_device_dtype(const struct ct_device *d);
+CT_API bool ct_device_prefers_nhwc(const struct ct_device *d);
 /* "NVIDIA H200", "CPU"; lives as long as the device. */
 CT_API const char *ct_device_name(const struct ct_device *d);
 

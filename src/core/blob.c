@@ -54,7 +54,7 @@ void ct_tensor_place(struct ct_tensor *t, struct ct_buffer *b, size_t offset,
 void ct_tensor_clear(struct ct_tensor *t)
 {
     ct_buffer_drop(t->buffer);
-    *t = (struct ct_tensor){ .layout = t->layout };
+    *t = (struct ct_tensor){ .layout = t->layout, .dtype = t->dtype };
 }
 
 int64_t ct_layout_count(const struct ct_shape *s, enum ct_layout layout)
@@ -64,6 +64,11 @@ int64_t ct_layout_count(const struct ct_shape *s, enum ct_layout layout)
     int64_t c     = s->n_axes > 1 ? s->dim[1] : 1;
 
     return c == 0 ? 0 : count / c * ((c + block - 1) / block * block);
+}
+
+size_t ct_tensor_bytes(const struct ct_shape *s, const struct ct_tensor *t)
+{
+    return (size_t)ct_layout_count(s, t->layout) * ct_dtype_bytes(t->dtype);
 }
 
 int64_t ct_elements(const struct ct_blob *b)
@@ -93,8 +98,7 @@ void ct_blob_destroy(struct ct_blob *b)
 
 static enum ct_status tensor_grow(struct ct_blob *b, struct ct_tensor *t)
 {
-    size_t bytes = (size_t)ct_layout_count(&b->shape, t->layout) *
-                   sizeof(float);
+    size_t bytes = ct_tensor_bytes(&b->shape, t);
     struct ct_buffer *buffer;
 
     if (t->ptr && bytes <= t->room_bytes)
@@ -136,4 +140,71 @@ void ct_blob_share_data(struct ct_blob *b, const struct ct_blob *from)
 void ct_blob_share_diff(struct ct_blob *b, const struct ct_blob *from)
 {
     tensor_share(&b->diff, &from->diff);
+}
+
+static bool is_plain(const struct ct_tensor *t)
+{
+    return t->layout == CT_PLAIN && t->dtype == CT_F32;
+}
+
+/* Channels and positions as layouts see them. */
+static void channels_of(const struct ct_blob *b, int64_t *n, int64_t *c,
+                        int64_t *positions)
+{
+    bool axes  = b->shape.n_axes > 1;
+    *n         = axes ? b->shape.dim[0] : 1;
+    *c         = axes ? b->shape.dim[1] : 1;
+    *positions = axes ? ct_count(b, 2, CT_END) : b->count;
+}
+
+/* Plain float32 on the device, made of the tensor or to be made into it. */
+static enum ct_status staged(const struct ct_blob *b, struct ct_tensor *t,
+                             float *host, bool out)
+{
+    const struct ct_device_ops *ops = b->dev->ops;
+    size_t bytes = (size_t)b->count * sizeof(float);
+    int64_t n, c, positions;
+    void *stage = NULL;
+    enum ct_status st;
+
+    channels_of(b, &n, &c, &positions);
+    CT_TRY(ops->alloc(b->dev, bytes, "staging", &stage));
+    if (out) {
+        st = ops->convert(b->dev, n, c, positions, t->layout, t->dtype, t->ptr,
+                          CT_PLAIN, CT_F32, stage);
+        if (st == CT_OK)
+            st = ops->to_host(b->dev, bytes, stage, host);
+    } else {
+        st = ops->from_host(b->dev, bytes, host, stage);
+        if (st == CT_OK)
+            st = ops->convert(b->dev, n, c, positions, CT_PLAIN, CT_F32, stage,
+                              t->layout, t->dtype, t->ptr);
+    }
+    ops->free(b->dev, stage);
+    return st;
+}
+
+enum ct_status ct_blob_get(const struct ct_blob *b, bool diff, float *to)
+{
+    const struct ct_tensor *t = diff ? &b->diff : &b->data;
+    struct ct_tensor copy     = *t;
+    size_t bytes              = (size_t)b->count * sizeof(float);
+
+    if (bytes == 0)
+        return CT_OK;
+    if (is_plain(t))
+        return b->dev->ops->to_host(b->dev, bytes, t->ptr, to);
+    return staged(b, &copy, to, true);
+}
+
+enum ct_status ct_blob_put(struct ct_blob *b, bool diff, const float *from)
+{
+    struct ct_tensor *t = diff ? &b->diff : &b->data;
+    size_t bytes        = (size_t)b->count * sizeof(float);
+
+    if (bytes == 0)
+        return CT_OK;
+    if (is_plain(t))
+        return b->dev->ops->from_host(b->dev, bytes, from, t->ptr);
+    return staged(b, t, (float *)(uintptr_t)from, false);
 }

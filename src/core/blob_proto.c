@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "proto/edit.h"
 
 static bool is_legacy(const Caffe__BlobProto *p)
@@ -47,30 +48,36 @@ bool ct_blob_proto_fits(const Caffe__BlobProto *p, const struct ct_shape *s)
     return s->n_axes <= 4;
 }
 
-static enum ct_status values_in(const struct ct_blob *b, size_t n_float,
+static enum ct_status values_in(struct ct_blob *b, size_t n_float,
                                 const float *f, size_t n_double,
-                                const double *d, const char *what, float *to)
+                                const double *d, bool diff)
 {
-    size_t n = n_double ? n_double : n_float;
+    size_t n         = n_double ? n_double : n_float;
+    const char *what = diff ? "diff" : "data";
+    float *narrow    = NULL;
+    enum ct_status st;
 
     if (n != (size_t)b->count)
         return ct_fail(CT_EPARSE, "%zu %s values for a blob of %" PRId64, n,
                        what, b->count);
+    if (!n_double)
+        return ct_blob_put(b, diff, f);
+    CT_TRY(ct_alloc(n, sizeof(*narrow), "doubles", &narrow));
     for (size_t i = 0; i < n_double; i++)
-        to[i] = (float)d[i];
-    if (!n_double && n)
-        memcpy(to, f, n * sizeof(*to));
-    return CT_OK;
+        narrow[i] = (float)d[i];
+    st = ct_blob_put(b, diff, narrow);
+    ct_free(narrow);
+    return st;
 }
 
 enum ct_status ct_blob_from_proto(const Caffe__BlobProto *p,
                                   struct ct_blob *b)
 {
     CT_TRY(values_in(b, p->n_data, p->data, p->n_double_data, p->double_data,
-                     "data", ct_data(b)));
+                     false));
     if (ct_diff(b) && (p->n_diff || p->n_double_diff))
         CT_TRY(values_in(b, p->n_diff, p->diff, p->n_double_diff,
-                         p->double_diff, "diff", ct_diff(b)));
+                         p->double_diff, true));
     return CT_OK;
 }
 
@@ -90,11 +97,11 @@ enum ct_status ct_blob_to_proto(const struct ct_blob *b, bool with_diff,
     memcpy(p->shape->dim, b->shape.dim,
            p->shape->n_dim * sizeof(*p->shape->dim));
     CT_TRY_GOTO(ct_edit_resize(&p->data, n, sizeof(float)), st, out);
-    memcpy(p->data, ct_data(b), n * sizeof(float));
+    CT_TRY_GOTO(ct_blob_get(b, false, p->data), st, out);
     p->n_data = n;
     if (with_diff && ct_diff(b)) {
         CT_TRY_GOTO(ct_edit_resize(&p->diff, n, sizeof(float)), st, out);
-        memcpy(p->diff, ct_diff(b), n * sizeof(float));
+        CT_TRY_GOTO(ct_blob_get(b, true, p->diff), st, out);
         p->n_diff = n;
     }
     *out = p;

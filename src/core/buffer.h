@@ -25,5 +25,7 @@ void ct_tensor_clear(struct ct_tensor *t);
 
 /* The elements the storage of a shape takes in a layout, padding included. */
 int64_t ct_layout_count(const struct ct_shape *s, enum ct_layout layout);
+/* The same in bytes, for the tensor's layout and type. */
+size_t ct_tensor_bytes(const struct ct_shape *s, const struct ct_tensor *t);
 
 #endif

@@ -443,16 +443,6 @@ enum ct_status ct_hdf5_read_rows(struct ct_hdf5 *h, const char *name,
     return st;
 }
 
-enum ct_status ct_hdf5_read_blob(struct ct_hdf5 *h, const char *name,
-                                 struct ct_blob *b)
-{
-    struct ct_shape shape;
-
-    CT_TRY(ct_hdf5_shape(h, name, &shape));
-    CT_TRY(ct_reshape(b, shape));
-    return ct_hdf5_read(h, name, b->count, ct_data(b));
-}
-
 /* A new dataset, with the groups on the way to it; *set is closed by the
  * caller, also after a failure. */
 static enum ct_status h5_make(const struct ct_hdf5 *h, const char *name,

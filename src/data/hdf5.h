@@ -68,6 +68,12 @@ CT_MUST_CHECK enum ct_status ct_hdf5_read_blob(struct ct_hdf5 *h,
                                                const char *name,
                                                struct ct_blob *b);
 
+/* A blob's values, of its own shape, wherever they are. */
+CT_MUST_CHECK enum ct_status ct_hdf5_save(struct ct_hdf5 *h, const char *name,
+                                          const struct ct_blob *b, bool diff);
+CT_MUST_CHECK enum ct_status ct_hdf5_load(struct ct_hdf5 *h, const char *name,
+                                          struct ct_blob *b, bool diff);
+
 /* A new dataset; groups on the way are made.  Refuses one that is there. */
 CT_MUST_CHECK enum ct_status ct_hdf5_write(struct ct_hdf5 *h, const char *name,
                                            struct ct_shape shape,

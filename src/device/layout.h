@@ -40,9 +40,19 @@ static inline int64_t ct_layout_at(int64_t blocks, int64_t positions,
 
 /* y = x, from one layout to another; n x c x positions values.  Padded
  * channels of y become zero. */
-CT_MUST_CHECK enum ct_status ct_layout_convert(
+CT_MUST_CHECK static inline enum ct_status ct_layout_convert(
     const struct ct_device *dev, int64_t n, int64_t c, int64_t positions,
-    enum ct_layout from, const float *x, enum ct_layout to, float *y);
+    enum ct_layout from, const float *x, enum ct_layout to, float *y)
+{
+    return dev->ops->convert(dev, n, c, positions, from, CT_F32, x, to, CT_F32,
+                             y);
+}
+
+/* cpu/layout.c: the CPU's, float32 to float32. */
+CT_MUST_CHECK enum ct_status ct_cpu_convert(
+    const struct ct_device *dev, int64_t n, int64_t c, int64_t positions,
+    enum ct_layout from, enum ct_dtype from_type, const void *x,
+    enum ct_layout to, enum ct_dtype to_type, void *y);
 
 /* The blocked layout that suits the vector unit of this CPU. */
 enum ct_layout ct_layout_blocked(void);

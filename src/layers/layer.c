@@ -22,6 +22,26 @@ static enum ct_status layer_grow(struct ct_layer *l, struct ct_blob ***list,
     return CT_OK;
 }
 
+/* Fillers run on the host, wherever the blob is. */
+static enum ct_status fill_blob(const Caffe__FillerParameter *fill,
+                                uint64_t key, uint64_t stream,
+                                struct ct_blob *b)
+{
+    struct ct_blob *host = NULL;
+    enum ct_status st;
+
+    if (b->dev->kind == CT_CPU)
+        return ct_filler_run(fill, key, stream, b);
+    CT_TRY(ct_blob_create(ct_device_cpu(), &host));
+    host->no_diff = true;
+    CT_TRY_GOTO(ct_reshape(host, b->shape), st, out);
+    CT_TRY_GOTO(ct_filler_run(fill, key, stream, host), st, out);
+    st = ct_blob_put(b, false, ct_data(host));
+out:
+    ct_blob_destroy(host);
+    return st;
+}
+
 enum ct_status ct_layer_add_blob(struct ct_layer *l, struct ct_shape shape,
                                  const Caffe__FillerParameter *fill)
 {
@@ -36,7 +56,7 @@ enum ct_status ct_layer_add_blob(struct ct_layer *l, struct ct_shape shape,
     wants[l->n_blob]    = true;
     CT_TRY(layer_grow(l, &l->blob, &l->n_blob, &b));
     if (ct_reshape(b, shape) != CT_OK ||
-        ct_filler_run(fill, l->key, (uint64_t)l->n_blob, b) != CT_OK)
+        fill_blob(fill, l->key, (uint64_t)l->n_blob, b) != CT_OK)
         return ct_fail_in(CT_EINVAL, "layer %s: parameter %d", l->name,
                           l->n_blob - 1);
     return CT_OK;

@@ -97,10 +97,10 @@ static enum ct_status wire(struct ct_net *net, struct net_layer *l,
         l->top[i] = net->blob[l->top_id[i]].blob;
     }
     /* A source fills its tops itself, from prefetched memory if it likes. */
-    if (type->flags & CT_LAYER_SOURCE)
+    if ((type->flags & CT_LAYER_SOURCE) && l->layer->dev == net->dev)
         for (int i = 0; i < n_top; i++)
             l->top[i]->planned = false;
-    return CT_OK;
+    return net_bridge_wire(net, l);
 }
 
 /* loss_weight once a top or not at all; loss layers have 1 on their first. */
@@ -139,13 +139,19 @@ static enum ct_status build_layer(struct ct_net *net, int i)
                        "give it once for each of the %zu bottoms, or not at "
                        "all", p->name ? p->name : "", p->n_propagate_down,
                        p->n_bottom);
-    CT_TRY(ct_layer_create(p, net->dev, &net->run, p->phase, &l->layer));
+    CT_TRY(ct_layer_create(p, net_layer_device(net, p), &net->run, p->phase,
+                           &l->layer));
     CT_TRY(wire(net, l, p));
     io           = net_io(l);
     io.want_grad = NULL;
     if (ct_layer_setup(l->layer, &io) != CT_OK)
         return ct_fail_in(CT_EINVAL, "cannot set up %s layer %s (number %d)",
                           p->type, l->layer->name, i);
+    CT_TRY(net_bridge_tops(net, l));
+    if (l->host_top && l->layer->n_blob > 0)
+        return ct_fail(CT_ENOTSUP, "layer %s: %s has parameters and no GPU "
+                       "implementation; run this net on the CPU",
+                       l->layer->name, p->type);
     for (int b = 0; b < l->n_bottom; b++)
         l->seen[b] = l->bottom[b]->version;
     return loss_weights(net, l, p);

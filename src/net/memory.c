@@ -67,7 +67,7 @@ static void find_views(struct plan *p)
         const struct net_layer *l = &p->net->layer[i];
         unsigned flags            = l->layer->flags;
 
-        if (l->n_bottom == 0)
+        if (l->n_bottom == 0 || l->host_top)
             continue;
         for (int t = 0; t < l->n_top && (flags & CT_LAYER_ALIAS_DATA); t++)
             if (l->top_id[t] != l->bottom_id[0])
@@ -118,7 +118,7 @@ static void find_unwritten(struct plan *p, bool *written)
         const struct net_layer *l    = &net->layer[i];
         const struct net_layer *head = &net->layer[l->first];
         unsigned flags               = l->layer->flags;
-        bool is_split                = (flags & CT_LAYER_ALIAS_DATA) &&
+        bool is_split = (flags & CT_LAYER_ALIAS_DATA) && !l->host_top &&
                         !(flags & CT_LAYER_ALIAS_DIFF);
 
         if (l->last != i)
@@ -147,10 +147,9 @@ static bool wants_diff(const struct ct_net *net, const struct net_blob *b)
 }
 
 /* What a view needs, the tensor it looks into must have. */
-static void want(struct plan *p, int i, int64_t count)
+static void want(struct plan *p, int i, size_t bytes)
 {
     struct tensor_life *t = &p->life[i], *root = &p->life[root_of(p, i)];
-    size_t bytes          = (size_t)count * sizeof(float);
 
     t->wanted = root->wanted = true;
     if (root->bytes < bytes)
@@ -165,9 +164,9 @@ static void measure(struct plan *p)
         int root                  = root_of(p, data_of(i)) / 2;
 
         if (p->net->blob[root].blob->planned) /* else a source brings it */
-            want(p, data_of(i), ct_layout_count(&b->shape, b->data.layout));
+            want(p, data_of(i), ct_tensor_bytes(&b->shape, &b->data));
         if (wants_diff(p->net, nb))
-            want(p, diff_of(i), ct_layout_count(&b->shape, b->diff.layout));
+            want(p, diff_of(i), ct_tensor_bytes(&b->shape, &b->diff));
         if (nb->pinned || p->net->options.keep_blobs) {
             live_for_ever(p, data_of(i));
             live_for_ever(p, diff_of(i));
@@ -258,8 +257,8 @@ static enum ct_status put_loss_weights(struct ct_net *net)
 
         for (int t = 0; t < l->n_top; t++)
             if (l->loss_weight[t] != 0)
-                CT_TRY(ct_fill(net->dev, l->top[t]->count, l->loss_weight[t],
-                               ct_diff(l->top[t])));
+                CT_TRY(ct_fill(l->top[t]->dev, l->top[t]->count,
+                               l->loss_weight[t], ct_diff(l->top[t])));
     }
     return CT_OK;
 }

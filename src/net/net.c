@@ -43,6 +43,10 @@ static enum ct_status net_passes(struct ct_net *net,
     ct_free(stages);
     CT_TRY(st);
     CT_TRY(net_split(net->param));
+    if (net->dev->kind != CT_CPU) {
+        CT_TRY(ct_buffer_create(net->dev, 64, "counters", &net->cells));
+        net->run.pass_on_device = (uint64_t *)(void *)net->cells->ptr;
+    }
     CT_TRY(net_build(net));
     CT_TRY(net_backward_needs(net));
     CT_TRY(net_params(net));
@@ -119,6 +123,7 @@ void ct_net_destroy(struct ct_net *net)
         ct_layer_destroy(l->layer);
         for (int b = 0; l->shadow && b < l->n_bottom; b++)
             ct_blob_destroy(l->shadow[b]);
+        net_bridge_fini(l);
         ct_free(l->shadow);
         ct_free(l->bottom);
         ct_free(l->top);
@@ -141,6 +146,7 @@ void ct_net_destroy(struct ct_net *net)
     ct_buffer_drop(net->arena_data);
     ct_buffer_drop(net->arena_diff);
     ct_buffer_drop(net->activations);
+    ct_buffer_drop(net->cells);
     ct_workspace_fini(&net->work);
     ct_message_free(net->param);
     ct_free(net);

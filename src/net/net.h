@@ -22,6 +22,9 @@ struct net_layer {
     struct ct_layer *layer;
     struct ct_blob **bottom, **top;     /* borrowed from net->blob, shadow */
     struct ct_blob **shadow;            /* per bottom, plain copies; owned */
+    /* The host's copies, for a layer that stays on the CPU while its net is
+     * on a GPU; NULL elsewhere.  Owned; in place both lists name one. */
+    struct ct_blob **host_bottom, **host_top;
     int             *bottom_id, *top_id; /* indices into net->blob */
     int              n_bottom, n_top;
     uint32_t        *seen;              /* bottom versions at last reshape */
@@ -57,6 +60,7 @@ struct ct_net {
     struct ct_buffer     *arena_data, *arena_diff;
     size_t                arena_count;     /* floats */
     struct ct_buffer     *activations;
+    struct ct_buffer     *cells; /* on the device: pass number, loss */
     size_t                activation_bytes; /* with sharing by lifetime */
     size_t                unshared_bytes;   /* without */
     struct ct_net_hooks   hooks;
@@ -97,6 +101,28 @@ CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);
 
 /* memory.c: gives every planned blob its memory; again after a reshape. */
 CT_MUST_CHECK enum ct_status net_memory(struct ct_net *net);
+
+/* bridge.c: layers that stay on the CPU while the net is on a GPU.  The calls
+ * do nothing for the others. */
+const struct ct_device *net_layer_device(const struct ct_net *net,
+                                         const Caffe__LayerParameter *p);
+CT_MUST_CHECK enum ct_status net_bridge_wire(struct ct_net *net,
+                                             struct net_layer *l);
+/* Bottoms take the net's shapes; the net's blobs those of tops. */
+CT_MUST_CHECK enum ct_status net_bridge_bottoms(struct ct_net *net,
+                                                struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_bridge_tops(struct ct_net *net,
+                                             struct net_layer *l);
+/* Values before and after each pass. */
+CT_MUST_CHECK enum ct_status net_bridge_forward_in(struct ct_net *net,
+                                                   struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_bridge_forward_out(struct ct_net *net,
+                                                    struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_bridge_backward_in(struct ct_net *net,
+                                                    struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_bridge_backward_out(struct ct_net *net,
+                                                     struct net_layer *l);
+void net_bridge_fini(struct net_layer *l);
 
 /* run.c: reshape of one layer, remembering what it saw. */
 CT_MUST_CHECK enum ct_status net_layer_reshape(struct ct_net *net,

@@ -17,7 +17,8 @@
 
 struct layouts {
     struct ct_net *net;
-    enum ct_layout blocked;
+    enum ct_layout blocked; /* or NHWC, which is what a GPU likes */
+    enum ct_dtype  dtype;   /* of the blobs that get it */
     int           *group; /* per blob: union-find parent */
     bool          *plain; /* per root: some member must be plain */
     bool          *gains; /* per root: a convolution touches it */
@@ -40,7 +41,8 @@ static bool takes_blocked(const struct layouts *p, const struct net_layer *l)
     const struct ct_layer_type *t = l->layer->type;
     struct ct_io io               = net_io(l);
 
-    if (!(t->flags & (CT_LAYER_SAME_LAYOUT | CT_LAYER_OWN_LAYOUT)))
+    if (l->host_top ||
+        !(t->flags & (CT_LAYER_SAME_LAYOUT | CT_LAYER_OWN_LAYOUT)))
         return false;
     for (int i = 0; i < l->n_bottom; i++)
         if (!four_axes(p, l->bottom_id[i]))
@@ -82,7 +84,8 @@ static void judge_groups(struct layouts *p)
     }
     for (int i = 0; i < p->net->n_layer; i++) {
         const struct net_layer *l = &p->net->layer[i];
-        bool blocked              = takes_blocked(p, l);
+        /* What comes from the host is converted on the way. */
+        bool blocked = l->host_top || takes_blocked(p, l);
         bool own = l->layer->type->flags & CT_LAYER_OWN_LAYOUT;
 
         for (int t = 0; t < l->n_top; t++) {
@@ -123,7 +126,7 @@ static enum ct_status add_shadows(struct layouts *p)
     for (int i = 0; i < p->net->n_layer; i++) {
         struct net_layer *l = &p->net->layer[i];
 
-        if (takes_blocked(p, l))
+        if (l->host_top || takes_blocked(p, l))
             continue;
         for (int b = 0; b < l->n_bottom; b++)
             if (is_blocked(p, l->bottom_id[b]))
@@ -146,14 +149,17 @@ static void drop_shadows(struct ct_net *net)
     }
 }
 
-static int set_layouts(struct layouts *p, enum ct_layout layout)
+static int set_layouts(struct layouts *p, enum ct_layout layout,
+                       enum ct_dtype dtype)
 {
     int n = 0;
 
     for (int i = 0; i < p->net->n_blob; i++)
         if (is_blocked(p, i)) {
-            p->net->blob[i].blob->data.layout = layout;
-            p->net->blob[i].blob->diff.layout = layout;
+            struct ct_blob *b = p->net->blob[i].blob;
+
+            b->data.layout = b->diff.layout = layout;
+            b->data.dtype = b->diff.dtype = dtype;
             n++;
         }
     return n;
@@ -172,7 +178,7 @@ static enum ct_status apply(struct layouts *p)
 
     join_groups(p);
     judge_groups(p);
-    if (set_layouts(p, p->blocked) == 0)
+    if (set_layouts(p, p->blocked, p->dtype) == 0)
         return CT_OK;
     st = add_shadows(p);
     if (st == CT_OK)
@@ -181,17 +187,29 @@ static enum ct_status apply(struct layouts *p)
         return CT_OK;
     /* The implementations at hand cannot do it: all plain always works. */
     drop_shadows(p->net);
-    set_layouts(p, CT_PLAIN);
+    set_layouts(p, CT_PLAIN, CT_F32);
     return reshape_all(p->net);
+}
+
+/* What convolutions like on this device; false: plain float32. */
+static bool favourite(const struct ct_device *dev, struct layouts *p)
+{
+    if (dev->kind == CT_CPU) {
+        p->blocked = ct_layout_blocked();
+        return ct_impl_allowed("layout", "blocked");
+    }
+    p->blocked = CT_NHWC;
+    p->dtype   = ct_device_dtype(dev);
+    return ct_device_prefers_nhwc(dev) && ct_impl_allowed("layout", "nhwc");
 }
 
 enum ct_status net_layouts(struct ct_net *net)
 {
-    struct layouts p = { .net = net, .blocked = ct_layout_blocked() };
+    struct layouts p = { .net = net };
     size_t n         = (size_t)net->n_blob + 1;
     enum ct_status st;
 
-    if (net->options.keep_blobs || !ct_impl_allowed("layout", "blocked"))
+    if (net->options.keep_blobs || !favourite(net->dev, &p))
         return CT_OK;
     CT_TRY_GOTO(ct_alloc(n, sizeof(*p.group), "layouts", &p.group), st, out);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*p.plain), "layouts", &p.plain), st, out);

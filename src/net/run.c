@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/rng.h"
 #include "cortado/log.h"
 #include "device/layout.h"
@@ -16,7 +17,7 @@ static enum ct_status shadow_shapes(struct ct_net *net, struct net_layer *l)
             !ct_shape_equal(&from->shape, &l->shadow[i]->shape))
             CT_TRY(ct_reshape(l->shadow[i], from->shape));
     }
-    return CT_OK;
+    return net_bridge_bottoms(net, l);
 }
 
 enum ct_status net_layer_reshape(struct ct_net *net, struct net_layer *l)
@@ -30,14 +31,14 @@ enum ct_status net_layer_reshape(struct ct_net *net, struct net_layer *l)
     if (l->layer->type->reshape(l->layer, &io) != CT_OK)
         return ct_fail_in(CT_ESHAPE, "cannot reshape %s layer %s",
                           l->layer->type->name, l->layer->name);
-    return CT_OK;
+    return net_bridge_tops(net, l);
 }
 
 void net_layer_alias(struct net_layer *l)
 {
     unsigned flags = l->layer->type->flags;
 
-    if (l->n_bottom == 0)
+    if (l->n_bottom == 0 || l->host_top)
         return;
     for (int i = 0; i < l->n_top && (flags & CT_LAYER_ALIAS_DATA); i++)
         if (ct_data(l->top[i]) != ct_data(l->bottom[0]))
@@ -51,9 +52,10 @@ static enum ct_status convert(const struct ct_blob *b,
                               const struct ct_tensor *from,
                               const struct ct_tensor *to)
 {
-    return ct_layout_convert(b->dev, b->shape.dim[0], b->shape.dim[1],
-                             ct_count(b, 2, CT_END), from->layout, from->ptr,
-                             to->layout, to->ptr);
+    return b->dev->ops->convert(b->dev, b->shape.dim[0], b->shape.dim[1],
+                                ct_count(b, 2, CT_END), from->layout,
+                                from->dtype, from->ptr, to->layout, to->dtype,
+                                to->ptr);
 }
 
 static enum ct_status shadows_in(struct ct_net *net, struct net_layer *l)
@@ -86,13 +88,24 @@ static bool bottoms_changed(const struct net_layer *l)
     return false;
 }
 
-static double mean_abs(const struct ct_blob *b, const float *values)
+/* Sums of absolute values keep an infinity or a NaN to the end.  What is not
+ * float32 comes to the host for it: this is for looking, not for training. */
+static double mean_abs(const struct ct_blob *b, const struct ct_tensor *t)
 {
-    double sum = 0;
+    double sum  = 0;
+    float *host = NULL;
 
-    if (!values || b->count == 0)
+    if (!t->ptr || b->count == 0)
         return 0;
-    (void)b->dev->ops->asum(b->dev, ct_elements(b), values, &sum);
+    if (t->dtype == CT_F32) {
+        (void)b->dev->ops->asum(b->dev, ct_elements(b), t->ptr, &sum);
+    } else if (ct_alloc((size_t)b->count, sizeof(*host), "values", &host) ==
+               CT_OK) {
+        if (ct_blob_get(b, t == &b->diff, host) == CT_OK)
+            (void)ct_device_cpu()->ops->asum(ct_device_cpu(), b->count, host,
+                                             &sum);
+        ct_free(host);
+    }
     return sum / (double)b->count;
 }
 
@@ -100,11 +113,11 @@ static void forward_debug(const struct net_layer *l)
 {
     for (int i = 0; i < l->n_top; i++)
         CT_INFO("    [Forward] Layer %s, top blob %s data: %g", l->layer->name,
-                l->top[i]->name, mean_abs(l->top[i], ct_data(l->top[i])));
+                l->top[i]->name, mean_abs(l->top[i], &l->top[i]->data));
     for (int i = 0; i < l->layer->n_blob; i++)
         CT_INFO("    [Forward] Layer %s, param blob %d data: %g",
                 l->layer->name, i,
-                mean_abs(l->layer->blob[i], ct_data(l->layer->blob[i])));
+                mean_abs(l->layer->blob[i], &l->layer->blob[i]->data));
 }
 
 static void backward_debug(const struct net_layer *l)
@@ -113,12 +126,12 @@ static void backward_debug(const struct net_layer *l)
         if (l->want_grad[i])
             CT_INFO("    [Backward] Layer %s, bottom blob %s diff: %g",
                     l->layer->name, l->bottom[i]->name,
-                    mean_abs(l->bottom[i], ct_diff(l->bottom[i])));
+                    mean_abs(l->bottom[i], &l->bottom[i]->diff));
     for (int i = 0; i < l->layer->n_blob; i++)
         if (l->layer->blob_wants_grad[i])
             CT_INFO("    [Backward] Layer %s, param blob %d diff: %g",
                     l->layer->name, i,
-                    mean_abs(l->layer->blob[i], ct_diff(l->layer->blob[i])));
+                    mean_abs(l->layer->blob[i], &l->layer->blob[i]->diff));
 }
 
 static void params_debug(const struct ct_net *net)
@@ -141,30 +154,29 @@ static void params_debug(const struct ct_net *net)
              "L2 norm = (%g, %g)", l1[0], l1[1], sqrt(l2[0]), sqrt(l2[1]));
 }
 
-static enum ct_status layer_loss(const struct ct_net *net,
-                                 const struct net_layer *l, double *loss)
+static enum ct_status layer_loss(const struct net_layer *l, double *loss)
 {
     for (int i = 0; i < l->n_top; i++) {
+        const struct ct_blob *top = l->top[i];
         double part;
 
         if (l->loss_weight[i] == 0)
             continue;
-        CT_TRY(net->dev->ops->dot(net->dev, l->top[i]->count,
-                                  ct_data(l->top[i]), ct_diff(l->top[i]),
-                                  &part));
+        CT_TRY(top->dev->ops->dot(top->dev, top->count, ct_data(top),
+                                  ct_diff(top), &part));
         *loss += part;
     }
     return CT_OK;
 }
 
+
 /* Loss tops that change shape need their weight in the new places too. */
-static enum ct_status refill_weights(const struct ct_net *net,
-                                     const struct net_layer *l)
+static enum ct_status refill_weights(const struct net_layer *l)
 {
     for (int i = 0; i < l->n_top; i++)
         if (l->loss_weight[i] != 0)
-            CT_TRY(ct_fill(net->dev, l->top[i]->count, l->loss_weight[i],
-                           ct_diff(l->top[i])));
+            CT_TRY(ct_fill(l->top[i]->dev, l->top[i]->count,
+                           l->loss_weight[i], ct_diff(l->top[i])));
     return CT_OK;
 }
 
@@ -178,13 +190,16 @@ static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
     CT_TRY(shadow_shapes(net, l));
     if (bottoms_changed(l)) {
         CT_TRY(net_layer_reshape(net, l));
-        CT_TRY(refill_weights(net, l));
+        CT_TRY(refill_weights(l));
     }
     CT_TRY(shadows_in(net, l));
+    CT_TRY(net_bridge_forward_in(net, l));
     net_layer_alias(l);
     if (l->last == i)
         CT_TRY(ct_layer_forward(net->layer[l->first].layer, &io));
-    CT_TRY(layer_loss(net, l, loss));
+    CT_TRY(net_bridge_forward_out(net, l));
+    if (loss)
+        CT_TRY(layer_loss(l, loss));
     if (net->debug_info)
         forward_debug(l);
     if (net->hooks.after_forward)
@@ -195,6 +210,8 @@ static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
 enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
                                     double *loss)
 {
+    /* Loss tops live for ever: a GPU is asked for them once a pass. */
+    bool later = net->dev->kind != CT_CPU;
     double sum = 0;
 
     if (from < 0 || to > net->n_layer)
@@ -203,9 +220,14 @@ enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
     if (net->debug_info && from == 0)
         CT_TRY(net_unfuse(net)); /* it tells of every layer's top */
     for (int i = from; i < to; i++)
-        CT_TRY(forward_layer(net, i, &sum));
-    if (to == net->n_layer)
+        CT_TRY(forward_layer(net, i, later ? NULL : &sum));
+    if (to == net->n_layer) {
         net->run.pass++;
+        if (net->run.pass_on_device)
+            CT_TRY(net->dev->ops->tick(net->dev, net->run.pass_on_device));
+    }
+    for (int i = from; later && loss && i < to; i++)
+        CT_TRY(layer_loss(&net->layer[i], &sum));
     if (loss)
         *loss = sum;
     return CT_OK;
@@ -231,8 +253,10 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
         if (net->hooks.before_backward)
             CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
         if (l->needs_backward && l->last == i) {
+            CT_TRY(net_bridge_backward_in(net, l));
             CT_TRY(ct_layer_backward(net->layer[l->first].layer, &io));
             CT_TRY(shadows_out(net, &net->layer[l->first]));
+            CT_TRY(net_bridge_backward_out(net, l));
             if (net->debug_info)
                 backward_debug(l);
         }
@@ -268,6 +292,9 @@ enum ct_status ct_net_reshape(struct ct_net *net)
 enum ct_status ct_net_seek(struct ct_net *net, uint64_t n_passes)
 {
     net->run.pass = n_passes;
+    if (net->run.pass_on_device)
+        CT_TRY(net->dev->ops->from_host(net->dev, sizeof(n_passes), &n_passes,
+                                        net->run.pass_on_device));
     for (int i = 0; i < net->n_layer; i++) {
         struct ct_layer *l = net->layer[i].layer;
 
@@ -277,13 +304,9 @@ enum ct_status ct_net_seek(struct ct_net *net, uint64_t n_passes)
     return CT_OK;
 }
 
-static bool all_finite(const struct ct_device *dev, int64_t n,
-                       const float *x)
+static bool all_finite(const struct ct_blob *b)
 {
-    double sum = 0;
-
-    /* Sums of absolute values keep an infinity or a NaN to the end. */
-    return !x || (dev->ops->asum(dev, n, x, &sum) == CT_OK && isfinite(sum));
+    return isfinite(mean_abs(b, &b->data));
 }
 
 static bool layer_finite(const struct ct_net *net, int i)
@@ -291,19 +314,16 @@ static bool layer_finite(const struct ct_net *net, int i)
     const struct net_layer *l = &net->layer[i];
 
     for (int b = 0; b < l->layer->n_blob; b++)
-        if (!all_finite(net->dev, l->layer->blob[b]->count,
-                        ct_data(l->layer->blob[b])))
+        if (!all_finite(l->layer->blob[b]))
             return false;
     for (int t = 0; t < l->n_top && l->last == i; t++)
-        if (!all_finite(net->dev, ct_elements(l->top[t]), ct_data(l->top[t])))
+        if (!all_finite(l->top[t]))
             return false;
     return true;
 }
 
 enum ct_status ct_net_find_nan(struct ct_net *net, int *layer)
 {
-    double loss = 0;
-
     *layer = -1;
     /* Memory is shared by lifetime, so each top is looked at right after its
      * layer ran, not when the pass is over; and the pass goes on to its end,
@@ -312,7 +332,7 @@ enum ct_status ct_net_find_nan(struct ct_net *net, int *layer)
         struct net_layer *l = &net->layer[i];
 
         if (!(l->layer->type->flags & CT_LAYER_SOURCE))
-            CT_TRY(forward_layer(net, i, &loss));
+            CT_TRY(forward_layer(net, i, NULL));
         if (*layer < 0 && !layer_finite(net, i))
             *layer = i;
     }

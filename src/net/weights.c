@@ -87,8 +87,7 @@ static enum ct_status load_hdf5_layer(struct ct_net *net, int layer,
             if (!ct_shape_equal(&have, &l->blob[i]->shape))
                 st = wrong_shape(path, l->name, i, &have, &l->blob[i]->shape);
             else
-                st = ct_hdf5_read(h, name.s, l->blob[i]->count,
-                                  ct_data(l->blob[i]));
+                st = ct_hdf5_load(h, name.s, l->blob[i], false);
         }
         ct_text_fini(&name);
         CT_TRY(st);
@@ -243,8 +242,7 @@ static enum ct_status save_layer(const struct ct_net *net, int layer,
         name->n_bytes = 0;
         ct_text_addf(name, "%s/%s/%d", root, l->name, i);
         CT_TRY(name->failed ? CT_ENOMEM
-                            : ct_hdf5_write(h, name->s, b->shape,
-                                            diff ? ct_diff(b) : ct_data(b)));
+                            : ct_hdf5_save(h, name->s, b, diff));
     }
     return CT_OK;
 }

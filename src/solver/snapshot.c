@@ -70,7 +70,8 @@ static struct ct_blob history_view(const struct ct_solver *s, int h, int i)
 {
     const struct ct_net_param *p = ct_net_param(s->net, i);
     struct ct_blob b             = { .shape = p->blob->shape,
-                                     .count = p->blob->count };
+                                     .count = p->blob->count,
+                                     .dev   = p->blob->dev };
 
     b.data.ptr = s->history[h]->ptr + p->offset;
     return b;
@@ -130,7 +131,7 @@ static enum ct_status write_hdf5_state(const struct ct_solver *s,
             struct ct_blob view = history_view(s, k, i);
 
             snprintf(name, sizeof(name), "history/%d", k * n + i);
-            CT_TRY(ct_hdf5_write(h, name, view.shape, ct_data(&view)));
+            CT_TRY(ct_hdf5_save(h, name, &view, false));
         }
     CT_TRY(ct_hdf5_add_group(h, "n_passes"));
     CT_TRY(ct_hdf5_write_int(h, "n_passes/0",
@@ -305,7 +306,7 @@ static enum ct_status restore_history_hdf5(struct ct_solver *s,
         struct ct_blob view = history_view(s, k / n, k % n);
 
         snprintf(name, sizeof(name), "history/%d", k);
-        CT_TRY(ct_hdf5_read(h, name, view.count, ct_data(&view)));
+        CT_TRY(ct_hdf5_load(h, name, &view, false));
     }
     return CT_OK;
 }

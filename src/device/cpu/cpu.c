@@ -16,6 +16,7 @@
 #include "cortado/device.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
+#include "device/layout.h"
 
 /* Long vectors go to the threads in rows of this many values. */
 enum { ROW = 16384 };
@@ -187,6 +188,24 @@ static enum ct_status cpu_sync(const struct ct_device *d)
     return CT_OK;
 }
 
+static enum ct_status cpu_dot_to(const struct ct_device *d, int64_t n,
+                                 const float *x, const float *y, float beta,
+                                 float *out)
+{
+    double sum;
+
+    CT_TRY(d->ops->dot(d, n, x, y, &sum));
+    *out = (float)(sum + (beta == 0 ? 0 : (double)(beta * *out)));
+    return CT_OK;
+}
+
+static enum ct_status cpu_tick(const struct ct_device *d, uint64_t *counter)
+{
+    (void)d;
+    ++*counter;
+    return CT_OK;
+}
+
 static const struct ct_device_ops cpu_ops = {
     .name      = "cpu",
     .alloc     = cpu_alloc,
@@ -201,6 +220,9 @@ static const struct ct_device_ops cpu_ops = {
     .to_host   = cpu_move,
     .from_host = cpu_move,
     .sync      = cpu_sync,
+    .dot_to    = cpu_dot_to,
+    .tick      = cpu_tick,
+    .convert   = ct_cpu_convert,
 };
 
 const struct ct_device *ct_device_cpu(void)

@@ -22,16 +22,21 @@ static void block_out(int64_t positions, int64_t b, int64_t have,
             y[j * positions + s] = x[s * b + j];
 }
 
-enum ct_status ct_layout_convert(const struct ct_device *dev, int64_t n,
-                                 int64_t c, int64_t positions,
-                                 enum ct_layout from, const float *x,
-                                 enum ct_layout to, float *y)
+enum ct_status ct_cpu_convert(const struct ct_device *dev, int64_t n,
+                              int64_t c, int64_t positions,
+                              enum ct_layout from, enum ct_dtype from_type,
+                              const void *source, enum ct_layout to,
+                              enum ct_dtype to_type, void *target)
 {
+    const float *x       = source;
+    float *y             = target;
     bool in              = from == CT_PLAIN;
     enum ct_layout other = in ? to : from;
     int64_t b            = ct_layout_block(other, c);
     int64_t blocks       = ct_layout_blocks(other, c);
 
+    if (from_type != CT_F32 || to_type != CT_F32)
+        return ct_fail(CT_ENOTSUP, "the CPU computes in float32 alone");
     if (from == to)
         return ct_copy(dev, n * blocks * b * positions, x, y);
     if (from != CT_PLAIN && to != CT_PLAIN)

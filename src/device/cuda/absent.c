@@ -24,3 +24,15 @@ const char *ct_device_name(const struct ct_device *d)
     (void)d;
     return "CPU";
 }
+
+enum ct_dtype ct_device_dtype(const struct ct_device *d)
+{
+    (void)d;
+    return CT_F32;
+}
+
+bool ct_device_prefers_nhwc(const struct ct_device *d)
+{
+    (void)d;
+    return false;
+}

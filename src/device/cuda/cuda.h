@@ -64,21 +64,17 @@ CT_MUST_CHECK enum ct_status ct_cuda_check(const struct ct_device *d,
 CT_MUST_CHECK enum ct_status ct_cuda_workspace(const struct ct_device *d,
                                                size_t bytes, void **out);
 
-/* ops.cu: *counter += 1, on the stream. */
-CT_MUST_CHECK enum ct_status ct_cuda_count(const struct ct_device *d,
-                                           uint64_t *counter);
-/* y = x, from one type to another; n values. */
+/* ops.cu: y = x, from one type to another; n values. */
 CT_MUST_CHECK enum ct_status ct_cuda_convert(const struct ct_device *d,
                                              int64_t n, enum ct_dtype from,
                                              const void *x, enum ct_dtype to,
                                              void *y);
-/* *out (device) = alpha sum x y + beta *out; y NULL: of x. */
-CT_MUST_CHECK enum ct_status ct_cuda_dot_to(const struct ct_device *d,
-                                            int64_t n, const float *x,
-                                            const float *y, float alpha,
-                                            float beta, float *out);
 
 /* The operations of ct_device_ops that are kernels. */
+enum ct_status ct_cuda_dot_to(const struct ct_device *d, int64_t n,
+                              const float *x, const float *y, float beta,
+                              float *out);
+enum ct_status ct_cuda_tick(const struct ct_device *d, uint64_t *counter);
 enum ct_status ct_cuda_fill(const struct ct_device *d, int64_t n, float v,
                             float *y);
 enum ct_status ct_cuda_scale(const struct ct_device *d, int64_t n, float alpha,

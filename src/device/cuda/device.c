@@ -103,6 +103,9 @@ static const struct ct_device_ops cuda_ops = {
     .to_host   = cuda_to_host,
     .from_host = cuda_from_host,
     .sync      = cuda_sync,
+    .dot_to    = ct_cuda_dot_to,
+    .tick      = ct_cuda_tick,
+    .convert   = ct_cuda_layout_convert,
 };
 
 enum ct_status ct_cuda_workspace(const struct ct_device *d, size_t bytes,
@@ -238,4 +241,17 @@ void ct_device_close(const struct ct_device *d)
 const char *ct_device_name(const struct ct_device *d)
 {
     return d->kind == CT_CUDA ? ct_cuda(d)->name : "CPU";
+}
+
+enum ct_dtype ct_device_dtype(const struct ct_device *d)
+{
+    enum ct_precision p = d->kind == CT_CUDA ? ct_cuda(d)->precision : CT_FP32;
+
+    return p == CT_BF16_MIXED ? CT_BF16 : p == CT_FP16_MIXED ? CT_F16 : CT_F32;
+}
+
+/* Tensor cores want channels innermost; plain float32 products do not. */
+bool ct_device_prefers_nhwc(const struct ct_device *d)
+{
+    return d->kind == CT_CUDA && ct_cuda(d)->precision != CT_FP32;
 }

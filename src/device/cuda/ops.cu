@@ -53,14 +53,14 @@ __global__ static void add_parts(int n, const double *part, double *out)
         *out = sum;
 }
 
-__global__ static void join_parts(int n, const double *part, float alpha,
-                                  float beta, float *out)
+__global__ static void join_parts(int n, const double *part, float beta,
+                                  float *out)
 {
     double sum = (int)threadIdx.x < n ? part[threadIdx.x] : 0;
 
     sum = ct_block_sum(sum);
     if (threadIdx.x == 0)
-        *out = (float)(alpha * sum + (beta == 0 ? 0 : (double)beta * *out));
+        *out = (float)(sum + (beta == 0 ? 0 : (double)(beta * *out)));
 }
 
 template <typename A, typename B>
@@ -110,8 +110,8 @@ extern "C" enum ct_status ct_cuda_axpby(const struct ct_device *d, int64_t n,
     return n ? CT_LAUNCH(d, n, axpby, n, alpha, x, beta, y) : CT_OK;
 }
 
-extern "C" enum ct_status ct_cuda_count(const struct ct_device *d,
-                                        uint64_t *counter)
+extern "C" enum ct_status ct_cuda_tick(const struct ct_device *d,
+                                       uint64_t *counter)
 {
     count<<<1, 1, 0, ct_cuda_stream(d)>>>(counter);
     return CT_CUDA_LAUNCHED(d, "count");
@@ -161,15 +161,14 @@ extern "C" enum ct_status ct_cuda_asum(const struct ct_device *d, int64_t n,
 
 extern "C" enum ct_status ct_cuda_dot_to(const struct ct_device *d, int64_t n,
                                          const float *x, const float *y,
-                                         float alpha, float beta, float *out)
+                                         float beta, float *out)
 {
     struct ct_cuda *g    = ct_cuda(d);
     const unsigned parts = parts_for(n);
 
     dot_parts<<<parts, CT_BLOCK, 0, g->stream>>>(n, x, y, false, g->sum);
     CT_TRY(CT_CUDA_LAUNCHED(d, "dot_parts"));
-    join_parts<<<1, PARTS, 0, g->stream>>>((int)parts, g->sum, alpha, beta,
-                                           out);
+    join_parts<<<1, PARTS, 0, g->stream>>>((int)parts, g->sum, beta, out);
     return CT_CUDA_LAUNCHED(d, "join_parts");
 }
 
