@@ -1,56 +1,39 @@
 /* cmd_test.c - `cortado test`: runs a trained net over test batches and
- * averages its outputs. */
+ * averages its outputs.  Ranks deal the batches out. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "net_flags.h"
+#include "peers.h"
+#include "solver/score.h"
 
-struct scores {
-    double *sum;
-    int64_t n;
+struct job {
+    struct net_flags *flags;
+    int               n_iter;
 };
 
-/* Logs one batch's outputs and adds them up. */
-static enum ct_status add_batch(const struct ct_net *net, int batch,
-                                struct scores *s)
+static void print_batch(const struct ct_net *net, int batch,
+                        const double *value)
 {
-    int64_t k = 0, n = 0;
-
-    for (int i = 0; i < ct_net_n_outputs(net); i++)
-        n += ct_net_blob(net, ct_net_output_id(net, i))->count;
-    if (!s->sum) {
-        s->n = n;
-        CT_TRY(ct_alloc((size_t)n + 1, sizeof(*s->sum), "scores", &s->sum));
-    }
-    if (n != s->n)
-        return ct_fail(CT_ESHAPE, "the outputs change size from batch to batch "
-                       "and cannot be averaged");
     for (int i = 0; i < ct_net_n_outputs(net); i++) {
         int id                  = ct_net_output_id(net, i);
         const struct ct_blob *b = ct_net_blob(net, id);
 
-        for (int64_t j = 0; j < b->count; j++, k++) {
-            s->sum[k] += (double)ct_data(b)[j];
+        for (int64_t j = 0; j < b->count; j++)
             CT_INFO("Batch %d, %s = %g", batch, ct_net_blob_name(net, id),
-                    (double)ct_data(b)[j]);
-        }
+                    *value++);
     }
-    return CT_OK;
 }
 
-static void print_means(const struct ct_net *net, const struct scores *s,
-                        int n)
+static void print_means(const struct ct_net *net, const double *sum, int n)
 {
-    int64_t k = 0;
-
     for (int i = 0; i < ct_net_n_outputs(net); i++) {
         int id                  = ct_net_output_id(net, i);
         const struct ct_blob *b = ct_net_blob(net, id);
         double weight           = (double)ct_net_blob_loss_weight(net, id);
 
-        for (int64_t j = 0; j < b->count; j++, k++) {
-            double mean = s->sum[k] / n;
+        for (int64_t j = 0; j < b->count; j++) {
+            double mean = *sum++ / n;
 
             if (weight != 0)
                 CT_INFO("%s = %g (* %g = %g loss)", ct_net_blob_name(net, id),
@@ -61,28 +44,77 @@ static void print_means(const struct ct_net *net, const struct scores *s,
     }
 }
 
-static enum ct_status run(const struct net_flags *f, int n_iter)
+/* Batches [k, k + n): a round in which every rank has one.  Logs each and adds
+ * it to the sums, loss first. */
+static enum ct_status round_of(struct ct_net *net, struct ct_exchange *x,
+                               int k, int n, double **sum)
 {
-    struct ct_net_options o = net_flags_options(f, CAFFE__PHASE__TEST);
-    struct ct_net *net = NULL;
-    struct scores s = { 0 };
-    double loss = 0, part;
+    struct ct_scores s = { 0 };
     enum ct_status st;
 
-    o.forward_only = true;
-    CT_TRY_GOTO(ct_net_create_file(f->model, &o, &net), st, out);
-    CT_TRY_GOTO(ct_net_load(net, f->weights), st, out);
-    CT_INFO("Running for %d iterations.", n_iter);
-    for (int i = 0; i < n_iter; i++) {
-        CT_TRY_GOTO(ct_net_forward(net, &part), st, out);
-        loss += part;
-        CT_TRY_GOTO(add_batch(net, i, &s), st, out);
+    CT_TRY_GOTO(ct_scores_run(&s, net, x, (uint64_t)k, n, NULL, NULL), st,
+                out);
+    if (!*sum)
+        CT_TRY_GOTO(ct_alloc((size_t)s.n + 1, sizeof(**sum), "scores", sum),
+                    st, out);
+    for (int i = 0; i < n; i++) {
+        const double *row = s.row + i * (s.n + 1);
+
+        print_batch(net, k + i, row + 1);
+        for (int64_t j = 0; j <= s.n; j++)
+            (*sum)[j] += row[j];
     }
-    CT_INFO("Loss: %g", loss / n_iter);
-    if (s.sum)
-        print_means(net, &s, n_iter);
 out:
-    ct_free(s.sum);
+    ct_scores_fini(&s);
+    return st;
+}
+
+static enum ct_status score(struct ct_net *net, struct ct_exchange *x,
+                            int n_iter)
+{
+    const int most = x ? x->size : 1;
+    double *sum    = NULL;
+    enum ct_status st = CT_OK;
+
+    CT_INFO("Running for %d iterations.", n_iter);
+    for (int k = 0; k < n_iter && st == CT_OK; k += most)
+        st = round_of(net, x, k, n_iter - k < most ? n_iter - k : most, &sum);
+    if (st == CT_OK) {
+        CT_INFO("Loss: %g", sum[0] / n_iter);
+        print_means(net, sum + 1, n_iter);
+    }
+    ct_free(sum);
+    return st;
+}
+
+static enum ct_status run(struct ct_dist *d, void *arg)
+{
+    const struct job *j     = arg;
+    struct ct_exchange *x   = ct_dist_exchange(d);
+    struct ct_net_options o;
+    struct ct_net *net = NULL;
+    bool deals;
+    enum ct_status st;
+
+    CT_TRY(net_flags_apply(j->flags));
+    o = net_flags_options(j->flags, CAFFE__PHASE__TEST);
+    o.forward_only = true;
+    o.rank         = ct_dist_rank(d);
+    o.size         = ct_dist_size(d);
+    o.deal_tests   = true;
+    CT_TRY_GOTO(ct_net_create_file(j->flags->model, &o, &net), st, out);
+    deals = x && ct_net_can_deal(net, NULL);
+    if (x && !deals) { /* rank 0 reads everything */
+        ct_net_destroy(net);
+        net          = NULL;
+        o.deal_tests = false;
+        if (o.rank > 0)
+            goto out;
+        CT_TRY_GOTO(ct_net_create_file(j->flags->model, &o, &net), st, out);
+    }
+    CT_TRY_GOTO(ct_net_load(net, j->flags->weights), st, out);
+    st = score(net, deals ? x : NULL, j->n_iter);
+out:
     ct_net_destroy(net);
     return st;
 }
@@ -90,22 +122,22 @@ out:
 int cmd_test(int argc, char **argv)
 {
     struct net_flags f = { 0 };
-    int n_iter = 50;
+    struct job job     = { &f, 50 };
     const struct flag flags[] = {
         { "model", FLAG_STRING, &f.model, "the net's prototxt (required)" },
         { "weights", FLAG_STRING, &f.weights, "a caffemodel (required)" },
-        { "iterations", FLAG_INT, &n_iter, "batches to run (50)" },
+        { "iterations", FLAG_INT, &job.n_iter, "batches to run (50)" },
         NET_FLAGS(f),
         { NULL, FLAG_END, NULL, NULL },
     };
     bool helped;
-    enum ct_status st;
+    int code;
 
     if (!flags_parse(flags, "usage: cortado test --model=MODEL.prototxt "
                      "--weights=FILE.caffemodel [FLAGS]", &argc, argv,
                      &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
-    if (argc != 1 || !f.model || !f.weights || n_iter < 1) {
+    if (argc != 1 || !f.model || !f.weights || job.n_iter < 1) {
         fprintf(stderr, "cortado test: %s\n",
                 argc != 1    ? "takes flags only"
                 : !f.model   ? "needs --model, a net to score"
@@ -113,9 +145,7 @@ int cmd_test(int argc, char **argv)
                              : "--iterations must be at least 1");
         return EXIT_USAGE;
     }
-    st = net_flags_apply(&f);
-    if (st == CT_OK)
-        st = run(&f, n_iter);
+    code = peers_run(NULL, run, &job);
     net_flags_fini(&f);
-    return st == CT_OK ? EXIT_DONE : command_failed(st);
+    return code;
 }

@@ -9,11 +9,10 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "comm/transport.h"
-#include "cortado/dist.h"
 #include "dist_flags.h"
 #include "launch.h"
 #include "net_flags.h"
+#include "peers.h"
 #include "proto/edit.h"
 
 struct train_flags {
@@ -246,37 +245,31 @@ out:
     return st;
 }
 
-/* Joins the peers, trains, leaves them; a rank that fails takes all along. */
+struct job {
+    struct train_flags     *flags;
+    Caffe__SolverParameter *param;
+};
+
+static enum ct_status train_joined(struct ct_dist *d, void *arg)
+{
+    const struct job *j = arg;
+
+    CT_TRY(net_flags_apply(&j->flags->net));
+    return train(j->flags, j->param, d);
+}
+
 static int train_with_peers(struct train_flags *f)
 {
-    Caffe__SolverParameter *param = NULL;
-    struct ct_dist *d = NULL;
-    enum ct_status st = read_solver(f, &param);
-    int code = EXIT_DONE;
+    struct job job = { f, NULL };
+    enum ct_status st = read_solver(f, &job.param);
+    int code;
 
     if (st == CT_OK && f->ranks > 1 && !ct_dist_launched())
         st = launch_ranks(f->ranks);
-    if (st == CT_OK)
-        st = ct_dist_create(param->distributed, &d);
-    if (st == CT_OK && ct_dist_rank(d) > 0 && ct_log_level() < CT_LOG_ERROR)
-        ct_log_set_level(CT_LOG_ERROR);
-    if (st == CT_OK && d)
-        CT_INFO("Rank 0 of %d on %d host(s)", ct_dist_size(d),
-                ct_dist_n_hosts(d));
-    if (st == CT_OK)
-        st = net_flags_apply(&f->net);
-    if (st == CT_OK)
-        st = train(f, param, d);
-    if (st != CT_OK) {
-        code = command_failed(st);
-        ct_dist_abort(d, code);
-    }
-    ct_dist_destroy(d);
-    ct_message_free(param);
-    if (ct_mpi_left_open()) { /* some MPIs hang in their own end */
-        fflush(NULL);
-        _exit(code);
-    }
+    code = st == CT_OK
+               ? peers_run(job.param->distributed, train_joined, &job)
+               : command_failed(st);
+    ct_message_free(job.param);
     return code;
 }
 

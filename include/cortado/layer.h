@@ -34,6 +34,8 @@ struct ct_run {
     uint64_t *pass_on_device; /* the same number for kernels; NULL: none */
     int      rank, size; /* among the ranks that share one training run */
     struct ct_workspace *work; /* memory for layers in turn; NULL: their own */
+    bool     deal_tests; /* they deal out test batches too, not only others */
+    int      share;      /* batches a rank takes in a row; 0: one */
 };
 
 struct ct_layer {
@@ -90,7 +92,11 @@ enum ct_layer_flags {
     CT_LAYER_OWN_LAYOUT  = 1 << 12,
     /* Backward reads the bottom; in place forward keeps a copy of it.  A net
      * may give the bottom memory of its own instead. */
-    CT_LAYER_KEEPS       = 1 << 13
+    CT_LAYER_KEEPS       = 1 << 13,
+    CT_LAYER_DEALS       = 1 << 14, /* a source that ranks can share */
+    /* A pass leaves something behind for the next, or outside of the net, so
+     * passes cannot be dealt out to ranks. */
+    CT_LAYER_CARRIES     = 1 << 15
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

@@ -29,6 +29,9 @@ typedef void (*ct_log_fn)(enum ct_log_level level, const char *line,
 CT_API void ct_log_set_sink(ct_log_fn sink, void *arg); /* NULL: stderr */
 CT_API void ct_log_set_level(enum ct_log_level minimum);
 CT_API enum ct_log_level ct_log_level(void);
+/* From now on every line, whatever the level, is also written to this file,
+ * which is made anew; NULL: no longer. */
+CT_API CT_MUST_CHECK enum ct_status ct_log_copy_to(const char *path);
 
 CT_API CT_PRINTF(4, 5) void ct_log_write(enum ct_log_level level,
                                          const char *file, int line,

@@ -22,6 +22,8 @@ struct ct_net_options {
     int                     n_stage;
     uint64_t                seed;
     int                     rank, size;   /* size 0: alone */
+    bool                    deal_tests;   /* see struct ct_run */
+    int                     share;
     bool                    keep_blobs;   /* every blob readable after a pass */
     bool                    forward_only; /* no memory for gradients */
     bool                    quiet;        /* log nothing while building */
@@ -75,6 +77,9 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_reshape(struct ct_net *net);
 CT_API CT_MUST_CHECK enum ct_status ct_net_seek(struct ct_net *net,
                                                 uint64_t n_passes);
 CT_API uint64_t ct_net_n_passes(const struct ct_net *net);
+/* Whether ranks can deal its batches out: every source can, and no pass needs
+ * another.  Where not, *layer (may be NULL) is one that stands against it. */
+CT_API bool ct_net_can_deal(const struct ct_net *net, int *layer);
 
 CT_API const char *ct_net_name(const struct ct_net *net);
 CT_API Caffe__Phase ct_net_phase(const struct ct_net *net);

@@ -81,7 +81,7 @@ class Layer:
         Ranks that train together get disjoint parts, and a resumed run goes
         on where the snapshot was taken.  Make it in setup(); ``next()`` once
         a forward pass gives this rank's next ``batch`` indices.  A test net
-        gets all of them: rank 0 tests for the others.
+        gets all of them: rank 0 runs tests with Python layers by itself.
         """
         rank, count = self.solver_rank, self.solver_count
         if lib.ct_layer_phase(self._pointer) == _TEST:

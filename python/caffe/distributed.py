@@ -3,7 +3,7 @@
 ``mpirun -n 4 python script.py`` runs the script four times.  The first solver
 that a script makes joins the ranks (so does init(), and every function here
 that needs them): from then on each iteration applies the mean of all ranks'
-gradients, and rank 0 alone logs, tests and writes snapshots.  A process that
+gradients, and rank 0 alone logs and writes snapshots.  A process that
 no launcher started is rank 0 of 1, and everything works as without ranks.
 
 Ranks meet in init(), in the making of a solver, in its step(), solve(),

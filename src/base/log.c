@@ -1,9 +1,11 @@
 /* log.c - glog's line format, written to stderr or to the program's sink. */
 #include "cortado/log.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -12,6 +14,8 @@
 
 static ct_log_fn log_sink;
 static void *log_sink_arg;
+static FILE *log_copy; /* under the lock; log_copies tells without */
+static atomic_bool log_copies;
 static atomic_int log_minimum = CT_LOG_INFO;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -31,6 +35,24 @@ void ct_log_set_level(enum ct_log_level minimum)
 enum ct_log_level ct_log_level(void)
 {
     return (enum ct_log_level)atomic_load(&log_minimum);
+}
+
+enum ct_status ct_log_copy_to(const char *path)
+{
+    FILE *f = path ? fopen(path, "w") : NULL;
+
+    if (path && !f)
+        return ct_fail(CT_EIO, "cannot write a log to %s: %s", path,
+                       strerror(errno));
+    if (f)
+        setvbuf(f, NULL, _IOLBF, BUFSIZ);
+    pthread_mutex_lock(&log_lock);
+    if (log_copy)
+        fclose(log_copy);
+    log_copy = f;
+    atomic_store(&log_copies, f != NULL);
+    pthread_mutex_unlock(&log_lock);
+    return CT_OK;
 }
 
 static size_t log_prefix(char *out, size_t size, enum ct_log_level level,
@@ -56,9 +78,10 @@ void ct_log_write(enum ct_log_level level, const char *file, int line,
     char text[4096];
     va_list ap;
     size_t used, room;
+    bool shown = (int)level >= atomic_load(&log_minimum);
     int n;
 
-    if ((int)level < atomic_load(&log_minimum))
+    if (!shown && !atomic_load(&log_copies))
         return;
     used = log_prefix(text, sizeof(text) - 2, level, file, line);
     room = sizeof(text) - 1 - used;
@@ -71,9 +94,11 @@ void ct_log_write(enum ct_log_level level, const char *file, int line,
     text[used]   = '\0';
 
     pthread_mutex_lock(&log_lock);
-    if (log_sink)
+    if (log_copy)
+        fwrite(text, 1, used, log_copy);
+    if (shown && log_sink)
         log_sink(level, text, log_sink_arg);
-    else
+    else if (shown)
         fwrite(text, 1, used, stderr);
     pthread_mutex_unlock(&log_lock);
 }

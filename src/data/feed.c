@@ -126,7 +126,7 @@ static enum ct_status feed_after(struct ct_feed *base, struct ct_record *r)
 static enum ct_status feed_seek(struct ct_feed *base, int64_t n_passes)
 {
     struct db_feed *f = (struct db_feed *)base;
-    int64_t n, position = n_passes * f->shard.step;
+    int64_t n, position = ct_shard_position(&f->shard, 0, n_passes, 0);
 
     if (f->index) {
         f->pass     = n_passes;
@@ -167,12 +167,10 @@ static enum ct_status feed_open(struct db_feed *f,
                                 const struct ct_feed_config *config,
                                 const char *source)
 {
-    bool alone = config->size == 1 || config->mode == CT_DATA_LOCAL;
+    bool alone = ct_shard_is_whole(&config->shard);
     int64_t n;
 
-    f->shard = alone ? ct_shard_even(0, 1, config->batch)
-                     : ct_shard_even(config->rank, config->size,
-                                     config->batch);
+    f->shard = config->shard;
     CT_TRY(ct_db_open(config->backend, source, CT_DB_READ, &f->db));
     CT_TRY(ct_cursor_create(f->db, &f->cursor));
     if (!ct_cursor_valid(f->cursor))

@@ -46,8 +46,8 @@ struct ct_feed {
 struct ct_feed_config {
     const char       *backend, *source;
     enum ct_data_mode mode; /* SHARED or LOCAL */
-    int               rank, size;
-    int64_t           batch; /* of this rank; the same on all */
+    int               rank;
+    struct ct_shard   shard;
     uint64_t          seed;
     bool              shuffle;
     bool              skip; /* after() will be called */

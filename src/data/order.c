@@ -49,14 +49,16 @@ struct ct_place ct_order_at(const struct ct_order *o, int64_t position)
     return p;
 }
 
-struct ct_shard ct_shard_even(int rank, int size, int64_t batch)
+struct ct_shard ct_shard_even(int rank, int size, int64_t batch,
+                              int64_t share)
 {
-    return (struct ct_shard){ size * batch, rank * batch, batch };
+    return (struct ct_shard){ size * share * batch, rank * share * batch,
+                              batch, share };
 }
 
 struct ct_shard ct_shard_of(int rank, int size, const int64_t *batch)
 {
-    struct ct_shard s = { 0, 0, batch[rank] };
+    struct ct_shard s = { 0, 0, batch[rank], 1 };
 
     for (int r = 0; r < size; r++) {
         s.first += r < rank ? batch[r] : 0;
@@ -68,7 +70,13 @@ struct ct_shard ct_shard_of(int rank, int size, const int64_t *batch)
 int64_t ct_shard_position(const struct ct_shard *s, int64_t start, int64_t t,
                           int64_t i)
 {
-    return start + t * s->step + s->first + i;
+    return start + t / s->share * s->step + s->first +
+           t % s->share * s->count + i;
+}
+
+bool ct_shard_is_whole(const struct ct_shard *s)
+{
+    return s->step == s->share * s->count;
 }
 
 enum ct_status ct_order_source(enum ct_data_mode mode, const char *source,

@@ -11,7 +11,8 @@
  *     step t:   | b_0 | b_1 | ... | b_{P-1} |    B = sum b_r
  *               tB                        (t+1)B
  *
- * so every sample is taken exactly once an epoch, for any P. */
+ * so every sample is taken exactly once an epoch, for any P.  A rank may make
+ * several passes a step; its part is then cut into as many batches. */
 #ifndef CT_DATA_ORDER_H
 #define CT_DATA_ORDER_H
 
@@ -40,17 +41,21 @@ struct ct_place ct_order_at(const struct ct_order *o, int64_t position);
 struct ct_shard {
     int64_t step;  /* B, what all ranks take in one step */
     int64_t first; /* where this rank's part starts in it */
-    int64_t count; /* b_r, its length: the rank's batch size */
+    int64_t count; /* the rank's batch size; its part is share times that */
+    int64_t share; /* passes a step: batches that it takes in a row */
 };
 
-/* b_r = batch on every rank. */
-struct ct_shard ct_shard_even(int rank, int size, int64_t batch);
+/* `share` batches of the same size on every rank. */
+struct ct_shard ct_shard_even(int rank, int size, int64_t batch,
+                              int64_t share);
 /* Ranks of different speed: b_r = batch[r]. */
 struct ct_shard ct_shard_of(int rank, int size, const int64_t *batch);
-/* The position of item i of this rank in step t, when the first step starts
- * at position `start`. */
+/* The position of item i of this rank in its pass t, when the first step
+ * starts at position `start`. */
 int64_t ct_shard_position(const struct ct_shard *s, int64_t start, int64_t t,
                           int64_t i);
+/* Whether it is all there is: positions follow one another. */
+bool ct_shard_is_whole(const struct ct_shard *s);
 
 /* Where a rank's records come from. */
 enum ct_data_mode {

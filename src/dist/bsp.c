@@ -156,6 +156,12 @@ static enum ct_status bsp_check(struct ct_exchange *x, int iter)
     return dist_guard_check(dist_of(x), iter);
 }
 
+static enum ct_status bsp_gather(struct ct_exchange *x, const void *mine,
+                                 const size_t *bytes, void *out)
+{
+    return dist_gather(dist_of(x), mine, bytes, out);
+}
+
 void dist_bsp_init(struct ct_dist *d)
 {
     d->exchange = (struct ct_exchange){
@@ -172,6 +178,8 @@ void dist_bsp_init(struct ct_dist *d)
         .settle         = bsp_settle,
         .check          = bsp_check,
         .guard_interval = d->options->guard_interval,
+        .gather         = bsp_gather,
+        .deal_tests     = true,
     };
     if (d->wires.codec.type && d->wires.codec.type->momentum && d->size > 1)
         d->exchange.holds_back = bsp_holds_back;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
+#include "cortado/log.h"
 
 static int count_hosts(const struct ct_transport *t)
 {
@@ -61,7 +63,6 @@ static enum ct_status refuse(const Caffe__DistributedParameter *p)
                        : strcmp(p->data, "shared") != 0  ? "data"
                        : strcmp(p->batch, "per_rank") != 0 ? "batch"
                        : p->sync_bn                      ? "sync_bn"
-                       : p->rank_log[0]                  ? "rank_log"
                                                          : NULL;
 
     return what ? ct_fail(CT_ENOTSUP, "distributed { %s } is not supported "
@@ -116,6 +117,20 @@ bool ct_dist_launched(void)
     return ct_mpi_launched();
 }
 
+/* Before the program quiets all ranks but one. */
+static enum ct_status start_log(struct ct_dist *d)
+{
+    struct ct_text path = { 0 };
+    enum ct_status st;
+
+    if (!d->options->rank_log[0])
+        return CT_OK;
+    ct_text_addf(&path, "%s.%d", d->options->rank_log, d->rank);
+    st = path.failed ? CT_ENOMEM : ct_log_copy_to(path.s);
+    ct_text_fini(&path);
+    return st;
+}
+
 enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
                               struct ct_dist **out)
 {
@@ -129,6 +144,7 @@ enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
                           "the others cannot be reached; each would train by "
                           "itself");
     CT_TRY(dist_create_over(t, options, out));
+    CT_TRY(start_log(*out));
     return dist_selftest(*out);
 }
 
@@ -186,6 +202,27 @@ enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
     struct bytes b = { data, bytes };
 
     return d ? ct_job_run(d->thread, broadcast_job, &b) : CT_OK;
+}
+
+struct parts {
+    const void   *mine;
+    const size_t *bytes;
+    void         *out;
+};
+
+static enum ct_status gather_job(struct ct_comm *c, void *arg)
+{
+    const struct parts *p = arg;
+
+    return ct_allgather(c, p->mine, p->bytes, p->out);
+}
+
+enum ct_status dist_gather(struct ct_dist *d, const void *mine,
+                           const size_t *bytes, void *out)
+{
+    struct parts p = { mine, bytes, out };
+
+    return ct_job_run(d->thread, gather_job, &p);
 }
 
 struct floats {

@@ -52,6 +52,10 @@ void dist_bsp_fini(struct ct_dist *d);
 /* selftest.c: programs, MPIs and devices of all ranks fit each other. */
 CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
 
+/* dist.c: as ct_allgather(), on the comm thread. */
+CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
+                                         const size_t *bytes, void *out);
+
 /* guard.c: do all ranks hold the same parameters? */
 CT_MUST_CHECK enum ct_status dist_guard_check(struct ct_dist *d, int iter);
 

@@ -16,18 +16,11 @@ struct digests {
     size_t    n; /* digests a rank */
 };
 
-static enum ct_status gather_job(struct ct_comm *c, void *arg)
-{
-    struct digests *g = arg;
-
-    return ct_allgather(c, g->all + (size_t)c->rank * g->n, g->bytes, g->all);
-}
-
 static enum ct_status gather(struct ct_dist *d, struct digests *g)
 {
     for (int r = 0; r < d->size; r++)
         g->bytes[r] = g->n * sizeof(*g->all);
-    return ct_job_run(d->thread, gather_job, g);
+    return dist_gather(d, g->all + (size_t)d->rank * g->n, g->bytes, g->all);
 }
 
 static enum ct_status digests_init(struct ct_dist *d, size_t n,

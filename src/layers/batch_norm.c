@@ -65,6 +65,8 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
     s->channels = channels_of(io->bottom[0]).c;
     s->global   = p->has_use_global_stats ? p->use_global_stats
                                           : l->phase == CAFFE__PHASE__TEST;
+    if (!s->global)
+        l->flags |= CT_LAYER_CARRIES; /* the running sums */
     for (size_t i = 0; i < l->param->n_param && i < N_BLOBS; i++)
         if (l->param->param[i]->lr_mult != 0)
             return ct_fail(CT_EINVAL, "layer %s: BatchNorm's statistics are "

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "layers/deal.h"
 #include "proto/params.h"
 
 /* A source with nothing good in it must end. */
@@ -14,7 +15,6 @@ enum ct_status ct_batches_init(struct ct_layer *l,
                                uint32_t threads, bool skip)
 {
     struct ct_batches *b = l->state;
-    bool train           = l->phase == CAFFE__PHASE__TRAIN;
 
     b->layer      = l;
     b->batch_size = batch_size;
@@ -24,8 +24,7 @@ enum ct_status ct_batches_init(struct ct_layer *l,
     if (prefetch < 1 || prefetch > 1024)
         return ct_fail(CT_EINVAL, "layer %s: prefetch is %u; give 1 to 1024",
                        l->name, prefetch);
-    b->shard  = train ? ct_shard_even(l->run->rank, l->run->size, batch_size)
-                      : ct_shard_even(0, 1, batch_size);
+    b->shard  = ct_deal_shard(l, batch_size);
     b->config = (struct ct_prefetch_config){
         .ops       = ops,
         .loader    = l->state,

@@ -21,7 +21,7 @@ struct ct_batches {
     struct ct_worker          probe; /* loaded the first sample in setup */
     struct ct_shape           shape; /* of top 0: the first or latest batch */
     int64_t                   batch_size;
-    struct ct_shard           shard;     /* of this rank; TRAIN only */
+    struct ct_shard           shard;     /* of this rank */
     bool                      skip;      /* on_error: SKIP */
     atomic_llong              n_skipped;
 };

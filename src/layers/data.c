@@ -5,7 +5,8 @@
  * Records are Datum messages (raw bytes, floats, or an encoded image) in LMDB
  * or LevelDB, taken in the order of their keys, or shuffled.  Every batch has
  * the shape of its first record.  With several ranks each takes its part of
- * every step's records in TRAIN; TEST reads all on every rank.
+ * every step's records in TRAIN; in TEST it reads all, unless ranks deal out
+ * test batches too.
  *
  * Own fields of data_param: shuffle; on_error (STOP names the key of a broken
  * record, SKIP puts the next record in its place, so that no other moves);
@@ -124,9 +125,8 @@ static enum ct_status data_open(struct ct_layer *l,
         .mode    = p->mode == CAFFE__DATA_PARAMETER__MODE__LOCAL && train
                        ? CT_DATA_LOCAL
                        : CT_DATA_SHARED,
-        .rank    = train ? l->run->rank : 0,
-        .size    = train ? l->run->size : 1,
-        .batch   = p->batch_size,
+        .rank    = l->run->rank,
+        .shard   = d->batches.shard,
         .seed    = l->run->seed,
         .shuffle = p->shuffle,
         .skip    = d->batches.skip,
@@ -136,7 +136,10 @@ static enum ct_status data_open(struct ct_layer *l,
     if (!p->source || !p->source[0])
         return ct_fail(CT_EINVAL, "layer %s: data_param has no source",
                        l->name);
-    if (p->mode == CAFFE__DATA_PARAMETER__MODE__ROOT && config.size > 1)
+    if (config.mode == CT_DATA_LOCAL)
+        config.shard = ct_shard_even(0, 1, p->batch_size, 1);
+    if (p->mode == CAFFE__DATA_PARAMETER__MODE__ROOT &&
+        !ct_shard_is_whole(&config.shard))
         return ct_fail(CT_ENOTSUP, "layer %s: mode ROOT needs a feed from the "
                        "distributed engine; use SHARED or LOCAL", l->name);
     st = ct_feed_open(&config, &d->feed);
@@ -197,8 +200,8 @@ const struct ct_layer_type ct_layer_data = {
     .name       = "Data",
     .bottoms    = CT_EXACTLY(0),
     .tops       = CT_BETWEEN(1, 2),
-    .flags      = CT_LAYER_SOURCE | CT_LAYER_DYNAMIC | CT_LAYER_NO_GRAD |
-                  CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
+    .flags      = CT_LAYER_SOURCE | CT_LAYER_DEALS | CT_LAYER_DYNAMIC |
+                  CT_LAYER_NO_GRAD | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
     .state_size = sizeof(struct data),
     .setup      = data_setup,
     .reshape    = ct_batches_reshape,

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/deal.h"
 #include "proto/params.h"
 
 struct dropout {
@@ -72,14 +73,11 @@ static enum ct_status dropout_forward(struct ct_layer *l,
                                       const struct ct_io *io)
 {
     const struct dropout *d = l->state;
-    const struct ct_run *run = l->run;
     const int64_t n = ct_elements(io->top[0]);
     const int64_t n_samples = ct_shape_legacy(&io->top[0]->shape, 0);
     const int64_t per = n_samples > 0 ? n / n_samples : 0;
     const int64_t chunks = ct_chunks(per);
-    const uint64_t first =
-        (run->pass * (uint64_t)run->size + (uint64_t)run->rank) *
-        (uint64_t)n_samples;
+    const uint64_t first = ct_deal_row(l, n_samples);
     const float *x = ct_data(io->bottom[0]), scale = d->scale;
     float *y = ct_data(io->top[0]);
     uint8_t *mask;

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "core/filler.h"
+#include "layers/deal.h"
 #include "layers/source.h"
 #include "proto/params.h"
 
@@ -69,8 +70,7 @@ static enum ct_status dummy_forward(struct ct_layer *l, const struct ct_io *io)
 {
     const Caffe__DummyDataParameter *p = ct_dummy_data_param(l->param);
     struct dummy_data *d               = l->state;
-    uint64_t draw = l->run->pass * (uint64_t)l->run->size +
-                    (uint64_t)l->run->rank;
+    uint64_t draw = ct_deal_batch(l);
 
     for (int i = 0; i < io->n_top; i++) {
         struct ct_blob *y = io->top[i];
@@ -117,7 +117,7 @@ const struct ct_layer_type ct_layer_dummy_data = {
     .name       = "DummyData",
     .bottoms    = CT_EXACTLY(0),
     .tops       = CT_AT_LEAST(1),
-    .flags      = CT_LAYER_SOURCE | CT_LAYER_NO_GRAD,
+    .flags      = CT_LAYER_SOURCE | CT_LAYER_DEALS | CT_LAYER_NO_GRAD,
     .state_size = sizeof(struct dummy_data),
     .setup      = dummy_setup,
     .reshape    = dummy_reshape,

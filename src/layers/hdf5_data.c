@@ -6,10 +6,10 @@
  * batch may reach from one file, or epoch, into the next.
  *
  *     row g of the endless sequence = epoch R + (row in the epoch)
- *     batch p, entry i of rank r:  g = (p batch_size + i) P + r
+ *     batch p, entry i of rank r:  g = (p P + r) batch_size + i
  *
- * R is the rows of all files and P the ranks that share the run; in the test
- * phase every rank reads everything (P = 1, r = 0).  With `shuffle` the order
+ * R is the rows of all files and P the ranks that share the run; where ranks
+ * do not deal (in tests, by default) P = 1 and r = 0.  With `shuffle` the order
  * of files and the order of rows in a file are drawn for every epoch, from
  * the layer's key alone, so all ranks agree and a resumed run repeats them.
  *
@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/hdf5.h"
+#include "layers/deal.h"
 #include "proto/params.h"
 
 struct hdf5_data {
@@ -251,15 +252,13 @@ static enum ct_status hd_seek_row(struct ct_layer *l, uint64_t g, int64_t *row)
 static enum ct_status hd_forward(struct ct_layer *l, const struct ct_io *io)
 {
     struct hdf5_data *d = l->state;
-    bool deals    = l->phase == CAFFE__PHASE__TRAIN && l->run->size > 1;
-    uint64_t size = deals ? (uint64_t)l->run->size : 1;
-    uint64_t rank = deals ? (uint64_t)l->run->rank : 0;
+    const struct ct_shard shard = ct_deal_shard(l, d->batch);
 
     for (int64_t b = 0; b < d->batch; b++) {
-        uint64_t n = d->next * (uint64_t)d->batch + (uint64_t)b;
         int64_t row;
 
-        CT_TRY(hd_seek_row(l, n * size + rank, &row));
+        CT_TRY(hd_seek_row(l, (uint64_t)ct_shard_position(
+                                  &shard, 0, (int64_t)d->next, b), &row));
         for (int i = 0; i < io->n_top; i++) {
             int64_t width = ct_shape_count(&d->shape[i], 1, CT_END);
 
@@ -299,7 +298,7 @@ const struct ct_layer_type ct_layer_hdf5_data = {
     .name       = "HDF5Data",
     .bottoms    = CT_EXACTLY(0),
     .tops       = CT_AT_LEAST(1),
-    .flags      = CT_LAYER_SOURCE | CT_LAYER_NO_GRAD,
+    .flags      = CT_LAYER_SOURCE | CT_LAYER_DEALS | CT_LAYER_NO_GRAD,
     .state_size = sizeof(struct hdf5_data),
     .setup      = hd_setup,
     .reshape    = hd_reshape,

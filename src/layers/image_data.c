@@ -217,7 +217,8 @@ static enum ct_status images_seek(struct ct_layer *l, uint64_t n_passes)
 
     ct_batches_stop(&d->batches);
     d->pass  = (int64_t)n_passes;
-    d->epoch = (d->start + d->pass * d->batches.shard.step) / d->order.n;
+    d->epoch = ct_shard_position(&d->batches.shard, d->start, d->pass, 0) /
+               d->order.n;
     return CT_OK;
 }
 
@@ -263,8 +264,8 @@ const struct ct_layer_type ct_layer_image_data = {
     .name       = "ImageData",
     .bottoms    = CT_EXACTLY(0),
     .tops       = CT_EXACTLY(2),
-    .flags      = CT_LAYER_SOURCE | CT_LAYER_DYNAMIC | CT_LAYER_NO_GRAD |
-                  CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
+    .flags      = CT_LAYER_SOURCE | CT_LAYER_DEALS | CT_LAYER_DYNAMIC |
+                  CT_LAYER_NO_GRAD | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
     .state_size = sizeof(struct image_data),
     .setup      = images_setup,
     .reshape    = ct_batches_reshape,

@@ -23,6 +23,7 @@
 #include "device/cpu/loop.h"
 #include "device/layout.h"
 #include "device/pool.h"
+#include "layers/deal.h"
 #include "proto/params.h"
 
 #define METHOD(m) CAFFE__POOLING_PARAMETER__POOL_METHOD__##m
@@ -205,9 +206,7 @@ static enum ct_status pooling_forward(struct ct_layer *l,
                            ct_data(s->kept));
         }
         ct_pool_stochastic(&s->pool, l->key,
-                           (l->run->pass * (uint64_t)l->run->size +
-                            (uint64_t)l->run->rank) * (uint64_t)s->pool.n,
-                           x, y, places(s));
+                           ct_deal_row(l, s->pool.n), x, y, places(s));
         return CT_OK;
     default:
         ct_pool_max(&s->pool, x, y, places(s));

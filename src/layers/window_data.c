@@ -343,8 +343,8 @@ const struct ct_layer_type ct_layer_window_data = {
     .name       = "WindowData",
     .bottoms    = CT_EXACTLY(0),
     .tops       = CT_EXACTLY(2),
-    .flags      = CT_LAYER_SOURCE | CT_LAYER_NO_GRAD | CT_LAYER_NO_BOTTOM |
-                  CT_LAYER_NO_TOP,
+    .flags      = CT_LAYER_SOURCE | CT_LAYER_DEALS | CT_LAYER_NO_GRAD |
+                  CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
     .state_size = sizeof(struct window_data),
     .setup      = windows_setup,
     .reshape    = ct_batches_reshape,

@@ -87,6 +87,8 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.rank    = options->rank;
     net->run.work    = &net->work;
     net->run.size    = options->size > 0 ? options->size : 1;
+    net->run.deal_tests = options->deal_tests;
+    net->run.share      = options->share;
     net->debug_info  = param->debug_info;
     st               = net_passes(net, param);
     net->options.stage   = NULL; /* borrowed for the build only */
@@ -150,6 +152,22 @@ void ct_net_destroy(struct ct_net *net)
     ct_workspace_fini(&net->work);
     ct_message_free(net->param);
     ct_free(net);
+}
+
+bool ct_net_can_deal(const struct ct_net *net, int *layer)
+{
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct ct_layer *l = net->layer[i].layer;
+        bool source = l->type->flags & CT_LAYER_SOURCE;
+
+        if ((source && !(l->type->flags & CT_LAYER_DEALS)) ||
+            (l->flags & CT_LAYER_CARRIES)) {
+            if (layer)
+                *layer = i;
+            return false;
+        }
+    }
+    return true;
 }
 
 uint64_t ct_net_n_passes(const struct ct_net *net)

@@ -45,6 +45,13 @@ struct ct_exchange {
      * where they part. */
     enum ct_status (*check)(struct ct_exchange *x, int iter);
     int guard_interval; /* iterations from one check to the next; 0: never */
+    /* Everyone's bytes on every rank, in the order of ranks: bytes[r] from
+     * rank r.  `mine` may be its place in out already. */
+    enum ct_status (*gather)(struct ct_exchange *x, const void *mine,
+                             const size_t *bytes, void *out);
+    /* Ranks hold the same parameters at a test, so they deal out its batches;
+     * otherwise rank 0 tests by itself. */
+    bool deal_tests;
 };
 
 #endif

@@ -4,6 +4,7 @@
  * train_net_param.  Test nets come from test_net_param, then test_net, then
  * the general net or net_param for the test_iter entries that are left.
  * States merge: phase, then the net's own, then train_state or test_state. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -34,6 +35,7 @@ static enum ct_status build_net(const struct ct_solver *s,
         .seed         = s->seed,
         .rank         = o->rank,
         .size         = o->size,
+        .deal_tests   = s->deals && !train,
         .keep_blobs   = o->keep_blobs,
         .forward_only = !train && !o->keep_blobs,
     };
@@ -107,38 +109,108 @@ static enum ct_status check_tests(const Caffe__SolverParameter *p)
     return CT_OK;
 }
 
+static enum ct_status build_test(struct ct_solver *s, size_t i)
+{
+    const Caffe__SolverParameter *p = s->param;
+    struct net_origin from          = { 0 };
+    size_t j                        = i - p->n_test_net_param;
+
+    if (i < p->n_test_net_param) {
+        from.message = p->test_net_param[i];
+    } else if (j < p->n_test_net) {
+        from.path = p->test_net[j];
+    } else {
+        from.path    = p->net;
+        from.message = p->net_param;
+    }
+    from.state = p->n_test_state ? p->test_state[i] : NULL;
+    if (from.path)
+        CT_INFO("Creating test net (#%zu) specified by net file: %s", i,
+                from.path);
+    else
+        CT_INFO("Creating test net (#%zu) specified in net_param", i);
+    CT_TRY(build_net(s, &from, CAFFE__PHASE__TEST, &s->test_net[i]));
+    s->n_test_net++;
+    return ct_net_share_weights(s->test_net[i], s->net);
+}
+
+static void drop_tests(struct ct_solver *s)
+{
+    while (s->n_test_net > 0)
+        ct_net_destroy(s->test_net[--s->n_test_net]);
+}
+
+/* Why this rank cannot test its part of the batches; empty: it can. */
+struct verdict {
+    char why[192];
+};
+
+static struct verdict judge_tests(const struct ct_solver *s,
+                                  enum ct_status built)
+{
+    struct verdict v = { "" };
+
+    if (built != CT_OK)
+        snprintf(v.why, sizeof(v.why), "%s", ct_last_error());
+    for (int i = 0, l; i < s->n_test_net && built == CT_OK; i++)
+        if (!ct_net_can_deal(s->test_net[i], &l))
+            snprintf(v.why, sizeof(v.why), "layer %s of type %s cannot be "
+                     "shared out",
+                     ct_net_layer(s->test_net[i], l)->name,
+                     ct_net_layer(s->test_net[i], l)->type->name);
+    return v;
+}
+
+/* Every rank builds the test nets for its part of their batches.  If one
+ * cannot, because its layers or its data do not allow it, nobody deals. */
+static enum ct_status deal_tests(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+    const size_t n        = (size_t)x->size;
+    struct verdict mine, *all = NULL;
+    size_t *bytes = NULL;
+    enum ct_status st = CT_OK;
+
+    s->deals = true;
+    for (size_t i = 0; i < s->param->n_test_iter && st == CT_OK; i++)
+        st = build_test(s, i);
+    mine = judge_tests(s, st);
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "verdicts", &all), st, out);
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "verdicts", &bytes), st, out);
+    for (size_t r = 0; r < n; r++)
+        bytes[r] = sizeof(*all);
+    CT_TRY_GOTO(x->gather(x, &mine, bytes, all), st, out);
+    for (size_t r = 0; r < n && s->deals; r++)
+        if (all[r].why[0]) {
+            CT_INFO("Rank 0 tests alone: rank %zu: %.*s", r,
+                    (int)sizeof(all[r].why) - 1, all[r].why);
+            s->deals = false;
+            drop_tests(s);
+        }
+out:
+    ct_free(all);
+    ct_free(bytes);
+    return st;
+}
+
 static enum ct_status create_tests(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
+    const struct ct_exchange *x     = s->options.exchange;
 
     CT_TRY(check_tests(p));
-    /* Rank 0 tests for all. */
-    if (s->options.exchange && s->options.exchange->rank > 0)
+    if (p->n_test_iter == 0)
         return CT_OK;
-    CT_TRY(ct_alloc(p->n_test_iter + 1, sizeof(*s->test_net), "test nets",
+    CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->test_net), "test nets",
                     &s->test_net));
-    for (size_t i = 0; i < p->n_test_iter; i++) {
-        struct net_origin from = { 0 };
-        size_t j               = i - p->n_test_net_param;
-
-        if (i < p->n_test_net_param) {
-            from.message = p->test_net_param[i];
-        } else if (j < p->n_test_net) {
-            from.path = p->test_net[j];
-        } else {
-            from.path    = p->net;
-            from.message = p->net_param;
-        }
-        from.state = p->n_test_state ? p->test_state[i] : NULL;
-        if (from.path)
-            CT_INFO("Creating test net (#%zu) specified by net file: %s", i,
-                    from.path);
-        else
-            CT_INFO("Creating test net (#%zu) specified in net_param", i);
-        CT_TRY(build_net(s, &from, CAFFE__PHASE__TEST, &s->test_net[i]));
-        s->n_test_net++;
-        CT_TRY(ct_net_share_weights(s->test_net[i], s->net));
-    }
+    CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->n_tested), "test nets",
+                    &s->n_tested));
+    if (x && x->size > 1 && x->deal_tests)
+        CT_TRY(deal_tests(s));
+    if (s->deals || (x && x->rank > 0))
+        return CT_OK;
+    for (size_t i = 0; i < p->n_test_iter; i++)
+        CT_TRY(build_test(s, i));
     return CT_OK;
 }
 

@@ -77,6 +77,14 @@ static struct ct_blob history_view(const struct ct_solver *s, int h, int i)
     return b;
 }
 
+/* Batches of test net i that all ranks have run; a program may have run it by
+ * itself, too. */
+static int64_t n_tested(const struct ct_solver *s, int i)
+{
+    return (int64_t)(s->deals ? s->n_tested[i]
+                              : ct_net_n_passes(s->test_net[i]));
+}
+
 static enum ct_status state_message(const struct ct_solver *s,
                                     const char *model, Caffe__SolverState **out)
 {
@@ -107,7 +115,7 @@ static enum ct_status state_message(const struct ct_solver *s,
     m->n_n_passes  = n_nets;
     m->n_passes[0] = (int64_t)ct_net_n_passes(s->net);
     for (int i = 0; i < s->n_test_net; i++)
-        m->n_passes[i + 1] = (int64_t)ct_net_n_passes(s->test_net[i]);
+        m->n_passes[i + 1] = n_tested(s, i);
     *out = m;
     m    = NULL;
 out:
@@ -138,8 +146,7 @@ static enum ct_status write_hdf5_state(const struct ct_solver *s,
                              (int64_t)ct_net_n_passes(s->net)));
     for (int i = 0; i < s->n_test_net; i++) {
         snprintf(name, sizeof(name), "n_passes/%d", i + 1);
-        CT_TRY(ct_hdf5_write_int(h, name,
-                                 (int64_t)ct_net_n_passes(s->test_net[i])));
+        CT_TRY(ct_hdf5_write_int(h, name, n_tested(s, i)));
     }
     return CT_OK;
 }
@@ -241,11 +248,12 @@ static enum ct_status resume_at(struct ct_solver *s, int64_t iter,
     s->current_step = (int)step;
     if (has_seed)
         s->seed = seed;
-    for (size_t i = 0; i < n && i <= (size_t)s->n_test_net; i++) {
-        struct ct_net *net = i ? s->test_net[i - 1] : s->net;
-
-        ct_net_reseed(net, s->seed);
-        CT_TRY(ct_net_seek(net, (uint64_t)n_passes[i]));
+    ct_net_reseed(s->net, s->seed);
+    if (n > 0)
+        CT_TRY(ct_net_seek(s->net, (uint64_t)n_passes[0]));
+    for (size_t i = 1; i < n && i <= (size_t)s->n_test_net; i++) {
+        ct_net_reseed(s->test_net[i - 1], s->seed);
+        CT_TRY(solver_test_seek(s, (int)i - 1, (uint64_t)n_passes[i]));
     }
     return CT_OK;
 }

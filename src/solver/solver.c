@@ -138,6 +138,7 @@ void ct_solver_destroy(struct ct_solver *s)
     for (int i = 0; i < s->n_test_net; i++)
         ct_net_destroy(s->test_net[i]);
     ct_free(s->test_net);
+    ct_free(s->n_tested);
     ct_net_destroy(s->net);
     ct_buffer_drop(s->history[0]);
     ct_buffer_drop(s->history[1]);

@@ -35,6 +35,8 @@ struct ct_solver {
     struct ct_net           *net;
     struct ct_net          **test_net;
     int                      n_test_net;
+    uint64_t                *n_tested;  /* batches, over all ranks, a net */
+    bool                     deals;     /* ranks deal out test batches */
     struct ct_buffer        *history[2];
     uint64_t                 seed;
     int                      iter, current_step;
@@ -67,6 +69,14 @@ CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
 /* step.c: tells the exchange of the solver and gives it the net; nothing
  * happens alone, or when that is done. */
 CT_MUST_CHECK enum ct_status solver_attach(struct ct_solver *s);
+
+/* test.c: a request that comes between two batches; how a test net stands
+ * after n batches of all ranks. */
+CT_MUST_CHECK enum ct_status solver_test_seek(struct ct_solver *s, int i,
+                                              uint64_t n_batches);
+enum ct_solver_action solver_requested(struct ct_solver *s);
+void solver_print_outputs(const struct ct_net *net, const char *which,
+                          const double *mean);
 
 /* snapshot.c: probe that snapshots can be written where they will be. */
 CT_MUST_CHECK enum ct_status solver_check_writable(const struct ct_solver *s);

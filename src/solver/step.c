@@ -10,121 +10,6 @@
 #include "cortado/log.h"
 #include "solver/solver.h"
 
-static enum ct_solver_action requested(struct ct_solver *s)
-{
-    return s->options.action ? s->options.action(s->options.arg)
-                             : CT_ACTION_NONE;
-}
-
-/* Prints every value of every output: "name = v (* w = w v loss)". */
-static void print_outputs(const struct ct_net *net, const char *which,
-                          const double *mean)
-{
-    int k = 0;
-
-    for (int i = 0; i < ct_net_n_outputs(net); i++) {
-        int id                  = ct_net_output_id(net, i);
-        const struct ct_blob *b = ct_net_blob(net, id);
-        double weight           = (double)ct_net_blob_loss_weight(net, id);
-
-        for (int64_t j = 0; j < b->count; j++, k++) {
-            double v = mean ? mean[k] : (double)ct_data(b)[j];
-
-            if (weight != 0)
-                CT_INFO("    %s net output #%d: %s = %g (* %g = %g loss)",
-                        which, k, ct_net_blob_name(net, id), v, weight,
-                        weight * v);
-            else
-                CT_INFO("    %s net output #%d: %s = %g", which, k,
-                        ct_net_blob_name(net, id), v);
-        }
-    }
-}
-
-static int64_t n_scores(const struct ct_net *net)
-{
-    int64_t n = 0;
-
-    for (int i = 0; i < ct_net_n_outputs(net); i++)
-        n += ct_net_blob(net, ct_net_output_id(net, i))->count;
-    return n;
-}
-
-static void add_scores(const struct ct_net *net, double *sum)
-{
-    for (int i = 0; i < ct_net_n_outputs(net); i++) {
-        const struct ct_blob *b = ct_net_blob(net, ct_net_output_id(net, i));
-
-        for (int64_t j = 0; j < b->count; j++)
-            *sum++ += (double)ct_data(b)[j];
-    }
-}
-
-/* Alone, a request is met between test batches.  With peers it waits for the
- * next exchange, where all ranks hear of it. */
-static enum ct_status act_in_test(struct ct_solver *s)
-{
-    enum ct_solver_action act = requested(s);
-
-    if (s->options.exchange)
-        s->pending = act != CT_ACTION_NONE ? act : s->pending;
-    else if (act == CT_ACTION_SNAPSHOT)
-        return ct_solver_snapshot(s);
-    else
-        s->stop |= act == CT_ACTION_STOP;
-    return CT_OK;
-}
-
-static enum ct_status test_one(struct ct_solver *s, int i)
-{
-    struct ct_net *net = s->test_net[i];
-    double loss = 0, part, *sum = NULL;
-    int n_iter = s->param->test_iter[i];
-    int64_t n;
-    enum ct_status st = CT_OK;
-
-    CT_INFO("Iteration %d, Testing net (#%d)", s->iter, i);
-    CT_TRY(ct_net_share_weights(net, s->net));
-    n = n_scores(net);
-    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*sum), "test scores", &sum));
-    for (int k = 0; k < n_iter && !s->stop; k++) {
-        CT_TRY_GOTO(act_in_test(s), st, out);
-        if (s->stop)
-            break;
-        CT_TRY_GOTO(ct_net_forward(net, &part), st, out);
-        loss += part;
-        if (n_scores(net) != n) {
-            st = ct_fail(CT_ESHAPE, "the outputs of test net #%d change size "
-                         "from batch to batch and cannot be averaged", i);
-            goto out;
-        }
-        add_scores(net, sum);
-    }
-    if (s->stop) {
-        CT_INFO("Test interrupted.");
-        goto out;
-    }
-    if (s->param->test_compute_loss)
-        CT_INFO("Test loss: %g", loss / n_iter);
-    for (int64_t j = 0; j < n; j++)
-        sum[j] /= n_iter;
-    print_outputs(net, "Test", sum);
-out:
-    ct_free(sum);
-    return st;
-}
-
-enum ct_status ct_solver_test_all(struct ct_solver *s)
-{
-    struct ct_exchange *x = s->options.exchange;
-
-    if (x)
-        CT_TRY(x->settle(x));
-    for (int i = 0; i < s->n_test_net && !s->stop; i++)
-        CT_TRY(test_one(s, i));
-    return CT_OK;
-}
-
 static void smooth(struct ct_solver *s, double loss)
 {
     int window = s->param->average_loss;
@@ -151,7 +36,7 @@ static void display(struct ct_solver *s)
             done ? lapse : 0, s->param->display, s->smoothed);
     s->display_time = now;
     s->display_iter = s->iter;
-    print_outputs(s->net, "Train", NULL);
+    solver_print_outputs(s->net, "Train", NULL);
 }
 
 static enum ct_status check_loss(struct ct_solver *s, double loss)
@@ -192,7 +77,7 @@ static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
 static enum ct_status begin_exchange(struct ct_solver *s, double loss)
 {
     struct ct_exchange *x     = s->options.exchange;
-    enum ct_solver_action act = requested(s);
+    enum ct_solver_action act = solver_requested(s);
     float *rider              = ct_net_arena_diff(s->net);
 
     s->last_pass = true;

@@ -8,6 +8,7 @@
 #include "base/queue.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "cortado/log.h"
 #include "testing/test.h"
 
 TEST(base, fail_keeps_the_text_and_context_goes_before_it)
@@ -16,6 +17,25 @@ TEST(base, fail_keeps_the_text_and_context_goes_before_it)
     ASSERT_STR("num_output is 0", ct_last_error());
     ASSERT_STATUS(CT_EINVAL, ct_fail_in(CT_EINVAL, "layer %s", "fc6"));
     ASSERT_STR("layer fc6: num_output is 0", ct_last_error());
+}
+
+TEST(base, a_copy_of_the_log_has_every_line_whatever_the_level)
+{
+    char path[512], *text;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/log.3", test_folder());
+    ASSERT_OK(ct_log_copy_to(path)); /* the tests' level is NONE */
+    CT_INFO("Iteration %d", 7);
+    CT_ERROR("the end");
+    ASSERT_OK(ct_log_copy_to(NULL));
+    CT_ERROR("after it");
+    ASSERT_OK(ct_file_read(path, &text, &n));
+    ASSERT_HAS("] Iteration 7\n", text);
+    ASSERT_HAS("] the end\n", text);
+    ASSERT(!strstr(text, "after"));
+    ct_free(text);
+    ASSERT_STATUS(CT_EIO, ct_log_copy_to("/no/such/folder/log"));
 }
 
 TEST(base, memory_is_aligned_counted_and_zero_from_calloc)

@@ -82,9 +82,9 @@ TEST(order, shards_cover_every_position_once)
             for (int r = 0; r < ranks[k]; r++) {
                 struct ct_shard s =
                     way ? ct_shard_of(r, ranks[k], uneven)
-                        : ct_shard_even(r, ranks[k], 5);
+                        : ct_shard_even(r, ranks[k], 5, 2);
 
-                step = s.step;
+                step = s.step / s.share;
                 for (int64_t t = 0; t < 6; t++)
                     for (int64_t i = 0; i < s.count; i++)
                         seen[ct_shard_position(&s, 9, t, i)]++;
@@ -102,14 +102,14 @@ TEST(order, change_of_ranks_keeps_each_sample_once_an_epoch)
 
     ct_order_init(&o, 11, 60, true);
     for (int r = 0; r < 2; r++) {
-        struct ct_shard s = ct_shard_even(r, 2, 6);
+        struct ct_shard s = ct_shard_even(r, 2, 6, 1);
 
         for (int64_t t = 0; t < 3; t++)
             for (int64_t i = 0; i < 6; i++)
                 seen[ct_order_at(&o, ct_shard_position(&s, 0, t, i)).index]++;
     }
     for (int r = 0; r < 3; r++) {
-        struct ct_shard s = ct_shard_even(r, 3, 4);
+        struct ct_shard s = ct_shard_even(r, 3, 4, 1);
 
         for (int64_t t = 0; t < 2; t++)
             for (int64_t i = 0; i < 4; i++)

@@ -35,10 +35,15 @@ void ranks_make_data(void)
     fclose(list);
 }
 
+const char *ranks_source(void)
+{
+    return source;
+}
+
 Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
 {
     Caffe__SolverParameter *p = NULL;
-    char text[4096];
+    char text[8192];
 
     snprintf(text, sizeof(text),
         "net_param { name: 'd' layer { name: 'd' type: 'HDF5Data' top: 'x' "

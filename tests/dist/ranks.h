@@ -29,6 +29,9 @@ struct rank {
 /* Makes the data; every test calls it first. */
 void ranks_make_data(void);
 
+/* The list of HDF5 files that it made. */
+const char *ranks_source(void);
+
 /* A solver for that net; `more` is added to its text. */
 Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more);
 

@@ -44,8 +44,9 @@ TEST(compress, ranks_stay_equal_and_learn_as_without)
             struct rank *r = train(counts[i], codecs[k], "");
 
             all_equal(r, counts[i]);
-            /* The loss rides along with every bit. */
-            ASSERT_FLOAT(first, r[0].loss[0], 0);
+            /* The loss rides along uncompressed; ranks may be added up in
+             * another order. */
+            ASSERT_FLOAT(first, r[0].loss[0], 3e-7 * first);
             if (counts[i] > 1)
                 ASSERT_FLOAT(last, r[0].loss[RANKS_STEPS - 1], tolerance[k]);
             if (counts[i] == 1)

@@ -80,7 +80,8 @@ TEST(hdf5_data, seek_continues_as_if_passes_were_made)
     ASSERT_NEAR(c, "top[1].data", 0, 1, 2);
 }
 
-TEST(hdf5_data, ranks_deal_rows_among_them_in_training_only)
+/* Rank 1 of 2 has batches 1, 3, ... */
+TEST(hdf5_data, ranks_deal_batches_among_them_in_training)
 {
     struct layer_case *c = two_files("batch_size: 2");
 
@@ -88,13 +89,17 @@ TEST(hdf5_data, ranks_deal_rows_among_them_in_training_only)
     case_run(c)->size = 2;
     case_run(c)->rank = 1;
     ASSERT_OK(case_forward(c));
-    ASSERT_NEAR(c, "top[1].data", 0, 1, 3);
+    ASSERT_NEAR(c, "top[1].data", 0, 2, 3);
     ASSERT_OK(case_forward(c));
-    ASSERT_NEAR(c, "top[1].data", 0, 0, 2);
+    ASSERT_NEAR(c, "top[1].data", 0, 1, 2);
     case_layer(c)->phase = CAFFE__PHASE__TEST;
     ASSERT_OK(case_layer(c)->type->seek(case_layer(c), 0));
     ASSERT_OK(case_forward(c));
     ASSERT_NEAR(c, "top[1].data", 0, 0, 1);
+    case_run(c)->deal_tests = true;
+    ASSERT_OK(case_layer(c)->type->seek(case_layer(c), 0));
+    ASSERT_OK(case_forward(c));
+    ASSERT_NEAR(c, "top[1].data", 0, 2, 3);
 }
 
 TEST(hdf5_data, a_shuffled_epoch_has_every_row_once_in_an_own_order)

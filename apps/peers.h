@@ -1,0 +1,14 @@
+/* peers.h - commands that several ranks run together. */
+#ifndef CT_APPS_PEERS_H
+#define CT_APPS_PEERS_H
+
+#include "command.h"
+#include "cortado/dist.h"
+
+/* Joins the ranks that a launcher started (alone: d is NULL), runs, leaves
+ * them; rank 0 alone logs.  A rank that fails takes all along, so that nobody
+ * waits.  Returns the exit code.  The options may be NULL. */
+int peers_run(const Caffe__DistributedParameter *options,
+              enum ct_status (*run)(struct ct_dist *d, void *arg), void *arg);
+
+#endif

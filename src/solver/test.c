@@ -1,0 +1,125 @@
+/* test.c - the test nets at work, in Caffe's words.
+ *
+ * With peers all ranks share the batches of a test where the net allows it;
+ * where it does not, rank 0 has the test nets and the others go on. */
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "solver/score.h"
+#include "solver/solver.h"
+
+enum ct_solver_action solver_requested(struct ct_solver *s)
+{
+    return s->options.action ? s->options.action(s->options.arg)
+                             : CT_ACTION_NONE;
+}
+
+void solver_print_outputs(const struct ct_net *net, const char *which,
+                          const double *mean)
+{
+    int k = 0;
+
+    for (int i = 0; i < ct_net_n_outputs(net); i++) {
+        int id                  = ct_net_output_id(net, i);
+        const struct ct_blob *b = ct_net_blob(net, id);
+        double weight           = (double)ct_net_blob_loss_weight(net, id);
+
+        for (int64_t j = 0; j < b->count; j++, k++) {
+            double v = mean ? mean[k] : (double)ct_data(b)[j];
+
+            if (weight != 0)
+                CT_INFO("    %s net output #%d: %s = %g (* %g = %g loss)",
+                        which, k, ct_net_blob_name(net, id), v, weight,
+                        weight * v);
+            else
+                CT_INFO("    %s net output #%d: %s = %g", which, k,
+                        ct_net_blob_name(net, id), v);
+        }
+    }
+}
+
+struct between {
+    struct ct_solver *solver;
+    enum ct_status    status; /* of a snapshot taken here */
+};
+
+/* Alone, a request is met between test batches.  With peers it waits for the
+ * next exchange, where all ranks hear of it. */
+static bool pause_for_requests(void *arg)
+{
+    struct between *b         = arg;
+    struct ct_solver *s       = b->solver;
+    enum ct_solver_action act = solver_requested(s);
+
+    if (s->options.exchange)
+        s->pending = act != CT_ACTION_NONE ? act : s->pending;
+    else if (act == CT_ACTION_SNAPSHOT)
+        b->status = ct_solver_snapshot(s);
+    else
+        s->stop |= act == CT_ACTION_STOP;
+    return s->stop || b->status != CT_OK;
+}
+
+enum ct_status solver_test_seek(struct ct_solver *s, int i, uint64_t n_batches)
+{
+    const struct ct_exchange *x = s->deals ? s->options.exchange : NULL;
+
+    s->n_tested[i] = n_batches;
+    return ct_net_seek(s->test_net[i],
+                       x ? ct_scores_passes(n_batches, x->rank, x->size)
+                         : n_batches);
+}
+
+static enum ct_status print_means(struct ct_solver *s, int i,
+                                  const struct ct_scores *scores)
+{
+    double *mean;
+
+    CT_TRY(ct_alloc((size_t)scores->n + 1, sizeof(*mean), "test scores",
+                    &mean));
+    for (int64_t j = 0; j < scores->n; j++)
+        mean[j] = ct_scores_mean(scores, j);
+    if (s->param->test_compute_loss)
+        CT_INFO("Test loss: %g", ct_scores_mean(scores, -1));
+    solver_print_outputs(s->test_net[i], "Test", mean);
+    ct_free(mean);
+    return CT_OK;
+}
+
+static enum ct_status test_one(struct ct_solver *s, int i)
+{
+    struct ct_net *net       = s->test_net[i];
+    struct ct_scores scores  = { 0 };
+    struct between b         = { s, CT_OK };
+    const int n              = s->param->test_iter[i];
+    enum ct_status st;
+
+    CT_INFO("Iteration %d, Testing net (#%d)", s->iter, i);
+    CT_TRY(ct_net_share_weights(net, s->net));
+    if (!s->deals) /* a program may have run the net by itself */
+        s->n_tested[i] = ct_net_n_passes(net);
+    st = ct_scores_run(&scores, net, s->deals ? s->options.exchange : NULL,
+                       s->n_tested[i], n, pause_for_requests, &b);
+    s->n_tested[i] = s->deals ? s->n_tested[i] + (uint64_t)n
+                              : ct_net_n_passes(net);
+    if (b.status != CT_OK)
+        st = b.status;
+    if (st == CT_OK)
+        st = print_means(s, i, &scores);
+    else if (st == CT_ESTOP)
+        CT_INFO("Test interrupted.");
+    else
+        st = ct_fail_in(st, "test net #%d", i);
+    ct_scores_fini(&scores);
+    return s->stop && st == CT_ESTOP ? CT_OK : st;
+}
+
+enum ct_status ct_solver_test_all(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (x)
+        CT_TRY(x->settle(x));
+    for (int i = 0; i < s->n_test_net && !s->stop; i++)
+        CT_TRY(test_one(s, i));
+    return CT_OK;
+}
