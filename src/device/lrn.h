@@ -14,26 +14,29 @@
 #define CT_DEVICE_LRN_H
 
 #include "cortado/device.h"
+#include "device/impl.h"
 
-struct ct_lrn_impl;
-
+/* Zero it first.  It owns what its implementations keep: end with fini. */
 struct ct_lrn {
     int64_t        n, c, h, w, size;
     float          alpha, beta, k;
     bool           within; /* a channel; otherwise across channels */
     enum ct_layout layout;
-    const struct ct_lrn_impl *impl; /* ct_lrn_choose()'s; lives for ever */
+    struct ct_impl_pass pass[CT_PASSES]; /* ct_lrn_choose()'s */
 };
 
-/* Set impl, once all other fields are. */
+/* Choose implementations, once all other fields are set, and again when they
+ * change. */
 CT_MUST_CHECK enum ct_status ct_lrn_choose(struct ct_lrn *p);
-const char *ct_lrn_impl_name(const struct ct_lrn *p);
+void ct_lrn_fini(struct ct_lrn *p);
 
 /* Floats that the backward pass needs besides its arrays. */
 int64_t ct_lrn_scratch(const struct ct_lrn *p);
 
-void ct_lrn_forward(const struct ct_lrn *p, const float *x, float *y);
-void ct_lrn_backward(const struct ct_lrn *p, const float *x, const float *dy,
-                     float *scratch, float *dx);
+CT_MUST_CHECK enum ct_status ct_lrn_forward(const struct ct_lrn *p,
+                                            const float *x, float *y);
+CT_MUST_CHECK enum ct_status ct_lrn_backward(const struct ct_lrn *p,
+                                             const float *x, const float *dy,
+                                             float *scratch, float *dx);
 
 #endif

@@ -15,20 +15,21 @@
  *                 place; or, not drawn, sum x^2 / sum x
  *
  * All arrays have one layout; padded channels of y and dx become zero.
- * Everything is overwritten, nothing is allocated. */
+ * Everything is overwritten; nothing is allocated after ct_pool_choose(). */
 #ifndef CT_DEVICE_POOL_H
 #define CT_DEVICE_POOL_H
 
 #include "cortado/device.h"
+#include "device/impl.h"
 
-struct ct_pool_impl;
-
+/* Zero it first.  It owns what its implementations keep: end with fini. */
 struct ct_pool {
     int64_t        n, c, h, w;
     int64_t        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int64_t        out_h, out_w;
     enum ct_layout layout;
-    const struct ct_pool_impl *impl; /* ct_pool_choose()'s; lives for ever */
+    bool           average; /* otherwise the largest value, or a drawn one */
+    struct ct_impl_pass pass[CT_PASSES]; /* ct_pool_choose()'s */
 };
 
 /* Set out_h and out_w by Caffe's rule: round up (or down, with `floor`), and
@@ -36,18 +37,24 @@ struct ct_pool {
  * its padding.  They may come out below 1, when the kernel does not fit. */
 void ct_pool_shape(struct ct_pool *p, bool floor);
 
-/* Set impl, once all other fields are.  Fails when the environment forces one
- * that does not take this description. */
+/* Choose implementations, once all other fields are set, and again when they
+ * change.  Fails when the environment forces one that does not take this
+ * description. */
 CT_MUST_CHECK enum ct_status ct_pool_choose(struct ct_pool *p);
-const char *ct_pool_impl_name(const struct ct_pool *p);
+void ct_pool_fini(struct ct_pool *p);
 
-void ct_pool_max(const struct ct_pool *p, const float *x, float *y,
-                 int32_t *at);
-void ct_pool_max_backward(const struct ct_pool *p, const float *dy,
-                          const int32_t *at, float *dx);
-void ct_pool_average(const struct ct_pool *p, const float *x, float *y);
-void ct_pool_average_backward(const struct ct_pool *p, const float *dy,
-                              float *dx);
+CT_MUST_CHECK enum ct_status ct_pool_max(const struct ct_pool *p,
+                                         const float *x, float *y,
+                                         int32_t *at);
+CT_MUST_CHECK enum ct_status ct_pool_max_backward(const struct ct_pool *p,
+                                                  const float *dy,
+                                                  const int32_t *at,
+                                                  float *dx);
+CT_MUST_CHECK enum ct_status ct_pool_average(const struct ct_pool *p,
+                                             const float *x, float *y);
+CT_MUST_CHECK enum ct_status ct_pool_average_backward(const struct ct_pool *p,
+                                                      const float *dy,
+                                                      float *dx);
 
 /* The draw of output (c, i, j) of image k is ct_uniform(key, first + k,
  * (c out_h + i) out_w + j).  Its backward pass is ct_pool_max_backward(). */

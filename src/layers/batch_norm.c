@@ -26,9 +26,9 @@
 
 #include <inttypes.h>
 #include <math.h>
-
 #include <string.h>
 
+#include "device/batch_norm.h"
 #include "device/norm_gate.h"
 #include "layers/channels.h"
 #include "layers/common.h"
@@ -43,6 +43,7 @@ struct batch_norm {
     struct ct_blob    *stats;  /* N_STATS rows of c */
     struct ct_blob    *sums;   /* scratch of the reductions */
     struct ct_blob    *kept;   /* x, in place */
+    struct ct_batch_norm alone; /* with nothing absorbed, in training */
     const struct ct_layer *scale; /* absorbed, or NULL */
     bool               relu;      /* absorbed */
 };
@@ -100,7 +101,18 @@ static enum ct_status bn_reshape(struct ct_layer *l, const struct ct_io *io)
         return ct_fail(CT_ENOTSUP, "layer %s: top and bottom need one layout",
                        l->name);
     CT_TRY(ct_layer_keep(l, io, s->kept));
-    return ct_reshape(s->sums, CT_SHAPE(ct_channel_scratch(&s->view)));
+    s->alone.view     = s->view;
+    s->alone.eps      = ct_batch_norm_param(l->param)->eps;
+    s->alone.in_place = ct_layer_kept(s->kept) != NULL;
+    if (!s->global)
+        CT_TRY(ct_batch_norm_choose(&s->alone));
+    return ct_reshape(s->sums, CT_SHAPE(ct_batch_norm_scratch(&s->alone)));
+}
+
+/* The usual layer without guests: the whole array at a time. */
+static bool bn_alone(const struct batch_norm *s)
+{
+    return !s->global && !s->scale && !s->relu;
 }
 
 /* Means and variances of channels [from, to) out of the running sums. */
@@ -116,23 +128,21 @@ static void bn_global_stats(const struct ct_layer *l, int64_t from, int64_t to)
     }
 }
 
-/* The same out of the batch, which the running sums then take in. */
-static void bn_batch_stats(const struct ct_layer *l,
-                           const struct ct_slice *part, const float *x)
+/* The running sums take in the statistics of the batch. */
+static void bn_take_in(const struct ct_layer *l)
 {
     const struct batch_norm *s = l->state;
     const float f = ct_batch_norm_param(l->param)->moving_average_fraction;
     const int64_t m = s->view.n * s->view.inner;
     const float unbiased = m > 1 ? (float)m / (float)(m - 1) : 1;
     float *mean = ct_data(l->blob[MEAN]), *var = ct_data(l->blob[VARIANCE]);
+    float *factor = ct_data(l->blob[FACTOR]);
 
-    ct_channel_moments(&part->view, x + part->at, ct_data(s->sums),
-                       stat(s, BATCH_MEAN) + part->first,
-                       stat(s, BATCH_VAR) + part->first);
-    for (int64_t c = part->first; c < part->first + part->view.c; c++) {
+    for (int64_t c = 0; c < s->channels; c++) {
         mean[c] = f * mean[c] + stat(s, BATCH_MEAN)[c];
         var[c]  = f * var[c] + unbiased * stat(s, BATCH_VAR)[c];
     }
+    factor[0] = f * factor[0] + 1;
 }
 
 /* The Scale's factors (blob 0) and biases (blob 1); NULL where there are none.
@@ -174,9 +184,9 @@ static struct ct_channel_gate bn_gate(const struct batch_norm *s,
                                      bias ? bias + from : NULL };
 }
 
-static enum ct_status bn_forward(struct ct_layer *l, const struct ct_io *io)
+static void bn_forward_slices(const struct ct_layer *l,
+                              const struct ct_io *io)
 {
-    const float f = ct_batch_norm_param(l->param)->moving_average_fraction;
     const struct batch_norm *s = l->state;
     const float *x = ct_data(io->bottom[0]);
     float *y = ct_data(io->top[0]), *kept = ct_layer_kept(s->kept);
@@ -189,7 +199,9 @@ static enum ct_status bn_forward(struct ct_layer *l, const struct ct_io *io)
         if (s->global)
             bn_global_stats(l, from, to);
         else
-            bn_batch_stats(l, &part, x);
+            ct_channel_moments(&part.view, x + part.at, ct_data(s->sums),
+                               stat(s, BATCH_MEAN) + from,
+                               stat(s, BATCH_VAR) + from);
         bn_factors(l, from, to);
         if (s->relu)
             ct_gate_map(&part.view, x + part.at, &gate, y + part.at);
@@ -198,8 +210,21 @@ static enum ct_status bn_forward(struct ct_layer *l, const struct ct_io *io)
                            gate.bias, y + part.at,
                            kept ? kept + part.at : NULL);
     }
+}
+
+static enum ct_status bn_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    const struct batch_norm *s = l->state;
+
+    if (bn_alone(s))
+        CT_TRY(ct_batch_norm_forward(&s->alone, ct_data(io->bottom[0]),
+                                     ct_data(s->sums), stat(s, BATCH_MEAN),
+                                     stat(s, BATCH_VAR), ct_data(io->top[0]),
+                                     ct_layer_kept(s->kept)));
+    else
+        bn_forward_slices(l, io);
     if (!s->global)
-        ct_data(l->blob[FACTOR])[0] = f * ct_data(l->blob[FACTOR])[0] + 1;
+        bn_take_in(l);
     return CT_OK;
 }
 
@@ -257,6 +282,10 @@ static enum ct_status bn_backward(struct ct_layer *l, const struct ct_io *io)
 
     if (!dx && !s->scale)
         return CT_OK;
+    if (bn_alone(s))
+        return ct_batch_norm_backward(&s->alone, x, dy, stat(s, BATCH_MEAN),
+                                      stat(s, BATCH_VAR), ct_data(s->sums),
+                                      dx);
     if (s->global && !s->scale && !s->relu) {
         ct_channel_map(&s->view, dy, NULL, stat(s, INVERSE), NULL, dx, NULL);
         return CT_OK;
@@ -302,6 +331,13 @@ static bool bn_absorb(struct ct_layer *l, const struct ct_layer *next)
     return true;
 }
 
+static void bn_teardown(struct ct_layer *l)
+{
+    struct batch_norm *s = l->state;
+
+    ct_batch_norm_fini(&s->alone);
+}
+
 const struct ct_layer_type ct_layer_batch_norm = {
     .name       = "BatchNorm",
     .bottoms    = CT_EXACTLY(1),
@@ -313,4 +349,5 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .forward    = { [CT_CPU] = bn_forward },
     .backward   = { [CT_CPU] = bn_backward },
     .absorb     = bn_absorb,
+    .teardown   = bn_teardown,
 };

@@ -22,6 +22,7 @@
 
 struct infogain_loss {
     struct ct_loss  loss;
+    struct ct_softmax softmax;
     int64_t         outer, classes, inner;
     float           normalizer;
     struct ct_blob *gain;  /* H, where it comes from a file */
@@ -86,6 +87,7 @@ static enum ct_status ig_reshape(struct ct_layer *l, const struct ct_io *io)
         return ct_fail(CT_ESHAPE, "layer %s: the infogain matrix has %" PRId64
                        " values, %" PRId64 " classes need %" PRId64, l->name,
                        gain->count, g->classes, g->classes * g->classes);
+    CT_TRY(ct_softmax_choose(&g->softmax, g->outer, g->classes, g->inner));
     CT_TRY(ct_reshape(g->sums, CT_SHAPE(g->classes)));
     CT_TRY(ct_reshape(g->terms, CT_SHAPE(g->outer * g->inner)));
     return ct_reshape(g->prob ? g->prob : io->top[1], x->shape);
@@ -102,7 +104,7 @@ static enum ct_status ig_forward(struct ct_layer *l, const struct ct_io *io)
     double sum = 0;
 
     CT_TRY(ct_loss_check_labels(l, &g->loss, t, n, g->classes, &n_valid));
-    ct_softmax(g->outer, g->classes, g->inner, ct_data(io->bottom[0]), p);
+    CT_TRY(ct_softmax_forward(&g->softmax, ct_data(io->bottom[0]), p));
     CT_FOR_ROWS (i, n, g->classes) {
         const float *of = p + i / g->inner * g->classes * g->inner +
                           i % g->inner;
@@ -168,6 +170,13 @@ static enum ct_status ig_backward(struct ct_layer *l, const struct ct_io *io)
     return CT_OK;
 }
 
+static void ig_teardown(struct ct_layer *l)
+{
+    struct infogain_loss *g = l->state;
+
+    ct_softmax_fini(&g->softmax);
+}
+
 const struct ct_layer_type ct_layer_infogain_loss = {
     .name       = "InfogainLoss",
     .bottoms    = CT_BETWEEN(2, 3),
@@ -178,4 +187,5 @@ const struct ct_layer_type ct_layer_infogain_loss = {
     .reshape    = ig_reshape,
     .forward    = { [CT_CPU] = ig_forward },
     .backward   = { [CT_CPU] = ig_backward },
+    .teardown   = ig_teardown,
 };

@@ -59,18 +59,26 @@ static enum ct_status lrn_forward(struct ct_layer *l, const struct ct_io *io)
 {
     const struct lrn *s = l->state;
 
-    ct_lrn_forward(&s->lrn, ct_data(io->bottom[0]), ct_data(io->top[0]));
-    return CT_OK;
+    return ct_lrn_forward(&s->lrn, ct_data(io->bottom[0]),
+                          ct_data(io->top[0]));
 }
 
 static enum ct_status lrn_backward(struct ct_layer *l, const struct ct_io *io)
 {
     const struct lrn *s = l->state;
 
-    if (io->want_grad[0])
-        ct_lrn_backward(&s->lrn, ct_data(io->bottom[0]), ct_diff(io->top[0]),
-                        ct_data(s->scratch), ct_diff(io->bottom[0]));
-    return CT_OK;
+    if (!io->want_grad[0])
+        return CT_OK;
+    return ct_lrn_backward(&s->lrn, ct_data(io->bottom[0]),
+                           ct_diff(io->top[0]), ct_data(s->scratch),
+                           ct_diff(io->bottom[0]));
+}
+
+static void lrn_teardown(struct ct_layer *l)
+{
+    struct lrn *s = l->state;
+
+    ct_lrn_fini(&s->lrn);
 }
 
 const struct ct_layer_type ct_layer_lrn = {
@@ -83,4 +91,5 @@ const struct ct_layer_type ct_layer_lrn = {
     .reshape    = lrn_reshape,
     .forward    = { [CT_CPU] = lrn_forward },
     .backward   = { [CT_CPU] = lrn_backward },
+    .teardown   = lrn_teardown,
 };

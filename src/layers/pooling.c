@@ -109,6 +109,7 @@ static enum ct_status pooling_setup(struct ct_layer *l, const struct ct_io *io)
     s->pool.pad_w    = p->has_pad_w ? p->pad_w : p->pad;
     s->pool.stride_h = p->has_stride_h ? p->stride_h : p->stride;
     s->pool.stride_w = p->has_stride_w ? p->stride_w : p->stride;
+    s->pool.average  = p->pool == METHOD(AVE);
     CT_TRY(pooling_check_sizes(l, p, &s->pool));
     if (p->pool != METHOD(MAX) && io->n_top > 1)
         return refuse(l, "only MAX pooling has a second top");
@@ -197,8 +198,7 @@ static enum ct_status pooling_forward(struct ct_layer *l,
 
     switch (ct_pooling_param(l->param)->pool) {
     case METHOD(AVE):
-        ct_pool_average(&s->pool, x, y);
-        return CT_OK;
+        return ct_pool_average(&s->pool, x, y);
     case METHOD(STOCHASTIC):
         if (s->kept) {
             ct_pool_expected(&s->pool, x, y);
@@ -209,7 +209,7 @@ static enum ct_status pooling_forward(struct ct_layer *l,
                            ct_deal_row(l, s->pool.n), x, y, places(s));
         return CT_OK;
     default:
-        ct_pool_max(&s->pool, x, y, places(s));
+        CT_TRY(ct_pool_max(&s->pool, x, y, places(s)));
         if (io->n_top > 1)
             pooling_mask(&s->pool, places(s), io->top[1]);
         return CT_OK;
@@ -226,12 +226,18 @@ static enum ct_status pooling_backward(struct ct_layer *l,
     if (!io->want_grad[0])
         return CT_OK;
     if (s->at)
-        ct_pool_max_backward(&s->pool, dy, places(s), dx);
-    else if (s->kept)
-        ct_pool_expected_backward(&s->pool, ct_data(s->kept), dy, dx);
-    else
-        ct_pool_average_backward(&s->pool, dy, dx);
+        return ct_pool_max_backward(&s->pool, dy, places(s), dx);
+    if (!s->kept)
+        return ct_pool_average_backward(&s->pool, dy, dx);
+    ct_pool_expected_backward(&s->pool, ct_data(s->kept), dy, dx);
     return CT_OK;
+}
+
+static void pooling_teardown(struct ct_layer *l)
+{
+    struct pooling *s = l->state;
+
+    ct_pool_fini(&s->pool);
 }
 
 const struct ct_layer_type ct_layer_pooling = {
@@ -244,4 +250,5 @@ const struct ct_layer_type ct_layer_pooling = {
     .reshape    = pooling_reshape,
     .forward    = { [CT_CPU] = pooling_forward },
     .backward   = { [CT_CPU] = pooling_backward },
+    .teardown   = pooling_teardown,
 };

@@ -21,6 +21,7 @@
 
 struct softmax_with_loss {
     struct ct_loss  loss;
+    struct ct_softmax softmax;
     int64_t         outer, classes, inner;
     float           normalizer;
     struct ct_blob *prob;  /* p, where there is no second top */
@@ -55,6 +56,7 @@ static enum ct_status swl_reshape(struct ct_layer *l, const struct ct_io *io)
                        "one label for each of %" PRId64 " x %" PRId64
                        " positions", l->name, io->bottom[1]->count,
                        s->outer * s->inner, axis, s->outer, s->inner);
+    CT_TRY(ct_softmax_choose(&s->softmax, s->outer, s->classes, s->inner));
     CT_TRY(ct_reshape(s->terms, CT_SHAPE(s->outer * s->inner)));
     return ct_reshape(s->prob ? s->prob : io->top[1], x->shape);
 }
@@ -69,7 +71,7 @@ static enum ct_status swl_forward(struct ct_layer *l, const struct ct_io *io)
     double sum = 0;
 
     CT_TRY(ct_loss_check_labels(l, &s->loss, t, n, s->classes, &n_valid));
-    ct_softmax(s->outer, s->classes, s->inner, x, p);
+    CT_TRY(ct_softmax_forward(&s->softmax, x, p));
     CT_FOR_EACH (i, n) {
         int64_t row = i / s->inner * s->classes;
 
@@ -118,6 +120,13 @@ static enum ct_status swl_backward(struct ct_layer *l, const struct ct_io *io)
     return CT_OK;
 }
 
+static void swl_teardown(struct ct_layer *l)
+{
+    struct softmax_with_loss *s = l->state;
+
+    ct_softmax_fini(&s->softmax);
+}
+
 const struct ct_layer_type ct_layer_softmax_with_loss = {
     .name       = "SoftmaxWithLoss",
     .bottoms    = CT_EXACTLY(2),
@@ -128,4 +137,5 @@ const struct ct_layer_type ct_layer_softmax_with_loss = {
     .reshape    = swl_reshape,
     .forward    = { [CT_CPU] = swl_forward },
     .backward   = { [CT_CPU] = swl_backward },
+    .teardown   = swl_teardown,
 };

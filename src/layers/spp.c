@@ -56,8 +56,10 @@ static enum ct_status spp_level(const struct ct_layer *l,
                                 const struct ct_shape *x, int level,
                                 struct ct_pool *p)
 {
+    ct_pool_fini(p);
     *p = (struct ct_pool){ .n = 1, .c = x->dim[1], .h = x->dim[2],
                            .w = x->dim[3], .layout = CT_PLAIN };
+    p->average = ct_spp_param(l->param)->pool == METHOD(AVE);
     spp_bins(p->h, level, &p->kernel_h, &p->pad_h);
     spp_bins(p->w, level, &p->kernel_w, &p->pad_w);
     p->stride_h = p->kernel_h;
@@ -119,11 +121,11 @@ static enum ct_status spp_forward(struct ct_layer *l, const struct ct_io *io)
             int64_t to = spp_part(s, n, i);
 
             if (places)
-                ct_pool_max(&s->level[i], from, ct_data(io->top[0]) + to,
-                            places + to);
+                CT_TRY(ct_pool_max(&s->level[i], from,
+                                   ct_data(io->top[0]) + to, places + to));
             else
-                ct_pool_average(&s->level[i], from,
-                                ct_data(io->top[0]) + to);
+                CT_TRY(ct_pool_average(&s->level[i], from,
+                                       ct_data(io->top[0]) + to));
         }
     return CT_OK;
 }
@@ -146,13 +148,22 @@ static enum ct_status spp_backward(struct ct_layer *l, const struct ct_io *io)
             float *to = i == 0 ? dx : ct_data(s->part);
 
             if (places)
-                ct_pool_max_backward(&s->level[i], dy, places + from, to);
+                CT_TRY(ct_pool_max_backward(&s->level[i], dy, places + from,
+                                            to));
             else
-                ct_pool_average_backward(&s->level[i], dy, to);
+                CT_TRY(ct_pool_average_backward(&s->level[i], dy, to));
             if (i > 0)
                 CT_TRY(ct_axpy(l->dev, image, 1, to, dx));
         }
     return CT_OK;
+}
+
+static void spp_teardown(struct ct_layer *l)
+{
+    struct spp *s = l->state;
+
+    for (int i = 0; i < MAX_HEIGHT; i++)
+        ct_pool_fini(&s->level[i]);
 }
 
 const struct ct_layer_type ct_layer_spp = {
@@ -165,4 +176,5 @@ const struct ct_layer_type ct_layer_spp = {
     .reshape    = spp_reshape,
     .forward    = { [CT_CPU] = spp_forward },
     .backward   = { [CT_CPU] = spp_backward },
+    .teardown   = spp_teardown,
 };

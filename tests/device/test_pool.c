@@ -8,9 +8,15 @@
 #include "device/cpu/pool_impl.h"
 #include "layouts.h"
 
-static const struct ct_pool_impl *const impls[] = { &ct_pool_blocked,
-                                                    &ct_pool_rows,
-                                                    &ct_pool_ref };
+static const struct ct_impl *const impls[] = {
+    &ct_pool_blocked.head,
+    &ct_pool_rows.head,
+    &ct_pool_ref.head,
+#ifdef CT_HAVE_ONEDNN
+    &ct_pool_onednn.head,
+#endif
+};
+enum { N_IMPLS = sizeof(impls) / sizeof(impls[0]) };
 
 struct window_case {
     int64_t n, c, h, w, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
@@ -28,6 +34,11 @@ static const struct window_case cases[] = {
     { 1, 2, 2, 2, 3, 3, 2, 2, 0, 0, false },  /* larger than the image */
     { 1, 3, 3, 2100, 3, 3, 2, 2, 1, 1, false }, /* very wide */
     { 0, 3, 4, 4, 2, 2, 2, 2, 0, 0, false },  /* no images */
+    { 3, 33, 12, 10, 2, 2, 2, 2, 0, 0, false },
+    { 2, 17, 11, 13, 3, 2, 1, 2, 1, 0, false },
+    { 2, 20, 8, 8, 3, 3, 2, 2, 1, 1, false }, /* overhangs a padding */
+    { 1, 16, 20, 21, 17, 16, 1, 1, 3, 2, false }, /* places beyond a byte */
+    { 1, 4, 2, 2, 3, 3, 1, 1, 1, 1, false },  /* wider than the image */
 };
 enum { N_CASES = sizeof(cases) / sizeof(cases[0]) };
 
@@ -36,12 +47,27 @@ static struct ct_pool pool_of(const struct window_case *w,
 {
     struct ct_pool p = {
         w->n, w->c, w->h, w->w, w->kernel_h, w->kernel_w, w->stride_h,
-        w->stride_w, w->pad_h, w->pad_w, .layout = layout,
-        .impl = &ct_pool_ref
+        w->stride_w, w->pad_h, w->pad_w, .layout = layout
     };
 
     ct_pool_shape(&p, w->floor);
+    for (int i = 0; i < CT_PASSES; i++)
+        ASSERT_OK(ct_impl_try(&ct_pool_ref.head, &p, (enum ct_pass)i,
+                              &p.pass[i]));
     return p;
+}
+
+/* `impl` in both passes; false where it does not take the description. */
+static bool use(struct ct_pool *p, const struct ct_impl *impl)
+{
+    for (int i = 0; i < CT_PASSES; i++) {
+        enum ct_status st = ct_impl_try(impl, p, (enum ct_pass)i, &p->pass[i]);
+
+        if (st == CT_ENOTSUP)
+            return false;
+        ASSERT_OK(st);
+    }
+    return true;
 }
 
 TEST(pool, reference_takes_the_first_of_equal_values)
@@ -58,12 +84,12 @@ TEST(pool, reference_takes_the_first_of_equal_values)
     int32_t at[4];
 
     ASSERT_INT(2, p.out_h);
-    ct_pool_max(&p, x, y, at);
+    ASSERT_OK(ct_pool_max(&p, x, y, at));
     for (int i = 0; i < 4; i++) {
         ASSERT_FLOAT(want[i], y[i], 0);
         ASSERT_INT(places[i], at[i]);
     }
-    ct_pool_max_backward(&p, dy, at, dx);
+    ASSERT_OK(ct_pool_max_backward(&p, dy, at, dx));
     for (int i = 0; i < 9; i++)
         ASSERT_FLOAT(back[i], dx[i], 0);
 }
@@ -79,10 +105,10 @@ TEST(pool, average_divides_by_the_window_within_the_padding)
     float y[2], dx[3];
 
     ASSERT_INT(2, p.out_w);
-    ct_pool_average(&p, x, y);
+    ASSERT_OK(ct_pool_average(&p, x, y));
     ASSERT_FLOAT(0.5, y[0], 0);
     ASSERT_FLOAT(2.5, y[1], 0);
-    ct_pool_average_backward(&p, dy, dx);
+    ASSERT_OK(ct_pool_average_backward(&p, dy, dx));
     ASSERT_FLOAT(0.5, dx[0], 0);
     ASSERT_FLOAT(1, dx[1], 0);
     ASSERT_FLOAT(1, dx[2], 0);
@@ -114,68 +140,145 @@ TEST(pool, shapes_follow_caffes_rule)
     }
 }
 
-/* Runs impl in a layout beside the reference on plain arrays. */
-static void compare(const struct window_case *w,
-                    const struct ct_pool_impl *impl, enum ct_layout layout)
+/* Runs impl in a layout beside the reference on plain arrays; twice, because
+ * what an implementation keeps must not show in its results. */
+static void compare_max(const struct window_case *w,
+                        const struct ct_impl *impl, enum ct_layout layout)
 {
     struct ct_pool a = pool_of(w, CT_PLAIN), b = pool_of(w, layout);
     int64_t in = a.h * a.w, out = a.out_h * a.out_w;
-    int64_t big = test_elements(a.n, a.c, in, layout);
-    int64_t small = test_elements(a.n, a.c, out, layout);
     float *x = test_values(a.n * a.c * in, 1, 3);
     float *dy = test_values(a.n * a.c * out, 2, 0);
     float *xb = test_in_layout(x, a.n, a.c, in, layout);
     float *dyb = test_in_layout(dy, a.n, a.c, out, layout);
     float *y = test_floats(a.n * a.c * out), *dx = test_floats(a.n * a.c * in);
+    int64_t small = test_elements(a.n, a.c, out, layout);
     int32_t *at = test_floats(a.n * a.c * out), *atb = test_floats(small);
-    /* Rubbish where results go: all of it must be overwritten. */
-    float *yb = test_values(small, 3, 0), *dxb = test_values(big, 4, 0);
 
-    b.impl = impl;
-    if (!impl->takes(&b))
-        return;
-    ct_pool_max(&a, x, y, at);
-    ct_pool_max(&b, xb, yb, atb);
-    test_same("max", y, yb, a.n, a.c, out, layout, 0);
-    for (int64_t i = 0; i < a.n * a.c * out; i++) {
-        int64_t o = ct_layout_at(ct_layout_blocks(layout, a.c), out,
-                                 ct_layout_block(layout, a.c), i / out / a.c,
-                                 i / out % a.c, i % out);
+    ASSERT_OK(ct_pool_max(&a, x, y, at));
+    ASSERT_OK(ct_pool_max_backward(&a, dy, at, dx));
+    for (int turn = 0; turn < 2 && use(&b, impl); turn++) {
+        /* Rubbish where results go: all of it must be overwritten. */
+        float *yb  = test_values(small, 3, 0);
+        float *dxb = test_values(test_elements(a.n, a.c, in, layout), 4, 0);
 
-        ASSERT_INT(at[i], atb[o]);
+        ASSERT_OK(ct_pool_max(&b, xb, yb, atb));
+        test_same("max", y, yb, a.n, a.c, out, layout, 0);
+        for (int64_t i = 0; i < a.n * a.c * out; i++) {
+            int64_t o = ct_layout_at(ct_layout_blocks(layout, a.c), out,
+                                     ct_layout_block(layout, a.c),
+                                     i / out / a.c, i / out % a.c, i % out);
+
+            ASSERT_INT(at[i], atb[o]);
+        }
+        ASSERT_OK(ct_pool_max_backward(&b, dyb, atb, dxb));
+        test_same("max backward", dx, dxb, a.n, a.c, in, layout, 1e-5f);
     }
-    ct_pool_max_backward(&a, dy, at, dx);
-    ct_pool_max_backward(&b, dyb, atb, dxb);
-    test_same("max backward", dx, dxb, a.n, a.c, in, layout, 1e-6f);
-    ct_pool_average(&a, x, y);
-    ct_pool_average(&b, xb, yb);
-    test_same("average", y, yb, a.n, a.c, out, layout, 1e-6f);
-    ct_pool_average_backward(&a, dy, dx);
-    ct_pool_average_backward(&b, dyb, dxb);
-    test_same("average backward", dx, dxb, a.n, a.c, in, layout, 1e-6f);
+    ct_pool_fini(&b);
+}
+
+static void compare_average(const struct window_case *w,
+                            const struct ct_impl *impl, enum ct_layout layout)
+{
+    struct ct_pool a = pool_of(w, CT_PLAIN), b = pool_of(w, layout);
+    int64_t in = a.h * a.w, out = a.out_h * a.out_w;
+    float *x = test_values(a.n * a.c * in, 1, 0);
+    float *dy = test_values(a.n * a.c * out, 2, 0);
+    float *xb = test_in_layout(x, a.n, a.c, in, layout);
+    float *dyb = test_in_layout(dy, a.n, a.c, out, layout);
+    float *y = test_floats(a.n * a.c * out), *dx = test_floats(a.n * a.c * in);
+
+    b.average = true;
+    ASSERT_OK(ct_pool_average(&a, x, y));
+    ASSERT_OK(ct_pool_average_backward(&a, dy, dx));
+    for (int turn = 0; turn < 2 && use(&b, impl); turn++) {
+        float *yb  = test_values(test_elements(a.n, a.c, out, layout), 3, 0);
+        float *dxb = test_values(test_elements(a.n, a.c, in, layout), 4, 0);
+
+        ASSERT_OK(ct_pool_average(&b, xb, yb));
+        test_same("average", y, yb, a.n, a.c, out, layout, 1e-5f);
+        ASSERT_OK(ct_pool_average_backward(&b, dyb, dxb));
+        test_same("average backward", dx, dxb, a.n, a.c, in, layout, 1e-5f);
+    }
+    ct_pool_fini(&b);
 }
 
 TEST(pool, implementations_agree)
 {
     for (int i = 0; i < N_CASES; i++)
         for (int layout = CT_PLAIN; layout <= CT_NHWC; layout++)
-            for (int k = 0; k < 3; k++)
-                compare(&cases[i], impls[k], (enum ct_layout)layout);
+            for (int k = 0; k < N_IMPLS; k++) {
+                compare_max(&cases[i], impls[k], (enum ct_layout)layout);
+                compare_average(&cases[i], impls[k], (enum ct_layout)layout);
+            }
+}
+
+/* A window of NaN has no largest value, and its gradient goes nowhere. */
+TEST(pool, implementations_agree_on_windows_where_nothing_compares)
+{
+    static const struct window_case w = { 1, 16, 2, 4, 2, 2, 2, 2, 0, 0,
+                                          false };
+
+    for (int layout = CT_PLAIN; layout <= CT_NHWC; layout++)
+        for (int k = 0; k < N_IMPLS; k++) {
+            struct ct_pool p = pool_of(&w, (enum ct_layout)layout);
+            float *x = test_values(128, 1, 0), *dy = test_values(32, 2, 0);
+            float *xb, *y = test_floats(32), *dx = test_values(128, 3, 0);
+            int32_t *at = test_floats(32);
+            double sum = 0, given = 0;
+
+            x[0] = x[1] = x[4] = x[5] = NAN; /* the first window */
+            xb = test_in_layout(x, 1, 16, 8, (enum ct_layout)layout);
+            if (!use(&p, impls[k]))
+                continue;
+            ASSERT_OK(ct_pool_max(&p, xb, y, at));
+            ASSERT_FLOAT(-FLT_MAX, y[0], 0);
+            ASSERT_INT(-1, at[0]);
+            ASSERT_OK(ct_pool_max_backward(&p, dy, at, dx));
+            for (int i = 0; i < 128; i++)
+                sum += dx[i];
+            for (int i = 1; i < 32; i++)
+                given += dy[i];
+            ASSERT_FLOAT(given, sum, 1e-5);
+            ct_pool_fini(&p);
+        }
+}
+
+static const char *chosen(struct ct_pool *p, enum ct_pass pass)
+{
+    ASSERT_OK(ct_pool_choose(p));
+    return p->pass[pass].impl->name;
 }
 
 TEST(pool, layouts_that_matter_have_fast_implementations)
 {
     struct ct_pool p = pool_of(&cases[2], CT_PLAIN);
 
-    ASSERT_OK(ct_pool_choose(&p));
-    ASSERT_STR("rows", ct_pool_impl_name(&p));
+    ASSERT_STR("rows", chosen(&p, CT_BACKWARD));
     p.layout = CT_BLOCKED16;
-    ASSERT_OK(ct_pool_choose(&p));
-    ASSERT_STR("blocked", ct_pool_impl_name(&p));
+    ASSERT_STR("blocked", chosen(&p, CT_FORWARD));
+    ASSERT_STR("blocked", chosen(&p, CT_BACKWARD));
     p.layout = CT_BLOCKED8;
-    ASSERT_OK(ct_pool_choose(&p));
-    ASSERT_STR("blocked", ct_pool_impl_name(&p));
+    ASSERT_STR("blocked", chosen(&p, CT_FORWARD));
+    ct_pool_fini(&p);
 }
+
+#ifdef CT_HAVE_ONEDNN
+TEST(pool, onednn_runs_where_it_is_faster)
+{
+    struct ct_pool p = pool_of(&cases[2], CT_PLAIN);
+
+    ASSERT_STR("onednn", chosen(&p, CT_FORWARD));
+    p.average = true;
+    p.layout  = CT_BLOCKED16;
+    ASSERT_STR("blocked", chosen(&p, CT_FORWARD));
+    ASSERT_STR("onednn", chosen(&p, CT_BACKWARD));
+    ct_pool_fini(&p);
+    p = pool_of(&cases[6], CT_PLAIN); /* not for it */
+    ASSERT_STR("rows", chosen(&p, CT_FORWARD));
+    ct_pool_fini(&p);
+}
+#endif
 
 static void forget(void *name)
 {
@@ -189,8 +292,8 @@ TEST(pool, the_environment_can_force_one)
 
     setenv(name, "pool:ref", 1);
     test_defer(forget, name);
-    ASSERT_OK(ct_pool_choose(&p));
-    ASSERT_STR("ref", ct_pool_impl_name(&p));
+    ASSERT_STR("ref", chosen(&p, CT_FORWARD));
+    ASSERT_STR("ref", chosen(&p, CT_BACKWARD));
     setenv(name, "pool:rows", 1);
     ASSERT_STATUS(CT_ENOTSUP, ct_pool_choose(&p));
     ASSERT_HAS("CORTADO_IMPL", ct_last_error());

@@ -171,7 +171,7 @@ static enum ct_status pass_init(struct onednn_state *s, struct pass *p,
                                 dnnl_primitive_desc_t pd)
 {
     CT_TRY(ct_prim_init(&p->prim, pd));
-    if (strncmp(ct_prim_impl(&p->prim), "ref", 3) == 0)
+    if (ct_prim_slow(&p->prim))
         return CT_ENOTSUP;
     need(s, SCRATCH, ct_prim_scratch_bytes(&p->prim));
     return CT_OK;

@@ -2,29 +2,62 @@
 #include "device/lrn.h"
 
 #include "device/cpu/lrn_impl.h"
-#include "device/impl.h"
 
-/* In order of preference; the last one takes everything. */
-static const struct ct_lrn_impl *const impls[] = {
-    &ct_lrn_blocked,
-    &ct_lrn_plain,
-    &ct_lrn_ref,
+#ifdef CT_HAVE_ONEDNN
+static bool onednn_forward(const void *op)
+{
+    const struct ct_lrn *p = op;
+
+    return !p->within || p->layout != CT_PLAIN;
+}
+
+/* Across channels it is as fast as ours, but needs memory for a workspace. */
+static bool onednn_backward(const void *op)
+{
+    const struct ct_lrn *p = op;
+
+    return p->within && p->layout != CT_PLAIN;
+}
+#endif
+
+/* Fastest first, as bench/impls measures them; the last takes everything. */
+static const struct ct_impl_choice order[CT_PASSES][6] = {
+    [CT_FORWARD] = {
+#ifdef CT_HAVE_ONEDNN
+        { &ct_lrn_onednn.head, onednn_forward },
+#endif
+        { &ct_lrn_blocked.head, NULL },
+        { &ct_lrn_plain.head, NULL },
+#ifdef CT_HAVE_ONEDNN
+        { &ct_lrn_onednn.head, NULL },
+#endif
+        { &ct_lrn_ref.head, NULL },
+    },
+    [CT_BACKWARD] = {
+#ifdef CT_HAVE_ONEDNN
+        { &ct_lrn_onednn.head, onednn_backward },
+#endif
+        { &ct_lrn_blocked.head, NULL },
+        { &ct_lrn_plain.head, NULL },
+#ifdef CT_HAVE_ONEDNN
+        { &ct_lrn_onednn.head, NULL },
+#endif
+        { &ct_lrn_ref.head, NULL },
+    },
 };
 
 enum ct_status ct_lrn_choose(struct ct_lrn *p)
 {
-    for (size_t i = 0; i < sizeof(impls) / sizeof(impls[0]); i++)
-        if (ct_impl_allowed("lrn", impls[i]->name) && impls[i]->takes(p)) {
-            p->impl = impls[i];
-            return CT_OK;
-        }
-    return ct_fail(CT_ENOTSUP, "no implementation of LRN is left%s",
-                   ct_impl_hint());
+    for (int i = 0; i < CT_PASSES; i++)
+        CT_TRY(ct_impl_choose("lrn", order[i], p, (enum ct_pass)i,
+                              &p->pass[i]));
+    return CT_OK;
 }
 
-const char *ct_lrn_impl_name(const struct ct_lrn *p)
+void ct_lrn_fini(struct ct_lrn *p)
 {
-    return p->impl->name;
+    for (int i = 0; i < CT_PASSES; i++)
+        ct_impl_fini(&p->pass[i]);
 }
 
 int64_t ct_lrn_scratch(const struct ct_lrn *p)
@@ -36,13 +69,19 @@ int64_t ct_lrn_scratch(const struct ct_lrn *p)
     return p->n * ct_layout_blocks(p->layout, p->c) * b * p->h * p->w;
 }
 
-void ct_lrn_forward(const struct ct_lrn *p, const float *x, float *y)
+static const struct ct_lrn_impl *impl(const struct ct_lrn *p,
+                                      enum ct_pass pass)
 {
-    p->impl->forward(p, x, y);
+    return (const struct ct_lrn_impl *)(const void *)p->pass[pass].impl;
 }
 
-void ct_lrn_backward(const struct ct_lrn *p, const float *x, const float *dy,
-                     float *scratch, float *dx)
+enum ct_status ct_lrn_forward(const struct ct_lrn *p, const float *x, float *y)
 {
-    p->impl->backward(p, x, dy, scratch, dx);
+    return impl(p, CT_FORWARD)->forward(p, x, y);
+}
+
+enum ct_status ct_lrn_backward(const struct ct_lrn *p, const float *x,
+                               const float *dy, float *scratch, float *dx)
+{
+    return impl(p, CT_BACKWARD)->backward(p, x, dy, scratch, dx);
 }

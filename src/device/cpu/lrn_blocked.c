@@ -15,8 +15,10 @@
 
 enum { TILE = 16, BLOCK = 16, STRIP = 3 * BLOCK };
 
-static bool blocked_takes(const struct ct_lrn *p)
+static bool blocked_takes(const void *op)
 {
+    const struct ct_lrn *p = op;
+
     int64_t b = ct_layout_block(p->layout, p->c);
 
     /* Without k padding would become 0 * 0^-beta, which is no number. */
@@ -211,7 +213,8 @@ static int64_t tile_at(const struct ct_lrn *p, int64_t b, int64_t i, int64_t *n)
     return i / tiles * ((p->c + b - 1) / b) * plane * b + from * b;
 }
 
-static void blocked_forward(const struct ct_lrn *p, const float *x, float *y)
+static enum ct_status blocked_forward(const struct ct_lrn *p, const float *x,
+                                      float *y)
 {
     const int64_t b = ct_layout_block(p->layout, p->c), plane = p->h * p->w;
     const int64_t tiles = (plane + TILE - 1) / TILE;
@@ -219,17 +222,19 @@ static void blocked_forward(const struct ct_lrn *p, const float *x, float *y)
     if (p->within) {
         CT_FOR_ROWS (i, p->n * ((p->c + b - 1) / b), plane * b)
             within_forward(p, b, x + i * plane * b, y + i * plane * b);
-        return;
+        return CT_OK;
     }
     CT_FOR_ROWS (i, p->n * tiles, TILE * p->c) {
         int64_t n, o = tile_at(p, b, i, &n);
 
         across_forward(p, n, x + o, y + o);
     }
+    return CT_OK;
 }
 
-static void blocked_backward(const struct ct_lrn *p, const float *x,
-                             const float *dy, float *scratch, float *dx)
+static enum ct_status blocked_backward(const struct ct_lrn *p, const float *x,
+                                       const float *dy, float *scratch,
+                                       float *dx)
 {
     const int64_t b = ct_layout_block(p->layout, p->c), plane = p->h * p->w;
     const int64_t tiles = (plane + TILE - 1) / TILE;
@@ -238,18 +243,18 @@ static void blocked_backward(const struct ct_lrn *p, const float *x,
         CT_FOR_ROWS (i, p->n * ((p->c + b - 1) / b), plane * b)
             within_backward(p, b, x + i * plane * b, dy + i * plane * b,
                             scratch + i * plane * b, dx + i * plane * b);
-        return;
+        return CT_OK;
     }
     CT_FOR_ROWS (i, p->n * tiles, TILE * p->c) {
         int64_t n, o = tile_at(p, b, i, &n);
 
         across_backward(p, n, x + o, dy + o, dx + o);
     }
+    return CT_OK;
 }
 
 const struct ct_lrn_impl ct_lrn_blocked = {
-    .name     = "blocked",
-    .takes    = blocked_takes,
+    .head     = { .name = "blocked", .takes = blocked_takes },
     .forward  = blocked_forward,
     .backward = blocked_backward,
 };

@@ -10,14 +10,17 @@
 #include "device/lrn.h"
 
 struct ct_lrn_impl {
-    const char *name;
-    bool (*takes)(const struct ct_lrn *p);
-    void (*forward)(const struct ct_lrn *p, const float *x, float *y);
-    void (*backward)(const struct ct_lrn *p, const float *x, const float *dy,
-                     float *scratch, float *dx);
+    struct ct_impl head; /* first; the description is a struct ct_lrn */
+    enum ct_status (*forward)(const struct ct_lrn *p, const float *x,
+                              float *y);
+    enum ct_status (*backward)(const struct ct_lrn *p, const float *x,
+                               const float *dy, float *scratch, float *dx);
 };
 
 extern const struct ct_lrn_impl ct_lrn_blocked, ct_lrn_plain, ct_lrn_ref;
+#ifdef CT_HAVE_ONEDNN
+extern const struct ct_lrn_impl ct_lrn_onednn;
+#endif
 
 /* a of the formulas. */
 static inline float lrn_a(const struct ct_lrn *p)

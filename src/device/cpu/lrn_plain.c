@@ -11,8 +11,10 @@
 
 enum { TILE = 64, RING = 33, LINE = 2048 };
 
-static bool plain_takes(const struct ct_lrn *p)
+static bool plain_takes(const void *op)
 {
+    const struct ct_lrn *p = op;
+
     return p->layout == CT_PLAIN &&
            (p->within ? p->w + p->size <= LINE : p->size <= RING);
 }
@@ -156,24 +158,26 @@ static int64_t tile_at(const struct ct_lrn *p, int64_t i, int64_t *n)
     return i / tiles * p->c * plane + from;
 }
 
-static void plain_forward(const struct ct_lrn *p, const float *x, float *y)
+static enum ct_status plain_forward(const struct ct_lrn *p, const float *x,
+                                    float *y)
 {
     const int64_t plane = p->h * p->w, tiles = (plane + TILE - 1) / TILE;
 
     if (p->within) {
         CT_FOR_ROWS (i, p->n * p->c, plane)
             plane_forward(p, x + i * plane, y + i * plane);
-        return;
+        return CT_OK;
     }
     CT_FOR_ROWS (i, p->n * tiles, TILE * p->c) {
         int64_t n, o = tile_at(p, i, &n);
 
         tile_forward(p, n, x + o, y + o);
     }
+    return CT_OK;
 }
 
-static void plain_backward(const struct ct_lrn *p, const float *x,
-                           const float *dy, float *scratch, float *dx)
+static enum ct_status plain_backward(const struct ct_lrn *p, const float *x,
+                                     const float *dy, float *scratch, float *dx)
 {
     const int64_t plane = p->h * p->w, tiles = (plane + TILE - 1) / TILE;
 
@@ -181,18 +185,18 @@ static void plain_backward(const struct ct_lrn *p, const float *x,
         CT_FOR_ROWS (i, p->n * p->c, plane)
             plane_backward(p, x + i * plane, dy + i * plane,
                            scratch + i * plane, dx + i * plane);
-        return;
+        return CT_OK;
     }
     CT_FOR_ROWS (i, p->n * tiles, TILE * p->c) {
         int64_t n, o = tile_at(p, i, &n);
 
         tile_backward(p, n, x + o, dy + o, dx + o);
     }
+    return CT_OK;
 }
 
 const struct ct_lrn_impl ct_lrn_plain = {
-    .name     = "plain",
-    .takes    = plain_takes,
+    .head     = { .name = "plain", .takes = plain_takes },
     .forward  = plain_forward,
     .backward = plain_backward,
 };

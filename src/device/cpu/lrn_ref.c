@@ -53,12 +53,6 @@ static float scale_at(const struct ct_lrn *p, const float *x, int64_t n,
     return p->k + lrn_a(p) * sum;
 }
 
-static bool ref_takes(const struct ct_lrn *p)
-{
-    (void)p;
-    return true;
-}
-
 /* The loops below leave padding alone; this clears it with the rest. */
 static void clear(const struct ct_lrn *p, float *y)
 {
@@ -69,7 +63,8 @@ static void clear(const struct ct_lrn *p, float *y)
         y[i] = 0;
 }
 
-static void ref_forward(const struct ct_lrn *p, const float *x, float *y)
+static enum ct_status ref_forward(const struct ct_lrn *p, const float *x,
+                                  float *y)
 {
     clear(p, y);
     CT_FOR_ROWS (i, p->n * p->c * p->h, p->w) {
@@ -81,10 +76,11 @@ static void ref_forward(const struct ct_lrn *p, const float *x, float *y)
             y[o] = x[o] * powf(scale_at(p, x, n, c, h, w), -p->beta);
         }
     }
+    return CT_OK;
 }
 
-static void ref_backward(const struct ct_lrn *p, const float *x,
-                         const float *dy, float *scratch, float *dx)
+static enum ct_status ref_backward(const struct ct_lrn *p, const float *x,
+                                   const float *dy, float *scratch, float *dx)
 {
     (void)scratch;
     clear(p, dx);
@@ -106,11 +102,11 @@ static void ref_backward(const struct ct_lrn *p, const float *x,
                     2 * lrn_a(p) * p->beta * x[o] * sum;
         }
     }
+    return CT_OK;
 }
 
 const struct ct_lrn_impl ct_lrn_ref = {
-    .name     = "ref",
-    .takes    = ref_takes,
+    .head     = { .name = "ref" },
     .forward  = ref_forward,
     .backward = ref_backward,
 };

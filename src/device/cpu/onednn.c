@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 /* A description as oneDNN's functions take it. */
 #if DNNL_VERSION_MAJOR >= 3
 #define MD(m) ((m)->d)
@@ -73,6 +75,11 @@ const_dnnl_primitive_attr_t ct_dnnl_attr(void)
     return dnnl.attr;
 }
 
+const_dnnl_primitive_attr_t ct_dnnl_add_attr(void)
+{
+    return dnnl.add_attr;
+}
+
 enum ct_status ct_dnnl_check(dnnl_status_t s, const char *call)
 {
     switch (s) {
@@ -117,6 +124,13 @@ enum ct_status ct_md_layout(struct ct_md *m, int n_axes, const int64_t *dims,
     if (n_axes < 1 || n_axes > 6 || !tags[layout][n_axes])
         return CT_ENOTSUP;
     return md_tag(m, n_axes, dims, tags[layout][n_axes]);
+}
+
+enum ct_status ct_md_matrix(struct ct_md *m, int64_t rows, int64_t cols,
+                            bool turned)
+{
+    return md_tag(m, 2, (const int64_t[]){ rows, cols },
+                  turned ? dnnl_ba : dnnl_ab);
 }
 
 enum ct_status ct_md_any(struct ct_md *m, int n_axes, const int64_t *dims)
@@ -225,14 +239,13 @@ size_t ct_prim_scratch_bytes(const struct ct_prim *p)
     return bytes;
 }
 
-const char *ct_prim_impl(const struct ct_prim *p)
+bool ct_prim_slow(const struct ct_prim *p)
 {
     const char *name = "";
 
-    if (dnnl_primitive_desc_query(p->pd, dnnl_query_impl_info_str, 0, &name) !=
-        dnnl_success)
-        return "";
-    return name;
+    return dnnl_primitive_desc_query(p->pd, dnnl_query_impl_info_str, 0,
+                                     &name) == dnnl_success &&
+           (strstr(name, "ref") || strstr(name, "simple"));
 }
 
 void ct_prim_fini(struct ct_prim *p)
@@ -243,10 +256,36 @@ void ct_prim_fini(struct ct_prim *p)
         dnnl_primitive_destroy(p->prim);
     if (p->pd)
         dnnl_primitive_desc_destroy(p->pd);
+    for (int i = 0; i < p->n_own; i++)
+        ct_free(p->own[i]);
     memset(p, 0, sizeof(*p));
 }
 
-enum ct_status ct_prim_set(struct ct_prim *p, int arg, const float *ptr)
+enum ct_status ct_prim_own(struct ct_prim *p, int arg, void **out,
+                           size_t *bytes)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    const_dnnl_memory_desc_t d;
+#else
+    const dnnl_memory_desc_t *d;
+#endif
+
+    *out = NULL;
+    for (int i = 0; i < p->n_arg; i++) {
+        if (p->arg[i].arg != arg)
+            continue;
+        CT_ASSERT(p->n_own < CT_PRIM_OWN);
+        CT_DNNL(dnnl_memory_get_memory_desc(p->arg[i].memory, &d));
+        CT_TRY(ct_alloc(1, dnnl_memory_desc_get_size(d), "oneDNN buffer",
+                        &p->own[p->n_own]));
+        *out = p->own[p->n_own++];
+        if (bytes)
+            *bytes = dnnl_memory_desc_get_size(d);
+    }
+    return ct_prim_set(p, arg, *out);
+}
+
+enum ct_status ct_prim_set(struct ct_prim *p, int arg, const void *ptr)
 {
     /* oneDNN's memory objects do not tell inputs from outputs. */
     void *handle = (void *)(uintptr_t)ptr;

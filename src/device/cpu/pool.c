@@ -2,13 +2,52 @@
 #include "device/pool.h"
 
 #include "device/cpu/pool_impl.h"
-#include "device/impl.h"
 
-/* In order of preference; the last one takes everything. */
-static const struct ct_pool_impl *const impls[] = {
-    &ct_pool_blocked,
-    &ct_pool_rows,
-    &ct_pool_ref,
+#ifdef CT_HAVE_ONEDNN
+/* oneDNN turns plain images round to bring channels together, which pays for
+ * maxima while they are small. */
+static bool onednn_forward(const void *op)
+{
+    const struct ct_pool *p = op;
+
+    if (p->average)
+        return (p->layout == CT_PLAIN || p->layout == CT_NHWC) &&
+               !pool_overhangs(p);
+    return p->layout == CT_PLAIN && p->h * p->w <= 64 * 64;
+}
+
+static bool onednn_backward(const void *op)
+{
+    const struct ct_pool *p = op;
+
+    return p->average || p->layout == CT_NHWC;
+}
+#endif
+
+/* Fastest first, as bench/impls measures them; the last takes everything. */
+static const struct ct_impl_choice order[CT_PASSES][6] = {
+    [CT_FORWARD] = {
+#ifdef CT_HAVE_ONEDNN
+        { &ct_pool_onednn.head, onednn_forward },
+#endif
+        { &ct_pool_blocked.head, NULL },
+        { &ct_pool_rows.head, NULL },
+#ifdef CT_HAVE_ONEDNN
+        { &ct_pool_onednn.head, NULL },
+#endif
+        { &ct_pool_ref.head, NULL },
+    },
+    [CT_BACKWARD] = {
+#ifdef CT_HAVE_ONEDNN
+        { &ct_pool_onednn.head, onednn_backward },
+#endif
+        { &ct_pool_blocked.head, NULL },
+        { &ct_pool_rows.head, NULL },
+#ifdef CT_HAVE_ONEDNN
+        { &ct_pool_onednn.head, NULL },
+#endif
+        { &ct_pool_ref.head, NULL },
+    },
 };
 
 static int64_t windows(int64_t room, int64_t stride, bool floor)
@@ -34,39 +73,44 @@ void ct_pool_shape(struct ct_pool *p, bool floor)
 
 enum ct_status ct_pool_choose(struct ct_pool *p)
 {
-    for (size_t i = 0; i < sizeof(impls) / sizeof(impls[0]); i++)
-        if (ct_impl_allowed("pool", impls[i]->name) && impls[i]->takes(p)) {
-            p->impl = impls[i];
-            return CT_OK;
-        }
-    return ct_fail(CT_ENOTSUP, "no implementation of pooling is left%s",
-                   ct_impl_hint());
+    for (int i = 0; i < CT_PASSES; i++)
+        CT_TRY(ct_impl_choose("pool", order[i], p, (enum ct_pass)i,
+                              &p->pass[i]));
+    return CT_OK;
 }
 
-const char *ct_pool_impl_name(const struct ct_pool *p)
+void ct_pool_fini(struct ct_pool *p)
 {
-    return p->impl->name;
+    for (int i = 0; i < CT_PASSES; i++)
+        ct_impl_fini(&p->pass[i]);
 }
 
-void ct_pool_max(const struct ct_pool *p, const float *x, float *y,
-                 int32_t *at)
+static const struct ct_pool_impl *impl(const struct ct_pool *p,
+                                       enum ct_pass pass)
 {
-    p->impl->max(p, x, y, at);
+    return (const struct ct_pool_impl *)(const void *)p->pass[pass].impl;
 }
 
-void ct_pool_max_backward(const struct ct_pool *p, const float *dy,
-                          const int32_t *at, float *dx)
+enum ct_status ct_pool_max(const struct ct_pool *p, const float *x, float *y,
+                           int32_t *at)
 {
-    p->impl->max_backward(p, dy, at, dx);
+    return impl(p, CT_FORWARD)->max(p, x, y, at);
 }
 
-void ct_pool_average(const struct ct_pool *p, const float *x, float *y)
+enum ct_status ct_pool_max_backward(const struct ct_pool *p, const float *dy,
+                                    const int32_t *at, float *dx)
 {
-    p->impl->average(p, x, y);
+    return impl(p, CT_BACKWARD)->max_backward(p, dy, at, dx);
 }
 
-void ct_pool_average_backward(const struct ct_pool *p, const float *dy,
-                              float *dx)
+enum ct_status ct_pool_average(const struct ct_pool *p, const float *x,
+                               float *y)
 {
-    p->impl->average_backward(p, dy, dx);
+    return impl(p, CT_FORWARD)->average(p, x, y);
+}
+
+enum ct_status ct_pool_average_backward(const struct ct_pool *p,
+                                        const float *dy, float *dx)
+{
+    return impl(p, CT_BACKWARD)->average_backward(p, dy, dx);
 }

@@ -13,8 +13,10 @@
 
 enum { HALVES = 2 }; /* vectors of eight in the widest plane */
 
-static bool blocked_takes(const struct ct_pool *p)
+static bool blocked_takes(const void *op)
 {
+    const struct ct_pool *p = op;
+
     return p->layout != CT_PLAIN &&
            ct_layout_block(p->layout, p->c) % CT_LANES == 0;
 }
@@ -268,8 +270,8 @@ CT_SIMD static void average_backward_of(const struct ct_pool *p,
         plane_average_backward(p, a->step, 8, dy, dx);
 }
 
-static void blocked_max(const struct ct_pool *p, const float *x, float *y,
-                        int32_t *at)
+static enum ct_status blocked_max(const struct ct_pool *p, const float *x,
+                                  float *y, int32_t *at)
 {
     const struct planes a = planes_of(p);
 
@@ -279,10 +281,12 @@ static void blocked_max(const struct ct_pool *p, const float *x, float *y,
         max_of(p, &a, channels_of(p, &a, k), x + plane_at(&a, k, a.in), y + o,
                at + o);
     }
+    return CT_OK;
 }
 
-static void blocked_max_backward(const struct ct_pool *p, const float *dy,
-                                 const int32_t *at, float *dx)
+static enum ct_status blocked_max_backward(const struct ct_pool *p,
+                                           const float *dy, const int32_t *at,
+                                           float *dx)
 {
     const struct planes a = planes_of(p);
 
@@ -291,30 +295,33 @@ static void blocked_max_backward(const struct ct_pool *p, const float *dy,
 
         max_backward_of(p, &a, dy + o, at + o, dx + plane_at(&a, k, a.in));
     }
+    return CT_OK;
 }
 
-static void blocked_average(const struct ct_pool *p, const float *x, float *y)
+static enum ct_status blocked_average(const struct ct_pool *p, const float *x,
+                                      float *y)
 {
     const struct planes a = planes_of(p);
 
     CT_FOR_ROWS (k, a.n, a.in * a.lanes)
         average_of(p, &a, x + plane_at(&a, k, a.in),
                    y + plane_at(&a, k, a.out));
+    return CT_OK;
 }
 
-static void blocked_average_backward(const struct ct_pool *p, const float *dy,
-                                     float *dx)
+static enum ct_status blocked_average_backward(const struct ct_pool *p,
+                                               const float *dy, float *dx)
 {
     const struct planes a = planes_of(p);
 
     CT_FOR_ROWS (k, a.n, a.in * a.lanes)
         average_backward_of(p, &a, dy + plane_at(&a, k, a.out),
                             dx + plane_at(&a, k, a.in));
+    return CT_OK;
 }
 
 const struct ct_pool_impl ct_pool_blocked = {
-    .name             = "blocked",
-    .takes            = blocked_takes,
+    .head             = { .name = "blocked", .takes = blocked_takes },
     .max              = blocked_max,
     .max_backward     = blocked_max_backward,
     .average          = blocked_average,

@@ -7,18 +7,21 @@
 #include "device/pool.h"
 
 struct ct_pool_impl {
-    const char *name;
-    bool (*takes)(const struct ct_pool *p);
-    void (*max)(const struct ct_pool *p, const float *x, float *y,
-                int32_t *at);
-    void (*max_backward)(const struct ct_pool *p, const float *dy,
-                         const int32_t *at, float *dx);
-    void (*average)(const struct ct_pool *p, const float *x, float *y);
-    void (*average_backward)(const struct ct_pool *p, const float *dy,
-                             float *dx);
+    struct ct_impl head; /* first; the description is a struct ct_pool */
+    enum ct_status (*max)(const struct ct_pool *p, const float *x, float *y,
+                          int32_t *at);
+    enum ct_status (*max_backward)(const struct ct_pool *p, const float *dy,
+                                   const int32_t *at, float *dx);
+    enum ct_status (*average)(const struct ct_pool *p, const float *x,
+                              float *y);
+    enum ct_status (*average_backward)(const struct ct_pool *p,
+                                       const float *dy, float *dx);
 };
 
 extern const struct ct_pool_impl ct_pool_blocked, ct_pool_rows, ct_pool_ref;
+#ifdef CT_HAVE_ONEDNN
+extern const struct ct_pool_impl ct_pool_onednn;
+#endif
 
 /* One axis of one window: the part inside the image, [from, to), which may be
  * empty, and `size`, the extent inside the padded image. */
@@ -60,6 +63,25 @@ static inline int64_t pool_size_of(const struct ct_pool *p, int64_t i,
 
     return (h < p->kernel_h ? h : p->kernel_h) *
            (w < p->kernel_w ? w : p->kernel_w);
+}
+
+/* How far the last window reaches beyond the image; negative: values are left
+ * over. */
+static inline int64_t pool_beyond(int64_t in, int64_t out, int64_t kernel,
+                                  int64_t stride, int64_t pad)
+{
+    return (out - 1) * stride + kernel - in - pad;
+}
+
+/* Whether windows reach beyond a padding. */
+static inline bool pool_overhangs(const struct ct_pool *p)
+{
+    int64_t h = pool_beyond(p->h, p->out_h, p->kernel_h, p->stride_h,
+                            p->pad_h);
+    int64_t w = pool_beyond(p->w, p->out_w, p->kernel_w, p->stride_w,
+                            p->pad_w);
+
+    return (p->pad_h > 0 || p->pad_w > 0) && (h > p->pad_h || w > p->pad_w);
 }
 
 /* Planes of b channels in the whole array. */

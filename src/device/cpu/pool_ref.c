@@ -60,14 +60,8 @@ static struct window window_of(const struct ct_pool *p, int64_t o)
         for (int64_t v = h * (p)->w + (q).s.from;                            \
              v < h * (p)->w + (q).s.to; v++)
 
-static bool ref_takes(const struct ct_pool *p)
-{
-    (void)p;
-    return true;
-}
-
-static void ref_max(const struct ct_pool *p, const float *x, float *y,
-                    int32_t *at)
+static enum ct_status ref_max(const struct ct_pool *p, const float *x, float *y,
+                              int32_t *at)
 {
     CT_FOR_ROWS (k, p->n * p->c, p->h * p->w) {
         struct plane a = plane_of(p, k);
@@ -88,6 +82,7 @@ static void ref_max(const struct ct_pool *p, const float *x, float *y,
         }
     }
     clear_padding(p, p->out_h * p->out_w, y);
+    return CT_OK;
 }
 
 static void clear(int64_t n, float *x)
@@ -96,8 +91,8 @@ static void clear(int64_t n, float *x)
         x[i] = 0;
 }
 
-static void ref_max_backward(const struct ct_pool *p, const float *dy,
-                             const int32_t *at, float *dx)
+static enum ct_status ref_max_backward(const struct ct_pool *p, const float *dy,
+                                       const int32_t *at, float *dx)
 {
     int64_t b = ct_layout_block(p->layout, p->c);
 
@@ -109,9 +104,11 @@ static void ref_max_backward(const struct ct_pool *p, const float *dy,
             if (at[a.y + o * b] >= 0)
                 dx[a.x + at[a.y + o * b] * b] += dy[a.y + o * b];
     }
+    return CT_OK;
 }
 
-static void ref_average(const struct ct_pool *p, const float *x, float *y)
+static enum ct_status ref_average(const struct ct_pool *p, const float *x,
+                                  float *y)
 {
     CT_FOR_ROWS (k, p->n * p->c, p->h * p->w) {
         struct plane a = plane_of(p, k);
@@ -127,10 +124,11 @@ static void ref_average(const struct ct_pool *p, const float *x, float *y)
         }
     }
     clear_padding(p, p->out_h * p->out_w, y);
+    return CT_OK;
 }
 
-static void ref_average_backward(const struct ct_pool *p, const float *dy,
-                                 float *dx)
+static enum ct_status ref_average_backward(const struct ct_pool *p,
+                                           const float *dy, float *dx)
 {
     clear(pool_planes(p) * p->h * p->w * ct_layout_block(p->layout, p->c), dx);
     CT_FOR_ROWS (k, p->n * p->c, p->h * p->w) {
@@ -144,6 +142,7 @@ static void ref_average_backward(const struct ct_pool *p, const float *dy,
                 to[v * a.b] += dy[a.y + o * a.b] / (float)(q.r.size * q.s.size);
         }
     }
+    return CT_OK;
 }
 
 void ct_pool_stochastic(const struct ct_pool *p, uint64_t key, uint64_t first,
@@ -226,8 +225,7 @@ void ct_pool_expected_backward(const struct ct_pool *p, const float *x,
 }
 
 const struct ct_pool_impl ct_pool_ref = {
-    .name             = "ref",
-    .takes            = ref_takes,
+    .head             = { .name = "ref" },
     .max              = ref_max,
     .max_backward     = ref_max_backward,
     .average          = ref_average,

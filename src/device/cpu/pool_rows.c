@@ -29,8 +29,10 @@ static int64_t line_length(const struct ct_pool *p)
     return windows > image ? windows : image;
 }
 
-static bool rows_takes(const struct ct_pool *p)
+static bool rows_takes(const void *op)
 {
+    const struct ct_pool *p = op;
+
     return p->layout == CT_PLAIN && line_length(p) <= LINE;
 }
 
@@ -210,44 +212,49 @@ CT_SIMD static void plane_average_backward(const struct ct_pool *p,
     }
 }
 
-static void rows_max(const struct ct_pool *p, const float *x, float *y,
-                     int32_t *at)
+static enum ct_status rows_max(const struct ct_pool *p, const float *x,
+                               float *y, int32_t *at)
 {
     const int64_t in = p->h * p->w, out = p->out_h * p->out_w;
 
     CT_FOR_ROWS (k, p->n * p->c, in)
         plane_max(p, x + k * in, y + k * out, at + k * out);
+    return CT_OK;
 }
 
-static void rows_max_backward(const struct ct_pool *p, const float *dy,
-                              const int32_t *at, float *dx)
+static enum ct_status rows_max_backward(const struct ct_pool *p,
+                                        const float *dy, const int32_t *at,
+                                        float *dx)
 {
     const int64_t in = p->h * p->w, out = p->out_h * p->out_w;
 
     CT_FOR_ROWS (k, p->n * p->c, in)
         plane_max_backward(p, dy + k * out, at + k * out, dx + k * in);
+    return CT_OK;
 }
 
-static void rows_average(const struct ct_pool *p, const float *x, float *y)
+static enum ct_status rows_average(const struct ct_pool *p, const float *x,
+                                   float *y)
 {
     const int64_t in = p->h * p->w, out = p->out_h * p->out_w;
 
     CT_FOR_ROWS (k, p->n * p->c, in)
         plane_average(p, x + k * in, y + k * out);
+    return CT_OK;
 }
 
-static void rows_average_backward(const struct ct_pool *p, const float *dy,
-                                  float *dx)
+static enum ct_status rows_average_backward(const struct ct_pool *p,
+                                            const float *dy, float *dx)
 {
     const int64_t in = p->h * p->w, out = p->out_h * p->out_w;
 
     CT_FOR_ROWS (k, p->n * p->c, in)
         plane_average_backward(p, dy + k * out, dx + k * in);
+    return CT_OK;
 }
 
 const struct ct_pool_impl ct_pool_rows = {
-    .name             = "rows",
-    .takes            = rows_takes,
+    .head             = { .name = "rows", .takes = rows_takes },
     .max              = rows_max,
     .max_backward     = rows_max_backward,
     .average          = rows_average,

@@ -3,10 +3,9 @@
  * Rows that lie together (inner 1) are handled one by one; otherwise tiles of
  * TILE neighbouring positions go through the classes side by side, so that
  * every access is to consecutive floats. */
-#include "device/softmax.h"
-
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
+#include "device/cpu/softmax_impl.h"
 
 enum { TILE = 64 };
 
@@ -76,40 +75,50 @@ CT_SIMD static void tile_backward(int64_t c, int64_t inner, int64_t n,
                 y[j * inner + i] * (dy[j * inner + i] - dot[i]);
 }
 
-void ct_softmax(int64_t outer, int64_t c, int64_t inner, const float *x,
-                float *y)
+static enum ct_status ref_forward(const struct ct_softmax *p, const float *x,
+                                  float *y)
 {
+    const int64_t c = p->c, inner = p->inner;
     const int64_t tiles = (inner + TILE - 1) / TILE;
 
     if (c == 0)
-        return;
+        return CT_OK;
     if (inner == 1) {
-        CT_FOR_ROWS (o, outer, c)
+        CT_FOR_ROWS (o, p->outer, c)
             row_forward(c, x + o * c, y + o * c);
-        return;
+        return CT_OK;
     }
-    CT_FOR_ROWS (t, outer * tiles, c * TILE) {
+    CT_FOR_ROWS (t, p->outer * tiles, c * TILE) {
         int64_t i  = t % tiles * TILE, n = inner - i < TILE ? inner - i : TILE;
         int64_t at = t / tiles * c * inner + i;
 
         tile_forward(c, inner, n, x + at, y + at);
     }
+    return CT_OK;
 }
 
-void ct_softmax_backward(int64_t outer, int64_t c, int64_t inner,
-                         const float *y, const float *dy, float *dx)
+static enum ct_status ref_backward(const struct ct_softmax *p, const float *y,
+                                   const float *dy, float *dx)
 {
+    const int64_t c = p->c, inner = p->inner;
     const int64_t tiles = (inner + TILE - 1) / TILE;
 
     if (inner == 1) {
-        CT_FOR_ROWS (o, outer, c)
+        CT_FOR_ROWS (o, p->outer, c)
             row_backward(c, y + o * c, dy + o * c, dx + o * c);
-        return;
+        return CT_OK;
     }
-    CT_FOR_ROWS (t, outer * tiles, c * TILE) {
+    CT_FOR_ROWS (t, p->outer * tiles, c * TILE) {
         int64_t i  = t % tiles * TILE, n = inner - i < TILE ? inner - i : TILE;
         int64_t at = t / tiles * c * inner + i;
 
         tile_backward(c, inner, n, y + at, dy + at, dx + at);
     }
+    return CT_OK;
 }
+
+const struct ct_softmax_impl ct_softmax_ref = {
+    .head     = { .name = "ref" },
+    .forward  = ref_forward,
+    .backward = ref_backward,
+};

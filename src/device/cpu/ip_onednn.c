@@ -1,0 +1,167 @@
+/* ip_onednn.c - the inner product by oneDNN, on plain weights.
+ *
+ * Forward and the gradient of x are its inner product, which adds the bias as
+ * it goes.  The gradient of W is its matrix product, which can add to what is
+ * there; the inner product's would need an array as large as W. */
+#ifdef CT_HAVE_ONEDNN
+#include "base/mem.h"
+#include "device/cpu/onednn.h"
+#include "device/ip_impl.h"
+
+struct arrays {
+    struct ct_md x, w, b, y;
+};
+
+static void onednn_destroy(void *state)
+{
+    ct_prim_fini(state);
+    ct_free(state);
+}
+
+static bool onednn_takes(const void *op)
+{
+    const struct ct_ip *p = op;
+
+    return p->dev->kind == CT_CPU && p->m > 0 && p->n > 0 && p->k > 0;
+}
+
+static enum ct_status describe(const struct ct_ip *p, struct arrays *a)
+{
+    CT_TRY(ct_md_matrix(&a->x, p->m, p->k, false));
+    CT_TRY(ct_md_matrix(&a->w, p->n, p->k, p->transpose));
+    CT_TRY(ct_md_matrix(&a->y, p->m, p->n, false));
+    return p->has_bias ? ct_md_layout(&a->b, 1, &p->n, CT_PLAIN) : CT_OK;
+}
+
+static enum ct_status forward_init(const struct arrays *a, struct ct_prim *f)
+{
+    dnnl_primitive_desc_t pd;
+
+    CT_TRY(ct_pd_product_forward(&pd, &a->x, &a->w, &a->b, &a->y));
+    CT_TRY(ct_prim_init(f, pd));
+    CT_TRY(ct_prim_arg_md(f, DNNL_ARG_SRC, &a->x));
+    CT_TRY(ct_prim_arg_md(f, DNNL_ARG_WEIGHTS, &a->w));
+    return ct_prim_arg_md(f, DNNL_ARG_DST, &a->y);
+}
+
+static enum ct_status backward_data_init(const struct arrays *a,
+                                         struct ct_prim *b)
+{
+    dnnl_primitive_desc_t pd, hint;
+    enum ct_status st;
+
+    CT_TRY(ct_pd_product_forward(&hint, &a->x, &a->w, &a->b, &a->y));
+    st = ct_pd_product_backward_data(&pd, &a->x, &a->w, &a->y, hint);
+    dnnl_primitive_desc_destroy(hint);
+    CT_TRY(st);
+    CT_TRY(ct_prim_init(b, pd));
+    CT_TRY(ct_prim_arg_md(b, DNNL_ARG_DIFF_SRC, &a->x));
+    CT_TRY(ct_prim_arg_md(b, DNNL_ARG_WEIGHTS, &a->w));
+    return ct_prim_arg_md(b, DNNL_ARG_DIFF_DST, &a->y);
+}
+
+/* dW += dy^T x, or x^T dy where W is stored as k x n. */
+static enum ct_status backward_weights_init(const struct ct_ip *p,
+                                            struct arrays *a,
+                                            struct ct_prim *b)
+{
+    const int64_t rows = p->transpose ? p->k : p->n;
+    struct ct_md first = { 0 }, dw = { 0 };
+    const struct ct_md *second = p->transpose ? &a->y : &a->x;
+    dnnl_primitive_desc_t pd;
+    enum ct_status st;
+
+    CT_TRY_GOTO(ct_md_matrix(&first, rows, p->m, true), st, out);
+    CT_TRY_GOTO(ct_md_matrix(&dw, rows, p->transpose ? p->n : p->k, false), st,
+                out);
+    CT_TRY_GOTO(ct_pd_matmul_add(&pd, &first, second, &dw), st, out);
+    CT_TRY_GOTO(ct_prim_init(b, pd), st, out);
+    CT_TRY_GOTO(ct_prim_arg_md(b, DNNL_ARG_SRC, &first), st, out);
+    CT_TRY_GOTO(ct_prim_arg_md(b, DNNL_ARG_WEIGHTS, second), st, out);
+    st = ct_prim_arg_md(b, DNNL_ARG_DST, &dw);
+out:
+    ct_md_fini(&first);
+    ct_md_fini(&dw);
+    return st;
+}
+
+static enum ct_status build(const struct ct_ip *p, enum ct_pass pass,
+                            struct arrays *a, struct ct_prim *prim)
+{
+    void *scratch;
+
+    CT_TRY(ct_dnnl_start());
+    CT_TRY(describe(p, a));
+    if (pass == CT_FORWARD) {
+        CT_TRY(forward_init(a, prim));
+        if (p->has_bias)
+            CT_TRY(ct_prim_arg_md(prim, DNNL_ARG_BIAS, &a->b));
+    } else if (pass == CT_BACKWARD) {
+        CT_TRY(backward_data_init(a, prim));
+    } else {
+        CT_TRY(backward_weights_init(p, a, prim));
+    }
+    return ct_prim_own(prim, DNNL_ARG_SCRATCHPAD, &scratch, NULL);
+}
+
+static enum ct_status onednn_create(const void *op, enum ct_pass pass,
+                                    void **state)
+{
+    struct arrays a = { 0 };
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(struct ct_prim), "inner product by oneDNN",
+                    state));
+    st = build(op, pass, &a, *state);
+    ct_md_fini(&a.x);
+    ct_md_fini(&a.w);
+    ct_md_fini(&a.b);
+    ct_md_fini(&a.y);
+    return st == CT_EDEVICE ? CT_ENOTSUP : st;
+}
+
+static enum ct_status onednn_forward(const struct ct_ip *p, const float *x,
+                                     const float *w, const float *b, float *y)
+{
+    struct ct_prim *f = p->pass[CT_FORWARD].state;
+
+    CT_TRY(ct_prim_set(f, DNNL_ARG_SRC, x));
+    CT_TRY(ct_prim_set(f, DNNL_ARG_WEIGHTS, w));
+    CT_TRY(ct_prim_set(f, DNNL_ARG_BIAS, b));
+    CT_TRY(ct_prim_set(f, DNNL_ARG_DST, y));
+    return ct_prim_run(f);
+}
+
+static enum ct_status onednn_backward_data(const struct ct_ip *p,
+                                           const float *w, const float *dy,
+                                           float *dx)
+{
+    struct ct_prim *b = p->pass[CT_BACKWARD].state;
+
+    CT_TRY(ct_prim_set(b, DNNL_ARG_WEIGHTS, w));
+    CT_TRY(ct_prim_set(b, DNNL_ARG_DIFF_DST, dy));
+    CT_TRY(ct_prim_set(b, DNNL_ARG_DIFF_SRC, dx));
+    return ct_prim_run(b);
+}
+
+static enum ct_status onednn_backward_weights(const struct ct_ip *p,
+                                              const float *x, const float *dy,
+                                              float *dw)
+{
+    struct ct_prim *b = p->pass[CT_BACKWARD_WEIGHTS].state;
+
+    CT_TRY(ct_prim_set(b, DNNL_ARG_SRC, p->transpose ? x : dy));
+    CT_TRY(ct_prim_set(b, DNNL_ARG_WEIGHTS, p->transpose ? dy : x));
+    CT_TRY(ct_prim_set(b, DNNL_ARG_DST, dw));
+    return ct_prim_run(b);
+}
+
+const struct ct_ip_impl ct_ip_onednn = {
+    .head             = { "onednn", onednn_takes, onednn_create,
+                          onednn_destroy, NULL },
+    .forward          = onednn_forward,
+    .backward_data    = onednn_backward_data,
+    .backward_weights = onednn_backward_weights,
+};
+
+#endif

@@ -1,0 +1,24 @@
+/* ip_impl.h - what an implementation of the inner product provides.  The
+ * contracts are ip.h's. */
+#ifndef CT_DEVICE_IP_IMPL_H
+#define CT_DEVICE_IP_IMPL_H
+
+#include "device/ip.h"
+
+struct ct_ip_impl {
+    struct ct_impl head; /* first; the description is a struct ct_ip */
+    enum ct_status (*forward)(const struct ct_ip *p, const float *x,
+                              const float *w, const float *b, float *y);
+    enum ct_status (*backward_data)(const struct ct_ip *p, const float *w,
+                                    const float *dy, float *dx);
+    /* The bias is the dispatcher's work. */
+    enum ct_status (*backward_weights)(const struct ct_ip *p, const float *x,
+                                       const float *dy, float *dw);
+};
+
+extern const struct ct_ip_impl ct_ip_gemm; /* takes everything, anywhere */
+#ifdef CT_HAVE_ONEDNN
+extern const struct ct_ip_impl ct_ip_onednn;
+#endif
+
+#endif
