@@ -84,4 +84,15 @@ const char *ct_mpi_thread_level(void);
 /* transport/alone.c: one rank, no peers. */
 CT_MUST_CHECK enum ct_status ct_alone_create(struct ct_transport **out);
 
+/* transport/limit.c: `inner`, which it takes over when it succeeds, sending
+ * `bytes_s` a second at most.  `now` is the clock in seconds; NULL: the
+ * system's. */
+CT_MUST_CHECK enum ct_status ct_limit_create(struct ct_transport *inner,
+                                             double bytes_s,
+                                             double (*now)(void *arg),
+                                             void *arg,
+                                             struct ct_transport **out);
+/* Bytes that such a transport may send at once; comm/rate.h. */
+double ct_limit_tokens(struct ct_transport *t);
+
 #endif

@@ -1,0 +1,223 @@
+/* limit.c - another transport, sending no more than it may a second.
+ *
+ * A send that finds no tokens waits in line; every test of any request looks
+ * whether the first in line may go, so receives never wait for sends.  The
+ * line keeps the order of all sends.  Each request has a slot here, which its
+ * first word names. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/rate.h"
+#include "comm/transport.h"
+
+struct slot {
+    struct ct_request inner;
+    bool        waits; /* in line; what follows is its message */
+    int         to, tag;
+    const void *data;
+    size_t      bytes;
+    int         next;  /* in line, or of the unused; -1: the last */
+};
+
+/* Owned and called by the thread that calls the transport. */
+struct limit {
+    struct ct_transport  base;
+    struct ct_transport *inner; /* owned */
+    struct ct_rate       rate;
+    double             (*now)(void *arg);
+    void                *arg;
+    struct slot         *slot;
+    int                  n_slots, unused, first, last; /* -1: none */
+};
+
+static struct limit *limit_of(struct ct_transport *t)
+{
+    return (struct limit *)t;
+}
+
+static double system_clock(void *arg)
+{
+    (void)arg;
+    return ct_now();
+}
+
+static enum ct_status slot_take(struct limit *l, struct ct_request *out,
+                                int *index)
+{
+    if (l->unused < 0) {
+        int more          = l->n_slots ? 2 * l->n_slots : 32;
+        struct slot *slot = ct_realloc(l->slot, (size_t)more * sizeof(*slot),
+                                       "limited messages");
+
+        if (!slot)
+            return CT_ENOMEM;
+        l->slot = slot;
+        for (int i = l->n_slots; i < more; i++) {
+            slot[i].next = l->unused;
+            l->unused    = i;
+        }
+        l->n_slots = more;
+    }
+    *index         = l->unused;
+    l->unused      = l->slot[*index].next;
+    l->slot[*index] = (struct slot){ .next = -1 };
+    *out = (struct ct_request){ { (uint64_t)*index } };
+    return CT_OK;
+}
+
+static void slot_drop(struct limit *l, int i)
+{
+    l->slot[i].next = l->unused;
+    l->unused       = i;
+}
+
+/* Sends what may go. */
+static enum ct_status line_move(struct limit *l)
+{
+    while (l->first >= 0) {
+        struct slot *s = &l->slot[l->first];
+
+        if (!ct_rate_take(&l->rate, l->now(l->arg), s->bytes))
+            return CT_OK;
+        l->first = s->next;
+        l->last  = l->first < 0 ? -1 : l->last;
+        s->waits = false;
+        CT_TRY(l->inner->ops->send(l->inner, s->to, s->tag, s->data, s->bytes,
+                                   &s->inner));
+    }
+    return CT_OK;
+}
+
+static enum ct_status limit_send(struct ct_transport *t, int to, int tag,
+                                 const void *data, size_t bytes,
+                                 struct ct_request *out)
+{
+    struct limit *l = limit_of(t);
+    int i;
+
+    CT_TRY(slot_take(l, out, &i));
+    l->slot[i].waits = true;
+    l->slot[i].to    = to;
+    l->slot[i].tag   = tag;
+    l->slot[i].data  = data;
+    l->slot[i].bytes = bytes;
+    if (l->last >= 0)
+        l->slot[l->last].next = i;
+    else
+        l->first = i;
+    l->last = i;
+    return line_move(l);
+}
+
+static enum ct_status limit_receive(struct ct_transport *t, int from, int tag,
+                                    void *data, size_t bytes,
+                                    struct ct_request *out)
+{
+    struct limit *l = limit_of(t);
+    enum ct_status st;
+    int i;
+
+    CT_TRY(slot_take(l, out, &i));
+    st = l->inner->ops->receive(l->inner, from, tag, data, bytes,
+                                &l->slot[i].inner);
+    if (st != CT_OK)
+        slot_drop(l, i);
+    return st;
+}
+
+static enum ct_status limit_test(struct ct_transport *t, struct ct_request *r,
+                                 bool *done)
+{
+    struct limit *l = limit_of(t);
+    int i           = (int)r->word[0];
+    enum ct_status st;
+
+    CT_TRY(line_move(l));
+    if (l->slot[i].waits) {
+        *done = false;
+        return CT_OK;
+    }
+    st = l->inner->ops->test(l->inner, &l->slot[i].inner, done);
+    if (st != CT_OK || *done)
+        slot_drop(l, i);
+    return st;
+}
+
+static void line_leave(struct limit *l, int i)
+{
+    int *link = &l->first, before = -1;
+
+    while (*link != i) {
+        before = *link;
+        link   = &l->slot[*link].next;
+    }
+    *link = l->slot[i].next;
+    if (l->last == i)
+        l->last = before;
+}
+
+static bool limit_cancel(struct ct_transport *t, struct ct_request *r)
+{
+    struct limit *l = limit_of(t);
+    int i           = (int)r->word[0];
+    bool free_to_go = true;
+
+    if (l->slot[i].waits)
+        line_leave(l, i);
+    else
+        free_to_go = l->inner->ops->cancel(l->inner, &l->slot[i].inner);
+    slot_drop(l, i);
+    return free_to_go;
+}
+
+static void limit_abort(struct ct_transport *t, int code)
+{
+    struct limit *l = limit_of(t);
+
+    l->inner->ops->abort(l->inner, code);
+}
+
+static void limit_destroy(struct ct_transport *t)
+{
+    struct limit *l = limit_of(t);
+
+    l->inner->ops->destroy(l->inner);
+    ct_free(l->slot);
+    ct_free(l);
+}
+
+/* No `sum`: what the library sends for it would not be counted. */
+static const struct ct_transport_ops limit_ops = {
+    .name    = "limit",
+    .send    = limit_send,
+    .receive = limit_receive,
+    .test    = limit_test,
+    .cancel  = limit_cancel,
+    .abort   = limit_abort,
+    .destroy = limit_destroy,
+};
+
+enum ct_status ct_limit_create(struct ct_transport *inner, double bytes_s,
+                               double (*now)(void *arg), void *arg,
+                               struct ct_transport **out)
+{
+    struct limit *l;
+
+    CT_TRY(ct_alloc(1, sizeof(*l), "transport", &l));
+    l->base   = (struct ct_transport){ .ops = &limit_ops, .rank = inner->rank,
+                                       .size = inner->size,
+                                       .host = inner->host };
+    l->inner  = inner;
+    l->now    = now ? now : system_clock;
+    l->arg    = arg;
+    l->unused = l->first = l->last = -1;
+    ct_rate_init(&l->rate, bytes_s, l->now(arg));
+    *out = &l->base;
+    return CT_OK;
+}
+
+double ct_limit_tokens(struct ct_transport *t)
+{
+    struct limit *l = limit_of(t);
+
+    return ct_rate_level(&l->rate, l->now(l->arg));
+}
