@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/buffer.h"
+#include "dist/compress/state.h"
 #include "dist/dist.h"
 
 enum { FIRST_BUCKET = 256 << 10 };
@@ -151,6 +152,18 @@ static enum ct_status bsp_settle(struct ct_exchange *x)
     return CT_OK;
 }
 
+static enum ct_status bsp_save(struct ct_exchange *x,
+                               const struct ct_keep *keep)
+{
+    return dist_wires_save(dist_of(x), keep);
+}
+
+static enum ct_status bsp_restore(struct ct_exchange *x,
+                                  const struct ct_keep *keep)
+{
+    return dist_wires_restore(dist_of(x), keep);
+}
+
 static enum ct_status bsp_check(struct ct_exchange *x, int iter)
 {
     return dist_guard_check(dist_of(x), iter);
@@ -176,6 +189,8 @@ void dist_bsp_init(struct ct_dist *d)
         .wait           = bsp_wait,
         .finish         = bsp_finish,
         .settle         = bsp_settle,
+        .save           = bsp_save,
+        .restore        = bsp_restore,
         .check          = bsp_check,
         .guard_interval = d->options->guard_interval,
         .gather         = bsp_gather,

@@ -5,7 +5,9 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "comm/rate.h"
 #include "cortado/log.h"
+#include "dist/compress/managed.h"
 
 static int count_hosts(const struct ct_transport *t)
 {
@@ -51,13 +53,43 @@ static enum ct_status choose_road(struct ct_dist *d)
     return CT_OK;
 }
 
+static double tokens(void *arg)
+{
+    const struct ct_dist *d = arg;
+
+    return ct_limit_tokens(d->comm->transport);
+}
+
+/* --bandwidth=RATE: no more than that is sent, and what a step has no tokens
+ * for waits (compress/managed.h), unless the codec holds values back itself.
+ * RATE:all: all is sent and the step waits. */
+static enum ct_status limit_bandwidth(struct ct_dist *d)
+{
+    const char *text = d->options->bandwidth, *rest;
+    double bytes_s;
+
+    if (!text[0])
+        return CT_OK;
+    if (ct_rate_parse(text, &bytes_s, &rest) != CT_OK)
+        return ct_fail_in(CT_EINVAL, "--bandwidth=%s", text);
+    if (rest[0] && strcmp(rest, ":all") != 0)
+        return ct_fail(CT_EINVAL, "--bandwidth=%s: behind a rate stands "
+                       "nothing or ':all'", text);
+    CT_TRY(ct_limit_create(d->comm->transport, bytes_s, NULL, NULL,
+                           &d->comm->transport));
+    if (!rest[0] && dist_managed_suits(d->wires.codec.type)) {
+        d->wires.tokens     = tokens;
+        d->wires.tokens_arg = d;
+    }
+    return CT_OK;
+}
+
 /* Words of the schema that this version does not act on. */
 static enum ct_status refuse(const Caffe__DistributedParameter *p)
 {
     const char *what = strcmp(p->sync, "bsp") != 0       ? "sync"
                        : p->servers                      ? "servers"
                        : p->groups > 1                   ? "groups"
-                       : p->bandwidth[0]                 ? "bandwidth"
                        : p->deadline > 0                 ? "deadline"
                        : p->canonical                    ? "canonical"
                        : strcmp(p->data, "shared") != 0  ? "data"
@@ -99,10 +131,11 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     CT_TRY_GOTO(ct_comm_create(transport, &d->comm), st, out);
     CT_TRY_GOTO(take_options(d, options), st, out);
     d->comm->stall_after = d->options->stall;
-    CT_TRY_GOTO(choose_reduce(d), st, out);
-    CT_TRY_GOTO(choose_road(d), st, out);
     CT_TRY_GOTO(dist_codec_parse(d->options->compress, &d->wires.codec), st,
                 out);
+    CT_TRY_GOTO(limit_bandwidth(d), st, out);
+    CT_TRY_GOTO(choose_reduce(d), st, out);
+    CT_TRY_GOTO(choose_road(d), st, out);
     CT_TRY_GOTO(ct_comm_thread_create(d->comm, &fifo, &d->thread), st, out);
     dist_bsp_init(d);
     *out = d;

@@ -18,6 +18,17 @@
 
 enum ct_rider { CT_RIDER_LOSS, CT_RIDER_SNAPSHOT, CT_RIDER_STOP };
 
+/* Where numbers that ranks keep between iterations go in a snapshot, under a
+ * name, and come back from. */
+struct ct_keep {
+    enum ct_status (*put)(void *arg, const char *name, int64_t n,
+                          const float *x);
+    /* *found: there is one of that name; it has n numbers or this fails. */
+    enum ct_status (*get)(void *arg, const char *name, int64_t n, float *x,
+                          bool *found);
+    void *arg;
+};
+
 struct ct_exchange {
     int   rank, size;
     /* The solver's; set before attach, iter before each begin. */
@@ -41,6 +52,11 @@ struct ct_exchange {
     /* Before a test or a snapshot: statistics that ranks keep apart
      * (BatchNorm's) become one on every rank. */
     enum ct_status (*settle)(struct ct_exchange *x);
+    /* What all ranks hold; rank 0 puts.  And back, by each rank, when the net
+     * is attached. */
+    enum ct_status (*save)(struct ct_exchange *x, const struct ct_keep *keep);
+    enum ct_status (*restore)(struct ct_exchange *x,
+                              const struct ct_keep *keep);
     /* Proves that all ranks hold the same parameters, or names the layer
      * where they part. */
     enum ct_status (*check)(struct ct_exchange *x, int iter);

@@ -85,49 +85,102 @@ static int64_t n_tested(const struct ct_solver *s, int i)
                               : ct_net_n_passes(s->test_net[i]));
 }
 
-static enum ct_status state_message(const struct ct_solver *s,
-                                    const char *model, Caffe__SolverState **out)
+/* What peers keep goes into a message first, in memory. */
+static enum ct_status keep_put(void *arg, const char *name, int64_t n,
+                               const float *x)
 {
-    Caffe__SolverState *m = NULL;
-    int n                 = ct_net_n_params(s->net);
-    size_t n_nets         = (size_t)s->n_test_net + 1;
+    Caffe__SolverState *m = arg;
+    struct ct_blob view   = { .shape = CT_SHAPE(n), .count = n,
+                              .dev = ct_device_cpu() };
+    Caffe__BlobProto *b   = NULL;
     enum ct_status st;
 
-    CT_TRY_GOTO(ct_edit_create(&caffe__solver_state__descriptor, &m), st, out);
+    view.data.ptr = (float *)(uintptr_t)x;
+    CT_TRY(ct_blob_to_proto(&view, false, &b));
+    st = ct_edit_insert(&m->state, &m->n_state, m->n_state, b);
+    if (st != CT_OK)
+        ct_message_free(b);
+    CT_TRY(st);
+    return ct_edit_add_string(&m->state_name, &m->n_state_name, name);
+}
+
+static enum ct_status keep_get(void *arg, const char *name, int64_t n,
+                               float *x, bool *found)
+{
+    const Caffe__SolverState *m = arg;
+    struct ct_blob view = { .shape = CT_SHAPE(n), .count = n,
+                            .dev = ct_device_cpu() };
+
+    *found = false;
+    view.data.ptr = x;
+    for (size_t i = 0; i < m->n_state && i < m->n_state_name; i++) {
+        if (strcmp(m->state_name[i], name) != 0)
+            continue;
+        if (!ct_blob_proto_fits(m->state[i], &view.shape))
+            return ct_fail(CT_ESHAPE, "state '%s' belongs to another net",
+                           name);
+        *found = true;
+        return ct_blob_from_proto(m->state[i], &view);
+    }
+    return CT_OK;
+}
+
+static enum ct_status keep_get_hdf5(void *arg, const char *name, int64_t n,
+                                    float *x, bool *found)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "state/%s", name);
+    *found = ct_hdf5_has(arg, path);
+    return *found ? ct_hdf5_read(arg, path, n, x) : CT_OK;
+}
+
+/* Adds to `m`, the message with what peers keep, all the rest. */
+static enum ct_status fill_message(const struct ct_solver *s,
+                                   const char *model, Caffe__SolverState *m)
+{
+    int n         = ct_net_n_params(s->net);
+    size_t n_nets = (size_t)s->n_test_net + 1;
+
     m->has_iter = m->has_current_step = m->has_seed = true;
     m->iter         = s->iter;
     m->current_step = s->current_step;
     m->seed         = (int64_t)s->seed;
-    CT_TRY_GOTO(ct_edit_string(&m->learned_net, model), st, out);
+    CT_TRY(ct_edit_string(&m->learned_net, model));
     for (int h = 0; h < s->rule->n_history; h++)
         for (int i = 0; i < n; i++) {
             struct ct_blob view = history_view(s, h, i);
             Caffe__BlobProto *b = NULL;
+            enum ct_status st;
 
-            CT_TRY_GOTO(ct_blob_to_proto(&view, false, &b), st, out);
+            CT_TRY(ct_blob_to_proto(&view, false, &b));
             st = ct_edit_insert(&m->history, &m->n_history, m->n_history, b);
             if (st != CT_OK)
                 ct_message_free(b);
-            CT_TRY_GOTO(st, st, out);
+            CT_TRY(st);
         }
-    CT_TRY_GOTO(ct_edit_resize(&m->n_passes, n_nets, sizeof(*m->n_passes)), st,
-                out);
+    CT_TRY(ct_edit_resize(&m->n_passes, n_nets, sizeof(*m->n_passes)));
     m->n_n_passes  = n_nets;
     m->n_passes[0] = (int64_t)ct_net_n_passes(s->net);
     for (int i = 0; i < s->n_test_net; i++)
         m->n_passes[i + 1] = n_tested(s, i);
-    *out = m;
-    m    = NULL;
-out:
-    ct_message_free(m);
-    return st;
+    return CT_OK;
 }
 
+/* `kept`: what peers keep. */
 static enum ct_status write_hdf5_state(const struct ct_solver *s,
+                                       const Caffe__SolverState *kept,
                                        struct ct_hdf5 *h, const char *model)
 {
     int n = ct_net_n_params(s->net);
-    char name[64];
+    char name[128];
+
+    for (size_t i = 0; i < kept->n_state; i++) {
+        const Caffe__BlobProto *b = kept->state[i];
+
+        snprintf(name, sizeof(name), "state/%s", kept->state_name[i]);
+        CT_TRY(ct_hdf5_write(h, name, CT_SHAPE((int64_t)b->n_data), b->data));
+    }
 
     CT_TRY(ct_hdf5_write_int(h, "iter", s->iter));
     CT_TRY(ct_hdf5_write_string(h, "learned_net", model));
@@ -152,6 +205,7 @@ static enum ct_status write_hdf5_state(const struct ct_solver *s,
 }
 
 static enum ct_status save_state_hdf5(const struct ct_solver *s,
+                                      const Caffe__SolverState *kept,
                                       const char *model, const char *path)
 {
     struct ct_hdf5 *h = NULL;
@@ -160,7 +214,7 @@ static enum ct_status save_state_hdf5(const struct ct_solver *s,
 
     CT_TRY_GOTO(ct_file_temp(path, &temp), st, out);
     CT_TRY_GOTO(ct_hdf5_create(temp, &h), st, out);
-    st     = write_hdf5_state(s, h, model);
+    st     = write_hdf5_state(s, kept, h, model);
     closed = ct_hdf5_close(h);
     CT_TRY_GOTO(st != CT_OK ? st : closed, st, out);
     st = ct_file_commit(temp, path);
@@ -171,34 +225,37 @@ out:
     return st;
 }
 
-static enum ct_status save_state(const struct ct_solver *s, const char *model,
+static enum ct_status save_state(const struct ct_solver *s,
+                                 Caffe__SolverState *kept, const char *model,
                                  const char *path)
 {
-    Caffe__SolverState *m = NULL;
-    enum ct_status st;
-
     if (is_hdf5(s)) {
         CT_INFO("Snapshotting solver state to HDF5 file %s", path);
-        return save_state_hdf5(s, model, path);
+        return save_state_hdf5(s, kept, model, path);
     }
     CT_INFO("Snapshotting solver state to binary proto file %s", path);
-    CT_TRY(state_message(s, model, &m));
-    st = ct_binary_write(m, path);
-    ct_message_free(m);
-    return st;
+    CT_TRY(fill_message(s, model, kept));
+    return ct_binary_write(kept, path);
 }
 
 enum ct_status ct_solver_snapshot(struct ct_solver *s)
 {
-    struct ct_exchange *x = s->options.exchange;
+    struct ct_exchange *x    = s->options.exchange;
+    Caffe__SolverState *kept = NULL;
     char *model = NULL, *state = NULL;
     enum ct_status st;
 
     if (x)
         CT_TRY(x->settle(x));
-    if (x && x->rank > 0) {
+    CT_TRY_GOTO(ct_edit_create(&caffe__solver_state__descriptor, &kept), st,
+                out);
+    if (x) {
+        const struct ct_keep keep = { keep_put, NULL, kept };
+
+        CT_TRY_GOTO(x->save(x, &keep), st, out);
         s->snapshot_iter = s->iter;
-        return CT_OK;
+        if (x->rank > 0)
+            goto out;
     }
     CT_TRY_GOTO(file_name(s, "caffemodel", &model), st, out);
     CT_TRY_GOTO(file_name(s, "solverstate", &state), st, out);
@@ -210,11 +267,12 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
         st = ct_net_save(s->net, model, s->param->snapshot_diff);
     }
     CT_TRY_GOTO(st, st, out);
-    CT_TRY_GOTO(save_state(s, model, state), st, out);
+    CT_TRY_GOTO(save_state(s, kept, model, state), st, out);
     s->snapshot_iter = s->iter;
 out:
     if (st != CT_OK)
         st = ct_fail_in(st, "snapshot at iteration %d", s->iter);
+    ct_message_free(kept);
     ct_free(model);
     ct_free(state);
     return st;
@@ -267,10 +325,23 @@ static enum ct_status wrong_history(const struct ct_solver *s, const char *path,
                    s->rule->n_history * ct_net_n_params(s->net));
 }
 
+/* With all the rest in: what peers keep, where the file has any. */
+static enum ct_status restore_kept(struct ct_solver *s, bool any,
+                                   const struct ct_keep *keep)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (!x || !any)
+        return CT_OK;
+    CT_TRY(solver_attach(s));
+    return x->restore(x, keep);
+}
+
 static enum ct_status restore_message(struct ct_solver *s,
                                       const Caffe__SolverState *m,
                                       const char *path)
 {
+    const struct ct_keep keep = { NULL, keep_get, (void *)(uintptr_t)m };
     int n = ct_net_n_params(s->net);
 
     if (m->n_history != (size_t)(s->rule->n_history * n))
@@ -285,8 +356,9 @@ static enum ct_status restore_message(struct ct_solver *s,
                            "of its parameter", path, k);
         CT_TRY(ct_blob_from_proto(m->history[k], &view));
     }
-    return resume_at(s, m->iter, m->current_step, m->has_seed,
-                     (uint64_t)m->seed, m->n_passes, m->n_n_passes);
+    CT_TRY(resume_at(s, m->iter, m->current_step, m->has_seed,
+                     (uint64_t)m->seed, m->n_passes, m->n_n_passes));
+    return restore_kept(s, m->n_state > 0, &keep);
 }
 
 static enum ct_status restore_binary(struct ct_solver *s, const char *path)
@@ -323,6 +395,7 @@ static enum ct_status restore_open_hdf5(struct ct_solver *s, struct ct_hdf5 *h,
                                         const char *path)
 {
     int64_t iter, step = 0, seed = 0, n_passes[64] = { 0 };
+    const struct ct_keep keep = { NULL, keep_get_hdf5, h };
     bool has_seed = ct_hdf5_has(h, "seed");
     size_t n      = 0;
     char *model   = NULL;
@@ -347,7 +420,8 @@ static enum ct_status restore_open_hdf5(struct ct_solver *s, struct ct_hdf5 *h,
         ct_free(model);
         CT_TRY(st);
     }
-    return resume_at(s, iter, step, has_seed, (uint64_t)seed, n_passes, n);
+    CT_TRY(resume_at(s, iter, step, has_seed, (uint64_t)seed, n_passes, n));
+    return restore_kept(s, ct_hdf5_has(h, "state"), &keep);
 }
 
 static bool ends_with(const char *s, const char *tail)

@@ -75,7 +75,7 @@ static enum ct_status init(struct ct_solver *s)
     size_t bytes;
 
     CT_TRY(check(s));
-    if (p->snapshot > 0)
+    if (p->snapshot > 0 && s->options.rank == 0)
         CT_TRY(solver_check_writable(s));
     s->seed = p->random_seed >= 0 ? (uint64_t)p->random_seed
                                   : ct_entropy() >> 1;

@@ -81,8 +81,11 @@ static enum ct_status run_rank(struct rank *r, struct ct_dist *d)
     enum ct_status st;
 
     CT_TRY(ct_solver_create(r->param, &o, &s));
-    st = CT_OK;
-    for (int i = 0; i < RANKS_STEPS && st == CT_OK; i++) {
+    st = r->resume ? ct_solver_restore(s, r->resume) : CT_OK;
+    if (st == CT_OK && r->stay)
+        st = ct_solver_snapshot(s);
+    for (int i = ct_solver_iter(s);
+         i < RANKS_STEPS && st == CT_OK && !r->stay; i++) {
         if (r->spoil_at && i == r->spoil_at)
             ct_data(ct_net_param(ct_solver_net(s), 0)->blob)[0] += 1;
         st         = ct_solver_step(s, 1);
@@ -128,8 +131,8 @@ static void free_message(void *message)
     ct_message_free(message);
 }
 
-struct rank *ranks_train(int n, const char *more, const char *options,
-                         int spoil_at)
+static struct rank *run_all(int n, const char *more, const char *options,
+                            int spoil_at, const char *snapshot, bool stay)
 {
     Caffe__DistributedParameter *p = NULL;
     struct rank *r = ct_calloc(RANKS_MOST, sizeof(*r), "ranks");
@@ -148,12 +151,26 @@ struct rank *ranks_train(int n, const char *more, const char *options,
         r[i].param     = param;
         r[i].options   = p;
         r[i].spoil_at  = i == n - 1 ? spoil_at : 0;
+        r[i].resume    = snapshot;
+        r[i].stay      = stay;
         pthread_create(&thread[i], NULL, rank_thread, &r[i]);
     }
     for (int i = 0; i < n; i++)
         pthread_join(thread[i], NULL);
     ct_message_free(param);
     return r;
+}
+
+struct rank *ranks_train(int n, const char *more, const char *options,
+                         int spoil_at)
+{
+    return run_all(n, more, options, spoil_at, NULL, false);
+}
+
+struct rank *ranks_resume(int n, const char *more, const char *options,
+                          const char *snapshot, bool stay)
+{
+    return run_all(n, more, options, 0, snapshot, stay);
 }
 
 void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)

@@ -23,6 +23,8 @@ struct rank {
     float                             *weights; /* all of them, at the end */
     size_t                             n;
     struct ct_dist_stats               stats;
+    const char *resume; /* a solverstate to go on from; NULL: none */
+    bool stay;  /* no step: a snapshot of what was resumed */
     int  spoil_at; /* the step before which a weight changes; 0: none */
 };
 
@@ -39,6 +41,11 @@ Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more);
  * looks at what each ended with.  The last rank may be spoilt. */
 struct rank *ranks_train(int n, const char *more, const char *options,
                          int spoil_at);
+
+/* The same, going on from a solverstate; with `stay` they take a snapshot in
+ * place of steps. */
+struct rank *ranks_resume(int n, const char *more, const char *options,
+                          const char *snapshot, bool stay);
 
 /* Ranks 0 to n - 1 trained as `one` did, and are equal bit for bit. */
 void ranks_same_as_one(const struct rank *one, const struct rank *r, int n);

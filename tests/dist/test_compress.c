@@ -1,5 +1,6 @@
 /* test_compress.c - training with coded gradients: close to training without,
  * ranks equal bit for bit, bytes as the formulas say. */
+#include "base/mem.h"
 #include "comm/coll/flight.h"
 #include "dist/compress/run.h"
 #include "dist/ranks.h"
@@ -167,6 +168,131 @@ TEST(compress, clipping_acts_before_values_are_held_back)
     all_equal(r, 4);
     ASSERT(isfinite(r->loss[RANKS_STEPS - 1]));
     ASSERT(r->loss[RANKS_STEPS - 1] < r->loss[0]);
+}
+
+/* Residuals, velocities, bases and draws go on where they were. */
+TEST(compress, a_snapshot_resumes_bit_for_bit)
+{
+    static const char *const formats[] = { "BINARYPROTO", "HDF5" };
+
+    ranks_make_data();
+    for (int k = 0; k < N_CODECS; k++)
+        for (int n = 2; n <= 4; n += 2) {
+            char more[512], options[256], state[512];
+            struct rank *whole, *rest;
+            const char *format = formats[(k + n / 2) % 2];
+
+            snprintf(more, sizeof(more), "snapshot: 4 snapshot_format: %s "
+                     "snapshot_prefix: '%s/s%d_%d'", format, test_folder(), k,
+                     n);
+            snprintf(options, sizeof(options), "compress: '%s' "
+                     "road: 'allreduce' reduce: 'ring' bucket_bytes: 0",
+                     codecs[k]);
+            snprintf(state, sizeof(state), "%s/s%d_%d_iter_4.solverstate%s",
+                     test_folder(), k, n,
+                     strcmp(format, "HDF5") == 0 ? ".h5" : "");
+            whole = ranks_train(n, more, options, 0);
+            rest  = ranks_resume(n, more, options, state, false);
+            all_equal(whole, n);
+            all_equal(rest, n);
+            for (int i = 4; i < RANKS_STEPS; i++)
+                ASSERT_FLOAT(whole->loss[i], rest->loss[i], 0);
+            ASSERT_INT(0, memcmp(whole->weights, rest->weights,
+                                 whole->n * sizeof(float)));
+        }
+}
+
+/* The sum of all that a snapshot says is held back, value by value. */
+static double *held_back(const char *path, const char *what, size_t n)
+{
+    Caffe__SolverState *m = NULL;
+    double *sum = ct_calloc(n, sizeof(*sum), "held back");
+
+    test_defer(ct_free, sum);
+    ASSERT_OK(ct_binary_read(&caffe__solver_state__descriptor, path, &m));
+    for (size_t i = 0; i < m->n_state; i++)
+        if (strstr(m->state_name[i], what) ||
+            strstr(m->state_name[i], "owner")) {
+            ASSERT_INT(n, m->state[i]->n_data);
+            for (size_t j = 0; j < n; j++)
+                sum[j] += (double)m->state[i]->data[j];
+        }
+    ct_message_free(m);
+    return sum;
+}
+
+TEST(compress, nothing_held_back_is_lost_on_another_number_of_ranks)
+{
+    static const char *const kinds[] = { "onebit", "topk:0.05:0",
+                                         "powersgd:4:0" };
+    static const int counts[] = { 2, 3, 8 };
+
+    ranks_make_data();
+    for (int k = 0; k < 3; k++)
+        for (int c = 0; c < 3; c++) {
+            char more[512], options[256], from[512], to[512];
+            double *before, *after, all = 0;
+            struct rank *r;
+
+            snprintf(options, sizeof(options), "compress: '%s' "
+                     "road: 'allreduce'", kinds[k]);
+            snprintf(more, sizeof(more), "snapshot: 4 snapshot_prefix: "
+                     "'%s/a'", test_folder());
+            ASSERT_OK(ranks_train(4, more, options, 0)->st);
+            snprintf(from, sizeof(from), "%s/a_iter_4.solverstate",
+                     test_folder());
+            snprintf(more, sizeof(more), "snapshot_prefix: '%s/b'",
+                     test_folder());
+            snprintf(to, sizeof(to), "%s/b_iter_4.solverstate",
+                     test_folder());
+            r = ranks_resume(counts[c], more, options, from, true);
+            all_equal(r, counts[c]);
+            for (int v = 0; v < (k == 1 ? 2 : 1); v++) {
+                before = held_back(from, v ? "velocity" : "residual", r->n);
+                after  = held_back(to, v ? "velocity" : "residual", r->n);
+                for (size_t i = 0; i < r->n; i++) {
+                    all += fabs(before[i]);
+                    ASSERT_FLOAT(before[i], after[i], 1e-6);
+                }
+            }
+            ASSERT(all > 0.01);
+            r = ranks_resume(counts[c], more, options, from, false);
+            all_equal(r, counts[c]);
+            ASSERT(r->loss[RANKS_STEPS - 1] < 1.5);
+        }
+}
+
+TEST(compress, partial_updates_keep_replicas_equal)
+{
+    static const char *const rates[] = { "800kB", "1gbit", "40mbit:all" };
+    static const char *const kinds[] = { "none", "fp16", "onebit" };
+
+    ranks_make_data();
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) {
+            char options[256];
+            struct rank *r;
+
+            snprintf(options, sizeof(options), "bandwidth: '%s' compress: "
+                     "'%s' road: 'allreduce' guard_interval: 3",
+                     rates[i], kinds[k]);
+            r = ranks_train(3, "", options, 0);
+            all_equal(r, 3);
+            ASSERT(r->loss[RANKS_STEPS - 1] < r->loss[0]);
+        }
+}
+
+TEST(compress, a_rate_that_makes_no_sense_is_refused)
+{
+    struct rank *r;
+
+    ranks_make_data();
+    r = ranks_train(2, "", "bandwidth: 'fast'", 0);
+    ASSERT_STATUS(CT_EINVAL, r[0].st);
+    ASSERT_HAS("fast", r[0].why);
+    r = ranks_train(2, "", "bandwidth: '1gbit:some'", 0);
+    ASSERT_STATUS(CT_EINVAL, r[0].st);
+    ASSERT_HAS("some", r[0].why);
 }
 
 TEST(compress, an_unknown_codec_is_refused)

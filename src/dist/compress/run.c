@@ -68,6 +68,12 @@ static enum ct_status sum_gathered(struct ct_comm *c, struct dist_run *q)
 
     for (int r = 0; r < c->size; r++)
         q->bytes[r] = each;
+    if (q->owner) { /* what more ranks left, in a snapshot */
+        struct dist_run_part own = dist_run_owned(q->n, c->size, c->rank);
+
+        ct_comm_add(own.n, q->owner, q->x + own.first);
+        memset(q->owner, 0, (size_t)own.n * sizeof(float));
+    }
     q->type->encode(&q->draw, q->n, q->x, q->residual,
                     q->code + (size_t)c->rank * each);
     CT_TRY(ct_allgather(c, q->code + (size_t)c->rank * each, q->bytes,

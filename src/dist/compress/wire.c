@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "dist/compress/run.h"
+#include "dist/compress/managed.h"
 #include "dist/dist.h"
 
 enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
@@ -59,7 +59,9 @@ static void add_pieces(struct dist_wire *w, const struct ct_net *net, int b)
         for (int k = 1; rows == 1 && k < s->n_axes - 1; k++)
             rows = s->dim[k];
         add_piece(w, p->offset, n, rows, n / rows,
-                  w->codec->type->takes(w->codec, rows, n / rows));
+                  w->dist->wires.tokens
+                      ? dist_managed_takes(rows, n / rows)
+                      : w->codec->type->takes(w->codec, rows, n / rows));
     }
 }
 
@@ -88,11 +90,14 @@ static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
     CT_TRY(ct_alloc((size_t)ct_net_n_params(net) + 1, sizeof(*w->piece),
                     "wire", &w->piece));
     add_pieces(w, net, b);
-    CT_TRY(ct_alloc((size_t)w->n_dense + 1, sizeof(float), "wire",
-                    &w->dense));
+    /* With room for what rides along in managed.c. */
+    CT_TRY(ct_alloc((size_t)(w->n_dense + w->n_coded) + 2, sizeof(float),
+                    "wire", &w->dense));
     CT_TRY(ct_alloc((size_t)w->n_coded + 1, sizeof(float), "wire",
                     &w->coded));
     CT_TRY(ct_alloc((size_t)d->size, sizeof(*w->bytes), "wire", &w->bytes));
+    if (d->wires.tokens)
+        return dist_managed_reserve(w);
     if (w->n_coded == 0)
         return CT_OK;
     return w->codec->type->reserve ? w->codec->type->reserve(w)
@@ -115,8 +120,9 @@ enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
 {
     struct dist_wires *all = &d->wires;
 
-    if (!all->codec.type || d->size == 1)
+    if ((!all->codec.type && !all->tokens) || d->size == 1)
         return CT_OK;
+    all->share = 1;
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*all->wire), "wires",
                     &all->wire));
     all->n_values = 0;
@@ -199,18 +205,25 @@ static void clip(struct dist_wire *w)
         w->coded[i] *= (float)(most / norm);
 }
 
-static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
+struct dist_run dist_wire_run(const struct dist_wire *w, float *x, int64_t n)
 {
-    const struct ct_exchange *x = &w->dist->exchange;
-    struct dist_run run = {
-        .type = w->codec->type, .x = w->coded, .n = w->n_coded,
-        .residual = w->residual, .owner = w->owner, .code = w->code,
+    const struct ct_exchange *e = &w->dist->exchange;
+
+    return (struct dist_run){
+        .type = w->codec->type, .x = x, .n = n, .code = w->code,
         .taken = w->taken, .bytes = w->bytes,
-        .draw = { .key = ct_key(x->seed, "wire"),
-                  .hi  = (uint64_t)x->iter << 17,
+        .draw = { .key = ct_key(e->seed, "wire"),
+                  .hi  = (uint64_t)e->iter << 17,
                   .at  = w->first },
     };
+}
 
+static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
+{
+    struct dist_run run = dist_wire_run(w, w->coded, w->n_coded);
+
+    run.residual = w->residual;
+    run.owner    = w->owner;
     return w->codec->type->sum ? w->codec->type->sum(c, w)
                                : dist_run_sum(c, &run);
 }
@@ -218,6 +231,11 @@ static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
 enum ct_status dist_wire_sum(struct ct_comm *c, struct dist_wire *w, float *x)
 {
     move(w, x, true);
+    if (w->dist->wires.tokens) {
+        CT_TRY(dist_managed_sum(c, w));
+        move(w, x, false);
+        return CT_OK;
+    }
     if (w->codec->type->momentum)
         clip(w);
     if (w->n_dense)
@@ -233,6 +251,8 @@ double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w)
     const struct dist_codec_type *t = w->codec->type;
     double dense = dist_dense_sends(w->dist, c, w->n_dense);
 
+    if (w->dist->wires.tokens)
+        return dist_managed_sends(c, w, w->dist->wires.share);
     if (w->n_coded == 0)
         return dense;
     return dense + (t->sends ? t->sends(c, w)

@@ -12,7 +12,7 @@
 
 #include "comm/comm.h"
 #include "cortado/net.h"
-#include "dist/compress/codec.h"
+#include "dist/compress/run.h"
 
 struct ct_dist;
 
@@ -51,6 +51,11 @@ struct dist_wires {
     struct dist_wire *wire; /* one a bucket; NULL: nothing is coded */
     int               n;
     int64_t           n_values; /* of all gradients */
+    /* Partial updates (managed.h): the tokens that rank 0 has; NULL: all is
+     * sent.  `share` of the slices travels in this step. */
+    double          (*tokens)(void *arg);
+    void             *tokens_arg;
+    double            share;
 };
 
 /* One a bucket, when the options name a codec and there are peers. */
@@ -66,6 +71,9 @@ CT_MUST_CHECK enum ct_status dist_wire_sum(struct ct_comm *c,
                                            struct dist_wire *w, float *x);
 /* What that sends, to the byte. */
 double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w);
+
+/* The coding of `n` floats of a wire. */
+struct dist_run dist_wire_run(const struct dist_wire *w, float *x, int64_t n);
 
 /* The sum as it is, by the algorithm of the options; and what it sends. */
 CT_MUST_CHECK enum ct_status dist_dense_sum(const struct ct_dist *d,
