@@ -99,7 +99,8 @@ static enum ct_status create_solver(const struct net_flags *f,
                                     struct ct_solver **out)
 {
     Caffe__SolverParameter p;
-    struct ct_solver_options o = { .level   = f->level,
+    struct ct_solver_options o = { .device  = f->device,
+                                   .level   = f->level,
                                    .stage   = f->stages,
                                    .n_stage = f->n_stages };
     char policy[] = "fixed";

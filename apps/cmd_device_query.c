@@ -1,5 +1,6 @@
 /* cmd_device_query.c - `cortado device_query`: what can be trained on. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,9 +37,6 @@ int cmd_device_query(int argc, char **argv)
     if (!flags_parse(flags, "usage: cortado device_query [--gpu=all]", &argc,
                      argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
-    if (gpu[0] && strcmp(gpu, "all") != 0)
-        return command_failed(ct_fail(CT_ENOTSUP, "--gpu=%s: this build has "
-                              "no GPU support", gpu));
     cpu_name(name, sizeof(name));
     printf("CPU:             %s\n", name);
     printf("Cores:           %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
@@ -49,6 +47,16 @@ int cmd_device_query(int argc, char **argv)
                (double)sysconf(_SC_PAGE_SIZE) / 1e9);
     printf("Measured peak:   %.1f GFLOP/s (fp32, all threads)\n",
            ct_cpu_peak_flops() / 1e9);
-    printf("GPUs:            none in this build\n");
+    printf("GPUs:            %d\n", ct_device_cuda_count());
+    for (int i = 0; i < ct_device_cuda_count(); i++) {
+        const struct ct_device *d;
+
+        if (gpu[0] && strcmp(gpu, "all") != 0 && atoi(gpu) != i)
+            continue;
+        if (ct_device_cuda_open(i, CT_FP32, &d) != CT_OK)
+            return command_failed(CT_EDEVICE);
+        printf("GPU %d:           %s\n", i, ct_device_name(d));
+        ct_device_close(d);
+    }
     return EXIT_DONE;
 }

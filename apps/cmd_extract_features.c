@@ -39,16 +39,20 @@ static enum ct_status put_blob(struct ct_db_writer *db,
                                  .height   = (int32_t)ct_shape_legacy(s, 2),
                                  .width    = (int32_t)ct_shape_legacy(s, 3),
                                  .n_floats = b->count / (n ? n : 1) };
+    const float *value       = NULL;
+    float *room              = NULL;
+    enum ct_status st;
 
-    for (int64_t i = 0; i < n; i++) {
-        CT_TRY(ct_db_writer_put_datum(db, 10, ct_db_writer_n(db), &d,
-                                      CT_DATUM_SHAPE,
-                                      ct_data(b) + i * d.n_floats));
+    st = ct_blob_read(b, &room, &value);
+    for (int64_t i = 0; i < n && st == CT_OK; i++) {
+        st = ct_db_writer_put_datum(db, 10, ct_db_writer_n(db), &d,
+                                    CT_DATUM_SHAPE, value + i * d.n_floats);
         if (ct_db_writer_n(db) % 1000 == 0)
             CT_INFO("Extracted features of %" PRId64 " query images for "
                     "feature blob %s", ct_db_writer_n(db), name);
     }
-    return CT_OK;
+    ct_free(room);
+    return st;
 }
 
 static enum ct_status extract(struct features *f, struct ct_net *net,

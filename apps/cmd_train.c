@@ -126,10 +126,6 @@ static enum ct_status say_solver(const Caffe__SolverParameter *p)
 {
     char *text = NULL;
 
-    if (p->has_solver_mode &&
-        p->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
-        CT_WARN("solver_mode is GPU, but this build has no GPU support: "
-                "training on the CPU");
     CT_TRY(ct_text_print(p, &text));
     CT_INFO("Initializing solver from parameters: \n%s", text);
     ct_free(text);
@@ -205,7 +201,7 @@ static enum ct_status train(const struct train_flags *f,
     struct terminal t = { .is_terminal = isatty(STDERR_FILENO) &&
                                          ct_dist_rank(d) == 0 };
     struct ct_solver_options o = {
-        .level = f->net.level, .stage = f->net.stages,
+        .device = f->net.device, .level = f->net.level, .stage = f->net.stages,
         .n_stage = f->net.n_stages, .action = poll_signals,
         .progress = draw_progress, .arg = &t,
         .rank = ct_dist_rank(d), .size = ct_dist_size(d),
@@ -254,8 +250,29 @@ static enum ct_status train_joined(struct ct_dist *d, void *arg)
 {
     const struct job *j = arg;
 
+    j->flags->net.local = ct_dist_local_rank(d);
     CT_TRY(net_flags_apply(&j->flags->net));
     return train(j->flags, j->param, d);
+}
+
+/* `solver_mode: GPU` asks for the GPUs that there are; several of them get a
+ * rank each. */
+static enum ct_status choose_gpus(struct train_flags *f,
+                                  const Caffe__SolverParameter *p)
+{
+    bool wants = p->has_solver_mode &&
+                 p->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU;
+    int n;
+
+    if (wants && !f->net.gpu && ct_device_cuda_count() > 0)
+        f->net.gpu = ct_dist_launched() ? "all" : "0";
+    else if (wants && !f->net.gpu)
+        CT_WARN("solver_mode is GPU, but there is no GPU that this build can "
+                "use: training on the CPU");
+    CT_TRY(net_flags_n_gpus(&f->net, &n));
+    if (n > 1 && f->ranks == 0)
+        f->ranks = n;
+    return CT_OK;
 }
 
 static int train_with_peers(struct train_flags *f)
@@ -264,6 +281,8 @@ static int train_with_peers(struct train_flags *f)
     enum ct_status st = read_solver(f, &job.param);
     int code;
 
+    if (st == CT_OK)
+        st = choose_gpus(f, job.param);
     if (st == CT_OK && f->ranks > 1 && !ct_dist_launched())
         st = launch_ranks(f->ranks);
     code = st == CT_OK

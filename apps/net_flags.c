@@ -1,18 +1,69 @@
 /* net_flags.c - what the commands that build a net have in common. */
 #include "net_flags.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/mem.h"
+
+/* The GPU that --gpu has in place `k`, round and round; counts them too. */
+static enum ct_status pick_gpu(const char *list, int k, int *id, int *n)
+{
+    int all = ct_device_cuda_count(), found[64];
+    char *end;
+
+    *n = 0;
+    if (strcmp(list, "all") == 0) {
+        *n = all;
+    } else {
+        for (const char *at = list; *at && *n < 64; at = end + (*end == ',')) {
+            found[(*n)++] = (int)strtol(at, &end, 10);
+            if (end == at || (*end && *end != ','))
+                return ct_fail(CT_EINVAL, "--gpu=%s: give numbers with commas "
+                               "between them, or 'all'", list);
+        }
+    }
+    if (*n == 0)
+        return ct_fail(CT_ENOTFOUND, "--gpu=%s: there is no GPU here, or this "
+                       "build has no GPU support; leave the flag out to run "
+                       "on the CPU", list);
+    *id = strcmp(list, "all") == 0 ? k % *n : found[k % *n];
+    return CT_OK;
+}
+
+enum ct_status net_flags_n_gpus(const struct net_flags *f, int *out)
+{
+    int id;
+
+    *out = 0;
+    return f->gpu && f->gpu[0] ? pick_gpu(f->gpu, 0, &id, out) : CT_OK;
+}
+
+static enum ct_status open_device(struct net_flags *f)
+{
+    enum ct_precision precision = CT_FP32;
+    int id, n;
+
+    if (f->precision)
+        CT_TRY(ct_precision_parse(f->precision, &precision));
+    if (!f->gpu || !f->gpu[0]) {
+        CT_INFO("Use CPU.");
+        return CT_OK;
+    }
+    CT_TRY(pick_gpu(f->gpu, f->local, &id, &n));
+    CT_TRY(ct_device_cuda_open(id, precision, &f->device));
+    CT_INFO("Using GPU %d: %s, %s", id, ct_device_name(f->device),
+            f->precision ? f->precision : "fp32");
+    return CT_OK;
+}
 
 enum ct_status net_flags_apply(struct net_flags *f)
 {
-    if (f->gpu && f->gpu[0])
-        return ct_fail(CT_ENOTSUP, "--gpu=%s: this build has no GPU support; "
-                       "leave the flag out to run on the CPU", f->gpu);
     if (f->threads < 0)
         return ct_fail(CT_EINVAL, "--threads cannot be negative");
     if (f->threads)
         ct_device_cpu_set_threads(f->threads);
-    CT_INFO("Use CPU.");
+    CT_TRY(open_device(f));
     if (f->stage && f->stage[0]) {
         f->stage_copy = ct_strdup(f->stage, "stages");
         if (!f->stage_copy)
@@ -24,6 +75,7 @@ enum ct_status net_flags_apply(struct net_flags *f)
 
 void net_flags_fini(struct net_flags *f)
 {
+    ct_device_close(f->device);
     ct_free(f->stages);
     ct_free(f->stage_copy);
 }
@@ -32,6 +84,7 @@ struct ct_net_options net_flags_options(const struct net_flags *f,
                                         Caffe__Phase phase)
 {
     return (struct ct_net_options){
+        .device  = f->device,
         .phase   = phase,
         .level   = f->level,
         .stage   = f->stages,

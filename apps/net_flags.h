@@ -6,8 +6,10 @@
 #include "flags.h"
 
 struct net_flags {
-    const char  *model, *weights, *gpu, *stage, *phase;
+    const char  *model, *weights, *gpu, *precision, *stage, *phase;
     int          level, threads;
+    int          local; /* this process among those of its machine */
+    const struct ct_device *device; /* what apply opened; fini closes it */
     char        *stage_copy;
     const char **stages;
     int          n_stages;
@@ -16,6 +18,8 @@ struct net_flags {
 /* Flags every such command takes; for use inside a struct flag list. */
 #define NET_FLAGS(f)                                                         \
     { "gpu", FLAG_STRING, &(f).gpu, "GPUs to use: ids or 'all'" },           \
+    { "precision", FLAG_STRING, &(f).precision,                              \
+      "of a GPU: fp32 (default), tf32, bf16 or fp16" },                      \
     { "level", FLAG_INT, &(f).level, "the net's level" },                    \
     { "stage", FLAG_STRING, &(f).stage, "the net's stages, as a comma list" }, \
     { "threads", FLAG_INT, &(f).threads, "CPU threads; 0: one a core" }
@@ -23,6 +27,9 @@ struct net_flags {
 /* Sets threads and device, splits stages. */
 CT_MUST_CHECK enum ct_status net_flags_apply(struct net_flags *f);
 void net_flags_fini(struct net_flags *f);
+/* How many GPUs --gpu names: 0 without the flag. */
+CT_MUST_CHECK enum ct_status net_flags_n_gpus(const struct net_flags *f,
+                                              int *out);
 
 /* Options for a net of this phase. */
 struct ct_net_options net_flags_options(const struct net_flags *f,

@@ -74,6 +74,12 @@ CT_API CT_MUST_CHECK enum ct_status ct_blob_get(const struct ct_blob *b,
 CT_API CT_MUST_CHECK enum ct_status ct_blob_put(struct ct_blob *b, bool diff,
                                                 const float *from);
 
+/* The data on the host: where it is, on the CPU; elsewhere copied to *room,
+ * which is allocated anew and ct_free'd by the caller. */
+CT_API CT_MUST_CHECK enum ct_status ct_blob_read(const struct ct_blob *b,
+                                                 float **room,
+                                                 const float **out);
+
 /* The values that the storage holds: count, or more where the layout pads. */
 CT_API int64_t ct_elements(const struct ct_blob *b);
 

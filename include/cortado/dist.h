@@ -41,6 +41,8 @@ CT_API int ct_dist_rank(const struct ct_dist *d); /* 0 for NULL */
 CT_API int ct_dist_size(const struct ct_dist *d); /* 1 for NULL */
 /* Machines that the ranks are on. */
 CT_API int ct_dist_n_hosts(const struct ct_dist *d);
+/* This rank's number among those of its machine. */
+CT_API int ct_dist_local_rank(const struct ct_dist *d);
 
 /* Rank 0's bytes become everyone's. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_broadcast(struct ct_dist *d,

@@ -208,3 +208,15 @@ enum ct_status ct_blob_put(struct ct_blob *b, bool diff, const float *from)
         return b->dev->ops->from_host(b->dev, bytes, from, t->ptr);
     return staged(b, t, (float *)(uintptr_t)from, false);
 }
+
+enum ct_status ct_blob_read(const struct ct_blob *b, float **room,
+                            const float **out)
+{
+    *out = ct_data(b);
+    if (b->dev->kind == CT_CPU && is_plain(&b->data))
+        return CT_OK;
+    ct_free(*room);
+    CT_TRY(ct_alloc((size_t)b->count + 1, sizeof(**room), "values", room));
+    *out = *room;
+    return ct_blob_get(b, false, *room);
+}

@@ -9,7 +9,7 @@
 #include "device/conv_impl.h"
 #include "device/impl.h"
 
-/* Fastest first; the last one accepts everything. */
+/* Fastest first, on each kind of device; the last one accepts everything. */
 static const struct ct_conv_impl *const cpu_impls[] = {
 #ifdef CT_HAVE_ONEDNN
     &ct_conv_winograd,
@@ -17,8 +17,15 @@ static const struct ct_conv_impl *const cpu_impls[] = {
 #endif
     &ct_conv_gemm,
     &ct_conv_ref,
+    NULL,
 };
-enum { N_CPU_IMPLS = (int)(sizeof(cpu_impls) / sizeof(cpu_impls[0])) };
+static const struct ct_conv_impl *const cuda_impls[] = {
+#ifdef CT_HAVE_CUDA
+    &ct_conv_cudnn,
+    &ct_conv_cuda_ref,
+#endif
+    NULL,
+};
 
 bool ct_conv_desc_equal(const struct ct_conv_desc *a,
                         const struct ct_conv_desc *b)
@@ -32,7 +39,8 @@ bool ct_conv_desc_equal(const struct ct_conv_desc *a,
            a->in_channels == b->in_channels &&
            a->out_channels == b->out_channels && a->group == b->group &&
            a->has_bias == b->has_bias && a->src_layout == b->src_layout &&
-           a->dst_layout == b->dst_layout;
+           a->dst_layout == b->dst_layout && a->src_type == b->src_type &&
+           a->dst_type == b->dst_type;
 }
 
 int64_t ct_conv_out(const struct ct_conv_desc *d, int axis)
@@ -82,12 +90,15 @@ static enum ct_status conv_check(const struct ct_conv_desc *d)
 
 static enum ct_status conv_choose(struct ct_conv *c)
 {
-    for (int i = 0; i < N_CPU_IMPLS; i++) {
+    const struct ct_conv_impl *const *impls =
+        c->dev->kind == CT_CPU ? cpu_impls : cuda_impls;
+
+    for (int i = 0; impls[i]; i++) {
         enum ct_status st;
 
-        if (!ct_impl_allowed("conv", cpu_impls[i]->name))
+        if (!ct_impl_allowed("conv", impls[i]->name))
             continue;
-        c->impl = cpu_impls[i];
+        c->impl = impls[i];
         st      = c->impl->create(c);
         if (st == CT_OK)
             return CT_OK;
@@ -110,9 +121,6 @@ enum ct_status ct_conv_create(const struct ct_device *dev,
     enum ct_status st;
 
     CT_TRY(conv_check(desc));
-    if (dev->kind != CT_CPU)
-        return ct_fail(CT_ENOTSUP, "no convolution on device %s",
-                       dev->ops->name);
     CT_TRY(ct_alloc(1, sizeof(*c), "convolution", &c));
     c->dev         = dev;
     c->desc        = *desc;
@@ -174,7 +182,8 @@ enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
                                         const float *dy, float *dw, float *db)
 {
     const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout };
+                                       c->out_spatial, c->desc.dst_layout,
+                                       c->desc.dst_type };
 
     CT_ASSERT(!db || c->desc.has_bias);
     if (c->desc.batch == 0)

@@ -34,6 +34,7 @@ struct ct_conv_desc {
     int64_t        pad[CT_CONV_MAX], dilation[CT_CONV_MAX];
     bool           has_bias;
     enum ct_layout src_layout, dst_layout;
+    enum ct_dtype  src_type, dst_type;
 };
 
 bool ct_conv_desc_equal(const struct ct_conv_desc *a,
@@ -77,6 +78,7 @@ CT_MUST_CHECK enum ct_status ct_conv_backward_weights(struct ct_conv *c,
 struct ct_bias_desc {
     int64_t        batch, channels, spatial;
     enum ct_layout layout;
+    enum ct_dtype  dtype;
 };
 
 CT_MUST_CHECK enum ct_status ct_bias_forward(const struct ct_device *dev,

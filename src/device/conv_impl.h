@@ -37,6 +37,10 @@ struct ct_conv {
 extern const struct ct_conv_impl ct_conv_onednn;
 extern const struct ct_conv_impl ct_conv_winograd;
 #endif
+#ifdef CT_HAVE_CUDA
+extern const struct ct_conv_impl ct_conv_cudnn;
+extern const struct ct_conv_impl ct_conv_cuda_ref;
+#endif
 extern const struct ct_conv_impl ct_conv_gemm;
 extern const struct ct_conv_impl ct_conv_ref;
 

@@ -61,7 +61,8 @@ enum ct_status ct_ip_backward_data(const struct ct_ip *p, const float *w,
 enum ct_status ct_ip_backward_weights(const struct ct_ip *p, const float *x,
                                       const float *dy, float *dw, float *db)
 {
-    const struct ct_bias_desc rows = { p->m, p->n, 1, CT_NHWC };
+    const struct ct_bias_desc rows = { p->m, p->n, 1, CT_NHWC,
+                                       CT_F32 };
 
     if (dw)
         CT_TRY(impl(p, CT_BACKWARD_WEIGHTS)->backward_weights(p, x, dy, dw));

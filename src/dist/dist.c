@@ -208,6 +208,11 @@ int ct_dist_size(const struct ct_dist *d)
     return d ? d->size : 1;
 }
 
+int ct_dist_local_rank(const struct ct_dist *d)
+{
+    return d ? d->comm->place.local : 0;
+}
+
 int ct_dist_n_hosts(const struct ct_dist *d)
 {
     return d ? d->n_hosts : 1;

@@ -265,6 +265,12 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
             return ct_fail_in(st, "layer %s", l->name);
         d.src_layout = s->kind == CT_CONV_TRANSPOSED ? top : bottom;
         d.dst_layout = s->kind == CT_CONV_TRANSPOSED ? bottom : top;
+        d.src_type   = s->kind == CT_CONV_TRANSPOSED
+                           ? io->top[i]->data.dtype
+                           : io->bottom[i]->data.dtype;
+        d.dst_type   = s->kind == CT_CONV_TRANSPOSED
+                           ? io->bottom[i]->data.dtype
+                           : io->top[i]->data.dtype;
         CT_TRY(conv_pick(l, i, &d));
     }
     return CT_OK;

@@ -20,7 +20,7 @@ static struct ct_bias_desc deconv_bias(const struct ct_conv_layer *s,
 {
     return (struct ct_bias_desc){ s->desc.batch, s->num_output,
                                   ct_count(top, s->axis + 1, CT_END),
-                                  top->data.layout };
+                                  top->data.layout, top->data.dtype };
 }
 
 static enum ct_status deconv_forward(struct ct_layer *l,

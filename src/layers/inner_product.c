@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 #include "device/ip.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 enum { WEIGHT, BIAS };
@@ -120,8 +121,8 @@ const struct ct_layer_type ct_layer_inner_product = {
     .state_size = sizeof(struct inner_product),
     .setup      = ip_setup,
     .reshape    = ip_reshape,
-    .forward    = CT_EVERY_DEVICE(ip_forward),
-    .backward   = CT_EVERY_DEVICE(ip_backward),
+    .forward    = { ip_forward, CT_CUDA_FN(inner_product_forward) },
+    .backward   = { ip_backward, CT_CUDA_FN(inner_product_backward) },
     .factors    = ip_factors,
     .teardown   = ip_teardown,
     .macs       = ip_macs,

@@ -22,17 +22,23 @@ uint64_t ct_scores_passes(uint64_t n, int rank, int size)
 static enum ct_status one_batch(struct ct_scores *s, struct ct_net *net,
                                 double *row)
 {
+    float *room = NULL;
+    enum ct_status st = CT_OK;
+
     CT_TRY(ct_net_forward(net, row++));
     if (n_values(net) != s->n)
         return ct_fail(CT_ESHAPE, "the outputs change size from batch to batch "
                        "and cannot be averaged");
-    for (int i = 0; i < ct_net_n_outputs(net); i++) {
+    for (int i = 0; i < ct_net_n_outputs(net) && st == CT_OK; i++) {
         const struct ct_blob *b = ct_net_blob(net, ct_net_output_id(net, i));
+        const float *value;
 
-        for (int64_t j = 0; j < b->count; j++)
-            *row++ = (double)ct_data(b)[j];
+        st = ct_blob_read(b, &room, &value);
+        for (int64_t j = 0; j < b->count && st == CT_OK; j++)
+            *row++ = (double)value[j];
     }
-    return CT_OK;
+    ct_free(room);
+    return st;
 }
 
 /* Everyone's rows, which lie rank by rank, in the order of batches. */

@@ -86,6 +86,7 @@ static enum ct_status init(struct ct_solver *s)
     for (int i = 0; i < s->rule->n_history; i++)
         CT_TRY(ct_buffer_create(s->options.device, bytes, "history",
                                 &s->history[i]));
+    CT_TRY(solver_device_init(s));
     s->snapshot_iter = -1;
     CT_TRY(load_weights(s));
     CT_INFO("Solver scaffolding done.");
@@ -140,6 +141,7 @@ void ct_solver_destroy(struct ct_solver *s)
     ct_free(s->test_net);
     ct_free(s->n_tested);
     ct_net_destroy(s->net);
+    solver_device_fini(s);
     ct_buffer_drop(s->history[0]);
     ct_buffer_drop(s->history[1]);
     ct_free(s->losses);

@@ -3,6 +3,7 @@
 #define CT_SOLVER_SOLVER_H
 
 #include "cortado/solver.h"
+#include "device/update.h"
 #include "solver/exchange.h"
 
 /* Everything one update of one parameter needs.  Rules change w and their
@@ -38,6 +39,8 @@ struct ct_solver {
     uint64_t                *n_tested;  /* batches, over all ranks, a net */
     bool                     deals;     /* ranks deal out test batches */
     struct ct_buffer        *history[2];
+    struct ct_update        *device_update; /* on a GPU; NULL on the CPU */
+    struct ct_update_run    *runs;          /* one a parameter, for it */
     uint64_t                 seed;
     int                      iter, current_step;
     float                    last_rate; /* of the update before; 0: none */
@@ -62,6 +65,13 @@ const struct solver_rule *solver_rule_find(const char *name);
 CT_MUST_CHECK enum ct_status solver_rate(struct ct_solver *s, float *out);
 CT_MUST_CHECK enum ct_status solver_check_policy(
     const Caffe__SolverParameter *p);
+
+/* device_update.c: all parameters in one launch. */
+CT_MUST_CHECK enum ct_status solver_device_init(struct ct_solver *s);
+/* With the rates in s->runs; `step` has what all share. */
+CT_MUST_CHECK enum ct_status solver_device_update(
+    struct ct_solver *s, const struct rule_step *step);
+void solver_device_fini(struct ct_solver *s);
 
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);

@@ -16,15 +16,19 @@ enum ct_solver_action solver_requested(struct ct_solver *s)
 void solver_print_outputs(const struct ct_net *net, const char *which,
                           const double *mean)
 {
-    int k = 0;
+    float *room = NULL;
+    int k       = 0;
 
     for (int i = 0; i < ct_net_n_outputs(net); i++) {
         int id                  = ct_net_output_id(net, i);
         const struct ct_blob *b = ct_net_blob(net, id);
         double weight           = (double)ct_net_blob_loss_weight(net, id);
+        const float *value      = NULL;
 
+        if (!mean && ct_blob_read(b, &room, &value) != CT_OK)
+            continue;
         for (int64_t j = 0; j < b->count; j++, k++) {
-            double v = mean ? mean[k] : (double)ct_data(b)[j];
+            double v = mean ? mean[k] : (double)value[j];
 
             if (weight != 0)
                 CT_INFO("    %s net output #%d: %s = %g (* %g = %g loss)",
@@ -35,6 +39,7 @@ void solver_print_outputs(const struct ct_net *net, const char *which,
                         ct_net_blob_name(net, id), v);
         }
     }
+    ct_free(room);
 }
 
 struct between {

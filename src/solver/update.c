@@ -107,8 +107,9 @@ static bool is_held_back(const struct ct_solver *s, int param)
            x->holds_back(x, param);
 }
 
-static enum ct_status update_param(struct ct_solver *s, int i, float rate,
-                                   float scale)
+/* What the update of parameter i needs, once its gradient is in. */
+static enum ct_status prepare(struct ct_solver *s, int i, float rate,
+                              float scale, struct rule_step *out)
 {
     const Caffe__SolverParameter *sp = s->param;
     const struct ct_net_param *p     = ct_net_param(s->net, i);
@@ -136,14 +137,45 @@ static enum ct_status update_param(struct ct_solver *s, int i, float rate,
         step.momentum = 0;
     }
     CT_TRY(arrived(s, i));
+    *out = step; /* rate 0: it stays as it is */
     if (p->lr_mult == 0)
         return CT_OK;
     for (int h = 0; h < s->rule->n_history; h++)
         step.history[h] = s->history[h]->ptr + p->offset;
     CT_TRY(local_rate(s, p, rate, step.scale, decay, &step.rate));
-    s->rule->update(&step);
+    *out = step;
     return CT_OK;
 }
+
+/* On a GPU all parameters go in one launch. */
+static enum ct_status update_on_device(struct ct_solver *s, float rate,
+                                       float scale)
+{
+    struct rule_step step = { 0 };
+
+    for (int i = ct_net_n_params(s->net) - 1; i >= 0; i--) {
+        struct ct_update_run *run = &s->runs[i];
+
+        CT_TRY(prepare(s, i, rate, scale, &step));
+        run->rate     = step.rate;
+        run->l2       = step.l2;
+        run->l1       = step.l1;
+        run->momentum = step.momentum;
+    }
+    return solver_device_update(s, &step);
+}
+
+static enum ct_status update_param(struct ct_solver *s, int i, float rate,
+                                   float scale)
+{
+    struct rule_step step;
+
+    CT_TRY(prepare(s, i, rate, scale, &step));
+    if (step.rate != 0)
+        s->rule->update(&step);
+    return CT_OK;
+}
+
 
 enum ct_status ct_solver_apply_update(struct ct_solver *s)
 {
@@ -154,7 +186,9 @@ enum ct_status ct_solver_apply_update(struct ct_solver *s)
         CT_INFO("Iteration %d, lr = %g", s->iter, (double)rate);
     CT_TRY(clip_scale(s, &scale));
     /* Last layers first: that is the order in which gradients arrive. */
-    for (int i = ct_net_n_params(s->net) - 1; i >= 0; i--)
+    if (s->device_update)
+        CT_TRY(update_on_device(s, rate, scale));
+    for (int i = ct_net_n_params(s->net) - 1; i >= 0 && !s->device_update; i--)
         CT_TRY(update_param(s, i, rate, scale));
     s->last_rate = rate;
     s->iter++;

@@ -512,7 +512,7 @@ TEST(conv, a_bias_is_added_and_summed_by_channel)
             }
     }
     for (int i = 0; i < 4; i++) {
-        struct ct_bias_desc d = { 2, 19, 3, layouts[i] };
+        struct ct_bias_desc d = { 2, 19, 3, layouts[i], CT_F32 };
         float *got = to_layout(&a, layouts[i], y);
 
         for (int c = 0; c < 19; c++)

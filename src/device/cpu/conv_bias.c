@@ -6,6 +6,9 @@
 
 #include "device/conv.h"
 #include "device/cpu/loop.h"
+#ifdef CT_HAVE_CUDA
+#include "device/cuda/conv.h"
+#endif
 
 /* Channels that lie side by side at one position; 1 in a plain array. */
 static int64_t block_of(const struct ct_bias_desc *d)
@@ -29,6 +32,10 @@ enum ct_status ct_bias_forward(const struct ct_device *dev,
     int64_t block = block_of(d), blocks = (d->channels + block - 1) / block;
     int64_t row = d->spatial * block;
 
+#ifdef CT_HAVE_CUDA
+    if (dev->kind == CT_CUDA)
+        return ct_cuda_bias_forward(dev, d, b, y);
+#endif
     (void)dev;
     CT_FOR_ROWS (r, d->batch * blocks, row) {
         int64_t first = r % blocks * block;
@@ -83,6 +90,10 @@ enum ct_status ct_bias_backward(const struct ct_device *dev,
     int64_t block = block_of(d), blocks = (d->channels + block - 1) / block;
     int64_t sample = blocks * block * d->spatial;
 
+#ifdef CT_HAVE_CUDA
+    if (dev->kind == CT_CUDA)
+        return ct_cuda_bias_backward(dev, d, dy, db);
+#endif
     (void)dev;
     if (block == 1) {
         CT_FOR_ROWS (c, d->channels, d->batch * d->spatial) {

@@ -79,7 +79,7 @@ static enum ct_status gemm_forward(struct ct_conv *c, const float *x,
                                    const float *w, const float *b, float *y)
 {
     const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, CT_PLAIN };
+                                       c->out_spatial, CT_PLAIN, CT_F32 };
 
     for (int64_t i = 0; i < c->desc.batch * c->desc.group; i++)
         CT_TRY(ct_gemm(c->dev, CT_N, CT_N, c->out_group, c->out_spatial,
@@ -110,7 +110,7 @@ static enum ct_status gemm_backward_weights(struct ct_conv *c, const float *x,
                                             float *db)
 {
     const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, CT_PLAIN };
+                                       c->out_spatial, CT_PLAIN, CT_F32 };
 
     for (int64_t i = 0; i < c->desc.batch * c->desc.group; i++)
         CT_TRY(ct_gemm(c->dev, CT_N, CT_T, c->out_group,

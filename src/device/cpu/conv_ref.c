@@ -144,7 +144,8 @@ static enum ct_status ref_backward_weights(struct ct_conv *c, const float *x,
                                            float *db)
 {
     const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout };
+                                       c->out_spatial, c->desc.dst_layout,
+                                       CT_F32 };
     struct view vx, vy;
 
     ref_views(c, &vx, &vy);

@@ -1,5 +1,6 @@
 /* absent.c - what a build without CUDA says when it is asked for a GPU. */
 #include "cortado/device.h"
+#include "device/update.h"
 
 int ct_device_cuda_count(void)
 {
@@ -35,4 +36,33 @@ bool ct_device_prefers_nhwc(const struct ct_device *d)
 {
     (void)d;
     return false;
+}
+
+enum ct_status ct_update_create(const struct ct_device *d,
+                                enum ct_update_rule rule, int n,
+                                const struct ct_update_run *runs,
+                                struct ct_update **out)
+{
+    (void)d, (void)rule, (void)n, (void)runs, (void)out;
+    return CT_ENOTSUP;
+}
+
+void ct_update_destroy(struct ct_update *u)
+{
+    (void)u;
+}
+
+enum ct_status ct_update_set(struct ct_update *u,
+                             const struct ct_update_run *runs,
+                             const struct ct_update_step *step)
+{
+    (void)u, (void)runs, (void)step;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_update_launch(struct ct_update *u, float *w, const float *g,
+                                float *h0, float *h1)
+{
+    (void)u, (void)w, (void)g, (void)h0, (void)h1;
+    return CT_ENOTSUP;
 }

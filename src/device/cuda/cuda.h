@@ -21,6 +21,8 @@ extern "C" {
 struct ct_cuda_libs;
 struct ct_cuda_gemms;
 
+enum { CT_CUDA_GEMM_BYTES = 32 << 20 }; /* scratch of matrix products */
+
 struct ct_cuda {
     struct ct_device       device; /* first: what the rest of us sees */
     enum ct_precision      precision;
@@ -33,6 +35,7 @@ struct ct_cuda {
     /* Scratch of whichever operation runs; grows outside of captures only. */
     void                  *workspace;
     size_t                 workspace_bytes;
+    void                  *gemm_work; /* apart: its operands lie above */
     double                *sum;      /* partial sums, on the device */
     double                *host_sum; /* pinned */
     bool                   capturing;

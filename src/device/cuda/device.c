@@ -185,6 +185,7 @@ static enum ct_status open_gpu(struct ct_cuda *g)
     CT_TRY(open_libraries(g));
     CT_TRY(cuda_alloc(d, (N_SUMS + 1) * sizeof(double), "sums", &sum));
     g->sum = sum;
+    CT_TRY(cuda_alloc(d, CT_CUDA_GEMM_BYTES, "scratch", &g->gemm_work));
     return ct_cuda_check(d, cudaMallocHost((void **)&g->host_sum,
                                            sizeof(double)), "pinned memory");
 }
@@ -228,6 +229,7 @@ void ct_device_close(const struct ct_device *d)
     if (g->cublaslt)
         g->libs->cublasLtDestroy(g->cublaslt);
     cuda_free(d, g->workspace);
+    cuda_free(d, g->gemm_work);
     cuda_free(d, g->sum);
     if (g->host_sum)
         (void)cudaFreeHost(g->host_sum);

@@ -11,8 +11,6 @@
 #include "base/mem.h"
 #include "device/cuda/libs.h"
 
-enum { WORKSPACE = 32 << 20 };
-
 /* What tells one plan from another; no padding: compared as bytes. */
 struct gemm_key {
     int64_t m, n, k, lda, ldb, ldc;
@@ -125,7 +123,7 @@ static enum ct_status plan_choose(const struct ct_device *d,
     const struct ct_cuda_libs *l = ct_cuda(d)->libs;
     cublasLtMatmulPreference_t want;
     cublasLtMatmulHeuristicResult_t found;
-    size_t bytes = WORKSPACE;
+    size_t bytes = CT_CUDA_GEMM_BYTES;
     int n        = 0;
     cublasStatus_t e;
 
@@ -198,12 +196,10 @@ enum ct_status ct_cuda_gemm_run(const struct ct_device *d,
                                 void *c)
 {
     struct gemm_plan *p;
-    void *work;
 
     if (g->m == 0 || g->n == 0)
         return CT_OK;
     CT_TRY(plan_of(d, g, &p));
-    CT_TRY(ct_cuda_workspace(d, WORKSPACE, &work));
     if (g->bias) {
         cudaDataType_t type = CUDA_R_32F;
 
@@ -213,8 +209,8 @@ enum ct_status ct_cuda_gemm_run(const struct ct_device *d,
                       sizeof(type)));
     }
     BLAS(d, cublasLtMatmul, ct_cuda(d)->cublaslt, p->op, &alpha, b, p->a, a,
-         p->b, &beta, c, p->c, c, p->c, &p->algo, work, p->workspace,
-         ct_cuda(d)->stream);
+         p->b, &beta, c, p->c, c, p->c, &p->algo, ct_cuda(d)->gemm_work,
+         p->workspace, ct_cuda(d)->stream);
     return CT_OK;
 }
 
