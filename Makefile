@@ -11,7 +11,8 @@ CHECKS        = includes headers banned exports style
 # a user's build does not.
 CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON -DCORTADO_CUDA_ARCHITECTURES=90)
 
-.PHONY: all demo test check install packages asan tsan valgrind fuzz clean help
+.PHONY: all demo test check install packages asan tsan valgrind fuzz \
+    gpu-bundle clean help
 .NOTPARALLEL:
 
 all:
@@ -53,9 +54,15 @@ fuzz:
 	@tools/install_packages clang
 	@tools/run_fuzz build-fuzz $(FUZZ_SECONDS)
 
+gpu-bundle:
+	@cmake -S . -B build-gpu -G Ninja -DCORTADO_CUDA=ON \
+	    -DCORTADO_CUDA_ARCHITECTURES=90 >/dev/null
+	@cmake --build build-gpu -j $(JOBS)
+	@tools/gpu_bundle build-gpu build-gpu/gpu.tar.xz
+
 clean:
 	rm -rf build build-debug build-release build-asan build-tsan build-cuda \
-	    build-fuzz
+	    build-fuzz build-gpu
 
 help:
 	@echo "make            build $(BUILD)/cortado, the library and the tests"
@@ -68,4 +75,5 @@ help:
 	@echo "make tsan       the tests under the thread sanitizer"
 	@echo "make valgrind   the tests under valgrind"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "make gpu-bundle  program and tests for a machine with a GPU"
 	@echo "make clean      remove the build folders"

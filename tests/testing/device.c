@@ -3,6 +3,14 @@
 
 #include "testing/test.h"
 
+static void check(enum ct_status st)
+{
+    if (st == CT_OK)
+        return;
+    fprintf(stderr, "CORTADO_TEST_DEVICE: %s\n", ct_last_error());
+    exit(1);
+}
+
 const struct ct_device *test_device(void)
 {
     static const struct ct_device *device;
@@ -14,8 +22,8 @@ const struct ct_device *test_device(void)
     if (!name || strncmp(name, "cuda", 4) != 0)
         return device = ct_device_cpu();
     setenv("CORTADO_CUDA_MEMORY", "host", 1);
-    ASSERT_OK(name[4] == ':' ? ct_precision_parse(name + 5, &precision)
-                             : CT_OK);
-    ASSERT_OK(ct_device_cuda_open(0, precision, &device));
+    if (name[4] == ':')
+        check(ct_precision_parse(name + 5, &precision));
+    check(ct_device_cuda_open(0, precision, &device));
     return device;
 }
