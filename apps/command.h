@@ -28,6 +28,7 @@ int cmd_inspect(int argc, char **argv);
 int cmd_make_digits(int argc, char **argv);
 int cmd_net(int argc, char **argv);
 int cmd_partition_data(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_summary(int argc, char **argv);
 int cmd_test(int argc, char **argv);

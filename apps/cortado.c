@@ -14,6 +14,7 @@ static const struct command commands[] = {
     { "bench", "measure how fast a model trains", cmd_bench },
     { "summary", "print a model's layers, shapes and sizes", cmd_summary },
     { "net", "test and measure the network between ranks", cmd_net },
+    { "plan", "predict a model's training on many ranks", cmd_plan },
     { "device_query", "show the devices there are", cmd_device_query },
     { "plot", "draw the curves of a training log", cmd_plot },
     { "make_digits", "make up a set of digits to train on", cmd_make_digits },

@@ -19,8 +19,6 @@
 #include "dist/compress/state.h"
 #include "dist/dist.h"
 
-enum { FIRST_BUCKET = 256 << 10 };
-
 static struct ct_dist *dist_of(struct ct_exchange *x)
 {
     return x->state;
@@ -45,7 +43,8 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
     CT_TRY(dist_factors_init(d, net));
     CT_TRY(dist_buckets_init(&d->buckets, net, d->factors.of_param,
-                             FIRST_BUCKET, (size_t)d->options->bucket_bytes));
+                             DIST_FIRST_BUCKET,
+                             (size_t)d->options->bucket_bytes));
     CT_TRY(dist_wires_init(d, net));
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
                     &d->flight));

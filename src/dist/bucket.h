@@ -10,6 +10,8 @@
 
 #include "cortado/net.h"
 
+enum { DIST_FIRST_BUCKET = 256 << 10 }; /* bytes of the first one */
+
 struct dist_bucket {
     size_t first, n;   /* floats of the arena */
     int    ready_after; /* the layer whose backward completes it */

@@ -1,33 +1,72 @@
 /* cost.h - what an exchange takes, predicted from a few measured numbers.
  *
- * For a gradient of an N x M matrix from K samples a rank, on P ranks:
+ * For S bytes of gradients on P ranks, each on a host of its own:
  *
- *     dense    2(P-1) a + 2 4MN b (P-1)/P + 4MN c (P-1)/P + 2MNK / F
- *     factors   (P-1) a + 4K(M+N) b (P-1)                 + 2MNKP / F
+ *     ring        2(P-1) a + 2S(P-1)/P b + S(P-1)/P c
+ *     halving     2 log2(P) a + 2S(P-1)/P b + S(P-1)/P c
+ *                 (+ 2(a + S b) + S c where P is no power of two)
+ *     tree        2 log2(P) (a + S b) + log2(P) S c
+ *     ps          2a + 2(P-1)S b + (P-1)S c          through rank 0's link
+ *     sharded     2(P-1) a + 2S(P-1)/P b + S(P-1)/P c
+ *     shared      S(P-1)/P c                         inside one host's memory
+ *     factors     (P-1) a + (P-1) 4K(N+M) b, and 2NMK(P-1)/F of computing
  *
  * a is latency, b seconds a byte on the wire, c seconds a byte added, F
- * operations a second of a matrix product.  The last term is the product that
- * makes the gradient: of the rank's own samples, or of all. */
+ * operations a second of a matrix product.  Factors are of an N x M matrix
+ * from K samples a rank; they cost the products of all other ranks' samples.
+ * With L ranks on a host, what stays inside goes at the host's own a and b,
+ * and what leaves it shares one link. */
 #ifndef CT_DIST_COST_H
 #define CT_DIST_COST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "dist/compress/codec.h"
+
 struct dist_machine {
-    double alpha, beta, gamma, flops;
+    double alpha, beta, gamma, flops; /* between hosts; adding; computing */
+    int    per_host;                  /* ranks on a host; 0: one */
+    double local_alpha, local_beta;   /* inside a host */
 };
 
-struct dist_matrix {
-    double n, m, k; /* rows, columns, samples a rank */
+/* A gradient, or several that travel together. */
+struct dist_load {
+    double floats;
+    double n, m; /* rows, columns; a vector is one row */
+    double k;    /* samples, of a gradient that has factors; 0: none */
 };
 
-double dist_cost_dense(const struct dist_machine *w, int size,
-                       const struct dist_matrix *g);
-double dist_cost_factors(const struct dist_machine *w, int size,
-                         const struct dist_matrix *g);
+enum dist_way {
+    DIST_RING,
+    DIST_HALVING,
+    DIST_TREE,
+    DIST_HIERARCHICAL,
+    DIST_SHARED,
+    DIST_PS,
+    DIST_SHARDED,
+    DIST_FACTORS,
+    DIST_N_WAYS
+};
+const char *dist_way_name(enum dist_way way);
 
-/* Bytes that a rank sends, by either road. */
-double dist_bytes_dense(int size, const struct dist_matrix *g);
-double dist_bytes_factors(int size, const struct dist_matrix *g);
+struct dist_cost {
+    double bytes;   /* that the busiest rank sends */
+    double seconds; /* of the comm thread: the wire, and adding */
+    double compute; /* of the compute thread, before the update */
+};
+
+struct dist_cost dist_cost(const struct dist_machine *w, int size,
+                           enum dist_way way, const struct dist_load *load);
+/* An n x m matrix through a codec that takes it: its own bytes, a ring's
+ * messages, and the time to code. */
+struct dist_cost dist_cost_coded(const struct dist_machine *w, int size,
+                                 const struct dist_codec *codec,
+                                 const struct dist_load *load);
+/* The way that --reduce=auto takes for so many floats (comm/coll/coll.c). */
+enum dist_way dist_way_usual(const struct dist_machine *w, int size,
+                             double floats);
+/* Ranks on one host, and hosts, when `size` are dealt out. */
+int dist_per_host(const struct dist_machine *w, int size);
 
 #endif

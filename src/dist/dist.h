@@ -8,9 +8,8 @@
 #include "dist/bucket.h"
 #include "dist/compress/wire.h"
 #include "dist/factors.h"
+#include "dist/schedule.h"
 #include "solver/exchange.h"
-
-enum dist_road { DIST_ROAD_AUTO, DIST_ROAD_ALLREDUCE, DIST_ROAD_FACTORS };
 
 /* A bucket on its way. */
 struct dist_flight {

@@ -10,9 +10,8 @@
 #include "dist/cost.h"
 #include "dist/dist.h"
 
-/* The factors of a parameter, or CT_ENOTSUP where its layer has none. */
-static enum ct_status factors_of(struct ct_net *net, int param,
-                                 struct ct_factors *out)
+enum ct_status dist_factors_of(const struct ct_net *net, int param,
+                               struct ct_factors *out)
 {
     const struct ct_net_param *p = ct_net_param(net, param);
     struct ct_layer *l           = ct_net_layer(net, p->layer);
@@ -24,8 +23,7 @@ static enum ct_status factors_of(struct ct_net *net, int param,
     return l->type->factors(l, &io, p->index, out);
 }
 
-/* The rate of a matrix product of a usual size, on this rank. */
-static enum ct_status measure_flops(double *out)
+enum ct_status dist_measure_flops(double *out)
 {
     enum { N = 256 };
     const struct ct_device *cpu = ct_device_cpu();
@@ -64,7 +62,7 @@ static enum ct_status probe_job(struct ct_comm *c, void *arg)
 static enum ct_status measure(struct ct_dist *d, struct dist_machine *w)
 {
     CT_TRY(ct_job_run(d->thread, probe_job, w));
-    CT_TRY(measure_flops(&w->flops));
+    CT_TRY(dist_measure_flops(&w->flops));
     return ct_dist_broadcast(d, w, sizeof(*w));
 }
 
@@ -73,18 +71,21 @@ static bool choose(const struct ct_dist *d, const struct dist_machine *w,
                    const struct ct_factors *f)
 {
     const struct ct_net_param *p = ct_net_param(net, param);
-    struct dist_matrix g = { (double)f->u_cols, (double)f->v_cols,
-                             (double)f->rows };
-    double dense = dist_cost_dense(w, d->size, &g);
-    double fact  = dist_cost_factors(w, d->size, &g);
+    const struct dist_load g = { (double)(f->u_cols * f->v_cols),
+                                 (double)f->u_cols, (double)f->v_cols,
+                                 (double)f->rows };
+    struct dist_cost dense = dist_cost(w, d->size, DIST_RING, &g);
+    struct dist_cost fact  = dist_cost(w, d->size, DIST_FACTORS, &g);
     bool yes     = d->road == DIST_ROAD_FACTORS ||
-               (d->road == DIST_ROAD_AUTO && fact < dense);
+               (d->road == DIST_ROAD_AUTO &&
+                fact.seconds + fact.compute < dense.seconds);
 
     CT_INFO("%s (%lld x %lld) goes by %s: dense %.3g MB, %.3g ms; factors "
             "%.3g MB, %.3g ms", ct_net_layer(net, p->layer)->name,
             (long long)f->u_cols, (long long)f->v_cols,
-            yes ? "factors" : "allreduce", dist_bytes_dense(d->size, &g) / 1e6,
-            1e3 * dense, dist_bytes_factors(d->size, &g) / 1e6, 1e3 * fact);
+            yes ? "factors" : "allreduce", dense.bytes / 1e6,
+            1e3 * dense.seconds, fact.bytes / 1e6,
+            1e3 * (fact.seconds + fact.compute));
     return yes;
 }
 
@@ -161,7 +162,7 @@ enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net)
 
         d->factors.of_param[i] = -1;
         if (d->road == DIST_ROAD_ALLREDUCE || d->size == 1 ||
-            d->exchange.iter_size > 1 || factors_of(net, i, &f) != CT_OK)
+            d->exchange.iter_size > 1 || dist_factors_of(net, i, &f) != CT_OK)
             continue;
         if (!measured)
             CT_TRY(measure(d, &w));
@@ -204,7 +205,7 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
 
         if (x->layer != layer)
             continue;
-        CT_TRY(factors_of(d->net, x->param, &f));
+        CT_TRY(dist_factors_of(d->net, x->param, &f));
         if (f.rows != x->rows)
             return ct_fail(CT_ESHAPE, "layer %s: the batch changed from %lld "
                            "to %lld; train with --road=allreduce",

@@ -31,6 +31,14 @@ struct dist_factors {
     int                *of_param; /* index of each parameter's; -1: dense */
 };
 
+/* The factors of a parameter, or CT_ENOTSUP where its layer has none. */
+CT_MUST_CHECK enum ct_status dist_factors_of(const struct ct_net *net,
+                                             int param,
+                                             struct ct_factors *out);
+
+/* The rate of a matrix product of a usual size, on this rank. */
+CT_MUST_CHECK enum ct_status dist_measure_flops(double *out);
+
 /* Chooses the parameters that go this road, logs the choice, and tells their
  * layers not to make the gradient themselves. */
 CT_MUST_CHECK enum ct_status dist_factors_init(struct ct_dist *d,

@@ -174,18 +174,29 @@ static void ticks_y(struct ct_text *t, const struct axis *a, bool left,
     }
 }
 
+static void tick_x(struct ct_text *t, const struct axis *a, double v)
+{
+    double x = axis_at(a, v);
+
+    ct_text_addf(t,
+                 "<path class='a' d='M%.1f %dv5'/>\n"
+                 "<text x='%.1f' y='%d' text-anchor='middle'>%.0f</text>\n",
+                 x, BOTTOM, x, BOTTOM + 20, v);
+}
+
 static void ticks_x(struct ct_text *t, const struct axis *a)
 {
-    double step = fmax(1, nice_step(a->high - a->low, 7));
+    double step;
 
-    for (double k = ceil(a->low / step); k * step <= a->high; k++) {
-        double v = k * step, x = axis_at(a, v);
-
-        ct_text_addf(t,
-                     "<path class='a' d='M%.1f %dv5'/>\n"
-                     "<text x='%.1f' y='%d' text-anchor='middle'>%.0f</text>\n",
-                     x, BOTTOM, x, BOTTOM + 20, v);
+    if (a->log) {
+        for (double v = pow(10, ceil(log10(a->low) - 1e-9)); v <= a->high;
+             v *= 10)
+            tick_x(t, a, v);
+        return;
     }
+    step = fmax(1, nice_step(a->high - a->low, 7));
+    for (double k = ceil(a->low / step); k * step <= a->high; k++)
+        tick_x(t, a, k * step);
 }
 
 static void add_line(struct ct_text *t, const struct axis *ax,
@@ -252,19 +263,13 @@ struct key {
     int    row;
 };
 
-/* "name  last value" behind a short line in the curve's colour.  With NULL
- * for text it only makes room. */
-static void draw_key(struct ct_text *t, const struct ct_curve *c,
-                     struct key *at, const struct axis *ay, const char *color)
+/* "name  value" behind a short line in a curve's colour.  With NULL for text
+ * it only makes room. */
+static void add_key(struct ct_text *t, struct key *at, const char *name,
+                    const char *value, const char *color)
 {
-    double last = c->y[c->n - 1], width;
-    char value[32];
+    double width = 56 + 7.2 * (double)(strlen(name) + strlen(value));
 
-    if (ay->percent)
-        snprintf(value, sizeof(value), "%.4g%%", last * 100);
-    else
-        snprintf(value, sizeof(value), "%.4g", last);
-    width = 56 + 7.2 * (double)(strlen(c->name) + strlen(value));
     if (at->x > KEY_LEFT && at->x + width > WIDTH) {
         at->x = KEY_LEFT;
         at->row++;
@@ -276,10 +281,24 @@ static void draw_key(struct ct_text *t, const struct ct_curve *c,
                      "<path class='l' stroke='%s' d='M%.0f %dh20'/>\n"
                      "<text x='%.0f' y='%d'>",
                      color, at->x, y, at->x + 26, y + 4);
-        add_escaped(t, c->name);
+        add_escaped(t, name);
         ct_text_addf(t, " <tspan class='b'>%s</tspan></text>\n", value);
     }
     at->x += width;
+}
+
+/* A curve's name and its last value. */
+static void draw_key(struct ct_text *t, const struct ct_curve *c,
+                     struct key *at, const struct axis *ay, const char *color)
+{
+    double last = c->y[c->n - 1];
+    char value[32];
+
+    if (ay->percent)
+        snprintf(value, sizeof(value), "%.4g%%", last * 100);
+    else
+        snprintf(value, sizeof(value), "%.4g", last);
+    add_key(t, at, c->name, value, color);
 }
 
 static void draw_frame(struct ct_text *t, const char *title, int height)
@@ -302,25 +321,25 @@ static void draw_frame(struct ct_text *t, const char *title, int height)
     ct_text_add(t, "</text>\n");
 }
 
-static void draw_axis_names(struct ct_text *t, bool left, bool right,
+static void draw_axis_names(struct ct_text *t, const char *x,
+                            const char *left, const char *right,
                             const struct axis *ly)
 {
     double middle = (TOP + BOTTOM) / 2.0;
 
     ct_text_addf(t, "<path class='a' d='M%d %dH%d'/>\n", LEFT, BOTTOM, RIGHT);
-    ct_text_addf(t,
-                 "<text x='%d' y='%d' text-anchor='middle'>iteration</text>\n",
-                 (LEFT + RIGHT) / 2, BOTTOM + 42);
+    ct_text_addf(t, "<text x='%d' y='%d' text-anchor='middle'>%s</text>\n",
+                 (LEFT + RIGHT) / 2, BOTTOM + 42, x);
     if (left)
         ct_text_addf(t,
                      "<text transform='translate(24 %.0f) rotate(-90)' "
-                     "text-anchor='middle'>loss%s</text>\n",
-                     middle, ly->log ? " (logarithmic)" : "");
+                     "text-anchor='middle'>%s%s</text>\n",
+                     middle, left, ly->log ? " (logarithmic)" : "");
     if (right)
         ct_text_addf(t,
                      "<text transform='translate(%d %.0f) rotate(90)' "
-                     "text-anchor='middle'>test score</text>\n",
-                     WIDTH - 18, middle);
+                     "text-anchor='middle'>%s</text>\n",
+                     WIDTH - 18, middle, right);
 }
 
 /* The curves, or without `x` the legend; both in one order and colour. */
@@ -370,8 +389,66 @@ enum ct_status ct_plot_log(const struct ct_training_log *log,
     if (has_right)
         ticks_y(svg, &right, false, !has_left);
     ticks_x(svg, &x);
-    draw_axis_names(svg, has_left, has_right, &left);
+    draw_axis_names(svg, "iteration", has_left ? "loss" : NULL,
+                    has_right ? "test score" : NULL, &left);
     draw_all(svg, log, &x, &left, &right);
     ct_text_add(svg, "</g>\n</svg>\n");
+    return svg->failed ? ct_fail(CT_ENOMEM, "no memory for the plot") : CT_OK;
+}
+
+/* False when there is nothing to draw. */
+static bool chart_fit(const struct ct_chart *c, struct axis *x,
+                      struct axis *y)
+{
+    *x = (struct axis){ DBL_MAX, -DBL_MAX, LEFT, RIGHT, c->log, false };
+    *y = (struct axis){ DBL_MAX, -DBL_MAX, BOTTOM, TOP, c->log, false };
+    for (int k = 0; k < c->n_lines; k++)
+        for (int i = 0; i < c->line[k].n; i++) {
+            x->low  = fmin(x->low, c->line[k].x[i]);
+            x->high = fmax(x->high, c->line[k].x[i]);
+            y->low  = fmin(y->low, c->line[k].y[i]);
+            y->high = fmax(y->high, c->line[k].y[i]);
+        }
+    if (x->low > x->high)
+        return false;
+    if (c->log) {
+        y->low /= 1.15;
+        y->high *= 1.15;
+    } else {
+        double step;
+
+        y->low  = fmin(0, y->low);
+        step    = nice_step(fmax(y->high - y->low, 1e-9), 5);
+        y->high = ceil(y->high / step - 1e-9) * step;
+    }
+    if (x->high <= x->low)
+        x->high = x->low * 1.15 + 1e-9;
+    if (y->high <= y->low)
+        y->high = y->low + 1;
+    return true;
+}
+
+enum ct_status ct_plot_chart(const struct ct_chart *c, struct ct_text *svg)
+{
+    struct axis x, y;
+    struct key key = { KEY_LEFT, 0 };
+    char style[64];
+
+    if (!chart_fit(c, &x, &y))
+        return ct_fail(CT_EINVAL, "%s: there is nothing to draw", c->title);
+    draw_frame(svg, c->title, HEIGHT);
+    ticks_y(svg, &y, true, true);
+    ticks_x(svg, &x);
+    draw_axis_names(svg, c->x_name, c->y_name, NULL, &y);
+    for (int k = 0; k < c->n_lines; k++) {
+        const struct ct_chart_line *l = &c->line[k];
+
+        if (l->n == 0)
+            continue;
+        snprintf(style, sizeof(style), "stroke='%s'", colors[k % N_COLORS]);
+        add_line(svg, &x, &y, l->x, l->y, (size_t)l->n, style);
+        add_key(svg, &key, l->name, "", colors[k % N_COLORS]);
+    }
+    ct_text_add(svg, "</svg>\n");
     return svg->failed ? ct_fail(CT_ENOMEM, "no memory for the plot") : CT_OK;
 }

@@ -122,3 +122,26 @@ TEST(plot, one_point_is_enough_and_none_is_refused)
     ASSERT_HAS("training log", ct_last_error());
     ct_text_fini(&svg);
 }
+
+/* On logarithmic axes 1, 10 and 100 stand at equal distances: the middle one
+ * in the middle between 76 and 786. */
+TEST(plot, any_curves_can_be_drawn_on_logarithmic_axes)
+{
+    static const double x[] = { 1, 10, 100 }, y[] = { 1, 5, 40 };
+    const struct ct_chart_line line[] = { { "up", x, y, 3 },
+                                          { "a<b", x, x, 3 } };
+    struct ct_chart chart = { "t", "ranks", "speed-up", true, line, 2 };
+    struct ct_text svg = { 0 };
+
+    ASSERT_OK(ct_plot_chart(&chart, &svg));
+    ASSERT_HAS(">ranks<", svg.s);
+    ASSERT_HAS("speed-up (logarithmic)", svg.s);
+    ASSERT_HAS(">a&lt;b <", svg.s);
+    ASSERT_HAS("L431.0 ", svg.s);
+    ASSERT_HAS("L786.0 ", svg.s);
+    ct_text_fini(&svg);
+    chart.n_lines = 0;
+    svg           = (struct ct_text){ 0 };
+    ASSERT_STATUS(CT_EINVAL, ct_plot_chart(&chart, &svg));
+    ct_text_fini(&svg);
+}

@@ -14,8 +14,10 @@ static const struct ct_allreduce_type *const types[CT_N_ALLREDUCE] = {
 };
 
 /* Unless measured: below this many bytes latency rules and the tree is best;
- * above the second the ring uses the wire best. */
+ * above the second the ring uses the wire best, while each of its 2(P-1)
+ * messages is worth its latency. */
 static const size_t tree_below = 64 << 10, ring_above = 1 << 20;
+static const size_t ring_part  = 8 << 10;
 
 const struct ct_allreduce_type *ct_allreduce_at(int i)
 {
@@ -48,7 +50,9 @@ const struct ct_allreduce_type *ct_allreduce_choose(const struct ct_comm *c,
         return &ct_coll_tree;
     if (c->place.n_hosts > 1 && c->place.n_hosts < c->size)
         return &ct_coll_hierarchical;
-    return bytes < ring_above ? &ct_coll_halving : &ct_coll_ring;
+    return bytes < ring_above || bytes / (size_t)c->size < ring_part
+               ? &ct_coll_halving
+               : &ct_coll_ring;
 }
 
 enum ct_status ct_allreduce(struct ct_comm *c, float *x, int64_t n)

@@ -1,0 +1,115 @@
+/* test_cost.c - the formulas against bytes that collectives count, and times
+ * worked out by hand. */
+#include "base/mem.h"
+#include "comm/coll/coll.h"
+#include "dist/cost.h"
+#include "testing/test.h"
+
+/* A machine on which every term shows: a 1 s, b 1 s, c 10 s a byte. */
+static const struct dist_machine plain = { 1, 1, 10, 1, 1, 0, 0 };
+
+static double seconds(enum dist_way way, int size, double floats)
+{
+    struct dist_load load = { .floats = floats };
+
+    return dist_cost(&plain, size, way, &load).seconds;
+}
+
+TEST(cost, the_busiest_rank_sends_what_the_collectives_count)
+{
+    static const int sizes[] = { 2, 3, 4, 8, 16 };
+    static const enum dist_way ways[] = { DIST_RING, DIST_HALVING,
+                                          DIST_TREE };
+
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < 3; k++) {
+            const int64_t n       = 48 * 1024;
+            const int P           = sizes[i];
+            struct dist_load load = { .floats = (double)n };
+            double most           = 0;
+            int host[16];
+
+            for (int r = 0; r < P; r++)
+                host[r] = r;
+            for (int r = 0; r < P; r++) {
+                struct ct_place p = ct_place(r, P, host);
+
+                most = fmax(most, ct_allreduce_find(dist_way_name(ways[k]))
+                                      ->bytes(&p, n));
+            }
+            ASSERT_FLOAT(most, dist_cost(&plain, P, ways[k],
+                                         &load).bytes, 1);
+        }
+}
+
+TEST(cost, hosts_of_several_ranks_send_what_the_collective_counts)
+{
+    const struct dist_machine w = { 1, 1, 1, 1, 4, 1, 1 };
+    const int64_t n       = 1 << 20;
+    struct dist_load load = { .floats = (double)n };
+    int host[16];
+    struct ct_place p;
+
+    for (int r = 0; r < 16; r++)
+        host[r] = r / 4;
+    p = ct_place(5, 16, host);
+    ASSERT_FLOAT(ct_allreduce_find("hierarchical")->bytes(&p, n),
+                 dist_cost(&w, 16, DIST_HIERARCHICAL, &load).bytes, 1);
+}
+
+/* 4 ranks, 2 floats: S = 8. */
+TEST(cost, times_are_those_of_the_formulas)
+{
+    ASSERT_FLOAT(6 + 12 + 60, seconds(DIST_RING, 4, 2), 1e-9);
+    ASSERT_FLOAT(4 + 12 + 60, seconds(DIST_HALVING, 4, 2), 1e-9);
+    ASSERT_FLOAT(4 * 9 + 160, seconds(DIST_TREE, 4, 2), 1e-9);
+    ASSERT_FLOAT(2 + 48 + 240, seconds(DIST_PS, 4, 2), 1e-9);
+    ASSERT_FLOAT(6 + 12 + 60, seconds(DIST_SHARDED, 4, 2), 1e-9);
+    ASSERT_FLOAT(60, seconds(DIST_SHARED, 4, 2), 1e-9);
+    /* 3 ranks: two halve and double, the third folds and unfolds. */
+    ASSERT_FLOAT(2 + 8 + 40 + 2 * (1 + 8) + 80, seconds(DIST_HALVING, 3, 2),
+                 1e-9);
+    ASSERT_FLOAT(0, seconds(DIST_PS, 1, 2), 0);
+}
+
+/* Two hosts of two: what crosses takes b, what stays inside a quarter. */
+TEST(cost, what_stays_inside_a_host_is_cheaper)
+{
+    const struct dist_machine w = { 1, 1, 0, 1, 2, .5, .25 };
+    struct dist_load load = { .floats = 4 }; /* S = 16 */
+
+    /* Inside: 2 steps of .5 and 16 bytes at .25; across: 2 steps, 2 ranks
+     * with 8 bytes each through one link. */
+    ASSERT_FLOAT(1 + 4 + 2 + 16,
+                 dist_cost(&w, 4, DIST_HIERARCHICAL, &load).seconds,
+                 1e-9);
+    /* One host alone. */
+    ASSERT_FLOAT(1 + 4, dist_cost(&w, 2, DIST_RING, &load).seconds,
+                 1e-9);
+}
+
+/* 3 x 5 from 2 samples on 4 ranks: 2 x 8 floats to each of 3 peers; the
+ * products of 6 samples that are not one's own. */
+TEST(cost, factors_send_samples_and_multiply_them_all)
+{
+    struct dist_load load = { 15, 3, 5, 2 };
+    struct dist_cost c = dist_cost(&plain, 4, DIST_FACTORS, &load);
+
+    ASSERT_FLOAT(3 * 64, c.bytes, 0);
+    ASSERT_FLOAT(3 + 3 * 64, c.seconds, 1e-9);
+    ASSERT_FLOAT(2 * 15 * 2 * 3, c.compute, 1e-9);
+}
+
+/* 128 x 64 floats on 4 ranks: half of 2 3/4 32768 bytes, and 6 messages. */
+TEST(cost, codecs_send_their_own_bytes)
+{
+    struct dist_load load   = { 8192, 128, 64, 0 };
+    struct dist_codec codec = { 0 };
+    struct dist_cost c;
+
+    ASSERT_OK(dist_codec_parse("bf16", &codec));
+    c = dist_cost_coded(&plain, 4, &codec, &load);
+    ASSERT_FLOAT(24576, c.bytes, 1e-9);
+    ASSERT(c.seconds > 6 + 24576);
+    ASSERT(c.seconds < 6 + 24576 + 1);
+}
