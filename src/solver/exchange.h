@@ -52,8 +52,8 @@ struct ct_exchange {
     /* Before a test or a snapshot: statistics that ranks keep apart
      * (BatchNorm's) become one on every rank. */
     enum ct_status (*settle)(struct ct_exchange *x);
-    /* What all ranks hold; rank 0 puts.  And back, by each rank, when the net
-     * is attached. */
+    /* Optional: what all ranks hold; rank 0 puts.  And back, by each rank,
+     * when the net is attached. */
     enum ct_status (*save)(struct ct_exchange *x, const struct ct_keep *keep);
     enum ct_status (*restore)(struct ct_exchange *x,
                               const struct ct_keep *keep);

@@ -252,7 +252,8 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
     if (x) {
         const struct ct_keep keep = { keep_put, NULL, kept };
 
-        CT_TRY_GOTO(x->save(x, &keep), st, out);
+        if (x->save)
+            CT_TRY_GOTO(x->save(x, &keep), st, out);
         s->snapshot_iter = s->iter;
         if (x->rank > 0)
             goto out;
@@ -331,7 +332,7 @@ static enum ct_status restore_kept(struct ct_solver *s, bool any,
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (!x || !any)
+    if (!x || !x->restore || !any)
         return CT_OK;
     CT_TRY(solver_attach(s));
     return x->restore(x, keep);

@@ -324,6 +324,7 @@ struct matrix {
     int         n_steps;
     float       momentum;
     struct sums s;
+    bool        spoilt; /* rank 0's value 5 in step 1 is not a number */
 };
 
 static enum ct_status matrix_steps(struct ct_comm *c, struct dist_wire *w,
@@ -338,8 +339,13 @@ static enum ct_status matrix_steps(struct ct_comm *c, struct dist_wire *w,
         w->dist->exchange.iter = t;
         want = w->codec->type->sends(c, w);
         for (int64_t i = 0; i < w->n_coded; i++)
-            w->coded[i] = value_of(r, t, i);
+            w->coded[i] = m->spoilt && r == 0 && t == 1 && i == 5
+                              ? NAN
+                              : value_of(r, t, i);
         CT_TRY(w->codec->type->sum(c, w));
+        if (m->spoilt && isfinite(w->coded[5]) != (t != 1))
+            return ct_fail(CT_EINTERNAL, "%s: in step %d value 5 is %g",
+                           m->codec, t, (double)w->coded[5]);
         if (c->size > 1 &&
             (double)(atomic_load(&c->bytes_sent) - before) != want)
             return ct_fail(CT_EINTERNAL, "%s sent %g bytes, not %g", m->codec,
@@ -399,7 +405,7 @@ static void matrix_run(struct matrix *m, int P)
 static void is_dense(const char *codec, int64_t rows, int64_t cols)
 {
     for (int k = 0; k < 6; k++) {
-        struct matrix m = { codec, rows, cols, 3, 0, { 0 } };
+        struct matrix m = { codec, rows, cols, 3, 0, { 0 }, false };
 
         matrix_run(&m, counts[k]);
         for (int64_t i = 0; i < m.s.n; i++)
@@ -427,7 +433,7 @@ TEST(codec, topk_of_all_values_is_dense)
 static void keeps_the_rest(const char *codec)
 {
     for (int k = 0; k < 6; k++) {
-        struct matrix m = { codec, 60, 70, 20, 0, { 0 } };
+        struct matrix m = { codec, 60, 70, 20, 0, { 0 }, false };
         const int P     = counts[k];
         double left     = 0;
 
@@ -461,7 +467,7 @@ TEST(codec, powersgd_sends_now_or_later_all_it_is_given)
 /* Momentum gathers before a value is sent: u = m u + g, v += u. */
 TEST(codec, topk_sends_the_largest_with_their_momentum)
 {
-    struct matrix m = { "topk:0.01:0", 64, 64, 2, 0.5f, { 0 } };
+    struct matrix m = { "topk:0.01:0", 64, 64, 2, 0.5f, { 0 }, false };
     const int k = 41; /* ceil(0.01 4096) */
     int n_sent = 0, n_first = 0, n_second = 0;
 
@@ -483,6 +489,24 @@ TEST(codec, topk_sends_the_largest_with_their_momentum)
     ASSERT_INT(k, n_second);
     ASSERT(n_first > k - 3 && n_first <= k); /* some went twice */
     sums_fini(&m.s, 2);
+}
+
+TEST(codec, sums_recover_from_what_is_not_finite)
+{
+    static const char *const kinds[] = { "topk:0.02:0", "topk:0.9:0",
+                                         "powersgd:3:0" };
+
+    for (int k = 0; k < 3; k++) {
+        struct matrix m = { kinds[k], 40, 50, 4, 0.9f, { 0 }, true };
+
+        matrix_run(&m, 3);
+        for (int r = 0; r < 3; r++)
+            for (int64_t i = 0; i < m.s.n; i++) {
+                ASSERT(isfinite(m.s.got[r][i]));
+                ASSERT(isfinite(m.s.residual[r][i]));
+            }
+        sums_fini(&m.s, 3);
+    }
 }
 
 TEST(codec, words_that_make_no_sense_are_refused)

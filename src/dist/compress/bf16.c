@@ -80,5 +80,5 @@ const struct dist_codec_type dist_codec_bf16 = {
     .bytes        = bf16_bytes,
     .encode       = bf16_encode,
     .decode       = bf16_decode,
-    .ns_per_float = 0.3,
+    .ns_per_float = 0.2,
 };

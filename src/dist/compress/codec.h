@@ -38,7 +38,7 @@ struct dist_codec {
 
 /* Names the random numbers of a run: element i draws by (key, hi, at + i). */
 struct dist_draw {
-    uint64_t key, hi, at; /* at: a multiple of 4 */
+    uint64_t key, hi, at; /* at: a multiple of 8 */
 };
 
 struct dist_codec_type {

@@ -134,5 +134,5 @@ const struct dist_codec_type dist_codec_fp16 = {
     .bytes        = fp16_bytes,
     .encode       = fp16_encode,
     .decode       = fp16_decode,
-    .ns_per_float = 0.6,
+    .ns_per_float = 0.4,
 };

@@ -137,5 +137,5 @@ const struct dist_codec_type dist_codec_onebit = {
     .encode       = onebit_encode,
     .decode       = onebit_decode,
     .feedback     = true,
-    .ns_per_float = 0.8,
+    .ns_per_float = 0.4,
 };

@@ -195,5 +195,5 @@ const struct dist_codec_type dist_codec_topk = {
     .sum          = topk_sum,
     .sends        = topk_sends,
     .momentum     = true,
-    .ns_per_float = 2.5,
+    .ns_per_float = 1.2,
 };
