@@ -66,6 +66,15 @@ static enum ct_status measure(struct ct_dist *d, struct dist_machine *w)
     return ct_dist_broadcast(d, w, sizeof(*w));
 }
 
+/* The codec that factors may go by: they are products' inputs, not sums, so
+ * nothing can be held back of them. */
+static const struct dist_codec_type *codec_of(const struct ct_dist *d)
+{
+    const struct dist_codec_type *t = d->wires.codec.type;
+
+    return t == &dist_codec_bf16 || t == &dist_codec_fp16 ? t : NULL;
+}
+
 static bool choose(const struct ct_dist *d, const struct dist_machine *w,
                    const struct ct_net *net, int param,
                    const struct ct_factors *f)
@@ -74,12 +83,20 @@ static bool choose(const struct ct_dist *d, const struct dist_machine *w,
     const struct dist_load g = { (double)(f->u_cols * f->v_cols),
                                  (double)f->u_cols, (double)f->v_cols,
                                  (double)f->rows };
-    struct dist_cost dense = dist_cost(w, d->size, DIST_RING, &g);
+    const struct dist_codec *codec = &d->wires.codec;
+    struct dist_cost dense = codec->type
+                                 ? dist_cost_coded(w, d->size, codec, &g)
+                                 : dist_cost(w, d->size, DIST_RING, &g);
     struct dist_cost fact  = dist_cost(w, d->size, DIST_FACTORS, &g);
-    bool yes     = d->road == DIST_ROAD_FACTORS ||
-               (d->road == DIST_ROAD_AUTO &&
-                fact.seconds + fact.compute < dense.seconds);
+    bool yes;
 
+    if (codec_of(d)) { /* in 16 bits */
+        fact.seconds -= fact.bytes / 2 * w->beta;
+        fact.bytes /= 2;
+    }
+    yes = d->road == DIST_ROAD_FACTORS ||
+          (d->road == DIST_ROAD_AUTO &&
+           fact.seconds + fact.compute < dense.seconds);
     CT_INFO("%s (%lld x %lld) goes by %s: dense %.3g MB, %.3g ms; factors "
             "%.3g MB, %.3g ms", ct_net_layer(net, p->layer)->name,
             (long long)f->u_cols, (long long)f->v_cols,
@@ -87,15 +104,6 @@ static bool choose(const struct ct_dist *d, const struct dist_machine *w,
             1e3 * dense.seconds, fact.bytes / 1e6,
             1e3 * (fact.seconds + fact.compute));
     return yes;
-}
-
-/* The codec that factors may go by: they are products' inputs, not sums, so
- * nothing can be held back of them. */
-static const struct dist_codec_type *codec_of(const struct ct_dist *d)
-{
-    const struct dist_codec_type *t = d->wires.codec.type;
-
-    return t == &dist_codec_bf16 || t == &dist_codec_fp16 ? t : NULL;
 }
 
 static enum ct_status gather_job(struct ct_comm *c, void *arg)
