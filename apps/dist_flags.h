@@ -44,7 +44,7 @@ struct dist_flags {
     { "late", FLAG_STRING, &(f).late,                                        \
       "what comes after a deadline: discard, fold or error" },               \
     { "heartbeat", FLAG_STRING, &(f).heartbeat,                              \
-      "seconds of silence that make a rank suspect (10)" },                  \
+      "seconds of waiting until the log says for whom (10)" },               \
     { "canonical", FLAG_MAYBE, &(f).canonical,                               \
       "the same bits for any number of ranks" },                             \
     { "parts", FLAG_STRING, &(f).parts,                                      \
@@ -58,7 +58,7 @@ struct dist_flags {
     { "guard_interval", FLAG_STRING, &(f).guard_interval,                    \
       "iterations between proofs that ranks are equal (100); 0: never" },    \
     { "stall", FLAG_STRING, &(f).stall,                                      \
-      "seconds of silence that end the job (300)" },                         \
+      "seconds of standstill that end the job (300)" },                      \
     { "sync_bn", FLAG_MAYBE, &(f).sync_bn,                                   \
       "BatchNorm over the samples of all ranks" },                           \
     { "redecide", FLAG_STRING, &(f).redecide,                                \

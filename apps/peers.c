@@ -1,10 +1,61 @@
 /* peers.c - commands that several ranks run together. */
 #include "peers.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "comm/transport.h"
+
+/* A launcher ends the other ranks soon after one has died, with SIGTERM first:
+ * time for a line on who it was.  All threads leave that signal to this one,
+ * which therefore starts before them. */
+struct end_watch {
+    _Atomic(struct ct_dist *) dist; /* NULL: not joined yet */
+    atomic_bool               over;
+    bool                      runs;
+    pthread_t                 thread;
+};
+
+static void *end_main(void *arg)
+{
+    struct end_watch *e = arg;
+    sigset_t set;
+    int number;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigwait(&set, &number);
+    if (atomic_load(&e->over))
+        return NULL;
+    ct_dist_last_words(atomic_load(&e->dist));
+    fflush(NULL);
+    signal(SIGTERM, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(SIGTERM);
+    return NULL;
+}
+
+static void end_watch_start(struct end_watch *e)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    e->runs = pthread_create(&e->thread, NULL, end_main, e) == 0;
+}
+
+static void end_watch_stop(struct end_watch *e)
+{
+    if (!e->runs)
+        return;
+    atomic_store(&e->over, true);
+    pthread_kill(e->thread, SIGTERM);
+    pthread_join(e->thread, NULL);
+}
 
 static enum ct_status joined(struct ct_dist *d,
                              enum ct_status (*run)(struct ct_dist *d,
@@ -23,12 +74,18 @@ static enum ct_status joined(struct ct_dist *d,
 int peers_run(const Caffe__DistributedParameter *options,
               enum ct_status (*run)(struct ct_dist *d, void *arg), void *arg)
 {
-    struct ct_dist *d = NULL;
-    enum ct_status st = ct_dist_create(options, &d);
-    int code          = EXIT_DONE;
+    struct end_watch end = { 0 };
+    struct ct_dist *d    = NULL;
+    int code             = EXIT_DONE;
+    enum ct_status st;
 
+    if (ct_dist_launched())
+        end_watch_start(&end);
+    st = ct_dist_create(options, &d);
+    atomic_store(&end.dist, d);
     if (st == CT_OK)
         st = joined(d, run, arg);
+    end_watch_stop(&end);
     if (st != CT_OK) {
         code = command_failed(st);
         ct_dist_abort(d, code);

@@ -37,6 +37,10 @@ CT_API void ct_dist_destroy(struct ct_dist *d);
 /* For a rank that fails: ends every rank, so that nobody waits for ever. */
 CT_API void ct_dist_abort(struct ct_dist *d, int code);
 
+/* For a rank that a signal is about to end, on any thread: logs which of its
+ * peers is gone, and where it was. */
+CT_API void ct_dist_last_words(struct ct_dist *d);
+
 CT_API int ct_dist_rank(const struct ct_dist *d); /* 0 for NULL */
 CT_API int ct_dist_size(const struct ct_dist *d); /* 1 for NULL */
 /* Machines that the ranks are on. */

@@ -13,6 +13,7 @@ extern "C" {
 #endif
 
 struct ct_net;
+struct ct_pulse;
 
 struct ct_net_options {
     const struct ct_device *device; /* NULL: the CPU */
@@ -24,6 +25,7 @@ struct ct_net_options {
     int                     rank, size;   /* size 0: alone */
     bool                    deal_tests;   /* see struct ct_run */
     int                     share;
+    struct ct_pulse        *pulse; /* told of every layer; NULL: nobody */
     bool                    keep_blobs;   /* every blob readable after a pass */
     bool                    forward_only; /* no memory for gradients */
     bool                    quiet;        /* log nothing while building */

@@ -7,11 +7,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pulse.h"
 
 /* How a wait goes on: polls alone, then turns for other threads between polls
  * (a segment inside a host takes this long, and both ends must be awake to
  * move it), then naps (the network works meanwhile), then longer ones. */
 static const double spin_s = 20e-6, yield_s = 500e-6, short_nap_s = 5e-3;
+static const double tick_s = 0.1;
 
 enum { NAP_NS = 20000, LONG_NAP_NS = 200000 };
 
@@ -88,6 +90,25 @@ void ct_comm_abort(struct ct_comm *c, int code)
 void ct_comm_begin(struct ct_comm *c)
 {
     c->sequence++;
+    if (c->pulse)
+        atomic_store(&c->pulse->sequence, c->sequence);
+}
+
+enum ct_status ct_comm_tick(struct ct_comm *c, double now)
+{
+    if (!c->tick || now < c->next_tick)
+        return CT_OK;
+    c->next_tick = now + tick_s;
+    return c->tick(c, c->tick_arg);
+}
+
+/* What peers see of a wait; `since` 0: it is over. */
+static void tell_wait(struct ct_comm *c, int peer, uint64_t since)
+{
+    if (!c->pulse)
+        return;
+    atomic_store(&c->pulse->peer, peer);
+    atomic_store(&c->pulse->waiting, since);
 }
 
 int ct_comm_tag(const struct ct_comm *c, int step)
@@ -158,7 +179,7 @@ enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
 {
     enum ct_status st;
     double start, waited;
-    bool done;
+    bool done, told = false;
 
     CT_TRY(ct_comm_test(c, r, &done));
     if (done)
@@ -174,10 +195,22 @@ enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
             st = comm_stalled(c, peer, r);
             break;
         }
+        if (waited > short_nap_s) {
+            if (!told)
+                tell_wait(c, peer, ct_pulse_now());
+            told = true;
+            st   = ct_comm_tick(c, start + waited);
+            if (st != CT_OK) {
+                (void)ct_comm_cancel(c, r);
+                break;
+            }
+        }
         pause_after(waited);
     }
     c->wait_seconds += ct_now() - start;
     atomic_store(&c->waiting_for, -1);
+    if (told)
+        tell_wait(c, -1, 0);
     return st;
 }
 

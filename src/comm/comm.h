@@ -12,6 +12,7 @@
 #include "comm/transport.h"
 
 struct ct_allreduce_type;
+struct ct_pulse;
 
 enum {
     CT_TAG_STEPS     = 64,  /* steps that one collective may tell apart */
@@ -43,6 +44,12 @@ struct ct_comm {
     double     wait_seconds; /* spent in ct_comm_wait */
     double     stall_after;  /* seconds of silence that are an error; 0: none */
     atomic_int waiting_for;  /* the peer that is waited for; -1: none */
+    /* Optional: runs now and then, in waits and between collectives; a
+     * failure ends the wait. */
+    enum ct_status (*tick)(struct ct_comm *c, void *arg);
+    void            *tick_arg;
+    double           next_tick;
+    struct ct_pulse *pulse;  /* told of waits; borrowed; NULL: none */
 
     struct ct_choice choice[CT_MOST_CHOICES]; /* made by ct_allreduce_tune */
     int              n_choices;
@@ -70,6 +77,9 @@ CT_MUST_CHECK enum ct_status ct_comm_send(struct ct_comm *c, int to, int tag,
 CT_MUST_CHECK enum ct_status ct_comm_receive(struct ct_comm *c, int from,
                                              int tag, void *data, size_t bytes,
                                              struct ct_request *out);
+/* In a loop that waits for something else than ct_comm_wait: runs the tick
+ * when it is due. */
+CT_MUST_CHECK enum ct_status ct_comm_tick(struct ct_comm *c, double now);
 /* Is it done?  For those who wait for several things at once. */
 CT_MUST_CHECK enum ct_status ct_comm_test(struct ct_comm *c,
                                           struct ct_request *r, bool *done);

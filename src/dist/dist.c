@@ -3,11 +3,15 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "comm/rate.h"
 #include "cortado/log.h"
 #include "dist/compress/managed.h"
+#include "dist/watch.h"
+
+enum { IDLE_NS = 50000000 };
 
 static int count_hosts(const struct ct_transport *t)
 {
@@ -113,11 +117,20 @@ static enum ct_status take_options(struct ct_dist *d,
     return refuse(d->options);
 }
 
+/* Between jobs the comm thread still has messages about itself to send. */
+static enum ct_status idle(struct ct_comm *c, void *arg)
+{
+    (void)arg;
+    return ct_comm_tick(c, ct_now());
+}
+
 enum ct_status dist_create_over(struct ct_transport *transport,
                                 const Caffe__DistributedParameter *options,
                                 struct ct_dist **out)
 {
-    const struct ct_comm_thread_options fifo = { .order = CT_JOBS_FIFO };
+    const struct ct_comm_thread_options fifo = { .order   = CT_JOBS_FIFO,
+                                                 .idle    = idle,
+                                                 .idle_ns = IDLE_NS };
     struct ct_dist *d = NULL;
     enum ct_status st;
 
@@ -138,6 +151,9 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     CT_TRY_GOTO(choose_road(d), st, out);
     CT_TRY_GOTO(ct_comm_thread_create(d->comm, &fifo, &d->thread), st, out);
     dist_bsp_init(d);
+    if (d->size > 1)
+        CT_TRY_GOTO(dist_watch_create(d, &d->watch), st, out);
+    d->exchange.pulse = dist_watch_pulse(d->watch);
     *out = d;
     d    = NULL;
 out:
@@ -185,7 +201,9 @@ void ct_dist_destroy(struct ct_dist *d)
 {
     if (!d)
         return;
+    dist_watch_stop(d->watch);
     ct_comm_thread_destroy(d->thread);
+    dist_watch_destroy(d->watch, d->comm);
     dist_bsp_fini(d);
     ct_comm_destroy(d->comm);
     ct_message_free(d->options);
@@ -194,8 +212,16 @@ void ct_dist_destroy(struct ct_dist *d)
 
 void ct_dist_abort(struct ct_dist *d, int code)
 {
+    if (!d)
+        return;
+    dist_watch_stop(d->watch); /* nobody needs to find out who is gone */
+    ct_comm_abort(d->comm, code);
+}
+
+void ct_dist_last_words(struct ct_dist *d)
+{
     if (d)
-        ct_comm_abort(d->comm, code);
+        dist_watch_last_words(d->watch);
 }
 
 int ct_dist_rank(const struct ct_dist *d)

@@ -20,11 +20,14 @@ struct dist_flight {
     struct dist_wire *wire; /* NULL: it is summed as it is */
 };
 
+struct dist_watch;
+
 struct ct_dist {
     struct ct_exchange      exchange; /* what the solver sees */
     Caffe__DistributedParameter *options; /* owned */
     struct ct_comm         *comm;     /* the comm thread's, while it runs */
     struct ct_comm_thread  *thread;
+    struct dist_watch      *watch;    /* NULL: alone */
     const struct ct_allreduce_type *reduce; /* NULL: by size */
     struct ct_net          *net;      /* attached to; borrowed */
     enum dist_road          road;

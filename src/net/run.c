@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "base/rng.h"
 #include "cortado/log.h"
 #include "device/layout.h"
@@ -180,11 +181,25 @@ static enum ct_status refill_weights(const struct net_layer *l)
     return CT_OK;
 }
 
+/* Peers may wonder what takes so long. */
+static void tell(const struct ct_net *net, int i, enum ct_pulse_phase phase)
+{
+    const struct ct_layer *l = net->layer[i].layer;
+
+    if (net->options.pulse)
+        ct_pulse_set(net->options.pulse,
+                     l->phase == CAFFE__PHASE__TEST            ? CT_PULSE_TEST
+                     : l->type->flags & CT_LAYER_SOURCE ? CT_PULSE_DATA
+                                                               : phase,
+                     l->name);
+}
+
 static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
 {
     struct net_layer *l = &net->layer[i];
     struct ct_io io     = net_group_io(net, i);
 
+    tell(net, i, CT_PULSE_FORWARD);
     if (net->hooks.before_forward)
         CT_TRY(net->hooks.before_forward(net, i, net->hooks.arg));
     CT_TRY(shadow_shapes(net, l));
@@ -250,6 +265,7 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
         struct net_layer *l = &net->layer[i];
         struct ct_io io     = net_group_io(net, i);
 
+        tell(net, i, CT_PULSE_BACKWARD);
         if (net->hooks.before_backward)
             CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
         if (l->needs_backward && l->last == i) {

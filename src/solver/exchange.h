@@ -16,6 +16,8 @@
 
 #include "cortado/net.h"
 
+struct ct_pulse;
+
 enum ct_rider { CT_RIDER_LOSS, CT_RIDER_SNAPSHOT, CT_RIDER_STOP };
 
 /* Where numbers that ranks keep between iterations go in a snapshot, under a
@@ -68,6 +70,7 @@ struct ct_exchange {
     /* Ranks hold the same parameters at a test, so they deal out its batches;
      * otherwise rank 0 tests by itself. */
     bool deal_tests;
+    struct ct_pulse *pulse; /* to say where this rank stands; NULL: no */
 };
 
 #endif

@@ -36,6 +36,7 @@ static enum ct_status build_net(const struct ct_solver *s,
         .rank         = o->rank,
         .size         = o->size,
         .deal_tests   = s->deals && !train,
+        .pulse        = solver_pulse(s),
         .keep_blobs   = o->keep_blobs,
         .forward_only = !train && !o->keep_blobs,
     };

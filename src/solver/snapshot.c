@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "base/text.h"
 #include "core/blob_proto.h"
 #include "core/buffer.h"
@@ -245,6 +246,7 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
     char *model = NULL, *state = NULL;
     enum ct_status st;
 
+    ct_pulse_set(solver_pulse(s), CT_PULSE_SNAPSHOT, NULL);
     if (x)
         CT_TRY(x->settle(x));
     CT_TRY_GOTO(ct_edit_create(&caffe__solver_state__descriptor, &kept), st,

@@ -80,6 +80,9 @@ CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
  * happens alone, or when that is done. */
 CT_MUST_CHECK enum ct_status solver_attach(struct ct_solver *s);
 
+/* step.c: where to say what the solver is at; NULL: nowhere. */
+struct ct_pulse *solver_pulse(const struct ct_solver *s);
+
 /* test.c: a request that comes between two batches; how a test net stands
  * after n batches of all ranks. */
 CT_MUST_CHECK enum ct_status solver_test_seek(struct ct_solver *s, int i,

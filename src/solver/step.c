@@ -7,8 +7,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "cortado/log.h"
 #include "solver/solver.h"
+
+struct ct_pulse *solver_pulse(const struct ct_solver *s)
+{
+    return s->options.exchange ? s->options.exchange->pulse : NULL;
+}
 
 static void smooth(struct ct_solver *s, double loss)
 {
@@ -104,6 +110,7 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
     s->last_pass = false;
     if (!x)
         return CT_OK;
+    ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE, NULL);
     CT_TRY(x->finish(x));
     *loss     = (double)rider[CT_RIDER_LOSS] / x->size;
     s->agreed = rider[CT_RIDER_STOP] > 0       ? CT_ACTION_STOP
@@ -171,6 +178,7 @@ static enum ct_status one_iteration(struct ct_solver *s)
     bool show = due(s->iter, p->display);
     double loss;
 
+    ct_pulse_iter(solver_pulse(s), s->iter);
     if (due(s->iter, p->test_interval) &&
         (s->iter > 0 || p->test_initialization))
         CT_TRY(ct_solver_test_all(s));

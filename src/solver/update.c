@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/pulse.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "solver/solver.h"
@@ -23,7 +24,14 @@ static enum ct_status arrived(const struct ct_solver *s, int param)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    return x ? x->wait(x, param) : CT_OK;
+    if (!x)
+        return CT_OK;
+    ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE,
+                 ct_net_layer(s->net, ct_net_param(s->net, param)->layer)
+                     ->name);
+    CT_TRY(x->wait(x, param));
+    ct_pulse_set(x->pulse, CT_PULSE_UPDATE, NULL);
+    return CT_OK;
 }
 
 /* The factor that brings the norm of all gradients down to clip_gradients. */

@@ -1,0 +1,106 @@
+/* pulse.c - where a rank stands. */
+#include "base/pulse.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+uint64_t ct_pulse_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void put(atomic_uint_least64_t *to, uint64_t value)
+{
+    atomic_store_explicit(to, value, memory_order_relaxed);
+}
+
+static uint64_t get(const atomic_uint_least64_t *from)
+{
+    return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+void ct_pulse_init(struct ct_pulse *p)
+{
+    memset(p, 0, sizeof(*p));
+    atomic_init(&p->peer, -1);
+    put(&p->changed, ct_pulse_now());
+    put(&p->beat, ct_pulse_now());
+}
+
+static void put_layer(struct ct_pulse *p, const char *name)
+{
+    for (int i = 0; i < CT_PULSE_WORDS; i++) {
+        uint64_t word = 0;
+        size_t n      = name ? strnlen(name, sizeof(word)) : 0;
+
+        memcpy(&word, name, n);
+        put(&p->layer[i], word);
+        name = n == sizeof(word) ? name + n : NULL;
+    }
+}
+
+void ct_pulse_set(struct ct_pulse *p, enum ct_pulse_phase phase,
+                  const char *layer)
+{
+    if (!p)
+        return;
+    put_layer(p, layer ? layer : "");
+    atomic_store_explicit(&p->phase, (int)phase, memory_order_relaxed);
+    put(&p->changed, ct_pulse_now());
+}
+
+void ct_pulse_iter(struct ct_pulse *p, int iter)
+{
+    if (p)
+        atomic_store_explicit(&p->iter, iter, memory_order_relaxed);
+}
+
+struct ct_pulse_view ct_pulse_view(const struct ct_pulse *p)
+{
+    struct ct_pulse_view v = {
+        .changed  = get(&p->changed),
+        .waiting  = get(&p->waiting),
+        .beat     = get(&p->beat),
+        .phase    = atomic_load_explicit(&p->phase, memory_order_relaxed),
+        .iter     = atomic_load_explicit(&p->iter, memory_order_relaxed),
+        .peer     = atomic_load_explicit(&p->peer, memory_order_relaxed),
+        .sequence = atomic_load_explicit(&p->sequence, memory_order_relaxed),
+    };
+
+    for (int i = 0; i < CT_PULSE_WORDS; i++) {
+        uint64_t word = get(&p->layer[i]);
+
+        memcpy(v.layer + i * (int)sizeof(word), &word, sizeof(word));
+    }
+    return v;
+}
+
+void ct_pulse_put(struct ct_pulse *p, const struct ct_pulse_view *v)
+{
+    put_layer(p, v->layer);
+    put(&p->changed, v->changed);
+    put(&p->waiting, v->waiting);
+    put(&p->beat, v->beat);
+    atomic_store_explicit(&p->phase, v->phase, memory_order_relaxed);
+    atomic_store_explicit(&p->iter, v->iter, memory_order_relaxed);
+    atomic_store_explicit(&p->peer, v->peer, memory_order_relaxed);
+    atomic_store_explicit(&p->sequence, v->sequence, memory_order_relaxed);
+}
+
+const char *ct_pulse_text(const struct ct_pulse_view *v, char *text,
+                          size_t bytes)
+{
+    static const char *const names[CT_PULSE_N_PHASES] = {
+        "start-up", "data", "forward", "backward", "exchange", "update",
+        "test", "snapshot", "the end",
+    };
+    int phase = v->phase >= 0 && v->phase < CT_PULSE_N_PHASES ? v->phase : 0;
+
+    snprintf(text, bytes, "iteration %d, %s%s%s", v->iter, names[phase],
+             v->layer[0] ? " of layer " : "", v->layer);
+    return text;
+}

@@ -1,0 +1,66 @@
+/* pulse.h - where a rank stands, for its peers to read while it works.
+ *
+ * The compute thread writes what it is at, the comm thread whom it waits for,
+ * and a watching thread that the process lives.  Everything is atomic, and a
+ * pulse may lie in memory that other processes map: a reader may see parts of
+ * two states, which does no harm in a message.  Writing takes some tens of
+ * nanoseconds. */
+#ifndef CT_BASE_PULSE_H
+#define CT_BASE_PULSE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ct_pulse_phase {
+    CT_PULSE_START, /* building nets, loading weights */
+    CT_PULSE_DATA,
+    CT_PULSE_FORWARD,
+    CT_PULSE_BACKWARD,
+    CT_PULSE_EXCHANGE,
+    CT_PULSE_UPDATE,
+    CT_PULSE_TEST,
+    CT_PULSE_SNAPSHOT,
+    CT_PULSE_LEAVING, /* the end of the run */
+    CT_PULSE_N_PHASES
+};
+
+enum { CT_PULSE_WORDS = 5 };
+
+/* Times are microseconds of the monotonic clock, one for a whole host. */
+struct ct_pulse {
+    /* The compute thread's: */
+    atomic_uint_least64_t changed; /* when it last moved on */
+    atomic_int            phase, iter;
+    atomic_uint_least64_t layer[CT_PULSE_WORDS]; /* the start of its name */
+    /* The comm thread's: */
+    atomic_uint_least64_t waiting; /* since when; 0: it does not */
+    atomic_int            peer;    /* for whom; -1: for all */
+    atomic_uint           sequence; /* collectives begun */
+    /* The watching thread's: */
+    atomic_uint_least64_t beat; /* when it last looked */
+};
+
+/* The same at one moment, for messages. */
+struct ct_pulse_view {
+    uint64_t changed, waiting, beat;
+    int32_t  phase, iter, peer;
+    uint32_t sequence;
+    char     layer[CT_PULSE_WORDS * 8 + 1];
+};
+
+uint64_t ct_pulse_now(void);
+void ct_pulse_init(struct ct_pulse *p);
+/* `layer` may be NULL.  Does nothing for p NULL. */
+void ct_pulse_set(struct ct_pulse *p, enum ct_pulse_phase phase,
+                  const char *layer);
+void ct_pulse_iter(struct ct_pulse *p, int iter);
+struct ct_pulse_view ct_pulse_view(const struct ct_pulse *p);
+/* The other way around, for a pulse that came in a message. */
+void ct_pulse_put(struct ct_pulse *p, const struct ct_pulse_view *v);
+
+/* "iteration 57, backward of layer conv1". */
+const char *ct_pulse_text(const struct ct_pulse_view *v, char *text,
+                          size_t bytes);
+
+#endif

@@ -1,0 +1,554 @@
+/* watch.c - who waits for whom, and who is gone. */
+#include "dist/watch.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "cortado/log.h"
+#include "dist/dist.h"
+
+enum {
+    TAG          = CT_TAG_END - 1,
+    LOOK_MS      = 200,  /* between two looks at the pulses */
+    LAST_MS      = 100,  /* that last words wait for a death to show */
+    SEND_US      = 1000000, /* between two messages to rank 0 */
+    SILENT_US    = 3000000, /* a pulse without a beat for so long is silent */
+    GRACE_US     = 5000000  /* rank 0, who knows more, may speak first */
+};
+
+/* What ranks map: the number proves that it is the right one. */
+struct page {
+    uint64_t        nonce;
+    struct ct_pulse pulse;
+};
+
+/* What a rank tells the others at the start. */
+struct card {
+    char     host[64];
+    int32_t  pid, fd;
+    uint64_t nonce;
+};
+
+struct seat {
+    struct card  card;
+    struct page *page;     /* mapped; NULL: not of this host */
+    struct ct_pulse copy;  /* of one that is not, on rank 0 */
+    int          pidfd;    /* -1: none */
+    atomic_bool  gone;
+    atomic_bool  heard;    /* a message came, on rank 0 */
+    /* The comm thread's, on rank 0: */
+    bool              posted;
+    struct ct_request request;
+    struct ct_pulse_view wire; /* times are ages */
+};
+
+struct dist_watch {
+    struct ct_dist *dist; /* borrowed */
+    int             rank, size, fd;
+    uint64_t        stall, warn; /* us */
+    struct page    *mine;
+    struct seat    *seat;
+    bool           *remote; /* per rank: rank 0 hears of it by messages */
+    /* The comm thread's: */
+    bool              sending;
+    struct ct_request sent;
+    struct ct_pulse_view out;
+    uint64_t          next_send;
+    /* The watching thread's: */
+    pthread_t thread;
+    bool      runs;
+    int       wake;
+    uint64_t  next_warn; /* us of waiting at which the next line comes */
+    atomic_bool lost;
+    pthread_mutex_t lock;
+    char            why[512]; /* of `lost` */
+};
+
+static struct ct_pulse_view view_of(const struct dist_watch *w, int r)
+{
+    const struct seat *s = &w->seat[r];
+
+    return ct_pulse_view(s->page ? &s->page->pulse : &s->copy);
+}
+
+static bool known(const struct dist_watch *w, int r)
+{
+    return w->seat[r].page || w->seat[r].heard;
+}
+
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
+/* "rank 2 (pid 77 on node3)". */
+static const char *name_of(const struct dist_watch *w, int r, char *text,
+                           size_t bytes)
+{
+    snprintf(text, bytes, "rank %d (pid %d on %s)", r, w->seat[r].card.pid,
+             w->seat[r].card.host);
+    return text;
+}
+
+/* ---- who is waited for */
+
+struct culprit {
+    int      rank;    /* -1: nobody stands out */
+    int      n;       /* as many as it */
+    bool     silent;
+    uint64_t changed; /* when the latest of them moved on */
+};
+
+/* Those who have begun the fewest collectives and do not wait for others. */
+static struct culprit find_culprit(const struct dist_watch *w, uint64_t now)
+{
+    struct culprit c = { .rank = -1 };
+    uint32_t least   = UINT32_MAX;
+
+    for (int r = 0; r < w->size; r++)
+        if (known(w, r) && view_of(w, r).sequence < least)
+            least = view_of(w, r).sequence;
+    for (int r = 0; r < w->size; r++) {
+        struct ct_pulse_view v = view_of(w, r);
+        bool silent = since(v.beat, now) > SILENT_US;
+
+        if (!known(w, r) || v.sequence != least || (v.waiting && !silent))
+            continue;
+        if (c.rank < 0 || (silent && !c.silent))
+            c.rank = r;
+        c.n++;
+        c.silent |= silent;
+        c.changed = v.changed > c.changed ? v.changed : c.changed;
+    }
+    return c;
+}
+
+static void explain(const struct dist_watch *w, uint64_t waited, uint64_t now,
+                    char *out, size_t bytes)
+{
+    struct culprit c = find_culprit(w, now);
+    char who[128], where[128], more[64] = "";
+    struct ct_pulse_view v;
+
+    if (c.rank < 0) {
+        v = ct_pulse_view(&w->mine->pulse);
+        snprintf(out, bytes, "ranks have waited %.0f s for each other: rank "
+                 "%d has no message from or to rank %d, in %s", 1e-6 *
+                 (double)waited, w->rank, v.peer,
+                 ct_pulse_text(&v, where, sizeof(where)));
+        return;
+    }
+    v = view_of(w, c.rank);
+    if (c.n > 1)
+        snprintf(more, sizeof(more), " and %d more", c.n - 1);
+    snprintf(out, bytes, "waiting %.0f s for %s%s: %s %s, for %.0f s",
+             1e-6 * (double)waited, name_of(w, c.rank, who, sizeof(who)),
+             more, c.silent ? "it gives no sign of life and was last in"
+                            : "it is in",
+             ct_pulse_text(&v, where, sizeof(where)),
+             1e-6 * (double)since(v.changed, now));
+}
+
+/* How long the rank that has waited longest, of those seen, has waited. */
+static uint64_t longest_wait(const struct dist_watch *w, uint64_t now)
+{
+    uint64_t most = 0;
+
+    for (int r = 0; r < w->size; r++) {
+        struct ct_pulse_view v = view_of(w, r);
+
+        if (known(w, r) && v.waiting && since(v.waiting, now) > most)
+            most = since(v.waiting, now);
+    }
+    return most;
+}
+
+/* ---- the watching thread */
+
+/* Rank 0, or who comes after it on its host, speaks for all. */
+static bool speaks(const struct dist_watch *w, uint64_t now)
+{
+    for (int r = 0; r < w->rank; r++)
+        if (w->seat[r].page && !w->seat[r].gone &&
+            since(view_of(w, r).beat, now) < SILENT_US)
+            return false;
+    return w->rank == 0 || w->seat[0].page;
+}
+
+static void look_for_waits(struct dist_watch *w)
+{
+    uint64_t now = ct_pulse_now(), waited = longest_wait(w, now);
+    char text[512];
+
+    if (waited < w->warn)
+        w->next_warn = w->warn;
+    if (waited < w->next_warn || !speaks(w, now))
+        return;
+    w->next_warn = 2 * waited;
+    explain(w, waited, now, text, sizeof(text));
+    if (w->rank == 0)
+        CT_WARN("%s", text);
+    else
+        CT_ERROR("%s", text);
+}
+
+/* The first to live on a host tells of those who died there. */
+static void note_gone(struct dist_watch *w, int r)
+{
+    struct ct_pulse_view v = view_of(w, r);
+    bool first = true;
+    char who[128], where[128];
+
+    pthread_mutex_lock(&w->lock);
+    if (!w->seat[r].gone && v.phase != CT_PULSE_LEAVING) {
+        snprintf(w->why, sizeof(w->why), "%s has died in %s",
+                 name_of(w, r, who, sizeof(who)),
+                 ct_pulse_text(&v, where, sizeof(where)));
+        for (int q = 0; q < w->rank; q++)
+            first &= q == r || !w->seat[q].page || w->seat[q].gone;
+        if (first)
+            CT_ERROR("%s", w->why);
+        atomic_store(&w->lost, true);
+    }
+    w->seat[r].gone = true;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Waits up to `ms` for a process to end or for the wake; true: woken. */
+static bool look_for_deaths(struct dist_watch *w, struct pollfd *fd, int ms)
+{
+    fd[0] = (struct pollfd){ .fd = w->wake, .events = POLLIN };
+    for (int r = 0; r < w->size; r++)
+        fd[r + 1] = (struct pollfd){
+            .fd = w->seat[r].gone ? -1 : w->seat[r].pidfd, .events = POLLIN };
+    if (poll(fd, (nfds_t)w->size + 1, ms) < 1)
+        return false;
+    for (int r = 0; r < w->size; r++)
+        if (fd[r + 1].revents)
+            note_gone(w, r);
+    return fd[0].revents != 0;
+}
+
+static void *watch_main(void *arg)
+{
+    struct dist_watch *w = arg;
+    struct pollfd *fd = ct_calloc((size_t)w->size + 1, sizeof(*fd), "watch");
+
+    while (fd && !look_for_deaths(w, fd, LOOK_MS)) {
+        atomic_store(&w->mine->pulse.beat, ct_pulse_now());
+        look_for_waits(w);
+    }
+    ct_free(fd);
+    return NULL;
+}
+
+void dist_watch_last_words(struct dist_watch *w)
+{
+    uint64_t now = ct_pulse_now();
+    struct pollfd *fd;
+    char who[128], where[128];
+
+    if (!w || !(fd = ct_calloc((size_t)w->size + 1, sizeof(*fd), "watch")))
+        return;
+    (void)look_for_deaths(w, fd, LAST_MS);
+    ct_free(fd);
+    if (atomic_load(&w->lost) || !speaks(w, now))
+        return;
+    for (int r = 0; r < w->size; r++)
+        if (w->seat[r].heard) {
+            struct ct_pulse_view v = view_of(w, r);
+
+            CT_ERROR("ended from outside; %s was last heard of %.1f s ago, in "
+                     "%s", name_of(w, r, who, sizeof(who)),
+                     1e-6 * (double)since(v.beat, now),
+                     ct_pulse_text(&v, where, sizeof(where)));
+        }
+}
+
+/* ---- the comm thread */
+
+/* Messages hold ages, because hosts have clocks of their own. */
+static void to_ages(struct ct_pulse_view *v, uint64_t now)
+{
+    v->changed = since(v->changed, now);
+    v->waiting = v->waiting ? since(v->waiting, now) + 1 : 0;
+    v->beat    = 0;
+}
+
+static void from_ages(struct ct_pulse_view *v, uint64_t now)
+{
+    v->changed = now - v->changed;
+    v->waiting = v->waiting ? now - v->waiting : 0;
+    v->beat    = now;
+}
+
+static void send_pulse(struct dist_watch *w, struct ct_transport *t,
+                       uint64_t now)
+{
+    bool done = false;
+
+    if (w->sending && t->ops->test(t, &w->sent, &done) == CT_OK && !done)
+        return;
+    w->sending = false;
+    if (now < w->next_send)
+        return;
+    w->next_send = now + SEND_US;
+    w->out       = ct_pulse_view(&w->mine->pulse);
+    to_ages(&w->out, now);
+    w->sending = t->ops->send(t, 0, TAG, &w->out, sizeof(w->out),
+                              &w->sent) == CT_OK;
+}
+
+static void hear_pulses(struct dist_watch *w, struct ct_transport *t,
+                        uint64_t now)
+{
+    for (int r = 1; r < w->size; r++) {
+        struct seat *s = &w->seat[r];
+        bool done      = false;
+
+        if (!w->remote[r])
+            continue;
+        if (s->posted && t->ops->test(t, &s->request, &done) != CT_OK) {
+            s->posted    = false;
+            w->remote[r] = false; /* it is gone; others find out */
+            continue;
+        }
+        if (s->posted && !done)
+            continue;
+        if (s->posted) {
+            from_ages(&s->wire, now);
+            ct_pulse_put(&s->copy, &s->wire);
+            s->heard = true;
+        }
+        s->posted = t->ops->receive(t, r, TAG, &s->wire, sizeof(s->wire),
+                                    &s->request) == CT_OK;
+    }
+}
+
+/* Has the time come to give up?  A rank that still moves is waited for. */
+static enum ct_status stalled(struct dist_watch *w, uint64_t now)
+{
+    const uint64_t waiting = atomic_load(&w->mine->pulse.waiting);
+    const uint64_t waited  = waiting ? since(waiting, now) : 0;
+    struct culprit c;
+    char text[448];
+
+    if (w->stall == 0 || waited < w->stall)
+        return CT_OK;
+    c = find_culprit(w, now);
+    if (c.rank >= 0 && since(c.changed, now) < w->stall)
+        return CT_OK;
+    if (!speaks(w, now) && waited < w->stall + GRACE_US)
+        return CT_OK;
+    explain(w, waited, now, text, sizeof(text));
+    return ct_fail(CT_ECOMM, "rank %d: %s", w->rank, text);
+}
+
+static enum ct_status watch_tick(struct ct_comm *c, void *arg)
+{
+    struct dist_watch *w = arg;
+    uint64_t now         = ct_pulse_now();
+    enum ct_status st    = CT_OK;
+
+    if (atomic_load(&w->lost)) {
+        pthread_mutex_lock(&w->lock);
+        st = ct_fail(CT_ECOMM, "%s", w->why);
+        pthread_mutex_unlock(&w->lock);
+        return st;
+    }
+    if (w->rank == 0)
+        hear_pulses(w, c->transport, now);
+    else if (w->remote[w->rank])
+        send_pulse(w, c->transport, now);
+    return stalled(w, now);
+}
+
+/* ---- beginning and end */
+
+static enum ct_status make_page(struct dist_watch *w)
+{
+    int fd = memfd_create("cortado pulse", MFD_CLOEXEC);
+    void *p;
+
+    if (fd < 0 || ftruncate(fd, sizeof(*w->mine)) != 0)
+        return ct_fail(CT_EIO, "cannot make memory for this rank's pulse");
+    w->fd = fd;
+    p = mmap(NULL, sizeof(*w->mine), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+             0);
+    if (p == MAP_FAILED)
+        return ct_fail(CT_EIO, "cannot map this rank's pulse");
+    w->mine        = p;
+    w->mine->nonce = ct_entropy();
+    ct_pulse_init(&w->mine->pulse);
+    return CT_OK;
+}
+
+/* Another rank's page, or NULL where it cannot be had: another host, another
+ * container. */
+static struct page *map_page(const struct card *c)
+{
+    struct page *page;
+    char path[64];
+    void *p;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", c->pid, c->fd);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    p = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    if (p == MAP_FAILED)
+        return NULL;
+    page = p;
+    if (page->nonce == c->nonce)
+        return page;
+    munmap(p, sizeof(*page));
+    return NULL;
+}
+
+static enum ct_status meet(struct dist_watch *w)
+{
+    const struct ct_place *place = &w->dist->comm->place;
+    const size_t n = (size_t)w->size;
+    struct card mine = { .pid = (int32_t)getpid(), .fd = w->fd,
+                         .nonce = w->mine->nonce }, *all = NULL;
+    size_t *bytes = NULL;
+    enum ct_status st;
+
+    if (gethostname(mine.host, sizeof(mine.host) - 1) != 0)
+        snprintf(mine.host, sizeof(mine.host), "unknown");
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "watch", &all), st, out);
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "watch", &bytes), st, out);
+    for (size_t r = 0; r < n; r++)
+        bytes[r] = sizeof(*all);
+    CT_TRY_GOTO(dist_gather(w->dist, &mine, bytes, all), st, out);
+    for (int r = 0; r < w->size; r++) {
+        struct seat *s = &w->seat[r];
+
+        s->card = all[r];
+        if (r == w->rank)
+            s->page = w->mine;
+        else if (strcmp(s->card.host, mine.host) == 0 &&
+                 ct_place_host(place, r) == ct_place_host(place, w->rank))
+            s->page = map_page(&s->card);
+        if (s->page && s->card.pid != mine.pid)
+            s->pidfd = (int)syscall(SYS_pidfd_open, s->card.pid, 0);
+        w->remote[r] = !s->page;
+    }
+    st = ct_dist_broadcast(w->dist, w->remote, n * sizeof(*w->remote));
+out:
+    ct_free(all);
+    ct_free(bytes);
+    return st;
+}
+
+/* On the comm thread, whose these are. */
+static enum ct_status install_job(struct ct_comm *c, void *arg)
+{
+    struct dist_watch *w = arg;
+
+    c->pulse       = &w->mine->pulse;
+    c->tick        = watch_tick;
+    c->tick_arg    = w;
+    c->stall_after = 0; /* the watch knows better */
+    return CT_OK;
+}
+
+enum ct_status dist_watch_create(struct ct_dist *d, struct dist_watch **out)
+{
+    struct dist_watch *w;
+    const double stall = d->options->stall, beat = d->options->heartbeat;
+    const double warn  = stall > 0 && stall / 3 < beat ? stall / 3 : beat;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*w), "watch", &w));
+    *out     = w;
+    w->dist  = d;
+    w->rank  = d->rank;
+    w->size  = d->size;
+    w->stall = (uint64_t)(1e6 * stall);
+    w->warn  = w->next_warn = (uint64_t)(1e6 * warn);
+    w->fd = w->wake = -1;
+    pthread_mutex_init(&w->lock, NULL);
+    CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->seat), "watch", &w->seat));
+    for (int r = 0; r < w->size; r++)
+        w->seat[r].pidfd = -1;
+    CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->remote), "watch",
+                    &w->remote));
+    st = make_page(w);
+    if (st == CT_OK)
+        w->wake = eventfd(0, EFD_CLOEXEC);
+    CT_TRY(st);
+    CT_TRY(meet(w));
+    CT_TRY(ct_job_run(d->thread, install_job, w));
+    if (w->wake < 0 || pthread_create(&w->thread, NULL, watch_main, w) != 0)
+        return ct_fail(CT_ENOMEM, "cannot start the watching thread");
+    w->runs = true;
+    return CT_OK;
+}
+
+void dist_watch_stop(struct dist_watch *w)
+{
+    const uint64_t one = 1;
+
+    if (!w || !w->runs)
+        return;
+    ct_pulse_set(&w->mine->pulse, CT_PULSE_LEAVING, NULL);
+    if (write(w->wake, &one, sizeof(one)) < 0)
+        CT_WARN("the watching thread does not hear");
+    pthread_join(w->thread, NULL);
+    w->runs = false;
+}
+
+void dist_watch_destroy(struct dist_watch *w, struct ct_comm *c)
+{
+    bool free_to_go = true;
+
+    if (!w)
+        return;
+    dist_watch_stop(w);
+    if (c) {
+        c->tick  = NULL;
+        c->pulse = NULL;
+        if (w->sending)
+            free_to_go &= c->transport->ops->cancel(c->transport, &w->sent);
+    }
+    for (int r = 0; w->seat && r < w->size; r++) {
+        struct seat *s = &w->seat[r];
+
+        if (s->posted && c)
+            free_to_go &= c->transport->ops->cancel(c->transport, &s->request);
+        if (s->page && s->page != w->mine)
+            munmap(s->page, sizeof(*s->page));
+        if (s->pidfd >= 0)
+            close(s->pidfd);
+    }
+    if (w->mine)
+        munmap(w->mine, sizeof(*w->mine));
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->wake >= 0)
+        close(w->wake);
+    pthread_mutex_destroy(&w->lock);
+    if (!free_to_go) /* the transport may still read or write there */
+        return;
+    ct_free(w->remote);
+    ct_free(w->seat);
+    ct_free(w);
+}
+
+struct ct_pulse *dist_watch_pulse(struct dist_watch *w)
+{
+    return w ? &w->mine->pulse : NULL;
+}

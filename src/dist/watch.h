@@ -1,0 +1,37 @@
+/* watch.h - who waits for whom, and who is gone.
+ *
+ * Every rank keeps a pulse (base/pulse.h).  Ranks of one host map each other's
+ * and can read them whatever the other does, also after it died; ranks that
+ * rank 0 cannot map send theirs to it once a second, on the comm thread.  A
+ * thread of its own looks at them, so nothing here waits for a transport:
+ *
+ *     a rank waits for `heartbeat` s   rank 0 logs for whom, where that one
+ *                                      is and since when
+ *     a process ends early             a survivor of its host logs its name
+ *                                      and where it was; the job fails
+ *     nothing moves for `stall` s      the job fails with that text        */
+#ifndef CT_DIST_WATCH_H
+#define CT_DIST_WATCH_H
+
+#include "base/pulse.h"
+#include "comm/comm.h"
+
+struct ct_dist;
+struct dist_watch;
+
+/* All ranks call it; the comm thread runs. */
+CT_MUST_CHECK enum ct_status dist_watch_create(struct ct_dist *d,
+                                               struct dist_watch **out);
+/* The thread ends; the rank is expected to end soon. */
+void dist_watch_stop(struct dist_watch *w);
+/* When the comm thread has ended.  Takes NULL. */
+void dist_watch_destroy(struct dist_watch *w, struct ct_comm *c);
+
+/* This rank's, to write to; NULL for NULL. */
+struct ct_pulse *dist_watch_pulse(struct dist_watch *w);
+
+/* For a process that is being ended: says who of this host is gone, or else
+ * who was heard of last. */
+void dist_watch_last_words(struct dist_watch *w);
+
+#endif
