@@ -25,6 +25,14 @@ struct ct_io {
     const bool            *want_grad; /* per bottom; NULL before backward */
 };
 
+/* What a layer may ask of the same layer on the other ranks. */
+struct ct_peers {
+    /* x becomes the sum over ranks, with the same bits on all; they call it
+     * at the same point of their passes. */
+    enum ct_status (*sum)(const struct ct_peers *p, double *x, int64_t n);
+    void *arg;
+};
+
 /* What a whole net shares: who it is among the ranks, and where it stands.
  * Random draws are keyed by these, so they repeat after a resume and do not
  * depend on threads. */
@@ -36,6 +44,7 @@ struct ct_run {
     struct ct_workspace *work; /* memory for layers in turn; NULL: their own */
     bool     deal_tests; /* they deal out test batches too, not only others */
     int      share;      /* batches a rank takes in a row; 0: one */
+    const struct ct_peers *peers; /* NULL: batch statistics are a rank's own */
 };
 
 struct ct_layer {

@@ -25,6 +25,7 @@ struct ct_net_options {
     int                     rank, size;   /* size 0: alone */
     bool                    deal_tests;   /* see struct ct_run */
     int                     share;
+    const struct ct_peers  *peers; /* borrowed; NULL: as if alone */
     struct ct_pulse        *pulse; /* told of every layer; NULL: nobody */
     bool                    keep_blobs;   /* every blob readable after a pass */
     bool                    forward_only; /* no memory for gradients */

@@ -130,7 +130,9 @@ static enum ct_status bsp_finish(struct ct_exchange *x)
 }
 
 /* BatchNorm's sums and their weight, added up over ranks and divided by P:
- * their quotient is the mean over all samples that any rank has seen. */
+ * their quotient is the mean over all samples that any rank has seen.  Ranks go
+ * on from these: a running sum is linear in what it takes in, so merging now
+ * and then gives what merging once in the end would, and needs no copies. */
 static enum ct_status bsp_settle(struct ct_exchange *x)
 {
     struct ct_dist *d = dist_of(x);
@@ -168,6 +170,33 @@ static enum ct_status bsp_check(struct ct_exchange *x, int iter)
     return dist_guard_check(dist_of(x), iter);
 }
 
+/* For layers, in the middle of a pass: it takes its turn behind the buckets
+ * that are under way.  Everyone adds in the order of ranks. */
+static enum ct_status peers_sum(const struct ct_peers *p, double *x, int64_t n)
+{
+    struct ct_dist *d  = p->arg;
+    const size_t bytes = (size_t)n * sizeof(*x);
+    double *all;
+
+    if (d->sums_bytes < bytes) {
+        ct_free(d->sums);
+        d->sums_bytes = 0;
+        CT_TRY(ct_alloc((size_t)d->size, bytes, "sums",
+                        &d->sums));
+        d->sums_bytes = bytes;
+    }
+    all = d->sums;
+    for (int r = 0; r < d->size; r++)
+        d->part_bytes[r] = bytes;
+    CT_TRY(dist_gather(d, x, d->part_bytes, all));
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = 0;
+        for (int r = 0; r < d->size; r++)
+            x[i] += all[r * n + i];
+    }
+    return CT_OK;
+}
+
 static enum ct_status bsp_gather(struct ct_exchange *x, const void *mine,
                                  const size_t *bytes, void *out)
 {
@@ -176,6 +205,7 @@ static enum ct_status bsp_gather(struct ct_exchange *x, const void *mine,
 
 void dist_bsp_init(struct ct_dist *d)
 {
+    d->peers    = (struct ct_peers){ .sum = peers_sum, .arg = d };
     d->exchange = (struct ct_exchange){
         .rank           = d->rank,
         .size           = d->size,
@@ -194,6 +224,7 @@ void dist_bsp_init(struct ct_dist *d)
         .guard_interval = d->options->guard_interval,
         .gather         = bsp_gather,
         .deal_tests     = true,
+        .peers          = d->options->sync_bn ? &d->peers : NULL,
     };
     if (d->wires.codec.type && d->wires.codec.type->momentum && d->size > 1)
         d->exchange.holds_back = bsp_holds_back;

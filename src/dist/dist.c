@@ -98,7 +98,6 @@ static enum ct_status refuse(const Caffe__DistributedParameter *p)
                        : p->canonical                    ? "canonical"
                        : strcmp(p->data, "shared") != 0  ? "data"
                        : strcmp(p->batch, "per_rank") != 0 ? "batch"
-                       : p->sync_bn                      ? "sync_bn"
                                                          : NULL;
 
     return what ? ct_fail(CT_ENOTSUP, "distributed { %s } is not supported "
@@ -141,6 +140,12 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     d->rank    = transport->rank;
     d->size    = transport->size;
     d->n_hosts = count_hosts(transport);
+    st = ct_alloc((size_t)d->size, sizeof(*d->part_bytes), "sums",
+                  &d->part_bytes);
+    if (st != CT_OK) {
+        transport->ops->destroy(transport);
+        goto out;
+    }
     CT_TRY_GOTO(ct_comm_create(transport, &d->comm), st, out);
     CT_TRY_GOTO(take_options(d, options), st, out);
     d->comm->stall_after = d->options->stall;
@@ -207,6 +212,8 @@ void ct_dist_destroy(struct ct_dist *d)
     dist_bsp_fini(d);
     ct_comm_destroy(d->comm);
     ct_message_free(d->options);
+    ct_free(d->sums);
+    ct_free(d->part_bytes);
     ct_free(d);
 }
 

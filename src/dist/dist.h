@@ -37,6 +37,9 @@ struct ct_dist {
     struct dist_flight     *flight;   /* one a bucket */
     int                     n_sent;   /* buckets handed in this iteration */
     int                     rank, size, n_hosts;
+    struct ct_peers         peers;    /* what layers see, for sync_bn */
+    double                 *sums;     /* of all ranks, for peers */
+    size_t                  sums_bytes, *part_bytes; /* of one; per rank */
     double                  wait_seconds;
     struct ct_comm_thread_stats at_start; /* when training began */
     uint64_t                n_exchanges;

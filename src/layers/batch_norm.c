@@ -21,7 +21,10 @@
  * and e = dy where y > 0 (everywhere, if there is no ReLU):
  *
  *     y = max(s v z + b, 0)        ds += v sum(e z)     db += sum(e)
- *     dx = s v (e - mean(e) - v^2 z mean(e z))                              */
+ *     dx = s v (e - mean(e) - v^2 z mean(e z))
+ *
+ * Where ranks share their statistics (ct_run.peers) m counts the values of all
+ * of them, and every sum above is one over ranks, but those of ds and db. */
 #include "cortado/layer.h"
 
 #include <inttypes.h>
@@ -46,6 +49,8 @@ struct batch_norm {
     struct ct_batch_norm alone; /* with nothing absorbed, in training */
     const struct ct_layer *scale; /* absorbed, or NULL */
     bool               relu;      /* absorbed */
+    struct ct_blob    *merged; /* sums over ranks, doubles; NULL: own batch */
+    double             m;      /* values a channel that the statistics see */
 };
 
 /* FACTOR_V is s v. */
@@ -84,6 +89,10 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_layer_add_scratch(l, &s->kept));
     if (!s->global)
         l->flags |= CT_LAYER_KEEPS;
+    if (!s->global && l->run->peers) {
+        CT_TRY(ct_layer_add_scratch(l, &s->merged));
+        CT_TRY(ct_reshape(s->merged, CT_SHAPE(2, 2 * s->channels + 1)));
+    }
     return ct_reshape(s->stats, CT_SHAPE(N_STATS, s->channels));
 }
 
@@ -112,7 +121,7 @@ static enum ct_status bn_reshape(struct ct_layer *l, const struct ct_io *io)
 /* The usual layer without guests: the whole array at a time. */
 static bool bn_alone(const struct batch_norm *s)
 {
-    return !s->global && !s->scale && !s->relu;
+    return !s->global && !s->scale && !s->relu && !s->merged;
 }
 
 /* Means and variances of channels [from, to) out of the running sums. */
@@ -128,13 +137,53 @@ static void bn_global_stats(const struct ct_layer *l, int64_t from, int64_t to)
     }
 }
 
+/* The same out of the batch. */
+static void bn_batch_stats(const struct batch_norm *s,
+                           const struct ct_slice *part, const float *x)
+{
+    ct_channel_moments(&part->view, x + part->at, ct_data(s->sums),
+                       stat(s, BATCH_MEAN) + part->first,
+                       stat(s, BATCH_VAR) + part->first);
+}
+
+/* The same out of the batches of all ranks: sums of 1, x and x^2, in double,
+ * where the last keeps what the square of the mean takes away again. */
+static enum ct_status bn_merge_stats(struct ct_layer *l, const float *x)
+{
+    struct batch_norm *s = l->state;
+    const int64_t n = s->channels;
+    double *sum = (double *)(void *)ct_data(s->merged), *squares = sum + n;
+    float *mean = stat(s, BATCH_MEAN), *var = stat(s, BATCH_VAR);
+
+    for (int64_t i = 0; i < ct_channel_slices(&s->view); i++) {
+        const struct ct_slice part = ct_channel_slice(&s->view, i);
+
+        bn_batch_stats(s, &part, x);
+    }
+    for (int64_t c = 0; c < n; c++) {
+        const double mu = (double)mean[c];
+
+        sum[c]     = s->m * mu;
+        squares[c] = s->m * ((double)var[c] + mu * mu);
+    }
+    sum[2 * n] = s->m;
+    CT_TRY(l->run->peers->sum(l->run->peers, sum, 2 * n + 1));
+    s->m = sum[2 * n];
+    for (int64_t c = 0; c < n; c++) {
+        const double mu = sum[c] / s->m;
+
+        mean[c] = (float)mu;
+        var[c]  = (float)fmax(squares[c] / s->m - mu * mu, 0);
+    }
+    return CT_OK;
+}
+
 /* The running sums take in the statistics of the batch. */
 static void bn_take_in(const struct ct_layer *l)
 {
     const struct batch_norm *s = l->state;
     const float f = ct_batch_norm_param(l->param)->moving_average_fraction;
-    const int64_t m = s->view.n * s->view.inner;
-    const float unbiased = m > 1 ? (float)m / (float)(m - 1) : 1;
+    const float unbiased = s->m > 1 ? (float)s->m / (float)(s->m - 1) : 1;
     float *mean = ct_data(l->blob[MEAN]), *var = ct_data(l->blob[VARIANCE]);
     float *factor = ct_data(l->blob[FACTOR]);
 
@@ -198,10 +247,8 @@ static void bn_forward_slices(const struct ct_layer *l,
 
         if (s->global)
             bn_global_stats(l, from, to);
-        else
-            ct_channel_moments(&part.view, x + part.at, ct_data(s->sums),
-                               stat(s, BATCH_MEAN) + from,
-                               stat(s, BATCH_VAR) + from);
+        else if (!s->merged)
+            bn_batch_stats(s, &part, x);
         bn_factors(l, from, to);
         if (s->relu)
             ct_gate_map(&part.view, x + part.at, &gate, y + part.at);
@@ -214,8 +261,11 @@ static void bn_forward_slices(const struct ct_layer *l,
 
 static enum ct_status bn_forward(struct ct_layer *l, const struct ct_io *io)
 {
-    const struct batch_norm *s = l->state;
+    struct batch_norm *s = l->state;
 
+    s->m = (double)(s->view.n * s->view.inner);
+    if (s->merged)
+        CT_TRY(bn_merge_stats(l, ct_data(io->bottom[0])));
     if (bn_alone(s))
         CT_TRY(ct_batch_norm_forward(&s->alone, ct_data(io->bottom[0]),
                                      ct_data(s->sums), stat(s, BATCH_MEAN),
@@ -242,12 +292,48 @@ static void bn_backward_scale(const struct batch_norm *s, int64_t from,
     }
 }
 
-/* x, dy and dx of the slice; dx may be NULL. */
-static void bn_backward_slice(const struct batch_norm *s,
-                              const struct ct_slice *part, const float *x,
-                              const float *dy, float *dx)
+/* The sums over the slice that dx, ds and db need, into OFFSET and SLOPE. */
+static void bn_backward_sums(const struct batch_norm *s,
+                             const struct ct_slice *part, const float *x,
+                             const float *dy)
 {
-    const float m = (float)(s->view.n * s->view.inner);
+    const int64_t from = part->first;
+    const struct ct_channel_gate gate = bn_gate(s, from);
+    float *slope = stat(s, SLOPE) + from, *offset = stat(s, OFFSET) + from;
+
+    if (s->relu)
+        ct_gate_sums(&part->view, dy + part->at, x + part->at, &gate,
+                     ct_data(s->sums), offset, slope);
+    else
+        ct_channel_sums(&part->view, dy + part->at, x + part->at, gate.shift,
+                        ct_data(s->sums), offset, slope);
+    bn_backward_scale(s, from, from + part->view.c, offset, slope);
+}
+
+static enum ct_status bn_merge_sums(const struct ct_layer *l)
+{
+    const struct batch_norm *s = l->state;
+    const int64_t n = s->channels;
+    double *sum = (double *)(void *)ct_data(s->merged);
+
+    for (int64_t c = 0; c < n; c++) {
+        sum[c]     = (double)stat(s, OFFSET)[c];
+        sum[n + c] = (double)stat(s, SLOPE)[c];
+    }
+    CT_TRY(l->run->peers->sum(l->run->peers, sum, 2 * n));
+    for (int64_t c = 0; c < n; c++) {
+        stat(s, OFFSET)[c] = (float)sum[c];
+        stat(s, SLOPE)[c]  = (float)sum[n + c];
+    }
+    return CT_OK;
+}
+
+/* dx of the slice, out of the sums. */
+static void bn_backward_join(const struct batch_norm *s,
+                             const struct ct_slice *part, const float *x,
+                             const float *dy, float *dx)
+{
+    const float m = (float)s->m;
     const int64_t from = part->first;
     const struct ct_channel_gate gate = bn_gate(s, from);
     const float *v = stat(s, INVERSE) + from;
@@ -255,21 +341,16 @@ static void bn_backward_slice(const struct batch_norm *s,
     const struct ct_channel_line line = { gate.scale, slope, gate.shift,
                                           offset };
 
-    if (s->relu)
-        ct_gate_sums(&part->view, dy, x, &gate, ct_data(s->sums), offset,
-                     slope);
-    else
-        ct_channel_sums(&part->view, dy, x, gate.shift, ct_data(s->sums),
-                        offset, slope);
-    bn_backward_scale(s, from, from + part->view.c, offset, slope);
     for (int64_t c = 0; c < part->view.c; c++) {
         slope[c]  *= s->global ? 0 : -gate.scale[c] * v[c] * v[c] / m;
         offset[c] *= s->global ? 0 : -gate.scale[c] / m;
     }
-    if (dx && s->relu)
-        ct_gate_join(&part->view, dy, x, &gate, &line, dx);
-    else if (dx)
-        ct_channel_join(&part->view, dy, x, &line, dx);
+    if (s->relu)
+        ct_gate_join(&part->view, dy + part->at, x + part->at, &gate, &line,
+                     dx + part->at);
+    else
+        ct_channel_join(&part->view, dy + part->at, x + part->at, &line,
+                        dx + part->at);
 }
 
 static enum ct_status bn_backward(struct ct_layer *l, const struct ct_io *io)
@@ -293,8 +374,17 @@ static enum ct_status bn_backward(struct ct_layer *l, const struct ct_io *io)
     for (int64_t i = 0; i < ct_channel_slices(&s->view); i++) {
         const struct ct_slice part = ct_channel_slice(&s->view, i);
 
-        bn_backward_slice(s, &part, x + part.at, dy + part.at,
-                          dx ? dx + part.at : NULL);
+        bn_backward_sums(s, &part, x, dy);
+        if (dx && !s->merged)
+            bn_backward_join(s, &part, x, dy, dx);
+    }
+    if (!dx || !s->merged)
+        return CT_OK;
+    CT_TRY(bn_merge_sums(l));
+    for (int64_t i = 0; i < ct_channel_slices(&s->view); i++) {
+        const struct ct_slice part = ct_channel_slice(&s->view, i);
+
+        bn_backward_join(s, &part, x, dy, dx);
     }
     return CT_OK;
 }

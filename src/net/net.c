@@ -89,6 +89,7 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.size    = options->size > 0 ? options->size : 1;
     net->run.deal_tests = options->deal_tests;
     net->run.share      = options->share;
+    net->run.peers      = options->peers;
     net->debug_info  = param->debug_info;
     st               = net_passes(net, param);
     net->options.stage   = NULL; /* borrowed for the build only */

@@ -70,6 +70,7 @@ struct ct_exchange {
     /* Ranks hold the same parameters at a test, so they deal out its batches;
      * otherwise rank 0 tests by itself. */
     bool deal_tests;
+    const struct ct_peers *peers; /* for layers of the train net; NULL: no */
     struct ct_pulse *pulse; /* to say where this rank stands; NULL: no */
 };
 

@@ -37,6 +37,7 @@ static enum ct_status build_net(const struct ct_solver *s,
         .size         = o->size,
         .deal_tests   = s->deals && !train,
         .pulse        = solver_pulse(s),
+        .peers        = train && o->exchange ? o->exchange->peers : NULL,
         .keep_blobs   = o->keep_blobs,
         .forward_only = !train && !o->keep_blobs,
     };

@@ -10,6 +10,12 @@
 enum { ROWS = 96 };
 
 static char source[512];
+static const char *inserted = "";
+
+void ranks_insert(const char *layers)
+{
+    inserted = layers;
+}
 
 /* 96 rows of 3 x 6 x 6 values and a label, in an HDF5 file. */
 void ranks_make_data(void)
@@ -19,6 +25,7 @@ void ranks_make_data(void)
     struct ct_hdf5 *h;
     FILE *list;
 
+    inserted = "";
     for (int i = 0; i < ROWS * 108; i++)
         x[i] = ct_normal(3, 0, (uint64_t)i);
     for (int i = 0; i < ROWS; i++)
@@ -51,7 +58,7 @@ Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
         "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "
         "  convolution_param { num_output: 8 kernel_size: 3 "
         "  weight_filler { type: 'xavier' } } }"
-        "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+        "%s layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
         "layer { name: 'f' type: 'InnerProduct' bottom: 'c' top: 'f' "
         "  param { name: 'w' } param { name: 'b' } "
         "  inner_product_param { num_output: 128 "
@@ -66,7 +73,7 @@ Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
         "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'g' bottom: 'y' "
         "  top: 'loss' } } base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 "
         "weight_decay: 0.001 random_seed: 9 snapshot_after_train: false %s",
-        source, RANKS_BATCH / n_ranks, more);
+        source, RANKS_BATCH / n_ranks, inserted, more);
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
                             strlen(text), "test", &p));
     return p;

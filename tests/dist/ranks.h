@@ -31,6 +31,9 @@ struct rank {
 /* Makes the data; every test calls it first. */
 void ranks_make_data(void);
 
+/* From now on, until ranks_make_data(): these layers stand behind c. */
+void ranks_insert(const char *layers);
+
 /* The list of HDF5 files that it made. */
 const char *ranks_source(void);
 
