@@ -44,6 +44,9 @@ struct ct_run {
     struct ct_workspace *work; /* memory for layers in turn; NULL: their own */
     bool     deal_tests; /* they deal out test batches too, not only others */
     int      share;      /* batches a rank takes in a row; 0: one */
+    /* Where ranks have unequal batches: samples of this rank, of the ranks
+     * before it, and of all.  Zeros: all have the same. */
+    int64_t  batch_mine, batch_first, batch_step;
     const struct ct_peers *peers; /* NULL: batch statistics are a rank's own */
 };
 
@@ -137,6 +140,10 @@ struct ct_layer_type {
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
     /* Optional: multiply-adds of one forward pass, for summaries. */
     double (*macs)(const struct ct_layer *l, const struct ct_io *io);
+    /* Optional, for statistics that a TRAIN pass keeps in its blobs: with
+     * ct_run.share a pass adds them to the blobs' diffs instead, and this
+     * takes diff times scale in, once an iteration. */
+    void (*take_in)(struct ct_layer *l, float scale);
     /* Optional: logs a line on how it went, when training ends. */
     void (*report)(const struct ct_layer *l);
     /* Optional, for state that is not a blob: descriptors, files, threads. */

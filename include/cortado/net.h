@@ -25,6 +25,8 @@ struct ct_net_options {
     int                     rank, size;   /* size 0: alone */
     bool                    deal_tests;   /* see struct ct_run */
     int                     share;
+    int64_t                 batch_mine, batch_first, batch_step;
+    float                   loss_scale; /* of every loss weight; 0: 1 */
     const struct ct_peers  *peers; /* borrowed; NULL: as if alone */
     struct ct_pulse        *pulse; /* told of every layer; NULL: nobody */
     bool                    keep_blobs;   /* every blob readable after a pass */

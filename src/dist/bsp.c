@@ -28,6 +28,8 @@ static enum ct_status sum_bucket(struct ct_comm *c, void *arg)
 {
     const struct dist_flight *f = arg;
 
+    if (f->dist->canonical.parts)
+        return dist_canonical_sum(&f->dist->canonical, c, f->x, f->n);
     return f->wire ? dist_wire_sum(c, f->wire, f->x)
                    : dist_dense_sum(f->dist, c, f->x, f->n);
 }
@@ -57,6 +59,12 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
         d->flight[i].wire    = d->wires.wire ? &d->wires.wire[i] : NULL;
         d->flight[i].job.run = sum_bucket;
         d->flight[i].job.arg = &d->flight[i];
+    }
+    if (d->canonical.parts) {
+        CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
+                            "bits",
+                            (uint64_t)ct_device_cpu_threads()));
+        CT_TRY(dist_canonical_attach(&d->canonical, net));
     }
     d->net = net;
     CT_TRY(ct_dist_broadcast(d, ct_net_arena_data(net),
@@ -108,6 +116,12 @@ static enum ct_status wait_bucket(struct ct_dist *d, int i)
     st    = ct_job_wait(job);
     d->wait_seconds += ct_now() - start;
     return st;
+}
+
+static enum ct_status bsp_fold(struct ct_exchange *x, int k)
+{
+    dist_canonical_fold(&dist_of(x)->canonical, k);
+    return CT_OK;
 }
 
 static enum ct_status bsp_wait(struct ct_exchange *x, int param)
@@ -205,11 +219,17 @@ static enum ct_status bsp_gather(struct ct_exchange *x, const void *mine,
 
 void dist_bsp_init(struct ct_dist *d)
 {
+    const int n = d->canonical.parts ? d->canonical.parts : d->size;
+
     d->peers    = (struct ct_peers){ .sum = peers_sum, .arg = d };
     d->exchange = (struct ct_exchange){
         .rank           = d->rank,
         .size           = d->size,
-        .scale          = 1.0f / (float)d->size,
+        .scale          = 1.0f / (float)n,
+        .loss_scale     = 1.0 / n,
+        .global_batch   = strcmp(d->options->batch, "global") == 0,
+        .micro          = d->canonical.micro,
+        .fold           = bsp_fold,
         .state          = d,
         .attach         = bsp_attach,
         .detach         = bsp_detach,
@@ -232,6 +252,7 @@ void dist_bsp_init(struct ct_dist *d)
 
 void dist_bsp_fini(struct ct_dist *d)
 {
+    dist_canonical_fini(&d->canonical);
     dist_factors_fini(d);
     dist_wires_fini(d);
     dist_buckets_fini(&d->buckets);

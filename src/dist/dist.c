@@ -45,7 +45,9 @@ static enum ct_status choose_road(struct ct_dist *d)
 {
     const char *name = d->options->road;
 
-    if (strcmp(name, "auto") == 0)
+    if (d->canonical.parts)
+        d->road = DIST_ROAD_ALLREDUCE;
+    else if (strcmp(name, "auto") == 0)
         d->road = DIST_ROAD_AUTO;
     else if (strcmp(name, "allreduce") == 0)
         d->road = DIST_ROAD_ALLREDUCE;
@@ -95,9 +97,7 @@ static enum ct_status refuse(const Caffe__DistributedParameter *p)
                        : p->servers                      ? "servers"
                        : p->groups > 1                   ? "groups"
                        : p->deadline > 0                 ? "deadline"
-                       : p->canonical                    ? "canonical"
                        : strcmp(p->data, "shared") != 0  ? "data"
-                       : strcmp(p->batch, "per_rank") != 0 ? "batch"
                                                          : NULL;
 
     return what ? ct_fail(CT_ENOTSUP, "distributed { %s } is not supported "
@@ -113,6 +113,11 @@ static enum ct_status take_options(struct ct_dist *d,
         CAFFE__DISTRIBUTED_PARAMETER__INIT;
 
     CT_TRY(ct_message_merge(&none, given, &d->options));
+    if (strcmp(d->options->batch, "per_rank") != 0 &&
+        strcmp(d->options->batch, "global") != 0)
+        return ct_fail(CT_EINVAL, "batch is \"%s\"; use per_rank or global",
+                       d->options->batch);
+    CT_TRY(dist_canonical_init(&d->canonical, d->options, d->size));
     return refuse(d->options);
 }
 
@@ -191,8 +196,12 @@ enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
     struct ct_transport *t = NULL;
 
     *out = NULL;
-    if (!ct_mpi_launched())
+    if (!ct_mpi_launched() && !(options && options->canonical))
         return CT_OK;
+    if (!ct_mpi_launched()) { /* all micro-batches on one rank */
+        CT_TRY(ct_alone_create(&t));
+        return dist_create_over(t, options, out);
+    }
     if (ct_mpi_create(&t) != CT_OK)
         return ct_fail_in(CT_ECOMM, "started as one of several processes, but "
                           "the others cannot be reached; each would train by "

@@ -6,6 +6,7 @@
 #include "comm/thread.h"
 #include "cortado/dist.h"
 #include "dist/bucket.h"
+#include "dist/canonical.h"
 #include "dist/compress/wire.h"
 #include "dist/factors.h"
 #include "dist/schedule.h"
@@ -33,6 +34,7 @@ struct ct_dist {
     enum dist_road          road;
     struct dist_factors     factors;
     struct dist_buckets     buckets;
+    struct dist_canonical   canonical;
     struct dist_wires       wires;    /* where a codec codes buckets */
     struct dist_flight     *flight;   /* one a bucket */
     int                     n_sent;   /* buckets handed in this iteration */

@@ -170,6 +170,7 @@ enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net)
 
         d->factors.of_param[i] = -1;
         if (d->road == DIST_ROAD_ALLREDUCE || d->size == 1 ||
+            d->exchange.global_batch || /* ranks may differ by a sample */
             d->exchange.iter_size > 1 || dist_factors_of(net, i, &f) != CT_OK)
             continue;
         if (!measured)

@@ -178,20 +178,49 @@ static enum ct_status bn_merge_stats(struct ct_layer *l, const float *x)
     return CT_OK;
 }
 
-/* The running sums take in the statistics of the batch. */
-static void bn_take_in(const struct ct_layer *l)
+/* The running sums take in statistics times scale. */
+static void bn_run_on(const struct ct_layer *l, const float *batch_mean,
+                      const float *batch_var, float scale)
 {
     const struct batch_norm *s = l->state;
     const float f = ct_batch_norm_param(l->param)->moving_average_fraction;
-    const float unbiased = s->m > 1 ? (float)s->m / (float)(s->m - 1) : 1;
     float *mean = ct_data(l->blob[MEAN]), *var = ct_data(l->blob[VARIANCE]);
     float *factor = ct_data(l->blob[FACTOR]);
 
     for (int64_t c = 0; c < s->channels; c++) {
-        mean[c] = f * mean[c] + stat(s, BATCH_MEAN)[c];
-        var[c]  = f * var[c] + unbiased * stat(s, BATCH_VAR)[c];
+        mean[c] = f * mean[c] + scale * batch_mean[c];
+        var[c]  = f * var[c] + scale * batch_var[c];
     }
     factor[0] = f * factor[0] + 1;
+}
+
+/* After a pass: at once, or in canonical training with those of the other
+ * micro-batches, which are added up as gradients are. */
+static void bn_keep_stats(const struct ct_layer *l)
+{
+    const struct batch_norm *s = l->state;
+    const float unbiased = s->m > 1 ? (float)s->m / (float)(s->m - 1) : 1;
+    float *var = stat(s, SLOPE); /* free until the backward pass */
+
+    for (int64_t c = 0; c < s->channels; c++)
+        var[c] = unbiased * stat(s, BATCH_VAR)[c];
+    if (l->run->share == 0 || l->phase != CAFFE__PHASE__TRAIN) {
+        bn_run_on(l, stat(s, BATCH_MEAN), var, 1);
+        return;
+    }
+    for (int64_t c = 0; c < s->channels; c++) {
+        ct_diff(l->blob[MEAN])[c] += stat(s, BATCH_MEAN)[c];
+        ct_diff(l->blob[VARIANCE])[c] += var[c];
+    }
+}
+
+static void bn_take_in(struct ct_layer *l, float scale)
+{
+    const struct batch_norm *s = l->state;
+
+    if (!s->global)
+        bn_run_on(l, ct_diff(l->blob[MEAN]), ct_diff(l->blob[VARIANCE]),
+                  scale);
 }
 
 /* The Scale's factors (blob 0) and biases (blob 1); NULL where there are none.
@@ -274,7 +303,7 @@ static enum ct_status bn_forward(struct ct_layer *l, const struct ct_io *io)
     else
         bn_forward_slices(l, io);
     if (!s->global)
-        bn_take_in(l);
+        bn_keep_stats(l);
     return CT_OK;
 }
 
@@ -439,5 +468,6 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .forward    = { [CT_CPU] = bn_forward },
     .backward   = { [CT_CPU] = bn_backward },
     .absorb     = bn_absorb,
+    .take_in    = bn_take_in,
     .teardown   = bn_teardown,
 };

@@ -90,6 +90,9 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.deal_tests = options->deal_tests;
     net->run.share      = options->share;
     net->run.peers      = options->peers;
+    net->run.batch_mine  = options->batch_mine;
+    net->run.batch_first = options->batch_first;
+    net->run.batch_step  = options->batch_step;
     net->debug_info  = param->debug_info;
     st               = net_passes(net, param);
     net->options.stage   = NULL; /* borrowed for the build only */

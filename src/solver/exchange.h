@@ -38,6 +38,13 @@ struct ct_exchange {
     uint64_t seed;
     float    momentum, clip; /* clip 0: none */
     float    scale; /* sum times scale is the mean gradient */
+    double   loss_scale; /* the same for the loss */
+    bool     global_batch; /* batch_size is that of all ranks together */
+    /* Canonical training: micro-batches a rank runs in an iteration; 0: it
+     * has iter_size passes.  fold() takes in the gradient of each but the
+     * last, and clears it. */
+    int      micro;
+    enum ct_status (*fold)(struct ct_exchange *x, int k);
     /* NULL: no.  Gradients of such a parameter are held back; they have been
      * clipped and have gathered momentum before they arrive, so the solver
      * clips nothing and gives them none. */

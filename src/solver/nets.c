@@ -37,6 +37,7 @@ static enum ct_status build_net(const struct ct_solver *s,
         .size         = o->size,
         .deal_tests   = s->deals && !train,
         .pulse        = solver_pulse(s),
+        .share        = train && o->exchange ? o->exchange->micro : 0,
         .peers        = train && o->exchange ? o->exchange->peers : NULL,
         .keep_blobs   = o->keep_blobs,
         .forward_only = !train && !o->keep_blobs,
@@ -60,6 +61,8 @@ static enum ct_status build_net(const struct ct_solver *s,
     CT_TRY_GOTO(st, st, out);
     if (!from->path)
         CT_TRY_GOTO(ct_upgrade_net(param, "solver"), st, out);
+    if (train && o->exchange)
+        CT_TRY_GOTO(solver_divide_batch(o->exchange, param, &no), st, out);
     st = ct_net_create(param, &no, out);
     if (st != CT_OK && from->path)
         st = ct_fail_in(st, "%s", from->path);

@@ -78,6 +78,16 @@ static struct ct_blob history_view(const struct ct_solver *s, int h, int i)
     return b;
 }
 
+/* Passes of the train net; in canonical training of all ranks, since they
+ * share them out otherwise for another number of ranks. */
+static int64_t n_trained(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    return (int64_t)ct_net_n_passes(s->net) *
+           (x && x->micro ? x->size : 1);
+}
+
 /* Batches of test net i that all ranks have run; a program may have run it by
  * itself, too. */
 static int64_t n_tested(const struct ct_solver *s, int i)
@@ -162,7 +172,7 @@ static enum ct_status fill_message(const struct ct_solver *s,
         }
     CT_TRY(ct_edit_resize(&m->n_passes, n_nets, sizeof(*m->n_passes)));
     m->n_n_passes  = n_nets;
-    m->n_passes[0] = (int64_t)ct_net_n_passes(s->net);
+    m->n_passes[0] = n_trained(s);
     for (int i = 0; i < s->n_test_net; i++)
         m->n_passes[i + 1] = n_tested(s, i);
     return CT_OK;
@@ -197,7 +207,7 @@ static enum ct_status write_hdf5_state(const struct ct_solver *s,
         }
     CT_TRY(ct_hdf5_add_group(h, "n_passes"));
     CT_TRY(ct_hdf5_write_int(h, "n_passes/0",
-                             (int64_t)ct_net_n_passes(s->net)));
+                             n_trained(s)));
     for (int i = 0; i < s->n_test_net; i++) {
         snprintf(name, sizeof(name), "n_passes/%d", i + 1);
         CT_TRY(ct_hdf5_write_int(h, name, n_tested(s, i)));
@@ -290,6 +300,8 @@ static enum ct_status resume_at(struct ct_solver *s, int64_t iter,
                                 int64_t step, bool has_seed, uint64_t seed,
                                 const int64_t *n_passes, size_t n)
 {
+    const struct ct_exchange *x = s->options.exchange;
+    const int n_sharers         = x && x->micro ? x->size : 1;
     float rate = 0;
 
     if (iter < 0 || iter > INT32_MAX || step < 0 || step > INT32_MAX)
@@ -311,7 +323,7 @@ static enum ct_status resume_at(struct ct_solver *s, int64_t iter,
         s->seed = seed;
     ct_net_reseed(s->net, s->seed);
     if (n > 0)
-        CT_TRY(ct_net_seek(s->net, (uint64_t)n_passes[0]));
+        CT_TRY(ct_net_seek(s->net, (uint64_t)(n_passes[0] / n_sharers)));
     for (size_t i = 1; i < n && i <= (size_t)s->n_test_net; i++) {
         ct_net_reseed(s->test_net[i - 1], s->seed);
         CT_TRY(solver_test_seek(s, (int)i - 1, (uint64_t)n_passes[i]));

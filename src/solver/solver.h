@@ -56,6 +56,7 @@ struct ct_solver {
     int                      display_iter;
     double                   start_time;
     int                      start_iter;
+    uint64_t                 start_passes;
 };
 
 /* rules.c: NULL when there is none. */
@@ -79,6 +80,11 @@ CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
 /* step.c: tells the exchange of the solver and gives it the net; nothing
  * happens alone, or when that is done. */
 CT_MUST_CHECK enum ct_status solver_attach(struct ct_solver *s);
+
+/* batch.c: with `batch: global`, this rank's part of the batch sizes. */
+CT_MUST_CHECK enum ct_status solver_divide_batch(const struct ct_exchange *x,
+                                                 Caffe__NetParameter *net,
+                                                 struct ct_net_options *o);
 
 /* step.c: where to say what the solver is at; NULL: nowhere. */
 struct ct_pulse *solver_pulse(const struct ct_solver *s);

@@ -112,7 +112,7 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
         return CT_OK;
     ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE, NULL);
     CT_TRY(x->finish(x));
-    *loss     = (double)rider[CT_RIDER_LOSS] / x->size;
+    *loss     = (double)rider[CT_RIDER_LOSS] * x->loss_scale;
     s->agreed = rider[CT_RIDER_STOP] > 0       ? CT_ACTION_STOP
                 : rider[CT_RIDER_SNAPSHOT] > 0 ? CT_ACTION_SNAPSHOT
                                                : CT_ACTION_NONE;
@@ -121,7 +121,9 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
 
 static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
 {
-    const int n = s->param->iter_size;
+    struct ct_exchange *x = s->options.exchange;
+    const bool canonical  = x && x->micro;
+    const int n           = canonical ? x->micro : s->param->iter_size;
 
     *loss = 0;
     CT_TRY(ct_net_clear_diffs(s->net));
@@ -130,10 +132,14 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
 
         CT_TRY(ct_net_forward(s->net, &part));
         CT_TRY(check_loss(s, part));
-        *loss += part / n;
+        *loss = canonical ? part : *loss + part / n;
         if (i == n - 1)
             CT_TRY(begin_exchange(s, *loss));
         CT_TRY(ct_net_backward(s->net));
+        if (canonical && i < n - 1) {
+            ct_net_arena_diff(s->net)[CT_RIDER_LOSS] = (float)part;
+            CT_TRY(x->fold(x, i));
+        }
     }
     return CT_OK;
 }
@@ -165,8 +171,8 @@ static void report_progress(struct ct_solver *s)
     if (!s->options.progress)
         return;
     if (lapse > 0) {
-        p.images_per_s = done * s->param->iter_size * batch_size(s->net) /
-                         lapse;
+        p.images_per_s = (double)(ct_net_n_passes(s->net) - s->start_passes) *
+                         batch_size(s->net) / lapse;
         p.seconds_left = lapse / done * (p.max_iter - p.iter);
     }
     s->options.progress(&p, s->options.arg);
@@ -213,6 +219,9 @@ enum ct_status solver_attach(struct ct_solver *s)
     x->iter      = s->iter;
     x->seed      = s->seed;
     x->momentum  = s->rule->n_history == 1 ? s->param->momentum : 0;
+    if (x->micro && s->param->iter_size > 1)
+        return ct_fail(CT_EINVAL, "canonical training has its own "
+                       "micro-batches: leave iter_size out");
     x->clip      = s->param->clip_gradients > 0 ? s->param->clip_gradients : 0;
     return x->attach(x, s->net);
 }
@@ -224,6 +233,7 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     CT_TRY(solver_attach(s));
     s->stop         = false;
     s->start_iter   = s->iter;
+    s->start_passes = ct_net_n_passes(s->net);
     s->display_iter = s->iter;
     s->smoothed     = 0;
     s->start_time = s->display_time = ct_now();

@@ -44,9 +44,12 @@ static enum ct_status clip_scale(const struct ct_solver *s, float *out)
     if (clip < 0 || (s->options.exchange && s->options.exchange->holds_back))
         return CT_OK;
     for (int i = 0; i < ct_net_n_params(s->net); i++) {
-        const struct ct_blob *b = ct_net_param(s->net, i)->blob;
+        const struct ct_net_param *p = ct_net_param(s->net, i);
+        const struct ct_blob *b      = p->blob;
 
         CT_TRY(arrived(s, i));
+        if (ct_net_layer(s->net, p->layer)->type->take_in)
+            continue; /* statistics, not gradients */
         CT_TRY(squares(b, ct_diff(b), &part));
         sum += part;
     }
@@ -184,6 +187,19 @@ static enum ct_status update_param(struct ct_solver *s, int i, float rate,
     return CT_OK;
 }
 
+/* In canonical training the statistics of all micro-batches came with the
+ * gradients. */
+static void take_statistics_in(struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    for (int i = 0; x && x->micro && i < ct_net_n_layers(s->net); i++) {
+        struct ct_layer *l = ct_net_layer(s->net, i);
+
+        if (l->type->take_in)
+            l->type->take_in(l, x->scale);
+    }
+}
 
 enum ct_status ct_solver_apply_update(struct ct_solver *s)
 {
@@ -198,6 +214,7 @@ enum ct_status ct_solver_apply_update(struct ct_solver *s)
         CT_TRY(update_on_device(s, rate, scale));
     for (int i = ct_net_n_params(s->net) - 1; i >= 0 && !s->device_update; i--)
         CT_TRY(update_param(s, i, rate, scale));
+    take_statistics_in(s);
     s->last_rate = rate;
     s->iter++;
     return CT_OK;

@@ -12,6 +12,13 @@ enum { ROWS = 96 };
 static char source[512];
 static const char *inserted = "";
 
+static int batch_given;
+
+void ranks_batch(int batch)
+{
+    batch_given = batch;
+}
+
 void ranks_insert(const char *layers)
 {
     inserted = layers;
@@ -25,7 +32,8 @@ void ranks_make_data(void)
     struct ct_hdf5 *h;
     FILE *list;
 
-    inserted = "";
+    inserted    = "";
+    batch_given = 0;
     for (int i = 0; i < ROWS * 108; i++)
         x[i] = ct_normal(3, 0, (uint64_t)i);
     for (int i = 0; i < ROWS; i++)
@@ -73,7 +81,8 @@ Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
         "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'g' bottom: 'y' "
         "  top: 'loss' } } base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 "
         "weight_decay: 0.001 random_seed: 9 snapshot_after_train: false %s",
-        source, RANKS_BATCH / n_ranks, inserted, more);
+        source, batch_given ? batch_given : RANKS_BATCH / n_ranks, inserted,
+        more);
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
                             strlen(text), "test", &p));
     return p;

@@ -34,6 +34,9 @@ void ranks_make_data(void);
 /* From now on, until ranks_make_data(): these layers stand behind c. */
 void ranks_insert(const char *layers);
 
+/* Likewise: batch_size is this, not RANKS_BATCH / n. */
+void ranks_batch(int batch);
+
 /* The list of HDF5 files that it made. */
 const char *ranks_source(void);
 

@@ -1,0 +1,89 @@
+/* canonical.c - the same bits for any number of ranks. */
+#include "dist/canonical.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/coll/flight.h"
+
+static bool is_power_of_two(int n)
+{
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+enum ct_status dist_canonical_init(struct dist_canonical *q,
+                                   const Caffe__DistributedParameter *p,
+                                   int size)
+{
+    const int V = p->parts;
+    const char *with = strcmp(p->compress, "none") != 0   ? "compress"
+                       : p->bandwidth[0]                  ? "bandwidth"
+                       : p->sync_bn                       ? "sync_bn"
+                       : strcmp(p->road, "factors") == 0  ? "road: factors"
+                       : strcmp(p->data, "root") == 0     ? "data: root"
+                                                          : NULL;
+
+    if (!p->canonical)
+        return CT_OK;
+    if (with)
+        return ct_fail(CT_EINVAL, "canonical training does not go together "
+                       "with %s", with);
+    if (!is_power_of_two(V) || V > 1 << (CANONICAL_MOST_LEVELS - 1))
+        return ct_fail(CT_EINVAL, "canonical training needs parts, the number "
+                       "of micro-batches of an iteration: a power of two, not "
+                       "%d", V);
+    if (V % size != 0)
+        return ct_fail(CT_EINVAL, "%d micro-batches cannot be dealt out "
+                       "evenly to %d ranks: use a power of two up to %d", V,
+                       size, V);
+    q->parts = V;
+    q->micro = V / size;
+    for (int m = q->micro; m > 1; m /= 2)
+        q->n_levels++;
+    return CT_OK;
+}
+
+enum ct_status dist_canonical_attach(struct dist_canonical *q,
+                                     const struct ct_net *net)
+{
+    dist_canonical_fini(q);
+    q->n    = ct_net_arena_count(net);
+    q->diff = ct_net_arena_diff(net);
+    for (int i = 0; i < q->n_levels; i++)
+        CT_TRY(ct_alloc(q->n, sizeof(float), "canonical sums", &q->level[i]));
+    return CT_OK;
+}
+
+void dist_canonical_fini(struct dist_canonical *q)
+{
+    for (int i = 0; i < CANONICAL_MOST_LEVELS; i++) {
+        ct_free(q->level[i]);
+        q->level[i] = NULL;
+    }
+}
+
+/* As a binary counter adds one: k ends in so many ones. */
+void dist_canonical_fold(struct dist_canonical *q, int k)
+{
+    int i = 0;
+
+    for (; k & 1; k >>= 1)
+        ct_comm_add((int64_t)q->n, q->level[i++], q->diff);
+    memcpy(q->level[i], q->diff, q->n * sizeof(float));
+    memset(q->diff, 0, q->n * sizeof(float));
+}
+
+/* A tree in the order of ranks, wherever they are. */
+enum ct_status dist_canonical_sum(struct dist_canonical *q, struct ct_comm *c,
+                                  float *x, int64_t n)
+{
+    const struct ct_place flat = ct_place(c->rank, c->size, NULL);
+    struct ct_tree t;
+
+    for (int i = 0; i < q->n_levels; i++)
+        ct_comm_add(n, q->level[i] + (x - q->diff), x);
+    ct_comm_begin(c);
+    ct_tree_init(&t, &flat, 0);
+    CT_TRY(ct_tree_sum(c, &t, x, n, ct_comm_tag(c, 0)));
+    return ct_tree_spread(c, &t, x, (size_t)n * sizeof(*x), ct_comm_tag(c, 1));
+}

@@ -1,0 +1,49 @@
+/* canonical.h - the same bits for any number of ranks.
+ *
+ * An iteration is V micro-batches of one shape, whatever P is.  Rank r of P
+ * runs m = V / P of them one after the other, and all gradients are added
+ * along one binary tree over the V leaves:
+ *
+ *     micro-batch   0   1   2   3   4   5   6   7
+ *                   +---+   +---+   +---+   +---+
+ *                     +-------+       +-------+
+ *                         +---------------+
+ *
+ * The lower log2 m levels are inside of a rank, the upper ones between ranks,
+ * in the order of ranks.  So V and P are powers of two.  The loss and the
+ * requests that ride in front of the gradients go the same way.  A rank keeps
+ * log2 m sums besides the gradient. */
+#ifndef CT_DIST_CANONICAL_H
+#define CT_DIST_CANONICAL_H
+
+#include "comm/comm.h"
+#include "cortado/net.h"
+#include "cortado/proto.h"
+
+enum { CANONICAL_MOST_LEVELS = 16 };
+
+struct dist_canonical {
+    int    parts;    /* V; 0: not canonical */
+    int    micro;    /* m */
+    int    n_levels; /* log2 m */
+    float *level[CANONICAL_MOST_LEVELS]; /* sum of 2^i leaves; owned */
+    float *diff;     /* the arena that they are of; borrowed */
+    size_t n;
+};
+
+/* Refuses what cannot be canonical. */
+CT_MUST_CHECK enum ct_status dist_canonical_init(
+    struct dist_canonical *q, const Caffe__DistributedParameter *p, int size);
+CT_MUST_CHECK enum ct_status dist_canonical_attach(struct dist_canonical *q,
+                                                   const struct ct_net *net);
+void dist_canonical_fini(struct dist_canonical *q);
+
+/* After the backward pass of micro-batch k, one but the last: its gradient
+ * joins the sums, and the arena is clear for the next. */
+void dist_canonical_fold(struct dist_canonical *q, int k);
+/* Of the last: n floats of the arena from x become the sum over all ranks. */
+CT_MUST_CHECK enum ct_status dist_canonical_sum(struct dist_canonical *q,
+                                                struct ct_comm *c, float *x,
+                                                int64_t n);
+
+#endif

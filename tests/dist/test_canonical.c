@@ -1,0 +1,101 @@
+/* test_canonical.c - the same bits for 1, 2, 4 and 8 ranks; and a batch that
+ * all ranks share, also where it does not divide evenly. */
+#include "dist/ranks.h"
+
+/* What could depend on the ranks: draws and running statistics. */
+static const char layers[] =
+    "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' "
+    "  batch_norm_param { moving_average_fraction: 0.9 } }"
+    "layer { name: 's' type: 'Scale' bottom: 'c' top: 'c' "
+    "  scale_param { bias_term: true } }"
+    "layer { name: 'o' type: 'Dropout' bottom: 'c' top: 'c' }";
+
+static void same_bits(const char *more, const char *options)
+{
+    struct rank *one = ranks_train(1, more, options, 0);
+
+    if (one->st != CT_OK)
+        FAIL("%s", one->why);
+    ASSERT(one->loss[RANKS_STEPS - 1] < one->loss[0]);
+    for (int n = 2; n <= 8; n *= 2) {
+        struct rank *r = ranks_train(n, more, options, 0);
+
+        for (int i = 0; i < n; i++) {
+            if (r[i].st != CT_OK)
+                FAIL("rank %d of %d: %s", i, n, r[i].why);
+            for (int k = 0; k < RANKS_STEPS; k++)
+                ASSERT_FLOAT(one->loss[k], r[i].loss[k], 0);
+            ASSERT_INT(0, memcmp(one->weights, r[i].weights,
+                                 one->n * sizeof(float)));
+        }
+    }
+}
+
+TEST(canonical, any_number_of_ranks_gives_the_same_bits)
+{
+    ranks_make_data();
+    ranks_insert(layers);
+    ranks_batch(3);
+    same_bits("", "canonical: true parts: 8 bucket_bytes: 4096");
+}
+
+TEST(canonical, clipping_and_a_global_batch_keep_to_it)
+{
+    ranks_make_data();
+    ranks_insert(layers);
+    ranks_batch(48);
+    same_bits("clip_gradients: 2",
+              "canonical: true parts: 16 batch: 'global'");
+}
+
+/* Without it, in the same setting, sums depend on P. */
+TEST(canonical, other_sums_differ_in_their_last_bits)
+{
+    struct rank *one, *four;
+
+    ranks_make_data();
+    one  = ranks_train(1, "", "", 0);
+    four = ranks_train(4, "", "", 0);
+    ASSERT_OK(four->st);
+    ASSERT(memcmp(one->weights, four->weights, one->n * sizeof(float)) != 0);
+}
+
+TEST(canonical, it_trains_as_one_rank_with_the_whole_batch)
+{
+    struct rank *one;
+
+    ranks_make_data();
+    one = ranks_train(1, "", "", 0);
+    ranks_batch(RANKS_BATCH);
+    ranks_same_as_one(one, ranks_train(2, "", "canonical: true parts: 4 "
+                                       "batch: 'global'", 0), 2);
+}
+
+TEST(canonical, what_cannot_be_is_refused)
+{
+    ranks_make_data();
+    ASSERT_STATUS(CT_EINVAL, ranks_train(2, "", "canonical: true", 0)->st);
+    ASSERT_HAS("power of two", ranks_train(3, "", "canonical: true parts: 8",
+                                           0)->why);
+    ASSERT_HAS("compress", ranks_train(2, "", "canonical: true parts: 8 "
+                                       "compress: 'fp16'", 0)->why);
+    ASSERT_HAS("iter_size", ranks_train(2, "iter_size: 2", "canonical: true "
+                                        "parts: 8", 0)->why);
+}
+
+TEST(canonical, a_global_batch_is_divided_and_weighted_by_samples)
+{
+    static const int counts[] = { 2, 5, 7 };
+    struct rank *one;
+
+    ranks_make_data();
+    ranks_insert("layer { name: 'o' type: 'Dropout' bottom: 'c' top: 'c' }");
+    ranks_batch(RANKS_BATCH);
+    one = ranks_train(1, "", "", 0);
+    for (int i = 0; i < 3; i++) /* 24 is 5 5 5 5 4 and 4 4 4 3 3 3 3 */
+        ranks_same_as_one(one, ranks_train(counts[i], "", "batch: 'global'",
+                                           0), counts[i]);
+    ranks_batch(3);
+    ASSERT_HAS("cannot be divided", ranks_train(4, "", "batch: 'global'",
+                                                0)->why);
+}
