@@ -321,26 +321,33 @@ void bench_ip(void)
     static const struct ct_impl *const impls[] = {
         &ct_ip_gemm.head, ONEDNN(ct_ip_onednn) NULL
     };
-    static const int64_t cases[][3] = {
-        { 64, 500, 800 },    { 64, 10, 500 },    { 100, 64, 1024 },
-        { 100, 10, 1024 },   { 8, 1000, 2048 },  { 16, 1000, 1024 },
-        { 32, 1000, 4096 },  { 32, 4096, 4096 }, { 32, 4096, 9216 },
-        { 256, 4096, 4096 }, { 640, 1024, 256 }, { 1, 1000, 2048 },
+    /* m n k; the last ones are steps of an LSTM, whose weights are packed. */
+    static const int64_t cases[][4] = {
+        { 64, 500, 800 },     { 64, 10, 500 },      { 100, 64, 1024 },
+        { 100, 10, 1024 },    { 8, 1000, 2048 },    { 16, 1000, 1024 },
+        { 32, 1000, 4096 },   { 32, 4096, 4096 },   { 32, 4096, 9216 },
+        { 256, 4096, 4096 },  { 640, 1024, 256 },   { 1, 1000, 2048 },
+        { 1024, 512, 512 },   { 512, 2048, 512 },   { 640, 10, 256 },
+        { 1, 1024, 256, 1 },  { 4, 1024, 256, 1 },  { 8, 1024, 256, 1 },
+        { 16, 1024, 256, 1 }, { 32, 1024, 256, 1 }, { 64, 2048, 512, 1 },
     };
     static const run_fn runs[] = { ip_forward, ip_backward, ip_weights };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const int64_t m = cases[i][0], n = cases[i][1], k = cases[i][2];
-        struct ip_run r = { { ct_device_cpu(), m, n, k, true, false,
-                              { { 0 } }, NULL },
-                            values(m * k), values(n * k), values(n),
+        const bool step = cases[i][3];
+        struct ip_run r = { { .dev = ct_device_cpu(), .m = m, .n = n,
+                              .k = k, .has_bias = !step, .add = step,
+                              .packed = step },
+                            values(m * k), values(n * k),
+                            step ? NULL : values(n),
                             values(m * n), values(m * k), values(n * k) };
         char what[100];
 
         must(ct_ip_choose(&r.p));
-        for (int w = 0; w < CT_WEIGHTED_PASSES; w++) {
-            snprintf(what, sizeof(what), "ip m %d n %d k %d %s", (int)m,
-                     (int)n, (int)k, ways[w]);
+        for (int w = 0; w < (step ? 1 : CT_WEIGHTED_PASSES); w++) {
+            snprintf(what, sizeof(what), "ip m %d n %d k %d%s %s", (int)m,
+                     (int)n, (int)k, step ? " packed" : "", ways[w]);
             compare(what, &r.p, (enum ct_pass)w, &r.p.pass[w], impls, runs[w],
                     &r);
         }

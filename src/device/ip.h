@@ -2,8 +2,11 @@
  *
  *     y = x W^T + 1 b^T        x: m x k   W: n x k   b: n   y: m x n
  *
- * `transpose`: W is stored k x n.  Matrices are plain.  Nothing is allocated
- * after ct_ip_choose(). */
+ * `transpose`: W is stored k x n.  `add`: y += x W^T, without a bias.
+ * Matrices are plain.  Nothing is allocated after ct_ip_choose().
+ *
+ * With `packed` many forward passes share weights: ct_ip_pack() before them
+ * may bring these into another order. */
 #ifndef CT_DEVICE_IP_H
 #define CT_DEVICE_IP_H
 
@@ -14,7 +17,7 @@
 struct ct_ip {
     const struct ct_device *dev;
     int64_t                 m, n, k;
-    bool                    has_bias, transpose;
+    bool                    has_bias, transpose, add, packed;
     struct ct_impl_pass     pass[CT_WEIGHTED_PASSES]; /* ct_ip_choose()'s */
     float                  *ones; /* m, where the CPU is not the device */
 };
@@ -22,7 +25,13 @@ struct ct_ip {
 /* Choose implementations, once the other fields are set, and again when they
  * change. */
 CT_MUST_CHECK enum ct_status ct_ip_choose(struct ct_ip *p);
+/* The same for one pass, where the others are not wanted. */
+CT_MUST_CHECK enum ct_status ct_ip_choose_pass(struct ct_ip *p,
+                                               enum ct_pass pass);
 void ct_ip_fini(struct ct_ip *p);
+
+/* With `packed`: w is what the following forward passes have. */
+CT_MUST_CHECK enum ct_status ct_ip_pack(const struct ct_ip *p, const float *w);
 
 /* b is NULL unless has_bias. */
 CT_MUST_CHECK enum ct_status ct_ip_forward(const struct ct_ip *p,

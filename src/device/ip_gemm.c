@@ -17,8 +17,8 @@ enum { TILE = 16 }; /* rows of y^T that are turned together */
 /* Few rows are gathered at no cost, and a small W stays in a cache. */
 static bool w_first(const struct ct_ip *p)
 {
-    return p->dev->kind == CT_CPU && !p->transpose && p->m >= 16 &&
-           p->n * p->k >= 1 << 20;
+    return p->dev->kind == CT_CPU && !p->transpose && !p->add && p->m >= 16 &&
+           p->n * p->k >= 3 << 18;
 }
 
 /* State is y^T, n x m, where it is needed. */
@@ -82,7 +82,7 @@ static enum ct_status gemm_forward(const struct ct_ip *p, const float *x,
     if (b)
         CT_TRY(gemm_bias(p, b, y));
     return ct_gemm(p->dev, CT_N, p->transpose ? CT_N : CT_T, p->m, p->n, p->k,
-                   1, x, w, b ? 1 : 0, y);
+                   1, x, w, b || p->add ? 1 : 0, y);
 }
 
 static enum ct_status gemm_backward_data(const struct ct_ip *p, const float *w,

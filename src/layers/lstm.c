@@ -103,6 +103,13 @@ static enum ct_status lstm_backward(struct ct_layer *l, const struct ct_io *io)
     return ct_recurrent_finish(l, io, &s->r);
 }
 
+static void lstm_teardown(struct ct_layer *l)
+{
+    struct lstm *s = l->state;
+
+    ct_recurrent_fini(&s->r);
+}
+
 static double lstm_macs(const struct ct_layer *l, const struct ct_io *io)
 {
     const struct lstm *s = l->state;
@@ -123,4 +130,5 @@ const struct ct_layer_type ct_layer_lstm = {
     .forward    = { [CT_CPU] = lstm_forward },
     .backward   = { [CT_CPU] = lstm_backward },
     .macs       = lstm_macs,
+    .teardown   = lstm_teardown,
 };

@@ -104,7 +104,6 @@ enum ct_status ct_recurrent_setup(struct ct_layer *l, const struct ct_io *io,
     CT_TRY(ct_layer_add_scratch(l, &r->gates));
     CT_TRY(ct_layer_add_scratch(l, &r->dgates));
     CT_TRY(ct_layer_add_scratch(l, &r->hc));
-    CT_TRY(ct_layer_add_scratch(l, &r->ones));
     CT_TRY(ct_layer_add_scratch(l, &r->dh));
     for (int k = 0; !r->exposed && k < n_states; k++)
         CT_TRY(ct_layer_add_scratch(l, &r->state[k]));
@@ -122,6 +121,31 @@ static enum ct_status rec_reshape_states(struct ct_layer *l,
             CT_TRY(ct_fill(l->dev, r->n * r->h, 0, ct_data(r->state[k])));
     }
     return CT_OK;
+}
+
+static enum ct_status rec_products(const struct ct_layer *l,
+                                   struct ct_recurrent *r)
+{
+    const int64_t rows = r->t * r->n;
+
+    ct_recurrent_fini(r);
+    r->input      = (struct ct_ip){ .dev = l->dev, .m = rows, .n = r->g,
+                                    .k = r->i };
+    r->state_part = (struct ct_ip){ .dev = l->dev, .m = r->n, .n = r->g,
+                                    .k = r->h, .add = true, .packed = true };
+    r->state_grad = (struct ct_ip){ .dev = l->dev, .m = rows, .n = r->g,
+                                    .k = r->h };
+    CT_TRY(ct_ip_choose(&r->input));
+    CT_TRY(ct_ip_choose_pass(&r->state_part, CT_FORWARD));
+    CT_TRY(ct_ip_choose_pass(&r->state_part, CT_BACKWARD));
+    return ct_ip_choose_pass(&r->state_grad, CT_BACKWARD_WEIGHTS);
+}
+
+void ct_recurrent_fini(struct ct_recurrent *r)
+{
+    ct_ip_fini(&r->input);
+    ct_ip_fini(&r->state_part);
+    ct_ip_fini(&r->state_grad);
 }
 
 enum ct_status ct_recurrent_reshape(struct ct_layer *l, const struct ct_io *io,
@@ -145,8 +169,7 @@ enum ct_status ct_recurrent_reshape(struct ct_layer *l, const struct ct_io *io,
     CT_TRY(ct_reshape(r->dgates, CT_SHAPE(r->t, r->n, r->g)));
     CT_TRY(ct_reshape(r->hc, CT_SHAPE(r->t, r->n, r->h)));
     CT_TRY(ct_reshape(r->dh, CT_SHAPE(r->n, r->h)));
-    CT_TRY(ct_reshape(r->ones, CT_SHAPE(r->t * r->n)));
-    CT_TRY(ct_fill(l->dev, r->t * r->n, 1, ct_data(r->ones)));
+    CT_TRY(rec_products(l, r));
     if (r->has_static)
         CT_TRY(ct_reshape(r->fixed, CT_SHAPE(r->n, r->g)));
     return rec_reshape_states(l, r, n != r->n);
@@ -173,9 +196,9 @@ enum ct_status ct_recurrent_inputs(struct ct_layer *l, const struct ct_io *io,
         CT_TRY(ct_gemm(l->dev, CT_N, CT_T, r->n, r->g, r->s, 1,
                        ct_data(io->bottom[STATIC]), ct_data(l->blob[r->w_s]),
                        0, ct_data(r->fixed)));
-    return ct_gemm(l->dev, CT_N, CT_T, r->t * r->n, r->g, r->i, 1,
-                   ct_data(io->bottom[X]), ct_data(l->blob[r->w_x]), 0,
-                   ct_data(r->gates));
+    CT_TRY(ct_ip_pack(&r->state_part, ct_data(l->blob[r->w_h])));
+    return ct_ip_forward(&r->input, ct_data(io->bottom[X]),
+                         ct_data(l->blob[r->w_x]), NULL, ct_data(r->gates));
 }
 
 /* Rows of `x` times their cont mark; a mark of 0 hides even NaN. */
@@ -198,9 +221,8 @@ enum ct_status ct_recurrent_step(struct ct_layer *l, const struct ct_io *io,
     float *hc = ct_data(r->hc) + t * r->n * r->h;
 
     rec_mark(r, ct_data(io->bottom[CONT]) + t * r->n, before, hc);
-    return ct_gemm(l->dev, CT_N, CT_T, r->n, r->g, r->h, 1, hc,
-                   ct_data(l->blob[r->w_h]), 1,
-                   ct_data(r->gates) + t * r->n * r->g);
+    return ct_ip_forward(&r->state_part, hc, ct_data(l->blob[r->w_h]), NULL,
+                         ct_data(r->gates) + t * r->n * r->g);
 }
 
 enum ct_status ct_recurrent_step_back(struct ct_layer *l,
@@ -209,9 +231,8 @@ enum ct_status ct_recurrent_step_back(struct ct_layer *l,
 {
     float *dh = ct_data(r->dh);
 
-    CT_TRY(ct_gemm(l->dev, CT_N, CT_N, r->n, r->h, r->g, 1,
-                   ct_data(r->dgates) + t * r->n * r->g,
-                   ct_data(l->blob[r->w_h]), 0, dh));
+    CT_TRY(ct_ip_backward_data(&r->state_part, ct_data(l->blob[r->w_h]),
+                               ct_data(r->dgates) + t * r->n * r->g, dh));
     rec_mark(r, ct_data(io->bottom[CONT]) + t * r->n, dh, dh);
     return CT_OK;
 }
@@ -242,23 +263,20 @@ static enum ct_status rec_static_back(struct ct_layer *l,
 enum ct_status ct_recurrent_finish(struct ct_layer *l, const struct ct_io *io,
                                    struct ct_recurrent *r)
 {
-    const float *dg    = ct_data(r->dgates);
-    const int64_t rows = r->t * r->n;
+    const float *dg = ct_data(r->dgates), *x = ct_data(io->bottom[X]);
+    const bool *wants = l->blob_wants_grad;
 
-    if (l->blob_wants_grad[r->w_x])
-        CT_TRY(ct_gemm(l->dev, CT_T, CT_N, r->g, r->i, rows, 1, dg,
-                       ct_data(io->bottom[X]), 1, ct_diff(l->blob[r->w_x])));
-    if (l->blob_wants_grad[r->b])
-        CT_TRY(ct_gemm(l->dev, CT_T, CT_N, r->g, 1, rows, 1, dg,
-                       ct_data(r->ones), 1, ct_diff(l->blob[r->b])));
-    if (l->blob_wants_grad[r->w_h])
-        CT_TRY(ct_gemm(l->dev, CT_T, CT_N, r->g, r->h, rows, 1, dg,
-                       ct_data(r->hc), 1, ct_diff(l->blob[r->w_h])));
+    CT_TRY(ct_ip_backward_weights(
+        &r->input, x, dg, wants[r->w_x] ? ct_diff(l->blob[r->w_x]) : NULL,
+        wants[r->b] ? ct_diff(l->blob[r->b]) : NULL));
+    if (wants[r->w_h])
+        CT_TRY(ct_ip_backward_weights(&r->state_grad, ct_data(r->hc), dg,
+                                      ct_diff(l->blob[r->w_h]), NULL));
     if (r->has_static)
         CT_TRY(rec_static_back(l, io, r));
     if (io->want_grad[X])
-        CT_TRY(ct_gemm(l->dev, CT_N, CT_N, rows, r->i, r->g, 1, dg,
-                       ct_data(l->blob[r->w_x]), 0, ct_diff(io->bottom[X])));
+        CT_TRY(ct_ip_backward_data(&r->input, ct_data(l->blob[r->w_x]), dg,
+                                   ct_diff(io->bottom[X])));
     for (int b = CONT; b < io->n_bottom; b++)
         if (io->want_grad[b] && !(r->has_static && b == STATIC))
             CT_TRY(ct_fill(l->dev, io->bottom[b]->count, 0,

@@ -8,8 +8,9 @@
  *     hc_t = cont_t h_{t-1}
  *
  * x: T N x I   W_x: G x I   b: G   W_s: G x S   W_h: G x H   hc: T N x H
- * The products with x and x_static are made for all steps at once.  cont_t is
- * 0 where a new sequence begins in a stream, and 1 elsewhere.
+ * The products with x and x_static are made for all steps at once, as are all
+ * gradients of weights; W_h is packed once for the T products with it.
+ * cont_t is 0 where a new sequence begins in a stream, and 1 elsewhere.
  *
  * Without expose_hidden the first state is the last one of the pass before,
  * at first 0, as in Caffe.  Gradients stop at the ends of a pass: the states
@@ -19,6 +20,7 @@
 #define CT_LAYERS_RECURRENT_H
 
 #include "cortado/layer.h"
+#include "device/ip.h"
 
 enum { CT_RECURRENT_STATES = 2 };
 
@@ -27,11 +29,13 @@ struct ct_recurrent {
     int     n_states;         /* 1 (h) or 2 (h and c) */
     bool    exposed, has_static;
     int     w_x, b, w_s, w_h; /* numbers of the layer's blobs */
+    struct ct_ip input;       /* x W_x^T of all steps, and its gradients */
+    struct ct_ip state_part;  /* hc_t W_h^T of one step, added; W_h packed */
+    struct ct_ip state_grad;  /* W_h's gradient from all steps */
     struct ct_blob *gates;    /* T x N x G: g_t, then what becomes of it */
     struct ct_blob *dgates;   /* T x N x G */
     struct ct_blob *hc;       /* T x N x H */
     struct ct_blob *fixed;    /* N x G: the part of x_static */
-    struct ct_blob *ones;     /* T N ones: the bias gradient is a product */
     struct ct_blob *dh;       /* N x H: from step t + 1 to step t */
     struct ct_blob *state[CT_RECURRENT_STATES]; /* N x H: kept over passes */
 };
@@ -47,6 +51,8 @@ CT_MUST_CHECK enum ct_status ct_recurrent_setup(struct ct_layer *l,
 CT_MUST_CHECK enum ct_status ct_recurrent_reshape(struct ct_layer *l,
                                                   const struct ct_io *io,
                                                   struct ct_recurrent *r);
+
+void ct_recurrent_fini(struct ct_recurrent *r);
 
 /* Where state k begins this pass (N x H). */
 const float *ct_recurrent_first(const struct ct_io *io,

@@ -19,6 +19,7 @@
 struct rnn {
     struct ct_recurrent r;  /* r.gates hold h after each step */
     int                 w_o, b_o;
+    struct ct_ip        output; /* h W_ho^T of all steps */
     struct ct_blob     *dout; /* T x N x H: gradient before o's tanh */
     struct ct_blob     *dhid; /* T x N x H: what h gets from o */
 };
@@ -42,6 +43,11 @@ static enum ct_status rnn_reshape(struct ct_layer *l, const struct ct_io *io)
     struct rnn *s = l->state;
 
     CT_TRY(ct_recurrent_reshape(l, io, &s->r));
+    s->output.dev = l->dev;
+    s->output.m   = s->r.t * s->r.n;
+    s->output.n   = s->r.h;
+    s->output.k   = s->r.h;
+    CT_TRY(ct_ip_choose(&s->output));
     CT_TRY(ct_reshape(s->dout, CT_SHAPE(s->r.t, s->r.n, s->r.h)));
     return ct_reshape(s->dhid, CT_SHAPE(s->r.t, s->r.n, s->r.h));
 }
@@ -75,8 +81,7 @@ static enum ct_status rnn_forward(struct ct_layer *l, const struct ct_io *io)
                  r.has_static ? ct_data(r.fixed) : NULL, h + t * r.n * r.h);
         before = h + t * r.n * r.h;
     }
-    CT_TRY(ct_gemm(l->dev, CT_N, CT_T, r.t * r.n, r.h, r.h, 1, h,
-                   ct_data(l->blob[s->w_o]), 0, o));
+    CT_TRY(ct_ip_forward(&s->output, h, ct_data(l->blob[s->w_o]), NULL, o));
     rnn_tanh(r.t * r.n, r.h, ct_data(l->blob[s->b_o]), NULL, o);
     return ct_recurrent_last(l, io, &s->r, 0, before);
 }
@@ -93,14 +98,12 @@ static enum ct_status rnn_output_back(struct ct_layer *l,
 
     CT_FOR_EACH (d, rows * r.h)
         dout[d] = dy[d] * (1 - o[d] * o[d]);
-    if (l->blob_wants_grad[s->w_o])
-        CT_TRY(ct_gemm(l->dev, CT_T, CT_N, r.h, r.h, rows, 1, dout,
-                       ct_data(r.gates), 1, ct_diff(l->blob[s->w_o])));
-    if (l->blob_wants_grad[s->b_o])
-        CT_TRY(ct_gemm(l->dev, CT_T, CT_N, r.h, 1, rows, 1, dout,
-                       ct_data(r.ones), 1, ct_diff(l->blob[s->b_o])));
-    return ct_gemm(l->dev, CT_N, CT_N, rows, r.h, r.h, 1, dout,
-                   ct_data(l->blob[s->w_o]), 0, ct_data(s->dhid));
+    CT_TRY(ct_ip_backward_weights(
+        &s->output, ct_data(r.gates), dout,
+        l->blob_wants_grad[s->w_o] ? ct_diff(l->blob[s->w_o]) : NULL,
+        l->blob_wants_grad[s->b_o] ? ct_diff(l->blob[s->b_o]) : NULL));
+    return ct_ip_backward_data(&s->output, ct_data(l->blob[s->w_o]), dout,
+                               ct_data(s->dhid));
 }
 
 static enum ct_status rnn_backward(struct ct_layer *l, const struct ct_io *io)
@@ -125,6 +128,14 @@ static enum ct_status rnn_backward(struct ct_layer *l, const struct ct_io *io)
     return ct_recurrent_finish(l, io, &s->r);
 }
 
+static void rnn_teardown(struct ct_layer *l)
+{
+    struct rnn *s = l->state;
+
+    ct_ip_fini(&s->output);
+    ct_recurrent_fini(&s->r);
+}
+
 static double rnn_macs(const struct ct_layer *l, const struct ct_io *io)
 {
     const struct rnn *s = l->state;
@@ -145,4 +156,5 @@ const struct ct_layer_type ct_layer_rnn = {
     .forward    = { [CT_CPU] = rnn_forward },
     .backward   = { [CT_CPU] = rnn_backward },
     .macs       = rnn_macs,
+    .teardown   = rnn_teardown,
 };

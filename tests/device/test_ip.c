@@ -81,7 +81,8 @@ TEST(ip, implementations_agree_with_the_definition)
 {
     static const int64_t shapes[][3] = { { 2, 3, 4 },   { 17, 33, 65 },
                                          { 1, 10, 50 }, { 5, 1, 7 },
-                                         { 64, 10, 1 }, { 18, 1027, 1025 } };
+                                         { 64, 10, 1 }, { 130, 70, 3 },
+                                         { 18, 1027, 1025 } };
 
     for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
         for (int k = 0; k < 4 * N_IMPLS; k++) {
@@ -94,6 +95,33 @@ TEST(ip, implementations_agree_with_the_definition)
             check_forward(&p, x, w, p.has_bias ? b : NULL);
             if (p.n * p.k < 1 << 16)
                 check_backward(&p, x, w, test_values(p.m * p.n, 8, 0));
+            ct_ip_fini(&p);
+        }
+}
+
+TEST(ip, packed_weights_serve_many_passes_that_add)
+{
+    for (int k = 0; k < N_IMPLS; k++)
+        for (int64_t m = 1; m <= 33; m += 16) {
+            struct ct_ip p = { .dev = ct_device_cpu(), .m = m, .n = 70,
+                               .k = 50, .add = true, .packed = true };
+            float *x = test_values(m * 50, 1, 0), *w = test_values(3500, 2, 0);
+            float *y = test_values(m * 70, 3, 0);
+            float *y0 = test_values(m * 70, 3, 0);
+
+            ASSERT_OK(ct_impl_try(impls[k], &p, CT_FORWARD,
+                                  &p.pass[CT_FORWARD]));
+            ASSERT_OK(ct_ip_pack(&p, w));
+            ASSERT_OK(ct_ip_forward(&p, x, w, NULL, y));
+            ASSERT_OK(ct_ip_forward(&p, x, w, NULL, y));
+            for (int64_t i = 0; i < m * 70; i++) {
+                double sum = y0[i];
+
+                for (int64_t j = 0; j < 50; j++)
+                    sum += 2 * (double)x[i / 70 * 50 + j] *
+                           w[i % 70 * 50 + j];
+                ASSERT_FLOAT(sum, y[i], 1e-4);
+            }
             ct_ip_fini(&p);
         }
 }

@@ -1,4 +1,5 @@
-/* ip_onednn.c - the inner product by oneDNN, on plain weights.
+/* ip_onednn.c - the inner product by oneDNN, on plain weights or, where many
+ * passes share them, on weights packed the way it likes.
  *
  * Forward and the gradient of x are its inner product, which adds the bias as
  * it goes.  The gradient of W is its matrix product, which can add to what is
@@ -12,10 +13,23 @@ struct arrays {
     struct ct_md x, w, b, y;
 };
 
+struct onednn_ip {
+    struct ct_prim prim;
+    struct ct_prim pack; /* a reorder, for packed weights */
+};
+
 static void onednn_destroy(void *state)
 {
-    ct_prim_fini(state);
-    ct_free(state);
+    struct onednn_ip *s = state;
+
+    ct_prim_fini(&s->prim);
+    ct_prim_fini(&s->pack);
+    ct_free(s);
+}
+
+static bool onednn_slow(const void *state)
+{
+    return ct_prim_slow(&((const struct onednn_ip *)state)->prim);
 }
 
 static bool onednn_takes(const void *op)
@@ -33,15 +47,45 @@ static enum ct_status describe(const struct ct_ip *p, struct arrays *a)
     return p->has_bias ? ct_md_layout(&a->b, 1, &p->n, CT_PLAIN) : CT_OK;
 }
 
-static enum ct_status forward_init(const struct arrays *a, struct ct_prim *f)
+/* Weights come through a reorder into memory of the primitive. */
+static enum ct_status pack_init(const struct arrays *a, struct onednn_ip *s)
 {
-    dnnl_primitive_desc_t pd;
+    struct ct_md own = { 0 };
+    enum ct_status st;
+    void *room;
 
-    CT_TRY(ct_pd_product_forward(&pd, &a->x, &a->w, &a->b, &a->y));
-    CT_TRY(ct_prim_init(f, pd));
-    CT_TRY(ct_prim_arg_md(f, DNNL_ARG_SRC, &a->x));
-    CT_TRY(ct_prim_arg_md(f, DNNL_ARG_WEIGHTS, &a->w));
-    return ct_prim_arg_md(f, DNNL_ARG_DST, &a->y);
+    CT_TRY(ct_md_query(&own, s->prim.pd, dnnl_query_weights_md, 0));
+    CT_TRY_GOTO(ct_prim_arg_md(&s->prim, DNNL_ARG_WEIGHTS, &own), st, out);
+    CT_TRY_GOTO(ct_prim_own(&s->prim, DNNL_ARG_WEIGHTS, &room, NULL), st, out);
+    CT_TRY_GOTO(ct_prim_reorder(&s->pack, &a->w, &own, false), st, out);
+    CT_TRY_GOTO(ct_prim_set(&s->pack, DNNL_ARG_TO, room), st, out);
+    st = ct_prim_own(&s->pack, DNNL_ARG_SCRATCHPAD, &room, NULL);
+out:
+    ct_md_fini(&own);
+    return st;
+}
+
+static enum ct_status forward_init(const struct ct_ip *p,
+                                   const struct arrays *a,
+                                   struct onednn_ip *s)
+{
+    struct ct_md any = { 0 };
+    dnnl_primitive_desc_t pd;
+    enum ct_status st;
+
+    if (p->packed)
+        CT_TRY(ct_md_any(&any, 2, (const int64_t[]){ p->n, p->k }));
+    st = ct_pd_product_forward(&pd, &a->x, p->packed ? &any : &a->w, &a->b,
+                               &a->y, p->add);
+    ct_md_fini(&any);
+    CT_TRY(st);
+    CT_TRY(ct_prim_init(&s->prim, pd));
+    CT_TRY(ct_prim_arg_md(&s->prim, DNNL_ARG_SRC, &a->x));
+    CT_TRY(ct_prim_arg_md(&s->prim, DNNL_ARG_DST, &a->y));
+    if (p->has_bias)
+        CT_TRY(ct_prim_arg_md(&s->prim, DNNL_ARG_BIAS, &a->b));
+    return p->packed ? pack_init(a, s)
+                     : ct_prim_arg_md(&s->prim, DNNL_ARG_WEIGHTS, &a->w);
 }
 
 static enum ct_status backward_data_init(const struct arrays *a,
@@ -50,7 +94,8 @@ static enum ct_status backward_data_init(const struct arrays *a,
     dnnl_primitive_desc_t pd, hint;
     enum ct_status st;
 
-    CT_TRY(ct_pd_product_forward(&hint, &a->x, &a->w, &a->b, &a->y));
+    CT_TRY(ct_pd_product_forward(&hint, &a->x, &a->w, &a->b, &a->y,
+                                 false));
     st = ct_pd_product_backward_data(&pd, &a->x, &a->w, &a->y, hint);
     dnnl_primitive_desc_destroy(hint);
     CT_TRY(st);
@@ -86,22 +131,19 @@ out:
 }
 
 static enum ct_status build(const struct ct_ip *p, enum ct_pass pass,
-                            struct arrays *a, struct ct_prim *prim)
+                            struct arrays *a, struct onednn_ip *s)
 {
     void *scratch;
 
     CT_TRY(ct_dnnl_start());
     CT_TRY(describe(p, a));
-    if (pass == CT_FORWARD) {
-        CT_TRY(forward_init(a, prim));
-        if (p->has_bias)
-            CT_TRY(ct_prim_arg_md(prim, DNNL_ARG_BIAS, &a->b));
-    } else if (pass == CT_BACKWARD) {
-        CT_TRY(backward_data_init(a, prim));
-    } else {
-        CT_TRY(backward_weights_init(p, a, prim));
-    }
-    return ct_prim_own(prim, DNNL_ARG_SCRATCHPAD, &scratch, NULL);
+    if (pass == CT_FORWARD)
+        CT_TRY(forward_init(p, a, s));
+    else if (pass == CT_BACKWARD)
+        CT_TRY(backward_data_init(a, &s->prim));
+    else
+        CT_TRY(backward_weights_init(p, a, &s->prim));
+    return ct_prim_own(&s->prim, DNNL_ARG_SCRATCHPAD, &scratch, NULL);
 }
 
 static enum ct_status onednn_create(const void *op, enum ct_pass pass,
@@ -110,7 +152,7 @@ static enum ct_status onednn_create(const void *op, enum ct_pass pass,
     struct arrays a = { 0 };
     enum ct_status st;
 
-    CT_TRY(ct_alloc(1, sizeof(struct ct_prim), "inner product by oneDNN",
+    CT_TRY(ct_alloc(1, sizeof(struct onednn_ip), "inner product by oneDNN",
                     state));
     st = build(op, pass, &a, *state);
     ct_md_fini(&a.x);
@@ -120,13 +162,27 @@ static enum ct_status onednn_create(const void *op, enum ct_pass pass,
     return st == CT_EDEVICE ? CT_ENOTSUP : st;
 }
 
+static struct ct_prim *prim_of(const struct ct_ip *p, enum ct_pass pass)
+{
+    return &((struct onednn_ip *)p->pass[pass].state)->prim;
+}
+
+static enum ct_status onednn_pack(const struct ct_ip *p, const float *w)
+{
+    struct onednn_ip *s = p->pass[CT_FORWARD].state;
+
+    CT_TRY(ct_prim_set(&s->pack, DNNL_ARG_FROM, w));
+    return ct_prim_run(&s->pack);
+}
+
 static enum ct_status onednn_forward(const struct ct_ip *p, const float *x,
                                      const float *w, const float *b, float *y)
 {
-    struct ct_prim *f = p->pass[CT_FORWARD].state;
+    struct ct_prim *f = prim_of(p, CT_FORWARD);
 
     CT_TRY(ct_prim_set(f, DNNL_ARG_SRC, x));
-    CT_TRY(ct_prim_set(f, DNNL_ARG_WEIGHTS, w));
+    if (!p->packed)
+        CT_TRY(ct_prim_set(f, DNNL_ARG_WEIGHTS, w));
     CT_TRY(ct_prim_set(f, DNNL_ARG_BIAS, b));
     CT_TRY(ct_prim_set(f, DNNL_ARG_DST, y));
     return ct_prim_run(f);
@@ -136,7 +192,7 @@ static enum ct_status onednn_backward_data(const struct ct_ip *p,
                                            const float *w, const float *dy,
                                            float *dx)
 {
-    struct ct_prim *b = p->pass[CT_BACKWARD].state;
+    struct ct_prim *b = prim_of(p, CT_BACKWARD);
 
     CT_TRY(ct_prim_set(b, DNNL_ARG_WEIGHTS, w));
     CT_TRY(ct_prim_set(b, DNNL_ARG_DIFF_DST, dy));
@@ -148,7 +204,7 @@ static enum ct_status onednn_backward_weights(const struct ct_ip *p,
                                               const float *x, const float *dy,
                                               float *dw)
 {
-    struct ct_prim *b = p->pass[CT_BACKWARD_WEIGHTS].state;
+    struct ct_prim *b = prim_of(p, CT_BACKWARD_WEIGHTS);
 
     CT_TRY(ct_prim_set(b, DNNL_ARG_SRC, p->transpose ? x : dy));
     CT_TRY(ct_prim_set(b, DNNL_ARG_WEIGHTS, p->transpose ? dy : x));
@@ -158,8 +214,9 @@ static enum ct_status onednn_backward_weights(const struct ct_ip *p,
 
 const struct ct_ip_impl ct_ip_onednn = {
     .head             = { "onednn", onednn_takes, onednn_create,
-                          onednn_destroy, NULL },
+                          onednn_destroy, onednn_slow },
     .forward          = onednn_forward,
+    .pack             = onednn_pack,
     .backward_data    = onednn_backward_data,
     .backward_weights = onednn_backward_weights,
 };

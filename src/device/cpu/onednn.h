@@ -169,11 +169,11 @@ CT_MUST_CHECK enum ct_status ct_pd_softmax_backward(
     dnnl_primitive_desc_t *out, const struct ct_md *data, int axis,
     const_dnnl_primitive_desc_t hint);
 
-/* The inner product y = x W^T + b of matrices. */
+/* The inner product y = x W^T + b of matrices; with `add` y += x W^T. */
 CT_MUST_CHECK enum ct_status ct_pd_product_forward(
     dnnl_primitive_desc_t *out, const struct ct_md *src,
     const struct ct_md *weights, const struct ct_md *bias,
-    const struct ct_md *dst);
+    const struct ct_md *dst, bool add);
 CT_MUST_CHECK enum ct_status ct_pd_product_backward_data(
     dnnl_primitive_desc_t *out, const struct ct_md *diff_src,
     const struct ct_md *weights, const struct ct_md *diff_dst,

@@ -162,11 +162,11 @@ enum ct_status ct_pd_product_forward(dnnl_primitive_desc_t *out,
                                      const struct ct_md *src,
                                      const struct ct_md *weights,
                                      const struct ct_md *bias,
-                                     const struct ct_md *dst)
+                                     const struct ct_md *dst, bool add)
 {
     CT_DNNL(dnnl_inner_product_forward_primitive_desc_create(
         out, ct_dnnl_engine(), dnnl_forward_training, src->d, weights->d,
-        bias->d, dst->d, ct_dnnl_attr()));
+        bias->d, dst->d, add ? ct_dnnl_add_attr() : ct_dnnl_attr()));
     return CT_OK;
 }
 
@@ -359,14 +359,17 @@ enum ct_status ct_pd_product_forward(dnnl_primitive_desc_t *out,
                                      const struct ct_md *src,
                                      const struct ct_md *weights,
                                      const struct ct_md *bias,
-                                     const struct ct_md *dst)
+                                     const struct ct_md *dst, bool add)
 {
     dnnl_inner_product_desc_t op;
 
     CT_DNNL(dnnl_inner_product_forward_desc_init(
         &op, dnnl_forward_training, &src->d, &weights->d,
         bias->d.ndims ? &bias->d : NULL, &dst->d));
-    return make(out, &op, NULL);
+    CT_DNNL(dnnl_primitive_desc_create(
+        out, &op, add ? ct_dnnl_add_attr() : ct_dnnl_attr(), ct_dnnl_engine(),
+        NULL));
+    return CT_OK;
 }
 
 enum ct_status ct_pd_product_backward_data(dnnl_primitive_desc_t *out,
