@@ -36,6 +36,7 @@ struct ct_conv {
 #ifdef CT_HAVE_ONEDNN
 extern const struct ct_conv_impl ct_conv_onednn;
 extern const struct ct_conv_impl ct_conv_winograd;
+extern const struct ct_conv_impl ct_conv_tiles;
 #endif
 #ifdef CT_HAVE_CUDA
 extern const struct ct_conv_impl ct_conv_cudnn;

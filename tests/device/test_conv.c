@@ -15,8 +15,9 @@
 #include <oneapi/dnnl/dnnl_version.h>
 #endif
 
-static const char *const impls[] = { "winograd", "onednn", "gemm", "ref" };
-enum { N_IMPLS = 4 };
+static const char *const impls[] = { "winograd", "tiles", "onednn", "gemm",
+                                      "ref" };
+enum { N_IMPLS = 5 };
 
 /* What one problem uses; there are more problems than the harness defers. */
 static struct {
@@ -193,6 +194,10 @@ static const struct odd odds[] = {
       { 1, 1 }, true },
     { "two wide groups", 2, 2, 32, 64, 2, { 6, 7 }, { 5, 5 }, { 1, 1 },
       { 2, 2 }, { 1, 1 }, true },
+    { "two wide groups of 3x3", 2, 3, 32, 64, 2, { 9, 6 }, { 3, 3 }, { 1, 1 },
+      { 1, 0 }, { 1, 1 }, true },
+    { "5x5 of many channels", 2, 2, 96, 80, 1, { 11, 9 }, { 5, 5 }, { 1, 1 },
+      { 2, 4 }, { 1, 1 }, false },
     { "three odd groups", 2, 1, 15, 21, 3, { 6, 5 }, { 3, 2 }, { 2, 1 },
       { 1, 1 }, { 1, 1 }, false },
     { "depthwise", 2, 2, 32, 32, 32, { 9, 8 }, { 3, 3 }, { 1, 1 }, { 1, 1 },
@@ -369,6 +374,7 @@ TEST(conv, every_implementation_agrees_with_the_reference_in_all_layouts)
             (void)solve(&p, odds[i].text, "onednn", pairs[j][0], pairs[j][1]);
             (void)solve(&p, odds[i].text, "winograd", pairs[j][0],
                         pairs[j][1]);
+            (void)solve(&p, odds[i].text, "tiles", pairs[j][0], pairs[j][1]);
         }
         drop_all(NULL);
     }
@@ -376,7 +382,7 @@ TEST(conv, every_implementation_agrees_with_the_reference_in_all_layouts)
 
 #ifdef CT_HAVE_ONEDNN
 #if DNNL_VERSION_MAJOR < 3
-TEST(conv, winograd_takes_wide_3x3_and_nothing_else)
+TEST(conv, winograd_takes_wide_3x3_without_groups)
 {
     if (!__builtin_cpu_supports("avx512f"))
         return;
@@ -390,6 +396,28 @@ TEST(conv, winograd_takes_wide_3x3_and_nothing_else)
     }
 }
 #endif
+
+TEST(conv, tiles_take_wide_5x5_and_groups_of_3x3)
+{
+    static const char *const names[] = { "two wide groups",
+                                         "two wide groups of 3x3",
+                                         "5x5 of many channels",
+                                         "blocks that are half empty" };
+
+    for (size_t i = 0; i < sizeof(odds) / sizeof(odds[0]); i++) {
+        struct ct_conv_desc d = desc_of(&odds[i]);
+        bool takes            = false;
+
+        for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++)
+            takes |= strcmp(odds[i].text, names[j]) == 0;
+        ASSERT(make(&d, "tiles") == NULL); /* plain arrays */
+        d.src_layout = d.dst_layout = CT_BLOCKED8;
+        ASSERT_INT(takes, make(&d, "tiles") != NULL);
+        d.src_layout = d.dst_layout = CT_BLOCKED16;
+        ASSERT_INT(takes, make(&d, "tiles") != NULL);
+        drop_all(NULL);
+    }
+}
 
 TEST(conv, onednn_takes_what_common_nets_have)
 {
