@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "comm/probe.h"
+#include "comm/rate.h"
 #include "comm/transport.h"
 #include "cortado/dist.h"
 #include "dist/bucket.h"
@@ -122,6 +123,7 @@ static enum ct_status machine_of(const struct plan_flags *f,
                                  const struct here *h,
                                  struct dist_machine *w)
 {
+    const char *rest;
     double rate;
 
     *w = (struct dist_machine){ .alpha = h->alpha, .beta = h->beta,
@@ -132,7 +134,7 @@ static enum ct_status machine_of(const struct plan_flags *f,
                        "and --latency=30us, or measure them: mpirun -n 2 "
                        "cortado plan ...");
     if (f->bandwidth) {
-        CT_TRY(ct_parse_rate(f->bandwidth, &rate));
+        CT_TRY(ct_rate_parse(f->bandwidth, &rate, &rest));
         w->beta  = 1 / rate;
         w->alpha = 30e-6;
     }
@@ -145,7 +147,7 @@ static enum ct_status machine_of(const struct plan_flags *f,
     w->local_alpha = 2e-6;
     w->local_beta  = 2 * w->gamma;
     if (f->local_bandwidth) {
-        CT_TRY(ct_parse_rate(f->local_bandwidth, &rate));
+        CT_TRY(ct_rate_parse(f->local_bandwidth, &rate, &rest));
         w->local_beta = 1 / rate;
     }
     return CT_OK;

@@ -24,18 +24,6 @@ static enum ct_status parse(const char *text, const struct unit *unit,
                    text, example);
 }
 
-enum ct_status ct_parse_rate(const char *text, double *out)
-{
-    static const struct unit units[] = {
-        { "", 1 / 8. },      { "bit", 1 / 8. },   { "kbit", 1e3 / 8 },
-        { "mbit", 1e6 / 8 }, { "gbit", 1e9 / 8 }, { "tbit", 1e12 / 8 },
-        { "kbyte", 1e3 },    { "mbyte", 1e6 },    { "gbyte", 1e9 },
-        { NULL, 0 },
-    };
-
-    return parse(text, units, "10gbit or 100mbyte", out);
-}
-
 enum ct_status ct_parse_seconds(const char *text, double *out)
 {
     static const struct unit units[] = {

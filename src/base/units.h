@@ -1,12 +1,9 @@
-/* units.h - "10gbit", "30us", "500gflops": quantities as people write them. */
+/* units.h - "30us", "500gflops": quantities as people write them. */
 #ifndef CT_BASE_UNITS_H
 #define CT_BASE_UNITS_H
 
 #include "cortado/status.h"
 
-/* Bytes a second: kbit, mbit, gbit, tbit (1000 bits, an eighth of that in
- * bytes), kbyte, mbyte, gbyte, or a number of bits. */
-CT_MUST_CHECK enum ct_status ct_parse_rate(const char *text, double *out);
 /* Seconds: ns, us, ms, s. */
 CT_MUST_CHECK enum ct_status ct_parse_seconds(const char *text, double *out);
 /* Operations a second: mflops, gflops, tflops, or a number. */

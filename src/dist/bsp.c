@@ -34,16 +34,12 @@ static enum ct_status sum_bucket(struct ct_comm *c, void *arg)
                    : dist_dense_sum(f->dist, c, f->x, f->n);
 }
 
-static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
+/* Factors, buckets and flights, as d->roads has chosen. */
+static enum ct_status make_ways(struct ct_dist *d, struct ct_net *net)
 {
-    struct ct_dist *d = dist_of(x);
-    float *diff       = ct_net_arena_diff(net);
+    float *diff = ct_net_arena_diff(net);
 
-    if (d->net == net)
-        return CT_OK;
-    dist_bsp_fini(d);
-    CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
-    CT_TRY(dist_factors_init(d, net));
+    CT_TRY(dist_factors_init(d, net, d->roads.apart));
     CT_TRY(dist_buckets_init(&d->buckets, net, d->factors.of_param,
                              DIST_FIRST_BUCKET,
                              (size_t)d->options->bucket_bytes));
@@ -60,6 +56,41 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
         d->flight[i].job.run = sum_bucket;
         d->flight[i].job.arg = &d->flight[i];
     }
+    return CT_OK;
+}
+
+static void drop_ways(struct ct_dist *d)
+{
+    dist_factors_fini(d);
+    dist_wires_fini(d);
+    dist_buckets_fini(&d->buckets);
+    ct_free(d->flight);
+    d->flight = NULL;
+}
+
+/* Between two iterations: everything sent is in, nothing is under way. */
+static enum ct_status change_ways(struct ct_dist *d)
+{
+    for (int i = 0; i < d->buckets.n; i++)
+        CT_TRY(ct_job_wait(&d->flight[i].job));
+    for (int i = 0; i < d->factors.n; i++)
+        CT_TRY(ct_job_wait(&d->factors.factor[i].job));
+    drop_ways(d);
+    CT_TRY(make_ways(d, d->net));
+    dist_auto_say(d);
+    return CT_OK;
+}
+
+static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
+{
+    struct ct_dist *d = dist_of(x);
+
+    if (d->net == net)
+        return CT_OK;
+    dist_bsp_fini(d);
+    CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
+    CT_TRY(dist_auto_init(d, net));
+    CT_TRY(make_ways(d, net));
     if (d->canonical.parts) {
         CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
                             "bits",
@@ -67,6 +98,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
         CT_TRY(dist_canonical_attach(&d->canonical, net));
     }
     d->net = net;
+    dist_auto_say(d);
     CT_TRY(ct_dist_broadcast(d, ct_net_arena_data(net),
                              ct_net_arena_count(net) * sizeof(float)));
     d->at_start = ct_comm_thread_stats(d->thread);
@@ -84,16 +116,19 @@ static void bsp_detach(struct ct_exchange *x, const struct ct_net *net)
 static enum ct_status bsp_begin(struct ct_exchange *x)
 {
     struct ct_dist *d = dist_of(x);
+    bool changed;
 
     d->n_sent = 0;
     d->n_exchanges++;
-    return CT_OK;
+    CT_TRY(dist_auto_begin(d, &changed));
+    return changed ? change_ways(d) : CT_OK;
 }
 
 static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
 {
     struct ct_dist *d = dist_of(x);
 
+    dist_auto_layer_done(d, layer);
     CT_TRY(dist_factors_layer_done(d, layer));
     if (!d->options->overlap && layer > 0)
         return CT_OK;
@@ -253,10 +288,7 @@ void dist_bsp_init(struct ct_dist *d)
 void dist_bsp_fini(struct ct_dist *d)
 {
     dist_canonical_fini(&d->canonical);
-    dist_factors_fini(d);
-    dist_wires_fini(d);
-    dist_buckets_fini(&d->buckets);
-    ct_free(d->flight);
-    d->flight = NULL;
-    d->net    = NULL;
+    drop_ways(d);
+    dist_auto_fini(d);
+    d->net = NULL;
 }

@@ -5,11 +5,11 @@
 #include "comm/coll/coll.h"
 #include "comm/thread.h"
 #include "cortado/dist.h"
+#include "dist/auto.h"
 #include "dist/bucket.h"
 #include "dist/canonical.h"
 #include "dist/compress/wire.h"
 #include "dist/factors.h"
-#include "dist/schedule.h"
 #include "solver/exchange.h"
 
 /* A bucket on its way. */
@@ -32,6 +32,7 @@ struct ct_dist {
     const struct ct_allreduce_type *reduce; /* NULL: by size */
     struct ct_net          *net;      /* attached to; borrowed */
     enum dist_road          road;
+    struct dist_auto        roads;
     struct dist_factors     factors;
     struct dist_buckets     buckets;
     struct dist_canonical   canonical;

@@ -5,9 +5,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "comm/probe.h"
-#include "cortado/log.h"
-#include "dist/cost.h"
 #include "dist/dist.h"
 
 enum ct_status dist_factors_of(const struct ct_net *net, int param,
@@ -45,27 +42,6 @@ enum ct_status dist_measure_flops(double *out)
     return st;
 }
 
-static enum ct_status probe_job(struct ct_comm *c, void *arg)
-{
-    struct dist_machine *w = arg;
-    struct ct_probe p      = { 0 };
-
-    CT_TRY(ct_comm_probe(c, &p));
-    w->alpha = p.alpha;
-    w->beta  = p.beta;
-    w->gamma = p.gamma;
-    ct_probe_fini(&p);
-    return CT_OK;
-}
-
-/* Every rank decides by rank 0's numbers. */
-static enum ct_status measure(struct ct_dist *d, struct dist_machine *w)
-{
-    CT_TRY(ct_job_run(d->thread, probe_job, w));
-    CT_TRY(dist_measure_flops(&w->flops));
-    return ct_dist_broadcast(d, w, sizeof(*w));
-}
-
 /* The codec that factors may go by: they are products' inputs, not sums, so
  * nothing can be held back of them. */
 static const struct dist_codec_type *codec_of(const struct ct_dist *d)
@@ -73,37 +49,6 @@ static const struct dist_codec_type *codec_of(const struct ct_dist *d)
     const struct dist_codec_type *t = d->wires.codec.type;
 
     return t == &dist_codec_bf16 || t == &dist_codec_fp16 ? t : NULL;
-}
-
-static bool choose(const struct ct_dist *d, const struct dist_machine *w,
-                   const struct ct_net *net, int param,
-                   const struct ct_factors *f)
-{
-    const struct ct_net_param *p = ct_net_param(net, param);
-    const struct dist_load g = { (double)(f->u_cols * f->v_cols),
-                                 (double)f->u_cols, (double)f->v_cols,
-                                 (double)f->rows };
-    const struct dist_codec *codec = &d->wires.codec;
-    struct dist_cost dense = codec->type
-                                 ? dist_cost_coded(w, d->size, codec, &g)
-                                 : dist_cost(w, d->size, DIST_RING, &g);
-    struct dist_cost fact  = dist_cost(w, d->size, DIST_FACTORS, &g);
-    bool yes;
-
-    if (codec_of(d)) { /* in 16 bits */
-        fact.seconds -= fact.bytes / 2 * w->beta;
-        fact.bytes /= 2;
-    }
-    yes = d->road == DIST_ROAD_FACTORS ||
-          (d->road == DIST_ROAD_AUTO &&
-           fact.seconds + fact.compute < dense.seconds);
-    CT_INFO("%s (%lld x %lld) goes by %s: dense %.3g MB, %.3g ms; factors "
-            "%.3g MB, %.3g ms", ct_net_layer(net, p->layer)->name,
-            (long long)f->u_cols, (long long)f->v_cols,
-            yes ? "factors" : "allreduce", dense.bytes / 1e6,
-            1e3 * dense.seconds, fact.bytes / 1e6,
-            1e3 * (fact.seconds + fact.compute));
-    return yes;
 }
 
 static enum ct_status gather_job(struct ct_comm *c, void *arg)
@@ -155,11 +100,10 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     return ct_dist_same(d, "batch size", (uint64_t)f->rows);
 }
 
-enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net)
+enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net,
+                                 const int *apart)
 {
     size_t n = (size_t)ct_net_n_params(net) + 1;
-    struct dist_machine w = { 0 };
-    bool measured = false;
 
     CT_TRY(ct_alloc(n, sizeof(*d->factors.of_param), "factors",
                     &d->factors.of_param));
@@ -169,15 +113,10 @@ enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net)
         struct ct_factors f;
 
         d->factors.of_param[i] = -1;
-        if (d->road == DIST_ROAD_ALLREDUCE || d->size == 1 ||
-            d->exchange.global_batch || /* ranks may differ by a sample */
-            d->exchange.iter_size > 1 || dist_factors_of(net, i, &f) != CT_OK)
+        if (apart[i] < 0)
             continue;
-        if (!measured)
-            CT_TRY(measure(d, &w));
-        measured = true;
-        if (choose(d, &w, net, i, &f))
-            CT_TRY(add_factor(d, net, i, &f));
+        CT_TRY(dist_factors_of(net, i, &f));
+        CT_TRY(add_factor(d, net, i, &f));
     }
     return CT_OK;
 }
@@ -185,9 +124,13 @@ enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net)
 void dist_factors_fini(struct ct_dist *d)
 {
     for (int i = 0; i < d->factors.n; i++) {
-        ct_free(d->factors.factor[i].all);
-        ct_free(d->factors.factor[i].bytes);
-        ct_free(d->factors.factor[i].code);
+        struct dist_factor *x = &d->factors.factor[i];
+
+        if (d->net)
+            ct_net_layer(d->net, x->layer)->blob_wants_grad[x->blob] = true;
+        ct_free(x->all);
+        ct_free(x->bytes);
+        ct_free(x->code);
     }
     ct_free(d->factors.factor);
     ct_free(d->factors.of_param);
@@ -233,11 +176,16 @@ enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
     int64_t width         = x->n + x->m;
     const struct ct_blob *b = ct_net_param(d->net, x->param)->blob;
 
+    double start;
+
     CT_TRY(ct_job_wait(&x->job));
     if (x->built)
         return CT_OK;
     x->built = true;
-    return ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m, x->rows * d->size, 1,
+    start    = ct_now();
+    CT_TRY(ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m, x->rows * d->size, 1,
                       x->all, width, x->all + x->n, width, 0, ct_diff(b),
-                      x->m);
+                      x->m));
+    x->product_seconds = ct_now() - start;
+    return CT_OK;
 }

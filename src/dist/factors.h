@@ -23,6 +23,7 @@ struct dist_factor {
     size_t         *bytes;      /* per rank */
     uint8_t        *code;       /* `all` in 16 bits; NULL: they go as floats */
     bool            built;      /* this iteration's gradient is made */
+    double          product_seconds; /* that making it took, the last time */
 };
 
 struct dist_factors {
@@ -39,10 +40,11 @@ CT_MUST_CHECK enum ct_status dist_factors_of(const struct ct_net *net,
 /* The rate of a matrix product of a usual size, on this rank. */
 CT_MUST_CHECK enum ct_status dist_measure_flops(double *out);
 
-/* Chooses the parameters that go this road, logs the choice, and tells their
- * layers not to make the gradient themselves. */
+/* Makes ready the parameters whose `apart` is not negative, and tells their
+ * layers not to make the gradient themselves; fini takes that back. */
 CT_MUST_CHECK enum ct_status dist_factors_init(struct ct_dist *d,
-                                               struct ct_net *net);
+                                               struct ct_net *net,
+                                               const int *apart);
 void dist_factors_fini(struct ct_dist *d);
 
 /* After the backward pass of `layer`: its factors leave. */

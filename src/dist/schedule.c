@@ -50,6 +50,26 @@ static enum dist_way way_of(const struct dist_options *o, enum dist_road road,
                                                         floats);
 }
 
+static double scaled(double seconds, double scale)
+{
+    return scale > 0 ? seconds * scale : seconds;
+}
+
+static struct dist_cost factors_cost(const struct dist_options *o, int size,
+                                     const struct dist_load *load)
+{
+    struct dist_cost c = dist_cost(&o->machine, size, DIST_FACTORS, load);
+
+    if (o->codec.type == &dist_codec_bf16 ||
+        o->codec.type == &dist_codec_fp16) { /* factors.c: in 16 bits */
+        c.seconds -= c.bytes / 2 * o->machine.beta;
+        c.bytes /= 2;
+    }
+    c.seconds = scaled(c.seconds, o->scales.factors);
+    c.compute = scaled(c.compute, o->scales.products);
+    return c;
+}
+
 static void add_factors(const struct dist_model *m,
                         const struct dist_options *o, int size,
                         const int *apart, int layer, struct sends *s)
@@ -61,9 +81,7 @@ static void add_factors(const struct dist_model *m,
             continue;
         load = dist_model_load(m, i);
         s->send[s->n++] = (struct send){
-            layer,
-            dist_cost(&o->machine, size, DIST_FACTORS, &load),
-            load.floats, layer
+            layer, factors_cost(o, size, &load), load.floats, layer
         };
         s->n_factors++;
     }
@@ -105,8 +123,10 @@ static struct dist_cost bucket_cost(const struct dist_model *m,
     }
     c = dist_cost(&o->machine, size, way_of(o, road, size, rest.floats),
                   &rest);
-    return (struct dist_cost){ sum.bytes + c.bytes, sum.seconds + c.seconds,
-                               0 };
+    return (struct dist_cost){
+        sum.bytes + c.bytes,
+        scaled(sum.seconds + c.seconds, o->scales.dense), 0
+    };
 }
 
 /* In the order in which bsp.c hands them to the comm thread. */
@@ -213,12 +233,14 @@ enum ct_status dist_model_choose(const struct dist_model *m,
         apart[i] = -1;
         if (load.k == 0)
             continue;
-        f = dist_cost(&o->machine, size, DIST_FACTORS, &load);
+        f = factors_cost(o, size, &load);
         d = dist_cost(&o->machine, size,
                       way_of(o, DIST_ROAD_AUTO, size, load.floats), &load);
         if (o->codec.type)
             d = dist_cost_coded(&o->machine, size, &o->codec, &load);
-        apart[i] = f.seconds + f.compute < d.seconds ? 0 : -1;
+        apart[i] = f.seconds + f.compute < scaled(d.seconds, o->scales.dense)
+                       ? 0
+                       : -1;
     }
     CT_TRY(formula(m, o, DIST_ROAD_AUTO, size, apart, &best));
     for (int i = 0; i < ct_net_n_params(m->net); i++) {
@@ -249,6 +271,13 @@ static enum ct_status choose(const struct dist_model *m,
                           : -1;
     return road == DIST_ROAD_AUTO ? dist_model_choose(m, o, size, *apart)
                                   : CT_OK;
+}
+
+enum ct_status dist_step_of(const struct dist_model *m,
+                            const struct dist_options *o, int size,
+                            const int *apart, struct dist_step *out)
+{
+    return formula(m, o, DIST_ROAD_AUTO, size, apart, out);
 }
 
 enum ct_status dist_step_formula(const struct dist_model *m,

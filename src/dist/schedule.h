@@ -27,8 +27,14 @@ struct dist_model {
     double               share; /* of the batch measured that a rank has: 1 */
 };
 
+/* What exchanges took, over what was predicted; 0: nobody knows yet. */
+struct dist_scales {
+    double dense, factors, products;
+};
+
 struct dist_options {
     struct dist_machine machine;
+    struct dist_scales  scales;
     struct dist_codec   codec; /* type NULL: sums as they are */
     size_t first_bytes, bucket_bytes;
     bool   overlap;      /* buckets leave during backward */
@@ -65,5 +71,11 @@ struct dist_load dist_model_load(const struct dist_model *m, int param);
 CT_MUST_CHECK enum ct_status dist_model_choose(const struct dist_model *m,
                                                const struct dist_options *o,
                                                int size, int *apart);
+
+/* The step by that choice, with overlap as the options say. */
+CT_MUST_CHECK enum ct_status dist_step_of(const struct dist_model *m,
+                                          const struct dist_options *o,
+                                          int size, const int *apart,
+                                          struct dist_step *out);
 
 #endif

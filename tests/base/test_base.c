@@ -217,19 +217,15 @@ TEST(base, a_queue_hands_over_in_order_and_ends_when_closed)
     ct_queue_destroy(q);
 }
 
-TEST(base, rates_times_and_speeds_are_read_with_their_units)
+TEST(base, times_and_speeds_are_read_with_their_units)
 {
     double x = 0;
 
-    ASSERT_OK(ct_parse_rate("10gbit", &x));
-    ASSERT_FLOAT(1.25e9, x, 1);
-    ASSERT_OK(ct_parse_rate("1.5MByte", &x));
-    ASSERT_FLOAT(1.5e6, x, 0);
     ASSERT_OK(ct_parse_seconds("30us", &x));
     ASSERT_FLOAT(30e-6, x, 1e-12);
     ASSERT_OK(ct_parse_flops("500gflops", &x));
     ASSERT_FLOAT(5e11, x, 1);
-    ASSERT_STATUS(CT_EINVAL, ct_parse_rate("10 cars", &x));
+    ASSERT_STATUS(CT_EINVAL, ct_parse_seconds("10 cars", &x));
     ASSERT_HAS("10 cars", ct_last_error());
     ASSERT_STATUS(CT_EINVAL, ct_parse_seconds("-1s", &x));
     ASSERT_STATUS(CT_EINVAL, ct_parse_flops("", &x));
