@@ -1,4 +1,5 @@
-/* main.c - our sums beside MPI_Allreduce: mpiexec -n P comm_bench [LARGEST].
+/* main.c - our sums beside MPI_Allreduce: mpiexec -n P comm_bench [LARGEST],
+ * or one of them: comm_bench BYTES NAME prints its median in seconds.
  *
  * For 1 KB, 4 KB, ... up to LARGEST bytes (64 MB): every algorithm and the
  * library's blocking MPI_Allreduce take turns in changing order, so that a
@@ -136,6 +137,23 @@ static enum ct_status bench_run(struct bench *b, int64_t largest)
     return CT_OK;
 }
 
+/* One algorithm at one size: seconds, the median over turns. */
+static enum ct_status bench_one(struct bench *b, int64_t n, const char *name)
+{
+    int way = 0;
+
+    while (way < CT_N_ALLREDUCE &&
+           strcmp(ct_allreduce_at(way)->name, name) != 0)
+        way++;
+    if (way == CT_N_ALLREDUCE)
+        return ct_fail(CT_EINVAL, "there is no sum '%s'", name);
+    for (int i = -1; i < FEW_TURNS; i++) /* the first one warms up */
+        CT_TRY(bench_turn(b, way, n, &b->time[way][i < 0 ? 0 : i]));
+    if (b->comm->rank == 0)
+        printf("%.6f\n", median(b->time[way], FEW_TURNS));
+    return CT_OK;
+}
+
 int main(int argc, char **argv)
 {
     const int64_t largest = argc > 1 ? strtoll(argv[1], NULL, 10) : 64 << 20;
@@ -151,7 +169,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", ct_last_error());
         return 1;
     }
-    if (bench_run(&b, largest) != CT_OK) {
+    if ((argc > 2 ? bench_one(&b, largest / 4, argv[2])
+                  : bench_run(&b, largest)) != CT_OK) {
         fprintf(stderr, "rank %d: %s\n", b.comm->rank, ct_last_error());
         ct_comm_abort(b.comm, 1);
     }
