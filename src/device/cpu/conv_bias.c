@@ -34,7 +34,7 @@ enum ct_status ct_bias_forward(const struct ct_device *dev,
 
 #ifdef CT_HAVE_CUDA
     if (dev->kind == CT_CUDA)
-        return ct_cuda_bias_forward(dev, d, b, y);
+        return ct_cuda_conv_bias_forward(dev, d, b, y);
 #endif
     (void)dev;
     CT_FOR_ROWS (r, d->batch * blocks, row) {
@@ -92,7 +92,7 @@ enum ct_status ct_bias_backward(const struct ct_device *dev,
 
 #ifdef CT_HAVE_CUDA
     if (dev->kind == CT_CUDA)
-        return ct_cuda_bias_backward(dev, d, dy, db);
+        return ct_cuda_conv_bias_backward(dev, d, dy, db);
 #endif
     (void)dev;
     if (block == 1) {

@@ -15,10 +15,10 @@ CT_MUST_CHECK enum ct_status ct_cuda_weights_add(
     enum ct_layout layout, enum ct_dtype dtype, const void *g, float *dw);
 
 /* As ct_bias_forward() and ct_bias_backward(). */
-CT_MUST_CHECK enum ct_status ct_cuda_bias_forward(
+CT_MUST_CHECK enum ct_status ct_cuda_conv_bias_forward(
     const struct ct_device *d, const struct ct_bias_desc *desc, const float *b,
     void *y);
-CT_MUST_CHECK enum ct_status ct_cuda_bias_backward(
+CT_MUST_CHECK enum ct_status ct_cuda_conv_bias_backward(
     const struct ct_device *d, const struct ct_bias_desc *desc, const void *dy,
     float *db);
 

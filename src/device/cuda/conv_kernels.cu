@@ -92,7 +92,7 @@ extern "C" enum ct_status ct_cuda_weights_add(
                                 layout == CT_NHWC, (const T *)g, dw));
 }
 
-extern "C" enum ct_status ct_cuda_bias_forward(
+extern "C" enum ct_status ct_cuda_conv_bias_forward(
     const struct ct_device *d, const struct ct_bias_desc *desc, const float *b,
     void *y)
 {
@@ -106,7 +106,7 @@ extern "C" enum ct_status ct_cuda_bias_forward(
                                 b, (T *)y));
 }
 
-extern "C" enum ct_status ct_cuda_bias_backward(
+extern "C" enum ct_status ct_cuda_conv_bias_backward(
     const struct ct_device *d, const struct ct_bias_desc *desc, const void *dy,
     float *db)
 {

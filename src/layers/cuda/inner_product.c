@@ -113,7 +113,7 @@ enum ct_status ct_cuda_inner_product_backward(struct ct_layer *l,
         CT_TRY(weight_gradient(l, &s, x, dy));
     }
     if (l->n_blob > BIAS && l->blob_wants_grad[BIAS])
-        CT_TRY(ct_cuda_bias_backward(l->dev, &bias, ct_diff(io->top[0]),
+        CT_TRY(ct_cuda_conv_bias_backward(l->dev, &bias, ct_diff(io->top[0]),
                                      ct_diff(l->blob[BIAS])));
     return io->want_grad[0] ? bottom_gradient(l, io, &s) : CT_OK;
 }
