@@ -5,16 +5,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-uint32_t ct_philox_word(uint64_t key, uint64_t hi, uint64_t i)
-{
-    return ct_philox(key, hi, i / 4).v[i % 4];
-}
-
-float ct_uniform(uint64_t key, uint64_t hi, uint64_t i)
-{
-    return (float)(ct_philox_word(key, hi, i) >> 8) * 0x1p-24f;
-}
-
 float ct_normal(uint64_t key, uint64_t hi, uint64_t i)
 {
     struct ct_philox p = ct_philox(key, hi, i / 2);

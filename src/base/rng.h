@@ -9,15 +9,24 @@
 
 #include <stdint.h>
 
+/* For functions that kernels call too. */
+#ifdef __CUDACC__
+#define CT_HOST_DEVICE __host__ __device__
+#else
+#define CT_HOST_DEVICE
+#endif
+
 struct ct_philox {
     uint32_t v[4];
 };
 
 /* Four 32-bit words for the 64-bit key and 128-bit counter (hi, lo).  Inline,
  * so that loops over counters become vector code. */
-static inline struct ct_philox ct_philox(uint64_t key, uint64_t hi,
-                                         uint64_t lo)
+CT_HOST_DEVICE static inline struct ct_philox ct_philox(uint64_t key,
+                                                        uint64_t hi,
+                                                        uint64_t lo)
 {
+    struct ct_philox out;
     const uint32_t m0 = 0xD2511F53u, m1 = 0xCD9E8D57u;
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32);
@@ -33,14 +42,26 @@ static inline struct ct_philox ct_philox(uint64_t key, uint64_t hi,
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    return (struct ct_philox){ { c0, c1, c2, c3 } };
+    out.v[0] = c0;
+    out.v[1] = c1;
+    out.v[2] = c2;
+    out.v[3] = c3;
+    return out;
 }
 
 /* Word i of the stream (key, hi): the sequence a filler or mask walks. */
-uint32_t ct_philox_word(uint64_t key, uint64_t hi, uint64_t i);
+CT_HOST_DEVICE static inline uint32_t ct_philox_word(uint64_t key, uint64_t hi,
+                                                      uint64_t i)
+{
+    return ct_philox(key, hi, i / 4).v[i % 4];
+}
 
 /* [0, 1) with 24 bits, and a standard normal by Box-Muller, for element i. */
-float ct_uniform(uint64_t key, uint64_t hi, uint64_t i);
+CT_HOST_DEVICE static inline float ct_uniform(uint64_t key, uint64_t hi,
+                                              uint64_t i)
+{
+    return (float)(ct_philox_word(key, hi, i) >> 8) * 0x1p-24f;
+}
 float ct_normal(uint64_t key, uint64_t hi, uint64_t i);
 
 /* A key from a seed and a name, e.g. a layer's. */

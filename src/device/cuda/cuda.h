@@ -36,7 +36,7 @@ struct ct_cuda {
     void                  *workspace;
     size_t                 workspace_bytes;
     void                  *gemm_work; /* apart: its operands lie above */
-    double                *sum;      /* partial sums, on the device */
+    double                *sum;      /* CT_CUDA_SUMS, then the parts */
     double                *host_sum; /* pinned */
     bool                   capturing;
     /* CORTADO_CUDA_MEMORY=host: arrays lie in pinned host memory, which both
@@ -48,6 +48,14 @@ struct ct_cuda {
 static inline struct ct_cuda *ct_cuda(const struct ct_device *d)
 {
     return (struct ct_cuda *)d->state;
+}
+
+/* Partial sums of the operation that runs: of ops.cu, and of layers. */
+enum { CT_CUDA_SUMS = 512, CT_CUDA_PARTS = 1 << 19 };
+
+static inline double *ct_cuda_parts(const struct ct_device *d)
+{
+    return ct_cuda(d)->sum + CT_CUDA_SUMS;
 }
 
 static inline cudaStream_t ct_cuda_stream(const struct ct_device *d)

@@ -6,8 +6,6 @@
 #include "base/mem.h"
 #include "device/cuda/libs.h"
 
-enum { N_SUMS = 512 };
-
 enum ct_status ct_cuda_check(const struct ct_device *d, cudaError_t e,
                              const char *what)
 {
@@ -183,7 +181,8 @@ static enum ct_status open_gpu(struct ct_cuda *g)
                              &g->stream, cudaStreamNonBlocking), "stream"));
     CT_TRY(keep_pool(d));
     CT_TRY(open_libraries(g));
-    CT_TRY(cuda_alloc(d, (N_SUMS + 1) * sizeof(double), "sums", &sum));
+    CT_TRY(cuda_alloc(d, (CT_CUDA_SUMS + CT_CUDA_PARTS) * sizeof(double),
+                      "sums", &sum));
     g->sum = sum;
     CT_TRY(cuda_alloc(d, CT_CUDA_GEMM_BYTES, "scratch", &g->gemm_work));
     return ct_cuda_check(d, cudaMallocHost((void **)&g->host_sum,

@@ -1,0 +1,102 @@
+/* elementwise.h - y[i] = f(a[i], b[i], ...), sixteen bytes of y a thread.
+ *
+ *     struct half { __device__ float operator()(float x) const { ... } };
+ *     return ct_map(dev, n, half(), y, x);
+ *
+ * f is called with floats, whatever the arrays hold.  y may be one of them:
+ * every value is read before its place is written. */
+#ifndef CT_DEVICE_CUDA_ELEMENTWISE_H
+#define CT_DEVICE_CUDA_ELEMENTWISE_H
+
+#include "device/cuda/kernel.h"
+
+/* K neighbours, moved as one. */
+template <int K, typename T>
+struct alignas(K * sizeof(T) < 16 ? K * sizeof(T) : 16) ct_pack {
+    T v[K];
+};
+
+template <int K, typename T>
+__device__ inline ct_pack<K, T> ct_load_pack(const T *p)
+{
+    return *reinterpret_cast<const ct_pack<K, T> *>(p);
+}
+
+template <int K, typename T>
+__device__ inline void ct_store_pack(T *p, const ct_pack<K, T> &v)
+{
+    *reinterpret_cast<ct_pack<K, T> *>(p) = v;
+}
+
+__device__ inline float ct_load(const uint8_t *p) { return *p; }
+__device__ inline float ct_load(const int32_t *p) { return (float)*p; }
+
+/* Whether packs may begin at p. */
+static inline bool ct_aligned(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+template <int K, typename F, typename Y, typename... P>
+__device__ inline void ct_map_pack(const F &f, Y *y, const P &...x)
+{
+    ct_pack<K, Y> out;
+
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        ct_store(out.v + k, f(ct_load(x.v + k)...));
+    ct_store_pack<K>(y, out);
+}
+
+template <int K, typename F, typename Y, typename... X>
+__global__ static void ct_map_kernel(int64_t n, F f, Y *y, const X *...x)
+{
+    const int64_t packs = n / K, rest = packs * K;
+
+    CT_KERNEL_EACH (i, packs)
+        ct_map_pack<K>(f, y + i * K, ct_load_pack<K>(x + i * K)...);
+    if (K > 1)
+        CT_KERNEL_EACH (i, n - rest)
+            ct_store(y + rest + i, f(ct_load(x + rest + i)...));
+}
+
+template <typename F, typename Y, typename... X>
+static enum ct_status ct_map(const struct ct_device *d, int64_t n, F f, Y *y,
+                             const X *...x)
+{
+    constexpr int K = 16 / sizeof(Y);
+
+    if (n == 0)
+        return CT_OK;
+    if (ct_aligned(y) && (ct_aligned(x) && ...))
+        return CT_LAUNCH(d, (n + K - 1) / K, (ct_map_kernel<K, F, Y, X...>), n,
+                         f, y, x...);
+    return CT_LAUNCH(d, n, (ct_map_kernel<1, F, Y, X...>), n, f, y, x...);
+}
+
+/* y = x, n values of a type. */
+static inline enum ct_status ct_copy_values(const struct ct_device *d,
+                                            int64_t n, enum ct_dtype type,
+                                            const void *x, void *y)
+{
+    if (n == 0 || x == y)
+        return CT_OK;
+    return ct_cuda_check(d, cudaMemcpyAsync(y, x, (size_t)n *
+                                            ct_dtype_bytes(type),
+                                            cudaMemcpyDeviceToDevice,
+                                            ct_cuda_stream(d)), "copy");
+}
+
+/* y = 0, n values of a type: zero is zero bits in all of them. */
+static inline enum ct_status ct_clear_values(const struct ct_device *d,
+                                             int64_t n, enum ct_dtype type,
+                                             void *y)
+{
+    if (n == 0)
+        return CT_OK;
+    return ct_cuda_check(d, cudaMemsetAsync(y, 0, (size_t)n *
+                                            ct_dtype_bytes(type),
+                                            ct_cuda_stream(d)), "clear");
+}
+
+#endif
