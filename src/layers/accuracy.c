@@ -12,15 +12,10 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "layers/accuracy.h"
+#include "layers/cuda/cuda.h"
 #include "layers/loss.h"
 #include "proto/params.h"
-
-struct accuracy {
-    struct ct_loss  labels; /* for ignore_label */
-    int64_t         outer, classes, inner, top_k;
-    struct ct_blob *right;  /* 1 or 0 a position */
-    struct ct_blob *seen;   /* how often each class is the label */
-};
 
 static enum ct_status acc_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -115,5 +110,5 @@ const struct ct_layer_type ct_layer_accuracy = {
     .state_size = sizeof(struct accuracy),
     .setup      = acc_setup,
     .reshape    = acc_reshape,
-    .forward    = { [CT_CPU] = acc_forward },
+    .forward    = { acc_forward, CT_CUDA_FN(accuracy_forward) },
 };

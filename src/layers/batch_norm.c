@@ -31,30 +31,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "cortado/log.h"
 #include "device/batch_norm.h"
 #include "device/norm_gate.h"
+#include "layers/batch_norm.h"
 #include "layers/channels.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
-
-enum { MEAN, VARIANCE, FACTOR, N_BLOBS };
-
-struct batch_norm {
-    struct ct_channels view;
-    int64_t            channels;
-    bool               global; /* use_global_stats */
-    struct ct_blob    *stats;  /* N_STATS rows of c */
-    struct ct_blob    *sums;   /* scratch of the reductions */
-    struct ct_blob    *kept;   /* x, in place */
-    struct ct_batch_norm alone; /* with nothing absorbed, in training */
-    const struct ct_layer *scale; /* absorbed, or NULL */
-    bool               relu;      /* absorbed */
-    struct ct_blob    *merged; /* sums over ranks, doubles; NULL: own batch */
-    double             m;      /* values a channel that the statistics see */
-};
-
-/* FACTOR_V is s v. */
-enum { BATCH_MEAN, BATCH_VAR, INVERSE, FACTOR_V, SLOPE, OFFSET, N_STATS };
 
 static float *stat(const struct batch_norm *s, int row)
 {
@@ -89,6 +73,10 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_layer_add_scratch(l, &s->kept));
     if (!s->global)
         l->flags |= CT_LAYER_KEEPS;
+    if (!s->global && l->run->peers && l->dev->kind != CT_CPU)
+        return ct_fail(CT_ENOTSUP, "layer %s: statistics over the samples of "
+                       "all ranks are for the CPU; on a GPU leave each rank "
+                       "its own", l->name);
     if (!s->global && l->run->peers) {
         CT_TRY(ct_layer_add_scratch(l, &s->merged));
         CT_TRY(ct_reshape(s->merged, CT_SHAPE(2, 2 * s->channels + 1)));
@@ -214,13 +202,32 @@ static void bn_keep_stats(const struct ct_layer *l)
     }
 }
 
+/* The same on a GPU. */
+static enum ct_status bn_run_on_gpu(const struct ct_layer *l, float scale)
+{
+    const float f = ct_batch_norm_param(l->param)->moving_average_fraction;
+    const struct batch_norm *s = l->state;
+    float *one                 = stat(s, SLOPE);
+
+    for (int i = MEAN; i <= VARIANCE; i++)
+        CT_TRY(ct_axpby(l->dev, s->channels, scale, ct_diff(l->blob[i]), f,
+                        ct_data(l->blob[i])));
+    CT_TRY(ct_fill(l->dev, 1, 1, one));
+    return ct_axpby(l->dev, 1, 1, one, f, ct_data(l->blob[FACTOR]));
+}
+
 static void bn_take_in(struct ct_layer *l, float scale)
 {
     const struct batch_norm *s = l->state;
 
-    if (!s->global)
+    if (s->global)
+        return;
+    if (l->dev->kind == CT_CPU)
         bn_run_on(l, ct_diff(l->blob[MEAN]), ct_diff(l->blob[VARIANCE]),
                   scale);
+    else if (bn_run_on_gpu(l, scale) != CT_OK)
+        CT_WARN("layer %s: its statistics were not kept: %s", l->name,
+                ct_last_error());
 }
 
 /* The Scale's factors (blob 0) and biases (blob 1); NULL where there are none.
@@ -465,8 +472,8 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .state_size = sizeof(struct batch_norm),
     .setup      = bn_setup,
     .reshape    = bn_reshape,
-    .forward    = { [CT_CPU] = bn_forward },
-    .backward   = { [CT_CPU] = bn_backward },
+    .forward    = { bn_forward, CT_CUDA_FN(batch_norm_forward) },
+    .backward   = { bn_backward, CT_CUDA_FN(batch_norm_backward) },
     .absorb     = bn_absorb,
     .take_in    = bn_take_in,
     .teardown   = bn_teardown,

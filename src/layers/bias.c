@@ -8,13 +8,10 @@
  * gradient is overwritten. */
 #include "cortado/layer.h"
 
+#include "layers/bias.h"
+#include "layers/cuda/cuda.h"
 #include "layers/repeat.h"
 #include "proto/params.h"
-
-struct bias {
-    struct ct_repeat repeat;
-    struct ct_blob  *sums; /* one value per b, then scratch */
-};
 
 static enum ct_status bias_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -109,7 +106,7 @@ const struct ct_layer_type ct_layer_bias = {
     .state_size = sizeof(struct bias),
     .setup      = bias_setup,
     .reshape    = bias_reshape,
-    .forward    = { [CT_CPU] = bias_forward },
-    .backward   = { [CT_CPU] = bias_backward },
+    .forward    = { bias_forward, CT_CUDA_FN(bias_forward) },
+    .backward   = { bias_backward, CT_CUDA_FN(bias_backward) },
     .accepts    = bias_accepts,
 };

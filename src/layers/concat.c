@@ -9,12 +9,9 @@
 
 #include "device/layout.h"
 #include "layers/common.h"
+#include "layers/concat.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
-
-struct concat {
-    int     axis;
-    int64_t outer, inner; /* elements before and behind the axis */
-};
 
 static enum ct_status concat_axis(struct ct_layer *l, const struct ct_io *io)
 {
@@ -91,7 +88,8 @@ static enum ct_status concat_backward(struct ct_layer *l,
     return CT_OK;
 }
 
-/* Whole blocks of channels lie in a row in every layout. */
+/* Whole blocks of channels lie in a row in every layout; a GPU also joins the
+ * rows of NHWC. */
 static bool concat_accepts(const struct ct_layer *l, const struct ct_io *io,
                            enum ct_layout layout)
 {
@@ -101,7 +99,7 @@ static bool concat_accepts(const struct ct_layer *l, const struct ct_io *io,
         if (io->bottom[i]->shape.dim[1] %
             ct_layout_block(layout, io->bottom[i]->shape.dim[1]))
             return false;
-    return c->axis < 2 && layout != CT_NHWC;
+    return c->axis < 2 && (layout != CT_NHWC || l->dev->kind == CT_CUDA);
 }
 
 const struct ct_layer_type ct_layer_concat = {
@@ -111,7 +109,7 @@ const struct ct_layer_type ct_layer_concat = {
     .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
     .state_size = sizeof(struct concat),
     .reshape    = concat_reshape,
-    .forward    = { [CT_CPU] = concat_forward },
-    .backward   = { [CT_CPU] = concat_backward },
+    .forward    = { concat_forward, CT_CUDA_FN(concat_forward) },
+    .backward   = { concat_backward, CT_CUDA_FN(concat_backward) },
     .accepts    = concat_accepts,
 };

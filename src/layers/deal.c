@@ -17,26 +17,32 @@ static int64_t share_of(const struct ct_run *run)
     return run->share > 0 ? run->share : 1;
 }
 
-uint64_t ct_deal_batch(const struct ct_layer *l)
+struct ct_deal ct_deal_of(const struct ct_layer *l)
 {
     const struct ct_run *run = l->run;
-    const uint64_t m         = (uint64_t)share_of(run);
+    struct ct_deal d         = { .share = 1, .size = 1 };
 
-    if (!deals(l))
-        return run->pass;
-    return run->pass / m * m * (uint64_t)run->size + (uint64_t)run->rank * m +
-           run->pass % m;
+    if (deals(l)) {
+        d.share = (uint64_t)share_of(run);
+        d.size  = (uint64_t)run->size;
+        d.rank  = (uint64_t)run->rank;
+    }
+    if (uneven(l)) {
+        d.mine  = (uint64_t)run->batch_mine;
+        d.first = (uint64_t)run->batch_first;
+        d.step  = (uint64_t)run->batch_step;
+    }
+    return d;
+}
+
+uint64_t ct_deal_batch(const struct ct_layer *l)
+{
+    return ct_deal_number(ct_deal_of(l), l->run->pass);
 }
 
 uint64_t ct_deal_row(const struct ct_layer *l, int64_t rows)
 {
-    const struct ct_run *run = l->run;
-
-    if (uneven(l) && rows % run->batch_mine == 0)
-        return (run->pass * (uint64_t)run->batch_step +
-                (uint64_t)run->batch_first) *
-               (uint64_t)(rows / run->batch_mine);
-    return ct_deal_batch(l) * (uint64_t)rows;
+    return ct_deal_number_row(ct_deal_of(l), l->run->pass, (uint64_t)rows);
 }
 
 struct ct_shard ct_deal_shard(const struct ct_layer *l, int64_t batch)

@@ -10,8 +10,35 @@
 #ifndef CT_LAYERS_DEAL_H
 #define CT_LAYERS_DEAL_H
 
+#include "base/rng.h"
 #include "cortado/layer.h"
 #include "data/order.h"
+
+/* m, P and r of the head; 1, 1 and 0 where ranks do not deal.  Then ct_run's
+ * batch_mine, batch_first and batch_step, where they count. */
+struct ct_deal {
+    uint64_t share, size, rank;
+    uint64_t mine, first, step;
+};
+struct ct_deal ct_deal_of(const struct ct_layer *l);
+
+/* The number of the batch of a pass, for kernels too. */
+CT_HOST_DEVICE static inline uint64_t ct_deal_number(struct ct_deal d,
+                                                     uint64_t pass)
+{
+    return pass / d.share * d.share * d.size + d.rank * d.share +
+           pass % d.share;
+}
+
+/* The number of the first of a pass's rows, likewise. */
+CT_HOST_DEVICE static inline uint64_t ct_deal_number_row(struct ct_deal d,
+                                                         uint64_t pass,
+                                                         uint64_t rows)
+{
+    if (d.step > 0 && rows % d.mine == 0)
+        return (pass * d.step + d.first) * (rows / d.mine);
+    return ct_deal_number(d, pass) * rows;
+}
 
 /* The number of this pass's batch. */
 uint64_t ct_deal_batch(const struct ct_layer *l);

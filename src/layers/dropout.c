@@ -17,14 +17,10 @@
 #include "base/rng.h"
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "layers/deal.h"
+#include "layers/dropout.h"
 #include "proto/params.h"
-
-struct dropout {
-    float           ratio, scale;
-    uint32_t        threshold; /* of words: below it ct_uniform() < ratio */
-    struct ct_blob *mask;      /* one byte a value: 1 keeps it */
-};
 
 static enum ct_status dropout_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -125,6 +121,6 @@ const struct ct_layer_type ct_layer_dropout = {
     .state_size = sizeof(struct dropout),
     .setup      = dropout_setup,
     .reshape    = dropout_reshape,
-    .forward    = { [CT_CPU] = dropout_forward },
-    .backward   = { [CT_CPU] = dropout_backward },
+    .forward    = { dropout_forward, CT_CUDA_FN(dropout_forward) },
+    .backward   = { dropout_backward, CT_CUDA_FN(dropout_backward) },
 };

@@ -16,16 +16,13 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/eltwise.h"
 #include "proto/params.h"
 
 enum { SUM  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM,
        PROD = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD,
        MAX  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX };
-
-struct eltwise {
-    int             op;
-    struct ct_blob *winner; /* MAX: an int32_t a value, the bottom it is of */
-};
 
 static enum ct_status eltwise_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -198,6 +195,6 @@ const struct ct_layer_type ct_layer_eltwise = {
     .state_size = sizeof(struct eltwise),
     .setup      = eltwise_setup,
     .reshape    = eltwise_reshape,
-    .forward    = { [CT_CPU] = eltwise_forward },
-    .backward   = { [CT_CPU] = eltwise_backward },
+    .forward    = { eltwise_forward, CT_CUDA_FN(eltwise_forward) },
+    .backward   = { eltwise_backward, CT_CUDA_FN(eltwise_backward) },
 };

@@ -9,12 +9,9 @@
 #include "cortado/layer.h"
 
 #include "device/lrn.h"
+#include "layers/cuda/cuda.h"
+#include "layers/lrn.h"
 #include "proto/params.h"
-
-struct lrn {
-    struct ct_lrn   lrn;
-    struct ct_blob *scratch;
-};
 
 static enum ct_status lrn_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -89,7 +86,7 @@ const struct ct_layer_type ct_layer_lrn = {
     .state_size = sizeof(struct lrn),
     .setup      = lrn_setup,
     .reshape    = lrn_reshape,
-    .forward    = { [CT_CPU] = lrn_forward },
-    .backward   = { [CT_CPU] = lrn_backward },
+    .forward    = { lrn_forward, CT_CUDA_FN(lrn_forward) },
+    .backward   = { lrn_backward, CT_CUDA_FN(lrn_backward) },
     .teardown   = lrn_teardown,
 };

@@ -23,17 +23,12 @@
 #include "device/cpu/loop.h"
 #include "device/layout.h"
 #include "device/pool.h"
+#include "layers/cuda/cuda.h"
 #include "layers/deal.h"
+#include "layers/pooling.h"
 #include "proto/params.h"
 
 #define METHOD(m) CAFFE__POOLING_PARAMETER__POOL_METHOD__##m
-
-struct pooling {
-    struct ct_pool  pool;
-    bool            global, floor;
-    struct ct_blob *at;   /* places, 32-bit integers in a float blob */
-    struct ct_blob *kept; /* x, for STOCHASTIC in the TEST phase */
-};
 
 static enum ct_status refuse(const struct ct_layer *l, const char *what)
 {
@@ -248,7 +243,7 @@ const struct ct_layer_type ct_layer_pooling = {
     .state_size = sizeof(struct pooling),
     .setup      = pooling_setup,
     .reshape    = pooling_reshape,
-    .forward    = { [CT_CPU] = pooling_forward },
-    .backward   = { [CT_CPU] = pooling_backward },
+    .forward    = { pooling_forward, CT_CUDA_FN(pooling_forward) },
+    .backward   = { pooling_backward, CT_CUDA_FN(pooling_backward) },
     .teardown   = pooling_teardown,
 };

@@ -14,17 +14,13 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/prelu.h"
 #include "proto/params.h"
 
 /* Channels that one thread takes through all samples: where each holds one
  * value, a cache line of them. */
 enum { GROUP = 16 };
-
-struct prelu {
-    bool            shared;
-    int64_t         n, channels, inner;
-    struct ct_blob *kept; /* x, when the layer works in place */
-};
 
 static enum ct_status prelu_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -154,6 +150,6 @@ const struct ct_layer_type ct_layer_prelu = {
     .state_size = sizeof(struct prelu),
     .setup      = prelu_setup,
     .reshape    = prelu_reshape,
-    .forward    = { [CT_CPU] = prelu_forward },
-    .backward   = { [CT_CPU] = prelu_backward },
+    .forward    = { prelu_forward, CT_CUDA_FN(prelu_forward) },
+    .backward   = { prelu_backward, CT_CUDA_FN(prelu_backward) },
 };

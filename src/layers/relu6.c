@@ -10,6 +10,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 static enum ct_status relu6_forward(struct ct_layer *l, const struct ct_io *io)
@@ -49,6 +50,6 @@ const struct ct_layer_type ct_layer_relu6 = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = relu6_forward },
-    .backward = { [CT_CPU] = relu6_backward },
+    .forward  = { relu6_forward, CT_CUDA_FN(relu6_forward) },
+    .backward = { relu6_backward, CT_CUDA_FN(relu6_backward) },
 };

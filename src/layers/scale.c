@@ -12,15 +12,10 @@
 #include "cortado/layer.h"
 
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "layers/repeat.h"
+#include "layers/scale.h"
 #include "proto/params.h"
-
-struct scale {
-    struct ct_repeat repeat;
-    int              bias; /* index of its blob, or -1 */
-    struct ct_blob  *kept; /* x, in place */
-    struct ct_blob  *sums; /* scratch, then sum and dot: one value per s */
-};
 
 static enum ct_status scale_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -154,7 +149,7 @@ const struct ct_layer_type ct_layer_scale = {
     .state_size = sizeof(struct scale),
     .setup      = scale_setup,
     .reshape    = scale_reshape,
-    .forward    = { [CT_CPU] = scale_forward },
-    .backward   = { [CT_CPU] = scale_backward },
+    .forward    = { scale_forward, CT_CUDA_FN(scale_forward) },
+    .backward   = { scale_backward, CT_CUDA_FN(scale_backward) },
     .accepts    = scale_accepts,
 };

@@ -6,6 +6,7 @@
 #include "cortado/layer.h"
 
 #include "device/softmax.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 static enum ct_status softmax_reshape(struct ct_layer *l,
@@ -50,7 +51,7 @@ const struct ct_layer_type ct_layer_softmax = {
     .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM,
     .state_size = sizeof(struct ct_softmax),
     .reshape    = softmax_reshape,
-    .forward    = { [CT_CPU] = softmax_forward },
-    .backward   = { [CT_CPU] = softmax_backward },
+    .forward    = { softmax_forward, CT_CUDA_FN(softmax_forward) },
+    .backward   = { softmax_backward, CT_CUDA_FN(softmax_backward) },
     .teardown   = softmax_teardown,
 };

@@ -16,17 +16,10 @@
 
 #include "device/cpu/loop.h"
 #include "device/softmax.h"
+#include "layers/cuda/cuda.h"
 #include "layers/loss.h"
+#include "layers/softmax_with_loss.h"
 #include "proto/params.h"
-
-struct softmax_with_loss {
-    struct ct_loss  loss;
-    struct ct_softmax softmax;
-    int64_t         outer, classes, inner;
-    float           normalizer;
-    struct ct_blob *prob;  /* p, where there is no second top */
-    struct ct_blob *terms; /* one a position: the sum's order is fixed */
-};
 
 static enum ct_status swl_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -57,7 +50,7 @@ static enum ct_status swl_reshape(struct ct_layer *l, const struct ct_io *io)
                        " positions", l->name, io->bottom[1]->count,
                        s->outer * s->inner, axis, s->outer, s->inner);
     CT_TRY(ct_softmax_choose(&s->softmax, s->outer, s->classes, s->inner));
-    CT_TRY(ct_reshape(s->terms, CT_SHAPE(s->outer * s->inner)));
+    CT_TRY(ct_reshape(s->terms, CT_SHAPE(s->outer * s->inner + 1)));
     return ct_reshape(s->prob ? s->prob : io->top[1], x->shape);
 }
 
@@ -135,7 +128,7 @@ const struct ct_layer_type ct_layer_softmax_with_loss = {
     .state_size = sizeof(struct softmax_with_loss),
     .setup      = swl_setup,
     .reshape    = swl_reshape,
-    .forward    = { [CT_CPU] = swl_forward },
-    .backward   = { [CT_CPU] = swl_backward },
+    .forward    = { swl_forward, CT_CUDA_FN(softmax_with_loss_forward) },
+    .backward   = { swl_backward, CT_CUDA_FN(softmax_with_loss_backward) },
     .teardown   = swl_teardown,
 };

@@ -10,6 +10,7 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 
 static enum ct_status split_reshape(struct ct_layer *l, const struct ct_io *io)
 {
@@ -74,6 +75,6 @@ const struct ct_layer_type ct_layer_split = {
     .flags    = CT_LAYER_ALIAS_DATA | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP |
                 CT_LAYER_SAME_LAYOUT,
     .reshape  = split_reshape,
-    .forward  = { [CT_CPU] = split_forward },
-    .backward = { [CT_CPU] = split_backward },
+    .forward  = { split_forward, CT_CUDA_FN(split_forward) },
+    .backward = { split_backward, CT_CUDA_FN(split_backward) },
 };

@@ -1,0 +1,29 @@
+/* batch_norm.h - what a BatchNorm layer keeps; see batch_norm.c. */
+#ifndef CT_LAYERS_BATCH_NORM_H
+#define CT_LAYERS_BATCH_NORM_H
+
+#include "cortado/layer.h"
+#include "device/batch_norm.h"
+#include "device/norm.h"
+
+/* Its blobs. */
+enum { MEAN, VARIANCE, FACTOR, N_BLOBS };
+
+/* Rows of `stats`; FACTOR_V is s v. */
+enum { BATCH_MEAN, BATCH_VAR, INVERSE, FACTOR_V, SLOPE, OFFSET, N_STATS };
+
+struct batch_norm {
+    struct ct_channels view;
+    int64_t            channels;
+    bool               global; /* use_global_stats */
+    struct ct_blob    *stats;  /* N_STATS rows of c */
+    struct ct_blob    *sums;   /* scratch of the reductions */
+    struct ct_blob    *kept;   /* x, in place */
+    struct ct_batch_norm alone; /* with nothing absorbed, in training */
+    const struct ct_layer *scale; /* absorbed, or NULL */
+    bool               relu;      /* absorbed */
+    struct ct_blob    *merged; /* sums over ranks, doubles; NULL: own batch */
+    double             m;      /* values a channel that the statistics see */
+};
+
+#endif

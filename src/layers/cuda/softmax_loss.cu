@@ -1,0 +1,165 @@
+/* softmax_loss.cu - SoftmaxWithLoss and Accuracy on a GPU; formulas and shapes
+ * as in softmax_with_loss.c and accuracy.c. */
+#include <float.h>
+
+#include "layers/accuracy.h"
+#include "layers/cuda/loss.h"
+#include "layers/cuda/softmax.h"
+#include "layers/softmax_with_loss.h"
+
+/* -log p of the label. */
+struct entropy {
+    struct ct_loss loss;
+    int64_t        classes, inner;
+    const float   *p, *t;
+
+    __device__ float operator()(int64_t i, bool *counts) const
+    {
+        const int64_t k = ct_label_class(t[i], classes);
+        float of;
+
+        if (ct_label_ignored(loss, t[i])) {
+            *counts = false;
+            return 0;
+        }
+        if (k < 0)
+            return NAN;
+        of = p[(i / inner * classes + k) * inner + i % inner];
+        /* Written so that a NaN probability stays one. */
+        return -logf(of < FLT_MIN ? FLT_MIN : of);
+    }
+};
+
+__global__ static void entropy_grad(struct entropy e, int64_t n,
+                                    const float *weight, const float *z,
+                                    float *dx)
+{
+    const float scale = *weight / *z;
+
+    CT_KERNEL_EACH (i, n) {
+        const int64_t line = i / e.inner, at = i % e.inner;
+        const float label  = e.t[line / e.classes * e.inner + at];
+        const bool is_it   =
+            line % e.classes == ct_label_class(label, e.classes);
+
+        dx[i] = ct_label_ignored(e.loss, label)
+                    ? 0
+                    : scale * e.p[i] - (is_it ? scale : 0);
+    }
+}
+
+static struct entropy entropy_of(const struct softmax_with_loss *s,
+                                 const struct ct_io *io)
+{
+    return { s->loss, s->classes, s->inner,
+             ct_data(s->prob ? s->prob : io->top[1]), ct_data(io->bottom[1]) };
+}
+
+/* The normaliser is kept behind the terms. */
+static float *normalizer(const struct softmax_with_loss *s)
+{
+    return ct_data(s->terms) + s->outer * s->inner;
+}
+
+extern "C" enum ct_status ct_cuda_softmax_with_loss_forward(
+    struct ct_layer *l, const struct ct_io *io)
+{
+    const struct softmax_with_loss *s =
+        (const struct softmax_with_loss *)l->state;
+
+    CT_TRY(ct_softmax_run(l->dev, s->outer, s->classes, s->inner,
+                          ct_data(io->bottom[0]),
+                          ct_data(s->prob ? s->prob : io->top[1])));
+    return ct_loss_run(l->dev, s->outer * s->inner, entropy_of(s, io),
+                       ct_loss_fixed(&s->loss, s->outer, s->inner),
+                       normalizer(s), ct_data(io->top[0]));
+}
+
+extern "C" enum ct_status ct_cuda_softmax_with_loss_backward(
+    struct ct_layer *l, const struct ct_io *io)
+{
+    const struct softmax_with_loss *s =
+        (const struct softmax_with_loss *)l->state;
+    const int64_t n = io->bottom[0]->count;
+
+    if (!io->want_grad[0] || n == 0)
+        return CT_OK;
+    return CT_LAUNCH(l->dev, n, entropy_grad, entropy_of(s, io), n,
+                     (const float *)ct_diff(io->top[0]),
+                     (const float *)normalizer(s), ct_diff(io->bottom[0]));
+}
+
+/* right[i]: a warp counts the classes that score as well as the label. */
+__global__ static void accuracy_right(int64_t n, int64_t classes,
+                                      int64_t inner, int64_t top_k,
+                                      struct ct_loss labels, const float *x,
+                                      const float *t, float *right)
+{
+    const int64_t warps = (int64_t)gridDim.x * (blockDim.x / 32);
+
+    for (int64_t i = blockIdx.x * (int64_t)(blockDim.x / 32) +
+                     threadIdx.x / 32;
+         i < n; i += warps) {
+        const float *of = x + i / inner * classes * inner + i % inner;
+        const int64_t k = ct_label_class(t[i], classes);
+        const bool asks = k >= 0 && !ct_label_ignored(labels, t[i]);
+        long long better = 0;
+
+        for (int64_t c = threadIdx.x % 32; asks && c < classes; c += 32)
+            better += c != k && of[c * inner] >= of[k * inner];
+        for (int o = 16; o > 0; o /= 2)
+            better += __shfl_xor_sync(~0u, better, o);
+        if (threadIdx.x % 32 == 0)
+            right[i] = asks && better < top_k ? 1 : 0;
+    }
+}
+
+struct rights {
+    struct ct_loss labels;
+    int64_t        classes;
+    const float   *right, *t;
+
+    __device__ float operator()(int64_t i, bool *counts) const
+    {
+        *counts = !ct_label_ignored(labels, t[i]);
+        if (*counts && ct_label_class(t[i], classes) < 0)
+            return NAN;
+        return right[i];
+    }
+};
+
+/* A thread a class: how often its items are right. */
+__global__ static void accuracy_classes(int64_t n, struct rights r, float *y)
+{
+    CT_KERNEL_EACH (c, r.classes) {
+        float right = 0, seen = 0;
+
+        for (int64_t i = 0; i < n; i++)
+            if (ct_label_class(r.t[i], r.classes) == c &&
+                !ct_label_ignored(r.labels, r.t[i])) {
+                right += r.right[i];
+                seen += 1;
+            }
+        y[c] = seen > 0 ? right / seen : 0;
+    }
+}
+
+extern "C" enum ct_status ct_cuda_accuracy_forward(struct ct_layer *l,
+                                                   const struct ct_io *io)
+{
+    const struct accuracy *a = (const struct accuracy *)l->state;
+    const int64_t n          = a->outer * a->inner;
+    const float *t           = ct_data(io->bottom[1]);
+    const struct rights r    = { a->labels, a->classes, ct_data(a->right), t };
+
+    if (n > 0)
+        CT_TRY(CT_LAUNCH(l->dev, n * 32, accuracy_right, n, a->classes,
+                         a->inner, a->top_k, a->labels,
+                         (const float *)ct_data(io->bottom[0]), t,
+                         ct_data(a->right)));
+    CT_TRY(ct_loss_run(l->dev, n, r, 0, NULL, ct_data(io->top[0])));
+    if (io->n_top < 2 || a->classes == 0)
+        return CT_OK;
+    return CT_LAUNCH(l->dev, a->classes, accuracy_classes, n, r,
+                     ct_data(io->top[1]));
+}

@@ -1,0 +1,12 @@
+/* eltwise.h - what a Eltwise layer keeps; see eltwise.c. */
+#ifndef CT_LAYERS_ELTWISE_H
+#define CT_LAYERS_ELTWISE_H
+
+#include "cortado/layer.h"
+
+struct eltwise {
+    int             op;
+    struct ct_blob *winner; /* MAX: an int32_t a value, the bottom it is of */
+};
+
+#endif

@@ -1,0 +1,20 @@
+/* softmax_with_loss.h - what a SoftmaxWithLoss layer keeps; see its .c file.
+ */
+#ifndef CT_LAYERS_SOFTMAX_WITH_LOSS_H
+#define CT_LAYERS_SOFTMAX_WITH_LOSS_H
+
+#include "cortado/layer.h"
+#include "device/softmax.h"
+#include "layers/loss.h"
+
+struct softmax_with_loss {
+    struct ct_loss  loss;
+    struct ct_softmax softmax;
+    int64_t         outer, classes, inner;
+    float           normalizer;
+    struct ct_blob *prob;  /* p, where there is no second top */
+    struct ct_blob *terms; /* one a position, so that the sum's order is
+                            * fixed; on a GPU then the normaliser */
+};
+
+#endif
