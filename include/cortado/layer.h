@@ -108,7 +108,10 @@ enum ct_layer_flags {
     CT_LAYER_DEALS       = 1 << 14, /* a source that ranks can share */
     /* A pass leaves something behind for the next, or outside of the net, so
      * passes cannot be dealt out to ranks. */
-    CT_LAYER_CARRIES     = 1 << 15
+    CT_LAYER_CARRIES     = 1 << 15,
+    /* Forward hands numbers to the host or waits for it, so that a step with
+     * it cannot be captured as a graph. */
+    CT_LAYER_NO_CAPTURE  = 1 << 16
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

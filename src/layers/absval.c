@@ -9,6 +9,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 
 static enum ct_status absval_forward(struct ct_layer *l,
                                      const struct ct_io *io)
@@ -44,6 +45,6 @@ const struct ct_layer_type ct_layer_absval = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = absval_forward },
-    .backward = { [CT_CPU] = absval_backward },
+    .forward  = { absval_forward, CT_CUDA_FN(absval_forward) },
+    .backward = { absval_backward, CT_CUDA_FN(absval_backward) },
 };

@@ -13,13 +13,10 @@
 #include <inttypes.h>
 
 #include "device/cpu/loop.h"
+#include "layers/argmax.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
-
-struct argmax {
-    int64_t         k, outer, dim, inner; /* choose k of dim */
-    struct ct_blob *best;                 /* int32_t, k for each line */
-};
 
 static enum ct_status argmax_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -117,5 +114,5 @@ const struct ct_layer_type ct_layer_argmax = {
     .state_size = sizeof(struct argmax),
     .setup      = argmax_setup,
     .reshape    = argmax_reshape,
-    .forward    = { [CT_CPU] = argmax_forward },
+    .forward    = { argmax_forward, CT_CUDA_FN(argmax_forward) },
 };

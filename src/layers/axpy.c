@@ -9,13 +9,11 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
+#include "layers/axpy.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 
 enum { A, X, Y };
-
-struct axpy {
-    int64_t rows, inner; /* channels of all items, values of each */
-};
 
 static enum ct_status axpy_reshape(struct ct_layer *l, const struct ct_io *io)
 {
@@ -88,6 +86,6 @@ const struct ct_layer_type ct_layer_axpy = {
     .flags      = CT_LAYER_NO_TOP,
     .state_size = sizeof(struct axpy),
     .reshape    = axpy_reshape,
-    .forward    = { [CT_CPU] = axpy_forward },
-    .backward   = { [CT_CPU] = axpy_backward },
+    .forward    = { axpy_forward, CT_CUDA_FN(axpy_forward) },
+    .backward   = { axpy_backward, CT_CUDA_FN(axpy_backward) },
 };

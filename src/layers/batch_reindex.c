@@ -8,11 +8,9 @@
 
 #include <inttypes.h>
 
+#include "layers/batch_reindex.h"
 #include "layers/common.h"
-
-struct batch_reindex {
-    struct ct_blob *index; /* the list as int32_t, kept for backward */
-};
+#include "layers/cuda/cuda.h"
 
 static enum ct_status reindex_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -90,6 +88,6 @@ const struct ct_layer_type ct_layer_batch_reindex = {
     .state_size = sizeof(struct batch_reindex),
     .setup      = reindex_setup,
     .reshape    = reindex_reshape,
-    .forward    = { [CT_CPU] = reindex_forward },
-    .backward   = { [CT_CPU] = reindex_backward },
+    .forward    = { reindex_forward, CT_CUDA_FN(batch_reindex_forward) },
+    .backward   = { reindex_backward, CT_CUDA_FN(batch_reindex_backward) },
 };

@@ -11,6 +11,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 
 static enum ct_status bnll_forward(struct ct_layer *l, const struct ct_io *io)
 {
@@ -41,6 +42,6 @@ const struct ct_layer_type ct_layer_bnll = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = bnll_forward },
-    .backward = { [CT_CPU] = bnll_backward },
+    .forward  = { bnll_forward, CT_CUDA_FN(bnll_forward) },
+    .backward = { bnll_backward, CT_CUDA_FN(bnll_backward) },
 };

@@ -9,6 +9,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 static enum ct_status clip_setup(struct ct_layer *l, const struct ct_io *io)
@@ -66,6 +67,6 @@ const struct ct_layer_type ct_layer_clip = {
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP,
     .setup    = clip_setup,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = clip_forward },
-    .backward = { [CT_CPU] = clip_backward },
+    .forward  = { clip_forward, CT_CUDA_FN(clip_forward) },
+    .backward = { clip_backward, CT_CUDA_FN(clip_backward) },
 };

@@ -18,15 +18,10 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "layers/contrastive_loss.h"
+#include "layers/cuda/cuda.h"
 #include "layers/loss.h"
 #include "proto/params.h"
-
-struct contrastive_loss {
-    int64_t         n, width;
-    float           margin;
-    bool            legacy;
-    struct ct_blob *square; /* d_i^2 */
-};
 
 static enum ct_status cl_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -135,6 +130,6 @@ const struct ct_layer_type ct_layer_contrastive_loss = {
     .state_size = sizeof(struct contrastive_loss),
     .setup      = cl_setup,
     .reshape    = cl_reshape,
-    .forward    = { [CT_CPU] = cl_forward },
-    .backward   = { [CT_CPU] = cl_backward },
+    .forward    = { cl_forward, CT_CUDA_FN(contrastive_loss_forward) },
+    .backward   = { cl_backward, CT_CUDA_FN(contrastive_loss_backward) },
 };

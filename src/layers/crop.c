@@ -11,12 +11,9 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/crop.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
-
-struct crop {
-    int     n_axes;
-    int64_t offset[CT_MAX_AXES];
-};
 
 static enum ct_status crop_reshape(struct ct_layer *l, const struct ct_io *io)
 {
@@ -113,6 +110,6 @@ const struct ct_layer_type ct_layer_crop = {
     .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
     .state_size = sizeof(struct crop),
     .reshape    = crop_reshape,
-    .forward    = { [CT_CPU] = crop_forward },
-    .backward   = { [CT_CPU] = crop_backward },
+    .forward    = { crop_forward, CT_CUDA_FN(crop_forward) },
+    .backward   = { crop_backward, CT_CUDA_FN(crop_backward) },
 };

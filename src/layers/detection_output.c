@@ -14,7 +14,10 @@
  * Top: 1 x 1 x R x 7, rows of image, label, confidence, xmin, ymin, xmax, ymax
  * in order of image, label, confidence.  When there is no box at all there is
  * one row an image, -1 but for the image's number.  R is known after forward
- * only.  There is no backward pass. */
+ * only.  There is no backward pass.
+ *
+ * The work is the host's, wherever the blobs are: it is a search through lists
+ * whose lengths follow from the numbers. */
 #include "cortado/layer.h"
 
 #include <float.h>
@@ -40,6 +43,9 @@ struct detection_output {
     struct ct_bbox       *box;         /* K x P, decoded */
     struct ct_bbox_found *found, *all; /* C x P; and of all classes */
     int64_t              *n_kept;      /* a class */
+    /* Room for the bottoms and the top where they are on a GPU. */
+    float   *host;
+    int64_t  n_host;
 };
 
 static enum ct_status do_setup(struct ct_layer *l, const struct ct_io *io)
@@ -104,6 +110,35 @@ static enum ct_status do_grow(struct detection_output *d)
     return CT_OK;
 }
 
+/* Rows that one image can have at most. */
+static int64_t do_most(const struct detection_output *d)
+{
+    int64_t a_class = d->nms.top_k >= 0 && d->nms.top_k < d->priors
+                          ? d->nms.top_k : d->priors;
+    int64_t n = a_class * d->classes;
+
+    n = d->keep >= 0 && d->keep < n ? d->keep : n;
+    return n > 1 ? n : 1;
+}
+
+/* Room on the host for the first three bottoms and the largest top. */
+static enum ct_status do_host(struct detection_output *d,
+                              const struct ct_io *io)
+{
+    int64_t n = io->bottom[0]->shape.dim[0] * do_most(d) * ROW;
+
+    for (int i = 0; i < 3; i++)
+        n += io->bottom[i]->count;
+    if (n <= d->n_host)
+        return CT_OK;
+    ct_free(d->host);
+    d->host   = NULL;
+    d->n_host = 0;
+    CT_TRY(ct_alloc((size_t)n, sizeof(*d->host), "detections", &d->host));
+    d->n_host = n;
+    return CT_OK;
+}
+
 static enum ct_status do_reshape(struct ct_layer *l, const struct ct_io *io)
 {
     struct detection_output *d   = l->state;
@@ -131,6 +166,8 @@ static enum ct_status do_reshape(struct ct_layer *l, const struct ct_io *io)
                        ct_count(io->bottom[1], 1, CT_END), d->priors,
                        d->priors * d->classes);
     CT_TRY(do_grow(d));
+    if (l->dev->kind != CT_CPU)
+        CT_TRY(do_host(d, io));
     return ct_reshape(io->top[0], CT_SHAPE(1, 1, 1, ROW));
 }
 
@@ -209,42 +246,63 @@ static float *do_write(const struct detection_output *d, int64_t image,
     return row;
 }
 
-/* Rows that one image can have at most. */
-static int64_t do_most(const struct detection_output *d)
+/* All n images; returns how many rows there are. */
+static int64_t do_detect(struct detection_output *d, int64_t n,
+                         const float *loc, const float *conf,
+                         const float *prior, float *rows)
 {
-    int64_t a_class = d->nms.top_k >= 0 && d->nms.top_k < d->priors
-                          ? d->nms.top_k : d->priors;
-    int64_t n = a_class * d->classes;
-
-    n = d->keep >= 0 && d->keep < n ? d->keep : n;
-    return n > 1 ? n : 1;
-}
-
-static enum ct_status do_forward(struct ct_layer *l, const struct ct_io *io)
-{
-    struct detection_output *d = l->state;
-    const float *loc = ct_data(io->bottom[0]), *conf = ct_data(io->bottom[1]);
-    const int64_t n = io->bottom[0]->shape.dim[0];
-    struct ct_blob *top = io->top[0];
     int64_t n_rows = 0;
-    float *row;
+    float *row     = rows;
 
-    CT_TRY(ct_reshape(top, CT_SHAPE(1, 1, n * do_most(d), ROW)));
-    row = ct_data(top);
     for (int64_t i = 0; i < n; i++) {
-        do_decode(d, ct_data(io->bottom[2]),
-                  loc + i * d->priors * d->locations * 4);
+        do_decode(d, prior, loc + i * d->priors * d->locations * 4);
         CT_FOR_ROWS (c, d->classes, 16 * d->priors)
             do_class(d, conf + i * d->priors * d->classes, c);
         n_rows += do_best(d);
         row = do_write(d, i, row);
     }
     if (n_rows > 0)
-        return ct_reshape(top, CT_SHAPE(1, 1, n_rows, ROW));
-    CT_TRY(ct_reshape(top, CT_SHAPE(1, 1, n, ROW)));
+        return n_rows;
     for (int64_t i = 0; i < n * ROW; i++)
-        ct_data(top)[i] = i % ROW == 0 ? (float)(i / ROW) : -1;
-    return CT_OK;
+        rows[i] = i % ROW == 0 ? (float)(i / ROW) : -1;
+    return n;
+}
+
+static enum ct_status do_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    struct detection_output *d = l->state;
+    const int64_t n     = io->bottom[0]->shape.dim[0];
+    struct ct_blob *top = io->top[0];
+    int64_t n_rows;
+
+    CT_TRY(ct_reshape(top, CT_SHAPE(1, 1, n * do_most(d), ROW)));
+    n_rows = do_detect(d, n, ct_data(io->bottom[0]), ct_data(io->bottom[1]),
+                       ct_data(io->bottom[2]), ct_data(top));
+    return ct_reshape(top, CT_SHAPE(1, 1, n_rows, ROW));
+}
+
+static enum ct_status do_forward_gpu(struct ct_layer *l,
+                                     const struct ct_io *io)
+{
+    const struct ct_device_ops *ops = l->dev->ops;
+    struct detection_output *d      = l->state;
+    const int64_t n     = io->bottom[0]->shape.dim[0];
+    struct ct_blob *top = io->top[0];
+    float *at = d->host, *in[3];
+    int64_t n_rows;
+
+    for (int i = 0; i < 3; i++) {
+        in[i] = at;
+        at += io->bottom[i]->count;
+        CT_TRY(ops->to_host(l->dev,
+                            (size_t)io->bottom[i]->count * sizeof(*at),
+                            ct_data(io->bottom[i]), in[i]));
+    }
+    n_rows = do_detect(d, n, in[0], in[1], in[2], at);
+    CT_TRY(ct_reshape(top, CT_SHAPE(1, 1, n * do_most(d), ROW)));
+    CT_TRY(ct_reshape(top, CT_SHAPE(1, 1, n_rows, ROW)));
+    return ops->from_host(l->dev, (size_t)top->count * sizeof(*at), at,
+                          ct_data(top));
 }
 
 static void do_teardown(struct ct_layer *l)
@@ -255,16 +313,17 @@ static void do_teardown(struct ct_layer *l)
     ct_free(d->found);
     ct_free(d->all);
     ct_free(d->n_kept);
+    ct_free(d->host);
 }
 
 const struct ct_layer_type ct_layer_detection_output = {
     .name       = "DetectionOutput",
     .bottoms    = CT_BETWEEN(3, 4),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_DYNAMIC | CT_LAYER_NO_GRAD,
+    .flags      = CT_LAYER_DYNAMIC | CT_LAYER_NO_GRAD | CT_LAYER_NO_CAPTURE,
     .state_size = sizeof(struct detection_output),
     .setup      = do_setup,
     .reshape    = do_reshape,
-    .forward    = { [CT_CPU] = do_forward },
+    .forward    = { [CT_CPU] = do_forward, [CT_CUDA] = do_forward_gpu },
     .teardown   = do_teardown,
 };

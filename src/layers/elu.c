@@ -12,6 +12,7 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 CT_SIMD static void elu_row(int64_t n, float alpha, const float *x, float *y)
@@ -60,6 +61,6 @@ const struct ct_layer_type ct_layer_elu = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_SAME_LAYOUT,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = elu_forward },
-    .backward = { [CT_CPU] = elu_backward },
+    .forward  = { elu_forward, CT_CUDA_FN(elu_forward) },
+    .backward = { elu_backward, CT_CUDA_FN(elu_backward) },
 };

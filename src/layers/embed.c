@@ -11,18 +11,13 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/embed.h"
 #include "proto/params.h"
-
-enum { WEIGHT, BIAS };
 
 /* Columns of dW that one thread takes through all indices: threads then never
  * meet in a row, however often it is used. */
 enum { COLUMNS = 64 };
-
-struct embed {
-    int64_t m, n, k; /* indices, num_output, input_dim */
-    bool    has_bias;
-};
 
 static enum ct_status embed_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -59,8 +54,9 @@ static enum ct_status embed_forward(struct ct_layer *l, const struct ct_io *io)
 {
     const struct embed *e = l->state;
     const int64_t n = e->n;
-    const float *x = ct_data(io->bottom[0]), *w = ct_data(l->blob[WEIGHT]);
-    const float *b = e->has_bias ? ct_data(l->blob[BIAS]) : NULL;
+    const float *x = ct_data(io->bottom[0]);
+    const float *w = ct_data(l->blob[EMBED_WEIGHT]);
+    const float *b = e->has_bias ? ct_data(l->blob[EMBED_BIAS]) : NULL;
     float *y = ct_data(io->top[0]);
 
     for (int64_t i = 0; i < e->m; i++)
@@ -86,11 +82,12 @@ static enum ct_status embed_backward(struct ct_layer *l,
     const struct embed *e = l->state;
     const int64_t n = e->n;
     const float *x = ct_data(io->bottom[0]), *dy = ct_diff(io->top[0]);
-    float *dw = l->blob_wants_grad[WEIGHT] ? ct_diff(l->blob[WEIGHT]) : NULL;
-    float *db = NULL;
+    float *dw = NULL, *db = NULL;
 
-    if (e->has_bias && l->blob_wants_grad[BIAS])
-        db = ct_diff(l->blob[BIAS]);
+    if (l->blob_wants_grad[EMBED_WEIGHT])
+        dw = ct_diff(l->blob[EMBED_WEIGHT]);
+    if (e->has_bias && l->blob_wants_grad[EMBED_BIAS])
+        db = ct_diff(l->blob[EMBED_BIAS]);
     CT_FOR_ROWS (c, (n + COLUMNS - 1) / COLUMNS, e->m * COLUMNS) {
         const int64_t from = c * COLUMNS;
         const int64_t to   = from + COLUMNS < n ? from + COLUMNS : n;
@@ -118,6 +115,6 @@ const struct ct_layer_type ct_layer_embed = {
     .state_size = sizeof(struct embed),
     .setup      = embed_setup,
     .reshape    = embed_reshape,
-    .forward    = { [CT_CPU] = embed_forward },
-    .backward   = { [CT_CPU] = embed_backward },
+    .forward    = { embed_forward, CT_CUDA_FN(embed_forward) },
+    .backward   = { embed_backward, CT_CUDA_FN(embed_backward) },
 };

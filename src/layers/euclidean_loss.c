@@ -10,6 +10,7 @@
 #include <inttypes.h>
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
 #include "layers/loss.h"
 
 static enum ct_status el_reshape(struct ct_layer *l, const struct ct_io *io)
@@ -67,6 +68,6 @@ const struct ct_layer_type ct_layer_euclidean_loss = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_LOSS | CT_LAYER_NO_TOP,
     .reshape  = el_reshape,
-    .forward  = { [CT_CPU] = el_forward },
-    .backward = { [CT_CPU] = el_backward },
+    .forward  = { el_forward, CT_CUDA_FN(euclidean_loss_forward) },
+    .backward = { el_backward, CT_CUDA_FN(euclidean_loss_backward) },
 };

@@ -9,11 +9,9 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/exp.h"
 #include "proto/params.h"
-
-struct exp_layer {
-    float inner, outer; /* y = outer e^(inner x) */
-};
 
 static enum ct_status exp_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -64,6 +62,6 @@ const struct ct_layer_type ct_layer_exp = {
     .state_size = sizeof(struct exp_layer),
     .setup      = exp_setup,
     .reshape    = ct_layer_same_shape,
-    .forward    = { [CT_CPU] = exp_forward },
-    .backward   = { [CT_CPU] = exp_backward },
+    .forward    = { exp_forward, CT_CUDA_FN(exp_forward) },
+    .backward   = { exp_backward, CT_CUDA_FN(exp_backward) },
 };

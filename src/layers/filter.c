@@ -8,12 +8,10 @@
 
 #include <inttypes.h>
 
+#include "base/mem.h"
 #include "layers/common.h"
-
-struct filter {
-    int64_t         n_chosen;
-    struct ct_blob *chosen; /* an int32_t an item: its place in tops, or -1 */
-};
+#include "layers/cuda/cuda.h"
+#include "layers/filter.h"
 
 static enum ct_status filter_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -24,6 +22,18 @@ static enum ct_status filter_setup(struct ct_layer *l, const struct ct_io *io)
                        "bottom but the last, the selector: %d, not %d",
                        l->name, io->n_bottom - 1, io->n_top);
     return ct_layer_add_scratch(l, &f->chosen);
+}
+
+/* What a GPU's part needs on the host, for n items. */
+static enum ct_status filter_host(struct filter *f, int64_t n)
+{
+    ct_free(f->selector);
+    ct_free(f->place);
+    f->selector = NULL;
+    f->place    = NULL;
+    CT_TRY(ct_alloc((size_t)n, sizeof(*f->selector), "selector",
+                    &f->selector));
+    return ct_alloc((size_t)n, sizeof(*f->place), "selector", &f->place);
 }
 
 static enum ct_status filter_reshape(struct ct_layer *l,
@@ -38,6 +48,8 @@ static enum ct_status filter_reshape(struct ct_layer *l,
                        "one number an item", l->name,
                        ct_shape_text(&s->shape, text, sizeof(text)));
     CT_TRY(ct_reshape(f->chosen, CT_SHAPE(s->count)));
+    if (l->dev->kind != CT_CPU)
+        CT_TRY(filter_host(f, s->count));
     for (int i = 0; i < io->n_top; i++) {
         const struct ct_shape *x = &io->bottom[i]->shape;
 
@@ -102,14 +114,24 @@ static enum ct_status filter_backward(struct ct_layer *l,
     return CT_OK;
 }
 
+static void filter_teardown(struct ct_layer *l)
+{
+    struct filter *f = l->state;
+
+    ct_free(f->selector);
+    ct_free(f->place);
+}
+
 const struct ct_layer_type ct_layer_filter = {
     .name       = "Filter",
     .bottoms    = CT_AT_LEAST(2),
     .tops       = CT_AT_LEAST(1),
-    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_DYNAMIC,
+    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_DYNAMIC |
+                  CT_LAYER_NO_CAPTURE,
     .state_size = sizeof(struct filter),
     .setup      = filter_setup,
     .reshape    = filter_reshape,
-    .forward    = { [CT_CPU] = filter_forward },
-    .backward   = { [CT_CPU] = filter_backward },
+    .forward    = { filter_forward, CT_CUDA_FN(filter_forward) },
+    .backward   = { filter_backward, CT_CUDA_FN(filter_backward) },
+    .teardown   = filter_teardown,
 };

@@ -11,14 +11,10 @@
 #include <inttypes.h>
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
+#include "layers/hinge_loss.h"
 #include "layers/loss.h"
 #include "proto/params.h"
-
-struct hinge_loss {
-    int64_t         n, classes;
-    bool            squared;
-    struct ct_blob *terms; /* one a row: the sum's order is fixed */
-};
 
 static enum ct_status hl_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -105,6 +101,6 @@ const struct ct_layer_type ct_layer_hinge_loss = {
     .state_size = sizeof(struct hinge_loss),
     .setup      = hl_setup,
     .reshape    = hl_reshape,
-    .forward    = { [CT_CPU] = hl_forward },
-    .backward   = { [CT_CPU] = hl_backward },
+    .forward    = { hl_forward, CT_CUDA_FN(hinge_loss_forward) },
+    .backward   = { hl_backward, CT_CUDA_FN(hinge_loss_backward) },
 };

@@ -17,19 +17,10 @@
 #include "device/cpu/loop.h"
 #include "device/softmax.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/infogain_loss.h"
 #include "layers/loss.h"
 #include "proto/params.h"
-
-struct infogain_loss {
-    struct ct_loss  loss;
-    struct ct_softmax softmax;
-    int64_t         outer, classes, inner;
-    float           normalizer;
-    struct ct_blob *gain;  /* H, where it comes from a file */
-    struct ct_blob *sums;  /* of H's rows */
-    struct ct_blob *prob;  /* p, where there is no second top */
-    struct ct_blob *terms; /* one a position: the sum's order is fixed */
-};
 
 static enum ct_status ig_read(struct ct_layer *l, struct ct_blob *gain)
 {
@@ -89,7 +80,7 @@ static enum ct_status ig_reshape(struct ct_layer *l, const struct ct_io *io)
                        gain->count, g->classes, g->classes * g->classes);
     CT_TRY(ct_softmax_choose(&g->softmax, g->outer, g->classes, g->inner));
     CT_TRY(ct_reshape(g->sums, CT_SHAPE(g->classes)));
-    CT_TRY(ct_reshape(g->terms, CT_SHAPE(g->outer * g->inner)));
+    CT_TRY(ct_reshape(g->terms, CT_SHAPE(g->outer * g->inner + 1)));
     return ct_reshape(g->prob ? g->prob : io->top[1], x->shape);
 }
 
@@ -185,7 +176,7 @@ const struct ct_layer_type ct_layer_infogain_loss = {
     .state_size = sizeof(struct infogain_loss),
     .setup      = ig_setup,
     .reshape    = ig_reshape,
-    .forward    = { [CT_CPU] = ig_forward },
-    .backward   = { [CT_CPU] = ig_backward },
+    .forward    = { ig_forward, CT_CUDA_FN(infogain_loss_forward) },
+    .backward   = { ig_backward, CT_CUDA_FN(infogain_loss_backward) },
     .teardown   = ig_teardown,
 };

@@ -15,14 +15,9 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
+#include "layers/interp.h"
 #include "proto/params.h"
-
-struct interp {
-    int64_t         planes, h_in, w_in; /* of the whole input */
-    int64_t         crop, h, w;         /* of the part that is resized */
-    int64_t         h_out, w_out;
-    struct ct_blob *left, *part; /* a column's left neighbour and its share */
-};
 
 static enum ct_status ipl_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -90,7 +85,7 @@ static enum ct_status ipl_reshape(struct ct_layer *l, const struct ct_io *io)
     s->w_out = p->has_width ? p->width : ipl_resized(p, s->w);
     CT_TRY(ct_reshape(s->left, CT_SHAPE(s->w_out)));
     CT_TRY(ct_reshape(s->part, CT_SHAPE(s->w_out)));
-    for (int64_t w = 0; w < s->w_out; w++) {
+    for (int64_t w = 0; l->dev->kind == CT_CPU && w < s->w_out; w++) {
         int64_t at;
 
         ipl_place(w, s->w, s->w_out, &at, &ct_data(s->part)[w]);
@@ -168,6 +163,6 @@ const struct ct_layer_type ct_layer_interp = {
     .state_size = sizeof(struct interp),
     .setup      = ipl_setup,
     .reshape    = ipl_reshape,
-    .forward    = { [CT_CPU] = ipl_forward },
-    .backward   = { [CT_CPU] = ipl_backward },
+    .forward    = { ipl_forward, CT_CUDA_FN(interp_forward) },
+    .backward   = { ipl_backward, CT_CUDA_FN(interp_backward) },
 };

@@ -11,11 +11,9 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/log.h"
 #include "proto/params.h"
-
-struct log_layer {
-    float scale, shift, log_base;
-};
 
 static enum ct_status log_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -73,6 +71,6 @@ const struct ct_layer_type ct_layer_log = {
     .state_size = sizeof(struct log_layer),
     .setup      = log_setup,
     .reshape    = ct_layer_same_shape,
-    .forward    = { [CT_CPU] = log_forward },
-    .backward   = { [CT_CPU] = log_backward },
+    .forward    = { log_forward, CT_CUDA_FN(log_forward) },
+    .backward   = { log_backward, CT_CUDA_FN(log_backward) },
 };

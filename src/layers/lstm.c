@@ -11,17 +11,10 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
+#include "layers/lstm.h"
 #include "layers/lstm_gates.h"
 #include "layers/recurrent.h"
-
-enum { H_STATE, C_STATE, N_STATES };
-
-struct lstm {
-    struct ct_recurrent r;
-    struct ct_blob     *c;     /* T x N x H */
-    struct ct_blob     *first; /* N x H: c_0 of this pass, for backward */
-    struct ct_blob     *dc;    /* N x H: from step t + 1 to step t */
-};
 
 static enum ct_status lstm_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -127,8 +120,8 @@ const struct ct_layer_type ct_layer_lstm = {
     .state_size = sizeof(struct lstm),
     .setup      = lstm_setup,
     .reshape    = lstm_reshape,
-    .forward    = { [CT_CPU] = lstm_forward },
-    .backward   = { [CT_CPU] = lstm_backward },
+    .forward    = { lstm_forward, CT_CUDA_FN(lstm_forward) },
+    .backward   = { lstm_backward, CT_CUDA_FN(lstm_backward) },
     .macs       = lstm_macs,
     .teardown   = lstm_teardown,
 };

@@ -10,15 +10,12 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
 #include "layers/lstm_gates.h"
+#include "layers/lstm_unit.h"
 
 enum { C_PREV, GATES, CONT };
 enum { C, H };
-
-struct lstm_unit {
-    int64_t         n, h;
-    struct ct_blob *gates; /* i f o g after their functions */
-};
 
 static enum ct_status unit_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -99,6 +96,6 @@ const struct ct_layer_type ct_layer_lstm_unit = {
     .state_size = sizeof(struct lstm_unit),
     .setup      = unit_setup,
     .reshape    = unit_reshape,
-    .forward    = { [CT_CPU] = unit_forward },
-    .backward   = { [CT_CPU] = unit_backward },
+    .forward    = { unit_forward, CT_CUDA_FN(lstm_unit_forward) },
+    .backward   = { unit_backward, CT_CUDA_FN(lstm_unit_backward) },
 };

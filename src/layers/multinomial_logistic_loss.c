@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "layers/cuda/cuda.h"
 #include "layers/loss.h"
 
 static enum ct_status mll_reshape(struct ct_layer *l, const struct ct_io *io)
@@ -64,6 +65,7 @@ const struct ct_layer_type ct_layer_multinomial_logistic_loss = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_LOSS | CT_LAYER_GRAD_FIRST | CT_LAYER_NO_TOP,
     .reshape  = mll_reshape,
-    .forward  = { [CT_CPU] = mll_forward },
-    .backward = { [CT_CPU] = mll_backward },
+    .forward  = { mll_forward, CT_CUDA_FN(multinomial_logistic_loss_forward) },
+    .backward = { mll_backward,
+                  CT_CUDA_FN(multinomial_logistic_loss_backward) },
 };

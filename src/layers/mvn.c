@@ -14,15 +14,9 @@
 #include <math.h>
 
 #include "device/norm.h"
+#include "layers/cuda/cuda.h"
+#include "layers/mvn.h"
 #include "proto/params.h"
-
-enum { MEAN, VARIANCE, INVERSE, SLOPE, OFFSET, N_STATS };
-
-struct mvn {
-    struct ct_channels rows;  /* as 1 x rows x length */
-    struct ct_blob    *stats; /* N_STATS values per row */
-    struct ct_blob    *sums;
-};
 
 static enum ct_status mvn_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -99,6 +93,6 @@ const struct ct_layer_type ct_layer_mvn = {
     .state_size = sizeof(struct mvn),
     .setup      = mvn_setup,
     .reshape    = mvn_reshape,
-    .forward    = { [CT_CPU] = mvn_forward },
-    .backward   = { [CT_CPU] = mvn_backward },
+    .forward    = { mvn_forward, CT_CUDA_FN(mvn_forward) },
+    .backward   = { mvn_backward, CT_CUDA_FN(mvn_backward) },
 };

@@ -17,12 +17,9 @@
 #include <inttypes.h>
 
 #include "device/norm.h"
+#include "layers/cuda/cuda.h"
+#include "layers/normalize.h"
 #include "proto/params.h"
-
-struct normalize {
-    struct ct_unit  unit;
-    struct ct_blob *inverse, *parts;
-};
 
 static enum ct_status normalize_setup(struct ct_layer *l,
                                       const struct ct_io *io)
@@ -96,6 +93,6 @@ const struct ct_layer_type ct_layer_normalize = {
     .state_size = sizeof(struct normalize),
     .setup      = normalize_setup,
     .reshape    = normalize_reshape,
-    .forward    = { [CT_CPU] = normalize_forward },
-    .backward   = { [CT_CPU] = normalize_backward },
+    .forward    = { normalize_forward, CT_CUDA_FN(normalize_forward) },
+    .backward   = { normalize_backward, CT_CUDA_FN(normalize_backward) },
 };

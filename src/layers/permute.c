@@ -8,14 +8,9 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/permute.h"
 #include "proto/params.h"
-
-struct permute {
-    bool    same;
-    int     n_axes;
-    int64_t dim[CT_MAX_AXES];  /* of the top */
-    int64_t step[CT_MAX_AXES]; /* in the bottom, for one along a top axis */
-};
 
 static enum ct_status permute_order(const struct ct_layer *l, int n_axes,
                                     int *order)
@@ -122,6 +117,6 @@ const struct ct_layer_type ct_layer_permute = {
     .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
     .state_size = sizeof(struct permute),
     .reshape    = permute_reshape,
-    .forward    = { [CT_CPU] = permute_forward },
-    .backward   = { [CT_CPU] = permute_backward },
+    .forward    = { permute_forward, CT_CUDA_FN(permute_forward) },
+    .backward   = { permute_backward, CT_CUDA_FN(permute_backward) },
 };

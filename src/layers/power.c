@@ -13,6 +13,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 static enum ct_status power_forward(struct ct_layer *l, const struct ct_io *io)
@@ -85,6 +86,6 @@ const struct ct_layer_type ct_layer_power = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = power_forward },
-    .backward = { [CT_CPU] = power_backward },
+    .forward  = { power_forward, CT_CUDA_FN(power_forward) },
+    .backward = { power_backward, CT_CUDA_FN(power_backward) },
 };

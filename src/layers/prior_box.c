@@ -11,7 +11,9 @@
  *
  * Sizes lose their fraction, as in SSD.  The centre of place (h, w) is
  * ((w + offset) step_w, (h + offset) step_h); a step is by default the
- * image's size over the map's. */
+ * image's size over the map's.
+ *
+ * Shapes say it all, so reshape makes the boxes and forward copies them. */
 #include "cortado/layer.h"
 
 #include <math.h>
@@ -22,6 +24,7 @@
 struct prior_box {
     float *ratio; /* without 1; the flipped ones included */
     int    n_ratios, n_priors;
+    struct ct_blob *boxes; /* what the top gets */
 };
 
 static bool pb_known(const struct prior_box *b, float ratio)
@@ -84,6 +87,7 @@ static enum ct_status pb_setup(struct ct_layer *l, const struct ct_io *io)
     struct prior_box *b               = l->state;
 
     (void)io;
+    CT_TRY(ct_layer_add_scratch(l, &b->boxes));
     CT_TRY(pb_sizes(l));
     CT_TRY(pb_ratios(l));
     if (p->n_variance > 1 && p->n_variance != 4)
@@ -109,18 +113,6 @@ static enum ct_status pb_setup(struct ct_layer *l, const struct ct_io *io)
                        "above 0", l->name);
     b->n_priors = (int)p->n_min_size * (1 + b->n_ratios) + (int)p->n_max_size;
     return CT_OK;
-}
-
-static enum ct_status pb_reshape(struct ct_layer *l, const struct ct_io *io)
-{
-    const struct prior_box *b  = l->state;
-    const struct ct_shape *map = &io->bottom[0]->shape;
-
-    if (map->n_axes != 4 || io->bottom[1]->shape.n_axes != 4)
-        return ct_fail(CT_ESHAPE, "layer %s: both bottoms must be N x C x H x "
-                       "W", l->name);
-    return ct_reshape(io->top[0], CT_SHAPE(1, 2, map->dim[2] * map->dim[3] *
-                                                     b->n_priors * 4));
 }
 
 /* One box around (x, y), as parts of the image; returns where the next goes. */
@@ -159,7 +151,9 @@ static float *pb_place(const struct ct_layer *l, const double centre[2],
     return out;
 }
 
-static enum ct_status pb_forward(struct ct_layer *l, const struct ct_io *io)
+/* The whole top. */
+static void pb_boxes(const struct ct_layer *l, const struct ct_io *io,
+                     float *out)
 {
     const Caffe__PriorBoxParameter *p = ct_prior_box_param(l->param);
     const struct ct_shape *map = &io->bottom[0]->shape;
@@ -175,7 +169,6 @@ static enum ct_status pb_forward(struct ct_layer *l, const struct ct_io *io)
     const float step_h = p->has_step ? p->step : p->has_step_h ? p->step_h
                          : (float)image[1] / (float)map->dim[2];
     const int64_t n = io->top[0]->shape.dim[2];
-    float *out = ct_data(io->top[0]);
 
     for (int64_t h = 0; h < map->dim[2]; h++)
         for (int64_t w = 0; w < map->dim[3]; w++) {
@@ -188,7 +181,38 @@ static enum ct_status pb_forward(struct ct_layer *l, const struct ct_io *io)
         out[i] = p->n_variance == 0 ? 0.1f
                                     : p->variance[p->n_variance > 1 ? i % 4
                                                                     : 0];
-    return CT_OK;
+}
+
+static enum ct_status pb_reshape(struct ct_layer *l, const struct ct_io *io)
+{
+    const struct prior_box *b  = l->state;
+    const struct ct_shape *map = &io->bottom[0]->shape;
+    struct ct_shape y;
+    enum ct_status st;
+    float *host;
+    size_t bytes;
+
+    if (map->n_axes != 4 || io->bottom[1]->shape.n_axes != 4)
+        return ct_fail(CT_ESHAPE, "layer %s: both bottoms must be N x C x H x "
+                       "W", l->name);
+    y = CT_SHAPE(1, 2, map->dim[2] * map->dim[3] * b->n_priors * 4);
+    CT_TRY(ct_reshape(io->top[0], y));
+    CT_TRY(ct_reshape(b->boxes, y));
+    bytes = (size_t)b->boxes->count * sizeof(*host);
+    CT_TRY(ct_alloc((size_t)b->boxes->count, sizeof(*host), "prior boxes",
+                    &host));
+    pb_boxes(l, io, host);
+    st = l->dev->ops->from_host(l->dev, bytes, host, ct_data(b->boxes));
+    ct_free(host);
+    return st;
+}
+
+static enum ct_status pb_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    const struct prior_box *b = l->state;
+
+    return ct_copy(l->dev, b->boxes->count, ct_data(b->boxes),
+                   ct_data(io->top[0]));
 }
 
 static void pb_teardown(struct ct_layer *l)
@@ -206,6 +230,6 @@ const struct ct_layer_type ct_layer_prior_box = {
     .state_size = sizeof(struct prior_box),
     .setup      = pb_setup,
     .reshape    = pb_reshape,
-    .forward    = { [CT_CPU] = pb_forward },
+    .forward    = CT_EVERY_DEVICE(pb_forward),
     .teardown   = pb_teardown,
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 enum { X, CONT, STATIC };
@@ -202,16 +203,31 @@ enum ct_status ct_recurrent_inputs(struct ct_layer *l, const struct ct_io *io,
 }
 
 /* Rows of `x` times their cont mark; a mark of 0 hides even NaN. */
-static void rec_mark(const struct ct_recurrent *r, const float *cont,
-                     const float *x, float *y)
+static enum ct_status rec_mark_rows(const struct ct_layer *l, int64_t rows,
+                                    int64_t width, const float *cont,
+                                    const float *x, float *y)
 {
-    CT_FOR_ROWS (n, r->n, r->h) {
+    (void)l;
+    CT_FOR_ROWS (n, rows, width) {
         if (cont[n] == 0)
-            memset(y + n * r->h, 0, (size_t)r->h * sizeof(*y));
+            memset(y + n * width, 0, (size_t)width * sizeof(*y));
         else
-            for (int64_t d = n * r->h; d < (n + 1) * r->h; d++)
+            for (int64_t d = n * width; d < (n + 1) * width; d++)
                 y[d] = cont[n] * x[d];
     }
+    return CT_OK;
+}
+
+static enum ct_status rec_mark(const struct ct_layer *l,
+                               const struct ct_recurrent *r, const float *cont,
+                               const float *x, float *y)
+{
+    enum ct_status (*const marks[CT_DEVICE_KINDS])(
+        const struct ct_layer *, int64_t, int64_t, const float *,
+        const float *, float *) = { rec_mark_rows,
+                                    CT_CUDA_FN(recurrent_mark) };
+
+    return marks[l->dev->kind](l, r->n, r->h, cont, x, y);
 }
 
 enum ct_status ct_recurrent_step(struct ct_layer *l, const struct ct_io *io,
@@ -220,7 +236,7 @@ enum ct_status ct_recurrent_step(struct ct_layer *l, const struct ct_io *io,
 {
     float *hc = ct_data(r->hc) + t * r->n * r->h;
 
-    rec_mark(r, ct_data(io->bottom[CONT]) + t * r->n, before, hc);
+    CT_TRY(rec_mark(l, r, ct_data(io->bottom[CONT]) + t * r->n, before, hc));
     return ct_ip_forward(&r->state_part, hc, ct_data(l->blob[r->w_h]), NULL,
                          ct_data(r->gates) + t * r->n * r->g);
 }
@@ -233,8 +249,7 @@ enum ct_status ct_recurrent_step_back(struct ct_layer *l,
 
     CT_TRY(ct_ip_backward_data(&r->state_part, ct_data(l->blob[r->w_h]),
                                ct_data(r->dgates) + t * r->n * r->g, dh));
-    rec_mark(r, ct_data(io->bottom[CONT]) + t * r->n, dh, dh);
-    return CT_OK;
+    return rec_mark(l, r, ct_data(io->bottom[CONT]) + t * r->n, dh, dh);
 }
 
 /* `fixed` went into every step, so its gradient is the sum of theirs; the

@@ -14,18 +14,14 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/reduction.h"
 #include "proto/params.h"
 
 enum { SUM   = CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__SUM,
        ASUM  = CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__ASUM,
        SUMSQ = CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__SUMSQ,
        MEAN  = CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN };
-
-struct reduction {
-    int     op;
-    int64_t rows, n;
-    float   coeff; /* for MEAN divided by n */
-};
 
 static enum ct_status reduction_reshape(struct ct_layer *l,
                                         const struct ct_io *io)
@@ -103,6 +99,6 @@ const struct ct_layer_type ct_layer_reduction = {
     .flags      = CT_LAYER_NO_TOP,
     .state_size = sizeof(struct reduction),
     .reshape    = reduction_reshape,
-    .forward    = { [CT_CPU] = reduction_forward },
-    .backward   = { [CT_CPU] = reduction_backward },
+    .forward    = { reduction_forward, CT_CUDA_FN(reduction_forward) },
+    .backward   = { reduction_backward, CT_CUDA_FN(reduction_backward) },
 };

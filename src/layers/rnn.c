@@ -12,17 +12,11 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
 #include "layers/recurrent.h"
+#include "layers/rnn.h"
 #include "layers/squash.h"
 #include "proto/params.h"
-
-struct rnn {
-    struct ct_recurrent r;  /* r.gates hold h after each step */
-    int                 w_o, b_o;
-    struct ct_ip        output; /* h W_ho^T of all steps */
-    struct ct_blob     *dout; /* T x N x H: gradient before o's tanh */
-    struct ct_blob     *dhid; /* T x N x H: what h gets from o */
-};
 
 static enum ct_status rnn_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -153,8 +147,8 @@ const struct ct_layer_type ct_layer_rnn = {
     .state_size = sizeof(struct rnn),
     .setup      = rnn_setup,
     .reshape    = rnn_reshape,
-    .forward    = { [CT_CPU] = rnn_forward },
-    .backward   = { [CT_CPU] = rnn_backward },
+    .forward    = { rnn_forward, CT_CUDA_FN(rnn_forward) },
+    .backward   = { rnn_backward, CT_CUDA_FN(rnn_backward) },
     .macs       = rnn_macs,
     .teardown   = rnn_teardown,
 };

@@ -16,15 +16,11 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
+#include "layers/roi_pooling.h"
 #include "proto/params.h"
 
 enum { ROI_VALUES = 5 };
-
-struct roi_pooling {
-    int64_t         n, c, h, w, rois, ph, pw;
-    float           scale;
-    struct ct_blob *argmax; /* int32: place in the plane, or -1 */
-};
 
 struct roi {
     int64_t image, x, y, height, width;
@@ -191,6 +187,6 @@ const struct ct_layer_type ct_layer_roi_pooling = {
     .state_size = sizeof(struct roi_pooling),
     .setup      = roi_setup,
     .reshape    = roi_reshape,
-    .forward    = { [CT_CPU] = roi_forward },
-    .backward   = { [CT_CPU] = roi_backward },
+    .forward    = { roi_forward, CT_CUDA_FN(roi_pooling_forward) },
+    .backward   = { roi_backward, CT_CUDA_FN(roi_pooling_backward) },
 };

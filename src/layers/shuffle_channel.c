@@ -12,11 +12,9 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/shuffle_channel.h"
 #include "proto/params.h"
-
-struct shuffle_channel {
-    int64_t n, channels, group, inner;
-};
 
 static enum ct_status shuffle_reshape(struct ct_layer *l,
                                       const struct ct_io *io)
@@ -79,6 +77,6 @@ const struct ct_layer_type ct_layer_shuffle_channel = {
     .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
     .state_size = sizeof(struct shuffle_channel),
     .reshape    = shuffle_reshape,
-    .forward    = { [CT_CPU] = shuffle_forward },
-    .backward   = { [CT_CPU] = shuffle_backward },
+    .forward    = { shuffle_forward, CT_CUDA_FN(shuffle_channel_forward) },
+    .backward   = { shuffle_backward, CT_CUDA_FN(shuffle_channel_backward) },
 };

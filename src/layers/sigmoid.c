@@ -6,6 +6,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "layers/squash.h"
 
 CT_SIMD static void sigmoid_row(int64_t n, const float *x, float *y)
@@ -49,6 +50,6 @@ const struct ct_layer_type ct_layer_sigmoid = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = sigmoid_forward },
-    .backward = { [CT_CPU] = sigmoid_backward },
+    .forward  = { sigmoid_forward, CT_CUDA_FN(sigmoid_forward) },
+    .backward = { sigmoid_backward, CT_CUDA_FN(sigmoid_backward) },
 };

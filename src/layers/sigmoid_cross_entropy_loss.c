@@ -15,13 +15,9 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "layers/loss.h"
-
-struct sigmoid_cross_entropy_loss {
-    struct ct_loss  loss;
-    float           normalizer;
-    struct ct_blob *terms; /* one a chunk: the sum's order is fixed */
-};
+#include "layers/sigmoid_cross_entropy_loss.h"
 
 static enum ct_status sce_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -42,7 +38,8 @@ static enum ct_status sce_reshape(struct ct_layer *l, const struct ct_io *io)
         return ct_fail(CT_ESHAPE, "layer %s: %" PRId64 " targets for %" PRId64
                        " values, which must be the same", l->name,
                        io->bottom[1]->count, io->bottom[0]->count);
-    return ct_reshape(s->terms, CT_SHAPE(ct_chunks(io->bottom[0]->count)));
+    return ct_reshape(s->terms,
+                      CT_SHAPE(ct_chunks(io->bottom[0]->count) + 1));
 }
 
 CT_SIMD static float sce_sum(const struct ct_loss *loss, const float *x,
@@ -121,6 +118,8 @@ const struct ct_layer_type ct_layer_sigmoid_cross_entropy_loss = {
     .state_size = sizeof(struct sigmoid_cross_entropy_loss),
     .setup      = sce_setup,
     .reshape    = sce_reshape,
-    .forward    = { [CT_CPU] = sce_forward },
-    .backward   = { [CT_CPU] = sce_backward },
+    .forward    = { sce_forward,
+                    CT_CUDA_FN(sigmoid_cross_entropy_loss_forward) },
+    .backward   = { sce_backward,
+                    CT_CUDA_FN(sigmoid_cross_entropy_loss_backward) },
 };

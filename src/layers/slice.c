@@ -10,12 +10,9 @@
 #include <inttypes.h>
 
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/slice.h"
 #include "proto/params.h"
-
-struct slice {
-    int     axis;
-    int64_t outer, inner; /* elements before and behind the axis */
-};
 
 static enum ct_status slice_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -120,6 +117,6 @@ const struct ct_layer_type ct_layer_slice = {
     .state_size = sizeof(struct slice),
     .setup      = slice_setup,
     .reshape    = slice_reshape,
-    .forward    = { [CT_CPU] = slice_forward },
-    .backward   = { [CT_CPU] = slice_backward },
+    .forward    = { slice_forward, CT_CUDA_FN(slice_forward) },
+    .backward   = { slice_backward, CT_CUDA_FN(slice_backward) },
 };

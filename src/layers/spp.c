@@ -12,19 +12,11 @@
 #include <inttypes.h>
 
 #include "device/pool.h"
+#include "layers/cuda/cuda.h"
+#include "layers/spp.h"
 #include "proto/params.h"
 
 #define METHOD(m) CAFFE__SPPPARAMETER__POOL_METHOD__##m
-
-enum { MAX_HEIGHT = 16 };
-
-struct spp {
-    struct ct_pool  level[MAX_HEIGHT]; /* of one image */
-    int             height;
-    int64_t         width; /* of y's rows */
-    struct ct_blob *at;    /* places, 32-bit integers in a float blob */
-    struct ct_blob *part;  /* one image's gradient from one level */
-};
 
 static enum ct_status spp_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -32,9 +24,9 @@ static enum ct_status spp_setup(struct ct_layer *l, const struct ct_io *io)
     struct spp *s = l->state;
 
     (void)io;
-    if (p->pyramid_height < 1 || p->pyramid_height > MAX_HEIGHT)
+    if (p->pyramid_height < 1 || p->pyramid_height > SPP_LEVELS)
         return ct_fail(CT_EINVAL, "layer %s: pyramid_height must be 1 to %d, "
-                       "not %u", l->name, MAX_HEIGHT, p->pyramid_height);
+                       "not %u", l->name, SPP_LEVELS, p->pyramid_height);
     if (p->pool == METHOD(STOCHASTIC))
         return ct_fail(CT_ENOTSUP, "layer %s: SPP pools by MAX or AVE, not "
                        "STOCHASTIC", l->name);
@@ -162,7 +154,7 @@ static void spp_teardown(struct ct_layer *l)
 {
     struct spp *s = l->state;
 
-    for (int i = 0; i < MAX_HEIGHT; i++)
+    for (int i = 0; i < SPP_LEVELS; i++)
         ct_pool_fini(&s->level[i]);
 }
 
@@ -174,7 +166,7 @@ const struct ct_layer_type ct_layer_spp = {
     .state_size = sizeof(struct spp),
     .setup      = spp_setup,
     .reshape    = spp_reshape,
-    .forward    = { [CT_CPU] = spp_forward },
-    .backward   = { [CT_CPU] = spp_backward },
+    .forward    = { spp_forward, CT_CUDA_FN(spp_forward) },
+    .backward   = { spp_backward, CT_CUDA_FN(spp_backward) },
     .teardown   = spp_teardown,
 };

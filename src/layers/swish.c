@@ -9,12 +9,10 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "layers/squash.h"
+#include "layers/swish.h"
 #include "proto/params.h"
-
-struct swish {
-    struct ct_blob *s;
-};
 
 static enum ct_status swish_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -85,6 +83,6 @@ const struct ct_layer_type ct_layer_swish = {
     .state_size = sizeof(struct swish),
     .setup      = swish_setup,
     .reshape    = swish_reshape,
-    .forward    = { [CT_CPU] = swish_forward },
-    .backward   = { [CT_CPU] = swish_backward },
+    .forward    = { swish_forward, CT_CUDA_FN(swish_forward) },
+    .backward   = { swish_backward, CT_CUDA_FN(swish_backward) },
 };

@@ -6,6 +6,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "layers/squash.h"
 
 CT_SIMD static void tanh_row(int64_t n, const float *x, float *y)
@@ -47,6 +48,6 @@ const struct ct_layer_type ct_layer_tanh = {
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_SAME_LAYOUT,
     .reshape  = ct_layer_same_shape,
-    .forward  = { [CT_CPU] = tanh_forward },
-    .backward = { [CT_CPU] = tanh_backward },
+    .forward  = { tanh_forward, CT_CUDA_FN(tanh_forward) },
+    .backward = { tanh_backward, CT_CUDA_FN(tanh_backward) },
 };

@@ -8,6 +8,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
 #include "proto/params.h"
 
 static enum ct_status threshold_forward(struct ct_layer *l,
@@ -29,5 +30,5 @@ const struct ct_layer_type ct_layer_threshold = {
     .flags   = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP |
                CT_LAYER_NO_GRAD,
     .reshape = ct_layer_same_shape,
-    .forward = { [CT_CPU] = threshold_forward },
+    .forward = { threshold_forward, CT_CUDA_FN(threshold_forward) },
 };

@@ -7,11 +7,9 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
+#include "layers/cuda/cuda.h"
+#include "layers/tile.h"
 #include "proto/params.h"
-
-struct tile {
-    int64_t outer, inner, tiles; /* inner: values from the axis on */
-};
 
 static enum ct_status tile_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -84,6 +82,6 @@ const struct ct_layer_type ct_layer_tile = {
     .state_size = sizeof(struct tile),
     .setup      = tile_setup,
     .reshape    = tile_reshape,
-    .forward    = { [CT_CPU] = tile_forward },
-    .backward   = { [CT_CPU] = tile_backward },
+    .forward    = { tile_forward, CT_CUDA_FN(tile_forward) },
+    .backward   = { tile_backward, CT_CUDA_FN(tile_backward) },
 };

@@ -13,13 +13,9 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "layers/cuda/cuda.h"
+#include "layers/upsample.h"
 #include "proto/params.h"
-
-struct upsample {
-    int64_t planes, h, w, h_out, w_out;
-    int64_t scale_h, scale_w;
-    bool    sized; /* by upsample_h and upsample_w */
-};
 
 static enum ct_status up_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -174,6 +170,6 @@ const struct ct_layer_type ct_layer_upsample = {
     .state_size = sizeof(struct upsample),
     .setup      = up_setup,
     .reshape    = up_reshape,
-    .forward    = { [CT_CPU] = up_forward },
-    .backward   = { [CT_CPU] = up_backward },
+    .forward    = { up_forward, CT_CUDA_FN(upsample_forward) },
+    .backward   = { up_backward, CT_CUDA_FN(upsample_backward) },
 };

@@ -83,7 +83,7 @@ static inline enum ct_status ct_copy_values(const struct ct_device *d,
         return CT_OK;
     return ct_cuda_check(d, cudaMemcpyAsync(y, x, (size_t)n *
                                             ct_dtype_bytes(type),
-                                            cudaMemcpyDeviceToDevice,
+                                            cudaMemcpyDefault,
                                             ct_cuda_stream(d)), "copy");
 }
 

@@ -1,8 +1,9 @@
-/* concat.cu - Concat, Slice and other copies on a GPU; shapes as in their .c
- * files.  A copy moves the widest words that its rows are made of. */
+/* concat.cu - Concat and Slice on a GPU; shapes as in their .c files.  A copy
+ * moves the widest words that its rows are made of. */
 #include "device/cuda/elementwise.h"
 #include "layers/concat.h"
 #include "layers/cuda/cuda.h"
+#include "layers/slice.h"
 
 template <typename W>
 __global__ static void copy_rows(int64_t n, int64_t width, const W *x,
@@ -38,7 +39,7 @@ static enum ct_status copy(const struct ct_device *d, int64_t rows,
         return CT_OK;
     if (rows == 1)
         return ct_cuda_check(d, cudaMemcpyAsync(y, x, (size_t)width,
-                                                cudaMemcpyDeviceToDevice,
+                                                cudaMemcpyDefault,
                                                 ct_cuda_stream(d)), "copy");
     if (all % 16 == 0)
         return copy_by<uint4>(d, rows, width, x, x_step, y, y_step);
@@ -97,6 +98,44 @@ extern "C" enum ct_status ct_cuda_concat_backward(struct ct_layer *l,
             CT_TRY(copy(l->dev, r.outer, width, dy, step,
                         ct_diff(io->bottom[i]), width));
         dy += width;
+    }
+    return CT_OK;
+}
+
+extern "C" enum ct_status ct_cuda_slice_forward(struct ct_layer *l,
+                                                const struct ct_io *io)
+{
+    const struct slice *s = (const struct slice *)l->state;
+    const struct rows r   = rows_of(io->bottom[0], s->axis);
+    const int64_t step = io->bottom[0]->shape.dim[s->axis] * r.inner * r.bytes;
+    const char *x = (const char *)ct_data(io->bottom[0]);
+
+    for (int i = 0; i < io->n_top; i++) {
+        const int64_t width =
+            io->top[i]->shape.dim[s->axis] * r.inner * r.bytes;
+
+        CT_TRY(copy(l->dev, r.outer, width, x, step, ct_data(io->top[i]),
+                    width));
+        x += width;
+    }
+    return CT_OK;
+}
+
+extern "C" enum ct_status ct_cuda_slice_backward(struct ct_layer *l,
+                                                 const struct ct_io *io)
+{
+    const struct slice *s = (const struct slice *)l->state;
+    const struct rows r   = rows_of(io->bottom[0], s->axis);
+    const int64_t step = io->bottom[0]->shape.dim[s->axis] * r.inner * r.bytes;
+    char *dx = (char *)ct_diff(io->bottom[0]);
+
+    for (int i = 0; io->want_grad[0] && i < io->n_top; i++) {
+        const int64_t width =
+            io->top[i]->shape.dim[s->axis] * r.inner * r.bytes;
+
+        CT_TRY(copy(l->dev, r.outer, width, ct_diff(io->top[i]), width, dx,
+                    step));
+        dx += width;
     }
     return CT_OK;
 }

@@ -30,6 +30,11 @@ extern "C" {
 #include "layers/cuda/layers.def"
 #undef CT_CUDA_LAYER
 
+/* recurrent.c's: rows of x times their marks. */
+enum ct_status ct_cuda_recurrent_mark(const struct ct_layer *l, int64_t rows,
+                                      int64_t width, const float *cont,
+                                      const float *x, float *y);
+
 #ifdef __cplusplus
 }
 #endif

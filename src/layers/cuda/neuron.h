@@ -21,11 +21,11 @@ static enum ct_status neuron_forward(const struct ct_layer *l,
                return ct_map(l->dev, n, f, (T *)y->ptr, (const T *)x->ptr));
 }
 
-/* dx = f(dy, v) */
-template <typename F>
+/* dx = f(dy, v ...) */
+template <typename F, typename... V>
 static enum ct_status neuron_backward(const struct ct_layer *l,
                                       const struct ct_io *io, F f,
-                                      const struct ct_tensor *v)
+                                      const V *...v)
 {
     const struct ct_tensor *dx = &io->bottom[0]->diff;
     const struct ct_tensor *dy = &io->top[0]->diff;
@@ -33,9 +33,9 @@ static enum ct_status neuron_backward(const struct ct_layer *l,
 
     if (!io->want_grad[0])
         return CT_OK;
-    CT_BY_TYPE(v->dtype, T,
+    CT_BY_TYPE(dy->dtype, T,
                return ct_map(l->dev, n, f, (T *)dx->ptr, (const T *)dy->ptr,
-                             (const T *)v->ptr));
+                             (const T *)v->ptr...));
 }
 
 static inline bool in_place(const struct ct_io *io)
