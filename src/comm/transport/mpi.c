@@ -305,6 +305,17 @@ bool ct_mpi_launched(void)
     return getenv("PMIX_RANK") && (!tasks || strtol(tasks, NULL, 10) > 1);
 }
 
+/* Open MPI sends messages beyond 64 KB over TCP only when the receiver has
+ * answered.  On busy hosts that takes as long as the message itself, and our
+ * receives are posted ahead anyway: a segment (coll/flight.h) goes at once.
+ * What the user has set stays. */
+static void mpi_prepare(void)
+{
+    setenv("OMPI_MCA_btl_tcp_eager_limit", "300000", 0);
+    setenv("OMPI_MCA_btl_tcp_rndv_eager_limit", "300000", 0);
+    setenv("OMPI_MCA_btl_tcp_max_send_size", "400000", 0);
+}
+
 static enum ct_status mpi_start(bool *started)
 {
     int begun, level, ended;
@@ -314,6 +325,7 @@ static enum ct_status mpi_start(bool *started)
     if (ended)
         return ct_fail(CT_ECOMM, "MPI has ended and cannot start again in "
                        "this process");
+    mpi_prepare();
     if (begun)
         CT_MPI(MPI_Query_thread(&level));
     else
