@@ -26,7 +26,7 @@ struct dist_flags {
     { "road", FLAG_STRING, &(f).road,                                        \
       "how gradients travel: auto, allreduce, ps, sharded or factors" },     \
     { "reduce", FLAG_STRING, &(f).reduce,                                    \
-      "how ranks sum: auto, ring, halving, tree, hierarchical or mpi" },     \
+      "how ranks sum: auto, shared, ring, halving, tree, hierarchical, mpi" },\
     { "servers", FLAG_STRING, &(f).servers,                                  \
       "so many last ranks serve and do not train (0)" },                     \
     { "groups", FLAG_STRING, &(f).groups,                                    \

@@ -122,6 +122,10 @@ enum { CT_ARENA_RIDERS = 16 };
 CT_API float *ct_net_arena_data(const struct ct_net *net);
 CT_API float *ct_net_arena_diff(const struct ct_net *net);
 CT_API size_t ct_net_arena_count(const struct ct_net *net);
+/* Moves the arena of gradients, as it is, to memory that the caller keeps
+ * until it moves them again; NULL: to memory of the net's own. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_move_diffs(struct ct_net *net,
+                                                      float *memory);
 
 /* Weights by layer name, from a caffemodel or an HDF5 file (told apart by
  * content).  Layers that the file lacks keep theirs. */
@@ -157,6 +161,9 @@ CT_API void ct_net_set_hooks(struct ct_net *net,
  * the hooks and leaves them in place.  NULL: none. */
 CT_API void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done,
                                   void *arg);
+/* The same before each layer's forward: its parameters are about to be read. */
+CT_API void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start,
+                                   void *arg);
 CT_API void ct_net_set_debug_info(struct ct_net *net, bool on);
 
 /* Use `seed` from now on; sources follow with the next ct_net_seek(). */

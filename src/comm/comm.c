@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pulse.h"
+#include "comm/coll/shared.h"
 
 /* How a wait goes on: polls alone, then turns for other threads between polls
  * (a segment inside a host takes this long, and both ends must be awake to
@@ -63,6 +64,7 @@ enum ct_status ct_comm_create(struct ct_transport *t, struct ct_comm **out)
     atomic_init(&c->bytes_received, 0);
     atomic_init(&c->n_sent, 0);
     atomic_init(&c->waiting_for, -1);
+    atomic_init(&c->shared, NULL);
     st = comm_groups(c);
     if (st != CT_OK)
         ct_comm_destroy(c);
@@ -75,6 +77,7 @@ void ct_comm_destroy(struct ct_comm *c)
 {
     if (!c)
         return;
+    ct_shared_destroy(c->shared);
     c->transport->ops->destroy(c->transport);
     if (!c->staging_lost)
         ct_free(c->staging);
@@ -84,6 +87,10 @@ void ct_comm_destroy(struct ct_comm *c)
 
 void ct_comm_abort(struct ct_comm *c, int code)
 {
+    struct ct_shared *shared = atomic_load(&c->shared);
+
+    if (shared)
+        ct_window_abort(shared->window);
     c->transport->ops->abort(c->transport, code);
 }
 
@@ -102,8 +109,7 @@ enum ct_status ct_comm_tick(struct ct_comm *c, double now)
     return c->tick(c, c->tick_arg);
 }
 
-/* What peers see of a wait; `since` 0: it is over. */
-static void tell_wait(struct ct_comm *c, int peer, uint64_t since)
+void ct_comm_tell_wait(const struct ct_comm *c, int peer, uint64_t since)
 {
     if (!c->pulse)
         return;
@@ -197,7 +203,7 @@ enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
         }
         if (waited > short_nap_s) {
             if (!told)
-                tell_wait(c, peer, ct_pulse_now());
+                ct_comm_tell_wait(c, peer, ct_pulse_now());
             told = true;
             st   = ct_comm_tick(c, start + waited);
             if (st != CT_OK) {
@@ -210,7 +216,7 @@ enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
     c->wait_seconds += ct_now() - start;
     atomic_store(&c->waiting_for, -1);
     if (told)
-        tell_wait(c, -1, 0);
+        ct_comm_tell_wait(c, -1, 0);
     return st;
 }
 

@@ -13,6 +13,7 @@
 
 struct ct_allreduce_type;
 struct ct_pulse;
+struct ct_shared;
 
 enum {
     CT_TAG_STEPS     = 64,  /* steps that one collective may tell apart */
@@ -54,6 +55,10 @@ struct ct_comm {
     struct ct_choice choice[CT_MOST_CHOICES]; /* made by ct_allreduce_tune */
     int              n_choices;
 
+    /* coll/shared.h: made by the first who asks, or asks in vain. */
+    struct ct_shared *_Atomic shared;
+    bool                      no_window;
+
     void  *staging;      /* grows to what collectives ask for */
     size_t staging_bytes;
     bool   staging_lost; /* the transport may still write there */
@@ -87,6 +92,8 @@ CT_MUST_CHECK enum ct_status ct_comm_test(struct ct_comm *c,
  * the request is gone.  `peer` is for the message; -1: all. */
 CT_MUST_CHECK enum ct_status ct_comm_wait(struct ct_comm *c, int peer,
                                           struct ct_request *r);
+/* What peers see of a wait (pulse); `since` 0: it is over. */
+void ct_comm_tell_wait(const struct ct_comm *c, int peer, uint64_t since);
 /* See ct_transport_ops.cancel; keeps staging memory that it loses. */
 bool ct_comm_cancel(struct ct_comm *c, struct ct_request *r);
 /* Both at once, to and from different peers or the same.  Small messages: a

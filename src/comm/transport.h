@@ -54,6 +54,7 @@ struct ct_transport {
     int        rank, size;
     const int *host; /* host[r]: a number for the machine that rank r is on;
                         NULL: all are on one */
+    bool       threads; /* of one process: ranks see each other's memory */
 };
 
 /* transport/loopback.c: `size` ranks inside this process, one thread each.

@@ -25,6 +25,17 @@ enum ct_status ct_buffer_create(const struct ct_device *dev, size_t bytes,
     return CT_OK;
 }
 
+enum ct_status ct_buffer_borrow(const struct ct_device *dev, void *memory,
+                                size_t bytes, struct ct_buffer **out)
+{
+    struct ct_buffer *b;
+
+    CT_TRY(ct_alloc(1, sizeof(*b), "buffer", &b));
+    *b   = (struct ct_buffer){ dev, memory, bytes, 1, true };
+    *out = b;
+    return CT_OK;
+}
+
 struct ct_buffer *ct_buffer_use(struct ct_buffer *b)
 {
     if (b)
@@ -36,7 +47,8 @@ void ct_buffer_drop(struct ct_buffer *b)
 {
     if (!b || __atomic_sub_fetch(&b->n_users, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    b->dev->ops->free(b->dev, b->ptr);
+    if (!b->borrowed)
+        b->dev->ops->free(b->dev, b->ptr);
     ct_free(b);
 }
 

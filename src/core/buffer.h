@@ -9,11 +9,16 @@ struct ct_buffer {
     float                  *ptr;
     size_t                  bytes;
     int                     n_users; /* atomically changed */
+    bool                    borrowed; /* the memory is another's */
 };
 
 /* `bytes` zeroed bytes with one user. */
 CT_MUST_CHECK enum ct_status ct_buffer_create(const struct ct_device *dev,
                                               size_t bytes, const char *name,
+                                              struct ct_buffer **out);
+/* The same around memory that stays another's and outlives the buffer. */
+CT_MUST_CHECK enum ct_status ct_buffer_borrow(const struct ct_device *dev,
+                                              void *memory, size_t bytes,
                                               struct ct_buffer **out);
 struct ct_buffer *ct_buffer_use(struct ct_buffer *b); /* takes NULL */
 void ct_buffer_drop(struct ct_buffer *b);             /* takes NULL */

@@ -1,9 +1,10 @@
 /* bsp.c - bulk synchronous training with wait-free backpropagation.
  *
  * A bucket leaves as soon as the backward pass has completed it, while the
- * layers below are still at work; the comm thread sums it over ranks, bucket
- * by bucket in arena order, so all ranks run the same sums in the same order
- * without asking each other.  The solver updates a parameter when its bucket
+ * layers below are still at work; the comm thread (or, inside one host, the
+ * compute thread: direct.c) sums it over ranks, bucket by bucket in arena
+ * order, so all ranks run the same sums in the same order without asking each
+ * other.  The solver updates a parameter when its bucket
  * is in.  Weights that travel as factors (factors.c) leave the buckets out.
  * Every rank then applies the same mean gradient to the same
  * parameters, and they stay equal bit for bit.
@@ -89,6 +90,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
         return CT_OK;
     dist_bsp_fini(d);
     CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
+    CT_TRY(dist_direct_init(d, net));
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
     if (d->canonical.parts) {
@@ -127,14 +129,18 @@ static enum ct_status bsp_begin(struct ct_exchange *x)
 static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
 {
     struct ct_dist *d = dist_of(x);
+    int n             = d->n_sent;
 
     dist_auto_layer_done(d, layer);
     CT_TRY(dist_factors_layer_done(d, layer));
     if (!d->options->overlap && layer > 0)
         return CT_OK;
-    while (d->n_sent < d->buckets.n &&
-           (layer == 0 ||
-            d->buckets.bucket[d->n_sent].ready_after >= layer))
+    while (n < d->buckets.n &&
+           (layer == 0 || d->buckets.bucket[n].ready_after >= layer))
+        n++;
+    if (d->direct)
+        return dist_direct_layer_done(d, n);
+    while (d->n_sent < n)
         ct_job_submit(d->thread, &d->flight[d->n_sent++].job);
     return CT_OK;
 }
@@ -145,6 +151,8 @@ static enum ct_status wait_bucket(struct ct_dist *d, int i)
     double start;
     enum ct_status st;
 
+    if (d->direct)
+        return dist_direct_wait(d, i);
     if (ct_job_done(job))
         return ct_job_wait(job);
     start = ct_now();
@@ -173,9 +181,34 @@ static bool bsp_holds_back(struct ct_exchange *x, int param)
     return dist_wires_code(dist_of(x), param);
 }
 
+static bool bsp_ready(struct ct_exchange *x, int param)
+{
+    struct ct_dist *d   = dist_of(x);
+    const int factor    = d->factors.of_param[param];
+    struct dist_flight *f;
+
+    if (factor >= 0)
+        return ct_job_done(&d->factors.factor[factor].job);
+    f = &d->flight[d->buckets.of_param[param]];
+    return d->direct ? ct_shared_done(d->direct, f->ticket)
+                     : ct_job_done(&f->job);
+}
+
 static enum ct_status bsp_finish(struct ct_exchange *x)
 {
     return wait_bucket(dist_of(x), 0); /* the riders sit in front */
+}
+
+static const float *bsp_summed(struct ct_exchange *x, int param)
+{
+    const struct ct_dist *d      = dist_of(x);
+    const struct ct_net_param *p = param < 0 ? NULL
+                                             : ct_net_param(d->net, param);
+
+    if (p && (!d->direct || d->factors.of_param[param] >= 0))
+        return ct_diff(p->blob);
+    return (d->direct ? ct_shared_sums(d->direct)
+                      : ct_net_arena_diff(d->net)) + (p ? p->offset : 0);
 }
 
 /* BatchNorm's sums and their weight, added up over ranks and divided by P:
@@ -272,6 +305,9 @@ void dist_bsp_init(struct ct_dist *d)
         .layer_done     = bsp_layer_done,
         .wait           = bsp_wait,
         .finish         = bsp_finish,
+        .summed         = bsp_summed,
+        .lazy           = d->options->overlap && !d->canonical.parts,
+        .ready          = bsp_ready,
         .settle         = bsp_settle,
         .save           = bsp_save,
         .restore        = bsp_restore,
@@ -288,6 +324,7 @@ void dist_bsp_init(struct ct_dist *d)
 void dist_bsp_fini(struct ct_dist *d)
 {
     dist_canonical_fini(&d->canonical);
+    dist_direct_fini(d);
     drop_ways(d);
     dist_auto_fini(d);
     d->net = NULL;

@@ -66,16 +66,18 @@ static struct dist_cost cost_tree(const struct terms *t)
     };
 }
 
+/* Inside, two waits; a byte copied into or out of the host's memory takes what
+ * one added takes. */
 static struct dist_cost cost_hierarchical(const struct terms *t)
 {
+    double in   = t->L > 1 ? t->S : 0;
     double near = t->S * (t->L - 1) / t->L;
     double far  = t->S / t->L * (t->H - 1) / t->H; /* of each of L ranks */
 
     return (struct dist_cost){
-        .bytes   = 2 * (near + far),
-        .seconds = 2 * (t->L - 1) * t->la + 2 * near * t->lb +
-                   2 * (t->H - 1) * t->a + 2 * far * t->L * t->b +
-                   (near + far) * t->c,
+        .bytes   = in + 2 * far,
+        .seconds = (t->L > 1 ? 2 * t->la : 0) + 2 * (t->H - 1) * t->a +
+                   2 * far * t->L * t->b + (2 * in + near + far) * t->c,
     };
 }
 
@@ -142,8 +144,10 @@ static struct dist_cost cost_sum(const struct terms *t, enum dist_way way)
     case DIST_HIERARCHICAL:
         return cost_hierarchical(t);
     case DIST_SHARED:
-        return (struct dist_cost){ .seconds = t->S * (t->P - 1) / t->P *
-                                              t->c };
+        return (struct dist_cost){
+            .bytes   = t->P > 1 ? t->S : 0,
+            .seconds = t->S * (t->P - 1) / t->P * t->c,
+        };
     case DIST_PS:
         return cost_ps(t);
     case DIST_SHARDED:

@@ -36,8 +36,8 @@ static enum ct_status choose_reduce(struct ct_dist *d)
     d->reduce = ct_allreduce_find(name);
     if (!d->reduce || !ct_allreduce_available(d->comm, d->reduce))
         return ct_fail(CT_EINVAL, "--reduce=%s: there is no such way to sum "
-                       "here; use auto, ring, halving, tree or hierarchical",
-                       name);
+                       "here; use auto, shared, ring, halving, tree or "
+                       "hierarchical", name);
     return CT_OK;
 }
 
@@ -154,6 +154,8 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     CT_TRY_GOTO(ct_comm_create(transport, &d->comm), st, out);
     CT_TRY_GOTO(take_options(d, options), st, out);
     d->comm->stall_after = d->options->stall;
+    /* Who may send only so much is not to go around that by memory. */
+    d->comm->no_window = d->options->bandwidth[0];
     CT_TRY_GOTO(dist_codec_parse(d->options->compress, &d->wires.codec), st,
                 out);
     CT_TRY_GOTO(limit_bandwidth(d), st, out);
@@ -231,6 +233,8 @@ void ct_dist_abort(struct ct_dist *d, int code)
     if (!d)
         return;
     dist_watch_stop(d->watch); /* nobody needs to find out who is gone */
+    if (d->direct)
+        ct_window_abort(d->direct->window);
     ct_comm_abort(d->comm, code);
 }
 
@@ -332,7 +336,8 @@ struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
         struct ct_comm_thread_stats s = ct_comm_thread_stats(d->thread);
 
         out.bytes_sent   = s.bytes_sent - d->at_start.bytes_sent;
-        out.comm_seconds = s.busy_seconds - d->at_start.busy_seconds;
+        out.comm_seconds = s.busy_seconds - d->at_start.busy_seconds +
+                           d->direct_seconds;
         out.wait_seconds = d->wait_seconds;
         out.n_exchanges  = d->n_exchanges;
     }

@@ -3,6 +3,7 @@
 #define CT_DIST_DIST_H
 
 #include "comm/coll/coll.h"
+#include "comm/coll/shared.h"
 #include "comm/thread.h"
 #include "cortado/dist.h"
 #include "dist/auto.h"
@@ -19,6 +20,7 @@ struct dist_flight {
     float          *x;
     int64_t         n;
     struct dist_wire *wire; /* NULL: it is summed as it is */
+    uint64_t        ticket; /* direct.c */
 };
 
 struct dist_watch;
@@ -39,6 +41,8 @@ struct ct_dist {
     struct dist_wires       wires;    /* where a codec codes buckets */
     struct dist_flight     *flight;   /* one a bucket */
     int                     n_sent;   /* buckets handed in this iteration */
+    struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
+    double                  direct_seconds;
     int                     rank, size, n_hosts;
     struct ct_peers         peers;    /* what layers see, for sync_bn */
     double                 *sums;     /* of all ranks, for peers */
@@ -63,6 +67,16 @@ CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
 /* dist.c: as ct_allgather(), on the comm thread. */
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                                          const size_t *bytes, void *out);
+
+/* direct.c: inside one host, without the comm thread.  Moves the net's
+ * gradients where d->direct can sum them, or leaves it NULL. */
+CT_MUST_CHECK enum ct_status dist_direct_init(struct ct_dist *d,
+                                              struct ct_net *net);
+void dist_direct_fini(struct ct_dist *d);
+/* The first n_ready buckets are complete. */
+CT_MUST_CHECK enum ct_status dist_direct_layer_done(struct ct_dist *d,
+                                                    int n_ready);
+CT_MUST_CHECK enum ct_status dist_direct_wait(struct ct_dist *d, int bucket);
 
 /* guard.c: do all ranks hold the same parameters? */
 CT_MUST_CHECK enum ct_status dist_guard_check(struct ct_dist *d, int iter);

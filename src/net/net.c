@@ -321,6 +321,12 @@ void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done, void *arg)
     net->layer_done_arg = arg;
 }
 
+void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start, void *arg)
+{
+    net->layer_start     = start;
+    net->layer_start_arg = arg;
+}
+
 void ct_net_set_debug_info(struct ct_net *net, bool on)
 {
     net->debug_info = on;

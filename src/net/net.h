@@ -66,6 +66,8 @@ struct ct_net {
     struct ct_net_hooks   hooks;
     ct_net_fn             layer_done; /* the solver's; may be NULL */
     void                 *layer_done_arg;
+    ct_net_fn             layer_start; /* likewise */
+    void                 *layer_start_arg;
     bool                  debug_info;
     bool                  fused; /* some layers run as one */
 };

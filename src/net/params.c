@@ -169,6 +169,21 @@ static enum ct_status move_in(struct ct_net *net, struct ct_net_param *p)
     return CT_OK;
 }
 
+/* Layers that share a parameter see its owner's memory. */
+static void share_params(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++)
+        for (int j = 0; j < net->layer[i].layer->n_blob; j++) {
+            struct ct_blob *mine = net->layer[i].layer->blob[j];
+            struct ct_blob *own  = net->params[net->layer[i].param_id[j]].blob;
+
+            if (mine != own) {
+                ct_blob_share_data(mine, own);
+                ct_blob_share_diff(mine, own);
+            }
+        }
+}
+
 enum ct_status net_params(struct ct_net *net)
 {
     size_t n = 1;
@@ -181,15 +196,34 @@ enum ct_status net_params(struct ct_net *net)
     CT_TRY(lay_out(net));
     for (int i = 0; i < net->n_params; i++)
         CT_TRY(move_in(net, &net->params[i]));
-    for (int i = 0; i < net->n_layer; i++)
-        for (int j = 0; j < net->layer[i].layer->n_blob; j++) {
-            struct ct_blob *mine = net->layer[i].layer->blob[j];
-            struct ct_blob *own  = net->params[net->layer[i].param_id[j]].blob;
+    share_params(net);
+    return CT_OK;
+}
 
-            if (mine != own) {
-                ct_blob_share_data(mine, own);
-                ct_blob_share_diff(mine, own);
-            }
-        }
+enum ct_status ct_net_move_diffs(struct ct_net *net, float *memory)
+{
+    const size_t bytes     = net->arena_count * sizeof(float);
+    struct ct_buffer *from = net->arena_diff, *to = NULL;
+
+    if (!from)
+        return ct_fail(CT_EINVAL, "a net for forward passes has no gradients");
+    if (memory)
+        CT_TRY(ct_buffer_borrow(net->dev, memory, bytes, &to));
+    else
+        CT_TRY(ct_buffer_create(net->dev, bytes, "gradients", &to));
+    if (ct_copy(net->dev, (int64_t)net->arena_count, from->ptr, to->ptr) !=
+        CT_OK) {
+        ct_buffer_drop(to);
+        return ct_fail_in(CT_EINTERNAL, "cannot move the gradients");
+    }
+    net->arena_diff = to;
+    for (int i = 0; i < net->n_params; i++) {
+        struct ct_net_param *p = &net->params[i];
+
+        ct_tensor_place(&p->blob->diff, to, p->offset * sizeof(float),
+                        (size_t)p->blob->count * sizeof(float));
+    }
+    share_params(net);
+    ct_buffer_drop(from);
     return CT_OK;
 }

@@ -199,6 +199,8 @@ static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
     struct net_layer *l = &net->layer[i];
     struct ct_io io     = net_group_io(net, i);
 
+    if (net->layer_start)
+        CT_TRY(net->layer_start(net, i, net->layer_start_arg));
     tell(net, i, CT_PULSE_FORWARD);
     if (net->hooks.before_forward)
         CT_TRY(net->hooks.before_forward(net, i, net->hooks.arg));

@@ -5,9 +5,12 @@
  *
  *     begin        before the last backward pass; what rides along is set
  *     layer_done   after each layer's backward in that pass
- *     wait         before parameter i is updated: its diff is the sum over
- *                  ranks when this returns
+ *     wait         before parameter i is updated: the sum over ranks of its
+ *                  diff is there when this returns, where `summed` says
  *     finish       what rode along has arrived
+ *
+ * With `lazy`, parameters are updated when the next forward pass comes to
+ * their layer, so that gradients may still be under way until then.
  *
  * Three numbers ride along with the gradients, in the first floats of the
  * gradient arena: each rank's loss and its requests to snapshot or stop. */
@@ -58,6 +61,12 @@ struct ct_exchange {
     enum ct_status (*layer_done)(struct ct_exchange *x, int layer);
     enum ct_status (*wait)(struct ct_exchange *x, int param);
     enum ct_status (*finish)(struct ct_exchange *x);
+    /* Where the sum for parameter i lies, for reading; -1: for what rides
+     * along.  NULL: in place of the rank's own. */
+    const float *(*summed)(struct ct_exchange *x, int param);
+    bool lazy;
+    /* With lazy: would `wait` return at once? */
+    bool (*ready)(struct ct_exchange *x, int param);
     /* Before a test or a snapshot: statistics that ranks keep apart
      * (BatchNorm's) become one on every rank. */
     enum ct_status (*settle)(struct ct_exchange *x);

@@ -256,6 +256,7 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
     char *model = NULL, *state = NULL;
     enum ct_status st;
 
+    CT_TRY(solver_update_all(s));
     ct_pulse_set(solver_pulse(s), CT_PULSE_SNAPSHOT, NULL);
     if (x)
         CT_TRY(x->settle(x));

@@ -11,7 +11,8 @@
  * rule_gradient() turns into what the rule works on. */
 struct rule_step {
     int64_t n;
-    float  *w, *g;
+    float  *w;
+    const float *g;
     float  *history[2];
     float   rate;                /* lr times lr_mult (times LARS) */
     float   scale;               /* of g: clipping, 1 / iter_size */
@@ -27,6 +28,16 @@ struct solver_rule {
     bool        no_momentum;     /* refuses one in the prototxt */
     bool        decoupled_decay; /* l2 acts on w directly (AdamW) */
     void      (*update)(const struct rule_step *s);
+};
+
+/* An update that has begun: what it takes from its iteration.  Parameters
+ * [first, end) still wait for theirs. */
+struct solver_update {
+    int   first, end;
+    float rate, momentum;
+    float scale;        /* by clipping */
+    bool  scaled;       /* ... which is known */
+    int   t;            /* iteration, counted from 1 */
 };
 
 struct ct_solver {
@@ -49,6 +60,8 @@ struct ct_solver {
     int                      snapshot_iter; /* of the latest snapshot; -1 */
     bool                     stop;
     bool                     last_pass; /* of iter_size: gradients leave */
+    bool                     exchanged; /* the gradients go to peers */
+    struct solver_update     update;
     bool                     late;      /* ... when all of backward is done */
     enum ct_solver_action    agreed;    /* what ranks asked for together */
     enum ct_solver_action    pending;   /* asked for here, not yet told */
@@ -73,6 +86,15 @@ CT_MUST_CHECK enum ct_status solver_device_init(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_device_update(
     struct ct_solver *s, const struct rule_step *step);
 void solver_device_fini(struct ct_solver *s);
+
+/* update.c: the update of this iteration begins; it counts from here on. */
+CT_MUST_CHECK enum ct_status solver_update_begin(struct ct_solver *s);
+/* What `layer` reads is updated, and its diffs are cleared for the pass that
+ * has begun. */
+CT_MUST_CHECK enum ct_status solver_update_layer(struct ct_solver *s,
+                                                 int layer);
+/* Everything is updated. */
+CT_MUST_CHECK enum ct_status solver_update_all(struct ct_solver *s);
 
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);

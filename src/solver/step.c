@@ -1,7 +1,10 @@
 /* step.c - the training loop, in the order Caffe has it.
  *
  *     clear diffs, test if due, iter_size times forward and backward, smooth
- *     the loss, display if due, update, act on requests, snapshot if due   */
+ *     the loss, display if due, update, act on requests, snapshot if due
+ *
+ * With peers the update may be put off, layer by layer, into the next forward
+ * pass; it is complete before anything else looks at parameters.           */
 #include <math.h>
 #include <string.h>
 
@@ -78,6 +81,13 @@ static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
     return CT_OK;
 }
 
+/* Before each layer's forward pass. */
+static enum ct_status layer_start(struct ct_net *net, int layer, void *arg)
+{
+    (void)net;
+    return solver_update_layer(arg, layer);
+}
+
 /* Before the last backward pass: gradients leave during it, and this rank's
  * loss and requests with them. */
 static enum ct_status begin_exchange(struct ct_solver *s, double loss)
@@ -97,6 +107,7 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
     x->iter                  = s->iter;
+    s->exchanged             = true;
     ct_net_set_layer_done(s->net, layer_done, s);
     return x->begin(x);
 }
@@ -105,13 +116,14 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
 static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
 {
     struct ct_exchange *x = s->options.exchange;
-    const float *rider    = ct_net_arena_diff(s->net);
+    const float *rider;
 
     s->last_pass = false;
     if (!x)
         return CT_OK;
     ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE, NULL);
     CT_TRY(x->finish(x));
+    rider     = x->summed ? x->summed(x, -1) : ct_net_arena_diff(s->net);
     *loss     = (double)rider[CT_RIDER_LOSS] * x->loss_scale;
     s->agreed = rider[CT_RIDER_STOP] > 0       ? CT_ACTION_STOP
                 : rider[CT_RIDER_SNAPSHOT] > 0 ? CT_ACTION_SNAPSHOT
@@ -126,7 +138,9 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
     const int n           = canonical ? x->micro : s->param->iter_size;
 
     *loss = 0;
-    CT_TRY(ct_net_clear_diffs(s->net));
+    /* A pending update clears them one by one, when it has read them. */
+    if (s->update.first == s->update.end)
+        CT_TRY(ct_net_clear_diffs(s->net));
     for (int i = 0; i < n; i++) {
         double part;
 
@@ -181,6 +195,7 @@ static void report_progress(struct ct_solver *s)
 static enum ct_status one_iteration(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
+    struct ct_exchange *x           = s->options.exchange;
     bool show = due(s->iter, p->display);
     double loss;
 
@@ -198,11 +213,14 @@ static enum ct_status one_iteration(struct ct_solver *s)
     smooth(s, loss);
     if (show)
         display(s);
-    CT_TRY(ct_solver_apply_update(s));
+    CT_TRY(solver_update_begin(s));
+    if (!x || !x->lazy || s->late || s->device_update)
+        CT_TRY(solver_update_all(s));
     report_progress(s);
-    if (s->options.exchange &&
-        due(s->iter, s->options.exchange->guard_interval))
-        CT_TRY(s->options.exchange->check(s->options.exchange, s->iter));
+    if (x && due(s->iter, x->guard_interval)) {
+        CT_TRY(solver_update_all(s));
+        CT_TRY(x->check(x, s->iter));
+    }
     if (due(s->iter, p->snapshot) || s->agreed == CT_ACTION_SNAPSHOT)
         CT_TRY(ct_solver_snapshot(s));
     s->stop = s->agreed == CT_ACTION_STOP;
@@ -228,18 +246,25 @@ enum ct_status solver_attach(struct ct_solver *s)
 
 enum ct_status ct_solver_step(struct ct_solver *s, int n)
 {
-    int end = s->iter + n;
+    int end           = s->iter + n;
+    enum ct_status st = CT_OK;
 
     CT_TRY(solver_attach(s));
+    if (s->options.exchange)
+        ct_net_set_layer_start(s->net, layer_start, s);
     s->stop         = false;
     s->start_iter   = s->iter;
     s->start_passes = ct_net_n_passes(s->net);
     s->display_iter = s->iter;
     s->smoothed     = 0;
     s->start_time = s->display_time = ct_now();
-    while (s->iter < end && !s->stop)
-        CT_TRY(one_iteration(s));
-    return CT_OK;
+    while (s->iter < end && !s->stop && st == CT_OK)
+        st = one_iteration(s);
+    if (st == CT_OK)
+        return solver_update_all(s);
+    s->update.end = s->update.first; /* it will not come any more */
+    s->exchanged  = false;
+    return st;
 }
 
 /* What Caffe prints when the last iteration is over. */

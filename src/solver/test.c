@@ -122,6 +122,7 @@ enum ct_status ct_solver_test_all(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
+    CT_TRY(solver_update_all(s));
     if (x)
         CT_TRY(x->settle(x));
     for (int i = 0; i < s->n_test_net && !s->stop; i++)

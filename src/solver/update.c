@@ -20,11 +20,12 @@ static float mean_scale(const struct ct_solver *s)
     return s->options.exchange ? s->options.exchange->scale : 1;
 }
 
+/* Gradients that the solver did not send are the caller's to sum. */
 static enum ct_status arrived(const struct ct_solver *s, int param)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (!x)
+    if (!s->exchanged)
         return CT_OK;
     ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE,
                  ct_net_layer(s->net, ct_net_param(s->net, param)->layer)
@@ -32,6 +33,16 @@ static enum ct_status arrived(const struct ct_solver *s, int param)
     CT_TRY(x->wait(x, param));
     ct_pulse_set(x->pulse, CT_PULSE_UPDATE, NULL);
     return CT_OK;
+}
+
+/* The gradient, summed over ranks, once it has arrived. */
+static const float *gradient(const struct ct_solver *s, int param)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (s->exchanged && x->summed)
+        return x->summed(x, param);
+    return ct_diff(ct_net_param(s->net, param)->blob);
 }
 
 /* The factor that brings the norm of all gradients down to clip_gradients. */
@@ -50,7 +61,7 @@ static enum ct_status clip_scale(const struct ct_solver *s, float *out)
         CT_TRY(arrived(s, i));
         if (ct_net_layer(s->net, p->layer)->type->take_in)
             continue; /* statistics, not gradients */
-        CT_TRY(squares(b, ct_diff(b), &part));
+        CT_TRY(squares(b, gradient(s, i), &part));
         sum += part;
     }
     norm = sqrt(sum) * (double)mean_scale(s);
@@ -65,7 +76,8 @@ static enum ct_status clip_scale(const struct ct_solver *s, float *out)
 /* Layer-wise rates.  LARS takes the place of lr_mult; LARC scales the global
  * rate by a local one, or clips it. */
 static enum ct_status local_rate(const struct ct_solver *s,
-                                 const struct ct_net_param *p, float rate,
+                                 const struct ct_net_param *p,
+                                 const float *gradient, float rate,
                                  float scale, float decay, float *out)
 {
     const Caffe__SolverParameter *sp = s->param;
@@ -76,7 +88,7 @@ static enum ct_status local_rate(const struct ct_solver *s,
     if ((!lars && !sp->larc) || p->lr_mult == 0)
         return CT_OK;
     CT_TRY(squares(p->blob, ct_data(p->blob), &w));
-    CT_TRY(squares(p->blob, ct_diff(p->blob), &g));
+    CT_TRY(squares(p->blob, gradient, &g));
     w = sqrt(w);
     g = sqrt(g) * (double)fabsf(scale);
     if (w == 0 || g == 0)
@@ -119,26 +131,25 @@ static bool is_held_back(const struct ct_solver *s, int param)
 }
 
 /* What the update of parameter i needs, once its gradient is in. */
-static enum ct_status prepare(struct ct_solver *s, int i, float rate,
-                              float scale, struct rule_step *out)
+static enum ct_status prepare(struct ct_solver *s, int i,
+                              struct rule_step *out)
 {
-    const Caffe__SolverParameter *sp = s->param;
-    const struct ct_net_param *p     = ct_net_param(s->net, i);
+    const Caffe__SolverParameter *sp   = s->param;
+    const struct solver_update *update = &s->update;
+    const struct ct_net_param *p       = ct_net_param(s->net, i);
     float decay = sp->weight_decay * p->decay_mult;
     bool l1     = strcmp(sp->regularization_type, "L1") == 0;
     struct rule_step step = {
         .n         = p->blob->count,
         .w         = ct_data(p->blob),
-        .g         = ct_diff(p->blob),
-        .scale     = scale * mean_scale(s) / (float)sp->iter_size,
+        .scale     = update->scale * mean_scale(s) / (float)sp->iter_size,
         .l2        = l1 ? 0 : decay,
         .l1        = l1 ? decay : 0,
-        .momentum  = s->rule->n_history == 1 ? warm_momentum(s, rate)
-                                             : sp->momentum,
+        .momentum  = update->momentum,
         .momentum2 = sp->momentum2,
         .delta     = sp->delta,
         .rms_decay = sp->rms_decay,
-        .t         = s->iter + 1,
+        .t         = update->t,
     };
 
     if (is_held_back(s, i)) {
@@ -151,23 +162,24 @@ static enum ct_status prepare(struct ct_solver *s, int i, float rate,
     *out = step; /* rate 0: it stays as it is */
     if (p->lr_mult == 0)
         return CT_OK;
+    step.g = gradient(s, i);
     for (int h = 0; h < s->rule->n_history; h++)
         step.history[h] = s->history[h]->ptr + p->offset;
-    CT_TRY(local_rate(s, p, rate, step.scale, decay, &step.rate));
+    CT_TRY(local_rate(s, p, step.g, update->rate, step.scale, decay,
+                      &step.rate));
     *out = step;
     return CT_OK;
 }
 
 /* On a GPU all parameters go in one launch. */
-static enum ct_status update_on_device(struct ct_solver *s, float rate,
-                                       float scale)
+static enum ct_status update_on_device(struct ct_solver *s)
 {
     struct rule_step step = { 0 };
 
     for (int i = ct_net_n_params(s->net) - 1; i >= 0; i--) {
         struct ct_update_run *run = &s->runs[i];
 
-        CT_TRY(prepare(s, i, rate, scale, &step));
+        CT_TRY(prepare(s, i, &step));
         run->rate     = step.rate;
         run->l2       = step.l2;
         run->l1       = step.l1;
@@ -176,13 +188,12 @@ static enum ct_status update_on_device(struct ct_solver *s, float rate,
     return solver_device_update(s, &step);
 }
 
-static enum ct_status update_param(struct ct_solver *s, int i, float rate,
-                                   float scale)
+static enum ct_status update_param(struct ct_solver *s, int i)
 {
     struct rule_step step;
 
-    CT_TRY(prepare(s, i, rate, scale, &step));
-    if (step.rate != 0)
+    CT_TRY(prepare(s, i, &step));
+    if (ct_net_param(s->net, i)->lr_mult != 0)
         s->rule->update(&step);
     return CT_OK;
 }
@@ -201,21 +212,83 @@ static void take_statistics_in(struct ct_solver *s)
     }
 }
 
-enum ct_status ct_solver_apply_update(struct ct_solver *s)
+/* Clipping needs the norm of all gradients before the first is used. */
+static enum ct_status find_scale(struct ct_solver *s)
 {
-    float rate = 0, scale = 1;
+    if (!s->update.scaled)
+        CT_TRY(clip_scale(s, &s->update.scale));
+    s->update.scaled = true;
+    return CT_OK;
+}
+
+/* For a pass that has begun already: the diff starts at zero. */
+static enum ct_status update_and_clear(struct ct_solver *s, int i)
+{
+    const struct ct_blob *b = ct_net_param(s->net, i)->blob;
+
+    CT_TRY(update_param(s, i));
+    return ct_fill(b->dev, b->count, 0, ct_diff(b));
+}
+
+enum ct_status solver_update_begin(struct ct_solver *s)
+{
+    float rate = 0;
 
     CT_TRY(solver_rate(s, &rate));
     if (s->param->display && s->iter % s->param->display == 0)
         CT_INFO("Iteration %d, lr = %g", s->iter, (double)rate);
-    CT_TRY(clip_scale(s, &scale));
-    /* Last layers first: that is the order in which gradients arrive. */
-    if (s->device_update)
-        CT_TRY(update_on_device(s, rate, scale));
-    for (int i = ct_net_n_params(s->net) - 1; i >= 0 && !s->device_update; i--)
-        CT_TRY(update_param(s, i, rate, scale));
-    take_statistics_in(s);
+    s->update = (struct solver_update){
+        .end      = ct_net_n_params(s->net),
+        .rate     = rate,
+        .scale    = 1,
+        .momentum = s->rule->n_history == 1 ? warm_momentum(s, rate)
+                                            : s->param->momentum,
+        .t        = s->iter + 1,
+    };
     s->last_rate = rate;
     s->iter++;
     return CT_OK;
+}
+
+/* Parameters lie in the order of their layers.  While the one that is needed
+ * is under way, those of the last layers, which came first, take their turn. */
+enum ct_status solver_update_layer(struct ct_solver *s, int layer)
+{
+    struct solver_update *u = &s->update;
+    struct ct_exchange *x   = s->options.exchange;
+
+    while (u->first < u->end &&
+           ct_net_param(s->net, u->first)->layer <= layer) {
+        CT_TRY(find_scale(s));
+        while (u->first + 1 < u->end && !x->ready(x, u->first) &&
+               x->ready(x, u->end - 1))
+            CT_TRY(update_and_clear(s, --u->end));
+        CT_TRY(update_and_clear(s, u->first++));
+    }
+    return CT_OK;
+}
+
+enum ct_status solver_update_all(struct ct_solver *s)
+{
+    struct solver_update *u = &s->update;
+
+    if (u->first == u->end)
+        return CT_OK;
+    CT_TRY(find_scale(s));
+    if (s->device_update) {
+        CT_TRY(update_on_device(s));
+        u->first = u->end;
+    }
+    /* Last layers first: that is the order in which gradients arrive. */
+    while (u->first < u->end)
+        CT_TRY(update_param(s, --u->end));
+    take_statistics_in(s);
+    s->exchanged = false;
+    return CT_OK;
+}
+
+enum ct_status ct_solver_apply_update(struct ct_solver *s)
+{
+    CT_TRY(solver_update_begin(s));
+    return solver_update_all(s);
 }

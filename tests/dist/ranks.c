@@ -100,6 +100,9 @@ static enum ct_status run_rank(struct rank *r, struct ct_dist *d)
     st = r->resume ? ct_solver_restore(s, r->resume) : CT_OK;
     if (st == CT_OK && r->stay)
         st = ct_solver_snapshot(s);
+    if (st == CT_OK && r->at_once)
+        st = ct_solver_step(s, RANKS_STEPS);
+    r->loss[0] = ct_solver_loss(s);
     for (int i = ct_solver_iter(s);
          i < RANKS_STEPS && st == CT_OK && !r->stay; i++) {
         if (r->spoil_at && i == r->spoil_at)
@@ -148,7 +151,7 @@ static void free_message(void *message)
 }
 
 static struct rank *run_all(int n, const char *more, const char *options,
-                            int spoil_at, const char *snapshot, bool stay)
+                            struct rank how)
 {
     Caffe__DistributedParameter *p = NULL;
     struct rank *r = ct_calloc(RANKS_MOST, sizeof(*r), "ranks");
@@ -166,9 +169,10 @@ static struct rank *run_all(int n, const char *more, const char *options,
         r[i].transport = t[i];
         r[i].param     = param;
         r[i].options   = p;
-        r[i].spoil_at  = i == n - 1 ? spoil_at : 0;
-        r[i].resume    = snapshot;
-        r[i].stay      = stay;
+        r[i].spoil_at  = i == n - 1 ? how.spoil_at : 0;
+        r[i].resume    = how.resume;
+        r[i].stay      = how.stay;
+        r[i].at_once   = how.at_once;
         pthread_create(&thread[i], NULL, rank_thread, &r[i]);
     }
     for (int i = 0; i < n; i++)
@@ -180,13 +184,19 @@ static struct rank *run_all(int n, const char *more, const char *options,
 struct rank *ranks_train(int n, const char *more, const char *options,
                          int spoil_at)
 {
-    return run_all(n, more, options, spoil_at, NULL, false);
+    return run_all(n, more, options, (struct rank){ .spoil_at = spoil_at });
 }
 
 struct rank *ranks_resume(int n, const char *more, const char *options,
                           const char *snapshot, bool stay)
 {
-    return run_all(n, more, options, 0, snapshot, stay);
+    return run_all(n, more, options,
+                   (struct rank){ .resume = snapshot, .stay = stay });
+}
+
+struct rank *ranks_train_at_once(int n, const char *more, const char *options)
+{
+    return run_all(n, more, options, (struct rank){ .at_once = true });
 }
 
 void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)

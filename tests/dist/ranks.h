@@ -26,6 +26,7 @@ struct rank {
     const char *resume; /* a solverstate to go on from; NULL: none */
     bool stay;  /* no step: a snapshot of what was resumed */
     int  spoil_at; /* the step before which a weight changes; 0: none */
+    bool at_once;  /* all steps in one call; loss[0] is the last one's */
 };
 
 /* Makes the data; every test calls it first. */
@@ -52,6 +53,9 @@ struct rank *ranks_train(int n, const char *more, const char *options,
  * place of steps. */
 struct rank *ranks_resume(int n, const char *more, const char *options,
                           const char *snapshot, bool stay);
+/* The same in one call of the solver, whose updates may then be put off. */
+struct rank *ranks_train_at_once(int n, const char *more,
+                                 const char *options);
 
 /* Ranks 0 to n - 1 trained as `one` did, and are equal bit for bit. */
 void ranks_same_as_one(const struct rank *one, const struct rank *r, int n);

@@ -21,12 +21,13 @@ TEST(bsp, every_way_to_sum_trains_alike)
 {
     static const char *const ways[] = { "reduce: 'ring'", "reduce: 'halving'",
                                         "reduce: 'tree'",
-                                        "reduce: 'hierarchical'" };
+                                        "reduce: 'hierarchical'",
+                                        "reduce: 'shared'" };
     struct rank *one;
 
     ranks_make_data();
     one = ranks_train(1, "", "", 0);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         ranks_same_as_one(one, ranks_train(3, "", ways[i], 0), 3);
 }
 
@@ -97,6 +98,45 @@ TEST(bsp, bytes_on_the_wire_are_those_of_the_formula)
     ASSERT_FLOAT(RANKS_STEPS * floats * sizeof(float),
                  (double)r[1].stats.bytes_sent, 1e-6);
     ASSERT_INT(RANKS_STEPS, r[1].stats.n_exchanges);
+}
+
+TEST(bsp, in_shared_memory_a_rank_writes_each_gradient_once)
+{
+    struct rank *r;
+
+    ranks_make_data();
+    r = ranks_train(4, "", "road: 'allreduce'", 0);
+    ASSERT_OK(r[1].st);
+    ASSERT_FLOAT(RANKS_STEPS * (double)r[1].n * sizeof(float),
+                 (double)r[1].stats.bytes_sent, 1e-6);
+}
+
+/* To the bit, whatever the road and the rule: an update that is put off into
+ * the next forward pass is the same update. */
+TEST(bsp, updates_put_off_give_the_same_bits)
+{
+    static const char *const solvers[] = { "", "clip_gradients: 0.05",
+                                           "iter_size: 2",
+                                           "warmup_iter: 4",
+                                           "type: 'Adam' momentum2: 0.99" };
+    static const char *const roads[] = {
+        "bucket_bytes: 4096 road: 'allreduce'",
+        "bucket_bytes: 4096 road: 'allreduce' reduce: 'ring'",
+        "road: 'factors' guard_interval: 4" };
+
+    ranks_make_data();
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < 3; k++) {
+            struct rank *each = ranks_train(3, solvers[i], roads[k], 0);
+            struct rank *once = ranks_train_at_once(3, solvers[i], roads[k]);
+
+            for (int r = 0; r < 3; r++) {
+                ASSERT_OK(each[r].st);
+                ASSERT_OK(once[r].st);
+                ASSERT_INT(0, memcmp(each[r].weights, once[r].weights,
+                                     once[r].n * sizeof(float)));
+            }
+        }
 }
 
 TEST(bsp, an_unknown_way_to_sum_is_refused)

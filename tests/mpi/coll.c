@@ -1,8 +1,8 @@
 /* coll.c - the collectives over real MPI: mpiexec -n P mpi_coll.
  *
  *     mpi_coll             the tests; exit 0 when all hold on all ranks
- *     mpi_coll loop FILE   writes its process number to FILE.RANK, then sums
- *                          for two minutes; tests/mpi/kill ends one rank
+ *     mpi_coll loop WAY FILE   writes its process number to FILE.RANK, then
+ *                          sums so for two minutes; tests/mpi/kill ends one
  *
  * Everything runs on a comm thread, as in training.  A rank that finds a fault
  * says so and aborts the job. */
@@ -166,7 +166,7 @@ static enum ct_status check_all(struct ct_comm *c, void *arg)
 }
 
 struct loop {
-    const char *file;
+    const char *file, *way;
     float      *x;
 };
 
@@ -184,14 +184,15 @@ static enum ct_status sum_on(struct ct_comm *c, void *arg)
     fprintf(f, "%ld\n", (long)getpid());
     fclose(f);
     while (ct_now() < end)
-        CT_TRY(ct_allreduce_find("ring")->run(c, l->x, MOST_N));
+        CT_TRY(ct_allreduce_find(l->way)->run(c, l->x, MOST_N));
     return CT_OK;
 }
 
 static enum ct_status run(struct ct_comm *c, int argc, char **argv)
 {
     struct ct_comm_thread *t;
-    struct loop loop = { .file = argc > 2 ? argv[2] : NULL };
+    struct loop loop = { .file = argc > 3 ? argv[3] : NULL,
+                         .way  = argc > 3 ? argv[2] : NULL };
     float *x;
     enum ct_status st;
 

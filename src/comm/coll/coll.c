@@ -13,9 +13,10 @@ static const struct ct_allreduce_type *const types[CT_N_ALLREDUCE] = {
 #undef CT_ALLREDUCE
 };
 
-/* Unless measured: below this many bytes latency rules and the tree is best;
- * above the second the ring uses the wire best, while each of its 2(P-1)
- * messages is worth its latency. */
+/* Unless measured: inside a host through its memory.  Between hosts, below
+ * this many bytes latency rules and the tree is best; above the second the
+ * ring uses the wire best, while each of its 2(P-1) messages is worth its
+ * latency. */
 static const size_t tree_below = 64 << 10, ring_above = 1 << 20;
 static const size_t ring_part  = 8 << 10;
 
@@ -46,6 +47,8 @@ const struct ct_allreduce_type *ct_allreduce_choose(const struct ct_comm *c,
     for (int i = 0; i < c->n_choices; i++)
         if ((double)bytes <= c->choice[i].up_to_bytes)
             return c->choice[i].type;
+    if (ct_allreduce_available(c, &ct_coll_shared))
+        return &ct_coll_shared;
     if (bytes < tree_below)
         return &ct_coll_tree;
     if (c->place.n_hosts > 1 && c->place.n_hosts < c->size)
@@ -57,5 +60,11 @@ const struct ct_allreduce_type *ct_allreduce_choose(const struct ct_comm *c,
 
 enum ct_status ct_allreduce(struct ct_comm *c, float *x, int64_t n)
 {
-    return ct_allreduce_choose(c, n)->run(c, x, n);
+    const struct ct_allreduce_type *type = ct_allreduce_choose(c, n);
+    enum ct_status st                    = type->run(c, x, n);
+
+    /* All ranks have heard that they cannot share memory; x is untouched. */
+    if (st == CT_ENOTSUP && type == &ct_coll_shared && c->no_window)
+        return ct_allreduce_choose(c, n)->run(c, x, n);
+    return st;
 }

@@ -1,8 +1,8 @@
 /* hierarchical.c - sum inside hosts, between hosts, inside hosts again.
  *
- *     L ranks on each of H hosts.  Reduce-scatter on the host, which leaves
- *     1/L of the floats with each rank; L sums at once between ranks of equal
- *     local number; all-gather on the host.
+ *     L ranks on each of H hosts.  Through the host's memory (shared.h) each
+ *     rank adds up 1/L of the floats; L sums at once between ranks of equal
+ *     local number; everybody reads all of it from the host's memory.
  *
  * The network carries 2 n (H-1)/H floats a host, through as many adapters as
  * there are ranks, and everything else stays inside.  Where hosts have unequal
@@ -10,6 +10,7 @@
  * between first ranks, the tree back. */
 #include "comm/coll/coll.h"
 #include "comm/coll/flight.h"
+#include "comm/coll/shared.h"
 
 enum { RING_FLOATS = 64 << 10 }; /* between hosts: from here on a ring */
 
@@ -29,7 +30,13 @@ static double cross_bytes(const struct ct_place *p, int64_t n)
                            : ct_ring_bytes(me, p->n_hosts, n, CT_RING_BOTH);
 }
 
-static enum ct_status even_run(struct ct_comm *c, float *x, int64_t n)
+static enum ct_status between_hosts(struct ct_comm *c, float *x, int64_t n)
+{
+    return cross_sum(c, x, n, 1);
+}
+
+/* Where ranks cannot share memory: rings on the host. */
+static enum ct_status ring_run(struct ct_comm *c, float *x, int64_t n)
 {
     struct ct_part mine = ct_part(n, c->local.size,
                                   (c->local.me + 1) % c->local.size);
@@ -37,6 +44,17 @@ static enum ct_status even_run(struct ct_comm *c, float *x, int64_t n)
     CT_TRY(ct_ring(c, &c->local, x, n, CT_RING_SCATTER, ct_comm_tag(c, 0)));
     CT_TRY(cross_sum(c, x + mine.first, mine.n, 1));
     return ct_ring(c, &c->local, x, n, CT_RING_GATHER, ct_comm_tag(c, 3));
+}
+
+static enum ct_status even_run(struct ct_comm *c, float *x, int64_t n)
+{
+    enum ct_status st = CT_ENOTSUP;
+
+    if (c->local.size == 1)
+        return cross_sum(c, x, n, 1);
+    if (!c->no_window)
+        st = ct_shared_run(c, x, n, between_hosts);
+    return st == CT_ENOTSUP ? ring_run(c, x, n) : st;
 }
 
 static enum ct_status uneven_run(struct ct_comm *c, float *x, int64_t n)
@@ -57,15 +75,28 @@ static enum ct_status hierarchical_run(struct ct_comm *c, float *x, int64_t n)
     return c->place.even ? even_run(c, x, n) : uneven_run(c, x, n);
 }
 
+/* Between hosts, for this rank's slice of each segment. */
+static double slices_bytes(const struct ct_place *p, int64_t n)
+{
+    double bytes = 0;
+
+    for (int64_t i = 0; i < n; i += CT_SHARED_SEGMENT) {
+        int64_t some = n - i < CT_SHARED_SEGMENT ? n - i : CT_SHARED_SEGMENT;
+
+        bytes += cross_bytes(p, ct_shared_slice(some, p->n_local, p->local).n);
+    }
+    return bytes;
+}
+
 static double hierarchical_bytes(const struct ct_place *p, int64_t n)
 {
     struct ct_tree t;
     double bytes;
 
+    if (p->even && p->n_local == 1)
+        return cross_bytes(p, n);
     if (p->even)
-        return ct_ring_bytes(p->local, p->n_local, n, CT_RING_BOTH) +
-               cross_bytes(p, ct_part(n, p->n_local,
-                                      (p->local + 1) % p->n_local).n);
+        return (double)n * sizeof(float) + slices_bytes(p, n);
     ct_tree_init_local(&t, p);
     bytes = (double)((t.parent >= 0) + t.n_child) * (double)n * sizeof(float);
     return p->local == 0 ? bytes + cross_bytes(p, n) : bytes;

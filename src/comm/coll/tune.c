@@ -47,8 +47,12 @@ static enum ct_status tune_size(struct ct_comm *c, float *x, int64_t n,
         const struct ct_allreduce_type *type = ct_allreduce_at(i);
         double seconds = -1;
 
-        if (ct_allreduce_available(c, type))
-            CT_TRY(tune_time(c, type, x, n, &seconds));
+        if (ct_allreduce_available(c, type)) {
+            enum ct_status st = tune_time(c, type, x, n, &seconds);
+
+            if (st != CT_OK && st != CT_ENOTSUP)
+                return st;
+        }
         mean[i] = (float)(seconds / c->size);
     }
     CT_TRY(ct_allreduce_find("tree")->run(c, mean, CT_N_ALLREDUCE));

@@ -205,7 +205,8 @@ enum ct_status ct_limit_create(struct ct_transport *inner, double bytes_s,
     CT_TRY(ct_alloc(1, sizeof(*l), "transport", &l));
     l->base   = (struct ct_transport){ .ops = &limit_ops, .rank = inner->rank,
                                        .size = inner->size,
-                                       .host = inner->host };
+                                       .host = inner->host,
+                                       .threads = inner->threads };
     l->inner  = inner;
     l->now    = now ? now : system_clock;
     l->arg    = arg;

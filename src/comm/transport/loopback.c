@@ -392,7 +392,8 @@ enum ct_status ct_loopback_create(int size,
             return CT_ENOMEM;
         }
         l->base = (struct ct_transport){ .ops = &loopback_ops, .rank = r,
-                                         .size = size, .host = h->host };
+                                         .size = size, .host = h->host,
+                                         .threads = true };
         l->hub  = h;
         out[r]  = &l->base;
         atomic_fetch_add(&h->n_ends, 1);

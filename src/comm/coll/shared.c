@@ -1,0 +1,277 @@
+/* shared.c - sums inside a host through memory that all its ranks see.
+ *
+ * A rank tells the others two numbers that grow: how many runs it has posted
+ * and of how many it has added up its slice.  Each stands on a line of memory
+ * of its own, which one rank writes and the others read.
+ *
+ * Every rank writes n floats that others read: of its own vector all but the
+ * slice that it adds up itself, and the sums of that slice.               */
+#include "comm/coll/shared.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/coll/coll.h"
+#include "device/cpu/simd.h"
+
+enum {
+    LINE  = 64 / sizeof(float),
+    BLOCK = 2048 /* floats added at once: they stay in the first cache */
+};
+
+struct shared_line {
+    _Alignas(64) atomic_uint_least64_t posted;
+    _Alignas(64) atomic_uint_least64_t added;
+};
+
+struct ct_part ct_shared_slice(int64_t n, int size, int i)
+{
+    struct ct_part p = ct_part((n + LINE - 1) / LINE, size, i);
+    int64_t end      = (p.first + p.n) * LINE;
+
+    p.first = p.first * LINE < n ? p.first * LINE : n;
+    p.n     = (end < n ? end : n) - p.first;
+    return p;
+}
+
+enum ct_status ct_shared_create(struct ct_comm *c, int64_t n,
+                                struct ct_shared **out)
+{
+    const int64_t stride = (n + LINE - 1) / LINE * LINE;
+    const size_t lines = (size_t)c->local.size * sizeof(struct shared_line);
+    size_t floats;
+    struct ct_shared *s;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*s), "shared sums", &s));
+    if (!ct_mul_fits((size_t)(c->local.size + 1),
+                     (size_t)stride * sizeof(float), &floats)) {
+        ct_free(s);
+        return ct_fail(CT_ENOMEM, "%lld floats a rank", (long long)n);
+    }
+    st = ct_window_create(c, lines + floats, &s->window);
+    if (st != CT_OK) {
+        ct_free(s);
+        return st;
+    }
+    s->comm   = c;
+    s->line   = s->window->memory;
+    s->floats = (float *)((char *)s->window->memory + lines);
+    s->stride = stride;
+    *out      = s;
+    return CT_OK;
+}
+
+void ct_shared_destroy(struct ct_shared *s)
+{
+    if (!s)
+        return;
+    ct_window_destroy(s->window);
+    ct_free(s);
+}
+
+float *ct_shared_mine(const struct ct_shared *s)
+{
+    return s->floats + s->window->local.me * s->stride;
+}
+
+float *ct_shared_sums(const struct ct_shared *s)
+{
+    return s->floats + s->window->local.size * s->stride;
+}
+
+/* y = ((y + a) + b) + c: the order is part of the result. */
+CT_SIMD static void add3(int64_t n, const float *restrict a,
+                         const float *restrict b, const float *restrict c,
+                         float *restrict y)
+{
+    CT_SIMD_EACH (i, n)
+        y[i] = ((y[i] + a[i]) + b[i]) + c[i];
+}
+
+CT_SIMD static void add1(int64_t n, const float *restrict a,
+                         float *restrict y)
+{
+    CT_SIMD_EACH (i, n)
+        y[i] += a[i];
+}
+
+static void add_block(const struct ct_shared *s, int64_t first, int64_t n)
+{
+    const int64_t w = s->stride;
+    const float *x  = s->floats + first;
+    float *y        = ct_shared_sums(s) + first;
+    int size        = s->window->local.size, r = 1;
+
+    memcpy(y, x, (size_t)n * sizeof(*y));
+    for (; r + 2 < size; r += 3)
+        add3(n, x + r * w, x + (r + 1) * w, x + (r + 2) * w, y);
+    for (; r < size; r++)
+        add1(n, x + r * w, y);
+}
+
+static void add_slice(struct ct_shared *s, const struct ct_part *run)
+{
+    const struct ct_group *g = &s->window->local;
+    struct ct_part mine      = ct_shared_slice(run->n, g->size, g->me);
+    const int64_t first      = run->first + mine.first;
+
+    for (int64_t i = 0; i < mine.n; i += BLOCK)
+        add_block(s, first + i, mine.n - i < BLOCK ? mine.n - i : BLOCK);
+    if (s->between && s->failed == CT_OK)
+        s->failed = s->between(s->comm, ct_shared_sums(s) + first, mine.n);
+}
+
+/* A rank that has not posted so many runs; -1: all have. */
+static int not_posted(struct ct_shared *s, uint64_t n)
+{
+    const int size = s->window->local.size;
+    uint64_t least = UINT64_MAX;
+
+    if (s->everywhere >= n)
+        return -1;
+    for (int r = 0; r < size; r++) {
+        uint64_t posted = atomic_load(&s->line[r].posted);
+
+        if (posted < n)
+            return r;
+        least = posted < least ? posted : least;
+    }
+    s->everywhere = least;
+    return -1;
+}
+
+static int not_added(struct ct_shared *s, uint64_t n)
+{
+    for (int r = 0; r < s->window->local.size; r++)
+        if (atomic_load(&s->line[r].added) < n)
+            return r;
+    return -1;
+}
+
+/* Tells a number that has grown.  Whoever tells it last wakes the sleepers:
+ * before that none of them could go on. */
+static void tell(struct ct_shared *s, atomic_uint_least64_t *line, uint64_t n,
+                 int (*missing)(struct ct_shared *s, uint64_t n))
+{
+    atomic_store(line, n);
+    if (ct_window_asleep(s->window) && missing(s, n) < 0)
+        ct_window_ring(s->window);
+}
+
+void ct_shared_progress(struct ct_shared *s)
+{
+    while (s->n_added < s->n_posted && not_posted(s, s->n_added + 1) < 0) {
+        add_slice(s, &s->run[s->n_added % CT_SHARED_RUNS]);
+        if (s->failed != CT_OK)
+            return;
+        s->n_added++;
+        tell(s, &s->line[s->window->local.me].added, s->n_added, not_added);
+    }
+}
+
+struct waiting {
+    struct ct_shared *shared;
+    uint64_t          ticket;
+};
+
+/* Adding is what a rank does while it waits. */
+static int missing(void *arg)
+{
+    struct waiting *w   = arg;
+    struct ct_shared *s = w->shared;
+    int who;
+
+    do { /* again when the last one posts between two looks */
+        ct_shared_progress(s);
+        if (s->failed != CT_OK)
+            return -1;
+        who = s->n_added < w->ticket ? not_posted(s, s->n_added + 1)
+                                     : not_added(s, w->ticket);
+    } while (who < 0 && s->n_added < w->ticket);
+    return who;
+}
+
+bool ct_shared_done(struct ct_shared *s, uint64_t ticket)
+{
+    struct waiting w = { s, ticket };
+
+    return missing(&w) < 0;
+}
+
+enum ct_status ct_shared_wait(struct ct_shared *s, uint64_t ticket)
+{
+    struct waiting w = { s, ticket };
+
+    CT_TRY(ct_window_wait(s->window, missing, &w));
+    return s->failed;
+}
+
+enum ct_status ct_shared_post(struct ct_shared *s, int64_t first, int64_t n,
+                              uint64_t *ticket)
+{
+    const struct ct_group *g = &s->window->local;
+
+    if (s->n_posted - s->n_added == CT_SHARED_RUNS)
+        CT_TRY(ct_shared_wait(s, s->n_added + 1));
+    s->run[s->n_posted % CT_SHARED_RUNS] = (struct ct_part){ first, n };
+    *ticket = ++s->n_posted;
+    tell(s, &s->line[g->me].posted, s->n_posted, not_posted);
+    if (g->size > 1)
+        atomic_fetch_add_explicit(&s->comm->bytes_sent,
+                                  (uint64_t)n * sizeof(float),
+                                  memory_order_relaxed);
+    return CT_OK;
+}
+
+enum ct_status ct_shared_run(
+    struct ct_comm *c, float *x, int64_t n,
+    enum ct_status (*between)(struct ct_comm *c, float *x, int64_t n))
+{
+    struct ct_shared *s = atomic_load(&c->shared);
+    uint64_t ticket;
+
+    if (!s) {
+        enum ct_status st = ct_shared_create(c, CT_SHARED_SEGMENT, &s);
+
+        c->no_window |= st == CT_ENOTSUP;
+        CT_TRY(st);
+        atomic_store(&c->shared, s);
+    }
+    s->between = between;
+    for (int64_t i = 0; i < n; i += CT_SHARED_SEGMENT) {
+        int64_t some = n - i < CT_SHARED_SEGMENT ? n - i : CT_SHARED_SEGMENT;
+
+        memcpy(ct_shared_mine(s), x + i, (size_t)some * sizeof(*x));
+        CT_TRY(ct_shared_post(s, 0, some, &ticket));
+        CT_TRY(ct_shared_wait(s, ticket));
+        memcpy(x + i, ct_shared_sums(s), (size_t)some * sizeof(*x));
+    }
+    return CT_OK;
+}
+
+static bool shared_available(const struct ct_comm *c)
+{
+    return c->place.n_hosts == 1 && !c->no_window;
+}
+
+static enum ct_status shared_run(struct ct_comm *c, float *x, int64_t n)
+{
+    ct_comm_begin(c);
+    if (c->place.n_hosts > 1)
+        return ct_fail(CT_ENOTSUP, "ranks on %d hosts share no memory: sum by "
+                       "--reduce=hierarchical", c->place.n_hosts);
+    return c->size > 1 ? ct_shared_run(c, x, n, NULL) : CT_OK;
+}
+
+static double shared_bytes(const struct ct_place *p, int64_t n)
+{
+    return p->size > 1 ? (double)n * sizeof(float) : 0;
+}
+
+const struct ct_allreduce_type ct_coll_shared = {
+    .name      = "shared",
+    .run       = shared_run,
+    .bytes     = shared_bytes,
+    .available = shared_available,
+};

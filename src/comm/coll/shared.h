@@ -1,0 +1,69 @@
+/* shared.h - sums inside a host through memory that all its ranks see.
+ *
+ *     memory:  | rank 0's floats | rank 1's | ... | rank L-1's | the sums |
+ *
+ * A rank writes its floats and posts a run of them.  When all have posted the
+ * run, rank r adds up slice r of it over all ranks, in rank order, into the
+ * sums; when all slices are added everybody reads them there.  So a run costs
+ * two waits and no messages, whatever the number of ranks, and each sum has
+ * one author, so all ranks read the same bits.
+ *
+ * All ranks post the same runs in the same order.  A rank's floats are its own
+ * again when their run has been waited for.  The sums of a run stay until this
+ * rank posts the same floats again. */
+#ifndef CT_COMM_SHARED_H
+#define CT_COMM_SHARED_H
+
+#include "comm/coll/flight.h"
+#include "comm/window.h"
+
+enum { CT_SHARED_RUNS = 64 }; /* posted and not added up yet */
+
+struct shared_line;
+
+/* Used by one thread of each rank, which need not be the comm thread. */
+struct ct_shared {
+    struct ct_comm     *comm; /* borrowed; its counters alone are touched */
+    struct ct_window   *window;
+    struct shared_line *line; /* one a rank: what it has told the others */
+    float              *floats;
+    int64_t             stride; /* floats a rank */
+    /* Runs from the start on; `everywhere`: known to be posted by all. */
+    uint64_t            n_posted, n_added, everywhere;
+    struct ct_part      run[CT_SHARED_RUNS];
+    /* Optional: when a slice is added up on this host, before others may
+     * read it.  For sums between hosts; runs on the caller's thread. */
+    enum ct_status    (*between)(struct ct_comm *c, float *x, int64_t n);
+    enum ct_status      failed; /* of between */
+};
+
+/* All ranks call it, on the thread that owns `c`; see ct_window_create. */
+CT_MUST_CHECK enum ct_status ct_shared_create(struct ct_comm *c, int64_t n,
+                                              struct ct_shared **out);
+void ct_shared_destroy(struct ct_shared *s); /* takes NULL */
+
+float *ct_shared_mine(const struct ct_shared *s); /* this rank's floats */
+float *ct_shared_sums(const struct ct_shared *s);
+
+/* Floats [first, first + n) are complete.  The ticket is for the wait. */
+CT_MUST_CHECK enum ct_status ct_shared_post(struct ct_shared *s, int64_t first,
+                                            int64_t n, uint64_t *ticket);
+/* Adds up this rank's slices of what all have posted; waits for nobody. */
+void ct_shared_progress(struct ct_shared *s);
+bool ct_shared_done(struct ct_shared *s, uint64_t ticket);
+/* Until the sums of that run, and of all before it, can be read. */
+CT_MUST_CHECK enum ct_status ct_shared_wait(struct ct_shared *s,
+                                            uint64_t ticket);
+
+/* Which of n floats rank i of `size` adds up: whole lines of memory. */
+struct ct_part ct_shared_slice(int64_t n, int size, int i);
+
+/* x = the sum over the ranks of this host and what `between` makes of it, by
+ * way of a window that `c` keeps.  For allreduce; on the comm thread. */
+CT_MUST_CHECK enum ct_status ct_shared_run(
+    struct ct_comm *c, float *x, int64_t n,
+    enum ct_status (*between)(struct ct_comm *c, float *x, int64_t n));
+/* Floats that ct_shared_run takes at a time. */
+enum { CT_SHARED_SEGMENT = 512 << 10 };
+
+#endif

@@ -1,0 +1,328 @@
+/* window.c - shared memory without a name, and waiting in it.
+ *
+ *     memory:  head | a line a rank | the caller's bytes
+ *
+ * The first rank of a host makes the file and tells the others its process
+ * and descriptor; they open it as /proc/PROCESS/fd/DESCRIPTOR and know it by
+ * a random number in its head.  Each rank holds a lock on one byte of the
+ * file; the kernel lets go of it when the process ends, which is how a dead
+ * rank shows. */
+#include "comm/window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/pulse.h"
+#include "base/rng.h"
+#include "comm/coll/coll.h"
+
+/* With a core for each rank, waiting costs nobody anything and waking costs
+ * time; on crowded cores a rank that waits gives its turn away at once. */
+static const double spin_s = 20e-6, yield_s = 2e-3, crowded_yield_s = 50e-6;
+static const double look_around_s = 0.05; /* between looks at peers */
+
+enum { NAP_NS = 5000000 };
+
+struct window_rank {
+    _Alignas(64) atomic_bool left;
+    cpu_set_t cores; /* that this rank may run on */
+};
+
+struct window_head {
+    uint64_t   token;
+    atomic_int n_users;    /* threads of one process: the last one frees */
+    atomic_int aborted_by; /* a rank + 1; 0: nobody */
+    _Alignas(64) atomic_uint bell;
+    atomic_uint n_asleep;
+    struct window_rank rank[];
+};
+
+/* What the first rank of a host tells the others. */
+struct card {
+    uint64_t token, address;
+    int64_t  process, descriptor;
+};
+
+static size_t head_bytes(int n_ranks)
+{
+    return sizeof(struct window_head) +
+           (size_t)n_ranks * sizeof(struct window_rank);
+}
+
+static bool window_map(struct ct_window *w)
+{
+    void *p = mmap(NULL, w->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                   w->fd, 0);
+
+    if (p == MAP_FAILED)
+        return false;
+    w->head = p;
+    (void)madvise(p, w->mapped_bytes, MADV_HUGEPAGE); /* where it can be had */
+    return true;
+}
+
+/* The first rank makes what the others will open. */
+static bool window_make(struct ct_window *w, bool threads, struct card *card)
+{
+    if (threads) {
+        w->head = ct_calloc(1, w->mapped_bytes, "window");
+        if (!w->head)
+            return false;
+        atomic_init(&w->head->n_users, 1);
+    } else {
+        w->fd = memfd_create("cortado", MFD_CLOEXEC);
+        if (w->fd < 0 || ftruncate(w->fd, (off_t)w->mapped_bytes) != 0 ||
+            !window_map(w))
+            return false;
+    }
+    w->head->token = ct_entropy() | 1;
+    *card = (struct card){ w->head->token, (uintptr_t)w->head, getpid(),
+                           w->fd };
+    return true;
+}
+
+static bool window_open(struct ct_window *w, bool threads,
+                        const struct card *card)
+{
+    char path[64];
+    struct stat about;
+
+    if (card->token == 0)
+        return false;
+    if (threads) {
+        w->head = (struct window_head *)(uintptr_t)card->address;
+        atomic_fetch_add(&w->head->n_users, 1);
+        return true;
+    }
+    snprintf(path, sizeof(path), "/proc/%lld/fd/%lld",
+             (long long)card->process, (long long)card->descriptor);
+    w->fd = open(path, O_RDWR | O_CLOEXEC);
+    return w->fd >= 0 && fstat(w->fd, &about) == 0 &&
+           about.st_size == (off_t)w->mapped_bytes && window_map(w) &&
+           w->head->token == card->token;
+}
+
+/* Held until the process ends or the window is destroyed. */
+static bool window_lock(const struct ct_window *w)
+{
+    struct flock mine = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+                          .l_start = w->local.me, .l_len = 1 };
+
+    return w->fd < 0 || fcntl(w->fd, F_SETLK, &mine) == 0;
+}
+
+static bool has_died(const struct ct_window *w, int i)
+{
+    struct flock theirs = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+                            .l_start = i, .l_len = 1 };
+
+    return w->fd >= 0 && i != w->local.me &&
+           fcntl(w->fd, F_GETLK, &theirs) == 0 && theirs.l_type == F_UNLCK;
+}
+
+/* The first rank's card to the others of its host. */
+static enum ct_status window_join(struct ct_window *w, struct ct_comm *c,
+                                  bool *joined)
+{
+    const struct ct_group *g = &c->local;
+    const bool threads       = c->transport->threads;
+    const int tag            = ct_comm_tag(c, 0);
+    struct card card         = { 0 };
+    struct ct_request r;
+
+    if (g->me == 0)
+        *joined = window_make(w, threads, &card);
+    for (int i = 1; i < g->size && g->me == 0; i++) {
+        CT_TRY(ct_comm_send(c, g->rank[i], tag, &card, sizeof(card), &r));
+        CT_TRY(ct_comm_wait(c, g->rank[i], &r));
+    }
+    if (g->me == 0)
+        return CT_OK;
+    CT_TRY(ct_comm_receive(c, g->rank[0], tag, &card, sizeof(card), &r));
+    CT_TRY(ct_comm_wait(c, g->rank[0], &r));
+    *joined = window_open(w, threads, &card);
+    return CT_OK;
+}
+
+/* All ranks have it, or none. */
+static enum ct_status window_agree(struct ct_comm *c, bool joined)
+{
+    float n = joined;
+
+    CT_TRY(ct_allreduce_find("tree")->run(c, &n, 1));
+    if (n != (float)c->size)
+        return ct_fail(CT_ENOTSUP, "%d of %d ranks cannot share memory with "
+                       "their host's others: sum by messages, with "
+                       "--reduce=ring", c->size - (int)n, c->size);
+    return CT_OK;
+}
+
+/* Are there fewer cores than ranks?  Each rank says where it may run. */
+static enum ct_status window_count_cores(struct ct_window *w,
+                                         struct ct_comm *c)
+{
+    cpu_set_t all;
+
+    CPU_ZERO(&all);
+    sched_getaffinity(0, sizeof(cpu_set_t), &w->head->rank[w->local.me].cores);
+    CT_TRY(ct_barrier(c));
+    for (int i = 0; i < w->local.size; i++)
+        CPU_OR(&all, &all, &w->head->rank[i].cores);
+    w->crowded = CPU_COUNT(&all) < w->local.size;
+    return CT_OK;
+}
+
+enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
+                                struct ct_window **out)
+{
+    const size_t head = head_bytes(c->local.size);
+    const uint64_t sent = atomic_load(&c->bytes_sent);
+    struct ct_window *w;
+    bool joined = false;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*w), "window", &w));
+    w->local        = c->local;
+    w->comm         = c;
+    w->fd           = -1;
+    w->bytes        = bytes;
+    w->mapped_bytes = head + bytes;
+    ct_comm_begin(c);
+    CT_TRY_GOTO(window_join(w, c, &joined), st, out);
+    CT_TRY_GOTO(window_agree(c, joined && window_lock(w)), st, out);
+    w->memory = (char *)w->head + head;
+    CT_TRY_GOTO(window_count_cores(w, c), st, out);
+    *out = w;
+    w    = NULL;
+    atomic_store(&c->bytes_sent, sent); /* counted are sums, not their setup */
+out:
+    ct_window_destroy(w);
+    return st;
+}
+
+void ct_window_destroy(struct ct_window *w)
+{
+    if (!w)
+        return;
+    if (w->memory) {
+        atomic_store(&w->head->rank[w->local.me].left, true);
+        ct_window_ring(w);
+    }
+    if (w->fd >= 0) {
+        if (w->head)
+            munmap(w->head, w->mapped_bytes);
+        close(w->fd);
+    } else if (w->head && atomic_fetch_sub(&w->head->n_users, 1) == 1) {
+        ct_free(w->head);
+    }
+    ct_free(w);
+}
+
+void ct_window_abort(struct ct_window *w)
+{
+    int nobody = 0;
+
+    if (!w)
+        return;
+    atomic_compare_exchange_strong(&w->head->aborted_by, &nobody,
+                                   w->comm->rank + 1);
+    ct_window_ring(w);
+}
+
+bool ct_window_asleep(struct ct_window *w)
+{
+    return atomic_load(&w->head->n_asleep) > 0;
+}
+
+void ct_window_ring(struct ct_window *w)
+{
+    atomic_fetch_add(&w->head->bell, 1);
+    syscall(SYS_futex, &w->head->bell, FUTEX_WAKE, w->local.size, NULL, NULL,
+            0);
+}
+
+/* Sleeps until the bell or for a moment.  A peer that tells something after
+ * the look at `missing` sees this sleeper and rings. */
+static int window_sleep(struct ct_window *w, ct_missing_fn missing, void *arg)
+{
+    const struct timespec nap = { 0, NAP_NS };
+    unsigned heard;
+    int who;
+
+    atomic_fetch_add(&w->head->n_asleep, 1);
+    heard = atomic_load(&w->head->bell);
+    who   = missing(arg);
+    if (who >= 0)
+        syscall(SYS_futex, &w->head->bell, FUTEX_WAIT, heard, &nap, NULL, 0);
+    atomic_fetch_sub(&w->head->n_asleep, 1);
+    return who;
+}
+
+/* Can the one that is waited for still come? */
+static enum ct_status window_health(const struct ct_window *w, int who,
+                                    double waited)
+{
+    const int rank = w->local.rank[who];
+    const int by   = atomic_load(&w->head->aborted_by);
+
+    if (by > 0)
+        return ct_fail(CT_ECOMM, "rank %d aborted the job", by - 1);
+    if (atomic_load(&w->head->rank[who].left))
+        return ct_fail(CT_ECOMM, "rank %d has left", rank);
+    if (has_died(w, who))
+        return ct_fail(CT_ECOMM, "rank %d has died", rank);
+    if (w->comm->stall_after > 0 && waited > w->comm->stall_after)
+        return ct_fail(CT_ECOMM, "rank %d: rank %d has not come for %g s",
+                       w->comm->rank, rank, w->comm->stall_after);
+    return CT_OK;
+}
+
+enum ct_status ct_window_wait(struct ct_window *w, ct_missing_fn missing,
+                              void *arg)
+{
+    const double yield = w->crowded ? crowded_yield_s : yield_s;
+    double start, waited, looked = 0;
+    int who = missing(arg), was;
+    enum ct_status st = CT_OK;
+
+    if (who < 0)
+        return CT_OK;
+    start = ct_now();
+    do {
+        waited = ct_now() - start;
+        if (waited - looked > look_around_s) {
+            if (looked == 0)
+                ct_comm_tell_wait(w->comm, w->local.rank[who], ct_pulse_now());
+            looked = waited;
+            was    = who;
+            st     = window_health(w, was, waited);
+            who    = missing(arg);
+            if (who != was) /* who came and left was there in time */
+                st = CT_OK;
+            if (st != CT_OK || who < 0)
+                break;
+        }
+        if (waited > yield) {
+            who = window_sleep(w, missing, arg);
+            continue;
+        }
+        if (waited > spin_s || w->crowded)
+            sched_yield();
+        who = missing(arg);
+    } while (who >= 0);
+    w->wait_seconds += ct_now() - start;
+    if (looked > 0)
+        ct_comm_tell_wait(w->comm, -1, 0);
+    return st;
+}

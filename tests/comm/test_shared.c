@@ -1,0 +1,190 @@
+/* test_shared.c - sums through memory that ranks share, and waiting there. */
+#include <time.h>
+
+#include "base/rng.h"
+#include "comm/coll/coll.h"
+#include "comm/coll/shared.h"
+#include "comm/ranks.h"
+
+TEST(shared, slices_are_whole_lines_and_cover_everything)
+{
+    for (int size = 1; size <= 17; size++)
+        for (int64_t n = 0; n < 600; n++) {
+            int64_t at = 0;
+
+            for (int i = 0; i < size; i++) {
+                struct ct_part p = ct_shared_slice(n, size, i);
+
+                ASSERT_INT(at, p.first);
+                ASSERT(p.first % 16 == 0 || p.first == n);
+                at += p.n;
+            }
+            ASSERT_INT(n, at);
+        }
+}
+
+/* Runs of many lengths, more than may be open at once, all posted before the
+ * first is waited for; then once more over the same floats. */
+enum { FLOATS = 9000, RUNS = 150 };
+
+static int64_t run_first(int k)
+{
+    return (int64_t)k * k * FLOATS / (RUNS * RUNS);
+}
+
+static float value(int round, int rank, int64_t i)
+{
+    return 2 * ct_uniform(5, (uint64_t)(100 * round + rank), (uint64_t)i) - 1;
+}
+
+/* The sum in rank order, in floats: to the bit. */
+static enum ct_status check_run(struct ct_shared *s, int round, int k)
+{
+    const float *sums = ct_shared_sums(s);
+
+    for (int64_t i = run_first(k); i < run_first(k + 1); i++) {
+        float want = value(round, 0, i);
+
+        for (int r = 1; r < s->comm->size; r++)
+            want += value(round, r, i);
+        if (sums[i] != want)
+            return ct_fail(CT_EINTERNAL, "round %d, run %d: [%lld] is %.9g, "
+                           "not %.9g", round, k, (long long)i,
+                           (double)sums[i], (double)want);
+    }
+    return CT_OK;
+}
+
+static enum ct_status many_runs(struct ct_comm *c, void *arg)
+{
+    struct ct_shared *s;
+    uint64_t ticket[RUNS];
+    enum ct_status st = CT_OK;
+
+    (void)arg;
+    CT_TRY(ct_shared_create(c, FLOATS, &s));
+    for (int round = 0; round < 3 && st == CT_OK; round++) {
+        for (int64_t i = 0; i < FLOATS; i++)
+            ct_shared_mine(s)[i] = value(round, c->rank, i);
+        for (int k = 0; k < RUNS && st == CT_OK; k++) {
+            st = ct_shared_post(s, run_first(k),
+                                run_first(k + 1) - run_first(k), &ticket[k]);
+            if (k % 7 == c->rank)
+                ct_shared_progress(s);
+        }
+        for (int k = 0; k < RUNS && st == CT_OK; k++) {
+            st = ct_shared_wait(s, ticket[k]);
+            if (st == CT_OK)
+                st = check_run(s, round, k);
+        }
+    }
+    if (st == CT_OK && (double)atomic_load(&c->bytes_sent) !=
+                           (c->size > 1 ? 3.0 * 4 * FLOATS : 0))
+        st = ct_fail(CT_EINTERNAL, "%llu bytes",
+                     (unsigned long long)atomic_load(&c->bytes_sent));
+    ct_shared_destroy(s);
+    return st;
+}
+
+TEST(shared, many_runs_are_summed_in_rank_order)
+{
+    static const int sizes[] = { 1, 2, 3, 4, 7, 8 };
+
+    for (int i = 0; i < 6; i++)
+        ranks_run(sizes[i], NULL, many_runs, NULL);
+}
+
+static void nap(double seconds)
+{
+    struct timespec t = { (time_t)seconds,
+                          (long)(1e9 * (seconds - (double)(time_t)seconds)) };
+
+    nanosleep(&t, NULL);
+}
+
+/* Rank 1 comes when the others sleep; they wake. */
+static enum ct_status late_rank(struct ct_comm *c, void *arg)
+{
+    struct ct_shared *s;
+    uint64_t ticket;
+    enum ct_status st = CT_OK;
+
+    (void)arg;
+    CT_TRY(ct_shared_create(c, 100, &s));
+    for (int k = 0; k < 5 && st == CT_OK; k++) {
+        if (c->rank == 1)
+            nap(0.02);
+        ct_shared_mine(s)[99] = (float)(k + c->rank);
+        st = ct_shared_post(s, 0, 100, &ticket);
+        if (st == CT_OK)
+            st = ct_shared_wait(s, ticket);
+        if (st == CT_OK && ct_shared_sums(s)[99] != (float)(3 * k + 3))
+            st = ct_fail(CT_EINTERNAL, "%g", (double)ct_shared_sums(s)[99]);
+    }
+    ct_shared_destroy(s);
+    return st;
+}
+
+TEST(shared, who_sleeps_is_woken)
+{
+    ranks_run(3, NULL, late_rank, NULL);
+}
+
+enum { LEAVE, ABORT, STALL };
+
+/* Rank 1 never posts; what it does instead is *arg. */
+static enum ct_status absent_rank(struct ct_comm *c, void *arg)
+{
+    const int how = *(int *)arg;
+    struct ct_shared *s;
+    uint64_t ticket;
+    enum ct_status st = CT_OK;
+
+    CT_TRY(ct_shared_create(c, 100, &s));
+    if (c->rank == 1) {
+        if (how == ABORT)
+            ct_window_abort(s->window);
+        if (how != LEAVE)
+            nap(1);
+    } else {
+        if (how == STALL)
+            c->stall_after = 0.2;
+        st = ct_shared_post(s, 0, 100, &ticket);
+        if (st == CT_OK)
+            st = ct_shared_wait(s, ticket);
+    }
+    ct_shared_destroy(s);
+    return st;
+}
+
+TEST(shared, a_rank_that_does_not_come_ends_the_wait_with_its_name)
+{
+    static const char *const why[] = { "rank 1 has left",
+                                       "rank 1 aborted the job",
+                                       "rank 1 has not come for 0.2 s" };
+
+    for (int how = LEAVE; how <= STALL; how++) {
+        struct rank r[MOST_RANKS];
+
+        ranks_try(2, NULL, absent_rank, &how, r);
+        ASSERT_OK(r[1].status);
+        ASSERT_STATUS(CT_ECOMM, r[0].status);
+        ASSERT_HAS(why[how], r[0].why);
+    }
+}
+
+TEST(shared, ranks_on_several_hosts_are_refused)
+{
+    static const int host[] = { 0, 1 };
+    struct ct_transport *t[2];
+    struct ct_comm *c;
+    float x = 1;
+
+    ASSERT_OK(ct_loopback_create(
+        2, &(struct ct_loopback_options){ .host = host }, t));
+    ASSERT_OK(ct_comm_create(t[0], &c));
+    ASSERT(!ct_allreduce_available(c, ct_allreduce_find("shared")));
+    ASSERT_STATUS(CT_ENOTSUP, ct_allreduce_find("shared")->run(c, &x, 1));
+    ct_comm_destroy(c);
+    t[1]->ops->destroy(t[1]);
+}
