@@ -111,7 +111,10 @@ enum ct_layer_flags {
     CT_LAYER_CARRIES     = 1 << 15,
     /* Forward hands numbers to the host or waits for it, so that a step with
      * it cannot be captured as a graph. */
-    CT_LAYER_NO_CAPTURE  = 1 << 16
+    CT_LAYER_NO_CAPTURE  = 1 << 16,
+    /* Bottom 0's diff is top 0's, or made of it value by value: a net may
+     * turn this into ALIAS_DIFF. */
+    CT_LAYER_PASSES_DIFF = 1 << 17
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

@@ -10,8 +10,13 @@
  * divides y by x_i, the same number where x_i is not 0.
  *
  * All bottoms are combined a chunk at a time, so that each is read from memory
- * once and y is written once. */
+ * once and y is written once.
+ *
+ * SUM absorbs a ReLU behind it: y = max(sum, 0), and dy counts where y > 0.
+ * Its dx_0, where c_0 is 1, may lie where dy lies. */
 #include "cortado/layer.h"
+
+#include <string.h>
 
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
@@ -41,6 +46,8 @@ static enum ct_status eltwise_setup(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_layer_add_scratch(l, &e->winner));
     if (e->op != PROD)
         l->flags |= CT_LAYER_NO_BOTTOM; /* sums and winners need no data */
+    if (e->op == SUM && (p->n_coeff == 0 || p->coeff[0] == 1))
+        l->flags |= CT_LAYER_PASSES_DIFF;
     return CT_OK;
 }
 
@@ -80,6 +87,12 @@ CT_SIMD static void sum_chunk(const Caffe__EltwiseParameter *p,
         for (int64_t i = from; i < to; i++)
             y[i] += c * x[i];
     }
+}
+
+CT_SIMD static void relu_chunk(float *y, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++)
+        y[i] = y[i] < 0 ? 0 : y[i]; /* NaN stays */
 }
 
 CT_SIMD static void prod_chunk(const struct ct_io *io, int64_t from,
@@ -134,6 +147,8 @@ static enum ct_status eltwise_forward(struct ct_layer *l,
             prod_chunk(io, from, to);
         else
             max_chunk(io, (int32_t *)ct_data(e->winner), from, to);
+        if (e->relu)
+            relu_chunk(ct_data(io->top[0]), from, to);
     }
     return CT_OK;
 }
@@ -149,10 +164,18 @@ CT_SIMD static void grad_chunk(const struct ct_layer *l,
     float *dx = ct_diff(io->bottom[k]);
 
     if (e->op == SUM) {
-        const float c = p->n_coeff ? p->coeff[k] : 1;
+        const float c  = p->n_coeff ? p->coeff[k] : 1;
+        const float *y = ct_data(io->top[0]);
 
-        for (int64_t i = from; i < to; i++)
-            dx[i] = c * dy[i];
+        if (e->relu)
+            for (int64_t i = from; i < to; i++) {
+                const float d = c * dy[i];
+
+                dx[i] = y[i] > 0 ? d : 0;
+            }
+        else if (dx != dy)
+            for (int64_t i = from; i < to; i++)
+                dx[i] = c * dy[i];
     } else if (e->op == MAX) {
         const int32_t *winner = (const int32_t *)ct_data(e->winner);
 
@@ -187,6 +210,21 @@ static enum ct_status eltwise_backward(struct ct_layer *l,
     return CT_OK;
 }
 
+static bool eltwise_absorb(struct ct_layer *l, const struct ct_layer *next)
+{
+    struct eltwise *e = l->state;
+
+    if (next && (e->op != SUM || e->relu ||
+                 strcmp(next->type->name, "ReLU") != 0 ||
+                 ct_relu_param(next->param)->negative_slope != 0))
+        return false;
+    e->relu = next != NULL;
+    /* Backward reads the sign of y. */
+    l->flags = e->relu ? l->flags & ~(unsigned)CT_LAYER_NO_TOP
+                       : l->flags | CT_LAYER_NO_TOP;
+    return true;
+}
+
 const struct ct_layer_type ct_layer_eltwise = {
     .name       = "Eltwise",
     .bottoms    = CT_AT_LEAST(2),
@@ -197,4 +235,5 @@ const struct ct_layer_type ct_layer_eltwise = {
     .reshape    = eltwise_reshape,
     .forward    = { eltwise_forward, CT_CUDA_FN(eltwise_forward) },
     .backward   = { eltwise_backward, CT_CUDA_FN(eltwise_backward) },
+    .absorb     = eltwise_absorb,
 };

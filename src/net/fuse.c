@@ -16,6 +16,9 @@
  * (CT_LAYER_KEEPS) is parted from it: whoever writes that blob writes to one
  * of its own, whose memory is planned by lifetime, instead of a copy for ever.
  *
+ * A sum hands its gradient on to its first bottom (CT_LAYER_PASSES_DIFF): both
+ * diffs lie in one place, unless a loss weight rests there.
+ *
  * Nothing of this happens when blobs are to be kept, as pycaffe's are, on
  * devices other than the CPU, or with CORTADO_IMPL=fuse:none. */
 #include <stdio.h>
@@ -84,6 +87,21 @@ static bool follows(const struct ct_net *net, int i)
            (next->needs_backward || !l->needs_backward);
 }
 
+/* The diff of a group lies with its last top, so that must be the same blob as
+ * the first one's. */
+static void pass_diff(struct ct_net *net, int i)
+{
+    struct net_layer *l = &net->layer[i];
+    int top;
+
+    if (!(l->layer->flags & CT_LAYER_PASSES_DIFF))
+        return;
+    top = net->layer[l->last].top_id[0];
+    if (l->want_grad[0] && l->top_id[0] == top &&
+        net->blob[top].loss_weight == 0)
+        l->layer->flags |= CT_LAYER_ALIAS_DIFF;
+}
+
 static int absorb(struct ct_net *net, int i)
 {
     struct ct_layer *head = net->layer[i].layer;
@@ -118,6 +136,7 @@ enum ct_status net_fuse(struct ct_net *net)
             continue;
         if (l->layer->type->absorb)
             last = absorb(net, i);
+        pass_diff(net, i);
         if (parts && (l->layer->flags & CT_LAYER_KEEPS))
             CT_TRY(part(net, i, writer));
         else if (last == i)

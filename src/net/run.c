@@ -37,7 +37,7 @@ enum ct_status net_layer_reshape(struct ct_net *net, struct net_layer *l)
 
 void net_layer_alias(struct net_layer *l)
 {
-    unsigned flags = l->layer->type->flags;
+    unsigned flags = l->layer->flags;
 
     if (l->n_bottom == 0 || l->host_top)
         return;

@@ -277,6 +277,65 @@ TEST(fuse, forward_alone_gives_the_same_outputs)
     ASSERT_FLOAT(loss[1], loss[0], 1e-5);
 }
 
+#define SUM(coeff)                                                           \
+    "layer { name: 'd' type: 'Convolution' bottom: 'c' top: 'd' "            \
+    "  convolution_param { num_output: 20 kernel_size: 1 "                   \
+    "  weight_filler { type: 'xavier' } } }"                                 \
+    "layer { name: 'sum' type: 'Eltwise' bottom: 'c' bottom: 'd' "           \
+    "  top: 's' eltwise_param { " coeff " } }"
+
+TEST(fuse, a_sum_and_its_relu_are_one)
+{
+    check(HEAD SUM("") "layer { name: 'r' type: 'ReLU' bottom: 's' top: 's' }"
+          MORE("s") TAIL, "sum (Eltwise) + r (ReLU)\n");
+    check(HEAD SUM("") "layer { name: 'r' type: 'ReLU' bottom: 's' top: 'r' }"
+          MORE("r") TAIL, "sum (Eltwise) + r (ReLU)\n");
+    check(HEAD SUM("coeff: -0.5 coeff: 2")
+          "layer { name: 'r' type: 'ReLU' bottom: 's' top: 's' }"
+          MORE("s") TAIL, "sum (Eltwise) + r (ReLU)\n");
+    check(HEAD SUM("coeff: 1 coeff: -1")
+          "layer { name: 'r' type: 'ReLU' bottom: 's' top: 's' }"
+          MORE("s") TAIL, "sum (Eltwise) + r (ReLU)\n");
+}
+
+TEST(fuse, a_sum_hands_its_gradient_on)
+{
+    check(HEAD SUM("") MORE("s") TAIL, NULL);
+    check(HEAD SUM("coeff: 3 coeff: 1") MORE("s") TAIL, NULL);
+    check(HEAD SUM("operation: MAX") "layer { name: 'r' type: 'ReLU' "
+          "  bottom: 's' top: 's' }" MORE("s") TAIL, NULL);
+}
+
+/* Loss weights rest in the sum's diff and are read pass after pass, while its
+ * first bottom is worked on in place. */
+TEST(fuse, a_sum_that_is_a_loss_keeps_its_weight)
+{
+    check(HEAD "layer { name: 't' type: 'TanH' bottom: 'c' top: 'c' }"
+          "layer { name: 'd' type: 'Convolution' bottom: 'x' top: 'd' "
+          "  convolution_param { num_output: 20 kernel_size: 3 pad: 1 "
+          "  weight_filler { type: 'xavier' } } }"
+          "layer { name: 'sum' type: 'Eltwise' bottom: 'c' bottom: 'd' "
+          "  top: 'm' loss_weight: 0.01 }"
+          "layer { name: 'q' type: 'Silence' bottom: 'label' }", NULL);
+}
+
+/* ResNet's block: what is added is read by the next block, too. */
+TEST(fuse, residual_blocks_are_the_same)
+{
+    check(HEAD "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          SCALE("c", "c") "layer { name: 'r' type: 'ReLU' bottom: 'c' "
+          "  top: 'c' }" SUM("")
+          "layer { name: 'r2' type: 'ReLU' bottom: 's' top: 's' }"
+          "layer { name: 'e' type: 'Convolution' bottom: 's' top: 'e' "
+          "  convolution_param { num_output: 20 kernel_size: 1 "
+          "  weight_filler { type: 'xavier' } } }"
+          "layer { name: 'b3' type: 'BatchNorm' bottom: 'e' top: 'e' }"
+          "layer { name: 'm' type: 'Eltwise' bottom: 's' bottom: 'e' "
+          "  top: 'm' }"
+          "layer { name: 'r3' type: 'ReLU' bottom: 'm' top: 'm' }" TAIL,
+          "sum (Eltwise) + r2 (ReLU)\n");
+}
+
 TEST(fuse, kept_blobs_are_all_there)
 {
     struct ct_net *net = net_with(apart, CAFFE__PHASE__TRAIN,
