@@ -28,10 +28,16 @@ CT_API bool ct_dist_launched(void);
  * programs or MPIs differ; *out is then there, to be aborted. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_create(
     const Caffe__DistributedParameter *options, struct ct_dist **out);
-/* The same with the options as text, "road: 'factors' overlap: false"; for
- * bindings, which do not know how messages lie in memory. */
-CT_API CT_MUST_CHECK enum ct_status ct_dist_open(const char *text,
+/* The same with options as text, "road: 'factors' overlap: false"; for
+ * bindings, which do not know how messages lie in memory.  What `text` says
+ * goes before the `distributed { }` of the solver file (may be NULL), and that
+ * before the defaults. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_open(const char *defaults,
+                                                 const char *solver,
+                                                 const char *text,
                                                  struct ct_dist **out);
+/* The road that was asked for, "auto" and so on; "allreduce" for NULL. */
+CT_API const char *ct_dist_road(const struct ct_dist *d);
 /* All ranks call it, when their solvers are gone.  Takes NULL. */
 CT_API void ct_dist_destroy(struct ct_dist *d);
 /* For a rank that fails: ends every rank, so that nobody waits for ever. */

@@ -202,7 +202,8 @@ _PROTOTYPES = {
     'ct_solver_leave': (None, c_void_p),
 
     'ct_dist_launched': (c_bool,),
-    'ct_dist_open': (c_int, c_char_p, POINTER(c_void_p)),
+    'ct_dist_open': (c_int, c_char_p, c_char_p, c_char_p, POINTER(c_void_p)),
+    'ct_dist_road': (c_char_p, c_void_p),
     'ct_dist_destroy': (None, c_void_p),
     'ct_dist_abort': (None, c_void_p, c_int),
     'ct_dist_rank': (c_int, c_void_p),

@@ -48,7 +48,7 @@ class SolverHandle:
         self.pointer = None
         self._action = ACTION_FN(
             lambda _arg: _STOP if interrupt.asked else _GO_ON)
-        exchange = distributed._exchange()
+        exchange = distributed._exchange(path)
         out = ctypes.c_void_p()
         check(lib.ct_solver_open(
             encode(path), None, kind,

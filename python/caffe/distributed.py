@@ -44,15 +44,16 @@ def _as_text(options):
     return ' '.join(words)
 
 
-def init(join: bool = True, *, road: str = 'allreduce', **options) -> None:
+def init(join: bool = True, *, _solver: str = None, **options) -> None:
     """Join the other ranks; all of them call it.
 
     With ``join=False`` (or ``CORTADO_DISTRIBUTED=0`` in the environment) this
     process stays alone, although a launcher started it.  The rest are the
     fields of a solver's ``distributed { }`` and the flags of ``cortado
-    train``: `road` allreduce, factors or auto, `reduce` the way to sum,
-    `overlap` to send gradients during the backward pass, and so on.  A
-    second call does nothing.
+    train``: `road` allreduce (unless the solver says otherwise), factors or
+    auto, `reduce` the way to sum, `overlap` to send gradients during the
+    backward pass, and so on.  The first solver calls it, if nobody has, and
+    its own ``distributed { }`` counts then.  A second call does nothing.
     """
     global _dist, _decided, _road
     if _decided:
@@ -60,9 +61,11 @@ def init(join: bool = True, *, road: str = 'allreduce', **options) -> None:
     if (join and not embedded() and
             os.environ.get('CORTADO_DISTRIBUTED', '') != '0'):
         out = ctypes.c_void_p()
-        text = _as_text(dict(options, road=road))
-        check(lib.ct_dist_open(encode(text), ctypes.byref(out)))
-        _dist, _road = out.value, road
+        check(lib.ct_dist_open(
+            b"road: 'allreduce'", None if _solver is None else encode(_solver),
+            encode(_as_text(options)), ctypes.byref(out)))
+        _dist = out.value
+        _road = lib.ct_dist_road(_dist).decode()
     _decided = True
     if _dist is not None:
         _settle_in()
@@ -201,9 +204,9 @@ def _is_joined():
     return _dist is not None
 
 
-def _exchange():
+def _exchange(path):
     """For a solver that is about to be made; None: it is alone."""
-    init()
+    init(_solver=path)
     return lib.ct_dist_exchange(_dist)
 
 

@@ -227,6 +227,23 @@ class TestTraining(Ranks):
                     "solver.step(4)\n" + SHOW, 8)
         np.testing.assert_allclose(two, self.weights(), rtol=1e-4, atol=1e-6)
 
+    def test_the_solvers_own_words_count_unless_init_says_otherwise(self):
+        self.file(SOLVER + "distributed { road: 'factors' }",
+                  'solver.prototxt')
+        for first, refused in (
+                ('', True), ("caffe.distributed.init(road='allreduce')\n",
+                             False)):
+            self.run_on(2, SAY + first +
+                        "solver = caffe.SGDSolver('solver.prototxt')\n"
+                        "solver.step(1)\n"
+                        "say('')\n"
+                        "try:\n"
+                        "    solver.apply_update()\n"
+                        "except caffe.Error as error:\n"
+                        "    say(error)\n", 4)
+            for words in self.said(2):
+                self.assertEqual("road='allreduce'" in words, refused)
+
     def test_rank_0_alone_logs_and_writes(self):
         out = self.run_on(
             2, "import caffe, os\n"

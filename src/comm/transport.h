@@ -71,7 +71,10 @@ CT_MUST_CHECK enum ct_status ct_loopback_create(
  * unless somebody has; destroy finishes what it started.  CT_ENOTSUP in a
  * build without MPI. */
 CT_MUST_CHECK enum ct_status ct_mpi_create(struct ct_transport **out);
-/* True when a launcher started this process as one of several. */
+/* transport/launched.c: how many processes a launcher started, as it says in
+ * the environment; 0: none did. */
+int ct_launched_size(void);
+/* True when it started several. */
 bool ct_mpi_launched(void);
 /* True when MPI is deliberately left unfinished after destroy: the program
  * flushes its files and ends with _exit(). */

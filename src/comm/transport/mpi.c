@@ -276,35 +276,6 @@ const char *ct_mpi_thread_level(void)
                                             : "single";
 }
 
-/* How many processes the launcher says it started; 0: it says nothing. */
-static int launched_size(void)
-{
-    static const char *const name[] = {
-        "OMPI_COMM_WORLD_SIZE", /* Open MPI's mpirun */
-        "PMI_SIZE",             /* MPICH's, and srun --mpi=pmi2 */
-        "MPI_LOCALNRANKS",      /* MPICH's, this host's part */
-    };
-
-    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
-        const char *value = getenv(name[i]);
-        long n            = value ? strtol(value, NULL, 10) : 0;
-
-        if (n > 0 && n < INT_MAX)
-            return (int)n;
-    }
-    return 0;
-}
-
-bool ct_mpi_launched(void)
-{
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-
-    if (launched_size() > 0)
-        return launched_size() > 1;
-    /* srun --mpi=pmix gives a rank, and Slurm the number. */
-    return getenv("PMIX_RANK") && (!tasks || strtol(tasks, NULL, 10) > 1);
-}
-
 /* Open MPI sends messages beyond 64 KB over TCP only when the receiver has
  * answered.  On busy hosts that takes as long as the message itself, and our
  * receives are posted ahead anyway: a segment (coll/flight.h) goes at once.
@@ -354,7 +325,7 @@ static enum ct_status mpi_hosts(const struct mpi *m, int *host)
 
 static enum ct_status mpi_join(struct mpi *m)
 {
-    const int wanted = launched_size();
+    const int wanted = ct_launched_size();
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int *host;
 
@@ -363,9 +334,11 @@ static enum ct_status mpi_join(struct mpi *m)
     CT_MPI(MPI_Comm_rank(m->comm, &m->base.rank));
     CT_MPI(MPI_Comm_size(m->comm, &m->base.size));
     if (m->base.size == 1 && wanted > 1)
-        return ct_fail(CT_ECOMM, "started as one of %d, yet MPI knows this "
-                       "process alone: start it with the launcher of %s",
-                       wanted, ct_mpi_version(version, sizeof(version)));
+        return ct_fail(CT_ECOMM, "started as one of several, yet MPI knows "
+                       "this process alone: start it with the launcher of %s "
+                       "(for runs that are to be apart set "
+                       "CORTADO_DISTRIBUTED=0)",
+                       ct_mpi_version(version, sizeof(version)));
     CT_TRY(ct_alloc((size_t)m->base.size, sizeof(*host), "hosts", &host));
     m->base.host = host;
     return mpi_hosts(m, host);

@@ -1,6 +1,5 @@
 /* mpi_absent.c - the answers of transport.h about MPI in a build without. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "comm/transport.h"
 
@@ -9,13 +8,6 @@ enum ct_status ct_mpi_create(struct ct_transport **out)
     (void)out;
     return ct_fail(CT_ENOTSUP, "built without MPI: install libopenmpi-dev and "
                    "build again");
-}
-
-/* Seen all the same: ranks that do not know of each other must not train. */
-bool ct_mpi_launched(void)
-{
-    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") ||
-           getenv("PMIX_RANK");
 }
 
 bool ct_mpi_left_open(void)

@@ -1,0 +1,50 @@
+/* launched.c - did a launcher start this process as one of several?
+ *
+ * Launchers say so in the environment, each in its own words.  It is looked at
+ * in builds without MPI too: ranks that do not know of each other must not
+ * train as if they were together.  CORTADO_DISTRIBUTED=0 is for those who
+ * start several independent runs with a launcher. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/transport.h"
+
+static bool apart(void)
+{
+    const char *wish = getenv("CORTADO_DISTRIBUTED");
+
+    return wish && strcmp(wish, "0") == 0;
+}
+
+int ct_launched_size(void)
+{
+    static const char *const name[] = {
+        "OMPI_COMM_WORLD_SIZE", /* Open MPI's mpirun */
+        "PMI_SIZE",             /* MPICH's and Intel's, srun --mpi=pmi2 */
+        "MPI_LOCALNRANKS",      /* MPICH's, this host's part */
+        "MV2_COMM_WORLD_SIZE",  /* MVAPICH's */
+        "JSM_NAMESPACE_SIZE",   /* jsrun */
+        "FLUX_JOB_SIZE",        /* flux run */
+        "SLURM_STEP_NUM_TASKS", /* srun with any MPI, or none */
+    };
+
+    if (apart())
+        return 0;
+    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+        const char *value = getenv(name[i]);
+        long n            = value ? strtol(value, NULL, 10) : 0;
+
+        if (n > 0 && n < INT_MAX)
+            return (int)n;
+    }
+    return 0;
+}
+
+bool ct_mpi_launched(void)
+{
+    const int n = ct_launched_size();
+
+    /* A PMIx launcher need not say how many. */
+    return n > 1 || (n == 0 && !apart() && getenv("PMIX_RANK"));
+}
