@@ -25,11 +25,19 @@ struct ct_io {
     const bool            *want_grad; /* per bottom; NULL before backward */
 };
 
-/* What a layer may ask of the same layer on the other ranks. */
+struct ct_feed;
+struct ct_feed_config;
+
+/* What a layer may ask of the same layer on the other ranks; each may be
+ * NULL: no. */
 struct ct_peers {
     /* x becomes the sum over ranks, with the same bits on all; they call it
      * at the same point of their passes. */
     enum ct_status (*sum)(const struct ct_peers *p, double *x, int64_t n);
+    /* The records of a Data layer, where one rank reads for all. */
+    enum ct_status (*open_feed)(const struct ct_peers *p,
+                                const struct ct_feed_config *config,
+                                struct ct_feed **out);
     void *arg;
 };
 
@@ -42,12 +50,13 @@ struct ct_run {
     uint64_t *pass_on_device; /* the same number for kernels; NULL: none */
     int      rank, size; /* among the ranks that share one training run */
     struct ct_workspace *work; /* memory for layers in turn; NULL: their own */
+    bool     own_data;   /* each trains on a source of its own */
     bool     deal_tests; /* they deal out test batches too, not only others */
     int      share;      /* batches a rank takes in a row; 0: one */
     /* Where ranks have unequal batches: samples of this rank, of the ranks
      * before it, and of all.  Zeros: all have the same. */
     int64_t  batch_mine, batch_first, batch_step;
-    const struct ct_peers *peers; /* NULL: batch statistics are a rank's own */
+    const struct ct_peers *peers; /* NULL: none */
 };
 
 struct ct_layer {

@@ -23,7 +23,8 @@ struct ct_net_options {
     int                     n_stage;
     uint64_t                seed;
     int                     rank, size;   /* size 0: alone */
-    bool                    deal_tests;   /* see struct ct_run */
+    bool                    own_data;     /* see struct ct_run */
+    bool                    deal_tests;
     int                     share;
     int64_t                 batch_mine, batch_first, batch_step;
     float                   loss_scale; /* of every loss weight; 0: 1 */

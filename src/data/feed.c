@@ -14,7 +14,7 @@ struct db_feed {
     struct ct_shard     shard;
     int64_t             pass, item; /* what comes next, by the index */
     struct ct_cursor   *cursor;
-    struct ct_place     at;      /* the cursor's */
+    struct ct_sample     at;      /* the cursor's */
     bool                behind;  /* the cursor's record was given already */
     struct ct_cursor   *spare;   /* for after(), under the lock */
     pthread_mutex_t     lock;
@@ -52,7 +52,7 @@ static enum ct_status feed_walk(struct db_feed *f, struct ct_record *r)
         if (!ct_cursor_valid(f->cursor)) {
             feed_wrapped();
             CT_TRY(ct_cursor_first(f->cursor));
-            f->at = (struct ct_place){ f->at.epoch + 1, 0 };
+            f->at = (struct ct_sample){ f->at.epoch + 1, 0 };
         }
     }
     r->place  = f->at;
@@ -139,7 +139,7 @@ static enum ct_status feed_seek(struct ct_feed *base, int64_t n_passes)
     CT_TRY(ct_db_count(f->db, &n));
     f->behind = position > 0;
     position -= f->behind;
-    f->at = (struct ct_place){ position / n, position % n };
+    f->at = (struct ct_sample){ position / n, position % n };
     return ct_cursor_seek(f->cursor, f->at.index);
 }
 

@@ -5,20 +5,17 @@
  * reads what belongs to another.
  *
  * The interface is a table because a feed need not read a database: with
- * `mode: ROOT` rank 0 reads and sends encoded records, and the other ranks'
- * feeds receive them.  The distributed engine brings that feed and hands it
- * to the layer with ct_data_use_feed() before the first forward pass. */
+ * `data: "root"` rank 0 reads and sends encoded records, and the other ranks'
+ * feeds receive them (dist/root.h, which layers reach by struct ct_peers). */
 #ifndef CT_DATA_FEED_H
 #define CT_DATA_FEED_H
 
 #include "data/db.h"
 #include "data/order.h"
 
-struct ct_layer;
-
 /* One record, with memory that is used again; one worker's, zeroed first. */
 struct ct_record {
-    struct ct_place place;
+    struct ct_sample place;
     struct ct_bytes key, value; /* value.ptr NULL: ct_feed_fetch brings it */
     struct ct_room  key_room, value_room;
 };
@@ -35,6 +32,8 @@ struct ct_feed_ops {
      * record that stands in for r when r is broken. */
     enum ct_status (*fetch)(struct ct_feed *f, struct ct_record *r);
     enum ct_status (*after)(struct ct_feed *f, struct ct_record *r);
+    /* Optional: the net begins a pass; on its thread. */
+    enum ct_status (*step)(struct ct_feed *f);
     void (*destroy)(struct ct_feed *f);
 };
 
@@ -51,14 +50,11 @@ struct ct_feed_config {
     uint64_t          seed;
     bool              shuffle;
     bool              skip; /* after() will be called */
+    int               ahead; /* passes that are prefetched */
 };
 
 CT_MUST_CHECK enum ct_status ct_feed_open(const struct ct_feed_config *config,
                                           struct ct_feed **out);
 void ct_feed_destroy(struct ct_feed *f); /* takes NULL */
 
-/* For a layer of type Data: take records from `f`, which it then owns, and
- * not from its source.  Defined by the layer. */
-CT_MUST_CHECK enum ct_status ct_data_use_feed(struct ct_layer *l,
-                                              struct ct_feed *f);
 #endif

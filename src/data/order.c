@@ -32,9 +32,9 @@ static uint64_t order_mix(const struct ct_order *o, uint64_t epoch, uint64_t x)
     return left << o->half_bits | right;
 }
 
-struct ct_place ct_order_at(const struct ct_order *o, int64_t position)
+struct ct_sample ct_order_at(const struct ct_order *o, int64_t position)
 {
-    struct ct_place p = { position / o->n, position % o->n };
+    struct ct_sample p = { position / o->n, position % o->n };
 
     /* What falls outside [0, n) walks on along its cycle until it is inside;
      * the cycle leads back to the start, so this ends. */

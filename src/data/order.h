@@ -28,14 +28,14 @@ struct ct_order {
     int      half_bits; /* the network permutes [0, 4^half_bits) */
 };
 
-struct ct_place {
+struct ct_sample {
     int64_t epoch, index; /* index: the sample's number in its source */
 };
 
 /* n >= 1.  Sources of one length and seed shuffle alike, so that two of them
  * in one net stay in step. */
 void ct_order_init(struct ct_order *o, uint64_t seed, int64_t n, bool shuffle);
-struct ct_place ct_order_at(const struct ct_order *o, int64_t position);
+struct ct_sample ct_order_at(const struct ct_order *o, int64_t position);
 
 /* One rank's part of every step. */
 struct ct_shard {

@@ -19,6 +19,7 @@
 #include "core/buffer.h"
 #include "dist/compress/state.h"
 #include "dist/dist.h"
+#include "dist/root.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)
 {
@@ -288,8 +289,13 @@ static enum ct_status bsp_gather(struct ct_exchange *x, const void *mine,
 void dist_bsp_init(struct ct_dist *d)
 {
     const int n = d->canonical.parts ? d->canonical.parts : d->size;
+    const bool root = strcmp(d->options->data, "root") == 0 && d->size > 1;
 
-    d->peers    = (struct ct_peers){ .sum = peers_sum, .arg = d };
+    d->peers    = (struct ct_peers){
+        .sum       = d->options->sync_bn ? peers_sum : NULL,
+        .open_feed = root ? dist_root_open : NULL,
+        .arg       = d,
+    };
     d->exchange = (struct ct_exchange){
         .rank           = d->rank,
         .size           = d->size,
@@ -314,8 +320,10 @@ void dist_bsp_init(struct ct_dist *d)
         .check          = bsp_check,
         .guard_interval = d->options->guard_interval,
         .gather         = bsp_gather,
-        .deal_tests     = true,
-        .peers          = d->options->sync_bn ? &d->peers : NULL,
+        .deal_tests     = !root, /* the others may have no data */
+        .peers          = &d->peers,
+        .own_data       = strcmp(d->options->data, "local") == 0,
+        .root_data      = root,
     };
     if (d->wires.codec.type && d->wires.codec.type->momentum && d->size > 1)
         d->exchange.holds_back = bsp_holds_back;

@@ -47,6 +47,9 @@ enum ct_status dist_canonical_attach(struct dist_canonical *q,
                                      const struct ct_net *net)
 {
     dist_canonical_fini(q);
+    if (ct_net_n_params(net) > 0 &&
+        ct_net_param(net, 0)->blob->dev->kind != CT_CPU)
+        return ct_fail(CT_ENOTSUP, "canonical training is for the CPU");
     q->n    = ct_net_arena_count(net);
     q->diff = ct_net_arena_diff(net);
     for (int i = 0; i < q->n_levels; i++)

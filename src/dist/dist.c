@@ -9,6 +9,7 @@
 #include "comm/rate.h"
 #include "cortado/log.h"
 #include "dist/compress/managed.h"
+#include "dist/root.h"
 #include "dist/watch.h"
 
 enum { IDLE_NS = 50000000 };
@@ -97,7 +98,6 @@ static enum ct_status refuse(const Caffe__DistributedParameter *p)
                        : p->servers                      ? "servers"
                        : p->groups > 1                   ? "groups"
                        : p->deadline > 0                 ? "deadline"
-                       : strcmp(p->data, "shared") != 0  ? "data"
                                                          : NULL;
 
     return what ? ct_fail(CT_ENOTSUP, "distributed { %s } is not supported "
@@ -117,6 +117,11 @@ static enum ct_status take_options(struct ct_dist *d,
         strcmp(d->options->batch, "global") != 0)
         return ct_fail(CT_EINVAL, "batch is \"%s\"; use per_rank or global",
                        d->options->batch);
+    if (strcmp(d->options->data, "shared") != 0 &&
+        strcmp(d->options->data, "local") != 0 &&
+        strcmp(d->options->data, "root") != 0)
+        return ct_fail(CT_EINVAL, "data is \"%s\"; use shared, local or root",
+                       d->options->data);
     CT_TRY(dist_canonical_init(&d->canonical, d->options, d->size));
     return refuse(d->options);
 }
@@ -217,6 +222,7 @@ void ct_dist_destroy(struct ct_dist *d)
 {
     if (!d)
         return;
+    dist_root_orphan(d);
     dist_watch_stop(d->watch);
     ct_comm_thread_destroy(d->thread);
     dist_watch_destroy(d->watch, d->comm);

@@ -23,6 +23,7 @@ struct dist_flight {
     uint64_t        ticket; /* direct.c */
 };
 
+struct dist_root;
 struct dist_watch;
 
 struct ct_dist {
@@ -44,7 +45,8 @@ struct ct_dist {
     struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
     double                  direct_seconds;
     int                     rank, size, n_hosts;
-    struct ct_peers         peers;    /* what layers see, for sync_bn */
+    struct ct_peers         peers;    /* what layers see */
+    struct dist_root       *roots;    /* feeds that rank 0 reads for */
     double                 *sums;     /* of all ranks, for peers */
     size_t                  sums_bytes, *part_bytes; /* of one; per rank */
     double                  wait_seconds;

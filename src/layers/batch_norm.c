@@ -49,6 +49,7 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
 {
     const Caffe__BatchNormParameter *p = ct_batch_norm_param(l->param);
     struct batch_norm *s = l->state;
+    const bool sums = l->run->peers && l->run->peers->sum;
 
     if (io->bottom[0]->shape.n_axes < 1)
         return ct_fail(CT_ESHAPE, "layer %s: the bottom is a scalar", l->name);
@@ -73,11 +74,11 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_layer_add_scratch(l, &s->kept));
     if (!s->global)
         l->flags |= CT_LAYER_KEEPS;
-    if (!s->global && l->run->peers && l->dev->kind != CT_CPU)
+    if (!s->global && sums && l->dev->kind != CT_CPU)
         return ct_fail(CT_ENOTSUP, "layer %s: statistics over the samples of "
                        "all ranks are for the CPU; on a GPU leave each rank "
                        "its own", l->name);
-    if (!s->global && l->run->peers) {
+    if (!s->global && sums) {
         CT_TRY(ct_layer_add_scratch(l, &s->merged));
         CT_TRY(ct_reshape(s->merged, CT_SHAPE(2, 2 * s->channels + 1)));
     }

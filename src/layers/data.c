@@ -130,7 +130,9 @@ static enum ct_status data_open(struct ct_layer *l,
         .seed    = l->run->seed,
         .shuffle = p->shuffle,
         .skip    = d->batches.skip,
+        .ahead   = (int)p->prefetch,
     };
+    const struct ct_peers *peers = l->run->peers;
     enum ct_status st;
 
     if (!p->source || !p->source[0])
@@ -138,11 +140,14 @@ static enum ct_status data_open(struct ct_layer *l,
                        l->name);
     if (config.mode == CT_DATA_LOCAL)
         config.shard = ct_shard_even(0, 1, p->batch_size, 1);
-    if (p->mode == CAFFE__DATA_PARAMETER__MODE__ROOT &&
-        !ct_shard_is_whole(&config.shard))
-        return ct_fail(CT_ENOTSUP, "layer %s: mode ROOT needs a feed from the "
-                       "distributed engine; use SHARED or LOCAL", l->name);
-    st = ct_feed_open(&config, &d->feed);
+    if (train && peers && peers->open_feed)
+        st = peers->open_feed(peers, &config, &d->feed);
+    else if (p->mode == CAFFE__DATA_PARAMETER__MODE__ROOT &&
+             !ct_shard_is_whole(&config.shard))
+        return ct_fail(CT_EINVAL, "layer %s: for mode ROOT start training with "
+                       "--data=root", l->name);
+    else
+        st = ct_feed_open(&config, &d->feed);
     return st == CT_OK ? st : ct_fail_in(st, "layer %s", l->name);
 }
 
@@ -166,17 +171,13 @@ static enum ct_status data_setup(struct ct_layer *l, const struct ct_io *io)
     return d->feed->ops->seek(d->feed, 0);
 }
 
-enum ct_status ct_data_use_feed(struct ct_layer *l, struct ct_feed *f)
+static enum ct_status data_forward(struct ct_layer *l, const struct ct_io *io)
 {
     struct data *d = l->state;
 
-    CT_ASSERT(l->type->setup == data_setup);
-    if (d->batches.prefetch)
-        return ct_fail(CT_EINVAL, "layer %s reads already: give it a feed "
-                       "before the first pass", l->name);
-    ct_feed_destroy(d->feed);
-    d->feed = f;
-    return CT_OK;
+    if (d->feed->ops->step)
+        CT_TRY(d->feed->ops->step(d->feed));
+    return ct_batches_forward(l, io);
 }
 
 static enum ct_status data_seek(struct ct_layer *l, uint64_t n_passes)
@@ -205,7 +206,7 @@ const struct ct_layer_type ct_layer_data = {
     .state_size = sizeof(struct data),
     .setup      = data_setup,
     .reshape    = ct_batches_reshape,
-    .forward    = { [CT_CPU] = ct_batches_forward },
+    .forward    = { [CT_CPU] = data_forward },
     .seek       = data_seek,
     .report     = ct_batches_report,
     .teardown   = data_teardown,

@@ -7,6 +7,11 @@ static bool deals(const struct ct_layer *l)
            (l->phase == CAFFE__PHASE__TRAIN || l->run->deal_tests);
 }
 
+static bool own_data(const struct ct_layer *l)
+{
+    return l->run->own_data && l->phase == CAFFE__PHASE__TRAIN;
+}
+
 static bool uneven(const struct ct_layer *l)
 {
     return l->run->batch_step > 0 && l->phase == CAFFE__PHASE__TRAIN;
@@ -49,10 +54,10 @@ struct ct_shard ct_deal_shard(const struct ct_layer *l, int64_t batch)
 {
     const struct ct_run *run = l->run;
 
-    if (uneven(l) && batch == run->batch_mine)
+    if (uneven(l) && batch == run->batch_mine && !own_data(l))
         return (struct ct_shard){ run->batch_step, run->batch_first, batch,
                                   1 };
-    return deals(l) ? ct_shard_even(l->run->rank, l->run->size, batch,
-                                    share_of(l->run))
-                    : ct_shard_even(0, 1, batch, 1);
+    return deals(l) && !own_data(l)
+               ? ct_shard_even(run->rank, run->size, batch, share_of(run))
+               : ct_shard_even(0, 1, batch, 1);
 }

@@ -95,7 +95,7 @@ static enum ct_status images_pick(void *loader, struct ct_worker *w,
                                   int64_t item)
 {
     struct image_data *d = loader;
-    struct ct_place place =
+    struct ct_sample place =
         ct_order_at(&d->order, ct_shard_position(&d->batches.shard, d->start,
                                                  d->pass, item));
 

@@ -87,6 +87,7 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.rank    = options->rank;
     net->run.work    = &net->work;
     net->run.size    = options->size > 0 ? options->size : 1;
+    net->run.own_data   = options->own_data;
     net->run.deal_tests = options->deal_tests;
     net->run.share      = options->share;
     net->run.peers      = options->peers;

@@ -7,6 +7,9 @@
  * of the V micro-batches gets B / V. */
 #include <string.h>
 
+#include "base/mem.h"
+#include "data/order.h"
+#include "proto/edit.h"
 #include "solver/solver.h"
 
 /* Where a source's batch_size stands; 0: it is none, or has none. */
@@ -74,6 +77,43 @@ enum ct_status solver_divide_batch(const struct ct_exchange *x,
 
         if (sizes_of(net->layer[i], &size))
             *size = (uint32_t)mine;
+    }
+    return CT_OK;
+}
+
+static char **source_of(Caffe__LayerParameter *l)
+{
+    if (l->data_param && strcmp(l->type, "Data") == 0)
+        return l->data_param->mode == CAFFE__DATA_PARAMETER__MODE__LOCAL
+                   ? NULL /* it does so by itself */
+                   : &l->data_param->source;
+    if (l->image_data_param && strcmp(l->type, "ImageData") == 0)
+        return &l->image_data_param->source;
+    if (l->hdf5_data_param && strcmp(l->type, "HDF5Data") == 0)
+        return &l->hdf5_data_param->source;
+    if (l->window_data_param && strcmp(l->type, "WindowData") == 0)
+        return &l->window_data_param->source;
+    return NULL;
+}
+
+enum ct_status solver_place_data(const struct ct_exchange *x,
+                                 Caffe__NetParameter *net)
+{
+    for (size_t i = 0; i < net->n_layer; i++) {
+        Caffe__LayerParameter *l = net->layer[i];
+        char **source            = source_of(l), *own = NULL;
+        enum ct_status st;
+
+        if (x->root_data && source && strcmp(l->type, "Data") != 0)
+            return ct_fail(CT_EINVAL, "layer %s: data: root sends the records "
+                           "of Data layers; type %s reads by itself: use "
+                           "shared or local", l->name, l->type);
+        if (!x->own_data || !source || !*source)
+            continue;
+        CT_TRY(ct_order_source(CT_DATA_LOCAL, *source, x->rank, &own));
+        st = ct_edit_string(source, own);
+        ct_free(own);
+        CT_TRY(st);
     }
     return CT_OK;
 }

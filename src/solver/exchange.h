@@ -42,6 +42,7 @@ struct ct_exchange {
     float    momentum, clip; /* clip 0: none */
     float    scale; /* sum times scale is the mean gradient */
     double   loss_scale; /* the same for the loss */
+    bool     own_data, root_data; /* SOURCE_RANK; rank 0 reads for all */
     bool     global_batch; /* batch_size is that of all ranks together */
     /* Canonical training: micro-batches a rank runs in an iteration; 0: it
      * has iter_size passes.  fold() takes in the gradient of each but the

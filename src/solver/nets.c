@@ -35,6 +35,7 @@ static enum ct_status build_net(const struct ct_solver *s,
         .seed         = s->seed,
         .rank         = o->rank,
         .size         = o->size,
+        .own_data     = train && o->exchange && o->exchange->own_data,
         .deal_tests   = s->deals && !train,
         .pulse        = solver_pulse(s),
         .share        = train && o->exchange ? o->exchange->micro : 0,
@@ -61,8 +62,10 @@ static enum ct_status build_net(const struct ct_solver *s,
     CT_TRY_GOTO(st, st, out);
     if (!from->path)
         CT_TRY_GOTO(ct_upgrade_net(param, "solver"), st, out);
-    if (train && o->exchange)
+    if (train && o->exchange) {
         CT_TRY_GOTO(solver_divide_batch(o->exchange, param, &no), st, out);
+        CT_TRY_GOTO(solver_place_data(o->exchange, param), st, out);
+    }
     st = ct_net_create(param, &no, out);
     if (st != CT_OK && from->path)
         st = ct_fail_in(st, "%s", from->path);

@@ -108,6 +108,10 @@ CT_MUST_CHECK enum ct_status solver_divide_batch(const struct ct_exchange *x,
                                                  Caffe__NetParameter *net,
                                                  struct ct_net_options *o);
 
+/* ... and where its data comes from. */
+CT_MUST_CHECK enum ct_status solver_place_data(const struct ct_exchange *x,
+                                               Caffe__NetParameter *net);
+
 /* step.c: where to say what the solver is at; NULL: nowhere. */
 struct ct_pulse *solver_pulse(const struct ct_solver *s);
 

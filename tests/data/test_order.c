@@ -9,7 +9,7 @@ TEST(order, sequential_counts_and_wraps)
 
     ct_order_init(&o, 1, 5, false);
     for (int64_t p = 0; p < 23; p++) {
-        struct ct_place at = ct_order_at(&o, p);
+        struct ct_sample at = ct_order_at(&o, p);
 
         ASSERT_INT(p / 5, at.epoch);
         ASSERT_INT(p % 5, at.index);
@@ -28,7 +28,7 @@ TEST(order, shuffle_is_a_permutation_for_every_length)
 
         ct_order_init(&o, 42, n, true);
         for (int64_t p = 3 * n; p < 4 * n; p++) {
-            struct ct_place at = ct_order_at(&o, p);
+            struct ct_sample at = ct_order_at(&o, p);
 
             ASSERT_INT(3, at.epoch);
             ASSERT(at.index >= 0 && at.index < n);
