@@ -13,6 +13,13 @@ static char source[512];
 static const char *inserted = "";
 
 static int batch_given;
+static const char *db_path, *db_words;
+
+void ranks_source_db(const char *path, const char *more)
+{
+    db_path  = path;
+    db_words = more;
+}
 
 void ranks_batch(int batch)
 {
@@ -34,6 +41,7 @@ void ranks_make_data(void)
 
     inserted    = "";
     batch_given = 0;
+    db_path     = NULL;
     for (int i = 0; i < ROWS * 108; i++)
         x[i] = ct_normal(3, 0, (uint64_t)i);
     for (int i = 0; i < ROWS; i++)
@@ -58,11 +66,18 @@ const char *ranks_source(void)
 Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
 {
     Caffe__SolverParameter *p = NULL;
-    char text[8192];
+    char data[1024], text[8192];
 
+    snprintf(data, sizeof(data), db_path
+             ? "type: 'Data' transform_param { scale: 0.01 mean_value: 128 } "
+               "data_param { source: '%s' batch_size: %d backend: LMDB %s }"
+             : "type: 'HDF5Data' hdf5_data_param { source: '%s' "
+               "batch_size: %d } %s",
+             db_path ? db_path : source,
+             batch_given ? batch_given : RANKS_BATCH / n_ranks,
+             db_path ? db_words : "");
     snprintf(text, sizeof(text),
-        "net_param { name: 'd' layer { name: 'd' type: 'HDF5Data' top: 'x' "
-        "  top: 'y' hdf5_data_param { source: '%s' batch_size: %d } }"
+        "net_param { name: 'd' layer { name: 'd' top: 'x' top: 'y' %s }"
         "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "
         "  convolution_param { num_output: 8 kernel_size: 3 "
         "  weight_filler { type: 'xavier' } } }"
@@ -81,8 +96,7 @@ Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
         "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'g' bottom: 'y' "
         "  top: 'loss' } } base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 "
         "weight_decay: 0.001 random_seed: 9 snapshot_after_train: false %s",
-        source, batch_given ? batch_given : RANKS_BATCH / n_ranks, inserted,
-        more);
+        data, inserted, more);
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
                             strlen(text), "test", &p));
     return p;
@@ -197,6 +211,18 @@ struct rank *ranks_resume(int n, const char *more, const char *options,
 struct rank *ranks_train_at_once(int n, const char *more, const char *options)
 {
     return run_all(n, more, options, (struct rank){ .at_once = true });
+}
+
+void ranks_refuse(const char *text, const struct rank *r, int n)
+{
+    bool said = false;
+
+    for (int i = 0; i < n; i++) {
+        ASSERT(r[i].st != CT_OK);
+        said |= strstr(r[i].why, text) != NULL;
+    }
+    if (!said)
+        FAIL("no rank says \"%s\", rank 0: %s", text, r->why);
 }
 
 void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)

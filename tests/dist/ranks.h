@@ -35,6 +35,9 @@ void ranks_make_data(void);
 /* From now on, until ranks_make_data(): these layers stand behind c. */
 void ranks_insert(const char *layers);
 
+/* Likewise: this LMDB of 3 x 6 x 6 values is the source, in the order that
+ * more words of its data_param say. */
+void ranks_source_db(const char *path, const char *more);
 /* Likewise: batch_size is this, not RANKS_BATCH / n. */
 void ranks_batch(int batch);
 
@@ -56,6 +59,10 @@ struct rank *ranks_resume(int n, const char *more, const char *options,
 /* The same in one call of the solver, whose updates may then be put off. */
 struct rank *ranks_train_at_once(int n, const char *more,
                                  const char *options);
+
+/* All of n ranks failed, and one of them said why: a rank that is quicker may
+ * have ended the others before they find out themselves. */
+void ranks_refuse(const char *text, const struct rank *r, int n);
 
 /* Ranks 0 to n - 1 trained as `one` did, and are equal bit for bit. */
 void ranks_same_as_one(const struct rank *one, const struct rank *r, int n);

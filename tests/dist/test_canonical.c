@@ -74,13 +74,13 @@ TEST(canonical, it_trains_as_one_rank_with_the_whole_batch)
 TEST(canonical, what_cannot_be_is_refused)
 {
     ranks_make_data();
-    ASSERT_STATUS(CT_EINVAL, ranks_train(2, "", "canonical: true", 0)->st);
-    ASSERT_HAS("power of two", ranks_train(3, "", "canonical: true parts: 8",
-                                           0)->why);
-    ASSERT_HAS("compress", ranks_train(2, "", "canonical: true parts: 8 "
-                                       "compress: 'fp16'", 0)->why);
-    ASSERT_HAS("iter_size", ranks_train(2, "iter_size: 2", "canonical: true "
-                                        "parts: 8", 0)->why);
+    ranks_refuse("power of two", ranks_train(2, "", "canonical: true", 0), 2);
+    ranks_refuse("power of two",
+                 ranks_train(3, "", "canonical: true parts: 8", 0), 3);
+    ranks_refuse("compress", ranks_train(2, "", "canonical: true parts: 8 "
+                                         "compress: 'fp16'", 0), 2);
+    ranks_refuse("iter_size", ranks_train(2, "iter_size: 2", "canonical: true "
+                                          "parts: 8", 0), 2);
 }
 
 TEST(canonical, a_global_batch_is_divided_and_weighted_by_samples)
@@ -96,6 +96,6 @@ TEST(canonical, a_global_batch_is_divided_and_weighted_by_samples)
         ranks_same_as_one(one, ranks_train(counts[i], "", "batch: 'global'",
                                            0), counts[i]);
     ranks_batch(3);
-    ASSERT_HAS("cannot be divided", ranks_train(4, "", "batch: 'global'",
-                                                0)->why);
+    ranks_refuse("cannot be divided",
+                 ranks_train(4, "", "batch: 'global'", 0), 4);
 }
