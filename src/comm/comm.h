@@ -50,6 +50,9 @@ struct ct_comm {
     enum ct_status (*tick)(struct ct_comm *c, void *arg);
     void            *tick_arg;
     double           next_tick;
+    /* Optional, of any thread: whether a wait that `pulse` was told of can
+     * still end well.  stall_after is 0 then. */
+    enum ct_status (*judge)(void *arg);
     struct ct_pulse *pulse;  /* told of waits; borrowed; NULL: none */
 
     struct ct_choice choice[CT_MOST_CHOICES]; /* made by ct_allreduce_tune */

@@ -282,6 +282,8 @@ static enum ct_status window_health(const struct ct_window *w, int who,
         return ct_fail(CT_ECOMM, "rank %d has left", rank);
     if (has_died(w, who))
         return ct_fail(CT_ECOMM, "rank %d has died", rank);
+    if (w->comm->judge)
+        return w->comm->judge(w->comm->tick_arg);
     if (w->comm->stall_after > 0 && waited > w->comm->stall_after)
         return ct_fail(CT_ECOMM, "rank %d: rank %d has not come for %g s",
                        w->comm->rank, rank, w->comm->stall_after);

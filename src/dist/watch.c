@@ -354,23 +354,29 @@ static enum ct_status stalled(struct dist_watch *w, uint64_t now)
     return ct_fail(CT_ECOMM, "rank %d: %s", w->rank, text);
 }
 
+static enum ct_status watch_judge(void *arg)
+{
+    struct dist_watch *w = arg;
+    enum ct_status st;
+
+    if (!atomic_load(&w->lost))
+        return stalled(w, ct_pulse_now());
+    pthread_mutex_lock(&w->lock);
+    st = ct_fail(CT_ECOMM, "%s", w->why);
+    pthread_mutex_unlock(&w->lock);
+    return st;
+}
+
 static enum ct_status watch_tick(struct ct_comm *c, void *arg)
 {
     struct dist_watch *w = arg;
     uint64_t now         = ct_pulse_now();
-    enum ct_status st    = CT_OK;
 
-    if (atomic_load(&w->lost)) {
-        pthread_mutex_lock(&w->lock);
-        st = ct_fail(CT_ECOMM, "%s", w->why);
-        pthread_mutex_unlock(&w->lock);
-        return st;
-    }
     if (w->rank == 0)
         hear_pulses(w, c->transport, now);
     else if (w->remote[w->rank])
         send_pulse(w, c->transport, now);
-    return stalled(w, now);
+    return watch_judge(w);
 }
 
 /* ---- beginning and end */
@@ -461,6 +467,7 @@ static enum ct_status install_job(struct ct_comm *c, void *arg)
     c->pulse       = &w->mine->pulse;
     c->tick        = watch_tick;
     c->tick_arg    = w;
+    c->judge       = watch_judge;
     c->stall_after = 0; /* the watch knows better */
     return CT_OK;
 }
@@ -520,6 +527,7 @@ void dist_watch_destroy(struct dist_watch *w, struct ct_comm *c)
     dist_watch_stop(w);
     if (c) {
         c->tick  = NULL;
+        c->judge = NULL;
         c->pulse = NULL;
         if (w->sending)
             free_to_go &= c->transport->ops->cancel(c->transport, &w->sent);
