@@ -48,7 +48,8 @@ CT_API void ct_dist_abort(struct ct_dist *d, int code);
 CT_API void ct_dist_last_words(struct ct_dist *d);
 
 CT_API int ct_dist_rank(const struct ct_dist *d); /* 0 for NULL */
-CT_API int ct_dist_size(const struct ct_dist *d); /* 1 for NULL */
+/* Ranks that train, all but dedicated servers; 1 for NULL. */
+CT_API int ct_dist_size(const struct ct_dist *d);
 /* Machines that the ranks are on. */
 CT_API int ct_dist_n_hosts(const struct ct_dist *d);
 /* This rank's number among those of its machine. */

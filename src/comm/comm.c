@@ -196,6 +196,13 @@ enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
         st = ct_comm_test(c, r, &done);
         if (st != CT_OK || done)
             break;
+        if (c->background) {
+            st = c->background(c->background_arg);
+            if (st != CT_OK) {
+                (void)ct_comm_cancel(c, r);
+                break;
+            }
+        }
         waited = ct_now() - start;
         if (c->stall_after > 0 && waited > c->stall_after) {
             st = comm_stalled(c, peer, r);

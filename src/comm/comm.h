@@ -55,6 +55,12 @@ struct ct_comm {
     enum ct_status (*judge)(void *arg);
     struct ct_pulse *pulse;  /* told of waits; borrowed; NULL: none */
 
+    /* Optional: what goes on while ct_comm_wait waits, such as serving others.
+     * It tests requests of its own and never waits.  A failure ends the
+     * wait. */
+    enum ct_status (*background)(void *arg);
+    void            *background_arg;
+
     struct ct_choice choice[CT_MOST_CHOICES]; /* made by ct_allreduce_tune */
     int              n_choices;
 

@@ -85,6 +85,12 @@ const char *ct_mpi_version(char *text, size_t bytes);
  * started. */
 const char *ct_mpi_thread_level(void);
 
+/* transport/view.c: `size` ranks from `first` on, this one among them, as if
+ * they were all.  `inner` stays the caller's and outlives it. */
+CT_MUST_CHECK enum ct_status ct_view_create(struct ct_transport *inner,
+                                            int first, int size,
+                                            struct ct_transport **out);
+
 /* transport/alone.c: one rank, no peers. */
 CT_MUST_CHECK enum ct_status ct_alone_create(struct ct_transport **out);
 

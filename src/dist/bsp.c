@@ -104,7 +104,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     dist_auto_say(d);
     CT_TRY(ct_dist_broadcast(d, ct_net_arena_data(net),
                              ct_net_arena_count(net) * sizeof(float)));
-    d->at_start = ct_comm_thread_stats(d->thread);
+    dist_stats_begin(d);
     return CT_OK;
 }
 
@@ -216,10 +216,8 @@ static const float *bsp_summed(struct ct_exchange *x, int param)
  * their quotient is the mean over all samples that any rank has seen.  Ranks go
  * on from these: a running sum is linear in what it takes in, so merging now
  * and then gives what merging once in the end would, and needs no copies. */
-static enum ct_status bsp_settle(struct ct_exchange *x)
+enum ct_status dist_settle_statistics(struct ct_dist *d)
 {
-    struct ct_dist *d = dist_of(x);
-
     for (int l = 0; d->net && l < ct_net_n_layers(d->net); l++) {
         struct ct_layer *layer = ct_net_layer(d->net, l);
 
@@ -234,6 +232,12 @@ static enum ct_status bsp_settle(struct ct_exchange *x)
         }
     }
     return CT_OK;
+}
+
+static enum ct_status bsp_settle(struct ct_exchange *x, int iter, bool history)
+{
+    (void)iter, (void)history; /* every rank has all of it */
+    return dist_settle_statistics(dist_of(x));
 }
 
 static enum ct_status bsp_save(struct ct_exchange *x,

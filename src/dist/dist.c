@@ -14,6 +14,9 @@
 
 enum { IDLE_NS = 50000000 };
 
+/* From one look at the messages of servers to the next. */
+enum { POLL_NS = 50000 };
+
 static int count_hosts(const struct ct_transport *t)
 {
     int n = 0;
@@ -54,9 +57,11 @@ static enum ct_status choose_road(struct ct_dist *d)
         d->road = DIST_ROAD_ALLREDUCE;
     else if (strcmp(name, "factors") == 0)
         d->road = DIST_ROAD_FACTORS;
+    else if (d->mode.ps)
+        d->road = DIST_ROAD_ALLREDUCE; /* servers are no way to sum */
     else
-        return ct_fail(CT_EINVAL, "--road=%s: use auto, allreduce or factors",
-                       name);
+        return ct_fail(CT_EINVAL, "--road=%s: use auto, allreduce, factors, "
+                       "ps or sharded", name);
     return CT_OK;
 }
 
@@ -64,7 +69,7 @@ static double tokens(void *arg)
 {
     const struct ct_dist *d = arg;
 
-    return ct_limit_tokens(d->comm->transport);
+    return ct_limit_tokens(d->all->transport);
 }
 
 /* --bandwidth=RATE: no more than that is sent, and what a step has no tokens
@@ -82,27 +87,13 @@ static enum ct_status limit_bandwidth(struct ct_dist *d)
     if (rest[0] && strcmp(rest, ":all") != 0)
         return ct_fail(CT_EINVAL, "--bandwidth=%s: behind a rate stands "
                        "nothing or ':all'", text);
-    CT_TRY(ct_limit_create(d->comm->transport, bytes_s, NULL, NULL,
-                           &d->comm->transport));
+    CT_TRY(ct_limit_create(d->all->transport, bytes_s, NULL, NULL,
+                           &d->all->transport));
     if (!rest[0] && dist_managed_suits(d->wires.codec.type)) {
         d->wires.tokens     = tokens;
         d->wires.tokens_arg = d;
     }
     return CT_OK;
-}
-
-/* Words of the schema that this version does not act on. */
-static enum ct_status refuse(const Caffe__DistributedParameter *p)
-{
-    const char *what = strcmp(p->sync, "bsp") != 0       ? "sync"
-                       : p->servers                      ? "servers"
-                       : p->groups > 1                   ? "groups"
-                       : p->deadline > 0                 ? "deadline"
-                                                         : NULL;
-
-    return what ? ct_fail(CT_ENOTSUP, "distributed { %s } is not supported "
-                          "yet; leave it out", what)
-                : CT_OK;
 }
 
 /* A whole message of our own, defaults where nothing is said. */
@@ -122,8 +113,7 @@ static enum ct_status take_options(struct ct_dist *d,
         strcmp(d->options->data, "root") != 0)
         return ct_fail(CT_EINVAL, "data is \"%s\"; use shared, local or root",
                        d->options->data);
-    CT_TRY(dist_canonical_init(&d->canonical, d->options, d->size));
-    return refuse(d->options);
+    return dist_canonical_init(&d->canonical, d->options, d->size);
 }
 
 /* Between jobs the comm thread still has messages about itself to send. */
@@ -133,13 +123,75 @@ static enum ct_status idle(struct ct_comm *c, void *arg)
     return ct_comm_tick(c, ct_now());
 }
 
+/* A comm of `n` ranks of all, from `first` on. */
+static enum ct_status make_part(struct ct_dist *d, int first, int n,
+                                struct ct_comm **out)
+{
+    struct ct_transport *t;
+
+    CT_TRY(ct_view_create(d->all->transport, first, n, &t));
+    CT_TRY(ct_comm_create(t, out));
+    (*out)->stall_after = d->options->stall;
+    return CT_OK;
+}
+
+static enum ct_status make_parts(struct ct_dist *d)
+{
+    const struct dist_mode *m = &d->mode;
+    int group                 = dist_group_of(m, d->all->rank);
+    int first                 = dist_group_first(m, group);
+
+    d->serves = d->all->rank >= m->n_workers;
+    d->comm   = d->all;
+    if (m->n_workers < d->all->size)
+        CT_TRY(make_part(d, d->serves ? m->n_workers : 0,
+                         d->serves ? d->all->size - m->n_workers
+                                   : m->n_workers, &d->comm));
+    if (m->n_groups < m->n_workers && !d->serves)
+        CT_TRY(make_part(d, first, dist_group_first(m, group + 1) - first,
+                         &d->group));
+    d->rank = d->comm->rank;
+    d->size = d->comm->size;
+    return CT_OK;
+}
+
+/* Servers answer while the comm thread idles or waits for something else. */
+static enum ct_status start_thread(struct ct_dist *d)
+{
+    struct ct_comm_thread_options o = { .order   = CT_JOBS_FIFO,
+                                        .idle    = idle,
+                                        .idle_ns = IDLE_NS };
+    struct ct_comm *part[]          = { d->all, d->comm, d->group };
+
+    for (int i = 0; d->mode.ps && i < 3; i++)
+        if (part[i]) {
+            part[i]->background     = dist_ps_progress;
+            part[i]->background_arg = d;
+            part[i]->no_window      = true; /* waits there serve nobody */
+        }
+    if (d->mode.ps) {
+        o.idle     = dist_ps_idle;
+        o.idle_arg = d;
+        o.idle_ns  = POLL_NS;
+    }
+    return ct_comm_thread_create(d->comm, &o, &d->thread);
+}
+
+static void fill_exchange(struct ct_dist *d)
+{
+    dist_bsp_init(d);
+    d->exchange.rank = d->all->rank;
+    d->exchange.size = d->mode.n_workers;
+    if (d->mode.ps)
+        dist_ps_init(d);
+    else if (d->mode.local_steps)
+        dist_local_init(d);
+}
+
 enum ct_status dist_create_over(struct ct_transport *transport,
                                 const Caffe__DistributedParameter *options,
                                 struct ct_dist **out)
 {
-    const struct ct_comm_thread_options fifo = { .order   = CT_JOBS_FIFO,
-                                                 .idle    = idle,
-                                                 .idle_ns = IDLE_NS };
     struct ct_dist *d = NULL;
     enum ct_status st;
 
@@ -147,27 +199,29 @@ enum ct_status dist_create_over(struct ct_transport *transport,
         transport->ops->destroy(transport);
         return CT_ENOMEM;
     }
+    d->n_hosts = count_hosts(transport);
     d->rank    = transport->rank;
     d->size    = transport->size;
-    d->n_hosts = count_hosts(transport);
     st = ct_alloc((size_t)d->size, sizeof(*d->part_bytes), "sums",
                   &d->part_bytes);
     if (st != CT_OK) {
         transport->ops->destroy(transport);
         goto out;
     }
-    CT_TRY_GOTO(ct_comm_create(transport, &d->comm), st, out);
+    CT_TRY_GOTO(ct_comm_create(transport, &d->all), st, out);
     CT_TRY_GOTO(take_options(d, options), st, out);
-    d->comm->stall_after = d->options->stall;
+    d->all->stall_after = d->options->stall;
     /* Who may send only so much is not to go around that by memory. */
-    d->comm->no_window = d->options->bandwidth[0];
+    d->all->no_window = d->options->bandwidth[0];
     CT_TRY_GOTO(dist_codec_parse(d->options->compress, &d->wires.codec), st,
                 out);
     CT_TRY_GOTO(limit_bandwidth(d), st, out);
+    CT_TRY_GOTO(dist_mode_choose(d->options, d->all->size, &d->mode), st, out);
+    CT_TRY_GOTO(make_parts(d), st, out);
     CT_TRY_GOTO(choose_reduce(d), st, out);
     CT_TRY_GOTO(choose_road(d), st, out);
-    CT_TRY_GOTO(ct_comm_thread_create(d->comm, &fifo, &d->thread), st, out);
-    dist_bsp_init(d);
+    CT_TRY_GOTO(start_thread(d), st, out);
+    fill_exchange(d);
     if (d->size > 1)
         CT_TRY_GOTO(dist_watch_create(d, &d->watch), st, out);
     d->exchange.pulse = dist_watch_pulse(d->watch);
@@ -191,7 +245,8 @@ static enum ct_status start_log(struct ct_dist *d)
 
     if (!d->options->rank_log[0])
         return CT_OK;
-    ct_text_addf(&path, "%s.%d", d->options->rank_log, d->rank);
+    ct_text_addf(&path, "%s.%d", d->options->rank_log,
+                 d->all->rank);
     st = path.failed ? CT_ENOMEM : ct_log_copy_to(path.s);
     ct_text_fini(&path);
     return st;
@@ -222,12 +277,17 @@ void ct_dist_destroy(struct ct_dist *d)
 {
     if (!d)
         return;
+    if (d->mode.ps)
+        dist_ps_fini(d);
     dist_root_orphan(d);
     dist_watch_stop(d->watch);
     ct_comm_thread_destroy(d->thread);
     dist_watch_destroy(d->watch, d->comm);
     dist_bsp_fini(d);
-    ct_comm_destroy(d->comm);
+    ct_comm_destroy(d->group);
+    if (d->comm != d->all)
+        ct_comm_destroy(d->comm);
+    ct_comm_destroy(d->all);
     ct_message_free(d->options);
     ct_free(d->sums);
     ct_free(d->part_bytes);
@@ -241,7 +301,7 @@ void ct_dist_abort(struct ct_dist *d, int code)
     dist_watch_stop(d->watch); /* nobody needs to find out who is gone */
     if (d->direct)
         ct_window_abort(d->direct->window);
-    ct_comm_abort(d->comm, code);
+    ct_comm_abort(d->all, code);
 }
 
 void ct_dist_last_words(struct ct_dist *d)
@@ -252,17 +312,17 @@ void ct_dist_last_words(struct ct_dist *d)
 
 int ct_dist_rank(const struct ct_dist *d)
 {
-    return d ? d->rank : 0;
+    return d ? d->all->rank : 0;
 }
 
 int ct_dist_size(const struct ct_dist *d)
 {
-    return d ? d->size : 1;
+    return d ? d->mode.n_workers : 1;
 }
 
 int ct_dist_local_rank(const struct ct_dist *d)
 {
-    return d ? d->comm->place.local : 0;
+    return d ? d->all->place.local : 0;
 }
 
 int ct_dist_n_hosts(const struct ct_dist *d)
@@ -276,22 +336,31 @@ struct ct_exchange *ct_dist_exchange(struct ct_dist *d)
 }
 
 struct bytes {
-    void  *data;
-    size_t n;
+    struct ct_comm *comm;
+    void           *data;
+    size_t          n;
 };
 
 static enum ct_status broadcast_job(struct ct_comm *c, void *arg)
 {
     const struct bytes *b = arg;
 
-    return ct_broadcast(c, 0, b->data, b->n);
+    (void)c;
+    return ct_broadcast(b->comm, 0, b->data, b->n);
 }
 
 enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
 {
-    struct bytes b = { data, bytes };
+    struct bytes b = { d ? d->all : NULL, data, bytes };
 
     return d ? ct_job_run(d->thread, broadcast_job, &b) : CT_OK;
+}
+
+enum ct_status dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
+{
+    struct bytes b = { d->comm, data, bytes };
+
+    return ct_job_run(d->thread, broadcast_job, &b);
 }
 
 struct parts {
@@ -316,22 +385,47 @@ enum ct_status dist_gather(struct ct_dist *d, const void *mine,
 }
 
 struct floats {
-    float  *x;
-    int64_t n;
+    struct ct_comm *comm;
+    float          *x;
+    int64_t         n;
 };
 
 static enum ct_status sum_job(struct ct_comm *c, void *arg)
 {
     const struct floats *f = arg;
 
-    return ct_allreduce(c, f->x, f->n);
+    (void)c;
+    return ct_allreduce(f->comm, f->x, f->n);
 }
 
 enum ct_status ct_dist_sum(struct ct_dist *d, float *x, int64_t n)
 {
-    struct floats f = { x, n };
+    struct floats f = { d ? d->comm : NULL, x, n };
 
     return d ? ct_job_run(d->thread, sum_job, &f) : CT_OK;
+}
+
+enum ct_status dist_group_sum(struct ct_dist *d, float *x, int64_t n)
+{
+    struct floats f = { d->group, x, n };
+
+    return ct_job_run(d->thread, sum_job, &f);
+}
+
+/* By every comm of this rank. */
+static uint64_t bytes_sent(const struct ct_dist *d)
+{
+    uint64_t sum = atomic_load(&d->all->bytes_sent);
+
+    if (d->comm != d->all)
+        sum += atomic_load(&d->comm->bytes_sent);
+    return d->group ? sum + atomic_load(&d->group->bytes_sent) : sum;
+}
+
+void dist_stats_begin(struct ct_dist *d)
+{
+    d->at_start      = ct_comm_thread_stats(d->thread);
+    d->sent_at_start = bytes_sent(d);
 }
 
 struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
@@ -341,7 +435,7 @@ struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
     if (d) {
         struct ct_comm_thread_stats s = ct_comm_thread_stats(d->thread);
 
-        out.bytes_sent   = s.bytes_sent - d->at_start.bytes_sent;
+        out.bytes_sent   = bytes_sent(d) - d->sent_at_start;
         out.comm_seconds = s.busy_seconds - d->at_start.busy_seconds +
                            d->direct_seconds;
         out.wait_seconds = d->wait_seconds;

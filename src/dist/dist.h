@@ -11,6 +11,8 @@
 #include "dist/canonical.h"
 #include "dist/compress/wire.h"
 #include "dist/factors.h"
+#include "dist/mode.h"
+#include "dist/ps.h"
 #include "solver/exchange.h"
 
 /* A bucket on its way. */
@@ -29,7 +31,10 @@ struct dist_watch;
 struct ct_dist {
     struct ct_exchange      exchange; /* what the solver sees */
     Caffe__DistributedParameter *options; /* owned */
-    struct ct_comm         *comm;     /* the comm thread's, while it runs */
+    struct dist_mode        mode;
+    /* The comm thread's, while it runs: every rank; the ranks like this one,
+     * which train or which serve (often the same comm); its group, or NULL. */
+    struct ct_comm         *all, *comm, *group;
     struct ct_comm_thread  *thread;
     struct dist_watch      *watch;    /* NULL: alone */
     const struct ct_allreduce_type *reduce; /* NULL: by size */
@@ -44,11 +49,17 @@ struct ct_dist {
     int                     n_sent;   /* buckets handed in this iteration */
     struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
     double                  direct_seconds;
-    int                     rank, size, n_hosts;
+    int                     rank, size, n_hosts; /* of comm */
     struct ct_peers         peers;    /* what layers see */
     struct dist_root       *roots;    /* feeds that rank 0 reads for */
     double                 *sums;     /* of all ranks, for peers */
     size_t                  sums_bytes, *part_bytes; /* of one; per rank */
+    bool                    serves;   /* and does not train */
+    struct dist_ps          ps;
+    struct ct_ps           *served;   /* ps.ps, for the comm thread */
+    uint64_t                sent_at_start;
+    int                     mean_at;  /* local: iteration of the last mean */
+    bool                    asked[CT_RIDER_STOP + 1]; /* local: since then */
     double                  wait_seconds;
     struct ct_comm_thread_stats at_start; /* when training began */
     uint64_t                n_exchanges;
@@ -66,7 +77,10 @@ void dist_bsp_fini(struct ct_dist *d);
 /* selftest.c: programs, MPIs and devices of all ranks fit each other. */
 CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
 
-/* dist.c: as ct_allgather(), on the comm thread. */
+/* dist.c: the first rank's bytes to all of d->comm; as ct_allgather(); both on
+ * the comm thread. */
+CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
+                                            size_t bytes);
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                                          const size_t *bytes, void *out);
 
@@ -79,6 +93,17 @@ void dist_direct_fini(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_direct_layer_done(struct ct_dist *d,
                                                     int n_ready);
 CT_MUST_CHECK enum ct_status dist_direct_wait(struct ct_dist *d, int bucket);
+
+/* Statistics that ranks keep apart become one on all that train. */
+CT_MUST_CHECK enum ct_status dist_settle_statistics(struct ct_dist *d);
+
+/* local.c: every rank by itself, with a mean of all now and then. */
+void dist_local_init(struct ct_dist *d);
+
+/* dist.c: x becomes the sum over the group; traffic is counted from here. */
+CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,
+                                            int64_t n);
+void dist_stats_begin(struct ct_dist *d);
 
 /* guard.c: do all ranks hold the same parameters? */
 CT_MUST_CHECK enum ct_status dist_guard_check(struct ct_dist *d, int iter);

@@ -452,7 +452,7 @@ static enum ct_status meet(struct dist_watch *w)
             s->pidfd = (int)syscall(SYS_pidfd_open, s->card.pid, 0);
         w->remote[r] = !s->page;
     }
-    st = ct_dist_broadcast(w->dist, w->remote, n * sizeof(*w->remote));
+    st = dist_broadcast(w->dist, w->remote, n * sizeof(*w->remote));
 out:
     ct_free(all);
     ct_free(bytes);

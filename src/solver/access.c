@@ -323,12 +323,7 @@ enum ct_status ct_solver_digest(const struct ct_solver *s, uint64_t *out)
 
 enum ct_status ct_solver_attach(struct ct_solver *s)
 {
-    struct ct_exchange *x = s->options.exchange;
-
-    if (!x)
-        return CT_OK;
-    x->iter_size = s->param->iter_size;
-    return x->attach(x, s->net);
+    return solver_attach(s);
 }
 
 void ct_solver_send_late(struct ct_solver *s, bool late)

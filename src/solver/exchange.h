@@ -3,11 +3,18 @@
  * A solver alone has none of this.  With peers, dist/ fills the table and the
  * solver calls it at these points of an iteration, on every rank alike:
  *
+ *     fetch        before an iteration's first forward pass
  *     begin        before the last backward pass; what rides along is set
  *     layer_done   after each layer's backward in that pass
  *     wait         before parameter i is updated: the sum over ranks of its
  *                  diff is there when this returns, where `summed` says
  *     finish       what rode along has arrived
+ *     updated      after the update
+ *     end          when the iterations that were asked for are over
+ *
+ * Who updates is a choice.  Usually every rank does, with the sum of
+ * gradients; or servers do, each its part of the parameters for all
+ * (`remote`), and fetch brings the outcome.
  *
  * With `lazy`, parameters are updated when the next forward pass comes to
  * their layer, so that gradients may still be under way until then.
@@ -34,12 +41,31 @@ struct ct_keep {
     void *arg;
 };
 
+/* What servers ask of the solver in their process, on the comm thread. */
+struct ct_remote_step {
+    size_t first, n; /* floats of the arena */
+    int    iter;
+    float *value;    /* n of them, to be changed */
+    float *sum;      /* of gradients; scale times it is their mean */
+    float  scale;
+};
+struct ct_updater {
+    void *arg;
+    /* From the iteration that the solver stands at; it stands still. */
+    void (*begin)(void *arg);
+    enum ct_status (*update)(void *arg, const struct ct_remote_step *u);
+    float *history[2]; /* as the arena lies; NULL: none */
+    int    n_history;
+};
+
 struct ct_exchange {
     int   rank, size;
     /* The solver's; set before attach, iter before each begin. */
     int      iter_size, iter;
     uint64_t seed;
     float    momentum, clip; /* clip 0: none */
+    float    rate;  /* of the latest update */
+    struct ct_updater updater;
     float    scale; /* sum times scale is the mean gradient */
     double   loss_scale; /* the same for the loss */
     bool     own_data, root_data; /* SOURCE_RANK; rank 0 reads for all */
@@ -54,6 +80,12 @@ struct ct_exchange {
      * clips nothing and gives them none. */
     bool (*holds_back)(struct ct_exchange *x, int param);
     void *state;
+    bool  remote; /* servers update; the solver must not */
+    /* finish sets these for a rank that was left behind: the iteration that
+     * the others are at (0: this one), and that its samples count for nothing
+     * and are to be drawn again. */
+    int   ahead;
+    bool  again;
     /* When training starts: every rank gets rank 0's parameters. */
     enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net);
     /* The net is about to go; nothing happens where it is not attached. */
@@ -68,14 +100,26 @@ struct ct_exchange {
     bool lazy;
     /* With lazy: would `wait` return at once? */
     bool (*ready)(struct ct_exchange *x, int param);
-    /* Before a test or a snapshot: statistics that ranks keep apart
-     * (BatchNorm's) become one on every rank. */
-    enum ct_status (*settle)(struct ct_exchange *x);
+    /* Before a test or a snapshot of iteration `iter`: parameters become
+     * those of all updates before it, and statistics that ranks keep apart
+     * (BatchNorm's) become one, on every rank; with `history` also the
+     * history, on rank 0. */
+    enum ct_status (*settle)(struct ct_exchange *x, int iter, bool history);
     /* Optional: what all ranks hold; rank 0 puts.  And back, by each rank,
      * when the net is attached. */
     enum ct_status (*save)(struct ct_exchange *x, const struct ct_keep *keep);
     enum ct_status (*restore)(struct ct_exchange *x,
                               const struct ct_keep *keep);
+    /* Optional, to the next blank: NULL where there is nothing to do.  After a
+     * snapshot is written. */
+    enum ct_status (*resume)(struct ct_exchange *x);
+    enum ct_status (*fetch)(struct ct_exchange *x, int iter);
+    enum ct_status (*updated)(struct ct_exchange *x, int iter);
+    enum ct_status (*end)(struct ct_exchange *x, int iter);
+    /* On a rank that serves and does not train, in place of all that: until
+     * the others have reached iteration `end`, or stop before it. */
+    enum ct_status (*serve)(struct ct_exchange *x, int end, int *iter);
+
     /* Proves that all ranks hold the same parameters, or names the layer
      * where they part. */
     enum ct_status (*check)(struct ct_exchange *x, int iter);

@@ -249,17 +249,14 @@ static enum ct_status save_state(const struct ct_solver *s,
     return ct_binary_write(kept, path);
 }
 
-enum ct_status ct_solver_snapshot(struct ct_solver *s)
+/* All ranks take part; rank 0 writes. */
+static enum ct_status write_snapshot(struct ct_solver *s)
 {
     struct ct_exchange *x    = s->options.exchange;
     Caffe__SolverState *kept = NULL;
     char *model = NULL, *state = NULL;
     enum ct_status st;
 
-    CT_TRY(solver_update_all(s));
-    ct_pulse_set(solver_pulse(s), CT_PULSE_SNAPSHOT, NULL);
-    if (x)
-        CT_TRY(x->settle(x));
     CT_TRY_GOTO(ct_edit_create(&caffe__solver_state__descriptor, &kept), st,
                 out);
     if (x) {
@@ -267,7 +264,6 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
 
         if (x->save)
             CT_TRY_GOTO(x->save(x, &keep), st, out);
-        s->snapshot_iter = s->iter;
         if (x->rank > 0)
             goto out;
     }
@@ -282,7 +278,6 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
     }
     CT_TRY_GOTO(st, st, out);
     CT_TRY_GOTO(save_state(s, kept, model, state), st, out);
-    s->snapshot_iter = s->iter;
 out:
     if (st != CT_OK)
         st = ct_fail_in(st, "snapshot at iteration %d", s->iter);
@@ -290,6 +285,19 @@ out:
     ct_free(model);
     ct_free(state);
     return st;
+}
+
+enum ct_status ct_solver_snapshot(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    CT_TRY(solver_update_all(s));
+    ct_pulse_set(solver_pulse(s), CT_PULSE_SNAPSHOT, NULL);
+    if (x)
+        CT_TRY(x->settle(x, s->iter, true));
+    CT_TRY(write_snapshot(s));
+    s->snapshot_iter = s->iter;
+    return x && x->resume ? x->resume(x) : CT_OK;
 }
 
 /* So many times the samples of a batch still fit a number. */

@@ -136,6 +136,7 @@ void ct_solver_destroy(struct ct_solver *s)
         return;
     if (s->options.exchange)
         s->options.exchange->detach(s->options.exchange, s->net);
+    solver_remote_stop(s);
     for (int i = 0; i < s->n_test_net; i++)
         ct_net_destroy(s->test_net[i]);
     ct_free(s->test_net);

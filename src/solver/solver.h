@@ -40,6 +40,8 @@ struct solver_update {
     int   t;            /* iteration, counted from 1 */
 };
 
+struct solver_remote;
+
 struct ct_solver {
     Caffe__SolverParameter  *param; /* owned */
     struct ct_solver_options options;
@@ -52,6 +54,7 @@ struct ct_solver {
     struct ct_buffer        *history[2];
     struct ct_update        *device_update; /* on a GPU; NULL on the CPU */
     struct ct_update_run    *runs;          /* one a parameter, for it */
+    struct solver_remote    *remote;    /* owned; NULL: nobody asked */
     uint64_t                 seed;
     int                      iter, current_step;
     float                    last_rate; /* of the update before; 0: none */
@@ -95,6 +98,19 @@ CT_MUST_CHECK enum ct_status solver_update_layer(struct ct_solver *s,
                                                  int layer);
 /* Everything is updated. */
 CT_MUST_CHECK enum ct_status solver_update_all(struct ct_solver *s);
+/* ... and peers hear of it. */
+CT_MUST_CHECK enum ct_status solver_updated(struct ct_solver *s);
+/* What an update at this rate takes from the solver's iteration; and what is
+ * the same in every update of a parameter: decay, momentum and the like;
+ * scale is that of the gradient. */
+struct solver_update solver_update_at(const struct ct_solver *s, float rate);
+struct rule_step solver_rule_step(const struct ct_solver *s,
+                                  const struct ct_net_param *p,
+                                  const struct solver_update *u, float scale);
+/* remote.c: lets servers in this process update for all. */
+CT_MUST_CHECK enum ct_status solver_remote_start(struct ct_solver *s,
+                                                 struct ct_updater *out);
+void solver_remote_stop(struct ct_solver *s);
 
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);

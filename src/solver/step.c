@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pulse.h"
+#include "core/buffer.h"
 #include "cortado/log.h"
 #include "solver/solver.h"
 
@@ -122,7 +123,14 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
     if (!x)
         return CT_OK;
     ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE, NULL);
+    x->ahead = 0;
+    x->again = false;
     CT_TRY(x->finish(x));
+    if (x->again) /* back to before the passes that did not count */
+        CT_TRY(ct_net_seek(s->net, ct_net_n_passes(s->net) -
+                                       (uint64_t)s->param->iter_size));
+    if (x->ahead > 0)
+        s->iter = x->ahead - 1; /* the update adds one */
     rider     = x->summed ? x->summed(x, -1) : ct_net_arena_diff(s->net);
     *loss     = (double)rider[CT_RIDER_LOSS] * x->loss_scale;
     s->agreed = rider[CT_RIDER_STOP] > 0       ? CT_ACTION_STOP
@@ -138,6 +146,8 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
     const int n           = canonical ? x->micro : s->param->iter_size;
 
     *loss = 0;
+    if (x && x->fetch)
+        CT_TRY(x->fetch(x, s->iter));
     /* A pending update clears them one by one, when it has read them. */
     if (s->update.first == s->update.end)
         CT_TRY(ct_net_clear_diffs(s->net));
@@ -216,6 +226,7 @@ static enum ct_status one_iteration(struct ct_solver *s)
     CT_TRY(solver_update_begin(s));
     if (!x || !x->lazy || s->late || s->device_update)
         CT_TRY(solver_update_all(s));
+    CT_TRY(solver_updated(s));
     report_progress(s);
     if (x && due(s->iter, x->guard_interval)) {
         CT_TRY(solver_update_all(s));
@@ -241,16 +252,24 @@ enum ct_status solver_attach(struct ct_solver *s)
         return ct_fail(CT_EINVAL, "canonical training has its own "
                        "micro-batches: leave iter_size out");
     x->clip      = s->param->clip_gradients > 0 ? s->param->clip_gradients : 0;
+    x->updater   = (struct ct_updater){ .n_history = s->rule->n_history };
+    for (int h = 0; h < s->rule->n_history; h++)
+        x->updater.history[h] = s->history[h]->ptr;
+    if (x->remote)
+        CT_TRY(solver_remote_start(s, &x->updater));
     return x->attach(x, s->net);
 }
 
 enum ct_status ct_solver_step(struct ct_solver *s, int n)
 {
-    int end           = s->iter + n;
-    enum ct_status st = CT_OK;
+    struct ct_exchange *x = s->options.exchange;
+    int end               = s->iter + n;
+    enum ct_status st     = CT_OK;
 
     CT_TRY(solver_attach(s));
-    if (s->options.exchange)
+    if (x && x->serve)
+        return x->serve(x, end, &s->iter);
+    if (x)
         ct_net_set_layer_start(s->net, layer_start, s);
     s->stop         = false;
     s->start_iter   = s->iter;
@@ -261,7 +280,9 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     while (s->iter < end && !s->stop && st == CT_OK)
         st = one_iteration(s);
     if (st == CT_OK)
-        return solver_update_all(s);
+        st = solver_update_all(s);
+    if (st == CT_OK)
+        return x && x->end ? x->end(x, s->iter) : CT_OK;
     s->update.end = s->update.first; /* it will not come any more */
     s->exchanged  = false;
     return st;
@@ -305,6 +326,8 @@ enum ct_status ct_solver_solve(struct ct_solver *s)
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", p->lr_policy);
     CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
+    if (s->options.exchange && s->options.exchange->serve)
+        return CT_OK;
     if (p->snapshot_after_train && s->snapshot_iter != s->iter)
         CT_TRY(ct_solver_snapshot(s));
     report_layers(s->net);

@@ -124,7 +124,7 @@ enum ct_status ct_solver_test_all(struct ct_solver *s)
 
     CT_TRY(solver_update_all(s));
     if (x)
-        CT_TRY(x->settle(x));
+        CT_TRY(x->settle(x, s->iter, false));
     for (int i = 0; i < s->n_test_net && !s->stop; i++)
         CT_TRY(test_one(s, i));
     return CT_OK;

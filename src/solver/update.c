@@ -130,45 +130,63 @@ static bool is_held_back(const struct ct_solver *s, int param)
            x->holds_back(x, param);
 }
 
+struct solver_update solver_update_at(const struct ct_solver *s, float rate)
+{
+    return (struct solver_update){
+        .end      = ct_net_n_params(s->net),
+        .rate     = rate,
+        .scale    = 1,
+        .momentum = s->rule->n_history == 1 ? warm_momentum(s, rate)
+                                            : s->param->momentum,
+        .t        = s->iter + 1,
+    };
+}
+
+struct rule_step solver_rule_step(const struct ct_solver *s,
+                                  const struct ct_net_param *p,
+                                  const struct solver_update *u, float scale)
+{
+    const Caffe__SolverParameter *sp = s->param;
+    float decay = sp->weight_decay * p->decay_mult;
+    bool l1     = strcmp(sp->regularization_type, "L1") == 0;
+
+    return (struct rule_step){
+        .rate      = u->rate * p->lr_mult,
+        .scale     = u->scale * scale / (float)sp->iter_size,
+        .l2        = l1 ? 0 : decay,
+        .l1        = l1 ? decay : 0,
+        .momentum  = u->momentum,
+        .momentum2 = sp->momentum2,
+        .delta     = sp->delta,
+        .rms_decay = sp->rms_decay,
+        .t         = u->t,
+    };
+}
+
 /* What the update of parameter i needs, once its gradient is in. */
 static enum ct_status prepare(struct ct_solver *s, int i,
                               struct rule_step *out)
 {
-    const Caffe__SolverParameter *sp   = s->param;
-    const struct solver_update *update = &s->update;
-    const struct ct_net_param *p       = ct_net_param(s->net, i);
-    float decay = sp->weight_decay * p->decay_mult;
-    bool l1     = strcmp(sp->regularization_type, "L1") == 0;
-    struct rule_step step = {
-        .n         = p->blob->count,
-        .w         = ct_data(p->blob),
-        .scale     = update->scale * mean_scale(s) / (float)sp->iter_size,
-        .l2        = l1 ? 0 : decay,
-        .l1        = l1 ? decay : 0,
-        .momentum  = update->momentum,
-        .momentum2 = sp->momentum2,
-        .delta     = sp->delta,
-        .rms_decay = sp->rms_decay,
-        .t         = update->t,
-    };
+    const Caffe__SolverParameter *sp = s->param;
+    const struct ct_net_param *p     = ct_net_param(s->net, i);
 
+    *out = solver_rule_step(s, p, &s->update, mean_scale(s));
     if (is_held_back(s, i)) {
         /* In the long run momentum makes 1 / (1 - mu) of a decay. */
-        step.l2 /= 1 - sp->momentum;
-        step.l1 /= 1 - sp->momentum;
-        step.momentum = 0;
+        out->l2 /= 1 - sp->momentum;
+        out->l1 /= 1 - sp->momentum;
+        out->momentum = 0;
     }
-    CT_TRY(arrived(s, i));
-    *out = step; /* rate 0: it stays as it is */
-    if (p->lr_mult == 0)
-        return CT_OK;
-    step.g = gradient(s, i);
+    out->n = p->blob->count;
+    out->w = ct_data(p->blob);
     for (int h = 0; h < s->rule->n_history; h++)
-        step.history[h] = s->history[h]->ptr + p->offset;
-    CT_TRY(local_rate(s, p, step.g, update->rate, step.scale, decay,
-                      &step.rate));
-    *out = step;
-    return CT_OK;
+        out->history[h] = s->history[h]->ptr + p->offset;
+    CT_TRY(arrived(s, i));
+    if (p->lr_mult == 0) /* it stays as it is */
+        return CT_OK;
+    out->g = gradient(s, i);
+    return local_rate(s, p, out->g, s->update.rate, out->scale,
+                      sp->weight_decay * p->decay_mult, &out->rate);
 }
 
 /* On a GPU all parameters go in one launch. */
@@ -237,16 +255,13 @@ enum ct_status solver_update_begin(struct ct_solver *s)
     CT_TRY(solver_rate(s, &rate));
     if (s->param->display && s->iter % s->param->display == 0)
         CT_INFO("Iteration %d, lr = %g", s->iter, (double)rate);
-    s->update = (struct solver_update){
-        .end      = ct_net_n_params(s->net),
-        .rate     = rate,
-        .scale    = 1,
-        .momentum = s->rule->n_history == 1 ? warm_momentum(s, rate)
-                                            : s->param->momentum,
-        .t        = s->iter + 1,
-    };
+    s->update    = solver_update_at(s, rate);
     s->last_rate = rate;
     s->iter++;
+    if (s->options.exchange && s->options.exchange->remote) {
+        s->update.end = s->update.first; /* servers do it */
+        s->exchanged  = false;
+    }
     return CT_OK;
 }
 
@@ -287,8 +302,19 @@ enum ct_status solver_update_all(struct ct_solver *s)
     return CT_OK;
 }
 
+enum ct_status solver_updated(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (!x || !x->updated)
+        return CT_OK;
+    x->rate = s->last_rate;
+    return x->updated(x, s->iter);
+}
+
 enum ct_status ct_solver_apply_update(struct ct_solver *s)
 {
     CT_TRY(solver_update_begin(s));
-    return solver_update_all(s);
+    CT_TRY(solver_update_all(s));
+    return solver_updated(s);
 }

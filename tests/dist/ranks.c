@@ -65,7 +65,7 @@ const char *ranks_source(void)
 
 Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
 {
-    Caffe__SolverParameter *p = NULL;
+    Caffe__SolverParameter *p = NULL, *add = NULL, *both = NULL;
     char data[1024], text[8192];
 
     snprintf(data, sizeof(data), db_path
@@ -95,41 +95,69 @@ Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
         "  weight_filler { type: 'xavier' } } }"
         "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'g' bottom: 'y' "
         "  top: 'loss' } } base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 "
-        "weight_decay: 0.001 random_seed: 9 snapshot_after_train: false %s",
-        data, inserted, more);
+        "weight_decay: 0.001 random_seed: 9 snapshot_after_train: false",
+        data, inserted);
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
                             strlen(text), "test", &p));
-    return p;
+    ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, more,
+                            strlen(more), "test", &add));
+    ASSERT_OK(ct_message_merge(p, add, &both));
+    ct_message_free(p);
+    ct_message_free(add);
+    return both;
+}
+
+static void show(const struct ct_progress *p, void *arg)
+{
+    struct rank *r = arg;
+
+    if (r->how->each)
+        r->how->each(r, p->iter);
+}
+
+static enum ct_status step_rank(struct rank *r, struct ct_solver *s)
+{
+    if (r->how->resume)
+        CT_TRY(ct_solver_restore(s, r->how->resume));
+    if (r->how->stay)
+        return ct_solver_snapshot(s);
+    if (r->how->steps) {
+        CT_TRY(ct_solver_step(s, r->how->steps));
+        r->loss[0] = ct_solver_loss(s);
+        return CT_OK;
+    }
+    for (int i = ct_solver_iter(s); i < RANKS_STEPS; i++) {
+        if (r->spoil_at && i == r->spoil_at)
+            ct_data(ct_net_param(ct_solver_net(s), 0)->blob)[0] += 1;
+        CT_TRY(ct_solver_step(s, 1));
+        r->loss[i] = ct_solver_loss(s);
+    }
+    return CT_OK;
 }
 
 static enum ct_status run_rank(struct rank *r, struct ct_dist *d)
 {
     struct ct_solver_options o = { .rank     = ct_dist_rank(d),
                                    .size     = ct_dist_size(d),
+                                   .progress = show,
+                                   .arg      = r,
                                    .exchange = ct_dist_exchange(d) };
     struct ct_solver *s = NULL;
     enum ct_status st;
 
     CT_TRY(ct_solver_create(r->param, &o, &s));
-    st = r->resume ? ct_solver_restore(s, r->resume) : CT_OK;
-    if (st == CT_OK && r->stay)
+    r->net      = ct_solver_net(s);
+    r->exchange = o.exchange;
+    st          = step_rank(r, s);
+    if (st == CT_OK && r->param->snapshot_after_train)
         st = ct_solver_snapshot(s);
-    if (st == CT_OK && r->at_once)
-        st = ct_solver_step(s, RANKS_STEPS);
-    r->loss[0] = ct_solver_loss(s);
-    for (int i = ct_solver_iter(s);
-         i < RANKS_STEPS && st == CT_OK && !r->stay; i++) {
-        if (r->spoil_at && i == r->spoil_at)
-            ct_data(ct_net_param(ct_solver_net(s), 0)->blob)[0] += 1;
-        st         = ct_solver_step(s, 1);
-        r->loss[i] = ct_solver_loss(s);
-    }
+    r->iter = ct_solver_iter(s);
     r->n = ct_net_arena_count(ct_solver_net(s));
     r->weights = ct_malloc(r->n * sizeof(float), "weights of a rank");
     memcpy(r->weights, ct_net_arena_data(ct_solver_net(s)),
            r->n * sizeof(float));
-    r->stats = ct_dist_stats(d);
     ct_solver_destroy(s);
+    r->stats = ct_dist_stats(d);
     return st;
 }
 
@@ -164,29 +192,30 @@ static void free_message(void *message)
     ct_message_free(message);
 }
 
-static struct rank *run_all(int n, const char *more, const char *options,
-                            struct rank how)
+struct rank *ranks_train_so(const struct ranks_how *how)
 {
+    const int n = how->n_ranks;
     Caffe__DistributedParameter *p = NULL;
     struct rank *r = ct_calloc(RANKS_MOST, sizeof(*r), "ranks");
     struct ct_transport *t[RANKS_MOST];
     pthread_t thread[RANKS_MOST];
-    const struct ct_loopback_options loop = { 0 };
-    Caffe__SolverParameter *param = ranks_solver(n, more);
+    const struct ct_loopback_options loop = { .delay_seed = how->delay_seed };
+    Caffe__SolverParameter *param =
+        ranks_solver(n - how->n_servers, how->more ? how->more : "");
 
+    ASSERT(n <= RANKS_MOST);
     test_defer(free_weights, r);
-    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
-                            strlen(options), "test", &p));
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor,
+                            how->options, strlen(how->options), "test", &p));
     test_defer(free_message, p);
     ASSERT_OK(ct_loopback_create(n, &loop, t));
     for (int i = 0; i < n; i++) {
         r[i].transport = t[i];
         r[i].param     = param;
         r[i].options   = p;
-        r[i].spoil_at  = i == n - 1 ? how.spoil_at : 0;
-        r[i].resume    = how.resume;
-        r[i].stay      = how.stay;
-        r[i].at_once   = how.at_once;
+        r[i].how       = how;
+        r[i].number    = i;
+        r[i].spoil_at  = i == n - 1 ? how->spoil_at : 0;
         pthread_create(&thread[i], NULL, rank_thread, &r[i]);
     }
     for (int i = 0; i < n; i++)
@@ -198,19 +227,28 @@ static struct rank *run_all(int n, const char *more, const char *options,
 struct rank *ranks_train(int n, const char *more, const char *options,
                          int spoil_at)
 {
-    return run_all(n, more, options, (struct rank){ .spoil_at = spoil_at });
+    return ranks_train_so(&(struct ranks_how){ .n_ranks  = n,
+                                               .more     = more,
+                                               .options  = options,
+                                               .spoil_at = spoil_at });
 }
 
 struct rank *ranks_resume(int n, const char *more, const char *options,
                           const char *snapshot, bool stay)
 {
-    return run_all(n, more, options,
-                   (struct rank){ .resume = snapshot, .stay = stay });
+    return ranks_train_so(&(struct ranks_how){ .n_ranks = n,
+                                               .more    = more,
+                                               .options = options,
+                                               .resume  = snapshot,
+                                               .stay    = stay });
 }
 
 struct rank *ranks_train_at_once(int n, const char *more, const char *options)
 {
-    return run_all(n, more, options, (struct rank){ .at_once = true });
+    return ranks_train_so(&(struct ranks_how){ .n_ranks = n,
+                                               .more    = more,
+                                               .options = options,
+                                               .steps   = RANKS_STEPS });
 }
 
 void ranks_refuse(const char *text, const struct rank *r, int n)

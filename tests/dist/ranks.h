@@ -23,11 +23,27 @@ struct rank {
     float                             *weights; /* all of them, at the end */
     size_t                             n;
     struct ct_dist_stats               stats;
-    const char *resume; /* a solverstate to go on from; NULL: none */
-    bool stay;  /* no step: a snapshot of what was resumed */
+    const struct ranks_how            *how;
+    int  number;
     int  spoil_at; /* the step before which a weight changes; 0: none */
-    bool at_once;  /* all steps in one call; loss[0] is the last one's */
+    struct ct_net      *net;      /* while it trains */
+    struct ct_exchange *exchange; /* likewise */
+    int  iter;     /* at the end */
 };
+
+/* How ranks are to train; all zero but n_ranks and options is usual. */
+struct ranks_how {
+    int         n_ranks, n_servers; /* the last n_servers do not train */
+    const char *more, *options;     /* solver's text, distributed { } */
+    int         spoil_at;
+    int         steps; /* in one call; 0: RANKS_STEPS, one by one */
+    unsigned    delay_seed;  /* messages wait and overtake */
+    const char *resume;      /* a solverstate to start from */
+    bool        stay;        /* no step: a snapshot of what was resumed */
+    /* For a progress display's place: after every iteration of a rank. */
+    void (*each)(const struct rank *r, int iter);
+};
+struct rank *ranks_train_so(const struct ranks_how *how);
 
 /* Makes the data; every test calls it first. */
 void ranks_make_data(void);
@@ -44,7 +60,7 @@ void ranks_batch(int batch);
 /* The list of HDF5 files that it made. */
 const char *ranks_source(void);
 
-/* A solver for that net; `more` is added to its text. */
+/* A solver for that net; `more` goes over what it says. */
 Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more);
 
 /* Trains RANKS_STEPS on `n` ranks with distributed { `options` }; the caller

@@ -1,0 +1,297 @@
+/* client.c - the worker's side on the comm thread. */
+#include "comm/ps/client.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+static enum ct_status local_init(const struct ct_ps_config *c, size_t n,
+                                 int depth, struct ps_local *l)
+{
+    l->clock = c->clock;
+    l->holds = c->clock;
+    CT_TRY(ct_alloc((size_t)depth, sizeof(*l->push), "pushes", &l->push));
+    for (int i = 0; i < depth; i++)
+        CT_TRY(ct_alloc(1, ct_ps_bytes(n), "push", &l->push[i].message));
+    CT_TRY(ct_alloc(1, ct_ps_bytes(n), "answer", &l->staging));
+    if (c->values)
+        CT_TRY(ct_alloc(1, ct_ps_bytes(n), "answer", &l->fresh));
+    return CT_OK;
+}
+
+enum ct_status ps_client_create(struct ct_ps *p)
+{
+    const struct ct_ps_config *g = &p->config;
+    const struct ct_ps_table *t  = g->table;
+    struct ps_client *c;
+
+    CT_TRY(ct_alloc(1, sizeof(*c), "worker", &c));
+    p->client = c;
+    c->depth  = g->staleness == CT_PS_ASYNC ? 2
+                : g->values                 ? g->staleness + 1
+                                            : 1;
+    CT_TRY(ct_alloc((size_t)t->n_servers, sizeof(*c->lane), "lanes",
+                    &c->lane));
+    CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*c->local), "slices",
+                    &c->local));
+    for (int s = 0; s < t->n_servers; s++) {
+        c->lane[s].rank  = g->server_rank[s];
+        c->lane[s].local = g->server_rank[s] == g->comm->rank;
+        c->lane[s].n     = t->n_of[s];
+        CT_TRY(ps_slices_of(t, s, &c->lane[s].slice));
+    }
+    for (int i = 0; i < t->n; i++)
+        CT_TRY(local_init(g, t->slice[i].n, c->depth, &c->local[i]));
+    return CT_OK;
+}
+
+/* The push that is number `i` of a lane. */
+static struct ps_push *lane_push(struct ps_client *c, struct ps_lane *l,
+                                 uint64_t i)
+{
+    struct ps_local *s = &c->local[l->slice[i % (uint64_t)l->n]];
+
+    return &s->push[i / (uint64_t)l->n % (uint64_t)c->depth];
+}
+
+/* Takes requests back; memory that they may still use stays behind. */
+static void lane_fini(struct ct_ps *p, struct ps_lane *l)
+{
+    struct ps_client *c  = p->client;
+    struct ct_comm *comm = p->config.comm;
+
+    for (; l->n_gone < l->n_sent && !l->local; l->n_gone++)
+        if (!ct_comm_cancel(comm, &l->send[l->n_gone % PS_DEPTH]))
+            lane_push(c, l, l->n_gone)->message = NULL;
+    for (; l->n_come < l->n_posted; l->n_come++)
+        if (!ct_comm_cancel(comm, &l->receive[l->n_come % PS_DEPTH]))
+            c->local[l->due[l->n_come % l->most_due].slice].staging = NULL;
+    if (l->pull_posted)
+        (void)ct_comm_cancel(comm, &l->pull_request);
+    ct_free(l->due);
+    ct_free(l->slice);
+}
+
+void ps_client_destroy(struct ct_ps *p)
+{
+    struct ps_client *c = p->client;
+
+    if (!c)
+        return;
+    for (int s = 0; c->lane && s < p->config.table->n_servers; s++)
+        lane_fini(p, &c->lane[s]);
+    for (int i = 0; c->local && i < p->config.table->n; i++) {
+        for (int k = 0; c->local[i].push && k < c->depth; k++)
+            ct_free(c->local[i].push[k].message);
+        ct_free(c->local[i].push);
+        ct_free(c->local[i].staging);
+        ct_free(c->local[i].fresh);
+    }
+    ct_free(c->local);
+    ct_free(c->lane);
+    ct_free(c);
+    p->client = NULL;
+}
+
+/* With the lock held. */
+enum ct_status ps_client_expect(struct ps_lane *l, int slice, bool pulled)
+{
+    if (l->n_due - l->n_come == l->most_due) {
+        uint64_t most     = 2 * l->most_due + 16;
+        struct ps_due *to = NULL;
+
+        CT_TRY(ct_alloc(most, sizeof(*to), "answers due", &to));
+        for (uint64_t i = l->n_come; i < l->n_due; i++)
+            to[i % most] = l->due[i % l->most_due];
+        ct_free(l->due);
+        l->due      = to;
+        l->most_due = most;
+    }
+    l->due[l->n_due++ % l->most_due] = (struct ps_due){ slice, pulled };
+    return CT_OK;
+}
+
+/* With the lock held: own pushes that an answer's values hold. */
+static int64_t own_until(const struct ct_ps *p, const struct ps_local *l,
+                         const struct ct_ps_head *h)
+{
+    const uint64_t depth = (uint64_t)p->client->depth;
+
+    if (p->config.staleness != CT_PS_ASYNC || l->n_answered == 0)
+        return h->clock;
+    return l->push[(l->n_answered - 1) % depth].clock + 1;
+}
+
+/* With the lock held: an answer for slice i is in `message`; where values are
+ * kept, it has become `fresh`. */
+static void accept(struct ct_ps *p, int i, bool pulled, const void *message)
+{
+    const struct ct_ps_head *h  = message;
+    const struct ct_ps_slice *t = &p->config.table->slice[i];
+    struct ps_client *c         = p->client;
+    struct ps_local *l          = &c->local[i];
+
+    c->last_news = ct_now();
+    c->n_pulled += pulled;
+    l->n_answered += !pulled;
+    if (h->what > 0) {
+        ct_ps_unpack(message, t->n, c->pull_to + t->first);
+    } else {
+        if (i == 0)
+            c->latest = *h;
+        if (!p->config.values)
+            ct_ps_unpack(message, t->n, l->x + t->first);
+        l->holds = own_until(p, l, h);
+        l->clock = h->clock;
+    }
+    pthread_cond_broadcast(&p->news);
+}
+
+static void swap(void **a, void **b)
+{
+    void *t = *a;
+
+    *a = *b;
+    *b = t;
+}
+
+/* The staging of the oldest posted answer is full. */
+static enum ct_status come(struct ct_ps *p, struct ps_lane *l)
+{
+    struct ps_due due  = l->due[l->n_come % l->most_due];
+    struct ps_local *s = &p->client->local[due.slice];
+    void *message      = s->staging;
+
+    CT_TRY(ps_check(message, l->rank, 0, due.slice));
+    s->posted = false;
+    if (p->config.values && ct_ps_head(message)->what == 0)
+        swap(&s->staging, &s->fresh);
+    l->n_come++;
+    accept(p, due.slice, due.pulled, message);
+    return CT_OK;
+}
+
+void ps_client_answer(struct ct_ps *p, const void *message)
+{
+    const struct ct_ps_head *h = message;
+    struct ps_lane *l          = &p->client->lane[p->i_server];
+    struct ps_local *s         = &p->client->local[h->slice];
+    size_t n                   = p->config.table->slice[h->slice].n;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->config.values && h->what == 0) {
+        *ct_ps_head(s->fresh) = *h;
+        ct_ps_unpack(message, n, ct_ps_payload(s->fresh));
+    }
+    accept(p, h->slice, l->due[l->n_come++ % l->most_due].pulled, message);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* With the lock held, here and below. */
+static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
+{
+    struct ps_client *c = p->client;
+
+    while (l->n_gone < l->n_sent && !l->local) {
+        bool done;
+
+        CT_TRY(ct_comm_test(p->config.comm, &l->send[l->n_gone % PS_DEPTH],
+                            &done));
+        if (!done)
+            break;
+        lane_push(c, l, l->n_gone++)->sending = false;
+        pthread_cond_broadcast(&p->news);
+    }
+    while (l->n_sent < l->n_ready && l->n_sent - l->n_gone < PS_DEPTH) {
+        struct ps_push *push = lane_push(c, l, l->n_sent);
+        int slice            = l->slice[l->n_sent % (uint64_t)l->n];
+        size_t n             = p->config.table->slice[slice].n;
+
+        if (l->local) {
+            if (!ps_server_push(p, push->message))
+                break;
+            push->sending = false;
+            l->n_gone++;
+        } else {
+            CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PUSH,
+                                push->message, ct_ps_bytes(n),
+                                &l->send[l->n_sent % PS_DEPTH]));
+        }
+        l->n_sent++;
+    }
+    return CT_OK;
+}
+
+static enum ct_status receive_answers(struct ct_ps *p, struct ps_lane *l)
+{
+    struct ps_client *c = p->client;
+
+    for (;;) {
+        bool done = false;
+
+        while (l->n_posted < l->n_due && l->n_posted - l->n_come < PS_DEPTH) {
+            int i              = l->due[l->n_posted % l->most_due].slice;
+            struct ps_local *s = &c->local[i];
+
+            if (s->posted)
+                break;
+            ct_ps_head(s->staging)->magic = 0;
+            CT_TRY(ct_comm_receive(p->config.comm, l->rank, CT_PS_TAG_ANSWER,
+                                   s->staging,
+                                   ct_ps_bytes(p->config.table->slice[i].n),
+                                   &l->receive[l->n_posted % PS_DEPTH]));
+            s->posted = true;
+            l->n_posted++;
+        }
+        if (l->n_come < l->n_posted)
+            CT_TRY(ct_comm_test(p->config.comm,
+                                &l->receive[l->n_come % PS_DEPTH], &done));
+        if (!done)
+            return CT_OK;
+        CT_TRY(come(p, l));
+    }
+}
+
+/* A pull tells how many pushes it follows, so it need not wait for them. */
+static enum ct_status send_pull(struct ct_ps *p, struct ps_lane *l)
+{
+    bool done = false;
+
+    if (l->pull_due && l->local) {
+        ps_server_pull(p, &l->pull);
+        l->pull_due = false;
+    }
+    if (l->pull_due && !l->pull_posted) {
+        CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PULL, &l->pull,
+                            sizeof(l->pull), &l->pull_request));
+        l->pull_posted = true;
+    }
+    if (l->pull_posted) {
+        CT_TRY(ct_comm_test(p->config.comm, &l->pull_request, &done));
+        l->pull_posted = !done;
+        l->pull_due    = !done;
+    }
+    return CT_OK;
+}
+
+static enum ct_status lane_progress(struct ct_ps *p, struct ps_lane *l)
+{
+    CT_TRY(send_pushes(p, l));
+    CT_TRY(send_pull(p, l));
+    return l->local ? CT_OK : receive_answers(p, l);
+}
+
+/* From the server behind this worker on, so that workers do not all start at
+ * the same one. */
+enum ct_status ps_client_progress(struct ct_ps *p)
+{
+    const int n       = p->config.table->n_servers;
+    enum ct_status st = CT_OK;
+
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < n && st == CT_OK; i++)
+        st = lane_progress(p, &p->client->lane[(p->worker + 1 + i) % n]);
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}

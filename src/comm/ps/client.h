@@ -1,0 +1,66 @@
+/* client.h - inside the worker's side.
+ *
+ *     push --> message --> lane of its server --> ... --> answer --> fresh
+ *
+ * A lane is the way to one server and back.  Both ends count, so a lane always
+ * knows which slice its next answer is for.  Everything is under the lock of
+ * struct ct_ps but what a request is writing to or reading from. */
+#ifndef CT_COMM_PS_CLIENT_H
+#define CT_COMM_PS_CLIENT_H
+
+#include "comm/ps/parts.h"
+
+/* A push: kept until it is sent, and until the values hold it. */
+struct ps_push {
+    void   *message;
+    int64_t clock;
+    bool    sending;
+};
+
+struct ps_local {
+    struct ps_push *push;   /* a ring of `depth` */
+    uint64_t n_pushed, n_answered;
+    void    *staging;       /* the next answer lands here */
+    bool     posted;        /* ... and is under way */
+    void    *fresh;         /* values: the newest answer; else NULL */
+    int64_t  clock;         /* what the newest answer holds */
+    int64_t  holds;         /* own pushes before this are in it */
+    float   *x;             /* sum: where the answer goes */
+};
+
+/* An answer that is due: to a push, or to a pull. */
+struct ps_due {
+    int  slice;
+    bool pulled;
+};
+
+struct ps_lane {
+    int       rank;
+    bool      local;
+    int      *slice; /* its slices, in order */
+    int       n;
+    uint64_t  n_ready, n_sent, n_gone; /* pushes: handed in, posted, sent */
+    struct ct_request send[PS_DEPTH];
+    struct ps_due *due; /* a ring; answer number i is in place i % most_due */
+    uint64_t       n_due, n_posted, n_come, most_due;
+    struct ct_request receive[PS_DEPTH];
+    struct ct_ps_pull pull;
+    struct ct_request pull_request;
+    bool              pull_due, pull_posted;
+};
+
+struct ps_client {
+    struct ps_lane  *lane;  /* one a server */
+    struct ps_local *local; /* one a slice */
+    int              depth; /* pushes of a slice that may be unanswered */
+    float           *pull_to; /* a history; NULL: values */
+    int              n_pulled; /* slices of the pull that have come */
+    double           last_news;
+    struct ct_ps_head latest;
+};
+
+/* With the lock held: one more answer will come. */
+CT_MUST_CHECK enum ct_status ps_client_expect(struct ps_lane *l, int slice,
+                                              bool pulled);
+
+#endif

@@ -1,0 +1,30 @@
+/* parts.h - the two sides of a parameter server, for each other. */
+#ifndef CT_COMM_PS_PARTS_H
+#define CT_COMM_PS_PARTS_H
+
+#include "comm/ps/ps.h"
+
+enum { PS_DEPTH = 4 }; /* messages under way on a channel */
+
+/* The slices of one server, in order; n of them. */
+CT_MUST_CHECK enum ct_status ps_slices_of(const struct ct_ps_table *t,
+                                          int server, int **out);
+/* Is this the message that was expected there? */
+CT_MUST_CHECK enum ct_status ps_check(const struct ct_ps_head *h, int from,
+                                      uint64_t seq, int slice);
+
+CT_MUST_CHECK enum ct_status ps_server_create(struct ct_ps *p);
+void ps_server_destroy(struct ct_ps *p);
+CT_MUST_CHECK enum ct_status ps_server_progress(struct ct_ps *p);
+/* From the worker in this process: false where there is no room yet. */
+bool ps_server_push(struct ct_ps *p, const void *message);
+void ps_server_pull(struct ct_ps *p, const struct ct_ps_pull *pull);
+
+CT_MUST_CHECK enum ct_status ps_client_create(struct ct_ps *p);
+void ps_client_destroy(struct ct_ps *p);
+CT_MUST_CHECK enum ct_status ps_client_progress(struct ct_ps *p);
+void ps_client_reset(struct ct_ps *p, const float *x, int64_t clock);
+/* From the server in this process. */
+void ps_client_answer(struct ct_ps *p, const void *message);
+
+#endif

@@ -1,0 +1,156 @@
+/* ps.h - parameter servers: floats in slices, kept or summed for workers.
+ *
+ * Each iteration a worker pushes every slice to the slice's server and gets
+ * one answer for each push.  What a server does with pushes is one of:
+ *
+ *     sum      nothing is kept.  When the slice has come from all workers it
+ *              is added up in worker order, and the sum is the answer.
+ *     values   the server keeps the slice.  What came from all workers for
+ *              iteration c is added up, apply() changes the values with it,
+ *              and version c becomes c + 1.  A push of iteration c is
+ *              answered with the values as soon as they hold every iteration
+ *              up to c - s: staleness s = 0 is lock-step.
+ *     async    values, where every push is applied by itself when it comes.
+ *     rounds   values with s = 0, where the layer above says who is in an
+ *              iteration (ct_ps_round, ct_ps_close); the rest is late.
+ *
+ * A process may be worker, server or both.  All of it but the functions marked
+ * so runs on the comm thread: ct_ps_progress moves everything along, never
+ * waits, and is called whenever that thread has nothing else to do or waits
+ * for something (ct_comm.background). */
+#ifndef CT_COMM_PS_PS_H
+#define CT_COMM_PS_PS_H
+
+#include <pthread.h>
+
+#include "comm/ps/table.h"
+#include "comm/ps/wire.h"
+
+enum { CT_PS_ASYNC = -1 };
+
+/* What came from all workers for one slice. */
+struct ct_ps_update {
+    size_t  first, n;
+    int64_t clock; /* the iteration it belongs to */
+    float  *sum;   /* scale times sum is the weighted mean; may be changed */
+    float   scale;
+    float  *value;
+};
+
+/* All ranks have the same but for the callbacks.  Copied; what it points to is
+ * borrowed. */
+struct ct_ps_config {
+    struct ct_comm           *comm;
+    const struct ct_ps_table *table;
+    const int *worker_rank, *server_rank; /* ranks of the comm */
+    int        n_workers;
+    bool       values, rounds;
+    int        staleness; /* values only; CT_PS_ASYNC: any */
+    int64_t    clock;     /* the first iteration */
+    float      fold;      /* rounds: share of a late push an iteration later */
+    double     stall;     /* s without an answer that are an error; 0: none */
+    /* Server, values: apply one update; a history of a slice for a pull. */
+    enum ct_status (*apply)(void *arg, const struct ct_ps_update *u);
+    void (*read)(void *arg, int history, size_t first, size_t n, float *out);
+    /* Server of slice 0: a push has come (true: answers differ from now on);
+     * words of an answer are wanted. */
+    bool (*note)(void *arg, const struct ct_ps_head *push);
+    void (*fill)(void *arg, struct ct_ps_head *answer);
+    /* Worker, any thread that waits, now and then: is the comm thread well? */
+    enum ct_status (*health)(void *arg);
+    void *arg;
+};
+
+struct ps_server;
+struct ps_client;
+
+struct ct_ps {
+    struct ct_ps_config config;
+    int                 worker, i_server; /* -1: this rank is none */
+    struct ps_server   *server;
+    struct ps_client   *client;
+    pthread_mutex_t     lock; /* the client's, and what follows */
+    pthread_cond_t      news;
+    enum ct_status      failed; /* progress has */
+    char                why[512];
+};
+
+/* On any thread, before the comm thread calls ct_ps_progress. */
+CT_MUST_CHECK enum ct_status ct_ps_create(const struct ct_ps_config *config,
+                                          struct ct_ps **out);
+/* When the comm thread leaves it alone; takes back what is under way. */
+void ct_ps_destroy(struct ct_ps *p); /* takes NULL */
+
+/* Comm thread. */
+CT_MUST_CHECK enum ct_status ct_ps_progress(void *ps);
+
+/* Values, on both sides, become x's, as of iteration `clock`; while all ranks
+ * stand still. */
+void ct_ps_reset(struct ct_ps *p, const float *x, int64_t clock);
+
+/* ---- The server's side; comm thread. ---- */
+
+/* The values that it keeps, into the whole array x. */
+void ct_ps_values(struct ct_ps *p, float *x);
+/* The least version among the slices it keeps. */
+int64_t ct_ps_version(struct ct_ps *p);
+/* Nothing that came waits for an answer or is still being answered. */
+bool ct_ps_quiet(struct ct_ps *p);
+
+/* rounds: which workers' pushes have come whole for the current iteration,
+ * and whose belong to one that is over. */
+struct ct_ps_round {
+    int64_t           clock;
+    struct ct_ps_mask got, late;
+    double            since; /* of the first; 0: none yet */
+};
+void ct_ps_round(struct ct_ps *p, struct ct_ps_round *out);
+/* Ends the iteration with those `in` it. */
+CT_MUST_CHECK enum ct_status ct_ps_close(struct ct_ps *p,
+                                         const struct ct_ps_mask *in);
+/* Answers those who are late, so that they go on with the current iteration;
+ * where config.fold is above 0 what they pushed counts in it. */
+CT_MUST_CHECK enum ct_status ct_ps_rejoin(struct ct_ps *p,
+                                          const struct ct_ps_mask *late);
+
+/* ---- The worker's side; any one thread at a time. ---- */
+
+/* A slice is ready: x (the whole array) is copied from.  In sum mode the
+ * answer is written over it.  Waits while too many are under way. */
+struct ct_ps_weight {
+    float times; /* what the floats are multiplied by */
+    float of;    /* what the push then counts in the mean */
+};
+CT_MUST_CHECK enum ct_status ct_ps_push(struct ct_ps *p, int slice,
+                                        int64_t clock,
+                                        const struct ct_ps_weight *weight,
+                                        float *x, const int64_t *words);
+/* The same for the comm thread itself. */
+CT_MUST_CHECK enum ct_status ct_ps_push_here(struct ct_ps *p, int slice,
+                                             int64_t clock,
+                                             const struct ct_ps_weight *weight,
+                                             float *x, const int64_t *words);
+/* Until the answer holds all iterations before `clock`; sum mode: until the
+ * push of iteration clock - 1 is answered. */
+CT_MUST_CHECK enum ct_status ct_ps_await(struct ct_ps *p, int slice,
+                                         int64_t clock);
+/* The same for the comm thread itself. */
+CT_MUST_CHECK enum ct_status ct_ps_await_here(struct ct_ps *p, int slice,
+                                              int64_t clock);
+/* Without waiting: would ct_ps_await return at once? */
+bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock);
+/* Values: the newest answer's, n floats of the slice, into out. */
+void ct_ps_take(struct ct_ps *p, int slice, float *out);
+/* Values: calls `add` for each push of this worker's that the newest answer
+ * does not hold, oldest first.  x is the pushed slice. */
+typedef void (*ct_ps_own_fn)(void *arg, int64_t clock, size_t first, size_t n,
+                             const float *x);
+void ct_ps_own(struct ct_ps *p, int slice, ct_ps_own_fn add, void *arg);
+/* Values: all slices as of iteration `clock`; or, history >= 0, that history
+ * of all slices, into out. */
+CT_MUST_CHECK enum ct_status ct_ps_pull(struct ct_ps *p, int64_t clock,
+                                        int history, float *out);
+/* The head of the newest answer for slice 0. */
+struct ct_ps_head ct_ps_latest(struct ct_ps *p);
+
+#endif

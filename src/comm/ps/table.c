@@ -1,0 +1,108 @@
+/* table.c - cutting, and sharing out. */
+#include "comm/ps/table.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+static void add_slice(struct ct_ps_table *t, size_t first, size_t end)
+{
+    if (end <= first)
+        return;
+    t->slice[t->n++] = (struct ct_ps_slice){ first, end - first, 0 };
+    if (end - first > t->longest)
+        t->longest = end - first;
+}
+
+/* One thing in equal parts, each within the cap. */
+static void cut_long(struct ct_ps_table *t, size_t first, size_t end,
+                     size_t cap)
+{
+    size_t n = end - first, parts = (n + cap - 1) / cap;
+
+    for (size_t i = 0; i < parts; i++)
+        add_slice(t, first + n * i / parts, first + n * (i + 1) / parts);
+}
+
+static void cut(struct ct_ps_table *t, const size_t *border, int n_borders,
+                size_t cap)
+{
+    size_t start = 0;
+
+    for (int i = 0; i + 1 < n_borders; i++) {
+        size_t from = border[i], to = border[i + 1];
+
+        if (to - start <= cap)
+            continue;
+        add_slice(t, start, from);
+        start = from;
+        if (to - from > cap) {
+            cut_long(t, from, to, cap);
+            start = to;
+        }
+    }
+    add_slice(t, start, border[n_borders - 1]);
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const struct ct_ps_slice *x = *(struct ct_ps_slice *const *)a;
+    const struct ct_ps_slice *y = *(struct ct_ps_slice *const *)b;
+
+    if (x->n != y->n)
+        return x->n > y->n ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* The longest slices first, each to the server that has the fewest floats. */
+static enum ct_status share_out(struct ct_ps_table *t)
+{
+    struct ct_ps_slice **order = NULL;
+
+    CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*order), "slices", &order));
+    for (int i = 0; i < t->n; i++)
+        order[i] = &t->slice[i];
+    qsort(order, (size_t)t->n, sizeof(struct ct_ps_slice *), longest_first);
+    for (int i = 0; i < t->n; i++) {
+        int least = 0;
+
+        for (int s = 1; s < t->n_servers; s++)
+            least = t->load[s] < t->load[least] ? s : least;
+        order[i]->server = least;
+        t->load[least] += order[i]->n;
+        t->n_of[least]++;
+    }
+    ct_free(order);
+    return CT_OK;
+}
+
+enum ct_status ct_ps_table_init(struct ct_ps_table *t, const size_t *border,
+                                int n_borders, size_t cap, int n_servers)
+{
+    size_t total = border[n_borders - 1];
+    size_t most  = (size_t)n_borders * 2 + total / (cap ? cap : 1) + 2;
+    enum ct_status st;
+
+    *t = (struct ct_ps_table){ .n_servers = n_servers };
+    CT_ASSERT(cap > 0 && n_servers > 0);
+    CT_TRY_GOTO(ct_alloc(most, sizeof(*t->slice), "slices", &t->slice), st,
+                out);
+    CT_TRY_GOTO(ct_alloc((size_t)n_servers, sizeof(*t->n_of), "slices",
+                         &t->n_of), st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)n_servers, sizeof(*t->load), "slices",
+                         &t->load), st, out);
+    cut(t, border, n_borders, cap);
+    CT_TRY_GOTO(share_out(t), st, out);
+out:
+    if (st != CT_OK)
+        ct_ps_table_fini(t);
+    return st;
+}
+
+void ct_ps_table_fini(struct ct_ps_table *t)
+{
+    ct_free(t->slice);
+    ct_free(t->n_of);
+    ct_free(t->load);
+    *t = (struct ct_ps_table){ 0 };
+}

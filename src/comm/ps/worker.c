@@ -1,0 +1,267 @@
+/* worker.c - the worker's side on the thread that computes. */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/ps/client.h"
+
+static const double look_s = 0.2; /* from one look at the comm thread's health
+                                     to the next */
+
+typedef bool (*ready_fn)(const struct ct_ps *p, int slice, int64_t clock);
+
+static bool has_clock(const struct ct_ps *p, int slice, int64_t clock)
+{
+    return p->client->local[slice].clock >= clock;
+}
+
+/* The oldest push makes room for another. */
+static bool has_room(const struct ct_ps *p, int slice, int64_t clock)
+{
+    const struct ps_client *c = p->client;
+    const struct ps_local *l  = &c->local[slice];
+
+    (void)clock;
+    return l->n_pushed - l->n_answered < (uint64_t)c->depth &&
+           !l->push[l->n_pushed % (uint64_t)c->depth].sending;
+}
+
+static bool has_pulled(const struct ct_ps *p, int slice, int64_t clock)
+{
+    (void)slice, (void)clock;
+    return p->client->n_pulled == p->config.table->n;
+}
+
+static enum ct_status stalled(const struct ct_ps *p, int slice, int64_t clock)
+{
+    int server = p->config.table->slice[slice].server;
+
+    return ct_fail(CT_ECOMM, "rank %d: the server on rank %d has not answered "
+                   "for %g s (slice %d, iteration %" PRId64 ")",
+                   p->config.comm->rank, p->config.server_rank[server],
+                   p->config.stall, slice, clock);
+}
+
+/* With the lock held, which it lets go of while it waits. */
+static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
+                            int64_t clock)
+{
+    double start = ct_now();
+    struct timespec until;
+
+    while (!ready(p, slice, clock)) {
+        enum ct_status st = CT_OK;
+        double news;
+
+        if (p->failed != CT_OK)
+            return ct_fail(p->failed, "%s", p->why);
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += (long)(look_s * 1e9);
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_cond_timedwait(&p->news, &p->lock, &until) == 0)
+            continue;
+        news = p->client->last_news > start ? p->client->last_news : start;
+        if (p->config.stall > 0 && ct_now() - news > p->config.stall)
+            return stalled(p, slice, clock);
+        pthread_mutex_unlock(&p->lock);
+        if (p->config.health)
+            st = p->config.health(p->config.arg);
+        pthread_mutex_lock(&p->lock);
+        CT_TRY(st);
+    }
+    return CT_OK;
+}
+
+/* The same on the comm thread, which moves things along itself. */
+static enum ct_status await_here(struct ct_ps *p, ready_fn ready, int slice,
+                                 int64_t clock)
+{
+    const struct timespec nap = { 0, 20000 };
+    double start              = ct_now();
+    bool done                 = false;
+
+    while (!done) {
+        CT_TRY(ct_ps_progress(p));
+        pthread_mutex_lock(&p->lock);
+        done = ready(p, slice, clock);
+        pthread_mutex_unlock(&p->lock);
+        if (!done && p->config.stall > 0 &&
+            ct_now() - start > p->config.stall)
+            return stalled(p, slice, clock);
+        if (!done)
+            nanosleep(&nap, NULL);
+    }
+    return CT_OK;
+}
+
+/* With the lock held, and room. */
+static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
+                           const struct ct_ps_weight *weight, float *x,
+                           const int64_t *words)
+{
+    const struct ct_ps_slice *t = &p->config.table->slice[slice];
+    struct ps_client *c         = p->client;
+    struct ps_lane *l           = &c->lane[t->server];
+    struct ps_local *s          = &c->local[slice];
+    struct ps_push *q           = &s->push[s->n_pushed % (uint64_t)c->depth];
+    struct ct_ps_head *h        = ct_ps_head(q->message);
+
+    CT_ASSERT(l->slice[l->n_ready % (uint64_t)l->n] == slice);
+    CT_TRY(ps_client_expect(l, slice, false));
+    *h = (struct ct_ps_head){ .magic = CT_PS_MAGIC, .seq = l->n_ready,
+                              .clock = clock, .slice = slice,
+                              .worker = p->worker, .weight = weight->of };
+    if (words)
+        memcpy(h->word, words, sizeof(h->word));
+    ct_ps_pack(q->message, x + t->first, weight->times, t->n);
+    q->clock   = clock;
+    q->sending = true;
+    s->x       = x;
+    s->n_pushed++;
+    l->n_ready++;
+    return CT_OK;
+}
+
+enum ct_status ct_ps_push(struct ct_ps *p, int slice, int64_t clock,
+                          const struct ct_ps_weight *weight, float *x,
+                          const int64_t *words)
+{
+    enum ct_status st;
+
+    pthread_mutex_lock(&p->lock);
+    st = await(p, has_room, slice, clock);
+    if (st == CT_OK)
+        st = push(p, slice, clock, weight, x, words);
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+enum ct_status ct_ps_push_here(struct ct_ps *p, int slice, int64_t clock,
+                               const struct ct_ps_weight *weight, float *x,
+                               const int64_t *words)
+{
+    enum ct_status st;
+
+    CT_TRY(await_here(p, has_room, slice, clock));
+    pthread_mutex_lock(&p->lock);
+    st = push(p, slice, clock, weight, x, words);
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+enum ct_status ct_ps_await(struct ct_ps *p, int slice, int64_t clock)
+{
+    enum ct_status st;
+
+    pthread_mutex_lock(&p->lock);
+    st = await(p, has_clock, slice, clock);
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+enum ct_status ct_ps_await_here(struct ct_ps *p, int slice, int64_t clock)
+{
+    return await_here(p, has_clock, slice, clock);
+}
+
+bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock)
+{
+    bool has;
+
+    pthread_mutex_lock(&p->lock);
+    has = has_clock(p, slice, clock);
+    pthread_mutex_unlock(&p->lock);
+    return has;
+}
+
+void ct_ps_take(struct ct_ps *p, int slice, float *out)
+{
+    pthread_mutex_lock(&p->lock);
+    ct_ps_unpack(p->client->local[slice].fresh,
+                 p->config.table->slice[slice].n, out);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void ct_ps_own(struct ct_ps *p, int slice, ct_ps_own_fn add, void *arg)
+{
+    struct ps_client *c         = p->client;
+    struct ps_local *l          = &c->local[slice];
+    const struct ct_ps_slice *t = &p->config.table->slice[slice];
+    uint64_t depth              = (uint64_t)c->depth, i;
+
+    pthread_mutex_lock(&p->lock);
+    i = l->n_pushed > depth ? l->n_pushed - depth : 0;
+    for (; i < l->n_pushed; i++) {
+        struct ps_push *q = &l->push[i % depth];
+
+        if (q->clock >= l->holds)
+            add(arg, q->clock, t->first, t->n, ct_ps_payload(q->message));
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* With the lock held. */
+static enum ct_status begin_pull(struct ct_ps *p, int64_t clock, int history,
+                                 float *out)
+{
+    struct ps_client *c = p->client;
+
+    c->pull_to  = out;
+    c->n_pulled = 0;
+    for (int s = 0; s < p->config.table->n_servers; s++) {
+        struct ps_lane *l = &c->lane[s];
+
+        if (l->n == 0)
+            continue;
+        l->pull = (struct ct_ps_pull){ .magic = CT_PS_MAGIC,
+                                       .what  = (uint32_t)(history + 1),
+                                       .need  = clock,
+                                       .after = l->n_ready };
+        l->pull_due = true;
+        for (int k = 0; k < l->n; k++)
+            CT_TRY(ps_client_expect(l, l->slice[k], true));
+    }
+    return CT_OK;
+}
+
+enum ct_status ct_ps_pull(struct ct_ps *p, int64_t clock, int history,
+                          float *out)
+{
+    enum ct_status st;
+
+    pthread_mutex_lock(&p->lock);
+    st = begin_pull(p, clock, history, out);
+    if (st == CT_OK)
+        st = await(p, has_pulled, 0, clock);
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+struct ct_ps_head ct_ps_latest(struct ct_ps *p)
+{
+    struct ct_ps_head h;
+
+    pthread_mutex_lock(&p->lock);
+    h = p->client->latest;
+    pthread_mutex_unlock(&p->lock);
+    return h;
+}
+
+void ps_client_reset(struct ct_ps *p, const float *x, int64_t clock)
+{
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < p->config.table->n; i++) {
+        const struct ct_ps_slice *t = &p->config.table->slice[i];
+        struct ps_local *l          = &p->client->local[i];
+
+        l->clock = l->holds = clock;
+        ct_ps_pack(l->fresh, x + t->first, 1, t->n);
+        for (int k = 0; k < p->client->depth; k++)
+            l->push[k].clock = clock - 1;
+    }
+    p->client->latest = (struct ct_ps_head){ .clock = clock };
+    pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,109 @@
+/* test_servers.c - slices, clocks, views: what parameter servers stand on. */
+#include "comm/coll/coll.h"
+#include "comm/ps/clock.h"
+#include "comm/ps/table.h"
+#include "comm/ranks.h"
+
+TEST(servers, slices_cover_all_floats_and_keep_to_the_cap)
+{
+    static const size_t border[] = { 0, 10, 12, 500, 501, 502, 800 };
+    struct ct_ps_table t;
+    size_t at = 0, load = 0;
+
+    ASSERT_OK(ct_ps_table_init(&t, border, 7, 100, 3));
+    for (int i = 0; i < t.n; i++) {
+        ASSERT_INT((long)at, (long)t.slice[i].first);
+        ASSERT(t.slice[i].n > 0 && t.slice[i].n <= 100);
+        ASSERT(t.slice[i].server >= 0 && t.slice[i].server < 3);
+        at += t.slice[i].n;
+    }
+    ASSERT_INT(800, (long)at);
+    /* 10 and 2 share one, 488 and 298 are cut into 5 and 3, 1 and 1 share. */
+    ASSERT_INT(10, t.n);
+    for (int s = 0; s < 3; s++) {
+        load += t.load[s];
+        /* Nobody has more than the mean and one slice. */
+        ASSERT(t.load[s] <= 800 / 3 + 100);
+    }
+    ASSERT_INT(800, (long)load);
+    ct_ps_table_fini(&t);
+}
+
+TEST(servers, more_servers_than_slices_leave_some_idle)
+{
+    static const size_t border[] = { 0, 5 };
+    struct ct_ps_table t;
+
+    ASSERT_OK(ct_ps_table_init(&t, border, 2, 100, 4));
+    ASSERT_INT(1, t.n);
+    ASSERT_INT(0, t.slice[0].server);
+    ASSERT_INT(0, t.n_of[3]);
+    ct_ps_table_fini(&t);
+}
+
+TEST(servers, the_slowest_clock_counts_and_none_runs_back)
+{
+    struct ct_ps_clock c;
+
+    ASSERT_OK(ct_ps_clock_init(&c, 3, 7));
+    ct_ps_clock_advance(&c, 0, 9);
+    ct_ps_clock_advance(&c, 1, 8);
+    ASSERT_INT(7, (long)ct_ps_clock_least(&c));
+    ct_ps_clock_advance(&c, 2, 12);
+    ct_ps_clock_advance(&c, 0, 3);
+    ASSERT_INT(8, (long)ct_ps_clock_least(&c));
+    ASSERT_INT(12, (long)ct_ps_clock_most(&c));
+    ct_ps_clock_fini(&c);
+}
+
+/* Ranks 0 to 2 sum for themselves, ranks 3 and 4 too; then all of them. */
+static enum ct_status sum_in_views(struct ct_comm *c, void *arg)
+{
+    const bool low = c->rank < 3;
+    struct ct_transport *t;
+    struct ct_comm *part;
+    float x = (float)(1 << c->rank), y = 1;
+
+    (void)arg;
+    CT_TRY(ct_view_create(c->transport, low ? 0 : 3, low ? 3 : 2, &t));
+    CT_TRY(ct_comm_create(t, &part));
+    CT_TRY(ct_allreduce(part, &x, 1));
+    ct_comm_destroy(part);
+    CT_TRY(ct_allreduce(c, &y, 1));
+    if (x != (low ? 7 : 24) || y != 5)
+        return ct_fail(CT_EINTERNAL, "sums %g and %g", (double)x, (double)y);
+    return CT_OK;
+}
+
+TEST(servers, a_view_is_a_transport_of_some_ranks)
+{
+    ranks_run(5, NULL, sum_in_views, NULL);
+}
+
+static enum ct_status count_looks(void *arg)
+{
+    ++*(int *)arg;
+    return CT_OK;
+}
+
+/* Rank 1 comes late; rank 0 looks around while it waits. */
+static enum ct_status wait_and_look(struct ct_comm *c, void *arg)
+{
+    struct timespec nap = { 0, 5000000 };
+    int looks           = 0;
+
+    (void)arg;
+    c->background     = count_looks;
+    c->background_arg = &looks;
+    if (c->rank == 1)
+        nanosleep(&nap, NULL);
+    CT_TRY(ct_barrier(c));
+    return c->rank == 0 && looks == 0
+               ? ct_fail(CT_EINTERNAL, "it did not look around")
+               : CT_OK;
+}
+
+TEST(servers, a_wait_goes_on_with_other_things)
+{
+    ranks_run(2, NULL, wait_and_look, NULL);
+}

@@ -1,0 +1,210 @@
+/* test_deadline.c - iterations that do not wait for a slow rank: the mean is
+ * over who came, the slow one catches up, and no sample is lost or counted
+ * twice. */
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "dist/member.h"
+#include "dist/ranks.h"
+
+enum { STEPS = 40, SLOW = 2 };
+
+TEST(deadline, members_become_suspect_and_come_back)
+{
+    struct dist_members m;
+
+    ASSERT_OK(dist_members_init(&m, 3, 100));
+    ASSERT(!dist_members_missed(&m, 1));
+    ASSERT(!dist_members_missed(&m, 1));
+    ASSERT(dist_members_missed(&m, 1)); /* the third in a row */
+    ASSERT(!dist_members_missed(&m, 1));
+    ASSERT_INT(2, m.n_alive);
+    ASSERT_INT(1, (int)m.epoch);
+    dist_members_heard(&m, 1, 101);
+    ASSERT(m.one[1].suspect); /* a heartbeat is not enough */
+    ASSERT(dist_members_came(&m, 1, 102));
+    ASSERT(!dist_members_came(&m, 1, 103));
+    ASSERT_INT(3, m.n_alive);
+    ASSERT_INT(4, (int)m.one[1].n_missed);
+    /* One heard of at 103, the others at 100. */
+    ASSERT_INT(-1, dist_members_silent(&m, 109, 10));
+    ASSERT_INT(0, dist_members_silent(&m, 111, 10));
+    ASSERT_INT(1, m.n_alive);
+    dist_members_fini(&m);
+}
+
+TEST(deadline, when_all_come_in_time_it_is_lock_step)
+{
+    static const char *const options[] = {
+        "deadline: 30", "deadline: 30 road: 'sharded'",
+        "deadline: 30 road: 'ps'",
+    };
+    struct rank *one;
+
+    ranks_make_data();
+    one = ranks_train(1, "", "", 0);
+    for (int i = 0; i < 3; i++)
+        for (int n = 1; n <= 4; n++)
+            if (n != 3 || i < 2)
+                ranks_same_as_one(one, ranks_train(n, "", options[i], 0), n);
+}
+
+/* What each rank fed into iterations that counted it, by the first value of
+ * the batch's first sample. */
+static int lead; /* the slow rank waits until rank 0 is so far ahead */
+static atomic_int rank_0_at;
+static struct {
+    float first[RANKS_MOST][STEPS];
+    int   n[RANKS_MOST], n_left_out[RANKS_MOST];
+} seen;
+
+/* Called after each iteration.  Rank 0 gets ahead of the slow rank only by
+ * leaving it out. */
+static void note(const struct rank *r, int iter)
+{
+    const struct ct_blob *x = ct_net_blob(r->net,
+                                          ct_net_find_blob(r->net, "x"));
+    int rank = r->number, goal = iter + lead, i = seen.n[rank];
+
+    if (r->exchange->ahead > 0)
+        seen.n_left_out[rank]++;
+    else
+        seen.first[rank][seen.n[rank]++] = ct_data(x)[0];
+    if (rank == 0)
+        atomic_store(&rank_0_at, iter);
+    while (rank == SLOW && i == 3 && atomic_load(&rank_0_at) < goal)
+        usleep(1000);
+    usleep(3000); /* so that there is an iteration left to come back to */
+}
+
+static void expect_lead(int n)
+{
+    memset(&seen, 0, sizeof(seen));
+    atomic_store(&rank_0_at, 0);
+    lead = n;
+}
+
+static struct rank *train_slow(const char *options, int n_servers)
+{
+    struct ranks_how how = { .n_ranks = 3 + n_servers, .steps = STEPS,
+                             .n_servers = n_servers, .options = options,
+                             .each = note };
+
+    return ranks_train_so(&how);
+}
+
+/* 96 rows, 8 a rank and iteration: four batches of each rank an epoch.  The
+ * slow rank goes through its batches in order, none twice and none skipped,
+ * only not in every iteration. */
+static void every_batch_once(void)
+{
+    for (int r = 0; r < 3; r++)
+        for (int i = 4; i < seen.n[r]; i++)
+            ASSERT(seen.first[r][i] == seen.first[r][i - 4]);
+    for (int r = 0; r < 3; r++)
+        for (int i = 0; i < 4; i++)
+            for (int k = 0; k < i; k++)
+                ASSERT(seen.first[r][i] != seen.first[r][k]);
+}
+
+TEST(deadline, a_slow_rank_is_left_out_and_loses_no_sample)
+{
+    static const char *const options[] = {
+        "deadline: 0.02 road: 'ps'", "deadline: 0.02 road: 'sharded'",
+        "deadline: 0.02 road: 'sharded' servers: 2",
+    };
+
+    ranks_make_data();
+    for (int i = 0; i < 3; i++) {
+        struct rank *r;
+
+        expect_lead(5);
+        r = train_slow(options[i], i == 2 ? 2 : 0);
+        for (int k = 0; k < 3; k++) {
+            if (r[k].st != CT_OK)
+                FAIL("rank %d: %s", k, r[k].why);
+            ASSERT_INT(STEPS, r[k].iter);
+        }
+        /* Rank 0 is in every iteration; the slow one is not. */
+        ASSERT_INT(STEPS, seen.n[0]);
+        ASSERT(seen.n[SLOW] < STEPS);
+        ASSERT(seen.n_left_out[SLOW] >= 1);
+        every_batch_once();
+        ASSERT_INT(0, memcmp(r[0].weights, r[SLOW].weights,
+                             r[0].n * sizeof(float)));
+    }
+}
+
+/* The others have long ended when the slow one wakes up. */
+TEST(deadline, a_rank_that_comes_after_the_end_ends_too)
+{
+    struct ranks_how how = { .n_ranks = 3, .steps = 12, .each = note,
+                             .options = "deadline: 0.02" };
+    struct rank *r;
+
+    ranks_make_data();
+    expect_lead(8);
+    r = ranks_train_so(&how);
+    for (int k = 0; k < 3; k++) {
+        ASSERT_OK(r[k].st);
+        ASSERT_INT(12, r[k].iter);
+    }
+    ASSERT(seen.n_left_out[SLOW] >= 1);
+    ASSERT_INT(0, memcmp(r[0].weights, r[SLOW].weights,
+                         r[0].n * sizeof(float)));
+}
+
+/* The slow rank missed some iterations before the snapshot; afterwards it
+ * goes on with the batch that it was at. */
+TEST(deadline, a_snapshot_knows_who_is_behind)
+{
+    char more[600], state[600];
+    struct ranks_how how = { .n_ranks = 3, .steps = 20, .each = note,
+                             .more = more, .options = "deadline: 0.02" };
+    int before;
+    float last;
+
+    ranks_make_data();
+    snprintf(more, sizeof(more), "snapshot_prefix: '%s/s' "
+             "snapshot_after_train: true", test_folder());
+    snprintf(state, sizeof(state), "%s/s_iter_20.solverstate", test_folder());
+    expect_lead(5);
+    ASSERT_OK(ranks_train_so(&how)[SLOW].st);
+    before = seen.n[SLOW];
+    last   = seen.first[SLOW][before - 4]; /* the batch that comes next */
+    ASSERT(before < 20);
+    expect_lead(0);
+    how.steps  = 4;
+    how.resume = state;
+    ASSERT_OK(ranks_train_so(&how)[SLOW].st);
+    ASSERT(seen.n[SLOW] > 0);
+    ASSERT(seen.first[SLOW][0] == last);
+}
+
+TEST(deadline, what_is_late_may_be_folded_in_or_be_an_error)
+{
+    struct rank *r;
+
+    ranks_make_data();
+    expect_lead(5);
+    r = train_slow("deadline: 0.02 late: 'fold'", 0);
+    ASSERT_OK(r[0].st);
+    ASSERT_OK(r[SLOW].st);
+    ASSERT(seen.n_left_out[SLOW] >= 1);
+    expect_lead(5);
+    r = train_slow("deadline: 0.02 late: 'error'", 0);
+    ASSERT_STATUS(CT_ECOMM, r[0].st);
+    ASSERT_HAS("rank 2 comes after its deadline", r[0].why);
+}
+
+TEST(deadline, without_a_quorum_the_iteration_waits)
+{
+    struct rank *r;
+
+    ranks_make_data();
+    expect_lead(0);
+    r = train_slow("deadline: 0.0001 quorum: 1", 0);
+    ASSERT_OK(r[0].st);
+    ASSERT_INT(0, seen.n_left_out[SLOW]);
+    ASSERT_INT(STEPS, seen.n[SLOW]);
+}
