@@ -123,7 +123,8 @@ enum ct_layer_flags {
     CT_LAYER_NO_CAPTURE  = 1 << 16,
     /* Bottom 0's diff is top 0's, or made of it value by value: a net may
      * turn this into ALIAS_DIFF. */
-    CT_LAYER_PASSES_DIFF = 1 << 17
+    CT_LAYER_PASSES_DIFF = 1 << 17,
+    CT_LAYER_STEADY      = 1 << 18 /* tops never change after the first pass */
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

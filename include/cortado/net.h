@@ -73,6 +73,9 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_forward_range(
 CT_API CT_MUST_CHECK enum ct_status ct_net_backward(struct ct_net *net);
 CT_API CT_MUST_CHECK enum ct_status ct_net_backward_range(struct ct_net *net,
                                                           int from, int to);
+/* Both passes over all layers; on a GPU the quickest way to do them. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_forward_backward(
+    struct ct_net *net, double *loss);
 CT_API CT_MUST_CHECK enum ct_status ct_net_clear_diffs(struct ct_net *net);
 
 /* After inputs changed shape: reshape every layer, plan memory again.

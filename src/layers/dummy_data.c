@@ -43,6 +43,14 @@ static enum ct_status dummy_shape(const struct ct_layer *l, int i,
     return CT_OK;
 }
 
+static bool all_constant(const Caffe__DummyDataParameter *p)
+{
+    for (size_t i = 0; i < p->n_data_filler; i++)
+        if (strcmp(p->data_filler[i]->type, "constant") != 0)
+            return false;
+    return true;
+}
+
 static enum ct_status dummy_setup(struct ct_layer *l, const struct ct_io *io)
 {
     const Caffe__DummyDataParameter *p = ct_dummy_data_param(l->param);
@@ -62,6 +70,8 @@ static enum ct_status dummy_setup(struct ct_layer *l, const struct ct_io *io)
     } else {
         CT_TRY(dummy_count(l, "shape", p->n_shape, io->n_top));
     }
+    if (all_constant(p))
+        l->flags |= CT_LAYER_STEADY;
     CT_TRY(ct_alloc(n_top, sizeof(*d->filled), "dummy data", &d->filled));
     return ct_alloc(n_top, sizeof(*d->version), "dummy data", &d->version);
 }

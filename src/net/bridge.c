@@ -53,6 +53,8 @@ enum ct_status net_bridge_wire(struct ct_net *net, struct net_layer *l)
                     "host blobs", &l->host_bottom));
     CT_TRY(ct_alloc((size_t)l->n_top + 1, sizeof(*l->host_top), "host blobs",
                     &l->host_top));
+    CT_TRY(ct_alloc((size_t)l->n_top + 1, sizeof(*l->put), "host blobs",
+                    &l->put));
     for (int i = 0; i < l->n_bottom; i++) {
         CT_TRY(host_blob(net, l->bottom_id[i], false, &l->host_bottom[i]));
         l->bottom[i] = l->host_bottom[i];
@@ -74,6 +76,7 @@ void net_bridge_fini(struct net_layer *l)
             ct_blob_destroy(l->host_top[i]);
     for (int i = 0; l->host_bottom && i < l->n_bottom; i++)
         ct_blob_destroy(l->host_bottom[i]);
+    ct_free(l->put);
     ct_free(l->host_top);
     ct_free(l->host_bottom);
 }
@@ -107,12 +110,25 @@ enum ct_status net_bridge_forward_in(struct ct_net *net, struct net_layer *l)
     return CT_OK;
 }
 
+/* A steady top stays where it was put, until that place is another one. */
+static bool is_there(struct net_layer *l, int i, const struct ct_blob *b)
+{
+    bool there = (l->layer->flags & CT_LAYER_STEADY) &&
+                 l->put[i] == ct_data(b);
+
+    l->put[i] = ct_data(b);
+    return there;
+}
+
 enum ct_status net_bridge_forward_out(struct ct_net *net, struct net_layer *l)
 {
     CT_TRY(net_bridge_tops(net, l));
-    for (int i = 0; l->host_top && i < l->n_top; i++)
-        CT_TRY(ct_blob_put(net->blob[l->top_id[i]].blob, false,
-                           ct_data(l->host_top[i])));
+    for (int i = 0; l->host_top && i < l->n_top; i++) {
+        struct ct_blob *b = net->blob[l->top_id[i]].blob;
+
+        if (!is_there(l, i, b))
+            CT_TRY(ct_blob_put(b, false, ct_data(l->host_top[i])));
+    }
     return CT_OK;
 }
 

@@ -97,6 +97,9 @@ static void touch_layer(struct plan *p, int i)
         if (runs_back && head->want_grad[b])
             touch(p, diff_of(head->bottom_id[b]), back);
     }
+    if (flags & CT_LAYER_STEADY)
+        for (int t = 0; t < l->n_top; t++)
+            live_for_ever(p, data_of(l->top_id[t]));
     for (int t = 0; t < l->n_top; t++) {
         touch(p, data_of(l->top_id[t]), i);
         if (runs_back && !(flags & CT_LAYER_NO_TOP))

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "device/graph.h"
 
 static enum ct_status net_state(const Caffe__NetParameter *param,
                                 const struct ct_net_options *o,
@@ -153,6 +154,7 @@ void ct_net_destroy(struct ct_net *net)
     ct_buffer_drop(net->arena_data);
     ct_buffer_drop(net->arena_diff);
     ct_buffer_drop(net->activations);
+    ct_graph_destroy(net->graph);
     ct_buffer_drop(net->cells);
     ct_workspace_fini(&net->work);
     ct_message_free(net->param);

@@ -25,6 +25,7 @@ struct net_layer {
     /* The host's copies, for a layer that stays on the CPU while its net is
      * on a GPU; NULL elsewhere.  Owned; in place both lists name one. */
     struct ct_blob **host_bottom, **host_top;
+    const float    **put; /* where each top was put last */
     int             *bottom_id, *top_id; /* indices into net->blob */
     int              n_bottom, n_top;
     uint32_t        *seen;              /* bottom versions at last reshape */
@@ -61,6 +62,10 @@ struct ct_net {
     size_t                arena_count;     /* floats */
     struct ct_buffer     *activations;
     struct ct_buffer     *cells; /* on the device: pass number, loss */
+    struct ct_graph      *graph; /* a recorded pass; replay.c */
+    uint64_t              graph_stamp;
+    int                   n_warm;
+    bool                  no_replay;
     size_t                activation_bytes; /* with sharing by lifetime */
     size_t                unshared_bytes;   /* without */
     struct ct_net_hooks   hooks;
@@ -129,6 +134,12 @@ void net_bridge_fini(struct net_layer *l);
 /* run.c: reshape of one layer, remembering what it saw. */
 CT_MUST_CHECK enum ct_status net_layer_reshape(struct ct_net *net,
                                                struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_forward_layer(struct ct_net *net, int i);
+/* Where a replayed pass leaves its loss: behind the pass number. */
+static inline float *net_loss_cell(const struct ct_net *net)
+{
+    return net->cells->ptr + 4;
+}
 /* Let tops that are views follow their bottom. */
 void net_layer_alias(struct net_layer *l);
 

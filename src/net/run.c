@@ -224,6 +224,11 @@ static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
     return CT_OK;
 }
 
+enum ct_status net_forward_layer(struct ct_net *net, int i)
+{
+    return forward_layer(net, i, NULL);
+}
+
 enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
                                     double *loss)
 {

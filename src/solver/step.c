@@ -139,6 +139,11 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
     return CT_OK;
 }
 
+static bool alone_on_gpu(const struct ct_solver *s)
+{
+    return s->options.device->kind != CT_CPU && !s->options.exchange;
+}
+
 static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
 {
     struct ct_exchange *x = s->options.exchange;
@@ -154,6 +159,14 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
     for (int i = 0; i < n; i++) {
         double part;
 
+        if (alone_on_gpu(s)) { /* nobody needs to know in between */
+            CT_TRY(ct_net_forward_backward(s->net, &part));
+            CT_TRY(check_loss(s, part));
+            *loss += part / n;
+            if (i == n - 1)
+                CT_TRY(begin_exchange(s, *loss));
+            continue;
+        }
         CT_TRY(ct_net_forward(s->net, &part));
         CT_TRY(check_loss(s, part));
         *loss = canonical ? part : *loss + part / n;

@@ -1,5 +1,6 @@
 /* absent.c - what a build without CUDA says when it is asked for a GPU. */
 #include "cortado/device.h"
+#include "device/graph.h"
 #include "device/update.h"
 
 int ct_device_cuda_count(void)
@@ -65,4 +66,27 @@ enum ct_status ct_update_launch(struct ct_update *u, float *w, const float *g,
 {
     (void)u, (void)w, (void)g, (void)h0, (void)h1;
     return CT_ENOTSUP;
+}
+
+enum ct_status ct_graph_begin(const struct ct_device *d)
+{
+    (void)d;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_graph_end(const struct ct_device *d, struct ct_graph **out)
+{
+    (void)d, (void)out;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_graph_launch(struct ct_graph *g)
+{
+    (void)g;
+    return CT_ENOTSUP;
+}
+
+void ct_graph_destroy(struct ct_graph *g)
+{
+    (void)g;
 }
