@@ -34,6 +34,7 @@ struct bench {
     double           *other_s; /* n_steps: a step without its layers */
     bool              on_cores; /* layer times, else on the wall */
     double            mark;
+    const struct ct_device *dev; /* NULL: the CPU */
 };
 
 static double cpu_now(void)
@@ -63,8 +64,11 @@ static double *layer_row(const struct bench *b, int layer, bool backward)
     return b->layer_s + (size_t)(2 * layer + backward) * (size_t)b->n_steps;
 }
 
+/* A layer is done when its device is. */
 static double layer_now(const struct bench *b)
 {
+    if (b->dev)
+        (void)b->dev->ops->sync(b->dev);
     return b->on_cores ? cpu_now() : ct_now();
 }
 
@@ -252,7 +256,7 @@ static void print_result(const struct bench *b, double peak)
 static enum ct_status run(const struct net_flags *f, double seconds,
                           int n_steps, bool layers, bool on_cores)
 {
-    struct bench b = { .on_cores = on_cores };
+    struct bench b = { .on_cores = on_cores, .dev = f->device };
     double peak    = ct_cpu_peak_flops();
     enum ct_status st;
 
