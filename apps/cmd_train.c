@@ -255,7 +255,7 @@ static enum ct_status train_joined(struct ct_dist *d, void *arg)
     return train(j->flags, j->param, d);
 }
 
-/* `solver_mode: GPU` asks for the GPUs that there are; several of them get a
+/* `solver_mode: GPU` asks for the GPU that there is; several of them get a
  * rank each. */
 static enum ct_status choose_gpus(struct train_flags *f,
                                   const Caffe__SolverParameter *p)

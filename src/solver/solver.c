@@ -75,6 +75,10 @@ static enum ct_status init(struct ct_solver *s)
     size_t bytes;
 
     CT_TRY(check(s));
+    if (s->options.exchange && s->options.device->kind != CT_CPU)
+        return ct_fail(CT_ENOTSUP, "gradients on a GPU cannot be sent to other "
+                       "ranks yet; train on one GPU, or on CPU ranks without "
+                       "--gpu");
     if (p->snapshot > 0 && s->options.rank == 0)
         CT_TRY(solver_check_writable(s));
     s->seed = p->random_seed >= 0 ? (uint64_t)p->random_seed
