@@ -35,11 +35,11 @@ static void put_layer(struct ct_pulse *p, const char *name)
 {
     for (int i = 0; i < CT_PULSE_WORDS; i++) {
         uint64_t word = 0;
-        size_t n      = name ? strnlen(name, sizeof(word)) : 0;
+        size_t n      = strnlen(name, sizeof(word));
 
         memcpy(&word, name, n);
         put(&p->layer[i], word);
-        name = n == sizeof(word) ? name + n : NULL;
+        name += n; /* at its end it stays there */
     }
 }
 
