@@ -25,8 +25,12 @@ void solver_print_outputs(const struct ct_net *net, const char *which,
         double weight           = (double)ct_net_blob_loss_weight(net, id);
         const float *value      = NULL;
 
-        if (!mean && ct_blob_read(b, &room, &value) != CT_OK)
+        if (!mean && ct_blob_read(b, &room, &value) != CT_OK) {
+            CT_ERROR("%s cannot be read: %s", ct_net_blob_name(net, id),
+                     ct_last_error());
+            k += (int)b->count;
             continue;
+        }
         for (int64_t j = 0; j < b->count; j++, k++) {
             double v = mean ? mean[k] : (double)value[j];
 
