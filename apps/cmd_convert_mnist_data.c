@@ -1,23 +1,31 @@
-/* cmd_convert_mnist_data.c - `cortado convert_mnist_data`: a database from
- * MNIST's idx files. */
+/* cmd_convert_mnist_data.c - `cortado convert_mnist_data`, a database from
+ * MNIST's idx files, and `cortado convert_mnist_siamese_data`, one of pairs. */
 #include <inttypes.h>
 
 #include "data/idx.h"
 #include "tool.h"
 
-static enum ct_status convert(const char *backend, const char *image_path,
-                              const char *label_path, const char *db_path)
+struct job {
+    const char *images, *labels, *backend, *db;
+    bool        pairs;
+    int         seed; /* of pairs */
+};
+
+static enum ct_status convert(const struct job *j)
 {
     struct ct_idx images = { 0 }, labels = { 0 };
     struct progress p;
     enum ct_status st;
 
-    CT_TRY_GOTO(ct_idx_read(image_path, 3, &images), st, out);
-    CT_TRY_GOTO(ct_idx_read(label_path, 1, &labels), st, out);
+    CT_TRY_GOTO(ct_idx_read(j->images, 3, &images), st, out);
+    CT_TRY_GOTO(ct_idx_read(j->labels, 1, &labels), st, out);
     CT_INFO("A total of %" PRId64 " items.", images.dim[0]);
     CT_INFO("Rows: %" PRId64 " Cols: %" PRId64, images.dim[1], images.dim[2]);
     progress_start(&p, 0);
-    st = ct_idx_to_db(&images, &labels, backend, db_path, &p.watch);
+    st = j->pairs ? ct_idx_pairs_to_db(&images, &labels, (uint64_t)j->seed,
+                                       j->backend, j->db, &p.watch)
+                  : ct_idx_to_db(&images, &labels, j->backend, j->db,
+                                 &p.watch);
     progress_end(&p, st);
     if (st == CT_OK)
         CT_INFO("Processed %" PRId64 " files.", p.done);
@@ -27,17 +35,40 @@ out:
     return st;
 }
 
-int cmd_convert_mnist_data(int argc, char **argv)
+static int run(struct job *j, const struct flag *flags, const char *usage,
+               int argc, char **argv)
 {
-    const char *backend = "lmdb";
-    const struct flag flags[] = {
-        TOOL_BACKEND(backend),
-        { NULL, FLAG_END, NULL, NULL },
-    };
     int code;
 
-    if (!tool_parse(flags, "usage: cortado convert_mnist_data [FLAGS] "
-                    "IMAGE_FILE LABEL_FILE DB_NAME", 3, 3, &argc, argv, &code))
+    if (!tool_parse(flags, usage, 3, 3, &argc, argv, &code))
         return code;
-    return tool_end(convert(backend, argv[1], argv[2], argv[3]));
+    j->images = argv[1];
+    j->labels = argv[2];
+    j->db     = argv[3];
+    return tool_end(convert(j));
+}
+
+int cmd_convert_mnist_data(int argc, char **argv)
+{
+    struct job j = { .backend = "lmdb" };
+    const struct flag flags[] = {
+        TOOL_BACKEND(j.backend),
+        { NULL, FLAG_END, NULL, NULL },
+    };
+
+    return run(&j, flags, "usage: cortado convert_mnist_data [FLAGS] "
+               "IMAGE_FILE LABEL_FILE DB_NAME", argc, argv);
+}
+
+int cmd_convert_mnist_siamese_data(int argc, char **argv)
+{
+    struct job j = { .backend = "leveldb", .pairs = true, .seed = 1 };
+    const struct flag flags[] = {
+        { "backend", FLAG_STRING, &j.backend, "leveldb (default) or lmdb" },
+        { "seed", FLAG_INT, &j.seed, "which pairs are drawn (1)" },
+        { NULL, FLAG_END, NULL, NULL },
+    };
+
+    return run(&j, flags, "usage: cortado convert_mnist_siamese_data [FLAGS] "
+               "IMAGE_FILE LABEL_FILE DB_NAME", argc, argv);
 }

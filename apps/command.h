@@ -18,10 +18,12 @@ struct command {
 };
 
 int cmd_bench(int argc, char **argv);
+int cmd_classify(int argc, char **argv);
 int cmd_compute_image_mean(int argc, char **argv);
 int cmd_convert_cifar_data(int argc, char **argv);
 int cmd_convert_imageset(int argc, char **argv);
 int cmd_convert_mnist_data(int argc, char **argv);
+int cmd_convert_mnist_siamese_data(int argc, char **argv);
 int cmd_device_query(int argc, char **argv);
 int cmd_extract_features(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);

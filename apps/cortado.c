@@ -10,6 +10,7 @@
 static const struct command commands[] = {
     { "train", "train or finetune a model", cmd_train },
     { "test", "score a model", cmd_test },
+    { "classify", "say what images show", cmd_classify },
     { "time", "benchmark a model layer by layer", cmd_time },
     { "bench", "measure how fast a model trains", cmd_bench },
     { "summary", "print a model's layers, shapes and sizes", cmd_summary },
@@ -23,6 +24,8 @@ static const struct command commands[] = {
       cmd_convert_imageset },
     { "convert_mnist_data", "a database from MNIST's files",
       cmd_convert_mnist_data },
+    { "convert_mnist_siamese_data", "a database of pairs from MNIST's files",
+      cmd_convert_mnist_siamese_data },
     { "convert_cifar_data", "databases from CIFAR-10's files",
       cmd_convert_cifar_data },
     { "compute_image_mean", "the mean image of a database",

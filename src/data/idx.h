@@ -28,4 +28,13 @@ CT_MUST_CHECK enum ct_status ct_idx_to_db(const struct ct_idx *images,
                                           const char *backend,
                                           const char *path,
                                           const struct ct_watch *watch);
+/* As many pairs of images drawn at random: datums of 2 x rows x columns whose
+ * label is 1 where both show the same, what Caffe's
+ * convert_mnist_siamese_data writes. */
+CT_MUST_CHECK enum ct_status ct_idx_pairs_to_db(const struct ct_idx *images,
+                                                const struct ct_idx *labels,
+                                                uint64_t seed,
+                                                const char *backend,
+                                                const char *path,
+                                                const struct ct_watch *watch);
 #endif
