@@ -19,8 +19,8 @@
  * A sum hands its gradient on to its first bottom (CT_LAYER_PASSES_DIFF): both
  * diffs lie in one place, unless a loss weight rests there.
  *
- * Nothing of this happens when blobs are to be kept, as pycaffe's are, on
- * devices other than the CPU, or with CORTADO_IMPL=fuse:none. */
+ * Nothing of this happens when blobs are to be kept, as pycaffe's are, or with
+ * CORTADO_IMPL=fuse:none. */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -122,7 +122,7 @@ static int absorb(struct ct_net *net, int i)
 enum ct_status net_fuse(struct ct_net *net)
 {
     if (net->options.keep_blobs || net->debug_info ||
-        net->dev->kind != CT_CPU || !ct_impl_allowed("fuse", "layers"))
+        !ct_impl_allowed("fuse", "layers"))
         return CT_OK;
     for (int i = 0; i < net->n_layer; i++) {
         const struct net_layer *l = &net->layer[i];

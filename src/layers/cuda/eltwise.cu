@@ -2,7 +2,8 @@
  * split.c.
  *
  * Up to LIST arrays are combined in one pass; where there are more, what comes
- * of them joins the next ones. */
+ * of them joins the next ones.  A sum that absorbed a ReLU is SUM_RELU in its
+ * last pass; backward one pass makes the gradients of all its bottoms. */
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/eltwise.h"
@@ -11,7 +12,7 @@
 enum { LIST = 16 };
 enum { SUM  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM,
        PROD = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD,
-       MAX  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX };
+       MAX  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX, SUM_RELU };
 
 struct list {
     const void *x[LIST];
@@ -24,7 +25,7 @@ template <int OP>
 __device__ static inline void join(float v, float c, int number, float *out,
                                    int32_t *winner)
 {
-    if (OP == SUM) {
+    if (OP == SUM || OP == SUM_RELU) {
         *out += c * v;
     } else if (OP == PROD) {
         *out *= v;
@@ -48,8 +49,8 @@ __device__ static inline void combine(const struct list &s, int64_t i, T *y,
         who = ct_load_pack<K>(winner + i);
 #pragma unroll
     for (int k = 0; k < K; k++)
-        all[k] = OP == SUM ? s.c[0] * ct_load(first.v + k)
-                           : ct_load(first.v + k);
+        all[k] = OP == SUM || OP == SUM_RELU ? s.c[0] * ct_load(first.v + k)
+                                             : ct_load(first.v + k);
     for (int a = 1; a < s.n; a++) {
         const ct_pack<K, T> v = ct_load_pack<K>((const T *)s.x[a] + i);
 
@@ -60,7 +61,7 @@ __device__ static inline void combine(const struct list &s, int64_t i, T *y,
     }
 #pragma unroll
     for (int k = 0; k < K; k++)
-        ct_store(out.v + k, all[k]);
+        ct_store(out.v + k, OP == SUM_RELU && all[k] < 0 ? 0 : all[k]);
     ct_store_pack<K>(y + i, out);
     if (OP == MAX)
         ct_store_pack<K>(winner + i, who);
@@ -100,6 +101,8 @@ static enum ct_status run_as(const struct ct_device *d, int op,
 {
     if (op == SUM)
         return run<SUM>(d, s, n, (T *)y, winner);
+    if (op == SUM_RELU)
+        return run<SUM_RELU>(d, s, n, (T *)y, winner);
     if (op == PROD)
         return run<PROD>(d, s, n, (T *)y, winner);
     return run<MAX>(d, s, n, (T *)y, winner);
@@ -155,7 +158,8 @@ extern "C" enum ct_status ct_cuda_eltwise_forward(struct ct_layer *l,
         CT_TRY(take(l->dev, e->op, y->dtype, n, ct_data(io->bottom[i]),
                     e->op == SUM ? coefficient(p, i) : 1, y->ptr, winner,
                     &s));
-    return finish(l->dev, e->op, y->dtype, n, y->ptr, winner, &s);
+    return finish(l->dev, e->relu ? SUM_RELU : e->op, y->dtype, n, y->ptr,
+                  winner, &s);
 }
 
 struct scaled {
@@ -210,11 +214,92 @@ static enum ct_status bottom_backward(const struct ct_layer *l,
                              (const T *)dy->ptr));
 }
 
+struct grads {
+    void *dx[LIST];
+    float c[LIST];
+    int   n;
+};
+
+/* dx_a = c_a dy where y > 0; a dx may be dy. */
+template <int K, typename T>
+__device__ static inline void gated(const struct grads &g, int64_t i,
+                                    const T *y, const T *dy)
+{
+    const ct_pack<K, T> v = ct_load_pack<K>(y + i);
+    const ct_pack<K, T> d = ct_load_pack<K>(dy + i);
+    ct_pack<K, T> out;
+
+    for (int a = 0; a < g.n; a++) {
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            ct_store(out.v + k, ct_load(v.v + k) > 0
+                                    ? g.c[a] * ct_load(d.v + k)
+                                    : 0);
+        ct_store_pack<K>((T *)g.dx[a] + i, out);
+    }
+}
+
+template <int K, typename T>
+__global__ static void gate(struct grads g, int64_t n, const T *y, const T *dy)
+{
+    const int64_t packs = n / K;
+
+    CT_KERNEL_EACH (i, packs)
+        gated<K>(g, i * K, y, dy);
+    if (K > 1)
+        CT_KERNEL_EACH (i, n - packs * K)
+            gated<1>(g, packs * K + i, y, dy);
+}
+
+template <typename T>
+static enum ct_status gate_run(const struct ct_device *d,
+                               const struct grads *g, int64_t n, const T *y,
+                               const T *dy)
+{
+    constexpr int K = 16 / sizeof(T);
+    bool packs      = ct_aligned(y) && ct_aligned(dy);
+
+    for (int a = 0; a < g->n; a++)
+        packs &= ct_aligned(g->dx[a]);
+    if (packs)
+        return CT_LAUNCH(d, (n + K - 1) / K, (gate<K, T>), *g, n, y, dy);
+    return CT_LAUNCH(d, n, (gate<1, T>), *g, n, y, dy);
+}
+
+/* The bottom whose diff is dy, if any, comes last: the others read dy. */
+static enum ct_status sum_relu_backward(const struct ct_layer *l,
+                                        const struct ct_io *io, int64_t n)
+{
+    const struct ct_tensor *y = &io->top[0]->data, *dy = &io->top[0]->diff;
+    struct grads g = {};
+
+    for (int k = io->n_bottom - 1; k >= 0; k--) {
+        if (!io->want_grad[k])
+            continue;
+        g.dx[g.n]  = ct_diff(io->bottom[k]);
+        g.c[g.n++] = coefficient(ct_eltwise_param(l->param), k);
+        if (g.n < LIST)
+            continue;
+        CT_BY_TYPE(dy->dtype, T,
+                   CT_TRY(gate_run(l->dev, &g, n, (const T *)y->ptr,
+                                   (const T *)dy->ptr)));
+        g.n = 0;
+    }
+    if (g.n == 0)
+        return CT_OK;
+    CT_BY_TYPE(dy->dtype, T,
+               return gate_run(l->dev, &g, n, (const T *)y->ptr,
+                               (const T *)dy->ptr));
+}
+
 extern "C" enum ct_status ct_cuda_eltwise_backward(struct ct_layer *l,
                                                    const struct ct_io *io)
 {
-    const int64_t n = ct_elements(io->top[0]);
+    const struct eltwise *e = (const struct eltwise *)l->state;
+    const int64_t n         = ct_elements(io->top[0]);
 
+    if (n > 0 && e->relu)
+        return sum_relu_backward(l, io, n);
     for (int k = 0; n > 0 && k < io->n_bottom; k++)
         if (io->want_grad[k])
             CT_TRY(bottom_backward(l, io, k, n));
