@@ -1,152 +1,215 @@
 /* lrn.cu - local response normalization on a GPU; formulas as in
  * device/lrn.h.
  *
- * Across channels a block takes a tile of channels by positions, with the
- * channels that their windows reach, into shared memory: squares, then the
- * terms of the gradient's sum.  Tiles are wide in the direction in which
- * memory is: positions in the plain layout, channels in NHWC.
+ * Across channels, for windows of 3 and 5, a thread has the window in its
+ * registers.  In NHWC it loads sixteen bytes of channels and the sixteen on
+ * both sides, which its neighbours bring into the cache anyway, and makes the
+ * gradient's terms of the channels that it reaches again.  In the plain layout
+ * it walks down the channels of a position.
  *
- * Within a channel, and for windows too large for that, a thread makes a value
- * from its definition; within a channel backward by way of the terms. */
+ * Within a channel, and for other windows, a thread makes a value from its
+ * definition; within a channel backward by way of the terms. */
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/lrn.h"
 
-enum { TILE = 1024, SHARED = 48 << 10 };
-
-/* images x channels x positions, neighbours in a channel `step` apart. */
+/* Across channels: `lines` runs of c channels, `step` values from channel to
+ * channel; line l begins at l / inner * c * inner + l % inner. */
 struct across {
-    int64_t images, positions, image_step; /* values from image to image */
-    int     c, half, q, p;                 /* a tile's channels, positions */
-    bool    nhwc;
+    int64_t lines, inner, step;
+    int     c, chunk; /* channels of a line; those that a thread walks */
     float   a, k, beta;
 };
 
-struct tile {
-    int64_t at;        /* of position 0, channel 0 */
-    int     c0, lo, hi, n; /* first channel; those loaded; positions */
+/* s^-beta, and s^-(beta + 1) where asked for; an error of a few units in the
+ * last place. */
+__device__ static inline float power(float s, float beta, float *next)
+{
+    const float r = rsqrtf(s);
+    const float p = beta == 0.75f ? r * r * rsqrtf(r) : exp2f(-beta * log2f(s));
+
+    if (next)
+        *next = p * (r * r);
+    return p;
+}
+
+/* The pack of channels at x and the packs beside it, as floats; what is not
+ * there counts as 0. */
+template <int K, typename T>
+__device__ static inline void with_neighbours(const T *x, bool before,
+                                              bool after, float *v)
+{
+    const ct_pack<K, T> zero = {};
+    const ct_pack<K, T> l    = before ? ct_load_pack<K>(x - K) : zero;
+    const ct_pack<K, T> m    = ct_load_pack<K>(x);
+    const ct_pack<K, T> r    = after ? ct_load_pack<K>(x + K) : zero;
+
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        v[k]         = ct_load(l.v + k);
+        v[K + k]     = ct_load(m.v + k);
+        v[2 * K + k] = ct_load(r.v + k);
+    }
+}
+
+/* k + a times the squares around v. */
+template <int HALF>
+__device__ static inline float scale_of(const struct across &p, const float *v)
+{
+    float sum = 0;
+
+#pragma unroll
+    for (int j = -HALF; j <= HALF; j++)
+        sum += v[j] * v[j];
+    return p.k + p.a * sum;
+}
+
+/* NHWC, a pack of channels a thread; groups: packs of a line. */
+template <int K, int HALF, typename T>
+__global__ static void packs_forward(struct across p, unsigned packs,
+                                     unsigned groups, const T *x, T *y)
+{
+    const unsigned step = gridDim.x * blockDim.x;
+
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < packs;
+         i += step) {
+        const unsigned at = i % groups;
+        ct_pack<K, T> out;
+        float v[3 * K];
+
+        with_neighbours<K>(x + (int64_t)i * K, at > 0, at + 1 < groups, v);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            ct_store(out.v + k,
+                     v[K + k] * power(scale_of<HALF>(p, v + K + k), p.beta,
+                                      NULL));
+        ct_store_pack<K>(y + (int64_t)i * K, out);
+    }
+}
+
+/* What lies outside of the line has a dy of 0, and so no term. */
+template <int K, int HALF, typename T>
+__global__ static void packs_backward(struct across p, unsigned packs,
+                                      unsigned groups, const T *x,
+                                      const T *dy, T *dx)
+{
+    const unsigned step = gridDim.x * blockDim.x;
+
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < packs;
+         i += step) {
+        const unsigned at = i % groups;
+        const bool before = at > 0, after = at + 1 < groups;
+        float v[3 * K], d[3 * K], term[K + 2 * HALF], s[K + 2 * HALF];
+        ct_pack<K, T> out;
+
+        with_neighbours<K>(x + (int64_t)i * K, before, after, v);
+        with_neighbours<K>(dy + (int64_t)i * K, before, after, d);
+#pragma unroll
+        for (int k = 0; k < K + 2 * HALF; k++) {
+            const int at_v = K - HALF + k;
+            float next;
+
+            s[k] = power(scale_of<HALF>(p, v + at_v), p.beta, &next);
+            term[k] = d[at_v] * v[at_v] * next;
+        }
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            float sum = 0;
+
+#pragma unroll
+            for (int j = 0; j <= 2 * HALF; j++)
+                sum += term[k + j];
+            ct_store(out.v + k, d[K + k] * s[HALF + k] -
+                                    2 * p.a * p.beta * v[K + k] * sum);
+        }
+        ct_store_pack<K>(dx + (int64_t)i * K, out);
+    }
+}
+
+/* One more value at the end of a window of n. */
+template <int N>
+__device__ static inline void shift(float *w, float v)
+{
+#pragma unroll
+    for (int j = 0; j + 1 < N; j++)
+        w[j] = w[j + 1];
+    w[N - 1] = v;
+}
+
+struct walk {
+    int64_t at; /* of the line's channel 0 */
+    int     from, to;
 };
 
-__device__ static inline float power(float s, float beta)
+__device__ static inline struct walk walk_of(const struct across &p, int64_t i)
 {
-    float r;
+    const int64_t line = i % p.lines;
+    struct walk w;
 
-    if (beta != 0.75f)
-        return exp2f(-beta * log2f(s));
-    r = rsqrtf(s);
-    return r * sqrtf(r);
-}
-
-__device__ static inline struct tile tile_of(const struct across &v, int reach)
-{
-    const int64_t chunks = (v.c + v.q - 1) / v.q;
-    const int64_t rows   = (v.positions + v.p - 1) / v.p;
-    const int64_t b      = blockIdx.x / chunks;
-    const int64_t from   = b % rows * v.p;
-    struct tile t;
-
-    t.c0 = (int)(blockIdx.x % chunks) * v.q;
-    t.lo = max(t.c0 - reach, 0);
-    t.hi = min(t.c0 + v.q + reach, v.c);
-    t.n  = (int)min((int64_t)v.p, v.positions - from);
-    t.at = b / rows * v.image_step + from * (v.nhwc ? v.c : 1);
-    return t;
-}
-
-/* Channel and position of value e of a tile's channels [lo, hi). */
-__device__ static inline int2 spot(const struct across &v, int e, int lo,
-                                   int hi, int n)
-{
-    return v.nhwc ? make_int2(lo + e % (hi - lo), e / (hi - lo))
-                  : make_int2(lo + e / n, e % n);
-}
-
-__device__ static inline int64_t spot_at(const struct across &v,
-                                         const struct tile &t, int2 s)
-{
-    return t.at + (v.nhwc ? (int64_t)s.y * v.c + s.x
-                          : (int64_t)s.x * v.positions + s.y);
-}
-
-/* Where channel c of position p lies among channels [lo, hi) of n. */
-__device__ static inline int inside(const struct across &v, int2 s, int lo,
-                                    int hi, int n)
-{
-    return v.nhwc ? s.y * (hi - lo) + s.x - lo : (s.x - lo) * n + s.y;
-}
-
-/* The sum over the window around s of `of`, which holds [lo, hi). */
-__device__ static inline float window(const struct across &v, int2 s, int lo,
-                                      int hi, int n, const float *of)
-{
-    const int from = max(s.x - v.half, lo), to = min(s.x + v.half + 1, hi);
-    const int step = v.nhwc ? 1 : n;
-    float sum      = 0;
-
-    of += inside(v, make_int2(from, s.y), lo, hi, n);
-    for (int c = from; c < to; c++, of += step)
-        sum += *of;
-    return sum;
+    w.from = (int)(i / p.lines) * p.chunk;
+    w.to   = min(w.from + p.chunk, p.c);
+    w.at   = line / p.inner * p.c * p.inner + line % p.inner;
+    return w;
 }
 
 template <typename T>
-__device__ static inline void squares(const struct across &v,
-                                      const struct tile &t, const T *x,
-                                      float *square)
+__device__ static inline float channel(const struct across &p, const T *line,
+                                       int c)
 {
-    for (int e = threadIdx.x; e < (t.hi - t.lo) * t.n; e += blockDim.x) {
-        const float a = ct_load(x + spot_at(v, t, spot(v, e, t.lo, t.hi, t.n)));
-
-        square[e] = a * a;
-    }
-    __syncthreads();
+    return c >= 0 && c < p.c ? ct_load(line + c * p.step) : 0;
 }
 
-template <typename T>
-__global__ static void across_forward(struct across v, const T *x, T *y)
+/* Any layout: a thread walks down some channels of a line, neighbouring
+ * threads those of neighbouring positions, with the window in registers. */
+template <int HALF, typename T>
+__global__ static void walk_forward(struct across p, int64_t n,
+                                    const T *__restrict__ x,
+                                    T *__restrict__ y)
 {
-    extern __shared__ float square[];
-    const struct tile t = tile_of(v, v.half);
-    const int end       = min(t.c0 + v.q, v.c);
+    CT_KERNEL_EACH (i, n) {
+        const struct walk w   = walk_of(p, i);
+        float v[2 * HALF + 1] = { 0 };
 
-    squares(v, t, x, square);
-    for (int e = threadIdx.x; e < (end - t.c0) * t.n; e += blockDim.x) {
-        const int2 s    = spot(v, e, t.c0, end, t.n);
-        const int64_t i = spot_at(v, t, s);
-        const float sum = window(v, s, t.lo, t.hi, t.n, square);
-
-        ct_store(y + i, ct_load(x + i) * power(v.k + v.a * sum, v.beta));
+#pragma unroll 8
+        for (int c = w.from - 2 * HALF; c < w.to; c++) {
+            shift<2 * HALF + 1>(v, channel(p, x + w.at, c + HALF));
+            if (c >= w.from)
+                ct_store(y + w.at + c * p.step,
+                         v[HALF] * power(scale_of<HALF>(p, v + HALF), p.beta,
+                                         NULL));
+        }
     }
 }
 
-template <typename T>
-__global__ static void across_backward(struct across v, const T *x,
-                                       const T *dy, T *dx)
+/* Turn c brings x of channel c + 2 HALF, the term of c + HALF and the gradient
+ * of c. */
+template <int HALF, typename T>
+__global__ static void walk_backward(struct across p, int64_t n,
+                                     const T *__restrict__ x,
+                                     const T *__restrict__ dy,
+                                     T *__restrict__ dx)
 {
-    extern __shared__ float square[];
-    const struct tile t = tile_of(v, 2 * v.half);
-    const int end       = min(t.c0 + v.q, v.c);
-    const int lo        = max(t.c0 - v.half, 0);
-    const int hi        = min(end + v.half, v.c);
-    float *term         = square + (t.hi - t.lo) * t.n;
+    CT_KERNEL_EACH (i, n) {
+        const struct walk w = walk_of(p, i);
+        float v[2 * HALF + 1] = { 0 }, term[2 * HALF + 1] = { 0 };
+        float d[HALF + 1] = { 0 }, s[HALF + 1] = { 0 };
 
-    squares(v, t, x, square);
-    for (int e = threadIdx.x; e < (hi - lo) * t.n; e += blockDim.x) {
-        const int2 s    = spot(v, e, lo, hi, t.n);
-        const int64_t i = spot_at(v, t, s);
-        const float of  = v.k + v.a * window(v, s, t.lo, t.hi, t.n, square);
+#pragma unroll 4
+        for (int c = w.from - 4 * HALF; c < w.to; c++) {
+            float next, sum = 0;
 
-        term[e] = ct_load(dy + i) * ct_load(x + i) * power(of, v.beta) / of;
-    }
-    __syncthreads();
-    for (int e = threadIdx.x; e < (end - t.c0) * t.n; e += blockDim.x) {
-        const int2 s    = spot(v, e, t.c0, end, t.n);
-        const int64_t i = spot_at(v, t, s);
-        const float of  = v.k + v.a * window(v, s, t.lo, t.hi, t.n, square);
-        const float sum = window(v, s, lo, hi, t.n, term);
-
-        ct_store(dx + i, ct_load(dy + i) * power(of, v.beta) -
-                             2 * v.a * v.beta * ct_load(x + i) * sum);
+            shift<2 * HALF + 1>(v, channel(p, x + w.at, c + 2 * HALF));
+            shift<HALF + 1>(d, channel(p, dy + w.at, c + HALF));
+            shift<HALF + 1>(s, power(scale_of<HALF>(p, v + HALF), p.beta,
+                                     &next));
+            shift<2 * HALF + 1>(term, d[HALF] * v[HALF] * next);
+#pragma unroll
+            for (int j = 0; j <= 2 * HALF; j++)
+                sum += term[j];
+            if (c >= w.from)
+                ct_store(dx + w.at + c * p.step,
+                         d[0] * s[0] - 2 * p.a * p.beta * v[0] * sum);
+        }
     }
 }
 
@@ -221,7 +284,7 @@ __global__ static void any_forward(struct any v, int64_t n, const T *x, T *y)
     CT_KERNEL_EACH (i, n) {
         const float s = v.k + v.a * around<true>(v, spot_of(v, i), x);
 
-        ct_store(y + i, ct_load(x + i) * power(s, v.beta));
+        ct_store(y + i, ct_load(x + i) * power(s, v.beta, NULL));
     }
 }
 
@@ -232,7 +295,7 @@ __device__ static inline float term_of(const struct any &v, struct spot4 o,
     const float s   = v.k + v.a * around<true>(v, o, x);
     const int64_t i = at(v, o);
 
-    return ct_load(dy + i) * ct_load(x + i) * power(s, v.beta) / s;
+    return ct_load(dy + i) * ct_load(x + i) * power(s, v.beta, NULL) / s;
 }
 
 template <typename T>
@@ -267,7 +330,7 @@ __global__ static void any_backward(struct any v, int64_t n, const T *x,
         const float sum = v.within ? around<false>(v, o, term)
                                    : around_terms(v, o, x, dy);
 
-        ct_store(dx + i, ct_load(dy + i) * power(s, v.beta) -
+        ct_store(dx + i, ct_load(dy + i) * power(s, v.beta, NULL) -
                              2 * v.a * v.beta * ct_load(x + i) * sum);
     }
 }
@@ -281,81 +344,108 @@ static struct any any_of(const struct ct_lrn *p)
              p->alpha / (p->within ? size * size : size), p->k, p->beta };
 }
 
-static struct across across_of(const struct ct_lrn *p)
+/* Lines are cut where there are too few of them to keep the GPU busy. */
+static struct across across_of(const struct ct_device *d,
+                               const struct ct_lrn *p)
 {
-    const bool nhwc = p->layout == CT_NHWC;
-    struct across v = { nhwc ? 1 : p->n,
-                        nhwc ? p->n * p->h * p->w : p->h * p->w,
-                        p->c * p->h * p->w, (int)p->c, (int)(p->size / 2), 0,
-                        0, nhwc, p->alpha / (float)p->size, p->k, p->beta };
+    const bool nhwc       = p->layout == CT_NHWC;
+    const int64_t threads = ct_cuda(d)->n_multiprocessors * (int64_t)1024;
+    struct across v = { p->n * p->h * p->w, nhwc ? 1 : p->h * p->w,
+                        nhwc ? 1 : p->h * p->w, (int)p->c, (int)p->c,
+                        p->alpha / (float)p->size, p->k, p->beta };
 
-    v.q = nhwc ? p->c < 256 ? (int)p->c : 256 : 32;
-    v.p = TILE / v.q > 1 ? TILE / v.q : 1;
+    while (v.chunk > 16 && v.lines * ((v.c + v.chunk - 1) / v.chunk) < threads)
+        v.chunk = (v.chunk + 1) / 2;
     return v;
 }
 
-/* Bytes of shared memory for a tile and what `reach` adds on both sides; more
- * than SHARED where that is too much to say. */
-static size_t room(const struct across *v, int64_t reach)
+static bool takes_across(const struct ct_lrn *p)
 {
-    const int64_t n = (v->q + 2 * reach) * v->p * (int64_t)sizeof(float);
-
-    return n < SHARED ? (size_t)n : SHARED + 1;
+    return !p->within && p->c < 1 << 20 && (p->size == 3 || p->size == 5);
 }
 
-static unsigned tiles(const struct across *v)
+template <typename T>
+static bool takes_packs(const struct ct_lrn *p, const void *a, const void *b,
+                        const void *c)
 {
-    return (unsigned)(v->images * ((v->positions + v->p - 1) / v->p) *
-                      ((v->c + v->q - 1) / v->q));
+    return p->layout == CT_NHWC && p->c % (16 / (int)sizeof(T)) == 0 &&
+           p->n * p->c * p->h * p->w < INT32_MAX && ct_aligned(a) &&
+           ct_aligned(b) && ct_aligned(c);
 }
 
-static bool takes_tiles(const struct ct_lrn *p, const struct across *v)
+static int64_t walks(const struct across *v)
 {
-    const int64_t half = p->size / 2;
+    return v->lines * ((v->c + v->chunk - 1) / v->chunk);
+}
 
-    return !p->within && p->c < 1 << 20 && half < 1 << 12 &&
-           room(v, 2 * half) + room(v, half) <= SHARED;
+template <int HALF, typename T>
+static enum ct_status across_forward(const struct ct_device *d,
+                                     const struct ct_lrn *p, const T *x, T *y)
+{
+    const struct across v = across_of(d, p);
+    constexpr int K       = 16 / sizeof(T);
+
+    if (takes_packs<T>(p, x, y, NULL)) {
+        const unsigned packs = (unsigned)(v.lines * v.c / K);
+
+        return CT_LAUNCH(d, packs, (packs_forward<K, HALF, T>), v, packs,
+                         (unsigned)v.c / K, x, y);
+    }
+    return CT_LAUNCH(d, walks(&v), (walk_forward<HALF, T>), v, walks(&v), x,
+                     y);
+}
+
+template <int HALF, typename T>
+static enum ct_status across_backward(const struct ct_device *d,
+                                      const struct ct_lrn *p, const T *x,
+                                      const T *dy, T *dx)
+{
+    const struct across v = across_of(d, p);
+    constexpr int K       = 16 / sizeof(T);
+
+    if (takes_packs<T>(p, x, dy, dx)) {
+        const unsigned packs = (unsigned)(v.lines * v.c / K);
+
+        return CT_LAUNCH(d, packs, (packs_backward<K, HALF, T>), v, packs,
+                         (unsigned)v.c / K, x, dy, dx);
+    }
+    return CT_LAUNCH(d, walks(&v), (walk_backward<HALF, T>), v, walks(&v), x,
+                     dy, dx);
 }
 
 template <typename T>
 static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 {
-    const struct lrn *s   = (const struct lrn *)l->state;
-    const struct across v = across_of(&s->lrn);
-    const int64_t n       = ct_elements(io->top[0]);
+    const struct ct_lrn *p = &((const struct lrn *)l->state)->lrn;
+    const int64_t n        = ct_elements(io->top[0]);
     const T *x = (const T *)ct_data(io->bottom[0]);
     T *y = (T *)ct_data(io->top[0]);
 
-    if (!takes_tiles(&s->lrn, &v))
-        return CT_LAUNCH(l->dev, n, any_forward<T>, any_of(&s->lrn), n, x, y);
-    across_forward<T><<<tiles(&v), CT_BLOCK, room(&v, v.half),
-                        ct_cuda_stream(l->dev)>>>(v, x, y);
-    return CT_CUDA_LAUNCHED(l->dev, "LRN");
+    if (!takes_across(p))
+        return CT_LAUNCH(l->dev, n, any_forward<T>, any_of(p), n, x, y);
+    return p->size == 3 ? across_forward<1>(l->dev, p, x, y)
+                        : across_forward<2>(l->dev, p, x, y);
 }
 
 template <typename T>
 static enum ct_status backward(const struct ct_layer *l,
                                const struct ct_io *io)
 {
-    const struct lrn *s   = (const struct lrn *)l->state;
-    const struct across v = across_of(&s->lrn);
-    const int64_t n       = ct_elements(io->top[0]);
+    const struct lrn *s    = (const struct lrn *)l->state;
+    const struct ct_lrn *p = &s->lrn;
+    const int64_t n        = ct_elements(io->top[0]);
     const T *x = (const T *)ct_data(io->bottom[0]);
     const T *dy = (const T *)ct_diff(io->top[0]);
     T *dx = (T *)ct_diff(io->bottom[0]);
     float *term = ct_data(s->scratch);
 
-    if (!takes_tiles(&s->lrn, &v)) {
-        if (s->lrn.within)
-            CT_TRY(CT_LAUNCH(l->dev, n, any_terms<T>, any_of(&s->lrn), n, x,
-                             dy, term));
-        return CT_LAUNCH(l->dev, n, any_backward<T>, any_of(&s->lrn), n, x, dy,
-                         (const float *)term, dx);
-    }
-    across_backward<T><<<tiles(&v), CT_BLOCK,
-                         room(&v, 2 * v.half) + room(&v, v.half),
-                         ct_cuda_stream(l->dev)>>>(v, x, dy, dx);
-    return CT_CUDA_LAUNCHED(l->dev, "gradient of LRN");
+    if (takes_across(p))
+        return p->size == 3 ? across_backward<1>(l->dev, p, x, dy, dx)
+                            : across_backward<2>(l->dev, p, x, dy, dx);
+    if (p->within)
+        CT_TRY(CT_LAUNCH(l->dev, n, any_terms<T>, any_of(p), n, x, dy, term));
+    return CT_LAUNCH(l->dev, n, any_backward<T>, any_of(p), n, x, dy,
+                     (const float *)term, dx);
 }
 
 extern "C" enum ct_status ct_cuda_lrn_forward(struct ct_layer *l,
