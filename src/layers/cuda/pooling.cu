@@ -10,6 +10,7 @@
  * window is small, and else as a place in the plane. */
 #include <float.h>
 
+#include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/cuda/draws.h"
@@ -21,6 +22,9 @@
 struct shape {
     int64_t planes, lanes;
     int     h, w, oh, ow, kh, kw, sh, sw, ph, pw;
+    /* Of the array that threads are dealt out over: packs of lanes, columns
+     * and rows. */
+    struct ct_divider packs, columns, rows;
 };
 
 static int small(int64_t v)
@@ -28,17 +32,23 @@ static int small(int64_t v)
     return (int)(v < 1 << 28 ? v : 1 << 28); /* more than any image */
 }
 
-static struct shape shape_of(const struct ct_pool *p)
+/* Threads are dealt out over the output (else over the input), k lanes each. */
+static struct shape shape_of(const struct ct_pool *p, bool output, int k)
 {
     const bool nhwc = p->layout == CT_NHWC;
+    const int64_t h = output ? p->out_h : p->h, w = output ? p->out_w : p->w;
+    const int64_t n = p->n * p->c * h * w / k;
+    const int64_t lanes = nhwc ? p->c : 1;
 
-    return { nhwc ? p->n : p->n * p->c, nhwc ? p->c : 1,
+    return { nhwc ? p->n : p->n * p->c, lanes,
              small(p->h), small(p->w), small(p->out_h), small(p->out_w),
              small(p->kernel_h), small(p->kernel_w), small(p->stride_h),
-             small(p->stride_w), small(p->pad_h), small(p->pad_w) };
+             small(p->stride_w), small(p->pad_h), small(p->pad_w),
+             ct_divider_of(lanes / k, n), ct_divider_of(w, n),
+             ct_divider_of(h, n) };
 }
 
-/* A thread's position (row r, column c) in images of h x w, and its lanes. */
+/* A thread's position (row r, column c), and its lanes. */
 struct place {
     int64_t plane, lane;
     int     r, c;
@@ -46,17 +56,17 @@ struct place {
 
 template <int K>
 __device__ static inline struct place place_of(const struct shape &p,
-                                               int64_t i, int h, int w)
+                                               int64_t i)
 {
-    const int64_t packs = p.lanes / K;
     struct place a;
+    int64_t rest;
 
-    a.lane  = i % packs * K;
-    i      /= packs;
-    a.c     = (int)(i % w);
-    i      /= w;
-    a.r     = (int)(i % h);
-    a.plane = i / h;
+    i       = ct_divide(p.packs, i, &rest);
+    a.lane  = rest * K;
+    i       = ct_divide(p.columns, i, &rest);
+    a.c     = (int)rest;
+    a.plane = ct_divide(p.rows, i, &rest);
+    a.r     = (int)rest;
     return a;
 }
 
@@ -115,7 +125,7 @@ template <int K, typename T, typename I>
 __global__ static void max_forward(struct shape p, const T *x, T *y, I *at)
 {
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / K)) {
-        const struct place a = place_of<K>(p, o, p.oh, p.ow);
+        const struct place a = place_of<K>(p, o);
         const struct span r  = span_of(a.r, p.h, p.kh, p.sh, p.ph);
         const struct span s  = span_of(a.c, p.w, p.kw, p.sw, p.pw);
         const T *from = x + a.plane * p.h * p.w * p.lanes + a.lane;
@@ -154,7 +164,7 @@ __global__ static void max_backward(struct shape p, const T *dy, const I *at,
                                     T *dx)
 {
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * (p.lanes / K)) {
-        const struct place a = place_of<K>(p, o, p.h, p.w);
+        const struct place a = place_of<K>(p, o);
         const struct span r  = holders(a.r, p.oh, p.kh, p.sh, p.ph);
         const struct span s  = holders(a.c, p.ow, p.kw, p.sw, p.pw);
         const int64_t base = a.plane * p.oh * p.ow * p.lanes + a.lane;
@@ -183,7 +193,7 @@ template <int K, typename T>
 __global__ static void average_forward(struct shape p, const T *x, T *y)
 {
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / K)) {
-        const struct place a = place_of<K>(p, o, p.oh, p.ow);
+        const struct place a = place_of<K>(p, o);
         const struct span r  = span_of(a.r, p.h, p.kh, p.sh, p.ph);
         const struct span s  = span_of(a.c, p.w, p.kw, p.sw, p.pw);
         const T *from    = x + a.plane * p.h * p.w * p.lanes + a.lane;
@@ -211,7 +221,7 @@ template <int K, typename T>
 __global__ static void average_backward(struct shape p, const T *dy, T *dx)
 {
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * (p.lanes / K)) {
-        const struct place a = place_of<K>(p, o, p.h, p.w);
+        const struct place a = place_of<K>(p, o);
         const struct span r  = holders(a.r, p.oh, p.kh, p.sh, p.ph);
         const struct span s  = holders(a.c, p.ow, p.kw, p.sw, p.pw);
         const T *from = dy + a.plane * p.oh * p.ow * p.lanes + a.lane;
@@ -245,7 +255,7 @@ __global__ static void stochastic(struct shape p, int64_t channels, bool nhwc,
     const uint64_t first = d.first(nhwc ? p.planes : p.planes / channels);
 
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * p.lanes) {
-        const struct place a = place_of<1>(p, o, p.oh, p.ow);
+        const struct place a = place_of<1>(p, o);
         const struct span r  = span_of(a.r, p.h, p.kh, p.sh, p.ph);
         const struct span s  = span_of(a.c, p.w, p.kw, p.sw, p.pw);
         const T *from = x + a.plane * p.h * p.w * p.lanes + a.lane;
@@ -300,7 +310,7 @@ template <typename T>
 __global__ static void expected_forward(struct shape p, const T *x, T *y)
 {
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * p.lanes) {
-        const struct place a = place_of<1>(p, o, p.oh, p.ow);
+        const struct place a = place_of<1>(p, o);
         float sum;
 
         ct_store(y + o,
@@ -314,7 +324,7 @@ __global__ static void expected_backward(struct shape p, const T *x,
                                          const T *dy, T *dx)
 {
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * p.lanes) {
-        const struct place a = place_of<1>(p, o, p.h, p.w);
+        const struct place a = place_of<1>(p, o);
         const struct span r  = holders(a.r, p.oh, p.kh, p.sh, p.ph);
         const struct span s  = holders(a.c, p.ow, p.kw, p.sw, p.pw);
         const T *from = x + a.plane * p.h * p.w * p.lanes + a.lane;
@@ -343,7 +353,7 @@ __global__ static void mask(struct shape p, int64_t channels, bool nhwc,
     const int64_t plane = (int64_t)p.oh * p.ow;
 
     CT_KERNEL_EACH (o, p.planes * plane * p.lanes) {
-        const struct place a = place_of<1>(p, o, p.oh, p.ow);
+        const struct place a = place_of<1>(p, o);
         const int64_t image = nhwc ? a.plane : a.plane / channels;
         const int64_t c     = nhwc ? a.lane : a.plane % channels;
         const int64_t pos   = (int64_t)a.r * p.ow + a.c;
@@ -361,26 +371,28 @@ static bool by_bytes(const struct ct_pool *p)
            p->kernel_h * p->kernel_w <= 255;
 }
 
-/* Lanes that a thread takes. */
+/* Whether a thread takes sixteen bytes of lanes. */
 template <typename T>
-static bool by_packs(const struct shape *p, const void *a, const void *b)
+static bool by_packs(const struct ct_pool *p, const void *a, const void *b)
 {
-    return p->lanes % (16 / sizeof(T)) == 0 && ct_aligned(a) && ct_aligned(b);
+    return p->layout == CT_NHWC && p->c % (16 / (int)sizeof(T)) == 0 &&
+           ct_aligned(a) && ct_aligned(b);
 }
 
 template <typename T, typename I>
 static enum ct_status max_of(const struct ct_layer *l, const struct ct_io *io)
 {
     const struct pooling *s = (const struct pooling *)l->state;
-    const struct shape p    = shape_of(&s->pool);
+    const struct shape p    = shape_of(&s->pool, true, 1);
     const T *x = (const T *)ct_data(io->bottom[0]);
     T *y = (T *)ct_data(io->top[0]);
     I *at = (I *)ct_data(s->at);
     const int64_t n = ct_elements(io->top[0]);
     constexpr int K = 16 / sizeof(T);
 
-    if (by_packs<T>(&p, x, y))
-        CT_TRY(CT_LAUNCH(l->dev, n / K, (max_forward<K, T, I>), p, x, y, at));
+    if (by_packs<T>(&s->pool, x, y))
+        CT_TRY(CT_LAUNCH(l->dev, n / K, (max_forward<K, T, I>),
+                         shape_of(&s->pool, true, K), x, y, at));
     else
         CT_TRY(CT_LAUNCH(l->dev, n, (max_forward<1, T, I>), p, x, y, at));
     if (io->n_top < 2)
@@ -398,7 +410,7 @@ static enum ct_status drawn(const struct ct_layer *l, const struct ct_io *io)
     const struct pooling *s = (const struct pooling *)l->state;
 
     return CT_LAUNCH(l->dev, ct_elements(io->top[0]), (stochastic<T, I>),
-                     shape_of(&s->pool), s->pool.c,
+                     shape_of(&s->pool, true, 1), s->pool.c,
                      s->pool.layout == CT_NHWC, draws_of(l),
                      (const T *)ct_data(io->bottom[0]),
                      (T *)ct_data(io->top[0]), (I *)ct_data(s->at));
@@ -409,15 +421,16 @@ static enum ct_status average_of(const struct ct_layer *l,
                                  const struct ct_io *io)
 {
     const struct pooling *s = (const struct pooling *)l->state;
-    const struct shape p    = shape_of(&s->pool);
     const T *x = (const T *)ct_data(io->bottom[0]);
     T *y = (T *)ct_data(io->top[0]);
     const int64_t n = ct_elements(io->top[0]);
     constexpr int K = 16 / sizeof(T);
 
-    if (by_packs<T>(&p, x, y))
-        return CT_LAUNCH(l->dev, n / K, (average_forward<K, T>), p, x, y);
-    return CT_LAUNCH(l->dev, n, (average_forward<1, T>), p, x, y);
+    if (by_packs<T>(&s->pool, x, y))
+        return CT_LAUNCH(l->dev, n / K, (average_forward<K, T>),
+                         shape_of(&s->pool, true, K), x, y);
+    return CT_LAUNCH(l->dev, n, (average_forward<1, T>),
+                     shape_of(&s->pool, true, 1), x, y);
 }
 
 template <typename T>
@@ -434,7 +447,7 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
             return by_bytes(&s->pool) ? drawn<T, uint8_t>(l, io)
                                       : drawn<T, int32_t>(l, io);
         CT_TRY(CT_LAUNCH(l->dev, ct_elements(io->top[0]), expected_forward<T>,
-                         shape_of(&s->pool),
+                         shape_of(&s->pool, true, 1),
                          (const T *)ct_data(io->bottom[0]),
                          (T *)ct_data(io->top[0])));
         return ct_copy_values(l->dev, n, io->bottom[0]->data.dtype,
@@ -450,17 +463,17 @@ static enum ct_status max_back(const struct ct_layer *l,
                                const struct ct_io *io)
 {
     const struct pooling *s = (const struct pooling *)l->state;
-    const struct shape p    = shape_of(&s->pool);
     const T *dy = (const T *)ct_diff(io->top[0]);
     T *dx = (T *)ct_diff(io->bottom[0]);
     const I *at = (const I *)ct_data(s->at);
     const int64_t n = ct_elements(io->bottom[0]);
     constexpr int K = 16 / sizeof(T);
 
-    if (by_packs<T>(&p, dy, dx))
-        return CT_LAUNCH(l->dev, n / K, (max_backward<K, T, I>), p, dy, at,
-                         dx);
-    return CT_LAUNCH(l->dev, n, (max_backward<1, T, I>), p, dy, at, dx);
+    if (by_packs<T>(&s->pool, dy, dx))
+        return CT_LAUNCH(l->dev, n / K, (max_backward<K, T, I>),
+                         shape_of(&s->pool, false, K), dy, at, dx);
+    return CT_LAUNCH(l->dev, n, (max_backward<1, T, I>),
+                     shape_of(&s->pool, false, 1), dy, at, dx);
 }
 
 template <typename T>
@@ -468,7 +481,7 @@ static enum ct_status backward(const struct ct_layer *l,
                                const struct ct_io *io)
 {
     const struct pooling *s = (const struct pooling *)l->state;
-    const struct shape p    = shape_of(&s->pool);
+    const struct shape p    = shape_of(&s->pool, false, 1);
     const T *dy = (const T *)ct_diff(io->top[0]);
     T *dx = (T *)ct_diff(io->bottom[0]);
     const int64_t n = ct_elements(io->bottom[0]);
@@ -480,8 +493,9 @@ static enum ct_status backward(const struct ct_layer *l,
     if (s->kept)
         return CT_LAUNCH(l->dev, n, expected_backward<T>, p,
                          (const T *)ct_data(s->kept), dy, dx);
-    if (by_packs<T>(&p, dy, dx))
-        return CT_LAUNCH(l->dev, n / K, (average_backward<K, T>), p, dy, dx);
+    if (by_packs<T>(&s->pool, dy, dx))
+        return CT_LAUNCH(l->dev, n / K, (average_backward<K, T>),
+                         shape_of(&s->pool, false, K), dy, dx);
     return CT_LAUNCH(l->dev, n, (average_backward<1, T>), p, dy, dx);
 }
 
