@@ -19,7 +19,7 @@ enum ct_update_rule {
 
 /* One parameter. */
 struct ct_update_run {
-    int64_t first, n;    /* floats of the arena */
+    int64_t first, n;    /* floats of the arena; n 0: it stays as it is */
     float   rate;        /* lr times lr_mult, times layer-wise rates */
     float   l2, l1, momentum;
 };

@@ -1,6 +1,7 @@
 /* solver_test.h - solvers on a problem that can be followed by hand.
  *
- * One weight w, input 1, target 0: loss w^2 / 2, gradient w. */
+ * One weight w, input 1, target 0: loss w^2 / 2, gradient w.  With
+ * CORTADO_TEST_DEVICE they train on a GPU. */
 #ifndef CT_TESTS_SOLVER_SOLVER_TEST_H
 #define CT_TESTS_SOLVER_SOLVER_TEST_H
 
@@ -26,7 +27,7 @@ static inline enum ct_status solver_try(const char *text,
                                         struct ct_solver **out)
 {
     Caffe__SolverParameter *p = NULL;
-    struct ct_solver_options o = { 0 };
+    struct ct_solver_options o = { .device = test_device() };
     enum ct_status st;
 
     CT_TRY(ct_text_parse(&caffe__solver_parameter__descriptor, text,
@@ -49,6 +50,8 @@ static inline struct ct_solver *solver_of(const char *text)
 
 static inline float weight(const struct ct_solver *s)
 {
+    if (test_device()->kind != CT_CPU)
+        ASSERT_OK(test_device()->ops->sync(test_device()));
     return ct_data(ct_net_param(ct_solver_net(s), 0)->blob)[0];
 }
 

@@ -24,6 +24,13 @@ TEST(rules, sgd_keeps_the_rate_inside_the_history)
     FOLLOW("base_lr: 0.1 momentum: 0.5" FIXED, 1.8f, 1.52f, 1.228f);
 }
 
+TEST(rules, a_rate_of_zero_leaves_momentum_at_work)
+{
+    /* h = .2, w = 1.8; then the rate is 0: h = .1, w = 1.7; h = .05 */
+    FOLLOW("base_lr: 0.1 momentum: 0.5 lr_policy: 'step' gamma: 0 "
+           "stepsize: 1 snapshot_after_train: false", 1.8f, 1.7f, 1.65f);
+}
+
 TEST(rules, nesterov_looks_ahead)
 {
     /* h = .2, w = 2 - 1.5 .2; h' = .1 + .17, w -= 1.5 .27 - .5 .2 */

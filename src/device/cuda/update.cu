@@ -80,8 +80,6 @@ __global__ static void update(const struct chunk *chunks, const void *numbers,
         ((const struct ct_update_run *)((const char *)numbers + 64))[c.run];
     const bool two = RULE >= CT_UPDATE_ADADELTA;
 
-    if (r.rate == 0)
-        return;
     /* Runs start on 64-byte lines, so four floats at a time are aligned. */
     for (int i = threadIdx.x * 4; i < c.n; i += blockDim.x * 4) {
         const int64_t at = c.first + i;
