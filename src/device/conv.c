@@ -23,6 +23,10 @@ static const struct ct_conv_impl *const cpu_impls[] = {
 static const struct ct_conv_impl *const cuda_impls[] = {
 #ifdef CT_HAVE_CUDA
     &ct_conv_cudnn,
+    &ct_conv_whole,
+    &ct_conv_apart,
+    &ct_conv_strided,
+    &ct_conv_fold,
     &ct_conv_cuda_ref,
 #endif
     NULL,

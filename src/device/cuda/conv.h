@@ -9,10 +9,52 @@
 extern "C" {
 #endif
 
-/* dw += g, where g is out x in x taps in `layout` and `dtype`, dw plain. */
-CT_MUST_CHECK enum ct_status ct_cuda_weights_add(
-    const struct ct_device *d, int64_t out, int64_t in, int64_t taps,
-    enum ct_layout layout, enum ct_dtype dtype, const void *g, float *dw);
+/* Images cut into cells of s_h x s_w positions, and kernels likewise.  Inside,
+ * a cell's values lie behind each other, channels innermost, and zeros fill
+ * them up to `inside`:
+ *
+ *     image, row, column, (y, x, channel) of x[image, channel,
+ *                          row s_h + y - pad_h, column s_w + x - pad_w]
+ *
+ * With cells of one position and inside == channels this is NHWC. */
+struct ct_conv_cells {
+    int64_t        batch, channels, height, width, pad_h, pad_w;
+    enum ct_layout layout; /* of images outside */
+    int64_t        s_h, s_w, inside;
+    int64_t        rows, columns;                /* cells of an image */
+    int64_t        outputs, k_h, k_w, kc_h, kc_w; /* of a kernel, and cells */
+};
+
+CT_MUST_CHECK enum ct_status ct_cuda_conv_fold(
+    const struct ct_device *d, const struct ct_conv_cells *f,
+    enum ct_dtype from_type, const void *x, enum ct_dtype to_type, void *to);
+
+/* Weights into cells: outputs x kc_h x kc_w x inside. */
+CT_MUST_CHECK enum ct_status ct_cuda_weights_in(const struct ct_device *d,
+                                                const struct ct_conv_cells *f,
+                                                const float *w,
+                                                enum ct_dtype type, void *to);
+/* dw += g, where g lies in cells (CT_NHWC) or as dw (CT_PLAIN). */
+CT_MUST_CHECK enum ct_status ct_cuda_weights_add(const struct ct_device *d,
+                                                 const struct ct_conv_cells *f,
+                                                 enum ct_layout layout,
+                                                 enum ct_dtype type,
+                                                 const void *g, float *dw);
+
+/* rows x groups x channels into groups x rows x channels, and back, with a
+ * bias of groups x channels where b is not NULL.  Channels are a multiple
+ * of 8. */
+CT_MUST_CHECK enum ct_status ct_cuda_conv_part(const struct ct_device *d,
+                                               int64_t rows, int64_t groups,
+                                               int64_t channels,
+                                               enum ct_dtype type,
+                                               const void *x, void *to);
+CT_MUST_CHECK enum ct_status ct_cuda_conv_join(const struct ct_device *d,
+                                               int64_t rows, int64_t groups,
+                                               int64_t channels,
+                                               enum ct_dtype type,
+                                               const void *x, const float *b,
+                                               void *to);
 
 /* As ct_bias_forward() and ct_bias_backward(). */
 CT_MUST_CHECK enum ct_status ct_cuda_conv_bias_forward(

@@ -20,6 +20,8 @@ extern "C" {
 
 struct ct_cuda_libs;
 struct ct_cuda_gemms;
+struct ct_conv_pick;
+struct ct_choices;
 
 enum { CT_CUDA_GEMM_BYTES = 32 << 20 }; /* scratch of matrix products */
 
@@ -32,6 +34,8 @@ struct ct_cuda {
     void                  *cudnn;    /* cudnnHandle_t, on the stream */
     void                  *cublaslt; /* cublasLtHandle_t */
     struct ct_cuda_gemms  *gemms;    /* plans of matrix products, by shape */
+    struct ct_conv_pick   *convs;    /* plans of convolutions; not owned */
+    struct ct_choices     *choices;  /* of implementations, once measured */
     /* Scratch of whichever operation runs; grows outside of captures only. */
     void                  *workspace;
     size_t                 workspace_bytes;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/choice.h"
 #include "device/cuda/libs.h"
 
 enum ct_status ct_cuda_check(const struct ct_device *d, cudaError_t e,
@@ -223,6 +224,7 @@ void ct_device_close(const struct ct_device *d)
         return;
     (void)cudaSetDevice(d->id);
     ct_cuda_gemms_free(g->gemms);
+    ct_choices_close(g->choices);
     if (g->cudnn)
         g->libs->cudnnDestroy(g->cudnn);
     if (g->cublaslt)

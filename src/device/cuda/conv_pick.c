@@ -1,0 +1,455 @@
+/* conv_pick.c - measures the ways through a pass and keeps the fastest. */
+#include "device/cuda/conv_pick.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "device/choice.h"
+#include "device/graph.h"
+
+/* Plans that are tried on one way: the library's first guesses, or many. */
+enum { TRIES = 8, TRIES_ALL = 48 };
+
+static const size_t most_work  = (size_t)4 << 30; /* scratch of a plan */
+static const size_t least_work = (size_t)256 << 20;
+
+static const char *const pass_name[CT_WEIGHTED_PASSES] = {
+    [CT_FORWARD]          = "forward",
+    [CT_BACKWARD]         = "data",
+    [CT_BACKWARD_WEIGHTS] = "weights",
+};
+
+static const char *layout_name(enum ct_layout l)
+{
+    return l == CT_NHWC ? "nhwc" : "plain";
+}
+
+static const char *dtype_name(enum ct_dtype t)
+{
+    return t == CT_BF16 ? "bf16" : t == CT_F16 ? "f16" : "f32";
+}
+
+static void add_sizes(struct ct_text *t, const char *what, int n,
+                      const int64_t *v)
+{
+    ct_text_add(t, what);
+    for (int i = 0; i < n; i++)
+        ct_text_addf(t, "%s%" PRId64, i ? "x" : "", v[i]);
+}
+
+/* All that the choice depends on. */
+static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
+                               enum ct_conv_road road, char **out)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    const struct ct_cuda *g      = ct_cuda(c->dev);
+    struct ct_text t             = { 0 };
+
+    ct_text_addf(&t, "conv %s cudnn %zu precision %d %s", g->name,
+                 g->libs->cudnnGetVersion(), (int)g->precision,
+                 pass_name[pass]);
+    if (road != CT_CONV_ROADS)
+        ct_text_addf(&t, " %s", ct_conv_road_name(road));
+    ct_text_addf(&t, " %" PRId64 "x%" PRId64, d->batch, d->in_channels);
+    add_sizes(&t, "x", d->n_spatial, d->in);
+    ct_text_addf(&t, " to %" PRId64, d->out_channels);
+    add_sizes(&t, " k", d->n_spatial, d->kernel);
+    add_sizes(&t, " s", d->n_spatial, d->stride);
+    add_sizes(&t, " p", d->n_spatial, d->pad);
+    add_sizes(&t, " d", d->n_spatial, d->dilation);
+    ct_text_addf(&t, " g%" PRId64 "%s %s %s, %s %s", d->group,
+                 d->has_bias ? " bias" : "", layout_name(d->src_layout),
+                 dtype_name(d->src_type), layout_name(d->dst_layout),
+                 dtype_name(d->dst_type));
+    if (t.failed) {
+        ct_text_fini(&t);
+        return ct_fail(CT_ENOMEM, "no memory for the name of a convolution");
+    }
+    *out = t.s;
+    return CT_OK;
+}
+
+/* Arrays to measure on; all lie in one block. */
+struct trial {
+    void  *block;
+    void  *x, *y, *inside, *work;
+    float *w, *b;
+    size_t room; /* of a plan in `work` */
+};
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static enum ct_status trial_make(const struct ct_conv *c,
+                                 const struct ct_conv_way *way,
+                                 struct trial *t)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    const size_t x = round_up((size_t)(d->batch * d->in_channels *
+                                       c->in_spatial) *
+                              ct_dtype_bytes(d->src_type));
+    const size_t y = round_up((size_t)(d->batch * d->out_channels *
+                                       c->out_spatial) *
+                              ct_dtype_bytes(d->dst_type));
+    const size_t w = round_up((size_t)(d->out_channels * c->in_group *
+                                       c->taps) * sizeof(float));
+    const size_t b = round_up((size_t)d->out_channels * sizeof(float));
+    const size_t inside = round_up((size_t)way->n_w * sizeof(float));
+    const size_t stage  = ct_conv_way_bytes(way, NULL, NULL);
+    size_t free_bytes = 0, all = 0;
+    char *at;
+
+    CT_TRY(ct_cuda_check(c->dev, cudaMemGetInfo(&free_bytes, &all),
+                         "asking for free memory"));
+    t->room = free_bytes / 8 < most_work ? free_bytes / 8 : most_work;
+    t->room = t->room < least_work ? least_work : round_up(t->room);
+    CT_TRY(c->dev->ops->alloc(c->dev, x + y + w + b + inside + stage + t->room,
+                              "trial of a convolution", &t->block));
+    at        = t->block;
+    t->x      = at;
+    t->y      = at + x;
+    t->w      = (float *)(void *)(at + x + y);
+    t->b      = (float *)(void *)(at + x + y + w);
+    t->inside = at + x + y + w + b;
+    t->work   = at + x + y + w + b + inside;
+    return CT_OK;
+}
+
+static enum ct_status trial_pass(const struct ct_conv *c,
+                                 const struct ct_conv_way *way,
+                                 const struct ct_conv_plan *plan,
+                                 const struct trial *t)
+{
+    switch (way->problem.pass) {
+    case CT_FORWARD:
+        return ct_conv_way_forward(c, way, plan, t->work, t->x, t->inside,
+                                   c->desc.has_bias ? t->b : NULL, t->y);
+    case CT_BACKWARD:
+        return ct_conv_way_data(c, way, plan, t->work, t->inside, t->y, t->x);
+    default:
+        return ct_conv_way_gradient(c, way, plan, t->work, t->x, t->y, t->w);
+    }
+}
+
+/* What `times` runs of a recorded pass take, in milliseconds: as in a step,
+ * which is replayed, without the time that launching takes. */
+static enum ct_status time_runs(const struct ct_conv *c,
+                                const struct ct_conv_way *way,
+                                const struct ct_conv_plan *plan,
+                                const struct trial *t, int times,
+                                const cudaEvent_t *event, float *ms)
+{
+    cudaStream_t s         = ct_cuda_stream(c->dev);
+    struct ct_graph *graph = NULL;
+    enum ct_status st      = CT_OK, ended;
+
+    CT_TRY(ct_graph_begin(c->dev));
+    for (int i = 0; i < times && st == CT_OK; i++)
+        st = trial_pass(c, way, plan, t);
+    ended = ct_graph_end(c->dev, &graph);
+    st    = st == CT_OK ? ended : st;
+    CT_TRY_GOTO(st, st, out);
+    CT_TRY_GOTO(ct_graph_launch(graph), st, out);
+    CT_TRY_GOTO(ct_cuda_check(c->dev, cudaEventRecord(event[0], s), "timing"),
+                st, out);
+    CT_TRY_GOTO(ct_graph_launch(graph), st, out);
+    CT_TRY_GOTO(ct_cuda_check(c->dev, cudaEventRecord(event[1], s), "timing"),
+                st, out);
+    CT_TRY_GOTO(c->dev->ops->sync(c->dev), st, out);
+    st = ct_cuda_check(c->dev, cudaEventElapsedTime(ms, event[0], event[1]),
+                       "timing");
+    *ms /= (float)times;
+out:
+    ct_graph_destroy(graph);
+    return st;
+}
+
+/* Once to see how slow it is, then often enough to be sure.  The very first
+ * run also loads the kernel. */
+static enum ct_status time_plan(const struct ct_conv *c,
+                                const struct ct_conv_way *way,
+                                const struct ct_conv_plan *plan,
+                                const struct trial *t,
+                                const cudaEvent_t *event, float best,
+                                float *ms)
+{
+    cudaStream_t s = ct_cuda_stream(c->dev);
+    float more     = 0;
+    int times;
+
+    CT_TRY(ct_cuda_check(c->dev, cudaEventRecord(event[0], s), "timing"));
+    CT_TRY(trial_pass(c, way, plan, t));
+    CT_TRY(ct_cuda_check(c->dev, cudaEventRecord(event[1], s), "timing"));
+    CT_TRY(c->dev->ops->sync(c->dev));
+    CT_TRY(ct_cuda_check(c->dev, cudaEventElapsedTime(ms, event[0], event[1]),
+                         "timing"));
+    if (*ms > 3 * best + 30)
+        return CT_OK;
+    CT_TRY(time_runs(c, way, plan, t, 1, event, ms));
+    if (*ms > 1.3f * best)
+        return CT_OK;
+    times = *ms > 0.5f ? 2 : *ms > 0.05f ? 5 : 20;
+    CT_TRY(time_runs(c, way, plan, t, times, event, &more));
+    *ms = more;
+    return CT_OK;
+}
+
+struct search {
+    const struct ct_conv *c;
+    enum ct_pass          pass;
+    enum ct_conv_road     road;  /* forced, or CT_CONV_ROADS */
+    bool                  quick; /* the first that works */
+    cudaEvent_t           event[2];
+    struct ct_conv_pick  *best;
+    float                 cost; /* of the best one; counts doubts too */
+    float                 ms;
+    int                   engine;
+};
+
+static bool found(const struct search *s)
+{
+    return s->best->plan.plan != NULL;
+}
+
+static void take(struct search *s, const struct ct_conv_way *way,
+                 const struct ct_conv_plan *plan, int engine, float ms)
+{
+    ct_conv_plan_fini(s->c->dev, &s->best->plan);
+    s->best->way  = *way;
+    s->best->plan = *plan;
+    s->engine     = engine;
+    s->ms         = ms;
+    s->cost       = plan->repeats ? ms : 1.1f * ms;
+}
+
+static enum ct_status try_engine(struct search *s,
+                                 const struct ct_conv_way *way,
+                                 struct ct_conv_graph *g, int engine,
+                                 const struct trial *t, bool *ran)
+{
+    struct ct_conv_plan plan;
+    enum ct_status st = ct_conv_graph_plan(g, engine, &plan);
+    float ms          = 0;
+
+    *ran = false;
+    if (st == CT_OK && plan.bytes > t->room)
+        st = CT_ENOTSUP;
+    else if (st != CT_OK)
+        return st == CT_ENOTSUP ? CT_OK : st;
+    if (st == CT_OK && !s->quick)
+        st = time_plan(s->c, way, &plan, t, s->event, s->cost, &ms);
+    *ran = st == CT_OK;
+    if (st == CT_OK &&
+        (!found(s) || (plan.repeats ? ms : 1.1f * ms) < s->cost))
+        take(s, way, &plan, engine, ms);
+    else
+        ct_conv_plan_fini(s->c->dev, &plan);
+    /* An engine that fails is not taken; a lost device shows in the next. */
+    return CT_OK;
+}
+
+static enum ct_status try_way(struct search *s, const struct ct_conv_way *way)
+{
+    const struct ct_device *dev = s->c->dev;
+    const bool all = way->problem.strict && !s->quick;
+    struct trial t = { .room = least_work };
+    struct ct_conv_graph *g = NULL;
+    enum ct_status st;
+
+    st = ct_conv_graph_create(dev, &way->problem, all, &g);
+    if (st != CT_OK)
+        return st == CT_ENOTSUP ? CT_OK : st;
+    if (!s->quick)
+        CT_TRY_GOTO(trial_make(s->c, way, &t), st, out);
+    for (int i = 0, n = 0; i < ct_conv_graph_engines(g) &&
+                           n < (all ? TRIES_ALL : TRIES); i++) {
+        bool ran;
+
+        CT_TRY_GOTO(try_engine(s, way, g, i, &t, &ran), st, out);
+        n += ran;
+        if (s->quick && found(s))
+            break;
+    }
+out:
+    dev->ops->free(dev, t.block);
+    ct_conv_graph_destroy(g);
+    return st;
+}
+
+/* Every road in every form that has a chance.  Tensor cores like NHWC, so a
+ * plain form is for images that are plain outside too; products in float32 are
+ * slower in NHWC, and plain float32 is what cuDNN has for everything. */
+static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
+{
+    const struct ct_conv_desc *d = &s->c->desc;
+    const enum ct_dtype dtype    = ct_device_dtype(s->c->dev);
+    const bool plain = d->src_layout == CT_PLAIN || d->dst_layout == CT_PLAIN;
+    const struct {
+        enum ct_layout layout;
+        enum ct_dtype  dtype;
+        bool           wanted;
+    } form[] = { { CT_NHWC, dtype, ct_device_prefers_nhwc(s->c->dev) },
+                 { CT_PLAIN, dtype, plain },
+                 { CT_PLAIN, CT_F32, false } };
+
+    for (int i = 0; i < 3; i++)
+        for (int r = 0; r < CT_CONV_ROADS; r++) {
+            struct ct_conv_way way;
+            enum ct_status st;
+
+            if ((road != CT_CONV_ROADS && (int)road != r) ||
+                (!form[i].wanted && found(s)) || (s->quick && found(s)) ||
+                (i == 0 && !form[i].wanted))
+                continue;
+            st = ct_conv_way_make(s->c, s->pass, (enum ct_conv_road)r,
+                                  form[i].layout, form[i].dtype, &way);
+            if (st == CT_OK)
+                st = try_way(s, &way);
+            if (st != CT_OK && st != CT_ENOTSUP)
+                return st;
+        }
+    return CT_OK;
+}
+
+/* A kept choice: "fold nhwc bf16 3 0.171", the last one for people. */
+static enum ct_status take_kept(struct search *s, const char *text)
+{
+    char road[16], layout[8], dtype[8];
+    struct ct_conv_graph *g = NULL;
+    struct ct_conv_plan plan;
+    struct ct_conv_way way;
+    enum ct_status st;
+    int engine;
+
+    if (!text || sscanf(text, "%15s %7s %7s %d", road, layout, dtype,
+                        &engine) != 4)
+        return CT_OK;
+    for (int r = 0; r < CT_CONV_ROADS; r++)
+        if (strcmp(road, ct_conv_road_name((enum ct_conv_road)r)) == 0) {
+            st = ct_conv_way_make(
+                s->c, s->pass, (enum ct_conv_road)r,
+                strcmp(layout, "nhwc") == 0 ? CT_NHWC : CT_PLAIN,
+                strcmp(dtype, "bf16") == 0  ? CT_BF16
+                : strcmp(dtype, "f16") == 0 ? CT_F16
+                                            : CT_F32, &way);
+            if (st == CT_OK)
+                st = ct_conv_graph_create(s->c->dev, &way.problem,
+                                          way.problem.strict, &g);
+            if (st == CT_OK)
+                st = ct_conv_graph_plan(g, engine, &plan);
+            if (st == CT_OK)
+                take(s, &way, &plan, engine, 0);
+            ct_conv_graph_destroy(g);
+            return st == CT_ENOTSUP ? CT_OK : st;
+        }
+    return CT_OK;
+}
+
+static void keep(const struct search *s)
+{
+    const struct ct_conv_way *way = &s->best->way;
+    char text[64];
+
+    snprintf(text, sizeof(text), "%s %s %s %d %.4f",
+             ct_conv_road_name(way->road), layout_name(way->layout),
+             dtype_name(way->dtype), s->engine, (double)s->ms);
+    ct_choices_keep(ct_cuda(s->c->dev)->choices, s->best->key, text);
+}
+
+static enum ct_status measure(struct search *s)
+{
+    enum ct_status st;
+
+    s->cost = 1e30f;
+    for (int i = 0; i < 2; i++)
+        CT_TRY_GOTO(ct_cuda_check(s->c->dev, cudaEventCreate(&s->event[i]),
+                                  "timing"), st, out);
+    CT_TRY_GOTO(try_ways(s, s->road), st, out);
+    if (!found(s) && s->road != CT_CONV_ROADS)
+        CT_TRY_GOTO(try_ways(s, CT_CONV_WHOLE), st, out);
+out:
+    for (int i = 0; i < 2; i++)
+        if (s->event[i])
+            (void)cudaEventDestroy(s->event[i]);
+    return st;
+}
+
+static enum ct_status search(struct search *s)
+{
+    struct ct_cuda *g = ct_cuda(s->c->dev);
+
+    if (!s->quick) {
+        if (!g->choices)
+            CT_TRY(ct_choices_open("convolutions", &g->choices));
+        CT_TRY(take_kept(s, ct_choices_find(g->choices, s->best->key)));
+    }
+    if (found(s))
+        return CT_OK;
+    CT_TRY(measure(s));
+    if (!found(s))
+        return CT_ENOTSUP;
+    if (!s->quick)
+        keep(s);
+    return CT_OK;
+}
+
+static void pick_free(const struct ct_device *d, struct ct_conv_pick *p)
+{
+    ct_conv_plan_fini(d, &p->plan);
+    ct_free(p->key);
+    ct_free(p);
+}
+
+enum ct_status ct_conv_pick_get(const struct ct_conv *c, enum ct_pass pass,
+                                enum ct_conv_road road,
+                                struct ct_conv_pick **out)
+{
+    struct ct_cuda *g = ct_cuda(c->dev);
+    struct search s   = { .c = c, .pass = pass, .road = road,
+                          .quick = g->host_memory };
+    char *key         = NULL;
+    enum ct_status st;
+
+    CT_TRY(make_key(c, pass, road, &key));
+    for (struct ct_conv_pick *p = g->convs; p; p = p->next)
+        if (strcmp(p->key, key) == 0) {
+            ct_free(key);
+            p->users++;
+            *out = p;
+            return CT_OK;
+        }
+    st = ct_alloc(1, sizeof(*s.best), "convolution", &s.best);
+    if (st != CT_OK) {
+        ct_free(key);
+        return st;
+    }
+    s.best->key   = key;
+    s.best->users = 1;
+    st            = search(&s);
+    if (st != CT_OK) {
+        pick_free(c->dev, s.best);
+        return st;
+    }
+    s.best->bytes = ct_conv_way_bytes(&s.best->way, NULL, NULL) +
+                    s.best->plan.bytes;
+    s.best->next  = g->convs;
+    g->convs = *out = s.best;
+    return CT_OK;
+}
+
+void ct_conv_pick_put(const struct ct_device *d, struct ct_conv_pick *p)
+{
+    struct ct_conv_pick **at = &ct_cuda(d)->convs;
+
+    if (!p || --p->users > 0)
+        return;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    pick_free(d, p);
+}

@@ -1,0 +1,343 @@
+/* conv_way.c - the ways in which cuDNN does one pass of a convolution. */
+#include "device/cuda/conv_way.h"
+
+enum { MOST_FOLDED = 256, FEW_CHANNELS = 4, MOST_RUNS = 16, LEAST_APART = 16 };
+
+const char *ct_conv_road_name(enum ct_conv_road r)
+{
+    static const char *const name[CT_CONV_ROADS] = {
+        [CT_CONV_WHOLE]   = "whole",
+        [CT_CONV_APART]   = "apart",
+        [CT_CONV_STRIDED] = "strided",
+        [CT_CONV_FOLD]    = "fold",
+    };
+
+    return name[r];
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Steps of an array with channels innermost, or in their place. */
+static void set_steps(const int64_t *dim, int n, enum ct_layout layout,
+                      int64_t *step)
+{
+    int64_t all = 1;
+
+    if (layout == CT_NHWC) {
+        step[1] = 1;
+        all     = dim[1];
+    }
+    for (int i = n - 1; i >= 0; i--)
+        if (i != 1 || layout != CT_NHWC) {
+            step[i] = all;
+            all *= dim[i];
+        }
+}
+
+/* cuDNN wants two spatial axes at least. */
+static void set_problem(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    struct ct_conv_problem *p    = &way->problem;
+    const int n = d->n_spatial < 2 ? 2 : d->n_spatial, lead = n - d->n_spatial;
+
+    p->n_spatial = n;
+    p->x[0] = p->y[0] = d->batch;
+    p->x[1]           = d->in_channels;
+    p->y[1] = p->w[0] = d->out_channels;
+    p->w[1]           = c->in_group;
+    for (int i = 0; i < n; i++) {
+        const int j = i - lead;
+
+        p->x[2 + i]    = j < 0 ? 1 : d->in[j];
+        p->y[2 + i]    = j < 0 ? 1 : c->out[j];
+        p->w[2 + i]    = j < 0 ? 1 : d->kernel[j];
+        p->pad[i]      = j < 0 ? 0 : d->pad[j];
+        p->stride[i]   = j < 0 ? 1 : d->stride[j];
+        p->dilation[i] = j < 0 ? 1 : d->dilation[j];
+    }
+    way->cells = (struct ct_conv_cells){
+        .batch = d->batch, .channels = c->in_group,
+        .s_h = 1, .s_w = 1, .inside = c->in_group,
+        .outputs = d->out_channels,
+        .k_h = c->taps / p->w[1 + n], .k_w = p->w[1 + n],
+    };
+    way->cells.kc_h = way->cells.k_h;
+    way->cells.kc_w = way->cells.k_w;
+}
+
+/* Groups become runs; strided ones keep the steps of the whole. */
+static enum ct_status part(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    struct ct_conv_problem *p    = &way->problem;
+    const int n                  = 2 + p->n_spatial;
+    const bool strided           = way->road == CT_CONV_STRIDED;
+
+    if (d->group < 2 || d->group > MOST_RUNS || c->in_group < LEAST_APART ||
+        c->out_group < LEAST_APART || c->in_group % 8 || c->out_group % 8 ||
+        d->src_layout != way->layout || d->dst_layout != way->layout ||
+        d->src_type != way->dtype || d->dst_type != way->dtype)
+        return CT_ENOTSUP;
+    if (!strided && (way->layout != CT_NHWC || d->n_spatial != 2))
+        return CT_ENOTSUP;
+    p->x[1]   = c->in_group;
+    p->y[1]   = p->w[0] = c->out_group;
+    way->runs = (int)d->group;
+    if (strided) {
+        /* From group to group: channels, or whole planes of them. */
+        way->x_run = c->in_group * p->x_step[1];
+        way->y_run = c->out_group * p->y_step[1];
+    } else {
+        set_steps(p->x, n, way->layout, p->x_step);
+        set_steps(p->y, n, way->layout, p->y_step);
+        way->x_run = way->n_x / d->group;
+        way->y_run = way->n_y / d->group;
+    }
+    way->w_run   = way->n_w / d->group;
+    way->stage_x = way->stage_y = !strided;
+    return CT_OK;
+}
+
+/* Cells start at the padding's edge, so that output p's kernel starts in cell
+ * p; cells that no output reads are left out. */
+static enum ct_status fold(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    struct ct_conv_problem *p    = &way->problem;
+    struct ct_conv_cells *f      = &way->cells;
+    const int64_t vector         = way->dtype == CT_F32 ? 4 : 8;
+
+    if (p->pass == CT_BACKWARD || d->n_spatial != 2 || d->group != 1 ||
+        way->layout != CT_NHWC || d->in_channels > FEW_CHANNELS ||
+        d->dilation[0] != 1 || d->dilation[1] != 1)
+        return CT_ENOTSUP;
+    f->s_h    = d->stride[0] < d->kernel[0] ? d->stride[0] : d->kernel[0];
+    f->s_w    = d->stride[1] < d->kernel[1] ? d->stride[1] : d->kernel[1];
+    f->inside = f->s_h * f->s_w * d->in_channels;
+    f->inside = (f->inside + vector - 1) / vector * vector;
+    /* A stride beyond the kernel would leave gaps between cells. */
+    if (f->s_h != d->stride[0] || f->s_w != d->stride[1] ||
+        f->inside > MOST_FOLDED)
+        return CT_ENOTSUP;
+    f->height = d->in[0], f->width = d->in[1];
+    f->pad_h = d->pad[0], f->pad_w = d->pad[1];
+    f->kc_h = (f->k_h + f->s_h - 1) / f->s_h;
+    f->kc_w = (f->k_w + f->s_w - 1) / f->s_w;
+    f->rows    = c->out[0] - 1 + f->kc_h;
+    f->columns = c->out[1] - 1 + f->kc_w;
+    f->layout  = d->src_layout;
+    p->x[1] = p->w[1] = f->inside;
+    p->x[2] = f->rows, p->x[3] = f->columns;
+    p->w[2] = f->kc_h, p->w[3] = f->kc_w;
+    for (int i = 0; i < 2; i++) {
+        p->pad[i]    = 0;
+        p->stride[i] = 1;
+    }
+    set_steps(p->x, 4, CT_NHWC, p->x_step);
+    set_steps(p->w, 4, CT_NHWC, p->w_step);
+    way->n_x     = d->batch * f->rows * f->columns * f->inside;
+    way->n_w     = d->out_channels * f->kc_h * f->kc_w * f->inside;
+    way->stage_x = true;
+    return way->n_x <= INT32_MAX ? CT_OK : CT_ENOTSUP;
+}
+
+enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
+                                enum ct_conv_road road,
+                                enum ct_layout layout, enum ct_dtype dtype,
+                                struct ct_conv_way *out)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    struct ct_conv_problem *p    = &out->problem;
+    enum ct_status st            = CT_OK;
+
+    *out = (struct ct_conv_way){ .road = road, .layout = layout,
+                                 .dtype = dtype, .runs = 1 };
+    if (layout == CT_NHWC && d->n_spatial != 2)
+        return CT_ENOTSUP;
+    p->pass   = pass;
+    p->dtype  = dtype;
+    p->strict = ct_cuda(c->dev)->precision == CT_FP32;
+    set_problem(c, out);
+    set_steps(p->x, 2 + p->n_spatial, layout, p->x_step);
+    set_steps(p->y, 2 + p->n_spatial, layout, p->y_step);
+    set_steps(p->w, 2 + p->n_spatial, layout, p->w_step);
+    out->n_x     = d->batch * d->in_channels * c->in_spatial;
+    out->n_y     = d->batch * d->out_channels * c->out_spatial;
+    out->n_w     = d->out_channels * c->in_group * c->taps;
+    out->stage_x = d->src_layout != layout || d->src_type != dtype;
+    out->stage_y = d->dst_layout != layout || d->dst_type != dtype;
+    out->stage_w = layout != CT_PLAIN || dtype != CT_F32;
+    if (road == CT_CONV_APART || road == CT_CONV_STRIDED)
+        st = part(c, out);
+    else if (road == CT_CONV_FOLD)
+        st = fold(c, out);
+    return st;
+}
+
+bool ct_conv_way_same_weights(const struct ct_conv_way *a,
+                              const struct ct_conv_way *b)
+{
+    return a->layout == b->layout && a->dtype == b->dtype &&
+           a->cells.s_h == b->cells.s_h && a->cells.s_w == b->cells.s_w &&
+           a->cells.inside == b->cells.inside;
+}
+
+/* cuDNN is told that arrays are aligned; what lies askew is staged too. */
+static bool askew(const void *p)
+{
+    return (uintptr_t)p % CT_CONV_ALIGN != 0;
+}
+
+/* Staged arrays lie behind each other: x, y, then the gradient of w, which
+ * never goes straight out.  The plan's scratch is last. */
+struct places {
+    char *x, *y, *w, *rest;
+};
+
+static size_t bytes_of(const struct ct_conv_way *way, bool needed, int64_t n)
+{
+    return needed ? round_up((size_t)n * ct_dtype_bytes(way->dtype)) : 0;
+}
+
+static struct places places_in(const struct ct_conv_way *way, const void *x,
+                               const void *y, char *work)
+{
+    const bool w = way->problem.pass == CT_BACKWARD_WEIGHTS;
+    struct places p;
+
+    p.x    = work;
+    p.y    = p.x + bytes_of(way, way->stage_x || askew(x), way->n_x);
+    p.w    = p.y + bytes_of(way, way->stage_y || askew(y), way->n_y);
+    p.rest = p.w + bytes_of(way, w, way->n_w);
+    return p;
+}
+
+size_t ct_conv_way_bytes(const struct ct_conv_way *way, const void *x,
+                         const void *y)
+{
+    char base;
+    struct places p = places_in(way, x, y, &base);
+
+    return (size_t)(p.rest - &base);
+}
+
+/* x or dy as the way has it; `room` is where it goes if it must. */
+static enum ct_status bring_in(const struct ct_conv *c,
+                               const struct ct_conv_way *way, bool is_x,
+                               const void *from, void *room, const void **out)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    const bool stage  = (is_x ? way->stage_x : way->stage_y) || askew(from);
+    const int64_t ch  = is_x ? d->in_channels : d->out_channels;
+    const int64_t n   = is_x ? c->in_spatial : c->out_spatial;
+
+    *out = stage ? room : from;
+    if (!stage)
+        return CT_OK;
+    if (is_x && way->road == CT_CONV_FOLD)
+        return ct_cuda_conv_fold(c->dev, &way->cells, d->src_type, from,
+                                 way->dtype, room);
+    if (way->road == CT_CONV_APART)
+        return ct_cuda_conv_part(c->dev, d->batch * n, way->runs,
+                                 ch / way->runs, way->dtype, from, room);
+    return ct_cuda_layout_convert(c->dev, d->batch, ch, n,
+                                  is_x ? d->src_layout : d->dst_layout,
+                                  is_x ? d->src_type : d->dst_type, from,
+                                  way->layout, way->dtype, room);
+}
+
+/* Back out, dx or y; y with its bias. */
+static enum ct_status take_out(const struct ct_conv *c,
+                               const struct ct_conv_way *way, bool is_x,
+                               const void *from, const float *b, void *to)
+{
+    const struct ct_conv_desc *d   = &c->desc;
+    const int64_t ch = is_x ? d->in_channels : d->out_channels;
+    const int64_t n  = is_x ? c->in_spatial : c->out_spatial;
+    const struct ct_bias_desc bias = { d->batch, ch, n, d->dst_layout,
+                                       d->dst_type };
+
+    if (from != to && way->road == CT_CONV_APART)
+        return ct_cuda_conv_join(c->dev, d->batch * n, way->runs,
+                                 ch / way->runs, way->dtype, from, b, to);
+    if (from != to)
+        CT_TRY(ct_cuda_layout_convert(c->dev, d->batch, ch, n, way->layout,
+                                      way->dtype, from,
+                                      is_x ? d->src_layout : d->dst_layout,
+                                      is_x ? d->src_type : d->dst_type, to));
+    return b ? ct_bias_forward(c->dev, &bias, b, to) : CT_OK;
+}
+
+static enum ct_status run(const struct ct_conv *c,
+                          const struct ct_conv_way *way,
+                          const struct ct_conv_plan *plan, const void *x,
+                          const void *w, const void *y, void *rest)
+{
+    const int64_t one = (int64_t)ct_dtype_bytes(way->dtype);
+
+    for (int i = 0; i < way->runs; i++)
+        CT_TRY(ct_conv_plan_run(c->dev, plan,
+                                (const char *)x + i * way->x_run * one,
+                                (const char *)w + i * way->w_run * one,
+                                (const char *)y + i * way->y_run * one, rest));
+    return CT_OK;
+}
+
+enum ct_status ct_conv_way_weights(const struct ct_conv *c,
+                                   const struct ct_conv_way *way,
+                                   const float *w, void *inside)
+{
+    if (way->layout == CT_PLAIN)
+        return ct_cuda_convert(c->dev, way->n_w, CT_F32, w, way->dtype,
+                               inside);
+    return ct_cuda_weights_in(c->dev, &way->cells, w, way->dtype, inside);
+}
+
+enum ct_status ct_conv_way_forward(const struct ct_conv *c,
+                                   const struct ct_conv_way *way,
+                                   const struct ct_conv_plan *plan, void *work,
+                                   const void *x, const void *w,
+                                   const float *b, void *y)
+{
+    const struct places p = places_in(way, x, y, work);
+    void *yi              = way->stage_y || askew(y) ? p.y : y;
+    const void *xi;
+
+    CT_TRY(bring_in(c, way, true, x, p.x, &xi));
+    CT_TRY(run(c, way, plan, xi, w, yi, p.rest));
+    return take_out(c, way, false, yi, b, y);
+}
+
+enum ct_status ct_conv_way_data(const struct ct_conv *c,
+                                const struct ct_conv_way *way,
+                                const struct ct_conv_plan *plan, void *work,
+                                const void *w, const void *dy, void *dx)
+{
+    const struct places p = places_in(way, dx, dy, work);
+    void *xi              = way->stage_x || askew(dx) ? p.x : dx;
+    const void *yi;
+
+    CT_TRY(bring_in(c, way, false, dy, p.y, &yi));
+    CT_TRY(run(c, way, plan, xi, w, yi, p.rest));
+    return take_out(c, way, true, xi, NULL, dx);
+}
+
+enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
+                                    const struct ct_conv_way *way,
+                                    const struct ct_conv_plan *plan,
+                                    void *work, const void *x, const void *dy,
+                                    float *dw)
+{
+    const struct places p = places_in(way, x, dy, work);
+    const void *xi, *yi;
+
+    CT_TRY(bring_in(c, way, true, x, p.x, &xi));
+    CT_TRY(bring_in(c, way, false, dy, p.y, &yi));
+    CT_TRY(run(c, way, plan, xi, p.w, yi, p.rest));
+    return ct_cuda_weights_add(c->dev, &way->cells, way->layout, way->dtype,
+                               p.w, dw);
+}

@@ -1,0 +1,80 @@
+/* conv_way.h - the ways in which cuDNN does one pass of a convolution.
+ *
+ *     whole    as it is described
+ *     apart    groups by themselves, each with its channels packed together
+ *     strided  the same, on the channels where they lie
+ *     fold     a stride of s becomes s x s times the channels: x is cut into
+ *              cells of s x s positions, and the kernel steps by one cell.
+ *              Few channels fill the library's vectors this way.
+ *
+ * A way computes in one layout and one type, plain or NHWC.  What arrives in
+ * another one, or is cut otherwise, is staged in scratch: brought in before
+ * and taken out after.  Weights are always plain float32 outside. */
+#ifndef CT_DEVICE_CUDA_CONV_WAY_H
+#define CT_DEVICE_CUDA_CONV_WAY_H
+
+#include "device/conv_impl.h"
+#include "device/cuda/conv.h"
+#include "device/cuda/conv_graph.h"
+
+enum ct_conv_road {
+    CT_CONV_WHOLE,
+    CT_CONV_APART,
+    CT_CONV_STRIDED,
+    CT_CONV_FOLD,
+    CT_CONV_ROADS
+};
+
+struct ct_conv_way {
+    enum ct_conv_road      road;
+    enum ct_layout         layout;
+    enum ct_dtype          dtype;
+    struct ct_conv_problem problem; /* of one run */
+    int                    runs;
+    int64_t                x_run, y_run, w_run; /* values from run to run */
+    int64_t                n_x, n_y, n_w;       /* values inside */
+    bool                   stage_x, stage_y, stage_w;
+    struct ct_conv_cells   cells; /* how weights, and folded images, lie */
+};
+
+const char *ct_conv_road_name(enum ct_conv_road r);
+
+/* CT_ENOTSUP: the road does not lead there. */
+CT_MUST_CHECK enum ct_status ct_conv_way_make(const struct ct_conv *c,
+                                              enum ct_pass pass,
+                                              enum ct_conv_road road,
+                                              enum ct_layout layout,
+                                              enum ct_dtype dtype,
+                                              struct ct_conv_way *out);
+
+/* Scratch for staging; the plan's own follows it.  x and y are the arrays of
+ * the pass, or NULL: what is not aligned is staged too. */
+size_t ct_conv_way_bytes(const struct ct_conv_way *way, const void *x,
+                         const void *y);
+
+/* Do both have the same weights inside? */
+bool ct_conv_way_same_weights(const struct ct_conv_way *a,
+                              const struct ct_conv_way *b);
+
+/* Weights into `inside`, of n_w values. */
+CT_MUST_CHECK enum ct_status ct_conv_way_weights(const struct ct_conv *c,
+                                                 const struct ct_conv_way *way,
+                                                 const float *w, void *inside);
+
+/* The passes.  `w` is inside already; `work` has what the way and the plan
+ * ask for. */
+CT_MUST_CHECK enum ct_status ct_conv_way_forward(
+    const struct ct_conv *c, const struct ct_conv_way *way,
+    const struct ct_conv_plan *plan, void *work, const void *x, const void *w,
+    const float *b, void *y);
+CT_MUST_CHECK enum ct_status ct_conv_way_data(
+    const struct ct_conv *c, const struct ct_conv_way *way,
+    const struct ct_conv_plan *plan, void *work, const void *w,
+    const void *dy, void *dx);
+/* dw += ... */
+CT_MUST_CHECK enum ct_status ct_conv_way_gradient(
+    const struct ct_conv *c, const struct ct_conv_way *way,
+    const struct ct_conv_plan *plan, void *work, const void *x,
+    const void *dy, float *dw);
+
+#endif

@@ -1,0 +1,349 @@
+/* test_conv_cuda.c - every way through a convolution on a GPU gives what the
+ * reference on the CPU does, in every precision.
+ *
+ * Runs where CORTADO_TEST_DEVICE names a GPU.  With arrays in host memory the
+ * first engine that works is taken; in the GPU's own memory they are measured
+ * as in training. */
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "device/conv.h"
+#include "testing/test.h"
+
+static const struct precision {
+    const char       *name;
+    enum ct_precision value;
+    float             limit; /* of errors, against the largest value */
+} precisions[] = {
+    { "fp32", CT_FP32, 1e-4f },
+    { "tf32", CT_TF32, 5e-3f },
+    { "bf16", CT_BF16_MIXED, 3e-2f },
+    { "fp16", CT_FP16_MIXED, 5e-3f },
+};
+enum { N_PRECISIONS = 4 };
+
+/* `way` is the only one that must take it, NULL for none in particular. */
+static const struct shape {
+    const char *text, *way;
+    int64_t     batch, in_channels, out_channels, group;
+    int64_t     in[2], kernel[2], stride[2], pad[2], dilation[2];
+    bool        has_bias;
+} shapes[] = {
+    { "3x3", NULL, 3, 16, 32, 1, { 9, 10 }, { 3, 3 }, { 1, 1 }, { 1, 1 },
+      { 1, 1 }, true },
+    { "odd channels", NULL, 2, 5, 7, 1, { 9, 8 }, { 3, 2 }, { 2, 1 },
+      { 1, 0 }, { 1, 1 }, true },
+    { "dilated", NULL, 2, 8, 8, 1, { 11, 12 }, { 3, 3 }, { 1, 1 }, { 2, 2 },
+      { 2, 2 }, false },
+    { "11x11 stride 4", "fold", 2, 3, 16, 1, { 35, 31 }, { 11, 11 }, { 4, 4 },
+      { 0, 0 }, { 1, 1 }, true },
+    { "7x7 stride 2", "fold", 2, 3, 24, 1, { 19, 23 }, { 7, 7 }, { 2, 2 },
+      { 3, 3 }, { 1, 1 }, true },
+    { "one channel", "fold", 3, 1, 20, 1, { 28, 28 }, { 5, 5 }, { 1, 1 },
+      { 0, 0 }, { 1, 1 }, true },
+    { "strides that differ", "fold", 2, 4, 8, 1, { 13, 17 }, { 3, 4 },
+      { 2, 3 }, { 1, 2 }, { 1, 1 }, false },
+    { "two groups of 5x5", "apart", 2, 48, 64, 2, { 9, 8 }, { 5, 5 },
+      { 1, 1 }, { 2, 2 }, { 1, 1 }, true },
+    { "three groups", "apart", 2, 48, 96, 3, { 7, 7 }, { 3, 3 }, { 2, 2 },
+      { 1, 1 }, { 1, 1 }, false },
+    { "depthwise", NULL, 2, 32, 32, 32, { 9, 8 }, { 3, 3 }, { 1, 1 },
+      { 1, 1 }, { 1, 1 }, true },
+};
+enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+static void close_device(void *d)
+{
+    ct_device_close(d);
+}
+
+static void forget(void *unused)
+{
+    (void)unused;
+    unsetenv("CORTADO_IMPL");
+    unsetenv("CORTADO_CACHE");
+    unsetenv("CORTADO_CUDA_MEMORY");
+    unsetenv("XDG_CACHE_HOME");
+}
+
+/* Skips the test where there is none. */
+static const struct ct_device *open_gpu(enum ct_precision p, bool measured)
+{
+    const char *name          = getenv("CORTADO_TEST_DEVICE");
+    const struct ct_device *d = NULL;
+
+    if (!name || strncmp(name, "cuda", 4) != 0)
+        test_skip("CORTADO_TEST_DEVICE names no GPU");
+    if (measured)
+        ASSERT(unsetenv("CORTADO_CUDA_MEMORY") == 0);
+    else
+        ASSERT(setenv("CORTADO_CUDA_MEMORY", "host", 1) == 0);
+    ASSERT_OK(ct_device_cuda_open(0, p, &d));
+    return d;
+}
+
+static struct ct_conv_desc desc_of(const struct shape *s)
+{
+    struct ct_conv_desc d = { .n_spatial = 2, .batch = s->batch,
+                              .in_channels = s->in_channels,
+                              .out_channels = s->out_channels,
+                              .group = s->group, .has_bias = s->has_bias };
+
+    memcpy(d.in, s->in, sizeof(s->in));
+    memcpy(d.kernel, s->kernel, sizeof(s->kernel));
+    memcpy(d.stride, s->stride, sizeof(s->stride));
+    memcpy(d.pad, s->pad, sizeof(s->pad));
+    memcpy(d.dilation, s->dilation, sizeof(s->dilation));
+    return d;
+}
+
+enum { X, W, B, DY, Y, DX, DW, DB, N_ARRAYS };
+
+/* Plain arrays: what goes in, and what the reference makes of it. */
+struct problem {
+    struct ct_conv_desc d;
+    int64_t             n[N_ARRAYS];
+    float              *v[N_ARRAYS];
+};
+
+static void problem_make(const struct shape *s, struct problem *p)
+{
+    struct ct_conv *c = NULL;
+
+    *p = (struct problem){ .d = desc_of(s) };
+    p->n[X] = p->n[DX] = s->batch * s->in_channels * s->in[0] * s->in[1];
+    p->n[W] = p->n[DW] = s->out_channels * (s->in_channels / s->group) *
+                         s->kernel[0] * s->kernel[1];
+    p->n[B] = p->n[DB] = s->out_channels;
+    p->n[Y] = p->n[DY] = s->batch * s->out_channels * ct_conv_out(&p->d, 0) *
+                         ct_conv_out(&p->d, 1);
+    for (int i = 0; i < N_ARRAYS; i++) {
+        p->v[i] = ct_malloc((size_t)p->n[i] * sizeof(float), "test values");
+        ASSERT(p->v[i] != NULL);
+        for (int64_t j = 0; j < p->n[i]; j++)
+            p->v[i][j] = i < Y ? 2 * ct_uniform(7, (uint64_t)i, (uint64_t)j) - 1
+                               : 0;
+    }
+    ASSERT(setenv("CORTADO_IMPL", "conv:ref", 1) == 0);
+    ASSERT_OK(ct_conv_create(ct_device_cpu(), &p->d, NULL, &c));
+    ASSERT(unsetenv("CORTADO_IMPL") == 0);
+    ASSERT_OK(ct_conv_forward(c, p->v[X], p->v[W],
+                              s->has_bias ? p->v[B] : NULL, p->v[Y]));
+    ASSERT_OK(ct_conv_backward_data(c, p->v[W], p->v[DY], p->v[DX]));
+    ASSERT_OK(ct_conv_backward_weights(c, p->v[X], p->v[DY], p->v[DW],
+                                       s->has_bias ? p->v[DB] : NULL));
+    ct_conv_destroy(c);
+}
+
+static void problem_free(struct problem *p)
+{
+    for (int i = 0; i < N_ARRAYS; i++)
+        ct_free(p->v[i]);
+}
+
+static bool is_image(int i)
+{
+    return i == X || i == DX || i == Y || i == DY;
+}
+
+/* Array i of the problem between the plain float32 `flat` and the form that
+ * the convolution has it in. */
+static void convert(const struct ct_device *g, const struct ct_conv_desc *d,
+                    int i, int64_t n, bool in, void *flat, void *formed)
+{
+    const bool x         = i == X || i == DX;
+    const int64_t c      = x ? d->in_channels : d->out_channels;
+    enum ct_layout other = !is_image(i) ? CT_PLAIN
+                           : x          ? d->src_layout
+                                        : d->dst_layout;
+    enum ct_dtype type   = !is_image(i) ? CT_F32
+                           : x          ? d->src_type
+                                        : d->dst_type;
+    const int64_t one    = is_image(i) ? n / d->batch / c : n;
+
+    ASSERT_OK(g->ops->convert(g, is_image(i) ? d->batch : 1,
+                              is_image(i) ? c : 1, one,
+                              in ? CT_PLAIN : other, in ? CT_F32 : type,
+                              in ? flat : formed, in ? other : CT_PLAIN,
+                              in ? type : CT_F32, in ? formed : flat));
+}
+
+static int n_wrong;
+
+/* Counts, so that one run shows all that is wrong. */
+static void check(const struct problem *p, const char *what, int i,
+                  const float *got, float limit)
+{
+    float scale = 1;
+
+    for (int64_t j = 0; j < p->n[i]; j++)
+        scale = fmaxf(scale, fabsf(p->v[i][j]));
+    for (int64_t j = 0; j < p->n[i]; j++)
+        if (!(fabsf(p->v[i][j] - got[j]) <= limit * scale)) {
+            printf("%s: array %d, value %lld is %.9g, wanted %.9g\n", what, i,
+                   (long long)j, (double)got[j], (double)p->v[i][j]);
+            n_wrong++;
+            return;
+        }
+}
+
+/* All passes on the GPU; gradients of parameters are added up twice. */
+static void solve(const struct problem *p, const struct ct_device *g,
+                  struct ct_conv *c, const char *what, float limit)
+{
+    const struct ct_conv_desc *d = ct_conv_description(c);
+    void *flat = NULL, *a[N_ARRAYS] = { NULL };
+    int64_t most = 0;
+    float *got;
+
+    for (int i = 0; i < N_ARRAYS; i++)
+        most = p->n[i] > most ? p->n[i] : most;
+    got = ct_malloc((size_t)most * sizeof(*got), "test values");
+    ASSERT(got != NULL);
+    ASSERT_OK(g->ops->alloc(g, (size_t)most * sizeof(float), "test", &flat));
+    for (int i = 0; i < N_ARRAYS; i++) {
+        ASSERT_OK(g->ops->alloc(g, (size_t)p->n[i] * sizeof(float), "test",
+                                &a[i]));
+        if (i >= Y)
+            continue;
+        ASSERT_OK(g->ops->from_host(g, (size_t)p->n[i] * sizeof(float),
+                                    p->v[i], flat));
+        convert(g, d, i, p->n[i], true, flat, a[i]);
+    }
+    ASSERT_OK(ct_conv_forward(c, a[X], a[W], d->has_bias ? a[B] : NULL, a[Y]));
+    ASSERT_OK(ct_conv_backward_data(c, a[W], a[DY], a[DX]));
+    for (int twice = 0; twice < 2; twice++)
+        ASSERT_OK(ct_conv_backward_weights(c, a[X], a[DY], a[DW],
+                                           d->has_bias ? a[DB] : NULL));
+    for (int i = Y; i < N_ARRAYS; i++) {
+        convert(g, d, i, p->n[i], false, flat, a[i]);
+        ASSERT_OK(g->ops->to_host(g, (size_t)p->n[i] * sizeof(float), flat,
+                                  got));
+        for (int64_t j = 0; j < p->n[i] && (i == DW || i == DB); j++)
+            got[j] /= 2;
+        if (i != DB || d->has_bias)
+            check(p, what, i, got, limit);
+    }
+    for (int i = 0; i < N_ARRAYS; i++)
+        g->ops->free(g, a[i]);
+    g->ops->free(g, flat);
+    ct_free(got);
+}
+
+/* In plain float32, and in the layout and type that the device likes. */
+static int solve_forms(const struct shape *s, const struct precision *at,
+                       const struct ct_device *g, const char *way,
+                       int first_form)
+{
+    struct problem p;
+    int n = 0;
+
+    problem_make(s, &p);
+    for (int form = first_form; form < 3; form++) {
+        struct ct_conv_desc d = p.d;
+        struct ct_conv *c     = NULL;
+        char what[128], force[64];
+        enum ct_status st;
+
+        if (form > 0 && at->value != CT_FP32) {
+            d.dst_layout = CT_NHWC;
+            d.dst_type   = ct_device_dtype(g);
+        }
+        if (form > 1 && at->value != CT_FP32) {
+            d.src_layout = CT_NHWC;
+            d.src_type   = ct_device_dtype(g);
+        }
+        snprintf(force, sizeof(force), "conv:%s", way);
+        ASSERT(setenv("CORTADO_IMPL", force, 1) == 0);
+        st = ct_conv_create(g, &d, NULL, &c);
+        ASSERT(unsetenv("CORTADO_IMPL") == 0);
+        if (st == CT_ENOTSUP)
+            continue;
+        ASSERT_OK(st);
+        snprintf(what, sizeof(what), "%s by %s in %s, form %d", s->text, way,
+                 at->name, form);
+        solve(&p, g, c, what, at->limit);
+        ct_conv_destroy(c);
+        n++;
+    }
+    problem_free(&p);
+    return n;
+}
+
+TEST(conv_cuda, every_way_agrees_with_the_reference_in_every_precision)
+{
+    static const char *const ways[] = { "cudnn", "whole", "apart", "strided",
+                                        "fold" };
+
+    n_wrong = 0;
+    test_defer(forget, NULL);
+    for (int i = 0; i < N_PRECISIONS; i++) {
+        const struct ct_device *g = open_gpu(precisions[i].value, false);
+
+        test_defer(close_device, (void *)(uintptr_t)g);
+        for (int j = 0; j < N_SHAPES; j++)
+            for (int k = 0; k < 5; k++) {
+                const char *must = shapes[j].way;
+                int n = solve_forms(&shapes[j], &precisions[i], g, ways[k], 0);
+
+                if (k < 2)
+                    ASSERT(n > 0);
+                if (must && strcmp(must, ways[k]) == 0 &&
+                    precisions[i].value != CT_FP32)
+                    ASSERT(n > 0);
+            }
+    }
+    ASSERT_INT(0, n_wrong);
+}
+
+TEST(conv_cuda, what_measures_fastest_agrees_with_the_reference)
+{
+    n_wrong = 0;
+    test_defer(forget, NULL);
+    ASSERT(setenv("CORTADO_CACHE", "none", 1) == 0);
+    for (int i = 0; i < N_PRECISIONS; i++) {
+        const struct ct_device *g = open_gpu(precisions[i].value, true);
+
+        test_defer(close_device, (void *)(uintptr_t)g);
+        for (int j = 0; j < N_SHAPES; j++)
+            if (!shapes[j].way || strcmp(shapes[j].way, "fold") != 0 ||
+                precisions[i].value != CT_FP32)
+                ASSERT_INT(1, solve_forms(&shapes[j], &precisions[i], g,
+                                          "cudnn", 2));
+    }
+    ASSERT_INT(0, n_wrong);
+}
+
+TEST(conv_cuda, a_choice_is_kept_in_the_cache_folder_and_taken_again)
+{
+    const char *folder = test_folder();
+    struct problem p;
+    char path[512], *text = NULL;
+    size_t n_bytes = 0;
+    int n_lines    = 0;
+
+    n_wrong = 0;
+    test_defer(forget, NULL);
+    ASSERT(unsetenv("CORTADO_CACHE") == 0);
+    ASSERT(setenv("XDG_CACHE_HOME", folder, 1) == 0);
+    problem_make(&shapes[0], &p);
+    for (int twice = 0; twice < 2; twice++) {
+        const struct ct_device *g = open_gpu(CT_TF32, true);
+        struct ct_conv *c         = NULL;
+
+        ASSERT_OK(ct_conv_create(g, &p.d, NULL, &c));
+        solve(&p, g, c, twice ? "kept" : "measured", precisions[1].limit);
+        ct_conv_destroy(c);
+        ct_device_close(g);
+    }
+    snprintf(path, sizeof(path), "%s/cortado/convolutions", folder);
+    ASSERT_OK(ct_file_read(path, &text, &n_bytes));
+    for (size_t i = 0; i < n_bytes; i++)
+        n_lines += text[i] == '\n';
+    ct_free(text);
+    ASSERT_INT(3, n_lines); /* one a pass, not one a run */
+    ASSERT_INT(0, n_wrong);
+    problem_free(&p);
+}
