@@ -250,7 +250,8 @@ static enum ct_status train_joined(struct ct_dist *d, void *arg)
 {
     const struct job *j = arg;
 
-    j->flags->net.local = ct_dist_local_rank(d);
+    j->flags->net.local  = ct_dist_local_rank(d);
+    j->flags->net.solver = j->param;
     CT_TRY(net_flags_apply(&j->flags->net));
     return train(j->flags, j->param, d);
 }

@@ -39,9 +39,28 @@ enum ct_status net_flags_n_gpus(const struct net_flags *f, int *out)
     return f->gpu && f->gpu[0] ? pick_gpu(f->gpu, 0, &id, out) : CT_OK;
 }
 
+/* The flag's, or what the net's own words ask for. */
+static enum ct_status find_precision(const struct net_flags *f,
+                                     enum ct_precision *out)
+{
+    Caffe__NetParameter *net = NULL;
+
+    *out = CT_FP32;
+    if (f->precision)
+        return ct_precision_parse(f->precision, out);
+    if (f->solver)
+        return ct_solver_precision(f->solver, out);
+    if (!f->model)
+        return CT_OK;
+    CT_TRY(ct_net_param_read(f->model, &net));
+    *out = ct_net_precision(net);
+    ct_message_free(net);
+    return CT_OK;
+}
+
 static enum ct_status open_device(struct net_flags *f)
 {
-    enum ct_precision precision = CT_FP32;
+    enum ct_precision precision;
     int id, n;
 
     if (f->precision)
@@ -51,9 +70,10 @@ static enum ct_status open_device(struct net_flags *f)
         return CT_OK;
     }
     CT_TRY(pick_gpu(f->gpu, f->local, &id, &n));
+    CT_TRY(find_precision(f, &precision));
     CT_TRY(ct_device_cuda_open(id, precision, &f->device));
     CT_INFO("Using GPU %d: %s, %s", id, ct_device_name(f->device),
-            f->precision ? f->precision : "fp32");
+            ct_precision_name(precision));
     return CT_OK;
 }
 

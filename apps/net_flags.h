@@ -8,6 +8,7 @@
 struct net_flags {
     const char  *model, *weights, *gpu, *precision, *stage, *phase;
     int          level, threads;
+    const Caffe__SolverParameter *solver; /* whose net is run; or NULL */
     int          local; /* this process among those of its machine */
     const struct ct_device *device; /* what apply opened; fini closes it */
     char        *stage_copy;

@@ -73,6 +73,9 @@ struct ct_device_ops {
     enum ct_status (*dot_to)(const struct ct_device *d, int64_t n,
                              const float *x, const float *y, float beta,
                              float *out);
+    /* x *= *alpha, which is on the device. */
+    enum ct_status (*scale_by)(const struct ct_device *d, int64_t n,
+                               const float *alpha, float *x);
     /* *counter, on the device, += 1. */
     enum ct_status (*tick)(const struct ct_device *d, uint64_t *counter);
     /* y = x, n x c x positions, from one layout and type to another; padded
@@ -104,6 +107,7 @@ CT_API void ct_device_close(const struct ct_device *d); /* takes NULL, CPU */
 /* "fp32", "tf32", "bf16", "fp16". */
 CT_API CT_MUST_CHECK enum ct_status ct_precision_parse(
     const char *text, enum ct_precision *out);
+CT_API const char *ct_precision_name(enum ct_precision p);
 /* The type of activations, and whether NHWC suits the convolutions. */
 CT_API enum ct_dtype ct_device_dtype(const struct ct_device *d);
 CT_API bool ct_device_prefers_nhwc(const struct ct_device *d);

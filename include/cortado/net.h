@@ -53,6 +53,10 @@ struct ct_net_param {
     size_t          offset; /* floats into the arenas */
 };
 
+/* The precision that a net's own words ask for (default_forward_type and
+ * default_backward_type: FLOAT16 or BFLOAT16); CT_FP32 where they do not. */
+CT_API enum ct_precision ct_net_precision(const Caffe__NetParameter *param);
+
 /* Builds the net of `param` (already upgraded): filters by state, inserts
  * splits, sets up layers, shares parameters, plans memory.  The message is
  * copied. */
@@ -76,6 +80,9 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_backward_range(struct ct_net *net,
 /* Both passes over all layers; on a GPU the quickest way to do them. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_forward_backward(
     struct ct_net *net, double *loss);
+/* From now on every loss weight is multiplied by *scale during backward, so
+ * gradients are too.  It lies on the net's device; NULL: by nothing. */
+CT_API void ct_net_set_loss_scale(struct ct_net *net, const float *scale);
 CT_API CT_MUST_CHECK enum ct_status ct_net_clear_diffs(struct ct_net *net);
 
 /* After inputs changed shape: reshape every layer, plan memory again.
@@ -91,6 +98,9 @@ CT_API uint64_t ct_net_n_passes(const struct ct_net *net);
 CT_API bool ct_net_can_deal(const struct ct_net *net, int *layer);
 
 CT_API const char *ct_net_name(const struct ct_net *net);
+/* What it was built from, without the layers that its state leaves out. */
+CT_API const Caffe__NetParameter *ct_net_param_message(
+    const struct ct_net *net);
 CT_API Caffe__Phase ct_net_phase(const struct ct_net *net);
 CT_API int ct_net_n_layers(const struct ct_net *net);
 CT_API struct ct_layer *ct_net_layer(const struct ct_net *net, int i);

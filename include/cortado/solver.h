@@ -72,9 +72,16 @@ CT_API int ct_solver_n_test_nets(const struct ct_solver *s);
 CT_API struct ct_net *ct_solver_test_net(const struct ct_solver *s, int i);
 CT_API int ct_solver_iter(const struct ct_solver *s);
 CT_API double ct_solver_loss(const struct ct_solver *s); /* smoothed */
+/* What losses are multiplied by in fp16; 0: nothing.  Waits for the GPU. */
+CT_API CT_MUST_CHECK enum ct_status ct_solver_loss_scale(
+    const struct ct_solver *s, float *out);
 CT_API Caffe__SolverParameter *ct_solver_param(const struct ct_solver *s);
 CT_API CT_MUST_CHECK enum ct_status ct_solver_rate(struct ct_solver *s,
                                                    float *out);
+
+/* The precision that the words of the solver's train net ask for. */
+CT_API CT_MUST_CHECK enum ct_status ct_solver_precision(
+    const Caffe__SolverParameter *param, enum ct_precision *out);
 
 /* Update rules by name, as `type` in a solver prototxt names them. */
 CT_API int         ct_solver_n_types(void);

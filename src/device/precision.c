@@ -3,13 +3,18 @@
 
 #include "cortado/device.h"
 
+static const char *const words[] = { [CT_FP32] = "fp32",
+                                     [CT_TF32] = "tf32",
+                                     [CT_BF16_MIXED] = "bf16",
+                                     [CT_FP16_MIXED] = "fp16" };
+
+const char *ct_precision_name(enum ct_precision p)
+{
+    return words[p];
+}
+
 enum ct_status ct_precision_parse(const char *text, enum ct_precision *out)
 {
-    static const char *const words[] = { [CT_FP32] = "fp32",
-                                         [CT_TF32] = "tf32",
-                                         [CT_BF16_MIXED] = "bf16",
-                                         [CT_FP16_MIXED] = "fp16" };
-
     for (int i = 0; i < (int)(sizeof(words) / sizeof(words[0])); i++)
         if (strcmp(text, words[i]) == 0) {
             *out = (enum ct_precision)i;

@@ -5,7 +5,7 @@
 #ifndef CT_DEVICE_UPDATE_H
 #define CT_DEVICE_UPDATE_H
 
-#include "cortado/device.h"
+#include "device/gradients.h"
 
 enum ct_update_rule {
     CT_UPDATE_SGD,
@@ -45,8 +45,9 @@ void ct_update_destroy(struct ct_update *u); /* takes NULL */
 CT_MUST_CHECK enum ct_status ct_update_set(struct ct_update *u,
                                            const struct ct_update_run *runs,
                                            const struct ct_update_step *step);
-CT_MUST_CHECK enum ct_status ct_update_launch(struct ct_update *u, float *w,
-                                              const float *g, float *h0,
-                                              float *h1);
+/* `state`: what was found of these gradients; NULL: they are used as is. */
+CT_MUST_CHECK enum ct_status ct_update_launch(
+    struct ct_update *u, const struct ct_gradient_state *state, float *w,
+    const float *g, float *h0, float *h1);
 
 #endif

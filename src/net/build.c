@@ -130,6 +130,7 @@ static enum ct_status build_layer(struct ct_net *net, int i)
 {
     Caffe__LayerParameter *p = net->param->layer[i];
     struct net_layer *l      = &net->layer[i];
+    enum ct_status st;
     struct ct_io io;
 
     if (!p->has_phase) {
@@ -146,9 +147,10 @@ static enum ct_status build_layer(struct ct_net *net, int i)
     CT_TRY(wire(net, l, p));
     io           = net_io(l);
     io.want_grad = NULL;
-    if (ct_layer_setup(l->layer, &io) != CT_OK)
-        return ct_fail_in(CT_EINVAL, "cannot set up %s layer %s (number %d)",
-                          p->type, l->layer->name, i);
+    st           = ct_layer_setup(l->layer, &io);
+    if (st != CT_OK)
+        return ct_fail_in(net_status(st, CT_EINVAL), "cannot set up %s layer "
+                          "%s (number %d)", p->type, l->layer->name, i);
     CT_TRY(net_bridge_tops(net, l));
     if (l->host_top && l->layer->n_blob > 0)
         return ct_fail(CT_ENOTSUP, "layer %s: %s has parameters and no GPU "

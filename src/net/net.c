@@ -43,6 +43,7 @@ static enum ct_status net_passes(struct ct_net *net,
     st = net_filter(param, &state, &net->param);
     ct_free(stages);
     CT_TRY(st);
+    net_precision_note(net);
     CT_TRY(net_split(net->param));
     if (net->dev->kind != CT_CPU) {
         CT_TRY(ct_buffer_create(net->dev, 64, "counters", &net->cells));
@@ -185,6 +186,11 @@ uint64_t ct_net_n_passes(const struct ct_net *net)
 const char *ct_net_name(const struct ct_net *net)
 {
     return net->param->name ? net->param->name : "";
+}
+
+const Caffe__NetParameter *ct_net_param_message(const struct ct_net *net)
+{
+    return net->param;
 }
 
 Caffe__Phase ct_net_phase(const struct ct_net *net)

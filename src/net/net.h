@@ -68,6 +68,7 @@ struct ct_net {
     bool                  no_replay;
     size_t                activation_bytes; /* with sharing by lifetime */
     size_t                unshared_bytes;   /* without */
+    const float          *loss_scale; /* on the device; NULL: none */
     struct ct_net_hooks   hooks;
     ct_net_fn             layer_done; /* the solver's; may be NULL */
     void                 *layer_done_arg;
@@ -81,6 +82,9 @@ struct ct_net {
 CT_MUST_CHECK enum ct_status net_filter(const Caffe__NetParameter *in,
                                         const Caffe__NetState *state,
                                         Caffe__NetParameter **out);
+
+/* precision.c: says, once, which of NVIDIA's words are not followed. */
+void net_precision_note(const struct ct_net *net);
 
 /* split.c: inserts Split layers into `param`. */
 CT_MUST_CHECK enum ct_status net_split(Caffe__NetParameter *param);
@@ -130,6 +134,13 @@ CT_MUST_CHECK enum ct_status net_bridge_backward_in(struct ct_net *net,
 CT_MUST_CHECK enum ct_status net_bridge_backward_out(struct ct_net *net,
                                                      struct net_layer *l);
 void net_bridge_fini(struct net_layer *l);
+
+/* `st`, where a device failed: that is not the fault of shapes or words. */
+static inline enum ct_status net_status(enum ct_status st,
+                                        enum ct_status otherwise)
+{
+    return st == CT_ENOMEM || st == CT_EDEVICE ? st : otherwise;
+}
 
 /* run.c: reshape of one layer, remembering what it saw. */
 CT_MUST_CHECK enum ct_status net_layer_reshape(struct ct_net *net,

@@ -104,6 +104,7 @@ static enum ct_status pass_by_pass(struct ct_net *net, double *loss)
 
 enum ct_status ct_net_forward_backward(struct ct_net *net, double *loss)
 {
+    enum ct_status st;
     uint64_t stamp;
     float sum;
 
@@ -122,8 +123,12 @@ enum ct_status ct_net_forward_backward(struct ct_net *net, double *loss)
         net->run.pass++;
         CT_TRY(ct_graph_launch(net->graph));
     }
-    CT_TRY(net->dev->ops->to_host(net->dev, sizeof(sum), net_loss_cell(net),
-                                  &sum));
+    st = net->dev->ops->to_host(net->dev, sizeof(sum), net_loss_cell(net),
+                                &sum);
+    if (st != CT_OK)
+        return ct_fail_in(st, "rank %d, a recorded pass of net %s "
+                          "(CORTADO_IMPL=replay:none finds the layer)",
+                          net->run.rank, ct_net_name(net));
     *loss = (double)sum;
     return CT_OK;
 }

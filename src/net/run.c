@@ -24,14 +24,16 @@ static enum ct_status shadow_shapes(struct ct_net *net, struct net_layer *l)
 enum ct_status net_layer_reshape(struct ct_net *net, struct net_layer *l)
 {
     struct ct_io io = net_io(l);
+    enum ct_status st;
 
     CT_TRY(shadow_shapes(net, l));
     io.want_grad = NULL;
     for (int i = 0; i < l->n_bottom; i++)
         l->seen[i] = l->bottom[i]->version;
-    if (l->layer->type->reshape(l->layer, &io) != CT_OK)
-        return ct_fail_in(CT_ESHAPE, "cannot reshape %s layer %s",
-                          l->layer->type->name, l->layer->name);
+    st = l->layer->type->reshape(l->layer, &io);
+    if (st != CT_OK)
+        return ct_fail_in(net_status(st, CT_ESHAPE), "cannot reshape %s "
+                          "layer %s", l->layer->type->name, l->layer->name);
     return net_bridge_tops(net, l);
 }
 
@@ -194,7 +196,20 @@ static void tell(const struct ct_net *net, int i, enum ct_pulse_phase phase)
                      l->name);
 }
 
-static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
+/* What a GPU reports may be the fault of work that was given to it before. */
+static enum ct_status named(const struct ct_net *net, int i, const char *pass,
+                            enum ct_status st)
+{
+    const struct ct_layer *l = net->layer[i].layer;
+
+    if (st != CT_ENOMEM && st != CT_EDEVICE)
+        return st;
+    return ct_fail_in(st, "rank %d, %s of layer %s (%s)%s", net->run.rank,
+                      pass, l->name, l->type->name,
+                      st == CT_EDEVICE ? " or before it" : "");
+}
+
+static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
 {
     struct net_layer *l = &net->layer[i];
     struct ct_io io     = net_group_io(net, i);
@@ -222,6 +237,11 @@ static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
     if (net->hooks.after_forward)
         CT_TRY(net->hooks.after_forward(net, i, net->hooks.arg));
     return CT_OK;
+}
+
+static enum ct_status forward_layer(struct ct_net *net, int i, double *loss)
+{
+    return named(net, i, "forward", forward_one(net, i, loss));
 }
 
 enum ct_status net_forward_layer(struct ct_net *net, int i)
@@ -260,6 +280,29 @@ enum ct_status ct_net_forward(struct ct_net *net, double *loss)
     return ct_net_forward_range(net, 0, net->n_layer, loss);
 }
 
+static enum ct_status backward_layer(struct ct_net *net, int i)
+{
+    struct net_layer *l = &net->layer[i];
+    struct ct_io io     = net_group_io(net, i);
+
+    tell(net, i, CT_PULSE_BACKWARD);
+    if (net->hooks.before_backward)
+        CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
+    if (l->needs_backward && l->last == i) {
+        CT_TRY(net_bridge_backward_in(net, l));
+        CT_TRY(ct_layer_backward(net->layer[l->first].layer, &io));
+        CT_TRY(shadows_out(net, &net->layer[l->first]));
+        CT_TRY(net_bridge_backward_out(net, l));
+        if (net->debug_info)
+            backward_debug(l);
+    }
+    if (net->hooks.after_backward)
+        CT_TRY(net->hooks.after_backward(net, i, net->hooks.arg));
+    if (net->layer_done)
+        CT_TRY(net->layer_done(net, i, net->layer_done_arg));
+    return CT_OK;
+}
+
 enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
 {
     if (from >= net->n_layer || to < 0)
@@ -268,35 +311,48 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
     if (net->options.forward_only)
         return ct_fail(CT_EINVAL, "this net was built for forward passes "
                        "only");
-    for (int i = from; i >= to; i--) {
-        struct net_layer *l = &net->layer[i];
-        struct ct_io io     = net_group_io(net, i);
+    for (int i = from; i >= to; i--)
+        CT_TRY(named(net, i, "backward", backward_layer(net, i)));
+    return CT_OK;
+}
 
-        tell(net, i, CT_PULSE_BACKWARD);
-        if (net->hooks.before_backward)
-            CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
-        if (l->needs_backward && l->last == i) {
-            CT_TRY(net_bridge_backward_in(net, l));
-            CT_TRY(ct_layer_backward(net->layer[l->first].layer, &io));
-            CT_TRY(shadows_out(net, &net->layer[l->first]));
-            CT_TRY(net_bridge_backward_out(net, l));
-            if (net->debug_info)
-                backward_debug(l);
+/* Weights rest in the diffs of losses; for a backward pass they are scaled. */
+static enum ct_status scale_losses(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++)
+        for (int t = 0; t < net->layer[i].n_top; t++) {
+            const struct ct_blob *top = net->layer[i].top[t];
+            const float *scale        = net->loss_scale;
+            float here;
+
+            if (net->layer[i].loss_weight[t] == 0)
+                continue;
+            if (top->dev != net->dev) {
+                CT_TRY(net->dev->ops->to_host(net->dev, sizeof(here), scale,
+                                              &here));
+                scale = &here;
+            }
+            CT_TRY(top->dev->ops->scale_by(top->dev, top->count, scale,
+                                           ct_diff(top)));
         }
-        if (net->hooks.after_backward)
-            CT_TRY(net->hooks.after_backward(net, i, net->hooks.arg));
-        if (net->layer_done)
-            CT_TRY(net->layer_done(net, i, net->layer_done_arg));
-    }
     return CT_OK;
 }
 
 enum ct_status ct_net_backward(struct ct_net *net)
 {
+    if (net->loss_scale)
+        CT_TRY(scale_losses(net));
     CT_TRY(ct_net_backward_range(net, net->n_layer - 1, 0));
+    for (int i = 0; net->loss_scale && i < net->n_layer; i++)
+        CT_TRY(refill_weights(&net->layer[i]));
     if (net->debug_info)
         params_debug(net);
     return CT_OK;
+}
+
+void ct_net_set_loss_scale(struct ct_net *net, const float *scale)
+{
+    net->loss_scale = scale;
 }
 
 enum ct_status ct_net_clear_diffs(struct ct_net *net)

@@ -1,9 +1,14 @@
-/* device_update.c - the update of all parameters on a GPU, in one launch. */
+/* device_update.c - the update of all parameters on a GPU, in one launch.
+ *
+ * Before it, where gradients are clipped or losses scaled (fp16), a pass over
+ * all gradients decides on the device by how much, and whether the update is
+ * taken at all; the log hears of it two steps later. */
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "core/buffer.h"
+#include "cortado/log.h"
 #include "solver/solver.h"
 
 static enum ct_update_rule rule_of(const char *name)
@@ -24,6 +29,42 @@ static enum ct_update_rule rule_of(const char *name)
     return CT_UPDATE_SGD;
 }
 
+/* What the norm of gradients is brought down to; -1: nothing.  Peers that
+ * hold gradients back clip what they send. */
+static float clip_of(const struct ct_solver *s)
+{
+    return s->options.exchange && s->options.exchange->holds_back
+               ? -1
+               : s->param->clip_gradients;
+}
+
+/* The scale that losses start with; 0: they are not scaled. */
+static float first_scale(const struct ct_solver *s)
+{
+    const Caffe__NetParameter *p = ct_net_param_message(s->net);
+
+    if (ct_device_dtype(s->options.device) != CT_F16)
+        return 0;
+    return p->has_global_grad_scale && p->global_grad_scale > 0
+               ? p->global_grad_scale
+               : CT_LOSS_SCALE_FIRST;
+}
+
+static enum ct_status init_gradients(struct ct_solver *s)
+{
+    const float scale = first_scale(s);
+
+    if (scale == 0 && clip_of(s) < 0)
+        return CT_OK;
+    CT_TRY(ct_gradients_create(s->options.device, scale, &s->gradients));
+    if (scale > 0) {
+        ct_net_set_loss_scale(s->net,
+                              &ct_gradients_state(s->gradients)->loss_scale);
+        CT_INFO("Losses are scaled for fp16, by %g at first", (double)scale);
+    }
+    return CT_OK;
+}
+
 enum ct_status solver_device_init(struct ct_solver *s)
 {
     int n = ct_net_n_params(s->net);
@@ -37,6 +78,7 @@ enum ct_status solver_device_init(struct ct_solver *s)
         s->runs[i].first = (int64_t)p->offset;
         s->runs[i].n     = p->lr_mult != 0 ? p->blob->count : 0;
     }
+    CT_TRY(init_gradients(s));
     return ct_update_create(s->options.device, rule_of(s->rule->name), n,
                             s->runs, &s->device_update);
 }
@@ -44,6 +86,7 @@ enum ct_status solver_device_init(struct ct_solver *s)
 void solver_device_fini(struct ct_solver *s)
 {
     ct_update_destroy(s->device_update);
+    ct_gradients_destroy(s->gradients);
     ct_free(s->runs);
 }
 
@@ -61,7 +104,118 @@ enum ct_status solver_device_update(struct ct_solver *s,
     };
 
     CT_TRY(ct_update_set(s->device_update, s->runs, &shared));
-    return ct_update_launch(s->device_update, ct_net_arena_data(s->net),
+    return ct_update_launch(s->device_update,
+                            s->gradients ? ct_gradients_state(s->gradients)
+                                         : NULL,
+                            ct_net_arena_data(s->net),
                             ct_net_arena_diff(s->net), s->history[0]->ptr,
                             s->history[1] ? s->history[1]->ptr : NULL);
+}
+
+static void tell(struct ct_solver *s, const struct ct_gradient_state *state,
+                 int step)
+{
+    if (state->skip)
+        CT_WARN("Iteration %d: gradients are not finite and are left out; the "
+                "loss scale is %g from here on", step,
+                (double)state->loss_scale);
+    else if (state->loss_scale != s->told_scale && s->told_scale != 0)
+        CT_INFO("Iteration %d: the loss scale is %g from here on", step,
+                (double)state->loss_scale);
+    if (!state->skip && state->clip < 1)
+        CT_INFO("Gradient clipping: scaling down gradients (L2 norm %g > %g) "
+                "by scale factor %g", state->norm,
+                (double)s->param->clip_gradients, (double)state->clip);
+    s->told_scale = state->loss_scale;
+}
+
+enum ct_status solver_device_judge(struct ct_solver *s, float mean)
+{
+    struct ct_gradient_state state;
+    int step;
+    bool any;
+
+    CT_TRY(ct_gradients_judge(s->gradients,
+                              (int64_t)ct_net_arena_count(s->net) -
+                                  CT_ARENA_RIDERS,
+                              ct_net_arena_diff(s->net) + CT_ARENA_RIDERS,
+                              mean, clip_of(s)));
+    CT_TRY(ct_gradients_note(s->gradients, s->update.t - 1, &state, &step,
+                             &any));
+    if (any)
+        tell(s, &state, step);
+    if (strcmp(s->rule->name, "LARS") == 0 || s->param->local_lr_auto ||
+        s->param->larc) {
+        CT_TRY(ct_gradients_get(s->gradients, &state));
+        s->update.factor = state.factor;
+    }
+    return CT_OK;
+}
+
+enum ct_status solver_device_report(struct ct_solver *s)
+{
+    struct ct_gradient_state state;
+    bool any = s->gradients;
+    int step;
+
+    while (any) {
+        CT_TRY(ct_gradients_noted(s->gradients, &state, &step, &any));
+        if (any)
+            tell(s, &state, step);
+    }
+    return CT_OK;
+}
+
+static bool scales(const struct ct_solver *s)
+{
+    return s->gradients && first_scale(s) > 0;
+}
+
+enum ct_status solver_loss_scale_save(const struct ct_solver *s,
+                                      const struct ct_keep *keep)
+{
+    struct ct_gradient_state state;
+    float kept[2];
+
+    if (!scales(s))
+        return CT_OK;
+    CT_TRY(ct_gradients_get(s->gradients, &state));
+    kept[0] = state.loss_scale;
+    kept[1] = (float)state.n_good;
+    return keep->put(keep->arg, "loss_scale", 2, kept);
+}
+
+enum ct_status solver_loss_scale_restore(struct ct_solver *s,
+                                         const struct ct_keep *keep)
+{
+    struct ct_gradient_state state;
+    float kept[2];
+    bool found;
+
+    if (!scales(s))
+        return CT_OK; /* a snapshot of another precision may have one */
+    CT_TRY(keep->get(keep->arg, "loss_scale", 2, kept, &found));
+    if (!found)
+        return CT_OK;
+    if (!(kept[0] > 0) || !isfinite(kept[0]) || !(kept[1] >= 0) ||
+        !(kept[1] < CT_LOSS_SCALE_GOOD_STEPS))
+        return ct_fail(CT_EPARSE, "it has a loss scale of %g after %g good "
+                       "steps", (double)kept[0], (double)kept[1]);
+    CT_TRY(ct_gradients_get(s->gradients, &state));
+    state.loss_scale = kept[0];
+    state.n_good     = (int32_t)kept[1];
+    s->told_scale    = kept[0];
+    return ct_gradients_put(s->gradients, &state);
+}
+
+enum ct_status ct_solver_loss_scale(const struct ct_solver *s, float *out)
+{
+    struct ct_gradient_state state;
+
+    *out = 0;
+    if (!scales(s))
+        return CT_OK;
+    CT_TRY(ct_gradients_get(s->gradients, &state));
+    *out = state.loss_scale;
+    return CT_OK;
 }

@@ -227,3 +227,20 @@ enum ct_status solver_create_nets(struct ct_solver *s)
     CT_TRY(create_train(s));
     return create_tests(s);
 }
+
+enum ct_status ct_solver_precision(const Caffe__SolverParameter *p,
+                                   enum ct_precision *out)
+{
+    const Caffe__NetParameter *message =
+        p->train_net_param ? p->train_net_param : p->net_param;
+    const char *path           = p->train_net ? p->train_net : p->net;
+    Caffe__NetParameter *param = NULL;
+
+    *out = message ? ct_net_precision(message) : CT_FP32;
+    if (!path)
+        return CT_OK;
+    CT_TRY(ct_net_param_read(path, &param));
+    *out = ct_net_precision(param);
+    ct_message_free(param);
+    return CT_OK;
+}

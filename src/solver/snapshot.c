@@ -254,19 +254,18 @@ static enum ct_status write_snapshot(struct ct_solver *s)
 {
     struct ct_exchange *x    = s->options.exchange;
     Caffe__SolverState *kept = NULL;
+    struct ct_keep keep      = { .put = keep_put };
     char *model = NULL, *state = NULL;
     enum ct_status st;
 
     CT_TRY_GOTO(ct_edit_create(&caffe__solver_state__descriptor, &kept), st,
                 out);
-    if (x) {
-        const struct ct_keep keep = { keep_put, NULL, kept };
-
-        if (x->save)
-            CT_TRY_GOTO(x->save(x, &keep), st, out);
-        if (x->rank > 0)
-            goto out;
-    }
+    keep.arg = kept;
+    if (x && x->save)
+        CT_TRY_GOTO(x->save(x, &keep), st, out);
+    if (x && x->rank > 0)
+        goto out;
+    CT_TRY_GOTO(solver_loss_scale_save(s, &keep), st, out);
     CT_TRY_GOTO(file_name(s, "caffemodel", &model), st, out);
     CT_TRY_GOTO(file_name(s, "solverstate", &state), st, out);
     if (is_hdf5(s)) {
@@ -349,12 +348,15 @@ static enum ct_status wrong_history(const struct ct_solver *s, const char *path,
                    s->rule->n_history * ct_net_n_params(s->net));
 }
 
-/* With all the rest in: what peers keep, where the file has any. */
+/* With all the rest in: what peers keep and the loss scale, where the file
+ * has any. */
 static enum ct_status restore_kept(struct ct_solver *s, bool any,
                                    const struct ct_keep *keep)
 {
     struct ct_exchange *x = s->options.exchange;
 
+    if (any)
+        CT_TRY(solver_loss_scale_restore(s, keep));
     if (!x || !x->restore || !any)
         return CT_OK;
     CT_TRY(solver_attach(s));

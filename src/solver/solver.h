@@ -35,7 +35,8 @@ struct solver_rule {
 struct solver_update {
     int   first, end;
     float rate, momentum;
-    float scale;        /* by clipping */
+    float scale;        /* by clipping, on the CPU */
+    float factor;       /* of gradients, as a GPU found it */
     bool  scaled;       /* ... which is known */
     int   t;            /* iteration, counted from 1 */
 };
@@ -54,6 +55,8 @@ struct ct_solver {
     struct ct_buffer        *history[2];
     struct ct_update        *device_update; /* on a GPU; NULL on the CPU */
     struct ct_update_run    *runs;          /* one a parameter, for it */
+    struct ct_gradients     *gradients; /* on a GPU that clips or scales */
+    float                    told_scale; /* the loss scale in the log */
     struct solver_remote    *remote;    /* owned; NULL: nobody asked */
     uint64_t                 seed;
     int                      iter, current_step;
@@ -89,6 +92,16 @@ CT_MUST_CHECK enum ct_status solver_device_init(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_device_update(
     struct ct_solver *s, const struct rule_step *step);
 void solver_device_fini(struct ct_solver *s);
+/* The loss scale into snapshots and out of them. */
+CT_MUST_CHECK enum ct_status solver_loss_scale_save(
+    const struct ct_solver *s, const struct ct_keep *keep);
+CT_MUST_CHECK enum ct_status solver_loss_scale_restore(
+    struct ct_solver *s, const struct ct_keep *keep);
+/* Logs what GPUs found and nobody has heard of. */
+CT_MUST_CHECK enum ct_status solver_device_report(struct ct_solver *s);
+/* Looks at the gradients: norm, factor, finite or not. */
+CT_MUST_CHECK enum ct_status solver_device_judge(struct ct_solver *s,
+                                                 float mean);
 
 /* update.c: the update of this iteration begins; it counts from here on. */
 CT_MUST_CHECK enum ct_status solver_update_begin(struct ct_solver *s);

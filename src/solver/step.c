@@ -295,6 +295,8 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     if (st == CT_OK)
         st = solver_update_all(s);
     if (st == CT_OK)
+        st = solver_device_report(s);
+    if (st == CT_OK)
         return x && x->end ? x->end(x, s->iter) : CT_OK;
     s->update.end = s->update.first; /* it will not come any more */
     s->exchanged  = false;

@@ -136,6 +136,7 @@ struct solver_update solver_update_at(const struct ct_solver *s, float rate)
         .end      = ct_net_n_params(s->net),
         .rate     = rate,
         .scale    = 1,
+        .factor   = 1,
         .momentum = s->rule->n_history == 1 ? warm_momentum(s, rate)
                                             : s->param->momentum,
         .t        = s->iter + 1,
@@ -185,7 +186,8 @@ static enum ct_status prepare(struct ct_solver *s, int i,
     if (p->lr_mult == 0) /* it stays as it is */
         return CT_OK;
     out->g = gradient(s, i);
-    return local_rate(s, p, out->g, s->update.rate, out->scale,
+    return local_rate(s, p, out->g, s->update.rate,
+                      out->scale * s->update.factor,
                       sp->weight_decay * p->decay_mult, &out->rate);
 }
 
@@ -230,10 +232,20 @@ static void take_statistics_in(struct ct_solver *s)
     }
 }
 
+/* On a GPU, once all gradients are in. */
+static enum ct_status judge_on_device(struct ct_solver *s)
+{
+    for (int i = 0; i < ct_net_n_params(s->net); i++)
+        CT_TRY(arrived(s, i));
+    return solver_device_judge(s, mean_scale(s));
+}
+
 /* Clipping needs the norm of all gradients before the first is used. */
 static enum ct_status find_scale(struct ct_solver *s)
 {
-    if (!s->update.scaled)
+    if (!s->update.scaled && s->gradients)
+        CT_TRY(judge_on_device(s));
+    else if (!s->update.scaled)
         CT_TRY(clip_scale(s, &s->update.scale));
     s->update.scaled = true;
     return CT_OK;

@@ -199,6 +199,12 @@ static enum ct_status cpu_dot_to(const struct ct_device *d, int64_t n,
     return CT_OK;
 }
 
+static enum ct_status cpu_scale_by(const struct ct_device *d, int64_t n,
+                                   const float *alpha, float *x)
+{
+    return d->ops->scale(d, n, *alpha, x);
+}
+
 static enum ct_status cpu_tick(const struct ct_device *d, uint64_t *counter)
 {
     (void)d;
@@ -221,6 +227,7 @@ static const struct ct_device_ops cpu_ops = {
     .from_host = cpu_move,
     .sync      = cpu_sync,
     .dot_to    = cpu_dot_to,
+    .scale_by  = cpu_scale_by,
     .tick      = cpu_tick,
     .convert   = ct_cpu_convert,
 };

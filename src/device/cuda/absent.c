@@ -61,10 +61,67 @@ enum ct_status ct_update_set(struct ct_update *u,
     return CT_ENOTSUP;
 }
 
-enum ct_status ct_update_launch(struct ct_update *u, float *w, const float *g,
-                                float *h0, float *h1)
+enum ct_status ct_update_launch(struct ct_update *u,
+                                const struct ct_gradient_state *state,
+                                float *w, const float *g, float *h0, float *h1)
 {
-    (void)u, (void)w, (void)g, (void)h0, (void)h1;
+    (void)u, (void)state, (void)w, (void)g, (void)h0, (void)h1;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_gradients_create(const struct ct_device *d, float loss_scale,
+                                   struct ct_gradients **out)
+{
+    (void)d, (void)loss_scale, (void)out;
+    return CT_ENOTSUP;
+}
+
+void ct_gradients_destroy(struct ct_gradients *g)
+{
+    (void)g;
+}
+
+enum ct_status ct_gradients_judge(struct ct_gradients *g, int64_t n,
+                                  const float *x, float mean, float clip)
+{
+    (void)g, (void)n, (void)x, (void)mean, (void)clip;
+    return CT_ENOTSUP;
+}
+
+const struct ct_gradient_state *ct_gradients_state(
+    const struct ct_gradients *g)
+{
+    (void)g;
+    return NULL;
+}
+
+enum ct_status ct_gradients_get(const struct ct_gradients *g,
+                                struct ct_gradient_state *out)
+{
+    (void)g, (void)out;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_gradients_put(struct ct_gradients *g,
+                                const struct ct_gradient_state *state)
+{
+    (void)g, (void)state;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_gradients_note(struct ct_gradients *g, int step,
+                                 struct ct_gradient_state *old, int *old_step,
+                                 bool *any)
+{
+    (void)g, (void)step, (void)old, (void)old_step, (void)any;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_gradients_noted(struct ct_gradients *g,
+                                  struct ct_gradient_state *old, int *old_step,
+                                  bool *any)
+{
+    (void)g, (void)old, (void)old_step, (void)any;
     return CT_ENOTSUP;
 }
 

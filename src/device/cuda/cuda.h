@@ -89,6 +89,8 @@ CT_MUST_CHECK enum ct_status ct_cuda_convert(const struct ct_device *d,
 enum ct_status ct_cuda_dot_to(const struct ct_device *d, int64_t n,
                               const float *x, const float *y, float beta,
                               float *out);
+enum ct_status ct_cuda_scale_by(const struct ct_device *d, int64_t n,
+                                const float *alpha, float *x);
 enum ct_status ct_cuda_tick(const struct ct_device *d, uint64_t *counter);
 enum ct_status ct_cuda_fill(const struct ct_device *d, int64_t n, float v,
                             float *y);

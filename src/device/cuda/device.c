@@ -103,6 +103,7 @@ static const struct ct_device_ops cuda_ops = {
     .from_host = cuda_from_host,
     .sync      = cuda_sync,
     .dot_to    = ct_cuda_dot_to,
+    .scale_by  = ct_cuda_scale_by,
     .tick      = ct_cuda_tick,
     .convert   = ct_cuda_layout_convert,
 };

@@ -17,6 +17,12 @@ __global__ static void scale(int64_t n, float alpha, float *x)
         x[i] *= alpha;
 }
 
+__global__ static void scale_by(int64_t n, const float *alpha, float *x)
+{
+    CT_KERNEL_EACH (i, n)
+        x[i] *= *alpha;
+}
+
 __global__ static void axpby(int64_t n, float alpha, const float *x,
                              float beta, float *y)
 {
@@ -101,6 +107,13 @@ extern "C" enum ct_status ct_cuda_scale(const struct ct_device *d, int64_t n,
                                         float alpha, float *x)
 {
     return n ? CT_LAUNCH(d, n, scale, n, alpha, x) : CT_OK;
+}
+
+extern "C" enum ct_status ct_cuda_scale_by(const struct ct_device *d,
+                                           int64_t n, const float *alpha,
+                                           float *x)
+{
+    return n ? CT_LAUNCH(d, n, scale_by, n, alpha, x) : CT_OK;
 }
 
 extern "C" enum ct_status ct_cuda_axpby(const struct ct_device *d, int64_t n,

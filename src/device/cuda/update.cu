@@ -72,14 +72,19 @@ __device__ static void step_one(const struct ct_update_step &s,
 
 template <int RULE>
 __global__ static void update(const struct chunk *chunks, const void *numbers,
-                              float *w, const float *g, float *h0, float *h1)
+                              const struct ct_gradient_state *state, float *w,
+                              const float *g, float *h0, float *h1)
 {
-    const struct chunk c          = chunks[blockIdx.x];
-    const struct ct_update_step s = *(const struct ct_update_step *)numbers;
+    const struct chunk c    = chunks[blockIdx.x];
+    struct ct_update_step s = *(const struct ct_update_step *)numbers;
     const struct ct_update_run r =
         ((const struct ct_update_run *)((const char *)numbers + 64))[c.run];
     const bool two = RULE >= CT_UPDATE_ADADELTA;
 
+    if (state && state->skip)
+        return;
+    if (state)
+        s.scale *= state->factor;
     /* Runs start on 64-byte lines, so four floats at a time are aligned. */
     for (int i = threadIdx.x * 4; i < c.n; i += blockDim.x * 4) {
         const int64_t at = c.first + i;
@@ -213,13 +218,13 @@ extern "C" enum ct_status ct_update_set(struct ct_update *u,
 #define LAUNCH(rule)                                                         \
     case rule:                                                               \
         update<rule><<<(unsigned)u->n_chunks, CT_BLOCK, 0,                   \
-                       ct_cuda_stream(u->dev)>>>(u->chunk, u->numbers, w, g, \
-                                                 h0, h1);                    \
+                       ct_cuda_stream(u->dev)>>>(u->chunk, u->numbers,       \
+                                                 state, w, g, h0, h1);       \
         break
 
-extern "C" enum ct_status ct_update_launch(struct ct_update *u, float *w,
-                                           const float *g, float *h0,
-                                           float *h1)
+extern "C" enum ct_status ct_update_launch(
+    struct ct_update *u, const struct ct_gradient_state *state, float *w,
+    const float *g, float *h0, float *h1)
 {
     if (u->n_chunks == 0)
         return CT_OK;
