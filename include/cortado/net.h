@@ -32,7 +32,9 @@ struct ct_net_options {
     struct ct_pulse        *pulse; /* told of every layer; NULL: nobody */
     bool                    keep_blobs;   /* every blob readable after a pass */
     bool                    forward_only; /* no memory for gradients */
+    int                     n_histories; /* a solver keeps beside gradients */
     bool                    quiet;        /* log nothing while building */
+    bool                    trial; /* no advice where it does not fit */
 };
 
 /* Called before or after layer `layer` runs. */

@@ -266,11 +266,16 @@ static enum ct_status put_loss_weights(struct ct_net *net)
     return CT_OK;
 }
 
-static enum ct_status run_plan(struct plan *p, bool *written)
+/* Everything but places. */
+static enum ct_status make_plan(struct ct_net *net, struct plan *p)
 {
-    struct ct_net *net = p->net;
-    size_t total;
+    bool *written = NULL;
 
+    *p = (struct plan){ .net = net, .n = 2 * net->n_blob };
+    CT_TRY(ct_alloc((size_t)p->n + 1, sizeof(*p->life), "memory plan",
+                    &p->life));
+    CT_TRY(ct_alloc((size_t)net->n_blob + 1, sizeof(*written), "memory plan",
+                    &written));
     for (int i = 0; i < p->n; i++)
         p->life[i] = (struct tensor_life){ 0, 0, 1 << 30, -1, i, false };
     find_views(p);
@@ -278,6 +283,15 @@ static enum ct_status run_plan(struct plan *p, bool *written)
         touch_layer(p, i);
     measure(p);
     find_unwritten(p, written);
+    ct_free(written);
+    return CT_OK;
+}
+
+static enum ct_status run_plan(struct plan *p)
+{
+    struct ct_net *net = p->net;
+    size_t total;
+
     CT_TRY(place_all(p, &total, &net->unshared_bytes));
     net->activation_bytes = total;
     ct_buffer_drop(net->activations);
@@ -299,17 +313,37 @@ static enum ct_status run_plan(struct plan *p, bool *written)
 
 enum ct_status net_memory(struct ct_net *net)
 {
-    struct plan p = { .net = net, .n = 2 * net->n_blob };
-    bool *written = NULL;
-    enum ct_status st;
+    struct plan p     = { 0 };
+    enum ct_status st = make_plan(net, &p);
 
-    CT_TRY_GOTO(ct_alloc((size_t)p.n + 1, sizeof(*p.life), "memory plan",
-                         &p.life), st, out);
-    CT_TRY_GOTO(ct_alloc((size_t)net->n_blob + 1, sizeof(*written),
-                         "memory plan", &written), st, out);
-    st = run_plan(&p, written);
-out:
-    ct_free(written);
+    if (st == CT_OK)
+        st = run_plan(&p);
+    ct_free(p.life);
+    return st;
+}
+
+enum ct_status net_plan_sizes(struct ct_net *net, size_t *bytes)
+{
+    struct plan p     = { 0 };
+    enum ct_status st = make_plan(net, &p);
+
+    for (int i = 0; st == CT_OK && i < p.n; i++)
+        bytes[i] = p.life[i].bytes;
+    ct_free(p.life);
+    return st;
+}
+
+enum ct_status net_plan_total(struct ct_net *net, const size_t *bytes,
+                              size_t *out)
+{
+    struct plan p = { 0 };
+    size_t sum;
+    enum ct_status st = make_plan(net, &p);
+
+    for (int i = 0; st == CT_OK && i < p.n; i++)
+        p.life[i].bytes = bytes[i];
+    if (st == CT_OK)
+        st = place_all(&p, out, &sum);
     ct_free(p.life);
     return st;
 }

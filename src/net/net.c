@@ -102,6 +102,8 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->options.n_stage = 0;
     if (st != CT_OK) {
         ct_net_destroy(net);
+        if (st == CT_ENOMEM && !options->trial)
+            st = net_explain_memory(param, options);
         return param->name ? ct_fail_in(st, "net %s", param->name) : st;
     }
     net_report(net);

@@ -112,6 +112,31 @@ CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);
 
 /* memory.c: gives every planned blob its memory; again after a reshape. */
 CT_MUST_CHECK enum ct_status net_memory(struct ct_net *net);
+/* The bytes of each blob's data and diff, two a blob, that a plan places (0:
+ * elsewhere); and what a plan with other sizes would take together. */
+CT_MUST_CHECK enum ct_status net_plan_sizes(struct ct_net *net, size_t *bytes);
+CT_MUST_CHECK enum ct_status net_plan_total(struct ct_net *net,
+                                            const size_t *bytes, size_t *out);
+
+/* fit.c: how much memory a net takes at any batch, by those of two small
+ * ones.  `options` are the large one's. */
+struct net_fit;
+CT_MUST_CHECK enum ct_status net_fit_create(
+    const Caffe__NetParameter *param, const struct ct_net_options *options,
+    struct net_fit **out);
+void net_fit_destroy(struct net_fit *f); /* takes NULL */
+CT_MUST_CHECK enum ct_status net_fit_bytes(const struct net_fit *f,
+                                           int64_t batch, size_t *out);
+/* The largest batch below `batch` that takes no more than `room` bytes. */
+CT_MUST_CHECK enum ct_status net_fit_largest(const struct net_fit *f,
+                                             size_t room, int64_t batch,
+                                             int64_t *out);
+/* The batch of the first source; 0: there is none. */
+int64_t net_fit_batch(const Caffe__NetParameter *param);
+/* After a net did not fit and is gone: says what it would take, what there is
+ * and what would fit.  Keeps the message so far at its end. */
+CT_MUST_CHECK enum ct_status net_explain_memory(
+    const Caffe__NetParameter *param, const struct ct_net_options *options);
 
 /* bridge.c: layers that stay on the CPU while the net is on a GPU.  The calls
  * do nothing for the others. */

@@ -34,7 +34,8 @@ static bool can_replay(const struct ct_net *net)
 /* Changes when a shape or an address does. */
 static uint64_t stamp_of(const struct ct_net *net)
 {
-    uint64_t stamp = (uint64_t)(uintptr_t)net->activations;
+    uint64_t stamp = (uint64_t)(uintptr_t)net->activations +
+                     ct_device_stamp(net->dev);
 
     for (int i = 0; i < net->n_blob; i++)
         stamp = stamp * 31 + net->blob[i].blob->version +

@@ -12,31 +12,13 @@
 #include "proto/edit.h"
 #include "solver/solver.h"
 
-/* Where a source's batch_size stands; 0: it is none, or has none. */
-static int sizes_of(Caffe__LayerParameter *l, uint32_t **size)
-{
-    if (l->data_param && strcmp(l->type, "Data") == 0)
-        *size = &l->data_param->batch_size;
-    else if (l->image_data_param && strcmp(l->type, "ImageData") == 0)
-        *size = &l->image_data_param->batch_size;
-    else if (l->hdf5_data_param && strcmp(l->type, "HDF5Data") == 0)
-        *size = &l->hdf5_data_param->batch_size;
-    else if (l->window_data_param && strcmp(l->type, "WindowData") == 0)
-        *size = &l->window_data_param->batch_size;
-    else if (l->memory_data_param && strcmp(l->type, "MemoryData") == 0)
-        *size = &l->memory_data_param->batch_size;
-    else
-        return 0;
-    return 1;
-}
-
 static enum ct_status whole_batch(const Caffe__NetParameter *net, int64_t *out)
 {
     *out = 0;
     for (size_t i = 0; i < net->n_layer; i++) {
-        uint32_t *size;
+        uint32_t *size = ct_batch_size(net->layer[i]);
 
-        if (!sizes_of(net->layer[i], &size))
+        if (!size)
             continue;
         if (*out && *out != (int64_t)*size)
             return ct_fail(CT_EINVAL, "batch: global needs one batch_size; "
@@ -73,9 +55,9 @@ enum ct_status solver_divide_batch(const struct ct_exchange *x,
         o->loss_scale = (float)((double)mine * n / (double)whole);
     }
     for (size_t i = 0; i < net->n_layer; i++) {
-        uint32_t *size;
+        uint32_t *size = ct_batch_size(net->layer[i]);
 
-        if (sizes_of(net->layer[i], &size))
+        if (size)
             *size = (uint32_t)mine;
     }
     return CT_OK;

@@ -42,6 +42,7 @@ static enum ct_status build_net(const struct ct_solver *s,
         .peers        = train && o->exchange ? o->exchange->peers : NULL,
         .keep_blobs   = o->keep_blobs,
         .forward_only = !train && !o->keep_blobs,
+        .n_histories  = train ? s->rule->n_history : 0,
     };
     size_t n_own = from->state ? from->state->n_stage : 0;
     enum ct_status st;

@@ -27,6 +27,23 @@ const char *ct_device_name(const struct ct_device *d)
     return "CPU";
 }
 
+struct ct_device_memory ct_device_memory(const struct ct_device *d)
+{
+    (void)d;
+    return (struct ct_device_memory){ 0 };
+}
+
+void ct_device_trim(const struct ct_device *d)
+{
+    (void)d;
+}
+
+uint64_t ct_device_stamp(const struct ct_device *d)
+{
+    (void)d;
+    return 0;
+}
+
 enum ct_dtype ct_device_dtype(const struct ct_device *d)
 {
     (void)d;

@@ -39,6 +39,7 @@ struct ct_cuda {
     /* Scratch of whichever operation runs; grows outside of captures only. */
     void                  *workspace;
     size_t                 workspace_bytes;
+    uint64_t               n_workspaces; /* that there have been */
     void                  *gemm_work; /* apart: its operands lie above */
     double                *sum;      /* CT_CUDA_SUMS, then the parts */
     double                *host_sum; /* pinned */

@@ -20,7 +20,8 @@ enum ct_status ct_cuda_check(const struct ct_device *d, cudaError_t e,
 static enum ct_status cuda_alloc(const struct ct_device *d, size_t bytes,
                                  const char *name, void **out)
 {
-    size_t free_bytes = 0, all = 0, want = bytes ? bytes : 1;
+    size_t want = bytes ? bytes : 1;
+    struct ct_device_memory m;
     cudaError_t e;
 
     CT_TRY(ct_cuda_check(d, cudaSetDevice(d->id), "choosing the GPU"));
@@ -36,11 +37,11 @@ static enum ct_status cuda_alloc(const struct ct_device *d, size_t bytes,
     if (e != cudaErrorMemoryAllocation)
         return ct_cuda_check(d, e, name);
     (void)cudaGetLastError();
-    (void)cudaMemGetInfo(&free_bytes, &all);
+    m = ct_device_memory(d);
     return ct_fail(CT_ENOMEM, "GPU %d (%s): %s take %.1f MB, and %.1f MB of "
                    "%.1f MB are free; use a smaller batch_size", d->id,
                    ct_cuda(d)->name, name, (double)bytes / 1e6,
-                   (double)free_bytes / 1e6, (double)all / 1e6);
+                   (double)m.free / 1e6, (double)m.all / 1e6);
 }
 
 static void cuda_free(const struct ct_device *d, void *p)
@@ -122,6 +123,7 @@ enum ct_status ct_cuda_workspace(const struct ct_device *d, size_t bytes,
         cuda_free(d, g->workspace); /* on the stream: after who uses it */
         g->workspace       = more;
         g->workspace_bytes = bytes;
+        g->n_workspaces++;
     }
     *out = g->workspace;
     return CT_OK;
@@ -136,6 +138,49 @@ int ct_device_cuda_count(void)
         return 0;
     }
     return n;
+}
+
+struct ct_device_memory ct_device_memory(const struct ct_device *d)
+{
+    struct ct_device_memory m = { 0 };
+    uint64_t used = 0, kept = 0;
+    cudaMemPool_t pool;
+
+    if (d->kind != CT_CUDA || cudaSetDevice(d->id) != cudaSuccess ||
+        cudaMemGetInfo(&m.free, &m.all) != cudaSuccess ||
+        cudaDeviceGetDefaultMemPool(&pool, d->id) != cudaSuccess ||
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) !=
+            cudaSuccess ||
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent,
+                                &kept) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return m;
+    }
+    m.used = (size_t)used;
+    m.free += (size_t)(kept - used);
+    return m;
+}
+
+void ct_device_trim(const struct ct_device *d)
+{
+    struct ct_cuda *g = d->kind == CT_CUDA ? ct_cuda(d) : NULL;
+    cudaMemPool_t pool;
+
+    if (!g)
+        return;
+    cuda_free(d, g->workspace);
+    g->workspace       = NULL;
+    g->workspace_bytes = 0;
+    g->n_workspaces++;
+    (void)cudaStreamSynchronize(g->stream);
+    if (cudaDeviceGetDefaultMemPool(&pool, d->id) == cudaSuccess)
+        (void)cudaMemPoolTrimTo(pool, 0);
+    (void)cudaGetLastError();
+}
+
+uint64_t ct_device_stamp(const struct ct_device *d)
+{
+    return d->kind == CT_CUDA ? ct_cuda(d)->n_workspaces : 0;
 }
 
 /* Memory that is given back stays ours: a net that is built again does not
