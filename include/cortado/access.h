@@ -44,6 +44,20 @@ CT_API CT_MUST_CHECK enum ct_status ct_blob_hold(struct ct_blob *b, bool diff,
                                                  struct ct_buffer **hold);
 CT_API void ct_blob_release(struct ct_buffer *hold); /* takes NULL */
 
+/* Whether a blob's values are where ct_blob_hold() finds them; and those of
+ * any blob, plain, to and from the host's memory.  A part that has no memory
+ * reads as zeros, and gets some when it is written. */
+CT_API bool ct_blob_on_host(const struct ct_blob *b);
+CT_API CT_MUST_CHECK enum ct_status ct_blob_pull(const struct ct_blob *b,
+                                                 bool diff, float *to);
+CT_API CT_MUST_CHECK enum ct_status ct_blob_push(struct ct_blob *b, bool diff,
+                                                 const float *from);
+
+/* The precision, an enum ct_precision, that the words of a net's or of a
+ * solver's file ask for. */
+CT_API CT_MUST_CHECK enum ct_status ct_precision_asked(const char *path,
+                                                       bool solver, int *out);
+
 /* The name of layer type i of ct_layer_n_types(). */
 CT_API const char *ct_layer_type_at(int i);
 

@@ -13,8 +13,8 @@ from . import distributed
 from ._caffe import (TEST, TRAIN, Blob, BlobVec, Error, Layer, LayerParameter,
                      Solver, __version__, get_solver, has_nccl, init_log,
                      layer_type_list, log, set_device, set_mode_cpu,
-                     set_mode_gpu, set_multiprocess, set_random_seed,
-                     set_solver_count, set_solver_rank, set_threads,
+                     set_mode_gpu, set_multiprocess, set_precision,
+                     set_random_seed, set_solver_count, set_solver_rank, set_threads,
                      solver_count, solver_rank)
 from .pycaffe import (NCCL, AdaDeltaSolver, AdaGradSolver, AdamSolver, Net,
                       NesterovSolver, RMSPropSolver, SGDSolver, Timer)
@@ -34,7 +34,7 @@ __all__ = [
     'RMSPropSolver', 'SGDSolver', 'Solver', 'TEST', 'TRAIN', 'Timer',
     '__version__', 'distributed', 'get_solver', 'has_nccl', 'init_log', 'layer_type_list',
     'log', 'set_device', 'set_mode_cpu', 'set_mode_gpu', 'set_multiprocess',
-    'set_random_seed', 'set_solver_count', 'set_solver_rank', 'set_threads',
+    'set_precision', 'set_random_seed', 'set_solver_count', 'set_solver_rank', 'set_threads',
     'solver_count', 'solver_rank',
 ]
 

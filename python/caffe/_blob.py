@@ -4,6 +4,7 @@ import ctypes
 
 import numpy as np
 
+from . import _device
 from ._library import Error, check, dims, lib
 
 _address = lib.ct_blob_address
@@ -12,6 +13,7 @@ _n_axes = lib.ct_blob_n_axes
 _dim = lib.ct_blob_dim
 _hold = lib.ct_blob_hold
 _release = lib.ct_blob_release
+_on_host = lib.ct_blob_on_host
 
 
 class _Memory:
@@ -40,7 +42,9 @@ class Blob:
 
     ``data`` and ``diff`` are writable float32 arrays over the engine's own
     memory.  They stay valid when the net is gone; after a reshape ask for
-    them again.
+    them again.  On a GPU they are copies in the host's memory: ask again
+    after the net has run, and what is written to them counts from the next
+    run on.
     """
     __slots__ = ('_pointer', '_owner', '_name', '_data', '_diff',
                  '__weakref__')
@@ -74,6 +78,9 @@ class Blob:
         address, version, array = self._data
         if (address is None or _address(pointer, False) != address or
                 _version(pointer) != version):
+            if not _on_host(pointer):
+                return _device.view(pointer, False, self.shape,
+                                    self._owner.mirrors)
             self._data = address, version, array = self._view(False)
         return array.view()
 
@@ -86,6 +93,9 @@ class Blob:
         address, version, array = self._diff
         if (address is None or _address(pointer, True) != address or
                 _version(pointer) != version):
+            if not _on_host(pointer):
+                return _device.view(pointer, True, self.shape,
+                                    self._owner.mirrors)
             self._diff = address, version, array = self._view(True)
         return array.view()
 

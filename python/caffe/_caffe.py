@@ -10,7 +10,7 @@ from ._layer import Layer, LayerParameter
 from ._library import Error, decode, lib
 from ._modes import (NCCL, TEST, TRAIN, Timer, has_nccl, init_log, log,
                      set_device, set_mode_cpu, set_mode_gpu, set_multiprocess,
-                     set_random_seed, set_solver_count, set_solver_rank,
+                     set_precision, set_random_seed, set_solver_count, set_solver_rank,
                      set_threads, solver_count, solver_rank, version)
 from ._net import Net
 from ._solver import (AdaDeltaSolver, AdaGradSolver, AdamSolver,
@@ -36,6 +36,6 @@ __all__ = [
     'RMSPropSolver', 'RawBlobVec', 'SGDSolver', 'Solver', 'SolverParameter',
     'TEST', 'TRAIN', 'Timer', 'get_solver', 'has_nccl', 'init_log',
     'layer_type_list', 'log', 'set_device', 'set_mode_cpu', 'set_mode_gpu',
-    'set_multiprocess', 'set_random_seed', 'set_solver_count',
-    'set_solver_rank', 'set_threads', 'solver_count', 'solver_rank',
+    'set_multiprocess', 'set_precision', 'set_random_seed',
+    'set_solver_count', 'set_solver_rank', 'set_threads', 'solver_count', 'solver_rank',
 ]

@@ -111,6 +111,10 @@ _PROTOTYPES = {
     'ct_n_live_allocations': (c_uint64,),
     'ct_device_cpu_set_threads': (None, c_int),
     'ct_device_cpu_threads': (c_int,),
+    'ct_device_cuda_count': (c_int,),
+    'ct_device_cuda_open': (c_int, c_int, c_int, POINTER(c_void_p)),
+    'ct_precision_parse': (c_int, c_char_p, POINTER(c_int)),
+    'ct_precision_asked': (c_int, c_char_p, c_bool, POINTER(c_int)),
 
     'ct_blob_n_axes': (c_int, c_void_p),
     'ct_blob_dim': (c_int64, c_void_p, c_int),
@@ -121,6 +125,9 @@ _PROTOTYPES = {
     'ct_blob_hold': (c_int, c_void_p, c_bool, POINTER(c_void_p),
                      POINTER(c_void_p)),
     'ct_blob_release': (None, c_void_p),
+    'ct_blob_on_host': (c_bool, c_void_p),
+    'ct_blob_pull': (c_int, c_void_p, c_bool, c_void_p),
+    'ct_blob_push': (c_int, c_void_p, c_bool, c_void_p),
 
     'ct_layer_n_types': (c_int,),
     'ct_layer_type_at': (c_char_p, c_int),

@@ -1,41 +1,85 @@
 """Settings of the process: mode, device, seed, ranks, log."""
 
+import ctypes
 import os
 import time
 import warnings
 
 from . import _ranks
-from ._library import Error, decode, lib
+from ._library import Error, check, decode, encode, lib
 
 TRAIN, TEST = 0, 1
 
 _seed = None    # what set_random_seed() said
 _n_seeded = 0   # nets and solvers made since
 _warned = False
+_on_gpu = False
+_device_id = 0
+_precision = None  # None: what a net's own words ask for
+_devices = {}      # open ones, by number and precision
 
 
 def set_mode_cpu() -> None:
-    """Run on the CPU."""
+    """Run the nets and solvers made from now on on the CPU."""
+    global _on_gpu
+    _on_gpu = False
 
 
-def _no_gpu():
+def _has_gpu():
     global _warned
+    if lib.ct_device_cuda_count() > 0:
+        return True
     if not _warned:
         _warned = True
-        warnings.warn('this build has no GPU support: running on the CPU',
-                      RuntimeWarning, stacklevel=3)
+        warnings.warn('there is no GPU that this build can use: running on '
+                      'the CPU', RuntimeWarning, stacklevel=3)
+    return False
 
 
 def set_mode_gpu() -> None:
-    """Run on the GPU; a build without one warns once and runs on the CPU."""
-    _no_gpu()
+    """Run the nets and solvers made from now on on the GPU; where there is
+    none, warn once and run on the CPU."""
+    global _on_gpu
+    _on_gpu = _has_gpu()
 
 
 def set_device(device_id: int) -> None:
-    """Choose a GPU by its number; without GPU support as set_mode_gpu()."""
+    """Choose a GPU by its number."""
+    global _device_id
     if int(device_id) < 0:
         raise Error('there is no device %d' % device_id)
-    _no_gpu()
+    if _has_gpu() and int(device_id) >= lib.ct_device_cuda_count():
+        raise Error('there is no GPU %d; this machine has %d, counted from 0'
+                    % (device_id, lib.ct_device_cuda_count()))
+    _device_id = int(device_id)
+
+
+def set_precision(word: str) -> None:
+    """How a GPU computes: 'fp32', 'tf32', 'bf16' or 'fp16'; None: as a net's
+    own words ask for, or in fp32."""
+    global _precision
+    if word is None:
+        _precision = None
+        return
+    out = ctypes.c_int()
+    check(lib.ct_precision_parse(word.encode(), ctypes.byref(out)))
+    _precision = out.value
+
+
+def device(path, solver=False):
+    """The device for a net or a solver of this file; None: the CPU."""
+    if not _on_gpu:
+        return None
+    precision = ctypes.c_int(_precision or 0)
+    if _precision is None:
+        check(lib.ct_precision_asked(encode(path), solver,
+                                     ctypes.byref(precision)))
+    key = _device_id, precision.value
+    if key not in _devices:
+        out = ctypes.c_void_p()
+        check(lib.ct_device_cuda_open(*key, ctypes.byref(out)))
+        _devices[key] = out.value
+    return _devices[key]
 
 
 def set_random_seed(seed: int) -> None:

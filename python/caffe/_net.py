@@ -4,7 +4,7 @@ import ctypes
 import warnings
 from numbers import Integral
 
-from . import _modes, _ranks
+from . import _device, _modes, _ranks
 from ._blob import Blob
 from ._layer import engine_layer, parameters, set_input_arrays
 from ._library import (HOOK_FN, OK, Error, NetHooks, check, decode, encode,
@@ -21,15 +21,18 @@ class NetHandle:
     Blobs and layers keep the handle, not the Net, so that there are no
     cycles and memory goes as soon as names do.
     """
-    __slots__ = ('pointer', 'solver', 'hooks', 'kept', '__weakref__')
+    __slots__ = ('pointer', 'solver', 'hooks', 'kept', 'mirrors',
+                 '__weakref__')
 
     def __init__(self, pointer, solver=None):
         self.pointer = pointer
         self.solver = solver  # the owner, where a solver is
         self.hooks = _Hooks()
         self.kept = []        # arrays that MemoryData layers read from
+        self.mirrors = {}     # arrays of blobs on a GPU
 
-    def __del__(self, destroy=lib.ct_net_destroy):
+    def __del__(self, destroy=lib.ct_net_destroy, forget=_device.forget):
+        forget(self.mirrors)
         if self.solver is None and self.pointer:
             destroy(self.pointer)
         self.pointer = None
@@ -55,8 +58,10 @@ class _Hooks:
 def _hook(callbacks):
     def run(_net, layer, _arg):
         try:
+            _device.ran()
             for callback in callbacks:
                 callback(layer)
+            _device.push()
             return OK
         except BaseException as exception:
             try:
@@ -71,7 +76,7 @@ def _open(network_file, phase, level, stages):
     stages = [encode(s) for s in stages or ()]
     out = ctypes.c_void_p()
     check(lib.ct_net_open(
-        encode(network_file), None, phase, level,
+        encode(network_file), _modes.device(network_file), phase, level,
         (ctypes.c_char_p * max(len(stages), 1))(*stages), len(stages),
         _modes.net_seed(), _ranks.rank, _ranks.count, ctypes.byref(out)))
     return NetHandle(out.value)
@@ -177,44 +182,59 @@ class Net:
 
     def _forward(self, start, end):
         """Run layers start to end, both included; returns the loss."""
+        _device.push()
         status = _forward(self._handle.pointer, start, end + 1,
                           self._loss_pointer)
+        _device.ran()
         if status:
             check(status)
         return self._loss.value
 
     def _backward(self, start, end):
         """Run layers start down to end backward, both included."""
-        check(lib.ct_net_backward_range(self._handle.pointer, start, end))
+        _device.push()
+        status = lib.ct_net_backward_range(self._handle.pointer, start, end)
+        _device.ran()
+        check(status)
 
     def reshape(self) -> None:
         """Let every layer follow the shapes of the inputs."""
         # What the blobs remember would keep the old memory.
         for blob in self._blobs:
             blob._data = blob._diff = (None, None, None)
+        _device.push()
         check(lib.ct_net_reshape(self._handle.pointer))
+        _device.ran()
 
     def clear_param_diffs(self) -> None:
         """Set the gradients of all parameters to zero."""
+        _device.push()
         check(lib.ct_net_clear_diffs(self._handle.pointer))
+        _device.ran()
 
     def copy_from(self, weights) -> None:
         """Weights by layer name from a .caffemodel or .caffemodel.h5."""
+        _device.push()
         check(lib.ct_net_load(self._handle.pointer, encode(weights)))
+        _device.ran()
 
     load_hdf5 = copy_from
 
     def share_with(self, other: 'Net') -> None:
         """Use the weights of another net, by layer name, without a copy."""
+        _device.push()
+        _device.ran()
         check(lib.ct_net_share_weights(self._handle.pointer,
                                        other._handle.pointer))
 
     def save(self, filename) -> None:
         """Write a .caffemodel."""
+        _device.push()
         check(lib.ct_net_save(self._handle.pointer, encode(filename), False))
 
     def save_hdf5(self, filename, write_diff: bool = False) -> None:
         """Write a .caffemodel.h5."""
+        _device.push()
         check(lib.ct_net_save_hdf5(self._handle.pointer, encode(filename),
                                    write_diff))
 

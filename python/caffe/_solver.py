@@ -4,7 +4,7 @@ import ctypes
 import signal
 import threading
 
-from . import _modes, _ranks, distributed
+from . import _device, _modes, _ranks, distributed
 from ._library import (ACTION_FN, ESTOP, Error, check, decode, encode, lib)
 from ._net import Net, NetHandle
 
@@ -51,7 +51,7 @@ class SolverHandle:
         exchange = distributed._exchange(path)
         out = ctypes.c_void_p()
         check(lib.ct_solver_open(
-            encode(path), None, kind,
+            encode(path), _modes.device(path, True), kind,
             distributed._common_seed(_modes.next_seed(-1)), _ranks.rank,
             _ranks.count, exchange, self._action, None, ctypes.byref(out)))
         self.pointer = out.value
@@ -187,6 +187,7 @@ class Solver:
     def _train(self, end, call):
         if self._callbacks is not None:
             self._callbacks.end = end
+        _device.push()
         try:
             with self._handle.interrupt:
                 status = call()
@@ -194,6 +195,8 @@ class Solver:
             if self.iter < end:
                 distributed._note_common(interrupt)
             raise
+        finally:
+            _device.ran()
         if status != ESTOP:
             check(status)
         if self.iter < end and distributed._is_joined():
@@ -220,10 +223,13 @@ class Solver:
 
     def restore(self, state_file) -> None:
         """Go on from a .solverstate or .solverstate.h5."""
+        _device.push()
         check(lib.ct_solver_restore(self._handle.pointer, encode(state_file)))
+        _device.ran()
 
     def snapshot(self) -> None:
         """Write model and solver state, named after the iteration."""
+        _device.push()
         check(lib.ct_solver_snapshot(self._handle.pointer))
 
     def share_weights(self, net: Net) -> None:
@@ -236,7 +242,9 @@ class Solver:
         With peers, by the mean of the gradients of all ranks."""
         if distributed._is_joined():
             distributed._sum_gradients(self)
+        _device.push()
         check(lib.ct_solver_apply_update(self._handle.pointer))
+        _device.ran()
 
     def add_callback(self, on_start, on_gradients_ready=None) -> None:
         """Call on_start() before every iteration and on_gradients_ready()

@@ -82,23 +82,72 @@ float *ct_blob_address(const struct ct_blob *b, bool diff)
     return diff ? ct_diff(b) : ct_data(b);
 }
 
+bool ct_blob_on_host(const struct ct_blob *b)
+{
+    return b->dev->kind == CT_CPU;
+}
+
+/* Gives a part memory of its own where it has none. */
+static enum ct_status give_memory(struct ct_blob *b, bool diff)
+{
+    struct ct_tensor *t = diff ? &b->diff : &b->data;
+    size_t bytes        = ct_tensor_bytes(&b->shape, t);
+    struct ct_buffer *fresh;
+
+    if (t->ptr && t->room_bytes >= bytes)
+        return CT_OK;
+    CT_TRY(ct_buffer_create(b->dev, bytes, "blob", &fresh));
+    ct_tensor_place(t, fresh, 0, bytes);
+    ct_buffer_drop(fresh);
+    if (diff)
+        b->no_diff = false; /* it follows the shape from here on */
+    return CT_OK;
+}
+
+enum ct_status ct_blob_pull(const struct ct_blob *b, bool diff, float *to)
+{
+    if (!(diff ? ct_diff(b) : ct_data(b))) {
+        memset(to, 0, (size_t)b->count * sizeof(*to));
+        return CT_OK;
+    }
+    return ct_blob_get(b, diff, to);
+}
+
+enum ct_status ct_blob_push(struct ct_blob *b, bool diff, const float *from)
+{
+    CT_TRY(give_memory(b, diff));
+    return ct_blob_put(b, diff, from);
+}
+
+enum ct_status ct_precision_asked(const char *path, bool solver, int *out)
+{
+    Caffe__SolverParameter *s = NULL;
+    Caffe__NetParameter *net  = NULL;
+    enum ct_precision p       = CT_FP32;
+    enum ct_status st         = CT_OK;
+
+    if (solver) {
+        CT_TRY(ct_solver_param_read(path, &s));
+        st = ct_solver_precision(s, &p);
+        ct_message_free(s);
+    } else {
+        CT_TRY(ct_net_param_read(path, &net));
+        p = ct_net_precision(net);
+        ct_message_free(net);
+    }
+    *out = (int)p;
+    return st;
+}
+
 enum ct_status ct_blob_hold(struct ct_blob *b, bool diff, float **values,
                             struct ct_buffer **hold)
 {
     struct ct_tensor *t = diff ? &b->diff : &b->data;
-    size_t bytes        = (size_t)b->count * sizeof(float);
-    struct ct_buffer *fresh;
 
     if (b->dev->kind != CT_CPU || t->layout != CT_PLAIN)
         return ct_fail(CT_ENOTSUP, "blob %s: its values are not in the host's "
                        "memory in plain layout", b->name ? b->name : "");
-    if (!t->ptr || t->room_bytes < bytes) {
-        CT_TRY(ct_buffer_create(b->dev, bytes, "blob", &fresh));
-        ct_tensor_place(t, fresh, 0, bytes);
-        ct_buffer_drop(fresh);
-        if (diff)
-            b->no_diff = false; /* it follows the shape from here on */
-    }
+    CT_TRY(give_memory(b, diff));
     *values = t->ptr;
     *hold   = ct_buffer_use(t->buffer);
     return CT_OK;
