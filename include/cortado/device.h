@@ -114,7 +114,8 @@ CT_API bool ct_device_prefers_nhwc(const struct ct_device *d);
 /* A GPU's memory in bytes: all of it, what can still be had, and what this
  * process has taken of it through the device.  Zeros for the CPU. */
 struct ct_device_memory {
-    size_t all, free, used;
+    size_t   all, free, used;
+    uint64_t n_calls; /* allocations made on it since it was opened */
 };
 CT_API struct ct_device_memory ct_device_memory(const struct ct_device *d);
 /* Gives scratch and memory that nobody uses back. */

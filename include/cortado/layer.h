@@ -57,6 +57,7 @@ struct ct_run {
      * before it, and of all.  Zeros: all have the same. */
     int64_t  batch_mine, batch_first, batch_step;
     const struct ct_peers *peers; /* NULL: none */
+    const struct ct_device *device; /* of the net; NULL: the CPU */
 };
 
 struct ct_layer {
@@ -141,6 +142,11 @@ struct ct_layer_type {
      * diff (where blob_wants_grad).  No allocation.
      * NULL CT_CUDA slot: the CPU one runs, and net init says so, once. */
     ct_layer_fn forward[CT_DEVICE_KINDS], backward[CT_DEVICE_KINDS];
+    /* Optional, for sources that stay on the CPU while their net is on a GPU:
+     * in place of forward, writes to `top`, the net's own blobs, and gives
+     * them and the host's (io->top) their shapes. */
+    enum ct_status (*forward_to)(struct ct_layer *l, const struct ct_io *io,
+                                 struct ct_blob *const *top);
     /* Optional.  CT_ENOTSUP: this blob's gradient has no factored form. */
     enum ct_status (*factors)(struct ct_layer *l, const struct ct_io *io,
                               int blob, struct ct_factors *out);

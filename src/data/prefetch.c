@@ -47,7 +47,7 @@ struct ct_prefetch {
     int              n_batches; /* one more than are made ahead: the net's */
     struct batch    *filling;   /* under `ticket`; NULL: the next is free */
     bool             stop;      /* under `ticket` */
-    struct batch    *lent;      /* the consumer's */
+    struct batch    *lent[2];   /* the consumer's; the latest first */
     enum ct_status   failed;    /* the consumer's; sticks */
     struct ct_prefetch_stats stats; /* idle_s and n_ready under `state` */
     int64_t          n_ready;
@@ -92,7 +92,15 @@ static void batch_done(struct ct_prefetch *p, struct batch *b, int64_t item,
     pthread_mutex_unlock(&p->state);
 }
 
-static enum ct_status batch_grow(struct ct_buffer **b, size_t bytes,
+static void batch_drop(const struct ct_prefetch *p, struct ct_buffer *b)
+{
+    if (b && p->config.gpu)
+        ct_unpin(p->config.gpu, b->ptr);
+    ct_buffer_drop(b);
+}
+
+static enum ct_status batch_grow(const struct ct_prefetch *p,
+                                 struct ct_buffer **b, size_t bytes,
                                  const char *name)
 {
     struct ct_buffer *more;
@@ -100,20 +108,30 @@ static enum ct_status batch_grow(struct ct_buffer **b, size_t bytes,
     if (*b && (*b)->bytes >= bytes)
         return CT_OK;
     CT_TRY(ct_buffer_create(ct_device_cpu(), bytes, name, &more));
-    ct_buffer_drop(*b);
+    if (p->config.gpu)
+        ct_pin(p->config.gpu, more->ptr, bytes);
+    batch_drop(p, *b);
     *b = more;
     return CT_OK;
 }
 
-static enum ct_status batch_shape(struct batch *b, struct ct_shape shape)
+static enum ct_status batch_shape(const struct ct_prefetch *p, struct batch *b,
+                                  struct ct_shape shape)
 {
+    const size_t n = (size_t)shape.dim[0];
+
     CT_TRY(ct_shape_check(&shape));
     b->pub.shape = shape;
-    CT_TRY(batch_grow(&b->pub.data,
+    CT_TRY(batch_grow(p, &b->pub.data,
                       (size_t)ct_shape_count(&shape, 0, CT_END) *
                           sizeof(float), "batch data"));
-    return batch_grow(&b->pub.label, (size_t)shape.dim[0] * sizeof(float),
-                      "batch labels");
+    if (p->config.raw_bytes)
+        CT_TRY(batch_grow(p, &b->pub.raw, n * p->config.raw_bytes,
+                          "batch bytes"));
+    if (p->config.raw_bytes)
+        CT_TRY(batch_grow(p, &b->pub.window, n * sizeof(struct ct_crop),
+                          "batch windows"));
+    return batch_grow(p, &b->pub.label, n * sizeof(float), "batch labels");
 }
 
 /* With `ticket` held.  False when the pool stops. */
@@ -129,8 +147,9 @@ static bool pool_start_batch(struct ct_prefetch *p)
     b->n_pending = p->config.shape.dim[0];
     b->status    = CT_OK;
     pthread_mutex_unlock(&p->state);
-    b->n_given = 0;
-    p->filling = b;
+    b->n_given   = 0;
+    b->pub.n_raw = 0;
+    p->filling   = b;
     return ct_queue_push(p->started, b);
 }
 
@@ -157,7 +176,7 @@ static enum ct_status pool_pick_one(struct ct_prefetch *p,
     if (item > 0)
         return CT_OK;
     CT_TRY(p->config.ops->shape(p->config.loader, w, &shape));
-    return batch_shape(b, shape);
+    return batch_shape(p, b, shape);
 }
 
 /* With `ticket` held: pick the next samples, *first and those after it.
@@ -196,19 +215,32 @@ static void pool_load(struct ct_prefetch *p, struct hand *h, struct batch *b,
                       int64_t first, int n_picked)
 {
     const int64_t each = ct_shape_count(&b->pub.shape, 1, CT_END);
+    struct ct_crop *window =
+        p->config.raw_bytes ? (void *)b->pub.window->ptr : NULL;
+    int64_t n_raw = 0;
 
     for (int i = 0; i < n_picked; i++) {
         int64_t item = first + i;
         enum ct_status st;
 
         pick_swap(&h->worker, &h->pick[i]);
+        if (p->config.raw_bytes) {
+            h->worker.raw = (unsigned char *)b->pub.raw->ptr +
+                            (size_t)item * p->config.raw_bytes;
+            h->worker.window  = window + item;
+            *h->worker.window = (struct ct_crop){ 0 };
+        }
         st = p->config.ops->load(p->config.loader, &h->worker, &b->pub.shape,
                                  b->pub.data->ptr + item * each,
                                  b->pub.label->ptr + item);
         pick_swap(&h->worker, &h->pick[i]);
+        n_raw += p->config.raw_bytes && window[item].is_raw;
         if (st != CT_OK)
             batch_done(p, b, item, 0, st);
     }
+    pthread_mutex_lock(&p->state);
+    b->pub.n_raw += n_raw;
+    pthread_mutex_unlock(&p->state);
     batch_done(p, b, first, n_picked, CT_OK);
 }
 
@@ -292,7 +324,7 @@ static enum ct_status pool_init(struct ct_prefetch *p)
     CT_TRY(ct_alloc((size_t)p->n_batches, sizeof(*p->batch), "batches",
                     &p->batch));
     for (int i = 0; i < p->n_batches; i++) {
-        CT_TRY(batch_shape(&p->batch[i], p->config.shape));
+        CT_TRY(batch_shape(p, &p->batch[i], p->config.shape));
         (void)ct_queue_push(p->free, &p->batch[i]);
     }
     return pool_start_threads(p);
@@ -309,7 +341,7 @@ enum ct_status ct_prefetch_create(const struct ct_prefetch_config *config,
               config->shape.dim[0] >= 1);
     CT_TRY(ct_alloc(1, sizeof(*p), "prefetch", &p));
     p->config    = *config;
-    p->n_batches = config->n_batches + 1;
+    p->n_batches = config->n_batches + (config->gpu ? 2 : 1);
     pthread_mutex_init(&p->ticket, NULL);
     pthread_mutex_init(&p->state, NULL);
     pthread_cond_init(&p->loaded, NULL);
@@ -348,8 +380,10 @@ void ct_prefetch_destroy(struct ct_prefetch *p)
         hand_fini(&p->hand[i]);
     ct_free(p->hand);
     for (int i = 0; p->batch && i < p->n_batches; i++) {
-        ct_buffer_drop(p->batch[i].pub.data);
-        ct_buffer_drop(p->batch[i].pub.label);
+        batch_drop(p, p->batch[i].pub.data);
+        batch_drop(p, p->batch[i].pub.label);
+        batch_drop(p, p->batch[i].pub.raw);
+        batch_drop(p, p->batch[i].pub.window);
     }
     ct_queue_destroy(p->started);
     ct_queue_destroy(p->free);
@@ -360,6 +394,28 @@ void ct_prefetch_destroy(struct ct_prefetch *p)
     ct_free(p);
 }
 
+bool ct_prefetch_ready(struct ct_prefetch *p)
+{
+    bool ready;
+
+    pthread_mutex_lock(&p->state);
+    ready = p->n_ready > 0;
+    pthread_mutex_unlock(&p->state);
+    return ready;
+}
+
+/* `b` is lent now; what was lent before it goes back, on a GPU's behalf one
+ * batch later. */
+static void lend(struct ct_prefetch *p, struct batch *b)
+{
+    struct batch *back = p->lent[p->config.gpu ? 1 : 0];
+
+    if (back)
+        (void)ct_queue_push(p->free, back);
+    p->lent[1] = p->lent[0];
+    p->lent[0] = b;
+}
+
 enum ct_status ct_prefetch_next(struct ct_prefetch *p,
                                 const struct ct_batch **out)
 {
@@ -367,7 +423,7 @@ enum ct_status ct_prefetch_next(struct ct_prefetch *p,
     struct batch *b;
 
     if (p->failed != CT_OK)
-        return ct_fail(p->failed, "%s", p->lent->why);
+        return ct_fail(p->failed, "%s", p->lent[0]->why);
     if (!ct_queue_pop(p->started, &b))
         return ct_fail(CT_ESTOP, "prefetching has stopped");
     pthread_mutex_lock(&p->state);
@@ -379,9 +435,7 @@ enum ct_status ct_prefetch_next(struct ct_prefetch *p,
     p->stats.wait_s += ct_now() - since;
     p->failed = b->status;
     pthread_mutex_unlock(&p->state);
-    if (p->lent)
-        (void)ct_queue_push(p->free, p->lent);
-    p->lent = b;
+    lend(p, b);
     if (p->failed != CT_OK)
         return ct_fail(p->failed, "%s", b->why);
     *out = &b->pub;

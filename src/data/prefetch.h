@@ -8,6 +8,9 @@
  *          ^                                                       |
  *          +------------------- given back ------------------------+
  *
+ * For a GPU samples may be left as the bytes they are, with what was drawn for
+ * them: the transform is then made there.
+ *
  * One thread consumes; it also creates, stops and destroys. */
 #ifndef CT_DATA_PREFETCH_H
 #define CT_DATA_PREFETCH_H
@@ -15,6 +18,7 @@
 #include "core/buffer.h"
 #include "data/feed.h"
 #include "data/image.h"
+#include "device/staging.h"
 
 /* What a worker thread keeps from sample to sample. */
 struct ct_worker {
@@ -24,6 +28,9 @@ struct ct_worker {
     struct ct_room   file, floats, augment;
     int64_t          epoch, sample; /* set by pick(), for load() */
     int64_t          number;        /* free for the loader */
+    /* Where load() may leave pixels in place of values; or NULL. */
+    unsigned char    *raw;
+    struct ct_crop *window; /* of those; it says so in is_raw */
 };
 
 struct ct_loader_ops {
@@ -43,6 +50,9 @@ struct ct_loader_ops {
 struct ct_batch {
     struct ct_shape   shape;       /* of the data; label has shape.dim[0] */
     struct ct_buffer *data, *label; /* in the CPU's memory */
+    /* With raw_bytes: samples as they are, and what was drawn for them. */
+    struct ct_buffer *raw, *window;
+    int64_t           n_raw; /* samples that are there, not in data */
 };
 
 /* Is the net waiting for data, or the data for the net? */
@@ -63,6 +73,10 @@ struct ct_prefetch_config {
     /* A worker that has loaded a sample: the others start with as much
      * memory, so that running takes no more.  Borrowed; may be NULL. */
     const struct ct_worker     *like;
+    /* The GPU that batches go to: their memory is pinned, and a batch is
+     * lent until the one after the next is.  NULL: none. */
+    const struct ct_device     *gpu;
+    size_t                      raw_bytes; /* of a sample; 0: values only */
 };
 
 struct ct_prefetch;
@@ -73,6 +87,8 @@ CT_MUST_CHECK enum ct_status ct_prefetch_create(
 /* Stops at once, wherever the workers are.  Takes NULL. */
 void ct_prefetch_destroy(struct ct_prefetch *p);
 
+/* Whether some batch is complete, so that next() hardly waits. */
+bool ct_prefetch_ready(struct ct_prefetch *p);
 /* The next batch, borrowed until the next call.  A sample that could not be
  * loaded fails its batch, with the cause; so does every call after it. */
 CT_MUST_CHECK enum ct_status ct_prefetch_next(struct ct_prefetch *p,

@@ -141,13 +141,6 @@ enum ct_status ct_transform_size(const struct ct_transform *t, int channels,
     return CT_OK;
 }
 
-struct window {
-    int  row, column; /* of the crop in the pixels */
-    int  mean_row, mean_column;
-    int  height, width;
-    bool mirror;
-};
-
 /* Some rows of one channel.  Strides are in values. */
 struct band {
     const void  *x;
@@ -331,15 +324,16 @@ enum { BAND_ROWS = 16, LARGE_BYTES = 128 << 10 };
 
 static void transform_window(const struct ct_transform *t,
                              const struct ct_pixels *in,
-                             const struct window *win, float *out)
+                             const struct ct_crop *win, int height,
+                             int width, float *out)
 {
     const size_t h = (size_t)in->height, w = (size_t)in->width;
     const size_t channels = (size_t)in->channels;
     const size_t mean_w = (size_t)t->mean_width;
-    const size_t plane  = (size_t)win->height * (size_t)win->width;
-    const int n_rows    = in->planar ? win->height : BAND_ROWS;
+    const size_t plane  = (size_t)height * (size_t)width;
+    const int n_rows    = in->planar ? height : BAND_ROWS;
 
-    for (int y = 0; y < win->height; y += n_rows)
+    for (int y = 0; y < height; y += n_rows)
         for (size_t c = 0; c < channels; c++) {
             size_t row = (size_t)(y + win->row), column = (size_t)win->column;
             size_t at  = in->planar ? (c * h + row) * w + column
@@ -357,12 +351,12 @@ static void transform_window(const struct ct_transform *t,
                                : t->param->mean_value[t->n_values > 1 ? c : 0],
                 .scale       = t->param->scale,
                 .step        = in->planar ? 1 : in->channels,
-                .n_rows      = win->height - y < n_rows ? win->height - y
+                .n_rows      = height - y < n_rows ? height - y
                                                         : n_rows,
-                .width       = win->width,
+                .width       = width,
                 .mirror      = win->mirror,
                 .stream      = channels * plane * sizeof(float) >= LARGE_BYTES,
-                .out         = out + c * plane + (size_t)y * (size_t)win->width,
+                .out         = out + c * plane + (size_t)y * (size_t)width,
             };
 
             if (in->planar && !b.mirror && (size_t)b.width == w &&
@@ -374,38 +368,64 @@ static void transform_window(const struct ct_transform *t,
         }
 }
 
+enum ct_status ct_transform_draw(const struct ct_transform *t,
+                                 const struct ct_pixels *in, int64_t epoch,
+                                 int64_t sample, struct ct_crop *out)
+{
+    const bool random = t->crop && t->phase == CAFFE__PHASE__TRAIN;
+    int height = 0, width = 0;
+    uint32_t rows, columns;
+
+    CT_TRY(ct_transform_size(t, in->channels, in->height, in->width, &height,
+                             &width));
+    rows        = (uint32_t)(in->height - height);
+    columns     = (uint32_t)(in->width - width);
+    out->mirror = t->param->mirror &&
+                  ct_draw_below(t->key, epoch, sample, DRAW_MIRROR, 2);
+    out->row    = (int)(random ? ct_draw_below(t->key, epoch, sample, DRAW_ROW,
+                                               rows + 1)
+                               : rows / 2);
+    out->column = (int)(random ? ct_draw_below(t->key, epoch, sample,
+                                               DRAW_COLUMN, columns + 1)
+                               : columns / 2);
+    out->mean_row    = out->row;
+    out->mean_column = out->column;
+    return CT_OK;
+}
+
+enum ct_status ct_transform_apply(const struct ct_transform *t,
+                                  const struct ct_pixels *in,
+                                  const struct ct_crop *win, float *out)
+{
+    int height = 0, width = 0;
+
+    CT_TRY(ct_transform_size(t, in->channels, in->height, in->width, &height,
+                             &width));
+    transform_window(t, in, win, height, width, out);
+    return CT_OK;
+}
+
 enum ct_status ct_transform_run(const struct ct_transform *t,
                                 const struct ct_pixels *in, int64_t epoch,
                                 int64_t sample, struct ct_room *room,
                                 float *out)
 {
     struct ct_pixels augmented;
-    struct window win = { 0 };
+    struct ct_crop win = { 0 };
+    int height = 0, width = 0;
 
-    CT_TRY(ct_transform_size(t, in->channels, in->height, in->width,
-                             &win.height, &win.width));
+    if (!ct_augment_wanted(t)) {
+        CT_TRY(ct_transform_draw(t, in, epoch, sample, &win));
+        return ct_transform_apply(t, in, &win, out);
+    }
+    CT_TRY(ct_transform_size(t, in->channels, in->height, in->width, &height,
+                             &width));
     win.mirror = t->param->mirror &&
                  ct_draw_below(t->key, epoch, sample, DRAW_MIRROR, 2);
-    if (ct_augment_wanted(t)) {
-        CT_TRY(ct_augment_run(t, in, epoch, sample, win.height, win.width,
-                              room, &augmented));
-        in              = &augmented;
-        win.mean_row    = t->mean ? (t->mean_height - win.height) / 2 : 0;
-        win.mean_column = t->mean ? (t->mean_width - win.width) / 2 : 0;
-    } else {
-        const uint32_t rows    = (uint32_t)(in->height - win.height);
-        const uint32_t columns = (uint32_t)(in->width - win.width);
-        bool random = t->crop && t->phase == CAFFE__PHASE__TRAIN;
-
-        win.row    = (int)(random ? ct_draw_below(t->key, epoch, sample,
-                                                  DRAW_ROW, rows + 1)
-                                  : rows / 2);
-        win.column = (int)(random ? ct_draw_below(t->key, epoch, sample,
-                                                  DRAW_COLUMN, columns + 1)
-                                  : columns / 2);
-        win.mean_row    = win.row;
-        win.mean_column = win.column;
-    }
-    transform_window(t, in, &win, out);
+    CT_TRY(ct_augment_run(t, in, epoch, sample, height, width, room,
+                          &augmented));
+    win.mean_row    = t->mean ? (t->mean_height - height) / 2 : 0;
+    win.mean_column = t->mean ? (t->mean_width - width) / 2 : 0;
+    transform_window(t, &augmented, &win, height, width, out);
     return CT_OK;
 }

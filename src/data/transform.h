@@ -10,6 +10,7 @@
 
 #include "cortado/proto.h"
 #include "data/db.h"
+#include "device/staging.h"
 
 /* Pixels to read; borrowed. */
 struct ct_pixels {
@@ -18,6 +19,21 @@ struct ct_pixels {
     bool        planar;   /* C x H x W, else H x W x C */
     int         channels, height, width;
 };
+
+static inline size_t ct_pixels_bytes(const struct ct_pixels *p)
+{
+    return (size_t)p->channels * (size_t)p->height * (size_t)p->width *
+           (p->is_float ? sizeof(float) : 1);
+}
+
+/* The same size, type and order. */
+static inline bool ct_pixels_alike(const struct ct_pixels *a,
+                                   const struct ct_pixels *b)
+{
+    return a->is_float == b->is_float && a->planar == b->planar &&
+           a->channels == b->channels && a->height == b->height &&
+           a->width == b->width;
+}
 
 /* Read the fields freely; any thread, once made. */
 struct ct_transform {
@@ -51,6 +67,17 @@ CT_MUST_CHECK enum ct_status ct_transform_run(const struct ct_transform *t,
                                               int64_t epoch, int64_t sample,
                                               struct ct_room *room,
                                               float *out);
+
+/* Its two halves, where pixels are not augmented: what is drawn for a sample,
+ * and the values that follow from it. */
+CT_MUST_CHECK enum ct_status ct_transform_draw(const struct ct_transform *t,
+                                               const struct ct_pixels *in,
+                                               int64_t epoch, int64_t sample,
+                                               struct ct_crop *out);
+CT_MUST_CHECK enum ct_status ct_transform_apply(const struct ct_transform *t,
+                                                const struct ct_pixels *in,
+                                                const struct ct_crop *win,
+                                                float *out);
 
 /* Draw number i of a sample: uniform 32 bits, or an integer in [0, n). */
 uint32_t ct_draw(uint64_t key, int64_t epoch, int64_t sample, unsigned i);

@@ -1,6 +1,8 @@
 /* batches.c - from a loader to the tops of a layer. */
 #include "layers/batches.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "layers/deal.h"
@@ -80,6 +82,10 @@ enum ct_status ct_batches_forward(struct ct_layer *l, const struct ct_io *io)
 
 void ct_batches_stop(struct ct_batches *b)
 {
+    /* A copy may still read what is about to go. */
+    if (b->staging && ct_staging_wait(b->staging, 0) != CT_OK)
+        CT_WARN("layer %s: %s", b->layer->name, ct_last_error());
+    b->sent = NULL;
     ct_prefetch_destroy(b->prefetch);
     b->prefetch = NULL;
 }
@@ -91,6 +97,9 @@ void ct_batches_fini(struct ct_batches *b)
     ct_batches_stop(b);
     if (n)
         CT_WARN("layer %s: skipped %lld broken samples", b->layer->name, n);
+    if (b->staging)
+        b->config.gpu->ops->free(b->config.gpu, b->mean);
+    ct_staging_destroy(b->staging);
     ct_transform_destroy(b->transform);
     ct_worker_fini(&b->probe);
 }
@@ -121,6 +130,15 @@ enum ct_status ct_batches_run(struct ct_batches *b, struct ct_worker *w,
                        (long long)got.dim[2], (long long)got.dim[3],
                        (long long)shape->dim[1], (long long)shape->dim[2],
                        (long long)shape->dim[3]);
+    if (w == &b->probe)
+        b->size = *in;
+    if (w->raw && ct_pixels_alike(in, &b->size)) {
+        CT_TRY(ct_transform_draw(b->transform, in, w->epoch, w->sample,
+                                 w->window));
+        memcpy(w->raw, in->ptr, ct_pixels_bytes(in));
+        w->window->is_raw = 1;
+        return CT_OK;
+    }
     return ct_transform_run(b->transform, in, w->epoch, w->sample, &w->augment,
                             data);
 }

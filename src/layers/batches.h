@@ -22,6 +22,12 @@ struct ct_batches {
     struct ct_shape           shape; /* of top 0: the first or latest batch */
     int64_t                   batch_size;
     struct ct_shard           shard;     /* of this rank */
+    struct ct_pixels          size;      /* of the first sample */
+    bool                      alone;     /* no batch may be taken early */
+    struct ct_staging        *staging;   /* owned; to a GPU, or NULL */
+    const struct ct_batch    *sent;      /* on its way there; or NULL */
+    struct ct_span            span[3];   /* of it: labels, values, windows */
+    void                     *mean;      /* there: an image, or values */
     bool                      skip;      /* on_error: SKIP */
     atomic_llong              n_skipped;
 };
@@ -42,6 +48,11 @@ CT_MUST_CHECK enum ct_status ct_batches_reshape(struct ct_layer *l,
                                                 const struct ct_io *io);
 CT_MUST_CHECK enum ct_status ct_batches_forward(struct ct_layer *l,
                                                 const struct ct_io *io);
+/* For a net on a GPU: writes to its blobs, and starts to copy the batch that
+ * comes next, which the net's work then hides. */
+CT_MUST_CHECK enum ct_status ct_batches_forward_to(struct ct_layer *l,
+                                                   const struct ct_io *io,
+                                                   struct ct_blob *const *top);
 /* Who waited for whom. */
 void ct_batches_report(const struct ct_layer *l);
 /* Before a loader is moved, and when the layer goes. */

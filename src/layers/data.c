@@ -197,6 +197,18 @@ static void data_teardown(struct ct_layer *l)
     ct_feed_destroy(d->feed);
 }
 
+static enum ct_status data_forward_to(struct ct_layer *l,
+                                      const struct ct_io *io,
+                                      struct ct_blob *const *top)
+{
+    struct data *d = l->state;
+
+    d->batches.alone = d->feed->ops->step;
+    if (d->feed->ops->step)
+        CT_TRY(d->feed->ops->step(d->feed));
+    return ct_batches_forward_to(l, io, top);
+}
+
 const struct ct_layer_type ct_layer_data = {
     .name       = "Data",
     .bottoms    = CT_EXACTLY(0),
@@ -207,6 +219,7 @@ const struct ct_layer_type ct_layer_data = {
     .setup      = data_setup,
     .reshape    = ct_batches_reshape,
     .forward    = { [CT_CPU] = data_forward },
+    .forward_to = data_forward_to,
     .seek       = data_seek,
     .report     = ct_batches_report,
     .teardown   = data_teardown,

@@ -270,6 +270,7 @@ const struct ct_layer_type ct_layer_image_data = {
     .setup      = images_setup,
     .reshape    = ct_batches_reshape,
     .forward    = { [CT_CPU] = ct_batches_forward },
+    .forward_to = ct_batches_forward_to,
     .seek       = images_seek,
     .report     = ct_batches_report,
     .teardown   = images_teardown,

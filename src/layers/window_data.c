@@ -349,6 +349,7 @@ const struct ct_layer_type ct_layer_window_data = {
     .setup      = windows_setup,
     .reshape    = ct_batches_reshape,
     .forward    = { [CT_CPU] = ct_batches_forward },
+    .forward_to = ct_batches_forward_to,
     .seek       = windows_seek,
     .report     = ct_batches_report,
     .teardown   = windows_teardown,

@@ -6,12 +6,15 @@
  *     forward    bottoms to the host, run, tops to the GPU
  *     backward   top diffs to the host, run, bottom diffs to the GPU
  *
- * The net's blobs may have any layout and type, the host's are plain. */
+ * The net's blobs may have any layout and type, the host's are plain.  Sources
+ * that make batches ahead write to the GPU by themselves (forward_to). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "net/net.h"
+
+enum { MOST_DIRECT = 4 }; /* tops of a source that writes to the GPU */
 
 const struct ct_device *net_layer_device(const struct ct_net *net,
                                          const Caffe__LayerParameter *p)
@@ -64,6 +67,8 @@ enum ct_status net_bridge_wire(struct ct_net *net, struct net_layer *l)
 
         if (!b)
             CT_TRY(host_blob(net, l->top_id[i], source, &b));
+        if (l->layer->type->forward_to)
+            b->planned = true; /* it needs no memory */
         l->top[i] = l->host_top[i] = b;
     }
     return net_bridge_bottoms(net, l);
@@ -120,8 +125,26 @@ static bool is_there(struct net_layer *l, int i, const struct ct_blob *b)
     return there;
 }
 
+bool net_bridge_is_direct(const struct net_layer *l)
+{
+    return l->host_top && l->layer->type->forward_to;
+}
+
+enum ct_status net_bridge_direct(struct ct_net *net, struct net_layer *l)
+{
+    const struct ct_io io = net_io(l);
+    struct ct_blob *top[MOST_DIRECT];
+
+    CT_ASSERT(l->n_top <= MOST_DIRECT);
+    for (int i = 0; i < l->n_top; i++)
+        top[i] = net->blob[l->top_id[i]].blob;
+    return l->layer->type->forward_to(l->layer, &io, top);
+}
+
 enum ct_status net_bridge_forward_out(struct ct_net *net, struct net_layer *l)
 {
+    if (net_bridge_is_direct(l))
+        return CT_OK;
     CT_TRY(net_bridge_tops(net, l));
     for (int i = 0; l->host_top && i < l->n_top; i++) {
         struct ct_blob *b = net->blob[l->top_id[i]].blob;

@@ -87,6 +87,7 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->dev         = options->device ? options->device : ct_device_cpu();
     net->run.seed    = options->seed;
     net->run.rank    = options->rank;
+    net->run.device  = net->dev;
     net->run.work    = &net->work;
     net->run.size    = options->size > 0 ? options->size : 1;
     net->run.own_data   = options->own_data;

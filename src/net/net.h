@@ -154,6 +154,10 @@ CT_MUST_CHECK enum ct_status net_bridge_forward_in(struct ct_net *net,
                                                    struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_forward_out(struct ct_net *net,
                                                     struct net_layer *l);
+/* Sources that write to the GPU by themselves. */
+bool net_bridge_is_direct(const struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_bridge_direct(struct ct_net *net,
+                                               struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_backward_in(struct ct_net *net,
                                                     struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_backward_out(struct ct_net *net,

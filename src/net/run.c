@@ -112,11 +112,14 @@ static double mean_abs(const struct ct_blob *b, const struct ct_tensor *t)
     return sum / (double)b->count;
 }
 
-static void forward_debug(const struct net_layer *l)
+static void forward_debug(const struct ct_net *net, const struct net_layer *l)
 {
-    for (int i = 0; i < l->n_top; i++)
+    for (int i = 0; i < l->n_top; i++) {
+        const struct ct_blob *top = net->blob[l->top_id[i]].blob;
+
         CT_INFO("    [Forward] Layer %s, top blob %s data: %g", l->layer->name,
-                l->top[i]->name, mean_abs(l->top[i], &l->top[i]->data));
+                net->blob[l->top_id[i]].name, mean_abs(top, &top->data));
+    }
     for (int i = 0; i < l->layer->n_blob; i++)
         CT_INFO("    [Forward] Layer %s, param blob %d data: %g",
                 l->layer->name, i,
@@ -227,13 +230,15 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
     CT_TRY(shadows_in(net, l));
     CT_TRY(net_bridge_forward_in(net, l));
     net_layer_alias(l);
-    if (l->last == i)
+    if (net_bridge_is_direct(l))
+        CT_TRY(net_bridge_direct(net, l));
+    else if (l->last == i)
         CT_TRY(ct_layer_forward(net->layer[l->first].layer, &io));
     CT_TRY(net_bridge_forward_out(net, l));
     if (loss)
         CT_TRY(layer_loss(l, loss));
     if (net->debug_info)
-        forward_debug(l);
+        forward_debug(net, l);
     if (net->hooks.after_forward)
         CT_TRY(net->hooks.after_forward(net, i, net->hooks.arg));
     return CT_OK;

@@ -1,6 +1,7 @@
 /* absent.c - what a build without CUDA says when it is asked for a GPU. */
 #include "cortado/device.h"
 #include "device/graph.h"
+#include "device/staging.h"
 #include "device/update.h"
 
 int ct_device_cuda_count(void)
@@ -163,4 +164,60 @@ enum ct_status ct_graph_launch(struct ct_graph *g)
 void ct_graph_destroy(struct ct_graph *g)
 {
     (void)g;
+}
+
+enum ct_status ct_staging_create(const struct ct_device *d,
+                                 struct ct_staging **out)
+{
+    (void)d, (void)out;
+    return CT_ENOTSUP;
+}
+
+void ct_staging_destroy(struct ct_staging *s)
+{
+    (void)s;
+}
+
+enum ct_status ct_staging_send(struct ct_staging *s, int n,
+                               struct ct_span *span)
+{
+    (void)s, (void)n, (void)span;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_staging_take(struct ct_staging *s)
+{
+    (void)s;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_staging_done(struct ct_staging *s)
+{
+    (void)s;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_staging_wait(struct ct_staging *s, int n)
+{
+    (void)s, (void)n;
+    return CT_ENOTSUP;
+}
+
+void ct_pin(const struct ct_device *d, void *memory, size_t bytes)
+{
+    (void)d, (void)memory, (void)bytes;
+}
+
+void ct_unpin(const struct ct_device *d, void *memory)
+{
+    (void)d, (void)memory;
+}
+
+enum ct_status ct_pixels_transform(const struct ct_device *d,
+                                   const struct ct_pixel_batch *b,
+                                   enum ct_layout layout, enum ct_dtype dtype,
+                                   void *y)
+{
+    (void)d, (void)b, (void)layout, (void)dtype, (void)y;
+    return CT_ENOTSUP;
 }

@@ -40,6 +40,7 @@ struct ct_cuda {
     void                  *workspace;
     size_t                 workspace_bytes;
     uint64_t               n_workspaces; /* that there have been */
+    uint64_t               n_allocs;
     void                  *gemm_work; /* apart: its operands lie above */
     double                *sum;      /* CT_CUDA_SUMS, then the parts */
     double                *host_sum; /* pinned */

@@ -25,6 +25,7 @@ static enum ct_status cuda_alloc(const struct ct_device *d, size_t bytes,
     cudaError_t e;
 
     CT_TRY(ct_cuda_check(d, cudaSetDevice(d->id), "choosing the GPU"));
+    ct_cuda(d)->n_allocs++;
     if (ct_cuda(d)->host_memory) {
         CT_TRY(ct_cuda_check(d, cudaMallocHost(out, want), name));
         memset(*out, 0, want);
@@ -156,7 +157,8 @@ struct ct_device_memory ct_device_memory(const struct ct_device *d)
         (void)cudaGetLastError();
         return m;
     }
-    m.used = (size_t)used;
+    m.used    = (size_t)used;
+    m.n_calls = ct_cuda(d)->n_allocs;
     m.free += (size_t)(kept - used);
     return m;
 }
