@@ -6,8 +6,12 @@
  * columns of the matrix outer x (c inner) and goes down its rows.  By lines
  * otherwise: a warp takes pieces of `inner` neighbours, which have one channel.
  *
+ * Memory is far away: a thread asks for AHEAD packs at once, and goes through
+ * rows last to first where the pass before went first to last, so that it finds
+ * in the cache what that one read last.
+ *
  * Sums are made in float by threads, in double above them, in an order that
- * depends on the shape alone. */
+ * depends on the shape and the GPU alone. */
 #ifndef CT_LAYERS_CUDA_CHANNELS_H
 #define CT_LAYERS_CUDA_CHANNELS_H
 
@@ -17,7 +21,14 @@ struct ct_view {
     int64_t outer, c, inner;
 };
 
-enum { CT_PIECE = 1024, CT_MANY_BLOCKS = 1024, CT_FEW = 32 };
+enum { CT_PIECE = 1024, CT_FEW = 32, CT_AHEAD = 4 };
+
+/* Blocks that a multiprocessor has at once, at least: as many as registers for
+ * the packs of one array, or two, allow. */
+constexpr int ct_resident(bool two)
+{
+    return two ? 2 : 4;
+}
 
 /* The matrix outer x columns and how blocks lie on it: bx packs by `by` rows.
  */
@@ -57,26 +68,72 @@ __device__ inline void ct_channel_pack(
     ct_store_pack<K>(y, out);
 }
 
+/* CT_AHEAD packs, `step` values apart. */
+template <int K, typename T>
+struct ct_packs {
+    ct_pack<K, T> v[CT_AHEAD];
+};
+
+template <int K, typename T>
+__device__ inline struct ct_packs<K, T> ct_load_packs(const T *p, int64_t step)
+{
+    struct ct_packs<K, T> all;
+
+#pragma unroll
+    for (int u = 0; u < CT_AHEAD; u++)
+        all.v[u] = ct_load_pack<K>(p + u * step);
+    return all;
+}
+
 template <int K, typename F, typename Y, typename X, typename... Z>
-__global__ static void ct_map_columns(struct ct_columns m, F f, Y *y, X *kept,
-                                      const X *x, const Z *...z)
+__device__ inline void ct_channel_packs_out(
+    const F &f, const typename ct_channel_coef<F>::type *coef, int coef_step,
+    int64_t step, Y *y, X *kept, const struct ct_packs<K, X> &x,
+    const struct ct_packs<K, Z> &...z)
+{
+#pragma unroll
+    for (int u = 0; u < CT_AHEAD; u++)
+        ct_channel_pack<K>(f, coef, coef_step, y + u * step,
+                           kept ? kept + u * step : kept, x.v[u], z.v[u]...);
+}
+
+/* n places from `i` on, `step` apart. */
+template <int K, typename F, typename Y, typename X, typename... Z>
+__device__ inline void ct_channel_walk(
+    const F &f, const typename ct_channel_coef<F>::type *coef, int coef_step,
+    int64_t i, int64_t n, int64_t step, Y *y, X *kept, const X *x,
+    const Z *...z)
+{
+    for (; n >= CT_AHEAD; n -= CT_AHEAD, i += CT_AHEAD * step)
+        ct_channel_packs_out<K>(f, coef, coef_step, step, y + i,
+                                kept ? kept + i : kept,
+                                ct_load_packs<K>(x + i, step),
+                                ct_load_packs<K>(z + i, step)...);
+    for (; n > 0; n--, i += step)
+        ct_channel_pack<K>(f, coef, coef_step, y + i, kept ? kept + i : kept,
+                           ct_load_pack<K>(x + i), ct_load_pack<K>(z + i)...);
+}
+
+template <int K, typename F, typename Y, typename X, typename... Z>
+__global__ static void __launch_bounds__(CT_BLOCK,
+                                         ct_resident(sizeof...(Z) > 0))
+    ct_map_columns(struct ct_columns m, F f, Y *y, X *kept, const X *x,
+                   const Z *...z)
 {
     const int64_t at =
         (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) * K;
+    const int64_t r = blockIdx.y * (int64_t)blockDim.y + threadIdx.y;
+    const int64_t rows = (int64_t)gridDim.y * blockDim.y;
     typename ct_channel_coef<F>::type coef[K];
 
-    if (at >= m.columns)
+    if (at >= m.columns || r >= m.rows)
         return;
 #pragma unroll
     for (int k = 0; k < K; k++)
         coef[k] = f.load((at + k) / m.inner);
-    for (int64_t r = blockIdx.y * (int64_t)blockDim.y + threadIdx.y;
-         r < m.rows; r += (int64_t)gridDim.y * blockDim.y) {
-        const int64_t i = r * m.columns + at;
-
-        ct_channel_pack<K>(f, coef, 1, y + i, kept ? kept + i : kept,
-                           ct_load_pack<K>(x + i), ct_load_pack<K>(z + i)...);
-    }
+    ct_channel_walk<K>(f, coef, 1, (m.rows - 1 - r) * m.columns + at,
+                       (m.rows - 1 - r) / rows + 1, -rows * m.columns, y,
+                       kept, x, z...);
 }
 
 template <int K, typename F, typename Y, typename X, typename... Z>
@@ -85,23 +142,22 @@ __global__ static void ct_map_lines(struct ct_view v, F f, Y *y, X *kept,
 {
     const int64_t pieces = (v.inner + CT_PIECE - 1) / CT_PIECE;
     const int64_t warps  = (int64_t)gridDim.x * (blockDim.x / 32);
+    const int64_t all    = v.outer * v.c * pieces;
 
     for (int64_t w = blockIdx.x * (int64_t)(blockDim.x / 32) +
                      threadIdx.x / 32;
-         w < v.outer * v.c * pieces; w += warps) {
-        const int64_t line = w / pieces, from = w % pieces * CT_PIECE;
-        const int64_t to   = from + CT_PIECE < v.inner ? from + CT_PIECE
-                                                       : v.inner;
+         w < all; w += warps) {
+        const int64_t line = (all - 1 - w) / pieces;
+        const int64_t from = (all - 1 - w) % pieces * CT_PIECE +
+                             (int64_t)(threadIdx.x % 32) * K;
+        const int64_t end = from - (int64_t)(threadIdx.x % 32) * K + CT_PIECE;
+        const int64_t to  = end < v.inner ? end : v.inner;
         const typename ct_channel_coef<F>::type coef = f.load(line % v.c);
 
-        for (int64_t j = from + (int64_t)(threadIdx.x % 32) * K; j < to;
-             j += 32 * K) {
-            const int64_t i = line * v.inner + j;
-
-            ct_channel_pack<K>(f, &coef, 0, y + i, kept ? kept + i : kept,
-                               ct_load_pack<K>(x + i),
-                               ct_load_pack<K>(z + i)...);
-        }
+        if (from < to)
+            ct_channel_walk<K>(f, &coef, 0, line * v.inner + from,
+                               (to - from - 1) / (32 * K) + 1, 32 * K, y,
+                               kept, x, z...);
     }
 }
 
@@ -116,7 +172,9 @@ static enum ct_status ct_channel_map_by(const struct ct_device *d,
         const unsigned bx = ct_columns_across(&m, K), by = CT_BLOCK / bx;
         const int64_t across = (m.columns / K + bx - 1) / bx;
         const int64_t most   = (m.rows + by - 1) / by;
-        const int64_t want   = 4 * CT_MANY_BLOCKS / across + 1;
+        const int64_t want =
+            2 * ct_resident(sizeof...(Z) > 0) *
+            (int64_t)ct_cuda(d)->n_multiprocessors / across + 1;
 
         ct_map_columns<K, F, Y, X, Z...>
             <<<dim3((unsigned)across, (unsigned)(want < most ? want : most)),
@@ -153,60 +211,95 @@ static enum ct_status ct_channel_map(const struct ct_device *d,
     return ct_channel_map_by<1>(d, v, f, y, kept, x, z...);
 }
 
-/* Adds up blockDim.y values of each column of threads; threads of row 0 have
- * the sum. */
-__device__ static inline double ct_sum_down(double v)
-{
-    __shared__ double part[CT_BLOCK];
-    const unsigned at = threadIdx.y * blockDim.x + threadIdx.x;
+/* What a thread adds up: both sums of K neighbours. */
+template <int K>
+struct ct_sums {
+    float s[K], t[K];
+};
 
-    __syncthreads();
-    part[at] = v;
-    for (unsigned h = blockDim.y / 2; h > 0; h /= 2) {
-        __syncthreads();
-        if (threadIdx.y < h)
-            part[at] += part[at + h * blockDim.x];
+template <int K, typename R, typename C, typename T>
+__device__ inline void ct_sum_pack(const R &r, const C *coef, int coef_step,
+                                   const ct_pack<K, T> &a,
+                                   const ct_pack<K, T> &b,
+                                   struct ct_sums<K> *out)
+{
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        r.add(coef[k * coef_step], ct_load(a.v + k), ct_load(b.v + k),
+              out->s + k, out->t + k);
+}
+
+/* n places from `i` on, `step` apart. */
+template <int K, bool TWO, typename R, typename C, typename T>
+__device__ inline void ct_sum_walk(const R &r, const C *coef, int coef_step,
+                                   int64_t i, int64_t n, int64_t step,
+                                   const T *a, const T *b,
+                                   struct ct_sums<K> *out)
+{
+    for (; n >= CT_AHEAD; n -= CT_AHEAD, i += CT_AHEAD * step) {
+        const struct ct_packs<K, T> x = ct_load_packs<K>(a + i, step);
+        const struct ct_packs<K, T> z =
+            TWO ? ct_load_packs<K>(b + i, step) : x;
+
+#pragma unroll
+        for (int u = 0; u < CT_AHEAD; u++)
+            ct_sum_pack<K>(r, coef, coef_step, x.v[u], z.v[u], out);
     }
-    return part[at];
+    for (; n > 0; n--, i += step) {
+        const ct_pack<K, T> x = ct_load_pack<K>(a + i);
+        const ct_pack<K, T> z = TWO ? ct_load_pack<K>(b + i) : x;
+
+        ct_sum_pack<K>(r, coef, coef_step, x, z, out);
+    }
 }
 
 /* part[(column splits + split) 2]: both sums of a column over a share of the
  * rows; with one split and inner 1 that is all, and r finishes it. */
 template <int K, bool TWO, typename R, typename T>
-__global__ static void ct_sum_columns(struct ct_columns m, R r, const T *a,
-                                      const T *b, double *part)
+__global__ static void __launch_bounds__(CT_BLOCK, ct_resident(TWO))
+    ct_sum_columns(struct ct_columns m, R r, const T *a, const T *b,
+                   double *part)
 {
     typedef decltype(r.load(0)) coef_type;
-    const int64_t at =
-        (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) * K;
-    const bool inside = at < m.columns;
+    __shared__ float tile[2 * K][CT_BLOCK];
+    const unsigned me = threadIdx.y * blockDim.x + threadIdx.x;
+    const int64_t first = blockIdx.x * (int64_t)blockDim.x * K;
+    const int64_t at    = first + (int64_t)threadIdx.x * K;
+    const int64_t row   = blockIdx.y * (int64_t)blockDim.y + threadIdx.y;
+    const int64_t rows  = (int64_t)gridDim.y * blockDim.y;
+    struct ct_sums<K> sum = {};
     coef_type coef[K];
-    float s[K] = { 0 }, t[K] = { 0 };
 
-#pragma unroll
-    for (int k = 0; k < K; k++)
-        if (inside)
-            coef[k] = r.load((at + k) / m.inner);
-    for (int64_t i = blockIdx.y * (int64_t)blockDim.y + threadIdx.y;
-         inside && i < m.rows; i += (int64_t)gridDim.y * blockDim.y) {
-        const ct_pack<K, T> x = ct_load_pack<K>(a + i * m.columns + at);
-        const ct_pack<K, T> z =
-            TWO ? ct_load_pack<K>(b + i * m.columns + at) : x;
-
+    if (at < m.columns && row < m.rows) {
 #pragma unroll
         for (int k = 0; k < K; k++)
-            r.add(coef[k], ct_load(x.v + k), ct_load(z.v + k), s + k, t + k);
+            coef[k] = r.load((at + k) / m.inner);
+        ct_sum_walk<K, TWO>(r, coef, 1, row * m.columns + at,
+                            (m.rows - 1 - row) / rows + 1, rows * m.columns,
+                            a, b, &sum);
     }
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        const double all = ct_sum_down(s[k]), dot = ct_sum_down(t[k]);
-        double *to = part + ((at + k) * gridDim.y + blockIdx.y) * 2;
+        tile[k][me]     = sum.s[k];
+        tile[K + k][me] = sum.t[k];
+    }
+    __syncthreads();
+    for (unsigned o = me; o < K * blockDim.x; o += CT_BLOCK) {
+        const unsigned k = o / blockDim.x, x = o % blockDim.x;
+        const int64_t q  = first + (int64_t)x * K + k;
+        double all = 0, dot = 0;
 
-        if (threadIdx.y > 0 || !inside)
+        for (unsigned y = 0; y < blockDim.y; y++) {
+            all += tile[k][y * blockDim.x + x];
+            dot += tile[K + k][y * blockDim.x + x];
+        }
+        if (q >= m.columns)
             continue;
         if (gridDim.y == 1 && m.inner == 1) {
-            r.finish(at + k, all, dot);
+            r.finish(q, all, dot);
         } else {
+            double *to = part + (q * gridDim.y + blockIdx.y) * 2;
+
             to[0] = all;
             to[1] = dot;
         }
@@ -220,27 +313,29 @@ __global__ static void ct_sum_lines(struct ct_view v, R r, const T *a,
 {
     const int64_t pieces = (v.inner + CT_PIECE - 1) / CT_PIECE;
     const int64_t q = blockIdx.x, step = (int64_t)gridDim.y * blockDim.x / 32;
-    const auto coef = r.load(q);
+    const auto coef       = r.load(q);
+    struct ct_sums<K> sum = {};
     float s = 0, t = 0;
     double all, dot;
 
     for (int64_t w = blockIdx.y * (int64_t)(blockDim.x / 32) +
                      threadIdx.x / 32;
          w < v.outer * pieces; w += step) {
-        const int64_t from = w % pieces * CT_PIECE;
-        const int64_t to   = from + CT_PIECE < v.inner ? from + CT_PIECE
-                                                       : v.inner;
+        const int64_t from = w % pieces * CT_PIECE +
+                             (int64_t)(threadIdx.x % 32) * K;
+        const int64_t end  = w % pieces * CT_PIECE + CT_PIECE;
+        const int64_t to   = end < v.inner ? end : v.inner;
         const int64_t line = (w / pieces * v.c + q) * v.inner;
 
-        for (int64_t j = from + (int64_t)(threadIdx.x % 32) * K; j < to;
-             j += 32 * K) {
-            const ct_pack<K, T> x = ct_load_pack<K>(a + line + j);
-            const ct_pack<K, T> z = TWO ? ct_load_pack<K>(b + line + j) : x;
-
+        if (from < to)
+            ct_sum_walk<K, TWO>(r, &coef, 0, line + from,
+                                (to - from - 1) / (32 * K) + 1, 32 * K, a, b,
+                                &sum);
+    }
 #pragma unroll
-            for (int k = 0; k < K; k++)
-                r.add(coef, ct_load(x.v + k), ct_load(z.v + k), &s, &t);
-        }
+    for (int k = 0; k < K; k++) {
+        s += sum.s[k];
+        t += sum.t[k];
     }
     all = ct_block_sum((double)s);
     dot = ct_block_sum((double)t);
@@ -277,9 +372,12 @@ __global__ static void ct_sum_finish(int64_t c, int64_t n, R r,
         r.finish(q, all, dot);
 }
 
-static inline int64_t ct_splits(int64_t blocks, int64_t most, int64_t columns)
+/* Shares of the rows for `blocks` blocks, of which `resident` are at work on a
+ * multiprocessor: all from the beginning to the end. */
+static inline int64_t ct_splits(const struct ct_device *d, int resident,
+                                int64_t blocks, int64_t most, int64_t columns)
 {
-    int64_t s = CT_MANY_BLOCKS / blocks;
+    int64_t s = ct_cuda(d)->n_multiprocessors * (int64_t)resident / blocks;
 
     s = s < most ? s : most;
     s = s < CT_CUDA_PARTS / 2 / columns ? s : CT_CUDA_PARTS / 2 / columns;
@@ -310,7 +408,8 @@ static enum ct_status ct_channel_sum_by(const struct ct_device *d,
         const unsigned bx = ct_columns_across(&m, K), by = CT_BLOCK / bx;
         const int64_t across = (m.columns / K + bx - 1) / bx;
 
-        n = ct_splits(across, (m.rows + 4 * by - 1) / (4 * by), m.columns);
+        n = ct_splits(d, ct_resident(TWO), across,
+                      (m.rows + 4 * by - 1) / (4 * by), m.columns);
         ct_sum_columns<K, TWO, R, T>
             <<<dim3((unsigned)across, (unsigned)n), dim3(bx, by), 0,
                ct_cuda_stream(d)>>>(m, r, a, b, part);
@@ -319,7 +418,7 @@ static enum ct_status ct_channel_sum_by(const struct ct_device *d,
                                       : ct_channel_finish(d, v.c, n * v.inner,
                                                           r);
     }
-    n = ct_splits(v.c, (v.outer * pieces + 7) / 8, v.c);
+    n = ct_splits(d, 8, v.c, (v.outer * pieces + 7) / 8, v.c);
     ct_sum_lines<K, TWO, R, T>
         <<<dim3((unsigned)v.c, (unsigned)n), CT_BLOCK, 0,
            ct_cuda_stream(d)>>>(v, r, a, b, part);

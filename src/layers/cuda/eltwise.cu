@@ -35,8 +35,8 @@ __device__ static inline void join(float v, float c, int number, float *out,
     }
 }
 
-/* Values [i, i + K). */
-template <int OP, int K, typename T>
+/* Values [i, i + K) of N arrays, or of s.n where N is 0. */
+template <int OP, int N, int K, typename T>
 __device__ static inline void combine(const struct list &s, int64_t i, T *y,
                                       int32_t *winner)
 {
@@ -51,7 +51,8 @@ __device__ static inline void combine(const struct list &s, int64_t i, T *y,
     for (int k = 0; k < K; k++)
         all[k] = OP == SUM || OP == SUM_RELU ? s.c[0] * ct_load(first.v + k)
                                              : ct_load(first.v + k);
-    for (int a = 1; a < s.n; a++) {
+#pragma unroll
+    for (int a = 1; a < (N ? N : s.n); a++) {
         const ct_pack<K, T> v = ct_load_pack<K>((const T *)s.x[a] + i);
 
 #pragma unroll
@@ -67,16 +68,16 @@ __device__ static inline void combine(const struct list &s, int64_t i, T *y,
         ct_store_pack<K>(winner + i, who);
 }
 
-template <int OP, int K, typename T>
+template <int OP, int N, int K, typename T>
 __global__ static void many(struct list s, int64_t n, T *y, int32_t *winner)
 {
     const int64_t packs = n / K;
 
     CT_KERNEL_EACH (i, packs)
-        combine<OP, K>(s, i * K, y, winner);
+        combine<OP, N, K>(s, i * K, y, winner);
     if (K > 1)
         CT_KERNEL_EACH (i, n - packs * K)
-            combine<OP, 1>(s, packs * K + i, y, winner);
+            combine<OP, N, 1>(s, packs * K + i, y, winner);
 }
 
 template <int OP, typename T>
@@ -88,10 +89,13 @@ static enum ct_status run(const struct ct_device *d, const struct list *s,
 
     for (int a = 0; a < s->n; a++)
         packs &= ct_aligned(s->x[a]);
-    if (packs)
-        return CT_LAUNCH(d, (n + K - 1) / K, (many<OP, K, T>), *s, n, y,
+    if (packs && s->n == 2)
+        return CT_LAUNCH(d, (n + K - 1) / K, (many<OP, 2, K, T>), *s, n, y,
                          winner);
-    return CT_LAUNCH(d, n, (many<OP, 1, T>), *s, n, y, winner);
+    if (packs)
+        return CT_LAUNCH(d, (n + K - 1) / K, (many<OP, 0, K, T>), *s, n, y,
+                         winner);
+    return CT_LAUNCH(d, n, (many<OP, 0, 1, T>), *s, n, y, winner);
 }
 
 template <typename T>
