@@ -69,10 +69,6 @@ struct ct_device_ops {
     enum ct_status (*from_host)(const struct ct_device *d, size_t bytes,
                                 const void *from, void *to);
     enum ct_status (*sync)(const struct ct_device *d);
-    /* *out, on the device, = sum of x y + beta *out; beta 0 overwrites. */
-    enum ct_status (*dot_to)(const struct ct_device *d, int64_t n,
-                             const float *x, const float *y, float beta,
-                             float *out);
     /* x *= *alpha, which is on the device. */
     enum ct_status (*scale_by)(const struct ct_device *d, int64_t n,
                                const float *alpha, float *x);

@@ -50,6 +50,7 @@ struct ct_run {
     uint64_t *pass_on_device; /* the same number for kernels; NULL: none */
     int      rank, size; /* among the ranks that share one training run */
     struct ct_workspace *work; /* memory for layers in turn; NULL: their own */
+    bool     aside;      /* parameters' gradients may run in the side lane */
     bool     own_data;   /* each trains on a source of its own */
     bool     deal_tests; /* they deal out test batches too, not only others */
     int      share;      /* batches a rank takes in a row; 0: one */
@@ -125,7 +126,11 @@ enum ct_layer_flags {
     /* Bottom 0's diff is top 0's, or made of it value by value: a net may
      * turn this into ALIAS_DIFF. */
     CT_LAYER_PASSES_DIFF = 1 << 17,
-    CT_LAYER_STEADY      = 1 << 18 /* tops never change after the first pass */
+    CT_LAYER_STEADY      = 1 << 18, /* tops never change after the first pass */
+    /* With ct_run.aside backward puts the gradients of parameters into the
+     * side lane (device/graph.h): a net keeps bottom data and top diffs to the
+     * end of the pass. */
+    CT_LAYER_ASIDE       = 1 << 19
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

@@ -79,9 +79,11 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_forward_range(
 CT_API CT_MUST_CHECK enum ct_status ct_net_backward(struct ct_net *net);
 CT_API CT_MUST_CHECK enum ct_status ct_net_backward_range(struct ct_net *net,
                                                           int from, int to);
-/* Both passes over all layers; on a GPU the quickest way to do them. */
+/* Both passes over all layers; on a GPU the quickest way to do them.  `fresh`:
+ * the diffs of parameters are cleared before.  On return the loss is there;
+ * a GPU may still be at work on the backward pass. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_forward_backward(
-    struct ct_net *net, double *loss);
+    struct ct_net *net, bool fresh, double *loss);
 /* From now on every loss weight is multiplied by *scale during backward, so
  * gradients are too.  It lies on the net's device; NULL: by nothing. */
 CT_API void ct_net_set_loss_scale(struct ct_net *net, const float *scale);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "device/graph.h"
 #include "layers/common.h"
 #include "proto/params.h"
 
@@ -302,9 +303,16 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
     for (int i = 0; i < io->n_top; i++) {
         const float *dy = ct_diff(io->top[i]);
 
+        const bool aside = l->run->aside && io->want_grad[i] &&
+                           (l->flags & CT_LAYER_ASIDE);
+
+        if (aside)
+            CT_TRY(ct_side_begin(l->dev));
         CT_TRY(ct_conv_backward_weights(s->conv[i], ct_data(io->bottom[i]), dy,
                                         ct_conv_layer_diff(l, CT_CONV_WEIGHT),
                                         ct_conv_layer_diff(l, CT_CONV_BIAS)));
+        if (aside)
+            CT_TRY(ct_side_end(l->dev));
         if (io->want_grad[i])
             CT_TRY(ct_conv_backward_data(s->conv[i],
                                          ct_data(l->blob[CT_CONV_WEIGHT]), dy,

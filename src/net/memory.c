@@ -8,6 +8,10 @@
  *            consumers that read bottom data and producers that read top data
  *     diff   the backward of the layer that writes it .. its producer's
  *
+ * On a GPU the gradients of parameters may run beside what follows them: then
+ * what they read lives on to the end of the pass, if that fits into a small
+ * part of the GPU's memory.
+ *
  * Two tensors whose lives do not meet may lie in the same place.  Tensors are
  * placed largest first at the lowest offset that is free throughout their
  * life.  Pinned blobs (inputs, outputs, losses) and, with keep_blobs, all
@@ -15,7 +19,10 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "device/impl.h"
 #include "net/net.h"
+
+enum { SMALL_PART = 16 }; /* of the memory, for the side lane's sake */
 
 struct tensor_life {
     size_t bytes, offset;
@@ -78,6 +85,23 @@ static void find_views(struct plan *p)
     }
 }
 
+/* What the side lane may read until the end. */
+static void touch_aside(struct plan *p, const struct net_layer *l)
+{
+    const struct net_layer *head = &p->net->layer[l->first];
+    const int end                = 2 * p->net->n_layer;
+
+    if (!p->net->aside || !(head->layer->flags & CT_LAYER_ASIDE))
+        return;
+    for (int b = 0; b < head->n_bottom; b++)
+        touch(p, data_of(head->bottom_id[b]), end);
+    for (int t = 0; t < l->n_top; t++) {
+        if (!(head->layer->flags & CT_LAYER_NO_TOP))
+            touch(p, data_of(l->top_id[t]), end);
+        touch(p, diff_of(l->top_id[t]), end);
+    }
+}
+
 /* A group runs at its last layer's turn, by its first layer; what lies between
  * them is never touched. */
 static void touch_layer(struct plan *p, int i)
@@ -107,6 +131,8 @@ static void touch_layer(struct plan *p, int i)
         if (runs_back)
             touch(p, diff_of(l->top_id[t]), back);
     }
+    if (runs_back)
+        touch_aside(p, l);
 }
 
 /* Diffs that a layer reads but nobody writes must stay zero: they live for
@@ -287,16 +313,30 @@ static enum ct_status make_plan(struct ct_net *net, struct plan *p)
     return CT_OK;
 }
 
+/* With the side lane, where that takes little. */
+static enum ct_status make_places(struct ct_net *net, struct plan *p)
+{
+    const size_t most = ct_device_memory(net->dev).all / SMALL_PART;
+
+    net->aside = most > 0 && !net->options.forward_only &&
+                 ct_impl_allowed("side", "lane");
+    CT_TRY(make_plan(net, p));
+    CT_TRY(place_all(p, &net->activation_bytes, &net->unshared_bytes));
+    if (!net->aside || net->activation_bytes <= most)
+        return CT_OK;
+    net->aside = false;
+    ct_free(p->life);
+    CT_TRY(make_plan(net, p));
+    return place_all(p, &net->activation_bytes, &net->unshared_bytes);
+}
+
 static enum ct_status run_plan(struct plan *p)
 {
     struct ct_net *net = p->net;
-    size_t total;
 
-    CT_TRY(place_all(p, &total, &net->unshared_bytes));
-    net->activation_bytes = total;
     ct_buffer_drop(net->activations);
     net->activations = NULL;
-    CT_TRY(ct_buffer_create(net->dev, total, "activations",
+    CT_TRY(ct_buffer_create(net->dev, net->activation_bytes, "activations",
                             &net->activations));
     for (int i = 0; i < net->n_blob; i++) {
         struct ct_blob *b = net->blob[i].blob;
@@ -314,7 +354,7 @@ static enum ct_status run_plan(struct plan *p)
 enum ct_status net_memory(struct ct_net *net)
 {
     struct plan p     = { 0 };
-    enum ct_status st = make_plan(net, &p);
+    enum ct_status st = make_places(net, &p);
 
     if (st == CT_OK)
         st = run_plan(&p);
@@ -336,10 +376,14 @@ enum ct_status net_plan_sizes(struct ct_net *net, size_t *bytes)
 enum ct_status net_plan_total(struct ct_net *net, const size_t *bytes,
                               size_t *out)
 {
-    struct plan p = { 0 };
+    const bool aside = net->aside;
+    struct plan p    = { 0 };
     size_t sum;
-    enum ct_status st = make_plan(net, &p);
+    enum ct_status st;
 
+    net->aside = false; /* nor would it be, where memory is short */
+    st         = make_plan(net, &p);
+    net->aside = aside;
     for (int i = 0; st == CT_OK && i < p.n; i++)
         p.life[i].bytes = bytes[i];
     if (st == CT_OK)

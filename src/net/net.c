@@ -158,7 +158,9 @@ void ct_net_destroy(struct ct_net *net)
     ct_buffer_drop(net->arena_data);
     ct_buffer_drop(net->arena_diff);
     ct_buffer_drop(net->activations);
-    ct_graph_destroy(net->graph);
+    ct_graph_destroy(net->graph[0]);
+    ct_graph_destroy(net->graph[1]);
+    ct_beacon_destroy(net->beacon);
     ct_buffer_drop(net->cells);
     ct_workspace_fini(&net->work);
     ct_message_free(net->param);

@@ -61,11 +61,14 @@ struct ct_net {
     struct ct_buffer     *arena_data, *arena_diff;
     size_t                arena_count;     /* floats */
     struct ct_buffer     *activations;
-    struct ct_buffer     *cells; /* on the device: pass number, loss */
-    struct ct_graph      *graph; /* a recorded pass; replay.c */
-    uint64_t              graph_stamp;
+    struct ct_buffer     *cells; /* on the device: the pass number */
+    /* Recorded passes, without and with clearing the gradients; replay.c. */
+    struct ct_graph      *graph[2];
+    uint64_t              graph_stamp[2];
+    struct ct_beacon     *beacon; /* brings the loss of a replayed pass */
     int                   n_warm;
     bool                  no_replay;
+    bool                  aside; /* memory is planned for the side lane */
     size_t                activation_bytes; /* with sharing by lifetime */
     size_t                unshared_bytes;   /* without */
     const float          *loss_scale; /* on the device; NULL: none */
@@ -175,11 +178,6 @@ static inline enum ct_status net_status(enum ct_status st,
 CT_MUST_CHECK enum ct_status net_layer_reshape(struct ct_net *net,
                                                struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_forward_layer(struct ct_net *net, int i);
-/* Where a replayed pass leaves its loss: behind the pass number. */
-static inline float *net_loss_cell(const struct ct_net *net)
-{
-    return net->cells->ptr + 4;
-}
 /* Let tops that are views follow their bottom. */
 void net_layer_alias(struct net_layer *l);
 

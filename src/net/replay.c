@@ -4,7 +4,11 @@
  * from the third pass on the sources run as ever, and everything behind them
  * is one recorded graph, for as long as no blob changes its shape or place.
  * Hooks, a layer on the CPU, or one whose work depends on what the host sees
- * (CT_LAYER_NO_CAPTURE) keep a net from it; CORTADO_IMPL=replay:none too. */
+ * (CT_LAYER_NO_CAPTURE) keep a net from it; CORTADO_IMPL=replay:none too.
+ *
+ * The loss is sent when the forward pass is over.  While the GPU is at work on
+ * the backward pass the host looks at it and prepares the update and the next
+ * pass, so the GPU never waits. */
 #include "cortado/log.h"
 #include "device/graph.h"
 #include "device/impl.h"
@@ -56,80 +60,116 @@ static enum ct_status run_sources(struct ct_net *net)
     return CT_OK;
 }
 
-/* What the graph holds: all but the sources, and the weighted loss. */
-static enum ct_status run_rest(struct ct_net *net)
+static enum ct_status begin_aside(const struct ct_net *net)
 {
-    float beta = 0;
+    return net->aside ? ct_side_begin(net->dev) : CT_OK;
+}
 
-    for (int i = 0; i < net->n_layer; i++)
-        if (!is_source(net, i))
-            CT_TRY(net_forward_layer(net, i));
+static enum ct_status end_aside(const struct ct_net *net)
+{
+    return net->aside ? ct_side_end(net->dev) : CT_OK;
+}
+
+/* The weighted sum of all losses; the pass is counted with it. */
+static enum ct_status send_loss(struct ct_net *net)
+{
+    enum { MOST = 64 };
+    struct ct_beacon_part part[MOST];
+    int n = 0;
+
     for (int i = 0; i < net->n_layer; i++)
         for (int t = 0; t < net->layer[i].n_top; t++) {
             const struct ct_blob *top = net->layer[i].top[t];
 
             if (net->layer[i].loss_weight[t] == 0)
                 continue;
-            CT_TRY(net->dev->ops->dot_to(net->dev, top->count, ct_data(top),
-                                         ct_diff(top), beta,
-                                         net_loss_cell(net)));
-            beta = 1;
+            if (n == MOST)
+                return ct_fail(CT_ENOTSUP, "it has more than %d losses", MOST);
+            part[n++] = (struct ct_beacon_part){ ct_data(top), ct_diff(top),
+                                                 top->count };
         }
-    CT_TRY(net->dev->ops->tick(net->dev, net->run.pass_on_device));
+    return ct_beacon_send(net->beacon, n, part, net->run.pass_on_device);
+}
+
+/* What the graph holds: all but the sources.  The gradients are cleared beside
+ * the forward pass, and the loss is sent beside the backward pass. */
+static enum ct_status run_rest(struct ct_net *net, bool fresh)
+{
+    if (fresh) {
+        CT_TRY(begin_aside(net));
+        CT_TRY(ct_net_clear_diffs(net));
+        CT_TRY(end_aside(net));
+    }
+    for (int i = 0; i < net->n_layer; i++)
+        if (!is_source(net, i))
+            CT_TRY(net_forward_layer(net, i));
+    CT_TRY(ct_side_join(net->dev));
+    if (net->loss_scale) { /* backward scales the weights that it reads */
+        CT_TRY(send_loss(net));
+    } else {
+        CT_TRY(begin_aside(net));
+        CT_TRY(send_loss(net));
+        CT_TRY(end_aside(net));
+    }
     return ct_net_backward(net);
 }
 
-static enum ct_status record(struct ct_net *net)
+static void forget(struct ct_net *net, bool fresh)
+{
+    ct_graph_destroy(net->graph[fresh]);
+    net->graph[fresh] = NULL;
+}
+
+static enum ct_status record(struct ct_net *net, bool fresh)
 {
     enum ct_status st, ended;
 
-    ct_graph_destroy(net->graph);
-    net->graph = NULL;
+    forget(net, fresh);
+    if (!net->beacon)
+        CT_TRY(ct_beacon_create(net->dev, &net->beacon));
     CT_TRY(ct_graph_begin(net->dev));
-    st    = run_rest(net);
-    ended = ct_graph_end(net->dev, &net->graph);
+    st    = run_rest(net, fresh);
+    ended = ct_graph_end(net->dev, &net->graph[fresh]);
     if (st == CT_OK && ended == CT_OK)
         return CT_OK;
     CT_WARN("net %s is not replayed: %s", ct_net_name(net), ct_last_error());
-    ct_graph_destroy(net->graph);
-    net->graph = NULL;
+    forget(net, fresh);
     net->no_replay = true;
     return CT_OK;
 }
 
-static enum ct_status pass_by_pass(struct ct_net *net, double *loss)
+static enum ct_status pass_by_pass(struct ct_net *net, bool fresh,
+                                   double *loss)
 {
+    if (fresh)
+        CT_TRY(ct_net_clear_diffs(net));
     CT_TRY(ct_net_forward(net, loss));
     return ct_net_backward(net);
 }
 
-enum ct_status ct_net_forward_backward(struct ct_net *net, double *loss)
+enum ct_status ct_net_forward_backward(struct ct_net *net, bool fresh,
+                                       double *loss)
 {
     enum ct_status st;
     uint64_t stamp;
-    float sum;
 
     if (net->no_replay || net->n_warm++ < WARM_UP || !can_replay(net))
-        return pass_by_pass(net, loss);
+        return pass_by_pass(net, fresh, loss);
     CT_TRY(run_sources(net));
     stamp = stamp_of(net);
-    if (!net->graph || stamp != net->graph_stamp) {
-        CT_TRY(record(net));
-        net->graph_stamp = stamp;
+    if (!net->graph[fresh] || stamp != net->graph_stamp[fresh]) {
+        CT_TRY(record(net, fresh));
+        net->graph_stamp[fresh] = stamp;
     }
-    if (!net->graph) { /* the sources have run already */
-        net->run.pass++;
-        CT_TRY(run_rest(net));
-    } else {
-        net->run.pass++;
-        CT_TRY(ct_graph_launch(net->graph));
-    }
-    st = net->dev->ops->to_host(net->dev, sizeof(sum), net_loss_cell(net),
-                                &sum);
-    if (st != CT_OK)
-        return ct_fail_in(st, "rank %d, a recorded pass of net %s "
-                          "(CORTADO_IMPL=replay:none finds the layer)",
-                          net->run.rank, ct_net_name(net));
-    *loss = (double)sum;
-    return CT_OK;
+    net->run.pass++;
+    if (net->graph[fresh])
+        CT_TRY(ct_graph_launch(net->graph[fresh]));
+    else
+        CT_TRY(run_rest(net, fresh)); /* the sources have run already */
+    st = ct_beacon_wait(net->beacon, loss);
+    return st == CT_OK
+               ? CT_OK
+               : ct_fail_in(st, "rank %d, a recorded pass of net %s "
+                            "(CORTADO_IMPL=replay:none finds the layer)",
+                            net->run.rank, ct_net_name(net));
 }

@@ -6,6 +6,7 @@
 #include "base/pulse.h"
 #include "base/rng.h"
 #include "cortado/log.h"
+#include "device/graph.h"
 #include "device/layout.h"
 #include "net/net.h"
 
@@ -316,9 +317,12 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
     if (net->options.forward_only)
         return ct_fail(CT_EINVAL, "this net was built for forward passes "
                        "only");
+    /* Who looks at a layer after its turn wants its gradients. */
+    net->run.aside = net->aside && !net->debug_info && !net->layer_done &&
+                     !net->hooks.after_backward;
     for (int i = from; i >= to; i--)
         CT_TRY(named(net, i, "backward", backward_layer(net, i)));
-    return CT_OK;
+    return ct_side_join(net->dev);
 }
 
 /* Weights rest in the diffs of losses; for a backward pass they are scaled. */

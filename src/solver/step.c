@@ -154,13 +154,13 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
     if (x && x->fetch)
         CT_TRY(x->fetch(x, s->iter));
     /* A pending update clears them one by one, when it has read them. */
-    if (s->update.first == s->update.end)
+    if (s->update.first == s->update.end && !alone_on_gpu(s))
         CT_TRY(ct_net_clear_diffs(s->net));
     for (int i = 0; i < n; i++) {
         double part;
 
         if (alone_on_gpu(s)) { /* nobody needs to know in between */
-            CT_TRY(ct_net_forward_backward(s->net, &part));
+            CT_TRY(ct_net_forward_backward(s->net, i == 0, &part));
             CT_TRY(check_loss(s, part));
             *loss += part / n;
             if (i == n - 1)

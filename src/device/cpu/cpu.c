@@ -188,17 +188,6 @@ static enum ct_status cpu_sync(const struct ct_device *d)
     return CT_OK;
 }
 
-static enum ct_status cpu_dot_to(const struct ct_device *d, int64_t n,
-                                 const float *x, const float *y, float beta,
-                                 float *out)
-{
-    double sum;
-
-    CT_TRY(d->ops->dot(d, n, x, y, &sum));
-    *out = (float)(sum + (beta == 0 ? 0 : (double)(beta * *out)));
-    return CT_OK;
-}
-
 static enum ct_status cpu_scale_by(const struct ct_device *d, int64_t n,
                                    const float *alpha, float *x)
 {
@@ -226,7 +215,6 @@ static const struct ct_device_ops cpu_ops = {
     .to_host   = cpu_move,
     .from_host = cpu_move,
     .sync      = cpu_sync,
-    .dot_to    = cpu_dot_to,
     .scale_by  = cpu_scale_by,
     .tick      = cpu_tick,
     .convert   = ct_cpu_convert,

@@ -221,3 +221,47 @@ enum ct_status ct_pixels_transform(const struct ct_device *d,
     (void)d, (void)b, (void)layout, (void)dtype, (void)y;
     return CT_ENOTSUP;
 }
+
+enum ct_status ct_beacon_create(const struct ct_device *d,
+                                struct ct_beacon **out)
+{
+    (void)d, (void)out;
+    return CT_ENOTSUP;
+}
+
+void ct_beacon_destroy(struct ct_beacon *b)
+{
+    (void)b;
+}
+
+enum ct_status ct_beacon_send(struct ct_beacon *b, int n,
+                              const struct ct_beacon_part *part,
+                              uint64_t *counter)
+{
+    (void)b, (void)n, (void)part, (void)counter;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_beacon_wait(struct ct_beacon *b, double *out)
+{
+    (void)b, (void)out;
+    return CT_ENOTSUP;
+}
+
+enum ct_status ct_side_begin(const struct ct_device *d)
+{
+    (void)d;
+    return CT_OK;
+}
+
+enum ct_status ct_side_end(const struct ct_device *d)
+{
+    (void)d;
+    return CT_OK;
+}
+
+enum ct_status ct_side_join(const struct ct_device *d)
+{
+    (void)d;
+    return CT_OK;
+}

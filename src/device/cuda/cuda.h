@@ -25,6 +25,15 @@ struct ct_choices;
 
 enum { CT_CUDA_GEMM_BYTES = 32 << 20 }; /* scratch of matrix products */
 
+/* Where operations run, and their scratch. */
+struct ct_cuda_lane {
+    cudaStream_t stream;
+    void        *workspace;
+    size_t       workspace_bytes;
+    void        *gemm_work;
+    double      *sum;
+};
+
 struct ct_cuda {
     struct ct_device       device; /* first: what the rest of us sees */
     enum ct_precision      precision;
@@ -44,6 +53,12 @@ struct ct_cuda {
     void                  *gemm_work; /* apart: its operands lie above */
     double                *sum;      /* CT_CUDA_SUMS, then the parts */
     double                *host_sum; /* pinned */
+    /* The lane that is not in use: the side lane, which is opened when it is
+     * first asked for, or the main one while `aside`; see lanes.c. */
+    struct ct_cuda_lane    other;
+    cudaEvent_t            turn[2];
+    bool                   aside;
+    bool                   beside; /* the side lane has work to be waited for */
     bool                   capturing;
     /* CORTADO_CUDA_MEMORY=host: arrays lie in pinned host memory, which both
      * sides can read; slow, and what tests and debuggers want. */
@@ -87,10 +102,11 @@ CT_MUST_CHECK enum ct_status ct_cuda_convert(const struct ct_device *d,
                                              const void *x, enum ct_dtype to,
                                              void *y);
 
+/* lanes.c: before a recording, and at the end. */
+CT_MUST_CHECK enum ct_status ct_cuda_lanes_level(const struct ct_device *d);
+void ct_cuda_lanes_close(const struct ct_device *d);
+
 /* The operations of ct_device_ops that are kernels. */
-enum ct_status ct_cuda_dot_to(const struct ct_device *d, int64_t n,
-                              const float *x, const float *y, float beta,
-                              float *out);
 enum ct_status ct_cuda_scale_by(const struct ct_device *d, int64_t n,
                                 const float *alpha, float *x);
 enum ct_status ct_cuda_tick(const struct ct_device *d, uint64_t *counter);

@@ -104,7 +104,6 @@ static const struct ct_device_ops cuda_ops = {
     .to_host   = cuda_to_host,
     .from_host = cuda_from_host,
     .sync      = cuda_sync,
-    .dot_to    = ct_cuda_dot_to,
     .scale_by  = ct_cuda_scale_by,
     .tick      = ct_cuda_tick,
     .convert   = ct_cuda_layout_convert,
@@ -219,6 +218,7 @@ static enum ct_status open_gpu(struct ct_cuda *g)
 {
     const struct ct_device *d = &g->device;
     struct cudaDeviceProp prop;
+    int lowest = 0, highest = 0;
     void *sum;
 
     CT_TRY(ct_cuda_check(d, cudaSetDevice(d->id), "choosing the GPU"));
@@ -226,8 +226,12 @@ static enum ct_status open_gpu(struct ct_cuda *g)
                          "asking for properties"));
     g->n_multiprocessors = prop.multiProcessorCount;
     snprintf(g->name, sizeof(g->name), "%.60s", prop.name);
-    CT_TRY(ct_cuda_check(d, cudaStreamCreateWithFlags(
-                             &g->stream, cudaStreamNonBlocking), "stream"));
+    CT_TRY(ct_cuda_check(d, cudaDeviceGetStreamPriorityRange(&lowest,
+                                                             &highest),
+                         "stream"));
+    CT_TRY(ct_cuda_check(d, cudaStreamCreateWithPriority(
+                             &g->stream, cudaStreamNonBlocking, highest),
+                         "stream"));
     CT_TRY(keep_pool(d));
     CT_TRY(open_libraries(g));
     CT_TRY(cuda_alloc(d, (CT_CUDA_SUMS + CT_CUDA_PARTS) * sizeof(double),
@@ -271,6 +275,7 @@ void ct_device_close(const struct ct_device *d)
     if (!g)
         return;
     (void)cudaSetDevice(d->id);
+    ct_cuda_lanes_close(d);
     ct_cuda_gemms_free(g->gemms);
     ct_choices_close(g->choices);
     if (g->cudnn)

@@ -11,6 +11,7 @@ struct ct_graph {
 
 enum ct_status ct_graph_begin(const struct ct_device *d)
 {
+    CT_TRY(ct_cuda_lanes_level(d));
     CT_TRY(ct_cuda_check(d, cudaStreamBeginCapture(
                              ct_cuda_stream(d),
                              cudaStreamCaptureModeThreadLocal),
@@ -27,6 +28,8 @@ enum ct_status ct_graph_end(const struct ct_device *d, struct ct_graph **out)
 
     *out                  = NULL;
     ct_cuda(d)->capturing = false;
+    CT_TRY(ct_side_end(d)); /* where it broke off */
+    ct_cuda(d)->beside = false;
     CT_TRY(ct_cuda_check(d, cudaStreamEndCapture(ct_cuda_stream(d), &graph),
                          "recording a step"));
     CT_TRY_GOTO(ct_alloc(1, sizeof(*g), "graph", &g), st, out);

@@ -35,16 +35,14 @@ __global__ static void count(uint64_t *counter)
     *counter += 1;
 }
 
-/* part[b] = the sum over block b's share of x y; y NULL: of x, or of |x|. */
+/* part[b] = the sum over block b's share of x y; y NULL: of |x|. */
 __global__ static void dot_parts(int64_t n, const float *x, const float *y,
-                                 bool absolute, double *part)
+                                 double *part)
 {
     double sum = 0;
 
     CT_KERNEL_EACH (i, n)
-        sum += y          ? (double)x[i] * y[i]
-               : absolute ? fabs((double)x[i])
-                          : (double)x[i];
+        sum += y ? (double)x[i] * y[i] : fabs((double)x[i]);
     sum = ct_block_sum(sum);
     if (threadIdx.x == 0)
         part[blockIdx.x] = sum;
@@ -57,16 +55,6 @@ __global__ static void add_parts(int n, const double *part, double *out)
     sum = ct_block_sum(sum);
     if (threadIdx.x == 0)
         *out = sum;
-}
-
-__global__ static void join_parts(int n, const double *part, float beta,
-                                  float *out)
-{
-    double sum = (int)threadIdx.x < n ? part[threadIdx.x] : 0;
-
-    sum = ct_block_sum(sum);
-    if (threadIdx.x == 0)
-        *out = (float)(sum + (beta == 0 ? 0 : (double)(beta * *out)));
 }
 
 template <typename A, typename B>
@@ -100,6 +88,9 @@ __global__ static void transpose(int64_t rows, int64_t columns, const A *x,
 extern "C" enum ct_status ct_cuda_fill(const struct ct_device *d, int64_t n,
                                        float v, float *y)
 {
+    if (v == 0 && !signbit(v))
+        return ct_cuda_check(d, cudaMemsetAsync(y, 0, (size_t)n * sizeof(*y),
+                                                ct_cuda_stream(d)), "clear");
     return n ? CT_LAUNCH(d, n, fill, n, v, y) : CT_OK;
 }
 
@@ -144,7 +135,7 @@ static enum ct_status reduce(const struct ct_device *d, int64_t n,
     struct ct_cuda *g    = ct_cuda(d);
     const unsigned parts = parts_for(n);
 
-    dot_parts<<<parts, CT_BLOCK, 0, g->stream>>>(n, x, y, true, g->sum);
+    dot_parts<<<parts, CT_BLOCK, 0, g->stream>>>(n, x, y, g->sum);
     CT_TRY(CT_CUDA_LAUNCHED(d, "dot_parts"));
     add_parts<<<1, PARTS, 0, g->stream>>>((int)parts, g->sum, g->sum + PARTS);
     CT_TRY(CT_CUDA_LAUNCHED(d, "add_parts"));
@@ -170,19 +161,6 @@ extern "C" enum ct_status ct_cuda_asum(const struct ct_device *d, int64_t n,
 {
     *out = 0;
     return n ? reduce(d, n, x, NULL, out) : CT_OK;
-}
-
-extern "C" enum ct_status ct_cuda_dot_to(const struct ct_device *d, int64_t n,
-                                         const float *x, const float *y,
-                                         float beta, float *out)
-{
-    struct ct_cuda *g    = ct_cuda(d);
-    const unsigned parts = parts_for(n);
-
-    dot_parts<<<parts, CT_BLOCK, 0, g->stream>>>(n, x, y, false, g->sum);
-    CT_TRY(CT_CUDA_LAUNCHED(d, "dot_parts"));
-    join_parts<<<1, PARTS, 0, g->stream>>>((int)parts, g->sum, beta, out);
-    return CT_CUDA_LAUNCHED(d, "join_parts");
 }
 
 template <typename A>
