@@ -130,7 +130,10 @@ enum ct_layer_flags {
     /* With ct_run.aside backward puts the gradients of parameters into the
      * side lane (device/graph.h): a net keeps bottom data and top diffs to the
      * end of the pass. */
-    CT_LAYER_ASIDE       = 1 << 19
+    CT_LAYER_ASIDE       = 1 << 19,
+    /* Tops but the first hold numbers that 16 bits cannot: they are plain
+     * float32 always. */
+    CT_LAYER_EXACT       = 1 << 20
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

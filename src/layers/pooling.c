@@ -239,7 +239,8 @@ const struct ct_layer_type ct_layer_pooling = {
     .name       = "Pooling",
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_BETWEEN(1, 2),
-    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
+                  CT_LAYER_EXACT,
     .state_size = sizeof(struct pooling),
     .setup      = pooling_setup,
     .reshape    = pooling_reshape,

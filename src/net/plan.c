@@ -55,6 +55,11 @@ static void join(struct layouts *p, int a, int b)
     p->group[root_of(p, a)] = root_of(p, b);
 }
 
+static bool stays_exact(const struct net_layer *l, int top)
+{
+    return top > 0 && (l->layer->type->flags & CT_LAYER_EXACT);
+}
+
 static void join_groups(struct layouts *p)
 {
     for (int i = 0; i < p->net->n_layer; i++) {
@@ -66,7 +71,8 @@ static void join_groups(struct layouts *p)
         for (int b = 1; b < l->n_bottom; b++)
             join(p, l->bottom_id[b], l->bottom_id[0]);
         for (int t = 0; t < l->n_top && l->n_bottom; t++)
-            join(p, l->top_id[t], l->bottom_id[0]);
+            if (!stays_exact(l, t))
+                join(p, l->top_id[t], l->bottom_id[0]);
     }
 }
 
@@ -89,7 +95,7 @@ static void judge_groups(struct layouts *p)
         bool own = l->layer->type->flags & CT_LAYER_OWN_LAYOUT;
 
         for (int t = 0; t < l->n_top; t++) {
-            if (!blocked)
+            if (!blocked || stays_exact(l, t))
                 p->plain[root_of(p, l->top_id[t])] = true;
             if (own)
                 p->gains[root_of(p, l->top_id[t])] = true;

@@ -86,3 +86,13 @@ TEST(replay, recorded_passes_give_the_same_gradients)
                      ct_net_arena_diff(recorded)[i], 1e-4);
     ASSERT(ct_net_arena_diff(plain)[CT_ARENA_RIDERS] != 0);
 }
+
+/* Places in an image do not fit into 16 bits. */
+TEST(replay, the_places_of_max_pooling_stay_plain_float32)
+{
+    struct ct_net *net         = device_net(NULL);
+    const struct ct_blob *mask = net_blob_named(net, "mask");
+
+    ASSERT_INT(CT_PLAIN, mask->data.layout);
+    ASSERT_INT(CT_F32, mask->data.dtype);
+}
