@@ -5,21 +5,20 @@
  * Bottom axes before `axis` flatten into m rows, the rest into k columns;
  * n is num_output.  With `transpose: true` W is stored k x n instead.
  * Backward ADDS to dW and db, because the solver clears them once per
- * iteration and iter_size sums several passes; it OVERWRITES dx. */
+ * iteration and iter_size sums several passes; it OVERWRITES dx.
+ *
+ * On a GPU it absorbs a ReLU behind it, which the product does on its way out;
+ * backward sets dy to 0 where y is. */
 #include "cortado/layer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
-#include "device/ip.h"
 #include "layers/cuda/cuda.h"
+#include "layers/inner_product.h"
 #include "proto/params.h"
 
 enum { WEIGHT, BIAS };
-
-struct inner_product {
-    struct ct_ip ip;
-    int          axis;
-};
 
 static enum ct_status ip_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -38,6 +37,8 @@ static enum ct_status ip_setup(struct ct_layer *l, const struct ct_io *io)
     CT_TRY(ct_layer_add_blob(l, ip->transpose ? CT_SHAPE(ip->k, ip->n)
                                               : CT_SHAPE(ip->n, ip->k),
                              p->weight_filler));
+    for (int i = 0; i < CT_IP_SHORTS && ct_device_dtype(l->dev) != CT_F32; i++)
+        CT_TRY(ct_layer_add_scratch(l, &s->shorts[i]));
     return ip->has_bias ? ct_layer_add_blob(l, CT_SHAPE(ip->n), p->bias_filler)
                         : CT_OK;
 }
@@ -55,6 +56,14 @@ static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
     y.n_axes       = s->axis + 1;
     y.dim[s->axis] = s->ip.n;
     CT_TRY(ct_reshape(io->top[0], y));
+    if (s->shorts[0]) { /* two to a float */
+        const struct ct_ip *p = &s->ip;
+
+        CT_TRY(ct_reshape(s->shorts[CT_IP_X], CT_SHAPE((p->m * k + 1) / 2)));
+        CT_TRY(ct_reshape(s->shorts[CT_IP_W], CT_SHAPE((p->n * k + 1) / 2)));
+        CT_TRY(ct_reshape(s->shorts[CT_IP_DY],
+                          CT_SHAPE((p->m * p->n + 1) / 2)));
+    }
     return ct_ip_choose(&s->ip);
 }
 
@@ -98,6 +107,21 @@ static enum ct_status ip_backward(struct ct_layer *l, const struct ct_io *io)
                : CT_OK;
 }
 
+static bool ip_absorb(struct ct_layer *l, const struct ct_layer *next)
+{
+    struct inner_product *s = l->state;
+
+    if (next && (l->dev->kind == CT_CPU || s->relu ||
+                 strcmp(next->type->name, "ReLU") != 0 ||
+                 ct_relu_param(next->param)->negative_slope != 0))
+        return false;
+    s->relu = next != NULL;
+    /* Backward reads the sign of y. */
+    l->flags = s->relu ? l->flags & ~(unsigned)CT_LAYER_NO_TOP
+                       : l->flags | CT_LAYER_NO_TOP;
+    return true;
+}
+
 static void ip_teardown(struct ct_layer *l)
 {
     struct inner_product *s = l->state;
@@ -117,13 +141,14 @@ const struct ct_layer_type ct_layer_inner_product = {
     .name       = "InnerProduct",
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_NO_TOP,
+    .flags      = CT_LAYER_NO_TOP | CT_LAYER_ASIDE,
     .state_size = sizeof(struct inner_product),
     .setup      = ip_setup,
     .reshape    = ip_reshape,
     .forward    = { ip_forward, CT_CUDA_FN(inner_product_forward) },
     .backward   = { ip_backward, CT_CUDA_FN(inner_product_backward) },
     .factors    = ip_factors,
+    .absorb     = ip_absorb,
     .teardown   = ip_teardown,
     .macs       = ip_macs,
 };

@@ -328,6 +328,17 @@ TEST(fuse, a_sum_hands_its_gradient_on)
           "  bottom: 's' top: 's' }" MORE("s") TAIL, NULL);
 }
 
+TEST(fuse, an_inner_product_and_its_relu_are_one_on_a_gpu)
+{
+    const bool gpu = test_device()->kind != CT_CPU;
+
+    check(HEAD "layer { name: 'ip' type: 'InnerProduct' bottom: 'c' top: 'm' "
+          "  inner_product_param { num_output: 9 "
+          "  weight_filler { type: 'xavier' } } }"
+          "layer { name: 'r' type: 'ReLU' bottom: 'm' top: 'm' }" TAIL,
+          gpu ? "ip (InnerProduct) + r (ReLU)\n" : NULL);
+}
+
 /* Loss weights rest in the sum's diff and are read pass after pass, while its
  * first bottom is worked on in place. */
 TEST(fuse, a_sum_that_is_a_loss_keeps_its_weight)

@@ -1,0 +1,19 @@
+/* inner_product.h - what an InnerProduct layer keeps; see inner_product.c. */
+#ifndef CT_LAYERS_INNER_PRODUCT_H
+#define CT_LAYERS_INNER_PRODUCT_H
+
+#include "cortado/layer.h"
+#include "device/ip.h"
+
+enum { CT_IP_X, CT_IP_W, CT_IP_DY, CT_IP_SHORTS };
+
+struct inner_product {
+    struct ct_ip    ip;
+    int             axis;
+    bool            relu; /* absorbed; on a GPU */
+    /* On a GPU in the 16-bit precisions: x and W of the forward pass and dy,
+     * as the products take them. */
+    struct ct_blob *shorts[CT_IP_SHORTS];
+};
+
+#endif
