@@ -9,6 +9,7 @@
  *
  * Within a channel, and for other windows, a thread makes a value from its
  * definition; within a channel backward by way of the terms. */
+#include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/lrn.h"
@@ -215,63 +216,74 @@ __global__ static void walk_backward(struct across p, int64_t n,
 
 /* Any window, one value a thread. */
 struct any {
-    int64_t n, c, h, w, half;
+    int64_t n, step; /* step: from position to position */
+    int     c, h, w, half;
     bool    within, nhwc;
     float   a, k, beta;
+    struct ct_divider by_c, by_h, by_w;
 };
 
-struct spot4 {
-    int64_t n, c, h, w;
+/* A value's place: image and channel begin at `base`. */
+struct spot {
+    int64_t base;
+    int     c, h, w;
 };
 
-__device__ static inline int64_t at(const struct any &v, struct spot4 s)
+__device__ static inline struct spot spot_of(const struct any &v, int64_t i)
 {
-    return v.nhwc ? ((s.n * v.h + s.h) * v.w + s.w) * v.c + s.c
-                  : ((s.n * v.c + s.c) * v.h + s.h) * v.w + s.w;
+    int64_t rest, c = 0;
+    struct spot s;
+
+    if (v.nhwc)
+        i = ct_divide(v.by_c, i, &c);
+    i   = ct_divide(v.by_w, i, &rest);
+    s.w = (int)rest;
+    i   = ct_divide(v.by_h, i, &rest);
+    s.h = (int)rest;
+    if (!v.nhwc)
+        i = ct_divide(v.by_c, i, &c);
+    s.c    = (int)c;
+    s.base = (v.nhwc ? i * v.h * v.w * v.c + c : (i * v.c + c) * v.h * v.w);
+    return s;
 }
 
-__device__ static inline struct spot4 spot_of(const struct any &v, int64_t i)
+__device__ static inline int64_t at(const struct any &v, const struct spot &s)
 {
-    struct spot4 s;
+    return s.base + ((int64_t)s.h * v.w + s.w) * v.step;
+}
 
-    if (v.nhwc) {
-        s.c = i % v.c;
-        i  /= v.c;
-    }
-    s.w = i % v.w;
-    i  /= v.w;
-    s.h = i % v.h;
-    i  /= v.h;
-    if (!v.nhwc) {
-        s.c = i % v.c;
-        i  /= v.c;
-    }
-    s.n = i;
+/* The same position `by` channels on. */
+__device__ static inline struct spot beside(const struct any &v,
+                                            struct spot s, int by)
+{
+    s.c += by;
+    s.base += v.nhwc ? by : (int64_t)by * v.h * v.w;
     return s;
 }
 
 /* The sum over the window around s of x^2, or of x. */
 template <bool SQUARE, typename T>
-__device__ static inline float around(const struct any &v, struct spot4 s,
-                                      const T *x)
+__device__ static inline float around(const struct any &v,
+                                      const struct spot &s, const T *x)
 {
+    const int h0 = max(s.h - v.half, 0), h1 = min(s.h + v.half + 1, v.h);
+    const int w0 = max(s.w - v.half, 0), w1 = min(s.w + v.half + 1, v.w);
     float sum = 0;
 
     if (!v.within) {
-        const int64_t to = min(s.c + v.half + 1, v.c);
+        const int to = min(v.half, v.c - 1 - s.c);
 
-        for (int64_t c = max(s.c - v.half, (int64_t)0); c < to; c++) {
-            const float a = ct_load(x + at(v, { s.n, c, s.h, s.w }));
+        for (int c = max(-v.half, -s.c); c <= to; c++) {
+            const float a = ct_load(x + at(v, beside(v, s, c)));
 
             sum += SQUARE ? a * a : a;
         }
         return sum;
     }
-    for (int64_t h = max(s.h - v.half, (int64_t)0);
-         h < min(s.h + v.half + 1, v.h); h++)
-        for (int64_t w = max(s.w - v.half, (int64_t)0);
-             w < min(s.w + v.half + 1, v.w); w++) {
-            const float a = ct_load(x + at(v, { s.n, s.c, h, w }));
+    for (int h = h0; h < h1; h++)
+        for (int w = w0; w < w1; w++) {
+            const float a =
+                ct_load(x + s.base + ((int64_t)h * v.w + w) * v.step);
 
             sum += SQUARE ? a * a : a;
         }
@@ -289,8 +301,9 @@ __global__ static void any_forward(struct any v, int64_t n, const T *x, T *y)
 }
 
 template <typename T>
-__device__ static inline float term_of(const struct any &v, struct spot4 o,
-                                       const T *x, const T *dy)
+__device__ static inline float term_of(const struct any &v,
+                                       const struct spot &o, const T *x,
+                                       const T *dy)
 {
     const float s   = v.k + v.a * around<true>(v, o, x);
     const int64_t i = at(v, o);
@@ -309,14 +322,14 @@ __global__ static void any_terms(struct any v, int64_t n, const T *x,
 /* The same sum across channels, each term made again. */
 template <typename T>
 __device__ static inline float around_terms(const struct any &v,
-                                            struct spot4 o, const T *x,
+                                            const struct spot &o, const T *x,
                                             const T *dy)
 {
-    const int64_t to = min(o.c + v.half + 1, v.c);
-    float sum        = 0;
+    const int to = min(v.half, v.c - 1 - o.c);
+    float sum    = 0;
 
-    for (int64_t c = max(o.c - v.half, (int64_t)0); c < to; c++)
-        sum += term_of(v, { o.n, c, o.h, o.w }, x, dy);
+    for (int c = max(-v.half, -o.c); c <= to; c++)
+        sum += term_of(v, beside(v, o, c), x, dy);
     return sum;
 }
 
@@ -325,7 +338,7 @@ __global__ static void any_backward(struct any v, int64_t n, const T *x,
                                     const T *dy, const float *term, T *dx)
 {
     CT_KERNEL_EACH (i, n) {
-        const struct spot4 o = spot_of(v, i);
+        const struct spot o = spot_of(v, i);
         const float s   = v.k + v.a * around<true>(v, o, x);
         const float sum = v.within ? around<false>(v, o, term)
                                    : around_terms(v, o, x, dy);
@@ -335,13 +348,19 @@ __global__ static void any_backward(struct any v, int64_t n, const T *x,
     }
 }
 
+/* A window wider than the image is as good as one that is just as wide. */
 static struct any any_of(const struct ct_lrn *p)
 {
     const float size = (float)p->size;
+    const bool nhwc  = p->layout == CT_NHWC;
+    const int64_t n  = p->n * p->c * p->h * p->w;
+    const int64_t half = p->size / 2;
 
-    return { p->n, p->c, p->h, p->w, p->size / 2, p->within,
-             p->layout == CT_NHWC,
-             p->alpha / (p->within ? size * size : size), p->k, p->beta };
+    return { n, nhwc ? p->c : 1, (int)p->c, (int)p->h, (int)p->w,
+             (int)(half < 1 << 24 ? half : 1 << 24), p->within, nhwc,
+             p->alpha / (p->within ? size * size : size), p->k, p->beta,
+             ct_divider_of(p->c, n), ct_divider_of(p->h, n),
+             ct_divider_of(p->w, n) };
 }
 
 /* Lines are cut where there are too few of them to keep the GPU busy. */

@@ -61,15 +61,73 @@ static float *normalizer(const struct softmax_with_loss *s)
     return ct_data(s->terms) + s->outer * s->inner;
 }
 
+enum { FEW_VALUES = 1 << 14, ONE_BLOCK = 1024 };
+
+/* Softmax of a row by a warp; its probabilities are there for all lanes. */
+__device__ static inline void row_softmax(int64_t c, const float *x, float *p)
+{
+    const int lane = threadIdx.x % 32;
+    float top = -INFINITY, sum = 0;
+
+    for (int64_t j = lane; j < c; j += 32)
+        top = x[j] > top ? x[j] : top;
+    for (int o = 16; o > 0; o /= 2) {
+        const float w = __shfl_xor_sync(~0u, top, o);
+
+        top = w > top ? w : top;
+    }
+    for (int64_t j = lane; j < c; j += 32) {
+        p[j] = expf(x[j] - top);
+        sum += p[j];
+    }
+    for (int o = 16; o > 0; o /= 2)
+        sum += __shfl_xor_sync(~0u, sum, o);
+    sum = 1 / sum;
+    for (int64_t j = lane; j < c; j += 32)
+        p[j] *= sum;
+    __syncwarp();
+}
+
+/* All of it in one block, where there is little: rows of classes. */
+__global__ static void few_rows(struct entropy e, int64_t rows, double fixed,
+                                const float *x, float *p, float *z, float *out)
+{
+    double sum = 0, valid = 0, by;
+
+    for (int64_t i = threadIdx.x / 32; i < rows; i += blockDim.x / 32) {
+        bool counts = true;
+
+        row_softmax(e.classes, x + i * e.classes, p + i * e.classes);
+        if (threadIdx.x % 32 == 0) {
+            sum += (double)e(i, &counts);
+            valid += counts;
+        }
+    }
+    sum   = ct_block_sum(sum);
+    valid = ct_block_sum(valid);
+    by    = fixed > 0 ? fixed : valid > 1 ? valid : 1;
+    if (threadIdx.x > 0)
+        return;
+    *z   = (float)by;
+    *out = (float)(sum / by);
+}
+
 extern "C" enum ct_status ct_cuda_softmax_with_loss_forward(
     struct ct_layer *l, const struct ct_io *io)
 {
     const struct softmax_with_loss *s =
         (const struct softmax_with_loss *)l->state;
+    float *p = ct_data(s->prob ? s->prob : io->top[1]);
 
+    if (s->inner == 1 && s->outer * s->classes <= FEW_VALUES) {
+        few_rows<<<1, ONE_BLOCK, 0, ct_cuda_stream(l->dev)>>>(
+            entropy_of(s, io), s->outer,
+            ct_loss_fixed(&s->loss, s->outer, s->inner),
+            ct_data(io->bottom[0]), p, normalizer(s), ct_data(io->top[0]));
+        return CT_CUDA_LAUNCHED(l->dev, "softmax and loss");
+    }
     CT_TRY(ct_softmax_run(l->dev, s->outer, s->classes, s->inner,
-                          ct_data(io->bottom[0]),
-                          ct_data(s->prob ? s->prob : io->top[1])));
+                          ct_data(io->bottom[0]), p));
     return ct_loss_run(l->dev, s->outer * s->inner, entropy_of(s, io),
                        ct_loss_fixed(&s->loss, s->outer, s->inner),
                        normalizer(s), ct_data(io->top[0]));
