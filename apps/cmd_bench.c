@@ -5,6 +5,8 @@
  * those steps as well, and other_s is what is left of a step: clearing the
  * gradients and the update.  All times are medians over the steps.
  *
+ * A layer's bytes are what it cannot but move: operands once, results once.
+ *
  *     { "net": "LeNet", "threads": 1, "steps": 812, "step_s": 0.0123, ...
  *       "layers": [ { "name": "conv1", "type": "Convolution", ... }, ... ] }
  *
@@ -195,7 +197,7 @@ static void print_text(const char *s)
 static void print_group(const struct bench *b, int last)
 {
     int first     = ct_net_group_first(b->net, last);
-    struct work w = { 0 };
+    struct work w = { 0 }, moves = traffic_of(b->net, first, last);
 
     printf("%s\n    { \"name\": ", first ? "," : "");
     print_text(ct_net_layer(b->net, first)->name);
@@ -209,10 +211,11 @@ static void print_group(const struct bench *b, int last)
                ct_net_layer(b->net, i)->type->name);
     }
     printf("\", \"forward_s\": %.9g, \"backward_s\": %.9g, "
-           "\"forward_flops\": %.0f, \"backward_flops\": %.0f }",
+           "\"forward_flops\": %.0f, \"backward_flops\": %.0f, "
+           "\"forward_bytes\": %.0f, \"backward_bytes\": %.0f }",
            median(layer_row(b, last, false), b->n_steps),
            median(layer_row(b, last, true), b->n_steps), w.forward,
-           w.backward);
+           w.backward, moves.forward, moves.backward);
 }
 
 static void print_layers(const struct bench *b)
@@ -230,22 +233,24 @@ static void print_layers(const struct bench *b)
 static void print_result(const struct bench *b, double peak)
 {
     struct rusage use = { 0 };
-    double flops      = 0;
+    double flops = 0, params = 0;
 
     for (int i = 0; i < ct_net_n_layers(b->net); i++) {
         struct work w = work_of(b->net, i);
 
         flops += w.forward + w.backward;
     }
+    for (int i = 0; i < ct_net_n_params(b->net); i++)
+        params += (double)ct_net_param(b->net, i)->blob->count;
     getrusage(RUSAGE_SELF, &use);
     printf("{ \"net\": ");
     print_text(ct_net_name(b->net));
     printf(", \"threads\": %d, \"vector_unit\": \"%s\",\n",
            ct_device_cpu_threads(), ct_cpu_vector_name());
     printf("  \"steps\": %d, \"step_s\": %.9g, \"step_cpu_s\": %.9g, "
-           "\"step_flops\": %.0f,\n", b->n_steps,
+           "\"step_flops\": %.0f, \"param_count\": %.0f,\n", b->n_steps,
            median(b->step_s, b->n_steps), median(b->cpu_s, b->n_steps),
-           flops);
+           flops, params);
     printf("  \"peak_flops\": %.0f, \"peak_memory_bytes\": %.0f", peak,
            1024.0 * (double)use.ru_maxrss);
     if (b->layer_s)
