@@ -1,127 +1,46 @@
 /* pooling.cu - pooling on a GPU; formulas and shapes as in pooling.c and
  * device/pool.h.
  *
- * An array is planes x positions x lanes: image and channel with one lane in
- * the plain layout, images with a lane a channel in NHWC.  A thread makes K
- * neighbouring lanes of one position.  Gradients are gathered: a position adds
- * up the windows that hold it, in their order, so that sums repeat.
+ * A thread makes K neighbouring lanes of one position (windows.h).  Gradients
+ * are gathered: a position adds up the windows that hold it, in their order, so
+ * that sums repeat.
  *
  * A window's place is kept in a byte, counted within the window, where the
  * window is small, and else as a place in the plane. */
 #include <float.h>
 
-#include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/cuda/draws.h"
+#include "layers/cuda/windows.h"
 #include "layers/pooling.h"
 #include "proto/params.h"
 
 #define METHOD(m) CAFFE__POOLING_PARAMETER__POOL_METHOD__##m
 
-struct shape {
-    int64_t planes, lanes;
-    int     h, w, oh, ow, kh, kw, sh, sw, ph, pw;
-    /* Of the array that threads are dealt out over: packs of lanes, columns
-     * and rows. */
-    struct ct_divider packs, columns, rows;
-};
-
-static int small(int64_t v)
+/* Kernels are made for windows of N x N, or holders of a position in N x N
+ * windows, so that all loads of a thread are under way at once; with N 0 the
+ * span tells how many there are.  For a place beyond the end of a span that
+ * of its last one is loaded, and does not count. */
+template <int N>
+__device__ static inline int turns(const struct span &s)
 {
-    return (int)(v < 1 << 28 ? v : 1 << 28); /* more than any image */
+    return N ? N : s.to - s.from;
 }
 
-/* Threads are dealt out over the output (else over the input), k lanes each. */
-static struct shape shape_of(const struct ct_pool *p, bool output, int k)
+template <int N>
+__device__ static inline int turn(const struct span &s, int i)
 {
-    const bool nhwc = p->layout == CT_NHWC;
-    const int64_t h = output ? p->out_h : p->h, w = output ? p->out_w : p->w;
-    const int64_t n = p->n * p->c * h * w / k;
-    const int64_t lanes = nhwc ? p->c : 1;
-
-    return { nhwc ? p->n : p->n * p->c, lanes,
-             small(p->h), small(p->w), small(p->out_h), small(p->out_w),
-             small(p->kernel_h), small(p->kernel_w), small(p->stride_h),
-             small(p->stride_w), small(p->pad_h), small(p->pad_w),
-             ct_divider_of(lanes / k, n), ct_divider_of(w, n),
-             ct_divider_of(h, n) };
+    return N ? max(min(s.from + i, s.to - 1), 0) : s.from + i;
 }
 
-/* A thread's position (row r, column c), and its lanes. */
-struct place {
-    int64_t plane, lane;
-    int     r, c;
-};
-
-template <int K>
-__device__ static inline struct place place_of(const struct shape &p,
-                                               int64_t i)
+template <int N>
+__device__ static inline bool within(const struct span &s, int i)
 {
-    struct place a;
-    int64_t rest;
-
-    i       = ct_divide(p.packs, i, &rest);
-    a.lane  = rest * K;
-    i       = ct_divide(p.columns, i, &rest);
-    a.c     = (int)rest;
-    a.plane = ct_divide(p.rows, i, &rest);
-    a.r     = (int)rest;
-    return a;
+    return !N || s.from + i < s.to;
 }
 
-/* Along one axis: [from, to) inside the image, and the size with padding. */
-struct span {
-    int from, to, size;
-};
-
-__device__ static inline struct span span_of(int i, int in, int kernel,
-                                             int stride, int pad)
-{
-    const int from = i * stride - pad;
-    int to         = from + kernel;
-    struct span s;
-
-    to     = min(to, in + pad);
-    s.size = max(to - from, 0);
-    s.from = max(from, 0);
-    s.to   = max(min(to, in), s.from);
-    return s;
-}
-
-/* The windows [from, to) that hold position i of an axis. */
-__device__ static inline struct span holders(int i, int out, int kernel,
-                                             int stride, int pad)
-{
-    struct span s;
-
-    s.from = i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
-    s.to   = min((i + pad) / stride + 1, out);
-    s.size = 0;
-    return s;
-}
-
-template <typename I>
-__device__ static inline I code(const struct shape &p, int i, int j, int r,
-                                int c)
-{
-    if (sizeof(I) == 1)
-        return (I)((r - (i * p.sh - p.ph)) * p.kw + c - (j * p.sw - p.pw));
-    return (I)(r * p.w + c);
-}
-
-template <typename I>
-__device__ static inline int decode(const struct shape &p, int i, int j, I at)
-{
-    if (at == (I)-1)
-        return -1;
-    if (sizeof(I) == 1)
-        return (i * p.sh - p.ph + at / p.kw) * p.w + j * p.sw - p.pw +
-               at % p.kw;
-    return (int)at;
-}
-
-template <int K, typename T, typename I>
+template <int N, int K, typename T, typename I>
 __global__ static void max_forward(struct shape p, const T *x, T *y, I *at)
 {
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / K)) {
@@ -138,15 +57,19 @@ __global__ static void max_forward(struct shape p, const T *x, T *y, I *at)
             best[k]  = -FLT_MAX;
             arg.v[k] = (I)-1;
         }
-        for (int i = r.from; i < r.to; i++)
-            for (int j = s.from; j < s.to; j++) {
+#pragma unroll
+        for (int i = 0; i < turns<N>(r); i++)
+#pragma unroll
+            for (int j = 0; j < turns<N>(s); j++) {
+                const int row = turn<N>(r, i), col = turn<N>(s, j);
                 const ct_pack<K, T> v = ct_load_pack<K>(
-                    from + ((int64_t)i * p.w + j) * p.lanes);
-                const I here = code<I>(p, a.r, a.c, i, j);
+                    from + ((int64_t)row * p.w + col) * p.lanes);
+                const I here    = code<I>(p, a.r, a.c, row, col);
+                const bool mine = within<N>(r, i) && within<N>(s, j);
 
 #pragma unroll
                 for (int k = 0; k < K; k++)
-                    if (ct_load(v.v + k) > best[k]) {
+                    if (mine && ct_load(v.v + k) > best[k]) {
                         best[k]  = ct_load(v.v + k);
                         arg.v[k] = here;
                     }
@@ -159,7 +82,7 @@ __global__ static void max_forward(struct shape p, const T *x, T *y, I *at)
     }
 }
 
-template <int K, typename T, typename I>
+template <int N, int K, typename T, typename I>
 __global__ static void max_backward(struct shape p, const T *dy, const I *at,
                                     T *dx)
 {
@@ -171,16 +94,21 @@ __global__ static void max_backward(struct shape p, const T *dy, const I *at,
         float sum[K] = { 0 };
         ct_pack<K, T> out;
 
-        for (int i = r.from; i < r.to; i++)
-            for (int j = s.from; j < s.to; j++) {
-                const int64_t w = base + ((int64_t)i * p.ow + j) * p.lanes;
+#pragma unroll
+        for (int i = 0; i < turns<N>(r); i++)
+#pragma unroll
+            for (int j = 0; j < turns<N>(s); j++) {
+                const int row = turn<N>(r, i), col = turn<N>(s, j);
+                const int64_t w =
+                    base + ((int64_t)row * p.ow + col) * p.lanes;
                 const ct_pack<K, I> arg = ct_load_pack<K>(at + w);
                 const ct_pack<K, T> d   = ct_load_pack<K>(dy + w);
-                const I here            = code<I>(p, i, j, a.r, a.c);
+                const I here    = code<I>(p, row, col, a.r, a.c);
+                const bool mine = within<N>(r, i) && within<N>(s, j);
 
 #pragma unroll
                 for (int k = 0; k < K; k++)
-                    sum[k] += arg.v[k] == here ? ct_load(d.v + k) : 0;
+                    sum[k] += mine && arg.v[k] == here ? ct_load(d.v + k) : 0;
             }
 #pragma unroll
         for (int k = 0; k < K; k++)
@@ -189,7 +117,7 @@ __global__ static void max_backward(struct shape p, const T *dy, const I *at,
     }
 }
 
-template <int K, typename T>
+template <int N, int K, typename T>
 __global__ static void average_forward(struct shape p, const T *x, T *y)
 {
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / K)) {
@@ -201,14 +129,18 @@ __global__ static void average_forward(struct shape p, const T *x, T *y)
         float sum[K] = { 0 };
         ct_pack<K, T> out;
 
-        for (int i = r.from; i < r.to; i++)
-            for (int j = s.from; j < s.to; j++) {
+#pragma unroll
+        for (int i = 0; i < turns<N>(r); i++)
+#pragma unroll
+            for (int j = 0; j < turns<N>(s); j++) {
                 const ct_pack<K, T> v = ct_load_pack<K>(
-                    from + ((int64_t)i * p.w + j) * p.lanes);
+                    from + ((int64_t)turn<N>(r, i) * p.w + turn<N>(s, j)) *
+                               p.lanes);
+                const bool mine = within<N>(r, i) && within<N>(s, j);
 
 #pragma unroll
                 for (int k = 0; k < K; k++)
-                    sum[k] += ct_load(v.v + k);
+                    sum[k] += mine ? ct_load(v.v + k) : 0;
             }
 #pragma unroll
         for (int k = 0; k < K; k++)
@@ -217,7 +149,7 @@ __global__ static void average_forward(struct shape p, const T *x, T *y)
     }
 }
 
-template <int K, typename T>
+template <int N, int K, typename T>
 __global__ static void average_backward(struct shape p, const T *dy, T *dx)
 {
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * (p.lanes / K)) {
@@ -228,17 +160,21 @@ __global__ static void average_backward(struct shape p, const T *dy, T *dx)
         float sum[K] = { 0 };
         ct_pack<K, T> out;
 
-        for (int i = r.from; i < r.to; i++)
-            for (int j = s.from; j < s.to; j++) {
+#pragma unroll
+        for (int i = 0; i < turns<N>(r); i++)
+#pragma unroll
+            for (int j = 0; j < turns<N>(s); j++) {
+                const int row = turn<N>(r, i), col = turn<N>(s, j);
                 const ct_pack<K, T> d = ct_load_pack<K>(
-                    from + ((int64_t)i * p.ow + j) * p.lanes);
+                    from + ((int64_t)row * p.ow + col) * p.lanes);
                 const float size =
-                    (float)span_of(i, p.h, p.kh, p.sh, p.ph).size *
-                    (float)span_of(j, p.w, p.kw, p.sw, p.pw).size;
+                    (float)span_of(row, p.h, p.kh, p.sh, p.ph).size *
+                    (float)span_of(col, p.w, p.kw, p.sw, p.pw).size;
+                const bool mine = within<N>(r, i) && within<N>(s, j);
 
 #pragma unroll
                 for (int k = 0; k < K; k++)
-                    sum[k] += ct_load(d.v + k) / size;
+                    sum[k] += mine ? ct_load(d.v + k) / size : 0;
             }
 #pragma unroll
         for (int k = 0; k < K; k++)
@@ -379,11 +315,45 @@ static bool by_packs(const struct ct_pool *p, const void *a, const void *b)
            ct_aligned(a) && ct_aligned(b);
 }
 
-template <typename T, typename I>
-static enum ct_status max_of(const struct ct_layer *l, const struct ct_io *io)
+/* Windows of n x n that have kernels of their own, and the windows that hold
+ * a position; 0: any. */
+static int window_size(const struct ct_pool *p)
+{
+    return p->kernel_h == p->kernel_w && p->kernel_h > 1 && p->kernel_h < 4
+               ? (int)p->kernel_h
+               : 0;
+}
+
+static int holder_size(const struct ct_pool *p)
+{
+    const int64_t h = (p->kernel_h + p->stride_h - 1) / p->stride_h;
+    const int64_t w = (p->kernel_w + p->stride_w - 1) / p->stride_w;
+
+    return h == w && h < 4 ? (int)h : 0;
+}
+
+/* Runs `...`, where N is n. */
+#define BY_SIZE(n, N, ...)                                                   \
+    do {                                                                     \
+        if ((n) == 1) {                                                      \
+            constexpr int N = 1;                                             \
+            __VA_ARGS__;                                                     \
+        } else if ((n) == 2) {                                               \
+            constexpr int N = 2;                                             \
+            __VA_ARGS__;                                                     \
+        } else if ((n) == 3) {                                               \
+            constexpr int N = 3;                                             \
+            __VA_ARGS__;                                                     \
+        } else {                                                             \
+            constexpr int N = 0;                                             \
+            __VA_ARGS__;                                                     \
+        }                                                                    \
+    } while (0)
+
+template <int N, typename T, typename I>
+static enum ct_status max_run(const struct ct_layer *l, const struct ct_io *io)
 {
     const struct pooling *s = (const struct pooling *)l->state;
-    const struct shape p    = shape_of(&s->pool, true, 1);
     const T *x = (const T *)ct_data(io->bottom[0]);
     T *y = (T *)ct_data(io->top[0]);
     I *at = (I *)ct_data(s->at);
@@ -391,17 +361,31 @@ static enum ct_status max_of(const struct ct_layer *l, const struct ct_io *io)
     constexpr int K = 16 / sizeof(T);
 
     if (by_packs<T>(&s->pool, x, y))
-        CT_TRY(CT_LAUNCH(l->dev, n / K, (max_forward<K, T, I>),
-                         shape_of(&s->pool, true, K), x, y, at));
+        return CT_LAUNCH(l->dev, n / K, (max_forward<N, K, T, I>),
+                         shape_of(&s->pool, true, K), x, y, at);
+    return CT_LAUNCH(l->dev, n, (max_forward<N, 1, T, I>),
+                     shape_of(&s->pool, true, 1), x, y, at);
+}
+
+template <typename T, typename I>
+static enum ct_status max_of(const struct ct_layer *l, const struct ct_io *io)
+{
+    const struct pooling *s = (const struct pooling *)l->state;
+
+    if constexpr (sizeof(I) == 1)
+        BY_SIZE(window_size(&s->pool), N,
+                CT_TRY((max_run<N, T, I>(l, io))));
     else
-        CT_TRY(CT_LAUNCH(l->dev, n, (max_forward<1, T, I>), p, x, y, at));
+        CT_TRY((max_run<0, T, I>(l, io)));
     if (io->n_top < 2)
         return CT_OK;
     CT_BY_TYPE(io->top[1]->data.dtype, M,
-               return CT_LAUNCH(l->dev, n, (mask<M, I>), p, s->pool.c,
+               return CT_LAUNCH(l->dev, ct_elements(io->top[0]), (mask<M, I>),
+                                shape_of(&s->pool, true, 1), s->pool.c,
                                 s->pool.layout == CT_NHWC,
                                 io->top[1]->data.layout == CT_NHWC,
-                                (const I *)at, (M *)ct_data(io->top[1])));
+                                (const I *)ct_data(s->at),
+                                (M *)ct_data(io->top[1])));
 }
 
 template <typename T, typename I>
@@ -416,7 +400,7 @@ static enum ct_status drawn(const struct ct_layer *l, const struct ct_io *io)
                      (T *)ct_data(io->top[0]), (I *)ct_data(s->at));
 }
 
-template <typename T>
+template <int N, typename T>
 static enum ct_status average_of(const struct ct_layer *l,
                                  const struct ct_io *io)
 {
@@ -427,9 +411,9 @@ static enum ct_status average_of(const struct ct_layer *l,
     constexpr int K = 16 / sizeof(T);
 
     if (by_packs<T>(&s->pool, x, y))
-        return CT_LAUNCH(l->dev, n / K, (average_forward<K, T>),
+        return CT_LAUNCH(l->dev, n / K, (average_forward<N, K, T>),
                          shape_of(&s->pool, true, K), x, y);
-    return CT_LAUNCH(l->dev, n, (average_forward<1, T>),
+    return CT_LAUNCH(l->dev, n, (average_forward<N, 1, T>),
                      shape_of(&s->pool, true, 1), x, y);
 }
 
@@ -441,7 +425,7 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 
     switch (ct_pooling_param(l->param)->pool) {
     case METHOD(AVE):
-        return average_of<T>(l, io);
+        BY_SIZE(window_size(&s->pool), N, return (average_of<N, T>(l, io)));
     case METHOD(STOCHASTIC):
         if (!s->kept)
             return by_bytes(&s->pool) ? drawn<T, uint8_t>(l, io)
@@ -458,7 +442,7 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
     }
 }
 
-template <typename T, typename I>
+template <int N, typename T, typename I>
 static enum ct_status max_back(const struct ct_layer *l,
                                const struct ct_io *io)
 {
@@ -470,10 +454,27 @@ static enum ct_status max_back(const struct ct_layer *l,
     constexpr int K = 16 / sizeof(T);
 
     if (by_packs<T>(&s->pool, dy, dx))
-        return CT_LAUNCH(l->dev, n / K, (max_backward<K, T, I>),
+        return CT_LAUNCH(l->dev, n / K, (max_backward<N, K, T, I>),
                          shape_of(&s->pool, false, K), dy, at, dx);
-    return CT_LAUNCH(l->dev, n, (max_backward<1, T, I>),
+    return CT_LAUNCH(l->dev, n, (max_backward<N, 1, T, I>),
                      shape_of(&s->pool, false, 1), dy, at, dx);
+}
+
+template <int N, typename T>
+static enum ct_status average_back(const struct ct_layer *l,
+                                   const struct ct_io *io)
+{
+    const struct pooling *s = (const struct pooling *)l->state;
+    const T *dy = (const T *)ct_diff(io->top[0]);
+    T *dx = (T *)ct_diff(io->bottom[0]);
+    const int64_t n = ct_elements(io->bottom[0]);
+    constexpr int K = 16 / sizeof(T);
+
+    if (by_packs<T>(&s->pool, dy, dx))
+        return CT_LAUNCH(l->dev, n / K, (average_backward<N, K, T>),
+                         shape_of(&s->pool, false, K), dy, dx);
+    return CT_LAUNCH(l->dev, n, (average_backward<N, 1, T>),
+                     shape_of(&s->pool, false, 1), dy, dx);
 }
 
 template <typename T>
@@ -481,22 +482,23 @@ static enum ct_status backward(const struct ct_layer *l,
                                const struct ct_io *io)
 {
     const struct pooling *s = (const struct pooling *)l->state;
-    const struct shape p    = shape_of(&s->pool, false, 1);
-    const T *dy = (const T *)ct_diff(io->top[0]);
-    T *dx = (T *)ct_diff(io->bottom[0]);
-    const int64_t n = ct_elements(io->bottom[0]);
-    constexpr int K = 16 / sizeof(T);
+    const int holders       = holder_size(&s->pool);
 
+    if (io->top[0]->count == 0)
+        return ct_clear_values(l->dev, ct_elements(io->bottom[0]),
+                               io->bottom[0]->diff.dtype,
+                               ct_diff(io->bottom[0]));
+    if (s->at && by_bytes(&s->pool))
+        BY_SIZE(holders, N, return (max_back<N, T, uint8_t>(l, io)));
     if (s->at)
-        return by_bytes(&s->pool) ? max_back<T, uint8_t>(l, io)
-                                  : max_back<T, int32_t>(l, io);
+        return max_back<0, T, int32_t>(l, io);
     if (s->kept)
-        return CT_LAUNCH(l->dev, n, expected_backward<T>, p,
-                         (const T *)ct_data(s->kept), dy, dx);
-    if (by_packs<T>(&s->pool, dy, dx))
-        return CT_LAUNCH(l->dev, n / K, (average_backward<K, T>),
-                         shape_of(&s->pool, false, K), dy, dx);
-    return CT_LAUNCH(l->dev, n, (average_backward<1, T>), p, dy, dx);
+        return CT_LAUNCH(l->dev, ct_elements(io->bottom[0]),
+                         expected_backward<T>, shape_of(&s->pool, false, 1),
+                         (const T *)ct_data(s->kept),
+                         (const T *)ct_diff(io->top[0]),
+                         (T *)ct_diff(io->bottom[0]));
+    BY_SIZE(holders, N, return (average_back<N, T>(l, io)));
 }
 
 extern "C" enum ct_status ct_cuda_pooling_forward(struct ct_layer *l,
