@@ -8,15 +8,9 @@
  * of x, the gradients of all the windows it stands in. */
 #include <inttypes.h>
 
-#include "device/cpu/conv_im2col.h"
 #include "layers/conv_base.h"
-
-struct im2col {
-    struct ct_conv_desc desc; /* the window; channels and batch unused */
-    struct ct_im2col    map;  /* borrows desc */
-    int                 axis;
-    int64_t             n, taps;
-};
+#include "layers/cuda/cuda.h"
+#include "layers/im2col.h"
 
 static enum ct_status im2col_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -96,6 +90,6 @@ const struct ct_layer_type ct_layer_im2col = {
     .state_size = sizeof(struct im2col),
     .setup      = im2col_setup,
     .reshape    = im2col_reshape,
-    .forward    = { [CT_CPU] = im2col_forward },
-    .backward   = { [CT_CPU] = im2col_backward },
+    .forward    = { im2col_forward, CT_CUDA_FN(im2col_forward) },
+    .backward   = { im2col_backward, CT_CUDA_FN(im2col_backward) },
 };
