@@ -40,8 +40,7 @@ CT_MUST_CHECK enum ct_status ct_update_create(const struct ct_device *d,
                                               struct ct_update **out);
 void ct_update_destroy(struct ct_update *u); /* takes NULL */
 
-/* Brings the step's numbers to the device; then launch() uses them.  Apart,
- * so that a captured launch can be replayed with other numbers. */
+/* The step's numbers, for launch(). */
 CT_MUST_CHECK enum ct_status ct_update_set(struct ct_update *u,
                                            const struct ct_update_run *runs,
                                            const struct ct_update_step *step);

@@ -8,8 +8,19 @@ extern "C" {
 #include "device/update.h"
 }
 
-/* Runs are cut into chunks of this many floats, one block each. */
-enum { CHUNK = 4096, SLOTS = 2 };
+/* Runs are cut into chunks of this many floats, one block each.  The numbers of
+ * FEW runs fit into the parameters of a kernel; those of more are copied. */
+enum { CHUNK = 4096, SLOTS = 2, FEW = 200 };
+
+/* What a step does with one run. */
+struct rates {
+    float rate, l2, l1, momentum;
+};
+
+struct few {
+    struct ct_update_step step;
+    struct rates          run[FEW];
+};
 
 struct chunk {
     int64_t first;
@@ -21,8 +32,10 @@ struct ct_update {
     enum ct_update_rule     rule;
     int                     n_runs, n_chunks, slot;
     struct chunk           *chunk; /* on the device */
+    struct few              few;
     /* A step's numbers: ct_update_step, then the runs; on the device, and
-     * pinned on the host, where one copy may wait while the next is made. */
+     * pinned on the host, where one copy may wait while the next is made.
+     * NULL where they are few. */
     void                   *numbers, *host[SLOTS];
     cudaEvent_t             taken[SLOTS];
     size_t                  bytes;
@@ -35,8 +48,8 @@ __device__ static float sign(float w)
 
 template <int RULE>
 __device__ static void step_one(const struct ct_update_step &s,
-                                const struct ct_update_run &r, float g,
-                                float *w, float *h, float *q)
+                                const struct rates &r, float g, float *w,
+                                float *h, float *q)
 {
     const float l2 = RULE == CT_UPDATE_ADAMW ? 0 : r.l2;
 
@@ -71,14 +84,17 @@ __device__ static void step_one(const struct ct_update_step &s,
 }
 
 template <int RULE>
-__global__ static void update(const struct chunk *chunks, const void *numbers,
+__global__ static void update(const __grid_constant__ struct few few,
+                              const struct chunk *chunks, const void *numbers,
                               const struct ct_gradient_state *state, float *w,
                               const float *g, float *h0, float *h1)
 {
-    const struct chunk c    = chunks[blockIdx.x];
-    struct ct_update_step s = *(const struct ct_update_step *)numbers;
-    const struct ct_update_run r =
-        ((const struct ct_update_run *)((const char *)numbers + 64))[c.run];
+    const struct chunk c = chunks[blockIdx.x];
+    struct ct_update_step s =
+        numbers ? *(const struct ct_update_step *)numbers : few.step;
+    const struct rates r =
+        numbers ? ((const struct rates *)((const char *)numbers + 64))[c.run]
+                : few.run[c.run];
     const bool two = RULE >= CT_UPDATE_ADADELTA;
 
     if (state && state->skip)
@@ -158,11 +174,11 @@ extern "C" enum ct_status ct_update_create(const struct ct_device *d,
     u->dev    = d;
     u->rule   = rule;
     u->n_runs = n;
-    u->bytes  = 64 + (size_t)n * sizeof(struct ct_update_run);
+    u->bytes  = 64 + (size_t)n * sizeof(struct rates);
     st        = make_chunks(u, runs);
-    if (st == CT_OK)
+    if (st == CT_OK && n > FEW)
         st = d->ops->alloc(d, u->bytes, "update", &u->numbers);
-    for (int i = 0; st == CT_OK && i < SLOTS; i++) {
+    for (int i = 0; st == CT_OK && n > FEW && i < SLOTS; i++) {
         st = ct_cuda_check(d, cudaMallocHost(&u->host[i], u->bytes), "update");
         if (st == CT_OK)
             st = ct_cuda_check(d, cudaEventCreateWithFlags(
@@ -194,6 +210,13 @@ extern "C" void ct_update_destroy(struct ct_update *u)
     ct_free(u);
 }
 
+static void take_rates(const struct ct_update *u,
+                       const struct ct_update_run *runs, struct rates *out)
+{
+    for (int i = 0; i < u->n_runs; i++)
+        out[i] = { runs[i].rate, runs[i].l2, runs[i].l1, runs[i].momentum };
+}
+
 extern "C" enum ct_status ct_update_set(struct ct_update *u,
                                         const struct ct_update_run *runs,
                                         const struct ct_update_step *step)
@@ -201,12 +224,16 @@ extern "C" enum ct_status ct_update_set(struct ct_update *u,
     cudaStream_t stream = ct_cuda_stream(u->dev);
     const int i         = u->slot;
 
+    if (!u->numbers) {
+        u->few.step = *step;
+        take_rates(u, runs, u->few.run);
+        return CT_OK;
+    }
     u->slot = (i + 1) % SLOTS;
     CT_TRY(ct_cuda_check(u->dev, cudaEventSynchronize(u->taken[i]),
                          "update"));
     memcpy(u->host[i], step, sizeof(*step));
-    memcpy((char *)u->host[i] + 64, runs,
-           (size_t)u->n_runs * sizeof(*runs));
+    take_rates(u, runs, (struct rates *)((char *)u->host[i] + 64));
     CT_TRY(ct_cuda_check(u->dev, cudaMemcpyAsync(u->numbers, u->host[i],
                                                  u->bytes,
                                                  cudaMemcpyHostToDevice,
@@ -218,8 +245,8 @@ extern "C" enum ct_status ct_update_set(struct ct_update *u,
 #define LAUNCH(rule)                                                         \
     case rule:                                                               \
         update<rule><<<(unsigned)u->n_chunks, CT_BLOCK, 0,                   \
-                       ct_cuda_stream(u->dev)>>>(u->chunk, u->numbers,       \
-                                                 state, w, g, h0, h1);       \
+                       ct_cuda_stream(u->dev)>>>(                            \
+            u->few, u->chunk, u->numbers, state, w, g, h0, h1);              \
         break
 
 extern "C" enum ct_status ct_update_launch(
