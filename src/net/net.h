@@ -66,7 +66,8 @@ struct ct_net {
     struct ct_graph      *graph[2];
     uint64_t              graph_stamp[2];
     struct ct_beacon     *beacon; /* brings the loss of a replayed pass */
-    int                   n_warm;
+    uint64_t              stamp;  /* of shapes and places, at the last pass */
+    int                   n_same; /* passes in a row that had it before */
     bool                  no_replay;
     bool                  aside; /* memory is planned for the side lane */
     size_t                activation_bytes; /* with sharing by lifetime */
@@ -178,6 +179,13 @@ static inline enum ct_status net_status(enum ct_status st,
 CT_MUST_CHECK enum ct_status net_layer_reshape(struct ct_net *net,
                                                struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_forward_layer(struct ct_net *net, int i);
+/* Whether the side lane may be used: not in the first pass, where operations
+ * measure how they are done best. */
+static inline bool net_may_aside(const struct ct_net *net)
+{
+    return net->aside && net->n_same > 0;
+}
+
 /* Let tops that are views follow their bottom. */
 void net_layer_alias(struct net_layer *l);
 

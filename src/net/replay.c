@@ -2,7 +2,8 @@
  *
  * Small nets take less time to compute than to launch kernel by kernel.  So
  * from the third pass on the sources run as ever, and everything behind them
- * is one recorded graph, for as long as no blob changes its shape or place.
+ * is one recorded graph, for as long as no blob changes its shape or place;
+ * after that it takes three passes again.
  * Hooks, a layer on the CPU, or one whose work depends on what the host sees
  * (CT_LAYER_NO_CAPTURE) keep a net from it; CORTADO_IMPL=replay:none too.
  *
@@ -62,12 +63,12 @@ static enum ct_status run_sources(struct ct_net *net)
 
 static enum ct_status begin_aside(const struct ct_net *net)
 {
-    return net->aside ? ct_side_begin(net->dev) : CT_OK;
+    return net_may_aside(net) ? ct_side_begin(net->dev) : CT_OK;
 }
 
 static enum ct_status end_aside(const struct ct_net *net)
 {
-    return net->aside ? ct_side_end(net->dev) : CT_OK;
+    return net_may_aside(net) ? ct_side_end(net->dev) : CT_OK;
 }
 
 /* The weighted sum of all losses; the pass is counted with it. */
@@ -125,8 +126,6 @@ static enum ct_status record(struct ct_net *net, bool fresh)
     enum ct_status st, ended;
 
     forget(net, fresh);
-    if (!net->beacon)
-        CT_TRY(ct_beacon_create(net->dev, &net->beacon));
     CT_TRY(ct_graph_begin(net->dev));
     st    = run_rest(net, fresh);
     ended = ct_graph_end(net->dev, &net->graph[fresh]);
@@ -153,14 +152,19 @@ enum ct_status ct_net_forward_backward(struct ct_net *net, bool fresh,
     enum ct_status st;
     uint64_t stamp;
 
-    if (net->no_replay || net->n_warm++ < WARM_UP || !can_replay(net))
+    if (net->no_replay || !can_replay(net))
         return pass_by_pass(net, fresh, loss);
+    if (!net->beacon)
+        CT_TRY(ct_beacon_create(net->dev, &net->beacon));
     CT_TRY(run_sources(net));
-    stamp = stamp_of(net);
-    if (!net->graph[fresh] || stamp != net->graph_stamp[fresh]) {
+    stamp       = stamp_of(net);
+    net->n_same = stamp == net->stamp ? net->n_same + 1 : 0;
+    net->stamp  = stamp;
+    if (net->n_same < WARM_UP)
+        forget(net, fresh);
+    else if (!net->graph[fresh] || stamp != net->graph_stamp[fresh])
         CT_TRY(record(net, fresh));
-        net->graph_stamp[fresh] = stamp;
-    }
+    net->graph_stamp[fresh] = stamp;
     net->run.pass++;
     if (net->graph[fresh])
         CT_TRY(ct_graph_launch(net->graph[fresh]));

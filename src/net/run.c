@@ -318,8 +318,8 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
         return ct_fail(CT_EINVAL, "this net was built for forward passes "
                        "only");
     /* Who looks at a layer after its turn wants its gradients. */
-    net->run.aside = net->aside && !net->debug_info && !net->layer_done &&
-                     !net->hooks.after_backward;
+    net->run.aside = net_may_aside(net) && !net->debug_info &&
+                     !net->layer_done && !net->hooks.after_backward;
     for (int i = from; i >= to; i--)
         CT_TRY(named(net, i, "backward", backward_layer(net, i)));
     return ct_side_join(net->dev);
