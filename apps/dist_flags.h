@@ -12,7 +12,7 @@ struct dist_flags {
     const char *sync, *staleness, *local_steps, *road, *reduce, *servers,
         *groups, *compress, *bandwidth, *overlap, *deadline, *quorum, *late,
         *heartbeat, *canonical, *parts, *data, *batch, *bucket_bytes,
-        *guard_interval, *stall, *sync_bn, *redecide, *rank_log;
+        *guard_interval, *stall, *sync_bn, *redecide, *rank_log, *slice_bytes;
 };
 
 /* For use inside a struct flag list. */
@@ -55,6 +55,8 @@ struct dist_flags {
       "batch_size is per_rank, or global: divided by the ranks" },           \
     { "bucket_bytes", FLAG_STRING, &(f).bucket_bytes,                        \
       "gradients that travel together (4194304)" },                          \
+    { "slice_bytes", FLAG_STRING, &(f).slice_bytes,                          \
+      "what an urgent gradient may wait for (2097152); 0: all in order" },   \
     { "guard_interval", FLAG_STRING, &(f).guard_interval,                    \
       "iterations between proofs that ranks are equal (100); 0: never" },    \
     { "stall", FLAG_STRING, &(f).stall,                                      \

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "comm/agree.h"
+#include "cortado/log.h"
 
 enum { IDLE_NS = 200000, SLACK_NS = 1000 };
 
@@ -15,27 +17,58 @@ struct ct_comm_thread {
     struct ct_comm               *comm; /* borrowed; the thread's alone */
     struct ct_comm_thread_options options;
     pthread_t                     thread;
+    struct ct_agree               agree; /* the thread's alone */
     /* What follows is under `lock`. */
     pthread_mutex_t lock;
     pthread_cond_t  work, done;
-    struct ct_job  *first; /* in the order they will run */
+    enum ct_job_order order;
+    struct ct_job  *first; /* in the order they were handed in */
+    uint64_t        n_handed_in;
+    bool            knows; /* which one is next: */
+    uint64_t        next;
     bool            stop;
     enum ct_status  broken; /* the failure after which no job runs */
     char            why[512];
     struct ct_comm_thread_stats stats;
 };
 
-/* With `lock` held: behind all that come before it or have its rank. */
-static void jobs_insert(struct ct_comm_thread *t, struct ct_job *job)
+/* With `lock` held. */
+static void jobs_append(struct ct_comm_thread *t, struct ct_job *job)
 {
     struct ct_job **at = &t->first;
 
-    while (*at && (t->options.order == CT_JOBS_FIFO ||
-                   (*at)->priority <= job->priority))
+    while (*at)
         at = &(*at)->next;
-    job->next = *at;
-    *at       = job;
+    job->next   = NULL;
+    job->number = t->n_handed_in++;
+    *at         = job;
     t->stats.n_queued++;
+}
+
+/* With `lock` held. */
+static struct ct_job *jobs_most_urgent(const struct ct_comm_thread *t)
+{
+    struct ct_job *best = t->first;
+
+    for (struct ct_job *j = best; j; j = j->next)
+        if (j->priority < best->priority)
+            best = j;
+    return best;
+}
+
+/* With `lock` held: takes the job out of the queue; NULL: it is not there. */
+static struct ct_job *jobs_take(struct ct_comm_thread *t, uint64_t number)
+{
+    struct ct_job **at = &t->first, *job;
+
+    while (*at && (*at)->number != number)
+        at = &(*at)->next;
+    job = *at;
+    if (job) {
+        *at = job->next;
+        t->stats.n_queued--;
+    }
+    return job;
 }
 
 /* With `lock` held. */
@@ -98,8 +131,52 @@ static void jobs_await(struct ct_comm_thread *t)
     until.tv_nsec += ns;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    if (!t->first && !t->stop)
+    if ((!t->first || t->knows) && !t->stop)
         pthread_cond_timedwait(&t->work, &t->lock, &until);
+}
+
+/* With `lock` held, which it lets go of to talk: makes known which job is
+ * next, where there is one. */
+static void jobs_agree(struct ct_comm_thread *t)
+{
+    struct ct_job *best = jobs_most_urgent(t);
+    enum ct_status st;
+    uint64_t next;
+
+    if (!best || t->knows || t->broken != CT_OK)
+        return;
+    next = best->number;
+    pthread_mutex_unlock(&t->lock);
+    st = t->comm->rank == 0 ? ct_agree_tell(&t->agree, next)
+                            : ct_agree_hear(&t->agree, &next);
+    pthread_mutex_lock(&t->lock);
+    if (st != CT_OK) {
+        t->broken = st;
+        snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
+        return;
+    }
+    t->next  = next;
+    t->knows = true;
+}
+
+/* With `lock` held: the job to run, or NULL: none yet. */
+static struct ct_job *jobs_next(struct ct_comm_thread *t)
+{
+    struct ct_job *job;
+
+    if (t->order == CT_JOBS_FIFO || t->broken != CT_OK)
+        return t->first ? jobs_take(t, t->first->number) : NULL;
+    jobs_agree(t);
+    if (t->broken != CT_OK)
+        return jobs_next(t);
+    job = t->knows ? jobs_take(t, t->next) : NULL;
+    if (!job)
+        return NULL;
+    t->knows = false;
+    /* The others learn what follows while this one runs. */
+    if (t->comm->rank == 0)
+        jobs_agree(t);
+    return job;
 }
 
 static void *thread_main(void *arg)
@@ -110,19 +187,18 @@ static void *thread_main(void *arg)
     prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK_NS, 0, 0, 0);
     pthread_mutex_lock(&t->lock);
     for (;;) {
-        struct ct_job *job = t->first;
+        struct ct_job *job = jobs_next(t);
 
-        if (job) {
-            t->first = job->next;
-            t->stats.n_queued--;
+        if (job)
             jobs_run(t, job);
-        } else if (t->stop) {
+        else if (t->stop)
             break;
-        } else {
+        else
             jobs_await(t);
-        }
     }
     pthread_mutex_unlock(&t->lock);
+    if (t->broken == CT_OK && ct_agree_end(&t->agree) != CT_OK)
+        CT_WARN("%s", ct_last_error());
     return NULL;
 }
 
@@ -137,6 +213,8 @@ enum ct_status ct_comm_thread_create(
     t->comm = c;
     if (options)
         t->options = *options;
+    t->order = t->options.order;
+    ct_agree_init(&t->agree, c);
     pthread_mutex_init(&t->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -178,7 +256,7 @@ void ct_job_submit(struct ct_comm_thread *t, struct ct_job *job)
     job->status    = CT_OK;
     job->queued_at = ct_now();
     job->why[0]    = '\0';
-    jobs_insert(t, job);
+    jobs_append(t, job);
     pthread_cond_signal(&t->work);
     pthread_mutex_unlock(&t->lock);
 }
@@ -216,6 +294,22 @@ enum ct_status ct_job_run(struct ct_comm_thread *t, ct_job_fn run, void *arg)
 
     ct_job_submit(t, &job);
     return ct_job_wait(&job);
+}
+
+static enum ct_status agree_job(struct ct_comm *c, void *arg)
+{
+    struct ct_comm_thread *t = arg;
+
+    (void)c;
+    pthread_mutex_lock(&t->lock);
+    t->order = CT_JOBS_AGREED;
+    pthread_mutex_unlock(&t->lock);
+    return CT_OK;
+}
+
+enum ct_status ct_comm_thread_agree(struct ct_comm_thread *t)
+{
+    return ct_job_run(t, agree_job, t);
 }
 
 struct ct_comm_thread_stats ct_comm_thread_stats(struct ct_comm_thread *t)

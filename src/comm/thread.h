@@ -3,11 +3,8 @@
  * It borrows a ct_comm and runs jobs on it, one at a time.  The compute thread
  * hands jobs in and polls or waits for each.  A job that calls a collective
  * waits for its peers, so ALL RANKS MUST RUN THE SAME COLLECTIVES IN THE SAME
- * ORDER: hand jobs in in an order that all ranks agree on, and keep to FIFO,
- * the default.  With CT_JOBS_PRIORITY the thread takes the most urgent job
- * that is there, which depends on time: for jobs that do not meet peers, or
- * where the layer above has agreed.  Priority between collectives is made by
- * handing them in in that order. */
+ * ORDER: all hand the same jobs in in the same order, and run them first in,
+ * first out, the default, or as rank 0 says (CT_JOBS_AGREED). */
 #ifndef CT_COMM_THREAD_H
 #define CT_COMM_THREAD_H
 
@@ -22,10 +19,11 @@ typedef enum ct_status (*ct_job_fn)(struct ct_comm *c, void *arg);
 struct ct_job {
     ct_job_fn run;
     void     *arg;
-    int       priority; /* least first; CT_JOBS_PRIORITY only */
+    int       priority; /* least first; CT_JOBS_AGREED only */
     /* The thread's: */
     struct ct_comm_thread *thread;
     struct ct_job         *next;
+    uint64_t               number; /* of those handed in, on all ranks */
     enum { CT_JOB_IDLE, CT_JOB_QUEUED, CT_JOB_DONE } state;
     enum ct_status         status;
     double                 queued_at, seconds; /* seconds: that it ran */
@@ -34,7 +32,11 @@ struct ct_job {
 
 enum ct_job_order {
     CT_JOBS_FIFO,
-    CT_JOBS_PRIORITY /* then age */
+    /* Rank 0 takes the most urgent job that it has, then the oldest, and tells
+     * the others while the one before still runs (agree.h); they run that one
+     * as soon as they have it.  So a job waits for two less urgent ones at
+     * most, and nobody waits for the word of rank 0. */
+    CT_JOBS_AGREED
 };
 
 struct ct_comm_thread_options {
@@ -72,6 +74,10 @@ CT_MUST_CHECK enum ct_status ct_job_wait(struct ct_job *job);
 /* Hands in and waits. */
 CT_MUST_CHECK enum ct_status ct_job_run(struct ct_comm_thread *t,
                                         ct_job_fn run, void *arg);
+
+/* Behind what is queued jobs run by CT_JOBS_AGREED.  All ranks call it at the
+ * same place between the same jobs. */
+CT_MUST_CHECK enum ct_status ct_comm_thread_agree(struct ct_comm_thread *t);
 
 struct ct_comm_thread_stats ct_comm_thread_stats(struct ct_comm_thread *t);
 

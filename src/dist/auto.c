@@ -118,7 +118,7 @@ static struct sums compare(const struct ct_dist *d)
         s.predicted[0] += dist_cost(w, d->size,
                                     dist_way_usual(w, d->size, load.floats),
                                     &load).seconds;
-        s.observed[0] += d->flight[i].job.seconds;
+        s.observed[0] += dist_flight_seconds(&d->flight[i]);
     }
     for (int i = 0; i < d->factors.n; i++) {
         const struct dist_factor *x = &d->factors.factor[i];
@@ -186,14 +186,14 @@ static const char *road_of(const struct ct_dist *d, int param,
     way = dist_way_usual(&o->machine, d->size, all.floats);
     if (o->codec.type && dist_wires_code(d, param)) {
         *cost     = dist_cost_coded(&o->machine, d->size, &o->codec, &load);
-        *observed = f->job.seconds * load.floats / all.floats;
+        *observed = dist_flight_seconds(f) * load.floats / all.floats;
         return o->codec.type->name;
     }
     *cost = dist_cost(&o->machine, d->size, way, &all);
     share = load.floats / all.floats;
     cost->bytes *= share;
     cost->seconds *= share;
-    *observed = f->job.seconds * share;
+    *observed = dist_flight_seconds(f) * share;
     return d->reduce ? d->reduce->name : dist_way_name(way);
 }
 

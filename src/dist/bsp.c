@@ -1,13 +1,12 @@
 /* bsp.c - bulk synchronous training with wait-free backpropagation.
  *
  * A bucket leaves as soon as the backward pass has completed it, while the
- * layers below are still at work; the comm thread (or, inside one host, the
- * compute thread: direct.c) sums it over ranks, bucket by bucket in arena
- * order, so all ranks run the same sums in the same order without asking each
- * other.  The solver updates a parameter when its bucket
- * is in.  Weights that travel as factors (factors.c) leave the buckets out.
- * Every rank then applies the same mean gradient to the same
- * parameters, and they stay equal bit for bit.
+ * layers below are still at work; the comm thread sums it over ranks, slice by
+ * slice and the most urgent first (flight.c), or, inside one host, the compute
+ * thread does (direct.c).  The solver updates a parameter when its bucket is
+ * in.  Weights that travel as factors (factors.c) leave the buckets out.
+ * Every rank then applies the same mean gradient to the same parameters, and
+ * they stay equal bit for bit.
  *
  *     mean gradient = (1 / P) sum over ranks of each rank's mean gradient
  *
@@ -26,55 +25,30 @@ static struct ct_dist *dist_of(struct ct_exchange *x)
     return x->state;
 }
 
-static enum ct_status sum_bucket(struct ct_comm *c, void *arg)
-{
-    const struct dist_flight *f = arg;
-
-    if (f->dist->canonical.parts)
-        return dist_canonical_sum(&f->dist->canonical, c, f->x, f->n);
-    return f->wire ? dist_wire_sum(c, f->wire, f->x)
-                   : dist_dense_sum(f->dist, c, f->x, f->n);
-}
-
 /* Factors, buckets and flights, as d->roads has chosen. */
 static enum ct_status make_ways(struct ct_dist *d, struct ct_net *net)
 {
-    float *diff = ct_net_arena_diff(net);
-
     CT_TRY(dist_factors_init(d, net, d->roads.apart));
     CT_TRY(dist_buckets_init(&d->buckets, net, d->factors.of_param,
                              DIST_FIRST_BUCKET,
                              (size_t)d->options->bucket_bytes));
     CT_TRY(dist_wires_init(d, net));
-    CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
-                    &d->flight));
-    for (int i = 0; i < d->buckets.n; i++) {
-        const struct dist_bucket *b = &d->buckets.bucket[i];
-
-        d->flight[i].dist    = d;
-        d->flight[i].x       = diff + b->first;
-        d->flight[i].n       = (int64_t)b->n;
-        d->flight[i].wire    = d->wires.wire ? &d->wires.wire[i] : NULL;
-        d->flight[i].job.run = sum_bucket;
-        d->flight[i].job.arg = &d->flight[i];
-    }
-    return CT_OK;
+    return dist_flights_init(d, net);
 }
 
 static void drop_ways(struct ct_dist *d)
 {
     dist_factors_fini(d);
     dist_wires_fini(d);
+    dist_flights_fini(d);
     dist_buckets_fini(&d->buckets);
-    ct_free(d->flight);
-    d->flight = NULL;
 }
 
 /* Between two iterations: everything sent is in, nothing is under way. */
 static enum ct_status change_ways(struct ct_dist *d)
 {
     for (int i = 0; i < d->buckets.n; i++)
-        CT_TRY(ct_job_wait(&d->flight[i].job));
+        CT_TRY(dist_flight_wait(&d->flight[i]));
     for (int i = 0; i < d->factors.n; i++)
         CT_TRY(ct_job_wait(&d->factors.factor[i].job));
     drop_ways(d);
@@ -94,6 +68,8 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     CT_TRY(dist_direct_init(d, net));
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
+    if (d->size > 1 && !d->direct && d->options->slice_bytes > 0)
+        CT_TRY(ct_comm_thread_agree(d->thread));
     if (d->canonical.parts) {
         CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
                             "bits",
@@ -142,22 +118,22 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
     if (d->direct)
         return dist_direct_layer_done(d, n);
     while (d->n_sent < n)
-        ct_job_submit(d->thread, &d->flight[d->n_sent++].job);
+        dist_flight_start(&d->flight[d->n_sent++]);
     return CT_OK;
 }
 
 static enum ct_status wait_bucket(struct ct_dist *d, int i)
 {
-    struct ct_job *job = &d->flight[i].job;
+    struct dist_flight *f = &d->flight[i];
     double start;
     enum ct_status st;
 
     if (d->direct)
         return dist_direct_wait(d, i);
-    if (ct_job_done(job))
-        return ct_job_wait(job);
+    if (dist_flight_done(f))
+        return dist_flight_wait(f);
     start = ct_now();
-    st    = ct_job_wait(job);
+    st    = dist_flight_wait(f);
     d->wait_seconds += ct_now() - start;
     return st;
 }
@@ -192,7 +168,7 @@ static bool bsp_ready(struct ct_exchange *x, int param)
         return ct_job_done(&d->factors.factor[factor].job);
     f = &d->flight[d->buckets.of_param[param]];
     return d->direct ? ct_shared_done(d->direct, f->ticket)
-                     : ct_job_done(&f->job);
+                     : dist_flight_done(f);
 }
 
 static enum ct_status bsp_finish(struct ct_exchange *x)

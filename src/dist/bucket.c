@@ -31,6 +31,15 @@ static void close_bucket(struct dist_buckets *b, size_t start, size_t end,
             (struct dist_bucket){ start, end - start, ready_after };
 }
 
+/* Does what is left fit the last bucket when this parameter is out? */
+static bool is_tail(const struct ct_net *net, size_t first, size_t end)
+{
+    const size_t all = ct_net_arena_count(net);
+    const size_t most = DIST_LAST_BUCKET / sizeof(float);
+
+    return all - first > most && all - end <= most;
+}
+
 static void cut(struct dist_buckets *b, const struct ct_net *net,
                 const int *order, const int *apart, size_t first_bytes,
                 size_t cap_bytes)
@@ -43,6 +52,7 @@ static void cut(struct dist_buckets *b, const struct ct_net *net,
         const struct ct_net_param *p = ct_net_param(net, order[i]);
         size_t end   = end_of(net, order, i);
         size_t limit = b->n == 0 ? first_bytes : cap_bytes;
+        bool tail    = is_tail(net, p->offset, end);
 
         if (apart[order[i]] >= 0) {
             close_bucket(b, start, p->offset, layer);
@@ -52,7 +62,7 @@ static void cut(struct dist_buckets *b, const struct ct_net *net,
         }
         layer                 = p->layer;
         b->of_param[order[i]] = b->n;
-        if ((end - start) * sizeof(float) >= limit) {
+        if ((end - start) * sizeof(float) >= limit || tail) {
             close_bucket(b, start, end, layer);
             start = end;
         }

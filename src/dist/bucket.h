@@ -4,13 +4,17 @@
  *     bucket:  |        0       |   1    |  ...  |       n-1       |
  *
  * Backward fills the arena front to back, so buckets become ready in order.
- * The first is small, to get the wire going early. */
+ * The first is small, to get the wire going early; so is the last, which the
+ * next forward pass waits for at once. */
 #ifndef CT_DIST_BUCKET_H
 #define CT_DIST_BUCKET_H
 
 #include "cortado/net.h"
 
-enum { DIST_FIRST_BUCKET = 256 << 10 }; /* bytes of the first one */
+enum {
+    DIST_FIRST_BUCKET = 256 << 10, /* bytes of the first one */
+    DIST_LAST_BUCKET  = 512 << 10  /* and of the last, at most */
+};
 
 struct dist_bucket {
     size_t first, n;   /* floats of the arena */

@@ -11,19 +11,10 @@
 #include "dist/canonical.h"
 #include "dist/compress/wire.h"
 #include "dist/factors.h"
+#include "dist/flight.h"
 #include "dist/mode.h"
 #include "dist/ps.h"
 #include "solver/exchange.h"
-
-/* A bucket on its way. */
-struct dist_flight {
-    struct ct_job   job;
-    struct ct_dist *dist;
-    float          *x;
-    int64_t         n;
-    struct dist_wire *wire; /* NULL: it is summed as it is */
-    uint64_t        ticket; /* direct.c */
-};
 
 struct dist_root;
 struct dist_watch;

@@ -86,6 +86,7 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     x->m       = f->v_cols;
     x->job.run = gather_job;
     x->job.arg = x;
+    x->job.priority = 1 + p->layer; /* as buckets: flight.c */
     d->factors.of_param[param] = d->factors.n++;
     CT_TRY(ct_alloc((size_t)d->size * width, sizeof(*x->all), "factors",
                     &x->all));

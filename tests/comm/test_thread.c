@@ -95,12 +95,12 @@ TEST(thread, jobs_run_in_the_order_they_were_handed_in)
         ASSERT_INT(i, list[i]);
 }
 
-TEST(thread, with_priority_the_least_number_runs_first_then_age)
+TEST(thread, agreed_jobs_run_by_urgency_then_age)
 {
     const int want[] = { 3, 1, 4, 0, 2 };
     int list[5];
 
-    run_in(CT_JOBS_PRIORITY, list);
+    run_in(CT_JOBS_AGREED, list);
     for (int i = 0; i < 5; i++)
         ASSERT_INT(want[i], list[i]);
 }
@@ -232,6 +232,69 @@ TEST(thread, ranks_sum_their_buckets_through_comm_threads)
     for (int r = 0; r < 7; r++)
         for (int i = 0; i < BUCKETS; i++)
             ASSERT_FLOAT(2100 + 7 * i, b[r * BUCKETS + i].x[999], 0);
+}
+
+struct turn {
+    struct bucket bucket;
+    int *order, *n, number;
+};
+
+static enum ct_status turn_job(struct ct_comm *c, void *arg)
+{
+    struct turn *a = arg;
+
+    a->order[(*a->n)++] = a->number;
+    return bucket_job(c, &a->bucket);
+}
+
+enum { TURNS = 11 };
+static int orders[TURNS][BUCKETS];
+
+/* Ranks hand their jobs in at their own pace, the urgent ones last. */
+static enum ct_status agreeing_rank(struct ct_comm *c, void *arg)
+{
+    static struct turn turn[TURNS][BUCKETS];
+    struct ct_job job[BUCKETS];
+    struct ct_comm_thread *t;
+    enum ct_status st;
+    int n = 0;
+
+    (void)arg;
+    CT_TRY(ct_comm_thread_create(c, NULL, &t));
+    st = ct_comm_thread_agree(t);
+    for (int i = 0; i < BUCKETS; i++) {
+        struct turn *a = &turn[c->rank][i];
+
+        *a = (struct turn){ .order = orders[c->rank], .n = &n, .number = i };
+        a->bucket.x[999] = (float)(c->rank * 100 + i);
+        job[i] = (struct ct_job){ .run = turn_job, .arg = a,
+                                  .priority = BUCKETS - i };
+        ct_job_submit(t, &job[i]);
+        if (i % 3 == c->rank % 3)
+            usleep(500);
+    }
+    for (int i = BUCKETS - 1; i >= 0 && st == CT_OK; i--) {
+        st = ct_job_wait(&job[i]);
+        if (st == CT_OK &&
+            turn[c->rank][i].bucket.x[999] != (float)(5500 + TURNS * i))
+            st = ct_fail(CT_EINTERNAL, "bucket %d holds %g", i,
+                         (double)turn[c->rank][i].bucket.x[999]);
+    }
+    ct_comm_thread_destroy(t);
+    return st;
+}
+
+TEST(thread, all_ranks_run_the_jobs_in_the_order_of_rank_0)
+{
+    bool overtaken = false;
+
+    ranks_run(TURNS, &(struct ct_loopback_options){ .delay_seed = 3 },
+              agreeing_rank, NULL);
+    for (int r = 0; r < TURNS; r++)
+        ASSERT_INT(0, memcmp(orders[0], orders[r], sizeof(orders[0])));
+    for (int i = 0; i < BUCKETS; i++)
+        overtaken |= orders[0][i] != i;
+    ASSERT(overtaken);
 }
 
 static enum ct_status lose_rank(struct ct_comm *c, void *arg)

@@ -31,6 +31,31 @@ TEST(bsp, every_way_to_sum_trains_alike)
         ranks_same_as_one(one, ranks_train(3, "", ways[i], 0), 3);
 }
 
+/* Messages wait and overtake, so ranks are ready for different slices when
+ * rank 0 chooses. */
+TEST(bsp, slices_in_any_order_train_as_one)
+{
+    static const int counts[] = { 2, 3, 7, 8 };
+    static const char *const cuts[] = {
+        "reduce: 'ring' bucket_bytes: 4096 slice_bytes: 1000",
+        "reduce: 'tree' bucket_bytes: 0 slice_bytes: 512 road: 'factors'",
+        "reduce: 'ring' slice_bytes: 0" };
+    struct rank *one;
+
+    ranks_make_data();
+    for (int k = 0; k < 4; k++) {
+        ranks_batch(RANKS_BATCH / 8 * counts[k]);
+        one = ranks_train(1, "", "", 0);
+        ranks_batch(RANKS_BATCH / 8);
+        for (int i = 0; i < 3; i++)
+            ranks_same_as_one(one, ranks_train_so(&(struct ranks_how){
+                                       .n_ranks    = counts[k],
+                                       .options    = cuts[i],
+                                       .delay_seed = 5 }),
+                              counts[k]);
+    }
+}
+
 TEST(bsp, clipping_micro_batches_and_no_overlap_keep_to_it)
 {
     const char *clip = "clip_gradients: 0.05";
