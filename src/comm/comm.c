@@ -10,13 +10,17 @@
 #include "base/pulse.h"
 #include "comm/coll/shared.h"
 
-/* How a wait goes on: polls alone, then turns for other threads between polls
- * (a segment inside a host takes this long, and both ends must be awake to
- * move it), then naps (the network works meanwhile), then longer ones. */
-static const double spin_s = 20e-6, yield_s = 500e-6, short_nap_s = 5e-3;
-static const double tick_s = 0.1;
+/* How a wait goes on: polls alone, then turns for other threads between polls,
+ * then naps, then longer ones.  Inside a host turns last for as long as a
+ * segment takes, because both ends must be awake to move it.  Between hosts the
+ * kernels move it, and every poll takes time from them on busy cores. */
+static const double spin_s = 20e-6, short_nap_s = 5e-3, tick_s = 0.1;
+static const struct pace {
+    double yield_s;
+    long   nap_ns;
+} near = { 500e-6, 20000 }, far = { 100e-6, 50000 };
 
-enum { NAP_NS = 20000, LONG_NAP_NS = 200000 };
+enum { LONG_NAP_NS = 200000 };
 
 /* Gives every rank its groups: numbers holds host[P], all[P], local, cross. */
 static enum ct_status comm_groups(struct ct_comm *c)
@@ -158,13 +162,22 @@ bool ct_comm_cancel(struct ct_comm *c, struct ct_request *r)
     return free_to_go;
 }
 
-static void pause_after(double waited)
+static bool is_near(const struct ct_comm *c, int peer)
 {
-    struct timespec t = { 0, waited > short_nap_s ? LONG_NAP_NS : NAP_NS };
+    const struct ct_place *p = &c->place;
+
+    return peer < 0 ? p->n_hosts == 1
+                    : ct_place_host(p, peer) == ct_place_host(p, c->rank);
+}
+
+static void pause_after(const struct pace *pace, double waited)
+{
+    struct timespec t = { 0, waited > short_nap_s ? LONG_NAP_NS
+                                                  : pace->nap_ns };
 
     if (waited < spin_s)
         return;
-    if (waited < yield_s)
+    if (waited < pace->yield_s)
         sched_yield();
     else
         nanosleep(&t, NULL);
@@ -183,6 +196,7 @@ static enum ct_status comm_stalled(struct ct_comm *c, int peer,
 
 enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
 {
+    const struct pace *pace = is_near(c, peer) ? &near : &far;
     enum ct_status st;
     double start, waited;
     bool done, told = false;
@@ -218,7 +232,7 @@ enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
                 break;
             }
         }
-        pause_after(waited);
+        pause_after(pace, waited);
     }
     c->wait_seconds += ct_now() - start;
     atomic_store(&c->waiting_for, -1);
