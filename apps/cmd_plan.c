@@ -30,8 +30,7 @@ struct plan_flags {
     const char *ranks, *bandwidth, *latency, *flops, *local_bandwidth;
     const char *compress, *batch, *svg, *json, *overlap;
     int         per_host, iterations;
-    double      bucket_bytes;
-    bool        next_forward;
+    double      bucket_bytes, slice_bytes;
 };
 
 /* What was measured here, on every rank the same. */
@@ -215,9 +214,10 @@ static enum ct_status options_of(const struct plan_flags *f,
     *o = (struct dist_options){
         .first_bytes  = DIST_FIRST_BUCKET,
         .bucket_bytes = (size_t)f->bucket_bytes,
+        .slice_bytes  = (size_t)f->slice_bytes,
         .overlap      = !f->overlap || strcmp(f->overlap, "true") == 0,
-        .next_forward = f->next_forward,
     };
+    o->next_forward = o->overlap;
     if (f->batch && strcmp(f->batch, "global") && strcmp(f->batch, "per_rank"))
         return ct_fail(CT_EINVAL, "--batch is per_rank or global, not '%s'",
                        f->batch);
@@ -325,6 +325,7 @@ static const char *const usage =
 int cmd_plan(int argc, char **argv)
 {
     struct plan_flags f = { .iterations = 5, .bucket_bytes = 4 << 20,
+                            .slice_bytes = 2 << 20,
                             .compress = "none" };
     const struct flag flags[] = {
         { "ranks", FLAG_STRING, &f.ranks, "how many, as 1,2,4 (to 10000)" },
@@ -342,10 +343,10 @@ int cmd_plan(int argc, char **argv)
           "batch_size is per_rank, or global: divided by the ranks" },
         { "overlap", FLAG_MAYBE, &f.overlap,
           "send during backward (on); --nooverlap: after it" },
-        { "next_forward", FLAG_SWITCH, &f.next_forward,
-          "layers wait for their own parameters alone" },
         { "bucket_bytes", FLAG_DOUBLE, &f.bucket_bytes,
           "gradients that travel together (4194304)" },
+        { "slice_bytes", FLAG_DOUBLE, &f.slice_bytes,
+          "what an urgent gradient may wait for (2097152)" },
         { "iterations", FLAG_INT, &f.iterations, "steps to measure (5)" },
         { "svg", FLAG_STRING, &f.svg, "draw the speed-up into this file" },
         { "json", FLAG_STRING, &f.json, "write all numbers to this file" },
@@ -359,7 +360,8 @@ int cmd_plan(int argc, char **argv)
     ct_log_set_level(CT_LOG_WARNING);
     if (!flags_parse(flags, usage, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
-    if (argc != 2 || f.iterations < 1 || f.bucket_bytes < 0) {
+    if (argc != 2 || f.iterations < 1 || f.bucket_bytes < 0 ||
+        f.slice_bytes < 0) {
         fprintf(stderr, "%s\n", usage);
         return EXIT_USAGE;
     }

@@ -57,6 +57,14 @@ static struct dist_model model_of(const struct ct_dist *d,
                                 1 };
 }
 
+/* What a codec keeps lies bucket by bucket, and stays so. */
+static bool holds_back(const struct ct_dist *d)
+{
+    const struct dist_codec_type *t = d->wires.codec.type;
+
+    return d->wires.tokens || (t && (t->feedback || t->sum));
+}
+
 enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
 {
     struct dist_auto *a = &d->roads;
@@ -84,8 +92,7 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
         return CT_OK;
     CT_TRY(measure(d));
     CT_TRY(dist_model_choose(&m, &a->options, d->size, a->apart));
-    /* What a codec holds back lies bucket by bucket, and stays so. */
-    a->learning = d->options->redecide > 0 && !d->wires.codec.type;
+    a->learning = d->options->redecide > 0 && !holds_back(d);
     a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide
                                                     : FIRST_LOOK;
     return CT_OK;
@@ -109,21 +116,19 @@ struct sums {
 static struct sums compare(const struct ct_dist *d)
 {
     const struct dist_model m    = model_of(d, d->net);
-    const struct dist_machine *w = &d->roads.options.machine;
+    struct dist_options plain    = d->roads.options;
     struct sums s = { { 0 }, { 0 } };
 
+    plain.scales = (struct dist_scales){ 0 };
     for (int i = 0; i < d->buckets.n; i++) {
-        struct dist_load load = { .floats = (double)d->flight[i].n };
-
-        s.predicted[0] += dist_cost(w, d->size,
-                                    dist_way_usual(w, d->size, load.floats),
-                                    &load).seconds;
+        s.predicted[0] += dist_bucket_cost(&m, &plain, DIST_ROAD_AUTO,
+                                           d->size, &d->buckets, i).seconds;
         s.observed[0] += dist_flight_seconds(&d->flight[i]);
     }
     for (int i = 0; i < d->factors.n; i++) {
         const struct dist_factor *x = &d->factors.factor[i];
         struct dist_load load       = dist_model_load(&m, x->param);
-        struct dist_cost c = dist_cost(w, d->size, DIST_FACTORS, &load);
+        struct dist_cost c = dist_factors_cost(&plain, d->size, &load);
 
         s.predicted[1] += c.seconds;
         s.observed[1] += x->job.seconds;

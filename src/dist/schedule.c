@@ -15,6 +15,7 @@ struct send {
     struct dist_cost cost;
     double           floats;
     int              first_layer; /* the first that waits for it */
+    bool             in_slices;
 };
 
 struct sends {
@@ -55,8 +56,8 @@ static double scaled(double seconds, double scale)
     return scale > 0 ? seconds * scale : seconds;
 }
 
-static struct dist_cost factors_cost(const struct dist_options *o, int size,
-                                     const struct dist_load *load)
+struct dist_cost dist_factors_cost(const struct dist_options *o, int size,
+                                   const struct dist_load *load)
 {
     struct dist_cost c = dist_cost(&o->machine, size, DIST_FACTORS, load);
 
@@ -81,7 +82,7 @@ static void add_factors(const struct dist_model *m,
             continue;
         load = dist_model_load(m, i);
         s->send[s->n++] = (struct send){
-            layer, factors_cost(o, size, &load), load.floats, layer
+            layer, dist_factors_cost(o, size, &load), load.floats, layer, false
         };
         s->n_factors++;
     }
@@ -101,10 +102,10 @@ static int first_layer(const struct dist_model *m,
 }
 
 /* What the codec takes goes through it, the rest as it is. */
-static struct dist_cost bucket_cost(const struct dist_model *m,
-                                    const struct dist_options *o,
-                                    enum dist_road road, int size,
-                                    const struct dist_buckets *buckets, int b)
+struct dist_cost dist_bucket_cost(const struct dist_model *m,
+                                  const struct dist_options *o,
+                                  enum dist_road road, int size,
+                                  const struct dist_buckets *buckets, int b)
 {
     struct dist_load rest = { .floats = (double)buckets->bucket[b].n };
     struct dist_cost sum  = { 0 }, c;
@@ -152,8 +153,9 @@ static enum ct_status sends_init(const struct dist_model *m,
         for (; next < b.n && (l == 0 || b.bucket[next].ready_after >= l);
              next++) {
             s->send[s->n++] = (struct send){
-                l, bucket_cost(m, o, road, size, &b, next),
-                (double)b.bucket[next].n, first_layer(m, &b, next)
+                l, dist_bucket_cost(m, o, road, size, &b, next),
+                (double)b.bucket[next].n, first_layer(m, &b, next),
+                road != DIST_ROAD_PS && !o->codec.type
             };
         }
     }
@@ -233,7 +235,7 @@ enum ct_status dist_model_choose(const struct dist_model *m,
         apart[i] = -1;
         if (load.k == 0)
             continue;
-        f = factors_cost(o, size, &load);
+        f = dist_factors_cost(o, size, &load);
         d = dist_cost(&o->machine, size,
                       way_of(o, DIST_ROAD_AUTO, size, load.floats), &load);
         if (o->codec.type)
@@ -344,15 +346,26 @@ static int server_tasks(struct stage *g, int after, const struct send *x)
     return all;
 }
 
+/* As flight.c cuts and ranks them; the riders' bucket is the first. */
 static int send_task(struct stage *g, int after, const struct send *x)
 {
-    int t;
+    const double slice = (double)g->o->slice_bytes;
+    int n = 1, all;
 
     if (g->road == DIST_ROAD_PS)
         return server_tasks(g, after, x);
-    t = sim_task(g->sim, x->cost.seconds, 0, g->wire, -1);
-    sim_after(g->sim, t, after);
-    return t;
+    if (slice > 0 && x->in_slices)
+        n = (int)fmax(1, ceil(4 * x->floats / slice));
+    all = sim_task(g->sim, 0, 0, -1, -1);
+    for (int i = 0; i < n; i++) {
+        int t = sim_task(g->sim, x->cost.seconds / n, 0, g->wire, -1);
+
+        if (slice > 0 && x != g->s->send)
+            sim_urgency(g->sim, t, 1 + x->first_layer);
+        sim_after(g->sim, t, after);
+        sim_after(g->sim, all, t);
+    }
+    return all;
 }
 
 /* The compute thread goes on when those sends are in that layer `layer` needs;

@@ -2,13 +2,16 @@
  * when the last of it is in.
  *
  * Forward and backward take what was measured on one rank.  Gradients leave in
- * buckets as backward completes them and go through one comm thread, first
- * come first served; then come the products of factors and the update. */
+ * buckets as backward completes them and go through one comm thread, slice by
+ * slice and the most urgent first (flight.h); then come the products of factors
+ * and the update. */
 #ifndef CT_DIST_SCHEDULE_H
 #define CT_DIST_SCHEDULE_H
 
 #include "cortado/net.h"
 #include "dist/cost.h"
+
+struct dist_buckets;
 
 enum dist_road {
     DIST_ROAD_AUTO,
@@ -37,6 +40,7 @@ struct dist_options {
     struct dist_scales  scales;
     struct dist_codec   codec; /* type NULL: sums as they are */
     size_t first_bytes, bucket_bytes;
+    size_t slice_bytes;  /* 0: buckets whole and in order */
     bool   overlap;      /* buckets leave during backward */
     bool   next_forward; /* a layer waits for its own parameters alone */
 };
@@ -66,6 +70,13 @@ CT_MUST_CHECK enum ct_status dist_step_simulate(const struct dist_model *m,
 /* A parameter's shape and, where its gradient has factors, their samples,
  * scaled to the model's share of the batch. */
 struct dist_load dist_model_load(const struct dist_model *m, int param);
+/* What goes as factors, and bucket b of a road, with codec and scales. */
+struct dist_cost dist_factors_cost(const struct dist_options *o, int size,
+                                   const struct dist_load *load);
+struct dist_cost dist_bucket_cost(const struct dist_model *m,
+                                  const struct dist_options *o,
+                                  enum dist_road road, int size,
+                                  const struct dist_buckets *buckets, int b);
 /* For `auto`: which parameters go as factors (0) and which in buckets (-1),
  * so that the step is shortest.  apart[] has one entry a parameter. */
 CT_MUST_CHECK enum ct_status dist_model_choose(const struct dist_model *m,

@@ -1,4 +1,5 @@
-/* simulate.c - events in the order of time, queues in the order of arrival. */
+/* simulate.c - events in the order of time, queues in the order of urgency and
+ * arrival. */
 #include "dist/simulate.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@ enum { NONE = -1 };
 struct task {
     double seconds, delay, earliest, start, end;
     int    resource[2];
+    int    urgency;     /* least first */
     int    n_before;    /* that have not ended */
     int    first_edge;  /* to those that wait for it */
     int    next[2];     /* behind it in each resource's queue */
@@ -106,6 +108,12 @@ int sim_task(struct sim *s, double seconds, double delay, int a, int b)
     return s->n_task++;
 }
 
+void sim_urgency(struct sim *s, int task, int urgency)
+{
+    if (task != NONE)
+        s->task[task].urgency = urgency;
+}
+
 void sim_after(struct sim *s, int task, int before)
 {
     if (!grow(s, &s->edge, s->n_edge, &s->room_edge, sizeof(*s->edge)))
@@ -189,20 +197,27 @@ static int side(const struct task *t, int resource)
     return t->resource[0] == resource ? 0 : 1;
 }
 
+/* Behind those as urgent or more so. */
 static void enqueue(struct sim *s, int i)
 {
     for (int k = 0; k < 2; k++) {
-        int r = s->task[i].resource[k];
+        const int r = s->task[i].resource[k];
         struct resource *q;
+        int *at;
 
         if (r == NONE)
             continue;
-        q = &s->resource[r];
-        if (q->tail == NONE)
-            q->head = i;
-        else
-            s->task[q->tail].next[side(&s->task[q->tail], r)] = i;
-        q->tail = i;
+        q  = &s->resource[r];
+        at = &q->head;
+        if (q->tail != NONE &&
+            s->task[q->tail].urgency <= s->task[i].urgency)
+            at = &s->task[q->tail].next[side(&s->task[q->tail], r)];
+        while (*at != NONE && s->task[*at].urgency <= s->task[i].urgency)
+            at = &s->task[*at].next[side(&s->task[*at], r)];
+        s->task[i].next[k] = *at;
+        if (*at == NONE)
+            q->tail = i;
+        *at = i;
     }
 }
 

@@ -3,9 +3,9 @@
  * directions, a server.
  *
  * A task starts when every task before it has ended (and its delay has
- * passed) and when all it uses are free.  Who became ready first goes first,
- * then who was added first; a task that still waits for its other resource
- * lets the next one pass. */
+ * passed) and when all it uses are free.  The most urgent goes first, then who
+ * became ready first, then who was added first; a task that still waits for
+ * its other resource lets the next one pass. */
 #ifndef CT_DIST_SIMULATE_H
 #define CT_DIST_SIMULATE_H
 
@@ -21,6 +21,8 @@ int sim_resource(struct sim *s);
 /* `delay`: from its end until those after it may start, as a message's
  * latency.  a, b: resources; -1: none. */
 int sim_task(struct sim *s, double seconds, double delay, int a, int b);
+/* Least first; 0 where nothing is said. */
+void sim_urgency(struct sim *s, int task, int urgency);
 void sim_after(struct sim *s, int task, int before);
 
 /* Once.  CT_EINVAL: some tasks wait for each other in a circle. */

@@ -79,3 +79,23 @@ TEST(simulate, a_circle_is_refused)
     ASSERT_STATUS(CT_EINVAL, sim_run(s));
     ASSERT_HAS("2 of 3", ct_last_error());
 }
+
+TEST(simulate, an_urgent_task_overtakes_those_that_wait)
+{
+    struct sim *s = fresh();
+    int link = sim_resource(s), first = sim_task(s, 2, 0, link, -1);
+    int late = sim_task(s, 1, 0, -1, -1), waits[2], urgent;
+
+    for (int i = 0; i < 2; i++) {
+        waits[i] = sim_task(s, 2, 0, link, -1);
+        sim_urgency(s, waits[i], 5);
+    }
+    urgent = sim_task(s, 1, 0, link, -1);
+    sim_urgency(s, urgent, 1);
+    sim_after(s, urgent, late);
+    ASSERT_OK(sim_run(s));
+    ASSERT_FLOAT(2, sim_end(s, first), 0);
+    ASSERT_FLOAT(2, sim_start(s, urgent), 0);
+    ASSERT_FLOAT(3, sim_start(s, waits[0]), 0);
+    ASSERT_FLOAT(5, sim_start(s, waits[1]), 0);
+}
