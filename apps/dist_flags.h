@@ -12,7 +12,8 @@ struct dist_flags {
     const char *sync, *staleness, *local_steps, *road, *reduce, *servers,
         *groups, *compress, *bandwidth, *overlap, *deadline, *quorum, *late,
         *heartbeat, *canonical, *parts, *data, *batch, *bucket_bytes,
-        *guard_interval, *stall, *sync_bn, *redecide, *rank_log, *slice_bytes;
+        *guard_interval, *stall, *sync_bn, *redecide, *rank_log, *slice_bytes,
+        *patience;
 };
 
 /* For use inside a struct flag list. */
@@ -39,6 +40,8 @@ struct dist_flags {
       "send gradients during backward (on); --nooverlap: after it" },        \
     { "deadline", FLAG_STRING, &(f).deadline,                                \
       "seconds that an iteration waits for slow ranks; 0: for ever" },       \
+    { "patience", FLAG_STRING, &(f).patience,                                \
+      "iterations that take so many times the usual go on (0: never)" },     \
     { "quorum", FLAG_STRING, &(f).quorum,                                    \
       "share of the samples that must be in at a deadline (0.5)" },          \
     { "late", FLAG_STRING, &(f).late,                                        \

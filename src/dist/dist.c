@@ -412,6 +412,13 @@ enum ct_status dist_group_sum(struct ct_dist *d, float *x, int64_t n)
     return ct_job_run(d->thread, sum_job, &f);
 }
 
+enum ct_status dist_all_sum(struct ct_dist *d, float *x, int64_t n)
+{
+    struct floats f = { d->all, x, n };
+
+    return ct_job_run(d->thread, sum_job, &f);
+}
+
 /* By every comm of this rank. */
 static uint64_t bytes_sent(const struct ct_dist *d)
 {

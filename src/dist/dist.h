@@ -94,6 +94,9 @@ void dist_local_init(struct ct_dist *d);
 /* dist.c: x becomes the sum over the group; traffic is counted from here. */
 CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,
                                             int64_t n);
+/* The same over all ranks, those that serve among them. */
+CT_MUST_CHECK enum ct_status dist_all_sum(struct ct_dist *d, float *x,
+                                          int64_t n);
 void dist_stats_begin(struct ct_dist *d);
 
 /* guard.c: do all ranks hold the same parameters? */

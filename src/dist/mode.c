@@ -23,10 +23,10 @@ static enum ct_status check_words(const Caffe__DistributedParameter *o)
                        o->late);
     if (o->staleness < 0 || o->local_steps < 1 || o->servers < 0 ||
         o->groups < 1 || !(o->quorum >= 0 && o->quorum <= 1) ||
-        !(o->deadline >= 0))
+        !(o->deadline >= 0) || !(o->patience == 0 || o->patience >= 1))
         return ct_fail(CT_EINVAL, "staleness, servers and deadline cannot be "
-                       "negative; local_steps and groups start at 1, and "
-                       "quorum lies in [0, 1]");
+                       "negative; local_steps, groups and patience start at "
+                       "1, and quorum lies in [0, 1]");
     return CT_OK;
 }
 
@@ -52,15 +52,15 @@ static enum ct_status check_pairs(const Caffe__DistributedParameter *o,
     bool road_ok = is(o->road, "auto") || is(o->road, "ps") ||
                    is(o->road, "sharded");
 
-    if (m->local_steps && (m->ps || o->groups > 1 || o->deadline > 0))
+    if (m->local_steps && (m->ps || o->groups > 1 || m->rounds))
         return ct_fail(CT_EINVAL, "--sync=local sums weights between ranks; "
                        "leave out --road, --servers, --groups and --deadline");
     if (m->ps && !road_ok)
         return ct_fail(CT_EINVAL, "--road=%s has no servers, which the other "
                        "flags ask for; use ps or sharded", o->road);
     if (m->rounds && (!is(o->sync, "bsp") || o->groups > 1))
-        return ct_fail(CT_EINVAL, "--deadline is for --sync=bsp without "
-                       "--groups");
+        return ct_fail(CT_EINVAL, "--deadline and --patience are for "
+                       "--sync=bsp without --groups");
     if (is(o->sync, "async") && o->groups > 1)
         return ct_fail(CT_EINVAL, "--groups has a bound, --staleness; use "
                        "--sync=ssp or bsp with it");
@@ -71,7 +71,7 @@ static enum ct_status check_pairs(const Caffe__DistributedParameter *o,
         return ct_fail(CT_EINVAL, "--canonical adds gradients up along one "
                        "tree; leave out --sync, --road, --servers and "
                        "--deadline");
-    if (is(o->data, "root") && (m->ps || m->local_steps))
+    if (is(o->data, "root") && (m->values || m->local_steps || o->servers))
         return ct_fail(CT_EINVAL, "--data=root keeps ranks in step; leave out "
                        "--sync, --servers, --groups and --deadline");
     if (o->sync_bn && (m->values || m->local_steps))
@@ -91,7 +91,7 @@ enum ct_status dist_mode_choose(const Caffe__DistributedParameter *o, int size,
     CT_TRY(check_words(o));
     CT_TRY(check_servers(o, size));
     *out = (struct dist_mode){ .n_workers = size - o->servers };
-    out->rounds      = o->deadline > 0;
+    out->rounds      = o->deadline > 0 || o->patience > 0;
     out->ps          = road || stale || o->servers > 0 || out->rounds;
     out->values      = stale || out->rounds;
     out->staleness   = is(o->sync, "async") ? CT_PS_ASYNC : o->staleness;
@@ -150,7 +150,8 @@ void dist_mode_say(const struct dist_mode *m,
         CT_INFO("A rank may be %d iteration(s) ahead of the slowest",
                 m->staleness);
     if (m->rounds)
-        CT_INFO("An iteration waits %g s for slow ranks, and until %g %% of "
-                "the samples are in; late gradients: %s", o->deadline,
+        CT_INFO("An iteration waits %g s and %g usual iterations for slow "
+                "ranks, and until %g %% of the samples are in; late "
+                "gradients: %s", o->deadline, o->patience,
                 100 * (double)o->quorum, o->late);
 }

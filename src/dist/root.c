@@ -11,7 +11,13 @@
 #include "data/feed.h"
 #include "dist/dist.h"
 
-enum { LEAST_AHEAD = 2, MOST_AHEAD = 64, N_PACKS = 3, WAIT_NS = 100000000 };
+enum {
+    LEAST_AHEAD = 2,
+    MOST_AHEAD  = 64,
+    N_PACKS     = 3,
+    WAIT_NS     = 100000000,
+    SERVE_NS    = 200000 /* where it also serves others */
+};
 
 struct block {
     char  *data; /* owned */
@@ -176,12 +182,14 @@ static enum ct_status await_pack(struct dist_root *f, struct ct_comm *c,
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += WAIT_NS;
+        until.tv_nsec += c->background ? SERVE_NS : WAIT_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&f->moved, &f->lock, &until);
         pthread_mutex_unlock(&f->lock);
         st = ct_comm_tick(c, ct_now());
+        if (st == CT_OK && c->background)
+            st = c->background(c->background_arg);
         pthread_mutex_lock(&f->lock);
     }
     if (st == CT_OK && f->failed != CT_OK)

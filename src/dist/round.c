@@ -16,8 +16,12 @@ enum {
     TAG_REPORT = CT_PS_TAG_FREE, /* server -> first server */
     TAG_DECISION,                /* first server -> server */
     TAG_BEAT,                    /* worker -> first server */
-    BEATS = 4                    /* in the time that makes a rank suspect */
+    BEATS = 4,                   /* in the time that makes a rank suspect */
+    FEW   = 3                    /* iterations that tell what is usual */
 };
+
+/* What the latest iteration counts in what is usual. */
+static const double newest = .2;
 
 /* A report, or a decision: to close the iteration, or to let late ones in. */
 struct note {
@@ -44,6 +48,12 @@ struct dist_round {
     struct note         *known;    /* first: what each reported last */
     struct note          told;     /* what this server reported last */
     uint64_t             n_decided;
+    float               *weight;   /* samples of each, in even shares */
+    double               begun;    /* this iteration; 0: not yet */
+    int                  n_in;     /* who had come to it when ... */
+    double               last_in;  /* ... the latest did */
+    double               usual;    /* seconds of an iteration */
+    int                  n_usual;  /* iterations that it is the mean of */
     struct wire         *beat;     /* first: from each worker; else [0] */
     double               next_beat;
     bool                 warned;
@@ -105,6 +115,11 @@ enum ct_status dist_round_create(struct ct_dist *d, struct dist_round **out)
                 st, out);
     CT_TRY_GOTO(ct_alloc(n_workers, sizeof(*r->beat), "rounds", &r->beat), st,
                 out);
+    CT_TRY_GOTO(ct_alloc(n_workers, sizeof(*r->weight), "rounds",
+                         &r->weight), st, out);
+    if (!d->serves)
+        r->weight[d->ps.group] = d->ps.weight;
+    CT_TRY_GOTO(dist_all_sum(d, r->weight, (int64_t)n_workers), st, out);
     for (size_t s = 0; s < n_servers; s++)
         r->known[s].n_decided = UINT64_MAX;
     r->told.n_decided = UINT64_MAX;
@@ -137,6 +152,7 @@ void dist_round_destroy(struct dist_round *r)
     if (take_back(r, r->beat, r->n_workers))
         ct_free(r->beat);
     ct_free(r->known);
+    ct_free(r->weight);
     dist_members_fini(&r->members);
     dist_members_fini(&r->seen);
     ct_free(r);
@@ -206,15 +222,52 @@ static enum ct_status hear_beats(struct dist_round *r)
 
 /* ---- Servers ---- */
 
+static int count(const struct dist_round *r, const struct ct_ps_mask *m)
+{
+    int n = 0;
+
+    for (int w = 0; w < r->n_workers; w++)
+        n += ct_ps_mask_has(m, w);
+    return n;
+}
+
+static bool is_over(const struct dist_round *r, double since, double now)
+{
+    const Caffe__DistributedParameter *o = r->dist->options;
+
+    if (since == 0 || now - since < o->deadline)
+        return false;
+    return o->patience == 0 ||
+           (r->n_usual >= FEW && now - r->begun >= o->patience * r->usual);
+}
+
 static void own_note(struct dist_round *r, struct note *out, bool *overdue)
 {
     struct ct_ps_round round;
+    double now = ct_now();
+    int n;
 
     ct_ps_round(r->dist->ps.ps, &round);
-    *out     = (struct note){ round.clock, r->n_decided, round.got, round.late,
-                              r->alive };
-    *overdue = round.since > 0 &&
-               ct_now() - round.since >= r->dist->options->deadline;
+    *out = (struct note){ round.clock, r->n_decided, round.got, round.late,
+                          r->alive };
+    n    = count(r, &round.got);
+    if (n > r->n_in)
+        r->last_in = now;
+    r->n_in  = n;
+    *overdue = is_over(r, round.since, now);
+}
+
+/* An iteration closes: how long it took those who are in it. */
+static void learn(struct dist_round *r)
+{
+    double took = r->last_in - r->begun;
+
+    if (r->begun > 0 && took > 0) {
+        r->usual = r->n_usual ? (1 - newest) * r->usual + newest * took : took;
+        r->n_usual++;
+    }
+    r->begun = ct_now();
+    r->n_in  = 0;
 }
 
 static bool all_in(const struct dist_round *r, const struct note *n)
@@ -232,6 +285,7 @@ static enum ct_status obey(struct dist_round *r, const struct note *n)
     r->alive = n->alive;
     if (!is_empty(&n->late))
         return ct_ps_rejoin(r->dist->ps.ps, &n->late);
+    learn(r);
     return ct_ps_close(r->dist->ps.ps, &n->got);
 }
 
@@ -279,23 +333,24 @@ static enum ct_status gather_notes(struct dist_round *r, struct note *n,
 /* May the iteration end with those who are in? */
 static bool enough(struct dist_round *r, const struct note *n, bool overdue)
 {
-    int n_got = 0, n_waited_for = 0;
+    int n_waited_for = 0;
+    float in = 0, all = 0;
 
     for (int w = 0; w < r->n_workers; w++) {
         bool got = ct_ps_mask_has(&n->got, w);
 
-        n_got += got;
+        in += got ? r->weight[w] : 0;
+        all += got || !r->members.one[w].suspect ? r->weight[w] : 0;
         n_waited_for += !got && !r->members.one[w].suspect;
     }
     if (!ct_ps_mask_has(&n->got, 0) || (n_waited_for > 0 && !overdue))
         return false;
-    if (n_waited_for == 0 ||
-        (float)n_got >= r->dist->options->quorum * (float)r->members.n_alive)
+    if (n_waited_for == 0 || in >= r->dist->options->quorum * all)
         return true;
     if (!r->warned)
-        CT_WARN("iteration %" PRId64 ": the deadline is over and %d of %d "
-                "ranks are in, less than the quorum; waiting", n->clock, n_got,
-                r->members.n_alive);
+        CT_WARN("iteration %" PRId64 ": the deadline is over and %.0f %% of "
+                "the samples are in, less than the quorum; waiting", n->clock,
+                100 * (double)(in / all));
     r->warned = true;
     return false;
 }

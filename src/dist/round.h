@@ -6,6 +6,10 @@
  *     all who are waited for are in            at once
  *     the deadline is over, a quorum is in     without the rest
  *
+ * The deadline is a time after the first has come (deadline), a multiple of
+ * what iterations usually take (patience; a running mean over those before),
+ * or the later of both.  The quorum is a share of the samples.
+ *
  * The iteration's gradient is the mean over the samples that are in.  A rank
  * that comes late gets the newest values at once and goes on from there; its
  * gradient is thrown away, and it draws the same samples again, or counts by

@@ -112,6 +112,27 @@ TEST(ps, one_servers_bytes_are_the_formulas)
     }
 }
 
+/* Beyond four workers answers go down a tree.  The root sends two of each;
+ * ranks 1 and 2 pass two on beside their own push, rank 3 one. */
+TEST(ps, one_server_of_many_sends_each_answer_twice)
+{
+    static const double copies[] = { 2, 3, 3, 2, 1, 1, 1, 1 };
+    struct rank *r;
+
+    ranks_make_data();
+    r = ranks_train_so(&(struct ranks_how){ .n_ranks = 8, .delay_seed = 4,
+                                            .options = "road: 'ps'" });
+    for (int i = 0; i < 8; i++) {
+        double floats = copies[i] * RANKS_STEPS * (double)r[i].n;
+
+        ASSERT_OK(r[i].st);
+        /* The rest is heads of up to 64 slices, and the barrier. */
+        ASSERT((double)r[i].stats.bytes_sent > 4 * floats);
+        ASSERT((double)r[i].stats.bytes_sent <
+               4 * floats + copies[i] * RANKS_STEPS * 64 * 128 + 8);
+    }
+}
+
 /* Over all ranks 2 n (P-1), as a ring's; and nobody has much more than a P-th
  * of it. */
 TEST(ps, sharded_servers_bytes_are_the_rings)

@@ -40,6 +40,10 @@ static void train_as_one(const char *path, const char *words)
         FAIL("%s", one->why);
     for (int n = 2; n <= 4; n++)
         ranks_same_as_one(one, ranks_train(n, "", "data: 'root'", 0), n);
+    ranks_same_as_one(one, ranks_train(4, "", "data: 'root' road: 'ps'", 0),
+                      4);
+    ranks_same_as_one(one, ranks_train(3, "", "data: 'root' road: 'sharded'",
+                                       0), 3);
 }
 
 TEST(root, ranks_get_the_samples_they_would_have_read)

@@ -92,6 +92,8 @@ static enum ct_status post(struct ct_ps *p, struct ps_channel *c,
         ps_client_answer(p, a->message);
         return CT_OK;
     }
+    if (c->passed_on)
+        return CT_OK;
     if (s->n_flights == s->most_flights) {
         int most             = 2 * s->most_flights + 16;
         struct ps_flight *to = ct_realloc(s->flight,

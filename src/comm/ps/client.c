@@ -20,6 +20,17 @@ static enum ct_status local_init(const struct ct_ps_config *c, size_t n,
     return CT_OK;
 }
 
+static void join_tree(const struct ct_ps *p, struct ps_lane *l)
+{
+    const struct ct_ps_config *g = &p->config;
+    const bool spreads           = ps_spreads(g) && !l->local;
+    int place                    = ps_place(g, p->worker);
+
+    l->from = spreads ? ps_rank_at(g, (place - 1) / PS_FAN) : l->rank;
+    for (int i = 0; i < PS_FAN; i++)
+        l->child[i] = spreads ? ps_rank_at(g, PS_FAN * place + 1 + i) : -1;
+}
+
 enum ct_status ps_client_create(struct ct_ps *p)
 {
     const struct ct_ps_config *g = &p->config;
@@ -39,6 +50,7 @@ enum ct_status ps_client_create(struct ct_ps *p)
         c->lane[s].rank  = g->server_rank[s];
         c->lane[s].local = g->server_rank[s] == g->comm->rank;
         c->lane[s].n     = t->n_of[s];
+        join_tree(p, &c->lane[s]);
         CT_TRY(ps_slices_of(t, s, &c->lane[s].slice));
     }
     for (int i = 0; i < t->n; i++)
@@ -67,6 +79,13 @@ static void lane_fini(struct ct_ps *p, struct ps_lane *l)
     for (; l->n_come < l->n_posted; l->n_come++)
         if (!ct_comm_cancel(comm, &l->receive[l->n_come % PS_DEPTH]))
             c->local[l->due[l->n_come % l->most_due].slice].staging = NULL;
+    for (int k = 0; k < l->n; k++) {
+        struct ps_local *s = &c->local[l->slice[k]];
+
+        for (int i = 0; i < s->n_pass; i++)
+            if (!ct_comm_cancel(comm, &s->pass[i]))
+                s->staging = NULL;
+    }
     if (l->pull_posted)
         (void)ct_comm_cancel(comm, &l->pull_request);
     ct_free(l->due);
@@ -156,6 +175,35 @@ static void swap(void **a, void **b)
     *b = t;
 }
 
+/* With the lock held: on to those behind this worker. */
+static enum ct_status pass_on(struct ct_ps *p, const struct ps_lane *l,
+                              struct ps_local *s, int slice)
+{
+    size_t n = p->config.table->slice[slice].n;
+
+    for (int i = 0; i < PS_FAN; i++)
+        if (l->child[i] >= 0)
+            CT_TRY(ct_comm_send(p->config.comm, l->child[i], CT_PS_TAG_ANSWER,
+                                s->staging, ct_ps_bytes(n),
+                                &s->pass[s->n_pass++]));
+    return CT_OK;
+}
+
+/* With the lock held: is the staging read by nobody any more? */
+static enum ct_status has_passed(struct ct_ps *p, struct ps_local *s,
+                                 bool *out)
+{
+    for (int i = s->n_pass - 1; i >= 0; i--) {
+        bool done;
+
+        CT_TRY(ct_comm_test(p->config.comm, &s->pass[i], &done));
+        if (done)
+            s->pass[i] = s->pass[--s->n_pass];
+    }
+    *out = s->n_pass == 0;
+    return CT_OK;
+}
+
 /* The staging of the oldest posted answer is full. */
 static enum ct_status come(struct ct_ps *p, struct ps_lane *l)
 {
@@ -163,8 +211,9 @@ static enum ct_status come(struct ct_ps *p, struct ps_lane *l)
     struct ps_local *s = &p->client->local[due.slice];
     void *message      = s->staging;
 
-    CT_TRY(ps_check(message, l->rank, 0, due.slice));
+    CT_TRY(ps_check(message, l->from, 0, due.slice));
     s->posted = false;
+    CT_TRY(pass_on(p, l, s, due.slice));
     if (p->config.values && ct_ps_head(message)->what == 0)
         swap(&s->staging, &s->fresh);
     l->n_come++;
@@ -233,11 +282,14 @@ static enum ct_status receive_answers(struct ct_ps *p, struct ps_lane *l)
         while (l->n_posted < l->n_due && l->n_posted - l->n_come < PS_DEPTH) {
             int i              = l->due[l->n_posted % l->most_due].slice;
             struct ps_local *s = &c->local[i];
+            bool passed        = false;
 
-            if (s->posted)
+            if (!s->posted)
+                CT_TRY(has_passed(p, s, &passed));
+            if (!passed)
                 break;
             ct_ps_head(s->staging)->magic = 0;
-            CT_TRY(ct_comm_receive(p->config.comm, l->rank, CT_PS_TAG_ANSWER,
+            CT_TRY(ct_comm_receive(p->config.comm, l->from, CT_PS_TAG_ANSWER,
                                    s->staging,
                                    ct_ps_bytes(p->config.table->slice[i].n),
                                    &l->receive[l->n_posted % PS_DEPTH]));

@@ -22,6 +22,8 @@ struct ps_local {
     uint64_t n_pushed, n_answered;
     void    *staging;       /* the next answer lands here */
     bool     posted;        /* ... and is under way */
+    struct ct_request pass[PS_FAN]; /* ... on to other workers */
+    int      n_pass;
     void    *fresh;         /* values: the newest answer; else NULL */
     int64_t  clock;         /* what the newest answer holds */
     int64_t  holds;         /* own pushes before this are in it */
@@ -36,6 +38,8 @@ struct ps_due {
 
 struct ps_lane {
     int       rank;
+    int       from;          /* who sends the answers: usually rank */
+    int       child[PS_FAN]; /* to whom they are passed on; -1: nobody */
     bool      local;
     int      *slice; /* its slices, in order */
     int       n;

@@ -13,6 +13,17 @@ CT_MUST_CHECK enum ct_status ps_slices_of(const struct ct_ps_table *t,
 CT_MUST_CHECK enum ct_status ps_check(const struct ct_ps_head *h, int from,
                                       uint64_t seq, int slice);
 
+/* Sums of one server with more than four workers go down a binary tree, so
+ * that its link carries two of each and not one a worker:
+ *
+ *     place 0 the server; 1, 2, ... the workers that are not in its process;
+ *     what comes to place i goes on to 2i + 1 and 2i + 2                   */
+enum { PS_FEW_WORKERS = 4, PS_FAN = 2 };
+bool ps_spreads(const struct ct_ps_config *c);
+int ps_place(const struct ct_ps_config *c, int worker);
+/* The rank at a place; -1: there is none. */
+int ps_rank_at(const struct ct_ps_config *c, int place);
+
 CT_MUST_CHECK enum ct_status ps_server_create(struct ct_ps *p);
 void ps_server_destroy(struct ct_ps *p);
 CT_MUST_CHECK enum ct_status ps_server_progress(struct ct_ps *p);

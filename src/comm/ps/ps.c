@@ -37,6 +37,29 @@ static int find(const int *rank, int n, int me)
     return -1;
 }
 
+bool ps_spreads(const struct ct_ps_config *c)
+{
+    return !c->values && c->table->n_servers == 1 &&
+           c->n_workers > PS_FEW_WORKERS;
+}
+
+int ps_place(const struct ct_ps_config *c, int worker)
+{
+    int here = find(c->worker_rank, c->n_workers, c->server_rank[0]);
+
+    if (worker == here)
+        return 0;
+    return worker + (here < 0 || worker < here);
+}
+
+int ps_rank_at(const struct ct_ps_config *c, int place)
+{
+    for (int w = 0; w < c->n_workers; w++)
+        if (ps_place(c, w) == place && place > 0)
+            return c->worker_rank[w];
+    return place == 0 ? c->server_rank[0] : -1;
+}
+
 enum ct_status ct_ps_create(const struct ct_ps_config *config,
                             struct ct_ps **out)
 {

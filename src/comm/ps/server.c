@@ -54,6 +54,7 @@ enum ct_status ps_server_create(struct ct_ps *p)
     for (int w = 0; w < c->n_workers; w++) {
         s->channel[w].rank  = c->worker_rank[w];
         s->channel[w].local = c->worker_rank[w] == c->comm->rank;
+        s->channel[w].passed_on = ps_spreads(c) && ps_place(c, w) > PS_FAN;
         ct_ps_mask_add(&s->mask, w);
     }
     CT_TRY(ct_alloc((size_t)c->table->n_of[p->i_server] + 1,

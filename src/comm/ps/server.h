@@ -55,6 +55,7 @@ struct ps_want {
 struct ps_channel {
     int               rank;
     bool              local;
+    bool              passed_on; /* another worker gives it its answers */
     uint64_t          n_posted, n_taken; /* pushes */
     struct ct_request request[PS_DEPTH];
     struct ct_ps_pull pull;
