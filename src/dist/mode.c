@@ -77,8 +77,11 @@ static enum ct_status check_pairs(const Caffe__DistributedParameter *o,
     if (o->sync_bn && (m->values || m->local_steps))
         return ct_fail(CT_EINVAL, "--sync_bn keeps ranks in step; use it with "
                        "--sync=bsp and without --groups and --deadline");
-    if (m->ps && !is(o->compress, "none"))
-        return ct_fail(CT_ENOTSUP, "--compress is for --road=allreduce");
+    if (m->ps && !is(o->compress, "none") &&
+        (m->values ||
+         (!is(o->compress, "bf16") && !is(o->compress, "fp16"))))
+        return ct_fail(CT_ENOTSUP, "--compress=%s is for --road=allreduce; "
+                       "servers in step take bf16 and fp16", o->compress);
     return CT_OK;
 }
 

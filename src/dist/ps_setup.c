@@ -167,6 +167,42 @@ static enum ct_status health(void *arg)
     return ct_job_run(((struct ct_dist *)arg)->thread, nothing, NULL);
 }
 
+/* --compress=bf16|fp16: what is left out of these is never kept, so that
+ * servers have nothing to keep either. */
+static void encode(void *arg, size_t n, const float *x, void *code)
+{
+    const struct dist_codec_type *t = arg;
+
+    t->encode(NULL, (int64_t)n, x, NULL, code);
+}
+
+static void decode(void *arg, size_t n, const void *code, float *x)
+{
+    const struct dist_codec_type *t = arg;
+
+    t->decode((int64_t)n, code, false, x);
+}
+
+static size_t bf16_bytes(size_t n)
+{
+    return dist_codec_bf16.bytes((int64_t)n);
+}
+
+static size_t fp16_bytes(size_t n)
+{
+    return dist_codec_fp16.bytes((int64_t)n);
+}
+
+static struct ct_ps_form form_of(const struct dist_codec_type *t)
+{
+    if (!t)
+        return (struct ct_ps_form){ 0 };
+    return (struct ct_ps_form){
+        t == &dist_codec_bf16 ? bf16_bytes : fp16_bytes, encode, decode,
+        (void *)(uintptr_t)t
+    };
+}
+
 static enum ct_status create(struct ct_dist *d)
 {
     const Caffe__DistributedParameter *o = d->options;
@@ -182,6 +218,7 @@ static enum ct_status create(struct ct_dist *d)
         .clock       = d->exchange.iter,
         .fold        = o->late[0] == 'f' ? 0.5f : 0,
         .stall       = o->stall,
+        .form        = form_of(d->wires.codec.type),
         .apply       = apply,
         .read        = read_history,
         .note        = d->mode.values ? dist_words_note : NULL,

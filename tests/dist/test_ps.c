@@ -158,6 +158,51 @@ TEST(ps, sharded_servers_bytes_are_the_rings)
     ASSERT(most < 1.25 * sum / 4);
 }
 
+/* Sixteen bits each way: half of the bytes but for slice 0 and the heads, all
+ * ranks equal to the bit, and close to what floats train. */
+TEST(ps, servers_in_step_take_16_bits)
+{
+    static const char *const codecs[] = { "bf16", "fp16" };
+    static const char *const roads[]  = { "ps", "sharded" };
+    static const double close[]       = { 2e-2, 2e-3 };
+
+    ranks_make_data();
+    for (int i = 0; i < 4; i++) {
+        char plain[64], coded[96];
+        const int n = i % 2 ? 4 : 7; /* 7: down a tree */
+        struct rank *a, *b;
+
+        snprintf(plain, sizeof(plain), "road: '%s'", roads[i % 2]);
+        snprintf(coded, sizeof(coded), "road: '%s' compress: '%s'",
+                 roads[i % 2], codecs[i / 2]);
+        ranks_batch(3);
+        a = ranks_train(n, "", plain, 0);
+        b = ranks_train(n, "", coded, 0);
+        for (int r = 0; r < n; r++) {
+            if (b[r].st != CT_OK)
+                FAIL("rank %d: %s", r, b[r].why);
+            ASSERT_INT(0, memcmp(b[0].weights, b[r].weights,
+                                 b[0].n * sizeof(float)));
+            for (int k = 0; k < RANKS_STEPS; k++)
+                ASSERT_FLOAT(a[r].loss[k], b[r].loss[k],
+                             close[i / 2] * a[0].loss[0]);
+        }
+        ASSERT(memcmp(a[0].weights, b[0].weights, b[0].n * sizeof(float)));
+        ASSERT((double)b[1].stats.bytes_sent <
+               .75 * (double)a[1].stats.bytes_sent);
+    }
+}
+
+TEST(ps, a_codec_that_keeps_values_is_not_for_servers)
+{
+    struct rank *r;
+
+    ranks_make_data();
+    r = ranks_train(2, "", "road: 'ps' compress: 'onebit'", 0);
+    ASSERT_STATUS(CT_ENOTSUP, r[0].st);
+    ASSERT_HAS("bf16 and fp16", r[0].why);
+}
+
 TEST(ps, what_does_not_go_together_is_refused)
 {
     static const struct { const char *options, *why; } bad[] = {

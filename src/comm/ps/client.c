@@ -55,7 +55,9 @@ enum ct_status ps_client_create(struct ct_ps *p)
     }
     for (int i = 0; i < t->n; i++)
         CT_TRY(local_init(g, t->slice[i].n, c->depth, &c->local[i]));
-    return CT_OK;
+    return g->form.bytes ? ct_alloc(t->longest, sizeof(*c->scratch), "codes",
+                                    &c->scratch)
+                         : CT_OK;
 }
 
 /* The push that is number `i` of a lane. */
@@ -109,6 +111,7 @@ void ps_client_destroy(struct ct_ps *p)
     }
     ct_free(c->local);
     ct_free(c->lane);
+    ct_free(c->scratch);
     ct_free(c);
     p->client = NULL;
 }
@@ -148,6 +151,7 @@ static void accept(struct ct_ps *p, int i, bool pulled, const void *message)
 {
     const struct ct_ps_head *h  = message;
     const struct ct_ps_slice *t = &p->config.table->slice[i];
+    const struct ct_ps_form *f  = &p->config.form;
     struct ps_client *c         = p->client;
     struct ps_local *l          = &c->local[i];
 
@@ -159,7 +163,10 @@ static void accept(struct ct_ps *p, int i, bool pulled, const void *message)
     } else {
         if (i == 0)
             c->latest = *h;
-        if (!p->config.values)
+        if (ps_is_coded(&p->config, i))
+            f->decode(f->arg, t->n, (const char *)message + sizeof(*h),
+                      l->x + t->first);
+        else if (!p->config.values)
             ct_ps_unpack(message, t->n, l->x + t->first);
         l->holds = own_until(p, l, h);
         l->clock = h->clock;
@@ -179,12 +186,11 @@ static void swap(void **a, void **b)
 static enum ct_status pass_on(struct ct_ps *p, const struct ps_lane *l,
                               struct ps_local *s, int slice)
 {
-    size_t n = p->config.table->slice[slice].n;
-
     for (int i = 0; i < PS_FAN; i++)
         if (l->child[i] >= 0)
             CT_TRY(ct_comm_send(p->config.comm, l->child[i], CT_PS_TAG_ANSWER,
-                                s->staging, ct_ps_bytes(n),
+                                s->staging,
+                                ps_wire_bytes(&p->config, slice),
                                 &s->pass[s->n_pass++]));
     return CT_OK;
 }
@@ -255,7 +261,6 @@ static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
     while (l->n_sent < l->n_ready && l->n_sent - l->n_gone < PS_DEPTH) {
         struct ps_push *push = lane_push(c, l, l->n_sent);
         int slice            = l->slice[l->n_sent % (uint64_t)l->n];
-        size_t n             = p->config.table->slice[slice].n;
 
         if (l->local) {
             if (!ps_server_push(p, push->message))
@@ -264,7 +269,8 @@ static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
             l->n_gone++;
         } else {
             CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PUSH,
-                                push->message, ct_ps_bytes(n),
+                                push->message,
+                                ps_wire_bytes(&p->config, slice),
                                 &l->send[l->n_sent % PS_DEPTH]));
         }
         l->n_sent++;
@@ -290,8 +296,7 @@ static enum ct_status receive_answers(struct ct_ps *p, struct ps_lane *l)
                 break;
             ct_ps_head(s->staging)->magic = 0;
             CT_TRY(ct_comm_receive(p->config.comm, l->from, CT_PS_TAG_ANSWER,
-                                   s->staging,
-                                   ct_ps_bytes(p->config.table->slice[i].n),
+                                   s->staging, ps_wire_bytes(&p->config, i),
                                    &l->receive[l->n_posted % PS_DEPTH]));
             s->posted = true;
             l->n_posted++;

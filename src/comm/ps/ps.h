@@ -37,6 +37,15 @@ struct ct_ps_update {
     float  *value;
 };
 
+/* Floats in fewer bytes on their way, in sum mode.  Slice 0, where numbers of
+ * the layer above may ride along, goes as it is. */
+struct ct_ps_form {
+    size_t (*bytes)(size_t n); /* of n floats; no more than they have */
+    void (*encode)(void *arg, size_t n, const float *x, void *code);
+    void (*decode)(void *arg, size_t n, const void *code, float *x);
+    void *arg;
+};
+
 /* All ranks have the same but for the callbacks.  Copied; what it points to is
  * borrowed. */
 struct ct_ps_config {
@@ -49,6 +58,7 @@ struct ct_ps_config {
     int64_t    clock;     /* the first iteration */
     float      fold;      /* rounds: share of a late push an iteration later */
     double     stall;     /* s without an answer that are an error; 0: none */
+    struct ct_ps_form form; /* sum only; bytes NULL: floats */
     /* Server, values: apply one update; a history of a slice for a pull. */
     enum ct_status (*apply)(void *arg, const struct ct_ps_update *u);
     void (*read)(void *arg, int history, size_t first, size_t n, float *out);
@@ -69,6 +79,7 @@ struct ct_ps {
     int                 worker, i_server; /* -1: this rank is none */
     struct ps_server   *server;
     struct ps_client   *client;
+    float              *scratch; /* the comm thread's; the longest slice */
     pthread_mutex_t     lock; /* the client's, and what follows */
     pthread_cond_t      news;
     enum ct_status      failed; /* progress has */

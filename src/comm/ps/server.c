@@ -150,6 +150,7 @@ static enum ct_status add_in_order(struct ct_ps *p, struct ps_owned *o)
         .magic = CT_PS_MAGIC, .clock = o->version, .slice = o->id,
         .worker = -1, .weight = weight, .mask = p->server->mask,
     };
+    ps_encode(p, o->id, a->message);
     a->stamp   = ++o->stamp;
     o->current = a;
     return CT_OK;
@@ -216,6 +217,8 @@ static enum ct_status take(struct ct_ps *p, int k, int w)
     struct ct_ps_head *h         = ct_ps_head(o->slot[w].message);
 
     CT_TRY(ps_check(h, c->rank, c->n_taken - 1, o->id));
+    if (!c->local)
+        ps_decode(p, o->id, o->slot[w].message);
     if (o->id == 0 && g->note && g->note(g->arg, h))
         o->stamp++;
     if (g->rounds) {
@@ -256,7 +259,8 @@ static enum ct_status take_pushes(struct ct_ps *p, int w)
                 break;
             ct_ps_head(o->slot[w].message)->magic = 0;
             CT_TRY(ct_comm_receive(p->config.comm, c->rank, CT_PS_TAG_PUSH,
-                                   o->slot[w].message, ct_ps_bytes(o->n),
+                                   o->slot[w].message,
+                                   ps_wire_bytes(&p->config, o->id),
                                    &c->request[c->n_posted % PS_DEPTH]));
             o->slot[w].busy = true;
             c->n_posted++;

@@ -108,6 +108,7 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
     struct ps_local *s          = &c->local[slice];
     struct ps_push *q           = &s->push[s->n_pushed % (uint64_t)c->depth];
     struct ct_ps_head *h        = ct_ps_head(q->message);
+    const struct ct_ps_form *f  = &p->config.form;
 
     CT_ASSERT(l->slice[l->n_ready % (uint64_t)l->n] == slice);
     CT_TRY(ps_client_expect(l, slice, false));
@@ -116,7 +117,13 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
                               .worker = p->worker, .weight = weight->of };
     if (words)
         memcpy(h->word, words, sizeof(h->word));
-    ct_ps_pack(q->message, x + t->first, weight->times, t->n);
+    if (l->local || !ps_is_coded(&p->config, slice)) {
+        ct_ps_pack(q->message, x + t->first, weight->times, t->n);
+    } else {
+        for (size_t i = 0; i < t->n; i++)
+            c->scratch[i] = weight->times * x[t->first + i];
+        f->encode(f->arg, t->n, c->scratch, ct_ps_payload(q->message));
+    }
     q->clock   = clock;
     q->sending = true;
     s->x       = x;
