@@ -14,7 +14,8 @@
 enum { TRIES = 8, TRIES_ALL = 48 };
 
 static const size_t most_work  = (size_t)4 << 30; /* scratch of a plan */
-static const size_t least_work = (size_t)256 << 20;
+static const size_t least_work = (size_t)16 << 20;
+static const size_t quick_work = (size_t)256 << 20; /* without measuring */
 
 static const char *const pass_name[CT_WEIGHTED_PASSES] = {
     [CT_FORWARD]          = "forward",
@@ -102,14 +103,20 @@ static enum ct_status trial_make(const struct ct_conv *c,
     const size_t inside = round_up((size_t)way->n_w * sizeof(float));
     const size_t stage  = ct_conv_way_bytes(way, NULL, NULL);
     size_t free_bytes = 0, all = 0;
+    enum ct_status st;
     char *at;
 
     CT_TRY(ct_cuda_check(c->dev, cudaMemGetInfo(&free_bytes, &all),
                          "asking for free memory"));
     t->room = free_bytes / 8 < most_work ? free_bytes / 8 : most_work;
     t->room = t->room < least_work ? least_work : round_up(t->room);
-    CT_TRY(c->dev->ops->alloc(c->dev, x + y + w + b + inside + stage + t->room,
-                              "trial of a convolution", &t->block));
+    st      = CT_ENOMEM;
+    for (; st == CT_ENOMEM && t->room >= least_work; t->room /= 4)
+        st = c->dev->ops->alloc(c->dev,
+                                x + y + w + b + inside + stage + t->room,
+                                "trial of a convolution", &t->block);
+    CT_TRY(st);
+    t->room *= 4;
     at        = t->block;
     t->x      = at;
     t->y      = at + x;
@@ -253,11 +260,20 @@ static enum ct_status try_engine(struct search *s,
     return CT_OK;
 }
 
+/* Products in float32 gain by transforms, of which the library does not think
+ * by itself; 1x1 kernels have none. */
+static bool asks_all(const struct ct_conv_way *way)
+{
+    const struct ct_conv_problem *p = &way->problem;
+
+    return p->strict && p->w[2] * p->w[3] > 1;
+}
+
 static enum ct_status try_way(struct search *s, const struct ct_conv_way *way)
 {
     const struct ct_device *dev = s->c->dev;
-    const bool all = way->problem.strict && !s->quick;
-    struct trial t = { .room = least_work };
+    const bool all = asks_all(way) && !s->quick;
+    struct trial t = { .room = quick_work };
     struct ct_conv_graph *g = NULL;
     enum ct_status st;
 
@@ -339,7 +355,7 @@ static enum ct_status take_kept(struct search *s, const char *text)
                                             : CT_F32, &way);
             if (st == CT_OK)
                 st = ct_conv_graph_create(s->c->dev, &way.problem,
-                                          way.problem.strict, &g);
+                                          asks_all(&way), &g);
             if (st == CT_OK)
                 st = ct_conv_graph_plan(g, engine, &plan);
             if (st == CT_OK)
@@ -382,6 +398,7 @@ out:
 static enum ct_status search(struct search *s)
 {
     struct ct_cuda *g = ct_cuda(s->c->dev);
+    enum ct_status st;
 
     if (!s->quick) {
         if (!g->choices)
@@ -390,7 +407,13 @@ static enum ct_status search(struct search *s)
     }
     if (found(s))
         return CT_OK;
-    CT_TRY(measure(s));
+    st = measure(s);
+    if (st == CT_ENOMEM && !s->quick) {
+        /* No room to measure in: what the library thinks best. */
+        s->quick = true;
+        st       = measure(s);
+    }
+    CT_TRY(st);
     if (!found(s))
         return CT_ENOTSUP;
     if (!s->quick)

@@ -189,7 +189,18 @@ static enum ct_status ref_backward_weights(struct ct_conv *c, const float *x,
     return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
 }
 
-extern "C" const struct ct_conv_impl ct_conv_cuda_ref = {
-    "ref",       ref_create,        ref_destroy,
-    ref_forward, ref_backward_data, ref_backward_weights,
-};
+/* By name, as a C file would: slots may be added in any place. */
+static constexpr struct ct_conv_impl ref_impl(void)
+{
+    struct ct_conv_impl impl = {};
+
+    impl.name             = "ref";
+    impl.create           = ref_create;
+    impl.destroy          = ref_destroy;
+    impl.forward          = ref_forward;
+    impl.backward_data    = ref_backward_data;
+    impl.backward_weights = ref_backward_weights;
+    return impl;
+}
+
+extern "C" const struct ct_conv_impl ct_conv_cuda_ref = ref_impl();
