@@ -52,7 +52,7 @@ static enum ct_status test_seats(struct ct_comm *c)
     struct dist_census s = { 0 };
     enum ct_status st;
 
-    CT_TRY(dist_census_take(c, &s));
+    CT_TRY(dist_census_take(c, ct_device_cpu(), &s));
     if (speaks(c))
         print_hosts(c, &s);
     st = dist_census_check(&s);

@@ -41,7 +41,9 @@ static enum ct_status measure(struct ct_dist *d)
     struct dist_machine *w = &d->roads.options.machine;
 
     CT_TRY(ct_job_run(d->thread, probe_job, w));
-    CT_TRY(dist_measure_flops(&w->flops));
+    CT_TRY(dist_measure_flops(d->exchange.mirror ? d->exchange.mirror->dev
+                                                 : ct_device_cpu(),
+                              &w->flops));
     /* The probe saw the worst link; inside a host it is the copy's speed. */
     w->local_alpha = fmin(w->alpha, 2e-6);
     w->local_beta  = fmin(w->beta, 2 * w->gamma);

@@ -65,6 +65,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
         return CT_OK;
     dist_bsp_fini(d);
     CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
+    CT_TRY(dist_devices_meet(d));
     CT_TRY(dist_direct_init(d, net));
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
@@ -78,8 +79,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     }
     d->net = net;
     dist_auto_say(d);
-    CT_TRY(ct_dist_broadcast(d, ct_net_arena_data(net),
-                             ct_net_arena_count(net) * sizeof(float)));
+    CT_TRY(dist_spread_values(d, net));
     dist_stats_begin(d);
     return CT_OK;
 }
@@ -101,6 +101,11 @@ static enum ct_status bsp_begin(struct ct_exchange *x)
     d->n_exchanges++;
     CT_TRY(dist_auto_begin(d, &changed));
     return changed ? change_ways(d) : CT_OK;
+}
+
+static enum ct_status bsp_queued(struct ct_exchange *x, int layer)
+{
+    return dist_factors_queued(dist_of(x), layer);
 }
 
 static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
@@ -185,7 +190,24 @@ static const float *bsp_summed(struct ct_exchange *x, int param)
     if (p && (!d->direct || d->factors.of_param[param] >= 0))
         return ct_diff(p->blob);
     return (d->direct ? ct_shared_sums(d->direct)
-                      : ct_net_arena_diff(d->net)) + (p ? p->offset : 0);
+                      : dist_diff(d, d->net)) + (p ? p->offset : 0);
+}
+
+/* b = (1 / P) sum over ranks of b. */
+static enum ct_status settle_blob(struct ct_dist *d, struct ct_blob *b)
+{
+    float *x = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)b->count, sizeof(*x), "statistics", &x));
+    CT_TRY_GOTO(ct_blob_get(b, false, x), st, out);
+    CT_TRY_GOTO(ct_dist_sum(d, x, b->count), st, out);
+    CT_TRY_GOTO(ct_scale(ct_device_cpu(), b->count, 1.0f / (float)d->size, x),
+                st, out);
+    st = ct_blob_put(b, false, x);
+out:
+    ct_free(x);
+    return st;
 }
 
 /* BatchNorm's sums and their weight, added up over ranks and divided by P:
@@ -199,13 +221,8 @@ enum ct_status dist_settle_statistics(struct ct_dist *d)
 
         if (strcmp(layer->type->name, "BatchNorm") != 0)
             continue;
-        for (int i = 0; i < layer->n_blob; i++) {
-            struct ct_blob *b = layer->blob[i];
-
-            CT_TRY(ct_dist_sum(d, ct_data(b), b->count));
-            CT_TRY(ct_scale(b->dev, b->count, 1.0f / (float)d->size,
-                            ct_data(b)));
-        }
+        for (int i = 0; i < layer->n_blob; i++)
+            CT_TRY(settle_blob(d, layer->blob[i]));
     }
     return CT_OK;
 }
@@ -279,6 +296,7 @@ void dist_bsp_init(struct ct_dist *d)
     d->exchange = (struct ct_exchange){
         .rank           = d->rank,
         .size           = d->size,
+        .bucket_bytes   = (size_t)d->options->bucket_bytes,
         .scale          = 1.0f / (float)n,
         .loss_scale     = 1.0 / n,
         .global_batch   = strcmp(d->options->batch, "global") == 0,
@@ -288,6 +306,7 @@ void dist_bsp_init(struct ct_dist *d)
         .attach         = bsp_attach,
         .detach         = bsp_detach,
         .begin          = bsp_begin,
+        .queued         = bsp_queued,
         .layer_done     = bsp_layer_done,
         .wait           = bsp_wait,
         .finish         = bsp_finish,

@@ -21,12 +21,12 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
     return ct_shared_create(c, x->n, &x->out);
 }
 
-/* Ranks of one host, on the CPU, whose gradients go as they are and by no
+/* Ranks of one host, all on the CPU, whose gradients go as they are and by no
  * other way. */
 static bool fits(const struct ct_dist *d, const struct ct_net *net)
 {
     return d->size > 1 && d->n_hosts == 1 && ct_net_n_params(net) > 0 &&
-           ct_net_param(net, 0)->blob->dev->kind == CT_CPU &&
+           !d->gpus && !d->exchange.mirror &&
            !d->wires.codec.type && !d->canonical.parts &&
            !d->comm->no_window &&
            (!d->reduce || d->reduce == ct_allreduce_find("shared"));

@@ -356,6 +356,14 @@ enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
     return d ? ct_job_run(d->thread, broadcast_job, &b) : CT_OK;
 }
 
+enum ct_status dist_spread_values(struct ct_dist *d, const struct ct_net *net)
+{
+    CT_TRY(ct_mirror_get(d->exchange.mirror));
+    CT_TRY(ct_dist_broadcast(d, dist_data(d, net),
+                             ct_net_arena_count(net) * sizeof(float)));
+    return ct_mirror_put(d->exchange.mirror);
+}
+
 enum ct_status dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
 {
     struct bytes b = { d->comm, data, bytes };

@@ -15,6 +15,7 @@
 #include "dist/mode.h"
 #include "dist/ps.h"
 #include "solver/exchange.h"
+#include "solver/mirror.h"
 
 struct dist_root;
 struct dist_watch;
@@ -41,6 +42,8 @@ struct ct_dist {
     struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
     double                  direct_seconds;
     int                     rank, size, n_hosts; /* of comm */
+    bool                    gpus;     /* some rank's net is on one */
+    bool                    unlike;   /* ranks' devices round differently */
     struct ct_peers         peers;    /* what layers see */
     struct dist_root       *roots;    /* feeds that rank 0 reads for */
     double                 *sums;     /* of all ranks, for peers */
@@ -55,6 +58,21 @@ struct ct_dist {
     struct ct_comm_thread_stats at_start; /* when training began */
     uint64_t                n_exchanges;
 };
+
+/* The arenas of `net` in the CPU's memory: its own, or copies of a GPU's. */
+static inline float *dist_data(const struct ct_dist *d,
+                               const struct ct_net *net)
+{
+    return d->exchange.mirror ? d->exchange.mirror->data
+                              : ct_net_arena_data(net);
+}
+
+static inline float *dist_diff(const struct ct_dist *d,
+                               const struct ct_net *net)
+{
+    return d->exchange.mirror ? d->exchange.mirror->diff
+                              : ct_net_arena_diff(net);
+}
 
 /* The same over any transport, which it takes over; for tests. */
 CT_MUST_CHECK enum ct_status dist_create_over(
@@ -74,6 +92,12 @@ CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
                                             size_t bytes);
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                                          const size_t *bytes, void *out);
+
+/* device.c: which devices the ranks have; says so, and notes what follows. */
+CT_MUST_CHECK enum ct_status dist_devices_meet(struct ct_dist *d);
+/* dist.c: every rank gets rank 0's parameters, and a GPU its copy. */
+CT_MUST_CHECK enum ct_status dist_spread_values(struct ct_dist *d,
+                                                const struct ct_net *net);
 
 /* direct.c: inside one host, without the comm thread.  Moves the net's
  * gradients where d->direct can sum them, or leaves it NULL. */

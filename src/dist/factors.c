@@ -5,7 +5,19 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "device/stage.h"
 #include "dist/dist.h"
+
+/* A GPU may hold activations in other types and orders. */
+static bool is_plain(const struct ct_io *io)
+{
+    const struct ct_tensor *x = &io->bottom[0]->data, *y = &io->top[0]->diff;
+
+    return io->bottom[0]->dev == io->top[0]->dev &&
+           x->dtype == CT_F32 && y->dtype == CT_F32 &&
+           (io->bottom[0]->dev->kind == CT_CPU ||
+            (x->layout == CT_PLAIN && y->layout == CT_PLAIN));
+}
 
 enum ct_status dist_factors_of(const struct ct_net *net, int param,
                                struct ct_factors *out)
@@ -15,29 +27,34 @@ enum ct_status dist_factors_of(const struct ct_net *net, int param,
     struct ct_io io              = ct_net_io(net, p->layer);
 
     if (!l->type->factors || p->n_sharers > 1 || p->lr_mult == 0 ||
-        !ct_net_layer_needs_backward(net, p->layer))
+        !ct_net_layer_needs_backward(net, p->layer) || !is_plain(&io))
         return CT_ENOTSUP;
     return l->type->factors(l, &io, p->index, out);
 }
 
-enum ct_status dist_measure_flops(double *out)
+enum ct_status dist_measure_flops(const struct ct_device *d, double *out)
 {
-    enum { N = 256 };
-    const struct ct_device *cpu = ct_device_cpu();
-    float *a = ct_calloc(3 * N * N, sizeof(*a), "probe");
-    double best = 0;
-    enum ct_status st = a ? CT_OK : CT_ENOMEM;
+    const int64_t n = d->kind == CT_CPU ? 256 : 2048;
+    float *a        = NULL;
+    void *room      = NULL;
+    double best     = 0;
+    enum ct_status st;
 
+    CT_TRY(d->ops->alloc(d, (size_t)(3 * n * n) * sizeof(*a), "probe",
+                         &room));
+    a  = room;
+    st = ct_fill(d, 2 * n * n, 0, a);
     for (int i = 0; i < 5 && st == CT_OK; i++) {
-        double start = ct_now();
+        double start = ct_now(), rate;
 
-        st   = ct_gemm(cpu, CT_T, CT_N, N, N, N, 1, a, a + N * N, 0,
-                       a + 2 * N * N);
-        best = 2.0 * N * N * N / (ct_now() - start) > best
-                   ? 2.0 * N * N * N / (ct_now() - start)
-                   : best;
+        st = ct_gemm(d, CT_T, CT_N, n, n, n, 1, a, a + n * n, 0,
+                     a + 2 * n * n);
+        if (st == CT_OK)
+            st = d->ops->sync(d);
+        rate = 2.0 * (double)(n * n * n) / (ct_now() - start);
+        best = rate > best ? rate : best;
     }
-    ct_free(a);
+    d->ops->free(d, room);
     *out = best;
     return st;
 }
@@ -68,6 +85,41 @@ static enum ct_status gather_job(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
+/* Memory for a GPU's factors, and `all` where copies from it are fast. */
+static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
+{
+    const struct ct_mirror *m = d->exchange.mirror;
+    const size_t mine = (size_t)(x->rows * (x->n + x->m)) * sizeof(float);
+    void *kept = NULL, *gathered = NULL;
+
+    if (!m)
+        return ct_alloc((size_t)d->size, mine, "factors", &x->all);
+    CT_TRY(m->dev->ops->alloc(m->dev, mine, "factors", &kept));
+    x->kept = kept;
+    CT_TRY(m->dev->ops->alloc(m->dev, (size_t)d->size * mine, "factors",
+                              &gathered));
+    x->gathered = gathered;
+    CT_TRY(ct_stage_alloc(m->dev, mine, "factors", &x->staged));
+    return ct_stage_alloc(m->dev, (size_t)d->size * mine, "factors", &x->all);
+}
+
+static void drop_room(struct ct_dist *d, struct dist_factor *x)
+{
+    const struct ct_mirror *m = d->exchange.mirror;
+
+    if (!m) {
+        ct_free(x->all);
+        return;
+    }
+    m->apart[x->param] = false;
+    if (x->kept)
+        m->dev->ops->free(m->dev, x->kept);
+    if (x->gathered)
+        m->dev->ops->free(m->dev, x->gathered);
+    ct_stage_free(m->dev, x->staged);
+    ct_stage_free(m->dev, x->all);
+}
+
 static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
                                  int param, const struct ct_factors *f)
 {
@@ -88,8 +140,7 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     x->job.arg = x;
     x->job.priority = 1 + p->layer; /* as buckets: flight.c */
     d->factors.of_param[param] = d->factors.n++;
-    CT_TRY(ct_alloc((size_t)d->size * width, sizeof(*x->all), "factors",
-                    &x->all));
+    CT_TRY(make_room(d, x));
     CT_TRY(ct_alloc((size_t)d->size, sizeof(*x->bytes), "factors",
                     &x->bytes));
     for (int r = 0; r < d->size; r++)
@@ -98,6 +149,8 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
         CT_TRY(ct_alloc((size_t)d->size, each, "factors", &x->code));
     /* The layer leaves its own product out; all rows are multiplied here. */
     ct_net_layer(net, p->layer)->blob_wants_grad[p->index] = false;
+    if (d->exchange.mirror)
+        d->exchange.mirror->apart[param] = true;
     return ct_dist_same(d, "batch size", (uint64_t)f->rows);
 }
 
@@ -129,7 +182,7 @@ void dist_factors_fini(struct ct_dist *d)
 
         if (d->net)
             ct_net_layer(d->net, x->layer)->blob_wants_grad[x->blob] = true;
-        ct_free(x->all);
+        drop_room(d, x);
         ct_free(x->bytes);
         ct_free(x->code);
     }
@@ -150,6 +203,44 @@ static void pack(struct dist_factor *x, const struct ct_factors *f)
     }
 }
 
+static enum ct_status check_rows(const struct ct_dist *d,
+                                 const struct dist_factor *x,
+                                 const struct ct_factors *f)
+{
+    if (f->rows == x->rows)
+        return CT_OK;
+    return ct_fail(CT_ESHAPE, "layer %s: the batch changed from %lld to %lld; "
+                   "train with --road=allreduce",
+                   ct_net_layer(d->net, x->layer)->name, (long long)x->rows,
+                   (long long)f->rows);
+}
+
+static enum ct_status keep(const struct ct_mirror *m, struct dist_factor *x,
+                           const struct ct_factors *f)
+{
+    const int64_t n_u = x->rows * x->n, n_v = x->rows * x->m;
+
+    CT_TRY(ct_copy(m->dev, n_u, f->u, x->kept));
+    CT_TRY(ct_copy(m->dev, n_v, f->v, x->kept + n_u));
+    return ct_stage_out(m->stage, (size_t)(n_u + n_v) * sizeof(float),
+                        x->kept, x->staged);
+}
+
+enum ct_status dist_factors_queued(struct ct_dist *d, int layer)
+{
+    for (int i = 0; i < d->factors.n; i++) {
+        struct dist_factor *x = &d->factors.factor[i];
+        struct ct_factors f;
+
+        if (x->layer != layer)
+            continue;
+        CT_TRY(dist_factors_of(d->net, x->param, &f));
+        CT_TRY(check_rows(d, x, &f));
+        CT_TRY(keep(d->exchange.mirror, x, &f));
+    }
+    return CT_OK;
+}
+
 enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
 {
     for (int i = 0; i < d->factors.n; i++) {
@@ -159,11 +250,11 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
         if (x->layer != layer)
             continue;
         CT_TRY(dist_factors_of(d->net, x->param, &f));
-        if (f.rows != x->rows)
-            return ct_fail(CT_ESHAPE, "layer %s: the batch changed from %lld "
-                           "to %lld; train with --road=allreduce",
-                           ct_net_layer(d->net, layer)->name,
-                           (long long)x->rows, (long long)f.rows);
+        CT_TRY(check_rows(d, x, &f));
+        if (x->staged) {
+            f.u = x->staged;
+            f.v = x->staged + x->rows * x->n;
+        }
         pack(x, &f);
         x->built = false;
         ct_job_submit(d->thread, &x->job);
@@ -171,12 +262,24 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
     return CT_OK;
 }
 
+/* u^T v of all rows that lie at `all`, where b's diff does. */
+static enum ct_status multiply(const struct dist_factor *x, const float *all,
+                               const struct ct_blob *b)
+{
+    const int64_t width = x->n + x->m;
+
+    return ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m,
+                      x->rows * x->dist->size, 1, all, width, all + x->n,
+                      width, 0, ct_diff(b), x->m);
+}
+
 enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
 {
-    struct dist_factor *x = &d->factors.factor[factor];
-    int64_t width         = x->n + x->m;
-    const struct ct_blob *b = ct_net_param(d->net, x->param)->blob;
-
+    struct dist_factor *x     = &d->factors.factor[factor];
+    const struct ct_mirror *m = d->exchange.mirror;
+    const struct ct_blob *b   = ct_net_param(d->net, x->param)->blob;
+    const size_t bytes = (size_t)(x->rows * (x->n + x->m) * d->size) *
+                         sizeof(float);
     double start;
 
     CT_TRY(ct_job_wait(&x->job));
@@ -184,9 +287,11 @@ enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
         return CT_OK;
     x->built = true;
     start    = ct_now();
-    CT_TRY(ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m, x->rows * d->size, 1,
-                      x->all, width, x->all + x->n, width, 0, ct_diff(b),
-                      x->m));
+    if (m) {
+        CT_TRY(ct_stage_in(m->stage, bytes, x->all, x->gathered));
+        CT_TRY(ct_stage_follow_in(m->stage));
+    }
+    CT_TRY(multiply(x, m ? x->gathered : x->all, b));
     x->product_seconds = ct_now() - start;
     return CT_OK;
 }

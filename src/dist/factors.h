@@ -4,7 +4,11 @@
  * diff) and of v (bottom data) for each sample.  Where K samples are far fewer
  * than the matrix has rows and columns, sending K (M + N) numbers to everyone
  * beats summing M N.  Each rank then multiplies all rows of all ranks, in rank
- * order, so the result is the same bits everywhere. */
+ * order, so the result is the same bits everywhere.
+ *
+ * On a GPU the factors are kept aside as soon as they are made, since layers
+ * below reuse their memory; they are copied to the CPU and gathered, and the
+ * product of all is made on the GPU. */
 #ifndef CT_DIST_FACTORS_H
 #define CT_DIST_FACTORS_H
 
@@ -22,6 +26,9 @@ struct dist_factor {
     float          *all;        /* every rank's rows: [ u | v ] each */
     size_t         *bytes;      /* per rank */
     uint8_t        *code;       /* `all` in 16 bits; NULL: they go as floats */
+    /* On a GPU: where u and v are kept, on it and on the CPU, one behind the
+     * other; and `all` there.  NULL elsewhere. */
+    float          *kept, *staged, *gathered;
     bool            built;      /* this iteration's gradient is made */
     double          product_seconds; /* that making it took, the last time */
 };
@@ -38,7 +45,8 @@ CT_MUST_CHECK enum ct_status dist_factors_of(const struct ct_net *net,
                                              struct ct_factors *out);
 
 /* The rate of a matrix product of a usual size, on this rank. */
-CT_MUST_CHECK enum ct_status dist_measure_flops(double *out);
+CT_MUST_CHECK enum ct_status dist_measure_flops(const struct ct_device *d,
+                                                double *out);
 
 /* Makes ready the parameters whose `apart` is not negative, and tells their
  * layers not to make the gradient themselves; fini takes that back. */
@@ -47,6 +55,8 @@ CT_MUST_CHECK enum ct_status dist_factors_init(struct ct_dist *d,
                                                const int *apart);
 void dist_factors_fini(struct ct_dist *d);
 
+/* On a GPU, behind the backward pass of `layer`: its factors are kept. */
+CT_MUST_CHECK enum ct_status dist_factors_queued(struct ct_dist *d, int layer);
 /* After the backward pass of `layer`: its factors leave. */
 CT_MUST_CHECK enum ct_status dist_factors_layer_done(struct ct_dist *d,
                                                      int layer);

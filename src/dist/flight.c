@@ -63,7 +63,7 @@ static enum ct_status cut(struct dist_flight *f, int priority)
 
 enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
 {
-    float *diff = ct_net_arena_diff(net);
+    float *diff = dist_diff(d, net);
 
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
                     &d->flight));

@@ -22,8 +22,8 @@ static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net)
     d->net     = net;
     d->mean_at = x->iter;
     dist_mode_say(&d->mode, d->options);
-    CT_TRY(ct_dist_broadcast(d, ct_net_arena_data(net),
-                             ct_net_arena_count(net) * sizeof(float)));
+    CT_TRY(dist_devices_meet(d));
+    CT_TRY(dist_spread_values(d, net));
     dist_stats_begin(d);
     return CT_OK;
 }
@@ -53,9 +53,13 @@ static enum ct_status mean(struct ct_dist *d, int iter)
     if (d->mean_at == iter)
         return CT_OK;
     d->mean_at = iter;
-    CT_TRY(mean_of(d, ct_net_arena_data(d->net)));
+    CT_TRY(ct_mirror_get(d->exchange.mirror));
+    CT_TRY(ct_mirror_get_history(d->exchange.mirror));
+    CT_TRY(mean_of(d, dist_data(d, d->net)));
     for (int h = 0; h < u->n_history; h++)
         CT_TRY(mean_of(d, u->history[h]));
+    CT_TRY(ct_mirror_put(d->exchange.mirror));
+    CT_TRY(ct_mirror_put_history(d->exchange.mirror));
     d->wait_seconds += ct_now() - start;
     return CT_OK;
 }
@@ -63,7 +67,7 @@ static enum ct_status mean(struct ct_dist *d, int iter)
 static enum ct_status local_begin(struct ct_exchange *x)
 {
     struct ct_dist *d = dist_of(x);
-    float *rider      = ct_net_arena_diff(d->net);
+    float *rider      = dist_diff(d, d->net);
 
     d->n_exchanges++;
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++)
@@ -81,7 +85,7 @@ static enum ct_status local_nothing(struct ct_exchange *x, int i)
 static enum ct_status local_finish(struct ct_exchange *x)
 {
     struct ct_dist *d = dist_of(x);
-    float *rider      = ct_net_arena_diff(d->net);
+    float *rider      = dist_diff(d, d->net);
     bool meet         = (x->iter + 1) % d->mode.local_steps == 0;
 
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++) {
@@ -124,9 +128,11 @@ void dist_local_init(struct ct_dist *d)
     struct ct_exchange *x = &d->exchange;
 
     x->scale      = 1;
+    x->keeps_history = true;
     x->attach     = local_attach;
     x->detach     = local_detach;
     x->begin      = local_begin;
+    x->queued     = NULL;
     x->layer_done = local_nothing;
     x->wait       = local_nothing;
     x->finish     = local_finish;

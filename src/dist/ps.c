@@ -65,8 +65,8 @@ static enum ct_status reset_job(struct ct_comm *c, void *arg)
 
     (void)c;
     if (d->serves && d->ps.started) /* its net has not trained */
-        ct_ps_values(d->ps.ps, ct_net_arena_data(d->net));
-    ct_ps_reset(d->ps.ps, ct_net_arena_data(d->net), d->exchange.iter);
+        ct_ps_values(d->ps.ps, dist_data(d, d->net));
+    ct_ps_reset(d->ps.ps, dist_data(d, d->net), d->exchange.iter);
     d->ps.started = true;
     d->ps.updater = d->exchange.updater;
     d->ps.updater.begin(d->ps.updater.arg);
@@ -78,6 +78,7 @@ static enum ct_status reset_job(struct ct_comm *c, void *arg)
 /* Servers start from what the nets hold, which a program may have changed. */
 static enum ct_status restart(struct ct_dist *d)
 {
+    CT_TRY(ct_mirror_get(d->exchange.mirror));
     CT_TRY(ct_job_run(d->thread, meet_all, d));
     CT_TRY(ct_job_run(d->thread, reset_job, d));
     return ct_job_run(d->thread, meet_all, d);
@@ -92,8 +93,8 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net)
         dist_ps_fini(d);
         d->net = net;
         dist_mode_say(&d->mode, d->options);
-        CT_TRY(ct_dist_broadcast(d, ct_net_arena_data(net),
-                                 ct_net_arena_count(net) * sizeof(float)));
+        CT_TRY(dist_devices_meet(d));
+        CT_TRY(dist_spread_values(d, net));
         CT_TRY(dist_ps_build(d, net));
         CT_TRY(ct_job_run(d->thread, begin_serving, d));
         d->ps.clock = x->iter;
@@ -151,7 +152,7 @@ static enum ct_status group_job(struct ct_comm *c, void *arg)
     struct ct_dist *d           = s->dist;
     struct dist_ps *p           = &d->ps;
     const struct ct_ps_slice *t = &p->table.slice[s->id];
-    float *diff                 = ct_net_arena_diff(d->net);
+    float *diff                 = dist_diff(d, d->net);
     struct ct_ps_weight weight  = { 1, p->group_weight };
     int64_t words[CT_PS_WORDS]  = { 0 };
 
@@ -168,7 +169,7 @@ static enum ct_status send_slice(struct ct_dist *d, int i)
 {
     struct dist_ps *p           = &d->ps;
     const struct ct_ps_slice *t = &p->table.slice[i];
-    float *diff                 = ct_net_arena_diff(d->net);
+    float *diff                 = dist_diff(d, d->net);
     struct ct_ps_weight weight  = { p->times, p->weight };
     int64_t words[CT_PS_WORDS]  = { 0 };
 
@@ -294,11 +295,23 @@ static void adopt(struct ct_dist *d, int i)
 {
     const struct dist_slice *s = &d->ps.slice[i];
     size_t first               = d->ps.table.slice[i].first;
-    float *data                = ct_net_arena_data(d->net);
+    float *data                = dist_data(d, d->net);
 
     for (int r = 0; r < s->n_runs; r++)
         memcpy(data + s->run[r].first, d->ps.scratch + s->run[r].first - first,
                s->run[r].n * sizeof(*data));
+}
+
+/* What was adopted goes on to the GPU. */
+static enum ct_status put_adopted(struct ct_dist *d)
+{
+    struct ct_mirror *m = d->exchange.mirror;
+
+    for (int i = 0; m && i < d->ps.table.n; i++)
+        for (int r = 0; r < d->ps.slice[i].n_runs; r++)
+            CT_TRY(ct_mirror_put_run(m, d->ps.slice[i].run[r].first,
+                                     d->ps.slice[i].run[r].n));
+    return CT_OK;
 }
 
 /* On the comm thread: the group's first rank passes on what it has. */
@@ -339,7 +352,7 @@ static enum ct_status value_fetch(struct ct_exchange *x, int iter)
     if (d->group) {
         st = ct_job_run(d->thread, spread_job, d);
         d->wait_seconds += ct_now() - start;
-        return st;
+        return st == CT_OK ? put_adopted(d) : st;
     }
     for (int i = 0; i < p->table.n; i++) {
         if (d->mode.staleness != CT_PS_ASYNC)
@@ -348,7 +361,7 @@ static enum ct_status value_fetch(struct ct_exchange *x, int iter)
         adopt(d, i);
     }
     p->latest = ct_ps_latest(p->ps);
-    return CT_OK;
+    return put_adopted(d);
 }
 
 static enum ct_status value_wait(struct ct_exchange *x, int param)
@@ -385,7 +398,7 @@ static enum ct_status value_finish(struct ct_exchange *x)
 {
     struct ct_dist *d = dist_of(x);
     struct dist_ps *p = &d->ps;
-    float *rider      = ct_net_arena_diff(d->net);
+    float *rider      = dist_diff(d, d->net);
 
     if (d->group) /* the sum of the group, as if all were like it */
         CT_TRY(ct_job_wait(&p->slice[0].job));
@@ -422,13 +435,18 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
         CT_TRY(ct_ps_pull(p->ps, iter, -1, NULL));
     for (int h = 0; history && d->all->rank == 0 && h < u->n_history; h++)
         CT_TRY(ct_ps_pull(p->ps, iter, h, u->history[h]));
+    if (history)
+        CT_TRY(ct_mirror_put_history(d->exchange.mirror));
     p->clock = iter;
-    if (d->group)
-        return ct_job_run(d->thread, spread_job, d);
+    if (d->group) {
+        CT_TRY(ct_job_run(d->thread, spread_job, d));
+        return put_adopted(d);
+    }
     for (int i = 0; i < p->table.n; i++) {
         materialise(d, i);
         adopt(d, i);
     }
+    CT_TRY(put_adopted(d));
     /* In step, and with bounded staleness, no server moves on before all have
      * what they came for; here it would. */
     return d->mode.staleness == CT_PS_ASYNC
@@ -507,6 +525,7 @@ void dist_ps_init(struct ct_dist *d)
     x->attach     = ps_attach;
     x->detach     = ps_detach;
     x->begin      = ps_begin;
+    x->queued     = NULL;
     x->layer_done = ps_layer_done;
     x->wait       = sum_wait;
     x->finish     = sum_finish;
@@ -520,6 +539,7 @@ void dist_ps_init(struct ct_dist *d)
     if (!d->mode.values)
         return;
     x->remote  = true;
+    x->keeps_history = true;
     x->fetch   = value_fetch;
     x->wait    = value_wait;
     x->finish  = value_finish;

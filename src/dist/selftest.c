@@ -14,11 +14,16 @@
 #include "data/db.h"
 #include "dist/dist.h"
 
-static void describe(struct dist_seat *s)
+static void describe(const struct ct_device *device, struct dist_seat *s)
 {
     cpu_set_t set;
 
-    *s = (struct dist_seat){ .device = "cpu" };
+    *s = (struct dist_seat){ .device = "cpu",
+                             .uuid   = ct_device_uuid(device) };
+    if (device->kind == CT_CUDA)
+        snprintf(s->device, sizeof(s->device), "GPU %d", device->id);
+    snprintf(s->model, sizeof(s->model), "%s", ct_device_name(device));
+    s->scaled = ct_device_dtype(device) == CT_F16;
     if (gethostname(s->host, sizeof(s->host) - 1) != 0)
         snprintf(s->host, sizeof(s->host), "unknown");
     snprintf(s->version, sizeof(s->version), "%s", ct_version());
@@ -30,7 +35,9 @@ static void describe(struct dist_seat *s)
     s->threads = ct_device_cpu_threads();
 }
 
-enum ct_status dist_census_take(struct ct_comm *c, struct dist_census *out)
+enum ct_status dist_census_take(struct ct_comm *c,
+                                const struct ct_device *device,
+                                struct dist_census *out)
 {
     const size_t n = (size_t)c->size;
     size_t *bytes  = NULL;
@@ -38,7 +45,7 @@ enum ct_status dist_census_take(struct ct_comm *c, struct dist_census *out)
     enum ct_status st;
 
     *out = (struct dist_census){ .n = c->size };
-    describe(&mine);
+    describe(device, &mine);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*out->seat), "census", &out->seat), st,
                 out);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "census", &bytes), st, out);
@@ -78,15 +85,52 @@ enum ct_status dist_census_check(const struct dist_census *s)
             return unlike(s, r, "the MPI", a->mpi, b->mpi);
         if (strcmp(a->level, b->level) != 0)
             return unlike(s, r, "the MPI thread level", a->level, b->level);
-        for (int q = 0; q < r; q++)
-            if (strcmp(b->device, "cpu") != 0 &&
-                strcmp(b->device, s->seat[q].device) == 0 &&
-                strcmp(b->host, s->seat[q].host) == 0)
-                return ct_fail(CT_EINVAL, "ranks %d and %d both use %s of "
-                               "host %s: start one rank a GPU", q, r,
-                               b->device, b->host);
+        if (a->scaled != b->scaled)
+            return ct_fail(CT_EINVAL, "rank %d scales its losses for fp16 and "
+                           "rank %d does not: give all the same --precision",
+                           a->scaled ? 0 : r, a->scaled ? r : 0);
     }
     return CT_OK;
+}
+
+static bool has_gpu(const struct dist_seat *s)
+{
+    return strcmp(s->device, "cpu") != 0;
+}
+
+bool dist_census_gpus(const struct dist_census *s)
+{
+    for (int r = 0; r < s->n; r++)
+        if (has_gpu(&s->seat[r]))
+            return true;
+    return false;
+}
+
+int dist_census_shares(const struct dist_census *s, int rank)
+{
+    const struct dist_seat *b = &s->seat[rank];
+
+    for (int q = 0; q < rank && has_gpu(b); q++)
+        if (has_gpu(&s->seat[q]) &&
+            memcmp(&b->uuid, &s->seat[q].uuid, sizeof(b->uuid)) == 0)
+            return q;
+    return -1;
+}
+
+bool dist_census_own_gpus(const struct dist_census *s)
+{
+    for (int r = 0; r < s->n; r++)
+        if (!has_gpu(&s->seat[r]) || dist_census_shares(s, r) >= 0)
+            return false;
+    return true;
+}
+
+bool dist_census_unlike(const struct dist_census *s)
+{
+    for (int r = 1; r < s->n; r++)
+        if (strcmp(s->seat[r].model, s->seat[0].model) != 0)
+            return true;
+    return false;
 }
 
 bool dist_census_crowded(const struct dist_census *s, const char **host,
@@ -198,7 +242,7 @@ enum ct_status ct_dist_same_inputs(struct ct_dist *d,
 
 static enum ct_status census_job(struct ct_comm *c, void *arg)
 {
-    return dist_census_take(c, arg);
+    return dist_census_take(c, ct_device_cpu(), arg);
 }
 
 enum ct_status dist_selftest(struct ct_dist *d)

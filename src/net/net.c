@@ -158,8 +158,8 @@ void ct_net_destroy(struct ct_net *net)
     ct_buffer_drop(net->arena_data);
     ct_buffer_drop(net->arena_diff);
     ct_buffer_drop(net->activations);
-    ct_graph_destroy(net->graph[0]);
-    ct_graph_destroy(net->graph[1]);
+    for (int i = 0; i < 4; i++)
+        ct_graph_destroy(net->graph[i]);
     ct_beacon_destroy(net->beacon);
     ct_buffer_drop(net->cells);
     ct_workspace_fini(&net->work);

@@ -62,9 +62,10 @@ struct ct_net {
     size_t                arena_count;     /* floats */
     struct ct_buffer     *activations;
     struct ct_buffer     *cells; /* on the device: the pass number */
-    /* Recorded passes, without and with clearing the gradients; replay.c. */
-    struct ct_graph      *graph[2];
-    uint64_t              graph_stamp[2];
+    /* Recorded passes, without and with clearing the gradients, and both with
+     * layer_done; replay.c. */
+    struct ct_graph      *graph[4];
+    uint64_t              graph_stamp[4];
     struct ct_beacon     *beacon; /* brings the loss of a replayed pass */
     uint64_t              stamp;  /* of shapes and places, at the last pass */
     int                   n_same; /* passes in a row that had it before */

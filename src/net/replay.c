@@ -3,7 +3,8 @@
  * Small nets take less time to compute than to launch kernel by kernel.  So
  * from the third pass on the sources run as ever, and everything behind them
  * is one recorded graph, for as long as no blob changes its shape or place;
- * after that it takes three passes again.
+ * after that it takes three passes again.  What the solver's layer_done queues,
+ * gradients on their way to peers, is recorded with it.
  * Hooks, a layer on the CPU, or one whose work depends on what the host sees
  * (CT_LAYER_NO_CAPTURE) keep a net from it; CORTADO_IMPL=replay:none too.
  *
@@ -21,7 +22,7 @@ static bool can_replay(const struct ct_net *net)
 {
     const struct ct_net_hooks *h = &net->hooks;
 
-    if (net->dev->kind == CT_CPU || net->debug_info || net->layer_done ||
+    if (net->dev->kind == CT_CPU || net->debug_info ||
         h->before_forward || h->after_forward || h->before_backward ||
         h->after_backward || net->options.forward_only ||
         !ct_impl_allowed("replay", "graph"))
@@ -36,12 +37,16 @@ static bool can_replay(const struct ct_net *net)
     return true;
 }
 
-/* Changes when a shape or an address does. */
+/* Changes when a shape or an address does, or what gradients are made. */
 static uint64_t stamp_of(const struct ct_net *net)
 {
     uint64_t stamp = (uint64_t)(uintptr_t)net->activations +
-                     ct_device_stamp(net->dev);
+                     ct_device_stamp(net->dev) +
+                     (uint64_t)(uintptr_t)ct_net_arena_diff(net);
 
+    for (int i = 0; i < net->n_layer; i++)
+        for (int b = 0; b < net->layer[i].layer->n_blob; b++)
+            stamp = stamp * 3 + net->layer[i].layer->blob_wants_grad[b];
     for (int i = 0; i < net->n_blob; i++)
         stamp = stamp * 31 + net->blob[i].blob->version +
                 (uint64_t)(uintptr_t)ct_data(net->blob[i].blob);
@@ -115,24 +120,31 @@ static enum ct_status run_rest(struct ct_net *net, bool fresh)
     return ct_net_backward(net);
 }
 
-static void forget(struct ct_net *net, bool fresh)
+/* Which recording: passes differ in two ways. */
+static int kind_of(const struct ct_net *net, bool fresh)
 {
-    ct_graph_destroy(net->graph[fresh]);
-    net->graph[fresh] = NULL;
+    return fresh + 2 * (net->layer_done != NULL);
+}
+
+static void forget(struct ct_net *net, int kind)
+{
+    ct_graph_destroy(net->graph[kind]);
+    net->graph[kind] = NULL;
 }
 
 static enum ct_status record(struct ct_net *net, bool fresh)
 {
+    const int kind = kind_of(net, fresh);
     enum ct_status st, ended;
 
-    forget(net, fresh);
+    forget(net, kind);
     CT_TRY(ct_graph_begin(net->dev));
     st    = run_rest(net, fresh);
-    ended = ct_graph_end(net->dev, &net->graph[fresh]);
+    ended = ct_graph_end(net->dev, &net->graph[kind]);
     if (st == CT_OK && ended == CT_OK)
         return CT_OK;
     CT_WARN("net %s is not replayed: %s", ct_net_name(net), ct_last_error());
-    forget(net, fresh);
+    forget(net, kind);
     net->no_replay = true;
     return CT_OK;
 }
@@ -149,6 +161,7 @@ static enum ct_status pass_by_pass(struct ct_net *net, bool fresh,
 enum ct_status ct_net_forward_backward(struct ct_net *net, bool fresh,
                                        double *loss)
 {
+    const int kind = kind_of(net, fresh);
     enum ct_status st;
     uint64_t stamp;
 
@@ -161,13 +174,13 @@ enum ct_status ct_net_forward_backward(struct ct_net *net, bool fresh,
     net->n_same = stamp == net->stamp ? net->n_same + 1 : 0;
     net->stamp  = stamp;
     if (net->n_same < WARM_UP)
-        forget(net, fresh);
-    else if (!net->graph[fresh] || stamp != net->graph_stamp[fresh])
+        forget(net, kind);
+    else if (!net->graph[kind] || stamp != net->graph_stamp[kind])
         CT_TRY(record(net, fresh));
-    net->graph_stamp[fresh] = stamp;
+    net->graph_stamp[kind] = stamp;
     net->run.pass++;
-    if (net->graph[fresh])
-        CT_TRY(ct_graph_launch(net->graph[fresh]));
+    if (net->graph[kind])
+        CT_TRY(ct_graph_launch(net->graph[kind]));
     else
         CT_TRY(run_rest(net, fresh)); /* the sources have run already */
     st = ct_beacon_wait(net->beacon, loss);

@@ -384,7 +384,9 @@ void ct_solver_leave(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (x)
+    if (x) {
         x->detach(x, s->net);
+        x->mirror = NULL;
+    }
     s->options.exchange = NULL;
 }

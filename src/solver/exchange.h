@@ -5,6 +5,8 @@
  *
  *     fetch        before an iteration's first forward pass
  *     begin        before the last backward pass; what rides along is set
+ *     queued       on a GPU, while that pass is queued: behind each layer's
+ *                  backward
  *     layer_done   after each layer's backward in that pass
  *     wait         before parameter i is updated: the sum over ranks of its
  *                  diff is there when this returns, where `summed` says
@@ -20,12 +22,18 @@
  * their layer, so that gradients may still be under way until then.
  *
  * Three numbers ride along with the gradients, in the first floats of the
- * gradient arena: each rank's loss and its requests to snapshot or stop. */
+ * gradient arena: each rank's loss and its requests to snapshot or stop.
+ *
+ * Where the net lies on a GPU, all of this is about the copies of its arenas
+ * in the CPU's memory that `mirror` has; the solver brings gradients there
+ * before layer_done, and their sums back after wait.  On a GPU begin comes
+ * before the forward pass, and the loss rides along only at layer_done. */
 #ifndef CT_SOLVER_EXCHANGE_H
 #define CT_SOLVER_EXCHANGE_H
 
 #include "cortado/net.h"
 
+struct ct_mirror;
 struct ct_pulse;
 
 enum ct_rider { CT_RIDER_LOSS, CT_RIDER_SNAPSHOT, CT_RIDER_STOP };
@@ -66,6 +74,9 @@ struct ct_exchange {
     float    momentum, clip; /* clip 0: none */
     float    rate;  /* of the latest update */
     struct ct_updater updater;
+    struct ct_mirror *mirror; /* NULL: the net is in the CPU's memory */
+    bool     keeps_history;  /* works on the updater's histories */
+    size_t   bucket_bytes;   /* of gradients that travel together; 0: any */
     float    scale; /* sum times scale is the mean gradient */
     double   loss_scale; /* the same for the loss */
     bool     own_data, root_data; /* SOURCE_RANK; rank 0 reads for all */
@@ -91,6 +102,7 @@ struct ct_exchange {
     /* The net is about to go; nothing happens where it is not attached. */
     void (*detach)(struct ct_exchange *x, const struct ct_net *net);
     enum ct_status (*begin)(struct ct_exchange *x);
+    enum ct_status (*queued)(struct ct_exchange *x, int layer); /* or NULL */
     enum ct_status (*layer_done)(struct ct_exchange *x, int layer);
     enum ct_status (*wait)(struct ct_exchange *x, int param);
     enum ct_status (*finish)(struct ct_exchange *x);

@@ -4,7 +4,8 @@
  * there; the solver's own rule, rates and histories make the update.  It runs
  * on the comm thread while the compute thread is iterations ahead or behind,
  * so it counts iterations and rates by itself, on a copy of the solver that
- * shares nothing but what does not change and the histories. */
+ * shares nothing but what does not change and the histories.  All of it is in
+ * the CPU's memory, also where ranks train on GPUs. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -59,7 +60,7 @@ static void update_part(const struct ct_solver *s,
     step.w = u->value + (from - u->first);
     step.g = u->sum + (from - u->first);
     for (int h = 0; h < s->rule->n_history; h++)
-        step.history[h] = s->history[h]->ptr + from;
+        step.history[h] = s->options.exchange->updater.history[h] + from;
     s->rule->update(&step);
 }
 
@@ -96,9 +97,10 @@ static enum ct_status check(const struct ct_solver *s)
         return ct_fail(CT_ENOTSUP, "%s needs norms over whole gradients, and "
                        "here servers update parts of them; train with "
                        "--sync=bsp and without --deadline and --groups", what);
-    if (s->options.device->kind != CT_CPU)
-        return ct_fail(CT_ENOTSUP, "servers keep parameters in the CPU's "
-                       "memory; train with --sync=bsp on other devices");
+    if (ct_device_dtype(s->options.device) == CT_F16)
+        return ct_fail(CT_ENOTSUP, "in fp16 losses are scaled as the whole "
+                       "gradient asks for, and here servers update parts of "
+                       "it; use --precision=bf16");
     return CT_OK;
 }
 

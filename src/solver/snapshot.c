@@ -357,6 +357,7 @@ static enum ct_status restore_kept(struct ct_solver *s, bool any,
 
     if (any)
         CT_TRY(solver_loss_scale_restore(s, keep));
+    CT_TRY(ct_mirror_get_history(s->mirror));
     if (!x || !x->restore || !any)
         return CT_OK;
     CT_TRY(solver_attach(s));

@@ -75,10 +75,6 @@ static enum ct_status init(struct ct_solver *s)
     size_t bytes;
 
     CT_TRY(check(s));
-    if (s->options.exchange && s->options.device->kind != CT_CPU)
-        return ct_fail(CT_ENOTSUP, "gradients on a GPU cannot be sent to other "
-                       "ranks yet; train on one GPU, or on CPU ranks without "
-                       "--gpu");
     if (p->snapshot > 0 && s->options.rank == 0)
         CT_TRY(solver_check_writable(s));
     s->seed = p->random_seed >= 0 ? (uint64_t)p->random_seed
@@ -146,6 +142,9 @@ void ct_solver_destroy(struct ct_solver *s)
     ct_free(s->test_net);
     ct_free(s->n_tested);
     ct_net_destroy(s->net);
+    if (s->options.exchange)
+        s->options.exchange->mirror = NULL;
+    ct_mirror_destroy(s->mirror); /* the net may have recorded its copies */
     solver_device_fini(s);
     ct_buffer_drop(s->history[0]);
     ct_buffer_drop(s->history[1]);

@@ -5,6 +5,7 @@
 #include "cortado/solver.h"
 #include "device/update.h"
 #include "solver/exchange.h"
+#include "solver/mirror.h"
 
 /* Everything one update of one parameter needs.  Rules change w and their
  * histories in one pass over memory; g is the raw gradient, which
@@ -57,6 +58,7 @@ struct ct_solver {
     struct ct_update_run    *runs;          /* one a parameter, for it */
     struct ct_gradients     *gradients; /* on a GPU that clips or scales */
     float                    told_scale; /* the loss scale in the log */
+    struct ct_mirror        *mirror;    /* owned; NULL: alone, or a CPU */
     struct solver_remote    *remote;    /* owned; NULL: nobody asked */
     uint64_t                 seed;
     int                      iter, current_step;
@@ -140,6 +142,9 @@ CT_MUST_CHECK enum ct_status solver_divide_batch(const struct ct_exchange *x,
 /* ... and where its data comes from. */
 CT_MUST_CHECK enum ct_status solver_place_data(const struct ct_exchange *x,
                                                Caffe__NetParameter *net);
+
+/* step.c: the gradient arena as peers see it. */
+float *solver_peer_diffs(const struct ct_solver *s);
 
 /* step.c: where to say what the solver is at; NULL: nowhere. */
 struct ct_pulse *solver_pulse(const struct ct_solver *s);

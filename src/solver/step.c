@@ -13,6 +13,7 @@
 #include "base/pulse.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
+#include "device/impl.h"
 #include "solver/solver.h"
 
 struct ct_pulse *solver_pulse(const struct ct_solver *s)
@@ -82,6 +83,23 @@ static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
     return CT_OK;
 }
 
+float *solver_peer_diffs(const struct ct_solver *s)
+{
+    return s->mirror ? s->mirror->diff : ct_net_arena_diff(s->net);
+}
+
+/* On a GPU, while the pass is queued: behind each layer's backward. */
+static enum ct_status layer_queued(struct ct_net *net, int layer, void *arg)
+{
+    struct ct_solver *s   = arg;
+    struct ct_exchange *x = s->options.exchange;
+
+    (void)net;
+    if (x->queued)
+        CT_TRY(x->queued(x, layer));
+    return ct_mirror_queue(s->mirror, layer);
+}
+
 /* Before each layer's forward pass. */
 static enum ct_status layer_start(struct ct_net *net, int layer, void *arg)
 {
@@ -95,7 +113,7 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
 {
     struct ct_exchange *x     = s->options.exchange;
     enum ct_solver_action act = solver_requested(s);
-    float *rider              = ct_net_arena_diff(s->net);
+    float *rider;
 
     s->last_pass = true;
     if (!x) {
@@ -104,12 +122,13 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     }
     act        = act != CT_ACTION_NONE ? act : s->pending;
     s->pending = CT_ACTION_NONE;
+    rider                    = solver_peer_diffs(s);
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
     x->iter                  = s->iter;
     s->exchanged             = true;
-    ct_net_set_layer_done(s->net, layer_done, s);
+    ct_net_set_layer_done(s->net, s->mirror ? layer_queued : layer_done, s);
     return x->begin(x);
 }
 
@@ -131,7 +150,7 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
                                        (uint64_t)s->param->iter_size));
     if (x->ahead > 0)
         s->iter = x->ahead - 1; /* the update adds one */
-    rider     = x->summed ? x->summed(x, -1) : ct_net_arena_diff(s->net);
+    rider     = x->summed ? x->summed(x, -1) : solver_peer_diffs(s);
     *loss     = (double)rider[CT_RIDER_LOSS] * x->loss_scale;
     s->agreed = rider[CT_RIDER_STOP] > 0       ? CT_ACTION_STOP
                 : rider[CT_RIDER_SNAPSHOT] > 0 ? CT_ACTION_SNAPSHOT
@@ -139,9 +158,46 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
     return CT_OK;
 }
 
-static bool alone_on_gpu(const struct ct_solver *s)
+static bool on_gpu(const struct ct_solver *s)
 {
-    return s->options.device->kind != CT_CPU && !s->options.exchange;
+    return s->options.device->kind != CT_CPU;
+}
+
+/* The last pass of an iteration whose gradients come out by the mirror: all of
+ * it is queued, and then they are followed, layer by layer.  *loss has what
+ * the passes before made; 1 / n of this one's comes to it. */
+static enum ct_status mirrored_pass(struct ct_solver *s, bool fresh, int n,
+                                    double *loss)
+{
+    struct ct_exchange *x = s->options.exchange;
+    double part;
+
+    CT_TRY(begin_exchange(s, 0));
+    ct_mirror_expect(s->mirror);
+    CT_TRY(ct_net_forward_backward(s->net, fresh, &part));
+    CT_TRY(check_loss(s, part));
+    *loss += part / n;
+    s->mirror->diff[CT_RIDER_LOSS] = (float)*loss;
+    for (int l = ct_net_n_layers(s->net) - 1; l >= 0; l--) {
+        ct_pulse_set(x->pulse, CT_PULSE_BACKWARD,
+                     ct_net_layer(s->net, l)->name);
+        CT_TRY(ct_mirror_wait(s->mirror, l));
+        CT_TRY(x->layer_done(x, l));
+    }
+    return CT_OK;
+}
+
+/* A pass after which nobody is told anything, or all at once. */
+static enum ct_status whole_pass(struct ct_solver *s, bool fresh, int n,
+                                 double *loss)
+{
+    double part;
+
+    ct_net_set_layer_done(s->net, NULL, NULL);
+    CT_TRY(ct_net_forward_backward(s->net, fresh, &part));
+    CT_TRY(check_loss(s, part));
+    *loss += part / n;
+    return CT_OK;
 }
 
 static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
@@ -154,15 +210,17 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
     if (x && x->fetch)
         CT_TRY(x->fetch(x, s->iter));
     /* A pending update clears them one by one, when it has read them. */
-    if (s->update.first == s->update.end && !alone_on_gpu(s))
+    if (s->update.first == s->update.end && !s->mirror && (x || !on_gpu(s)))
         CT_TRY(ct_net_clear_diffs(s->net));
     for (int i = 0; i < n; i++) {
         double part;
 
-        if (alone_on_gpu(s)) { /* nobody needs to know in between */
-            CT_TRY(ct_net_forward_backward(s->net, i == 0, &part));
-            CT_TRY(check_loss(s, part));
-            *loss += part / n;
+        if (s->mirror && i == n - 1) {
+            CT_TRY(mirrored_pass(s, i == 0, n, loss));
+            continue;
+        }
+        if (s->mirror || (on_gpu(s) && !x)) {
+            CT_TRY(whole_pass(s, i == 0, n, loss));
             if (i == n - 1)
                 CT_TRY(begin_exchange(s, *loss));
             continue;
@@ -237,7 +295,7 @@ static enum ct_status one_iteration(struct ct_solver *s)
     if (show)
         display(s);
     CT_TRY(solver_update_begin(s));
-    if (!x || !x->lazy || s->late || s->device_update)
+    if (!x || !x->lazy || s->late || s->device_update || s->mirror)
         CT_TRY(solver_update_all(s));
     CT_TRY(solver_updated(s));
     report_progress(s);
@@ -248,6 +306,34 @@ static enum ct_status one_iteration(struct ct_solver *s)
     if (due(s->iter, p->snapshot) || s->agreed == CT_ACTION_SNAPSHOT)
         CT_TRY(ct_solver_snapshot(s));
     s->stop = s->agreed == CT_ACTION_STOP;
+    return CT_OK;
+}
+
+/* CORTADO_IMPL=mirror:copy has a CPU's net mirrored, too: for tests. */
+static bool wants_mirror(const struct ct_solver *s)
+{
+    return on_gpu(s) || (!ct_impl_allowed("mirror", "none") &&
+                         !s->options.exchange->micro);
+}
+
+/* Where the exchange finds histories; the first time, its copies of all. */
+static enum ct_status attach_memory(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+    const int n           = s->rule->n_history;
+    float *history[2]     = { NULL, NULL };
+
+    for (int h = 0; h < n; h++)
+        history[h] = s->history[h]->ptr;
+    if (!s->mirror && wants_mirror(s))
+        CT_TRY(ct_mirror_create(s->net, s->options.device, x->bucket_bytes,
+                                history, x->keeps_history ? n : 0,
+                                &s->mirror));
+    x->mirror  = s->mirror;
+    x->updater = (struct ct_updater){ .n_history = n };
+    for (int h = 0; h < n; h++)
+        x->updater.history[h] = s->mirror ? s->mirror->history[h]
+                                          : history[h];
     return CT_OK;
 }
 
@@ -265,9 +351,7 @@ enum ct_status solver_attach(struct ct_solver *s)
         return ct_fail(CT_EINVAL, "canonical training has its own "
                        "micro-batches: leave iter_size out");
     x->clip      = s->param->clip_gradients > 0 ? s->param->clip_gradients : 0;
-    x->updater   = (struct ct_updater){ .n_history = s->rule->n_history };
-    for (int h = 0; h < s->rule->n_history; h++)
-        x->updater.history[h] = s->history[h]->ptr;
+    CT_TRY(attach_memory(s));
     if (x->remote)
         CT_TRY(solver_remote_start(s, &x->updater));
     return x->attach(x, s->net);

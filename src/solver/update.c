@@ -30,7 +30,8 @@ static enum ct_status arrived(const struct ct_solver *s, int param)
     ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE,
                  ct_net_layer(s->net, ct_net_param(s->net, param)->layer)
                      ->name);
-    CT_TRY(x->wait(x, param));
+    CT_TRY(s->mirror ? ct_mirror_arrive(s->mirror, x, param)
+                     : x->wait(x, param));
     ct_pulse_set(x->pulse, CT_PULSE_UPDATE, NULL);
     return CT_OK;
 }
@@ -40,7 +41,7 @@ static const float *gradient(const struct ct_solver *s, int param)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (s->exchanged && x->summed)
+    if (s->exchanged && x->summed && !s->mirror)
         return x->summed(x, param);
     return ct_diff(ct_net_param(s->net, param)->blob);
 }

@@ -16,7 +16,7 @@ static struct dist_seat seat(const char *host, const char *device)
 TEST(selftest, ranks_that_are_alike_may_train)
 {
     struct dist_seat s[] = { seat("a", "cpu"), seat("a", "cpu"),
-                             seat("b", "cuda:0"), seat("a", "cuda:0") };
+                             seat("b", "GPU 0"), seat("a", "GPU 0") };
     struct dist_census c = { 4, s };
     const char *host;
     int threads, cores;
@@ -30,15 +30,43 @@ TEST(selftest, ranks_that_are_alike_may_train)
     ASSERT(!dist_census_crowded(&c, &host, &threads, &cores));
 }
 
-TEST(selftest, unlike_versions_and_doubled_devices_are_named)
+TEST(selftest, ranks_may_share_a_gpu_and_it_is_known)
 {
-    struct dist_seat s[] = { seat("a", "cpu"), seat("b", "cuda:1"),
-                             seat("b", "cuda:1") };
+    struct dist_seat s[] = { seat("a", "cpu"), seat("b", "GPU 1"),
+                             seat("b", "GPU 1"), seat("b", "GPU 0") };
+    struct dist_census c = { 4, s };
+
+    s[1].uuid.byte[3] = s[2].uuid.byte[3] = 7; /* s[3]'s are zeros */
+    ASSERT_OK(dist_census_check(&c));
+    ASSERT(dist_census_gpus(&c));
+    ASSERT_INT(-1, dist_census_shares(&c, 0));
+    ASSERT_INT(-1, dist_census_shares(&c, 1));
+    ASSERT_INT(1, dist_census_shares(&c, 2));
+    ASSERT_INT(-1, dist_census_shares(&c, 3));
+    ASSERT(!dist_census_own_gpus(&c));
+    c.seat = s + 2;
+    c.n    = 2;
+    ASSERT(dist_census_own_gpus(&c));
+    ASSERT(!dist_census_unlike(&c));
+    snprintf(s[3].model, sizeof(s[3].model), "another");
+    ASSERT(dist_census_unlike(&c));
+    c.seat = s;
+    c.n    = 1;
+    ASSERT(!dist_census_gpus(&c));
+}
+
+TEST(selftest, unlike_versions_are_named)
+{
+    struct dist_seat s[] = { seat("a", "cpu"), seat("b", "GPU 1"),
+                             seat("b", "GPU 1") };
     struct dist_census c = { 3, s };
 
+    ASSERT_OK(dist_census_check(&c));
+    s[1].scaled = 1;
     ASSERT_STATUS(CT_EINVAL, dist_census_check(&c));
-    ASSERT_HAS("ranks 1 and 2", ct_last_error());
-    ASSERT_HAS("cuda:1 of host b", ct_last_error());
+    ASSERT_HAS("rank 1 scales its losses for fp16 and rank 0 does not",
+               ct_last_error());
+    s[1].scaled = 0;
     snprintf(s[2].mpi, sizeof(s[2].mpi), "M 5");
     ASSERT_STATUS(CT_EINVAL, dist_census_check(&c));
     ASSERT_HAS("rank 2 on b has M 5", ct_last_error());

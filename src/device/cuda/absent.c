@@ -2,6 +2,7 @@
 #include "cortado/device.h"
 #include "device/graph.h"
 #include "device/staging.h"
+#include "device/stage.h"
 #include "device/update.h"
 
 int ct_device_cuda_count(void)
@@ -264,4 +265,15 @@ enum ct_status ct_side_join(const struct ct_device *d)
 {
     (void)d;
     return CT_OK;
+}
+
+const struct ct_stage_ops *ct_cuda_stage_ops(void)
+{
+    return NULL;
+}
+
+struct ct_device_uuid ct_device_uuid(const struct ct_device *d)
+{
+    (void)d;
+    return (struct ct_device_uuid){ { 0 } };
 }

@@ -1,0 +1,53 @@
+/* device.c - which devices the ranks of a job have, and what follows. */
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "dist/dist.h"
+#include "dist/selftest.h"
+
+/* A line a rank, up to so many. */
+enum { MOST_LINES = 64 };
+
+struct meeting {
+    const struct ct_device *mine;
+    struct dist_census      census;
+};
+
+static enum ct_status meet_job(struct ct_comm *c, void *arg)
+{
+    struct meeting *m = arg;
+
+    return dist_census_take(c, m->mine, &m->census);
+}
+
+static void say(const struct dist_census *s)
+{
+    for (int r = 0; r < s->n && r < MOST_LINES; r++) {
+        const struct dist_seat *seat = &s->seat[r];
+        const int other              = dist_census_shares(s, r);
+
+        CT_INFO("Rank %d on %s: %s, %s", r, seat->host, seat->device,
+                seat->model);
+        if (other >= 0)
+            CT_INFO("Ranks %d and %d share %s of %s", other, r, seat->device,
+                    seat->host);
+    }
+    if (dist_census_unlike(s))
+        CT_INFO("Unlike devices round differently: ranks are kept together, "
+                "and not compared bit by bit");
+}
+
+enum ct_status dist_devices_meet(struct ct_dist *d)
+{
+    struct ct_mirror *mirror = d->exchange.mirror;
+    enum ct_status st;
+    struct meeting m = { mirror ? mirror->dev : ct_device_cpu(), { 0 } };
+
+    CT_TRY(ct_job_run(d->thread, meet_job, &m));
+    d->gpus   = dist_census_gpus(&m.census);
+    d->unlike = dist_census_unlike(&m.census);
+    if (d->gpus && d->rank == 0)
+        say(&m.census);
+    st = dist_census_check(&m.census);
+    dist_census_fini(&m.census);
+    return st;
+}

@@ -1,0 +1,75 @@
+/* mirror.h - what lies on a GPU, in the CPU's memory, where peers read it and
+ * write to it.
+ *
+ *     gradients    go out in groups, each as soon as the backward pass has
+ *                  completed its layers and while it goes on; what the ranks
+ *                  made of them comes back group by group before the update
+ *     parameters   and histories are copied when the exchange asks: when
+ *                  training starts, for means of weights, from servers
+ *
+ * Everything that dist/ does works on these copies as on a CPU's net. */
+#ifndef CT_SOLVER_MIRROR_H
+#define CT_SOLVER_MIRROR_H
+
+#include "cortado/net.h"
+
+struct ct_exchange;
+struct ct_stage;
+
+/* A run of the gradient arena that is copied as one. */
+struct mirror_group {
+    size_t first, n;   /* floats */
+    int    begin, end; /* places in ct_mirror.order */
+    int    layer;      /* whose backward completes it */
+    bool   arrived;    /* ... over peers, and is back on the device */
+};
+
+struct ct_mirror {
+    struct ct_net *net;
+    const struct ct_device *dev; /* the net's */
+    float         *data, *diff; /* as the arenas lie; owned */
+    float         *history[2];  /* NULL: the exchange does without; owned */
+    bool          *apart; /* a parameter: its gradient stays on the device,
+                             where the exchange sums it; owned */
+    float               *on_device[2]; /* the solver's histories */
+    struct ct_stage     *stage;
+    struct mirror_group *group;
+    int                  n_groups, n_queued;
+    int                 *of_layer; /* the last group to wait for; -1: none */
+    int                 *of_param;
+    int                 *order; /* parameters as they lie */
+};
+
+/* Groups of up to group_bytes, 0: as copies like it.  `history` has n_history
+ * arrays on the device, those that the exchange works with. */
+CT_MUST_CHECK enum ct_status ct_mirror_create(struct ct_net *net,
+                                              const struct ct_device *dev,
+                                              size_t group_bytes,
+                                              float *const *history,
+                                              int n_history,
+                                              struct ct_mirror **out);
+void ct_mirror_destroy(struct ct_mirror *m); /* takes NULL */
+
+/* A pass is about to be queued whose gradients go out. */
+void ct_mirror_expect(struct ct_mirror *m);
+/* For the net's layer_done, while the pass is queued. */
+CT_MUST_CHECK enum ct_status ct_mirror_queue(struct ct_mirror *m, int layer);
+/* Waits until what layers from `layer` up have made is in diff, but for what
+ * is apart. */
+CT_MUST_CHECK enum ct_status ct_mirror_wait(struct ct_mirror *m, int layer);
+/* Once x->wait() returns for them, the gradients of the group that `param` is
+ * in go back to the device; once a pass. */
+CT_MUST_CHECK enum ct_status ct_mirror_arrive(struct ct_mirror *m,
+                                              struct ct_exchange *x,
+                                              int param);
+
+/* Parameters from the device and to it; of both arenas' floats [first,
+ * first + n); histories.  Each takes NULL, does nothing then, and waits. */
+CT_MUST_CHECK enum ct_status ct_mirror_get(struct ct_mirror *m);
+CT_MUST_CHECK enum ct_status ct_mirror_put(struct ct_mirror *m);
+CT_MUST_CHECK enum ct_status ct_mirror_put_run(struct ct_mirror *m,
+                                               size_t first, size_t n);
+CT_MUST_CHECK enum ct_status ct_mirror_get_history(struct ct_mirror *m);
+CT_MUST_CHECK enum ct_status ct_mirror_put_history(struct ct_mirror *m);
+
+#endif
