@@ -27,7 +27,8 @@ struct dist_flags {
     { "road", FLAG_STRING, &(f).road,                                        \
       "how gradients travel: auto, allreduce, ps, sharded or factors" },     \
     { "reduce", FLAG_STRING, &(f).reduce,                                    \
-      "how ranks sum: auto, shared, ring, halving, tree, hierarchical, mpi" },\
+      "how ranks sum: auto, shared, ring, halving, tree, hierarchical, "     \
+      "mpi, nccl" },                                                         \
     { "servers", FLAG_STRING, &(f).servers,                                  \
       "so many last ranks serve and do not train (0)" },                     \
     { "groups", FLAG_STRING, &(f).groups,                                    \

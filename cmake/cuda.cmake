@@ -53,14 +53,11 @@ endif()
 function(cortado_cuda_sources target)
   target_sources(${target} PRIVATE ${ARGN})
   set_source_files_properties(${ARGN} PROPERTIES INCLUDE_DIRECTORIES
-    "${CUDAToolkit_INCLUDE_DIRS};${CUDNN_INCLUDE}")
+    "${CUDAToolkit_INCLUDE_DIRS};${CUDNN_INCLUDE};$<$<BOOL:${NCCL_INCLUDE}>:${NCCL_INCLUDE}>")
 endfunction()
 
 if(CORTADO_CUDA_FOUND)
   target_compile_definitions(cortado_dependencies INTERFACE CT_HAVE_CUDA=1)
-  if(NCCL_INCLUDE)
-    target_compile_definitions(cortado_dependencies INTERFACE CT_HAVE_NCCL=1)
-  endif()
   target_link_libraries(cortado_dependencies INTERFACE CUDA::cudart_static
                         ${CMAKE_DL_LIBS} rt)
   set(CMAKE_CUDA_STANDARD 17)

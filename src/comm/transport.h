@@ -85,6 +85,10 @@ const char *ct_mpi_version(char *text, size_t bytes);
  * started. */
 const char *ct_mpi_thread_level(void);
 
+/* Whether MPI sends and sums memory of a GPU: what it says of itself, where it
+ * can say so (Open MPI); false otherwise. */
+bool ct_mpi_takes_gpu_memory(void);
+
 /* transport/view.c: `size` ranks from `first` on, this one among them, as if
  * they were all.  `inner` stays the caller's and outlives it. */
 CT_MUST_CHECK enum ct_status ct_view_create(struct ct_transport *inner,

@@ -106,6 +106,13 @@ enum ct_status ct_stage_wait(struct ct_stage *s, int i)
     return s->ops->wait(s, i);
 }
 
+void ct_stage_judge(struct ct_stage *s, enum ct_status (*judge)(void *arg),
+                    void *arg)
+{
+    s->judge     = judge;
+    s->judge_arg = arg;
+}
+
 enum ct_status ct_stage_begin(struct ct_stage *s)
 {
     return s->ops->begin(s);

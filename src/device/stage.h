@@ -33,8 +33,12 @@ void ct_stage_free(const struct ct_device *d, void *p);
 
 /* The CPU's side: another turn comes; its marks are not set yet. */
 void ct_stage_expect(struct ct_stage *s);
-/* Waits until mark i of this turn is set. */
+/* Waits until mark i of this turn is set.  While it does, what ct_stage_judge()
+ * names is asked now and then whether it ever will be. */
 CT_MUST_CHECK enum ct_status ct_stage_wait(struct ct_stage *s, int i);
+
+void ct_stage_judge(struct ct_stage *s, enum ct_status (*judge)(void *arg),
+                    void *arg);
 
 /* The device's side, queued: the turn begins, copies go out, mark i is set
  * when those so far are there, the device goes on when all are. */
@@ -78,6 +82,8 @@ struct ct_stage {
     const struct ct_stage_ops *ops;
     const struct ct_device    *dev;
     uint64_t                   turn; /* that the CPU expects */
+    enum ct_status           (*judge)(void *arg); /* NULL: nobody */
+    void                      *judge_arg;
 };
 /* cuda/stage.c, or cuda/absent.c, where it is NULL. */
 const struct ct_stage_ops *ct_cuda_stage_ops(void);

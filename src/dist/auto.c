@@ -84,7 +84,8 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     m = model_of(d, net);
     for (int i = 0; i < n; i++) {
         /* Of a batch for all ranks, some may have a sample more. */
-        bool may = d->size > 1 && d->exchange.iter_size <= 1 &&
+        bool may = d->size > 1 && !d->device_sum.way &&
+                   d->exchange.iter_size <= 1 &&
                    !d->exchange.global_batch && dist_model_load(&m, i).k > 0;
 
         a->apart[i] = may && d->road == DIST_ROAD_FACTORS ? 0 : -1;
@@ -94,7 +95,8 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
         return CT_OK;
     CT_TRY(measure(d));
     CT_TRY(dist_model_choose(&m, &a->options, d->size, a->apart));
-    a->learning = d->options->redecide > 0 && !holds_back(d);
+    a->learning = d->options->redecide > 0 && !holds_back(d) &&
+                  !d->unlike; /* CPU and GPU ranks begin elsewhere */
     a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide
                                                     : FIRST_LOOK;
     return CT_OK;

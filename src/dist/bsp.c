@@ -105,7 +105,10 @@ static enum ct_status bsp_begin(struct ct_exchange *x)
 
 static enum ct_status bsp_queued(struct ct_exchange *x, int layer)
 {
-    return dist_factors_queued(dist_of(x), layer);
+    struct ct_dist *d = dist_of(x);
+
+    return d->device_sum.nccl ? dist_device_sum_queued(d, layer)
+                              : dist_factors_queued(d, layer);
 }
 
 static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
@@ -113,6 +116,10 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
     struct ct_dist *d = dist_of(x);
     int n             = d->n_sent;
 
+    if (d->device_sum.way && layer == ct_net_n_layers(d->net) - 1)
+        dist_device_sum_riders(d);
+    if (d->device_sum.nccl)
+        return CT_OK;
     dist_auto_layer_done(d, layer);
     CT_TRY(dist_factors_layer_done(d, layer));
     if (!d->options->overlap && layer > 0)
@@ -153,6 +160,8 @@ static enum ct_status bsp_wait(struct ct_exchange *x, int param)
 {
     struct ct_dist *d = dist_of(x);
 
+    if (d->device_sum.nccl)
+        return CT_OK; /* the update is queued behind the sums */
     if (d->factors.of_param[param] >= 0)
         return dist_factors_wait(d, d->factors.of_param[param]);
     return wait_bucket(d, d->buckets.of_param[param]);
@@ -178,7 +187,10 @@ static bool bsp_ready(struct ct_exchange *x, int param)
 
 static enum ct_status bsp_finish(struct ct_exchange *x)
 {
-    return wait_bucket(dist_of(x), 0); /* the riders sit in front */
+    struct ct_dist *d = dist_of(x);
+
+    return d->device_sum.way ? dist_device_sum_finish(d)
+                             : wait_bucket(d, 0); /* riders sit in front */
 }
 
 static const float *bsp_summed(struct ct_exchange *x, int param)
@@ -331,6 +343,7 @@ void dist_bsp_init(struct ct_dist *d)
 void dist_bsp_fini(struct ct_dist *d)
 {
     dist_canonical_fini(&d->canonical);
+    dist_device_sum_fini(d);
     dist_direct_fini(d);
     drop_ways(d);
     dist_auto_fini(d);

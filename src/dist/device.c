@@ -48,6 +48,8 @@ enum ct_status dist_devices_meet(struct ct_dist *d)
     if (d->gpus && d->rank == 0)
         say(&m.census);
     st = dist_census_check(&m.census);
+    if (st == CT_OK)
+        st = dist_device_sum_init(d, &m.census);
     dist_census_fini(&m.census);
     return st;
 }

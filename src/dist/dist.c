@@ -37,11 +37,14 @@ static enum ct_status choose_reduce(struct ct_dist *d)
 
     if (strcmp(name, "auto") == 0)
         return CT_OK;
+    d->device_sum.wanted = strcmp(name, "nccl") == 0;
+    if (d->device_sum.wanted)
+        return CT_OK;
     d->reduce = ct_allreduce_find(name);
     if (!d->reduce || !ct_allreduce_available(d->comm, d->reduce))
         return ct_fail(CT_EINVAL, "--reduce=%s: there is no such way to sum "
-                       "here; use auto, shared, ring, halving, tree or "
-                       "hierarchical", name);
+                       "here; use auto, shared, ring, halving, tree, "
+                       "hierarchical or nccl", name);
     return CT_OK;
 }
 

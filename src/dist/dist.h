@@ -10,6 +10,7 @@
 #include "dist/bucket.h"
 #include "dist/canonical.h"
 #include "dist/compress/wire.h"
+#include "dist/device_sum.h"
 #include "dist/factors.h"
 #include "dist/flight.h"
 #include "dist/mode.h"
@@ -42,6 +43,7 @@ struct ct_dist {
     struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
     double                  direct_seconds;
     int                     rank, size, n_hosts; /* of comm */
+    struct dist_device_sum  device_sum; /* where GPUs sum by themselves */
     bool                    gpus;     /* some rank's net is on one */
     bool                    unlike;   /* ranks' devices round differently */
     struct ct_peers         peers;    /* what layers see */

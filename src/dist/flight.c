@@ -63,7 +63,7 @@ static enum ct_status cut(struct dist_flight *f, int priority)
 
 enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
 {
-    float *diff = dist_diff(d, net);
+    float *diff = dist_device_sum_diff(d, net);
 
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
                     &d->flight));
@@ -74,6 +74,10 @@ enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
         f->dist = d;
         f->x    = diff + b->first;
         f->n    = (int64_t)b->n;
+        if (i == 0 && d->device_sum.way) { /* riders go by themselves */
+            f->x += CT_ARENA_RIDERS;
+            f->n -= CT_ARENA_RIDERS;
+        }
         f->wire = d->wires.wire ? &d->wires.wire[i] : NULL;
         CT_TRY(cut(f, urgency(d, net, i)));
     }

@@ -75,6 +75,8 @@ struct ct_exchange {
     float    rate;  /* of the latest update */
     struct ct_updater updater;
     struct ct_mirror *mirror; /* NULL: the net is in the CPU's memory */
+    bool     queues_sums;    /* `queued` has gradients summed on the GPU, and
+                                layer_done needs none of them */
     bool     keeps_history;  /* works on the updater's histories */
     size_t   bucket_bytes;   /* of gradients that travel together; 0: any */
     float    scale; /* sum times scale is the mean gradient */

@@ -181,7 +181,8 @@ static enum ct_status mirrored_pass(struct ct_solver *s, bool fresh, int n,
     for (int l = ct_net_n_layers(s->net) - 1; l >= 0; l--) {
         ct_pulse_set(x->pulse, CT_PULSE_BACKWARD,
                      ct_net_layer(s->net, l)->name);
-        CT_TRY(ct_mirror_wait(s->mirror, l));
+        if (!x->queues_sums)
+            CT_TRY(ct_mirror_wait(s->mirror, l));
         CT_TRY(x->layer_done(x, l));
     }
     return CT_OK;

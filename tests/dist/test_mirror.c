@@ -3,6 +3,8 @@
  *
  * The net has a, 4 x 3 and a bias, b, 2 x 4 and a bias, c, 2 x 2 without; the
  * arena holds riders, then c, b, a. */
+#include <stdlib.h>
+
 #include "base/mem.h"
 #include "dist/ranks.h"
 
@@ -180,4 +182,29 @@ TEST(mirror, parameters_go_both_ways)
     ASSERT_FLOAT(6, ct_data(a->blob)[1], 0);
     ASSERT_OK(ct_mirror_get(NULL));
     ASSERT_OK(ct_mirror_put_history(NULL));
+}
+
+TEST(mirror, nccl_wants_a_gpu_for_every_rank)
+{
+    ranks_make_data();
+    ranks_refuse("not every rank has a GPU of its own",
+                 ranks_train(2, "", "reduce: 'nccl'", 0), 2);
+    ranks_refuse("without servers",
+                 ranks_train(2, "", "reduce: 'nccl' road: 'ps'", 0), 2);
+}
+
+TEST(mirror, one_rank_sums_by_nccl_as_it_does_alone)
+{
+    const char *name = getenv("CORTADO_TEST_DEVICE");
+    struct rank *one;
+
+    if (!name || strcmp(name, "cuda") != 0)
+        test_skip("CORTADO_TEST_DEVICE=cuda is not set");
+    ranks_make_data();
+    one = ranks_train(1, "", "", 0);
+    ranks_same_as_one(one, ranks_train(1, "", "reduce: 'nccl' "
+                                       "bucket_bytes: 4096", 0), 1);
+    one = ranks_train(1, "iter_size: 2 clip_gradients: 0.05", "", 0);
+    ranks_same_as_one(one, ranks_train(1, "iter_size: 2 clip_gradients: 0.05",
+                                       "reduce: 'nccl' overlap: false", 0), 1);
 }

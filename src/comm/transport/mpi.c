@@ -5,6 +5,9 @@
  *
  *     struct ct_request: word 0 MPI_Request, 1 bytes, 2 what, 3 peer       */
 #include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 
 #include <limits.h>
 #include <poll.h>
@@ -362,4 +365,13 @@ enum ct_status ct_mpi_create(struct ct_transport **out)
     }
     *out = &m->base;
     return CT_OK;
+}
+
+bool ct_mpi_takes_gpu_memory(void)
+{
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
 }

@@ -25,3 +25,8 @@ const char *ct_mpi_thread_level(void)
 {
     return "none";
 }
+
+bool ct_mpi_takes_gpu_memory(void)
+{
+    return false;
+}

@@ -121,6 +121,8 @@ static enum ct_status health(struct cuda_stage *s, int i)
     const struct ct_device *d = s->head.dev;
     cudaError_t e             = cudaStreamQuery(ct_cuda_stream(d));
 
+    if (s->head.judge)
+        CT_TRY(s->head.judge(s->head.judge_arg));
     if (e == cudaErrorNotReady)
         return CT_OK;
     CT_TRY(ct_cuda_check(d, e, "waiting for gradients"));
