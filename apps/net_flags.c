@@ -1,42 +1,19 @@
 /* net_flags.c - what the commands that build a net have in common. */
 #include "net_flags.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-
-/* The GPU that --gpu has in place `k`, round and round; counts them too. */
-static enum ct_status pick_gpu(const char *list, int k, int *id, int *n)
-{
-    int all = ct_device_cuda_count(), found[64];
-    char *end;
-
-    *n = 0;
-    if (strcmp(list, "all") == 0) {
-        *n = all;
-    } else {
-        for (const char *at = list; *at && *n < 64; at = end + (*end == ',')) {
-            found[(*n)++] = (int)strtol(at, &end, 10);
-            if (end == at || (*end && *end != ','))
-                return ct_fail(CT_EINVAL, "--gpu=%s: give numbers with commas "
-                               "between them, or 'all'", list);
-        }
-    }
-    if (*n == 0)
-        return ct_fail(CT_ENOTFOUND, "--gpu=%s: there is no GPU here, or this "
-                       "build has no GPU support; leave the flag out to run "
-                       "on the CPU", list);
-    *id = strcmp(list, "all") == 0 ? k % *n : found[k % *n];
-    return CT_OK;
-}
+#include "device/pick.h"
 
 enum ct_status net_flags_n_gpus(const struct net_flags *f, int *out)
 {
     int id;
 
     *out = 0;
-    return f->gpu && f->gpu[0] ? pick_gpu(f->gpu, 0, &id, out) : CT_OK;
+    if (!f->gpu || !f->gpu[0])
+        return CT_OK;
+    return ct_gpu_pick(f->gpu, ct_device_cuda_count(), 0, &id, out);
 }
 
 /* The flag's, or what the net's own words ask for. */
@@ -69,7 +46,7 @@ static enum ct_status open_device(struct net_flags *f)
         CT_INFO("Use CPU.");
         return CT_OK;
     }
-    CT_TRY(pick_gpu(f->gpu, f->local, &id, &n));
+    CT_TRY(ct_gpu_pick(f->gpu, ct_device_cuda_count(), f->local, &id, &n));
     CT_TRY(find_precision(f, &precision));
     CT_TRY(ct_device_cuda_open(id, precision, &f->device));
     CT_INFO("Using GPU %d: %s, %s", id, ct_device_name(f->device),
