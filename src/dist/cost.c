@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+enum { FEW = 4 }; /* workers that a server answers itself: comm/ps/parts.h */
+
 static const char *const names[DIST_N_WAYS] = {
     "ring", "halving", "tree", "hierarchical", "shared", "ps", "sharded",
     "factors"
@@ -81,14 +83,29 @@ static struct dist_cost cost_hierarchical(const struct terms *t)
     };
 }
 
+int dist_ps_copies(int size)
+{
+    return size > FEW ? 2 : size - 1;
+}
+
+int dist_ps_hops(int size)
+{
+    return size > FEW ? (int)floor(log2(size)) : 1;
+}
+
 static struct dist_cost cost_ps(const struct terms *t)
 {
-    double far = t->S * (t->P - t->L), near = t->S * (t->L - 1);
+    const int P   = (int)t->P;
+    double far    = t->S * (t->P - t->L), near = t->S * (t->L - 1);
+    bool spreads  = P > FEW;
+    double back   = dist_ps_hops(P) * t->a +
+                  (spreads ? 2 * t->S * t->b : far * t->b + near * t->lb);
 
     return (struct dist_cost){
-        .bytes   = far + near,
-        .seconds = 2 * t->a + 2 * far * t->b + 2 * near * t->lb +
-                   (far + near) * t->c,
+        .bytes   = spreads ? 3 * t->S : far + near, /* a push and two copies */
+        .seconds = t->a + far * t->b + near * t->lb + (far + near) * t->c +
+                   back,
+        .back    = back,
     };
 }
 

@@ -6,7 +6,9 @@
  *     halving     2 log2(P) a + 2S(P-1)/P b + S(P-1)/P c
  *                 (+ 2(a + S b) + S c where P is no power of two)
  *     tree        2 log2(P) (a + S b) + log2(P) S c
- *     ps          2a + 2(P-1)S b + (P-1)S c          through rank 0's link
+ *     ps          2a + 2(P-1)S b + (P-1)S c          through rank 0's link;
+ *                 with P > 4 sums go down a binary tree of ranks (comm/ps):
+ *                 (1 + log2(P)) a + (P+1)S b + (P-1)S c
  *     sharded     2(P-1) a + 2S(P-1)/P b + S(P-1)/P c
  *     shared      S(P-1)/P c                         inside one host's memory
  *     factors     (P-1) a + (P-1) 4K(N+M) b, and 2NMK(P-1)/F of computing
@@ -53,6 +55,7 @@ const char *dist_way_name(enum dist_way way);
 struct dist_cost {
     double bytes;   /* that the busiest rank sends */
     double seconds; /* of the comm thread: the wire, and adding */
+    double back;    /* ... of which the way back from a server takes so long */
     double compute; /* of the compute thread, before the update */
 };
 
@@ -66,6 +69,10 @@ struct dist_cost dist_cost_coded(const struct dist_machine *w, int size,
 /* The way that --reduce=auto takes for so many floats (comm/coll/coll.c). */
 enum dist_way dist_way_usual(const struct dist_machine *w, int size,
                              double floats);
+/* How often rank 0's server sends a sum, and over how many ranks it comes to
+ * the last one. */
+int dist_ps_copies(int size);
+int dist_ps_hops(int size);
 /* Ranks on one host, and hosts, when `size` are dealt out. */
 int dist_per_host(const struct dist_machine *w, int size);
 

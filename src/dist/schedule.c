@@ -125,8 +125,9 @@ struct dist_cost dist_bucket_cost(const struct dist_model *m,
     c = dist_cost(&o->machine, size, way_of(o, road, size, rest.floats),
                   &rest);
     return (struct dist_cost){
-        sum.bytes + c.bytes,
-        scaled(sum.seconds + c.seconds, o->scales.dense), 0
+        .bytes   = sum.bytes + c.bytes,
+        .seconds = scaled(sum.seconds + c.seconds, o->scales.dense),
+        .back    = scaled(c.back, o->scales.dense),
     };
 }
 
@@ -177,10 +178,10 @@ static void totals(const struct dist_model *m, const struct sends *s,
     }
 }
 
-/* Half of what a server's exchange takes goes in, half comes out, and the
- * next bucket goes in meanwhile: two queues.  Others have one. */
+/* While a server's sum goes back the next bucket comes in: two queues.  Others
+ * have one. */
 static double last_in(const struct dist_model *m, const struct sends *s,
-                      bool two_ways, double *products)
+                      double *products)
 {
     double now = 0, in = 0, out = 0;
     int next = 0;
@@ -191,11 +192,11 @@ static double last_in(const struct dist_model *m, const struct sends *s,
     for (int l = ct_net_n_layers(m->net) - 1; l >= 0; l--) {
         now += m->backward[l] * m->share;
         for (; next < s->n && s->send[next].after >= l; next++) {
-            double c = s->send[next].cost.seconds;
+            const struct dist_cost *c = &s->send[next].cost;
 
-            in  = fmax(in, now) + (two_ways ? c / 2 : c);
-            out = fmax(out, in) + (two_ways ? c / 2 : 0);
-            *products += s->send[next].cost.compute;
+            in  = fmax(in, now) + c->seconds - c->back;
+            out = fmax(out, in) + c->back;
+            *products += c->compute;
         }
     }
     return fmax(now, out);
@@ -212,7 +213,7 @@ static enum ct_status formula(const struct dist_model *m,
 
     if (st == CT_OK) {
         totals(m, &s, out);
-        out->seconds = last_in(m, &s, road == DIST_ROAD_PS, &products);
+        out->seconds = last_in(m, &s, &products);
         out->seconds += products + m->update;
     }
     ct_free(s.send);
@@ -323,10 +324,12 @@ static int compute_task(struct stage *g, double seconds)
     return g->last = t;
 }
 
-/* Every worker's message in, the sum, and everyone's message out. */
+/* Every worker's message in, the sum, and its copies out; where workers pass
+ * it on to each other, slices are small and hops cost latency alone. */
 static int server_tasks(struct stage *g, int after, const struct send *x)
 {
     const struct dist_machine *w = &g->o->machine;
+    const int hops = dist_ps_hops(g->size);
     double bytes = 4 * x->floats;
     int sum = sim_task(g->sim, (g->size - 1) * bytes * w->gamma, 0,
                        g->server, -1);
@@ -334,12 +337,14 @@ static int server_tasks(struct stage *g, int after, const struct send *x)
 
     for (int i = 0; i < g->size - 1; i++) {
         int give = sim_task(g->sim, bytes * w->beta, w->alpha, g->link_in,
-                            g->worker_out[i]);
-        int take = sim_task(g->sim, bytes * w->beta, w->alpha, g->link_out,
-                            g->worker_in[i]);
+                            g->worker_out[i]), take;
 
         sim_after(g->sim, give, after);
         sim_after(g->sim, sum, give);
+        if (i >= dist_ps_copies(g->size))
+            continue;
+        take = sim_task(g->sim, bytes * w->beta, hops * w->alpha, g->link_out,
+                        g->worker_in[i]);
         sim_after(g->sim, take, sum);
         sim_after(g->sim, all, take);
     }

@@ -70,6 +70,8 @@ TEST(cost, times_are_those_of_the_formulas)
     ASSERT_FLOAT(2 + 8 + 40 + 2 * (1 + 8) + 80, seconds(DIST_HALVING, 3, 2),
                  1e-9);
     ASSERT_FLOAT(0, seconds(DIST_PS, 1, 2), 0);
+    /* 8 ranks: 7 pushes in, two copies out, which are passed on twice. */
+    ASSERT_FLOAT(1 + 56 + 560 + 3 + 16, seconds(DIST_PS, 8, 2), 1e-9);
 }
 
 /* Two hosts of two: what crosses takes b, what stays inside a quarter. */

@@ -111,10 +111,13 @@ TEST(schedule, a_server_has_one_link_for_all)
     ASSERT_FLOAT(10 + 4.5 + .5, simulated(&m, &o, DIST_ROAD_PS, 3), 1e-9);
     /* Two buckets: what goes in need not wait for what comes out. */
     o = options(0, 1.0 / 512, true);
-    ASSERT_FLOAT(formula(&m, &o, DIST_ROAD_PS, 5),
-                 simulated(&m, &o, DIST_ROAD_PS, 5), 1e-9);
-    /* in: 8 + 4, 12 + 6.5; out: 12 + 4, 18.5 + 6.5 */
-    ASSERT_FLOAT(25.5, formula(&m, &o, DIST_ROAD_PS, 5), 1e-9);
+    for (int size = 4; size < 10; size++)
+        ASSERT_FLOAT(formula(&m, &o, DIST_ROAD_PS, size),
+                     simulated(&m, &o, DIST_ROAD_PS, size), 1e-9);
+    /* in: 8 + 3, 11 + 4.875; out: 11 + 3, 15.875 + 4.875 */
+    ASSERT_FLOAT(21.25, formula(&m, &o, DIST_ROAD_PS, 4), 1e-9);
+    /* in: 8 + 4, 12 + 6.5; out, two copies: 12 + 2, 18.5 + 3.25 */
+    ASSERT_FLOAT(22.25, formula(&m, &o, DIST_ROAD_PS, 5), 1e-9);
 }
 
 /* ip2's bucket waits for 4 s, in at 12; ip1's is in at 18.5, when layer 1
