@@ -16,7 +16,17 @@
 #include "device/impl.h"
 #include "net/net.h"
 
-enum { WARM_UP = 2 };
+enum { WARM_UP = 2, MOST_LOSSES = 64 };
+
+static int n_losses(const struct ct_net *net)
+{
+    int n = 0;
+
+    for (int i = 0; i < net->n_layer; i++)
+        for (int t = 0; t < net->layer[i].n_top; t++)
+            n += net->layer[i].loss_weight[t] != 0;
+    return n;
+}
 
 static bool can_replay(const struct ct_net *net)
 {
@@ -25,7 +35,7 @@ static bool can_replay(const struct ct_net *net)
     if (net->dev->kind == CT_CPU || net->debug_info ||
         h->before_forward || h->after_forward || h->before_backward ||
         h->after_backward || net->options.forward_only ||
-        !ct_impl_allowed("replay", "graph"))
+        n_losses(net) > MOST_LOSSES || !ct_impl_allowed("replay", "graph"))
         return false;
     for (int i = 0; i < net->n_layer; i++) {
         const struct ct_layer *l = net->layer[i].layer;
@@ -79,8 +89,7 @@ static enum ct_status end_aside(const struct ct_net *net)
 /* The weighted sum of all losses; the pass is counted with it. */
 static enum ct_status send_loss(struct ct_net *net)
 {
-    enum { MOST = 64 };
-    struct ct_beacon_part part[MOST];
+    struct ct_beacon_part part[MOST_LOSSES];
     int n = 0;
 
     for (int i = 0; i < net->n_layer; i++)
@@ -89,8 +98,6 @@ static enum ct_status send_loss(struct ct_net *net)
 
             if (net->layer[i].loss_weight[t] == 0)
                 continue;
-            if (n == MOST)
-                return ct_fail(CT_ENOTSUP, "it has more than %d losses", MOST);
             part[n++] = (struct ct_beacon_part){ ct_data(top), ct_diff(top),
                                                  top->count };
         }
