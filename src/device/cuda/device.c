@@ -170,8 +170,9 @@ void ct_device_trim(const struct ct_device *d)
     if (!g)
         return;
     cuda_free(d, g->workspace);
-    g->workspace       = NULL;
-    g->workspace_bytes = 0;
+    cuda_free(d, g->other.workspace); /* nothing is under way beside */
+    g->workspace       = g->other.workspace       = NULL;
+    g->workspace_bytes = g->other.workspace_bytes = 0;
     g->n_workspaces++;
     (void)cudaStreamSynchronize(g->stream);
     if (cudaDeviceGetDefaultMemPool(&pool, d->id) == cudaSuccess)
