@@ -38,12 +38,21 @@ static float clip_of(const struct ct_solver *s)
                : s->param->clip_gradients;
 }
 
+/* Others who use gradients, servers and those who hold some back for later,
+ * do not know their scale. */
+static bool is_for_others(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    return x && (x->remote || x->holds_back);
+}
+
 /* The scale that losses start with; 0: they are not scaled. */
 static float first_scale(const struct ct_solver *s)
 {
     const Caffe__NetParameter *p = ct_net_param_message(s->net);
 
-    if (ct_device_dtype(s->options.device) != CT_F16)
+    if (ct_device_dtype(s->options.device) != CT_F16 || is_for_others(s))
         return 0;
     return p->has_global_grad_scale && p->global_grad_scale > 0
                ? p->global_grad_scale
@@ -54,6 +63,9 @@ static enum ct_status init_gradients(struct ct_solver *s)
 {
     const float scale = first_scale(s);
 
+    if (ct_device_dtype(s->options.device) == CT_F16 && is_for_others(s))
+        CT_WARN("losses are not scaled for fp16, since servers or a codec "
+                "take the gradients; use bf16, where small ones stay");
     if (scale == 0 && clip_of(s) < 0)
         return CT_OK;
     CT_TRY(ct_gradients_create(s->options.device, scale, &s->gradients));
