@@ -99,6 +99,7 @@ static enum ct_status run(struct ct_dist *d, void *arg)
     CT_TRY(net_flags_apply(j->flags));
     o = net_flags_options(j->flags, CAFFE__PHASE__TEST);
     o.forward_only = true;
+    o.fixed_params = true;
     o.rank         = ct_dist_rank(d);
     o.size         = ct_dist_size(d);
     o.deal_tests   = true;

@@ -1,6 +1,6 @@
 /* cmd_time.c - `cortado time`: how long each layer takes, forward and
  * backward, and what share of the machine's peak that is; with --plan, how
- * blobs lie in memory instead. */
+ * blobs lie in memory instead.  The TEST phase has no backward pass. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static enum ct_status one_pass(struct ct_net *net, struct timing *t)
     }
     t->all_forward += mark - start;
     start = mark;
-    for (int i = n - 1; i >= 0; i--) {
+    for (int i = n - 1; i >= 0 && t->backward; i--) {
         double now;
 
         CT_TRY(ct_net_backward_range(net, i, i));
@@ -47,7 +47,8 @@ static void print_layer(const struct ct_net *net, int i,
                         const struct timing *t, int n_iter, double peak)
 {
     struct ct_layer *l = ct_net_layer(net, i);
-    double fwd = t->forward[i] / n_iter, bwd = t->backward[i] / n_iter;
+    double fwd = t->forward[i] / n_iter;
+    double bwd = t->backward ? t->backward[i] / n_iter : 0;
     struct work work  = work_of(net, i);
     char share[2][64] = { "", "" };
 
@@ -58,7 +59,8 @@ static void print_layer(const struct ct_net *net, int i,
         snprintf(share[1], sizeof(share[1]), " (%.1f GFLOP/s, %.0f%% of peak)",
                  work.backward / bwd / 1e9, 100 * work.backward / bwd / peak);
     CT_INFO("%10s\tforward: %g ms.%s", l->name, 1e3 * fwd, share[0]);
-    CT_INFO("%10s\tbackward: %g ms.%s", l->name, 1e3 * bwd, share[1]);
+    if (t->backward)
+        CT_INFO("%10s\tbackward: %g ms.%s", l->name, 1e3 * bwd, share[1]);
 }
 
 static enum ct_status measure(struct ct_net *net, int n_iter,
@@ -69,8 +71,10 @@ static enum ct_status measure(struct ct_net *net, int n_iter,
     CT_INFO("Performing Forward");
     CT_TRY(ct_net_forward(net, &loss));
     CT_INFO("Initial loss: %g", loss);
-    CT_INFO("Performing Backward");
-    CT_TRY(ct_net_backward(net));
+    if (t->backward) {
+        CT_INFO("Performing Backward");
+        CT_TRY(ct_net_backward(net));
+    }
     CT_INFO("*** Benchmark begins ***");
     CT_INFO("Testing for %d iterations.", n_iter);
     begin = ct_now();
@@ -119,7 +123,9 @@ static enum ct_status run(const struct net_flags *f, int n_iter, bool plan)
     if (f->phase && !test && strcmp(f->phase, "TRAIN") != 0)
         return ct_fail(CT_EINVAL, "--phase is TRAIN or TEST, not '%s'",
                        f->phase);
-    o.quiet = plan;
+    o.quiet        = plan;
+    o.forward_only = test;
+    o.fixed_params = test;
     CT_TRY_GOTO(ct_net_create_file(f->model, &o, &net), st, out);
     if (plan) {
         st = print_plan(net);
@@ -128,8 +134,9 @@ static enum ct_status run(const struct net_flags *f, int n_iter, bool plan)
     n = (size_t)ct_net_n_layers(net) + 1;
     CT_TRY_GOTO(ct_alloc(n, sizeof(*t.forward), "timing", &t.forward), st,
                 out);
-    CT_TRY_GOTO(ct_alloc(n, sizeof(*t.backward), "timing", &t.backward), st,
-                out);
+    if (!test)
+        CT_TRY_GOTO(ct_alloc(n, sizeof(*t.backward), "timing", &t.backward),
+                    st, out);
     st = measure(net, n_iter, &t);
 out:
     ct_free(t.forward);

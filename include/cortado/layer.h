@@ -51,6 +51,11 @@ struct ct_run {
     int      rank, size; /* among the ranks that share one training run */
     struct ct_workspace *work; /* memory for layers in turn; NULL: their own */
     bool     aside;      /* parameters' gradients may run in the side lane */
+    bool     forward_only; /* there are no backward passes */
+    /* Layers may keep what they make of parameters until `params`, a count of
+     * their changes, is another; else parameters may change at any time. */
+    bool     fixed_params;
+    uint64_t params;
     bool     own_data;   /* each trains on a source of its own */
     bool     deal_tests; /* they deal out test batches too, not only others */
     int      share;      /* batches a rank takes in a row; 0: one */
@@ -165,8 +170,10 @@ struct ct_layer_type {
     bool (*accepts)(const struct ct_layer *l, const struct ct_io *io,
                     enum ct_layout layout);
     /* Optional: from now on do the work of `next` too, which alone reads this
-     * layer's top: io->top is next's, and next does not run.  False: cannot.
-     * NULL: every layer for itself again.  Reshape follows. */
+     * layer's top: io->top is next's, and next does not run.  A `next` of two
+     * bottoms, in forward_only nets: the other one is bottom 1 in io, and top
+     * 0 may be the same place.  False: cannot.  NULL: every layer for itself
+     * again.  Reshape follows. */
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
     /* Optional: multiply-adds of one forward pass, for summaries. */
     double (*macs)(const struct ct_layer *l, const struct ct_io *io);

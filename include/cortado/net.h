@@ -33,6 +33,7 @@ struct ct_net_options {
     bool                    keep_blobs;   /* every blob readable after a pass */
     bool                    forward_only; /* no memory for gradients */
     int                     n_histories; /* a solver keeps beside gradients */
+    bool                    fixed_params; /* changed by calls below alone */
     bool                    quiet;        /* log nothing while building */
     bool                    trial; /* no advice where it does not fit */
 };
@@ -151,6 +152,8 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_load(struct ct_net *net,
                                                 const char *path);
 CT_API CT_MUST_CHECK enum ct_status ct_net_copy_weights(
     struct ct_net *net, const Caffe__NetParameter *from, const char *source);
+/* For nets of fixed_params, when others than the calls here wrote to them. */
+CT_API void ct_net_params_changed(struct ct_net *net);
 /* Use the weights of another net, by layer name; memory is shared. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_share_weights(
     struct ct_net *net, const struct ct_net *from);

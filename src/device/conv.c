@@ -43,9 +43,10 @@ bool ct_conv_desc_equal(const struct ct_conv_desc *a,
     return a->n_spatial == b->n_spatial && a->batch == b->batch &&
            a->in_channels == b->in_channels &&
            a->out_channels == b->out_channels && a->group == b->group &&
-           a->has_bias == b->has_bias && a->src_layout == b->src_layout &&
-           a->dst_layout == b->dst_layout && a->src_type == b->src_type &&
-           a->dst_type == b->dst_type;
+           a->has_bias == b->has_bias && a->sum == b->sum &&
+           a->relu == b->relu && a->packed == b->packed &&
+           a->src_layout == b->src_layout && a->dst_layout == b->dst_layout &&
+           a->src_type == b->src_type && a->dst_type == b->dst_type;
 }
 
 int64_t ct_conv_out(const struct ct_conv_desc *d, int axis)
@@ -64,6 +65,11 @@ double ct_conv_macs(const struct ct_conv_desc *d)
     for (int i = 0; i < d->n_spatial; i++)
         macs *= (double)(d->kernel[i] * ct_conv_out(d, i));
     return macs;
+}
+
+bool ct_conv_finishes(const struct ct_device *dev)
+{
+    return dev->kind == CT_CPU;
 }
 
 static enum ct_status conv_check(const struct ct_conv_desc *d)
@@ -126,6 +132,8 @@ enum ct_status ct_conv_create(const struct ct_device *dev,
     enum ct_status st;
 
     CT_TRY(conv_check(desc));
+    CT_ASSERT(ct_conv_finishes(dev) ||
+              !(desc->sum || desc->relu || desc->packed));
     CT_TRY(ct_alloc(1, sizeof(*c), "convolution", &c));
     c->dev         = dev;
     c->desc        = *desc;
@@ -168,6 +176,13 @@ const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c)
 const char *ct_conv_impl_name(const struct ct_conv *c)
 {
     return c->impl->name;
+}
+
+enum ct_status ct_conv_pack(struct ct_conv *c, const float *w, bool *kept)
+{
+    CT_ASSERT(c->desc.packed);
+    *kept = c->desc.batch == 0;
+    return c->desc.batch && c->impl->pack ? c->impl->pack(c, w, kept) : CT_OK;
 }
 
 enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,

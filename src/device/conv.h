@@ -9,6 +9,11 @@
  * `group` independent parts.  Weights and bias are always Caffe's plain floats;
  * x, dx have src_layout and y, dy have dst_layout.
  *
+ * With `sum` the product is added to what y holds, and with `relu` what is
+ * below zero then becomes zero; the backward passes take the dy that is left
+ * where y > 0.  With `packed` only forward runs, many times with weights that
+ * ct_conv_pack() has seen before.
+ *
  * Deconvolution is the same object run backwards: its forward pass is
  * backward_data, its backward pass is forward, and x and dy change places in
  * backward_weights.
@@ -32,7 +37,7 @@ struct ct_conv_desc {
     int64_t        batch, in_channels, out_channels, group;
     int64_t        in[CT_CONV_MAX], kernel[CT_CONV_MAX], stride[CT_CONV_MAX];
     int64_t        pad[CT_CONV_MAX], dilation[CT_CONV_MAX];
-    bool           has_bias;
+    bool           has_bias, sum, relu, packed;
     enum ct_layout src_layout, dst_layout;
     enum ct_dtype  src_type, dst_type;
 };
@@ -48,6 +53,9 @@ double ct_conv_macs(const struct ct_conv_desc *d);
 
 struct ct_conv;
 
+/* Whether convolutions on this kind of device know sum, relu and packed. */
+bool ct_conv_finishes(const struct ct_device *dev);
+
 /* Refuses kernels that do not fit and groups that do not divide; otherwise
  * the first implementation that accepts the description does the work. */
 CT_MUST_CHECK enum ct_status ct_conv_create(const struct ct_device *dev,
@@ -58,6 +66,11 @@ void ct_conv_destroy(struct ct_conv *c); /* takes NULL */
 
 const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c);
 const char *ct_conv_impl_name(const struct ct_conv *c);
+
+/* With `packed`: w is what the following forward passes have.  *kept: they do
+ * not read it again, so it may go. */
+CT_MUST_CHECK enum ct_status ct_conv_pack(struct ct_conv *c, const float *w,
+                                          bool *kept);
 
 /* y = ...; b is NULL unless has_bias. */
 CT_MUST_CHECK enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,

@@ -10,6 +10,8 @@ struct ct_conv_impl {
      * destroy() follows in every case. */
     enum ct_status (*create)(struct ct_conv *c);
     void (*destroy)(struct ct_conv *c);
+    /* Optional, with desc.packed: as ct_conv_pack(). */
+    enum ct_status (*pack)(struct ct_conv *c, const float *w, bool *kept);
     /* As the functions in conv.h; never called for an empty batch. */
     enum ct_status (*forward)(struct ct_conv *c, const float *x,
                               const float *w, const float *b, float *y);
@@ -48,5 +50,12 @@ extern const struct ct_conv_impl ct_conv_cuda_ref;
 #endif
 extern const struct ct_conv_impl ct_conv_gemm;
 extern const struct ct_conv_impl ct_conv_ref;
+
+/* y = max(y, 0), for an implementation that cannot do so on the way. */
+void ct_conv_relu(const struct ct_conv *c, float *y);
+/* For one whose max(NaN, 0) is 0: a net that has diverged must say so.  Whether
+ * the n values of w are numbers, and y = NaN throughout. */
+bool ct_conv_finite(int64_t n, const float *w);
+void ct_conv_spoil(const struct ct_conv *c, float *y);
 
 #endif

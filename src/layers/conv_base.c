@@ -239,6 +239,7 @@ static enum ct_status conv_pick(struct ct_layer *l, int i,
     if (s->conv[i] && ct_conv_desc_equal(d, ct_conv_description(s->conv[i])))
         return CT_OK;
     conv_drop(s, i);
+    s->fold.made = false;
     for (int j = 0; j < i; j++)
         if (ct_conv_desc_equal(d, ct_conv_description(s->conv[j]))) {
             s->conv[i] = s->conv[j];
@@ -256,6 +257,13 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
 
     CT_TRY(bottoms_check(l, io));
     CT_TRY(top_shape(l, &io->bottom[0]->shape, &s->desc, &y));
+    if (s->kind != CT_CONV_TRANSPOSED) {
+        s->desc.has_bias = s->has_bias || ct_fold_any(&s->fold);
+        s->desc.sum      = s->sum;
+        s->desc.relu     = s->relu;
+        s->desc.packed   = l->run->fixed_params && l->run->forward_only &&
+                         io->n_top == 1 && ct_conv_finishes(l->dev);
+    }
     for (int i = 0; i < io->n_top; i++) {
         struct ct_conv_desc d = s->desc;
         enum ct_layout bottom = io->bottom[i]->data.layout;
@@ -286,9 +294,12 @@ enum ct_status ct_conv_layer_forward(struct ct_layer *l,
                                      const struct ct_io *io)
 {
     const struct ct_conv_layer *s = l->state;
-    const float *w = ct_data(l->blob[CT_CONV_WEIGHT]);
-    const float *b = s->has_bias ? ct_data(l->blob[CT_CONV_BIAS]) : NULL;
+    const float *w, *b;
 
+    CT_TRY(ct_conv_layer_weights(l, &w, &b));
+    if (s->sum && ct_data(io->bottom[1]) != ct_data(io->top[0]))
+        CT_TRY(ct_copy(l->dev, ct_elements(io->top[0]),
+                       ct_data(io->bottom[1]), ct_data(io->top[0])));
     for (int i = 0; i < io->n_top; i++)
         CT_TRY(ct_conv_forward(s->conv[i], ct_data(io->bottom[i]), w, b,
                                ct_data(io->top[i])));
@@ -302,10 +313,11 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
 
     for (int i = 0; i < io->n_top; i++) {
         const float *dy = ct_diff(io->top[i]);
-
         const bool aside = l->run->aside && io->want_grad[i] &&
                            (l->flags & CT_LAYER_ASIDE);
 
+        if (s->relu)
+            ct_conv_layer_mask(io->top[i]);
         if (aside)
             CT_TRY(ct_side_begin(l->dev));
         CT_TRY(ct_conv_backward_weights(s->conv[i], ct_data(io->bottom[i]), dy,
@@ -344,4 +356,5 @@ void ct_conv_layer_teardown(struct ct_layer *l)
     for (int i = 0; s->conv && i < s->n_conv; i++)
         conv_drop(s, i);
     ct_free(s->conv);
+    ct_fold_fini(&s->fold);
 }

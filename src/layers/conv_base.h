@@ -5,6 +5,7 @@
 
 #include "cortado/layer.h"
 #include "device/conv.h"
+#include "layers/fold.h"
 
 enum ct_conv_kind {
     CT_CONV_PLAIN,      /* Convolution */
@@ -22,6 +23,8 @@ struct ct_conv_layer {
     int64_t             channels; /* of bottoms */
     int64_t             num_output;
     bool                has_bias;
+    struct ct_fold      fold;      /* see conv_fuse.c */
+    bool                sum, relu; /* absorbed */
     struct ct_conv    **conv; /* owned, and what it points to */
     int                 n_conv;
 };
@@ -50,6 +53,14 @@ bool ct_conv_layer_accepts(const struct ct_layer *l, const struct ct_io *io,
                            enum ct_layout layout);
 double ct_conv_layer_macs(const struct ct_layer *l, const struct ct_io *io);
 void   ct_conv_layer_teardown(struct ct_layer *l);
+
+/* conv_fuse.c: the slot of the type, what the convolution objects are given,
+ * and dy = 0 where y is, for a ReLU. */
+bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next);
+CT_MUST_CHECK enum ct_status ct_conv_layer_weights(struct ct_layer *l,
+                                                   const float **w,
+                                                   const float **b);
+void ct_conv_layer_mask(const struct ct_blob *top);
 
 /* The gradient of blob i to add to; NULL when nobody wants it. */
 float *ct_conv_layer_diff(const struct ct_layer *l, int i);

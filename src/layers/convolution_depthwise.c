@@ -25,6 +25,7 @@ const struct ct_layer_type ct_layer_convolution_depthwise = {
     .forward    = CT_EVERY_DEVICE(ct_conv_layer_forward),
     .backward   = CT_EVERY_DEVICE(ct_conv_layer_backward),
     .accepts    = ct_conv_layer_accepts,
+    .absorb     = ct_conv_layer_absorb,
     .macs       = ct_conv_layer_macs,
     .teardown   = ct_conv_layer_teardown,
 };

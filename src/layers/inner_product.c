@@ -64,16 +64,25 @@ static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_reshape(s->shorts[CT_IP_DY],
                           CT_SHAPE((p->m * p->n + 1) / 2)));
     }
+    s->ip.has_bias = ct_inner_product_param(l->param)->bias_term ||
+                     ct_fold_any(&s->fold);
     return ct_ip_choose(&s->ip);
 }
 
 static enum ct_status ip_forward(struct ct_layer *l, const struct ct_io *io)
 {
-    const struct inner_product *s = l->state;
+    struct inner_product *s = l->state;
+    const float *w = ct_data(l->blob[WEIGHT]);
+    const float *b = l->n_blob > BIAS ? ct_data(l->blob[BIAS]) : NULL;
 
-    return ct_ip_forward(&s->ip, ct_data(io->bottom[0]),
-                         ct_data(l->blob[WEIGHT]),
-                         s->ip.has_bias ? ct_data(l->blob[BIAS]) : NULL,
+    if (ct_fold_any(&s->fold)) {
+        if (!ct_fold_holds(&s->fold, l->run))
+            CT_TRY(ct_fold_make(&s->fold, l->run, s->ip.n, s->ip.k,
+                                s->ip.transpose, w, b));
+        w = s->fold.w;
+        b = s->fold.b;
+    }
+    return ct_ip_forward(&s->ip, ct_data(io->bottom[0]), w, b,
                          ct_data(io->top[0]));
 }
 
@@ -111,7 +120,10 @@ static bool ip_absorb(struct ct_layer *l, const struct ct_layer *next)
 {
     struct inner_product *s = l->state;
 
-    if (next && (l->dev->kind == CT_CPU || s->relu ||
+    if (next && l->dev->kind == CT_CPU)
+        return s->axis == 1 && ct_fold_absorb(&s->fold, l, next, s->ip.n);
+    ct_fold_fini(&s->fold);
+    if (next && (s->relu ||
                  strcmp(next->type->name, "ReLU") != 0 ||
                  ct_relu_param(next->param)->negative_slope != 0))
         return false;
@@ -127,6 +139,7 @@ static void ip_teardown(struct ct_layer *l)
     struct inner_product *s = l->state;
 
     ct_ip_fini(&s->ip);
+    ct_fold_fini(&s->fold);
 }
 
 static double ip_macs(const struct ct_layer *l, const struct ct_io *io)

@@ -4,11 +4,13 @@
 
 #include "cortado/layer.h"
 #include "device/ip.h"
+#include "layers/fold.h"
 
 enum { CT_IP_X, CT_IP_W, CT_IP_DY, CT_IP_SHORTS };
 
 struct inner_product {
     struct ct_ip    ip;
+    struct ct_fold  fold; /* layers behind it, in nets that only run forward */
     int             axis;
     bool            relu; /* absorbed; on a GPU */
     /* On a GPU in the 16-bit precisions: x and W of the forward pass and dy,

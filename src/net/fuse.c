@@ -6,6 +6,9 @@
  *     first .. last      consecutive layers, each the only reader of the one
  *                        before, in place or not
  *
+ * and, where nothing runs backward, one layer that reads a second blob, of an
+ * earlier layer (a sum); it
+ *
  * runs at the turn of its last layer, forward and backward, by its first one.
  * All hooks are called as ever, so parameters that arrive layer by layer are
  * there when the group runs, and its gradients are complete when its first
@@ -71,20 +74,61 @@ static enum ct_status part(struct ct_net *net, int i, int writer)
     return net_layer_reshape(net, w);
 }
 
+/* A layer that is no longer there reads its bottom's sign off its top, so
+ * nobody may work on that in place, unless Caffe would read it there too. */
+static bool rewritten(const struct ct_net *net, int i)
+{
+    const struct net_layer *l = &net->layer[i];
+
+    if (net->options.forward_only || l->top_id[0] == l->bottom_id[0])
+        return false;
+    for (int j = i + 1; j < net->n_layer; j++)
+        for (int t = 0; t < net->layer[j].n_top; t++)
+            if (net->layer[j].top_id[t] == l->top_id[0])
+                return true;
+    return false;
+}
+
+/* Whether layer i + 1 may be part of layer i, whose top it reads. */
+static bool adjoins(const struct ct_net *net, int i)
+{
+    const struct net_layer *l = &net->layer[i], *next = l + 1;
+
+    return i + 1 < net->n_layer && l->n_top == 1 && next->n_top == 1 &&
+           (!net->blob[l->top_id[0]].pinned ||
+            next->top_id[0] == l->top_id[0]) &&
+           l->loss_weight[0] == 0 && next->loss_weight[0] == 0;
+}
+
 /* Whether layer i + 1 reads what layer i writes, alone and without conditions
  * of its own on gradients. */
 static bool follows(const struct ct_net *net, int i)
 {
     const struct net_layer *l = &net->layer[i], *next = l + 1;
 
-    return i + 1 < net->n_layer && l->n_top == 1 && next->n_bottom == 1 &&
-           next->n_top == 1 && next->bottom_id[0] == l->top_id[0] &&
-           (!net->blob[l->top_id[0]].pinned ||
-            next->top_id[0] == l->top_id[0]) &&
-           l->loss_weight[0] == 0 &&
+    return adjoins(net, i) && next->n_bottom == 1 &&
+           next->bottom_id[0] == l->top_id[0] &&
            next->layer->param->n_propagate_down == 0 &&
            next->want_grad[0] == l->needs_backward &&
-           (next->needs_backward || !l->needs_backward);
+           (next->needs_backward || !l->needs_backward) &&
+           !rewritten(net, i + 1);
+}
+
+/* Whether layer i + 1 reads what layer i writes and one blob more, whose
+ * bottom this is; -1: no. */
+static int joins(const struct ct_net *net, int i)
+{
+    const struct net_layer *l = &net->layer[i], *next = l + 1;
+    int other;
+
+    if (!net->options.forward_only || !adjoins(net, i) || next->n_bottom != 2)
+        return -1;
+    other = next->bottom_id[0] == l->top_id[0] ? 1 : 0;
+    return next->bottom_id[1 - other] == l->top_id[0] &&
+                   next->bottom_id[other] != l->top_id[0] &&
+                   next->top_id[0] != next->bottom_id[other]
+               ? other
+               : -1;
 }
 
 /* The diff of a group lies with its last top, so that must be the same blob as
@@ -104,13 +148,22 @@ static void pass_diff(struct ct_net *net, int i)
 
 static int absorb(struct ct_net *net, int i)
 {
-    struct ct_layer *head = net->layer[i].layer;
+    struct net_layer *l   = &net->layer[i];
+    struct ct_layer *head = l->layer;
     int last              = i;
 
-    while (follows(net, last) &&
-           head->type->absorb(head, net->layer[last + 1].layer)) {
-        last++;
-        net->layer[last].layer->absorbed = true;
+    for (;; last++) {
+        const int other = l->joins ? -1 : joins(net, last);
+        struct net_layer *next = &net->layer[last + 1];
+
+        if ((other < 0 && !follows(net, last)) ||
+            !head->type->absorb(head, next->layer))
+            break;
+        next->layer->absorbed = true;
+        if (other >= 0) {
+            l->joins        = next;
+            l->joins_bottom = other;
+        }
     }
     for (int j = i; j <= last; j++) {
         net->layer[j].first = i;
@@ -160,6 +213,7 @@ enum ct_status net_unfuse(struct ct_net *net)
         if (l->last > i && l->first == i)
             (void)l->layer->type->absorb(l->layer, NULL);
         l->layer->absorbed = false;
+        l->joins           = NULL;
         l->first = l->last = i;
     }
     return ct_net_reshape(net);

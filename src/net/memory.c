@@ -114,6 +114,8 @@ static void touch_layer(struct plan *p, int i)
 
     if (l->last != i)
         return;
+    if (head->joins)
+        touch(p, data_of(head->joins->bottom_id[head->joins_bottom]), i);
     for (int b = 0; b < head->n_bottom; b++) {
         touch(p, data_of(head->bottom_id[b]), i);
         if (runs_back && !(flags & CT_LAYER_NO_BOTTOM))
@@ -133,6 +135,33 @@ static void touch_layer(struct plan *p, int i)
     }
     if (runs_back)
         touch_aside(p, l);
+}
+
+/* What a group adds to the blob that it joins may lie in that blob's place,
+ * when nobody reads it later and the group reads it as nothing else. */
+static void place_sums(struct plan *p)
+{
+    for (int i = 0; i < p->net->n_layer; i++) {
+        const struct net_layer *l = &p->net->layer[i];
+        const struct net_layer *head = &p->net->layer[l->first];
+        const struct ct_blob *from, *to;
+        int at, top;
+
+        if (!head->joins || l->last != i)
+            continue;
+        top  = root_of(p, data_of(l->top_id[0]));
+        at   = root_of(p, data_of(head->joins->bottom_id[head->joins_bottom]));
+        from = p->net->blob[at / 2].blob;
+        to   = l->top[0];
+        if (at == top || at == root_of(p, data_of(head->bottom_id[0])) ||
+            p->life[at].last != i || !from->planned ||
+            ct_tensor_bytes(&from->shape, &from->data) !=
+                ct_tensor_bytes(&to->shape, &to->data) ||
+            p->net->blob[l->top_id[0]].pinned)
+            continue;
+        p->life[top].root = at;
+        p->life[at].last  = p->life[top].last;
+    }
 }
 
 /* Diffs that a layer reads but nobody writes must stay zero: they live for
@@ -308,6 +337,7 @@ static enum ct_status make_plan(struct ct_net *net, struct plan *p)
     for (int i = 0; i < net->n_layer; i++)
         touch_layer(p, i);
     measure(p);
+    place_sums(p);
     find_unwritten(p, written);
     ct_free(written);
     return CT_OK;

@@ -93,6 +93,8 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.own_data   = options->own_data;
     net->run.deal_tests = options->deal_tests;
     net->run.share      = options->share;
+    net->run.forward_only = options->forward_only;
+    net->run.fixed_params = options->fixed_params;
     net->run.peers      = options->peers;
     net->run.batch_mine  = options->batch_mine;
     net->run.batch_first = options->batch_first;
@@ -339,6 +341,11 @@ void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start, void *arg)
 {
     net->layer_start     = start;
     net->layer_start_arg = arg;
+}
+
+void ct_net_params_changed(struct ct_net *net)
+{
+    net->run.params++;
 }
 
 void ct_net_set_debug_info(struct ct_net *net, bool on)

@@ -34,6 +34,11 @@ struct net_layer {
     int             *param_id;          /* per layer blob, into net->param */
     bool             needs_backward;
     int              first, last;       /* the group it runs in; see fuse.c */
+    /* Of a group's first layer: a layer of the group that reads one more blob
+     * and which bottom that is; NULL: none. */
+    struct net_layer *joins;
+    int              joins_bottom;
+    struct ct_blob  *with[2];           /* then, the bottoms of the group */
 };
 
 struct net_blob {
@@ -197,11 +202,16 @@ static inline struct ct_io net_io(const struct net_layer *l)
 }
 
 /* What the layer that does the work of a group is given. */
-static inline struct ct_io net_group_io(const struct ct_net *net, int layer)
+static inline struct ct_io net_group_io(struct ct_net *net, int layer)
 {
-    const struct net_layer *head = &net->layer[net->layer[layer].first];
-    const struct net_layer *end  = &net->layer[net->layer[layer].last];
+    struct net_layer *head      = &net->layer[net->layer[layer].first];
+    const struct net_layer *end = &net->layer[net->layer[layer].last];
 
+    if (head->joins) {
+        head->with[0] = head->bottom[0];
+        head->with[1] = head->joins->bottom[head->joins_bottom];
+        return (struct ct_io){ head->with, end->top, 2, end->n_top, NULL };
+    }
     return (struct ct_io){ head->bottom, end->top, head->n_bottom, end->n_top,
                            head->want_grad };
 }

@@ -50,6 +50,7 @@ enum ct_status ct_net_copy_weights(struct ct_net *net,
                                    const Caffe__NetParameter *from,
                                    const char *source)
 {
+    ct_net_params_changed(net);
     for (size_t i = 0; i < from->n_layer; i++) {
         const char *name = from->layer[i]->name ? from->layer[i]->name : "";
         int target       = ct_net_find_layer(net, name);
@@ -101,6 +102,7 @@ static enum ct_status load_hdf5(struct ct_net *net, const char *path)
     enum ct_status st = CT_OK;
 
     CT_TRY(ct_hdf5_open(path, &h));
+    ct_net_params_changed(net);
     for (int i = 0; i < net->n_layer && st == CT_OK; i++) {
         struct ct_text group = { 0 };
 
@@ -147,6 +149,7 @@ enum ct_status ct_net_share_weights(struct ct_net *net,
 {
     bool all = true;
 
+    ct_net_params_changed(net);
     for (int i = 0; i < net->n_layer; i++) {
         struct ct_layer *l = net->layer[i].layer;
         int source         = ct_net_find_layer(from, l->name);

@@ -352,6 +352,31 @@ TEST(fuse, a_sum_that_is_a_loss_keeps_its_weight)
           "layer { name: 'q' type: 'Silence' bottom: 'label' }", NULL);
 }
 
+TEST(fuse, a_convolution_and_its_relu_are_one)
+{
+    check(HEAD "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+          MORE("c") TAIL, "c (Convolution) + r (ReLU)\n");
+    check(HEAD "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'r' }"
+          MORE("r") TAIL, "c (Convolution) + r (ReLU)\n");
+    check(HEAD "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+          "layer { name: 'd' type: 'Convolution' bottom: 'c' top: 'd' "
+          "  convolution_param { num_output: 32 kernel_size: 5 pad: 2 "
+          "  weight_filler { type: 'xavier' } } }"
+          "layer { name: 'q' type: 'ReLU' bottom: 'd' top: 'd' }"
+          MORE("d") TAIL, "d (Convolution) + q (ReLU)\n");
+}
+
+/* Backward reads the sign off what the next layer changes in place. */
+TEST(fuse, a_relu_whose_top_is_worked_on_in_place_stays)
+{
+    check(HEAD "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'r' }"
+          "layer { name: 'p' type: 'Power' bottom: 'r' top: 'r' "
+          "  power_param { shift: -0.5 } }" MORE("r") TAIL, NULL);
+    check(HEAD SUM("") "layer { name: 'r' type: 'ReLU' bottom: 's' top: 'r' }"
+          "layer { name: 'p' type: 'Power' bottom: 'r' top: 'r' "
+          "  power_param { shift: 1 } }" MORE("r") TAIL, NULL);
+}
+
 /* ResNet's block: what is added is read by the next block, too. */
 TEST(fuse, residual_blocks_are_the_same)
 {

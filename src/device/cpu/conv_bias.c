@@ -2,10 +2,13 @@
  *
  * The loops follow the layout: a plain array has long runs of one channel, the
  * others have channels innermost.  Padded channels stay zero. */
+#include <math.h>
 #include <string.h>
 
-#include "device/conv.h"
+#include "device/conv_impl.h"
 #include "device/cpu/loop.h"
+#include "device/cpu/simd.h"
+#include "device/layout.h"
 #ifdef CT_HAVE_CUDA
 #include "device/cuda/conv.h"
 #endif
@@ -51,6 +54,50 @@ enum ct_status ct_bias_forward(const struct ct_device *dev,
                     to[s * block + c] += b[first + c];
     }
     return CT_OK;
+}
+
+CT_SIMD static void relu_row(int64_t n, float *y)
+{
+    CT_SIMD_EACH (i, n)
+        y[i] = y[i] < 0 ? 0 : y[i]; /* NaN stays */
+}
+
+static int64_t y_count(const struct ct_conv *c)
+{
+    const struct ct_conv_desc *d = &c->desc;
+
+    return d->batch * c->out_spatial *
+           ct_layout_block(d->dst_layout, d->out_channels) *
+           ct_layout_blocks(d->dst_layout, d->out_channels);
+}
+
+void ct_conv_relu(const struct ct_conv *c, float *y)
+{
+    const int64_t row = c->out_spatial, rows = y_count(c) / row;
+
+    CT_FOR_ROWS (r, rows, row)
+        relu_row(row, y + r * row);
+}
+
+CT_SIMD static bool finite_row(int64_t n, const float *x)
+{
+    const float most = 3.402823466e38f;
+    int32_t bad      = 0;
+
+    CT_SIMD_EACH (i, n)
+        bad |= !(fabsf(x[i]) <= most);
+    return !bad;
+}
+
+bool ct_conv_finite(int64_t n, const float *w)
+{
+    return finite_row(n, w);
+}
+
+void ct_conv_spoil(const struct ct_conv *c, float *y)
+{
+    for (int64_t i = 0; i < y_count(c); i++)
+        y[i] = NAN;
 }
 
 /* The sum of n values; eight partial sums, so that it vectorises. */

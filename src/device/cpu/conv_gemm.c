@@ -84,8 +84,13 @@ static enum ct_status gemm_forward(struct ct_conv *c, const float *x,
     for (int64_t i = 0; i < c->desc.batch * c->desc.group; i++)
         CT_TRY(ct_gemm(c->dev, CT_N, CT_N, c->out_group, c->out_spatial,
                        c->in_group * c->taps, 1, w + w_at(c, i),
-                       columns(c, x + x_at(c, i)), 0, y + y_at(c, i)));
-    return b ? ct_bias_forward(c->dev, &bias, b, y) : CT_OK;
+                       columns(c, x + x_at(c, i)), c->desc.sum ? 1 : 0,
+                       y + y_at(c, i)));
+    if (b)
+        CT_TRY(ct_bias_forward(c->dev, &bias, b, y));
+    if (c->desc.relu)
+        ct_conv_relu(c, y);
+    return CT_OK;
 }
 
 static enum ct_status gemm_backward_data(struct ct_conv *c, const float *w,

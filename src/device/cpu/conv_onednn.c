@@ -12,6 +12,12 @@
  * which lie in the workspace.
  * Weight gradients are added to dw by the reorder that brings them out.
  *
+ * A sum and a ReLU that end the forward pass are the primitive's work where it
+ * can do them, else the reorder's and a pass of ours.  oneDNN's ReLU turns NaN
+ * into 0, so weights that are not finite are looked for; where they are more
+ * than the outputs, a ReLU of our own costs less.  Packed weights lie in memory
+ * of their own, as the primitive likes them.
+ *
  * Arrays that the description calls blocked or NHWC are given to oneDNN as
  * they are; where it has no fast kernel for them it may choose here too.  What
  * it could only do with its own slow reference is left to the next in line.
@@ -62,6 +68,10 @@ struct arrays {
 struct onednn_state {
     struct pass   forward, backward_data, backward_weights;
     struct arrays user, offer;
+    bool          clamps; /* a ReLU is left to us */
+    bool          hides;  /* it is not, and NaN would not be seen */
+    bool          spoilt; /* and packed weights are no numbers */
+    float        *packed; /* weights as forward takes them; owned */
     size_t        bytes[N_BUFFERS];
     float        *buffer[N_BUFFERS]; /* parts of the workspace */
     const float  *placed;            /* where it lay when they were set */
@@ -90,6 +100,7 @@ static void onednn_clear(struct onednn_state *s)
     pass_fini(&s->backward_weights);
     arrays_fini(&s->user);
     arrays_fini(&s->offer);
+    ct_free(s->packed);
     memset(s, 0, sizeof(*s));
 }
 
@@ -207,21 +218,60 @@ out:
     return st;
 }
 
-static enum ct_status forward_init(struct onednn_state *s,
+/* The primitive, with what ends it as far as it can. */
+static enum ct_status forward_prim(struct onednn_state *s,
                                    const struct ct_pd_window *w)
 {
-    struct pass *p = &s->forward;
     dnnl_primitive_desc_t pd;
+    struct ct_md dst = { 0 };
+    bool straight;
 
     CT_TRY(ct_pd_conv_forward(&pd, &s->offer.src, &s->offer.weights,
                               &s->offer.bias, &s->offer.dst, w));
-    CT_TRY(pass_init(s, p, pd));
+    CT_TRY(pass_init(s, &s->forward, pd));
+    if (!w->add)
+        return CT_OK;
+    /* What it adds to must lie where it writes. */
+    CT_TRY(ct_md_query(&dst, s->forward.prim.pd, dnnl_query_dst_md, 0));
+    straight = ct_md_equal(&dst, &s->user.dst);
+    ct_md_fini(&dst);
+    return straight ? CT_OK : CT_ENOTSUP;
+}
+
+static enum ct_status forward_init(struct onednn_state *s,
+                                   const struct ct_pd_window *w)
+{
+    struct ct_pd_window ends = *w;
+    struct pass *p           = &s->forward;
+    enum ct_status st        = forward_prim(s, &ends);
+
+    if (st == CT_ENOTSUP && (w->add || w->relu)) {
+        pass_fini(p);
+        ends.add = ends.relu = false;
+        st       = forward_prim(s, &ends);
+    }
+    CT_TRY(st);
+    s->hides = ends.relu;
     if (s->bytes[BIAS])
         CT_TRY(ct_prim_arg_md(&p->prim, DNNL_ARG_BIAS, &s->user.bias));
     CT_TRY(edge_init(s, p, 0, DNNL_ARG_SRC, dnnl_query_src_md, SRC, IN));
     CT_TRY(edge_init(s, p, 1, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, WEIGHTS,
                      IN));
-    return edge_init(s, p, 2, DNNL_ARG_DST, dnnl_query_dst_md, DST, OUT);
+    return edge_init(s, p, 2, DNNL_ARG_DST, dnnl_query_dst_md, DST,
+                     w->add && !ends.add ? ADD : OUT);
+}
+
+/* Weights that are there for long do not need the workspace. */
+static enum ct_status pack_init(struct onednn_state *s)
+{
+    struct edge *e = &s->forward.edge[1];
+
+    if (e->straight)
+        return CT_OK;
+    CT_TRY(ct_alloc(1, s->bytes[WEIGHTS], "packed weights", &s->packed));
+    s->bytes[WEIGHTS] = 0;
+    CT_TRY(ct_prim_set(&s->forward.prim, e->arg, s->packed));
+    return ct_prim_set(&e->reorder, DNNL_ARG_TO, s->packed);
 }
 
 static enum ct_status backward_data_init(struct onednn_state *s,
@@ -271,11 +321,13 @@ static enum ct_status pass_place(struct onednn_state *s, struct pass *p)
 
         if (e->straight)
             continue;
+        CT_TRY(ct_prim_set(&e->reorder, DNNL_ARG_SCRATCHPAD,
+                           s->buffer[SCRATCH]));
+        if (e->buffer == WEIGHTS && s->packed)
+            continue;
         CT_TRY(ct_prim_set(&p->prim, e->arg, ptr));
         CT_TRY(ct_prim_set(&e->reorder, in ? DNNL_ARG_TO : DNNL_ARG_FROM,
                            ptr));
-        CT_TRY(ct_prim_set(&e->reorder, DNNL_ARG_SCRATCHPAD,
-                           s->buffer[SCRATCH]));
     }
     return CT_OK;
 }
@@ -312,11 +364,20 @@ static enum ct_status reserve(struct ct_conv *c)
     return ct_workspace_need(c->work, total);
 }
 
+static bool relu_pays(const struct ct_conv *c)
+{
+    return c->desc.packed || c->in_group * c->taps * 2 <=
+                                 c->desc.batch * c->out_spatial;
+}
+
 static enum ct_status build(struct ct_conv *c, enum offer offer,
                             dnnl_alg_kind_t algorithm)
 {
     struct onednn_state *s = c->state;
-    struct ct_pd_window w  = { .algorithm = algorithm };
+    struct ct_pd_window w  = { .algorithm    = algorithm,
+                               .add          = c->desc.sum,
+                               .relu         = c->desc.relu && relu_pays(c),
+                               .forward_only = c->desc.packed };
 
     for (int i = 0; i < c->desc.n_spatial; i++) {
         w.stride[i]    = c->desc.stride[i];
@@ -326,6 +387,11 @@ static enum ct_status build(struct ct_conv *c, enum offer offer,
     }
     CT_TRY(describe(c, offer));
     CT_TRY(forward_init(s, &w));
+    s->clamps = c->desc.relu && !s->hides;
+    if (c->desc.packed) {
+        CT_TRY(pack_init(s));
+        return reserve(c);
+    }
     CT_TRY(backward_data_init(s, &w));
     CT_TRY(backward_weights_init(s, &w));
     return reserve(c);
@@ -406,7 +472,8 @@ static enum ct_status winograd_create(struct ct_conv *c)
     return st == CT_EDEVICE ? CT_ENOTSUP : st;
 }
 
-/* `in` and `more_in` belong to the first two edges, `out` to the last. */
+/* `in` and `more_in` belong to the first two edges, `out` to the last.  An
+ * edge whose array is not given has it in its buffer already. */
 static enum ct_status pass_run(struct pass *p, const float *in,
                                const float *more_in, float *out)
 {
@@ -418,7 +485,7 @@ static enum ct_status pass_run(struct pass *p, const float *in,
 
         if (e->straight) {
             CT_TRY(ct_prim_set(&p->prim, e->arg, from[i]));
-        } else {
+        } else if (from[i]) {
             CT_TRY(ct_prim_set(&e->reorder, DNNL_ARG_FROM, from[i]));
             CT_TRY(ct_prim_run(&e->reorder));
         }
@@ -432,6 +499,11 @@ static enum ct_status pass_run(struct pass *p, const float *in,
     return ct_prim_run(&last->reorder);
 }
 
+static bool weights_finite(const struct ct_conv *c, const float *w)
+{
+    return ct_conv_finite(c->desc.out_channels * c->in_group * c->taps, w);
+}
+
 static enum ct_status onednn_forward(struct ct_conv *c, const float *x,
                                      const float *w, const float *b, float *y)
 {
@@ -440,7 +512,28 @@ static enum ct_status onednn_forward(struct ct_conv *c, const float *x,
     CT_TRY(place(c));
     if (b)
         CT_TRY(ct_prim_set(&s->forward.prim, DNNL_ARG_BIAS, b));
-    return pass_run(&s->forward, x, w, y);
+    CT_TRY(pass_run(&s->forward, x, s->packed ? NULL : w, y));
+    if (s->clamps)
+        ct_conv_relu(c, y);
+    if (s->hides && ((s->packed ? s->spoilt : !weights_finite(c, w)) ||
+                     (b && !ct_conv_finite(c->desc.out_channels, b))))
+        ct_conv_spoil(c, y);
+    return CT_OK;
+}
+
+static enum ct_status onednn_pack(struct ct_conv *c, const float *w,
+                                  bool *kept)
+{
+    struct onednn_state *s = c->state;
+    struct ct_prim *into   = &s->forward.edge[1].reorder;
+
+    *kept = s->packed != NULL;
+    if (!s->packed)
+        return CT_OK;
+    s->spoilt = s->hides && !weights_finite(c, w);
+    CT_TRY(place(c));
+    CT_TRY(ct_prim_set(into, DNNL_ARG_FROM, w));
+    return ct_prim_run(into);
 }
 
 static enum ct_status onednn_backward_data(struct ct_conv *c, const float *w,
@@ -468,6 +561,7 @@ const struct ct_conv_impl ct_conv_onednn = {
     .name             = "onednn",
     .create           = direct_create,
     .destroy          = onednn_destroy,
+    .pack             = onednn_pack,
     .forward          = onednn_forward,
     .backward_data    = onednn_backward_data,
     .backward_weights = onednn_backward_weights,
@@ -477,6 +571,7 @@ const struct ct_conv_impl ct_conv_winograd = {
     .name             = "winograd",
     .create           = winograd_create,
     .destroy          = onednn_destroy,
+    .pack             = onednn_pack,
     .forward          = onednn_forward,
     .backward_data    = onednn_backward_data,
     .backward_weights = onednn_backward_weights,

@@ -85,6 +85,7 @@ static enum ct_status ref_forward(struct ct_conv *c, const float *x,
         const float *wo = w + o * c->in_group * c->taps;
 
         for (int64_t p = 0; p < c->out_spatial; p++) {
+            float *to  = &y[at(&vy, n, o, p)];
             double sum = b && o < vy.channels ? (double)b[o] : 0;
 
             for (int64_t k = 0; o < vy.channels && k < c->taps; k++) {
@@ -96,7 +97,9 @@ static enum ct_status ref_forward(struct ct_conv *c, const float *x,
                                         o / c->out_group * c->in_group + i,
                                         s)];
             }
-            y[at(&vy, n, o, p)] = (float)sum;
+            if (c->desc.sum)
+                sum += (double)*to;
+            *to = c->desc.relu && sum < 0 ? 0 : (float)sum;
         }
     }
     return CT_OK;

@@ -89,6 +89,8 @@ static void cut(const struct ct_conv *c, struct winograd *s)
     t->out_w   = c->out[1];
     t->pad_h   = d->pad[0];
     t->pad_w   = d->pad[1];
+    t->sum     = d->sum;
+    t->relu    = d->relu;
     t->rows    = (t->out_h + t->m - 1) / t->m;
     t->columns = (t->out_w + t->m - 1) / t->m;
     s->v.step  = rounded(c->in_group, t->b);

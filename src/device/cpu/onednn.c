@@ -18,34 +18,47 @@
 static struct {
     dnnl_engine_t         engine;
     dnnl_stream_t         stream;
-    dnnl_primitive_attr_t attr;     /* user's scratchpad */
-    dnnl_primitive_attr_t add_attr; /* the same, and the result is added */
+    dnnl_primitive_attr_t attr[2][2]; /* by add and relu */
     dnnl_status_t         status;
 } dnnl;
 static pthread_once_t dnnl_once = PTHREAD_ONCE_INIT;
 
-static dnnl_status_t start_attributes(void)
+/* What is done to a result before it is written. */
+static dnnl_status_t append_ends(dnnl_post_ops_t ops, bool add, bool relu)
 {
-    dnnl_post_ops_t sum = NULL;
-    dnnl_status_t s = dnnl_primitive_attr_create(&dnnl.attr);
+    dnnl_status_t s = dnnl_success;
+
+#if DNNL_VERSION_MAJOR >= 3
+    if (add)
+        s = dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
+    if (relu && s == dnnl_success)
+        s = dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
+#else
+    if (add)
+        s = dnnl_post_ops_append_sum(ops, 1);
+    if (relu && s == dnnl_success)
+        s = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
+#endif
+    return s;
+}
+
+static dnnl_status_t start_attribute(bool add, bool relu,
+                                     dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t s     = dnnl_primitive_attr_create(out);
 
     if (s == dnnl_success)
-        s = dnnl_primitive_attr_set_scratchpad_mode(dnnl.attr,
+        s = dnnl_primitive_attr_set_scratchpad_mode(*out,
                                                     dnnl_scratchpad_mode_user);
     if (s == dnnl_success)
-        s = dnnl_primitive_attr_clone(&dnnl.add_attr, dnnl.attr);
+        s = dnnl_post_ops_create(&ops);
     if (s == dnnl_success)
-        s = dnnl_post_ops_create(&sum);
+        s = append_ends(ops, add, relu);
     if (s == dnnl_success)
-#if DNNL_VERSION_MAJOR >= 3
-        s = dnnl_post_ops_append_sum(sum, 1, 0, dnnl_data_type_undef);
-#else
-        s = dnnl_post_ops_append_sum(sum, 1);
-#endif
-    if (s == dnnl_success)
-        s = dnnl_primitive_attr_set_post_ops(dnnl.add_attr, sum);
-    if (sum)
-        dnnl_post_ops_destroy(sum);
+        s = dnnl_primitive_attr_set_post_ops(*out, ops);
+    if (ops)
+        dnnl_post_ops_destroy(ops);
     return s;
 }
 
@@ -55,8 +68,8 @@ static void start(void)
     if (dnnl.status == dnnl_success)
         dnnl.status = dnnl_stream_create(&dnnl.stream, dnnl.engine,
                                          dnnl_stream_default_flags);
-    if (dnnl.status == dnnl_success)
-        dnnl.status = start_attributes();
+    for (int i = 0; i < 4 && dnnl.status == dnnl_success; i++)
+        dnnl.status = start_attribute(i / 2, i % 2, &dnnl.attr[i / 2][i % 2]);
 }
 
 enum ct_status ct_dnnl_start(void)
@@ -72,12 +85,12 @@ dnnl_engine_t ct_dnnl_engine(void)
 
 const_dnnl_primitive_attr_t ct_dnnl_attr(void)
 {
-    return dnnl.attr;
+    return dnnl.attr[false][false];
 }
 
-const_dnnl_primitive_attr_t ct_dnnl_add_attr(void)
+const_dnnl_primitive_attr_t ct_dnnl_end_attr(bool add, bool relu)
 {
-    return dnnl.add_attr;
+    return dnnl.attr[add][relu];
 }
 
 enum ct_status ct_dnnl_check(dnnl_status_t s, const char *call)
@@ -221,7 +234,7 @@ enum ct_status ct_prim_reorder(struct ct_prim *p, const struct ct_md *from,
 
     CT_DNNL(dnnl_reorder_primitive_desc_create(
         &pd, MD(from), dnnl.engine, MD(to), dnnl.engine,
-        add ? dnnl.add_attr : dnnl.attr));
+        ct_dnnl_end_attr(add, false)));
     CT_TRY(ct_prim_init(p, pd));
     CT_TRY(ct_prim_arg_md(p, DNNL_ARG_FROM, from));
     return ct_prim_arg_md(p, DNNL_ARG_TO, to);

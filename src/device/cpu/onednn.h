@@ -40,9 +40,9 @@ CT_MUST_CHECK enum ct_status ct_dnnl_check(dnnl_status_t s, const char *call);
 CT_MUST_CHECK enum ct_status ct_dnnl_start(void);
 dnnl_engine_t ct_dnnl_engine(void);
 /* Scratchpads come from the caller; with `add` the result is added to what is
- * there.  We use no other attributes. */
+ * there, with `relu` clamped at zero then.  We use no other attributes. */
 const_dnnl_primitive_attr_t ct_dnnl_attr(void);
-const_dnnl_primitive_attr_t ct_dnnl_add_attr(void);
+const_dnnl_primitive_attr_t ct_dnnl_end_attr(bool add, bool relu);
 
 /* How an array of floats lies in memory.  Embedded; zeroed is a description
  * of nothing, which stands for "no bias" and may be given to fini. */
@@ -120,6 +120,8 @@ CT_MUST_CHECK enum ct_status ct_prim_run(struct ct_prim *p);
 struct ct_pd_window {
     dnnl_dims_t     stride, kernel, dilation, pad_left, pad_right;
     dnnl_alg_kind_t algorithm; /* dnnl_convolution_direct or _winograd */
+    /* Of a convolution: how it ends, and that no backward pass follows. */
+    bool            add, relu, forward_only;
 };
 
 CT_MUST_CHECK enum ct_status ct_pd_conv_forward(

@@ -11,6 +11,11 @@ static void dilates(const struct ct_pd_window *w, dnnl_dims_t out)
         out[i] = w->dilation[i] - 1;
 }
 
+static dnnl_prop_kind_t conv_prop(const struct ct_pd_window *w)
+{
+    return w->forward_only ? dnnl_forward_inference : dnnl_forward_training;
+}
+
 #if DNNL_VERSION_MAJOR >= 3
 
 enum ct_status ct_pd_conv_forward(dnnl_primitive_desc_t *out,
@@ -24,9 +29,9 @@ enum ct_status ct_pd_conv_forward(dnnl_primitive_desc_t *out,
 
     dilates(w, d);
     CT_DNNL(dnnl_convolution_forward_primitive_desc_create(
-        out, ct_dnnl_engine(), dnnl_forward_training, w->algorithm,
-        src->d, weights->d, bias->d, dst->d, w->stride, d, w->pad_left,
-        w->pad_right, ct_dnnl_attr()));
+        out, ct_dnnl_engine(), conv_prop(w), w->algorithm, src->d, weights->d,
+        bias->d, dst->d, w->stride, d, w->pad_left, w->pad_right,
+        ct_dnnl_end_attr(w->add, w->relu)));
     return CT_OK;
 }
 
@@ -166,7 +171,7 @@ enum ct_status ct_pd_product_forward(dnnl_primitive_desc_t *out,
 {
     CT_DNNL(dnnl_inner_product_forward_primitive_desc_create(
         out, ct_dnnl_engine(), dnnl_forward_training, src->d, weights->d,
-        bias->d, dst->d, add ? ct_dnnl_add_attr() : ct_dnnl_attr()));
+        bias->d, dst->d, ct_dnnl_end_attr(add, false)));
     return CT_OK;
 }
 
@@ -188,7 +193,7 @@ enum ct_status ct_pd_matmul_add(dnnl_primitive_desc_t *out,
 {
     CT_DNNL(dnnl_matmul_primitive_desc_create(out, ct_dnnl_engine(), a->d,
                                               b->d, NULL, c->d,
-                                              ct_dnnl_add_attr()));
+                                              ct_dnnl_end_attr(true, false)));
     return CT_OK;
 }
 
@@ -214,10 +219,13 @@ enum ct_status ct_pd_conv_forward(dnnl_primitive_desc_t *out,
 
     dilates(w, d);
     CT_DNNL(dnnl_dilated_convolution_forward_desc_init(
-        &op, dnnl_forward_training, w->algorithm, &src->d,
-        &weights->d, bias->d.ndims ? &bias->d : NULL, &dst->d, w->stride, d,
-        w->pad_left, w->pad_right));
-    return make(out, &op, NULL);
+        &op, conv_prop(w), w->algorithm, &src->d, &weights->d,
+        bias->d.ndims ? &bias->d : NULL, &dst->d, w->stride, d, w->pad_left,
+        w->pad_right));
+    CT_DNNL(dnnl_primitive_desc_create(out, &op,
+                                       ct_dnnl_end_attr(w->add, w->relu),
+                                       ct_dnnl_engine(), NULL));
+    return CT_OK;
 }
 
 enum ct_status ct_pd_conv_backward_data(dnnl_primitive_desc_t *out,
@@ -367,7 +375,7 @@ enum ct_status ct_pd_product_forward(dnnl_primitive_desc_t *out,
         &op, dnnl_forward_training, &src->d, &weights->d,
         bias->d.ndims ? &bias->d : NULL, &dst->d));
     CT_DNNL(dnnl_primitive_desc_create(
-        out, &op, add ? ct_dnnl_add_attr() : ct_dnnl_attr(), ct_dnnl_engine(),
+        out, &op, ct_dnnl_end_attr(add, false), ct_dnnl_engine(),
         NULL));
     return CT_OK;
 }
@@ -392,7 +400,7 @@ enum ct_status ct_pd_matmul_add(dnnl_primitive_desc_t *out,
     dnnl_matmul_desc_t op;
 
     CT_DNNL(dnnl_matmul_desc_init(&op, &a->d, &b->d, NULL, &c->d));
-    CT_DNNL(dnnl_primitive_desc_create(out, &op, ct_dnnl_add_attr(),
+    CT_DNNL(dnnl_primitive_desc_create(out, &op, ct_dnnl_end_attr(true, false),
                                        ct_dnnl_engine(), NULL));
     return CT_OK;
 }

@@ -211,6 +211,15 @@ CT_SIMD static void all_input_grad(const struct ct_wino *g, const float *dv,
     }
 }
 
+/* y = v, or what sum and relu make of it; NaN stays. */
+CT_INLINE void put(float *y, const wide *out, const wide *add, bool sum,
+                   bool relu)
+{
+    const wide v = sum ? *out + *add + CT_LOAD8(y) : *out + *add;
+
+    *(ct_v8f *)y = relu ? (wide)((ct_v8i)v & ~(v < 0)) : v;
+}
+
 CT_INLINE void output_tiles(int m, const struct ct_wino *g, const float *v,
                             const struct ct_wino_at *at, const float *bias,
                             float *y)
@@ -232,8 +241,8 @@ CT_INLINE void output_tiles(int m, const struct ct_wino *g, const float *v,
                 output_1d(m, half + j * SIDE, 1, out + j * m, 1);
             for (int j = 0; j < m && j < rows.to; j++)
                 for (int k = 0; k < m && k < columns.to; k++)
-                    *(ct_v8f *)(to + (j * g->out_w + k) * g->b) =
-                        out[j * m + k] + add;
+                    put(to + (j * g->out_w + k) * g->b, &out[j * m + k], &add,
+                        g->sum, g->relu);
         }
     }
 }

@@ -18,6 +18,7 @@
 #ifndef CT_DEVICE_CPU_WINOGRAD_H
 #define CT_DEVICE_CPU_WINOGRAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { CT_WINO_PLACES = 36 };
@@ -29,6 +30,7 @@ struct ct_wino {
     int64_t h, w, out_h, out_w;
     int64_t pad_h, pad_w;
     int64_t rows, columns;  /* of tiles */
+    bool    sum, relu;      /* how y ends: added to, clamped at zero */
 };
 
 /* Where operands lie. */

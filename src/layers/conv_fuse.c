@@ -1,0 +1,105 @@
+/* conv_fuse.c - what a convolution does for the layers behind it.
+ *
+ * In training it clamps its output for a ReLU, and masks dy before its own
+ * backward passes:
+ *
+ *     y = max(W x + b, 0)        dy = 0 where y = 0, in place
+ *
+ * In a net that only runs forward it also adds the other bottom of a sum
+ * before that, and takes BatchNorm and Scale into its weights (fold.h); with
+ * parameters that stand the weights are packed once. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cpu/simd.h"
+#include "layers/common.h"
+#include "layers/conv_base.h"
+#include "proto/params.h"
+
+static bool is_plain_sum(const struct ct_layer *next)
+{
+    const Caffe__EltwiseParameter *p = ct_eltwise_param(next->param);
+
+    if (strcmp(next->type->name, "Eltwise") != 0 ||
+        next->param->n_bottom != 2 ||
+        p->operation != CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM)
+        return false;
+    for (size_t i = 0; i < p->n_coeff; i++)
+        if (p->coeff[i] != 1)
+            return false;
+    return true;
+}
+
+bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next)
+{
+    struct ct_conv_layer *s = l->state;
+
+    if (!next) {
+        ct_fold_fini(&s->fold);
+        s->sum = s->relu = false;
+        l->flags |= CT_LAYER_NO_TOP;
+        return true;
+    }
+    if (s->relu || s->axis != 1 || !ct_conv_finishes(l->dev))
+        return false;
+    if (!s->sum && ct_fold_absorb(&s->fold, l, next, s->num_output))
+        return true;
+    if (!s->sum && l->run->forward_only && is_plain_sum(next)) {
+        s->sum = true;
+        return true;
+    }
+    s->relu = strcmp(next->type->name, "ReLU") == 0 &&
+              ct_relu_param(next->param)->negative_slope == 0;
+    if (s->relu)
+        l->flags &= ~(unsigned)CT_LAYER_NO_TOP; /* backward reads its sign */
+    return s->relu;
+}
+
+enum ct_status ct_conv_layer_weights(struct ct_layer *l, const float **w,
+                                     const float **b)
+{
+    struct ct_conv_layer *s = l->state;
+    const bool folds        = ct_fold_any(&s->fold);
+    const int64_t n         = s->num_output;
+    bool kept               = false;
+
+    *w = ct_data(l->blob[CT_CONV_WEIGHT]);
+    *b = s->has_bias ? ct_data(l->blob[CT_CONV_BIAS]) : NULL;
+    if (!s->desc.packed)
+        return CT_OK;
+    if (!ct_fold_holds(&s->fold, l->run)) {
+        if (folds)
+            CT_TRY(ct_fold_make(&s->fold, l->run, n,
+                                l->blob[CT_CONV_WEIGHT]->count / n, false, *w,
+                                *b));
+        CT_TRY(ct_conv_pack(s->conv[0], folds ? s->fold.w : *w, &kept));
+        s->fold.made   = true;
+        s->fold.params = l->run->params;
+        if (kept) {
+            ct_free(s->fold.w);
+            s->fold.w = NULL;
+        }
+    }
+    if (folds) {
+        *w = s->fold.w;
+        *b = s->fold.b;
+    }
+    return CT_OK;
+}
+
+CT_SIMD static void mask_row(int64_t n, const float *y, float *dy)
+{
+    CT_SIMD_EACH (i, n)
+        dy[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+void ct_conv_layer_mask(const struct ct_blob *top)
+{
+    const int64_t n = ct_elements(top);
+    const float *y  = ct_data(top);
+    float *dy       = ct_diff(top);
+
+    CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
+        mask_row(ct_chunk_end(c, n) - c * CT_CHUNK, y + c * CT_CHUNK,
+                 dy + c * CT_CHUNK);
+}
