@@ -35,6 +35,7 @@ struct ct_blob {
     uint32_t                version;  /* moves on when the shape changes */
     bool                    planned;  /* its net gives it memory, not reshape */
     bool                    no_diff;  /* never asked for a gradient */
+    bool                    stale;    /* diff counts as zero: overwrite it */
 };
 
 static inline float *ct_data(const struct ct_blob *b)

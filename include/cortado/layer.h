@@ -82,6 +82,9 @@ struct ct_layer {
     int                          n_scratch;
     void                        *state; /* type->state_size zeroed bytes */
     bool                         absorbed; /* another layer does its work */
+    /* With CT_LAYER_SINKS: where the gradient of blob 0 goes instead of its
+     * diff; borrowed, NULL: nowhere. */
+    const struct ct_sink        *sink;
 };
 
 /* A gradient as u^T v, what sufficient-factor broadcast sends instead of the
@@ -89,6 +92,14 @@ struct ct_layer {
 struct ct_factors {
     const float *u, *v;
     int64_t      rows, u_cols, v_cols;
+};
+
+/* Takes the gradient of a layer's blob 0 piece by piece, in any order and on
+ * several threads: g holds values [first, first + n) of it. */
+struct ct_sink {
+    void (*take)(const struct ct_sink *s, int64_t first, int64_t n,
+                 const float *g);
+    void *arg;
 };
 
 struct ct_range { int min, max; };              /* max -1: no upper limit */
@@ -138,7 +149,11 @@ enum ct_layer_flags {
     CT_LAYER_ASIDE       = 1 << 19,
     /* Tops but the first hold numbers that 16 bits cannot: they are plain
      * float32 always. */
-    CT_LAYER_EXACT       = 1 << 20
+    CT_LAYER_EXACT       = 1 << 20,
+    /* Backward on the CPU writes to blob diffs that are stale, and takes the
+     * mark off; to those of other layers the net puts zeros first. */
+    CT_LAYER_OVERWRITES  = 1 << 21,
+    CT_LAYER_SINKS       = 1 << 22 /* it knows ct_layer.sink, on the CPU */
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

@@ -89,6 +89,11 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_forward_backward(
  * gradients are too.  It lies on the net's device; NULL: by nothing. */
 CT_API void ct_net_set_loss_scale(struct ct_net *net, const float *scale);
 CT_API CT_MUST_CHECK enum ct_status ct_net_clear_diffs(struct ct_net *net);
+/* The same for a full backward pass that follows: gradients which that writes
+ * anyway need no zeros.  Or for parameter i alone. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_begin_diffs(struct ct_net *net);
+CT_API CT_MUST_CHECK enum ct_status ct_net_begin_diff(struct ct_net *net,
+                                                      int i);
 
 /* After inputs changed shape: reshape every layer, plan memory again.
  * Forward does the first by itself where it must. */

@@ -36,7 +36,7 @@ struct ct_solver_options {
     /* Called after every iteration; may be NULL. */
     void (*progress)(const struct ct_progress *p, void *arg);
     void *arg;
-    bool  keep_blobs; /* as for nets */
+    bool  keep_blobs; /* as for nets; and every gradient after a step */
     struct ct_exchange *exchange; /* with peers; NULL: alone.  Borrowed */
 };
 

@@ -212,3 +212,19 @@ enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
         return c->impl->backward_weights(c, x, dy, dw, db);
     return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
 }
+
+enum ct_status ct_conv_write_weights(struct ct_conv *c, const float *x,
+                                     const float *dy, float *dw, float *db)
+{
+    const int64_t n = c->desc.out_channels;
+    enum ct_status st;
+
+    c->write = dw && c->impl->writes && c->desc.batch;
+    if (dw && !c->write)
+        CT_TRY(ct_fill(c->dev, n * c->in_group * c->taps, 0, dw));
+    if (db && !c->write)
+        CT_TRY(ct_fill(c->dev, n, 0, db));
+    st       = ct_conv_backward_weights(c, x, dy, dw, db);
+    c->write = false;
+    return st;
+}

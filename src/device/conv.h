@@ -86,6 +86,12 @@ CT_MUST_CHECK enum ct_status ct_conv_backward_weights(struct ct_conv *c,
                                                       const float *dy,
                                                       float *dw, float *db);
 
+/* dw = ..., db = ... */
+CT_MUST_CHECK enum ct_status ct_conv_write_weights(struct ct_conv *c,
+                                                   const float *x,
+                                                   const float *dy, float *dw,
+                                                   float *db);
+
 /* A bias by itself, for deconvolution.  y is batch x channels x spatial in
  * `layout`:  y[n,c,s] += b[c]  and  db[c] += sum over n, s of dy[n,c,s]. */
 struct ct_bias_desc {

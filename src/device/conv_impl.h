@@ -17,6 +17,7 @@ struct ct_conv_impl {
                               const float *w, const float *b, float *y);
     enum ct_status (*backward_data)(struct ct_conv *c, const float *w,
                                     const float *dy, float *dx);
+    bool writes; /* backward_weights honours ct_conv.write */
     /* dw is not NULL: a bias alone is the dispatcher's work. */
     enum ct_status (*backward_weights)(struct ct_conv *c, const float *x,
                                        const float *dy, float *dw, float *db);
@@ -31,6 +32,7 @@ struct ct_conv {
     int64_t in_spatial, out_spatial, taps; /* products over the axes */
     int64_t in_group, out_group;           /* channels of one group */
     void   *state;                         /* the implementation's */
+    bool    write; /* gradients of weights are written, not added */
     struct ct_workspace *work;             /* lent, or `own` */
     struct ct_workspace  own;
 };

@@ -129,6 +129,8 @@ enum ct_status ct_ip_backward_weights(const struct ct_ip *p, const float *x,
         CT_TRY(impl(p, CT_BACKWARD_WEIGHTS)->backward_weights(p, x, dy, dw));
     if (!db)
         return CT_OK;
+    if (p->overwrite)
+        CT_TRY(ct_fill(p->dev, p->n, 0, db));
     if (p->dev->kind != CT_CPU)
         return ct_gemm(p->dev, CT_T, CT_N, p->n, 1, p->m, 1, dy, p->ones, 1,
                        db);

@@ -96,9 +96,12 @@ static enum ct_status gemm_backward_weights(const struct ct_ip *p,
                                             const float *x, const float *dy,
                                             float *dw)
 {
+    const float beta = p->overwrite ? 0 : 1;
+
     if (p->transpose)
-        return ct_gemm(p->dev, CT_T, CT_N, p->k, p->n, p->m, 1, x, dy, 1, dw);
-    return ct_gemm(p->dev, CT_T, CT_N, p->n, p->k, p->m, 1, dy, x, 1, dw);
+        return ct_gemm(p->dev, CT_T, CT_N, p->k, p->n, p->m, 1, x, dy, beta,
+                       dw);
+    return ct_gemm(p->dev, CT_T, CT_N, p->n, p->k, p->m, 1, dy, x, beta, dw);
 }
 
 const struct ct_ip_impl ct_ip_gemm = {

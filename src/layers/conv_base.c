@@ -290,6 +290,16 @@ float *ct_conv_layer_diff(const struct ct_layer *l, int i)
     return i < l->n_blob && l->blob_wants_grad[i] ? ct_diff(l->blob[i]) : NULL;
 }
 
+bool ct_conv_layer_stale(const struct ct_layer *l)
+{
+    bool stale = l->blob[CT_CONV_WEIGHT]->stale;
+
+    for (int i = 0; i < l->n_blob; i++)
+        if (l->blob_wants_grad[i])
+            l->blob[i]->stale = false;
+    return stale;
+}
+
 enum ct_status ct_conv_layer_forward(struct ct_layer *l,
                                      const struct ct_io *io)
 {
@@ -311,8 +321,12 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
 {
     const struct ct_conv_layer *s = l->state;
 
-    for (int i = 0; i < io->n_top; i++) {
-        const float *dy = ct_diff(io->top[i]);
+    float *dw  = ct_conv_layer_diff(l, CT_CONV_WEIGHT);
+    float *db  = ct_conv_layer_diff(l, CT_CONV_BIAS);
+    bool write = ct_conv_layer_stale(l);
+
+    for (int i = 0; i < io->n_top; i++, write = false) {
+        const float *dy = ct_diff(io->top[i]), *x = ct_data(io->bottom[i]);
         const bool aside = l->run->aside && io->want_grad[i] &&
                            (l->flags & CT_LAYER_ASIDE);
 
@@ -320,9 +334,10 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
             ct_conv_layer_mask(io->top[i]);
         if (aside)
             CT_TRY(ct_side_begin(l->dev));
-        CT_TRY(ct_conv_backward_weights(s->conv[i], ct_data(io->bottom[i]), dy,
-                                        ct_conv_layer_diff(l, CT_CONV_WEIGHT),
-                                        ct_conv_layer_diff(l, CT_CONV_BIAS)));
+        if (write)
+            CT_TRY(ct_conv_write_weights(s->conv[i], x, dy, dw, db));
+        else
+            CT_TRY(ct_conv_backward_weights(s->conv[i], x, dy, dw, db));
         if (aside)
             CT_TRY(ct_side_end(l->dev));
         if (io->want_grad[i])

@@ -5,7 +5,12 @@
  * Bottom axes before `axis` flatten into m rows, the rest into k columns;
  * n is num_output.  With `transpose: true` W is stored k x n instead.
  * Backward ADDS to dW and db, because the solver clears them once per
- * iteration and iter_size sums several passes; it OVERWRITES dx.
+ * iteration and iter_size sums several passes; it OVERWRITES dx, and dW and db
+ * that are stale.
+ *
+ * A sink takes dW in slices of rows, each of which stays in a cache from the
+ * product that makes it to the update that uses it: a dW of a hundred million
+ * values is never in memory.
  *
  * On a GPU it absorbs a ReLU behind it, which the product does on its way out;
  * backward sets dy to 0 where y is. */
@@ -14,11 +19,16 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "device/cpu/loop.h"
+#include "device/workspace.h"
 #include "layers/cuda/cuda.h"
 #include "layers/inner_product.h"
 #include "proto/params.h"
 
 enum { WEIGHT, BIAS };
+
+/* Values of all slices that are made at a time, and of one. */
+enum { SLICES = 1 << 23, SLICE_MOST = 1 << 20, SLICE_LEAST = 1 << 18 };
 
 static enum ct_status ip_setup(struct ct_layer *l, const struct ct_io *io)
 {
@@ -41,6 +51,35 @@ static enum ct_status ip_setup(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_layer_add_scratch(l, &s->shorts[i]));
     return ip->has_bias ? ct_layer_add_blob(l, CT_SHAPE(ip->n), p->bias_filler)
                         : CT_OK;
+}
+
+/* How the gradient falls into slices of rows: how many at a time, and rows in
+ * each. */
+struct slices {
+    int64_t workers, rows;
+};
+
+static struct slices slices_of(const struct ct_ip *ip)
+{
+    const int64_t rows = ip->transpose ? ip->k : ip->n;
+    const int64_t width = ip->transpose ? ip->n : ip->k;
+    struct slices s     = { ct_device_cpu_threads(), 0 };
+    int64_t values      = SLICES / s.workers, n;
+
+    values = values > SLICE_MOST ? SLICE_MOST : values;
+    values = values < SLICE_LEAST ? SLICE_LEAST : values;
+    s.rows = values > width ? values / width : 1;
+    s.rows = s.rows > rows ? rows : s.rows;
+    n      = (rows + s.rows - 1) / s.rows;
+    s.workers = s.workers > n ? n : s.workers;
+    return s;
+}
+
+static struct ct_workspace *ip_work(const struct ct_layer *l)
+{
+    struct inner_product *s = l->state;
+
+    return l->run->work ? l->run->work : &s->own;
 }
 
 static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
@@ -66,6 +105,15 @@ static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
     }
     s->ip.has_bias = ct_inner_product_param(l->param)->bias_term ||
                      ct_fold_any(&s->fold);
+    if (l->sink) {
+        const struct slices cut = slices_of(&s->ip);
+
+        CT_TRY(ct_workspace_need(ip_work(l),
+                                 (size_t)(cut.workers * cut.rows *
+                                          (l->blob[WEIGHT]->count /
+                                           l->blob[WEIGHT]->shape.dim[0])) *
+                                     sizeof(float)));
+    }
     return ct_ip_choose(&s->ip);
 }
 
@@ -100,20 +148,62 @@ static enum ct_status ip_factors(struct ct_layer *l, const struct ct_io *io,
     return CT_OK;
 }
 
-static enum ct_status ip_backward(struct ct_layer *l, const struct ct_io *io)
+/* Every n-th slice of dW = u^T v, by one thread. */
+static enum ct_status ip_sink_part(const struct ct_layer *l,
+                                   const struct ct_factors *f, int64_t worker)
 {
     const struct inner_product *s = l->state;
-    const float *dy = ct_diff(io->top[0]);
-    const bool bias = s->ip.has_bias && l->blob_wants_grad[BIAS];
+    const struct slices cut       = slices_of(&s->ip);
+    float *g = ip_work(l)->ptr + worker * cut.rows * f->v_cols;
 
+    for (int64_t r = worker * cut.rows; r < f->u_cols;
+         r += cut.workers * cut.rows) {
+        const int64_t n = r + cut.rows < f->u_cols ? cut.rows : f->u_cols - r;
+
+        CT_TRY(l->dev->ops->gemm(l->dev, CT_T, CT_N, n, f->v_cols, f->rows, 1,
+                                 f->u + r, f->u_cols, f->v, f->v_cols, 0, g,
+                                 f->v_cols));
+        l->sink->take(l->sink, r * f->v_cols, n * f->v_cols, g);
+    }
+    return CT_OK;
+}
+
+static enum ct_status ip_sink(struct ct_layer *l, const struct ct_io *io)
+{
+    const struct slices cut =
+        slices_of(&((const struct inner_product *)l->state)->ip);
+    enum ct_status worst = CT_OK;
+    struct ct_factors f;
+
+    CT_TRY(ip_factors(l, io, WEIGHT, &f));
+    CT_FOR_ROWS (i, cut.workers, CT_GRAIN) {
+        enum ct_status st = ip_sink_part(l, &f, i);
+
+        if (st != CT_OK)
+            __atomic_store_n(&worst, st, __ATOMIC_RELAXED);
+    }
+    return worst;
+}
+
+static enum ct_status ip_backward(struct ct_layer *l, const struct ct_io *io)
+{
+    struct inner_product *s = l->state;
+    const float *dy  = ct_diff(io->top[0]);
+    const bool bias  = s->ip.has_bias && l->blob_wants_grad[BIAS];
+    const bool sinks = l->sink && l->blob_wants_grad[WEIGHT];
+
+    s->ip.overwrite = l->blob[WEIGHT]->stale;
+    for (int i = 0; i < l->n_blob; i++)
+        if (l->blob_wants_grad[i])
+            l->blob[i]->stale = false;
     CT_TRY(ct_ip_backward_weights(
         &s->ip, ct_data(io->bottom[0]), dy,
-        l->blob_wants_grad[WEIGHT] ? ct_diff(l->blob[WEIGHT]) : NULL,
+        l->blob_wants_grad[WEIGHT] && !sinks ? ct_diff(l->blob[WEIGHT]) : NULL,
         bias ? ct_diff(l->blob[BIAS]) : NULL));
-    return io->want_grad[0]
-               ? ct_ip_backward_data(&s->ip, ct_data(l->blob[WEIGHT]), dy,
-                                     ct_diff(io->bottom[0]))
-               : CT_OK;
+    if (io->want_grad[0])
+        CT_TRY(ct_ip_backward_data(&s->ip, ct_data(l->blob[WEIGHT]), dy,
+                                   ct_diff(io->bottom[0])));
+    return sinks ? ip_sink(l, io) : CT_OK; /* W may change there */
 }
 
 static bool ip_absorb(struct ct_layer *l, const struct ct_layer *next)
@@ -140,6 +230,7 @@ static void ip_teardown(struct ct_layer *l)
 
     ct_ip_fini(&s->ip);
     ct_fold_fini(&s->fold);
+    ct_workspace_fini(&s->own);
 }
 
 static double ip_macs(const struct ct_layer *l, const struct ct_io *io)
@@ -154,7 +245,8 @@ const struct ct_layer_type ct_layer_inner_product = {
     .name       = "InnerProduct",
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_NO_TOP | CT_LAYER_ASIDE,
+    .flags      = CT_LAYER_NO_TOP | CT_LAYER_ASIDE | CT_LAYER_OVERWRITES |
+                  CT_LAYER_SINKS,
     .state_size = sizeof(struct inner_product),
     .setup      = ip_setup,
     .reshape    = ip_reshape,

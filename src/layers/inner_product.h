@@ -4,6 +4,7 @@
 
 #include "cortado/layer.h"
 #include "device/ip.h"
+#include "device/workspace.h"
 #include "layers/fold.h"
 
 enum { CT_IP_X, CT_IP_W, CT_IP_DY, CT_IP_SHORTS };
@@ -12,6 +13,7 @@ struct inner_product {
     struct ct_ip    ip;
     struct ct_fold  fold; /* layers behind it, in nets that only run forward */
     int             axis;
+    struct ct_workspace own; /* for slices, where the net lends none */
     bool            relu; /* absorbed; on a GPU */
     /* On a GPU in the 16-bit precisions: x and W of the forward pass and dy,
      * as the products take them. */

@@ -286,6 +286,19 @@ enum ct_status ct_net_forward(struct ct_net *net, double *loss)
     return ct_net_forward_range(net, 0, net->n_layer, loss);
 }
 
+/* Gradients that the layer did not write are zero. */
+static enum ct_status settle_diffs(const struct net_layer *l)
+{
+    for (int b = 0; b < l->layer->n_blob; b++) {
+        struct ct_blob *blob = l->layer->blob[b];
+
+        if (blob->stale && !(b == 0 && l->layer->sink))
+            CT_TRY(ct_fill(blob->dev, blob->count, 0, ct_diff(blob)));
+        blob->stale = false;
+    }
+    return CT_OK;
+}
+
 static enum ct_status backward_layer(struct ct_net *net, int i)
 {
     struct net_layer *l = &net->layer[i];
@@ -302,6 +315,8 @@ static enum ct_status backward_layer(struct ct_net *net, int i)
         if (net->debug_info)
             backward_debug(l);
     }
+    for (int j = l->first; j <= i && l->last == i; j++)
+        CT_TRY(settle_diffs(&net->layer[j]));
     if (net->hooks.after_backward)
         CT_TRY(net->hooks.after_backward(net, i, net->hooks.arg));
     if (net->layer_done)
@@ -366,8 +381,32 @@ void ct_net_set_loss_scale(struct ct_net *net, const float *scale)
 
 enum ct_status ct_net_clear_diffs(struct ct_net *net)
 {
+    for (int i = 0; i < net->n_params; i++)
+        net->params[i].blob->stale = false;
     return ct_fill(net->dev, (int64_t)net->arena_count, 0,
                    ct_net_arena_diff(net));
+}
+
+enum ct_status ct_net_begin_diff(struct ct_net *net, int i)
+{
+    const struct ct_net_param *p = &net->params[i];
+    const struct ct_layer *l     = net->layer[p->layer].layer;
+
+    p->blob->stale = net->dev->kind == CT_CPU && p->n_sharers == 1 &&
+                     (l->flags & CT_LAYER_OVERWRITES);
+    if (p->blob->stale)
+        return CT_OK;
+    return ct_fill(net->dev, p->blob->count, 0, ct_diff(p->blob));
+}
+
+enum ct_status ct_net_begin_diffs(struct ct_net *net)
+{
+    if (net->dev->kind != CT_CPU)
+        return ct_net_clear_diffs(net);
+    CT_TRY(ct_fill(net->dev, CT_ARENA_RIDERS, 0, ct_net_arena_diff(net)));
+    for (int i = 0; i < net->n_params; i++)
+        CT_TRY(ct_net_begin_diff(net, i));
+    return CT_OK;
 }
 
 enum ct_status ct_net_reshape(struct ct_net *net)

@@ -87,6 +87,7 @@ static enum ct_status init(struct ct_solver *s)
         CT_TRY(ct_buffer_create(s->options.device, bytes, "history",
                                 &s->history[i]));
     CT_TRY(solver_device_init(s));
+    CT_TRY(solver_early_init(s));
     s->snapshot_iter = -1;
     CT_TRY(load_weights(s));
     CT_INFO("Solver scaffolding done.");
@@ -146,6 +147,7 @@ void ct_solver_destroy(struct ct_solver *s)
         s->options.exchange->mirror = NULL;
     ct_mirror_destroy(s->mirror); /* the net may have recorded its copies */
     solver_device_fini(s);
+    solver_early_fini(s);
     ct_buffer_drop(s->history[0]);
     ct_buffer_drop(s->history[1]);
     ct_free(s->losses);

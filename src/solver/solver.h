@@ -44,6 +44,13 @@ struct solver_update {
 
 struct solver_remote;
 
+/* A parameter that is updated while its gradient is made; see early.c. */
+struct solver_early {
+    struct ct_sink    sink;   /* first */
+    struct ct_solver *solver; /* NULL: not this one */
+    int               param;
+};
+
 struct ct_solver {
     Caffe__SolverParameter  *param; /* owned */
     struct ct_solver_options options;
@@ -60,6 +67,9 @@ struct ct_solver {
     float                    told_scale; /* the loss scale in the log */
     struct ct_mirror        *mirror;    /* owned; NULL: alone, or a CPU */
     struct solver_remote    *remote;    /* owned; NULL: nobody asked */
+    struct solver_early     *early;     /* one a parameter; NULL: none */
+    struct solver_update     early_update; /* what they take from this pass */
+    bool                     early_done; /* ... which is over */
     uint64_t                 seed;
     int                      iter, current_step;
     float                    last_rate; /* of the update before; 0: none */
@@ -122,6 +132,13 @@ struct solver_update solver_update_at(const struct ct_solver *s, float rate);
 struct rule_step solver_rule_step(const struct ct_solver *s,
                                   const struct ct_net_param *p,
                                   const struct solver_update *u, float scale);
+/* early.c: finds the parameters; before and after a step's backward pass; and
+ * whether that has updated i. */
+CT_MUST_CHECK enum ct_status solver_early_init(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_early_begin(struct ct_solver *s);
+void solver_early_end(struct ct_solver *s);
+bool solver_is_early(const struct ct_solver *s, int i);
+void solver_early_fini(struct ct_solver *s);
 /* remote.c: lets servers in this process update for all. */
 CT_MUST_CHECK enum ct_status solver_remote_start(struct ct_solver *s,
                                                  struct ct_updater *out);

@@ -212,7 +212,7 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
         CT_TRY(x->fetch(x, s->iter));
     /* A pending update clears them one by one, when it has read them. */
     if (s->update.first == s->update.end && !s->mirror && (x || !on_gpu(s)))
-        CT_TRY(ct_net_clear_diffs(s->net));
+        CT_TRY(ct_net_begin_diffs(s->net));
     for (int i = 0; i < n; i++) {
         double part;
 
@@ -279,6 +279,7 @@ static enum ct_status one_iteration(struct ct_solver *s)
     const Caffe__SolverParameter *p = s->param;
     struct ct_exchange *x           = s->options.exchange;
     bool show = due(s->iter, p->display);
+    enum ct_status st;
     double loss;
 
     ct_pulse_iter(solver_pulse(s), s->iter);
@@ -288,7 +289,10 @@ static enum ct_status one_iteration(struct ct_solver *s)
     if (s->stop)
         return CT_OK;
     ct_net_set_debug_info(s->net, show && p->debug_info);
-    CT_TRY(compute_gradients(s, &loss));
+    CT_TRY(solver_early_begin(s));
+    st = compute_gradients(s, &loss);
+    solver_early_end(s);
+    CT_TRY(st);
     /* With peers the loss comes with the first gradients; the rest is still
      * under way while the update begins. */
     CT_TRY(finish_exchange(s, &loss));

@@ -213,6 +213,8 @@ static enum ct_status update_param(struct ct_solver *s, int i)
 {
     struct rule_step step;
 
+    if (solver_is_early(s, i))
+        return CT_OK;
     CT_TRY(prepare(s, i, &step));
     if (ct_net_param(s->net, i)->lr_mult != 0)
         s->rule->update(&step);
@@ -255,10 +257,8 @@ static enum ct_status find_scale(struct ct_solver *s)
 /* For a pass that has begun already: the diff starts at zero. */
 static enum ct_status update_and_clear(struct ct_solver *s, int i)
 {
-    const struct ct_blob *b = ct_net_param(s->net, i)->blob;
-
     CT_TRY(update_param(s, i));
-    return ct_fill(b->dev, b->count, 0, ct_diff(b));
+    return ct_net_begin_diff(s->net, i);
 }
 
 enum ct_status solver_update_begin(struct ct_solver *s)
@@ -311,7 +311,8 @@ enum ct_status solver_update_all(struct ct_solver *s)
     while (u->first < u->end)
         CT_TRY(update_param(s, --u->end));
     take_statistics_in(s);
-    s->exchanged = false;
+    s->early_done = false;
+    s->exchanged  = false;
     return CT_OK;
 }
 

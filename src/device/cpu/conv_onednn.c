@@ -10,7 +10,8 @@
  *
  * The passes run one after the other, so they share buffers and scratchpad,
  * which lie in the workspace.
- * Weight gradients are added to dw by the reorder that brings them out.
+ * Weight gradients are added to dw by the reorder that brings them out, or
+ * written by another one.
  *
  * A sum and a ReLU that end the forward pass are the primitive's work where it
  * can do them, else the reorder's and a pass of ours.  oneDNN's ReLU turns NaN
@@ -48,6 +49,7 @@ struct edge {
     enum direction direction;
     bool           straight; /* the caller's array, without the buffer */
     struct ct_prim reorder;
+    struct ct_prim write; /* the same where a gradient is not added */
 };
 
 /* What oneDNN is offered as the layout of activations. */
@@ -90,6 +92,7 @@ static void pass_fini(struct pass *p)
     ct_prim_fini(&p->prim);
     for (int i = 0; i < N_EDGES; i++)
         ct_prim_fini(&p->edge[i].reorder);
+    ct_prim_fini(&p->edge[N_EDGES - 1].write);
     memset(p, 0, sizeof(*p));
 }
 
@@ -212,6 +215,9 @@ static enum ct_status edge_init(struct onednn_state *s, struct pass *p, int i,
         st = ct_prim_reorder(&e->reorder, user, &own, false);
     else
         st = ct_prim_reorder(&e->reorder, &own, user, direction == ADD);
+    if (st == CT_OK && buffer == WEIGHTS && direction == ADD)
+        st = ct_prim_reorder(&e->write, &own, user, false);
+    need(s, SCRATCH, ct_prim_scratch_bytes(&e->write));
     need(s, SCRATCH, ct_prim_scratch_bytes(&e->reorder));
 out:
     ct_md_fini(&own);
@@ -328,6 +334,9 @@ static enum ct_status pass_place(struct onednn_state *s, struct pass *p)
         CT_TRY(ct_prim_set(&p->prim, e->arg, ptr));
         CT_TRY(ct_prim_set(&e->reorder, in ? DNNL_ARG_TO : DNNL_ARG_FROM,
                            ptr));
+        CT_TRY(ct_prim_set(&e->write, DNNL_ARG_FROM, ptr));
+        CT_TRY(ct_prim_set(&e->write, DNNL_ARG_SCRATCHPAD,
+                           s->buffer[SCRATCH]));
     }
     return CT_OK;
 }
@@ -475,10 +484,11 @@ static enum ct_status winograd_create(struct ct_conv *c)
 /* `in` and `more_in` belong to the first two edges, `out` to the last.  An
  * edge whose array is not given has it in its buffer already. */
 static enum ct_status pass_run(struct pass *p, const float *in,
-                               const float *more_in, float *out)
+                               const float *more_in, bool write, float *out)
 {
     const float *from[] = { in, more_in };
     struct edge *last   = &p->edge[N_EDGES - 1];
+    struct ct_prim *end = write ? &last->write : &last->reorder;
 
     for (int i = 0; i < N_EDGES - 1; i++) {
         struct edge *e = &p->edge[i];
@@ -495,8 +505,8 @@ static enum ct_status pass_run(struct pass *p, const float *in,
     CT_TRY(ct_prim_run(&p->prim));
     if (last->straight)
         return CT_OK;
-    CT_TRY(ct_prim_set(&last->reorder, DNNL_ARG_TO, out));
-    return ct_prim_run(&last->reorder);
+    CT_TRY(ct_prim_set(end, DNNL_ARG_TO, out));
+    return ct_prim_run(end);
 }
 
 static bool weights_finite(const struct ct_conv *c, const float *w)
@@ -512,7 +522,7 @@ static enum ct_status onednn_forward(struct ct_conv *c, const float *x,
     CT_TRY(place(c));
     if (b)
         CT_TRY(ct_prim_set(&s->forward.prim, DNNL_ARG_BIAS, b));
-    CT_TRY(pass_run(&s->forward, x, s->packed ? NULL : w, y));
+    CT_TRY(pass_run(&s->forward, x, s->packed ? NULL : w, false, y));
     if (s->clamps)
         ct_conv_relu(c, y);
     if (s->hides && ((s->packed ? s->spoilt : !weights_finite(c, w)) ||
@@ -542,7 +552,7 @@ static enum ct_status onednn_backward_data(struct ct_conv *c, const float *w,
     struct onednn_state *s = c->state;
 
     CT_TRY(place(c));
-    return pass_run(&s->backward_data, w, dy, dx);
+    return pass_run(&s->backward_data, w, dy, false, dx);
 }
 
 static enum ct_status onednn_backward_weights(struct ct_conv *c,
@@ -552,8 +562,9 @@ static enum ct_status onednn_backward_weights(struct ct_conv *c,
     struct onednn_state *s = c->state;
 
     CT_TRY(place(c));
-    CT_TRY(pass_run(&s->backward_weights, x, dy, dw));
-    return db ? ct_axpy(c->dev, c->desc.out_channels, 1, s->buffer[BIAS], db)
+    CT_TRY(pass_run(&s->backward_weights, x, dy, c->write, dw));
+    return db ? ct_axpby(c->dev, c->desc.out_channels, 1, s->buffer[BIAS],
+                         c->write ? 0 : 1, db)
               : CT_OK;
 }
 
@@ -564,6 +575,7 @@ const struct ct_conv_impl ct_conv_onednn = {
     .pack             = onednn_pack,
     .forward          = onednn_forward,
     .backward_data    = onednn_backward_data,
+    .writes           = true,
     .backward_weights = onednn_backward_weights,
 };
 
@@ -574,6 +586,7 @@ const struct ct_conv_impl ct_conv_winograd = {
     .pack             = onednn_pack,
     .forward          = onednn_forward,
     .backward_data    = onednn_backward_data,
+    .writes           = true,
     .backward_weights = onednn_backward_weights,
 };
 

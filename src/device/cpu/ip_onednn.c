@@ -206,6 +206,8 @@ static enum ct_status onednn_backward_weights(const struct ct_ip *p,
 {
     struct ct_prim *b = prim_of(p, CT_BACKWARD_WEIGHTS);
 
+    if (p->overwrite)
+        CT_TRY(ct_fill(p->dev, p->n * p->k, 0, dw));
     CT_TRY(ct_prim_set(b, DNNL_ARG_SRC, p->transpose ? x : dy));
     CT_TRY(ct_prim_set(b, DNNL_ARG_WEIGHTS, p->transpose ? dy : x));
     CT_TRY(ct_prim_set(b, DNNL_ARG_DST, dw));

@@ -1,0 +1,127 @@
+/* early.c - large parameters are updated while their gradient is made.
+ *
+ * The gradient of a large inner product costs more to write, to read again and
+ * to clear than to compute, and as much memory as the parameter.  Where nobody
+ * else wants to see it, slices of it go to the update rule as they are made
+ * (struct ct_sink) and are never stored.
+ *
+ * That is so for a solver alone on the CPU with iter_size 1, whose update
+ * needs no norm of gradients (clipping, LARS, LARC), and which shows gradients
+ * to nobody (keep_blobs, debug_info, snapshot_diff).  The update is the one
+ * that follows the pass otherwise: same rate, same numbers.
+ * CORTADO_IMPL=update:late stores all gradients, update:early none of inner
+ * products, however small. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "core/buffer.h"
+#include "device/impl.h"
+#include "solver/solver.h"
+
+enum { LARGE = 1 << 20 }; /* values, from which on it pays */
+
+static void take(const struct ct_sink *sink, int64_t first, int64_t n,
+                 const float *g)
+{
+    const struct solver_early *e =
+        (const struct solver_early *)(const void *)sink;
+    const struct ct_solver *s    = e->solver;
+    const struct ct_net_param *p = ct_net_param(s->net, e->param);
+    struct rule_step step        = solver_rule_step(s, p, &s->early_update, 1);
+
+    step.n = n;
+    step.w = ct_data(p->blob) + first;
+    step.g = g;
+    for (int h = 0; h < s->rule->n_history; h++)
+        step.history[h] = s->history[h]->ptr + p->offset + (size_t)first;
+    s->rule->update(&step);
+}
+
+static bool solver_allows(const struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+
+    return !s->options.exchange && !s->options.keep_blobs &&
+           s->options.device->kind == CT_CPU && p->iter_size == 1 &&
+           p->clip_gradients < 0 && !p->debug_info && !p->snapshot_diff &&
+           !p->local_lr_auto && !p->larc &&
+           strcmp(s->rule->name, "LARS") != 0 &&
+           ct_impl_allowed("update", "early");
+}
+
+static bool takes(const struct ct_solver *s, const struct ct_net_param *p)
+{
+    const struct ct_layer *l = ct_net_layer(s->net, p->layer);
+    const bool forced        = !ct_impl_allowed("update", "late");
+
+    return (l->flags & CT_LAYER_SINKS) && p->index == 0 && p->n_sharers == 1 &&
+           l->blob_wants_grad[0] && p->lr_mult != 0 &&
+           (forced || p->blob->count >= LARGE);
+}
+
+static void set_sinks(struct ct_solver *s, bool on)
+{
+    for (int i = 0; i < ct_net_n_params(s->net); i++)
+        if (s->early[i].solver)
+            ct_net_layer(s->net, ct_net_param(s->net, i)->layer)->sink =
+                on ? &s->early[i].sink : NULL;
+}
+
+enum ct_status solver_early_init(struct ct_solver *s)
+{
+    const int n = ct_net_n_params(s->net);
+    bool any    = false;
+    enum ct_status st;
+
+    if (!solver_allows(s))
+        return CT_OK;
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*s->early), "early updates",
+                    &s->early));
+    for (int i = 0; i < n; i++) {
+        const struct ct_net_param *p = ct_net_param(s->net, i);
+
+        if (!takes(s, p))
+            continue;
+        s->early[i] = (struct solver_early){ { take, NULL }, s, i };
+        any         = true;
+    }
+    if (!any) {
+        solver_early_fini(s);
+        return CT_OK;
+    }
+    set_sinks(s, true);
+    st = ct_net_reshape(s->net); /* makes room for slices */
+    set_sinks(s, false);
+    return st;
+}
+
+enum ct_status solver_early_begin(struct ct_solver *s)
+{
+    float rate;
+
+    if (!s->early)
+        return CT_OK;
+    CT_TRY(solver_rate(s, &rate));
+    s->early_update = solver_update_at(s, rate);
+    set_sinks(s, true);
+    return CT_OK;
+}
+
+void solver_early_end(struct ct_solver *s)
+{
+    if (!s->early)
+        return;
+    set_sinks(s, false);
+    s->early_done = true;
+}
+
+bool solver_is_early(const struct ct_solver *s, int i)
+{
+    return s->early_done && s->early[i].solver;
+}
+
+void solver_early_fini(struct ct_solver *s)
+{
+    ct_free(s->early);
+    s->early = NULL;
+}

@@ -1,0 +1,142 @@
+/* test_diffs.c - gradients that are written over need no zeros.
+ *
+ * Every net computes its gradients twice: into diffs that were cleared, and
+ * into diffs full of NaN of which ct_net_begin_diffs() says that they count as
+ * zero. */
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "net_test.h"
+
+#define HEAD                                                                 \
+    "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "                \
+    "  input_param { shape { dim: 4 dim: 20 dim: 7 dim: 6 } "                \
+    "                shape { dim: 4 } } }"
+#define CONV(name, bottom, words)                                            \
+    "layer { name: '" name "' type: 'Convolution' bottom: '" bottom "' "     \
+    "  top: '" name "' convolution_param { num_output: 20 "                  \
+    "  weight_filler { type: 'xavier' } " words " }"
+#define TAIL(bottom)                                                         \
+    "layer { name: 'fc' type: 'InnerProduct' bottom: '" bottom "' "          \
+    "  top: 'fc' inner_product_param { num_output: 3 "                       \
+    "  weight_filler { type: 'xavier' } } }"                                 \
+    "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'fc' "                \
+    "  bottom: 'label' top: 'l' }"
+
+static void pass(struct ct_net *net)
+{
+    struct ct_blob *x = net_blob_named(net, "x");
+    struct ct_blob *y = net_blob_named(net, "label");
+
+    for (int64_t i = 0; i < x->count; i++)
+        ct_data(x)[i] = ct_normal(5, 1, (uint64_t)i);
+    for (int64_t i = 0; i < y->count; i++)
+        ct_data(y)[i] = (float)(i % 3);
+    ASSERT_OK(ct_net_forward(net, NULL));
+    ASSERT_OK(ct_net_backward(net));
+}
+
+static void spoil(struct ct_net *net)
+{
+    for (size_t i = 0; i < ct_net_arena_count(net); i++)
+        ct_net_arena_diff(net)[i] = NAN;
+}
+
+/* Parameters lie on lines of 16 values; nobody reads what is between them. */
+static void same(const struct ct_net *one, const struct ct_net *other)
+{
+    for (int p = 0; p < ct_net_n_params(one); p++) {
+        const struct ct_blob *a = ct_net_param(one, p)->blob;
+        const struct ct_blob *b = ct_net_param(other, p)->blob;
+        double most             = 1e-3;
+
+        for (int64_t i = 0; i < b->count; i++)
+            most = fmax(most, fabs((double)ct_diff(b)[i]));
+        for (int64_t i = 0; i < b->count; i++)
+            ASSERT_FLOAT(ct_diff(b)[i], ct_diff(a)[i], 2e-6 * most);
+    }
+    for (int i = 0; i < CT_ARENA_RIDERS; i++)
+        ASSERT_FLOAT(0, ct_net_arena_diff(one)[i], 0);
+}
+
+static void check(const char *text)
+{
+    static const char *const impls[] = { "", "conv:onednn,ip:onednn",
+                                         "conv:gemm,layout:plain",
+                                         "conv:ref,fuse:none" };
+
+    for (int i = 0; i < 4; i++) {
+        struct ct_net *one, *other;
+
+        setenv("CORTADO_IMPL", impls[i], 1);
+        one   = net_of(text);
+        other = net_of(text);
+        unsetenv("CORTADO_IMPL");
+        for (int turn = 0; turn < 2; turn++) {
+            spoil(one);
+            spoil(other);
+            ASSERT_OK(ct_net_begin_diffs(one));
+            ASSERT_OK(ct_net_clear_diffs(other));
+            pass(one);
+            pass(other);
+            same(one, other);
+            pass(one); /* and is added to */
+            pass(other);
+            same(one, other);
+        }
+        spoil(one);
+        ASSERT_OK(ct_net_begin_diffs(one));
+        ASSERT_OK(ct_net_clear_diffs(one)); /* takes the marks off */
+        ASSERT_OK(ct_net_clear_diffs(other));
+        pass(one);
+        pass(other);
+        same(one, other);
+    }
+}
+
+TEST(diffs, stale_gradients_of_weights_are_written_over)
+{
+    check(HEAD CONV("c", "x", "kernel_size: 3 pad: 1 }") TAIL("c"));
+    check(HEAD CONV("c", "x", "kernel_size: 5 pad: 2 }")
+          "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+          CONV("d", "c", "kernel_size: 1 bias_term: false group: 2 }")
+          TAIL("d"));
+}
+
+TEST(diffs, layers_that_only_add_find_zeros)
+{
+    check(HEAD CONV("c", "x", "kernel_size: 3 }")
+          "layer { name: 'n' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+          "layer { name: 's' type: 'Scale' bottom: 'c' top: 'c' "
+          "  scale_param { bias_term: true } }"
+          "layer { name: 'p' type: 'PReLU' bottom: 'c' top: 'c' }"
+          TAIL("c"));
+}
+
+TEST(diffs, shared_parameters_add_up)
+{
+    check(HEAD CONV("c", "x", "kernel_size: 1 } param { name: 'w' } "
+                    "param { name: 'b' }")
+          CONV("d", "c", "kernel_size: 1 } param { name: 'w' } "
+               "param { name: 'b' }") TAIL("d"));
+}
+
+TEST(diffs, several_bottoms_of_a_convolution_add_up)
+{
+    check(HEAD CONV("a", "x", "kernel_size: 1 }")
+          "layer { name: 'c' type: 'Convolution' bottom: 'x' bottom: 'a' "
+          "  top: 'c1' top: 'c2' convolution_param { num_output: 8 "
+          "  kernel_size: 3 weight_filler { type: 'xavier' } } }"
+          "layer { name: 'm' type: 'Eltwise' bottom: 'c1' bottom: 'c2' "
+          "  top: 'm' }" TAIL("m"));
+}
+
+TEST(diffs, parameters_that_do_not_learn_have_none)
+{
+    check(HEAD CONV("b", "x", "kernel_size: 1 } param { lr_mult: 0 } "
+                    "param { lr_mult: 0 }")
+          CONV("c", "b", "kernel_size: 3 } param { lr_mult: 0 } "
+               "param { lr_mult: 1 }")
+          CONV("d", "c", "kernel_size: 3 } param { lr_mult: 1 } "
+               "param { lr_mult: 0 }") TAIL("d"));
+}
