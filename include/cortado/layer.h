@@ -190,6 +190,8 @@ struct ct_layer_type {
      * 0 may be the same place.  False: cannot.  NULL: every layer for itself
      * again.  Reshape follows. */
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
+    /* Optional, for summaries: what runs it and why, or NULL. */
+    const char *(*describe)(const struct ct_layer *l, const char **why);
     /* Optional: multiply-adds of one forward pass, for summaries. */
     double (*macs)(const struct ct_layer *l, const struct ct_io *io);
     /* Optional, for statistics that a TRAIN pass keeps in its blobs: with

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "device/conv_impl.h"
+#include "device/cpu/conv_tune.h"
 #include "device/impl.h"
 
 /* Fastest first, on each kind of device; the last one accepts everything. */
@@ -45,6 +46,7 @@ bool ct_conv_desc_equal(const struct ct_conv_desc *a,
            a->out_channels == b->out_channels && a->group == b->group &&
            a->has_bias == b->has_bias && a->sum == b->sum &&
            a->relu == b->relu && a->packed == b->packed &&
+           a->untuned == b->untuned &&
            a->src_layout == b->src_layout && a->dst_layout == b->dst_layout &&
            a->src_type == b->src_type && a->dst_type == b->dst_type;
 }
@@ -99,26 +101,35 @@ static enum ct_status conv_check(const struct ct_conv_desc *d)
     return CT_OK;
 }
 
+/* CT_ENOTSUP, without a text: the next one may. */
+static enum ct_status conv_try(struct ct_conv *c,
+                               const struct ct_conv_impl *impl)
+{
+    enum ct_status st;
+
+    c->impl = impl;
+    st      = impl->create(c);
+    if (st == CT_OK)
+        return CT_OK;
+    impl->destroy(c);
+    c->impl  = NULL;
+    c->state = NULL;
+    return st;
+}
+
 static enum ct_status conv_choose(struct ct_conv *c)
 {
     const struct ct_conv_impl *const *impls =
         c->dev->kind == CT_CPU ? cpu_impls : cuda_impls;
+    const struct ct_conv_impl *best =
+        c->dev->kind == CT_CPU ? ct_conv_tuned(c, impls) : NULL;
+    enum ct_status st = best ? conv_try(c, best) : CT_ENOTSUP;
 
-    for (int i = 0; impls[i]; i++) {
-        enum ct_status st;
-
-        if (!ct_impl_allowed("conv", impls[i]->name))
-            continue;
-        c->impl = impls[i];
-        st      = c->impl->create(c);
-        if (st == CT_OK)
-            return CT_OK;
-        c->impl->destroy(c);
-        c->impl  = NULL;
-        c->state = NULL;
-        if (st != CT_ENOTSUP)
-            return st;
-    }
+    for (int i = 0; impls[i] && st == CT_ENOTSUP; i++)
+        if (ct_impl_allowed("conv", impls[i]->name))
+            st = conv_try(c, impls[i]);
+    if (st != CT_ENOTSUP)
+        return st;
     return ct_fail(CT_ENOTSUP, "nothing here runs this convolution%s",
                    ct_impl_hint());
 }
@@ -171,6 +182,11 @@ void ct_conv_destroy(struct ct_conv *c)
 const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c)
 {
     return &c->desc;
+}
+
+const char *ct_conv_why(const struct ct_conv *c)
+{
+    return c->why;
 }
 
 const char *ct_conv_impl_name(const struct ct_conv *c)

@@ -38,6 +38,7 @@ struct ct_conv_desc {
     int64_t        in[CT_CONV_MAX], kernel[CT_CONV_MAX], stride[CT_CONV_MAX];
     int64_t        pad[CT_CONV_MAX], dilation[CT_CONV_MAX];
     bool           has_bias, sum, relu, packed;
+    bool           untuned; /* what was measured plays no part */
     enum ct_layout src_layout, dst_layout;
     enum ct_dtype  src_type, dst_type;
 };
@@ -66,6 +67,8 @@ void ct_conv_destroy(struct ct_conv *c); /* takes NULL */
 
 const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c);
 const char *ct_conv_impl_name(const struct ct_conv *c);
+/* Why it is that one, for people; "" where nobody asked. */
+const char *ct_conv_why(const struct ct_conv *c);
 
 /* With `packed`: w is what the following forward passes have.  *kept: they do
  * not read it again, so it may go. */

@@ -32,6 +32,7 @@ struct ct_conv {
     int64_t in_spatial, out_spatial, taps; /* products over the axes */
     int64_t in_group, out_group;           /* channels of one group */
     void   *state;                         /* the implementation's */
+    char    why[128];                      /* it is this implementation */
     bool    write; /* gradients of weights are written, not added */
     struct ct_workspace *work;             /* lent, or `own` */
     struct ct_workspace  own;

@@ -21,6 +21,11 @@ bool ct_impl_allowed(const char *operation, const char *name)
     return true;
 }
 
+bool ct_impl_forced(const char *operation)
+{
+    return !ct_impl_allowed(operation, "");
+}
+
 const char *ct_impl_hint(void)
 {
     const char *forced = getenv("CORTADO_IMPL");

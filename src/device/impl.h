@@ -62,6 +62,9 @@ void ct_impl_fini(struct ct_impl_pass *p);
  * than `name`.  Read when an object is created, not while it runs. */
 bool ct_impl_allowed(const char *operation, const char *name);
 
+/* Whether it asks for any at all. */
+bool ct_impl_forced(const char *operation);
+
 /* " (CORTADO_IMPL=...)" for a message that says nothing was left to run, ""
  * when the variable is not set.  Valid until the environment changes. */
 const char *ct_impl_hint(void);

@@ -13,9 +13,12 @@
 
 #include "cortado/status.h"
 
+struct ct_choices;
+
 struct ct_workspace {
     float *ptr; /* moves when it grows: read it when the operation runs */
     size_t bytes;
+    struct ct_choices *choices; /* of operations, measured; NULL: not asked */
 };
 
 /* At least `bytes` from now on: for creating, not for running. */

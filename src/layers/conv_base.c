@@ -257,6 +257,7 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
 
     CT_TRY(bottoms_check(l, io));
     CT_TRY(top_shape(l, &io->bottom[0]->shape, &s->desc, &y));
+    s->desc.untuned = l->run->share > 0; /* same bits on any machine */
     if (s->kind != CT_CONV_TRANSPOSED) {
         s->desc.has_bias = s->has_bias || ct_fold_any(&s->fold);
         s->desc.sum      = s->sum;
@@ -355,6 +356,16 @@ bool ct_conv_layer_accepts(const struct ct_layer *l, const struct ct_io *io,
 
     (void)io, (void)layout;
     return s->axis == 1 && s->desc.n_spatial == 2;
+}
+
+const char *ct_conv_layer_describe(const struct ct_layer *l, const char **why)
+{
+    const struct ct_conv_layer *s = l->state;
+
+    if (s->n_conv == 0 || !s->conv[0])
+        return NULL;
+    *why = ct_conv_why(s->conv[0]);
+    return ct_conv_impl_name(s->conv[0]);
 }
 
 double ct_conv_layer_macs(const struct ct_layer *l, const struct ct_io *io)

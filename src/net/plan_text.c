@@ -5,8 +5,8 @@
  *
  * data and diff are byte ranges in the activations' memory; blobs whose lives
  * do not meet, and views of one another, lie in the same range.  Then come the
- * conversions between layouts, which cost time in every pass, and the layers
- * that run as one. */
+ * conversions between layouts, which cost time in every pass, the layers that
+ * run as one, and what runs those that can be run in several ways. */
 #include <stdio.h>
 
 #include "base/text.h"
@@ -126,6 +126,21 @@ static void group_lines(struct ct_text *t, const struct ct_net *net)
         ct_text_add(t, "none\n");
 }
 
+/* Layers that can run in several ways. */
+static void impl_lines(struct ct_text *t, const struct ct_net *net)
+{
+    ct_text_add(t, "\nimplementations:\n");
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct ct_layer *l = net->layer[i].layer;
+        const char *why = "";
+        const char *name =
+            l->type->describe ? l->type->describe(l, &why) : NULL;
+
+        if (name)
+            ct_text_addf(t, "%-28s %-10s %s\n", l->name, name, why);
+    }
+}
+
 enum ct_status ct_net_plan_text(const struct ct_net *net, char **out)
 {
     struct ct_text t = { 0 };
@@ -141,6 +156,7 @@ enum ct_status ct_net_plan_text(const struct ct_net *net, char **out)
     ct_text_addf(&t, "%.2f MB are converted in a pass.\n",
                  megabytes(converted));
     group_lines(&t, net);
+    impl_lines(&t, net);
     ct_text_addf(&t, "\nmemory: activations %.2f MB by lifetime, %.2f MB "
                  "without; parameters %.2f MB and as much for gradients; "
                  "workspace %.2f MB\n",
