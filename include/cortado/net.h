@@ -150,6 +150,12 @@ CT_API size_t ct_net_arena_count(const struct ct_net *net);
  * until it moves them again; NULL: to memory of the net's own. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_move_diffs(struct ct_net *net,
                                                       float *memory);
+/* Learned parameters lie in `house`, which is filled and laid out as the
+ * arena; those with lr_mult 0, such as statistics, stay the net's own and are
+ * in no arena.  NULL: all lie in an arena of the net's own again, as they are.
+ * Nets that share weights with this one must be told again. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_house_values(
+    struct ct_net *net, struct ct_buffer *house);
 
 /* Weights by layer name, from a caffemodel or an HDF5 file (told apart by
  * content).  Layers that the file lacks keep theirs. */

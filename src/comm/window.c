@@ -193,6 +193,7 @@ enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
     enum ct_status st;
 
     CT_TRY(ct_alloc(1, sizeof(*w), "window", &w));
+    atomic_init(&w->n_keepers, 1);
     w->local        = c->local;
     w->comm         = c;
     w->fd           = -1;
@@ -211,14 +212,17 @@ out:
     return st;
 }
 
-void ct_window_destroy(struct ct_window *w)
+void ct_window_keep(struct ct_window *w)
 {
-    if (!w)
+    atomic_fetch_add(&w->n_keepers, 1);
+}
+
+void ct_window_drop(void *window)
+{
+    struct ct_window *w = window;
+
+    if (atomic_fetch_sub(&w->n_keepers, 1) > 1)
         return;
-    if (w->memory) {
-        atomic_store(&w->head->rank[w->local.me].left, true);
-        ct_window_ring(w);
-    }
     if (w->fd >= 0) {
         if (w->head)
             munmap(w->head, w->mapped_bytes);
@@ -227,6 +231,17 @@ void ct_window_destroy(struct ct_window *w)
         ct_free(w->head);
     }
     ct_free(w);
+}
+
+void ct_window_destroy(struct ct_window *w)
+{
+    if (!w)
+        return;
+    if (w->memory) {
+        atomic_store(&w->head->rank[w->local.me].left, true);
+        ct_window_ring(w);
+    }
+    ct_window_drop(w);
 }
 
 void ct_window_abort(struct ct_window *w)

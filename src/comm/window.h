@@ -25,6 +25,7 @@ struct ct_window {
     size_t              mapped_bytes;
     int                 fd;      /* -1: ranks are threads */
     bool                crowded; /* more ranks than cores */
+    atomic_int          n_keepers;
     double              wait_seconds;
 };
 
@@ -34,6 +35,10 @@ CT_MUST_CHECK enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
                                               struct ct_window **out);
 /* Takes NULL.  A peer that still waits for this rank fails. */
 void ct_window_destroy(struct ct_window *w);
+/* The memory stays, also when the window is destroyed, until it is dropped as
+ * often as it was kept. */
+void ct_window_keep(struct ct_window *w);
+void ct_window_drop(void *w);
 /* Ends the waits of all peers: this rank cannot go on. */
 void ct_window_abort(struct ct_window *w);
 

@@ -26,12 +26,17 @@ enum ct_status ct_buffer_create(const struct ct_device *dev, size_t bytes,
 }
 
 enum ct_status ct_buffer_borrow(const struct ct_device *dev, void *memory,
-                                size_t bytes, struct ct_buffer **out)
+                                size_t bytes, void (*release)(void *owner),
+                                void *owner, struct ct_buffer **out)
 {
     struct ct_buffer *b;
 
-    CT_TRY(ct_alloc(1, sizeof(*b), "buffer", &b));
-    *b   = (struct ct_buffer){ dev, memory, bytes, 1, true };
+    if (ct_alloc(1, sizeof(*b), "buffer", &b) != CT_OK) {
+        if (release)
+            release(owner);
+        return CT_ENOMEM;
+    }
+    *b   = (struct ct_buffer){ dev, memory, bytes, 1, true, release, owner };
     *out = b;
     return CT_OK;
 }
@@ -49,6 +54,8 @@ void ct_buffer_drop(struct ct_buffer *b)
         return;
     if (!b->borrowed)
         b->dev->ops->free(b->dev, b->ptr);
+    if (b->release)
+        b->release(b->owner);
     ct_free(b);
 }
 

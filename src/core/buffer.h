@@ -10,15 +10,21 @@ struct ct_buffer {
     size_t                  bytes;
     int                     n_users; /* atomically changed */
     bool                    borrowed; /* the memory is another's */
+    void                  (*release)(void *owner); /* NULL: nobody to tell */
+    void                   *owner;
 };
 
 /* `bytes` zeroed bytes with one user. */
 CT_MUST_CHECK enum ct_status ct_buffer_create(const struct ct_device *dev,
                                               size_t bytes, const char *name,
                                               struct ct_buffer **out);
-/* The same around memory that stays another's and outlives the buffer. */
+/* The same around memory that stays another's, and that is there until the
+ * last user has dropped the buffer and `release` (may be NULL) has been told.
+ * It is told when this fails, too. */
 CT_MUST_CHECK enum ct_status ct_buffer_borrow(const struct ct_device *dev,
                                               void *memory, size_t bytes,
+                                              void (*release)(void *owner),
+                                              void *owner,
                                               struct ct_buffer **out);
 struct ct_buffer *ct_buffer_use(struct ct_buffer *b); /* takes NULL */
 void ct_buffer_drop(struct ct_buffer *b);             /* takes NULL */

@@ -67,6 +67,21 @@ static bool holds_back(const struct ct_dist *d)
     return d->wires.tokens || (t && (t->feedback || t->sum));
 }
 
+/* In a house time goes by the memory moved, so nothing needs to be learnt. */
+static void choose_in_house(struct ct_dist *d, const struct dist_model *m)
+{
+    const struct dist_machine *w = &d->roads.options.machine;
+
+    for (int i = 0; i < ct_net_n_params(m->net); i++) {
+        const struct dist_load load = dist_model_load(m, i);
+
+        if (load.k > 0 && d->roads.may[i] &&
+            dist_cost_house(w, d->size, DIST_FACTORS, &load).seconds <
+                dist_cost_house(w, d->size, DIST_SHARED, &load).seconds)
+            d->roads.apart[i] = 0;
+    }
+}
+
 enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
 {
     struct dist_auto *a = &d->roads;
@@ -75,6 +90,7 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     struct dist_model m;
 
     CT_TRY(ct_alloc((size_t)n + 1, sizeof(*a->apart), "roads", &a->apart));
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*a->may), "roads", &a->may));
     CT_TRY(ct_alloc(layers, sizeof(double), "roads", &a->forward));
     CT_TRY(ct_alloc(layers, sizeof(double), "roads", &a->backward));
     a->options.first_bytes  = DIST_FIRST_BUCKET;
@@ -84,16 +100,19 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     m = model_of(d, net);
     for (int i = 0; i < n; i++) {
         /* Of a batch for all ranks, some may have a sample more. */
-        bool may = d->size > 1 && !d->device_sum.way &&
-                   d->exchange.iter_size <= 1 &&
-                   !d->exchange.global_batch && dist_model_load(&m, i).k > 0;
-
-        a->apart[i] = may && d->road == DIST_ROAD_FACTORS ? 0 : -1;
-        a->n_choices += may;
+        a->may[i] = d->size > 1 && !d->device_sum.way &&
+                    d->exchange.iter_size <= 1 &&
+                    !d->exchange.global_batch && dist_model_load(&m, i).k > 0;
+        a->apart[i] = a->may[i] && d->road == DIST_ROAD_FACTORS ? 0 : -1;
+        a->n_choices += a->may[i];
     }
     if (d->road != DIST_ROAD_AUTO || a->n_choices == 0)
         return CT_OK;
     CT_TRY(measure(d));
+    if (d->housed) {
+        choose_in_house(d, &m);
+        return CT_OK;
+    }
     CT_TRY(dist_model_choose(&m, &a->options, d->size, a->apart));
     a->learning = d->options->redecide > 0 && !holds_back(d) &&
                   !d->unlike; /* CPU and GPU ranks begin elsewhere */
@@ -105,6 +124,7 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
 void dist_auto_fini(struct ct_dist *d)
 {
     ct_free(d->roads.apart);
+    ct_free(d->roads.may);
     ct_free(d->roads.forward);
     ct_free(d->roads.backward);
     d->roads = (struct dist_auto){ 0 };
@@ -181,6 +201,13 @@ static const char *road_of(const struct ct_dist *d, int param,
     enum dist_way way;
     double share;
 
+    if (d->housed) {
+        way       = d->factors.of_param[param] >= 0 ? DIST_FACTORS
+                                                    : DIST_SHARED;
+        *cost     = dist_cost_house(&o->machine, d->size, way, &load);
+        *observed = 0;
+        return dist_way_name(way);
+    }
     if (d->factors.of_param[param] >= 0) {
         const struct dist_factor *x =
             &d->factors.factor[d->factors.of_param[param]];

@@ -17,7 +17,8 @@ struct dist_auto {
     struct dist_options options;
     double *forward, *backward; /* seconds of each layer, as learnt */
     int    *apart;       /* the choice: 0 factors, -1 in a bucket */
-    int     n_choices;   /* parameters that have factors */
+    bool   *may;         /* go as factors */
+    int     n_choices;   /* parameters that may */
     bool    measured;    /* options.machine is known */
     bool    learning;    /* may change its mind */
     int     n_seen;      /* iterations since the latest choice */

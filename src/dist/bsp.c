@@ -6,7 +6,8 @@
  * thread does (direct.c).  The solver updates a parameter when its bucket is
  * in.  Weights that travel as factors (factors.c) leave the buckets out.
  * Every rank then applies the same mean gradient to the same parameters, and
- * they stay equal bit for bit.
+ * they stay equal bit for bit; or, where a host's ranks have them once, to a
+ * part of them.
  *
  *     mean gradient = (1 / P) sum over ranks of each rank's mean gradient
  *
@@ -57,13 +58,29 @@ static enum ct_status change_ways(struct ct_dist *d)
     return CT_OK;
 }
 
+/* Rank 0's parameters to all; in a house, those that ranks have apart. */
+static enum ct_status send_values(struct ct_dist *d, struct ct_net *net)
+{
+    if (!d->housed)
+        return dist_spread_values(d, net);
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        const struct ct_net_param *p = ct_net_param(net, i);
+
+        if (p->lr_mult == 0)
+            CT_TRY(ct_dist_broadcast(d, ct_data(p->blob),
+                                     (size_t)p->blob->count * sizeof(float)));
+    }
+    return CT_OK;
+}
+
 static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
     if (d->net == net)
         return CT_OK;
-    dist_bsp_fini(d);
+    if (d->net || d->housed != net)
+        dist_bsp_fini(d);
     CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
     CT_TRY(dist_devices_meet(d));
     CT_TRY(dist_direct_init(d, net));
@@ -79,7 +96,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     }
     d->net = net;
     dist_auto_say(d);
-    CT_TRY(dist_spread_values(d, net));
+    CT_TRY(send_values(d, net));
     dist_stats_begin(d);
     return CT_OK;
 }
@@ -88,8 +105,19 @@ static void bsp_detach(struct ct_exchange *x, const struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
-    if (d->net == net)
+    if (net && (d->net == net || d->housed == net))
         dist_bsp_fini(d);
+}
+
+static enum ct_status meet_job(struct ct_comm *c, void *arg)
+{
+    (void)arg;
+    return ct_barrier(c);
+}
+
+static enum ct_status bsp_meet(struct ct_exchange *x)
+{
+    return ct_job_run(dist_of(x)->thread, meet_job, NULL);
 }
 
 static enum ct_status bsp_begin(struct ct_exchange *x)
@@ -141,7 +169,7 @@ static enum ct_status wait_bucket(struct ct_dist *d, int i)
     enum ct_status st;
 
     if (d->direct)
-        return dist_direct_wait(d, i);
+        return dist_direct_wait(d, f->ticket);
     if (dist_flight_done(f))
         return dist_flight_wait(f);
     start = ct_now();
@@ -178,6 +206,8 @@ static bool bsp_ready(struct ct_exchange *x, int param)
     const int factor    = d->factors.of_param[param];
     struct dist_flight *f;
 
+    if (factor >= 0 && d->housed)
+        return ct_shared_done(d->direct, d->factors.factor[factor].ticket);
     if (factor >= 0)
         return ct_job_done(&d->factors.factor[factor].job);
     f = &d->flight[d->buckets.of_param[param]];
@@ -317,6 +347,8 @@ void dist_bsp_init(struct ct_dist *d)
         .state          = d,
         .attach         = bsp_attach,
         .detach         = bsp_detach,
+        .house          = dist_direct_house,
+        .meet           = bsp_meet,
         .begin          = bsp_begin,
         .queued         = bsp_queued,
         .layer_done     = bsp_layer_done,

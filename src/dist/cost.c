@@ -189,6 +189,23 @@ struct dist_cost dist_cost(const struct dist_machine *w, int size,
     return c;
 }
 
+struct dist_cost dist_cost_house(const struct dist_machine *w, int size,
+                                 enum dist_way way,
+                                 const struct dist_load *load)
+{
+    const double n = load->n, m = load->m, k = load->k;
+    const bool factors = way == DIST_FACTORS;
+    double moved = factors ? 12 * k * n + (8 + 4.0 * size) * k * m
+                           : 16 * load->floats;
+
+    if (size == 1)
+        return (struct dist_cost){ 0 };
+    return (struct dist_cost){
+        .bytes   = 4 * (factors ? k * (n + m) : load->floats),
+        .seconds = moved * w->gamma,
+    };
+}
+
 struct dist_cost dist_cost_coded(const struct dist_machine *w, int size,
                                  const struct dist_codec *codec,
                                  const struct dist_load *load)

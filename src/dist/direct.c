@@ -4,13 +4,31 @@
  * bucket is posted, not copied or sent, and every rank adds up its slice of
  * it (comm/coll/shared.h).  The compute thread does that itself, after each
  * layer and when it has to wait: on a core that it shares with nobody there
- * is no comm thread to wait for.  The update reads the sums in place. */
+ * is no comm thread to wait for.
+ *
+ * Usually parameters and histories lie there, too, once for all ranks (the
+ * house).  Then a rank that has added up a block of its slice updates the
+ * parameters of that block at once, and the sums are never written:
+ *
+ *     | rank 0's gradients | ... | rank L-1's | riders' sums |
+ *     | parameters | history | (history) | factors |
+ *
+ * All ranks are past the layers of a bucket when the last one posts it, so
+ * nobody reads its old parameters any more.  Otherwise every rank updates all
+ * parameters of its own, reading the sums in place. */
+#include <string.h>
+
 #include "base/clock.h"
+#include "base/mem.h"
+#include "core/buffer.h"
 #include "cortado/log.h"
+#include "device/cpu/loop.h"
 #include "dist/dist.h"
 
+enum { BLOCK = 2048 }; /* floats summed and used while they are in a cache */
+
 struct creation {
-    int64_t           n;
+    int64_t           n, more;
     struct ct_shared *out;
 };
 
@@ -18,18 +36,85 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
 {
     struct creation *x = arg;
 
-    return ct_shared_create(c, x->n, &x->out);
+    return ct_shared_create(c, x->n, x->more, &x->out);
 }
 
-/* Ranks of one host, all on the CPU, whose gradients go as they are and by no
- * other way. */
+/* Ranks of one host, all on the CPU and in step, whose gradients go as they are
+ * and by no other way. */
 static bool fits(const struct ct_dist *d, const struct ct_net *net)
 {
     return d->size > 1 && d->n_hosts == 1 && ct_net_n_params(net) > 0 &&
-           !d->gpus && !d->exchange.mirror &&
-           !d->wires.codec.type && !d->canonical.parts &&
-           !d->comm->no_window &&
+           !d->gpus && !d->exchange.mirror && !d->mode.ps &&
+           !d->mode.local_steps && !d->wires.codec.type &&
+           !d->canonical.parts && !d->comm->no_window &&
            (!d->reduce || d->reduce == ct_allreduce_find("shared"));
+}
+
+/* Floats of an array that is laid out as the arena. */
+static int64_t stride_of(const struct ct_net *net)
+{
+    return ((int64_t)ct_net_arena_count(net) + 15) / 16 * 16;
+}
+
+static enum ct_status lend(struct ct_dist *d, const struct ct_net *net,
+                           int n_arrays, struct ct_house *out)
+{
+    float *at = ct_shared_more(d->direct);
+
+    for (int i = 0; i < n_arrays; i++) {
+        ct_window_keep(d->direct->window);
+        CT_TRY(ct_buffer_borrow(ct_device_cpu(), at,
+                                ct_net_arena_count(net) * sizeof(float),
+                                ct_window_drop, d->direct->window,
+                                &out->array[i]));
+        at += stride_of(net);
+    }
+    d->factors.space = at;
+    out->fills       = d->direct->window->local.me == 0;
+    return CT_OK;
+}
+
+/* Do all ranks want the same? */
+static enum ct_status agree(struct ct_dist *d, int n_arrays, bool *all)
+{
+    int *every = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)d->size, sizeof(*every), "house", &every));
+    for (int r = 0; r < d->size; r++)
+        d->part_bytes[r] = sizeof(*every);
+    st   = dist_gather(d, &n_arrays, d->part_bytes, every);
+    *all = n_arrays > 0;
+    for (int r = 0; r < d->size; r++)
+        *all &= every[r] == n_arrays;
+    ct_free(every);
+    return st;
+}
+
+/* One solver at a time lives there; a second one keeps what it has. */
+enum ct_status dist_direct_house(struct ct_exchange *x, struct ct_net *net,
+                                 const struct ct_tenant *tenant,
+                                 struct ct_house *out)
+{
+    struct ct_dist *d = x->state;
+    struct creation c = { .n = (int64_t)ct_net_arena_count(net) };
+    enum ct_status st;
+    bool all;
+
+    if (!fits(d, net) || d->direct)
+        return CT_OK;
+    CT_TRY(agree(d, tenant->n_arrays, &all));
+    if (!all)
+        return CT_OK;
+    c.more = tenant->n_arrays * stride_of(net) + dist_rows_space(d, net);
+    st     = ct_job_run(d->thread, create_job, &c);
+    if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
+        return CT_OK;
+    CT_TRY(st);
+    d->direct = c.out;
+    d->housed = net;
+    d->tenant = *tenant;
+    return lend(d, net, tenant->n_arrays, out);
 }
 
 enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
@@ -39,18 +124,24 @@ enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
 
     if (!fits(d, net))
         return CT_OK;
-    st = ct_job_run(d->thread, create_job, &x);
-    if (st == CT_ENOTSUP && !d->reduce) { /* on all ranks alike */
-        CT_WARN("%s", ct_last_error());
-        return CT_OK;
+    if (!d->direct) {
+        st = ct_job_run(d->thread, create_job, &x);
+        if (st == CT_ENOTSUP && !d->reduce) { /* on all ranks alike */
+            CT_WARN("%s", ct_last_error());
+            return CT_OK;
+        }
+        CT_TRY(st);
+        d->direct = x.out;
     }
-    CT_TRY(st);
-    d->direct = x.out;
     return ct_net_move_diffs(net, ct_shared_mine(d->direct));
 }
 
 void dist_direct_fini(struct ct_dist *d)
 {
+    if (d->housed) {
+        d->housed = NULL;
+        d->tenant.evict(d->tenant.arg);
+    }
     /* Without memory for its own the net keeps the window's. */
     if (d->direct && d->net && ct_net_move_diffs(d->net, NULL) != CT_OK)
         CT_WARN("the gradients stay in shared memory: %s", ct_last_error());
@@ -59,24 +150,49 @@ void dist_direct_fini(struct ct_dist *d)
     d->direct = NULL;
 }
 
+/* This rank's slice of a bucket: summed, block by block, and used. */
+static enum ct_status update_slice(struct ct_shared *s, void *arg)
+{
+    const struct dist_flight *f = arg;
+    const struct ct_tenant *t   = &f->dist->tenant;
+    const struct ct_group *g    = &s->window->local;
+    const struct ct_part mine   = ct_shared_slice(f->n, g->size, g->me);
+
+    CT_FOR_ROWS (i, (mine.n + BLOCK - 1) / BLOCK, BLOCK * g->size) {
+        const int64_t left  = mine.n - i * BLOCK;
+        const int64_t n     = left < BLOCK ? left : BLOCK;
+        const int64_t first = f->first + mine.first + i * BLOCK;
+        float sum[BLOCK];
+
+        ct_shared_add(s, first, n, sum);
+        if (first == 0) /* what rides along is read as it is */
+            memcpy(ct_shared_sums(s), sum, CT_ARENA_RIDERS * sizeof(*sum));
+        t->update(t->arg, (size_t)first, (size_t)n, sum);
+    }
+    return CT_OK;
+}
+
+static enum ct_status post(struct ct_dist *d, struct dist_flight *f)
+{
+    if (d->housed)
+        return ct_shared_post_work(d->direct, update_slice, f,
+                                   (uint64_t)f->n * sizeof(float), &f->ticket);
+    return ct_shared_post(d->direct, f->first, f->n, &f->ticket);
+}
+
 enum ct_status dist_direct_layer_done(struct ct_dist *d, int n_ready)
 {
     double start = ct_now();
 
-    for (; d->n_sent < n_ready; d->n_sent++) {
-        const struct dist_bucket *b = &d->buckets.bucket[d->n_sent];
-
-        CT_TRY(ct_shared_post(d->direct, (int64_t)b->first, (int64_t)b->n,
-                              &d->flight[d->n_sent].ticket));
-    }
+    while (d->n_sent < n_ready)
+        CT_TRY(post(d, &d->flight[d->n_sent++]));
     ct_shared_progress(d->direct);
     d->direct_seconds += ct_now() - start;
     return CT_OK;
 }
 
-enum ct_status dist_direct_wait(struct ct_dist *d, int bucket)
+enum ct_status dist_direct_wait(struct ct_dist *d, uint64_t ticket)
 {
-    const uint64_t ticket = d->flight[bucket].ticket;
     double start, took;
 
     if (ct_shared_done(d->direct, ticket))

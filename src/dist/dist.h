@@ -41,6 +41,8 @@ struct ct_dist {
     struct dist_flight     *flight;   /* one a bucket */
     int                     n_sent;   /* buckets handed in this iteration */
     struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
+    const struct ct_net    *housed;   /* ... where its parameters lie; NULL */
+    struct ct_tenant        tenant;   /* ... and who updates them */
     double                  direct_seconds;
     int                     rank, size, n_hosts; /* of comm */
     struct dist_device_sum  device_sum; /* where GPUs sum by themselves */
@@ -109,7 +111,13 @@ void dist_direct_fini(struct ct_dist *d);
 /* The first n_ready buckets are complete. */
 CT_MUST_CHECK enum ct_status dist_direct_layer_done(struct ct_dist *d,
                                                     int n_ready);
-CT_MUST_CHECK enum ct_status dist_direct_wait(struct ct_dist *d, int bucket);
+CT_MUST_CHECK enum ct_status dist_direct_wait(struct ct_dist *d,
+                                              uint64_t ticket);
+/* As struct ct_exchange has it. */
+CT_MUST_CHECK enum ct_status dist_direct_house(struct ct_exchange *x,
+                                               struct ct_net *net,
+                                               const struct ct_tenant *tenant,
+                                               struct ct_house *out);
 
 /* Statistics that ranks keep apart become one on all that train. */
 CT_MUST_CHECK enum ct_status dist_settle_statistics(struct ct_dist *d);

@@ -140,13 +140,17 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     x->job.arg = x;
     x->job.priority = 1 + p->layer; /* as buckets: flight.c */
     d->factors.of_param[param] = d->factors.n++;
-    CT_TRY(make_room(d, x));
-    CT_TRY(ct_alloc((size_t)d->size, sizeof(*x->bytes), "factors",
-                    &x->bytes));
-    for (int r = 0; r < d->size; r++)
-        x->bytes[r] = each;
-    if (t)
-        CT_TRY(ct_alloc((size_t)d->size, each, "factors", &x->code));
+    if (d->housed) {
+        CT_TRY(dist_rows_init(x));
+    } else {
+        CT_TRY(make_room(d, x));
+        CT_TRY(ct_alloc((size_t)d->size, sizeof(*x->bytes), "factors",
+                        &x->bytes));
+        for (int r = 0; r < d->size; r++)
+            x->bytes[r] = each;
+        if (t)
+            CT_TRY(ct_alloc((size_t)d->size, each, "factors", &x->code));
+    }
     /* The layer leaves its own product out; all rows are multiplied here. */
     ct_net_layer(net, p->layer)->blob_wants_grad[p->index] = false;
     if (d->exchange.mirror)
@@ -175,20 +179,31 @@ enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net,
     return CT_OK;
 }
 
+/* The layer makes its gradient itself, and adds it to nothing. */
+static void want_again(const struct ct_net *net, const struct dist_factor *x)
+{
+    const struct ct_blob *b = ct_net_param(net, x->param)->blob;
+
+    ct_net_layer(net, x->layer)->blob_wants_grad[x->blob] = true;
+    if (b->dev->kind == CT_CPU)
+        memset(ct_diff(b), 0, (size_t)b->count * sizeof(float));
+}
+
 void dist_factors_fini(struct ct_dist *d)
 {
     for (int i = 0; i < d->factors.n; i++) {
         struct dist_factor *x = &d->factors.factor[i];
 
         if (d->net)
-            ct_net_layer(d->net, x->layer)->blob_wants_grad[x->blob] = true;
+            want_again(d->net, x);
         drop_room(d, x);
+        ct_free(x->panel);
         ct_free(x->bytes);
         ct_free(x->code);
     }
     ct_free(d->factors.factor);
     ct_free(d->factors.of_param);
-    d->factors = (struct dist_factors){ 0 };
+    d->factors = (struct dist_factors){ .space = d->factors.space };
 }
 
 /* Row by row, so that all rows of all ranks form one matrix in the end. */
@@ -251,6 +266,10 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
             continue;
         CT_TRY(dist_factors_of(d->net, x->param, &f));
         CT_TRY(check_rows(d, x, &f));
+        if (d->housed) {
+            CT_TRY(dist_rows_post(x, &f));
+            continue;
+        }
         if (x->staged) {
             f.u = x->staged;
             f.v = x->staged + x->rows * x->n;
@@ -282,6 +301,8 @@ enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
                          sizeof(float);
     double start;
 
+    if (d->housed)
+        return dist_direct_wait(d, x->ticket);
     CT_TRY(ct_job_wait(&x->job));
     if (x->built)
         return CT_OK;

@@ -31,12 +31,17 @@ struct dist_factor {
     float          *kept, *staged, *gathered;
     bool            built;      /* this iteration's gradient is made */
     double          product_seconds; /* that making it took, the last time */
+    /* rows.c, in a house: everybody's factors, and the rows being made. */
+    float          *u, *v, *panel;
+    uint64_t        ticket;
 };
 
 struct dist_factors {
     struct dist_factor *factor;
     int                 n;
     int                *of_param; /* index of each parameter's; -1: dense */
+    float              *space;    /* of the house, for u and v; not owned */
+    int64_t             used;     /* floats of it */
 };
 
 /* The factors of a parameter, or CT_ENOTSUP where its layer has none. */
@@ -60,7 +65,15 @@ CT_MUST_CHECK enum ct_status dist_factors_queued(struct ct_dist *d, int layer);
 /* After the backward pass of `layer`: its factors leave. */
 CT_MUST_CHECK enum ct_status dist_factors_layer_done(struct ct_dist *d,
                                                      int layer);
-/* The gradient, summed over ranks, is in the parameter's diff. */
+/* The gradient, summed over ranks, is in the parameter's diff; in a house the
+ * parameter is updated. */
 CT_MUST_CHECK enum ct_status dist_factors_wait(struct ct_dist *d, int factor);
+
+/* rows.c: floats that a house needs for all that may go as factors; a factor
+ * whose gradient ranks make by rows; its factors are there to be read. */
+int64_t dist_rows_space(const struct ct_dist *d, const struct ct_net *net);
+CT_MUST_CHECK enum ct_status dist_rows_init(struct dist_factor *x);
+CT_MUST_CHECK enum ct_status dist_rows_post(struct dist_factor *x,
+                                            const struct ct_factors *f);
 
 #endif

@@ -71,14 +71,15 @@ enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
         const struct dist_bucket *b = &d->buckets.bucket[i];
         struct dist_flight *f       = &d->flight[i];
 
-        f->dist = d;
-        f->x    = diff + b->first;
-        f->n    = (int64_t)b->n;
+        f->dist  = d;
+        f->x     = diff + b->first;
+        f->n     = (int64_t)b->n;
+        f->first = (int64_t)b->first;
         if (i == 0 && d->device_sum.way) { /* riders go by themselves */
             f->x += CT_ARENA_RIDERS;
             f->n -= CT_ARENA_RIDERS;
         }
-        f->wire = d->wires.wire ? &d->wires.wire[i] : NULL;
+        f->wire  = d->wires.wire ? &d->wires.wire[i] : NULL;
         CT_TRY(cut(f, urgency(d, net, i)));
     }
     return CT_OK;

@@ -26,7 +26,7 @@ struct dist_flight {
     int                n_slices;
     struct ct_dist    *dist;
     float             *x;
-    int64_t            n;
+    int64_t            first, n; /* of the arena */
     struct dist_wire  *wire; /* NULL: it is summed as it is */
     uint64_t           ticket; /* direct.c */
 };

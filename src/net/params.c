@@ -207,8 +207,10 @@ enum ct_status ct_net_move_diffs(struct ct_net *net, float *memory)
 
     if (!from)
         return ct_fail(CT_EINVAL, "a net for forward passes has no gradients");
+    if (from->ptr == memory)
+        return CT_OK;
     if (memory)
-        CT_TRY(ct_buffer_borrow(net->dev, memory, bytes, &to));
+        CT_TRY(ct_buffer_borrow(net->dev, memory, bytes, NULL, NULL, &to));
     else
         CT_TRY(ct_buffer_create(net->dev, bytes, "gradients", &to));
     if (ct_copy(net->dev, (int64_t)net->arena_count, from->ptr, to->ptr) !=
@@ -226,4 +228,74 @@ enum ct_status ct_net_move_diffs(struct ct_net *net, float *memory)
     share_params(net);
     ct_buffer_drop(from);
     return CT_OK;
+}
+
+/* Lays every parameter for which `here` says so into `to`, at its offset. */
+static enum ct_status place_values(struct ct_net *net, struct ct_buffer *to,
+                                   bool copies,
+                                   bool (*here)(const struct ct_net_param *p))
+{
+    for (int i = 0; i < net->n_params; i++) {
+        struct ct_net_param *p = &net->params[i];
+
+        if (!here(p))
+            continue;
+        if (copies)
+            CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob),
+                           to->ptr + p->offset));
+        ct_tensor_place(&p->blob->data, to, p->offset * sizeof(float),
+                        (size_t)p->blob->count * sizeof(float));
+    }
+    return CT_OK;
+}
+
+static bool any(const struct ct_net_param *p)
+{
+    (void)p;
+    return true;
+}
+
+static bool is_learned(const struct ct_net_param *p)
+{
+    return p->lr_mult != 0;
+}
+
+/* What is not learned gets memory of its own, a blob each. */
+static enum ct_status keep_own(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_params; i++) {
+        struct ct_blob *b = net->params[i].blob;
+        size_t bytes      = (size_t)b->count * sizeof(float);
+        struct ct_buffer *own;
+
+        if (is_learned(&net->params[i]) || bytes == 0)
+            continue;
+        CT_TRY(ct_buffer_create(net->dev, bytes, "parameters", &own));
+        if (ct_copy(net->dev, b->count, ct_data(b), own->ptr) == CT_OK)
+            ct_tensor_place(&b->data, own, 0, bytes);
+        ct_buffer_drop(own);
+    }
+    return CT_OK;
+}
+
+enum ct_status ct_net_house_values(struct ct_net *net, struct ct_buffer *house)
+{
+    struct ct_buffer *to = ct_buffer_use(house);
+    enum ct_status st;
+
+    if (house)
+        CT_TRY_GOTO(keep_own(net), st, out);
+    else
+        CT_TRY_GOTO(ct_buffer_create(net->dev,
+                                     net->arena_count * sizeof(float),
+                                     "parameters", &to), st, out);
+    CT_TRY_GOTO(place_values(net, to, !house, house ? is_learned : any), st,
+                out);
+    share_params(net);
+    ct_buffer_drop(net->arena_data);
+    net->arena_data = to;
+    to              = NULL;
+out:
+    ct_buffer_drop(to);
+    return st;
 }

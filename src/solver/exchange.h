@@ -14,9 +14,10 @@
  *     updated      after the update
  *     end          when the iterations that were asked for are over
  *
- * Who updates is a choice.  Usually every rank does, with the sum of
- * gradients; or servers do, each its part of the parameters for all
- * (`remote`), and fetch brings the outcome.
+ * Who updates is a choice.  Every rank does, with the sum of gradients; or
+ * each rank its part of the one copy that its host has (`house`), as soon as
+ * all have sent their gradients of it; or servers do, each its part of the
+ * parameters for all (`remote`), and fetch brings the outcome.
  *
  * With `lazy`, parameters are updated when the next forward pass comes to
  * their layer, so that gradients may still be under way until then.
@@ -53,8 +54,8 @@ struct ct_keep {
 struct ct_remote_step {
     size_t first, n; /* floats of the arena */
     int    iter;
-    float *value;    /* n of them, to be changed */
-    float *sum;      /* of gradients; scale times it is their mean */
+    float *value;    /* n of them, to be changed; NULL: the net's own */
+    const float *sum; /* of gradients; scale times it is their mean */
     float  scale;
 };
 struct ct_updater {
@@ -64,6 +65,23 @@ struct ct_updater {
     enum ct_status (*update)(void *arg, const struct ct_remote_step *u);
     float *history[2]; /* as the arena lies; NULL: none */
     int    n_history;
+};
+
+/* One copy of parameters and histories for all ranks of a host, and a solver
+ * that lives there.  Called on its thread, or on threads that it waits for. */
+enum { CT_HOUSE_MOST = 3 };
+struct ct_tenant {
+    int   n_arrays; /* as the arena lies: values, then histories; 0: it wants
+                     * none, so nobody gets any */
+    void *arg;
+    /* Floats [first, first + n) of the arena, by this iteration's rule. */
+    void (*update)(void *arg, size_t first, size_t n, const float *sum);
+    /* Before updates end for good: the solver takes a copy and leaves. */
+    void (*evict)(void *arg);
+};
+struct ct_house {
+    struct ct_buffer *array[CT_HOUSE_MOST]; /* zeros; the tenant drops them */
+    bool              fills; /* this rank's values are to be everybody's */
 };
 
 struct ct_exchange {
@@ -103,6 +121,13 @@ struct ct_exchange {
     enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net);
     /* The net is about to go; nothing happens where it is not attached. */
     void (*detach)(struct ct_exchange *x, const struct ct_net *net);
+    /* Optional, on every rank alike, when the solver is made: arrays of NULL
+     * where ranks keep copies of their own.  In the house, `wait` returns when
+     * all ranks have updated their parts of parameter i. */
+    enum ct_status (*house)(struct ct_exchange *x, struct ct_net *net,
+                            const struct ct_tenant *tenant,
+                            struct ct_house *out);
+    enum ct_status (*meet)(struct ct_exchange *x); /* all ranks are here */
     enum ct_status (*begin)(struct ct_exchange *x);
     enum ct_status (*queued)(struct ct_exchange *x, int layer); /* or NULL */
     enum ct_status (*layer_done)(struct ct_exchange *x, int layer);

@@ -57,11 +57,20 @@ static void update_part(const struct ct_solver *s,
     if (from >= end || p->lr_mult == 0)
         return;
     step.n = (int64_t)(end - from);
-    step.w = u->value + (from - u->first);
+    step.w = u->value ? u->value + (from - u->first)
+                      : ct_data(p->blob) + (from - p->offset);
     step.g = u->sum + (from - u->first);
     for (int h = 0; h < s->rule->n_history; h++)
         step.history[h] = s->options.exchange->updater.history[h] + from;
     s->rule->update(&step);
+}
+
+void solver_update_run(const struct ct_solver *s,
+                       const struct solver_update *with,
+                       const struct ct_remote_step *u)
+{
+    for (int i = 0; i < ct_net_n_params(s->net); i++)
+        update_part(s, u, ct_net_param(s->net, i), with);
 }
 
 static enum ct_status update(void *arg, const struct ct_remote_step *u)
@@ -78,20 +87,24 @@ static enum ct_status update(void *arg, const struct ct_remote_step *u)
     CT_TRY(rate_at(r, u->iter, &rate, &at.last_rate));
     at.iter = u->iter;
     with    = solver_update_at(&at, rate);
-    for (int i = 0; i < ct_net_n_params(at.net); i++)
-        update_part(&at, u, ct_net_param(at.net, i), &with);
+    solver_update_run(&at, &with, u);
     return CT_OK;
 }
 
-/* What takes a norm over all slices cannot be done slice by slice. */
-static enum ct_status check(const struct ct_solver *s)
+const char *solver_needs_norms(const struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
-    const char *what = p->clip_gradients >= 0 ? "clip_gradients"
-                       : p->larc              ? "larc"
-                       : p->local_lr_auto     ? "local_lr_auto"
-                       : strcmp(s->rule->name, "LARS") == 0 ? "type LARS"
-                                                            : NULL;
+
+    return p->clip_gradients >= 0               ? "clip_gradients"
+           : p->larc                            ? "larc"
+           : p->local_lr_auto                   ? "local_lr_auto"
+           : strcmp(s->rule->name, "LARS") == 0 ? "type LARS"
+                                                : NULL;
+}
+
+static enum ct_status check(const struct ct_solver *s)
+{
+    const char *what = solver_needs_norms(s);
 
     if (what)
         return ct_fail(CT_ENOTSUP, "%s needs norms over whole gradients, and "

@@ -464,6 +464,7 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     enum ct_status st;
 
     CT_INFO("Restoring previous solver status from %s", path);
+    CT_TRY(solver_leave_house(s));
     if (!ends_with(path, ".h5")) {
         st = restore_binary(s, path);
     } else {
@@ -471,7 +472,9 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
         st = restore_open_hdf5(s, h, path);
         (void)ct_hdf5_close(h);
     }
-    return st == CT_OK ? st : ct_fail_in(st, "cannot resume from %s", path);
+    if (st != CT_OK)
+        return ct_fail_in(st, "cannot resume from %s", path);
+    return solver_enter_house(s);
 }
 
 static bool opens_hdf5(const char *path)

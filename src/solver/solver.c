@@ -90,6 +90,7 @@ static enum ct_status init(struct ct_solver *s)
     CT_TRY(solver_early_init(s));
     s->snapshot_iter = -1;
     CT_TRY(load_weights(s));
+    CT_TRY(solver_find_house(s));
     CT_INFO("Solver scaffolding done.");
     return CT_OK;
 }
@@ -135,6 +136,7 @@ void ct_solver_destroy(struct ct_solver *s)
 {
     if (!s)
         return;
+    s->housed = false; /* there is no need for a copy */
     if (s->options.exchange)
         s->options.exchange->detach(s->options.exchange, s->net);
     solver_remote_stop(s);
@@ -150,6 +152,7 @@ void ct_solver_destroy(struct ct_solver *s)
     solver_early_fini(s);
     ct_buffer_drop(s->history[0]);
     ct_buffer_drop(s->history[1]);
+    solver_drop_house(s);
     ct_free(s->losses);
     ct_message_free(s->param);
     ct_free(s);

@@ -80,6 +80,10 @@ struct ct_solver {
     bool                     last_pass; /* of iter_size: gradients leave */
     bool                     exchanged; /* the gradients go to peers */
     struct solver_update     update;
+    struct solver_update     next;      /* of this iteration, if `rated` */
+    bool                     rated;
+    struct ct_house          house;     /* house.c; arrays of NULL: none */
+    bool                     housed;    /* parameters lie there */
     bool                     late;      /* ... when all of backward is done */
     enum ct_solver_action    agreed;    /* what ranks asked for together */
     enum ct_solver_action    pending;   /* asked for here, not yet told */
@@ -115,7 +119,9 @@ CT_MUST_CHECK enum ct_status solver_device_report(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_device_judge(struct ct_solver *s,
                                                  float mean);
 
-/* update.c: the update of this iteration begins; it counts from here on. */
+/* update.c: its rate and the like are known, in s->next. */
+CT_MUST_CHECK enum ct_status solver_update_rate(struct ct_solver *s);
+/* The update of this iteration begins; it counts from here on. */
 CT_MUST_CHECK enum ct_status solver_update_begin(struct ct_solver *s);
 /* What `layer` reads is updated, and its diffs are cleared for the pass that
  * has begun. */
@@ -139,6 +145,22 @@ CT_MUST_CHECK enum ct_status solver_early_begin(struct ct_solver *s);
 void solver_early_end(struct ct_solver *s);
 bool solver_is_early(const struct ct_solver *s, int i);
 void solver_early_fini(struct ct_solver *s);
+/* house.c: asks for one copy of parameters for the host's ranks, and moves
+ * there.  Out of it with a copy, to change parameters, and back in, where the
+ * host's first rank's become everybody's; nothing happens without a house. */
+CT_MUST_CHECK enum ct_status solver_find_house(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_leave_house(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_enter_house(struct ct_solver *s);
+void solver_drop_house(struct ct_solver *s);
+/* In the house, with diffs that the caller has summed: each rank its part. */
+CT_MUST_CHECK enum ct_status solver_update_house(struct ct_solver *s);
+
+/* remote.c: a run of the arena, with what `with` says.  What takes a norm over
+ * whole gradients and so cannot be done run by run; NULL: nothing. */
+void solver_update_run(const struct ct_solver *s,
+                       const struct solver_update *with,
+                       const struct ct_remote_step *u);
+const char *solver_needs_norms(const struct ct_solver *s);
 /* remote.c: lets servers in this process update for all. */
 CT_MUST_CHECK enum ct_status solver_remote_start(struct ct_solver *s,
                                                  struct ct_updater *out);
@@ -162,6 +184,9 @@ CT_MUST_CHECK enum ct_status solver_place_data(const struct ct_exchange *x,
 
 /* step.c: the gradient arena as peers see it. */
 float *solver_peer_diffs(const struct ct_solver *s);
+
+/* step.c: peers see copies of what the net has. */
+bool solver_wants_mirror(const struct ct_solver *s);
 
 /* step.c: where to say what the solver is at; NULL: nowhere. */
 struct ct_pulse *solver_pulse(const struct ct_solver *s);

@@ -128,6 +128,8 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
     x->iter                  = s->iter;
     s->exchanged             = true;
+    if (s->housed) /* parts of it begin during the backward pass */
+        CT_TRY(solver_update_rate(s));
     ct_net_set_layer_done(s->net, s->mirror ? layer_queued : layer_done, s);
     return x->begin(x);
 }
@@ -315,7 +317,7 @@ static enum ct_status one_iteration(struct ct_solver *s)
 }
 
 /* CORTADO_IMPL=mirror:copy has a CPU's net mirrored, too: for tests. */
-static bool wants_mirror(const struct ct_solver *s)
+bool solver_wants_mirror(const struct ct_solver *s)
 {
     return on_gpu(s) || (!ct_impl_allowed("mirror", "none") &&
                          !s->options.exchange->micro);
@@ -330,7 +332,7 @@ static enum ct_status attach_memory(struct ct_solver *s)
 
     for (int h = 0; h < n; h++)
         history[h] = s->history[h]->ptr;
-    if (!s->mirror && wants_mirror(s))
+    if (!s->mirror && solver_wants_mirror(s))
         CT_TRY(ct_mirror_create(s->net, s->options.device, x->bucket_bytes,
                                 history, x->keeps_history ? n : 0,
                                 &s->mirror));
@@ -348,6 +350,7 @@ enum ct_status solver_attach(struct ct_solver *s)
 
     if (!x)
         return CT_OK;
+    s->rated     = false;
     x->iter_size = s->param->iter_size;
     x->iter      = s->iter;
     x->seed      = s->seed;

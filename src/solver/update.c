@@ -215,6 +215,8 @@ static enum ct_status update_param(struct ct_solver *s, int i)
 
     if (solver_is_early(s, i))
         return CT_OK;
+    if (s->housed)
+        return arrived(s, i);
     CT_TRY(prepare(s, i, &step));
     if (ct_net_param(s->net, i)->lr_mult != 0)
         s->rule->update(&step);
@@ -261,15 +263,25 @@ static enum ct_status update_and_clear(struct ct_solver *s, int i)
     return ct_net_begin_diff(s->net, i);
 }
 
-enum ct_status solver_update_begin(struct ct_solver *s)
+enum ct_status solver_update_rate(struct ct_solver *s)
 {
     float rate = 0;
 
     CT_TRY(solver_rate(s, &rate));
+    s->next  = solver_update_at(s, rate);
+    s->rated = true;
+    return CT_OK;
+}
+
+enum ct_status solver_update_begin(struct ct_solver *s)
+{
+    if (!s->rated)
+        CT_TRY(solver_update_rate(s));
+    s->rated  = false;
+    s->update = s->next;
     if (s->param->display && s->iter % s->param->display == 0)
-        CT_INFO("Iteration %d, lr = %g", s->iter, (double)rate);
-    s->update    = solver_update_at(s, rate);
-    s->last_rate = rate;
+        CT_INFO("Iteration %d, lr = %g", s->iter, (double)s->update.rate);
+    s->last_rate = s->update.rate;
     s->iter++;
     if (s->options.exchange && s->options.exchange->remote) {
         s->update.end = s->update.first; /* servers do it */
@@ -302,6 +314,10 @@ enum ct_status solver_update_all(struct ct_solver *s)
 
     if (u->first == u->end)
         return CT_OK;
+    if (s->housed && !s->exchanged) {
+        u->first = u->end;
+        return solver_update_house(s);
+    }
     CT_TRY(find_scale(s));
     if (s->device_update) {
         CT_TRY(update_on_device(s));

@@ -62,7 +62,7 @@ static enum ct_status many_runs(struct ct_comm *c, void *arg)
     enum ct_status st = CT_OK;
 
     (void)arg;
-    CT_TRY(ct_shared_create(c, FLOATS, &s));
+    CT_TRY(ct_shared_create(c, FLOATS, 0, &s));
     for (int round = 0; round < 3 && st == CT_OK; round++) {
         for (int64_t i = 0; i < FLOATS; i++)
             ct_shared_mine(s)[i] = value(round, c->rank, i);
@@ -110,7 +110,7 @@ static enum ct_status late_rank(struct ct_comm *c, void *arg)
     enum ct_status st = CT_OK;
 
     (void)arg;
-    CT_TRY(ct_shared_create(c, 100, &s));
+    CT_TRY(ct_shared_create(c, 100, 0, &s));
     for (int k = 0; k < 5 && st == CT_OK; k++) {
         if (c->rank == 1)
             nap(0.02);
@@ -140,7 +140,7 @@ static enum ct_status absent_rank(struct ct_comm *c, void *arg)
     uint64_t ticket;
     enum ct_status st = CT_OK;
 
-    CT_TRY(ct_shared_create(c, 100, &s));
+    CT_TRY(ct_shared_create(c, 100, 0, &s));
     if (c->rank == 1) {
         if (how == ABORT)
             ct_window_abort(s->window);

@@ -180,11 +180,13 @@ static enum ct_status run_rank(struct rank *r, struct ct_dist *d,
         st = ct_solver_snapshot(s);
     r->iter = ct_solver_iter(s);
     r->n = ct_net_arena_count(ct_solver_net(s));
-    r->weights = ct_malloc(r->n * sizeof(float), "weights of a rank");
-    if (st == CT_OK)
-        st = dev->ops->to_host(dev, r->n * sizeof(float),
-                               ct_net_arena_data(ct_solver_net(s)),
-                               r->weights);
+    r->weights = ct_calloc(r->n, sizeof(float), "weights of a rank");
+    for (int i = 0; i < ct_net_n_params(r->net) && st == CT_OK; i++) {
+        const struct ct_net_param *p = ct_net_param(r->net, i);
+
+        st = dev->ops->to_host(dev, (size_t)p->blob->count * sizeof(float),
+                               ct_data(p->blob), r->weights + p->offset);
+    }
     ct_solver_destroy(s);
     r->stats = ct_dist_stats(d);
     return st;

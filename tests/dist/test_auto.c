@@ -128,12 +128,13 @@ static void change_over(const struct one_rank *dense,
 
 TEST(auto, all_ranks_change_over_in_one_iteration_and_train_on)
 {
-    static const char plain[] = "road: 'auto' redecide: 1 guard_interval: 1";
+    static const char plain[] = "road: 'auto' redecide: 1 guard_interval: 1 "
+                                "reduce: 'ring'";
     static const char coded[] = "road: 'auto' redecide: 1 guard_interval: 1 "
                                 "compress: 'bf16'";
     struct one_rank dense[P];
 
-    train_all(dense, "road: 'allreduce'", slow_links);
+    train_all(dense, "road: 'allreduce' reduce: 'ring'", slow_links);
     ASSERT(dense->loss[RANKS_STEPS - 1] < dense->loss[0] / 2);
     ASSERT_INT(0, dense->n_factors[0]);
     change_over(dense, slow_links, 1, plain, 1e-4);
@@ -147,7 +148,7 @@ TEST(auto, redecide_0_keeps_the_first_choice)
 {
     struct one_rank r[P];
 
-    train_all(r, "road: 'auto' redecide: 0", slow_cores);
+    train_all(r, "road: 'auto' reduce: 'ring' redecide: 0", slow_cores);
     for (int k = 1; k < RANKS_STEPS; k++)
         ASSERT_INT(r[0].n_factors[0], r[0].n_factors[k]);
 }

@@ -104,7 +104,7 @@ TEST(bsp, a_rank_that_drifts_is_caught_with_its_layer)
     struct rank *r;
 
     ranks_make_data();
-    r = ranks_train(3, "", "guard_interval: 1", 4);
+    r = ranks_train(3, "", "guard_interval: 1 reduce: 'ring'", 4);
     ASSERT_STATUS(CT_ECOMM, r[0].st);
     ASSERT_HAS("rank 2", r[0].why);
     ASSERT_HAS("layer c", r[0].why);

@@ -57,6 +57,20 @@ TEST(cost, hosts_of_several_ranks_send_what_the_collective_counts)
                  dist_cost(&w, 16, DIST_HIERARCHICAL, &load).bytes, 1);
 }
 
+/* A 6 x 10 matrix from 2 samples on each of 3 ranks; 10 s a byte.  A rank
+ * writes and others read 2 (6 + 10) floats as factors. */
+TEST(cost, in_a_house_time_goes_by_the_memory_moved)
+{
+    struct dist_load load = { .floats = 60, .n = 6, .m = 10, .k = 2 };
+    struct dist_cost sums = dist_cost_house(&plain, 3, DIST_SHARED, &load);
+    struct dist_cost rows = dist_cost_house(&plain, 3, DIST_FACTORS, &load);
+
+    ASSERT_FLOAT(10 * 16 * 60, sums.seconds, 0);
+    ASSERT_FLOAT(4 * 60, sums.bytes, 0);
+    ASSERT_FLOAT(10 * (12 * 2 * 6 + (8 + 12) * 2 * 10), rows.seconds, 0);
+    ASSERT_FLOAT(4 * 2 * 16, rows.bytes, 0);
+}
+
 /* 4 ranks, 2 floats: S = 8. */
 TEST(cost, times_are_those_of_the_formulas)
 {

@@ -34,7 +34,7 @@ struct ct_part ct_shared_slice(int64_t n, int size, int i)
     return p;
 }
 
-enum ct_status ct_shared_create(struct ct_comm *c, int64_t n,
+enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
                                 struct ct_shared **out)
 {
     const int64_t stride = (n + LINE - 1) / LINE * LINE;
@@ -49,7 +49,8 @@ enum ct_status ct_shared_create(struct ct_comm *c, int64_t n,
         ct_free(s);
         return ct_fail(CT_ENOMEM, "%lld floats a rank", (long long)n);
     }
-    st = ct_window_create(c, lines + floats, &s->window);
+    st = ct_window_create(c, lines + floats + (size_t)more * sizeof(float),
+                          &s->window);
     if (st != CT_OK) {
         ct_free(s);
         return st;
@@ -80,6 +81,11 @@ float *ct_shared_sums(const struct ct_shared *s)
     return s->floats + s->window->local.size * s->stride;
 }
 
+float *ct_shared_more(const struct ct_shared *s)
+{
+    return ct_shared_sums(s) + s->stride;
+}
+
 /* y = ((y + a) + b) + c: the order is part of the result. */
 CT_SIMD static void add3(int64_t n, const float *restrict a,
                          const float *restrict b, const float *restrict c,
@@ -96,11 +102,11 @@ CT_SIMD static void add1(int64_t n, const float *restrict a,
         y[i] += a[i];
 }
 
-static void add_block(const struct ct_shared *s, int64_t first, int64_t n)
+void ct_shared_add(const struct ct_shared *s, int64_t first, int64_t n,
+                   float *y)
 {
     const int64_t w = s->stride;
     const float *x  = s->floats + first;
-    float *y        = ct_shared_sums(s) + first;
     int size        = s->window->local.size, r = 1;
 
     memcpy(y, x, (size_t)n * sizeof(*y));
@@ -117,9 +123,18 @@ static void add_slice(struct ct_shared *s, const struct ct_part *run)
     const int64_t first      = run->first + mine.first;
 
     for (int64_t i = 0; i < mine.n; i += BLOCK)
-        add_block(s, first + i, mine.n - i < BLOCK ? mine.n - i : BLOCK);
+        ct_shared_add(s, first + i, mine.n - i < BLOCK ? mine.n - i : BLOCK,
+                      ct_shared_sums(s) + first + i);
     if (s->between && s->failed == CT_OK)
         s->failed = s->between(s->comm, ct_shared_sums(s) + first, mine.n);
+}
+
+static void do_run(struct ct_shared *s, const struct shared_run *run)
+{
+    if (!run->work)
+        add_slice(s, &run->floats);
+    else if (s->failed == CT_OK)
+        s->failed = run->work(s, run->arg);
 }
 
 /* A rank that has not posted so many runs; -1: all have. */
@@ -162,7 +177,7 @@ static void tell(struct ct_shared *s, atomic_uint_least64_t *line, uint64_t n,
 void ct_shared_progress(struct ct_shared *s)
 {
     while (s->n_added < s->n_posted && not_posted(s, s->n_added + 1) < 0) {
-        add_slice(s, &s->run[s->n_added % CT_SHARED_RUNS]);
+        do_run(s, &s->run[s->n_added % CT_SHARED_RUNS]);
         if (s->failed != CT_OK)
             return;
         s->n_added++;
@@ -207,21 +222,34 @@ enum ct_status ct_shared_wait(struct ct_shared *s, uint64_t ticket)
     return s->failed;
 }
 
-enum ct_status ct_shared_post(struct ct_shared *s, int64_t first, int64_t n,
-                              uint64_t *ticket)
+static enum ct_status post(struct ct_shared *s, struct shared_run run,
+                           uint64_t bytes, uint64_t *ticket)
 {
     const struct ct_group *g = &s->window->local;
 
     if (s->n_posted - s->n_added == CT_SHARED_RUNS)
         CT_TRY(ct_shared_wait(s, s->n_added + 1));
-    s->run[s->n_posted % CT_SHARED_RUNS] = (struct ct_part){ first, n };
+    s->run[s->n_posted % CT_SHARED_RUNS] = run;
     *ticket = ++s->n_posted;
     tell(s, &s->line[g->me].posted, s->n_posted, not_posted);
     if (g->size > 1)
-        atomic_fetch_add_explicit(&s->comm->bytes_sent,
-                                  (uint64_t)n * sizeof(float),
+        atomic_fetch_add_explicit(&s->comm->bytes_sent, bytes,
                                   memory_order_relaxed);
     return CT_OK;
+}
+
+enum ct_status ct_shared_post(struct ct_shared *s, int64_t first, int64_t n,
+                              uint64_t *ticket)
+{
+    return post(s, (struct shared_run){ .floats = { first, n } },
+                (uint64_t)n * sizeof(float), ticket);
+}
+
+enum ct_status ct_shared_post_work(struct ct_shared *s, ct_shared_fn work,
+                                   void *arg, uint64_t bytes, uint64_t *ticket)
+{
+    return post(s, (struct shared_run){ .work = work, .arg = arg }, bytes,
+                ticket);
 }
 
 enum ct_status ct_shared_run(
@@ -232,7 +260,7 @@ enum ct_status ct_shared_run(
     uint64_t ticket;
 
     if (!s) {
-        enum ct_status st = ct_shared_create(c, CT_SHARED_SEGMENT, &s);
+        enum ct_status st = ct_shared_create(c, CT_SHARED_SEGMENT, 0, &s);
 
         c->no_window |= st == CT_ENOTSUP;
         CT_TRY(st);

@@ -1,12 +1,16 @@
 /* shared.h - sums inside a host through memory that all its ranks see.
  *
  *     memory:  | rank 0's floats | rank 1's | ... | rank L-1's | the sums |
+ *              | what the caller wants beside them |
  *
  * A rank writes its floats and posts a run of them.  When all have posted the
  * run, rank r adds up slice r of it over all ranks, in rank order, into the
  * sums; when all slices are added everybody reads them there.  So a run costs
  * two waits and no messages, whatever the number of ranks, and each sum has
  * one author, so all ranks read the same bits.
+ *
+ * In place of the sums a run may have any other work that each rank does a
+ * part of, once all have posted it.
  *
  * All ranks post the same runs in the same order.  A rank's floats are its own
  * again when their run has been waited for.  The sums of a run stay until this
@@ -20,6 +24,16 @@
 enum { CT_SHARED_RUNS = 64 }; /* posted and not added up yet */
 
 struct shared_line;
+struct ct_shared;
+
+/* This rank's part of a run's work. */
+typedef enum ct_status (*ct_shared_fn)(struct ct_shared *s, void *arg);
+
+struct shared_run {
+    struct ct_part floats;
+    ct_shared_fn   work; /* NULL: the floats are summed */
+    void          *arg;
+};
 
 /* Used by one thread of each rank, which need not be the comm thread. */
 struct ct_shared {
@@ -30,24 +44,35 @@ struct ct_shared {
     int64_t             stride; /* floats a rank */
     /* Runs from the start on; `everywhere`: known to be posted by all. */
     uint64_t            n_posted, n_added, everywhere;
-    struct ct_part      run[CT_SHARED_RUNS];
+    struct shared_run   run[CT_SHARED_RUNS];
     /* Optional: when a slice is added up on this host, before others may
      * read it.  For sums between hosts; runs on the caller's thread. */
     enum ct_status    (*between)(struct ct_comm *c, float *x, int64_t n);
-    enum ct_status      failed; /* of between */
+    enum ct_status      failed; /* of between, or of a work */
 };
 
-/* All ranks call it, on the thread that owns `c`; see ct_window_create. */
+/* All ranks call it, on the thread that owns `c`; see ct_window_create.  `more`
+ * floats lie beside, as zeros. */
 CT_MUST_CHECK enum ct_status ct_shared_create(struct ct_comm *c, int64_t n,
+                                              int64_t more,
                                               struct ct_shared **out);
 void ct_shared_destroy(struct ct_shared *s); /* takes NULL */
 
 float *ct_shared_mine(const struct ct_shared *s); /* this rank's floats */
 float *ct_shared_sums(const struct ct_shared *s);
+float *ct_shared_more(const struct ct_shared *s); /* line-aligned */
 
 /* Floats [first, first + n) are complete.  The ticket is for the wait. */
 CT_MUST_CHECK enum ct_status ct_shared_post(struct ct_shared *s, int64_t first,
                                             int64_t n, uint64_t *ticket);
+/* Other work in place of sums, for which others read `bytes` of this rank. */
+CT_MUST_CHECK enum ct_status ct_shared_post_work(struct ct_shared *s,
+                                                 ct_shared_fn work, void *arg,
+                                                 uint64_t bytes,
+                                                 uint64_t *ticket);
+/* For such work: y = the sum of floats [first, first + n) over ranks. */
+void ct_shared_add(const struct ct_shared *s, int64_t first, int64_t n,
+                   float *y);
 /* Adds up this rank's slices of what all have posted; waits for nobody. */
 void ct_shared_progress(struct ct_shared *s);
 bool ct_shared_done(struct ct_shared *s, uint64_t ticket);
