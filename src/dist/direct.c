@@ -7,8 +7,9 @@
  * is no comm thread to wait for.
  *
  * Usually parameters and histories lie there, too, once for all ranks (the
- * house).  Then a rank that has added up a block of its slice updates the
- * parameters of that block at once, and the sums are never written:
+ * house).  Then whoever has added up a block updates the parameters of that
+ * block at once, and the sums are never written.  Ranks do so while they wait,
+ * so those whose cores are slow, and for whom the others wait, do least of it:
  *
  *     | rank 0's gradients | ... | rank L-1's | riders' sums |
  *     | parameters | history | (history) | factors |
@@ -25,7 +26,8 @@
 #include "device/cpu/loop.h"
 #include "dist/dist.h"
 
-enum { BLOCK = 2048 }; /* floats summed and used while they are in a cache */
+/* Floats summed and used while they are in a cache; that a rank takes. */
+enum { BLOCK = 2048, PIECE = 4 * BLOCK };
 
 struct creation {
     int64_t           n, more;
@@ -150,18 +152,19 @@ void dist_direct_fini(struct ct_dist *d)
     d->direct = NULL;
 }
 
-/* This rank's slice of a bucket: summed, block by block, and used. */
-static enum ct_status update_slice(struct ct_shared *s, void *arg)
+/* A piece of a bucket: summed, block by block, and used. */
+static enum ct_status update_piece(struct ct_shared *s, void *arg,
+                                   int64_t piece)
 {
     const struct dist_flight *f = arg;
     const struct ct_tenant *t   = &f->dist->tenant;
-    const struct ct_group *g    = &s->window->local;
-    const struct ct_part mine   = ct_shared_slice(f->n, g->size, g->me);
+    const int64_t start = piece * PIECE, left = f->n - start;
+    const int64_t all   = left < PIECE ? left : PIECE;
 
-    CT_FOR_ROWS (i, (mine.n + BLOCK - 1) / BLOCK, BLOCK * g->size) {
-        const int64_t left  = mine.n - i * BLOCK;
-        const int64_t n     = left < BLOCK ? left : BLOCK;
-        const int64_t first = f->first + mine.first + i * BLOCK;
+    CT_FOR_ROWS (i, (all + BLOCK - 1) / BLOCK,
+                 BLOCK * s->window->local.size) {
+        const int64_t n = all - i * BLOCK < BLOCK ? all - i * BLOCK : BLOCK;
+        const int64_t first = f->first + start + i * BLOCK;
         float sum[BLOCK];
 
         ct_shared_add(s, first, n, sum);
@@ -175,7 +178,8 @@ static enum ct_status update_slice(struct ct_shared *s, void *arg)
 static enum ct_status post(struct ct_dist *d, struct dist_flight *f)
 {
     if (d->housed)
-        return ct_shared_post_work(d->direct, update_slice, f,
+        return ct_shared_post_work(d->direct, update_piece, f,
+                                   (f->n + PIECE - 1) / PIECE,
                                    (uint64_t)f->n * sizeof(float), &f->ticket);
     return ct_shared_post(d->direct, f->first, f->n, &f->ticket);
 }
@@ -186,7 +190,8 @@ enum ct_status dist_direct_layer_done(struct ct_dist *d, int n_ready)
 
     while (d->n_sent < n_ready)
         CT_TRY(post(d, &d->flight[d->n_sent++]));
-    ct_shared_progress(d->direct);
+    if (!d->housed)
+        ct_shared_progress(d->direct);
     d->direct_seconds += ct_now() - start;
     return CT_OK;
 }

@@ -197,7 +197,7 @@ void dist_factors_fini(struct ct_dist *d)
         if (d->net)
             want_again(d->net, x);
         drop_room(d, x);
-        ct_free(x->panel);
+        ct_free(x->tile);
         ct_free(x->bytes);
         ct_free(x->code);
     }

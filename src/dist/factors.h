@@ -31,8 +31,8 @@ struct dist_factor {
     float          *kept, *staged, *gathered;
     bool            built;      /* this iteration's gradient is made */
     double          product_seconds; /* that making it took, the last time */
-    /* rows.c, in a house: everybody's factors, and the rows being made. */
-    float          *u, *v, *panel;
+    /* rows.c, in a house: everybody's factors, and the tile being made. */
+    float          *u, *v, *tile;
     uint64_t        ticket;
 };
 
@@ -70,7 +70,7 @@ CT_MUST_CHECK enum ct_status dist_factors_layer_done(struct ct_dist *d,
 CT_MUST_CHECK enum ct_status dist_factors_wait(struct ct_dist *d, int factor);
 
 /* rows.c: floats that a house needs for all that may go as factors; a factor
- * whose gradient ranks make by rows; its factors are there to be read. */
+ * whose gradient ranks make in tiles; its factors are there to be read. */
 int64_t dist_rows_space(const struct ct_dist *d, const struct ct_net *net);
 CT_MUST_CHECK enum ct_status dist_rows_init(struct dist_factor *x);
 CT_MUST_CHECK enum ct_status dist_rows_post(struct dist_factor *x,

@@ -109,12 +109,13 @@ static void evict(void *arg)
 
 enum ct_status solver_find_house(struct ct_solver *s)
 {
-    struct ct_exchange *x = s->options.exchange;
-    const struct ct_tenant tenant = { fits(s) ? 1 + s->rule->n_history : 0, s,
-                                      update_part, evict };
+    struct ct_exchange *x   = s->options.exchange;
+    struct ct_tenant tenant = { 0, s, update_part, evict };
 
     if (!x || !x->house || x->size == 1)
         return CT_OK;
+    if (fits(s))
+        tenant.n_arrays = 1 + s->rule->n_history;
     CT_TRY(x->house(x, s->net, &tenant, &s->house));
     return solver_enter_house(s);
 }

@@ -94,6 +94,74 @@ TEST(shared, many_runs_are_summed_in_rank_order)
         ranks_run(sizes[i], NULL, many_runs, NULL);
 }
 
+/* Work in pieces: the k-th run adds k + 1 to PIECES floats of its own, so that
+ * a piece that is left out or done twice shows. */
+enum { PIECES = 5, ROUNDS = 3 };
+
+struct chain {
+    int k, n_mine; /* pieces that this rank did */
+};
+
+static enum ct_status add_piece(struct ct_shared *s, void *arg, int64_t piece)
+{
+    struct chain *x = arg;
+
+    ct_shared_more(s)[x->k * PIECES + piece] += (float)(x->k + 1);
+    x->n_mine++;
+    return CT_OK;
+}
+
+static enum ct_status check_pieces(const struct ct_shared *s, int round, int k)
+{
+    for (int i = 0; i < PIECES; i++) {
+        float x = ct_shared_more(s)[k * PIECES + i];
+
+        if (x != (float)((round + 1) * (k + 1)))
+            return ct_fail(CT_EINTERNAL, "round %d, run %d, piece %d: %g",
+                           round, k, i, (double)x);
+    }
+    return CT_OK;
+}
+
+/* All of a round are posted, more than may be open at once, before the first
+ * is waited for; rank 0 takes no piece while it has anything else to do. */
+static enum ct_status pieces_of_work(struct ct_comm *c, void *arg)
+{
+    struct chain x[RUNS];
+    struct ct_shared *s;
+    uint64_t ticket[RUNS];
+    enum ct_status st = CT_OK;
+
+    (void)arg;
+    CT_TRY(ct_shared_create(c, 10, RUNS * PIECES, &s));
+    for (int round = 0; round < ROUNDS && st == CT_OK; round++) {
+        for (int k = 0; k < RUNS && st == CT_OK; k++) {
+            x[k] = (struct chain){ k, 0 };
+            st = ct_shared_post_work(s, add_piece, &x[k], PIECES, 40,
+                                     &ticket[k]);
+            if (c->rank != 0)
+                ct_shared_progress(s);
+        }
+        for (int k = 0; k < RUNS && st == CT_OK; k++) {
+            st = ct_shared_wait(s, ticket[k]);
+            if (st == CT_OK)
+                st = check_pieces(s, round, k);
+        }
+        if (st == CT_OK)
+            st = ct_barrier(c); /* all have looked */
+    }
+    ct_shared_destroy(s);
+    return st;
+}
+
+TEST(shared, every_piece_of_work_is_done_once)
+{
+    static const int sizes[] = { 1, 2, 3, 8 };
+
+    for (int i = 0; i < 4; i++)
+        ranks_run(sizes[i], NULL, pieces_of_work, NULL);
+}
+
 static void nap(double seconds)
 {
     struct timespec t = { (time_t)seconds,
@@ -128,6 +196,36 @@ static enum ct_status late_rank(struct ct_comm *c, void *arg)
 TEST(shared, who_sleeps_is_woken)
 {
     ranks_run(3, NULL, late_rank, NULL);
+}
+
+/* Rank 1 posts and does nothing more until the others have seen all done. */
+static enum ct_status idle_rank(struct ct_comm *c, void *arg)
+{
+    atomic_int *n_seen = arg;
+    struct chain x     = { 0, 0 };
+    struct ct_shared *s;
+    uint64_t ticket;
+    enum ct_status st;
+
+    CT_TRY(ct_shared_create(c, 10, PIECES, &s));
+    st = ct_shared_post_work(s, add_piece, &x, PIECES, 40, &ticket);
+    for (int i = 0; c->rank == 1 && i < 500 && atomic_load(n_seen) < 2; i++)
+        nap(0.01);
+    if (st == CT_OK)
+        st = ct_shared_wait(s, ticket);
+    if (st == CT_OK && c->rank == 1 && x.n_mine > 0)
+        st = ct_fail(CT_EINTERNAL, "it did %d pieces", x.n_mine);
+    atomic_fetch_add(n_seen, 1);
+    nap(0.05); /* who leaves is missed */
+    ct_shared_destroy(s);
+    return st;
+}
+
+TEST(shared, who_waits_relieves_who_is_busy)
+{
+    atomic_int n_seen = 0;
+
+    ranks_run(3, NULL, idle_rank, &n_seen);
 }
 
 enum { LEAVE, ABORT, STALL };

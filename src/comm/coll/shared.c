@@ -4,6 +4,11 @@
  * and of how many it has added up its slice.  Each stands on a line of memory
  * of its own, which one rank writes and the others read.
  *
+ * Pieces of a run's work are taken by counting: `taken` and `done` hold the
+ * run's ticket above and a count below, and a run that finds an older ticket
+ * starts both anew.  A run is posted when the one is done whose place it
+ * takes, so no run in use can be older.
+ *
  * Every rank writes n floats that others read: of its own vector all but the
  * slice that it adds up itself, and the sums of that slice.               */
 #include "comm/coll/shared.h"
@@ -22,7 +27,15 @@ enum {
 struct shared_line {
     _Alignas(64) atomic_uint_least64_t posted;
     _Alignas(64) atomic_uint_least64_t added;
+    atomic_uint_least64_t busy_with; /* the ticket whose piece it has; 0 */
 };
+
+struct shared_pieces {
+    _Alignas(64) atomic_uint_least64_t taken;
+    _Alignas(64) atomic_uint_least64_t done;
+};
+
+enum { COUNT_BITS = 24 }; /* of taken and done, below the ticket */
 
 struct ct_part ct_shared_slice(int64_t n, int size, int i)
 {
@@ -39,6 +52,7 @@ enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
 {
     const int64_t stride = (n + LINE - 1) / LINE * LINE;
     const size_t lines = (size_t)c->local.size * sizeof(struct shared_line);
+    const size_t heads = lines + CT_SHARED_RUNS * sizeof(struct shared_pieces);
     size_t floats;
     struct ct_shared *s;
     enum ct_status st;
@@ -49,7 +63,7 @@ enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
         ct_free(s);
         return ct_fail(CT_ENOMEM, "%lld floats a rank", (long long)n);
     }
-    st = ct_window_create(c, lines + floats + (size_t)more * sizeof(float),
+    st = ct_window_create(c, heads + floats + (size_t)more * sizeof(float),
                           &s->window);
     if (st != CT_OK) {
         ct_free(s);
@@ -57,7 +71,8 @@ enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
     }
     s->comm   = c;
     s->line   = s->window->memory;
-    s->floats = (float *)((char *)s->window->memory + lines);
+    s->pieces = (void *)((char *)s->window->memory + lines);
+    s->floats = (float *)((char *)s->window->memory + heads);
     s->stride = stride;
     *out      = s;
     return CT_OK;
@@ -129,12 +144,28 @@ static void add_slice(struct ct_shared *s, const struct ct_part *run)
         s->failed = s->between(s->comm, ct_shared_sums(s) + first, mine.n);
 }
 
-static void do_run(struct ct_shared *s, const struct shared_run *run)
+/* Counts one more for the run `ticket`; returns how many there were before. */
+static int64_t count(atomic_uint_least64_t *x, uint64_t ticket)
 {
-    if (!run->work)
-        add_slice(s, &run->floats);
-    else if (s->failed == CT_OK)
-        s->failed = run->work(s, run->arg);
+    const uint64_t none = ticket << COUNT_BITS;
+    uint64_t old        = atomic_load(x), next;
+
+    do
+        next = (old < none ? none : old) + 1;
+    while (!atomic_compare_exchange_weak(x, &old, next));
+    return (int64_t)(next - 1 - none);
+}
+
+static struct shared_pieces *pieces_of(const struct ct_shared *s,
+                                       uint64_t ticket)
+{
+    return &s->pieces[(ticket - 1) % CT_SHARED_RUNS];
+}
+
+static const struct shared_run *run_of(const struct ct_shared *s,
+                                       uint64_t ticket)
+{
+    return &s->run[(ticket - 1) % CT_SHARED_RUNS];
 }
 
 /* A rank that has not posted so many runs; -1: all have. */
@@ -156,8 +187,27 @@ static int not_posted(struct ct_shared *s, uint64_t n)
     return -1;
 }
 
+/* One that has a piece of the run and is not done with it; -1: all is done. */
+static int not_done(struct ct_shared *s, uint64_t ticket)
+{
+    const struct shared_run *run = run_of(s, ticket);
+    const uint64_t all = (ticket << COUNT_BITS) + (uint64_t)run->n_pieces;
+    const int size     = s->window->local.size;
+    int who            = 0;
+
+    if (atomic_load(&pieces_of(s, ticket)->done) >= all)
+        return -1;
+    while (who < size - 1 && atomic_load(&s->line[who].busy_with) != ticket)
+        who++;
+    return who;
+}
+
 static int not_added(struct ct_shared *s, uint64_t n)
 {
+    if (n + CT_SHARED_RUNS <= s->n_posted) /* or it would not be posted */
+        return -1;
+    if (run_of(s, n)->work)
+        return not_done(s, n);
     for (int r = 0; r < s->window->local.size; r++)
         if (atomic_load(&s->line[r].added) < n)
             return r;
@@ -174,13 +224,43 @@ static void tell(struct ct_shared *s, atomic_uint_least64_t *line, uint64_t n,
         ct_window_ring(s->window);
 }
 
+/* Pieces of a run until none is left to take. */
+static void take_pieces(struct ct_shared *s, uint64_t ticket)
+{
+    const struct shared_run *run   = run_of(s, ticket);
+    struct shared_pieces *p        = pieces_of(s, ticket);
+    atomic_uint_least64_t *mine    = &s->line[s->window->local.me].busy_with;
+    const uint64_t all = (ticket << COUNT_BITS) + (uint64_t)run->n_pieces;
+    int64_t i;
+
+    if (atomic_load(&p->taken) >= all)
+        return;
+    atomic_store(mine, ticket);
+    while (s->failed == CT_OK && (i = count(&p->taken, ticket)) <
+                                     run->n_pieces) {
+        s->failed = run->work(s, run->arg, i);
+        if (s->failed == CT_OK && count(&p->done, ticket) + 1 ==
+                                      run->n_pieces &&
+            ct_window_asleep(s->window))
+            ct_window_ring(s->window);
+    }
+    atomic_store(mine, 0);
+}
+
 void ct_shared_progress(struct ct_shared *s)
 {
     while (s->n_added < s->n_posted && not_posted(s, s->n_added + 1) < 0) {
-        do_run(s, &s->run[s->n_added % CT_SHARED_RUNS]);
+        const struct shared_run *run = run_of(s, s->n_added + 1);
+
+        if (run->work)
+            take_pieces(s, s->n_added + 1);
+        else
+            add_slice(s, &run->floats);
         if (s->failed != CT_OK)
             return;
         s->n_added++;
+        if (run->work)
+            continue;
         tell(s, &s->line[s->window->local.me].added, s->n_added, not_added);
     }
 }
@@ -227,8 +307,8 @@ static enum ct_status post(struct ct_shared *s, struct shared_run run,
 {
     const struct ct_group *g = &s->window->local;
 
-    if (s->n_posted - s->n_added == CT_SHARED_RUNS)
-        CT_TRY(ct_shared_wait(s, s->n_added + 1));
+    if (s->n_posted >= CT_SHARED_RUNS) /* whose place it takes */
+        CT_TRY(ct_shared_wait(s, s->n_posted + 1 - CT_SHARED_RUNS));
     s->run[s->n_posted % CT_SHARED_RUNS] = run;
     *ticket = ++s->n_posted;
     tell(s, &s->line[g->me].posted, s->n_posted, not_posted);
@@ -246,10 +326,12 @@ enum ct_status ct_shared_post(struct ct_shared *s, int64_t first, int64_t n,
 }
 
 enum ct_status ct_shared_post_work(struct ct_shared *s, ct_shared_fn work,
-                                   void *arg, uint64_t bytes, uint64_t *ticket)
+                                   void *arg, int64_t n_pieces, uint64_t bytes,
+                                   uint64_t *ticket)
 {
-    return post(s, (struct shared_run){ .work = work, .arg = arg }, bytes,
-                ticket);
+    return post(s, (struct shared_run){ .work = work, .arg = arg,
+                                        .n_pieces = n_pieces },
+                bytes, ticket);
 }
 
 enum ct_status ct_shared_run(

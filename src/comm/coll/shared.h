@@ -9,8 +9,9 @@
  * two waits and no messages, whatever the number of ranks, and each sum has
  * one author, so all ranks read the same bits.
  *
- * In place of the sums a run may have any other work that each rank does a
- * part of, once all have posted it.
+ * In place of the sums a run may have any other work, in pieces.  Once all have
+ * posted it, whoever comes by takes the next piece, so ranks that wait relieve
+ * those that are slow, and the run is done when the last piece is.
  *
  * All ranks post the same runs in the same order.  A rank's floats are its own
  * again when their run has been waited for.  The sums of a run stay until this
@@ -24,15 +25,18 @@
 enum { CT_SHARED_RUNS = 64 }; /* posted and not added up yet */
 
 struct shared_line;
+struct shared_pieces;
 struct ct_shared;
 
-/* This rank's part of a run's work. */
-typedef enum ct_status (*ct_shared_fn)(struct ct_shared *s, void *arg);
+/* One piece of a run's work. */
+typedef enum ct_status (*ct_shared_fn)(struct ct_shared *s, void *arg,
+                                       int64_t piece);
 
 struct shared_run {
     struct ct_part floats;
     ct_shared_fn   work; /* NULL: the floats are summed */
     void          *arg;
+    int64_t        n_pieces;
 };
 
 /* Used by one thread of each rank, which need not be the comm thread. */
@@ -40,6 +44,7 @@ struct ct_shared {
     struct ct_comm     *comm; /* borrowed; its counters alone are touched */
     struct ct_window   *window;
     struct shared_line *line; /* one a rank: what it has told the others */
+    struct shared_pieces *pieces; /* of the latest runs, CT_SHARED_RUNS */
     float              *floats;
     int64_t             stride; /* floats a rank */
     /* Runs from the start on; `everywhere`: known to be posted by all. */
@@ -68,15 +73,18 @@ CT_MUST_CHECK enum ct_status ct_shared_post(struct ct_shared *s, int64_t first,
 /* Other work in place of sums, for which others read `bytes` of this rank. */
 CT_MUST_CHECK enum ct_status ct_shared_post_work(struct ct_shared *s,
                                                  ct_shared_fn work, void *arg,
+                                                 int64_t n_pieces,
                                                  uint64_t bytes,
                                                  uint64_t *ticket);
 /* For such work: y = the sum of floats [first, first + n) over ranks. */
 void ct_shared_add(const struct ct_shared *s, int64_t first, int64_t n,
                    float *y);
-/* Adds up this rank's slices of what all have posted; waits for nobody. */
+/* Adds up this rank's slices of what all have posted, or takes pieces of it;
+ * waits for nobody. */
 void ct_shared_progress(struct ct_shared *s);
 bool ct_shared_done(struct ct_shared *s, uint64_t ticket);
-/* Until the sums of that run, and of all before it, can be read. */
+/* Until the sums of that run, and of all before it, can be read; or its work
+ * is done. */
 CT_MUST_CHECK enum ct_status ct_shared_wait(struct ct_shared *s,
                                             uint64_t ticket);
 
