@@ -10,6 +10,7 @@
 #include "device/stage.h"
 #include "dist/dist.h"
 #include "dist/selftest.h"
+#include "net/replay.h"
 
 /* Why gradients cannot stay on GPUs, or NULL.  The same on all ranks. */
 static const char *hindrance(const struct ct_dist *d)
@@ -147,6 +148,8 @@ void dist_device_sum_fini(struct ct_dist *d)
         m->apart[i] = false;
     if (m)
         ct_stage_judge(m->stage, NULL, NULL);
+    if (m && x->nccl) /* it does not leave while a recording has its sums */
+        ct_net_forget_passes(m->net);
     ct_nccl_destroy(x->nccl);
     x->nccl                 = NULL;
     x->way                  = DIST_BY_HOST;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "device/graph.h"
+#include "net/replay.h"
 
 static enum ct_status net_state(const Caffe__NetParameter *param,
                                 const struct ct_net_options *o,
@@ -160,8 +161,7 @@ void ct_net_destroy(struct ct_net *net)
     ct_buffer_drop(net->arena_data);
     ct_buffer_drop(net->arena_diff);
     ct_buffer_drop(net->activations);
-    for (int i = 0; i < 4; i++)
-        ct_graph_destroy(net->graph[i]);
+    ct_net_forget_passes(net);
     ct_beacon_destroy(net->beacon);
     ct_buffer_drop(net->cells);
     ct_workspace_fini(&net->work);

@@ -11,6 +11,8 @@
  * The loss is sent when the forward pass is over.  While the GPU is at work on
  * the backward pass the host looks at it and prepares the update and the next
  * pass, so the GPU never waits. */
+#include "net/replay.h"
+
 #include "cortado/log.h"
 #include "device/graph.h"
 #include "device/impl.h"
@@ -137,6 +139,12 @@ static void forget(struct ct_net *net, int kind)
 {
     ct_graph_destroy(net->graph[kind]);
     net->graph[kind] = NULL;
+}
+
+void ct_net_forget_passes(struct ct_net *net)
+{
+    for (int i = 0; i < 4; i++)
+        forget(net, i);
 }
 
 static enum ct_status record(struct ct_net *net, bool fresh)
