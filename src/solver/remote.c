@@ -110,10 +110,6 @@ static enum ct_status check(const struct ct_solver *s)
         return ct_fail(CT_ENOTSUP, "%s needs norms over whole gradients, and "
                        "here servers update parts of them; train with "
                        "--sync=bsp and without --deadline and --groups", what);
-    if (ct_device_dtype(s->options.device) == CT_F16)
-        return ct_fail(CT_ENOTSUP, "in fp16 losses are scaled as the whole "
-                       "gradient asks for, and here servers update parts of "
-                       "it; use --precision=bf16");
     return CT_OK;
 }
 
