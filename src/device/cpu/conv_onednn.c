@@ -11,7 +11,7 @@
  * The passes run one after the other, so they share buffers and scratchpad,
  * which lie in the workspace.
  * Weight gradients are added to dw by the reorder that brings them out, or
- * written by another one.
+ * written by another one; out of tiles we bring them ourselves.
  *
  * A sum and a ReLU that end the forward pass are the primitive's work where it
  * can do them, else the reorder's and a pass of ours.  oneDNN's ReLU turns NaN
@@ -38,6 +38,7 @@
 #include "base/mem.h"
 #include "device/conv_impl.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/tiles_out.h"
 #include "device/layout.h"
 
 enum buffer { SRC, DST, WEIGHTS, BIAS, SCRATCH, N_BUFFERS };
@@ -70,6 +71,7 @@ struct arrays {
 struct onednn_state {
     struct pass   forward, backward_data, backward_weights;
     struct arrays user, offer;
+    bool          tiles;  /* of weight gradients are ours to bring out */
     bool          clamps; /* a ReLU is left to us */
     bool          hides;  /* it is not, and NaN would not be seen */
     bool          spoilt; /* and packed weights are no numbers */
@@ -403,6 +405,7 @@ static enum ct_status build(struct ct_conv *c, enum offer offer,
     }
     CT_TRY(backward_data_init(s, &w));
     CT_TRY(backward_weights_init(s, &w));
+    s->tiles = ct_tiles_are(c, &s->backward_weights.prim);
     return reserve(c);
 }
 
@@ -482,7 +485,7 @@ static enum ct_status winograd_create(struct ct_conv *c)
 }
 
 /* `in` and `more_in` belong to the first two edges, `out` to the last.  An
- * edge whose array is not given has it in its buffer already. */
+ * array that is not given is in the edge's buffer already, or stays there. */
 static enum ct_status pass_run(struct pass *p, const float *in,
                                const float *more_in, bool write, float *out)
 {
@@ -503,7 +506,7 @@ static enum ct_status pass_run(struct pass *p, const float *in,
     if (last->straight)
         CT_TRY(ct_prim_set(&p->prim, last->arg, out));
     CT_TRY(ct_prim_run(&p->prim));
-    if (last->straight)
+    if (last->straight || !out)
         return CT_OK;
     CT_TRY(ct_prim_set(end, DNNL_ARG_TO, out));
     return ct_prim_run(end);
@@ -562,7 +565,10 @@ static enum ct_status onednn_backward_weights(struct ct_conv *c,
     struct onednn_state *s = c->state;
 
     CT_TRY(place(c));
-    CT_TRY(pass_run(&s->backward_weights, x, dy, c->write, dw));
+    CT_TRY(pass_run(&s->backward_weights, x, dy, c->write,
+                    s->tiles ? NULL : dw));
+    if (s->tiles)
+        ct_tiles_out(c, s->buffer[WEIGHTS], dw);
     return db ? ct_axpby(c->dev, c->desc.out_channels, 1, s->buffer[BIAS],
                          c->write ? 0 : 1, db)
               : CT_OK;

@@ -139,6 +139,11 @@ enum ct_status ct_md_layout(struct ct_md *m, int n_axes, const int64_t *dims,
     return md_tag(m, n_axes, dims, tags[layout][n_axes]);
 }
 
+enum ct_status ct_md_tiles(struct ct_md *m, const int64_t *dims)
+{
+    return md_tag(m, 4, dims, dnnl_ABcd16b16a);
+}
+
 enum ct_status ct_md_matrix(struct ct_md *m, int64_t rows, int64_t cols,
                             bool turned)
 {

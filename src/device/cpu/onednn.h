@@ -55,6 +55,8 @@ struct ct_md {
 CT_MUST_CHECK enum ct_status ct_md_layout(struct ct_md *m, int n_axes,
                                           const int64_t *dims,
                                           enum ct_layout layout);
+/* o x i x h x w weights in tiles of 16 inputs x 16 outputs. */
+CT_MUST_CHECK enum ct_status ct_md_tiles(struct ct_md *m, const int64_t *dims);
 /* A rows x cols matrix; with `turned` it lies as cols x rows. */
 CT_MUST_CHECK enum ct_status ct_md_matrix(struct ct_md *m, int64_t rows,
                                           int64_t cols, bool turned);
