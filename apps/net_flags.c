@@ -58,8 +58,8 @@ enum ct_status net_flags_apply(struct net_flags *f)
 {
     if (f->threads < 0)
         return ct_fail(CT_EINVAL, "--threads cannot be negative");
-    if (f->threads)
-        ct_device_cpu_set_threads(f->threads);
+    ct_device_cpu_set_threads(f->threads ? f->threads
+                                         : ct_device_cpu_threads());
     CT_TRY(open_device(f));
     if (f->stage && f->stage[0]) {
         f->stage_copy = ct_strdup(f->stage, "stages");

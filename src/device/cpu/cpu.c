@@ -5,9 +5,6 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 #ifdef CT_HAVE_ONEDNN
 #include <oneapi/dnnl/dnnl.h>
 #endif
@@ -225,24 +222,4 @@ const struct ct_device *ct_device_cpu(void)
     static const struct ct_device cpu = { CT_CPU, 0, &cpu_ops, NULL };
 
     return &cpu;
-}
-
-void ct_device_cpu_set_threads(int n)
-{
-#ifdef _OPENMP
-    n = n > 0 ? n : omp_get_num_procs();
-    omp_set_num_threads(n);
-#else
-    n = 1;
-#endif
-    openblas_set_num_threads(n);
-}
-
-int ct_device_cpu_threads(void)
-{
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
 }
