@@ -241,6 +241,15 @@ static enum ct_status keep(const struct ct_mirror *m, struct dist_factor *x,
                         x->kept, x->staged);
 }
 
+/* What the layer has made in this pass. */
+static enum ct_status factors_now(const struct ct_dist *d,
+                                  const struct dist_factor *x,
+                                  struct ct_factors *out)
+{
+    CT_TRY(dist_factors_of(d->net, x->param, out));
+    return check_rows(d, x, out);
+}
+
 enum ct_status dist_factors_queued(struct ct_dist *d, int layer)
 {
     for (int i = 0; i < d->factors.n; i++) {
@@ -249,8 +258,7 @@ enum ct_status dist_factors_queued(struct ct_dist *d, int layer)
 
         if (x->layer != layer)
             continue;
-        CT_TRY(dist_factors_of(d->net, x->param, &f));
-        CT_TRY(check_rows(d, x, &f));
+        CT_TRY(factors_now(d, x, &f));
         CT_TRY(keep(d->exchange.mirror, x, &f));
     }
     return CT_OK;
@@ -264,8 +272,7 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
 
         if (x->layer != layer)
             continue;
-        CT_TRY(dist_factors_of(d->net, x->param, &f));
-        CT_TRY(check_rows(d, x, &f));
+        CT_TRY(factors_now(d, x, &f));
         if (d->housed) {
             CT_TRY(dist_rows_post(x, &f));
             continue;

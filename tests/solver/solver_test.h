@@ -48,6 +48,24 @@ static inline struct ct_solver *solver_of(const char *text)
     return s;
 }
 
+static inline void solver_test_close(void *d)
+{
+    ct_device_close(d);
+}
+
+/* A GPU of this precision until the test ends; skips where there is none. */
+static inline const struct ct_device *solver_test_gpu(
+    enum ct_precision precision)
+{
+    const struct ct_device *d = NULL;
+
+    if (ct_device_cuda_count() == 0)
+        test_skip("there is no GPU");
+    ASSERT_OK(ct_device_cuda_open(0, precision, &d));
+    test_defer(solver_test_close, (void *)(uintptr_t)d);
+    return d;
+}
+
 static inline float weight(const struct ct_solver *s)
 {
     if (test_device()->kind != CT_CPU)

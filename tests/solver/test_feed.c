@@ -70,22 +70,6 @@ static const char *mean_file(void)
     return path;
 }
 
-static void close_gpu(void *d)
-{
-    ct_device_close(d);
-}
-
-static const struct ct_device *gpu(enum ct_precision precision)
-{
-    const struct ct_device *d = NULL;
-
-    if (ct_device_cuda_count() == 0)
-        test_skip("there is no GPU");
-    ASSERT_OK(ct_device_cuda_open(0, precision, &d));
-    test_defer(close_gpu, (void *)(uintptr_t)d);
-    return d;
-}
-
 static const char *net_text(const char *db, const char *transform)
 {
     return test_format(
@@ -167,7 +151,7 @@ static void batches_are_the_cpus(unsigned kinds, enum ct_precision precision,
 {
     static float want[BATCH * CHANNELS * HEIGHT * WIDTH], got[sizeof(want) / 4];
     const bool keep           = precision == CT_FP32;
-    const struct ct_device *d = gpu(precision);
+    const struct ct_device *d = solver_test_gpu(precision);
     const char *text          = net_text(some_db(kinds), transform);
     struct ct_solver *here    = solver_on(ct_device_cpu(), true, text);
     struct ct_solver *there   = solver_on(d, keep, text);
@@ -232,7 +216,7 @@ TEST(feed, bytes_and_floats_may_stand_in_one_batch)
 TEST(feed, a_source_that_is_moved_starts_there)
 {
     static float want[BATCH * CHANNELS * HEIGHT * WIDTH], got[sizeof(want) / 4];
-    const struct ct_device *d = gpu(CT_FP32);
+    const struct ct_device *d = solver_test_gpu(CT_FP32);
     const char *text = net_text(some_db(BYTES), "crop_size: 8 mirror: true");
     struct ct_solver *here  = solver_on(ct_device_cpu(), true, text);
     struct ct_solver *there = solver_on(d, true, text);
@@ -254,7 +238,7 @@ TEST(feed, a_source_that_is_moved_starts_there)
 
 TEST(feed, training_on_bytes_is_the_cpus)
 {
-    const struct ct_device *d = gpu(CT_FP32);
+    const struct ct_device *d = solver_test_gpu(CT_FP32);
     const char *text = net_text(some_db(BYTES), "crop_size: 8 mirror: true "
                                 "mean_value: 110 scale: 0.01");
     struct ct_solver *here  = solver_on(ct_device_cpu(), true, text);
@@ -289,7 +273,7 @@ static long resident_pages(void)
 
 static void steps_leave_nothing(enum ct_precision precision)
 {
-    const struct ct_device *d = gpu(precision);
+    const struct ct_device *d = solver_test_gpu(precision);
     struct ct_solver *s = solver_on(d, true, net_text(
         some_db(BYTES), "crop_size: 8 mirror: true scale: 0.01"));
     struct ct_device_memory before, after;

@@ -24,22 +24,6 @@
     "base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01 "     \
     "iter_size: 2 random_seed: 7 snapshot_after_train: false "
 
-static void close_gpu(void *d)
-{
-    ct_device_close(d);
-}
-
-static const struct ct_device *gpu(enum ct_precision precision)
-{
-    const struct ct_device *d = NULL;
-
-    if (ct_device_cuda_count() == 0)
-        test_skip("there is no GPU");
-    ASSERT_OK(ct_device_cuda_open(0, precision, &d));
-    test_defer(close_gpu, (void *)(uintptr_t)d);
-    return d;
-}
-
 static struct ct_solver *solver_on(const struct ct_device *d, const char *text)
 {
     struct ct_solver_options o = { .device = d };
@@ -118,7 +102,8 @@ TEST(loss_scale, the_cpu_has_none)
 TEST(loss_scale, training_in_fp16_follows_that_in_float32)
 {
     struct ct_solver *here  = solver_of(NET("") SOLVER);
-    struct ct_solver *there = solver_on(gpu(CT_FP16_MIXED), NET("") SOLVER);
+    struct ct_solver *there = solver_on(solver_test_gpu(CT_FP16_MIXED),
+                                        NET("") SOLVER);
 
     ASSERT_OK(ct_solver_step(here, 20));
     ASSERT_OK(ct_solver_step(there, 20));
@@ -140,7 +125,7 @@ TEST(loss_scale, a_scale_that_is_too_large_is_halved_and_steps_left_out)
         "layer { name: 'l' type: 'EuclideanLoss' bottom: 'y' bottom: 't' "
         "  top: 'loss' } } base_lr: 0.1 lr_policy: 'fixed' "
         "snapshot_after_train: false ";
-    struct ct_solver *s = solver_on(gpu(CT_FP16_MIXED), text);
+    struct ct_solver *s = solver_on(solver_test_gpu(CT_FP16_MIXED), text);
     struct ct_blob *b   = ct_net_param(ct_solver_net(s), 0)->blob;
     float w;
 
@@ -165,7 +150,7 @@ TEST(loss_scale, a_scale_that_is_too_large_is_halved_and_steps_left_out)
 
 TEST(loss_scale, many_good_steps_double_it)
 {
-    struct ct_solver *s = solver_on(gpu(CT_FP16_MIXED), ONE_WEIGHT
+    struct ct_solver *s = solver_on(solver_test_gpu(CT_FP16_MIXED), ONE_WEIGHT
         "base_lr: 0.001 lr_policy: 'fixed' snapshot_after_train: false");
 
     ASSERT_OK(ct_solver_step(s, 999));
@@ -179,7 +164,7 @@ TEST(loss_scale, many_good_steps_double_it)
 static void clips_like_the_cpu(enum ct_precision precision, float tol)
 {
     static const char text[] = NET("") SOLVER "clip_gradients: 0.1 ";
-    struct ct_solver *there  = solver_on(gpu(precision), text);
+    struct ct_solver *there  = solver_on(solver_test_gpu(precision), text);
     struct ct_solver *here   = solver_of(text);
     int n;
 
@@ -208,7 +193,7 @@ TEST(loss_scale, lars_sees_gradients_without_their_scale)
 {
     static const char text[] = NET("") SOLVER "type: 'LARS' "
                                               "local_gw_ratio: 0.1 ";
-    struct ct_solver *there = solver_on(gpu(CT_FP16_MIXED), text);
+    struct ct_solver *there = solver_on(solver_test_gpu(CT_FP16_MIXED), text);
     struct ct_solver *here  = solver_of(text);
 
     ASSERT_OK(ct_solver_step(here, 5));
@@ -218,7 +203,7 @@ TEST(loss_scale, lars_sees_gradients_without_their_scale)
 
 static void resumes(const char *format, const char *suffix)
 {
-    const struct ct_device *d = gpu(CT_FP16_MIXED);
+    const struct ct_device *d = solver_test_gpu(CT_FP16_MIXED);
     struct ct_solver *whole, *first, *second;
     char text[4096], path[512];
 
