@@ -1,5 +1,6 @@
 /* test_idx.c - MNIST's and CIFAR-10's files, and the databases from them. */
 #include "data/cifar.h"
+#include "data/datum.h"
 #include "data/db_records.h"
 #include "data/idx.h"
 #include "testing/files.h"
@@ -41,6 +42,41 @@ TEST(idx, records_are_those_of_caffes_tool)
         ASSERT_STATUS(CT_EEXIST, ct_idx_to_db(&x, &y, backends[i],
                                               test_path(backends[i]), NULL));
     }
+    ct_idx_fini(&x);
+    ct_idx_fini(&y);
+}
+
+TEST(idx, pairs_are_labelled_by_whether_they_show_the_same)
+{
+    enum { N = 40 };
+    unsigned char image[16 + N] = { 0, 0, 8, 3, [7] = N, [11] = 1, [15] = 1 };
+    unsigned char label[8 + N]  = { 0, 0, 8, 1, [7] = N };
+    int n_same                  = 0;
+    const struct records *r;
+    struct ct_idx x, y;
+
+    for (int i = 0; i < N; i++) {
+        image[16 + i] = (unsigned char)i;
+        label[8 + i]  = (unsigned char)(i % 3);
+    }
+    ASSERT_OK(ct_idx_read(file("images", image, sizeof(image)), 3, &x));
+    ASSERT_OK(ct_idx_read(file("labels", label, sizeof(label)), 1, &y));
+    ASSERT_OK(ct_idx_pairs_to_db(&x, &y, 5, "leveldb", test_path("db"), NULL));
+    r = records_of("leveldb", test_path("db"));
+    ASSERT_INT(N, r->n);
+    for (int i = 0; i < N; i++) {
+        struct ct_datum d;
+        int a, b;
+
+        ASSERT_OK(ct_datum_read(r->value[i], &d));
+        ASSERT_INT(2, d.channels);
+        a = ((const unsigned char *)d.data.ptr)[0];
+        b = ((const unsigned char *)d.data.ptr)[1];
+        ASSERT(a < N && b < N);
+        ASSERT_INT(a % 3 == b % 3, d.label);
+        n_same += d.label;
+    }
+    ASSERT(n_same > 0 && n_same < N);
     ct_idx_fini(&x);
     ct_idx_fini(&y);
 }
