@@ -52,6 +52,7 @@ TEST(deadline, when_all_come_in_time_it_is_lock_step)
 /* What each rank fed into iterations that counted it, by the first value of
  * the batch's first sample. */
 static int lead; /* the slow rank waits until rank 0 is so far ahead */
+static int pause_us; /* or so long */
 static atomic_int rank_0_at;
 static struct {
     float first[RANKS_MOST][STEPS];
@@ -74,6 +75,8 @@ static void note(const struct rank *r, int iter)
         atomic_store(&rank_0_at, iter);
     while (rank == SLOW && i == 3 && atomic_load(&rank_0_at) < goal)
         usleep(1000);
+    if (rank == SLOW && i == 3)
+        usleep((useconds_t)pause_us);
     usleep(3000); /* so that there is an iteration left to come back to */
 }
 
@@ -81,7 +84,8 @@ static void expect_lead(int n)
 {
     memset(&seen, 0, sizeof(seen));
     atomic_store(&rank_0_at, 0);
-    lead = n;
+    lead     = n;
+    pause_us = 0;
 }
 
 static struct rank *train_slow(const char *options, int n_servers)
@@ -203,7 +207,8 @@ TEST(deadline, without_a_quorum_the_iteration_waits)
 
     ranks_make_data();
     expect_lead(0);
-    r = train_slow("deadline: 0.0001 quorum: 1", 0);
+    pause_us = 100000;
+    r        = train_slow("deadline: 0.0001 quorum: 1", 0);
     ASSERT_OK(r[0].st);
     ASSERT_INT(0, seen.n_left_out[SLOW]);
     ASSERT_INT(STEPS, seen.n[SLOW]);
