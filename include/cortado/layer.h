@@ -153,7 +153,13 @@ enum ct_layer_flags {
     /* Backward on the CPU writes to blob diffs that are stale, and takes the
      * mark off; to those of other layers the net puts zeros first. */
     CT_LAYER_OVERWRITES  = 1 << 21,
-    CT_LAYER_SINKS       = 1 << 22 /* it knows ct_layer.sink, on the CPU */
+    CT_LAYER_SINKS       = 1 << 22, /* it knows ct_layer.sink, on the CPU */
+    /* Bottoms that want a gradient have the same one, value by value.  On the
+     * CPU backward still works when their diffs are one place. */
+    CT_LAYER_ONE_DIFF    = 1 << 23,
+    /* On the CPU backward leaves the diffs of tops as they are, unless it
+     * works in place. */
+    CT_LAYER_LEAVES_DIFF = 1 << 24
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,
@@ -187,8 +193,9 @@ struct ct_layer_type {
     /* Optional: from now on do the work of `next` too, which alone reads this
      * layer's top: io->top is next's, and next does not run.  A `next` of two
      * bottoms, in forward_only nets: the other one is bottom 1 in io, and top
-     * 0 may be the same place.  False: cannot.  NULL: every layer for itself
-     * again.  Reshape follows. */
+     * 0 may be the same place.  A Split: io->top are its tops, whose data is
+     * one place and whose diffs add up.  False: cannot.  NULL: every layer for
+     * itself again.  Reshape follows. */
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
     /* Optional, for summaries: what runs it and why, or NULL. */
     const char *(*describe)(const struct ct_layer *l, const char **why);

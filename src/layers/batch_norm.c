@@ -469,7 +469,8 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .name       = "BatchNorm",
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
+                  CT_LAYER_LEAVES_DIFF,
     .state_size = sizeof(struct batch_norm),
     .setup      = bn_setup,
     .reshape    = bn_reshape,

@@ -37,7 +37,7 @@ bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next)
     if (!next) {
         ct_fold_fini(&s->fold);
         s->sum = s->relu = false;
-        l->flags |= CT_LAYER_NO_TOP;
+        l->flags |= CT_LAYER_NO_TOP | CT_LAYER_LEAVES_DIFF;
         return true;
     }
     if (s->relu || s->axis != 1 || !ct_conv_finishes(l->dev))
@@ -50,8 +50,8 @@ bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next)
     }
     s->relu = strcmp(next->type->name, "ReLU") == 0 &&
               ct_relu_param(next->param)->negative_slope == 0;
-    if (s->relu)
-        l->flags &= ~(unsigned)CT_LAYER_NO_TOP; /* backward reads its sign */
+    if (s->relu) /* backward reads its sign, and masks dy */
+        l->flags &= ~(unsigned)(CT_LAYER_NO_TOP | CT_LAYER_LEAVES_DIFF);
     return s->relu;
 }
 

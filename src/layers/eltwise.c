@@ -13,7 +13,9 @@
  * once and y is written once.
  *
  * SUM absorbs a ReLU behind it: y = max(sum, 0), and dy counts where y > 0.
- * Its dx_0, where c_0 is 1, may lie where dy lies. */
+ * On the CPU it absorbs a Split behind that, too: dy is the sum of the diffs of
+ * its tops.  Its dx_0, where c_0 is 1, may lie where a dy lies, and all dx in
+ * one place where all c are 1. */
 #include "cortado/layer.h"
 
 #include <string.h>
@@ -46,8 +48,12 @@ static enum ct_status eltwise_setup(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_layer_add_scratch(l, &e->winner));
     if (e->op != PROD)
         l->flags |= CT_LAYER_NO_BOTTOM; /* sums and winners need no data */
-    if (e->op == SUM && (p->n_coeff == 0 || p->coeff[0] == 1))
-        l->flags |= CT_LAYER_PASSES_DIFF;
+    if (e->op == SUM && (p->n_coeff == 0 || p->coeff[0] == 1)) {
+        l->flags |= CT_LAYER_PASSES_DIFF | CT_LAYER_ONE_DIFF;
+        for (size_t i = 0; i < p->n_coeff; i++)
+            if (p->coeff[i] != 1)
+                l->flags &= ~(unsigned)CT_LAYER_ONE_DIFF;
+    }
     return CT_OK;
 }
 
@@ -150,6 +156,10 @@ static enum ct_status eltwise_forward(struct ct_layer *l,
         if (e->relu)
             relu_chunk(ct_data(io->top[0]), from, to);
     }
+    for (int t = 1; t < io->n_top; t++)
+        if (ct_data(io->top[t]) != ct_data(io->top[0]))
+            CT_TRY(ct_copy(l->dev, n, ct_data(io->top[0]),
+                           ct_data(io->top[t])));
     return CT_OK;
 }
 
@@ -198,11 +208,96 @@ CT_SIMD static void grad_chunk(const struct ct_layer *l,
     }
 }
 
+/* g = what counts of a + b; b may be NULL.  In one loop: memory is what takes
+ * the time, and several arrays at once are read faster than one by one. */
+CT_INLINE void gather(int64_t n, const float *a, const float *b,
+                      const float *y, float *g)
+{
+    CT_SIMD_EACH (i, n) {
+        const float d = b ? a[i] + b[i] : a[i];
+
+        g[i] = !y || y[i] > 0 ? d : 0;
+    }
+}
+
+CT_SIMD static void gather_chunk(int64_t n, const float *a, const float *b,
+                                 const float *y, float *g)
+{
+    if (b && y)
+        gather(n, a, b, y, g);
+    else if (b)
+        gather(n, a, b, NULL, g);
+    else if (y)
+        gather(n, a, NULL, y, g);
+    else
+        gather(n, a, NULL, NULL, g);
+}
+
+CT_SIMD static void scale_chunk(int64_t n, float c, const float *g, float *dx)
+{
+    CT_SIMD_EACH (i, n)
+        dx[i] = c * g[i];
+}
+
+/* n values from `from` on of the sum of the tops' diffs, as far as it counts,
+ * in `end`, which may lie where one of them lies.  Tops without a diff count
+ * as zero. */
+static void sum_tops(const struct eltwise *e, const struct ct_io *io,
+                     int64_t from, int64_t n, float *end)
+{
+    const float *sum = NULL, *y = ct_data(io->top[0]) + from;
+    float part[CT_CHUNK];
+    int left = 0;
+
+    for (int t = 0; t < io->n_top; t++)
+        left += ct_diff(io->top[t]) != NULL;
+    if (left == 0)
+        memset(end, 0, (size_t)n * sizeof(*end));
+    for (int t = 0; t < io->n_top && left; t++) {
+        const float *dy = ct_diff(io->top[t]);
+
+        if (!dy)
+            continue;
+        left--;
+        if (left && !sum) {
+            sum = dy + from;
+            continue;
+        }
+        gather_chunk(n, dy + from, sum, left == 0 && e->relu ? y : NULL,
+                     left ? part : end);
+        sum = part;
+    }
+}
+
+/* All dx in [from, to) where a Split is absorbed.  With PASSES_DIFF the sum is
+ * dx of bottom 0. */
+static void split_grad_chunk(const struct ct_layer *l, const struct ct_io *io,
+                             int64_t from, int64_t to)
+{
+    const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);
+    const bool first = (l->flags & CT_LAYER_PASSES_DIFF) && io->want_grad[0];
+    float own[CT_CHUNK], *g = first ? ct_diff(io->bottom[0]) + from : own;
+
+    sum_tops(l->state, io, from, to - from, g);
+    for (int k = 0; k < io->n_bottom; k++) {
+        float *dx = io->want_grad[k] ? ct_diff(io->bottom[k]) + from : g;
+
+        if (dx != g)
+            scale_chunk(to - from, p->n_coeff ? p->coeff[k] : 1, g, dx);
+    }
+}
+
 static enum ct_status eltwise_backward(struct ct_layer *l,
                                        const struct ct_io *io)
 {
+    const struct eltwise *e = l->state;
     const int64_t n = ct_elements(io->top[0]);
 
+    if (e->split) {
+        CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
+            split_grad_chunk(l, io, c * CT_CHUNK, ct_chunk_end(c, n));
+        return CT_OK;
+    }
     CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
         for (int k = 0; k < io->n_bottom; k++)
             if (io->want_grad[k])
@@ -214,11 +309,17 @@ static bool eltwise_absorb(struct ct_layer *l, const struct ct_layer *next)
 {
     struct eltwise *e = l->state;
 
-    if (next && (e->op != SUM || e->relu ||
-                 strcmp(next->type->name, "ReLU") != 0 ||
+    if (next && (e->op != SUM || e->split))
+        return false;
+    if (next && strcmp(next->type->name, "Split") == 0) {
+        e->split = l->dev->kind == CT_CPU;
+        return e->split;
+    }
+    if (next && (e->relu || strcmp(next->type->name, "ReLU") != 0 ||
                  ct_relu_param(next->param)->negative_slope != 0))
         return false;
-    e->relu = next != NULL;
+    e->relu  = next != NULL;
+    e->split = false;
     /* Backward reads the sign of y. */
     l->flags = e->relu ? l->flags & ~(unsigned)CT_LAYER_NO_TOP
                        : l->flags | CT_LAYER_NO_TOP;

@@ -7,7 +7,7 @@
 struct eltwise {
     int             op;
     struct ct_blob *winner; /* MAX: an int32_t a value, the bottom it is of */
-    bool            relu;   /* absorbed */
+    bool            relu, split; /* absorbed */
 };
 
 #endif

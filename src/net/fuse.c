@@ -19,8 +19,13 @@
  * (CT_LAYER_KEEPS) is parted from it: whoever writes that blob writes to one
  * of its own, whose memory is planned by lifetime, instead of a copy for ever.
  *
+ * A Split may be the last of a group: its tops are the group's, and whoever is
+ * first adds up their gradients on his way.
+ *
  * A sum hands its gradient on to its first bottom (CT_LAYER_PASSES_DIFF): both
- * diffs lie in one place, unless a loss weight rests there.
+ * diffs lie in one place, unless a loss weight rests there.  So do those of its
+ * other bottoms where they are equal (CT_LAYER_ONE_DIFF) and nobody writes
+ * there who is not the last to look.
  *
  * Nothing of this happens when blobs are to be kept, as pycaffe's are, or with
  * CORTADO_IMPL=fuse:none. */
@@ -84,9 +89,23 @@ static bool rewritten(const struct ct_net *net, int i)
         return false;
     for (int j = i + 1; j < net->n_layer; j++)
         for (int t = 0; t < net->layer[j].n_top; t++)
-            if (net->layer[j].top_id[t] == l->top_id[0])
-                return true;
+            for (int k = 0; k < l->n_top; k++)
+                if (net->layer[j].top_id[t] == l->top_id[k])
+                    return true;
     return false;
+}
+
+/* One top, or views of the bottom whose diffs add up, as a Split has them. */
+static bool ends_in_one(const struct net_layer *l)
+{
+    const unsigned views = CT_LAYER_ALIAS_DATA | CT_LAYER_ALIAS_DIFF;
+
+    for (int t = 0; t < l->n_top; t++)
+        if (l->loss_weight[t] != 0)
+            return false;
+    return l->n_top == 1 ||
+           (l->n_top > 1 &&
+            (l->layer->type->flags & views) == CT_LAYER_ALIAS_DATA);
 }
 
 /* Whether layer i + 1 may be part of layer i, whose top it reads. */
@@ -94,10 +113,10 @@ static bool adjoins(const struct ct_net *net, int i)
 {
     const struct net_layer *l = &net->layer[i], *next = l + 1;
 
-    return i + 1 < net->n_layer && l->n_top == 1 && next->n_top == 1 &&
+    return i + 1 < net->n_layer && l->n_top == 1 && ends_in_one(next) &&
            (!net->blob[l->top_id[0]].pinned ||
             next->top_id[0] == l->top_id[0]) &&
-           l->loss_weight[0] == 0 && next->loss_weight[0] == 0;
+           l->loss_weight[0] == 0;
 }
 
 /* Whether layer i + 1 reads what layer i writes, alone and without conditions
@@ -131,19 +150,82 @@ static int joins(const struct ct_net *net, int i)
                : -1;
 }
 
-/* The diff of a group lies with its last top, so that must be the same blob as
- * the first one's. */
+/* Whether a layer writes a gradient to blob b. */
+static bool has_gradient(const struct ct_net *net, int b)
+{
+    for (int i = 0; i < net->n_layer; i++)
+        for (int k = 0; k < net->layer[i].n_bottom; k++)
+            if (net->layer[i].bottom_id[k] == b)
+                return net->layer[i].want_grad[k];
+    return false;
+}
+
+/* The group that reads the diff of bottom b of layer i; NULL: nobody. */
+static const struct net_layer *reader_of(const struct ct_net *net, int i,
+                                         int b)
+{
+    const int id = net->layer[i].bottom_id[b];
+
+    for (int j = i - 1; j >= 0; j--)
+        for (int t = 0; t < net->layer[j].n_top; t++)
+            if (net->layer[j].top_id[t] == id)
+                return &net->layer[net->layer[j].first];
+    return NULL;
+}
+
+static bool leaves_diff(const struct ct_net *net, const struct net_layer *l)
+{
+    return (l->layer->flags & CT_LAYER_LEAVES_DIFF) &&
+           !(l->layer->flags & CT_LAYER_ALIAS_DIFF) && l->n_bottom &&
+           l->bottom_id[0] != net->layer[l->last].top_id[0];
+}
+
+/* Whether all readers of what layer i writes to the diffs of its bottoms find
+ * it there: only the one whose turn is last may write. */
+static bool may_be_one(const struct ct_net *net, int i)
+{
+    const struct net_layer *l    = &net->layer[i];
+    const struct net_layer *last = NULL;
+    int n_writers                = 0;
+
+    if (net->dev->kind != CT_CPU || !(l->layer->flags & CT_LAYER_ONE_DIFF))
+        return false;
+    for (int b = 0; b < l->n_bottom; b++) {
+        const struct net_layer *r = reader_of(net, i, b);
+
+        if (!r || !l->want_grad[b])
+            return false;
+        for (int k = 0; k < b; k++)
+            if (l->bottom_id[k] == l->bottom_id[b])
+                return false;
+        last = !last || r < last ? r : last;
+    }
+    for (int b = 0; b < l->n_bottom; b++) {
+        const struct net_layer *r = reader_of(net, i, b);
+
+        if (!leaves_diff(net, r) && (r != last || n_writers++))
+            return false;
+    }
+    return true;
+}
+
 static void pass_diff(struct ct_net *net, int i)
 {
-    struct net_layer *l = &net->layer[i];
-    int top;
+    struct net_layer *l         = &net->layer[i];
+    const struct net_layer *end = &net->layer[l->last];
+    int top                     = 0;
 
-    if (!(l->layer->flags & CT_LAYER_PASSES_DIFF))
+    if (!(l->layer->flags & CT_LAYER_PASSES_DIFF) || !l->want_grad[0])
         return;
-    top = net->layer[l->last].top_id[0];
-    if (l->want_grad[0] && l->top_id[0] == top &&
-        net->blob[top].loss_weight == 0)
-        l->layer->flags |= CT_LAYER_ALIAS_DIFF;
+    while (end->n_top > 1 && (net->blob[end->top_id[top]].pinned ||
+                              !has_gradient(net, end->top_id[top])))
+        if (++top == end->n_top)
+            return;
+    if (net->blob[end->top_id[top]].loss_weight != 0)
+        return;
+    l->layer->flags |= CT_LAYER_ALIAS_DIFF;
+    l->diff_top = top;
+    l->one_diff = may_be_one(net, i);
 }
 
 static int absorb(struct ct_net *net, int i)
@@ -214,6 +296,8 @@ enum ct_status net_unfuse(struct ct_net *net)
             (void)l->layer->type->absorb(l->layer, NULL);
         l->layer->absorbed = false;
         l->joins           = NULL;
+        l->diff_top        = 0;
+        l->one_diff        = false;
         l->first = l->last = i;
     }
     return ct_net_reshape(net);

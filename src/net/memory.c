@@ -68,11 +68,25 @@ static void live_for_ever(struct plan *p, int i)
     touch(p, i, 2 * p->net->n_layer);
 }
 
+/* Equal diffs of bottoms that lie alike. */
+static void share_diffs(struct plan *p, const struct net_layer *l)
+{
+    const int root = root_of(p, diff_of(l->bottom_id[0]));
+
+    for (int b = 1; b < l->n_bottom; b++)
+        if (l->shadow ||
+            l->bottom[b]->diff.layout != l->bottom[0]->diff.layout)
+            return;
+    for (int b = 1; b < l->n_bottom; b++)
+        p->life[root_of(p, diff_of(l->bottom_id[b]))].root = root;
+}
+
 static void find_views(struct plan *p)
 {
     for (int i = 0; i < p->net->n_layer; i++) {
-        const struct net_layer *l = &p->net->layer[i];
-        unsigned flags            = l->layer->flags;
+        const struct net_layer *l   = &p->net->layer[i];
+        const struct net_layer *end = &p->net->layer[l->last];
+        unsigned flags              = l->layer->flags;
 
         if (l->n_bottom == 0 || l->host_top)
             continue;
@@ -80,8 +94,11 @@ static void find_views(struct plan *p)
             if (l->top_id[t] != l->bottom_id[0])
                 p->life[data_of(l->top_id[t])].root = data_of(l->bottom_id[0]);
         if ((flags & CT_LAYER_ALIAS_DIFF) && l->n_top && l->want_grad[0] &&
-            l->top_id[0] != l->bottom_id[0])
-            p->life[diff_of(l->top_id[0])].root = diff_of(l->bottom_id[0]);
+            end->top_id[l->diff_top] != l->bottom_id[0])
+            p->life[diff_of(end->top_id[l->diff_top])].root =
+                diff_of(l->bottom_id[0]);
+        if (l->one_diff)
+            share_diffs(p, l);
     }
 }
 
@@ -377,7 +394,7 @@ static enum ct_status run_plan(struct plan *p)
         b->no_diff = !b->diff.ptr;
     }
     for (int i = 0; i < net->n_layer; i++)
-        net_layer_alias(&net->layer[i]);
+        net_layer_alias(net, &net->layer[i]);
     return put_loss_weights(net);
 }
 

@@ -39,6 +39,8 @@ struct net_layer {
     struct net_layer *joins;
     int              joins_bottom;
     struct ct_blob  *with[2];           /* then, the bottoms of the group */
+    int              diff_top; /* whose diff is bottom 0's, with ALIAS_DIFF */
+    bool             one_diff; /* the diffs of its bottoms are one place */
 };
 
 struct net_blob {
@@ -193,7 +195,7 @@ static inline bool net_may_aside(const struct ct_net *net)
 }
 
 /* Let tops that are views follow their bottom. */
-void net_layer_alias(struct net_layer *l);
+void net_layer_alias(const struct ct_net *net, struct net_layer *l);
 
 static inline struct ct_io net_io(const struct net_layer *l)
 {

@@ -38,18 +38,20 @@ enum ct_status net_layer_reshape(struct ct_net *net, struct net_layer *l)
     return net_bridge_tops(net, l);
 }
 
-void net_layer_alias(struct net_layer *l)
+void net_layer_alias(const struct ct_net *net, struct net_layer *l)
 {
-    unsigned flags = l->layer->flags;
+    unsigned flags      = l->layer->flags;
+    struct ct_blob *top = l->n_top ? net->layer[l->last].top[l->diff_top]
+                                   : NULL;
 
     if (l->n_bottom == 0 || l->host_top)
         return;
     for (int i = 0; i < l->n_top && (flags & CT_LAYER_ALIAS_DATA); i++)
         if (ct_data(l->top[i]) != ct_data(l->bottom[0]))
             ct_blob_share_data(l->top[i], l->bottom[0]);
-    if ((flags & CT_LAYER_ALIAS_DIFF) && l->n_top && l->want_grad[0] &&
-        ct_diff(l->bottom[0]) && ct_diff(l->top[0]) != ct_diff(l->bottom[0]))
-        ct_blob_share_diff(l->top[0], l->bottom[0]);
+    if ((flags & CT_LAYER_ALIAS_DIFF) && top && l->want_grad[0] &&
+        ct_diff(l->bottom[0]) && ct_diff(top) != ct_diff(l->bottom[0]))
+        ct_blob_share_diff(top, l->bottom[0]);
 }
 
 static enum ct_status convert(const struct ct_blob *b,
@@ -230,7 +232,7 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
     }
     CT_TRY(shadows_in(net, l));
     CT_TRY(net_bridge_forward_in(net, l));
-    net_layer_alias(l);
+    net_layer_alias(net, l);
     if (net_bridge_is_direct(l))
         CT_TRY(net_bridge_direct(net, l));
     else if (l->last == i)
