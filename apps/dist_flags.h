@@ -13,7 +13,7 @@ struct dist_flags {
         *groups, *compress, *bandwidth, *overlap, *deadline, *quorum, *late,
         *heartbeat, *canonical, *parts, *data, *batch, *bucket_bytes,
         *guard_interval, *stall, *sync_bn, *redecide, *rank_log, *slice_bytes,
-        *patience;
+        *patience, *shares;
 };
 
 /* For use inside a struct flag list. */
@@ -57,6 +57,8 @@ struct dist_flags {
       "who reads: shared (each its part), local (SOURCE_RANK) or root" },    \
     { "batch", FLAG_STRING, &(f).batch,                                      \
       "batch_size is per_rank, or global: divided by the ranks" },           \
+    { "shares", FLAG_STRING, &(f).shares,                                    \
+      "ranks take even parts of a batch, by speed, or like 2:1:1" },         \
     { "bucket_bytes", FLAG_STRING, &(f).bucket_bytes,                        \
       "gradients that travel together (4194304)" },                          \
     { "slice_bytes", FLAG_STRING, &(f).slice_bytes,                          \

@@ -99,21 +99,23 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     a->options.codec        = d->wires.codec;
     m = model_of(d, net);
     for (int i = 0; i < n; i++) {
-        /* Of a batch for all ranks, some may have a sample more. */
         a->may[i] = d->size > 1 && !d->device_sum.way &&
                     d->exchange.iter_size <= 1 &&
-                    !d->exchange.global_batch && dist_model_load(&m, i).k > 0;
+                    dist_model_load(&m, i).k > 0;
         a->apart[i] = a->may[i] && d->road == DIST_ROAD_FACTORS ? 0 : -1;
         a->n_choices += a->may[i];
     }
     if (d->road != DIST_ROAD_AUTO || a->n_choices == 0)
         return CT_OK;
     CT_TRY(measure(d));
-    if (d->housed) {
+    if (d->housed)
         choose_in_house(d, &m);
+    else
+        CT_TRY(dist_model_choose(&m, &a->options, d->size, a->apart));
+    /* Ranks may differ in samples. */
+    CT_TRY(ct_dist_broadcast(d, a->apart, (size_t)n * sizeof(*a->apart)));
+    if (d->housed)
         return CT_OK;
-    }
-    CT_TRY(dist_model_choose(&m, &a->options, d->size, a->apart));
     a->learning = d->options->redecide > 0 && !holds_back(d) &&
                   !d->unlike; /* CPU and GPU ranks begin elsewhere */
     a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide

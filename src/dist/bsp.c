@@ -342,6 +342,7 @@ void dist_bsp_init(struct ct_dist *d)
         .scale          = 1.0f / (float)n,
         .loss_scale     = 1.0 / n,
         .global_batch   = strcmp(d->options->batch, "global") == 0,
+        .shares         = d->serves ? NULL : d->options->shares,
         .micro          = d->canonical.micro,
         .fold           = bsp_fold,
         .state          = d,

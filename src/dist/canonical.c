@@ -21,6 +21,7 @@ enum ct_status dist_canonical_init(struct dist_canonical *q,
                        : p->sync_bn                       ? "sync_bn"
                        : strcmp(p->road, "factors") == 0  ? "road: factors"
                        : strcmp(p->data, "root") == 0     ? "data: root"
+                       : strcmp(p->shares, "even") != 0   ? "shares"
                                                           : NULL;
 
     if (!p->canonical)

@@ -108,8 +108,9 @@ enum ct_status dist_direct_house(struct ct_exchange *x, struct ct_net *net,
     CT_TRY(agree(d, tenant->n_arrays, &all));
     if (!all)
         return CT_OK;
-    c.more = tenant->n_arrays * stride_of(net) + dist_rows_space(d, net);
-    st     = ct_job_run(d->thread, create_job, &c);
+    CT_TRY(dist_rows_space(d, net, &c.more));
+    c.more += tenant->n_arrays * stride_of(net);
+    st = ct_job_run(d->thread, create_job, &c);
     if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
         return CT_OK;
     CT_TRY(st);

@@ -68,20 +68,31 @@ static const struct dist_codec_type *codec_of(const struct ct_dist *d)
     return t == &dist_codec_bf16 || t == &dist_codec_fp16 ? t : NULL;
 }
 
+/* Of `all`, in front of rank r's. */
+static int64_t floats_before(const struct dist_factor *x, int r)
+{
+    return x->first[r] * (x->n + x->m);
+}
+
 static enum ct_status gather_job(struct ct_comm *c, void *arg)
 {
     struct dist_factor *x           = arg;
     const struct dist_codec_type *t = codec_of(x->dist);
-    int64_t n                       = x->rows * (x->n + x->m);
-    size_t each                     = x->bytes[0];
-    uint8_t *mine                   = x->code + (size_t)c->rank * each;
+    float *mine                     = x->all + floats_before(x, c->rank);
+    uint8_t *code                   = x->code;
 
-    if (!x->code)
-        return ct_allgather(c, x->all + c->rank * n, x->bytes, x->all);
-    t->encode(NULL, n, x->all + c->rank * n, NULL, mine);
-    CT_TRY(ct_allgather(c, mine, x->bytes, x->code));
-    for (int r = 0; r < c->size; r++) /* the own too: all have the same bits */
-        t->decode(n, x->code + (size_t)r * each, false, x->all + r * n);
+    if (!code)
+        return ct_allgather(c, mine, x->bytes, x->all);
+    for (int r = 0; r < c->rank; r++)
+        code += x->bytes[r];
+    t->encode(NULL, x->rows * (x->n + x->m), mine, NULL, code);
+    CT_TRY(ct_allgather(c, code, x->bytes, x->code));
+    code = x->code;
+    for (int r = 0; r < c->size; r++) { /* the own too: the same bits for all */
+        t->decode(floats_before(x, r + 1) - floats_before(x, r), code, false,
+                  x->all + floats_before(x, r));
+        code += x->bytes[r];
+    }
     return CT_OK;
 }
 
@@ -90,17 +101,17 @@ static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
 {
     const struct ct_mirror *m = d->exchange.mirror;
     const size_t mine = (size_t)(x->rows * (x->n + x->m)) * sizeof(float);
+    const size_t all  = (size_t)floats_before(x, d->size) * sizeof(float);
     void *kept = NULL, *gathered = NULL;
 
     if (!m)
-        return ct_alloc((size_t)d->size, mine, "factors", &x->all);
+        return ct_alloc(all, 1, "factors", &x->all);
     CT_TRY(m->dev->ops->alloc(m->dev, mine, "factors", &kept));
     x->kept = kept;
-    CT_TRY(m->dev->ops->alloc(m->dev, (size_t)d->size * mine, "factors",
-                              &gathered));
+    CT_TRY(m->dev->ops->alloc(m->dev, all, "factors", &gathered));
     x->gathered = gathered;
     CT_TRY(ct_stage_alloc(m->dev, mine, "factors", &x->staged));
-    return ct_stage_alloc(m->dev, (size_t)d->size * mine, "factors", &x->all);
+    return ct_stage_alloc(m->dev, all, "factors", &x->all);
 }
 
 static void drop_room(struct ct_dist *d, struct dist_factor *x)
@@ -120,14 +131,41 @@ static void drop_room(struct ct_dist *d, struct dist_factor *x)
     ct_stage_free(m->dev, x->all);
 }
 
+enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
+                                 int64_t *first)
+{
+    for (int r = 0; r < d->size; r++)
+        d->part_bytes[r] = sizeof(mine);
+    first[0] = 0;
+    CT_TRY(dist_gather(d, &mine, d->part_bytes, first + 1));
+    for (int r = 0; r < d->size; r++)
+        first[r + 1] += first[r];
+    return CT_OK;
+}
+
+/* Memory for what goes over a wire. */
+static enum ct_status make_wire(struct ct_dist *d, struct dist_factor *x)
+{
+    const struct dist_codec_type *t = codec_of(d);
+    size_t all                      = 0;
+
+    CT_TRY(make_room(d, x));
+    CT_TRY(ct_alloc((size_t)d->size, sizeof(*x->bytes), "factors",
+                    &x->bytes));
+    for (int r = 0; r < d->size; r++) {
+        const int64_t n = floats_before(x, r + 1) - floats_before(x, r);
+
+        x->bytes[r] = t ? t->bytes(n) : (size_t)n * sizeof(float);
+        all += x->bytes[r];
+    }
+    return t ? ct_alloc(all, 1, "factors", &x->code) : CT_OK;
+}
+
 static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
                                  int param, const struct ct_factors *f)
 {
     const struct ct_net_param *p = ct_net_param(net, param);
     struct dist_factor *x        = &d->factors.factor[d->factors.n];
-    const struct dist_codec_type *t = codec_of(d);
-    size_t width = (size_t)(f->rows * (f->u_cols + f->v_cols));
-    size_t each  = t ? t->bytes((int64_t)width) : width * sizeof(float);
 
     x->dist    = d;
     x->param   = param;
@@ -140,22 +178,15 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     x->job.arg = x;
     x->job.priority = 1 + p->layer; /* as buckets: flight.c */
     d->factors.of_param[param] = d->factors.n++;
-    if (d->housed) {
-        CT_TRY(dist_rows_init(x));
-    } else {
-        CT_TRY(make_room(d, x));
-        CT_TRY(ct_alloc((size_t)d->size, sizeof(*x->bytes), "factors",
-                        &x->bytes));
-        for (int r = 0; r < d->size; r++)
-            x->bytes[r] = each;
-        if (t)
-            CT_TRY(ct_alloc((size_t)d->size, each, "factors", &x->code));
-    }
+    CT_TRY(ct_alloc((size_t)d->size + 1, sizeof(*x->first), "factors",
+                    &x->first));
+    CT_TRY(dist_factors_rows(d, f->rows, x->first));
+    CT_TRY(d->housed ? dist_rows_init(x) : make_wire(d, x));
     /* The layer leaves its own product out; all rows are multiplied here. */
     ct_net_layer(net, p->layer)->blob_wants_grad[p->index] = false;
     if (d->exchange.mirror)
         d->exchange.mirror->apart[param] = true;
-    return ct_dist_same(d, "batch size", (uint64_t)f->rows);
+    return CT_OK;
 }
 
 enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net,
@@ -198,6 +229,7 @@ void dist_factors_fini(struct ct_dist *d)
             want_again(d->net, x);
         drop_room(d, x);
         ct_free(x->tile);
+        ct_free(x->first);
         ct_free(x->bytes);
         ct_free(x->code);
     }
@@ -210,7 +242,7 @@ void dist_factors_fini(struct ct_dist *d)
 static void pack(struct dist_factor *x, const struct ct_factors *f)
 {
     int64_t width = x->n + x->m;
-    float *to     = x->all + x->dist->rank * x->rows * width;
+    float *to     = x->all + floats_before(x, x->dist->rank);
 
     for (int64_t r = 0; r < x->rows; r++, to += width) {
         memcpy(to, f->u + r * x->n, (size_t)x->n * sizeof(*to));
@@ -295,7 +327,7 @@ static enum ct_status multiply(const struct dist_factor *x, const float *all,
     const int64_t width = x->n + x->m;
 
     return ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m,
-                      x->rows * x->dist->size, 1, all, width, all + x->n,
+                      x->first[x->dist->size], 1, all, width, all + x->n,
                       width, 0, ct_diff(b), x->m);
 }
 
@@ -304,8 +336,7 @@ enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
     struct dist_factor *x     = &d->factors.factor[factor];
     const struct ct_mirror *m = d->exchange.mirror;
     const struct ct_blob *b   = ct_net_param(d->net, x->param)->blob;
-    const size_t bytes = (size_t)(x->rows * (x->n + x->m) * d->size) *
-                         sizeof(float);
+    const size_t bytes = (size_t)floats_before(x, d->size) * sizeof(float);
     double start;
 
     if (d->housed)

@@ -22,7 +22,8 @@ struct dist_factor {
     struct ct_job   job;
     struct ct_dist *dist;
     int             param, layer, blob;
-    int64_t         rows, n, m; /* of one rank; u is rows x n, v rows x m */
+    int64_t         rows, n, m; /* of this rank; u is rows x n, v rows x m */
+    int64_t        *first;      /* rows of ranks before each; then of all */
     float          *all;        /* every rank's rows: [ u | v ] each */
     size_t         *bytes;      /* per rank */
     uint8_t        *code;       /* `all` in 16 bits; NULL: they go as floats */
@@ -69,9 +70,16 @@ CT_MUST_CHECK enum ct_status dist_factors_layer_done(struct ct_dist *d,
  * parameter is updated. */
 CT_MUST_CHECK enum ct_status dist_factors_wait(struct ct_dist *d, int factor);
 
+/* The rows of every rank, added up: first[r] of those before r, first[P] of
+ * all. */
+CT_MUST_CHECK enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
+                                               int64_t *first);
+
 /* rows.c: floats that a house needs for all that may go as factors; a factor
  * whose gradient ranks make in tiles; its factors are there to be read. */
-int64_t dist_rows_space(const struct ct_dist *d, const struct ct_net *net);
+CT_MUST_CHECK enum ct_status dist_rows_space(struct ct_dist *d,
+                                             const struct ct_net *net,
+                                             int64_t *out);
 CT_MUST_CHECK enum ct_status dist_rows_init(struct dist_factor *x);
 CT_MUST_CHECK enum ct_status dist_rows_post(struct dist_factor *x,
                                             const struct ct_factors *f);

@@ -74,6 +74,12 @@ static enum ct_status check_pairs(const Caffe__DistributedParameter *o,
     if (is(o->data, "root") && (m->values || m->local_steps || o->servers))
         return ct_fail(CT_EINVAL, "--data=root keeps ranks in step; leave out "
                        "--sync, --servers, --groups and --deadline");
+    if (!is(o->shares, "even") && m->local_steps)
+        return ct_fail(CT_EINVAL, "--shares=%s divides the batches of ranks "
+                       "in step; leave out --sync=local", o->shares);
+    if (is(o->shares, "speed") && is(o->data, "root"))
+        return ct_fail(CT_EINVAL, "--shares=speed needs data to measure with "
+                       "on every rank; use --data=shared, or give weights");
     if (o->sync_bn && (m->values || m->local_steps))
         return ct_fail(CT_EINVAL, "--sync_bn keeps ranks in step; use it with "
                        "--sync=bsp and without --groups and --deadline");

@@ -130,7 +130,7 @@ static enum ct_status weigh(struct ct_dist *d, const struct ct_net *net)
         return CT_OK;
     CT_TRY(ct_dist_sum(d, &all, 1));
     d->ps.weight       = mine * (float)d->size / all;
-    d->ps.times        = d->exchange.global_batch ? 1 : d->ps.weight;
+    d->ps.times        = d->exchange.batches ? 1 : d->ps.weight;
     d->ps.group_weight = d->ps.weight;
     if (d->group)
         CT_TRY(dist_group_sum(d, &d->ps.group_weight, 1));

@@ -3,9 +3,11 @@
  * A layer without rules is in.  With `include` rules it is in when any of
  * them fits; with `exclude` rules it is out when any fits; with both it is
  * refused.  A rule fits when everything it names does. */
+#include "net/filter.h"
+
 #include <string.h>
 
-#include "net/net.h"
+#include "base/mem.h"
 #include "proto/edit.h"
 
 static bool has_stage(const Caffe__NetState *state, const char *stage)
@@ -43,9 +45,9 @@ static bool any_fits(Caffe__NetStateRule *const *rule, size_t n,
     return false;
 }
 
-enum ct_status net_filter(const Caffe__NetParameter *in,
-                          const Caffe__NetState *state,
-                          Caffe__NetParameter **out)
+static enum ct_status drop(const Caffe__NetParameter *in,
+                           const Caffe__NetState *state,
+                           Caffe__NetParameter **out)
 {
     Caffe__NetParameter *net;
     size_t i = 0;
@@ -68,4 +70,43 @@ enum ct_status net_filter(const Caffe__NetParameter *in,
             ct_edit_remove(&net->layer, &net->n_layer, i);
     }
     return CT_OK;
+}
+
+static enum ct_status net_state(const Caffe__NetParameter *param,
+                                const struct ct_net_options *o,
+                                Caffe__NetState *state, const char ***stages)
+{
+    size_t n_own = param->state ? param->state->n_stage : 0, n = 0;
+    const char **list;
+
+    CT_TRY(ct_alloc(n_own + (size_t)o->n_stage + 1, sizeof(*list), "stages",
+                    &list));
+    for (size_t i = 0; i < n_own; i++)
+        list[n++] = param->state->stage[i];
+    for (int i = 0; i < o->n_stage; i++)
+        list[n++] = o->stage[i];
+    *state = (Caffe__NetState)CAFFE__NET_STATE__INIT;
+    state->has_phase = true;
+    state->phase     = o->phase;
+    state->level     = o->level;
+    if (!o->level && param->state && param->state->has_level)
+        state->level = param->state->level;
+    state->stage   = (char **)(uintptr_t)list;
+    state->n_stage = n;
+    *stages        = list;
+    return CT_OK;
+}
+
+enum ct_status net_filter(const Caffe__NetParameter *in,
+                          const struct ct_net_options *options,
+                          Caffe__NetParameter **out)
+{
+    Caffe__NetState state;
+    const char **stages = NULL;
+    enum ct_status st;
+
+    CT_TRY(net_state(in, options, &state, &stages));
+    st = drop(in, &state, out);
+    ct_free(stages);
+    return st;
 }

@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "net/net.h"
-#include "proto/edit.h"
+#include "proto/batch.h"
 
 enum { SMALL = 4 }; /* the batches: this and twice it, or 1 and 2 */
 
@@ -25,54 +25,6 @@ struct net_fit {
     double         histories;
     size_t         used;     /* of the device, before net was built */
 };
-
-/* Where a layer brings samples in otherwise: Input and DummyData. */
-static size_t shapes_of(const Caffe__LayerParameter *l,
-                        Caffe__BlobShape ***shapes)
-{
-    const char *type = l->type ? l->type : "";
-
-    *shapes = NULL;
-    if (l->input_param && strcmp(type, "Input") == 0) {
-        *shapes = l->input_param->shape;
-        return l->input_param->n_shape;
-    }
-    if (l->dummy_data_param && strcmp(type, "DummyData") == 0) {
-        *shapes = l->dummy_data_param->shape;
-        return l->dummy_data_param->n_shape;
-    }
-    return 0;
-}
-
-int64_t net_fit_batch(const Caffe__NetParameter *param)
-{
-    for (size_t i = 0; i < param->n_layer; i++) {
-        const uint32_t *size = ct_batch_size(param->layer[i]);
-        Caffe__BlobShape **shapes;
-
-        if (size)
-            return *size;
-        if (shapes_of(param->layer[i], &shapes) && shapes[0]->n_dim)
-            return shapes[0]->dim[0];
-    }
-    return 0;
-}
-
-/* Every source that has the batch `from` gets `to`. */
-static void set_batch(Caffe__NetParameter *param, int64_t from, int64_t to)
-{
-    for (size_t i = 0; i < param->n_layer; i++) {
-        uint32_t *size = ct_batch_size(param->layer[i]);
-        Caffe__BlobShape **shapes;
-        size_t n = shapes_of(param->layer[i], &shapes);
-
-        if (size && *size == from)
-            *size = (uint32_t)to;
-        for (size_t k = 0; k < n; k++)
-            if (shapes[k]->n_dim && shapes[k]->dim[0] == from)
-                shapes[k]->dim[0] = to;
-    }
-}
 
 static enum ct_status build_small(const Caffe__NetParameter *param,
                                   const struct ct_net_options *options,
@@ -90,7 +42,7 @@ static enum ct_status build_small(const Caffe__NetParameter *param,
     o.quiet = true;
     o.trial = true;
     CT_TRY(ct_message_copy(param, &own));
-    set_batch(own, net_fit_batch(param), batch);
+    ct_batch_set(own, ct_batch_of(param), batch);
     st = ct_net_create(own, &o, out);
     ct_message_free(own);
     return st;
@@ -122,7 +74,7 @@ enum ct_status net_fit_create(const Caffe__NetParameter *param,
                               const struct ct_net_options *options,
                               struct net_fit **out)
 {
-    const int64_t batch = net_fit_batch(param);
+    const int64_t batch = ct_batch_of(param);
     struct ct_net *second = NULL;
     struct net_fit *f;
     enum ct_status st;
@@ -274,7 +226,7 @@ enum ct_status net_explain_memory(const Caffe__NetParameter *param,
         return CT_ENOMEM;
     ct_device_trim(options->device);
     if (net_fit_create(param, options, &f) == CT_OK)
-        (void)explain(f, options, net_fit_batch(param), why);
+        (void)explain(f, options, ct_batch_of(param), why);
     else
         (void)ct_fail(CT_ENOMEM, "rank %d: %s", options->rank, why);
     net_fit_destroy(f);

@@ -6,44 +6,13 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "device/graph.h"
+#include "net/filter.h"
 #include "net/replay.h"
-
-static enum ct_status net_state(const Caffe__NetParameter *param,
-                                const struct ct_net_options *o,
-                                Caffe__NetState *state, const char ***stages)
-{
-    size_t n_own = param->state ? param->state->n_stage : 0, n = 0;
-    const char **list;
-
-    CT_TRY(ct_alloc(n_own + (size_t)o->n_stage + 1, sizeof(*list), "stages",
-                    &list));
-    for (size_t i = 0; i < n_own; i++)
-        list[n++] = param->state->stage[i];
-    for (int i = 0; i < o->n_stage; i++)
-        list[n++] = o->stage[i];
-    *state = (Caffe__NetState)CAFFE__NET_STATE__INIT;
-    state->has_phase = true;
-    state->phase     = o->phase;
-    state->level     = o->level;
-    if (!o->level && param->state && param->state->has_level)
-        state->level = param->state->level;
-    state->stage   = (char **)(uintptr_t)list;
-    state->n_stage = n;
-    *stages        = list;
-    return CT_OK;
-}
 
 static enum ct_status net_passes(struct ct_net *net,
                                  const Caffe__NetParameter *param)
 {
-    Caffe__NetState state;
-    const char **stages = NULL;
-    enum ct_status st;
-
-    CT_TRY(net_state(param, &net->options, &state, &stages));
-    st = net_filter(param, &state, &net->param);
-    ct_free(stages);
-    CT_TRY(st);
+    CT_TRY(net_filter(param, &net->options, &net->param));
     net_precision_note(net);
     CT_TRY(net_split(net->param));
     if (net->dev->kind != CT_CPU) {

@@ -90,11 +90,6 @@ struct ct_net {
     bool                  fused; /* some layers run as one */
 };
 
-/* filter.c: *out is a copy of `in` with the layers that `state` leaves. */
-CT_MUST_CHECK enum ct_status net_filter(const Caffe__NetParameter *in,
-                                        const Caffe__NetState *state,
-                                        Caffe__NetParameter **out);
-
 /* precision.c: says, once, which of NVIDIA's words are not followed. */
 void net_precision_note(const struct ct_net *net);
 
@@ -143,8 +138,6 @@ CT_MUST_CHECK enum ct_status net_fit_bytes(const struct net_fit *f,
 CT_MUST_CHECK enum ct_status net_fit_largest(const struct net_fit *f,
                                              size_t room, int64_t batch,
                                              int64_t *out);
-/* The batch of the first source; 0: there is none. */
-int64_t net_fit_batch(const Caffe__NetParameter *param);
 /* After a net did not fit and is gone: says what it would take, what there is
  * and what would fit.  Keeps the message so far at its end. */
 CT_MUST_CHECK enum ct_status net_explain_memory(

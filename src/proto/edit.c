@@ -127,20 +127,3 @@ void ct_edit_remove(void *list, size_t *n, size_t at)
     memmove(items + at, items + at + 1, (*n - at - 1) * sizeof(*items));
     --*n;
 }
-
-uint32_t *ct_batch_size(Caffe__LayerParameter *l)
-{
-    const char *type = l->type ? l->type : "";
-
-    if (l->data_param && strcmp(type, "Data") == 0)
-        return &l->data_param->batch_size;
-    if (l->image_data_param && strcmp(type, "ImageData") == 0)
-        return &l->image_data_param->batch_size;
-    if (l->hdf5_data_param && strcmp(type, "HDF5Data") == 0)
-        return &l->hdf5_data_param->batch_size;
-    if (l->window_data_param && strcmp(type, "WindowData") == 0)
-        return &l->window_data_param->batch_size;
-    if (l->memory_data_param && strcmp(type, "MemoryData") == 0)
-        return &l->memory_data_param->batch_size;
-    return NULL;
-}

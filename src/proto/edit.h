@@ -43,9 +43,6 @@ CT_MUST_CHECK enum ct_status ct_edit_bytes(const void *data, size_t n,
 /* Free a string, the data of a bytes field or an empty list; takes NULL. */
 void ct_edit_free(void *p);
 
-/* Where a source's batch_size stands; NULL: it is no source, or has none. */
-uint32_t *ct_batch_size(Caffe__LayerParameter *l);
-
 /* Drop element `at` of a list of messages. */
 void ct_edit_remove(void *list, size_t *n, size_t at);
 

@@ -1,65 +1,70 @@
-/* batch.c - batch sizes that are the whole job's, divided among ranks.
+/* batch.c - a rank's part of the samples: how many, and where they come from.
  *
- * With `batch: global` the batch_size of the prototxt is what all ranks take
- * in an iteration.  Rank r gets b_r of it, the first ones one more where it
- * does not divide evenly, and its loss is weighted with b_r P / B, so that the
- * mean over ranks is the one over samples.  In canonical training every one
- * of the V micro-batches gets B / V. */
+ * All ranks together take B samples in a pass: with `batch: global` the
+ * batch_size of the prototxt, else that times P.  Rank r gets b_r of them
+ * (shares.c), and where they differ its loss is weighted with b_r P / B, so
+ * that the mean over ranks is the one over samples.  In canonical training
+ * every one of the V micro-batches gets B / V. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "data/order.h"
+#include "proto/batch.h"
 #include "proto/edit.h"
 #include "solver/solver.h"
 
-static enum ct_status whole_batch(const Caffe__NetParameter *net, int64_t *out)
+/* The one that all sources have; `net` has no other layers than it trains. */
+static enum ct_status batch_of(const Caffe__NetParameter *net, int64_t *out)
 {
-    *out = 0;
+    *out = ct_batch_of(net);
     for (size_t i = 0; i < net->n_layer; i++) {
-        uint32_t *size = ct_batch_size(net->layer[i]);
+        const uint32_t *size = ct_batch_size(net->layer[i]);
 
-        if (!size)
-            continue;
-        if (*out && *out != (int64_t)*size)
-            return ct_fail(CT_EINVAL, "batch: global needs one batch_size; "
-                           "layer %s has %u, another %lld",
-                           net->layer[i]->name, *size, (long long)*out);
-        *out = (int64_t)*size;
+        if (size && *out != (int64_t)*size)
+            return ct_fail(CT_EINVAL, "a batch that is divided among ranks "
+                           "needs one batch_size; layer %s has %u, another "
+                           "%lld", net->layer[i]->name, *size,
+                           (long long)*out);
     }
     return *out ? CT_OK
-                : ct_fail(CT_EINVAL, "batch: global finds no batch_size to "
-                          "divide");
+                : ct_fail(CT_EINVAL, "finds no batch_size to divide among "
+                          "ranks");
 }
 
-enum ct_status solver_divide_batch(const struct ct_exchange *x,
+static enum ct_status divide_evenly(int64_t whole, int n, int64_t *out)
+{
+    *out = whole / n;
+    return whole % n == 0 && whole > 0
+               ? CT_OK
+               : ct_fail(CT_EINVAL, "a batch of %lld cannot be divided by %d "
+                         "micro-batches evenly", (long long)whole, n);
+}
+
+enum ct_status solver_divide_batch(struct ct_solver *s,
                                    Caffe__NetParameter *net,
                                    struct ct_net_options *o)
 {
-    const int n = x->micro ? x->micro * x->size : x->size;
-    int64_t whole, mine, rest;
+    struct ct_exchange *x = s->options.exchange;
+    int64_t each, whole, mine;
 
-    if (!x->global_batch)
+    if (!x->global_batch && !solver_has_shares(s))
         return CT_OK;
-    CT_TRY(whole_batch(net, &whole));
-    mine = whole / n;
-    rest = whole % n;
-    if (mine == 0 || (x->micro && rest))
-        return ct_fail(CT_EINVAL, "a batch of %lld cannot be divided by %d%s",
-                       (long long)whole, n,
-                       x->micro ? " micro-batches evenly" : " ranks");
-    if (!x->micro && rest) {
-        o->batch_step  = whole;
-        o->batch_first = x->rank * mine + (x->rank < rest ? x->rank : rest);
-        mine += x->rank < rest;
+    CT_TRY(batch_of(net, &each));
+    whole = x->global_batch ? each : each * x->size;
+    if (x->micro) {
+        CT_TRY(divide_evenly(whole, x->micro * x->size, &mine));
+    } else {
+        CT_TRY(solver_deal_shares(s, whole));
+        mine = s->batches[x->rank];
+    }
+    if (x->batches) {
+        o->batch_step = whole;
         o->batch_mine = mine;
-        o->loss_scale = (float)((double)mine * n / (double)whole);
+        for (int r = 0; r < x->rank; r++)
+            o->batch_first += x->batches[r];
+        o->loss_scale = (float)solver_weight(s);
     }
-    for (size_t i = 0; i < net->n_layer; i++) {
-        uint32_t *size = ct_batch_size(net->layer[i]);
-
-        if (size)
-            *size = (uint32_t)mine;
-    }
+    ct_batch_set(net, each, mine);
     return CT_OK;
 }
 

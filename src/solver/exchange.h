@@ -101,6 +101,10 @@ struct ct_exchange {
     double   loss_scale; /* the same for the loss */
     bool     own_data, root_data; /* SOURCE_RANK; rank 0 reads for all */
     bool     global_batch; /* batch_size is that of all ranks together */
+    const char *shares;    /* of a batch: "even", "speed" or weights; or NULL */
+    /* The solver's, once its net is made: samples of every rank in a pass, or
+     * NULL where all have as many.  Losses are weighted by them. */
+    const int64_t *batches;
     /* Canonical training: micro-batches a rank runs in an iteration; 0: it
      * has iter_size passes.  fold() takes in the gradient of each but the
      * last, and clears it. */

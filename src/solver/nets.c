@@ -9,7 +9,10 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "net/filter.h"
 #include "solver/solver.h"
+
+enum { TRIALS = 2 }; /* nets whose times are shares.c's */
 
 /* Where a net comes from: a file or a message inside the solver's. */
 struct net_origin {
@@ -18,7 +21,22 @@ struct net_origin {
     const Caffe__NetState     *state;
 };
 
-static enum ct_status build_net(const struct ct_solver *s,
+/* Batch sizes and sources of this rank, of the layers that it trains. */
+static enum ct_status share_out(struct ct_solver *s, struct ct_net_options *o,
+                                Caffe__NetParameter **param)
+{
+    Caffe__NetParameter *whole = *param;
+    enum ct_status st;
+
+    *param = NULL;
+    st     = net_filter(whole, o, param);
+    ct_message_free(whole);
+    CT_TRY(st);
+    CT_TRY(solver_divide_batch(s, *param, o));
+    return solver_place_data(s->options.exchange, *param);
+}
+
+static enum ct_status build_net(struct ct_solver *s,
                                 const struct net_origin *from,
                                 Caffe__Phase phase, struct ct_net **out)
 {
@@ -39,7 +57,10 @@ static enum ct_status build_net(const struct ct_solver *s,
         .deal_tests   = s->deals && !train,
         .pulse        = solver_pulse(s),
         .share        = train && o->exchange ? o->exchange->micro : 0,
-        .peers        = train && o->exchange ? o->exchange->peers : NULL,
+        .peers        = train && o->exchange && !s->measuring
+                            ? o->exchange->peers
+                            : NULL,
+        .quiet        = s->measuring,
         .keep_blobs   = o->keep_blobs,
         .forward_only = !train && !o->keep_blobs,
         .n_histories  = train ? s->rule->n_history : 0,
@@ -63,10 +84,8 @@ static enum ct_status build_net(const struct ct_solver *s,
     CT_TRY_GOTO(st, st, out);
     if (!from->path)
         CT_TRY_GOTO(ct_upgrade_net(param, "solver"), st, out);
-    if (train && o->exchange) {
-        CT_TRY_GOTO(solver_divide_batch(o->exchange, param, &no), st, out);
-        CT_TRY_GOTO(solver_place_data(o->exchange, param), st, out);
-    }
+    if (train && o->exchange)
+        CT_TRY_GOTO(share_out(s, &no, &param), st, out);
     st = ct_net_create(param, &no, out);
     if (st != CT_OK && from->path)
         st = ct_fail_in(st, "%s", from->path);
@@ -74,6 +93,32 @@ out:
     ct_message_free(param);
     ct_free(stage);
     return st;
+}
+
+/* A net whose time with these shares tells the next ones. */
+static enum ct_status try_shares(struct ct_solver *s,
+                                 const struct net_origin *from)
+{
+    struct ct_net *net = NULL;
+    enum ct_status st;
+
+    s->measuring = true;
+    st           = build_net(s, from, CAFFE__PHASE__TRAIN, &net);
+    s->measuring = false;
+    if (st == CT_OK)
+        st = solver_time_ranks(s, net);
+    ct_net_destroy(net);
+    return st;
+}
+
+static enum ct_status build_train(struct ct_solver *s,
+                                  const struct net_origin *from)
+{
+    for (int i = 0; i < TRIALS && solver_measures_shares(s); i++)
+        CT_TRY(try_shares(s, from));
+    CT_TRY(build_net(s, from, CAFFE__PHASE__TRAIN, &s->net));
+    solver_say_shares(s);
+    return CT_OK;
 }
 
 static enum ct_status create_train(struct ct_solver *s)
@@ -96,7 +141,7 @@ static enum ct_status create_train(struct ct_solver *s)
     else
         CT_INFO("Creating training net specified in %s",
                 p->train_net_param ? "train_net_param." : "net_param.");
-    return build_net(s, &from, CAFFE__PHASE__TRAIN, &s->net);
+    return build_train(s, &from);
 }
 
 static enum ct_status check_tests(const Caffe__SolverParameter *p)

@@ -144,6 +144,10 @@ void ct_solver_destroy(struct ct_solver *s)
         ct_net_destroy(s->test_net[i]);
     ct_free(s->test_net);
     ct_free(s->n_tested);
+    ct_free(s->weights);
+    ct_free(s->batches);
+    if (s->options.exchange)
+        s->options.exchange->batches = NULL;
     ct_net_destroy(s->net);
     if (s->options.exchange)
         s->options.exchange->mirror = NULL;

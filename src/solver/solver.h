@@ -59,6 +59,9 @@ struct ct_solver {
     struct ct_net          **test_net;
     int                      n_test_net;
     uint64_t                *n_tested;  /* batches, over all ranks, a net */
+    double                  *weights;   /* of ranks; NULL: none divides */
+    int64_t                 *batches;   /* what each takes by them */
+    bool                     measuring; /* the net that is built is timed */
     bool                     deals;     /* ranks deal out test batches */
     struct ct_buffer        *history[2];
     struct ct_update        *device_update; /* on a GPU; NULL on the CPU */
@@ -173,14 +176,27 @@ CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
  * happens alone, or when that is done. */
 CT_MUST_CHECK enum ct_status solver_attach(struct ct_solver *s);
 
-/* batch.c: with `batch: global`, this rank's part of the batch sizes. */
-CT_MUST_CHECK enum ct_status solver_divide_batch(const struct ct_exchange *x,
+/* batch.c: this rank's part of the batch, where ranks divide one. */
+CT_MUST_CHECK enum ct_status solver_divide_batch(struct ct_solver *s,
                                                  Caffe__NetParameter *net,
                                                  struct ct_net_options *o);
 
 /* ... and where its data comes from. */
 CT_MUST_CHECK enum ct_status solver_place_data(const struct ct_exchange *x,
                                                Caffe__NetParameter *net);
+
+/* shares.c: whether ranks have weights; whether these are measured. */
+bool solver_has_shares(const struct ct_solver *s);
+bool solver_measures_shares(const struct ct_solver *s);
+/* s->batches, by the weights so far, and the exchange's. */
+CT_MUST_CHECK enum ct_status solver_deal_shares(struct ct_solver *s,
+                                                int64_t whole);
+/* The weights: samples a second of every rank's `net`, all at work. */
+CT_MUST_CHECK enum ct_status solver_time_ranks(struct ct_solver *s,
+                                               struct ct_net *net);
+void solver_say_shares(const struct ct_solver *s);
+/* b_r P / B: what this rank's losses are multiplied with. */
+double solver_weight(const struct ct_solver *s);
 
 /* step.c: the gradient arena as peers see it. */
 float *solver_peer_diffs(const struct ct_solver *s);

@@ -395,7 +395,7 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     return st;
 }
 
-/* What Caffe prints when the last iteration is over. */
+/* What Caffe prints when the last iteration is over, of this rank's samples. */
 static enum ct_status last_words(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
@@ -403,7 +403,7 @@ static enum ct_status last_words(struct ct_solver *s)
 
     if (due(s->iter, p->display)) {
         CT_TRY(ct_net_forward(s->net, &loss));
-        smooth(s, loss);
+        smooth(s, loss / solver_weight(s));
         CT_INFO("Iteration %d, loss = %g", s->iter, s->smoothed);
     }
     if (due(s->iter, p->test_interval))

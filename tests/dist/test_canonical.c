@@ -81,21 +81,6 @@ TEST(canonical, what_cannot_be_is_refused)
                                          "compress: 'fp16'", 0), 2);
     ranks_refuse("iter_size", ranks_train(2, "iter_size: 2", "canonical: true "
                                           "parts: 8", 0), 2);
-}
-
-TEST(canonical, a_global_batch_is_divided_and_weighted_by_samples)
-{
-    static const int counts[] = { 2, 5, 7 };
-    struct rank *one;
-
-    ranks_make_data();
-    ranks_insert("layer { name: 'o' type: 'Dropout' bottom: 'c' top: 'c' }");
-    ranks_batch(RANKS_BATCH);
-    one = ranks_train(1, "", "", 0);
-    for (int i = 0; i < 3; i++) /* 24 is 5 5 5 5 4 and 4 4 4 3 3 3 3 */
-        ranks_same_as_one(one, ranks_train(counts[i], "", "batch: 'global'",
-                                           0), counts[i]);
-    ranks_batch(3);
-    ranks_refuse("cannot be divided",
-                 ranks_train(4, "", "batch: 'global'", 0), 4);
+    ranks_refuse("shares", ranks_train(2, "", "canonical: true parts: 8 "
+                                       "shares: '2:1'", 0), 2);
 }

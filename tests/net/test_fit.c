@@ -1,6 +1,7 @@
 /* test_fit.c - the memory a net takes at batches that it was not built at. */
 #include "net/net.h"
 #include "net_test.h"
+#include "proto/batch.h"
 
 #define FIT_NET(batch)                                                       \
     "layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' "                 \
@@ -30,7 +31,7 @@ static struct net_fit *fit_of(const char *text)
 
     ASSERT_OK(ct_text_parse(&caffe__net_parameter__descriptor, text,
                             strlen(text), "test", &p));
-    ASSERT_INT(100, net_fit_batch(p));
+    ASSERT_INT(100, ct_batch_of(p));
     st = net_fit_create(p, &o, &f);
     ct_message_free(p);
     ASSERT_OK(st);

@@ -1,0 +1,197 @@
+/* shares.c - how much of a batch each rank takes.
+ *
+ * Ranks in step go at the pace of the slowest.  By its weight w_r, rank r takes
+ *
+ *     b_r = B w_r / sum w        rounded, all together B, none nothing
+ *
+ * Weights are even, given (2:1:1), or the samples a second that each rank makes
+ * while all work: a GPU beside CPUs, cores that share a chip's units.  They are
+ * measured on nets that are dropped again, twice: a net of the shares found
+ * first may do better or worse by the sample than one of even shares. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "solver/solver.h"
+
+enum { LONGEST = 4 }; /* passes of the slowest rank that are measured */
+static const double least_s = 1; /* ... or more, for so long */
+
+static bool is(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+bool solver_has_shares(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    return x && x->size > 1 && x->shares && !is(x->shares, "even");
+}
+
+bool solver_measures_shares(const struct ct_solver *s)
+{
+    return solver_has_shares(s) && is(s->options.exchange->shares, "speed");
+}
+
+/* "2:1:1", a weight a rank. */
+static enum ct_status read_weights(struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+    const char *text            = x->shares;
+    int n                       = 0;
+    char *end;
+
+    for (; n < x->size; n++, text = end + 1) {
+        s->weights[n] = strtod(text, &end);
+        if (end == text || !(s->weights[n] > 0) || !isfinite(s->weights[n]) ||
+            *end != (n + 1 < x->size ? ':' : '\0'))
+            return ct_fail(CT_EINVAL, "shares is \"%s\"; use even, speed, or "
+                           "a weight above 0 for each of the %d ranks, as in "
+                           "2:1:1", x->shares, x->size);
+    }
+    return CT_OK;
+}
+
+static enum ct_status make_weights(struct ct_solver *s)
+{
+    const size_t n = (size_t)s->options.exchange->size;
+
+    if (s->weights)
+        return CT_OK;
+    CT_TRY(ct_alloc(n, sizeof(*s->weights), "shares", &s->weights));
+    CT_TRY(ct_alloc(n, sizeof(*s->batches), "shares", &s->batches));
+    for (size_t r = 0; r < n; r++)
+        s->weights[r] = 1;
+    return solver_has_shares(s) && !solver_measures_shares(s) ? read_weights(s)
+                                                              : CT_OK;
+}
+
+/* The rank that is furthest below its part, the first of equals. */
+static int neediest(const struct ct_solver *s, int n, int64_t whole,
+                    double sum)
+{
+    int best    = 0;
+    double most = -INFINITY;
+
+    for (int r = 0; r < n; r++) {
+        const double lack = (double)whole * s->weights[r] / sum -
+                            (double)s->batches[r];
+
+        if (lack > most) {
+            most = lack;
+            best = r;
+        }
+    }
+    return best;
+}
+
+enum ct_status solver_deal_shares(struct ct_solver *s, int64_t whole)
+{
+    struct ct_exchange *x = s->options.exchange;
+    double sum            = 0;
+    int64_t left          = whole;
+    bool even             = true;
+
+    CT_TRY(make_weights(s));
+    if (whole < x->size)
+        return ct_fail(CT_EINVAL, "a batch of %lld cannot be divided by %d "
+                       "ranks", (long long)whole, x->size);
+    for (int r = 0; r < x->size; r++)
+        sum += s->weights[r];
+    for (int r = 0; r < x->size; r++) {
+        const double part = (double)(whole - x->size) * s->weights[r] / sum;
+
+        s->batches[r] = 1 + (int64_t)part;
+        left -= s->batches[r];
+    }
+    for (; left > 0; left--)
+        s->batches[neediest(s, x->size, whole, sum)]++;
+    for (int r = 0; r < x->size; r++)
+        even &= s->batches[r] == s->batches[0];
+    x->batches = even ? NULL : s->batches;
+    return CT_OK;
+}
+
+static enum ct_status pass(struct ct_solver *s, struct ct_net *net)
+{
+    const struct ct_device *d = s->options.device;
+
+    CT_TRY(ct_net_forward_backward(net, true, NULL));
+    return d->ops->sync ? d->ops->sync(d) : CT_OK;
+}
+
+/* Everyone's number, in s->weights. */
+static enum ct_status tell(struct ct_solver *s, double mine)
+{
+    struct ct_exchange *x = s->options.exchange;
+    size_t *bytes         = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)x->size, sizeof(*bytes), "shares", &bytes));
+    for (int r = 0; r < x->size; r++)
+        bytes[r] = sizeof(mine);
+    st = x->gather(x, &mine, bytes, s->weights);
+    ct_free(bytes);
+    return st;
+}
+
+static double largest(const struct ct_solver *s)
+{
+    double most = 0;
+
+    for (int r = 0; r < s->options.exchange->size; r++)
+        most = fmax(most, s->weights[r]);
+    return most;
+}
+
+enum ct_status solver_time_ranks(struct ct_solver *s, struct ct_net *net)
+{
+    const int rank = s->options.exchange->rank;
+    double start, end, until;
+    int n = 0;
+
+    CT_TRY(pass(s, net)); /* what is done once */
+    CT_TRY(tell(s, 0));   /* all are here */
+    start = ct_now();
+    CT_TRY(pass(s, net));
+    CT_TRY(tell(s, ct_now() - start));
+    until = fmax(least_s, LONGEST * largest(s));
+    start = ct_now();
+    do { /* all for as long as the slowest, which they slow down */
+        CT_TRY(pass(s, net));
+        end = ct_now();
+        n++;
+    } while (end - start < until);
+    return tell(s, n * (double)s->batches[rank] / (end - start));
+}
+
+void solver_say_shares(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    if (!x || !x->batches)
+        return;
+    for (int r = 0; r < x->size; r++)
+        if (solver_measures_shares(s))
+            CT_INFO("Rank %d takes %lld samples of a batch: it makes %.4g a "
+                    "second", r, (long long)x->batches[r], s->weights[r]);
+        else
+            CT_INFO("Rank %d takes %lld samples of a batch", r,
+                    (long long)x->batches[r]);
+}
+
+double solver_weight(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+    int64_t whole               = 0;
+
+    if (!x || !x->batches)
+        return 1;
+    for (int r = 0; r < x->size; r++)
+        whole += x->batches[r];
+    return (double)x->batches[x->rank] * x->size / (double)whole;
+}
