@@ -7,7 +7,9 @@
  * Weights are even, given (2:1:1), or the samples a second that each rank makes
  * while all work: a GPU beside CPUs, cores that share a chip's units.  They are
  * measured on nets that are dropped again, twice: a net of the shares found
- * first may do better or worse by the sample than one of even shares. */
+ * first may do better or worse by the sample than one of even shares.  Ranks
+ * that differ by less than a third at first are alike: the next moment may turn
+ * that round, and shares that follow it would make it worse. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 
 enum { LONGEST = 4 }; /* passes of the slowest rank that are measured */
 static const double least_s = 1; /* ... or more, for so long */
+static const double alike = 4.0 / 3;
 
 static bool is(const char *a, const char *b)
 {
@@ -139,18 +142,35 @@ static enum ct_status tell(struct ct_solver *s, double mine)
     return st;
 }
 
-static double largest(const struct ct_solver *s)
-{
-    double most = 0;
+struct range {
+    double least, most;
+};
 
-    for (int r = 0; r < s->options.exchange->size; r++)
-        most = fmax(most, s->weights[r]);
-    return most;
+static struct range range_of(const double *x, int n)
+{
+    struct range out = { INFINITY, 0 };
+
+    for (int i = 0; i < n; i++) {
+        out.least = fmin(out.least, x[i]);
+        out.most  = fmax(out.most, x[i]);
+    }
+    return out;
+}
+
+/* Of even shares, as long as nothing speaks against them. */
+static void forgive(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+    const struct range speed    = range_of(s->weights, x->size);
+
+    for (int r = 0; r < x->size; r++)
+        if (!x->batches && speed.most < alike * speed.least)
+            s->weights[r] = 1;
 }
 
 enum ct_status solver_time_ranks(struct ct_solver *s, struct ct_net *net)
 {
-    const int rank = s->options.exchange->rank;
+    const struct ct_exchange *x = s->options.exchange;
     double start, end, until;
     int n = 0;
 
@@ -159,14 +179,16 @@ enum ct_status solver_time_ranks(struct ct_solver *s, struct ct_net *net)
     start = ct_now();
     CT_TRY(pass(s, net));
     CT_TRY(tell(s, ct_now() - start));
-    until = fmax(least_s, LONGEST * largest(s));
+    until = fmax(least_s, LONGEST * range_of(s->weights, x->size).most);
     start = ct_now();
     do { /* all for as long as the slowest, which they slow down */
         CT_TRY(pass(s, net));
         end = ct_now();
         n++;
     } while (end - start < until);
-    return tell(s, n * (double)s->batches[rank] / (end - start));
+    CT_TRY(tell(s, n * (double)s->batches[x->rank] / (end - start)));
+    forgive(s);
+    return CT_OK;
 }
 
 void solver_say_shares(const struct ct_solver *s)
