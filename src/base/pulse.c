@@ -96,7 +96,7 @@ const char *ct_pulse_text(const struct ct_pulse_view *v, char *text,
 {
     static const char *const names[CT_PULSE_N_PHASES] = {
         "start-up", "data", "forward", "backward", "exchange", "update",
-        "test", "snapshot", "the end",
+        "test", "snapshot", "serving", "the end",
     };
     int phase = v->phase >= 0 && v->phase < CT_PULSE_N_PHASES ? v->phase : 0;
 

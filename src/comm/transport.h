@@ -74,6 +74,8 @@ CT_MUST_CHECK enum ct_status ct_mpi_create(struct ct_transport **out);
 /* transport/launched.c: how many processes a launcher started, as it says in
  * the environment; 0: none did. */
 int ct_launched_size(void);
+/* Which of them this one is. */
+int ct_launched_rank(void);
 /* True when it started several. */
 bool ct_mpi_launched(void);
 /* True when MPI is deliberately left unfinished after destroy: the program

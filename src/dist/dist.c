@@ -225,7 +225,7 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     CT_TRY_GOTO(choose_road(d), st, out);
     CT_TRY_GOTO(start_thread(d), st, out);
     fill_exchange(d);
-    if (d->size > 1)
+    if (d->all->size > 1)
         CT_TRY_GOTO(dist_watch_create(d, &d->watch), st, out);
     d->exchange.pulse = dist_watch_pulse(d->watch);
     *out = d;
@@ -285,7 +285,7 @@ void ct_dist_destroy(struct ct_dist *d)
     dist_root_orphan(d);
     dist_watch_stop(d->watch);
     ct_comm_thread_destroy(d->thread);
-    dist_watch_destroy(d->watch, d->comm);
+    dist_watch_destroy(d->watch);
     dist_bsp_fini(d);
     ct_comm_destroy(d->group);
     if (d->comm != d->all)
@@ -375,6 +375,7 @@ enum ct_status dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
 }
 
 struct parts {
+    struct ct_comm *comm;
     const void   *mine;
     const size_t *bytes;
     void         *out;
@@ -384,13 +385,22 @@ static enum ct_status gather_job(struct ct_comm *c, void *arg)
 {
     const struct parts *p = arg;
 
-    return ct_allgather(c, p->mine, p->bytes, p->out);
+    (void)c;
+    return ct_allgather(p->comm, p->mine, p->bytes, p->out);
 }
 
 enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                            const size_t *bytes, void *out)
 {
-    struct parts p = { mine, bytes, out };
+    struct parts p = { d->comm, mine, bytes, out };
+
+    return ct_job_run(d->thread, gather_job, &p);
+}
+
+enum ct_status dist_all_gather(struct ct_dist *d, const void *mine,
+                               const size_t *bytes, void *out)
+{
+    struct parts p = { d->all, mine, bytes, out };
 
     return ct_job_run(d->thread, gather_job, &p);
 }

@@ -97,6 +97,11 @@ CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                                          const size_t *bytes, void *out);
 
+/* The same of all ranks, those that serve among them. */
+CT_MUST_CHECK enum ct_status dist_all_gather(struct ct_dist *d,
+                                             const void *mine,
+                                             const size_t *bytes, void *out);
+
 /* device.c: which devices the ranks have; says so, and notes what follows. */
 CT_MUST_CHECK enum ct_status dist_devices_meet(struct ct_dist *d);
 /* dist.c: every rank gets rank 0's parameters, and a GPU its copy. */

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "cortado/log.h"
 #include "dist/dist.h"
 #include "dist/round.h"
@@ -21,6 +22,8 @@ enum ct_status dist_ps_progress(void *dist)
     if (!d->served)
         return CT_OK;
     CT_TRY(ct_ps_progress(d->served));
+    if (d->serves)
+        ct_pulse_iter(d->exchange.pulse, (int)ct_ps_version(d->served));
     return d->ps.round ? dist_round_progress(d->ps.round) : CT_OK;
 }
 
@@ -513,6 +516,7 @@ static enum ct_status ps_end(struct ct_exchange *x, int iter)
  * ended; dist_ps_fini waits for that. */
 static enum ct_status ps_serve(struct ct_exchange *x, int end, int *iter)
 {
+    ct_pulse_set(x->pulse, CT_PULSE_SERVING, NULL);
     dist_of(x)->ps.ended = true;
     *iter                = end;
     return CT_OK;

@@ -1,21 +1,19 @@
 /* watch.c - who waits for whom, and who is gone. */
 #include "dist/watch.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "cortado/log.h"
 #include "dist/dist.h"
+#include "dist/page.h"
 
 enum {
     TAG          = CT_TAG_END - 1,
@@ -26,12 +24,6 @@ enum {
     GRACE_US     = 5000000  /* rank 0, who knows more, may speak first */
 };
 
-/* What ranks map: the number proves that it is the right one. */
-struct page {
-    uint64_t        nonce;
-    struct ct_pulse pulse;
-};
-
 /* What a rank tells the others at the start. */
 struct card {
     char     host[64];
@@ -40,12 +32,13 @@ struct card {
 };
 
 struct seat {
-    struct card  card;
-    struct page *page;     /* mapped; NULL: not of this host */
-    struct ct_pulse copy;  /* of one that is not, on rank 0 */
-    int          pidfd;    /* -1: none */
-    atomic_bool  gone;
-    atomic_bool  heard;    /* a message came, on rank 0 */
+    struct card       card;
+    struct dist_page *page;  /* mapped; NULL: not of this host */
+    struct ct_pulse   copy;  /* of one that is not, on rank 0 */
+    int               pidfd; /* -1: none */
+    bool              like;  /* it trains, or serves, as this rank does */
+    atomic_bool       gone;
+    atomic_bool       heard; /* a message came, on rank 0 */
     /* The comm thread's, on rank 0: */
     bool              posted;
     struct ct_request request;
@@ -54,9 +47,9 @@ struct seat {
 
 struct dist_watch {
     struct ct_dist *dist; /* borrowed */
-    int             rank, size, fd;
+    int             rank, size, fd; /* among all, those that serve too */
     uint64_t        stall, warn; /* us */
-    struct page    *mine;
+    struct dist_page *mine;
     struct seat    *seat;
     bool           *remote; /* per rank: rank 0 hears of it by messages */
     /* The comm thread's: */
@@ -81,9 +74,10 @@ static struct ct_pulse_view view_of(const struct dist_watch *w, int r)
     return ct_pulse_view(s->page ? &s->page->pulse : &s->copy);
 }
 
+/* Those who serve run no collectives with those who train. */
 static bool known(const struct dist_watch *w, int r)
 {
-    return w->seat[r].page || w->seat[r].heard;
+    return w->seat[r].like && (w->seat[r].page || w->seat[r].heard);
 }
 
 static uint64_t since(uint64_t then, uint64_t now)
@@ -202,11 +196,12 @@ static void look_for_waits(struct dist_watch *w)
         CT_ERROR("%s", text);
 }
 
-/* The first to live on a host tells of those who died there. */
+/* The first to live on a host tells of those who died there, if nobody else
+ * does. */
 static void note_gone(struct dist_watch *w, int r)
 {
     struct ct_pulse_view v = view_of(w, r);
-    bool first = true;
+    bool first;
     char who[128], where[128];
 
     pthread_mutex_lock(&w->lock);
@@ -214,6 +209,7 @@ static void note_gone(struct dist_watch *w, int r)
         snprintf(w->why, sizeof(w->why), "%s has died in %s",
                  name_of(w, r, who, sizeof(who)),
                  ct_pulse_text(&v, where, sizeof(where)));
+        first = !atomic_load(&w->seat[r].page->witnessed);
         for (int q = 0; q < w->rank; q++)
             first &= q == r || !w->seat[q].page || w->seat[q].gone;
         if (first)
@@ -369,63 +365,41 @@ static enum ct_status watch_judge(void *arg)
 
 static enum ct_status watch_tick(struct ct_comm *c, void *arg)
 {
-    struct dist_watch *w = arg;
-    uint64_t now         = ct_pulse_now();
+    struct dist_watch *w   = arg;
+    struct ct_transport *t = w->dist->all->transport;
+    uint64_t now           = ct_pulse_now();
 
+    (void)c;
     if (w->rank == 0)
-        hear_pulses(w, c->transport, now);
+        hear_pulses(w, t, now);
     else if (w->remote[w->rank])
-        send_pulse(w, c->transport, now);
+        send_pulse(w, t, now);
     return watch_judge(w);
 }
 
 /* ---- beginning and end */
 
-static enum ct_status make_page(struct dist_watch *w)
+static struct dist_page *map_peer(const struct card *c)
 {
-    int fd = memfd_create("cortado pulse", MFD_CLOEXEC);
-    void *p;
+    struct dist_page *page = dist_page_map(c->pid, c->fd);
 
-    if (fd < 0 || ftruncate(fd, sizeof(*w->mine)) != 0)
-        return ct_fail(CT_EIO, "cannot make memory for this rank's pulse");
-    w->fd = fd;
-    p = mmap(NULL, sizeof(*w->mine), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-             0);
-    if (p == MAP_FAILED)
-        return ct_fail(CT_EIO, "cannot map this rank's pulse");
-    w->mine        = p;
-    w->mine->nonce = ct_entropy();
-    ct_pulse_init(&w->mine->pulse);
-    return CT_OK;
+    if (!page || page->nonce == c->nonce)
+        return page;
+    dist_page_unmap(page);
+    return NULL;
 }
 
-/* Another rank's page, or NULL where it cannot be had: another host, another
- * container. */
-static struct page *map_page(const struct card *c)
+int dist_watch_show(struct dist_watch *w)
 {
-    struct page *page;
-    char path[64];
-    void *p;
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", c->pid, c->fd);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return NULL;
-    p = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, fd, 0);
-    close(fd);
-    if (p == MAP_FAILED)
-        return NULL;
-    page = p;
-    if (page->nonce == c->nonce)
-        return page;
-    munmap(p, sizeof(*page));
-    return NULL;
+    if (!w)
+        return -1;
+    atomic_store(&w->mine->witnessed, true);
+    return w->fd;
 }
 
 static enum ct_status meet(struct dist_watch *w)
 {
-    const struct ct_place *place = &w->dist->comm->place;
+    const struct ct_place *place = &w->dist->all->place;
     const size_t n = (size_t)w->size;
     struct card mine = { .pid = (int32_t)getpid(), .fd = w->fd,
                          .nonce = w->mine->nonce }, *all = NULL;
@@ -438,7 +412,7 @@ static enum ct_status meet(struct dist_watch *w)
     CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "watch", &bytes), st, out);
     for (size_t r = 0; r < n; r++)
         bytes[r] = sizeof(*all);
-    CT_TRY_GOTO(dist_gather(w->dist, &mine, bytes, all), st, out);
+    CT_TRY_GOTO(dist_all_gather(w->dist, &mine, bytes, all), st, out);
     for (int r = 0; r < w->size; r++) {
         struct seat *s = &w->seat[r];
 
@@ -447,12 +421,13 @@ static enum ct_status meet(struct dist_watch *w)
             s->page = w->mine;
         else if (strcmp(s->card.host, mine.host) == 0 &&
                  ct_place_host(place, r) == ct_place_host(place, w->rank))
-            s->page = map_page(&s->card);
+            s->page = map_peer(&s->card);
         if (s->page && s->card.pid != mine.pid)
             s->pidfd = (int)syscall(SYS_pidfd_open, s->card.pid, 0);
+        s->like = (r >= w->dist->mode.n_workers) == w->dist->serves;
         w->remote[r] = !s->page;
     }
-    st = dist_broadcast(w->dist, w->remote, n * sizeof(*w->remote));
+    st = ct_dist_broadcast(w->dist, w->remote, n * sizeof(*w->remote));
 out:
     ct_free(all);
     ct_free(bytes);
@@ -462,12 +437,16 @@ out:
 /* On the comm thread, whose these are. */
 static enum ct_status install_job(struct ct_comm *c, void *arg)
 {
-    struct dist_watch *w = arg;
+    struct dist_watch *w   = arg;
+    struct ct_comm *part[] = { w->dist->all, w->dist->group, c };
 
+    for (int i = 0; i < 3; i++)
+        if (part[i]) {
+            part[i]->tick     = watch_tick;
+            part[i]->tick_arg = w;
+            part[i]->judge    = watch_judge;
+        }
     c->pulse       = &w->mine->pulse;
-    c->tick        = watch_tick;
-    c->tick_arg    = w;
-    c->judge       = watch_judge;
     c->stall_after = 0; /* the watch knows better */
     return CT_OK;
 }
@@ -477,13 +456,12 @@ enum ct_status dist_watch_create(struct ct_dist *d, struct dist_watch **out)
     struct dist_watch *w;
     const double stall = d->options->stall, beat = d->options->heartbeat;
     const double warn  = stall > 0 && stall / 3 < beat ? stall / 3 : beat;
-    enum ct_status st;
 
     CT_TRY(ct_alloc(1, sizeof(*w), "watch", &w));
     *out     = w;
     w->dist  = d;
-    w->rank  = d->rank;
-    w->size  = d->size;
+    w->rank  = d->all->rank;
+    w->size  = d->all->size;
     w->stall = (uint64_t)(1e6 * stall);
     w->warn  = w->next_warn = (uint64_t)(1e6 * warn);
     w->fd = w->wake = -1;
@@ -493,10 +471,8 @@ enum ct_status dist_watch_create(struct ct_dist *d, struct dist_watch **out)
         w->seat[r].pidfd = -1;
     CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->remote), "watch",
                     &w->remote));
-    st = make_page(w);
-    if (st == CT_OK)
-        w->wake = eventfd(0, EFD_CLOEXEC);
-    CT_TRY(st);
+    CT_TRY(dist_page_create(&w->fd, &w->mine));
+    w->wake = eventfd(0, EFD_CLOEXEC);
     CT_TRY(meet(w));
     CT_TRY(ct_job_run(d->thread, install_job, w));
     if (w->wake < 0 || pthread_create(&w->thread, NULL, watch_main, w) != 0)
@@ -518,34 +494,40 @@ void dist_watch_stop(struct dist_watch *w)
     w->runs = false;
 }
 
-void dist_watch_destroy(struct dist_watch *w, struct ct_comm *c)
+static void uninstall(struct ct_comm *c)
 {
+    if (!c)
+        return;
+    c->tick  = NULL;
+    c->judge = NULL;
+    c->pulse = NULL;
+}
+
+void dist_watch_destroy(struct dist_watch *w)
+{
+    struct ct_transport *t;
     bool free_to_go = true;
 
     if (!w)
         return;
+    t = w->dist->all->transport;
     dist_watch_stop(w);
-    if (c) {
-        c->tick  = NULL;
-        c->judge = NULL;
-        c->pulse = NULL;
-        if (w->sending)
-            free_to_go &= c->transport->ops->cancel(c->transport, &w->sent);
-    }
+    uninstall(w->dist->all);
+    uninstall(w->dist->comm);
+    uninstall(w->dist->group);
+    if (w->sending)
+        free_to_go &= t->ops->cancel(t, &w->sent);
     for (int r = 0; w->seat && r < w->size; r++) {
         struct seat *s = &w->seat[r];
 
-        if (s->posted && c)
-            free_to_go &= c->transport->ops->cancel(c->transport, &s->request);
-        if (s->page && s->page != w->mine)
-            munmap(s->page, sizeof(*s->page));
+        if (s->posted)
+            free_to_go &= t->ops->cancel(t, &s->request);
+        if (s->page != w->mine)
+            dist_page_unmap(s->page);
         if (s->pidfd >= 0)
             close(s->pidfd);
     }
-    if (w->mine)
-        munmap(w->mine, sizeof(*w->mine));
-    if (w->fd >= 0)
-        close(w->fd);
+    dist_page_destroy(w->fd, w->mine);
     if (w->wake >= 0)
         close(w->wake);
     pthread_mutex_destroy(&w->lock);

@@ -7,8 +7,9 @@
  *
  *     a rank waits for `heartbeat` s   rank 0 logs for whom, where that one
  *                                      is and since when
- *     a process ends early             a survivor of its host logs its name
- *                                      and where it was; the job fails
+ *     a process ends early             its witness, or a survivor of its host,
+ *                                      logs its name and where it was; the
+ *                                      job fails
  *     nothing moves for `stall` s      the job fails with that text        */
 #ifndef CT_DIST_WATCH_H
 #define CT_DIST_WATCH_H
@@ -25,10 +26,14 @@ CT_MUST_CHECK enum ct_status dist_watch_create(struct ct_dist *d,
 /* The thread ends; the rank is expected to end soon. */
 void dist_watch_stop(struct dist_watch *w);
 /* When the comm thread has ended.  Takes NULL. */
-void dist_watch_destroy(struct dist_watch *w, struct ct_comm *c);
+void dist_watch_destroy(struct dist_watch *w);
 
 /* This rank's, to write to; NULL for NULL. */
 struct ct_pulse *dist_watch_pulse(struct dist_watch *w);
+
+/* From here on a process beside this one tells of its end, not a survivor.
+ * Gives what that process maps to see the pulse (page.h); -1 for NULL. */
+int dist_watch_show(struct dist_watch *w);
 
 /* For a process that is being ended: says who of this host is gone, or else
  * who was heard of last. */

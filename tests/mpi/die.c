@@ -1,19 +1,23 @@
 /* die.c - a rank that is killed at a chosen moment of its training.
  *
- *     mpiexec -n 3 mpi_die MOMENT PREFIX    MOMENT: start data forward
- *                                           backward exchange test snapshot
+ *     mpiexec -n 3 mpi_die MOMENT PREFIX VICTIM [OPTIONS]
  *     mpi_die resume PREFIX                 are the snapshots whole?
  *
- * A thread of the victim reads its pulse and kills the process when it is at
- * the moment.  Rank 1 is the victim; rank 0, who writes, of a snapshot. */
+ * MOMENT is start, data, forward, backward, exchange, update, test, snapshot
+ * or serving: a thread of the victim reads its pulse and kills the process
+ * when it is there; or a number, the milliseconds after which the process
+ * dies, in the middle of MPI's start or the self-test.  OPTIONS are those of a
+ * solver's `distributed { }`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/pulse.h"
+#include "comm/transport.h"
 #include "peers.h"
 #include "solver/exchange.h"
 
@@ -21,11 +25,13 @@ static const char *const moments[] = {
     [CT_PULSE_START] = "start",       [CT_PULSE_DATA] = "data",
     [CT_PULSE_FORWARD] = "forward",   [CT_PULSE_BACKWARD] = "backward",
     [CT_PULSE_EXCHANGE] = "exchange", [CT_PULSE_TEST] = "test",
-    [CT_PULSE_SNAPSHOT] = "snapshot",
+    [CT_PULSE_UPDATE] = "update",     [CT_PULSE_SNAPSHOT] = "snapshot",
+    [CT_PULSE_SERVING] = "serving",
 };
 
 struct job {
     const char *moment, *prefix;
+    int         victim;
 };
 
 int command_failed(enum ct_status st)
@@ -96,10 +102,10 @@ static enum ct_status train(struct ct_dist *d, void *arg)
     pthread_t thread;
     enum ct_status st;
 
-    if (!d || k.phase < 0)
+    if (!d)
         return ct_fail(CT_EINVAL, "start it with mpiexec and a moment");
     k.pulse = ct_dist_exchange(d)->pulse;
-    if (ct_dist_rank(d) == (k.phase == CT_PULSE_SNAPSHOT ? 0 : 1) &&
+    if (ct_dist_rank(d) == j->victim && k.phase >= 0 &&
         pthread_create(&thread, NULL, killer_main, &k) != 0)
         return ct_fail(CT_ENOMEM, "no thread");
     st = make_solver(d, j->prefix, &s);
@@ -125,12 +131,30 @@ static enum ct_status resume(const char *prefix)
     return st;
 }
 
+/* Dies in so many milliseconds, wherever it is then. */
+static void die_in(long ms)
+{
+    const struct itimerval t = { .it_value = { ms / 1000,
+                                               ms % 1000 * 1000 } };
+
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
 int main(int argc, char **argv)
 {
-    struct job job = { argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "die" };
+    struct job job = { argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "die",
+                       argc > 3 ? (int)strtol(argv[3], NULL, 10) : -1 };
+    const char *text = argc > 4 ? argv[4] : "";
+    Caffe__DistributedParameter *options = NULL;
+    long ms = strtol(job.moment, NULL, 10);
 
     if (strcmp(job.moment, "resume") == 0)
         return resume(job.prefix) == CT_OK ? EXIT_DONE
                                            : command_failed(CT_EINVAL);
-    return peers_run(NULL, train, &job);
+    if (ct_text_parse(&caffe__distributed_parameter__descriptor, text,
+                      strlen(text), "options", &options) != CT_OK)
+        return command_failed(CT_EINVAL);
+    if (ms > 0 && ct_launched_rank() == job.victim)
+        die_in(ms);
+    return peers_run(options, train, &job);
 }

@@ -41,6 +41,22 @@ int ct_launched_size(void)
     return 0;
 }
 
+int ct_launched_rank(void)
+{
+    static const char *const name[] = {
+        "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+        "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "PMIX_RANK", "SLURM_PROCID",
+    };
+
+    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+        const char *value = getenv(name[i]);
+
+        if (value)
+            return (int)strtol(value, NULL, 10);
+    }
+    return 0;
+}
+
 bool ct_mpi_launched(void)
 {
     const int n = ct_launched_size();

@@ -1,0 +1,108 @@
+/* witness.c - a process beside a rank that tells how the rank ended. */
+#include "witness.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "comm/transport.h"
+#include "cortado/log.h"
+#include "dist/dist.h"
+#include "dist/page.h"
+#include "dist/watch.h"
+
+/* What the rank tells its witness: where its pulse lies, or goodbye. */
+enum { GOODBYE = -1 };
+
+/* What a launcher or a terminal sends is for the rank: the witness goes when
+ * its parent is gone. */
+static void ignore_signals(void)
+{
+    static const int number[] = { SIGINT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2,
+                                  SIGPIPE };
+    sigset_t none;
+
+    for (size_t i = 0; i < sizeof(number) / sizeof(number[0]); i++)
+        signal(number[i], SIG_IGN);
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+}
+
+static void tell(pid_t parent, const struct ct_pulse *pulse)
+{
+    struct ct_pulse_view v = { 0 };
+    char host[64] = "", where[128];
+
+    if (pulse)
+        v = ct_pulse_view(pulse);
+    if (v.phase == CT_PULSE_LEAVING)
+        return;
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        snprintf(host, sizeof(host), "unknown");
+    CT_ERROR("rank %d (pid %d on %s) has died in %s", ct_launched_rank(),
+             (int)parent, host, ct_pulse_text(&v, where, sizeof(where)));
+}
+
+static void watch_parent(int from, pid_t parent)
+{
+    const struct dist_page *page = NULL;
+    int32_t fd;
+
+    ignore_signals();
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+    while (read(from, &fd, sizeof(fd)) == (ssize_t)sizeof(fd)) {
+        if (fd == GOODBYE)
+            return;
+        page = dist_page_map(parent, fd);
+    }
+    tell(parent, page ? &page->pulse : NULL);
+}
+
+void witness_start(struct witness *w)
+{
+    const pid_t parent = getpid();
+    int fd[2];
+    pid_t pid;
+
+    w->to = -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
+        return;
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        close(fd[1]);
+        watch_parent(fd[0], parent);
+        _exit(0);
+    }
+    close(fd[0]);
+    if (pid > 0)
+        w->to = fd[1];
+    else
+        close(fd[1]);
+}
+
+static void send_word(const struct witness *w, int32_t word)
+{
+    if (w->to >= 0 && send(w->to, &word, sizeof(word), MSG_NOSIGNAL) < 0)
+        CT_WARN("this rank's witness is gone");
+}
+
+void witness_introduce(const struct witness *w, struct ct_dist *d)
+{
+    const int fd = w->to >= 0 && d ? dist_watch_show(d->watch) : -1;
+
+    if (fd >= 0)
+        send_word(w, fd);
+}
+
+void witness_dismiss(struct witness *w)
+{
+    send_word(w, GOODBYE);
+    if (w->to >= 0)
+        close(w->to);
+    w->to = -1;
+}
