@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -51,6 +52,7 @@ static void watch_parent(int from, pid_t parent)
     const struct dist_page *page = NULL;
     int32_t fd;
 
+    prctl(PR_SET_NAME, "ct_witness", 0, 0, 0); /* for ps and pgrep */
     ignore_signals();
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
