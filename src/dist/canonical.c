@@ -77,6 +77,12 @@ void dist_canonical_fold(struct dist_canonical *q, int k)
     memset(q->diff, 0, q->n * sizeof(float));
 }
 
+void dist_canonical_unfold(const struct dist_canonical *q, float *x, int64_t n)
+{
+    for (int i = 0; i < q->n_levels; i++)
+        ct_comm_add(n, q->level[i] + (x - q->diff), x);
+}
+
 /* A tree in the order of ranks, wherever they are. */
 enum ct_status dist_canonical_sum(struct dist_canonical *q, struct ct_comm *c,
                                   float *x, int64_t n)
@@ -84,8 +90,7 @@ enum ct_status dist_canonical_sum(struct dist_canonical *q, struct ct_comm *c,
     const struct ct_place flat = ct_place(c->rank, c->size, NULL);
     struct ct_tree t;
 
-    for (int i = 0; i < q->n_levels; i++)
-        ct_comm_add(n, q->level[i] + (x - q->diff), x);
+    dist_canonical_unfold(q, x, n);
     ct_comm_begin(c);
     ct_tree_init(&t, &flat, 0);
     CT_TRY(ct_tree_sum(c, &t, x, n, ct_comm_tag(c, 0)));

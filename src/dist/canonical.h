@@ -10,7 +10,8 @@
  *                         +---------------+
  *
  * The lower log2 m levels are inside of a rank, the upper ones between ranks,
- * in the order of ranks.  So V and P are powers of two.  The loss and the
+ * in the order of ranks: by messages along that tree, or in servers, which add
+ * up along it.  So V and P are powers of two.  The loss and the
  * requests that ride in front of the gradients go the same way.  A rank keeps
  * log2 m sums besides the gradient. */
 #ifndef CT_DIST_CANONICAL_H
@@ -41,7 +42,10 @@ void dist_canonical_fini(struct dist_canonical *q);
 /* After the backward pass of micro-batch k, one but the last: its gradient
  * joins the sums, and the arena is clear for the next. */
 void dist_canonical_fold(struct dist_canonical *q, int k);
-/* Of the last: n floats of the arena from x become the sum over all ranks. */
+/* Of the last: n floats of the arena from x become this rank's sum. */
+void dist_canonical_unfold(const struct dist_canonical *q, float *x,
+                           int64_t n);
+/* The same, then the sum over all ranks. */
 CT_MUST_CHECK enum ct_status dist_canonical_sum(struct dist_canonical *q,
                                                 struct ct_comm *c, float *x,
                                                 int64_t n);

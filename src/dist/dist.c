@@ -116,7 +116,7 @@ static enum ct_status take_options(struct ct_dist *d,
         strcmp(d->options->data, "root") != 0)
         return ct_fail(CT_EINVAL, "data is \"%s\"; use shared, local or root",
                        d->options->data);
-    return dist_canonical_init(&d->canonical, d->options, d->size);
+    return CT_OK;
 }
 
 /* Between jobs the comm thread still has messages about itself to send. */
@@ -220,6 +220,8 @@ enum ct_status dist_create_over(struct ct_transport *transport,
                 out);
     CT_TRY_GOTO(limit_bandwidth(d), st, out);
     CT_TRY_GOTO(dist_mode_choose(d->options, d->all->size, &d->mode), st, out);
+    CT_TRY_GOTO(dist_canonical_init(&d->canonical, d->options,
+                                    d->mode.n_workers), st, out);
     CT_TRY_GOTO(make_parts(d), st, out);
     CT_TRY_GOTO(choose_reduce(d), st, out);
     CT_TRY_GOTO(choose_road(d), st, out);

@@ -45,6 +45,25 @@ static enum ct_status check_servers(const Caffe__DistributedParameter *o,
     return CT_OK;
 }
 
+/* Which codes servers can add up. */
+static enum ct_status check_codec(const Caffe__DistributedParameter *o,
+                                  const struct dist_mode *m)
+{
+    if (is(o->compress, "none"))
+        return CT_OK;
+    if (m->values)
+        return ct_fail(CT_ENOTSUP, "--compress=%s: servers that keep the "
+                       "parameters, as those of --sync=ssp, --sync=async, "
+                       "--groups and --deadline, take gradients as they are; "
+                       "compress with --sync=bsp", o->compress);
+    if (strncmp(o->compress, "powersgd", strlen("powersgd")) == 0)
+        return ct_fail(CT_ENOTSUP, "--compress=%s needs two sums an "
+                       "iteration, the second made of the first, and a push "
+                       "to servers is one; use --road=allreduce, or another "
+                       "codec", o->compress);
+    return CT_OK;
+}
+
 /* What makes no sense together. */
 static enum ct_status check_pairs(const Caffe__DistributedParameter *o,
                                   const struct dist_mode *m)
@@ -67,10 +86,9 @@ static enum ct_status check_pairs(const Caffe__DistributedParameter *o,
     if (is(o->sync, "bsp") && o->groups == 1 && o->staleness > 0)
         return ct_fail(CT_EINVAL, "--staleness=%d means --sync=ssp",
                        o->staleness);
-    if (o->canonical && (m->ps || m->local_steps))
-        return ct_fail(CT_EINVAL, "--canonical adds gradients up along one "
-                       "tree; leave out --sync, --road, --servers and "
-                       "--deadline");
+    if (o->canonical && (m->values || m->local_steps))
+        return ct_fail(CT_EINVAL, "--canonical keeps ranks in step; leave out "
+                       "--sync, --groups and --deadline");
     if (is(o->data, "root") && (m->values || m->local_steps || o->servers))
         return ct_fail(CT_EINVAL, "--data=root keeps ranks in step; leave out "
                        "--sync, --servers, --groups and --deadline");
@@ -83,12 +101,7 @@ static enum ct_status check_pairs(const Caffe__DistributedParameter *o,
     if (o->sync_bn && (m->values || m->local_steps))
         return ct_fail(CT_EINVAL, "--sync_bn keeps ranks in step; use it with "
                        "--sync=bsp and without --groups and --deadline");
-    if (m->ps && !is(o->compress, "none") &&
-        (m->values ||
-         (!is(o->compress, "bf16") && !is(o->compress, "fp16"))))
-        return ct_fail(CT_ENOTSUP, "--compress=%s is for --road=allreduce; "
-                       "servers in step take bf16 and fp16", o->compress);
-    return CT_OK;
+    return m->ps ? check_codec(o, m) : CT_OK;
 }
 
 enum ct_status dist_mode_choose(const Caffe__DistributedParameter *o, int size,

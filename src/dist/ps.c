@@ -98,6 +98,8 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net)
         dist_mode_say(&d->mode, d->options);
         CT_TRY(dist_devices_meet(d));
         CT_TRY(dist_spread_values(d, net));
+        if (d->canonical.parts && !d->serves)
+            CT_TRY(dist_canonical_attach(&d->canonical, net));
         CT_TRY(dist_ps_build(d, net));
         CT_TRY(ct_job_run(d->thread, begin_serving, d));
         d->ps.clock = x->iter;
@@ -186,6 +188,8 @@ static enum ct_status send_slice(struct ct_dist *d, int i)
         ct_job_submit(d->thread, &p->slice[i].job);
         return CT_OK;
     }
+    if (d->canonical.parts)
+        dist_canonical_unfold(&d->canonical, diff + t->first, (int64_t)t->n);
     if (i == 0) /* a loss by itself, whatever it weighs */
         dist_words_write(diff, p->weight / p->times, words);
     return ct_ps_push(p->ps, i, p->clock, &weight, diff, words);

@@ -43,6 +43,7 @@ struct dist_ps {
     int                *worker_rank, *server_rank;
     struct dist_slice  *slice; /* one a slice of the table */
     float              *scratch; /* the longest slice */
+    float              *run; /* the same, the comm thread's; NULL: no codec */
     int                 group, group_size;
     bool                root;    /* pushes, for its group */
     float               weight;  /* of this rank's gradient in the mean */
@@ -72,6 +73,11 @@ CT_MUST_CHECK enum ct_status dist_ps_idle(struct ct_comm *c, void *dist);
 CT_MUST_CHECK enum ct_status dist_ps_build(struct ct_dist *d,
                                            struct ct_net *net);
 void dist_ps_unbuild(struct ct_dist *d);
+
+/* ps_form.c: how slices travel coded, where a codec is named. */
+CT_MUST_CHECK enum ct_status dist_ps_form(struct ct_dist *d,
+                                          const struct ct_net *net,
+                                          struct ct_ps_form *out);
 
 /* ps_words.c: requests to stop or snapshot, and losses, on their way through
  * the server of slice 0. */

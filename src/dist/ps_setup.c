@@ -167,43 +167,7 @@ static enum ct_status health(void *arg)
     return ct_job_run(((struct ct_dist *)arg)->thread, nothing, NULL);
 }
 
-/* --compress=bf16|fp16: what is left out of these is never kept, so that
- * servers have nothing to keep either. */
-static void encode(void *arg, size_t n, const float *x, void *code)
-{
-    const struct dist_codec_type *t = arg;
-
-    t->encode(NULL, (int64_t)n, x, NULL, code);
-}
-
-static void decode(void *arg, size_t n, const void *code, float *x)
-{
-    const struct dist_codec_type *t = arg;
-
-    t->decode((int64_t)n, code, false, x);
-}
-
-static size_t bf16_bytes(size_t n)
-{
-    return dist_codec_bf16.bytes((int64_t)n);
-}
-
-static size_t fp16_bytes(size_t n)
-{
-    return dist_codec_fp16.bytes((int64_t)n);
-}
-
-static struct ct_ps_form form_of(const struct dist_codec_type *t)
-{
-    if (!t)
-        return (struct ct_ps_form){ 0 };
-    return (struct ct_ps_form){
-        t == &dist_codec_bf16 ? bf16_bytes : fp16_bytes, encode, decode,
-        (void *)(uintptr_t)t
-    };
-}
-
-static enum ct_status create(struct ct_dist *d)
+static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
 {
     const Caffe__DistributedParameter *o = d->options;
     struct ct_ps_config config = {
@@ -218,7 +182,6 @@ static enum ct_status create(struct ct_dist *d)
         .clock       = d->exchange.iter,
         .fold        = o->late[0] == 'f' ? 0.5f : 0,
         .stall       = o->stall,
-        .form        = form_of(d->wires.codec.type),
         .apply       = apply,
         .read        = read_history,
         .note        = d->mode.values ? dist_words_note : NULL,
@@ -227,6 +190,7 @@ static enum ct_status create(struct ct_dist *d)
         .arg         = d,
     };
 
+    CT_TRY(dist_ps_form(d, net, &config.form));
     CT_TRY(ct_ps_create(&config, &d->ps.ps));
     if (d->mode.rounds)
         CT_TRY(dist_round_create(d, &d->ps.round));
@@ -246,7 +210,7 @@ enum ct_status dist_ps_build(struct ct_dist *d, struct ct_net *net)
         CT_TRY(describe(d, net, i));
     CT_TRY(name_ranks(d));
     CT_TRY(weigh(d, net));
-    return create(d);
+    return create(d, net);
 }
 
 void dist_ps_unbuild(struct ct_dist *d)
@@ -258,6 +222,8 @@ void dist_ps_unbuild(struct ct_dist *d)
     for (int i = 0; p->slice && i < p->table.n; i++)
         ct_free(p->slice[i].run);
     ct_free(p->slice);
+    dist_wires_fini(d);
+    ct_free(p->run);
     ct_free(p->scratch);
     ct_free(p->worker_rank);
     ct_free(p->server_rank);

@@ -48,6 +48,41 @@ TEST(canonical, clipping_and_a_global_batch_keep_to_it)
               "canonical: true parts: 16 batch: 'global'");
 }
 
+/* Servers add up along the same tree, whoever they are. */
+TEST(canonical, servers_keep_to_it)
+{
+    static const struct { int workers, servers; const char *road; } job[] = {
+        { 1, 0, "ps" }, { 2, 0, "ps" }, { 4, 0, "ps" }, { 8, 0, "ps" },
+        { 2, 0, "sharded" }, { 4, 0, "sharded" }, { 2, 1, "ps" },
+        { 4, 2, "sharded" },
+    };
+    struct rank *one;
+
+    ranks_make_data();
+    ranks_insert(layers);
+    ranks_batch(3);
+    one = ranks_train(1, "", "canonical: true parts: 8", 0);
+    ASSERT_OK(one->st);
+    for (size_t k = 0; k < sizeof(job) / sizeof(job[0]); k++) {
+        char options[128];
+        struct rank *r;
+
+        snprintf(options, sizeof(options), "canonical: true parts: 8 "
+                 "road: '%s' servers: %d", job[k].road, job[k].servers);
+        r = ranks_train_so(&(struct ranks_how){
+            .n_ranks   = job[k].workers + job[k].servers,
+            .n_servers = job[k].servers, .options = options });
+        for (int i = 0; i < job[k].workers; i++) {
+            if (r[i].st != CT_OK)
+                FAIL("%s, rank %d: %s", options, i, r[i].why);
+            for (int t = 0; t < RANKS_STEPS; t++)
+                ASSERT_FLOAT(one->loss[t], r[i].loss[t], 0);
+            ASSERT_INT(0, memcmp(one->weights, r[i].weights,
+                                 one->n * sizeof(float)));
+        }
+    }
+}
+
 /* Without it, in the same setting, sums depend on P. */
 TEST(canonical, other_sums_differ_in_their_last_bits)
 {
@@ -79,6 +114,8 @@ TEST(canonical, what_cannot_be_is_refused)
                  ranks_train(3, "", "canonical: true parts: 8", 0), 3);
     ranks_refuse("compress", ranks_train(2, "", "canonical: true parts: 8 "
                                          "compress: 'fp16'", 0), 2);
+    ranks_refuse("in step", ranks_train(2, "", "canonical: true parts: 8 "
+                                        "sync: 'ssp'", 0), 2);
     ranks_refuse("iter_size", ranks_train(2, "iter_size: 2", "canonical: true "
                                           "parts: 8", 0), 2);
     ranks_refuse("shares", ranks_train(2, "", "canonical: true parts: 8 "

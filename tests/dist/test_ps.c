@@ -158,7 +158,7 @@ TEST(ps, sharded_servers_bytes_are_the_rings)
     ASSERT(most < 1.25 * sum / 4);
 }
 
-/* Sixteen bits each way: half of the bytes but for slice 0 and the heads, all
+/* Sixteen bits each way: half of the bytes but for riders and heads, all
  * ranks equal to the bit, and close to what floats train. */
 TEST(ps, servers_in_step_take_16_bits)
 {
@@ -191,16 +191,6 @@ TEST(ps, servers_in_step_take_16_bits)
         ASSERT((double)b[1].stats.bytes_sent <
                .75 * (double)a[1].stats.bytes_sent);
     }
-}
-
-TEST(ps, a_codec_that_keeps_values_is_not_for_servers)
-{
-    struct rank *r;
-
-    ranks_make_data();
-    r = ranks_train(2, "", "road: 'ps' compress: 'onebit'", 0);
-    ASSERT_STATUS(CT_ENOTSUP, r[0].st);
-    ASSERT_HAS("bf16 and fp16", r[0].why);
 }
 
 TEST(ps, what_does_not_go_together_is_refused)

@@ -106,7 +106,7 @@ static enum ct_status post(struct ct_ps *p, struct ps_channel *c,
         s->most_flights = most;
     }
     CT_TRY(ct_comm_send(p->config.comm, c->rank, CT_PS_TAG_ANSWER, a->message,
-                        ps_wire_bytes(&p->config, o->id),
+                        ps_answer_bytes(&p->config, o->id),
                         &s->flight[s->n_flights].request));
     s->flight[s->n_flights++].answer = a;
     a->refs++;

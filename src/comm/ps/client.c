@@ -55,9 +55,7 @@ enum ct_status ps_client_create(struct ct_ps *p)
     }
     for (int i = 0; i < t->n; i++)
         CT_TRY(local_init(g, t->slice[i].n, c->depth, &c->local[i]));
-    return g->form.bytes ? ct_alloc(t->longest, sizeof(*c->scratch), "codes",
-                                    &c->scratch)
-                         : CT_OK;
+    return CT_OK;
 }
 
 /* The push that is number `i` of a lane. */
@@ -111,7 +109,6 @@ void ps_client_destroy(struct ct_ps *p)
     }
     ct_free(c->local);
     ct_free(c->lane);
-    ct_free(c->scratch);
     ct_free(c);
     p->client = NULL;
 }
@@ -163,9 +160,9 @@ static void accept(struct ct_ps *p, int i, bool pulled, const void *message)
     } else {
         if (i == 0)
             c->latest = *h;
-        if (ps_is_coded(&p->config, i))
-            f->decode(f->arg, t->n, (const char *)message + sizeof(*h),
-                      l->x + t->first);
+        if (f->push_bytes)
+            f->take(f->arg, i, (const char *)message + sizeof(*h),
+                    l->x + t->first);
         else if (!p->config.values)
             ct_ps_unpack(message, t->n, l->x + t->first);
         l->holds = own_until(p, l, h);
@@ -190,7 +187,7 @@ static enum ct_status pass_on(struct ct_ps *p, const struct ps_lane *l,
         if (l->child[i] >= 0)
             CT_TRY(ct_comm_send(p->config.comm, l->child[i], CT_PS_TAG_ANSWER,
                                 s->staging,
-                                ps_wire_bytes(&p->config, slice),
+                                ps_answer_bytes(&p->config, slice),
                                 &s->pass[s->n_pass++]));
     return CT_OK;
 }
@@ -270,7 +267,7 @@ static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
         } else {
             CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PUSH,
                                 push->message,
-                                ps_wire_bytes(&p->config, slice),
+                                ps_push_bytes(&p->config, slice, push->clock),
                                 &l->send[l->n_sent % PS_DEPTH]));
         }
         l->n_sent++;
@@ -296,7 +293,8 @@ static enum ct_status receive_answers(struct ct_ps *p, struct ps_lane *l)
                 break;
             ct_ps_head(s->staging)->magic = 0;
             CT_TRY(ct_comm_receive(p->config.comm, l->from, CT_PS_TAG_ANSWER,
-                                   s->staging, ps_wire_bytes(&p->config, i),
+                                   s->staging,
+                                   ps_answer_bytes(&p->config, i),
                                    &l->receive[l->n_posted % PS_DEPTH]));
             s->posted = true;
             l->n_posted++;

@@ -57,7 +57,6 @@ struct ps_client {
     struct ps_lane  *lane;  /* one a server */
     struct ps_local *local; /* one a slice */
     int              depth; /* pushes of a slice that may be unanswered */
-    float           *scratch; /* under the lock: what is to be coded */
     float           *pull_to; /* a history; NULL: values */
     int              n_pulled; /* slices of the pull that have come */
     double           last_news;

@@ -24,12 +24,9 @@ int ps_place(const struct ct_ps_config *c, int worker);
 /* The rank at a place; -1: there is none. */
 int ps_rank_at(const struct ct_ps_config *c, int place);
 
-/* Does a slice travel coded, and in how many bytes? */
-bool ps_is_coded(const struct ct_ps_config *c, int slice);
-size_t ps_wire_bytes(const struct ct_ps_config *c, int slice);
-/* Server: the payload of a message becomes its code, or floats again. */
-void ps_encode(struct ct_ps *p, int slice, void *message);
-void ps_decode(struct ct_ps *p, int slice, void *message);
+/* Of the messages, heads and all. */
+size_t ps_push_bytes(const struct ct_ps_config *c, int slice, int64_t clock);
+size_t ps_answer_bytes(const struct ct_ps_config *c, int slice);
 
 CT_MUST_CHECK enum ct_status ps_server_create(struct ct_ps *p);
 void ps_server_destroy(struct ct_ps *p);

@@ -60,40 +60,22 @@ int ps_rank_at(const struct ct_ps_config *c, int place)
     return place == 0 ? c->server_rank[0] : -1;
 }
 
-bool ps_is_coded(const struct ct_ps_config *c, int slice)
+size_t ps_push_bytes(const struct ct_ps_config *c, int slice, int64_t clock)
 {
-    return c->form.bytes && !c->values && slice > 0;
+    const struct ct_ps_form *f = &c->form;
+
+    return f->push_bytes
+               ? sizeof(struct ct_ps_head) + f->push_bytes(f->arg, slice, clock)
+               : ct_ps_bytes(c->table->slice[slice].n);
 }
 
-size_t ps_wire_bytes(const struct ct_ps_config *c, int slice)
+size_t ps_answer_bytes(const struct ct_ps_config *c, int slice)
 {
-    size_t n = c->table->slice[slice].n;
+    const struct ct_ps_form *f = &c->form;
 
-    return ps_is_coded(c, slice)
-               ? sizeof(struct ct_ps_head) + c->form.bytes(n)
-               : ct_ps_bytes(n);
-}
-
-void ps_encode(struct ct_ps *p, int slice, void *message)
-{
-    const struct ct_ps_form *f = &p->config.form;
-    size_t n                   = p->config.table->slice[slice].n;
-
-    if (!ps_is_coded(&p->config, slice))
-        return;
-    ct_ps_unpack(message, n, p->scratch);
-    f->encode(f->arg, n, p->scratch, ct_ps_payload(message));
-}
-
-void ps_decode(struct ct_ps *p, int slice, void *message)
-{
-    const struct ct_ps_form *f = &p->config.form;
-    size_t n                   = p->config.table->slice[slice].n;
-
-    if (!ps_is_coded(&p->config, slice))
-        return;
-    f->decode(f->arg, n, ct_ps_payload(message), p->scratch);
-    ct_ps_pack(message, p->scratch, 1, n);
+    return f->push_bytes
+               ? sizeof(struct ct_ps_head) + f->answer_bytes(f->arg, slice)
+               : ct_ps_bytes(c->table->slice[slice].n);
 }
 
 enum ct_status ct_ps_create(const struct ct_ps_config *config,
@@ -116,9 +98,6 @@ enum ct_status ct_ps_create(const struct ct_ps_config *config,
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&p->news, &attr);
     pthread_condattr_destroy(&attr);
-    if (config->form.bytes)
-        CT_TRY_GOTO(ct_alloc(config->table->longest, sizeof(*p->scratch),
-                             "codes", &p->scratch), st, out);
     if (p->i_server >= 0)
         CT_TRY_GOTO(ps_server_create(p), st, out);
     if (p->worker >= 0)
@@ -138,7 +117,6 @@ void ct_ps_destroy(struct ct_ps *p)
     ps_server_destroy(p);
     pthread_cond_destroy(&p->news);
     pthread_mutex_destroy(&p->lock);
-    ct_free(p->scratch);
     ct_free(p);
 }
 

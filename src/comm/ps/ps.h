@@ -4,7 +4,8 @@
  * one answer for each push.  What a server does with pushes is one of:
  *
  *     sum      nothing is kept.  When the slice has come from all workers it
- *              is added up in worker order, and the sum is the answer.
+ *              is added up along a binary tree in worker order, and the sum is
+ *              the answer.
  *     values   the server keeps the slice.  What came from all workers for
  *              iteration c is added up, apply() changes the values with it,
  *              and version c becomes c + 1.  A push of iteration c is
@@ -37,12 +38,19 @@ struct ct_ps_update {
     float  *value;
 };
 
-/* Floats in fewer bytes on their way, in sum mode.  Slice 0, where numbers of
- * the layer above may ride along, goes as it is. */
+/* Another form of what travels, in sum mode.  A payload has room for the floats
+ * of its slice, and no more. */
 struct ct_ps_form {
-    size_t (*bytes)(size_t n); /* of n floats; no more than they have */
-    void (*encode)(void *arg, size_t n, const float *x, void *code);
-    void (*decode)(void *arg, size_t n, const void *code, float *x);
+    size_t (*push_bytes)(void *arg, int slice, int64_t clock);
+    size_t (*answer_bytes)(void *arg, int slice);
+    /* Worker: the slice's floats x, times `times`, become a payload. */
+    void (*push)(void *arg, int slice, int64_t clock, float times,
+                 const float *x, void *payload);
+    /* Server: all workers' payloads, in their order, become the answer's. */
+    enum ct_status (*sum)(void *arg, int slice, int64_t clock,
+                          void *const *payload, void *answer);
+    /* Worker, on the comm thread: an answer's payload becomes floats. */
+    void (*take)(void *arg, int slice, const void *payload, float *x);
     void *arg;
 };
 
@@ -58,7 +66,7 @@ struct ct_ps_config {
     int64_t    clock;     /* the first iteration */
     float      fold;      /* rounds: share of a late push an iteration later */
     double     stall;     /* s without an answer that are an error; 0: none */
-    struct ct_ps_form form; /* sum only; bytes NULL: floats */
+    struct ct_ps_form form; /* sum only; push_bytes NULL: floats */
     /* Server, values: apply one update; a history of a slice for a pull. */
     enum ct_status (*apply)(void *arg, const struct ct_ps_update *u);
     void (*read)(void *arg, int history, size_t first, size_t n, float *out);
@@ -79,7 +87,6 @@ struct ct_ps {
     int                 worker, i_server; /* -1: this rank is none */
     struct ps_server   *server;
     struct ps_client   *client;
-    float              *scratch; /* the comm thread's; the longest slice */
     pthread_mutex_t     lock; /* the client's, and what follows */
     pthread_cond_t      news;
     enum ct_status      failed; /* progress has */

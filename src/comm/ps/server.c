@@ -122,6 +122,32 @@ static enum ct_status apply(struct ct_ps *p, struct ps_owned *o, float *sum,
     return p->config.apply(p->config.arg, &u);
 }
 
+/* Pairs of workers, then pairs of pairs: the order does not depend on who
+ * serves, and for a power of two it is that of canonical sums (dist/
+ * canonical.h). */
+static void add_along_tree(struct ps_owned *o, int n_workers)
+{
+    for (int step = 1; step < n_workers; step *= 2)
+        for (int w = 0; w + step < n_workers; w += 2 * step)
+            ct_ps_add(o->slot[w + step].message, 1, o->n,
+                      ct_ps_payload(o->slot[w].message));
+}
+
+static enum ct_status add_all(struct ct_ps *p, struct ps_owned *o, float *to)
+{
+    const struct ct_ps_form *f = &p->config.form;
+    void *payload[CT_PS_MOST_WORKERS];
+
+    if (!f->push_bytes) {
+        add_along_tree(o, p->config.n_workers);
+        ct_ps_set(o->slot[0].message, 1, o->n, to);
+        return CT_OK;
+    }
+    for (int w = 0; w < p->config.n_workers; w++)
+        payload[w] = ct_ps_payload(o->slot[w].message);
+    return f->sum(f->arg, o->id, o->version, payload, to);
+}
+
 /* Lock-step: all workers' pushes of a slice are there. */
 static enum ct_status add_in_order(struct ct_ps *p, struct ps_owned *o)
 {
@@ -132,14 +158,9 @@ static enum ct_status add_in_order(struct ct_ps *p, struct ps_owned *o)
         CT_TRY(ps_answer_free(o, &a));
         to = ct_ps_payload(a->message);
     }
+    CT_TRY(add_all(p, o, to));
     for (int w = 0; w < p->config.n_workers; w++) {
-        const void *m = o->slot[w].message;
-
-        if (w == 0)
-            ct_ps_set(m, 1, o->n, to);
-        else
-            ct_ps_add(m, 1, o->n, to);
-        weight += ((const struct ct_ps_head *)m)->weight;
+        weight += ct_ps_head(o->slot[w].message)->weight;
         o->slot[w].busy = false;
     }
     o->n_full = 0;
@@ -150,7 +171,6 @@ static enum ct_status add_in_order(struct ct_ps *p, struct ps_owned *o)
         .magic = CT_PS_MAGIC, .clock = o->version, .slice = o->id,
         .worker = -1, .weight = weight, .mask = p->server->mask,
     };
-    ps_encode(p, o->id, a->message);
     a->stamp   = ++o->stamp;
     o->current = a;
     return CT_OK;
@@ -217,8 +237,6 @@ static enum ct_status take(struct ct_ps *p, int k, int w)
     struct ct_ps_head *h         = ct_ps_head(o->slot[w].message);
 
     CT_TRY(ps_check(h, c->rank, c->n_taken - 1, o->id));
-    if (!c->local)
-        ps_decode(p, o->id, o->slot[w].message);
     if (o->id == 0 && g->note && g->note(g->arg, h))
         o->stamp++;
     if (g->rounds) {
@@ -251,6 +269,7 @@ static enum ct_status take_pushes(struct ct_ps *p, int w)
 
     for (;;) {
         struct ps_owned *o;
+        int64_t clock;
         bool done = false;
 
         while (c->n_posted - c->n_taken < PS_DEPTH) {
@@ -258,9 +277,10 @@ static enum ct_status take_pushes(struct ct_ps *p, int w)
             if (o->slot[w].busy)
                 break;
             ct_ps_head(o->slot[w].message)->magic = 0;
+            clock = p->config.clock + (int64_t)(c->n_posted / n);
             CT_TRY(ct_comm_receive(p->config.comm, c->rank, CT_PS_TAG_PUSH,
                                    o->slot[w].message,
-                                   ps_wire_bytes(&p->config, o->id),
+                                   ps_push_bytes(&p->config, o->id, clock),
                                    &c->request[c->n_posted % PS_DEPTH]));
             o->slot[w].busy = true;
             c->n_posted++;

@@ -117,13 +117,11 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
                               .worker = p->worker, .weight = weight->of };
     if (words)
         memcpy(h->word, words, sizeof(h->word));
-    if (l->local || !ps_is_coded(&p->config, slice)) {
+    if (f->push_bytes)
+        f->push(f->arg, slice, clock, weight->times, x + t->first,
+                ct_ps_payload(q->message));
+    else
         ct_ps_pack(q->message, x + t->first, weight->times, t->n);
-    } else {
-        for (size_t i = 0; i < t->n; i++)
-            c->scratch[i] = weight->times * x[t->first + i];
-        f->encode(f->arg, t->n, c->scratch, ct_ps_payload(q->message));
-    }
     q->clock   = clock;
     q->sending = true;
     s->x       = x;

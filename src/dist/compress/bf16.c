@@ -80,5 +80,6 @@ const struct dist_codec_type dist_codec_bf16 = {
     .bytes        = bf16_bytes,
     .encode       = bf16_encode,
     .decode       = bf16_decode,
+    .both_ways    = true,
     .ns_per_float = 0.2,
 };

@@ -63,6 +63,15 @@ struct dist_codec_type {
     enum ct_status (*reserve)(struct dist_wire *w);
     enum ct_status (*sum)(struct ct_comm *c, struct dist_wire *w);
     double (*sends)(const struct ct_comm *c, const struct dist_wire *w);
+    /* Sum codecs that servers can add up: the bytes of a slice's code in an
+     * iteration, no more than the floats have; w->coded becomes a code; coded
+     * += a code. */
+    size_t (*push_bytes)(const struct dist_wire *w, int64_t iter);
+    void (*push)(struct dist_wire *w, int64_t iter, void *code);
+    enum ct_status (*add)(const struct dist_wire *w, int64_t iter,
+                          const void *code, float *coded);
+    /* Run codecs: servers answer in the same form. */
+    bool both_ways;
     /* Accumulates momentum itself, so that the solver does not. */
     bool momentum;
     /* Nanoseconds a float that coding and decoding take, for choices. */

@@ -134,5 +134,6 @@ const struct dist_codec_type dist_codec_fp16 = {
     .bytes        = fp16_bytes,
     .encode       = fp16_encode,
     .decode       = fp16_decode,
+    .both_ways    = true,
     .ns_per_float = 0.4,
 };

@@ -64,20 +64,20 @@ static double ratio_at(const struct dist_codec *codec, int64_t iter)
     return ratio > codec->ratio ? ratio : codec->ratio;
 }
 
-static int64_t count_of(const struct dist_wire *w, const struct dist_piece *p)
+static int64_t count_of(const struct dist_wire *w, const struct dist_piece *p,
+                        int64_t iter)
 {
-    double k = ceil(ratio_at(w->codec, w->dist->exchange.iter) *
-                    (double)p->n);
+    double k = ceil(ratio_at(w->codec, iter) * (double)p->n);
 
     return k < 1 ? 1 : k > (double)p->n ? p->n : (int64_t)k;
 }
 
-static int64_t count_all(const struct dist_wire *w)
+static int64_t count_all(const struct dist_wire *w, int64_t iter)
 {
     int64_t k = 0;
 
     for (int i = 0; i < w->n_pieces; i++)
-        k += w->piece[i].is_coded ? count_of(w, &w->piece[i]) : 0;
+        k += w->piece[i].is_coded ? count_of(w, &w->piece[i], iter) : 0;
     return k;
 }
 
@@ -91,9 +91,13 @@ static enum ct_status topk_reserve(struct dist_wire *w)
 {
     size_t n = (size_t)w->n_coded;
 
+    if (n == 0)
+        return CT_OK;
     CT_TRY(ct_alloc(n, sizeof(float), "topk", &w->residual));
     CT_TRY(ct_alloc(n, sizeof(float), "topk", &w->velocity));
     CT_TRY(ct_alloc(2 * n, sizeof(*w->index), "topk", &w->index));
+    if (w->pushed)
+        return CT_OK;
     /* P codes of k, which is less than n / P. */
     return ct_alloc(n, 2 * sizeof(float), "topk", &w->code);
 }
@@ -108,7 +112,7 @@ CT_SIMD static void accumulate(int64_t n, float m, const float *restrict g,
 }
 
 /* The places of what travels, of all pieces, into w->index. */
-static int64_t choose(struct dist_wire *w)
+static int64_t choose(struct dist_wire *w, int64_t iter)
 {
     int64_t k = 0;
 
@@ -118,7 +122,7 @@ static int64_t choose(struct dist_wire *w)
 
         if (!p->is_coded)
             continue;
-        count = count_of(w, p);
+        count = count_of(w, p, iter);
         /* Room for all of the piece stands behind what is chosen: k <= at. */
         dist_largest(p->n, w->residual + p->at, count, w->index + k,
                      w->index + w->n_coded);
@@ -129,32 +133,59 @@ static int64_t choose(struct dist_wire *w)
     return k;
 }
 
+/* Adds one rank's k values to the run. */
+static enum ct_status add_code(const struct dist_wire *w, const void *code,
+                               int64_t k, float *coded)
+{
+    const uint32_t *index = code;
+    const float *value    = (const float *)(const void *)(index + k);
+
+    for (int64_t j = 0; j < k; j++) {
+        if (index[j] >= w->n_coded)
+            return ct_fail(CT_ECOMM, "a value came for place %u of %lld",
+                           index[j], (long long)w->n_coded);
+        coded[index[j]] += value[j];
+    }
+    return CT_OK;
+}
+
+/* What was chosen, into a code. */
+static void write_code(struct dist_wire *w, int64_t k, void *code)
+{
+    float *value = (float *)(void *)((uint32_t *)code + k);
+
+    memcpy(code, w->index, 4 * (size_t)k);
+    for (int64_t j = 0; j < k; j++)
+        value[j] = w->residual[w->index[j]];
+}
+
+/* The same with zeros, in w->coded. */
+static void write_dense(struct dist_wire *w, int64_t k)
+{
+    memset(w->coded, 0, (size_t)w->n_coded * sizeof(float));
+    for (int64_t j = 0; j < k; j++)
+        w->coded[w->index[j]] = w->residual[w->index[j]];
+}
+
+/* What was sent does not wait any longer. */
+static void forget(struct dist_wire *w, int64_t k)
+{
+    for (int64_t j = 0; j < k; j++)
+        w->velocity[w->index[j]] = w->residual[w->index[j]] = 0;
+}
+
 static enum ct_status gather(struct ct_comm *c, struct dist_wire *w, int64_t k)
 {
     size_t each   = 8 * (size_t)k;
     uint8_t *mine = w->code + (size_t)c->rank * each;
-    float *value  = (float *)(void *)(mine + 4 * k);
 
     for (int r = 0; r < c->size; r++)
         w->bytes[r] = each;
-    memcpy(mine, w->index, 4 * (size_t)k);
-    for (int64_t j = 0; j < k; j++)
-        value[j] = w->residual[w->index[j]];
+    write_code(w, k, mine);
     CT_TRY(ct_allgather(c, mine, w->bytes, w->code));
     memset(w->coded, 0, (size_t)w->n_coded * sizeof(float));
-    for (int r = 0; r < c->size; r++) {
-        const uint32_t *index = (const uint32_t *)(const void *)(w->code +
-                                                        (size_t)r * each);
-        const float *v = (const float *)(const void *)(index + k);
-
-        for (int64_t j = 0; j < k; j++) {
-            if (index[j] >= w->n_coded)
-                return ct_fail(CT_ECOMM, "rank %d sent a value for place %u "
-                               "of %lld", r, index[j],
-                               (long long)w->n_coded);
-            w->coded[index[j]] += v[j];
-        }
-    }
+    for (int r = 0; r < c->size; r++)
+        CT_TRY(add_code(w, w->code + (size_t)r * each, k, w->coded));
     return CT_OK;
 }
 
@@ -164,27 +195,59 @@ static enum ct_status topk_sum(struct ct_comm *c, struct dist_wire *w)
 
     accumulate(w->n_coded, w->dist->exchange.momentum, w->coded, w->velocity,
                w->residual);
-    k = choose(w);
+    k = choose(w, w->dist->exchange.iter);
     if (!is_dense(w, k, c->size)) {
         CT_TRY(gather(c, w, k));
     } else {
-        memset(w->coded, 0, (size_t)w->n_coded * sizeof(float));
-        for (int64_t j = 0; j < k; j++)
-            w->coded[w->index[j]] = w->residual[w->index[j]];
+        write_dense(w, k);
         CT_TRY(dist_dense_sum(w->dist, c, w->coded, w->n_coded));
     }
-    for (int64_t j = 0; j < k; j++)
-        w->velocity[w->index[j]] = w->residual[w->index[j]] = 0;
+    forget(w, k);
     return CT_OK;
 }
 
 static double topk_sends(const struct ct_comm *c, const struct dist_wire *w)
 {
-    int64_t k = count_all(w);
+    int64_t k = count_all(w, w->dist->exchange.iter);
 
     return is_dense(w, k, c->size)
                ? dist_dense_sends(w->dist, c, w->n_coded)
                : 8.0 * (double)k * (c->size - 1);
+}
+
+/* To a server 8k bytes go, or 4n. */
+static size_t topk_push_bytes(const struct dist_wire *w, int64_t iter)
+{
+    int64_t k = count_all(w, iter);
+
+    return is_dense(w, k, 2) ? 4 * (size_t)w->n_coded : 8 * (size_t)k;
+}
+
+static void topk_push(struct dist_wire *w, int64_t iter, void *code)
+{
+    int64_t k;
+
+    accumulate(w->n_coded, w->dist->exchange.momentum, w->coded, w->velocity,
+               w->residual);
+    k = choose(w, iter);
+    if (is_dense(w, k, 2)) {
+        write_dense(w, k);
+        memcpy(code, w->coded, (size_t)w->n_coded * sizeof(float));
+    } else {
+        write_code(w, k, code);
+    }
+    forget(w, k);
+}
+
+static enum ct_status topk_add(const struct dist_wire *w, int64_t iter,
+                               const void *code, float *coded)
+{
+    int64_t k = count_all(w, iter);
+
+    if (!is_dense(w, k, 2))
+        return add_code(w, code, k, coded);
+    ct_comm_add(w->n_coded, code, coded);
+    return CT_OK;
 }
 
 const struct dist_codec_type dist_codec_topk = {
@@ -194,6 +257,9 @@ const struct dist_codec_type dist_codec_topk = {
     .reserve      = topk_reserve,
     .sum          = topk_sum,
     .sends        = topk_sends,
+    .push_bytes   = topk_push_bytes,
+    .push         = topk_push,
+    .add          = topk_add,
     .momentum     = true,
     .ns_per_float = 1.2,
 };

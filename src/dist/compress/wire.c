@@ -38,30 +38,40 @@ static void add_piece(struct dist_wire *w, size_t first, int64_t n,
     *end += n;
 }
 
-/* The riders, and the parameters of bucket b as they lie in the arena. */
-static void add_pieces(struct dist_wire *w, const struct ct_net *net, int b)
+/* Caffe's old shapes have ones in front. */
+static int64_t rows_of(const struct ct_shape *s)
 {
-    const struct dist_buckets *all  = &w->dist->buckets;
-    const struct dist_bucket *range = &all->bucket[b];
+    int64_t rows = s->n_axes > 1 ? s->dim[0] : 1;
 
-    w->first = range->first;
-    if (w->first == 0)
+    for (int k = 1; rows == 1 && k < s->n_axes - 1; k++)
+        rows = s->dim[k];
+    return rows;
+}
+
+/* The riders, and what of the parameters lies in n floats of the arena from
+ * `first` on. */
+static void add_pieces(struct dist_wire *w, const struct ct_net *net,
+                       size_t first, size_t n)
+{
+    const struct dist_wires *all = &w->dist->wires;
+    const size_t end             = first + n;
+
+    w->first = first;
+    if (first == 0)
         add_piece(w, 0, CT_ARENA_RIDERS, 1, CT_ARENA_RIDERS, false);
     for (int i = 0; i < ct_net_n_params(net); i++) {
         const struct ct_net_param *p = ct_net_param(net, i);
-        const struct ct_shape *s     = &p->blob->shape;
-        int64_t rows, n = p->blob->count;
+        const int64_t rows = rows_of(&p->blob->shape);
+        const int64_t cols = p->blob->count / rows;
+        size_t from = p->offset > first ? p->offset : first;
+        size_t to   = p->offset + (size_t)p->blob->count;
 
-        if (all->of_param[i] != b || n == 0)
-            continue;
-        rows = s->n_axes > 1 ? s->dim[0] : 1;
-        /* Caffe's old shapes have ones in front. */
-        for (int k = 1; rows == 1 && k < s->n_axes - 1; k++)
-            rows = s->dim[k];
-        add_piece(w, p->offset, n, rows, n / rows,
-                  w->dist->wires.tokens
-                      ? dist_managed_takes(rows, n / rows)
-                      : w->codec->type->takes(w->codec, rows, n / rows));
+        to = to < end ? to : end;
+        if (from < to)
+            add_piece(w, from, (int64_t)(to - from), rows, cols,
+                      all->tokens && !w->pushed
+                          ? dist_managed_takes(rows, cols)
+                          : w->codec->type->takes(w->codec, rows, cols));
     }
 }
 
@@ -85,11 +95,13 @@ static enum ct_status reserve_run(struct dist_wire *w)
 static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
                                 const struct ct_net *net, int b)
 {
+    const struct dist_bucket *range = &d->buckets.bucket[b];
+
     w->dist  = d;
     w->codec = &d->wires.codec;
     CT_TRY(ct_alloc((size_t)ct_net_n_params(net) + 1, sizeof(*w->piece),
                     "wire", &w->piece));
-    add_pieces(w, net, b);
+    add_pieces(w, net, range->first, range->n);
     /* With room for what rides along in managed.c. */
     CT_TRY(ct_alloc((size_t)(w->n_dense + w->n_coded) + 2, sizeof(float),
                     "wire", &w->dense));
@@ -106,13 +118,15 @@ static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
 
 bool dist_wires_code(const struct ct_dist *d, int param)
 {
-    int b         = d->buckets.of_param[param];
-    size_t offset = ct_net_param(d->net, param)->offset;
+    const size_t offset = ct_net_param(d->net, param)->offset;
 
-    for (int i = 0; d->wires.wire && b >= 0 && i < d->wires.wire[b].n_pieces;
-         i++)
-        if (d->wires.wire[b].piece[i].first == offset)
-            return d->wires.wire[b].piece[i].is_coded;
+    for (int k = 0; k < d->wires.n; k++)
+        for (int i = 0; i < d->wires.wire[k].n_pieces; i++) {
+            const struct dist_piece *p = &d->wires.wire[k].piece[i];
+
+            if (p->first <= offset && offset < p->first + (size_t)p->n)
+                return p->is_coded;
+        }
     return false;
 }
 
@@ -130,6 +144,68 @@ enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
         struct dist_wire *w = &all->wire[all->n++];
 
         CT_TRY(wire_init(w, d, net, all->n - 1));
+        all->n_values += w->n_dense + w->n_coded;
+    }
+    return CT_OK;
+}
+
+/* A code must not be longer than the floats: short runs go as they are. */
+static void keep_short(struct dist_wire *w)
+{
+    const struct dist_codec_type *t = w->codec->type;
+    struct dist_piece *piece        = w->piece;
+    const int n                     = w->n_pieces;
+
+    if (!t->bytes || t->bytes(w->n_coded) <= 4 * (size_t)w->n_coded)
+        return;
+    w->n_pieces = 0;
+    w->n_dense = w->n_coded = 0;
+    for (int i = 0; i < n; i++) {
+        const struct dist_piece p = piece[i];
+
+        add_piece(w, p.first, p.n, p.rows, p.cols, false);
+    }
+}
+
+static enum ct_status slice_init(struct dist_wire *w, struct ct_dist *d,
+                                 const struct ct_net *net,
+                                 const struct ct_ps_slice *s)
+{
+    const struct dist_codec_type *t = d->wires.codec.type;
+
+    w->dist   = d;
+    w->codec  = &d->wires.codec;
+    w->pushed = true;
+    CT_TRY(ct_alloc((size_t)ct_net_n_params(net) + 1, sizeof(*w->piece),
+                    "wire", &w->piece));
+    add_pieces(w, net, s->first, s->n);
+    keep_short(w);
+    if (d->serves)
+        return CT_OK;
+    CT_TRY(ct_alloc((size_t)w->n_dense + 1, sizeof(float), "wire",
+                    &w->dense));
+    CT_TRY(ct_alloc((size_t)w->n_coded + 1, sizeof(float), "wire",
+                    &w->coded));
+    if (t->reserve)
+        return t->reserve(w);
+    return t->feedback ? ct_alloc((size_t)w->n_coded + 1, sizeof(float),
+                                  "residuals", &w->residual)
+                       : CT_OK;
+}
+
+enum ct_status dist_wires_init_slices(struct ct_dist *d,
+                                      const struct ct_net *net)
+{
+    const struct ct_ps_table *t = &d->ps.table;
+    struct dist_wires *all      = &d->wires;
+
+    CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*all->wire), "wires",
+                    &all->wire));
+    all->n_values = 0;
+    for (all->n = 0; all->n < t->n;) {
+        struct dist_wire *w = &all->wire[all->n++];
+
+        CT_TRY(slice_init(w, d, net, &t->slice[all->n - 1]));
         all->n_values += w->n_dense + w->n_coded;
     }
     return CT_OK;
@@ -258,4 +334,54 @@ double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w)
     return dense + (t->sends ? t->sends(c, w)
                              : dist_run_sends(t, w->n_coded, c->rank,
                                               c->size));
+}
+
+size_t dist_wire_push_bytes(const struct dist_wire *w, int64_t iter)
+{
+    const struct dist_codec_type *t = w->codec->type;
+    const size_t dense              = (size_t)w->n_dense * sizeof(float);
+
+    if (w->n_coded == 0)
+        return dense;
+    return dense + (t->push_bytes ? t->push_bytes(w, iter)
+                                  : t->bytes(w->n_coded));
+}
+
+void dist_wire_push(struct dist_wire *w, int64_t iter, float times,
+                    const float *x, void *code)
+{
+    const struct dist_codec_type *t = w->codec->type;
+    float *dense                    = code;
+    struct dist_draw draw = dist_wire_run(w, NULL, 0).draw;
+
+    for (int i = 0; i < w->n_pieces; i++) {
+        const struct dist_piece *p = &w->piece[i];
+        float *to = (p->is_coded ? w->coded : w->dense) + p->at;
+
+        for (int64_t k = 0; k < p->n; k++)
+            to[k] = times * x[p->first - w->first + (size_t)k];
+    }
+    if (t->momentum)
+        clip(w);
+    memcpy(dense, w->dense, (size_t)w->n_dense * sizeof(float));
+    draw.hi = (uint64_t)iter << 17 | (uint64_t)w->dist->rank;
+    if (w->n_coded && t->push)
+        t->push(w, iter, dense + w->n_dense);
+    else if (w->n_coded)
+        t->encode(&draw, w->n_coded, w->coded, w->residual,
+                  dense + w->n_dense);
+}
+
+enum ct_status dist_wire_add(const struct dist_wire *w, int64_t iter,
+                             const void *code, float *dense, float *coded)
+{
+    const struct dist_codec_type *t = w->codec->type;
+    const float *from               = code;
+
+    ct_comm_add(w->n_dense, from, dense);
+    if (w->n_coded && t->add)
+        return t->add(w, iter, from + w->n_dense, coded);
+    if (w->n_coded)
+        t->decode(w->n_coded, from + w->n_dense, true, coded);
+    return CT_OK;
 }

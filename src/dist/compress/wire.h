@@ -30,6 +30,7 @@ struct dist_wire {
     size_t                   first; /* of the bucket, in the arena */
     struct dist_piece       *piece;
     int                      n_pieces;
+    bool                     pushed; /* to a server, not summed by ranks */
     float  *dense, *coded;
     int64_t n_dense, n_coded;
     /* What stays here: NULL where the codec keeps none.  All but `owner` and
@@ -48,7 +49,8 @@ struct dist_wire {
 
 struct dist_wires {
     struct dist_codec codec;
-    struct dist_wire *wire; /* one a bucket; NULL: nothing is coded */
+    /* One a bucket, or slice of the servers'; NULL: nothing is coded. */
+    struct dist_wire *wire;
     int               n;
     int64_t           n_values; /* of all gradients */
     /* Partial updates (managed.h): the tokens that rank 0 has; NULL: all is
@@ -61,10 +63,23 @@ struct dist_wires {
 /* One a bucket, when the options name a codec and there are peers. */
 CT_MUST_CHECK enum ct_status dist_wires_init(struct ct_dist *d,
                                              const struct ct_net *net);
+/* One a slice of d->ps.table, with residuals on ranks that train. */
+CT_MUST_CHECK enum ct_status dist_wires_init_slices(struct ct_dist *d,
+                                                    const struct ct_net *net);
 void dist_wires_fini(struct ct_dist *d);
 
 /* Is this parameter of the attached net coded? */
 bool dist_wires_code(const struct ct_dist *d, int param);
+
+/* A slice on its way to a server.  Its code: the dense floats, then what the
+ * codec makes of the others; push writes it, of x times `times`, and add adds
+ * it to such floats, n_dense and n_coded of them. */
+size_t dist_wire_push_bytes(const struct dist_wire *w, int64_t iter);
+void dist_wire_push(struct dist_wire *w, int64_t iter, float times,
+                    const float *x, void *code);
+CT_MUST_CHECK enum ct_status dist_wire_add(const struct dist_wire *w,
+                                           int64_t iter, const void *code,
+                                           float *dense, float *coded);
 
 /* x, the bucket in the arena, becomes its sum over ranks. */
 CT_MUST_CHECK enum ct_status dist_wire_sum(struct ct_comm *c,
