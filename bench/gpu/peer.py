@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""peer.py --model=NET.prototxt --precision=fp32|tf32|bf16 [--graph] - trains a
-net with PyTorch on a GPU and prints its time a step as JSON.
+"""peer.py - trains nets with PyTorch on a GPU, as asked line by line:
+
+    {"model": "NET.prototxt", "precision": "tf32", "seconds": 1}
+
+asks for fp32, tf32 or bf16, and gets a line of JSON: the time of a step as
+PyTorch runs it ("eager"), and as it replays a step captured as a CUDA graph
+("graph"), or why there is none.  One process serves all nets, because it takes
+PyTorch longer to start than to run most of them.
 
 The net is the one of bench/cpu/peer.py, on the device, channels last where
-tensor cores are used.  With --graph a whole step is captured and replayed."""
+tensor cores are used."""
 
-import argparse
+import gc
 import json
 import os
 import sys
@@ -20,15 +26,11 @@ import nets  # noqa: E402
 import peer  # noqa: E402
 
 
-def on_gpu(net, channels_last):
-    net = net.cuda()
-    net.inputs = {name: blob.cuda() for name, blob in net.inputs.items()}
-    if channels_last:
-        net = net.to(memory_format=torch.channels_last)
-        net.inputs = {name: blob.to(memory_format=torch.channels_last)
-                      if blob.dim() == 4 else blob
-                      for name, blob in net.inputs.items()}
-    return net
+def built(model, channels_last):
+    """The net of a prototxt, made where it trains."""
+    torch.manual_seed(1)
+    with torch.device("cuda"):
+        return peer.Net(nets.read(model), channels_last).train()
 
 
 def stepper(net, precision):
@@ -67,29 +69,36 @@ def measure(step, seconds):
             step()
         torch.cuda.synchronize()
         n += 10
-    return n, (time.perf_counter() - start) / n
+    return (time.perf_counter() - start) / n
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--graph", action="store_true")
-    parser.add_argument("--seconds", type=float, default=2)
-    args = parser.parse_args()
-    tf32 = args.precision == "tf32"
+def answer(model, precision, seconds):
+    tf32 = precision == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.backends.cudnn.allow_tf32 = tf32
     torch.backends.cudnn.benchmark = True
-    torch.manual_seed(1)
-    net = on_gpu(peer.Net(nets.read(args.model), False),
-                 args.precision != "fp32")
-    net.train()
-    step = stepper(net, args.precision)
-    steps, step_s = measure(captured(step) if args.graph else step,
-                            args.seconds)
-    print(json.dumps({"name": "PyTorch " + torch.__version__,
-                      "steps": steps, "step_s": step_s}))
+    step = stepper(built(model, precision != "fp32"), precision)
+    found = {}
+    for mode, make in (("eager", lambda s: s), ("graph", captured)):
+        try:
+            found[mode] = measure(make(step), seconds)
+        except RuntimeError as error:
+            found[mode + "_error"] = str(error)[:200]
+    return found
+
+
+def main():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        try:
+            found = answer(asked["model"], asked["precision"],
+                           asked.get("seconds", 2))
+        except RuntimeError as error:
+            found = {"error": str(error)[:200]}
+        gc.collect()
+        torch.cuda.empty_cache()
+        print(json.dumps(dict(found, name="PyTorch " + torch.__version__)),
+              flush=True)
 
 
 if __name__ == "__main__":
