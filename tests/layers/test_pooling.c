@@ -137,14 +137,19 @@ TEST_EACH_DEVICE(pooling, gradient_matches_finite_differences)
         "type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 pad: 1 }",
         "type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 "
         "pad: 1 }",
+        "type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 }",
+        "type: 'Pooling' pooling_param { kernel_size: 2 stride: 2 pad: 1 }",
+        "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 stride: 2 }",
         "type: 'Pooling' pooling_param { pool: AVE kernel_h: 2 kernel_w: 3 }",
         "type: 'Pooling' pooling_param { global_pooling: true }"
     };
+    const struct ct_shape shapes[] = { CT_SHAPE(2, 3, 4, 5),
+                                       CT_SHAPE(2, 2, 5, 8) };
 
-    for (int i = 0; i < 4; i++) {
-        struct layer_case *c = layer_case(dev, kinds[i]);
+    for (int i = 0; i < 13; i++) {
+        struct layer_case *c = layer_case(dev, kinds[i / 2]);
 
-        case_bottom(c, 0, CT_SHAPE(2, 3, 4, 5), NULL);
+        case_bottom(c, 0, shapes[i % 2], NULL);
         ASSERT_OK(case_setup(c));
         ASSERT_GRADIENT(c, 1e-3f, 1e-2f);
     }

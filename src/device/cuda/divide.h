@@ -29,6 +29,12 @@ static inline struct ct_divider ct_divider_of(int64_t d, int64_t most)
     return v;
 }
 
+/* The quotient alone, for a divider that is not wide. */
+__device__ inline int ct_quotient(const struct ct_divider &v, int n)
+{
+    return (int)((__umulhi((uint32_t)n, v.mul) + (uint32_t)n) >> v.shift);
+}
+
 /* The quotient; *rest gets what is left. */
 __device__ inline int64_t ct_divide(const struct ct_divider &v, int64_t n,
                                     int64_t *rest)

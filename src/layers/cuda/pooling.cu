@@ -12,6 +12,7 @@
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/cuda/draws.h"
+#include "layers/cuda/pool_rows.h"
 #include "layers/cuda/windows.h"
 #include "layers/pooling.h"
 #include "proto/params.h"
@@ -63,7 +64,7 @@ __global__ static void max_forward(struct shape p, const T *x, T *y, I *at)
             for (int j = 0; j < turns<N>(s); j++) {
                 const int row = turn<N>(r, i), col = turn<N>(s, j);
                 const ct_pack<K, T> v = ct_load_pack<K>(
-                    from + ((int64_t)row * p.w + col) * p.lanes);
+                    from + offset_of(p, p.x_line, row, col));
                 const I here    = code<I>(p, a.r, a.c, row, col);
                 const bool mine = within<N>(r, i) && within<N>(s, j);
 
@@ -88,8 +89,8 @@ __global__ static void max_backward(struct shape p, const T *dy, const I *at,
 {
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * (p.lanes / K)) {
         const struct place a = place_of<K>(p, o);
-        const struct span r  = holders(a.r, p.oh, p.kh, p.sh, p.ph);
-        const struct span s  = holders(a.c, p.ow, p.kw, p.sw, p.pw);
+        const struct span r  = holders(a.r, p.oh, p.kh, p.step_h, p.ph);
+        const struct span s  = holders(a.c, p.ow, p.kw, p.step_w, p.pw);
         const int64_t base = a.plane * p.oh * p.ow * p.lanes + a.lane;
         float sum[K] = { 0 };
         ct_pack<K, T> out;
@@ -99,8 +100,7 @@ __global__ static void max_backward(struct shape p, const T *dy, const I *at,
 #pragma unroll
             for (int j = 0; j < turns<N>(s); j++) {
                 const int row = turn<N>(r, i), col = turn<N>(s, j);
-                const int64_t w =
-                    base + ((int64_t)row * p.ow + col) * p.lanes;
+                const int64_t w = base + offset_of(p, p.y_line, row, col);
                 const ct_pack<K, I> arg = ct_load_pack<K>(at + w);
                 const ct_pack<K, T> d   = ct_load_pack<K>(dy + w);
                 const I here    = code<I>(p, row, col, a.r, a.c);
@@ -134,8 +134,8 @@ __global__ static void average_forward(struct shape p, const T *x, T *y)
 #pragma unroll
             for (int j = 0; j < turns<N>(s); j++) {
                 const ct_pack<K, T> v = ct_load_pack<K>(
-                    from + ((int64_t)turn<N>(r, i) * p.w + turn<N>(s, j)) *
-                               p.lanes);
+                    from + offset_of(p, p.x_line, turn<N>(r, i),
+                                     turn<N>(s, j)));
                 const bool mine = within<N>(r, i) && within<N>(s, j);
 
 #pragma unroll
@@ -154,8 +154,8 @@ __global__ static void average_backward(struct shape p, const T *dy, T *dx)
 {
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * (p.lanes / K)) {
         const struct place a = place_of<K>(p, o);
-        const struct span r  = holders(a.r, p.oh, p.kh, p.sh, p.ph);
-        const struct span s  = holders(a.c, p.ow, p.kw, p.sw, p.pw);
+        const struct span r  = holders(a.r, p.oh, p.kh, p.step_h, p.ph);
+        const struct span s  = holders(a.c, p.ow, p.kw, p.step_w, p.pw);
         const T *from = dy + a.plane * p.oh * p.ow * p.lanes + a.lane;
         float sum[K] = { 0 };
         ct_pack<K, T> out;
@@ -166,7 +166,7 @@ __global__ static void average_backward(struct shape p, const T *dy, T *dx)
             for (int j = 0; j < turns<N>(s); j++) {
                 const int row = turn<N>(r, i), col = turn<N>(s, j);
                 const ct_pack<K, T> d = ct_load_pack<K>(
-                    from + ((int64_t)row * p.ow + col) * p.lanes);
+                    from + offset_of(p, p.y_line, row, col));
                 const float size =
                     (float)span_of(row, p.h, p.kh, p.sh, p.ph).size *
                     (float)span_of(col, p.w, p.kw, p.sw, p.pw).size;
@@ -202,14 +202,13 @@ __global__ static void stochastic(struct shape p, int64_t channels, bool nhwc,
 
         for (int i = r.from; i < r.to; i++)
             for (int j = s.from; j < s.to; j++)
-                sum += ct_load(from + ((int64_t)i * p.w + j) * p.lanes);
+                sum += ct_load(from + offset_of(p, p.x_line, i, j));
         goal = sum * ct_uniform(d.key, first + (uint64_t)image,
                                 (uint64_t)((c * p.oh + a.r) * p.ow + a.c));
         sum  = 0;
         for (int i = r.from; i < r.to; i++)
             for (int j = s.from; j < s.to; j++) {
-                const float v =
-                    ct_load(from + ((int64_t)i * p.w + j) * p.lanes);
+                const float v = ct_load(from + offset_of(p, p.x_line, i, j));
 
                 sum += v;
                 if (arg == (I)-1 && sum >= goal) {
@@ -234,7 +233,7 @@ __device__ static inline float expected(const struct shape &p, int i, int j,
     *sum = 0;
     for (int h = r.from; h < r.to; h++)
         for (int w = s.from; w < s.to; w++) {
-            const float v = ct_load(from + ((int64_t)h * p.w + w) * p.lanes);
+            const float v = ct_load(from + offset_of(p, p.x_line, h, w));
 
             *sum += v;
             squares += v * v;
@@ -261,8 +260,8 @@ __global__ static void expected_backward(struct shape p, const T *x,
 {
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * p.lanes) {
         const struct place a = place_of<1>(p, o);
-        const struct span r  = holders(a.r, p.oh, p.kh, p.sh, p.ph);
-        const struct span s  = holders(a.c, p.ow, p.kw, p.sw, p.pw);
+        const struct span r  = holders(a.r, p.oh, p.kh, p.step_h, p.ph);
+        const struct span s  = holders(a.c, p.ow, p.kw, p.step_w, p.pw);
         const T *from = x + a.plane * p.h * p.w * p.lanes + a.lane;
         const T *d    = dy + a.plane * p.oh * p.ow * p.lanes + a.lane;
         const float v = ct_load(x + o);
@@ -274,8 +273,8 @@ __global__ static void expected_backward(struct shape p, const T *x,
                 const float y = expected(p, i, j, from, &sum);
 
                 if (sum > 0)
-                    all += ct_load(d + ((int64_t)i * p.ow + j) * p.lanes) /
-                           sum * (2 * v - y);
+                    all += ct_load(d + offset_of(p, p.y_line, i, j)) / sum *
+                           (2 * v - y);
             }
         ct_store(dx + o, all);
     }
@@ -453,6 +452,8 @@ static enum ct_status max_back(const struct ct_layer *l,
     const int64_t n = ct_elements(io->bottom[0]);
     constexpr int K = 16 / sizeof(T);
 
+    if (sizeof(I) == 1 && by_packs<T>(&s->pool, dy, dx) && by_pairs(&s->pool))
+        return pool_pairs<T>(l->dev, &s->pool, (const uint8_t *)at, dy, dx);
     if (by_packs<T>(&s->pool, dy, dx))
         return CT_LAUNCH(l->dev, n / K, (max_backward<N, K, T, I>),
                          shape_of(&s->pool, false, K), dy, at, dx);
@@ -488,6 +489,11 @@ static enum ct_status backward(const struct ct_layer *l,
         return ct_clear_values(l->dev, ct_elements(io->bottom[0]),
                                io->bottom[0]->diff.dtype,
                                ct_diff(io->bottom[0]));
+    if (sizeof(T) == 4 && !s->kept && by_rows(&s->pool,
+                                              ct_diff(io->bottom[0])))
+        return pool_rows(l->dev, &s->pool,
+                         s->at ? (const uint8_t *)ct_data(s->at) : NULL,
+                         ct_diff(io->top[0]), ct_diff(io->bottom[0]));
     if (s->at && by_bytes(&s->pool))
         BY_SIZE(holders, N, return (max_back<N, T, uint8_t>(l, io)));
     if (s->at)

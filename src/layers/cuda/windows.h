@@ -13,14 +13,18 @@
 struct shape {
     int64_t planes, lanes;
     int     h, w, oh, ow, kh, kw, sh, sw, ph, pw;
+    int     x_line, y_line; /* values of a row of images, and of outputs */
     /* Of the array that threads are dealt out over: packs of lanes, columns
      * and rows. */
     struct ct_divider packs, columns, rows;
+    struct ct_divider step_h, step_w; /* strides */
 };
+
+enum { LARGE = 1 << 28 }; /* more than any image */
 
 static int small(int64_t v)
 {
-    return (int)(v < 1 << 28 ? v : 1 << 28); /* more than any image */
+    return (int)(v < LARGE ? v : LARGE);
 }
 
 /* Threads are dealt out over the output (else over the input), k lanes each. */
@@ -35,8 +39,10 @@ static struct shape shape_of(const struct ct_pool *p, bool output, int k)
              small(p->h), small(p->w), small(p->out_h), small(p->out_w),
              small(p->kernel_h), small(p->kernel_w), small(p->stride_h),
              small(p->stride_w), small(p->pad_h), small(p->pad_w),
+             (int)(p->w * lanes), (int)(p->out_w * lanes),
              ct_divider_of(lanes / k, n), ct_divider_of(w, n),
-             ct_divider_of(h, n) };
+             ct_divider_of(h, n), ct_divider_of(small(p->stride_h), INT32_MAX),
+             ct_divider_of(small(p->stride_w), INT32_MAX) };
 }
 
 /* A thread's position (row r, column c), and its lanes. */
@@ -80,14 +86,24 @@ __device__ static inline struct span span_of(int i, int in, int kernel,
     return s;
 }
 
+/* Where position (r, c) of an image or of outputs lies in its plane, given the
+ * values of a row. */
+__device__ static inline int64_t offset_of(const struct shape &p, int line,
+                                           int r, int c)
+{
+    return (int64_t)r * line + (int64_t)c * (int)p.lanes;
+}
+
 /* The windows [from, to) that hold position i of an axis. */
 __device__ static inline struct span holders(int i, int out, int kernel,
-                                             int stride, int pad)
+                                             const struct ct_divider &stride,
+                                             int pad)
 {
     struct span s;
 
-    s.from = i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
-    s.to   = min((i + pad) / stride + 1, out);
+    s.from = i + pad < kernel ? 0
+                              : ct_quotient(stride, i + pad - kernel) + 1;
+    s.to   = min(ct_quotient(stride, i + pad) + 1, out);
     s.size = 0;
     return s;
 }
