@@ -143,8 +143,7 @@ enum ct_status ct_conv_create(const struct ct_device *dev,
     enum ct_status st;
 
     CT_TRY(conv_check(desc));
-    CT_ASSERT(ct_conv_finishes(dev) ||
-              !(desc->sum || desc->relu || desc->packed));
+    CT_ASSERT(ct_conv_finishes(dev) || !(desc->sum || desc->packed));
     CT_TRY(ct_alloc(1, sizeof(*c), "convolution", &c));
     c->dev         = dev;
     c->desc        = *desc;

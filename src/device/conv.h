@@ -54,7 +54,8 @@ double ct_conv_macs(const struct ct_conv_desc *d);
 
 struct ct_conv;
 
-/* Whether convolutions on this kind of device know sum, relu and packed. */
+/* Whether convolutions on this kind of device know sum and packed; relu they
+ * know on all. */
 bool ct_conv_finishes(const struct ct_device *dev);
 
 /* Refuses kernels that do not fit and groups that do not divide; otherwise
@@ -95,7 +96,7 @@ CT_MUST_CHECK enum ct_status ct_conv_write_weights(struct ct_conv *c,
                                                    const float *dy, float *dw,
                                                    float *db);
 
-/* A bias by itself, for deconvolution.  y is batch x channels x spatial in
+/* A bias by itself.  y is batch x channels x spatial in
  * `layout`:  y[n,c,s] += b[c]  and  db[c] += sum over n, s of dy[n,c,s]. */
 struct ct_bias_desc {
     int64_t        batch, channels, spatial;
@@ -109,5 +110,11 @@ CT_MUST_CHECK enum ct_status ct_bias_forward(const struct ct_device *dev,
 CT_MUST_CHECK enum ct_status ct_bias_backward(const struct ct_device *dev,
                                               const struct ct_bias_desc *d,
                                               const float *dy, float *db);
+/* For a ReLU behind it: dy = 0 where y is not above it, and db, where it is
+ * not NULL, += the sums of what is left. */
+CT_MUST_CHECK enum ct_status ct_bias_mask(const struct ct_device *dev,
+                                          const struct ct_bias_desc *d,
+                                          const float *y, float *dy,
+                                          float *db);
 
 #endif

@@ -328,11 +328,17 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
 
     for (int i = 0; i < io->n_top; i++, write = false) {
         const float *dy = ct_diff(io->top[i]), *x = ct_data(io->bottom[i]);
-        const bool aside = l->run->aside && io->want_grad[i] &&
-                           (l->flags & CT_LAYER_ASIDE);
+        const bool may   = l->run->aside && (l->flags & CT_LAYER_ASIDE);
+        const bool aside = may && io->want_grad[i];
 
         if (s->relu)
-            ct_conv_layer_mask(io->top[i]);
+            CT_TRY(ct_conv_layer_mask(l, io->top[i], &db));
+        if (may && !aside && dw && db) { /* beside the weights' alone */
+            CT_TRY(ct_side_begin(l->dev));
+            CT_TRY(ct_conv_backward_weights(s->conv[i], x, dy, NULL, db));
+            CT_TRY(ct_side_end(l->dev));
+            db = NULL;
+        }
         if (aside)
             CT_TRY(ct_side_begin(l->dev));
         if (write)

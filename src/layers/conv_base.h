@@ -56,12 +56,15 @@ double ct_conv_layer_macs(const struct ct_layer *l, const struct ct_io *io);
 void   ct_conv_layer_teardown(struct ct_layer *l);
 
 /* conv_fuse.c: the slot of the type, what the convolution objects are given,
- * and dy = 0 where y is, for a ReLU. */
+ * and dy = 0 where y is, for a ReLU; where that sums up the gradient of the
+ * bias on its way, *db is NULL afterwards. */
 bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next);
 CT_MUST_CHECK enum ct_status ct_conv_layer_weights(struct ct_layer *l,
                                                    const float **w,
                                                    const float **b);
-void ct_conv_layer_mask(const struct ct_blob *top);
+CT_MUST_CHECK enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
+                                                const struct ct_blob *top,
+                                                float **db);
 
 /* The gradient of blob i to add to; NULL when nobody wants it. */
 float *ct_conv_layer_diff(const struct ct_layer *l, int i);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/cpu/simd.h"
 #include "layers/common.h"
 #include "layers/conv_base.h"
 #include "proto/params.h"
@@ -33,6 +32,7 @@ static bool is_plain_sum(const struct ct_layer *next)
 bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next)
 {
     struct ct_conv_layer *s = l->state;
+    const bool finishes     = ct_conv_finishes(l->dev);
 
     if (!next) {
         ct_fold_fini(&s->fold);
@@ -40,11 +40,11 @@ bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next)
         l->flags |= CT_LAYER_NO_TOP | CT_LAYER_LEAVES_DIFF;
         return true;
     }
-    if (s->relu || s->axis != 1 || !ct_conv_finishes(l->dev))
+    if (s->relu || s->axis != 1)
         return false;
-    if (!s->sum && ct_fold_absorb(&s->fold, l, next, s->num_output))
+    if (!s->sum && finishes && ct_fold_absorb(&s->fold, l, next, s->num_output))
         return true;
-    if (!s->sum && l->run->forward_only && is_plain_sum(next)) {
+    if (!s->sum && finishes && l->run->forward_only && is_plain_sum(next)) {
         s->sum = true;
         return true;
     }
@@ -87,19 +87,15 @@ enum ct_status ct_conv_layer_weights(struct ct_layer *l, const float **w,
     return CT_OK;
 }
 
-CT_SIMD static void mask_row(int64_t n, const float *y, float *dy)
+enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
+                                  const struct ct_blob *top, float **db)
 {
-    CT_SIMD_EACH (i, n)
-        dy[i] = y[i] > 0 ? dy[i] : 0;
-}
+    const struct ct_conv_layer *s  = l->state;
+    const struct ct_bias_desc desc = { s->desc.batch, s->num_output,
+                                       ct_count(top, s->axis + 1, CT_END),
+                                       top->data.layout, top->data.dtype };
+    float *const sums = l->dev->kind == CT_CPU ? NULL : *db;
 
-void ct_conv_layer_mask(const struct ct_blob *top)
-{
-    const int64_t n = ct_elements(top);
-    const float *y  = ct_data(top);
-    float *dy       = ct_diff(top);
-
-    CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
-        mask_row(ct_chunk_end(c, n) - c * CT_CHUNK, y + c * CT_CHUNK,
-                 dy + c * CT_CHUNK);
+    *db = sums ? NULL : *db;
+    return ct_bias_mask(l->dev, &desc, ct_data(top), ct_diff(top), sums);
 }

@@ -29,28 +29,32 @@ static const struct shape {
     const char *text, *way;
     int64_t     batch, in_channels, out_channels, group;
     int64_t     in[2], kernel[2], stride[2], pad[2], dilation[2];
-    bool        has_bias;
+    bool        has_bias, relu;
 } shapes[] = {
     { "3x3", NULL, 3, 16, 32, 1, { 9, 10 }, { 3, 3 }, { 1, 1 }, { 1, 1 },
-      { 1, 1 }, true },
+      { 1, 1 }, true, true },
     { "odd channels", NULL, 2, 5, 7, 1, { 9, 8 }, { 3, 2 }, { 2, 1 },
-      { 1, 0 }, { 1, 1 }, true },
+      { 1, 0 }, { 1, 1 }, true, false },
     { "dilated", NULL, 2, 8, 8, 1, { 11, 12 }, { 3, 3 }, { 1, 1 }, { 2, 2 },
-      { 2, 2 }, false },
+      { 2, 2 }, false, true },
+    { "1x1", NULL, 4, 32, 48, 1, { 6, 6 }, { 1, 1 }, { 1, 1 }, { 0, 0 },
+      { 1, 1 }, true, true },
+    { "many positions", NULL, 5, 4, 20, 1, { 34, 30 }, { 3, 3 }, { 1, 1 },
+      { 0, 0 }, { 1, 1 }, true, true },
     { "11x11 stride 4", "fold", 2, 3, 16, 1, { 35, 31 }, { 11, 11 }, { 4, 4 },
-      { 0, 0 }, { 1, 1 }, true },
+      { 0, 0 }, { 1, 1 }, true, true },
     { "7x7 stride 2", "fold", 2, 3, 24, 1, { 19, 23 }, { 7, 7 }, { 2, 2 },
-      { 3, 3 }, { 1, 1 }, true },
+      { 3, 3 }, { 1, 1 }, true, false },
     { "one channel", "fold", 3, 1, 20, 1, { 28, 28 }, { 5, 5 }, { 1, 1 },
-      { 0, 0 }, { 1, 1 }, true },
+      { 0, 0 }, { 1, 1 }, true, false },
     { "strides that differ", "fold", 2, 4, 8, 1, { 13, 17 }, { 3, 4 },
-      { 2, 3 }, { 1, 2 }, { 1, 1 }, false },
+      { 2, 3 }, { 1, 2 }, { 1, 1 }, false, false },
     { "two groups of 5x5", "apart", 2, 48, 64, 2, { 9, 8 }, { 5, 5 },
-      { 1, 1 }, { 2, 2 }, { 1, 1 }, true },
+      { 1, 1 }, { 2, 2 }, { 1, 1 }, true, true },
     { "three groups", "apart", 2, 48, 96, 3, { 7, 7 }, { 3, 3 }, { 2, 2 },
-      { 1, 1 }, { 1, 1 }, false },
+      { 1, 1 }, { 1, 1 }, false, false },
     { "depthwise", NULL, 2, 32, 32, 32, { 9, 8 }, { 3, 3 }, { 1, 1 },
-      { 1, 1 }, { 1, 1 }, true },
+      { 1, 1 }, { 1, 1 }, true, false },
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
@@ -89,7 +93,8 @@ static struct ct_conv_desc desc_of(const struct shape *s)
     struct ct_conv_desc d = { .n_spatial = 2, .batch = s->batch,
                               .in_channels = s->in_channels,
                               .out_channels = s->out_channels,
-                              .group = s->group, .has_bias = s->has_bias };
+                              .group = s->group, .has_bias = s->has_bias,
+                              .relu = s->relu };
 
     memcpy(d.in, s->in, sizeof(s->in));
     memcpy(d.kernel, s->kernel, sizeof(s->kernel));
@@ -107,6 +112,31 @@ struct problem {
     int64_t             n[N_ARRAYS];
     float              *v[N_ARRAYS];
 };
+
+/* y and dy of a description. */
+static struct ct_bias_desc outside(const struct ct_conv_desc *d)
+{
+    return (struct ct_bias_desc){ d->batch, d->out_channels,
+                                  ct_conv_out(d, 0) * ct_conv_out(d, 1),
+                                  d->dst_layout, d->dst_type };
+}
+
+/* The reference's backward passes, of a dy that is masked by y. */
+static void solve_backward(struct problem *p, struct ct_conv *c)
+{
+    const struct ct_bias_desc out = outside(&p->d);
+    const size_t bytes            = (size_t)p->n[DY] * sizeof(float);
+    float *dy                     = ct_malloc(bytes, "test values");
+
+    ASSERT(dy != NULL);
+    memcpy(dy, p->v[DY], bytes);
+    if (p->d.relu)
+        ASSERT_OK(ct_bias_mask(ct_device_cpu(), &out, p->v[Y], dy, NULL));
+    ASSERT_OK(ct_conv_backward_data(c, p->v[W], dy, p->v[DX]));
+    ASSERT_OK(ct_conv_backward_weights(c, p->v[X], dy, p->v[DW],
+                                       p->d.has_bias ? p->v[DB] : NULL));
+    ct_free(dy);
+}
 
 static void problem_make(const struct shape *s, struct problem *p)
 {
@@ -131,9 +161,7 @@ static void problem_make(const struct shape *s, struct problem *p)
     ASSERT(unsetenv("CORTADO_IMPL") == 0);
     ASSERT_OK(ct_conv_forward(c, p->v[X], p->v[W],
                               s->has_bias ? p->v[B] : NULL, p->v[Y]));
-    ASSERT_OK(ct_conv_backward_data(c, p->v[W], p->v[DY], p->v[DX]));
-    ASSERT_OK(ct_conv_backward_weights(c, p->v[X], p->v[DY], p->v[DW],
-                                       s->has_bias ? p->v[DB] : NULL));
+    solve_backward(p, c);
     ct_conv_destroy(c);
 }
 
@@ -189,14 +217,29 @@ static void check(const struct problem *p, const char *what, int i,
         }
 }
 
+/* dy masked by the reference's y, with the gradient of the bias, twice; `gate`
+ * and `flat` are room. */
+static void mask(const struct problem *p, const struct ct_device *g,
+                 const struct ct_conv_desc *d, void *flat, void *gate,
+                 float *dy, float *db)
+{
+    const struct ct_bias_desc out = outside(d);
+
+    ASSERT_OK(g->ops->from_host(g, (size_t)p->n[Y] * sizeof(float), p->v[Y],
+                                flat));
+    convert(g, d, Y, p->n[Y], true, flat, gate);
+    for (int twice = 0; twice < 2; twice++)
+        ASSERT_OK(ct_bias_mask(g, &out, gate, dy, db));
+}
+
 /* All passes on the GPU; gradients of parameters are added up twice. */
 static void solve(const struct problem *p, const struct ct_device *g,
                   struct ct_conv *c, const char *what, float limit)
 {
     const struct ct_conv_desc *d = ct_conv_description(c);
-    void *flat = NULL, *a[N_ARRAYS] = { NULL };
+    void *flat = NULL, *gate = NULL, *a[N_ARRAYS] = { NULL };
     int64_t most = 0;
-    float *got;
+    float *got, *db;
 
     for (int i = 0; i < N_ARRAYS; i++)
         most = p->n[i] > most ? p->n[i] : most;
@@ -212,11 +255,16 @@ static void solve(const struct problem *p, const struct ct_device *g,
                                     p->v[i], flat));
         convert(g, d, i, p->n[i], true, flat, a[i]);
     }
+    ASSERT_OK(g->ops->alloc(g, (size_t)p->n[Y] * sizeof(float), "test",
+                            &gate));
+    db = d->has_bias ? a[DB] : NULL;
     ASSERT_OK(ct_conv_forward(c, a[X], a[W], d->has_bias ? a[B] : NULL, a[Y]));
+    if (d->relu)
+        mask(p, g, d, flat, gate, a[DY], db);
     ASSERT_OK(ct_conv_backward_data(c, a[W], a[DY], a[DX]));
     for (int twice = 0; twice < 2; twice++)
         ASSERT_OK(ct_conv_backward_weights(c, a[X], a[DY], a[DW],
-                                           d->has_bias ? a[DB] : NULL));
+                                           d->relu ? NULL : db));
     for (int i = Y; i < N_ARRAYS; i++) {
         convert(g, d, i, p->n[i], false, flat, a[i]);
         ASSERT_OK(g->ops->to_host(g, (size_t)p->n[i] * sizeof(float), flat,
@@ -229,6 +277,7 @@ static void solve(const struct problem *p, const struct ct_device *g,
     for (int i = 0; i < N_ARRAYS; i++)
         g->ops->free(g, a[i]);
     g->ops->free(g, flat);
+    g->ops->free(g, gate);
     ct_free(got);
 }
 
@@ -314,6 +363,45 @@ TEST(conv_cuda, what_measures_fastest_agrees_with_the_reference)
                                           "cudnn", 2));
     }
     ASSERT_INT(0, n_wrong);
+}
+
+/* A net that has diverged must say so. */
+TEST(conv_cuda, a_nan_goes_through_a_relu)
+{
+    n_wrong = 0;
+    test_defer(forget, NULL);
+    ASSERT(setenv("CORTADO_CACHE", "none", 1) == 0);
+    for (int i = 0; i < N_PRECISIONS; i++) {
+        const struct ct_device *g = open_gpu(precisions[i].value, true);
+        const struct ct_device_ops *ops = g->ops;
+        struct ct_conv_desc d = desc_of(&shapes[0]);
+        struct ct_conv *c     = NULL;
+        void *a[4];
+        float w[32 * 16 * 9], b[32] = { 0 }, y[32 * 9 * 10];
+
+        test_defer(close_device, (void *)(uintptr_t)g);
+        for (int j = 0; j < 32 * 16 * 9; j++)
+            w[j] = NAN;
+        d.batch      = 1;
+        d.src_type   = d.dst_type   = ct_device_dtype(g);
+        d.src_layout = d.dst_layout = i == 0 ? CT_PLAIN : CT_NHWC;
+        ASSERT_OK(ct_conv_create(g, &d, NULL, &c));
+        ASSERT_OK(ops->alloc(g, 16 * 9 * 10 * sizeof(float), "x", &a[0]));
+        ASSERT_OK(ops->alloc(g, sizeof(w) + sizeof(b), "w, b", &a[1]));
+        ASSERT_OK(ops->alloc(g, sizeof(y), "y", &a[2]));
+        ASSERT_OK(ops->alloc(g, sizeof(y), "plain y", &a[3]));
+        ASSERT_OK(ops->from_host(g, sizeof(w), w, a[1]));
+        ASSERT_OK(ct_conv_forward(c, a[0], a[1],
+                                  (float *)a[1] + 32 * 16 * 9, a[2]));
+        ASSERT_OK(ops->convert(g, 1, 32, 90, d.dst_layout, d.dst_type, a[2],
+                               CT_PLAIN, CT_F32, a[3]));
+        ASSERT_OK(ops->to_host(g, sizeof(y), a[3], y));
+        for (int j = 0; j < 32 * 90; j++)
+            ASSERT(isnan(y[j]));
+        ct_conv_destroy(c);
+        for (int j = 0; j < 4; j++)
+            ops->free(g, a[j]);
+    }
 }
 
 TEST(conv_cuda, a_choice_is_kept_in_the_cache_folder_and_taken_again)

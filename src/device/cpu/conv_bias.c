@@ -37,7 +37,7 @@ enum ct_status ct_bias_forward(const struct ct_device *dev,
 
 #ifdef CT_HAVE_CUDA
     if (dev->kind == CT_CUDA)
-        return ct_cuda_conv_bias_forward(dev, d, b, y);
+        return ct_cuda_conv_finish(dev, d, b, false, y);
 #endif
     (void)dev;
     CT_FOR_ROWS (r, d->batch * blocks, row) {
@@ -164,4 +164,26 @@ enum ct_status ct_bias_backward(const struct ct_device *dev,
         }
     }
     return CT_OK;
+}
+
+CT_SIMD static void mask_row(int64_t n, const float *y, float *dy)
+{
+    CT_SIMD_EACH (i, n)
+        dy[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+enum ct_status ct_bias_mask(const struct ct_device *dev,
+                            const struct ct_bias_desc *d, const float *y,
+                            float *dy, float *db)
+{
+    const int64_t block = block_of(d), row = d->spatial * block;
+    const int64_t rows  = d->batch * ((d->channels + block - 1) / block);
+
+#ifdef CT_HAVE_CUDA
+    if (dev->kind == CT_CUDA)
+        return ct_cuda_conv_mask(dev, d, y, dy, db);
+#endif
+    CT_FOR_ROWS (r, rows, row)
+        mask_row(row, y + r * row, dy + r * row);
+    return db ? ct_bias_backward(dev, d, dy, db) : CT_OK;
 }

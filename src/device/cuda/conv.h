@@ -42,8 +42,8 @@ CT_MUST_CHECK enum ct_status ct_cuda_weights_add(const struct ct_device *d,
                                                  const void *g, float *dw);
 
 /* rows x groups x channels into groups x rows x channels, and back, with a
- * bias of groups x channels where b is not NULL.  Channels are a multiple
- * of 8. */
+ * bias of groups x channels where b is not NULL, and a ReLU behind it.
+ * Channels are a multiple of 8. */
 CT_MUST_CHECK enum ct_status ct_cuda_conv_part(const struct ct_device *d,
                                                int64_t rows, int64_t groups,
                                                int64_t channels,
@@ -54,15 +54,20 @@ CT_MUST_CHECK enum ct_status ct_cuda_conv_join(const struct ct_device *d,
                                                int64_t channels,
                                                enum ct_dtype type,
                                                const void *x, const float *b,
-                                               void *to);
+                                               bool relu, void *to);
 
-/* As ct_bias_forward() and ct_bias_backward(). */
-CT_MUST_CHECK enum ct_status ct_cuda_conv_bias_forward(
+/* y = y + b where b is not NULL, then with `relu` y = max(y, 0). */
+CT_MUST_CHECK enum ct_status ct_cuda_conv_finish(
     const struct ct_device *d, const struct ct_bias_desc *desc, const float *b,
-    void *y);
+    bool relu, void *y);
+/* As ct_bias_backward() and ct_bias_mask(). */
 CT_MUST_CHECK enum ct_status ct_cuda_conv_bias_backward(
     const struct ct_device *d, const struct ct_bias_desc *desc, const void *dy,
     float *db);
+CT_MUST_CHECK enum ct_status ct_cuda_conv_mask(const struct ct_device *d,
+                                               const struct ct_bias_desc *desc,
+                                               const void *y, void *dy,
+                                               float *db);
 
 #ifdef __cplusplus
 }

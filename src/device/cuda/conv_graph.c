@@ -5,15 +5,19 @@
 
 #include "base/mem.h"
 
-enum { GUESSES = 12, ENGINES = 96 }; /* most of a list, and of all */
-enum { X = 'x', Y = 'y', W = 'w' };  /* the tensors' names */
+enum { GUESSES = 40, ENGINES = 160 }; /* most of a list, and of all */
+enum { PARTS = 16 };                 /* descriptors of a graph, at most */
+/* The tensors' names; the last ones are between operations. */
+enum { X = 'x', Y = 'y', W = 'w', B = 'b', SUM = 's', BIASED = 't' };
 
 typedef cudnnBackendDescriptor_t desc;
 
 struct ct_conv_graph {
     const struct ct_device *dev;
     struct ct_conv_problem  problem;
-    desc                    x, y, w, conv, op, graph;
+    desc                    part[PARTS]; /* of the graph */
+    int                     n_part;
+    desc                    graph;
     desc                    config[ENGINES];
     int                     n;
 };
@@ -54,17 +58,32 @@ static bool finished(const struct ct_device *d, desc p)
     return ct_cuda(d)->libs->cudnnBackendFinalize(p) == CUDNN_STATUS_SUCCESS;
 }
 
-static enum ct_status describe_tensor(const struct ct_device *d,
-                                      const struct ct_conv_problem *p,
-                                      int64_t name, const int64_t *dim,
+/* A descriptor that lives as long as the graph. */
+static enum ct_status own(struct ct_conv_graph *g,
+                          cudnnBackendDescriptorType_t type, desc *out)
+{
+    CT_ASSERT(g->n_part < PARTS);
+    CT_TRY(make(g->dev, type, out));
+    g->part[g->n_part++] = *out;
+    return CT_OK;
+}
+
+static enum ct_status describe_tensor(struct ct_conv_graph *g, int64_t name,
+                                      enum ct_dtype dtype, const int64_t *dim,
                                       const int64_t *step, desc *out)
 {
-    const cudnnDataType_t type = p->dtype == CT_BF16 ? CUDNN_DATA_BFLOAT16
-                                 : p->dtype == CT_F16 ? CUDNN_DATA_HALF
-                                                      : CUDNN_DATA_FLOAT;
+    const struct ct_device *d       = g->dev;
+    const struct ct_conv_problem *p = &g->problem;
+    const cudnnDataType_t type = dtype == CT_BF16 ? CUDNN_DATA_BFLOAT16
+                                 : dtype == CT_F16 ? CUDNN_DATA_HALF
+                                                   : CUDNN_DATA_FLOAT;
     const int64_t align = CT_CONV_ALIGN;
+    const bool between  = name == SUM || name == BIASED;
 
-    CT_TRY(make(d, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out));
+    CT_TRY(own(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out));
+    if (between)
+        CT_TRY(set(d, *out, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN,
+                   1, &between));
     CT_TRY(set(d, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
                &type));
     CT_TRY(set(d, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64,
@@ -78,7 +97,7 @@ static enum ct_status describe_tensor(const struct ct_device *d,
     return finished(d, *out) ? CT_OK : CT_ENOTSUP;
 }
 
-static enum ct_status describe_conv(struct ct_conv_graph *g)
+static enum ct_status describe_conv(struct ct_conv_graph *g, desc *out)
 {
     const struct ct_conv_problem *p  = &g->problem;
     const struct ct_device *d        = g->dev;
@@ -86,22 +105,25 @@ static enum ct_status describe_conv(struct ct_conv_graph *g)
     const cudnnConvolutionMode_t how = CUDNN_CROSS_CORRELATION;
     const int64_t n                  = p->n_spatial;
 
-    CT_TRY(make(d, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, &g->conv));
-    CT_TRY(set(d, g->conv, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
+    desc conv;
+
+    CT_TRY(own(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, &conv));
+    CT_TRY(set(d, conv, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
                CUDNN_TYPE_INT64, 1, &n));
-    CT_TRY(set(d, g->conv, CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
+    CT_TRY(set(d, conv, CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
                CUDNN_TYPE_DATA_TYPE, 1, &type));
-    CT_TRY(set(d, g->conv, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+    CT_TRY(set(d, conv, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
                CUDNN_TYPE_CONVOLUTION_MODE, 1, &how));
-    CT_TRY(set(d, g->conv, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
+    CT_TRY(set(d, conv, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
                CUDNN_TYPE_INT64, n, p->pad));
-    CT_TRY(set(d, g->conv, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
+    CT_TRY(set(d, conv, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
                CUDNN_TYPE_INT64, n, p->pad));
-    CT_TRY(set(d, g->conv, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64,
+    CT_TRY(set(d, conv, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64,
                n, p->dilation));
-    CT_TRY(set(d, g->conv, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+    CT_TRY(set(d, conv, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
                CUDNN_TYPE_INT64, n, p->stride));
-    return finished(d, g->conv) ? CT_OK : CT_ENOTSUP;
+    *out = conv;
+    return finished(d, conv) ? CT_OK : CT_ENOTSUP;
 }
 
 /* The names of one operation's parts. */
@@ -135,30 +157,93 @@ static const struct {
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
 };
 
+/* The convolution, between x, w and `y`, whatever that is. */
+static enum ct_status describe_product(struct ct_conv_graph *g, desc y,
+                                       desc *op)
+{
+    const struct ct_conv_problem *p = &g->problem;
+    const struct ct_device *d       = g->dev;
+    const float one = 1, zero = 0;
+    desc x, w, conv;
+
+    CT_TRY(describe_tensor(g, X, p->dtype, p->x, p->x_step, &x));
+    CT_TRY(describe_tensor(g, W, p->dtype, p->w, p->w_step, &w));
+    CT_TRY(describe_conv(g, &conv));
+    CT_TRY(own(g, words[p->pass].type, op));
+    CT_TRY(set_desc(d, *op, words[p->pass].conv, conv));
+    CT_TRY(set_desc(d, *op, words[p->pass].x, x));
+    CT_TRY(set_desc(d, *op, words[p->pass].y, y));
+    CT_TRY(set_desc(d, *op, words[p->pass].w, w));
+    CT_TRY(set(d, *op, words[p->pass].alpha, CUDNN_TYPE_FLOAT, 1, &one));
+    CT_TRY(set(d, *op, words[p->pass].beta, CUDNN_TYPE_FLOAT, 1, &zero));
+    return finished(d, *op) ? CT_OK : CT_ENOTSUP;
+}
+
+/* y = x + b, or y = max(x, 0) where b is NULL. */
+static enum ct_status describe_point(struct ct_conv_graph *g, desc x, desc b,
+                                     desc y, desc *op)
+{
+    const struct ct_device *d        = g->dev;
+    const cudnnPointwiseMode_t mode  = b ? CUDNN_POINTWISE_ADD
+                                         : CUDNN_POINTWISE_RELU_FWD;
+    const cudnnDataType_t type       = CUDNN_DATA_FLOAT;
+    desc how;
+
+    CT_TRY(own(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &how));
+    CT_TRY(set(d, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1,
+               &mode));
+    CT_TRY(set(d, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
+               &type));
+    if (!finished(d, how))
+        return CT_ENOTSUP;
+    CT_TRY(own(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, op));
+    CT_TRY(set_desc(d, *op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                    how));
+    CT_TRY(set_desc(d, *op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x));
+    if (b)
+        CT_TRY(set_desc(d, *op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b));
+    CT_TRY(set_desc(d, *op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y));
+    return finished(d, *op) ? CT_OK : CT_ENOTSUP;
+}
+
+/* The sum in float32, the bias on it, and what becomes of that. */
+static enum ct_status describe_finish(struct ct_conv_graph *g, desc y,
+                                      desc *sum, desc *op, int *n)
+{
+    const struct ct_conv_problem *p = &g->problem;
+    int64_t dim[CT_CONV_DIMS], step[CT_CONV_DIMS];
+    desc b, biased = y;
+
+    for (int i = 0; i < 2 + p->n_spatial; i++) {
+        dim[i]  = i == 1 ? p->y[1] : 1;
+        step[i] = i == 1 || (i > 1 && p->y_step[1] != 1) ? 1 : p->y[1];
+    }
+    CT_TRY(describe_tensor(g, B, CT_F32, dim, step, &b));
+    CT_TRY(describe_tensor(g, SUM, CT_F32, p->y, p->y_step, sum));
+    if (p->relu)
+        CT_TRY(describe_tensor(g, BIASED, CT_F32, p->y, p->y_step, &biased));
+    CT_TRY(describe_point(g, *sum, b, biased, &op[(*n)++]));
+    return p->relu ? describe_point(g, biased, NULL, y, &op[(*n)++]) : CT_OK;
+}
+
 static enum ct_status describe_graph(struct ct_conv_graph *g)
 {
     const struct ct_conv_problem *p = &g->problem;
     const struct ct_device *d       = g->dev;
     cudnnHandle_t handle            = ct_cuda(d)->cudnn;
-    const float one = 1, zero = 0;
+    desc op[3], y, to;
+    int n = 1;
 
-    CT_TRY(describe_tensor(d, p, X, p->x, p->x_step, &g->x));
-    CT_TRY(describe_tensor(d, p, Y, p->y, p->y_step, &g->y));
-    CT_TRY(describe_tensor(d, p, W, p->w, p->w_step, &g->w));
-    CT_TRY(describe_conv(g));
-    CT_TRY(make(d, words[p->pass].type, &g->op));
-    CT_TRY(set_desc(d, g->op, words[p->pass].conv, g->conv));
-    CT_TRY(set_desc(d, g->op, words[p->pass].x, g->x));
-    CT_TRY(set_desc(d, g->op, words[p->pass].y, g->y));
-    CT_TRY(set_desc(d, g->op, words[p->pass].w, g->w));
-    CT_TRY(set(d, g->op, words[p->pass].alpha, CUDNN_TYPE_FLOAT, 1, &one));
-    CT_TRY(set(d, g->op, words[p->pass].beta, CUDNN_TYPE_FLOAT, 1, &zero));
-    if (!finished(d, g->op))
-        return CT_ENOTSUP;
-    CT_TRY(make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &g->graph));
+    CT_TRY(describe_tensor(g, Y, p->dtype, p->y, p->y_step, &y));
+    to = y;
+    if (p->bias)
+        CT_TRY(describe_finish(g, y, &to, op, &n));
+    CT_TRY(describe_product(g, to, &op[0]));
+    CT_TRY(own(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &g->graph));
     CT_TRY(set(d, g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE,
                CUDNN_TYPE_HANDLE, 1, &handle));
-    CT_TRY(set_desc(d, g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, g->op));
+    CT_TRY(set(d, g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS,
+               CUDNN_TYPE_BACKEND_DESCRIPTOR, n, op));
     return finished(d, g->graph) ? CT_OK : CT_ENOTSUP;
 }
 
@@ -269,12 +354,8 @@ void ct_conv_graph_destroy(struct ct_conv_graph *g)
         return;
     for (int i = 0; i < ENGINES; i++)
         drop(g->dev, &g->config[i]);
-    drop(g->dev, &g->graph);
-    drop(g->dev, &g->op);
-    drop(g->dev, &g->conv);
-    drop(g->dev, &g->w);
-    drop(g->dev, &g->y);
-    drop(g->dev, &g->x);
+    while (g->n_part > 0)
+        drop(g->dev, &g->part[--g->n_part]);
     ct_free(g);
 }
 
@@ -308,6 +389,16 @@ int ct_conv_graph_engines(const struct ct_conv_graph *g)
     return g->n;
 }
 
+/* Transforms of large tiles, or of anything but 3x3 kernels, lose digits of
+ * float32. */
+static bool is_winograd(cudnnBackendNumericalNote_t note, bool strict)
+{
+    return note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
+           (strict && (note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
+                       note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
+                       note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13));
+}
+
 /* Does the engine of `config` carry a note that tells against it? */
 static enum ct_status read_notes(const struct ct_conv_graph *g, desc config,
                                  bool *fit, bool *repeats)
@@ -315,7 +406,6 @@ static enum ct_status read_notes(const struct ct_conv_graph *g, desc config,
     const struct ct_device *d    = g->dev;
     const struct ct_cuda_libs *l = ct_cuda(d)->libs;
     const bool strict            = g->problem.strict;
-    /* Winograd's transforms keep float32's digits for 3x3 alone. */
     const bool rough = g->problem.dtype != CT_F32 || g->problem.w[2] != 3 ||
                        g->problem.w[3] != 3;
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -345,7 +435,7 @@ static enum ct_status read_notes(const struct ct_conv_graph *g, desc config,
         if (note[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
             note[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
             (strict && note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE) ||
-            (rough && note[i] == CUDNN_NUMERICAL_NOTE_WINOGRAD))
+            (rough && is_winograd(note[i], strict)))
             *fit = false;
     }
     /* To compile a kernel takes longer than most of them ever save. */
@@ -360,7 +450,8 @@ enum ct_status ct_conv_graph_plan(struct ct_conv_graph *g, int engine,
 {
     const struct ct_device *d = g->dev;
     cudnnHandle_t handle      = ct_cuda(d)->cudnn;
-    struct ct_conv_plan p     = { .pass = g->problem.pass };
+    struct ct_conv_plan p     = { .pass = g->problem.pass,
+                                  .bias = g->problem.bias };
     int64_t bytes = 0, n = 0;
     bool fit = false;
     enum ct_status st;
@@ -399,18 +490,20 @@ void ct_conv_plan_fini(const struct ct_device *d, struct ct_conv_plan *p)
 
 enum ct_status ct_conv_plan_run(const struct ct_device *d,
                                 const struct ct_conv_plan *p, const void *x,
-                                const void *w, const void *y, void *work)
+                                const void *w, const float *b, const void *y,
+                                void *work)
 {
-    const int64_t name[3]     = { X, W, Y };
-    const void *const at[3]   = { x, w, y };
+    const int64_t name[4]   = { X, W, Y, B };
+    const void *const at[4] = { x, w, y, b };
+    const int64_t n         = p->bias ? 4 : 3;
     desc pack;
     enum ct_status st;
 
     CT_TRY(make(d, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack));
     CT_TRY_GOTO(set(d, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
-                    CUDNN_TYPE_INT64, 3, name), st, out);
+                    CUDNN_TYPE_INT64, n, name), st, out);
     CT_TRY_GOTO(set(d, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                    CUDNN_TYPE_VOID_PTR, 3, at), st, out);
+                    CUDNN_TYPE_VOID_PTR, n, at), st, out);
     CT_TRY_GOTO(set(d, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
                     CUDNN_TYPE_VOID_PTR, 1, &work), st, out);
     if (finished(d, pack))

@@ -1,7 +1,9 @@
 /* conv_graph.h - one pass of a convolution in cuDNN's graph interface.
  *
- * A problem is a single operation on three tensors.  Its graph lists engines
- * that may do it, best guess first; one of them becomes a plan, which runs. */
+ * A problem is a single operation on three tensors, or forward with its bias
+ * and ReLU behind it, which are then done before y is written.  Its graph
+ * lists engines that may do it, best guess first; one of them becomes a plan,
+ * which runs. */
 #ifndef CT_DEVICE_CUDA_CONV_GRAPH_H
 #define CT_DEVICE_CUDA_CONV_GRAPH_H
 
@@ -16,6 +18,8 @@ struct ct_conv_problem {
     enum ct_pass  pass;
     enum ct_dtype dtype;
     bool          strict;    /* no products in fewer bits than float32's */
+    bool          bias;      /* y + b, one a channel, of float32 */
+    bool          relu;      /* then max(y, 0); with bias only */
     int           n_spatial; /* 2 or 3 */
     int64_t       x[CT_CONV_DIMS], y[CT_CONV_DIMS], w[CT_CONV_DIMS];
     int64_t       x_step[CT_CONV_DIMS], y_step[CT_CONV_DIMS];
@@ -33,6 +37,7 @@ struct ct_conv_plan {
     enum ct_pass             pass;
     size_t                   bytes;   /* of scratch */
     bool                     repeats; /* its results, bit for bit */
+    bool                     bias;    /* it takes one */
 };
 
 /* CT_ENOTSUP: cuDNN cannot.  `all`: also engines that it does not think of by
@@ -49,11 +54,13 @@ CT_MUST_CHECK enum ct_status ct_conv_graph_plan(struct ct_conv_graph *g,
                                                 int engine,
                                                 struct ct_conv_plan *out);
 
-/* `work` has plan->bytes; of x, w, y the one that the pass makes is written. */
+/* `work` has plan->bytes; of x, w, y the one that the pass makes is written.
+ * b is NULL unless the problem has a bias. */
 CT_MUST_CHECK enum ct_status ct_conv_plan_run(const struct ct_device *d,
                                               const struct ct_conv_plan *p,
                                               const void *x, const void *w,
-                                              const void *y, void *work);
+                                              const float *b, const void *y,
+                                              void *work);
 void ct_conv_plan_fini(const struct ct_device *d, struct ct_conv_plan *p);
 
 #endif

@@ -1,25 +1,38 @@
-/* conv_kernels.cu - the bias of a convolution, and its gradient.
+/* conv_kernels.cu - what is done to the output of a convolution: its bias and
+ * ReLU, and backward the ReLU's mask with the gradient of the bias.
  *
- * Both read and write 16 bytes a thread where the shape allows it.  Sums are
- * taken in two steps, shares of the rows and then the shares, in an order
- * that depends on the shape alone. */
+ *     y = max(y + b, 0)        dy = 0 where y is not above it, db += sums of dy
+ *
+ * Each is one pass over memory, of 16 bytes a thread where the shape allows
+ * it.  Sums are taken in two steps, shares of the rows and then the shares, by
+ * the block that ends last, in an order that depends on the shape alone. */
 #include "device/cuda/conv.h"
+#include "device/cuda/divide.h"
+#include "device/cuda/elementwise.h"
 #include "device/cuda/vector.h"
+
+/* A NaN stays one. */
+__device__ static inline float finish(float v, bool relu)
+{
+    return relu && v < 0 ? 0 : v;
+}
 
 /* Channel of value i: innermost, or every `spatial` values. */
 template <typename T>
 __global__ static void bias_add(int64_t n, int64_t channels, int64_t spatial,
-                                const float *b, T *y)
+                                const float *b, bool relu, T *y)
 {
     CT_KERNEL_EACH (i, n)
-        ct_store(y + i, ct_load(y + i) + b[i / spatial % channels]);
+        ct_store(y + i, finish(ct_load(y + i) +
+                                   (b ? b[i / spatial % channels] : 0),
+                               relu));
 }
 
 /* Rows of vectors: every vector of a row has its own channels (NHWC), or all
  * of them have the row's (plain). */
 template <typename T>
 __global__ static void bias_add16(int n, int row, int channels, bool nhwc,
-                                  const float *b, T *y)
+                                  const float *b, bool relu, T *y)
 {
     enum { V = CT_VECTOR(T) };
 
@@ -31,72 +44,149 @@ __global__ static void bias_add16(int n, int row, int channels, bool nhwc,
         ct_load16(y + (int64_t)i * V, v);
 #pragma unroll
         for (int j = 0; j < V; j++)
-            v[j] += b[nhwc ? c + j : c];
+            v[j] = finish(b ? v[j] + b[nhwc ? c + j : c] : v[j], relu);
         ct_store16(y + (int64_t)i * V, v);
     }
 }
 
-/* Plain: one block a channel and share of the images. */
-template <typename T>
-__global__ static void bias_sums_plain(int batch, int channels, int spatial,
-                                       const T *dy, float *part)
+struct where_above {
+    __device__ float operator()(float dy, float y) const
+    {
+        return y > 0 ? dy : 0;
+    }
+};
+
+/* Whether this block is the last of `blocks` to come here: what the others
+ * wrote before is there for it.  The turn is 0 again afterwards. */
+__device__ static inline bool is_last(unsigned blocks, unsigned *turn)
 {
-    const int c = blockIdx.x;
-    float sum   = 0;
+    __shared__ bool last;
 
-    for (int n = blockIdx.y; n < batch; n += gridDim.y) {
-        const T *from = dy + ((int64_t)n * channels + c) * spatial;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        last = atomicInc(turn, blocks - 1) == blocks - 1;
+    __syncthreads();
+    return last;
+}
 
-        for (int i = threadIdx.x; i < spatial; i += blockDim.x)
-            sum += ct_load(from + i);
+/* Plain: one block a channel and share of the images, K neighbours a time. */
+template <int K, bool MASK, typename T>
+__global__ static void sums_plain(int batch, int channels,
+                                  struct ct_divider plane, const T *y, T *dy,
+                                  float *part, unsigned *turn, float *db)
+{
+    const int c = blockIdx.x, shares = (int)gridDim.y;
+    const int each  = (batch + shares - 1) / shares;
+    const int first = blockIdx.y * each;
+    const int n     = max(min(each, batch - first), 0) * (int)plane.d;
+    float sum       = 0;
+
+    for (int t = threadIdx.x; t < n; t += blockDim.x) {
+        const int image  = ct_quotient(plane, t);
+        const int64_t at = (((int64_t)(first + image) * channels + c) *
+                                (int)plane.d + t - image * (int)plane.d) * K;
+        ct_pack<K, T> v = ct_load_pack<K>(dy + at);
+
+        if (MASK) {
+            const ct_pack<K, T> out = ct_load_pack<K>(y + at);
+
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                ct_store(v.v + k, where_above()(ct_load(v.v + k),
+                                                ct_load(out.v + k)));
+            ct_store_pack<K>(dy + at, v);
+        }
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            sum += ct_load(v.v + k);
     }
     sum = ct_block_sum(sum);
     if (threadIdx.x == 0)
-        part[blockIdx.y * channels + c] = sum;
+        part[(int64_t)c * shares + blockIdx.y] = sum;
+    if (!is_last(shares, turn + c))
+        return;
+    sum = 0;
+    for (int i = threadIdx.x; i < shares; i += blockDim.x)
+        sum += __ldcg(part + (int64_t)c * shares + i);
+    sum = ct_block_sum(sum);
+    if (threadIdx.x == 0)
+        db[c] += sum;
 }
 
-/* NHWC: 32 channels and a share of the rows a block, 32 x 8 threads. */
-template <typename T>
-__global__ static void bias_sums_nhwc(int64_t rows, int64_t channels,
-                                      const T *dy, float *part)
+/* The sums over all shares of channels that come in fours, by one block. */
+__device__ static inline void join_shares(int fours, int shares,
+                                          const float *part, float *db)
 {
-    __shared__ float tile[8][32];
-    const int64_t c    = blockIdx.x * 32 + threadIdx.x;
-    const int64_t each = (rows + gridDim.y - 1) / gridDim.y;
-    const int64_t from = blockIdx.y * each;
-    const int64_t to   = from + each < rows ? from + each : rows;
-    float sum          = 0;
+    __shared__ float4 tile[CT_BLOCK];
+    const int at_once = CT_BLOCK / fours, mine = threadIdx.x / fours;
+    const int column  = threadIdx.x % fours;
+    float4 sum        = make_float4(0, 0, 0, 0);
 
-    for (int64_t r = from + threadIdx.y; c < channels && r < to; r += 8)
-        sum += ct_load(dy + r * channels + c);
-    tile[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y == 0 && c < channels) {
-        for (int i = 1; i < 8; i++)
-            sum += tile[i][threadIdx.x];
-        part[blockIdx.y * channels + c] = sum;
+#pragma unroll 8
+    for (int i = mine; i < (mine < at_once ? shares : 0); i += at_once) {
+        const float4 v =
+            __ldcg((const float4 *)part + (int64_t)i * fours + column);
+
+        sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
     }
+    tile[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= fours)
+        return;
+    for (int i = 1; i < at_once; i++) {
+        const float4 v = tile[i * fours + column];
+
+        sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+    }
+    db[4 * column] += sum.x;
+    db[4 * column + 1] += sum.y;
+    db[4 * column + 2] += sum.z;
+    db[4 * column + 3] += sum.w;
 }
+
+enum { AHEAD = 4 }; /* rows that a thread has under way */
 
 /* NHWC by vectors: a block takes as many rows at once as it has threads for,
  * and steps over the rows; `row` vectors a row, at most CT_BLOCK. */
-template <typename T>
-__global__ static void bias_sums16(int rows, int row, const T *dy, float *part)
+template <bool MASK, typename T>
+__global__ static void sums16(int rows, int row, const T *__restrict__ y,
+                              T *__restrict__ dy, float *part, unsigned *turn,
+                              float *db)
 {
     enum { V = CT_VECTOR(T) };
     __shared__ float tile[CT_BLOCK][V + 1];
     const int at_once = CT_BLOCK / row, mine = threadIdx.x / row;
     const int column = threadIdx.x % row;
+    const int step   = (int)gridDim.x * at_once;
     float sum[V]     = {};
 
-    for (int64_t r = (int64_t)blockIdx.x * at_once + mine;
-         mine < at_once && r < rows; r += (int64_t)gridDim.x * at_once) {
-        float v[V];
+    for (int64_t r = blockIdx.x * at_once + mine; mine < at_once && r < rows;
+         r += (int64_t)AHEAD * step) {
+        float v[AHEAD][V] = {}, out[AHEAD][V];
 
-        ct_load16(dy + (r * row + column) * V, v);
 #pragma unroll
-        for (int j = 0; j < V; j++)
-            sum[j] += v[j];
+        for (int a = 0; a < AHEAD; a++)
+            if (r + (int64_t)a * step < rows) {
+                const int64_t at = ((r + (int64_t)a * step) * row + column) * V;
+
+                ct_load16(dy + at, v[a]);
+                if (MASK)
+                    ct_load16(y + at, out[a]);
+            }
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (r + (int64_t)a * step < rows) {
+                const int64_t at = ((r + (int64_t)a * step) * row + column) * V;
+
+#pragma unroll
+                for (int j = 0; j < V; j++) {
+                    v[a][j] = !MASK || out[a][j] > 0 ? v[a][j] : 0;
+                    sum[j] += v[a][j];
+                }
+                if (MASK)
+                    ct_store16(dy + at, v[a]);
+            }
     }
 #pragma unroll
     for (int j = 0; j < V; j++)
@@ -108,6 +198,35 @@ __global__ static void bias_sums16(int rows, int row, const T *dy, float *part)
         for (int i = 0; i < at_once; i++)
             all += tile[i * row + c / V][c % V];
         part[(int64_t)blockIdx.x * row * V + c] = all;
+    }
+    if (is_last(gridDim.x, turn))
+        join_shares(row * V / 4, (int)gridDim.x, part, db);
+}
+
+/* Any shape: 32 channels and a share of the rows a block, 32 x 8 threads. */
+template <typename T>
+__global__ static void bias_sums(int64_t batch, int64_t channels,
+                                 int64_t spatial, bool nhwc, const T *dy,
+                                 float *part)
+{
+    __shared__ float tile[8][32];
+    const int64_t rows = batch * spatial;
+    const int64_t c    = blockIdx.x * 32 + threadIdx.x;
+    const int64_t each = (rows + gridDim.y - 1) / gridDim.y;
+    const int64_t from = blockIdx.y * each;
+    const int64_t to   = from + each < rows ? from + each : rows;
+    float sum          = 0;
+
+    for (int64_t r = from + threadIdx.y; c < channels && r < to; r += 8)
+        sum += ct_load(dy + (nhwc ? r * channels + c
+                                  : (r / spatial * channels + c) * spatial +
+                                        r % spatial));
+    tile[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && c < channels) {
+        for (int i = 1; i < 8; i++)
+            sum += tile[i][threadIdx.x];
+        part[blockIdx.y * channels + c] = sum;
     }
 }
 
@@ -130,76 +249,149 @@ __global__ static void bias_join(int channels, int shares, const float *part,
     }
 }
 
-extern "C" enum ct_status ct_cuda_conv_bias_forward(
-    const struct ct_device *d, const struct ct_bias_desc *desc, const float *b,
-    void *y)
+extern "C" enum ct_status ct_cuda_conv_finish(const struct ct_device *d,
+                                              const struct ct_bias_desc *desc,
+                                              const float *b, bool relu,
+                                              void *y)
 {
     const int64_t n   = desc->batch * desc->channels * desc->spatial;
     const bool nhwc   = desc->layout == CT_NHWC;
     const int64_t row = nhwc ? desc->channels : desc->spatial;
 
-    if (n == 0)
+    if (n == 0 || (!b && !relu))
         return CT_OK;
     if (n <= INT32_MAX && ct_fits16(y, desc->dtype, row))
         CT_BY_TYPE(desc->dtype, T,
                    return CT_LAUNCH(d, n / CT_VECTOR(T), bias_add16<T>,
                                     (int)(n / CT_VECTOR(T)),
                                     (int)(row / CT_VECTOR(T)),
-                                    (int)desc->channels, nhwc, b, (T *)y));
+                                    (int)desc->channels, nhwc, b, relu,
+                                    (T *)y));
     CT_BY_TYPE(desc->dtype, T,
                return CT_LAUNCH(d, n, bias_add<T>, n, desc->channels,
-                                nhwc ? 1 : desc->spatial, b, (T *)y));
+                                nhwc ? 1 : desc->spatial, b, relu, (T *)y));
 }
 
-/* Launches the sums over shares and says how many there are. */
-static enum ct_status sum_shares(const struct ct_device *d,
-                                 const struct ct_bias_desc *desc,
-                                 const void *dy, float *part, int *out)
+/* Whether a channel's images come in vectors, or a position's channels. */
+static bool by_vectors(const struct ct_bias_desc *desc, const void *y,
+                       const void *dy)
+{
+    const bool nhwc   = desc->layout == CT_NHWC;
+    const int64_t row = nhwc ? desc->channels : desc->spatial;
+
+    return ct_fits16(dy, desc->dtype, row) && ct_fits16(y, desc->dtype, row) &&
+           (!nhwc || row <= 4 * CT_BLOCK);
+}
+
+template <bool MASK, typename T>
+static enum ct_status sums_of_columns(const struct ct_device *d,
+                                      const struct ct_bias_desc *desc,
+                                      const T *y, T *dy, float *db)
+{
+    const int64_t rows = desc->batch * desc->spatial;
+    const int64_t row  = desc->channels / CT_VECTOR(T);
+    const int64_t most = 2 * ct_cuda(d)->n_multiprocessors;
+    const int64_t once = CT_BLOCK / row * AHEAD;
+    const int64_t want = (rows + once - 1) / once;
+
+    sums16<MASK, T><<<(unsigned)(want < most ? want : most), CT_BLOCK, 0,
+                      ct_cuda_stream(d)>>>((int)rows, (int)row, y, dy,
+                                           (float *)ct_cuda_parts(d),
+                                           ct_cuda_turns(d), db);
+    return CT_CUDA_LAUNCHED(d, "sums by channel");
+}
+
+/* Enough shares to keep the GPU busy, and values for each to do. */
+template <int K, bool MASK, typename T>
+static enum ct_status sums_of_planes(const struct ct_device *d,
+                                     const struct ct_bias_desc *desc,
+                                     const T *y, T *dy, float *db)
+{
+    enum { EACH = 8 * CT_BLOCK, MOST = 128 };
+    const int64_t n = desc->batch * desc->spatial / K;
+    int64_t shares  = (n + EACH - 1) / EACH;
+
+    shares = shares < MOST ? shares : MOST;
+    shares = shares < desc->batch ? shares : desc->batch;
+    sums_plain<K, MASK, T>
+        <<<dim3((unsigned)desc->channels, (unsigned)shares), CT_BLOCK, 0,
+           ct_cuda_stream(d)>>>(
+            (int)desc->batch, (int)desc->channels,
+            ct_divider_of(desc->spatial / K, n), y, dy,
+            (float *)ct_cuda_parts(d), ct_cuda_turns(d), db);
+    return CT_CUDA_LAUNCHED(d, "sums by channel");
+}
+
+template <bool MASK, typename T>
+static enum ct_status sums(const struct ct_device *d,
+                           const struct ct_bias_desc *desc, const T *y, T *dy,
+                           float *db)
+{
+    const bool vectors = by_vectors(desc, y, dy);
+
+    if (desc->layout == CT_NHWC)
+        return sums_of_columns<MASK, T>(d, desc, y, dy, db);
+    return vectors ? sums_of_planes<CT_VECTOR(T), MASK, T>(d, desc, y, dy, db)
+                   : sums_of_planes<1, MASK, T>(d, desc, y, dy, db);
+}
+
+/* Whether the kernels above take it. */
+static bool at_once(const struct ct_bias_desc *desc, const void *y,
+                    const void *dy)
+{
+    return desc->batch * desc->spatial * desc->channels <= INT32_MAX &&
+           (desc->layout == CT_NHWC ? by_vectors(desc, y, dy)
+                                    : desc->channels <= CT_CUDA_TURNS);
+}
+
+/* Any shape, dy as it is. */
+static enum ct_status any_sums(const struct ct_device *d,
+                               const struct ct_bias_desc *desc, const void *dy,
+                               float *db)
 {
     const int64_t c = desc->channels, rows = desc->batch * desc->spatial;
-    const int64_t row = c * (int64_t)ct_dtype_bytes(desc->dtype) / 16;
-    cudaStream_t s    = ct_cuda_stream(d);
+    const int64_t most   = 2 * ct_cuda(d)->n_multiprocessors;
+    const int64_t shares = (rows + 63) / 64 < most ? (rows + 63) / 64 : most;
+    const dim3 grid((unsigned)((c + 31) / 32), (unsigned)shares);
+    cudaStream_t s = ct_cuda_stream(d);
+    void *part;
 
-    if (desc->layout == CT_NHWC && rows <= INT32_MAX && row <= CT_BLOCK &&
-        ct_fits16(dy, desc->dtype, c)) {
-        CT_BY_TYPE(desc->dtype, T,
-                   (bias_sums16<T><<<*out, CT_BLOCK, 0, s>>>(
-                       (int)rows, (int)row, (const T *)dy, part)));
-    } else if (desc->layout == CT_NHWC) {
-        const dim3 grid((unsigned)((c + 31) / 32), (unsigned)*out);
-
-        CT_BY_TYPE(desc->dtype, T,
-                   (bias_sums_nhwc<T><<<grid, dim3(32, 8), 0, s>>>(
-                       rows, c, (const T *)dy, part)));
-    } else {
-        const dim3 grid((unsigned)c, (unsigned)(desc->batch < *out
-                                                    ? desc->batch
-                                                    : *out));
-
-        *out = (int)grid.y;
-        CT_BY_TYPE(desc->dtype, T,
-                   (bias_sums_plain<T><<<grid, CT_BLOCK, 0, s>>>(
-                       (int)desc->batch, (int)c, (int)desc->spatial,
-                       (const T *)dy, part)));
-    }
-    return CT_CUDA_LAUNCHED(d, "bias sums");
+    CT_TRY(ct_cuda_workspace(d, (size_t)(shares * c) * sizeof(float), &part));
+    CT_BY_TYPE(desc->dtype, T,
+               (bias_sums<T><<<grid, dim3(32, 8), 0, s>>>(
+                   desc->batch, c, desc->spatial, desc->layout == CT_NHWC,
+                   (const T *)dy, (float *)part)));
+    CT_TRY(CT_CUDA_LAUNCHED(d, "bias sums"));
+    bias_join<<<grid.x, dim3(32, 8), 0, s>>>((int)c, (int)shares,
+                                             (const float *)part, db);
+    return CT_CUDA_LAUNCHED(d, "bias_join");
 }
 
 extern "C" enum ct_status ct_cuda_conv_bias_backward(
     const struct ct_device *d, const struct ct_bias_desc *desc, const void *dy,
     float *db)
 {
-    const int64_t c = desc->channels, rows = desc->batch * desc->spatial;
-    const int64_t most = 2 * ct_cuda(d)->n_multiprocessors;
-    int shares         = (int)((rows + 63) / 64 < most ? (rows + 63) / 64
-                                                       : most);
-    void *part;
-
-    if (rows * c == 0)
+    if (desc->batch * desc->spatial * desc->channels == 0)
         return CT_OK;
-    CT_TRY(ct_cuda_workspace(d, (size_t)(shares * c) * sizeof(float), &part));
-    CT_TRY(sum_shares(d, desc, dy, (float *)part, &shares));
-    bias_join<<<(unsigned)((c + 31) / 32), dim3(32, 8), 0,
-                ct_cuda_stream(d)>>>((int)c, shares, (const float *)part, db);
-    return CT_CUDA_LAUNCHED(d, "bias_join");
+    if (!at_once(desc, dy, dy))
+        return any_sums(d, desc, dy, db);
+    CT_BY_TYPE(desc->dtype, T,
+               return (sums<false, T>(d, desc, (const T *)NULL, (T *)dy, db)));
+}
+
+extern "C" enum ct_status ct_cuda_conv_mask(const struct ct_device *d,
+                                            const struct ct_bias_desc *desc,
+                                            const void *y, void *dy, float *db)
+{
+    const int64_t n = desc->batch * desc->spatial * desc->channels;
+
+    if (n == 0)
+        return CT_OK;
+    if (db && at_once(desc, y, dy))
+        CT_BY_TYPE(desc->dtype, T,
+                   return (sums<true, T>(d, desc, (const T *)y, (T *)dy, db)));
+    CT_BY_TYPE(desc->dtype, T,
+               CT_TRY(ct_map(d, n, where_above(), (T *)dy, (const T *)dy,
+                             (const T *)y)));
+    return db ? any_sums(d, desc, dy, db) : CT_OK;
 }

@@ -11,7 +11,7 @@
 #include "device/graph.h"
 
 /* Plans that are tried on one way: the library's first guesses, or many. */
-enum { TRIES = 8, TRIES_ALL = 48 };
+enum { TRIES = 10, TRIES_ALL = 48 };
 
 static const size_t most_work  = (size_t)4 << 30; /* scratch of a plan */
 static const size_t least_work = (size_t)16 << 20;
@@ -41,7 +41,8 @@ static void add_sizes(struct ct_text *t, const char *what, int n,
         ct_text_addf(t, "%s%" PRId64, i ? "x" : "", v[i]);
 }
 
-/* All that the choice depends on. */
+/* All that the choice depends on; the first number is that of our lists of
+ * engines, by whose places choices are kept. */
 static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
                                enum ct_conv_road road, char **out)
 {
@@ -49,7 +50,7 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
     const struct ct_cuda *g      = ct_cuda(c->dev);
     struct ct_text t             = { 0 };
 
-    ct_text_addf(&t, "conv %s cudnn %zu precision %d %s", g->name,
+    ct_text_addf(&t, "conv 2 %s cudnn %zu precision %d %s", g->name,
                  g->libs->cudnnGetVersion(), (int)g->precision,
                  pass_name[pass]);
     if (road != CT_CONV_ROADS)
@@ -61,8 +62,9 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
     add_sizes(&t, " s", d->n_spatial, d->stride);
     add_sizes(&t, " p", d->n_spatial, d->pad);
     add_sizes(&t, " d", d->n_spatial, d->dilation);
-    ct_text_addf(&t, " g%" PRId64 "%s %s %s, %s %s", d->group,
-                 d->has_bias ? " bias" : "", layout_name(d->src_layout),
+    ct_text_addf(&t, " g%" PRId64 "%s%s %s %s, %s %s", d->group,
+                 d->has_bias ? " bias" : "", d->relu ? " relu" : "",
+                 layout_name(d->src_layout),
                  dtype_name(d->src_type), layout_name(d->dst_layout),
                  dtype_name(d->dst_type));
     if (t.failed) {
@@ -260,13 +262,11 @@ static enum ct_status try_engine(struct search *s,
     return CT_OK;
 }
 
-/* Products in float32 gain by transforms, of which the library does not think
- * by itself; 1x1 kernels have none. */
+/* Products in float32 gain by engines of which the library does not think by
+ * itself, transforms for one; nor does it of all that take a bias. */
 static bool asks_all(const struct ct_conv_way *way)
 {
-    const struct ct_conv_problem *p = &way->problem;
-
-    return p->strict && p->w[2] * p->w[3] > 1;
+    return way->problem.strict || way->fused;
 }
 
 static enum ct_status try_way(struct search *s, const struct ct_conv_way *way)
@@ -314,7 +314,8 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
                  { CT_PLAIN, CT_F32, false } };
 
     for (int i = 0; i < 3; i++)
-        for (int r = 0; r < CT_CONV_ROADS; r++) {
+        for (int k = 0; k < 2 * CT_CONV_ROADS; k++) {
+            const int r = k / 2;
             struct ct_conv_way way;
             enum ct_status st;
 
@@ -322,7 +323,7 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
                 (!form[i].wanted && found(s)) || (s->quick && found(s)) ||
                 (i == 0 && !form[i].wanted))
                 continue;
-            st = ct_conv_way_make(s->c, s->pass, (enum ct_conv_road)r,
+            st = ct_conv_way_make(s->c, s->pass, (enum ct_conv_road)r, k % 2,
                                   form[i].layout, form[i].dtype, &way);
             if (st == CT_OK)
                 st = try_way(s, &way);
@@ -332,10 +333,11 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
     return CT_OK;
 }
 
-/* A kept choice: "fold nhwc bf16 3 0.171", the last one for people. */
+/* A kept choice: "fold nhwc bf16 3 0.171", the last one for people; a fused
+ * way is "fold+". */
 static enum ct_status take_kept(struct search *s, const char *text)
 {
-    char road[16], layout[8], dtype[8];
+    char road[16], layout[8], dtype[8], *plus;
     struct ct_conv_graph *g = NULL;
     struct ct_conv_plan plan;
     struct ct_conv_way way;
@@ -345,10 +347,13 @@ static enum ct_status take_kept(struct search *s, const char *text)
     if (!text || sscanf(text, "%15s %7s %7s %d", road, layout, dtype,
                         &engine) != 4)
         return CT_OK;
+    plus = strchr(road, '+');
+    if (plus)
+        *plus = '\0';
     for (int r = 0; r < CT_CONV_ROADS; r++)
         if (strcmp(road, ct_conv_road_name((enum ct_conv_road)r)) == 0) {
             st = ct_conv_way_make(
-                s->c, s->pass, (enum ct_conv_road)r,
+                s->c, s->pass, (enum ct_conv_road)r, plus != NULL,
                 strcmp(layout, "nhwc") == 0 ? CT_NHWC : CT_PLAIN,
                 strcmp(dtype, "bf16") == 0  ? CT_BF16
                 : strcmp(dtype, "f16") == 0 ? CT_F16
@@ -371,8 +376,9 @@ static void keep(const struct search *s)
     const struct ct_conv_way *way = &s->best->way;
     char text[64];
 
-    snprintf(text, sizeof(text), "%s %s %s %d %.4f",
-             ct_conv_road_name(way->road), layout_name(way->layout),
+    snprintf(text, sizeof(text), "%s%s %s %s %d %.4f",
+             ct_conv_road_name(way->road), way->fused ? "+" : "",
+             layout_name(way->layout),
              dtype_name(way->dtype), s->engine, (double)s->ms);
     ct_choices_keep(ct_cuda(s->c->dev)->choices, s->best->key, text);
 }

@@ -4,6 +4,7 @@
 
 extern "C" {
 #include "device/conv_impl.h"
+#include "device/cuda/conv.h"
 }
 
 /* What kernels need, by value. */
@@ -162,9 +163,13 @@ static void ref_destroy(struct ct_conv *c)
 static enum ct_status ref_forward(struct ct_conv *c, const float *x,
                                   const float *w, const float *b, float *y)
 {
-    return CT_LAUNCH(c->dev,
+    const struct ct_bias_desc out = { c->desc.batch, c->desc.out_channels,
+                                      c->out_spatial, CT_PLAIN, CT_F32 };
+
+    CT_TRY(CT_LAUNCH(c->dev,
                      c->desc.batch * c->desc.out_channels * c->out_spatial,
-                     forward, shape_of(c), x, w, b, y);
+                     forward, shape_of(c), x, w, b, y));
+    return ct_cuda_conv_finish(c->dev, &out, NULL, c->desc.relu, y);
 }
 
 static enum ct_status ref_backward_data(struct ct_conv *c, const float *w,

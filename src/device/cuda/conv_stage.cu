@@ -119,7 +119,7 @@ __global__ static void part(int rows, int groups, int each, const uint4 *x,
 
 template <typename T>
 __global__ static void join(int rows, int groups, int each, const T *x,
-                            const float *b, T *to)
+                            const float *b, bool relu, T *to)
 {
     enum { V = CT_VECTOR(T) };
 
@@ -133,6 +133,10 @@ __global__ static void join(int rows, int groups, int each, const T *x,
 #pragma unroll
             for (int k = 0; k < V; k++)
                 v[k] += b[(g * each + j) * V + k];
+        if (relu)
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                v[k] = v[k] < 0 ? 0 : v[k]; /* a NaN stays one */
         ct_store16(to + (int64_t)i * V, v);
     }
 }
@@ -202,12 +206,12 @@ extern "C" enum ct_status ct_cuda_conv_join(const struct ct_device *d,
                                             int64_t rows, int64_t groups,
                                             int64_t channels,
                                             enum ct_dtype type, const void *x,
-                                            const float *b, void *to)
+                                            const float *b, bool relu, void *to)
 {
     const int64_t each = channels * (int64_t)ct_dtype_bytes(type) / 16;
 
     CT_BY_TYPE(type, T,
                return CT_LAUNCH(d, rows * groups * each, join<T>, (int)rows,
-                                (int)groups, (int)each, (const T *)x, b,
+                                (int)groups, (int)each, (const T *)x, b, relu,
                                 (T *)to));
 }

@@ -146,7 +146,7 @@ static enum ct_status fold(const struct ct_conv *c, struct ct_conv_way *way)
 }
 
 enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
-                                enum ct_conv_road road,
+                                enum ct_conv_road road, bool fused,
                                 enum ct_layout layout, enum ct_dtype dtype,
                                 struct ct_conv_way *out)
 {
@@ -154,8 +154,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
     struct ct_conv_problem *p    = &out->problem;
     enum ct_status st            = CT_OK;
 
-    *out = (struct ct_conv_way){ .road = road, .layout = layout,
-                                 .dtype = dtype, .runs = 1 };
+    *out = (struct ct_conv_way){ .road = road, .fused = fused,
+                                 .layout = layout, .dtype = dtype, .runs = 1 };
     if (layout == CT_NHWC && d->n_spatial != 2)
         return CT_ENOTSUP;
     p->pass   = pass;
@@ -175,7 +175,12 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = part(c, out);
     else if (road == CT_CONV_FOLD)
         st = fold(c, out);
-    return st;
+    p->bias = fused;
+    p->relu = fused && d->relu;
+    return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
+                     out->runs > 1)
+               ? CT_ENOTSUP
+               : st;
 }
 
 bool ct_conv_way_same_weights(const struct ct_conv_way *a,
@@ -192,10 +197,11 @@ static bool askew(const void *p)
     return (uintptr_t)p % CT_CONV_ALIGN != 0;
 }
 
-/* Staged arrays lie behind each other: x, y, then the gradient of w, which
- * never goes straight out.  The plan's scratch is last. */
+/* Staged arrays lie behind each other: x, y, the gradient of w, which never
+ * goes straight out, and a bias that the engine takes.  The plan's scratch is
+ * last. */
 struct places {
-    char *x, *y, *w, *rest;
+    char *x, *y, *w, *b, *rest;
 };
 
 static size_t bytes_of(const struct ct_conv_way *way, bool needed, int64_t n)
@@ -212,7 +218,10 @@ static struct places places_in(const struct ct_conv_way *way, const void *x,
     p.x    = work;
     p.y    = p.x + bytes_of(way, way->stage_x || askew(x), way->n_x);
     p.w    = p.y + bytes_of(way, way->stage_y || askew(y), way->n_y);
-    p.rest = p.w + bytes_of(way, w, way->n_w);
+    p.b    = p.w + bytes_of(way, w, way->n_w);
+    p.rest = p.b + (way->fused ? round_up((size_t)way->problem.y[1] *
+                                          sizeof(float))
+                               : 0);
     return p;
 }
 
@@ -250,12 +259,13 @@ static enum ct_status bring_in(const struct ct_conv *c,
                                   way->layout, way->dtype, room);
 }
 
-/* Back out, dx or y; y with its bias. */
+/* Back out, dx or y; y with its bias and ReLU, where they are not done yet. */
 static enum ct_status take_out(const struct ct_conv *c,
                                const struct ct_conv_way *way, bool is_x,
                                const void *from, const float *b, void *to)
 {
     const struct ct_conv_desc *d   = &c->desc;
+    const bool relu                = d->relu && !is_x && !way->fused;
     const int64_t ch = is_x ? d->in_channels : d->out_channels;
     const int64_t n  = is_x ? c->in_spatial : c->out_spatial;
     const struct ct_bias_desc bias = { d->batch, ch, n, d->dst_layout,
@@ -263,26 +273,28 @@ static enum ct_status take_out(const struct ct_conv *c,
 
     if (from != to && way->road == CT_CONV_APART)
         return ct_cuda_conv_join(c->dev, d->batch * n, way->runs,
-                                 ch / way->runs, way->dtype, from, b, to);
+                                 ch / way->runs, way->dtype, from, b, relu,
+                                 to);
     if (from != to)
         CT_TRY(ct_cuda_layout_convert(c->dev, d->batch, ch, n, way->layout,
                                       way->dtype, from,
                                       is_x ? d->src_layout : d->dst_layout,
                                       is_x ? d->src_type : d->dst_type, to));
-    return b ? ct_bias_forward(c->dev, &bias, b, to) : CT_OK;
+    return is_x ? CT_OK : ct_cuda_conv_finish(c->dev, &bias, b, relu, to);
 }
 
 static enum ct_status run(const struct ct_conv *c,
                           const struct ct_conv_way *way,
                           const struct ct_conv_plan *plan, const void *x,
-                          const void *w, const void *y, void *rest)
+                          const void *w, const float *b, const void *y,
+                          void *rest)
 {
     const int64_t one = (int64_t)ct_dtype_bytes(way->dtype);
 
     for (int i = 0; i < way->runs; i++)
         CT_TRY(ct_conv_plan_run(c->dev, plan,
                                 (const char *)x + i * way->x_run * one,
-                                (const char *)w + i * way->w_run * one,
+                                (const char *)w + i * way->w_run * one, b,
                                 (const char *)y + i * way->y_run * one, rest));
     return CT_OK;
 }
@@ -308,8 +320,13 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
     const void *xi;
 
     CT_TRY(bring_in(c, way, true, x, p.x, &xi));
-    CT_TRY(run(c, way, plan, xi, w, yi, p.rest));
-    return take_out(c, way, false, yi, b, y);
+    if (way->fused && askew(b)) {
+        CT_TRY(ct_cuda_convert(c->dev, way->problem.y[1], CT_F32, b, CT_F32,
+                               p.b));
+        b = (const float *)(void *)p.b;
+    }
+    CT_TRY(run(c, way, plan, xi, w, way->fused ? b : NULL, yi, p.rest));
+    return take_out(c, way, false, yi, way->fused ? NULL : b, y);
 }
 
 enum ct_status ct_conv_way_data(const struct ct_conv *c,
@@ -322,7 +339,7 @@ enum ct_status ct_conv_way_data(const struct ct_conv *c,
     const void *yi;
 
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));
-    CT_TRY(run(c, way, plan, xi, w, yi, p.rest));
+    CT_TRY(run(c, way, plan, xi, w, NULL, yi, p.rest));
     return take_out(c, way, true, xi, NULL, dx);
 }
 
@@ -337,7 +354,7 @@ enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
 
     CT_TRY(bring_in(c, way, true, x, p.x, &xi));
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));
-    CT_TRY(run(c, way, plan, xi, p.w, yi, p.rest));
+    CT_TRY(run(c, way, plan, xi, p.w, NULL, yi, p.rest));
     return ct_cuda_weights_add(c->dev, &way->cells, way->layout, way->dtype,
                                p.w, dw);
 }

@@ -7,6 +7,9 @@
  *              cells of s x s positions, and the kernel steps by one cell.
  *              Few channels fill the library's vectors this way.
  *
+ * Forward may be `fused`: bias and ReLU are the engine's work then, and else a
+ * pass of their own, or part of the one that takes y out.
+ *
  * A way computes in one layout and one type, plain or NHWC.  What arrives in
  * another one, or is cut otherwise, is staged in scratch: brought in before
  * and taken out after.  Weights are always plain float32 outside. */
@@ -27,6 +30,7 @@ enum ct_conv_road {
 
 struct ct_conv_way {
     enum ct_conv_road      road;
+    bool                   fused;
     enum ct_layout         layout;
     enum ct_dtype          dtype;
     struct ct_conv_problem problem; /* of one run */
@@ -43,6 +47,7 @@ const char *ct_conv_road_name(enum ct_conv_road r);
 CT_MUST_CHECK enum ct_status ct_conv_way_make(const struct ct_conv *c,
                                               enum ct_pass pass,
                                               enum ct_conv_road road,
+                                              bool fused,
                                               enum ct_layout layout,
                                               enum ct_dtype dtype,
                                               struct ct_conv_way *out);

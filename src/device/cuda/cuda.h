@@ -51,7 +51,7 @@ struct ct_cuda {
     uint64_t               n_workspaces; /* that there have been */
     uint64_t               n_allocs;
     void                  *gemm_work; /* apart: its operands lie above */
-    double                *sum;      /* CT_CUDA_SUMS, then the parts */
+    double                *sum;      /* CT_CUDA_SUMS, the parts, turns */
     double                *host_sum; /* pinned */
     /* The lane that is not in use: the side lane, which is opened when it is
      * first asked for, or the main one while `aside`; see lanes.c. */
@@ -72,11 +72,20 @@ static inline struct ct_cuda *ct_cuda(const struct ct_device *d)
 }
 
 /* Partial sums of the operation that runs: of ops.cu, and of layers. */
-enum { CT_CUDA_SUMS = 512, CT_CUDA_PARTS = 1 << 19 };
+enum { CT_CUDA_SUMS = 512, CT_CUDA_PARTS = 1 << 19, CT_CUDA_TURNS = 4096 };
+#define CT_CUDA_SUM_BYTES                                                    \
+    ((CT_CUDA_SUMS + CT_CUDA_PARTS) * sizeof(double) +                       \
+     CT_CUDA_TURNS * sizeof(unsigned))
 
 static inline double *ct_cuda_parts(const struct ct_device *d)
 {
     return ct_cuda(d)->sum + CT_CUDA_SUMS;
+}
+
+/* Zeros, with which blocks count who of them is last; zeros again after it. */
+static inline unsigned *ct_cuda_turns(const struct ct_device *d)
+{
+    return (unsigned *)(void *)(ct_cuda_parts(d) + CT_CUDA_PARTS);
 }
 
 static inline cudaStream_t ct_cuda_stream(const struct ct_device *d)

@@ -235,8 +235,7 @@ static enum ct_status open_gpu(struct ct_cuda *g)
                          "stream"));
     CT_TRY(keep_pool(d));
     CT_TRY(open_libraries(g));
-    CT_TRY(cuda_alloc(d, (CT_CUDA_SUMS + CT_CUDA_PARTS) * sizeof(double),
-                      "sums", &sum));
+    CT_TRY(cuda_alloc(d, CT_CUDA_SUM_BYTES, "sums", &sum));
     g->sum = sum;
     CT_TRY(cuda_alloc(d, CT_CUDA_GEMM_BYTES, "scratch", &g->gemm_work));
     return ct_cuda_check(d, cudaMallocHost((void **)&g->host_sum,

@@ -21,8 +21,7 @@ static enum ct_status open_side(const struct ct_device *d)
         return ct_fail(CT_EINTERNAL, "GPU %d: a captured step opens the side "
                        "lane", d->id);
     CT_TRY(d->ops->alloc(d, CT_CUDA_GEMM_BYTES, "scratch", &to->gemm_work));
-    CT_TRY(d->ops->alloc(d, (CT_CUDA_SUMS + CT_CUDA_PARTS) * sizeof(double),
-                         "sums", &sum));
+    CT_TRY(d->ops->alloc(d, CT_CUDA_SUM_BYTES, "sums", &sum));
     to->sum = sum;
     for (int i = 0; i < 2; i++)
         CT_TRY(ct_cuda_check(d, cudaEventCreateWithFlags(
