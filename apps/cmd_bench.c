@@ -14,6 +14,7 @@
  * step_s where other processes want the cores too; --cpu takes it for layers.
  *
  * The learning rate is tiny: the net is timed, not trained. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -35,7 +36,7 @@ struct bench {
     double           *layer_s; /* 2 layers x n_steps: forward, backward */
     double           *other_s; /* n_steps: a step without its layers */
     bool              on_cores; /* layer times, else on the wall */
-    double            mark;
+    double            mark, step_start, cpu_start;
     const struct ct_device *dev; /* NULL: the CPU */
 };
 
@@ -101,14 +102,46 @@ static enum ct_status backward_ends(struct ct_net *net, int layer, void *arg)
     return CT_OK;
 }
 
-static enum ct_status create_solver(const struct net_flags *f,
-                                    struct ct_solver **out)
+/* After every step; what is not measured has no place yet. */
+static void step_ends(const struct ct_progress *p, void *arg)
+{
+    struct bench *b = arg;
+    double now = ct_now(), cpu = cpu_now(), layers = 0;
+
+    (void)p;
+    if (!b->step_s)
+        return;
+    b->step_s[b->step] = now - b->step_start;
+    b->cpu_s[b->step]  = cpu - b->cpu_start;
+    for (int i = 0; b->layer_s && i < ct_net_n_layers(b->net); i++)
+        layers += layer_row(b, i, false)[b->step] +
+                  layer_row(b, i, true)[b->step];
+    b->other_s[b->step] =
+        (b->on_cores ? b->cpu_s : b->step_s)[b->step] - layers;
+    b->step_start = now;
+    b->cpu_start  = cpu;
+    b->step++;
+}
+
+/* Asked during every step, whether it is the last. */
+static enum ct_solver_action enough(void *arg)
+{
+    const struct bench *b = arg;
+
+    return b->step_s && b->step + 1 == b->n_steps ? CT_ACTION_STOP
+                                                  : CT_ACTION_NONE;
+}
+
+static enum ct_status create_solver(const struct net_flags *f, struct bench *b)
 {
     Caffe__SolverParameter p;
-    struct ct_solver_options o = { .device  = f->device,
-                                   .level   = f->level,
-                                   .stage   = f->stages,
-                                   .n_stage = f->n_stages };
+    struct ct_solver_options o = { .device   = f->device,
+                                   .level    = f->level,
+                                   .stage    = f->stages,
+                                   .n_stage  = f->n_stages,
+                                   .action   = enough,
+                                   .progress = step_ends,
+                                   .arg      = b };
     char policy[] = "fixed";
 
     caffe__solver_parameter__init(&p);
@@ -119,7 +152,7 @@ static enum ct_status create_solver(const struct net_flags *f,
     p.weight_decay  = 0.0005f;
     p.random_seed   = 1;
     p.test_interval = 0;
-    return ct_solver_create(&p, &o, out);
+    return ct_solver_create(&p, &o, &b->solver);
 }
 
 /* The first steps make what later ones use again; the last of them tells how
@@ -140,21 +173,6 @@ static enum ct_status warm_up(struct bench *b, double seconds, int n_steps)
     return CT_OK;
 }
 
-static enum ct_status measure_step(struct bench *b)
-{
-    double start = ct_now(), cpu = cpu_now(), layers = 0;
-
-    CT_TRY(ct_solver_step(b->solver, 1));
-    b->step_s[b->step] = ct_now() - start;
-    b->cpu_s[b->step]  = cpu_now() - cpu;
-    for (int i = 0; b->layer_s && i < ct_net_n_layers(b->net); i++)
-        layers += layer_row(b, i, false)[b->step] +
-                  layer_row(b, i, true)[b->step];
-    b->other_s[b->step] =
-        (b->on_cores ? b->cpu_s : b->step_s)[b->step] - layers;
-    return CT_OK;
-}
-
 static enum ct_status measure(struct bench *b, bool layers)
 {
     const struct ct_net_hooks hooks = {
@@ -166,7 +184,6 @@ static enum ct_status measure(struct bench *b, bool layers)
     };
     size_t n = (size_t)b->n_steps;
 
-    CT_TRY(ct_alloc(n, sizeof(*b->step_s), "step times", &b->step_s));
     CT_TRY(ct_alloc(n, sizeof(*b->cpu_s), "step times", &b->cpu_s));
     CT_TRY(ct_alloc(n, sizeof(*b->other_s), "step times", &b->other_s));
     if (layers) {
@@ -174,9 +191,11 @@ static enum ct_status measure(struct bench *b, bool layers)
                         sizeof(*b->layer_s), "layer times", &b->layer_s));
         ct_net_set_hooks(b->net, &hooks);
     }
-    for (b->step = 0; b->step < b->n_steps; b->step++)
-        CT_TRY(measure_step(b));
-    return CT_OK;
+    CT_TRY(ct_alloc(n, sizeof(*b->step_s), "step times", &b->step_s));
+    b->step_start = ct_now();
+    b->cpu_start  = cpu_now();
+    /* As if there were many more, which is what a solver prepares for. */
+    return ct_solver_step(b->solver, INT_MAX / 2);
 }
 
 /* Names are the prototxt's, and may hold anything. */
@@ -265,7 +284,7 @@ static enum ct_status run(const struct net_flags *f, double seconds,
     double peak    = ct_cpu_peak_flops();
     enum ct_status st;
 
-    CT_TRY_GOTO(create_solver(f, &b.solver), st, out);
+    CT_TRY_GOTO(create_solver(f, &b), st, out);
     b.net = ct_solver_net(b.solver);
     CT_TRY_GOTO(warm_up(&b, seconds, n_steps), st, out);
     CT_TRY_GOTO(measure(&b, layers), st, out);

@@ -19,8 +19,11 @@ enum ct_device_kind { CT_CPU, CT_CUDA, CT_DEVICE_KINDS };
 enum ct_transpose { CT_N, CT_T };
 
 /* How elements lie in memory.  In the blocked layouts channels come in groups
- * of 8 or 16, padded with zeros, innermost: n C/b h w b. */
-enum ct_layout { CT_PLAIN, CT_BLOCKED8, CT_BLOCKED16, CT_NHWC };
+ * of 8 or 16, padded with zeros, innermost: n C/b h w b.  Tiles are for weights
+ * of convolutions, whose channels are whole sixteens: O/16 I/16 h w 16i 16o. */
+enum ct_layout {
+    CT_PLAIN, CT_BLOCKED8, CT_BLOCKED16, CT_NHWC, CT_TILES16
+};
 
 /* What an element is.  Everything but a GPU's activations is CT_F32. */
 enum ct_dtype { CT_F32, CT_BF16, CT_F16 };

@@ -197,6 +197,9 @@ struct ct_layer_type {
      * one place and whose diffs add up.  False: cannot.  NULL: every layer for
      * itself again.  Reshape follows. */
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
+    /* Optional: whether blob 0 had better lie in CT_TILES16, values and
+     * gradients; forward and backward look where it lies.  CPU. */
+    bool (*rests)(const struct ct_layer *l);
     /* Optional, for summaries: what runs it and why, or NULL. */
     const char *(*describe)(const struct ct_layer *l, const char **why);
     /* Optional: multiply-adds of one forward pass, for summaries. */

@@ -146,6 +146,13 @@ enum { CT_ARENA_RIDERS = 16 };
 CT_API float *ct_net_arena_data(const struct ct_net *net);
 CT_API float *ct_net_arena_diff(const struct ct_net *net);
 CT_API size_t ct_net_arena_count(const struct ct_net *net);
+/* Lets parameters lie as the layers that read them take them, values and
+ * gradients, or as Caffe has them again; and with them `n_more` arrays that
+ * are laid out as the arenas.  Blobs say how they lie, and ct_blob_get() gives
+ * Caffe's order in any case. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_rest(struct ct_net *net, bool rest,
+                                                float *const *more,
+                                                int n_more);
 /* Moves the arena of gradients, as it is, to memory that the caller keeps
  * until it moves them again; NULL: to memory of the net's own. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_move_diffs(struct ct_net *net,

@@ -175,6 +175,7 @@ void ct_conv_destroy(struct ct_conv *c)
         return;
     c->impl->destroy(c);
     ct_workspace_fini(&c->own);
+    ct_free(c->plain);
     ct_free(c);
 }
 
@@ -204,13 +205,16 @@ enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,
                                const float *w, const float *b, float *y)
 {
     CT_ASSERT((b != NULL) == c->desc.has_bias);
-    return c->desc.batch ? c->impl->forward(c, x, w, b, y) : CT_OK;
+    return c->desc.batch ? c->impl->forward(c, x, ct_conv_plain(c, w), b, y)
+                         : CT_OK;
 }
 
 enum ct_status ct_conv_backward_data(struct ct_conv *c, const float *w,
                                      const float *dy, float *dx)
 {
-    return c->desc.batch ? c->impl->backward_data(c, w, dy, dx) : CT_OK;
+    return c->desc.batch
+               ? c->impl->backward_data(c, ct_conv_plain(c, w), dy, dx)
+               : CT_OK;
 }
 
 enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
@@ -223,6 +227,8 @@ enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
     CT_ASSERT(!db || c->desc.has_bias);
     if (c->desc.batch == 0)
         return CT_OK;
+    if (dw && c->tiles && !ct_conv_takes_tiles(c))
+        return ct_conv_tiled_gradient(c, x, dy, dw, db);
     if (dw)
         return c->impl->backward_weights(c, x, dy, dw, db);
     return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;

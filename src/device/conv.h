@@ -6,8 +6,8 @@
  *     y  batch, out_channels, out...         kernel...
  *
  * for every output position p, with zeros outside x; channels fall into
- * `group` independent parts.  Weights and bias are always Caffe's plain floats;
- * x, dx have src_layout and y, dy have dst_layout.
+ * `group` independent parts.  Weights and bias are Caffe's plain floats, unless
+ * weights are said to be tiles; x, dx have src_layout and y, dy dst_layout.
  *
  * With `sum` the product is added to what y holds, and with `relu` what is
  * below zero then becomes zero; the backward passes take the dy that is left
@@ -70,6 +70,13 @@ const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c);
 const char *ct_conv_impl_name(const struct ct_conv *c);
 /* Why it is that one, for people; "" where nobody asked. */
 const char *ct_conv_why(const struct ct_conv *c);
+
+/* Weights and their gradients are tiles (CT_TILES16) in the passes that follow,
+ * or plain again: for two spatial axes, one group and channels in sixteens.
+ * Whether that saves the implementation work; one that needs plain ones gets
+ * copies, for which set_tiles() makes room once. */
+bool ct_conv_takes_tiles(const struct ct_conv *c);
+CT_MUST_CHECK enum ct_status ct_conv_set_tiles(struct ct_conv *c, bool tiles);
 
 /* With `packed`: w is what the following forward passes have.  *kept: they do
  * not read it again, so it may go. */

@@ -10,6 +10,8 @@ struct ct_conv_impl {
      * destroy() follows in every case. */
     enum ct_status (*create)(struct ct_conv *c);
     void (*destroy)(struct ct_conv *c);
+    /* Optional: whether it honours ct_conv.tiles.  NULL: no. */
+    bool (*takes_tiles)(const struct ct_conv *c);
     /* Optional, with desc.packed: as ct_conv_pack(). */
     enum ct_status (*pack)(struct ct_conv *c, const float *w, bool *kept);
     /* As the functions in conv.h; never called for an empty batch. */
@@ -34,6 +36,8 @@ struct ct_conv {
     void   *state;                         /* the implementation's */
     char    why[128];                      /* it is this implementation */
     bool    write; /* gradients of weights are written, not added */
+    bool    tiles; /* weights and their gradients lie in tiles */
+    float  *plain; /* both, for one that cannot have them so; owned */
     struct ct_workspace *work;             /* lent, or `own` */
     struct ct_workspace  own;
 };
@@ -53,6 +57,14 @@ extern const struct ct_conv_impl ct_conv_cuda_ref;
 #endif
 extern const struct ct_conv_impl ct_conv_gemm;
 extern const struct ct_conv_impl ct_conv_ref;
+
+/* conv_tiles.c: w, or a plain copy of it where the implementation needs one;
+ * and the gradient of the weights by way of one. */
+const float *ct_conv_plain(const struct ct_conv *c, const float *w);
+CT_MUST_CHECK enum ct_status ct_conv_tiled_gradient(struct ct_conv *c,
+                                                    const float *x,
+                                                    const float *dy, float *dw,
+                                                    float *db);
 
 /* y = max(y, 0), for an implementation that cannot do so on the way. */
 void ct_conv_relu(const struct ct_conv *c, float *y);

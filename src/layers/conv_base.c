@@ -249,6 +249,11 @@ static enum ct_status conv_pick(struct ct_layer *l, int i,
     return st == CT_OK ? CT_OK : ct_fail_in(st, "layer %s", l->name);
 }
 
+static bool in_tiles(const struct ct_layer *l)
+{
+    return l->blob[CT_CONV_WEIGHT]->data.layout == CT_TILES16;
+}
+
 enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
                                      const struct ct_io *io)
 {
@@ -282,8 +287,19 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
                            ? io->bottom[i]->data.dtype
                            : io->top[i]->data.dtype;
         CT_TRY(conv_pick(l, i, &d));
+        CT_TRY(ct_conv_set_tiles(s->conv[i], in_tiles(l)));
     }
     return CT_OK;
+}
+
+bool ct_conv_layer_rests(const struct ct_layer *l)
+{
+    const struct ct_conv_layer *s = l->state;
+
+    for (int i = 0; i < s->n_conv; i++)
+        if (!s->conv[i] || !ct_conv_takes_tiles(s->conv[i]))
+            return false;
+    return s->n_conv > 0 && !s->desc.packed;
 }
 
 float *ct_conv_layer_diff(const struct ct_layer *l, int i)
@@ -311,9 +327,11 @@ enum ct_status ct_conv_layer_forward(struct ct_layer *l,
     if (s->sum && ct_data(io->bottom[1]) != ct_data(io->top[0]))
         CT_TRY(ct_copy(l->dev, ct_elements(io->top[0]),
                        ct_data(io->bottom[1]), ct_data(io->top[0])));
-    for (int i = 0; i < io->n_top; i++)
+    for (int i = 0; i < io->n_top; i++) {
+        CT_TRY(ct_conv_set_tiles(s->conv[i], in_tiles(l)));
         CT_TRY(ct_conv_forward(s->conv[i], ct_data(io->bottom[i]), w, b,
                                ct_data(io->top[i])));
+    }
     return CT_OK;
 }
 
@@ -331,6 +349,7 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
         const bool may   = l->run->aside && (l->flags & CT_LAYER_ASIDE);
         const bool aside = may && io->want_grad[i];
 
+        CT_TRY(ct_conv_set_tiles(s->conv[i], in_tiles(l)));
         if (s->relu)
             CT_TRY(ct_conv_layer_mask(l, io->top[i], &db));
         if (may && !aside && dw && db) { /* beside the weights' alone */

@@ -51,6 +51,7 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
                                       const struct ct_io *io);
 bool ct_conv_layer_accepts(const struct ct_layer *l, const struct ct_io *io,
                            enum ct_layout layout);
+bool ct_conv_layer_rests(const struct ct_layer *l);
 const char *ct_conv_layer_describe(const struct ct_layer *l, const char **why);
 double ct_conv_layer_macs(const struct ct_layer *l, const struct ct_io *io);
 void   ct_conv_layer_teardown(struct ct_layer *l);

@@ -26,6 +26,7 @@ const struct ct_layer_type ct_layer_convolution_depthwise = {
     .backward   = CT_EVERY_DEVICE(ct_conv_layer_backward),
     .accepts    = ct_conv_layer_accepts,
     .absorb     = ct_conv_layer_absorb,
+    .rests      = ct_conv_layer_rests,
     .describe   = ct_conv_layer_describe,
     .macs       = ct_conv_layer_macs,
     .teardown   = ct_conv_layer_teardown,

@@ -88,6 +88,7 @@ struct ct_net {
     void                 *layer_start_arg;
     bool                  debug_info;
     bool                  fused; /* some layers run as one */
+    bool                  rests; /* parameters do; see rest.c */
 };
 
 /* precision.c: says, once, which of NVIDIA's words are not followed. */
@@ -108,6 +109,9 @@ CT_MUST_CHECK enum ct_status net_params(struct ct_net *net);
 /* build.c: a blob that the net plans memory for. */
 CT_MUST_CHECK enum ct_status net_add_blob(struct ct_net *net,
                                           const char *name, int *out);
+
+/* rest.c: whether parameter i would lie in tiles. */
+bool net_param_rests(const struct ct_net *net, int i);
 
 /* fuse.c: first and last of every layer. */
 CT_MUST_CHECK enum ct_status net_fuse(struct ct_net *net);

@@ -110,6 +110,31 @@ static void own_lines(struct ct_text *t, const struct ct_net *net)
     }
 }
 
+/* Weights that a solver lets lie as convolutions take them, and those that
+ * they convert in every pass. */
+static void param_lines(struct ct_text *t, const struct ct_net *net)
+{
+    size_t bytes[2] = { 0, 0 };
+    int n[2]        = { 0, 0 };
+
+    for (int i = 0; i < net->n_params; i++) {
+        const struct ct_net_param *p = &net->params[i];
+        const bool rests             = net_param_rests(net, i);
+
+        if (p->index > 0 || !net->layer[p->layer].layer->type->rests)
+            continue;
+        n[rests]++;
+        bytes[rests] += (size_t)p->blob->count * sizeof(float);
+    }
+    if (n[1])
+        ct_text_addf(t, "weights of %d layers, %.2f MB, rest in tiles of 16 x "
+                     "16 channels in long runs of a solver alone\n", n[1],
+                     megabytes(bytes[1]));
+    if (n[0])
+        ct_text_addf(t, "weights of %d layers, %.2f MB, stay in Caffe's "
+                     "layout\n", n[0], megabytes(bytes[0]));
+}
+
 static void group_lines(struct ct_text *t, const struct ct_net *net)
 {
     ct_text_add(t, "\nlayers that run as one:\n");
@@ -153,6 +178,7 @@ enum ct_status ct_net_plan_text(const struct ct_net *net, char **out)
     ct_text_add(&t, "\nconversions:\n");
     converted = shadow_lines(&t, net);
     own_lines(&t, net);
+    param_lines(&t, net);
     ct_text_addf(&t, "%.2f MB are converted in a pass.\n",
                  megabytes(converted));
     group_lines(&t, net);

@@ -291,6 +291,7 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
     struct ct_exchange *x = s->options.exchange;
 
     CT_TRY(solver_update_all(s));
+    CT_TRY(solver_wake(s));
     ct_pulse_set(solver_pulse(s), CT_PULSE_SNAPSHOT, NULL);
     if (x)
         CT_TRY(x->settle(x, s->iter, true));
@@ -464,6 +465,7 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     enum ct_status st;
 
     CT_INFO("Restoring previous solver status from %s", path);
+    CT_TRY(solver_wake(s));
     CT_TRY(solver_leave_house(s));
     if (!ends_with(path, ".h5")) {
         st = restore_binary(s, path);

@@ -88,6 +88,7 @@ static enum ct_status init(struct ct_solver *s)
                                 &s->history[i]));
     CT_TRY(solver_device_init(s));
     CT_TRY(solver_early_init(s));
+    solver_rest_init(s);
     s->snapshot_iter = -1;
     CT_TRY(load_weights(s));
     CT_TRY(solver_find_house(s));

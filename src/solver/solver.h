@@ -73,6 +73,7 @@ struct ct_solver {
     struct solver_early     *early;     /* one a parameter; NULL: none */
     struct solver_update     early_update; /* what they take from this pass */
     bool                     early_done; /* ... which is over */
+    int                      least_rest; /* iterations; see rest.c */
     uint64_t                 seed;
     int                      iter, current_step;
     float                    last_rate; /* of the update before; 0: none */
@@ -148,6 +149,11 @@ CT_MUST_CHECK enum ct_status solver_early_begin(struct ct_solver *s);
 void solver_early_end(struct ct_solver *s);
 bool solver_is_early(const struct ct_solver *s, int i);
 void solver_early_fini(struct ct_solver *s);
+/* rest.c: before an iteration of a run up to `end`: parameters may lie as the
+ * layers like them.  In Caffe's order again, with their histories. */
+void solver_rest_init(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_rest(struct ct_solver *s, int end);
+CT_MUST_CHECK enum ct_status solver_wake(struct ct_solver *s);
 /* house.c: asks for one copy of parameters for the host's ranks, and moves
  * there.  Out of it with a copy, to change parameters, and back in, where the
  * host's first rank's become everybody's; nothing happens without a house. */

@@ -276,7 +276,7 @@ static void report_progress(struct ct_solver *s)
     s->options.progress(&p, s->options.arg);
 }
 
-static enum ct_status one_iteration(struct ct_solver *s)
+static enum ct_status one_iteration(struct ct_solver *s, int end)
 {
     const Caffe__SolverParameter *p = s->param;
     struct ct_exchange *x           = s->options.exchange;
@@ -291,6 +291,7 @@ static enum ct_status one_iteration(struct ct_solver *s)
     if (s->stop)
         return CT_OK;
     ct_net_set_debug_info(s->net, show && p->debug_info);
+    CT_TRY(solver_rest(s, end));
     CT_TRY(solver_early_begin(s));
     st = compute_gradients(s, &loss);
     solver_early_end(s);
@@ -383,15 +384,19 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     s->smoothed     = 0;
     s->start_time = s->display_time = ct_now();
     while (s->iter < end && !s->stop && st == CT_OK)
-        st = one_iteration(s);
+        st = one_iteration(s, end);
     if (st == CT_OK)
         st = solver_update_all(s);
+    if (st == CT_OK)
+        st = solver_wake(s);
     if (st == CT_OK)
         st = solver_device_report(s);
     if (st == CT_OK)
         return x && x->end ? x->end(x, s->iter) : CT_OK;
     s->update.end = s->update.first; /* it will not come any more */
     s->exchanged  = false;
+    if (solver_wake(s) != CT_OK)
+        CT_WARN("parameters are not in Caffe's order: %s", ct_last_error());
     return st;
 }
 

@@ -127,6 +127,7 @@ enum ct_status ct_solver_test_all(struct ct_solver *s)
     struct ct_exchange *x = s->options.exchange;
 
     CT_TRY(solver_update_all(s));
+    CT_TRY(solver_wake(s));
     if (x)
         CT_TRY(x->settle(x, s->iter, false));
     for (int i = 0; i < s->n_test_net && !s->stop; i++)

@@ -1,17 +1,8 @@
 /* conv_onednn.c - convolution by oneDNN's direct kernels, 1-D to 3-D.
  *
- * oneDNN works fastest on arrays in a layout of its choice.  Each pass is a
- * primitive with three edges where an array comes in or goes out; an edge
- * whose array lies as the primitive wants passes it straight on, any other
- * goes through a buffer and a reorder:
- *
- *     x -> [src] -+                          dy -> [dst] -+
- *     w -> [weights] -> forward -> [dst] -> y        ...
- *
- * The passes run one after the other, so they share buffers and scratchpad,
- * which lie in the workspace.
- * Weight gradients are added to dw by the reorder that brings them out, or
- * written by another one; out of tiles we bring them ourselves.
+ * Each pass is a primitive to which arrays come through reorders where they do
+ * not lie as it wants (onednn_pass.h).  The passes run one after the other, so
+ * they share buffers and scratchpad, which lie in the workspace.
  *
  * A sum and a ReLU that end the forward pass are the primitive's work where it
  * can do them, else the reorder's and a pass of ours.  oneDNN's ReLU turns NaN
@@ -37,74 +28,31 @@
 
 #include "base/mem.h"
 #include "device/conv_impl.h"
-#include "device/cpu/onednn.h"
-#include "device/cpu/tiles_out.h"
+#include "device/cpu/onednn_pass.h"
+#include "device/cpu/tiles.h"
 #include "device/layout.h"
-
-enum buffer { SRC, DST, WEIGHTS, BIAS, SCRATCH, N_BUFFERS };
-enum direction { IN, OUT, ADD };
-
-struct edge {
-    int            arg;
-    enum buffer    buffer;
-    enum direction direction;
-    bool           straight; /* the caller's array, without the buffer */
-    struct ct_prim reorder;
-    struct ct_prim write; /* the same where a gradient is not added */
-};
 
 /* What oneDNN is offered as the layout of activations. */
 enum offer { AS_THEY_ARE, FREE_CHOICE, CHANNELS_LAST };
 
-enum { N_EDGES = 3 };
-
-struct pass {
-    struct ct_prim prim;
-    struct edge    edge[N_EDGES]; /* the one that goes out is last */
-};
-
-/* Descriptions of the caller's arrays, and of what oneDNN is offered. */
-struct arrays {
-    struct ct_md src, dst, weights, bias;
-};
-
 struct onednn_state {
-    struct pass   forward, backward_data, backward_weights;
-    struct arrays user, offer;
-    bool          tiles;  /* of weight gradients are ours to bring out */
-    bool          clamps; /* a ReLU is left to us */
-    bool          hides;  /* it is not, and NaN would not be seen */
-    bool          spoilt; /* and packed weights are no numbers */
-    float        *packed; /* weights as forward takes them; owned */
-    size_t        bytes[N_BUFFERS];
-    float        *buffer[N_BUFFERS]; /* parts of the workspace */
-    const float  *placed;            /* where it lay when they were set */
+    struct ct_pass      forward, backward_data, backward_weights;
+    struct ct_arrays    user, offer; /* the caller's, and what it is offered */
+    struct ct_pass_room room;   /* buffers are parts of the workspace */
+    const float        *placed; /* where that lay when they were set */
+    bool                clamps; /* a ReLU is left to us */
+    bool                hides;  /* it is not, and NaN would not be seen */
+    bool                spoilt; /* and packed weights are no numbers */
+    float              *packed; /* weights as forward takes them; owned */
 };
-
-static void arrays_fini(struct arrays *a)
-{
-    ct_md_fini(&a->src);
-    ct_md_fini(&a->dst);
-    ct_md_fini(&a->weights);
-    ct_md_fini(&a->bias);
-}
-
-static void pass_fini(struct pass *p)
-{
-    ct_prim_fini(&p->prim);
-    for (int i = 0; i < N_EDGES; i++)
-        ct_prim_fini(&p->edge[i].reorder);
-    ct_prim_fini(&p->edge[N_EDGES - 1].write);
-    memset(p, 0, sizeof(*p));
-}
 
 static void onednn_clear(struct onednn_state *s)
 {
-    pass_fini(&s->forward);
-    pass_fini(&s->backward_data);
-    pass_fini(&s->backward_weights);
-    arrays_fini(&s->user);
-    arrays_fini(&s->offer);
+    ct_pass_fini(&s->forward);
+    ct_pass_fini(&s->backward_data);
+    ct_pass_fini(&s->backward_weights);
+    ct_arrays_fini(&s->user);
+    ct_arrays_fini(&s->offer);
     ct_free(s->packed);
     memset(s, 0, sizeof(*s));
 }
@@ -169,61 +117,24 @@ static enum ct_status describe(struct ct_conv *c, enum offer offer)
     n = weight_dims(c, dims);
     CT_TRY(ct_md_layout(&s->user.weights, n, dims, CT_PLAIN));
     CT_TRY(ct_md_any(&s->offer.weights, n, dims));
+    if (n == 4 && d->n_spatial == 2 && dims[0] % CT_TILE_SIDE == 0 &&
+        dims[1] % CT_TILE_SIDE == 0)
+        CT_TRY(ct_md_tiles(&s->user.tiles, dims));
     if (d->has_bias) {
         CT_TRY(ct_md_layout(&s->user.bias, 1, &d->out_channels, CT_PLAIN));
         CT_TRY(ct_md_layout(&s->offer.bias, 1, &d->out_channels, CT_PLAIN));
-        s->bytes[BIAS] = ct_md_bytes(&s->user.bias);
+        s->room.bytes[BIAS] = ct_md_bytes(&s->user.bias);
     }
     return CT_OK;
 }
 
-static void need(struct onednn_state *s, enum buffer b, size_t bytes)
+static enum ct_status edge_init(struct onednn_state *s, struct ct_pass *p,
+                                int i, int arg, dnnl_query_t what,
+                                enum ct_buffer_of buffer,
+                                enum ct_direction direction)
 {
-    if (s->bytes[b] < bytes)
-        s->bytes[b] = bytes;
-}
-
-static enum ct_status pass_init(struct onednn_state *s, struct pass *p,
-                                dnnl_primitive_desc_t pd)
-{
-    CT_TRY(ct_prim_init(&p->prim, pd));
-    if (ct_prim_slow(&p->prim))
-        return CT_ENOTSUP;
-    need(s, SCRATCH, ct_prim_scratch_bytes(&p->prim));
-    return CT_OK;
-}
-
-static enum ct_status edge_init(struct onednn_state *s, struct pass *p, int i,
-                                int arg, dnnl_query_t what, enum buffer buffer,
-                                enum direction direction)
-{
-    const struct ct_md *user = buffer == SRC   ? &s->user.src
-                               : buffer == DST ? &s->user.dst
-                                               : &s->user.weights;
-    struct edge *e   = &p->edge[i];
-    struct ct_md own = { 0 };
-    enum ct_status st;
-
-    e->arg       = arg;
-    e->buffer    = buffer;
-    e->direction = direction;
-    CT_TRY(ct_md_query(&own, p->prim.pd, what, 0));
-    e->straight = direction != ADD && ct_md_equal(&own, user);
-    CT_TRY_GOTO(ct_prim_arg_md(&p->prim, arg, &own), st, out);
-    if (e->straight)
-        goto out;
-    need(s, buffer, ct_md_bytes(&own));
-    if (direction == IN)
-        st = ct_prim_reorder(&e->reorder, user, &own, false);
-    else
-        st = ct_prim_reorder(&e->reorder, &own, user, direction == ADD);
-    if (st == CT_OK && buffer == WEIGHTS && direction == ADD)
-        st = ct_prim_reorder(&e->write, &own, user, false);
-    need(s, SCRATCH, ct_prim_scratch_bytes(&e->write));
-    need(s, SCRATCH, ct_prim_scratch_bytes(&e->reorder));
-out:
-    ct_md_fini(&own);
-    return st;
+    return ct_pass_edge(&s->room, &s->user, p, i, arg, what, buffer,
+                        direction);
 }
 
 /* The primitive, with what ends it as far as it can. */
@@ -236,7 +147,7 @@ static enum ct_status forward_prim(struct onednn_state *s,
 
     CT_TRY(ct_pd_conv_forward(&pd, &s->offer.src, &s->offer.weights,
                               &s->offer.bias, &s->offer.dst, w));
-    CT_TRY(pass_init(s, &s->forward, pd));
+    CT_TRY(ct_pass_init(&s->room, &s->forward, pd));
     if (!w->add)
         return CT_OK;
     /* What it adds to must lie where it writes. */
@@ -250,17 +161,17 @@ static enum ct_status forward_init(struct onednn_state *s,
                                    const struct ct_pd_window *w)
 {
     struct ct_pd_window ends = *w;
-    struct pass *p           = &s->forward;
+    struct ct_pass *p           = &s->forward;
     enum ct_status st        = forward_prim(s, &ends);
 
     if (st == CT_ENOTSUP && (w->add || w->relu)) {
-        pass_fini(p);
+        ct_pass_fini(p);
         ends.add = ends.relu = false;
         st       = forward_prim(s, &ends);
     }
     CT_TRY(st);
     s->hides = ends.relu;
-    if (s->bytes[BIAS])
+    if (s->room.bytes[BIAS])
         CT_TRY(ct_prim_arg_md(&p->prim, DNNL_ARG_BIAS, &s->user.bias));
     CT_TRY(edge_init(s, p, 0, DNNL_ARG_SRC, dnnl_query_src_md, SRC, IN));
     CT_TRY(edge_init(s, p, 1, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, WEIGHTS,
@@ -272,12 +183,12 @@ static enum ct_status forward_init(struct onednn_state *s,
 /* Weights that are there for long do not need the workspace. */
 static enum ct_status pack_init(struct onednn_state *s)
 {
-    struct edge *e = &s->forward.edge[1];
+    struct ct_edge *e = &s->forward.edge[1];
 
     if (e->straight)
         return CT_OK;
-    CT_TRY(ct_alloc(1, s->bytes[WEIGHTS], "packed weights", &s->packed));
-    s->bytes[WEIGHTS] = 0;
+    CT_TRY(ct_alloc(1, s->room.bytes[WEIGHTS], "packed weights", &s->packed));
+    s->room.bytes[WEIGHTS] = 0;
     CT_TRY(ct_prim_set(&s->forward.prim, e->arg, s->packed));
     return ct_prim_set(&e->reorder, DNNL_ARG_TO, s->packed);
 }
@@ -285,12 +196,12 @@ static enum ct_status pack_init(struct onednn_state *s)
 static enum ct_status backward_data_init(struct onednn_state *s,
                                          const struct ct_pd_window *w)
 {
-    struct pass *p = &s->backward_data;
+    struct ct_pass *p = &s->backward_data;
     dnnl_primitive_desc_t pd;
 
     CT_TRY(ct_pd_conv_backward_data(&pd, &s->offer.src, &s->offer.weights,
                                     &s->offer.dst, w, s->forward.prim.pd));
-    CT_TRY(pass_init(s, p, pd));
+    CT_TRY(ct_pass_init(&s->room, p, pd));
     CT_TRY(edge_init(s, p, 0, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, WEIGHTS,
                      IN));
     CT_TRY(edge_init(s, p, 1, DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, DST,
@@ -302,45 +213,20 @@ static enum ct_status backward_data_init(struct onednn_state *s,
 static enum ct_status backward_weights_init(struct onednn_state *s,
                                             const struct ct_pd_window *w)
 {
-    struct pass *p = &s->backward_weights;
+    struct ct_pass *p = &s->backward_weights;
     dnnl_primitive_desc_t pd;
 
     CT_TRY(ct_pd_conv_backward_weights(&pd, &s->offer.src, &s->offer.weights,
                                        &s->offer.bias, &s->offer.dst, w,
                                        s->forward.prim.pd));
-    CT_TRY(pass_init(s, p, pd));
-    if (s->bytes[BIAS])
+    CT_TRY(ct_pass_init(&s->room, p, pd));
+    if (s->room.bytes[BIAS])
         CT_TRY(ct_prim_arg_md(&p->prim, DNNL_ARG_DIFF_BIAS, &s->user.bias));
     CT_TRY(edge_init(s, p, 0, DNNL_ARG_SRC, dnnl_query_src_md, SRC, IN));
     CT_TRY(edge_init(s, p, 1, DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, DST,
                      IN));
     return edge_init(s, p, 2, DNNL_ARG_DIFF_WEIGHTS,
                      dnnl_query_diff_weights_md, WEIGHTS, ADD);
-}
-
-/* The arguments that never move: buffers and scratchpads. */
-static enum ct_status pass_place(struct onednn_state *s, struct pass *p)
-{
-    CT_TRY(ct_prim_set(&p->prim, DNNL_ARG_SCRATCHPAD, s->buffer[SCRATCH]));
-    for (int i = 0; i < N_EDGES; i++) {
-        struct edge *e   = &p->edge[i];
-        const float *ptr = s->buffer[e->buffer];
-        bool in          = e->direction == IN;
-
-        if (e->straight)
-            continue;
-        CT_TRY(ct_prim_set(&e->reorder, DNNL_ARG_SCRATCHPAD,
-                           s->buffer[SCRATCH]));
-        if (e->buffer == WEIGHTS && s->packed)
-            continue;
-        CT_TRY(ct_prim_set(&p->prim, e->arg, ptr));
-        CT_TRY(ct_prim_set(&e->reorder, in ? DNNL_ARG_TO : DNNL_ARG_FROM,
-                           ptr));
-        CT_TRY(ct_prim_set(&e->write, DNNL_ARG_FROM, ptr));
-        CT_TRY(ct_prim_set(&e->write, DNNL_ARG_SCRATCHPAD,
-                           s->buffer[SCRATCH]));
-    }
-    return CT_OK;
 }
 
 /* Sets what lies in the workspace, again where that has moved. */
@@ -353,14 +239,14 @@ static enum ct_status place(struct ct_conv *c)
         return CT_OK;
     s->placed = at;
     for (int i = 0; i < N_BUFFERS; i++) {
-        s->buffer[i] = at;
-        at += s->bytes[i] / sizeof(*at);
+        s->room.buffer[i] = at;
+        at += s->room.bytes[i] / sizeof(*at);
     }
-    CT_TRY(pass_place(s, &s->forward));
-    CT_TRY(pass_place(s, &s->backward_data));
-    CT_TRY(pass_place(s, &s->backward_weights));
+    CT_TRY(ct_pass_place(&s->room, &s->forward, s->packed));
+    CT_TRY(ct_pass_place(&s->room, &s->backward_data, false));
+    CT_TRY(ct_pass_place(&s->room, &s->backward_weights, false));
     return ct_prim_set(&s->backward_weights.prim, DNNL_ARG_DIFF_BIAS,
-                       s->buffer[BIAS]);
+                       s->room.buffer[BIAS]);
 }
 
 static enum ct_status reserve(struct ct_conv *c)
@@ -369,8 +255,10 @@ static enum ct_status reserve(struct ct_conv *c)
     size_t total           = 0;
 
     for (int i = 0; i < N_BUFFERS; i++) {
-        s->bytes[i] = (s->bytes[i] + CT_ALIGN - 1) / CT_ALIGN * CT_ALIGN;
-        total += s->bytes[i];
+        size_t *bytes = &s->room.bytes[i];
+
+        *bytes = (*bytes + CT_ALIGN - 1) / CT_ALIGN * CT_ALIGN;
+        total += *bytes;
     }
     return ct_workspace_need(c->work, total);
 }
@@ -405,7 +293,6 @@ static enum ct_status build(struct ct_conv *c, enum offer offer,
     }
     CT_TRY(backward_data_init(s, &w));
     CT_TRY(backward_weights_init(s, &w));
-    s->tiles = ct_tiles_are(c, &s->backward_weights.prim);
     return reserve(c);
 }
 
@@ -484,34 +371,6 @@ static enum ct_status winograd_create(struct ct_conv *c)
     return st == CT_EDEVICE ? CT_ENOTSUP : st;
 }
 
-/* `in` and `more_in` belong to the first two edges, `out` to the last.  An
- * array that is not given is in the edge's buffer already, or stays there. */
-static enum ct_status pass_run(struct pass *p, const float *in,
-                               const float *more_in, bool write, float *out)
-{
-    const float *from[] = { in, more_in };
-    struct edge *last   = &p->edge[N_EDGES - 1];
-    struct ct_prim *end = write ? &last->write : &last->reorder;
-
-    for (int i = 0; i < N_EDGES - 1; i++) {
-        struct edge *e = &p->edge[i];
-
-        if (e->straight) {
-            CT_TRY(ct_prim_set(&p->prim, e->arg, from[i]));
-        } else if (from[i]) {
-            CT_TRY(ct_prim_set(&e->reorder, DNNL_ARG_FROM, from[i]));
-            CT_TRY(ct_prim_run(&e->reorder));
-        }
-    }
-    if (last->straight)
-        CT_TRY(ct_prim_set(&p->prim, last->arg, out));
-    CT_TRY(ct_prim_run(&p->prim));
-    if (last->straight || !out)
-        return CT_OK;
-    CT_TRY(ct_prim_set(end, DNNL_ARG_TO, out));
-    return ct_prim_run(end);
-}
-
 static bool weights_finite(const struct ct_conv *c, const float *w)
 {
     return ct_conv_finite(c->desc.out_channels * c->in_group * c->taps, w);
@@ -520,12 +379,14 @@ static bool weights_finite(const struct ct_conv *c, const float *w)
 static enum ct_status onednn_forward(struct ct_conv *c, const float *x,
                                      const float *w, const float *b, float *y)
 {
-    struct onednn_state *s = c->state;
+    struct onednn_state *s        = c->state;
+    const struct ct_pass_args run = { x, s->packed ? NULL : w, y, c->tiles,
+                                      false };
 
     CT_TRY(place(c));
     if (b)
         CT_TRY(ct_prim_set(&s->forward.prim, DNNL_ARG_BIAS, b));
-    CT_TRY(pass_run(&s->forward, x, s->packed ? NULL : w, false, y));
+    CT_TRY(ct_pass_run(c, &s->room, &s->forward, &run));
     if (s->clamps)
         ct_conv_relu(c, y);
     if (s->hides && ((s->packed ? s->spoilt : !weights_finite(c, w)) ||
@@ -552,26 +413,32 @@ static enum ct_status onednn_pack(struct ct_conv *c, const float *w,
 static enum ct_status onednn_backward_data(struct ct_conv *c, const float *w,
                                            const float *dy, float *dx)
 {
-    struct onednn_state *s = c->state;
+    struct onednn_state *s        = c->state;
+    const struct ct_pass_args run = { w, dy, dx, c->tiles, false };
 
     CT_TRY(place(c));
-    return pass_run(&s->backward_data, w, dy, false, dx);
+    return ct_pass_run(c, &s->room, &s->backward_data, &run);
 }
 
 static enum ct_status onednn_backward_weights(struct ct_conv *c,
                                               const float *x, const float *dy,
                                               float *dw, float *db)
 {
-    struct onednn_state *s = c->state;
+    struct onednn_state *s        = c->state;
+    const struct ct_pass_args run = { x, dy, dw, c->tiles, c->write };
 
     CT_TRY(place(c));
-    CT_TRY(pass_run(&s->backward_weights, x, dy, c->write,
-                    s->tiles ? NULL : dw));
-    if (s->tiles)
-        ct_tiles_out(c, s->buffer[WEIGHTS], dw);
-    return db ? ct_axpby(c->dev, c->desc.out_channels, 1, s->buffer[BIAS],
+    CT_TRY(ct_pass_run(c, &s->room, &s->backward_weights, &run));
+    return db ? ct_axpby(c->dev, c->desc.out_channels, 1, s->room.buffer[BIAS],
                          c->write ? 0 : 1, db)
               : CT_OK;
+}
+
+static bool onednn_takes_tiles(const struct ct_conv *c)
+{
+    const struct onednn_state *s = c->state;
+
+    return s->backward_weights.edge[N_EDGES - 1].tiles;
 }
 
 const struct ct_conv_impl ct_conv_onednn = {
@@ -579,6 +446,7 @@ const struct ct_conv_impl ct_conv_onednn = {
     .create           = direct_create,
     .destroy          = onednn_destroy,
     .pack             = onednn_pack,
+    .takes_tiles      = onednn_takes_tiles,
     .forward          = onednn_forward,
     .backward_data    = onednn_backward_data,
     .writes           = true,
@@ -590,6 +458,7 @@ const struct ct_conv_impl ct_conv_winograd = {
     .create           = winograd_create,
     .destroy          = onednn_destroy,
     .pack             = onednn_pack,
+    .takes_tiles      = onednn_takes_tiles,
     .forward          = onednn_forward,
     .backward_data    = onednn_backward_data,
     .writes           = true,

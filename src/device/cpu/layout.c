@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
+#include "device/cpu/tiles.h"
 
 /* One block: b rows of `positions` values <-> positions rows of b values. */
 static void block_in(int64_t positions, int64_t b, int64_t have,
@@ -39,6 +40,14 @@ enum ct_status ct_cpu_convert(const struct ct_device *dev, int64_t n,
         return ct_fail(CT_ENOTSUP, "the CPU computes in float32 alone");
     if (from == to)
         return ct_copy(dev, n * blocks * b * positions, x, y);
+    if (from == CT_PLAIN && to == CT_TILES16) {
+        ct_tiles_in(n, c, positions, x, y);
+        return CT_OK;
+    }
+    if (from == CT_TILES16 && to == CT_PLAIN) {
+        ct_tiles_out(n, c, positions, x, false, y);
+        return CT_OK;
+    }
     if (from != CT_PLAIN && to != CT_PLAIN)
         return ct_fail(CT_ENOTSUP, "layouts convert to and from plain only");
     CT_FOR_ROWS (i, n * blocks, b * positions) {

@@ -1,0 +1,57 @@
+/* conv_tiles.c - weights in tiles for implementations that know them not.
+ *
+ * Whoever keeps weights in tiles does so because an implementation likes them
+ * so.  When a new shape brings another one in, it works on plain copies. */
+#include "base/mem.h"
+#include "device/conv_impl.h"
+#include "device/cpu/tiles.h"
+
+static int64_t n_weights(const struct ct_conv *c)
+{
+    return c->desc.out_channels * c->in_group * c->taps;
+}
+
+static bool copies(const struct ct_conv *c)
+{
+    return c->tiles && !ct_conv_takes_tiles(c);
+}
+
+static void untile(const struct ct_conv *c, const float *tiles, float *plain)
+{
+    ct_tiles_out(c->desc.out_channels, c->in_group, c->taps, tiles, false,
+                 plain);
+}
+
+bool ct_conv_takes_tiles(const struct ct_conv *c)
+{
+    return c->impl->takes_tiles && c->impl->takes_tiles(c);
+}
+
+enum ct_status ct_conv_set_tiles(struct ct_conv *c, bool tiles)
+{
+    c->tiles = tiles;
+    if (!copies(c) || c->plain)
+        return CT_OK;
+    return ct_alloc(2 * (size_t)n_weights(c), sizeof(*c->plain),
+                    "plain weights", &c->plain);
+}
+
+const float *ct_conv_plain(const struct ct_conv *c, const float *w)
+{
+    if (!copies(c))
+        return w;
+    untile(c, w, c->plain);
+    return c->plain;
+}
+
+enum ct_status ct_conv_tiled_gradient(struct ct_conv *c, const float *x,
+                                      const float *dy, float *dw, float *db)
+{
+    float *plain = c->plain + n_weights(c);
+
+    if (!c->write)
+        untile(c, dw, plain);
+    CT_TRY(c->impl->backward_weights(c, x, dy, plain, db));
+    ct_tiles_in(c->desc.out_channels, c->in_group, c->taps, plain, dw);
+    return CT_OK;
+}
