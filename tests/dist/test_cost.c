@@ -129,3 +129,28 @@ TEST(cost, codecs_send_their_own_bytes)
     ASSERT(c.seconds > 6 + 24576);
     ASSERT(c.seconds < 6 + 24576 + 1);
 }
+
+/* Why `auto` does not look at servers: on every rank they take a ring's bytes
+ * and messages, and on one, beyond a / b bytes, more of a link's time than any
+ * sum. */
+TEST(cost, servers_are_never_quicker_than_the_best_sum)
+{
+    static const enum dist_way sums[] = { DIST_RING, DIST_HALVING, DIST_TREE };
+    const double b = 8e-9, c = 2e-10;
+
+    for (double a = 1e-6; a < 1e-2; a *= 3)
+        for (int P = 2; P <= 64; P++)
+            for (double S = 64; S < 1e9; S *= 3) {
+                const struct dist_machine w = { a, b, c, 1, 1, a, b };
+                struct dist_load load = { .floats = S / 4 };
+                double best = INFINITY;
+
+                for (int i = 0; i < 3; i++)
+                    best = fmin(best, dist_cost(&w, P, sums[i],
+                                                &load).seconds);
+                ASSERT(best <= 1.000001 *
+                       dist_cost(&w, P, DIST_SHARDED, &load).seconds);
+                if (S > a / b)
+                    ASSERT(best < dist_cost(&w, P, DIST_PS, &load).seconds);
+            }
+}
