@@ -2,7 +2,8 @@
  *
  * Each pass goes its own way (conv_way.h), the one that measures fastest
  * (conv_pick.h).  Weights are brought into a way's form by forward; the data
- * gradient that follows it takes what it finds there. */
+ * gradient that follows it takes what it finds there.  So does the weights'
+ * gradient with an x that forward folded, where memory is plenty. */
 #include "base/mem.h"
 #include "device/cuda/conv_pick.h"
 
@@ -12,7 +13,11 @@ struct cudnn_conv {
     void        *inside[CT_PASSES]; /* weights of forward, and of data */
     bool         shared;            /* both in the one that is there */
     const float *made;              /* the weights that lie in `inside` */
+    void        *folded;            /* room for a folded x, or NULL */
+    const void  *folds;             /* the x that lies there */
 };
+
+enum { FOLDED_PART = 256 }; /* of the GPU's memory, that a folded x may take */
 
 static void conv_destroy(struct ct_conv *c)
 {
@@ -24,6 +29,7 @@ static void conv_destroy(struct ct_conv *c)
         ct_conv_pick_put(c->dev, s->pick[i]);
     for (int i = 0; i < CT_PASSES; i++)
         c->dev->ops->free(c->dev, s->inside[i]);
+    c->dev->ops->free(c->dev, s->folded);
     ct_free(s);
 }
 
@@ -43,6 +49,24 @@ static bool fits(const struct ct_conv *c)
     return true;
 }
 
+/* Room for a folded x, where both passes that read it fold it alike.  In a
+ * deconvolution, which has no bias here, forward runs after the gradient. */
+static enum ct_status keep_folded(const struct ct_conv *c)
+{
+    struct cudnn_conv *s = c->state;
+    const struct ct_conv_pick *p = s->pick[CT_FORWARD];
+    const struct ct_conv_pick *q = s->pick[CT_BACKWARD_WEIGHTS];
+    size_t bytes;
+
+    if (s->folded || !c->desc.has_bias || !p || !q ||
+        !ct_conv_way_same_cells(&p->way, &q->way))
+        return CT_OK;
+    bytes = (size_t)p->way.n_x * ct_dtype_bytes(p->way.dtype);
+    if (bytes > ct_device_memory(c->dev).all / FOLDED_PART)
+        return CT_OK;
+    return c->dev->ops->alloc(c->dev, bytes, "folded images", &s->folded);
+}
+
 /* Finds the way of a pass, and room for its weights and scratch.  Forward's
  * and data's weights lie in one place where they lie alike. */
 static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
@@ -60,7 +84,7 @@ static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
     s->pick[pass] = p;
     CT_TRY(ct_cuda_workspace(c->dev, p->bytes, &unused));
     if (pass == CT_BACKWARD_WEIGHTS)
-        return CT_OK;
+        return keep_folded(c);
     other     = s->pick[pass == CT_FORWARD ? CT_BACKWARD : CT_FORWARD];
     s->shared = other && ct_conv_way_same_weights(&p->way, &other->way);
     if (s->shared)
@@ -162,8 +186,10 @@ static enum ct_status conv_forward(struct ct_conv *c, const float *x,
     CT_TRY(scratch(c, CT_FORWARD, x, y, &work));
     p = s->pick[CT_FORWARD];
     CT_TRY(weights_for(c, CT_FORWARD, w, &inside));
-    s->made = w;
-    return ct_conv_way_forward(c, &p->way, &p->plan, work, x, inside, b, y);
+    s->made  = w;
+    s->folds = s->folded ? x : NULL;
+    return ct_conv_way_forward(c, &p->way, &p->plan, work, x, inside, b, y,
+                               s->folded);
 }
 
 /* What forward made serves one pass: who comes without it may have changed
@@ -187,16 +213,19 @@ static enum ct_status conv_backward_weights(struct ct_conv *c, const float *x,
                                             const float *dy, float *dw,
                                             float *db)
 {
-    const struct cudnn_conv *s     = c->state;
+    struct cudnn_conv *s           = c->state;
     const struct ct_conv_pick *p;
     const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
                                        c->out_spatial, c->desc.dst_layout,
                                        c->desc.dst_type };
+    const void *folded             = s->folds == x ? s->folded : NULL;
     void *work;
 
     CT_TRY(scratch(c, CT_BACKWARD_WEIGHTS, x, dy, &work));
-    p = s->pick[CT_BACKWARD_WEIGHTS];
-    CT_TRY(ct_conv_way_gradient(c, &p->way, &p->plan, work, x, dy, dw));
+    p        = s->pick[CT_BACKWARD_WEIGHTS];
+    s->folds = NULL;
+    CT_TRY(ct_conv_way_gradient(c, &p->way, &p->plan, work, x, dy, dw,
+                                folded));
     return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
 }
 

@@ -137,11 +137,13 @@ static enum ct_status trial_pass(const struct ct_conv *c,
     switch (way->problem.pass) {
     case CT_FORWARD:
         return ct_conv_way_forward(c, way, plan, t->work, t->x, t->inside,
-                                   c->desc.has_bias ? t->b : NULL, t->y);
+                                   c->desc.has_bias ? t->b : NULL, t->y,
+                                   NULL);
     case CT_BACKWARD:
         return ct_conv_way_data(c, way, plan, t->work, t->inside, t->y, t->x);
     default:
-        return ct_conv_way_gradient(c, way, plan, t->work, t->x, t->y, t->w);
+        return ct_conv_way_gradient(c, way, plan, t->work, t->x, t->y, t->w,
+                                    NULL);
     }
 }
 

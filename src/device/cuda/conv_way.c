@@ -191,6 +191,13 @@ bool ct_conv_way_same_weights(const struct ct_conv_way *a,
            a->cells.inside == b->cells.inside;
 }
 
+bool ct_conv_way_same_cells(const struct ct_conv_way *a,
+                            const struct ct_conv_way *b)
+{
+    return a->road == CT_CONV_FOLD && b->road == CT_CONV_FOLD &&
+           ct_conv_way_same_weights(a, b) && a->n_x == b->n_x;
+}
+
 /* cuDNN is told that arrays are aligned; what lies askew is staged too. */
 static bool askew(const void *p)
 {
@@ -313,13 +320,13 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
                                    const struct ct_conv_way *way,
                                    const struct ct_conv_plan *plan, void *work,
                                    const void *x, const void *w,
-                                   const float *b, void *y)
+                                   const float *b, void *y, void *folded)
 {
     const struct places p = places_in(way, x, y, work);
     void *yi              = way->stage_y || askew(y) ? p.y : y;
     const void *xi;
 
-    CT_TRY(bring_in(c, way, true, x, p.x, &xi));
+    CT_TRY(bring_in(c, way, true, x, folded ? folded : p.x, &xi));
     if (way->fused && askew(b)) {
         CT_TRY(ct_cuda_convert(c->dev, way->problem.y[1], CT_F32, b, CT_F32,
                                p.b));
@@ -347,12 +354,13 @@ enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
                                     const struct ct_conv_way *way,
                                     const struct ct_conv_plan *plan,
                                     void *work, const void *x, const void *dy,
-                                    float *dw)
+                                    float *dw, const void *folded)
 {
     const struct places p = places_in(way, x, dy, work);
-    const void *xi, *yi;
+    const void *xi = folded, *yi;
 
-    CT_TRY(bring_in(c, way, true, x, p.x, &xi));
+    if (!folded)
+        CT_TRY(bring_in(c, way, true, x, p.x, &xi));
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));
     CT_TRY(run(c, way, plan, xi, p.w, NULL, yi, p.rest));
     return ct_cuda_weights_add(c->dev, &way->cells, way->layout, way->dtype,

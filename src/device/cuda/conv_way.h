@@ -66,12 +66,18 @@ CT_MUST_CHECK enum ct_status ct_conv_way_weights(const struct ct_conv *c,
                                                  const struct ct_conv_way *way,
                                                  const float *w, void *inside);
 
+/* Do both fold x into the same cells? */
+bool ct_conv_way_same_cells(const struct ct_conv_way *a,
+                            const struct ct_conv_way *b);
+
 /* The passes.  `w` is inside already; `work` has what the way and the plan
- * ask for. */
+ * ask for.  Where `folded` is not NULL, it has room for n_x values: forward
+ * leaves there what it makes of x, and a gradient of the same cells finds
+ * it. */
 CT_MUST_CHECK enum ct_status ct_conv_way_forward(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *x, const void *w,
-    const float *b, void *y);
+    const float *b, void *y, void *folded);
 CT_MUST_CHECK enum ct_status ct_conv_way_data(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *w,
@@ -80,6 +86,6 @@ CT_MUST_CHECK enum ct_status ct_conv_way_data(
 CT_MUST_CHECK enum ct_status ct_conv_way_gradient(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *x,
-    const void *dy, float *dw);
+    const void *dy, float *dw, const void *folded);
 
 #endif
