@@ -59,17 +59,23 @@ def captured(step):
     return graph.replay
 
 
-def measure(step, seconds):
-    for _ in range(5):
+def timed(step, times):
+    start = time.perf_counter()
+    for _ in range(times):
         step()
     torch.cuda.synchronize()
-    start, n = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds:
-        for _ in range(10):
-            step()
-        torch.cuda.synchronize()
-        n += 10
-    return (time.perf_counter() - start) / n
+    return time.perf_counter() - start
+
+
+def measure(step, seconds):
+    """Seconds of a step; it is waited for ten or fewer at a time."""
+    timed(step, 3)
+    turns = max(1, min(10, int(seconds / 4 / timed(step, 1))))
+    took, n = 0, 0
+    while took < seconds:
+        took += timed(step, turns)
+        n += turns
+    return took / n
 
 
 def answer(model, precision, seconds):
