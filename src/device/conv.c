@@ -13,6 +13,7 @@
 /* Fastest first, on each kind of device; the last one accepts everything. */
 static const struct ct_conv_impl *const cpu_impls[] = {
 #ifdef CT_HAVE_ONEDNN
+    &ct_conv_cached,
     &ct_conv_winograd,
     &ct_conv_tiles,
     &ct_conv_onednn,

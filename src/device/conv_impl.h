@@ -46,6 +46,7 @@ struct ct_conv {
 extern const struct ct_conv_impl ct_conv_onednn;
 extern const struct ct_conv_impl ct_conv_winograd;
 extern const struct ct_conv_impl ct_conv_tiles;
+extern const struct ct_conv_impl ct_conv_cached;
 #endif
 #ifdef CT_HAVE_CUDA
 extern const struct ct_conv_impl ct_conv_cudnn;

@@ -16,9 +16,9 @@
 #include <oneapi/dnnl/dnnl_version.h>
 #endif
 
-static const char *const impls[] = { "winograd", "tiles", "onednn", "gemm",
-                                      "ref" };
-enum { N_IMPLS = 5 };
+static const char *const impls[] = { "cached", "winograd", "tiles", "onednn",
+                                      "gemm", "ref" };
+enum { N_IMPLS = 6 };
 
 /* What one problem uses; there are more problems than the harness defers. */
 static struct {
@@ -166,6 +166,8 @@ static const struct odd odds[] = {
       { 1, 1 }, true },
     { "3x3 without bias", 2, 3, 17, 33, 1, { 6, 5 }, { 3, 3 }, { 1, 1 },
       { 1, 1 }, { 1, 1 }, false },
+    { "3x3 of many channels", 2, 2, 128, 160, 1, { 9, 6 }, { 3, 3 }, { 1, 1 },
+      { 1, 2 }, { 1, 1 }, true },
     { "1x1", 2, 2, 32, 16, 1, { 5, 6 }, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 },
       true },
     { "1x1 stride 2", 2, 2, 16, 20, 1, { 7, 6 }, { 1, 1 }, { 2, 2 }, { 0, 0 },

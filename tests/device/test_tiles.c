@@ -54,13 +54,13 @@ struct shape {
     int64_t out, in, side, kernel, stride, pad;
 };
 
-/* Winograd's, 1x1 with strides, and an odd one. */
+/* Winograd's, of few channels and of many; 1x1 with strides; odd ones. */
 static const struct shape shapes[] = {
-    { 32, 48, 9, 3, 1, 1 }, { 64, 16, 7, 1, 1, 0 }, { 16, 32, 8, 1, 2, 0 },
-    { 32, 16, 11, 3, 2, 1 }, { 16, 16, 10, 5, 1, 2 },
+    { 32, 48, 9, 3, 1, 1 }, { 128, 192, 6, 3, 1, 0 }, { 64, 16, 7, 1, 1, 0 },
+    { 16, 32, 8, 1, 2, 0 }, { 32, 16, 11, 3, 2, 1 }, { 16, 16, 10, 5, 1, 2 },
 };
-static const char *const impls[] = { "winograd", "tiles", "onednn", "gemm",
-                                      "ref" };
+static const char *const impls[] = { "cached", "winograd", "tiles", "onednn",
+                                      "gemm", "ref" };
 
 static struct ct_conv_desc desc_of(const struct shape *s,
                                    enum ct_layout layout)

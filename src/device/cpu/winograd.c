@@ -351,6 +351,54 @@ CT_SIMD static void all_weights_grad(const struct ct_wino *g,
         weights_grad_eight(5, k, du, at, dw);
 }
 
+enum { TILE = 16, TAPS = 9 };
+
+CT_SIMD static void tile_in(const float *w, const struct ct_wino_at *at,
+                            float *u)
+{
+    for (int i = 0; i < TILE; i++)
+        for (int c = 0; c < TILE; c += CT_LANES) {
+            wide g[TAPS], half[SIDE * 3], e[CT_WINO_PLACES];
+
+            for (int j = 0; j < TAPS; j++)
+                g[j] = CT_LOAD8(w + (j * TILE + i) * TILE + c);
+            for (int j = 0; j < 3; j++)
+                weights_1d(3, g + j, 3, half + j, 3);
+            for (int j = 0; j < SIDE; j++)
+                weights_1d(3, half + j * 3, 1, e + j * SIDE, 1);
+            places_out(e, at->plane, u + i * at->step + c);
+        }
+}
+
+CT_SIMD static void turn_tile(const float *restrict w, float *restrict turned)
+{
+    for (int j = 0; j < TAPS; j++)
+        for (int o = 0; o < TILE; o++)
+            for (int i = 0; i < TILE; i++)
+                turned[((TAPS - 1 - j) * TILE + o) * TILE + i] =
+                    w[(j * TILE + i) * TILE + o];
+}
+
+CT_SIMD static void tile_grad(const float *du, const struct ct_wino_at *at,
+                              bool add, float *dw)
+{
+    for (int i = 0; i < TILE; i++)
+        for (int c = 0; c < TILE; c += CT_LANES) {
+            wide e[CT_WINO_PLACES], half[SIDE * 3], g[TAPS];
+
+            places_in(du + i * at->step + c, at->plane, e);
+            for (int j = 0; j < SIDE; j++)
+                weights_grad_1d(3, e + j * SIDE, 1, half + j * 3, 1);
+            for (int j = 0; j < 3; j++)
+                weights_grad_1d(3, half + j, 3, g + j, 3);
+            for (int j = 0; j < TAPS; j++) {
+                float *to = dw + (j * TILE + i) * TILE + c;
+
+                *(ct_v8f *)to = g[j] + (add ? CT_LOAD8(to) : (ct_v8f){ 0 });
+            }
+        }
+}
+
 /* What the loader picks by the CPU cannot be seen from outside this file. */
 void ct_wino_input(const struct ct_wino *g, const float *x,
                    const struct ct_wino_at *at, float *v)
@@ -387,4 +435,20 @@ void ct_wino_weights_grad(const struct ct_wino *g,
                           const struct ct_wino_at *at, float *dw)
 {
     all_weights_grad(g, k, du, at, dw);
+}
+
+void ct_wino_tile(const float *w, bool turned, const struct ct_wino_at *at,
+                  float *u)
+{
+    float other[TAPS * TILE * TILE];
+
+    if (turned)
+        turn_tile(w, other);
+    tile_in(turned ? other : w, at, u);
+}
+
+void ct_wino_tile_grad(const float *du, const struct ct_wino_at *at, bool add,
+                       float *dw)
+{
+    tile_grad(du, at, add, dw);
 }

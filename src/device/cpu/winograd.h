@@ -62,4 +62,13 @@ void ct_wino_weights_grad(const struct ct_wino *g,
                           const struct ct_wino_kernels *k, const float *du,
                           const struct ct_wino_at *at, float *dw);
 
+/* 16 x 16 kernels of 3 x 3 values in one tile (tiles.h) as place x in x out;
+ * `turned` as place x out x in, and each kernel from its end, which is what
+ * the gradient of the input is a convolution with.  dw = or += the gradient of
+ * the former. */
+void ct_wino_tile(const float *w, bool turned, const struct ct_wino_at *at,
+                  float *u);
+void ct_wino_tile_grad(const float *du, const struct ct_wino_at *at, bool add,
+                       float *dw);
+
 #endif
