@@ -82,6 +82,7 @@ struct ct_layer {
     int                          n_scratch;
     void                        *state; /* type->state_size zeroed bytes */
     bool                         absorbed; /* another layer does its work */
+    const struct ct_layer       *twin; /* whose parameters it uses; or NULL */
     /* With CT_LAYER_SINKS: where the gradient of blob 0 goes instead of its
      * diff; borrowed, NULL: nowhere. */
     const struct ct_sink        *sink;
@@ -159,7 +160,11 @@ enum ct_layer_flags {
     CT_LAYER_ONE_DIFF    = 1 << 23,
     /* On the CPU backward leaves the diffs of tops as they are, unless it
      * works in place. */
-    CT_LAYER_LEAVES_DIFF = 1 << 24
+    CT_LAYER_LEAVES_DIFF = 1 << 24,
+    /* Each item of axis 0, the same in all bottoms and tops, is computed by
+     * itself, and draws no random numbers: a net may run parts of the batch
+     * through twins of the layer. */
+    CT_LAYER_BY_ITEM     = 1 << 25
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

@@ -76,6 +76,13 @@ void ct_tensor_clear(struct ct_tensor *t)
     *t = (struct ct_tensor){ .layout = t->layout, .dtype = t->dtype };
 }
 
+void ct_tensor_point(struct ct_tensor *t, float *ptr, size_t room_bytes)
+{
+    ct_tensor_clear(t);
+    t->ptr        = ptr;
+    t->room_bytes = ptr ? room_bytes : 0;
+}
+
 int64_t ct_layout_count(const struct ct_shape *s, enum ct_layout layout)
 {
     int64_t count = ct_shape_count(s, 0, CT_END);

@@ -33,6 +33,8 @@ void ct_buffer_drop(struct ct_buffer *b);             /* takes NULL */
 void ct_tensor_place(struct ct_tensor *t, struct ct_buffer *b, size_t offset,
                      size_t room_bytes);
 void ct_tensor_clear(struct ct_tensor *t);
+/* Let it look at memory that others keep alive; NULL: at none. */
+void ct_tensor_point(struct ct_tensor *t, float *ptr, size_t room_bytes);
 
 /* The elements the storage of a shape takes in a layout, padding included. */
 int64_t ct_layout_count(const struct ct_shape *s, enum ct_layout layout);

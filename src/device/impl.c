@@ -1,24 +1,48 @@
 /* impl.c - chooses implementations, and reads CORTADO_IMPL. */
 #include "device/impl.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool ct_impl_allowed(const char *operation, const char *name)
+/* What stands behind `operation:`, up to *n characters; NULL: nothing. */
+static const char *wanted(const char *operation, size_t *n)
 {
     const char *item   = getenv("CORTADO_IMPL");
-    size_t n_operation = strlen(operation), n_name = strlen(name);
+    size_t n_operation = strlen(operation);
 
     while (item && *item) {
-        size_t n = strcspn(item, ",");
-
-        if (n > n_operation && item[n_operation] == ':' &&
-            strncmp(item, operation, n_operation) == 0)
-            return n == n_operation + 1 + n_name &&
-                   strncmp(item + n_operation + 1, name, n_name) == 0;
-        item += n + (item[n] == ',');
+        *n = strcspn(item, ",");
+        if (*n > n_operation && item[n_operation] == ':' &&
+            strncmp(item, operation, n_operation) == 0) {
+            *n -= n_operation + 1;
+            return item + n_operation + 1;
+        }
+        item += *n + (item[*n] == ',');
     }
-    return true;
+    return NULL;
+}
+
+bool ct_impl_allowed(const char *operation, const char *name)
+{
+    size_t n;
+    const char *want = wanted(operation, &n);
+
+    return !want || (n == strlen(name) && strncmp(want, name, n) == 0);
+}
+
+int ct_impl_number(const char *operation)
+{
+    size_t n;
+    const char *want = wanted(operation, &n);
+    int number       = 0;
+
+    for (size_t i = 0; want && i < n; i++) {
+        if (want[i] < '0' || want[i] > '9' || number > INT32_MAX / 20)
+            return 0;
+        number = 10 * number + want[i] - '0';
+    }
+    return number;
 }
 
 bool ct_impl_forced(const char *operation)

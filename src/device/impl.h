@@ -65,6 +65,9 @@ bool ct_impl_allowed(const char *operation, const char *name);
 /* Whether it asks for any at all. */
 bool ct_impl_forced(const char *operation);
 
+/* The number that it gives in place of a name; 0: none. */
+int ct_impl_number(const char *operation);
+
 /* " (CORTADO_IMPL=...)" for a message that says nothing was left to run, ""
  * when the variable is not set.  Valid until the environment changes. */
 const char *ct_impl_hint(void);

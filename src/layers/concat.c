@@ -49,6 +49,8 @@ static enum ct_status concat_reshape(struct ct_layer *l,
                            ct_shape_text(&io->bottom[i]->shape, b, sizeof(b)));
         y.dim[c->axis] += more;
     }
+    if (c->axis == 0)
+        l->flags &= ~(unsigned)CT_LAYER_BY_ITEM;
     c->outer = ct_shape_count(&y, 0, c->axis);
     c->inner = ct_shape_count(&y, c->axis + 1, CT_END);
     return ct_reshape(io->top[0], y);
@@ -106,7 +108,8 @@ const struct ct_layer_type ct_layer_concat = {
     .name       = "Concat",
     .bottoms    = CT_AT_LEAST(1),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
+                  CT_LAYER_BY_ITEM,
     .state_size = sizeof(struct concat),
     .reshape    = concat_reshape,
     .forward    = { concat_forward, CT_CUDA_FN(concat_forward) },

@@ -18,7 +18,8 @@ const struct ct_layer_type ct_layer_depthwise_convolution = {
     .bottoms    = CT_AT_LEAST(1),
     .tops       = CT_AT_LEAST(1),
     .flags      = CT_LAYER_EQUAL_NUM | CT_LAYER_NO_TOP | CT_LAYER_OWN_LAYOUT |
-                  CT_LAYER_ASIDE | CT_LAYER_OVERWRITES | CT_LAYER_LEAVES_DIFF,
+                  CT_LAYER_ASIDE | CT_LAYER_OVERWRITES |
+                  CT_LAYER_LEAVES_DIFF | CT_LAYER_BY_ITEM,
     .state_size = sizeof(struct ct_conv_layer),
     .setup      = dw_setup,
     .reshape    = ct_conv_layer_reshape,

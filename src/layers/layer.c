@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "core/filler.h"
+#include "layers/twin.h"
 
 static enum ct_status layer_grow(struct ct_layer *l, struct ct_blob ***list,
                                  int *n, struct ct_blob **out)
@@ -55,6 +56,9 @@ enum ct_status ct_layer_add_blob(struct ct_layer *l, struct ct_shape shape,
     l->blob_wants_grad  = wants;
     wants[l->n_blob]    = true;
     CT_TRY(layer_grow(l, &l->blob, &l->n_blob, &b));
+    b->planned = l->twin != NULL; /* then the caller has its memory */
+    if (l->twin)
+        return ct_reshape(b, shape);
     if (ct_reshape(b, shape) != CT_OK ||
         fill_blob(fill, l->key, (uint64_t)l->n_blob, b) != CT_OK)
         return ct_fail_in(CT_EINVAL, "layer %s: parameter %d", l->name,
@@ -149,6 +153,42 @@ enum ct_status ct_layer_setup(struct ct_layer *l, const struct ct_io *io)
     if (l->type->setup)
         CT_TRY(l->type->setup(l, io));
     return l->type->reshape(l, io);
+}
+
+static enum ct_status twin_setup(struct ct_layer *l,
+                                 const struct ct_layer *const *then, int n,
+                                 const struct ct_io *io)
+{
+    if (l->type->setup)
+        CT_TRY(l->type->setup(l, io));
+    for (int i = 0; i < n; i++)
+        if (!l->type->absorb(l, then[i]))
+            return ct_fail(CT_EINTERNAL, "layer %s: a twin does not absorb %s",
+                           l->name, then[i]->name);
+    for (int i = 0; i < l->n_blob; i++)
+        l->blob_wants_grad[i] = l->twin->blob_wants_grad[i];
+    l->flags = l->twin->flags;
+    return l->type->reshape(l, io);
+}
+
+enum ct_status ct_layer_twin(const struct ct_layer *of,
+                             const struct ct_layer *const *then, int n,
+                             const struct ct_run *run, const struct ct_io *io,
+                             struct ct_layer **out)
+{
+    struct ct_layer *l;
+    enum ct_status st;
+
+    CT_TRY(ct_layer_create(of->param, of->dev, run, of->phase, &l));
+    l->twin = of;
+    l->key  = of->key;
+    st      = twin_setup(l, then, n, io);
+    if (st != CT_OK) {
+        ct_layer_destroy(l);
+        return st;
+    }
+    *out = l;
+    return CT_OK;
 }
 
 enum ct_status ct_layer_forward(struct ct_layer *l, const struct ct_io *io)

@@ -108,6 +108,8 @@ static enum ct_status pooling_setup(struct ct_layer *l, const struct ct_io *io)
     CT_TRY(pooling_check_sizes(l, p, &s->pool));
     if (p->pool != METHOD(MAX) && io->n_top > 1)
         return refuse(l, "only MAX pooling has a second top");
+    if (p->pool == METHOD(STOCHASTIC))
+        l->flags &= ~(unsigned)CT_LAYER_BY_ITEM;
     if (p->pool == METHOD(STOCHASTIC) && l->phase == CAFFE__PHASE__TEST)
         CT_TRY(ct_layer_add_scratch(l, &s->kept));
     else if (p->pool != METHOD(AVE))
@@ -240,7 +242,7 @@ const struct ct_layer_type ct_layer_pooling = {
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_BETWEEN(1, 2),
     .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                  CT_LAYER_EXACT,
+                  CT_LAYER_EXACT | CT_LAYER_BY_ITEM,
     .state_size = sizeof(struct pooling),
     .setup      = pooling_setup,
     .reshape    = pooling_reshape,

@@ -64,7 +64,8 @@ const struct ct_layer_type ct_layer_relu = {
     .name     = "ReLU",
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
-    .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
+                CT_LAYER_BY_ITEM,
     .reshape  = ct_layer_same_shape,
     .forward  = { relu_forward, CT_CUDA_FN(relu_forward) },
     .backward = { relu_backward, CT_CUDA_FN(relu_backward) },

@@ -48,7 +48,8 @@ const struct ct_layer_type ct_layer_relu6 = {
     .name     = "ReLU6",
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
-    .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
+                CT_LAYER_BY_ITEM,
     .reshape  = ct_layer_same_shape,
     .forward  = { relu6_forward, CT_CUDA_FN(relu6_forward) },
     .backward = { relu6_backward, CT_CUDA_FN(relu6_backward) },

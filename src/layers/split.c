@@ -73,7 +73,8 @@ const struct ct_layer_type ct_layer_split = {
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_AT_LEAST(1),
     .flags    = CT_LAYER_ALIAS_DATA | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP |
-                CT_LAYER_SAME_LAYOUT | CT_LAYER_LEAVES_DIFF,
+                CT_LAYER_SAME_LAYOUT | CT_LAYER_LEAVES_DIFF |
+                CT_LAYER_BY_ITEM,
     .reshape  = split_reshape,
     .forward  = { split_forward, CT_CUDA_FN(split_forward) },
     .backward = { split_backward, CT_CUDA_FN(split_backward) },

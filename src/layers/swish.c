@@ -78,8 +78,8 @@ const struct ct_layer_type ct_layer_swish = {
     .name       = "Swish",
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM |
-                  CT_LAYER_SAME_LAYOUT,
+    .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_SAME_LAYOUT |
+                  CT_LAYER_BY_ITEM,
     .state_size = sizeof(struct swish),
     .setup      = swish_setup,
     .reshape    = swish_reshape,

@@ -46,7 +46,8 @@ const struct ct_layer_type ct_layer_tanh = {
     .name     = "TanH",
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
-    .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_SAME_LAYOUT,
+    .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_SAME_LAYOUT |
+                CT_LAYER_BY_ITEM,
     .reshape  = ct_layer_same_shape,
     .forward  = { tanh_forward, CT_CUDA_FN(tanh_forward) },
     .backward = { tanh_backward, CT_CUDA_FN(tanh_backward) },

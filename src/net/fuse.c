@@ -286,7 +286,7 @@ enum ct_status net_fuse(struct ct_net *net)
 
 enum ct_status net_unfuse(struct ct_net *net)
 {
-    if (!net->fused)
+    if (!net->fused && net->n_chain == 0)
         return CT_OK;
     net->fused = false;
     for (int i = 0; i < net->n_layer; i++) {

@@ -12,6 +12,10 @@
  * what they read lives on to the end of the pass, if that fits into a small
  * part of the GPU's memory.
  *
+ * The layers of a chain (chain.h) all run at the turn of its last one.  What
+ * lives in one such step only needs no memory here: lanes have it, a group of
+ * images large, placed in the same way but by the layers' own steps.
+ *
  * Two tensors whose lives do not meet may lie in the same place.  Tensors are
  * placed largest first at the lowest offset that is free throughout their
  * life.  Pinned blobs (inputs, outputs, losses) and, with keep_blobs, all
@@ -20,6 +24,7 @@
 
 #include "base/mem.h"
 #include "device/impl.h"
+#include "net/chain.h"
 #include "net/net.h"
 
 enum { SMALL_PART = 16 }; /* of the memory, for the side lane's sake */
@@ -35,6 +40,7 @@ struct plan {
     struct ct_net      *net;
     struct tensor_life *life; /* 2 per blob: data, diff */
     int                 n;
+    bool                apart; /* layers of chains have their own steps */
 };
 
 static int data_of(int blob)
@@ -79,6 +85,14 @@ static void share_diffs(struct plan *p, const struct net_layer *l)
             return;
     for (int b = 1; b < l->n_bottom; b++)
         p->life[root_of(p, diff_of(l->bottom_id[b]))].root = root;
+}
+
+/* When layer i runs forward. */
+static int step_of(const struct plan *p, int i)
+{
+    const struct net_chain *c = p->net->layer[i].chain;
+
+    return c && !p->apart ? c->last : i;
 }
 
 static void find_views(struct plan *p)
@@ -126,15 +140,16 @@ static void touch_layer(struct plan *p, int i)
     const struct net_layer *l    = &p->net->layer[i];
     const struct net_layer *head = &p->net->layer[l->first];
     unsigned flags               = head->layer->flags;
-    int back                     = 2 * p->net->n_layer - 1 - i;
+    int step                     = step_of(p, i);
+    int back                     = 2 * p->net->n_layer - 1 - step;
     bool runs_back = l->needs_backward && !p->net->options.forward_only;
 
     if (l->last != i)
         return;
     if (head->joins)
-        touch(p, data_of(head->joins->bottom_id[head->joins_bottom]), i);
+        touch(p, data_of(head->joins->bottom_id[head->joins_bottom]), step);
     for (int b = 0; b < head->n_bottom; b++) {
-        touch(p, data_of(head->bottom_id[b]), i);
+        touch(p, data_of(head->bottom_id[b]), step);
         if (runs_back && !(flags & CT_LAYER_NO_BOTTOM))
             touch(p, data_of(head->bottom_id[b]), back);
         if (runs_back && head->want_grad[b])
@@ -144,7 +159,7 @@ static void touch_layer(struct plan *p, int i)
         for (int t = 0; t < l->n_top; t++)
             live_for_ever(p, data_of(l->top_id[t]));
     for (int t = 0; t < l->n_top; t++) {
-        touch(p, data_of(l->top_id[t]), i);
+        touch(p, data_of(l->top_id[t]), step);
         if (runs_back && !(flags & CT_LAYER_NO_TOP))
             touch(p, data_of(l->top_id[t]), back);
         if (runs_back)
@@ -338,12 +353,42 @@ static enum ct_status put_loss_weights(struct ct_net *net)
     return CT_OK;
 }
 
+/* Whether a tensor lives while a chain runs, once, and no longer. */
+static bool in_lanes(const struct plan *p, const struct tensor_life *t)
+{
+    const int n = p->net->n_layer;
+    const struct net_chain *c;
+
+    if (t->first != t->last || t->first >= 2 * n)
+        return false;
+    c = p->net->layer[t->first < n ? t->first : 2 * n - 1 - t->first].chain;
+    return c != NULL;
+}
+
+static void give_to_lanes(struct plan *p)
+{
+    for (int i = 0; i < p->net->n_blob; i++) {
+        struct net_blob *b       = &p->net->blob[i];
+        struct tensor_life *data = &p->life[root_of(p, data_of(i))];
+        struct tensor_life *diff = &p->life[root_of(p, diff_of(i))];
+
+        b->lane_data = p->life[data_of(i)].wanted && in_lanes(p, data);
+        b->lane_diff = p->life[diff_of(i)].wanted && in_lanes(p, diff);
+    }
+    for (int i = 0; i < p->net->n_blob; i++) {
+        if (p->net->blob[i].lane_data)
+            p->life[data_of(i)].wanted = false;
+        if (p->net->blob[i].lane_diff)
+            p->life[diff_of(i)].wanted = false;
+    }
+}
+
 /* Everything but places. */
-static enum ct_status make_plan(struct ct_net *net, struct plan *p)
+static enum ct_status make_plan(struct ct_net *net, bool apart, struct plan *p)
 {
     bool *written = NULL;
 
-    *p = (struct plan){ .net = net, .n = 2 * net->n_blob };
+    *p = (struct plan){ .net = net, .n = 2 * net->n_blob, .apart = apart };
     CT_TRY(ct_alloc((size_t)p->n + 1, sizeof(*p->life), "memory plan",
                     &p->life));
     CT_TRY(ct_alloc((size_t)net->n_blob + 1, sizeof(*written), "memory plan",
@@ -357,6 +402,8 @@ static enum ct_status make_plan(struct ct_net *net, struct plan *p)
     place_sums(p);
     find_unwritten(p, written);
     ct_free(written);
+    if (!apart)
+        give_to_lanes(p);
     return CT_OK;
 }
 
@@ -367,13 +414,13 @@ static enum ct_status make_places(struct ct_net *net, struct plan *p)
 
     net->aside = most > 0 && !net->options.forward_only &&
                  ct_impl_allowed("side", "lane");
-    CT_TRY(make_plan(net, p));
+    CT_TRY(make_plan(net, false, p));
     CT_TRY(place_all(p, &net->activation_bytes, &net->unshared_bytes));
     if (!net->aside || net->activation_bytes <= most)
         return CT_OK;
     net->aside = false;
     ct_free(p->life);
-    CT_TRY(make_plan(net, p));
+    CT_TRY(make_plan(net, false, p));
     return place_all(p, &net->activation_bytes, &net->unshared_bytes);
 }
 
@@ -400,11 +447,45 @@ static enum ct_status run_plan(struct plan *p)
 
 enum ct_status net_memory(struct ct_net *net)
 {
-    struct plan p     = { 0 };
-    enum ct_status st = make_places(net, &p);
+    struct plan p = { 0 };
+    enum ct_status st;
 
+    CT_TRY(net_chains(net));
+    st = make_places(net, &p);
     if (st == CT_OK)
         st = run_plan(&p);
+    ct_free(p.life);
+    for (int i = 0; i < net->n_chain && st == CT_OK; i++)
+        st = net_lanes_make(net, net->chain[i]);
+    return st;
+}
+
+enum ct_status net_lane_places(struct ct_net *net, const struct net_chain *c,
+                               size_t *at, size_t *total)
+{
+    struct plan p     = { 0 };
+    enum ct_status st = make_plan(net, true, &p);
+    const int last    = 2 * net->n_layer - 1;
+    size_t sum;
+
+    for (int i = 0; st == CT_OK && i < p.n; i++) {
+        struct tensor_life *t    = &p.life[i];
+        const struct net_blob *b = &net->blob[root_of(&p, i) / 2];
+        const int step = t->first < net->n_layer ? t->first : last - t->first;
+
+        if (!(i % 2 ? b->lane_diff : b->lane_data) || t->root != i ||
+            step < c->first || step > c->last)
+            t->bytes = 0;
+        t->bytes = t->bytes / (size_t)c->batch * (size_t)c->size;
+    }
+    if (st == CT_OK)
+        st = place_all(&p, total, &sum);
+    for (int i = 0; st == CT_OK && i < p.n; i++) {
+        const struct tensor_life *root = &p.life[root_of(&p, i)];
+
+        at[i] = root->bytes && p.life[i].wanted ? root->offset
+                                                : CHAIN_NOWHERE;
+    }
     ct_free(p.life);
     return st;
 }
@@ -412,7 +493,7 @@ enum ct_status net_memory(struct ct_net *net)
 enum ct_status net_plan_sizes(struct ct_net *net, size_t *bytes)
 {
     struct plan p     = { 0 };
-    enum ct_status st = make_plan(net, &p);
+    enum ct_status st = make_plan(net, false, &p);
 
     for (int i = 0; st == CT_OK && i < p.n; i++)
         bytes[i] = p.life[i].bytes;
@@ -429,7 +510,7 @@ enum ct_status net_plan_total(struct ct_net *net, const size_t *bytes,
     enum ct_status st;
 
     net->aside = false; /* nor would it be, where memory is short */
-    st         = make_plan(net, &p);
+    st         = make_plan(net, false, &p);
     net->aside = aside;
     for (int i = 0; st == CT_OK && i < p.n; i++)
         p.life[i].bytes = bytes[i];

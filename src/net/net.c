@@ -101,6 +101,7 @@ void ct_net_destroy(struct ct_net *net)
 {
     if (!net)
         return;
+    net_chains_drop(net);
     for (int i = 0; i < net->n_layer; i++) {
         struct net_layer *l = &net->layer[i];
 

@@ -8,14 +8,18 @@
  *     params   parameters are shared by name and laid into two arenas
  *     fuse     neighbours that one pass over memory can do run as one
  *     plan     layouts, and conversions where layers disagree
+ *     chain    layers that images go through a few at a time
  *     memory   activations get memory by lifetime
  * then run.c runs it. */
 #ifndef CT_NET_NET_H
 #define CT_NET_NET_H
 
+#include "base/text.h"
 #include "core/buffer.h"
 #include "cortado/net.h"
 #include "device/workspace.h"
+
+struct net_chain;
 
 /* One layer with its place in the net. */
 struct net_layer {
@@ -34,6 +38,7 @@ struct net_layer {
     int             *param_id;          /* per layer blob, into net->param */
     bool             needs_backward;
     int              first, last;       /* the group it runs in; see fuse.c */
+    struct net_chain *chain;            /* borrowed; NULL: none, see chain.h */
     /* Of a group's first layer: a layer of the group that reads one more blob
      * and which bottom that is; NULL: none. */
     struct net_layer *joins;
@@ -49,6 +54,7 @@ struct net_blob {
     float           loss_weight;
     bool            needs_grad;
     bool            pinned; /* input, output or loss: memory of its own */
+    bool            lane_data, lane_diff; /* a chain's lanes have it */
 };
 
 struct ct_net {
@@ -89,6 +95,9 @@ struct ct_net {
     bool                  debug_info;
     bool                  fused; /* some layers run as one */
     bool                  rests; /* parameters do; see rest.c */
+    struct net_chain    **chain; /* owned */
+    int                   n_chain;
+    bool                  no_chain;
 };
 
 /* precision.c: says, once, which of NVIDIA's words are not followed. */
@@ -121,7 +130,23 @@ CT_MUST_CHECK enum ct_status net_unfuse(struct ct_net *net);
 /* plan.c: layouts of blobs, and shadows where layers disagree. */
 CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);
 
-/* memory.c: gives every planned blob its memory; again after a reshape. */
+/* chain.c: finds chains for the shapes that there are; lanes.c runs them. */
+CT_MUST_CHECK enum ct_status net_chains(struct ct_net *net);
+void net_chains_drop(struct ct_net *net);
+/* Every layer takes whole batches again, for good. */
+CT_MUST_CHECK enum ct_status net_unchain(struct ct_net *net);
+CT_MUST_CHECK enum ct_status net_chain_forward(struct ct_net *net,
+                                               struct net_chain *c);
+CT_MUST_CHECK enum ct_status net_chain_backward(struct ct_net *net,
+                                                struct net_chain *c);
+/* The layers of the chain, from its first to its last. */
+int net_chain_first(const struct net_chain *c);
+int net_chain_last(const struct net_chain *c);
+/* For ct_net_plan_text(). */
+void net_chain_lines(struct ct_text *t, const struct ct_net *net);
+
+/* memory.c: finds chains, gives every planned blob its memory and chains their
+ * lanes; again after a reshape. */
 CT_MUST_CHECK enum ct_status net_memory(struct ct_net *net);
 /* The bytes of each blob's data and diff, two a blob, that a plan places (0:
  * elsewhere); and what a plan with other sizes would take together. */

@@ -182,6 +182,7 @@ enum ct_status ct_net_plan_text(const struct ct_net *net, char **out)
     ct_text_addf(&t, "%.2f MB are converted in a pass.\n",
                  megabytes(converted));
     group_lines(&t, net);
+    net_chain_lines(&t, net);
     impl_lines(&t, net);
     ct_text_addf(&t, "\nmemory: activations %.2f MB by lifetime, %.2f MB "
                  "without; parameters %.2f MB and as much for gradients; "

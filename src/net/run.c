@@ -235,7 +235,9 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
     net_layer_alias(net, l);
     if (net_bridge_is_direct(l))
         CT_TRY(net_bridge_direct(net, l));
-    else if (l->last == i)
+    else if (l->chain && net_chain_last(l->chain) == i)
+        CT_TRY(net_chain_forward(net, l->chain));
+    else if (!l->chain && l->last == i)
         CT_TRY(ct_layer_forward(net->layer[l->first].layer, &io));
     CT_TRY(net_bridge_forward_out(net, l));
     if (loss)
@@ -257,6 +259,12 @@ enum ct_status net_forward_layer(struct ct_net *net, int i)
     return forward_layer(net, i, NULL);
 }
 
+static bool has_hooks(const struct ct_net_hooks *h)
+{
+    return h->before_forward || h->after_forward || h->before_backward ||
+           h->after_backward;
+}
+
 enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
                                     double *loss)
 {
@@ -269,6 +277,8 @@ enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
                        to, net->n_layer);
     if (net->debug_info && from == 0)
         CT_TRY(net_unfuse(net)); /* it tells of every layer's top */
+    if (from == 0 && (to < net->n_layer || has_hooks(&net->hooks)))
+        CT_TRY(net_unchain(net)); /* someone looks at layers one by one */
     for (int i = from; i < to; i++)
         CT_TRY(forward_layer(net, i, later ? NULL : &sum));
     if (to == net->n_layer) {
@@ -309,7 +319,9 @@ static enum ct_status backward_layer(struct ct_net *net, int i)
     tell(net, i, CT_PULSE_BACKWARD);
     if (net->hooks.before_backward)
         CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
-    if (l->needs_backward && l->last == i) {
+    if (l->chain && net_chain_last(l->chain) == i)
+        CT_TRY(net_chain_backward(net, l->chain));
+    if (l->needs_backward && l->last == i && !l->chain) {
         CT_TRY(net_bridge_backward_in(net, l));
         CT_TRY(ct_layer_backward(net->layer[l->first].layer, &io));
         CT_TRY(shadows_out(net, &net->layer[l->first]));
@@ -459,11 +471,15 @@ enum ct_status ct_net_find_nan(struct ct_net *net, int *layer)
      * because backward may follow. */
     for (int i = 0; i < net->n_layer; i++) {
         struct net_layer *l = &net->layer[i];
+        int first           = l->chain ? net_chain_first(l->chain) : i;
 
         if (!(l->layer->type->flags & CT_LAYER_SOURCE))
             CT_TRY(forward_layer(net, i, NULL));
-        if (*layer < 0 && !layer_finite(net, i))
-            *layer = i;
+        if (l->chain && i < net_chain_last(l->chain))
+            continue;
+        for (int j = first; j <= i && *layer < 0; j++)
+            if (!layer_finite(net, j))
+                *layer = j;
     }
     return CT_OK;
 }

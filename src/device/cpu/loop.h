@@ -15,6 +15,10 @@
 /* Elements below which waking other threads costs more than it saves. */
 enum { CT_GRAIN = 32768 };
 
+/* Threads of the loops that this thread begins from now on, and of operations
+ * that it creates; gives the number before.  Inside a loop there is one. */
+int ct_cpu_team(int n);
+
 #define CT_PRAGMA(x) _Pragma(#x)
 
 #define CT_FOR_EACH(i, n)                                                    \

@@ -14,6 +14,7 @@
 #endif
 
 #include "cortado/device.h"
+#include "device/cpu/loop.h"
 
 #ifdef _OPENMP
 static bool told_where(void)
@@ -63,6 +64,19 @@ void ct_device_cpu_set_threads(int n)
     n = 1;
 #endif
     openblas_set_num_threads(n);
+}
+
+int ct_cpu_team(int n)
+{
+#ifdef _OPENMP
+    const int before = omp_get_max_threads();
+
+    omp_set_num_threads(n);
+    return before;
+#else
+    (void)n;
+    return 1;
+#endif
 }
 
 int ct_device_cpu_threads(void)

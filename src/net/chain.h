@@ -1,0 +1,83 @@
+/* chain.h - layers that images go through a few at a time.
+ *
+ * Where layer after layer takes the whole batch, what one writes has left the
+ * caches when the next reads it, and all threads wait for each other after
+ * each.  In a chain
+ *
+ *     first .. last      consecutive layers that take each image by itself
+ *
+ * every thread has a lane: a part of the batch, which it brings through all
+ * layers, a group of images after the other, without waiting for anybody.
+ *
+ *     batch   | group 0 | group 1 | group 2 | group 3 |
+ *             '----- lane 0 ------'----- lane 1 ------'
+ *
+ * A group has twins of the layers (layers/twin.h), which see the blobs' parts
+ * that belong to its images; so the blobs are as ever for everybody else.
+ * What only the chain itself reads, in one pass, lies in the lane's own memory,
+ * a group large, and is not in memory as a whole: gradients, mostly.  Lane 0
+ * adds to the gradients of parameters, the others to sums of their own, which
+ * are added at the end.
+ *
+ * A chain runs at the turn of its last layer, forward and backward, like a
+ * group of fused layers (fuse.c), and all hooks are called as ever. */
+#ifndef CT_NET_CHAIN_H
+#define CT_NET_CHAIN_H
+
+#include "net/net.h"
+
+enum { CHAIN_ERROR = 512 };
+
+/* A layer of the chain, with those that it has absorbed. */
+struct chain_unit {
+    int head, last;   /* layers of the net */
+    int *bottom, *top; /* into the chain's blobs; owned */
+    int n_bottom, n_top;
+};
+
+/* One thread's part.  Touched by that thread alone while the chain runs. */
+struct chain_lane {
+    struct ct_run       run;  /* the net's, with `work` in place of its own */
+    struct ct_workspace work;
+    struct ct_buffer   *values; /* what the batch has no place for */
+    struct ct_buffer   *sums;   /* of parameters' gradients; NULL: lane 0 */
+    int                 first, end; /* groups */
+    enum ct_status      status;     /* of the last pass, with its text */
+    char                error[CHAIN_ERROR];
+};
+
+/* Some images, and the twins that take them, one a unit. */
+struct chain_group {
+    int64_t           first, n;
+    struct ct_blob  **view; /* per blob of the chain; owned */
+    struct ct_layer **twin; /* owned */
+    struct ct_blob ***bottom, ***top; /* per unit; borrowed from view */
+};
+
+struct net_chain {
+    int      first, last;
+    int64_t  batch, size;   /* images: all, and of a group at most */
+    int      n_lane, n_group, n_unit, n_blob;
+    struct chain_unit  *unit;
+    int                *blob;  /* ids */
+    uint32_t           *seen;  /* their versions when the lanes were made */
+    size_t             *place; /* data and diff of each, in a lane's values */
+    size_t              value_bytes, sum_bytes; /* of a lane */
+    struct chain_lane  *lane;
+    struct chain_group *group;
+};
+
+#define CHAIN_NOWHERE SIZE_MAX
+
+/* lanes.c: what runs a chain; made for the shapes that its blobs have. */
+CT_MUST_CHECK enum ct_status net_lanes_make(struct ct_net *net,
+                                            struct net_chain *c);
+void net_lanes_drop(struct net_chain *c);
+
+/* memory.c: at[2 * id + diff] is where a lane keeps the tensors that live only
+ * while the chain runs, and *total what they take. */
+CT_MUST_CHECK enum ct_status net_lane_places(struct ct_net *net,
+                                             const struct net_chain *c,
+                                             size_t *at, size_t *total);
+
+#endif
