@@ -29,17 +29,17 @@ enum ct_status dist_canonical_init(struct dist_canonical *q,
     if (with)
         return ct_fail(CT_EINVAL, "canonical training does not go together "
                        "with %s", with);
-    if (!is_power_of_two(V) || V > 1 << (CANONICAL_MOST_LEVELS - 1))
+    if (V < 1 || V > 1 << (CANONICAL_MOST_LEVELS - 1))
         return ct_fail(CT_EINVAL, "canonical training needs parts, the number "
-                       "of micro-batches of an iteration: a power of two, not "
-                       "%d", V);
-    if (V % size != 0)
-        return ct_fail(CT_EINVAL, "%d micro-batches cannot be dealt out "
-                       "evenly to %d ranks: use a power of two up to %d", V,
-                       size, V);
+                       "of micro-batches of an iteration, from 1 to %d, not "
+                       "%d", 1 << (CANONICAL_MOST_LEVELS - 1), V);
+    if (V % size != 0 || (size > 1 && !is_power_of_two(V / size)))
+        return ct_fail(CT_EINVAL, "%d micro-batches cannot be dealt out to %d "
+                       "ranks so that each has one branch of the tree: parts "
+                       "is a power of two times the number of ranks", V, size);
     q->parts = V;
     q->micro = V / size;
-    for (int m = q->micro; m > 1; m /= 2)
+    for (int m = q->micro - 1; m > 0; m /= 2)
         q->n_levels++;
     return CT_OK;
 }
@@ -80,7 +80,8 @@ void dist_canonical_fold(struct dist_canonical *q, int k)
 void dist_canonical_unfold(const struct dist_canonical *q, float *x, int64_t n)
 {
     for (int i = 0; i < q->n_levels; i++)
-        ct_comm_add(n, q->level[i] + (x - q->diff), x);
+        if ((q->micro - 1) >> i & 1)
+            ct_comm_add(n, q->level[i] + (x - q->diff), x);
 }
 
 /* A tree in the order of ranks, wherever they are. */

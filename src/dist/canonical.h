@@ -11,7 +11,9 @@
  *
  * The lower log2 m levels are inside of a rank, the upper ones between ranks,
  * in the order of ranks: by messages along that tree, or in servers, which add
- * up along it.  So V and P are powers of two.  The loss and the
+ * up along it.  Where V is no power of two the last branch of a level is short
+ * and waits for the next.  A rank has one branch: V is P times a power of two,
+ * or P is 1.  The loss and the
  * requests that ride in front of the gradients go the same way.  A rank keeps
  * log2 m sums besides the gradient. */
 #ifndef CT_DIST_CANONICAL_H

@@ -48,27 +48,40 @@ TEST(canonical, clipping_and_a_global_batch_keep_to_it)
               "canonical: true parts: 16 batch: 'global'");
 }
 
-/* Servers add up along the same tree, whoever they are. */
-TEST(canonical, servers_keep_to_it)
+/* Sums by messages, and in servers, which add up along the same tree whoever
+ * they are; 12 micro-batches on 1, 3 and 6 ranks. */
+TEST(canonical, servers_and_other_numbers_of_ranks_keep_to_it)
 {
-    static const struct { int workers, servers; const char *road; } job[] = {
-        { 1, 0, "ps" }, { 2, 0, "ps" }, { 4, 0, "ps" }, { 8, 0, "ps" },
-        { 2, 0, "sharded" }, { 4, 0, "sharded" }, { 2, 1, "ps" },
-        { 4, 2, "sharded" },
+    static const struct {
+        int parts, workers, servers;
+        const char *road;
+    } job[] = {
+        { 8, 1, 0, "ps" },         { 8, 2, 0, "ps" },
+        { 8, 4, 0, "ps" },         { 8, 8, 0, "ps" },
+        { 8, 2, 0, "sharded" },    { 8, 4, 0, "sharded" },
+        { 8, 2, 1, "ps" },         { 8, 4, 2, "sharded" },
+        { 12, 3, 0, "allreduce" }, { 12, 6, 0, "allreduce" },
+        { 12, 1, 0, "ps" },        { 12, 3, 0, "ps" },
+        { 12, 3, 0, "sharded" },   { 12, 6, 1, "ps" },
+        { 14, 7, 0, "allreduce" }, { 14, 7, 0, "ps" },
     };
-    struct rank *one;
+    struct rank *one = NULL;
 
     ranks_make_data();
     ranks_insert(layers);
     ranks_batch(3);
-    one = ranks_train(1, "", "canonical: true parts: 8", 0);
-    ASSERT_OK(one->st);
     for (size_t k = 0; k < sizeof(job) / sizeof(job[0]); k++) {
         char options[128];
         struct rank *r;
 
-        snprintf(options, sizeof(options), "canonical: true parts: 8 "
-                 "road: '%s' servers: %d", job[k].road, job[k].servers);
+        snprintf(options, sizeof(options), "canonical: true parts: %d",
+                 job[k].parts);
+        if (k == 0 || job[k].parts != job[k - 1].parts)
+            one = ranks_train(1, "", options, 0);
+        ASSERT_OK(one->st);
+        snprintf(options, sizeof(options), "canonical: true parts: %d "
+                 "road: '%s' servers: %d", job[k].parts, job[k].road,
+                 job[k].servers);
         r = ranks_train_so(&(struct ranks_how){
             .n_ranks   = job[k].workers + job[k].servers,
             .n_servers = job[k].servers, .options = options });
@@ -109,7 +122,9 @@ TEST(canonical, it_trains_as_one_rank_with_the_whole_batch)
 TEST(canonical, what_cannot_be_is_refused)
 {
     ranks_make_data();
-    ranks_refuse("power of two", ranks_train(2, "", "canonical: true", 0), 2);
+    ranks_refuse("needs parts", ranks_train(2, "", "canonical: true", 0), 2);
+    ranks_refuse("power of two",
+                 ranks_train(2, "", "canonical: true parts: 12", 0), 2);
     ranks_refuse("power of two",
                  ranks_train(3, "", "canonical: true parts: 8", 0), 3);
     ranks_refuse("compress", ranks_train(2, "", "canonical: true parts: 8 "
