@@ -5,7 +5,10 @@
  * touches its columns, where a thread a position looks once for each column,
  * and the arithmetic on places is shared.  Four columns of a plain float32
  * image, or two of sixteen bytes of channels each in NHWC, for maxima.  Sums
- * are taken in the same order. */
+ * are taken in the same order.
+ *
+ * In place of a window that is not there the nearest one is loaded, and does
+ * not count: so all loads of a thread are under way at once. */
 #ifndef CT_LAYERS_CUDA_POOL_ROWS_H
 #define CT_LAYERS_CUDA_POOL_ROWS_H
 
@@ -66,13 +69,14 @@ __global__ static void rows_backward(struct shape p, TO to, const float *dy,
         for (int i = 0; i < HIGH; i++)
 #pragma unroll
             for (int j = 0; j < WIDE; j++) {
-                const int row = r.from + i, col = first + j;
+                const int row = min(r.from + i, p.oh - 1);
+                const int col = min(first + j, p.ow - 1);
+                const bool is = r.from + i < r.to && first + j < p.ow &&
+                                col * S - p.pw < c + V;
+                const int64_t w = base + offset_of(p, p.y_line, row, col);
+                const float d   = dy[w];
 
-                if (row < r.to && col < p.ow && col * S - p.pw < c + V) {
-                    const int64_t w = base + offset_of(p, p.y_line, row, col);
-
-                    to.add(p, w, row, col, a.r, c, dy[w], sum.v);
-                }
+                to.add(p, w, row, col, a.r, c, is ? d : 0, sum.v);
             }
         ct_store_pack<V>(dx + o * V, sum);
     }
@@ -100,25 +104,25 @@ __global__ static void pairs_backward(struct shape p, const T *dy,
         for (int i = 0; i < HIGH; i++)
 #pragma unroll
             for (int j = 0; j < WIDE; j++) {
-                const int row = r.from + i, col = first + j;
+                const int row = min(r.from + i, p.oh - 1);
+                const int col = min(first + j, p.ow - 1);
+                const bool is = r.from + i < r.to && first + j < p.ow;
                 /* What the window calls columns c and c + 1, if it does. */
                 const int line = (a.r - (row * S - p.ph)) * K;
                 const int in   = c - (col * S - p.pw);
-                const int one  = in >= 0 && in < K ? line + in : -1;
-                const int two  = in >= -1 && in < K - 1 ? line + in + 1 : -1;
-
-                if (row < r.to && col < p.ow) {
-                    const int64_t w = base + offset_of(p, p.y_line, row, col);
-                    const ct_pack<P, uint8_t> arg = ct_load_pack<P>(at + w);
-                    const ct_pack<P, T> d = ct_load_pack<P>(dy + w);
+                const int one  = is && in >= 0 && in < K ? line + in : -1;
+                const int two  = is && in >= -1 && in < K - 1 ? line + in + 1
+                                                              : -1;
+                const int64_t w = base + offset_of(p, p.y_line, row, col);
+                const ct_pack<P, uint8_t> arg = ct_load_pack<P>(at + w);
+                const ct_pack<P, T> d = ct_load_pack<P>(dy + w);
 
 #pragma unroll
-                    for (int k = 0; k < P; k++) {
-                        const float v = ct_load(d.v + k);
+                for (int k = 0; k < P; k++) {
+                    const float v = ct_load(d.v + k);
 
-                        sum[0][k] += arg.v[k] == one ? v : 0;
-                        sum[1][k] += arg.v[k] == two ? v : 0;
-                    }
+                    sum[0][k] += arg.v[k] == one ? v : 0;
+                    sum[1][k] += arg.v[k] == two ? v : 0;
                 }
             }
 #pragma unroll
