@@ -1,9 +1,12 @@
 /* choice.c - choices in memory and in the user's cache folder. */
 #include "device/choice.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -17,6 +20,7 @@ struct choice {
 struct ct_choices {
     struct ct_text path; /* empty: kept in memory only */
     struct choice *first;
+    int            lock; /* of the file; -1: not held */
 };
 
 enum { MOST_BYTES = 1 << 20 }; /* of a file; a larger one is begun anew */
@@ -38,8 +42,10 @@ void ct_choices_close(struct ct_choices *c)
         c->first = e->next;
         choice_free(e);
     }
-    if (c)
+    if (c) {
+        ct_choices_go_on(c);
         ct_text_fini(&c->path);
+    }
     ct_free(c);
 }
 
@@ -166,9 +172,32 @@ static void find_path(struct ct_choices *c, const char *name)
 enum ct_status ct_choices_open(const char *name, struct ct_choices **out)
 {
     CT_TRY(ct_alloc(1, sizeof(**out), "choices", out));
+    (*out)->lock = -1;
     find_path(*out, name);
     read_file(*out);
     return CT_OK;
+}
+
+/* The lock is a file of its own: the one with the choices is replaced. */
+void ct_choices_alone(struct ct_choices *c)
+{
+    struct ct_text t = { 0 };
+
+    if (!c->path.s || c->lock >= 0)
+        return;
+    ct_text_addf(&t, "%s.lock", c->path.s);
+    if (!t.failed)
+        c->lock = open(t.s, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ct_text_fini(&t);
+    if (c->lock >= 0 && flock(c->lock, LOCK_EX) == 0)
+        read_file(c);
+}
+
+void ct_choices_go_on(struct ct_choices *c)
+{
+    if (c->lock >= 0)
+        (void)close(c->lock);
+    c->lock = -1;
 }
 
 /* The file as it is, for others may have written to it, and one more line in

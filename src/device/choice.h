@@ -26,4 +26,11 @@ const char *ct_choices_find(const struct ct_choices *c, const char *key);
 void ct_choices_keep(struct ct_choices *c, const char *key,
                      const char *value);
 
+/* Around a measurement whose outcome all who share the file are to have: from
+ * `alone` to `go_on` nobody else is between the two, and what others have kept
+ * is known.  So the first measures, undisturbed, and the others find what it
+ * kept. */
+void ct_choices_alone(struct ct_choices *c);
+void ct_choices_go_on(struct ct_choices *c);
+
 #endif

@@ -78,6 +78,23 @@ TEST(choice, strange_lines_and_those_of_others_stay)
     ct_choices_close(c);
 }
 
+TEST(choice, who_measures_second_finds_what_the_first_kept)
+{
+    struct ct_choices *first = open_in(test_folder()), *second;
+
+    second = open_in(cache);
+    ct_choices_alone(first);
+    ct_choices_keep(first, "a", "1");
+    ct_choices_go_on(first);
+    ASSERT(ct_choices_find(second, "a") == NULL);
+    ct_choices_alone(second);
+    ASSERT_STR("1", ct_choices_find(second, "a"));
+    ct_choices_alone(second); /* once is enough */
+    ct_choices_close(second);
+    ct_choices_alone(first); /* nobody holds it */
+    ct_choices_close(first);
+}
+
 TEST(choice, no_cache_and_no_folder_are_no_failure)
 {
     struct ct_choices *c;

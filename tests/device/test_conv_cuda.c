@@ -426,7 +426,7 @@ TEST(conv_cuda, a_choice_is_kept_in_the_cache_folder_and_taken_again)
         ct_conv_destroy(c);
         ct_device_close(g);
     }
-    snprintf(path, sizeof(path), "%s/cortado/convolutions", folder);
+    snprintf(path, sizeof(path), "%s/cortado/gpu", folder);
     ASSERT_OK(ct_file_read(path, &text, &n_bytes));
     for (size_t i = 0; i < n_bytes; i++)
         n_lines += text[i] == '\n';

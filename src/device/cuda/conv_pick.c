@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "device/choice.h"
 #include "device/graph.h"
+#include "device/impl.h"
 
 /* Plans that are tried on one way: the library's first guesses, or many. */
 enum { TRIES = 10, TRIES_ALL = 48 };
@@ -41,6 +42,12 @@ static void add_sizes(struct ct_text *t, const char *what, int n,
         ct_text_addf(t, "%s%" PRId64, i ? "x" : "", v[i]);
 }
 
+/* CORTADO_IMPL=engines:any, to see what repeating costs. */
+static bool any_engine(void)
+{
+    return !ct_impl_allowed("engines", "repeating");
+}
+
 /* All that the choice depends on; the first number is that of our lists of
  * engines, by whose places choices are kept. */
 static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
@@ -55,6 +62,8 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
                  pass_name[pass]);
     if (road != CT_CONV_ROADS)
         ct_text_addf(&t, " %s", ct_conv_road_name(road));
+    if (any_engine())
+        ct_text_add(&t, " any");
     ct_text_addf(&t, " %" PRId64 "x%" PRId64, d->batch, d->in_channels);
     add_sizes(&t, "x", d->n_spatial, d->in);
     ct_text_addf(&t, " to %" PRId64, d->out_channels);
@@ -215,9 +224,10 @@ struct search {
     enum ct_pass          pass;
     enum ct_conv_road     road;  /* forced, or CT_CONV_ROADS */
     bool                  quick; /* the first that works */
+    bool                  any;   /* also engines that do not repeat */
     cudaEvent_t           event[2];
     struct ct_conv_pick  *best;
-    float                 cost; /* of the best one; counts doubts too */
+    float                 cost; /* of the best one; see cost_of() */
     float                 ms;
     int                   engine;
 };
@@ -225,6 +235,18 @@ struct search {
 static bool found(const struct search *s)
 {
     return s->best->plan.plan != NULL;
+}
+
+static bool good(const struct search *s)
+{
+    return found(s) && (s->best->plan.repeats || s->any);
+}
+
+/* An engine whose results do not repeat is better than none. */
+static float cost_of(const struct search *s, const struct ct_conv_plan *plan,
+                     float ms)
+{
+    return plan->repeats || s->any ? ms : 1e20f;
 }
 
 static void take(struct search *s, const struct ct_conv_way *way,
@@ -235,7 +257,7 @@ static void take(struct search *s, const struct ct_conv_way *way,
     s->best->plan = *plan;
     s->engine     = engine;
     s->ms         = ms;
-    s->cost       = plan->repeats ? ms : 1.1f * ms;
+    s->cost       = cost_of(s, plan, ms);
 }
 
 static enum ct_status try_engine(struct search *s,
@@ -248,15 +270,14 @@ static enum ct_status try_engine(struct search *s,
     float ms          = 0;
 
     *ran = false;
-    if (st == CT_OK && plan.bytes > t->room)
-        st = CT_ENOTSUP;
-    else if (st != CT_OK)
+    if (st != CT_OK)
         return st == CT_ENOTSUP ? CT_OK : st;
+    if (plan.bytes > t->room || (!plan.repeats && !s->any && found(s)))
+        st = CT_ENOTSUP;
     if (st == CT_OK && !s->quick)
         st = time_plan(s->c, way, &plan, t, s->event, s->cost, &ms);
     *ran = st == CT_OK;
-    if (st == CT_OK &&
-        (!found(s) || (plan.repeats ? ms : 1.1f * ms) < s->cost))
+    if (st == CT_OK && (!found(s) || cost_of(s, &plan, ms) < s->cost))
         take(s, way, &plan, engine, ms);
     else
         ct_conv_plan_fini(s->c->dev, &plan);
@@ -290,7 +311,7 @@ static enum ct_status try_way(struct search *s, const struct ct_conv_way *way)
 
         CT_TRY_GOTO(try_engine(s, way, g, i, &t, &ran), st, out);
         n += ran;
-        if (s->quick && found(s))
+        if (s->quick && good(s))
             break;
     }
 out:
@@ -322,7 +343,7 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
             enum ct_status st;
 
             if ((road != CT_CONV_ROADS && (int)road != r) ||
-                (!form[i].wanted && found(s)) || (s->quick && found(s)) ||
+                (!form[i].wanted && found(s)) || (s->quick && good(s)) ||
                 (i == 0 && !form[i].wanted))
                 continue;
             st = ct_conv_way_make(s->c, s->pass, (enum ct_conv_road)r, k % 2,
@@ -403,21 +424,12 @@ out:
     return st;
 }
 
-static enum ct_status search(struct search *s)
+/* Measures, or without room for that takes what the library thinks best. */
+static enum ct_status choose(struct search *s)
 {
-    struct ct_cuda *g = ct_cuda(s->c->dev);
-    enum ct_status st;
+    enum ct_status st = measure(s);
 
-    if (!s->quick) {
-        if (!g->choices)
-            CT_TRY(ct_choices_open("convolutions", &g->choices));
-        CT_TRY(take_kept(s, ct_choices_find(g->choices, s->best->key)));
-    }
-    if (found(s))
-        return CT_OK;
-    st = measure(s);
     if (st == CT_ENOMEM && !s->quick) {
-        /* No room to measure in: what the library thinks best. */
         s->quick = true;
         st       = measure(s);
     }
@@ -427,6 +439,25 @@ static enum ct_status search(struct search *s)
     if (!s->quick)
         keep(s);
     return CT_OK;
+}
+
+static enum ct_status search(struct search *s)
+{
+    struct ct_choices *kept = NULL;
+    enum ct_status st;
+
+    if (s->quick)
+        return choose(s);
+    CT_TRY(ct_cuda_choices(s->c->dev, &kept));
+    CT_TRY(take_kept(s, ct_choices_find(kept, s->best->key)));
+    if (found(s))
+        return CT_OK;
+    ct_choices_alone(kept);
+    st = take_kept(s, ct_choices_find(kept, s->best->key));
+    if (st == CT_OK && !found(s))
+        st = choose(s);
+    ct_choices_go_on(kept);
+    return st;
 }
 
 static void pick_free(const struct ct_device *d, struct ct_conv_pick *p)
@@ -442,7 +473,7 @@ enum ct_status ct_conv_pick_get(const struct ct_conv *c, enum ct_pass pass,
 {
     struct ct_cuda *g = ct_cuda(c->dev);
     struct search s   = { .c = c, .pass = pass, .road = road,
-                          .quick = g->host_memory };
+                          .quick = g->host_memory, .any = any_engine() };
     char *key         = NULL;
     enum ct_status st;
 

@@ -129,6 +129,17 @@ enum ct_status ct_cuda_workspace(const struct ct_device *d, size_t bytes,
     return CT_OK;
 }
 
+enum ct_status ct_cuda_choices(const struct ct_device *d,
+                               struct ct_choices **out)
+{
+    struct ct_cuda *g = ct_cuda(d);
+
+    if (!g->choices)
+        CT_TRY(ct_choices_open("gpu", &g->choices));
+    *out = g->choices;
+    return CT_OK;
+}
+
 int ct_device_cuda_count(void)
 {
     int n = 0;

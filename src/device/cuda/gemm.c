@@ -7,10 +7,14 @@
  * The description and the algorithm of a product are made once for each shape
  * and kept; there are as many as the net has products.  Of the algorithms that
  * the library suggests the one that measures fastest is taken, on the operands
- * of the first call; its result goes elsewhere meanwhile. */
+ * of the first call; its result goes elsewhere meanwhile.  It is kept for the
+ * next run, whose sums then have the same order. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/choice.h"
 #include "device/cuda/libs.h"
 
 /* What tells one plan from another; no padding: compared as bytes. */
@@ -185,7 +189,6 @@ out:
     return st;
 }
 
-/* Which of n suggestions; 0 where it cannot be measured. */
 static enum ct_status measure(const struct ct_device *d,
                               const struct gemm_plan *p, int n,
                               const cublasLtMatmulHeuristicResult_t *found,
@@ -196,12 +199,68 @@ static enum ct_status measure(const struct ct_device *d,
                          ct_dtype_bytes((enum ct_dtype)p->key.c_type);
     enum ct_status st;
 
-    *best = 0;
-    if (n < 2 || ct_cuda(d)->capturing || ct_cuda(d)->host_memory)
-        return CT_OK;
     CT_TRY(d->ops->alloc(d, bytes, "matrix product", &there.c));
     st = fastest(d, p, n, found, &there, best);
     d->ops->free(d, there.c);
+    return st;
+}
+
+/* All that the choice depends on. */
+static void name_of(const struct ct_device *d, const struct gemm_plan *p,
+                    char *to, size_t bytes)
+{
+    const struct ct_cuda *g  = ct_cuda(d);
+    const struct gemm_key *k = &p->key;
+
+    snprintf(to, bytes, "product %s cublaslt %zu precision %d %" PRId64
+             "x%" PRId64 "x%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+             " %c%c types %d %d %d then %d", g->name,
+             g->libs->cublasLtGetVersion(), (int)g->precision, k->m, k->n,
+             k->k, k->lda, k->ldb, k->ldc, k->ta == CT_T ? 't' : 'n',
+             k->tb == CT_T ? 't' : 'n', (int)k->a_type, (int)k->b_type,
+             (int)k->c_type, (int)k->epilogue);
+}
+
+/* What was kept, if it is one of n; or -1. */
+static int kept_of(const struct ct_choices *c, const char *name, int n)
+{
+    const char *text = ct_choices_find(c, name);
+    int i;
+
+    return text && sscanf(text, "%d", &i) == 1 && i < n ? i : -1;
+}
+
+/* Which of n suggestions; the first where it cannot be measured. */
+static enum ct_status choose(const struct ct_device *d,
+                             const struct gemm_plan *p, int n,
+                             const cublasLtMatmulHeuristicResult_t *found,
+                             const struct operands *o, int *best)
+{
+    struct ct_choices *c = NULL;
+    enum ct_status st    = CT_OK;
+    char name[256], text[16];
+
+    *best = 0;
+    if (n < 2 || ct_cuda(d)->host_memory)
+        return CT_OK;
+    name_of(d, p, name, sizeof(name));
+    CT_TRY(ct_cuda_choices(d, &c));
+    *best = kept_of(c, name, n);
+    if (*best >= 0)
+        return CT_OK;
+    *best = 0;
+    if (ct_cuda(d)->capturing)
+        return CT_OK;
+    ct_choices_alone(c);
+    *best = kept_of(c, name, n);
+    if (*best < 0) {
+        *best = 0;
+        st    = measure(d, p, n, found, o, best);
+        snprintf(text, sizeof(text), "%d", *best);
+        if (st == CT_OK)
+            ct_choices_keep(c, name, text);
+    }
+    ct_choices_go_on(c);
     return st;
 }
 
@@ -229,7 +288,7 @@ static enum ct_status plan_choose(const struct ct_device *d,
         return ct_fail(CT_EDEVICE, "GPU %d: cuBLASLt has no %lld x %lld x "
                        "%lld product", d->id, (long long)p->key.m,
                        (long long)p->key.n, (long long)p->key.k);
-    CT_TRY(measure(d, p, n, found, o, &best));
+    CT_TRY(choose(d, p, n, found, o, &best));
     p->algo      = found[best].algo;
     p->workspace = found[best].workspaceSize;
     return CT_OK;

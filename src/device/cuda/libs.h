@@ -30,4 +30,9 @@ CT_MUST_CHECK enum ct_status ct_cudnn_check(const struct ct_device *d,
 #define CT_CUDNN(d, name, ...)                                               \
     CT_TRY(ct_cudnn_check((d), ct_cuda(d)->libs->name(__VA_ARGS__), #name))
 
+/* device.c: choices of implementations, kept over runs. */
+struct ct_choices;
+CT_MUST_CHECK enum ct_status ct_cuda_choices(const struct ct_device *d,
+                                             struct ct_choices **out);
+
 #endif
