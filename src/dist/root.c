@@ -13,7 +13,6 @@
 
 enum {
     LEAST_AHEAD = 2,
-    MOST_AHEAD  = 64,
     N_PACKS     = 3,
     WAIT_NS     = 100000000,
     SERVE_NS    = 200000 /* where it also serves others */
@@ -396,9 +395,9 @@ static enum ct_status open_feed(struct dist_root *f,
 
     f->size    = d->size;
     f->count   = config->shard.count;
-    f->depth   = config->ahead < LEAST_AHEAD  ? LEAST_AHEAD
-                 : config->ahead > MOST_AHEAD ? MOST_AHEAD
-                                              : config->ahead;
+    /* For a GPU one batch more is made ahead; all ranks ask alike. */
+    f->depth   = config->ahead < LEAST_AHEAD ? LEAST_AHEAD
+                                             : config->ahead + 1;
     f->n_slots = f->depth + 2;
     CT_TRY(ct_alloc((size_t)f->n_slots, sizeof(*f->slot), "root feed",
                     &f->slot));

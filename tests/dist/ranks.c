@@ -124,6 +124,11 @@ static bool on_gpu(int number)
                     (strcmp(name, "mixed") == 0 && number % 2 == 0));
 }
 
+bool ranks_alike(int number)
+{
+    return on_gpu(number) == on_gpu(0);
+}
+
 /* Devices sum in other orders. */
 static double tolerance(void)
 {
@@ -312,7 +317,7 @@ void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)
         for (size_t j = 0; j < one->n; j++)
             ASSERT_FLOAT(one->weights[j], r[i].weights[j],
                          tolerance() * most);
-        if (on_gpu(i) == on_gpu(0)) /* devices round differently */
+        if (ranks_alike(i))
             ASSERT_INT(0, memcmp(r[0].weights, r[i].weights,
                                  one->n * sizeof(float)));
     }

@@ -79,6 +79,9 @@ struct rank *ranks_resume(int n, const char *more, const char *options,
 struct rank *ranks_train_at_once(int n, const char *more,
                                  const char *options);
 
+/* It computes as rank 0 does: a CPU and a GPU round differently. */
+bool ranks_alike(int number);
+
 /* All of n ranks failed, and one of them said why: a rank that is quicker may
  * have ended the others before they find out themselves. */
 void ranks_refuse(const char *text, const struct rank *r, int n);

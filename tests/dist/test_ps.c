@@ -181,8 +181,9 @@ TEST(ps, servers_in_step_take_16_bits)
         for (int r = 0; r < n; r++) {
             if (b[r].st != CT_OK)
                 FAIL("rank %d: %s", r, b[r].why);
-            ASSERT_INT(0, memcmp(b[0].weights, b[r].weights,
-                                 b[0].n * sizeof(float)));
+            if (ranks_alike(r))
+                ASSERT_INT(0, memcmp(b[0].weights, b[r].weights,
+                                     b[0].n * sizeof(float)));
             for (int k = 0; k < RANKS_STEPS; k++)
                 ASSERT_FLOAT(a[r].loss[k], b[r].loss[k],
                              close[i / 2] * a[0].loss[0]);
