@@ -92,7 +92,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
         CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
                             "bits",
                             (uint64_t)ct_device_cpu_threads()));
-        CT_TRY(dist_canonical_attach(&d->canonical, net));
+        CT_TRY(dist_canonical_attach(&d->canonical, net, dist_diff(d, net)));
     }
     d->net = net;
     dist_auto_say(d);
@@ -180,8 +180,7 @@ static enum ct_status wait_bucket(struct ct_dist *d, int i)
 
 static enum ct_status bsp_fold(struct ct_exchange *x, int k)
 {
-    dist_canonical_fold(&dist_of(x)->canonical, k);
-    return CT_OK;
+    return dist_canonical_fold(&dist_of(x)->canonical, k);
 }
 
 static enum ct_status bsp_wait(struct ct_exchange *x, int param)

@@ -45,14 +45,14 @@ enum ct_status dist_canonical_init(struct dist_canonical *q,
 }
 
 enum ct_status dist_canonical_attach(struct dist_canonical *q,
-                                     const struct ct_net *net)
+                                     const struct ct_net *net, float *diff)
 {
     dist_canonical_fini(q);
-    if (ct_net_n_params(net) > 0 &&
-        ct_net_param(net, 0)->blob->dev->kind != CT_CPU)
-        return ct_fail(CT_ENOTSUP, "canonical training is for the CPU");
     q->n    = ct_net_arena_count(net);
-    q->diff = ct_net_arena_diff(net);
+    q->diff = diff;
+    q->made = ct_net_arena_diff(net);
+    q->dev  = ct_net_n_params(net) > 0 ? ct_net_param(net, 0)->blob->dev
+                                       : ct_device_cpu();
     for (int i = 0; i < q->n_levels; i++)
         CT_TRY(ct_alloc(q->n, sizeof(float), "canonical sums", &q->level[i]));
     return CT_OK;
@@ -66,15 +66,21 @@ void dist_canonical_fini(struct dist_canonical *q)
     }
 }
 
-/* As a binary counter adds one: k ends in so many ones. */
-void dist_canonical_fold(struct dist_canonical *q, int k)
+/* As a binary counter adds one: k ends in so many ones.  The riders are set in
+ * the CPU's memory. */
+enum ct_status dist_canonical_fold(struct dist_canonical *q, int k)
 {
     int i = 0;
 
+    if (q->made != q->diff)
+        CT_TRY(q->dev->ops->to_host(
+            q->dev, (q->n - CT_ARENA_RIDERS) * sizeof(float),
+            q->made + CT_ARENA_RIDERS, q->diff + CT_ARENA_RIDERS));
     for (; k & 1; k >>= 1)
         ct_comm_add((int64_t)q->n, q->level[i++], q->diff);
     memcpy(q->level[i], q->diff, q->n * sizeof(float));
     memset(q->diff, 0, q->n * sizeof(float));
+    return CT_OK;
 }
 
 void dist_canonical_unfold(const struct dist_canonical *q, float *x, int64_t n)

@@ -15,7 +15,8 @@
  * and waits for the next.  A rank has one branch: V is P times a power of two,
  * or P is 1.  The loss and the
  * requests that ride in front of the gradients go the same way.  A rank keeps
- * log2 m sums besides the gradient. */
+ * log2 m sums besides the gradient, in the CPU's memory: a GPU's gradients are
+ * copied there after each micro-batch. */
 #ifndef CT_DIST_CANONICAL_H
 #define CT_DIST_CANONICAL_H
 
@@ -32,18 +33,24 @@ struct dist_canonical {
     float *level[CANONICAL_MOST_LEVELS]; /* sum of 2^i leaves; owned */
     float *diff;     /* the arena that they are of; borrowed */
     size_t n;
+    const struct ct_device *dev; /* where gradients are made; diff has copies
+                                  * of them, where that is a GPU */
+    const float            *made; /* there */
 };
 
 /* Refuses what cannot be canonical. */
 CT_MUST_CHECK enum ct_status dist_canonical_init(
     struct dist_canonical *q, const Caffe__DistributedParameter *p, int size);
+/* `diff` is where peers see the gradients of `net`. */
 CT_MUST_CHECK enum ct_status dist_canonical_attach(struct dist_canonical *q,
-                                                   const struct ct_net *net);
+                                                   const struct ct_net *net,
+                                                   float *diff);
 void dist_canonical_fini(struct dist_canonical *q);
 
 /* After the backward pass of micro-batch k, one but the last: its gradient
  * joins the sums, and the arena is clear for the next. */
-void dist_canonical_fold(struct dist_canonical *q, int k);
+CT_MUST_CHECK enum ct_status dist_canonical_fold(struct dist_canonical *q,
+                                                 int k);
 /* Of the last: n floats of the arena from x become this rank's sum. */
 void dist_canonical_unfold(const struct dist_canonical *q, float *x,
                            int64_t n);

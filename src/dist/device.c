@@ -1,4 +1,6 @@
 /* device.c - which devices the ranks of a job have, and what follows. */
+#include <string.h>
+
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "dist/dist.h"
@@ -36,6 +38,24 @@ static void say(const struct dist_census *s)
                 "and not compared bit by bit");
 }
 
+/* What works on devices that are alike alone. */
+static enum ct_status check_alike(const struct ct_dist *d,
+                                  const struct dist_census *s)
+{
+    int n_cpu = 0;
+
+    for (int r = 0; r < s->n; r++)
+        n_cpu += strcmp(s->seat[r].device, "cpu") == 0;
+    if (d->unlike && d->canonical.parts)
+        return ct_fail(CT_EINVAL, "--canonical: ranks have unlike devices, "
+                       "which round differently; use one kind");
+    if (n_cpu > 0 && n_cpu < s->n && d->options->sync_bn)
+        return ct_fail(CT_EINVAL, "--sync_bn: on a GPU gradients leave when "
+                       "the pass is queued, on a CPU during it, so the two "
+                       "cannot share statistics; use one kind of device");
+    return CT_OK;
+}
+
 enum ct_status dist_devices_meet(struct ct_dist *d)
 {
     struct ct_mirror *mirror = d->exchange.mirror;
@@ -51,6 +71,8 @@ enum ct_status dist_devices_meet(struct ct_dist *d)
     st = d->exchange.remote || d->exchange.holds_back
              ? CT_OK
              : dist_census_check(&m.census);
+    if (st == CT_OK)
+        st = check_alike(d, &m.census);
     if (st == CT_OK)
         st = dist_device_sum_init(d, &m.census);
     dist_census_fini(&m.census);

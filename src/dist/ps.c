@@ -99,7 +99,8 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net)
         CT_TRY(dist_devices_meet(d));
         CT_TRY(dist_spread_values(d, net));
         if (d->canonical.parts && !d->serves)
-            CT_TRY(dist_canonical_attach(&d->canonical, net));
+            CT_TRY(dist_canonical_attach(&d->canonical, net,
+                                         dist_diff(d, net)));
         CT_TRY(dist_ps_build(d, net));
         CT_TRY(ct_job_run(d->thread, begin_serving, d));
         d->ps.clock = x->iter;

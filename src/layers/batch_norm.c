@@ -31,9 +31,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cortado/log.h"
 #include "device/batch_norm.h"
 #include "device/norm_gate.h"
+#include "device/stage.h"
 #include "layers/batch_norm.h"
 #include "layers/channels.h"
 #include "layers/common.h"
@@ -43,6 +45,23 @@
 static float *stat(const struct batch_norm *s, int row)
 {
     return ct_data(s->stats) + row * s->channels;
+}
+
+/* The CPU takes part in every pass, so a GPU's cannot be recorded. */
+static enum ct_status bn_setup_merging(struct ct_layer *l)
+{
+    struct batch_norm *s = l->state;
+    const size_t n       = (size_t)s->channels;
+
+    if (!s->merged)
+        CT_TRY(ct_alloc(2 * n + 1, sizeof(*s->merged), "statistics",
+                        &s->merged));
+    if (l->dev->kind == CT_CPU)
+        return CT_OK;
+    l->flags |= CT_LAYER_NO_CAPTURE;
+    return s->here ? CT_OK
+                   : ct_stage_alloc(l->dev, 2 * n * sizeof(float),
+                                    "statistics", &s->here);
 }
 
 static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
@@ -74,14 +93,8 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
         CT_TRY(ct_layer_add_scratch(l, &s->kept));
     if (!s->global)
         l->flags |= CT_LAYER_KEEPS;
-    if (!s->global && sums && l->dev->kind != CT_CPU)
-        return ct_fail(CT_ENOTSUP, "layer %s: statistics over the samples of "
-                       "all ranks are for the CPU; on a GPU leave each rank "
-                       "its own", l->name);
-    if (!s->global && sums) {
-        CT_TRY(ct_layer_add_scratch(l, &s->merged));
-        CT_TRY(ct_reshape(s->merged, CT_SHAPE(2, 2 * s->channels + 1)));
-    }
+    if (!s->global && sums)
+        CT_TRY(bn_setup_merging(l));
     return ct_reshape(s->stats, CT_SHAPE(N_STATS, s->channels));
 }
 
@@ -135,20 +148,15 @@ static void bn_batch_stats(const struct batch_norm *s,
                        stat(s, BATCH_VAR) + part->first);
 }
 
-/* The same out of the batches of all ranks: sums of 1, x and x^2, in double,
- * where the last keeps what the square of the mean takes away again. */
-static enum ct_status bn_merge_stats(struct ct_layer *l, const float *x)
+/* Sums of 1, x and x^2, in double, where the last keeps what the square of the
+ * mean takes away again. */
+enum ct_status batch_norm_merge_moments(const struct ct_layer *l, float *mean,
+                                        float *var)
 {
     struct batch_norm *s = l->state;
     const int64_t n = s->channels;
-    double *sum = (double *)(void *)ct_data(s->merged), *squares = sum + n;
-    float *mean = stat(s, BATCH_MEAN), *var = stat(s, BATCH_VAR);
+    double *sum = s->merged, *squares = sum + n;
 
-    for (int64_t i = 0; i < ct_channel_slices(&s->view); i++) {
-        const struct ct_slice part = ct_channel_slice(&s->view, i);
-
-        bn_batch_stats(s, &part, x);
-    }
     for (int64_t c = 0; c < n; c++) {
         const double mu = (double)mean[c];
 
@@ -165,6 +173,20 @@ static enum ct_status bn_merge_stats(struct ct_layer *l, const float *x)
         var[c]  = (float)fmax(squares[c] / s->m - mu * mu, 0);
     }
     return CT_OK;
+}
+
+/* The same out of the batches of all ranks. */
+static enum ct_status bn_merge_stats(struct ct_layer *l, const float *x)
+{
+    const struct batch_norm *s = l->state;
+
+    for (int64_t i = 0; i < ct_channel_slices(&s->view); i++) {
+        const struct ct_slice part = ct_channel_slice(&s->view, i);
+
+        bn_batch_stats(s, &part, x);
+    }
+    return batch_norm_merge_moments(l, stat(s, BATCH_MEAN),
+                                    stat(s, BATCH_VAR));
 }
 
 /* The running sums take in statistics times scale. */
@@ -347,20 +369,21 @@ static void bn_backward_sums(const struct batch_norm *s,
     bn_backward_scale(s, from, from + part->view.c, offset, slope);
 }
 
-static enum ct_status bn_merge_sums(const struct ct_layer *l)
+enum ct_status batch_norm_merge_sums(const struct ct_layer *l, float *offset,
+                                     float *slope)
 {
     const struct batch_norm *s = l->state;
     const int64_t n = s->channels;
-    double *sum = (double *)(void *)ct_data(s->merged);
+    double *sum     = s->merged;
 
     for (int64_t c = 0; c < n; c++) {
-        sum[c]     = (double)stat(s, OFFSET)[c];
-        sum[n + c] = (double)stat(s, SLOPE)[c];
+        sum[c]     = (double)offset[c];
+        sum[n + c] = (double)slope[c];
     }
     CT_TRY(l->run->peers->sum(l->run->peers, sum, 2 * n));
     for (int64_t c = 0; c < n; c++) {
-        stat(s, OFFSET)[c] = (float)sum[c];
-        stat(s, SLOPE)[c]  = (float)sum[n + c];
+        offset[c] = (float)sum[c];
+        slope[c]  = (float)sum[n + c];
     }
     return CT_OK;
 }
@@ -417,7 +440,7 @@ static enum ct_status bn_backward(struct ct_layer *l, const struct ct_io *io)
     }
     if (!dx || !s->merged)
         return CT_OK;
-    CT_TRY(bn_merge_sums(l));
+    CT_TRY(batch_norm_merge_sums(l, stat(s, OFFSET), stat(s, SLOPE)));
     for (int64_t i = 0; i < ct_channel_slices(&s->view); i++) {
         const struct ct_slice part = ct_channel_slice(&s->view, i);
 
@@ -463,6 +486,8 @@ static void bn_teardown(struct ct_layer *l)
     struct batch_norm *s = l->state;
 
     ct_batch_norm_fini(&s->alone);
+    ct_free(s->merged);
+    ct_stage_free(l->dev, s->here);
 }
 
 const struct ct_layer_type ct_layer_batch_norm = {

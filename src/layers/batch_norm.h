@@ -6,6 +6,10 @@
 #include "device/batch_norm.h"
 #include "device/norm.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Its blobs. */
 enum { MEAN, VARIANCE, FACTOR, N_BLOBS };
 
@@ -22,8 +26,21 @@ struct batch_norm {
     struct ct_batch_norm alone; /* with nothing absorbed, in training */
     const struct ct_layer *scale; /* absorbed, or NULL */
     bool               relu;      /* absorbed */
-    struct ct_blob    *merged; /* sums over ranks, doubles; NULL: own batch */
+    double            *merged; /* sums over ranks; NULL: own batch; owned */
+    float             *here;   /* two rows of stats, from a GPU; owned */
     double             m;      /* values a channel that the statistics see */
 };
 
+/* Over ranks, in the CPU's memory, where the functions on a GPU have copied
+ * them: a batch's means and variances become those of all batches, and s->m
+ * their count; the sums that dx needs. */
+CT_MUST_CHECK enum ct_status batch_norm_merge_moments(
+    const struct ct_layer *l, float *mean, float *var);
+CT_MUST_CHECK enum ct_status batch_norm_merge_sums(const struct ct_layer *l,
+                                                   float *offset,
+                                                   float *slope);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -106,15 +106,23 @@ static enum ct_status send_loss(struct ct_net *net)
     return ct_beacon_send(net->beacon, n, part, net->run.pass_on_device);
 }
 
-/* What the graph holds: all but the sources.  The gradients are cleared beside
- * the forward pass, and the loss is sent beside the backward pass. */
+/* Beside the forward pass, which leaves gradients alone: but for statistics
+ * that it adds to them in canonical training. */
+static enum ct_status clear_diffs(struct ct_net *net)
+{
+    if (net->run.share > 0)
+        return ct_net_clear_diffs(net);
+    CT_TRY(begin_aside(net));
+    CT_TRY(ct_net_clear_diffs(net));
+    return end_aside(net);
+}
+
+/* What the graph holds: all but the sources.  The loss is sent beside the
+ * backward pass. */
 static enum ct_status run_rest(struct ct_net *net, bool fresh)
 {
-    if (fresh) {
-        CT_TRY(begin_aside(net));
-        CT_TRY(ct_net_clear_diffs(net));
-        CT_TRY(end_aside(net));
-    }
+    if (fresh)
+        CT_TRY(clear_diffs(net));
     for (int i = 0; i < net->n_layer; i++)
         if (!is_source(net, i))
             CT_TRY(net_forward_layer(net, i));

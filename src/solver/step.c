@@ -203,6 +203,31 @@ static enum ct_status whole_pass(struct ct_solver *s, bool fresh, int n,
     return CT_OK;
 }
 
+/* Canonical training: the loss and the gradient of each micro-batch are added
+ * up by themselves; the exchange takes all but the last. */
+static enum ct_status micro_pass(struct ct_solver *s, int i, double *loss)
+{
+    struct ct_exchange *x = s->options.exchange;
+    const bool last       = i == x->micro - 1;
+
+    *loss = 0;
+    if (s->mirror && last)
+        return mirrored_pass(s, true, 1, loss);
+    if (s->mirror) {
+        CT_TRY(whole_pass(s, true, 1, loss));
+    } else {
+        CT_TRY(ct_net_forward(s->net, loss));
+        CT_TRY(check_loss(s, *loss));
+        if (last)
+            CT_TRY(begin_exchange(s, *loss));
+        CT_TRY(ct_net_backward(s->net));
+        if (last)
+            return CT_OK;
+    }
+    solver_peer_diffs(s)[CT_RIDER_LOSS] = (float)*loss;
+    return x->fold(x, i);
+}
+
 static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
 {
     struct ct_exchange *x = s->options.exchange;
@@ -218,25 +243,21 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
     for (int i = 0; i < n; i++) {
         double part;
 
-        if (s->mirror && i == n - 1) {
+        if (canonical)
+            CT_TRY(micro_pass(s, i, loss));
+        else if (s->mirror && i == n - 1)
             CT_TRY(mirrored_pass(s, i == 0, n, loss));
-            continue;
-        }
-        if (s->mirror || (on_gpu(s) && !x)) {
+        else if (s->mirror || (on_gpu(s) && !x)) {
             CT_TRY(whole_pass(s, i == 0, n, loss));
             if (i == n - 1)
                 CT_TRY(begin_exchange(s, *loss));
-            continue;
-        }
-        CT_TRY(ct_net_forward(s->net, &part));
-        CT_TRY(check_loss(s, part));
-        *loss = canonical ? part : *loss + part / n;
-        if (i == n - 1)
-            CT_TRY(begin_exchange(s, *loss));
-        CT_TRY(ct_net_backward(s->net));
-        if (canonical && i < n - 1) {
-            ct_net_arena_diff(s->net)[CT_RIDER_LOSS] = (float)part;
-            CT_TRY(x->fold(x, i));
+        } else {
+            CT_TRY(ct_net_forward(s->net, &part));
+            CT_TRY(check_loss(s, part));
+            *loss += part / n;
+            if (i == n - 1)
+                CT_TRY(begin_exchange(s, *loss));
+            CT_TRY(ct_net_backward(s->net));
         }
     }
     return CT_OK;
@@ -320,8 +341,7 @@ static enum ct_status one_iteration(struct ct_solver *s, int end)
 /* CORTADO_IMPL=mirror:copy has a CPU's net mirrored, too: for tests. */
 bool solver_wants_mirror(const struct ct_solver *s)
 {
-    return on_gpu(s) || (!ct_impl_allowed("mirror", "none") &&
-                         !s->options.exchange->micro);
+    return on_gpu(s) || !ct_impl_allowed("mirror", "none");
 }
 
 /* Where the exchange finds histories; the first time, its copies of all. */

@@ -237,11 +237,30 @@ static void take_statistics_in(struct ct_solver *s)
     }
 }
 
+/* Statistics that came with the gradients are no part of their norm. */
+static enum ct_status set_statistics_aside(struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    if (!x || !x->micro)
+        return CT_OK;
+    take_statistics_in(s);
+    for (int i = 0; i < ct_net_n_params(s->net); i++) {
+        const struct ct_net_param *p = ct_net_param(s->net, i);
+
+        if (ct_net_layer(s->net, p->layer)->type->take_in)
+            CT_TRY(ct_fill(p->blob->dev, p->blob->count, 0,
+                           ct_diff(p->blob)));
+    }
+    return CT_OK;
+}
+
 /* On a GPU, once all gradients are in. */
 static enum ct_status judge_on_device(struct ct_solver *s)
 {
     for (int i = 0; i < ct_net_n_params(s->net); i++)
         CT_TRY(arrived(s, i));
+    CT_TRY(set_statistics_aside(s));
     return solver_device_judge(s, mean_scale(s));
 }
 
@@ -326,7 +345,8 @@ enum ct_status solver_update_all(struct ct_solver *s)
     /* Last layers first: that is the order in which gradients arrive. */
     while (u->first < u->end)
         CT_TRY(update_param(s, --u->end));
-    take_statistics_in(s);
+    if (!s->gradients) /* otherwise they are in already */
+        take_statistics_in(s);
     s->early_done = false;
     s->exchanged  = false;
     return CT_OK;

@@ -1,5 +1,7 @@
 /* test_canonical.c - the same bits for 1, 2, 4 and 8 ranks; and a batch that
  * all ranks share, also where it does not divide evenly. */
+#include <stdlib.h>
+
 #include "dist/ranks.h"
 
 /* What could depend on the ranks: draws and running statistics. */
@@ -94,6 +96,23 @@ TEST(canonical, servers_and_other_numbers_of_ranks_keep_to_it)
                                  one->n * sizeof(float)));
         }
     }
+}
+
+static void forget(void *unused)
+{
+    (void)unused;
+    unsetenv("CORTADO_IMPL");
+}
+
+/* As on a GPU, whose gradients reach the CPU in copies. */
+TEST(canonical, copies_of_gradients_give_the_same_bits)
+{
+    ranks_make_data();
+    ranks_insert(layers);
+    ranks_batch(3);
+    test_defer(forget, NULL);
+    ASSERT(setenv("CORTADO_IMPL", "mirror:copy", 1) == 0);
+    same_bits("", "canonical: true parts: 8 bucket_bytes: 4096");
 }
 
 /* Without it, in the same setting, sums depend on P. */

@@ -17,6 +17,7 @@ struct norm {
     double       m;
     float        fraction, eps;
     bool         global;
+    bool         merged; /* sums over ranks come in between */
 
     __device__ float *stat(int row) const { return stats + row * channels; }
     __device__ void scales(int64_t q) const
@@ -25,6 +26,32 @@ struct norm {
 
         stat(INVERSE)[q]  = v;
         stat(FACTOR_V)[q] = factor ? v * factor[q] : v;
+    }
+    /* What follows from the statistics of a batch: scales, running sums. */
+    __device__ void keep(int64_t q) const
+    {
+        const float more = m > 1 ? (float)(m / (m - 1)) : 1;
+        const float mu   = stat(BATCH_MEAN)[q];
+        const float v    = more * stat(BATCH_VAR)[q];
+
+        scales(q);
+        if (dmean) {
+            dmean[q] += mu;
+            dvar[q] += v;
+            return;
+        }
+        mean[q] = fraction * mean[q] + mu;
+        var[q]  = fraction * var[q] + v;
+        if (q == 0)
+            *total = fraction * *total + 1;
+    }
+    /* What dx needs of the sums s of e and t of e (x - mean). */
+    __device__ void slopes(int64_t q, double s, double t) const
+    {
+        const double v = stat(INVERSE)[q], f = stat(FACTOR_V)[q];
+
+        stat(SLOPE)[q]  = global ? 0 : (float)(-f * v * v * t / m);
+        stat(OFFSET)[q] = global ? 0 : (float)(-f * s / m);
     }
 };
 
@@ -47,23 +74,19 @@ struct moments {
     {
         const double d   = s / n.m;
         const double var = fmax(t / n.m - d * d, 0.0);
-        const float more = n.m > 1 ? (float)(n.m / (n.m - 1)) : 1;
-        const float mean = (float)(load(q) + d);
 
-        n.stat(BATCH_MEAN)[q] = mean;
+        n.stat(BATCH_MEAN)[q] = (float)(load(q) + d);
         n.stat(BATCH_VAR)[q]  = (float)var;
-        n.scales(q);
-        if (n.dmean) {
-            n.dmean[q] += mean;
-            n.dvar[q] += more * (float)var;
-            return;
-        }
-        n.mean[q] = n.fraction * n.mean[q] + mean;
-        n.var[q]  = n.fraction * n.var[q] + more * (float)var;
-        if (q == 0)
-            *n.total = n.fraction * *n.total + 1;
+        if (!n.merged)
+            n.keep(q);
     }
 };
+
+__global__ static void keep_stats(struct norm n)
+{
+    CT_KERNEL_EACH (q, n.channels)
+        n.keep(q);
+}
 
 __global__ static void global_stats(struct norm n)
 {
@@ -122,16 +145,24 @@ struct slopes {
     }
     __device__ void finish(int64_t q, double s, double t) const
     {
-        const double v = n.stat(INVERSE)[q], f = n.stat(FACTOR_V)[q];
-
         if (n.dfactor)
-            n.dfactor[q] += (float)(v * t);
+            n.dfactor[q] += (float)(n.stat(INVERSE)[q] * t);
         if (n.dbias)
             n.dbias[q] += (float)s;
-        n.stat(SLOPE)[q]  = n.global ? 0 : (float)(-f * v * v * t / n.m);
-        n.stat(OFFSET)[q] = n.global ? 0 : (float)(-f * s / n.m);
+        if (!n.merged) {
+            n.slopes(q, s, t);
+            return;
+        }
+        n.stat(SLOPE)[q]  = (float)t;
+        n.stat(OFFSET)[q] = (float)s;
     }
 };
+
+__global__ static void merged_slopes(struct norm n)
+{
+    CT_KERNEL_EACH (q, n.channels)
+        n.slopes(q, n.stat(OFFSET)[q], n.stat(SLOPE)[q]);
+}
 
 struct line {
     struct gate g;
@@ -180,6 +211,7 @@ static struct norm norm_of(const struct ct_layer *l)
     n.fraction = p->moving_average_fraction;
     n.eps      = p->eps;
     n.global   = s->global;
+    n.merged   = s->merged != NULL;
     if (l->run->share > 0 && l->phase == CAFFE__PHASE__TRAIN) {
         n.dmean = ct_diff(l->blob[MEAN]);
         n.dvar  = ct_diff(l->blob[VARIANCE]);
@@ -203,6 +235,50 @@ static struct ct_view view_of(const struct batch_norm *s)
     return { nhwc ? v->n * v->inner : v->n, v->c, nhwc ? 1 : v->inner };
 }
 
+/* Rows `row` and the next one of the statistics: to the CPU, over ranks, and
+ * back. */
+typedef enum ct_status (*merge_fn)(const struct ct_layer *l, float *first,
+                                   float *second);
+
+static enum ct_status merge(const struct ct_layer *l, int row, merge_fn over)
+{
+    const struct batch_norm *s = (const struct batch_norm *)l->state;
+    const size_t bytes         = 2 * (size_t)s->channels * sizeof(float);
+    float *there               = ct_data(s->stats) + row * s->channels;
+
+    CT_TRY(l->dev->ops->to_host(l->dev, bytes, there, s->here));
+    CT_TRY(over(l, s->here, s->here + s->channels));
+    return l->dev->ops->from_host(l->dev, bytes, s->here, there);
+}
+
+/* SLOPE comes before OFFSET. */
+static enum ct_status merge_sums(const struct ct_layer *l, float *slope,
+                                 float *offset)
+{
+    return batch_norm_merge_sums(l, offset, slope);
+}
+
+static enum ct_status merge_moments(const struct ct_layer *l)
+{
+    struct batch_norm *s = (struct batch_norm *)l->state;
+    struct norm n;
+
+    s->m = (double)(s->view.n * s->view.inner);
+    CT_TRY(merge(l, BATCH_MEAN, batch_norm_merge_moments));
+    n   = norm_of(l);
+    n.m = s->m;
+    return CT_LAUNCH(l->dev, n.channels, keep_stats, n);
+}
+
+static enum ct_status merge_slopes(const struct ct_layer *l)
+{
+    struct norm n = norm_of(l);
+
+    CT_TRY(merge(l, SLOPE, merge_sums));
+    n.m = ((const struct batch_norm *)l->state)->m;
+    return CT_LAUNCH(l->dev, n.channels, merged_slopes, n);
+}
+
 template <typename T>
 static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 {
@@ -217,6 +293,8 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
         CT_TRY(CT_LAUNCH(l->dev, n.channels, global_stats, n));
     else
         CT_TRY(ct_channel_sum(l->dev, v, moments<T>{ n, x }, x, (T *)NULL));
+    if (s->merged)
+        CT_TRY(merge_moments(l));
     if (s->relu)
         return ct_channel_map(l->dev, v, normalise<true>{ n }, y, kept, x);
     return ct_channel_map(l->dev, v, normalise<false>{ n }, y, kept, x);
@@ -239,6 +317,8 @@ static enum ct_status backward(const struct ct_layer *l,
     CT_TRY(ct_channel_sum(l->dev, v, slopes<RELU>{ n }, dy, x));
     if (!io->want_grad[0])
         return CT_OK;
+    if (s->merged)
+        CT_TRY(merge_slopes(l));
     return ct_channel_map(l->dev, v, spread<RELU>{ n }, dx, (T *)NULL, dy, x);
 }
 
