@@ -82,7 +82,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     if (d->net || d->housed != net)
         dist_bsp_fini(d);
     CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
-    CT_TRY(dist_devices_meet(d));
+    CT_TRY(dist_devices_meet(d, net));
     CT_TRY(dist_direct_init(d, net));
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));

@@ -56,7 +56,7 @@ static enum ct_status check_alike(const struct ct_dist *d,
     return CT_OK;
 }
 
-enum ct_status dist_devices_meet(struct ct_dist *d)
+enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
 {
     struct ct_mirror *mirror = d->exchange.mirror;
     enum ct_status st;
@@ -74,7 +74,7 @@ enum ct_status dist_devices_meet(struct ct_dist *d)
     if (st == CT_OK)
         st = check_alike(d, &m.census);
     if (st == CT_OK)
-        st = dist_device_sum_init(d, &m.census);
+        st = dist_device_sum_init(d, &m.census, net);
     dist_census_fini(&m.census);
     return st;
 }

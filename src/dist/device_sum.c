@@ -8,6 +8,8 @@
 #include "comm/coll/coll.h"
 #include "cortado/log.h"
 #include "device/stage.h"
+#include "dist/compress/wire.h"
+#include "dist/device_tree.h"
 #include "dist/dist.h"
 #include "dist/selftest.h"
 #include "net/replay.h"
@@ -93,7 +95,9 @@ static void keep_there(struct ct_dist *d, enum dist_device_way way)
         m->apart[i] = true;
     if (d->rank == 0)
         CT_INFO("%s sums gradients in the memory of GPUs",
-                way == DIST_BY_NCCL ? "NCCL" : "MPI");
+                way == DIST_BY_NCCL  ? "NCCL"
+                : way == DIST_BY_MPI ? "MPI"
+                                     : "A tree");
 }
 
 /* On the CPU, where only tests have mirrors, any MPI does. */
@@ -114,8 +118,30 @@ static enum ct_status use_mpi(struct ct_dist *d)
     return CT_OK;
 }
 
+static enum ct_status use_tree(struct ct_dist *d, const struct ct_net *net)
+{
+    CT_TRY(dist_device_tree_create(d, net, &d->device_sum.tree));
+    if (d->device_sum.tree)
+        keep_there(d, DIST_BY_TREE);
+    return CT_OK;
+}
+
+/* The way that was asked for, if it is one over the memory of GPUs. */
+static enum ct_status use_asked(struct ct_dist *d, const struct dist_census *s,
+                                const struct ct_net *net)
+{
+    if (d->reduce == ct_allreduce_find("mpi"))
+        return use_mpi(d);
+    if (d->reduce != ct_allreduce_find("tree"))
+        return CT_OK;
+    /* Where no rank has copies of a GPU's gradients nobody asks. */
+    return dist_census_gpus(s) || d->exchange.mirror ? use_tree(d, net)
+                                                     : CT_OK;
+}
+
 enum ct_status dist_device_sum_init(struct ct_dist *d,
-                                    const struct dist_census *s)
+                                    const struct dist_census *s,
+                                    const struct ct_net *net)
 {
     const bool wanted = d->device_sum.wanted;
     const char *not   = hindrance(d);
@@ -128,7 +154,7 @@ enum ct_status dist_device_sum_init(struct ct_dist *d,
     if (not || (d->size == 1 && !wanted))
         return CT_OK;
     if (d->reduce)
-        return d->reduce == ct_allreduce_find("mpi") ? use_mpi(d) : CT_OK;
+        return use_asked(d, s, net);
     if (!dist_census_own_gpus(s))
         return CT_OK;
     CT_TRY(all_have_it(d, &all));
@@ -151,7 +177,9 @@ void dist_device_sum_fini(struct ct_dist *d)
     if (m && x->nccl) /* it does not leave while a recording has its sums */
         ct_net_forget_passes(m->net);
     ct_nccl_destroy(x->nccl);
+    dist_device_tree_destroy(x->tree);
     x->nccl                 = NULL;
+    x->tree                 = NULL;
     x->way                  = DIST_BY_HOST;
     d->exchange.queues_sums = false;
 }
@@ -159,6 +187,14 @@ void dist_device_sum_fini(struct ct_dist *d)
 float *dist_device_sum_diff(const struct ct_dist *d, const struct ct_net *net)
 {
     return d->device_sum.way ? ct_net_arena_diff(net) : dist_diff(d, net);
+}
+
+enum ct_status dist_device_sum_run(struct ct_dist *d, struct ct_comm *c,
+                                   float *x, int64_t n)
+{
+    return d->device_sum.tree
+               ? dist_device_tree_sum(d->device_sum.tree, c, x, n)
+               : dist_dense_sum(d, c, x, n);
 }
 
 enum ct_status dist_device_sum_queued(struct ct_dist *d, int layer)

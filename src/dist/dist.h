@@ -103,7 +103,8 @@ CT_MUST_CHECK enum ct_status dist_all_gather(struct ct_dist *d,
                                              const size_t *bytes, void *out);
 
 /* device.c: which devices the ranks have; says so, and notes what follows. */
-CT_MUST_CHECK enum ct_status dist_devices_meet(struct ct_dist *d);
+CT_MUST_CHECK enum ct_status dist_devices_meet(struct ct_dist *d,
+                                               const struct ct_net *net);
 /* dist.c: every rank gets rank 0's parameters, and a GPU its copy. */
 CT_MUST_CHECK enum ct_status dist_spread_values(struct ct_dist *d,
                                                 const struct ct_net *net);

@@ -13,7 +13,7 @@ static enum ct_status sum_slice(struct ct_comm *c, void *arg)
     if (f->dist->canonical.parts)
         return dist_canonical_sum(&f->dist->canonical, c, s->x, s->n);
     return f->wire ? dist_wire_sum(c, f->wire, s->x)
-                   : dist_dense_sum(f->dist, c, s->x, s->n);
+                   : dist_device_sum_run(f->dist, c, s->x, s->n);
 }
 
 /* By the first layer that needs it: 0 is for what is waited for at once, and

@@ -22,7 +22,7 @@ static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net)
     d->net     = net;
     d->mean_at = x->iter;
     dist_mode_say(&d->mode, d->options);
-    CT_TRY(dist_devices_meet(d));
+    CT_TRY(dist_devices_meet(d, net));
     CT_TRY(dist_spread_values(d, net));
     dist_stats_begin(d);
     return CT_OK;

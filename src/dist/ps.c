@@ -96,7 +96,7 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net)
         dist_ps_fini(d);
         d->net = net;
         dist_mode_say(&d->mode, d->options);
-        CT_TRY(dist_devices_meet(d));
+        CT_TRY(dist_devices_meet(d, net));
         CT_TRY(dist_spread_values(d, net));
         if (d->canonical.parts && !d->serves)
             CT_TRY(dist_canonical_attach(&d->canonical, net,

@@ -208,3 +208,48 @@ TEST(mirror, one_rank_sums_by_nccl_as_it_does_alone)
     ranks_same_as_one(one, ranks_train(1, "iter_size: 2 clip_gradients: 0.05",
                                        "reduce: 'nccl' overlap: false", 0), 1);
 }
+
+static void forget(void *unused)
+{
+    (void)unused;
+    unsetenv("CORTADO_IMPL");
+}
+
+static struct rank *train_by_tree(int n, const char *impl)
+{
+    struct rank *r;
+
+    ASSERT(setenv("CORTADO_IMPL", impl, 1) == 0);
+    r = ranks_train(n, "", "reduce: 'tree' road: 'allreduce' "
+                    "bucket_bytes: 4096 guard_interval: 0", 0);
+    for (int i = 0; i < n; i++)
+        if (r[i].st != CT_OK)
+            FAIL("rank %d of %d: %s", i, n, r[i].why);
+    return r;
+}
+
+/* Ranks read each other's arrays, and send no gradient.  The loss, which rides
+ * apart then, may be added up in another order. */
+TEST(mirror, a_tree_over_near_memory_has_the_bits_of_the_one_by_messages)
+{
+    static const int counts[] = { 2, 3, 4, 8 };
+
+    ranks_make_data();
+    test_defer(forget, NULL);
+    for (int k = 0; k < 4; k++) {
+        const int n        = counts[k];
+        struct rank *sent  = train_by_tree(n, "mirror:copy,tree:host");
+        struct rank *there = train_by_tree(n, "mirror:copy");
+
+        for (int i = 0; i < n; i++) {
+            for (int j = 0; j < RANKS_STEPS; j++)
+                ASSERT_FLOAT(sent[i].loss[j], there[i].loss[j], 1e-6);
+            for (size_t j = 0; j < sent->n; j++)
+                if (sent[i].weights[j] != there[i].weights[j])
+                    FAIL("rank %d of %d: weight %zu is %.9g, wanted %.9g", i,
+                         n, j, (double)there[i].weights[j],
+                         (double)sent[i].weights[j]);
+            ASSERT(there[i].stats.bytes_sent * 20 < sent[i].stats.bytes_sent);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 #include "cortado/device.h"
 #include "device/graph.h"
 #include "device/staging.h"
+#include "device/near.h"
 #include "device/stage.h"
 #include "device/update.h"
 
@@ -270,6 +271,43 @@ enum ct_status ct_side_join(const struct ct_device *d)
 const struct ct_stage_ops *ct_cuda_stage_ops(void)
 {
     return NULL;
+}
+
+enum ct_status ct_cuda_near_create(const struct ct_device *d, int64_t n,
+                                   struct ct_near **out)
+{
+    (void)d, (void)n, (void)out;
+    return CT_ENOTSUP;
+}
+
+void ct_cuda_near_destroy(struct ct_near *w)
+{
+    (void)w;
+}
+
+void ct_cuda_near_export(const struct ct_near *w, struct ct_near_address *a)
+{
+    (void)w, (void)a;
+}
+
+enum ct_status ct_cuda_near_open(struct ct_near *w,
+                                 const struct ct_near_address *a,
+                                 const float **out)
+{
+    (void)w, (void)a, (void)out;
+    return CT_ENOTSUP;
+}
+
+void ct_cuda_near_close(struct ct_near *w, const float *x)
+{
+    (void)w, (void)x;
+}
+
+enum ct_status ct_cuda_near_run(struct ct_near *w, bool add, int64_t n,
+                                const float *x, float *y)
+{
+    (void)w, (void)add, (void)n, (void)x, (void)y;
+    return CT_ENOTSUP;
 }
 
 struct ct_device_uuid ct_device_uuid(const struct ct_device *d)
