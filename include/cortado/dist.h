@@ -74,7 +74,8 @@ CT_API CT_MUST_CHECK enum ct_status ct_dist_same(struct ct_dist *d,
 CT_API CT_MUST_CHECK enum ct_status ct_dist_same_inputs(
     struct ct_dist *d, const Caffe__SolverParameter *solver);
 
-/* For struct ct_solver_options; NULL for NULL.  Borrowed from d. */
+/* For struct ct_solver_options.  NULL for NULL, and for a rank without others,
+ * which trains as it would by itself.  Borrowed from d. */
 CT_API struct ct_exchange *ct_dist_exchange(struct ct_dist *d);
 
 /* What has travelled since training began, and how much of it backward did

@@ -335,9 +335,16 @@ int ct_dist_n_hosts(const struct ct_dist *d)
     return d ? d->n_hosts : 1;
 }
 
+/* One rank whose training is that of a process by itself. */
+static bool shares_nothing(const struct ct_dist *d)
+{
+    return d->all->size == 1 && !d->canonical.parts && !d->mode.ps &&
+           !d->mode.local_steps && !d->device_sum.wanted;
+}
+
 struct ct_exchange *ct_dist_exchange(struct ct_dist *d)
 {
-    return d ? &d->exchange : NULL;
+    return d && !shares_nothing(d) ? &d->exchange : NULL;
 }
 
 struct bytes {
