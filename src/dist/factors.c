@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "device/stage.h"
 #include "dist/dist.h"
+#include "dist/neighbours.h"
 
 /* A GPU may hold activations in other types and orders. */
 static bool is_plain(const struct ct_io *io)
@@ -74,13 +75,36 @@ static int64_t floats_before(const struct dist_factor *x, int r)
     return x->first[r] * (x->n + x->m);
 }
 
+/* Everybody's rows from where they are.  Nobody goes on, and writes the next
+ * ones, before all have read. */
+static enum ct_status read_all(struct ct_comm *c, struct dist_factor *x)
+{
+    const struct dist_neighbours *w = x->near;
+    float *u = x->gathered, *v = u + x->first[c->size] * x->n;
+
+    CT_TRY(ct_barrier(c)); /* all are there */
+    for (int i = 0; i < c->size; i++) {
+        const int r        = (c->rank + i) % c->size;
+        const int64_t rows = x->first[r + 1] - x->first[r];
+
+        CT_TRY(ct_near_copy(w->near, rows * x->n, w->of[r].x,
+                            u + x->first[r] * x->n));
+        CT_TRY(ct_near_copy(w->near, rows * x->m, w->of[r].x + rows * x->n,
+                            v + x->first[r] * x->m));
+    }
+    return ct_barrier(c);
+}
+
 static enum ct_status gather_job(struct ct_comm *c, void *arg)
 {
     struct dist_factor *x           = arg;
     const struct dist_codec_type *t = codec_of(x->dist);
-    float *mine                     = x->all + floats_before(x, c->rank);
-    uint8_t *code                   = x->code;
+    float *mine;
+    uint8_t *code = x->code;
 
+    if (x->near)
+        return read_all(c, x);
+    mine = x->all + floats_before(x, c->rank);
     if (!code)
         return ct_allgather(c, mine, x->bytes, x->all);
     for (int r = 0; r < c->rank; r++)
@@ -96,6 +120,23 @@ static enum ct_status gather_job(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
+/* Codes are made in the CPU's memory. */
+static enum ct_status make_near(struct ct_dist *d, struct dist_factor *x)
+{
+    int64_t most = 0;
+
+    for (int r = 0; r < d->size; r++)
+        if (x->first[r + 1] - x->first[r] > most)
+            most = x->first[r + 1] - x->first[r];
+    if (d->size == 1 || codec_of(d))
+        return CT_OK;
+    CT_TRY(dist_neighbours_create(d, "factors", most * (x->n + x->m),
+                                  &x->near));
+    if (x->near)
+        x->kept = ct_near_array(x->near->near);
+    return CT_OK;
+}
+
 /* Memory for a GPU's factors, and `all` where copies from it are fast. */
 static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
 {
@@ -104,12 +145,16 @@ static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
     const size_t all  = (size_t)floats_before(x, d->size) * sizeof(float);
     void *kept = NULL, *gathered = NULL;
 
+    if (d->gpus || m)
+        CT_TRY(make_near(d, x));
     if (!m)
         return ct_alloc(all, 1, "factors", &x->all);
-    CT_TRY(m->dev->ops->alloc(m->dev, mine, "factors", &kept));
-    x->kept = kept;
     CT_TRY(m->dev->ops->alloc(m->dev, all, "factors", &gathered));
     x->gathered = gathered;
+    if (x->near)
+        return CT_OK;
+    CT_TRY(m->dev->ops->alloc(m->dev, mine, "factors", &kept));
+    x->kept = kept;
     CT_TRY(ct_stage_alloc(m->dev, mine, "factors", &x->staged));
     return ct_stage_alloc(m->dev, all, "factors", &x->all);
 }
@@ -123,7 +168,7 @@ static void drop_room(struct ct_dist *d, struct dist_factor *x)
         return;
     }
     m->apart[x->param] = false;
-    if (x->kept)
+    if (x->kept && !x->near)
         m->dev->ops->free(m->dev, x->kept);
     if (x->gathered)
         m->dev->ops->free(m->dev, x->gathered);
@@ -228,6 +273,7 @@ void dist_factors_fini(struct ct_dist *d)
         if (d->net)
             want_again(d->net, x);
         drop_room(d, x);
+        dist_neighbours_destroy(x->near);
         ct_free(x->tile);
         ct_free(x->first);
         ct_free(x->bytes);
@@ -269,6 +315,8 @@ static enum ct_status keep(const struct ct_mirror *m, struct dist_factor *x,
 
     CT_TRY(ct_copy(m->dev, n_u, f->u, x->kept));
     CT_TRY(ct_copy(m->dev, n_v, f->v, x->kept + n_u));
+    if (x->near)
+        return CT_OK;
     return ct_stage_out(m->stage, (size_t)(n_u + n_v) * sizeof(float),
                         x->kept, x->staged);
 }
@@ -313,7 +361,8 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
             f.u = x->staged;
             f.v = x->staged + x->rows * x->n;
         }
-        pack(x, &f);
+        if (!x->near)
+            pack(x, &f);
         x->built = false;
         ct_job_submit(d->thread, &x->job);
     }
@@ -324,11 +373,13 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
 static enum ct_status multiply(const struct dist_factor *x, const float *all,
                                const struct ct_blob *b)
 {
-    const int64_t width = x->n + x->m;
+    const int64_t rows = x->first[x->dist->size], width = x->n + x->m;
 
-    return ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m,
-                      x->first[x->dist->size], 1, all, width, all + x->n,
-                      width, 0, ct_diff(b), x->m);
+    if (x->near)
+        return ct_gemm(b->dev, CT_T, CT_N, x->n, x->m, rows, 1, all,
+                       all + rows * x->n, 0, ct_diff(b));
+    return ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m, rows, 1, all, width,
+                      all + x->n, width, 0, ct_diff(b), x->m);
 }
 
 enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
@@ -346,7 +397,7 @@ enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
         return CT_OK;
     x->built = true;
     start    = ct_now();
-    if (m) {
+    if (m && !x->near) {
         CT_TRY(ct_stage_in(m->stage, bytes, x->all, x->gathered));
         CT_TRY(ct_stage_follow_in(m->stage));
     }

@@ -16,6 +16,7 @@
 #include "cortado/net.h"
 
 struct ct_dist;
+struct dist_neighbours;
 
 /* One parameter that travels as factors. */
 struct dist_factor {
@@ -30,6 +31,9 @@ struct dist_factor {
     /* On a GPU: where u and v are kept, on it and on the CPU, one behind the
      * other; and `all` there.  NULL elsewhere. */
     float          *kept, *staged, *gathered;
+    /* Where ranks read each other's: `kept` is this one's array, and nothing
+     * of it goes to the CPU; `gathered` has all rows of u, then all of v. */
+    struct dist_neighbours *near;
     bool            built;      /* this iteration's gradient is made */
     double          product_seconds; /* that making it took, the last time */
     /* rows.c, in a house: everybody's factors, and the tile being made. */

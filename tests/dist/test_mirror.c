@@ -253,3 +253,24 @@ TEST(mirror, a_tree_over_near_memory_has_the_bits_of_the_one_by_messages)
         }
     }
 }
+
+/* g, 5 x 128 from 6 samples a rank, and what is wider. */
+TEST(mirror, factors_are_read_where_they_are)
+{
+    struct rank *one, *sent, *there;
+
+    ranks_make_data();
+    test_defer(forget, NULL);
+    ASSERT(setenv("CORTADO_IMPL", "mirror:copy,factors:host", 1) == 0);
+    one  = ranks_train(1, "", "", 0);
+    sent = ranks_train(4, "", "road: 'factors' reduce: 'ring'", 0);
+    ASSERT(setenv("CORTADO_IMPL", "mirror:copy", 1) == 0);
+    for (int n = 2; n <= 4; n++) {
+        there = ranks_train(n, "", "road: 'factors' reduce: 'ring'", 0);
+        ranks_same_as_one(one, there, n);
+    }
+    /* 6 x 133 floats to 3 peers stay where they are. */
+    ASSERT_FLOAT(RANKS_STEPS * 4.0 * 3 * 6 * 133,
+                 (double)sent[1].stats.bytes_sent -
+                     (double)there[1].stats.bytes_sent, 100);
+}
