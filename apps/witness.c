@@ -1,13 +1,17 @@
 /* witness.c - a process beside a rank that tells how the rank ended. */
 #include "witness.h"
 
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "comm/transport.h"
@@ -18,6 +22,9 @@
 
 /* What the rank tells its witness: where its pulse lies, or goodbye. */
 enum { GOODBYE = -1 };
+
+/* Tenths of a second that a launcher gets to hear the rank out. */
+enum { MOST_MOMENTS = 50 };
 
 /* What a launcher or a terminal sends is for the rank: the witness goes when
  * its parent is gone. */
@@ -72,6 +79,35 @@ static void tell(pid_t parent, const struct ct_pulse *pulse)
              (int)parent, host, ct_pulse_text(&v, where, sizeof(where)));
 }
 
+/* Is nothing on its way to or from the launcher?  Takes what came. */
+static bool is_quiet(int fd)
+{
+    char answer[256];
+    int unread = 0;
+    bool came  = false;
+
+    while (recv(fd, answer, sizeof(answer), MSG_DONTWAIT) > 0)
+        came = true;
+    return !came && (ioctl(fd, SIOCOUTQ, &unread) != 0 || unread == 0);
+}
+
+/* The launcher passes the line on, and then learns of the death by the end of
+ * the rank's connection.  Hydra, MPICH's, breaks down itself, line and all,
+ * when that ends between a question and its answer, as it may where a rank
+ * dies in MPI_Init. */
+static void leave_launcher(void)
+{
+    const struct timespec moment = { 0, 100000000 };
+    const char *text = getenv("PMI_FD");
+    const int fd     = text ? (int)strtol(text, NULL, 10) : -1;
+    int n_quiet      = 0;
+
+    for (int i = 0; i < MOST_MOMENTS && n_quiet < 2; i++) {
+        nanosleep(&moment, NULL);
+        n_quiet = fd < 0 || is_quiet(fd) ? n_quiet + 1 : 0;
+    }
+}
+
 static void watch_parent(int from, pid_t parent)
 {
     const struct dist_page *page = NULL;
@@ -87,6 +123,7 @@ static void watch_parent(int from, pid_t parent)
         page = dist_page_map(parent, fd);
     }
     tell(parent, page ? &page->pulse : NULL);
+    leave_launcher();
 }
 
 void witness_start(struct witness *w)
