@@ -217,6 +217,13 @@ enum ct_status net_unchain(struct ct_net *net)
     if (net->n_chain == 0)
         return CT_OK;
     net->no_chain = true;
+    net->hooked   = net_has_hooks(net);
+    return net_memory(net);
+}
+
+enum ct_status net_chain_again(struct ct_net *net)
+{
+    net->no_chain = net->hooked = false;
     return net_memory(net);
 }
 

@@ -97,7 +97,8 @@ struct ct_net {
     bool                  rests; /* parameters do; see rest.c */
     struct net_chain    **chain; /* owned */
     int                   n_chain;
-    bool                  no_chain;
+    bool                  no_chain; /* someone looks at single layers, */
+    bool                  hooked;   /* by hooks, which may go */
 };
 
 /* precision.c: says, once, which of NVIDIA's words are not followed. */
@@ -133,8 +134,9 @@ CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);
 /* chain.c: finds chains for the shapes that there are; lanes.c runs them. */
 CT_MUST_CHECK enum ct_status net_chains(struct ct_net *net);
 void net_chains_drop(struct ct_net *net);
-/* Every layer takes whole batches again, for good. */
+/* Every layer takes whole batches, until hooks are taken away again. */
 CT_MUST_CHECK enum ct_status net_unchain(struct ct_net *net);
+CT_MUST_CHECK enum ct_status net_chain_again(struct ct_net *net);
 CT_MUST_CHECK enum ct_status net_chain_forward(struct ct_net *net,
                                                struct net_chain *c);
 CT_MUST_CHECK enum ct_status net_chain_backward(struct ct_net *net,
@@ -214,6 +216,14 @@ CT_MUST_CHECK enum ct_status net_forward_layer(struct ct_net *net, int i);
 static inline bool net_may_aside(const struct ct_net *net)
 {
     return net->aside && net->n_same > 0;
+}
+
+static inline bool net_has_hooks(const struct ct_net *net)
+{
+    const struct ct_net_hooks *h = &net->hooks;
+
+    return h->before_forward || h->after_forward || h->before_backward ||
+           h->after_backward;
 }
 
 /* Let tops that are views follow their bottom. */

@@ -259,12 +259,6 @@ enum ct_status net_forward_layer(struct ct_net *net, int i)
     return forward_layer(net, i, NULL);
 }
 
-static bool has_hooks(const struct ct_net_hooks *h)
-{
-    return h->before_forward || h->after_forward || h->before_backward ||
-           h->after_backward;
-}
-
 enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
                                     double *loss)
 {
@@ -277,8 +271,11 @@ enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
                        to, net->n_layer);
     if (net->debug_info && from == 0)
         CT_TRY(net_unfuse(net)); /* it tells of every layer's top */
-    if (from == 0 && (to < net->n_layer || has_hooks(&net->hooks)))
-        CT_TRY(net_unchain(net)); /* someone looks at layers one by one */
+    /* Someone looks at layers one by one, or no longer does. */
+    if (from == 0 && (to < net->n_layer || net_has_hooks(net)))
+        CT_TRY(net_unchain(net));
+    else if (from == 0 && net->hooked)
+        CT_TRY(net_chain_again(net));
     for (int i = from; i < to; i++)
         CT_TRY(forward_layer(net, i, later ? NULL : &sum));
     if (to == net->n_layer) {

@@ -401,6 +401,12 @@ TEST(chain, hooks_and_parts_of_passes_see_layers_one_by_one)
     same_steps(want, got);
     ASSERT(a != 0);
     ASSERT_FLOAT(a, b, 1e-6);
+    ASSERT_HAS("chains:\nnone", plan_of(got));
+    ct_net_set_hooks(got, &(struct ct_net_hooks){ 0 });
+    setenv("CORTADO_IMPL", "chain:2", 1);
+    same_steps(want, got);
+    unsetenv("CORTADO_IMPL");
+    ASSERT_HAS("chains:\nc1 .. end", plan_of(got));
     forward(want, 3);
     fill(part, 3);
     for (int i = 0; i < n; i++)
