@@ -153,3 +153,15 @@ TEST(tiles, plain_images_go_with_them)
         for (size_t i = 0; i < sizeof(impls) / sizeof(impls[0]); i++)
             check(&shapes[s], impls[i], CT_PLAIN);
 }
+
+/* Which one runs may depend on the number of threads only where bits may. */
+TEST(tiles, training_that_gives_the_same_bits_anywhere_does_not_count_threads)
+{
+    struct ct_conv_desc d = desc_of(&shapes[1], CT_BLOCKED16);
+    struct ct_conv *c     = NULL;
+
+    d.untuned = true;
+    ASSERT_OK(ct_conv_create(ct_device_cpu(), &d, NULL, &c));
+    test_defer(conv_free, c);
+    ASSERT(strcmp("cached", ct_conv_impl_name(c)) != 0);
+}

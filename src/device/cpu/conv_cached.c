@@ -62,6 +62,7 @@ static bool takes(const struct ct_conv *c)
                                        : d->out_channels;
 
     if (d->n_spatial != 2 || d->group != 1 || d->batch == 0 || d->packed ||
+        d->untuned || /* bits must not depend on the number of threads */
         d->src_layout != CT_BLOCKED16 || d->dst_layout != CT_BLOCKED16 ||
         d->in_channels % WIDE || d->out_channels % WIDE || !ct_product_runs())
         return false;
