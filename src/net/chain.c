@@ -9,7 +9,8 @@
  *     the weights of a chain fit into half of the cache
  *     each weight meets 128 positions and more in a group
  *     chains do more than half of the net's multiply-adds
- *     the largest blob of the batch does not fit into the cache
+ *     the largest blob of the batch does not fit into the cache; on one
+ *     thread, which waits for nobody, it would fill two groups and more
  *
  * A layer for which this is not true is left out and ends the chain.  So small
  * images run in chains, and nets like AlexNet and GoogLeNet, where measured
@@ -186,7 +187,8 @@ static bool is_chain(const struct draft *d, int n_units)
     if (n_units < UNITS ||
         (d->lanes == 1 && d->batch == group_size(d, d->largest)))
         return false;
-    return d->forced || d->batch * d->largest > d->cache;
+    return d->forced || d->batch * d->largest >
+                            (d->lanes > 1 ? d->cache : 2 * (int64_t)GROUP);
 }
 
 void net_chains_drop(struct ct_net *net)
