@@ -349,6 +349,30 @@ static enum ct_status spread_job(struct ct_comm *c, void *arg)
     return spread(d, d->ps.clock - d->mode.staleness);
 }
 
+/* How long iterations take, the newest counting for a fifth. */
+static void note_fetch(struct dist_ps *p, double now)
+{
+    const double took = now - p->fetched;
+
+    if (p->fetched > 0)
+        p->usual += (p->usual > 0 ? .2 : 1) * (took - p->usual);
+    p->fetched = now;
+}
+
+/* What must be in; and what is on its way is worth a moment. */
+static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
+{
+    double start;
+
+    if (d->mode.staleness != CT_PS_ASYNC)
+        CT_TRY(await_slice(d, i, d->ps.clock - d->mode.staleness));
+    start = ct_now();
+    if (d->mode.staleness != 0)
+        ct_ps_hope(d->ps.ps, i, d->ps.clock, until);
+    d->wait_seconds += ct_now() - start;
+    return CT_OK;
+}
+
 static enum ct_status value_fetch(struct ct_exchange *x, int iter)
 {
     struct ct_dist *d = dist_of(x);
@@ -362,9 +386,9 @@ static enum ct_status value_fetch(struct ct_exchange *x, int iter)
         d->wait_seconds += ct_now() - start;
         return st == CT_OK ? put_adopted(d) : st;
     }
+    note_fetch(p, start);
     for (int i = 0; i < p->table.n; i++) {
-        if (d->mode.staleness != CT_PS_ASYNC)
-            CT_TRY(await_slice(d, i, iter - d->mode.staleness));
+        CT_TRY(await_fresh(d, i, start + CT_PS_FRESH * p->usual));
         materialise(d, i);
         adopt(d, i);
     }

@@ -52,6 +52,7 @@ struct dist_ps {
     int64_t             clock;   /* the iteration under way */
     int                 n_sent;  /* slices of it that left */
     float               rate[DIST_RATES]; /* by iteration, for own pushes */
+    double              fetched, usual; /* when; seconds between, lately */
     struct ct_ps_head   latest;  /* what the servers said last */
     struct dist_round  *round;   /* deadline; NULL: none */
     bool                started; /* the servers' values are in force */

@@ -5,13 +5,13 @@
  * alone and another is made: nobody waits for the slowest reader. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "comm/ps/server.h"
 
 static const uint64_t no_stamp = 0;
 
-enum ct_status ps_want(struct ps_channel *c, int k, uint32_t what,
-                       int64_t need)
+enum ct_status ps_want(struct ps_channel *c, const struct ps_want *want)
 {
     if (c->n_wants == c->most_wants) {
         size_t most        = 2 * c->most_wants + 16;
@@ -25,8 +25,7 @@ enum ct_status ps_want(struct ps_channel *c, int k, uint32_t what,
         c->most_wants = most;
         c->first_want = 0;
     }
-    c->want[(c->first_want + c->n_wants++) % c->most_wants] =
-        (struct ps_want){ k, what, need };
+    c->want[(c->first_want + c->n_wants++) % c->most_wants] = *want;
     return CT_OK;
 }
 
@@ -145,7 +144,8 @@ enum ct_status ps_answer_all(struct ct_ps *p)
             struct ps_owned *o  = &s->owned[q->k];
             struct ps_answer *a = NULL;
 
-            if (o->version < q->need)
+            if (o->version < q->need ||
+                (o->version < q->wish && ct_now() < q->late))
                 break;
             CT_TRY(make_answer(p, o, q->what, &a));
             c->first_want = (c->first_want + 1) % c->most_wants;

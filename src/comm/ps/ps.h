@@ -29,6 +29,12 @@
 
 enum { CT_PS_ASYNC = -1 };
 
+/* Of a usual iteration: how long bounded staleness waits for the others' latest
+ * gradients, which would be in the values a moment later.  Ranks that are about
+ * as fast as each other then train on fresh values, and one that is held up
+ * holds the others up by this much at most. */
+#define CT_PS_FRESH 0.5
+
 /* What came from all workers for one slice. */
 struct ct_ps_update {
     size_t  first, n;
@@ -152,7 +158,9 @@ CT_MUST_CHECK enum ct_status ct_ps_push_here(struct ct_ps *p, int slice,
  * push of iteration clock - 1 is answered. */
 CT_MUST_CHECK enum ct_status ct_ps_await(struct ct_ps *p, int slice,
                                          int64_t clock);
-/* The same for the comm thread itself. */
+/* Until then at the longest: until `clock` is in, or all pushes are answered. */
+void ct_ps_hope(struct ct_ps *p, int slice, int64_t clock, double until);
+/* The same as ct_ps_await for the comm thread itself. */
 CT_MUST_CHECK enum ct_status ct_ps_await_here(struct ct_ps *p, int slice,
                                               int64_t clock);
 /* Without waiting: would ct_ps_await return at once? */

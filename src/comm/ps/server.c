@@ -188,6 +188,16 @@ static void add_at_once(struct ps_owned *o, const void *message, int ring)
     to->weight += h->weight;
 }
 
+/* How long iterations take, the newest counting for a fifth. */
+static void note_version(struct ps_owned *o)
+{
+    const double now = ct_now(), took = now - o->since;
+
+    if (o->since > 0)
+        o->usual += (o->usual > 0 ? .2 : 1) * (took - o->usual);
+    o->since = now;
+}
+
 /* Bounded staleness: iterations that are whole change the values. */
 static enum ct_status apply_whole(struct ct_ps *p, struct ps_owned *o)
 {
@@ -200,6 +210,7 @@ static enum ct_status apply_whole(struct ct_ps *p, struct ps_owned *o)
         q->n      = 0;
         q->weight = 0;
         o->version++;
+        note_version(o);
     }
     return CT_OK;
 }
@@ -247,7 +258,7 @@ static enum ct_status take(struct ct_ps *p, int k, int w)
     if (in_order(g)) {
         if (++o->n_full == g->n_workers)
             CT_TRY(add_in_order(p, o));
-        return ps_want(c, k, 0, h->clock + 1);
+        return ps_want(c, &(struct ps_want){ .k = k, .need = h->clock + 1 });
     }
     if (g->staleness == CT_PS_ASYNC) {
         CT_TRY(apply_alone(p, o, w));
@@ -256,9 +267,11 @@ static enum ct_status take(struct ct_ps *p, int k, int w)
         CT_TRY(apply_whole(p, o));
     }
     o->slot[w].busy = false;
-    return ps_want(c, k, 0, g->staleness == CT_PS_ASYNC
-                                ? g->clock
-                                : h->clock + 1 - g->staleness);
+    if (g->staleness == CT_PS_ASYNC)
+        return ps_want(c, &(struct ps_want){ .k = k, .need = g->clock });
+    return ps_want(c, &(struct ps_want){
+        .k = k, .need = h->clock + 1 - g->staleness, .wish = h->clock + 1,
+        .late = ct_now() + CT_PS_FRESH * o->usual });
 }
 
 static enum ct_status take_pushes(struct ct_ps *p, int w)
@@ -350,7 +363,8 @@ static enum ct_status take_pull(struct ct_ps *p, int w)
         return CT_OK;
     c->pulling = false;
     for (int k = 0; k < s->n_owned; k++)
-        CT_TRY(ps_want(c, k, c->pull.what, c->pull.need));
+        CT_TRY(ps_want(c, &(struct ps_want){ .k = k, .what = c->pull.what,
+                                             .need = c->pull.need }));
     return CT_OK;
 }
 
@@ -459,7 +473,7 @@ static enum ct_status release(struct ct_ps *p, int w)
     c->n_slices = 0;
     for (int k = 0; k < s->n_owned; k++) {
         s->owned[k].slot[w].busy = false;
-        CT_TRY(ps_want(c, k, 0, s->round));
+        CT_TRY(ps_want(c, &(struct ps_want){ .k = k, .need = s->round }));
     }
     return CT_OK;
 }

@@ -40,15 +40,20 @@ struct ps_owned {
     int                n_full;  /* lock-step: slots that are */
     struct ct_ps_clock clock;   /* of the workers, for this slice */
     int64_t            version; /* iterations that are in */
+    double             since;   /* ... when; 0: unknown */
+    double             usual;   /* seconds from one to the next, lately */
     uint64_t           stamp;   /* changes of the values or sum, from 1 */
     uint64_t           n_applied;
     struct ps_answer  *pool, *current;
 };
 
+/* What a worker is to get: from version `need` on, and without waiting once
+ * `wish` is there or it is late. */
 struct ps_want {
     int      k;
     uint32_t what;
-    int64_t  need;
+    int64_t  need, wish;
+    double   late; /* when */
 };
 
 /* One worker. */
@@ -84,8 +89,8 @@ struct ps_server {
 };
 
 /* answer.c: what is wanted, as far as it can be given. */
-CT_MUST_CHECK enum ct_status ps_want(struct ps_channel *c, int k,
-                                     uint32_t what, int64_t need);
+CT_MUST_CHECK enum ct_status ps_want(struct ps_channel *c,
+                                     const struct ps_want *want);
 CT_MUST_CHECK enum ct_status ps_answer_all(struct ct_ps *p);
 /* A message for slice k that nobody reads any more. */
 CT_MUST_CHECK enum ct_status ps_answer_free(struct ps_owned *o,

@@ -44,12 +44,24 @@ static enum ct_status stalled(const struct ct_ps *p, int slice, int64_t clock)
                    p->config.stall, slice, clock);
 }
 
+/* With the lock held, which it lets go of while it waits for news, or so many
+ * seconds; false: there were none. */
+static bool wait_news(struct ct_ps *p, double seconds)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(seconds * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_cond_timedwait(&p->news, &p->lock, &until) == 0;
+}
+
 /* With the lock held, which it lets go of while it waits. */
 static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
                             int64_t clock)
 {
     double start = ct_now();
-    struct timespec until;
 
     while (!ready(p, slice, clock)) {
         enum ct_status st = CT_OK;
@@ -57,11 +69,7 @@ static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
 
         if (p->failed != CT_OK)
             return ct_fail(p->failed, "%s", p->why);
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += (long)(look_s * 1e9);
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        if (pthread_cond_timedwait(&p->news, &p->lock, &until) == 0)
+        if (wait_news(p, look_s))
             continue;
         news = p->client->last_news > start ? p->client->last_news : start;
         if (p->config.stall > 0 && ct_now() - news > p->config.stall)
@@ -165,6 +173,22 @@ enum ct_status ct_ps_await(struct ct_ps *p, int slice, int64_t clock)
     st = await(p, has_clock, slice, clock);
     pthread_mutex_unlock(&p->lock);
     return st;
+}
+
+void ct_ps_hope(struct ct_ps *p, int slice, int64_t clock, double until)
+{
+    const struct ps_local *l = &p->client->local[slice];
+
+    pthread_mutex_lock(&p->lock);
+    while (p->failed == CT_OK && !has_clock(p, slice, clock) &&
+           l->n_answered < l->n_pushed) {
+        const double left = until - ct_now();
+
+        if (left <= 0)
+            break;
+        (void)wait_news(p, left < look_s ? left : look_s);
+    }
+    pthread_mutex_unlock(&p->lock);
 }
 
 enum ct_status ct_ps_await_here(struct ct_ps *p, int slice, int64_t clock)
