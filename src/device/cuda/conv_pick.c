@@ -42,10 +42,12 @@ static void add_sizes(struct ct_text *t, const char *what, int n,
         ct_text_addf(t, "%s%" PRId64, i ? "x" : "", v[i]);
 }
 
-/* CORTADO_IMPL=engines:any, to see what repeating costs. */
-static bool any_engine(void)
+/* Whether results have to repeat bit for bit: in canonical training, and with
+ * CORTADO_IMPL=engines:repeating. */
+static bool must_repeat(const struct ct_conv *c)
 {
-    return !ct_impl_allowed("engines", "repeating");
+    return c->desc.untuned || (ct_impl_forced("engines") &&
+                               ct_impl_allowed("engines", "repeating"));
 }
 
 /* All that the choice depends on; the first number is that of our lists of
@@ -62,8 +64,8 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
                  pass_name[pass]);
     if (road != CT_CONV_ROADS)
         ct_text_addf(&t, " %s", ct_conv_road_name(road));
-    if (any_engine())
-        ct_text_add(&t, " any");
+    if (must_repeat(c))
+        ct_text_add(&t, " repeating");
     ct_text_addf(&t, " %" PRId64 "x%" PRId64, d->batch, d->in_channels);
     add_sizes(&t, "x", d->n_spatial, d->in);
     ct_text_addf(&t, " to %" PRId64, d->out_channels);
@@ -224,7 +226,7 @@ struct search {
     enum ct_pass          pass;
     enum ct_conv_road     road;  /* forced, or CT_CONV_ROADS */
     bool                  quick; /* the first that works */
-    bool                  any;   /* also engines that do not repeat */
+    bool                  must_repeat; /* its results */
     cudaEvent_t           event[2];
     struct ct_conv_pick  *best;
     float                 cost; /* of the best one; see cost_of() */
@@ -239,14 +241,15 @@ static bool found(const struct search *s)
 
 static bool good(const struct search *s)
 {
-    return found(s) && (s->best->plan.repeats || s->any);
+    return found(s) && (s->best->plan.repeats || !s->must_repeat);
 }
 
-/* An engine whose results do not repeat is better than none. */
+/* An engine whose results do not repeat has to be worth it; where they must, it
+ * is better than none. */
 static float cost_of(const struct search *s, const struct ct_conv_plan *plan,
                      float ms)
 {
-    return plan->repeats || s->any ? ms : 1e20f;
+    return plan->repeats ? ms : s->must_repeat ? 1e20f : 1.1f * ms;
 }
 
 static void take(struct search *s, const struct ct_conv_way *way,
@@ -272,7 +275,7 @@ static enum ct_status try_engine(struct search *s,
     *ran = false;
     if (st != CT_OK)
         return st == CT_ENOTSUP ? CT_OK : st;
-    if (plan.bytes > t->room || (!plan.repeats && !s->any && found(s)))
+    if (plan.bytes > t->room || (!plan.repeats && s->must_repeat && found(s)))
         st = CT_ENOTSUP;
     if (st == CT_OK && !s->quick)
         st = time_plan(s->c, way, &plan, t, s->event, s->cost, &ms);
@@ -473,7 +476,8 @@ enum ct_status ct_conv_pick_get(const struct ct_conv *c, enum ct_pass pass,
 {
     struct ct_cuda *g = ct_cuda(c->dev);
     struct search s   = { .c = c, .pass = pass, .road = road,
-                          .quick = g->host_memory, .any = any_engine() };
+                          .quick       = g->host_memory,
+                          .must_repeat = must_repeat(c) };
     char *key         = NULL;
     enum ct_status st;
 
