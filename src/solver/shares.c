@@ -122,8 +122,9 @@ enum ct_status solver_deal_shares(struct ct_solver *s, int64_t whole)
 static enum ct_status pass(struct ct_solver *s, struct ct_net *net)
 {
     const struct ct_device *d = s->options.device;
+    double loss;
 
-    CT_TRY(ct_net_forward_backward(net, true, NULL));
+    CT_TRY(ct_net_forward_backward(net, true, &loss));
     return d->ops->sync ? d->ops->sync(d) : CT_OK;
 }
 
