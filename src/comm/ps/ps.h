@@ -158,7 +158,7 @@ CT_MUST_CHECK enum ct_status ct_ps_push_here(struct ct_ps *p, int slice,
  * push of iteration clock - 1 is answered. */
 CT_MUST_CHECK enum ct_status ct_ps_await(struct ct_ps *p, int slice,
                                          int64_t clock);
-/* Until then at the longest: until `clock` is in, or all pushes are answered. */
+/* Until `until`, at the longest: for `clock`, or for answers to all pushes. */
 void ct_ps_hope(struct ct_ps *p, int slice, int64_t clock, double until);
 /* The same as ct_ps_await for the comm thread itself. */
 CT_MUST_CHECK enum ct_status ct_ps_await_here(struct ct_ps *p, int slice,
