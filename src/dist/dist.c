@@ -303,6 +303,8 @@ void ct_dist_abort(struct ct_dist *d, int code)
 {
     if (!d)
         return;
+    /* Launchers end everybody now, witnesses of the dead among them. */
+    dist_watch_hear_out(d->watch);
     dist_watch_stop(d->watch); /* nobody needs to find out who is gone */
     if (d->direct)
         ct_window_abort(d->direct->window);

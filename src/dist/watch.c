@@ -21,7 +21,8 @@ enum {
     LAST_MS      = 100,  /* that last words wait for a death to show */
     SEND_US      = 1000000, /* between two messages to rank 0 */
     SILENT_US    = 3000000, /* a pulse without a beat for so long is silent */
-    GRACE_US     = 5000000  /* rank 0, who knows more, may speak first */
+    GRACE_US     = 5000000, /* rank 0, who knows more, may speak first */
+    WITNESS_US   = 300000   /* that a witness needs to tell of a death */
 };
 
 /* What a rank tells the others at the start. */
@@ -479,6 +480,24 @@ enum ct_status dist_watch_create(struct ct_dist *d, struct dist_watch **out)
         return ct_fail(CT_ENOMEM, "cannot start the watching thread");
     w->runs = true;
     return CT_OK;
+}
+
+static bool has_died(const struct seat *s)
+{
+    struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+
+    return s->gone || (s->pidfd >= 0 && poll(&p, 1, 0) > 0);
+}
+
+void dist_watch_hear_out(struct dist_watch *w)
+{
+    bool wait = false;
+
+    for (int r = 0; w && r < w->size; r++)
+        wait |= r != w->rank && w->seat[r].page && has_died(&w->seat[r]) &&
+                atomic_load(&w->seat[r].page->witnessed);
+    if (wait)
+        usleep(WITNESS_US);
 }
 
 void dist_watch_stop(struct dist_watch *w)

@@ -23,6 +23,8 @@ struct dist_watch;
 /* All ranks call it; the comm thread runs. */
 CT_MUST_CHECK enum ct_status dist_watch_create(struct ct_dist *d,
                                                struct dist_watch **out);
+/* Before this rank ends the job: time for the witness of a dead one. */
+void dist_watch_hear_out(struct dist_watch *w); /* takes NULL */
 /* The thread ends; the rank is expected to end soon. */
 void dist_watch_stop(struct dist_watch *w);
 /* When the comm thread has ended.  Takes NULL. */
