@@ -322,3 +322,17 @@ void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)
                                  one->n * sizeof(float)));
     }
 }
+
+enum ct_status ranks_net(const char *text, struct ct_net **out)
+{
+    struct ct_net_options o = { .phase = CAFFE__PHASE__TRAIN, .seed = 3,
+                                .quiet = true };
+    Caffe__NetParameter *p = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_text_parse(&caffe__net_parameter__descriptor, text,
+                         strlen(text), "test", &p));
+    st = ct_net_create(p, &o, out);
+    ct_message_free(p);
+    return st;
+}

@@ -60,6 +60,9 @@ void ranks_source_db(const char *path, const char *more);
 /* Likewise: batch_size is this, not RANKS_BATCH / n. */
 void ranks_batch(int batch);
 
+/* A train net out of a prototxt, for tests that need no solver. */
+CT_MUST_CHECK enum ct_status ranks_net(const char *text, struct ct_net **out);
+
 /* The list of HDF5 files that it made. */
 const char *ranks_source(void);
 

@@ -59,16 +59,8 @@ static enum ct_status make_net(struct ct_net **out)
         "  inner_product_param { num_output: 400 } }"
         "layer { name: 'l' type: 'EuclideanLoss' bottom: 'g' bottom: 't' "
         "  top: 'l' }";
-    struct ct_net_options o = { .phase = CAFFE__PHASE__TRAIN, .seed = 3,
-                                .quiet = true };
-    Caffe__NetParameter *p = NULL;
-    enum ct_status st;
 
-    CT_TRY(ct_text_parse(&caffe__net_parameter__descriptor, text,
-                         strlen(text), "test", &p));
-    st = ct_net_create(p, &o, out);
-    ct_message_free(p);
-    return st;
+    return ranks_net(text, out);
 }
 
 /* On the comm thread. */

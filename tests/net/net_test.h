@@ -2,6 +2,7 @@
 #ifndef CT_TESTS_NET_NET_TEST_H
 #define CT_TESTS_NET_NET_TEST_H
 
+#include "base/mem.h"
 #include "cortado/net.h"
 #include "testing/test.h"
 
@@ -52,6 +53,21 @@ static inline struct ct_blob *net_blob_named(struct ct_net *net,
     if (id < 0)
         FAIL("there is no blob %s", name);
     return ct_net_blob(net, id);
+}
+
+static inline void net_plan_free(void *text)
+{
+    ct_free(text);
+}
+
+/* What `cortado time --plan` prints; freed when the test ends. */
+static inline const char *net_plan(struct ct_net *net)
+{
+    char *text;
+
+    ASSERT_OK(ct_net_plan_text(net, &text));
+    test_defer(net_plan_free, text);
+    return text;
 }
 
 static inline void net_refused(const char *text, const char *because)

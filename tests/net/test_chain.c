@@ -162,32 +162,18 @@ static void same_steps(struct ct_net *want, struct ct_net *got)
     }
 }
 
-static void plan_free(void *text)
-{
-    ct_free(text);
-}
-
-static const char *plan_of(struct ct_net *net)
-{
-    char *text;
-
-    ASSERT_OK(ct_net_plan_text(net, &text));
-    test_defer(plan_free, text);
-    return text;
-}
-
 static void every_cut(const char *text, const char *chain)
 {
     static const char *const sizes[] = { "1", "2", "3", "7" };
     struct ct_net *want              = whole(text, plain_options);
 
-    ASSERT_HAS("chains:\nnone", plan_of(want));
+    ASSERT_HAS("chains:\nnone", net_plan(want));
     for (int threads = 1; threads <= 3; threads++)
         for (int i = 0; i < 3 + (threads > 1); i++) {
             struct ct_net *got = in_groups(text, sizes[i], threads,
                                            plain_options);
 
-            ASSERT_HAS(chain, plan_of(got));
+            ASSERT_HAS(chain, net_plan(got));
             same_steps(want, got);
         }
 }
@@ -320,7 +306,7 @@ TEST(chain, gradients_are_complete_when_a_layer_is_done)
     struct done d = { ct_calloc(ct_net_arena_count(net), sizeof(float),
                                 "kept"), 0 };
 
-    test_defer(plan_free, d.kept);
+    test_defer(net_plan_free, d.kept);
     ct_net_set_layer_done(net, keep, &d);
     pass(net, 0);
     ASSERT_INT(ct_net_n_params(net), d.n);
@@ -356,7 +342,7 @@ TEST(chain, a_net_for_scoring_runs_in_groups)
         ct_data(ct_net_layer(net, ct_net_find_layer(net, "bn"))->blob[2])[0] =
             1;
     }
-    ASSERT_HAS("chains:\nc1 .. end: 7 images in 4 groups", plan_of(got));
+    ASSERT_HAS("chains:\nc1 .. end: 7 images in 4 groups", net_plan(got));
     for (uint64_t turn = 0; turn < 2; turn++)
         same_forward(want, got, turn);
 }
@@ -372,9 +358,9 @@ TEST(chain, who_looks_at_every_layer_sees_whole_batches)
     ct_net_set_debug_info(got, true);
     same_steps(want, got);
     ct_net_set_debug_info(got, false);
-    ASSERT_HAS("chains:\nnone", plan_of(got));
-    ASSERT_HAS("chains:\nnone", plan_of(in_groups(straight, "2", 2, keeps)));
-    ASSERT_HAS("chains:\nnone", plan_of(in_groups(straight, "2", 2, deals)));
+    ASSERT_HAS("chains:\nnone", net_plan(got));
+    ASSERT_HAS("chains:\nnone", net_plan(in_groups(straight, "2", 2, keeps)));
+    ASSERT_HAS("chains:\nnone", net_plan(in_groups(straight, "2", 2, deals)));
 }
 
 static enum ct_status look(struct ct_net *net, int layer, void *arg)
@@ -401,17 +387,17 @@ TEST(chain, hooks_and_parts_of_passes_see_layers_one_by_one)
     same_steps(want, got);
     ASSERT(a != 0);
     ASSERT_FLOAT(a, b, 1e-6);
-    ASSERT_HAS("chains:\nnone", plan_of(got));
+    ASSERT_HAS("chains:\nnone", net_plan(got));
     ct_net_set_hooks(got, &(struct ct_net_hooks){ 0 });
     setenv("CORTADO_IMPL", "chain:2", 1);
     same_steps(want, got);
     unsetenv("CORTADO_IMPL");
-    ASSERT_HAS("chains:\nc1 .. end", plan_of(got));
+    ASSERT_HAS("chains:\nc1 .. end", net_plan(got));
     forward(want, 3);
     fill(part, 3);
     for (int i = 0; i < n; i++)
         ASSERT_OK(ct_net_forward_range(part, i, i + 1, &b));
-    ASSERT_HAS("chains:\nnone", plan_of(part));
+    ASSERT_HAS("chains:\nnone", net_plan(part));
     same_values("end", net_blob_named(want, "end")->count,
                 ct_data(net_blob_named(want, "end")),
                 ct_data(net_blob_named(part, "end")));
@@ -446,7 +432,7 @@ static const char *plan_at(const char *image, const char *out, int threads)
     test_defer(one_thread, NULL);
     ct_device_cpu_set_threads(threads);
     net = net_with(text, CAFFE__PHASE__TRAIN, plain_options);
-    return plan_of(net);
+    return net_plan(net);
 }
 
 TEST(chain, only_batches_of_images_that_caches_hold_are_cut)

@@ -116,20 +116,6 @@ static void same_numbers(struct ct_net *fused, struct ct_net *other)
                ct_net_arena_data(fused), ct_net_arena_count(other));
 }
 
-static void plan_free(void *text)
-{
-    ct_free(text);
-}
-
-static const char *plan_of(struct ct_net *net)
-{
-    char *text;
-
-    ASSERT_OK(ct_net_plan_text(net, &text));
-    test_defer(plan_free, text);
-    return text;
-}
-
 /* Fused as `group` says, or not at all, and the same numbers either way. */
 static void check(const char *text, const char *group)
 {
@@ -137,8 +123,8 @@ static void check(const char *text, const char *group)
     struct ct_net *other = alone(text, CAFFE__PHASE__TRAIN,
                                  (struct ct_net_options){ 0 });
 
-    ASSERT_HAS(group ? group : "run as one:\nnone", plan_of(fused));
-    ASSERT_HAS("run as one:\nnone", plan_of(other));
+    ASSERT_HAS(group ? group : "run as one:\nnone", net_plan(fused));
+    ASSERT_HAS("run as one:\nnone", net_plan(other));
     same_numbers(fused, other);
 }
 
@@ -480,7 +466,7 @@ TEST(fuse, debug_info_runs_every_layer_for_itself)
     pass(other, 2);
     ASSERT_INT(1, n);
     same_numbers(fused, other);
-    ASSERT_HAS("run as one:\nnone", plan_of(fused));
+    ASSERT_HAS("run as one:\nnone", net_plan(fused));
 }
 
 TEST(fuse, nan_is_found_in_a_group)
