@@ -5,7 +5,7 @@
  * many images at once, and where bringing weights into the layout of their
  * convolution and gradients out of it, once a group, costs little:
  *
- *     a group could be of 8 images or more
+ *     a group could be, and in each lane is, of 8 images or more
  *     the weights of a chain fit into half of the cache
  *     each weight meets 128 positions and more in a group
  *     chains do more than half of the net's multiply-adds
@@ -133,7 +133,7 @@ static bool pays(const struct draft *d, int i, int64_t largest,
     const int64_t own = weights - d->weights;
 
     return d->forced ||
-           (largest * FEW <= GROUP &&
+           (largest * FEW <= GROUP && group_size(d, largest) >= FEW &&
             weights * (int64_t)sizeof(float) <= d->cache / 2 &&
             each * (double)group_size(d, largest) >= LEAST * (double)own);
 }
