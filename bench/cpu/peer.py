@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """peer.py --model=NET.prototxt [--threads=N] [--seconds=S]
 [--format=plain|channels_last] - trains a net of bench/cpu with PyTorch and
-prints what `cortado bench` prints.
+prints what `cortado bench` prints.  peer.py --serve does so for each line of
+flags that it reads, in a process of its own that need not load PyTorch again.
 
 The net is read from the same prototxt, so both sides train the same
 architecture: groups, LRN, Caffe's pooling (sizes round up, averages count the
@@ -11,8 +12,10 @@ them."""
 
 import argparse
 import json
+import os
 import resource
 import statistics
+import sys
 import time
 
 import torch
@@ -211,14 +214,22 @@ def measure(net, seconds):
     return n, statistics.median(times), statistics.median(cpu_times)
 
 
-def main():
+def mapped():
+    """Bytes of files, libraries mostly, that are resident."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[2]) * resource.getpagesize()
+
+
+def answer(words, loaded=0):
+    """What one run found, as a line of JSON.  Of libraries that were loaded
+    before, a forked process counts only what it has touched itself."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--format", choices=("plain", "channels_last"),
                         default="plain")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     net = Net(nets.read(args.model), args.format == "channels_last")
@@ -231,10 +242,23 @@ def main():
         "step_s": step_s,
         "step_cpu_s": step_cpu_s,
         "parameters": sum(p.numel() for p in net.parameters()),
-        "peak_memory_bytes":
+        "peak_memory_bytes": max(0, loaded - mapped()) +
             1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-    }))
+    }), flush=True)
+
+
+def serve():
+    for line in sys.stdin:
+        loaded, child = mapped(), os.fork()
+        if child == 0:
+            answer(json.loads(line), loaded)
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            print("{}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--serve"]:
+        serve()
+    else:
+        answer(sys.argv[1:])
