@@ -368,7 +368,8 @@ void dist_bsp_init(struct ct_dist *d)
         .own_data       = strcmp(d->options->data, "local") == 0,
         .root_data      = root,
     };
-    if (d->wires.codec.type && d->wires.codec.type->momentum && d->size > 1)
+    if (d->wires.codec.type && d->wires.codec.type->momentum &&
+        d->mode.n_workers > 1) /* and where this rank serves them */
         d->exchange.holds_back = bsp_holds_back;
 }
 

@@ -5,6 +5,7 @@
 
 #include "comm/ps/ps.h"
 #include "cortado/log.h"
+#include "dist/compress/codec.h"
 
 static bool is(const char *a, const char *b)
 {
@@ -45,22 +46,30 @@ static enum ct_status check_servers(const Caffe__DistributedParameter *o,
     return CT_OK;
 }
 
-/* Which codes servers can add up. */
+/* Which codes go to servers, and which weights can be coded at all. */
 static enum ct_status check_codec(const Caffe__DistributedParameter *o,
                                   const struct dist_mode *m)
 {
-    if (is(o->compress, "none"))
+    struct dist_codec codec;
+
+    CT_TRY(dist_codec_parse(o->compress, &codec));
+    if (!codec.type)
         return CT_OK;
-    if (m->values)
-        return ct_fail(CT_ENOTSUP, "--compress=%s: servers that keep the "
-                       "parameters, as those of --sync=ssp, --sync=async, "
-                       "--groups and --deadline, take gradients as they are; "
-                       "compress with --sync=bsp", o->compress);
-    if (strncmp(o->compress, "powersgd", strlen("powersgd")) == 0)
+    if (m->local_steps)
+        return ct_fail(CT_ENOTSUP, "--compress=%s codes gradients, and "
+                       "--sync=local sends none: it sends weights, every "
+                       "--local_steps iterations; raise those to send less",
+                       o->compress);
+    if (m->ps && codec.type->reserve && !codec.type->push)
         return ct_fail(CT_ENOTSUP, "--compress=%s needs two sums an "
                        "iteration, the second made of the first, and a push "
                        "to servers is one; use --road=allreduce, or another "
                        "codec", o->compress);
+    if (m->rounds && (codec.type->feedback || codec.type->reserve))
+        return ct_fail(CT_ENOTSUP, "--compress=%s holds parts of gradients "
+                       "back, and with a deadline a gradient may be thrown "
+                       "away and its rank may miss a snapshot; use bf16, "
+                       "fp16 or qsgd, which hold nothing back", o->compress);
     return CT_OK;
 }
 
@@ -101,7 +110,7 @@ static enum ct_status check_pairs(const Caffe__DistributedParameter *o,
     if (o->sync_bn && (m->values || m->local_steps))
         return ct_fail(CT_EINVAL, "--sync_bn keeps ranks in step; use it with "
                        "--sync=bsp and without --groups and --deadline");
-    return m->ps ? check_codec(o, m) : CT_OK;
+    return check_codec(o, m);
 }
 
 enum ct_status dist_mode_choose(const Caffe__DistributedParameter *o, int size,

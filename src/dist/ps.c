@@ -289,13 +289,14 @@ static void preview_push(void *arg, int64_t clock, size_t first, size_t n,
 }
 
 /* The newest values of slice i as this rank is to see them, in scratch. */
-static void materialise(struct ct_dist *d, int i)
+static enum ct_status materialise(struct ct_dist *d, int i)
 {
     struct preview v = { d, d->ps.scratch };
 
     ct_ps_take(d->ps.ps, i, d->ps.scratch);
-    if (d->mode.staleness != 0)
-        ct_ps_own(d->ps.ps, i, preview_push, &v);
+    return d->mode.staleness != 0
+               ? ct_ps_own(d->ps.ps, i, preview_push, &v)
+               : CT_OK;
 }
 
 /* Learned parameters alone: what ranks keep apart stays. */
@@ -330,7 +331,7 @@ static enum ct_status spread(struct ct_dist *d, int64_t need)
     for (int i = 0; i < p->table.n; i++) {
         if (p->root) {
             CT_TRY(ct_ps_await_here(p->ps, i, need));
-            materialise(d, i);
+            CT_TRY(materialise(d, i));
         }
         CT_TRY(ct_broadcast(d->group, 0, p->scratch,
                             p->table.slice[i].n * sizeof(float)));
@@ -389,7 +390,7 @@ static enum ct_status value_fetch(struct ct_exchange *x, int iter)
     note_fetch(p, start);
     for (int i = 0; i < p->table.n; i++) {
         CT_TRY(await_fresh(d, i, start + CT_PS_FRESH * p->usual));
-        materialise(d, i);
+        CT_TRY(materialise(d, i));
         adopt(d, i);
     }
     p->latest = ct_ps_latest(p->ps);
@@ -475,7 +476,7 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
         return put_adopted(d);
     }
     for (int i = 0; i < p->table.n; i++) {
-        materialise(d, i);
+        CT_TRY(materialise(d, i));
         adopt(d, i);
     }
     CT_TRY(put_adopted(d));

@@ -43,7 +43,7 @@ struct dist_ps {
     int                *worker_rank, *server_rank;
     struct dist_slice  *slice; /* one a slice of the table */
     float              *scratch; /* the longest slice */
-    float              *run; /* the same, the comm thread's; NULL: no codec */
+    float              *run; /* the same, the comm thread's, for answers */
     int                 group, group_size;
     bool                root;    /* pushes, for its group */
     float               weight;  /* of this rank's gradient in the mean */

@@ -27,7 +27,8 @@ static void take(const struct ct_sink *sink, int64_t first, int64_t n,
         (const struct solver_early *)(const void *)sink;
     const struct ct_solver *s    = e->solver;
     const struct ct_net_param *p = ct_net_param(s->net, e->param);
-    struct rule_step step        = solver_rule_step(s, p, &s->early_update, 1);
+    struct rule_step step        = solver_rule_step(s, e->param,
+                                                    &s->early_update, 1);
 
     step.n = n;
     step.w = ct_data(p->blob) + first;

@@ -44,11 +44,11 @@ static enum ct_status rate_at(struct solver_remote *r, int iter, float *rate,
 }
 
 static void update_part(const struct ct_solver *s,
-                        const struct ct_remote_step *u,
-                        const struct ct_net_param *p,
+                        const struct ct_remote_step *u, int param,
                         const struct solver_update *with)
 {
-    struct rule_step step = solver_rule_step(s, p, with, u->scale);
+    const struct ct_net_param *p = ct_net_param(s->net, param);
+    struct rule_step step;
     size_t from = p->offset > u->first ? p->offset : u->first;
     size_t end  = p->offset + (size_t)p->blob->count;
 
@@ -56,6 +56,7 @@ static void update_part(const struct ct_solver *s,
         end = u->first + u->n;
     if (from >= end || p->lr_mult == 0)
         return;
+    step   = solver_rule_step(s, param, with, u->scale);
     step.n = (int64_t)(end - from);
     step.w = u->value ? u->value + (from - u->first)
                       : ct_data(p->blob) + (from - p->offset);
@@ -70,7 +71,7 @@ void solver_update_run(const struct ct_solver *s,
                        const struct ct_remote_step *u)
 {
     for (int i = 0; i < ct_net_n_params(s->net); i++)
-        update_part(s, u, ct_net_param(s->net, i), with);
+        update_part(s, u, i, with);
 }
 
 static enum ct_status update(void *arg, const struct ct_remote_step *u)

@@ -139,8 +139,7 @@ CT_MUST_CHECK enum ct_status solver_updated(struct ct_solver *s);
  * the same in every update of a parameter: decay, momentum and the like;
  * scale is that of the gradient. */
 struct solver_update solver_update_at(const struct ct_solver *s, float rate);
-struct rule_step solver_rule_step(const struct ct_solver *s,
-                                  const struct ct_net_param *p,
+struct rule_step solver_rule_step(const struct ct_solver *s, int param,
                                   const struct solver_update *u, float scale);
 /* early.c: finds the parameters; before and after a step's backward pass; and
  * whether that has updated i. */

@@ -144,20 +144,24 @@ struct solver_update solver_update_at(const struct ct_solver *s, float rate)
     };
 }
 
-struct rule_step solver_rule_step(const struct ct_solver *s,
-                                  const struct ct_net_param *p,
+struct rule_step solver_rule_step(const struct ct_solver *s, int param,
                                   const struct solver_update *u, float scale)
 {
     const Caffe__SolverParameter *sp = s->param;
+    const struct ct_net_param *p     = ct_net_param(s->net, param);
+    const bool held = is_held_back(s, param);
     float decay = sp->weight_decay * p->decay_mult;
     bool l1     = strcmp(sp->regularization_type, "L1") == 0;
+
+    if (held) /* in the long run momentum makes 1 / (1 - mu) of a decay */
+        decay /= 1 - sp->momentum;
 
     return (struct rule_step){
         .rate      = u->rate * p->lr_mult,
         .scale     = u->scale * scale / (float)sp->iter_size,
         .l2        = l1 ? 0 : decay,
         .l1        = l1 ? decay : 0,
-        .momentum  = u->momentum,
+        .momentum  = held ? 0 : u->momentum,
         .momentum2 = sp->momentum2,
         .delta     = sp->delta,
         .rms_decay = sp->rms_decay,
@@ -172,13 +176,7 @@ static enum ct_status prepare(struct ct_solver *s, int i,
     const Caffe__SolverParameter *sp = s->param;
     const struct ct_net_param *p     = ct_net_param(s->net, i);
 
-    *out = solver_rule_step(s, p, &s->update, mean_scale(s));
-    if (is_held_back(s, i)) {
-        /* In the long run momentum makes 1 / (1 - mu) of a decay. */
-        out->l2 /= 1 - sp->momentum;
-        out->l1 /= 1 - sp->momentum;
-        out->momentum = 0;
-    }
+    *out = solver_rule_step(s, i, &s->update, mean_scale(s));
     out->n = p->blob->count;
     out->w = ct_data(p->blob);
     for (int h = 0; h < s->rule->n_history; h++)

@@ -1,6 +1,6 @@
-/* test_push.c - coded gradients through servers that add up: nothing is lost,
- * what can be exact is, training goes on as without, and snapshots keep what
- * is held back. */
+/* test_push.c - coded gradients on their way to servers, which add up or keep
+ * parameters: nothing is lost, what can be exact is, training goes on as
+ * without, and snapshots keep what is held back. */
 #include <pthread.h>
 
 #include "base/mem.h"
@@ -20,6 +20,8 @@ struct pusher {
     bool                 is_param[MOST]; /* not a gap between two */
     double given[MOST], sent[MOST], kept[MOST]; /* sums over turns; at end */
     float  last[MOST];                          /* the newest sum */
+    double bytes; /* that it sent, pushes and the pull at the end */
+    int    n_slices;
     enum ct_status st;
     char           why[512];
 };
@@ -45,6 +47,9 @@ static enum ct_status push_turn(struct pusher *q, int turn)
     struct ct_exchange *x = &q->dist->exchange;
     float *diff           = ct_net_arena_diff(q->net);
 
+    x->iter = turn;
+    if (x->fetch)
+        CT_TRY(x->fetch(x, turn));
     q->make(q->dist->rank, turn, q->n, diff);
     for (size_t i = 0; i < q->n; i++)
         q->given[i] += (double)diff[i];
@@ -54,10 +59,24 @@ static enum ct_status push_turn(struct pusher *q, int turn)
     for (int i = 0; i < ct_net_n_params(q->net); i++)
         CT_TRY(x->wait(x, i));
     CT_TRY(x->finish(x));
-    for (size_t i = 0; i < q->n; i++)
+    for (size_t i = 0; i < q->n && !x->remote; i++)
         q->sent[i] += (double)diff[i];
     memcpy(q->last, diff, q->n * sizeof(*diff));
     return x->updated(x, turn + 1);
+}
+
+static void begin_updates(void *arg)
+{
+    (void)arg;
+}
+
+/* Servers that keep values keep the sum of all that came. */
+static enum ct_status add_up(void *arg, const struct ct_remote_step *u)
+{
+    (void)arg;
+    for (size_t i = 0; i < u->n; i++)
+        u->value[i] += u->sum[i];
+    return CT_OK;
 }
 
 static void read_kept(struct pusher *q)
@@ -86,14 +105,26 @@ static enum ct_status push_rank(struct pusher *q)
     x = &q->dist->exchange;
     CT_TRY(make_net(&q->net));
     q->n = ct_net_arena_count(q->net);
+    x->updater = (struct ct_updater){ .begin = begin_updates,
+                                      .update = add_up };
     CT_TRY(x->attach(x, q->net));
+    if (x->serve)
+        return x->serve(x, TURNS, &(int){ 0 });
     for (int i = 0; i < ct_net_n_params(q->net); i++)
         memset(q->is_param + ct_net_param(q->net, i)->offset, true,
                (size_t)ct_net_param(q->net, i)->blob->count);
     for (int t = 0; t < TURNS; t++)
         CT_TRY(push_turn(q, t));
+    CT_TRY(x->end(x, TURNS));
     read_kept(q);
-    return x->end(x, TURNS);
+    q->bytes    = (double)ct_dist_stats(q->dist).bytes_sent;
+    q->n_slices = q->dist->ps.table.n;
+    if (!x->remote)
+        return CT_OK;
+    memcpy(q->last, ct_net_arena_data(q->net), q->n * sizeof(*q->last));
+    for (size_t i = 0; i < q->n; i++)
+        q->sent[i] = (double)q->last[i];
+    return CT_OK;
 }
 
 static void *pusher_main(void *arg)
@@ -134,7 +165,9 @@ static struct pusher *push(const char *options,
         if (q[r].st != CT_OK)
             FAIL("%s, rank %d: %s", options, r, q[r].why);
         ASSERT(q[r].n <= MOST);
-        ASSERT_INT(0, memcmp(q[0].last, q[r].last, sizeof(q->last)));
+        for (size_t k = 0; k < q->n && q[r].bytes > 0; k++)
+            if (q->is_param[k])
+                ASSERT_FLOAT(q[0].last[k], q[r].last[k], 0);
     }
     return q;
 }
@@ -158,31 +191,82 @@ static const char *const roads[] = { "ps", "sharded" };
 
 /* Sent and held back are what was given, value by value; and something is
  * held back indeed. */
+static void nothing_is_lost(const char *how, const char *codec)
+{
+    char options[128];
+    double held = 0;
+    struct pusher *q;
+
+    snprintf(options, sizeof(options), "%s compress: '%s'", how, codec);
+    q = push(options, normal);
+    for (size_t k = 0; k < q->n; k++) {
+        double given = 0, kept = 0;
+
+        for (int r = 0; r < P; r++) {
+            given += q[r].given[k];
+            kept += q[r].kept[k];
+        }
+        held += fabs(kept);
+        if (q->is_param[k])
+            ASSERT_FLOAT(given, q->sent[k] + kept, 1e-4);
+    }
+    ASSERT(held > 0.5 * (double)q->n);
+}
+
+static const char *const holding[] = { "onebit", "topk:0.1:0",
+                                       "topk:0.02:3" };
+
 TEST(push, what_was_sent_and_what_is_held_back_is_what_was_given)
 {
-    static const char *const codecs[] = { "onebit", "topk:0.1:0",
-                                          "topk:0.02:3" };
+    for (int k = 0; k < 3; k++) {
+        nothing_is_lost("road: 'ps'", holding[k]);
+        nothing_is_lost("road: 'sharded'", holding[k]);
+    }
+}
 
-    for (int i = 0; i < 6; i++) {
-        char options[96];
-        double held = 0;
+/* The same where servers apply each gradient to the values that they keep, in
+ * step or not, by ranks or by groups of them. */
+TEST(push, servers_that_keep_values_lose_nothing_either)
+{
+    static const char *const how[] = {
+        "sync: 'ssp'", "sync: 'ssp' staleness: 2 road: 'ps'",
+        "sync: 'async'", "groups: 2", "groups: 2 staleness: 1",
+        "sync: 'ssp' staleness: 1 servers: 1",
+    };
+
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; i < sizeof(how) / sizeof(how[0]); i++)
+            nothing_is_lost(how[i], holding[k]);
+}
+
+/* bf16 takes two bytes a float but for the riders; topk eight for each of an
+ * eighth of the matrices' values, and four for the others.  Slices have heads,
+ * and at the end comes a question for all values; who does not wait for
+ * others meets them then, by two messages of a byte. */
+TEST(push, bytes_are_the_formulas_where_servers_keep_values)
+{
+    static const char *const how[] = { "sync: 'ssp' road: 'ps'",
+                                       "sync: 'ssp' staleness: 2 road: 'ps'",
+                                       "sync: 'async' road: 'ps'" };
+    enum { COUNTED = 96 * 64 + 16 * 96, OTHERS = 96 + 16 + CT_ARENA_RIDERS };
+
+    for (int i = 0; i < 3; i++) {
+        char options[128];
         struct pusher *q;
 
-        snprintf(options, sizeof(options), "road: '%s' compress: '%s'",
-                 roads[i % 2], codecs[i / 2]);
-        q = push(options, normal);
-        for (size_t k = 0; k < q->n; k++) {
-            double given = 0, kept = 0;
+        for (int coded = 0; coded < 2; coded++) {
+            double want;
 
-            for (int r = 0; r < P; r++) {
-                given += q[r].given[k];
-                kept += q[r].kept[k];
-            }
-            held += fabs(kept);
-            if (q->is_param[k])
-                ASSERT_FLOAT(given, q->sent[k] + kept, 1e-4);
+            snprintf(options, sizeof(options), "%s compress: '%s'", how[i],
+                     coded ? "topk:0.125:0" : "bf16");
+            q    = push(options, normal);
+            want = coded ? 8.0 * COUNTED / 8 : 2.0 * (COUNTED + OTHERS);
+            want += coded ? 4.0 * OTHERS : 2.0 * CT_ARENA_RIDERS;
+            want = TURNS * (want + 128.0 * q[1].n_slices) +
+                   sizeof(struct ct_ps_pull) + (i == 2 ? 2 : 0);
+            for (int r = 1; r < P; r++)
+                ASSERT_FLOAT(want, q[r].bytes, 0);
         }
-        ASSERT(held > 0.5 * (double)q->n);
     }
 }
 
@@ -293,6 +377,12 @@ TEST(push, what_servers_cannot_add_up_is_refused)
     ranks_make_data();
     ranks_refuse("two sums", ranks_train(2, "", "road: 'ps' compress: "
                                          "'powersgd:4'", 0), 2);
-    ranks_refuse("--sync=bsp", ranks_train(2, "", "sync: 'ssp' compress: "
-                                           "'onebit'", 0), 2);
+    ranks_refuse("two sums", ranks_train(2, "", "sync: 'ssp' compress: "
+                                         "'powersgd:4'", 0), 2);
+    ranks_refuse("holds parts of gradients back",
+                 ranks_train(2, "", "deadline: 9 compress: 'onebit'", 0), 2);
+    ranks_refuse("holds parts of gradients back",
+                 ranks_train(2, "", "deadline: 9 compress: 'topk:0.1'", 0), 2);
+    ranks_refuse("raise those", ranks_train(2, "", "sync: 'local' compress: "
+                                            "'bf16'", 0), 2);
 }

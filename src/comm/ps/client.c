@@ -55,7 +55,10 @@ enum ct_status ps_client_create(struct ct_ps *p)
     }
     for (int i = 0; i < t->n; i++)
         CT_TRY(local_init(g, t->slice[i].n, c->depth, &c->local[i]));
-    return CT_OK;
+    return g->values && g->form.push_bytes
+               ? ct_alloc(2 * t->longest, sizeof(*c->opened), "pushes",
+                          &c->opened)
+               : CT_OK;
 }
 
 /* The push that is number `i` of a lane. */
@@ -109,6 +112,7 @@ void ps_client_destroy(struct ct_ps *p)
     }
     ct_free(c->local);
     ct_free(c->lane);
+    ct_free(c->opened);
     ct_free(c);
     p->client = NULL;
 }
@@ -160,7 +164,7 @@ static void accept(struct ct_ps *p, int i, bool pulled, const void *message)
     } else {
         if (i == 0)
             c->latest = *h;
-        if (f->push_bytes)
+        if (f->take)
             f->take(f->arg, i, (const char *)message + sizeof(*h),
                     l->x + t->first);
         else if (!p->config.values)
@@ -267,7 +271,8 @@ static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
         } else {
             CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PUSH,
                                 push->message,
-                                ps_push_bytes(&p->config, slice, push->clock),
+                                ps_push_bytes(&p->config, slice,
+                                              ps_lane_turn(p, l, l->n_sent)),
                                 &l->send[l->n_sent % PS_DEPTH]));
         }
         l->n_sent++;

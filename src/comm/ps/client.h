@@ -59,9 +59,17 @@ struct ps_client {
     int              depth; /* pushes of a slice that may be unanswered */
     float           *pull_to; /* a history; NULL: values */
     int              n_pulled; /* slices of the pull that have come */
+    float           *opened; /* values in another form: two slices */
     double           last_news;
     struct ct_ps_head latest;
 };
+
+/* Which push of its slice number `i` of a lane is. */
+static inline int64_t ps_lane_turn(const struct ct_ps *p,
+                                   const struct ps_lane *l, uint64_t i)
+{
+    return p->begun + (int64_t)(i / (uint64_t)l->n);
+}
 
 /* With the lock held: one more answer will come. */
 CT_MUST_CHECK enum ct_status ps_client_expect(struct ps_lane *l, int slice,

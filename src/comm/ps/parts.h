@@ -25,7 +25,7 @@ int ps_place(const struct ct_ps_config *c, int worker);
 int ps_rank_at(const struct ct_ps_config *c, int place);
 
 /* Of the messages, heads and all. */
-size_t ps_push_bytes(const struct ct_ps_config *c, int slice, int64_t clock);
+size_t ps_push_bytes(const struct ct_ps_config *c, int slice, int64_t turn);
 size_t ps_answer_bytes(const struct ct_ps_config *c, int slice);
 
 CT_MUST_CHECK enum ct_status ps_server_create(struct ct_ps *p);

@@ -60,12 +60,12 @@ int ps_rank_at(const struct ct_ps_config *c, int place)
     return place == 0 ? c->server_rank[0] : -1;
 }
 
-size_t ps_push_bytes(const struct ct_ps_config *c, int slice, int64_t clock)
+size_t ps_push_bytes(const struct ct_ps_config *c, int slice, int64_t turn)
 {
     const struct ct_ps_form *f = &c->form;
 
     return f->push_bytes
-               ? sizeof(struct ct_ps_head) + f->push_bytes(f->arg, slice, clock)
+               ? sizeof(struct ct_ps_head) + f->push_bytes(f->arg, slice, turn)
                : ct_ps_bytes(c->table->slice[slice].n);
 }
 
@@ -73,7 +73,7 @@ size_t ps_answer_bytes(const struct ct_ps_config *c, int slice)
 {
     const struct ct_ps_form *f = &c->form;
 
-    return f->push_bytes
+    return f->answer_bytes
                ? sizeof(struct ct_ps_head) + f->answer_bytes(f->arg, slice)
                : ct_ps_bytes(c->table->slice[slice].n);
 }
@@ -91,6 +91,7 @@ enum ct_status ct_ps_create(const struct ct_ps_config *config,
                        config->n_workers, (int)CT_PS_MOST_WORKERS);
     CT_TRY(ct_alloc(1, sizeof(*p), "parameter server", &p));
     p->config   = *config;
+    p->begun    = config->clock;
     p->worker   = find(config->worker_rank, config->n_workers, me);
     p->i_server = find(config->server_rank, config->table->n_servers, me);
     pthread_mutex_init(&p->lock, NULL);

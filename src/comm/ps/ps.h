@@ -44,18 +44,24 @@ struct ct_ps_update {
     float  *value;
 };
 
-/* Another form of what travels, in sum mode.  A payload has room for the floats
- * of its slice, and no more. */
+/* Another form of what travels.  A payload has room for the floats of its
+ * slice, and no more.  `turn` counts a worker's pushes of a slice, from the
+ * iteration that all began with; both ends know it. */
 struct ct_ps_form {
-    size_t (*push_bytes)(void *arg, int slice, int64_t clock);
-    size_t (*answer_bytes)(void *arg, int slice);
+    /* All of these, or none: a push is floats then. */
+    size_t (*push_bytes)(void *arg, int slice, int64_t turn);
     /* Worker: the slice's floats x, times `times`, become a payload. */
-    void (*push)(void *arg, int slice, int64_t clock, float times,
+    void (*push)(void *arg, int slice, int64_t turn, float times,
                  const float *x, void *payload);
-    /* Server: all workers' payloads, in their order, become the answer's. */
-    enum ct_status (*sum)(void *arg, int slice, int64_t clock,
-                          void *const *payload, void *answer);
-    /* Worker, on the comm thread: an answer's payload becomes floats. */
+    /* A push's payload becomes floats; x may be the payload, and scratch is
+     * as long as the slice. */
+    enum ct_status (*open)(void *arg, int slice, int64_t turn,
+                           const void *payload, float *scratch, float *x);
+    /* All of these, or none; in sum mode alone, on the comm thread. */
+    size_t (*answer_bytes)(void *arg, int slice);
+    /* Server: the sum becomes an answer's payload, in its place. */
+    void (*answer)(void *arg, int slice, float *x);
+    /* Worker: an answer's payload becomes floats. */
     void (*take)(void *arg, int slice, const void *payload, float *x);
     void *arg;
 };
@@ -72,7 +78,7 @@ struct ct_ps_config {
     int64_t    clock;     /* the first iteration */
     float      fold;      /* rounds: share of a late push an iteration later */
     double     stall;     /* s without an answer that are an error; 0: none */
-    struct ct_ps_form form; /* sum only; push_bytes NULL: floats */
+    struct ct_ps_form form;
     /* Server, values: apply one update; a history of a slice for a pull. */
     enum ct_status (*apply)(void *arg, const struct ct_ps_update *u);
     void (*read)(void *arg, int history, size_t first, size_t n, float *out);
@@ -90,6 +96,7 @@ struct ps_client;
 
 struct ct_ps {
     struct ct_ps_config config;
+    int64_t             begun; /* the iteration that turns count from */
     int                 worker, i_server; /* -1: this rank is none */
     struct ps_server   *server;
     struct ps_client   *client;
@@ -168,10 +175,11 @@ bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock);
 /* Values: the newest answer's, n floats of the slice, into out. */
 void ct_ps_take(struct ct_ps *p, int slice, float *out);
 /* Values: calls `add` for each push of this worker's that the newest answer
- * does not hold, oldest first.  x is the pushed slice. */
+ * does not hold, oldest first.  x is the pushed slice as the server sees it. */
 typedef void (*ct_ps_own_fn)(void *arg, int64_t clock, size_t first, size_t n,
                              const float *x);
-void ct_ps_own(struct ct_ps *p, int slice, ct_ps_own_fn add, void *arg);
+CT_MUST_CHECK enum ct_status ct_ps_own(struct ct_ps *p, int slice,
+                                       ct_ps_own_fn add, void *arg);
 /* Values: all slices as of iteration `clock`; or, history >= 0, that history
  * of all slices, into out. */
 CT_MUST_CHECK enum ct_status ct_ps_pull(struct ct_ps *p, int64_t clock,

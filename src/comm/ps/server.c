@@ -64,6 +64,9 @@ enum ct_status ps_server_create(struct ct_ps *p)
          s->n_owned++)
         st = owned_init(p, id[s->n_owned], &s->owned[s->n_owned]);
     ct_free(id);
+    if (st == CT_OK && c->form.push_bytes)
+        st = ct_alloc(c->table->longest, sizeof(*s->scratch), "server",
+                      &s->scratch);
     return st;
 }
 
@@ -109,6 +112,7 @@ void ps_server_destroy(struct ct_ps *p)
         owned_fini(&s->owned[k], &p->config);
     ct_free(s->owned);
     ct_free(s->channel);
+    ct_free(s->scratch);
     ct_free(s);
     p->server = NULL;
 }
@@ -133,21 +137,6 @@ static void add_along_tree(struct ps_owned *o, int n_workers)
                       ct_ps_payload(o->slot[w].message));
 }
 
-static enum ct_status add_all(struct ct_ps *p, struct ps_owned *o, float *to)
-{
-    const struct ct_ps_form *f = &p->config.form;
-    void *payload[CT_PS_MOST_WORKERS];
-
-    if (!f->push_bytes) {
-        add_along_tree(o, p->config.n_workers);
-        ct_ps_set(o->slot[0].message, 1, o->n, to);
-        return CT_OK;
-    }
-    for (int w = 0; w < p->config.n_workers; w++)
-        payload[w] = ct_ps_payload(o->slot[w].message);
-    return f->sum(f->arg, o->id, o->version, payload, to);
-}
-
 /* Lock-step: all workers' pushes of a slice are there. */
 static enum ct_status add_in_order(struct ct_ps *p, struct ps_owned *o)
 {
@@ -158,7 +147,8 @@ static enum ct_status add_in_order(struct ct_ps *p, struct ps_owned *o)
         CT_TRY(ps_answer_free(o, &a));
         to = ct_ps_payload(a->message);
     }
-    CT_TRY(add_all(p, o, to));
+    add_along_tree(o, p->config.n_workers);
+    ct_ps_set(o->slot[0].message, 1, o->n, to);
     for (int w = 0; w < p->config.n_workers; w++) {
         weight += ct_ps_head(o->slot[w].message)->weight;
         o->slot[w].busy = false;
@@ -167,6 +157,8 @@ static enum ct_status add_in_order(struct ct_ps *p, struct ps_owned *o)
     o->version++;
     if (o->value)
         return apply(p, o, to, 1 / weight, o->version - 1);
+    if (p->config.form.answer)
+        p->config.form.answer(p->config.form.arg, o->id, to);
     *ct_ps_head(a->message) = (struct ct_ps_head){
         .magic = CT_PS_MAGIC, .clock = o->version, .slice = o->id,
         .worker = -1, .weight = weight, .mask = p->server->mask,
@@ -239,6 +231,25 @@ static void take_in_round(struct ct_ps *p, struct ps_channel *c,
         s->since = ct_now();
 }
 
+/* Which push of its slice number `i` of a channel is. */
+static int64_t turn_of(const struct ct_ps *p, uint64_t i)
+{
+    return p->begun + (int64_t)(i / (uint64_t)p->server->n_owned);
+}
+
+/* What came in another form becomes floats. */
+static enum ct_status open_push(struct ct_ps *p, struct ps_owned *o, int w)
+{
+    const struct ct_ps_form *f = &p->config.form;
+    float *payload             = ct_ps_payload(o->slot[w].message);
+
+    return f->push_bytes
+               ? f->open(f->arg, o->id,
+                         turn_of(p, p->server->channel[w].n_taken - 1),
+                         payload, p->server->scratch, payload)
+               : CT_OK;
+}
+
 /* Slot w of slice k is full. */
 static enum ct_status take(struct ct_ps *p, int k, int w)
 {
@@ -248,6 +259,7 @@ static enum ct_status take(struct ct_ps *p, int k, int w)
     struct ct_ps_head *h         = ct_ps_head(o->slot[w].message);
 
     CT_TRY(ps_check(h, c->rank, c->n_taken - 1, o->id));
+    CT_TRY(open_push(p, o, w));
     if (o->id == 0 && g->note && g->note(g->arg, h))
         o->stamp++;
     if (g->rounds) {
@@ -282,7 +294,6 @@ static enum ct_status take_pushes(struct ct_ps *p, int w)
 
     for (;;) {
         struct ps_owned *o;
-        int64_t clock;
         bool done = false;
 
         while (c->n_posted - c->n_taken < PS_DEPTH) {
@@ -290,10 +301,10 @@ static enum ct_status take_pushes(struct ct_ps *p, int w)
             if (o->slot[w].busy)
                 break;
             ct_ps_head(o->slot[w].message)->magic = 0;
-            clock = p->config.clock + (int64_t)(c->n_posted / n);
             CT_TRY(ct_comm_receive(p->config.comm, c->rank, CT_PS_TAG_PUSH,
                                    o->slot[w].message,
-                                   ps_push_bytes(&p->config, o->id, clock),
+                                   ps_push_bytes(&p->config, o->id,
+                                                 turn_of(p, c->n_posted)),
                                    &c->request[c->n_posted % PS_DEPTH]));
             o->slot[w].busy = true;
             c->n_posted++;

@@ -2,8 +2,9 @@
  *
  *     push of worker w, slice k --> slot[w] --> sum --> values --> answer
  *
- * Slots keep a push until it is added; with staleness above 0, and without
- * order between workers, it is added at once to the sum of its iteration. */
+ * A push in another form becomes floats when it has come.  Slots keep it until
+ * it is added; with staleness above 0, and without order between workers, it is
+ * added at once to the sum of its iteration. */
 #ifndef CT_COMM_PS_SERVER_H
 #define CT_COMM_PS_SERVER_H
 
@@ -81,6 +82,7 @@ struct ps_server {
     struct ps_owned   *owned;
     int                n_owned;
     struct ps_channel *channel; /* one a worker */
+    float             *scratch; /* the longest slice; NULL: no other form */
     struct ps_flight  *flight;
     int                n_flights, most_flights;
     int64_t            round; /* rounds: the current iteration */

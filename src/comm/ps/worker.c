@@ -126,8 +126,8 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
     if (words)
         memcpy(h->word, words, sizeof(h->word));
     if (f->push_bytes)
-        f->push(f->arg, slice, clock, weight->times, x + t->first,
-                ct_ps_payload(q->message));
+        f->push(f->arg, slice, ps_lane_turn(p, l, l->n_ready), weight->times,
+                x + t->first, ct_ps_payload(q->message));
     else
         ct_ps_pack(q->message, x + t->first, weight->times, t->n);
     q->clock   = clock;
@@ -214,22 +214,46 @@ void ct_ps_take(struct ct_ps *p, int slice, float *out)
     pthread_mutex_unlock(&p->lock);
 }
 
-void ct_ps_own(struct ct_ps *p, int slice, ct_ps_own_fn add, void *arg)
+/* The floats of a slice's push number i, from 0. */
+static enum ct_status open_own(struct ct_ps *p, int slice, uint64_t i,
+                               const float **out)
+{
+    const struct ct_ps_form *f = &p->config.form;
+    struct ps_client *c        = p->client;
+    void *message = c->local[slice].push[i % (uint64_t)c->depth].message;
+
+    *out = ct_ps_payload(message);
+    if (!f->push_bytes)
+        return CT_OK;
+    CT_TRY(f->open(f->arg, slice, p->begun + (int64_t)i, *out,
+                   c->opened + p->config.table->longest, c->opened));
+    *out = c->opened;
+    return CT_OK;
+}
+
+enum ct_status ct_ps_own(struct ct_ps *p, int slice, ct_ps_own_fn add,
+                         void *arg)
 {
     struct ps_client *c         = p->client;
     struct ps_local *l          = &c->local[slice];
     const struct ct_ps_slice *t = &p->config.table->slice[slice];
     uint64_t depth              = (uint64_t)c->depth, i;
+    enum ct_status st           = CT_OK;
 
     pthread_mutex_lock(&p->lock);
     i = l->n_pushed > depth ? l->n_pushed - depth : 0;
-    for (; i < l->n_pushed; i++) {
-        struct ps_push *q = &l->push[i % depth];
+    for (; i < l->n_pushed && st == CT_OK; i++) {
+        const int64_t clock = l->push[i % depth].clock;
+        const float *x      = NULL;
 
-        if (q->clock >= l->holds)
-            add(arg, q->clock, t->first, t->n, ct_ps_payload(q->message));
+        if (clock < l->holds)
+            continue;
+        st = open_own(p, slice, i, &x);
+        if (st == CT_OK)
+            add(arg, clock, t->first, t->n, x);
     }
     pthread_mutex_unlock(&p->lock);
+    return st;
 }
 
 /* With the lock held. */

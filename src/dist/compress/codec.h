@@ -70,7 +70,7 @@ struct dist_codec_type {
     void (*push)(struct dist_wire *w, int64_t iter, void *code);
     enum ct_status (*add)(const struct dist_wire *w, int64_t iter,
                           const void *code, float *coded);
-    /* Run codecs: servers answer in the same form. */
+    /* Run codecs: servers that add up answer in the same form. */
     bool both_ways;
     /* Accumulates momentum itself, so that the solver does not. */
     bool momentum;

@@ -93,14 +93,17 @@ static enum ct_status fetch_job(struct ct_comm *c, void *arg)
                : CT_OK;
 }
 
+/* Every rank that codes keeps something: all that train, or the first of each
+ * group, which codes the group's sum. */
 static enum ct_status save_ranks(struct ct_dist *d, enum kind kind,
                                  const struct ct_keep *keep, float *arena,
                                  int64_t n)
 {
     char name[64];
 
-    for (int r = 0; r < d->size; r++) {
-        struct fetch f = { arena, (size_t)n * sizeof(float), r };
+    for (int r = 0; r < d->mode.n_groups; r++) {
+        struct fetch f = { arena, (size_t)n * sizeof(float),
+                           dist_group_first(&d->mode, r) };
 
         if (r > 0)
             CT_TRY(ct_job_run(d->thread, fetch_job, &f));
@@ -140,12 +143,14 @@ out:
     return st;
 }
 
-/* Reads every rank's: the own one into `mine`, or an equal share of the sum
- * where another number of ranks wrote. */
+/* Reads every coder's: the own one into `mine`, or an equal share of the sum
+ * where another number of them wrote. */
 static enum ct_status restore_ranks(const struct ct_dist *d, enum kind kind,
                                     const struct ct_keep *keep, int64_t n,
                                     float *mine, float *sum, bool *any)
 {
+    const int group  = dist_group_of(&d->mode, d->rank);
+    const bool codes = dist_group_first(&d->mode, group) == d->rank;
     float *one = NULL;
     bool found = true;
     int count  = 0;
@@ -157,13 +162,13 @@ static enum ct_status restore_ranks(const struct ct_dist *d, enum kind kind,
         st = keep->get(keep->arg, name, n, one, &found);
         if (st != CT_OK || !found)
             break;
-        if (count++ == d->rank)
+        if (count++ == group && codes)
             memcpy(mine, one, (size_t)n * sizeof(*one));
         ct_comm_add(n, one, sum);
     }
-    if (count > 0 && count != d->size)
+    if (count > 0 && count != d->mode.n_groups && codes)
         for (int64_t i = 0; i < n; i++)
-            mine[i] = sum[i] / (float)d->size;
+            mine[i] = sum[i] / (float)d->mode.n_groups;
     *any = count > 0;
     ct_free(one);
     return st;

@@ -1,6 +1,7 @@
 /* state.h - what wires keep between iterations, into snapshots and back.
  *
- *     wire.residual.R   what rank R holds back, laid out as the arena
+ *     wire.residual.R   what rank R holds back, laid out as the arena; with
+ *                       groups, what the first rank of group R does
  *     wire.velocity.R   topk: the momentum of it
  *     wire.owner        residuals of sums, each part from its owner
  *     wire.basis        powersgd: Q, in the place of its parameter
