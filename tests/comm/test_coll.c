@@ -3,10 +3,15 @@
  * For every number of ranks, length and placing on hosts: the sum is right to
  * rounding, has the same bits on every rank and when run again, and the bytes
  * counted are those of the formula. */
+#include <unistd.h>
+
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "comm/coll/coll.h"
+#include "comm/coll/flight.h"
 #include "comm/ranks.h"
+#include "testing/under_way.h"
 
 enum { MOST_N = 1000007 };
 
@@ -174,6 +179,46 @@ TEST(coll, long_sums_go_in_many_segments)
         sums_run(&s, 4, hosts(TWO_EQUAL, 4, host), 7);
     }
     sums_fini(&s);
+}
+
+/* Rank 1 comes when rank 0 has sent it all that it may. */
+static enum ct_status window_rank(struct ct_comm *c, void *arg)
+{
+    struct under_way *seen = arg;
+    const double start     = ct_now();
+    float *x               = NULL;
+    enum ct_status st;
+
+    if (c->rank == 0)
+        CT_TRY(under_way_create(c->transport, seen, &c->transport));
+    while (c->rank == 1 && atomic_load(&seen->n) < CT_DEPTH) {
+        if (ct_now() - start > 30)
+            return ct_fail(CT_EINTERNAL, "%d messages are under way, not %d",
+                           atomic_load(&seen->n), (int)CT_DEPTH);
+        usleep(1000);
+    }
+    if (c->rank == 1) /* time for one message too many */
+        usleep(20000);
+    CT_TRY(ct_alloc(MOST_N, sizeof(*x), "floats", &x));
+    for (int i = 0; i < MOST_N && c->rank == 0; i++)
+        x[i] = (float)i;
+    st = ct_broadcast(c, 0, x, MOST_N * sizeof(*x));
+    for (int i = 0; i < MOST_N && st == CT_OK; i++)
+        if (x[i] != (float)i)
+            st = ct_fail(CT_EINTERNAL, "float %d is %g", i, (double)x[i]);
+    ct_free(x);
+    return st;
+}
+
+/* It has sixteen segments; a window of four of them waits for who sleeps. */
+TEST(coll, to_a_rank_that_sleeps_a_window_is_under_way_and_no_more)
+{
+    struct under_way seen = { .least = 1024 };
+
+    ranks_run(2, NULL, window_rank, &seen);
+    ASSERT_INT(CT_DEPTH, seen.most);
+    ASSERT(seen.most_bytes <= CT_DEPTH * CT_SEGMENT_BYTES);
+    ASSERT_INT(0, seen.n);
 }
 
 /* Worked out by hand: P = 4, n = 10 floats in parts of 3 3 2 2. */

@@ -1,5 +1,5 @@
-/* test_flight.c - buckets on their way: which goes first, and in how many
- * slices.
+/* test_flight.c - buckets on their way: which goes first, in how many slices,
+ * and how much is under way at a time.
  *
  * The net has four inner products, in the order of forward a, b, c, g, each
  * with a bucket of its own and more; backward hands g's in first and a's last.
@@ -8,7 +8,9 @@
 #include <semaphore.h>
 
 #include "base/mem.h"
+#include "comm/coll/flight.h"
 #include "dist/ranks.h"
+#include "testing/under_way.h"
 
 enum { P = 3, MOST = 128 };
 enum { A = 1, B, C, G, LAYERS }; /* behind the data */
@@ -39,6 +41,7 @@ struct flyer {
     struct taken         taken[MOST]; /* in this order */
     int                  n_taken;
     sem_t                begun, go; /* around the first slice taken */
+    struct under_way     seen;
     enum ct_status       st;
     char                 why[512];
 };
@@ -111,6 +114,9 @@ static enum ct_status fly_rank(struct flyer *f)
     CT_TRY(f->dist->exchange.attach(&f->dist->exchange, f->net));
     tap_all(f);
     find_buckets(f);
+    atomic_store(&f->seen.most, 0); /* what began has been sent */
+    atomic_store(&f->seen.most_bytes, 0);
+    atomic_store(&f->seen.most_tags, 0);
     return f->fly(f);
 }
 
@@ -166,7 +172,8 @@ static struct flyer *fly(const char *options,
     test_defer(free_flyers, f);
     ASSERT_OK(ct_loopback_create(P, &loop, t));
     for (int r = 0; r < P; r++) {
-        f[r].transport = t[r];
+        f[r].seen.least = 1024; /* no words between comm threads */
+        ASSERT_OK(under_way_create(t[r], &f[r].seen, &f[r].transport));
         f[r].options   = options;
         f[r].fly       = how;
         sem_init(&f[r].begun, 0, 0);
@@ -320,4 +327,28 @@ TEST(flight, an_urgent_bucket_waits_for_two_slices_at_most)
     ASSERT(f->n_taken - last - 1 >= 3); /* then the rest of c */
     for (int i = first; i <= last; i++)
         ASSERT_INT(a, f->taken[i].bucket);
+}
+
+/* One slice is on its way at a time, whatever is queued behind it, so no more
+ * than CT_DEPTH segments of one collective; and there are that many indeed. */
+static void keeps_to_the_credit(const char *options, int least)
+{
+    const struct flyer *f = fly(options, whole_pass);
+    int most = 0;
+
+    for (int r = 0; r < P; r++) {
+        ASSERT_INT(1, f[r].seen.most_tags);
+        ASSERT_INT(0, f[r].seen.n);
+        ASSERT(f[r].seen.most <= CT_DEPTH);
+        ASSERT(f[r].seen.most_bytes <= CT_DEPTH * CT_SEGMENT_BYTES);
+        most = f[r].seen.most > most ? f[r].seen.most : most;
+    }
+    ASSERT(most >= least);
+}
+
+TEST(flight, no_more_than_the_credit_is_under_way)
+{
+    keeps_to_the_credit(sliced, 1);
+    keeps_to_the_credit("road: 'allreduce' reduce: 'ring' bucket_bytes: "
+                        "2000000 slice_bytes: 400000", 2);
 }
