@@ -8,14 +8,12 @@
 #include <unistd.h>
 
 #include "comm/transport.h"
-#include "witness.h"
 
 /* A launcher ends the other ranks soon after one has died, with SIGTERM first:
  * time for a line on who it was.  All threads leave that signal to this one,
  * which therefore starts before them. */
 struct end_watch {
     _Atomic(struct ct_dist *) dist; /* NULL: not joined yet */
-    struct witness            witness;
     atomic_bool               over;
     bool                      runs;
     pthread_t                 thread;
@@ -33,7 +31,6 @@ static void *end_main(void *arg)
     if (atomic_load(&e->over))
         return NULL;
     ct_dist_last_words(atomic_load(&e->dist));
-    witness_dismiss(&e->witness);
     fflush(NULL);
     signal(SIGTERM, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -77,28 +74,23 @@ static enum ct_status joined(struct ct_dist *d,
 int peers_run(const Caffe__DistributedParameter *options,
               enum ct_status (*run)(struct ct_dist *d, void *arg), void *arg)
 {
-    struct end_watch end = { .witness = { -1 } };
+    struct end_watch end = { 0 };
     struct ct_dist *d    = NULL;
     int code             = EXIT_DONE;
     enum ct_status st;
 
-    if (ct_dist_launched()) {
-        witness_start(&end.witness);
+    if (ct_dist_launched())
         end_watch_start(&end);
-    }
     st = ct_dist_create(options, &d);
     atomic_store(&end.dist, d);
-    witness_introduce(&end.witness, d);
     if (st == CT_OK)
         st = joined(d, run, arg);
     end_watch_stop(&end);
     if (st != CT_OK) {
         code = command_failed(st);
-        witness_dismiss(&end.witness);
         ct_dist_abort(d, code);
     }
     ct_dist_destroy(d);
-    witness_dismiss(&end.witness);
     if (ct_mpi_left_open()) { /* some MPIs hang in their own end */
         fflush(NULL);
         _exit(code);

@@ -25,7 +25,11 @@ CT_API bool ct_dist_launched(void);
 
 /* Joins the peers that the launcher started.  Alone: *out is NULL.  The
  * options are copied; NULL: the defaults.  Fails on all ranks when their
- * programs or MPIs differ; *out is then there, to be aborted. */
+ * programs or MPIs differ; *out is then there, to be aborted.
+ *
+ * Where MPI has not started yet the process gets a child, which sleeps and
+ * tells the log who it was if this rank is killed; a SIGTERM that would end
+ * this process lets it know first. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_create(
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 /* The same with options as text, "road: 'factors' overlap: false"; for
@@ -44,7 +48,7 @@ CT_API void ct_dist_destroy(struct ct_dist *d);
 CT_API void ct_dist_abort(struct ct_dist *d, int code);
 
 /* For a rank that a signal is about to end, on any thread: logs which of its
- * peers is gone, and where it was. */
+ * peers is gone, and where it was.  Takes NULL, before the peers are there. */
 CT_API void ct_dist_last_words(struct ct_dist *d);
 
 CT_API int ct_dist_rank(const struct ct_dist *d); /* 0 for NULL */

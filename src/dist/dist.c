@@ -11,6 +11,7 @@
 #include "dist/compress/managed.h"
 #include "dist/root.h"
 #include "dist/watch.h"
+#include "dist/witness.h"
 
 enum { IDLE_NS = 50000000 };
 
@@ -257,10 +258,26 @@ static enum ct_status start_log(struct ct_dist *d)
     return st;
 }
 
+static enum ct_status join(const Caffe__DistributedParameter *options,
+                           struct ct_dist **out)
+{
+    struct ct_transport *t = NULL;
+
+    if (ct_mpi_create(&t) != CT_OK)
+        return ct_fail_in(CT_ECOMM, "started as one of several processes, but "
+                          "the others cannot be reached; each would train by "
+                          "itself");
+    CT_TRY(dist_create_over(t, options, out));
+    dist_witness_introduce((*out)->watch);
+    CT_TRY(start_log(*out));
+    return dist_selftest(*out);
+}
+
 enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
                               struct ct_dist **out)
 {
     struct ct_transport *t = NULL;
+    enum ct_status st;
 
     *out = NULL;
     if (!ct_mpi_launched() && !(options && options->canonical))
@@ -269,13 +286,12 @@ enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
         CT_TRY(ct_alone_create(&t));
         return dist_create_over(t, options, out);
     }
-    if (ct_mpi_create(&t) != CT_OK)
-        return ct_fail_in(CT_ECOMM, "started as one of several processes, but "
-                          "the others cannot be reached; each would train by "
-                          "itself");
-    CT_TRY(dist_create_over(t, options, out));
-    CT_TRY(start_log(*out));
-    return dist_selftest(*out);
+    if (!ct_mpi_left_open()) /* a program that uses MPI itself may not fork */
+        dist_witness_start();
+    st = join(options, out);
+    if (st != CT_OK) /* this rank tells of it itself */
+        dist_witness_dismiss();
+    return st;
 }
 
 void ct_dist_destroy(struct ct_dist *d)
@@ -297,12 +313,14 @@ void ct_dist_destroy(struct ct_dist *d)
     ct_free(d->sums);
     ct_free(d->part_bytes);
     ct_free(d);
+    dist_witness_dismiss();
 }
 
 void ct_dist_abort(struct ct_dist *d, int code)
 {
     if (!d)
         return;
+    dist_witness_dismiss();
     /* Launchers end everybody now, witnesses of the dead among them. */
     dist_watch_hear_out(d->watch);
     dist_watch_stop(d->watch); /* nobody needs to find out who is gone */
@@ -315,6 +333,7 @@ void ct_dist_last_words(struct ct_dist *d)
 {
     if (d)
         dist_watch_last_words(d->watch);
+    dist_witness_dismiss();
 }
 
 int ct_dist_rank(const struct ct_dist *d)

@@ -1,7 +1,8 @@
 /* witness.c - a process beside a rank that tells how the rank ended. */
-#include "witness.h"
+#include "dist/witness.h"
 
 #include <linux/sockios.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,14 +12,18 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "comm/transport.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
 #include "dist/page.h"
 #include "dist/watch.h"
+
+/* This process's: a socket, or -1, and whose child it is.  Static, because a
+ * handler of signals must find them. */
+static atomic_int witness = -1, witness_of;
 
 /* What the rank tells its witness: where its pulse lies, or goodbye. */
 enum { GOODBYE = -1 };
@@ -108,32 +113,74 @@ static void leave_launcher(void)
     }
 }
 
+/* Until a word comes, or the parent has ended; children that it has may hold
+ * the socket open for longer. */
+static bool hear_word(int from, int parent_fd, int32_t *word)
+{
+    struct pollfd fd[] = { { .fd = from, .events = POLLIN },
+                           { .fd = parent_fd, .events = POLLIN } };
+
+    while (poll(fd, 2, -1) < 0)
+        continue;
+    return fd[0].revents &&
+           recv(from, word, sizeof(*word), MSG_DONTWAIT) ==
+               (ssize_t)sizeof(*word);
+}
+
 static void watch_parent(int from, pid_t parent)
 {
     const struct dist_page *page = NULL;
-    int32_t fd;
+    const int parent_fd = (int)syscall(SYS_pidfd_open, parent, 0);
+    int32_t word;
 
     change_name();
     ignore_signals();
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
-    while (read(from, &fd, sizeof(fd)) == (ssize_t)sizeof(fd)) {
-        if (fd == GOODBYE)
+    while (hear_word(from, parent_fd, &word)) {
+        if (word == GOODBYE)
             return;
-        page = dist_page_map(parent, fd);
+        page = dist_page_map(parent, word);
     }
     tell(parent, page ? &page->pulse : NULL);
     leave_launcher();
 }
 
-void witness_start(struct witness *w)
+/* For handlers of signals, too. */
+static bool send_word(int32_t word)
+{
+    const int to = atomic_load(&witness);
+
+    return to < 0 || atomic_load(&witness_of) != getpid() ||
+           send(to, &word, sizeof(word), MSG_NOSIGNAL) > 0;
+}
+
+/* Ended from outside: that is no death to tell of. */
+static void on_term(int number)
+{
+    (void)send_word(GOODBYE);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void handle_term(void)
+{
+    struct sigaction now = { 0 }, then = { .sa_handler = on_term };
+
+    sigemptyset(&then.sa_mask);
+    if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+        sigaction(SIGTERM, &then, NULL) != 0)
+        CT_WARN("an end by SIGTERM will look like a death");
+}
+
+void dist_witness_start(void)
 {
     const pid_t parent = getpid();
     int fd[2];
     pid_t pid;
 
-    w->to = -1;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
+    if (atomic_load(&witness) >= 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
         return;
     fflush(NULL);
     pid = fork();
@@ -143,30 +190,29 @@ void witness_start(struct witness *w)
         _exit(0);
     }
     close(fd[0]);
-    if (pid > 0)
-        w->to = fd[1];
-    else
+    if (pid < 0) {
         close(fd[1]);
+        return;
+    }
+    atomic_store(&witness_of, parent);
+    atomic_store(&witness, fd[1]);
+    handle_term();
 }
 
-static void send_word(const struct witness *w, int32_t word)
+void dist_witness_introduce(struct dist_watch *w)
 {
-    if (w->to >= 0 && send(w->to, &word, sizeof(word), MSG_NOSIGNAL) < 0)
+    const int fd = atomic_load(&witness) >= 0 ? dist_watch_show(w) : -1;
+
+    if (fd >= 0 && !send_word(fd))
         CT_WARN("this rank's witness is gone");
 }
 
-void witness_introduce(const struct witness *w, struct ct_dist *d)
+void dist_witness_dismiss(void)
 {
-    const int fd = w->to >= 0 && d ? dist_watch_show(d->watch) : -1;
+    int to;
 
-    if (fd >= 0)
-        send_word(w, fd);
-}
-
-void witness_dismiss(struct witness *w)
-{
-    send_word(w, GOODBYE);
-    if (w->to >= 0)
-        close(w->to);
-    w->to = -1;
+    (void)send_word(GOODBYE);
+    to = atomic_exchange(&witness, -1);
+    if (to >= 0)
+        close(to);
 }
