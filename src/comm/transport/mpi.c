@@ -282,9 +282,14 @@ const char *ct_mpi_thread_level(void)
 /* Open MPI sends messages beyond 64 KB over TCP only when the receiver has
  * answered.  On busy hosts that takes as long as the message itself, and our
  * receives are posted ahead anyway: a segment (coll/flight.h) goes at once.
- * What the user has set stays. */
+ *
+ * MPICH's UCX reads long messages out of the sender's memory (cma), and aborts
+ * the process when that one is gone: a survivor would die of another's death,
+ * without a word, and be the one that is named.  Shared memory has no such
+ * end.  What the user has set stays. */
 static void mpi_prepare(void)
 {
+    setenv("UCX_TLS", "^cma", 0);
     setenv("OMPI_MCA_btl_tcp_eager_limit", "300000", 0);
     setenv("OMPI_MCA_btl_tcp_rndv_eager_limit", "300000", 0);
     setenv("OMPI_MCA_btl_tcp_max_send_size", "400000", 0);
