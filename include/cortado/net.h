@@ -34,7 +34,7 @@ struct ct_net_options {
     bool                    forward_only; /* no memory for gradients */
     int                     n_histories; /* a solver keeps beside gradients */
     bool                    fixed_params; /* changed by calls below alone */
-    bool                    quiet;        /* log nothing while building */
+    bool                    quiet; /* logs and measures nothing at build */
     bool                    trial; /* no advice where it does not fit */
 };
 

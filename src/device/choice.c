@@ -178,8 +178,9 @@ enum ct_status ct_choices_open(const char *name, struct ct_choices **out)
     return CT_OK;
 }
 
-/* The lock is a file of its own: the one with the choices is replaced. */
-void ct_choices_alone(struct ct_choices *c)
+/* The lock is a file of its own: the one with the choices is replaced.  Where
+ * there can be none, everybody goes on. */
+static void lock(struct ct_choices *c)
 {
     struct ct_text t = { 0 };
 
@@ -189,8 +190,14 @@ void ct_choices_alone(struct ct_choices *c)
     if (!t.failed)
         c->lock = open(t.s, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     ct_text_fini(&t);
-    if (c->lock >= 0 && flock(c->lock, LOCK_EX) == 0)
-        read_file(c);
+    if (c->lock >= 0)
+        (void)flock(c->lock, LOCK_EX);
+}
+
+void ct_choices_alone(struct ct_choices *c)
+{
+    lock(c);
+    read_file(c);
 }
 
 void ct_choices_go_on(struct ct_choices *c)
@@ -202,12 +209,13 @@ void ct_choices_go_on(struct ct_choices *c)
 
 /* The file as it is, for others may have written to it, and one more line in
  * place of what it says about the key. */
-static void write_file(const struct ct_choices *c, const char *key,
+static bool write_file(const struct ct_choices *c, const char *key,
                        const char *value)
 {
     char *text       = text_of(c);
     size_t n_key     = strlen(key);
     struct ct_text t = { 0 };
+    bool written;
 
     for (const char *line = text; line && *line;) {
         size_t n = strcspn(line, "\n");
@@ -220,16 +228,30 @@ static void write_file(const struct ct_choices *c, const char *key,
         line += n + (line[n] == '\n');
     }
     ct_text_addf(&t, "%s = %s\n", key, value);
-    if (!t.failed && ct_file_write(c->path.s, t.s, t.n_bytes) != CT_OK) {
-        /* A full disk or a folder of others: nothing is lost but time. */
-    }
+    /* A full disk or a folder of others: nothing is lost but time. */
+    written = !t.failed && ct_file_write(c->path.s, t.s, t.n_bytes) == CT_OK;
     ct_text_fini(&t);
     ct_free(text);
+    return written;
 }
 
-void ct_choices_keep(struct ct_choices *c, const char *key, const char *value)
+bool ct_choices_keep(struct ct_choices *c, const char *key, const char *value)
 {
+    const bool held = c->lock >= 0;
+    bool written;
+
     remember(c, key, strlen(key), value, strlen(value));
-    if (c->path.s)
-        write_file(c, key, value);
+    if (!c->path.s)
+        return false;
+    if (!held)
+        lock(c);
+    written = write_file(c, key, value);
+    if (!held)
+        ct_choices_go_on(c);
+    return written;
+}
+
+const char *ct_choices_path(const struct ct_choices *c)
+{
+    return c ? c->path.s : NULL;
 }

@@ -10,6 +10,8 @@
 #ifndef CT_DEVICE_CHOICE_H
 #define CT_DEVICE_CHOICE_H
 
+#include <stdbool.h>
+
 #include "cortado/status.h"
 
 struct ct_choices;
@@ -21,10 +23,13 @@ void ct_choices_close(struct ct_choices *c); /* takes NULL */
 /* NULL where nothing is known; valid until the key is kept anew. */
 const char *ct_choices_find(const struct ct_choices *c, const char *key);
 
-/* Remembers it, and writes the file through a rename.  Neither text has a
- * newline, and the key no " = ". */
-void ct_choices_keep(struct ct_choices *c, const char *key,
+/* Remembers it, and writes the file through a rename; what others write at the
+ * same time is not lost.  Neither text has a newline, and the key no " = ".
+ * Whether the file has it. */
+bool ct_choices_keep(struct ct_choices *c, const char *key,
                      const char *value);
+/* The file; NULL: there is none.  Valid until close. */
+const char *ct_choices_path(const struct ct_choices *c);
 
 /* Around a measurement whose outcome all who share the file are to have: from
  * `alone` to `go_on` nobody else is between the two, and what others have kept

@@ -47,7 +47,7 @@ bool ct_conv_desc_equal(const struct ct_conv_desc *a,
            a->out_channels == b->out_channels && a->group == b->group &&
            a->has_bias == b->has_bias && a->sum == b->sum &&
            a->relu == b->relu && a->packed == b->packed &&
-           a->untuned == b->untuned &&
+           a->untuned == b->untuned && a->forward_only == b->forward_only &&
            a->src_layout == b->src_layout && a->dst_layout == b->dst_layout &&
            a->src_type == b->src_type && a->dst_type == b->dst_type;
 }
@@ -123,7 +123,7 @@ static enum ct_status conv_choose(struct ct_conv *c)
     const struct ct_conv_impl *const *impls =
         c->dev->kind == CT_CPU ? cpu_impls : cuda_impls;
     const struct ct_conv_impl *best =
-        c->dev->kind == CT_CPU ? ct_conv_tuned(c, impls) : NULL;
+        c->dev->kind == CT_CPU ? ct_conv_known(c, impls) : NULL;
     enum ct_status st = best ? conv_try(c, best) : CT_ENOTSUP;
 
     for (int i = 0; impls[i] && st == CT_ENOTSUP; i++)
@@ -174,10 +174,24 @@ void ct_conv_destroy(struct ct_conv *c)
 {
     if (!c)
         return;
-    c->impl->destroy(c);
+    if (c->impl)
+        c->impl->destroy(c);
     ct_workspace_fini(&c->own);
     ct_free(c->plain);
     ct_free(c);
+}
+
+enum ct_status ct_conv_tune(struct ct_conv *c)
+{
+    char why[sizeof(c->why)];
+
+    if (c->dev->kind != CT_CPU || !ct_conv_measure(c, cpu_impls, why))
+        return CT_OK;
+    c->impl->destroy(c);
+    c->state = NULL;
+    CT_TRY(conv_choose(c));
+    memcpy(c->why, why, sizeof(why));
+    return CT_OK;
 }
 
 const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c)

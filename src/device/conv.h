@@ -39,6 +39,7 @@ struct ct_conv_desc {
     int64_t        pad[CT_CONV_MAX], dilation[CT_CONV_MAX];
     bool           has_bias, sum, relu, packed;
     bool           untuned; /* what was measured plays no part */
+    bool           forward_only; /* no backward passes follow */
     enum ct_layout src_layout, dst_layout;
     enum ct_dtype  src_type, dst_type;
 };
@@ -59,12 +60,17 @@ struct ct_conv;
 bool ct_conv_finishes(const struct ct_device *dev);
 
 /* Refuses kernels that do not fit and groups that do not divide; otherwise
- * the first implementation that accepts the description does the work. */
+ * what was measured to be the fastest does the work, or the first
+ * implementation that accepts the description. */
 CT_MUST_CHECK enum ct_status ct_conv_create(const struct ct_device *dev,
                                             const struct ct_conv_desc *desc,
                                             struct ct_workspace *work,
                                             struct ct_conv **out);
 void ct_conv_destroy(struct ct_conv *c); /* takes NULL */
+
+/* Before the first pass: measures what runs it best, where work->tuning has it
+ * so (tuning.h), and changes to that. */
+CT_MUST_CHECK enum ct_status ct_conv_tune(struct ct_conv *c);
 
 const struct ct_conv_desc *ct_conv_description(const struct ct_conv *c);
 const char *ct_conv_impl_name(const struct ct_conv *c);

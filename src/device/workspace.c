@@ -2,7 +2,6 @@
 #include "device/workspace.h"
 
 #include "base/mem.h"
-#include "device/choice.h"
 
 enum ct_status ct_workspace_need(struct ct_workspace *w, size_t bytes)
 {
@@ -20,6 +19,5 @@ enum ct_status ct_workspace_need(struct ct_workspace *w, size_t bytes)
 void ct_workspace_fini(struct ct_workspace *w)
 {
     ct_free(w->ptr);
-    ct_choices_close(w->choices);
     *w = (struct ct_workspace){ 0 };
 }

@@ -9,16 +9,18 @@
 #ifndef CT_DEVICE_WORKSPACE_H
 #define CT_DEVICE_WORKSPACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cortado/status.h"
 
-struct ct_choices;
+struct ct_tuning;
 
 struct ct_workspace {
     float *ptr; /* moves when it grows: read it when the operation runs */
     size_t bytes;
-    struct ct_choices *choices; /* of operations, measured; NULL: not asked */
+    struct ct_tuning *tuning; /* borrowed; NULL: nothing is looked up */
+    bool lane; /* other threads run operations at the same time */
 };
 
 /* At least `bytes` from now on: for creating, not for running. */

@@ -263,6 +263,8 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
     CT_TRY(bottoms_check(l, io));
     CT_TRY(top_shape(l, &io->bottom[0]->shape, &s->desc, &y));
     s->desc.untuned = l->run->share > 0; /* same bits on any machine */
+    s->desc.forward_only =
+        l->run->forward_only && s->kind != CT_CONV_TRANSPOSED;
     if (s->kind != CT_CONV_TRANSPOSED) {
         s->desc.has_bias = s->has_bias || ct_fold_any(&s->fold);
         s->desc.sum      = s->sum;
@@ -289,6 +291,17 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
         CT_TRY(conv_pick(l, i, &d));
         CT_TRY(ct_conv_set_tiles(s->conv[i], in_tiles(l)));
     }
+    return CT_OK;
+}
+
+enum ct_status ct_conv_layer_tune(struct ct_layer *l)
+{
+    struct ct_conv_layer *s = l->state;
+
+    for (int i = 0; i < s->n_conv; i++)
+        if (s->conv[i])
+            CT_TRY(ct_conv_tune(s->conv[i]));
+    s->fold.made = false;
     return CT_OK;
 }
 

@@ -51,6 +51,7 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
                                       const struct ct_io *io);
 bool ct_conv_layer_accepts(const struct ct_layer *l, const struct ct_io *io,
                            enum ct_layout layout);
+enum ct_status ct_conv_layer_tune(struct ct_layer *l);
 bool ct_conv_layer_rests(const struct ct_layer *l);
 const char *ct_conv_layer_describe(const struct ct_layer *l, const char **why);
 double ct_conv_layer_macs(const struct ct_layer *l, const struct ct_io *io);
@@ -66,6 +67,30 @@ CT_MUST_CHECK enum ct_status ct_conv_layer_weights(struct ct_layer *l,
 CT_MUST_CHECK enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
                                                 const struct ct_blob *top,
                                                 float **db);
+
+/* A type whose objects run forwards: all of them differ in name and setup. */
+#define CT_CONV_TYPE(called, setup_fn)                                       \
+    {                                                                        \
+        .name       = called,                                                \
+        .bottoms    = CT_AT_LEAST(1),                                        \
+        .tops       = CT_AT_LEAST(1),                                        \
+        .flags      = CT_LAYER_EQUAL_NUM | CT_LAYER_NO_TOP |                 \
+                      CT_LAYER_OWN_LAYOUT | CT_LAYER_ASIDE |                 \
+                      CT_LAYER_OVERWRITES | CT_LAYER_LEAVES_DIFF |           \
+                      CT_LAYER_BY_ITEM,                                      \
+        .state_size = sizeof(struct ct_conv_layer),                          \
+        .setup      = (setup_fn),                                            \
+        .reshape    = ct_conv_layer_reshape,                                 \
+        .forward    = CT_EVERY_DEVICE(ct_conv_layer_forward),                \
+        .backward   = CT_EVERY_DEVICE(ct_conv_layer_backward),               \
+        .accepts    = ct_conv_layer_accepts,                                 \
+        .absorb     = ct_conv_layer_absorb,                                  \
+        .rests      = ct_conv_layer_rests,                                   \
+        .tune       = ct_conv_layer_tune,                                    \
+        .describe   = ct_conv_layer_describe,                                \
+        .macs       = ct_conv_layer_macs,                                    \
+        .teardown   = ct_conv_layer_teardown,                                \
+    }
 
 /* The gradient of blob i to add to; NULL when nobody wants it. */
 float *ct_conv_layer_diff(const struct ct_layer *l, int i);

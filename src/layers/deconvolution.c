@@ -76,6 +76,7 @@ const struct ct_layer_type ct_layer_deconvolution = {
     .forward    = CT_EVERY_DEVICE(deconv_forward),
     .backward   = CT_EVERY_DEVICE(deconv_backward),
     .accepts    = ct_conv_layer_accepts,
+    .tune       = ct_conv_layer_tune,
     .describe   = ct_conv_layer_describe,
     .macs       = ct_conv_layer_macs,
     .teardown   = ct_conv_layer_teardown,

@@ -146,6 +146,8 @@ static enum ct_status cut(struct ct_net *net, struct net_chain *c)
         l->end      = c->n_group;
         l->run      = net->run;
         l->run.work = &l->work;
+        l->work     = (struct ct_workspace){ .tuning = net->work.tuning,
+                                             .lane   = true };
         image       = end;
         CT_TRY(ct_buffer_create(net->dev, c->value_bytes, "lane",
                                 &l->values));
@@ -261,6 +263,32 @@ enum ct_status net_lanes_make(struct ct_net *net, struct net_chain *c)
                                     "of images",
                                     net->layer[c->first].layer->name,
                                     net->layer[c->last].layer->name);
+}
+
+const struct ct_layer *net_chain_twin(const struct net_layer *l)
+{
+    const struct net_chain *c = l->chain;
+
+    for (int u = 0; c && c->n_group > 0 && u < c->n_unit; u++)
+        if (c->group[0].twin[u]->twin == l->layer)
+            return c->group[0].twin[u];
+    return l->layer;
+}
+
+enum ct_status net_chain_tune(struct net_chain *c)
+{
+    const int threads = ct_cpu_team(1);
+    enum ct_status st = CT_OK;
+
+    for (int g = 0; g < c->n_group && st == CT_OK; g++)
+        for (int u = 0; u < c->n_unit && st == CT_OK; u++) {
+            struct ct_layer *twin = c->group[g].twin[u];
+
+            if (twin->type->tune)
+                st = twin->type->tune(twin);
+        }
+    ct_cpu_team(threads);
+    return st;
 }
 
 static void point(struct ct_tensor *t, const struct ct_tensor *all,

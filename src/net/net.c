@@ -24,7 +24,8 @@ static enum ct_status net_passes(struct ct_net *net,
     CT_TRY(net_params(net));
     CT_TRY(net_fuse(net));
     CT_TRY(net_layouts(net));
-    return net_memory(net);
+    CT_TRY(net_memory(net));
+    return net_tune(net);
 }
 
 static void net_report(const struct ct_net *net)
@@ -70,7 +71,9 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.batch_first = options->batch_first;
     net->run.batch_step  = options->batch_step;
     net->debug_info  = param->debug_info;
-    st               = net_passes(net, param);
+    st               = net_tuning(net);
+    if (st == CT_OK)
+        st = net_passes(net, param);
     net->options.stage   = NULL; /* borrowed for the build only */
     net->options.n_stage = 0;
     if (st != CT_OK) {
@@ -135,6 +138,7 @@ void ct_net_destroy(struct ct_net *net)
     ct_beacon_destroy(net->beacon);
     ct_buffer_drop(net->cells);
     ct_workspace_fini(&net->work);
+    ct_tuning_fini(&net->tuning);
     ct_message_free(net->param);
     ct_free(net);
 }

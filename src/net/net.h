@@ -10,6 +10,7 @@
  *     plan     layouts, and conversions where layers disagree
  *     chain    layers that images go through a few at a time
  *     memory   activations get memory by lifetime
+ *     tune     implementations are measured
  * then run.c runs it. */
 #ifndef CT_NET_NET_H
 #define CT_NET_NET_H
@@ -17,6 +18,7 @@
 #include "base/text.h"
 #include "core/buffer.h"
 #include "cortado/net.h"
+#include "device/tuning.h"
 #include "device/workspace.h"
 
 struct net_chain;
@@ -63,6 +65,7 @@ struct ct_net {
     const struct ct_device *dev;
     struct ct_run         run;
     struct ct_workspace   work; /* of its layers, in turn */
+    struct ct_tuning      tuning; /* of their implementations */
     struct net_layer     *layer;
     int                   n_layer;
     struct net_blob      *blob;
@@ -141,6 +144,10 @@ CT_MUST_CHECK enum ct_status net_chain_forward(struct ct_net *net,
                                                struct net_chain *c);
 CT_MUST_CHECK enum ct_status net_chain_backward(struct ct_net *net,
                                                 struct net_chain *c);
+/* The layers of its groups; and the one of the first group that runs in place
+ * of `l`, or l's own. */
+CT_MUST_CHECK enum ct_status net_chain_tune(struct net_chain *c);
+const struct ct_layer *net_chain_twin(const struct net_layer *l);
 /* The layers of the chain, from its first to its last. */
 int net_chain_first(const struct net_chain *c);
 int net_chain_last(const struct net_chain *c);
@@ -155,6 +162,11 @@ CT_MUST_CHECK enum ct_status net_memory(struct ct_net *net);
 CT_MUST_CHECK enum ct_status net_plan_sizes(struct ct_net *net, size_t *bytes);
 CT_MUST_CHECK enum ct_status net_plan_total(struct ct_net *net,
                                             const size_t *bytes, size_t *out);
+
+/* tune.c: whether choices count for this net, before it is built; and what is
+ * to be measured, at its end. */
+CT_MUST_CHECK enum ct_status net_tuning(struct ct_net *net);
+CT_MUST_CHECK enum ct_status net_tune(struct ct_net *net);
 
 /* fit.c: how much memory a net takes at any batch, by those of two small
  * ones.  `options` are the large one's. */

@@ -156,7 +156,7 @@ static void impl_lines(struct ct_text *t, const struct ct_net *net)
 {
     ct_text_add(t, "\nimplementations:\n");
     for (int i = 0; i < net->n_layer; i++) {
-        const struct ct_layer *l = net->layer[i].layer;
+        const struct ct_layer *l = net_chain_twin(&net->layer[i]);
         const char *why = "";
         const char *name =
             l->type->describe ? l->type->describe(l, &why) : NULL;

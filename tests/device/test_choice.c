@@ -2,6 +2,8 @@
 #include "device/choice.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -93,6 +95,44 @@ TEST(choice, who_measures_second_finds_what_the_first_kept)
     ct_choices_close(second);
     ct_choices_alone(first); /* nobody holds it */
     ct_choices_close(first);
+}
+
+/* Keeps `n` choices in a process of its own. */
+static pid_t keep_apart(struct ct_choices *c, char name, int n)
+{
+    const pid_t child = fork();
+    char key[8];
+
+    for (int i = 0; child == 0 && i < n; i++) {
+        snprintf(key, sizeof(key), "%c%d", name, i);
+        if (!ct_choices_keep(c, key, "1"))
+            _exit(1);
+    }
+    if (child == 0)
+        _exit(0);
+    return child;
+}
+
+TEST(choice, processes_that_keep_at_once_lose_nothing)
+{
+    enum { WRITERS = 4, EACH = 25 };
+    struct ct_choices *c = open_in(test_folder());
+    pid_t child[WRITERS];
+    char key[8];
+    int status;
+
+    for (int w = 0; w < WRITERS; w++)
+        child[w] = keep_apart(c, (char)('a' + w), EACH);
+    for (int w = 0; w < WRITERS; w++)
+        ASSERT(waitpid(child[w], &status, 0) == child[w] && status == 0);
+    ct_choices_close(c);
+    c = open_in(cache);
+    for (int i = 0; i < WRITERS * EACH; i++) {
+        snprintf(key, sizeof(key), "%c%d", 'a' + i % WRITERS, i / WRITERS);
+        if (!ct_choices_find(c, key))
+            FAIL("choice %s is lost", key);
+    }
+    ct_choices_close(c);
 }
 
 TEST(choice, no_cache_and_no_folder_are_no_failure)

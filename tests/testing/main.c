@@ -157,6 +157,7 @@ int main(int argc, char **argv)
     int failed;
 
     ct_log_set_level(getenv("CORTADO_TEST_LOG") ? CT_LOG_INFO : CT_LOG_NONE);
+    (void)setenv("CORTADO_TUNE", "off", 0); /* the same bits on any day */
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (const struct test_entry *e = first; e; e = e->next)
         n_all++;

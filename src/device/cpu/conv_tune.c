@@ -1,19 +1,18 @@
 /* conv_tune.c - implementations of a convolution, timed on its shape.
  *
- * All three passes of each candidate run on zeros a few times; the sum of the
- * shortest times counts.  The reference is no candidate, and where only one
- * other takes the description there is nothing to measure.  Choices are kept
- * in the file `conv-cpu` of the cache folder (device/choice.h) under the CPU,
- * its threads, oneDNN's version and the description.
+ * The first in their order that takes the description runs against those that
+ * come behind it: turn by turn, each all its passes on zeros.  The sum of the
+ * shortest times counts, and to win over the first takes a lead that noise
+ * seldom gives, twice: bits are not to change for nothing.  The reference does
+ * not take part, nor in a lane what would wake the threads of its library.
  *
- * Implementations differ in their last bits, so nothing is measured unless
- * someone asks, and training that must give the same bits anywhere
- * (desc.untuned) knows of no choices. */
+ * Choices are kept in the file `conv-cpu` of the cache folder (choice.h) under
+ * the CPU, its threads, oneDNN's version and the description.  Whether there
+ * is measuring at all is said in tuning.h. */
 #include "device/cpu/conv_tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #ifdef __x86_64__
@@ -23,14 +22,22 @@
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "device/choice.h"
-#include "device/impl.h"
 #include "device/layout.h"
+#include "device/tuning.h"
 
-enum { TURNS = 4 };
-static const double LONG = 0.02; /* seconds; no more turns after that */
+enum { TURNS = 10, LEAST_TURNS = 2, MOST_RACERS = 8 };
+static const double LONG = 0.02; /* seconds of one racer; no more turns then */
+
+/* How much of the first's time may be used to win over it.  Several threads
+ * are timed on the wall, which others disturb. */
+static double lead(void)
+{
+    return ct_device_cpu_threads() == 1 ? 0.97 : 0.9;
+}
 
 /* The processor's name, or nothing where it does not say. */
 static void processor(char out[64])
@@ -58,10 +65,10 @@ static void key_of(const struct ct_conv *c, struct ct_text *t)
 #endif
     ct_text_addf(t, "%s, %d threads, oneDNN %s: %" PRId64 " x %" PRId64
                  " to %" PRId64 " in %" PRId64 " groups, layouts %d %d, ends "
-                 "%d%d%d%d,", name, ct_device_cpu_threads(), version, d->batch,
-                 d->in_channels, d->out_channels, d->group,
+                 "%d%d%d%d%d%d,", name, ct_device_cpu_threads(), version,
+                 d->batch, d->in_channels, d->out_channels, d->group,
                  (int)d->src_layout, (int)d->dst_layout, d->has_bias, d->sum,
-                 d->relu, d->packed);
+                 d->relu, d->packed, d->forward_only, c->work->lane);
     for (int i = 0; i < d->n_spatial; i++)
         ct_text_addf(t, " %" PRId64 " by %" PRId64 " s%" PRId64 " p%" PRId64
                      " d%" PRId64, d->in[i], d->kernel[i], d->stride[i],
@@ -80,7 +87,7 @@ static double now(void)
 
 /* What the passes read and write; gradients of x and y lie with them. */
 struct arrays {
-    float *x, *y, *w, *b;
+    float *x, *y, *w, *dw, *b;
 };
 
 static void arrays_fini(struct arrays *a)
@@ -88,25 +95,45 @@ static void arrays_fini(struct arrays *a)
     ct_free(a->x);
     ct_free(a->y);
     ct_free(a->w);
+    ct_free(a->dw);
     ct_free(a->b);
+}
+
+/* Zeros that are written: memory which nobody has touched is one page. */
+static enum ct_status array_init(int64_t n, float **out)
+{
+    CT_TRY(ct_alloc((size_t)n, sizeof(**out), "tuning", out));
+    memset(*out, 0, (size_t)n * sizeof(**out));
+    return CT_OK;
 }
 
 static enum ct_status arrays_init(const struct ct_conv *c, struct arrays *a)
 {
     const struct ct_conv_desc *d = &c->desc;
-    const size_t size            = sizeof(float);
     const int64_t in  = ct_layout_block(d->src_layout, d->in_channels) *
                         ct_layout_blocks(d->src_layout, d->in_channels);
     const int64_t out = ct_layout_block(d->dst_layout, d->out_channels) *
                         ct_layout_blocks(d->dst_layout, d->out_channels);
+    const int64_t n   = d->out_channels * c->in_group * c->taps;
 
-    CT_TRY(ct_alloc((size_t)(d->batch * in * c->in_spatial), size, "tuning",
-                    &a->x));
-    CT_TRY(ct_alloc((size_t)(d->batch * out * c->out_spatial), size, "tuning",
-                    &a->y));
-    CT_TRY(ct_alloc((size_t)(d->out_channels * c->in_group * c->taps), size,
-                    "tuning", &a->w));
-    return ct_alloc((size_t)d->out_channels, size, "tuning", &a->b);
+    CT_TRY(array_init(d->batch * in * c->in_spatial, &a->x));
+    CT_TRY(array_init(d->batch * out * c->out_spatial, &a->y));
+    CT_TRY(array_init(n, &a->w));
+    CT_TRY(array_init(n, &a->dw));
+    return array_init(d->out_channels, &a->b);
+}
+
+/* Up to four channels are those of images, whose gradient nobody wants. */
+static bool has_pass(const struct ct_conv_desc *d, int pass)
+{
+    const bool forward_only = d->forward_only || d->packed;
+
+    return pass == 0 || (!forward_only && (pass == 2 || d->in_channels > 4));
+}
+
+static double all_macs(const struct ct_conv_desc *d)
+{
+    return (1 + has_pass(d, 1) + has_pass(d, 2)) * ct_conv_macs(d);
 }
 
 static enum ct_status pass_run(struct ct_conv *c, int pass, struct arrays *a)
@@ -117,109 +144,202 @@ static enum ct_status pass_run(struct ct_conv *c, int pass, struct arrays *a)
         return ct_conv_forward(c, a->x, a->w, b, a->y);
     if (pass == 1)
         return ct_conv_backward_data(c, a->w, a->y, a->x);
-    return ct_conv_backward_weights(c, a->x, a->y, a->w, b);
+    return ct_conv_backward_weights(c, a->x, a->y, a->dw, b);
 }
 
-/* Seconds of all passes; below zero where the candidate does not do it. */
-static double measure(const struct ct_conv *like,
-                      const struct ct_conv_impl *impl, struct arrays *a)
+/* One that takes part, with the shortest time of each pass. */
+struct racer {
+    struct ct_conv *c;
+    struct ct_conv  own; /* what c points to, but for the first's */
+    double          best[3], spent;
+    bool            out; /* it failed */
+};
+
+static double time_of(const struct racer *r)
 {
-    struct ct_conv c = *like;
-    double sum       = 0;
-    bool kept;
-    enum ct_status st;
-
-    c.impl = impl;
-    c.own  = (struct ct_workspace){ 0 };
-    c.work = &c.own;
-    st     = impl->create(&c);
-    if (st == CT_OK && c.desc.packed)
-        st = ct_conv_pack(&c, a->w, &kept);
-    for (int p = 0; p < (c.desc.packed ? 1 : 3) && st == CT_OK; p++) {
-        double best = 1e9, began = now();
-
-        for (int i = 0; i < TURNS && st == CT_OK &&
-                        (i < 2 || now() - began < LONG); i++) {
-            double start = now(), took;
-
-            st   = pass_run(&c, p, a);
-            took = now() - start;
-            best = took < best ? took : best;
-        }
-        sum += best;
-    }
-    impl->destroy(&c);
-    ct_workspace_fini(&c.own);
-    return st == CT_OK ? sum : -1;
+    return r->best[0] + r->best[1] + r->best[2];
 }
 
-/* The fastest of those that take it; NULL where there is no choice. */
+static void turn(struct racer *r, struct arrays *a)
+{
+    for (int p = 0; p < 3 && !r->out; p++) {
+        const double start = now();
+        double took;
+
+        if (!has_pass(&r->c->desc, p))
+            continue;
+        r->out = pass_run(r->c, p, a) != CT_OK;
+        took   = now() - start;
+        r->spent += took;
+        if (r->best[p] <= 0 || took < r->best[p])
+            r->best[p] = took;
+    }
+}
+
+/* Side by side, so that what else the machine does disturbs all of them. */
+static void turns(struct racer *r, int n, struct arrays *a)
+{
+    for (int i = 0; i < n; i++)
+        r[i].spent = r[i].best[0] = r[i].best[1] = r[i].best[2] = 0;
+    for (int t = 0; t < TURNS; t++)
+        for (int i = 0; i < n; i++)
+            if (t < LEAST_TURNS || r[i].spent < LONG)
+                turn(&r[i], a);
+}
+
+static bool racer_init(struct racer *r, const struct ct_conv *like,
+                       const struct ct_conv_impl *impl)
+{
+    *r          = (struct racer){ .own = *like };
+    r->c        = &r->own;
+    r->c->impl  = impl;
+    r->c->state = NULL;
+    r->c->plain = NULL;
+    r->c->own   = (struct ct_workspace){ .lane = like->work->lane };
+    r->c->work  = &r->c->own;
+    if (impl->create(r->c) == CT_OK)
+        return true;
+    impl->destroy(r->c);
+    ct_workspace_fini(&r->c->own);
+    return false;
+}
+
+static void racer_fini(struct racer *r)
+{
+    r->c->impl->destroy(r->c);
+    ct_workspace_fini(&r->c->own);
+    ct_free(r->c->plain);
+}
+
+/* Weights as the passes will find them. */
+static void prepare(struct racer *r, bool rests, const struct arrays *a)
+{
+    bool kept;
+
+    if (r->c->desc.packed)
+        r->out = ct_conv_pack(r->c, a->w, &kept) != CT_OK;
+    else
+        r->c->tiles = rests && ct_conv_takes_tiles(r->c);
+}
+
+/* A product would use threads that other lanes are on. */
+static bool may_race(const struct ct_conv *c, const struct ct_conv_impl *impl)
+{
+    return !c->work->lane || impl != &ct_conv_gemm;
+}
+
+static int gather(struct ct_conv *c, const struct ct_conv_impl *const *impls,
+                  struct racer *r)
+{
+    int i = 0, n = 1;
+
+    r[0] = (struct racer){ .c = c };
+    while (impls[i] && impls[i] != c->impl)
+        i++;
+    if (!impls[i])
+        return n;
+    for (i++; impls[i] && impls[i + 1] && n < MOST_RACERS; i++)
+        n += may_race(c, impls[i]) && racer_init(&r[n], c, impls[i]);
+    return n;
+}
+
+/* The fastest, if it is so twice; else the first. */
+static const struct ct_conv_impl *judge(struct racer *r, int n,
+                                        struct arrays *a, char why[128])
+{
+    int best = 0;
+    size_t at;
+
+    turns(r, n, a);
+    snprintf(why, 128, "measured: ");
+    for (int i = 0; i < n; i++) {
+        at = strlen(why);
+        if (!r[i].out)
+            snprintf(why + at, 128 - at, "%s%s %.3f ms", i ? ", " : "",
+                     r[i].c->impl->name, 1e3 * time_of(&r[i]));
+        if (i > 0 && !r[i].out && time_of(&r[i]) < lead() * time_of(&r[0]) &&
+            (best == 0 || time_of(&r[i]) < time_of(&r[best])))
+            best = i;
+    }
+    if (best > 0) {
+        struct racer pair[2] = { r[0], r[best] };
+
+        turns(pair, 2, a);
+        if (pair[1].out || time_of(&pair[1]) >= lead() * time_of(&pair[0]))
+            best = 0;
+    }
+    return r[best].c->impl;
+}
+
 static const struct ct_conv_impl *race(
-    struct ct_conv *c, const struct ct_conv_impl *const *impls)
+    struct ct_conv *c, const struct ct_conv_impl *const *impls, char why[128])
 {
     const struct ct_conv_impl *best = NULL;
-    struct arrays a                 = { 0 };
-    double least                    = 0;
-    int n                           = 0;
+    struct racer r[MOST_RACERS];
+    struct arrays a = { 0 };
+    const bool tiles = c->tiles;
+    const int n      = gather(c, impls, r);
 
-    if (arrays_init(c, &a) != CT_OK) {
-        arrays_fini(&a);
-        return NULL;
+    if (n > 1 && arrays_init(c, &a) == CT_OK) {
+        for (int i = 0; i < n; i++)
+            prepare(&r[i], c->work->tuning->rests, &a);
+        if (!r[0].out)
+            best = judge(r, n, &a, why);
+        c->tiles = tiles;
     }
-    c->why[0] = '\0';
-    for (int i = 0; impls[i] && impls[i + 1]; i++) {
-        const size_t at = strlen(c->why);
-        double took     = measure(c, impls[i], &a);
-
-        if (took < 0)
-            continue;
-        snprintf(c->why + at, sizeof(c->why) - at, "%s%s %.3f ms",
-                 n ? ", " : "measured: ", impls[i]->name, 1e3 * took);
-        if (n++ == 0 || took < least) {
-            best  = impls[i];
-            least = took;
-        }
-    }
+    for (int i = 1; i < n; i++)
+        racer_fini(&r[i]);
     arrays_fini(&a);
-    return n > 1 ? best : NULL;
+    return best;
 }
 
-static const struct ct_conv_impl *named(
-    const char *name, const struct ct_conv_impl *const *impls)
+/* Whether choices play a part in what runs c. */
+static bool open_to(const struct ct_conv *c)
 {
+    return c->work->tuning && c->work->tuning->choices && !c->desc.untuned &&
+           c->desc.batch > 0;
+}
+
+const struct ct_conv_impl *ct_conv_known(
+    struct ct_conv *c, const struct ct_conv_impl *const *impls)
+{
+    struct ct_text key = { 0 };
+    const char *name   = NULL;
+
+    snprintf(c->why, sizeof(c->why), "first that takes it");
+    if (!open_to(c))
+        return NULL;
+    key_of(c, &key);
+    if (!key.failed)
+        name = ct_choices_find(c->work->tuning->choices, key.s);
+    ct_text_fini(&key);
     for (int i = 0; name && impls[i]; i++)
-        if (strcmp(impls[i]->name, name) == 0)
+        if (strcmp(impls[i]->name, name) == 0 && may_race(c, impls[i])) {
+            snprintf(c->why, sizeof(c->why), "measured before");
             return impls[i];
+        }
     return NULL;
 }
 
-const struct ct_conv_impl *ct_conv_tuned(
-    struct ct_conv *c, const struct ct_conv_impl *const *impls)
+bool ct_conv_measure(struct ct_conv *c,
+                     const struct ct_conv_impl *const *impls, char why[128])
 {
-    const char *mode = getenv("CORTADO_TUNE");
-    const struct ct_conv_impl *found;
+    struct ct_tuning *t = c->work->tuning;
+    const struct ct_conv_impl *best = NULL;
     struct ct_text key = { 0 };
+    const double began = ct_now();
 
-    snprintf(c->why, sizeof(c->why), "first that takes it");
-    if (c->desc.untuned || c->desc.batch == 0 || ct_impl_forced("conv") ||
-        (mode && strcmp(mode, "off") == 0))
-        return NULL;
-    if (!c->work->choices &&
-        ct_choices_open("conv-cpu", &c->work->choices) != CT_OK)
-        return NULL;
+    if (!open_to(c) || !ct_tuning_may(t, all_macs(&c->desc)))
+        return false;
     key_of(c, &key);
-    if (key.failed)
-        return NULL;
-    found = named(ct_choices_find(c->work->choices, key.s), impls);
-    if (found) {
-        snprintf(c->why, sizeof(c->why), "measured before");
-    } else if (mode && strcmp(mode, "measure") == 0) {
-        found = race(c, impls);
-        if (found)
-            ct_choices_keep(c->work->choices, key.s, found->name);
+    if (!key.failed && !ct_choices_find(t->choices, key.s)) {
+        if (t->left > 0 || t->all)
+            best = race(c, impls, why);
         else
-            snprintf(c->why, sizeof(c->why), "the only one that takes it");
+            ct_tuning_settle(t, key.s, c->impl->name);
     }
+    if (best)
+        ct_tuning_keep(t, key.s, best->name, ct_now() - began);
     ct_text_fini(&key);
-    return found;
+    return best != NULL;
 }

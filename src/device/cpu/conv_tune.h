@@ -1,14 +1,20 @@
-/* conv_tune.h - which implementation of a convolution measuring prefers. */
+/* conv_tune.h - which implementation of a convolution measuring prefers.
+ *
+ * `impls` are in the order in which they are tried, and end with NULL; the
+ * last is the reference. */
 #ifndef CT_DEVICE_CPU_CONV_TUNE_H
 #define CT_DEVICE_CPU_CONV_TUNE_H
 
 #include "device/conv_impl.h"
 
-/* One of `impls`, ended by NULL, that is known to be the fastest for c->desc
- * on this machine, or NULL: their order decides.  Where CORTADO_TUNE=measure
- * asks for it, what is not known is measured and kept; CORTADO_TUNE=off looks
- * nothing up.  c->why says how it came to that. */
-const struct ct_conv_impl *ct_conv_tuned(
+/* The one that is known to be the fastest for c->desc on this machine, or NULL:
+ * their order decides.  c->why says how it came to that. */
+const struct ct_conv_impl *ct_conv_known(
     struct ct_conv *c, const struct ct_conv_impl *const *impls);
+
+/* Measures c, as it is, against those behind it, if c->work->tuning has it so
+ * and nothing is known.  True: then something is, and `why` says the times. */
+bool ct_conv_measure(struct ct_conv *c,
+                     const struct ct_conv_impl *const *impls, char why[128]);
 
 #endif
