@@ -78,6 +78,19 @@ static const struct ct_ip_impl *impl(const struct ct_ip *p, enum ct_pass pass)
     return (const struct ct_ip_impl *)(const void *)p->pass[pass].impl;
 }
 
+CT_SIMD static void relu_row(int64_t n, float *y)
+{
+    CT_SIMD_EACH (i, n)
+        y[i] = y[i] < 0 ? 0 : y[i];
+}
+
+void ct_ip_relu(const struct ct_ip *p, float *y)
+{
+    if (p->relu)
+        CT_FOR_ROWS (i, p->m, p->n)
+            relu_row(p->n, y + i * p->n);
+}
+
 enum ct_status ct_ip_pack(const struct ct_ip *p, const float *w)
 {
     const struct ct_ip_impl *f = impl(p, CT_FORWARD);

@@ -2,7 +2,8 @@
  *
  *     y = x W^T + 1 b^T        x: m x k   W: n x k   b: n   y: m x n
  *
- * `transpose`: W is stored k x n.  `add`: y += x W^T, without a bias.
+ * `transpose`: W is stored k x n.  `add`: y += x W^T, without a bias.  `relu`,
+ * on the CPU: y = max(y, 0) at the end, where NaN stays.
  * `overwrite`, which may change at any time: gradients of W and b are written,
  * not added.
  * Matrices are plain.  Nothing is allocated after ct_ip_choose().
@@ -19,7 +20,7 @@
 struct ct_ip {
     const struct ct_device *dev;
     int64_t                 m, n, k;
-    bool                    has_bias, transpose, add, packed, overwrite;
+    bool has_bias, transpose, add, relu, packed, overwrite;
     struct ct_impl_pass     pass[CT_WEIGHTED_PASSES]; /* ct_ip_choose()'s */
     float                  *ones; /* m, where the CPU is not the device */
 };

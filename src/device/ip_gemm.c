@@ -4,7 +4,8 @@
  * On the CPU the bias costs no pass of its own: rows of y hold b before the
  * product is added to them.  A W that no cache holds is read at the speed of
  * memory only as the first factor: then y^T = W x^T is formed, and turned
- * round while b is added. */
+ * round while b is added and values below 0 become 0 for a ReLU. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -33,28 +34,43 @@ static enum ct_status gemm_create(const void *op, enum ct_pass pass,
                     "inner product, turned", state);
 }
 
+/* Where they come from and go to, and what values may not be below. */
+struct turning {
+    const float *turned, *b;
+    float       *y, least;
+};
+
+static inline float turned_value(const struct turning *t, int64_t m, int64_t i,
+                                 int64_t j)
+{
+    const float v = t->turned[j * m + i] + (t->b ? t->b[j] : 0);
+
+    return v < t->least ? t->least : v; /* NaN stays */
+}
+
 /* rows x m of y^T, at most TILE rows, into as many columns of y. */
 CT_SIMD static void turn_tile(int64_t rows, int64_t m, int64_t n,
-                              const float *turned, const float *b, float *y)
+                              const struct turning *t)
 {
     if (rows == TILE)
         for (int64_t i = 0; i < m; i++)
             CT_SIMD_EACH (j, TILE)
-                y[i * n + j] = turned[j * m + i] + (b ? b[j] : 0);
+                t->y[i * n + j] = turned_value(t, m, i, j);
     else
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < rows; j++)
-                y[i * n + j] = turned[j * m + i] + (b ? b[j] : 0);
+                t->y[i * n + j] = turned_value(t, m, i, j);
 }
 
 static void turn(const struct ct_ip *p, const float *turned, const float *b,
                  float *y)
 {
     CT_FOR_ROWS (t, (p->n + TILE - 1) / TILE, TILE * p->m) {
-        const int64_t j = t * TILE;
+        const int64_t j       = t * TILE;
+        const struct turning at = { turned + j * p->m, b ? b + j : NULL, y + j,
+                                    p->relu ? 0 : -INFINITY };
 
-        turn_tile(p->n - j < TILE ? p->n - j : TILE, p->m, p->n,
-                  turned + j * p->m, b ? b + j : NULL, y + j);
+        turn_tile(p->n - j < TILE ? p->n - j : TILE, p->m, p->n, &at);
     }
 }
 
@@ -81,8 +97,10 @@ static enum ct_status gemm_forward(const struct ct_ip *p, const float *x,
     }
     if (b)
         CT_TRY(gemm_bias(p, b, y));
-    return ct_gemm(p->dev, CT_N, p->transpose ? CT_N : CT_T, p->m, p->n, p->k,
-                   1, x, w, b || p->add ? 1 : 0, y);
+    CT_TRY(ct_gemm(p->dev, CT_N, p->transpose ? CT_N : CT_T, p->m, p->n, p->k,
+                   1, x, w, b || p->add ? 1 : 0, y));
+    ct_ip_relu(p, y);
+    return CT_OK;
 }
 
 static enum ct_status gemm_backward_data(const struct ct_ip *p, const float *w,

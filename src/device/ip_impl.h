@@ -18,6 +18,9 @@ struct ct_ip_impl {
                                        const float *dy, float *dw);
 };
 
+/* ip.c: y = max(y, 0) if p->relu, for one that does not on its way. */
+void ct_ip_relu(const struct ct_ip *p, float *y);
+
 extern const struct ct_ip_impl ct_ip_gemm; /* takes everything, anywhere */
 #ifdef CT_HAVE_ONEDNN
 extern const struct ct_ip_impl ct_ip_onednn;

@@ -27,6 +27,8 @@ enum ct_status dist_factors_of(const struct ct_net *net, int param,
     struct ct_layer *l           = ct_net_layer(net, p->layer);
     struct ct_io io              = ct_net_io(net, p->layer);
 
+    /* What it has absorbed writes to tops of its own. */
+    io.top = ct_net_io(net, ct_net_group_last(net, p->layer)).top;
     if (!l->type->factors || p->n_sharers > 1 || p->lr_mult == 0 ||
         !ct_net_layer_needs_backward(net, p->layer) || !is_plain(&io))
         return CT_ENOTSUP;

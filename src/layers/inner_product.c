@@ -12,13 +12,14 @@
  * product that makes it to the update that uses it: a dW of a hundred million
  * values is never in memory.
  *
- * On a GPU it absorbs a ReLU behind it, which the product does on its way out;
- * backward sets dy to 0 where y is. */
+ * It absorbs a ReLU behind it, which the product does on its way out; backward
+ * sets dy to 0 where y is. */
 #include "cortado/layer.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "device/conv.h"
 #include "device/cpu/loop.h"
 #include "device/workspace.h"
 #include "layers/cuda/cuda.h"
@@ -105,6 +106,7 @@ static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
     }
     s->ip.has_bias = ct_inner_product_param(l->param)->bias_term ||
                      ct_fold_any(&s->fold);
+    s->ip.relu = s->relu && l->dev->kind == CT_CPU;
     if (l->sink) {
         const struct slices cut = slices_of(&s->ip);
 
@@ -185,6 +187,16 @@ static enum ct_status ip_sink(struct ct_layer *l, const struct ct_io *io)
     return worst;
 }
 
+/* dy = 0 where y is, for an absorbed ReLU. */
+static enum ct_status ip_mask(const struct ct_layer *l, const struct ct_io *io)
+{
+    const struct inner_product *s = l->state;
+    const struct ct_bias_desc rows = { s->ip.m, 1, s->ip.n, CT_PLAIN, CT_F32 };
+
+    return ct_bias_mask(l->dev, &rows, ct_data(io->top[0]),
+                        ct_diff(io->top[0]), NULL);
+}
+
 static enum ct_status ip_backward(struct ct_layer *l, const struct ct_io *io)
 {
     struct inner_product *s = l->state;
@@ -192,6 +204,8 @@ static enum ct_status ip_backward(struct ct_layer *l, const struct ct_io *io)
     const bool bias  = s->ip.has_bias && l->blob_wants_grad[BIAS];
     const bool sinks = l->sink && l->blob_wants_grad[WEIGHT];
 
+    if (s->relu)
+        CT_TRY(ip_mask(l, io));
     s->ip.overwrite = l->blob[WEIGHT]->stale;
     for (int i = 0; i < l->n_blob; i++)
         if (l->blob_wants_grad[i])
@@ -210,18 +224,22 @@ static bool ip_absorb(struct ct_layer *l, const struct ct_layer *next)
 {
     struct inner_product *s = l->state;
 
-    if (next && l->dev->kind == CT_CPU)
-        return s->axis == 1 && ct_fold_absorb(&s->fold, l, next, s->ip.n);
-    ct_fold_fini(&s->fold);
-    if (next && (s->relu ||
-                 strcmp(next->type->name, "ReLU") != 0 ||
-                 ct_relu_param(next->param)->negative_slope != 0))
+    if (!next) {
+        ct_fold_fini(&s->fold);
+        s->relu = false;
+        l->flags |= CT_LAYER_NO_TOP;
+        return true;
+    }
+    if (s->relu)
         return false;
-    s->relu = next != NULL;
-    /* Backward reads the sign of y. */
-    l->flags = s->relu ? l->flags & ~(unsigned)CT_LAYER_NO_TOP
-                       : l->flags | CT_LAYER_NO_TOP;
-    return true;
+    if (l->dev->kind == CT_CPU && s->axis == 1 &&
+        ct_fold_absorb(&s->fold, l, next, s->ip.n))
+        return true;
+    s->relu = strcmp(next->type->name, "ReLU") == 0 &&
+              ct_relu_param(next->param)->negative_slope == 0;
+    if (s->relu) /* backward reads the sign of y */
+        l->flags &= ~(unsigned)CT_LAYER_NO_TOP;
+    return s->relu;
 }
 
 static void ip_teardown(struct ct_layer *l)

@@ -14,7 +14,7 @@ struct inner_product {
     struct ct_fold  fold; /* layers behind it, in nets that only run forward */
     int             axis;
     struct ct_workspace own; /* for slices, where the net lends none */
-    bool            relu; /* absorbed; on a GPU */
+    bool            relu; /* absorbed */
     /* On a GPU in the 16-bit precisions: x and W of the forward pass and dy,
      * as the products take them. */
     struct ct_blob *shorts[CT_IP_SHORTS];

@@ -39,6 +39,8 @@ static void check_forward(const struct ct_ip *p, const float *x,
 
             for (int64_t i = 0; i < p->k; i++)
                 sum += (double)x[r * p->k + i] * w[at(p, j, i)];
+            if (p->relu && sum < 0)
+                sum = 0;
             ASSERT_FLOAT(sum, y[r * p->n + j], 1e-4);
         }
 }
@@ -93,8 +95,32 @@ TEST(ip, implementations_agree_with_the_definition)
             float *b = test_values(p.n, 3, 0);
 
             check_forward(&p, x, w, p.has_bias ? b : NULL);
+            p.relu = true;
+            check_forward(&p, x, w, p.has_bias ? b : NULL);
             if (p.n * p.k < 1 << 16)
                 check_backward(&p, x, w, test_values(p.m * p.n, 8, 0));
+            ct_ip_fini(&p);
+        }
+}
+
+/* The second shape is one whose weights come first. */
+TEST(ip, a_relu_hides_no_nan)
+{
+    static const int64_t shapes[][3] = { { 3, 20, 4 }, { 16, 1024, 768 } };
+
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < N_IMPLS; k++) {
+            struct ct_ip p = ip_of(shapes[i][0], shapes[i][1], shapes[i][2],
+                                   false, false, impls[k]);
+            float *x = test_values(p.m * p.k, 1, 0);
+            float *w = test_values(p.n * p.k, 2, 0);
+            float *y = test_values(p.m * p.n, 3, 0);
+
+            x[p.k] = NAN; /* row 1 */
+            p.relu = true;
+            ASSERT_OK(ct_ip_forward(&p, x, w, NULL, y));
+            for (int64_t j = 0; j < p.n; j++)
+                ASSERT(isnan(y[p.n + j]) && y[j] >= 0);
             ct_ip_fini(&p);
         }
 }

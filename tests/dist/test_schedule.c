@@ -7,10 +7,27 @@
 #include <string.h>
 
 #include "cortado/solver.h"
+#include "dist/factors.h"
 #include "dist/plan.h"
 #include "testing/test.h"
 
 static const double one[] = { 1, 1, 1, 1 }, two[] = { 2, 2, 2, 2 };
+
+static struct ct_net *net_of(const char *text)
+{
+    const struct ct_net_options o = { .quiet = true };
+    Caffe__NetParameter *p = NULL;
+    struct ct_net *net     = NULL;
+    enum ct_status st;
+
+    ASSERT_OK(ct_text_parse(&caffe__net_parameter__descriptor, text,
+                            strlen(text), "test", &p));
+    st = ct_net_create(p, &o, &net);
+    ct_message_free(p);
+    ASSERT_OK(st);
+    test_defer((void (*)(void *))ct_net_destroy, net);
+    return net;
+}
 
 static struct dist_model model(void)
 {
@@ -24,17 +41,8 @@ static struct dist_model model(void)
         "  inner_product_param { num_output: 5 bias_term: false } }"
         "layer { name: 'l' type: 'EuclideanLoss' bottom: 'y' bottom: 't' "
         "  top: 'loss' }";
-    const struct ct_net_options o = { .quiet = true };
-    Caffe__NetParameter *p = NULL;
-    struct ct_net *net     = NULL;
-    enum ct_status st;
+    struct ct_net *net = net_of(text);
 
-    ASSERT_OK(ct_text_parse(&caffe__net_parameter__descriptor, text,
-                            strlen(text), "test", &p));
-    st = ct_net_create(p, &o, &net);
-    ct_message_free(p);
-    ASSERT_OK(st);
-    test_defer((void (*)(void *))ct_net_destroy, net);
     ASSERT_INT(16 + 112 + 208, (int64_t)ct_net_arena_count(net));
     return (struct dist_model){ net, one, two, .5, 1 };
 }
@@ -188,4 +196,37 @@ TEST(schedule, a_forecast_marks_the_best_road)
     /* Of one batch for all, a rank has an eighth. */
     ASSERT_OK(dist_forecast(&t, m.net, &o, true, 8, &f[1]));
     ASSERT_FLOAT(12.0 / 8 + .5, f[1].step[0].compute, 1e-9);
+}
+
+/* The ReLU runs as one with the product and writes to a blob of its own, whose
+ * gradient is masked there. */
+TEST(schedule, factors_of_a_product_and_its_relu_multiply_to_the_gradient)
+{
+    static const char text[] =
+        "layer { name: 'd' type: 'DummyData' top: 'x' top: 't' "
+        "  dummy_data_param { data_filler { type: 'gaussian' } "
+        "  shape { dim: 4 dim: 10 } shape { dim: 4 dim: 20 } } }"
+        "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'h' "
+        "  inner_product_param { num_output: 20 "
+        "  weight_filler { type: 'gaussian' } } }"
+        "layer { name: 'r' type: 'ReLU' bottom: 'h' top: 'y' }"
+        "layer { name: 'l' type: 'EuclideanLoss' bottom: 'y' bottom: 't' "
+        "  top: 'loss' }";
+    struct ct_net *net = net_of(text);
+    const float *dw    = ct_diff(ct_net_param(net, 0)->blob);
+    struct ct_factors f;
+
+    ASSERT_OK(ct_net_clear_diffs(net));
+    ASSERT_OK(ct_net_forward(net, NULL));
+    ASSERT_OK(ct_net_backward(net));
+    ASSERT_INT(ct_net_find_layer(net, "r"), ct_net_group_last(net, 1));
+    ASSERT_OK(dist_factors_of(net, 0, &f));
+    for (int64_t i = 0; i < 20; i++)
+        for (int64_t j = 0; j < 10; j++) {
+            double sum = 0;
+
+            for (int64_t r = 0; r < 4; r++)
+                sum += (double)f.u[r * 20 + i] * f.v[r * 10 + j];
+            ASSERT_FLOAT(sum, dw[i * 10 + j], 1e-5);
+        }
 }

@@ -190,7 +190,8 @@ TEST(fold, an_inner_product_takes_them_too)
                  "  bias_filler { type: 'uniform' } } }" NORM("n", "h")
                  SCALE("s", "h", "bias_term: true") RELU("r", "h") TAIL("h"),
                  words[i]);
-        check(text, "h (InnerProduct) + n (BatchNorm) + s (Scale)\n");
+        check(text, "h (InnerProduct) + n (BatchNorm) + s (Scale) + "
+                    "r (ReLU)\n");
     }
 }
 

@@ -320,15 +320,33 @@ TEST(fuse, a_sum_hands_its_gradient_on)
           "  bottom: 's' top: 's' }" MORE("s") TAIL, NULL);
 }
 
-TEST(fuse, an_inner_product_and_its_relu_are_one_on_a_gpu)
-{
-    const bool gpu = test_device()->kind != CT_CPU;
+#define PRODUCT(n, top)                                                      \
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'c' top: '" top "' "    \
+    "  inner_product_param { num_output: " #n " "                            \
+    "  weight_filler { type: 'xavier' } "                                    \
+    "  bias_filler { type: 'uniform' min: -0.1 max: 0.1 } } }"
 
-    check(HEAD "layer { name: 'ip' type: 'InnerProduct' bottom: 'c' top: 'm' "
-          "  inner_product_param { num_output: 9 "
-          "  weight_filler { type: 'xavier' } } }"
-          "layer { name: 'r' type: 'ReLU' bottom: 'm' top: 'm' }" TAIL,
-          gpu ? "ip (InnerProduct) + r (ReLU)\n" : NULL);
+/* In place and not; with weights so large that they come first; and with a
+ * Dropout that writes over what the mask is read from. */
+TEST(fuse, an_inner_product_and_its_relu_are_one)
+{
+    const char *group = "ip (InnerProduct) + r (ReLU)\n";
+
+    check(HEAD PRODUCT(9, "m") "layer { name: 'r' type: 'ReLU' bottom: 'm' "
+          "  top: 'm' }" TAIL, group);
+    check(HEAD PRODUCT(9, "p") "layer { name: 'r' type: 'ReLU' bottom: 'p' "
+          "  top: 'm' }" TAIL, group);
+    check(HEAD PRODUCT(1000, "m") "layer { name: 'r' type: 'ReLU' "
+          "  bottom: 'm' top: 'm' }" TAIL, group);
+    check(HEAD PRODUCT(9, "m") "layer { name: 'r' type: 'ReLU' bottom: 'm' "
+          "  top: 'm' } layer { name: 'd' type: 'Dropout' bottom: 'm' "
+          "  top: 'm' }" TAIL, group);
+}
+
+TEST(fuse, an_inner_product_leaves_a_leaky_relu_alone)
+{
+    check(HEAD PRODUCT(9, "m") "layer { name: 'r' type: 'ReLU' bottom: 'm' "
+          "  top: 'm' relu_param { negative_slope: 0.1 } }" TAIL, NULL);
 }
 
 /* Loss weights rest in the sum's diff and are read pass after pass, while its

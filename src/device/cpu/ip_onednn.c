@@ -185,7 +185,9 @@ static enum ct_status onednn_forward(const struct ct_ip *p, const float *x,
         CT_TRY(ct_prim_set(f, DNNL_ARG_WEIGHTS, w));
     CT_TRY(ct_prim_set(f, DNNL_ARG_BIAS, b));
     CT_TRY(ct_prim_set(f, DNNL_ARG_DST, y));
-    return ct_prim_run(f);
+    CT_TRY(ct_prim_run(f));
+    ct_ip_relu(p, y);
+    return CT_OK;
 }
 
 static enum ct_status onednn_backward_data(const struct ct_ip *p,
