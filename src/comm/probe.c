@@ -16,10 +16,12 @@ enum {
     PINGS   = 20,
     REPEATS = 3,
     SMALL   = 1 << 20,  /* bytes of the first size ... */
-    LARGE   = CT_PROBE_BYTES /* ... and the second, if it is not slow */
+    LARGE   = CT_PROBE_BYTES /* ... and of the second, at most */
 };
 
-static const double slow_seconds = 0.05; /* for SMALL; LARGE would take long */
+/* For SMALL: a larger one would take long.  For the larger one: start-up is no
+ * time to fill a slow link. */
+static const double slow_seconds = 0.05, large_seconds = 0.1;
 
 enum step { PING, DATA, WORD };
 
@@ -52,25 +54,33 @@ static enum ct_status one_way(struct ct_comm *c, int peer, bool first,
     return CT_OK;
 }
 
+/* The second size, in units of the first, which took so long; 0: none. */
+static char larger(double seconds)
+{
+    const double n = fmin(large_seconds / seconds, LARGE / SMALL);
+
+    return seconds < slow_seconds ? (char)n : 0;
+}
+
 /* Both ends of a link run this; the first one's result counts. */
 enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
                              char *data, struct ct_link *out)
 {
     double small, large;
-    char go_on;
+    size_t bytes;
 
     CT_TRY(one_way(c, peer, first, data, 1, PINGS, PING, &out->alpha));
     CT_TRY(one_way(c, peer, first, data, SMALL, REPEATS, DATA, &small));
-    data[0] = go_on = first && small < slow_seconds;
+    data[0] = first ? larger(small) : 0;
     CT_TRY(there_and_back(c, peer, first, data, 1, WORD));
-    go_on = data[0]; /* the first end's word, on both */
-    if (!go_on) {
+    bytes = (size_t)data[0] * SMALL; /* the first end's word, on both */
+    if (bytes == 0) {
         out->beta = fmax(small - out->alpha, 0) / SMALL;
         return CT_OK;
     }
-    CT_TRY(one_way(c, peer, first, data, LARGE, REPEATS, DATA, &large));
-    out->beta = large > small ? (large - small) / (LARGE - SMALL)
-                              : large / LARGE;
+    CT_TRY(one_way(c, peer, first, data, bytes, REPEATS, DATA, &large));
+    out->beta = large > small ? (large - small) / (double)(bytes - SMALL)
+                              : large / (double)bytes;
     return CT_OK;
 }
 

@@ -14,7 +14,7 @@
 enum { FIRST_LOOK = 10 };
 
 /* What is new counts for a fifth: a busy moment does not turn the choice. */
-static const double newest = .2, worth_it = .9;
+static const double newest = .2, worth_it = .9, telling_share = .1;
 
 static void learn(double *x, double now)
 {
@@ -164,19 +164,26 @@ static struct sums compare(const struct ct_dist *d)
     return s;
 }
 
-/* How wrong the predictions were, as factors that the next ones get. */
+/* How wrong the predictions were, as factors that the next ones get.  Sums, or
+ * factors, that are a small part of what travels say nothing of large ones: a
+ * few biases take as long as ranks wait for each other.  A link that is slower
+ * than it seemed is so for both. */
 static void learn_scales(struct ct_dist *d)
 {
     struct dist_scales *k = &d->roads.options.scales;
     const struct sums s   = compare(d);
     double *scale[]       = { &k->dense, &k->factors, &k->products };
+    const double all      = s.predicted[0] + s.predicted[1];
+    bool telling[3];
 
-    for (int i = 0; i < 3; i++)
-        if (s.predicted[i] > 0 && s.observed[i] > 0)
+    for (int i = 0; i < 3; i++) {
+        telling[i] = s.predicted[i] > (i < 2 ? telling_share * all : 0) &&
+                     s.observed[i] > 0;
+        if (telling[i])
             learn(scale[i], s.observed[i] / s.predicted[i]);
-    /* A link that is slower than it seemed is so for both. */
-    if (d->factors.n == 0 && d->roads.n_choices > 0)
-        k->factors = k->dense;
+    }
+    if (telling[0] != telling[1])
+        *scale[telling[0]] = *scale[!telling[0]];
 }
 
 /* The name of a parameter: layer[blob]. */

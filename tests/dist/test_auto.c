@@ -7,7 +7,7 @@
 
 #include "dist/ranks.h"
 
-enum { P = 4, CHANGE_AT = 4 };
+enum { P = 4, CHANGE_AT = 4, TURN_AT = 6 };
 
 /* Factors are a tenth of the bytes, and cost products that sums do not. */
 static const struct dist_machine slow_links = { 0, 1, 0, 1e18, 1, 0, 0 };
@@ -18,11 +18,47 @@ struct one_rank {
     const Caffe__SolverParameter      *param;
     const Caffe__DistributedParameter *options;
     struct dist_machine                machine; /* from CHANGE_AT on */
+    struct dist_machine                turn; /* from TURN_AT on, if any, */
+    double took, took_then; /* of the predicted time; from TURN_AT on */
+    double                             scale[RANKS_STEPS]; /* of sums */
     enum ct_status                     st;
     char                               why[512];
     double                             loss[RANKS_STEPS];
     int                                n_factors[RANKS_STEPS];
 };
+
+/* What rank 0 is told of the iteration before: exchanges took so many times
+ * what its machine makes one expect. */
+static void pretend(double took, struct ct_dist *d)
+{
+    const struct dist_model m = { d->net, d->roads.forward,
+                                  d->roads.backward, 0, 1 };
+    struct dist_options o     = d->roads.options;
+
+    o.scales = (struct dist_scales){ 0, 0, 0 };
+    for (int i = 0; i < d->buckets.n; i++)
+        d->flight[i].slice[0].job.seconds =
+            took * dist_bucket_cost(&m, &o, DIST_ROAD_AUTO, d->size,
+                                       &d->buckets, i).seconds;
+    for (int i = 0; i < d->factors.n; i++) {
+        struct dist_factor *x  = &d->factors.factor[i];
+        struct dist_load load  = dist_model_load(&m, x->param);
+        struct dist_cost c     = dist_factors_cost(&o, d->size, &load);
+
+        x->job.seconds     = took * c.seconds;
+        x->product_seconds = took * c.compute * P / (P - 1);
+    }
+}
+
+static void tell(struct one_rank *r, struct ct_dist *d, int i)
+{
+    if (i == CHANGE_AT || (i == TURN_AT && r->turn.per_host)) {
+        d->roads.options.machine = i == TURN_AT ? r->turn : r->machine;
+        d->roads.options.scales  = (struct dist_scales){ 0, 0, 0 };
+    }
+    if (i > 0 && r->took > 0)
+        pretend(i >= TURN_AT && r->took_then > 0 ? r->took_then : r->took, d);
+}
 
 static enum ct_status train(struct one_rank *r, struct ct_dist *d)
 {
@@ -35,11 +71,10 @@ static enum ct_status train(struct one_rank *r, struct ct_dist *d)
     CT_TRY(ct_solver_create(r->param, &o, &s));
     st = CT_OK;
     for (int i = 0; i < RANKS_STEPS && st == CT_OK; i++) {
-        if (i == CHANGE_AT && d->rank == 0) {
-            d->roads.options.machine = r->machine;
-            d->roads.options.scales  = (struct dist_scales){ 0, 0, 0 };
-        }
+        if (d->rank == 0)
+            tell(r, d, i);
         st              = ct_solver_step(s, 1);
+        r->scale[i]     = d->roads.options.scales.dense;
         r->loss[i]      = ct_solver_loss(s);
         r->n_factors[i] = d->factors.n;
     }
@@ -84,8 +119,8 @@ static Caffe__SolverParameter *solver(void)
     return p;
 }
 
-static void train_all(struct one_rank *r, const char *options,
-                      struct dist_machine machine)
+static void train_so(struct one_rank *r, const char *options,
+                     struct one_rank how)
 {
     const struct ct_loopback_options loop = { 0 };
     Caffe__SolverParameter *param  = solver();
@@ -97,8 +132,10 @@ static void train_all(struct one_rank *r, const char *options,
                             strlen(options), "test", &p));
     ASSERT_OK(ct_loopback_create(P, &loop, t));
     for (int i = 0; i < P; i++) {
-        r[i] = (struct one_rank){ .transport = t[i], .param = param,
-                                  .options = p, .machine = machine };
+        r[i]           = how;
+        r[i].transport = t[i];
+        r[i].param     = param;
+        r[i].options   = p;
         pthread_create(&thread[i], NULL, rank_thread, &r[i]);
     }
     for (int i = 0; i < P; i++)
@@ -108,6 +145,12 @@ static void train_all(struct one_rank *r, const char *options,
     for (int i = 0; i < P; i++)
         if (r[i].st != CT_OK)
             FAIL("rank %d: %s", i, r[i].why);
+}
+
+static void train_all(struct one_rank *r, const char *options,
+                      struct dist_machine machine)
+{
+    train_so(r, options, (struct one_rank){ .machine = machine });
 }
 
 static void change_over(const struct one_rank *dense,
@@ -151,4 +194,44 @@ TEST(auto, redecide_0_keeps_the_first_choice)
     train_all(r, "road: 'auto' reduce: 'ring' redecide: 0", slow_cores);
     for (int k = 1; k < RANKS_STEPS; k++)
         ASSERT_INT(r[0].n_factors[0], r[0].n_factors[k]);
+}
+
+static const char often[] = "road: 'auto' redecide: 1 reduce: 'ring'";
+
+/* Through a tree of four ranks sums take 4 x 4 bytes a float, at a byte a
+ * second; factors, with the bias as it is, less, and products for what is left
+ * of `share` of that time.  A tenth must be saved. */
+static void turn(double share, int n_factors)
+{
+    struct one_rank r[P], how = { .machine = slow_cores, .took = 1 };
+    const double bytes = 4 * 4 * (15000 + 316);
+    const double sent  = 4 * 4 * 316 + 4 * 6 * 350 * (P - 1);
+
+    how.turn = (struct dist_machine){
+        0, 1, 0, 2 * 15000 * 6 * (P - 1) / (share * bytes - sent), 1, 0, 0 };
+    train_so(r, often, how);
+    ASSERT_INT(0, r[0].n_factors[TURN_AT - 1]);
+    for (int i = 0; i < P; i++)
+        ASSERT_INT(n_factors, r[i].n_factors[RANKS_STEPS - 1]);
+}
+
+TEST(auto, a_change_must_promise_a_tenth_of_the_step)
+{
+    turn(0.93, 0);
+    turn(0.87, 1);
+}
+
+/* Exchanges take three times as long as predicted, then as long as that: the
+ * newest iteration counts for a fifth. */
+TEST(auto, what_is_new_counts_for_a_fifth)
+{
+    struct one_rank r[P], how = { .machine = slow_cores, .took = 3,
+                                  .took_then = 1 };
+    double scale = 3;
+
+    train_so(r, "road: 'auto' redecide: 100 reduce: 'ring'", how);
+    for (int i = CHANGE_AT; i < RANKS_STEPS; i++) {
+        scale = i < TURN_AT ? 3 : 0.8 * scale + 0.2;
+        ASSERT_FLOAT(scale, r[0].scale[i], 1e-6);
+    }
 }
