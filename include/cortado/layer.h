@@ -215,6 +215,8 @@ struct ct_layer_type {
      * ct_run.share a pass adds them to the blobs' diffs instead, and this
      * takes diff times scale in, once an iteration. */
     void (*take_in)(struct ct_layer *l, float scale);
+    /* Optional, for sources: samples of an epoch; 0: nobody has counted. */
+    int64_t (*records)(const struct ct_layer *l);
     /* Optional: logs a line on how it went, when training ends. */
     void (*report)(const struct ct_layer *l);
     /* Optional, for state that is not a blob: descriptors, files, threads. */

@@ -181,6 +181,7 @@ static enum ct_status feed_open(struct db_feed *f,
     f->cursor = NULL;
     CT_TRY(ct_db_index_create(f->db, &f->index));
     n = ct_db_index_n(f->index);
+    f->base.n_records = n;
     ct_order_init(&f->order, config->seed, n, config->shuffle);
     CT_INFO("Indexed %lld records of %s, to read them %s", (long long)n,
             source, config->shuffle ? "shuffled" : "in parts");

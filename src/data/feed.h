@@ -40,6 +40,7 @@ struct ct_feed_ops {
 /* The first member of a feed's own struct. */
 struct ct_feed {
     const struct ct_feed_ops *ops;
+    int64_t n_records; /* of the source; 0: nobody has counted */
 };
 
 struct ct_feed_config {

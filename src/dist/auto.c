@@ -23,7 +23,8 @@ static void learn(double *x, double now)
 
 static enum ct_status probe_job(struct ct_comm *c, void *arg)
 {
-    struct dist_machine *w = arg;
+    struct dist_auto *a    = arg;
+    struct dist_machine *w = &a->options.machine;
     struct ct_probe p      = { 0 };
 
     CT_TRY(ct_comm_probe(c, &p));
@@ -31,6 +32,8 @@ static enum ct_status probe_job(struct ct_comm *c, void *arg)
     w->beta     = p.beta;
     w->gamma    = p.gamma;
     w->per_host = c->place.even ? c->place.n_local : 1;
+    a->slow_rank = p.slow_rank;
+    a->slow_peer = p.slow_peer;
     ct_probe_fini(&p);
     return CT_OK;
 }
@@ -40,7 +43,7 @@ static enum ct_status measure(struct ct_dist *d)
 {
     struct dist_machine *w = &d->roads.options.machine;
 
-    CT_TRY(ct_job_run(d->thread, probe_job, w));
+    CT_TRY(ct_job_run(d->thread, probe_job, &d->roads));
     CT_TRY(dist_measure_flops(d->exchange.mirror ? d->exchange.mirror->dev
                                                  : ct_device_cpu(),
                               &w->flops));
@@ -134,21 +137,25 @@ void dist_auto_fini(struct ct_dist *d)
 
 /* ---- What was observed. */
 
-/* Predicted and observed seconds of buckets, of factors, and of products. */
+/* Predicted and observed seconds of buckets, of factors, and of products; and
+ * the bytes of the first two. */
 struct sums {
-    double predicted[3], observed[3];
+    double predicted[3], observed[3], bytes[2];
 };
 
 static struct sums compare(const struct ct_dist *d)
 {
     const struct dist_model m    = model_of(d, d->net);
     struct dist_options plain    = d->roads.options;
-    struct sums s = { { 0 }, { 0 } };
+    struct sums s = { { 0 }, { 0 }, { 0 } };
 
     plain.scales = (struct dist_scales){ 0 };
     for (int i = 0; i < d->buckets.n; i++) {
-        s.predicted[0] += dist_bucket_cost(&m, &plain, DIST_ROAD_AUTO,
-                                           d->size, &d->buckets, i).seconds;
+        struct dist_cost c = dist_bucket_cost(&m, &plain, DIST_ROAD_AUTO,
+                                              d->size, &d->buckets, i);
+
+        s.bytes[0] += c.bytes;
+        s.predicted[0] += c.seconds;
         s.observed[0] += dist_flight_seconds(&d->flight[i]);
     }
     for (int i = 0; i < d->factors.n; i++) {
@@ -156,6 +163,7 @@ static struct sums compare(const struct ct_dist *d)
         struct dist_load load       = dist_model_load(&m, x->param);
         struct dist_cost c = dist_factors_cost(&plain, d->size, &load);
 
+        s.bytes[1] += c.bytes;
         s.predicted[1] += c.seconds;
         s.observed[1] += x->job.seconds;
         s.predicted[2] += c.compute;
@@ -173,12 +181,12 @@ static void learn_scales(struct ct_dist *d)
     struct dist_scales *k = &d->roads.options.scales;
     const struct sums s   = compare(d);
     double *scale[]       = { &k->dense, &k->factors, &k->products };
-    const double all      = s.predicted[0] + s.predicted[1];
+    const double all      = s.bytes[0] + s.bytes[1];
     bool telling[3];
 
     for (int i = 0; i < 3; i++) {
-        telling[i] = s.predicted[i] > (i < 2 ? telling_share * all : 0) &&
-                     s.observed[i] > 0;
+        telling[i] = s.predicted[i] > 0 && s.observed[i] > 0 &&
+                     (i == 2 || s.bytes[i] >= telling_share * all);
         if (telling[i])
             learn(scale[i], s.observed[i] / s.predicted[i]);
     }
@@ -282,6 +290,9 @@ void dist_auto_say(const struct ct_dist *d)
     CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding %.3g "
             "ns a byte, products run at %.4g GFLOP/s", 1e6 * w->alpha,
             1e9 * w->beta, 1e9 * w->gamma, w->flops / 1e9);
+    if (d->n_hosts > 1 && d->roads.slow_rank >= 0)
+        CT_INFO("The slowest link is that of ranks %d and %d: %.4g MB/s",
+                d->roads.slow_rank, d->roads.slow_peer, 1e-6 / w->beta);
     say_table(d, false);
 }
 

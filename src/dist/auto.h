@@ -20,6 +20,7 @@ struct dist_auto {
     bool   *may;         /* go as factors */
     int     n_choices;   /* parameters that may */
     bool    measured;    /* options.machine is known */
+    int     slow_rank, slow_peer; /* the slowest link; -1: none */
     bool    learning;    /* may change its mind */
     int     n_seen;      /* iterations since the latest choice */
     int     due;         /* iterations until the next */

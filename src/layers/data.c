@@ -209,6 +209,13 @@ static enum ct_status data_forward_to(struct ct_layer *l,
     return ct_batches_forward_to(l, io, top);
 }
 
+static int64_t data_records(const struct ct_layer *l)
+{
+    const struct data *d = l->state;
+
+    return d->feed->n_records;
+}
+
 const struct ct_layer_type ct_layer_data = {
     .name       = "Data",
     .bottoms    = CT_EXACTLY(0),
@@ -221,6 +228,7 @@ const struct ct_layer_type ct_layer_data = {
     .forward    = { [CT_CPU] = data_forward },
     .forward_to = data_forward_to,
     .seek       = data_seek,
+    .records    = data_records,
     .report     = ct_batches_report,
     .teardown   = data_teardown,
 };

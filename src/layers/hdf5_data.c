@@ -294,6 +294,13 @@ static void hd_teardown(struct ct_layer *l)
     ct_free(d->list);
 }
 
+static int64_t hd_records(const struct ct_layer *l)
+{
+    const struct hdf5_data *d = l->state;
+
+    return d->total;
+}
+
 const struct ct_layer_type ct_layer_hdf5_data = {
     .name       = "HDF5Data",
     .bottoms    = CT_EXACTLY(0),
@@ -304,5 +311,6 @@ const struct ct_layer_type ct_layer_hdf5_data = {
     .reshape    = hd_reshape,
     .forward    = { [CT_CPU] = hd_forward },
     .seek       = hd_seek,
+    .records    = hd_records,
     .teardown   = hd_teardown,
 };

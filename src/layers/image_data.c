@@ -260,6 +260,13 @@ static void images_teardown(struct ct_layer *l)
     ct_free(d->line);
 }
 
+static int64_t images_records(const struct ct_layer *l)
+{
+    const struct image_data *d = l->state;
+
+    return d->order.n;
+}
+
 const struct ct_layer_type ct_layer_image_data = {
     .name       = "ImageData",
     .bottoms    = CT_EXACTLY(0),
@@ -272,6 +279,7 @@ const struct ct_layer_type ct_layer_image_data = {
     .forward    = { [CT_CPU] = ct_batches_forward },
     .forward_to = ct_batches_forward_to,
     .seek       = images_seek,
+    .records    = images_records,
     .report     = ct_batches_report,
     .teardown   = images_teardown,
 };

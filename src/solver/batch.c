@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cortado/log.h"
 #include "data/order.h"
 #include "proto/batch.h"
 #include "proto/edit.h"
@@ -66,6 +67,49 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
     }
     ct_batch_set(net, each, mine);
     return CT_OK;
+}
+
+/* The first source of the train net: what a pass of this rank takes, and
+ * samples of an epoch, if somebody has counted them. */
+static void look_at_source(const struct ct_net *net, int64_t *batch,
+                           int64_t *records)
+{
+    *batch = *records = 0;
+    for (int i = 0; i < ct_net_n_layers(net) && *batch == 0; i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+        const struct ct_io io    = ct_net_io(net, i);
+
+        if (!(l->type->flags & CT_LAYER_SOURCE) || !io.n_top ||
+            !io.top[0]->shape.n_axes)
+            continue;
+        *batch   = io.top[0]->shape.dim[0];
+        *records = l->type->records ? l->type->records(l) : 0;
+    }
+}
+
+void solver_say_samples(const struct ct_solver *s)
+{
+    const struct ct_exchange *x     = s->options.exchange;
+    const Caffe__SolverParameter *p = s->param;
+    int64_t mine, records, all;
+
+    if (!x || x->size < 2 || x->serve)
+        return;
+    look_at_source(s->net, &mine, &records);
+    if (mine == 0)
+        return;
+    mine *= x->micro ? x->micro : p->iter_size;
+    all = mine * x->size;
+    for (int r = 0; x->batches && r < x->size; r++)
+        all = (r ? all : 0) + x->batches[r] * p->iter_size;
+    CT_INFO("An iteration takes %lld samples of %d ranks, %lld of them here; "
+            "the learning rate is the solver's, base_lr %g, for any number",
+            (long long)all, x->size, (long long)mine, (double)p->base_lr);
+    if (records > 0) /* each its own source: as much of that */
+        CT_INFO("%lld records%s: %d iterations are %.3g epochs",
+                (long long)records, x->own_data ? " here" : "", p->max_iter,
+                (double)p->max_iter * (double)(x->own_data ? mine : all) /
+                    (double)records);
 }
 
 static char **source_of(Caffe__LayerParameter *l)

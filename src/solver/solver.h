@@ -185,6 +185,8 @@ CT_MUST_CHECK enum ct_status solver_attach(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_divide_batch(struct ct_solver *s,
                                                  Caffe__NetParameter *net,
                                                  struct ct_net_options *o);
+/* Logs what ranks take together, and how many epochs that makes. */
+void solver_say_samples(const struct ct_solver *s);
 
 /* ... and where its data comes from. */
 CT_MUST_CHECK enum ct_status solver_place_data(const struct ct_exchange *x,

@@ -457,6 +457,7 @@ enum ct_status ct_solver_solve(struct ct_solver *s)
         CT_TRY(solver_check_writable(s));
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", p->lr_policy);
+    solver_say_samples(s);
     CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
     if (s->options.exchange && s->options.exchange->serve)
         return CT_OK;
