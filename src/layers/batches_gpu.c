@@ -10,6 +10,7 @@
 
 #include "data/augment.h"
 #include "device/impl.h"
+#include "layers/hand_over.h"
 #include "proto/params.h"
 
 /* The mean image, or a value a channel. */
@@ -104,18 +105,6 @@ static enum ct_status send(struct ct_batches *b)
     return CT_OK;
 }
 
-static enum ct_status put_values(const struct ct_device *d, const void *from,
-                                 struct ct_blob *top)
-{
-    const bool axes = top->shape.n_axes > 1;
-
-    return d->ops->convert(d, axes ? top->shape.dim[0] : 1,
-                           axes ? top->shape.dim[1] : 1,
-                           axes ? ct_count(top, 2, CT_END) : top->count,
-                           CT_PLAIN, CT_F32, from, top->data.layout,
-                           top->data.dtype, ct_data(top));
-}
-
 static enum ct_status put_pixels(const struct ct_batches *b,
                                  const struct ct_device *d,
                                  struct ct_blob *top)
@@ -142,13 +131,6 @@ static enum ct_status put_pixels(const struct ct_batches *b,
                                ct_data(top));
 }
 
-static enum ct_status follow(struct ct_blob *b, struct ct_shape shape)
-{
-    return b->version > 0 && ct_shape_equal(&b->shape, &shape)
-               ? CT_OK
-               : ct_reshape(b, shape);
-}
-
 static enum ct_status put(struct ct_batches *b, const struct ct_device *d,
                           struct ct_blob *data, struct ct_blob *label)
 {
@@ -156,9 +138,9 @@ static enum ct_status put(struct ct_batches *b, const struct ct_device *d,
     if (is_raw(b->sent))
         CT_TRY(put_pixels(b, d, data));
     else
-        CT_TRY(put_values(d, b->span[1].there, data));
+        CT_TRY(ct_top_put(data, b->span[1].there));
     if (label)
-        CT_TRY(put_values(d, b->span[0].there, label));
+        CT_TRY(ct_top_put(label, b->span[0].there));
     return ct_staging_done(b->staging);
 }
 
@@ -174,10 +156,10 @@ enum ct_status ct_batches_forward_to(struct ct_layer *l,
     if (!b->sent)
         CT_TRY(send(b));
     b->shape = b->sent->shape;
-    CT_TRY(follow(io->top[0], b->shape));
-    CT_TRY(follow(top[0], b->shape));
+    CT_TRY(ct_top_follow(io->top[0], b->shape));
+    CT_TRY(ct_top_follow(top[0], b->shape));
     if (io->n_top > 1)
-        CT_TRY(follow(top[1], CT_SHAPE(b->shape.dim[0])));
+        CT_TRY(ct_top_follow(top[1], CT_SHAPE(b->shape.dim[0])));
     CT_TRY(put(b, d, top[0], io->n_top > 1 ? top[1] : NULL));
     b->sent = NULL;
     /* A batch that cannot be had is an error when its turn comes, which next()

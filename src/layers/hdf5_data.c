@@ -25,6 +25,7 @@
 #include "base/rng.h"
 #include "data/hdf5.h"
 #include "layers/deal.h"
+#include "layers/hand_over.h"
 #include "proto/params.h"
 
 struct hdf5_data {
@@ -43,6 +44,8 @@ struct hdf5_data {
     int64_t *files, *order;
     int      loaded;              /* file in memory, or -1 */
     int64_t  order_of;            /* file whose rows `order` permutes, or -1 */
+    float  **tops;                /* where a pass writes on the CPU */
+    struct ct_hand_over over;     /* where the net is on a GPU */
 };
 
 /* Splits the list at white space; counts only where `path` is NULL. */
@@ -160,6 +163,7 @@ static enum ct_status hd_setup(struct ct_layer *l, const struct ct_io *io)
                     &d->files));
     CT_TRY(ct_alloc(n_tops, sizeof(*d->shape), "hdf5 shapes", &d->shape));
     CT_TRY(ct_alloc(n_tops, sizeof(*d->rows), "hdf5 rows", &d->rows));
+    CT_TRY(ct_alloc(n_tops, sizeof(*d->tops), "hdf5 tops", &d->tops));
     d->n_tops = io->n_top;
     CT_TRY(hd_scan(l));
     CT_TRY(ct_alloc((size_t)d->most, sizeof(*d->order), "hdf5 order",
@@ -249,7 +253,8 @@ static enum ct_status hd_seek_row(struct ct_layer *l, uint64_t g, int64_t *row)
     return CT_OK;
 }
 
-static enum ct_status hd_forward(struct ct_layer *l, const struct ct_io *io)
+/* The next batch, each top's part to a place of its own. */
+static enum ct_status hd_write(struct ct_layer *l, float *const *to)
 {
     struct hdf5_data *d = l->state;
     const struct ct_shard shard = ct_deal_shard(l, d->batch);
@@ -259,15 +264,34 @@ static enum ct_status hd_forward(struct ct_layer *l, const struct ct_io *io)
 
         CT_TRY(hd_seek_row(l, (uint64_t)ct_shard_position(
                                   &shard, 0, (int64_t)d->next, b), &row));
-        for (int i = 0; i < io->n_top; i++) {
+        for (int i = 0; i < d->n_tops; i++) {
             int64_t width = ct_shape_count(&d->shape[i], 1, CT_END);
 
-            memcpy(ct_data(io->top[i]) + b * width, d->rows[i] + row * width,
+            memcpy(to[i] + b * width, d->rows[i] + row * width,
                    (size_t)width * sizeof(float));
         }
     }
     d->next++;
     return CT_OK;
+}
+
+static enum ct_status hd_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    struct hdf5_data *d = l->state;
+
+    for (int i = 0; i < io->n_top; i++)
+        d->tops[i] = ct_data(io->top[i]);
+    return hd_write(l, d->tops);
+}
+
+static enum ct_status hd_forward_to(struct ct_layer *l, const struct ct_io *io,
+                                    struct ct_blob *const *top)
+{
+    struct hdf5_data *d = l->state;
+
+    CT_TRY(ct_hand_over_begin(&d->over, l, io));
+    CT_TRY(hd_write(l, d->over.to));
+    return ct_hand_over_end(&d->over, io, top);
 }
 
 static enum ct_status hd_seek(struct ct_layer *l, uint64_t n_passes)
@@ -282,9 +306,11 @@ static void hd_teardown(struct ct_layer *l)
 {
     struct hdf5_data *d = l->state;
 
+    ct_hand_over_fini(&d->over);
     ct_hdf5_close(d->file);
     for (int i = 0; i < d->n_tops; i++)
         ct_free(d->rows[i]);
+    ct_free(d->tops);
     ct_free(d->rows);
     ct_free(d->shape);
     ct_free(d->order);
@@ -310,6 +336,7 @@ const struct ct_layer_type ct_layer_hdf5_data = {
     .setup      = hd_setup,
     .reshape    = hd_reshape,
     .forward    = { [CT_CPU] = hd_forward },
+    .forward_to = hd_forward_to,
     .seek       = hd_seek,
     .records    = hd_records,
     .teardown   = hd_teardown,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cortado/layer.h"
+#include "layers/hand_over.h"
 #include "proto/params.h"
 
 extern const struct ct_layer_type ct_layer_memory_data;
@@ -16,6 +17,7 @@ struct memory_data {
     const float *data, *labels; /* borrowed from the program */
     int64_t      n, batch, size;
     uint64_t     next; /* the batch that the next pass gives */
+    struct ct_hand_over over; /* where the net is on a GPU */
 };
 
 static enum ct_status md_setup(struct ct_layer *l, const struct ct_io *io)
@@ -67,7 +69,8 @@ enum ct_status ct_memory_data_set(struct ct_layer *l, const float *data,
     return CT_OK;
 }
 
-static enum ct_status md_forward(struct ct_layer *l, const struct ct_io *io)
+/* The next batch. */
+static enum ct_status md_write(struct ct_layer *l, float *data, float *labels)
 {
     struct memory_data *m = l->state;
     int64_t first;
@@ -77,11 +80,25 @@ static enum ct_status md_forward(struct ct_layer *l, const struct ct_io *io)
                        "call ct_memory_data_set() before the first pass",
                        l->name);
     first = (int64_t)(m->next++ % (uint64_t)(m->n / m->batch)) * m->batch;
-    memcpy(ct_data(io->top[0]), m->data + first * m->size,
+    memcpy(data, m->data + first * m->size,
            (size_t)(m->batch * m->size) * sizeof(float));
-    memcpy(ct_data(io->top[1]), m->labels + first,
-           (size_t)m->batch * sizeof(float));
+    memcpy(labels, m->labels + first, (size_t)m->batch * sizeof(float));
     return CT_OK;
+}
+
+static enum ct_status md_forward(struct ct_layer *l, const struct ct_io *io)
+{
+    return md_write(l, ct_data(io->top[0]), ct_data(io->top[1]));
+}
+
+static enum ct_status md_forward_to(struct ct_layer *l, const struct ct_io *io,
+                                    struct ct_blob *const *top)
+{
+    struct memory_data *m = l->state;
+
+    CT_TRY(ct_hand_over_begin(&m->over, l, io));
+    CT_TRY(md_write(l, m->over.to[0], m->over.to[1]));
+    return ct_hand_over_end(&m->over, io, top);
 }
 
 static enum ct_status md_seek(struct ct_layer *l, uint64_t n_passes)
@@ -90,6 +107,13 @@ static enum ct_status md_seek(struct ct_layer *l, uint64_t n_passes)
 
     m->next = n_passes;
     return CT_OK;
+}
+
+static void md_teardown(struct ct_layer *l)
+{
+    struct memory_data *m = l->state;
+
+    ct_hand_over_fini(&m->over);
 }
 
 const struct ct_layer_type ct_layer_memory_data = {
@@ -101,5 +125,7 @@ const struct ct_layer_type ct_layer_memory_data = {
     .setup      = md_setup,
     .reshape    = md_reshape,
     .forward    = { [CT_CPU] = md_forward },
+    .forward_to = md_forward_to,
     .seek       = md_seek,
+    .teardown   = md_teardown,
 };

@@ -7,14 +7,12 @@
  *     backward   top diffs to the host, run, bottom diffs to the GPU
  *
  * The net's blobs may have any layout and type, the host's are plain.  Sources
- * that make batches ahead write to the GPU by themselves (forward_to). */
+ * of batches write to the GPU by themselves (forward_to). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "net/net.h"
-
-enum { MOST_DIRECT = 4 }; /* tops of a source that writes to the GPU */
 
 const struct ct_device *net_layer_device(const struct ct_net *net,
                                          const Caffe__LayerParameter *p)
@@ -56,6 +54,8 @@ enum ct_status net_bridge_wire(struct ct_net *net, struct net_layer *l)
                     "host blobs", &l->host_bottom));
     CT_TRY(ct_alloc((size_t)l->n_top + 1, sizeof(*l->host_top), "host blobs",
                     &l->host_top));
+    CT_TRY(ct_alloc((size_t)l->n_top + 1, sizeof(*l->gpu_top), "host blobs",
+                    &l->gpu_top));
     CT_TRY(ct_alloc((size_t)l->n_top + 1, sizeof(*l->put), "host blobs",
                     &l->put));
     for (int i = 0; i < l->n_bottom; i++) {
@@ -70,6 +70,7 @@ enum ct_status net_bridge_wire(struct ct_net *net, struct net_layer *l)
         if (l->layer->type->forward_to)
             b->planned = true; /* it needs no memory */
         l->top[i] = l->host_top[i] = b;
+        l->gpu_top[i] = net->blob[l->top_id[i]].blob;
     }
     return net_bridge_bottoms(net, l);
 }
@@ -82,6 +83,7 @@ void net_bridge_fini(struct net_layer *l)
     for (int i = 0; l->host_bottom && i < l->n_bottom; i++)
         ct_blob_destroy(l->host_bottom[i]);
     ct_free(l->put);
+    ct_free(l->gpu_top);
     ct_free(l->host_top);
     ct_free(l->host_bottom);
 }
@@ -130,15 +132,11 @@ bool net_bridge_is_direct(const struct net_layer *l)
     return l->host_top && l->layer->type->forward_to;
 }
 
-enum ct_status net_bridge_direct(struct ct_net *net, struct net_layer *l)
+enum ct_status net_bridge_direct(struct net_layer *l)
 {
     const struct ct_io io = net_io(l);
-    struct ct_blob *top[MOST_DIRECT];
 
-    CT_ASSERT(l->n_top <= MOST_DIRECT);
-    for (int i = 0; i < l->n_top; i++)
-        top[i] = net->blob[l->top_id[i]].blob;
-    return l->layer->type->forward_to(l->layer, &io, top);
+    return l->layer->type->forward_to(l->layer, &io, l->gpu_top);
 }
 
 enum ct_status net_bridge_forward_out(struct ct_net *net, struct net_layer *l)

@@ -31,6 +31,7 @@ struct net_layer {
     /* The host's copies, for a layer that stays on the CPU while its net is
      * on a GPU; NULL elsewhere.  Owned; in place both lists name one. */
     struct ct_blob **host_bottom, **host_top;
+    struct ct_blob **gpu_top; /* then, the net's own; borrowed */
     const float    **put; /* where each top was put last */
     int             *bottom_id, *top_id; /* indices into net->blob */
     int              n_bottom, n_top;
@@ -204,8 +205,7 @@ CT_MUST_CHECK enum ct_status net_bridge_forward_out(struct ct_net *net,
                                                     struct net_layer *l);
 /* Sources that write to the GPU by themselves. */
 bool net_bridge_is_direct(const struct net_layer *l);
-CT_MUST_CHECK enum ct_status net_bridge_direct(struct ct_net *net,
-                                               struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_bridge_direct(struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_backward_in(struct ct_net *net,
                                                     struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_backward_out(struct ct_net *net,

@@ -234,7 +234,7 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
     CT_TRY(net_bridge_forward_in(net, l));
     net_layer_alias(net, l);
     if (net_bridge_is_direct(l))
-        CT_TRY(net_bridge_direct(net, l));
+        CT_TRY(net_bridge_direct(l));
     else if (l->chain && net_chain_last(l->chain) == i)
         CT_TRY(net_chain_forward(net, l->chain));
     else if (!l->chain && l->last == i)

@@ -1,12 +1,14 @@
-/* test_feed.c - batches that go to a GPU as bytes are the CPU's to the bit,
- * training on them is too, and steps leave nothing behind. */
+/* test_feed.c - batches that go to a GPU, as bytes or as values, are the CPU's
+ * to the bit, training on them is too, and steps leave nothing behind. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
 #include "core/blob_proto.h"
+#include "cortado/memory_data.h"
 #include "data/datum.h"
+#include "data/hdf5.h"
 #include "solver_test.h"
 #include "testing/files.h"
 
@@ -70,12 +72,10 @@ static const char *mean_file(void)
     return path;
 }
 
-static const char *net_text(const char *db, const char *transform)
+static const char *net_on(const char *source)
 {
     return test_format(
-        "net_param { layer { name: 'data' type: 'Data' top: 'data' "
-        "  top: 'label' data_param { source: '%s' batch_size: %d "
-        "  backend: LMDB } transform_param { %s } }"
+        "net_param { layer { name: 'data' top: 'data' top: 'label' %s }"
         "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' "
         "  convolution_param { num_output: 4 kernel_size: 3 "
         "  weight_filler { type: 'gaussian' std: 0.01 } } }"
@@ -86,7 +86,60 @@ static const char *net_text(const char *db, const char *transform)
         "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' "
         "  bottom: 'label' top: 'loss' } } "
         "base_lr: 0.001 lr_policy: 'fixed' momentum: 0.9 random_seed: 5 "
-        "snapshot_after_train: false ", db, BATCH, transform);
+        "snapshot_after_train: false ", source);
+}
+
+static const char *net_text(const char *db, const char *transform)
+{
+    return net_on(test_format("type: 'Data' data_param { source: '%s' "
+                              "batch_size: %d backend: LMDB } "
+                              "transform_param { %s }", db, BATCH,
+                              transform));
+}
+
+/* Drawn values and labels for sources that take them as they are. */
+struct rows {
+    float data[RECORDS * CHANNELS * HEIGHT * WIDTH], label[RECORDS];
+};
+
+static const struct rows *some_rows(void)
+{
+    static struct rows r;
+
+    for (int i = 0; i < RECORDS * CHANNELS * HEIGHT * WIDTH; i++)
+        r.data[i] = ct_normal(8, 0, (uint64_t)i);
+    for (int i = 0; i < RECORDS; i++)
+        r.label[i] = (float)(i % 3);
+    return &r;
+}
+
+/* Batches that do not end with the file, in another order each epoch. */
+static const char *hdf5_text(void)
+{
+    const struct rows *r = some_rows();
+    const char *file = test_path("rows.h5"), *list = test_path("list.txt");
+    struct ct_hdf5 *h;
+    FILE *f;
+
+    ASSERT_OK(ct_hdf5_create(file, &h));
+    ASSERT_OK(ct_hdf5_write(h, "data", CT_SHAPE(RECORDS, CHANNELS, HEIGHT,
+                                                WIDTH), r->data));
+    ASSERT_OK(ct_hdf5_write(h, "label", CT_SHAPE(RECORDS), r->label));
+    ASSERT_OK(ct_hdf5_close(h));
+    f = fopen(list, "w");
+    ASSERT(f);
+    fprintf(f, "%s\n", file);
+    fclose(f);
+    return net_on(test_format("type: 'HDF5Data' hdf5_data_param { "
+                              "source: '%s' batch_size: %d shuffle: true }",
+                              list, BATCH));
+}
+
+static const char *memory_text(void)
+{
+    return net_on(test_format("type: 'MemoryData' memory_data_param { "
+                              "batch_size: %d channels: %d height: %d "
+                              "width: %d }", BATCH, CHANNELS, HEIGHT, WIDTH));
 }
 
 /* A net's blobs are plain float32 where all are kept. */
@@ -146,19 +199,15 @@ static void pass(const struct ct_solver *s, bool whole)
         ASSERT_OK(ct_net_forward_range(ct_solver_net(s), 0, 1, NULL));
 }
 
-static void batches_are_the_cpus(unsigned kinds, enum ct_precision precision,
-                                 const char *transform)
+static void same_batches(const struct ct_solver *here,
+                         const struct ct_solver *there, bool keep,
+                         int n_passes)
 {
     static float want[BATCH * CHANNELS * HEIGHT * WIDTH], got[sizeof(want) / 4];
-    const bool keep           = precision == CT_FP32;
-    const struct ct_device *d = solver_test_gpu(precision);
-    const char *text          = net_text(some_db(kinds), transform);
-    struct ct_solver *here    = solver_on(ct_device_cpu(), true, text);
-    struct ct_solver *there   = solver_on(d, keep, text);
-    const int64_t n           = blob_of(here, "data")->count;
+    const int64_t n   = blob_of(here, "data")->count;
     const bool rounds = blob_of(there, "data")->data.dtype == CT_BF16;
 
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < n_passes; k++) {
         pass(here, true);
         pass(there, keep);
         values_of(here, "data", want);
@@ -175,6 +224,17 @@ static void batches_are_the_cpus(unsigned kinds, enum ct_precision precision,
         for (int i = 0; i < BATCH; i++)
             ASSERT_FLOAT(want[i], got[i], 0);
     }
+}
+
+static void batches_are_the_cpus(unsigned kinds, enum ct_precision precision,
+                                 const char *transform)
+{
+    const bool keep           = precision == CT_FP32;
+    const struct ct_device *d = solver_test_gpu(precision);
+    const char *text          = net_text(some_db(kinds), transform);
+
+    same_batches(solver_on(ct_device_cpu(), true, text),
+                 solver_on(d, keep, text), keep, 8);
 }
 
 TEST(feed, bytes_are_transformed_on_the_gpu_as_on_the_cpu)
@@ -213,6 +273,55 @@ TEST(feed, bytes_and_floats_may_stand_in_one_batch)
                          "mean_value: 20");
 }
 
+static void hdf5_is_the_cpus(enum ct_precision precision)
+{
+    const bool keep           = precision == CT_FP32;
+    const struct ct_device *d = solver_test_gpu(precision);
+    const char *text          = hdf5_text();
+    struct ct_solver *here    = solver_on(ct_device_cpu(), true, text);
+    struct ct_solver *there   = solver_on(d, keep, text);
+
+    same_batches(here, there, keep, 8);
+    ASSERT_OK(ct_net_seek(ct_solver_net(here), 2));
+    ASSERT_OK(ct_net_seek(ct_solver_net(there), 2));
+    same_batches(here, there, keep, 5);
+}
+
+TEST(feed, rows_of_hdf5_files_are_the_cpus)
+{
+    hdf5_is_the_cpus(CT_FP32);
+    hdf5_is_the_cpus(CT_BF16_MIXED);
+}
+
+static void memory_from(const struct ct_solver *s, int64_t first, int64_t n)
+{
+    const struct rows *r = some_rows();
+
+    ASSERT_OK(ct_memory_data_set(
+        ct_net_layer(ct_solver_net(s), 0),
+        r->data + first * CHANNELS * HEIGHT * WIDTH, r->label + first, n));
+}
+
+/* Arrays may change between passes: no batch is taken early. */
+TEST(feed, a_programs_arrays_are_the_cpus)
+{
+    static const enum ct_precision precision[] = { CT_FP32, CT_BF16_MIXED };
+
+    for (int i = 0; i < 2; i++) {
+        const bool keep           = precision[i] == CT_FP32;
+        const struct ct_device *d = solver_test_gpu(precision[i]);
+        struct ct_solver *here =
+            solver_on(ct_device_cpu(), true, memory_text());
+        struct ct_solver *there = solver_on(d, keep, memory_text());
+
+        for (int k = 0; k < 3; k++) {
+            memory_from(here, k, (k + 1) * BATCH);
+            memory_from(there, k, (k + 1) * BATCH);
+            same_batches(here, there, keep, 3);
+        }
+    }
+}
+
 TEST(feed, a_source_that_is_moved_starts_there)
 {
     static float want[BATCH * CHANNELS * HEIGHT * WIDTH], got[sizeof(want) / 4];
@@ -236,11 +345,9 @@ TEST(feed, a_source_that_is_moved_starts_there)
     }
 }
 
-TEST(feed, training_on_bytes_is_the_cpus)
+static void training_is_the_cpus(const char *text)
 {
     const struct ct_device *d = solver_test_gpu(CT_FP32);
-    const char *text = net_text(some_db(BYTES), "crop_size: 8 mirror: true "
-                                "mean_value: 110 scale: 0.01");
     struct ct_solver *here  = solver_on(ct_device_cpu(), true, text);
     struct ct_solver *there = solver_on(d, true, text);
 
@@ -259,6 +366,17 @@ TEST(feed, training_on_bytes_is_the_cpus)
     }
 }
 
+TEST(feed, training_on_bytes_is_the_cpus)
+{
+    training_is_the_cpus(net_text(some_db(BYTES), "crop_size: 8 mirror: true "
+                                  "mean_value: 110 scale: 0.01"));
+}
+
+TEST(feed, training_on_rows_of_hdf5_files_is_the_cpus)
+{
+    training_is_the_cpus(hdf5_text());
+}
+
 static long resident_pages(void)
 {
     long all = 0, resident = 0;
@@ -271,11 +389,10 @@ static long resident_pages(void)
     return resident;
 }
 
-static void steps_leave_nothing(enum ct_precision precision)
+static void steps_leave_nothing(enum ct_precision precision, const char *text)
 {
     const struct ct_device *d = solver_test_gpu(precision);
-    struct ct_solver *s = solver_on(d, true, net_text(
-        some_db(BYTES), "crop_size: 8 mirror: true scale: 0.01"));
+    struct ct_solver *s       = solver_on(d, true, text);
     struct ct_device_memory before, after;
     struct ct_mem_stats host;
     long pages;
@@ -295,12 +412,20 @@ static void steps_leave_nothing(enum ct_precision precision)
         FAIL("%ld pages are resident, %ld were", resident_pages(), pages);
 }
 
+static const char small_images[] = "crop_size: 8 mirror: true scale: 0.01";
+
 TEST(feed, ten_thousand_steps_allocate_nothing_and_leave_nothing)
 {
-    steps_leave_nothing(CT_FP32);
+    steps_leave_nothing(CT_FP32, net_text(some_db(BYTES), small_images));
 }
 
 TEST(feed, nor_do_they_in_fp16)
 {
-    steps_leave_nothing(CT_FP16_MIXED);
+    steps_leave_nothing(CT_FP16_MIXED, net_text(some_db(BYTES),
+                                                small_images));
+}
+
+TEST(feed, nor_do_they_on_rows_of_hdf5_files)
+{
+    steps_leave_nothing(CT_FP32, hdf5_text());
 }
