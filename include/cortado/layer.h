@@ -155,11 +155,11 @@ enum ct_layer_flags {
      * mark off; to those of other layers the net puts zeros first. */
     CT_LAYER_OVERWRITES  = 1 << 21,
     CT_LAYER_SINKS       = 1 << 22, /* it knows ct_layer.sink, on the CPU */
-    /* Bottoms that want a gradient have the same one, value by value.  On the
-     * CPU backward still works when their diffs are one place. */
+    /* Bottoms that want a gradient have the same one, value by value, and
+     * backward still works when their diffs are one place. */
     CT_LAYER_ONE_DIFF    = 1 << 23,
-    /* On the CPU backward leaves the diffs of tops as they are, unless it
-     * works in place. */
+    /* Backward leaves the diffs of tops as they are, unless it works in
+     * place. */
     CT_LAYER_LEAVES_DIFF = 1 << 24,
     /* Each item of axis 0, the same in all bottoms and tops, is computed by
      * itself, and draws no random numbers: a net may run parts of the batch

@@ -13,9 +13,9 @@
  * once and y is written once.
  *
  * SUM absorbs a ReLU behind it: y = max(sum, 0), and dy counts where y > 0.
- * On the CPU it absorbs a Split behind that, too: dy is the sum of the diffs of
- * its tops.  Its dx_0, where c_0 is 1, may lie where a dy lies, and all dx in
- * one place where all c are 1. */
+ * It absorbs a Split behind that, too: dy is the sum of the diffs of its tops.
+ * Its dx_0, where c_0 is 1, may lie where a dy lies, and all dx in one place
+ * where all c are 1. */
 #include "cortado/layer.h"
 
 #include <string.h>
@@ -312,7 +312,8 @@ static bool eltwise_absorb(struct ct_layer *l, const struct ct_layer *next)
     if (next && (e->op != SUM || e->split))
         return false;
     if (next && strcmp(next->type->name, "Split") == 0) {
-        e->split = l->dev->kind == CT_CPU;
+        e->split = l->dev->kind == CT_CPU ||
+                   next->param->n_top <= ELTWISE_LIST;
         return e->split;
     }
     if (next && (e->relu || strcmp(next->type->name, "ReLU") != 0 ||

@@ -4,6 +4,8 @@
 
 #include "cortado/layer.h"
 
+enum { ELTWISE_LIST = 16 }; /* arrays that a GPU takes at once */
+
 struct eltwise {
     int             op;
     struct ct_blob *winner; /* MAX: an int32_t a value, the bottom it is of */

@@ -180,6 +180,12 @@ static bool leaves_diff(const struct ct_net *net, const struct net_layer *l)
            l->bottom_id[0] != net->layer[l->last].top_id[0];
 }
 
+/* What a GPU's side lane reads must stay to the end of the pass. */
+static bool reads_aside(const struct ct_net *net, const struct net_layer *l)
+{
+    return net->dev->kind != CT_CPU && (l->layer->flags & CT_LAYER_ASIDE);
+}
+
 /* Whether all readers of what layer i writes to the diffs of its bottoms find
  * it there: only the one whose turn is last may write. */
 static bool may_be_one(const struct ct_net *net, int i)
@@ -188,12 +194,12 @@ static bool may_be_one(const struct ct_net *net, int i)
     const struct net_layer *last = NULL;
     int n_writers                = 0;
 
-    if (net->dev->kind != CT_CPU || !(l->layer->flags & CT_LAYER_ONE_DIFF))
+    if (!(l->layer->flags & CT_LAYER_ONE_DIFF))
         return false;
     for (int b = 0; b < l->n_bottom; b++) {
         const struct net_layer *r = reader_of(net, i, b);
 
-        if (!r || !l->want_grad[b])
+        if (!r || !l->want_grad[b] || reads_aside(net, r))
             return false;
         for (int k = 0; k < b; k++)
             if (l->bottom_id[k] == l->bottom_id[b])

@@ -3,13 +3,14 @@
  *
  * Up to LIST arrays are combined in one pass; where there are more, what comes
  * of them joins the next ones.  A sum that absorbed a ReLU is SUM_RELU in its
- * last pass; backward one pass makes the gradients of all its bottoms. */
+ * last pass; backward, with that or a Split, one pass adds up the gradients of
+ * its tops and makes those of all its bottoms. */
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/eltwise.h"
 #include "proto/params.h"
 
-enum { LIST = 16 };
+enum { LIST = ELTWISE_LIST };
 enum { SUM  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM,
        PROD = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD,
        MAX  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX, SUM_RELU };
@@ -218,82 +219,102 @@ static enum ct_status bottom_backward(const struct ct_layer *l,
                              (const T *)dy->ptr));
 }
 
+/* What a sum does backward: dx_a = c_a g, with g the sum of all dy, where y is
+ * above 0; y NULL: everywhere. */
 struct grads {
-    void *dx[LIST];
-    float c[LIST];
-    int   n;
+    const void *dy[LIST], *y;
+    void       *dx[LIST];
+    float       c[LIST];
+    int         n_dy, n;
 };
 
-/* dx_a = c_a dy where y > 0; a dx may be dy. */
-template <int K, typename T>
-__device__ static inline void gated(const struct grads &g, int64_t i,
-                                    const T *y, const T *dy)
+/* Of N arrays dy, or of g.n_dy where N is 0; a dx may be one of them. */
+template <int N, int K, typename T>
+__device__ static inline void spread(const struct grads &g, int64_t i)
 {
-    const ct_pack<K, T> v = ct_load_pack<K>(y + i);
-    const ct_pack<K, T> d = ct_load_pack<K>(dy + i);
-    ct_pack<K, T> out;
+    ct_pack<K, T> v = {}, out;
+    float sum[K] = {};
 
+    if (g.y)
+        v = ct_load_pack<K>((const T *)g.y + i);
+#pragma unroll
+    for (int a = 0; a < (N ? N : g.n_dy); a++) {
+        const ct_pack<K, T> d = ct_load_pack<K>((const T *)g.dy[a] + i);
+
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            sum[k] += ct_load(d.v + k);
+    }
     for (int a = 0; a < g.n; a++) {
 #pragma unroll
         for (int k = 0; k < K; k++)
-            ct_store(out.v + k, ct_load(v.v + k) > 0
-                                    ? g.c[a] * ct_load(d.v + k)
+            ct_store(out.v + k, !g.y || ct_load(v.v + k) > 0
+                                    ? g.c[a] * sum[k]
                                     : 0);
         ct_store_pack<K>((T *)g.dx[a] + i, out);
     }
 }
 
-template <int K, typename T>
-__global__ static void gate(struct grads g, int64_t n, const T *y, const T *dy)
+template <int N, int K, typename T>
+__global__ static void spread_all(struct grads g, int64_t n)
 {
     const int64_t packs = n / K;
 
     CT_KERNEL_EACH (i, packs)
-        gated<K>(g, i * K, y, dy);
+        spread<N, K, T>(g, i * K);
     if (K > 1)
         CT_KERNEL_EACH (i, n - packs * K)
-            gated<1>(g, packs * K + i, y, dy);
+            spread<N, 1, T>(g, packs * K + i);
 }
 
 template <typename T>
-static enum ct_status gate_run(const struct ct_device *d,
-                               const struct grads *g, int64_t n, const T *y,
-                               const T *dy)
+static enum ct_status spread_run(const struct ct_device *d,
+                                 const struct grads *g, int64_t n)
 {
     constexpr int K = 16 / sizeof(T);
-    bool packs      = ct_aligned(y) && ct_aligned(dy);
+    bool packs      = ct_aligned(g->y);
 
+    for (int a = 0; a < g->n_dy; a++)
+        packs &= ct_aligned(g->dy[a]);
     for (int a = 0; a < g->n; a++)
         packs &= ct_aligned(g->dx[a]);
+    if (packs && g->n_dy == 1)
+        return CT_LAUNCH(d, (n + K - 1) / K, (spread_all<1, K, T>), *g, n);
+    if (packs && g->n_dy == 2)
+        return CT_LAUNCH(d, (n + K - 1) / K, (spread_all<2, K, T>), *g, n);
     if (packs)
-        return CT_LAUNCH(d, (n + K - 1) / K, (gate<K, T>), *g, n, y, dy);
-    return CT_LAUNCH(d, n, (gate<1, T>), *g, n, y, dy);
+        return CT_LAUNCH(d, (n + K - 1) / K, (spread_all<0, K, T>), *g, n);
+    return CT_LAUNCH(d, n, (spread_all<0, 1, T>), *g, n);
 }
 
-/* The bottom whose diff is dy, if any, comes last: the others read dy. */
-static enum ct_status sum_relu_backward(const struct ct_layer *l,
-                                        const struct ct_io *io, int64_t n)
+/* Bottom 0, whose diff may be one of dy, comes last: the others read that.
+ * Where others have the same place they have the same gradient. */
+static enum ct_status sum_backward(const struct ct_layer *l,
+                                   const struct ct_io *io, int64_t n)
 {
-    const struct ct_tensor *y = &io->top[0]->data, *dy = &io->top[0]->diff;
+    const struct eltwise *e = (const struct eltwise *)l->state;
+    const enum ct_dtype type = io->top[0]->diff.dtype;
     struct grads g = {};
 
+    g.y = e->relu ? ct_data(io->top[0]) : NULL;
+    for (int t = 0; t < io->n_top; t++)
+        if (ct_diff(io->top[t]))
+            g.dy[g.n_dy++] = ct_diff(io->top[t]);
     for (int k = io->n_bottom - 1; k >= 0; k--) {
-        if (!io->want_grad[k])
+        if (!io->want_grad[k] || (k > 0 && io->want_grad[0] &&
+                                  ct_diff(io->bottom[k]) ==
+                                      ct_diff(io->bottom[0])))
             continue;
         g.dx[g.n]  = ct_diff(io->bottom[k]);
         g.c[g.n++] = coefficient(ct_eltwise_param(l->param), k);
         if (g.n < LIST)
             continue;
-        CT_BY_TYPE(dy->dtype, T,
-                   CT_TRY(gate_run(l->dev, &g, n, (const T *)y->ptr,
-                                   (const T *)dy->ptr)));
+        CT_BY_TYPE(type, T, CT_TRY(spread_run<T>(l->dev, &g, n)));
         g.n = 0;
     }
     if (g.n == 0)
         return CT_OK;
-    CT_BY_TYPE(dy->dtype, T,
-               return gate_run(l->dev, &g, n, (const T *)y->ptr,
-                               (const T *)dy->ptr));
+    CT_BY_TYPE(type, T, return spread_run<T>(l->dev, &g, n));
 }
 
 extern "C" enum ct_status ct_cuda_eltwise_backward(struct ct_layer *l,
@@ -302,8 +323,8 @@ extern "C" enum ct_status ct_cuda_eltwise_backward(struct ct_layer *l,
     const struct eltwise *e = (const struct eltwise *)l->state;
     const int64_t n         = ct_elements(io->top[0]);
 
-    if (n > 0 && e->relu)
-        return sum_relu_backward(l, io, n);
+    if (n > 0 && (e->relu || e->split))
+        return sum_backward(l, io, n);
     for (int k = 0; n > 0 && k < io->n_bottom; k++)
         if (io->want_grad[k])
             CT_TRY(bottom_backward(l, io, k, n));
