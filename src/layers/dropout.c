@@ -6,8 +6,9 @@
  *
  * p is dropout_ratio and m is 0 with probability p, else 1.  m of a value is
  * a pure function of the layer, the sample's number in the whole training run
- * and the value's place in the sample's storage: the same for any number of
- * threads, and for any number of ranks that share the batch.
+ * and the value's place in the sample, as the shape counts: the same in any
+ * layout, on any device, for any number of threads, and for any number of ranks
+ * that share the batch.
  *
  * p = 0 is taken and keeps everything, as Caffe's release builds do. */
 #include "cortado/layer.h"
@@ -16,6 +17,7 @@
 
 #include "base/rng.h"
 #include "device/cpu/loop.h"
+#include "device/layout.h"
 #include "layers/common.h"
 #include "layers/cuda/cuda.h"
 #include "layers/deal.h"
@@ -65,6 +67,43 @@ static void dropout_draw(const struct ct_layer *l, uint64_t sample,
     }
 }
 
+/* The mask of a whole sample whose channels lie in blocks. */
+static void dropout_draw_blocks(const struct ct_layer *l, uint64_t sample,
+                                const struct ct_blob *y, uint8_t *mask)
+{
+    const struct dropout *d   = l->state;
+    const enum ct_layout lies = y->data.layout;
+    const int64_t c           = y->shape.dim[1];
+    const int64_t inner       = ct_count(y, 2, CT_END);
+    const int64_t block       = ct_layout_block(lies, c);
+
+    for (int64_t i = 0; i < c * inner; i += 4) {
+        struct ct_philox p = ct_philox(l->key, sample, (uint64_t)i / 4);
+
+        for (int64_t j = i; j < i + 4 && j < c * inner; j++)
+            mask[ct_layout_at(ct_layout_blocks(lies, c), inner, block, 0,
+                              j / inner, j % inner)] =
+                p.v[j - i] >= d->threshold;
+    }
+}
+
+static void dropout_blocks(const struct ct_layer *l, const struct ct_io *io,
+                           uint64_t first, uint8_t *mask)
+{
+    const struct dropout *d = l->state;
+    const int64_t n_samples = io->top[0]->shape.dim[0];
+    const int64_t per       = ct_elements(io->top[0]) / n_samples;
+    const float *x = ct_data(io->bottom[0]), scale = d->scale;
+    float *y = ct_data(io->top[0]);
+
+    CT_FOR_ROWS (s, n_samples, per) {
+        dropout_draw_blocks(l, first + (uint64_t)s, io->top[0],
+                            mask + s * per);
+        for (int64_t i = s * per; i < (s + 1) * per; i++)
+            y[i] = x[i] * (mask[i] ? scale : 0);
+    }
+}
+
 static enum ct_status dropout_forward(struct ct_layer *l,
                                       const struct ct_io *io)
 {
@@ -81,6 +120,10 @@ static enum ct_status dropout_forward(struct ct_layer *l,
     if (l->phase != CAFFE__PHASE__TRAIN)
         return ct_copy(l->dev, n, x, y);
     mask = (uint8_t *)ct_data(d->mask);
+    if (n > 0 && io->top[0]->data.layout != CT_PLAIN) {
+        dropout_blocks(l, io, first, mask);
+        return CT_OK;
+    }
     CT_FOR_ROWS (r, n_samples * chunks, CT_CHUNK) {
         const int64_t s = r / chunks, c = r % chunks;
         const int64_t end = ct_chunk_end(c, per);

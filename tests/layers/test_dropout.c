@@ -1,7 +1,5 @@
 /* test_dropout.c - what is left out, how often, and that it repeats. */
-#include "testing/layer_test.h"
-
-#include "base/rng.h"
+#include "layout_case.h"
 
 enum { N = 4, PER = 1001 };
 
@@ -157,4 +155,10 @@ TEST(dropout, a_ratio_of_one_or_below_zero_is_refused)
                    "dropout_param { dropout_ratio: -0.1 }");
     case_bottom(c, 0, CT_SHAPE(3), NULL);
     ASSERT_STATUS(CT_EINVAL, case_setup(c));
+}
+
+TEST(dropout, all_layouts_leave_out_the_same)
+{
+    check_layouts("type: 'Dropout'", CT_SHAPE(3, 19, 5, 4), false);
+    check_layouts("type: 'Dropout'", CT_SHAPE(2, 16, 1, 1), true);
 }

@@ -1,7 +1,7 @@
 /* dropout.cu - Dropout on a GPU; formulas and draws as in dropout.c.
  *
  * A thread takes four neighbours of a sample, which is what one draw of Philox
- * decides on. */
+ * decides on; in NHWC these lie apart, and a thread takes one value. */
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/cuda/draws.h"
@@ -52,6 +52,29 @@ __global__ static void dropout(struct masks d, const T *x, T *y, uint8_t *mask)
     }
 }
 
+template <typename T>
+__global__ static void dropout_nhwc(struct masks d, int64_t channels,
+                                    const T *x, T *y, uint8_t *mask)
+{
+    const uint64_t first = d.draws.first(d.samples);
+    const int64_t inner  = d.per / channels;
+
+    CT_KERNEL_EACH (u, d.samples * d.per) {
+        const int64_t sample = u / d.per, at = u % d.per;
+        const int64_t i      = at % channels * inner + at / channels;
+        const struct ct_philox r =
+            ct_philox(d.draws.key, first + (uint64_t)sample,
+                      (uint64_t)i / 4);
+        const uint32_t drawn = i % 4 == 0   ? r.v[0]
+                               : i % 4 == 1 ? r.v[1]
+                               : i % 4 == 2 ? r.v[2]
+                                            : r.v[3];
+
+        mask[u] = drawn >= d.threshold;
+        ct_store(y + u, ct_load(x + u) * (mask[u] ? d.scale : 0));
+    }
+}
+
 struct masked {
     float scale;
     __device__ float operator()(float dy, float mask) const
@@ -62,10 +85,14 @@ struct masked {
 
 template <typename T>
 static enum ct_status forward(const struct ct_layer *l, const struct masks *d,
-                              const T *x, T *y, uint8_t *mask)
+                              int64_t channels, const T *x, T *y,
+                              uint8_t *mask)
 {
     const int64_t n = d->samples * ((d->per + 3) / 4);
 
+    if (channels > 1 && channels < d->per)
+        return CT_LAUNCH(l->dev, d->samples * d->per, dropout_nhwc<T>, *d,
+                         channels, x, y, mask);
     if (d->per % 4 == 0 && ct_aligned(x) && ct_aligned(y) && ct_aligned(mask))
         return CT_LAUNCH(l->dev, n, (dropout<true, T>), *d, x, y, mask);
     return CT_LAUNCH(l->dev, n, (dropout<false, T>), *d, x, y, mask);
@@ -81,13 +108,15 @@ extern "C" enum ct_status ct_cuda_dropout_forward(struct ct_layer *l,
     const struct masks d  = { draws_of(l), samples,
                               samples > 0 ? n / samples : 0, s->scale,
                               s->threshold };
+    const int64_t channels =
+        x->layout == CT_NHWC ? io->bottom[0]->shape.dim[1] : 1;
 
     if (l->phase != CAFFE__PHASE__TRAIN)
         return ct_copy_values(l->dev, n, x->dtype, x->ptr, y->ptr);
     if (n == 0)
         return CT_OK;
     CT_BY_TYPE(x->dtype, T,
-               return forward(l, &d, (const T *)x->ptr, (T *)y->ptr,
+               return forward(l, &d, channels, (const T *)x->ptr, (T *)y->ptr,
                               (uint8_t *)ct_data(s->mask)));
 }
 
