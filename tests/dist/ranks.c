@@ -313,7 +313,9 @@ void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)
         if (r[i].st != CT_OK)
             FAIL("rank %d: %s", i, r[i].why);
         for (int k = 0; k < RANKS_STEPS; k++)
-            ASSERT_FLOAT(one->loss[k], r[i].loss[k], tolerance());
+            if (!(fabs(one->loss[k] - r[i].loss[k]) <= tolerance()))
+                FAIL("rank %d of %d, step %d: the loss is %.9g, wanted %.9g",
+                     i, n, k, r[i].loss[k], one->loss[k]);
         for (size_t j = 0; j < one->n; j++)
             ASSERT_FLOAT(one->weights[j], r[i].weights[j],
                          tolerance() * most);

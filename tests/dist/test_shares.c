@@ -75,8 +75,9 @@ TEST(shares, factors_in_16_bits_have_unequal_rows)
                               "shares: '1:3:2'", 0);
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(r[i].st);
-        ASSERT_INT(0, memcmp(r[0].weights, r[i].weights,
-                             r[0].n * sizeof(float)));
+        if (ranks_alike(i))
+            ASSERT_INT(0, memcmp(r[0].weights, r[i].weights,
+                                 r[0].n * sizeof(float)));
     }
     for (int i = 0; i < RANKS_STEPS; i++)
         ASSERT_FLOAT(even->loss[i], r->loss[i], 2e-2 * even->loss[i]);
