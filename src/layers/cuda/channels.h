@@ -21,7 +21,7 @@ struct ct_view {
     int64_t outer, c, inner;
 };
 
-enum { CT_PIECE = 1024, CT_FEW = 32, CT_AHEAD = 4 };
+enum { CT_PIECE = 1024, CT_FEW = 256, CT_AHEAD = 4 };
 
 /* Blocks that a multiprocessor has at once, at least: as many as registers for
  * the packs of one array, or two, allow. */
@@ -393,6 +393,13 @@ static enum ct_status ct_channel_finish(const struct ct_device *d, int64_t c,
     return CT_CUDA_LAUNCHED(d, "sums of channels");
 }
 
+/* Whether sums go by columns: each has a place for its parts. */
+static inline bool ct_sums_by_columns(const struct ct_view *v)
+{
+    return v->inner == 1 ||
+           (v->inner < CT_FEW && 2 * v->c * v->inner <= CT_CUDA_PARTS);
+}
+
 template <int K, bool TWO, typename R, typename T>
 static enum ct_status ct_channel_sum_by(const struct ct_device *d,
                                         struct ct_view v, R r, const T *a,
@@ -403,8 +410,7 @@ static enum ct_status ct_channel_sum_by(const struct ct_device *d,
     double *part              = ct_cuda_parts(d);
     int64_t n;
 
-    if (v.inner == 1 ||
-        (v.inner < CT_FEW && 2 * m.columns <= CT_CUDA_PARTS)) {
+    if (ct_sums_by_columns(&v)) {
         const unsigned bx = ct_columns_across(&m, K), by = CT_BLOCK / bx;
         const int64_t across = (m.columns / K + bx - 1) / bx;
 
@@ -447,9 +453,8 @@ static enum ct_status ct_channel_sum(const struct ct_device *d,
 
     if (v.outer * v.c * v.inner == 0)
         return CT_OK;
-    if (ct_channel_packs(&v, K) && ct_aligned(a) && ct_aligned(b) &&
-        (v.inner == 1 || v.inner >= CT_FEW ||
-         2 * v.c * v.inner <= CT_CUDA_PARTS))
+    if ((ct_sums_by_columns(&v) ? v.c * v.inner : v.inner) % K == 0 &&
+        ct_aligned(a) && ct_aligned(b))
         return ct_channel_sum_of<K>(d, v, r, a, b);
     return ct_channel_sum_of<1>(d, v, r, a, b);
 }

@@ -489,8 +489,7 @@ static enum ct_status backward(const struct ct_layer *l,
         return ct_clear_values(l->dev, ct_elements(io->bottom[0]),
                                io->bottom[0]->diff.dtype,
                                ct_diff(io->bottom[0]));
-    if (sizeof(T) == 4 && !s->kept && by_rows(&s->pool,
-                                              ct_diff(io->bottom[0])))
+    if (sizeof(T) == 4 && !s->kept && by_rows(&s->pool))
         return pool_rows(l->dev, &s->pool,
                          s->at ? (const uint8_t *)ct_data(s->at) : NULL,
                          ct_diff(io->top[0]), ct_diff(io->bottom[0]));
