@@ -58,6 +58,8 @@ TEST(shares, ranks_of_unequal_weight_train_as_one_by_every_road)
     ranks_insert("layer { name: 'o' type: 'Dropout' bottom: 'c' top: 'c' }");
     one = ranks_train(1, "", "", 0);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        if (strstr(ways[i], "sync_bn") && !ranks_alike(1))
+            continue; /* refused: devices are of one kind there */
         snprintf(options, sizeof(options), "shares: '5:1:2' %s", ways[i]);
         is_as_one(one, 3, "", options);
         snprintf(options, sizeof(options), "shares: '1:9' %s", ways[i]);
