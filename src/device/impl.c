@@ -25,10 +25,19 @@ static const char *wanted(const char *operation, size_t *n)
 
 bool ct_impl_allowed(const char *operation, const char *name)
 {
+    const size_t n_name = strlen(name);
     size_t n;
     const char *want = wanted(operation, &n);
+    const char *end  = want ? want + n : NULL;
 
-    return !want || (n == strlen(name) && strncmp(want, name, n) == 0);
+    if (!want)
+        return true;
+    for (; want <= end; want += n + 1) { /* names with a + between them */
+        n = strcspn(want, "+,");
+        if (n == n_name && strncmp(want, name, n) == 0)
+            return true;
+    }
+    return false;
 }
 
 int ct_impl_number(const char *operation)

@@ -59,7 +59,8 @@ CT_MUST_CHECK enum ct_status ct_impl_try(const struct ct_impl *impl,
 void ct_impl_fini(struct ct_impl_pass *p);
 
 /* False when the environment asks for another implementation of `operation`
- * than `name`.  Read when an object is created, not while it runs. */
+ * than `name`, or for others, with a + between them.  Read when an object is
+ * created, not while it runs. */
 bool ct_impl_allowed(const char *operation, const char *name);
 
 /* Whether it asks for any at all. */

@@ -126,6 +126,13 @@ TEST(conv, the_environment_forces_an_implementation_by_operation)
     ASSERT(!ct_impl_allowed("pool", "gemm"));
     ASSERT(ct_impl_allowed("con", "ref"));
     ASSERT(ct_impl_allowed("lrn", "onednn"));
+    ASSERT(setenv("CORTADO_IMPL", "conv:tiles+gemm,pool:ref", 1) == 0);
+    ASSERT(ct_impl_allowed("conv", "tiles"));
+    ASSERT(ct_impl_allowed("conv", "gemm"));
+    ASSERT(!ct_impl_allowed("conv", "ref"));
+    ASSERT(!ct_impl_allowed("conv", "tiles+gemm"));
+    ASSERT(ct_impl_forced("conv"));
+    ASSERT(ct_impl_allowed("pool", "ref"));
     unforce(NULL);
     ASSERT(ct_impl_allowed("conv", "ref"));
 }
