@@ -32,7 +32,8 @@ static void update_part(void *arg, size_t first, size_t n, const float *sum)
     const struct ct_remote_step step = { first, n, s->iter, NULL, sum,
                                          s->options.exchange->scale };
 
-    solver_update_run(s, &s->next, &step);
+    solver_update_run(s, &s->next, s->options.exchange->updater.history,
+                      &step);
 }
 
 /* This rank's values are everybody's. */

@@ -18,6 +18,7 @@ enum { KEPT = 64 };
 struct solver_remote {
     const struct ct_solver *of;
     struct ct_solver solver; /* a copy; its iter is the next to be rated */
+    float           *history[2];
     float            rate[KEPT], before[KEPT]; /* by iteration */
     bool             one_thread;
 };
@@ -45,7 +46,8 @@ static enum ct_status rate_at(struct solver_remote *r, int iter, float *rate,
 
 static void update_part(const struct ct_solver *s,
                         const struct ct_remote_step *u, int param,
-                        const struct solver_update *with)
+                        const struct solver_update *with,
+                        float *const *history)
 {
     const struct ct_net_param *p = ct_net_param(s->net, param);
     struct rule_step step;
@@ -62,16 +64,16 @@ static void update_part(const struct ct_solver *s,
                       : ct_data(p->blob) + (from - p->offset);
     step.g = u->sum + (from - u->first);
     for (int h = 0; h < s->rule->n_history; h++)
-        step.history[h] = s->options.exchange->updater.history[h] + from;
+        step.history[h] = history[h] + from;
     s->rule->update(&step);
 }
 
 void solver_update_run(const struct ct_solver *s,
                        const struct solver_update *with,
-                       const struct ct_remote_step *u)
+                       float *const *history, const struct ct_remote_step *u)
 {
     for (int i = 0; i < ct_net_n_params(s->net); i++)
-        update_part(s, u, i, with);
+        update_part(s, u, i, with, history);
 }
 
 static enum ct_status update(void *arg, const struct ct_remote_step *u)
@@ -88,7 +90,7 @@ static enum ct_status update(void *arg, const struct ct_remote_step *u)
     CT_TRY(rate_at(r, u->iter, &rate, &at.last_rate));
     at.iter = u->iter;
     with    = solver_update_at(&at, rate);
-    solver_update_run(&at, &with, u);
+    solver_update_run(&at, &with, r->history, u);
     return CT_OK;
 }
 
@@ -118,7 +120,11 @@ static void begin(void *arg)
 {
     struct solver_remote *r = arg;
 
+    /* The exchange's own may change when a rank that serves is asked for more
+     * steps, while the others' last gradients still come. */
     r->solver = *r->of;
+    memcpy(r->history, r->of->options.exchange->updater.history,
+           sizeof(r->history));
 }
 
 enum ct_status solver_remote_start(struct ct_solver *s, struct ct_updater *out)

@@ -163,11 +163,12 @@ void solver_drop_house(struct ct_solver *s);
 /* In the house, with diffs that the caller has summed: each rank its part. */
 CT_MUST_CHECK enum ct_status solver_update_house(struct ct_solver *s);
 
-/* remote.c: a run of the arena, with what `with` says.  What takes a norm over
- * whole gradients and so cannot be done run by run; NULL: nothing. */
+/* remote.c: a run of the arena, with what `with` says and histories that lie as
+ * the arena does.  What takes a norm over whole gradients and so cannot be done
+ * run by run; NULL: nothing. */
 void solver_update_run(const struct ct_solver *s,
                        const struct solver_update *with,
-                       const struct ct_remote_step *u);
+                       float *const *history, const struct ct_remote_step *u);
 const char *solver_needs_norms(const struct ct_solver *s);
 /* remote.c: lets servers in this process update for all. */
 CT_MUST_CHECK enum ct_status solver_remote_start(struct ct_solver *s,

@@ -2,12 +2,13 @@
  * parameters: nothing is lost, what can be exact is, training goes on as
  * without, and snapshots keep what is held back. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
 #include "dist/ranks.h"
 
-enum { P = 3, TURNS = 6, MOST = 8192 };
+enum { P = 3, TURNS = 6, LATE = 2, MOST = 8192, WATCHED = 100 };
 
 /* One rank that pushes gradients made up here. */
 struct pusher {
@@ -22,6 +23,12 @@ struct pusher {
     float  last[MOST];                          /* the newest sum */
     double bytes; /* that it sent, pushes and the pull at the end */
     int    n_slices;
+    /* With a deadline; rank 2 sleeps at LATE until rank 0 has gone on. */
+    struct pusher *all;
+    atomic_int     turn;
+    uint64_t       in[TURNS];    /* who was in, as rank 0 hears */
+    double         mean[TURNS], weight[TURNS]; /* of float WATCHED */
+    int            ahead[TURNS]; /* where it went on, late; 0: in time */
     enum ct_status st;
     char           why[512];
 };
@@ -47,7 +54,12 @@ static enum ct_status push_turn(struct pusher *q, int turn)
     struct ct_exchange *x = &q->dist->exchange;
     float *diff           = ct_net_arena_diff(q->net);
 
-    x->iter = turn;
+    x->iter  = turn;
+    x->ahead = 0;
+    atomic_store(&q->turn, turn);
+    while (q->dist->mode.rounds && q->dist->rank == 2 && turn == LATE &&
+           atomic_load(&q->all->turn) <= LATE)
+        usleep(1000);
     if (x->fetch)
         CT_TRY(x->fetch(x, turn));
     q->make(q->dist->rank, turn, q->n, diff);
@@ -61,8 +73,11 @@ static enum ct_status push_turn(struct pusher *q, int turn)
     CT_TRY(x->finish(x));
     for (size_t i = 0; i < q->n && !x->remote; i++)
         q->sent[i] += (double)diff[i];
-    memcpy(q->last, diff, q->n * sizeof(*diff));
-    return x->updated(x, turn + 1);
+    if (!x->remote)
+        memcpy(q->last, diff, q->n * sizeof(*diff));
+    q->in[turn]    = q->dist->ps.latest.mask.bits[0];
+    q->ahead[turn] = x->ahead;
+    return x->updated(x, x->ahead > 0 ? x->ahead : turn + 1);
 }
 
 static void begin_updates(void *arg)
@@ -73,9 +88,14 @@ static void begin_updates(void *arg)
 /* Servers that keep values keep the sum of all that came. */
 static enum ct_status add_up(void *arg, const struct ct_remote_step *u)
 {
-    (void)arg;
+    struct pusher *q = arg;
+
     for (size_t i = 0; i < u->n; i++)
         u->value[i] += u->sum[i];
+    if (u->first <= WATCHED && WATCHED < u->first + u->n && u->iter < TURNS) {
+        q->mean[u->iter]   = (double)(u->scale * u->sum[WATCHED - u->first]);
+        q->weight[u->iter] = 1 / (double)u->scale;
+    }
     return CT_OK;
 }
 
@@ -106,15 +126,16 @@ static enum ct_status push_rank(struct pusher *q)
     CT_TRY(make_net(&q->net));
     q->n = ct_net_arena_count(q->net);
     x->updater = (struct ct_updater){ .begin = begin_updates,
-                                      .update = add_up };
+                                      .update = add_up, .arg = q };
     CT_TRY(x->attach(x, q->net));
     if (x->serve)
         return x->serve(x, TURNS, &(int){ 0 });
     for (int i = 0; i < ct_net_n_params(q->net); i++)
         memset(q->is_param + ct_net_param(q->net, i)->offset, true,
                (size_t)ct_net_param(q->net, i)->blob->count);
-    for (int t = 0; t < TURNS; t++)
+    for (int t = 0; t < TURNS; t = x->ahead > 0 ? x->ahead : t + 1)
         CT_TRY(push_turn(q, t));
+    atomic_store(&q->turn, TURNS);
     CT_TRY(x->end(x, TURNS));
     read_kept(q);
     q->bytes    = (double)ct_dist_stats(q->dist).bytes_sent;
@@ -156,6 +177,7 @@ static struct pusher *push(const char *options,
     for (int r = 0; r < P; r++) {
         q[r].transport = t[r];
         q[r].options   = options;
+        q[r].all       = q;
         q[r].make      = make;
         pthread_create(&thread[r], NULL, pusher_main, &q[r]);
     }
@@ -237,6 +259,40 @@ TEST(push, servers_that_keep_values_lose_nothing_either)
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; i < sizeof(how) / sizeof(how[0]); i++)
             nothing_is_lost(how[i], holding[k]);
+}
+
+/* The mean of an iteration is over those who were in it; where what is late
+ * counts, it is in the iteration that its rank went on with, at half of its
+ * weight for every one that it is late. */
+static void mean_is_over_who_came(const char *options, bool folds)
+{
+    const struct pusher *q = push(options, normal);
+
+    ASSERT(q[2].ahead[LATE] > LATE);
+    ASSERT(!(q->in[LATE] & 4));
+    for (int t = 0; t < TURNS; t++) {
+        double sum = 0, weight = 0;
+
+        for (int i = 0; i < P * (t + 1); i++) {
+            const int r = i % P, made = i / P; /* whose, of which turn */
+            double share = made == t && q->in[t] >> r & 1;
+
+            if (folds && q[r].ahead[made] == t && made < t)
+                share = pow(0.5, t - made);
+            sum += share * (double)ct_normal((uint64_t)(r + 1),
+                                             (uint64_t)made, WATCHED);
+            weight += share;
+        }
+        ASSERT_FLOAT(weight, q->weight[t], 1e-6);
+        ASSERT_FLOAT(sum / weight, q->mean[t], 1e-5);
+    }
+}
+
+TEST(push, with_a_deadline_the_mean_is_over_who_came)
+{
+    mean_is_over_who_came("road: 'ps' deadline: 0.2 quorum: 0.4", false);
+    mean_is_over_who_came("road: 'ps' deadline: 0.2 quorum: 0.4 late: 'fold'",
+                          true);
 }
 
 /* bf16 takes two bytes a float but for the riders; topk eight for each of an

@@ -281,16 +281,19 @@ static void clip(struct dist_wire *w)
         w->coded[i] *= (float)(most / norm);
 }
 
+static struct dist_draw draw_at(const struct dist_wire *w, int64_t iter)
+{
+    return (struct dist_draw){ .key = ct_key(w->dist->exchange.seed, "wire"),
+                               .hi  = (uint64_t)iter << 17,
+                               .at  = w->first };
+}
+
 struct dist_run dist_wire_run(const struct dist_wire *w, float *x, int64_t n)
 {
-    const struct ct_exchange *e = &w->dist->exchange;
-
     return (struct dist_run){
         .type = w->codec->type, .x = x, .n = n, .code = w->code,
         .taken = w->taken, .bytes = w->bytes,
-        .draw = { .key = ct_key(e->seed, "wire"),
-                  .hi  = (uint64_t)e->iter << 17,
-                  .at  = w->first },
+        .draw = draw_at(w, w->dist->exchange.iter),
     };
 }
 
@@ -352,7 +355,7 @@ void dist_wire_push(struct dist_wire *w, int64_t iter, float times,
 {
     const struct dist_codec_type *t = w->codec->type;
     float *dense                    = code;
-    struct dist_draw draw = dist_wire_run(w, NULL, 0).draw;
+    struct dist_draw draw           = draw_at(w, iter);
 
     for (int i = 0; i < w->n_pieces; i++) {
         const struct dist_piece *p = &w->piece[i];
@@ -364,7 +367,7 @@ void dist_wire_push(struct dist_wire *w, int64_t iter, float times,
     if (t->momentum)
         clip(w);
     memcpy(dense, w->dense, (size_t)w->n_dense * sizeof(float));
-    draw.hi = (uint64_t)iter << 17 | (uint64_t)w->dist->rank;
+    draw.hi |= (uint64_t)w->dist->rank;
     if (w->n_coded && t->push)
         t->push(w, iter, dense + w->n_dense);
     else if (w->n_coded)
