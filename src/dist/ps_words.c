@@ -70,7 +70,7 @@ void dist_words_fill(void *dist, struct ct_ps_head *answer)
     if (answer->slice != 0)
         return;
     for (int w = 0; w < d->mode.n_groups; w++)
-        if (ct_ps_mask_has(&answer->mask, w)) {
+        if (!d->mode.rounds || ct_ps_mask_has(&answer->mask, w)) {
             sum += d->ps.weighs[w] * d->ps.loss[w];
             n += d->ps.weighs[w];
         }

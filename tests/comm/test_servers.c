@@ -1,7 +1,8 @@
 /* test_servers.c - slices, clocks, views: what parameter servers stand on. */
+#include "base/mem.h"
 #include "comm/coll/coll.h"
 #include "comm/ps/clock.h"
-#include "comm/ps/table.h"
+#include "comm/ps/ps.h"
 #include "comm/ranks.h"
 
 TEST(servers, slices_cover_all_floats_and_keep_to_the_cap)
@@ -106,4 +107,74 @@ static enum ct_status wait_and_look(struct ct_comm *c, void *arg)
 TEST(servers, a_wait_goes_on_with_other_things)
 {
     ranks_run(2, NULL, wait_and_look, NULL);
+}
+
+/* A thousand ranks, all on this thread; each pushes its number. */
+enum { MANY = 1000, N_FLOATS = 6 };
+
+struct many {
+    struct ct_comm *comm[MANY];
+    struct ct_ps   *ps[MANY];
+    float           x[MANY][N_FLOATS];
+    int             worker_rank[MANY];
+};
+
+static void many_begin(struct many *m, struct ct_ps_config *config)
+{
+    struct ct_transport *t[MANY];
+
+    ASSERT_OK(ct_loopback_create(MANY, &(struct ct_loopback_options){ 0 }, t));
+    for (int r = 0; r < MANY; r++)
+        m->worker_rank[r] = r;
+    for (int r = 0; r < MANY; r++) {
+        ASSERT_OK(ct_comm_create(t[r], &m->comm[r]));
+        config->comm = m->comm[r];
+        ASSERT_OK(ct_ps_create(config, &m->ps[r]));
+        for (int i = 0; i < N_FLOATS; i++)
+            m->x[r][i] = (float)(r + i);
+        for (int k = 0; k < config->table->n; k++)
+            ASSERT_OK(ct_ps_push(m->ps[r], k, 0,
+                                 &(struct ct_ps_weight){ 1, 1 }, m->x[r],
+                                 NULL));
+    }
+}
+
+static void sum_of_many(int n_servers)
+{
+    const size_t border[]   = { 0, 2, N_FLOATS };
+    const int server_rank[] = { 0, MANY - 1 };
+    struct ct_ps_table table;
+    struct many *m = ct_calloc(1, sizeof(*m), "many");
+    struct ct_ps_config config = { .table = &table,
+                                   .worker_rank = m->worker_rank,
+                                   .server_rank = server_rank,
+                                   .n_workers = MANY };
+    int n_come = 0;
+
+    test_defer(ct_free, m);
+    ASSERT_OK(ct_ps_table_init(&table, border, 3, 4, n_servers));
+    many_begin(m, &config);
+    for (int look = 0; look < 10000 && n_come < MANY * table.n; look++) {
+        n_come = 0;
+        for (int r = 0; r < MANY; r++) {
+            ASSERT_OK(ct_ps_progress(m->ps[r]));
+            for (int k = 0; k < table.n; k++)
+                n_come += ct_ps_has(m->ps[r], k, 1);
+        }
+    }
+    ASSERT_INT(MANY * table.n, n_come);
+    for (int r = 0; r < MANY; r++)
+        for (int i = 0; i < N_FLOATS; i++)
+            ASSERT_FLOAT(MANY * (MANY - 1) / 2 + MANY * i, m->x[r][i], 0);
+    for (int r = 0; r < MANY; r++)
+        ct_ps_destroy(m->ps[r]);
+    for (int r = 0; r < MANY; r++)
+        ct_comm_destroy(m->comm[r]);
+    ct_ps_table_fini(&table);
+}
+
+TEST(servers, a_thousand_workers_are_not_too_many)
+{
+    sum_of_many(1); /* answers go down a tree */
+    sum_of_many(2);
 }

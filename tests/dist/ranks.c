@@ -239,7 +239,8 @@ struct rank *ranks_train_so(const struct ranks_how *how)
     struct rank *r = ct_calloc(RANKS_MOST, sizeof(*r), "ranks");
     struct ct_transport *t[RANKS_MOST];
     pthread_t thread[RANKS_MOST];
-    const struct ct_loopback_options loop = { .delay_seed = how->delay_seed };
+    const struct ct_loopback_options loop = { .delay_seed = how->delay_seed,
+                                              .host       = how->host };
     Caffe__SolverParameter *param =
         ranks_solver(n - how->n_servers, how->more ? how->more : "");
 

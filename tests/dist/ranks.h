@@ -41,6 +41,7 @@ struct ranks_how {
     int         spoil_at;
     int         steps; /* in one call; 0: RANKS_STEPS, one by one */
     unsigned    delay_seed;  /* messages wait and overtake */
+    const int  *host;        /* of each rank; NULL: one for all */
     const char *resume;      /* a solverstate to start from */
     bool        stay;        /* no step: a snapshot of what was resumed */
     /* For a progress display's place: after every iteration of a rank. */

@@ -86,9 +86,10 @@ enum ct_status ct_ps_create(const struct ct_ps_config *config,
     pthread_condattr_t attr;
     enum ct_status st = CT_OK;
 
-    if (config->n_workers > CT_PS_MOST_WORKERS)
-        return ct_fail(CT_ENOTSUP, "%d workers; servers take %d at most",
-                       config->n_workers, (int)CT_PS_MOST_WORKERS);
+    if (config->rounds && config->n_workers > CT_PS_MOST_WORKERS)
+        return ct_fail(CT_ENOTSUP, "%d workers; with a deadline servers take "
+                       "%d at most", config->n_workers,
+                       (int)CT_PS_MOST_WORKERS);
     CT_TRY(ct_alloc(1, sizeof(*p), "parameter server", &p));
     p->config   = *config;
     p->begun    = config->clock;

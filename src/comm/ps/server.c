@@ -55,7 +55,8 @@ enum ct_status ps_server_create(struct ct_ps *p)
         s->channel[w].rank  = c->worker_rank[w];
         s->channel[w].local = c->worker_rank[w] == c->comm->rank;
         s->channel[w].passed_on = ps_spreads(c) && ps_place(c, w) > PS_FAN;
-        ct_ps_mask_add(&s->mask, w);
+        if (c->rounds)
+            ct_ps_mask_add(&s->mask, w);
     }
     CT_TRY(ct_alloc((size_t)c->table->n_of[p->i_server] + 1,
                     sizeof(*s->owned), "server", &s->owned));

@@ -15,7 +15,7 @@
 
 enum {
     CT_PS_WORDS        = 4,
-    CT_PS_MOST_WORKERS = 256, /* that a mask has room for */
+    CT_PS_MOST_WORKERS = 256, /* that a mask has room for; rounds */
     CT_PS_MAGIC        = 0x43745073,
     /* Tags of the channels; from CT_PS_TAG_FREE on they are others'. */
     CT_PS_TAG_PUSH     = CT_TAG_USER,
@@ -47,7 +47,7 @@ struct ct_ps_head {
     float    weight; /* of a push in the mean; 1: as much as an even share */
     uint32_t what;   /* answer: 0 the values or sum, i: history i - 1 */
     int64_t  word[CT_PS_WORDS]; /* free for the layer above */
-    struct ct_ps_mask mask; /* answer: who is in the latest iteration */
+    struct ct_ps_mask mask; /* rounds, answer: who is in the latest one */
     uint8_t  pad[128 - 104];
 };
 _Static_assert(sizeof(struct ct_ps_head) == 128, "floats behind it align");
