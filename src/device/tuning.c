@@ -60,7 +60,8 @@ void ct_tuning_end(struct ct_tuning *t, const char *what)
     t->running = false;
     ct_choices_go_on(t->choices);
     if (t->n > 0 && what)
-        CT_INFO("measured %d %s in %.2f s, kept in %s", t->n, what, t->seconds,
+        CT_INFO("measured %d %s%s in %.2f s, kept in %s", t->n, what,
+                t->n == 1 ? "" : "s", t->seconds,
                 path && t->kept ? path : "memory only");
 }
 

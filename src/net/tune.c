@@ -49,6 +49,6 @@ enum ct_status net_tune(struct ct_net *net)
         return CT_OK;
     ct_tuning_begin(&net->tuning);
     st = tune_all(net);
-    ct_tuning_end(&net->tuning, net->options.quiet ? NULL : "convolutions");
+    ct_tuning_end(&net->tuning, net->options.quiet ? NULL : "convolution");
     return st;
 }
