@@ -36,11 +36,25 @@ static void local_detach(struct ct_exchange *x, const struct ct_net *net)
         d->net = NULL;
 }
 
+struct floats {
+    const struct ct_dist *dist;
+    float                *x;
+    int64_t               n;
+};
+
+static enum ct_status sum_job(struct ct_comm *c, void *arg)
+{
+    const struct floats *f = arg;
+
+    return dist_dense_sum(f->dist, c, f->x, f->n);
+}
+
 static enum ct_status mean_of(struct ct_dist *d, float *x)
 {
-    int64_t n = (int64_t)ct_net_arena_count(d->net);
+    int64_t n       = (int64_t)ct_net_arena_count(d->net);
+    struct floats f = { d, x, n };
 
-    CT_TRY(ct_dist_sum(d, x, n));
+    CT_TRY(ct_job_run(d->thread, sum_job, &f));
     return ct_scale(ct_device_cpu(), n, 1 / (float)d->size, x);
 }
 

@@ -163,7 +163,7 @@ static enum ct_status group_job(struct ct_comm *c, void *arg)
     int64_t words[CT_PS_WORDS]  = { 0 };
 
     (void)c;
-    CT_TRY(ct_allreduce(d->group, diff + t->first, (int64_t)t->n));
+    CT_TRY(dist_dense_sum(d, d->group, diff + t->first, (int64_t)t->n));
     if (!p->root)
         return CT_OK;
     if (s->id == 0)

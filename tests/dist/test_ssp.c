@@ -169,6 +169,8 @@ TEST(ssp, groups_in_step_train_as_one_rank)
     ranks_make_data();
     one = ranks_train(1, "", "", 0);
     ranks_same_as_one(one, ranks_train(4, "", "groups: 2", 0), 4);
+    ranks_same_as_one(one, ranks_train(4, "", "groups: 2 reduce: 'ring'", 0),
+                      4);
     ranks_same_as_one(one, ranks_train(8, "", "groups: 3 road: 'ps'", 0), 8);
     ranks_same_as_one(one, ranks_train(3, "", "groups: 3", 0), 3);
 }
@@ -196,6 +198,11 @@ TEST(ssp, means_of_weights_every_step_are_lock_step)
     one = ranks_train(1, "", "", 0);
     ranks_same_as_one(one, ranks_train(3, "", "sync: 'local' local_steps: 1",
                                        0), 3);
+    /* Around a ring, if that is asked for: 2 (P-1) / P of weights, momentum. */
+    r = ranks_train(4, "", "sync: 'local' local_steps: 1 reduce: 'ring'", 0);
+    ranks_same_as_one(one, r, 4);
+    ASSERT((double)r[0].stats.bytes_sent >
+           0.99 * RANKS_STEPS * 2 * 1.5 * (double)r[0].n * sizeof(float));
     r = ranks_train_so(&how);
     same_end(r, 4);
     /* Weights and momentum once in four iterations, and the losses. */

@@ -14,7 +14,8 @@ enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
 {
     const struct ct_allreduce_type *type = d->reduce;
 
-    return type ? type->run(c, x, n) : ct_allreduce(c, x, n);
+    return type && ct_allreduce_available(c, type) ? type->run(c, x, n)
+                                                   : ct_allreduce(c, x, n);
 }
 
 double dist_dense_sends(const struct ct_dist *d, const struct ct_comm *c,
