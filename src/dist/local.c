@@ -78,6 +78,26 @@ static enum ct_status mean(struct ct_dist *d, int iter)
     return CT_OK;
 }
 
+/* Steps to the mean that follows iteration `iter`: in the first tenth of all
+ * iterations, while ranks would part fast, 1, 2, 4, ... up to H, and in the
+ * last twentieth, so that noise settles, 1. */
+static int steps_at(const struct ct_dist *d, int iter)
+{
+    const int H = d->mode.local_steps, all = d->exchange.max_iter;
+    const int warm = all / 10;
+    int stages = 0, steps = 1;
+
+    while (1 << stages < H)
+        stages++;
+    if (warm > 1 && iter >= all - warm / 2)
+        return 1;
+    if (iter >= warm)
+        return H;
+    for (int64_t k = (int64_t)iter * stages / warm; k > 0; k--)
+        steps *= 2;
+    return steps;
+}
+
 static enum ct_status local_begin(struct ct_exchange *x)
 {
     struct ct_dist *d = dist_of(x);
@@ -100,7 +120,7 @@ static enum ct_status local_finish(struct ct_exchange *x)
 {
     struct ct_dist *d = dist_of(x);
     float *rider      = dist_diff(d, d->net);
-    bool meet         = (x->iter + 1) % d->mode.local_steps == 0;
+    bool meet         = (x->iter + 1) % steps_at(d, x->iter) == 0;
 
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++) {
         rider[i]    = meet && d->asked[i];
@@ -116,7 +136,7 @@ static enum ct_status local_updated(struct ct_exchange *x, int iter)
 {
     struct ct_dist *d = dist_of(x);
 
-    return iter % d->mode.local_steps ? CT_OK : mean(d, iter);
+    return iter % steps_at(d, iter - 1) ? CT_OK : mean(d, iter);
 }
 
 static enum ct_status local_settle(struct ct_exchange *x, int iter,

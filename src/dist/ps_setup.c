@@ -143,7 +143,8 @@ static enum ct_status apply(void *arg, const struct ct_ps_update *u)
 
     return to->update(to->arg, &(struct ct_remote_step){
         .first = u->first, .n = u->n, .iter = (int)u->clock,
-        .value = u->value, .sum = u->sum, .scale = u->scale });
+        .value = u->value, .sum = u->sum, .scale = u->scale,
+        .share = u->share });
 }
 
 static void read_history(void *arg, int history, size_t first, size_t n,
@@ -179,6 +180,7 @@ static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
         .values      = d->mode.values,
         .rounds      = d->mode.rounds,
         .staleness   = d->mode.values ? d->mode.staleness : 0,
+        .momentum    = d->mode.values ? d->exchange.momentum : 0,
         .clock       = d->exchange.iter,
         .fold        = o->late[0] == 'f' ? 0.5f : 0,
         .stall       = o->stall,

@@ -57,6 +57,7 @@ struct ct_remote_step {
     float *value;    /* n of them, to be changed; NULL: the net's own */
     const float *sum; /* of gradients; scale times it is their mean */
     float  scale;
+    float  share;    /* of an update: the rate is multiplied by it */
 };
 struct ct_updater {
     void *arg;
@@ -88,6 +89,7 @@ struct ct_exchange {
     int   rank, size;
     /* The solver's; set before attach, iter before each begin. */
     int      iter_size, iter;
+    int      max_iter; /* where training is to end; 0: not known */
     uint64_t seed;
     float    momentum, clip; /* clip 0: none */
     float    rate;  /* of the latest update */

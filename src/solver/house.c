@@ -30,7 +30,7 @@ static void update_part(void *arg, size_t first, size_t n, const float *sum)
 {
     const struct ct_solver *s = arg;
     const struct ct_remote_step step = { first, n, s->iter, NULL, sum,
-                                         s->options.exchange->scale };
+                                         s->options.exchange->scale, 1 };
 
     solver_update_run(s, &s->next, s->options.exchange->updater.history,
                       &step);

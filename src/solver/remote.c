@@ -59,6 +59,7 @@ static void update_part(const struct ct_solver *s,
     if (from >= end || p->lr_mult == 0)
         return;
     step   = solver_rule_step(s, param, with, u->scale);
+    step.rate *= u->share;
     step.n = (int64_t)(end - from);
     step.w = u->value ? u->value + (from - u->first)
                       : ct_data(p->blob) + (from - p->offset);

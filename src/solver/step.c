@@ -374,6 +374,7 @@ enum ct_status solver_attach(struct ct_solver *s)
     s->rated     = false;
     x->iter_size = s->param->iter_size;
     x->iter      = s->iter;
+    x->max_iter  = s->param->max_iter;
     x->seed      = s->seed;
     x->momentum  = s->rule->n_history == 1 ? s->param->momentum : 0;
     if (x->micro && s->param->iter_size > 1)

@@ -3,6 +3,7 @@
 #include "comm/coll/coll.h"
 #include "comm/ps/clock.h"
 #include "comm/ps/ps.h"
+#include "comm/ps/table.h"
 #include "comm/ranks.h"
 
 TEST(servers, slices_cover_all_floats_and_keep_to_the_cap)
@@ -177,4 +178,70 @@ TEST(servers, a_thousand_workers_are_not_too_many)
 {
     sum_of_many(1); /* answers go down a tree */
     sum_of_many(2);
+}
+
+enum { N = 5 };
+
+/* values += a share of what came; the latest update is 8 everywhere. */
+static enum ct_status add_share(void *arg, const struct ct_ps_update *u)
+{
+    (void)arg;
+    for (size_t i = 0; i < u->n; i++)
+        u->value[i] += u->share * u->scale * u->sum[i];
+    return CT_OK;
+}
+
+static void read_eights(void *arg, int history, size_t first, size_t n,
+                        float *out)
+{
+    (void)arg, (void)history, (void)first;
+    for (size_t i = 0; i < n; i++)
+        out[i] = 8;
+}
+
+/* Rank 0 serves, and is the only one of three workers that pushes. */
+static enum ct_status push_alone(struct ct_comm *c, void *arg)
+{
+    static const size_t border[] = { 0, N };
+    static const int worker[] = { 0, 1, 2 }, server[] = { 0 };
+    const float *momentum     = arg;
+    const struct ct_ps_weight one = { 1, 1 };
+    const int64_t words[CT_PS_WORDS] = { 0 };
+    float x[N] = { 0 }, got[N] = { 0 };
+    struct ct_ps_table t;
+    struct ct_ps *ps = NULL;
+
+    if (c->rank > 0)
+        return ct_barrier(c);
+    CT_TRY(ct_ps_table_init(&t, border, 2, 100, 1));
+    CT_TRY(ct_ps_create(&(struct ct_ps_config){
+        .comm = c, .table = &t, .worker_rank = worker, .server_rank = server,
+        .n_workers = 3, .values = true, .staleness = CT_PS_ASYNC,
+        .momentum = *momentum, .apply = add_share, .read = read_eights }, &ps));
+    ct_ps_reset(ps, x, 0);
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(3 * i);
+    CT_TRY(ct_ps_push_here(ps, 0, 0, &one, x, words));
+    CT_TRY(ct_ps_progress(ps));
+    ct_ps_take(ps, 0, got);
+    ct_ps_destroy(ps);
+    ct_ps_table_fini(&t);
+    for (int i = 0; i < N; i++) {
+        float want = (float)i - 8 * (*momentum + *momentum * *momentum);
+
+        if (got[i] != want)
+            return ct_fail(CT_EINTERNAL, "value %d is %g, not %g", i,
+                           (double)got[i], (double)want);
+    }
+    return ct_barrier(c);
+}
+
+/* Without a bound a push is a third of an update, and the answer is where
+ * momentum will have taken the values when the two others have pushed. */
+TEST(servers, answers_look_ahead)
+{
+    float none = 0, half = 0.5f;
+
+    ranks_run(3, NULL, push_alone, &none);
+    ranks_run(3, NULL, push_alone, &half);
 }

@@ -162,6 +162,29 @@ TEST(ssp, async_is_unbounded_and_ends_as_one)
     same_end(r, 2);
 }
 
+static double norm(const struct rank *r)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < r->n; i++)
+        sum += (double)r->weights[i] * (double)r->weights[i];
+    return sqrt(sum);
+}
+
+/* A P-th of an update has a P-th of the decay: the weights of 4 ranks shrink
+ * as one rank's do, by about 0.95^9, and not by the fourth power of that. */
+TEST(ssp, async_decays_weights_as_one_rank)
+{
+    static const char decay[] = "momentum: 0 weight_decay: 1";
+    struct rank *one, *r;
+
+    ranks_make_data();
+    one = ranks_train(1, decay, "", 0);
+    r   = ranks_train(4, decay, "sync: 'async'", 0);
+    same_end(r, 4);
+    ASSERT_FLOAT(norm(one), norm(r), 0.1 * norm(one));
+}
+
 TEST(ssp, groups_in_step_train_as_one_rank)
 {
     struct rank *one;
@@ -203,6 +226,9 @@ TEST(ssp, means_of_weights_every_step_are_lock_step)
     ranks_same_as_one(one, r, 4);
     ASSERT((double)r[0].stats.bytes_sent >
            0.99 * RANKS_STEPS * 2 * 1.5 * (double)r[0].n * sizeof(float));
+    /* Where 300 iterations are to come, 15 are a warm-up in step. */
+    ranks_same_as_one(one, ranks_train(3, "max_iter: 300", "sync: 'local' "
+                                       "local_steps: 4", 0), 3);
     r = ranks_train_so(&how);
     same_end(r, 4);
     /* Weights and momentum once in four iterations, and the losses. */

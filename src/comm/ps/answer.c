@@ -2,7 +2,16 @@
  *
  * A slice's answer is made once and sent to all who want that state of it.
  * One that is still being sent, to a worker that stands still perhaps, is left
- * alone and another is made: nobody waits for the slowest reader. */
+ * alone and another is made: nobody waits for the slowest reader.
+ *
+ * A gradient that is applied m updates after its values were read points where
+ * they were, and momentum mu carries them on meanwhile: the two together swing.
+ * So values are sent as they will be by then, as far as that is known:
+ *
+ *     w - (mu + mu^2 + ... + mu^m) h        h: the latest update
+ *
+ * With bounded staleness m is the number of iterations that are missing, and
+ * without a bound that of the other workers. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -58,24 +67,54 @@ static void write_head(struct ct_ps *p, const struct ps_owned *o,
         p->config.fill(p->config.arg, h);
 }
 
+/* How much of the latest update is to come again. */
+static float ahead_of(const struct ct_ps *p, const struct ps_owned *o,
+                      const struct ps_want *q)
+{
+    int64_t m   = q->wish > o->version ? q->wish - o->version : q->others;
+    float share = 1, sum = 0;
+
+    for (; m > 0 && p->config.momentum > 0; m--) {
+        share *= p->config.momentum;
+        sum += share;
+    }
+    return sum;
+}
+
+static void write_values(struct ct_ps *p, const struct ps_owned *o,
+                         float ahead, void *message)
+{
+    float *to = ct_ps_payload(message), *h = p->server->history;
+
+    ct_ps_pack(message, o->value, 1, o->n);
+    if (ahead == 0)
+        return;
+    p->config.read(p->config.arg, 0, o->first, o->n, h);
+    for (size_t i = 0; i < o->n; i++)
+        to[i] -= ahead * h[i];
+}
+
 /* The message that meets a want. */
 static enum ct_status make_answer(struct ct_ps *p, struct ps_owned *o,
-                                  uint32_t what, struct ps_answer **out)
+                                  const struct ps_want *q,
+                                  struct ps_answer **out)
 {
     struct ps_answer *a = o->current;
+    float ahead         = ahead_of(p, o, q);
 
-    if (what == 0 && a && a->stamp == o->stamp) {
+    if (q->what == 0 && a && a->stamp == o->stamp && a->ahead == ahead) {
         *out = a;
         return CT_OK;
     }
     CT_TRY(ps_answer_free(o, &a));
-    write_head(p, o, what, ct_ps_head(a->message));
-    if (what == 0) {
-        ct_ps_pack(a->message, o->value, 1, o->n);
+    write_head(p, o, q->what, ct_ps_head(a->message));
+    if (q->what == 0) {
+        a->ahead = o->value ? ahead : 0;
+        write_values(p, o, a->ahead, a->message);
         a->stamp   = o->stamp;
         o->current = a;
     } else {
-        p->config.read(p->config.arg, (int)what - 1, o->first, o->n,
+        p->config.read(p->config.arg, (int)q->what - 1, o->first, o->n,
                        ct_ps_payload(a->message));
     }
     *out = a;
@@ -147,7 +186,7 @@ enum ct_status ps_answer_all(struct ct_ps *p)
             if (o->version < q->need ||
                 (o->version < q->wish && ct_now() < q->late))
                 break;
-            CT_TRY(make_answer(p, o, q->what, &a));
+            CT_TRY(make_answer(p, o, q, &a));
             c->first_want = (c->first_want + 1) % c->most_wants;
             c->n_wants--;
             CT_TRY(post(p, c, o, a));

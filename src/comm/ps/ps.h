@@ -11,7 +11,8 @@
  *              and version c becomes c + 1.  A push of iteration c is
  *              answered with the values as soon as they hold every iteration
  *              up to c - s: staleness s = 0 is lock-step.
- *     async    values, where every push is applied by itself when it comes.
+ *     async    values, where every push is applied by itself when it comes, as
+ *              an update with a P-th of the rate.
  *     rounds   values with s = 0, where the layer above says who is in an
  *              iteration (ct_ps_round, ct_ps_close); the rest is late.
  *
@@ -41,6 +42,7 @@ struct ct_ps_update {
     int64_t clock; /* the iteration it belongs to */
     float  *sum;   /* scale times sum is the weighted mean; may be changed */
     float   scale;
+    float   share; /* of an update; async: 1 / workers, otherwise 1 */
     float  *value;
 };
 
@@ -75,6 +77,10 @@ struct ct_ps_config {
     int        n_workers;
     bool       values, rounds;
     int        staleness; /* values only; CT_PS_ASYNC: any */
+    /* Of the updates: history 0 is the latest one, and the next one is so much
+     * of it, and a gradient.  0: unknown.  Answers then look ahead (answer.c),
+     * which needs `read`. */
+    float      momentum;
     int64_t    clock;     /* the first iteration */
     float      fold;      /* rounds: share of a late push an iteration later */
     double     stall;     /* s without an answer that are an error; 0: none */

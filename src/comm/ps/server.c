@@ -60,6 +60,9 @@ enum ct_status ps_server_create(struct ct_ps *p)
     }
     CT_TRY(ct_alloc((size_t)c->table->n_of[p->i_server] + 1,
                     sizeof(*s->owned), "server", &s->owned));
+    if (c->momentum > 0)
+        CT_TRY(ct_alloc(c->table->longest + 1, sizeof(*s->history), "history",
+                        &s->history));
     CT_TRY(ps_slices_of(c->table, p->i_server, &id));
     for (; s->n_owned < c->table->n_of[p->i_server] && st == CT_OK;
          s->n_owned++)
@@ -114,6 +117,7 @@ void ps_server_destroy(struct ct_ps *p)
     ct_free(s->owned);
     ct_free(s->channel);
     ct_free(s->scratch);
+    ct_free(s->history);
     ct_free(s);
     p->server = NULL;
 }
@@ -121,8 +125,10 @@ void ps_server_destroy(struct ct_ps *p)
 static enum ct_status apply(struct ct_ps *p, struct ps_owned *o, float *sum,
                             float scale, int64_t clock)
 {
-    struct ct_ps_update u = { o->first, o->n, clock, sum, scale, o->value };
+    struct ct_ps_update u = { o->first, o->n, clock, sum, scale, 1, o->value };
 
+    if (p->config.staleness == CT_PS_ASYNC)
+        u.share = 1 / (float)p->config.n_workers;
     o->stamp++;
     return p->config.apply(p->config.arg, &u);
 }
@@ -208,12 +214,13 @@ static enum ct_status apply_whole(struct ct_ps *p, struct ps_owned *o)
     return CT_OK;
 }
 
-/* Each push is a share of an update of its own. */
+/* Each push is an update of its own, with a share of the rate: so weight decay,
+ * too, acts once while all workers push once. */
 static enum ct_status apply_alone(struct ct_ps *p, struct ps_owned *o, int w)
 {
     const int n = p->config.n_workers;
 
-    CT_TRY(apply(p, o, ct_ps_payload(o->slot[w].message), 1 / (float)n,
+    CT_TRY(apply(p, o, ct_ps_payload(o->slot[w].message), 1,
                  p->config.clock + (int64_t)(o->n_applied / (uint64_t)n)));
     o->n_applied++;
     o->version = ct_ps_clock_least(&o->clock);
@@ -281,7 +288,8 @@ static enum ct_status take(struct ct_ps *p, int k, int w)
     }
     o->slot[w].busy = false;
     if (g->staleness == CT_PS_ASYNC)
-        return ps_want(c, &(struct ps_want){ .k = k, .need = g->clock });
+        return ps_want(c, &(struct ps_want){ .k = k, .need = g->clock,
+                                             .others = g->n_workers - 1 });
     return ps_want(c, &(struct ps_want){
         .k = k, .need = h->clock + 1 - g->staleness, .wish = h->clock + 1,
         .late = ct_now() + CT_PS_FRESH * o->usual });

@@ -23,6 +23,7 @@ struct ps_answer {
     void             *message;
     int               refs;  /* sends under way */
     uint64_t          stamp; /* which values it holds; 0: none */
+    float             ahead; /* ... and how much of history 0 is taken off */
 };
 
 /* What came for one iteration. */
@@ -49,11 +50,13 @@ struct ps_owned {
 };
 
 /* What a worker is to get: from version `need` on, and without waiting once
- * `wish` is there or it is late. */
+ * `wish` is there or it is late.  `others`: as many updates will come between
+ * this answer and the gradient that is made of it. */
 struct ps_want {
     int      k;
     uint32_t what;
     int64_t  need, wish;
+    int      others;
     double   late; /* when */
 };
 
@@ -88,6 +91,7 @@ struct ps_server {
     int64_t            round; /* rounds: the current iteration */
     double             since; /* ... its first push came */
     struct ct_ps_mask  mask;  /* ... who was in the one before */
+    float             *history; /* scratch: of the longest slice */
 };
 
 /* answer.c: what is wanted, as far as it can be given. */
