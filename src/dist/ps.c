@@ -266,17 +266,23 @@ struct preview {
     float                *to; /* the slice */
 };
 
-/* What this rank has pushed and the values lack, as a plain gradient step:
- * a rank reads its own writes. */
+/* What this rank has pushed and the values lack: it reads its own writes.  They
+ * stand for those of all ranks, which are missing too and are about the same,
+ * and momentum carries them on until the iteration that begins.  What it
+ * carries on of earlier updates, servers have looked ahead for.  So a rank
+ * trains on what lock-step would give it, but for the noise of its samples. */
 static void preview_push(void *arg, int64_t clock, size_t first, size_t n,
                          const float *g)
 {
     const struct preview *v   = arg;
     const struct ct_dist *d   = v->dist;
     const struct dist_slice *s = NULL;
-    float step = d->ps.rate[clock % DIST_RATES] / (float)d->size;
+    float step = d->ps.rate[clock % DIST_RATES], carried = 0;
 
     (void)n;
+    for (int64_t k = clock; k < d->ps.clock; k++)
+        carried = 1 + d->exchange.momentum * carried;
+    step *= carried / (float)(d->group ? d->ps.group_size : 1);
     for (int i = 0; i < d->ps.table.n && !s; i++)
         if (d->ps.table.slice[i].first == first)
             s = &d->ps.slice[i];
