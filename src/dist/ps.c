@@ -281,7 +281,7 @@ static void preview_push(void *arg, int64_t clock, size_t first, size_t n,
 
     (void)n;
     for (int64_t k = clock; k < d->ps.clock; k++)
-        carried = 1 + d->exchange.momentum * carried;
+        carried = 1 + dist_ps_momentum(d) * carried;
     step *= carried / (float)(d->group ? d->ps.group_size : 1);
     for (int i = 0; i < d->ps.table.n && !s; i++)
         if (d->ps.table.slice[i].first == first)

@@ -74,6 +74,8 @@ CT_MUST_CHECK enum ct_status dist_ps_idle(struct ct_comm *c, void *dist);
 CT_MUST_CHECK enum ct_status dist_ps_build(struct ct_dist *d,
                                            struct ct_net *net);
 void dist_ps_unbuild(struct ct_dist *d);
+/* The momentum that servers give to updates: none where the codec does. */
+float dist_ps_momentum(const struct ct_dist *d);
 
 /* ps_form.c: how slices travel coded, where a codec is named. */
 CT_MUST_CHECK enum ct_status dist_ps_form(struct ct_dist *d,

@@ -168,6 +168,13 @@ static enum ct_status health(void *arg)
     return ct_job_run(((struct ct_dist *)arg)->thread, nothing, NULL);
 }
 
+float dist_ps_momentum(const struct ct_dist *d)
+{
+    const struct dist_codec_type *t = d->wires.codec.type;
+
+    return t && t->momentum ? 0 : d->exchange.momentum;
+}
+
 static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
 {
     const Caffe__DistributedParameter *o = d->options;
@@ -180,7 +187,7 @@ static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
         .values      = d->mode.values,
         .rounds      = d->mode.rounds,
         .staleness   = d->mode.values ? d->mode.staleness : 0,
-        .momentum    = d->mode.values ? d->exchange.momentum : 0,
+        .momentum    = d->mode.values ? dist_ps_momentum(d) : 0,
         .clock       = d->exchange.iter,
         .fold        = o->late[0] == 'f' ? 0.5f : 0,
         .stall       = o->stall,

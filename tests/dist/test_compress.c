@@ -104,9 +104,11 @@ TEST(compress, bytes_on_the_wire_are_those_of_the_formula)
               dist_run_sends(&dist_codec_bf16, W + SMALL, 1, 4) },
         { "fp16", ct_ring_bytes(1, 4, RIDERS, CT_RING_BOTH) +
               dist_run_sends(&dist_codec_fp16, W + SMALL, 1, 4) },
-        /* 32 chunks, 8 a rank: two means each and 512 bits. */
+        /* 32 chunks, 8 a rank: eight pairs of means each and 512 bits. */
         { "onebit", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
-              6 * 8 * (8 + 64) },
+              6 * 8 * (8 * 8 + 64) },
+        { "onebit:9", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
+              6 * W },
         { "qsgd", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
               6 * 8 * (4 + 512) },
         { "topk:0.01:0", ct_ring_bytes(1, 4, RIDERS + SMALL, CT_RING_BOTH) +
@@ -170,13 +172,26 @@ TEST(compress, clipping_acts_before_values_are_held_back)
     ASSERT(r->loss[RANKS_STEPS - 1] < r->loss[0]);
 }
 
-/* Residuals, velocities, bases and draws go on where they were. */
+/* All values travel, so momentum gathers as it does in the solver. */
+TEST(compress, topk_of_everything_has_all_of_the_momentum)
+{
+    static const char more[] = "weight_decay: 0";
+    struct rank *one, *r;
+
+    ranks_make_data();
+    one = ranks_train(1, more, "", 0);
+    r   = ranks_train(4, more, "compress: 'topk:1:0' road: 'allreduce'", 0);
+    ranks_same_as_one(one, r, 4);
+}
+
+/* Residuals, velocities, bases and draws go on where they were, in the midst
+ * of a warm-up, too. */
 TEST(compress, a_snapshot_resumes_bit_for_bit)
 {
     static const char *const formats[] = { "BINARYPROTO", "HDF5" };
 
     ranks_make_data();
-    for (int k = 0; k < N_CODECS; k++)
+    for (int k = 0; k <= N_CODECS; k++)
         for (int n = 2; n <= 4; n += 2) {
             char more[512], options[256], state[512];
             struct rank *whole, *rest;
@@ -187,7 +202,7 @@ TEST(compress, a_snapshot_resumes_bit_for_bit)
                      n);
             snprintf(options, sizeof(options), "compress: '%s' "
                      "road: 'allreduce' reduce: 'ring' bucket_bytes: 0",
-                     codecs[k]);
+                     k < N_CODECS ? codecs[k] : "onebit:6");
             snprintf(state, sizeof(state), "%s/s%d_%d_iter_4.solverstate%s",
                      test_folder(), k, n,
                      strcmp(format, "HDF5") == 0 ? ".h5" : "");
@@ -219,6 +234,36 @@ static double *held_back(const char *path, const char *what, size_t n)
         }
     ct_message_free(m);
     return sum;
+}
+
+/* In the warm-up floats travel; then something waits, until before the end all
+ * of it goes. */
+TEST(compress, one_bit_starts_and_ends_with_floats)
+{
+    struct rank *dense, *r;
+    char more[512], path[512];
+    double *kept, waits = 0;
+
+    ranks_make_data();
+    dense = train(4, "none", "");
+    r     = train(4, "onebit:9", "");
+    all_equal(r, 4);
+    for (int i = 0; i < RANKS_STEPS; i++)
+        ASSERT_FLOAT(dense->loss[i], r->loss[i], 1e-6);
+    snprintf(more, sizeof(more), "max_iter: 9 snapshot: 3 snapshot_prefix: "
+             "'%s/e'", test_folder());
+    r = ranks_train(4, more, "compress: 'onebit:4' road: 'allreduce'", 0);
+    all_equal(r, 4);
+    for (int at = 3; at <= 9; at += 3) {
+        snprintf(path, sizeof(path), "%s/e_iter_%d.solverstate", test_folder(),
+                 at);
+        kept = held_back(path, "residual", r->n);
+        for (size_t i = 0; i < r->n; i++) {
+            waits += at == 6 ? fabs(kept[i]) : 0;
+            ASSERT(at == 6 || kept[i] == 0);
+        }
+    }
+    ASSERT(waits > 0.01);
 }
 
 TEST(compress, nothing_held_back_is_lost_on_another_number_of_ranks)

@@ -93,6 +93,7 @@ static enum ct_status one_rank(struct ct_comm *c, void *arg)
     ct_free(wire.residual);
     ct_free(wire.work);
     ct_free(wire.index);
+    ct_free(wire.waited);
     ct_free(wire.code);
     ct_free(wire.taken);
     return st;
@@ -153,6 +154,17 @@ TEST(managed, the_largest_slices_travel_first)
     ASSERT(got[8] > 0 || got[3] > 0);
     /* Slice 3 waits while 8 is larger, then it has grown and goes. */
     for (int64_t i = 3 * 1024; i < 4 * 1024; i++)
+        ASSERT(run->sent[0][i] != 0);
+}
+
+/* Two of ten slices go in a step, and two are a thousand times as large as the
+ * rest: all have been on the way by the end of twelve. */
+TEST(managed, small_slices_do_not_wait_for_ever)
+{
+    struct run *run = run_all(4, "none", 0.2 * 1.5 * 4 * (N + 16 + 11));
+
+    ASSERT_FLOAT(0.2, run->share, 1e-3);
+    for (int64_t i = 0; i < N; i++)
         ASSERT(run->sent[0][i] != 0);
 }
 

@@ -235,12 +235,13 @@ static void nothing_is_lost(const char *how, const char *codec)
     ASSERT(held > 0.5 * (double)q->n);
 }
 
-static const char *const holding[] = { "onebit", "topk:0.1:0",
-                                       "topk:0.02:3" };
+static const char *const holding[] = { "onebit", "topk:0.1:0", "topk:0.02:3",
+                                       "onebit:2" };
+enum { N_HOLDING = 4 };
 
 TEST(push, what_was_sent_and_what_is_held_back_is_what_was_given)
 {
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < N_HOLDING; k++) {
         nothing_is_lost("road: 'ps'", holding[k]);
         nothing_is_lost("road: 'sharded'", holding[k]);
     }
@@ -256,7 +257,7 @@ TEST(push, servers_that_keep_values_lose_nothing_either)
         "sync: 'ssp' staleness: 1 servers: 1",
     };
 
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < N_HOLDING; k++)
         for (size_t i = 0; i < sizeof(how) / sizeof(how[0]); i++)
             nothing_is_lost(how[i], holding[k]);
 }

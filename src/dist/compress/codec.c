@@ -2,6 +2,7 @@
 #include "dist/compress/codec.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dist/compress/run.h"
@@ -33,6 +34,33 @@ enum ct_status dist_codec_parse(const char *text, struct dist_codec *out)
     }
     return ct_fail(CT_EINVAL, "--compress=%s: use none, bf16, fp16, onebit, "
                    "qsgd, topk:RATIO or powersgd:RANK", text);
+}
+
+void dist_codec_schedule(struct dist_codec *codec, int max_iter)
+{
+    if (codec->warmup < 0)
+        codec->warmup = max_iter / 10;
+    codec->end = max_iter - codec->warmup / 2;
+    if (codec->end >= max_iter || codec->end <= codec->warmup)
+        codec->end = 0;
+}
+
+bool dist_codec_rests(const struct dist_codec *codec, int64_t iter)
+{
+    return iter < codec->warmup || (codec->end && iter >= codec->end);
+}
+
+bool dist_codec_parse_warmup(const char *text, struct dist_codec *out)
+{
+    char *end;
+
+    out->warmup = -1;
+    if (!*text)
+        return true;
+    if (*text != ':' || !text[1])
+        return false;
+    out->warmup = strtoll(text + 1, &end, 10);
+    return !*end && out->warmup >= 0;
 }
 
 static bool taken(const struct dist_codec *codec, int64_t rows, int64_t cols)

@@ -33,7 +33,10 @@ struct dist_codec {
     const struct dist_codec_type *type; /* NULL: none */
     double  ratio;  /* topk: of the values that travel */
     int64_t rank;   /* powersgd */
-    int64_t warmup; /* iterations before it acts in full */
+    /* Codecs that hold values back: iterations before they act, -1 for a tenth
+     * of all; and the one from which on they leave nothing out any more, so
+     * that noise settles and nothing stays behind.  0: none. */
+    int64_t warmup, end;
 };
 
 /* Names the random numbers of a run: element i draws by (key, hi, at + i). */
@@ -81,6 +84,14 @@ struct dist_codec_type {
 /* "none" leaves out->type NULL. */
 CT_MUST_CHECK enum ct_status dist_codec_parse(const char *text,
                                               struct dist_codec *out);
+
+/* Sets warmup and end for a training that ends at max_iter: half as many
+ * iterations at its end as at its start. */
+void dist_codec_schedule(struct dist_codec *codec, int max_iter);
+/* Is everything sent in this iteration? */
+bool dist_codec_rests(const struct dist_codec *codec, int64_t iter);
+/* ":WARMUP" or nothing, at the end of an argument; false: neither. */
+bool dist_codec_parse_warmup(const char *text, struct dist_codec *out);
 
 /* What a rank sends for n floats in one run, and the seconds that coding
  * them takes; for choosing roads.  `codec` may be none. */

@@ -45,7 +45,8 @@ enum ct_status dist_managed_reserve(struct dist_wire *w)
                     &w->residual));
     CT_TRY(ct_alloc((size_t)w->n_coded + 1, sizeof(float), "slices",
                     &w->work));
-    CT_TRY(ct_alloc(2 * n + 1, sizeof(*w->index), "slices", &w->index));
+    CT_TRY(ct_alloc(3 * n + 1, sizeof(*w->index), "slices", &w->index));
+    CT_TRY(ct_alloc(n + 1, sizeof(*w->waited), "slices", &w->waited));
     if (!t)
         return CT_OK;
     CT_TRY(ct_alloc(dist_run_code_bytes(t, w->n_coded, P) + 1, 1, "codes",
@@ -115,6 +116,29 @@ static enum ct_status sum_dense(struct ct_comm *c, struct dist_wire *w)
     return CT_OK;
 }
 
+/* k slices into w->index: half of them the largest, half those that have waited
+ * longest, so that none waits for more than 2 n / k steps, however small its
+ * gradients are beside those of other layers.  Of an odd k the odd one is of
+ * either kind in turn. */
+static void choose(struct dist_wire *w, int64_t k)
+{
+    const int64_t n     = n_slices(w);
+    const int64_t n_old = (k + 1 - (w->dist->exchange.iter & 1)) / 2;
+    uint32_t *scratch   = w->index + 2 * n;
+    int64_t n_chosen    = k - n_old;
+
+    for (int64_t i = 0; i < n; i++)
+        w->waited[i]++;
+    if (n_chosen > 0)
+        dist_largest(n, w->dense + w->n_dense, n_chosen, w->index, scratch);
+    for (int64_t j = 0; j < n_chosen; j++)
+        w->waited[w->index[j]] = 0;
+    if (n_old > 0)
+        dist_largest(n, w->waited, n_old, w->index + n_chosen, scratch);
+    for (int64_t j = n_chosen; j < k; j++)
+        w->waited[w->index[j]] = 0;
+}
+
 /* The chosen slices side by side into `work`; what stays into `residual`. */
 static int64_t pack(struct dist_wire *w, int64_t k)
 {
@@ -157,8 +181,7 @@ enum ct_status dist_managed_sum(struct ct_comm *c, struct dist_wire *w)
     if (w->n_coded == 0)
         return CT_OK;
     k = count_of(w, w->dist->wires.share);
-    dist_largest(n_slices(w), w->dense + w->n_dense, k, w->index,
-                 w->index + n_slices(w));
+    choose(w, k);
     n   = pack(w, k);
     run = dist_wire_run(w, w->work, n);
     if (w->codec->type)

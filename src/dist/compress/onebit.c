@@ -4,14 +4,33 @@
  *     sent: a or b for each x;   e = x - sent
  *
  *     code: | a b: floats | ... one pair a chunk ... | 32 signs | ... |
- *           8 chunks + 4 ceil(n / 32) bytes
+ *           8 ceil(n / 64) + 4 ceil(n / 32) bytes
  *
  * Whoever owns a part of a sum sends that on in one bit too, with a residual
  * of its own.  Seide et al., "1-bit stochastic gradient descent", 2014. */
 #include "device/cpu/simd.h"
 #include "dist/compress/codec.h"
 
-enum { LEAST = 1024 };
+/* Floats with one pair of means: few, because values of neighbouring channels
+ * differ in size, and the pair has to serve the largest.  DIST_CHUNK is a
+ * multiple of it. */
+enum { LEAST = 1024, CHUNK = 64 };
+
+static int64_t chunks(int64_t n)
+{
+    return (n + CHUNK - 1) / CHUNK;
+}
+
+/* onebit[:WARMUP] */
+static enum ct_status onebit_parse(const char *arg, struct dist_codec *out)
+{
+    const char *text = arg ? arg - 1 : ""; /* with its colon */
+
+    if (!dist_codec_parse_warmup(text, out))
+        return ct_fail(CT_EINVAL, "onebit takes, if you like, iterations of "
+                       "warm-up: onebit:400");
+    return CT_OK;
+}
 
 static bool onebit_takes(const struct dist_codec *codec, int64_t rows,
                          int64_t cols)
@@ -22,7 +41,7 @@ static bool onebit_takes(const struct dist_codec *codec, int64_t rows,
 
 static size_t onebit_bytes(int64_t n)
 {
-    return (size_t)(8 * dist_chunks(n) + 4 * ((n + 31) / 32));
+    return (size_t)(8 * chunks(n) + 4 * ((n + 31) / 32));
 }
 
 CT_SIMD static void means(int64_t n, const float *restrict x, float *mean)
@@ -78,11 +97,11 @@ static void onebit_encode(const struct dist_draw *draw, int64_t n,
                           const float *x, float *residual, void *code)
 {
     float *mean    = code;
-    uint32_t *word = (uint32_t *)(mean + 2 * dist_chunks(n));
+    uint32_t *word = (uint32_t *)(mean + 2 * chunks(n));
 
     (void)draw;
-    for (int64_t i = 0; i < n; i += DIST_CHUNK, mean += 2) {
-        int64_t k      = n - i < DIST_CHUNK ? n - i : DIST_CHUNK;
+    for (int64_t i = 0; i < n; i += CHUNK, mean += 2) {
+        int64_t k      = n - i < CHUNK ? n - i : CHUNK;
         const float *v = residual ? residual + i : x + i;
 
         if (residual)
@@ -123,15 +142,16 @@ CT_SIMD static void decode_chunk(int64_t n, const float *mean,
 static void onebit_decode(int64_t n, const void *code, bool add, float *y)
 {
     const float *mean    = code;
-    const uint32_t *word = (const uint32_t *)(mean + 2 * dist_chunks(n));
+    const uint32_t *word = (const uint32_t *)(mean + 2 * chunks(n));
 
-    for (int64_t i = 0; i < n; i += DIST_CHUNK, mean += 2)
-        decode_chunk(n - i < DIST_CHUNK ? n - i : DIST_CHUNK, mean,
+    for (int64_t i = 0; i < n; i += CHUNK, mean += 2)
+        decode_chunk(n - i < CHUNK ? n - i : CHUNK, mean,
                      word + i / 32, add, y + i);
 }
 
 const struct dist_codec_type dist_codec_onebit = {
     .name         = "onebit",
+    .parse        = onebit_parse,
     .takes        = onebit_takes,
     .bytes        = onebit_bytes,
     .encode       = onebit_encode,

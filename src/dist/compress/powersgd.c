@@ -22,21 +22,16 @@
 #include "dist/compress/wire.h"
 #include "dist/dist.h"
 
-enum { WARMUP = 10, MOST_RANK = 256 };
+enum { MOST_RANK = 256 };
 
 /* powersgd:RANK[:WARMUP] */
 static enum ct_status powersgd_parse(const char *arg, struct dist_codec *out)
 {
-    char *end = NULL, *rest = NULL;
+    char *end = NULL;
 
-    out->rank   = arg ? strtoll(arg, &end, 10) : 0;
-    out->warmup = WARMUP;
-    if (end && end != arg && *end == ':') {
-        out->warmup = strtoll(end + 1, &rest, 10);
-        end         = rest == end + 1 ? NULL : rest;
-    }
-    if (!end || end == arg || *end || out->rank < 1 ||
-        out->rank > MOST_RANK || out->warmup < 0)
+    out->rank = arg ? strtoll(arg, &end, 10) : 0;
+    if (!end || end == arg || out->rank < 1 || out->rank > MOST_RANK ||
+        !dist_codec_parse_warmup(end, out))
         return ct_fail(CT_EINVAL, "powersgd takes a rank from 1 to %d and, if "
                        "you like, iterations of warm-up: powersgd:4 or "
                        "powersgd:4:100", MOST_RANK);
@@ -195,7 +190,7 @@ static enum ct_status powersgd_sum(struct ct_comm *c, struct dist_wire *w)
 
     lengths(w, &n_p, &n_q);
     ct_comm_add(w->n_coded, w->residual, w->coded);
-    if (w->dist->exchange.iter < w->codec->warmup) {
+    if (dist_codec_rests(w->codec, w->dist->exchange.iter)) {
         memset(w->residual, 0, bytes);
         return dist_dense_sum(w->dist, c, w->coded, w->n_coded);
     }

@@ -1,18 +1,21 @@
 /* topk.c - the largest values alone; the rest waits and grows.
  *
  *     u = m u + g;   v += u;   sent: the k largest |v| of a parameter
- *     u = v = 0 where sent
+ *     v = 0 where sent
  *
  * m is the solver's momentum, which acts here and not in the solver, so that
  * a value that waits has the momentum it would have had (u is the velocity, v
- * the residual).  Gradients are clipped before, by wire.c.
+ * the residual).  Gradients are clipped before, by wire.c.  The paper clears u
+ * with v.  That takes the momentum from those values that are sent often, which
+ * are the ones that matter most: with k = n there would be none.
  *
  *     code: | index: 32 bits | ... k ... | value: float | ... k ... |
  *
  * All ranks' codes are gathered: (P-1) 8k bytes a rank.  Where that is no
  * less than the dense sum's 8n (P-1)/P, zeros and all are summed instead.
  * k = ceil(ratio n); during the warm-up the ratio falls in four equal stages,
- * 1/4, 1/16, 1/64, 1/256, as long as that is above it.
+ * 1/4, 1/16, 1/64, 1/256, as long as that is above it, and at the end all
+ * values travel.
  * Lin et al., "Deep gradient compression", 2018. */
 #include <math.h>
 #include <stdlib.h>
@@ -25,21 +28,16 @@
 #include "dist/compress/wire.h"
 #include "dist/dist.h"
 
-enum { LEAST = 1024, STAGES = 4, WARMUP = 400 };
+enum { LEAST = 1024, STAGES = 4 };
 
 /* topk:RATIO[:WARMUP] */
 static enum ct_status topk_parse(const char *arg, struct dist_codec *out)
 {
-    char *end = NULL, *rest = NULL;
+    char *end = NULL;
 
-    out->ratio  = arg ? strtod(arg, &end) : 0;
-    out->warmup = WARMUP;
-    if (end && end != arg && *end == ':') {
-        out->warmup = strtoll(end + 1, &rest, 10);
-        end         = rest == end + 1 ? NULL : rest;
-    }
-    if (!end || end == arg || *end || !(out->ratio > 0 && out->ratio <= 1) ||
-        out->warmup < 0)
+    out->ratio = arg ? strtod(arg, &end) : 0;
+    if (!end || end == arg || !(out->ratio > 0 && out->ratio <= 1) ||
+        !dist_codec_parse_warmup(end, out))
         return ct_fail(CT_EINVAL, "topk takes a ratio in (0, 1] and, if you "
                        "like, iterations of warm-up: topk:0.001 or "
                        "topk:0.001:2000");
@@ -57,6 +55,8 @@ static double ratio_at(const struct dist_codec *codec, int64_t iter)
 {
     double ratio = 0.25;
 
+    if (codec->end && iter >= codec->end)
+        return 1;
     if (iter >= codec->warmup)
         return codec->ratio;
     for (int64_t i = 0; i < iter * STAGES / codec->warmup; i++)
@@ -170,8 +170,13 @@ static void write_dense(struct dist_wire *w, int64_t k)
 /* What was sent does not wait any longer. */
 static void forget(struct dist_wire *w, int64_t k)
 {
-    for (int64_t j = 0; j < k; j++)
-        w->velocity[w->index[j]] = w->residual[w->index[j]] = 0;
+    for (int64_t j = 0; j < k; j++) {
+        float *v = &w->residual[w->index[j]];
+
+        if (!isfinite(*v))
+            w->velocity[w->index[j]] = 0;
+        *v = 0;
+    }
 }
 
 static enum ct_status gather(struct ct_comm *c, struct dist_wire *w, int64_t k)

@@ -49,13 +49,39 @@ static int64_t rows_of(const struct ct_shape *s)
     return rows;
 }
 
+/* Is parameter i the first matrix of the net, with few of its values?  Its
+ * inputs are data as they come, and its loss the steepest: what is held back
+ * there makes training unsteady, and is little. */
+static bool is_first(const struct ct_net *net, int i)
+{
+    int64_t all = 0;
+
+    for (int k = 0; k < i; k++)
+        if (rows_of(&ct_net_param(net, k)->blob->shape) > 1)
+            return false;
+    for (int k = 0; k < ct_net_n_params(net); k++)
+        all += ct_net_param(net, k)->blob->count;
+    return 10 * ct_net_param(net, i)->blob->count <= all;
+}
+
+static bool is_taken(const struct dist_wire *w, const struct ct_net *net,
+                     int i, int64_t rows, int64_t cols)
+{
+    const struct dist_codec_type *t = w->codec->type;
+
+    if (w->dist->wires.tokens && !w->pushed)
+        return dist_managed_takes(rows, cols);
+    if ((t->feedback || t->sum) && is_first(net, i))
+        return false;
+    return t->takes(w->codec, rows, cols);
+}
+
 /* The riders, and what of the parameters lies in n floats of the arena from
  * `first` on. */
 static void add_pieces(struct dist_wire *w, const struct ct_net *net,
                        size_t first, size_t n)
 {
-    const struct dist_wires *all = &w->dist->wires;
-    const size_t end             = first + n;
+    const size_t end = first + n;
 
     w->first = first;
     if (first == 0)
@@ -70,9 +96,7 @@ static void add_pieces(struct dist_wire *w, const struct ct_net *net,
         to = to < end ? to : end;
         if (from < to)
             add_piece(w, from, (int64_t)(to - from), rows, cols,
-                      all->tokens && !w->pushed
-                          ? dist_managed_takes(rows, cols)
-                          : w->codec->type->takes(w->codec, rows, cols));
+                      is_taken(w, net, i, rows, cols));
     }
 }
 
@@ -137,6 +161,7 @@ enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
 
     if ((!all->codec.type && !all->tokens) || d->size == 1)
         return CT_OK;
+    dist_codec_schedule(&all->codec, d->exchange.max_iter);
     all->share = 1;
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*all->wire), "wires",
                     &all->wire));
@@ -200,6 +225,7 @@ enum ct_status dist_wires_init_slices(struct ct_dist *d,
     const struct ct_ps_table *t = &d->ps.table;
     struct dist_wires *all      = &d->wires;
 
+    dist_codec_schedule(&all->codec, d->exchange.max_iter);
     CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*all->wire), "wires",
                     &all->wire));
     all->n_values = 0;
@@ -224,6 +250,7 @@ void dist_wires_fini(struct ct_dist *d)
         ct_free(w->velocity);
         ct_free(w->owner);
         ct_free(w->basis);
+        ct_free(w->waited);
         ct_free(w->code);
         ct_free(w->taken);
         ct_free(w->work);
@@ -298,10 +325,35 @@ struct dist_run dist_wire_run(const struct dist_wire *w, float *x, int64_t n)
     };
 }
 
+/* Run codecs that keep something send floats at first, when gradients change
+ * fast and what waits is out of date when it comes, and at the end. */
+static bool rests(const struct dist_wire *w, int64_t iter)
+{
+    return w->codec->type->feedback && dist_codec_rests(w->codec, iter);
+}
+
+/* What was held back goes out at once. */
+static void let_go(struct dist_wire *w)
+{
+    struct dist_run_part own = dist_run_owned(w->n_coded, w->dist->size,
+                                              w->dist->rank);
+
+    ct_comm_add(w->n_coded, w->residual, w->coded);
+    memset(w->residual, 0, (size_t)w->n_coded * sizeof(float));
+    if (!w->owner)
+        return;
+    ct_comm_add(own.n, w->owner, w->coded + own.first);
+    memset(w->owner, 0, (size_t)own.n * sizeof(float));
+}
+
 static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
 {
     struct dist_run run = dist_wire_run(w, w->coded, w->n_coded);
 
+    if (rests(w, w->dist->exchange.iter)) {
+        let_go(w);
+        return dist_dense_sum(w->dist, c, w->coded, w->n_coded);
+    }
     run.residual = w->residual;
     run.owner    = w->owner;
     return w->codec->type->sum ? w->codec->type->sum(c, w)
@@ -335,6 +387,8 @@ double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w)
         return dist_managed_sends(c, w, w->dist->wires.share);
     if (w->n_coded == 0)
         return dense;
+    if (rests(w, w->dist->exchange.iter))
+        return dense + dist_dense_sends(w->dist, c, w->n_coded);
     return dense + (t->sends ? t->sends(c, w)
                              : dist_run_sends(t, w->n_coded, c->rank,
                                               c->size));
@@ -347,6 +401,8 @@ size_t dist_wire_push_bytes(const struct dist_wire *w, int64_t iter)
 
     if (w->n_coded == 0)
         return dense;
+    if (rests(w, iter))
+        return dense + (size_t)w->n_coded * sizeof(float);
     return dense + (t->push_bytes ? t->push_bytes(w, iter)
                                   : t->bytes(w->n_coded));
 }
@@ -369,7 +425,11 @@ void dist_wire_push(struct dist_wire *w, int64_t iter, float times,
         clip(w);
     memcpy(dense, w->dense, (size_t)w->n_dense * sizeof(float));
     draw.hi |= (uint64_t)w->dist->rank;
-    if (w->n_coded && t->push)
+    if (w->n_coded && rests(w, iter)) {
+        let_go(w);
+        memcpy(dense + w->n_dense, w->coded,
+               (size_t)w->n_coded * sizeof(float));
+    } else if (w->n_coded && t->push)
         t->push(w, iter, dense + w->n_dense);
     else if (w->n_coded)
         t->encode(&draw, w->n_coded, w->coded, w->residual,
@@ -383,6 +443,10 @@ enum ct_status dist_wire_add(const struct dist_wire *w, int64_t iter,
     const float *from               = code;
 
     ct_comm_add(w->n_dense, from, dense);
+    if (rests(w, iter)) {
+        ct_comm_add(w->n_coded, from + w->n_dense, coded);
+        return CT_OK;
+    }
     if (w->n_coded && t->add)
         return t->add(w, iter, from + w->n_dense, coded);
     if (w->n_coded)

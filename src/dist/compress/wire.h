@@ -40,6 +40,7 @@ struct dist_wire {
     float  *owner;    /* residual of the sums that this rank owns */
     float  *basis;    /* powersgd: Q of each piece, one behind the other */
     int64_t n_basis;
+    float  *waited;   /* managed: steps since each slice travelled */
     /* Scratch. */
     uint8_t  *code, *taken;
     float    *work;
