@@ -277,12 +277,9 @@ static void preview_push(void *arg, int64_t clock, size_t first, size_t n,
     const struct preview *v   = arg;
     const struct ct_dist *d   = v->dist;
     const struct dist_slice *s = NULL;
-    float step = d->ps.rate[clock % DIST_RATES], carried = 0;
+    float step = d->ps.rate[clock % DIST_RATES] * dist_ps_step(d, clock);
 
     (void)n;
-    for (int64_t k = clock; k < d->ps.clock; k++)
-        carried = 1 + dist_ps_momentum(d) * carried;
-    step *= carried / (float)(d->group ? d->ps.group_size : 1);
     for (int i = 0; i < d->ps.table.n && !s; i++)
         if (d->ps.table.slice[i].first == first)
             s = &d->ps.slice[i];
@@ -481,8 +478,8 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
         CT_TRY(ct_job_run(d->thread, spread_job, d));
         return put_adopted(d);
     }
-    for (int i = 0; i < p->table.n; i++) {
-        CT_TRY(materialise(d, i));
+    for (int i = 0; i < p->table.n; i++) { /* all pushes are in */
+        ct_ps_take(p->ps, i, p->scratch);
         adopt(d, i);
     }
     CT_TRY(put_adopted(d));

@@ -76,6 +76,9 @@ CT_MUST_CHECK enum ct_status dist_ps_build(struct ct_dist *d,
 void dist_ps_unbuild(struct ct_dist *d);
 /* The momentum that servers give to updates: none where the codec does. */
 float dist_ps_momentum(const struct ct_dist *d);
+/* How many times its rate a gradient that this rank pushed in iteration `clock`
+ * will have moved parameters until its next one, if all ranks' are like it. */
+float dist_ps_step(const struct ct_dist *d, int64_t clock);
 
 /* ps_form.c: how slices travel coded, where a codec is named. */
 CT_MUST_CHECK enum ct_status dist_ps_form(struct ct_dist *d,

@@ -1,4 +1,5 @@
 /* ps_setup.c - a net's parameters cut into slices, and servers for them. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -172,7 +173,40 @@ float dist_ps_momentum(const struct ct_dist *d)
 {
     const struct dist_codec_type *t = d->wires.codec.type;
 
-    return t && t->momentum ? 0 : d->exchange.momentum;
+    float mu = t && t->momentum ? 0 : d->exchange.momentum;
+
+    /* Each of P pushes is a P-th of an update (solver/remote.c). */
+    return d->mode.staleness == CT_PS_ASYNC
+               ? powf(mu, 1 / (float)d->mode.n_groups)
+               : mu;
+}
+
+/* Without a bound P - 1 other pushes come before the next one of this rank, and
+ * each is about what its newest was. */
+static float step_among(const struct ct_dist *d)
+{
+    const float P  = (float)d->mode.n_groups, mu = dist_ps_momentum(d);
+    float once = 1 / P, sum = 0, all = 0;
+
+    if (mu > 0)
+        once *= (1 - mu) / (1 - powf(mu, P));
+    for (int k = 1; k < d->mode.n_groups; k++) {
+        sum = 1 + mu * sum;
+        all += sum;
+    }
+    return once * all;
+}
+
+float dist_ps_step(const struct ct_dist *d, int64_t clock)
+{
+    const float mu = dist_ps_momentum(d);
+    float step     = 0;
+
+    if (d->mode.staleness == CT_PS_ASYNC)
+        return step_among(d);
+    for (int64_t k = clock; k < d->ps.clock; k++)
+        step = 1 + mu * step;
+    return step / (float)(d->group ? d->ps.group_size : 1);
 }
 
 static enum ct_status create(struct ct_dist *d, const struct ct_net *net)

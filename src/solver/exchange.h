@@ -57,7 +57,7 @@ struct ct_remote_step {
     float *value;    /* n of them, to be changed; NULL: the net's own */
     const float *sum; /* of gradients; scale times it is their mean */
     float  scale;
-    float  share;    /* of an update: the rate is multiplied by it */
+    float  share;    /* of an update, in time: see remote.c */
 };
 struct ct_updater {
     void *arg;

@@ -5,7 +5,12 @@
  * on the comm thread while the compute thread is iterations ahead or behind,
  * so it counts iterations and rates by itself, on a copy of the solver that
  * shares nothing but what does not change and the histories.  All of it is in
- * the CPU's memory, also where ranks train on GPUs. */
+ * the CPU's memory, also where ranks train on GPUs.
+ *
+ * Where each rank's gradient is a share 1/P of an update, P of them are to do
+ * what one update does.  Momentum that acts P times is mu^(1/P), and the rate
+ * is what then leads as far: r / P (1 - mu^(1/P)) / (1 - mu). */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -44,6 +49,18 @@ static enum ct_status rate_at(struct solver_remote *r, int iter, float *rate,
     return CT_OK;
 }
 
+static void take_share(const struct ct_solver *s, float share,
+                       struct rule_step *step)
+{
+    float mu = step->momentum;
+
+    step->rate *= share;
+    if (share == 1 || s->rule->n_history != 1)
+        return;
+    step->momentum = powf(mu, share);
+    step->rate *= (1 - step->momentum) / (1 - mu);
+}
+
 static void update_part(const struct ct_solver *s,
                         const struct ct_remote_step *u, int param,
                         const struct solver_update *with,
@@ -59,7 +76,7 @@ static void update_part(const struct ct_solver *s,
     if (from >= end || p->lr_mult == 0)
         return;
     step   = solver_rule_step(s, param, with, u->scale);
-    step.rate *= u->share;
+    take_share(s, u->share, &step);
     step.n = (int64_t)(end - from);
     step.w = u->value ? u->value + (from - u->first)
                       : ct_data(p->blob) + (from - p->offset);

@@ -185,6 +185,24 @@ TEST(ssp, async_decays_weights_as_one_rank)
     ASSERT_FLOAT(norm(one), norm(r), 0.1 * norm(one));
 }
 
+/* Two ranks, momentum 0.81: a push has 0.9, and half of 0.1 / 0.19 of the rate,
+ * and one push of the other rank comes between.  With a bound, two iterations
+ * that are missing: the first goes on with 0.81. */
+TEST(ssp, own_gradients_stand_for_missing_ones)
+{
+    struct ct_dist d = { .exchange.momentum = 0.81f };
+
+    d.mode.n_groups  = 2;
+    d.mode.staleness = CT_PS_ASYNC;
+    ASSERT_FLOAT(0.9, dist_ps_momentum(&d), 1e-6);
+    ASSERT_FLOAT(0.5 * 0.1 / 0.19, dist_ps_step(&d, 5), 1e-6);
+    d.mode.staleness = 2;
+    d.ps.clock       = 7;
+    ASSERT_FLOAT(0.81, dist_ps_momentum(&d), 1e-6);
+    ASSERT_FLOAT(1.81, dist_ps_step(&d, 5), 1e-6);
+    ASSERT_FLOAT(1, dist_ps_step(&d, 6), 1e-6);
+}
+
 TEST(ssp, groups_in_step_train_as_one_rank)
 {
     struct rank *one;

@@ -12,7 +12,7 @@
  *              answered with the values as soon as they hold every iteration
  *              up to c - s: staleness s = 0 is lock-step.
  *     async    values, where every push is applied by itself when it comes, as
- *              an update with a P-th of the rate.
+ *              a P-th of an update.
  *     rounds   values with s = 0, where the layer above says who is in an
  *              iteration (ct_ps_round, ct_ps_close); the rest is late.
  *
@@ -181,7 +181,8 @@ bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock);
 /* Values: the newest answer's, n floats of the slice, into out. */
 void ct_ps_take(struct ct_ps *p, int slice, float *out);
 /* Values: calls `add` for each push of this worker's that the newest answer
- * does not hold, oldest first.  x is the pushed slice as the server sees it. */
+ * does not hold, oldest first, and async for the newest in any case.  x is
+ * the pushed slice as the server sees it. */
 typedef void (*ct_ps_own_fn)(void *arg, int64_t clock, size_t first, size_t n,
                              const float *x);
 CT_MUST_CHECK enum ct_status ct_ps_own(struct ct_ps *p, int slice,

@@ -239,6 +239,7 @@ enum ct_status ct_ps_own(struct ct_ps *p, int slice, ct_ps_own_fn add,
     const struct ct_ps_slice *t = &p->config.table->slice[slice];
     uint64_t depth              = (uint64_t)c->depth, i;
     enum ct_status st           = CT_OK;
+    const bool any = p->config.staleness == CT_PS_ASYNC;
 
     pthread_mutex_lock(&p->lock);
     i = l->n_pushed > depth ? l->n_pushed - depth : 0;
@@ -246,7 +247,7 @@ enum ct_status ct_ps_own(struct ct_ps *p, int slice, ct_ps_own_fn add,
         const int64_t clock = l->push[i % depth].clock;
         const float *x      = NULL;
 
-        if (clock < l->holds)
+        if (clock < l->holds && !(any && i + 1 == l->n_pushed))
             continue;
         st = open_own(p, slice, i, &x);
         if (st == CT_OK)
