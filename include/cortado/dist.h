@@ -48,7 +48,8 @@ CT_API void ct_dist_destroy(struct ct_dist *d);
 CT_API void ct_dist_abort(struct ct_dist *d, int code);
 
 /* For a rank that a signal is about to end, on any thread: logs which of its
- * peers is gone, and where it was.  Takes NULL, before the peers are there. */
+ * peers is gone, and where it was; or where this rank stands, if none is.
+ * Takes NULL, before the peers are there. */
 CT_API void ct_dist_last_words(struct ct_dist *d);
 
 CT_API int ct_dist_rank(const struct ct_dist *d); /* 0 for NULL */

@@ -11,6 +11,7 @@ struct dist_page {
     uint64_t        nonce; /* proves that it is the right one */
     struct ct_pulse pulse;
     atomic_bool     witnessed; /* a process beside the rank tells of its end */
+    atomic_bool     ending;    /* from outside, and it tells of that itself */
 };
 
 /* This process's own; `fd` is what others map it by. */

@@ -249,6 +249,22 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
+/* Of all that are ended on this host, the first says where it stood: it is the
+ * only one, or all are. */
+static void tell_own_end(const struct dist_watch *w)
+{
+    struct ct_pulse_view v = view_of(w, w->rank);
+    char who[128], where[128];
+
+    for (int r = 0; r < w->rank; r++)
+        if (w->seat[r].page && (w->seat[r].gone ||
+                                atomic_load(&w->seat[r].page->ending)))
+            return;
+    CT_ERROR("%s is ended from outside in %s",
+             name_of(w, w->rank, who, sizeof(who)),
+             ct_pulse_text(&v, where, sizeof(where)));
+}
+
 void dist_watch_last_words(struct dist_watch *w)
 {
     uint64_t now = ct_pulse_now();
@@ -257,9 +273,13 @@ void dist_watch_last_words(struct dist_watch *w)
 
     if (!w || !(fd = ct_calloc((size_t)w->size + 1, sizeof(*fd), "watch")))
         return;
+    atomic_store(&w->mine->ending, true);
     (void)look_for_deaths(w, fd, LAST_MS);
     ct_free(fd);
-    if (atomic_load(&w->lost) || !speaks(w, now))
+    if (atomic_load(&w->lost))
+        return;
+    tell_own_end(w);
+    if (!speaks(w, now))
         return;
     for (int r = 0; r < w->size; r++)
         if (w->seat[r].heard) {

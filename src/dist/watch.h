@@ -38,7 +38,7 @@ struct ct_pulse *dist_watch_pulse(struct dist_watch *w);
 int dist_watch_show(struct dist_watch *w);
 
 /* For a process that is being ended: says who of this host is gone, or else
- * who was heard of last. */
+ * where it stands itself and who was heard of last. */
 void dist_watch_last_words(struct dist_watch *w);
 
 #endif
