@@ -101,7 +101,7 @@ TEST(choice, who_measures_second_finds_what_the_first_kept)
 static pid_t keep_apart(struct ct_choices *c, char name, int n)
 {
     const pid_t child = fork();
-    char key[8];
+    char key[16];
 
     for (int i = 0; child == 0 && i < n; i++) {
         snprintf(key, sizeof(key), "%c%d", name, i);
@@ -118,7 +118,7 @@ TEST(choice, processes_that_keep_at_once_lose_nothing)
     enum { WRITERS = 4, EACH = 25 };
     struct ct_choices *c = open_in(test_folder());
     pid_t child[WRITERS];
-    char key[8];
+    char key[16];
     int status;
 
     for (int w = 0; w < WRITERS; w++)
