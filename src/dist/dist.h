@@ -130,6 +130,10 @@ CT_MUST_CHECK enum ct_status dist_settle_statistics(struct ct_dist *d);
 
 /* local.c: every rank by itself, with a mean of all now and then. */
 void dist_local_init(struct ct_dist *d);
+/* Of `all` iterations, at `iter`: every so many there is a mean.  In the first
+ * tenth, while ranks would part fast, 1, 2, 4, ... up to H, and in the last
+ * twentieth, so that noise settles, 1. */
+int dist_local_steps(int H, int all, int iter);
 
 /* dist.c: x becomes the sum over the group; traffic is counted from here. */
 CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,

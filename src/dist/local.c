@@ -78,12 +78,14 @@ static enum ct_status mean(struct ct_dist *d, int iter)
     return CT_OK;
 }
 
-/* Steps to the mean that follows iteration `iter`: in the first tenth of all
- * iterations, while ranks would part fast, 1, 2, 4, ... up to H, and in the
- * last twentieth, so that noise settles, 1. */
+/* Steps to the mean that follows iteration `iter`. */
 static int steps_at(const struct ct_dist *d, int iter)
 {
-    const int H = d->mode.local_steps, all = d->exchange.max_iter;
+    return dist_local_steps(d->mode.local_steps, d->exchange.max_iter, iter);
+}
+
+int dist_local_steps(int H, int all, int iter)
+{
     const int warm = all / 10;
     int stages = 0, steps = 1;
 

@@ -229,6 +229,17 @@ TEST(ssp, groups_out_of_step_end_as_one)
     ASSERT_INT(STEPS, r[3].iter);
 }
 
+TEST(ssp, means_are_frequent_at_first_and_at_the_end)
+{
+    static const int iter[] = { 0, 3, 4, 6, 7, 9, 10, 94, 95, 99 };
+    static const int want[] = { 1, 1, 2, 2, 4, 4, 8, 8, 1, 1 };
+
+    for (int i = 0; i < 10; i++)
+        ASSERT_INT(want[i], dist_local_steps(8, 100, iter[i]));
+    for (int i = 0; i < 9; i++) /* too few for either */
+        ASSERT_INT(8, dist_local_steps(8, 9, i));
+}
+
 TEST(ssp, means_of_weights_every_step_are_lock_step)
 {
     struct ranks_how how = { .n_ranks = 4, .steps = STEPS,

@@ -1,4 +1,5 @@
 /* test_rules.c - every update rule for a few steps, by hand; gradient = w. */
+#include "solver/solver.h"
 #include "solver_test.h"
 
 #define FIXED " lr_policy: 'fixed' snapshot_after_train: false "
@@ -168,4 +169,24 @@ TEST(rules, settings_that_make_no_sense_are_refused)
     refused(ONE_WEIGHT "test_iter: 3" FIXED, "test_interval");
     refused("base_lr: 1" FIXED, "net");
     refused(ONE_WEIGHT "lr_policy: 'step' base_lr: 1", "stepsize");
+}
+
+/* Half of an update in time: momentum sqrt(.81), and .5 .1 / .19 of the rate,
+ * so that a gradient that stays leads as far as in whole ones. */
+TEST(rules, shares_of_an_update_have_their_part_of_momentum)
+{
+    const struct ct_solver *s = solver_of(ONE_WEIGHT "base_lr: 0.1 "
+                                          "momentum: 0.81" FIXED);
+    const struct solver_update with = solver_update_at(s, 0.1f);
+    float w = 1, h[64] = { 0 }, *const history[] = { h, NULL };
+    const float g = 1, rate = 0.1f * 0.5f * 0.1f / 0.19f;
+    const size_t at = ct_net_param(s->net, 0)->offset;
+    const struct ct_remote_step u = { at, 1, 0, &w, &g, 1, 0.5f };
+
+    ASSERT(at < 64);
+    solver_update_run(s, &with, history, &u);
+    ASSERT_FLOAT(1 - rate, w, 1e-6);
+    solver_update_run(s, &with, history, &u);
+    ASSERT_FLOAT(1.9f * rate, h[at], 1e-6);
+    ASSERT_FLOAT(1 - 2.9f * rate, w, 1e-6);
 }
