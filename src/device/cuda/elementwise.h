@@ -16,16 +16,46 @@ struct alignas(K * sizeof(T) < 16 ? K * sizeof(T) : 16) ct_pack {
     T v[K];
 };
 
+/* The words that a pack is moved by. */
+template <int BYTES>
+struct ct_word;
+template <>
+struct ct_word<16> { typedef uint4 type; };
+template <>
+struct ct_word<8> { typedef uint2 type; };
+template <>
+struct ct_word<4> { typedef uint32_t type; };
+template <>
+struct ct_word<2> { typedef uint16_t type; };
+template <>
+struct ct_word<1> { typedef uint8_t type; };
+
+template <int K, typename T>
+using ct_pack_word = typename ct_word<alignof(ct_pack<K, T>)>::type;
+
 template <int K, typename T>
 __device__ inline ct_pack<K, T> ct_load_pack(const T *p)
 {
-    return *reinterpret_cast<const ct_pack<K, T> *>(p);
+    typedef ct_pack_word<K, T> word;
+    ct_pack<K, T> v;
+
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof v / sizeof(word)); i++)
+        reinterpret_cast<word *>(&v)[i] = reinterpret_cast<const word *>(p)[i];
+    return v;
 }
 
+/* __stwb() is a plain store, but of the whole word: compilers make single
+ * values of others where two packs are written one after the other. */
 template <int K, typename T>
 __device__ inline void ct_store_pack(T *p, const ct_pack<K, T> &v)
 {
-    *reinterpret_cast<ct_pack<K, T> *>(p) = v;
+    typedef ct_pack_word<K, T> word;
+
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof v / sizeof(word)); i++)
+        __stwb(reinterpret_cast<word *>(p) + i,
+               reinterpret_cast<const word *>(&v)[i]);
 }
 
 __device__ inline float ct_load(const uint8_t *p) { return *p; }

@@ -1,11 +1,9 @@
-/* pool_rows.h - gradients of pooling, several columns of a row a thread; for
- * pooling.cu alone.
+/* pool_rows.h - gradients of pooling over plain float32 images, four columns of
+ * a row a thread; for pooling.cu alone.
  *
  * Windows of K x K in steps of S: a thread looks once at each window that
  * touches its columns, where a thread a position looks once for each column,
- * and the arithmetic on places is shared.  Four columns of a plain float32
- * image, or two of sixteen bytes of channels each in NHWC, for maxima.  Sums
- * are taken in the same order.
+ * and the arithmetic on places is shared.  Sums are taken in the same order.
  *
  * In place of a window that is not there the nearest one is loaded, and does
  * not count: so all loads of a thread are under way at once. */
@@ -129,60 +127,6 @@ __global__ static void ragged_backward(struct shape p, int64_t n, TO to,
     }
 }
 
-/* NHWC: columns c and c + 1, P lanes of each. */
-template <int K, int S, int P, typename T>
-__global__ static void pairs_backward(struct shape p, const T *dy,
-                                      const uint8_t *at, T *dx)
-{
-    enum { HIGH = (K + S - 1) / S, WIDE = K / S + 1 };
-
-    CT_KERNEL_EACH (o, p.planes * p.h * ((p.w + 1) / 2) * (p.lanes / P)) {
-        const struct place a = place_of<P>(p, o);
-        const int c          = 2 * a.c;
-        const struct span r  = holders(a.r, p.oh, K, p.step_h, p.ph);
-        const int first      = holders(c, p.ow, K, p.step_w, p.pw).from;
-        const int64_t base   = a.plane * p.oh * p.y_line + a.lane;
-        T *to = dx + a.plane * p.h * p.x_line + offset_of(p, p.x_line, a.r, c) +
-                a.lane;
-        float sum[2][P] = {};
-        ct_pack<P, T> out[2];
-
-#pragma unroll
-        for (int i = 0; i < HIGH; i++)
-#pragma unroll
-            for (int j = 0; j < WIDE; j++) {
-                const int row = min(r.from + i, p.oh - 1);
-                const int col = min(first + j, p.ow - 1);
-                const bool is = r.from + i < r.to && first + j < p.ow;
-                /* What the window calls columns c and c + 1, if it does. */
-                const int line = (a.r - (row * S - p.ph)) * K;
-                const int in   = c - (col * S - p.pw);
-                const int one  = is && in >= 0 && in < K ? line + in : -1;
-                const int two  = is && in >= -1 && in < K - 1 ? line + in + 1
-                                                              : -1;
-                const int64_t w = base + offset_of(p, p.y_line, row, col);
-                const ct_pack<P, uint8_t> arg = ct_load_pack<P>(at + w);
-                const ct_pack<P, T> d = ct_load_pack<P>(dy + w);
-
-#pragma unroll
-                for (int k = 0; k < P; k++) {
-                    const float v = ct_load(d.v + k);
-
-                    sum[0][k] += arg.v[k] == one ? v : 0;
-                    sum[1][k] += arg.v[k] == two ? v : 0;
-                }
-            }
-#pragma unroll
-        for (int k = 0; k < P; k++) {
-            ct_store(out[0].v + k, sum[0][k]);
-            ct_store(out[1].v + k, sum[1][k]);
-        }
-        ct_store_pack<P>(to, out[0]);
-        if (c + 1 < p.w)
-            ct_store_pack<P>(to + (int)p.lanes, out[1]);
-    }
-}
-
 /* Whether its windows have kernels for rows. */
 static bool by_rows(const struct ct_pool *p)
 {
@@ -205,32 +149,6 @@ static enum ct_status rows_of(const struct ct_device *d,
     if (p->w % POOL_COLUMNS == 0 && ct_aligned(dx))
         return CT_LAUNCH(d, n, (rows_backward<K, S, TO>), s, n, to, dy, dx);
     return CT_LAUNCH(d, n, (ragged_backward<K, S, TO>), s, n, to, dy, dx);
-}
-
-/* Whether its windows have kernels for pairs of columns. */
-static bool by_pairs(const struct ct_pool *p)
-{
-    return p->kernel_h == p->kernel_w && p->stride_h == p->stride_w &&
-           ((p->kernel_h == 3 && p->stride_h <= 2) ||
-            (p->kernel_h == 2 && p->stride_h == 2));
-}
-
-/* dx of a maximum over NHWC images whose channels come in packs. */
-template <typename T>
-static enum ct_status pool_pairs(const struct ct_device *d,
-                                 const struct ct_pool *p, const uint8_t *at,
-                                 const T *dy, T *dx)
-{
-    constexpr int P   = 16 / sizeof(T);
-    const int64_t n   = p->n * p->h * ((p->w + 1) / 2) * (p->c / P);
-    struct shape s    = shape_of(p, false, P);
-
-    s.columns = ct_divider_of((p->w + 1) / 2, n);
-    if (p->kernel_h == 2)
-        return CT_LAUNCH(d, n, (pairs_backward<2, 2, P, T>), s, dy, at, dx);
-    if (p->stride_h == 2)
-        return CT_LAUNCH(d, n, (pairs_backward<3, 2, P, T>), s, dy, at, dx);
-    return CT_LAUNCH(d, n, (pairs_backward<3, 1, P, T>), s, dy, at, dx);
 }
 
 /* dx of a pool that by_rows() takes; places are given for a maximum. */

@@ -12,6 +12,7 @@
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/cuda.h"
 #include "layers/cuda/draws.h"
+#include "layers/cuda/pool_packs.h"
 #include "layers/cuda/pool_rows.h"
 #include "layers/cuda/windows.h"
 #include "layers/pooling.h"
@@ -359,6 +360,10 @@ static enum ct_status max_run(const struct ct_layer *l, const struct ct_io *io)
     const int64_t n = ct_elements(io->top[0]);
     constexpr int K = 16 / sizeof(T);
 
+    if constexpr (N > 1 && sizeof(T) == 2 && sizeof(I) == 1)
+        if (by_packs<T>(&s->pool, x, y))
+            return CT_LAUNCH(l->dev, n / K, (max_pairs<N, T>),
+                             shape_of(&s->pool, true, K), x, y, at);
     if (by_packs<T>(&s->pool, x, y))
         return CT_LAUNCH(l->dev, n / K, (max_forward<N, K, T, I>),
                          shape_of(&s->pool, true, K), x, y, at);
@@ -452,8 +457,8 @@ static enum ct_status max_back(const struct ct_layer *l,
     const int64_t n = ct_elements(io->bottom[0]);
     constexpr int K = 16 / sizeof(T);
 
-    if (sizeof(I) == 1 && by_packs<T>(&s->pool, dy, dx) && by_pairs(&s->pool))
-        return pool_pairs<T>(l->dev, &s->pool, (const uint8_t *)at, dy, dx);
+    if (sizeof(I) == 1 && by_packs<T>(&s->pool, dy, dx) && by_quads(&s->pool))
+        return pool_quads<T>(l->dev, &s->pool, (const uint8_t *)at, dy, dx);
     if (by_packs<T>(&s->pool, dy, dx))
         return CT_LAUNCH(l->dev, n / K, (max_backward<N, K, T, I>),
                          shape_of(&s->pool, false, K), dy, at, dx);
