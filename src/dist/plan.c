@@ -65,6 +65,19 @@ static double median(double *x, int n)
     return x[n / 2];
 }
 
+static enum ct_status one_step(struct ct_solver *s,
+                               const struct ct_net_hooks *hooks, double *took)
+{
+    const double start = ct_now();
+    enum ct_status st;
+
+    ct_net_set_hooks(ct_solver_net(s), hooks);
+    st    = ct_solver_step(s, 1);
+    *took = ct_now() - start;
+    return st;
+}
+
+/* Steps whose layers are watched and whole ones take turns. */
 static enum ct_status watch_steps(struct ct_solver *s, struct watch *w)
 {
     const struct ct_net_hooks hooks = { tick, after_forward, tick,
@@ -72,31 +85,33 @@ static enum ct_status watch_steps(struct ct_solver *s, struct watch *w)
     const struct ct_net_hooks none = { 0 };
     enum ct_status st = CT_OK;
 
-    ct_net_set_hooks(ct_solver_net(s), &hooks);
     for (int i = -WARM_UP; i < w->n_steps && st == CT_OK; i++) {
-        double start = ct_now();
+        double watched, whole;
 
         w->step   = i;
         w->inside = 0;
-        st        = ct_solver_step(s, 1);
+        CT_TRY_GOTO(one_step(s, &hooks, &watched), st, out);
+        CT_TRY_GOTO(one_step(s, &none, &whole), st, out);
         if (i < 0)
             continue;
-        w->whole[i] = ct_now() - start;
-        w->rest[i]  = w->whole[i] - w->inside;
+        w->rest[i]  = watched - w->inside;
+        w->whole[i] = whole;
     }
+out:
     ct_net_set_hooks(ct_solver_net(s), &none);
     return st;
 }
 
-/* On cores that others use too a turn of theirs hits few layers of a step, so
- * medians of layers miss what the median of whole steps has. */
-static void stretch(struct dist_timing *t, double whole)
+/* Makes the layers' times add up to a whole step's: while layers are watched
+ * they run one by one, and a turn of other work on these cores hits few layers
+ * of a step, so that their medians miss it. */
+static void fit(struct dist_timing *t, double whole)
 {
     double sum = t->update;
 
     for (int l = 0; l < t->n_layers; l++)
         sum += t->forward[l] + t->backward[l];
-    if (whole > sum && sum > 0)
+    if (whole > 0 && sum > 0)
         dist_timing_scale(t, sum / whole);
 }
 
@@ -127,7 +142,7 @@ enum ct_status dist_timing_take(struct ct_solver *s, int n_steps,
         out->backward[l] = median(w.backward + l * n_steps, n_steps);
     }
     out->update = median(w.rest, n_steps);
-    stretch(out, median(w.whole, n_steps));
+    fit(out, median(w.whole, n_steps));
 out:
     ct_free(w.forward);
     ct_free(w.backward);
