@@ -18,6 +18,7 @@
 
 #include "comm/transport.h"
 #include "cortado/log.h"
+#include "dist/launcher.h"
 #include "dist/page.h"
 #include "dist/watch.h"
 
@@ -25,8 +26,9 @@
  * handler of signals must find them. */
 static atomic_int witness = -1, witness_of;
 
-/* What the rank tells its witness: where its pulse lies, or goodbye. */
-enum { GOODBYE = -1 };
+/* What the rank tells its witness: where its pulse lies, or goodbye, or that
+ * its launcher ends it. */
+enum { GOODBYE = -1, ENDED = -2 };
 
 /* Tenths of a second that a launcher gets to hear the rank out. */
 enum { MOST_MOMENTS = 50 };
@@ -129,21 +131,26 @@ static bool hear_word(int from, int parent_fd, int32_t *word)
 
 static void watch_parent(int from, pid_t parent)
 {
-    const struct dist_page *page = NULL;
+    const struct dist_launcher launcher = dist_launcher_of(parent);
+    const struct dist_page *page        = NULL;
     const int parent_fd = (int)syscall(SYS_pidfd_open, parent, 0);
-    int32_t word;
+    int32_t word        = 0;
 
     change_name();
     ignore_signals();
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
-    while (hear_word(from, parent_fd, &word)) {
+    while (word != ENDED && hear_word(from, parent_fd, &word)) {
         if (word == GOODBYE)
             return;
-        page = dist_page_map(parent, word);
+        if (word >= 0)
+            page = dist_page_map(parent, word);
     }
-    tell(parent, page ? &page->pulse : NULL);
-    leave_launcher();
+    if (word != ENDED) {
+        tell(parent, page ? &page->pulse : NULL);
+        leave_launcher();
+    }
+    dist_launcher_see_off(&launcher);
 }
 
 /* For handlers of signals, too. */
@@ -158,7 +165,7 @@ static bool send_word(int32_t word)
 /* Ended from outside: that is no death to tell of. */
 static void on_term(int number)
 {
-    (void)send_word(GOODBYE);
+    (void)send_word(ENDED);
     signal(number, SIG_DFL);
     raise(number);
 }

@@ -1,0 +1,24 @@
+/* launcher.h - the process that started the ranks of this host.
+ *
+ * Open MPI's mpirun can miss the end of a rank that dies while it is getting in
+ * touch: the others are ended, but nobody collects them, and the job hangs.  A
+ * launcher that leaves a child uncollected for ten seconds is deaf. */
+#ifndef CT_DIST_LAUNCHER_H
+#define CT_DIST_LAUNCHER_H
+
+#include <sys/types.h>
+
+struct dist_launcher {
+    pid_t pid; /* 0: none that we know */
+    int   fd;  /* readable when it has ended */
+};
+
+/* Of the process `pid`: the nearest ancestor with a launcher's name. */
+struct dist_launcher dist_launcher_of(pid_t pid);
+
+/* Waits for its end, and ends it where it is deaf; returns at the latest after
+ * 20 s.  For a process that has nothing else to do: closes all its files, so
+ * that nobody waits for the end of those. */
+void dist_launcher_see_off(const struct dist_launcher *l);
+
+#endif
