@@ -71,24 +71,28 @@ struct dist_launcher dist_launcher_of(pid_t pid)
     return l;
 }
 
-/* A child that has ended and waits to be collected, or 0. */
+/* A child that has ended and waits to be collected, where all children have
+ * ended; else 0: while ranks live, there may be reasons. */
 static pid_t uncollected(pid_t parent)
 {
     DIR *all = opendir("/proc");
     pid_t found = 0;
+    bool lives  = false;
     struct dirent *e;
 
-    while (all && !found && (e = readdir(all)) != NULL) {
+    while (all && !lives && (e = readdir(all)) != NULL) {
         const pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
         struct process p;
 
-        if (isdigit((unsigned char)e->d_name[0]) && look_at(pid, &p) &&
-            p.parent == parent && p.state == 'Z')
-            found = pid;
+        if (!isdigit((unsigned char)e->d_name[0]) || !look_at(pid, &p) ||
+            p.parent != parent)
+            continue;
+        lives = p.state != 'Z';
+        found = pid;
     }
     if (all)
         closedir(all);
-    return found;
+    return lives ? 0 : found;
 }
 
 /* What we would print goes through the launcher; so it is put where its own

@@ -2,7 +2,8 @@
  *
  * Open MPI's mpirun can miss the end of a rank that dies while it is getting in
  * touch: the others are ended, but nobody collects them, and the job hangs.  A
- * launcher that leaves a child uncollected for ten seconds is deaf. */
+ * launcher whose children have all ended, and that leaves one uncollected for
+ * ten seconds, is deaf. */
 #ifndef CT_DIST_LAUNCHER_H
 #define CT_DIST_LAUNCHER_H
 

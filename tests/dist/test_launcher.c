@@ -27,8 +27,12 @@ static void lose_rank(int by)
     }
 }
 
+/* Whether a launcher collects its ranks and goes when told; whether a rank of
+ * it lives. */
+enum { COLLECTS = 1, STUBBORN = 2, SURVIVED = 4 };
+
 /* What calls itself so, with a rank that dies of `by`. */
-static pid_t launcher(const char *name, int by, bool collects, bool obeys)
+static pid_t launcher(const char *name, int by, int how)
 {
     const pid_t pid = fork();
 
@@ -36,9 +40,14 @@ static pid_t launcher(const char *name, int by, bool collects, bool obeys)
         return pid;
     prctl(PR_SET_NAME, name, 0, 0, 0);
     lose_rank(by);
-    while (collects && wait(NULL) > 0)
+    while ((how & COLLECTS) && wait(NULL) > 0)
         continue;
-    if (!obeys)
+    if ((how & SURVIVED) && fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pause_for(60);
+        _exit(0);
+    }
+    if (how & STUBBORN)
         signal(SIGTERM, SIG_IGN);
     pause_for(60);
     _exit(0);
@@ -51,23 +60,23 @@ static int signal_of(int status)
 
 TEST(launcher, that_is_deaf_is_ended)
 {
-    const pid_t deaf   = launcher("mpirun.deaf", SIGKILL, false, false);
-    const pid_t ending = launcher("mpirun.deaf", SIGTERM, false, true);
-    const pid_t hears  = launcher("mpirun.hears", SIGKILL, true, true);
-    const pid_t script = launcher("script", SIGKILL, false, true);
+    const pid_t deaf   = launcher("mpirun.deaf", SIGKILL, STUBBORN);
+    const pid_t ending = launcher("mpirun.deaf", SIGTERM, 0);
+    const pid_t alone[] = { launcher("mpirun.hears", SIGKILL, COLLECTS),
+                            launcher("mpirun.goes.on", SIGKILL, SURVIVED),
+                            launcher("script", SIGKILL, 0) };
     int status;
 
-    ASSERT(deaf > 0 && ending > 0 && hears > 0 && script > 0);
+    ASSERT(deaf > 0 && ending > 0);
     ASSERT_INT(ending, waitpid(ending, &status, 0));
     ASSERT_INT(SIGTERM, signal_of(status));
     ASSERT_INT(deaf, waitpid(deaf, &status, 0));
     ASSERT_INT(SIGKILL, signal_of(status));
-    ASSERT_INT(0, waitpid(hears, &status, WNOHANG));
-    ASSERT_INT(0, waitpid(script, &status, WNOHANG));
-    kill(hears, SIGKILL);
-    kill(script, SIGKILL);
-    waitpid(hears, &status, 0);
-    waitpid(script, &status, 0);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_INT(0, waitpid(alone[i], &status, WNOHANG));
+        kill(alone[i], SIGKILL);
+        waitpid(alone[i], &status, 0);
+    }
 }
 
 /* A wrapper between it and the rank, and a test runner above, are none. */
