@@ -85,7 +85,7 @@ static enum ct_status watch_steps(struct ct_solver *s, struct watch *w)
     const struct ct_net_hooks none = { 0 };
     enum ct_status st = CT_OK;
 
-    for (int i = -WARM_UP; i < w->n_steps && st == CT_OK; i++) {
+    for (int i = -WARM_UP; i < w->n_steps; i++) {
         double watched, whole;
 
         w->step   = i;
@@ -102,10 +102,9 @@ out:
     return st;
 }
 
-/* Makes the layers' times add up to a whole step's: while layers are watched
- * they run one by one, and a turn of other work on these cores hits few layers
- * of a step, so that their medians miss it. */
-static void fit(struct dist_timing *t, double whole)
+/* While layers are watched they run one by one, and a turn of other work on
+ * these cores hits few layers of a step, so that their medians miss it. */
+void dist_timing_fit(struct dist_timing *t, double whole)
 {
     double sum = t->update;
 
@@ -142,7 +141,7 @@ enum ct_status dist_timing_take(struct ct_solver *s, int n_steps,
         out->backward[l] = median(w.backward + l * n_steps, n_steps);
     }
     out->update = median(w.rest, n_steps);
-    fit(out, median(w.whole, n_steps));
+    dist_timing_fit(out, median(w.whole, n_steps));
 out:
     ct_free(w.forward);
     ct_free(w.backward);

@@ -12,13 +12,16 @@ struct dist_timing {
     double *forward, *backward; /* owned; seconds of each layer */
     double  update;             /* the rest of a step */
 };
-/* Trains `n_steps` and two to warm up. */
+/* Trains `n_steps` and two to warm up, and as many whose layers nobody
+ * watches. */
 CT_MUST_CHECK enum ct_status dist_timing_take(struct ct_solver *s,
                                               int n_steps,
                                               struct dist_timing *out);
 void dist_timing_fini(struct dist_timing *t);
 /* As on a machine that is `speed` times as fast. */
 void dist_timing_scale(struct dist_timing *t, double speed);
+/* Makes all times together those of a whole step. */
+void dist_timing_fit(struct dist_timing *t, double whole);
 
 /* One number of ranks. */
 struct dist_forecast {
