@@ -45,9 +45,8 @@ __device__ inline ct_pack<K, T> ct_load_pack(const T *p)
     return v;
 }
 
-/* To global memory.  __stwb() is a plain store, but of the whole word: compilers
- * make single values of others where two packs are written one after the
- * other. */
+/* To global memory.  __stwb() is a plain store, but of the whole word: where
+ * two packs are written in a row, compilers make single values of others. */
 template <int K, typename T>
 __device__ inline void ct_store_pack(T *p, const ct_pack<K, T> &v)
 {
