@@ -281,7 +281,7 @@ static enum ct_status run(const struct net_flags *f, double seconds,
                           int n_steps, bool layers, bool on_cores)
 {
     struct bench b = { .on_cores = on_cores, .dev = f->device };
-    double peak    = ct_cpu_peak_flops();
+    double peak    = ct_cpu_peak_flops().best;
     enum ct_status st;
 
     CT_TRY_GOTO(create_solver(f, &b), st, out);

@@ -31,6 +31,7 @@ int cmd_device_query(int argc, char **argv)
         { "gpu", FLAG_STRING, &gpu, "GPUs to show: ids or 'all'" },
         { NULL, FLAG_END, NULL, NULL },
     };
+    struct ct_peak peak;
     char name[256];
     bool helped;
 
@@ -45,8 +46,9 @@ int cmd_device_query(int argc, char **argv)
     printf("Memory:          %.1f GB\n",
            (double)sysconf(_SC_PHYS_PAGES) *
                (double)sysconf(_SC_PAGE_SIZE) / 1e9);
-    printf("Measured peak:   %.1f GFLOP/s (fp32, all threads)\n",
-           ct_cpu_peak_flops() / 1e9);
+    peak = ct_cpu_peak_flops();
+    printf("Measured peak:   %.1f GFLOP/s (fp32, all threads), %.1f on "
+           "average\n", peak.best / 1e9, peak.mean / 1e9);
     printf("GPUs:            %d\n", ct_device_cuda_count());
     for (int i = 0; i < ct_device_cuda_count(); i++) {
         const struct ct_device *d;

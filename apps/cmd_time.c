@@ -66,7 +66,7 @@ static void print_layer(const struct ct_net *net, int i,
 static enum ct_status measure(struct ct_net *net, int n_iter,
                               struct timing *t)
 {
-    double loss, peak = ct_cpu_peak_flops(), begin;
+    double loss, peak = ct_cpu_peak_flops().best, begin;
 
     CT_INFO("Performing Forward");
     CT_TRY(ct_net_forward(net, &loss));

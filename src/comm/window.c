@@ -28,8 +28,9 @@
 #include "comm/coll/coll.h"
 
 /* With a core for each rank, waiting costs nobody anything and waking costs
- * time; on crowded cores a rank that waits gives its turn away at once. */
-static const double spin_s = 20e-6, yield_s = 2e-3, crowded_yield_s = 50e-6;
+ * time: a virtual core that sleeps may get its real one back milliseconds
+ * late.  On crowded cores a rank that waits gives its turn away at once. */
+static const double spin_s = 20e-6, yield_s = 50e-3, crowded_yield_s = 50e-6;
 static const double look_around_s = 0.05; /* between looks at peers */
 
 enum { NAP_NS = 5000000 };

@@ -5,6 +5,8 @@
  * is shorter than a scheduler's time slice. */
 #include "device/peak.h"
 
+#include <math.h>
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -72,22 +74,26 @@ const char *ct_cpu_vector_name(void)
     return best_unit().name;
 }
 
-double ct_cpu_peak_flops(void)
+struct ct_peak ct_cpu_peak_flops(void)
 {
     const struct unit unit = best_unit();
-    int n_threads = ct_device_cpu_threads();
-    double best = 0;
-    volatile float keep = 0;
+    const int n_threads    = ct_device_cpu_threads();
+    const double flops     = 2.0 * unit.width * ACCUMULATORS * ROUNDS *
+                             n_threads;
+    double all = 0, least  = INFINITY;
+    volatile float keep    = 0;
 
     for (int i = 0; i < RUNS; i++) {
-        double start = ct_now(), rate;
+        const double start = ct_now();
+        double took;
 
 #pragma omp parallel num_threads(n_threads)
-        keep = unit.run();
-        rate = 2.0 * unit.width * ACCUMULATORS * ROUNDS * n_threads /
-               (ct_now() - start);
-        best = rate > best ? rate : best;
+        keep  = unit.run();
+        took  = ct_now() - start;
+        least = took < least ? took : least;
+        all += took;
     }
     (void)keep;
-    return best;
+    return (struct ct_peak){ .best = flops / least,
+                             .mean = flops * RUNS / all };
 }
