@@ -180,4 +180,11 @@ struct ct_exchange {
     struct ct_pulse *pulse; /* to say where this rank stands; NULL: no */
 };
 
+/* `each` bytes of every rank, on all ranks; and the mean of a number. */
+CT_MUST_CHECK enum ct_status ct_exchange_gather(struct ct_exchange *x,
+                                                const void *mine, size_t each,
+                                                void *out);
+CT_MUST_CHECK enum ct_status ct_exchange_mean(struct ct_exchange *x,
+                                              double *value);
+
 #endif

@@ -222,7 +222,6 @@ static enum ct_status deal_tests(struct ct_solver *s)
     struct ct_exchange *x = s->options.exchange;
     const size_t n        = (size_t)x->size;
     struct verdict mine, *all = NULL;
-    size_t *bytes = NULL;
     enum ct_status st = CT_OK;
 
     s->deals = true;
@@ -230,10 +229,7 @@ static enum ct_status deal_tests(struct ct_solver *s)
         st = build_test(s, i);
     mine = judge_tests(s, st);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "verdicts", &all), st, out);
-    CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "verdicts", &bytes), st, out);
-    for (size_t r = 0; r < n; r++)
-        bytes[r] = sizeof(*all);
-    CT_TRY_GOTO(x->gather(x, &mine, bytes, all), st, out);
+    CT_TRY_GOTO(ct_exchange_gather(x, &mine, sizeof(mine), all), st, out);
     for (size_t r = 0; r < n && s->deals; r++)
         if (all[r].why[0]) {
             CT_INFO("Rank 0 tests alone: rank %zu: %.*s", r,
@@ -243,7 +239,6 @@ static enum ct_status deal_tests(struct ct_solver *s)
         }
 out:
     ct_free(all);
-    ct_free(bytes);
     return st;
 }
 

@@ -131,16 +131,8 @@ static enum ct_status pass(struct ct_solver *s, struct ct_net *net)
 /* Everyone's number, in s->weights. */
 static enum ct_status tell(struct ct_solver *s, double mine)
 {
-    struct ct_exchange *x = s->options.exchange;
-    size_t *bytes         = NULL;
-    enum ct_status st;
-
-    CT_TRY(ct_alloc((size_t)x->size, sizeof(*bytes), "shares", &bytes));
-    for (int r = 0; r < x->size; r++)
-        bytes[r] = sizeof(mine);
-    st = x->gather(x, &mine, bytes, s->weights);
-    ct_free(bytes);
-    return st;
+    return ct_exchange_gather(s->options.exchange, &mine, sizeof(mine),
+                              s->weights);
 }
 
 struct range {

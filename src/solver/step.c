@@ -421,7 +421,19 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     return st;
 }
 
-/* What Caffe prints when the last iteration is over, of this rank's samples. */
+/* This rank's loss becomes the mean over ranks, where they are together; in
+ * canonical training that of the first micro-batch stays, whatever P is. */
+static enum ct_status mean_loss(const struct ct_solver *s, double *loss)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (x && x->size > 1 && x->deal_tests && !x->micro)
+        return ct_exchange_mean(x, loss);
+    *loss /= solver_weight(s);
+    return CT_OK;
+}
+
+/* What Caffe prints when the last iteration is over. */
 static enum ct_status last_words(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
@@ -429,7 +441,8 @@ static enum ct_status last_words(struct ct_solver *s)
 
     if (due(s->iter, p->display)) {
         CT_TRY(ct_net_forward(s->net, &loss));
-        smooth(s, loss / solver_weight(s));
+        CT_TRY(mean_loss(s, &loss));
+        smooth(s, loss);
         CT_INFO("Iteration %d, loss = %g", s->iter, s->smoothed);
     }
     if (due(s->iter, p->test_interval))
