@@ -152,7 +152,8 @@ static enum ct_status test_all(struct ct_comm *c, const struct net_test *f)
     CT_TRY(test_seats(c));
     CT_TRY(test_links(c));
     if (c->size > 1 && !f->quick) {
-        CT_TRY(ct_allreduce_tune(c, f->seconds, &tuning));
+        CT_TRY(ct_allreduce_tune(c, INT64_MAX, f->seconds,
+                                 &tuning));
         if (speaks(c))
             print_sweep(c, &tuning);
     }

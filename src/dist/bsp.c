@@ -86,6 +86,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     CT_TRY(dist_direct_init(d, net));
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
+    CT_TRY(dist_sweep(d));
     if (d->size > 1 && !d->direct && d->options->slice_bytes > 0)
         CT_TRY(ct_comm_thread_agree(d->thread));
     if (d->canonical.parts) {

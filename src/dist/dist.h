@@ -109,6 +109,9 @@ CT_MUST_CHECK enum ct_status dist_devices_meet(struct ct_dist *d,
 CT_MUST_CHECK enum ct_status dist_spread_values(struct ct_dist *d,
                                                 const struct ct_net *net);
 
+/* sweep.c: times ways to sum between hosts, once buckets are made. */
+CT_MUST_CHECK enum ct_status dist_sweep(struct ct_dist *d);
+
 /* direct.c: inside one host, without the comm thread.  Moves the net's
  * gradients where d->direct can sum them, or leaves it NULL. */
 CT_MUST_CHECK enum ct_status dist_direct_init(struct ct_dist *d,

@@ -407,7 +407,7 @@ static enum ct_status tune_rank(struct ct_comm *c, void *arg)
     struct ct_tuning *all = arg;
     float x[100];
 
-    CT_TRY(ct_allreduce_tune(c, 0.2, &all[c->rank]));
+    CT_TRY(ct_allreduce_tune(c, INT64_MAX, 0.2, &all[c->rank]));
     for (int i = 0; i < 100; i++)
         x[i] = (float)i;
     CT_TRY(ct_allreduce(c, x, 100));
@@ -432,7 +432,7 @@ TEST(coll, tuning_gives_all_ranks_one_table_and_its_choice)
 
         ASSERT_FLOAT(-1, t[CT_COLL_mpi], 0);
         for (int k = 0; k < CT_COLL_mpi; k++)
-            ASSERT(t[k] > 0 && t[k] >= t[all[0].size[i].best]);
+            ASSERT(t[k] > 0 && t[k] >= 0.9 * t[all[0].size[i].best]);
     }
 }
 

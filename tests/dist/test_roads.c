@@ -65,3 +65,45 @@ TEST(roads, all_lead_to_the_same_place)
         }
     }
 }
+
+static atomic_int n_timed, n_looks;
+
+static void look(const struct rank *r, int iter)
+{
+    const struct ct_dist *d = r->exchange->state;
+
+    (void)iter;
+    atomic_fetch_add(&n_looks, 1);
+    atomic_fetch_add(&n_timed, d->comm->n_choices > 0);
+}
+
+/* Whether ranks on these hosts timed the ways to sum before they trained. */
+static bool timed(const int *host, const char *options)
+{
+    const struct ranks_how how = { .n_ranks = 3, .options = options,
+                                   .host = host, .each = look, .steps = 2 };
+    struct rank *r;
+
+    atomic_store(&n_timed, 0);
+    atomic_store(&n_looks, 0);
+    r = ranks_train_so(&how);
+    for (int k = 0; k < 3; k++)
+        if (r[k].st != CT_OK)
+            FAIL("%s, rank %d: %s", options, k, r[k].why);
+    ASSERT(atomic_load(&n_looks) > 0);
+    ASSERT(n_timed == 0 || n_timed == n_looks);
+    return n_timed > 0;
+}
+
+TEST(roads, sums_between_hosts_are_timed_at_the_start)
+{
+    static const int hosts[] = { 0, 0, 1 };
+
+    ranks_make_data();
+    ASSERT(timed(hosts, "road: 'allreduce'"));
+    ASSERT(timed(hosts, "road: 'auto'"));
+    ASSERT(!timed(NULL, "road: 'allreduce'"));
+    ASSERT(!timed(hosts, "road: 'allreduce' reduce: 'ring'"));
+    ASSERT(!timed(hosts, "road: 'allreduce' bandwidth: '1gbit'"));
+    ASSERT(!timed(hosts, "road: 'sharded'"));
+}

@@ -147,7 +147,7 @@ static enum ct_status check_probe(struct ct_comm *c)
                "%d-%d\n", 1e6 * p.alpha, 1e-9 / p.beta, 1e-9 / p.gamma,
                p.slow_rank, p.slow_peer);
     ct_probe_fini(&p);
-    CT_TRY(ct_allreduce_tune(c, 0.5, &t));
+    CT_TRY(ct_allreduce_tune(c, INT64_MAX, 0.5, &t));
     for (int i = 0; i < t.n_sizes && c->rank == 0; i++)
         printf("%8lld floats: %s\n", (long long)t.size[i].n,
                ct_allreduce_at(t.size[i].best)->name);

@@ -19,6 +19,7 @@ struct ct_allreduce_type {
     double (*bytes)(const struct ct_place *p, int64_t n);
     /* Optional: can it run here?  Without it: everywhere. */
     bool (*available)(const struct ct_comm *c);
+    bool foreign; /* its order is not ours, so it is taken by name alone */
 };
 
 enum {
@@ -50,9 +51,10 @@ struct ct_tuning {
         int     best;
     } size[CT_TUNE_SIZES];
 };
-/* Times every algorithm; rank 0 decides for all.  Stops at larger sizes once
- * it has taken about `budget_seconds`. */
-CT_MUST_CHECK enum ct_status ct_allreduce_tune(struct ct_comm *c,
+/* Times every algorithm, for sums of up to about `most` floats; rank 0 decides
+ * for all.  What is usual stays where nothing is a tenth faster.  Stops at
+ * larger sizes once it has taken about `budget_seconds`. */
+CT_MUST_CHECK enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
                                                double budget_seconds,
                                                struct ct_tuning *out);
 

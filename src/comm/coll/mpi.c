@@ -43,4 +43,5 @@ const struct ct_allreduce_type ct_coll_mpi = {
     .run       = mpi_run,
     .bytes     = mpi_bytes,
     .available = mpi_available,
+    .foreign   = true,
 };

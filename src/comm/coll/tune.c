@@ -16,6 +16,8 @@ enum { REPEATS = 3, GROWTH = 8 };
 static const int64_t tune_floats[CT_TUNE_SIZES] = { 256, 4 << 10, 64 << 10,
                                                     512 << 10, 4 << 20 };
 
+static const double usual_gets = 0.9; /* of its time: runs repeat */
+
 static enum ct_status tune_time(struct ct_comm *c,
                                 const struct ct_allreduce_type *type, float *x,
                                 int64_t n, double *out)
@@ -35,14 +37,32 @@ static enum ct_status tune_time(struct ct_comm *c,
     return CT_OK;
 }
 
+/* The fastest, unless what is usual is about as fast. */
+static int tune_best(const struct ct_comm *c, int64_t n, const double *seconds)
+{
+    double least = INFINITY;
+    int best     = -1;
+
+    for (int i = 0; i < CT_N_ALLREDUCE; i++) {
+        const struct ct_allreduce_type *type = ct_allreduce_at(i);
+        const bool usual  = type == ct_allreduce_choose(c, n);
+        const double time = usual ? usual_gets * seconds[i] : seconds[i];
+
+        if (seconds[i] >= 0 && !type->foreign && time < least) {
+            least = time;
+            best  = i;
+        }
+    }
+    return best;
+}
+
 static enum ct_status tune_size(struct ct_comm *c, float *x, int64_t n,
                                 struct ct_tuning *out)
 {
     const int at = out->n_sizes++;
     float mean[CT_N_ALLREDUCE];
 
-    out->size[at].n    = n;
-    out->size[at].best = -1;
+    out->size[at].n = n;
     for (int i = 0; i < CT_N_ALLREDUCE; i++) {
         const struct ct_allreduce_type *type = ct_allreduce_at(i);
         double seconds = -1;
@@ -56,15 +76,9 @@ static enum ct_status tune_size(struct ct_comm *c, float *x, int64_t n,
         mean[i] = (float)(seconds / c->size);
     }
     CT_TRY(ct_allreduce_find("tree")->run(c, mean, CT_N_ALLREDUCE));
-    for (int i = 0; i < CT_N_ALLREDUCE; i++) {
-        double seconds = (double)mean[i];
-        int best       = out->size[at].best;
-
-        out->size[at].seconds[i] = seconds < 0 ? -1 : seconds;
-        if (seconds >= 0 &&
-            (best < 0 || seconds < out->size[at].seconds[best]))
-            out->size[at].best = i;
-    }
+    for (int i = 0; i < CT_N_ALLREDUCE; i++)
+        out->size[at].seconds[i] = mean[i] < 0 ? -1 : (double)mean[i];
+    out->size[at].best = tune_best(c, n, out->size[at].seconds);
     return CT_OK;
 }
 
@@ -82,18 +96,21 @@ static void tune_choose(struct ct_comm *c, const struct ct_tuning *t)
     }
 }
 
-enum ct_status ct_allreduce_tune(struct ct_comm *c, double budget_seconds,
-                                 struct ct_tuning *out)
+enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
+                                 double budget_seconds, struct ct_tuning *out)
 {
     double begin = ct_now(), last;
-    int go_on    = 1;
-    float *x     = NULL;
+    int go_on = 1, n = 1;
+    float *x  = NULL;
     enum ct_status st;
 
     memset(out, 0, sizeof(*out));
-    CT_TRY(ct_alloc((size_t)tune_floats[CT_TUNE_SIZES - 1], sizeof(*x),
-                    "comm sweep", &x));
-    for (int i = 0; i < CT_TUNE_SIZES && go_on; i++) {
+    c->n_choices = 0;
+    while (n < CT_TUNE_SIZES && tune_floats[n - 1] < most)
+        n++;
+    CT_TRY(ct_alloc((size_t)tune_floats[n - 1], sizeof(*x), "comm sweep",
+                    &x));
+    for (int i = 0; i < n && go_on; i++) {
         last = ct_now();
         CT_TRY_GOTO(tune_size(c, x, tune_floats[i], out), st, out);
         last  = GROWTH * (ct_now() - last); /* what the next size may take */

@@ -1,0 +1,72 @@
+/* sweep.c - which way to sum is best at what size, measured at the start.
+ *
+ * Between hosts every way that the transport has is timed at a few sizes, up to
+ * the largest that the net's buckets are sent in, for a second or so.  Inside a
+ * host memory is the way.  Untimed: what is named by --reduce, canonical sums,
+ * what servers do, and links whose rate --bandwidth sets. */
+#include <stdio.h>
+
+#include "cortado/log.h"
+#include "dist/dist.h"
+
+static const double budget_s = 1;
+
+static bool is_wanted(const struct ct_dist *d)
+{
+    return d->size > 1 && d->n_hosts > 1 && !d->reduce && !d->mode.ps &&
+           !d->canonical.parts && !d->device_sum.nccl &&
+           !d->options->bandwidth[0] && d->comm->n_choices == 0;
+}
+
+/* Floats of the longest sum. */
+static int64_t longest(const struct ct_dist *d)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < d->buckets.n; i++)
+        for (int k = 0; k < d->flight[i].n_slices; k++)
+            n = d->flight[i].slice[k].n > n ? d->flight[i].slice[k].n : n;
+    return n;
+}
+
+/* "tree up to 32 KB, then ring": equal neighbours are one. */
+static void say(const struct ct_comm *c)
+{
+    char text[256];
+    int at = 0;
+
+    for (int i = 0; i < c->n_choices; i++) {
+        const struct ct_choice *here = &c->choice[i];
+        const bool last              = i + 1 == c->n_choices;
+
+        if (!last && here[1].type == here->type)
+            continue;
+        at += snprintf(text + at, sizeof(text) - (size_t)at, last ? "%s%s" :
+                       "%s%s up to %.0f KB", at ? ", then " : "",
+                       here->type->name, here->up_to_bytes / 1024);
+    }
+    CT_INFO("Sums between hosts, as measured: %s", text);
+}
+
+struct sweep {
+    int64_t          most;
+    struct ct_tuning out;
+};
+
+static enum ct_status sweep_job(struct ct_comm *c, void *arg)
+{
+    struct sweep *s = arg;
+
+    return ct_allreduce_tune(c, s->most, budget_s, &s->out);
+}
+
+enum ct_status dist_sweep(struct ct_dist *d)
+{
+    struct sweep s = { .most = longest(d) };
+
+    if (!is_wanted(d))
+        return CT_OK;
+    CT_TRY(ct_job_run(d->thread, sweep_job, &s));
+    say(d->comm);
+    return CT_OK;
+}
