@@ -6,7 +6,7 @@
 #include "dist/compress/managed.h"
 #include "dist/dist.h"
 
-enum { N = 10 * 1024 - 5, STEPS = 12 };
+enum { SLICE = 64, N = 10 * SLICE - 5, STEPS = 48 };
 
 /* What ranks did. */
 struct run {
@@ -30,9 +30,9 @@ static float value_of(int rank, int step, int64_t i)
 {
     float v = ct_normal((uint64_t)rank + 1, (uint64_t)step, (uint64_t)i);
 
-    return i / 1024 == 3   ? 10 * v
-           : i / 1024 == 8 ? 20 * v
-                           : 0.01f * v;
+    return i / SLICE == 3   ? 10 * v
+           : i / SLICE == 8 ? 20 * v
+                            : 0.01f * v;
 }
 
 static enum ct_status steps(struct ct_comm *c, struct dist_wire *w,
@@ -119,12 +119,13 @@ static struct run *run_all(int P, const char *codec, double tokens)
 static void keeps_all(const struct run *run, int P, double tolerance)
 {
     for (int64_t i = 0; i < N; i++) {
-        double kept = 0;
+        const double times = i / SLICE == 8 ? 20 : i / SLICE == 3 ? 10 : 1;
+        double kept        = 0;
 
         for (int r = 0; r < P; r++)
             kept += (double)run->residual[r][i];
         ASSERT_FLOAT(run->given[i], run->sent[0][i] + kept,
-                     tolerance * (i / 1024 == 8 ? 20 : i / 1024 == 3 ? 10 : 1));
+                     tolerance * times);
     }
 }
 
@@ -147,18 +148,18 @@ TEST(managed, the_largest_slices_travel_first)
 
     ASSERT_FLOAT(1.0 / 16, run->share, 1e-7);
     for (int64_t i = 0; i < N; i++)
-        got[i / 1024] += fabs((double)run->last[0][i]);
+        got[i / SLICE] += fabs((double)run->last[0][i]);
     for (int s = 0; s < 10; s++)
         n_slices += got[s] > 0;
     ASSERT_INT(1, n_slices);
     ASSERT(got[8] > 0 || got[3] > 0);
     /* Slice 3 waits while 8 is larger, then it has grown and goes. */
-    for (int64_t i = 3 * 1024; i < 4 * 1024; i++)
+    for (int64_t i = 3 * SLICE; i < 4 * SLICE; i++)
         ASSERT(run->sent[0][i] != 0);
 }
 
 /* Two of ten slices go in a step, and two are a thousand times as large as the
- * rest: all have been on the way by the end of twelve. */
+ * rest: all have been on the way after forty. */
 TEST(managed, small_slices_do_not_wait_for_ever)
 {
     struct run *run = run_all(4, "none", 0.199 * 1.5 * 4 * (N + 16 + 11));

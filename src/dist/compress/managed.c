@@ -10,7 +10,9 @@
 #include "dist/compress/select.h"
 #include "dist/dist.h"
 
-enum { SLICE = 1024 };
+/* Slices that are short hold large values or small ones, hardly both.  One in
+ * OLD goes because it has waited. */
+enum { SLICE = 64, LEAST = 1024, OLD = 8 };
 
 /* So much travels at least, or a slow link would starve the model. */
 static const double least_share = 1.0 / 16;
@@ -22,7 +24,7 @@ bool dist_managed_suits(const struct dist_codec_type *type)
 
 bool dist_managed_takes(int64_t rows, int64_t cols)
 {
-    return rows > 1 && rows * cols >= SLICE;
+    return rows > 1 && rows * cols >= LEAST;
 }
 
 static int64_t n_slices(const struct dist_wire *w)
@@ -116,14 +118,13 @@ static enum ct_status sum_dense(struct ct_comm *c, struct dist_wire *w)
     return CT_OK;
 }
 
-/* k slices into w->index: half of them the largest, half those that have waited
- * longest, so that none waits for more than 2 n / k steps, however small its
- * gradients are beside those of other layers.  Of an odd k the odd one is of
- * either kind in turn. */
+/* k slices into w->index: the largest, but an eighth, over several steps, are
+ * those that have waited longest, so that none waits for more than 8 n / k
+ * steps, however small its gradients are beside those of other layers. */
 static void choose(struct dist_wire *w, int64_t k)
 {
     const int64_t n     = n_slices(w);
-    const int64_t n_old = (k + 1 - (w->dist->exchange.iter & 1)) / 2;
+    const int64_t n_old = (k + OLD - 1 - w->dist->exchange.iter % OLD) / OLD;
     uint32_t *scratch   = w->index + 2 * n;
     int64_t n_chosen    = k - n_old;
 

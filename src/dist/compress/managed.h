@@ -1,9 +1,9 @@
 /* managed.h - partial updates where bandwidth is short.
  *
  * Coded values are cut into slices of SLICE.  In each step as many travel as
- * the tokens of rank 0 suffice for: half of them those whose summed squares
- * over ranks are largest, half those that have waited longest; the rest stays
- * on the rank and joins the next gradient.
+ * the tokens of rank 0 suffice for: those whose summed squares over ranks are
+ * largest, and a few that have waited longest; the rest stays on the rank and
+ * joins the next gradient.
  *
  *     dense: | riders, small parameters | squares of each slice | share |
  *

@@ -68,12 +68,12 @@ static bool is_taken(const struct dist_wire *w, const struct ct_net *net,
                      int i, int64_t rows, int64_t cols)
 {
     const struct dist_codec_type *t = w->codec->type;
+    const bool managed              = w->dist->wires.tokens && !w->pushed;
 
-    if (w->dist->wires.tokens && !w->pushed)
-        return dist_managed_takes(rows, cols);
-    if ((t->feedback || t->sum) && is_first(net, i))
+    if ((managed || t->feedback || t->sum) && is_first(net, i))
         return false;
-    return t->takes(w->codec, rows, cols);
+    return managed ? dist_managed_takes(rows, cols)
+                   : t->takes(w->codec, rows, cols);
 }
 
 /* The riders, and what of the parameters lies in n floats of the arena from
