@@ -43,10 +43,14 @@ static enum ct_status begin_serving(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
+/* What is still posted is taken back here: MPI has one caller at a time. */
 static enum ct_status end_serving(struct ct_comm *c, void *arg)
 {
+    struct ct_dist *d = arg;
+
     (void)c;
-    ((struct ct_dist *)arg)->served = NULL;
+    d->served = NULL;
+    dist_ps_hang_up(d);
     return CT_OK;
 }
 
@@ -123,11 +127,11 @@ void dist_ps_fini(struct ct_dist *d)
         if (d->ps.ended && ct_job_run(d->thread, meet_all, d) != CT_OK)
             CT_WARN("rank %d left before the others: %s", d->all->rank,
                     ct_last_error());
+        if (d->ps.round)
+            dist_round_report(d->ps.round);
         if (ct_job_run(d->thread, end_serving, d) != CT_OK)
             d->served = NULL; /* the comm thread has stopped */
     }
-    if (d->ps.round)
-        dist_round_report(d->ps.round);
     dist_ps_unbuild(d);
     d->net = NULL;
 }
@@ -444,7 +448,9 @@ static enum ct_status value_finish(struct ct_exchange *x)
         CT_TRY(read_latest(d));
     if (p->round)
         CT_TRY(dist_round_finish(p->round, &p->latest, x));
-    dist_words_read(&p->latest, p->clock, (float)d->size, rider);
+    dist_words_read(&p->latest, p->clock,
+                    x->ahead > 0 ? x->ahead : p->clock + 1, (float)d->size,
+                    rider);
     return CT_OK;
 }
 

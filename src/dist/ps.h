@@ -73,6 +73,8 @@ CT_MUST_CHECK enum ct_status dist_ps_idle(struct ct_comm *c, void *dist);
 /* ps_setup.c */
 CT_MUST_CHECK enum ct_status dist_ps_build(struct ct_dist *d,
                                            struct ct_net *net);
+/* On the comm thread, or when that has ended: servers and rounds go. */
+void dist_ps_hang_up(struct ct_dist *d);
 void dist_ps_unbuild(struct ct_dist *d);
 /* The momentum that servers give to updates: none where the codec does. */
 float dist_ps_momentum(const struct ct_dist *d);
@@ -86,11 +88,12 @@ CT_MUST_CHECK enum ct_status dist_ps_form(struct ct_dist *d,
                                           struct ct_ps_form *out);
 
 /* ps_words.c: requests to stop or snapshot, and losses, on their way through
- * the server of slice 0. */
+ * the server of slice 0.  They are read behind iteration `clock`, by a rank
+ * whose next one is `next`: more than the one after where it was left out. */
 void dist_words_write(const float *rider, float n_ranks, int64_t *words);
 bool dist_words_note(void *dist, const struct ct_ps_head *push);
 void dist_words_fill(void *dist, struct ct_ps_head *answer);
-void dist_words_read(const struct ct_ps_head *h, int64_t clock, float n_ranks,
-                     float *rider);
+void dist_words_read(const struct ct_ps_head *h, int64_t clock, int64_t next,
+                     float n_ranks, float *rider);
 
 #endif

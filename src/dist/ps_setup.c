@@ -256,12 +256,19 @@ enum ct_status dist_ps_build(struct ct_dist *d, struct ct_net *net)
     return create(d, net);
 }
 
+void dist_ps_hang_up(struct ct_dist *d)
+{
+    dist_round_destroy(d->ps.round);
+    ct_ps_destroy(d->ps.ps);
+    d->ps.round = NULL;
+    d->ps.ps    = NULL;
+}
+
 void dist_ps_unbuild(struct ct_dist *d)
 {
     struct dist_ps *p = &d->ps;
 
-    dist_round_destroy(p->round);
-    ct_ps_destroy(p->ps);
+    dist_ps_hang_up(d);
     for (int i = 0; p->slice && i < p->table.n; i++)
         ct_free(p->slice[i].run);
     ct_free(p->slice);

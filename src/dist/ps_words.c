@@ -79,12 +79,11 @@ void dist_words_fill(void *dist, struct ct_ps_head *answer)
     answer->word[LOSS]     = from_double(n > 0 ? sum / n : 0);
 }
 
-void dist_words_read(const struct ct_ps_head *h, int64_t clock, float n_ranks,
-                     float *rider)
+void dist_words_read(const struct ct_ps_head *h, int64_t clock, int64_t next,
+                     float n_ranks, float *rider)
 {
     if (h->magic) /* an answer has come */
         rider[CT_RIDER_LOSS] = n_ranks * (float)to_double(h->word[LOSS]);
-    rider[CT_RIDER_STOP]     = h->word[STOP] > 0 &&
-                               clock + 1 >= h->word[STOP];
+    rider[CT_RIDER_STOP]     = h->word[STOP] > 0 && next >= h->word[STOP];
     rider[CT_RIDER_SNAPSHOT] = clock + 1 == h->word[SNAPSHOT];
 }

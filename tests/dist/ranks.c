@@ -172,6 +172,7 @@ static enum ct_status run_rank(struct rank *r, struct ct_dist *d,
                                    .rank     = ct_dist_rank(d),
                                    .size     = ct_dist_size(d),
                                    .progress = show,
+                                   .action   = r->how->action,
                                    .arg      = r,
                                    .exchange = ct_dist_exchange(d) };
     struct ct_solver *s = NULL;

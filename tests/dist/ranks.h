@@ -46,6 +46,8 @@ struct ranks_how {
     bool        stay;        /* no step: a snapshot of what was resumed */
     /* For a progress display's place: after every iteration of a rank. */
     void (*each)(const struct rank *r, int iter);
+    /* Whether this rank has a request; NULL: never. */
+    enum ct_solver_action (*action)(void *rank);
 };
 struct rank *ranks_train_so(const struct ranks_how *how);
 

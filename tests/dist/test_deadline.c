@@ -232,3 +232,46 @@ TEST(deadline, the_quorum_is_one_of_samples)
     ASSERT_OK(r[SLOW].st);
     ASSERT(seen.n_left_out[SLOW] >= 1);
 }
+
+/* The slow rank comes back when the others have met a request to stop. */
+static void come_back_late(const struct rank *r, int iter)
+{
+    int at, still = 0;
+
+    if (r->number == 0)
+        atomic_store(&rank_0_at, iter);
+    if (r->number != SLOW || iter != 3)
+        return;
+    for (at = 0; still < 300 && at < STEPS; usleep(1000)) {
+        const int now = atomic_load(&rank_0_at);
+
+        still = now > 8 && now == at ? still + 1 : 0;
+        at    = now;
+    }
+}
+
+static enum ct_solver_action stop_at_five(void *rank)
+{
+    const struct rank *r = rank;
+
+    return r->number == 0 && atomic_load(&rank_0_at) >= 5 ? CT_ACTION_STOP
+                                                          : CT_ACTION_NONE;
+}
+
+TEST(deadline, a_rank_that_is_late_for_a_stop_stops)
+{
+    struct ranks_how how = { .n_ranks = 3, .steps = STEPS,
+                             .options = "deadline: 0.02 stall: 3",
+                             .each = come_back_late, .action = stop_at_five };
+    struct rank *r;
+
+    ranks_make_data();
+    atomic_store(&rank_0_at, 0);
+    r = ranks_train_so(&how);
+    for (int k = 0; k < 3; k++) {
+        if (r[k].st != CT_OK && r[k].st != CT_ESTOP)
+            FAIL("rank %d: %s", k, r[k].why);
+        ASSERT_INT(r[0].iter, r[k].iter);
+    }
+    ASSERT(r[0].iter < STEPS);
+}
