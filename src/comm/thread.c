@@ -115,6 +115,7 @@ static void jobs_await(struct ct_comm_thread *t)
     struct timespec until;
     enum ct_status st;
     long ns = t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS;
+    const uint64_t seen = t->n_handed_in;
 
     if (!t->options.idle || t->broken != CT_OK) {
         pthread_cond_wait(&t->work, &t->lock);
@@ -131,7 +132,7 @@ static void jobs_await(struct ct_comm_thread *t)
     until.tv_nsec += ns;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    if ((!t->first || t->knows) && !t->stop)
+    if (t->n_handed_in == seen && !t->stop && t->broken == CT_OK)
         pthread_cond_timedwait(&t->work, &t->lock, &until);
 }
 

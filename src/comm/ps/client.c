@@ -323,14 +323,16 @@ static enum ct_status send_pull(struct ct_ps *p, struct ps_lane *l)
         l->pull_due = false;
     }
     if (l->pull_due && !l->pull_posted) {
-        CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PULL, &l->pull,
-                            sizeof(l->pull), &l->pull_request));
+        l->pull_sent = l->pull; /* the next may be due before this one is sent */
+        CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PULL,
+                            &l->pull_sent, sizeof(l->pull_sent),
+                            &l->pull_request));
         l->pull_posted = true;
+        l->pull_due    = false;
     }
     if (l->pull_posted) {
         CT_TRY(ct_comm_test(p->config.comm, &l->pull_request, &done));
         l->pull_posted = !done;
-        l->pull_due    = !done;
     }
     return CT_OK;
 }

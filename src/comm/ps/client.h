@@ -48,7 +48,7 @@ struct ps_lane {
     struct ps_due *due; /* a ring; answer number i is in place i % most_due */
     uint64_t       n_due, n_posted, n_come, most_due;
     struct ct_request receive[PS_DEPTH];
-    struct ct_ps_pull pull;
+    struct ct_ps_pull pull, pull_sent; /* the newest; under way */
     struct ct_request pull_request;
     bool              pull_due, pull_posted;
 };

@@ -267,6 +267,10 @@ static enum ct_status take(struct ct_ps *p, int k, int w)
     struct ct_ps_head *h         = ct_ps_head(o->slot[w].message);
 
     CT_TRY(ps_check(h, c->rank, c->n_taken - 1, o->id));
+    if (h->worker != w || h->clock < 0)
+        return ct_fail(CT_ECOMM, "from rank %d came iteration %lld of worker "
+                       "%d, which is worker %d", c->rank, (long long)h->clock,
+                       (int)h->worker, w);
     CT_TRY(open_push(p, o, w));
     if (o->id == 0 && g->note && g->note(g->arg, h))
         o->stamp++;
