@@ -17,10 +17,10 @@ static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
+    d->mean_at = x->iter; /* where a snapshot may have taken all ranks */
     if (d->net == net)
         return CT_OK;
-    d->net     = net;
-    d->mean_at = x->iter;
+    d->net = net;
     dist_mode_say(&d->mode, d->options);
     CT_TRY(dist_devices_meet(d, net));
     CT_TRY(dist_spread_values(d, net));

@@ -289,6 +289,17 @@ static enum ct_status obey(struct dist_round *r, const struct note *n)
     return ct_ps_close(r->dist->ps.ps, &n->got);
 }
 
+/* Long enough for the first server to miss somebody, of whom this one does not
+ * know, whatever iterations usually take. */
+static bool is_long(const struct dist_round *r)
+{
+    struct ct_ps_round round;
+
+    ct_ps_round(r->dist->ps.ps, &round);
+    return round.since > 0 &&
+           ct_now() - round.since >= r->dist->options->heartbeat;
+}
+
 static enum ct_status follow(struct dist_round *r)
 {
     struct wire *report = &r->report[0], *decision = &r->decision[0];
@@ -298,7 +309,8 @@ static enum ct_status follow(struct dist_round *r)
     CT_TRY(test_note(r, report, &done));
     own_note(r, &mine, &overdue);
     if (!report->posted && !note_equal(&mine, &r->told) &&
-        (overdue || all_in(r, &mine) || !is_empty(&mine.late))) {
+        (overdue || is_long(r) || all_in(r, &mine) ||
+         !is_empty(&mine.late))) {
         r->told = mine;
         CT_TRY(send_note(r, report, first_rank(r), TAG_REPORT, &mine));
     }

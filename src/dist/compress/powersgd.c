@@ -215,7 +215,7 @@ static double powersgd_sends(const struct ct_comm *c,
     int64_t n_p, n_q;
 
     lengths(w, &n_p, &n_q);
-    if (w->dist->exchange.iter < w->codec->warmup)
+    if (dist_codec_rests(w->codec, w->dist->exchange.iter))
         return dist_dense_sends(w->dist, c, w->n_coded);
     return dist_dense_sends(w->dist, c, n_p) +
            dist_dense_sends(w->dist, c, n_q);
