@@ -101,7 +101,7 @@ void ct_comm_abort(struct ct_comm *c, int code)
 void ct_comm_begin(struct ct_comm *c)
 {
     c->sequence++;
-    if (c->pulse)
+    if (c->pulse && c->counts)
         atomic_store(&c->pulse->sequence, c->sequence);
 }
 
@@ -117,7 +117,7 @@ void ct_comm_tell_wait(const struct ct_comm *c, int peer, uint64_t since)
 {
     if (!c->pulse)
         return;
-    atomic_store(&c->pulse->peer, peer);
+    atomic_store(&c->pulse->peer, peer < 0 ? peer : c->pulse_first + peer);
     atomic_store(&c->pulse->waiting, since);
 }
 

@@ -54,6 +54,8 @@ struct ct_comm {
      * still end well.  stall_after is 0 then. */
     enum ct_status (*judge)(void *arg);
     struct ct_pulse *pulse;  /* told of waits; borrowed; NULL: none */
+    int              pulse_first; /* what it calls rank 0 of this comm */
+    bool             counts; /* the pulse follows its `sequence` */
 
     /* Optional: what goes on while ct_comm_wait waits, such as serving others.
      * It tests requests of its own and never waits.  A failure ends the

@@ -455,20 +455,32 @@ out:
     return st;
 }
 
+static void install(struct dist_watch *w, struct ct_comm *c)
+{
+    if (!c)
+        return;
+    c->tick        = watch_tick;
+    c->tick_arg    = w;
+    c->judge       = watch_judge;
+    c->pulse       = &w->mine->pulse;
+    c->pulse_first = w->rank - c->rank;
+    c->stall_after = 0; /* the watch knows better */
+}
+
 /* On the comm thread, whose these are. */
 static enum ct_status install_job(struct ct_comm *c, void *arg)
 {
-    struct dist_watch *w   = arg;
-    struct ct_comm *part[] = { w->dist->all, w->dist->group, c };
+    struct dist_watch *w = arg;
+    struct ct_dist *d    = w->dist;
 
-    for (int i = 0; i < 3; i++)
-        if (part[i]) {
-            part[i]->tick     = watch_tick;
-            part[i]->tick_arg = w;
-            part[i]->judge    = watch_judge;
-        }
-    c->pulse       = &w->mine->pulse;
-    c->stall_after = 0; /* the watch knows better */
+    install(w, d->all);
+    install(w, d->group);
+    install(w, c);
+    c->counts = true; /* groups are not in step with each other */
+    /* Who serves is among all until training ends, however long that takes;
+     * those who train judge their waits. */
+    if (d->serves)
+        d->all->pulse = NULL;
     return CT_OK;
 }
 

@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/pulse.h"
 #include "dist/member.h"
 #include "dist/ranks.h"
 
@@ -274,4 +276,58 @@ TEST(deadline, a_rank_that_is_late_for_a_stop_stops)
         ASSERT_INT(r[0].iter, r[k].iter);
     }
     ASSERT(r[0].iter < STEPS);
+}
+
+/* Rank 0 tests for longer than a stall, and moves. */
+static void test_long(const struct rank *r, int iter)
+{
+    double end = ct_now() + 2.5;
+
+    while (r->number == 0 && iter == 3 && ct_now() < end) {
+        ct_pulse_set(r->exchange->pulse, CT_PULSE_TEST, "conv");
+        usleep(10000);
+    }
+}
+
+/* A rank stands still for longer than a stall. */
+static void stand_still(const struct rank *r, int iter)
+{
+    if (r->number == SLOW && iter == 3)
+        usleep(2500000);
+}
+
+TEST(deadline, a_long_test_of_rank_0_is_no_stall)
+{
+    static const char *const options[] = {
+        "deadline: 0.02 stall: 1", "deadline: 0.02 stall: 1 servers: 1",
+        "groups: 2 staleness: 0 stall: 1",
+    };
+    static const int n_ranks[] = { 3, 4, 4 };
+
+    ranks_make_data();
+    for (int i = 0; i < 3; i++) {
+        struct ranks_how how = { .n_ranks = n_ranks[i], .steps = 6,
+                                 .n_servers = i == 1, .each = test_long,
+                                 .options = options[i] };
+        struct rank *r       = ranks_train_so(&how);
+
+        for (int k = 0; k < n_ranks[i]; k++)
+            if (r[k].st != CT_OK)
+                FAIL("%s, rank %d: %s", options[i], k, r[k].why);
+    }
+}
+
+TEST(deadline, a_rank_that_stands_still_is_named_by_those_who_push)
+{
+    static const char *const options[] = {
+        "road: 'ps' stall: 1", "groups: 2 staleness: 0 stall: 1",
+    };
+
+    ranks_make_data();
+    for (int i = 0; i < 2; i++) {
+        struct ranks_how how = { .n_ranks = 3 + i, .steps = 6,
+                                 .each = stand_still, .options = options[i] };
+
+        ranks_refuse("for rank 2 (pid ", ranks_train_so(&how), 3 + i);
+    }
 }

@@ -8,10 +8,14 @@
 #include "cortado/log.h"
 #include "dist/ranks.h"
 
+enum { MOST = 5 };
+
 struct waiter {
     struct ct_transport *transport;
     struct ct_dist      *dist;
     double               stall;
+    const char          *options; /* more of them */
+    enum ct_status     (*meet)(struct ct_dist *d, float *x, int64_t n);
     void               (*before)(struct ct_pulse *p); /* coming to the sum */
     enum ct_status       st;
     char                 why[512];
@@ -72,16 +76,19 @@ static void *waiter_main(void *arg)
 {
     struct waiter *w = arg;
     float x          = 1;
-    Caffe__DistributedParameter p = CAFFE__DISTRIBUTED_PARAMETER__INIT;
+    char text[256];
+    Caffe__DistributedParameter *p = NULL;
 
-    p.has_stall = p.has_heartbeat = true;
-    p.stall     = w->stall;
-    p.heartbeat = 0.3;
-    w->st       = dist_create_over(w->transport, &p, &w->dist);
+    snprintf(text, sizeof(text), "heartbeat: 0.3 stall: %g %s", w->stall,
+             w->options ? w->options : "");
+    w->st = ct_text_parse(&caffe__distributed_parameter__descriptor, text,
+                          strlen(text), "test", &p);
+    if (w->st == CT_OK)
+        w->st = dist_create_over(w->transport, p, &w->dist);
     if (w->st == CT_OK && w->before)
         w->before(ct_dist_exchange(w->dist)->pulse);
     if (w->st == CT_OK)
-        w->st = ct_dist_sum(w->dist, &x, 1);
+        w->st = w->meet(w->dist, &x, 1);
     if (w->st != CT_OK) {
         snprintf(w->why, sizeof(w->why), "%s", ct_last_error());
         pthread_mutex_lock(&lock);
@@ -90,31 +97,40 @@ static void *waiter_main(void *arg)
         ct_dist_abort(w->dist, 1);
     }
     ct_dist_destroy(w->dist);
+    ct_message_free(p);
     return NULL;
+}
+
+/* n ranks, as `w` says. */
+static void run_waiters(struct waiter *w, int n, const int *host)
+{
+    const struct ct_loopback_options loop = { .host = host };
+    struct ct_transport *t[MOST];
+    pthread_t thread[MOST];
+
+    noted[0] = '\0';
+    failed   = false;
+    ct_log_set_sink(note, NULL);
+    ct_log_set_level(CT_LOG_WARNING);
+    ASSERT_OK(ct_loopback_create(n, &loop, t));
+    for (int r = 0; r < n; r++) {
+        w[r].transport = t[r];
+        pthread_create(&thread[r], NULL, waiter_main, &w[r]);
+    }
+    for (int r = 0; r < n; r++)
+        pthread_join(thread[r], NULL);
+    ct_log_set_level(CT_LOG_NONE);
+    ct_log_set_sink(NULL, NULL);
 }
 
 /* Three ranks meet; rank 2 does something else before. */
 static void wait_for_rank_2(struct waiter *w, const int *host, double stall,
                             void (*before)(struct ct_pulse *p))
 {
-    const struct ct_loopback_options loop = { .host = host };
-    struct ct_transport *t[3];
-    pthread_t thread[3];
-
-    noted[0] = '\0';
-    failed   = false;
-    ct_log_set_sink(note, NULL);
-    ct_log_set_level(CT_LOG_WARNING);
-    ASSERT_OK(ct_loopback_create(3, &loop, t));
-    for (int r = 0; r < 3; r++) {
-        w[r] = (struct waiter){ .transport = t[r], .stall = stall,
-                                .before = r == 2 ? before : NULL };
-        pthread_create(&thread[r], NULL, waiter_main, &w[r]);
-    }
     for (int r = 0; r < 3; r++)
-        pthread_join(thread[r], NULL);
-    ct_log_set_level(CT_LOG_NONE);
-    ct_log_set_sink(NULL, NULL);
+        w[r] = (struct waiter){ .stall = stall, .meet = ct_dist_sum,
+                                .before = r == 2 ? before : NULL };
+    run_waiters(w, 3, host);
 }
 
 TEST(watch, a_rank_that_is_waited_for_is_named_with_its_layer)
@@ -160,4 +176,47 @@ TEST(watch, a_rank_that_moves_on_is_waited_for)
     for (int r = 0; r < 3; r++)
         ASSERT_OK(w[r].st);
     ASSERT_HAS("test of layer conv2", noted);
+}
+
+/* Comes to its group, then to all. */
+static enum ct_status group_then_all(struct ct_dist *d, float *x, int64_t n)
+{
+    if (d->group)
+        CT_TRY(dist_group_sum(d, x, n));
+    return dist_all_sum(d, x, n);
+}
+
+/* Ranks 0 and 1, and 2 and 3, train as groups; rank 4 serves.  Rank 3 does
+ * something else before. */
+static void wait_for_rank_3(struct waiter *w, double stall,
+                            void (*before)(struct ct_pulse *p))
+{
+    for (int r = 0; r < MOST; r++)
+        w[r] = (struct waiter){
+            .stall = stall, .meet = group_then_all,
+            .options = "road: 'ps' servers: 1 groups: 2 staleness: 1",
+            .before  = r == 3 ? before : NULL };
+    run_waiters(w, MOST, NULL);
+}
+
+TEST(watch, groups_and_servers_wait_for_a_rank_that_moves_on)
+{
+    struct waiter w[MOST];
+
+    wait_for_rank_3(w, 2, move_on);
+    for (int r = 0; r < MOST; r++)
+        ASSERT_OK(w[r].st);
+    ASSERT_HAS("for rank 3 (pid ", noted);
+    ASSERT_HAS("test of layer conv2", noted);
+}
+
+TEST(watch, a_stall_of_a_group_ends_the_job_with_that_text)
+{
+    struct waiter w[MOST];
+
+    wait_for_rank_3(w, 1, until_it_fails);
+    for (int r = 0; r < MOST; r++)
+        ASSERT_STATUS(CT_ECOMM, w[r].st);
+    ASSERT_HAS("for rank 3 (pid ", w[0].why);
+    ASSERT_HAS("iteration 41, backward of layer conv1", w[0].why);
 }

@@ -83,7 +83,9 @@ struct ct_ps_config {
     float      momentum;
     int64_t    clock;     /* the first iteration */
     float      fold;      /* rounds: share of a late push an iteration later */
-    double     stall;     /* s without an answer that are an error; 0: none */
+    /* s without an answer that are an error, where the comm has no judge; 0:
+     * none. */
+    double     stall;
     struct ct_ps_form form;
     /* Server, values: apply one update; a history of a slice for a pull. */
     enum ct_status (*apply)(void *arg, const struct ct_ps_update *u);

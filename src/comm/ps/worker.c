@@ -5,10 +5,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "comm/ps/client.h"
 
 static const double look_s = 0.2; /* from one look at the comm thread's health
                                      to the next */
+static const double tell_s = 5e-3; /* of waiting that peers need not know of */
 
 typedef bool (*ready_fn)(const struct ct_ps *p, int slice, int64_t clock);
 
@@ -57,30 +59,66 @@ static bool wait_news(struct ct_ps *p, double seconds)
     return pthread_cond_timedwait(&p->news, &p->lock, &until) == 0;
 }
 
-/* With the lock held, which it lets go of while it waits. */
+/* With the lock held: how long a wait that began at `start` has been without
+ * news. */
+static double silence(const struct ct_ps *p, double start)
+{
+    const double news = p->client->last_news;
+
+    return ct_now() - (news > start ? news : start);
+}
+
+/* Tells peers of a wait that has been without news for so long.  Can it still
+ * end well? */
+static enum ct_status judge(const struct ct_ps *p, int slice, int64_t clock,
+                            double silent)
+{
+    const struct ct_comm *c = p->config.comm;
+    const int server        = p->config.table->slice[slice].server;
+
+    ct_comm_tell_wait(c, p->config.server_rank[server],
+                      ct_pulse_now() - (uint64_t)(1e6 * silent));
+    if (c->judge)
+        return c->judge(c->tick_arg);
+    return p->config.stall > 0 && silent > p->config.stall
+               ? stalled(p, slice, clock)
+               : CT_OK;
+}
+
+/* With the lock held, which it lets go of. */
+static enum ct_status look_around(struct ct_ps *p, int slice, int64_t clock,
+                                  double silent)
+{
+    enum ct_status st;
+
+    pthread_mutex_unlock(&p->lock);
+    st = judge(p, slice, clock, silent);
+    if (st == CT_OK && p->config.health)
+        st = p->config.health(p->config.arg);
+    pthread_mutex_lock(&p->lock);
+    return st;
+}
+
+/* With the lock held, which it lets go of while it waits.  The comm thread
+ * ticks meanwhile. */
 static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
                             int64_t clock)
 {
-    double start = ct_now();
+    const double start = ct_now();
+    enum ct_status st  = CT_OK;
+    bool told          = false;
 
-    while (!ready(p, slice, clock)) {
-        enum ct_status st = CT_OK;
-        double news;
-
-        if (p->failed != CT_OK)
-            return ct_fail(p->failed, "%s", p->why);
-        if (wait_news(p, look_s))
-            continue;
-        news = p->client->last_news > start ? p->client->last_news : start;
-        if (p->config.stall > 0 && ct_now() - news > p->config.stall)
-            return stalled(p, slice, clock);
-        pthread_mutex_unlock(&p->lock);
-        if (p->config.health)
-            st = p->config.health(p->config.arg);
-        pthread_mutex_lock(&p->lock);
-        CT_TRY(st);
+    while (st == CT_OK && !ready(p, slice, clock)) {
+        if (p->failed != CT_OK) {
+            st = ct_fail(p->failed, "%s", p->why);
+        } else if (!wait_news(p, look_s)) {
+            told = true;
+            st   = look_around(p, slice, clock, silence(p, start));
+        }
     }
-    return CT_OK;
+    if (told)
+        ct_comm_tell_wait(p->config.comm, -1, 0);
+    return st;
 }
 
 /* The same on the comm thread, which moves things along itself. */
@@ -88,21 +126,33 @@ static enum ct_status await_here(struct ct_ps *p, ready_fn ready, int slice,
                                  int64_t clock)
 {
     const struct timespec nap = { 0, 20000 };
-    double start              = ct_now();
-    bool done                 = false;
+    const double start        = ct_now();
+    bool told                 = false;
+    enum ct_status st;
 
-    while (!done) {
-        CT_TRY(ct_ps_progress(p));
+    while ((st = ct_ps_progress(p)) == CT_OK) {
+        double silent;
+        bool done;
+
         pthread_mutex_lock(&p->lock);
-        done = ready(p, slice, clock);
+        done   = ready(p, slice, clock);
+        silent = silence(p, start);
         pthread_mutex_unlock(&p->lock);
-        if (!done && p->config.stall > 0 &&
-            ct_now() - start > p->config.stall)
-            return stalled(p, slice, clock);
-        if (!done)
-            nanosleep(&nap, NULL);
+        if (done)
+            break;
+        if (silent > tell_s) {
+            told = true;
+            st   = judge(p, slice, clock, silent);
+            if (st == CT_OK)
+                st = ct_comm_tick(p->config.comm, ct_now());
+            if (st != CT_OK)
+                break;
+        }
+        nanosleep(&nap, NULL);
     }
-    return CT_OK;
+    if (told)
+        ct_comm_tell_wait(p->config.comm, -1, 0);
+    return st;
 }
 
 /* With the lock held, and room. */
