@@ -197,6 +197,7 @@ enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
     atomic_init(&w->n_keepers, 1);
     w->local        = c->local;
     w->comm         = c;
+    w->owner        = pthread_self();
     w->fd           = -1;
     w->bytes        = bytes;
     w->mapped_bytes = head + bytes;
@@ -285,6 +286,14 @@ static int window_sleep(struct ct_window *w, ct_missing_fn missing, void *arg)
     return who;
 }
 
+/* The comm goes on telling and hearing of waits, by its own thread alone. */
+static enum ct_status window_tick(const struct ct_window *w)
+{
+    return pthread_equal(pthread_self(), w->owner)
+               ? ct_comm_tick(w->comm, ct_now())
+               : CT_OK;
+}
+
 /* Can the one that is waited for still come? */
 static enum ct_status window_health(const struct ct_window *w, int who,
                                     double waited)
@@ -298,6 +307,7 @@ static enum ct_status window_health(const struct ct_window *w, int who,
         return ct_fail(CT_ECOMM, "rank %d has left", rank);
     if (has_died(w, who))
         return ct_fail(CT_ECOMM, "rank %d has died", rank);
+    CT_TRY(window_tick(w));
     if (w->comm->judge)
         return w->comm->judge(w->comm->tick_arg);
     if (w->comm->stall_after > 0 && waited > w->comm->stall_after)

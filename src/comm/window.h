@@ -11,16 +11,20 @@
 #ifndef CT_COMM_WINDOW_H
 #define CT_COMM_WINDOW_H
 
+#include <pthread.h>
+
 #include "comm/comm.h"
 
 struct window_head;
 
-/* Used by one thread of each rank, which need not be the comm thread. */
+/* Used by one thread of each rank, which need not be the comm thread; waits
+ * of that one tick. */
 struct ct_window {
     void               *memory; /* `bytes` long; line-aligned */
     size_t              bytes;
     struct ct_group     local;  /* the ranks that share it; borrowed */
-    const struct ct_comm *comm; /* for stall_after; borrowed */
+    struct ct_comm     *comm;   /* for waits; borrowed */
+    pthread_t           owner;  /* the comm's thread */
     struct window_head *head;
     size_t              mapped_bytes;
     int                 fd;      /* -1: ranks are threads */

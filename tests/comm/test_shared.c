@@ -271,6 +271,63 @@ TEST(shared, a_rank_that_does_not_come_ends_the_wait_with_its_name)
     }
 }
 
+static enum ct_status count_tick(struct ct_comm *c, void *arg)
+{
+    (void)c;
+    ++*(int *)arg;
+    return CT_OK;
+}
+
+struct wait {
+    struct ct_shared *shared;
+    uint64_t          ticket;
+    enum ct_status    st;
+};
+
+static void *wait_main(void *arg)
+{
+    struct wait *w = arg;
+
+    w->st = ct_shared_wait(w->shared, w->ticket);
+    return NULL;
+}
+
+/* Rank 1 comes late; rank 0 waits for it on its own thread, or on another
+ * where *arg says so. */
+static enum ct_status ticking_rank(struct ct_comm *c, void *arg)
+{
+    const bool apart = *(bool *)arg;
+    struct wait w    = { 0 };
+    pthread_t thread;
+    int n_ticks = 0;
+
+    CT_TRY(ct_shared_create(c, 100, 0, &w.shared));
+    c->tick     = count_tick;
+    c->tick_arg = &n_ticks;
+    if (c->rank == 1)
+        nap(0.5);
+    w.st = ct_shared_post(w.shared, 0, 100, &w.ticket);
+    if (w.st == CT_OK && apart && pthread_create(&thread, NULL, wait_main,
+                                                 &w) == 0)
+        pthread_join(thread, NULL);
+    else if (w.st == CT_OK)
+        wait_main(&w);
+    nap(0.05); /* who leaves is missed */
+    ct_shared_destroy(w.shared);
+    if (w.st == CT_OK && c->rank == 0 && (n_ticks > 0) == apart)
+        return ct_fail(CT_EINTERNAL, "%d ticks", n_ticks);
+    return w.st;
+}
+
+TEST(shared, a_wait_ticks_on_the_thread_that_owns_the_comm_alone)
+{
+    bool apart = false;
+
+    ranks_run(2, NULL, ticking_rank, &apart);
+    apart = true;
+    ranks_run(2, NULL, ticking_rank, &apart);
+}
+
 TEST(shared, ranks_on_several_hosts_are_refused)
 {
     static const int host[] = { 0, 1 };

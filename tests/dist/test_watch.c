@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/pulse.h"
+#include "comm/coll/coll.h"
 #include "cortado/log.h"
 #include "dist/ranks.h"
 
@@ -13,7 +14,7 @@ enum { MOST = 5 };
 struct waiter {
     struct ct_transport *transport;
     struct ct_dist      *dist;
-    double               stall;
+    double               stall, heartbeat; /* 0: 0.3 */
     const char          *options; /* more of them */
     enum ct_status     (*meet)(struct ct_dist *d, float *x, int64_t n);
     void               (*before)(struct ct_pulse *p); /* coming to the sum */
@@ -79,7 +80,8 @@ static void *waiter_main(void *arg)
     char text[256];
     Caffe__DistributedParameter *p = NULL;
 
-    snprintf(text, sizeof(text), "heartbeat: 0.3 stall: %g %s", w->stall,
+    snprintf(text, sizeof(text), "heartbeat: %g stall: %g %s",
+             w->heartbeat > 0 ? w->heartbeat : 0.3, w->stall,
              w->options ? w->options : "");
     w->st = ct_text_parse(&caffe__distributed_parameter__descriptor, text,
                           strlen(text), "test", &p);
@@ -219,4 +221,46 @@ TEST(watch, a_stall_of_a_group_ends_the_job_with_that_text)
         ASSERT_STATUS(CT_ECOMM, w[r].st);
     ASSERT_HAS("for rank 3 (pid ", w[0].why);
     ASSERT_HAS("iteration 41, backward of layer conv1", w[0].why);
+}
+
+static enum ct_status hierarchical_job(struct ct_comm *c, void *x)
+{
+    return ct_allreduce_find("hierarchical")->run(c, x, 1);
+}
+
+static void pass(double seconds)
+{
+    double end = ct_now() + seconds;
+
+    while (ct_now() < end && !soon("waiting"))
+        ;
+}
+
+/* When rank 0 comes to the second sum it has heard of all, and nobody else is
+ * there.  Rank 1 comes when the log has named somebody. */
+static enum ct_status come_late(struct ct_dist *d, float *x, int64_t n)
+{
+    static const double at[] = { 1.2, 20, 2, 2 };
+
+    (void)n;
+    CT_TRY(ct_job_run(d->thread, hierarchical_job, x));
+    pass(at[d->rank]);
+    return ct_job_run(d->thread, hierarchical_job, x);
+}
+
+/* Rank 0 waits in its host's memory for longer than silence takes to show. */
+TEST(watch, ranks_of_other_hosts_are_heard_while_a_host_waits_for_its_own)
+{
+    static const int host[] = { 0, 0, 1, 1 };
+    struct waiter w[MOST];
+
+    for (int r = 0; r < 4; r++)
+        w[r] = (struct waiter){ .stall = 100, .heartbeat = 3.5,
+                                .meet = come_late };
+    run_waiters(w, 4, host);
+    for (int r = 0; r < 4; r++)
+        ASSERT_OK(w[r].st);
+    ASSERT_HAS("s for rank 1 (pid ", noted);
+    if (strstr(noted, "no sign of life"))
+        FAIL("%s", noted);
 }
