@@ -331,3 +331,25 @@ TEST(deadline, a_rank_that_stands_still_is_named_by_those_who_push)
         ranks_refuse("for rank 2 (pid ", ranks_train_so(&how), 3 + i);
     }
 }
+
+static void go_slowly(const struct rank *r, int iter)
+{
+    (void)r, (void)iter;
+    usleep(400000);
+}
+
+/* Longer than a stall and the seconds that rank 0 has to speak first. */
+TEST(deadline, ranks_that_serve_wait_however_long_training_takes)
+{
+    struct ranks_how how = { .n_ranks = 4, .steps = 18, .n_servers = 2,
+                             .each    = go_slowly,
+                             .options = "road: 'sharded' servers: 2 "
+                                        "stall: 1" };
+    struct rank *r;
+
+    ranks_make_data();
+    r = ranks_train_so(&how);
+    for (int k = 0; k < 4; k++)
+        if (r[k].st != CT_OK)
+            FAIL("rank %d: %s", k, r[k].why);
+}
