@@ -17,11 +17,12 @@
 
 enum {
     TAG          = CT_TAG_END - 1,
+    TAG_MOVED    = CT_TAG_END - 3,
     LOOK_MS      = 200,  /* between two looks at the pulses */
     LAST_MS      = 100,  /* that last words wait for a death to show */
     SEND_US      = 1000000, /* between two messages to rank 0 */
     SILENT_US    = 3000000, /* a pulse without a beat for so long is silent */
-    GRACE_US     = 5000000, /* rank 0, who knows more, may speak first */
+    GRACE_US     = 5000000,
     WITNESS_US   = 300000   /* that a witness needs to tell of a death */
 };
 
@@ -41,9 +42,10 @@ struct seat {
     atomic_bool       gone;
     atomic_bool       heard; /* a message came, on rank 0 */
     /* The comm thread's, on rank 0: */
-    bool              posted;
-    struct ct_request request;
+    bool              posted, answering;
+    struct ct_request request, answer;
     struct ct_pulse_view wire; /* times are ages */
+    uint64_t          moved;   /* likewise: what it is answered */
 };
 
 struct dist_watch {
@@ -54,10 +56,12 @@ struct dist_watch {
     struct seat    *seat;
     bool           *remote; /* per rank: rank 0 hears of it by messages */
     /* The comm thread's: */
-    bool              sending;
-    struct ct_request sent;
+    bool              sending, hearing;
+    struct ct_request sent, answer;
     struct ct_pulse_view out;
     uint64_t          next_send;
+    uint64_t          age;   /* what rank 0 answers: since somebody moved */
+    atomic_uint_least64_t moved; /* by that; 0: it has not answered */
     /* The watching thread's: */
     pthread_t thread;
     bool      runs;
@@ -326,6 +330,41 @@ static void send_pulse(struct dist_watch *w, struct ct_transport *t,
                               &w->sent) == CT_OK;
 }
 
+/* Rank 0's answer, which knows who moves on other hosts. */
+static void hear_answer(struct dist_watch *w, struct ct_transport *t,
+                        uint64_t now)
+{
+    bool done = false;
+
+    if (w->hearing && t->ops->test(t, &w->answer, &done) == CT_OK && !done)
+        return;
+    if (done)
+        atomic_store(&w->moved, since(w->age, now));
+    w->hearing = t->ops->receive(t, 0, TAG_MOVED, &w->age, sizeof(w->age),
+                                 &w->answer) == CT_OK;
+}
+
+/* How long ago the one that all wait for moved on. */
+static uint64_t age_of_move(const struct dist_watch *w, uint64_t now)
+{
+    const struct culprit c = find_culprit(w, now);
+
+    return c.rank >= 0 ? since(c.changed, now) : now;
+}
+
+static void answer_pulse(struct dist_watch *w, struct ct_transport *t, int r,
+                         uint64_t now)
+{
+    struct seat *s = &w->seat[r];
+    bool done      = false;
+
+    if (s->answering && t->ops->test(t, &s->answer, &done) == CT_OK && !done)
+        return;
+    s->moved     = age_of_move(w, now);
+    s->answering = t->ops->send(t, r, TAG_MOVED, &s->moved, sizeof(s->moved),
+                                &s->answer) == CT_OK;
+}
+
 static void hear_pulses(struct dist_watch *w, struct ct_transport *t,
                         uint64_t now)
 {
@@ -346,10 +385,17 @@ static void hear_pulses(struct dist_watch *w, struct ct_transport *t,
             from_ages(&s->wire, now);
             ct_pulse_put(&s->copy, &s->wire);
             s->heard = true;
+            answer_pulse(w, t, r, now);
         }
         s->posted = t->ops->receive(t, r, TAG, &s->wire, sizeof(s->wire),
                                     &s->request) == CT_OK;
     }
+}
+
+/* Rank 0, who knows more, may speak first. */
+static uint64_t grace(const struct dist_watch *w)
+{
+    return w->stall < GRACE_US ? w->stall : GRACE_US;
 }
 
 /* Has the time come to give up?  A rank that still moves is waited for. */
@@ -365,7 +411,9 @@ static enum ct_status stalled(struct dist_watch *w, uint64_t now)
     c = find_culprit(w, now);
     if (c.rank >= 0 && since(c.changed, now) < w->stall)
         return CT_OK;
-    if (!speaks(w, now) && waited < w->stall + GRACE_US)
+    if (since(atomic_load(&w->moved), now) < w->stall)
+        return CT_OK;
+    if (!speaks(w, now) && waited < w->stall + grace(w))
         return CT_OK;
     explain(w, waited, now, text, sizeof(text));
     return ct_fail(CT_ECOMM, "rank %d: %s", w->rank, text);
@@ -391,10 +439,12 @@ static enum ct_status watch_tick(struct ct_comm *c, void *arg)
     uint64_t now           = ct_pulse_now();
 
     (void)c;
-    if (w->rank == 0)
+    if (w->rank == 0) {
         hear_pulses(w, t, now);
-    else if (w->remote[w->rank])
+    } else if (w->remote[w->rank]) {
         send_pulse(w, t, now);
+        hear_answer(w, t, now);
+    }
     return watch_judge(w);
 }
 
@@ -568,11 +618,15 @@ void dist_watch_destroy(struct dist_watch *w)
     uninstall(w->dist->group);
     if (w->sending)
         free_to_go &= t->ops->cancel(t, &w->sent);
+    if (w->hearing)
+        free_to_go &= t->ops->cancel(t, &w->answer);
     for (int r = 0; w->seat && r < w->size; r++) {
         struct seat *s = &w->seat[r];
 
         if (s->posted)
             free_to_go &= t->ops->cancel(t, &s->request);
+        if (s->answering)
+            free_to_go &= t->ops->cancel(t, &s->answer);
         if (s->page != w->mine)
             dist_page_unmap(s->page);
         if (s->pidfd >= 0)

@@ -2,8 +2,9 @@
  *
  * Every rank keeps a pulse (base/pulse.h).  Ranks of one host map each other's
  * and can read them whatever the other does, also after it died; ranks that
- * rank 0 cannot map send theirs to it once a second, on the comm thread.  A
- * thread of its own looks at them, so nothing here waits for a transport:
+ * rank 0 cannot map send theirs to it once a second, on the comm thread, and
+ * are told how long ago the one that all wait for moved on.  A thread of its
+ * own looks at them, so nothing here waits for a transport:
  *
  *     a rank waits for `heartbeat` s   rank 0 logs for whom, where that one
  *                                      is and since when

@@ -65,9 +65,11 @@ static void until_it_fails(struct ct_pulse *p)
 }
 
 /* Longer than a stall, and never at rest. */
+static double long_s = 4;
+
 static void move_on(struct ct_pulse *p)
 {
-    double end = ct_now() + 4;
+    double end = ct_now() + long_s;
 
     while (ct_now() < end && !soon(NULL))
         ct_pulse_set(p, CT_PULSE_TEST, "conv2");
@@ -178,6 +180,20 @@ TEST(watch, a_rank_that_moves_on_is_waited_for)
     for (int r = 0; r < 3; r++)
         ASSERT_OK(w[r].st);
     ASSERT_HAS("test of layer conv2", noted);
+}
+
+/* Rank 0's host sees it, and tells the third host. */
+TEST(watch, a_rank_of_another_host_that_moves_on_is_waited_for)
+{
+    static const int host[] = { 0, 1, 2 };
+    struct waiter w[3];
+
+    long_s = 7; /* than a stall and the time that rank 0 has to speak */
+    wait_for_rank_2(w, host, 2, move_on);
+    long_s = 4;
+    for (int r = 0; r < 3; r++)
+        if (w[r].st != CT_OK)
+            FAIL("rank %d: %s", r, w[r].why);
 }
 
 /* Comes to its group, then to all. */
