@@ -238,7 +238,8 @@ static enum ct_status train(const struct train_flags *f,
         CT_INFO("Optimization Done.");
 out:
     /* The comm thread may be at work on what the solver has, and whoever sees
-     * it leave would speak before this rank has said why: the job ends first. */
+     * it leave would speak before this rank has said why: the job ends
+     * first. */
     if (st != CT_OK && ct_dist_size(d) > 1)
         return st;
     ct_solver_destroy(s);

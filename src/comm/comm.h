@@ -66,9 +66,9 @@ struct ct_comm {
     struct ct_choice choice[CT_MOST_CHOICES]; /* made by ct_allreduce_tune */
     int              n_choices;
 
-    /* coll/shared.h: made by the first who asks, or asks in vain. */
+    /* coll/shared.h: made by the first who asks, or asks in vain, which
+     * place.no_window says from then on. */
     struct ct_shared *_Atomic shared;
-    bool                      no_window;
 
     void  *staging;      /* grows to what collectives ask for */
     size_t staging_bytes;

@@ -16,6 +16,7 @@ struct ct_place {
     int        n_hosts;
     int        local, n_local; /* my number on my host, and of how many */
     bool       even;    /* every host has n_local ranks */
+    bool       no_window; /* ranks of a host share no memory */
 };
 
 /* Some of the ranks, in an order that all of them agree on. */

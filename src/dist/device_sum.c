@@ -19,9 +19,9 @@ static const char *hindrance(const struct ct_dist *d)
 {
     return d->mode.ps || d->mode.local_steps
                ? "it is for --sync=bsp without servers"
-           : d->wires.codec.type    ? "--compress works in the CPU's memory"
-           : d->canonical.parts     ? "--canonical adds along a tree"
-           : d->all->no_window      ? "--bandwidth does not limit it"
+           : d->wires.codec.type     ? "--compress works in the CPU's memory"
+           : d->canonical.parts      ? "--canonical adds along a tree"
+           : d->all->place.no_window ? "--bandwidth does not limit it"
            : d->road == DIST_ROAD_FACTORS
                ? "--road=factors goes through the CPU's memory"
                : NULL;

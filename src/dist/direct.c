@@ -48,7 +48,7 @@ static bool fits(const struct ct_dist *d, const struct ct_net *net)
     return d->size > 1 && d->n_hosts == 1 && ct_net_n_params(net) > 0 &&
            !d->gpus && !d->exchange.mirror && !d->mode.ps &&
            !d->mode.local_steps && !d->wires.codec.type &&
-           !d->canonical.parts && !d->comm->no_window &&
+           !d->canonical.parts && !d->comm->place.no_window &&
            (!d->reduce || d->reduce == ct_allreduce_find("shared"));
 }
 

@@ -169,9 +169,9 @@ static enum ct_status start_thread(struct ct_dist *d)
 
     for (int i = 0; d->mode.ps && i < 3; i++)
         if (part[i]) {
-            part[i]->background     = dist_ps_progress;
-            part[i]->background_arg = d;
-            part[i]->no_window      = true; /* waits there serve nobody */
+            part[i]->background      = dist_ps_progress;
+            part[i]->background_arg  = d;
+            part[i]->place.no_window = true; /* waits there serve nobody */
         }
     if (d->mode.ps) {
         o.idle     = dist_ps_idle;
@@ -216,7 +216,7 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     CT_TRY_GOTO(take_options(d, options), st, out);
     d->all->stall_after = d->options->stall;
     /* Who may send only so much is not to go around that by memory. */
-    d->all->no_window = d->options->bandwidth[0];
+    d->all->place.no_window = d->options->bandwidth[0];
     CT_TRY_GOTO(dist_codec_parse(d->options->compress, &d->wires.codec), st,
                 out);
     CT_TRY_GOTO(limit_bandwidth(d), st, out);

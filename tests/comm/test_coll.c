@@ -24,6 +24,7 @@ struct sums {
     float  *in, *out, *again; /* MOST_RANKS x stride */
     int64_t stride;
     double  counted[MOST_RANKS], formula[MOST_RANKS];
+    bool    no_window;
 };
 
 static void sums_init(struct sums *s, int ranks, int64_t most)
@@ -51,6 +52,7 @@ static enum ct_status sums_rank(struct ct_comm *c, void *arg)
     const size_t bytes = (size_t)s->n * sizeof(float);
     const int64_t at   = c->rank * s->stride;
 
+    c->place.no_window = s->no_window;
     memcpy(s->out + at, s->in + at, bytes);
     memcpy(s->again + at, s->in + at, bytes);
     CT_TRY(s->type->run(c, s->out + at, s->n));
@@ -155,6 +157,19 @@ TEST(coll, tree_sums)
 TEST(coll, hierarchical_sums)
 {
     all_ways("hierarchical");
+}
+
+TEST(coll, hierarchical_sums_without_shared_memory)
+{
+    struct sums s = { .type = ct_allreduce_find("hierarchical"),
+                      .no_window = true };
+    int host[MOST_RANKS];
+
+    sums_init(&s, 8, 100007);
+    for (int P = 4; P <= 8; P += 2)
+        for (s.n = 1; s.n <= 100007; s.n = 46 * s.n + 1)
+            sums_run(&s, P, hosts(TWO_EQUAL, P, host), 0);
+    sums_fini(&s);
 }
 
 TEST(coll, shared_sums)
@@ -461,7 +476,7 @@ TEST(coll, untuned_the_choice_follows_size_and_hosts)
         ASSERT_STR(k ? "tree" : "shared", name[0]);
         ASSERT_STR(k ? "hierarchical" : "shared", name[1]);
         ASSERT_STR(k ? "hierarchical" : "shared", name[2]);
-        c->no_window = true;
+        c->place.no_window = true;
         ASSERT_OK(choose_rank(c, name));
         ASSERT_STR("tree", name[0]);
         ASSERT_STR(k ? "hierarchical" : "halving", name[1]);

@@ -52,7 +52,7 @@ static enum ct_status even_run(struct ct_comm *c, float *x, int64_t n)
 
     if (c->local.size == 1)
         return cross_sum(c, x, n, 1);
-    if (!c->no_window)
+    if (!c->place.no_window)
         st = ct_shared_run(c, x, n, between_hosts);
     return st == CT_ENOTSUP ? ring_run(c, x, n) : st;
 }
@@ -88,6 +88,15 @@ static double slices_bytes(const struct ct_place *p, int64_t n)
     return bytes;
 }
 
+static double rings_bytes(const struct ct_place *p, int64_t n)
+{
+    const int L = p->n_local;
+
+    return ct_ring_bytes(p->local, L, n, CT_RING_SCATTER) +
+           cross_bytes(p, ct_part(n, L, (p->local + 1) % L).n) +
+           ct_ring_bytes(p->local, L, n, CT_RING_GATHER);
+}
+
 static double hierarchical_bytes(const struct ct_place *p, int64_t n)
 {
     struct ct_tree t;
@@ -95,6 +104,8 @@ static double hierarchical_bytes(const struct ct_place *p, int64_t n)
 
     if (p->even && p->n_local == 1)
         return cross_bytes(p, n);
+    if (p->even && p->no_window)
+        return rings_bytes(p, n);
     if (p->even)
         return (double)n * sizeof(float) + slices_bytes(p, n);
     ct_tree_init_local(&t, p);

@@ -344,7 +344,7 @@ enum ct_status ct_shared_run(
     if (!s) {
         enum ct_status st = ct_shared_create(c, CT_SHARED_SEGMENT, 0, &s);
 
-        c->no_window |= st == CT_ENOTSUP;
+        c->place.no_window |= st == CT_ENOTSUP;
         CT_TRY(st);
         atomic_store(&c->shared, s);
     }
@@ -362,7 +362,7 @@ enum ct_status ct_shared_run(
 
 static bool shared_available(const struct ct_comm *c)
 {
-    return c->place.n_hosts == 1 && !c->no_window;
+    return c->place.n_hosts == 1 && !c->place.no_window;
 }
 
 static enum ct_status shared_run(struct ct_comm *c, float *x, int64_t n)

@@ -323,7 +323,7 @@ static enum ct_status send_pull(struct ct_ps *p, struct ps_lane *l)
         l->pull_due = false;
     }
     if (l->pull_due && !l->pull_posted) {
-        l->pull_sent = l->pull; /* the next may be due before this one is sent */
+        l->pull_sent = l->pull; /* the next may be due before it is sent */
         CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PULL,
                             &l->pull_sent, sizeof(l->pull_sent),
                             &l->pull_request));
