@@ -50,6 +50,8 @@ static enum ct_status end_serving(struct ct_comm *c, void *arg)
 
     (void)c;
     d->served = NULL;
+    if (d->ps.round)
+        dist_round_report(d->ps.round);
     dist_ps_hang_up(d);
     return CT_OK;
 }
@@ -127,11 +129,11 @@ void dist_ps_fini(struct ct_dist *d)
         if (d->ps.ended && ct_job_run(d->thread, meet_all, d) != CT_OK)
             CT_WARN("rank %d left before the others: %s", d->all->rank,
                     ct_last_error());
-        if (d->ps.round)
-            dist_round_report(d->ps.round);
         if (ct_job_run(d->thread, end_serving, d) != CT_OK)
             d->served = NULL; /* the comm thread has stopped */
     }
+    if (d->ps.round)
+        dist_round_report(d->ps.round);
     dist_ps_unbuild(d);
     d->net = NULL;
 }
