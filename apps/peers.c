@@ -86,6 +86,9 @@ int peers_run(const Caffe__DistributedParameter *options,
     if (st == CT_OK)
         st = joined(d, run, arg);
     end_watch_stop(&end);
+    /* What went wrong between ranks names them already. */
+    if (st != CT_OK && st != CT_ECOMM && ct_dist_size(d) > 1)
+        st = ct_fail_in(st, "rank %d", ct_dist_rank(d));
     if (st != CT_OK) {
         code = command_failed(st);
         ct_dist_abort(d, code);
