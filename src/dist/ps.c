@@ -124,8 +124,6 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net)
 void dist_ps_fini(struct ct_dist *d)
 {
     if (d->ps.ps) {
-        if (d->serves) /* all of training happens in this wait */
-            d->all->stall_after = 0;
         if (d->ps.ended && ct_job_run(d->thread, meet_all, d) != CT_OK)
             CT_WARN("rank %d left before the others: %s", d->all->rank,
                     ct_last_error());
