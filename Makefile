@@ -5,7 +5,7 @@ PREFIX       ?= /usr/local
 BUILD        ?= build
 JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 20
-CHECKS        = includes headers banned exports style
+CHECKS        = includes headers banned exports style docs
 
 # Continuous integration treats warnings as errors and builds for one GPU;
 # a user's build does not.
@@ -68,7 +68,7 @@ help:
 	@echo "make            build $(BUILD)/cortado, the library and the tests"
 	@echo "make demo       install what is missing, build, train a digit net"
 	@echo "make test       install what is missing, build, run every test"
-	@echo "make check      only the checks of includes, headers and style"
+	@echo "make check      only the checks of includes, headers, style, links"
 	@echo "make install    into PREFIX=$(PREFIX)"
 	@echo "make packages   install the Debian/Ubuntu packages that are missing"
 	@echo "make asan       the tests under address and undefined sanitizers"

@@ -83,7 +83,7 @@ configure_file(cmake/cortado.pc.in ${PROJECT_BINARY_DIR}/cortado.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cortado.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES docs/cortado.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES docs/reference/cortado.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES tools/completion/cortado.bash RENAME cortado
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
