@@ -305,21 +305,19 @@ int cmd_bench(int argc, char **argv)
     int n_steps    = 0;
     bool layers = false, on_cores = false;
     const struct flag flags[] = {
-        { "model", FLAG_STRING, &f.model, "the net's prototxt (required)" },
-        { "seconds", FLAG_DOUBLE, &seconds, "how long to measure (5)" },
-        { "iterations", FLAG_INT, &n_steps,
-          "steps to measure, in place of --seconds" },
-        { "layers", FLAG_SWITCH, &layers, "time each layer, too" },
-        { "cpu", FLAG_SWITCH, &on_cores, "layer times on the cores" },
+        FLAG("model", &f.model),
+        FLAG("seconds", &seconds),
+        FLAG("iterations", &n_steps),
+        FLAG("layers", &layers),
+        FLAG("cpu", &on_cores),
         NET_FLAGS(f),
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG_END,
     };
     bool helped;
     enum ct_status st;
 
     ct_log_set_level(CT_LOG_WARNING);
-    if (!flags_parse(flags, "usage: cortado bench --model=MODEL.prototxt "
-                     "[FLAGS]", &argc, argv, &helped))
+    if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 1 || !f.model || n_steps < 0 || !(seconds > 0)) {
         fprintf(stderr, "cortado bench: %s\n",

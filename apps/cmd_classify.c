@@ -195,12 +195,11 @@ int cmd_classify(int argc, char **argv)
     struct net_flags f = { 0 };
     const struct flag flags[] = {
         NET_FLAGS(f),
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG_END,
     };
     int code;
 
-    if (!tool_parse(flags, "usage: cortado classify [FLAGS] DEPLOY.prototxt "
-                    "WEIGHTS MEAN.binaryproto LABELS IMAGE...", 5, INT_MAX,
+    if (!tool_parse(flags, 5, INT_MAX,
                     &argc, argv, &code))
         return code;
     code = tool_end(run(&f, argc - 1, argv + 1));

@@ -43,14 +43,12 @@ int cmd_compute_image_mean(int argc, char **argv)
 {
     const char *backend = NULL;
     const struct flag flags[] = {
-        { "backend", FLAG_STRING, &backend,
-          "lmdb or leveldb (as the database is)" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("backend", &backend),
+        FLAG_END,
     };
     int code;
 
-    if (!tool_parse(flags, "usage: cortado compute_image_mean [FLAGS] INPUT_DB "
-                    "[OUTPUT_FILE]", 1, 2, &argc, argv, &code))
+    if (!tool_parse(flags, 1, 2, &argc, argv, &code))
         return code;
     return tool_end(compute(tool_backend(backend, argv[1]), argv[1],
                             argc > 2 ? argv[2] : NULL));

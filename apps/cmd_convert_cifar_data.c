@@ -67,11 +67,10 @@ out:
 
 int cmd_convert_cifar_data(int argc, char **argv)
 {
-    const struct flag flags[] = { { NULL, FLAG_END, NULL, NULL } };
+    const struct flag flags[] = { FLAG_END };
     int code;
 
-    if (!tool_parse(flags, "usage: cortado convert_cifar_data INPUT_FOLDER "
-                    "OUTPUT_FOLDER lmdb|leveldb", 3, 3, &argc, argv, &code))
+    if (!tool_parse(flags, 3, 3, &argc, argv, &code))
         return code;
     return tool_end(convert(argv[1], argv[2], argv[3]));
 }

@@ -27,33 +27,25 @@ static enum ct_status convert(const struct ct_image_set *set,
     return st;
 }
 
-static const char *const usage =
-    "usage: cortado convert_imageset [FLAGS] ROOTFOLDER/ LISTFILE DB_NAME\n\n"
-    "Makes the database DB_NAME from the images that LISTFILE names, a line\n"
-    "\"file label\" each.  ROOTFOLDER/ is put before every name.";
-
 int cmd_convert_imageset(int argc, char **argv)
 {
     struct ct_image_set set = { .backend = "lmdb" };
     const char *type = "";
     int seed = 1, code;
     const struct flag flags[] = {
-        { "gray", FLAG_SWITCH, &set.gray, "one channel, not three" },
-        { "shuffle", FLAG_SWITCH, &set.shuffle, "in random order" },
-        { "seed", FLAG_INT, &seed, "another seed, another order (1)" },
-        TOOL_BACKEND(set.backend),
-        { "resize_width", FLAG_INT, &set.width, "scale to this width" },
-        { "resize_height", FLAG_INT, &set.height, "and this height" },
-        { "check_size", FLAG_SWITCH, &set.check_size,
-          "refuse images of different sizes" },
-        { "encoded", FLAG_SWITCH, &set.encoded,
-          "keep image files, not pixels" },
-        { "encode_type", FLAG_STRING, &type,
-          "encode as png or jpg; otherwise as the file's name says" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("gray", &set.gray),
+        FLAG("shuffle", &set.shuffle),
+        FLAG("seed", &seed),
+        FLAG("backend", &set.backend),
+        FLAG("resize_width", &set.width),
+        FLAG("resize_height", &set.height),
+        FLAG("check_size", &set.check_size),
+        FLAG("encoded", &set.encoded),
+        FLAG("encode_type", &type),
+        FLAG_END,
     };
 
-    if (!tool_parse(flags, usage, 3, 3, &argc, argv, &code))
+    if (!tool_parse(flags, 3, 3, &argc, argv, &code))
         return code;
     set.root   = argv[1];
     set.seed   = (uint64_t)seed;

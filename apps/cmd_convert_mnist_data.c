@@ -35,12 +35,12 @@ out:
     return st;
 }
 
-static int run(struct job *j, const struct flag *flags, const char *usage,
-               int argc, char **argv)
+static int run(struct job *j, const struct flag *flags, int argc,
+               char **argv)
 {
     int code;
 
-    if (!tool_parse(flags, usage, 3, 3, &argc, argv, &code))
+    if (!tool_parse(flags, 3, 3, &argc, argv, &code))
         return code;
     j->images = argv[1];
     j->labels = argv[2];
@@ -52,23 +52,21 @@ int cmd_convert_mnist_data(int argc, char **argv)
 {
     struct job j = { .backend = "lmdb" };
     const struct flag flags[] = {
-        TOOL_BACKEND(j.backend),
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("backend", &j.backend),
+        FLAG_END,
     };
 
-    return run(&j, flags, "usage: cortado convert_mnist_data [FLAGS] "
-               "IMAGE_FILE LABEL_FILE DB_NAME", argc, argv);
+    return run(&j, flags, argc, argv);
 }
 
 int cmd_convert_mnist_siamese_data(int argc, char **argv)
 {
     struct job j = { .backend = "leveldb", .pairs = true, .seed = 1 };
     const struct flag flags[] = {
-        { "backend", FLAG_STRING, &j.backend, "leveldb (default) or lmdb" },
-        { "seed", FLAG_INT, &j.seed, "which pairs are drawn (1)" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("backend", &j.backend),
+        FLAG("seed", &j.seed),
+        FLAG_END,
     };
 
-    return run(&j, flags, "usage: cortado convert_mnist_siamese_data [FLAGS] "
-               "IMAGE_FILE LABEL_FILE DB_NAME", argc, argv);
+    return run(&j, flags, argc, argv);
 }

@@ -28,14 +28,14 @@ int cmd_device_query(int argc, char **argv)
 {
     const char *gpu = "";
     const struct flag flags[] = {
-        { "gpu", FLAG_STRING, &gpu, "GPUs to show: ids or 'all'" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("gpu", &gpu),
+        FLAG_END,
     };
     struct ct_peak peak;
     char name[256];
     bool helped;
 
-    if (!flags_parse(flags, "usage: cortado device_query [--gpu=all]", &argc,
+    if (!flags_parse(flags, &argc,
                      argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     cpu_name(name, sizeof(name));

@@ -108,13 +108,6 @@ static enum ct_status run(struct features *f, const char *weights,
     return st;
 }
 
-static const char *const usage =
-    "usage: cortado extract_features WEIGHTS MODEL.prototxt BLOB[,BLOB...] "
-    "DB[,DB...]\n"
-    "           NUM_BATCHES lmdb|leveldb [CPU|GPU] [DEVICE_ID]\n\n"
-    "Runs the net's TEST phase for NUM_BATCHES batches and writes what each\n"
-    "blob holds for every sample to its own database.";
-
 static enum ct_status check(const struct features *f, int argc, char **argv,
                             int *n_batches)
 {
@@ -138,12 +131,12 @@ static enum ct_status check(const struct features *f, int argc, char **argv,
 
 int cmd_extract_features(int argc, char **argv)
 {
-    const struct flag flags[] = { { NULL, FLAG_END, NULL, NULL } };
+    const struct flag flags[] = { FLAG_END };
     struct features f         = { 0 };
     int code, n_batches = 0;
     enum ct_status st;
 
-    if (!tool_parse(flags, usage, 6, 8, &argc, argv, &code))
+    if (!tool_parse(flags, 6, 8, &argc, argv, &code))
         return code;
     f.n       = flags_list(argv[3], &f.blob);
     f.n_paths = flags_list(argv[4], &f.path);

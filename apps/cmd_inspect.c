@@ -97,18 +97,14 @@ int cmd_inspect(int argc, char **argv)
 {
     struct inspect in = { .whole = true };
     const struct flag flags[] = {
-        { "deep", FLAG_SWITCH, &in.deep,
-          "decode every image of a database, not only its head" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("deep", &in.deep),
+        FLAG_END,
     };
     enum ct_status st;
     int code;
 
     ct_log_set_level(CT_LOG_ERROR);
-    if (!tool_parse(flags, "usage: cortado inspect [FLAGS] FILE\n\n"
-                    "FILE is a database, caffemodel, solverstate, "
-                    "binaryproto, HDF5 file,\nnet or solver prototxt.",
-                    1, 1, &argc, argv, &code))
+    if (!tool_parse(flags, 1, 1, &argc, argv, &code))
         return code;
     in.path = argv[1];
     st      = inspect(&in);

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "data/digit_sets.h"
 #include "flags.h"
+#include "help.h"
 
 /* Test images are numbered from here on: no training set reaches it. */
 static const uint64_t first_test = (uint64_t)1 << 32;
@@ -87,29 +88,24 @@ int cmd_make_digits(int argc, char **argv)
     struct options o = { .n_train = 10000, .n_test = 2000, .seed = 1,
                          .form = "gray", .backend = "lmdb" };
     const struct flag flags[] = {
-        { "train", FLAG_INT, &o.n_train, "training images (10000)" },
-        { "test", FLAG_INT, &o.n_test, "test images (2000)" },
-        { "seed", FLAG_INT, &o.seed, "another seed, other images (1)" },
-        { "form", FLAG_STRING, &o.form,
-          "gray 1x28x28, pairs 2x28x28, color 3x32x32 (gray)" },
-        { "backend", FLAG_STRING, &o.backend, "lmdb or leveldb (lmdb)" },
-        { "images", FLAG_SWITCH, &o.images,
-          "write PNG files and a list instead of a database" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("train", &o.n_train),
+        FLAG("test", &o.n_test),
+        FLAG("seed", &o.seed),
+        FLAG("form", &o.form),
+        FLAG("backend", &o.backend),
+        FLAG("images", &o.images),
+        FLAG_END,
     };
-    const char *usage = "usage: cortado make_digits [FLAGS] FOLDER\n"
-                        "writes FOLDER/digits_train_lmdb and "
-                        "FOLDER/digits_test_lmdb";
     bool helped;
     enum ct_status st;
 
-    if (!flags_parse(flags, usage, &argc, argv, &helped))
+    if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 2 || o.n_train < 0 || o.n_test < 0) {
-        fprintf(stderr, "cortado make_digits: %s\n%s\n",
+        fprintf(stderr, "cortado make_digits: %s\n",
                 argc != 2 ? "takes one folder to write into"
-                          : "a set cannot have less than no image",
-                usage);
+                          : "a set cannot have less than no image");
+        help_usage(stderr, command_named("make_digits"));
         return EXIT_USAGE;
     }
     st = make(&o, argv[1]);

@@ -10,6 +10,7 @@
 #include "comm/probe.h"
 #include "cortado/dist.h"
 #include "dist/selftest.h"
+#include "help.h"
 #include "launch.h"
 #include "net_flags.h"
 
@@ -189,31 +190,24 @@ static enum ct_status net_test_run(const struct net_test *f)
     return st;
 }
 
-static const char *const usage =
-    "usage: mpirun -n N cortado net [FLAGS]\n"
-    "       cortado net --ranks=N [FLAGS]\n\n"
-    "Checks that ranks fit together, measures the links between them and\n"
-    "times every way to sum.";
-
 int cmd_net(int argc, char **argv)
 {
     struct net_test f = { .seconds = 20 };
     const struct flag flags[] = {
-        { "ranks", FLAG_INT, &f.ranks, "start so many ranks on this machine" },
-        { "seconds", FLAG_DOUBLE, &f.seconds,
-          "time for the sweep of sums, about (20)" },
-        { "quick", FLAG_SWITCH, &f.quick, "no sweep of sums" },
-        { "threads", FLAG_INT, &f.threads, "CPU threads a rank will use" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("ranks", &f.ranks),
+        FLAG("seconds", &f.seconds),
+        FLAG("quick", &f.quick),
+        FLAG("threads", &f.threads),
+        FLAG_END,
     };
     bool helped;
     enum ct_status st;
     int code;
 
-    if (!flags_parse(flags, usage, &argc, argv, &helped))
+    if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 1) {
-        fprintf(stderr, "%s\n", usage);
+        help_usage(stderr, command_named("net"));
         return EXIT_USAGE;
     }
     st   = net_test_run(&f);

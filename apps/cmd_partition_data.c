@@ -25,25 +25,18 @@ static enum ct_status partition(const char *backend, const char *db, int n,
     return st;
 }
 
-static const char *const usage =
-    "usage: cortado partition_data [FLAGS] DB N OUT_PREFIX\n\n"
-    "Deals the records of DB out in turn to OUT_PREFIX_0 .. OUT_PREFIX_<N-1>,\n"
-    "which data_param { source: \"OUT_PREFIX\" mode: LOCAL } reads on rank\n"
-    "0 .. N-1.";
-
 int cmd_partition_data(int argc, char **argv)
 {
     const char *backend = NULL;
     const struct flag flags[] = {
-        { "backend", FLAG_STRING, &backend,
-          "lmdb or leveldb (as the database is)" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("backend", &backend),
+        FLAG_END,
     };
     char *end;
     long n;
     int code;
 
-    if (!tool_parse(flags, usage, 3, 3, &argc, argv, &code))
+    if (!tool_parse(flags, 3, 3, &argc, argv, &code))
         return code;
     n = strtol(argv[2], &end, 10);
     if (*end || n < 1 || n > CT_PARTITION_MAX) {

@@ -19,6 +19,7 @@
 #include "cortado/dist.h"
 #include "dist/bucket.h"
 #include "dist/factors.h"
+#include "help.h"
 #include "net_flags.h"
 #include "observe/forecast.h"
 #include "proto/edit.h"
@@ -315,54 +316,39 @@ out:
     return st;
 }
 
-static const char *const usage =
-    "usage: cortado plan [FLAGS] SOLVER_OR_MODEL.prototxt\n"
-    "       mpirun -n 2 cortado plan [FLAGS] SOLVER_OR_MODEL.prototxt\n\n"
-    "Trains a few steps here and predicts a step's time, bytes and speed-up\n"
-    "on many ranks by every road.  Links are those between the ranks that run\n"
-    "it, or what --bandwidth and --latency say.";
-
 int cmd_plan(int argc, char **argv)
 {
     struct plan_flags f = { .iterations = 5, .bucket_bytes = 4 << 20,
                             .slice_bytes = 2 << 20,
                             .compress = "none" };
     const struct flag flags[] = {
-        { "ranks", FLAG_STRING, &f.ranks, "how many, as 1,2,4 (to 10000)" },
-        { "bandwidth", FLAG_STRING, &f.bandwidth,
-          "of a host's link, e.g. 10gbit" },
-        { "latency", FLAG_STRING, &f.latency, "of a message (30us)" },
-        { "flops", FLAG_STRING, &f.flops,
-          "a machine as fast as this, e.g. 500gflops (this one)" },
-        { "ranks_per_host", FLAG_INT, &f.per_host, "ranks on a host (1)" },
-        { "local_bandwidth", FLAG_STRING, &f.local_bandwidth,
-          "between ranks of a host (from the speed of adding)" },
-        { "compress", FLAG_STRING, &f.compress,
-          "none, bf16, fp16, onebit, qsgd, topk:RATIO or powersgd:RANK" },
-        { "batch", FLAG_STRING, &f.batch,
-          "batch_size is per_rank, or global: divided by the ranks" },
-        { "overlap", FLAG_MAYBE, &f.overlap,
-          "send during backward (on); --nooverlap: after it" },
-        { "bucket_bytes", FLAG_DOUBLE, &f.bucket_bytes,
-          "gradients that travel together (4194304)" },
-        { "slice_bytes", FLAG_DOUBLE, &f.slice_bytes,
-          "what an urgent gradient may wait for (2097152)" },
-        { "iterations", FLAG_INT, &f.iterations, "steps to measure (5)" },
-        { "svg", FLAG_STRING, &f.svg, "draw the speed-up into this file" },
-        { "json", FLAG_STRING, &f.json, "write all numbers to this file" },
+        FLAG("ranks", &f.ranks),
+        FLAG("bandwidth", &f.bandwidth),
+        FLAG("latency", &f.latency),
+        FLAG("flops", &f.flops),
+        FLAG("ranks_per_host", &f.per_host),
+        FLAG("local_bandwidth", &f.local_bandwidth),
+        FLAG("compress", &f.compress),
+        FLAG("batch", &f.batch),
+        FLAG("overlap", &f.overlap),
+        FLAG("bucket_bytes", &f.bucket_bytes),
+        FLAG("slice_bytes", &f.slice_bytes),
+        FLAG("iterations", &f.iterations),
+        FLAG("svg", &f.svg),
+        FLAG("json", &f.json),
         NET_FLAGS(f.net),
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG_END,
     };
     bool helped;
     enum ct_status st;
     int code;
 
     ct_log_set_level(CT_LOG_WARNING);
-    if (!flags_parse(flags, usage, &argc, argv, &helped))
+    if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 2 || f.iterations < 1 || f.bucket_bytes < 0 ||
         f.slice_bytes < 0) {
-        fprintf(stderr, "%s\n", usage);
+        help_usage(stderr, command_named("plan"));
         return EXIT_USAGE;
     }
     st   = plan(&f, argv[1]);

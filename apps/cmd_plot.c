@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "command.h"
 #include "flags.h"
+#include "help.h"
 #include "observe/plot.h"
 
 static enum ct_status plot(const char *from, const char *title,
@@ -36,21 +37,18 @@ int cmd_plot(int argc, char **argv)
 {
     const char *title = NULL;
     const struct flag flags[] = {
-        { "title", FLAG_STRING, &title, "what stands above (the log's name)" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("title", &title),
+        FLAG_END,
     };
-    const char *usage = "usage: cortado plot [--title=TEXT] TRAINING.log "
-                        "OUT.svg\ndraws the losses and test scores of any "
-                        "Caffe training log";
     bool helped;
     enum ct_status st;
 
-    if (!flags_parse(flags, usage, &argc, argv, &helped))
+    if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 3) {
         fprintf(stderr, "cortado plot: needs a log to read and an SVG file to "
-                        "write\n%s\n",
-                usage);
+                        "write\n");
+        help_usage(stderr, command_named("plot"));
         return EXIT_USAGE;
     }
     st = plot(argv[1], title ? title : argv[1], argv[2]);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "help.h"
 #include "net_flags.h"
 
 static enum ct_status summarise(const struct net_flags *f, const char *path)
@@ -33,18 +34,17 @@ int cmd_summary(int argc, char **argv)
     struct net_flags f = { 0 };
     const struct flag flags[] = {
         NET_FLAGS(f),
-        { "phase", FLAG_STRING, &f.phase, "TEST (default) or TRAIN" },
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG("phase", &f.phase),
+        FLAG_END,
     };
     bool helped;
     enum ct_status st;
 
     ct_log_set_level(CT_LOG_WARNING);
-    if (!flags_parse(flags, "usage: cortado summary [FLAGS] MODEL.prototxt",
-                     &argc, argv, &helped))
+    if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 2) {
-        fprintf(stderr, "usage: cortado summary [FLAGS] MODEL.prototxt\n");
+        help_usage(stderr, command_named("summary"));
         return EXIT_USAGE;
     }
     st = net_flags_apply(&f);

@@ -125,17 +125,16 @@ int cmd_test(int argc, char **argv)
     struct net_flags f = { 0 };
     struct job job     = { &f, 50 };
     const struct flag flags[] = {
-        { "model", FLAG_STRING, &f.model, "the net's prototxt (required)" },
-        { "weights", FLAG_STRING, &f.weights, "a caffemodel (required)" },
-        { "iterations", FLAG_INT, &job.n_iter, "batches to run (50)" },
+        FLAG("model", &f.model),
+        FLAG("weights", &f.weights),
+        FLAG("iterations", &job.n_iter),
         NET_FLAGS(f),
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG_END,
     };
     bool helped;
     int code;
 
-    if (!flags_parse(flags, "usage: cortado test --model=MODEL.prototxt "
-                     "--weights=FILE.caffemodel [FLAGS]", &argc, argv,
+    if (!flags_parse(flags, &argc, argv,
                      &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 1 || !f.model || !f.weights || job.n_iter < 1) {

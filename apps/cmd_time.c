@@ -151,19 +151,17 @@ int cmd_time(int argc, char **argv)
     int n_iter = 50;
     bool plan = false;
     const struct flag flags[] = {
-        { "model", FLAG_STRING, &f.model, "the net's prototxt (required)" },
-        { "iterations", FLAG_INT, &n_iter, "passes to time (50)" },
-        { "phase", FLAG_STRING, &f.phase, "TRAIN (default) or TEST" },
-        { "plan", FLAG_SWITCH, &plan,
-          "print layouts, conversions and memory; time nothing" },
+        FLAG("model", &f.model),
+        FLAG("iterations", &n_iter),
+        FLAG("phase", &f.phase),
+        FLAG("plan", &plan),
         NET_FLAGS(f),
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG_END,
     };
     bool helped;
     enum ct_status st;
 
-    if (!flags_parse(flags, "usage: cortado time --model=MODEL.prototxt "
-                     "[FLAGS]", &argc, argv, &helped))
+    if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 1 || !f.model || n_iter < 1) {
         fprintf(stderr, "cortado time: %s\n",

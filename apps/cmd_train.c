@@ -298,36 +298,26 @@ static int train_with_peers(struct train_flags *f)
     return code;
 }
 
-static const char *const usage =
-    "usage: cortado train --solver=SOLVER.prototxt [FLAGS]\n\n"
-    "Trains the net that the solver names.  SIGINT ends training after a\n"
-    "snapshot, SIGHUP takes a snapshot and goes on.";
-
 int cmd_train(int argc, char **argv)
 {
     struct train_flags f = { .sigint_effect = "stop",
                              .sighup_effect = "snapshot" };
     const struct flag flags[] = {
-        { "solver", FLAG_STRING, &f.solver, "the solver prototxt (required)" },
-        { "snapshot", FLAG_STRING, &f.snapshot,
-          "resume from this solverstate; 'auto': the newest whole one" },
-        { "weights", FLAG_STRING, &f.net.weights,
-          "start from these caffemodels, as a comma list" },
+        FLAG("solver", &f.solver),
+        FLAG("snapshot", &f.snapshot),
+        FLAG("weights", &f.net.weights),
         NET_FLAGS(f.net),
-        { "sigint_effect", FLAG_STRING, &f.sigint_effect,
-          "what SIGINT does: stop (default), snapshot or none" },
-        { "sighup_effect", FLAG_STRING, &f.sighup_effect,
-          "what SIGHUP does: snapshot (default), stop or none" },
-        { "on_nan", FLAG_STRING, &f.on_nan,
-          "when the loss is not finite: stop (default) or continue" },
-        { "ranks", FLAG_INT, &f.ranks, "start so many ranks on this machine" },
+        FLAG("sigint_effect", &f.sigint_effect),
+        FLAG("sighup_effect", &f.sighup_effect),
+        FLAG("on_nan", &f.on_nan),
+        FLAG("ranks", &f.ranks),
         DIST_FLAGS(f.dist),
-        { NULL, FLAG_END, NULL, NULL },
+        FLAG_END,
     };
     bool helped;
     int code;
 
-    if (!flags_parse(flags, usage, &argc, argv, &helped))
+    if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (argc != 1 || !f.solver || (f.snapshot && f.net.weights)) {
         fprintf(stderr, "cortado train: %s\n",

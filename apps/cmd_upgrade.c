@@ -71,13 +71,13 @@ static enum ct_status upgrade_solver(const char *from, const char *to)
 
 enum kind { NET_TEXT, NET_BINARY, SOLVER_TEXT };
 
-static int run(enum kind kind, const char *usage, int argc, char **argv)
+static int run(enum kind kind, int argc, char **argv)
 {
-    const struct flag flags[] = { { NULL, FLAG_END, NULL, NULL } };
+    const struct flag flags[] = { FLAG_END };
     int code, n_errors = 0;
     enum ct_status st;
 
-    if (!tool_parse(flags, usage, 2, 2, &argc, argv, &code))
+    if (!tool_parse(flags, 2, 2, &argc, argv, &code))
         return code;
     ct_log_set_sink(count_errors, &n_errors);
     st = kind == SOLVER_TEXT ? upgrade_solver(argv[1], argv[2])
@@ -94,18 +94,15 @@ static int run(enum kind kind, const char *usage, int argc, char **argv)
 
 int cmd_upgrade_net_proto_text(int argc, char **argv)
 {
-    return run(NET_TEXT, "usage: cortado upgrade_net_proto_text IN OUT", argc,
-               argv);
+    return run(NET_TEXT, argc, argv);
 }
 
 int cmd_upgrade_net_proto_binary(int argc, char **argv)
 {
-    return run(NET_BINARY, "usage: cortado upgrade_net_proto_binary IN OUT",
-               argc, argv);
+    return run(NET_BINARY, argc, argv);
 }
 
 int cmd_upgrade_solver_proto_text(int argc, char **argv)
 {
-    return run(SOLVER_TEXT, "usage: cortado upgrade_solver_proto_text IN OUT",
-               argc, argv);
+    return run(SOLVER_TEXT, argc, argv);
 }

@@ -13,9 +13,18 @@ enum exit_code {
 };
 
 struct command {
-    const char *name, *summary;
+    const char *name;
+    const char *summary; /* a few words, for the list of commands */
+    const char *usage;   /* what to type; a line for each form */
+    const char *about;   /* what it does, in sentences */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 };
+
+extern const struct command commands[];
+extern const int n_commands;
+
+/* The command of this name, or NULL. */
+const struct command *command_named(const char *name);
 
 int cmd_bench(int argc, char **argv);
 int cmd_classify(int argc, char **argv);
@@ -26,6 +35,7 @@ int cmd_convert_mnist_data(int argc, char **argv);
 int cmd_convert_mnist_siamese_data(int argc, char **argv);
 int cmd_device_query(int argc, char **argv);
 int cmd_extract_features(int argc, char **argv);
+int cmd_help(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_make_digits(int argc, char **argv);
 int cmd_net(int argc, char **argv);

@@ -9,26 +9,34 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cortado/log.h"
+#include "command.h"
+#include "flag_table.h"
+#include "help.h"
 #include "proto/nearest.h"
 
-static int glog_level;
-static bool glog_switch;
-static const char *glog_text;
+/* glog's flags, which every command takes. */
+static int log_level;
+static bool log_switch;
+static const char *log_text;
 
-/* Accepted so that existing scripts run; the log goes to stderr anyway. */
-static const struct flag glog_flags[] = {
-    { "logtostderr", FLAG_SWITCH, &glog_switch, NULL },
-    { "alsologtostderr", FLAG_SWITCH, &glog_switch, NULL },
-    { "colorlogtostderr", FLAG_SWITCH, &glog_switch, NULL },
-    { "log_dir", FLAG_STRING, &glog_text, NULL },
-    { "log_prefix", FLAG_SWITCH, &glog_switch, NULL },
-    { "logbufsecs", FLAG_STRING, &glog_text, NULL },
-    { "minloglevel", FLAG_INT, &glog_level, NULL },
-    { "stderrthreshold", FLAG_STRING, &glog_text, NULL },
-    { "v", FLAG_STRING, &glog_text, NULL },
-    { "vmodule", FLAG_STRING, &glog_text, NULL },
-    { NULL, FLAG_END, NULL, NULL },
+static const struct flag log_flags[] = {
+    FLAG("minloglevel", &log_level),
+    FLAG("logtostderr", &log_switch),
+    FLAG("alsologtostderr", &log_switch),
+    FLAG("colorlogtostderr", &log_switch),
+    FLAG("log_dir", &log_text),
+    FLAG("log_prefix", &log_switch),
+    FLAG("logbufsecs", &log_text),
+    FLAG("stderrthreshold", &log_text),
+    FLAG("v", &log_text),
+    FLAG("vmodule", &log_text),
+    FLAG_END,
+};
+
+/* One flag of a command: what the table says of it, and where it goes. */
+struct found {
+    const struct flag_info *info;
+    const struct flag      *flag;
 };
 
 static bool same_name(const char *a, const char *b, size_t n)
@@ -39,121 +47,163 @@ static bool same_name(const char *a, const char *b, size_t n)
     return b[n] == '\0';
 }
 
-static const struct flag *find(const struct flag *flags, const char *name,
-                               size_t n)
+static const struct flag *place_of(const struct flag *flags, const char *name)
 {
-    for (; flags->kind != FLAG_END; flags++)
-        if (same_name(name, flags->name, n))
+    for (; flags->name; flags++)
+        if (strcmp(flags->name, name) == 0)
             return flags;
     return NULL;
 }
 
-static bool is_switch(const struct flag *f)
+static struct found find(const struct flag *flags, const char *command,
+                         const char *name, size_t n)
+{
+    for (int i = 0; i < n_flag_table; i++) {
+        const struct flag_info *info = &flag_table[i];
+
+        if (flag_is_of(info, command) && same_name(name, info->name, n))
+            return (struct found){
+                info, place_of(info->group == GROUP_LOG ? log_flags : flags,
+                               info->name)
+            };
+    }
+    return (struct found){ NULL, NULL };
+}
+
+/* The table and the command's list say the same, or the program is wrong. */
+static void check_table(const struct flag *flags, const char *command)
+{
+    for (int i = 0; i < n_flag_table; i++)
+        if (flag_is_of(&flag_table[i], command))
+            CT_ASSERT(place_of(flag_table[i].group == GROUP_LOG ? log_flags
+                                                                : flags,
+                               flag_table[i].name));
+    for (; flags->name; flags++) {
+        struct found f = find(flags, command, flags->name,
+                              strlen(flags->name));
+
+        CT_ASSERT(f.info && f.flag == flags);
+        CT_ASSERT(flags->place == PLACE_TEXT ||
+                  (flags->place == PLACE_INT && f.info->kind == FLAG_INT) ||
+                  (flags->place == PLACE_DOUBLE &&
+                   f.info->kind == FLAG_DOUBLE) ||
+                  (flags->place == PLACE_BOOL && f.info->kind == FLAG_SWITCH));
+    }
+}
+
+static bool is_switch(const struct flag_info *f)
 {
     return f->kind == FLAG_SWITCH || f->kind == FLAG_MAYBE;
 }
 
-static bool set(const struct flag *f, const char *value)
+static bool one_of(const char *value, const char *const *words)
 {
-    bool on = strcmp(value, "false") && strcmp(value, "0") &&
-              strcmp(value, "no");
-    char *end;
-
-    errno = 0;
-    switch (f->kind) {
-    case FLAG_STRING:
-        *(const char **)f->value = value;
-        return true;
-    case FLAG_INT: {
-        long v = strtol(value, &end, 0);
-
-        *(int *)f->value = (int)v;
-        return *value && !*end && !errno && v >= INT_MIN && v <= INT_MAX;
-    }
-    case FLAG_DOUBLE:
-        *(double *)f->value = strtod(value, &end);
-        return *value && !*end && !errno;
-    case FLAG_SWITCH:
-        *(bool *)f->value = on;
-        return true;
-    case FLAG_MAYBE:
-        *(const char **)f->value = on ? "true" : "false";
-        return true;
-    case FLAG_END:
-        break;
-    }
+    for (; *words; words++)
+        if (strcmp(value, *words) == 0)
+            return true;
     return false;
 }
 
-static void say_unknown(const struct flag *flags, const char *name, size_t n)
+static bool set_switch(const struct flag *f, const char *value)
+{
+    static const char *const yes[] = { "true", "1", "yes", "t", "y", NULL };
+    static const char *const no[]  = { "false", "0", "no", "f", "n", NULL };
+    const bool on                  = one_of(value, yes);
+
+    if (f->place == PLACE_BOOL)
+        *(bool *)f->value = on;
+    else
+        *(const char **)f->value = on ? "true" : "false";
+    return on || one_of(value, no);
+}
+
+static bool set(const struct found *f, const char *value)
+{
+    char *end    = NULL;
+    long whole   = 0;
+    double real  = 0;
+
+    errno = 0;
+    if (is_switch(f->info))
+        return set_switch(f->flag, value);
+    if (f->info->kind == FLAG_INT)
+        whole = strtol(value, &end, 0);
+    else if (f->info->kind == FLAG_DOUBLE)
+        real = strtod(value, &end);
+    if (end && (!*value || *end || errno || whole < INT_MIN ||
+                whole > INT_MAX))
+        return false;
+    if (f->flag->place == PLACE_INT)
+        *(int *)f->flag->value = (int)whole;
+    else if (f->flag->place == PLACE_DOUBLE)
+        *(double *)f->flag->value = real;
+    else
+        *(const char **)f->flag->value = value;
+    return true;
+}
+
+static void say_unknown(const char *command, const char *name, size_t n)
 {
     struct ct_nearest near = ct_nearest(name, n);
 
-    for (; flags->kind != FLAG_END; flags++)
-        ct_nearest_try(&near, flags->name, strlen(flags->name));
+    for (int i = 0; i < n_flag_table; i++)
+        if (flag_is_of(&flag_table[i], command))
+            ct_nearest_try(&near, flag_table[i].name,
+                           strlen(flag_table[i].name));
     fprintf(stderr, "cortado: unknown flag --%.*s%s%s%s\n", (int)n, name,
             near.best ? "; did you mean --" : "", near.best ? near.best : "",
             near.best ? "?" : "");
-}
-
-static void print_help(const struct flag *flags, const char *usage)
-{
-    printf("%s\n", usage);
-    if (flags->kind != FLAG_END)
-        printf("\nFlags:\n");
-    for (; flags->kind != FLAG_END; flags++)
-        if (flags->help)
-            printf("  --%-18s %s\n", flags->name, flags->help);
 }
 
 /* One flag at argv[*i]; moves *i past its value. */
 static bool take(const struct flag *flags, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i] + 1, *value;
-    const struct flag *f;
+    struct found f;
     size_t n;
 
     arg += *arg == '-';
-    n = strcspn(arg, "=");
-    f = find(flags, arg, n);
-    f = f ? f : find(glog_flags, arg, n);
+    n     = strcspn(arg, "=");
+    f     = find(flags, argv[0], arg, n);
     value = arg[n] == '=' ? arg + n + 1 : NULL;
-    if (!f && n > 2 && strncmp(arg, "no", 2) == 0) {
-        const struct flag *on = find(flags, arg + 2, n - 2);
+    if (!f.info && n > 2 && strncmp(arg, "no", 2) == 0) {
+        struct found on = find(flags, argv[0], arg + 2, n - 2);
 
-        on = on ? on : find(glog_flags, arg + 2, n - 2);
-        if (on && is_switch(on))
-            return set(on, "false");
+        if (on.info && is_switch(on.info))
+            return set(&on, "false");
     }
-    if (!f) {
-        say_unknown(flags, arg, n);
+    if (!f.info) {
+        say_unknown(argv[0], arg, n);
         return false;
     }
-    if (!value && is_switch(f))
+    if (!value && is_switch(f.info))
         value = "true";
     if (!value && *i + 1 < argc)
         value = argv[++*i];
     if (!value) {
-        fprintf(stderr, "cortado: --%s needs a value\n", f->name);
+        fprintf(stderr, "cortado: --%s needs a value: --%s=%s\n",
+                f.info->name, f.info->name, f.info->value);
         return false;
     }
-    if (!set(f, value)) {
-        fprintf(stderr, "cortado: --%s cannot be '%s'\n", f->name, value);
+    if (!set(&f, value)) {
+        fprintf(stderr, "cortado: --%s cannot be '%s': %s\n", f.info->name,
+                value, f.info->help);
         return false;
     }
     return true;
 }
 
-bool flags_parse(const struct flag *flags, const char *usage, int *argc,
-                 char **argv, bool *helped)
+bool flags_parse(const struct flag *flags, int *argc, char **argv,
+                 bool *helped)
 {
     int n = 1;
 
+    check_table(flags, argv[0]);
     *helped = false;
     for (int i = 1; i < *argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-help") == 0 ||
             strcmp(argv[i], "-h") == 0) {
-            print_help(flags, usage);
+            help_command(stdout, command_named(argv[0]));
             *helped = true;
             return false;
         }
@@ -162,14 +212,14 @@ bool flags_parse(const struct flag *flags, const char *usage, int *argc,
             isdigit((unsigned char)argv[i][1])) {
             argv[n++] = argv[i];
         } else if (!take(flags, *argc, argv, &i)) {
-            fprintf(stderr, "Try 'cortado %s --help'.\n", argv[0]);
+            fprintf(stderr, "Try 'cortado help %s'.\n", argv[0]);
             return false;
         }
     }
     *argc = n;
-    if (glog_level > 0)
-        ct_log_set_level(glog_level > 3 ? CT_LOG_NONE
-                                        : (enum ct_log_level)glog_level);
+    if (log_level > 0)
+        ct_log_set_level(log_level > 3 ? CT_LOG_NONE
+                                       : (enum ct_log_level)log_level);
     return true;
 }
 

@@ -18,12 +18,11 @@ struct net_flags {
 
 /* Flags every such command takes; for use inside a struct flag list. */
 #define NET_FLAGS(f)                                                         \
-    { "gpu", FLAG_STRING, &(f).gpu, "GPUs to use: ids or 'all'" },           \
-    { "precision", FLAG_STRING, &(f).precision,                              \
-      "of a GPU: fp32 (default), tf32, bf16 or fp16" },                      \
-    { "level", FLAG_INT, &(f).level, "the net's level" },                    \
-    { "stage", FLAG_STRING, &(f).stage, "the net's stages, as a comma list" }, \
-    { "threads", FLAG_INT, &(f).threads, "CPU threads; 0: one a core" }
+    FLAG("gpu", &(f).gpu),                                                   \
+    FLAG("precision", &(f).precision),                                       \
+    FLAG("level", &(f).level),                                               \
+    FLAG("stage", &(f).stage),                                               \
+    FLAG("threads", &(f).threads)
 
 /* Sets threads and device, splits stages. */
 CT_MUST_CHECK enum ct_status net_flags_apply(struct net_flags *f);

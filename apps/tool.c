@@ -4,21 +4,23 @@
 #include <stdio.h>
 
 #include "data/survey.h"
+#include "help.h"
 
-bool tool_parse(const struct flag *flags, const char *usage, int least,
-                int most, int *argc, char **argv, int *code)
+bool tool_parse(const struct flag *flags, int least, int most, int *argc,
+                char **argv, int *code)
 {
     bool helped;
 
     *code = EXIT_USAGE;
-    if (!flags_parse(flags, usage, argc, argv, &helped)) {
+    if (!flags_parse(flags, argc, argv, &helped)) {
         *code = helped ? EXIT_DONE : EXIT_USAGE;
         return false;
     }
     if (*argc - 1 >= least && *argc - 1 <= most)
         return true;
-    fprintf(stderr, "cortado %s: %d arguments are too %s\n%s\n", argv[0],
-            *argc - 1, *argc - 1 < least ? "few" : "many", usage);
+    fprintf(stderr, "cortado %s: %d arguments are too %s\n", argv[0],
+            *argc - 1, *argc - 1 < least ? "few" : "many");
+    help_usage(stderr, command_named(argv[0]));
     return false;
 }
 

@@ -6,13 +6,10 @@
 #include "flags.h"
 #include "progress.h"
 
-#define TOOL_BACKEND(b)                                                      \
-    { "backend", FLAG_STRING, &(b), "lmdb (default) or leveldb" }
-
 /* Parses flags and wants between `least` and `most` arguments; when false,
  * *code is what to exit with, and why has been said. */
-bool tool_parse(const struct flag *flags, const char *usage, int least,
-                int most, int *argc, char **argv, int *code);
+bool tool_parse(const struct flag *flags, int least, int most, int *argc,
+                char **argv, int *code);
 
 /* The backend of a database that is there: as the flag says, or as the
  * folder looks when there is none. */

@@ -46,7 +46,7 @@ _cortado()
     *)
         if [[ $cur == -* ]]; then
             COMPREPLY=($(compgen -W "$("$program" "${COMP_WORDS[1]}" --help \
-                2>/dev/null | awk '/^  --/ { print $1 }') --help" -- "$cur"))
+                2>/dev/null | sed -n 's/^  \(--[a-z_]*\).*/\1/p') --help" -- "$cur"))
         else
             COMPREPLY=($(compgen -f -- "$cur"))
         fi ;;

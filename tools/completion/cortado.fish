@@ -9,7 +9,7 @@ end
 function __cortado_flags
     set -l words (commandline -opc)
     cortado $words[2] --help 2>/dev/null | string match -r '^  --.*' |
-        string replace -r '^  (\S+) +' '$1\t'
+        string replace -r '^  (--[a-z_]+)\S* *' '$1\t'
 end
 
 function __cortado_after

@@ -24,7 +24,8 @@ _cortado()
     *)
         if [[ $PREFIX == -* ]]; then
             flags=(${(f)"$($words[1] $words[2] --help 2>/dev/null |
-                awk '/^  --/ { name = $1; $1 = ""; print name ":" substr($0, 2) }')"})
+                awk '/^  --/ { name = $1; sub(/=.*/, "", name); $1 = ""
+                    print name ":" substr($0, 2) }')"})
             _describe flag flags
         else
             _files

@@ -1,0 +1,139 @@
+/* commands.c - every command of the program, in one table. */
+#include <string.h>
+
+#include "command.h"
+
+/* clang-format off */
+const struct command commands[] = {
+    { "train", "train or finetune a model",
+      "cortado train --solver=SOLVER.prototxt [FLAGS]",
+      "Trains the net that the solver names, from the beginning, from a "
+      "snapshot or from given weights. SIGINT ends training after a snapshot; "
+      "SIGHUP takes a snapshot and training goes on.",
+      cmd_train },
+    { "test", "score a model",
+      "cortado test --model=MODEL.prototxt --weights=FILE [FLAGS]",
+      "Runs the net's TEST phase over batches of its own data and prints the "
+      "mean of every output.",
+      cmd_test },
+    { "classify", "print the likeliest labels of images",
+      "cortado classify [FLAGS] DEPLOY.prototxt WEIGHTS MEAN.binaryproto "
+      "LABELS IMAGE...",
+      "Prints the five likeliest labels of each image.",
+      cmd_classify },
+    { "time", "time a model layer by layer",
+      "cortado time --model=MODEL.prototxt [FLAGS]",
+      "Measures how long every layer takes forward and backward, and what "
+      "share of the machine's peak that is.",
+      cmd_time },
+    { "bench", "measure how fast a model trains",
+      "cortado bench --model=MODEL.prototxt [FLAGS]",
+      "Measures whole training steps and prints the result as JSON.",
+      cmd_bench },
+    { "summary", "print a model's layers, shapes and sizes",
+      "cortado summary [FLAGS] MODEL.prototxt",
+      "Prints type, output shape, parameters, multiply-adds and activation "
+      "memory of every layer, and the totals.",
+      cmd_summary },
+    { "net", "check and measure the network between ranks",
+      "mpirun -n N cortado net [FLAGS]\n"
+      "cortado net --ranks=N [FLAGS]",
+      "Checks that the ranks fit together, measures the links between them "
+      "and times every way to sum.",
+      cmd_net },
+    { "plan", "predict a model's training on many ranks",
+      "cortado plan [FLAGS] SOLVER_OR_MODEL.prototxt\n"
+      "mpirun -n 2 cortado plan [FLAGS] SOLVER_OR_MODEL.prototxt",
+      "Trains a few steps here and predicts time, traffic and speed-up of a "
+      "step on many ranks, for every road. The links are those between the "
+      "ranks that run it, or those that --bandwidth and --latency describe.",
+      cmd_plan },
+    { "device_query", "show the devices of this machine",
+      "cortado device_query [--gpu=IDS]",
+      "Prints the processor, its measured peak, and the GPUs.",
+      cmd_device_query },
+    { "plot", "draw the curves of a training log",
+      "cortado plot [--title=TEXT] TRAINING.log OUT.svg",
+      "Draws the losses and test scores of a training log, Caffe's included, "
+      "as an SVG file.",
+      cmd_plot },
+    { "make_digits", "draw a set of digits to train on",
+      "cortado make_digits [FLAGS] FOLDER",
+      "Writes databases of drawn digits, FOLDER/digits_train_lmdb and "
+      "FOLDER/digits_test_lmdb.",
+      cmd_make_digits },
+    { "inspect", "show what is in a file or database",
+      "cortado inspect [FLAGS] FILE",
+      "FILE is a database, caffemodel, solverstate, binaryproto, HDF5 file, "
+      "net or solver prototxt.",
+      cmd_inspect },
+    { "convert_imageset", "make a database from image files",
+      "cortado convert_imageset [FLAGS] ROOTFOLDER/ LISTFILE DB_NAME",
+      "Makes the database DB_NAME from the images that LISTFILE names, one "
+      "line \"file label\" each. ROOTFOLDER/ is put before every name.",
+      cmd_convert_imageset },
+    { "convert_mnist_data", "make a database from MNIST's files",
+      "cortado convert_mnist_data [FLAGS] IMAGE_FILE LABEL_FILE DB_NAME",
+      "Makes the database DB_NAME from a pair of MNIST's files.",
+      cmd_convert_mnist_data },
+    { "convert_mnist_siamese_data", "make a database of MNIST pairs",
+      "cortado convert_mnist_siamese_data [FLAGS] IMAGE_FILE LABEL_FILE "
+      "DB_NAME",
+      "Makes the database DB_NAME of random pairs of MNIST's images; the "
+      "label says whether both show the same digit.",
+      cmd_convert_mnist_siamese_data },
+    { "convert_cifar_data", "make databases from CIFAR-10's files",
+      "cortado convert_cifar_data INPUT_FOLDER OUTPUT_FOLDER lmdb|leveldb",
+      "Makes the train and test databases of CIFAR-10 from its binary files.",
+      cmd_convert_cifar_data },
+    { "compute_image_mean", "compute the mean image of a database",
+      "cortado compute_image_mean [FLAGS] INPUT_DB [OUTPUT_FILE]",
+      "Writes the mean image of a database as a binaryproto and logs the mean "
+      "of each channel.",
+      cmd_compute_image_mean },
+    { "partition_data", "divide a database between ranks",
+      "cortado partition_data [FLAGS] DB N OUT_PREFIX",
+      "Deals the records of DB out in turn to OUT_PREFIX_0 .. "
+      "OUT_PREFIX_<N-1>, which data_param { source: \"OUT_PREFIX\" mode: "
+      "LOCAL } reads on rank 0 .. N-1.",
+      cmd_partition_data },
+    { "extract_features", "write the values of blobs to databases",
+      "cortado extract_features WEIGHTS MODEL.prototxt BLOB[,BLOB...] "
+      "DB[,DB...] NUM_BATCHES lmdb|leveldb [CPU|GPU] [DEVICE_ID]",
+      "Runs the net's TEST phase for NUM_BATCHES batches and writes what each "
+      "blob holds for every sample to its own database.",
+      cmd_extract_features },
+    { "upgrade_net_proto_text", "bring an older net prototxt up to date",
+      "cortado upgrade_net_proto_text IN OUT",
+      "Reads a net prototxt of any version of Caffe and writes it in today's "
+      "form.",
+      cmd_upgrade_net_proto_text },
+    { "upgrade_net_proto_binary", "bring an older caffemodel up to date",
+      "cortado upgrade_net_proto_binary IN OUT",
+      "Reads a caffemodel of any version of Caffe and writes it in today's "
+      "form.",
+      cmd_upgrade_net_proto_binary },
+    { "upgrade_solver_proto_text", "bring an older solver up to date",
+      "cortado upgrade_solver_proto_text IN OUT",
+      "Reads a solver prototxt of any version of Caffe and writes it in "
+      "today's form.",
+      cmd_upgrade_solver_proto_text },
+    { "help", "explain a command, or the program",
+      "cortado help [COMMAND | log | environment]\n"
+      "cortado help --markdown | --man",
+      "Explains a command as 'cortado COMMAND --help' does, the flags of the "
+      "log, or the environment variables; or prints everything as the "
+      "reference page or the manual page.",
+      cmd_help },
+};
+/* clang-format on */
+
+const int n_commands = sizeof(commands) / sizeof(commands[0]);
+
+const struct command *command_named(const char *name)
+{
+    for (int i = 0; i < n_commands; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}

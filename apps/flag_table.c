@@ -1,0 +1,264 @@
+/* flag_table.c - every flag of every command, in one table. */
+#include "flag_table.h"
+
+#include <string.h>
+
+#define NETS  "train test time bench plan summary classify"
+#define DBS   "convert_imageset convert_mnist_data make_digits"
+#define READS "compute_image_mean partition_data"
+
+/* clang-format off */
+#define EVERYDAY GROUP_EVERYDAY
+#define RANKS    GROUP_RANKS
+#define NETWORK  GROUP_NETWORK
+#define FAULTS   GROUP_FAULTS
+#define EXPERT   GROUP_EXPERT
+#define LOG      GROUP_LOG
+
+const struct flag_info flag_table[] = {
+    /* Everyday. */
+    { "train", "solver", FLAG_STRING, EVERYDAY, "FILE", NULL,
+      "the solver prototxt (required)" },
+    { "test time bench", "model", FLAG_STRING, EVERYDAY, "FILE", NULL,
+      "the net prototxt (required)" },
+    { "train", "weights", FLAG_STRING, EVERYDAY, "FILE,...", NULL,
+      "start from these caffemodel or HDF5 files; layers match by name" },
+    { "test", "weights", FLAG_STRING, EVERYDAY, "FILE,...", NULL,
+      "the trained parameters, caffemodel or HDF5 (required)" },
+    { "train", "snapshot", FLAG_STRING, EVERYDAY, "FILE", NULL,
+      "resume from this solverstate; 'auto' takes the newest valid one" },
+    { "test", "iterations", FLAG_INT, EVERYDAY, "N", "50",
+      "number of batches to score" },
+    { "time", "iterations", FLAG_INT, EVERYDAY, "N", "50",
+      "number of passes to time" },
+    { "bench", "iterations", FLAG_INT, EVERYDAY, "N", NULL,
+      "number of steps to measure, instead of --seconds" },
+    { "plan", "iterations", FLAG_INT, EXPERT, "N", "5",
+      "number of steps to measure before predicting" },
+    { "bench", "seconds", FLAG_DOUBLE, EVERYDAY, "SECONDS", "5",
+      "how long to measure" },
+    { "net", "seconds", FLAG_DOUBLE, EVERYDAY, "SECONDS", "20",
+      "how long to measure the ways to sum, about" },
+    { "time", "phase", FLAG_STRING, EVERYDAY, "PHASE", "TRAIN",
+      "TRAIN, or TEST: forward passes only" },
+    { "summary", "phase", FLAG_STRING, EVERYDAY, "PHASE", "TEST",
+      "TEST or TRAIN" },
+    { NETS, "gpu", FLAG_STRING, EVERYDAY, "IDS", NULL,
+      "run on these GPUs: numbers with commas, or 'all'; one rank each" },
+    { "device_query", "gpu", FLAG_STRING, EVERYDAY, "IDS", "all",
+      "the GPUs to show: a number, or 'all'" },
+    { NETS, "precision", FLAG_STRING, EVERYDAY, "WORD", "fp32",
+      "how a GPU multiplies: fp32, tf32, bf16 or fp16" },
+    { NETS, "threads", FLAG_INT, EVERYDAY, "N", "0",
+      "CPU threads per rank; 0 means one per core" },
+    { "net", "threads", FLAG_INT, EVERYDAY, "N", "0",
+      "CPU threads that each rank will use; 0 means one per core" },
+    { NETS, "level", FLAG_INT, EVERYDAY, "N", "0",
+      "level of the net, for include and exclude rules" },
+    { NETS, "stage", FLAG_STRING, EVERYDAY, "NAME,...", NULL,
+      "stages of the net, for include and exclude rules" },
+    { "train", "sigint_effect", FLAG_STRING, EVERYDAY, "EFFECT", "stop",
+      "what SIGINT does: stop, snapshot or none" },
+    { "train", "sighup_effect", FLAG_STRING, EVERYDAY, "EFFECT", "snapshot",
+      "what SIGHUP does: stop, snapshot or none" },
+    { "train", "on_nan", FLAG_STRING, EVERYDAY, "ACTION", "stop",
+      "when the loss is not finite: stop and name the layer, or continue" },
+    { "plot", "title", FLAG_STRING, EVERYDAY, "TEXT", NULL,
+      "title above the curves; without it, the name of the log" },
+    { "inspect", "deep", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "decode every image of a database, not only its header" },
+
+    { "help", "markdown", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "print the reference page of all commands and flags" },
+    { "help", "man", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "print the manual page" },
+
+    /* Everyday, of the commands that write databases. */
+    { DBS, "backend", FLAG_STRING, EVERYDAY, "KIND", "lmdb",
+      "kind of database: lmdb or leveldb" },
+    { "convert_mnist_siamese_data", "backend", FLAG_STRING, EVERYDAY, "KIND",
+      "leveldb", "kind of database: lmdb or leveldb" },
+    { READS, "backend", FLAG_STRING, EVERYDAY, "KIND", NULL,
+      "kind of database: lmdb or leveldb; without it, found out" },
+    { "convert_imageset", "gray", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "store one channel instead of three" },
+    { "convert_imageset", "shuffle", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "store the images in random order" },
+    { "convert_imageset", "resize_width", FLAG_INT, EVERYDAY, "PIXELS", NULL,
+      "scale every image to this width; needs --resize_height" },
+    { "convert_imageset", "resize_height", FLAG_INT, EVERYDAY, "PIXELS", NULL,
+      "scale every image to this height; needs --resize_width" },
+    { "convert_imageset", "check_size", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "refuse images of different sizes" },
+    { "convert_imageset", "encoded", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "store compressed image files instead of pixels" },
+    { "convert_imageset", "encode_type", FLAG_STRING, EVERYDAY, "TYPE", NULL,
+      "compress as png or jpg; without it, as the name of the file says" },
+    { "make_digits", "train", FLAG_INT, EVERYDAY, "N", "10000",
+      "number of training images" },
+    { "make_digits", "test", FLAG_INT, EVERYDAY, "N", "2000",
+      "number of test images" },
+    { "make_digits", "form", FLAG_STRING, EVERYDAY, "FORM", "gray",
+      "gray (1x28x28), pairs (2x28x28) or color (3x32x32)" },
+    { "make_digits", "images", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "write PNG files and a list instead of a database" },
+    { "make_digits convert_imageset convert_mnist_siamese_data", "seed",
+      FLAG_INT, EVERYDAY, "N", "1", "seed of the random draws" },
+
+    /* Ranks. */
+    { "train net", "ranks", FLAG_INT, RANKS, "N", NULL,
+      "start N ranks on this machine, through mpirun" },
+    { "plan", "ranks", FLAG_STRING, RANKS, "N,...", "1 to 10000",
+      "numbers of ranks to predict for" },
+    { "plan", "ranks_per_host", FLAG_INT, RANKS, "N", "1",
+      "number of ranks on each host" },
+    { "train plan", "batch", FLAG_STRING, RANKS, "MEANING", "per_rank",
+      "batch_size counts samples per_rank, or global: divided by the ranks" },
+    { "train", "shares", FLAG_STRING, RANKS, "HOW", "even",
+      "divide a batch between ranks: even, by speed, or weights like 2:1:1" },
+    { "train", "data", FLAG_STRING, RANKS, "MODE", "shared",
+      "shared: every rank reads its part; root: rank 0 reads for all; "
+      "local: rank r reads SOURCE_r" },
+    { "train", "sync", FLAG_STRING, RANKS, "MODE", "bsp",
+      "bsp: all ranks in step; ssp: bounded lead; async: no waiting; local: "
+      "average weights now and then" },
+    { "train", "staleness", FLAG_INT, RANKS, "N", "0",
+      "with ssp and --groups: iterations a rank may lead the slowest" },
+    { "train", "local_steps", FLAG_INT, RANKS, "N", "8",
+      "with local: iterations between two averages of the weights" },
+    { "train", "groups", FLAG_INT, RANKS, "N", "1",
+      "split the ranks into N groups, in step inside, bounded lead between" },
+    { "train", "servers", FLAG_INT, RANKS, "N", "0",
+      "use the last N ranks as dedicated parameter servers" },
+    { "train", "sync_bn", FLAG_MAYBE, RANKS, NULL, "off",
+      "BatchNorm uses the samples of all ranks" },
+    { "train", "canonical", FLAG_MAYBE, RANKS, NULL, "off",
+      "the same bits for any number of ranks; needs --parts" },
+    { "train", "parts", FLAG_INT, RANKS, "N", NULL,
+      "with --canonical: micro-batches per iteration, over all ranks" },
+    { "train", "rank_log", FLAG_STRING, RANKS, "PREFIX", NULL,
+      "every rank writes a whole log to PREFIX.RANK" },
+
+    /* Network. */
+    { "train", "road", FLAG_STRING, NETWORK, "ROAD", "auto",
+      "how gradients travel: auto, allreduce, factors, ps or sharded" },
+    { "train", "reduce", FLAG_STRING, NETWORK, "HOW", "auto",
+      "how ranks sum: auto, shared, ring, halving, tree, hierarchical, mpi "
+      "or nccl" },
+    { "train plan", "compress", FLAG_STRING, NETWORK, "HOW", "none",
+      "shorten gradients: none, bf16, fp16, onebit, qsgd, topk:RATIO or "
+      "powersgd:RANK" },
+    { "train", "bandwidth", FLAG_STRING, NETWORK, "RATE", NULL,
+      "send at most this much per second and rank, e.g. 100mbit; the rest "
+      "waits, or with RATE:all the step" },
+    { "plan", "bandwidth", FLAG_STRING, NETWORK, "RATE", "measured",
+      "bandwidth of a host's link, e.g. 10gbit" },
+    { "plan", "latency", FLAG_STRING, NETWORK, "TIME", "30us",
+      "time that an empty message takes, e.g. 5us" },
+    { "plan", "local_bandwidth", FLAG_STRING, NETWORK, "RATE", "measured",
+      "bandwidth between ranks of one host, e.g. 10GB" },
+    { "train plan", "overlap", FLAG_MAYBE, NETWORK, NULL, "on",
+      "send gradients during backward; --nooverlap sends them after it" },
+
+    /* Faults. */
+    { "train", "deadline", FLAG_DOUBLE, FAULTS, "SECONDS", "0",
+      "end an iteration without the ranks that are this late; 0 waits for "
+      "all" },
+    { "train", "patience", FLAG_DOUBLE, FAULTS, "FACTOR", "0",
+      "end an iteration after FACTOR times its usual duration; 0 waits for "
+      "all" },
+    { "train", "quorum", FLAG_DOUBLE, FAULTS, "SHARE", "0.5",
+      "share of the samples that an iteration needs at its deadline" },
+    { "train", "late", FLAG_STRING, FAULTS, "ACTION", "discard",
+      "a gradient after the deadline: discard it, fold it in later, or end "
+      "with an error" },
+    { "train", "heartbeat", FLAG_DOUBLE, FAULTS, "SECONDS", "10",
+      "waiting time after which the log names the rank that is waited for" },
+    { "train", "stall", FLAG_DOUBLE, FAULTS, "SECONDS", "300",
+      "end the job when the rank that is waited for stands still this long" },
+    { "train", "guard_interval", FLAG_INT, FAULTS, "N", "100",
+      "check every N iterations that all ranks hold equal parameters; 0 "
+      "never" },
+
+    /* Expert. */
+    { "train plan", "bucket_bytes", FLAG_DOUBLE, EXPERT, "BYTES", "4194304",
+      "how much gradient travels together" },
+    { "train plan", "slice_bytes", FLAG_DOUBLE, EXPERT, "BYTES", "2097152",
+      "longest piece that an urgent gradient waits for; 0 sends all in "
+      "order" },
+    { "train", "redecide", FLAG_INT, EXPERT, "N", "100",
+      "iterations between two choices of roads; 0 keeps the first choice" },
+    { "time", "plan", FLAG_SWITCH, EXPERT, NULL, NULL,
+      "print layouts, conversions and memory, and time nothing" },
+    { "bench", "layers", FLAG_SWITCH, EXPERT, NULL, NULL,
+      "time each layer as well" },
+    { "bench", "cpu", FLAG_SWITCH, EXPERT, NULL, NULL,
+      "with --layers: processor time instead of wall-clock time" },
+    { "net", "quick", FLAG_SWITCH, EXPERT, NULL, NULL,
+      "do not measure the ways to sum" },
+    { "plan", "flops", FLAG_STRING, EXPERT, "SPEED", "measured",
+      "speed of the planned machine, e.g. 500gflops" },
+    { "plan", "svg", FLAG_STRING, EXPERT, "FILE", NULL,
+      "draw the speed-up into this file" },
+    { "plan", "json", FLAG_STRING, EXPERT, "FILE", NULL,
+      "write all numbers to this file" },
+
+    /* The log. */
+    { "", "minloglevel", FLAG_INT, LOG, "LEVEL", "0",
+      "log nothing below: 0 information, 1 warnings, 2 errors" },
+    { "", "logtostderr", FLAG_SWITCH, LOG, NULL, NULL,
+      "log to standard error only, as without any of these flags" },
+    { "", "alsologtostderr", FLAG_SWITCH, LOG, NULL, NULL,
+      "accepted" },
+    { "", "colorlogtostderr", FLAG_SWITCH, LOG, NULL, NULL,
+      "accepted" },
+    { "", "log_dir", FLAG_STRING, LOG, "FOLDER", NULL,
+      "accepted" },
+    { "", "log_prefix", FLAG_SWITCH, LOG, NULL, "on",
+      "accepted" },
+    { "", "logbufsecs", FLAG_INT, LOG, "SECONDS", NULL,
+      "accepted for old scripts; lines are written at once" },
+    { "", "stderrthreshold", FLAG_INT, LOG, "LEVEL", NULL,
+      "accepted" },
+    { "", "v", FLAG_INT, LOG, "LEVEL", NULL,
+      "accepted for old scripts; there are no verbose lines" },
+    { "", "vmodule", FLAG_STRING, LOG, "LIST", NULL,
+      "accepted for old scripts; there are no verbose lines" },
+};
+/* clang-format on */
+
+const int n_flag_table = sizeof(flag_table) / sizeof(flag_table[0]);
+
+static const struct {
+    const char *name, *about;
+} groups[N_FLAG_GROUPS] = {
+    [GROUP_EVERYDAY] = { "Everyday", "what most runs need" },
+    [GROUP_RANKS]    = { "Ranks", "how ranks divide the work" },
+    [GROUP_NETWORK]  = { "Network", "how gradients travel between ranks" },
+    [GROUP_FAULTS]   = { "Faults", "slow, silent and lost ranks" },
+    [GROUP_EXPERT]   = { "Expert", "measuring and tuning by hand" },
+    [GROUP_LOG]      = { "Log", "glog's flags, which every command takes" },
+};
+
+const char *flag_group_name(enum flag_group group)
+{
+    return groups[group].name;
+}
+
+const char *flag_group_about(enum flag_group group)
+{
+    return groups[group].about;
+}
+
+bool flag_is_of(const struct flag_info *f, const char *command)
+{
+    const size_t n = strlen(command);
+
+    if (!f->commands[0])
+        return true;
+    for (const char *at = f->commands; (at = strstr(at, command)); at += n)
+        if ((at == f->commands || at[-1] == ' ') &&
+            (at[n] == ' ' || at[n] == '\0'))
+            return true;
+    return false;
+}
