@@ -1,4 +1,4 @@
-/* help_pages.c - the tables as docs/reference/flags.md and docs/reference/cortado.1. */
+/* help_pages.c - the tables as flags.md and cortado.1 of docs/reference. */
 #include <string.h>
 
 #include "help.h"
