@@ -103,12 +103,12 @@ static enum ct_status backward_ends(struct ct_net *net, int layer, void *arg)
 }
 
 /* After every step; what is not measured has no place yet. */
-static void step_ends(const struct ct_progress *p, void *arg)
+static void step_ends(const struct ct_iteration *e, void *arg)
 {
     struct bench *b = arg;
     double now = ct_now(), cpu = cpu_now(), layers = 0;
 
-    (void)p;
+    (void)e;
     if (!b->step_s)
         return;
     b->step_s[b->step] = now - b->step_start;
@@ -132,6 +132,8 @@ static enum ct_solver_action enough(void *arg)
                                                   : CT_ACTION_NONE;
 }
 
+static const struct ct_solver_events events = { .iteration = step_ends };
+
 static enum ct_status create_solver(const struct net_flags *f, struct bench *b)
 {
     Caffe__SolverParameter p;
@@ -140,7 +142,6 @@ static enum ct_status create_solver(const struct net_flags *f, struct bench *b)
                                    .stage    = f->stages,
                                    .n_stage  = f->n_stages,
                                    .action   = enough,
-                                   .progress = step_ends,
                                    .arg      = b };
     char policy[] = "fixed";
 
@@ -152,7 +153,8 @@ static enum ct_status create_solver(const struct net_flags *f, struct bench *b)
     p.weight_decay  = 0.0005f;
     p.random_seed   = 1;
     p.test_interval = 0;
-    return ct_solver_create(&p, &o, &b->solver);
+    CT_TRY(ct_solver_create(&p, &o, &b->solver));
+    return ct_solver_listen(b->solver, &events, b);
 }
 
 /* The first steps make what later ones use again; the last of them tells how

@@ -36,6 +36,7 @@ static void on_signal(int number)
 struct terminal {
     enum ct_solver_action on_sigint, on_sighup;
     double                last_drawn;
+    double                step; /* seconds of one, smoothed */
     bool                  is_terminal;
 };
 
@@ -70,20 +71,25 @@ static enum ct_status parse_effect(const char *flag, const char *word,
 }
 
 /* One line that is drawn over itself, ten times a second at most. */
-static void draw_progress(const struct ct_progress *p, void *arg)
+static void draw_progress(const struct ct_iteration *e, void *arg)
 {
     struct terminal *t = arg;
     double now = ct_now();
-    long left = (long)p->seconds_left;
+    long left = (long)e->seconds_left;
 
-    if (!t->is_terminal ||
-        (now - t->last_drawn < 0.1 && p->iter < p->max_iter))
+    t->step = t->step > 0 ? .9 * t->step + .1 * e->seconds : e->seconds;
+    if (now - t->last_drawn < 0.1 && e->iter + 1 < e->max_iter)
         return;
     t->last_drawn = now;
     fprintf(stderr, "\r iteration %d/%d  loss %.4f  %.0f images/s  "
-            "%ld:%02ld:%02ld left\033[K", p->iter, p->max_iter, p->loss,
-            p->images_per_s, left / 3600, left / 60 % 60, left % 60);
+            "%ld:%02ld:%02ld left\033[K", e->iter + 1, e->max_iter,
+            e->smoothed, t->step > 0 ? (double)e->samples / t->step : 0,
+            left / 3600, left / 60 % 60, left % 60);
 }
+
+static const struct ct_solver_events terminal_events = {
+    .iteration = draw_progress,
+};
 
 /* Log lines take the place of the progress line, which is drawn again. */
 static void log_over_progress(enum ct_log_level level, const char *line,
@@ -202,8 +208,7 @@ static enum ct_status train(const struct train_flags *f,
                                          ct_dist_rank(d) == 0 };
     struct ct_solver_options o = {
         .device = f->net.device, .level = f->net.level, .stage = f->net.stages,
-        .n_stage = f->net.n_stages, .action = poll_signals,
-        .progress = draw_progress, .arg = &t,
+        .n_stage = f->net.n_stages, .action = poll_signals, .arg = &t,
         .rank = ct_dist_rank(d), .size = ct_dist_size(d),
         .exchange = ct_dist_exchange(d),
     };
@@ -223,8 +228,10 @@ static enum ct_status train(const struct train_flags *f,
     if (f->snapshot)
         CT_TRY_GOTO(resume(s, f->snapshot), st, out);
     catch_signals();
-    if (t.is_terminal)
+    if (t.is_terminal) {
+        CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t), st, out);
         ct_log_set_sink(log_over_progress, NULL);
+    }
     CT_INFO("Starting Optimization");
     st = ct_solver_solve(s);
     if (t.is_terminal) {

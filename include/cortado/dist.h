@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cortado/events.h"
 #include "cortado/proto.h"
 #include "cortado/status.h"
 
@@ -91,6 +92,34 @@ struct ct_dist_stats {
     double   wait_seconds; /* the solver waited for gradients */
 };
 CT_API struct ct_dist_stats ct_dist_stats(const struct ct_dist *d);
+
+/* How a rank is doing.  What grows is counted since the job began. */
+struct ct_rank_state {
+    int      rank, pid;
+    char     host[64], device[104]; /* device: "cpu", "GPU 1: NVIDIA H200" */
+    bool     serves;      /* and does not train */
+    bool     gone;        /* it has died or left */
+    int      iter;
+    char     phase[16];   /* "forward", "exchange", ... */
+    char     layer[48];   /* of that phase; may be empty */
+    double   moved_ago;   /* seconds since it went on to this */
+    double   waiting;     /* seconds that it waits for a peer; 0: it does not */
+    int      waiting_for; /* which; -1: for all, or none */
+    double   waited;      /* seconds that its solver waited for peers */
+    uint64_t bytes_sent, memory, device_memory;
+    int64_t  samples;     /* of a pass, where ranks have shares; else 0 */
+};
+
+/* On any thread, without a message.  Rank 0 knows all ranks; another those of
+ * its host.  false: nothing is known of this one, or d is NULL. */
+CT_API bool ct_dist_rank_state(struct ct_dist *d, int rank,
+                               struct ct_rank_state *out);
+/* Processes of the job, those that serve among them; 1 for NULL. */
+CT_API int ct_dist_n_ranks(const struct ct_dist *d);
+/* What happened among the ranks, in order, on any thread.  *seen starts at 0
+ * and counts what the caller had; false: there is no other. */
+CT_API bool ct_dist_next_mark(struct ct_dist *d, uint64_t *seen,
+                              struct ct_mark *out);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #ifndef CT_SOLVER_H
 #define CT_SOLVER_H
 
+#include "cortado/events.h"
 #include "cortado/net.h"
 
 #ifdef __cplusplus
@@ -9,20 +10,13 @@ extern "C" {
 #endif
 
 struct ct_exchange;
+struct ct_pulse;
 struct ct_solver;
 
 enum ct_solver_action {
     CT_ACTION_NONE,
     CT_ACTION_SNAPSHOT,
     CT_ACTION_STOP /* snapshot, then end as if max_iter were reached */
-};
-
-/* Where training stands, for a progress display. */
-struct ct_progress {
-    int    iter, max_iter;
-    double loss;            /* smoothed */
-    double images_per_s;    /* 0 while unknown */
-    double seconds_left;
 };
 
 struct ct_solver_options {
@@ -33,11 +27,12 @@ struct ct_solver_options {
     int                     n_stage;
     /* Polled once an iteration; NULL: never asks for anything. */
     enum ct_solver_action (*action)(void *arg);
-    /* Called after every iteration; may be NULL. */
-    void (*progress)(const struct ct_progress *p, void *arg);
     void *arg;
     bool  keep_blobs; /* as for nets; and every gradient after a step */
     struct ct_exchange *exchange; /* with peers; NULL: alone.  Borrowed */
+    /* Told where a solver without peers stands; borrowed; NULL: nobody asks.
+     * With peers the exchange has one. */
+    struct ct_pulse *pulse;
 };
 
 /* `param` is already upgraded and is copied. */

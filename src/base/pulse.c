@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 uint64_t ct_pulse_now(void)
 {
@@ -65,6 +66,10 @@ struct ct_pulse_view ct_pulse_view(const struct ct_pulse *p)
         .changed  = get(&p->changed),
         .waiting  = get(&p->waiting),
         .beat     = get(&p->beat),
+        .waited   = get(&p->waited),
+        .sent     = get(&p->sent),
+        .memory   = get(&p->memory),
+        .device_memory = get(&p->device_memory),
         .phase    = atomic_load_explicit(&p->phase, memory_order_relaxed),
         .iter     = atomic_load_explicit(&p->iter, memory_order_relaxed),
         .peer     = atomic_load_explicit(&p->peer, memory_order_relaxed),
@@ -85,22 +90,44 @@ void ct_pulse_put(struct ct_pulse *p, const struct ct_pulse_view *v)
     put(&p->changed, v->changed);
     put(&p->waiting, v->waiting);
     put(&p->beat, v->beat);
+    put(&p->waited, v->waited);
+    put(&p->sent, v->sent);
+    put(&p->memory, v->memory);
+    put(&p->device_memory, v->device_memory);
     atomic_store_explicit(&p->phase, v->phase, memory_order_relaxed);
     atomic_store_explicit(&p->iter, v->iter, memory_order_relaxed);
     atomic_store_explicit(&p->peer, v->peer, memory_order_relaxed);
     atomic_store_explicit(&p->sequence, v->sequence, memory_order_relaxed);
 }
 
-const char *ct_pulse_text(const struct ct_pulse_view *v, char *text,
-                          size_t bytes)
+uint64_t ct_process_memory(void)
+{
+    unsigned long all, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    if (!f)
+        return 0;
+    if (fscanf(f, "%lu %lu", &all, &resident) != 2)
+        resident = 0;
+    fclose(f);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+const char *ct_pulse_phase_name(int phase)
 {
     static const char *const names[CT_PULSE_N_PHASES] = {
         "start-up", "data", "forward", "backward", "exchange", "update",
         "test", "snapshot", "serving", "the end",
     };
-    int phase = v->phase >= 0 && v->phase < CT_PULSE_N_PHASES ? v->phase : 0;
 
-    snprintf(text, bytes, "iteration %d, %s%s%s", v->iter, names[phase],
+    return names[phase >= 0 && phase < CT_PULSE_N_PHASES ? phase : 0];
+}
+
+const char *ct_pulse_text(const struct ct_pulse_view *v, char *text,
+                          size_t bytes)
+{
+    snprintf(text, bytes, "iteration %d, %s%s%s", v->iter,
+             ct_pulse_phase_name(v->phase),
              v->layer[0] ? " of layer " : "", v->layer);
     return text;
 }

@@ -40,11 +40,17 @@ struct ct_pulse {
     atomic_uint           sequence; /* collectives begun */
     /* The watching thread's: */
     atomic_uint_least64_t beat; /* when it last looked */
+    /* Figures that only grow, or stand for now; for those who watch a run: */
+    atomic_uint_least64_t waited; /* us that the solver waited for peers */
+    atomic_uint_least64_t sent;   /* bytes */
+    atomic_uint_least64_t memory; /* bytes that the process has in RAM */
+    atomic_uint_least64_t device_memory; /* bytes it has on its GPU; 0: none */
 };
 
 /* The same at one moment, for messages. */
 struct ct_pulse_view {
     uint64_t changed, waiting, beat;
+    uint64_t waited, sent, memory, device_memory;
     int32_t  phase, iter, peer;
     uint32_t sequence;
     char     layer[CT_PULSE_WORDS * 8 + 1];
@@ -59,6 +65,12 @@ void ct_pulse_iter(struct ct_pulse *p, int iter);
 struct ct_pulse_view ct_pulse_view(const struct ct_pulse *p);
 /* The other way around, for a pulse that came in a message. */
 void ct_pulse_put(struct ct_pulse *p, const struct ct_pulse_view *v);
+
+/* This process's part of the machine's memory, in bytes; 0: unknown. */
+uint64_t ct_process_memory(void);
+
+/* "forward", "exchange" and so on. */
+const char *ct_pulse_phase_name(int phase);
 
 /* "iteration 57, backward of layer conv1". */
 const char *ct_pulse_text(const struct ct_pulse_view *v, char *text,

@@ -127,7 +127,7 @@ static enum ct_status bsp_begin(struct ct_exchange *x)
     bool changed;
 
     d->n_sent = 0;
-    d->n_exchanges++;
+    dist_begun(d);
     CT_TRY(dist_auto_begin(d, &changed));
     return changed ? change_ways(d) : CT_OK;
 }

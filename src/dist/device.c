@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "cortado/log.h"
 #include "dist/dist.h"
 #include "dist/selftest.h"
@@ -59,22 +60,21 @@ static enum ct_status check_alike(const struct ct_dist *d,
 enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
 {
     struct ct_mirror *mirror = d->exchange.mirror;
-    enum ct_status st;
+    struct ct_pulse *pulse   = d->exchange.pulse;
     struct meeting m = { mirror ? mirror->dev : ct_device_cpu(), { 0 } };
 
     CT_TRY(ct_job_run(d->thread, meet_job, &m));
-    d->gpus   = dist_census_gpus(&m.census);
-    d->unlike = dist_census_unlike(&m.census);
+    dist_census_fini(&d->census);
+    d->census = m.census;
+    d->gpus   = dist_census_gpus(&d->census);
+    d->unlike = dist_census_unlike(&d->census);
     if (d->gpus && d->rank == 0)
-        say(&m.census);
+        say(&d->census);
+    if (pulse)
+        atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);
     /* Where others use gradients nobody scales them. */
-    st = d->exchange.remote || d->exchange.holds_back
-             ? CT_OK
-             : dist_census_check(&m.census);
-    if (st == CT_OK)
-        st = check_alike(d, &m.census);
-    if (st == CT_OK)
-        st = dist_device_sum_init(d, &m.census, net);
-    dist_census_fini(&m.census);
-    return st;
+    if (!d->exchange.remote && !d->exchange.holds_back)
+        CT_TRY(dist_census_check(&d->census));
+    CT_TRY(check_alike(d, &d->census));
+    return dist_device_sum_init(d, &d->census, net);
 }

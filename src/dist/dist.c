@@ -181,9 +181,16 @@ static enum ct_status start_thread(struct ct_dist *d)
     return ct_comm_thread_create(d->comm, &o, &d->thread);
 }
 
+static bool next_mark(struct ct_exchange *x, uint64_t *seen,
+                      struct ct_mark *out)
+{
+    return ct_dist_next_mark(x->state, seen, out);
+}
+
 static void fill_exchange(struct ct_dist *d)
 {
     dist_bsp_init(d);
+    d->exchange.next_mark = next_mark;
     d->exchange.rank = d->all->rank;
     d->exchange.size = d->mode.n_workers;
     if (d->mode.ps)
@@ -203,6 +210,7 @@ enum ct_status dist_create_over(struct ct_transport *transport,
         transport->ops->destroy(transport);
         return CT_ENOMEM;
     }
+    dist_marks_init(&d->marks);
     d->n_hosts = count_hosts(transport);
     d->rank    = transport->rank;
     d->size    = transport->size;
@@ -310,6 +318,8 @@ void ct_dist_destroy(struct ct_dist *d)
         ct_comm_destroy(d->comm);
     ct_comm_destroy(d->all);
     ct_message_free(d->options);
+    dist_census_fini(&d->census);
+    dist_marks_fini(&d->marks);
     ct_free(d->sums);
     ct_free(d->part_bytes);
     ct_free(d);
@@ -470,8 +480,7 @@ enum ct_status dist_all_sum(struct ct_dist *d, float *x, int64_t n)
     return ct_job_run(d->thread, sum_job, &f);
 }
 
-/* By every comm of this rank. */
-static uint64_t bytes_sent(const struct ct_dist *d)
+uint64_t dist_bytes_sent(const struct ct_dist *d)
 {
     uint64_t sum = atomic_load(&d->all->bytes_sent);
 
@@ -483,7 +492,7 @@ static uint64_t bytes_sent(const struct ct_dist *d)
 void dist_stats_begin(struct ct_dist *d)
 {
     d->at_start      = ct_comm_thread_stats(d->thread);
-    d->sent_at_start = bytes_sent(d);
+    d->sent_at_start = dist_bytes_sent(d);
 }
 
 struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
@@ -493,7 +502,7 @@ struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
     if (d) {
         struct ct_comm_thread_stats s = ct_comm_thread_stats(d->thread);
 
-        out.bytes_sent   = bytes_sent(d) - d->sent_at_start;
+        out.bytes_sent   = dist_bytes_sent(d) - d->sent_at_start;
         out.comm_seconds = s.busy_seconds - d->at_start.busy_seconds +
                            d->direct_seconds;
         out.wait_seconds = d->wait_seconds;

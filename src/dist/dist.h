@@ -12,9 +12,12 @@
 #include "dist/compress/wire.h"
 #include "dist/device_sum.h"
 #include "dist/factors.h"
+#include "dist/figures.h"
 #include "dist/flight.h"
+#include "dist/marks.h"
 #include "dist/mode.h"
 #include "dist/ps.h"
+#include "dist/selftest.h"
 #include "solver/exchange.h"
 #include "solver/mirror.h"
 
@@ -61,6 +64,8 @@ struct ct_dist {
     double                  wait_seconds;
     struct ct_comm_thread_stats at_start; /* when training began */
     uint64_t                n_exchanges;
+    struct dist_marks       marks;
+    struct dist_census      census;   /* of the ranks that train */
 };
 
 /* The arenas of `net` in the CPU's memory: its own, or copies of a GPU's. */
@@ -145,6 +150,8 @@ CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,
 CT_MUST_CHECK enum ct_status dist_all_sum(struct ct_dist *d, float *x,
                                           int64_t n);
 void dist_stats_begin(struct ct_dist *d);
+/* By every comm of this rank since it began; on any thread. */
+uint64_t dist_bytes_sent(const struct ct_dist *d);
 
 /* guard.c: do all ranks hold the same parameters? */
 CT_MUST_CHECK enum ct_status dist_guard_check(struct ct_dist *d, int iter);

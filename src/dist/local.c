@@ -105,7 +105,7 @@ static enum ct_status local_begin(struct ct_exchange *x)
     struct ct_dist *d = dist_of(x);
     float *rider      = dist_diff(d, d->net);
 
-    d->n_exchanges++;
+    dist_begun(d);
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++)
         if (rider[i] > 0)
             d->asked[i] = true;

@@ -151,7 +151,7 @@ static enum ct_status ps_begin(struct ct_exchange *x)
     struct ct_dist *d = dist_of(x);
 
     d->ps.n_sent = 0;
-    d->n_exchanges++;
+    dist_begun(d);
     return CT_OK;
 }
 

@@ -426,6 +426,13 @@ enum ct_status dist_round_progress(struct dist_round *r)
 
 /* ---- Workers ---- */
 
+static void mark(struct dist_round *r, const struct ct_ps_head *h,
+                 enum ct_mark_kind kind, int rank, const char *what)
+{
+    dist_marks_add(&r->dist->marks, kind, rank, (int)h->clock - 1,
+                   "rank %d %s", rank, what);
+}
+
 /* Rank 0 follows the masks and says what they mean. */
 static void tell(struct dist_round *r, const struct ct_ps_head *h)
 {
@@ -437,16 +444,20 @@ static void tell(struct dist_round *r, const struct ct_ps_head *h)
         int rank = r->dist->ps.worker_rank[w];
 
         if (ct_ps_mask_has(&h->mask, w)) {
-            if (dist_members_came(&r->seen, w, 0))
+            if (dist_members_came(&r->seen, w, 0)) {
                 CT_WARN("Iteration %" PRId64 ": rank %d is back",
                         h->clock - 1, rank);
+                mark(r, h, CT_MARK_BACK, rank, "is back");
+            }
             continue;
         }
         ct_text_addf(&who, "%s%d", n_out++ ? ", " : "", rank);
-        if (dist_members_missed(&r->seen, w))
+        if (dist_members_missed(&r->seen, w)) {
             CT_WARN("Rank %d is suspect: it missed %d iterations in a row and "
                     "is not waited for until it comes back", rank,
                     (int)DIST_MISSES);
+            mark(r, h, CT_MARK_SUSPECT, rank, "is not waited for");
+        }
     }
     r->n_short += n_out > 0;
     if (n_out && !who.failed)

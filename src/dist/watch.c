@@ -219,6 +219,7 @@ static void note_gone(struct dist_watch *w, int r)
             first &= q == r || !w->seat[q].page || w->seat[q].gone;
         if (first)
             CT_ERROR("%s", w->why);
+        dist_marks_add(&w->dist->marks, CT_MARK_LOST, r, v.iter, "%s", w->why);
         atomic_store(&w->lost, true);
     }
     w->seat[r].gone = true;
@@ -247,6 +248,8 @@ static void *watch_main(void *arg)
 
     while (fd && !look_for_deaths(w, fd, LOOK_MS)) {
         atomic_store(&w->mine->pulse.beat, ct_pulse_now());
+        atomic_store(&w->mine->pulse.sent, dist_bytes_sent(w->dist));
+        atomic_store(&w->mine->pulse.memory, ct_process_memory());
         look_for_waits(w);
     }
     ct_free(fd);
@@ -641,6 +644,20 @@ void dist_watch_destroy(struct dist_watch *w)
     ct_free(w->remote);
     ct_free(w->seat);
     ct_free(w);
+}
+
+bool dist_watch_look(const struct dist_watch *w, int rank,
+                     struct dist_look *out)
+{
+    const struct seat *s = w ? &w->seat[rank] : NULL;
+
+    if (!s || (!s->page && !s->heard))
+        return false;
+    out->view = view_of(w, rank);
+    out->pid  = s->card.pid;
+    out->gone = s->gone;
+    memcpy(out->host, s->card.host, sizeof(out->host));
+    return true;
 }
 
 struct ct_pulse *dist_watch_pulse(struct dist_watch *w)

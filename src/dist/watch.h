@@ -34,6 +34,16 @@ void dist_watch_destroy(struct dist_watch *w);
 /* This rank's, to write to; NULL for NULL. */
 struct ct_pulse *dist_watch_pulse(struct dist_watch *w);
 
+/* What is known of a rank; false: nothing. */
+struct dist_look {
+    struct ct_pulse_view view; /* times are of this host's clock */
+    char host[64];
+    int  pid;
+    bool gone;
+};
+bool dist_watch_look(const struct dist_watch *w, int rank,
+                     struct dist_look *out); /* takes NULL */
+
 /* From here on a process beside this one tells of its end, not a survivor.
  * Gives what that process maps to see the pulse (page.h); -1 for NULL. */
 int dist_watch_show(struct dist_watch *w);

@@ -87,6 +87,20 @@ static void look_at_source(const struct ct_net *net, int64_t *batch,
     }
 }
 
+void solver_count_samples(const struct ct_solver *s, int64_t *mine,
+                          int64_t *all)
+{
+    const struct ct_exchange *x = s->options.exchange;
+    const int iter_size         = s->param->iter_size;
+    int64_t records;
+
+    look_at_source(s->net, mine, &records);
+    *mine *= x && x->micro ? x->micro : iter_size;
+    *all = *mine * (x ? x->size : 1);
+    for (int r = 0; x && x->batches && r < x->size; r++)
+        *all = (r ? *all : 0) + x->batches[r] * iter_size;
+}
+
 void solver_say_samples(const struct ct_solver *s)
 {
     const struct ct_exchange *x     = s->options.exchange;
@@ -96,12 +110,9 @@ void solver_say_samples(const struct ct_solver *s)
     if (!x || x->size < 2 || x->serve)
         return;
     look_at_source(s->net, &mine, &records);
+    solver_count_samples(s, &mine, &all);
     if (mine == 0)
         return;
-    mine *= x->micro ? x->micro : p->iter_size;
-    all = mine * x->size;
-    for (int r = 0; x->batches && r < x->size; r++)
-        all = (r ? all : 0) + x->batches[r] * p->iter_size;
     CT_INFO("An iteration takes %lld samples of %d ranks, %lld of them here; "
             "the learning rate is the solver's, base_lr %g, for any number",
             (long long)all, x->size, (long long)mine, (double)p->base_lr);

@@ -100,7 +100,7 @@ enum ct_status solver_early_begin(struct ct_solver *s)
 {
     float rate;
 
-    if (!s->early)
+    if (!s->early || s->inspecting)
         return CT_OK;
     CT_TRY(solver_rate(s, &rate));
     s->early_update = solver_update_at(s, rate);
@@ -110,7 +110,7 @@ enum ct_status solver_early_begin(struct ct_solver *s)
 
 void solver_early_end(struct ct_solver *s)
 {
-    if (!s->early)
+    if (!s->early || s->inspecting)
         return;
     set_sinks(s, false);
     s->early_done = true;

@@ -32,6 +32,7 @@
 #ifndef CT_SOLVER_EXCHANGE_H
 #define CT_SOLVER_EXCHANGE_H
 
+#include "cortado/events.h"
 #include "cortado/net.h"
 
 struct ct_mirror;
@@ -178,6 +179,10 @@ struct ct_exchange {
     bool deal_tests;
     const struct ct_peers *peers; /* for layers of the train net; NULL: no */
     struct ct_pulse *pulse; /* to say where this rank stands; NULL: no */
+    /* Optional: what happened among the ranks, in order.  *seen counts those
+     * that the caller had; false: there is no other. */
+    bool (*next_mark)(struct ct_exchange *x, uint64_t *seen,
+                      struct ct_mark *out);
 };
 
 /* `each` bytes of every rank, on all ranks; and the mean of a number. */

@@ -277,6 +277,7 @@ static enum ct_status write_snapshot(struct ct_solver *s)
     }
     CT_TRY_GOTO(st, st, out);
     CT_TRY_GOTO(save_state(s, kept, model, state), st, out);
+    solver_tell_snapshot(s, model, state);
 out:
     if (st != CT_OK)
         st = ct_fail_in(st, "snapshot at iteration %d", s->iter);

@@ -44,6 +44,14 @@ struct solver_update {
 
 struct solver_remote;
 
+enum { SOLVER_MOST_LISTENERS = 8 };
+
+struct solver_listener {
+    const struct ct_solver_events *events; /* borrowed, with its argument */
+    void *arg;
+    bool  inspects; /* this iteration */
+};
+
 /* A parameter that is updated while its gradient is made; see early.c. */
 struct solver_early {
     struct ct_sink    sink;   /* first */
@@ -95,7 +103,11 @@ struct ct_solver {
     int                      display_iter;
     double                   start_time;
     int                      start_iter;
-    uint64_t                 start_passes;
+    struct solver_listener   listener[SOLVER_MOST_LISTENERS];
+    int                      n_listeners;
+    uint64_t                 n_marks;    /* of the exchange, told so far */
+    bool                     inspecting; /* some listener, this iteration */
+    double                   iter_time;  /* when it began, for listeners */
 };
 
 /* rules.c: NULL when there is none. */
@@ -205,6 +217,22 @@ CT_MUST_CHECK enum ct_status solver_time_ranks(struct ct_solver *s,
 void solver_say_shares(const struct ct_solver *s);
 /* b_r P / B: what this rank's losses are multiplied with. */
 double solver_weight(const struct ct_solver *s);
+
+/* batch.c: samples of one iteration, on this rank and on all; 0: unknown. */
+void solver_count_samples(const struct ct_solver *s, int64_t *mine,
+                          int64_t *all);
+
+/* listen.c: what happens, to those who listen.  An iteration begins; it is
+ * over; gradients may be looked at; and the rest. */
+void solver_tell_begin(struct ct_solver *s);
+void solver_tell_iteration(struct ct_solver *s, double loss, bool displayed);
+CT_MUST_CHECK enum ct_status solver_tell_inspect(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_tell_test(struct ct_solver *s, int net,
+                                              const double *mean,
+                                              double seconds);
+void solver_tell_snapshot(struct ct_solver *s, const char *model,
+                          const char *state);
+void solver_tell_stop(struct ct_solver *s, enum ct_status why);
 
 /* step.c: the gradient arena as peers see it. */
 float *solver_peer_diffs(const struct ct_solver *s);

@@ -18,7 +18,8 @@
 
 struct ct_pulse *solver_pulse(const struct ct_solver *s)
 {
-    return s->options.exchange ? s->options.exchange->pulse : NULL;
+    return s->options.exchange ? s->options.exchange->pulse
+                               : s->options.pulse;
 }
 
 static void smooth(struct ct_solver *s, double loss)
@@ -268,35 +269,6 @@ static bool due(int iter, int interval)
     return interval > 0 && iter % interval == 0;
 }
 
-/* How many samples a pass takes: the first axis of the first source's top. */
-static double batch_size(const struct ct_net *net)
-{
-    for (int i = 0; i < ct_net_n_layers(net); i++) {
-        struct ct_io io = ct_net_io(net, i);
-
-        if ((ct_net_layer(net, i)->type->flags & CT_LAYER_SOURCE) &&
-            io.n_top && io.top[0]->shape.n_axes)
-            return (double)io.top[0]->shape.dim[0];
-    }
-    return 0;
-}
-
-static void report_progress(struct ct_solver *s)
-{
-    double lapse = ct_now() - s->start_time;
-    int done     = s->iter - s->start_iter;
-    struct ct_progress p = { s->iter, s->param->max_iter, s->smoothed, 0, 0 };
-
-    if (!s->options.progress)
-        return;
-    if (lapse > 0) {
-        p.images_per_s = (double)(ct_net_n_passes(s->net) - s->start_passes) *
-                         batch_size(s->net) / lapse;
-        p.seconds_left = lapse / done * (p.max_iter - p.iter);
-    }
-    s->options.progress(&p, s->options.arg);
-}
-
 static enum ct_status one_iteration(struct ct_solver *s, int end)
 {
     const Caffe__SolverParameter *p = s->param;
@@ -311,6 +283,7 @@ static enum ct_status one_iteration(struct ct_solver *s, int end)
         CT_TRY(ct_solver_test_all(s));
     if (s->stop)
         return CT_OK;
+    solver_tell_begin(s);
     ct_net_set_debug_info(s->net, show && p->debug_info);
     CT_TRY(solver_rest(s, end));
     CT_TRY(solver_early_begin(s));
@@ -327,7 +300,8 @@ static enum ct_status one_iteration(struct ct_solver *s, int end)
     if (!x || !x->lazy || s->late || s->device_update || s->mirror)
         CT_TRY(solver_update_all(s));
     CT_TRY(solver_updated(s));
-    report_progress(s);
+    solver_tell_iteration(s, loss, show);
+    CT_TRY(solver_tell_inspect(s));
     if (x && due(s->iter, x->guard_interval)) {
         CT_TRY(solver_update_all(s));
         CT_TRY(x->check(x, s->iter));
@@ -400,7 +374,6 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
         ct_net_set_layer_start(s->net, layer_start, s);
     s->stop         = false;
     s->start_iter   = s->iter;
-    s->start_passes = ct_net_n_passes(s->net);
     s->display_iter = s->iter;
     s->smoothed     = 0;
     s->start_time = s->display_time = ct_now();
@@ -460,7 +433,7 @@ static void report_layers(const struct ct_net *net)
     }
 }
 
-enum ct_status ct_solver_solve(struct ct_solver *s)
+static enum ct_status solve(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
     int left = p->max_iter - s->iter;
@@ -485,4 +458,12 @@ enum ct_status ct_solver_solve(struct ct_solver *s)
     CT_TRY(last_words(s));
     CT_INFO("Optimization Done.");
     return CT_OK;
+}
+
+enum ct_status ct_solver_solve(struct ct_solver *s)
+{
+    const enum ct_status st = solve(s);
+
+    solver_tell_stop(s, st);
+    return st;
 }

@@ -2,6 +2,7 @@
  *
  * With peers all ranks share the batches of a test where the net allows it;
  * where it does not, rank 0 has the test nets and the others go on. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "solver/score.h"
@@ -79,8 +80,10 @@ enum ct_status solver_test_seek(struct ct_solver *s, int i, uint64_t n_batches)
 }
 
 static enum ct_status print_means(struct ct_solver *s, int i,
-                                  const struct ct_scores *scores)
+                                  const struct ct_scores *scores,
+                                  double seconds)
 {
+    enum ct_status st;
     double *mean;
 
     CT_TRY(ct_alloc((size_t)scores->n + 1, sizeof(*mean), "test scores",
@@ -90,8 +93,9 @@ static enum ct_status print_means(struct ct_solver *s, int i,
     if (s->param->test_compute_loss)
         CT_INFO("Test loss: %g", ct_scores_mean(scores, -1));
     solver_print_outputs(s->test_net[i], "Test", mean);
+    st = solver_tell_test(s, i, mean, seconds);
     ct_free(mean);
-    return CT_OK;
+    return st;
 }
 
 static enum ct_status test_one(struct ct_solver *s, int i)
@@ -100,6 +104,7 @@ static enum ct_status test_one(struct ct_solver *s, int i)
     struct ct_scores scores  = { 0 };
     struct between b         = { s, CT_OK };
     const int n              = s->param->test_iter[i];
+    const double begun       = ct_now();
     enum ct_status st;
 
     CT_INFO("Iteration %d, Testing net (#%d)", s->iter, i);
@@ -113,7 +118,7 @@ static enum ct_status test_one(struct ct_solver *s, int i)
     if (b.status != CT_OK)
         st = b.status;
     if (st == CT_OK)
-        st = print_means(s, i, &scores);
+        st = print_means(s, i, &scores, ct_now() - begun);
     else if (st == CT_ESTOP)
         CT_INFO("Test interrupted.");
     else

@@ -108,13 +108,15 @@ Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more)
     return both;
 }
 
-static void show(const struct ct_progress *p, void *arg)
+static void show(const struct ct_iteration *e, void *arg)
 {
     struct rank *r = arg;
 
     if (r->how->each)
-        r->how->each(r, p->iter);
+        r->how->each(r, e->iter + 1);
 }
+
+static const struct ct_solver_events events = { .iteration = show };
 
 static bool on_gpu(int number)
 {
@@ -171,7 +173,6 @@ static enum ct_status run_rank(struct rank *r, struct ct_dist *d,
     struct ct_solver_options o = { .device   = dev,
                                    .rank     = ct_dist_rank(d),
                                    .size     = ct_dist_size(d),
-                                   .progress = show,
                                    .action   = r->how->action,
                                    .arg      = r,
                                    .exchange = ct_dist_exchange(d) };
@@ -179,6 +180,7 @@ static enum ct_status run_rank(struct rank *r, struct ct_dist *d,
     enum ct_status st;
 
     CT_TRY(ct_solver_create(r->param, &o, &s));
+    CT_TRY(ct_solver_listen(s, &events, r));
     r->net      = ct_solver_net(s);
     r->exchange = o.exchange;
     st          = step_rank(r, s);

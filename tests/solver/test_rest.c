@@ -57,12 +57,12 @@ static const struct ct_blob *weights(const struct ct_solver *s,
     return ct_net_layer(net, ct_net_find_layer(net, layer))->blob[0];
 }
 
-static void look(const struct ct_progress *p, void *arg)
+static void look(const struct ct_iteration *e, void *arg)
 {
     struct middle *m = arg;
     const struct ct_blob *b;
 
-    if (p->iter != m->iter)
+    if (e->iter + 1 != m->iter)
         return;
     b        = weights(m->solver, "b");
     m->tiles = b->data.layout == CT_TILES16;
@@ -70,12 +70,12 @@ static void look(const struct ct_progress *p, void *arg)
     ASSERT_OK(ct_blob_get(b, true, m->dw));
 }
 
+static const struct ct_solver_events events = { .iteration = look };
+
 static struct ct_solver *solver(const char *words, const char *impl,
                                 struct middle *m)
 {
-    struct ct_solver_options o = { .device   = test_device(),
-                                   .progress = m ? look : NULL,
-                                   .arg      = m };
+    struct ct_solver_options o = { .device = test_device() };
     Caffe__SolverParameter *p  = NULL;
     struct ct_solver *s;
     char text[8192];
@@ -89,8 +89,10 @@ static struct ct_solver *solver(const char *words, const char *impl,
     unsetenv("CORTADO_IMPL");
     ct_message_free(p);
     test_defer(solver_test_free, s);
-    if (m)
+    if (m) {
         m->solver = s;
+        ASSERT_OK(ct_solver_listen(s, &events, m));
+    }
     return s;
 }
 

@@ -1,0 +1,83 @@
+/* figures.c - how every rank is doing, for whoever watches the run.
+ *
+ * Nothing is sent for it: rank 0 reads the pulses that the watch has (watch.h),
+ * mapped memory on its own host, messages once a second from others. */
+#include "dist/figures.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dist/dist.h"
+#include "dist/watch.h"
+
+void dist_begun(struct ct_dist *d)
+{
+    struct ct_pulse *pulse = d->exchange.pulse;
+
+    d->n_exchanges++;
+    if (pulse)
+        atomic_store_explicit(&pulse->waited,
+                              (uint64_t)(1e6 * d->wait_seconds),
+                              memory_order_relaxed);
+}
+
+static double seconds_since(uint64_t then, uint64_t now)
+{
+    return now > then ? 1e-6 * (double)(now - then) : 0;
+}
+
+static void place(const struct ct_dist *d, int rank, struct ct_rank_state *out)
+{
+    const struct dist_seat *seat;
+
+    out->serves  = rank >= d->mode.n_workers;
+    out->samples = d->exchange.batches && !out->serves
+                       ? d->exchange.batches[rank]
+                       : 0;
+    if (rank >= d->census.n)
+        return;
+    seat = &d->census.seat[rank];
+    snprintf(out->device, sizeof(out->device), "%s%s%s", seat->device,
+             strcmp(seat->device, "cpu") == 0 ? "" : ": ",
+             strcmp(seat->device, "cpu") == 0 ? "" : seat->model);
+}
+
+bool ct_dist_rank_state(struct ct_dist *d, int rank,
+                        struct ct_rank_state *out)
+{
+    const uint64_t now = ct_pulse_now();
+    struct dist_look look;
+
+    *out = (struct ct_rank_state){ .rank = rank, .waiting_for = -1 };
+    if (!d || rank < 0 || rank >= d->all->size ||
+        !dist_watch_look(d->watch, rank, &look))
+        return false;
+    place(d, rank, out);
+    snprintf(out->host, sizeof(out->host), "%s", look.host);
+    snprintf(out->phase, sizeof(out->phase), "%s",
+             ct_pulse_phase_name(look.view.phase));
+    snprintf(out->layer, sizeof(out->layer), "%s", look.view.layer);
+    out->pid           = look.pid;
+    out->gone          = look.gone;
+    out->iter          = look.view.iter;
+    out->moved_ago     = seconds_since(look.view.changed, now);
+    out->waited        = 1e-6 * (double)look.view.waited;
+    out->bytes_sent    = look.view.sent;
+    out->memory        = look.view.memory;
+    out->device_memory = look.view.device_memory;
+    if (look.view.waiting) {
+        out->waiting     = seconds_since(look.view.waiting, now);
+        out->waiting_for = look.view.peer;
+    }
+    return true;
+}
+
+int ct_dist_n_ranks(const struct ct_dist *d)
+{
+    return d ? d->all->size : 1;
+}
+
+bool ct_dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out)
+{
+    return d && dist_marks_next(&d->marks, seen, out);
+}

@@ -1,0 +1,10 @@
+/* figures.h - how every rank is doing, for whoever watches the run. */
+#ifndef CT_DIST_FIGURES_H
+#define CT_DIST_FIGURES_H
+
+#include "cortado/dist.h"
+
+/* An exchange begins: counts it, and shows how long this rank has waited. */
+void dist_begun(struct ct_dist *d);
+
+#endif

@@ -1,0 +1,177 @@
+/* listen.c - tells listeners what happens (cortado/events.h). */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "solver/solver.h"
+
+enum ct_status ct_solver_listen(struct ct_solver *s,
+                                const struct ct_solver_events *events,
+                                void *arg)
+{
+    if (s->n_listeners == SOLVER_MOST_LISTENERS)
+        return ct_fail(CT_EINVAL, "a solver has %d listeners at most",
+                       (int)SOLVER_MOST_LISTENERS);
+    s->listener[s->n_listeners++] = (struct solver_listener){
+        .events = events, .arg = arg };
+    return CT_OK;
+}
+
+const char *ct_mark_name(enum ct_mark_kind kind)
+{
+    static const char *const names[CT_MARK_N_KINDS] = {
+        "joined", "lost", "suspect", "back", "view"
+    };
+
+    return kind < CT_MARK_N_KINDS ? names[kind] : "unknown";
+}
+
+void solver_tell_begin(struct ct_solver *s)
+{
+    s->inspecting = false;
+    if (s->n_listeners == 0)
+        return;
+    s->iter_time = ct_now();
+    for (int i = 0; i < s->n_listeners; i++) {
+        struct solver_listener *l = &s->listener[i];
+
+        l->inspects = l->events->wants_inspect && l->events->inspect &&
+                      l->events->wants_inspect(s->iter, l->arg);
+        s->inspecting |= l->inspects;
+    }
+}
+
+/* Of all ranks in one iteration. */
+static int64_t samples(const struct ct_solver *s)
+{
+    int64_t mine, all;
+
+    solver_count_samples(s, &mine, &all);
+    return all;
+}
+
+static void tell_marks(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+    struct ct_mark mark;
+
+    while (x && x->next_mark && x->next_mark(x, &s->n_marks, &mark))
+        for (int i = 0; i < s->n_listeners; i++)
+            if (s->listener[i].events->mark)
+                s->listener[i].events->mark(&mark, s->listener[i].arg);
+}
+
+/* The update is done as far as it goes by itself, and s->iter counts it. */
+void solver_tell_iteration(struct ct_solver *s, double loss, bool displayed)
+{
+    struct ct_iteration e = { .iter      = s->iter - 1,
+                              .max_iter  = s->param->max_iter,
+                              .loss      = loss,
+                              .smoothed  = s->smoothed,
+                              .rate      = (double)s->last_rate,
+                              .displayed = displayed };
+    int done = s->iter - s->start_iter;
+    double now;
+
+    if (s->n_listeners == 0)
+        return;
+    now       = ct_now();
+    e.samples = samples(s);
+    e.seconds = now - s->iter_time;
+    if (done > 0 && e.max_iter > s->iter)
+        e.seconds_left = (now - s->start_time) / done * (e.max_iter - s->iter);
+    for (int i = 0; i < s->n_listeners; i++)
+        if (s->listener[i].events->iteration)
+            s->listener[i].events->iteration(&e, s->listener[i].arg);
+    tell_marks(s);
+}
+
+enum ct_status solver_tell_inspect(struct ct_solver *s)
+{
+    if (!s->inspecting)
+        return CT_OK;
+    CT_TRY(solver_update_all(s));
+    for (int i = 0; i < s->n_listeners; i++)
+        if (s->listener[i].inspects)
+            s->listener[i].events->inspect(s, s->iter - 1,
+                                           s->listener[i].arg);
+    s->inspecting = false;
+    return CT_OK;
+}
+
+/* A house sums gradients on the way into its parameters and stores none. */
+float ct_solver_gradient_scale(const struct ct_solver *s, int i)
+{
+    const struct ct_net_param *p  = ct_net_param(s->net, i);
+    const struct ct_layer *layer  = ct_net_layer(s->net, p->layer);
+    struct ct_exchange *x         = s->options.exchange;
+    const float own               = 1 / (float)s->param->iter_size;
+
+    if (p->lr_mult == 0 || layer->type->take_in)
+        return 0;
+    if (!x)
+        return own;
+    if (!layer->blob_wants_grad[p->index]) /* it travels as factors */
+        return s->housed ? 0 : x->scale * own;
+    if (s->housed || x->remote)
+        return own;
+    if (x->summed && !s->mirror && x->summed(x, i) != ct_diff(p->blob))
+        return own; /* sums lie elsewhere */
+    return x->scale * own;
+}
+
+void solver_tell_snapshot(struct ct_solver *s, const char *model,
+                          const char *state)
+{
+    const struct ct_snapshot_files e = { s->iter, model, state };
+
+    for (int i = 0; i < s->n_listeners; i++)
+        if (s->listener[i].events->snapshot)
+            s->listener[i].events->snapshot(&e, s->listener[i].arg);
+}
+
+static int count_outputs(const struct ct_net *net)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < ct_net_n_outputs(net); i++)
+        n += ct_net_blob(net, ct_net_output_id(net, i))->count;
+    return (int)n;
+}
+
+enum ct_status solver_tell_test(struct ct_solver *s, int net,
+                                const double *mean, double seconds)
+{
+    const struct ct_net *test = s->test_net[net];
+    struct ct_test_result e   = { .iter = s->iter, .net = net,
+                                  .seconds = seconds };
+    struct ct_test_output *out = NULL;
+
+    if (s->n_listeners == 0)
+        return CT_OK;
+    CT_TRY(ct_alloc((size_t)count_outputs(test) + 1, sizeof(*out),
+                    "test outputs", &out));
+    for (int i = 0; i < ct_net_n_outputs(test); i++) {
+        int id = ct_net_output_id(test, i);
+
+        for (int64_t j = 0; j < ct_net_blob(test, id)->count; j++) {
+            out[e.n_outputs] = (struct ct_test_output){
+                ct_net_blob_name(test, id), mean[e.n_outputs],
+                (double)ct_net_blob_loss_weight(test, id)
+            };
+            e.n_outputs++;
+        }
+    }
+    e.output = out;
+    for (int i = 0; i < s->n_listeners; i++)
+        if (s->listener[i].events->test)
+            s->listener[i].events->test(&e, s->listener[i].arg);
+    ct_free(out);
+    return CT_OK;
+}
+
+void solver_tell_stop(struct ct_solver *s, enum ct_status why)
+{
+    tell_marks(s);
+    for (int i = 0; i < s->n_listeners; i++)
+        if (s->listener[i].events->stop)
+            s->listener[i].events->stop(s->iter, why, s->listener[i].arg);
+}
