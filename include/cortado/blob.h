@@ -35,7 +35,7 @@ struct ct_blob {
     uint32_t                version;  /* moves on when the shape changes */
     bool                    planned;  /* its net gives it memory, not reshape */
     bool                    no_diff;  /* never asked for a gradient */
-    bool                    stale;    /* diff counts as zero: overwrite it */
+    bool                    stale;    /* diff counts as zero; see ct_layer */
 };
 
 static inline float *ct_data(const struct ct_blob *b)

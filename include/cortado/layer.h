@@ -82,6 +82,9 @@ struct ct_layer {
     int                          n_scratch;
     void                        *state; /* type->state_size zeroed bytes */
     bool                         absorbed; /* another layer does its work */
+    /* With CT_LAYER_OVERWRITES, during backward: the diffs of blobs that want
+     * one count as zero, all of them, and are written, not added to. */
+    bool                         overwrites;
     const struct ct_layer       *twin; /* whose parameters it uses; or NULL */
     /* With CT_LAYER_SINKS: where the gradient of blob 0 goes instead of its
      * diff; borrowed, NULL: nowhere. */
@@ -151,8 +154,8 @@ enum ct_layer_flags {
     /* Tops but the first hold numbers that 16 bits cannot: they are plain
      * float32 always. */
     CT_LAYER_EXACT       = 1 << 20,
-    /* Backward on the CPU writes to blob diffs that are stale, and takes the
-     * mark off; to those of other layers the net puts zeros first. */
+    /* Backward on the CPU honours ct_layer.overwrites; to the blob diffs of
+     * other layers the net puts zeros first. */
     CT_LAYER_OVERWRITES  = 1 << 21,
     CT_LAYER_SINKS       = 1 << 22, /* it knows ct_layer.sink, on the CPU */
     /* Bottoms that want a gradient have the same one, value by value, and

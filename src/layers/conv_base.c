@@ -320,16 +320,6 @@ float *ct_conv_layer_diff(const struct ct_layer *l, int i)
     return i < l->n_blob && l->blob_wants_grad[i] ? ct_diff(l->blob[i]) : NULL;
 }
 
-bool ct_conv_layer_stale(const struct ct_layer *l)
-{
-    bool stale = l->blob[CT_CONV_WEIGHT]->stale;
-
-    for (int i = 0; i < l->n_blob; i++)
-        if (l->blob_wants_grad[i])
-            l->blob[i]->stale = false;
-    return stale;
-}
-
 enum ct_status ct_conv_layer_forward(struct ct_layer *l,
                                      const struct ct_io *io)
 {
@@ -355,7 +345,7 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
 
     float *dw  = ct_conv_layer_diff(l, CT_CONV_WEIGHT);
     float *db  = ct_conv_layer_diff(l, CT_CONV_BIAS);
-    bool write = ct_conv_layer_stale(l);
+    bool write = l->overwrites;
 
     for (int i = 0; i < io->n_top; i++, write = false) {
         const float *dy = ct_diff(io->top[i]), *x = ct_data(io->bottom[i]);

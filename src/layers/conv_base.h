@@ -94,7 +94,5 @@ CT_MUST_CHECK enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
 
 /* The gradient of blob i to add to; NULL when nobody wants it. */
 float *ct_conv_layer_diff(const struct ct_layer *l, int i);
-/* Whether those of all blobs are stale; they no longer are. */
-bool ct_conv_layer_stale(const struct ct_layer *l);
 
 #endif

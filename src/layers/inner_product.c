@@ -6,7 +6,7 @@
  * n is num_output.  With `transpose: true` W is stored k x n instead.
  * Backward ADDS to dW and db, because the solver clears them once per
  * iteration and iter_size sums several passes; it OVERWRITES dx, and dW and db
- * that are stale.
+ * where the net says so.
  *
  * A sink takes dW in slices of rows, each of which stays in a cache from the
  * product that makes it to the update that uses it: a dW of a hundred million
@@ -206,10 +206,7 @@ static enum ct_status ip_backward(struct ct_layer *l, const struct ct_io *io)
 
     if (s->relu)
         CT_TRY(ip_mask(l, io));
-    s->ip.overwrite = l->blob[WEIGHT]->stale;
-    for (int i = 0; i < l->n_blob; i++)
-        if (l->blob_wants_grad[i])
-            l->blob[i]->stale = false;
+    s->ip.overwrite = l->overwrites;
     CT_TRY(ct_ip_backward_weights(
         &s->ip, ct_data(io->bottom[0]), dy,
         l->blob_wants_grad[WEIGHT] && !sinks ? ct_diff(l->blob[WEIGHT]) : NULL,

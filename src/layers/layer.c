@@ -198,6 +198,32 @@ enum ct_status ct_layer_forward(struct ct_layer *l, const struct ct_io *io)
     return (fn ? fn : l->type->forward[CT_CPU])(l, io);
 }
 
+/* Whether backward makes the diff of blob b; a sink takes blob 0's. */
+static bool makes_diff(const struct ct_layer *l, int b)
+{
+    return l->blob_wants_grad[b] && !(b == 0 && l->sink);
+}
+
+/* A layer has one word for all its diffs, so either all of them are stale, or
+ * those that are become zeros.  No other code reads the marks to write. */
+static enum ct_status begin_diffs(struct ct_layer *l)
+{
+    l->overwrites = l->flags & CT_LAYER_OVERWRITES;
+    for (int b = 0; b < l->n_blob; b++)
+        if (makes_diff(l, b) && !l->blob[b]->stale)
+            l->overwrites = false;
+    for (int b = 0; b < l->n_blob; b++) {
+        struct ct_blob *blob = l->blob[b];
+
+        if (!makes_diff(l, b))
+            continue;
+        if (blob->stale && !l->overwrites)
+            CT_TRY(ct_fill(blob->dev, blob->count, 0, ct_diff(blob)));
+        blob->stale = false;
+    }
+    return CT_OK;
+}
+
 enum ct_status ct_layer_backward(struct ct_layer *l, const struct ct_io *io)
 {
     ct_layer_fn fn = l->type->backward[l->dev->kind];
@@ -206,5 +232,6 @@ enum ct_status ct_layer_backward(struct ct_layer *l, const struct ct_io *io)
     if (!fn)
         return ct_fail(CT_ENOTSUP, "layer %s: %s has no backward pass", l->name,
                        l->type->name);
+    CT_TRY(begin_diffs(l));
     return fn(l, io);
 }

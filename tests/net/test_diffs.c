@@ -3,6 +3,7 @@
  * Every net computes its gradients twice: into diffs that were cleared, and
  * into diffs full of NaN of which ct_net_begin_diffs() says that they count as
  * zero. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/rng.h"
@@ -63,9 +64,9 @@ static void check(const char *text)
 {
     static const char *const impls[] = { "", "conv:onednn,ip:onednn",
                                          "conv:gemm,layout:plain",
-                                         "conv:ref,fuse:none" };
+                                         "conv:ref,fuse:none", "chain:2" };
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         struct ct_net *one, *other;
 
         setenv("CORTADO_IMPL", impls[i], 1);
@@ -119,6 +120,34 @@ TEST(diffs, shared_parameters_add_up)
                     "param { name: 'b' }")
           CONV("d", "c", "kernel_size: 1 } param { name: 'w' } "
                "param { name: 'b' }") TAIL("d"));
+}
+
+#define PRODUCT(name, words)                                                 \
+    "layer { name: '" name "' type: 'InnerProduct' bottom: 'x' "             \
+    "  top: '" name "' inner_product_param { num_output: 3 "                 \
+    "  weight_filler { type: 'xavier' } } " words " }"
+
+/* Each sharer has one diff that others add to and one that only it writes. */
+TEST(diffs, a_weight_may_be_shared_without_its_bias_and_the_other_way_round)
+{
+    static const char *const shared[] = { "param { name: 's' } param { }",
+                                          "param { } param { name: 's' }" };
+    char text[4096];
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text),
+                 HEAD CONV("c", "x", "kernel_size: 1 } %s")
+                 CONV("d", "c", "kernel_size: 1 } %s") TAIL("d"), shared[i],
+                 shared[i]);
+        check(text);
+        snprintf(text, sizeof(text),
+                 HEAD PRODUCT("a", "%s") PRODUCT("b", "%s")
+                 "layer { name: 'sum' type: 'Eltwise' bottom: 'a' "
+                 "  bottom: 'b' top: 'sum' }"
+                 "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'sum' "
+                 "  bottom: 'label' top: 'l' }", shared[i], shared[i]);
+        check(text);
+    }
 }
 
 TEST(diffs, several_bottoms_of_a_convolution_add_up)
