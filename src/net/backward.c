@@ -26,7 +26,8 @@ static bool can_have_grad(const struct net_layer *l, int bottom)
     return !(bottom < 32 && t->no_grad >> bottom & 1);
 }
 
-static bool learns(const struct net_layer *l)
+/* force_backward makes gradients of frozen parameters, too. */
+static bool learns(const struct ct_net *net, const struct net_layer *l)
 {
     const Caffe__LayerParameter *p = l->layer->param;
     bool any                       = false;
@@ -34,8 +35,8 @@ static bool learns(const struct net_layer *l)
     for (int i = 0; i < l->layer->n_blob; i++) {
         float lr = (size_t)i < p->n_param ? p->param[i]->lr_mult : 1;
 
-        l->layer->blob_wants_grad[i] &= lr != 0;
-        any |= l->layer->blob_wants_grad[i];
+        any |= l->layer->blob_wants_grad[i] && lr != 0;
+        l->layer->blob_wants_grad[i] &= lr != 0 || net->param->force_backward;
     }
     return any;
 }
@@ -46,7 +47,7 @@ static void forward_sweep(struct ct_net *net)
         struct net_layer *l            = &net->layer[i];
         const Caffe__LayerParameter *p = l->layer->param;
 
-        l->needs_backward = learns(l);
+        l->needs_backward = learns(net, l);
         for (int b = 0; b < l->n_bottom; b++) {
             bool need = net->blob[l->bottom_id[b]].needs_grad;
 
