@@ -57,6 +57,7 @@ static bool takes(const struct ct_solver *s, const struct ct_net_param *p)
 
     return (l->flags & CT_LAYER_SINKS) && p->index == 0 && p->n_sharers == 1 &&
            l->blob_wants_grad[0] && p->lr_mult != 0 &&
+           ct_net_layer_needs_backward(s->net, p->layer) &&
            (forced || p->blob->count >= LARGE);
 }
 

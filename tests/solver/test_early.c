@@ -5,7 +5,8 @@
 #include "cortado/log.h"
 #include "solver_test.h"
 
-/* One parameter is stored the other way round and one has no bias. */
+/* One parameter is stored the other way round, one has no bias, and one leads
+ * to no loss: nothing makes its gradient, but it decays. */
 #define NET                                                                  \
     "net_param { layer { name: 'x' type: 'DummyData' top: 'x' top: 'y' "     \
     "  dummy_data_param { shape { dim: 6 dim: 3 dim: 5 dim: 5 } "            \
@@ -24,6 +25,8 @@
     "layer { name: 'f' type: 'InnerProduct' bottom: 'b' top: 'f' "           \
     "  param { lr_mult: 0 } inner_product_param { num_output: 3 "            \
     "  weight_filler { type: 'xavier' } } }"                                 \
+    "layer { name: 'u' type: 'InnerProduct' bottom: 'x' top: 'u' "           \
+    "  inner_product_param { num_output: 2 weight_filler { value: 1 } } }"   \
     "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'f' bottom: 'y' "     \
     "  top: 'l' } } max_iter: 9 random_seed: 3 snapshot_after_train: false "
 
