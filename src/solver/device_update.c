@@ -88,7 +88,7 @@ enum ct_status solver_device_init(struct ct_solver *s)
         const struct ct_net_param *p = ct_net_param(s->net, i);
 
         s->runs[i].first = (int64_t)p->offset;
-        s->runs[i].n     = p->lr_mult != 0 ? p->blob->count : 0;
+        s->runs[i].n     = solver_updates(s, i) ? p->blob->count : 0;
     }
     CT_TRY(init_gradients(s));
     return ct_update_create(s->options.device, rule_of(s->rule->name), n,

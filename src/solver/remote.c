@@ -73,7 +73,7 @@ static void update_part(const struct ct_solver *s,
 
     if (end > u->first + u->n)
         end = u->first + u->n;
-    if (from >= end || p->lr_mult == 0)
+    if (from >= end || !solver_updates(s, param))
         return;
     step   = solver_rule_step(s, param, with, u->scale);
     take_share(s, u->share, &step);

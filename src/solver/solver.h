@@ -28,6 +28,7 @@ struct solver_rule {
     int         n_history;
     bool        no_momentum;     /* refuses one in the prototxt */
     bool        decoupled_decay; /* l2 acts on w directly (AdamW) */
+    bool        adapts; /* histories are of gradients, whatever the rate */
     void      (*update)(const struct rule_step *s);
 };
 
@@ -147,6 +148,10 @@ CT_MUST_CHECK enum ct_status solver_update_layer(struct ct_solver *s,
 CT_MUST_CHECK enum ct_status solver_update_all(struct ct_solver *s);
 /* ... and peers hear of it. */
 CT_MUST_CHECK enum ct_status solver_updated(struct ct_solver *s);
+/* Whether an update changes anything of a parameter.  One with lr_mult 0 stays
+ * as it is, but rules that adapt keep its histories, as Caffe's do; statistics
+ * have none: ranks may each have their own. */
+bool solver_updates(const struct ct_solver *s, int param);
 /* What an update at this rate takes from the solver's iteration; and what is
  * the same in every update of a parameter: decay, momentum and the like;
  * scale is that of the gradient. */

@@ -131,6 +131,14 @@ static bool is_held_back(const struct ct_solver *s, int param)
            x->holds_back(x, param);
 }
 
+bool solver_updates(const struct ct_solver *s, int param)
+{
+    const struct ct_net_param *p = ct_net_param(s->net, param);
+
+    return p->lr_mult != 0 ||
+           (s->rule->adapts && !ct_net_layer(s->net, p->layer)->type->take_in);
+}
+
 struct solver_update solver_update_at(const struct ct_solver *s, float rate)
 {
     return (struct solver_update){
@@ -182,7 +190,7 @@ static enum ct_status prepare(struct ct_solver *s, int i,
     for (int h = 0; h < s->rule->n_history; h++)
         out->history[h] = s->history[h]->ptr + p->offset;
     CT_TRY(arrived(s, i));
-    if (p->lr_mult == 0) /* it stays as it is */
+    if (!solver_updates(s, i))
         return CT_OK;
     out->g = gradient(s, i);
     return local_rate(s, p, out->g, s->update.rate,
@@ -216,7 +224,7 @@ static enum ct_status update_param(struct ct_solver *s, int i)
     if (s->housed)
         return arrived(s, i);
     CT_TRY(prepare(s, i, &step));
-    if (ct_net_param(s->net, i)->lr_mult != 0)
+    if (solver_updates(s, i))
         s->rule->update(&step);
     return CT_OK;
 }

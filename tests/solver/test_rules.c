@@ -1,4 +1,5 @@
 /* test_rules.c - every update rule for a few steps, by hand; gradient = w. */
+#include "core/buffer.h"
 #include "solver/solver.h"
 #include "solver_test.h"
 
@@ -189,4 +190,72 @@ TEST(rules, shares_of_an_update_have_their_part_of_momentum)
     solver_update_run(s, &with, history, &u);
     ASSERT_FLOAT(1.9f * rate, h[at], 1e-6);
     ASSERT_FLOAT(1 - 2.9f * rate, w, 1e-6);
+}
+
+#define FROZEN                                                               \
+    "net_param { layer { name: 'd' type: 'DummyData' top: 'x' top: 't' "     \
+    "  dummy_data_param { shape { dim: 1 dim: 1 } data_filler { value: 1 } " \
+    "  data_filler { value: 0 } } }"                                         \
+    "layer { name: 'w' type: 'InnerProduct' bottom: 'x' top: 'y' "           \
+    "  param { lr_mult: 0 } inner_product_param { num_output: 1 "            \
+    "  bias_term: false weight_filler { value: 2 } } }"                      \
+    "layer { name: 'v' type: 'InnerProduct' bottom: 'y' top: 'z' "           \
+    "  inner_product_param { num_output: 1 bias_term: false "                \
+    "  weight_filler { value: 3 } } }"                                       \
+    "layer { name: 'l' type: 'EuclideanLoss' bottom: 'z' bottom: 't' "       \
+    "  top: 'loss' } "
+
+/* After one step at a decay of 0.5: the first history of w, which is frozen. */
+static float frozen_history(const char *text)
+{
+    struct ct_solver *s = solver_of(text);
+
+    ASSERT_OK(ct_solver_step(s, 1));
+    ASSERT_FLOAT(2, weight(s), 0);
+    return s->history[0]->ptr[ct_net_param(s->net, 0)->offset];
+}
+
+TEST(rules, histories_of_frozen_parameters_are_caffes)
+{
+    /* g = .5 2, and with force_backward 18 more: z = 6, dz = 6, dy = 18 */
+    const char *const decay = "} base_lr: 0.1 weight_decay: 0.5 " FIXED;
+    static const struct {
+        const char *rule;
+        float       of_decay, of_both;
+    } want[] = {
+        { "type: 'SGD' momentum: 0.5", 0, 0 },
+        { "type: 'Nesterov' momentum: 0.5", 0, 0 },
+        { "type: 'AdaGrad'", 1, 361 },
+        { "type: 'RMSProp' rms_decay: 0.75", 0.25f, 90.25f },
+        { "type: 'AdaDelta' momentum: 0.75 delta: 1e-3", 0.25f, 90.25f },
+        { "type: 'Adam' momentum: 0.5", 0.5f, 9.5f },
+    };
+    char text[2048];
+
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        snprintf(text, sizeof(text), FROZEN "%s%s", decay, want[i].rule);
+        ASSERT_FLOAT(want[i].of_decay, frozen_history(text), 1e-6);
+        snprintf(text, sizeof(text), FROZEN "force_backward: true %s%s", decay,
+                 want[i].rule);
+        ASSERT_FLOAT(want[i].of_both, frozen_history(text), 1e-4);
+    }
+}
+
+TEST(rules, a_norm_that_clips_has_every_gradient_that_is_made)
+{
+    /* dv = 6 2 = 12, dw = 18: all of 1 is v's, or 12 / sqrt(144 + 324). */
+    const char *const clip = "} base_lr: 0.1 clip_gradients: 1" FIXED;
+    char text[2048];
+
+    for (int force = 0; force < 2; force++) {
+        struct ct_solver *s;
+
+        snprintf(text, sizeof(text), FROZEN "%s%s",
+                 force ? "force_backward: true " : "", clip);
+        s = solver_of(text);
+        ASSERT_OK(ct_solver_step(s, 1));
+        ASSERT_FLOAT(2, weight(s), 0);
+        ASSERT_FLOAT(force ? 3 - 0.05547002f : 2.9f,
+                     ct_data(ct_net_param(s->net, 1)->blob)[0], 1e-6);
+    }
 }
