@@ -1,5 +1,6 @@
 /* run.c - a net at work: forward, backward, reshape. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -115,18 +116,27 @@ static double mean_abs(const struct ct_blob *b, const struct ct_tensor *t)
     return sum / (double)b->count;
 }
 
+/* A blob's own name is the prototxt's, also where a net has parted it. */
 static void forward_debug(const struct ct_net *net, const struct net_layer *l)
 {
+    const Caffe__LayerParameter *p = l->layer->param;
+
     for (int i = 0; i < l->n_top; i++) {
         const struct ct_blob *top = net->blob[l->top_id[i]].blob;
 
         CT_INFO("    [Forward] Layer %s, top blob %s data: %g", l->layer->name,
-                net->blob[l->top_id[i]].name, mean_abs(top, &top->data));
+                top->name, mean_abs(top, &top->data));
     }
-    for (int i = 0; i < l->layer->n_blob; i++)
-        CT_INFO("    [Forward] Layer %s, param blob %d data: %g",
-                l->layer->name, i,
-                mean_abs(l->layer->blob[i], &l->layer->blob[i]->data));
+    for (int i = 0; i < l->layer->n_blob; i++) {
+        const struct ct_blob *b = l->layer->blob[i];
+        const char *shared = (size_t)i < p->n_param ? p->param[i]->name : NULL;
+        char number[16];
+
+        snprintf(number, sizeof(number), "%d", i);
+        CT_INFO("    [Forward] Layer %s, param blob %s data: %g",
+                l->layer->name, shared && shared[0] ? shared : number,
+                mean_abs(b, &b->data));
+    }
 }
 
 static void backward_debug(const struct net_layer *l)

@@ -504,3 +504,63 @@ TEST(run, debug_info_prints_caffes_sentences)
     ASSERT_HAS("[Backward] Layer fc, param blob 1 diff: ", text);
     ASSERT_HAS("[Backward] All net params (data, diff): L1 norm = (", text);
 }
+
+/* Keeps what is said, without the numbers. */
+static void keep_words(enum ct_log_level level, const char *line, void *arg)
+{
+    const char *from = strstr(line, "Layer "), *end = strstr(line, ": ");
+    char *text       = arg;
+    size_t n         = strlen(text);
+
+    (void)level;
+    if (from && end && end > from)
+        snprintf(text + n, 4096 - n, "%.*s\n", (int)(end - from), from);
+}
+
+/* The line behind a name is Caffe's: every top, every parameter by its name
+ * where it has one, then every gradient that is made, by number. */
+TEST(run, debug_info_tells_of_every_blob_by_the_prototxts_names)
+{
+    struct ct_net *net = net_of(
+        "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "
+        "  input_param { shape { dim: 2 dim: 4 } shape { dim: 2 } } }"
+        "layer { name: 'a' type: 'InnerProduct' bottom: 'x' top: 'a' "
+        "  param { name: 'w' } param { lr_mult: 0 } inner_product_param { "
+        "  num_output: 4 } }"
+        "layer { name: 'n' type: 'BatchNorm' bottom: 'a' top: 'a' }"
+        "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }"
+        "layer { name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b' "
+        "  param { name: 'w' } inner_product_param { num_output: 4 "
+        "  bias_term: false } }"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'b' "
+        "  bottom: 'label' }");
+    static char text[4096];
+
+    text[0] = '\0';
+    ct_net_set_debug_info(net, true);
+    ct_log_set_level(CT_LOG_INFO);
+    ct_log_set_sink(keep_words, text);
+    ASSERT_OK(ct_net_forward(net, NULL));
+    ASSERT_OK(ct_net_backward(net));
+    ct_log_set_sink(NULL, NULL);
+    ct_log_set_level(CT_LOG_NONE);
+    ASSERT_STR("Layer in, top blob x data\n"
+               "Layer in, top blob label data\n"
+               "Layer a, top blob a data\n"
+               "Layer a, param blob w data\n"
+               "Layer a, param blob 1 data\n"
+               "Layer n, top blob a data\n"
+               "Layer n, param blob 0 data\n"
+               "Layer n, param blob 1 data\n"
+               "Layer n, param blob 2 data\n"
+               "Layer r, top blob a data\n"
+               "Layer b, top blob b data\n"
+               "Layer b, param blob w data\n"
+               "Layer l, top blob (automatic) data\n"
+               "Layer l, bottom blob b diff\n"
+               "Layer b, bottom blob a diff\n"
+               "Layer b, param blob 0 diff\n"
+               "Layer r, bottom blob a diff\n"
+               "Layer n, bottom blob a diff\n"
+               "Layer a, param blob 0 diff\n", text);
+}
