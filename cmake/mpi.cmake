@@ -11,11 +11,11 @@ set(CORTADO_MPI "openmpi" CACHE STRING "openmpi, mpich or OFF")
 set_property(CACHE CORTADO_MPI PROPERTY STRINGS openmpi mpich OFF)
 
 # Asks a compiler wrapper (or pkg-config) of MPI `name`; ARGN: library names.
+# Nothing is cached, so an MPI that is installed later is found.
 function(cortado_find_mpi name package)
-  find_program(MPI_${name}_CC NAMES mpicc.${name} mpicc)
+  find_program(MPI_${name}_CC NAMES mpicc.${name} mpicc NO_CACHE)
   find_program(MPI_${name}_EXEC NAMES mpiexec.${name} mpirun.${name} mpiexec
-               mpirun)
-  mark_as_advanced(MPI_${name}_CC MPI_${name}_EXEC)
+               mpirun NO_CACHE)
   set(shown "")
   if(MPI_${name}_CC)
     execute_process(COMMAND ${MPI_${name}_CC} -show OUTPUT_VARIABLE shown
@@ -37,8 +37,7 @@ function(cortado_find_mpi name package)
     endif()
   endforeach()
   find_path(MPI_${name}_HEADER NAMES mpi.h HINTS ${includes} NO_CACHE)
-  find_library(MPI_${name}_LIBRARY NAMES ${ARGN} HINTS ${folders})
-  mark_as_advanced(MPI_${name}_LIBRARY)
+  find_library(MPI_${name}_LIBRARY NAMES ${ARGN} HINTS ${folders} NO_CACHE)
   # Plain `mpicc` may be the other one's: its header tells.
   if(MPI_${name}_HEADER AND MPI_${name}_LIBRARY)
     file(STRINGS ${MPI_${name}_HEADER}/mpi.h mark REGEX
@@ -53,6 +52,8 @@ function(cortado_find_mpi name package)
         list(APPEND flags -isystem ${folder})
       endforeach()
       set(MPI_${name}_FLAGS ${flags} PARENT_SCOPE)
+      set(MPI_${name}_LIBRARY ${MPI_${name}_LIBRARY} PARENT_SCOPE)
+      set(MPI_${name}_EXEC ${MPI_${name}_EXEC} PARENT_SCOPE)
     endif()
   endif()
 endfunction()

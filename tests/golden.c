@@ -2,12 +2,12 @@
  *
  *     build/tests/golden DIR...
  *
- * A folder holds net.prototxt, perhaps weights.caffemodel, and blobs.h5 with
+ * Each is a folder of one case, or of such folders.  A case holds net.prototxt, perhaps weights.caffemodel, and blobs.h5 with
  * /input, /output, /output_diff, /input_diff and /param_diff; or a solver run:
  * solver.prototxt, init.caffemodel and expect.h5 with /loss and /param.  A
  * value passes when |ours - theirs| <= atol + rtol max|theirs| over its blob.
  * Ends "N passed, M failed". */
-#include <errno.h>
+#include <dirent.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -207,31 +207,65 @@ out:
     return st;
 }
 
+struct tally {
+    char *home;
+    int   passed, failed;
+};
+
+static void run_one(struct tally *t, const char *path)
+{
+    enum ct_status st;
+
+    if (chdir(t->home) != 0 || chdir(path) != 0)
+        st = ct_fail(CT_ENOTFOUND, "no such folder");
+    else if (ct_file_exists("solver.prototxt"))
+        st = run_solver();
+    else
+        st = run_case();
+    if (st == CT_OK)
+        t->passed++;
+    else
+        printf("FAILED %s: %s\n", path, ct_last_error());
+    t->failed += st != CT_OK;
+}
+
+static int is_case(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+/* Folders of the one at `path`, in the order of names. */
+static void run_all(struct tally *t, const char *path)
+{
+    struct dirent **entry = NULL;
+    int n = chdir(t->home) == 0 ? scandir(path, &entry, is_case, alphasort)
+                                : 0;
+
+    for (int i = 0; i < n; i++) {
+        char below[4096];
+
+        snprintf(below, sizeof(below), "%s/%s", path, entry[i]->d_name);
+        run_one(t, below);
+        free(entry[i]);
+    }
+    free(entry);
+}
+
 int main(int argc, char **argv)
 {
-    char *home = getcwd(NULL, 0);
-    int passed = 0, failed = 0;
+    struct tally t = { getcwd(NULL, 0), 0, 0 };
 
     ct_log_set_level(getenv("CORTADO_TEST_LOG") ? CT_LOG_INFO : CT_LOG_NONE);
     for (int i = 1; i < argc; i++) {
-        enum ct_status st;
+        char net[4096];
 
-        if (chdir(home) != 0 || chdir(argv[i]) != 0) {
-            if (errno == ENOTDIR)
-                continue; /* golden/README.md in golden/<star> */
-            st = ct_fail(CT_ENOTFOUND, "no such folder");
-        } else if (ct_file_exists("solver.prototxt")) {
-            st = run_solver();
-        } else {
-            st = run_case();
-        }
-        if (st == CT_OK)
-            passed++;
+        snprintf(net, sizeof(net), "%s/net.prototxt", argv[i]);
+        if (chdir(t.home) == 0 && ct_file_exists(net))
+            run_one(&t, argv[i]);
         else
-            printf("FAILED %s: %s\n", argv[i], ct_last_error());
-        failed += st != CT_OK;
+            run_all(&t, argv[i]);
     }
-    free(home);
-    printf("%d passed, %d failed\n", passed, failed);
-    return failed > 0 || passed == 0;
+    free(t.home);
+    printf("%d passed, %d failed\n", t.passed, t.failed);
+    return t.failed > 0 || t.passed == 0;
 }

@@ -222,7 +222,7 @@ static void png_is_ours(const struct ct_datum *d, const char *name)
     struct ct_text t = { 0 };
 
     ASSERT_OK(ct_image_load(&codec,
-                            test_shared(test_format("caffe_files/images/%s",
+                            test_recorded(test_format("caffe_files/images/%s",
                                                     name)),
                             CT_IMAGE_COLOR, 0, 0, &keep, &a, &b));
     ASSERT_OK(ct_image_encode(&b, "png", &t));
@@ -246,7 +246,7 @@ static void gray_is_ours(const struct ct_datum *d, const char *name)
     struct ct_image a = { 0 }, b = { 0 };
 
     ASSERT_OK(ct_image_load(&codec,
-                            test_shared(test_format("caffe_files/images/%s",
+                            test_recorded(test_format("caffe_files/images/%s",
                                                     name)),
                             CT_IMAGE_GRAY, 20, 24, &keep, &a, &b));
     ASSERT_INT(d->data.n, 20 * 24);

@@ -330,9 +330,9 @@ static void as_caffe(struct ct_image_set set, const char *theirs, int tol)
     struct ct_image_set_counts count;
     const struct records *a, *b;
 
-    set.root = test_format("%s/", test_shared("caffe_files/images"));
+    set.root = test_format("%s/", test_recorded("caffe_files/images"));
     ASSERT_OK(write_set(&set, test_format("%s",
-                        test_shared("caffe_files/list.txt")), name, &count));
+                        test_recorded("caffe_files/list.txt")), name, &count));
     a = records_of(set.backend, test_path(name));
     b = records_of(set.backend,
                    test_copy(test_format("caffe_files/%s", theirs)));
@@ -378,9 +378,9 @@ TEST(image_set, png_database_decodes_to_that_of_caffes_tool)
     const struct records *x, *y;
     struct ct_codec c = { 0 };
 
-    set.root = test_format("%s/", test_shared("caffe_files/images"));
+    set.root = test_format("%s/", test_recorded("caffe_files/images"));
     ASSERT_OK(write_set(&set, test_format("%s",
-                        test_shared("caffe_files/list.txt")), "png", &count));
+                        test_recorded("caffe_files/list.txt")), "png", &count));
     x = records_of("lmdb", test_path("png"));
     y = records_of("lmdb", test_copy("caffe_files/lmdb_png"));
     ASSERT_INT(y->n, x->n);

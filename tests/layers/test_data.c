@@ -68,7 +68,7 @@ TEST(data, mean_file_scale_and_crop_are_caffes)
 {
     const char *mean = test_format(
         "scale: 0.00390625 crop_size: 27 mean_file: '%s'",
-        test_shared("caffe_files/mean.binaryproto"));
+        test_recorded("caffe_files/mean.binaryproto"));
 
     equals_caffe("data_scale_mean", "lmdb_raw", "LMDB", mean, 0);
 }

@@ -11,7 +11,7 @@ static void equals_caffe(const char *name, const char *param,
                          const char *transform, float tol)
 {
     const char *file = test_format("caffe_files/%s.h5", name);
-    const char *root = test_format("%s", test_shared("caffe_files"));
+    const char *root = test_format("%s", test_recorded("caffe_files"));
     struct layer_case *c = layer_case(CT_CPU, test_format(
         "name: 'd' type: 'ImageData' top: 'data' top: 'label' "
         "image_data_param { source: '%s/list.txt' root_folder: '%s/images/' "

@@ -263,7 +263,7 @@ TEST(binary, files_that_caffe_wrote_are_read_and_written_alike)
 {
     Caffe__BlobProto *b = NULL;
     char path[512];
-    const char *mean = test_shared("caffe_files/mean.binaryproto");
+    const char *mean = test_recorded("caffe_files/mean.binaryproto");
     char *before = NULL, *after = NULL;
     size_t n = 0, n_after = 0;
 

@@ -551,7 +551,7 @@ TEST(text, the_reference_prototxts_read_and_read_back)
         Caffe__NetParameter *net = NULL, *back = NULL;
         char *once = NULL, *twice = NULL;
 
-        ASSERT_OK(ct_net_param_read(test_shared(files[i]), &net));
+        ASSERT_OK(ct_net_param_read(test_recorded(files[i]), &net));
         ASSERT(net->n_layer > 0);
         ASSERT_OK(ct_text_print(net, &once));
         back = parse(NET, once);

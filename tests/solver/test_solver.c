@@ -391,7 +391,7 @@ static void resume_reference(const char *run, const char *state)
     enum ct_status st;
 
     snprintf(folder, sizeof(folder), "caffe_files/%s", run);
-    snprintf(folder, sizeof(folder), "%s", test_shared(folder));
+    snprintf(folder, sizeof(folder), "%s", test_recorded(folder));
     ASSERT(getcwd(home, sizeof(home)) && chdir(folder) == 0);
     st = ct_solver_create_file("solver.prototxt", &o, &s);
     if (st == CT_OK)

@@ -51,7 +51,7 @@ static void copy_file(const char *from, const char *to)
 
 const char *test_copy(const char *below)
 {
-    const char *from = test_format("%s", test_shared(below));
+    const char *from = test_format("%s", test_recorded(below));
     const char *name = strrchr(from, '/') + 1;
     const char *to   = test_path(name);
     struct stat info;
@@ -77,7 +77,7 @@ const char *test_copy(const char *below)
 void test_h5_equal(const char *file, const char *name, const float *got,
                    int64_t n, float tol)
 {
-    const char *path = test_format("%s", test_shared(file));
+    const char *path = test_format("%s", test_recorded(file));
     float *want      = ct_malloc((size_t)n * sizeof(*want), "test values");
     struct ct_hdf5 *h;
 

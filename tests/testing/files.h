@@ -12,8 +12,8 @@ CT_PRINTF(1, 2) const char *test_format(const char *fmt, ...);
 void test_write(const char *path, const void *data, size_t n);
 struct ct_bytes test_read(const char *path);
 
-/* A copy of a shared file or folder in the test's folder, under its own name;
- * skips the test where the shared folder is absent. */
+/* A copy of a recorded file or folder in the test's folder, under its own
+ * name. */
 const char *test_copy(const char *below);
 
 /* Compare with dataset `name` of a shared HDF5 file. */

@@ -25,15 +25,18 @@ struct test_entry {
 
 void test_register(struct test_entry *e);
 
+/* What a test program exits with when it could try nothing. */
+#define TEST_SKIPPED 77
+
 /* Never returns: ends the running test. */
 CT_PRINTF(3, 4) __attribute__((noreturn)) void test_fail(const char *file,
                                                          int line,
                                                          const char *fmt, ...);
 CT_PRINTF(1, 2) __attribute__((noreturn)) void test_skip(const char *fmt, ...);
 
-/* The folder of shared reference files, or skips the test: give the part
- * below it, e.g. test_shared("caffe_files/lmdb_raw"). */
-const char *test_shared(const char *below);
+/* A file or folder of tests/recorded, as the build unpacked it, e.g.
+ * test_recorded("caffe_files/lmdb_raw"). */
+const char *test_recorded(const char *below);
 
 /* Call fn(arg) when the test ends, passed or failed; last one first. */
 void test_defer(void (*fn)(void *), void *arg);
