@@ -2,10 +2,11 @@
  *
  *     build/tests/golden DIR...
  *
- * Each is a folder of one case, or of such folders.  A case holds net.prototxt, perhaps weights.caffemodel, and blobs.h5 with
- * /input, /output, /output_diff, /input_diff and /param_diff; or a solver run:
- * solver.prototxt, init.caffemodel and expect.h5 with /loss and /param.  A
- * value passes when |ours - theirs| <= atol + rtol max|theirs| over its blob.
+ * Each is a folder of one case, or of such folders.  A case holds
+ * net.prototxt, perhaps weights.caffemodel, and blobs.h5 with /input, /output,
+ * /output_diff, /input_diff and /param_diff; or a solver run: solver.prototxt,
+ * init.caffemodel and expect.h5 with /loss and /param.  A value passes when
+ * |ours - theirs| <= atol + rtol max|theirs| over its blob.
  * Ends "N passed, M failed". */
 #include <dirent.h>
 #include <math.h>
