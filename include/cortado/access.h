@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-CT_API const char *ct_version(void); /* "0.1.0" */
+CT_API const char *ct_version(void); /* "0.2.0" */
 
 /* Allocations of the library that are not freed yet. */
 CT_API uint64_t ct_n_live_allocations(void);
