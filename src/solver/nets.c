@@ -194,15 +194,29 @@ static void drop_tests(struct ct_solver *s)
         ct_net_destroy(s->test_net[--s->n_test_net]);
 }
 
-/* Why this rank cannot test its part of the batches; empty: it can. */
+/* Why this rank cannot test its part of the batches; empty: it can.  And
+ * whether tests change statistics. */
 struct verdict {
-    char why[192];
+    char why[191];
+    bool counts;
 };
+
+/* A BatchNorm that goes on counting in tests. */
+static bool counts(const struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_layers(net); i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+
+        if (l->type->take_in && (l->flags & CT_LAYER_CARRIES))
+            return true;
+    }
+    return false;
+}
 
 static struct verdict judge_tests(const struct ct_solver *s,
                                   enum ct_status built)
 {
-    struct verdict v = { "" };
+    struct verdict v = { "", false };
 
     if (built != CT_OK)
         snprintf(v.why, sizeof(v.why), "%s", ct_last_error());
@@ -212,6 +226,8 @@ static struct verdict judge_tests(const struct ct_solver *s,
                      "shared out",
                      ct_net_layer(s->test_net[i], l)->name,
                      ct_net_layer(s->test_net[i], l)->type->name);
+    for (int i = 0; i < s->n_test_net && built == CT_OK; i++)
+        v.counts |= counts(s->test_net[i]);
     return v;
 }
 
@@ -230,6 +246,7 @@ static enum ct_status deal_tests(struct ct_solver *s)
     mine = judge_tests(s, st);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "verdicts", &all), st, out);
     CT_TRY_GOTO(ct_exchange_gather(x, &mine, sizeof(mine), all), st, out);
+    s->tests_count = all[0].counts;
     for (size_t r = 0; r < n && s->deals; r++)
         if (all[r].why[0]) {
             CT_INFO("Rank 0 tests alone: rank %zu: %.*s", r,

@@ -72,6 +72,7 @@ struct ct_solver {
     int64_t                 *batches;   /* what each takes by them */
     bool                     measuring; /* the net that is built is timed */
     bool                     deals;     /* ranks deal out test batches */
+    bool                     tests_count; /* rank 0's change statistics */
     struct ct_buffer        *history[2];
     struct ct_update        *device_update; /* on a GPU; NULL on the CPU */
     struct ct_update_run    *runs;          /* one a parameter, for it */

@@ -127,6 +127,44 @@ static enum ct_status test_one(struct ct_solver *s, int i)
     return s->stop && st == CT_ESTOP ? CT_OK : st;
 }
 
+/* Rank 0's values on all ranks. */
+static enum ct_status spread(struct ct_exchange *x, struct ct_blob *b)
+{
+    const size_t n = (size_t)b->count * sizeof(float);
+    size_t *bytes  = NULL;
+    float *values  = NULL;
+    enum ct_status st;
+
+    CT_TRY_GOTO(ct_alloc((size_t)x->size, sizeof(*bytes), "spread", &bytes),
+                st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)b->count + 1, sizeof(*values), "spread",
+                         &values), st, out);
+    bytes[0] = n;
+    CT_TRY_GOTO(ct_blob_get(b, false, values), st, out);
+    CT_TRY_GOTO(x->gather(x, values, bytes, values), st, out);
+    st = ct_blob_put(b, false, values);
+out:
+    ct_free(values);
+    ct_free(bytes);
+    return st;
+}
+
+/* Where rank 0 tests alone, and a BatchNorm goes on counting there
+ * (use_global_stats: false), what it has seen counts for all, as it does on
+ * one rank. */
+static enum ct_status spread_statistics(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    for (int i = 0; i < ct_net_n_layers(s->net); i++) {
+        const struct ct_layer *l = ct_net_layer(s->net, i);
+
+        for (int b = 0; l->type->take_in && b < l->n_blob; b++)
+            CT_TRY(spread(x, l->blob[b]));
+    }
+    return CT_OK;
+}
+
 enum ct_status ct_solver_test_all(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
@@ -137,5 +175,5 @@ enum ct_status ct_solver_test_all(struct ct_solver *s)
         CT_TRY(x->settle(x, s->iter, false));
     for (int i = 0; i < s->n_test_net && !s->stop; i++)
         CT_TRY(test_one(s, i));
-    return CT_OK;
+    return s->tests_count ? spread_statistics(s) : CT_OK;
 }

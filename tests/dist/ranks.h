@@ -1,8 +1,9 @@
 /* ranks.h - ranks as threads of one process that train one small net.
  *
  * The net: 3 x 6 x 6 values from an HDF5 file, a convolution c with ReLU, two
- * InnerProducts f and f2 that share a 128 x 128 weight, an InnerProduct g of
- * 5 x 128, softmax loss.  The global batch is RANKS_BATCH for any number.
+ * InnerProducts f and f2 that share a 128 x 128 weight and have a bias each,
+ * an InnerProduct g of 5 x 128, softmax loss.  The global batch is RANKS_BATCH
+ * for any number.
  *
  * With CORTADO_TEST_DEVICE=cuda all ranks share GPU 0, each with streams of
  * its own; with `mixed` every second rank is on the CPU. */

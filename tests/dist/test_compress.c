@@ -94,11 +94,11 @@ TEST(compress, a_run_repeats_bit_for_bit)
     }
 }
 
-/* The parameters: 16384 in w; 8 x 27 + 8, 128, 5 x 128 + 5 small ones; 16
+/* The parameters: 16384 in w; 8 x 27 + 8, twice 128, 5 x 128 + 5 small ones; 16
  * riders.  Around the ring each rank of 4 sends 6/4 of what is summed. */
 TEST(compress, bytes_on_the_wire_are_those_of_the_formula)
 {
-    enum { W = 16384, SMALL = 8 * 27 + 8 + 128 + 5 * 128 + 5, RIDERS = 16 };
+    enum { W = 16384, SMALL = 8 * 27 + 8 + 2 * 128 + 5 * 128 + 5, RIDERS = 16 };
     const struct { const char *codec; double bytes; } want[] = {
         { "bf16", ct_ring_bytes(1, 4, RIDERS, CT_RING_BOTH) +
               dist_run_sends(&dist_codec_bf16, W + SMALL, 1, 4) },

@@ -39,3 +39,28 @@ TEST(sync_bn, statistics_are_each_ranks_own_without_it)
         most = fmax(most, fabs(one->loss[k] - r->loss[k]));
     ASSERT(most > 1e-3);
 }
+
+/* Only rank 0 tests where passes leave something behind; what its BatchNorm
+ * has seen there counts for all. */
+TEST(sync_bn, statistics_of_tests_are_everybodys)
+{
+    static const char counts[] =
+        "layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' "
+        "  batch_norm_param { use_global_stats: false } }";
+    const char *const tests = "test_iter: 2 test_interval: 3";
+    static const char *const options[] = { "sync_bn: true batch: 'global'",
+                                           "canonical: true parts: 4 "
+                                           "batch: 'global'" };
+
+    for (int i = 0; i < 2; i++) {
+        struct rank *one;
+
+        ranks_make_data();
+        ranks_batch(RANKS_BATCH);
+        ranks_insert(counts);
+        one = ranks_train(1, tests, i ? options[i] : "", 0);
+        ASSERT_OK(one->st);
+        ranks_same_as_one(one, ranks_train(2, tests, options[i], 0), 2);
+        ranks_same_as_one(one, ranks_train(4, tests, options[i], 0), 4);
+    }
+}
