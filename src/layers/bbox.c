@@ -1,4 +1,4 @@
-/* bbox.c - boxes of detectors: decoding, overlap, suppression. */
+/* bbox.c - boxes of detectors: coding and suppression. */
 #include "layers/bbox.h"
 
 #include <math.h>
@@ -31,24 +31,6 @@ struct ct_bbox ct_bbox_decode(enum ct_bbox_code code, const float *prior,
     return (struct ct_bbox){ prior[0] + v[0] * width, prior[1] + v[1] * height,
                              prior[2] + v[2] * width,
                              prior[3] + v[3] * height };
-}
-
-static float area(struct ct_bbox b)
-{
-    return b.xmax < b.xmin || b.ymax < b.ymin
-               ? 0
-               : (b.xmax - b.xmin) * (b.ymax - b.ymin);
-}
-
-float ct_bbox_overlap(struct ct_bbox a, struct ct_bbox b)
-{
-    float width  = fminf(a.xmax, b.xmax) - fmaxf(a.xmin, b.xmin);
-    float height = fminf(a.ymax, b.ymax) - fmaxf(a.ymin, b.ymin);
-    float both   = width * height;
-
-    if (!(width > 0 && height > 0))
-        return 0;
-    return both / (area(a) + area(b) - both);
 }
 
 int ct_bbox_better(const void *a, const void *b)

@@ -1,10 +1,10 @@
-/* bbox.h - boxes of detectors: decoding, overlap, suppression. */
+/* bbox.h - boxes of detectors: coding and suppression. */
 #ifndef CT_LAYERS_BBOX_H
 #define CT_LAYERS_BBOX_H
 
 #include <stdint.h>
 
-struct ct_bbox { float xmin, ymin, xmax, ymax; };
+#include "core/box.h"
 
 /* How a location tells a box from a prior; numbered as in PriorBoxParameter.
  *
@@ -22,8 +22,34 @@ enum ct_bbox_code {
 struct ct_bbox ct_bbox_decode(enum ct_bbox_code code, const float *prior,
                               const float *variance, const float *loc);
 
-/* Intersection over union; 0 for boxes turned inside out. */
-float ct_bbox_overlap(struct ct_bbox a, struct ct_bbox b);
+/* The inverse: the location that makes `box` of the prior, into out.  For
+ * kernels too. */
+CT_HOST_DEVICE static inline void ct_bbox_encode(enum ct_bbox_code code,
+                                                 const float *prior,
+                                                 const float *variance,
+                                                 struct ct_bbox box,
+                                                 float *out)
+{
+    float width = prior[2] - prior[0], height = prior[3] - prior[1];
+
+    if (code == CT_BBOX_CENTER_SIZE) {
+        out[0] = ((box.xmin + box.xmax) / 2 - (prior[0] + prior[2]) / 2) /
+                 width;
+        out[1] = ((box.ymin + box.ymax) / 2 - (prior[1] + prior[3]) / 2) /
+                 height;
+        out[2] = logf((box.xmax - box.xmin) / width);
+        out[3] = logf((box.ymax - box.ymin) / height);
+    } else {
+        width  = code == CT_BBOX_CORNER_SIZE ? width : 1;
+        height = code == CT_BBOX_CORNER_SIZE ? height : 1;
+        out[0] = (box.xmin - prior[0]) / width;
+        out[1] = (box.ymin - prior[1]) / height;
+        out[2] = (box.xmax - prior[2]) / width;
+        out[3] = (box.ymax - prior[3]) / height;
+    }
+    for (int i = 0; variance && i < 4; i++)
+        out[i] /= variance[i];
+}
 
 struct ct_bbox_found {
     float   score;

@@ -93,6 +93,12 @@ CT_PARAM(permute_param, PermuteParameter, CAFFE__PERMUTE_PARAMETER__INIT)
 CT_PARAM(prior_box_param, PriorBoxParameter, CAFFE__PRIOR_BOX_PARAMETER__INIT)
 CT_PARAM(detection_output_param, DetectionOutputParameter,
          CAFFE__DETECTION_OUTPUT_PARAMETER__INIT)
+CT_PARAM(annotated_data_param, AnnotatedDataParameter,
+         CAFFE__ANNOTATED_DATA_PARAMETER__INIT)
+CT_PARAM(multibox_loss_param, MultiBoxLossParameter,
+         CAFFE__MULTI_BOX_LOSS_PARAMETER__INIT)
+CT_PARAM(detection_evaluate_param, DetectionEvaluateParameter,
+         CAFFE__DETECTION_EVALUATE_PARAMETER__INIT)
 CT_PARAM(norm_param, NormalizeParameter, CAFFE__NORMALIZE_PARAMETER__INIT)
 CT_PARAM(roi_pooling_param, ROIPoolingParameter,
          CAFFE__ROIPOOLING_PARAMETER__INIT)
