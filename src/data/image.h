@@ -52,6 +52,11 @@ CT_MUST_CHECK enum ct_status ct_image_encode(const struct ct_image *im,
                                              const char *type,
                                              struct ct_text *out);
 
+/* A JPEG of another quality, 1 to 100, behind what `out` holds. */
+CT_MUST_CHECK enum ct_status ct_image_encode_jpeg(const struct ct_image *im,
+                                                  int quality,
+                                                  struct ct_text *out);
+
 /* Bilinear, OpenCV's INTER_LINEAR. */
 CT_MUST_CHECK enum ct_status ct_image_resize(struct ct_codec *c,
                                              const struct ct_image *im,

@@ -140,8 +140,8 @@ static enum ct_status jpeg_decode(struct ct_codec *c, struct ct_bytes file,
                                        0));
 }
 
-static enum ct_status jpeg_encode(const struct ct_image *im,
-                                  struct ct_text *out)
+enum ct_status ct_image_encode_jpeg(const struct ct_image *im, int quality,
+                                    struct ct_text *out)
 {
     bool gray           = im->channels == 1;
     unsigned char *file = NULL;
@@ -155,7 +155,7 @@ static enum ct_status jpeg_encode(const struct ct_image *im,
     h = tjInitCompress();
     if (!h || tjCompress2(h, im->pixels, im->width, 0, im->height,
                           gray ? TJPF_GRAY : TJPF_BGR, &file, &n,
-                          gray ? TJSAMP_GRAY : TJSAMP_420, 95,
+                          gray ? TJSAMP_GRAY : TJSAMP_420, quality,
                           TJFLAG_ACCURATEDCT) != 0)
         st = ct_fail(CT_EIO, "cannot write a JPEG: %s", tjGetErrorStr2(h));
     else
@@ -164,6 +164,12 @@ static enum ct_status jpeg_encode(const struct ct_image *im,
     if (h)
         tjDestroy(h);
     return st == CT_OK && out->failed ? CT_ENOMEM : st;
+}
+
+static enum ct_status jpeg_encode(const struct ct_image *im,
+                                  struct ct_text *out)
+{
+    return ct_image_encode_jpeg(im, 95, out);
 }
 
 const struct ct_image_format ct_image_jpeg = {
@@ -175,4 +181,11 @@ const struct ct_image_format ct_image_jpeg = {
     .encode = jpeg_encode,
     .fini   = jpeg_fini,
 };
+#else
+enum ct_status ct_image_encode_jpeg(const struct ct_image *im, int quality,
+                                    struct ct_text *out)
+{
+    (void)im, (void)quality, (void)out;
+    return ct_fail(CT_ENOTSUP, "this build writes no JPEG images");
+}
 #endif

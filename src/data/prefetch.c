@@ -69,21 +69,44 @@ void ct_worker_fini(struct ct_worker *w)
     ct_codec_fini(&w->codec);
     ct_image_fini(&w->image);
     ct_image_fini(&w->resized);
+    ct_image_fini(&w->part);
     ct_room_fini(&w->file);
     ct_room_fini(&w->floats);
     ct_room_fini(&w->augment);
 }
 
-/* Keep the cause of the first bad sample, and count `n` as done. */
+/* With `state` held: keep the cause of the first bad sample. */
+static void batch_failed(struct batch *b, int64_t item, enum ct_status st)
+{
+    if (st == CT_OK || (b->status != CT_OK && item >= b->bad_item))
+        return;
+    b->status   = st;
+    b->bad_item = item;
+    snprintf(b->why, sizeof(b->why), "%s", ct_last_error());
+}
+
+/* With `state` held, by whoever loads the last sample: nobody else touches
+ * the batch until it is ready. */
+static void batch_finish(struct ct_prefetch *p, struct batch *b)
+{
+    enum ct_status st;
+
+    if (!p->config.ops->finish || b->status != CT_OK)
+        return;
+    pthread_mutex_unlock(&p->state);
+    st = p->config.ops->finish(p->config.loader, p, &b->pub);
+    pthread_mutex_lock(&p->state);
+    batch_failed(b, p->config.shape.dim[0], st);
+}
+
+/* Count `n` samples as done. */
 static void batch_done(struct ct_prefetch *p, struct batch *b, int64_t item,
                        int64_t n, enum ct_status st)
 {
     pthread_mutex_lock(&p->state);
-    if (st != CT_OK && (b->status == CT_OK || item < b->bad_item)) {
-        b->status   = st;
-        b->bad_item = item;
-        snprintf(b->why, sizeof(b->why), "%s", ct_last_error());
-    }
+    batch_failed(b, item, st);
+    if (n > 0 && b->n_pending == n)
+        batch_finish(p, b);
     b->n_pending -= n;
     if (b->n_pending == 0) {
         p->n_ready++;
@@ -121,7 +144,11 @@ static enum ct_status batch_shape(const struct ct_prefetch *p, struct batch *b,
     const size_t n = (size_t)shape.dim[0];
 
     CT_TRY(ct_shape_check(&shape));
-    b->pub.shape = shape;
+    b->pub.shape       = shape;
+    b->pub.label_shape = CT_SHAPE(shape.dim[0]);
+    if (p->config.objects && !b->pub.objects)
+        CT_TRY(ct_alloc(n, sizeof(*b->pub.objects), "batch objects",
+                        &b->pub.objects));
     CT_TRY(batch_grow(p, &b->pub.data,
                       (size_t)ct_shape_count(&shape, 0, CT_END) *
                           sizeof(float), "batch data"));
@@ -132,6 +159,17 @@ static enum ct_status batch_shape(const struct ct_prefetch *p, struct batch *b,
         CT_TRY(batch_grow(p, &b->pub.window, n * sizeof(struct ct_crop),
                           "batch windows"));
     return batch_grow(p, &b->pub.label, n * sizeof(float), "batch labels");
+}
+
+enum ct_status ct_batch_labels(const struct ct_prefetch *p, struct ct_batch *b,
+                               struct ct_shape shape)
+{
+    CT_TRY(ct_shape_check(&shape));
+    CT_TRY(batch_grow(p, &b->label,
+                      (size_t)ct_shape_count(&shape, 0, CT_END) *
+                          sizeof(float), "batch labels"));
+    b->label_shape = shape;
+    return CT_OK;
 }
 
 /* With `ticket` held.  False when the pool stops. */
@@ -224,6 +262,7 @@ static void pool_load(struct ct_prefetch *p, struct hand *h, struct batch *b,
         enum ct_status st;
 
         pick_swap(&h->worker, &h->pick[i]);
+        h->worker.objects = b->pub.objects ? &b->pub.objects[item] : NULL;
         if (p->config.raw_bytes) {
             h->worker.raw = (unsigned char *)b->pub.raw->ptr +
                             (size_t)item * p->config.raw_bytes;
@@ -283,6 +322,7 @@ static enum ct_status hand_grow(struct hand *h, const struct ct_worker *like)
     CT_TRY(ct_room_grow(&w->codec.rows, like->codec.rows.bytes));
     CT_TRY(ct_room_grow(&w->image.room, like->image.room.bytes));
     CT_TRY(ct_room_grow(&w->resized.room, like->resized.room.bytes));
+    CT_TRY(ct_room_grow(&w->part.room, like->part.room.bytes));
     CT_TRY(ct_room_grow(&w->file, like->file.bytes));
     CT_TRY(ct_room_grow(&w->floats, like->floats.bytes));
     return ct_room_grow(&w->augment, like->augment.bytes);
@@ -380,6 +420,11 @@ void ct_prefetch_destroy(struct ct_prefetch *p)
         hand_fini(&p->hand[i]);
     ct_free(p->hand);
     for (int i = 0; p->batch && i < p->n_batches; i++) {
+        struct ct_objects *objects = p->batch[i].pub.objects;
+
+        for (int64_t k = 0; objects && k < p->config.shape.dim[0]; k++)
+            ct_objects_fini(&objects[k]);
+        ct_free(objects);
         batch_drop(p, p->batch[i].pub.data);
         batch_drop(p, p->batch[i].pub.label);
         batch_drop(p, p->batch[i].pub.raw);
@@ -471,6 +516,6 @@ enum ct_status ct_batch_to_tops(const struct ct_batch *b, struct ct_blob *data,
 {
     CT_TRY(batch_to_top(b->data, b->shape, data));
     if (label)
-        CT_TRY(batch_to_top(b->label, CT_SHAPE(b->shape.dim[0]), label));
+        CT_TRY(batch_to_top(b->label, b->label_shape, label));
     return CT_OK;
 }

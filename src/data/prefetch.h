@@ -16,18 +16,25 @@
 #define CT_DATA_PREFETCH_H
 
 #include "core/buffer.h"
+#include "data/annotation.h"
 #include "data/feed.h"
 #include "data/image.h"
 #include "device/staging.h"
+
+struct ct_batch;
+struct ct_prefetch;
 
 /* What a worker thread keeps from sample to sample. */
 struct ct_worker {
     struct ct_record record;
     struct ct_codec  codec;
-    struct ct_image  image, resized;
+    struct ct_image  image, resized, part;
     struct ct_room   file, floats, augment;
     int64_t          epoch, sample; /* set by pick(), for load() */
     int64_t          number;        /* free for the loader */
+    /* With config.objects: where load() leaves those of the sample; else
+     * NULL. */
+    struct ct_objects *objects;
     /* Where load() may leave pixels in place of values; or NULL. */
     unsigned char    *raw;
     struct ct_crop *window; /* of those; it says so in is_raw */
@@ -45,14 +52,20 @@ struct ct_loader_ops {
     enum ct_status (*load)(void *loader, struct ct_worker *w,
                            const struct ct_shape *shape, float *data,
                            float *label);
+    /* Optional: all samples of `b` are loaded.  Makes labels of another shape
+     * with ct_batch_labels(). */
+    enum ct_status (*finish)(void *loader, const struct ct_prefetch *p,
+                             struct ct_batch *b);
 };
 
 struct ct_batch {
-    struct ct_shape   shape;       /* of the data; label has shape.dim[0] */
+    struct ct_shape   shape;       /* of the data */
+    struct ct_shape   label_shape; /* shape.dim[0], or what finish() made */
     struct ct_buffer *data, *label; /* in the CPU's memory */
     /* With raw_bytes: samples as they are, and what was drawn for them. */
     struct ct_buffer *raw, *window;
     int64_t           n_raw; /* samples that are there, not in data */
+    struct ct_objects *objects; /* with config.objects: one list a sample */
 };
 
 /* Is the net waiting for data, or the data for the net? */
@@ -77,9 +90,8 @@ struct ct_prefetch_config {
      * lent until the one after the next is.  NULL: none. */
     const struct ct_device     *gpu;
     size_t                      raw_bytes; /* of a sample; 0: values only */
+    bool                        objects;   /* samples come with objects */
 };
-
-struct ct_prefetch;
 
 /* Starts the threads. */
 CT_MUST_CHECK enum ct_status ct_prefetch_create(
@@ -94,6 +106,11 @@ bool ct_prefetch_ready(struct ct_prefetch *p);
 CT_MUST_CHECK enum ct_status ct_prefetch_next(struct ct_prefetch *p,
                                               const struct ct_batch **out);
 struct ct_prefetch_stats ct_prefetch_stats(const struct ct_prefetch *p);
+
+/* For finish(): labels of b get this shape, and room for it. */
+CT_MUST_CHECK enum ct_status ct_batch_labels(const struct ct_prefetch *p,
+                                             struct ct_batch *b,
+                                             struct ct_shape shape);
 
 void ct_worker_fini(struct ct_worker *w);
 

@@ -72,9 +72,12 @@ static enum ct_status transform_check(const Caffe__TransformationParameter *p,
     if (p->force_color && p->force_gray)
         return ct_fail(CT_EINVAL, "layer %s: give force_color or force_gray, "
                        "not both", layer);
-    if (p->crop_size > INT32_MAX)
+    if (p->crop_size > INT32_MAX || p->crop_h > INT32_MAX)
         return ct_fail(CT_EINVAL, "layer %s: a crop_size of %u", layer,
-                       p->crop_size);
+                       p->crop_size ? p->crop_size : p->crop_h);
+    if (p->crop_h != p->crop_w || (p->crop_h && p->crop_size))
+        return ct_fail(CT_EINVAL, "layer %s: crops are square: give crop_size, "
+                       "or crop_h and crop_w of the same size", layer);
     return p->augment ? ct_augment_check(p->augment, layer) : CT_OK;
 }
 
@@ -92,7 +95,7 @@ enum ct_status ct_transform_create(const Caffe__TransformationParameter *param,
     t->param    = param;
     t->phase    = phase;
     t->key      = key;
-    t->crop     = (int)param->crop_size;
+    t->crop     = (int)(param->crop_size ? param->crop_size : param->crop_h);
     t->n_values = (int)param->n_mean_value;
     if (param->mean_file)
         st = transform_read_mean(t, param->mean_file);

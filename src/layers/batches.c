@@ -8,8 +8,25 @@
 #include "layers/deal.h"
 #include "proto/params.h"
 
+extern const struct ct_layer_type ct_layer_annotated_data;
+
 /* A source with nothing good in it must end. */
 enum { MOST_TRIES = 1000 };
+
+/* What moves boxes is for the layer that has them. */
+static enum ct_status ssd_words(const struct ct_layer *l)
+{
+    const Caffe__TransformationParameter *t = ct_transform_param(l->param);
+
+    if (l->type == &ct_layer_annotated_data ||
+        !(t->resize_param || t->noise_param || t->distort_param ||
+          t->expand_param || t->emit_constraint))
+        return CT_OK;
+    return ct_fail(CT_EINVAL, "layer %s: resize_param, noise_param, "
+                   "distort_param, expand_param and emit_constraint are for "
+                   "AnnotatedData layers; this is a %s layer", l->name,
+                   l->type->name);
+}
 
 enum ct_status ct_batches_init(struct ct_layer *l,
                                const struct ct_loader_ops *ops,
@@ -26,6 +43,7 @@ enum ct_status ct_batches_init(struct ct_layer *l,
     if (prefetch < 1 || prefetch > 1024)
         return ct_fail(CT_EINVAL, "layer %s: prefetch is %u; give 1 to 1024",
                        l->name, prefetch);
+    CT_TRY(ssd_words(l));
     b->shard  = ct_deal_shard(l, batch_size);
     b->config = (struct ct_prefetch_config){
         .ops       = ops,

@@ -84,8 +84,12 @@ static enum ct_status send(struct ct_batches *b)
     CT_TRY(ct_staging_wait(b->staging, 1));
     CT_TRY(ct_prefetch_next(b->prefetch, &batch));
     n          = (size_t)batch->shape.dim[0];
-    b->span[0] = (struct ct_span){ batch->label->ptr, n * sizeof(float),
-                                   NULL };
+    b->span[0] = (struct ct_span){
+        batch->label->ptr,
+        (size_t)ct_shape_count(&batch->label_shape, 0, CT_END) *
+            sizeof(float),
+        NULL
+    };
     if (is_raw(batch)) {
         b->span[1] = (struct ct_span){ batch->raw->ptr,
                                        n * b->config.raw_bytes, NULL };
@@ -159,7 +163,7 @@ enum ct_status ct_batches_forward_to(struct ct_layer *l,
     CT_TRY(ct_top_follow(io->top[0], b->shape));
     CT_TRY(ct_top_follow(top[0], b->shape));
     if (io->n_top > 1)
-        CT_TRY(ct_top_follow(top[1], CT_SHAPE(b->shape.dim[0])));
+        CT_TRY(ct_top_follow(top[1], b->sent->label_shape));
     CT_TRY(put(b, d, top[0], io->n_top > 1 ? top[1] : NULL));
     b->sent = NULL;
     /* A batch that cannot be had is an error when its turn comes, which next()

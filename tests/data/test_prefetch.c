@@ -56,8 +56,9 @@ static enum ct_status count_load(void *loader, struct ct_worker *w,
     return CT_OK;
 }
 
-static const struct ct_loader_ops counting = { count_pick, count_shape,
-                                               count_load };
+static const struct ct_loader_ops counting = {
+    .pick = count_pick, .shape = count_shape, .load = count_load
+};
 
 static struct counter counter(void)
 {
