@@ -10,7 +10,8 @@ struct ct_loss ct_loss_read(const struct ct_layer *l,
 {
     const Caffe__LossParameter *p = ct_loss_param(l->param);
     struct ct_loss loss           = { mode, p->has_ignore_label,
-                                      p->ignore_label };
+                                      p->ignore_label,
+                                      p->pre_fixed_normalizer };
 
     if (p->has_normalization)
         loss.mode = p->normalization;
@@ -36,6 +37,8 @@ float ct_loss_normalizer(const struct ct_loss *loss, int64_t outer,
     case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE:
         n = outer;
         break;
+    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__PRE_FIXED:
+        return loss->fixed > 1 ? loss->fixed : 1;
     default:
         break;
     }

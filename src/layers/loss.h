@@ -6,6 +6,7 @@
  *     FULL        every position             outer inner
  *     VALID       positions that count       all but those of ignore_label
  *     BATCH_SIZE  outer
+ *     PRE_FIXED   pre_fixed_normalizer       of R-FCN
  *     NONE        1
  *
  * never less than 1.  `normalize` is the older way to say VALID (true) or
@@ -25,6 +26,7 @@ struct ct_loss {
     Caffe__LossParameter__NormalizationMode mode;
     bool                                    ignores;
     int                                     ignore_label;
+    float                                   fixed; /* of PRE_FIXED */
 };
 
 /* The layer's loss_param; `mode` where it names none. */

@@ -106,6 +106,37 @@ CT_PARAM(interp_param, InterpParameter, CAFFE__INTERP_PARAMETER__INIT)
 CT_PARAM(upsample_param, UpsampleParameter, CAFFE__UPSAMPLE_PARAMETER__INIT)
 CT_PARAM(shuffle_channel_param, ShuffleChannelParameter,
          CAFFE__SHUFFLE_CHANNEL_PARAMETER__INIT)
+CT_PARAM(smooth_l1_loss_param, SmoothL1LossParameter,
+         CAFFE__SMOOTH_L1_LOSS_PARAMETER__INIT)
+CT_PARAM(proposal_param, ProposalParameter, CAFFE__PROPOSAL_PARAMETER__INIT)
+CT_PARAM(psroi_pooling_param, PSROIPoolingParameter,
+         CAFFE__PSROIPOOLING_PARAMETER__INIT)
+CT_PARAM(roi_align_param, ROIAlignParameter, CAFFE__ROIALIGN_PARAMETER__INIT)
+CT_PARAM(box_annotator_ohem_param, BoxAnnotatorOHEMParameter,
+         CAFFE__BOX_ANNOTATOR_OHEMPARAMETER__INIT)
+CT_PARAM(bbox_reg_param, BBoxRegParameter, CAFFE__BBOX_REG_PARAMETER__INIT)
+CT_PARAM(decode_bbox_param, DecodeBBoxParameter,
+         CAFFE__DECODE_BBOX_PARAMETER__INIT)
+CT_PARAM(proposal_target_param, ProposalTargetParameter,
+         CAFFE__PROPOSAL_TARGET_PARAMETER__INIT)
+CT_PARAM(bn_param, BNParameter, CAFFE__BNPARAMETER__INIT)
+CT_PARAM(dense_image_data_param, DenseImageDataParameter,
+         CAFFE__DENSE_IMAGE_DATA_PARAMETER__INIT)
+CT_PARAM(reorg_param, ReorgParameter, CAFFE__REORG_PARAMETER__INIT)
+CT_PARAM(region_loss_param, RegionLossParameter,
+         CAFFE__REGION_LOSS_PARAMETER__INIT)
+CT_PARAM(yolov3_detection_output_param, Yolov3DetectionOutputParameter,
+         CAFFE__YOLOV3_DETECTION_OUTPUT_PARAMETER__INIT)
+CT_PARAM(yolov3_param, Yolov3Parameter, CAFFE__YOLOV3_PARAMETER__INIT)
+CT_PARAM(l1_loss_param, L1LossParameter, CAFFE__L1_LOSS_PARAMETER__INIT)
+CT_PARAM(pad_param, PadParameter, CAFFE__PAD_PARAMETER__INIT)
+CT_PARAM(matmul_param, MatMulParameter, CAFFE__MAT_MUL_PARAMETER__INIT)
+CT_PARAM(center_loss_param, CenterLossParameter,
+         CAFFE__CENTER_LOSS_PARAMETER__INIT)
+CT_PARAM(focal_loss_param, FocalLossParameter,
+         CAFFE__FOCAL_LOSS_PARAMETER__INIT)
+CT_PARAM(group_norm_param, GroupNormParameter,
+         CAFFE__GROUP_NORM_PARAMETER__INIT)
 
 #undef CT_PARAM
 #pragma GCC diagnostic pop

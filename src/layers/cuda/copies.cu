@@ -1,12 +1,15 @@
 /* copies.cu - layers that move values about, on a GPU: Crop, Permute, Tile,
- * ShuffleChannel, BatchReindex, Filter; shapes as in their .c files.  Each
- * output finds where it comes from, so that nothing is written twice. */
+ * ShuffleChannel, BatchReindex, Filter, Reorg, Pad; shapes as in their .c
+ * files.  Each output finds where it comes from, so that nothing is written
+ * twice. */
 #include "device/cuda/elementwise.h"
 #include "layers/batch_reindex.h"
 #include "layers/crop.h"
 #include "layers/cuda/cuda.h"
 #include "layers/filter.h"
+#include "layers/pad.h"
 #include "layers/permute.h"
+#include "layers/reorg.h"
 #include "layers/shuffle_channel.h"
 #include "layers/tile.h"
 
@@ -355,4 +358,87 @@ extern "C" enum ct_status ct_cuda_filter_backward(struct ct_layer *l,
                              ct_diff(io->bottom[i])));
     }
     return CT_OK;
+}
+
+/* to[i] = from[q(i)], or with `spread` to[q(i)] = from[i]. */
+__global__ static void reorg_move(int64_t n, struct reorg r, bool spread,
+                                  const float *from, float *to)
+{
+    const int64_t item = r.c * r.h * r.w;
+
+    CT_KERNEL_EACH (i, n) {
+        const int64_t at = i / item * item + reorg_wide(&r, i % item);
+
+        if (spread)
+            to[at] = from[i];
+        else
+            to[i] = from[at];
+    }
+}
+
+extern "C" enum ct_status ct_cuda_reorg_forward(struct ct_layer *l,
+                                                const struct ct_io *io)
+{
+    const struct reorg *r = (const struct reorg *)l->state;
+    const int64_t n       = io->bottom[0]->count;
+
+    return n ? CT_LAUNCH(l->dev, n, reorg_move, n, *r, r->reverse,
+                         (const float *)ct_data(io->bottom[0]),
+                         ct_data(io->top[0]))
+             : CT_OK;
+}
+
+extern "C" enum ct_status ct_cuda_reorg_backward(struct ct_layer *l,
+                                                 const struct ct_io *io)
+{
+    const struct reorg *r = (const struct reorg *)l->state;
+    const int64_t n       = io->bottom[0]->count;
+
+    if (!io->want_grad[0] || n == 0)
+        return CT_OK;
+    return CT_LAUNCH(l->dev, n, reorg_move, n, *r, !r->reverse,
+                     (const float *)ct_diff(io->top[0]),
+                     ct_diff(io->bottom[0]));
+}
+
+__global__ static void pad_border(int64_t n, struct pad p, const float *x,
+                                  float *y)
+{
+    CT_KERNEL_EACH (o, n) {
+        const int64_t at = pad_source(&p, o);
+
+        y[o] = at < 0 ? p.value : x[at];
+    }
+}
+
+__global__ static void pad_gather(int64_t n, struct pad p, const float *dy,
+                                  float *dx)
+{
+    CT_KERNEL_EACH (i, n)
+        dx[i] = pad_sum(&p, i, dy);
+}
+
+extern "C" enum ct_status ct_cuda_pad_forward(struct ct_layer *l,
+                                              const struct ct_io *io)
+{
+    const struct pad *p = (const struct pad *)l->state;
+    const int64_t n     = io->top[0]->count;
+
+    return n ? CT_LAUNCH(l->dev, n, pad_border, n, *p,
+                         (const float *)ct_data(io->bottom[0]),
+                         ct_data(io->top[0]))
+             : CT_OK;
+}
+
+extern "C" enum ct_status ct_cuda_pad_backward(struct ct_layer *l,
+                                               const struct ct_io *io)
+{
+    const struct pad *p = (const struct pad *)l->state;
+    const int64_t n     = io->bottom[0]->count;
+
+    if (!io->want_grad[0] || n == 0)
+        return CT_OK;
+    return CT_LAUNCH(l->dev, n, pad_gather, n, *p,
+                     (const float *)ct_diff(io->top[0]),
+                     ct_diff(io->bottom[0]));
 }

@@ -93,6 +93,8 @@ static inline double ct_loss_fixed(const struct ct_loss *loss, int64_t outer,
         n = outer * inner;
     if (loss->mode == CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE)
         n = outer;
+    if (loss->mode == CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__PRE_FIXED)
+        return loss->fixed > 1 ? (double)loss->fixed : 1;
     return n > 1 ? (double)n : 1;
 }
 

@@ -3,6 +3,7 @@
 #include "layers/cuda/neuron.h"
 #include "layers/exp.h"
 #include "layers/log.h"
+#include "layers/mish.h"
 #include "layers/swish.h"
 
 __device__ static inline float sigmoid(float x)
@@ -152,6 +153,33 @@ struct swish_map {
         const float b = beta * y;
 
         return dy * (b + s * (1 - b));
+    }
+};
+
+/* y' of a Mish by x; then y. */
+struct mish_slope {
+    __device__ static float gate(float x)
+    {
+        const float e = expf(x < 20 ? x : 20), q = e * (e + 2);
+
+        return q / (q + 2);
+    }
+    __device__ float operator()(float x) const
+    {
+        const float t = gate(x);
+
+        return t + x * sigmoid(x) * (1 - t * t);
+    }
+};
+
+struct mish_map {
+    __device__ float operator()(float x) const
+    {
+        return x * mish_slope::gate(x);
+    }
+    __device__ float operator()(float dy, float slope) const
+    {
+        return dy * slope;
     }
 };
 
@@ -327,4 +355,30 @@ BACKWARD(swish)
                              swish_map{ beta }, (T *)dx->ptr,
                              (const T *)dy->ptr, (const T *)y->ptr,
                              (const float *)ct_data(w->s)));
+}
+
+FORWARD(mish)
+{
+    const struct mish *m      = (const struct mish *)l->state;
+    const struct ct_tensor *x = &io->bottom[0]->data;
+    float *slope              = ct_data(m->slope);
+
+    CT_BY_TYPE(x->dtype, T,
+               CT_TRY(ct_map(l->dev, ct_elements(io->top[0]), mish_slope(),
+                             slope, (const T *)x->ptr)));
+    return neuron_forward(l, io, mish_map());
+}
+
+BACKWARD(mish)
+{
+    const struct mish *m       = (const struct mish *)l->state;
+    const struct ct_tensor *dx = &io->bottom[0]->diff;
+    const struct ct_tensor *dy = &io->top[0]->diff;
+
+    if (!io->want_grad[0])
+        return CT_OK;
+    CT_BY_TYPE(dy->dtype, T,
+               return ct_map(l->dev, ct_elements(io->top[0]), mish_map(),
+                             (T *)dx->ptr, (const T *)dy->ptr,
+                             (const float *)ct_data(m->slope)));
 }
