@@ -1,5 +1,6 @@
 /* cmd_test.c - `cortado test`: runs a trained net over test batches and
  * averages its outputs.  Ranks deal the batches out. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -44,6 +45,20 @@ static void print_means(const struct ct_net *net, const double *sum, int n)
     }
 }
 
+static enum ct_status check_means(const struct ct_net *net, const double *sum)
+{
+    for (int i = 0; i < ct_net_n_outputs(net); i++) {
+        int id                  = ct_net_output_id(net, i);
+        const struct ct_blob *b = ct_net_blob(net, id);
+
+        for (int64_t j = 0; j < b->count; j++, sum++)
+            if (isnan(*sum))
+                return ct_fail(CT_ENAN, "output %s is not a number",
+                               ct_net_blob_name(net, id));
+    }
+    return CT_OK;
+}
+
 /* Batches [k, k + n): a round in which every rank has one.  Logs each and adds
  * it to the sums, loss first. */
 static enum ct_status round_of(struct ct_net *net, struct ct_exchange *x,
@@ -82,6 +97,7 @@ static enum ct_status score(struct ct_net *net, struct ct_exchange *x,
     if (st == CT_OK) {
         CT_INFO("Loss: %g", sum[0] / n_iter);
         print_means(net, sum + 1, n_iter);
+        st = check_means(net, sum + 1);
     }
     ct_free(sum);
     return st;

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "dist_flags.h"
 #include "launch.h"
+#include "log_lines.h"
 #include "net_flags.h"
 #include "peers.h"
 #include "proto/edit.h"
@@ -91,14 +92,6 @@ static const struct ct_solver_events terminal_events = {
     .iteration = draw_progress,
 };
 
-/* Log lines take the place of the progress line, which is drawn again. */
-static void log_over_progress(enum ct_log_level level, const char *line,
-                              void *arg)
-{
-    (void)level, (void)arg;
-    fprintf(stderr, "\r\033[K%s", line);
-}
-
 /* The solver as it is in force: its file's words and the flags'. */
 static enum ct_status read_solver(const struct train_flags *f,
                                   Caffe__SolverParameter **out)
@@ -111,6 +104,10 @@ static enum ct_status read_solver(const struct train_flags *f,
     CT_TRY(dist_flags_merge(&f->dist, p->distributed, &dist));
     ct_message_free(p->distributed);
     p->distributed = dist;
+    if (protobuf_c_message_get_packed_size(&dist->base) == 0) {
+        ct_message_free(dist);
+        p->distributed = NULL;
+    }
     if (f->on_nan) {
         /* The schema's own text is not ours to free. */
         if (p->on_nan == caffe__solver_parameter__on_nan__default_value)
@@ -230,14 +227,13 @@ static enum ct_status train(const struct train_flags *f,
     catch_signals();
     if (t.is_terminal) {
         CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t), st, out);
-        ct_log_set_sink(log_over_progress, NULL);
+        log_lines_over_progress(true);
     }
     CT_INFO("Starting Optimization");
     st = ct_solver_solve(s);
-    if (t.is_terminal) {
+    log_lines_over_progress(false);
+    if (t.is_terminal)
         fputs("\r\033[K", stderr);
-        ct_log_set_sink(NULL, NULL);
-    }
     report_dist(d);
     if (st == CT_ESTOP)
         st = CT_OK;

@@ -3,17 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "log_lines.h"
 #include "tool.h"
-
-/* Upgrading goes on past what it can leave out, with ERROR lines in the log:
- * those make the exit code. */
-static void count_errors(enum ct_log_level level, const char *line, void *arg)
-{
-    int *n_errors = arg;
-
-    *n_errors += level >= CT_LOG_ERROR;
-    fputs(line, stderr);
-}
 
 static bool net_is_old(const Caffe__NetParameter *net)
 {
@@ -74,17 +65,17 @@ enum kind { NET_TEXT, NET_BINARY, SOLVER_TEXT };
 static int run(enum kind kind, int argc, char **argv)
 {
     const struct flag flags[] = { FLAG_END };
-    int code, n_errors = 0;
+    int code;
     enum ct_status st;
 
     if (!tool_parse(flags, 2, 2, &argc, argv, &code))
         return code;
-    ct_log_set_sink(count_errors, &n_errors);
+    /* Upgrading goes on past what it can leave out, with ERROR lines in the
+     * log: those make the exit code. */
     st = kind == SOLVER_TEXT ? upgrade_solver(argv[1], argv[2])
                              : upgrade_net(kind == NET_BINARY, argv[1],
                                            argv[2]);
-    ct_log_set_sink(NULL, NULL);
-    if (st == CT_OK && n_errors) {
+    if (st == CT_OK && log_lines_n_errors() > 0) {
         CT_ERROR("Encountered error(s) while upgrading %s; see details above.",
                  argv[1]);
         return EXIT_INPUT;

@@ -9,7 +9,9 @@ const struct command commands[] = {
       "cortado train --solver=SOLVER.prototxt [FLAGS]",
       "Trains the net that the solver names, from the beginning, from a "
       "snapshot or from given weights. SIGINT ends training after a snapshot; "
-      "SIGHUP takes a snapshot and training goes on.",
+      "SIGHUP takes a snapshot and training goes on. A prototxt is code: it "
+      "can name Python to run and files to write, so train only with "
+      "prototxts that you trust.",
       cmd_train },
     { "test", "score a model",
       "cortado test --model=MODEL.prototxt --weights=FILE [FLAGS]",

@@ -1,14 +1,18 @@
 /* cortado.c - the program: finds the subcommand and runs it. */
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "help.h"
+#include "launch.h"
 #include "proto/nearest.h"
 
 int command_failed(enum ct_status st)
 {
+    if (st != CT_ECOMM) /* what happened between ranks, each saw for itself */
+        launch_await_turn();
     CT_ERROR("%s", ct_last_error());
     switch (st) {
     case CT_EINVAL:
@@ -46,17 +50,21 @@ static int find_command(int argc, char **argv, const struct command **out)
     return 0;
 }
 
-/* Caffe's tools are programs of their own: called by such a name, through a
- * link, this is that tool. */
+/* Caffe's tools are programs of their own, some with `.bin` behind their
+ * names: called by such a name, through a link, this is that tool. */
 static const struct command *by_program_name(const char *program)
 {
     const char *slash = strrchr(program, '/');
-    const char *name  = slash ? slash + 1 : program;
+    char name[64];
+    size_t n;
 
-    for (int i = 0; i < n_commands; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return &commands[i];
-    return NULL;
+    snprintf(name, sizeof(name), "%s", slash ? slash + 1 : program);
+    n = strlen(name);
+    if (n > 4 && strcmp(name + n - 4, ".bin") == 0)
+        name[n - 4] = '\0';
+    if (strcmp(name, "classification") == 0) /* of Caffe's C++ example */
+        return command_named("classify");
+    return command_named(name);
 }
 
 int main(int argc, char **argv)
@@ -68,7 +76,7 @@ int main(int argc, char **argv)
     /* A file-size limit is a failed write like any other. */
     signal(SIGXFSZ, SIG_IGN);
     if (c) {
-        argv[0] = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
+        argv[0] = (char *)(uintptr_t)c->name;
         return c->run(argc, argv);
     }
     if (argc < 2) {

@@ -24,6 +24,9 @@ const struct env_info env_table[] = {
       "build folder in which the Python package looks for the library" },
     { "CORTADO_PYTHON_PLUGIN", "FILE",
       "the plug-in that runs Python layers" },
+    { "GLOG_minloglevel", "LEVEL",
+      "default of --minloglevel; so for the other flags of the log: "
+      "GLOG_log_dir, GLOG_logtostderr, ..." },
     { "TMPDIR", "FOLDER",
       "where a LevelDB on a read-only disk is copied to while it is read" },
 };

@@ -12,26 +12,9 @@
 #include "command.h"
 #include "flag_table.h"
 #include "help.h"
+#include "launch.h"
+#include "log_lines.h"
 #include "proto/nearest.h"
-
-/* glog's flags, which every command takes. */
-static int log_level;
-static bool log_switch;
-static const char *log_text;
-
-static const struct flag log_flags[] = {
-    FLAG("minloglevel", &log_level),
-    FLAG("logtostderr", &log_switch),
-    FLAG("alsologtostderr", &log_switch),
-    FLAG("colorlogtostderr", &log_switch),
-    FLAG("log_dir", &log_text),
-    FLAG("log_prefix", &log_switch),
-    FLAG("logbufsecs", &log_text),
-    FLAG("stderrthreshold", &log_text),
-    FLAG("v", &log_text),
-    FLAG("vmodule", &log_text),
-    FLAG_END,
-};
 
 /* One flag of a command: what the table says of it, and where it goes. */
 struct found {
@@ -55,6 +38,12 @@ static const struct flag *place_of(const struct flag *flags, const char *name)
     return NULL;
 }
 
+static const struct flag *list_of(const struct flag *flags,
+                                  const struct flag_info *info)
+{
+    return info->group == GROUP_LOG ? log_lines_flags : flags;
+}
+
 static struct found find(const struct flag *flags, const char *command,
                          const char *name, size_t n)
 {
@@ -62,10 +51,8 @@ static struct found find(const struct flag *flags, const char *command,
         const struct flag_info *info = &flag_table[i];
 
         if (flag_is_of(info, command) && same_name(name, info->name, n))
-            return (struct found){
-                info, place_of(info->group == GROUP_LOG ? log_flags : flags,
-                               info->name)
-            };
+            return (struct found){ info, place_of(list_of(flags, info),
+                                                  info->name) };
     }
     return (struct found){ NULL, NULL };
 }
@@ -75,8 +62,7 @@ static void check_table(const struct flag *flags, const char *command)
 {
     for (int i = 0; i < n_flag_table; i++)
         if (flag_is_of(&flag_table[i], command))
-            CT_ASSERT(place_of(flag_table[i].group == GROUP_LOG ? log_flags
-                                                                : flags,
+            CT_ASSERT(place_of(list_of(flags, &flag_table[i]),
                                flag_table[i].name));
     for (; flags->name; flags++) {
         struct found f = find(flags, command, flags->name,
@@ -173,6 +159,7 @@ static bool take(const struct flag *flags, int argc, char **argv, int *i)
             return set(&on, "false");
     }
     if (!f.info) {
+        launch_await_turn();
         say_unknown(argv[0], arg, n);
         return false;
     }
@@ -199,6 +186,7 @@ bool flags_parse(const struct flag *flags, int *argc, char **argv,
     int n = 1;
 
     check_table(flags, argv[0]);
+    log_lines_defaults();
     *helped = false;
     for (int i = 1; i < *argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-help") == 0 ||
@@ -217,9 +205,10 @@ bool flags_parse(const struct flag *flags, int *argc, char **argv,
         }
     }
     *argc = n;
-    if (log_level > 0)
-        ct_log_set_level(log_level > 3 ? CT_LOG_NONE
-                                       : (enum ct_log_level)log_level);
+    if (log_lines_apply(program_invocation_short_name) != CT_OK) {
+        fprintf(stderr, "cortado: %s\n", ct_last_error());
+        return false;
+    }
     return true;
 }
 

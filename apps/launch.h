@@ -9,4 +9,9 @@
  * back only when it fails. */
 CT_MUST_CHECK enum ct_status launch_ranks(int n);
 
+/* Before an error is printed.  Ranks that were started together usually meet
+ * the same one: rank 0 speaks at once and its end ends the job; the others
+ * wait some seconds, and speak if they are still there. */
+void launch_await_turn(void);
+
 #endif

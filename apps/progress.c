@@ -7,21 +7,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cortado/log.h"
+#include "log_lines.h"
 
 static volatile sig_atomic_t got_signal;
 
 static void on_signal(int number)
 {
     got_signal = number;
-}
-
-/* Log lines take the place of the progress line, which is drawn again. */
-static void log_over_progress(enum ct_log_level level, const char *line,
-                              void *arg)
-{
-    (void)level, (void)arg;
-    fprintf(stderr, "\r\033[K%s", line);
 }
 
 static void draw(struct progress *p, int64_t total)
@@ -67,16 +59,14 @@ void progress_start(struct progress *p, int64_t every)
                             .start = ct_now() };
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
-    if (p->live)
-        ct_log_set_sink(log_over_progress, NULL);
+    log_lines_over_progress(p->live);
 }
 
 void progress_end(struct progress *p, enum ct_status st)
 {
-    if (p->live) {
+    log_lines_over_progress(false);
+    if (p->live)
         fputs("\r\033[K", stderr);
-        ct_log_set_sink(NULL, NULL);
-    }
     if (st == CT_OK && p->every && p->done != p->logged)
         CT_INFO("Processed %" PRId64 " files.", p->done);
 }

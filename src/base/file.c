@@ -160,6 +160,25 @@ int ct_file_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+enum ct_status ct_file_expect(const char *path)
+{
+    const size_t n = strlen(path);
+    const char *reason;
+    char twin[4096];
+
+    if (ct_file_exists(path))
+        return CT_OK;
+    reason = strerror(errno);
+    if (n > 3 && strcmp(path + n - 3, ".h5") == 0)
+        snprintf(twin, sizeof(twin), "%.*s", (int)n - 3, path);
+    else
+        snprintf(twin, sizeof(twin), "%s.h5", path);
+    if (ct_file_exists(twin))
+        return ct_fail(CT_ENOTFOUND, "cannot open %s: %s; did you mean %s?",
+                       path, reason, twin);
+    return ct_fail(CT_ENOTFOUND, "cannot open %s: %s", path, reason);
+}
+
 /* Eight bytes a step by tables; built once, read by every thread after. */
 static uint32_t crc_table[8][256];
 

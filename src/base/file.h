@@ -26,6 +26,10 @@ void ct_file_discard(const char *temp);
 
 int ct_file_exists(const char *path);
 
+/* CT_OK where the file is there.  Otherwise CT_ENOTFOUND, with a hint where
+ * its HDF5 or binary twin (the name with or without .h5) is there instead. */
+CT_MUST_CHECK enum ct_status ct_file_expect(const char *path);
+
 /* CRC-32C of a run of bytes; start with crc = 0, chain by passing it on. */
 uint32_t ct_crc32c(uint32_t crc, const void *data, size_t n_bytes);
 

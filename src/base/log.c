@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -72,26 +73,44 @@ static size_t log_prefix(char *out, size_t size, enum ct_log_level level,
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 
+/* The line in `text`, of `size` bytes, without the newline that it may lack;
+ * returns the bytes that it has, or would have in more room. */
+static size_t log_line(char *text, size_t size, size_t prefix,
+                       const char *fmt, va_list ap)
+{
+    va_list again;
+    int n;
+
+    va_copy(again, ap);
+    n = vsnprintf(text + prefix, size - prefix, fmt, again);
+    va_end(again);
+    return prefix + (n > 0 ? (size_t)n : 0);
+}
+
 void ct_log_write(enum ct_log_level level, const char *file, int line,
                   const char *fmt, ...)
 {
-    char text[4096];
+    char few[4096], *text = few, *many = NULL;
     va_list ap;
-    size_t used, room;
+    size_t used, prefix;
     bool shown = (int)level >= atomic_load(&log_minimum);
-    int n;
 
     if (!shown && !atomic_load(&log_copies))
         return;
-    used = log_prefix(text, sizeof(text) - 2, level, file, line);
-    room = sizeof(text) - 1 - used;
+    prefix = log_prefix(few, sizeof(few) - 2, level, file, line);
     va_start(ap, fmt);
-    n = vsnprintf(text + used, room, fmt, ap);
+    used = log_line(few, sizeof(few) - 1, prefix, fmt, ap);
+    if (used >= sizeof(few) - 1 && (many = malloc(used + 2))) {
+        memcpy(many, few, prefix);
+        used = log_line(many, used + 1, prefix, fmt, ap);
+        text = many;
+    } else if (used >= sizeof(few) - 1) {
+        used = sizeof(few) - 2;
+    }
     va_end(ap);
-    if (n > 0)
-        used += (size_t)n < room ? (size_t)n : room - 1;
-    text[used++] = '\n';
-    text[used]   = '\0';
+    if (used == 0 || text[used - 1] != '\n') /* as glog: never a blank line */
+        text[used++] = '\n';
+    text[used] = '\0';
 
     pthread_mutex_lock(&log_lock);
     if (log_copy)
@@ -101,4 +120,5 @@ void ct_log_write(enum ct_log_level level, const char *file, int line,
     else if (shown)
         fwrite(text, 1, used, stderr);
     pthread_mutex_unlock(&log_lock);
+    free(many);
 }

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "core/filler.h"
 #include "layers/twin.h"
+#include "proto/nearest.h"
 
 static enum ct_status layer_grow(struct ct_layer *l, struct ct_blob ***list,
                                  int *n, struct ct_blob **out)
@@ -73,6 +74,18 @@ enum ct_status ct_layer_add_scratch(struct ct_layer *l, struct ct_blob **out)
     return CT_OK;
 }
 
+static enum ct_status unknown_type(const char *layer, const char *type)
+{
+    struct ct_nearest near = ct_nearest(type, strlen(type));
+
+    for (int i = 0; i < ct_layer_n_types(); i++)
+        ct_nearest_try(&near, ct_layer_at(i)->name,
+                       strlen(ct_layer_at(i)->name));
+    return ct_fail(CT_EINVAL, "layer %s: unknown type \"%s\"%s%s%s", layer,
+                   type, near.best ? "; did you mean \"" : "",
+                   near.best ? near.best : "", near.best ? "\"?" : "");
+}
+
 enum ct_status ct_layer_create(const Caffe__LayerParameter *param,
                                const struct ct_device *dev,
                                const struct ct_run *run, Caffe__Phase phase,
@@ -84,8 +97,7 @@ enum ct_status ct_layer_create(const Caffe__LayerParameter *param,
     struct ct_layer *l;
 
     if (!type)
-        return ct_fail(CT_EINVAL, "layer %s: unknown type \"%s\"", name,
-                       param->type ? param->type : "");
+        return unknown_type(name, param->type ? param->type : "");
     CT_TRY(ct_alloc(1, sizeof(*l), "layer", &l));
     l->type  = type;
     l->param = param;

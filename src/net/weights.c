@@ -46,21 +46,40 @@ static enum ct_status copy_layer(struct ct_layer *l,
     return CT_OK;
 }
 
+/* Says when a file gave nothing to a net that has parameters. */
+static void warn_unmatched(const struct ct_net *net, const char *source,
+                           int n_matched)
+{
+    int first = 0;
+
+    while (first < net->n_layer && net->layer[first].layer->n_blob == 0)
+        first++;
+    if (n_matched == 0 && first < net->n_layer)
+        CT_WARN("%s: no layer there has the name of a layer here that has "
+                "parameters (such as '%s'): nothing was copied", source,
+                net->layer[first].layer->name);
+}
+
 enum ct_status ct_net_copy_weights(struct ct_net *net,
                                    const Caffe__NetParameter *from,
                                    const char *source)
 {
+    int n_matched = 0;
+
     ct_net_params_changed(net);
     for (size_t i = 0; i < from->n_layer; i++) {
         const char *name = from->layer[i]->name ? from->layer[i]->name : "";
         int target       = ct_net_find_layer(net, name);
 
-        if (target < 0)
+        if (target < 0) {
             CT_INFO("Ignoring source layer %s", name);
-        else
+        } else {
             CT_TRY(copy_layer(net->layer[target].layer, from->layer[i],
                               source));
+            n_matched += net->layer[target].layer->n_blob > 0;
+        }
     }
+    warn_unmatched(net, source, n_matched);
     return CT_OK;
 }
 
@@ -99,9 +118,13 @@ static enum ct_status load_hdf5_layer(struct ct_net *net, int layer,
 static enum ct_status load_hdf5(struct ct_net *net, const char *path)
 {
     struct ct_hdf5 *h = NULL;
+    int n_matched     = 0;
     enum ct_status st = CT_OK;
 
     CT_TRY(ct_hdf5_open(path, &h));
+    if (!ct_hdf5_has(h, "/data"))
+        st = ct_fail(CT_EPARSE, "%s holds no weights: there is no group "
+                     "/data in it", path);
     ct_net_params_changed(net);
     for (int i = 0; i < net->n_layer && st == CT_OK; i++) {
         struct ct_text group = { 0 };
@@ -109,11 +132,15 @@ static enum ct_status load_hdf5(struct ct_net *net, const char *path)
         ct_text_addf(&group, "/data/%s", net->layer[i].layer->name);
         if (group.failed)
             st = CT_ENOMEM;
-        else if (ct_hdf5_has(h, group.s))
+        else if (ct_hdf5_has(h, group.s)) {
             st = load_hdf5_layer(net, i, h, path);
+            n_matched += net->layer[i].layer->n_blob > 0;
+        }
         ct_text_fini(&group);
     }
     (void)ct_hdf5_close(h);
+    if (st == CT_OK)
+        warn_unmatched(net, path, n_matched);
     return st;
 }
 
@@ -122,10 +149,13 @@ enum ct_status ct_net_load(struct ct_net *net, const char *path)
     Caffe__NetParameter *from = NULL;
     enum ct_status st;
 
+    CT_TRY(ct_file_expect(path));
     if (ct_hdf5_is(path))
         return load_hdf5(net, path);
     CT_TRY(ct_net_param_read_binary(path, &from));
-    st = ct_net_copy_weights(net, from, path);
+    st = from->n_layer > 0 ? ct_net_copy_weights(net, from, path)
+                           : ct_fail(CT_EPARSE, "%s holds no weights: it "
+                                     "is empty or no caffemodel", path);
     ct_message_free(from);
     return st;
 }

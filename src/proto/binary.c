@@ -76,7 +76,8 @@ enum ct_status ct_binary_parse(const ProtobufCMessageDescriptor *type,
     m = protobuf_c_message_unpack(type, NULL, n_bytes, data);
     if (!m)
         return ct_fail(CT_EPARSE,
-                       "%s: no sound %s, or no memory for its %zu bytes",
+                       "%s is not a valid %s, or there is no memory for its "
+                       "%zu bytes",
                        source, type->name, n_bytes);
     binary_check_enums(m);
     memcpy(out, &m, sizeof(m));

@@ -40,7 +40,7 @@ static enum ct_status wire_fail(const struct wire *w, const uint8_t *at,
                                 const ProtobufCMessageDescriptor *type,
                                 const char *what)
 {
-    return ct_fail(CT_EPARSE, "%s: no sound %s: %s at byte %td", w->source,
+    return ct_fail(CT_EPARSE, "%s is not a valid %s: %s at byte %td", w->source,
                    type->name, what, at - w->start);
 }
 
@@ -131,15 +131,15 @@ static enum ct_status wire_field(struct wire *w,
     if (got == LENGTH && want != LENGTH &&
         f->label == PROTOBUF_C_LABEL_REPEATED) {
         if (!wire_packed_is_sound(want, body, end))
-            return wire_fail(w, body, type, "a packed list is cut off");
+            return wire_fail(w, body, type, "a packed list is truncated");
         /* A byte is a number of up to 8 bytes in memory. */
         w->cost += (uint64_t)(end - body) * (want == VARINT ? 8 : 1);
         return CT_OK;
     }
     if (got != want)
         return ct_fail(CT_EPARSE,
-                       "%s: no sound %s: field \"%.*s\" has wire type %d in "
-                       "place of %d at byte %td",
+                       "%s is not a valid %s: field \"%.*s\" has wire type "
+                       "%d in place of %d at byte %td",
                        w->source, type->name, ct_field_name_bytes(f), f->name,
                        got, want, body - w->start);
     if (f->type == PROTOBUF_C_TYPE_MESSAGE)
@@ -185,7 +185,7 @@ static enum ct_status wire_message(struct wire *w,
             return wire_fail(w, tag_at, type, "an unknown wire type");
         next = wire_value((int)(tag & 7), at, end, &body);
         if (!next)
-            return wire_fail(w, tag_at, type, "a field is cut off");
+            return wire_fail(w, tag_at, type, "a field is truncated");
         w->cost += FIELD_COST + (uint64_t)(next - body);
         f = protobuf_c_message_descriptor_get_field(type, (uint32_t)tag >> 3);
         if (f) {

@@ -466,6 +466,8 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     enum ct_status st;
 
     CT_INFO("Restoring previous solver status from %s", path);
+    if (ct_file_expect(path) != CT_OK)
+        return ct_fail_in(CT_ENOTFOUND, "cannot resume");
     CT_TRY(solver_wake(s));
     CT_TRY(solver_leave_house(s));
     if (!ends_with(path, ".h5")) {

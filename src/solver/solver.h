@@ -254,8 +254,9 @@ struct ct_pulse *solver_pulse(const struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_test_seek(struct ct_solver *s, int i,
                                               uint64_t n_batches);
 enum ct_solver_action solver_requested(struct ct_solver *s);
+/* `note` ends each line. */
 void solver_print_outputs(const struct ct_net *net, const char *which,
-                          const double *mean);
+                          const double *mean, const char *note);
 
 /* snapshot.c: probe that snapshots can be written where they will be. */
 CT_MUST_CHECK enum ct_status solver_check_writable(const struct ct_solver *s);

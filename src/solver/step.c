@@ -6,6 +6,7 @@
  * With peers the update may be put off, layer by layer, into the next forward
  * pass; it is complete before anything else looks at parameters.           */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -43,12 +44,16 @@ static void display(struct ct_solver *s)
     double now  = ct_now(), lapse = now - s->display_time;
     int done    = s->iter - s->display_iter;
     double rate = done && lapse > 0 ? done / lapse : 0;
+    const struct ct_exchange *x = s->options.exchange;
+    char note[64] = "";
 
     CT_INFO("Iteration %d (%g iter/s, %gs/%d iters), loss = %g", s->iter, rate,
             done ? lapse : 0, s->param->display, s->smoothed);
     s->display_time = now;
     s->display_iter = s->iter;
-    solver_print_outputs(s->net, "Train", NULL);
+    if (x && x->size > 1) /* the loss above is that of all ranks */
+        snprintf(note, sizeof(note), " (rank %d of %d)", x->rank, x->size);
+    solver_print_outputs(s->net, "Train", NULL, note);
 }
 
 static enum ct_status check_loss(struct ct_solver *s, double loss)
@@ -67,8 +72,39 @@ static enum ct_status check_loss(struct ct_solver *s, double loss)
     return ct_fail(CT_ENAN, "iteration %d: the loss is %g; layer %s is the "
                    "first to produce a value that is not finite.  Lower "
                    "base_lr, set clip_gradients, or train on with "
-                   "--on-nan=continue", s->iter, loss,
+                   "--on_nan=continue", s->iter, loss,
                    layer < 0 ? "(none)" : ct_net_layer(s->net, layer)->name);
+}
+
+/* An update may have left what no later pass will meet. */
+static enum ct_status check_params(struct ct_solver *s)
+{
+    int n = ct_net_n_params(s->net), bad = -1;
+    float *room = NULL;
+
+    if (strcmp(s->param->on_nan, "continue") == 0)
+        return CT_OK;
+    for (int i = 0; i < n && bad < 0; i++) {
+        const struct ct_blob *b = ct_net_param(s->net, i)->blob;
+        const float *value;
+        enum ct_status st = ct_blob_read(b, &room, &value);
+        int64_t k         = 0;
+
+        while (st == CT_OK && k < b->count && isfinite(value[k]))
+            k++;
+        if (st == CT_OK && k < b->count)
+            bad = ct_net_param(s->net, i)->layer;
+        ct_free(room);
+        room = NULL;
+        CT_TRY(st);
+    }
+    if (bad < 0)
+        return CT_OK;
+    return ct_fail(CT_ENAN, "iteration %d: the last update left layer %s "
+                   "parameters that are not finite, and no snapshot was "
+                   "written.  Lower base_lr, set clip_gradients, or use "
+                   "--on_nan=continue", s->iter,
+                   ct_net_layer(s->net, bad)->name);
 }
 
 /* After each layer's backward pass. */
@@ -417,6 +453,7 @@ static enum ct_status last_words(struct ct_solver *s)
         CT_TRY(mean_loss(s, &loss));
         smooth(s, loss);
         CT_INFO("Iteration %d, loss = %g", s->iter, s->smoothed);
+        CT_TRY(check_loss(s, loss));
     }
     if (due(s->iter, p->test_interval))
         CT_TRY(ct_solver_test_all(s));
@@ -448,6 +485,7 @@ static enum ct_status solve(struct ct_solver *s)
     CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
     if (s->options.exchange && s->options.exchange->serve)
         return CT_OK;
+    CT_TRY(check_params(s));
     if (p->snapshot_after_train && s->snapshot_iter != s->iter)
         CT_TRY(ct_solver_snapshot(s));
     report_layers(s->net);

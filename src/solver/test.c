@@ -2,6 +2,9 @@
  *
  * With peers all ranks share the batches of a test where the net allows it;
  * where it does not, rank 0 has the test nets and the others go on. */
+#include <math.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
@@ -15,7 +18,7 @@ enum ct_solver_action solver_requested(struct ct_solver *s)
 }
 
 void solver_print_outputs(const struct ct_net *net, const char *which,
-                          const double *mean)
+                          const double *mean, const char *note)
 {
     float *room = NULL;
     int k       = 0;
@@ -36,12 +39,12 @@ void solver_print_outputs(const struct ct_net *net, const char *which,
             double v = mean ? mean[k] : (double)value[j];
 
             if (weight != 0)
-                CT_INFO("    %s net output #%d: %s = %g (* %g = %g loss)",
+                CT_INFO("    %s net output #%d: %s = %g (* %g = %g loss)%s",
                         which, k, ct_net_blob_name(net, id), v, weight,
-                        weight * v);
+                        weight * v, note);
             else
-                CT_INFO("    %s net output #%d: %s = %g", which, k,
-                        ct_net_blob_name(net, id), v);
+                CT_INFO("    %s net output #%d: %s = %g%s", which, k,
+                        ct_net_blob_name(net, id), v, note);
         }
     }
     ct_free(room);
@@ -79,6 +82,35 @@ enum ct_status solver_test_seek(struct ct_solver *s, int i, uint64_t n_batches)
                          : n_batches);
 }
 
+/* A score that is no number means that the net is spoilt, except before
+ * training: statistics of a deep net that has seen no data can overflow. */
+static enum ct_status check_means(const struct ct_solver *s, int i,
+                                  const double *mean)
+{
+    const struct ct_net *net = s->test_net[i];
+    const bool goes_on = s->iter == 0 ||
+                         strcmp(s->param->on_nan, "continue") == 0;
+
+    for (int k = 0; k < ct_net_n_outputs(net); k++) {
+        int id                  = ct_net_output_id(net, k);
+        const struct ct_blob *b = ct_net_blob(net, id);
+        const bool is_loss      = ct_net_blob_loss_weight(net, id) != 0;
+
+        for (int64_t j = 0; j < b->count; j++, mean++) {
+            if (!isnan(*mean) && (!is_loss || isfinite(*mean)))
+                continue;
+            if (!goes_on)
+                return ct_fail(CT_ENAN, "iteration %d: output %s of test net "
+                               "#%d is %g.  Lower base_lr, set "
+                               "clip_gradients, or use --on_nan=continue",
+                               s->iter, ct_net_blob_name(net, id), i, *mean);
+            CT_WARN("Iteration %d: output %s of test net #%d is %g", s->iter,
+                    ct_net_blob_name(net, id), i, *mean);
+        }
+    }
+    return CT_OK;
+}
+
 static enum ct_status print_means(struct ct_solver *s, int i,
                                   const struct ct_scores *scores,
                                   double seconds)
@@ -92,8 +124,10 @@ static enum ct_status print_means(struct ct_solver *s, int i,
         mean[j] = ct_scores_mean(scores, j);
     if (s->param->test_compute_loss)
         CT_INFO("Test loss: %g", ct_scores_mean(scores, -1));
-    solver_print_outputs(s->test_net[i], "Test", mean);
+    solver_print_outputs(s->test_net[i], "Test", mean, "");
     st = solver_tell_test(s, i, mean, seconds);
+    if (st == CT_OK)
+        st = check_means(s, i, mean);
     ct_free(mean);
     return st;
 }

@@ -25,7 +25,7 @@ static void refuse(const ProtobufCMessageDescriptor *type, const char *data,
     void *m = NULL;
 
     ASSERT_STATUS(CT_EPARSE, parse(type, data, n, &m));
-    ASSERT_HAS("m.caffemodel: ", ct_last_error());
+    ASSERT_HAS("m.caffemodel", ct_last_error());
     ASSERT_HAS(error, ct_last_error());
     ASSERT(!m);
 }
@@ -145,18 +145,18 @@ TEST(binary, unknown_enum_numbers_are_dropped)
 
 TEST(binary, malformed_bytes_are_refused_with_their_place)
 {
-    refuse(NET, "\x0a\x05n", 3, "a field is cut off at byte 0");
-    refuse(NET, "\x0a\x01n\x28", 4, "a field is cut off at byte 3");
+    refuse(NET, "\x0a\x05n", 3, "a field is truncated at byte 0");
+    refuse(NET, "\x0a\x01n\x28", 4, "a field is truncated at byte 3");
     refuse(NET, "\x0a\x01n\x80", 4, "no field number at byte 3");
     refuse(NET, "\x02\x01n", 3, "no field number at byte 0");
     refuse(NET, "\x80\x80\x80\x80\x80\x01\x00", 7, "no field number");
     refuse(NET, "\x0b\x0c", 2, "an unknown wire type at byte 0");
     refuse(NET, "\x0f\x00", 2, "an unknown wire type at byte 0");
     refuse(NET, "\x08\x05", 2, "field \"name\" has wire type 0");
-    refuse(BLOB, "\x2a\x03\0\0\x80", 5, "a packed list is cut off");
-    refuse(BLOB, "\x3a\x03\x0a\x01\x80", 5, "a packed list is cut off");
+    refuse(BLOB, "\x2a\x03\0\0\x80", 5, "a packed list is truncated");
+    refuse(BLOB, "\x3a\x03\x0a\x01\x80", 5, "a packed list is truncated");
     refuse(NET, "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11,
-           "a field is cut off at byte 0");
+           "a field is truncated at byte 0");
     refuse(&caffe__layer_parameter__descriptor, "\xa2\x09\x05\x0d\0\0\0\0", 8,
            "caffe.ClipParameter at byte 3 needs the field \"max\"");
 }
