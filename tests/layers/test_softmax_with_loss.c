@@ -198,3 +198,34 @@ TEST(softmax_with_loss, an_axis_that_is_not_there_is_refused)
     ASSERT_STATUS(CT_EINVAL, case_setup(c));
     ASSERT_HAS("layer loss", ct_last_error());
 }
+
+/* Label 2 weighs 3, label 0 weighs 1/2; the mean is still over two. */
+TEST_EACH_DEVICE(softmax_with_loss, classes_may_have_weights)
+{
+    static const float weight[] = { 2 };
+    struct layer_case *c = two(dev, "type: 'SoftmaxWithLoss' loss_param { "
+        "weight_by_label_freqs: true class_weighting: 0.5 "
+        "class_weighting: 1 class_weighting: 3 }");
+
+    ASSERT_OK(case_setup(c));
+    case_top_diff(c, 0, weight);
+    ASSERT_OK(case_backward(c));
+    ASSERT_NEAR(c, "top[0].data", 1e-6f, (3 * LN2 + 0.98082925f / 2) / 2);
+    ASSERT_NEAR(c, "bottom[0].diff", 1e-6f, 0.75f, 0.75f, -1.5f, -0.3125f,
+                0.25f, 0.0625f);
+    ASSERT_GRADIENT(c, 1e-2f, 1e-3f);
+}
+
+TEST(softmax_with_loss, weights_for_other_classes_are_refused)
+{
+    struct layer_case *c = two(CT_CPU, "name: 'loss' type: 'SoftmaxWithLoss' "
+        "loss_param { weight_by_label_freqs: true class_weighting: 1 }");
+
+    ASSERT_STATUS(CT_ESHAPE, case_setup(c));
+    ASSERT_HAS("layer loss: 1 values of class_weighting for 3 classes",
+               ct_last_error());
+    c = two(CT_CPU, "name: 'loss' type: 'SoftmaxWithLoss' "
+                    "loss_param { weight_by_label_freqs: true }");
+    ASSERT_STATUS(CT_EINVAL, case_setup(c));
+    ASSERT_HAS("layer loss: weight_by_label_freqs needs", ct_last_error());
+}

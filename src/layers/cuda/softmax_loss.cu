@@ -12,7 +12,12 @@ struct entropy {
     struct ct_loss loss;
     int64_t        classes, inner;
     const float   *p, *t;
+    const float   *weights; /* of classes, or NULL */
 
+    __device__ float weight(int64_t k) const
+    {
+        return weights && k >= 0 ? weights[k] : 1;
+    }
     __device__ float operator()(int64_t i, bool *counts) const
     {
         const int64_t k = ct_label_class(t[i], classes);
@@ -26,9 +31,18 @@ struct entropy {
             return NAN;
         of = p[(i / inner * classes + k) * inner + i % inner];
         /* Written so that a NaN probability stays one. */
-        return -logf(of < FLT_MIN ? FLT_MIN : of);
+        return -logf(of < FLT_MIN ? FLT_MIN : of) * weight(k);
     }
 };
+
+__global__ static void each_term(int64_t n, struct entropy e, float *y)
+{
+    CT_KERNEL_EACH (i, n) {
+        bool counts;
+
+        y[i] = e(i, &counts);
+    }
+}
 
 __global__ static void entropy_grad(struct entropy e, int64_t n,
                                     const float *weight, const float *z,
@@ -39,12 +53,12 @@ __global__ static void entropy_grad(struct entropy e, int64_t n,
     CT_KERNEL_EACH (i, n) {
         const int64_t line = i / e.inner, at = i % e.inner;
         const float label  = e.t[line / e.classes * e.inner + at];
-        const bool is_it   =
-            line % e.classes == ct_label_class(label, e.classes);
+        const int64_t k    = ct_label_class(label, e.classes);
 
         dx[i] = ct_label_ignored(e.loss, label)
                     ? 0
-                    : scale * e.p[i] - (is_it ? scale : 0);
+                    : (scale * e.p[i] -
+                       (line % e.classes == k ? scale : 0)) * e.weight(k);
     }
 }
 
@@ -52,7 +66,8 @@ static struct entropy entropy_of(const struct softmax_with_loss *s,
                                  const struct ct_io *io)
 {
     return { s->loss, s->classes, s->inner,
-             ct_data(s->prob ? s->prob : io->top[1]), ct_data(io->bottom[1]) };
+             ct_data(s->prob ? s->prob : io->top[1]), ct_data(io->bottom[1]),
+             s->weights ? ct_data(s->weights) : NULL };
 }
 
 /* The normaliser is kept behind the terms. */
@@ -112,8 +127,8 @@ __global__ static void few_rows(struct entropy e, int64_t rows, double fixed,
     *out = (float)(sum / by);
 }
 
-extern "C" enum ct_status ct_cuda_softmax_with_loss_forward(
-    struct ct_layer *l, const struct ct_io *io)
+static enum ct_status softmax_and_loss(const struct ct_layer *l,
+                                       const struct ct_io *io)
 {
     const struct softmax_with_loss *s =
         (const struct softmax_with_loss *)l->state;
@@ -131,6 +146,20 @@ extern "C" enum ct_status ct_cuda_softmax_with_loss_forward(
     return ct_loss_run(l->dev, s->outer * s->inner, entropy_of(s, io),
                        ct_loss_fixed(&s->loss, s->outer, s->inner),
                        normalizer(s), ct_data(io->top[0]));
+}
+
+extern "C" enum ct_status ct_cuda_softmax_with_loss_forward(
+    struct ct_layer *l, const struct ct_io *io)
+{
+    const struct softmax_with_loss *s =
+        (const struct softmax_with_loss *)l->state;
+    const int64_t n = s->outer * s->inner;
+
+    CT_TRY(softmax_and_loss(l, io));
+    if (io->n_top < 3 || n == 0)
+        return CT_OK;
+    return CT_LAUNCH(l->dev, n, each_term, n, entropy_of(s, io),
+                     ct_data(io->top[2]));
 }
 
 extern "C" enum ct_status ct_cuda_softmax_with_loss_backward(
