@@ -12,7 +12,7 @@ CHECKS        = includes headers banned exports style docs
 CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON -DCORTADO_CUDA_ARCHITECTURES=90)
 
 .PHONY: all demo test check install packages asan tsan valgrind fuzz \
-    gpu-bundle clean help
+    gpu-bundle deb clean help
 .NOTPARALLEL:
 
 all:
@@ -60,9 +60,13 @@ gpu-bundle:
 	@cmake --build build-gpu -j $(JOBS)
 	@tools/gpu_bundle build-gpu build-gpu/gpu.tar.xz
 
+deb:
+	@tools/install_packages debhelper dh-python lintian
+	@tools/make_deb build-deb
+
 clean:
 	rm -rf build build-debug build-release build-asan build-tsan build-cuda \
-	    build-fuzz build-gpu
+	    build-fuzz build-gpu build-deb
 
 help:
 	@echo "make            build $(BUILD)/cortado, the library and the tests"
@@ -76,4 +80,5 @@ help:
 	@echo "make valgrind   the tests under valgrind"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make gpu-bundle  program and tests for a machine with a GPU"
+	@echo "make deb        Debian packages, into build-deb"
 	@echo "make clean      remove the build folders"

@@ -92,7 +92,7 @@ install(PROGRAMS python/classify.py python/detect.py python/draw_net.py
 # The plug-in.  The program shows it the library's functions, all of them: the
 # package calls those that the program itself does not.
 if(Python3_Development.Embed_FOUND)
-  file(RELATIVE_PATH beside ${CMAKE_INSTALL_FULL_LIBDIR}
+  file(RELATIVE_PATH beside ${CMAKE_INSTALL_FULL_LIBDIR}/cortado
        ${CMAKE_INSTALL_PREFIX}/${CORTADO_PYTHON_DIR})
   add_library(cortado_python MODULE
               ${PROJECT_SOURCE_DIR}/src/plugins/python/plugin.c)
@@ -103,7 +103,7 @@ if(Python3_Development.Embed_FOUND)
   target_compile_definitions(cortado_python PRIVATE _GNU_SOURCE
                              CT_PYTHON_BESIDE="python:${beside}")
   install(TARGETS cortado_python
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cortado)
   target_sources(cortado PRIVATE $<TARGET_OBJECTS:cortado_objects>
                  $<TARGET_OBJECTS:cortado_proto>)
   set_target_properties(cortado PROPERTIES ENABLE_EXPORTS ON)

@@ -15,7 +15,7 @@ from ctypes import (POINTER, c_bool, c_char_p, c_double, c_float, c_int,
                     c_int64, c_size_t, c_uint32, c_uint64, c_void_p)
 
 _NAME = 'libcortado.so'
-_SONAMES = (_NAME + '.0', _NAME)
+_SONAMES = (_NAME + '.0.2', _NAME)
 
 OK, EINVAL, ENOTFOUND, ESTOP = 0, 1, 5, 12
 

@@ -105,12 +105,15 @@ static void *open_plugin(void)
     if (dladdr(&plugin_lock, &here) && here.dli_fname &&
         realpath(here.dli_fname, library))
         keep_folder(library);
-    for (int i = 0; i < 2 && !plugin; i++)
+    for (int i = 0; i < 2 && !plugin; i++) {
         plugin = open_in(folder[i], "");
+        if (!plugin)
+            plugin = open_in(folder[i], "/cortado");
+    }
     if (!plugin)
-        plugin = open_in(program, "/../" CT_LIBDIR);
+        plugin = open_in(program, "/../" CT_LIBDIR "/cortado");
     if (!plugin)
-        plugin = open_in(program, "/../lib");
+        plugin = open_in(program, "/../lib/cortado");
     return plugin ? plugin : dlopen(PLUGIN, RTLD_NOW | RTLD_GLOBAL);
 }
 
