@@ -12,8 +12,8 @@
  *
  * With roi_pooling_param, Cascade R-CNN's: y has the corners of the bins, one
  * sample each, so it is (pooled_h + 1) x (pooled_w + 1), and a mean pooling of
- * 2 x 2 follows.  pad_ratio makes regions larger, pixels are centred at 1/2, and
- * what lies further than 1/2 outside is 0, as is an empty region.
+ * 2 x 2 follows.  pad_ratio makes regions larger, pixels are centred at 1/2,
+ * and what lies further than 1/2 outside is 0, as is an empty region.
  *
  * Backward OVERWRITES dx; regions get no gradient. */
 #include "layers/roi_align.h"
