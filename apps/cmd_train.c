@@ -13,6 +13,7 @@
 #include "launch.h"
 #include "log_lines.h"
 #include "net_flags.h"
+#include "observe.h"
 #include "peers.h"
 #include "proto/edit.h"
 
@@ -22,6 +23,7 @@ struct train_flags {
     const char            *on_nan;
     int                    ranks;
     struct dist_flags      dist;
+    struct observe_flags   observe;
 };
 
 static volatile sig_atomic_t got_sigint, got_sighup;
@@ -210,12 +212,15 @@ static enum ct_status train(const struct train_flags *f,
         .exchange = ct_dist_exchange(d),
     };
     struct ct_solver *s = NULL;
+    struct observe *look = NULL;
     enum ct_status st;
 
     CT_TRY_GOTO(parse_effect("sigint_effect", f->sigint_effect, &t.on_sigint),
                 st, out);
     CT_TRY_GOTO(parse_effect("sighup_effect", f->sighup_effect, &t.on_sighup),
                 st, out);
+    CT_TRY_GOTO(observe_start(&f->observe, param, d, &look), st, out);
+    o.pulse = observe_pulse(look);
     CT_TRY_GOTO(say_solver(param), st, out);
     CT_TRY_GOTO(agree(d, param), st, out);
     st = ct_solver_create(param, &o, &s);
@@ -224,6 +229,7 @@ static enum ct_status train(const struct train_flags *f,
     CT_TRY_GOTO(st, st, out);
     if (f->snapshot)
         CT_TRY_GOTO(resume(s, f->snapshot), st, out);
+    CT_TRY_GOTO(observe_follow(&f->observe, look, d, s), st, out);
     catch_signals();
     if (t.is_terminal) {
         CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t), st, out);
@@ -243,8 +249,11 @@ out:
     /* The comm thread may be at work on what the solver has, and whoever sees
      * it leave would speak before this rank has said why: the job ends
      * first. */
-    if (st != CT_OK && ct_dist_size(d) > 1)
+    if (st != CT_OK && ct_dist_size(d) > 1) {
+        observe_last_words(look);
         return st;
+    }
+    observe_end(look);
     ct_solver_destroy(s);
     return st;
 }
@@ -315,6 +324,7 @@ int cmd_train(int argc, char **argv)
         FLAG("on_nan", &f.on_nan),
         FLAG("ranks", &f.ranks),
         DIST_FLAGS(f.dist),
+        OBSERVE_FLAGS(f.observe),
         FLAG_END,
     };
     bool helped;

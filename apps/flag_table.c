@@ -63,6 +63,8 @@ const struct flag_info flag_table[] = {
       "what SIGHUP does: stop, snapshot or none" },
     { "train", "on_nan", FLAG_STRING, EVERYDAY, "ACTION", "stop",
       "when the loss is not finite: stop and name the layer, or continue" },
+    { "train", "run", FLAG_STRING, EVERYDAY, "FOLDER", NULL,
+      "record the run in this folder: curves, log, plan, TensorBoard events" },
     { "plot", "title", FLAG_STRING, EVERYDAY, "TEXT", NULL,
       "title above the curves; without it, the name of the log" },
     { "inspect", "deep", FLAG_SWITCH, EVERYDAY, NULL, NULL,

@@ -19,6 +19,26 @@ struct end_watch {
     pthread_t                 thread;
 };
 
+static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*words_say)(void *arg);
+static void *words_arg;
+
+void peers_set_last_words(void (*say)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&words_lock);
+    words_say = say;
+    words_arg = arg;
+    pthread_mutex_unlock(&words_lock);
+}
+
+static void say_last_words(void)
+{
+    pthread_mutex_lock(&words_lock);
+    if (words_say)
+        words_say(words_arg);
+    pthread_mutex_unlock(&words_lock);
+}
+
 static void *end_main(void *arg)
 {
     struct end_watch *e = arg;
@@ -31,6 +51,7 @@ static void *end_main(void *arg)
     if (atomic_load(&e->over))
         return NULL;
     ct_dist_last_words(atomic_load(&e->dist));
+    say_last_words();
     fflush(NULL);
     signal(SIGTERM, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);

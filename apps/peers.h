@@ -11,4 +11,8 @@
 int peers_run(const Caffe__DistributedParameter *options,
               enum ct_status (*run)(struct ct_dist *d, void *arg), void *arg);
 
+/* Called once, on a thread of its own, when a signal ends this rank; NULL: no
+ * longer.  When this returns the one before is not called any more. */
+void peers_set_last_words(void (*say)(void *arg), void *arg);
+
 #endif

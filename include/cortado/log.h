@@ -27,6 +27,9 @@ typedef void (*ct_log_fn)(enum ct_log_level level, const char *line,
                           void *arg);
 
 CT_API void ct_log_set_sink(ct_log_fn sink, void *arg); /* NULL: stderr */
+/* One more who gets every line that the sink gets; NULL: nobody.  When this
+ * returns the listener before is not called any more. */
+CT_API void ct_log_set_listener(ct_log_fn listener, void *arg);
 CT_API void ct_log_set_level(enum ct_log_level minimum);
 CT_API enum ct_log_level ct_log_level(void);
 /* From now on every line, whatever the level, is also written to this file,

@@ -15,6 +15,8 @@
 
 static ct_log_fn log_sink;
 static void *log_sink_arg;
+static ct_log_fn log_listener;
+static void *log_listener_arg;
 static FILE *log_copy; /* under the lock; log_copies tells without */
 static atomic_bool log_copies;
 static atomic_int log_minimum = CT_LOG_INFO;
@@ -25,6 +27,14 @@ void ct_log_set_sink(ct_log_fn sink, void *arg)
     pthread_mutex_lock(&log_lock);
     log_sink     = sink;
     log_sink_arg = arg;
+    pthread_mutex_unlock(&log_lock);
+}
+
+void ct_log_set_listener(ct_log_fn listener, void *arg)
+{
+    pthread_mutex_lock(&log_lock);
+    log_listener     = listener;
+    log_listener_arg = arg;
     pthread_mutex_unlock(&log_lock);
 }
 
@@ -115,6 +125,8 @@ void ct_log_write(enum ct_log_level level, const char *file, int line,
     pthread_mutex_lock(&log_lock);
     if (log_copy)
         fwrite(text, 1, used, log_copy);
+    if (shown && log_listener)
+        log_listener(level, text, log_listener_arg);
     if (shown && log_sink)
         log_sink(level, text, log_sink_arg);
     else if (shown)

@@ -250,6 +250,24 @@ static const char *road_of(const struct ct_dist *d, int param,
     return d->reduce ? d->reduce->name : dist_way_name(way);
 }
 
+bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)
+{
+    struct dist_cost c = { 0 };
+
+    *out = (struct dist_travel){ .floats = 0 };
+    if (!d->net || d->mode.ps || d->mode.local_steps || d->size < 2 ||
+        d->device_sum.way)
+        return false;
+    name_of(d->net, param, out->param, sizeof(out->param));
+    out->floats     = (double)ct_net_param(d->net, param)->blob->count;
+    out->name       = road_of(d, param, &c, &out->measured);
+    out->bytes      = c.bytes;
+    out->may_choose = d->roads.may[param];
+    if (d->roads.measured)
+        out->predicted = c.seconds;
+    return true;
+}
+
 /* A line for every parameter that matters, one for the others. */
 static void say_table(const struct ct_dist *d, bool with_observed)
 {

@@ -41,4 +41,16 @@ CT_MUST_CHECK enum ct_status dist_auto_begin(struct ct_dist *d,
                                              bool *changed);
 void dist_auto_layer_done(struct ct_dist *d, int layer);
 
+/* How a parameter's gradient travels, for whoever watches; on the thread that
+ * trains.  false: not by a road that is chosen here (servers, means). */
+struct dist_travel {
+    char        param[64];
+    const char *name;     /* "shared", "factors", ... */
+    double      floats, bytes; /* bytes: that this rank sends */
+    double      predicted, measured; /* seconds; 0: unknown */
+    bool        may_choose; /* factors would be possible */
+};
+bool dist_travel_of(const struct ct_dist *d, int param,
+                    struct dist_travel *out);
+
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/probe.h"
 #include "dist/dist.h"
 #include "dist/watch.h"
 
@@ -80,4 +81,14 @@ int ct_dist_n_ranks(const struct ct_dist *d)
 bool ct_dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out)
 {
     return d && dist_marks_next(&d->marks, seen, out);
+}
+
+static enum ct_status links_job(struct ct_comm *c, void *arg)
+{
+    return ct_comm_probe_pairs(c, arg);
+}
+
+enum ct_status dist_links(struct ct_dist *d, struct ct_pairs *out)
+{
+    return ct_job_run(d->thread, links_job, out);
 }

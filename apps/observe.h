@@ -1,0 +1,33 @@
+/* observe.h - what `cortado train` records and shows of itself. */
+#ifndef CT_APPS_OBSERVE_H
+#define CT_APPS_OBSERVE_H
+
+#include "command.h"
+#include "cortado/dist.h"
+
+struct observe;
+
+struct observe_flags {
+    const char *run; /* the run folder; NULL: none */
+};
+
+#define OBSERVE_FLAGS(f) FLAG("run", &(f).run)
+
+/* All ranks call it, before the solver is made; *out is NULL where nothing was
+ * asked for and on ranks other than 0.  `param` is the solver in force. */
+CT_MUST_CHECK enum ct_status observe_start(const struct observe_flags *f,
+                                           const Caffe__SolverParameter *param,
+                                           struct ct_dist *d,
+                                           struct observe **out);
+/* For the solver's options.  NULL for NULL. */
+struct ct_pulse *observe_pulse(struct observe *o);
+/* All ranks call it, when the solver is there and restored. */
+CT_MUST_CHECK enum ct_status observe_follow(const struct observe_flags *f,
+                                            struct observe *o,
+                                            struct ct_dist *d,
+                                            struct ct_solver *s);
+/* Training has failed, and this process will end without freeing anything. */
+void observe_last_words(struct observe *o); /* takes NULL */
+void observe_end(struct observe *o); /* takes NULL */
+
+#endif

@@ -1,0 +1,600 @@
+/* journal.c - a journal's life, its queue and its thread. */
+#include "observe/journal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "observe/journal_inner.h"
+#include "observe/json.h"
+#include "observe/tfevents.h"
+#include "solver/exchange.h"
+
+/* How often, in seconds; lines become rarer as the run gets longer, so that a
+ * week makes some hundred thousand and not a million. */
+static const double tick = .02, flush_every = .5, note_every = .05,
+                    ranks_every = 1, times_every = 2;
+static const double notes_kept = 20000, ranks_kept = 2000;
+/* Of the time, that looking at parameters may take. */
+static const double look_share = .001, look_least = 2;
+
+double journal_clock(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- the thread that trains */
+
+static void note(struct ct_journal *j, const struct journal_note *n)
+{
+    pthread_mutex_lock(&j->lock);
+    if (j->n_notes < JOURNAL_NOTES)
+        j->note[(j->first_note + j->n_notes++) % JOURNAL_NOTES] = *n;
+    else
+        j->n_lost++;
+    pthread_mutex_unlock(&j->lock);
+}
+
+static struct ct_text line_of(const char *kind, int iter, double time)
+{
+    struct ct_text t = { 0 };
+
+    ct_text_add(&t, "{");
+    ct_json_field_string(&t, "kind", kind);
+    ct_json_field_number(&t, "iter", iter);
+    ct_json_field_number(&t, "time", time);
+    return t;
+}
+
+/* Ends the line and notes it; one that is too long is lost. */
+static void note_line(struct ct_journal *j, struct ct_text *t)
+{
+    struct journal_note n = { .kind = NOTE_LINE, .time = journal_clock() };
+
+    ct_text_add(t, "}\n");
+    if (!t->failed && t->n_bytes < sizeof(n.line)) {
+        memcpy(n.line, t->s, t->n_bytes + 1);
+        note(j, &n);
+    }
+    ct_text_fini(t);
+}
+
+static void on_iteration(const struct ct_iteration *e, void *arg)
+{
+    struct ct_journal *j = arg;
+    struct journal_note n;
+    const double now = journal_clock();
+    const double gap = fmax(note_every, (now - j->started) / notes_kept);
+
+    atomic_store_explicit(&j->iter, e->iter, memory_order_relaxed);
+    if (!e->displayed && now - j->last_noted < gap &&
+        e->iter + 1 < e->max_iter)
+        return;
+    j->last_noted = now;
+    n.kind        = NOTE_ITERATION;
+    n.time        = now;
+    n.iteration   = *e;
+    n.line[0]     = '\0';
+    note(j, &n);
+}
+
+/* Outputs of several values, or of one name, are told apart by a number. */
+static void add_outputs(struct ct_text *t, const struct ct_test_result *e)
+{
+    for (int i = 0; i < e->n_outputs; i++) {
+        struct ct_text name = { 0 };
+        int before          = 0;
+
+        for (int k = 0; k < i; k++)
+            before += strcmp(e->output[k].name, e->output[i].name) == 0;
+        ct_text_add(&name, e->output[i].name);
+        if (before)
+            ct_text_addf(&name, "[%d]", before);
+        if (!name.failed)
+            ct_json_field_number(t, name.s, e->output[i].value);
+        ct_text_fini(&name);
+    }
+}
+
+static void on_test(const struct ct_test_result *e, void *arg)
+{
+    struct ct_text t = line_of("test", e->iter, journal_clock());
+
+    ct_json_field_number(&t, "net", e->net);
+    ct_json_field_number(&t, "seconds", e->seconds);
+    ct_json_key(&t, "outputs");
+    ct_text_add(&t, "{");
+    add_outputs(&t, e);
+    ct_text_add(&t, "}");
+    note_line(arg, &t);
+}
+
+static void on_snapshot(const struct ct_snapshot_files *e, void *arg)
+{
+    struct ct_text t = line_of("snapshot", e->iter, journal_clock());
+
+    ct_json_field_string(&t, "model", e->model);
+    ct_json_field_string(&t, "state", e->state);
+    note_line(arg, &t);
+}
+
+static void on_stop(int iter, enum ct_status why, void *arg)
+{
+    struct ct_journal *j = arg;
+    struct ct_text t     = line_of("stop", iter, journal_clock());
+
+    pthread_mutex_lock(&j->lock);
+    j->status = why == CT_OK ? "done" : why == CT_ESTOP ? "stopped" : "failed";
+    if (why != CT_OK && why != CT_ESTOP)
+        snprintf(j->why, sizeof(j->why), "%s", ct_last_error());
+    ct_json_field_string(&t, "status", j->status);
+    ct_json_field_string(&t, "text", j->why);
+    pthread_mutex_unlock(&j->lock);
+    note_line(j, &t);
+}
+
+static bool wants_inspect(int iter, void *arg)
+{
+    struct ct_journal *j = arg;
+
+    (void)iter;
+    return atomic_load(&j->look.state) == LOOK_WANTED;
+}
+
+static void on_inspect(struct ct_solver *s, int iter, void *arg)
+{
+    struct ct_journal *j = arg;
+
+    journal_look_fill(j, s, iter);
+    atomic_store(&j->look.state, LOOK_FULL);
+}
+
+/* Marks come from the job itself, also when no iteration ends any more. */
+static const struct ct_solver_events events = {
+    .iteration     = on_iteration,
+    .test          = on_test,
+    .snapshot      = on_snapshot,
+    .stop          = on_stop,
+    .wants_inspect = wants_inspect,
+    .inspect       = on_inspect,
+};
+
+/* Any thread that logs. */
+static void on_log(enum ct_log_level level, const char *line, void *arg)
+{
+    struct ct_journal *j = arg;
+
+    (void)level;
+    pthread_mutex_lock(&j->lock);
+    if (j->log.n_bytes < JOURNAL_MOST_LOG)
+        ct_text_add(&j->log, line);
+    else
+        j->n_lost++;
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* ---- the journal's thread */
+
+static void scalar(struct ct_journal *j, double time, int iter,
+                   const char *tag, double value)
+{
+    ct_tf_scalar(&j->tf.pending, time, iter, tag, value);
+}
+
+static void write_iteration(struct ct_journal *j, const struct journal_note *n)
+{
+    const struct ct_iteration *e = &n->iteration;
+    struct ct_text t = line_of("iteration", e->iter, n->time);
+    double speed;
+
+    j->step_seconds = j->step_seconds > 0
+                          ? .8 * j->step_seconds + .2 * e->seconds
+                          : e->seconds;
+    speed = j->step_seconds > 0 ? (double)e->samples / j->step_seconds : 0;
+    ct_json_field_number(&t, "loss", e->loss);
+    ct_json_field_number(&t, "smoothed", e->smoothed);
+    ct_json_field_number(&t, "rate", e->rate);
+    ct_json_field_number(&t, "seconds", e->seconds);
+    ct_json_field_number(&t, "samples_per_second", speed);
+    ct_json_field_number(&t, "seconds_left", e->seconds_left);
+    ct_text_add(&t, "}\n");
+    ct_text_add(&j->series.pending, t.s ? t.s : "");
+    ct_text_fini(&t);
+    scalar(j, n->time, e->iter, "train/loss", e->loss);
+    scalar(j, n->time, e->iter, "train/smoothed_loss", e->smoothed);
+    scalar(j, n->time, e->iter, "train/learning_rate", e->rate);
+    scalar(j, n->time, e->iter, "speed/samples_per_second", speed);
+    scalar(j, n->time, e->iter, "speed/seconds_left", e->seconds_left);
+    j->latest      = *e;
+    j->latest_time = n->time;
+}
+
+/* Test outputs go to TensorBoard, too. */
+static void test_scalars(struct ct_journal *j, const struct journal_note *n)
+{
+    struct ct_json *line = NULL;
+    const struct ct_json *o;
+    char tag[160];
+
+    if (strncmp(n->line, "{\"kind\":\"test\"", 14) != 0 ||
+        ct_json_parse(n->line, strlen(n->line), "a test", &line) != CT_OK)
+        return;
+    o = ct_json_get(line, "outputs");
+    for (o = o ? o->child : NULL; o; o = o->next) {
+        snprintf(tag, sizeof(tag), "test%.0f/%s",
+                 ct_json_number(ct_json_get(line, "net"), 0), o->key);
+        scalar(j, n->time, (int)ct_json_number(ct_json_get(line, "iter"), 0),
+               tag, ct_json_number(o, (double)NAN));
+    }
+    ct_json_free(line);
+}
+
+static bool take_note(struct ct_journal *j, struct journal_note *out)
+{
+    bool found;
+
+    pthread_mutex_lock(&j->lock);
+    found = j->n_notes > 0;
+    if (found) {
+        *out          = j->note[j->first_note];
+        j->first_note = (j->first_note + 1) % JOURNAL_NOTES;
+        j->n_notes--;
+    }
+    pthread_mutex_unlock(&j->lock);
+    return found;
+}
+
+static void write_marks(struct ct_journal *j)
+{
+    struct ct_mark m;
+
+    while (ct_dist_next_mark(j->dist, &j->n_marks, &m)) {
+        struct ct_text t = line_of("mark", m.iter, m.time);
+
+        ct_json_field_string(&t, "what", ct_mark_name(m.kind));
+        ct_json_field_number(&t, "rank", m.rank);
+        ct_json_field_string(&t, "text", m.text);
+        ct_text_add(&t, "}\n");
+        ct_text_add(&j->series.pending, t.s ? t.s : "");
+        ct_text_fini(&t);
+    }
+}
+
+static void drain(struct ct_journal *j)
+{
+    struct journal_note n;
+
+    while (take_note(j, &n)) {
+        if (n.kind == NOTE_ITERATION)
+            write_iteration(j, &n);
+        else
+            ct_text_add(&j->series.pending, n.line);
+        if (n.kind == NOTE_LINE)
+            test_scalars(j, &n);
+    }
+    write_marks(j);
+    pthread_mutex_lock(&j->lock);
+    ct_text_add(&j->log_file.pending, j->log.s ? j->log.s : "");
+    j->log.n_bytes = 0;
+    if (j->log.s)
+        j->log.s[0] = '\0';
+    pthread_mutex_unlock(&j->lock);
+}
+
+static enum ct_status flush(struct ct_journal *j)
+{
+    CT_TRY(ct_output_flush(&j->series));
+    CT_TRY(ct_output_flush(&j->ranks));
+    CT_TRY(ct_output_flush(&j->layers));
+    CT_TRY(ct_output_flush(&j->tf));
+    return ct_output_flush(&j->log_file);
+}
+
+static enum ct_status at_tick(struct ct_journal *j)
+{
+    const double now = ct_now(), age = journal_clock() - j->started;
+
+    journal_times_sample(j, now);
+    if (atomic_load(&j->look.state) == LOOK_FULL) {
+        CT_TRY(journal_look_write(j));
+        j->next_look = now + fmax(look_least, j->look.seconds / look_share);
+        atomic_store(&j->look.state, LOOK_IDLE);
+    }
+    if (now >= j->next_look && atomic_load(&j->look.state) == LOOK_IDLE)
+        atomic_store(&j->look.state, LOOK_WANTED);
+    if (now >= j->next_ranks) {
+        journal_ranks_write(j, journal_clock());
+        j->next_ranks = now + fmax(ranks_every, age / ranks_kept) *
+                                  (1 + j->n_ranks / 64);
+    }
+    if (now >= j->next_times) {
+        CT_TRY(journal_times_write(j));
+        j->next_times = now + times_every;
+    }
+    if (now >= j->next_flush) {
+        drain(j);
+        CT_TRY(flush(j));
+        j->next_flush = now + flush_every;
+    }
+    return CT_OK;
+}
+
+static void give_up(struct ct_journal *j)
+{
+    j->broken = true;
+    ct_log_set_listener(NULL, NULL);
+    CT_WARN("%s; this run is no longer recorded, training goes on",
+            ct_last_error());
+}
+
+/* Waits for the next tick; false: it is over. */
+static bool next_tick(struct ct_journal *j)
+{
+    struct timespec until;
+    bool ending;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(1e9 * tick);
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&j->lock);
+    if (!j->ending)
+        pthread_cond_timedwait(&j->wake, &j->lock, &until);
+    ending = j->ending;
+    pthread_mutex_unlock(&j->lock);
+    return !ending;
+}
+
+static void *journal_main(void *arg)
+{
+    struct ct_journal *j = arg;
+
+    /* Whoever computes goes first. */
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+    while (next_tick(j))
+        if (!j->broken && at_tick(j) != CT_OK)
+            give_up(j);
+    return NULL;
+}
+
+/* ---- beginning and end */
+
+static enum ct_status make_folder(const char *path)
+{
+    char *part = ct_strdup(path, "path");
+    enum ct_status st = part ? CT_OK : CT_ENOMEM;
+
+    for (char *at = part ? part + 1 : NULL; st == CT_OK && at;) {
+        at = strchr(at, '/');
+        if (at)
+            *at = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            st = ct_fail(CT_EIO, "cannot make the folder %s: %s", part,
+                         strerror(errno));
+        if (at)
+            *at++ = '/';
+    }
+    ct_free(part);
+    return st;
+}
+
+static enum ct_status open_tf(struct ct_journal *j)
+{
+    char host[64] = "host", name[160];
+
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        snprintf(host, sizeof(host), "host");
+    /* Another start within a second gets a file of its own. */
+    snprintf(name, sizeof(name), "events.out.tfevents.%010.0f.%s.%d",
+             j->started, host, (int)getpid());
+    CT_TRY(ct_output_open(&j->tf, j->folder, name, 0));
+    ct_tf_begin(&j->tf.pending, j->started, j->start_iter);
+    ct_tf_graph(&j->tf.pending, j->started, ct_solver_net(j->solver));
+    return CT_OK;
+}
+
+static char *join_words(int n, char *const *words)
+{
+    struct ct_text t = { 0 };
+    char *out;
+
+    for (int i = 0; i < n; i++)
+        ct_text_addf(&t, "%s%s", i ? " " : "", words[i]);
+    out = ct_strdup(t.s ? t.s : "", "command line");
+    ct_text_fini(&t);
+    return out;
+}
+
+static enum ct_status init(struct ct_journal *j,
+                           const struct ct_journal_options *o)
+{
+    pthread_condattr_t attr;
+
+    pthread_mutex_init(&j->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&j->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    j->series.fd = j->ranks.fd = j->layers.fd = j->log_file.fd = j->tf.fd = -1;
+    j->status    = "running";
+    j->started   = journal_clock();
+    j->dist      = o->dist;
+    j->n_ranks   = ct_dist_n_ranks(o->dist);
+    j->look.filter_layer = -1;
+    ct_pulse_init(&j->own_pulse);
+    j->pulse   = &j->own_pulse;
+    j->folder  = ct_strdup(o->folder, "run folder");
+    j->version = ct_strdup(o->version, "version");
+    j->command = join_words(o->argc, o->argv);
+    j->address = ct_strdup(o->address ? o->address : "", "address");
+    if (!j->folder || !j->version || !j->command || !j->address)
+        return CT_ENOMEM;
+    CT_TRY(make_folder(o->folder));
+    CT_TRY(ct_output_open(&j->log_file, j->folder, "log.txt", 1));
+    CT_TRY(ct_output_open(&j->series, j->folder, "series.jsonl", 1));
+    CT_TRY(ct_output_open(&j->ranks, j->folder, "ranks.jsonl", 1));
+    CT_TRY(ct_output_open(&j->layers, j->folder, "layers.jsonl", 1));
+    return ct_alloc((size_t)j->n_ranks, sizeof(*j->before), "journal",
+                    &j->before);
+}
+
+enum ct_status ct_journal_create(const struct ct_journal_options *options,
+                                 struct ct_journal **out)
+{
+    struct ct_journal *j;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*j), "journal", &j));
+    st = init(j, options);
+    if (st == CT_OK) {
+        ct_log_set_listener(on_log, j);
+        *out = j;
+    } else {
+        ct_journal_destroy(j);
+    }
+    return st;
+}
+
+struct ct_pulse *ct_journal_pulse(struct ct_journal *j)
+{
+    return j ? &j->own_pulse : NULL;
+}
+
+static enum ct_status write_start(struct ct_journal *j)
+{
+    struct ct_text t = line_of("start", j->start_iter, j->started);
+
+    ct_text_add(&t, "}\n");
+    ct_text_add(&j->series.pending, t.s ? t.s : "");
+    ct_text_fini(&t);
+    CT_TRY(open_tf(j));
+    CT_TRY(journal_write_run(j));
+    CT_TRY(journal_write_net(j));
+    return flush(j);
+}
+
+enum ct_status ct_journal_follow(struct ct_journal *j, struct ct_solver *s)
+{
+    struct ct_exchange *x = ct_dist_exchange(j->dist);
+
+    j->solver     = s;
+    j->start_iter = ct_solver_iter(s);
+    j->max_iter   = ct_solver_param(s)->max_iter;
+    if (x && x->pulse)
+        j->pulse = x->pulse;
+    CT_TRY(journal_look_init(j));
+    CT_TRY(journal_times_init(j));
+    if (write_start(j) != CT_OK) {
+        give_up(j);
+        return CT_OK;
+    }
+    CT_TRY(ct_solver_listen(s, &events, j));
+    j->runs = pthread_create(&j->thread, NULL, journal_main, j) == 0;
+    return j->runs ? CT_OK
+                   : ct_fail(CT_ENOMEM, "cannot start the journal's thread");
+}
+
+static void stop_thread(struct ct_journal *j)
+{
+    if (!j->runs)
+        return;
+    pthread_mutex_lock(&j->lock);
+    j->ending = true;
+    pthread_cond_signal(&j->wake);
+    pthread_mutex_unlock(&j->lock);
+    pthread_join(j->thread, NULL);
+    j->runs = false;
+}
+
+/* The thread has ended, and the solver may be gone. */
+static enum ct_status write_rest(struct ct_journal *j)
+{
+    drain(j);
+    if (atomic_load(&j->look.state) == LOOK_FULL)
+        CT_TRY(journal_look_write(j));
+    if (j->solver) {
+        journal_ranks_write(j, journal_clock());
+        CT_TRY(journal_times_write(j));
+        CT_TRY(journal_write_run(j));
+    }
+    return flush(j);
+}
+
+static void end(struct ct_journal *j)
+{
+    stop_thread(j);
+    ct_log_set_listener(NULL, NULL);
+    if (!j->broken && write_rest(j) != CT_OK)
+        give_up(j);
+}
+
+void ct_journal_last_words(struct ct_journal *j, const char *why)
+{
+    if (!j || atomic_flag_test_and_set(&j->last_words))
+        return;
+    pthread_mutex_lock(&j->lock);
+    if (strcmp(j->status, "running") == 0) {
+        j->status = "failed";
+        snprintf(j->why, sizeof(j->why), "%s", why);
+    }
+    pthread_mutex_unlock(&j->lock);
+    end(j);
+}
+
+void ct_journal_destroy(struct ct_journal *j)
+{
+    if (!j)
+        return;
+    if (j->folder && !atomic_flag_test_and_set(&j->last_words))
+        end(j);
+    ct_output_close(&j->series);
+    ct_output_close(&j->ranks);
+    ct_output_close(&j->layers);
+    ct_output_close(&j->log_file);
+    ct_output_close(&j->tf);
+    journal_look_fini(j);
+    journal_times_fini(j);
+    pthread_cond_destroy(&j->wake);
+    pthread_mutex_destroy(&j->lock);
+    ct_text_fini(&j->log);
+    ct_pairs_fini(&j->links);
+    ct_free(j->before);
+    ct_free(j->folder);
+    ct_free(j->version);
+    ct_free(j->command);
+    ct_free(j->address);
+    ct_free(j);
+}
+
+enum ct_status ct_journal_default_folder(const Caffe__SolverParameter *p,
+                                         char **out)
+{
+    const char *path  = p->net ? p->net : p->train_net ? p->train_net : "run";
+    const char *slash = strrchr(path, '/');
+    struct ct_text t  = { 0 };
+    time_t now        = time(NULL);
+    struct tm tm;
+    char when[32];
+
+    path = slash ? slash + 1 : path;
+    localtime_r(&now, &tm);
+    strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
+    ct_text_addf(&t, "runs/%.*s-%s", (int)strcspn(path, "."), path, when);
+    *out = t.failed ? NULL : ct_strdup(t.s, "run folder");
+    ct_text_fini(&t);
+    return *out ? CT_OK : CT_ENOMEM;
+}

@@ -1,0 +1,130 @@
+/* journal_ranks.c - how all ranks are doing, as one line. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "observe/journal_inner.h"
+#include "observe/json.h"
+#include "observe/tfevents.h"
+
+enum { MOST_TAGS = 16 }; /* ranks that have scalars of their own */
+
+struct row {
+    struct ct_rank_state state;
+    double speed; /* iterations a second, since the line before */
+    double wait;  /* share of the time that it waited */
+    double sent;  /* bytes a second */
+};
+
+/* A run of one rank has no peers to ask. */
+static void look_alone(struct ct_journal *j, struct ct_rank_state *s)
+{
+    const struct ct_pulse_view v = ct_pulse_view(j->pulse);
+    const uint64_t now           = ct_pulse_now();
+
+    *s = (struct ct_rank_state){ .waiting_for = -1, .iter = v.iter,
+                                 .pid = (int)getpid() };
+    snprintf(s->phase, sizeof(s->phase), "%s", ct_pulse_phase_name(v.phase));
+    snprintf(s->layer, sizeof(s->layer), "%s", v.layer);
+    s->moved_ago = now > v.changed ? 1e-6 * (double)(now - v.changed) : 0;
+    s->memory    = ct_process_memory();
+}
+
+static void look_at(struct ct_journal *j, int r, double now, struct row *out)
+{
+    struct journal_rank *before = &j->before[r];
+    const double lapse          = now - before->time;
+
+    *out = (struct row){ .speed = 0 };
+    if (!ct_dist_rank_state(j->dist, r, &out->state) && j->n_ranks == 1)
+        look_alone(j, &out->state);
+    if (before->time > 0 && lapse > 0) {
+        out->speed = (out->state.iter - before->iter) / lapse;
+        out->wait  = (out->state.waited - before->waited) / lapse;
+        out->sent  = out->state.bytes_sent >= before->sent
+                         ? (double)(out->state.bytes_sent - before->sent) /
+                               lapse
+                         : 0;
+    }
+    *before = (struct journal_rank){ now, out->state.waited,
+                                     out->state.bytes_sent, out->state.iter };
+}
+
+static double number_of(const struct row *r, int column)
+{
+    const struct ct_rank_state *s = &r->state;
+    const double values[] = { s->iter, r->speed, r->wait < 1 ? r->wait : 1,
+                              s->waiting, s->waiting_for, s->moved_ago,
+                              (double)s->bytes_sent, r->sent,
+                              (double)s->memory, (double)s->device_memory,
+                              (double)s->gone };
+
+    return values[column];
+}
+
+static const char *const columns[] = {
+    "iter", "iterations_per_second", "wait", "waiting", "waiting_for",
+    "moved_ago", "sent", "sent_per_second", "memory", "device_memory", "gone",
+};
+
+static void add_column(struct ct_text *t, const struct row *row, int n,
+                       int column)
+{
+    ct_json_key(t, columns[column]);
+    ct_text_add(t, "[");
+    for (int r = 0; r < n; r++) {
+        ct_json_comma(t);
+        ct_json_add_number(t, number_of(&row[r], column));
+    }
+    ct_text_add(t, "]");
+}
+
+static void add_words(struct ct_text *t, const struct row *row, int n,
+                      const char *key)
+{
+    ct_json_key(t, key);
+    ct_text_add(t, "[");
+    for (int r = 0; r < n; r++) {
+        ct_json_comma(t);
+        ct_json_add_string(t, key[0] == 'p' ? row[r].state.phase
+                                            : row[r].state.layer);
+    }
+    ct_text_add(t, "]");
+}
+
+static void add_scalars(struct ct_journal *j, const struct row *row,
+                        double now)
+{
+    struct ct_text *tf = &j->tf.pending;
+    const int iter     = atomic_load(&j->iter);
+    char tag[64];
+
+    for (int r = 0; r < j->n_ranks && r < MOST_TAGS; r++) {
+        snprintf(tag, sizeof(tag), "ranks/%d/compute_share", r);
+        ct_tf_scalar(tf, now, iter, tag, 1 - number_of(&row[r], 2));
+        snprintf(tag, sizeof(tag), "ranks/%d/wait_share", r);
+        ct_tf_scalar(tf, now, iter, tag, number_of(&row[r], 2));
+        snprintf(tag, sizeof(tag), "ranks/%d/bytes_per_second", r);
+        ct_tf_scalar(tf, now, iter, tag, row[r].sent);
+    }
+}
+
+void journal_ranks_write(struct ct_journal *j, double now)
+{
+    struct ct_text *t = &j->ranks.pending;
+    struct row *row   = NULL;
+
+    if (ct_alloc((size_t)j->n_ranks, sizeof(*row), "ranks", &row) != CT_OK)
+        return;
+    for (int r = 0; r < j->n_ranks; r++)
+        look_at(j, r, now, &row[r]);
+    ct_text_add(t, "{");
+    ct_json_field_number(t, "time", now);
+    for (int c = 0; c < (int)(sizeof(columns) / sizeof(columns[0])); c++)
+        add_column(t, row, j->n_ranks, c);
+    add_words(t, row, j->n_ranks, "phase");
+    add_words(t, row, j->n_ranks, "layer");
+    ct_text_add(t, "}\n");
+    add_scalars(j, row, now);
+    ct_free(row);
+}

@@ -1,0 +1,199 @@
+/* test_journal.c - a run folder tells what the solver told, and costs training
+ * nothing when it cannot. */
+#include "observe/journal.h"
+
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "observe/json.h"
+#include "testing/files.h"
+#include "testing/test.h"
+
+#define SOLVER                                                               \
+    "net_param { name: 'small' "                                             \
+    "layer { name: 'x' type: 'DummyData' top: 'x' top: 'y' "                 \
+    "  dummy_data_param { shape { dim: 6 dim: 3 dim: 8 dim: 8 } "            \
+    "  shape { dim: 6 } data_filler { type: 'gaussian' } "                   \
+    "  data_filler { value: 1 } } }"                                         \
+    "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "            \
+    "  convolution_param { num_output: 4 kernel_size: 3 "                    \
+    "  weight_filler { type: 'xavier' } } }"                                 \
+    "layer { name: 'a' type: 'InnerProduct' bottom: 'c' top: 'a' "           \
+    "  inner_product_param { num_output: 3 "                                 \
+    "  weight_filler { type: 'xavier' } } }"                                 \
+    "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'y' "     \
+    "  top: 'l' } } random_seed: 3 base_lr: 0.01 lr_policy: 'fixed' "        \
+    "display: 1 snapshot_after_train: false test_iter: 1 test_interval: 20 "
+
+static double losses[64];
+
+/* Slow enough for the journal's thread to look on. */
+static void remember(const struct ct_iteration *e, void *arg)
+{
+    (void)arg;
+    losses[e->iter] = e->loss;
+    usleep(30000);
+}
+
+static const struct ct_solver_events events = { .iteration = remember };
+
+static struct ct_solver *solver(int max_iter, struct ct_journal *j)
+{
+    struct ct_solver_options o = { .pulse = ct_journal_pulse(j) };
+    Caffe__SolverParameter *p  = NULL;
+    struct ct_solver *s        = NULL;
+    char text[4096];
+
+    snprintf(text, sizeof(text), SOLVER "max_iter: %d", max_iter);
+    ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
+                            strlen(text), "test", &p));
+    ASSERT_OK(ct_upgrade_solver(p, "test.prototxt"));
+    ASSERT_OK(ct_solver_create(p, &o, &s));
+    ASSERT_OK(ct_solver_listen(s, &events, NULL));
+    ct_message_free(p);
+    return s;
+}
+
+static void train(const char *folder, int max_iter)
+{
+    char word[]    = "train";
+    char *words[]  = { word };
+    struct ct_journal_options o = { .folder = folder, .version = "1.2.3",
+                                    .argc = 1, .argv = words };
+    struct ct_journal *j = NULL;
+    struct ct_solver *s;
+
+    ASSERT_OK(ct_journal_create(&o, &j));
+    s = solver(max_iter, j);
+    ASSERT_OK(ct_journal_follow(j, s));
+    ASSERT_OK(ct_solver_solve(s));
+    ct_journal_destroy(j);
+    ct_solver_destroy(s);
+}
+
+static struct ct_json *read_json(const char *folder, const char *name)
+{
+    struct ct_bytes b = test_read(test_format("%s/%s", folder, name));
+    struct ct_json *j = NULL;
+
+    ASSERT_OK(ct_json_parse((const char *)b.ptr, b.n, name, &j));
+    return j;
+}
+
+/* Lines of this kind whose `key` is `value`; -1 for any. */
+static int count(const char *folder, const char *kind, const char *key,
+                 double value)
+{
+    struct ct_bytes b  = test_read(test_format("%s/series.jsonl", folder));
+    const char *at     = (const char *)b.ptr, *end = at + b.n, *line_end;
+    int n              = 0;
+
+    for (; at < end; at = line_end + 1) {
+        struct ct_json *j = NULL;
+
+        line_end = memchr(at, '\n', (size_t)(end - at));
+        ASSERT(line_end);
+        ASSERT_OK(ct_json_parse(at, (size_t)(line_end - at), "line", &j));
+        n += strcmp(ct_json_text(ct_json_get(j, "kind"), ""), kind) == 0 &&
+             (!key || fabs(ct_json_number(ct_json_get(j, key), 1e30) -
+                           value) < 1e-5);
+        ct_json_free(j);
+    }
+    return n;
+}
+
+TEST(journal, a_run_is_recorded_with_the_solvers_numbers)
+{
+    const char *folder = test_path("runs/one");
+    struct ct_json *run, *net, *times, *filters;
+
+    train(folder, 60);
+    ASSERT_INT(60, count(folder, "iteration", NULL, 0));
+    ASSERT_INT(1, count(folder, "iteration", "loss", losses[7]));
+    ASSERT_INT(1, count(folder, "iteration", "loss", losses[59]));
+    ASSERT_INT(4, count(folder, "test", NULL, 0));
+    ASSERT_INT(1, count(folder, "start", "iter", 0));
+    ASSERT_INT(1, count(folder, "stop", "iter", 60));
+    ASSERT(count(folder, "norms", NULL, 0) >= 1);
+    run = read_json(folder, "run.json");
+    ASSERT_HAS("done", ct_json_text(ct_json_get(run, "status"), ""));
+    ASSERT_HAS("1.2.3", ct_json_text(ct_json_get(run, "version"), ""));
+    ASSERT_FLOAT(60, ct_json_number(ct_json_get(run, "max_iter"), 0), 0);
+    net = read_json(folder, "net.json");
+    ASSERT_INT(4, ct_json_get(net, "layers")->n);
+    times = read_json(folder, "times.json");
+    ASSERT_INT(4, ct_json_get(times, "layers")->n);
+    filters = read_json(folder, "filters.json");
+    ASSERT_INT(2 * 4 * 3 * 3 * 3,
+               (int)strlen(ct_json_text(ct_json_get(filters, "bytes"), "")));
+    ASSERT(ct_file_exists(test_format("%s/solver.prototxt", folder)));
+    ASSERT(ct_file_exists(test_format("%s/net.prototxt", folder)));
+    ct_json_free(run);
+    ct_json_free(net);
+    ct_json_free(times);
+    ct_json_free(filters);
+}
+
+static void nobody(enum ct_log_level level, const char *line, void *arg)
+{
+    (void)level, (void)line, (void)arg;
+}
+
+TEST(journal, what_is_logged_is_in_the_folder)
+{
+    const char *folder = test_path("log");
+    struct ct_bytes log;
+
+    ct_log_set_sink(nobody, NULL);
+    ct_log_set_level(CT_LOG_INFO);
+    train(folder, 3);
+    ct_log_set_level(CT_LOG_NONE);
+    log = test_read(test_format("%s/log.txt", folder));
+    ASSERT(memmem(log.ptr, log.n, "Iteration 2", 11));
+    ASSERT(memmem(log.ptr, log.n, "Test net output #0", 18));
+}
+
+TEST(journal, another_run_in_the_folder_appends)
+{
+    const char *folder = test_path("twice");
+
+    train(folder, 3);
+    test_write(test_format("%s/half", folder), "x", 1);
+    train(folder, 4);
+    ASSERT_INT(2, count(folder, "start", NULL, 0));
+    ASSERT_INT(7, count(folder, "iteration", NULL, 0));
+}
+
+/* A file behind which there is no room. */
+TEST(journal, a_full_disk_costs_the_record_and_not_the_run)
+{
+    const char *folder = test_path("full");
+    struct ct_bytes series;
+
+    train(folder, 1);
+    unlink(test_format("%s/ranks.jsonl", folder));
+    ASSERT_INT(0, symlink("/dev/full", test_format("%s/ranks.jsonl",
+                                                   folder)));
+    train(folder, 40);
+    series = test_read(test_format("%s/series.jsonl", folder));
+    ASSERT(series.n > 0 &&
+           ((const char *)series.ptr)[series.n - 1] == '\n');
+    ASSERT(count(folder, "iteration", NULL, 0) < 41);
+    unlink(test_format("%s/series.jsonl", folder));
+    ASSERT_INT(0, symlink("/dev/full", test_format("%s/series.jsonl",
+                                                   folder)));
+    train(folder, 2); /* there is none from the start */
+}
+
+TEST(journal, a_folder_that_cannot_be_made_is_named)
+{
+    char *words[] = { NULL };
+    struct ct_journal_options o = { .folder = "/proc/no/such", .version = "",
+                                    .argv = words };
+    struct ct_journal *j = NULL;
+
+    ASSERT_STATUS(CT_EIO, ct_journal_create(&o, &j));
+    ASSERT_HAS("/proc/no", ct_last_error());
+}
