@@ -12,6 +12,7 @@ extern "C" {
 struct ct_exchange;
 struct ct_pulse;
 struct ct_solver;
+struct ct_tracing;
 
 enum ct_solver_action {
     CT_ACTION_NONE,
@@ -33,6 +34,8 @@ struct ct_solver_options {
     /* Told where a solver without peers stands; borrowed; NULL: nobody asks.
      * With peers the exchange has one. */
     struct ct_pulse *pulse;
+    /* Iterations to record, on all ranks or on none; NULL: none.  Borrowed */
+    struct ct_tracing *tracing;
 };
 
 /* `param` is already upgraded and is copied. */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "comm/agree.h"
 #include "cortado/log.h"
 
@@ -83,6 +84,30 @@ static void jobs_finish(struct ct_comm_thread *t, struct ct_job *job,
     pthread_cond_broadcast(&t->done);
 }
 
+static const char *name_of(const struct ct_job *job)
+{
+    return job->name ? job->name : "exchange";
+}
+
+/* A job that began a collective is the same exchange on all ranks; others are
+ * between this rank and a server. */
+static enum ct_status run_traced(struct ct_comm *c, struct ct_job *job)
+{
+    const uint64_t start    = ct_trace_begin();
+    const uint32_t sequence = c->sequence;
+    const uint64_t sent     = atomic_load(&c->bytes_sent);
+    enum ct_status st       = job->run(c, job->arg);
+
+    ct_trace_end_about(start, CT_TRACE_REDUCE, name_of(job),
+                       (struct ct_trace_about){
+                           .bytes = (int64_t)(atomic_load(&c->bytes_sent) -
+                                              sent),
+                           .exchange = c->sequence == sequence ? 0
+                                                               : sequence + 1,
+                           .job = job->number + 1 });
+    return st;
+}
+
 /* With `lock` held, which it lets go of while the job runs. */
 static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
 {
@@ -97,7 +122,7 @@ static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
         return;
     }
     pthread_mutex_unlock(&t->lock);
-    st           = job->run(t->comm, job->arg);
+    st           = run_traced(t->comm, job);
     job->seconds = ct_now() - start;
     pthread_mutex_lock(&t->lock);
     if (st != CT_OK)
@@ -184,6 +209,7 @@ static void *thread_main(void *arg)
 {
     struct ct_comm_thread *t = arg;
 
+    ct_trace_thread("comm");
     /* Naps between polls are shorter than the kernel's usual slack. */
     prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK_NS, 0, 0, 0);
     pthread_mutex_lock(&t->lock);
@@ -250,6 +276,9 @@ void ct_comm_thread_destroy(struct ct_comm_thread *t)
 
 void ct_job_submit(struct ct_comm_thread *t, struct ct_job *job)
 {
+    const uint64_t start = ct_trace_begin();
+    uint64_t number;
+
     pthread_mutex_lock(&t->lock);
     CT_ASSERT(job->state != CT_JOB_QUEUED);
     job->thread    = t;
@@ -258,8 +287,11 @@ void ct_job_submit(struct ct_comm_thread *t, struct ct_job *job)
     job->queued_at = ct_now();
     job->why[0]    = '\0';
     jobs_append(t, job);
+    number = job->number;
     pthread_cond_signal(&t->work);
     pthread_mutex_unlock(&t->lock);
+    ct_trace_end_about(start, CT_TRACE_SEND, name_of(job),
+                       (struct ct_trace_about){ .job = number + 1 });
 }
 
 bool ct_job_done(struct ct_job *job)
@@ -277,15 +309,20 @@ bool ct_job_done(struct ct_job *job)
 enum ct_status ct_job_wait(struct ct_job *job)
 {
     struct ct_comm_thread *t = job->thread;
+    uint64_t start = 0;
     enum ct_status st;
 
     if (!t)
         return CT_OK;
     pthread_mutex_lock(&t->lock);
+    if (job->state == CT_JOB_QUEUED)
+        start = ct_trace_begin();
     while (job->state == CT_JOB_QUEUED)
         pthread_cond_wait(&t->done, &t->lock);
     st = job->status;
     pthread_mutex_unlock(&t->lock);
+    ct_trace_end_about(start, CT_TRACE_WAIT, name_of(job),
+                       (struct ct_trace_about){ .job = job->number + 1 });
     return st == CT_OK ? CT_OK : ct_fail(st, "%s", job->why);
 }
 

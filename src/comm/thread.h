@@ -20,6 +20,7 @@ struct ct_job {
     ct_job_fn run;
     void     *arg;
     int       priority; /* least first; CT_JOBS_AGREED only */
+    const char *name;   /* for traces; NULL: it has none.  Borrowed */
     /* The thread's: */
     struct ct_comm_thread *thread;
     struct ct_job         *next;

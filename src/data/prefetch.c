@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/queue.h"
+#include "base/trace.h"
 
 enum { MOST_THREADS = 64, AUTO_THREADS = 8, MOST_PICKS = 16 };
 
@@ -288,11 +289,15 @@ static void *pool_run(void *arg)
     struct start *start   = arg;
     struct ct_prefetch *p = start->p;
     struct hand *h        = start->hand;
+    char name[32];
 
     ct_free(start);
+    snprintf(name, sizeof(name), "prefetch %d", (int)(h - p->hand));
+    ct_trace_thread(name);
     for (;;) {
         struct batch *b = NULL;
         int64_t first   = 0;
+        uint64_t since;
         int n_picked;
 
         pthread_mutex_lock(&p->ticket);
@@ -300,7 +305,9 @@ static void *pool_run(void *arg)
         pthread_mutex_unlock(&p->ticket);
         if (n_picked == 0)
             return NULL;
+        since = ct_trace_begin();
         pool_load(p, h, b, first, n_picked);
+        ct_trace_end(since, CT_TRACE_PREFETCH, "samples");
     }
 }
 

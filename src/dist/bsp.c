@@ -364,6 +364,7 @@ void dist_bsp_init(struct ct_dist *d)
         .check          = bsp_check,
         .guard_interval = d->options->guard_interval,
         .gather         = bsp_gather,
+        .collect        = dist_collect,
         .deal_tests     = !root, /* the others may have no data */
         .peers          = &d->peers,
         .own_data       = strcmp(d->options->data, "local") == 0,

@@ -178,6 +178,7 @@ static enum ct_status update_piece(struct ct_shared *s, void *arg,
 
 static enum ct_status post(struct ct_dist *d, struct dist_flight *f)
 {
+    d->direct->label = f->name;
     if (d->housed)
         return ct_shared_post_work(d->direct, update_piece, f,
                                    (f->n + PIECE - 1) / PIECE,

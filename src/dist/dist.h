@@ -107,6 +107,11 @@ CT_MUST_CHECK enum ct_status dist_all_gather(struct ct_dist *d,
                                              const void *mine,
                                              const size_t *bytes, void *out);
 
+/* collect.c: as struct ct_exchange has it. */
+CT_MUST_CHECK enum ct_status dist_collect(struct ct_exchange *x,
+                                          const void *mine, size_t bytes,
+                                          ct_collect_fn take, void *arg);
+
 /* device.c: which devices the ranks have; says so, and notes what follows. */
 CT_MUST_CHECK enum ct_status dist_devices_meet(struct ct_dist *d,
                                                const struct ct_net *net);

@@ -1,6 +1,7 @@
 /* factors.c - gradients sent as what they are made of. */
 #include "dist/factors.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -223,7 +224,10 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     x->rows    = f->rows;
     x->n       = f->u_cols;
     x->m       = f->v_cols;
-    x->job.run = gather_job;
+    snprintf(x->name, sizeof(x->name), "%s (factors)",
+             ct_net_layer(net, p->layer)->name);
+    x->job.name = x->name;
+    x->job.run  = gather_job;
     x->job.arg = x;
     x->job.priority = 1 + p->layer; /* as buckets: flight.c */
     d->factors.of_param[param] = d->factors.n++;

@@ -39,6 +39,7 @@ struct dist_factor {
     /* rows.c, in a house: everybody's factors, and the tile being made. */
     float          *u, *v, *tile;
     uint64_t        ticket;
+    char            name[64]; /* for traces */
 };
 
 struct dist_factors {

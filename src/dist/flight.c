@@ -1,6 +1,8 @@
 /* flight.c - buckets on their way. */
 #include "dist/flight.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "comm/coll/flight.h"
 #include "dist/dist.h"
@@ -52,13 +54,36 @@ static enum ct_status cut(struct dist_flight *f, int priority)
         struct ct_part part  = ct_part(f->n, f->n_slices, i);
 
         *s = (struct dist_leg){
-            .job    = { .run = sum_slice, .arg = s, .priority = priority },
+            .job    = { .run = sum_slice, .arg = s, .priority = priority,
+                        .name = f->name },
             .flight = f,
             .x      = f->x + part.first,
             .n      = part.n,
         };
     }
     return CT_OK;
+}
+
+/* Buckets hold gradients of later layers before those of earlier ones. */
+static void name_flight(const struct ct_dist *d, const struct ct_net *net,
+                        int bucket, struct dist_flight *f)
+{
+    int least = ct_net_n_layers(net), most = -1;
+
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        const int layer = ct_net_param(net, i)->layer;
+
+        if (d->buckets.of_param[i] != bucket)
+            continue;
+        least = layer < least ? layer : least;
+        most  = layer > most ? layer : most;
+    }
+    if (most < 0)
+        snprintf(f->name, sizeof(f->name), "loss");
+    else
+        snprintf(f->name, sizeof(f->name), "%s%s%s",
+                 ct_net_layer(net, most)->name, least < most ? " .. " : "",
+                 least < most ? ct_net_layer(net, least)->name : "");
 }
 
 enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
@@ -80,6 +105,7 @@ enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
             f->n -= CT_ARENA_RIDERS;
         }
         f->wire  = d->wires.wire ? &d->wires.wire[i] : NULL;
+        name_flight(d, net, i, f);
         CT_TRY(cut(f, urgency(d, net, i)));
     }
     return CT_OK;

@@ -29,6 +29,7 @@ struct dist_flight {
     int64_t            first, n; /* of the arena */
     struct dist_wire  *wire; /* NULL: it is summed as it is */
     uint64_t           ticket; /* direct.c */
+    char               name[64]; /* the layers whose gradients it has */
 };
 
 /* One for each bucket, with the gradients of `net`; and away with them. */

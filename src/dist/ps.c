@@ -450,7 +450,7 @@ static enum ct_status value_finish(struct ct_exchange *x)
         CT_TRY(dist_round_finish(p->round, &p->latest, x));
     dist_words_read(&p->latest, p->clock,
                     x->ahead > 0 ? x->ahead : p->clock + 1, (float)d->size,
-                    rider);
+                    rider, &p->traced);
     return CT_OK;
 }
 

@@ -60,7 +60,8 @@ struct dist_ps {
     struct ct_updater   updater; /* the solver's, as long as it stays */
     /* The server of slice 0, on the comm thread: */
     double             *loss, *weighs; /* the latest of each pusher */
-    int64_t             most_clock, stop_at, snapshot_at;
+    int64_t             most_clock, stop_at, snapshot_at,
+                        trace_at, traced; /* the latest request met */
 };
 
 /* ps.c: fills the exchange. */
@@ -94,6 +95,6 @@ void dist_words_write(const float *rider, float n_ranks, int64_t *words);
 bool dist_words_note(void *dist, const struct ct_ps_head *push);
 void dist_words_fill(void *dist, struct ct_ps_head *answer);
 void dist_words_read(const struct ct_ps_head *h, int64_t clock, int64_t next,
-                     float n_ranks, float *rider);
+                     float n_ranks, float *rider, int64_t *traced);
 
 #endif

@@ -92,6 +92,7 @@ enum ct_status dist_rows_post(struct dist_factor *x,
 
     memcpy(x->u + first * x->n, f->u, u * sizeof(float));
     memcpy(x->v + first * x->m, f->v, v * sizeof(float));
+    x->dist->direct->label = x->name;
     return ct_shared_post_work(x->dist->direct, make_tile, x,
                                row_tiles(x) * ((x->m + COLUMNS - 1) / COLUMNS),
                                (u + v) * sizeof(float), &x->ticket);

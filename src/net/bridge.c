@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/trace.h"
 #include "cortado/log.h"
 #include "net/net.h"
 
@@ -111,9 +112,12 @@ enum ct_status net_bridge_tops(struct ct_net *net, struct net_layer *l)
 
 enum ct_status net_bridge_forward_in(struct ct_net *net, struct net_layer *l)
 {
+    const uint64_t start = l->host_bottom ? ct_trace_begin() : 0;
+
     for (int i = 0; l->host_bottom && i < l->n_bottom; i++)
         CT_TRY(ct_blob_get(net->blob[l->bottom_id[i]].blob, false,
                            ct_data(l->host_bottom[i])));
+    ct_trace_end(start, CT_TRACE_COPY, "bottoms from the GPU");
     return CT_OK;
 }
 
@@ -141,6 +145,8 @@ enum ct_status net_bridge_direct(struct net_layer *l)
 
 enum ct_status net_bridge_forward_out(struct ct_net *net, struct net_layer *l)
 {
+    const uint64_t start = l->host_top ? ct_trace_begin() : 0;
+
     if (net_bridge_is_direct(l))
         return CT_OK;
     CT_TRY(net_bridge_tops(net, l));
@@ -150,25 +156,32 @@ enum ct_status net_bridge_forward_out(struct ct_net *net, struct net_layer *l)
         if (!is_there(l, i, b))
             CT_TRY(ct_blob_put(b, false, ct_data(l->host_top[i])));
     }
+    ct_trace_end(start, CT_TRACE_COPY, "tops to the GPU");
     return CT_OK;
 }
 
 enum ct_status net_bridge_backward_in(struct ct_net *net, struct net_layer *l)
 {
+    const uint64_t start = l->host_top ? ct_trace_begin() : 0;
+
     for (int i = 0; l->host_top && i < l->n_top; i++) {
         const struct ct_blob *b = net->blob[l->top_id[i]].blob;
 
         if (l->loss_weight[i] == 0 && ct_diff(b) && ct_diff(l->host_top[i]))
             CT_TRY(ct_blob_get(b, true, ct_diff(l->host_top[i])));
     }
+    ct_trace_end(start, CT_TRACE_COPY, "top diffs from the GPU");
     return CT_OK;
 }
 
 enum ct_status net_bridge_backward_out(struct ct_net *net, struct net_layer *l)
 {
+    const uint64_t start = l->host_bottom ? ct_trace_begin() : 0;
+
     for (int i = 0; l->host_bottom && i < l->n_bottom; i++)
         if (l->want_grad[i])
             CT_TRY(ct_blob_put(net->blob[l->bottom_id[i]].blob, true,
                                ct_diff(l->host_bottom[i])));
+    ct_trace_end(start, CT_TRACE_COPY, "bottom diffs to the GPU");
     return CT_OK;
 }

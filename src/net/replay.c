@@ -13,6 +13,7 @@
  * pass, so the GPU never waits. */
 #include "net/replay.h"
 
+#include "base/trace.h"
 #include "cortado/log.h"
 #include "device/graph.h"
 #include "device/impl.h"
@@ -186,7 +187,7 @@ enum ct_status ct_net_forward_backward(struct ct_net *net, bool fresh,
 {
     const int kind = kind_of(net, fresh);
     enum ct_status st;
-    uint64_t stamp;
+    uint64_t stamp, start;
 
     if (net->no_replay || !can_replay(net))
         return pass_by_pass(net, fresh, loss);
@@ -202,11 +203,16 @@ enum ct_status ct_net_forward_backward(struct ct_net *net, bool fresh,
         CT_TRY(record(net, fresh));
     net->graph_stamp[kind] = stamp;
     net->run.pass++;
-    if (net->graph[kind])
+    if (net->graph[kind]) {
+        start = ct_trace_begin();
         CT_TRY(ct_graph_launch(net->graph[kind]));
-    else
+        ct_trace_end(start, CT_TRACE_GRAPH, "launch of a recorded pass");
+    } else {
         CT_TRY(run_rest(net, fresh)); /* the sources have run already */
-    st = ct_beacon_wait(net->beacon, loss);
+    }
+    start = ct_trace_begin();
+    st    = ct_beacon_wait(net->beacon, loss);
+    ct_trace_end(start, CT_TRACE_WAIT, "loss from the GPU");
     return st == CT_OK
                ? CT_OK
                : ct_fail_in(st, "rank %d, a recorded pass of net %s "

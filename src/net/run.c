@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/pulse.h"
 #include "base/rng.h"
+#include "base/trace.h"
 #include "cortado/log.h"
 #include "device/graph.h"
 #include "device/layout.h"
@@ -212,6 +213,25 @@ static void tell(const struct ct_net *net, int i, enum ct_pulse_phase phase)
                      l->name);
 }
 
+/* Layers that run as one have one span, with the names of the first and the
+ * last of them. */
+static void trace_layer(const struct ct_net *net, uint64_t start, int i,
+                        enum ct_trace_kind kind)
+{
+    const struct net_layer *l = &net->layer[i];
+    const int first = l->chain ? net_chain_first(l->chain) : l->first;
+    const int last  = l->chain ? net_chain_last(l->chain) : l->last;
+    char name[160];
+
+    if (!start || i != last)
+        return;
+    snprintf(name, sizeof(name), "%s%s%s", net->layer[first].layer->name,
+             first < i ? " .. " : "", first < i ? l->layer->name : "");
+    if (l->layer->type->flags & CT_LAYER_SOURCE)
+        kind = CT_TRACE_DATA;
+    ct_trace_end(start, kind, name);
+}
+
 /* What a GPU reports may be the fault of work that was given to it before. */
 static enum ct_status named(const struct ct_net *net, int i, const char *pass,
                             enum ct_status st)
@@ -229,9 +249,11 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
 {
     struct net_layer *l = &net->layer[i];
     struct ct_io io     = net_group_io(net, i);
+    uint64_t start;
 
     if (net->layer_start)
         CT_TRY(net->layer_start(net, i, net->layer_start_arg));
+    start = ct_trace_begin();
     tell(net, i, CT_PULSE_FORWARD);
     if (net->hooks.before_forward)
         CT_TRY(net->hooks.before_forward(net, i, net->hooks.arg));
@@ -256,6 +278,7 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
         forward_debug(net, l);
     if (net->hooks.after_forward)
         CT_TRY(net->hooks.after_forward(net, i, net->hooks.arg));
+    trace_layer(net, start, i, CT_TRACE_FORWARD);
     return CT_OK;
 }
 
@@ -322,6 +345,7 @@ static enum ct_status backward_layer(struct ct_net *net, int i)
 {
     struct net_layer *l = &net->layer[i];
     struct ct_io io     = net_group_io(net, i);
+    uint64_t start      = ct_trace_begin();
 
     tell(net, i, CT_PULSE_BACKWARD);
     if (net->hooks.before_backward)
@@ -340,6 +364,8 @@ static enum ct_status backward_layer(struct ct_net *net, int i)
         CT_TRY(settle_diffs(&net->layer[j]));
     if (net->hooks.after_backward)
         CT_TRY(net->hooks.after_backward(net, i, net->hooks.arg));
+    if (l->needs_backward)
+        trace_layer(net, start, i, CT_TRACE_BACKWARD);
     if (net->layer_done)
         CT_TRY(net->layer_done(net, i, net->layer_done_arg));
     return CT_OK;

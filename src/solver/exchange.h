@@ -22,8 +22,9 @@
  * With `lazy`, parameters are updated when the next forward pass comes to
  * their layer, so that gradients may still be under way until then.
  *
- * Three numbers ride along with the gradients, in the first floats of the
- * gradient arena: each rank's loss and its requests to snapshot or stop.
+ * Four numbers ride along with the gradients, in the first floats of the
+ * gradient arena: each rank's loss and its requests to snapshot, to trace or
+ * to stop.
  *
  * Where the net lies on a GPU, all of this is about the copies of its arenas
  * in the CPU's memory that `mirror` has; the solver brings gradients there
@@ -38,7 +39,18 @@
 struct ct_mirror;
 struct ct_pulse;
 
-enum ct_rider { CT_RIDER_LOSS, CT_RIDER_SNAPSHOT, CT_RIDER_STOP };
+enum ct_rider {
+    CT_RIDER_LOSS,
+    CT_RIDER_SNAPSHOT,
+    CT_RIDER_TRACE,
+    CT_RIDER_STOP
+};
+
+/* What came from a rank; clock_offset ns added to a time of its host's
+ * monotonic clock is rank 0's time, with an error of clock_error at most. */
+typedef enum ct_status (*ct_collect_fn)(void *arg, int rank, const void *data,
+                                        size_t bytes, int64_t clock_offset,
+                                        int64_t clock_error);
 
 /* Where numbers that ranks keep between iterations go in a snapshot, under a
  * name, and come back from. */
@@ -174,6 +186,10 @@ struct ct_exchange {
      * rank r.  `mine` may be its place in out already. */
     enum ct_status (*gather)(struct ct_exchange *x, const void *mine,
                              const size_t *bytes, void *out);
+    /* Every rank's bytes, one rank after the other, to `take` on rank 0; all
+     * ranks call it at the same place.  NULL where there is one rank. */
+    enum ct_status (*collect)(struct ct_exchange *x, const void *mine,
+                              size_t bytes, ct_collect_fn take, void *arg);
     /* Ranks hold the same parameters at a test, so they deal out its batches;
      * otherwise rank 0 tests by itself. */
     bool deal_tests;

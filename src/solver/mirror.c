@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/trace.h"
 #include "device/stage.h"
 #include "solver/exchange.h"
 
@@ -180,9 +181,13 @@ enum ct_status ct_mirror_queue(struct ct_mirror *m, int layer)
 
 enum ct_status ct_mirror_wait(struct ct_mirror *m, int layer)
 {
-    int g = m->of_layer[layer];
+    const int g          = m->of_layer[layer];
+    const uint64_t start = g < 0 ? 0 : ct_trace_begin();
 
-    return g < 0 ? CT_OK : ct_stage_wait(m->stage, g);
+    if (g >= 0)
+        CT_TRY(ct_stage_wait(m->stage, g));
+    ct_trace_end(start, CT_TRACE_COPY, "gradients from the GPU");
+    return CT_OK;
 }
 
 /* What came for a run: the sums lie as the arena does, wherever they are. */
@@ -200,14 +205,20 @@ enum ct_status ct_mirror_arrive(struct ct_mirror *m, struct ct_exchange *x,
 {
     const int g       = m->of_param[param];
     const float *sums = x->summed ? x->summed(x, -1) : m->diff;
+    uint64_t start;
 
     if (m->group[g].arrived)
         return CT_OK;
     for (int k = m->group[g].begin; k < m->group[g].end; k++)
         CT_TRY(x->wait(x, m->order[k]));
     m->group[g].arrived = true;
+    start = ct_trace_begin();
     CT_TRY(each_run(m, g, in_run, &sums));
-    return ct_stage_follow_in(m->stage);
+    CT_TRY(ct_stage_follow_in(m->stage));
+    ct_trace_end_about(start, CT_TRACE_COPY, "sums to the GPU",
+                       (struct ct_trace_about){
+                           .bytes = (int64_t)(m->group[g].n * sizeof(float)) });
+    return CT_OK;
 }
 
 static enum ct_status get(const struct ct_mirror *m, const float *from,

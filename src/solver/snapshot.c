@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/pulse.h"
 #include "base/text.h"
+#include "base/trace.h"
 #include "core/blob_proto.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
@@ -290,6 +291,7 @@ out:
 enum ct_status ct_solver_snapshot(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
+    const uint64_t start  = ct_trace_begin();
 
     CT_TRY(solver_update_all(s));
     CT_TRY(solver_wake(s));
@@ -298,6 +300,7 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
         CT_TRY(x->settle(x, s->iter, true));
     CT_TRY(write_snapshot(s));
     s->snapshot_iter = s->iter;
+    ct_trace_end(start, CT_TRACE_SNAPSHOT, "snapshot");
     return x && x->resume ? x->resume(x) : CT_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "device/update.h"
 #include "solver/exchange.h"
 #include "solver/mirror.h"
+#include "solver/tracing.h"
 
 /* Everything one update of one parameter needs.  Rules change w and their
  * histories in one pass over memory; g is the raw gradient, which
@@ -100,6 +101,7 @@ struct ct_solver {
     bool                     housed;    /* parameters lie there */
     bool                     late;      /* ... when all of backward is done */
     enum ct_solver_action    agreed;    /* what ranks asked for together */
+    bool                     trace_agreed; /* the next ones are recorded */
     enum ct_solver_action    pending;   /* asked for here, not yet told */
     double                   display_time; /* when rates are counted from */
     int                      display_iter;
@@ -248,6 +250,12 @@ bool solver_wants_mirror(const struct ct_solver *s);
 
 /* step.c: where to say what the solver is at; NULL: nowhere. */
 struct ct_pulse *solver_pulse(const struct ct_solver *s);
+
+/* tracing.c: before an iteration; after the last one; whether this rank has
+ * been asked to record, which it forgets. */
+CT_MUST_CHECK enum ct_status solver_trace_iteration(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_trace_over(struct ct_solver *s);
+bool solver_trace_wanted(const struct ct_solver *s);
 
 /* test.c: a request that comes between two batches; how a test net stands
  * after n batches of all ranks. */

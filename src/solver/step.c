@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pulse.h"
+#include "base/trace.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "device/impl.h"
@@ -154,7 +155,8 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
 
     s->last_pass = true;
     if (!x) {
-        s->agreed = act;
+        s->agreed       = act;
+        s->trace_agreed = solver_trace_wanted(s);
         return CT_OK;
     }
     act        = act != CT_ACTION_NONE ? act : s->pending;
@@ -163,6 +165,7 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
+    rider[CT_RIDER_TRACE]    = solver_trace_wanted(s);
     x->iter                  = s->iter;
     s->exchanged             = true;
     if (s->housed) /* parts of it begin during the backward pass */
@@ -194,6 +197,7 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
     s->agreed = rider[CT_RIDER_STOP] > 0       ? CT_ACTION_STOP
                 : rider[CT_RIDER_SNAPSHOT] > 0 ? CT_ACTION_SNAPSHOT
                                                : CT_ACTION_NONE;
+    s->trace_agreed = rider[CT_RIDER_TRACE] > 0;
     return CT_OK;
 }
 
@@ -305,7 +309,7 @@ static bool due(int iter, int interval)
     return interval > 0 && iter % interval == 0;
 }
 
-static enum ct_status one_iteration(struct ct_solver *s, int end)
+static enum ct_status run_iteration(struct ct_solver *s, int end)
 {
     const Caffe__SolverParameter *p = s->param;
     struct ct_exchange *x           = s->options.exchange;
@@ -345,6 +349,20 @@ static enum ct_status one_iteration(struct ct_solver *s, int end)
     if (due(s->iter, p->snapshot) || s->agreed == CT_ACTION_SNAPSHOT)
         CT_TRY(ct_solver_snapshot(s));
     s->stop = s->agreed == CT_ACTION_STOP;
+    return CT_OK;
+}
+
+static enum ct_status one_iteration(struct ct_solver *s, int end)
+{
+    char name[32];
+    uint64_t start;
+
+    CT_TRY(solver_trace_iteration(s));
+    start = ct_trace_begin();
+    if (start)
+        snprintf(name, sizeof(name), "iteration %d", s->iter);
+    CT_TRY(run_iteration(s, end));
+    ct_trace_end(start, CT_TRACE_ITERATION, name);
     return CT_OK;
 }
 
@@ -417,6 +435,8 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
         st = one_iteration(s, end);
     if (st == CT_OK)
         st = solver_update_all(s);
+    if (st == CT_OK)
+        st = solver_trace_over(s);
     if (st == CT_OK)
         st = solver_wake(s);
     if (st == CT_OK)

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "cortado/log.h"
 #include "solver/score.h"
 #include "solver/solver.h"
@@ -202,6 +203,7 @@ static enum ct_status spread_statistics(struct ct_solver *s)
 enum ct_status ct_solver_test_all(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
+    const uint64_t start  = ct_trace_begin();
 
     CT_TRY(solver_update_all(s));
     CT_TRY(solver_wake(s));
@@ -209,5 +211,8 @@ enum ct_status ct_solver_test_all(struct ct_solver *s)
         CT_TRY(x->settle(x, s->iter, false));
     for (int i = 0; i < s->n_test_net && !s->stop; i++)
         CT_TRY(test_one(s, i));
-    return s->tests_count ? spread_statistics(s) : CT_OK;
+    if (s->tests_count)
+        CT_TRY(spread_statistics(s));
+    ct_trace_end(start, CT_TRACE_TEST, "test");
+    return CT_OK;
 }

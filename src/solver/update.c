@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/pulse.h"
+#include "base/trace.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "solver/solver.h"
@@ -201,6 +202,7 @@ static enum ct_status prepare(struct ct_solver *s, int i,
 /* On a GPU all parameters go in one launch. */
 static enum ct_status update_on_device(struct ct_solver *s)
 {
+    const uint64_t start  = ct_trace_begin();
     struct rule_step step = { 0 };
 
     for (int i = ct_net_n_params(s->net) - 1; i >= 0; i--) {
@@ -212,20 +214,26 @@ static enum ct_status update_on_device(struct ct_solver *s)
         run->l1       = step.l1;
         run->momentum = step.momentum;
     }
-    return solver_device_update(s, &step);
+    CT_TRY(solver_device_update(s, &step));
+    ct_trace_end(start, CT_TRACE_UPDATE, "all parameters");
+    return CT_OK;
 }
 
 static enum ct_status update_param(struct ct_solver *s, int i)
 {
+    const struct ct_net_param *p = ct_net_param(s->net, i);
     struct rule_step step;
+    uint64_t start;
 
     if (solver_is_early(s, i))
         return CT_OK;
     if (s->housed)
         return arrived(s, i);
     CT_TRY(prepare(s, i, &step));
+    start = ct_trace_begin();
     if (solver_updates(s, i))
         s->rule->update(&step);
+    ct_trace_end(start, CT_TRACE_UPDATE, ct_net_layer(s->net, p->layer)->name);
     return CT_OK;
 }
 

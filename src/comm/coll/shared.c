@@ -16,12 +16,14 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/trace.h"
 #include "comm/coll/coll.h"
 #include "device/cpu/simd.h"
 
 enum {
     LINE  = 64 / sizeof(float),
-    BLOCK = 2048 /* floats added at once: they stay in the first cache */
+    BLOCK = 2048, /* floats added at once: they stay in the first cache */
+    SHORT_NS = 1000 /* a wait that is not worth a span */
 };
 
 struct shared_line {
@@ -74,6 +76,7 @@ enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
     s->pieces = (void *)((char *)s->window->memory + lines);
     s->floats = (float *)((char *)s->window->memory + heads);
     s->stride = stride;
+    s->number = c->sequence;
     *out      = s;
     return CT_OK;
 }
@@ -247,10 +250,20 @@ static void take_pieces(struct ct_shared *s, uint64_t ticket)
     atomic_store(mine, 0);
 }
 
+/* For traces: what the run `ticket` is on all ranks. */
+static struct ct_trace_about about(const struct ct_shared *s, uint64_t ticket,
+                                   uint64_t bytes)
+{
+    return (struct ct_trace_about){
+        .bytes    = (int64_t)bytes,
+        .exchange = (uint64_t)(s->number + 1) << 40 | ticket };
+}
+
 void ct_shared_progress(struct ct_shared *s)
 {
     while (s->n_added < s->n_posted && not_posted(s, s->n_added + 1) < 0) {
         const struct shared_run *run = run_of(s, s->n_added + 1);
+        const uint64_t start         = ct_trace_begin();
 
         if (run->work)
             take_pieces(s, s->n_added + 1);
@@ -259,6 +272,8 @@ void ct_shared_progress(struct ct_shared *s)
         if (s->failed != CT_OK)
             return;
         s->n_added++;
+        ct_trace_end_about(start, CT_TRACE_REDUCE, run->label,
+                           about(s, s->n_added, 0));
         if (run->work)
             continue;
         tell(s, &s->line[s->window->local.me].added, s->n_added, not_added);
@@ -296,9 +311,13 @@ bool ct_shared_done(struct ct_shared *s, uint64_t ticket)
 
 enum ct_status ct_shared_wait(struct ct_shared *s, uint64_t ticket)
 {
-    struct waiting w = { s, ticket };
+    struct waiting w     = { s, ticket };
+    const uint64_t start = ct_trace_begin();
+    const char *label    = run_of(s, ticket)->label;
 
     CT_TRY(ct_window_wait(s->window, missing, &w));
+    if (start && ct_trace_now() - start > SHORT_NS)
+        ct_trace_end_about(start, CT_TRACE_WAIT, label, about(s, ticket, 0));
     return s->failed;
 }
 
@@ -306,15 +325,20 @@ static enum ct_status post(struct ct_shared *s, struct shared_run run,
                            uint64_t bytes, uint64_t *ticket)
 {
     const struct ct_group *g = &s->window->local;
+    uint64_t start;
 
     if (s->n_posted >= CT_SHARED_RUNS) /* whose place it takes */
         CT_TRY(ct_shared_wait(s, s->n_posted + 1 - CT_SHARED_RUNS));
+    start     = ct_trace_begin();
+    run.label = s->label ? s->label : "sum";
     s->run[s->n_posted % CT_SHARED_RUNS] = run;
     *ticket = ++s->n_posted;
     tell(s, &s->line[g->me].posted, s->n_posted, not_posted);
     if (g->size > 1)
         atomic_fetch_add_explicit(&s->comm->bytes_sent, bytes,
                                   memory_order_relaxed);
+    ct_trace_end_about(start, CT_TRACE_SEND, run.label,
+                       about(s, *ticket, bytes));
     return CT_OK;
 }
 

@@ -33,6 +33,7 @@ typedef enum ct_status (*ct_shared_fn)(struct ct_shared *s, void *arg,
                                        int64_t piece);
 
 struct shared_run {
+    const char    *label;
     struct ct_part floats;
     ct_shared_fn   work; /* NULL: the floats are summed */
     void          *arg;
@@ -54,6 +55,8 @@ struct ct_shared {
      * read it.  For sums between hosts; runs on the caller's thread. */
     enum ct_status    (*between)(struct ct_comm *c, float *x, int64_t n);
     enum ct_status      failed; /* of between, or of a work */
+    const char         *label;  /* what is posted next, for traces; borrowed */
+    uint32_t            number; /* of these sums among all, on all ranks */
 };
 
 /* All ranks call it, on the thread that owns `c`; see ct_window_create.  `more`

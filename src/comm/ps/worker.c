@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pulse.h"
+#include "base/trace.h"
 #include "comm/ps/client.h"
 
 static const double look_s = 0.2; /* from one look at the comm thread's health
@@ -104,9 +105,10 @@ static enum ct_status look_around(struct ct_ps *p, int slice, int64_t clock,
 static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
                             int64_t clock)
 {
-    const double start = ct_now();
-    enum ct_status st  = CT_OK;
-    bool told          = false;
+    const double start  = ct_now();
+    const uint64_t span = ready(p, slice, clock) ? 0 : ct_trace_begin();
+    enum ct_status st   = CT_OK;
+    bool told           = false;
 
     while (st == CT_OK && !ready(p, slice, clock)) {
         if (p->failed != CT_OK) {
@@ -116,6 +118,7 @@ static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
             st   = look_around(p, slice, clock, silence(p, start));
         }
     }
+    ct_trace_end(span, CT_TRACE_WAIT, "the servers");
     if (told)
         ct_comm_tell_wait(p->config.comm, -1, 0);
     return st;
@@ -167,6 +170,7 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
     struct ps_push *q           = &s->push[s->n_pushed % (uint64_t)c->depth];
     struct ct_ps_head *h        = ct_ps_head(q->message);
     const struct ct_ps_form *f  = &p->config.form;
+    const uint64_t start        = ct_trace_begin();
 
     CT_ASSERT(l->slice[l->n_ready % (uint64_t)l->n] == slice);
     CT_TRY(ps_client_expect(l, slice, false));
@@ -185,6 +189,9 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
     s->x       = x;
     s->n_pushed++;
     l->n_ready++;
+    ct_trace_end_about(start, CT_TRACE_SEND, "to a server",
+                       (struct ct_trace_about){
+                           .bytes = t->n * (int64_t)sizeof(float) });
     return CT_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/trace.h"
 #include "comm/coll/coll.h"
 #include "comm/coll/flight.h"
 
@@ -65,6 +66,7 @@ double dist_run_sends(const struct dist_codec_type *type, int64_t n, int rank,
 static enum ct_status sum_gathered(struct ct_comm *c, struct dist_run *q)
 {
     size_t each = q->type->bytes(q->n);
+    uint64_t start;
 
     for (int r = 0; r < c->size; r++)
         q->bytes[r] = each;
@@ -74,12 +76,16 @@ static enum ct_status sum_gathered(struct ct_comm *c, struct dist_run *q)
         ct_comm_add(own.n, q->owner, q->x + own.first);
         memset(q->owner, 0, (size_t)own.n * sizeof(float));
     }
+    start = ct_trace_begin();
     q->type->encode(&q->draw, q->n, q->x, q->residual,
                     q->code + (size_t)c->rank * each);
+    ct_trace_end(start, CT_TRACE_CODEC, q->type->name);
     CT_TRY(ct_allgather(c, q->code + (size_t)c->rank * each, q->bytes,
                         q->code));
+    start = ct_trace_begin();
     for (int r = 0; r < c->size; r++)
         q->type->decode(q->n, q->code + (size_t)r * each, r > 0, q->x);
+    ct_trace_end(start, CT_TRACE_CODEC, q->type->name);
     return CT_OK;
 }
 
@@ -97,11 +103,13 @@ static void encode_part(const struct dist_run *q, int rank,
                         struct dist_run_part p, float *residual)
 {
     struct dist_draw draw = q->draw;
+    const uint64_t start  = p.n ? ct_trace_begin() : 0;
 
     draw.at += (uint64_t)p.first;
     if (p.n)
         q->type->encode(&draw, p.n, q->x + p.first, residual,
                         code_of(q, rank));
+    ct_trace_end(start, CT_TRACE_CODEC, q->type->name);
 }
 
 /* Everyone's codes of the own part are added to its floats. */
@@ -136,6 +144,7 @@ static enum ct_status sum_owned(struct ct_comm *c, struct dist_run *q)
 {
     const int P = c->size;
     struct dist_run_part own = dist_run_owned(q->n, P, c->rank);
+    uint64_t start;
 
     for (int r = 0; r < P; r++)
         q->bytes[r] = part_bytes(q->type, q->n, P, r);
@@ -149,12 +158,14 @@ static enum ct_status sum_owned(struct ct_comm *c, struct dist_run *q)
     q->draw.hi |= 1 << 16; /* the owner draws again */
     encode_part(q, c->rank, own, q->owner);
     CT_TRY(ct_allgather(c, code_of(q, c->rank), q->bytes, q->code));
+    start = ct_trace_begin();
     for (int r = 0; r < P; r++) {
         struct dist_run_part p = dist_run_owned(q->n, P, r);
 
         if (p.n)
             q->type->decode(p.n, code_of(q, r), false, q->x + p.first);
     }
+    ct_trace_end(start, CT_TRACE_CODEC, q->type->name);
     return CT_OK;
 }
 

@@ -1,0 +1,125 @@
+/* tracing.c - some iterations recorded on all ranks.
+ *
+ * Recording starts and ends between two iterations, the same ones on every
+ * rank: those that were asked for from the start, or those after the exchange
+ * by which all ranks heard of a request. */
+#include "solver/tracing.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/trace.h"
+#include "cortado/log.h"
+#include "solver/solver.h"
+
+struct parts {
+    struct ct_text *part;
+    int             n;
+};
+
+static enum ct_status take_part(void *arg, int rank, const void *data,
+                                size_t bytes, int64_t clock_offset,
+                                int64_t clock_error)
+{
+    struct parts *p           = arg;
+    struct ct_trace_part head = { 0 };
+    struct ct_text *to;
+
+    CT_ASSERT(rank < p->n);
+    to = &p->part[rank];
+    ct_text_add_bytes(to, data, bytes);
+    if (to->failed || bytes < sizeof(head))
+        return CT_ENOMEM;
+    memcpy(&head, to->s, sizeof(head));
+    head.clock_offset = clock_offset;
+    head.clock_error  = clock_error;
+    memcpy(to->s, &head, sizeof(head));
+    return CT_OK;
+}
+
+/* Everybody's parts on rank 0, which writes them. */
+static enum ct_status collect(struct ct_solver *s, const struct ct_text *mine)
+{
+    struct ct_tracing *t  = s->options.tracing;
+    struct ct_exchange *x = s->options.exchange;
+    struct parts p        = { .n = x ? x->size : 1 };
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)p.n, sizeof(*p.part), "trace", &p.part));
+    st = x && x->collect
+             ? x->collect(x, mine->s, mine->n_bytes, take_part, &p)
+             : take_part(&p, 0, mine->s, mine->n_bytes, 0, 0);
+    if (st == CT_OK && (!x || x->rank == 0) &&
+        t->write(t->arg, t->first, p.part, p.n) != CT_OK)
+        CT_WARN("the trace is lost: %s", ct_last_error());
+    for (int i = 0; i < p.n; i++)
+        ct_text_fini(&p.part[i]);
+    ct_free(p.part);
+    return st;
+}
+
+static enum ct_status finish(struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+    struct ct_text mine         = { 0 };
+    enum ct_status st;
+
+    s->options.tracing->on = false;
+    ct_trace_stop();
+    ct_trace_pack(x ? x->rank : 0, &mine);
+    st = mine.failed ? CT_ENOMEM : collect(s, &mine);
+    ct_text_fini(&mine);
+    return st;
+}
+
+static void start(struct ct_solver *s, int end)
+{
+    struct ct_tracing *t = s->options.tracing;
+
+    if (t->on) /* two requests at once: the later end counts */
+        t->end = t->end > end ? t->end : end;
+    else
+        t->end = end > s->iter ? end : s->iter + 1;
+    if (t->on)
+        return;
+    t->on    = true;
+    t->first = s->iter;
+    ct_trace_thread("compute");
+    ct_trace_start();
+}
+
+enum ct_status solver_trace_iteration(struct ct_solver *s)
+{
+    struct ct_tracing *t = s->options.tracing;
+
+    if (!t)
+        return CT_OK;
+    if (t->on && s->iter >= t->end)
+        CT_TRY(finish(s));
+    /* A rank that was left behind may come to `from` late, but it comes. */
+    if (t->from >= 0 && s->iter >= t->from) {
+        if (s->start_iter < t->from + t->count)
+            start(s, t->from + t->count);
+        else
+            CT_WARN("nothing is traced: training resumed at iteration %d",
+                    s->start_iter);
+        t->from = -1;
+    } else if (!t->on && s->trace_agreed) {
+        start(s, s->iter + t->count);
+    }
+    s->trace_agreed = false;
+    return CT_OK;
+}
+
+enum ct_status solver_trace_over(struct ct_solver *s)
+{
+    return s->options.tracing && s->options.tracing->on ? finish(s) : CT_OK;
+}
+
+bool solver_trace_wanted(const struct ct_solver *s)
+{
+    struct ct_tracing *t = s->options.tracing;
+
+    return t && atomic_load_explicit(&t->wanted, memory_order_relaxed) &&
+           atomic_exchange(&t->wanted, false);
+}
