@@ -14,6 +14,7 @@
 #include "log_lines.h"
 #include "net_flags.h"
 #include "observe.h"
+#include "observe/trace.h"
 #include "peers.h"
 #include "proto/edit.h"
 
@@ -21,6 +22,7 @@ struct train_flags {
     struct net_flags       net;
     const char            *solver, *snapshot, *sigint_effect, *sighup_effect;
     const char            *on_nan;
+    const char            *trace;
     int                    ranks;
     struct dist_flags      dist;
     struct observe_flags   observe;
@@ -28,12 +30,17 @@ struct train_flags {
 
 static volatile sig_atomic_t got_sigint, got_sighup;
 
+/* Where SIGUSR2 asks for a trace. */
+static struct ct_trace_file *_Atomic traced;
+
 static void on_signal(int number)
 {
     if (number == SIGINT)
         got_sigint = 1;
-    else
+    else if (number == SIGHUP)
         got_sighup = 1;
+    else if (traced)
+        ct_trace_file_want(traced);
 }
 
 struct terminal {
@@ -166,6 +173,14 @@ static void catch_signals(void)
     sigaction(SIGHUP, &sa, NULL);
 }
 
+/* From the start on, so that one that comes too early ends nothing. */
+static void catch_trace_signal(void)
+{
+    struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+    sigaction(SIGUSR2, &sa, NULL);
+}
+
 /* Ranks started alike draw alike: rank 0's seed, and one solver for all. */
 static enum ct_status agree(struct ct_dist *d, Caffe__SolverParameter *p)
 {
@@ -211,10 +226,13 @@ static enum ct_status train(const struct train_flags *f,
         .rank = ct_dist_rank(d), .size = ct_dist_size(d),
         .exchange = ct_dist_exchange(d),
     };
+    struct ct_trace_file trace;
     struct ct_solver *s = NULL;
     struct observe *look = NULL;
     enum ct_status st;
 
+    CT_TRY(ct_trace_file_init(&trace, f->trace, f->observe.run));
+    o.tracing = &trace.tracing;
     CT_TRY_GOTO(parse_effect("sigint_effect", f->sigint_effect, &t.on_sigint),
                 st, out);
     CT_TRY_GOTO(parse_effect("sighup_effect", f->sighup_effect, &t.on_sighup),
@@ -230,13 +248,15 @@ static enum ct_status train(const struct train_flags *f,
     if (f->snapshot)
         CT_TRY_GOTO(resume(s, f->snapshot), st, out);
     CT_TRY_GOTO(observe_follow(&f->observe, look, d, s), st, out);
+    traced = &trace;
     catch_signals();
     if (t.is_terminal) {
         CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t), st, out);
         log_lines_over_progress(true);
     }
     CT_INFO("Starting Optimization");
-    st = ct_solver_solve(s);
+    st     = ct_solver_solve(s);
+    traced = NULL;
     log_lines_over_progress(false);
     if (t.is_terminal)
         fputs("\r\033[K", stderr);
@@ -322,6 +342,7 @@ int cmd_train(int argc, char **argv)
         FLAG("sigint_effect", &f.sigint_effect),
         FLAG("sighup_effect", &f.sighup_effect),
         FLAG("on_nan", &f.on_nan),
+        FLAG("trace", &f.trace),
         FLAG("ranks", &f.ranks),
         DIST_FLAGS(f.dist),
         OBSERVE_FLAGS(f.observe),
@@ -340,6 +361,7 @@ int cmd_train(int argc, char **argv)
                               "finetune from, not both");
         return EXIT_USAGE;
     }
+    catch_trace_signal();
     code = train_with_peers(&f);
     net_flags_fini(&f.net);
     return code;

@@ -45,6 +45,7 @@ int cmd_plot(int argc, char **argv);
 int cmd_summary(int argc, char **argv);
 int cmd_test(int argc, char **argv);
 int cmd_time(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_upgrade_net_proto_binary(int argc, char **argv);
 int cmd_upgrade_net_proto_text(int argc, char **argv);

@@ -9,7 +9,8 @@ const struct command commands[] = {
       "cortado train --solver=SOLVER.prototxt [FLAGS]",
       "Trains the net that the solver names, from the beginning, from a "
       "snapshot or from given weights. SIGINT ends training after a snapshot; "
-      "SIGHUP takes a snapshot and training goes on. A prototxt is code: it "
+      "SIGHUP takes a snapshot and training goes on; SIGUSR2 traces the next "
+      "iterations. A prototxt is code: it "
       "can name Python to run and files to write, so train only with "
       "prototxts that you trust.",
       cmd_train },
@@ -54,6 +55,12 @@ const struct command commands[] = {
       "cortado device_query [--gpu=IDS]",
       "Prints the processor, its measured peak, and the GPUs.",
       cmd_device_query },
+    { "trace", "explain where a traced iteration spent its time",
+      "cortado trace [--iteration=N] TRACE.json",
+      "Prints the critical path of an iteration that 'cortado train --trace' "
+      "recorded, and which rank waited for which. Perfetto and "
+      "chrome://tracing open the same file.",
+      cmd_trace },
     { "plot", "draw the curves of a training log",
       "cortado plot [--title=TEXT] TRAINING.log OUT.svg",
       "Draws the losses and test scores of a training log, Caffe's included, "

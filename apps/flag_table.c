@@ -65,6 +65,11 @@ const struct flag_info flag_table[] = {
       "when the loss is not finite: stop and name the layer, or continue" },
     { "train", "run", FLAG_STRING, EVERYDAY, "FOLDER", NULL,
       "record the run in this folder: curves, log, plan, TensorBoard events" },
+    { "train", "trace", FLAG_STRING, EVERYDAY, "FROM:COUNT", NULL,
+      "record COUNT iterations from FROM on, on all ranks, as a file for "
+      "Perfetto" },
+    { "trace", "iteration", FLAG_INT, EVERYDAY, "N", NULL,
+      "the iteration to explain; without it, the longest one" },
     { "plot", "title", FLAG_STRING, EVERYDAY, "TEXT", NULL,
       "title above the curves; without it, the name of the log" },
     { "inspect", "deep", FLAG_SWITCH, EVERYDAY, NULL, NULL,
