@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 
 from . import _device
+from ._engine import Pinned
 from ._library import Error, check, dims, lib
 
 _address = lib.ct_blob_address
@@ -16,7 +17,7 @@ _release = lib.ct_blob_release
 _on_host = lib.ct_blob_on_host
 
 
-class _Memory:
+class _Memory(Pinned):
     """Counted memory of the engine, as numpy takes it.
 
     It is the base of the arrays that look at it, and gives the memory back
@@ -37,7 +38,7 @@ class _Memory:
             release(held)
 
 
-class Blob:
+class Blob(Pinned):
     """A blob of a net or a layer.
 
     ``data`` and ``diff`` are writable float32 arrays over the engine's own
@@ -48,6 +49,8 @@ class Blob:
     """
     __slots__ = ('_pointer', '_owner', '_name', '_data', '_diff',
                  '__weakref__')
+
+    _instead = '; copy its values: blob.data.copy()'
 
     def __init__(self, pointer, owner, name=''):
         self._pointer = pointer

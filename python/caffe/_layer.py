@@ -16,6 +16,7 @@ import numpy as np
 
 from . import _ranks
 from ._blob import Blob, BlobVec, RawBlobVec
+from ._engine import Pinned
 from ._library import (FORGET_FN, OK, RUN_FN, SEEK_FN, Error, PythonHost,
                        check, decode, lib, pointers, remember)
 
@@ -31,7 +32,7 @@ class LayerParameter:
     """What a Python layer's constructor is given; it says nothing more."""
 
 
-class Layer:
+class Layer(Pinned):
     """A layer of a net, and the base class of layers written in Python.
 
     A subclass finds in its methods ``self.param_str`` (the text of the
@@ -142,9 +143,11 @@ class _Known:
         """Import the module and make the object."""
         module = _import(decode(lib.ct_python_module(self.pointer)))
         name = decode(lib.ct_python_class(self.pointer))
+        if not hasattr(module, name):
+            raise Error('module %s has no class %s' % (module.__name__, name))
         layer = getattr(module, name)(LayerParameter())
         if not isinstance(layer, Layer):
-            raise TypeError('%s is not a subclass of caffe.Layer' % name)
+            raise Error('%s is not a subclass of caffe.Layer' % name)
         layer._pointer = self.pointer
         layer.param_str = decode(lib.ct_python_param_str(self.pointer))
         layer.phase = lib.ct_layer_phase(self.pointer)
@@ -180,11 +183,35 @@ def _import(name):
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         here = os.getcwd()
-        if error.name != name.partition('.')[0] or here in sys.path:
+        if error.name != name.partition('.')[0]:
             raise
+        if here in sys.path:
+            raise Error('there is no module %s' % name) from error
         sys.path.append(here)
         importlib.invalidate_caches()
-        return importlib.import_module(name)
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as again:
+            raise Error('there is no module %s, neither on sys.path nor in %s'
+                        % (name, here)) from again
+
+
+def _place(pointer, step):
+    """Which layer it is, and what it does."""
+    return 'layer %s: %s() of %s.%s' % (
+        decode(lib.ct_layer_name(pointer)), step,
+        decode(lib.ct_python_module(pointer)),
+        decode(lib.ct_python_class(pointer)))
+
+
+def _note(exception, place):
+    """Let the exception say in which layer it was raised."""
+    note = 'raised in %s' % place
+    if hasattr(exception, 'add_note'):
+        if note not in getattr(exception, '__notes__', ()):
+            exception.add_note(note)
+    elif len(exception.args) == 1 and isinstance(exception.args[0], str):
+        exception.args = ('%s (%s)' % (exception.args[0], note),)
 
 
 def _explain(pointer, step, exception):
@@ -195,10 +222,8 @@ def _explain(pointer, step, exception):
     # Frames of this file and of imports say nothing to the layer's author.
     frames = [f for f in frames
               if f.filename != __file__ and 'importlib' not in f.filename]
-    text = 'layer %s: %s() of %s.%s: %s' % (
-        decode(lib.ct_layer_name(pointer)), step,
-        decode(lib.ct_python_module(pointer)),
-        decode(lib.ct_python_class(pointer)), what)
+    text = '%s: %s' % (_place(pointer, step), what)
+    _note(exception, _place(pointer, step))
     if frames:
         text += '\nTraceback (most recent call last):\n' + ''.join(
             traceback.format_list(frames)).rstrip()

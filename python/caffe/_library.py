@@ -23,8 +23,8 @@ OK, EINVAL, ENOTFOUND, ESTOP = 0, 1, 5, 12
 class Error(RuntimeError):
     """What the engine refuses, with its own words.
 
-    Where Python code that the engine called is the cause (a Python layer),
-    ``__cause__`` is the exception that it raised.
+    What Python code raised that the engine called, a layer or a callback,
+    comes through as it is.
     """
     __module__ = 'caffe'
 
@@ -241,9 +241,11 @@ _declare()
 class _Pending(threading.local):
     """What Python code raised while the engine called it, by thread."""
     exception = None
+    text = ''
 
 
 _pending = _Pending()
+_SURE = 100  # characters of a message that the engine never cuts
 
 
 def encode(path):
@@ -261,6 +263,7 @@ def decode(text):
 def remember(exception, text):
     """Record what called-back Python code raised; returns a status."""
     _pending.exception = exception
+    _pending.text = text.partition('\n')[0][:_SURE]
     lib.ct_fail_text(EINVAL, text.encode('utf-8', 'replace'))
     return EINVAL
 
@@ -268,16 +271,16 @@ def remember(exception, text):
 def check(status):
     """Raise what a failed call left behind.
 
-    An exception of a callback comes through as it is; one of a Python layer,
-    which the engine adds its own words to, as the cause of an Error.
+    That is what called-back Python code raised, if the engine's message is
+    about it, and otherwise an Error.
     """
     if status == OK:
         return
+    text = decode(lib.ct_last_error())
     cause, _pending.exception = _pending.exception, None
-    if cause is not None and (getattr(cause, '_caffe_direct', False) or
-                              not isinstance(cause, Exception)):
+    if cause is not None and _pending.text in text:
         raise cause
-    raise Error(decode(lib.ct_last_error())) from cause
+    raise Error(text)
 
 
 def pointers(values):

@@ -5,7 +5,7 @@ import os
 import time
 import warnings
 
-from . import _ranks
+from . import _engine, _ranks
 from ._library import Error, check, decode, encode, lib
 
 TRAIN, TEST = 0, 1
@@ -187,6 +187,7 @@ def log(text: str) -> None:
 
 def set_threads(n: int) -> None:
     """CPU threads the engine uses; 0: one a core."""
+    _engine.check_threads(int(n))
     lib.ct_device_cpu_set_threads(int(n))
 
 

@@ -6,6 +6,7 @@ from numbers import Integral
 
 from . import _device, _modes, _ranks
 from ._blob import Blob
+from ._engine import Handle, Pinned
 from ._layer import engine_layer, parameters, set_input_arrays
 from ._library import (HOOK_FN, OK, Error, NetHooks, check, decode, encode,
                        lib, remember)
@@ -15,17 +16,17 @@ _HOOKS = ('before_forward', 'after_forward', 'before_backward',
           'after_backward')
 
 
-class NetHandle:
+class NetHandle(Handle):
     """A C net, freed with the last Python object that needs it.
 
     Blobs and layers keep the handle, not the Net, so that there are no
     cycles and memory goes as soon as names do.
     """
-    __slots__ = ('pointer', 'solver', 'hooks', 'kept', 'mirrors',
-                 '__weakref__')
+    __slots__ = ('solver', 'hooks', 'kept', 'mirrors')
+    _what = 'this net'
 
     def __init__(self, pointer, solver=None):
-        self.pointer = pointer
+        super().__init__(pointer)
         self.solver = solver  # the owner, where a solver is
         self.hooks = _Hooks()
         self.kept = []        # arrays that MemoryData layers read from
@@ -33,9 +34,9 @@ class NetHandle:
 
     def __del__(self, destroy=lib.ct_net_destroy, forget=_device.forget):
         forget(self.mirrors)
-        if self.solver is None and self.pointer:
-            destroy(self.pointer)
-        self.pointer = None
+        if self.solver is None and self._pointer and not self._lost:
+            destroy(self._pointer)
+        self._pointer = None
 
 
 class _Hooks:
@@ -64,10 +65,6 @@ def _hook(callbacks):
             _device.push()
             return OK
         except BaseException as exception:
-            try:
-                exception._caffe_direct = True
-            except AttributeError:
-                pass
             return remember(exception, 'a callback raised %r' % exception)
     return run
 
@@ -82,12 +79,15 @@ def _open(network_file, phase, level, stages):
     return NetHandle(out.value)
 
 
-class Net:
+class Net(Pinned):
     """A net, built from a prototxt.
 
     ``Net(file, phase)``, with ``level``, ``stages`` and ``weights`` by name.
     ``Net(file, weights, phase)`` is pycaffe's older form.
     """
+
+    _instead = ('; save() it and load the file where it is wanted, or '
+                'share_with() another net')
 
     def __init__(self, network_file, *args, phase=None, level=0, stages=None,
                  weights=None):
@@ -279,6 +279,8 @@ class Net:
             lib.ct_free(out)
 
     def __repr__(self):
+        if self._handle._lost:
+            return '<caffe.Net of another process>'
         return '<caffe.Net %s%s: %d layers, %d blobs, %s parameters>' % (
             "'%s' " % self.name if self.name else '',
             'TEST' if self.phase == _modes.TEST else 'TRAIN',

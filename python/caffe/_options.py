@@ -63,17 +63,12 @@ def set_mode(args: argparse.Namespace) -> None:
 
 
 def set_mean(net: Any, args: argparse.Namespace) -> None:
-    """Give the net's transformer the mean that --mean_file asks for.
-
-    A mean image of another size than the input counts with its mean over
-    height and width: crops lie anywhere in it."""
+    """Give the net's transformer the mean that --mean_file asks for; a mean
+    image of another size than the input is resized, as in pycaffe."""
     in_ = net.inputs[0]
     mean = read_mean(args.mean_file, net.transformer.inputs[in_][1])
-    if mean is None:
-        return
-    if mean.ndim == 3 and mean.shape[1:] != net.transformer.inputs[in_][2:]:
-        mean = mean.mean(axis=(1, 2))
-    net.transformer.set_mean(in_, mean)
+    if mean is not None:
+        net.transformer.set_mean(in_, mean)
 
 
 def read_mean(path: Optional[str], n_channels: int) -> Optional[np.ndarray]:

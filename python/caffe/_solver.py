@@ -5,6 +5,7 @@ import signal
 import threading
 
 from . import _device, _modes, _ranks, distributed
+from ._engine import Handle, Pinned
 from ._library import (ACTION_FN, ESTOP, Error, check, decode, encode, lib)
 from ._net import Net, NetHandle
 
@@ -39,13 +40,14 @@ class _Interrupt:
             raise KeyboardInterrupt
 
 
-class SolverHandle:
+class SolverHandle(Handle):
     """A C solver, freed with the last Python object that needs it."""
-    __slots__ = ('pointer', 'interrupt', '_action', '__weakref__')
+    __slots__ = ('interrupt', '_action')
+    _what = 'this solver'
 
     def __init__(self, path, kind):
+        super().__init__()
         interrupt = self.interrupt = _Interrupt()
-        self.pointer = None
         self._action = ACTION_FN(
             lambda _arg: _STOP if interrupt.asked else _GO_ON)
         exchange = distributed._exchange(path)
@@ -54,13 +56,13 @@ class SolverHandle:
             encode(path), _modes.device(path, True), kind,
             distributed._common_seed(_modes.next_seed(-1)), _ranks.rank,
             _ranks.count, exchange, self._action, None, ctypes.byref(out)))
-        self.pointer = out.value
+        self._pointer = out.value
         distributed._take_in(self)
 
     def __del__(self, destroy=lib.ct_solver_destroy):
-        if self.pointer:
-            destroy(self.pointer)
-        self.pointer = None
+        if self._pointer and not self._lost:
+            destroy(self._pointer)
+        self._pointer = None
 
 
 class SolverParameter:
@@ -129,9 +131,10 @@ class _Callbacks:
             on_gradients_ready()
 
 
-class Solver:
+class Solver(Pinned):
     """A train net, its test nets and an update rule, from a prototxt."""
 
+    _instead = '; snapshot() it and restore() that where it is wanted'
     _kind = None      # the update rule; None: the file's
     _net_class = Net  # pycaffe.py puts its own here
 
@@ -258,6 +261,8 @@ class Solver:
         self._callbacks.pairs.append((on_start, on_gradients_ready))
 
     def __repr__(self):
+        if self._handle._lost:
+            return '<caffe.Solver of another process>'
         return "<caffe.%s %s '%s', iteration %d of %d, %d test nets>" % (
             type(self).__name__, self.type, self.net.name, self.iter,
             self.param.max_iter, len(self._test_nets))

@@ -95,6 +95,15 @@ def _watch_exceptions():
     sys.excepthook = end_all
 
 
+def _in_child():
+    """A forked process is none of the ranks: it is alone."""
+    global _dist
+    _dist = None
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 def _leave(pid):
     """At the end of the process.  Solvers that are left go on alone."""
     global _dist

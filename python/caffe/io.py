@@ -187,7 +187,8 @@ class Transformer:
 
     def set_mean(self, in_: str, mean: np.ndarray) -> None:
         """What to subtract: a value for each channel (one axis), a plane
-        for a one-channel input (two), or a whole input (three)."""
+        for a one-channel input (two), or a whole input (three), which is
+        resized to the input's height and width."""
         shape = self._shape(in_)
         if mean.ndim == 1:
             if mean.shape[0] != shape[1]:
@@ -200,11 +201,12 @@ class Transformer:
             if mean.ndim != 3:
                 raise ValueError("a mean has one, two or three axes, not %d"
                                  % mean.ndim)
+            if mean.shape[0] != shape[1]:
+                raise ValueError("the mean has %d channels and input %s has "
+                                 "%d" % (mean.shape[0], in_, shape[1]))
             if mean.shape != shape[1:]:
-                raise ValueError(
-                    "the mean's shape %s is not the shape %s of input %s: "
-                    "resize it, or take its mean over height and width"
-                    % (mean.shape, shape[1:], in_))
+                mean = resize_image(mean.transpose(1, 2, 0),
+                                    shape[2:]).transpose(2, 0, 1)
         self.mean[in_] = mean
 
     def set_input_scale(self, in_: str, scale: float) -> None:

@@ -98,9 +98,9 @@ class TestClassifier(EngineTest):
         said = self.run_script("classify.py", "--mean_file", "", *common)
         self.assertIn("Classifying 1 inputs.", said)
         self.near(np.load(out), [[2, 7, 5]])
-        # A mean image of another size counts with its mean.
-        mean = np.zeros((1, 3, 2, 1))
-        mean[0, :, 0, 0] = 2, 4, 6
+        # A mean image of another size is resized.
+        mean = np.zeros((1, 3, 12, 16))
+        mean[0] = np.reshape((1, 2, 3), (3, 1, 1))
         blob = caffe.io.array_to_blobproto(mean)
         with open(self.path("mean.binaryproto"), "wb") as file:
             file.write(blob.SerializeToString())

@@ -1,6 +1,7 @@
 """caffe.io: messages, net inputs and images, in numbers by hand."""
 
 import os
+import shutil
 import struct
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import numpy as np
 
 import caffe
 import caffe.io
+from caffe import imagenet_mean
 from caffe.proto import caffe_pb2
 
 
@@ -92,6 +94,30 @@ class TestMessages(unittest.TestCase):
             caffe.io.datum_to_array(caffe_pb2.Datum(encoded=True, data=b"x"))
 
 
+class TestImagenetMean(unittest.TestCase):
+    """The file that scripts load."""
+
+    def setUp(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        self.out = os.path.join(folder, "imagenet", "mean.npy")
+
+    def test_without_a_file_it_is_the_mean_colour(self):
+        imagenet_mean.make(out=self.out)
+        mean = np.load(self.out)
+        self.assertEqual(mean.shape, (3, 256, 256))
+        np.testing.assert_allclose(mean.mean(1).mean(1), [104, 116.7, 122.7],
+                                   atol=0.05)
+
+    def test_what_compute_image_mean_wrote_is_kept(self):
+        image = np.arange(24.0).reshape(1, 3, 2, 4)
+        path = os.path.join(os.path.dirname(os.path.dirname(self.out)), "m")
+        with open(path, "wb") as file:
+            file.write(caffe.io.array_to_blobproto(image).SerializeToString())
+        imagenet_mean.make(path, self.out)
+        np.testing.assert_array_equal(np.load(self.out), image[0])
+
+
 class TestTransformer(unittest.TestCase):
     """A 1 x 2 image of two pixels, (1, 2, 3) and (4, 5, 6)."""
 
@@ -142,8 +168,18 @@ class TestTransformer(unittest.TestCase):
         x = self.t.preprocess("data", np.full((5, 7, 3), 2.0))
         self.assertEqual(x.shape, (3, 1, 2))
 
+    def test_mean_of_another_size_is_resized(self):
+        # Halved both ways, a value is the mean of four.
+        mean = np.arange(24.0).reshape(3, 2, 4)
+        self.t.set_mean("data", mean)
+        np.testing.assert_allclose(
+            self.t.mean["data"],
+            mean.reshape(3, 1, 2, 2, 2).mean(axis=(2, 4)), rtol=1e-6)
+        self.t.set_mean("data", np.full((3, 8, 8), 7.0))
+        self.assertTrue((self.t.mean["data"] == 7).all())
+
     def test_refusals(self):
-        for mean in (np.zeros(2), np.zeros((3, 2, 2)), np.zeros((1, 2)),
+        for mean in (np.zeros(2), np.zeros((2, 2, 2)), np.zeros((1, 2)),
                      np.zeros((1, 3, 1, 2))):
             with self.assertRaises(ValueError):
                 self.t.set_mean("data", mean)

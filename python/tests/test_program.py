@@ -112,6 +112,15 @@ class TestProgram(Case):
         self.assertIn('ValueError: broken on purpose', text)
         self.assertIn('mylayers.py', text)
 
+    def test_a_file_of_the_working_folder_takes_no_librarys_place(self):
+        self.file("raise ImportError('taken for the library')\n",
+                  'colorsys.py')
+        with open(self.path('mylayers.py')) as source:
+            text = source.read()
+        self.file('import colorsys\n' + text, 'mylayers.py')
+        code, text = self.run_program('train', '-solver=solver.prototxt')
+        self.assertEqual(code, 0, text)
+
     def test_without_the_plug_in_the_program_says_what_it_needs(self):
         code, text = self.run_program('train', '-solver=solver.prototxt',
                                       CORTADO_PYTHON_PLUGIN='/nowhere.so')

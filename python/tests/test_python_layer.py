@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import threading
+import traceback
 
 import numpy as np
 
@@ -357,22 +358,42 @@ class TestRanks(Case):
 
 class TestErrors(Case):
 
-    def test_what_a_layer_raises_is_an_error_with_its_traceback(self):
+    def raised(self, step, run):
+        """What a layer raises arrives as itself, with the layer's name."""
+        try:
+            run()
+            self.fail('nothing was raised')
+        except LookupError as error:
+            self.assertIs(type(error), LookupError)
+            self.assertEqual(str(error), 'not in ' + step)
+            shown = traceback.format_exc()
+        self.assertRegex(shown, r'layer layer: %s\(\) of test_python_layer.'
+                         'Refusing' % step)
+        self.assertIn("LookupError)('not in ' + step)", shown)
+
+    def test_what_a_layer_raises_arrives_as_itself(self):
         for step in ('setup', 'reshape'):
-            with self.assertRaisesRegex(RuntimeError, 'not in ' + step) as got:
-                self.net(layer('Refusing', param=step))
-            self.assertIsInstance(got.exception, caffe.Error)
-            self.assertIsInstance(got.exception.__cause__, LookupError)
-            self.assertIn('layer layer', str(got.exception))
-            self.assertIn('test_python_layer.py', str(got.exception))
+            self.raised(step, lambda: self.net(layer('Refusing', param=step)))
 
     def test_in_forward_and_backward_too(self):
         text = 'force_backward: true ' + layer('Refusing',
                                                param='%s')
-        self.assertRaisesRegex(caffe.Error, 'not in forward',
-                               self.net(text % 'forward').forward)
-        self.assertRaisesRegex(caffe.Error, 'not in backward',
-                               self.net(text % 'backward').backward)
+        self.raised('forward', self.net(text % 'forward').forward)
+        self.raised('backward', self.net(text % 'backward').backward)
+
+    def test_in_a_solver_too_and_the_net_lives_on(self):
+        self.file(layer('Refusing', param='forward',
+                        more='loss_weight: 1'))
+        solver = caffe.SGDSolver(self.file(
+            "net: '%s' base_lr: 0.1 lr_policy: 'fixed' snapshot_prefix: '%s'"
+            % (self.path('net.prototxt'), self.path('s')), 'solver.prototxt'))
+        try:
+            solver.step(1)
+            self.fail('nothing was raised')
+        except LookupError as error:
+            self.assertIn('not in forward', str(error))
+        # An error of the engine's own is not taken for that one.
+        self.assertRaises(caffe.Error, solver.restore, 'nowhere')
 
     def test_an_exit_is_an_exit(self):
         self.assertRaises(SystemExit, self.net,

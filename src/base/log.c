@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fork.h"
+
 static ct_log_fn log_sink;
 static void *log_sink_arg;
 static ct_log_fn log_listener;
@@ -21,6 +23,7 @@ static FILE *log_copy; /* under the lock; log_copies tells without */
 static atomic_bool log_copies;
 static atomic_int log_minimum = CT_LOG_INFO;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+CT_FORK_SAFE(log_lock, CT_FORK_LOG)
 
 void ct_log_set_sink(ct_log_fn sink, void *arg)
 {

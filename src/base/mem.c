@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/fork.h"
 #include "cortado/log.h"
 
 struct header {
@@ -36,6 +37,7 @@ enum { MAP_LARGE = 1 };
 #endif
 
 static pthread_mutex_t mem_lock = PTHREAD_MUTEX_INITIALIZER;
+CT_FORK_SAFE(mem_lock, CT_FORK_MEMORY)
 static struct header mem_list   = { NULL, 0, &mem_list, &mem_list, 0 };
 static struct ct_mem_stats mem_stats;
 

@@ -13,11 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "data/db_backend.h"
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+CT_FORK_SAFE(open_lock, CT_FORK_FILES)
 static struct ct_db *open_list;
 
 static const struct ct_db_ops *const backends[] = {

@@ -14,9 +14,11 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/fork.h"
 #include "base/mem.h"
 
 static pthread_mutex_t h5_lock = PTHREAD_MUTEX_INITIALIZER;
+CT_FORK_SAFE(h5_lock, CT_FORK_FILES)
 
 /* A file that a full disk kept from being closed makes the library's own end
  * at exit crash.  Every file is closed by its owner, so nothing is lost. */

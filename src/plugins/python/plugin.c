@@ -5,9 +5,10 @@
  * which makes itself the host, and lets go of the interpreter's lock.  The
  * interpreter stays until the process ends.
  *
- * Modules are found on PYTHONPATH, in the working folder, in the package
- * folder beside this library (CT_PYTHON_BESIDE: as built, as installed), and
- * in the virtual environment that VIRTUAL_ENV names. */
+ * Modules are found on PYTHONPATH, in the interpreter's own folders or those
+ * of the virtual environment that VIRTUAL_ENV names, in the package folder
+ * beside this library (CT_PYTHON_BESIDE: as built, as installed), and last in
+ * the working folder: a file there cannot take the place of a library. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -63,18 +64,16 @@ static int add_path(Py_ssize_t at, const char *folder)
 }
 
 /* PYTHONPATH comes before the folders beside this library, so that a user's
- * own `caffe` package wins. */
+ * own `caffe` package wins; the working folder comes last. */
 static int add_paths(void)
 {
     static const char beside[] = CT_PYTHON_BESIDE;
     char folder[PATH_BYTES], path[2 * PATH_BYTES], *slash;
     Dl_info here;
 
-    if (add_path(0, ""))
-        return 1;
     if (!dladdr((const void *)beside, &here) || !here.dli_fname ||
         !realpath(here.dli_fname, folder))
-        return 0;
+        return add_path(-1, "");
     slash  = strrchr(folder, '/');
     *slash = '\0';
     for (const char *part = beside; *part;) {
@@ -85,7 +84,7 @@ static int add_paths(void)
             return 1;
         part += n + (part[n] == ':');
     }
-    return 0;
+    return add_path(-1, "");
 }
 
 /* The text of the pending exception into `error`. */
