@@ -59,6 +59,7 @@ struct draft {
     int64_t cache;          /* bytes */
     int64_t forced;         /* images a group; 0: find out */
     int     lanes;
+    int     n_layer;        /* layers from here on may see other batches */
 };
 
 static int64_t image_bytes(const struct ct_blob *b)
@@ -98,7 +99,8 @@ static bool by_item(const struct draft *d, int i)
     const struct net_layer *head = &d->net->layer[i];
     const struct net_layer *end  = &d->net->layer[head->last];
 
-    if (!(head->layer->flags & CT_LAYER_BY_ITEM) || head->joins ||
+    if (i >= d->n_layer || !(head->layer->flags & CT_LAYER_BY_ITEM) ||
+        head->joins ||
         head->host_top || head->n_bottom == 0 || wakes_threads(head->layer))
         return false;
     for (int b = 0; b < head->n_bottom; b++)
@@ -262,10 +264,24 @@ static enum ct_status chain_at(struct ct_net *net, struct draft *d, int i,
     return add_chain(net, d, i, *end - 1);
 }
 
+/* The first layer that may change the number of its images from pass to pass,
+ * as Filter does: behind it images of one chain need not be as many. */
+static int first_dynamic(const struct ct_net *net)
+{
+    int i = 0;
+
+    while (i < net->n_layer &&
+           (net->layer[i].n_bottom == 0 ||
+            !(net->layer[i].layer->type->flags & CT_LAYER_DYNAMIC)))
+        i++;
+    return i;
+}
+
 enum ct_status net_chains(struct ct_net *net)
 {
     struct draft d = { .net = net, .cache = cache_bytes(),
-                       .forced = ct_impl_number("chain") };
+                       .forced  = ct_impl_number("chain"),
+                       .n_layer = first_dynamic(net) };
 
     net_chains_drop(net);
     if (!allowed(net))

@@ -188,6 +188,22 @@ TEST(chain, branches_are_parts_of_a_chain)
     every_cut(branches, "chains:\nc1 .. end: 7 images");
 }
 
+/* Neighbours, one of which sees fewer images in every pass. */
+TEST(chain, layers_behind_a_filter_are_in_none)
+{
+    static const char *const filtered =
+        INPUT CONV("c0", "x", 32, 5, 2) CONV("c1", "c0", 32, 3, 1)
+        "layer { name: 'f' type: 'Filter' bottom: 'c1' bottom: 'label' "
+        "  top: 'f' }"
+        CONV("end", "c1", 32, 3, 1) CONV("few", "f", 32, 3, 1)
+        "layer { name: 'sum' type: 'Reduction' bottom: 'few' top: 'sum' "
+        "  loss_weight: 0.01 }" TAIL;
+    struct ct_net *got = in_groups(filtered, "2", 2, plain_options);
+
+    ASSERT_HAS("7 images in 4 groups", net_plan(got));
+    same_steps(whole(filtered, plain_options), got);
+}
+
 TEST(chain, what_only_a_chain_reads_has_no_memory_of_the_batch)
 {
     struct ct_net *net = in_groups(straight, "2", 2, plain_options);
