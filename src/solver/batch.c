@@ -46,6 +46,8 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
                                    struct ct_net_options *o)
 {
     struct ct_exchange *x = s->options.exchange;
+    /* A rank that serves has a net like the others' and takes no samples. */
+    const int rank = x->rank < x->size ? x->rank : 0;
     int64_t each, whole, mine;
 
     if (!x->global_batch && !solver_has_shares(s))
@@ -56,12 +58,12 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
         CT_TRY(divide_evenly(whole, x->micro * x->size, &mine));
     } else {
         CT_TRY(solver_deal_shares(s, whole));
-        mine = s->batches[x->rank];
+        mine = s->batches[rank];
     }
-    if (x->batches) {
+    if (x->batches && rank == x->rank) {
         o->batch_step = whole;
         o->batch_mine = mine;
-        for (int r = 0; r < x->rank; r++)
+        for (int r = 0; r < rank; r++)
             o->batch_first += x->batches[r];
         o->loss_scale = (float)solver_weight(s);
     }

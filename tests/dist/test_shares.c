@@ -27,6 +27,19 @@ TEST(shares, a_global_batch_is_divided_and_weighted_by_samples)
                  ranks_train(4, "", "batch: 'global'", 0), 4);
 }
 
+TEST(shares, ranks_that_only_serve_have_none_of_a_global_batch)
+{
+    struct ranks_how how = { .n_ranks = 4, .n_servers = 1,
+                             .options = "road: 'ps' servers: 1 "
+                                        "batch: 'global'" };
+    struct rank *one;
+
+    ranks_make_data();
+    ranks_batch(25); /* 9 8 8 */
+    one = ranks_train(1, "", "", 0);
+    ranks_same_as_one(one, ranks_train_so(&how), 3);
+}
+
 TEST(shares, only_layers_that_are_trained_count)
 {
     struct rank *one;
