@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "cortado/log.h"
 #include "device/graph.h"
+#include "device/impl.h"
 #include "device/layout.h"
 #include "net/net.h"
 
@@ -434,13 +435,15 @@ enum ct_status ct_net_clear_diffs(struct ct_net *net)
                    ct_net_arena_diff(net));
 }
 
+/* CORTADO_IMPL=diffs:add clears every gradient, and layers add to it. */
 enum ct_status ct_net_begin_diff(struct ct_net *net, int i)
 {
     const struct ct_net_param *p = &net->params[i];
     const struct ct_layer *l     = net->layer[p->layer].layer;
 
     p->blob->stale = net->dev->kind == CT_CPU && p->n_sharers == 1 &&
-                     (l->flags & CT_LAYER_OVERWRITES);
+                     (l->flags & CT_LAYER_OVERWRITES) &&
+                     ct_impl_allowed("diffs", "write");
     if (p->blob->stale)
         return CT_OK;
     return ct_fill(net->dev, p->blob->count, 0, ct_diff(p->blob));
