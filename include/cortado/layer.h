@@ -177,6 +177,8 @@ struct ct_layer_type {
     struct ct_range bottoms, tops;
     unsigned        flags;       /* enum ct_layer_flags */
     unsigned        no_grad;     /* bit i: bottom i never has a gradient */
+    unsigned        statistics;  /* bit i: blob i is no parameter, but counts
+                                  * what passes see; take_in adds to it */
     size_t          state_size;
     ct_layer_fn setup;     /* once: read param, add blobs; optional */
     ct_layer_fn reshape;   /* after setup, and when a bottom changes shape */
@@ -225,6 +227,12 @@ struct ct_layer_type {
     /* Optional, for state that is not a blob: descriptors, files, threads. */
     void (*teardown)(struct ct_layer *l);
 };
+
+/* Whether blob i of a layer counts what passes see; no update changes it. */
+static inline bool ct_layer_is_statistic(const struct ct_layer *l, int i)
+{
+    return l->type->statistics >> i & 1;
+}
 
 /* For setup().  What they add is owned by the layer and freed with it.
  * A NULL filler is Caffe's default, constant 0.  Blobs that an earlier setup

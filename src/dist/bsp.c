@@ -252,8 +252,8 @@ out:
     return st;
 }
 
-/* BatchNorm's sums and their weight, added up over ranks and divided by P:
- * their quotient is the mean over all samples that any rank has seen.  Ranks go
+/* Statistics, added up over ranks and divided by P.  For BatchNorm's sums and
+ * their weight that means: their quotient is the mean over all samples that any rank has seen.  Ranks go
  * on from these: a running sum is linear in what it takes in, so merging now
  * and then gives what merging once in the end would, and needs no copies. */
 enum ct_status dist_settle_statistics(struct ct_dist *d)
@@ -261,10 +261,9 @@ enum ct_status dist_settle_statistics(struct ct_dist *d)
     for (int l = 0; d->net && l < ct_net_n_layers(d->net); l++) {
         struct ct_layer *layer = ct_net_layer(d->net, l);
 
-        if (strcmp(layer->type->name, "BatchNorm") != 0)
-            continue;
         for (int i = 0; i < layer->n_blob; i++)
-            CT_TRY(settle_blob(d, layer->blob[i]));
+            if (ct_layer_is_statistic(layer, i))
+                CT_TRY(settle_blob(d, layer->blob[i]));
     }
     return CT_OK;
 }

@@ -46,7 +46,7 @@ static bool is_kept_apart(const struct ct_net *net, int i)
 {
     const struct ct_net_param *p = ct_net_param(net, i);
 
-    return strcmp(ct_net_layer(net, p->layer)->type->name, "BatchNorm") == 0;
+    return ct_layer_is_statistic(ct_net_layer(net, p->layer), p->index);
 }
 
 static uint32_t param_digest(const struct ct_dist *d, int i)

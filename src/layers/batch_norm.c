@@ -40,6 +40,7 @@
 #include "layers/channels.h"
 #include "layers/common.h"
 #include "layers/cuda/cuda.h"
+#include "layers/merge.h"
 #include "proto/params.h"
 
 static float *stat(const struct batch_norm *s, int row)
@@ -148,31 +149,12 @@ static void bn_batch_stats(const struct batch_norm *s,
                        stat(s, BATCH_VAR) + part->first);
 }
 
-/* Sums of 1, x and x^2, in double, where the last keeps what the square of the
- * mean takes away again. */
 enum ct_status batch_norm_merge_moments(const struct ct_layer *l, float *mean,
                                         float *var)
 {
     struct batch_norm *s = l->state;
-    const int64_t n = s->channels;
-    double *sum = s->merged, *squares = sum + n;
 
-    for (int64_t c = 0; c < n; c++) {
-        const double mu = (double)mean[c];
-
-        sum[c]     = s->m * mu;
-        squares[c] = s->m * ((double)var[c] + mu * mu);
-    }
-    sum[2 * n] = s->m;
-    CT_TRY(l->run->peers->sum(l->run->peers, sum, 2 * n + 1));
-    s->m = sum[2 * n];
-    for (int64_t c = 0; c < n; c++) {
-        const double mu = sum[c] / s->m;
-
-        mean[c] = (float)mu;
-        var[c]  = (float)fmax(squares[c] / s->m - mu * mu, 0);
-    }
-    return CT_OK;
+    return ct_merge_moments(l, s->channels, s->merged, &s->m, mean, var);
 }
 
 /* The same out of the batches of all ranks. */
@@ -373,19 +355,8 @@ enum ct_status batch_norm_merge_sums(const struct ct_layer *l, float *offset,
                                      float *slope)
 {
     const struct batch_norm *s = l->state;
-    const int64_t n = s->channels;
-    double *sum     = s->merged;
 
-    for (int64_t c = 0; c < n; c++) {
-        sum[c]     = (double)offset[c];
-        sum[n + c] = (double)slope[c];
-    }
-    CT_TRY(l->run->peers->sum(l->run->peers, sum, 2 * n));
-    for (int64_t c = 0; c < n; c++) {
-        offset[c] = (float)sum[c];
-        slope[c]  = (float)sum[n + c];
-    }
-    return CT_OK;
+    return ct_merge_sums(l, s->channels, s->merged, offset, slope);
 }
 
 /* dx of the slice, out of the sums. */
@@ -496,6 +467,7 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
                   CT_LAYER_LEAVES_DIFF,
+    .statistics = 1 << MEAN | 1 << VARIANCE | 1 << FACTOR,
     .state_size = sizeof(struct batch_norm),
     .setup      = bn_setup,
     .reshape    = bn_reshape,

@@ -22,8 +22,9 @@ static const Caffe__ParamSpec *spec_of(const struct net_layer *l, int i)
     return (size_t)i < p->n_param ? p->param[i] : &none;
 }
 
-/* A layer that never wants a gradient for a blob (BatchNorm's statistics)
- * gets lr_mult 0 where the prototxt is silent; snapshots show it. */
+/* A layer that never wants a gradient for a blob (statistics of BatchNorm and
+ * BN) gets lr_mult 0 where the prototxt is silent; snapshots show it.  So do
+ * statistics that have another. */
 static enum ct_status add_fixed_specs(struct ct_net *net, int layer)
 {
     Caffe__LayerParameter *p = net->param->layer[layer];
@@ -32,6 +33,10 @@ static enum ct_status add_fixed_specs(struct ct_net *net, int layer)
     for (int i = 0; i < l->n_blob; i++) {
         Caffe__ParamSpec *spec;
 
+        if (ct_layer_is_statistic(l, i) && (size_t)i < p->n_param) {
+            p->param[i]->has_lr_mult = true;
+            p->param[i]->lr_mult     = 0;
+        }
         if (l->blob_wants_grad[i] || (size_t)i < p->n_param)
             continue;
         if ((size_t)i > p->n_param)

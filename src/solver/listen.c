@@ -105,7 +105,7 @@ float ct_solver_gradient_scale(const struct ct_solver *s, int i)
     struct ct_exchange *x         = s->options.exchange;
     const float own               = 1 / (float)s->param->iter_size;
 
-    if (p->lr_mult == 0 || layer->type->take_in)
+    if (p->lr_mult == 0 || ct_layer_is_statistic(layer, p->index))
         return 0;
     if (!x)
         return own;

@@ -194,8 +194,9 @@ static enum ct_status spread_statistics(struct ct_solver *s)
     for (int i = 0; i < ct_net_n_layers(s->net); i++) {
         const struct ct_layer *l = ct_net_layer(s->net, i);
 
-        for (int b = 0; l->type->take_in && b < l->n_blob; b++)
-            CT_TRY(spread(x, l->blob[b]));
+        for (int b = 0; b < l->n_blob; b++)
+            if (ct_layer_is_statistic(l, b))
+                CT_TRY(spread(x, l->blob[b]));
     }
     return CT_OK;
 }

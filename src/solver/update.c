@@ -61,8 +61,8 @@ static enum ct_status clip_scale(const struct ct_solver *s, float *out)
         const struct ct_blob *b      = p->blob;
 
         CT_TRY(arrived(s, i));
-        if (ct_net_layer(s->net, p->layer)->type->take_in)
-            continue; /* statistics, not gradients */
+        if (ct_layer_is_statistic(ct_net_layer(s->net, p->layer), p->index))
+            continue; /* no gradient */
         CT_TRY(squares(b, gradient(s, i), &part));
         sum += part;
     }
@@ -137,7 +137,8 @@ bool solver_updates(const struct ct_solver *s, int param)
     const struct ct_net_param *p = ct_net_param(s->net, param);
 
     return p->lr_mult != 0 ||
-           (s->rule->adapts && !ct_net_layer(s->net, p->layer)->type->take_in);
+           (s->rule->adapts &&
+            !ct_layer_is_statistic(ct_net_layer(s->net, p->layer), p->index));
 }
 
 struct solver_update solver_update_at(const struct ct_solver *s, float rate)
@@ -262,7 +263,7 @@ static enum ct_status set_statistics_aside(struct ct_solver *s)
     for (int i = 0; i < ct_net_n_params(s->net); i++) {
         const struct ct_net_param *p = ct_net_param(s->net, i);
 
-        if (ct_net_layer(s->net, p->layer)->type->take_in)
+        if (ct_layer_is_statistic(ct_net_layer(s->net, p->layer), p->index))
             CT_TRY(ct_fill(p->blob->dev, p->blob->count, 0,
                            ct_diff(p->blob)));
     }

@@ -41,6 +41,16 @@ TEST(canonical, any_number_of_ranks_gives_the_same_bits)
     same_bits("", "canonical: true parts: 8 bucket_bytes: 4096");
 }
 
+/* Statistics beside parameters in one layer; clipping counts the latter. */
+TEST(canonical, bn_keeps_to_it)
+{
+    ranks_make_data();
+    ranks_insert("layer { name: 'bn' type: 'BN' bottom: 'c' top: 'c' "
+                 "  bn_param { slope_filler { value: 1 } } }");
+    ranks_batch(3);
+    same_bits("clip_gradients: 2", "canonical: true parts: 8");
+}
+
 TEST(canonical, clipping_and_a_global_batch_keep_to_it)
 {
     ranks_make_data();

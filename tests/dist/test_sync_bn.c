@@ -64,3 +64,22 @@ TEST(sync_bn, statistics_of_tests_are_everybodys)
         ranks_same_as_one(one, ranks_train(4, tests, options[i], 0), 4);
     }
 }
+
+/* PSPNet's BN has parameters and statistics in one layer. */
+static const char psp[] =
+    "layer { name: 'bn' type: 'BN' bottom: 'c' top: 'c' "
+    "  param { lr_mult: 1 } param { lr_mult: 2 } "
+    "  param { lr_mult: 1 } param { lr_mult: 1 } "
+    "  bn_param { slope_filler { value: 1 } momentum: 0.8 } }";
+
+TEST(sync_bn, k_ranks_with_bn_train_as_one)
+{
+    struct rank *one;
+
+    ranks_make_data();
+    ranks_insert(psp);
+    one = ranks_train(1, "", "", 0);
+    ASSERT_OK(one->st);
+    ranks_same_as_one(one, ranks_train(2, "", "sync_bn: true", 0), 2);
+    ranks_same_as_one(one, ranks_train(4, "", "sync_bn: true", 0), 4);
+}
