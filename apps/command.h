@@ -34,6 +34,7 @@ int cmd_convert_imageset(int argc, char **argv);
 int cmd_convert_mnist_data(int argc, char **argv);
 int cmd_convert_mnist_siamese_data(int argc, char **argv);
 int cmd_device_query(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_extract_features(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);

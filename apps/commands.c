@@ -112,6 +112,12 @@ const struct command commands[] = {
       "Runs the net's TEST phase for NUM_BATCHES batches and writes what each "
       "blob holds for every sample to its own database.",
       cmd_extract_features },
+    { "export", "write a model as ONNX",
+      "cortado export [FLAGS] MODEL.prototxt WEIGHTS.caffemodel OUT.onnx",
+      "Writes the net of the TEST phase and its weights as an ONNX model of "
+      "standard operators. Losses and scores are left out. A layer that ONNX "
+      "cannot express is refused by name.",
+      cmd_export },
     { "upgrade_net_proto_text", "bring an older net prototxt up to date",
       "cortado upgrade_net_proto_text IN OUT",
       "Reads a net prototxt of any version of Caffe and writes it in today's "

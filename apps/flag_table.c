@@ -72,6 +72,13 @@ const struct flag_info flag_table[] = {
       "the iteration to explain; without it, the longest one" },
     { "plot", "title", FLAG_STRING, EVERYDAY, "TEXT", NULL,
       "title above the curves; without it, the name of the log" },
+    { "export", "opset", FLAG_INT, EVERYDAY, "N", "13",
+      "version of the operators: 13 or 17" },
+    { "export", "batch", FLAG_STRING, EVERYDAY, "N", NULL,
+      "batch size, or dynamic; without it, the net's own" },
+    { "export", "fold", FLAG_SWITCH, EVERYDAY, NULL, "true",
+      "put BatchNorm and Scale into the weights before them; --nofold keeps "
+      "them" },
     { "inspect", "deep", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "decode every image of a database, not only its header" },
 

@@ -11,6 +11,7 @@
 #include "cortado/log.h"
 #include "cortado/mem.h"
 #include "cortado/net.h"
+#include "cortado/onnx.h"
 #include "cortado/proto.h"
 #include "cortado/python.h"
 #include "cortado/shape.h"

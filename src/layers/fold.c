@@ -46,9 +46,8 @@ bool ct_fold_holds(const struct ct_fold *f, const struct ct_run *run)
     return f->made && f->params == run->params;
 }
 
-/* Factor and bias of row i: y = factor x + bias of what comes out without. */
-static void line_of(const struct ct_fold *f, int64_t i, double *factor,
-                    double *bias)
+void ct_fold_line(const struct ct_fold *f, int64_t i, double *factor,
+                  double *bias)
 {
     *factor = 1;
     *bias   = 0;
@@ -86,7 +85,7 @@ enum ct_status ct_fold_make(struct ct_fold *f, const struct ct_run *run,
         const int64_t first = turned ? i : i * k, step = turned ? n : 1;
         double factor, bias;
 
-        line_of(f, i, &factor, &bias);
+        ct_fold_line(f, i, &factor, &bias);
         f->b[i] = (float)(factor * (b ? (double)b[i] : 0) + bias);
         for (int64_t j = 0; j < k; j++)
             f->w[first + j * step] = (float)factor * w[first + j * step];

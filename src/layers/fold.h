@@ -32,6 +32,10 @@ static inline bool ct_fold_any(const struct ct_fold *f)
 /* Whether what was made still holds; the caller makes it anew otherwise. */
 bool ct_fold_holds(const struct ct_fold *f, const struct ct_run *run);
 
+/* Factor and bias of row i: y = factor x + bias of what comes out without. */
+void ct_fold_line(const struct ct_fold *f, int64_t i, double *factor,
+                  double *bias);
+
 /* f->w and f->b for W, whose n rows have k values: row by row, or column by
  * column where it is `turned`.  b may be NULL. */
 CT_MUST_CHECK enum ct_status ct_fold_make(struct ct_fold *f,
