@@ -9,8 +9,9 @@
 option(CORTADO_PYTHON_PACKAGE "Build the Python package" ON)
 set(CORTADO_PYTHON "" CACHE FILEPATH "The python3 to build and test with")
 
-# Facts that two C files of the library are told.
+# Facts that some C files of the library are told.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/solver/access.c
+  ${PROJECT_SOURCE_DIR}/src/onnx/graph.c
   TARGET_DIRECTORY cortado_objects
   PROPERTIES COMPILE_DEFINITIONS CT_VERSION="${PROJECT_VERSION}")
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/layers/python.c
@@ -136,4 +137,9 @@ if(CORTADO_TESTS AND NOT CORTADO_SANITIZE)
     set_tests_properties(python.${name} PROPERTIES TIMEOUT 300 ENVIRONMENT
       "PYTHONPATH=${PYTHON_DIR};CORTADO_BUILD=${PROJECT_BINARY_DIR};GLOG_minloglevel=2;CORTADO_TUNE=off;CORTADO_MPIRUN=${PYTHON_MPIRUN}")
   endforeach()
+  # Exported models in other runtimes, those that this Python can load.
+  add_test(NAME onnx.runtimes COMMAND ${Python3_EXECUTABLE} -B
+           ${PROJECT_SOURCE_DIR}/tests/onnx/run ${PROJECT_BINARY_DIR})
+  set_tests_properties(onnx.runtimes PROPERTIES TIMEOUT 600
+    ENVIRONMENT CORTADO_TUNE=off)
 endif()

@@ -100,6 +100,11 @@ class NetHooks(ctypes.Structure):
                 ('arg', c_void_p)]
 
 
+class OnnxOptions(ctypes.Structure):
+    """struct ct_onnx_options"""
+    _fields_ = [('opset', c_int), ('batch', c_int64), ('no_fold', c_bool)]
+
+
 _PROTOTYPES = {
     'ct_version': (c_char_p,),
     'ct_last_error': (c_char_p,),
@@ -177,6 +182,7 @@ _PROTOTYPES = {
     'ct_net_share_weights': (c_int, c_void_p, c_void_p),
     'ct_net_save': (c_int, c_void_p, c_char_p, c_bool),
     'ct_net_save_hdf5': (c_int, c_void_p, c_char_p, c_bool),
+    'ct_onnx_export': (c_int, c_void_p, POINTER(OnnxOptions), c_char_p),
     'ct_net_summary': (c_int, c_void_p, POINTER(c_void_p)),
     'ct_net_set_hooks': (None, c_void_p, POINTER(NetHooks)),
 

@@ -8,8 +8,8 @@ from . import _device, _modes, _ranks
 from ._blob import Blob
 from ._engine import Handle, Pinned
 from ._layer import engine_layer, parameters, set_input_arrays
-from ._library import (HOOK_FN, OK, Error, NetHooks, check, decode, encode,
-                       lib, remember)
+from ._library import (HOOK_FN, OK, Error, NetHooks, OnnxOptions, check,
+                       decode, encode, lib, remember)
 
 _forward = lib.ct_net_forward_range
 _HOOKS = ('before_forward', 'after_forward', 'before_backward',
@@ -237,6 +237,15 @@ class Net(Pinned):
         _device.push()
         check(lib.ct_net_save_hdf5(self._handle.pointer, encode(filename),
                                    write_diff))
+
+    def export_onnx(self, filename, opset: int = 13, batch=None,
+                    fold: bool = True) -> None:
+        """Write an ONNX model; `batch` is a size or 'dynamic'."""
+        _device.push()
+        options = OnnxOptions(opset, -1 if batch == 'dynamic' else batch or 0,
+                              not fold)
+        check(lib.ct_onnx_export(self._handle.pointer, ctypes.byref(options),
+                                 encode(filename)))
 
     def _set_input_arrays(self, data, labels):
         """Feed the MemoryData layer that the net begins with."""

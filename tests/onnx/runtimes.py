@@ -1,0 +1,102 @@
+"""The runtimes that exported models are run in, each where it is installed.
+
+onnxruntime-node is looked for where NODE_PATH says; OpenCV's dnn module and
+the checker of python3-onnx are packages of the distribution.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+
+import numpy as np
+
+# Operators that OpenCV 4.6 does not read, or only in forms that these layers
+# do not have: bounds and axes that are inputs, indices that are computed.
+OPENCV_LACKS = {'Clip', 'Compress', 'Gather', 'Greater', 'MaxRoiPool',
+                'MaxUnpool', 'Mod', 'NonMaxSuppression', 'ReduceSum', 'Tile',
+                'TopK'}
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def has_checker():
+    try:
+        import onnx
+    except ImportError:
+        return False
+    return True
+
+
+def check(path):
+    """The ONNX checker's objection, or None; '' when it is not installed."""
+    try:
+        import onnx
+    except ImportError:
+        return ''
+    try:
+        model = onnx.load(path)
+        onnx.checker.check_model(model, full_check=True)
+        for node in model.graph.node:
+            if not onnx.defs.has(node.op_type, node.domain):
+                return 'no standard operator: ' + node.op_type
+    except Exception as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def names(path):
+    """The names of inputs and outputs."""
+    import onnx
+    graph = onnx.load(path, load_external_data=False).graph
+    return [v.name for v in graph.input], [v.name for v in graph.output]
+
+
+def has_opencv():
+    try:
+        import cv2.dnn
+    except ImportError:
+        return False
+    return True
+
+
+def opencv(path, inputs):
+    """The outputs by name, as OpenCV computes them."""
+    import cv2
+    wanted, outputs = names(path)
+    net = cv2.dnn.readNetFromONNX(path)
+    net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
+    for name in wanted:
+        value = inputs[name]
+        # Three axes would be an image with channels to it.
+        net.setInput(value[None] if value.ndim == 3 else value, name)
+    return dict(zip(outputs, net.forward(outputs)))
+
+
+def has_onnxruntime():
+    try:
+        return subprocess.run(
+            ['node', '-e', 'require("onnxruntime-node")'],
+            stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
+def onnxruntime(path, inputs):
+    """The outputs by name, as onnxruntime computes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for i, value in enumerate(inputs.values()):
+            np.ascontiguousarray(value, '<f4').tofile(
+                os.path.join(folder, 'in%d.raw' % i))
+        with open(os.path.join(folder, 'inputs.json'), 'w') as f:
+            json.dump({n: list(v.shape) for n, v in inputs.items()}, f)
+        run = subprocess.run(
+            ['node', os.path.join(HERE, 'runtime.js'), path, folder],
+            stderr=subprocess.PIPE, text=True)
+        if run.returncode:
+            raise RuntimeError(run.stderr.strip())
+        with open(os.path.join(folder, 'outputs.json')) as f:
+            shapes = json.load(f)
+        return {name: np.fromfile(os.path.join(folder, 'out%d.raw' % i),
+                                  '<f4').reshape(shape)
+                for i, (name, shape) in enumerate(shapes.items())}
