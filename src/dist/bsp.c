@@ -253,9 +253,10 @@ out:
 }
 
 /* Statistics, added up over ranks and divided by P.  For BatchNorm's sums and
- * their weight that means: their quotient is the mean over all samples that any rank has seen.  Ranks go
- * on from these: a running sum is linear in what it takes in, so merging now
- * and then gives what merging once in the end would, and needs no copies. */
+ * their weight that means: their quotient is the mean over all samples that any
+ * rank has seen.  Ranks go on from these: a running sum is linear in what it
+ * takes in, so merging now and then gives what merging once in the end would,
+ * and needs no copies. */
 enum ct_status dist_settle_statistics(struct ct_dist *d)
 {
     for (int l = 0; d->net && l < ct_net_n_layers(d->net); l++) {

@@ -162,8 +162,9 @@ TEST_EACH_DEVICE(bn, segnets_inference_is_scale_and_shift)
 TEST_EACH_DEVICE(bn, gradient_matches_finite_differences)
 {
     static const char *const params[] = {
-        "eps: 0.1 momentum: 1 slope_filler { value: 0.7 }", "bn_mode: INFERENCE "
-        "scale_filler { value: 0.7 }", "scale_filler { value: 0.7 }",
+        "eps: 0.1 momentum: 1 slope_filler { value: 0.7 }",
+        "bn_mode: INFERENCE scale_filler { value: 0.7 }",
+        "scale_filler { value: 0.7 }",
     };
 
     for (int i = 0; i < 3; i++) {

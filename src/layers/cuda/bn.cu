@@ -10,7 +10,7 @@ struct norm {
     int64_t        channels, inner;
     const float   *scale, *shift;
     float         *running, *spread;   /* running statistics */
-    float         *drunning, *dspread; /* what a pass adds to instead, or NULL */
+    float         *drunning, *dspread; /* what a pass adds to; or NULL */
     float         *dscale, *dshift;
     float         *top_mean, *top_var;
     enum bn_source source;
