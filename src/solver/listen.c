@@ -138,7 +138,8 @@ static int count_outputs(const struct ct_net *net)
 }
 
 enum ct_status solver_tell_test(struct ct_solver *s, int net,
-                                const double *mean, double seconds)
+                                const double *mean, bool one_each,
+                                double seconds)
 {
     const struct ct_net *test = s->test_net[net];
     struct ct_test_result e   = { .iter = s->iter, .net = net,
@@ -147,12 +148,14 @@ enum ct_status solver_tell_test(struct ct_solver *s, int net,
 
     if (s->n_listeners == 0)
         return CT_OK;
-    CT_TRY(ct_alloc((size_t)count_outputs(test) + 1, sizeof(*out),
-                    "test outputs", &out));
+    CT_TRY(ct_alloc((size_t)(one_each ? ct_net_n_outputs(test)
+                                      : count_outputs(test)) + 1,
+                    sizeof(*out), "test outputs", &out));
     for (int i = 0; i < ct_net_n_outputs(test); i++) {
-        int id = ct_net_output_id(test, i);
+        int id          = ct_net_output_id(test, i);
+        const int64_t n = one_each ? 1 : ct_net_blob(test, id)->count;
 
-        for (int64_t j = 0; j < ct_net_blob(test, id)->count; j++) {
+        for (int64_t j = 0; j < n; j++) {
             out[e.n_outputs] = (struct ct_test_output){
                 ct_net_blob_name(test, id), mean[e.n_outputs],
                 (double)ct_net_blob_loss_weight(test, id)

@@ -19,23 +19,32 @@ uint64_t ct_scores_passes(uint64_t n, int rank, int size)
     return (n + (uint64_t)(size - 1 - rank)) / (uint64_t)size;
 }
 
-static enum ct_status one_batch(struct ct_scores *s, struct ct_net *net,
-                                double *row)
+/* Where the next row goes. */
+struct filling {
+    struct ct_scores *scores;
+    double           *row;
+};
+
+static enum ct_status take_row(void *arg, struct ct_net *net, int k,
+                               double loss)
 {
-    float *room = NULL;
+    struct filling *f = arg;
+    float *room       = NULL;
     enum ct_status st = CT_OK;
 
-    CT_TRY(ct_net_forward(net, row++));
-    if (n_values(net) != s->n)
+    (void)k;
+    *f->row++ = loss;
+    if (n_values(net) != f->scores->n)
         return ct_fail(CT_ESHAPE, "the outputs change size from batch to batch "
-                       "and cannot be averaged");
+                       "and cannot be averaged (detections are scored with "
+                       "eval_type: \"detection\" in the solver)");
     for (int i = 0; i < ct_net_n_outputs(net) && st == CT_OK; i++) {
         const struct ct_blob *b = ct_net_blob(net, ct_net_output_id(net, i));
         const float *value;
 
         st = ct_blob_read(b, &room, &value);
         for (int64_t j = 0; j < b->count && st == CT_OK; j++)
-            *row++ = (double)value[j];
+            *f->row++ = (double)value[j];
     }
     ct_free(room);
     return st;
@@ -79,29 +88,40 @@ out:
     return st;
 }
 
+enum ct_status ct_batches_take(struct ct_net *net,
+                               const struct ct_exchange *x, uint64_t first,
+                               int n, const struct ct_batch_taker *t)
+{
+    const int size = x ? x->size : 1, rank = x ? x->rank : 0;
+    const uint64_t pass = ct_scores_passes(first, rank, size);
+    double loss;
+
+    if (ct_net_n_passes(net) != pass)
+        CT_TRY(ct_net_seek(net, pass));
+    for (int k = 0; k < n; k++) {
+        if (t->pause && t->pause(t->pause_arg))
+            return CT_ESTOP;
+        if ((first + (uint64_t)k) % (uint64_t)size != (uint64_t)rank)
+            continue;
+        CT_TRY(ct_net_forward(net, &loss));
+        CT_TRY(t->take(t->arg, net, k, loss));
+    }
+    return CT_OK;
+}
+
 enum ct_status ct_scores_run(struct ct_scores *s, struct ct_net *net,
                              struct ct_exchange *x, uint64_t first, int n,
                              bool (*pause)(void *arg), void *arg)
 {
-    const int size = x ? x->size : 1, rank = x ? x->rank : 0;
-    const uint64_t pass = ct_scores_passes(first, rank, size);
-    double *row;
+    struct filling f                  = { s, NULL };
+    const struct ct_batch_taker taker = { take_row, &f, pause, arg };
 
     *s = (struct ct_scores){ .n = n_values(net) };
     CT_TRY(ct_alloc((size_t)n * (size_t)(s->n + 1) + 1, sizeof(*s->row),
                     "scores", &s->row));
-    if (ct_net_n_passes(net) != pass)
-        CT_TRY(ct_net_seek(net, pass));
-    row = s->row;
-    for (int k = 0; k < n; k++) {
-        if (pause && pause(arg))
-            return CT_ESTOP;
-        if ((first + (uint64_t)k) % (uint64_t)size != (uint64_t)rank)
-            continue;
-        CT_TRY(one_batch(s, net, row));
-        row += s->n + 1;
-    }
-    if (size > 1)
+    f.row = s->row;
+    CT_TRY(ct_batches_take(net, x, first, n, &taker));
+    if (x && x->size > 1)
         CT_TRY(share(s, x, first, n));
     s->n_batches = n;
     return CT_OK;

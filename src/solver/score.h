@@ -8,6 +8,21 @@
 
 #include "solver/exchange.h"
 
+/* Runs batches [first, first + n) of `net` and shows each to `take`, by its
+ * number from 0 on and with its loss; with peers (`x`, may be NULL) those of
+ * this rank.  `pause`, where there is one, is asked before each; true: enough,
+ * CT_ESTOP. */
+struct ct_batch_taker {
+    enum ct_status (*take)(void *arg, struct ct_net *net, int k, double loss);
+    void *arg;
+    bool (*pause)(void *arg);
+    void *pause_arg;
+};
+CT_MUST_CHECK enum ct_status ct_batches_take(struct ct_net *net,
+                                             const struct ct_exchange *x,
+                                             uint64_t first, int n,
+                                             const struct ct_batch_taker *t);
+
 struct ct_scores {
     int64_t n;         /* values a batch */
     int     n_batches; /* that there are rows of */

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
+#include "solver/detect.h"
 
 /* A window of more iterations is a mistake, and its memory is not there. */
 enum { MOST_LOSSES = 1 << 24 };
@@ -38,6 +39,11 @@ static enum ct_status check(struct ct_solver *s)
         strcmp(p->regularization_type, "L1") != 0)
         return ct_fail(CT_EINVAL, "unknown regularization_type \"%s\": use L2 "
                        "or L1", p->regularization_type);
+    if (strcmp(p->eval_type, "classification") != 0 &&
+        strcmp(p->eval_type, "detection") != 0)
+        return ct_fail(CT_EINVAL, "eval_type is \"%s\"; use classification or "
+                       "detection", p->eval_type);
+    CT_TRY(ct_ap_version_check(p->ap_version));
     if (strcmp(p->on_nan, "stop") != 0 && strcmp(p->on_nan, "continue") != 0)
         return ct_fail(CT_EINVAL, "on_nan is \"%s\"; use stop or continue",
                        p->on_nan);

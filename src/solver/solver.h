@@ -235,9 +235,10 @@ void solver_count_samples(const struct ct_solver *s, int64_t *mine,
 void solver_tell_begin(struct ct_solver *s);
 void solver_tell_iteration(struct ct_solver *s, double loss, bool displayed);
 CT_MUST_CHECK enum ct_status solver_tell_inspect(struct ct_solver *s);
+/* `mean` has a value for each that the outputs hold, or one_each. */
 CT_MUST_CHECK enum ct_status solver_tell_test(struct ct_solver *s, int net,
                                               const double *mean,
-                                              double seconds);
+                                              bool one_each, double seconds);
 void solver_tell_snapshot(struct ct_solver *s, const char *model,
                           const char *state);
 void solver_tell_stop(struct ct_solver *s, enum ct_status why);

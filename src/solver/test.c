@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cortado/log.h"
+#include "solver/detect.h"
 #include "solver/score.h"
 #include "solver/solver.h"
 
@@ -126,39 +127,79 @@ static enum ct_status print_means(struct ct_solver *s, int i,
     if (s->param->test_compute_loss)
         CT_INFO("Test loss: %g", ct_scores_mean(scores, -1));
     solver_print_outputs(s->test_net[i], "Test", mean, "");
-    st = solver_tell_test(s, i, mean, seconds);
+    st = solver_tell_test(s, i, mean, false, seconds);
     if (st == CT_OK)
         st = check_means(s, i, mean);
     ct_free(mean);
     return st;
 }
 
+static enum ct_status print_detections(struct ct_solver *s, int i,
+                                       const struct ct_detections *d,
+                                       double seconds)
+{
+    const struct ct_net *net = s->test_net[i];
+    const int n              = ct_net_n_outputs(net);
+    enum ct_status st;
+    double *map;
+
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*map), "test scores", &map));
+    if (s->param->test_compute_loss)
+        CT_INFO("Test loss: %g", ct_detections_loss(d));
+    for (int k = 0; k < n; k++) {
+        map[k] = ct_detections_map(d, k, s->param->ap_version,
+                                   s->param->show_per_class_result);
+        CT_INFO("    Test net output #%d: %s = %g", k,
+                ct_net_blob_name(net, ct_net_output_id(net, k)), map[k]);
+    }
+    st = solver_tell_test(s, i, map, true, seconds);
+    ct_free(map);
+    return st;
+}
+
+/* Runs the batches of a test, then prints what they came to. */
+static enum ct_status run_test(struct ct_solver *s, int i, struct between *b)
+{
+    struct ct_exchange *x = s->deals ? s->options.exchange : NULL;
+    const int n           = s->param->test_iter[i];
+    const double begun    = ct_now();
+    const bool detects = strcmp(s->param->eval_type, "detection") == 0;
+    struct ct_detections found = { 0 };
+    struct ct_scores scores    = { 0 };
+    enum ct_status st;
+
+    if (detects)
+        st = ct_detections_run(&found, s->test_net[i], x, s->n_tested[i], n,
+                               pause_for_requests, b);
+    else
+        st = ct_scores_run(&scores, s->test_net[i], x, s->n_tested[i], n,
+                           pause_for_requests, b);
+    s->n_tested[i] = s->deals ? s->n_tested[i] + (uint64_t)n
+                              : ct_net_n_passes(s->test_net[i]);
+    if (b->status != CT_OK)
+        st = b->status;
+    if (st == CT_OK)
+        st = detects ? print_detections(s, i, &found, ct_now() - begun)
+                     : print_means(s, i, &scores, ct_now() - begun);
+    ct_detections_fini(&found);
+    ct_scores_fini(&scores);
+    return st;
+}
+
 static enum ct_status test_one(struct ct_solver *s, int i)
 {
-    struct ct_net *net       = s->test_net[i];
-    struct ct_scores scores  = { 0 };
-    struct between b         = { s, CT_OK };
-    const int n              = s->param->test_iter[i];
-    const double begun       = ct_now();
+    struct between b = { s, CT_OK };
     enum ct_status st;
 
     CT_INFO("Iteration %d, Testing net (#%d)", s->iter, i);
-    CT_TRY(ct_net_share_weights(net, s->net));
+    CT_TRY(ct_net_share_weights(s->test_net[i], s->net));
     if (!s->deals) /* a program may have run the net by itself */
-        s->n_tested[i] = ct_net_n_passes(net);
-    st = ct_scores_run(&scores, net, s->deals ? s->options.exchange : NULL,
-                       s->n_tested[i], n, pause_for_requests, &b);
-    s->n_tested[i] = s->deals ? s->n_tested[i] + (uint64_t)n
-                              : ct_net_n_passes(net);
-    if (b.status != CT_OK)
-        st = b.status;
-    if (st == CT_OK)
-        st = print_means(s, i, &scores, ct_now() - begun);
-    else if (st == CT_ESTOP)
+        s->n_tested[i] = ct_net_n_passes(s->test_net[i]);
+    st = run_test(s, i, &b);
+    if (st == CT_ESTOP)
         CT_INFO("Test interrupted.");
-    else
+    else if (st != CT_OK)
         st = ct_fail_in(st, "test net #%d", i);
-    ct_scores_fini(&scores);
     return s->stop && st == CT_ESTOP ? CT_OK : st;
 }
 
