@@ -1,4 +1,5 @@
-/* convolution_depthwise.c - one kernel a channel, type "ConvolutionDepthwise".
+/* convolution_depthwise.c - one kernel per channel, type
+ * "ConvolutionDepthwise".
  *
  *     y[n,o,p] = b[o] + sum over k of  w[o,k] x[n, o/m, s p + d k - pad]
  *

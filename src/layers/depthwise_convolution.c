@@ -1,4 +1,5 @@
-/* depthwise_convolution.c - one kernel a channel, type "DepthwiseConvolution".
+/* depthwise_convolution.c - one kernel per channel, type
+ * "DepthwiseConvolution".
  *
  *     y[n,o,p] = b[o] + sum over k of  w[o,k] x[n, o/m, s p + d k - pad]
  *
