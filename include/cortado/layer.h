@@ -167,7 +167,15 @@ enum ct_layer_flags {
     /* Each item of axis 0, the same in all bottoms and tops, is computed by
      * itself, and draws no random numbers: a net may run parts of the batch
      * through twins of the layer. */
-    CT_LAYER_BY_ITEM     = 1 << 25
+    CT_LAYER_BY_ITEM     = 1 << 25,
+    /* In place, forward keeps a copy of what backward needs of the bottom. */
+    CT_LAYER_COPIES      = 1 << 26,
+    /* In place, backward looks at signs alone, if at anything, and a value
+     * whose sign is another than before has a gradient of 0. */
+    CT_LAYER_KEEPS_SIGN  = 1 << 27,
+    /* Backward needs the bottom and in place nobody keeps it: a net gives it
+     * memory of its own. */
+    CT_LAYER_APART       = 1 << 28
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

@@ -466,7 +466,7 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                  CT_LAYER_LEAVES_DIFF,
+                  CT_LAYER_LEAVES_DIFF | CT_LAYER_COPIES,
     .statistics = 1 << MEAN | 1 << VARIANCE | 1 << FACTOR,
     .state_size = sizeof(struct batch_norm),
     .setup      = bn_setup,

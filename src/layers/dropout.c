@@ -160,7 +160,7 @@ const struct ct_layer_type ct_layer_dropout = {
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP |
-                  CT_LAYER_SAME_LAYOUT,
+                  CT_LAYER_SAME_LAYOUT | CT_LAYER_KEEPS_SIGN,
     .state_size = sizeof(struct dropout),
     .setup      = dropout_setup,
     .reshape    = dropout_reshape,

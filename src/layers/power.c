@@ -5,8 +5,8 @@
  *
  * With power 0 or scale 0, y is the constant shift^power (1 for power 0) and
  * dx is 0.  Where v is 0 the limit of y / v is taken, 0 for powers above 1,
- * where Caffe gives NaN.  In place, x is lost unless power is 0 or 1: forward
- * works, backward refuses. */
+ * where Caffe gives NaN.  In place, x is lost unless power is 0 or 1: a net
+ * gives it memory of its own; where it cannot, backward refuses. */
 #include "cortado/layer.h"
 
 #include <math.h>
@@ -15,6 +15,17 @@
 #include "layers/common.h"
 #include "layers/cuda/cuda.h"
 #include "proto/params.h"
+
+static enum ct_status power_setup(struct ct_layer *l, const struct ct_io *io)
+{
+    const Caffe__PowerParameter *p = ct_power_param(l->param);
+
+    (void)io;
+    l->flags |= p->power == 1 || p->power * p->scale == 0
+                    ? CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP
+                    : CT_LAYER_APART;
+    return CT_OK;
+}
 
 static enum ct_status power_forward(struct ct_layer *l, const struct ct_io *io)
 {
@@ -85,6 +96,7 @@ const struct ct_layer_type ct_layer_power = {
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_BY_ITEM,
+    .setup    = power_setup,
     .reshape  = ct_layer_same_shape,
     .forward  = { power_forward, CT_CUDA_FN(power_forward) },
     .backward = { power_backward, CT_CUDA_FN(power_backward) },

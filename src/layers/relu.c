@@ -3,8 +3,7 @@
  *     y = max(x, 0) + s min(x, 0)      dx = dy (x > 0 ? 1 : s)
  *
  * s is negative_slope.  In place the sign of x is read off y, which has the
- * same sign for s >= 0; s < 0 in place is refused by nobody and means what it
- * means in Caffe.
+ * same sign for s >= 0; for s < 0 a net gives x memory of its own.
  *
  * The rows add two parts, one of them 0: a choice between x and s x would
  * make the compiler branch at every element instead of using vectors. */
@@ -30,6 +29,16 @@ CT_SIMD static void relu_row_grad(int64_t n, float slope, const float *x,
 
         dx[i] = (x[i] > 0 ? d : 0) + slope * (x[i] > 0 ? 0 : d);
     }
+}
+
+static enum ct_status relu_setup(struct ct_layer *l, const struct ct_io *io)
+{
+    (void)io;
+    if (ct_relu_param(l->param)->negative_slope < 0) {
+        l->flags &= ~(unsigned)CT_LAYER_KEEPS_SIGN;
+        l->flags |= CT_LAYER_APART;
+    }
+    return CT_OK;
 }
 
 static enum ct_status relu_forward(struct ct_layer *l, const struct ct_io *io)
@@ -65,7 +74,8 @@ const struct ct_layer_type ct_layer_relu = {
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                CT_LAYER_BY_ITEM,
+                CT_LAYER_BY_ITEM | CT_LAYER_KEEPS_SIGN,
+    .setup    = relu_setup,
     .reshape  = ct_layer_same_shape,
     .forward  = { relu_forward, CT_CUDA_FN(relu_forward) },
     .backward = { relu_backward, CT_CUDA_FN(relu_backward) },

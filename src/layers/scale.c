@@ -145,7 +145,8 @@ const struct ct_layer_type ct_layer_scale = {
     .name       = "Scale",
     .bottoms    = CT_BETWEEN(1, 2),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
+    .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
+                  CT_LAYER_COPIES,
     .state_size = sizeof(struct scale),
     .setup      = scale_setup,
     .reshape    = scale_reshape,

@@ -29,6 +29,7 @@ enum ct_status net_add_blob(struct ct_net *net, const char *name, int *out)
     b->blob->name    = b->name;
     b->blob->planned = true;
     *out             = net->n_blob - 1;
+    b->stands_for    = *out;
     return CT_OK;
 }
 
@@ -208,6 +209,7 @@ enum ct_status net_build(struct ct_net *net)
         net->layer[i].first = net->layer[i].last = (int)i;
         CT_TRY(build_layer(net, (int)i));
     }
+    net->n_named = net->n_blob;
     CT_TRY(find_ends(net));
     for (int i = 0; i < net->n_input; i++)
         net->blob[net->input[i]].pinned = true;

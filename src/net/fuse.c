@@ -29,8 +29,6 @@
  *
  * Nothing of this happens when blobs are to be kept, as pycaffe's are, or with
  * CORTADO_IMPL=fuse:none. */
-#include <stdio.h>
-
 #include "base/mem.h"
 #include "device/impl.h"
 #include "net/net.h"
@@ -55,30 +53,6 @@ static int writer_of(const struct ct_net *net, int b, int i)
     return -1;
 }
 
-static enum ct_status part(struct ct_net *net, int i, int writer)
-{
-    struct net_layer *l = &net->layer[i], *w = &net->layer[writer];
-    const int old       = l->bottom_id[0];
-    struct net_blob *b;
-    char name[512];
-    int id;
-
-    snprintf(name, sizeof(name), "%s before %s", net->blob[old].name,
-             l->layer->name);
-    CT_TRY(net_add_blob(net, name, &id));
-    b             = &net->blob[id];
-    b->needs_grad = net->blob[old].needs_grad;
-    b->blob->name = net->blob[old].name; /* what messages call it */
-    for (int t = 0; t < w->n_top; t++)
-        if (w->top_id[t] == old) {
-            w->top_id[t] = id;
-            w->top[t]    = b->blob;
-        }
-    l->bottom_id[0] = id;
-    l->bottom[0]    = b->blob;
-    return net_layer_reshape(net, w);
-}
-
 /* A layer that is no longer there reads its bottom's sign off its top, so
  * nobody may work on that in place, unless Caffe would read it there too. */
 static bool rewritten(const struct ct_net *net, int i)
@@ -87,11 +61,9 @@ static bool rewritten(const struct ct_net *net, int i)
 
     if (net->options.forward_only || l->top_id[0] == l->bottom_id[0])
         return false;
-    for (int j = i + 1; j < net->n_layer; j++)
-        for (int t = 0; t < net->layer[j].n_top; t++)
-            for (int k = 0; k < l->n_top; k++)
-                if (net->layer[j].top_id[t] == l->top_id[k])
-                    return true;
+    for (int t = 0; t < l->n_top; t++)
+        if (net_overwritten(net, l->top_id[t], i))
+            return true;
     return false;
 }
 
@@ -279,7 +251,7 @@ enum ct_status net_fuse(struct ct_net *net)
             last = absorb(net, i);
         pass_diff(net, i);
         if (parts && (l->layer->flags & CT_LAYER_KEEPS))
-            CT_TRY(part(net, i, writer));
+            CT_TRY(net_part(net, i, l->bottom_id[0]));
         else if (last == i)
             continue;
         net->fused |= last > i;

@@ -22,6 +22,7 @@ static enum ct_status net_passes(struct ct_net *net,
     CT_TRY(net_build(net));
     CT_TRY(net_backward_needs(net));
     CT_TRY(net_params(net));
+    CT_TRY(net_part_all(net));
     CT_TRY(net_fuse(net));
     CT_TRY(net_layouts(net));
     CT_TRY(net_memory(net));
@@ -219,7 +220,7 @@ int ct_net_group_last(const struct ct_net *net, int layer)
 
 int ct_net_n_blobs(const struct ct_net *net)
 {
-    return net->n_blob;
+    return net->n_named;
 }
 
 struct ct_blob *ct_net_blob(const struct ct_net *net, int i)
@@ -247,12 +248,12 @@ int ct_net_find_blob(const struct ct_net *net, const char *name)
 
 int ct_net_bottom_id(const struct ct_net *net, int layer, int i)
 {
-    return net->layer[layer].bottom_id[i];
+    return net->blob[net->layer[layer].bottom_id[i]].stands_for;
 }
 
 int ct_net_top_id(const struct ct_net *net, int layer, int i)
 {
-    return net->layer[layer].top_id[i];
+    return net->blob[net->layer[layer].top_id[i]].stands_for;
 }
 
 int ct_net_n_inputs(const struct ct_net *net)

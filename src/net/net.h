@@ -6,6 +6,7 @@
  *     build    layers are created, wired and set up; shapes are known
  *     backward which layers and bottoms need a gradient
  *     params   parameters are shared by name and laid into two arenas
+ *     part     layers in place leave others what they need
  *     fuse     neighbours that one pass over memory can do run as one
  *     plan     layouts, and conversions where layers disagree
  *     chain    layers that images go through a few at a time
@@ -54,6 +55,7 @@ struct net_layer {
 struct net_blob {
     struct ct_blob *blob; /* owned */
     char           *name; /* owned */
+    int             stands_for; /* the blob of the prototxt; see part.c */
     float           loss_weight;
     bool            needs_grad;
     bool            pinned; /* input, output or loss: memory of its own */
@@ -70,7 +72,7 @@ struct ct_net {
     struct net_layer     *layer;
     int                   n_layer;
     struct net_blob      *blob;
-    int                   n_blob;
+    int                   n_blob, n_named; /* those of the prototxt first */
     int                  *input, *output; /* blob ids */
     int                   n_input, n_output;
     struct ct_net_param  *params; /* learnable, each once */
@@ -126,6 +128,14 @@ CT_MUST_CHECK enum ct_status net_add_blob(struct ct_net *net,
 
 /* rest.c: whether parameter i would lie in tiles. */
 bool net_param_rests(const struct ct_net *net, int i);
+
+/* part.c: layers in place that would take from others what they need write to
+ * another blob.  Or layer i alone, which works in place on blob b. */
+CT_MUST_CHECK enum ct_status net_part_all(struct ct_net *net);
+CT_MUST_CHECK enum ct_status net_part(struct ct_net *net, int i, int b);
+/* Whether a layer after i works in place where blob b lies, perhaps on a view
+ * of it. */
+bool net_overwritten(const struct ct_net *net, int b, int i);
 
 /* fuse.c: first and last of every layer. */
 CT_MUST_CHECK enum ct_status net_fuse(struct ct_net *net);

@@ -1,0 +1,212 @@
+/* part.c - layers in place that would take from others what they still need.
+ *
+ * A layer that works in place overwrites what lies there.  Two kinds of layers
+ * may need it again in the backward pass: one before it, that reads its top
+ * (Sigmoid) or, in place itself, what it left there (ReLU); and the layer
+ * itself, where it keeps no copy (Power).  And where the bottom is a view of
+ * another blob, as a Flatten's top is, layers that read that blob later would
+ * find it changed.  Caffe reads what it finds; here such a layer is parted from
+ * its bottom: all before it use a blob of their own,
+ *
+ *     conv -> c, sigmoid c -> c, bias c -> c
+ *     conv -> c', sigmoid c' -> c', bias c' -> c
+ *
+ * whose memory is planned by lifetime, and c is what the prototxt calls c: what
+ * is there in the end.
+ *
+ * Nothing needs parting where all in the chain look at signs alone, and change
+ * none where gradients pass (CT_LAYER_KEEPS_SIGN): ReLU, then Dropout. */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "net/net.h"
+
+static bool has(const int *id, int n, int b)
+{
+    for (int i = 0; i < n; i++)
+        if (id[i] == b)
+            return true;
+    return false;
+}
+
+static bool writes(const struct net_layer *l, int b)
+{
+    return has(l->top_id, l->n_top, b);
+}
+
+static bool in_place(const struct net_layer *l, int b)
+{
+    return writes(l, b) && has(l->bottom_id, l->n_bottom, b);
+}
+
+enum ct_status net_part(struct ct_net *net, int i, int b)
+{
+    struct net_layer *l = &net->layer[i];
+    char name[512];
+    int id;
+
+    snprintf(name, sizeof(name), "%s before %s", net->blob[b].name,
+             l->layer->name);
+    CT_TRY(net_add_blob(net, name, &id));
+    net->blob[id].needs_grad = net->blob[b].needs_grad;
+    net->blob[id].stands_for = net->blob[b].stands_for;
+    net->blob[id].blob->name = net->blob[b].name; /* what messages call it */
+    for (int j = 0; j <= i; j++) {
+        struct net_layer *w = &net->layer[j];
+        bool changed        = false;
+
+        for (int k = 0; k < w->n_bottom; k++)
+            if (w->bottom_id[k] == b) {
+                w->bottom_id[k] = id;
+                w->bottom[k]    = net->blob[id].blob;
+                changed         = true;
+            }
+        for (int t = 0; j < i && t < w->n_top; t++)
+            if (w->top_id[t] == b) {
+                w->top_id[t] = id;
+                w->top[t]    = net->blob[id].blob;
+                changed      = true;
+            }
+        if (changed)
+            CT_TRY(net_layer_reshape(net, w));
+    }
+    return CT_OK;
+}
+
+/* The blob whose memory b's values lie in before layer `at`: b itself, or what
+ * it is a view of. */
+static int root_of(const struct ct_net *net, int b, int at)
+{
+    for (int j = at - 1; j >= 0; j--) {
+        const struct net_layer *l = &net->layer[j];
+
+        if (!writes(l, b) || in_place(l, b))
+            continue;
+        if (!(l->layer->flags & CT_LAYER_ALIAS_DATA) || l->n_bottom == 0)
+            return b;
+        b = l->bottom_id[0];
+    }
+    return b;
+}
+
+bool net_overwritten(const struct ct_net *net, int b, int i)
+{
+    const int root = root_of(net, b, i + 1);
+
+    for (int j = i + 1; j < net->n_layer; j++) {
+        const struct net_layer *l = &net->layer[j];
+
+        for (int k = 0; k < l->n_bottom; k++)
+            if (in_place(l, l->bottom_id[k]) &&
+                root_of(net, l->bottom_id[k], j) == root)
+                return true;
+    }
+    return false;
+}
+
+/* Whether blob `id`, read by layer j, is a view of what layer i left in b. */
+static bool comes_after(const struct ct_net *net, int id, int j, int i, int b)
+{
+    for (; j > i && id != b; j--)
+        if (writes(&net->layer[j], id) && !in_place(&net->layer[j], id) &&
+            net->layer[j].n_bottom)
+            id = net->layer[j].bottom_id[0];
+    return id == b;
+}
+
+/* Whether a layer reads what lies in blob b in the backward pass. */
+static bool reads_back(const struct net_layer *l, int b)
+{
+    const unsigned flags = l->layer->flags;
+    const unsigned keeps = CT_LAYER_NO_BOTTOM | CT_LAYER_COPIES |
+                           CT_LAYER_KEEPS;
+
+    if (!l->needs_backward)
+        return false;
+    if (in_place(l, b))
+        return !(flags & CT_LAYER_NO_TOP) || !(flags & keeps);
+    return (writes(l, b) && !(flags & CT_LAYER_NO_TOP)) ||
+           (has(l->bottom_id, l->n_bottom, b) &&
+            !(flags & CT_LAYER_NO_BOTTOM));
+}
+
+/* Whether signs are all that layers j to i, in place on b, look at. */
+static bool keep_signs(const struct ct_net *net, int j, int i, int b)
+{
+    for (; j <= i; j++)
+        if (writes(&net->layer[j], b) &&
+            !(in_place(&net->layer[j], b) &&
+              (net->layer[j].layer->flags & CT_LAYER_KEEPS_SIGN)))
+            return false;
+    return true;
+}
+
+/* Whether layer i, in place on b, takes away what a layer before it needs. */
+static bool harms_before(const struct ct_net *net, int i, int b)
+{
+    for (int j = 0; j < i; j++)
+        if (reads_back(&net->layer[j], b) && !keep_signs(net, j, i, b))
+            return true;
+    return false;
+}
+
+/* The same where b is a view of blob `root`, and so may others be. */
+static bool harms_root(const struct ct_net *net, int i, int b, int root)
+{
+    for (int j = 0; j < net->n_layer; j++) {
+        const struct net_layer *l = &net->layer[j];
+
+        for (int k = 0; k < l->n_bottom + l->n_top; k++) {
+            const bool bottom = k < l->n_bottom;
+            const int id = bottom ? l->bottom_id[k]
+                                  : l->top_id[k - l->n_bottom];
+
+            if (j == i || id == b || root_of(net, id, j + 1) != root)
+                continue;
+            if (j < i ? reads_back(l, id)
+                      : bottom && !(l->layer->flags & CT_LAYER_ALIAS_DATA) &&
+                            !comes_after(net, id, j - 1, i, b))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool needs_parting(const struct ct_net *net, int i, int b)
+{
+    const struct net_layer *l = &net->layer[i];
+    const int root            = root_of(net, b, i);
+
+    return (l->needs_backward && (l->layer->flags & CT_LAYER_APART)) ||
+           harms_before(net, i, b) ||
+           (root != b && harms_root(net, i, b, root));
+}
+
+/* Whether all that wrote blob b before layer i may write elsewhere.  A source
+ * has readers outside of the net, and a layer beside the GPU has its own. */
+static bool can_part(const struct ct_net *net, int i, int b)
+{
+    for (int j = 0; j <= i; j++) {
+        const struct net_layer *l = &net->layer[j];
+
+        if ((writes(l, b) || has(l->bottom_id, l->n_bottom, b)) &&
+            (l->host_top || (l->layer->flags & CT_LAYER_SOURCE)))
+            return false;
+    }
+    return true;
+}
+
+enum ct_status net_part_all(struct ct_net *net)
+{
+    if (net->options.forward_only)
+        return CT_OK;
+    for (int i = 0; i < net->n_layer; i++)
+        for (int k = 0; k < net->layer[i].n_bottom; k++) {
+            const int b = net->layer[i].bottom_id[k];
+
+            if (in_place(&net->layer[i], b) && needs_parting(net, i, b) &&
+                can_part(net, i, b))
+                CT_TRY(net_part(net, i, b));
+        }
+    return CT_OK;
+}

@@ -1,0 +1,200 @@
+/* test_part.c - a layer in place takes from others nothing that they need: nets
+ * have the gradients that they have when every top has a name of its own. */
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "net_test.h"
+
+/* A layer of this type, from %s to %s. */
+static const char *const kinds[] = {
+    "type: 'ReLU' bottom: '%s' top: '%s'",
+    "type: 'ReLU' bottom: '%s' top: '%s' relu_param { negative_slope: 0.3 }",
+    "type: 'ReLU' bottom: '%s' top: '%s' relu_param { negative_slope: -0.5 }",
+    "type: 'ReLU6' bottom: '%s' top: '%s'",
+    "type: 'ELU' bottom: '%s' top: '%s'",
+    "type: 'Sigmoid' bottom: '%s' top: '%s'",
+    "type: 'TanH' bottom: '%s' top: '%s'",
+    "type: 'BNLL' bottom: '%s' top: '%s'",
+    "type: 'Swish' bottom: '%s' top: '%s'",
+    "type: 'Exp' bottom: '%s' top: '%s' exp_param { scale: 0.3 }",
+    "type: 'Log' bottom: '%s' top: '%s' log_param { shift: 60 }",
+    "type: 'Clip' bottom: '%s' top: '%s' clip_param { min: -1 max: 1 }",
+    "type: 'Power' bottom: '%s' top: '%s' power_param { scale: -2 shift: 1 }",
+    "type: 'Power' bottom: '%s' top: '%s' power_param { power: 2 shift: 1 }",
+    "type: 'PReLU' bottom: '%s' top: '%s'",
+    "type: 'Scale' bottom: '%s' top: '%s' scale_param { filler { value: -2 } }",
+    "type: 'Bias' bottom: '%s' top: '%s' bias_param { filler { value: 1 } }",
+    "type: 'BatchNorm' bottom: '%s' top: '%s'",
+    "type: 'MVN' bottom: '%s' top: '%s'",
+    "type: 'Softmax' bottom: '%s' top: '%s'",
+    "type: 'Dropout' bottom: '%s' top: '%s'",
+};
+enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]), ROOM = 8192 };
+
+#define HEAD                                                                 \
+    "layer { name: 'in' type: 'Input' top: 'x' top: 't' "                    \
+    "  input_param { shape { dim: 3 dim: 4 dim: 3 dim: 2 } "                 \
+    "                shape { dim: 3 dim: 2 } } }"                            \
+    "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "            \
+    "  convolution_param { num_output: 4 kernel_size: 1 "                    \
+    "  weight_filler { type: 'gaussian' std: 0.5 } } }"
+/* A loss of this blob. */
+#define LOSS(name, bottom)                                                   \
+    "layer { name: 'f" name "' type: 'InnerProduct' bottom: '" bottom "' "   \
+    "  top: 'f" name "' inner_product_param { num_output: 2 "                \
+    "  weight_filler { type: 'gaussian' std: 1 } } }"                        \
+    "layer { name: 'l" name "' type: 'EuclideanLoss' bottom: 'f" name "' "   \
+    "  bottom: 't' top: 'l" name "' }"
+#define FLAT(bottom)                                                         \
+    "layer { name: 'flat' type: 'Flatten' bottom: '" bottom "' "             \
+    "  top: 'flat' }"
+
+static void add(char *text, const char *name, const char *kind,
+                const char *bottom, const char *top)
+{
+    size_t n = strlen(text);
+
+    n += (size_t)snprintf(text + n, ROOM - n, "layer { name: '%s' ", name);
+    n += (size_t)snprintf(text + n, ROOM - n, kind, bottom, top);
+    snprintf(text + n, ROOM - n, " }");
+}
+
+static void pass(struct ct_net *net)
+{
+    for (int k = 0; k < ct_net_n_inputs(net); k++) {
+        struct ct_blob *x = ct_net_blob(net, ct_net_input_id(net, k));
+
+        for (int64_t i = 0; i < x->count; i++)
+            ct_data(x)[i] = ct_normal(5, (uint64_t)k, (uint64_t)i);
+    }
+    ASSERT_OK(ct_net_clear_diffs(net));
+    ASSERT_OK(ct_net_forward(net, NULL));
+    ASSERT_OK(ct_net_backward(net));
+}
+
+static void same(const struct ct_net *a, const struct ct_net *b,
+                 const char *text)
+{
+    ASSERT_INT(ct_net_n_params(a), ct_net_n_params(b));
+    for (int p = 0; p < ct_net_n_params(a); p++) {
+        const struct ct_blob *x = ct_net_param(a, p)->blob;
+        const struct ct_blob *y = ct_net_param(b, p)->blob;
+        double most             = 0.3;
+
+        for (int64_t i = 0; i < x->count; i++)
+            most = fmax(most, fabs((double)ct_diff(x)[i]));
+        for (int64_t i = 0; i < x->count; i++)
+            if (!(fabs((double)(ct_diff(x)[i] - ct_diff(y)[i])) <=
+                  1e-4 * most))
+                FAIL("parameter %d, value %d is %g, not %g, in\n%s", p, (int)i,
+                     (double)ct_diff(y)[i], (double)ct_diff(x)[i], text);
+    }
+}
+
+static struct ct_net *run(const char *text, const char *impl, bool keep)
+{
+    struct ct_net_options o = { .keep_blobs = keep };
+    struct ct_net *net      = NULL;
+
+    setenv("CORTADO_IMPL", impl, 1);
+    ASSERT_OK(net_try(text, CAFFE__PHASE__TRAIN, o, &net));
+    unsetenv("CORTADO_IMPL");
+    pass(net);
+    return net;
+}
+
+/* `apart` names every top, `text` works in place: in one way after the other,
+ * since there are many. */
+static void check(const char *apart, const char *text)
+{
+    static const char *const impls[] = { "", "fuse:none", "", "" };
+    static int way;
+    struct ct_net *want = run(apart, "fuse:none", false);
+    struct ct_net *net  = run(text, impls[way % 4], way % 4 == 3);
+
+    way++;
+    same(want, net, text);
+    ct_net_destroy(net);
+    ct_net_destroy(want);
+}
+
+TEST(part, two_layers_in_place_have_the_gradients_of_two_that_are_not)
+{
+    for (int a = 0; a < N_KINDS; a++)
+        for (int b = 0; b < N_KINDS; b++) {
+            char apart[ROOM] = HEAD, text[ROOM] = HEAD, half[ROOM] = HEAD;
+
+            add(apart, "a", kinds[a], "c", "a");
+            add(apart, "b", kinds[b], "a", "b");
+            strcat(apart, LOSS("", "b"));
+            add(text, "a", kinds[a], "c", "c");
+            add(text, "b", kinds[b], "c", "c");
+            strcat(text, LOSS("", "c"));
+            check(apart, text);
+            add(half, "a", kinds[a], "c", "a");
+            add(half, "b", kinds[b], "a", "a");
+            strcat(half, LOSS("", "a"));
+            check(apart, half);
+        }
+}
+
+/* What is flat is a view of what lies before it: for layers that read that in
+ * the backward pass, and for those that read it later in the forward pass. */
+TEST(part, a_layer_in_place_on_a_view_leaves_others_what_it_looks_into)
+{
+    for (int a = 0; a < N_KINDS; a += 5)
+        for (int b = 12; b < 17; b += 4) {
+            char apart[ROOM] = HEAD, text[ROOM] = HEAD, two[ROOM];
+
+            add(apart, "a", kinds[a], "c", "a");
+            strcpy(text, apart);
+            strcat(apart, FLAT("a"));
+            strcat(text, FLAT("a"));
+            add(apart, "b", kinds[b], "flat", "b");
+            add(text, "b", kinds[b], "flat", "flat");
+            strcat(apart, LOSS("", "b"));
+            strcat(text, LOSS("", "flat"));
+            check(apart, text);
+            strcpy(two, text);
+            strcat(apart, LOSS("2", "a"));
+            strcat(two, LOSS("2", "a"));
+            check(apart, two);
+        }
+}
+
+TEST(part, the_net_shows_the_blobs_of_the_prototxt)
+{
+    char text[ROOM] = HEAD;
+    struct ct_net_options keep = { .keep_blobs = true };
+    struct ct_net *net;
+    int c;
+
+    add(text, "a", kinds[5], "c", "c");
+    add(text, "b", kinds[12], "c", "c");
+    strcat(text, LOSS("", "c"));
+    net = net_with(text, CAFFE__PHASE__TRAIN, keep);
+    pass(net);
+    c = ct_net_find_blob(net, "c");
+    ASSERT_INT(5, ct_net_n_blobs(net)); /* x, t, c, f, l */
+    ASSERT_INT(c, ct_net_top_id(net, 1, 0));
+    ASSERT_INT(c, ct_net_bottom_id(net, 2, 0));
+    ASSERT_INT(c, ct_net_bottom_id(net, 3, 0));
+    /* 1 - 2 s, s in (0, 1): what the last layer left there */
+    for (int64_t i = 0; i < ct_net_blob(net, c)->count; i++)
+        ASSERT(fabsf(ct_data(ct_net_blob(net, c))[i]) < 1);
+}
+
+/* Memory is only spent where it must be. */
+TEST(part, dropout_stays_in_place_on_what_a_relu_left)
+{
+    char text[ROOM] = HEAD, *plan;
+    struct ct_net *net;
+
+    add(text, "a", kinds[0], "c", "c");
+    add(text, "b", kinds[20], "c", "c");
+    strcat(text, LOSS("", "c"));
+    net = net_of(text);
+    ASSERT_OK(ct_net_plan_text(net, &plan));
+    test_defer(ct_free, plan);
+    ASSERT(!strstr(plan, "before"));
+}
