@@ -1,0 +1,48 @@
+/* dense_image_data.c - images with an image of labels each, SegNet's type
+ * "DenseImageData".
+ *
+ * The list has a line per pair: the image and the image of its labels, below
+ * root_folder.  segments.h has the tops and what transform_param does; crops
+ * and mirrors turn both alike, where SegNet refuses them.  Images are B G R, or
+ * gray with `is_color: false`; both are resized to new_height x new_width where
+ * these are given. */
+#include "layers/segments.h"
+#include "proto/params.h"
+
+static enum ct_status setup(struct ct_layer *l, const struct ct_io *io)
+{
+    const Caffe__DenseImageDataParameter *p =
+        ct_dense_image_data_param(l->param);
+    const struct ct_segments_config config = {
+        .param        = "dense_image_data_param",
+        .source       = p->source,
+        .root         = p->root_folder,
+        .batch_size   = p->batch_size,
+        .rand_skip    = p->rand_skip,
+        .new_height   = p->new_height,
+        .new_width    = p->new_width,
+        .shuffle      = p->shuffle,
+        .color        = p->is_color,
+        .kind         = CT_LABEL_PIXEL,
+        .ignore_label = 255,
+    };
+
+    (void)io;
+    return ct_segments_setup(l, &config);
+}
+
+const struct ct_layer_type ct_layer_dense_image_data = {
+    .name       = "DenseImageData",
+    .bottoms    = CT_EXACTLY(0),
+    .tops       = CT_EXACTLY(2),
+    .flags      = CT_LAYER_SOURCE | CT_LAYER_DEALS | CT_LAYER_DYNAMIC |
+                  CT_LAYER_NO_GRAD | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
+    .state_size = sizeof(struct ct_segments),
+    .setup      = setup,
+    .reshape    = ct_segments_reshape,
+    .forward    = { [CT_CPU] = ct_segments_forward },
+    .seek       = ct_segments_seek,
+    .records    = ct_segments_records,
+    .report     = ct_batches_report,
+    .teardown   = ct_segments_teardown,
+};
