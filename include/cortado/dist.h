@@ -53,6 +53,16 @@ CT_API void ct_dist_abort(struct ct_dist *d, int code);
  * Takes NULL, before the peers are there. */
 CT_API void ct_dist_last_words(struct ct_dist *d);
 
+/* All ranks call it: where each keeps a record of its last collectives when
+ * the job fails, when ranks wait for long, or when it is asked for; it makes
+ * the folder and removes this rank's older record.  `cortado autopsy` reads
+ * them.  Takes NULL. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_keep_records(struct ct_dist *d,
+                                                         const char *folder);
+/* Asks for the records of all ranks of this host; on any thread or in a
+ * handler of signals.  Takes NULL. */
+CT_API void ct_dist_ask_records(struct ct_dist *d);
+
 CT_API int ct_dist_rank(const struct ct_dist *d); /* 0 for NULL */
 /* Ranks that train, all but dedicated servers; 1 for NULL. */
 CT_API int ct_dist_size(const struct ct_dist *d);

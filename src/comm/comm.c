@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/pulse.h"
 #include "comm/coll/shared.h"
+#include "comm/logbook.h"
 
 /* How a wait goes on: polls alone, then turns for other threads between polls,
  * then naps, then longer ones.  Inside a host turns last for as long as a
@@ -98,9 +99,11 @@ void ct_comm_abort(struct ct_comm *c, int code)
     c->transport->ops->abort(c->transport, code);
 }
 
-void ct_comm_begin(struct ct_comm *c)
+void ct_comm_begin(struct ct_comm *c, const char *what, uint64_t bytes)
 {
     c->sequence++;
+    if (c->pen)
+        ct_logbook_pen_begin(c->pen, c->channel, c->sequence, what, bytes);
     if (c->pulse && c->counts)
         atomic_store(&c->pulse->sequence, c->sequence);
 }

@@ -12,6 +12,7 @@
 #include "comm/transport.h"
 
 struct ct_allreduce_type;
+struct ct_logbook_pen;
 struct ct_pulse;
 struct ct_shared;
 
@@ -56,6 +57,10 @@ struct ct_comm {
     struct ct_pulse *pulse;  /* told of waits; borrowed; NULL: none */
     int              pulse_first; /* what it calls rank 0 of this comm */
     bool             counts; /* the pulse follows its `sequence` */
+    /* Notes collectives for an autopsy, under this comm's number; borrowed;
+     * NULL: nobody does. */
+    struct ct_logbook_pen *pen;
+    uint64_t               channel;
 
     /* Optional: what goes on while ct_comm_wait waits, such as serving others.
      * It tests requests of its own and never waits.  A failure ends the
@@ -82,8 +87,9 @@ void ct_comm_destroy(struct ct_comm *c); /* takes NULL */
 /* For a rank that cannot go on: ends all, so that no peer waits for ever. */
 void ct_comm_abort(struct ct_comm *c, int code);
 
-/* Every collective starts with this. */
-void ct_comm_begin(struct ct_comm *c);
+/* Every collective starts with this.  `what` is a few words, `bytes` the size
+ * of it all; both are the same on all ranks. */
+void ct_comm_begin(struct ct_comm *c, const char *what, uint64_t bytes);
 /* A tag for step `step` of the collective that just began. */
 int ct_comm_tag(const struct ct_comm *c, int step);
 

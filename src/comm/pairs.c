@@ -80,7 +80,7 @@ enum ct_status ct_comm_probe_pairs(struct ct_comm *c, struct ct_pairs *out)
     for (int round = 0; round < ct_pairs_rounds(c->size); round++) {
         int peer = ct_pairs_partner(c->rank, c->size, round);
 
-        ct_comm_begin(c);
+        ct_comm_begin(c, "probe pairs", CT_PROBE_BYTES);
         if (peer >= 0)
             CT_TRY_GOTO(ct_probe_link(c, peer, c->rank < peer, data,
                                       &out->link[c->rank * c->size + peer]),

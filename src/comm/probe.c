@@ -96,7 +96,7 @@ static enum ct_status probe_links(struct ct_comm *c, char *data,
         int own    = P % 2 && c->rank == P - 1 ? 2 : c->rank % 2;
         int others = P % 2 && last == P - 1 ? 2 : last % 2;
 
-        ct_comm_begin(c);
+        ct_comm_begin(c, "probe", CT_PROBE_BYTES);
         if (turn == own)
             CT_TRY(ct_probe_link(c, next, true, data, mine));
         if (turn == others)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "comm/agree.h"
+#include "comm/logbook.h"
 #include "cortado/log.h"
 
 enum { IDLE_NS = 200000, SLACK_NS = 1000 };
@@ -91,13 +92,20 @@ static const char *name_of(const struct ct_job *job)
 
 /* A job that began a collective is the same exchange on all ranks; others are
  * between this rank and a server. */
-static enum ct_status run_traced(struct ct_comm *c, struct ct_job *job)
+static enum ct_status run_noted(struct ct_comm *c, struct ct_job *job)
 {
     const uint64_t start    = ct_trace_begin();
     const uint32_t sequence = c->sequence;
     const uint64_t sent     = atomic_load(&c->bytes_sent);
-    enum ct_status st       = job->run(c, job->arg);
+    enum ct_status st;
 
+    if (c->pen)
+        c->pen->label = job->name;
+    st = job->run(c, job->arg);
+    if (c->pen) {
+        ct_logbook_pen_end(c->pen, st);
+        c->pen->label = NULL;
+    }
     ct_trace_end_about(start, CT_TRACE_REDUCE, name_of(job),
                        (struct ct_trace_about){
                            .bytes = (int64_t)(atomic_load(&c->bytes_sent) -
@@ -122,7 +130,7 @@ static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
         return;
     }
     pthread_mutex_unlock(&t->lock);
-    st           = run_traced(t->comm, job);
+    st           = run_noted(t->comm, job);
     job->seconds = ct_now() - start;
     pthread_mutex_lock(&t->lock);
     if (st != CT_OK)

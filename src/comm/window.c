@@ -201,7 +201,7 @@ enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
     w->fd           = -1;
     w->bytes        = bytes;
     w->mapped_bytes = head + bytes;
-    ct_comm_begin(c);
+    ct_comm_begin(c, "share memory", bytes);
     CT_TRY_GOTO(window_join(w, c, &joined), st, out);
     CT_TRY_GOTO(window_agree(c, joined && window_lock(w)), st, out);
     w->memory = (char *)w->head + head;

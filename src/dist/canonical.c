@@ -98,7 +98,7 @@ enum ct_status dist_canonical_sum(struct dist_canonical *q, struct ct_comm *c,
     struct ct_tree t;
 
     dist_canonical_unfold(q, x, n);
-    ct_comm_begin(c);
+    ct_comm_begin(c, "sum canonical", (uint64_t)n * sizeof(*x));
     ct_tree_init(&t, &flat, 0);
     CT_TRY(ct_tree_sum(c, &t, x, n, ct_comm_tag(c, 0)));
     return ct_tree_spread(c, &t, x, (size_t)n * sizeof(*x), ct_comm_tag(c, 1));

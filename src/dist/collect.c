@@ -93,7 +93,7 @@ static enum ct_status collect_job(struct ct_comm *c, void *arg)
     const uint64_t bytes       = x->bytes;
     int64_t word;
 
-    ct_comm_begin(c);
+    ct_comm_begin(c, "collect", 0);
     if (c->rank == 0) {
         CT_TRY(x->take(x->arg, 0, x->mine, x->bytes, 0, 0));
         for (int r = 1; r < c->size; r++)

@@ -47,7 +47,7 @@ enum ct_status dist_device_tree_sum(struct dist_device_tree *t,
     float *mine        = ct_near_array(w) + at;
     int up, down, read;
 
-    ct_comm_begin(c);
+    ct_comm_begin(c, "sum tree on GPUs", (uint64_t)n * sizeof(*x));
     up   = ct_comm_tag(c, 0);
     down = ct_comm_tag(c, 1);
     read = ct_comm_tag(c, 2);

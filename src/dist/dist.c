@@ -330,6 +330,7 @@ void ct_dist_abort(struct ct_dist *d, int code)
 {
     if (!d)
         return;
+    dist_watch_record(d->watch, ct_last_error());
     dist_witness_dismiss();
     /* Launchers end everybody now, witnesses of the dead among them. */
     dist_watch_hear_out(d->watch);
@@ -344,6 +345,17 @@ void ct_dist_last_words(struct ct_dist *d)
     if (d)
         dist_watch_last_words(d->watch);
     dist_witness_dismiss();
+}
+
+enum ct_status ct_dist_keep_records(struct ct_dist *d, const char *folder)
+{
+    return d ? dist_watch_keep(d->watch, folder) : CT_OK;
+}
+
+void ct_dist_ask_records(struct ct_dist *d)
+{
+    if (d)
+        dist_watch_ask(d->watch);
 }
 
 int ct_dist_rank(const struct ct_dist *d)

@@ -1,10 +1,12 @@
-/* page.h - a rank's pulse in memory that other processes of its host map.
+/* page.h - a rank's pulse, and its last collectives, in memory that other
+ * processes of its host map.
  *
  * They can read it whatever the rank does, also after it has died. */
 #ifndef CT_DIST_PAGE_H
 #define CT_DIST_PAGE_H
 
 #include "base/pulse.h"
+#include "comm/logbook.h"
 #include "cortado/status.h"
 
 struct dist_page {
@@ -12,6 +14,14 @@ struct dist_page {
     struct ct_pulse pulse;
     atomic_bool     witnessed; /* a process beside the rank tells of its end */
     atomic_bool     ending;    /* from outside, and it tells of that itself */
+    /* For an autopsy (autopsy.h).  What stands before `keeps` is set once,
+     * before it. */
+    int               rank, size, pid;
+    char              host[64];
+    char              folder[512]; /* where records go; absolute */
+    atomic_bool       keeps;       /* records are to be written */
+    atomic_uint       asked;       /* so many times on this rank, for all */
+    struct ct_logbook book;
 };
 
 /* This process's own; `fd` is what others map it by. */

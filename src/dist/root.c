@@ -232,7 +232,7 @@ static enum ct_status block_job(struct ct_comm *c, void *arg)
     struct ct_transfer t;
     uint64_t bytes = 0;
 
-    ct_comm_begin(c);
+    ct_comm_begin(c, "deal out samples", 0);
     if (c->rank == 0)
         return hand_out(c, s);
     CT_TRY(ct_comm_receive(c, 0, ct_comm_tag(c, 0), &bytes, sizeof(bytes),

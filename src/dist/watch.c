@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "dist/autopsy.h"
 #include "dist/dist.h"
 #include "dist/page.h"
 
@@ -67,6 +68,9 @@ struct dist_watch {
     bool      runs;
     int       wake;
     uint64_t  next_warn; /* us of waiting at which the next line comes */
+    uint64_t  next_record; /* likewise: records for an autopsy */
+    unsigned  n_asked;     /* requests for these, of all of this host */
+    struct ct_logbook_pen pen; /* the comm thread's */
     atomic_bool lost;
     pthread_mutex_t lock;
     char            why[512]; /* of `lost` */
@@ -184,10 +188,47 @@ static bool speaks(const struct dist_watch *w, uint64_t now)
     return w->rank == 0 || w->seat[0].page;
 }
 
+/* This rank's, and those of ranks of this host that cannot do it: the dead,
+ * and those that give no sign of life. */
+static void write_records(const struct dist_watch *w, const char *why)
+{
+    const uint64_t now = ct_pulse_now();
+
+    for (int r = 0; r < w->size; r++) {
+        const struct seat *s = &w->seat[r];
+
+        if (r == w->rank)
+            dist_autopsy_write(s->page, why);
+        else if (s->page && s->gone)
+            dist_autopsy_write(s->page, "this rank has died");
+        else if (s->page && since(view_of(w, r).beat, now) > SILENT_US)
+            dist_autopsy_write(s->page, "this rank gives no sign of life");
+    }
+}
+
+static void look_for_requests(struct dist_watch *w)
+{
+    unsigned n = 0;
+
+    for (int r = 0; r < w->size; r++)
+        n += w->seat[r].page ? atomic_load(&w->seat[r].page->asked) : 0;
+    if (n != w->n_asked)
+        write_records(w, "asked for");
+    w->n_asked = n;
+}
+
 static void look_for_waits(struct dist_watch *w)
 {
     uint64_t now = ct_pulse_now(), waited = longest_wait(w, now);
     char text[512];
+
+    if (waited < w->warn)
+        w->next_record = w->warn;
+    if (waited >= w->next_record) {
+        w->next_record = 2 * waited;
+        explain(w, waited, now, text, sizeof(text));
+        write_records(w, text);
+    }
 
     if (waited < w->warn)
         w->next_warn = w->warn;
@@ -251,6 +292,7 @@ static void *watch_main(void *arg)
         atomic_store(&w->mine->pulse.sent, dist_bytes_sent(w->dist));
         atomic_store(&w->mine->pulse.memory, ct_process_memory());
         look_for_waits(w);
+        look_for_requests(w);
     }
     ct_free(fd);
     return NULL;
@@ -283,6 +325,7 @@ void dist_watch_last_words(struct dist_watch *w)
     atomic_store(&w->mine->ending, true);
     (void)look_for_deaths(w, fd, LAST_MS);
     ct_free(fd);
+    write_records(w, atomic_load(&w->lost) ? w->why : "ended from outside");
     if (atomic_load(&w->lost))
         return;
     tell_own_end(w);
@@ -517,6 +560,10 @@ static void install(struct dist_watch *w, struct ct_comm *c)
     c->judge       = watch_judge;
     c->pulse       = &w->mine->pulse;
     c->pulse_first = w->rank - c->rank;
+    c->pen         = &w->pen;
+    c->channel     = (uint64_t)(c == w->dist->all    ? 1
+                                : c == w->dist->comm ? 2 + w->dist->serves
+                                                     : 4 + c->pulse_first);
     c->stall_after = 0; /* the watch knows better */
 }
 
@@ -558,6 +605,9 @@ enum ct_status dist_watch_create(struct ct_dist *d, struct dist_watch **out)
     CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->remote), "watch",
                     &w->remote));
     CT_TRY(dist_page_create(&w->fd, &w->mine));
+    w->mine->rank = w->rank;
+    w->mine->size = w->size;
+    w->pen.book   = &w->mine->book;
     w->wake = eventfd(0, EFD_CLOEXEC);
     CT_TRY(meet(w));
     CT_TRY(ct_job_run(d->thread, install_job, w));
@@ -605,6 +655,7 @@ static void uninstall(struct ct_comm *c)
     c->tick  = NULL;
     c->judge = NULL;
     c->pulse = NULL;
+    c->pen   = NULL;
 }
 
 void dist_watch_destroy(struct dist_watch *w)
@@ -658,6 +709,23 @@ bool dist_watch_look(const struct dist_watch *w, int rank,
     out->gone = s->gone;
     memcpy(out->host, s->card.host, sizeof(out->host));
     return true;
+}
+
+enum ct_status dist_watch_keep(struct dist_watch *w, const char *folder)
+{
+    return w ? dist_autopsy_keep(w->mine, folder) : CT_OK;
+}
+
+void dist_watch_record(const struct dist_watch *w, const char *why)
+{
+    if (w)
+        write_records(w, why);
+}
+
+void dist_watch_ask(struct dist_watch *w)
+{
+    if (w)
+        atomic_fetch_add(&w->mine->asked, 1);
 }
 
 struct ct_pulse *dist_watch_pulse(struct dist_watch *w)

@@ -48,6 +48,14 @@ bool dist_watch_look(const struct dist_watch *w, int rank,
  * Gives what that process maps to see the pulse (page.h); -1 for NULL. */
 int dist_watch_show(struct dist_watch *w);
 
+/* Records of the last collectives, for an autopsy: where they go; now, of this
+ * rank and of those of its host that cannot do it any more; soon, of all ranks
+ * of this host, also from a handler of signals.  All take NULL. */
+CT_MUST_CHECK enum ct_status dist_watch_keep(struct dist_watch *w,
+                                             const char *folder);
+void dist_watch_record(const struct dist_watch *w, const char *why);
+void dist_watch_ask(struct dist_watch *w);
+
 /* For a process that is being ended: says who of this host is gone, or else
  * where it stands itself and who was heard of last. */
 void dist_watch_last_words(struct dist_watch *w);

@@ -18,6 +18,7 @@
 
 #include "comm/transport.h"
 #include "cortado/log.h"
+#include "dist/autopsy.h"
 #include "dist/launcher.h"
 #include "dist/page.h"
 #include "dist/watch.h"
@@ -148,6 +149,8 @@ static void watch_parent(int from, pid_t parent)
     }
     if (word != ENDED) {
         tell(parent, page ? &page->pulse : NULL);
+        if (page)
+            dist_autopsy_write(page, "this rank has died");
         leave_launcher();
     }
     dist_launcher_see_off(&launcher);

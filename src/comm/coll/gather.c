@@ -18,11 +18,11 @@ enum ct_status ct_allgather(struct ct_comm *c, const void *mine,
     char *to      = out;
     size_t at     = 0, whole = 0;
 
-    ct_comm_begin(c);
     for (int r = 0; r < P; r++) {
         at += r < c->rank ? bytes[r] : 0;
         whole += bytes[r];
     }
+    ct_comm_begin(c, "allgather", whole);
     if (bytes[give] && to + at != (const char *)mine)
         memcpy(to + at, mine, bytes[give]);
     for (int step = 0; step < P - 1; step++) {
@@ -58,7 +58,7 @@ enum ct_status ct_barrier(struct ct_comm *c)
 {
     char mine = 0, theirs;
 
-    ct_comm_begin(c);
+    ct_comm_begin(c, "barrier", 0);
     for (int d = 1, step = 0; d < c->size; d <<= 1, step++)
         CT_TRY(ct_comm_exchange(c, (c->rank + d) % c->size, &mine, 1,
                                 (c->rank - d + c->size) % c->size, &theirs, 1,

@@ -114,7 +114,7 @@ double ct_halving_bytes(int me, int size, int64_t n)
 
 static enum ct_status halving_run(struct ct_comm *c, float *x, int64_t n)
 {
-    ct_comm_begin(c);
+    ct_comm_begin(c, "sum halving", (uint64_t)n * sizeof(*x));
     return ct_halving(c, &c->all, x, n, 0);
 }
 

@@ -71,7 +71,7 @@ static enum ct_status uneven_run(struct ct_comm *c, float *x, int64_t n)
 
 static enum ct_status hierarchical_run(struct ct_comm *c, float *x, int64_t n)
 {
-    ct_comm_begin(c);
+    ct_comm_begin(c, "sum hierarchical", (uint64_t)n * sizeof(*x));
     return c->place.even ? even_run(c, x, n) : uneven_run(c, x, n);
 }
 

@@ -22,7 +22,7 @@ static enum ct_status mpi_run(struct ct_comm *c, float *x, int64_t n)
     struct ct_transport *t = c->transport;
     struct ct_request r;
 
-    ct_comm_begin(c);
+    ct_comm_begin(c, "sum mpi", (uint64_t)n * sizeof(*x));
     if (!mpi_available(c))
         return ct_fail(CT_ENOTSUP, "transport %s has no sum of its own: take "
                        "ring, halving, tree or hierarchical", t->ops->name);

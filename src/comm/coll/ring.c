@@ -139,7 +139,7 @@ double ct_ring_bytes(int me, int size, int64_t n, enum ct_ring_part part)
 
 static enum ct_status ring_run(struct ct_comm *c, float *x, int64_t n)
 {
-    ct_comm_begin(c);
+    ct_comm_begin(c, "sum ring", (uint64_t)n * sizeof(*x));
     return ct_ring(c, &c->all, x, n, CT_RING_BOTH, ct_comm_tag(c, 0));
 }
 

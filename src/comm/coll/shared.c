@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "comm/coll/coll.h"
+#include "comm/logbook.h"
 #include "device/cpu/simd.h"
 
 enum {
@@ -309,6 +310,18 @@ bool ct_shared_done(struct ct_shared *s, uint64_t ticket)
     return missing(&w) < 0;
 }
 
+/* For an autopsy, on any thread: the book is the comm's. */
+static struct ct_logbook *book_of(const struct ct_shared *s)
+{
+    return s->comm->pen ? s->comm->pen->book : NULL;
+}
+
+static void note_ends(struct ct_shared *s, uint64_t ticket)
+{
+    while (s->n_noted < ticket)
+        ct_logbook_end(book_of(s), run_of(s, ++s->n_noted)->entry, s->failed);
+}
+
 enum ct_status ct_shared_wait(struct ct_shared *s, uint64_t ticket)
 {
     struct waiting w     = { s, ticket };
@@ -316,6 +329,7 @@ enum ct_status ct_shared_wait(struct ct_shared *s, uint64_t ticket)
     const char *label    = run_of(s, ticket)->label;
 
     CT_TRY(ct_window_wait(s->window, missing, &w));
+    note_ends(s, ticket);
     if (start && ct_trace_now() - start > SHORT_NS)
         ct_trace_end_about(start, CT_TRACE_WAIT, label, about(s, ticket, 0));
     return s->failed;
@@ -331,6 +345,11 @@ static enum ct_status post(struct ct_shared *s, struct shared_run run,
         CT_TRY(ct_shared_wait(s, s->n_posted + 1 - CT_SHARED_RUNS));
     start     = ct_trace_begin();
     run.label = s->label ? s->label : "sum";
+    run.entry = ct_logbook_begin(book_of(s), (uint64_t)(s->number + 1) << 16 |
+                                                 s->comm->channel,
+                                 s->n_posted + 1, run.work ? "share work"
+                                                           : "share sum",
+                                 bytes, run.label);
     s->run[s->n_posted % CT_SHARED_RUNS] = run;
     *ticket = ++s->n_posted;
     tell(s, &s->line[g->me].posted, s->n_posted, not_posted);
@@ -391,7 +410,7 @@ static bool shared_available(const struct ct_comm *c)
 
 static enum ct_status shared_run(struct ct_comm *c, float *x, int64_t n)
 {
-    ct_comm_begin(c);
+    ct_comm_begin(c, "sum shared", (uint64_t)n * sizeof(*x));
     if (c->place.n_hosts > 1)
         return ct_fail(CT_ENOTSUP, "ranks on %d hosts share no memory: sum by "
                        "--reduce=hierarchical", c->place.n_hosts);

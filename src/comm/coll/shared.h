@@ -38,6 +38,7 @@ struct shared_run {
     ct_shared_fn   work; /* NULL: the floats are summed */
     void          *arg;
     int64_t        n_pieces;
+    uint64_t       entry; /* of the logbook */
 };
 
 /* Used by one thread of each rank, which need not be the comm thread. */
@@ -50,6 +51,7 @@ struct ct_shared {
     int64_t             stride; /* floats a rank */
     /* Runs from the start on; `everywhere`: known to be posted by all. */
     uint64_t            n_posted, n_added, everywhere;
+    uint64_t            n_noted; /* runs whose end the logbook has */
     struct shared_run   run[CT_SHARED_RUNS];
     /* Optional: when a slice is added up on this host, before others may
      * read it.  For sums between hosts; runs on the caller's thread. */

@@ -140,7 +140,7 @@ enum ct_status ct_tree_reduce(struct ct_comm *c, float *x, int64_t n)
 {
     struct ct_tree t;
 
-    ct_comm_begin(c);
+    ct_comm_begin(c, "reduce", (uint64_t)n * sizeof(*x));
     ct_tree_init(&t, &c->place, 0);
     return ct_tree_sum(c, &t, x, n, ct_comm_tag(c, 0));
 }
@@ -153,7 +153,7 @@ enum ct_status ct_broadcast(struct ct_comm *c, int root, void *data,
     if (root < 0 || root >= c->size)
         return ct_fail(CT_EINVAL, "there is no rank %d to broadcast from",
                        root);
-    ct_comm_begin(c);
+    ct_comm_begin(c, "broadcast", bytes);
     ct_tree_init(&t, &c->place, root);
     return ct_tree_spread(c, &t, data, bytes, ct_comm_tag(c, 0));
 }
@@ -170,7 +170,7 @@ static enum ct_status tree_run(struct ct_comm *c, float *x, int64_t n)
 {
     struct ct_tree t;
 
-    ct_comm_begin(c);
+    ct_comm_begin(c, "sum tree", (uint64_t)n * sizeof(*x));
     ct_tree_init(&t, &c->place, 0);
     CT_TRY(ct_tree_sum(c, &t, x, n, ct_comm_tag(c, 0)));
     return ct_tree_spread(c, &t, x, (size_t)n * sizeof(*x),

@@ -122,7 +122,7 @@ static enum ct_status scatter_sum(struct ct_comm *c, const struct dist_run *q,
         ct_comm_add(own.n, q->residual + own.first, q->x + own.first);
         memset(q->residual + own.first, 0, (size_t)own.n * sizeof(float));
     }
-    ct_comm_begin(c);
+    ct_comm_begin(c, "scatter codes", (uint64_t)q->n * sizeof(float));
     for (int step = 1; step < P; step++) {
         int to = (c->rank + step) % P, from = (c->rank + P - step) % P;
         struct ct_transfer t = {

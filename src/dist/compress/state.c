@@ -85,7 +85,7 @@ static enum ct_status fetch_job(struct ct_comm *c, void *arg)
     struct ct_transfer t  = { .to = 0, .from = f->from, .give = f->x,
                               .take = f->x };
 
-    ct_comm_begin(c);
+    ct_comm_begin(c, "fetch", f->bytes);
     t.give_bytes = c->rank == f->from ? f->bytes : 0;
     t.take_bytes = c->rank == 0 ? f->bytes : 0;
     return c->rank == 0 || c->rank == f->from
