@@ -30,8 +30,9 @@ struct train_flags {
 
 static volatile sig_atomic_t got_sigint, got_sighup;
 
-/* Where SIGUSR2 asks for a trace. */
+/* Where SIGUSR2 asks for a trace, and SIGUSR1 for records. */
 static struct ct_trace_file *_Atomic traced;
+static struct ct_dist *_Atomic recorded;
 
 static void on_signal(int number)
 {
@@ -39,6 +40,8 @@ static void on_signal(int number)
         got_sigint = 1;
     else if (number == SIGHUP)
         got_sighup = 1;
+    else if (number == SIGUSR1)
+        ct_dist_ask_records(recorded);
     else if (traced)
         ct_trace_file_want(traced);
 }
@@ -174,10 +177,11 @@ static void catch_signals(void)
 }
 
 /* From the start on, so that one that comes too early ends nothing. */
-static void catch_trace_signal(void)
+static void catch_requests(void)
 {
     struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
+    sigaction(SIGUSR1, &sa, NULL);
     sigaction(SIGUSR2, &sa, NULL);
 }
 
@@ -248,15 +252,17 @@ static enum ct_status train(const struct train_flags *f,
     if (f->snapshot)
         CT_TRY_GOTO(resume(s, f->snapshot), st, out);
     CT_TRY_GOTO(observe_follow(&f->observe, look, d, s), st, out);
-    traced = &trace;
+    traced   = &trace;
+    recorded = d;
     catch_signals();
     if (t.is_terminal) {
         CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t), st, out);
         log_lines_over_progress(true);
     }
     CT_INFO("Starting Optimization");
-    st     = ct_solver_solve(s);
-    traced = NULL;
+    st       = ct_solver_solve(s);
+    traced   = NULL;
+    recorded = NULL;
     log_lines_over_progress(false);
     if (t.is_terminal)
         fputs("\r\033[K", stderr);
@@ -361,7 +367,7 @@ int cmd_train(int argc, char **argv)
                               "finetune from, not both");
         return EXIT_USAGE;
     }
-    catch_trace_signal();
+    catch_requests();
     code = train_with_peers(&f);
     net_flags_fini(&f.net);
     return code;

@@ -26,6 +26,7 @@ extern const int n_commands;
 /* The command of this name, or NULL. */
 const struct command *command_named(const char *name);
 
+int cmd_autopsy(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_classify(int argc, char **argv);
 int cmd_compute_image_mean(int argc, char **argv);

@@ -10,7 +10,8 @@ const struct command commands[] = {
       "Trains the net that the solver names, from the beginning, from a "
       "snapshot or from given weights. SIGINT ends training after a snapshot; "
       "SIGHUP takes a snapshot and training goes on; SIGUSR2 traces the next "
-      "iterations. A prototxt is code: it "
+      "iterations; SIGUSR1 has ranks record their last collectives for "
+      "'cortado autopsy'. A prototxt is code: it "
       "can name Python to run and files to write, so train only with "
       "prototxts that you trust.",
       cmd_train },
@@ -61,6 +62,12 @@ const struct command commands[] = {
       "recorded, and which rank waited for which. Perfetto and "
       "chrome://tracing open the same file.",
       cmd_trace },
+    { "autopsy", "explain why a run with many ranks stopped",
+      "cortado autopsy RUN_FOLDER",
+      "Reads what the ranks of 'cortado train --run' recorded when the job "
+      "failed, waited for long or got SIGUSR1, and says what each did last, "
+      "who did not come, and whether ranks called different things.",
+      cmd_autopsy },
     { "plot", "draw the curves of a training log",
       "cortado plot [--title=TEXT] TRAINING.log OUT.svg",
       "Draws the losses and test scores of a training log, Caffe's included, "

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "observe/journal.h"
 #include "peers.h"
 
@@ -49,6 +50,18 @@ static enum ct_status make_journal(const struct observe_flags *f,
     return st;
 }
 
+/* Every rank's, for `cortado autopsy`. */
+static enum ct_status keep_records(const char *run, struct ct_dist *d)
+{
+    struct ct_text folder = { 0 };
+    enum ct_status st;
+
+    ct_text_addf(&folder, "%s/autopsy", run);
+    st = folder.failed ? CT_ENOMEM : ct_dist_keep_records(d, folder.s);
+    ct_text_fini(&folder);
+    return st;
+}
+
 enum ct_status observe_start(const struct observe_flags *f,
                              const Caffe__SolverParameter *param,
                              struct ct_dist *d, struct observe **out)
@@ -57,6 +70,8 @@ enum ct_status observe_start(const struct observe_flags *f,
 
     (void)param;
     *out = NULL;
+    if (f->run)
+        CT_TRY(keep_records(f->run, d));
     if (!f->run || ct_dist_rank(d) > 0)
         return CT_OK;
     CT_TRY(ct_alloc(1, sizeof(**out), "observe", out));
