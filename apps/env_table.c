@@ -22,6 +22,8 @@ const struct env_info env_table[] = {
       "the shared library that the Python package loads" },
     { "CORTADO_BUILD", "FOLDER",
       "build folder in which the Python package looks for the library" },
+    { "CORTADO_PLUGINS", "FILE:...",
+      "shared objects to load layer types from" },
     { "CORTADO_PYTHON_PLUGIN", "FILE",
       "the plug-in that runs Python layers" },
     { "GLOG_minloglevel", "LEVEL",

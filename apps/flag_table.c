@@ -57,6 +57,8 @@ const struct flag_info flag_table[] = {
       "level of the net, for include and exclude rules" },
     { NETS, "stage", FLAG_STRING, EVERYDAY, "NAME,...", NULL,
       "stages of the net, for include and exclude rules" },
+    { NETS, "plugin", FLAG_STRING, EVERYDAY, "FILE,...", NULL,
+      "load layer types from these shared objects" },
     { "train", "sigint_effect", FLAG_STRING, EVERYDAY, "EFFECT", "stop",
       "what SIGINT does: stop, snapshot or none" },
     { "train", "sighup_effect", FLAG_STRING, EVERYDAY, "EFFECT", "snapshot",

@@ -54,12 +54,27 @@ static enum ct_status open_device(struct net_flags *f)
     return CT_OK;
 }
 
+static enum ct_status load_plugins(const struct net_flags *f)
+{
+    char *copy = f->plugin ? ct_strdup(f->plugin, "plug-ins") : NULL;
+    const char **list = NULL;
+    int n = copy ? flags_list(copy, &list) : 0;
+    enum ct_status st = CT_OK;
+
+    for (int i = 0; i < n && st == CT_OK; i++)
+        st = ct_plugin_load(list[i]);
+    ct_free(list);
+    ct_free(copy);
+    return st;
+}
+
 enum ct_status net_flags_apply(struct net_flags *f)
 {
     if (f->threads < 0)
         return ct_fail(CT_EINVAL, "--threads cannot be negative");
     ct_device_cpu_set_threads(f->threads ? f->threads
                                          : ct_device_cpu_threads());
+    CT_TRY(load_plugins(f));
     CT_TRY(open_device(f));
     if (f->stage && f->stage[0]) {
         f->stage_copy = ct_strdup(f->stage, "stages");

@@ -6,7 +6,7 @@
 #include "flags.h"
 
 struct net_flags {
-    const char  *model, *weights, *gpu, *precision, *stage, *phase;
+    const char  *model, *weights, *gpu, *precision, *stage, *phase, *plugin;
     int          level, threads;
     const Caffe__SolverParameter *solver; /* whose net is run; or NULL */
     int          local; /* this process among those of its machine */
@@ -20,6 +20,7 @@ struct net_flags {
 #define NET_FLAGS(f)                                                         \
     FLAG("gpu", &(f).gpu),                                                   \
     FLAG("precision", &(f).precision),                                       \
+    FLAG("plugin", &(f).plugin),                                             \
     FLAG("level", &(f).level),                                               \
     FLAG("stage", &(f).stage),                                               \
     FLAG("threads", &(f).threads)

@@ -90,8 +90,7 @@ install(PROGRAMS python/classify.py python/detect.py python/draw_net.py
                  python/parse_log.py python/train.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/cortado/python)
 
-# The plug-in.  The program shows it the library's functions, all of them: the
-# package calls those that the program itself does not.
+# The plug-in, which calls the library's functions in the program.
 if(Python3_Development.Embed_FOUND)
   file(RELATIVE_PATH beside ${CMAKE_INSTALL_FULL_LIBDIR}/cortado
        ${CMAKE_INSTALL_PREFIX}/${CORTADO_PYTHON_DIR})
@@ -105,9 +104,6 @@ if(Python3_Development.Embed_FOUND)
                              CT_PYTHON_BESIDE="python:${beside}")
   install(TARGETS cortado_python
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cortado)
-  target_sources(cortado PRIVATE $<TARGET_OBJECTS:cortado_objects>
-                 $<TARGET_OBJECTS:cortado_proto>)
-  set_target_properties(cortado PROPERTIES ENABLE_EXPORTS ON)
 else()
   message(STATUS "without the Python plug-in: the program `cortado` runs no "
                  "Python layers (package python3-dev)")

@@ -12,7 +12,7 @@ import importlib
 from . import distributed
 from ._caffe import (TEST, TRAIN, Blob, BlobVec, Error, Layer, LayerParameter,
                      Solver, __version__, get_solver, has_nccl, init_log,
-                     layer_type_list, log, set_device, set_mode_cpu,
+                     layer_type_list, load_plugin, log, set_device, set_mode_cpu,
                      set_mode_gpu, set_multiprocess, set_precision,
                      set_random_seed, set_solver_count, set_solver_rank, set_threads,
                      solver_count, solver_rank)
@@ -33,7 +33,7 @@ __all__ = [
     'Error', 'Layer', 'LayerParameter', 'NCCL', 'NesterovSolver', 'Net',
     'RMSPropSolver', 'SGDSolver', 'Solver', 'TEST', 'TRAIN', 'Timer',
     '__version__', 'distributed', 'get_solver', 'has_nccl', 'init_log', 'layer_type_list',
-    'log', 'set_device', 'set_mode_cpu', 'set_mode_gpu', 'set_multiprocess',
+    'load_plugin', 'log', 'set_device', 'set_mode_cpu', 'set_mode_gpu', 'set_multiprocess',
     'set_precision', 'set_random_seed', 'set_solver_count', 'set_solver_rank', 'set_threads',
     'solver_count', 'solver_rank',
 ]

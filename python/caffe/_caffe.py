@@ -8,8 +8,8 @@ process in _modes.py, and the library itself in _library.py.
 from ._blob import Blob, BlobVec, RawBlobVec
 from ._layer import Layer, LayerParameter
 from ._library import Error, decode, lib
-from ._modes import (NCCL, TEST, TRAIN, Timer, has_nccl, init_log, log,
-                     set_device, set_mode_cpu, set_mode_gpu, set_multiprocess,
+from ._modes import (NCCL, TEST, TRAIN, Timer, has_nccl, init_log,
+                     load_plugin, log, set_device, set_mode_cpu, set_mode_gpu, set_multiprocess,
                      set_precision, set_random_seed, set_solver_count, set_solver_rank,
                      set_threads, solver_count, solver_rank, version)
 from ._net import Net
@@ -35,7 +35,7 @@ __all__ = [
     'Error', 'Layer', 'LayerParameter', 'NCCL', 'NesterovSolver', 'Net',
     'RMSPropSolver', 'RawBlobVec', 'SGDSolver', 'Solver', 'SolverParameter',
     'TEST', 'TRAIN', 'Timer', 'get_solver', 'has_nccl', 'init_log',
-    'layer_type_list', 'log', 'set_device', 'set_mode_cpu', 'set_mode_gpu',
+    'layer_type_list', 'load_plugin', 'log', 'set_device', 'set_mode_cpu', 'set_mode_gpu',
     'set_multiprocess', 'set_precision', 'set_random_seed',
     'set_solver_count', 'set_solver_rank', 'set_threads', 'solver_count', 'solver_rank',
 ]

@@ -134,6 +134,7 @@ _PROTOTYPES = {
     'ct_blob_pull': (c_int, c_void_p, c_bool, c_void_p),
     'ct_blob_push': (c_int, c_void_p, c_bool, c_void_p),
 
+    'ct_plugin_load': (c_int, c_char_p),
     'ct_layer_n_types': (c_int,),
     'ct_layer_type_at': (c_char_p, c_int),
     'ct_layer_name': (c_char_p, c_void_p),

@@ -185,6 +185,11 @@ def log(text: str) -> None:
     lib.ct_log_text(0, b'python', 0, text.encode('utf-8', 'replace'))
 
 
+def load_plugin(path) -> None:
+    """Load layer types from a shared object (cortado/plugin.h)."""
+    check(lib.ct_plugin_load(encode(path)))
+
+
 def set_threads(n: int) -> None:
     """CPU threads the engine uses; 0: one a core."""
     _engine.check_threads(int(n))

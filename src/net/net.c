@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "device/graph.h"
+#include "layers/plugins.h"
 #include "net/filter.h"
 #include "net/replay.h"
 
@@ -72,7 +73,9 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.batch_first = options->batch_first;
     net->run.batch_step  = options->batch_step;
     net->debug_info  = param->debug_info;
-    st               = net_tuning(net);
+    st               = ct_plugins_load_asked(param);
+    if (st == CT_OK)
+        st = net_tuning(net);
     if (st == CT_OK)
         st = net_passes(net, param);
     net->options.stage   = NULL; /* borrowed for the build only */
