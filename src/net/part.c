@@ -114,14 +114,20 @@ static bool comes_after(const struct ct_net *net, int id, int j, int i, int b)
     return id == b;
 }
 
+static bool runs_back(const struct ct_net *net, const struct net_layer *l)
+{
+    return l->needs_backward && !net->options.forward_only;
+}
+
 /* Whether a layer reads what lies in blob b in the backward pass. */
-static bool reads_back(const struct net_layer *l, int b)
+static bool reads_back(const struct ct_net *net, const struct net_layer *l,
+                       int b)
 {
     const unsigned flags = l->layer->flags;
     const unsigned keeps = CT_LAYER_NO_BOTTOM | CT_LAYER_COPIES |
                            CT_LAYER_KEEPS;
 
-    if (!l->needs_backward)
+    if (!runs_back(net, l))
         return false;
     if (in_place(l, b))
         return !(flags & CT_LAYER_NO_TOP) || !(flags & keeps);
@@ -145,7 +151,7 @@ static bool keep_signs(const struct ct_net *net, int j, int i, int b)
 static bool harms_before(const struct ct_net *net, int i, int b)
 {
     for (int j = 0; j < i; j++)
-        if (reads_back(&net->layer[j], b) && !keep_signs(net, j, i, b))
+        if (reads_back(net, &net->layer[j], b) && !keep_signs(net, j, i, b))
             return true;
     return false;
 }
@@ -163,7 +169,7 @@ static bool harms_root(const struct ct_net *net, int i, int b, int root)
 
             if (j == i || id == b || root_of(net, id, j + 1) != root)
                 continue;
-            if (j < i ? reads_back(l, id)
+            if (j < i ? reads_back(net, l, id)
                       : bottom && !(l->layer->flags & CT_LAYER_ALIAS_DATA) &&
                             !comes_after(net, id, j - 1, i, b))
                 return true;
@@ -177,7 +183,7 @@ static bool needs_parting(const struct ct_net *net, int i, int b)
     const struct net_layer *l = &net->layer[i];
     const int root            = root_of(net, b, i);
 
-    return (l->needs_backward && (l->layer->flags & CT_LAYER_APART)) ||
+    return (runs_back(net, l) && (l->layer->flags & CT_LAYER_APART)) ||
            harms_before(net, i, b) ||
            (root != b && harms_root(net, i, b, root));
 }
@@ -198,8 +204,6 @@ static bool can_part(const struct ct_net *net, int i, int b)
 
 enum ct_status net_part_all(struct ct_net *net)
 {
-    if (net->options.forward_only)
-        return CT_OK;
     for (int i = 0; i < net->n_layer; i++)
         for (int k = 0; k < net->layer[i].n_bottom; k++) {
             const int b = net->layer[i].bottom_id[k];

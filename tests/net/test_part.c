@@ -198,3 +198,25 @@ TEST(part, dropout_stays_in_place_on_what_a_relu_left)
     test_defer(ct_free, plan);
     ASSERT(!strstr(plan, "before"));
 }
+
+TEST(part, a_view_changed_in_place_leaves_the_others_alone_in_forward_too)
+{
+    static const char *const text =
+        "layer { name: 'in' type: 'Input' top: 'x' "
+        "  input_param { shape { dim: 1 dim: 2 } } }"
+        "layer { name: 's' type: 'Split' bottom: 'x' top: 'a' top: 'b' }"
+        "layer { name: 'r' type: 'ReLU' bottom: 'b' top: 'b' }"
+        "layer { name: 'y' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'y' "
+        "  eltwise_param { coeff: 10 coeff: 1 } }";
+    struct ct_net *net =
+        net_with(text, CAFFE__PHASE__TEST,
+                 (struct ct_net_options){ .forward_only = true });
+    const float *y;
+
+    ct_data(net_blob_named(net, "x"))[0] = -1;
+    ct_data(net_blob_named(net, "x"))[1] = 2;
+    ASSERT_OK(ct_net_forward(net, NULL));
+    y = ct_data(net_blob_named(net, "y"));
+    ASSERT_FLOAT(-10, y[0], 0);
+    ASSERT_FLOAT(22, y[1], 0);
+}
