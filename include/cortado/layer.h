@@ -228,6 +228,10 @@ struct ct_layer_type {
      * ct_run.share a pass adds them to the blobs' diffs instead, and this
      * takes diff times scale in, once an iteration. */
     void (*take_in)(struct ct_layer *l, float scale);
+    /* Optional, for what a pass leaves to the next and is no parameter, such
+     * as the last state of an LSTM: number i of it, NULL behind the last.
+     * Snapshots of a rank that trains alone keep it. */
+    struct ct_blob *(*carried)(struct ct_layer *l, int i);
     /* Optional, for sources: samples of an epoch; 0: nobody has counted. */
     int64_t (*records)(const struct ct_layer *l);
     /* Optional: logs a line on how it went, when training ends. */

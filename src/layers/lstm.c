@@ -111,6 +111,13 @@ static double lstm_macs(const struct ct_layer *l, const struct ct_io *io)
     return ct_recurrent_macs(&s->r);
 }
 
+static struct ct_blob *lstm_carried(struct ct_layer *l, int i)
+{
+    const struct lstm *s = l->state;
+
+    return ct_recurrent_carried(&s->r, i);
+}
+
 const struct ct_layer_type ct_layer_lstm = {
     .name       = "LSTM",
     .bottoms    = CT_BETWEEN(2, 5),
@@ -123,5 +130,6 @@ const struct ct_layer_type ct_layer_lstm = {
     .forward    = { lstm_forward, CT_CUDA_FN(lstm_forward) },
     .backward   = { lstm_backward, CT_CUDA_FN(lstm_backward) },
     .macs       = lstm_macs,
+    .carried    = lstm_carried,
     .teardown   = lstm_teardown,
 };

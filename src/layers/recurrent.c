@@ -142,6 +142,11 @@ static enum ct_status rec_products(const struct ct_layer *l,
     return ct_ip_choose_pass(&r->state_grad, CT_BACKWARD_WEIGHTS);
 }
 
+struct ct_blob *ct_recurrent_carried(const struct ct_recurrent *r, int i)
+{
+    return i < r->n_states && !r->exposed ? r->state[i] : NULL;
+}
+
 void ct_recurrent_fini(struct ct_recurrent *r)
 {
     ct_ip_fini(&r->input);

@@ -53,6 +53,9 @@ CT_MUST_CHECK enum ct_status ct_recurrent_reshape(struct ct_layer *l,
                                                   struct ct_recurrent *r);
 
 void ct_recurrent_fini(struct ct_recurrent *r);
+/* State i that is kept over passes; NULL: there are not so many, or the
+ * bottoms bring them in. */
+struct ct_blob *ct_recurrent_carried(const struct ct_recurrent *r, int i);
 
 /* Where state k begins this pass (N x H). */
 const float *ct_recurrent_first(const struct ct_io *io,

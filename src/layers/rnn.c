@@ -139,10 +139,18 @@ static double rnn_macs(const struct ct_layer *l, const struct ct_io *io)
            (double)(s->r.t * s->r.n) * (double)(s->r.h * s->r.h);
 }
 
+static struct ct_blob *rnn_carried(struct ct_layer *l, int i)
+{
+    const struct rnn *s = l->state;
+
+    return ct_recurrent_carried(&s->r, i);
+}
+
 const struct ct_layer_type ct_layer_rnn = {
     .name       = "RNN",
     .bottoms    = CT_BETWEEN(2, 4),
     .tops       = CT_BETWEEN(1, 2),
+    .flags      = CT_LAYER_CARRIES,
     .no_grad    = 1 << 1, /* the cont markers */
     .state_size = sizeof(struct rnn),
     .setup      = rnn_setup,
@@ -150,5 +158,6 @@ const struct ct_layer_type ct_layer_rnn = {
     .forward    = { rnn_forward, CT_CUDA_FN(rnn_forward) },
     .backward   = { rnn_backward, CT_CUDA_FN(rnn_backward) },
     .macs       = rnn_macs,
+    .carried    = rnn_carried,
     .teardown   = rnn_teardown,
 };

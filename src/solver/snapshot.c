@@ -140,7 +140,7 @@ static enum ct_status keep_get(void *arg, const char *name, int64_t n,
 static enum ct_status keep_get_hdf5(void *arg, const char *name, int64_t n,
                                     float *x, bool *found)
 {
-    char path[128];
+    char path[1024];
 
     snprintf(path, sizeof(path), "state/%s", name);
     *found = ct_hdf5_has(arg, path);
@@ -185,7 +185,7 @@ static enum ct_status write_hdf5_state(const struct ct_solver *s,
                                        struct ct_hdf5 *h, const char *model)
 {
     int n = ct_net_n_params(s->net);
-    char name[128];
+    char name[1024];
 
     for (size_t i = 0; i < kept->n_state; i++) {
         const Caffe__BlobProto *b = kept->state[i];
@@ -250,6 +250,51 @@ static enum ct_status save_state(const struct ct_solver *s,
     return ct_binary_write(kept, path);
 }
 
+static enum ct_status keep_one(const struct ct_keep *keep, const char *layer,
+                               int number, struct ct_blob *b)
+{
+    char name[512];
+    float *host = NULL;
+    bool found  = false;
+    enum ct_status st;
+
+    snprintf(name, sizeof(name), "carried.%d.%s", number, layer);
+    for (char *c = name; *c; c++) /* HDF5 takes it for a group's end */
+        *c = *c == '/' ? '|' : *c;
+    CT_TRY(ct_alloc((size_t)b->count + 1, sizeof(*host), "carried", &host));
+    if (keep->put) {
+        st = ct_blob_get(b, false, host);
+        if (st == CT_OK)
+            st = keep->put(keep->arg, name, b->count, host);
+    } else {
+        st = keep->get(keep->arg, name, b->count, host, &found);
+        if (st == CT_ESHAPE) { /* another batch, say */
+            CT_WARN("layer %s begins anew: %s", layer, ct_last_error());
+            st = CT_OK;
+        } else if (st == CT_OK && found)
+            st = ct_blob_put(b, false, host);
+    }
+    ct_free(host);
+    return st;
+}
+
+/* Each value that layers carry from pass to pass, into snapshots and out of
+ * them.  Ranks that train together carry different ones and begin anew. */
+static enum ct_status keep_carried(const struct ct_solver *s,
+                                   const struct ct_keep *keep)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    for (int i = 0; i < ct_net_n_layers(s->net) && !(x && x->size > 1); i++) {
+        struct ct_layer *l = ct_net_layer(s->net, i);
+        struct ct_blob *b;
+
+        for (int k = 0; l->type->carried && (b = l->type->carried(l, k)); k++)
+            CT_TRY(keep_one(keep, l->name, k, b));
+    }
+    return CT_OK;
+}
+
 /* All ranks take part; rank 0 writes. */
 static enum ct_status write_snapshot(struct ct_solver *s)
 {
@@ -267,6 +312,7 @@ static enum ct_status write_snapshot(struct ct_solver *s)
     if (x && x->rank > 0)
         goto out;
     CT_TRY_GOTO(solver_loss_scale_save(s, &keep), st, out);
+    CT_TRY_GOTO(keep_carried(s, &keep), st, out);
     CT_TRY_GOTO(file_name(s, "caffemodel", &model), st, out);
     CT_TRY_GOTO(file_name(s, "solverstate", &state), st, out);
     if (is_hdf5(s)) {
@@ -360,8 +406,10 @@ static enum ct_status restore_kept(struct ct_solver *s, bool any,
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (any)
+    if (any) {
         CT_TRY(solver_loss_scale_restore(s, keep));
+        CT_TRY(keep_carried(s, keep));
+    }
     CT_TRY(ct_mirror_get_history(s->mirror));
     if (!x || !x->restore || !any)
         return CT_OK;

@@ -103,26 +103,49 @@ static const char *const lively =
     "stepvalue: 12 momentum: 0.9 weight_decay: 0.01 iter_size: 2 "
     "snapshot_after_train: false warmup_iter: 8 warmup_start_lr: 0.01 ";
 
-static struct ct_solver *lively_with(const char *more)
+/* Sequences that go on from pass to pass. */
+static const char *const sequences =
+    "net_param { name: 'sequences' layer { name: 'd' type: 'DummyData' "
+    "  top: 'x' top: 'cont' top: 't' dummy_data_param { "
+    "  shape { dim: 3 dim: 2 dim: 4 } shape { dim: 3 dim: 2 } "
+    "  shape { dim: 3 dim: 2 dim: 5 } data_filler { type: 'gaussian' } "
+    "  data_filler { value: 1 } data_filler { type: 'uniform' } } }"
+    "layer { name: 'a/1' type: 'LSTM' bottom: 'x' bottom: 'cont' top: 'a' "
+    "  recurrent_param { num_output: 4 "
+    "  weight_filler { type: 'uniform' min: -1 } } }"
+    "layer { name: 'b' type: 'RNN' bottom: 'a' bottom: 'cont' top: 'b' "
+    "  recurrent_param { num_output: 5 "
+    "  weight_filler { type: 'uniform' min: -1 } } }"
+    "layer { name: 'l' type: 'EuclideanLoss' bottom: 'b' bottom: 't' "
+    "  top: 'loss' } } base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 "
+    "snapshot_after_train: false random_seed: 5 ";
+
+static struct ct_solver *one_with(const char *solver, const char *more)
 {
     char text[4096];
 
-    snprintf(text, sizeof(text), "%s snapshot_prefix: '%s/s' %s", lively,
+    snprintf(text, sizeof(text), "%s snapshot_prefix: '%s/s' %s", solver,
              test_folder(), more);
     return solver_of(text);
 }
 
-static void resume_is_exact(const char *more, const char *suffix)
+static struct ct_solver *lively_with(const char *more)
 {
-    struct ct_solver *whole = lively_with(more), *first, *second;
+    return one_with(lively, more);
+}
+
+static void resumes_exactly(const char *solver, const char *more,
+                            const char *suffix)
+{
+    struct ct_solver *whole = one_with(solver, more), *first, *second;
     size_t n = ct_net_arena_count(ct_solver_net(whole));
     char path[512];
 
     ASSERT_OK(ct_solver_step(whole, 20));
-    first = lively_with(more);
+    first = one_with(solver, more);
     ASSERT_OK(ct_solver_step(first, 7));
     ASSERT_OK(ct_solver_snapshot(first));
-    second = lively_with(more);
+    second = one_with(solver, more);
     snprintf(path, sizeof(path), "%s/s_iter_7.solverstate%s", test_folder(),
              suffix);
     ASSERT_OK(ct_solver_restore(second, path));
@@ -131,6 +154,17 @@ static void resume_is_exact(const char *more, const char *suffix)
     ASSERT_INT(0, memcmp(ct_net_arena_data(ct_solver_net(whole)),
                          ct_net_arena_data(ct_solver_net(second)),
                          n * sizeof(float)));
+}
+
+static void resume_is_exact(const char *more, const char *suffix)
+{
+    resumes_exactly(lively, more, suffix);
+}
+
+TEST(solver, sequences_go_on_after_a_resume)
+{
+    resumes_exactly(sequences, "", "");
+    resumes_exactly(sequences, "snapshot_format: HDF5", ".h5");
 }
 
 TEST(solver, a_resumed_run_ends_in_the_same_bits)
