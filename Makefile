@@ -5,13 +5,14 @@ PREFIX       ?= /usr/local
 BUILD        ?= build
 JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 20
+SECONDS      ?= 3600
 CHECKS        = includes headers banned exports style docs
 
 # Continuous integration treats warnings as errors and builds for one GPU;
 # a user's build does not.
 CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON -DCORTADO_CUDA_ARCHITECTURES=90)
 
-.PHONY: all demo test check install packages asan tsan valgrind fuzz \
+.PHONY: all demo test check install packages asan tsan valgrind fuzz random \
     gpu-bundle deb clean help
 .NOTPARALLEL:
 
@@ -54,6 +55,9 @@ fuzz:
 	@tools/install_packages clang
 	@tools/run_fuzz build-fuzz $(FUZZ_SECONDS)
 
+random: all
+	@tests/random/run $(BUILD) --seed=$$(date +%s) --seconds=$(SECONDS) --jobs=2
+
 gpu-bundle:
 	@cmake -S . -B build-gpu -G Ninja -DCORTADO_CUDA=ON \
 	    -DCORTADO_CUDA_ARCHITECTURES=90 >/dev/null
@@ -79,6 +83,7 @@ help:
 	@echo "make tsan       the tests under the thread sanitizer"
 	@echo "make valgrind   the tests under valgrind"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "make random     nets drawn at random, for SECONDS=$(SECONDS)"
 	@echo "make gpu-bundle  program and tests for a machine with a GPU"
 	@echo "make deb        Debian packages, into build-deb"
 	@echo "make clean      remove the build folders"

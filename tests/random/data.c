@@ -1,0 +1,134 @@
+/* data.c - the data of a drawn case: an HDF5 file with every kind of blob that
+ * sources give, and the same images in an LMDB.
+ *
+ *     x, x2   rows x channels x height x width     y     rows, classes
+ *     t       rows x classes, targets              v     rows x width2
+ *     seq     rows x time x 5, steps               cont  rows x time, 0 or 1 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/datum.h"
+#include "data/db.h"
+#include "data/hdf5.h"
+#include "draw.h"
+
+enum { SEQ_WIDTH = 5 };
+
+static enum ct_status write_values(struct ct_hdf5 *h, const char *name,
+                                   struct ct_shape shape, uint64_t key)
+{
+    const int64_t n = ct_shape_count(&shape, 0, CT_END);
+    float *v = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)n, sizeof(*v), "drawn data", &v));
+    for (int64_t i = 0; i < n; i++)
+        v[i] = 0.7f * ct_normal(key, 2, (uint64_t)i);
+    st = ct_hdf5_write(h, name, shape, v);
+    ct_free(v);
+    return st;
+}
+
+static enum ct_status write_classes(struct ct_hdf5 *h, const char *name,
+                                    struct ct_shape shape, uint64_t key,
+                                    uint32_t classes)
+{
+    const int64_t n = ct_shape_count(&shape, 0, CT_END);
+    float *v = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)n, sizeof(*v), "drawn data", &v));
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (float)(ct_philox_word(key, 3, (uint64_t)i) % classes);
+    st = ct_hdf5_write(h, name, shape, v);
+    ct_free(v);
+    return st;
+}
+
+static enum ct_status write_all(struct ct_hdf5 *h, uint64_t seed,
+                                const struct data_shape *d)
+{
+    const struct ct_shape image =
+        CT_SHAPE(d->rows, d->channels, d->height, d->width);
+
+    CT_TRY(write_values(h, "x", image, ct_key(seed, "x")));
+    CT_TRY(write_values(h, "x2", image, ct_key(seed, "x2")));
+    CT_TRY(write_values(h, "t", CT_SHAPE(d->rows, d->classes),
+                        ct_key(seed, "t")));
+    CT_TRY(write_values(h, "v", CT_SHAPE(d->rows, d->width2),
+                        ct_key(seed, "v")));
+    CT_TRY(write_values(h, "seq", CT_SHAPE(d->rows, d->time, SEQ_WIDTH),
+                        ct_key(seed, "seq")));
+    CT_TRY(write_classes(h, "cont", CT_SHAPE(d->rows, d->time),
+                         ct_key(seed, "cont"), 2));
+    return write_classes(h, "y", CT_SHAPE(d->rows), ct_key(seed, "y"),
+                         (uint32_t)d->classes);
+}
+
+static enum ct_status put_image(struct ct_db *db, uint64_t seed, int row,
+                                const struct data_shape *d)
+{
+    const size_t n = (size_t)(d->channels * d->height * d->width);
+    struct ct_datum datum = { .channels = d->channels, .height = d->height,
+                              .width = d->width };
+    struct ct_text record = { 0 };
+    uint8_t *v = NULL;
+    char key[16];
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(n, sizeof(*v), "drawn image", &v));
+    for (size_t i = 0; i < n; i++)
+        v[i] = (uint8_t)ct_philox_word(ct_key(seed, "db"), (uint64_t)row, i);
+    datum.data  = (struct ct_bytes){ v, n };
+    datum.label = (int32_t)(ct_philox_word(ct_key(seed, "y"), 3,
+                                           (uint64_t)row) %
+                            (uint32_t)d->classes);
+    snprintf(key, sizeof(key), "%08d", row);
+    st = ct_datum_write(&datum, CT_DATUM_SHAPE | CT_DATUM_LABEL, NULL,
+                        &record);
+    if (st == CT_OK)
+        st = ct_db_put(db, (struct ct_bytes){ key, strlen(key) },
+                       (struct ct_bytes){ record.s, record.n_bytes });
+    ct_text_fini(&record);
+    ct_free(v);
+    return st;
+}
+
+static enum ct_status write_db(uint64_t seed, const char *path,
+                               const struct data_shape *d)
+{
+    struct ct_db *db = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_db_open("lmdb", path, CT_DB_NEW, &db));
+    for (int i = 0; i < d->rows; i++)
+        CT_TRY_GOTO(put_image(db, seed, i, d), st, out);
+    st = ct_db_commit(db);
+out:
+    ct_db_close(db);
+    return st;
+}
+
+enum ct_status data_write(uint64_t seed, const char *folder,
+                          const struct data_shape *d)
+{
+    char path[512];
+    struct ct_hdf5 *h = NULL;
+    FILE *list;
+
+    snprintf(path, sizeof(path), "%s/data.h5", folder);
+    CT_TRY(ct_hdf5_create(path, &h));
+    CT_TRY(write_all(h, seed, d));
+    CT_TRY(ct_hdf5_close(h));
+    snprintf(path, sizeof(path), "%s/list.txt", folder);
+    list = fopen(path, "w");
+    if (!list)
+        return ct_fail(CT_EIO, "%s cannot be written", path);
+    fprintf(list, "%s/data.h5\n", folder);
+    fclose(list);
+    snprintf(path, sizeof(path), "%s/db", folder);
+    return write_db(seed, path, d);
+}

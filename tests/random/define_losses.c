@@ -1,0 +1,142 @@
+/* define_losses.c - definitions of losses. */
+#include <float.h>
+#include <math.h>
+
+#include "define.h"
+#include "proto/params.h"
+
+#define MODE(m) CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__##m
+
+/* What a sum over `full` values of `batch` items, `valid` of them counted, is
+ * divided by. */
+static double normaliser(const Caffe__LossParameter *p, int mode,
+                         double batch, double full, double valid)
+{
+    double by;
+
+    if (!p->has_normalization && p->has_normalize)
+        mode = p->normalize ? MODE(VALID) : MODE(BATCH_SIZE);
+    switch (mode) {
+    case MODE(FULL):
+        by = full;
+        break;
+    case MODE(VALID):
+        by = valid;
+        break;
+    case MODE(BATCH_SIZE):
+        by = batch;
+        break;
+    default:
+        by = 1;
+    }
+    return fmax(by, 1);
+}
+
+static void softmax_with_loss(const struct definition *d)
+{
+    const Caffe__LossParameter *p = ct_loss_param(d->param);
+    const struct tensor *x = d->bottom, *t = &d->bottom[1];
+    const int axis  = define_axis(x, ct_softmax_param(d->param)->axis);
+    const int64_t c = define_dim(x, axis);
+    const int64_t n = define_count(x, axis + 1, 99);
+    double sum = 0, valid = 0;
+
+    for (int64_t i = 0; i < t->n; i++) {
+        const int64_t base  = i / n * c * n + i % n;
+        const int64_t label = (int64_t)t->v[i];
+        double all = 0;
+
+        if (p->has_ignore_label && label == p->ignore_label)
+            continue;
+        for (int64_t k = 0; k < c; k++)
+            all += exp(x->v[base + k * n] - x->v[base + label * n]);
+        sum += fmin(log(all), -log((double)FLT_MIN));
+        valid++;
+    }
+    d->top->v[0] = sum / normaliser(
+        p, (int)p->normalization, (double)define_count(x, 0, axis),
+        (double)t->n, valid);
+}
+
+static void multinomial(const struct definition *d)
+{
+    const int64_t n = define_dim(d->bottom, 0), c = d->bottom->n / n;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum -= log(fmax(d->bottom->v[i * c + (int64_t)d->bottom[1].v[i]],
+                        1e-20));
+    d->top->v[0] = sum / (double)n;
+}
+
+static void hinge(const struct definition *d)
+{
+    const bool squared = ct_hinge_loss_param(d->param)->norm ==
+                         CAFFE__HINGE_LOSS_PARAMETER__NORM__L2;
+    const int64_t n = define_dim(d->bottom, 0), c = d->bottom->n / n;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n * c; i++) {
+        const double sign = i % c == (int64_t)d->bottom[1].v[i / c] ? -1 : 1;
+        const double m    = fmax(0, 1 + sign * d->bottom->v[i]);
+
+        sum += squared ? m * m : m;
+    }
+    d->top->v[0] = sum / (double)n;
+}
+
+static void euclidean(const struct definition *d)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < d->bottom->n; i++)
+        sum += pow(d->bottom[0].v[i] - d->bottom[1].v[i], 2);
+    d->top->v[0] = sum / (2 * (double)define_dim(d->bottom, 0));
+}
+
+static void contrastive(const struct definition *d)
+{
+    const Caffe__ContrastiveLossParameter *p =
+        ct_contrastive_loss_param(d->param);
+    const int64_t n = define_dim(d->bottom, 0), c = d->bottom->n / n;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        double far = 0, m;
+
+        for (int64_t k = i * c; k < (i + 1) * c; k++)
+            far += pow(d->bottom[0].v[k] - d->bottom[1].v[k], 2);
+        m = p->legacy_version ? fmax((double)p->margin - far, 0)
+                              : pow(fmax((double)p->margin - sqrt(far), 0), 2);
+        sum += d->bottom[2].v[i] != 0 ? far : m;
+    }
+    d->top->v[0] = sum / (2 * (double)n);
+}
+
+static void sigmoid_cross_entropy(const struct definition *d)
+{
+    const Caffe__LossParameter *p = ct_loss_param(d->param);
+    const double n = (double)d->bottom->n;
+    double sum = 0;
+
+    for (int64_t i = 0; i < d->bottom->n; i++) {
+        const double x = d->bottom->v[i];
+
+        sum += log(1 + exp(-fabs(x))) + fmax(x, 0) - x * d->bottom[1].v[i];
+    }
+    d->top->v[0] = sum / normaliser(
+        p, p->has_normalization
+               ? (int)p->normalization
+               : MODE(BATCH_SIZE),
+        (double)define_dim(d->bottom, 0), n, n);
+}
+
+const struct define_entry define_losses[] = {
+    { "SoftmaxWithLoss", softmax_with_loss },
+    { "MultinomialLogisticLoss", multinomial },
+    { "HingeLoss", hinge },
+    { "EuclideanLoss", euclidean },
+    { "ContrastiveLoss", contrastive },
+    { "SigmoidCrossEntropyLoss", sigmoid_cross_entropy },
+    { NULL, NULL },
+};

@@ -1,0 +1,77 @@
+/* train.h - one training run of a drawn case, in one of the ways there are. */
+#ifndef CT_TESTS_RANDOM_TRAIN_H
+#define CT_TESTS_RANDOM_TRAIN_H
+
+#include "draw.h"
+
+enum { MOST_ITERATIONS = 8, MOST_RANKS = 8 };
+
+/* How a run is made. */
+enum way_kind {
+    WAY_SOLVE,  /* all iterations in one call */
+    WAY_STEP,   /* one by one, every blob kept */
+    WAY_RESUME, /* with a snapshot and a new solver in the middle */
+    WAY_PYTHON, /* pycaffe's solver.step(1), looking at blobs in between */
+    WAY_FOLD,   /* a test net for forward passes alone, weights folded */
+    WAY_RANKS,  /* by several ranks */
+    WAY_CANON   /* by several ranks: the bits of one */
+};
+
+struct way {
+    const char   *name;
+    enum way_kind kind;
+    const char   *impl;    /* CORTADO_IMPL */
+    int           threads;
+    int           n_ranks, n_servers; /* servers are among the ranks */
+    const char   *options; /* distributed { } of ranks */
+    bool          gpu;
+    bool          exact;   /* the reference's very bits */
+};
+
+extern const struct way ways[];
+extern const int        n_ways;
+extern const struct way way_plainest;
+extern const struct way way_switch[]; /* single switches, to find a cause */
+extern const int        n_switches;
+
+/* Whether `w` can do what this case asks for. */
+bool way_fits(const struct way *w, const struct drawn *c);
+
+struct ct_solver;
+struct ct_solver_events;
+
+struct array {
+    char    name[64];
+    int64_t n;
+    float  *v; /* owned */
+};
+
+/* Where a run ended. */
+struct result {
+    enum ct_status st;
+    char           why[512];
+    int            n_losses, n_arrays;
+    double         loss[MOST_ITERATIONS];
+    struct array  *array; /* parameters, histories, outputs of test nets */
+};
+
+/* `nudge` above 0 changes initial weights by about 1e-6 of their size, by
+ * other numbers for each value: what that changes, rounding may change. */
+void train_case(const struct drawn *c, const struct way *w, int nudge,
+                struct result *out);
+void result_fini(struct result *r);
+
+/* For ranks.c: notes losses in a struct result; what a solver ended with. */
+extern const struct ct_solver_events train_events;
+CT_MUST_CHECK enum ct_status train_collect(struct ct_solver *s,
+                                           const struct drawn *c,
+                                           bool histories,
+                                           struct result *out);
+enum ct_status result_add(struct result *r, const char *name, int64_t n,
+                          float **out);
+
+/* ranks.c: WAY_RANKS and WAY_CANON. */
+void train_ranks(const struct drawn *c, const struct way *w, int n_ranks,
+                 struct result *out);
+
+#endif

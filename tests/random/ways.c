@@ -1,0 +1,107 @@
+/* ways.c - every way in which a net can be trained. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "train.h"
+
+/* Every fusion, chain, layout, early update and tile off, reference kernels,
+ * gradients cleared and added to. */
+#define PLAINEST                                                             \
+    "conv:ref,pool:ref,lrn:ref,norm:ref,softmax:ref,ip:gemm,layout:plain,"   \
+    "fuse:none,chain:none,params:plain,update:late,diffs:add"
+
+const char *const draw_plainest = PLAINEST;
+const struct way way_plainest   = { "plainest", WAY_STEP, PLAINEST, 1, 0, 0,
+                                    NULL, false, false };
+
+#define ALONE(name, impl, threads)                                           \
+    { name, WAY_SOLVE, impl, threads, 0, 0, NULL, false, false }
+#define FORCED(impl) ALONE(impl, impl, 1)
+#define TOGETHER(n, servers, options)                                        \
+    { #n " ranks, " options, WAY_RANKS, "", 1, n, servers,                   \
+      "batch: 'global' guard_interval: 1 " options, false, false }
+#define CANONICAL(n, options)                                                \
+    { #n " ranks, canonical " options, WAY_CANON, "", 1, n, 0,               \
+      "batch: 'global' canonical: true " options, false, true }
+
+const struct way ways[] = {
+    ALONE("defaults, 1 thread", "", 1),
+    ALONE("defaults, 2 threads", "", 2),
+    { "step by step", WAY_STEP, "", 2, 0, 0, NULL, false, false },
+    { "snapshot and resume", WAY_RESUME, "", 1, 0, 0, NULL, false, false },
+    { "pycaffe", WAY_PYTHON, "", 1, 0, 0, NULL, false, false },
+    { "cortado test", WAY_FOLD, "", 2, 0, 0, NULL, false, false },
+    FORCED("conv:ref"), FORCED("conv:gemm"), FORCED("conv:onednn+ref"),
+    FORCED("conv:winograd+ref"), FORCED("conv:cached+ref"),
+    FORCED("conv:tiles+ref"), FORCED("pool:ref"), FORCED("pool:rows+ref"),
+    FORCED("pool:blocked+ref"), FORCED("pool:onednn+ref"), FORCED("lrn:ref"),
+    FORCED("lrn:plain+ref"), FORCED("lrn:blocked+ref"),
+    FORCED("lrn:onednn+ref"), FORCED("norm:ref"), FORCED("norm:onednn+ref"),
+    FORCED("softmax:ref"), FORCED("softmax:onednn+ref"), FORCED("ip:gemm"),
+    FORCED("ip:onednn"), FORCED("layout:plain"), FORCED("fuse:none"),
+    FORCED("chain:none"), FORCED("chain:1"), FORCED("chain:3"),
+    ALONE("chain:2, 2 threads", "chain:2", 2), FORCED("params:plain"),
+    FORCED("params:tiles"), FORCED("update:late"), FORCED("update:early"),
+    FORCED("diffs:add"), FORCED("layout:plain,chain:3"),
+    FORCED("update:early,params:tiles"), FORCED("fuse:none,update:early"),
+    FORCED("conv:tiles+ref,params:tiles,chain:none"),
+    TOGETHER(2, 0, "road: 'allreduce'"),
+    TOGETHER(3, 0, "road: 'auto'"),
+    TOGETHER(2, 0, "road: 'factors'"),
+    TOGETHER(3, 0, "road: 'factors' reduce: 'ring'"),
+    TOGETHER(5, 0, "road: 'allreduce' reduce: 'ring' bucket_bytes: 256"),
+    TOGETHER(3, 0, "road: 'allreduce' reduce: 'halving' slice_bytes: 64"),
+    TOGETHER(3, 0, "road: 'allreduce' reduce: 'tree' overlap: false"),
+    TOGETHER(2, 0, "road: 'allreduce' reduce: 'shared' bucket_bytes: 256"),
+    TOGETHER(5, 0, "road: 'allreduce' reduce: 'hierarchical'"),
+    TOGETHER(3, 0, "road: 'ps'"),
+    TOGETHER(2, 0, "road: 'sharded' bucket_bytes: 256"),
+    TOGETHER(3, 1, "road: 'ps' servers: 1"),
+    TOGETHER(3, 0, "shares: '2:1:1'"),
+    { "2 ranks, mirrored", WAY_RANKS, "mirror:copy", 1, 2, 0,
+      "batch: 'global' guard_interval: 1 road: 'allreduce'", false, false },
+    TOGETHER(2, 0, "road: 'allreduce' sync_bn: true"),
+    TOGETHER(3, 0, "road: 'auto' sync_bn: true"),
+    TOGETHER(2, 0, "road: 'ps' sync_bn: true"),
+    CANONICAL(2, "parts: 2"),
+    CANONICAL(2, "parts: 4"),
+    CANONICAL(4, "parts: 4 road: 'ps'"),
+    { "gpu", WAY_SOLVE, "", 1, 0, 0, NULL, true, false },
+    { "gpu, not replayed", WAY_SOLVE, "replay:none", 1, 0, 0, NULL, true,
+      false },
+    { "gpu, step by step", WAY_STEP, "", 1, 0, 0, NULL, true, false },
+    { "gpu, snapshot and resume", WAY_RESUME, "", 1, 0, 0, NULL, true, false },
+    { "2 ranks on one gpu", WAY_RANKS, "", 1, 2, 0, "batch: 'global' "
+      "guard_interval: 1", true, false },
+};
+const int n_ways = (int)(sizeof(ways) / sizeof(ways[0]));
+
+/* What may keep a wrong result away when it is added to a way. */
+const struct way way_switch[] = {
+    FORCED("fuse:none"), FORCED("chain:none"), FORCED("layout:plain"),
+    FORCED("update:late"), FORCED("params:plain"), FORCED("diffs:add"),
+    FORCED("conv:ref"), FORCED("conv:gemm"), FORCED("pool:ref"),
+    FORCED("lrn:ref"), FORCED("norm:ref"), FORCED("softmax:ref"),
+    FORCED("ip:gemm"), FORCED("replay:none"),
+};
+const int n_switches = (int)(sizeof(way_switch) / sizeof(way_switch[0]));
+
+bool way_fits(const struct way *w, const struct drawn *c)
+{
+    int n = w->n_ranks - w->n_servers;
+
+    if (w->kind == WAY_FOLD)
+        return c->has_test;
+    if (w->kind == WAY_PYTHON) /* a process of its own: not for every net */
+        return getenv("CORTADO_RANDOM_PYTHON") && c->seed % 8 == 0;
+    if (w->kind != WAY_RANKS && w->kind != WAY_CANON)
+        return true;
+    if (!c->deals || c->batch < n)
+        return false;
+    if (w->kind == WAY_CANON) /* has micro-batches of its own */
+        return !c->solver->has_iter_size &&
+               c->batch % (strstr(w->options, "parts: 4") ? 4 : 2) == 0;
+    if (strstr(w->options, "shares") && c->batch < 4)
+        return false;
+    return !c->batch_norm || strstr(w->options, "sync_bn") != NULL;
+}
