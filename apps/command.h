@@ -37,6 +37,7 @@ int cmd_convert_mnist_siamese_data(int argc, char **argv);
 int cmd_device_query(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_extract_features(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_make_digits(int argc, char **argv);

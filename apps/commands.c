@@ -125,6 +125,11 @@ const struct command commands[] = {
       "standard operators. Losses and scores are left out. A layer that ONNX "
       "cannot express is refused by name.",
       cmd_export },
+    { "import", "make a Caffe model from ONNX",
+      "cortado import [--batch=N] MODEL.onnx OUT.prototxt OUT.caffemodel",
+      "Writes the net and the weights of an ONNX model as Caffe has them. "
+      "A node that Caffe's layers cannot express is refused by name.",
+      cmd_import },
     { "upgrade_net_proto_text", "bring an older net prototxt up to date",
       "cortado upgrade_net_proto_text IN OUT",
       "Reads a net prototxt of any version of Caffe and writes it in today's "

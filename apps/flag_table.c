@@ -81,6 +81,8 @@ const struct flag_info flag_table[] = {
     { "export", "fold", FLAG_SWITCH, EVERYDAY, NULL, "true",
       "put BatchNorm and Scale into the weights before them; --nofold keeps "
       "them" },
+    { "import", "batch", FLAG_INT, EVERYDAY, "N", "1",
+      "size of a batch that the model leaves open" },
     { "inspect", "deep", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "decode every image of a database, not only its header" },
 

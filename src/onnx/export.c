@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "cortado/log.h"
+#include "onnx/import.h"
 #include "proto/edit.h"
 
 static const struct {
@@ -35,6 +35,11 @@ static onnx_emit_fn find_emit(const char *type)
         if (strcmp(table[i].type, type) == 0)
             return table[i].emit;
     return NULL;
+}
+
+bool onnx_is_exported(const char *type)
+{
+    return find_emit(type) != NULL;
 }
 
 static bool is_left_out(const struct ct_layer *l)

@@ -1,6 +1,7 @@
 """One net with random weights, exported and run in every runtime there is."""
 
 import os
+import subprocess
 
 import numpy as np
 
@@ -94,6 +95,20 @@ def distance(ours, theirs, detections=False):
     return float(gap / scale) if scale else float(gap)
 
 
+def run_imported(model, names, inputs):
+    """Imports a model and runs the net that comes out."""
+    program = os.path.join(os.environ['CORTADO_BUILD'], 'cortado')
+    done = subprocess.run([program, 'import', model] + names,
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    net = caffe.Net(names[0], names[1], caffe.TEST)
+    for name in net.inputs:
+        net.blobs[name].data[...] = inputs[name].reshape(
+            net.blobs[name].data.shape)
+    return {k: np.array(v) for k, v in net.forward().items()}
+
+
 class Trial:
     """What happened: a dict of runtime to distance, or to the objection."""
 
@@ -121,7 +136,7 @@ class Trial:
                 value.shape[1] == 1
             # A net that rewrites its input has another name for the result.
             other = theirs[name] if name in theirs else \
-                list(theirs.values())[i]
+                list(theirs.values())[min(i, len(theirs) - 1)]
             worst = max(worst, distance(value, np.asarray(other), detections))
         return worst
 
@@ -133,8 +148,19 @@ class Trial:
             return []
         return [n.op_type for n in onnx.load(self.path).graph.node]
 
+    def _imported(self):
+        """The outputs of the net that comes back from the model."""
+        folder = os.path.dirname(self.path)
+        names = [os.path.join(folder, 'back.' + e)
+                 for e in ('prototxt', 'caffemodel')]
+        return run_imported(self.path, names, self.inputs)
+
     def run(self, skip=()):
         out = {}
+        try:
+            out['import'] = self._compare(self._imported())
+        except Exception as error:
+            out['import'] = str(error).strip().splitlines()[-1][:200]
         objection = runtimes.check(self.path)
         if objection != '':
             out['checker'] = objection or 'ok'
