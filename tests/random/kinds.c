@@ -438,7 +438,8 @@ static bool parameter(struct drawing *d)
 static const struct kind kinds_params[] = {
     { 14, activation }, { 3, leaky_relu }, { 2, elu }, { 2, clip },
     { 3, power }, { 2, exponential }, { 2, logarithm }, { 4, dropout },
-    { 4, prelu }, { 5, scale_or_bias }, { 6, batch_norm }, { 2, bn }, { 16, convolution },
+    { 4, prelu }, { 5, scale_or_bias }, { 6, batch_norm }, { 2, bn },
+    { 16, convolution },
     { 3, convolution_of_two }, { 4, deconvolution }, { 3, depthwise },
     { 12, inner_product }, { 3, embed }, { 14, twin }, { 8, recurrent },
     { 2, parameter },
