@@ -28,6 +28,7 @@ const struct command *command_named(const char *name);
 
 int cmd_autopsy(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_board(int argc, char **argv);
 int cmd_classify(int argc, char **argv);
 int cmd_compute_image_mean(int argc, char **argv);
 int cmd_convert_cifar_data(int argc, char **argv);

@@ -73,6 +73,12 @@ const struct command commands[] = {
       "Draws the losses and test scores of a training log, Caffe's included, "
       "as an SVG file.",
       cmd_plot },
+    { "board", "show runs in a browser",
+      "cortado board [--http=ADDRESS] FOLDER...",
+      "Serves the live page for the runs in these folders, finished or "
+      "running, side by side, and prints its address. A folder is one that "
+      "'cortado train --run' wrote, or one that holds such folders.",
+      cmd_board },
     { "make_digits", "draw a set of digits to train on",
       "cortado make_digits [FLAGS] FOLDER",
       "Writes databases of drawn digits, FOLDER/digits_train_lmdb and "

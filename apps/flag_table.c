@@ -72,6 +72,8 @@ const struct flag_info flag_table[] = {
       "Perfetto" },
     { "trace", "iteration", FLAG_INT, EVERYDAY, "N", NULL,
       "the iteration to explain; without it, the longest one" },
+    { "train board", "http", FLAG_STRING, EVERYDAY, "ADDRESS", NULL,
+      "serve the live page at PORT of this machine, or at HOST:PORT" },
     { "plot", "title", FLAG_STRING, EVERYDAY, "TEXT", NULL,
       "title above the curves; without it, the name of the log" },
     { "export", "opset", FLAG_INT, EVERYDAY, "N", "13",
