@@ -17,6 +17,7 @@
 #include "observe/trace.h"
 #include "peers.h"
 #include "proto/edit.h"
+#include "status_line.h"
 
 struct train_flags {
     struct net_flags       net;
@@ -48,10 +49,8 @@ static void on_signal(int number)
 
 struct terminal {
     enum ct_solver_action on_sigint, on_sighup;
-    double                last_drawn;
-    double                step; /* seconds of one, smoothed */
     bool                  is_terminal;
-    struct observe       *observe; /* borrowed; NULL: nobody looks on */
+    struct status_line    line;
 };
 
 static enum ct_solver_action poll_signals(void *arg)
@@ -66,7 +65,7 @@ static enum ct_solver_action poll_signals(void *arg)
         got_sighup = 0;
         return t->on_sighup;
     }
-    return observe_action(t->observe);
+    return CT_ACTION_NONE;
 }
 
 static enum ct_status parse_effect(const char *flag, const char *word,
@@ -84,25 +83,8 @@ static enum ct_status parse_effect(const char *flag, const char *word,
     return CT_OK;
 }
 
-/* One line that is drawn over itself, ten times a second at most. */
-static void draw_progress(const struct ct_iteration *e, void *arg)
-{
-    struct terminal *t = arg;
-    double now = ct_now();
-    long left = (long)e->seconds_left;
-
-    t->step = t->step > 0 ? .9 * t->step + .1 * e->seconds : e->seconds;
-    if (now - t->last_drawn < 0.1 && e->iter + 1 < e->max_iter)
-        return;
-    t->last_drawn = now;
-    fprintf(stderr, "\r iteration %d/%d  loss %.4f  %.0f images/s  "
-            "%ld:%02ld:%02ld left\033[K", e->iter + 1, e->max_iter,
-            e->smoothed, t->step > 0 ? (double)e->samples / t->step : 0,
-            left / 3600, left / 60 % 60, left % 60);
-}
-
 static const struct ct_solver_events terminal_events = {
-    .iteration = draw_progress,
+    .iteration = status_line_draw,
 };
 
 /* The solver as it is in force: its file's words and the flags'. */
@@ -224,7 +206,8 @@ static enum ct_status train(const struct train_flags *f,
                             Caffe__SolverParameter *param, struct ct_dist *d)
 {
     struct terminal t = { .is_terminal = isatty(STDERR_FILENO) &&
-                                         ct_dist_rank(d) == 0 };
+                                         ct_dist_rank(d) == 0,
+                          .line = { .dist = d, .slowest = -1 } };
     struct ct_solver_options o = {
         .device = f->net.device, .level = f->net.level, .stage = f->net.stages,
         .n_stage = f->net.n_stages, .action = poll_signals, .arg = &t,
@@ -243,8 +226,7 @@ static enum ct_status train(const struct train_flags *f,
     CT_TRY_GOTO(parse_effect("sighup_effect", f->sighup_effect, &t.on_sighup),
                 st, out);
     CT_TRY_GOTO(observe_start(&f->observe, param, d, &look), st, out);
-    o.pulse   = observe_pulse(look);
-    t.observe = look;
+    o.pulse = observe_pulse(look);
     CT_TRY_GOTO(say_solver(param), st, out);
     CT_TRY_GOTO(agree(d, param), st, out);
     st = ct_solver_create(param, &o, &s);
@@ -258,7 +240,8 @@ static enum ct_status train(const struct train_flags *f,
     recorded = d;
     catch_signals();
     if (t.is_terminal) {
-        CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t), st, out);
+        CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t.line), st,
+                    out);
         log_lines_over_progress(true);
     }
     CT_INFO("Starting Optimization");
@@ -267,7 +250,7 @@ static enum ct_status train(const struct train_flags *f,
     recorded = NULL;
     log_lines_over_progress(false);
     if (t.is_terminal)
-        fputs("\r\033[K", stderr);
+        status_line_end(&t.line);
     report_dist(d);
     if (st == CT_ESTOP)
         st = CT_OK;

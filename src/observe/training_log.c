@@ -169,6 +169,27 @@ enum ct_status ct_training_log_read(struct ct_training_log *log,
     return CT_OK;
 }
 
+enum ct_status ct_training_log_join(struct ct_training_log *log,
+                                    struct ct_training_log *from,
+                                    const char *name)
+{
+    for (int i = 0; i < from->n_curves; i++) {
+        struct ct_curve *c = &from->curve[i];
+        char text[sizeof(c->name)];
+
+        snprintf(text, sizeof(text), "%s%s%.60s", name ? name : "",
+                 name ? ": " : "", c->name);
+        if (log->n_curves == CT_LOG_MAX_CURVES)
+            return ct_fail(CT_EINVAL, "more than %d curves in one picture",
+                           CT_LOG_MAX_CURVES);
+        memcpy(c->name, text, sizeof(text));
+        log->curve[log->n_curves++] = *c;
+        c->x = c->y = NULL;
+    }
+    from->n_curves = 0;
+    return CT_OK;
+}
+
 void ct_training_log_fini(struct ct_training_log *log)
 {
     for (int i = 0; i < log->n_curves; i++) {

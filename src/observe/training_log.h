@@ -27,7 +27,7 @@ struct ct_curve {
     size_t             n, capacity;
 };
 
-enum { CT_LOG_MAX_CURVES = 32 };
+enum { CT_LOG_MAX_CURVES = 96 };
 
 /* Embedded; zero-initialised is empty. */
 struct ct_training_log {
@@ -39,6 +39,11 @@ struct ct_training_log {
  * training was resumed from a snapshot, replaces what followed it. */
 CT_MUST_CHECK enum ct_status ct_training_log_read(
     struct ct_training_log *log, const char *text);
+/* Moves the curves of `from` into `log`; `name` comes before theirs, NULL:
+ * nothing does. */
+CT_MUST_CHECK enum ct_status ct_training_log_join(
+    struct ct_training_log *log, struct ct_training_log *from,
+    const char *name);
 void ct_training_log_fini(struct ct_training_log *log);
 
 /* The curve of that name, or NULL. */
