@@ -181,8 +181,12 @@ class TestInterrupt(SolverCase):
     def test_ctrl_c_stops_training_and_training_can_go_on(self):
         solver = self.solver(10 ** 6)
         main = threading.main_thread().ident
-        timer = threading.Timer(0.3, signal.pthread_kill,
-                                (main, signal.SIGINT))
+
+        def interrupt():
+            while solver.iter == 0:
+                time.sleep(0.1)
+            signal.pthread_kill(main, signal.SIGINT)
+        timer = threading.Thread(target=interrupt)
         timer.start()
         start = time.time()
         with self.assertRaises(KeyboardInterrupt):

@@ -189,9 +189,12 @@ static bool needs_parting(const struct ct_net *net, int i, int b)
 }
 
 /* Whether all that wrote blob b before layer i may write elsewhere.  A source
- * has readers outside of the net, and a layer beside the GPU has its own. */
+ * has readers outside of the net, and a layer beside the GPU has its own.  A
+ * Python layer in place may count on finding its bottom in its top. */
 static bool can_part(const struct ct_net *net, int i, int b)
 {
+    if (net->layer[i].layer->flags & CT_LAYER_DYNAMIC)
+        return false;
     for (int j = 0; j <= i; j++) {
         const struct net_layer *l = &net->layer[j];
 
