@@ -12,8 +12,8 @@ CHECKS        = includes headers banned exports style docs
 # a user's build does not.
 CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON -DCORTADO_CUDA_ARCHITECTURES=90)
 
-.PHONY: all demo test check install packages asan tsan valgrind fuzz random \
-    gpu-bundle deb clean help
+.PHONY: all demo test check install packages test-packages asan tsan valgrind \
+    fuzz random gpu-bundle deb clean help
 .NOTPARALLEL:
 
 all:
@@ -26,7 +26,7 @@ all:
 demo: packages all
 	@BUILD=$(BUILD) examples/digits/demo.sh
 
-test: packages all
+test: test-packages all
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 	@$(MAKE) --no-print-directory check
 
@@ -38,6 +38,9 @@ install: all
 
 packages:
 	@tools/install_packages
+
+test-packages:
+	@tools/install_packages --tests
 
 asan tsan:
 	@tools/install_packages

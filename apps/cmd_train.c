@@ -50,6 +50,7 @@ static void on_signal(int number)
 struct terminal {
     enum ct_solver_action on_sigint, on_sighup;
     bool                  is_terminal;
+    struct observe       *observe; /* borrowed; NULL: nobody looks on */
     struct status_line    line;
 };
 
@@ -65,7 +66,7 @@ static enum ct_solver_action poll_signals(void *arg)
         got_sighup = 0;
         return t->on_sighup;
     }
-    return CT_ACTION_NONE;
+    return observe_action(t->observe);
 }
 
 static enum ct_status parse_effect(const char *flag, const char *word,
@@ -226,7 +227,8 @@ static enum ct_status train(const struct train_flags *f,
     CT_TRY_GOTO(parse_effect("sighup_effect", f->sighup_effect, &t.on_sighup),
                 st, out);
     CT_TRY_GOTO(observe_start(&f->observe, param, d, &look), st, out);
-    o.pulse = observe_pulse(look);
+    o.pulse   = observe_pulse(look);
+    t.observe = look;
     CT_TRY_GOTO(say_solver(param), st, out);
     CT_TRY_GOTO(agree(d, param), st, out);
     st = ct_solver_create(param, &o, &s);

@@ -85,11 +85,23 @@ const struct command commands[] = {
       "Draws the losses and test scores of training logs, Caffe's included. "
       "The file may end in .svg or, with librsvg, in .png.",
       cmd_plot },
+    { "board", "show runs in a browser",
+      "cortado board [--http=ADDRESS] FOLDER...",
+      "Serves the live page for the runs in these folders, finished or "
+      "running, side by side, and prints its address. A folder is one that "
+      "'cortado train --run' wrote, or one that holds such folders.",
+      cmd_board },
     { "make_digits", "draw a set of digits to train on",
       "cortado make_digits [FLAGS] FOLDER",
       "Writes databases of drawn digits, FOLDER/digits_train_lmdb and "
       "FOLDER/digits_test_lmdb.",
       cmd_make_digits },
+    { "make_shapes", "draw a set of shapes to detect",
+      "cortado make_shapes [FLAGS] FOLDER",
+      "Writes databases of drawn pictures with boxes for AnnotatedData, "
+      "FOLDER/shapes_train_lmdb and FOLDER/shapes_test_lmdb, and "
+      "FOLDER/labelmap_shapes.prototxt.",
+      cmd_make_shapes },
     { "inspect", "show what is in a file or database",
       "cortado inspect [FLAGS] FILE",
       "FILE is a database, caffemodel, solverstate, binaryproto, HDF5 file, "
@@ -100,6 +112,17 @@ const struct command commands[] = {
       "Makes the database DB_NAME from the images that LISTFILE names, one "
       "line \"file label\" each. ROOTFOLDER/ is put before every name.",
       cmd_convert_imageset },
+    { "convert_annoset", "make a database from images with boxes",
+      "cortado convert_annoset [FLAGS] ROOTFOLDER/ LISTFILE DB_NAME",
+      "Makes the database DB_NAME, for AnnotatedData layers, from the images "
+      "and annotation files that LISTFILE names, one line \"image "
+      "annotation\" each. ROOTFOLDER/ is put before every name.",
+      cmd_convert_annoset },
+    { "get_image_size", "list the sizes of images",
+      "cortado get_image_size [FLAGS] ROOTFOLDER/ LISTFILE OUTFILE",
+      "Writes a line \"name height width\" for every image that LISTFILE "
+      "names first on a line. ROOTFOLDER/ is put before every name.",
+      cmd_get_image_size },
     { "convert_mnist_data", "make a database from MNIST's files",
       "cortado convert_mnist_data [FLAGS] IMAGE_FILE LABEL_FILE DB_NAME",
       "Makes the database DB_NAME from a pair of MNIST's files.",

@@ -5,7 +5,8 @@
 
 #define NETS  "train test time bench plan summary classify"
 #define STATES NETS " draw"
-#define DBS   "convert_imageset convert_mnist_data make_digits"
+#define SETS  "convert_imageset convert_annoset"
+#define DBS   SETS " convert_mnist_data make_digits make_shapes"
 #define READS "compute_image_mean partition_data"
 
 /* clang-format off */
@@ -73,6 +74,8 @@ const struct flag_info flag_table[] = {
       "Perfetto" },
     { "trace", "iteration", FLAG_INT, EVERYDAY, "N", NULL,
       "the iteration to explain; without it, the longest one" },
+    { "train board", "http", FLAG_STRING, EVERYDAY, "ADDRESS", NULL,
+      "serve the live page at PORT of this machine, or at HOST:PORT" },
     { "top", "once", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "print the table once and end, as without a terminal" },
     { "draw", "phase", FLAG_STRING, EVERYDAY, "PHASE", "TRAIN",
@@ -108,19 +111,19 @@ const struct flag_info flag_table[] = {
       "leveldb", "kind of database: lmdb or leveldb" },
     { READS, "backend", FLAG_STRING, EVERYDAY, "KIND", NULL,
       "kind of database: lmdb or leveldb; without it, found out" },
-    { "convert_imageset", "gray", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+    { SETS, "gray", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "store one channel instead of three" },
-    { "convert_imageset", "shuffle", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+    { SETS, "shuffle", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "store the images in random order" },
-    { "convert_imageset", "resize_width", FLAG_INT, EVERYDAY, "PIXELS", NULL,
+    { SETS, "resize_width", FLAG_INT, EVERYDAY, "PIXELS", NULL,
       "scale every image to this width; needs --resize_height" },
-    { "convert_imageset", "resize_height", FLAG_INT, EVERYDAY, "PIXELS", NULL,
+    { SETS, "resize_height", FLAG_INT, EVERYDAY, "PIXELS", NULL,
       "scale every image to this height; needs --resize_width" },
-    { "convert_imageset", "check_size", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+    { SETS, "check_size", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "refuse images of different sizes" },
-    { "convert_imageset", "encoded", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+    { SETS, "encoded", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "store compressed image files instead of pixels" },
-    { "convert_imageset", "encode_type", FLAG_STRING, EVERYDAY, "TYPE", NULL,
+    { SETS, "encode_type", FLAG_STRING, EVERYDAY, "TYPE", NULL,
       "compress as png or jpg; without it, as the name of the file says" },
     { "make_digits", "train", FLAG_INT, EVERYDAY, "N", "10000",
       "number of training images" },
@@ -130,7 +133,29 @@ const struct flag_info flag_table[] = {
       "gray (1x28x28), pairs (2x28x28) or color (3x32x32)" },
     { "make_digits", "images", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "write PNG files and a list instead of a database" },
-    { "make_digits convert_imageset convert_mnist_siamese_data", "seed",
+    { "make_shapes", "train", FLAG_INT, EVERYDAY, "N", "2000",
+      "number of training pictures" },
+    { "make_shapes", "test", FLAG_INT, EVERYDAY, "N", "400",
+      "number of test pictures" },
+    { "make_shapes", "side", FLAG_INT, EVERYDAY, "PIXELS", "96",
+      "width and height of a picture" },
+    { "make_shapes", "images", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "write PNG and XML files and a list instead of a database" },
+    { "convert_annoset", "anno_type", FLAG_STRING, EVERYDAY, "KIND",
+      "detection", "detection: boxes; classification: a label per image" },
+    { "convert_annoset", "label_type", FLAG_STRING, EVERYDAY, "FORM", "xml",
+      "form of the annotation files: xml (VOC), json (COCO) or txt" },
+    { "convert_annoset", "label_map_file", FLAG_STRING, EVERYDAY, "FILE",
+      NULL, "label map: the label of every name" },
+    { "convert_annoset", "check_label", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "accepted: label maps are always checked" },
+    { "convert_annoset", "min_dim", FLAG_INT, EVERYDAY, "PIXELS", NULL,
+      "scale the shorter side to this length, and keep the shape" },
+    { "convert_annoset", "max_dim", FLAG_INT, EVERYDAY, "PIXELS", NULL,
+      "longest side after scaling" },
+    { "get_image_size", "name_id_file", FLAG_STRING, EVERYDAY, "FILE", NULL,
+      "write the id of an image instead of its name; lines are \"name id\"" },
+    { "make_digits make_shapes " SETS " convert_mnist_siamese_data", "seed",
       FLAG_INT, EVERYDAY, "N", "1", "seed of the random draws" },
 
     /* Ranks. */

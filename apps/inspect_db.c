@@ -57,6 +57,7 @@ static void print_datum(const struct ct_survey *s)
 static void print_labels(const struct ct_survey *s)
 {
     const struct ct_survey_label *l = s->label;
+    const char *what = s->n_annotated ? "objects" : "records";
     int64_t least = 0, most = 0;
 
     if (s->n_labels == 0)
@@ -65,14 +66,17 @@ static void print_labels(const struct ct_survey *s)
         least = l[i].n < l[least].n ? i : least;
         most  = l[i].n > l[most].n ? i : most;
     }
+    if (s->n_annotated)
+        printf("boxes     %" PRId64 " objects in %" PRId64 " records\n",
+               s->n_objects, s->n_annotated);
     printf("labels    %s%" PRId64 " different, %d to %d",
            s->more_labels ? "more than " : "", s->n_labels, l[0].label,
            l[s->n_labels - 1].label);
     if (l[least].n == l[most].n)
-        printf("; %" PRId64 " records each\n", l[most].n);
+        printf("; %" PRId64 " %s each\n", l[most].n, what);
     else
-        printf("; %" PRId64 " to %" PRId64 " records each\n", l[least].n,
-               l[most].n);
+        printf("; %" PRId64 " to %" PRId64 " %s each\n", l[least].n,
+               l[most].n, what);
     for (int64_t i = 0; i < s->n_labels && i < SHOWN_LABELS; i++)
         printf("%s%d: %" PRId64, i ? "  " : "          ", l[i].label, l[i].n);
     printf("%s\n", s->n_labels > SHOWN_LABELS ? "  ..." : "");

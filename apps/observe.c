@@ -1,17 +1,45 @@
 /* observe.c - what `cortado train` records and shows of itself. */
 #include "observe.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "observe/board.h"
 #include "observe/journal.h"
 #include "peers.h"
 
 struct observe {
     struct ct_journal *journal;
+    struct ct_board   *board;
+    char              *folder; /* owned */
+    atomic_int         asked;  /* by a button: enum ct_solver_action */
 };
+
+static bool wants_any(const struct observe_flags *f)
+{
+    return f->run || f->http;
+}
+
+/* On the server's thread. */
+static bool act(const char *action, void *arg)
+{
+    struct observe *o = arg;
+
+    atomic_store(&o->asked, strcmp(action, "stop") == 0 ? CT_ACTION_STOP
+                                                        : CT_ACTION_SNAPSHOT);
+    return true;
+}
+
+enum ct_solver_action observe_action(struct observe *o)
+{
+    return o ? (enum ct_solver_action)atomic_exchange(&o->asked,
+                                                      CT_ACTION_NONE)
+             : CT_ACTION_NONE;
+}
 
 /* A signal ends this process, while other threads still run. */
 static void ended(void *arg)
@@ -19,6 +47,7 @@ static void ended(void *arg)
     struct observe *o = arg;
 
     ct_journal_last_words(o->journal, "ended by a signal");
+    ct_board_linger(o->board);
 }
 
 /* The command line, as the system has it. */
@@ -34,15 +63,21 @@ static enum ct_status read_words(char **text, char **words, int most, int *n)
     return CT_OK;
 }
 
-static enum ct_status make_journal(const struct observe_flags *f,
-                                   struct ct_dist *d, struct observe *o)
+static enum ct_status make_journal(struct ct_dist *d, struct observe *o)
 {
     enum { MOST_WORDS = 256 };
-    char *words[MOST_WORDS], *text = NULL;
-    struct ct_journal_options j = { .folder = f->run, .version = CT_VERSION,
+    char *words[MOST_WORDS], *text = NULL, address[400];
+    struct ct_journal_options j = { .folder = o->folder, .version = CT_VERSION,
                                     .argv = words, .dist = d };
     enum ct_status st;
 
+    if (o->board) { /* without the token: others read the folder */
+        const char *url = ct_board_url(o->board);
+
+        snprintf(address, sizeof(address), "%.*s", (int)strcspn(url, "#"),
+                 url);
+        j.address = address;
+    }
     st = read_words(&text, words, MOST_WORDS, &j.argc);
     if (st == CT_OK)
         st = ct_journal_create(&j, &o->journal);
@@ -62,23 +97,63 @@ static enum ct_status keep_records(const char *run, struct ct_dist *d)
     return st;
 }
 
+/* The folder's name, as rank 0 has it, on all ranks. */
+static enum ct_status name_folder(const struct observe_flags *f,
+                                  const Caffe__SolverParameter *param,
+                                  struct ct_dist *d, char *out, size_t bytes)
+{
+    char *made = NULL;
+    int n;
+
+    if (!f->run)
+        CT_TRY(ct_journal_default_folder(param, &made));
+    n = snprintf(out, bytes, "%s", f->run ? f->run : made);
+    ct_free(made);
+    if (n >= (int)bytes)
+        return ct_fail(CT_EINVAL, "--run: the folder's name is too long");
+    return f->run ? CT_OK : ct_dist_broadcast(d, out, bytes);
+}
+
+/* The address goes to the terminal alone: it has the token, and a log is read
+ * by others. */
+static enum ct_status make_board(const struct observe_flags *f,
+                                 struct observe *o)
+{
+    const char *folder[]      = { o->folder };
+    struct ct_board_options b = { .address = f->http, .folder = folder,
+                                  .n_folders = 1, .act = act, .arg = o };
+    enum ct_status st         = ct_board_create(&b, &o->board);
+
+    if (st != CT_OK)
+        return ct_fail_in(st, "--http=%s", f->http);
+    fprintf(stderr, "Live page: %s\n", ct_board_url(o->board));
+    return CT_OK;
+}
+
 enum ct_status observe_start(const struct observe_flags *f,
                              const Caffe__SolverParameter *param,
                              struct ct_dist *d, struct observe **out)
 {
+    char folder[512] = "";
     enum ct_status st;
 
-    (void)param;
     *out = NULL;
-    if (f->run)
-        CT_TRY(keep_records(f->run, d));
-    if (!f->run || ct_dist_rank(d) > 0)
+    if (!wants_any(f))
+        return CT_OK;
+    CT_TRY(name_folder(f, param, d, folder, sizeof(folder)));
+    CT_TRY(keep_records(folder, d));
+    if (ct_dist_rank(d) > 0)
         return CT_OK;
     CT_TRY(ct_alloc(1, sizeof(**out), "observe", out));
-    st = make_journal(f, d, *out);
+    (*out)->folder = ct_strdup(folder, "run folder");
+    st             = (*out)->folder ? CT_OK : CT_ENOMEM;
+    if (st == CT_OK && f->http)
+        st = make_board(f, *out);
+    if (st == CT_OK)
+        st = make_journal(d, *out);
     if (st == CT_OK) {
         peers_set_last_words(ended, *out);
-        CT_INFO("Recording this run in %s", f->run);
+        CT_INFO("Recording this run in %s", (*out)->folder);
         return CT_OK;
     }
     observe_end(*out);
@@ -95,7 +170,7 @@ enum ct_status observe_follow(const struct observe_flags *f,
                               struct observe *o, struct ct_dist *d,
                               struct ct_solver *s)
 {
-    if (f->run)
+    if (wants_any(f))
         CT_TRY(ct_journal_measure_links(o ? o->journal : NULL, d));
     return o ? ct_journal_follow(o->journal, s) : CT_OK;
 }
@@ -106,6 +181,7 @@ void observe_last_words(struct observe *o)
         return;
     peers_set_last_words(NULL, NULL);
     ct_journal_last_words(o->journal, ct_last_error());
+    ct_board_linger(o->board);
 }
 
 void observe_end(struct observe *o)
@@ -114,5 +190,8 @@ void observe_end(struct observe *o)
         return;
     peers_set_last_words(NULL, NULL);
     ct_journal_destroy(o->journal);
+    ct_board_linger(o->board);
+    ct_board_destroy(o->board);
+    ct_free(o->folder);
     ct_free(o);
 }

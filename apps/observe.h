@@ -8,10 +8,11 @@
 struct observe;
 
 struct observe_flags {
-    const char *run; /* the run folder; NULL: none */
+    const char *run;  /* the run folder; NULL: none, or one by the net's name */
+    const char *http; /* where the live page is served; NULL: nowhere */
 };
 
-#define OBSERVE_FLAGS(f) FLAG("run", &(f).run)
+#define OBSERVE_FLAGS(f) FLAG("run", &(f).run), FLAG("http", &(f).http)
 
 /* All ranks call it, before the solver is made; *out is NULL where nothing was
  * asked for and on ranks other than 0.  `param` is the solver in force. */
@@ -26,6 +27,9 @@ CT_MUST_CHECK enum ct_status observe_follow(const struct observe_flags *f,
                                             struct observe *o,
                                             struct ct_dist *d,
                                             struct ct_solver *s);
+/* What a button of the live page asks for, once.  Takes NULL. */
+enum ct_solver_action observe_action(struct observe *o);
+
 /* Training has failed, and this process will end without freeing anything. */
 void observe_last_words(struct observe *o); /* takes NULL */
 void observe_end(struct observe *o); /* takes NULL */

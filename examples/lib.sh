@@ -158,6 +158,8 @@ show_progress()
             printf "$live  iteration %6d   loss %-12s%s" "${n%% *}" \
                 "${line##*loss = }" "${live:+      }"
             [ -n "$live" ] || echo ;;
+        "Live page: "*)
+            printf "%s\n" "$line" ;;
         [EFW][0-9]*)
             printf "%s\n" "$line" >&2 ;;
         esac

@@ -13,7 +13,9 @@ fi
 
 say "Training LeNet on them."
 start=$(date +%s)
-train $out/lenet.log examples/digits/lenet_solver.prototxt
+rm -rf $out/run
+train $out/lenet.log examples/digits/lenet_solver.prototxt --http=0 \
+    --run=$out/run
 seconds=$(($(date +%s) - start))
 "$cortado" plot --title="LeNet on drawn digits" $out/lenet.log $out/lenet.svg
 
@@ -23,5 +25,6 @@ say "Test accuracy: $(awk "BEGIN { printf \"%.2f %%\", 100 * ${score:-0} }")" \
     "after $seconds seconds of training."
 say "The curves:    $PWD/$out/lenet.svg"
 say "The log:       $PWD/$out/lenet.log"
+say "The live page: $cortado board $out/run"
 awk "BEGIN { exit !(${score:-0} >= 0.97) }" ||
     die "that is less than the 97 % this net reaches"

@@ -190,6 +190,8 @@ _PROTOTYPES = {
     'ct_solver_open': (c_int, c_char_p, c_void_p, c_char_p, c_int64, c_int,
                        c_int, c_void_p, ACTION_FN, c_void_p,
                        POINTER(c_void_p)),
+    'ct_solver_listen': (c_int, c_void_p, c_void_p, c_void_p),
+    'ct_mark_name': (c_char_p, c_int),
     'ct_solver_destroy': (None, c_void_p),
     'ct_solver_solve': (c_int, c_void_p),
     'ct_solver_step': (c_int, c_void_p, c_int),

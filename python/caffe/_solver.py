@@ -6,6 +6,7 @@ import threading
 
 from . import _device, _modes, _ranks, distributed
 from ._engine import Handle, Pinned
+from ._events import Listener
 from ._library import (ACTION_FN, ESTOP, Error, check, decode, encode, lib)
 from ._net import Net, NetHandle
 
@@ -42,14 +43,16 @@ class _Interrupt:
 
 class SolverHandle(Handle):
     """A C solver, freed with the last Python object that needs it."""
-    __slots__ = ('interrupt', '_action')
+    __slots__ = ('interrupt', '_action', 'listeners')
     _what = 'this solver'
 
     def __init__(self, path, kind):
         super().__init__()
         interrupt = self.interrupt = _Interrupt()
+        listeners = self.listeners = []
         self._action = ACTION_FN(
-            lambda _arg: _STOP if interrupt.asked else _GO_ON)
+            lambda _arg: _STOP if interrupt.asked or any(
+                one.raised is not None for one in listeners) else _GO_ON)
         exchange = distributed._exchange(path)
         out = ctypes.c_void_p()
         check(lib.ct_solver_open(
@@ -200,12 +203,20 @@ class Solver(Pinned):
             raise
         finally:
             _device.ran()
+        self._raise_heard()
         if status != ESTOP:
             check(status)
         if self.iter < end and distributed._is_joined():
             interrupt = KeyboardInterrupt('another rank was interrupted')
             distributed._note_common(interrupt)
             raise interrupt
+
+    def _raise_heard(self):
+        """What a listener has raised, once."""
+        for one in self._handle.listeners:
+            if one.raised is not None:
+                raised, one.raised = one.raised, None
+                raise raised
 
     def step(self, n: int) -> None:
         """Train n iterations.  Ctrl-C ends them after the one that runs."""
@@ -248,6 +259,21 @@ class Solver(Pinned):
         _device.push()
         check(lib.ct_solver_apply_update(self._handle.pointer))
         _device.ran()
+
+    def listen(self, **functions) -> None:
+        """Call functions with what happens while this solver trains.
+
+        iteration=f, test=f, snapshot=f, mark=f (a rank was lost, is late or
+        is back) and stop=f; each takes one named tuple.  Training waits for
+        them.  What one raises ends training after the iteration that runs.
+        """
+        unknown = set(functions) - {'iteration', 'test', 'snapshot', 'mark',
+                                    'stop'}
+        if unknown:
+            raise TypeError('listen() knows iteration, test, snapshot, mark '
+                            'and stop, not %s' % ', '.join(sorted(unknown)))
+        self._handle.listeners.append(
+            Listener(self._handle.pointer, functions))
 
     def add_callback(self, on_start, on_gradients_ready=None) -> None:
         """Call on_start() before every iteration and on_gradients_ready()

@@ -176,6 +176,53 @@ class TestCallbacks(SolverCase):
         self.assertEqual(solver.iter, 0)
 
 
+class TestListen(SolverCase):
+
+    def test_events_come_with_the_solvers_numbers(self):
+        solver = self.solver(5, display=2)
+        seen = []
+        solver.listen(iteration=lambda e: seen.append(
+            (e.iter, e.loss, e.rate, solver.loss, e.displayed)),
+            stop=lambda e: seen.append(e))
+        solver.solve()
+        self.assertEqual([s[0] for s in seen[:-1]], list(range(5)))
+        for i, loss, rate, now, displayed in seen[:-1]:
+            self.assertAlmostEqual(loss, now, places=5)
+            self.assertEqual(displayed, i % 2 == 0)
+            self.assertGreater(rate, 0)
+        self.assertEqual(tuple(seen[-1]), (5, 0))
+
+    def test_tests_and_snapshots_come(self):
+        solver = self.solver(4, test_iter=1, test_interval=2,
+                             snapshot_after_train='true')
+        tests, written = [], []
+        solver.listen(test=tests.append, snapshot=written.append)
+        solver.solve()
+        self.assertEqual([t.iter for t in tests], [0, 2, 4])
+        for name, value in tests[0].outputs:
+            self.assertIsInstance(name, str)
+            self.assertIsInstance(value, float)
+        self.assertEqual(written[-1].iter, 4)
+        self.assertTrue(os.path.exists(written[-1].state))
+
+    def test_what_a_listener_raises_stops_training(self):
+        solver = self.solver(100)
+
+        def no(e):
+            if e.iter == 3:
+                raise LookupError('enough')
+        solver.listen(iteration=no)
+        self.assertRaisesRegex(LookupError, 'enough', solver.step, 50)
+        self.assertLessEqual(solver.iter, 5)
+        solver.step(2)
+
+    def test_only_known_events(self):
+        solver = self.solver()
+        self.assertRaisesRegex(TypeError, 'iteration, test', solver.listen,
+                               iterations=print)
+        self.assertRaises(TypeError, solver.listen, test=3)
+
+
 class TestInterrupt(SolverCase):
 
     def test_ctrl_c_stops_training_and_training_can_go_on(self):

@@ -192,3 +192,11 @@ enum ct_status ct_annotated_write(struct ct_bytes datum,
     ct_text_fini(&box);
     return st == CT_OK && out->failed ? CT_ENOMEM : st;
 }
+
+enum ct_status ct_annotated_write_datum(struct ct_bytes datum,
+                                        struct ct_text *out)
+{
+    out->n_bytes = 0;
+    ct_put_bytes(out, 1, datum);
+    return out->failed ? CT_ENOMEM : CT_OK;
+}

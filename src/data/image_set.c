@@ -18,7 +18,9 @@ struct work {
     struct ct_room  file, planes;
     struct ct_bytes bytes; /* of the file */
     struct ct_text  path, key, coded, record;
+    struct ct_text  wrapped;
     int             width, height, channels; /* of the first; 0: not yet */
+    int             file_width, file_height, to_width, to_height;
 };
 
 static void work_fini(struct work *w)
@@ -32,6 +34,7 @@ static void work_fini(struct work *w)
     ct_text_fini(&w->key);
     ct_text_fini(&w->coded);
     ct_text_fini(&w->record);
+    ct_text_fini(&w->wrapped);
 }
 
 /* What stands after the last point, as Caffe looks for it. */
@@ -77,7 +80,9 @@ static enum ct_status work_encode(struct work *w, const char *name,
     const struct ct_image_set *s = w->set;
 
     d->encoded = true;
-    if (s->width == 0 && s->height == 0 && type_fits(name, type)) {
+    if (w->image.width == w->file_width &&
+        w->image.height == w->file_height && s->width == 0 &&
+        s->height == 0 && type_fits(name, type)) {
         d->data = w->bytes;
         return CT_OK;
     }
@@ -105,18 +110,41 @@ static enum ct_status work_planes(struct work *w, struct ct_datum *d)
     return CT_OK;
 }
 
+/* The size that a file's image is to have. */
+static void work_target(struct work *w, const struct ct_image *file)
+{
+    const struct ct_image_set *s = w->set;
+    const int shorter = file->width < file->height ? file->width
+                                                   : file->height;
+    const int longer  = file->width + file->height - shorter;
+    double scale      = s->min_dim > 0 ? (double)s->min_dim / shorter : 1;
+
+    if (s->max_dim > 0 && scale * longer > s->max_dim)
+        scale = (double)s->max_dim / longer;
+    w->to_width  = s->width ? s->width : (int)(file->width * scale + 0.5);
+    w->to_height = s->height ? s->height : (int)(file->height * scale + 0.5);
+    w->to_width  = w->to_width < 1 ? 1 : w->to_width;
+    w->to_height = w->to_height < 1 ? 1 : w->to_height;
+}
+
 static enum ct_status work_decode(struct work *w)
 {
     const struct ct_image_set *s = w->set;
     enum ct_image_mode mode = s->gray ? CT_IMAGE_GRAY : CT_IMAGE_COLOR;
-    bool resize             = s->width > 0 && s->height > 0;
+    bool resize = (s->width > 0 && s->height > 0) || s->min_dim > 0 ||
+                  s->max_dim > 0;
+    const struct ct_image *file = resize ? &w->scratch : &w->image;
 
     CT_TRY(ct_room_read_file(&w->file, w->path.s, &w->bytes));
     CT_TRY(ct_image_decode(&w->codec, w->bytes, mode,
                            resize ? &w->scratch : &w->image));
-    return resize ? ct_image_resize(&w->codec, &w->scratch, s->width,
-                                    s->height, &w->image)
-                  : CT_OK;
+    w->file_width  = file->width;
+    w->file_height = file->height;
+    if (!resize)
+        return CT_OK;
+    work_target(w, &w->scratch);
+    return ct_image_resize(&w->codec, &w->scratch, w->to_width, w->to_height,
+                           &w->image);
 }
 
 /* Reads image `name`; *readable tells a bad file from a failure of ours. */
@@ -163,8 +191,9 @@ static enum ct_status work_put(struct work *w, struct ct_db_writer *db,
                                const struct ct_image_list *list, int64_t number,
                                int64_t line, struct ct_image_set_counts *count)
 {
-    const char *name = ct_image_list_name(list, line);
-    bool readable    = false;
+    const char *name       = ct_image_list_name(list, line);
+    struct ct_text *record = &w->record;
+    bool readable          = false;
 
     CT_TRY(work_load(w, name, &readable));
     if (!readable) {
@@ -174,13 +203,20 @@ static enum ct_status work_put(struct work *w, struct ct_db_writer *db,
     if (w->set->check_size)
         CT_TRY(work_check_size(w));
     CT_TRY(work_datum(w, name, list->line[line].label));
+    if (w->set->wrap) {
+        CT_TRY(w->set->wrap(w->set->wrap_arg, line, w->file_width,
+                            w->file_height,
+                            (struct ct_bytes){ w->record.s,
+                                               w->record.n_bytes },
+                            &w->wrapped));
+        record = &w->wrapped;
+    }
     w->key.n_bytes = 0;
     ct_text_addf(&w->key, "%08" PRId64 "_%s", number, name);
     if (w->key.failed)
         return CT_ENOMEM;
     CT_TRY(ct_db_writer_put(db, (struct ct_bytes){ w->key.s, w->key.n_bytes },
-                            (struct ct_bytes){ w->record.s,
-                                               w->record.n_bytes }));
+                            (struct ct_bytes){ record->s, record->n_bytes }));
     count->n_written++;
     return CT_OK;
 }

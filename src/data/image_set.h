@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "data/db.h"
 #include "data/image_list.h"
 #include "data/watch.h"
 
@@ -18,6 +19,14 @@ struct ct_image_set {
     const char *encode_type; /* "png", "jpg"; NULL: as the file's name says */
     bool        encoded, gray, shuffle, check_size;
     int         width, height; /* both 0: as the file is */
+    /* The shorter side becomes min_dim, the longer one at most max_dim, the
+     * shape stays; 0: none of this. */
+    int         min_dim, max_dim;
+    /* NULL, or makes the record of line `line` from its datum, a message; the
+     * size is the file's. */
+    enum ct_status (*wrap)(void *arg, int64_t line, int width, int height,
+                           struct ct_bytes datum, struct ct_text *out);
+    void       *wrap_arg;
     uint64_t    seed;          /* of the shuffled order */
 };
 

@@ -7,6 +7,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "data/annotation.h"
+#include "data/fields.h"
 #include "data/sample.h"
 
 struct work {
@@ -16,6 +18,7 @@ struct work {
     struct ct_codec   codec;
     struct ct_image   image;
     struct ct_room    floats;
+    struct ct_objects objects;
 };
 
 static bool folder_has(const char *path, const char *file)
@@ -98,14 +101,31 @@ static enum ct_status record_look(struct work *w, const struct ct_datum *d,
     return ct_datum_peek(d, CT_IMAGE_NATIVE, &w->codec, out);
 }
 
+/* A datum, or an annotated one, which begins with a message where a datum has
+ * a number. */
+static enum ct_status record_read(struct work *w, struct ct_bytes value,
+                                  struct ct_datum *out, bool *boxes)
+{
+    const unsigned char *first = value.ptr;
+    struct ct_annotated a;
+
+    if (value.n == 0 || *first != (1 << 3 | CT_BYTES))
+        return ct_datum_read(value, out);
+    CT_TRY(ct_annotated_read(value, &a, &w->objects));
+    *out   = a.datum;
+    *boxes = a.has_boxes;
+    return CT_OK;
+}
+
 static enum ct_status record_add(struct work *w, struct ct_bytes value)
 {
     struct ct_survey *s = w->s;
     bool first          = w->n_sized == 0;
+    bool boxes          = false;
     struct ct_pixels p;
     struct ct_datum d;
 
-    CT_TRY(ct_datum_read(value, &d));
+    CT_TRY(record_read(w, value, &d, &boxes));
     CT_TRY(record_look(w, &d, &p));
     s->n_encoded += d.encoded;
     s->n_raw += !d.encoded && d.data.n;
@@ -114,7 +134,11 @@ static enum ct_status record_add(struct work *w, struct ct_bytes value)
     range_add(&s->height, p.height, first);
     range_add(&s->width, p.width, first);
     w->n_sized++;
-    return label_add(w, d.label);
+    s->n_annotated += boxes;
+    s->n_objects += boxes ? w->objects.n : 0;
+    for (int64_t i = 0; boxes && i < w->objects.n; i++)
+        CT_TRY(label_add(w, w->objects.at[i].label));
+    return boxes ? CT_OK : label_add(w, d.label);
 }
 
 static enum ct_status survey_record(struct work *w, const struct ct_cursor *c)
@@ -178,6 +202,7 @@ enum ct_status ct_survey_db(const char *path, bool deep,
     ct_codec_fini(&w.codec);
     ct_image_fini(&w.image);
     ct_room_fini(&w.floats);
+    ct_objects_fini(&w.objects);
     if (st != CT_OK)
         ct_survey_fini(out);
     return st;

@@ -23,10 +23,12 @@ struct ct_survey {
     const char *backend;
     int64_t     n_records, n_bytes; /* bytes: of the values */
     int64_t     n_raw, n_float, n_encoded, n_damaged;
+    int64_t     n_annotated, n_objects; /* records with boxes; their boxes */
     char        first_key[CT_SURVEY_KEYS][CT_SURVEY_TEXT];
     char        last_key[CT_SURVEY_TEXT];
     struct ct_survey_range channels, height, width;
-    struct ct_survey_label *label; /* in the order of the labels */
+    struct ct_survey_label *label; /* in the order of the labels; of objects
+                                    * where records have them */
     int64_t                 n_labels; /* up to CT_SURVEY_LABELS */
     bool                    more_labels;
     char first_damage[CT_SURVEY_TEXT]; /* "key: what is wrong" */

@@ -74,4 +74,13 @@ void ct_conv_relu(const struct ct_conv *c, float *y);
 bool ct_conv_finite(int64_t n, const float *w);
 void ct_conv_spoil(const struct ct_conv *c, float *y);
 
+/* Without stride and dilation: whether some taps along an axis meet nothing but
+ * padding.  Their gradient is 0; Winograd's rounding would make it something
+ * that AdaGrad and its kin take for a direction. */
+static inline bool ct_conv_has_idle_taps(const struct ct_conv_desc *d,
+                                         int axis)
+{
+    return d->in[axis] + d->pad[axis] < d->kernel[axis];
+}
+
 #endif

@@ -19,11 +19,9 @@
 #include "observe/tfevents.h"
 #include "solver/exchange.h"
 
-/* How often, in seconds; lines become rarer as the run gets longer, so that a
- * week makes some hundred thousand and not a million. */
-static const double tick = .02, flush_every = .5, note_every = .05,
-                    ranks_every = 1, times_every = 2;
-static const double notes_kept = 20000, ranks_kept = 2000;
+/* How often, in seconds; lines on ranks become rarer as the run gets longer. */
+static const double tick = .02, flush_every = .5, ranks_every = 1,
+                    times_every = 2, ranks_kept = 2000;
 /* Of the time, that looking at parameters may take. */
 static const double look_share = .001, look_least = 2;
 
@@ -33,156 +31,6 @@ double journal_clock(void)
 
     clock_gettime(CLOCK_REALTIME, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* ---- the thread that trains */
-
-static void note(struct ct_journal *j, const struct journal_note *n)
-{
-    pthread_mutex_lock(&j->lock);
-    if (j->n_notes < JOURNAL_NOTES)
-        j->note[(j->first_note + j->n_notes++) % JOURNAL_NOTES] = *n;
-    else
-        j->n_lost++;
-    pthread_mutex_unlock(&j->lock);
-}
-
-static struct ct_text line_of(const char *kind, int iter, double time)
-{
-    struct ct_text t = { 0 };
-
-    ct_text_add(&t, "{");
-    ct_json_field_string(&t, "kind", kind);
-    ct_json_field_number(&t, "iter", iter);
-    ct_json_field_number(&t, "time", time);
-    return t;
-}
-
-/* Ends the line and notes it; one that is too long is lost. */
-static void note_line(struct ct_journal *j, struct ct_text *t)
-{
-    struct journal_note n = { .kind = NOTE_LINE, .time = journal_clock() };
-
-    ct_text_add(t, "}\n");
-    if (!t->failed && t->n_bytes < sizeof(n.line)) {
-        memcpy(n.line, t->s, t->n_bytes + 1);
-        note(j, &n);
-    }
-    ct_text_fini(t);
-}
-
-static void on_iteration(const struct ct_iteration *e, void *arg)
-{
-    struct ct_journal *j = arg;
-    struct journal_note n;
-    const double now = journal_clock();
-    const double gap = fmax(note_every, (now - j->started) / notes_kept);
-
-    atomic_store_explicit(&j->iter, e->iter, memory_order_relaxed);
-    if (!e->displayed && now - j->last_noted < gap &&
-        e->iter + 1 < e->max_iter)
-        return;
-    j->last_noted = now;
-    n.kind        = NOTE_ITERATION;
-    n.time        = now;
-    n.iteration   = *e;
-    n.line[0]     = '\0';
-    note(j, &n);
-}
-
-/* Outputs of several values, or of one name, are told apart by a number. */
-static void add_outputs(struct ct_text *t, const struct ct_test_result *e)
-{
-    for (int i = 0; i < e->n_outputs; i++) {
-        struct ct_text name = { 0 };
-        int before          = 0;
-
-        for (int k = 0; k < i; k++)
-            before += strcmp(e->output[k].name, e->output[i].name) == 0;
-        ct_text_add(&name, e->output[i].name);
-        if (before)
-            ct_text_addf(&name, "[%d]", before);
-        if (!name.failed)
-            ct_json_field_number(t, name.s, e->output[i].value);
-        ct_text_fini(&name);
-    }
-}
-
-static void on_test(const struct ct_test_result *e, void *arg)
-{
-    struct ct_text t = line_of("test", e->iter, journal_clock());
-
-    ct_json_field_number(&t, "net", e->net);
-    ct_json_field_number(&t, "seconds", e->seconds);
-    ct_json_key(&t, "outputs");
-    ct_text_add(&t, "{");
-    add_outputs(&t, e);
-    ct_text_add(&t, "}");
-    note_line(arg, &t);
-}
-
-static void on_snapshot(const struct ct_snapshot_files *e, void *arg)
-{
-    struct ct_text t = line_of("snapshot", e->iter, journal_clock());
-
-    ct_json_field_string(&t, "model", e->model);
-    ct_json_field_string(&t, "state", e->state);
-    note_line(arg, &t);
-}
-
-static void on_stop(int iter, enum ct_status why, void *arg)
-{
-    struct ct_journal *j = arg;
-    struct ct_text t     = line_of("stop", iter, journal_clock());
-
-    pthread_mutex_lock(&j->lock);
-    j->status = why == CT_OK ? "done" : why == CT_ESTOP ? "stopped" : "failed";
-    if (why != CT_OK && why != CT_ESTOP)
-        snprintf(j->why, sizeof(j->why), "%s", ct_last_error());
-    ct_json_field_string(&t, "status", j->status);
-    ct_json_field_string(&t, "text", j->why);
-    pthread_mutex_unlock(&j->lock);
-    note_line(j, &t);
-}
-
-static bool wants_inspect(int iter, void *arg)
-{
-    struct ct_journal *j = arg;
-
-    (void)iter;
-    return atomic_load(&j->look.state) == LOOK_WANTED;
-}
-
-static void on_inspect(struct ct_solver *s, int iter, void *arg)
-{
-    struct ct_journal *j = arg;
-
-    journal_look_fill(j, s, iter);
-    atomic_store(&j->look.state, LOOK_FULL);
-}
-
-/* Marks come from the job itself, also when no iteration ends any more. */
-static const struct ct_solver_events events = {
-    .iteration     = on_iteration,
-    .test          = on_test,
-    .snapshot      = on_snapshot,
-    .stop          = on_stop,
-    .wants_inspect = wants_inspect,
-    .inspect       = on_inspect,
-};
-
-/* Any thread that logs. */
-static void on_log(enum ct_log_level level, const char *line, void *arg)
-{
-    struct ct_journal *j = arg;
-
-    (void)level;
-    pthread_mutex_lock(&j->lock);
-    if (j->log.n_bytes < JOURNAL_MOST_LOG)
-        ct_text_add(&j->log, line);
-    else
-        j->n_lost++;
-    pthread_mutex_unlock(&j->lock);
 }
 
 /* ---- the journal's thread */
@@ -196,7 +44,7 @@ static void scalar(struct ct_journal *j, double time, int iter,
 static void write_iteration(struct ct_journal *j, const struct journal_note *n)
 {
     const struct ct_iteration *e = &n->iteration;
-    struct ct_text t = line_of("iteration", e->iter, n->time);
+    struct ct_text t = journal_line("iteration", e->iter, n->time);
     double speed;
 
     j->step_seconds = j->step_seconds > 0
@@ -261,7 +109,7 @@ static void write_marks(struct ct_journal *j)
     struct ct_mark m;
 
     while (ct_dist_next_mark(j->dist, &j->n_marks, &m)) {
-        struct ct_text t = line_of("mark", m.iter, m.time);
+        struct ct_text t = journal_line("mark", m.iter, m.time);
 
         ct_json_field_string(&t, "what", ct_mark_name(m.kind));
         ct_json_field_number(&t, "rank", m.rank);
@@ -318,6 +166,11 @@ static enum ct_status at_tick(struct ct_journal *j)
         journal_ranks_write(j, journal_clock());
         j->next_ranks = now + fmax(ranks_every, age / ranks_kept) *
                                   (1 + j->n_ranks / 64);
+    }
+    /* Ranks know each other's devices once training has begun. */
+    if (!j->knows_ranks && atomic_load(&j->iter) > j->start_iter) {
+        CT_TRY(journal_write_run(j));
+        j->knows_ranks = true;
     }
     if (now >= j->next_times) {
         CT_TRY(journal_times_write(j));
@@ -461,7 +314,7 @@ enum ct_status ct_journal_create(const struct ct_journal_options *options,
     CT_TRY(ct_alloc(1, sizeof(*j), "journal", &j));
     st = init(j, options);
     if (st == CT_OK) {
-        ct_log_set_listener(on_log, j);
+        ct_log_set_listener(journal_take_log, j);
         *out = j;
     } else {
         ct_journal_destroy(j);
@@ -476,7 +329,7 @@ struct ct_pulse *ct_journal_pulse(struct ct_journal *j)
 
 static enum ct_status write_start(struct ct_journal *j)
 {
-    struct ct_text t = line_of("start", j->start_iter, j->started);
+    struct ct_text t = journal_line("start", j->start_iter, j->started);
 
     ct_text_add(&t, "}\n");
     ct_text_add(&j->series.pending, t.s ? t.s : "");
@@ -502,7 +355,7 @@ enum ct_status ct_journal_follow(struct ct_journal *j, struct ct_solver *s)
         give_up(j);
         return CT_OK;
     }
-    CT_TRY(ct_solver_listen(s, &events, j));
+    CT_TRY(ct_solver_listen(s, &journal_events, j));
     j->runs = pthread_create(&j->thread, NULL, journal_main, j) == 0;
     return j->runs ? CT_OK
                    : ct_fail(CT_ENOMEM, "cannot start the journal's thread");

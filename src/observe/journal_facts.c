@@ -48,8 +48,13 @@ enum ct_status journal_write_run(struct ct_journal *j)
 {
     const Caffe__SolverParameter *p = ct_solver_param(j->solver);
     struct ct_text t = { 0 };
-    char folder[4096];
+    char folder[4096], why[sizeof(j->why)];
+    const char *status;
 
+    pthread_mutex_lock(&j->lock);
+    status = j->status;
+    memcpy(why, j->why, sizeof(why));
+    pthread_mutex_unlock(&j->lock);
     ct_text_add(&t, "{");
     ct_json_field_number(&t, "format", 1);
     ct_json_field_string(&t, "program", "cortado");
@@ -58,8 +63,8 @@ enum ct_status journal_write_run(struct ct_journal *j)
     if (getcwd(folder, sizeof(folder)))
         ct_json_field_string(&t, "folder", folder);
     ct_json_field_string(&t, "net", ct_net_name(ct_solver_net(j->solver)));
-    ct_json_field_string(&t, "status", j->status);
-    ct_json_field_string(&t, "why", j->why);
+    ct_json_field_string(&t, "status", status);
+    ct_json_field_string(&t, "why", why);
     ct_json_field_number(&t, "started", j->started);
     ct_json_field_number(&t, "written", journal_clock());
     ct_json_field_number(&t, "start_iter", j->start_iter);

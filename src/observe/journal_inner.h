@@ -7,6 +7,7 @@
 
 #include "base/pulse.h"
 #include "comm/probe.h"
+#include "cortado/log.h"
 #include "observe/histogram.h"
 #include "observe/journal.h"
 #include "observe/output.h"
@@ -94,6 +95,7 @@ struct ct_journal {
     pthread_t        thread;
     bool             runs;
     bool             broken; /* something could not be written */
+    bool             knows_ranks; /* run.json has their devices */
     struct ct_output series, ranks, layers, log_file, tf;
     struct journal_look  look;
     struct journal_times times;
@@ -110,6 +112,12 @@ struct ct_journal {
 };
 
 double journal_clock(void); /* seconds since 1970 */
+
+/* journal_notes.c: what happens, into the queue; lines of the log, likewise;
+ * and the start of a line of series.jsonl. */
+extern const struct ct_solver_events journal_events;
+void journal_take_log(enum ct_log_level level, const char *line, void *arg);
+struct ct_text journal_line(const char *kind, int iter, double time);
 
 /* journal_facts.c: run.json; the prototxts, net.json and plan.txt. */
 CT_MUST_CHECK enum ct_status journal_write_run(struct ct_journal *j);

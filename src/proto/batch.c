@@ -7,7 +7,8 @@ uint32_t *ct_batch_size(Caffe__LayerParameter *l)
 {
     const char *type = l->type ? l->type : "";
 
-    if (l->data_param && strcmp(type, "Data") == 0)
+    if (l->data_param && (strcmp(type, "Data") == 0 ||
+                          strcmp(type, "AnnotatedData") == 0))
         return &l->data_param->batch_size;
     if (l->image_data_param && strcmp(type, "ImageData") == 0)
         return &l->image_data_param->batch_size;

@@ -264,6 +264,47 @@ TEST(annotated_data, a_resumed_run_draws_the_same)
     same_values(whole, late);
 }
 
+/* Two ranks with batches of 4 have the halves of one rank's batch of 8. */
+TEST(annotated_data, ranks_have_their_part_of_each_step)
+{
+    const char *path = db(21, -1, 3, 7);
+    const char *how  = "mirror: true resize_param { height: 32 width: 32 } "
+                       "expand_param { max_expand_ratio: 2 }";
+    struct layer_case *whole = reader(path, 8, how, "shuffle: true");
+    struct layer_case *part[2];
+
+    ASSERT_OK(case_setup(whole));
+    for (int r = 0; r < 2; r++) {
+        part[r]                 = reader(path, 4, how, "shuffle: true");
+        case_run(part[r])->rank = r;
+        case_run(part[r])->size = 2;
+        ASSERT_OK(case_setup(part[r]));
+    }
+    for (int k = 0; k < 4; k++) {
+        const float *row;
+
+        ASSERT_OK(pass(whole));
+        row = ct_data(case_find(whole, "top[1]"));
+        for (int r = 0; r < 2; r++) {
+            const struct ct_blob *data, *label;
+
+            ASSERT_OK(pass(part[r]));
+            data  = case_find(part[r], "top[0]");
+            label = case_find(part[r], "top[1]");
+            ASSERT(memcmp(ct_data(data),
+                          ct_data(case_find(whole, "top[0]")) +
+                              r * data->count,
+                          (size_t)data->count * sizeof(float)) == 0);
+            for (int64_t g = 0; g < label->shape.dim[2]; g++, row += 8) {
+                const float *mine = ct_data(label) + 8 * g;
+
+                ASSERT_FLOAT(row[0], mine[0] + 4 * (float)r, 0);
+                ASSERT(memcmp(row + 1, mine + 1, 7 * sizeof(float)) == 0);
+            }
+        }
+    }
+}
+
 static enum ct_status fails(struct layer_case *c)
 {
     enum ct_status st = case_setup(c);

@@ -119,7 +119,7 @@ static bool wanted(const struct check_options *o, const struct drawn *c,
         return false;
     if (o->only)
         return strstr(w->name, o->only) != NULL;
-    return (i < 2 || w->gpu || stream_below(r, n_ways) < o->n_ways);
+    return (i < 3 || w->gpu || stream_below(r, n_ways) < o->n_ways);
 }
 
 static enum check_outcome check_ways(const struct check_options *o,

@@ -43,6 +43,7 @@ EACH(bnll, log(1 + exp(-fabs(x))) + fmax(x, 0))
 EACH(logistic, sigmoid(x))
 EACH(hyperbolic, tanh(x))
 EACH(relu6, fmin(fmax(x, 0), 6))
+EACH(mish, x * tanh(log(1 + exp(-fabs(x))) + fmax(x, 0)))
 EACH(copy, x)
 EACH(relu, x > 0 ? x : x * (double)ct_relu_param(d->param)->negative_slope)
 EACH(elu, x > 0 ? x : (double)ct_elu_param(d->param)->alpha * (exp(x) - 1))
@@ -179,6 +180,48 @@ static void mvn(const struct definition *d)
     }
 }
 
+static void group_norm(const struct definition *d)
+{
+    const Caffe__GroupNormParameter *p = ct_group_norm_param(d->param);
+    const struct tensor *x = d->bottom;
+    const int64_t n = define_count(x, 1, 99) / p->group_num;
+
+    for (int64_t row = 0; row < x->n / n; row++) {
+        const double *a = x->v + row * n;
+        double mean = 0, var = 0;
+
+        for (int64_t i = 0; i < n; i++)
+            mean += a[i] / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            var += (a[i] - mean) * (a[i] - mean) / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            d->top->v[row * n + i] = (a[i] - mean) /
+                                     sqrt(var + (double)p->eps);
+    }
+}
+
+/* SegNet's, which learns: statistics of the batch, blobs 0 and 1. */
+static void bn(const struct definition *d)
+{
+    const struct tensor *x = d->bottom;
+    const int64_t c = define_dim(x, 1), n = define_count(x, 2, 99);
+    const double m  = (double)(x->n / c);
+
+    for (int64_t k = 0; k < c; k++) {
+        double mean = 0, var = 0;
+
+        for (int64_t i = 0; i < x->n; i++)
+            mean += i / n % c == k ? x->v[i] / m : 0;
+        for (int64_t i = 0; i < x->n; i++)
+            var += i / n % c == k ? (x->v[i] - mean) * (x->v[i] - mean) / m
+                                  : 0;
+        for (int64_t i = 0; i < x->n; i++)
+            if (i / n % c == k)
+                d->top->v[i] = d->blob[0].v[k] * (x->v[i] - mean) /
+                                   sqrt(var + 1e-9) + d->blob[1].v[k];
+    }
+}
+
 static void normalize(const struct definition *d)
 {
     const Caffe__NormalizeParameter *p = ct_norm_param(d->param);
@@ -307,7 +350,58 @@ static void axpy(const struct definition *d)
                        d->bottom[2].v[i];
 }
 
+static void matmul(const struct definition *d)
+{
+    const Caffe__MatMulParameter *p = ct_matmul_param(d->param);
+    const struct tensor *a = d->bottom, *b = d->bottom + 1, *c = d->top;
+    const int last  = c->shape.n_axes - 1;
+    const int64_t m = c->shape.dim[last - 1], n = c->shape.dim[last];
+    const int64_t k = a->shape.dim[p->transpose_a ? last - 1 : last];
+
+    for (int64_t i = 0; i < c->n; i++) {
+        const int64_t of = i / (m * n), row = i / n % m, col = i % n;
+
+        c->v[i] = 0;
+        for (int64_t j = 0; j < k; j++)
+            c->v[i] += a->v[of * m * k +
+                            (p->transpose_a ? j * m + row : row * k + j)] *
+                       b->v[of * k * n +
+                            (p->transpose_b ? col * k + j : j * n + col)];
+    }
+}
+
 /* ---- shapes ---- */
+
+/* Images with a border of constant_values. */
+static void pad(const struct definition *d)
+{
+    const Caffe__PadParameter *p = ct_pad_param(d->param);
+    const int64_t h = define_dim(d->bottom, 2), w = define_dim(d->bottom, 3);
+    const int64_t oh = define_dim(d->top, 2), ow = define_dim(d->top, 3);
+
+    for (int64_t i = 0; i < d->top->n; i++) {
+        const int64_t y = i / ow % oh - p->pad, x = i % ow - p->pad;
+
+        d->top->v[i] = y < 0 || y >= h || x < 0 || x >= w
+                           ? 0 : d->bottom->v[(i / (oh * ow) * h + y) * w + x];
+    }
+}
+
+static void reorg(const struct definition *d)
+{
+    const int64_t s = ct_reorg_param(d->param)->stride;
+    const int64_t c = define_dim(d->bottom, 1), h = define_dim(d->bottom, 2);
+    const int64_t w = define_dim(d->bottom, 3), few = c / (s * s);
+
+    for (int64_t i = 0; i < d->top->n; i++) {
+        const int64_t item = i / (c * h * w), k = i / (h * w) % c;
+        const int64_t row  = i / w % h * s + k / few / s;
+        const int64_t col  = i % w * s + k / few % s;
+
+        d->top->v[i] = d->bottom->v[item * c * h * w +
+                                    (k % few * h * s + row) * w * s + col];
+    }
+}
 
 static void split(const struct definition *d)
 {
@@ -464,6 +558,9 @@ static const struct define_entry plain[] = {
     { "ShuffleChannel", shuffle_channel },
     { "Filter", filter },       { "BatchReindex", batch_reindex },
     { "Parameter", parameter }, { "Silence", silence },
+    { "Mish", mish },           { "GroupNorm", group_norm },
+    { "BN", bn },               { "MatMul", matmul },
+    { "Pad", pad },             { "Reorg", reorg },
     { NULL, NULL },
 };
 

@@ -131,7 +131,72 @@ static void sigmoid_cross_entropy(const struct definition *d)
         (double)define_dim(d->bottom, 0), n, n);
 }
 
+static void l1(const struct definition *d)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < d->bottom->n; i++)
+        sum += fabs(d->bottom[0].v[i] - d->bottom[1].v[i]);
+    d->top->v[0] = sum / (double)define_dim(d->bottom, 0);
+}
+
+static void smooth_l1(const struct definition *d)
+{
+    const double sigma = (double)ct_smooth_l1_loss_param(d->param)->sigma;
+    const double s     = sigma * sigma;
+    double sum = 0;
+
+    for (int64_t i = 0; i < d->bottom->n; i++) {
+        const double x = fabs(d->bottom[0].v[i] - d->bottom[1].v[i]);
+
+        sum += x < 1 / s ? s * x * x / 2 : x - 1 / (2 * s);
+    }
+    d->top->v[0] = sum / (double)define_dim(d->bottom, 0);
+}
+
+/* Probabilities of row i of n x c scores. */
+static double probability(const struct tensor *x, int64_t c, int64_t i,
+                          int64_t k)
+{
+    double all = 0;
+
+    for (int64_t j = 0; j < c; j++)
+        all += exp(x->v[i * c + j] - x->v[i * c + k]);
+    return 1 / all;
+}
+
+static void infogain(const struct definition *d)
+{
+    const int64_t n = define_dim(d->bottom, 0), c = d->bottom->n / n;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < c; k++)
+            sum -= d->bottom[2].v[(int64_t)d->bottom[1].v[i] * c + k] *
+                   log(probability(d->bottom, c, i, k));
+    d->top->v[0] = sum / (double)n;
+}
+
+static void focal(const struct definition *d)
+{
+    const Caffe__FocalLossParameter *q = ct_focal_loss_param(d->param);
+    const int64_t n = define_dim(d->bottom, 0), c = d->bottom->n / n;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const double p = probability(d->bottom, c, i,
+                                     (int64_t)d->bottom[1].v[i]);
+
+        sum -= (double)q->alpha * pow(1 - p, (double)q->gamma) * log(p);
+    }
+    d->top->v[0] = sum / (double)n;
+}
+
 const struct define_entry define_losses[] = {
+    { "L1Loss", l1 },
+    { "SmoothL1Loss", smooth_l1 },
+    { "InfogainLoss", infogain },
+    { "FocalLoss", focal },
     { "SoftmaxWithLoss", softmax_with_loss },
     { "MultinomialLogisticLoss", multinomial },
     { "HingeLoss", hinge },

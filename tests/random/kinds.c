@@ -43,9 +43,9 @@ static bool activation(struct drawing *d)
 {
     static const char *const type[] = { "AbsVal", "BNLL", "Sigmoid", "TanH",
                                         "ReLU", "ReLU", "ReLU", "ELU",
-                                        "ReLU6", "Swish" };
+                                        "ReLU6", "Swish", "Mish" };
 
-    return one_to_one(d, type[stream_below(&d->r, 10)], 0, "");
+    return one_to_one(d, type[stream_below(&d->r, 11)], 0, "");
 }
 
 static bool leaky_relu(struct drawing *d)
@@ -182,6 +182,26 @@ static bool batch_norm(struct drawing *d)
             (void)close_layer(d);
         }
     }
+    return true;
+}
+
+/* SegNet's dialect, the batch's statistics; it counts like a BatchNorm. */
+static bool bn(struct drawing *d)
+{
+    struct value *b = pick(d, 4);
+    struct ct_text *t;
+
+    if (!b || dim(b, 0) * dim(b, 2) * dim(b, 3) < 3)
+        return false;
+    t = open_layer(d, "BN");
+    add_bottom(d, b);
+    add_top_or_in_place(d, b);
+    ct_text_add(t, "bn_param { scale_filler { type: 'uniform' min: 0.5 "
+                "max: 1.5 } shift_filler { type: 'uniform' min: -0.2 "
+                "max: 0.2 } } ");
+    if (!close_layer(d))
+        return false;
+    d->out->batch_norm = true;
     return true;
 }
 
@@ -418,7 +438,8 @@ static bool parameter(struct drawing *d)
 static const struct kind kinds_params[] = {
     { 14, activation }, { 3, leaky_relu }, { 2, elu }, { 2, clip },
     { 3, power }, { 2, exponential }, { 2, logarithm }, { 4, dropout },
-    { 4, prelu }, { 5, scale_or_bias }, { 6, batch_norm }, { 16, convolution },
+    { 4, prelu }, { 5, scale_or_bias }, { 6, batch_norm }, { 2, bn },
+    { 16, convolution },
     { 3, convolution_of_two }, { 4, deconvolution }, { 3, depthwise },
     { 12, inner_product }, { 3, embed }, { 14, twin }, { 8, recurrent },
     { 2, parameter },

@@ -68,6 +68,18 @@ static bool mvn(struct drawing *d)
     return one_to_one(d, "MVN", 4, words[stream_below(&d->r, 3)]);
 }
 
+static bool group_norm(struct drawing *d)
+{
+    struct value *b = pick(d, 4);
+    char words[64];
+
+    if (!b || ct_shape_count(&b->shape, 2, CT_END) < 2)
+        return false;
+    snprintf(words, sizeof(words), "group_norm_param { group_num: %d "
+             "eps: 0.01 } ", dim(b, 1) % 2 == 0 ? 2 : 1);
+    return reshaping(d, "GroupNorm", b, words);
+}
+
 static bool normalize(struct drawing *d)
 {
     static const char *const words[] = {
@@ -157,6 +169,20 @@ static bool reshape(struct drawing *d)
         snprintf(words, sizeof(words), "reshape_param { shape { dim: 0 "
                  "dim: 1 dim: %d dim: -1 } } ", (int)dim(b, 1));
     return reshaping(d, "Reshape", b, words);
+}
+
+static bool pad(struct drawing *d)
+{
+    return reshaping(d, "Pad", pick(d, 4), "pad_param { pad: 1 } ");
+}
+
+static bool reorg(struct drawing *d)
+{
+    struct value *b = pick(d, 4);
+
+    if (!b || dim(b, 1) % 4 || dim(b, 2) % 2 || dim(b, 3) % 2)
+        return false;
+    return reshaping(d, "Reorg", b, "reorg_param { stride: 2 } ");
 }
 
 static bool permute(struct drawing *d)
@@ -288,6 +314,24 @@ static bool eltwise(struct drawing *d)
     return close_layer(d);
 }
 
+/* A matrix of each sample with the transpose of another's. */
+static bool matmul(struct drawing *d)
+{
+    struct value *a = pick(d, 4), *b = a ? pick_like(d, a) : NULL;
+    struct ct_text *t;
+
+    if (!b)
+        return false;
+    t = open_layer(d, "MatMul");
+    add_bottom(d, a);
+    add_bottom(d, b);
+    add_top(d, a->batch);
+    ct_text_add(t, stream_chance(&d->r, 50)
+                ? "matmul_param { transpose_b: true } "
+                : "matmul_param { transpose_a: true } ");
+    return close_layer(d);
+}
+
 static bool axpy(struct drawing *d)
 {
     struct value *x = pick(d, 4), *y = x ? pick_like(d, x) : NULL, *a;
@@ -378,5 +422,6 @@ const struct kind kinds_shapes[] = {
     { 3, flatten }, { 4, reshape }, { 3, permute }, { 2, tile }, { 4, slice },
     { 5, concat }, { 2, split }, { 2, crop }, { 9, eltwise }, { 2, axpy },
     { 2, reduction }, { 2, filter }, { 2, batch_reindex }, { 2, dead_end },
+    { 2, group_norm }, { 1, pad }, { 2, reorg }, { 2, matmul },
     { 0, NULL },
 };

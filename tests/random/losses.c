@@ -52,7 +52,8 @@ static bool add_accuracy(struct drawing *d, struct value *s, struct value *y)
 static bool of_classes(struct drawing *d)
 {
     static const char *const type[] = { "SoftmaxWithLoss", "SoftmaxWithLoss",
-                                        "SoftmaxWithLoss", "HingeLoss" };
+                                        "SoftmaxWithLoss", "HingeLoss",
+                                        "FocalLoss" };
     static const char *const words[] = {
         "", "", "", "loss_param { normalization: BATCH_SIZE } ",
         "loss_param { normalization: NONE } ",
@@ -60,7 +61,7 @@ static bool of_classes(struct drawing *d)
         "loss_param { normalization: FULL } ",
     };
     struct value *s = scores(d), *y = pick_label(d);
-    const int kind = stream_below(&d->r, 4), how = stream_below(&d->r, 7);
+    const int kind = stream_below(&d->r, 5), how = stream_below(&d->r, 7);
     struct ct_text *t;
 
     if (!s || !y || dim(y, 0) != dim(s, 0) || y->shape.n_axes != 1)
@@ -73,7 +74,7 @@ static bool of_classes(struct drawing *d)
     if (kind < 3) {
         ct_text_add(t, words[how]);
         d->deals_next = how != 4 && how != 5;
-    } else if (stream_chance(&d->r, 50)) {
+    } else if (kind == 3 && stream_chance(&d->r, 50)) {
         ct_text_add(t, "hinge_loss_param { norm: L2 } ");
     }
     add_weight(d, t);
@@ -112,9 +113,10 @@ static bool of_probabilities(struct drawing *d)
 static bool of_two(struct drawing *d)
 {
     static const char *const type[] = { "EuclideanLoss", "EuclideanLoss",
-                                        "ContrastiveLoss" };
+                                        "ContrastiveLoss", "L1Loss",
+                                        "SmoothL1Loss" };
     struct value *a = pick(d, 0), *b, *y = pick_label(d);
-    const int kind = stream_below(&d->r, 3);
+    const int kind = stream_below(&d->r, 5);
     struct ct_text *t;
 
     if (!a || a->shape.n_axes < 2)
@@ -166,6 +168,37 @@ static bool of_sigmoid(struct drawing *d)
     return true;
 }
 
+/* Each class costs something where another was right. */
+static bool of_infogain(struct drawing *d)
+{
+    struct value *s = scores(d), *y = pick_label(d), *h;
+    struct ct_text *t;
+
+    if (!s || !y || dim(y, 0) != dim(s, 0) || y->shape.n_axes != 1 ||
+        s->shape.n_axes != 2)
+        return false;
+    t = open_layer(d, "DummyData");
+    add_top(d, false);
+    ct_text_addf(t, "dummy_data_param { shape { dim: 1 dim: 1 dim: %d "
+                 "dim: %d } data_filler { value: 0.4 } } ", (int)dim(s, 1),
+                 (int)dim(s, 1));
+    if (!close_layer(d))
+        return false;
+    h        = &d->blob[d->n_blobs - 1];
+    h->label = h->steps = true;
+    t = open_layer(d, "InfogainLoss");
+    add_bottom(d, s);
+    add_bottom(d, y);
+    add_bottom(d, h);
+    add_top(d, false);
+    d->blob[d->n_blobs - 1].label = d->blob[d->n_blobs - 1].steps = true;
+    add_weight(d, t);
+    if (!close_layer(d))
+        return false;
+    d->n_losses++;
+    return true;
+}
+
 /* Any number counts as a loss when it has a weight. */
 static bool of_numbers(struct drawing *d)
 {
@@ -193,8 +226,10 @@ static bool of_numbers(struct drawing *d)
 
 bool draw_loss(struct drawing *d)
 {
-    const int kind = stream_below(&d->r, 10);
+    const int kind = stream_below(&d->r, 11);
 
+    if (kind == 10)
+        return of_infogain(d);
     if (kind < 5)
         return of_classes(d);
     if (kind == 5)

@@ -27,6 +27,8 @@ const struct way way_plainest   = { "plainest", WAY_STEP, PLAINEST, 1, 0, 0,
 const struct way ways[] = {
     ALONE("defaults, 1 thread", "", 1),
     ALONE("defaults, 2 threads", "", 2),
+    /* All that is otherwise for large nets alone. */
+    ALONE("everything", "chain:2,update:early,params:tiles", 2),
     { "step by step", WAY_STEP, "", 2, 0, 0, NULL, false, false },
     { "snapshot and resume", WAY_RESUME, "", 1, 0, 0, NULL, false, false },
     { "pycaffe", WAY_PYTHON, "", 1, 0, 0, NULL, false, false },

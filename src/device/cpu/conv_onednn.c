@@ -364,7 +364,8 @@ static enum ct_status winograd_create(struct ct_conv *c)
         d->in_channels < 16 || d->out_channels < 16)
         return CT_ENOTSUP;
     for (int i = 0; i < 2; i++)
-        if (d->kernel[i] != 3 || d->stride[i] != 1 || d->dilation[i] != 1)
+        if (d->kernel[i] != 3 || d->stride[i] != 1 || d->dilation[i] != 1 ||
+            ct_conv_has_idle_taps(d, i))
             return CT_ENOTSUP;
     CT_TRY(onednn_start(c));
     st = try_build(c, AS_THEY_ARE, dnnl_convolution_winograd);

@@ -69,7 +69,8 @@ static bool takes(const struct ct_conv *c)
         c->in_group < 16 || c->out_group < 16)
         return false;
     for (int i = 0; i < 2; i++)
-        if (d->stride[i] != 1 || d->dilation[i] != 1 || d->in[i] < 1)
+        if (d->stride[i] != 1 || d->dilation[i] != 1 || d->in[i] < 1 ||
+            ct_conv_has_idle_taps(d, i))
             return false;
     return d->group == 1 || (c->in_group % b == 0 && c->out_group % b == 0);
 }

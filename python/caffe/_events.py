@@ -1,0 +1,108 @@
+"""What happens in training, for Python functions (cortado/events.h)."""
+
+import collections
+import ctypes
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_void_p
+
+from ._library import check, decode, lib
+
+
+class _Iteration(ctypes.Structure):
+    _fields_ = [('iter', c_int), ('max_iter', c_int), ('loss', c_double),
+                ('smoothed', c_double), ('rate', c_double),
+                ('samples', ctypes.c_int64), ('seconds', c_double),
+                ('seconds_left', c_double), ('displayed', c_bool)]
+
+
+class _Output(ctypes.Structure):
+    _fields_ = [('name', c_char_p), ('value', c_double),
+                ('weight', c_double)]
+
+
+class _Test(ctypes.Structure):
+    _fields_ = [('iter', c_int), ('net', c_int), ('seconds', c_double),
+                ('output', POINTER(_Output)), ('n_outputs', c_int)]
+
+
+class _Snapshot(ctypes.Structure):
+    _fields_ = [('iter', c_int), ('model', c_char_p), ('state', c_char_p)]
+
+
+class _Mark(ctypes.Structure):
+    _fields_ = [('kind', c_int), ('rank', c_int), ('iter', c_int),
+                ('time', c_double), ('text', c_char * 192)]
+
+
+_EVENT_FN = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
+_STOP_FN = ctypes.CFUNCTYPE(None, c_int, c_int, c_void_p)
+
+
+class _Table(ctypes.Structure):
+    _fields_ = [('iteration', _EVENT_FN), ('test', _EVENT_FN),
+                ('snapshot', _EVENT_FN), ('mark', _EVENT_FN),
+                ('stop', _STOP_FN), ('wants_inspect', c_void_p),
+                ('inspect', c_void_p)]
+
+
+Iteration = collections.namedtuple(
+    'Iteration', [name for name, _ in _Iteration._fields_])
+Test = collections.namedtuple('Test', 'iter net seconds outputs')
+Snapshot = collections.namedtuple('Snapshot', 'iter model state')
+Mark = collections.namedtuple('Mark', 'what rank iter time text')
+Stop = collections.namedtuple('Stop', 'iter status')
+
+
+def _iteration(e):
+    return Iteration(*(getattr(e, name) for name in Iteration._fields))
+
+
+def _test(e):
+    outputs = [(decode(o.name), o.value) for o in e.output[:e.n_outputs]]
+    return Test(e.iter, e.net, e.seconds, outputs)
+
+
+def _snapshot(e):
+    return Snapshot(e.iter, decode(e.model), decode(e.state))
+
+
+def _mark(e):
+    return Mark(decode(lib.ct_mark_name(e.kind)), e.rank, e.iter, e.time,
+                decode(e.text))
+
+
+_KINDS = {'iteration': (_Iteration, _iteration), 'test': (_Test, _test),
+          'snapshot': (_Snapshot, _snapshot), 'mark': (_Mark, _mark)}
+
+
+class Listener:
+    """Functions that a solver calls.
+
+    Lives as long as the solver.  What one of them raises is kept in `raised`:
+    the engine cannot pass it on by itself.
+    """
+
+    def __init__(self, pointer, functions):
+        self.raised = None
+        self._table = _Table()
+        for name, function in functions.items():
+            if not callable(function):
+                raise TypeError('listen(%s=...) takes a function' % name)
+            made = (self._stop(function) if name == 'stop'
+                    else self._event(function, *_KINDS[name]))
+            setattr(self._table, name, made)
+        check(lib.ct_solver_listen(pointer, ctypes.byref(self._table), None))
+
+    def _call(self, function, event):
+        if self.raised is None:
+            try:
+                function(event)
+            except BaseException as raised:  # also KeyboardInterrupt
+                self.raised = raised
+
+    def _event(self, function, struct, convert):
+        return _EVENT_FN(lambda e, _arg: self._call(
+            function, convert(struct.from_address(e))))
+
+    def _stop(self, function):
+        return _STOP_FN(lambda iteration, status, _arg: self._call(
+            function, Stop(iteration, status)))

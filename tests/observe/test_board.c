@@ -1,0 +1,247 @@
+/* test_board.c - what can be had of run folders, by whom, and what cannot. */
+#include "observe/board.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "observe/json.h"
+#include "testing/files.h"
+#include "testing/test.h"
+
+static char asked[16];
+
+static bool act(const char *action, void *arg)
+{
+    (void)arg;
+    snprintf(asked, sizeof(asked), "%s", action);
+    return true;
+}
+
+static struct ct_board *board(bool (*action)(const char *, void *))
+{
+    static const char series[] =
+        "{\"kind\":\"start\",\"iter\":0,\"time\":1}\n"
+        "{\"kind\":\"iteration\",\"iter\":1,\"time\":2,\"loss\":0.5,"
+        "\"rate\":0.1,\"seconds\":0.25,\"samples_per_second\":8,"
+        "\"seconds_left\":3}\n"
+        "{\"kind\":\"iteration\",\"iter\":2,\"time\":3,\"loss\":0.25}\n"
+        "{\"kind\":\"test\",\"iter\":2,\"time\":3,\"net\":0,"
+        "\"outputs\":{\"acc\\\"y\":0.75}}\n"
+        "{\"kind\":\"iteration\",\"iter\":3,\"ti";
+    static const char ranks[] =
+        "{\"time\":1,\"iter\":[5,6],\"wait\":[0.5,0],\"sent\":[100,200],"
+        "\"gone\":[0,1]}\n";
+    static const char run[] = "{\"status\":\"running\",\"max_iter\":9}";
+    const char *folder[1];
+    struct ct_board_options o = { .folder = folder, .n_folders = 1,
+                                  .act = action };
+    struct ct_board *b = NULL;
+
+    mkdir(test_path("runs"), 0777);
+    mkdir(test_path("runs/one"), 0777);
+    test_write(test_path("runs/one/run.json"), run, sizeof(run) - 1);
+    test_write(test_path("runs/one/series.jsonl"), series,
+               sizeof(series) - 1);
+    test_write(test_path("runs/one/ranks.jsonl"), ranks, sizeof(ranks) - 1);
+    test_write(test_path("secret.txt"), "secret", 6);
+    test_write(test_path("runs/one/secret.txt"), "secret", 6);
+    folder[0] = action ? test_path("runs/one") : test_path("runs");
+    ASSERT_OK(ct_board_create(&o, &b));
+    return b;
+}
+
+static struct ct_http_answer get(struct ct_board *b, const char *line,
+                                 const char *token)
+{
+    struct ct_http_answer a = { 200, "", { 0 }, -1 };
+    struct ct_http_request r;
+    const char *text = test_format("%s HTTP/1.1\r\nHost: localhost\r\n"
+                                   "Authorization: Bearer %s\r\n\r\n", line,
+                                   token);
+    const int n = ct_http_parse(text, strlen(text), &r);
+
+    if (n < 0)
+        a.status = -n;
+    else
+        ct_board_answer(&r, &a, b);
+    return a;
+}
+
+static int status(struct ct_board *b, const char *line, const char *token)
+{
+    struct ct_http_answer a = get(b, line, token);
+
+    ct_text_fini(&a.body);
+    return a.status;
+}
+
+static const char *token_of(const struct ct_board *b)
+{
+    return strstr(ct_board_url(b), "token=") + 6;
+}
+
+TEST(board, runs_are_found_below_a_folder)
+{
+    struct ct_board *b      = board(NULL);
+    struct ct_http_answer a = get(b, "GET /api/runs", "x");
+    struct ct_json *j       = NULL;
+
+    ASSERT_OK(ct_json_parse(a.body.s, a.body.n_bytes, "runs", &j));
+    ASSERT_INT(1, j->n);
+    ASSERT_HAS("one", ct_json_text(ct_json_get(j->child, "name"), ""));
+    ASSERT_FLOAT(9, ct_json_number(ct_json_get(ct_json_get(j->child, "run"),
+                                               "max_iter"), 0), 0);
+    ct_json_free(j);
+    ct_text_fini(&a.body);
+    ct_board_destroy(b);
+}
+
+TEST(board, files_that_grow_come_in_whole_lines)
+{
+    struct ct_board *b      = board(NULL);
+    struct ct_http_answer a = get(b, "GET /api/runs/0/series.jsonl", "x");
+    const long next         = a.next;
+
+    ASSERT_INT('\n', a.body.s[a.body.n_bytes - 1]);
+    ASSERT_INT((int)a.body.n_bytes, (int)next);
+    ASSERT_HAS("0.75", a.body.s);
+    ct_text_fini(&a.body);
+    a = get(b, test_format("GET /api/runs/0/series.jsonl?from=%ld", next),
+            "x");
+    ASSERT_INT(0, (int)a.body.n_bytes);
+    ASSERT_INT((int)next, (int)a.next);
+    ct_text_fini(&a.body);
+    a = get(b, "GET /api/runs/0/series.jsonl?thin=2", "x");
+    ASSERT(!strstr(a.body.s, "\"iter\":1,"));
+    ASSERT_HAS("\"kind\":\"start\"", a.body.s);
+    ASSERT_HAS("\"kind\":\"test\"", a.body.s);
+    ASSERT_INT((int)next, (int)a.next);
+    ct_text_fini(&a.body);
+    ct_board_destroy(b);
+}
+
+TEST(board, nothing_else_can_be_had)
+{
+    static const char *const lines[] = {
+        "GET /api/runs/0/secret.txt", "GET /api/runs/0/../../secret.txt",
+        "GET /api/runs/0/%2e%2e/secret.txt", "GET /api/runs/1/run.json",
+        "GET /api/runs/-1/run.json", "GET /api/runs/0/", "GET /api/runs/0",
+        "GET /runs/one/run.json", "GET /etc/passwd", "GET /api",
+        "GET /api/runs/0//run.json", "GET /api/runs/99999999999999/run.json",
+        "GET /index.html/", "GET /api/runs/0/run.json/x",
+    };
+    struct ct_board *b = board(NULL);
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        if (status(b, lines[i], "x") / 100 != 4)
+            FAIL("%s gives %d", lines[i], status(b, lines[i], "x"));
+    /* A name that is served, pointing elsewhere. */
+    unlink(test_path("runs/one/log.txt"));
+    ASSERT_INT(0, symlink(test_path("secret.txt"),
+                          test_path("runs/one/log.txt")));
+    {
+        struct ct_http_answer a = get(b, "GET /api/runs/0/log.txt", "x");
+
+        ASSERT_INT(0, (int)a.body.n_bytes);
+        ct_text_fini(&a.body);
+    }
+    unlink(test_path("runs/one/log.txt"));
+    ct_board_destroy(b);
+}
+
+TEST(board, only_the_token_stops_a_run)
+{
+    struct ct_board *b = board(act);
+    char wrong[33];
+
+    snprintf(wrong, sizeof(wrong), "%s", token_of(b));
+    wrong[31] = wrong[31] == '0' ? '1' : '0';
+    asked[0]  = '\0';
+    ASSERT_INT(401, status(b, "POST /api/runs/0/stop", "x"));
+    ASSERT_INT(401, status(b, "POST /api/runs/0/stop", wrong));
+    ASSERT_INT(404, status(b, "GET /api/runs/0/stop", token_of(b)));
+    ASSERT_INT(404, status(b, "POST /api/runs/0/explode", token_of(b)));
+    ASSERT_INT(404, status(b, "POST /api/runs/1/stop", token_of(b)));
+    ASSERT_INT(0, asked[0]);
+    ASSERT_INT(202, status(b, "POST /api/runs/0/snapshot", token_of(b)));
+    ASSERT_HAS("snapshot", asked);
+    ASSERT_INT(202, status(b, "POST /api/runs/0/stop", token_of(b)));
+    ASSERT_HAS("stop", asked);
+    ct_board_destroy(b);
+    b = board(NULL); /* finished runs have nobody to stop them */
+    ASSERT_INT(404, status(b, "POST /api/runs/0/stop", token_of(b)));
+    ct_board_destroy(b);
+}
+
+TEST(board, beyond_loopback_runs_take_the_token)
+{
+    const char *folder[]      = { test_path("runs") };
+    struct ct_board_options o = { .address = "0.0.0.0:0", .folder = folder,
+                                  .n_folders = 1 };
+    struct ct_board *b        = NULL;
+
+    ct_board_destroy(board(NULL));
+    ASSERT_OK(ct_board_create(&o, &b));
+    ASSERT(!ct_board_is_loopback(b));
+    ASSERT_INT(200, status(b, "GET /", "x")); /* it tells nothing */
+    ASSERT_INT(401, status(b, "GET /api/runs", "x"));
+    ASSERT_INT(401, status(b, "GET /metrics", ""));
+    ASSERT_INT(401, status(b, "GET /api/runs/0/run.json", "x"));
+    ASSERT_INT(200, status(b, "GET /api/runs", token_of(b)));
+    ASSERT_INT(200, status(b, "GET /metrics", token_of(b)));
+    ct_board_destroy(b);
+}
+
+TEST(board, another_name_that_points_here_is_refused)
+{
+    static const char text[] = "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    struct ct_board *b       = board(NULL);
+    struct ct_http_answer a  = { 200, "", { 0 }, -1 };
+    struct ct_http_request r;
+
+    ASSERT(ct_http_parse(text, sizeof(text) - 1, &r) > 0);
+    ct_board_answer(&r, &a, b);
+    ASSERT_INT(403, a.status);
+    ct_text_fini(&a.body);
+    ct_board_destroy(b);
+}
+
+TEST(board, the_page_and_its_script_stay_small)
+{
+    static const char *const files[] = {
+        "/", "/style.css", "/app.js", "/charts.js", "/data.js", "/layers.js",
+        "/log.js", "/net.js", "/ranks.js", "/roads.js", "/icon.svg",
+        "/uplot.iife.min.js", "/uplot.min.css",
+    };
+    struct ct_board *b = board(NULL);
+    size_t all         = 0;
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        struct ct_http_answer a = get(b, test_format("GET %s", files[i]),
+                                      "x");
+
+        ASSERT_INT(200, a.status);
+        all += a.body.n_bytes;
+        ct_text_fini(&a.body);
+    }
+    ASSERT(all < 150000 && all > 60000);
+    ct_board_destroy(b);
+}
+
+TEST(board, metrics_have_help_type_and_every_rank)
+{
+    struct ct_board *b      = board(NULL);
+    struct ct_http_answer a = get(b, "GET /metrics", "x");
+
+    ASSERT_HAS("version=0.0.4", a.type);
+    ASSERT_HAS("# TYPE cortado_rank_sent_bytes_total counter\n", a.body.s);
+    ASSERT_HAS("cortado_loss{run=\"one\"} 0.25\n", a.body.s);
+    ASSERT_HAS("cortado_test_output{run=\"one\",net=\"0\","
+               "output=\"acc\\\"y\"} 0.75\n", a.body.s);
+    ASSERT_HAS("cortado_rank_sent_bytes_total{run=\"one\",rank=\"1\"} 200\n",
+               a.body.s);
+    ASSERT_HAS("cortado_rank_lost{run=\"one\",rank=\"1\"} 1\n", a.body.s);
+    ASSERT_INT('\n', a.body.s[a.body.n_bytes - 1]);
+    ct_text_fini(&a.body);
+    ct_board_destroy(b);
+}
