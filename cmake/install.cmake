@@ -36,9 +36,9 @@ option(CORTADO_CAFFE_NAMES "Install links under the names of Caffe's tools" ON)
 if(TARGET cortado AND CORTADO_CAFFE_NAMES)
   install(CODE "
     set(bin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
-    foreach(name caffe compute_image_mean convert_cifar_data convert_imageset
-            convert_mnist_data convert_mnist_siamese_data extract_features
-            partition_data
+    foreach(name caffe compute_image_mean convert_annoset convert_cifar_data
+            convert_imageset convert_mnist_data convert_mnist_siamese_data
+            extract_features get_image_size partition_data
             upgrade_net_proto_binary upgrade_net_proto_text
             upgrade_solver_proto_text)
       set(is)

@@ -11,7 +11,7 @@
 import os
 import sys
 
-from netgen import branched, plain, shapes, small
+from netgen import branched, plain, shapes, small, ssd
 from netgen.prototxt import Enum, parse, text
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -141,7 +141,12 @@ MODELS = [
     Model("fcn8s", plain.fcn8s, 134489759,
           sgd(1e-14, 100000, FIXED, 0.0005, (736, 4000), 20, 4000,
               average_loss=20, **QUIET), (3, 500, 500)),
-    Model("ssd300", plain.ssd300, 26285486),
+    Model("ssd300", ssd.ssd300, 26285486,
+          sgd(0.001, 120000, {"lr_policy": "multistep", "gamma": 0.1,
+                              "stepvalue": [80000, 100000, 120000]},
+              0.0005, (619, 10000), 10, 40000, average_loss=10,
+              eval_type="detection", ap_version="11point",
+              show_per_class_result=True, **QUIET), (3, 300, 300)),
     Model("siamese", small.siamese, 431080 + 22,
           sgd(0.01, 50000, {"lr_policy": "inv", "gamma": 0.0001,
                             "power": 0.75}, 0, (100, 500), 100, 5000),

@@ -1,5 +1,5 @@
 """Straight nets for ILSVRC12 and what is built on them: AlexNet, CaffeNet,
-VGG, SqueezeNet, FCN-8s, SSD-300."""
+VGG, SqueezeNet, FCN-8s."""
 
 from .net import AVE, MAX, Net, constant, gaussian
 from .prototxt import Enum
@@ -39,7 +39,8 @@ def caffenet(train):
     return alexnet(train, "CaffeNet", pool_first=True, bias=1)
 
 
-def vgg_convs(n, x, depths, first_pad=1, pool5=(2, 2, 0)):
+def vgg_convs(n, x, depths, first_pad=1, pool5=(2, 2, 0),
+              fill=gaussian(0.01)):
     """conv1_1 to pool5."""
     for i, (depth, width) in enumerate(zip(depths, (64, 128, 256, 512, 512)),
                                        1):
@@ -47,7 +48,7 @@ def vgg_convs(n, x, depths, first_pad=1, pool5=(2, 2, 0)):
             name = "%d_%d" % (i, j)
             pad = first_pad if name == "1_1" else 1
             x = n.conv("conv" + name, x, width, 3, p=pad,
-                       fill=gaussian(0.01) if n.train else None)
+                       fill=fill if n.train else None)
             n.relu("relu" + name, x)
         k, s, p = pool5 if i == 5 else (2, 2, 0)
         x = n.pool("pool%d" % i, x, MAX, k, s, p)
@@ -142,66 +143,4 @@ def fcn8s(train):
               accuracy_param={"ignore_label": 255})
         n.add("SoftmaxWithLoss", "loss", [x, "label"],
               loss_param={"ignore_label": 255, "normalize": False})
-    return n
-
-
-# Where SSD-300 looks for boxes: blob, smallest and next size in pixels,
-# aspect ratios, pixels a cell.
-SSD_SOURCES = (
-    ("conv4_3_norm", 30, 60, [2], 8), ("fc7", 60, 111, [2, 3], 16),
-    ("conv6_2", 111, 162, [2, 3], 32), ("conv7_2", 162, 213, [2, 3], 64),
-    ("conv8_2", 213, 264, [2], 100), ("conv9_2", 264, 315, [2], 300))
-
-
-def ssd_heads(n, classes):
-    """A location and a confidence convolution, and the prior boxes, a
-    source; each joined over all sources."""
-    parts = {"loc": [], "conf": [], "priorbox": []}
-    for blob, low, high, ratios, step in SSD_SOURCES:
-        priors = 2 + 2 * len(ratios)
-        for what, width in (("loc", 4), ("conf", classes)):
-            name = "%s_mbox_%s" % (blob, what)
-            x = n.conv(name, blob, priors * width, 3, p=1)
-            x = n.add("Permute", name + "_perm", x,
-                      permute_param={"order": [0, 2, 3, 1]})
-            parts[what].append(n.add("Flatten", name + "_flat", x,
-                                     flatten_param={"axis": 1}))
-        parts["priorbox"].append(n.add(
-            "PriorBox", blob + "_mbox_priorbox", [blob, "data"],
-            prior_box_param={
-                "min_size": low, "max_size": high, "aspect_ratio": ratios,
-                "flip": True, "clip": False,
-                "variance": [0.1, 0.1, 0.2, 0.2], "step": step,
-                "offset": 0.5}))
-    return [n.concat("mbox_" + what, blobs, 2 if what == "priorbox" else 1)
-            for what, blobs in parts.items()]
-
-
-def ssd300(train, classes=21):
-    n = Net("VGG_VOC0712_SSD_300x300_deploy", train)
-    n.input(1, 3, 300, 300)
-    x = vgg_convs(n, "data", (2, 2, 3, 3, 3), pool5=(3, 1, 1))
-    x = n.relu("relu6", n.conv("fc6", x, 1024, 3, p=6, d=6))
-    x = n.relu("relu7", n.conv("fc7", x, 1024, 1))
-    for i, narrow, wide, s, p in ((6, 256, 512, 2, 1), (7, 128, 256, 2, 1),
-                                  (8, 128, 256, 1, 0), (9, 128, 256, 1, 0)):
-        name = "conv%d_" % i
-        x = n.relu(name + "1_relu", n.conv(name + "1", x, narrow, 1))
-        x = n.relu(name + "2_relu", n.conv(name + "2", x, wide, 3, s, p))
-    n.add("Normalize", "conv4_3_norm", "conv4_3", norm_param={
-        "across_spatial": False, "channel_shared": False,
-        "scale_filler": constant(20)})
-    loc, conf, priors = ssd_heads(n, classes)
-    x = n.add("Reshape", "mbox_conf_reshape", conf, reshape_param={
-        "shape": {"dim": [0, -1, classes]}})
-    x = n.add("Softmax", "mbox_conf_softmax", x, softmax_param={"axis": 2})
-    x = n.add("Flatten", "mbox_conf_flatten", x, flatten_param={"axis": 1})
-    n.add("DetectionOutput", "detection_out", [loc, x, priors],
-          include={"phase": Enum("TEST")},
-          detection_output_param={
-              "num_classes": classes, "share_location": True,
-              "background_label_id": 0,
-              "nms_param": {"nms_threshold": 0.45, "top_k": 400},
-              "code_type": Enum("CENTER_SIZE"), "keep_top_k": 200,
-              "confidence_threshold": 0.01})
     return n

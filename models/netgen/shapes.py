@@ -116,6 +116,11 @@ def run(l, f, xs, record):
         if f["top"] == ["label"]:                    # a database of label maps
             return [[batch, 1, h, w]]
         return [[batch, c, h, w], [batch]][:len(f["top"])]
+    if kind == "AnnotatedData":
+        size = one(one(f, "transform_param"), "resize_param")
+        batch = one(one(f, "data_param"), "batch_size")
+        return [[batch, 3, one(size, "height"), one(size, "width")],
+                [1, 1, 1, 8]]
     if kind in SAME:
         return [x]
     if kind in LOSS:
@@ -168,6 +173,13 @@ def run(l, f, xs, record):
         if xs[0][1] != xs[2][2]:
             raise ValueError("%s: %s" % (l.name, xs))
         return [[1, 1, 1, 7]]
+    if kind == "MultiBoxLoss":
+        priors = xs[2][2] // 4
+        if x[1] != 4 * priors or xs[1][1] != priors * one(p, "num_classes"):
+            raise ValueError("%s: %s" % (l.name, xs))
+        return [[]]
+    if kind == "DetectionEvaluate":
+        return [[1, 1, 1, 5]]
     if kind == "LSTM":
         h, d = one(p, "num_output"), prod(x[2:])
         l.params = 4 * h * (d + h + 1)
