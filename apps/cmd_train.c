@@ -240,6 +240,7 @@ static enum ct_status train(const struct train_flags *f,
     CT_TRY_GOTO(observe_follow(&f->observe, look, d, s), st, out);
     traced   = &trace;
     recorded = d;
+    observe_trace(look, &trace);
     catch_signals();
     if (t.is_terminal) {
         CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t.line), st,
@@ -248,6 +249,7 @@ static enum ct_status train(const struct train_flags *f,
     }
     CT_INFO("Starting Optimization");
     st       = ct_solver_solve(s);
+    observe_trace(look, NULL);
     traced   = NULL;
     recorded = NULL;
     log_lines_over_progress(false);

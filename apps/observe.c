@@ -1,6 +1,7 @@
 /* observe.c - what `cortado train` records and shows of itself. */
 #include "observe.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/text.h"
 #include "observe/board.h"
 #include "observe/journal.h"
+#include "observe/trace.h"
 #include "peers.h"
 
 struct observe {
@@ -17,6 +19,8 @@ struct observe {
     struct ct_board   *board;
     char              *folder; /* owned */
     atomic_int         asked;  /* by a button: enum ct_solver_action */
+    pthread_mutex_t    lock;   /* of the next */
+    struct ct_trace_file *trace; /* borrowed; NULL: none can be had */
 };
 
 static bool wants_any(const struct observe_flags *f)
@@ -28,10 +32,30 @@ static bool wants_any(const struct observe_flags *f)
 static bool act(const char *action, void *arg)
 {
     struct observe *o = arg;
+    bool done         = true;
 
+    if (strcmp(action, "trace") == 0) {
+        pthread_mutex_lock(&o->lock);
+        done = o->trace != NULL;
+        if (done)
+            ct_trace_file_want(o->trace);
+        pthread_mutex_unlock(&o->lock);
+        return done;
+    }
     atomic_store(&o->asked, strcmp(action, "stop") == 0 ? CT_ACTION_STOP
                                                         : CT_ACTION_SNAPSHOT);
     return true;
+}
+
+void observe_trace(struct observe *o, struct ct_trace_file *trace)
+{
+    if (!o)
+        return;
+    pthread_mutex_lock(&o->lock);
+    if (trace)
+        trace->folder = o->folder;
+    o->trace = trace;
+    pthread_mutex_unlock(&o->lock);
 }
 
 enum ct_solver_action observe_action(struct observe *o)
@@ -145,6 +169,7 @@ enum ct_status observe_start(const struct observe_flags *f,
     if (ct_dist_rank(d) > 0)
         return CT_OK;
     CT_TRY(ct_alloc(1, sizeof(**out), "observe", out));
+    pthread_mutex_init(&(*out)->lock, NULL);
     (*out)->folder = ct_strdup(folder, "run folder");
     st             = (*out)->folder ? CT_OK : CT_ENOMEM;
     if (st == CT_OK && f->http)
@@ -192,6 +217,7 @@ void observe_end(struct observe *o)
     ct_journal_destroy(o->journal);
     ct_board_linger(o->board);
     ct_board_destroy(o->board);
+    pthread_mutex_destroy(&o->lock);
     ct_free(o->folder);
     ct_free(o);
 }

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "cortado/dist.h"
 
+struct ct_trace_file;
 struct observe;
 
 struct observe_flags {
@@ -27,6 +28,10 @@ CT_MUST_CHECK enum ct_status observe_follow(const struct observe_flags *f,
                                             struct observe *o,
                                             struct ct_dist *d,
                                             struct ct_solver *s);
+/* Until NULL: a button of the live page asks this one for a trace, which goes
+ * to the run folder. */
+void observe_trace(struct observe *o, struct ct_trace_file *trace);
+
 /* What a button of the live page asks for, once.  Takes NULL. */
 enum ct_solver_action observe_action(struct observe *o);
 

@@ -64,8 +64,10 @@ enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
     struct meeting m = { mirror ? mirror->dev : ct_device_cpu(), { 0 } };
 
     CT_TRY(ct_job_run(d->thread, meet_job, &m));
+    pthread_mutex_lock(&d->census_lock);
     dist_census_fini(&d->census);
     d->census = m.census;
+    pthread_mutex_unlock(&d->census_lock);
     d->gpus   = dist_census_gpus(&d->census);
     d->unlike = dist_census_unlike(&d->census);
     if (d->gpus && d->rank == 0)

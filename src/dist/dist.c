@@ -211,6 +211,7 @@ enum ct_status dist_create_over(struct ct_transport *transport,
         return CT_ENOMEM;
     }
     dist_marks_init(&d->marks);
+    pthread_mutex_init(&d->census_lock, NULL);
     d->n_hosts = count_hosts(transport);
     d->rank    = transport->rank;
     d->size    = transport->size;
@@ -319,6 +320,7 @@ void ct_dist_destroy(struct ct_dist *d)
     ct_comm_destroy(d->all);
     ct_message_free(d->options);
     dist_census_fini(&d->census);
+    pthread_mutex_destroy(&d->census_lock);
     dist_marks_fini(&d->marks);
     ct_free(d->sums);
     ct_free(d->part_bytes);

@@ -65,6 +65,7 @@ struct ct_dist {
     struct ct_comm_thread_stats at_start; /* when training began */
     uint64_t                n_exchanges;
     struct dist_marks       marks;
+    pthread_mutex_t         census_lock; /* others than the solver read: */
     struct dist_census      census;   /* of the ranks that train */
 };
 

@@ -27,7 +27,7 @@ static double seconds_since(uint64_t then, uint64_t now)
     return now > then ? 1e-6 * (double)(now - then) : 0;
 }
 
-static void place(const struct ct_dist *d, int rank, struct ct_rank_state *out)
+static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
 {
     const struct dist_seat *seat;
 
@@ -35,12 +35,14 @@ static void place(const struct ct_dist *d, int rank, struct ct_rank_state *out)
     out->samples = d->exchange.batches && !out->serves
                        ? d->exchange.batches[rank]
                        : 0;
-    if (rank >= d->census.n)
-        return;
-    seat = &d->census.seat[rank];
-    snprintf(out->device, sizeof(out->device), "%s%s%s", seat->device,
-             strcmp(seat->device, "cpu") == 0 ? "" : ": ",
-             strcmp(seat->device, "cpu") == 0 ? "" : seat->model);
+    pthread_mutex_lock(&d->census_lock);
+    if (rank < d->census.n) {
+        seat = &d->census.seat[rank];
+        snprintf(out->device, sizeof(out->device), "%s%s%s", seat->device,
+                 strcmp(seat->device, "cpu") == 0 ? "" : ": ",
+                 strcmp(seat->device, "cpu") == 0 ? "" : seat->model);
+    }
+    pthread_mutex_unlock(&d->census_lock);
 }
 
 bool ct_dist_rank_state(struct ct_dist *d, int rank,

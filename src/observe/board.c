@@ -60,7 +60,8 @@ static void act(const struct ct_board *b, int run, const char *action,
     out->status = 404;
     if (run != 0 || !b->options.act)
         return;
-    if (strcmp(action, "snapshot") != 0 && strcmp(action, "stop") != 0)
+    if (strcmp(action, "snapshot") != 0 && strcmp(action, "stop") != 0 &&
+        strcmp(action, "trace") != 0)
         return;
     out->status = b->options.act(action, b->options.arg) ? 202 : 503;
 }

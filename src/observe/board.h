@@ -9,7 +9,7 @@
  *     GET  /api/runs/3/FILE      a file of the run; of those that grow, whole
  *                                lines: ?from=N from byte N on, ?thin=N about
  *                                N lines of all; X-Next is where to go on
- *     POST /api/runs/3/ACTION    snapshot or stop, of the run that serves
+ *     POST /api/runs/3/ACTION    snapshot, trace or stop, of the run that serves
  *     GET  /metrics              for Prometheus                            */
 #ifndef CT_OBSERVE_BOARD_H
 #define CT_OBSERVE_BOARD_H
@@ -22,8 +22,8 @@ struct ct_board_options {
     const char        *address;  /* as for ct_http_create() */
     const char *const *folder;   /* run folders, or folders of such */
     int                n_folders;
-    /* What a button asks for, "snapshot" or "stop", on the server's thread;
-     * NULL: the page has no buttons. */
+    /* What a button asks for, "snapshot", "trace" or "stop", on the server's
+     * thread; NULL: the page has no buttons. */
     bool (*act)(const char *action, void *arg);
     void *arg;
 };

@@ -174,6 +174,8 @@ static void thin(const struct ct_text *all, long most, struct ct_text *out)
     const char *at = all->s, *end = all->s + all->n_bytes, *next;
     long n = 0, step, i = 0;
 
+    if (!all->s)
+        return;
     for (const char *p = at; p && p < end; p = next ? next + 1 : NULL, n++)
         next = memchr(p, '\n', (size_t)(end - p));
     step = most > 0 ? (n + most - 1) / most : 1;

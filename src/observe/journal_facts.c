@@ -50,10 +50,12 @@ enum ct_status journal_write_run(struct ct_journal *j)
     struct ct_text t = { 0 };
     char folder[4096], why[sizeof(j->why)];
     const char *status;
+    uint64_t n_lost;
 
     pthread_mutex_lock(&j->lock);
     status = j->status;
     memcpy(why, j->why, sizeof(why));
+    n_lost = j->n_lost;
     pthread_mutex_unlock(&j->lock);
     ct_text_add(&t, "{");
     ct_json_field_number(&t, "format", 1);
@@ -75,7 +77,7 @@ enum ct_status journal_write_run(struct ct_journal *j)
     ct_json_field_number(&t, "threads", ct_device_cpu_threads());
     ct_json_field_number(&t, "hosts", ct_dist_n_hosts(j->dist));
     ct_json_field_string(&t, "address", j->address);
-    ct_json_field_number(&t, "lost_notes", (double)j->n_lost);
+    ct_json_field_number(&t, "lost_notes", (double)n_lost);
     add_ranks(&t, j);
     ct_text_add(&t, "}\n");
     return ct_output_replace(j->folder, "run.json", &t);

@@ -270,6 +270,13 @@ def check_snapshot(b, job, folder):
             break
         time.sleep(0.1)
     check('Snapshotting' in job.text(), 'the button takes a snapshot')
+    b.click('#trace')
+    for _ in range(300):
+        if glob.glob(folder + '/runs/four/trace-*.json'):
+            break
+        time.sleep(0.1)
+    check(glob.glob(folder + '/runs/four/trace-*.json'),
+          'the button records a trace')
 
 
 def check_kill(b, run):
@@ -372,6 +379,7 @@ def main():
                 check_snapshot(b, job, folder)
                 check_quiet(b)
                 check_kill(b, folder + '/runs/four')
+            b.open('about:blank')
             b.log('browser')  # a server that ends is an error there
             check_board(b, folder)
             check_stop(b, folder)

@@ -165,6 +165,8 @@ TEST(board, only_the_token_stops_a_run)
     ASSERT_INT(0, asked[0]);
     ASSERT_INT(202, status(b, "POST /api/runs/0/snapshot", token_of(b)));
     ASSERT_HAS("snapshot", asked);
+    ASSERT_INT(202, status(b, "POST /api/runs/0/trace", token_of(b)));
+    ASSERT_HAS("trace", asked);
     ASSERT_INT(202, status(b, "POST /api/runs/0/stop", token_of(b)));
     ASSERT_HAS("stop", asked);
     ct_board_destroy(b);

@@ -43,7 +43,7 @@ function showStatus() {
   if (run.run && run.run.why)
     parts.push(el('span', { class: 'dim' }, run.run.why));
   $('status').replaceChildren(...parts);
-  for (const name of ['snapshot', 'stop'])
+  for (const name of ['snapshot', 'trace', 'stop'])
     $(name).hidden = !state.control || run.id !== 0 ||
       run.status !== 'running';
   document.title = (last ? (last.iter + 1) + ' · ' : '') + run.name +
@@ -149,6 +149,8 @@ async function buttons() {
   state.control = me.control && me.token;
   if (!state.control) return;
   action('snapshot', 'A snapshot follows the current iteration.', false);
+  action('trace', 'Three iterations are recorded as trace-N.json in the run ' +
+    'folder.', false);
   action('stop', 'The run stops after a snapshot.', true);
 }
 
