@@ -349,7 +349,9 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
 
     for (int i = 0; i < io->n_top; i++, write = false) {
         const float *dy = ct_diff(io->top[i]), *x = ct_data(io->bottom[i]);
-        const bool may   = l->run->aside && (l->flags & CT_LAYER_ASIDE);
+        /* Several tops add to the same gradients, so in one order. */
+        const bool may   = l->run->aside && (l->flags & CT_LAYER_ASIDE) &&
+                           io->n_top == 1;
         const bool aside = may && io->want_grad[i];
 
         CT_TRY(ct_conv_set_tiles(s->conv[i], in_tiles(l)));

@@ -5,8 +5,9 @@
  * (Sigmoid) or, in place itself, what it left there (ReLU); and the layer
  * itself, where it keeps no copy (Power).  And where the bottom is a view of
  * another blob, as a Flatten's top is, layers that read that blob later would
- * find it changed.  Caffe reads what it finds; here such a layer is parted from
- * its bottom: all before it use a blob of their own,
+ * find it changed.  Gradients lie in one place too, so those that a layer is to
+ * stop (propagate_down: false) pass.  Caffe reads what it finds; here such a
+ * layer is parted from its bottom: all before it use a blob of their own,
  *
  *     conv -> c, sigmoid c -> c, bias c -> c
  *     conv -> c', sigmoid c' -> c', bias c' -> c
@@ -178,12 +179,26 @@ static bool harms_root(const struct ct_net *net, int i, int b, int root)
     return false;
 }
 
+/* Whether gradients stop at layer i: what comes to its top must not be what
+ * the layers before it find, though both lie in one place. */
+static bool stops_gradient(const struct ct_net *net, int i, int b)
+{
+    const struct net_layer *l = &net->layer[i];
+
+    for (int k = 0; k < l->n_bottom; k++)
+        if (l->bottom_id[k] == b && !l->want_grad[k] &&
+            net->blob[b].needs_grad && !net->options.forward_only)
+            return true;
+    return false;
+}
+
 static bool needs_parting(const struct ct_net *net, int i, int b)
 {
     const struct net_layer *l = &net->layer[i];
     const int root            = root_of(net, b, i);
 
-    return (runs_back(net, l) && (l->layer->flags & CT_LAYER_APART)) ||
+    return stops_gradient(net, i, b) ||
+           (runs_back(net, l) && (l->layer->flags & CT_LAYER_APART)) ||
            harms_before(net, i, b) ||
            (root != b && harms_root(net, i, b, root));
 }

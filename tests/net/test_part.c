@@ -220,3 +220,27 @@ TEST(part, a_view_changed_in_place_leaves_the_others_alone_in_forward_too)
     ASSERT_FLOAT(-10, y[0], 0);
     ASSERT_FLOAT(22, y[1], 0);
 }
+
+TEST(part, a_gradient_that_stops_at_a_layer_in_place_goes_no_further)
+{
+    struct ct_net *net = net_of(
+        "layer { name: 'in' type: 'Input' top: 'x' "
+        "  input_param { shape { dim: 2 dim: 3 } } }"
+        "layer { name: 'a' type: 'InnerProduct' bottom: 'x' top: 'a' "
+        "  inner_product_param { num_output: 4 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 's' type: 'Slice' bottom: 'a' top: 'b' top: 'c' }"
+        "layer { name: 'p' type: 'Power' bottom: 'b' top: 'b' "
+        "  propagate_down: false }"
+        "layer { name: 'l' type: 'Reduction' bottom: 'b' top: 'l' "
+        "  loss_weight: 1 }"
+        "layer { name: 'm' type: 'Reduction' bottom: 'c' top: 'm' "
+        "  loss_weight: 1 }");
+    const float *g = ct_diff(ct_net_param(net, 1)->blob);
+
+    pass(net);
+    ASSERT_FLOAT(0, g[0], 0);
+    ASSERT_FLOAT(0, g[1], 0);
+    ASSERT_FLOAT(2, g[2], 0);
+    ASSERT_FLOAT(2, g[3], 0);
+}

@@ -144,7 +144,10 @@ void add_top_or_in_place(struct drawing *d, struct value *b)
     const struct ct_layer_type *type =
         ct_layer_find(d->layer[d->n_layers].type);
 
-    if (type && (type->flags & CT_LAYER_INPLACE) && stream_chance(&d->r, 50)) {
+    /* Constant DummyData is filled once, so work in place would change what
+     * the next pass finds, as in Caffe. */
+    if (type && (type->flags & CT_LAYER_INPLACE) &&
+        strcmp(b->name, "u") != 0 && stream_chance(&d->r, 50)) {
         snprintf(name, sizeof(name), "%s", b->name);
         name_top(d, name, b->batch);
     } else {

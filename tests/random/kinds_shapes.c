@@ -61,11 +61,15 @@ static bool lrn(struct drawing *d)
 static bool mvn(struct drawing *d)
 {
     static const char *const words[] = {
-        "", "mvn_param { across_channels: true } ",
-        "mvn_param { normalize_variance: false } ",
+        "mvn_param { normalize_variance: false } ", "",
+        "mvn_param { across_channels: true } ",
     };
+    struct value *b = pick(d, 4);
 
-    return one_to_one(d, "MVN", 4, words[stream_below(&d->r, 3)]);
+    /* One value has no variance. */
+    return b && reshaping(d, "MVN", b,
+                          words[ct_shape_count(&b->shape, 2, CT_END) > 3
+                                    ? stream_below(&d->r, 3) : 0]);
 }
 
 static bool group_norm(struct drawing *d)
