@@ -31,6 +31,18 @@ static int most_rows(bool screen)
     return size.ws_row > HEAD_LINES + 2 ? size.ws_row - HEAD_LINES : 2;
 }
 
+/* Over what stands there, without a blink. */
+static void redraw(const char *text)
+{
+    fputs("\033[H", stdout);
+    for (; *text; text++) {
+        if (*text == '\n')
+            fputs("\033[K", stdout);
+        putchar(*text);
+    }
+    fputs("\033[J", stdout);
+}
+
 static enum ct_status show(const char *folder, bool screen, bool *running)
 {
     struct ct_text text = { 0 };
@@ -41,9 +53,10 @@ static enum ct_status show(const char *folder, bool screen, bool *running)
     st = ct_top(folder, most_rows(screen),
                 (double)now.tv_sec + 1e-9 * (double)now.tv_nsec, &text,
                 running);
-    if (st == CT_OK)
-        printf("%s%s%s", screen ? "\033[H" : "", text.s,
-               screen ? "\033[J" : "");
+    if (st == CT_OK && screen)
+        redraw(text.s);
+    else if (st == CT_OK)
+        fputs(text.s, stdout);
     fflush(stdout);
     ct_text_fini(&text);
     return st;

@@ -130,8 +130,8 @@ static void add_amount(struct ct_text *out, double v, int width)
         v /= 1000;
         u++;
     }
-    snprintf(text, sizeof(text), u && v < 9.95 ? "%.1f%c" : "%.0f%c", v,
-             units[u]);
+    snprintf(text, sizeof(text), u && v < 9.95 ? "%.1f%.*s" : "%.0f%.*s", v,
+             u || width, &units[u]); /* a column has a place for the unit */
     ct_text_addf(out, "%*s", width, text);
 }
 

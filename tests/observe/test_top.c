@@ -63,6 +63,13 @@ TEST(top, ranks_are_rows)
     ASSERT_HAS("exchange, waits 12 s for rank 1\n", said);
 }
 
+TEST(top, small_numbers_have_no_unit)
+{
+    bool running;
+
+    ASSERT_HAS(" 0       0   GONE", top(10, 1101, &running));
+}
+
 TEST(top, of_many_those_that_wait_least_stand_first)
 {
     bool running;
