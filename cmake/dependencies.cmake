@@ -79,3 +79,9 @@ cortado_optional(JPEG TURBOJPEG_FOUND "no JPEG images" libturbojpeg0-dev
                  PkgConfig::TURBOJPEG)
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 cortado_optional(PNG PNG_FOUND "no PNG images" libpng-dev PkgConfig::PNG)
+pkg_check_modules(TIFF IMPORTED_TARGET libtiff-4)
+cortado_optional(TIFF TIFF_FOUND "no TIFF images" libtiff-dev PkgConfig::TIFF)
+pkg_check_modules(WEBP IMPORTED_TARGET libwebp)
+cortado_optional(WEBP WEBP_FOUND "no WebP images" libwebp-dev PkgConfig::WEBP)
+find_package(GIF QUIET) # giflib has no pkg-config file
+cortado_optional(GIF GIF_FOUND "no GIF images" libgif-dev GIF::GIF)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -22,6 +23,17 @@ static const struct ct_image_format *const formats[] = {
 #ifdef CT_HAVE_PNG
     &ct_image_png,
 #endif
+#ifdef CT_HAVE_TIFF
+    &ct_image_tiff,
+#endif
+#ifdef CT_HAVE_WEBP
+    &ct_image_webp,
+#endif
+#ifdef CT_HAVE_GIF
+    &ct_image_gif,
+#endif
+    &ct_image_bmp,
+    &ct_image_pnm,
     NULL
 };
 
@@ -56,6 +68,18 @@ enum ct_status ct_image_size(struct ct_image *im, int width, int height,
     return CT_OK;
 }
 
+static enum ct_status image_unknown(void)
+{
+    char names[80] = "";
+    size_t n       = 0;
+
+    for (int i = 0; formats[i] && n < sizeof(names); i++)
+        n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s",
+                              i ? ", " : "", formats[i]->name);
+    return ct_fail(CT_EPARSE, "not an image that this build reads (%s)",
+                   names);
+}
+
 static enum ct_status image_format(struct ct_bytes file,
                                    const struct ct_image_format **out)
 {
@@ -64,7 +88,50 @@ static enum ct_status image_format(struct ct_bytes file,
             *out = formats[i];
             return CT_OK;
         }
-    return ct_fail(CT_EPARSE, "not an image this build reads (JPEG or PNG)");
+    return image_unknown();
+}
+
+void ct_image_gray(unsigned char *p, size_t n, int channels)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char *q = p + (size_t)channels * i;
+
+        p[i] = (unsigned char)((1868 * q[0] + 9617 * q[1] + 4899 * q[2] +
+                                (1 << 13)) >> 14);
+    }
+}
+
+enum ct_status ct_image_convert(struct ct_codec *c, struct ct_image *im,
+                                enum ct_image_mode mode)
+{
+    const int from = im->channels, to = ct_image_channels(mode, from);
+    const size_t n = (size_t)im->width * (size_t)im->height;
+    const unsigned char *old;
+
+    if (from == to)
+        return CT_OK;
+    if (to == 1) {
+        ct_image_gray(im->pixels, n, from);
+        im->channels = 1;
+        return CT_OK;
+    }
+    CT_TRY(ct_room_grow(&c->rows, n * (size_t)from));
+    memcpy(c->rows.ptr, im->pixels, n * (size_t)from);
+    CT_TRY(ct_image_size(im, im->width, im->height, to));
+    old = c->rows.ptr;
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < to; k++)
+            im->pixels[i * (size_t)to + (size_t)k] =
+                old[i * (size_t)from + (size_t)(from == 1 ? 0 : k)];
+    return CT_OK;
+}
+
+/* As OpenCV: files are turned upright unless they are wanted as they are. */
+static int image_orientation(const struct ct_image_format *f,
+                             struct ct_bytes file, enum ct_image_mode mode)
+{
+    return mode == CT_IMAGE_NATIVE || !f->orientation ? 1
+                                                      : f->orientation(file);
 }
 
 enum ct_status ct_image_peek(struct ct_codec *c, struct ct_bytes file,
@@ -73,7 +140,14 @@ enum ct_status ct_image_peek(struct ct_codec *c, struct ct_bytes file,
     const struct ct_image_format *f = NULL;
 
     CT_TRY(image_format(file, &f));
-    return f->peek(c, file, mode, out);
+    CT_TRY(f->peek(c, file, mode, out));
+    if (image_orientation(f, file, mode) > 4) {
+        const int width = out->width;
+
+        out->width  = out->height;
+        out->height = width;
+    }
+    return CT_OK;
 }
 
 enum ct_status ct_image_decode(struct ct_codec *c, struct ct_bytes file,
@@ -82,7 +156,8 @@ enum ct_status ct_image_decode(struct ct_codec *c, struct ct_bytes file,
     const struct ct_image_format *f = NULL;
 
     CT_TRY(image_format(file, &f));
-    return f->decode(c, file, mode, out);
+    CT_TRY(f->decode(c, file, mode, out));
+    return ct_image_turn(c, out, image_orientation(f, file, mode));
 }
 
 enum ct_status ct_image_encode(const struct ct_image *im, const char *type,
@@ -92,8 +167,9 @@ enum ct_status ct_image_encode(const struct ct_image *im, const char *type,
 
     out->n_bytes = 0;
     for (int i = 0; formats[i]; i++)
-        if (strcasecmp(name, formats[i]->name) == 0 ||
-            strcasecmp(name, formats[i]->also) == 0)
+        if (formats[i]->encode &&
+            (strcasecmp(name, formats[i]->name) == 0 ||
+             strcasecmp(name, formats[i]->also) == 0))
             return formats[i]->encode(im, out);
     return ct_fail(CT_EINVAL, "cannot write images of type \"%s\": use jpg or "
                    "png", type);

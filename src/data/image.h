@@ -1,7 +1,9 @@
-/* image.h - JPEG and PNG in and out of memory, and their size.
+/* image.h - images in and out of memory, and their size.
  *
- * Pixels are what OpenCV gives: 8 bits, rows from the top, channels
- * interleaved as B G R (B G R A).  The camera's orientation tag is ignored. */
+ * JPEG, PNG, TIFF, WebP, GIF (its first frame), BMP and PNM are read; JPEG and
+ * PNG are written too.  Pixels are what OpenCV gives: 8 bits, rows from the
+ * top, channels interleaved as B G R (B G R A).  In color and gray, pictures
+ * are turned as the camera's orientation tag says. */
 #ifndef CT_DATA_IMAGE_H
 #define CT_DATA_IMAGE_H
 

@@ -90,14 +90,6 @@ static void cmyk_to_bgr(const unsigned char *in, size_t n, unsigned char *out)
     }
 }
 
-/* In place: 3 channels become 1, weighted as luma in 1/2^14. */
-static void bgr_to_gray(unsigned char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        p[i] = (unsigned char)((1868 * p[3 * i] + 9617 * p[3 * i + 1] +
-                                4899 * p[3 * i + 2] + (1 << 13)) >> 14);
-}
-
 static enum ct_status jpeg_decode_cmyk(struct ct_codec *c,
                                        struct ct_bytes file,
                                        enum ct_image_mode mode,
@@ -116,7 +108,7 @@ static enum ct_status jpeg_decode_cmyk(struct ct_codec *c,
     if (st == CT_OK)
         cmyk_to_bgr(four, n, out->pixels);
     if (st == CT_OK && mode == CT_IMAGE_GRAY) {
-        bgr_to_gray(out->pixels, n);
+        ct_image_gray(out->pixels, n, 3);
         out->channels = 1;
     }
     return st;
@@ -179,6 +171,7 @@ const struct ct_image_format ct_image_jpeg = {
     .peek   = jpeg_peek,
     .decode = jpeg_decode,
     .encode = jpeg_encode,
+    .orientation = ct_jpeg_orientation,
     .fini   = jpeg_fini,
 };
 #else

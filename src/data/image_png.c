@@ -167,9 +167,6 @@ static enum ct_status png_decode(struct ct_codec *c, struct ct_bytes file,
 
     CT_TRY_GOTO(png_start(&p, file), st, out);
     CT_TRY_GOTO(png_header(&p, mode, &h), st, out);
-    if (mode == CT_IMAGE_NATIVE && png_get_bit_depth(p.png, p.info) == 16)
-        CT_TRY_GOTO(ct_fail(CT_ENOTSUP, "a PNG of 16 bits: convert it, or set "
-                            "force_color or force_gray"), st, out);
     CT_TRY_GOTO(ct_image_size(out, h.width, h.height, h.channels), st, out);
     CT_TRY_GOTO(ct_room_grow(&c->rows, (size_t)h.height * sizeof(*p.rows)), st,
                 out);
@@ -229,5 +226,6 @@ const struct ct_image_format ct_image_png = {
     .peek   = png_peek,
     .decode = png_decode,
     .encode = png_encode,
+    .orientation = ct_png_orientation,
 };
 #endif

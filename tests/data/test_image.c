@@ -178,7 +178,7 @@ TEST(image, unknown_types_are_refused)
     ASSERT_STATUS(CT_EINVAL, ct_image_encode(im, "jpg", &t));
     ASSERT_STATUS(CT_EINVAL, ct_image_encode(im, "png", &t));
     ASSERT_STATUS(CT_EPARSE, ct_image_decode(&codec, (struct ct_bytes){
-                                                 "GIF89a", 6 },
+                                                 "FIG89a", 6 },
                                              CT_IMAGE_COLOR, im));
 }
 

@@ -26,6 +26,9 @@ class Cortado(CMakePackage, CudaPackage):
     variant("leveldb", default=True, description="LevelDB databases")
     variant("jpeg", default=True, description="JPEG images")
     variant("png", default=True, description="PNG images")
+    variant("tiff", default=True, description="TIFF images")
+    variant("webp", default=True, description="WebP images")
+    variant("gif", default=True, description="GIF images")
     variant("python", default=False, description="The Python package caffe")
 
     depends_on("c", type="build")
@@ -41,6 +44,9 @@ class Cortado(CMakePackage, CudaPackage):
     depends_on("leveldb", when="+leveldb")
     depends_on("libjpeg-turbo", when="+jpeg")
     depends_on("libpng", when="+png")
+    depends_on("libtiff", when="+tiff")
+    depends_on("libwebp", when="+webp")
+    depends_on("giflib", when="+gif")
     depends_on("python@3.8:", when="+python", type=("build", "link", "run"))
     depends_on("py-numpy", when="+python", type=("build", "run"))
     depends_on("py-protobuf", when="+python", type=("build", "run"))
@@ -62,7 +68,8 @@ class Cortado(CMakePackage, CudaPackage):
             self.define("CORTADO_CUDA", "ON" if "+cuda" in spec else "OFF"),
             self.define_from_variant("CORTADO_PYTHON_PACKAGE", "python"),
         ]
-        for name in ("onednn", "hdf5", "lmdb", "leveldb", "jpeg", "png"):
+        for name in ("onednn", "hdf5", "lmdb", "leveldb", "jpeg", "png",
+                     "tiff", "webp", "gif"):
             args.append(self.define_from_variant(
                 "CORTADO_" + name.upper(), name))
         if "+cuda" in spec and spec.variants["cuda_arch"].value[0] != "none":
