@@ -17,6 +17,7 @@
 #include "observe/trace.h"
 #include "peers.h"
 #include "proto/edit.h"
+#include "signals.h"
 #include "status_line.h"
 
 struct train_flags {
@@ -318,6 +319,7 @@ static int train_with_peers(struct train_flags *f)
         st = choose_gpus(f, job.param);
     if (st == CT_OK && f->ranks > 1 && !ct_dist_launched())
         st = launch_ranks(f->ranks);
+    signals_aside();
     code = st == CT_OK
                ? peers_run(job.param->distributed, train_joined, &job)
                : command_failed(st);

@@ -17,7 +17,9 @@ class _Interrupt:
     """Ctrl-C while the engine trains: stops it, then KeyboardInterrupt.
 
     Only where Python would have raised that anyway: in the main thread, with
-    Python's own handler in place.
+    Python's own handler in place.  The signal waits until the engine asks for
+    it: a handler that interrupts one of oneDNN's products would put its frame
+    over values that the product keeps below its stack (apps/signals.h).
     """
 
     def __init__(self):
@@ -27,15 +29,22 @@ class _Interrupt:
     def _note(self, _number, _frame):
         self.asked = True
 
+    def is_asked(self):
+        return self.asked or (self._before is not None and
+                              signal.SIGINT in signal.sigpending())
+
     def __enter__(self):
         self.asked = False
         self._before = None
         if (threading.current_thread() is threading.main_thread() and
                 signal.getsignal(signal.SIGINT) is signal.default_int_handler):
             self._before = signal.signal(signal.SIGINT, self._note)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
     def __exit__(self, *_raised):
         if self._before is not None:
+            # One that waits arrives here, and is noted.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             signal.signal(signal.SIGINT, self._before)
         if self.asked:
             raise KeyboardInterrupt
@@ -51,7 +60,7 @@ class SolverHandle(Handle):
         interrupt = self.interrupt = _Interrupt()
         listeners = self.listeners = []
         self._action = ACTION_FN(
-            lambda _arg: _STOP if interrupt.asked or any(
+            lambda _arg: _STOP if interrupt.is_asked() or any(
                 one.raised is not None for one in listeners) else _GO_ON)
         exchange = distributed._exchange(path)
         out = ctypes.c_void_p()

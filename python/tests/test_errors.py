@@ -206,3 +206,20 @@ print('trains', flush=True)
             "assert signal.getsignal(signal.SIGINT) is "
             "signal.default_int_handler\n")
         self.assertEqual((code, out), (0, '5\n'), error)
+
+    def test_no_signal_interrupts_what_the_engine_computes(self):
+        self.file(TEXT)
+        solver = caffe.SGDSolver(self.file(
+            "net: '%s' base_lr: 1e-6 lr_policy: 'fixed' max_iter: 5 "
+            "snapshot_prefix: '%s'" % (self.path('net.prototxt'),
+                                       self.path('s')), 'solver.prototxt'))
+        held = []
+
+        def look():
+            held.append(signal.SIGINT in
+                        signal.pthread_sigmask(signal.SIG_BLOCK, []))
+        solver.add_callback(look, lambda: None)
+        solver.step(2)
+        self.assertEqual(held, [True, True])
+        self.assertNotIn(signal.SIGINT,
+                         signal.pthread_sigmask(signal.SIG_BLOCK, []))
