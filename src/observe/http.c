@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -330,6 +331,7 @@ static void *http_main(void *arg)
     struct ct_http *h = arg;
     struct pollfd fd[MOST_CLIENTS + 2];
 
+    prctl(PR_SET_NAME, "board");
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
     for (;;) {
         double now;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -216,6 +217,7 @@ static void *journal_main(void *arg)
 {
     struct ct_journal *j = arg;
 
+    prctl(PR_SET_NAME, "journal");
     /* Whoever computes goes first. */
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
     while (next_tick(j))
