@@ -185,6 +185,8 @@ struct ct_layer_type {
     struct ct_range bottoms, tops;
     unsigned        flags;       /* enum ct_layer_flags */
     unsigned        no_grad;     /* bit i: bottom i never has a gradient */
+    unsigned        stops;       /* bit i: bottom i is taken for constant, even
+                                  * where it depends on parameters */
     unsigned        statistics;  /* bit i: blob i is no parameter, but counts
                                   * what passes see; take_in adds to it */
     size_t          state_size;

@@ -32,11 +32,19 @@ class LayerParameter:
     """What a Python layer's constructor is given; it says nothing more."""
 
 
+class Phase(int):
+    """``caffe.TRAIN`` or ``caffe.TEST``; as text its name, as layers of
+    Faster R-CNN expect."""
+
+    def __str__(self):
+        return 'TEST' if self == _TEST else 'TRAIN'
+
+
 class Layer(Pinned):
     """A layer of a net, and the base class of layers written in Python.
 
     A subclass finds in its methods ``self.param_str`` (the text of the
-    prototxt), ``self.phase`` (``caffe.TRAIN`` or ``caffe.TEST``),
+    prototxt; ``self.param_str_`` in older ones), ``self.phase`` (``caffe.TRAIN`` or ``caffe.TEST``),
     ``self.blobs`` (its parameters; ``self.blobs.add_blob(*shape)`` in setup
     adds one), and, when several ranks train together, ``self.solver_rank``
     and ``self.solver_count``.
@@ -49,6 +57,11 @@ class Layer(Pinned):
 
     def __init__(self, param: LayerParameter = None):
         """Nothing is there yet: use setup()."""
+
+    @property
+    def param_str_(self) -> str:
+        """What param_str was called at first."""
+        return self.param_str
 
     @property
     def type(self) -> str:
@@ -150,7 +163,7 @@ class _Known:
             raise Error('%s is not a subclass of caffe.Layer' % name)
         layer._pointer = self.pointer
         layer.param_str = decode(lib.ct_python_param_str(self.pointer))
-        layer.phase = lib.ct_layer_phase(self.pointer)
+        layer.phase = Phase(lib.ct_layer_phase(self.pointer))
         layer.solver_rank = lib.ct_layer_rank(self.pointer)
         layer.solver_count = lib.ct_layer_size(self.pointer)
         if layer.solver_count > 1:

@@ -87,6 +87,7 @@ const struct ct_layer_type ct_layer_box_annotator_ohem = {
     .bottoms    = CT_EXACTLY(4),
     .tops       = CT_EXACTLY(2),
     .flags      = CT_LAYER_NO_GRAD,
+    .stops      = ~0u,
     .state_size = sizeof(struct box_annotator_ohem),
     .setup      = ohem_setup,
     .reshape    = ohem_reshape,

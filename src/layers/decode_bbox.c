@@ -100,6 +100,7 @@ const struct ct_layer_type ct_layer_decode_bbox = {
     .bottoms    = CT_BETWEEN(2, 3),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_DYNAMIC | CT_LAYER_NO_GRAD | CT_LAYER_NO_CAPTURE,
+    .stops      = ~0u,
     .state_size = sizeof(struct decode_bbox),
     .setup      = decode_setup,
     .reshape    = decode_reshape,

@@ -274,6 +274,7 @@ const struct ct_layer_type ct_layer_proposal = {
     .bottoms    = CT_EXACTLY(3),
     .tops       = CT_BETWEEN(1, 2),
     .flags      = CT_LAYER_DYNAMIC | CT_LAYER_NO_GRAD | CT_LAYER_NO_CAPTURE,
+    .stops      = ~0u,
     .state_size = sizeof(struct proposal),
     .setup      = proposal_setup,
     .reshape    = proposal_reshape,

@@ -405,6 +405,7 @@ const struct ct_layer_type ct_layer_proposal_target = {
     .bottoms    = CT_EXACTLY(2),
     .tops       = CT_BETWEEN(6, 7),
     .flags      = CT_LAYER_DYNAMIC | CT_LAYER_NO_GRAD | CT_LAYER_NO_CAPTURE,
+    .stops      = ~0u,
     .state_size = sizeof(struct proposal_target),
     .setup      = pt_setup,
     .reshape    = pt_reshape,

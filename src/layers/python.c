@@ -220,6 +220,16 @@ static enum ct_status python_forward(struct ct_layer *l,
 static enum ct_status python_backward(struct ct_layer *l,
                                       const struct ct_io *io)
 {
+    /* Layers whose backward() does nothing, as Faster R-CNN's, mean zeros. */
+    for (int i = 0; i < io->n_bottom; i++) {
+        bool shared = !io->want_grad[i];
+
+        for (int t = 0; t < io->n_top && !shared; t++)
+            shared = ct_diff(io->bottom[i]) == ct_diff(io->top[t]);
+        if (!shared)
+            CT_TRY(ct_fill(l->dev, io->bottom[i]->count, 0,
+                           ct_diff(io->bottom[i])));
+    }
     return run(l, CT_PYTHON_BACKWARD, io);
 }
 

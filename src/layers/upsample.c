@@ -167,6 +167,7 @@ const struct ct_layer_type ct_layer_upsample = {
     .bottoms    = CT_BETWEEN(1, 2),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_GRAD_FIRST | CT_LAYER_NO_TOP,
+    .stops      = 1 << 1, /* where pooling found its maxima */
     .state_size = sizeof(struct upsample),
     .setup      = up_setup,
     .reshape    = up_reshape,

@@ -213,6 +213,7 @@ const struct ct_layer_type ct_layer_yolov3_detection_output = {
     .bottoms    = CT_AT_LEAST(1),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_DYNAMIC | CT_LAYER_NO_GRAD | CT_LAYER_NO_CAPTURE,
+    .stops      = ~0u,
     .state_size = sizeof(struct output),
     .setup      = out_setup,
     .reshape    = out_reshape,

@@ -1,7 +1,8 @@
 /* backward.c - who needs a gradient.
  *
  * Forward sweep: a layer needs backward when one of its parameters learns or
- * a bottom needs a gradient; then its tops do.  Backward sweep: layers that
+ * a bottom needs a gradient; then its tops do.  Bottoms that a type takes for
+ * constant (the regions of Proposal) end there.  Backward sweep: layers that
  * lead to no loss, and layers all of whose tops are cut off by
  * propagate_down, drop out.  force_backward turns everything on that a layer
  * type can do. */
@@ -49,11 +50,12 @@ static void forward_sweep(struct ct_net *net)
 
         l->needs_backward = learns(net, l);
         for (int b = 0; b < l->n_bottom; b++) {
-            bool need = net->blob[l->bottom_id[b]].needs_grad;
+            bool stops = b < 32 && l->layer->type->stops >> b & 1;
+            bool need  = net->blob[l->bottom_id[b]].needs_grad && !stops;
 
             l->needs_backward |= need;
-            l->want_grad[b] = p->n_propagate_down ? p->propagate_down[b]
-                                                  : need;
+            l->want_grad[b] =
+                p->n_propagate_down ? p->propagate_down[b] && !stops : need;
         }
         if (l->needs_backward)
             for (int t = 0; t < l->n_top; t++)
