@@ -136,6 +136,6 @@ if(CORTADO_TESTS AND NOT CORTADO_SANITIZE)
   # Exported models in other runtimes, those that this Python can load.
   add_test(NAME onnx.runtimes COMMAND ${Python3_EXECUTABLE} -B
            ${PROJECT_SOURCE_DIR}/tests/onnx/run ${PROJECT_BINARY_DIR})
-  set_tests_properties(onnx.runtimes PROPERTIES TIMEOUT 600
-    ENVIRONMENT CORTADO_TUNE=off)
+  set_tests_properties(onnx.runtimes PROPERTIES TIMEOUT 600 ENVIRONMENT
+    "CORTADO_TUNE=off;OMP_NUM_THREADS=1;OPENBLAS_NUM_THREADS=1")
 endif()

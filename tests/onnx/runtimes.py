@@ -4,6 +4,7 @@ onnxruntime-node is looked for where NODE_PATH says; OpenCV's dnn module and
 the checker of python3-onnx are packages of the distribution.
 """
 
+import functools
 import json
 import os
 import subprocess
@@ -73,6 +74,7 @@ def opencv(path, inputs):
     return dict(zip(outputs, net.forward(outputs)))
 
 
+@functools.lru_cache(None)
 def has_onnxruntime():
     try:
         return subprocess.run(

@@ -98,7 +98,8 @@ def distance(ours, theirs, detections=False):
 def run_imported(model, names, inputs):
     """Imports a model and runs the net that comes out."""
     program = os.path.join(os.environ['CORTADO_BUILD'], 'cortado')
-    done = subprocess.run([program, 'import', model] + names,
+    batch = '--batch=%d' % list(inputs.values())[0].shape[0]
+    done = subprocess.run([program, 'import', batch, model] + names,
                           stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
