@@ -157,6 +157,15 @@ static bool harms_before(const struct ct_net *net, int i, int b)
     return false;
 }
 
+/* Whether nobody reads blob `id`: then the caller does. */
+static bool is_output(const struct ct_net *net, int id)
+{
+    for (int j = 0; j < net->n_layer; j++)
+        if (has(net->layer[j].bottom_id, net->layer[j].n_bottom, id))
+            return false;
+    return true;
+}
+
 /* The same where b is a view of blob `root`, and so may others be. */
 static bool harms_root(const struct ct_net *net, int i, int b, int root)
 {
@@ -170,7 +179,8 @@ static bool harms_root(const struct ct_net *net, int i, int b, int root)
 
             if (j == i || id == b || root_of(net, id, j + 1) != root)
                 continue;
-            if (j < i ? reads_back(net, l, id)
+            if (j < i ? reads_back(net, l, id) ||
+                            (!bottom && is_output(net, id))
                       : bottom && !(l->layer->flags & CT_LAYER_ALIAS_DATA) &&
                             !comes_after(net, id, j - 1, i, b))
                 return true;

@@ -244,3 +244,20 @@ TEST(part, a_gradient_that_stops_at_a_layer_in_place_goes_no_further)
     ASSERT_FLOAT(2, g[2], 0);
     ASSERT_FLOAT(2, g[3], 0);
 }
+
+TEST(part, a_view_that_is_an_output_is_left_alone_too)
+{
+    struct ct_net *net =
+        net_with("layer { name: 'in' type: 'Input' top: 'x' "
+                 "  input_param { shape { dim: 1 dim: 1 } } }"
+                 "layer { name: 's' type: 'Split' bottom: 'x' top: 'a' "
+                 "  top: 'b' }"
+                 "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }",
+                 CAFFE__PHASE__TEST,
+                 (struct ct_net_options){ .forward_only = true });
+
+    ct_data(net_blob_named(net, "x"))[0] = -3;
+    ASSERT_OK(ct_net_forward(net, NULL));
+    ASSERT_FLOAT(0, ct_data(net_blob_named(net, "a"))[0], 0);
+    ASSERT_FLOAT(-3, ct_data(net_blob_named(net, "b"))[0], 0);
+}

@@ -391,6 +391,8 @@ static bool draw_sources(struct drawing *d)
             b->steps      = true;
             b->batch      = false;
             d->out->deals = false;
+            /* A test begins with the states that the last one left. */
+            d->out->has_test = false;
         }
     }
     if (stream_chance(&d->r, 15)) {

@@ -32,6 +32,7 @@ struct gradient {
     struct ct_net *net;
     struct seen   *seen; /* one a layer */
     bool           noted; /* base is there */
+    double         largest; /* gradient of all */
     double         change;
     int            param; /* the one that is changed */
     int64_t        at;
@@ -105,7 +106,7 @@ static bool top_holds(struct gradient *g, int layer, int top)
 {
     const struct tensor *want = &g->seen[layer].made[top];
     const struct tensor *got  = &g->seen[layer].top[top];
-    double most = 1e-2;
+    double most = 0.1;
 
     for (int64_t i = 0; i < want->n; i++)
         most = fmax(most, fabs(want->v[i]));
@@ -263,7 +264,8 @@ static bool value_holds(struct gradient *g, double most)
     want = (high - low) / (2 * step);
     if (!(fabs(up - down) <= 1e-3 * (fabs(up) + fabs(down)) + 1e-5))
         return true; /* it bends here */
-    if (fabs(want - got) <= 5e-3 * fmax(fabs(want), most) + 1e-5)
+    if (fabs(want - got) <= 5e-3 * fmax(fabs(want), most) +
+                                1e-4 * g->largest + 1e-5)
         return true;
     snprintf(g->why, g->size, "gradient of %s[%d]: value %lld is %.7g, by "
              "central differences %.7g", ct_net_layer(g->net, p->layer)->name,
@@ -292,6 +294,12 @@ static bool gradients_hold(struct gradient *g, uint64_t seed)
     const bool forced = ct_net_param_message(g->net)->force_backward;
     struct stream r   = { .key = ct_key(seed, "gradient") };
 
+    for (int i = 0; i < ct_net_n_params(g->net); i++) {
+        const struct ct_blob *b = ct_net_param(g->net, i)->blob;
+
+        for (int64_t k = 0; k < b->count; k++)
+            g->largest = fmax(g->largest, fabs((double)ct_diff(b)[k]));
+    }
     for (int i = 0; i < ct_net_n_params(g->net); i++) {
         const struct ct_net_param *p = ct_net_param(g->net, i);
         double most = 0;

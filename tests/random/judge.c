@@ -76,10 +76,18 @@ static enum ct_status feel(const struct drawn *c, int nudge, struct truth *t)
     return st;
 }
 
-/* Outputs are made of values about 1; weights and histories may all be tiny. */
-static double floor_of(const struct array *a)
+/* What rounding alone leaves where a value should be 0: outputs are made of
+ * values about 1, histories of gradients like those of other parameters. */
+static double floor_of(const struct truth *t, const struct array *a)
 {
-    return strncmp(a->name, "test output", 11) == 0 ? 1e-5 : 1e-9;
+    double most = 0;
+
+    if (strncmp(a->name, "history", 7) != 0)
+        return strncmp(a->name, "test output", 11) == 0 ? 1e-5 : 1e-7;
+    for (int i = 0; i < t->ref.n_arrays; i++)
+        if (strncmp(t->ref.array[i].name, a->name, 9) == 0)
+            most = fmax(most, largest(&t->ref.array[i]));
+    return 1e-6 * most + 1e-9;
 }
 
 /* From what nudges move to what may differ. */
@@ -102,7 +110,7 @@ static enum ct_status set_limits(struct truth *t)
         if (!(t->limit[i] <= hopeless * size))
             t->limit[i] = -1;
         else
-            t->limit[i] += share * size + floor_of(&t->ref.array[i]);
+            t->limit[i] += share * size + floor_of(t, &t->ref.array[i]);
     }
     return CT_OK;
 }

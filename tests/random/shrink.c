@@ -154,7 +154,7 @@ static bool is_kept(const ProtobufCFieldDescriptor *f)
                                         "snapshot_after_train", "test_iter",
                                         "test_interval", "batch_size",
                                         "transform_param", "filler", "scale",
-                                        "mean_value", "eps",
+                                        "mean_value", "eps", "delta",
                                         "weight_filler", "bias_filler" };
 
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
