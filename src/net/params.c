@@ -102,6 +102,9 @@ static enum ct_status join_owner(struct ct_net *net, struct ct_net_param *o,
     CT_TRY(merge_mult("decay_mult", s->name, s->has_decay_mult, s->decay_mult,
                       &o->has_decay_mult, &o->decay_mult));
     o->n_sharers++;
+    /* Layers that add to one gradient do so in one order, not beside it. */
+    l->layer->flags &= ~(unsigned)CT_LAYER_ASIDE;
+    net->layer[o->layer].layer->flags &= ~(unsigned)CT_LAYER_ASIDE;
     return CT_OK;
 }
 

@@ -181,8 +181,9 @@ static bool harms_root(const struct ct_net *net, int i, int b, int root)
                 continue;
             if (j < i ? reads_back(net, l, id) ||
                             (!bottom && is_output(net, id))
-                      : bottom && !(l->layer->flags & CT_LAYER_ALIAS_DATA) &&
-                            !comes_after(net, id, j - 1, i, b))
+                      : (bottom ? !(l->layer->flags & CT_LAYER_ALIAS_DATA)
+                                : is_output(net, id)) &&
+                            !comes_after(net, id, bottom ? j - 1 : j, i, b))
                 return true;
         }
     }

@@ -188,8 +188,8 @@ TEST(watch, a_rank_of_another_host_that_moves_on_is_waited_for)
     static const int host[] = { 0, 1, 2 };
     struct waiter w[3];
 
-    long_s = 7; /* than a stall and the time that rank 0 has to speak */
-    wait_for_rank_2(w, host, 2, move_on);
+    long_s = 9; /* than a stall and the time that rank 0 has to speak */
+    wait_for_rank_2(w, host, 3, move_on);
     long_s = 4;
     for (int r = 0; r < 3; r++)
         if (w[r].st != CT_OK)

@@ -245,6 +245,7 @@ TEST(part, a_gradient_that_stops_at_a_layer_in_place_goes_no_further)
     ASSERT_FLOAT(2, g[3], 0);
 }
 
+/* Whether the view is made before the layer in place or after it. */
 TEST(part, a_view_that_is_an_output_is_left_alone_too)
 {
     struct ct_net *net =
@@ -252,7 +253,8 @@ TEST(part, a_view_that_is_an_output_is_left_alone_too)
                  "  input_param { shape { dim: 1 dim: 1 } } }"
                  "layer { name: 's' type: 'Split' bottom: 'x' top: 'a' "
                  "  top: 'b' }"
-                 "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }",
+                 "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }"
+                 "layer { name: 'f' type: 'Flatten' bottom: 'x' top: 'f' }",
                  CAFFE__PHASE__TEST,
                  (struct ct_net_options){ .forward_only = true });
 
@@ -260,4 +262,5 @@ TEST(part, a_view_that_is_an_output_is_left_alone_too)
     ASSERT_OK(ct_net_forward(net, NULL));
     ASSERT_FLOAT(0, ct_data(net_blob_named(net, "a"))[0], 0);
     ASSERT_FLOAT(-3, ct_data(net_blob_named(net, "b"))[0], 0);
+    ASSERT_FLOAT(-3, ct_data(net_blob_named(net, "f"))[0], 0);
 }

@@ -305,7 +305,8 @@ static bool eltwise(struct drawing *d)
 
     if (b && !c && how < 3 && stream_chance(&d->r, 30))
         c = b;
-    if (!c)
+    /* Of two that are equal rounding chooses the larger: not b and a copy. */
+    if (!c || (how == 3 && c->name[0] == 'b' && b->name[0] == 'b'))
         return false;
     t = open_layer(d, "Eltwise");
     add_bottom(d, b);

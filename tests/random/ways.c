@@ -40,7 +40,7 @@ const struct way ways[] = {
     FORCED("lrn:plain+ref"), FORCED("lrn:blocked+ref"),
     FORCED("lrn:onednn+ref"), FORCED("norm:ref"), FORCED("norm:onednn+ref"),
     FORCED("softmax:ref"), FORCED("softmax:onednn+ref"), FORCED("ip:gemm"),
-    FORCED("ip:onednn"), FORCED("layout:plain"), FORCED("fuse:none"),
+    FORCED("ip:onednn+gemm"), FORCED("layout:plain"), FORCED("fuse:none"),
     FORCED("chain:none"), FORCED("chain:1"), FORCED("chain:3"),
     ALONE("chain:2, 2 threads", "chain:2", 2), FORCED("params:plain"),
     FORCED("params:tiles"), FORCED("update:late"), FORCED("update:early"),
