@@ -50,7 +50,7 @@ enum ct_status dist_autopsy_keep(struct dist_page *page, const char *folder)
     CT_TRY(make_folder(folder));
     if (!realpath(folder, whole) || strlen(whole) >= sizeof(page->folder))
         return ct_fail(CT_EIO, "%s: no folder for records", folder);
-    snprintf(page->folder, sizeof(page->folder), "%s", whole);
+    memcpy(page->folder, whole, strlen(whole) + 1);
     page->pid = (int)getpid();
     if (gethostname(page->host, sizeof(page->host) - 1) != 0)
         snprintf(page->host, sizeof(page->host), "unknown");
