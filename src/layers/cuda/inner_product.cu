@@ -150,7 +150,8 @@ extern "C" enum ct_status ct_cuda_inner_product_backward(
     struct ct_layer *l, const struct ct_io *io)
 {
     const struct ct_ip *p = &state_of(l)->ip;
-    const bool aside      = l->run->aside && io->want_grad[0];
+    const bool aside      = l->run->aside && io->want_grad[0] &&
+                       (l->flags & CT_LAYER_ASIDE);
     const void *x, *w, *dy;
 
     CT_TRY(factor(l, CT_IP_X, false, ct_data(io->bottom[0]), p->m * p->k,
