@@ -278,7 +278,8 @@ static bool value_holds(struct gradient *g, double most)
 
 /* What Dropout draws is known by what became of its bottom, but not where
  * that is zero.  ContrastiveLoss has a gradient for distances that are a little
- * longer, as Caffe's has. */
+ * longer, as Caffe's has, and MVN takes the variance of values that do not
+ * differ for 1. */
 static bool is_blind(const struct gradient *g)
 {
     for (int l = 0; l < ct_net_n_layers(g->net); l++) {
@@ -286,7 +287,7 @@ static bool is_blind(const struct gradient *g)
 
         const char *type       = ct_net_layer(g->net, l)->type->name;
 
-        if (strcmp(type, "ContrastiveLoss") == 0)
+        if (strcmp(type, "ContrastiveLoss") == 0 || strcmp(type, "MVN") == 0)
             return true;
         if (strcmp(type, "Dropout") != 0)
             continue;

@@ -87,7 +87,7 @@ static double floor_of(const struct truth *t, const struct array *a)
     for (int i = 0; i < t->ref.n_arrays; i++)
         if (strncmp(t->ref.array[i].name, a->name, 9) == 0)
             most = fmax(most, largest(&t->ref.array[i]));
-    return 1e-6 * most + 1e-9;
+    return 1e-5 * most + 1e-9;
 }
 
 /* From what nudges move to what may differ. */
