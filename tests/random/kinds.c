@@ -185,7 +185,7 @@ static bool batch_norm(struct drawing *d)
     return true;
 }
 
-/* SegNet's dialect, the batch's statistics; it counts like a BatchNorm. */
+/* SegNet's dialect, the batch's statistics. */
 static bool bn(struct drawing *d)
 {
     struct value *b = pick(d, 4);
@@ -203,10 +203,8 @@ static bool bn(struct drawing *d)
     ct_text_add(t, "bn_param { scale_filler { type: 'uniform' min: 0.5 "
                 "max: 1.5 } shift_filler { type: 'uniform' min: -0.2 "
                 "max: 0.2 } } ");
-    if (!close_layer(d))
-        return false;
-    d->out->batch_norm = true;
-    return true;
+    d->deals_next = false; /* a channel of equal values rounds by ranks */
+    return close_layer(d);
 }
 
 static void conv_words(struct drawing *d, struct ct_text *t,
