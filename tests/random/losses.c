@@ -30,6 +30,18 @@ static void add_weight(struct drawing *d, struct ct_text *t)
                                               : stream_between(&d->r, 0.2, 2));
 }
 
+/* The top of a loss, which no layer reads, and its weight. */
+static bool close_loss(struct drawing *d, struct ct_text *t)
+{
+    add_top(d, false);
+    d->blob[d->n_blobs - 1].label = d->blob[d->n_blobs - 1].steps = true;
+    add_weight(d, t);
+    if (!close_layer(d))
+        return false;
+    d->n_losses++;
+    return true;
+}
+
 static bool add_accuracy(struct drawing *d, struct value *s, struct value *y)
 {
     struct ct_text *t;
@@ -101,13 +113,7 @@ static bool of_probabilities(struct drawing *d)
     t = open_layer(d, "MultinomialLogisticLoss");
     add_bottom(d, s);
     add_bottom(d, y);
-    add_top(d, false);
-    d->blob[d->n_blobs - 1].label = d->blob[d->n_blobs - 1].steps = true;
-    add_weight(d, t);
-    if (!close_layer(d))
-        return false;
-    d->n_losses++;
-    return true;
+    return close_loss(d, t);
 }
 
 static bool of_two(struct drawing *d)
@@ -130,13 +136,7 @@ static bool of_two(struct drawing *d)
     add_bottom(d, b);
     if (kind == 2)
         add_bottom(d, y);
-    add_top(d, false);
-    d->blob[d->n_blobs - 1].label = d->blob[d->n_blobs - 1].steps = true;
-    add_weight(d, t);
-    if (!close_layer(d))
-        return false;
-    d->n_losses++;
-    return true;
+    return close_loss(d, t);
 }
 
 static bool of_sigmoid(struct drawing *d)
@@ -159,13 +159,7 @@ static bool of_sigmoid(struct drawing *d)
     t = open_layer(d, "SigmoidCrossEntropyLoss");
     add_bottom(d, a);
     add_bottom(d, b);
-    add_top(d, false);
-    d->blob[d->n_blobs - 1].label = d->blob[d->n_blobs - 1].steps = true;
-    add_weight(d, t);
-    if (!close_layer(d))
-        return false;
-    d->n_losses++;
-    return true;
+    return close_loss(d, t);
 }
 
 /* Each class costs something where another was right. */
@@ -190,13 +184,7 @@ static bool of_infogain(struct drawing *d)
     add_bottom(d, s);
     add_bottom(d, y);
     add_bottom(d, h);
-    add_top(d, false);
-    d->blob[d->n_blobs - 1].label = d->blob[d->n_blobs - 1].steps = true;
-    add_weight(d, t);
-    if (!close_layer(d))
-        return false;
-    d->n_losses++;
-    return true;
+    return close_loss(d, t);
 }
 
 /* Any number counts as a loss when it has a weight. */
