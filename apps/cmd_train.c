@@ -32,7 +32,7 @@ struct train_flags {
 
 static volatile sig_atomic_t got_sigint, got_sighup;
 
-/* Where SIGUSR2 asks for a trace, and SIGUSR1 for records. */
+/* Where SIGUSR2 asks for a trace and for records. */
 static struct ct_trace_file *_Atomic traced;
 static struct ct_dist *_Atomic recorded;
 
@@ -42,10 +42,11 @@ static void on_signal(int number)
         got_sigint = 1;
     else if (number == SIGHUP)
         got_sighup = 1;
-    else if (number == SIGUSR1)
+    else {
         ct_dist_ask_records(recorded);
-    else if (traced)
-        ct_trace_file_want(traced);
+        if (traced)
+            ct_trace_file_want(traced);
+    }
 }
 
 struct terminal {
@@ -166,7 +167,6 @@ static void catch_requests(void)
 {
     struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
-    sigaction(SIGUSR1, &sa, NULL);
     sigaction(SIGUSR2, &sa, NULL);
 }
 
@@ -241,7 +241,7 @@ static enum ct_status train(const struct train_flags *f,
     CT_TRY_GOTO(observe_follow(&f->observe, look, d, s), st, out);
     traced   = &trace;
     recorded = d;
-    observe_trace(look, &trace);
+    observe_trace(look, &trace, d);
     catch_signals();
     if (t.is_terminal) {
         CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t.line), st,
@@ -250,7 +250,7 @@ static enum ct_status train(const struct train_flags *f,
     }
     CT_INFO("Starting Optimization");
     st       = ct_solver_solve(s);
-    observe_trace(look, NULL);
+    observe_trace(look, NULL, NULL);
     traced   = NULL;
     recorded = NULL;
     log_lines_over_progress(false);

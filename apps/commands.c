@@ -10,8 +10,8 @@ const struct command commands[] = {
       "Trains the net that the solver names, from the beginning, from a "
       "snapshot or from given weights. SIGINT ends training after a snapshot; "
       "SIGHUP takes a snapshot and training goes on; SIGUSR2 traces the next "
-      "iterations; SIGUSR1 has ranks record their last collectives for "
-      "'cortado autopsy'. A prototxt is code: it "
+      "iterations and has ranks record their last collectives for 'cortado "
+      "autopsy'. A prototxt is code: it "
       "can name Python to run and files to write, so train only with "
       "prototxts that you trust.",
       cmd_train },
@@ -65,7 +65,7 @@ const struct command commands[] = {
     { "autopsy", "explain why a run with many ranks stopped",
       "cortado autopsy RUN_FOLDER",
       "Reads what the ranks of 'cortado train --run' recorded when the job "
-      "failed, waited for long or got SIGUSR1, and says what each did last, "
+      "failed, waited for long or got SIGUSR2, and says what each did last, "
       "who did not come, and whether ranks called different things.",
       cmd_autopsy },
     { "top", "watch the ranks of a running job",

@@ -21,6 +21,7 @@ struct observe {
     atomic_int         asked;  /* by a button: enum ct_solver_action */
     pthread_mutex_t    lock;   /* of the next */
     struct ct_trace_file *trace; /* borrowed; NULL: none can be had */
+    struct ct_dist       *dist;  /* borrowed; NULL: a job of one rank */
 };
 
 static bool wants_any(const struct observe_flags *f)
@@ -39,6 +40,7 @@ static bool act(const char *action, void *arg)
         done = o->trace != NULL;
         if (done)
             ct_trace_file_want(o->trace);
+        ct_dist_ask_records(o->dist);
         pthread_mutex_unlock(&o->lock);
         return done;
     }
@@ -47,7 +49,8 @@ static bool act(const char *action, void *arg)
     return true;
 }
 
-void observe_trace(struct observe *o, struct ct_trace_file *trace)
+void observe_trace(struct observe *o, struct ct_trace_file *trace,
+                   struct ct_dist *d)
 {
     if (!o)
         return;
@@ -55,6 +58,7 @@ void observe_trace(struct observe *o, struct ct_trace_file *trace)
     if (trace)
         trace->folder = o->folder;
     o->trace = trace;
+    o->dist  = d;
     pthread_mutex_unlock(&o->lock);
 }
 

@@ -29,8 +29,9 @@ CT_MUST_CHECK enum ct_status observe_follow(const struct observe_flags *f,
                                             struct ct_dist *d,
                                             struct ct_solver *s);
 /* Until NULL: a button of the live page asks this one for a trace, which goes
- * to the run folder. */
-void observe_trace(struct observe *o, struct ct_trace_file *trace);
+ * to the run folder, and `d` for records of its ranks. */
+void observe_trace(struct observe *o, struct ct_trace_file *trace,
+                   struct ct_dist *d);
 
 /* What a button of the live page asks for, once.  Takes NULL. */
 enum ct_solver_action observe_action(struct observe *o);

@@ -199,7 +199,7 @@ enum ct_status autopsy_read(const char *folder, struct autopsy *out)
     if (st == CT_OK && out->n_here == 0)
         st = ct_fail(CT_ENOTFOUND, "%s: no rank has left a record there.  "
                      "Ranks of `cortado train --run=FOLDER` do so when the "
-                     "job fails, waits for long, or gets SIGUSR1", where);
+                     "job fails, waits for long, or gets SIGUSR2", where);
 out:
     ct_text_fini(&below);
     return st;

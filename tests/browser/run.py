@@ -277,6 +277,12 @@ def check_snapshot(b, job, folder):
         time.sleep(0.1)
     check(glob.glob(folder + '/runs/four/trace-*.json'),
           'the button records a trace')
+    for _ in range(100):
+        if len(glob.glob(folder + '/runs/four/autopsy/rank-*.txt')) == 4:
+            break
+        time.sleep(0.1)
+    check(len(glob.glob(folder + '/runs/four/autopsy/rank-*.txt')) == 4,
+          'the same button has all ranks write records')
 
 
 def check_kill(b, run):

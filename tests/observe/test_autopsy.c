@@ -136,7 +136,7 @@ TEST(autopsy, a_folder_without_records_and_a_damaged_one_are_refused)
     test_defer(drop, &text);
     ASSERT_STATUS(CT_ENOTFOUND, ct_autopsy("/no/such/folder", &text));
     ASSERT_STATUS(CT_ENOTFOUND, ct_autopsy(test_folder(), &text));
-    ASSERT_HAS("SIGUSR1", ct_last_error());
+    ASSERT_HAS("SIGUSR2", ct_last_error());
     snprintf(path, sizeof(path), "%s/rank-0.txt", test_folder());
     ASSERT_OK(ct_file_write(path, "hello\nyou\nthere\n", 16));
     ASSERT_STATUS(CT_EPARSE, ct_autopsy(test_folder(), &text));
