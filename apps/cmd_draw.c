@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "command.h"
 #include "help.h"
-#include "net/filter.h"
+#include "net/phase.h"
 #include "net_flags.h"
 #include "observe/draw.h"
 #include "picture.h"

@@ -9,7 +9,7 @@
 #include "comm/coll/coll.h"
 #include "comm/probe.h"
 #include "cortado/dist.h"
-#include "dist/selftest.h"
+#include "dist/proof/census.h"
 #include "help.h"
 #include "launch.h"
 #include "net_flags.h"

@@ -4,7 +4,7 @@
 #include "command.h"
 #include "flags.h"
 #include "help.h"
-#include "observe/trace.h"
+#include "observe/trace_file.h"
 
 int cmd_trace(int argc, char **argv)
 {

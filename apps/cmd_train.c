@@ -14,7 +14,7 @@
 #include "log_lines.h"
 #include "net_flags.h"
 #include "observe.h"
-#include "observe/trace.h"
+#include "observe/trace_file.h"
 #include "peers.h"
 #include "proto/edit.h"
 #include "signals.h"

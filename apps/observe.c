@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "observe/board.h"
 #include "observe/journal.h"
-#include "observe/trace.h"
+#include "observe/trace_file.h"
 #include "peers.h"
 
 struct observe {

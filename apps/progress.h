@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "data/watch.h"
+#include "data/onlooker.h"
 
 struct progress {
     struct ct_watch watch; /* to hand to the job */

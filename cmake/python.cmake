@@ -10,7 +10,7 @@ option(CORTADO_PYTHON_PACKAGE "Build the Python package" ON)
 set(CORTADO_PYTHON "" CACHE FILEPATH "The python3 to build and test with")
 
 # Facts that some C files of the library are told.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/solver/access.c
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/solver/bindings.c
   ${PROJECT_SOURCE_DIR}/src/onnx/graph.c
   TARGET_DIRECTORY cortado_objects
   PROPERTIES COMPILE_DEFINITIONS CT_VERSION="${PROJECT_VERSION}")
@@ -95,7 +95,7 @@ if(Python3_Development.Embed_FOUND)
   file(RELATIVE_PATH beside ${CMAKE_INSTALL_FULL_LIBDIR}/cortado
        ${CMAKE_INSTALL_PREFIX}/${CORTADO_PYTHON_DIR})
   add_library(cortado_python MODULE
-              ${PROJECT_SOURCE_DIR}/src/plugins/python/plugin.c)
+              ${PROJECT_SOURCE_DIR}/src/plugins/python/python.c)
   target_link_libraries(cortado_python PRIVATE Python3::Python
                         ${CMAKE_DL_LIBS})
   target_compile_options(cortado_python PRIVATE -Wall -Wextra -Wconversion

@@ -148,8 +148,8 @@ enum ct_layer_flags {
     CT_LAYER_PASSES_DIFF = 1 << 17,
     CT_LAYER_STEADY      = 1 << 18, /* tops never change after the first pass */
     /* With ct_run.aside backward puts the gradients of parameters into the
-     * side lane (device/graph.h): a net keeps bottom data and top diffs to the
-     * end of the pass. */
+     * side lane (device/recording.h): a net keeps bottom data and top diffs to
+     * the end of the pass. */
     CT_LAYER_ASIDE       = 1 << 19,
     /* Tops but the first hold numbers that 16 bits cannot: they are plain
      * float32 always. */

@@ -7,7 +7,7 @@
 #ifndef CT_COMM_AGREE_H
 #define CT_COMM_AGREE_H
 
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 
 enum { CT_AGREE_FAN = 8 };
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/coll/coll.h"
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 
 enum {
     PINGS   = 20,

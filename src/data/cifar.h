@@ -4,7 +4,7 @@
 #ifndef CT_DATA_CIFAR_H
 #define CT_DATA_CIFAR_H
 
-#include "data/watch.h"
+#include "data/onlooker.h"
 
 /* The records of n files, one file after the other, into a new database: keys
  * %05d, datums of 3 x 32 x 32, what Caffe's convert_cifar_data writes.  The

@@ -4,7 +4,7 @@
 #ifndef CT_DATA_IDX_H
 #define CT_DATA_IDX_H
 
-#include "data/watch.h"
+#include "data/onlooker.h"
 
 enum { CT_IDX_MAX_AXES = 4 };
 

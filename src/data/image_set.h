@@ -11,7 +11,7 @@
 
 #include "data/db.h"
 #include "data/image_list.h"
-#include "data/watch.h"
+#include "data/onlooker.h"
 
 struct ct_image_set {
     const char *root;        /* goes before every name, as it stands */

@@ -4,7 +4,7 @@
 #define CT_DATA_MEAN_H
 
 #include "cortado/proto.h"
-#include "data/watch.h"
+#include "data/onlooker.h"
 
 /* A BlobProto of 1 x C x H x W in the old form, which every Caffe reads.
  * Encoded images count with the channels they have.  Sums are exact where

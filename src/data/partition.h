@@ -6,7 +6,7 @@
 #ifndef CT_DATA_PARTITION_H
 #define CT_DATA_PARTITION_H
 
-#include "data/watch.h"
+#include "data/onlooker.h"
 
 enum { CT_PARTITION_MAX = 4096 };
 

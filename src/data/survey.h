@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "data/watch.h"
+#include "data/onlooker.h"
 
 enum { CT_SURVEY_KEYS = 3, CT_SURVEY_TEXT = 256, CT_SURVEY_LABELS = 100000 };
 

@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "comm/rate.h"
 #include "cortado/log.h"
-#include "dist/compress/managed.h"
-#include "dist/root.h"
-#include "dist/watch.h"
-#include "dist/witness.h"
+#include "dist/codec/managed.h"
+#include "dist/feed/root.h"
+#include "liveness/watch.h"
+#include "liveness/witness.h"
 
 enum { IDLE_NS = 50000000 };
 
@@ -199,6 +199,36 @@ static void fill_exchange(struct ct_dist *d)
         dist_local_init(d);
 }
 
+static void rank_lost(void *arg, int rank, int iter, const char *text)
+{
+    struct ct_dist *d = arg;
+
+    dist_marks_add(&d->marks, CT_MARK_LOST, rank, iter, "%s", text);
+}
+
+static uint64_t bytes_sent(const void *arg)
+{
+    return dist_bytes_sent(arg);
+}
+
+static enum ct_status start_watch(struct ct_dist *d)
+{
+    const struct live_watch_config config = {
+        .all       = d->all,
+        .alike     = d->comm,
+        .group     = d->group,
+        .thread    = d->thread,
+        .n_train   = d->mode.n_workers,
+        .stall     = d->options->stall,
+        .heartbeat = d->options->heartbeat,
+        .lost      = rank_lost,
+        .sent      = bytes_sent,
+        .arg       = d,
+    };
+
+    return live_watch_create(&config, &d->watch);
+}
+
 enum ct_status dist_create_over(struct ct_transport *transport,
                                 const Caffe__DistributedParameter *options,
                                 struct ct_dist **out)
@@ -238,8 +268,8 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     CT_TRY_GOTO(start_thread(d), st, out);
     fill_exchange(d);
     if (d->all->size > 1)
-        CT_TRY_GOTO(dist_watch_create(d, &d->watch), st, out);
-    d->exchange.pulse = dist_watch_pulse(d->watch);
+        CT_TRY_GOTO(start_watch(d), st, out);
+    d->exchange.pulse = live_watch_pulse(d->watch);
     *out = d;
     d    = NULL;
 out:
@@ -277,7 +307,7 @@ static enum ct_status join(const Caffe__DistributedParameter *options,
                           "the others cannot be reached; each would train by "
                           "itself");
     CT_TRY(dist_create_over(t, options, out));
-    dist_witness_introduce((*out)->watch);
+    live_witness_introduce((*out)->watch);
     CT_TRY(start_log(*out));
     return dist_selftest(*out);
 }
@@ -296,10 +326,10 @@ enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
         return dist_create_over(t, options, out);
     }
     if (!ct_mpi_left_open()) /* a program that uses MPI itself may not fork */
-        dist_witness_start();
+        live_witness_start();
     st = join(options, out);
     if (st != CT_OK) /* this rank tells of it itself */
-        dist_witness_dismiss();
+        live_witness_dismiss();
     return st;
 }
 
@@ -310,9 +340,9 @@ void ct_dist_destroy(struct ct_dist *d)
     if (d->mode.ps)
         dist_ps_fini(d);
     dist_root_orphan(d);
-    dist_watch_stop(d->watch);
+    live_watch_stop(d->watch);
     ct_comm_thread_destroy(d->thread);
-    dist_watch_destroy(d->watch);
+    live_watch_destroy(d->watch);
     dist_bsp_fini(d);
     ct_comm_destroy(d->group);
     if (d->comm != d->all)
@@ -325,18 +355,18 @@ void ct_dist_destroy(struct ct_dist *d)
     ct_free(d->sums);
     ct_free(d->part_bytes);
     ct_free(d);
-    dist_witness_dismiss();
+    live_witness_dismiss();
 }
 
 void ct_dist_abort(struct ct_dist *d, int code)
 {
     if (!d)
         return;
-    dist_watch_record(d->watch, ct_last_error());
-    dist_witness_dismiss();
+    live_watch_record(d->watch, ct_last_error());
+    live_witness_dismiss();
     /* Launchers end everybody now, witnesses of the dead among them. */
-    dist_watch_hear_out(d->watch);
-    dist_watch_stop(d->watch); /* nobody needs to find out who is gone */
+    live_watch_hear_out(d->watch);
+    live_watch_stop(d->watch); /* nobody needs to find out who is gone */
     if (d->direct)
         ct_window_abort(d->direct->window);
     ct_comm_abort(d->all, code);
@@ -345,19 +375,19 @@ void ct_dist_abort(struct ct_dist *d, int code)
 void ct_dist_last_words(struct ct_dist *d)
 {
     if (d)
-        dist_watch_last_words(d->watch);
-    dist_witness_dismiss();
+        live_watch_last_words(d->watch);
+    live_witness_dismiss();
 }
 
 enum ct_status ct_dist_keep_records(struct ct_dist *d, const char *folder)
 {
-    return d ? dist_watch_keep(d->watch, folder) : CT_OK;
+    return d ? live_watch_keep(d->watch, folder) : CT_OK;
 }
 
 void ct_dist_ask_records(struct ct_dist *d)
 {
     if (d)
-        dist_watch_ask(d->watch);
+        live_watch_ask(d->watch);
 }
 
 int ct_dist_rank(const struct ct_dist *d)

@@ -6,23 +6,23 @@
 #include "comm/coll/shared.h"
 #include "comm/thread.h"
 #include "cortado/dist.h"
-#include "dist/auto.h"
-#include "dist/bucket.h"
-#include "dist/canonical.h"
-#include "dist/compress/wire.h"
-#include "dist/device_sum.h"
-#include "dist/factors.h"
-#include "dist/figures.h"
-#include "dist/flight.h"
-#include "dist/marks.h"
+#include "dist/bsp/roads.h"
+#include "dist/bsp/bucket.h"
+#include "dist/proof/canonical.h"
+#include "dist/codec/coded_bucket.h"
+#include "dist/gpu/device_sum.h"
+#include "dist/bsp/factors.h"
+#include "dist/report/figures.h"
+#include "dist/bsp/flight.h"
+#include "dist/report/marks.h"
 #include "dist/mode.h"
-#include "dist/ps.h"
-#include "dist/selftest.h"
+#include "dist/servers/servers.h"
+#include "dist/proof/census.h"
 #include "solver/exchange.h"
 #include "solver/mirror.h"
 
 struct dist_root;
-struct dist_watch;
+struct live_watch;
 
 struct ct_dist {
     struct ct_exchange      exchange; /* what the solver sees */
@@ -32,7 +32,7 @@ struct ct_dist {
      * which train or which serve (often the same comm); its group, or NULL. */
     struct ct_comm         *all, *comm, *group;
     struct ct_comm_thread  *thread;
-    struct dist_watch      *watch;    /* NULL: alone */
+    struct live_watch      *watch;    /* NULL: alone */
     const struct ct_allreduce_type *reduce; /* NULL: by size */
     struct ct_net          *net;      /* attached to; borrowed */
     enum dist_road          road;

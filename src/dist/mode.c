@@ -5,7 +5,7 @@
 
 #include "comm/ps/ps.h"
 #include "cortado/log.h"
-#include "dist/compress/codec.h"
+#include "dist/codec/codec.h"
 
 static bool is(const char *a, const char *b)
 {

@@ -9,7 +9,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 
 static enum ct_status absval_forward(struct ct_layer *l,
                                      const struct ct_io *io)

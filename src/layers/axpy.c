@@ -11,7 +11,7 @@
 #include "device/cpu/loop.h"
 #include "layers/axpy.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 
 enum { A, X, Y };
 

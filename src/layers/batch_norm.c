@@ -33,13 +33,13 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "device/batch_norm.h"
+#include "device/batch_norm_ops.h"
 #include "device/norm_gate.h"
 #include "device/stage.h"
 #include "layers/batch_norm.h"
 #include "layers/channels.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/merge.h"
 #include "proto/params.h"
 

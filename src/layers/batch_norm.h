@@ -3,7 +3,7 @@
 #define CT_LAYERS_BATCH_NORM_H
 
 #include "cortado/layer.h"
-#include "device/batch_norm.h"
+#include "device/batch_norm_ops.h"
 #include "device/norm.h"
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@
 
 #include "layers/batch_reindex.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 
 static enum ct_status reindex_setup(struct ct_layer *l, const struct ct_io *io)
 {

@@ -9,7 +9,7 @@
 #include "cortado/layer.h"
 
 #include "layers/bias.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/repeat.h"
 #include "proto/params.h"
 

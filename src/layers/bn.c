@@ -35,7 +35,7 @@
 #include "cortado/log.h"
 #include "device/stage.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/merge.h"
 #include "proto/params.h"
 

@@ -11,7 +11,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 
 static enum ct_status bnll_forward(struct ct_layer *l, const struct ct_io *io)
 {

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 enum { ROIS, LOSS, LABELS, WEIGHTS };

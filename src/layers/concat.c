@@ -10,7 +10,7 @@
 #include "device/layout.h"
 #include "layers/common.h"
 #include "layers/concat.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 static enum ct_status concat_axis(struct ct_layer *l, const struct ct_io *io)

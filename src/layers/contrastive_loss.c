@@ -19,7 +19,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/contrastive_loss.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/loss.h"
 #include "proto/params.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "device/graph.h"
+#include "device/recording.h"
 #include "layers/common.h"
 #include "proto/params.h"
 

@@ -12,7 +12,7 @@
 #include "device/cpu/loop.h"
 #include "layers/common.h"
 #include "layers/crop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 static enum ct_status crop_reshape(struct ct_layer *l, const struct ct_io *io)

@@ -19,7 +19,7 @@
 #include "device/cpu/loop.h"
 #include "device/layout.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/deal.h"
 #include "layers/dropout.h"
 #include "proto/params.h"

@@ -11,7 +11,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/embed.h"
 #include "proto/params.h"
 

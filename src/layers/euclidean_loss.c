@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/loss.h"
 
 static enum ct_status el_reshape(struct ct_layer *l, const struct ct_io *io)

@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/filter.h"
 
 static enum ct_status filter_setup(struct ct_layer *l, const struct ct_io *io)

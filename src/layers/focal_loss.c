@@ -22,7 +22,7 @@
 #include <inttypes.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 static enum ct_status focal_setup(struct ct_layer *l, const struct ct_io *io)

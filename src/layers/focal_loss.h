@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "cortado/layer.h"
-#include "device/softmax.h"
+#include "device/softmax_ops.h"
 #include "layers/loss.h"
 
 /* a, g and b of the formulas. */

@@ -14,7 +14,7 @@
 #include <math.h>
 
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/group_norm.h"
 #include "proto/params.h"
 

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/hinge_loss.h"
 #include "layers/loss.h"
 #include "proto/params.h"

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 #include "layers/conv_base.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/im2col.h"
 
 static enum ct_status im2col_setup(struct ct_layer *l, const struct ct_io *io)

@@ -15,9 +15,9 @@
 
 #include "core/blob_proto.h"
 #include "device/cpu/loop.h"
-#include "device/softmax.h"
+#include "device/softmax_ops.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/infogain_loss.h"
 #include "layers/loss.h"
 #include "proto/params.h"

@@ -3,7 +3,7 @@
 #define CT_LAYERS_INFOGAIN_LOSS_H
 
 #include "cortado/layer.h"
-#include "device/softmax.h"
+#include "device/softmax_ops.h"
 #include "layers/loss.h"
 
 struct infogain_loss {

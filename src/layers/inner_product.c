@@ -22,7 +22,7 @@
 #include "device/conv.h"
 #include "device/cpu/loop.h"
 #include "device/workspace.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/inner_product.h"
 #include "proto/params.h"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/interp.h"
 #include "proto/params.h"
 

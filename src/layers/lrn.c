@@ -8,8 +8,8 @@
  * channel `k` is ignored, as in Caffe, which has no other way either. */
 #include "cortado/layer.h"
 
-#include "device/lrn.h"
-#include "layers/cuda/cuda.h"
+#include "device/lrn_ops.h"
+#include "layers/cuda/slots.h"
 #include "layers/lrn.h"
 #include "proto/params.h"
 

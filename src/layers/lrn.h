@@ -3,7 +3,7 @@
 #define CT_LAYERS_LRN_H
 
 #include "cortado/layer.h"
-#include "device/lrn.h"
+#include "device/lrn_ops.h"
 
 struct lrn {
     struct ct_lrn   lrn;

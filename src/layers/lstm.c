@@ -11,7 +11,7 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/lstm.h"
 #include "layers/lstm_gates.h"
 #include "layers/recurrent.h"

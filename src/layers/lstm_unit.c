@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/lstm_gates.h"
 #include "layers/lstm_unit.h"
 

@@ -29,7 +29,7 @@
 
 #include "base/mem.h"
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 #define MINING(name) CAFFE__MULTI_BOX_LOSS_PARAMETER__MINING_TYPE__##name

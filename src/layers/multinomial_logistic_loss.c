@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/loss.h"
 
 static enum ct_status mll_reshape(struct ct_layer *l, const struct ct_io *io)

@@ -14,7 +14,7 @@
 #include <math.h>
 
 #include "device/norm.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/mvn.h"
 #include "proto/params.h"
 

@@ -17,7 +17,7 @@
 #include <inttypes.h>
 
 #include "device/norm.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/normalize.h"
 #include "proto/params.h"
 

@@ -23,7 +23,7 @@
 #include "device/cpu/loop.h"
 #include "device/layout.h"
 #include "device/pool.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/deal.h"
 #include "layers/pooling.h"
 #include "proto/params.h"

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 enum { ROI_VALUES = 5 };

@@ -23,7 +23,7 @@
 
 #include "cortado/log.h"
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/deal.h"
 #include "layers/yolo.h"
 #include "proto/params.h"

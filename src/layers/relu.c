@@ -12,7 +12,7 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 CT_SIMD static void relu_row(int64_t n, float slope, const float *x, float *y)

@@ -12,7 +12,7 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/recurrent.h"
 #include "layers/rnn.h"
 #include "layers/squash.h"

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/roi_pooling.h"
 #include "proto/params.h"
 

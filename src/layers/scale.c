@@ -12,7 +12,7 @@
 #include "cortado/layer.h"
 
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/repeat.h"
 #include "layers/scale.h"
 #include "proto/params.h"

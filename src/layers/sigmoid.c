@@ -6,7 +6,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/squash.h"
 
 CT_SIMD static void sigmoid_row(int64_t n, const float *x, float *y)

@@ -15,7 +15,7 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/loss.h"
 #include "layers/sigmoid_cross_entropy_loss.h"
 

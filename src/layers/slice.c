@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/slice.h"
 #include "proto/params.h"
 

@@ -10,7 +10,7 @@
  * R-FCN leaves u out of da; the two agree where u is 0 or 1. */
 #include "layers/smooth_l1_loss.h"
 
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/loss.h"
 
 static enum ct_status sl1o_setup(struct ct_layer *l, const struct ct_io *io)

@@ -5,8 +5,8 @@
  * x, y: any shape, may be the same blob; k runs over `axis` (default 1). */
 #include "cortado/layer.h"
 
-#include "device/softmax.h"
-#include "layers/cuda/cuda.h"
+#include "device/softmax_ops.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 static enum ct_status softmax_reshape(struct ct_layer *l,

@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
-#include "device/softmax.h"
-#include "layers/cuda/cuda.h"
+#include "device/softmax_ops.h"
+#include "layers/cuda/slots.h"
 #include "layers/loss.h"
 #include "layers/softmax_with_loss.h"
 #include "proto/params.h"

@@ -4,7 +4,7 @@
 #define CT_LAYERS_SOFTMAX_WITH_LOSS_H
 
 #include "cortado/layer.h"
-#include "device/softmax.h"
+#include "device/softmax_ops.h"
 #include "layers/loss.h"
 
 struct softmax_with_loss {

@@ -6,7 +6,7 @@
  * Formulas, shapes and parameters are those of SoftmaxWithLoss; top 2 has the
  * shape of the labels, is 0 where they are ignored, and passes no gradient.
  * R-FCN runs it on a GPU alone. */
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/softmax_with_loss.h"
 
 const struct ct_layer_type ct_layer_softmax_with_loss_ohem = {

@@ -10,7 +10,7 @@
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 
 static enum ct_status split_reshape(struct ct_layer *l, const struct ct_io *io)
 {

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 
 #include "device/pool.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/spp.h"
 #include "proto/params.h"
 

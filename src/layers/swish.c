@@ -9,7 +9,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/squash.h"
 #include "layers/swish.h"
 #include "proto/params.h"

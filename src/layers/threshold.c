@@ -8,7 +8,7 @@
 
 #include "device/cpu/loop.h"
 #include "layers/common.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 static enum ct_status threshold_forward(struct ct_layer *l,

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/upsample.h"
 #include "proto/params.h"
 

@@ -23,7 +23,7 @@
 #include "layers/yolov3.h"
 
 #include "device/cpu/loop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 static enum ct_status v3_setup(struct ct_layer *l, const struct ct_io *io)

@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "net/net.h"
-#include "proto/batch.h"
+#include "proto/batch_size.h"
 
 enum { SMALL = 4 }; /* the batches: this and twice it, or 1 and 2 */
 

@@ -5,9 +5,9 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "device/graph.h"
+#include "device/recording.h"
 #include "layers/plugins.h"
-#include "net/filter.h"
+#include "net/phase.h"
 #include "net/replay.h"
 
 static enum ct_status net_passes(struct ct_net *net,

@@ -15,7 +15,7 @@
 
 #include "base/trace.h"
 #include "cortado/log.h"
-#include "device/graph.h"
+#include "device/recording.h"
 #include "device/impl.h"
 #include "net/net.h"
 

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "base/trace.h"
 #include "cortado/log.h"
-#include "device/graph.h"
+#include "device/recording.h"
 #include "device/impl.h"
 #include "device/layout.h"
 #include "net/net.h"

@@ -1,4 +1,4 @@
-/* autopsy_read.h - records of ranks (dist/autopsy.h) read back. */
+/* autopsy_read.h - records of ranks (liveness/record.h) read back. */
 #ifndef CT_OBSERVE_AUTOPSY_READ_H
 #define CT_OBSERVE_AUTOPSY_READ_H
 

@@ -2,7 +2,7 @@
 #ifndef CT_OBSERVE_FORECAST_H
 #define CT_OBSERVE_FORECAST_H
 
-#include "dist/plan.h"
+#include "dist/model/predict.h"
 
 /* Speed-up over ranks, a curve a road, and the ideal. */
 CT_MUST_CHECK enum ct_status ct_plot_forecast(const struct dist_forecast *f,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "observe/trace.h"
+#include "observe/trace_file.h"
 #include "observe/trace_read.h"
 
 enum { MOST_COSTS = 512, MOST_LINES = 12 };

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "net/filter.h"
+#include "net/phase.h"
 #include "solver/solver.h"
 
 enum { TRIALS = 2 }; /* nets whose times are shares.c's */

@@ -1,7 +1,7 @@
 /* test_servers.c - slices, clocks, views: what parameter servers stand on. */
 #include "base/mem.h"
 #include "comm/coll/coll.h"
-#include "comm/ps/clock.h"
+#include "comm/ps/worker_clock.h"
 #include "comm/ps/ps.h"
 #include "comm/ps/table.h"
 #include "comm/ranks.h"

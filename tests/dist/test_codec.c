@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "comm/ranks.h"
-#include "dist/compress/run.h"
-#include "dist/compress/wire.h"
+#include "dist/codec/code_runs.h"
+#include "dist/codec/coded_bucket.h"
 #include "dist/dist.h"
 
 enum { MOST_N = 6000 };

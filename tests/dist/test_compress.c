@@ -1,8 +1,8 @@
 /* test_compress.c - training with coded gradients: close to training without,
  * ranks equal bit for bit, bytes as the formulas say. */
 #include "base/mem.h"
-#include "comm/coll/flight.h"
-#include "dist/compress/run.h"
+#include "comm/coll/transfer.h"
+#include "dist/codec/code_runs.h"
 #include "dist/ranks.h"
 
 static const char *const codecs[] = {

@@ -2,7 +2,7 @@
  * worked out by hand. */
 #include "base/mem.h"
 #include "comm/coll/coll.h"
-#include "dist/cost.h"
+#include "dist/model/cost.h"
 #include "testing/test.h"
 
 /* A machine on which every term shows: a 1 s, b 1 s, c 10 s a byte. */

@@ -6,33 +6,33 @@
 
 #include "base/clock.h"
 #include "base/pulse.h"
-#include "dist/member.h"
+#include "liveness/members.h"
 #include "dist/ranks.h"
 
 enum { STEPS = 40, SLOW = 2 };
 
 TEST(deadline, members_become_suspect_and_come_back)
 {
-    struct dist_members m;
+    struct live_members m;
 
-    ASSERT_OK(dist_members_init(&m, 3, 100));
-    ASSERT(!dist_members_missed(&m, 1));
-    ASSERT(!dist_members_missed(&m, 1));
-    ASSERT(dist_members_missed(&m, 1)); /* the third in a row */
-    ASSERT(!dist_members_missed(&m, 1));
+    ASSERT_OK(live_members_init(&m, 3, 100));
+    ASSERT(!live_members_missed(&m, 1));
+    ASSERT(!live_members_missed(&m, 1));
+    ASSERT(live_members_missed(&m, 1)); /* the third in a row */
+    ASSERT(!live_members_missed(&m, 1));
     ASSERT_INT(2, m.n_alive);
     ASSERT_INT(1, (int)m.epoch);
-    dist_members_heard(&m, 1, 101);
+    live_members_heard(&m, 1, 101);
     ASSERT(m.one[1].suspect); /* a heartbeat is not enough */
-    ASSERT(dist_members_came(&m, 1, 102));
-    ASSERT(!dist_members_came(&m, 1, 103));
+    ASSERT(live_members_came(&m, 1, 102));
+    ASSERT(!live_members_came(&m, 1, 103));
     ASSERT_INT(3, m.n_alive);
     ASSERT_INT(4, (int)m.one[1].n_missed);
     /* One heard of at 103, the others at 100. */
-    ASSERT_INT(-1, dist_members_silent(&m, 109, 10));
-    ASSERT_INT(0, dist_members_silent(&m, 111, 10));
+    ASSERT_INT(-1, live_members_silent(&m, 109, 10));
+    ASSERT_INT(0, live_members_silent(&m, 111, 10));
     ASSERT_INT(1, m.n_alive);
-    dist_members_fini(&m);
+    live_members_fini(&m);
 }
 
 TEST(deadline, when_all_come_in_time_it_is_lock_step)

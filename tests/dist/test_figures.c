@@ -1,7 +1,7 @@
 /* test_figures.c - rank 0 knows how the others are doing, and what happened. */
 #include <unistd.h>
 
-#include "dist/marks.h"
+#include "dist/report/marks.h"
 #include "ranks.h"
 
 static struct ct_rank_state seen[3];

@@ -8,7 +8,7 @@
 #include <semaphore.h>
 
 #include "base/mem.h"
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 #include "dist/ranks.h"
 #include "testing/under_way.h"
 

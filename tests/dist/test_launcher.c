@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dist/launcher.h"
-#include "dist/witness.h"
+#include "liveness/launcher.h"
+#include "liveness/witness.h"
 #include "testing/test.h"
 
 static void pause_for(int seconds)
@@ -22,7 +22,7 @@ static void pause_for(int seconds)
 static void lose_rank(int by)
 {
     if (fork() == 0) {
-        dist_witness_start();
+        live_witness_start();
         raise(by);
     }
 }
@@ -92,7 +92,7 @@ TEST(launcher, is_found_behind_wrappers)
         if (fork() == 0) {
             prctl(PR_SET_NAME, "sh", 0, 0, 0);
             if (fork() == 0) {
-                found = (int)dist_launcher_of(getpid()).pid;
+                found = (int)live_launcher_of(getpid()).pid;
                 if (write(say[1], &found, sizeof(found)) < 0)
                     _exit(1);
                 _exit(0);

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "comm/ranks.h"
-#include "dist/compress/managed.h"
+#include "dist/codec/managed.h"
 #include "dist/dist.h"
 
 enum { SLICE = 64, N = 10 * SLICE - 5, STEPS = 48 };

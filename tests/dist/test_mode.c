@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "dist/canonical.h"
+#include "dist/proof/canonical.h"
 #include "dist/mode.h"
 #include "testing/files.h"
 #include "testing/test.h"

@@ -1,7 +1,7 @@
 /* test_plan.c - what one rank takes, as the forecasts of `cortado plan` begin
  * with it. */
 #include "base/mem.h"
-#include "dist/plan.h"
+#include "dist/model/predict.h"
 #include "dist/ranks.h"
 
 static double sum_of(const struct dist_timing *t)

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cortado/solver.h"
-#include "dist/factors.h"
-#include "dist/plan.h"
+#include "dist/bsp/factors.h"
+#include "dist/model/predict.h"
 #include "testing/test.h"
 
 static const double one[] = { 1, 1, 1, 1 }, two[] = { 2, 2, 2, 2 };

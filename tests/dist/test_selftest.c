@@ -1,6 +1,6 @@
 /* test_selftest.c - ranks that do not fit together are named. */
 #include "data/db.h"
-#include "dist/selftest.h"
+#include "dist/proof/census.h"
 #include "testing/files.h"
 
 static struct dist_seat seat(const char *host, const char *device)

@@ -1,5 +1,5 @@
 /* test_simulate.c - small cases worked out by hand. */
-#include "dist/simulate.h"
+#include "dist/model/simulate.h"
 #include "testing/test.h"
 
 static struct sim *fresh(void)

@@ -1,7 +1,7 @@
 /* test_fit.c - the memory a net takes at batches that it was not built at. */
 #include "net/net.h"
 #include "net_test.h"
-#include "proto/batch.h"
+#include "proto/batch_size.h"
 
 #define FIT_NET(batch)                                                       \
     "layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' "                 \

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "observe/json.h"
-#include "observe/trace.h"
+#include "observe/trace_file.h"
 #include "testing/test.h"
 
 static void drop(void *arg)

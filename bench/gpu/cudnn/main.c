@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "device/cuda/cuda.h"
-#include "device/graph.h"
+#include "device/recording.h"
 
 enum { REPEATS = 20, TURNS = 5 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "comm/coll/coll.h"
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 
 enum ct_status ct_allgather(struct ct_comm *c, const void *mine,
                             const size_t *bytes, void *out)

@@ -11,7 +11,7 @@
  *     T = 2 log2(p) alpha + 2 n (p-1)/p beta + n (p-1)/p gamma
  *         (+ 2 (alpha + n beta) + n gamma where P is no power of two)      */
 #include "comm/coll/coll.h"
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 
 enum { MOST_LEVELS = 31 };
 

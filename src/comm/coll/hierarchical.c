@@ -9,7 +9,7 @@
  * numbers of ranks the first rank of each sums for it: a tree inside, a sum
  * between first ranks, the tree back. */
 #include "comm/coll/coll.h"
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 #include "comm/coll/shared.h"
 
 enum { RING_FLOATS = 64 << 10 }; /* between hosts: from here on a ring */

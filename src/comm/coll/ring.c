@@ -15,7 +15,7 @@
  *
  *     T = 2(P-1) alpha + 2 n (P-1)/P beta + n (P-1)/P gamma              */
 #include "comm/coll/coll.h"
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 
 enum { SPLIT_FLOATS = 8 << 10 }; /* parts beyond this have two segments */
 

@@ -19,7 +19,7 @@
 #ifndef CT_COMM_SHARED_H
 #define CT_COMM_SHARED_H
 
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 #include "comm/window.h"
 
 enum { CT_SHARED_RUNS = 64 }; /* posted and not added up yet */

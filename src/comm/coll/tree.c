@@ -8,7 +8,7 @@
  *
  *     T = 2 log2(P) (alpha + n beta) + log2(P) n gamma                     */
 #include "comm/coll/coll.h"
-#include "comm/coll/flight.h"
+#include "comm/coll/transfer.h"
 
 enum { SEGMENT = CT_SEGMENT_BYTES / sizeof(float) };
 

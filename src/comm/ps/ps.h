@@ -26,7 +26,7 @@
 #include <pthread.h>
 
 #include "comm/ps/table.h"
-#include "comm/ps/wire.h"
+#include "comm/ps/message.h"
 
 enum { CT_PS_ASYNC = -1 };
 

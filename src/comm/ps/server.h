@@ -8,7 +8,7 @@
 #ifndef CT_COMM_PS_SERVER_H
 #define CT_COMM_PS_SERVER_H
 
-#include "comm/ps/clock.h"
+#include "comm/ps/worker_clock.h"
 #include "comm/ps/parts.h"
 
 /* Where a worker's push of one slice lands. */

@@ -3,7 +3,7 @@
 #ifndef CT_DEVICE_CPU_BATCH_NORM_IMPL_H
 #define CT_DEVICE_CPU_BATCH_NORM_IMPL_H
 
-#include "device/batch_norm.h"
+#include "device/batch_norm_ops.h"
 
 struct ct_batch_norm_impl {
     struct ct_impl head; /* first; the description is a struct ct_batch_norm */

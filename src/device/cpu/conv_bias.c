@@ -10,7 +10,7 @@
 #include "device/cpu/simd.h"
 #include "device/layout.h"
 #ifdef CT_HAVE_CUDA
-#include "device/cuda/conv.h"
+#include "device/cuda/conv_kernels.h"
 #endif
 
 /* Channels that lie side by side at one position; 1 in a plain array. */

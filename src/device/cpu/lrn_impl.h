@@ -7,7 +7,7 @@
 
 #include "device/cpu/simd.h"
 #include "device/layout.h"
-#include "device/lrn.h"
+#include "device/lrn_ops.h"
 
 struct ct_lrn_impl {
     struct ct_impl head; /* first; the description is a struct ct_lrn */

@@ -3,7 +3,7 @@
 #ifndef CT_DEVICE_CPU_SOFTMAX_IMPL_H
 #define CT_DEVICE_CPU_SOFTMAX_IMPL_H
 
-#include "device/softmax.h"
+#include "device/softmax_ops.h"
 
 struct ct_softmax_impl {
     struct ct_impl head; /* first; the description is a struct ct_softmax */

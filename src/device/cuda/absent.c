@@ -1,8 +1,8 @@
 /* absent.c - what a build without CUDA says when it is asked for a GPU. */
 #include "cortado/device.h"
-#include "device/graph.h"
+#include "device/recording.h"
 #include "device/staging.h"
-#include "device/near.h"
+#include "device/peer.h"
 #include "device/stage.h"
 #include "device/update.h"
 

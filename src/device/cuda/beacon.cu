@@ -10,7 +10,7 @@
 
 extern "C" {
 #include "base/mem.h"
-#include "device/graph.h"
+#include "device/recording.h"
 }
 
 enum { PARTS = 8 }; /* of one kernel */

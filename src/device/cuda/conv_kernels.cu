@@ -6,7 +6,7 @@
  * Each is one pass over memory, of 16 bytes a thread where the shape allows
  * it.  Sums are taken in two steps, shares of the rows and then the shares, by
  * the block that ends last, in an order that depends on the shape alone. */
-#include "device/cuda/conv.h"
+#include "device/cuda/conv_kernels.h"
 #include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
 #include "device/cuda/vector.h"

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "device/choice.h"
-#include "device/graph.h"
+#include "device/recording.h"
 #include "device/impl.h"
 
 /* Plans that are tried on one way: the library's first guesses, or many. */

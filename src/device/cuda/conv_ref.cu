@@ -4,7 +4,7 @@
 
 extern "C" {
 #include "device/conv_impl.h"
-#include "device/cuda/conv.h"
+#include "device/cuda/conv_kernels.h"
 }
 
 /* What kernels need, by value. */

@@ -2,7 +2,7 @@
  * of it: folded images, weights and their gradients, groups apart.
  *
  * All of them have fewer than 2^31 values, so that indices are 32 bits. */
-#include "device/cuda/conv.h"
+#include "device/cuda/conv_kernels.h"
 #include "device/cuda/vector.h"
 
 enum { MOST_INSIDE = 256 };

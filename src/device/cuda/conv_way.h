@@ -17,7 +17,7 @@
 #define CT_DEVICE_CUDA_CONV_WAY_H
 
 #include "device/conv_impl.h"
-#include "device/cuda/conv.h"
+#include "device/cuda/conv_kernels.h"
 #include "device/cuda/conv_graph.h"
 
 enum ct_conv_road {

@@ -8,7 +8,7 @@
  * the side lane's stream and scratch.  A recording follows the events into the
  * side lane, so a graph has two branches there. */
 #include "device/cuda/libs.h"
-#include "device/graph.h"
+#include "device/recording.h"
 
 static enum ct_status open_side(const struct ct_device *d)
 {

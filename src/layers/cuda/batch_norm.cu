@@ -1,8 +1,8 @@
 /* batch_norm.cu - BatchNorm on a GPU, with the Scale and ReLU behind it where
  * it absorbed them; formulas and blobs as in batch_norm.c. */
 #include "layers/batch_norm.h"
-#include "layers/cuda/channels.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/channel_kernels.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 /* Where everything of a channel is; factor and bias may be NULL, as may the

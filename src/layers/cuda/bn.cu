@@ -1,7 +1,7 @@
 /* bn.cu - BN on a GPU; formulas, blobs and dialects as in bn.c. */
 #include "layers/bn.h"
-#include "layers/cuda/channels.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/channel_kernels.h"
+#include "layers/cuda/slots.h"
 #include "layers/merge.h"
 
 /* Where everything of a channel is; gradients and tops may be NULL. */

@@ -2,7 +2,7 @@
  * moves the widest words that its rows are made of. */
 #include "device/cuda/elementwise.h"
 #include "layers/concat.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/slice.h"
 
 template <typename W>

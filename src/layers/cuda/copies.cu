@@ -5,7 +5,7 @@
 #include "device/cuda/elementwise.h"
 #include "layers/batch_reindex.h"
 #include "layers/crop.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/filter.h"
 #include "layers/pad.h"
 #include "layers/permute.h"

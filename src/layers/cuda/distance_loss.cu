@@ -2,7 +2,7 @@
  * its OHEM), L1Loss and CenterLoss; formulas and shapes as in their .c files.
  */
 #include "layers/center_loss.h"
-#include "layers/cuda/loss.h"
+#include "layers/cuda/loss_kernels.h"
 #include "layers/l1_loss.h"
 #include "layers/smooth_l1_loss.h"
 

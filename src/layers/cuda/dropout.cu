@@ -3,8 +3,8 @@
  * A thread takes four neighbours of a sample, which is what one draw of Philox
  * decides on; in NHWC these lie apart, and a thread takes one value. */
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/cuda.h"
-#include "layers/cuda/draws.h"
+#include "layers/cuda/slots.h"
+#include "layers/cuda/pass_draws.h"
 #include "layers/dropout.h"
 
 struct masks {

@@ -6,7 +6,7 @@
  * last pass; backward, with that or a Split, one pass adds up the gradients of
  * its tops and makes those of all its bottoms. */
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/eltwise.h"
 #include "proto/params.h"
 

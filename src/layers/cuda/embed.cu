@@ -3,8 +3,8 @@
  * The gradient of a row is made by the first of the indices that name it,
  * which adds up all of them in order: nobody else writes there, and sums
  * repeat.  An index out of range gives NaN. */
-#include "layers/cuda/channels.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/channel_kernels.h"
+#include "layers/cuda/slots.h"
 #include "layers/embed.h"
 
 __device__ static inline int64_t row_of(float x, int64_t k)

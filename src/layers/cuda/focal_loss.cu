@@ -1,7 +1,7 @@
 /* focal_loss.cu - FocalLoss on a GPU; formulas and shapes as in focal_loss.c.
  */
-#include "layers/cuda/loss.h"
-#include "layers/cuda/softmax.h"
+#include "layers/cuda/loss_kernels.h"
+#include "layers/cuda/softmax_kernels.h"
 #include "layers/focal_loss.h"
 
 struct focus {

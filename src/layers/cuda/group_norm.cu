@@ -1,7 +1,7 @@
 /* group_norm.cu - GroupNorm on a GPU; formulas as in group_norm.c.  A group is
  * a channel of channels.h. */
-#include "layers/cuda/channels.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/channel_kernels.h"
+#include "layers/cuda/slots.h"
 #include "layers/group_norm.h"
 
 struct groups {

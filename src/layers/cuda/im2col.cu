@@ -1,7 +1,7 @@
 /* im2col.cu - Im2col on a GPU; formulas and shapes as in im2col.c.  A thread
  * makes one value: of y, or of dx, which gathers from the windows it is in. */
 #include "device/cuda/kernel.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 
 extern "C" {
 #include "layers/im2col.h"

@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/interp.h"
 #include "layers/roi_pooling.h"
 #include "layers/spp.h"

@@ -5,12 +5,12 @@
  * each once a pass; blobs, weights and gradients stay float32.  The gradients
  * of W and b run in the side lane, beside that of x. */
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 extern "C" {
-#include "device/cuda/conv.h"
-#include "device/graph.h"
+#include "device/cuda/conv_kernels.h"
+#include "device/recording.h"
 #include "layers/inner_product.h"
 }
 

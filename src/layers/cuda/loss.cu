@@ -1,8 +1,8 @@
 /* loss.cu - losses other than the softmax's on a GPU; formulas and shapes as
  * in their .c files. */
 #include "layers/contrastive_loss.h"
-#include "layers/cuda/loss.h"
-#include "layers/cuda/softmax.h"
+#include "layers/cuda/loss_kernels.h"
+#include "layers/cuda/softmax_kernels.h"
 #include "layers/hinge_loss.h"
 #include "layers/infogain_loss.h"
 #include "layers/sigmoid_cross_entropy_loss.h"

@@ -1,5 +1,5 @@
 /* lrn.cu - local response normalization on a GPU; formulas as in
- * device/lrn.h.
+ * device/lrn_ops.h.
  *
  * Across channels, for windows of 3 and 5, a thread has the window in its
  * registers.  In NHWC it loads sixteen bytes of channels and the sixteen on
@@ -11,7 +11,7 @@
  * definition; within a channel backward by way of the terms. */
 #include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/lrn.h"
 
 /* Across channels: `lines` runs of c channels, `step` values from channel to

@@ -9,7 +9,7 @@
  *
  * Nothing comes to the host, and sums have a fixed order.  A truth out of
  * range cannot be refused as on the CPU: the loss becomes NaN. */
-#include "layers/cuda/loss.h"
+#include "layers/cuda/loss_kernels.h"
 #include "layers/multi_box_loss.h"
 
 /* A pair of a truth and a prior, see pair_key(). */

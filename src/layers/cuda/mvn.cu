@@ -1,7 +1,7 @@
 /* mvn.cu - MVN on a GPU; formulas as in mvn.c.  A row is a channel of
  * channels.h. */
-#include "layers/cuda/channels.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/channel_kernels.h"
+#include "layers/cuda/slots.h"
 #include "layers/mvn.h"
 #include "proto/params.h"
 

@@ -6,7 +6,7 @@
 #define CT_LAYERS_CUDA_NEURON_H
 
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 /* y = f(x) */

@@ -2,7 +2,7 @@
  * vectors.  The vectors of a position are a thread's, which goes through the
  * channels; whole items are a block's. */
 #include "device/cuda/kernel.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/normalize.h"
 
 struct unit {

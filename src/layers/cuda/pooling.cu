@@ -10,8 +10,8 @@
 #include <float.h>
 
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/cuda.h"
-#include "layers/cuda/draws.h"
+#include "layers/cuda/slots.h"
+#include "layers/cuda/pass_draws.h"
 #include "layers/cuda/pool_packs.h"
 #include "layers/cuda/pool_rows.h"
 #include "layers/cuda/windows.h"

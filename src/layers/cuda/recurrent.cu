@@ -2,7 +2,7 @@
  * lstm_gates.h and their .c files.  Products are the device's; a kernel makes
  * all units of a step. */
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/lstm_unit.h"
 
 extern "C" {

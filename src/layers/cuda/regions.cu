@@ -3,7 +3,7 @@
  * the regions that read it, in their order. */
 #include "device/cuda/kernel.h"
 #include "layers/box_annotator_ohem.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/psroi_pooling.h"
 #include "layers/roi_align.h"
 

@@ -2,10 +2,10 @@
  *
  * Classes that lie together are a block's; otherwise neighbouring threads take
  * neighbouring positions and go through the classes. */
-#include "layers/cuda/softmax.h"
+#include "layers/cuda/softmax_kernels.h"
 
 #include "device/cuda/kernel.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "proto/params.h"
 
 __global__ static void rows_forward(int64_t c, const float *x, float *y)

@@ -3,8 +3,8 @@
 #include <float.h>
 
 #include "layers/accuracy.h"
-#include "layers/cuda/loss.h"
-#include "layers/cuda/softmax.h"
+#include "layers/cuda/loss_kernels.h"
+#include "layers/cuda/softmax_kernels.h"
 #include "layers/softmax_with_loss.h"
 
 /* -log p of the label. */

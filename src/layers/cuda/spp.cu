@@ -5,7 +5,7 @@
 #include <float.h>
 
 #include "device/cuda/kernel.h"
-#include "layers/cuda/cuda.h"
+#include "layers/cuda/slots.h"
 #include "layers/spp.h"
 
 struct level {

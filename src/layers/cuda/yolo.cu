@@ -1,7 +1,7 @@
 /* yolo.cu - RegionLoss and Yolov3 on a GPU; formulas and shapes as in yolo.h
  * and their .c files.  A truth whose label is no class fills no class. */
-#include "layers/cuda/draws.h"
-#include "layers/cuda/loss.h"
+#include "layers/cuda/pass_draws.h"
+#include "layers/cuda/loss_kernels.h"
 #include "layers/yolov3.h"
 
 /* `early_rows`: a run that has seen fewer images has hardly begun; 0: never. */

@@ -1,0 +1,150 @@
+/* flight.c - buckets on their way. */
+#include "dist/bsp/flight.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "comm/coll/transfer.h"
+#include "dist/dist.h"
+
+static enum ct_status sum_slice(struct ct_comm *c, void *arg)
+{
+    const struct dist_leg *s  = arg;
+    const struct dist_flight *f = s->flight;
+
+    if (f->dist->canonical.parts)
+        return dist_canonical_sum(&f->dist->canonical, c, s->x, s->n);
+    return f->wire ? dist_wire_sum(c, f->wire, s->x)
+                   : dist_device_sum_run(f->dist, c, s->x, s->n);
+}
+
+/* By the first layer that needs it: 0 is for what is waited for at once, and
+ * for the riders, which the end of an iteration waits for. */
+static int urgency(const struct ct_dist *d, const struct ct_net *net,
+                   int bucket)
+{
+    int least = ct_net_n_layers(net);
+
+    if (bucket == 0 || d->wires.wire) /* codes belong to an order */
+        return 0;
+    for (int i = 0; i < ct_net_n_params(net); i++)
+        if (d->buckets.of_param[i] == bucket &&
+            ct_net_param(net, i)->layer < least)
+            least = ct_net_param(net, i)->layer;
+    return 1 + least;
+}
+
+/* What a codec keeps belongs to a whole bucket. */
+static int count_slices(const struct ct_dist *d, const struct dist_flight *f)
+{
+    const int64_t most = d->options->slice_bytes / (int64_t)sizeof(float);
+
+    if (f->wire || d->canonical.parts || most <= 0 || f->n <= most)
+        return 1;
+    return (int)((f->n + most - 1) / most);
+}
+
+static enum ct_status cut(struct dist_flight *f, int priority)
+{
+    f->n_slices = count_slices(f->dist, f);
+    CT_TRY(ct_alloc((size_t)f->n_slices, sizeof(*f->slice), "slices",
+                    &f->slice));
+    for (int i = 0; i < f->n_slices; i++) {
+        struct dist_leg *s = &f->slice[i];
+        struct ct_part part  = ct_part(f->n, f->n_slices, i);
+
+        *s = (struct dist_leg){
+            .job    = { .run = sum_slice, .arg = s, .priority = priority,
+                        .name = f->name },
+            .flight = f,
+            .x      = f->x + part.first,
+            .n      = part.n,
+        };
+    }
+    return CT_OK;
+}
+
+/* Buckets hold gradients of later layers before those of earlier ones. */
+static void name_flight(const struct ct_dist *d, const struct ct_net *net,
+                        int bucket, struct dist_flight *f)
+{
+    int least = ct_net_n_layers(net), most = -1;
+
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        const int layer = ct_net_param(net, i)->layer;
+
+        if (d->buckets.of_param[i] != bucket)
+            continue;
+        least = layer < least ? layer : least;
+        most  = layer > most ? layer : most;
+    }
+    if (most < 0)
+        snprintf(f->name, sizeof(f->name), "loss");
+    else
+        snprintf(f->name, sizeof(f->name), "%s%s%s",
+                 ct_net_layer(net, most)->name, least < most ? " .. " : "",
+                 least < most ? ct_net_layer(net, least)->name : "");
+}
+
+enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
+{
+    float *diff = dist_device_sum_diff(d, net);
+
+    CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
+                    &d->flight));
+    for (int i = 0; i < d->buckets.n; i++) {
+        const struct dist_bucket *b = &d->buckets.bucket[i];
+        struct dist_flight *f       = &d->flight[i];
+
+        f->dist  = d;
+        f->x     = diff + b->first;
+        f->n     = (int64_t)b->n;
+        f->first = (int64_t)b->first;
+        if (i == 0 && d->device_sum.way) { /* riders go by themselves */
+            f->x += CT_ARENA_RIDERS;
+            f->n -= CT_ARENA_RIDERS;
+        }
+        f->wire  = d->wires.wire ? &d->wires.wire[i] : NULL;
+        name_flight(d, net, i, f);
+        CT_TRY(cut(f, urgency(d, net, i)));
+    }
+    return CT_OK;
+}
+
+void dist_flights_fini(struct ct_dist *d)
+{
+    for (int i = 0; d->flight && i < d->buckets.n; i++)
+        ct_free(d->flight[i].slice);
+    ct_free(d->flight);
+    d->flight = NULL;
+}
+
+void dist_flight_start(struct dist_flight *f)
+{
+    for (int i = 0; i < f->n_slices; i++)
+        ct_job_submit(f->dist->thread, &f->slice[i].job);
+}
+
+bool dist_flight_done(struct dist_flight *f)
+{
+    for (int i = 0; i < f->n_slices; i++)
+        if (!ct_job_done(&f->slice[i].job))
+            return false;
+    return true;
+}
+
+enum ct_status dist_flight_wait(struct dist_flight *f)
+{
+    for (int i = 0; i < f->n_slices; i++)
+        CT_TRY(ct_job_wait(&f->slice[i].job));
+    return CT_OK;
+}
+
+double dist_flight_seconds(const struct dist_flight *f)
+{
+    double sum = 0;
+
+    for (int i = 0; i < f->n_slices; i++)
+        sum += f->slice[i].job.seconds;
+    return sum;
+}

@@ -1,0 +1,46 @@
+/* flight.h - a bucket on its way, in slices.
+ *
+ * The comm thread sums one slice at a time, CT_DEPTH segments of it under way
+ * (comm/coll/transfer.h), and takes the one next that is needed first in the
+ * next forward pass.  So what the first layers wait for overtakes the long
+ * row of the last ones, whose buckets came before it, and waits for two
+ * slices at most. */
+#ifndef CT_DIST_BSP_FLIGHT_H
+#define CT_DIST_BSP_FLIGHT_H
+
+#include "comm/thread.h"
+
+struct ct_dist;
+struct ct_net;
+struct dist_wire;
+
+struct dist_leg {
+    struct ct_job       job;
+    struct dist_flight *flight;
+    float              *x;
+    int64_t             n;
+};
+
+struct dist_flight {
+    struct dist_leg *slice; /* owned */
+    int                n_slices;
+    struct ct_dist    *dist;
+    float             *x;
+    int64_t            first, n; /* of the arena */
+    struct dist_wire  *wire; /* NULL: it is summed as it is */
+    uint64_t           ticket; /* direct.c */
+    char               name[64]; /* the layers whose gradients it has */
+};
+
+/* One for each bucket, with the gradients of `net`; and away with them. */
+CT_MUST_CHECK enum ct_status dist_flights_init(struct ct_dist *d,
+                                               const struct ct_net *net);
+void dist_flights_fini(struct ct_dist *d);
+
+void dist_flight_start(struct dist_flight *f);
+bool dist_flight_done(struct dist_flight *f);
+CT_MUST_CHECK enum ct_status dist_flight_wait(struct dist_flight *f);
+/* That the comm thread spent on it. */
+double dist_flight_seconds(const struct dist_flight *f);
+
+#endif

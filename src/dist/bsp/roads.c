@@ -1,0 +1,395 @@
+/* roads.c - which road each gradient takes. */
+#include "dist/bsp/roads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/probe.h"
+#include "cortado/log.h"
+#include "dist/dist.h"
+
+enum { FIRST_LOOK = 10 };
+
+/* What is new counts for a fifth: a busy moment does not turn the choice. */
+static const double newest = .2, worth_it = .9, telling_share = .1;
+
+static void learn(double *x, double now)
+{
+    *x = *x > 0 ? (1 - newest) * *x + newest * now : now;
+}
+
+static enum ct_status probe_job(struct ct_comm *c, void *arg)
+{
+    struct dist_auto *a    = arg;
+    struct dist_machine *w = &a->options.machine;
+    struct ct_probe p      = { 0 };
+
+    CT_TRY(ct_comm_probe(c, &p));
+    w->alpha    = p.alpha;
+    w->beta     = p.beta;
+    w->gamma    = p.gamma;
+    w->per_host = c->place.even ? c->place.n_local : 1;
+    a->slow_rank = p.slow_rank;
+    a->slow_peer = p.slow_peer;
+    ct_probe_fini(&p);
+    return CT_OK;
+}
+
+/* Every rank decides by rank 0's numbers. */
+static enum ct_status measure(struct ct_dist *d)
+{
+    struct dist_machine *w = &d->roads.options.machine;
+
+    CT_TRY(ct_job_run(d->thread, probe_job, &d->roads));
+    CT_TRY(dist_measure_flops(d->exchange.mirror ? d->exchange.mirror->dev
+                                                 : ct_device_cpu(),
+                              &w->flops));
+    /* The probe saw the worst link; inside a host it is the copy's speed. */
+    w->local_alpha = fmin(w->alpha, 2e-6);
+    w->local_beta  = fmin(w->beta, 2 * w->gamma);
+    CT_TRY(ct_dist_broadcast(d, w, sizeof(*w)));
+    d->roads.measured = true;
+    return CT_OK;
+}
+
+static struct dist_model model_of(const struct ct_dist *d,
+                                  const struct ct_net *net)
+{
+    return (struct dist_model){ net, d->roads.forward, d->roads.backward, 0,
+                                1 };
+}
+
+/* What a codec keeps lies bucket by bucket, and stays so. */
+static bool holds_back(const struct ct_dist *d)
+{
+    const struct dist_codec_type *t = d->wires.codec.type;
+
+    return d->wires.tokens || (t && (t->feedback || t->sum));
+}
+
+/* In a house time goes by the memory moved, so nothing needs to be learnt. */
+static void choose_in_house(struct ct_dist *d, const struct dist_model *m)
+{
+    const struct dist_machine *w = &d->roads.options.machine;
+
+    for (int i = 0; i < ct_net_n_params(m->net); i++) {
+        const struct dist_load load = dist_model_load(m, i);
+
+        if (load.k > 0 && d->roads.may[i] &&
+            dist_cost_house(w, d->size, DIST_FACTORS, &load).seconds <
+                dist_cost_house(w, d->size, DIST_SHARED, &load).seconds)
+            d->roads.apart[i] = 0;
+    }
+}
+
+enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
+{
+    struct dist_auto *a = &d->roads;
+    const size_t layers = (size_t)ct_net_n_layers(net) + 1;
+    const int n         = ct_net_n_params(net);
+    struct dist_model m;
+
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*a->apart), "roads", &a->apart));
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*a->may), "roads", &a->may));
+    CT_TRY(ct_alloc(layers, sizeof(double), "roads", &a->forward));
+    CT_TRY(ct_alloc(layers, sizeof(double), "roads", &a->backward));
+    a->options.first_bytes  = DIST_FIRST_BUCKET;
+    a->options.bucket_bytes = (size_t)d->options->bucket_bytes;
+    a->options.overlap      = d->options->overlap;
+    a->options.codec        = d->wires.codec;
+    m = model_of(d, net);
+    for (int i = 0; i < n; i++) {
+        a->may[i] = d->size > 1 && !d->device_sum.way &&
+                    d->exchange.iter_size <= 1 &&
+                    dist_model_load(&m, i).k > 0;
+        a->apart[i] = a->may[i] && d->road == DIST_ROAD_FACTORS ? 0 : -1;
+        a->n_choices += a->may[i];
+    }
+    if (d->road != DIST_ROAD_AUTO || a->n_choices == 0)
+        return CT_OK;
+    CT_TRY(measure(d));
+    if (d->housed)
+        choose_in_house(d, &m);
+    else
+        CT_TRY(dist_model_choose(&m, &a->options, d->size, a->apart));
+    /* Ranks may differ in samples. */
+    CT_TRY(ct_dist_broadcast(d, a->apart, (size_t)n * sizeof(*a->apart)));
+    if (d->housed)
+        return CT_OK;
+    a->learning = d->options->redecide > 0 && !holds_back(d) &&
+                  !d->unlike; /* CPU and GPU ranks begin elsewhere */
+    a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide
+                                                    : FIRST_LOOK;
+    return CT_OK;
+}
+
+void dist_auto_fini(struct ct_dist *d)
+{
+    ct_free(d->roads.apart);
+    ct_free(d->roads.may);
+    ct_free(d->roads.forward);
+    ct_free(d->roads.backward);
+    d->roads = (struct dist_auto){ 0 };
+}
+
+/* ---- What was observed. */
+
+/* Predicted and observed seconds of buckets, of factors, and of products; and
+ * the bytes of the first two. */
+struct sums {
+    double predicted[3], observed[3], bytes[2];
+};
+
+static struct sums compare(const struct ct_dist *d)
+{
+    const struct dist_model m    = model_of(d, d->net);
+    struct dist_options plain    = d->roads.options;
+    struct sums s = { { 0 }, { 0 }, { 0 } };
+
+    plain.scales = (struct dist_scales){ 0 };
+    for (int i = 0; i < d->buckets.n; i++) {
+        struct dist_cost c = dist_bucket_cost(&m, &plain, DIST_ROAD_AUTO,
+                                              d->size, &d->buckets, i);
+
+        s.bytes[0] += c.bytes;
+        s.predicted[0] += c.seconds;
+        s.observed[0] += dist_flight_seconds(&d->flight[i]);
+    }
+    for (int i = 0; i < d->factors.n; i++) {
+        const struct dist_factor *x = &d->factors.factor[i];
+        struct dist_load load       = dist_model_load(&m, x->param);
+        struct dist_cost c = dist_factors_cost(&plain, d->size, &load);
+
+        s.bytes[1] += c.bytes;
+        s.predicted[1] += c.seconds;
+        s.observed[1] += x->job.seconds;
+        s.predicted[2] += c.compute;
+        s.observed[2] += x->product_seconds * (d->size - 1) / d->size;
+    }
+    return s;
+}
+
+/* How wrong the predictions were, as factors that the next ones get.  Sums, or
+ * factors, that are a small part of what travels say nothing of large ones: a
+ * few biases take as long as ranks wait for each other.  A link that is slower
+ * than it seemed is so for both. */
+static void learn_scales(struct ct_dist *d)
+{
+    struct dist_scales *k = &d->roads.options.scales;
+    const struct sums s   = compare(d);
+    double *scale[]       = { &k->dense, &k->factors, &k->products };
+    const double all      = s.bytes[0] + s.bytes[1];
+    bool telling[3];
+
+    for (int i = 0; i < 3; i++) {
+        telling[i] = s.predicted[i] > 0 && s.observed[i] > 0 &&
+                     (i == 2 || s.bytes[i] >= telling_share * all);
+        if (telling[i])
+            learn(scale[i], s.observed[i] / s.predicted[i]);
+    }
+    if (telling[0] != telling[1])
+        *scale[telling[0]] = *scale[!telling[0]];
+}
+
+/* The name of a parameter: layer[blob]. */
+static const char *name_of(const struct ct_net *net, int param, char *text,
+                           size_t bytes)
+{
+    const struct ct_net_param *p = ct_net_param(net, param);
+
+    snprintf(text, bytes, "%s[%d]", ct_net_layer(net, p->layer)->name,
+             p->index);
+    return text;
+}
+
+/* The road of one parameter: its bytes, and seconds predicted and observed.
+ * In a bucket it has its share. */
+static const char *road_of(const struct ct_dist *d, int param,
+                           struct dist_cost *cost, double *observed)
+{
+    const struct dist_model m     = model_of(d, d->net);
+    const struct dist_options *o  = &d->roads.options;
+    const struct dist_load load   = dist_model_load(&m, param);
+    const struct dist_flight *f;
+    struct dist_load all;
+    enum dist_way way;
+    double share;
+
+    if (d->housed) {
+        way       = d->factors.of_param[param] >= 0 ? DIST_FACTORS
+                                                    : DIST_SHARED;
+        *cost     = dist_cost_house(&o->machine, d->size, way, &load);
+        *observed = 0;
+        return dist_way_name(way);
+    }
+    if (d->factors.of_param[param] >= 0) {
+        const struct dist_factor *x =
+            &d->factors.factor[d->factors.of_param[param]];
+
+        *cost = dist_cost(&o->machine, d->size, DIST_FACTORS, &load);
+        cost->seconds += cost->compute;
+        *observed = x->job.seconds + x->product_seconds;
+        return "factors";
+    }
+    f   = &d->flight[d->buckets.of_param[param]];
+    all = (struct dist_load){ .floats = (double)f->n };
+    way = dist_way_usual(&o->machine, d->size, all.floats);
+    if (o->codec.type && dist_wires_code(d, param)) {
+        *cost     = dist_cost_coded(&o->machine, d->size, &o->codec, &load);
+        *observed = dist_flight_seconds(f) * load.floats / all.floats;
+        return o->codec.type->name;
+    }
+    *cost = dist_cost(&o->machine, d->size, way, &all);
+    share = load.floats / all.floats;
+    cost->bytes *= share;
+    cost->seconds *= share;
+    *observed = dist_flight_seconds(f) * share;
+    return d->reduce ? d->reduce->name : dist_way_name(way);
+}
+
+bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)
+{
+    struct dist_cost c = { 0 };
+
+    *out = (struct dist_travel){ .floats = 0 };
+    if (!d->net || d->mode.ps || d->mode.local_steps || d->size < 2 ||
+        d->device_sum.way)
+        return false;
+    name_of(d->net, param, out->param, sizeof(out->param));
+    out->floats     = (double)ct_net_param(d->net, param)->blob->count;
+    out->name       = road_of(d, param, &c, &out->measured);
+    out->bytes      = c.bytes;
+    out->may_choose = d->roads.may[param];
+    if (d->roads.measured)
+        out->predicted = c.seconds;
+    return true;
+}
+
+/* A line for every parameter that matters, one for the others. */
+static void say_table(const struct ct_dist *d, bool with_observed)
+{
+    const struct ct_net *net = d->net;
+    double rest = 0, all = (double)ct_net_arena_count(net);
+    int n_rest  = 0;
+    char name[64], seen[32] = "";
+
+    CT_INFO("%-24s %11s  %-12s %10s %12s%s", "parameter", "floats", "road",
+            "MB sent", "predicted ms", with_observed ? "  measured ms" : "");
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        double floats = (double)ct_net_param(net, i)->blob->count, observed;
+        struct dist_cost c;
+        const char *road;
+
+        if (floats < all / 100) {
+            rest += floats;
+            n_rest++;
+            continue;
+        }
+        road = road_of(d, i, &c, &observed);
+        if (with_observed)
+            snprintf(seen, sizeof(seen), " %12.3g", 1e3 * observed);
+        CT_INFO("%-24s %11.0f  %-12s %10.4g %12.3g%s",
+                name_of(net, i, name, sizeof(name)), floats, road,
+                c.bytes / 1e6, 1e3 * c.seconds, seen);
+    }
+    if (n_rest)
+        CT_INFO("%-24s %11.0f  in buckets with others", "smaller ones", rest);
+}
+
+void dist_auto_say(const struct ct_dist *d)
+{
+    const struct dist_machine *w = &d->roads.options.machine;
+
+    if (!d->roads.measured || d->rank != 0)
+        return;
+    CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding %.3g "
+            "ns a byte, products run at %.4g GFLOP/s", 1e6 * w->alpha,
+            1e9 * w->beta, 1e9 * w->gamma, w->flops / 1e9);
+    if (d->n_hosts > 1 && d->roads.slow_rank >= 0)
+        CT_INFO("The slowest link is that of ranks %d and %d: %.4g MB/s",
+                d->roads.slow_rank, d->roads.slow_peer, 1e-6 / w->beta);
+    say_table(d, false);
+}
+
+/* Rank 0's mind, after what was seen. */
+static enum ct_status reconsider(struct ct_dist *d, int *apart)
+{
+    const struct dist_model m = model_of(d, d->net);
+    struct dist_auto *a       = &d->roads;
+    struct dist_step now, then;
+    size_t bytes = (size_t)ct_net_n_params(d->net) * sizeof(*apart);
+
+    CT_TRY(dist_step_of(&m, &a->options, d->size, a->apart, &now));
+    CT_TRY(dist_model_choose(&m, &a->options, d->size, apart));
+    CT_TRY(dist_step_of(&m, &a->options, d->size, apart, &then));
+    CT_INFO("Roads after %d iterations: a step took %.4g ms; exchanges took "
+            "%.3g (sums), %.3g (factors) times what was predicted",
+            a->n_seen, 1e3 * a->step, a->options.scales.dense,
+            a->options.scales.factors);
+    if (memcmp(apart, a->apart, bytes) != 0 &&
+        then.seconds > worth_it * now.seconds) {
+        CT_INFO("Another choice would save %.1f %%: too little",
+                100 * (1 - then.seconds / now.seconds));
+        memcpy(apart, a->apart, bytes);
+    }
+    say_table(d, true);
+    return CT_OK;
+}
+
+static enum ct_status decide(struct ct_dist *d, bool *changed)
+{
+    struct dist_auto *a = &d->roads;
+    const int n         = ct_net_n_params(d->net);
+    size_t bytes        = (size_t)n * sizeof(int);
+    int *apart          = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*apart), "roads", &apart));
+    memcpy(apart, a->apart, bytes);
+    if (d->rank == 0)
+        CT_TRY_GOTO(reconsider(d, apart), st, out);
+    CT_TRY_GOTO(ct_dist_broadcast(d, apart, bytes), st, out);
+    *changed = memcmp(apart, a->apart, bytes) != 0;
+    memcpy(a->apart, apart, bytes);
+    a->n_seen = 0;
+    a->due    = d->options->redecide;
+out:
+    ct_free(apart);
+    return st;
+}
+
+enum ct_status dist_auto_begin(struct ct_dist *d, bool *changed)
+{
+    struct dist_auto *a = &d->roads;
+    double now          = ct_now();
+
+    *changed = false;
+    a->mark  = now;
+    if (!a->learning)
+        return CT_OK;
+    if (a->n_seen++ > 1) { /* the first one warms up */
+        learn(&a->step, now - a->begun);
+        learn_scales(d);
+    }
+    a->begun = now;
+    if (a->n_seen <= a->due)
+        return CT_OK;
+    CT_TRY(decide(d, changed));
+    a->mark = ct_now();
+    return CT_OK;
+}
+
+void dist_auto_layer_done(struct ct_dist *d, int layer)
+{
+    struct dist_auto *a = &d->roads;
+    double now;
+
+    if (!a->learning)
+        return;
+    now = ct_now();
+    learn(&a->backward[layer], now - a->mark);
+    a->mark = now;
+}

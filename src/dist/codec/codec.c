@@ -1,0 +1,93 @@
+/* codec.c - the table of codecs, and what they cost. */
+#include "dist/codec/codec.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dist/codec/code_runs.h"
+
+static const struct dist_codec_type *const types[] = {
+    &dist_codec_bf16, &dist_codec_fp16, &dist_codec_onebit,
+    &dist_codec_qsgd, &dist_codec_topk, &dist_codec_powersgd,
+};
+
+enum ct_status dist_codec_parse(const char *text, struct dist_codec *out)
+{
+    size_t n = strcspn(text, ":");
+
+    *out = (struct dist_codec){ 0 };
+    if (strcmp(text, "none") == 0)
+        return CT_OK;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        const struct dist_codec_type *t = types[i];
+
+        if (strlen(t->name) != n || strncmp(text, t->name, n) != 0)
+            continue;
+        out->type = t;
+        if (t->parse)
+            return t->parse(text[n] ? text + n + 1 : NULL, out);
+        if (text[n])
+            return ct_fail(CT_EINVAL, "--compress=%s: %s takes no argument",
+                           text, t->name);
+        return CT_OK;
+    }
+    return ct_fail(CT_EINVAL, "--compress=%s: use none, bf16, fp16, onebit, "
+                   "qsgd, topk:RATIO or powersgd:RANK", text);
+}
+
+void dist_codec_schedule(struct dist_codec *codec, int max_iter)
+{
+    if (codec->warmup < 0)
+        codec->warmup = max_iter / 10;
+    codec->end = max_iter - codec->warmup / 2;
+    if (codec->end >= max_iter || codec->end <= codec->warmup)
+        codec->end = 0;
+}
+
+bool dist_codec_rests(const struct dist_codec *codec, int64_t iter)
+{
+    return iter < codec->warmup || (codec->end && iter >= codec->end);
+}
+
+bool dist_codec_parse_warmup(const char *text, struct dist_codec *out)
+{
+    char *end;
+
+    out->warmup = -1;
+    if (!*text)
+        return true;
+    if (*text != ':' || !text[1])
+        return false;
+    out->warmup = strtoll(text + 1, &end, 10);
+    return !*end && out->warmup >= 0;
+}
+
+static bool taken(const struct dist_codec *codec, int64_t rows, int64_t cols)
+{
+    return codec->type && codec->type->takes(codec, rows, cols);
+}
+
+double dist_codec_bytes(const struct dist_codec *codec, int size, int64_t rows,
+                        int64_t cols)
+{
+    double n = (double)rows * (double)cols;
+    double share = 2.0 * (size - 1) / size; /* of an allreduce */
+
+    if (!taken(codec, rows, cols))
+        return 4 * n * share;
+    if (codec->type->bytes)
+        return dist_run_sends(codec->type, rows * cols, 0, size);
+    if (codec->rank)
+        return 4 * share * (double)(codec->rank * (rows + cols));
+    return fmin(8 * ceil(codec->ratio * n) * (size - 1), 4 * n * share);
+}
+
+double dist_codec_seconds(const struct dist_codec *codec, int size,
+                          int64_t rows, int64_t cols)
+{
+    double n = (double)rows * (double)cols;
+
+    (void)size;
+    return taken(codec, rows, cols) ? 1e-9 * codec->type->ns_per_float * n : 0;
+}

@@ -1,0 +1,213 @@
+/* residuals.c - what wires keep between iterations, into snapshots and back. */
+#include "dist/codec/residuals.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/coll/transfer.h"
+#include "cortado/log.h"
+#include "dist/codec/code_runs.h"
+#include "dist/dist.h"
+
+enum kind { RESIDUAL, VELOCITY, OWNER, BASIS };
+
+static const char *const names[] = { "residual", "velocity", "owner",
+                                     "basis" };
+
+static float *kept_by(const struct dist_wire *w, enum kind kind)
+{
+    return kind == RESIDUAL   ? w->residual
+           : kind == VELOCITY ? w->velocity
+           : kind == OWNER    ? w->owner
+                              : w->basis;
+}
+
+/* Does any bucket, and so every rank, keep such numbers? */
+static bool is_kept(const struct ct_dist *d, enum kind kind)
+{
+    for (int i = 0; i < d->wires.n; i++)
+        if (kept_by(&d->wires.wire[i], kind))
+            return true;
+    return false;
+}
+
+/* Between one wire's numbers and the arena's layout. */
+static void move(struct dist_wire *w, enum kind kind, bool save, float *arena)
+{
+    struct dist_run_part own = dist_run_owned(w->n_coded, w->dist->size,
+                                              w->dist->rank);
+    float *kept = kept_by(w, kind), *run = kept;
+    int64_t at  = 0;
+
+    if (!kept)
+        return;
+    if (kind == OWNER) { /* a part of the run: by way of a whole one */
+        run = w->coded;
+        memset(run, 0, (size_t)w->n_coded * sizeof(float));
+        memcpy(run + own.first, kept, (size_t)own.n * sizeof(float));
+    }
+    for (int i = 0; i < w->n_pieces; i++) {
+        const struct dist_piece *p = &w->piece[i];
+        int64_t n, rank = w->codec->rank;
+
+        if (!p->is_coded)
+            continue;
+        rank = rank < p->rows ? rank : p->rows;
+        rank = rank < p->cols ? rank : p->cols;
+        n    = kind == BASIS ? rank * p->cols : p->n;
+        at   = kind == BASIS ? at : p->at;
+        memcpy(save ? arena + p->first : run + at,
+               save ? run + at : arena + p->first, (size_t)n * sizeof(float));
+        at += n;
+    }
+    if (kind == OWNER && !save)
+        memcpy(kept, run + own.first, (size_t)own.n * sizeof(float));
+}
+
+static void move_all(struct ct_dist *d, enum kind kind, bool save,
+                     float *arena)
+{
+    for (int i = 0; i < d->wires.n; i++)
+        move(&d->wires.wire[i], kind, save, arena);
+}
+
+struct fetch {
+    float *x;
+    size_t bytes;
+    int    from;
+};
+
+/* Rank `from` sends what it has to rank 0. */
+static enum ct_status fetch_job(struct ct_comm *c, void *arg)
+{
+    const struct fetch *f = arg;
+    struct ct_transfer t  = { .to = 0, .from = f->from, .give = f->x,
+                              .take = f->x };
+
+    ct_comm_begin(c, "fetch", f->bytes);
+    t.give_bytes = c->rank == f->from ? f->bytes : 0;
+    t.take_bytes = c->rank == 0 ? f->bytes : 0;
+    return c->rank == 0 || c->rank == f->from
+               ? ct_transfer(c, &t, ct_comm_tag(c, 0))
+               : CT_OK;
+}
+
+/* Every rank that codes keeps something: all that train, or the first of each
+ * group, which codes the group's sum. */
+static enum ct_status save_ranks(struct ct_dist *d, enum kind kind,
+                                 const struct ct_keep *keep, float *arena,
+                                 int64_t n)
+{
+    char name[64];
+
+    for (int r = 0; r < d->mode.n_groups; r++) {
+        struct fetch f = { arena, (size_t)n * sizeof(float),
+                           dist_group_first(&d->mode, r) };
+
+        if (r > 0)
+            CT_TRY(ct_job_run(d->thread, fetch_job, &f));
+        snprintf(name, sizeof(name), "wire.%s.%d", names[kind], r);
+        if (d->rank == 0)
+            CT_TRY(keep->put(keep->arg, name, n, arena));
+    }
+    return CT_OK;
+}
+
+enum ct_status dist_wires_save(struct ct_dist *d, const struct ct_keep *keep)
+{
+    int64_t n    = d->net ? (int64_t)ct_net_arena_count(d->net) : 0;
+    float *arena = NULL;
+    enum ct_status st = CT_OK;
+
+    for (int k = RESIDUAL; k <= BASIS && st == CT_OK; k++) {
+        char name[64];
+
+        if (!is_kept(d, (enum kind)k))
+            continue;
+        ct_free(arena);
+        CT_TRY(ct_alloc((size_t)n, sizeof(*arena), "residuals", &arena));
+        move_all(d, (enum kind)k, true, arena);
+        if (k <= VELOCITY) {
+            st = save_ranks(d, (enum kind)k, keep, arena, n);
+            continue;
+        }
+        if (k == OWNER) /* one rank has it, the others zeros */
+            CT_TRY_GOTO(ct_dist_sum(d, arena, n), st, out);
+        snprintf(name, sizeof(name), "wire.%s", names[k]);
+        if (d->rank == 0)
+            st = keep->put(keep->arg, name, n, arena);
+    }
+out:
+    ct_free(arena);
+    return st;
+}
+
+/* Reads every coder's: the own one into `mine`, or an equal share of the sum
+ * where another number of them wrote. */
+static enum ct_status restore_ranks(const struct ct_dist *d, enum kind kind,
+                                    const struct ct_keep *keep, int64_t n,
+                                    float *mine, float *sum, bool *any)
+{
+    const int group  = dist_group_of(&d->mode, d->rank);
+    const bool codes = dist_group_first(&d->mode, group) == d->rank;
+    float *one = NULL;
+    bool found = true;
+    int count  = 0;
+    char name[64];
+    enum ct_status st = ct_alloc((size_t)n, sizeof(*one), "residuals", &one);
+
+    while (st == CT_OK && found) {
+        snprintf(name, sizeof(name), "wire.%s.%d", names[kind], count);
+        st = keep->get(keep->arg, name, n, one, &found);
+        if (st != CT_OK || !found)
+            break;
+        if (count++ == group && codes)
+            memcpy(mine, one, (size_t)n * sizeof(*one));
+        ct_comm_add(n, one, sum);
+    }
+    if (count > 0 && count != d->mode.n_groups && codes)
+        for (int64_t i = 0; i < n; i++)
+            mine[i] = sum[i] / (float)d->mode.n_groups;
+    *any = count > 0;
+    ct_free(one);
+    return st;
+}
+
+static enum ct_status restore_one(struct ct_dist *d, enum kind kind,
+                                  const struct ct_keep *keep, int64_t n,
+                                  float *mine, bool *any)
+{
+    char name[64];
+
+    memset(mine, 0, 2 * (size_t)n * sizeof(*mine));
+    if (kind <= VELOCITY) {
+        CT_TRY(restore_ranks(d, kind, keep, n, mine, mine + n, any));
+    } else {
+        snprintf(name, sizeof(name), "wire.%s", names[kind]);
+        CT_TRY(keep->get(keep->arg, name, n, mine, any));
+    }
+    if (*any && is_kept(d, kind))
+        move_all(d, kind, false, mine);
+    else if (*any && kind == RESIDUAL)
+        CT_WARN("the snapshot holds back parts of gradients, which this run "
+                "has no place for: it was made with another --compress");
+    return CT_OK;
+}
+
+enum ct_status dist_wires_restore(struct ct_dist *d,
+                                  const struct ct_keep *keep)
+{
+    int64_t n   = (int64_t)ct_net_arena_count(d->net);
+    float *mine = NULL;
+    enum ct_status st = ct_alloc(2 * (size_t)n, sizeof(*mine), "residuals",
+                                 &mine);
+
+    for (int k = RESIDUAL; k <= BASIS && st == CT_OK; k++) {
+        bool any = false;
+
+        st = restore_one(d, (enum kind)k, keep, n, mine, &any);
+    }
+    ct_free(mine);
+    return st;
+}

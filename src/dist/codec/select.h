@@ -1,0 +1,13 @@
+/* select.h - the largest of many. */
+#ifndef CT_DIST_CODEC_SELECT_H
+#define CT_DIST_CODEC_SELECT_H
+
+#include <stdint.h>
+
+/* The places of the k largest magnitudes of n values, in order, k from 1 to n;
+ * of equal ones the first.  What is not finite is largest.  `index` and
+ * `scratch` have room for n. */
+void dist_largest(int64_t n, const float *v, int64_t k, uint32_t *index,
+                  uint32_t *scratch);
+
+#endif

@@ -1,0 +1,231 @@
+/* device_sum.c - gradients summed in the memory of GPUs. */
+#include "dist/gpu/device_sum.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/coll/coll.h"
+#include "cortado/log.h"
+#include "device/stage.h"
+#include "dist/codec/coded_bucket.h"
+#include "dist/gpu/device_tree.h"
+#include "dist/dist.h"
+#include "dist/proof/census.h"
+#include "net/replay.h"
+
+/* Why gradients cannot stay on GPUs, or NULL.  The same on all ranks. */
+static const char *hindrance(const struct ct_dist *d)
+{
+    return d->mode.ps || d->mode.local_steps
+               ? "it is for --sync=bsp without servers"
+           : d->wires.codec.type     ? "--compress works in the CPU's memory"
+           : d->canonical.parts      ? "--canonical adds along a tree"
+           : d->all->place.no_window ? "--bandwidth does not limit it"
+           : d->road == DIST_ROAD_FACTORS
+               ? "--road=factors goes through the CPU's memory"
+               : NULL;
+}
+
+/* Every rank must be able to open it.  *why is rank r's, of one that cannot. */
+static enum ct_status all_have_it(struct ct_dist *d, bool *all)
+{
+    struct verdict {
+        char why[160];
+    } mine = { "" }, *every = NULL;
+    enum ct_status st;
+
+    if (ct_nccl_available() != CT_OK)
+        snprintf(mine.why, sizeof(mine.why), "%s", ct_last_error());
+    CT_TRY(ct_alloc((size_t)d->size, sizeof(*every), "verdicts", &every));
+    for (int r = 0; r < d->size; r++)
+        d->part_bytes[r] = sizeof(mine);
+    CT_TRY_GOTO(dist_gather(d, &mine, d->part_bytes, every), st, out);
+    *all = true;
+    for (int r = 0; r < d->size && *all; r++) {
+        every[r].why[sizeof(mine.why) - 1] = '\0';
+        *all = !every[r].why[0];
+        if (!*all && d->device_sum.wanted)
+            st = ct_fail(CT_ENOTFOUND, "--reduce=nccl: rank %d: %s", r,
+                         every[r].why);
+        else if (!*all && d->rank == 0)
+            CT_WARN("gradients go through the CPU's memory: rank %d: %s", r,
+                    every[r].why);
+    }
+out:
+    ct_free(every);
+    return st;
+}
+
+static enum ct_status sum_riders(struct ct_comm *c, void *arg)
+{
+    struct ct_dist *d = arg;
+
+    return ct_allreduce(c, dist_diff(d, d->net), CT_ARENA_RIDERS);
+}
+
+static enum ct_status judge(void *arg)
+{
+    return ct_nccl_check(((struct ct_dist *)arg)->device_sum.nccl);
+}
+
+static enum ct_status join_nccl(struct ct_dist *d)
+{
+    struct ct_mirror *m  = d->exchange.mirror;
+    struct ct_nccl_id id = { { 0 } };
+
+    if (d->rank == 0)
+        CT_TRY(ct_nccl_new_id(&id));
+    CT_TRY(dist_broadcast(d, &id, sizeof(id)));
+    CT_TRY(ct_nccl_create(m->dev, &id, d->rank, d->size,
+                          &d->device_sum.nccl));
+    ct_stage_judge(m->stage, judge, d);
+    d->exchange.queues_sums = true;
+    return CT_OK;
+}
+
+/* From now on gradients stay on the device. */
+static void keep_there(struct ct_dist *d, enum dist_device_way way)
+{
+    const struct ct_mirror *m = d->exchange.mirror;
+
+    d->device_sum.way    = way;
+    d->device_sum.riders = (struct ct_job){ .run = sum_riders, .arg = d };
+    for (int i = 0; i < ct_net_n_params(m->net); i++)
+        m->apart[i] = true;
+    if (d->rank == 0)
+        CT_INFO("%s sums gradients in the memory of GPUs",
+                way == DIST_BY_NCCL  ? "NCCL"
+                : way == DIST_BY_MPI ? "MPI"
+                                     : "A tree");
+}
+
+/* On the CPU, where only tests have mirrors, any MPI does. */
+static bool mpi_takes_it(const struct ct_dist *d)
+{
+    const struct ct_mirror *m = d->exchange.mirror;
+
+    return m && (m->dev->kind == CT_CPU || ct_mpi_takes_gpu_memory());
+}
+
+static enum ct_status use_mpi(struct ct_dist *d)
+{
+    float n = mpi_takes_it(d) ? 1 : 0;
+
+    CT_TRY(ct_dist_sum(d, &n, 1));
+    if (n == (float)d->size)
+        keep_there(d, DIST_BY_MPI);
+    return CT_OK;
+}
+
+static enum ct_status use_tree(struct ct_dist *d, const struct ct_net *net)
+{
+    CT_TRY(dist_device_tree_create(d, net, &d->device_sum.tree));
+    if (d->device_sum.tree)
+        keep_there(d, DIST_BY_TREE);
+    return CT_OK;
+}
+
+/* The way that was asked for, if it is one over the memory of GPUs. */
+static enum ct_status use_asked(struct ct_dist *d, const struct dist_census *s,
+                                const struct ct_net *net)
+{
+    if (d->reduce == ct_allreduce_find("mpi"))
+        return use_mpi(d);
+    if (d->reduce != ct_allreduce_find("tree"))
+        return CT_OK;
+    /* Where no rank has copies of a GPU's gradients nobody asks. */
+    return dist_census_gpus(s) || d->exchange.mirror ? use_tree(d, net)
+                                                     : CT_OK;
+}
+
+enum ct_status dist_device_sum_init(struct ct_dist *d,
+                                    const struct dist_census *s,
+                                    const struct ct_net *net)
+{
+    const bool wanted = d->device_sum.wanted;
+    const char *not   = hindrance(d);
+    bool all          = false;
+
+    if (wanted && !not && !dist_census_own_gpus(s))
+        not = "not every rank has a GPU of its own";
+    if (wanted && not)
+        return ct_fail(CT_EINVAL, "--reduce=nccl: %s; use --reduce=auto", not);
+    if (not || (d->size == 1 && !wanted))
+        return CT_OK;
+    if (d->reduce)
+        return use_asked(d, s, net);
+    if (!dist_census_own_gpus(s))
+        return CT_OK;
+    CT_TRY(all_have_it(d, &all));
+    if (!all)
+        return CT_OK;
+    CT_TRY(join_nccl(d));
+    keep_there(d, DIST_BY_NCCL);
+    return CT_OK;
+}
+
+void dist_device_sum_fini(struct ct_dist *d)
+{
+    struct dist_device_sum *x = &d->device_sum;
+    struct ct_mirror *m       = d->exchange.mirror;
+
+    for (int i = 0; m && x->way && i < ct_net_n_params(m->net); i++)
+        m->apart[i] = false;
+    if (m)
+        ct_stage_judge(m->stage, NULL, NULL);
+    if (m && x->nccl) /* it does not leave while a recording has its sums */
+        ct_net_forget_passes(m->net);
+    ct_nccl_destroy(x->nccl);
+    dist_device_tree_destroy(x->tree);
+    x->nccl                 = NULL;
+    x->tree                 = NULL;
+    x->way                  = DIST_BY_HOST;
+    d->exchange.queues_sums = false;
+}
+
+float *dist_device_sum_diff(const struct ct_dist *d, const struct ct_net *net)
+{
+    return d->device_sum.way ? ct_net_arena_diff(net) : dist_diff(d, net);
+}
+
+enum ct_status dist_device_sum_run(struct ct_dist *d, struct ct_comm *c,
+                                   float *x, int64_t n)
+{
+    return d->device_sum.tree
+               ? dist_device_tree_sum(d->device_sum.tree, c, x, n)
+               : dist_dense_sum(d, c, x, n);
+}
+
+enum ct_status dist_device_sum_queued(struct ct_dist *d, int layer)
+{
+    struct dist_device_sum *x = &d->device_sum;
+    float *diff               = ct_net_arena_diff(d->net);
+
+    if (layer == ct_net_n_layers(d->net) - 1)
+        x->n_queued = 0;
+    for (; x->n_queued < d->buckets.n; x->n_queued++) {
+        const struct dist_bucket *b = &d->buckets.bucket[x->n_queued];
+        size_t first = b->first ? b->first : CT_ARENA_RIDERS;
+
+        if (layer > 0 && (b->ready_after < layer || !d->options->overlap))
+            break;
+        CT_TRY(ct_nccl_sum(x->nccl, diff + first,
+                           (int64_t)(b->first + b->n - first)));
+    }
+    return layer == 0 ? ct_nccl_join(x->nccl) : CT_OK;
+}
+
+void dist_device_sum_riders(struct ct_dist *d)
+{
+    ct_job_submit(d->thread, &d->device_sum.riders);
+}
+
+enum ct_status dist_device_sum_finish(struct ct_dist *d)
+{
+    double start = ct_now();
+
+    CT_TRY(ct_job_wait(&d->device_sum.riders));
+    d->wait_seconds += ct_now() - start;
+    return d->device_sum.nccl ? ct_nccl_check(d->device_sum.nccl) : CT_OK;
+}

@@ -1,0 +1,142 @@
+/* peer_arrays.c - arrays on devices that a host's ranks read. */
+#include "dist/gpu/peer_arrays.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "device/impl.h"
+#include "dist/dist.h"
+
+/* What ranks tell each other before they read. */
+struct card {
+    struct ct_near_address address;
+    char                   why[160]; /* it cannot; "": it can */
+};
+
+static enum ct_status gather(struct ct_dist *d, const struct card *mine,
+                             struct card *all)
+{
+    for (int r = 0; r < d->size; r++)
+        d->part_bytes[r] = sizeof(*mine);
+    return dist_gather(d, mine, d->part_bytes, all);
+}
+
+/* The first rank that cannot; -1: all can. */
+static int first_without(const struct ct_dist *d, const struct card *all)
+{
+    for (int r = 0; r < d->size; r++)
+        if (all[r].why[0])
+            return r;
+    return -1;
+}
+
+static void note(struct card *mine, enum ct_status st)
+{
+    if (st != CT_OK)
+        snprintf(mine->why, sizeof(mine->why), "%.150s", ct_last_error());
+}
+
+static enum ct_status make_array(struct ct_dist *d, const char *what,
+                                 int64_t n, struct dist_neighbours *w)
+{
+    const struct ct_mirror *m = d->exchange.mirror;
+
+    if (d->comm->place.n_hosts > 1)
+        return ct_fail(CT_ENOTSUP, "ranks are on several hosts");
+    if (!m)
+        return ct_fail(CT_ENOTSUP, "it has no GPU");
+    if (!ct_impl_allowed(what, "near"))
+        return ct_fail(CT_ENOTSUP, "so it was asked%s", ct_impl_hint());
+    return ct_near_create(m->dev, n, &w->near);
+}
+
+static enum ct_status open_all(struct dist_neighbours *w, int rank,
+                               const struct card *all)
+{
+    for (int r = 0; r < w->n; r++) {
+        w->of[r].address = all[r].address;
+        if (r == rank)
+            w->of[r].x = ct_near_array(w->near);
+        else
+            CT_TRY(ct_near_open(w->near, &all[r].address, &w->of[r].x));
+    }
+    return CT_OK;
+}
+
+/* Everybody's array, then everybody's view of the others; *who cannot. */
+static enum ct_status get_to_know(struct ct_dist *d, const char *what,
+                                  int64_t n, struct dist_neighbours *w,
+                                  struct card *all, int *who)
+{
+    struct card mine = { .why = "" };
+
+    note(&mine, make_array(d, what, n, w));
+    if (w->near)
+        mine.address = ct_near_address(w->near);
+    CT_TRY(gather(d, &mine, all));
+    *who = first_without(d, all);
+    if (*who >= 0)
+        return CT_OK;
+    note(&mine, open_all(w, d->rank, all));
+    CT_TRY(gather(d, &mine, all));
+    *who = first_without(d, all);
+    return CT_OK;
+}
+
+enum ct_status dist_neighbours_create(struct ct_dist *d, const char *what,
+                                      int64_t n, struct dist_neighbours **out)
+{
+    struct dist_neighbours *w = NULL;
+    struct card *all          = NULL;
+    enum ct_status st;
+    int who = -1;
+
+    CT_TRY_GOTO(ct_alloc(1, sizeof(*w), "neighbours", &w), st, out);
+    w->n = d->size;
+    CT_TRY_GOTO(ct_alloc((size_t)d->size, sizeof(*w->of), "neighbours",
+                         &w->of), st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)d->size, sizeof(*all), "neighbours", &all),
+                st, out);
+    CT_TRY_GOTO(get_to_know(d, what, n, w, all, &who), st, out);
+    if (who >= 0 && d->rank == 0)
+        CT_INFO("%s: through the CPU's memory, since of rank %d: %s", what,
+                who, all[who].why);
+    if (who < 0) {
+        *out = w;
+        w    = NULL;
+    }
+out:
+    ct_free(all);
+    dist_neighbours_destroy(w);
+    return st;
+}
+
+void dist_neighbours_destroy(struct dist_neighbours *w)
+{
+    if (!w)
+        return;
+    for (int r = 0; w->of && r < w->n; r++)
+        ct_near_close(w->near, &w->of[r].address, w->of[r].x);
+    ct_near_destroy(w->near);
+    ct_free(w->of);
+    ct_free(w);
+}
+
+enum ct_status dist_neighbour_tell(struct ct_comm *c, int rank, int tag)
+{
+    const char word = 1;
+    struct ct_request r;
+
+    CT_TRY(ct_comm_send(c, rank, tag, &word, sizeof(word), &r));
+    return ct_comm_wait(c, rank, &r);
+}
+
+enum ct_status dist_neighbour_hear(struct ct_comm *c, int rank, int tag)
+{
+    struct ct_request r;
+    char word;
+
+    CT_TRY(ct_comm_receive(c, rank, tag, &word, sizeof(word), &r));
+    return ct_comm_wait(c, rank, &r);
+}

@@ -1,0 +1,100 @@
+/* factor_tiles.c - factors in a host's memory: ranks make the gradient in
+ * tiles.
+ *
+ * The ranks of a house put the factors of an n x m gradient side by side,
+ *
+ *     U  K x n      the rows of all ranks, one behind the other: top diffs
+ *     V  K x m      bottom data
+ *
+ * and make U^T V, over everybody's samples, in tiles that stay in the second
+ * cache until the parameters there are updated with them.  For each rank that
+ * is the number of operations that its own samples' whole gradient takes, but
+ * in deeper products, and no gradient is ever written, cleared and summed. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cpu/loop.h"
+#include "dist/dist.h"
+
+enum { ROWS = 128, COLUMNS = 1024 }; /* of a tile */
+
+static int64_t round_up(int64_t n)
+{
+    return (n + 15) / 16 * 16; /* lines */
+}
+
+static int64_t floats_of(int64_t rows, int64_t n, int64_t m)
+{
+    return round_up(rows * n) + round_up(rows * m);
+}
+
+enum ct_status dist_rows_space(struct ct_dist *d, const struct ct_net *net,
+                               int64_t *out)
+{
+    struct ct_factors f;
+    int64_t *first = NULL;
+    enum ct_status st;
+
+    *out = 0;
+    CT_TRY(ct_alloc((size_t)d->size + 1, sizeof(*first), "factors", &first));
+    st = CT_OK;
+    for (int i = 0; i < ct_net_n_params(net) && st == CT_OK; i++) {
+        if (dist_factors_of(net, i, &f) != CT_OK)
+            continue;
+        st = dist_factors_rows(d, f.rows, first);
+        *out += floats_of(first[d->size], f.u_cols, f.v_cols);
+    }
+    ct_free(first);
+    return st;
+}
+
+enum ct_status dist_rows_init(struct dist_factor *x)
+{
+    struct dist_factors *all = &x->dist->factors;
+    const int64_t rows       = x->first[x->dist->size];
+
+    x->u = all->space + all->used;
+    x->v = x->u + round_up(rows * x->n);
+    all->used += floats_of(rows, x->n, x->m);
+    return ct_alloc(ROWS * COLUMNS, sizeof(*x->tile), "rows", &x->tile);
+}
+
+static int64_t row_tiles(const struct dist_factor *x)
+{
+    return (x->n + ROWS - 1) / ROWS;
+}
+
+/* Down the columns first: those of V stay in a cache. */
+static enum ct_status make_tile(struct ct_shared *s, void *arg, int64_t tile)
+{
+    const struct dist_factor *x  = arg;
+    const struct ct_tenant *t    = &x->dist->tenant;
+    const struct ct_net_param *p = ct_net_param(x->dist->net, x->param);
+    const int64_t row = tile % row_tiles(x) * ROWS;
+    const int64_t col = tile / row_tiles(x) * COLUMNS;
+    const int64_t n   = x->n - row < ROWS ? x->n - row : ROWS;
+    const int64_t m   = x->m - col < COLUMNS ? x->m - col : COLUMNS;
+
+    (void)s;
+    CT_TRY(ct_gemm_ld(p->blob->dev, CT_T, CT_N, n, m,
+                      x->first[x->dist->size], 1, x->u + row, x->n,
+                      x->v + col, x->m, 0, x->tile, m));
+    CT_FOR_ROWS (r, n, m)
+        t->update(t->arg, p->offset + (size_t)((row + r) * x->m + col),
+                  (size_t)m, x->tile + r * m);
+    return CT_OK;
+}
+
+enum ct_status dist_rows_post(struct dist_factor *x,
+                              const struct ct_factors *f)
+{
+    const int64_t first = x->first[x->dist->rank];
+    const size_t u = (size_t)(x->rows * x->n), v = (size_t)(x->rows * x->m);
+
+    memcpy(x->u + first * x->n, f->u, u * sizeof(float));
+    memcpy(x->v + first * x->m, f->v, v * sizeof(float));
+    x->dist->direct->label = x->name;
+    return ct_shared_post_work(x->dist->direct, make_tile, x,
+                               row_tiles(x) * ((x->m + COLUMNS - 1) / COLUMNS),
+                               (u + v) * sizeof(float), &x->ticket);
+}

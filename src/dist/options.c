@@ -1,0 +1,52 @@
+/* options.c - joining peers, for bindings. */
+#include <string.h>
+
+#include "cortado/dist.h"
+#include "dist/dist.h"
+
+static enum ct_status parse(const char *text, Caffe__DistributedParameter **out)
+{
+    return ct_text_parse(&caffe__distributed_parameter__descriptor, text,
+                         strlen(text), "distributed options", out);
+}
+
+/* *into with what `more` says (may be NULL) in place of its own words. */
+static enum ct_status add(Caffe__DistributedParameter **into,
+                          const Caffe__DistributedParameter *more)
+{
+    Caffe__DistributedParameter *both = NULL;
+
+    if (!more)
+        return CT_OK;
+    CT_TRY(ct_message_merge(*into, more, &both));
+    ct_message_free(*into);
+    *into = both;
+    return CT_OK;
+}
+
+enum ct_status ct_dist_open(const char *defaults, const char *solver,
+                            const char *text, struct ct_dist **out)
+{
+    Caffe__DistributedParameter *options = NULL, *words = NULL;
+    Caffe__SolverParameter *param = NULL;
+    enum ct_status st;
+
+    CT_TRY_GOTO(parse(defaults, &options), st, out);
+    if (solver) {
+        CT_TRY_GOTO(ct_solver_param_read(solver, &param), st, out);
+        CT_TRY_GOTO(add(&options, param->distributed), st, out);
+    }
+    CT_TRY_GOTO(parse(text, &words), st, out);
+    CT_TRY_GOTO(add(&options, words), st, out);
+    st = ct_dist_create(options, out);
+out:
+    ct_message_free(options);
+    ct_message_free(words);
+    ct_message_free(param);
+    return st;
+}
+
+const char *ct_dist_road(const struct ct_dist *d)
+{
+    return d ? d->options->road : "allreduce";
+}

@@ -1,0 +1,96 @@
+/* figures.c - how every rank is doing, for whoever watches the run.
+ *
+ * Nothing is sent for it: rank 0 reads the pulses that the watch has (watch.h),
+ * mapped memory on its own host, messages once a second from others. */
+#include "dist/report/figures.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/probe.h"
+#include "dist/dist.h"
+#include "liveness/watch.h"
+
+void dist_begun(struct ct_dist *d)
+{
+    struct ct_pulse *pulse = d->exchange.pulse;
+
+    d->n_exchanges++;
+    if (pulse)
+        atomic_store_explicit(&pulse->waited,
+                              (uint64_t)(1e6 * d->wait_seconds),
+                              memory_order_relaxed);
+}
+
+static double seconds_since(uint64_t then, uint64_t now)
+{
+    return now > then ? 1e-6 * (double)(now - then) : 0;
+}
+
+static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
+{
+    const struct dist_seat *seat;
+
+    out->serves  = rank >= d->mode.n_workers;
+    out->samples = d->exchange.batches && !out->serves
+                       ? d->exchange.batches[rank]
+                       : 0;
+    pthread_mutex_lock(&d->census_lock);
+    if (rank < d->census.n) {
+        seat = &d->census.seat[rank];
+        snprintf(out->device, sizeof(out->device), "%s%s%s", seat->device,
+                 strcmp(seat->device, "cpu") == 0 ? "" : ": ",
+                 strcmp(seat->device, "cpu") == 0 ? "" : seat->model);
+    }
+    pthread_mutex_unlock(&d->census_lock);
+}
+
+bool ct_dist_rank_state(struct ct_dist *d, int rank,
+                        struct ct_rank_state *out)
+{
+    const uint64_t now = ct_pulse_now();
+    struct live_look look;
+
+    *out = (struct ct_rank_state){ .rank = rank, .waiting_for = -1 };
+    if (!d || rank < 0 || rank >= d->all->size ||
+        !live_watch_look(d->watch, rank, &look))
+        return false;
+    place(d, rank, out);
+    snprintf(out->host, sizeof(out->host), "%s", look.host);
+    snprintf(out->phase, sizeof(out->phase), "%s",
+             ct_pulse_phase_name(look.view.phase));
+    snprintf(out->layer, sizeof(out->layer), "%s", look.view.layer);
+    out->pid           = look.pid;
+    out->gone          = look.gone;
+    out->iter          = look.view.iter;
+    out->moved_ago     = seconds_since(look.view.changed, now);
+    out->waited        = 1e-6 * (double)look.view.waited;
+    out->bytes_sent    = look.view.sent;
+    out->memory        = look.view.memory;
+    out->device_memory = look.view.device_memory;
+    if (look.view.waiting) {
+        out->waiting     = seconds_since(look.view.waiting, now);
+        out->waiting_for = look.view.peer;
+    }
+    return true;
+}
+
+int ct_dist_n_ranks(const struct ct_dist *d)
+{
+    return d ? d->all->size : 1;
+}
+
+bool ct_dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out)
+{
+    return d && dist_marks_next(&d->marks, seen, out);
+}
+
+static enum ct_status links_job(struct ct_comm *c, void *arg)
+{
+    return ct_comm_probe_pairs(c, arg);
+}
+
+enum ct_status dist_links(struct ct_dist *d, struct ct_pairs *out)
+{
+    return ct_job_run(d->thread, links_job, out);
+}

@@ -1,0 +1,16 @@
+/* figures.h - how every rank is doing, for whoever watches the run. */
+#ifndef CT_DIST_REPORT_FIGURES_H
+#define CT_DIST_REPORT_FIGURES_H
+
+#include "cortado/dist.h"
+
+/* An exchange begins: counts it, and shows how long this rank has waited. */
+void dist_begun(struct ct_dist *d);
+
+struct ct_pairs;
+
+/* The link between every two ranks that train.  All of them call it. */
+CT_MUST_CHECK enum ct_status dist_links(struct ct_dist *d,
+                                        struct ct_pairs *out);
+
+#endif

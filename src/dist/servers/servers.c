@@ -1,0 +1,599 @@
+/* servers.c - the solver's exchange over parameter servers. */
+#include "dist/servers/servers.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/pulse.h"
+#include "cortado/log.h"
+#include "dist/dist.h"
+#include "dist/servers/rounds.h"
+
+static struct ct_dist *dist_of(struct ct_exchange *x)
+{
+    return x->state;
+}
+
+enum ct_status dist_ps_progress(void *dist)
+{
+    struct ct_dist *d = dist;
+
+    if (!d->served)
+        return CT_OK;
+    CT_TRY(ct_ps_progress(d->served));
+    if (d->serves)
+        ct_pulse_iter(d->exchange.pulse, (int)ct_ps_version(d->served));
+    return d->ps.round ? dist_round_progress(d->ps.round) : CT_OK;
+}
+
+enum ct_status dist_ps_idle(struct ct_comm *c, void *dist)
+{
+    CT_TRY(ct_comm_tick(c, ct_now()));
+    return dist_ps_progress(dist);
+}
+
+/* The comm thread learns of servers, and forgets them, by itself. */
+static enum ct_status begin_serving(struct ct_comm *c, void *arg)
+{
+    struct ct_dist *d = arg;
+
+    (void)c;
+    d->served = d->ps.ps;
+    return CT_OK;
+}
+
+/* What is still posted is taken back here: MPI has one caller at a time. */
+static enum ct_status end_serving(struct ct_comm *c, void *arg)
+{
+    struct ct_dist *d = arg;
+
+    (void)c;
+    d->served = NULL;
+    if (d->ps.round)
+        dist_round_report(d->ps.round);
+    dist_ps_hang_up(d);
+    return CT_OK;
+}
+
+static enum ct_status meet_all(struct ct_comm *c, void *arg)
+{
+    (void)c;
+    return ct_barrier(((struct ct_dist *)arg)->all);
+}
+
+static enum ct_status meet_workers(struct ct_comm *c, void *arg)
+{
+    (void)c;
+    return ct_barrier(((struct ct_dist *)arg)->comm);
+}
+
+static enum ct_status reset_job(struct ct_comm *c, void *arg)
+{
+    struct ct_dist *d = arg;
+
+    (void)c;
+    if (d->serves && d->ps.started) /* its net has not trained */
+        ct_ps_values(d->ps.ps, dist_data(d, d->net));
+    ct_ps_reset(d->ps.ps, dist_data(d, d->net), d->exchange.iter);
+    d->ps.started = true;
+    d->ps.updater = d->exchange.updater;
+    d->ps.updater.begin(d->ps.updater.arg);
+    d->ps.stop_at = d->ps.snapshot_at = 0;
+    d->ps.most_clock = d->exchange.iter;
+    return CT_OK;
+}
+
+/* Servers start from what the nets hold, which a program may have changed. */
+static enum ct_status restart(struct ct_dist *d)
+{
+    CT_TRY(ct_mirror_get(d->exchange.mirror));
+    CT_TRY(ct_job_run(d->thread, meet_all, d));
+    CT_TRY(ct_job_run(d->thread, reset_job, d));
+    return ct_job_run(d->thread, meet_all, d);
+}
+
+static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net)
+{
+    struct ct_dist *d = dist_of(x);
+
+    d->ps.ended = false;
+    if (d->net != net) {
+        dist_ps_fini(d);
+        d->net = net;
+        dist_mode_say(&d->mode, d->options);
+        CT_TRY(dist_devices_meet(d, net));
+        CT_TRY(dist_spread_values(d, net));
+        if (d->canonical.parts && !d->serves)
+            CT_TRY(dist_canonical_attach(&d->canonical, net,
+                                         dist_diff(d, net)));
+        CT_TRY(dist_ps_build(d, net));
+        CT_TRY(ct_job_run(d->thread, begin_serving, d));
+        d->ps.clock = x->iter;
+        dist_stats_begin(d);
+    }
+    if (!d->mode.values)
+        return CT_OK;
+    d->ps.clock = x->iter;
+    CT_TRY(restart(d));
+    dist_stats_begin(d);
+    return CT_OK;
+}
+
+/* Nobody leaves while others may still ask; after a failure nobody waits. */
+void dist_ps_fini(struct ct_dist *d)
+{
+    if (d->ps.ps) {
+        if (d->ps.ended && ct_job_run(d->thread, meet_all, d) != CT_OK)
+            CT_WARN("rank %d left before the others: %s", d->all->rank,
+                    ct_last_error());
+        if (ct_job_run(d->thread, end_serving, d) != CT_OK)
+            d->served = NULL; /* the comm thread has stopped */
+    }
+    if (d->ps.round)
+        dist_round_report(d->ps.round);
+    dist_ps_unbuild(d);
+    d->net = NULL;
+}
+
+static void ps_detach(struct ct_exchange *x, const struct ct_net *net)
+{
+    struct ct_dist *d = dist_of(x);
+
+    if (d->net == net)
+        dist_ps_fini(d);
+}
+
+/* ---- Sending ---- */
+
+static enum ct_status ps_begin(struct ct_exchange *x)
+{
+    struct ct_dist *d = dist_of(x);
+
+    d->ps.n_sent = 0;
+    dist_begun(d);
+    return CT_OK;
+}
+
+/* On the comm thread: the group's sum, which its first rank pushes. */
+static enum ct_status group_job(struct ct_comm *c, void *arg)
+{
+    struct dist_slice *s        = arg;
+    struct ct_dist *d           = s->dist;
+    struct dist_ps *p           = &d->ps;
+    const struct ct_ps_slice *t = &p->table.slice[s->id];
+    float *diff                 = dist_diff(d, d->net);
+    struct ct_ps_weight weight  = { 1, p->group_weight };
+    int64_t words[CT_PS_WORDS]  = { 0 };
+
+    (void)c;
+    CT_TRY(dist_dense_sum(d, d->group, diff + t->first, (int64_t)t->n));
+    if (!p->root)
+        return CT_OK;
+    if (s->id == 0)
+        dist_words_write(diff, (float)p->group_size, words);
+    return ct_ps_push_here(p->ps, s->id, s->clock, &weight, diff, words);
+}
+
+static enum ct_status send_slice(struct ct_dist *d, int i)
+{
+    struct dist_ps *p           = &d->ps;
+    const struct ct_ps_slice *t = &p->table.slice[i];
+    float *diff                 = dist_diff(d, d->net);
+    struct ct_ps_weight weight  = { p->times, p->weight };
+    int64_t words[CT_PS_WORDS]  = { 0 };
+
+    if (d->group) {
+        if (p->times != 1)
+            CT_TRY(ct_scale(ct_device_cpu(), (int64_t)t->n, p->times,
+                            diff + t->first));
+        p->slice[i].clock   = p->clock;
+        p->slice[i].job.run = group_job;
+        p->slice[i].job.arg = &p->slice[i];
+        ct_job_submit(d->thread, &p->slice[i].job);
+        return CT_OK;
+    }
+    if (d->canonical.parts)
+        dist_canonical_unfold(&d->canonical, diff + t->first, (int64_t)t->n);
+    if (i == 0) /* a loss by itself, whatever it weighs */
+        dist_words_write(diff, p->weight / p->times, words);
+    return ct_ps_push(p->ps, i, p->clock, &weight, diff, words);
+}
+
+static enum ct_status ps_layer_done(struct ct_exchange *x, int layer)
+{
+    struct ct_dist *d = dist_of(x);
+    struct dist_ps *p = &d->ps;
+
+    if (!d->options->overlap && layer > 0)
+        return CT_OK;
+    while (p->n_sent < p->table.n &&
+           (layer == 0 || p->slice[p->n_sent].ready_after >= layer))
+        CT_TRY(send_slice(d, p->n_sent++));
+    return CT_OK;
+}
+
+/* ---- Sums that come back ---- */
+
+static enum ct_status await_slice(struct ct_dist *d, int i, int64_t clock)
+{
+    double start = ct_now();
+    enum ct_status st;
+
+    if (ct_ps_has(d->ps.ps, i, clock))
+        return CT_OK;
+    st = ct_ps_await(d->ps.ps, i, clock);
+    d->wait_seconds += ct_now() - start;
+    return st;
+}
+
+static enum ct_status sum_wait(struct ct_exchange *x, int param)
+{
+    struct ct_dist *d            = dist_of(x);
+    const struct ct_net_param *p = ct_net_param(d->net, param);
+    const struct ct_ps_table *t  = &d->ps.table;
+    size_t end                   = p->offset + (size_t)p->blob->count;
+
+    for (int i = 0; i < t->n; i++)
+        if (t->slice[i].first < end &&
+            t->slice[i].first + t->slice[i].n > p->offset)
+            CT_TRY(await_slice(d, i, d->ps.clock + 1));
+    return CT_OK;
+}
+
+static enum ct_status sum_finish(struct ct_exchange *x)
+{
+    struct ct_dist *d = dist_of(x);
+
+    return await_slice(d, 0, d->ps.clock + 1);
+}
+
+static enum ct_status sum_updated(struct ct_exchange *x, int iter)
+{
+    (void)iter;
+    dist_of(x)->ps.clock++;
+    return CT_OK;
+}
+
+static enum ct_status sum_settle(struct ct_exchange *x, int iter, bool history)
+{
+    struct ct_dist *d = dist_of(x);
+
+    (void)iter, (void)history;
+    return d->serves ? CT_OK : dist_settle_statistics(d);
+}
+
+/* ---- Values that come back ---- */
+
+struct preview {
+    const struct ct_dist *dist;
+    float                *to; /* the slice */
+};
+
+/* What this rank has pushed and the values lack: it reads its own writes.  They
+ * stand for those of all ranks, which are missing too and are about the same,
+ * and momentum carries them on until the iteration that begins.  What it
+ * carries on of earlier updates, servers have looked ahead for.  So a rank
+ * trains on what lock-step would give it, but for the noise of its samples. */
+static void preview_push(void *arg, int64_t clock, size_t first, size_t n,
+                         const float *g)
+{
+    const struct preview *v   = arg;
+    const struct ct_dist *d   = v->dist;
+    const struct dist_slice *s = NULL;
+    float step = d->ps.rate[clock % DIST_RATES] * dist_ps_step(d, clock);
+
+    (void)n;
+    for (int i = 0; i < d->ps.table.n && !s; i++)
+        if (d->ps.table.slice[i].first == first)
+            s = &d->ps.slice[i];
+    for (int r = 0; s && r < s->n_runs; r++) {
+        size_t at = s->run[r].first - first;
+
+        for (size_t i = 0; i < s->run[r].n; i++)
+            v->to[at + i] -= step * s->run[r].lr_mult * g[at + i];
+    }
+}
+
+/* The newest values of slice i as this rank is to see them, in scratch. */
+static enum ct_status materialise(struct ct_dist *d, int i)
+{
+    struct preview v = { d, d->ps.scratch };
+
+    ct_ps_take(d->ps.ps, i, d->ps.scratch);
+    return d->mode.staleness != 0
+               ? ct_ps_own(d->ps.ps, i, preview_push, &v)
+               : CT_OK;
+}
+
+/* Learned parameters alone: what ranks keep apart stays. */
+static void adopt(struct ct_dist *d, int i)
+{
+    const struct dist_slice *s = &d->ps.slice[i];
+    size_t first               = d->ps.table.slice[i].first;
+    float *data                = dist_data(d, d->net);
+
+    for (int r = 0; r < s->n_runs; r++)
+        memcpy(data + s->run[r].first, d->ps.scratch + s->run[r].first - first,
+               s->run[r].n * sizeof(*data));
+}
+
+/* What was adopted goes on to the GPU. */
+static enum ct_status put_adopted(struct ct_dist *d)
+{
+    struct ct_mirror *m = d->exchange.mirror;
+
+    for (int i = 0; m && i < d->ps.table.n; i++)
+        for (int r = 0; r < d->ps.slice[i].n_runs; r++)
+            CT_TRY(ct_mirror_put_run(m, d->ps.slice[i].run[r].first,
+                                     d->ps.slice[i].run[r].n));
+    return CT_OK;
+}
+
+/* On the comm thread: the group's first rank passes on what it has. */
+static enum ct_status spread(struct ct_dist *d, int64_t need)
+{
+    struct dist_ps *p = &d->ps;
+
+    for (int i = 0; i < p->table.n; i++) {
+        if (p->root) {
+            CT_TRY(ct_ps_await_here(p->ps, i, need));
+            CT_TRY(materialise(d, i));
+        }
+        CT_TRY(ct_broadcast(d->group, 0, p->scratch,
+                            p->table.slice[i].n * sizeof(float)));
+        adopt(d, i);
+    }
+    if (p->root)
+        p->latest = ct_ps_latest(p->ps);
+    return ct_broadcast(d->group, 0, &p->latest, sizeof(p->latest));
+}
+
+static enum ct_status spread_job(struct ct_comm *c, void *arg)
+{
+    struct ct_dist *d = arg;
+
+    (void)c;
+    return spread(d, d->ps.clock - d->mode.staleness);
+}
+
+/* How long iterations take, the newest counting for a fifth. */
+static void note_fetch(struct dist_ps *p, double now)
+{
+    const double took = now - p->fetched;
+
+    if (p->fetched > 0)
+        p->usual += (p->usual > 0 ? .2 : 1) * (took - p->usual);
+    p->fetched = now;
+}
+
+/* What must be in; and what is on its way is worth a moment. */
+static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
+{
+    double start;
+
+    if (d->mode.staleness != CT_PS_ASYNC)
+        CT_TRY(await_slice(d, i, d->ps.clock - d->mode.staleness));
+    start = ct_now();
+    if (d->mode.staleness != 0)
+        ct_ps_hope(d->ps.ps, i, d->ps.clock, until);
+    d->wait_seconds += ct_now() - start;
+    return CT_OK;
+}
+
+static enum ct_status value_fetch(struct ct_exchange *x, int iter)
+{
+    struct ct_dist *d = dist_of(x);
+    struct dist_ps *p = &d->ps;
+    double start      = ct_now();
+    enum ct_status st;
+
+    p->clock = iter;
+    if (d->group) {
+        st = ct_job_run(d->thread, spread_job, d);
+        d->wait_seconds += ct_now() - start;
+        return st == CT_OK ? put_adopted(d) : st;
+    }
+    note_fetch(p, start);
+    for (int i = 0; i < p->table.n; i++) {
+        CT_TRY(await_fresh(d, i, start + CT_PS_FRESH * p->usual));
+        CT_TRY(materialise(d, i));
+        adopt(d, i);
+    }
+    p->latest = ct_ps_latest(p->ps);
+    return put_adopted(d);
+}
+
+static enum ct_status value_wait(struct ct_exchange *x, int param)
+{
+    (void)x, (void)param; /* servers update */
+    return CT_OK;
+}
+
+/* On the comm thread: what came with slice 0, for all of the group. */
+static enum ct_status latest_job(struct ct_comm *c, void *arg)
+{
+    struct ct_dist *d = arg;
+    struct dist_ps *p = &d->ps;
+
+    (void)c;
+    if (p->root) {
+        CT_TRY(ct_ps_await_here(p->ps, 0, p->clock + 1));
+        p->latest = ct_ps_latest(p->ps);
+    }
+    return ct_broadcast(d->group, 0, &p->latest, sizeof(p->latest));
+}
+
+static enum ct_status read_latest(struct ct_dist *d)
+{
+    if (d->group)
+        return ct_job_run(d->thread, latest_job, d);
+    CT_TRY(await_slice(d, 0, d->ps.clock + 1));
+    d->ps.latest = ct_ps_latest(d->ps.ps);
+    return CT_OK;
+}
+
+/* In step the losses of this iteration are waited for; else the latest do. */
+static enum ct_status value_finish(struct ct_exchange *x)
+{
+    struct ct_dist *d = dist_of(x);
+    struct dist_ps *p = &d->ps;
+    float *rider      = dist_diff(d, d->net);
+
+    if (d->group) /* the sum of the group, as if all were like it */
+        CT_TRY(ct_job_wait(&p->slice[0].job));
+    rider[CT_RIDER_LOSS] *= (float)d->size /
+                            (float)(d->group ? p->group_size : 1);
+    if (d->mode.staleness == 0)
+        CT_TRY(read_latest(d));
+    if (p->round)
+        CT_TRY(dist_round_finish(p->round, &p->latest, x));
+    dist_words_read(&p->latest, p->clock,
+                    x->ahead > 0 ? x->ahead : p->clock + 1, (float)d->size,
+                    rider, &p->traced);
+    return CT_OK;
+}
+
+static enum ct_status value_updated(struct ct_exchange *x, int iter)
+{
+    struct ct_dist *d = dist_of(x);
+
+    d->ps.rate[(iter - 1) % DIST_RATES] = x->rate;
+    d->ps.clock                         = iter;
+    return CT_OK;
+}
+
+/* Parameters with all updates before `iter`; with `history` rank 0 gets that,
+ * too. */
+static enum ct_status drain(struct ct_dist *d, int iter, bool history)
+{
+    struct dist_ps *p          = &d->ps;
+    const struct ct_updater *u = &p->updater;
+
+    /* What the comm thread has still to push comes before the pull. */
+    for (int i = 0; d->group && i < p->table.n; i++)
+        CT_TRY(ct_job_wait(&p->slice[i].job));
+    if (p->root)
+        CT_TRY(ct_ps_pull(p->ps, iter, -1, NULL));
+    for (int h = 0; history && d->all->rank == 0 && h < u->n_history; h++)
+        CT_TRY(ct_ps_pull(p->ps, iter, h, u->history[h]));
+    if (history)
+        CT_TRY(ct_mirror_put_history(d->exchange.mirror));
+    p->clock = iter;
+    if (d->group) {
+        CT_TRY(ct_job_run(d->thread, spread_job, d));
+        return put_adopted(d);
+    }
+    for (int i = 0; i < p->table.n; i++) { /* all pushes are in */
+        ct_ps_take(p->ps, i, p->scratch);
+        adopt(d, i);
+    }
+    CT_TRY(put_adopted(d));
+    /* In step, and with bounded staleness, no server moves on before all have
+     * what they came for; here it would. */
+    return d->mode.staleness == CT_PS_ASYNC
+               ? ct_job_run(d->thread, meet_workers, d)
+               : CT_OK;
+}
+
+static enum ct_status value_settle(struct ct_exchange *x, int iter,
+                                   bool history)
+{
+    struct ct_dist *d = dist_of(x);
+
+    if (d->serves)
+        return CT_OK;
+    CT_TRY(drain(d, iter, history));
+    /* With a deadline not all may come: rank 0's statistics stand for all. */
+    return d->mode.rounds ? CT_OK : dist_settle_statistics(d);
+}
+
+static enum ct_status round_save(struct ct_exchange *x,
+                                 const struct ct_keep *keep)
+{
+    return dist_round_save(dist_of(x)->ps.round, keep);
+}
+
+static enum ct_status round_restore(struct ct_exchange *x,
+                                    const struct ct_keep *keep)
+{
+    return dist_round_restore(dist_of(x)->ps.round, keep);
+}
+
+static enum ct_status value_resume(struct ct_exchange *x)
+{
+    struct ct_dist *d = dist_of(x);
+
+    /* Else no server moves on without rank 0. */
+    if (d->mode.staleness != CT_PS_ASYNC || d->serves)
+        return CT_OK;
+    return ct_job_run(d->thread, meet_workers, d);
+}
+
+static enum ct_status ps_check(struct ct_exchange *x, int iter)
+{
+    struct ct_dist *d = dist_of(x);
+
+    if (d->mode.values)
+        CT_TRY(drain(d, iter, false));
+    return dist_guard_check(d, iter);
+}
+
+static enum ct_status ps_end(struct ct_exchange *x, int iter)
+{
+    struct ct_dist *d = dist_of(x);
+
+    if (d->mode.values)
+        CT_TRY(drain(d, iter, false));
+    d->ps.ended = true;
+    return CT_OK;
+}
+
+/* ---- Ranks that do not train ---- */
+
+/* The comm thread does all there is to do, from now until all ranks have
+ * ended; dist_ps_fini waits for that. */
+static enum ct_status ps_serve(struct ct_exchange *x, int end, int *iter)
+{
+    ct_pulse_set(x->pulse, CT_PULSE_SERVING, NULL);
+    dist_of(x)->ps.ended = true;
+    *iter                = end;
+    return CT_OK;
+}
+
+void dist_ps_init(struct ct_dist *d)
+{
+    struct ct_exchange *x = &d->exchange;
+
+    x->attach     = ps_attach;
+    x->detach     = ps_detach;
+    x->begin      = ps_begin;
+    x->queued     = NULL;
+    x->layer_done = ps_layer_done;
+    x->wait       = sum_wait;
+    x->finish     = sum_finish;
+    x->settle     = sum_settle;
+    x->summed     = NULL;
+    x->lazy       = false;
+    x->updated    = sum_updated;
+    x->check      = ps_check;
+    x->end        = ps_end;
+    x->serve      = d->serves ? ps_serve : NULL;
+    if (!d->mode.values)
+        return;
+    x->remote  = true;
+    x->keeps_history = true;
+    x->fetch   = value_fetch;
+    x->wait    = value_wait;
+    x->finish  = value_finish;
+    x->settle  = value_settle;
+    x->resume  = value_resume;
+    x->updated = value_updated;
+    /* One rank that stands still must not hold up the rest. */
+    if (d->mode.rounds) {
+        x->guard_interval = 0;
+        x->deal_tests     = false;
+        x->save           = round_save;
+        x->restore        = round_restore;
+    }
+}

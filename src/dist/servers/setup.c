@@ -1,0 +1,284 @@
+/* setup.c - a net's parameters cut into slices, and servers for them. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "dist/dist.h"
+#include "dist/servers/rounds.h"
+
+enum {
+    SLICE_BYTES = 1 << 20, /* at most */
+    LEAST_FLOATS = 1024,
+    PER_SERVER  = 4 /* slices, at least, so that loads are even */
+};
+
+static int by_offset(const void *a, const void *b, void *arg)
+{
+    const struct ct_net *net = arg;
+    size_t x = ct_net_param(net, *(const int *)a)->offset;
+    size_t y = ct_net_param(net, *(const int *)b)->offset;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Parameters begin at the borders; the riders belong to the first. */
+static enum ct_status cut_arena(struct ct_dist *d, const struct ct_net *net)
+{
+    int n          = ct_net_n_params(net), n_borders = 0;
+    size_t total   = ct_net_arena_count(net);
+    size_t cap     = total / (size_t)(PER_SERVER * d->mode.n_servers) + 1;
+    size_t *border = NULL;
+    int *order     = NULL;
+    enum ct_status st;
+
+    if (cap < LEAST_FLOATS)
+        cap = LEAST_FLOATS;
+    if (cap > SLICE_BYTES / sizeof(float))
+        cap = SLICE_BYTES / sizeof(float);
+    CT_TRY_GOTO(ct_alloc((size_t)n + 2, sizeof(*border), "borders", &border),
+                st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)n + 1, sizeof(*order), "borders", &order),
+                st, out);
+    for (int i = 0; i < n; i++)
+        order[i] = i;
+    qsort_r(order, (size_t)n, sizeof(*order), by_offset,
+            (void *)(uintptr_t)net);
+    border[n_borders++] = 0;
+    for (int i = 1; i < n; i++)
+        border[n_borders++] = ct_net_param(net, order[i])->offset;
+    border[n_borders++] = total;
+    st = ct_ps_table_init(&d->ps.table, border, n_borders, cap,
+                          d->mode.n_servers);
+out:
+    ct_free(border);
+    ct_free(order);
+    return st;
+}
+
+/* Which parameters lie in a slice, and when the last of them is ready. */
+static enum ct_status describe(struct ct_dist *d, const struct ct_net *net,
+                               int id)
+{
+    const struct ct_ps_slice *t = &d->ps.table.slice[id];
+    struct dist_slice *s        = &d->ps.slice[id];
+    size_t n                    = (size_t)ct_net_n_params(net);
+
+    s->dist        = d;
+    s->id          = id;
+    s->ready_after = ct_net_n_layers(net) - 1;
+    CT_TRY(ct_alloc(n + 1, sizeof(*s->run), "slice", &s->run));
+    for (int i = 0; i < (int)n; i++) {
+        const struct ct_net_param *p = ct_net_param(net, i);
+        size_t from = p->offset > t->first ? p->offset : t->first;
+        size_t end  = p->offset + (size_t)p->blob->count;
+
+        if (end > t->first + t->n)
+            end = t->first + t->n;
+        if (from >= end)
+            continue;
+        if (p->layer < s->ready_after)
+            s->ready_after = p->layer;
+        if (p->lr_mult != 0)
+            s->run[s->n_runs++] =
+                (struct dist_learned){ from, end - from, p->lr_mult };
+    }
+    return CT_OK;
+}
+
+static enum ct_status name_ranks(struct ct_dist *d)
+{
+    const struct dist_mode *m = &d->mode;
+    struct dist_ps *p         = &d->ps;
+
+    CT_TRY(ct_alloc((size_t)m->n_groups, sizeof(*p->worker_rank), "ranks",
+                    &p->worker_rank));
+    CT_TRY(ct_alloc((size_t)m->n_servers, sizeof(*p->server_rank), "ranks",
+                    &p->server_rank));
+    CT_TRY(ct_alloc((size_t)m->n_groups, sizeof(*p->loss), "losses",
+                    &p->loss));
+    CT_TRY(ct_alloc((size_t)m->n_groups, sizeof(*p->weighs), "losses",
+                    &p->weighs));
+    for (int g = 0; g < m->n_groups; g++)
+        p->worker_rank[g] = dist_group_first(m, g);
+    for (int s = 0; s < m->n_servers; s++)
+        p->server_rank[s] = m->first_server + s;
+    p->group      = dist_group_of(m, d->all->rank);
+    p->group_size = dist_group_first(m, p->group + 1) -
+                    p->worker_rank[p->group];
+    p->root       = p->worker_rank[p->group] == d->all->rank;
+    return CT_OK;
+}
+
+/* How many samples an iteration of this rank takes. */
+static float batch_size(const struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_layers(net); i++) {
+        struct ct_io io = ct_net_io(net, i);
+
+        if ((ct_net_layer(net, i)->type->flags & CT_LAYER_SOURCE) &&
+            io.n_top && io.top[0]->shape.n_axes)
+            return (float)io.top[0]->shape.dim[0];
+    }
+    return 1;
+}
+
+/* The gradient of a rank weighs as many samples as it is the mean of. */
+static enum ct_status weigh(struct ct_dist *d, const struct ct_net *net)
+{
+    float mine = batch_size(net), all = mine;
+
+    if (d->serves)
+        return CT_OK;
+    CT_TRY(ct_dist_sum(d, &all, 1));
+    d->ps.weight       = mine * (float)d->size / all;
+    d->ps.times        = d->exchange.batches ? 1 : d->ps.weight;
+    d->ps.group_weight = d->ps.weight;
+    if (d->group)
+        CT_TRY(dist_group_sum(d, &d->ps.group_weight, 1));
+    return CT_OK;
+}
+
+static enum ct_status apply(void *arg, const struct ct_ps_update *u)
+{
+    const struct ct_updater *to = &((struct ct_dist *)arg)->ps.updater;
+
+    return to->update(to->arg, &(struct ct_remote_step){
+        .first = u->first, .n = u->n, .iter = (int)u->clock,
+        .value = u->value, .sum = u->sum, .scale = u->scale,
+        .share = u->share });
+}
+
+static void read_history(void *arg, int history, size_t first, size_t n,
+                         float *out)
+{
+    const struct ct_updater *from = &((struct ct_dist *)arg)->ps.updater;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = from->history[history][first + i];
+}
+
+static enum ct_status nothing(struct ct_comm *c, void *arg)
+{
+    (void)c, (void)arg;
+    return CT_OK;
+}
+
+/* After a failure the comm thread runs no job, not even this one. */
+static enum ct_status health(void *arg)
+{
+    return ct_job_run(((struct ct_dist *)arg)->thread, nothing, NULL);
+}
+
+float dist_ps_momentum(const struct ct_dist *d)
+{
+    const struct dist_codec_type *t = d->wires.codec.type;
+
+    float mu = t && t->momentum ? 0 : d->exchange.momentum;
+
+    /* Each of P pushes is a P-th of an update (solver/remote.c). */
+    return d->mode.staleness == CT_PS_ASYNC
+               ? powf(mu, 1 / (float)d->mode.n_groups)
+               : mu;
+}
+
+/* Without a bound P - 1 other pushes come before the next one of this rank, and
+ * each is about what its newest was. */
+static float step_among(const struct ct_dist *d)
+{
+    const float P  = (float)d->mode.n_groups, mu = dist_ps_momentum(d);
+    float once = 1 / P, sum = 0, all = 0;
+
+    if (mu > 0)
+        once *= (1 - mu) / (1 - powf(mu, P));
+    for (int k = 1; k < d->mode.n_groups; k++) {
+        sum = 1 + mu * sum;
+        all += sum;
+    }
+    return once * all;
+}
+
+float dist_ps_step(const struct ct_dist *d, int64_t clock)
+{
+    const float mu = dist_ps_momentum(d);
+    float step     = 0;
+
+    if (d->mode.staleness == CT_PS_ASYNC)
+        return step_among(d);
+    for (int64_t k = clock; k < d->ps.clock; k++)
+        step = 1 + mu * step;
+    return step / (float)(d->group ? d->ps.group_size : 1);
+}
+
+static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
+{
+    const Caffe__DistributedParameter *o = d->options;
+    struct ct_ps_config config = {
+        .comm        = d->all,
+        .table       = &d->ps.table,
+        .worker_rank = d->ps.worker_rank,
+        .server_rank = d->ps.server_rank,
+        .n_workers   = d->mode.n_groups,
+        .values      = d->mode.values,
+        .rounds      = d->mode.rounds,
+        .staleness   = d->mode.values ? d->mode.staleness : 0,
+        .momentum    = d->mode.values ? dist_ps_momentum(d) : 0,
+        .clock       = d->exchange.iter,
+        .fold        = o->late[0] == 'f' ? 0.5f : 0,
+        .stall       = o->stall,
+        .apply       = apply,
+        .read        = read_history,
+        .note        = d->mode.values ? dist_words_note : NULL,
+        .fill        = d->mode.values ? dist_words_fill : NULL,
+        .health      = health,
+        .arg         = d,
+    };
+
+    CT_TRY(dist_ps_form(d, net, &config.form));
+    CT_TRY(ct_ps_create(&config, &d->ps.ps));
+    if (d->mode.rounds)
+        CT_TRY(dist_round_create(d, &d->ps.round));
+    return CT_OK;
+}
+
+enum ct_status dist_ps_build(struct ct_dist *d, struct ct_net *net)
+{
+    size_t n;
+
+    CT_TRY(cut_arena(d, net));
+    n = (size_t)d->ps.table.n;
+    CT_TRY(ct_alloc(n, sizeof(*d->ps.slice), "slices", &d->ps.slice));
+    CT_TRY(ct_alloc(d->ps.table.longest, sizeof(*d->ps.scratch), "slice",
+                    &d->ps.scratch));
+    for (int i = 0; i < d->ps.table.n; i++)
+        CT_TRY(describe(d, net, i));
+    CT_TRY(name_ranks(d));
+    CT_TRY(weigh(d, net));
+    return create(d, net);
+}
+
+void dist_ps_hang_up(struct ct_dist *d)
+{
+    dist_round_destroy(d->ps.round);
+    ct_ps_destroy(d->ps.ps);
+    d->ps.round = NULL;
+    d->ps.ps    = NULL;
+}
+
+void dist_ps_unbuild(struct ct_dist *d)
+{
+    struct dist_ps *p = &d->ps;
+
+    dist_ps_hang_up(d);
+    for (int i = 0; p->slice && i < p->table.n; i++)
+        ct_free(p->slice[i].run);
+    ct_free(p->slice);
+    dist_wires_fini(d);
+    ct_free(p->run);
+    ct_free(p->scratch);
+    ct_free(p->worker_rank);
+    ct_free(p->server_rank);
+    ct_free(p->loss);
+    ct_free(p->weighs);
+    ct_ps_table_fini(&p->table);
+    *p = (struct dist_ps){ 0 };
+}

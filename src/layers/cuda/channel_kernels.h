@@ -1,0 +1,462 @@
+/* channel_kernels.h - channel-wise maps and sums on a GPU: what BatchNorm,
+ * Scale, Bias, PReLU and MVN are made of; for .cu files alone.
+ *
+ * An array is outer x c x inner; NHWC is outer x c with inner 1.  Two ways to
+ * walk it.  By columns, where inner is small: a thread keeps K neighbouring
+ * columns of the matrix outer x (c inner) and goes down its rows.  By lines
+ * otherwise: a warp takes pieces of `inner` neighbours, which have one channel.
+ *
+ * Memory is far away: a thread asks for AHEAD packs at once, and goes through
+ * rows last to first where the pass before went first to last, so that it finds
+ * in the cache what that one read last.
+ *
+ * Sums are made in float by threads, in double above them, in an order that
+ * depends on the shape and the GPU alone. */
+#ifndef CT_LAYERS_CUDA_CHANNEL_KERNELS_H
+#define CT_LAYERS_CUDA_CHANNEL_KERNELS_H
+
+#include "device/cuda/elementwise.h"
+
+struct ct_view {
+    int64_t outer, c, inner;
+};
+
+enum { CT_PIECE = 1024, CT_FEW = 256, CT_AHEAD = 4 };
+
+/* Blocks that a multiprocessor has at once, at least: as many as registers for
+ * the packs of one array, or two, allow. */
+constexpr int ct_resident(bool two)
+{
+    return two ? 2 : 4;
+}
+
+/* The matrix outer x columns and how blocks lie on it: bx packs by `by` rows.
+ */
+struct ct_columns {
+    int64_t rows, columns, inner;
+};
+
+static inline unsigned ct_columns_across(const struct ct_columns *m, int k)
+{
+    unsigned bx = 1;
+
+    while (bx < 32 && bx < (m->columns + k - 1) / k)
+        bx *= 2;
+    return bx;
+}
+
+template <typename F>
+struct ct_channel_coef {
+    typedef decltype(((const F *)nullptr)->load(0)) type;
+};
+
+/* y = f(coefficients of the channel, x ...); kept, where not NULL, gets the
+ * first x as it was. */
+template <int K, typename F, typename Y, typename X, typename... Z>
+__device__ inline void ct_channel_pack(
+    const F &f, const typename ct_channel_coef<F>::type *coef, int step, Y *y,
+    X *kept, const ct_pack<K, X> &x, const Z &...z)
+{
+    ct_pack<K, Y> out;
+
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        ct_store(out.v + k, f(coef[k * step], ct_load(x.v + k),
+                              ct_load(z.v + k)...));
+    if (kept)
+        ct_store_pack<K>(kept, x);
+    ct_store_pack<K>(y, out);
+}
+
+/* CT_AHEAD packs, `step` values apart. */
+template <int K, typename T>
+struct ct_packs {
+    ct_pack<K, T> v[CT_AHEAD];
+};
+
+template <int K, typename T>
+__device__ inline struct ct_packs<K, T> ct_load_packs(const T *p, int64_t step)
+{
+    struct ct_packs<K, T> all;
+
+#pragma unroll
+    for (int u = 0; u < CT_AHEAD; u++)
+        all.v[u] = ct_load_pack<K>(p + u * step);
+    return all;
+}
+
+template <int K, typename F, typename Y, typename X, typename... Z>
+__device__ inline void ct_channel_packs_out(
+    const F &f, const typename ct_channel_coef<F>::type *coef, int coef_step,
+    int64_t step, Y *y, X *kept, const struct ct_packs<K, X> &x,
+    const struct ct_packs<K, Z> &...z)
+{
+#pragma unroll
+    for (int u = 0; u < CT_AHEAD; u++)
+        ct_channel_pack<K>(f, coef, coef_step, y + u * step,
+                           kept ? kept + u * step : kept, x.v[u], z.v[u]...);
+}
+
+/* n places from `i` on, `step` apart. */
+template <int K, typename F, typename Y, typename X, typename... Z>
+__device__ inline void ct_channel_walk(
+    const F &f, const typename ct_channel_coef<F>::type *coef, int coef_step,
+    int64_t i, int64_t n, int64_t step, Y *y, X *kept, const X *x,
+    const Z *...z)
+{
+    for (; n >= CT_AHEAD; n -= CT_AHEAD, i += CT_AHEAD * step)
+        ct_channel_packs_out<K>(f, coef, coef_step, step, y + i,
+                                kept ? kept + i : kept,
+                                ct_load_packs<K>(x + i, step),
+                                ct_load_packs<K>(z + i, step)...);
+    for (; n > 0; n--, i += step)
+        ct_channel_pack<K>(f, coef, coef_step, y + i, kept ? kept + i : kept,
+                           ct_load_pack<K>(x + i), ct_load_pack<K>(z + i)...);
+}
+
+template <int K, typename F, typename Y, typename X, typename... Z>
+__global__ static void __launch_bounds__(CT_BLOCK,
+                                         ct_resident(sizeof...(Z) > 0))
+    ct_map_columns(struct ct_columns m, F f, Y *y, X *kept, const X *x,
+                   const Z *...z)
+{
+    const int64_t at =
+        (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) * K;
+    const int64_t r = blockIdx.y * (int64_t)blockDim.y + threadIdx.y;
+    const int64_t rows = (int64_t)gridDim.y * blockDim.y;
+    typename ct_channel_coef<F>::type coef[K];
+
+    if (at >= m.columns || r >= m.rows)
+        return;
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        coef[k] = f.load((at + k) / m.inner);
+    ct_channel_walk<K>(f, coef, 1, (m.rows - 1 - r) * m.columns + at,
+                       (m.rows - 1 - r) / rows + 1, -rows * m.columns, y,
+                       kept, x, z...);
+}
+
+template <int K, typename F, typename Y, typename X, typename... Z>
+__global__ static void ct_map_lines(struct ct_view v, F f, Y *y, X *kept,
+                                    const X *x, const Z *...z)
+{
+    const int64_t pieces = (v.inner + CT_PIECE - 1) / CT_PIECE;
+    const int64_t warps  = (int64_t)gridDim.x * (blockDim.x / 32);
+    const int64_t all    = v.outer * v.c * pieces;
+
+    for (int64_t w = blockIdx.x * (int64_t)(blockDim.x / 32) +
+                     threadIdx.x / 32;
+         w < all; w += warps) {
+        const int64_t line = (all - 1 - w) / pieces;
+        const int64_t from = (all - 1 - w) % pieces * CT_PIECE +
+                             (int64_t)(threadIdx.x % 32) * K;
+        const int64_t end = from - (int64_t)(threadIdx.x % 32) * K + CT_PIECE;
+        const int64_t to  = end < v.inner ? end : v.inner;
+        const typename ct_channel_coef<F>::type coef = f.load(line % v.c);
+
+        if (from < to)
+            ct_channel_walk<K>(f, &coef, 0, line * v.inner + from,
+                               (to - from - 1) / (32 * K) + 1, 32 * K, y,
+                               kept, x, z...);
+    }
+}
+
+template <int K, typename F, typename Y, typename X, typename... Z>
+static enum ct_status ct_channel_map_by(const struct ct_device *d,
+                                        struct ct_view v, F f, Y *y, X *kept,
+                                        const X *x, const Z *...z)
+{
+    const struct ct_columns m = { v.outer, v.c * v.inner, v.inner };
+
+    if (v.inner < CT_FEW) {
+        const unsigned bx = ct_columns_across(&m, K), by = CT_BLOCK / bx;
+        const int64_t across = (m.columns / K + bx - 1) / bx;
+        const int64_t most   = (m.rows + by - 1) / by;
+        const int64_t want =
+            2 * ct_resident(sizeof...(Z) > 0) *
+            (int64_t)ct_cuda(d)->n_multiprocessors / across + 1;
+
+        ct_map_columns<K, F, Y, X, Z...>
+            <<<dim3((unsigned)across, (unsigned)(want < most ? want : most)),
+               dim3(bx, by), 0, ct_cuda_stream(d)>>>(m, f, y, kept, x, z...);
+        return CT_CUDA_LAUNCHED(d, "map of columns");
+    }
+    return CT_LAUNCH(d, v.outer * v.c *
+                            ((v.inner + CT_PIECE - 1) / CT_PIECE) * 32,
+                     (ct_map_lines<K, F, Y, X, Z...>), v, f, y, kept, x,
+                     z...);
+}
+
+/* Whether K neighbours can be handled as one: no pack crosses a row, or an
+ * end of a line. */
+static inline bool ct_channel_packs(const struct ct_view *v, int k)
+{
+    return (v->inner < CT_FEW ? v->c * v->inner : v->inner) % k == 0;
+}
+
+/* f has load(q), which gives the coefficients of channel q, and is called with
+ * them and a value of each array. */
+template <typename F, typename Y, typename X, typename... Z>
+static enum ct_status ct_channel_map(const struct ct_device *d,
+                                     struct ct_view v, F f, Y *y, X *kept,
+                                     const X *x, const Z *...z)
+{
+    constexpr int K = 16 / sizeof(Y);
+
+    if (v.outer * v.c * v.inner == 0)
+        return CT_OK;
+    if (ct_channel_packs(&v, K) && ct_aligned(y) && ct_aligned(kept) &&
+        ct_aligned(x) && (ct_aligned(z) && ...))
+        return ct_channel_map_by<K>(d, v, f, y, kept, x, z...);
+    return ct_channel_map_by<1>(d, v, f, y, kept, x, z...);
+}
+
+/* What a thread adds up: both sums of K neighbours. */
+template <int K>
+struct ct_sums {
+    float s[K], t[K];
+};
+
+template <int K, typename R, typename C, typename T>
+__device__ inline void ct_sum_pack(const R &r, const C *coef, int coef_step,
+                                   const ct_pack<K, T> &a,
+                                   const ct_pack<K, T> &b,
+                                   struct ct_sums<K> *out)
+{
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        r.add(coef[k * coef_step], ct_load(a.v + k), ct_load(b.v + k),
+              out->s + k, out->t + k);
+}
+
+/* n places from `i` on, `step` apart. */
+template <int K, bool TWO, typename R, typename C, typename T>
+__device__ inline void ct_sum_walk(const R &r, const C *coef, int coef_step,
+                                   int64_t i, int64_t n, int64_t step,
+                                   const T *a, const T *b,
+                                   struct ct_sums<K> *out)
+{
+    for (; n >= CT_AHEAD; n -= CT_AHEAD, i += CT_AHEAD * step) {
+        const struct ct_packs<K, T> x = ct_load_packs<K>(a + i, step);
+        const struct ct_packs<K, T> z =
+            TWO ? ct_load_packs<K>(b + i, step) : x;
+
+#pragma unroll
+        for (int u = 0; u < CT_AHEAD; u++)
+            ct_sum_pack<K>(r, coef, coef_step, x.v[u], z.v[u], out);
+    }
+    for (; n > 0; n--, i += step) {
+        const ct_pack<K, T> x = ct_load_pack<K>(a + i);
+        const ct_pack<K, T> z = TWO ? ct_load_pack<K>(b + i) : x;
+
+        ct_sum_pack<K>(r, coef, coef_step, x, z, out);
+    }
+}
+
+/* part[(column splits + split) 2]: both sums of a column over a share of the
+ * rows; with one split and inner 1 that is all, and r finishes it. */
+template <int K, bool TWO, typename R, typename T>
+__global__ static void __launch_bounds__(CT_BLOCK, ct_resident(TWO))
+    ct_sum_columns(struct ct_columns m, R r, const T *a, const T *b,
+                   double *part)
+{
+    typedef decltype(r.load(0)) coef_type;
+    __shared__ float tile[2 * K][CT_BLOCK];
+    const unsigned me = threadIdx.y * blockDim.x + threadIdx.x;
+    const int64_t first = blockIdx.x * (int64_t)blockDim.x * K;
+    const int64_t at    = first + (int64_t)threadIdx.x * K;
+    const int64_t row   = blockIdx.y * (int64_t)blockDim.y + threadIdx.y;
+    const int64_t rows  = (int64_t)gridDim.y * blockDim.y;
+    struct ct_sums<K> sum = {};
+    coef_type coef[K];
+
+    if (at < m.columns && row < m.rows) {
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            coef[k] = r.load((at + k) / m.inner);
+        ct_sum_walk<K, TWO>(r, coef, 1, row * m.columns + at,
+                            (m.rows - 1 - row) / rows + 1, rows * m.columns,
+                            a, b, &sum);
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        tile[k][me]     = sum.s[k];
+        tile[K + k][me] = sum.t[k];
+    }
+    __syncthreads();
+    for (unsigned o = me; o < K * blockDim.x; o += CT_BLOCK) {
+        const unsigned k = o / blockDim.x, x = o % blockDim.x;
+        const int64_t q  = first + (int64_t)x * K + k;
+        double all = 0, dot = 0;
+
+        for (unsigned y = 0; y < blockDim.y; y++) {
+            all += tile[k][y * blockDim.x + x];
+            dot += tile[K + k][y * blockDim.x + x];
+        }
+        if (q >= m.columns)
+            continue;
+        if (gridDim.y == 1 && m.inner == 1) {
+            r.finish(q, all, dot);
+        } else {
+            double *to = part + (q * gridDim.y + blockIdx.y) * 2;
+
+            to[0] = all;
+            to[1] = dot;
+        }
+    }
+}
+
+/* The same by lines: a block of (channel, split). */
+template <int K, bool TWO, typename R, typename T>
+__global__ static void ct_sum_lines(struct ct_view v, R r, const T *a,
+                                    const T *b, double *part)
+{
+    const int64_t pieces = (v.inner + CT_PIECE - 1) / CT_PIECE;
+    const int64_t q = blockIdx.x, step = (int64_t)gridDim.y * blockDim.x / 32;
+    const auto coef       = r.load(q);
+    struct ct_sums<K> sum = {};
+    float s = 0, t = 0;
+    double all, dot;
+
+    for (int64_t w = blockIdx.y * (int64_t)(blockDim.x / 32) +
+                     threadIdx.x / 32;
+         w < v.outer * pieces; w += step) {
+        const int64_t from = w % pieces * CT_PIECE +
+                             (int64_t)(threadIdx.x % 32) * K;
+        const int64_t end  = w % pieces * CT_PIECE + CT_PIECE;
+        const int64_t to   = end < v.inner ? end : v.inner;
+        const int64_t line = (w / pieces * v.c + q) * v.inner;
+
+        if (from < to)
+            ct_sum_walk<K, TWO>(r, &coef, 0, line + from,
+                                (to - from - 1) / (32 * K) + 1, 32 * K, a, b,
+                                &sum);
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        s += sum.s[k];
+        t += sum.t[k];
+    }
+    all = ct_block_sum((double)s);
+    dot = ct_block_sum((double)t);
+    if (threadIdx.x > 0)
+        return;
+    if (gridDim.y == 1) {
+        r.finish(q, all, dot);
+    } else {
+        part[(q * gridDim.y + blockIdx.y) * 2]     = all;
+        part[(q * gridDim.y + blockIdx.y) * 2 + 1] = dot;
+    }
+}
+
+/* A warp a channel: adds its n pairs up. */
+template <typename R>
+__global__ static void ct_sum_finish(int64_t c, int64_t n, R r,
+                                     const double *part)
+{
+    const int64_t q = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32;
+    const unsigned lane = threadIdx.x % 32;
+    double all = 0, dot = 0;
+
+    if (q >= c)
+        return;
+    for (int64_t i = lane; i < n; i += 32) {
+        all += part[(q * n + i) * 2];
+        dot += part[(q * n + i) * 2 + 1];
+    }
+    for (int o = 16; o > 0; o /= 2) {
+        all += __shfl_xor_sync(~0u, all, o);
+        dot += __shfl_xor_sync(~0u, dot, o);
+    }
+    if (lane == 0)
+        r.finish(q, all, dot);
+}
+
+/* Shares of the rows for `blocks` blocks, of which `resident` are at work on a
+ * multiprocessor: all from the beginning to the end. */
+static inline int64_t ct_splits(const struct ct_device *d, int resident,
+                                int64_t blocks, int64_t most, int64_t columns)
+{
+    int64_t s = ct_cuda(d)->n_multiprocessors * (int64_t)resident / blocks;
+
+    s = s < most ? s : most;
+    s = s < CT_CUDA_PARTS / 2 / columns ? s : CT_CUDA_PARTS / 2 / columns;
+    return s > 1 ? s : 1;
+}
+
+template <typename R>
+static enum ct_status ct_channel_finish(const struct ct_device *d, int64_t c,
+                                        int64_t n, R r)
+{
+    ct_sum_finish<R><<<(unsigned)((c + 7) / 8), CT_BLOCK, 0,
+                       ct_cuda_stream(d)>>>(c, n, r, ct_cuda_parts(d));
+    return CT_CUDA_LAUNCHED(d, "sums of channels");
+}
+
+/* Whether sums go by columns: each has a place for its parts. */
+static inline bool ct_sums_by_columns(const struct ct_view *v)
+{
+    return v->inner == 1 ||
+           (v->inner < CT_FEW && 2 * v->c * v->inner <= CT_CUDA_PARTS);
+}
+
+template <int K, bool TWO, typename R, typename T>
+static enum ct_status ct_channel_sum_by(const struct ct_device *d,
+                                        struct ct_view v, R r, const T *a,
+                                        const T *b)
+{
+    const struct ct_columns m = { v.outer, v.c * v.inner, v.inner };
+    const int64_t pieces      = (v.inner + CT_PIECE - 1) / CT_PIECE;
+    double *part              = ct_cuda_parts(d);
+    int64_t n;
+
+    if (ct_sums_by_columns(&v)) {
+        const unsigned bx = ct_columns_across(&m, K), by = CT_BLOCK / bx;
+        const int64_t across = (m.columns / K + bx - 1) / bx;
+
+        n = ct_splits(d, ct_resident(TWO), across,
+                      (m.rows + 4 * by - 1) / (4 * by), m.columns);
+        ct_sum_columns<K, TWO, R, T>
+            <<<dim3((unsigned)across, (unsigned)n), dim3(bx, by), 0,
+               ct_cuda_stream(d)>>>(m, r, a, b, part);
+        CT_TRY(CT_CUDA_LAUNCHED(d, "sums of columns"));
+        return n == 1 && v.inner == 1 ? CT_OK
+                                      : ct_channel_finish(d, v.c, n * v.inner,
+                                                          r);
+    }
+    n = ct_splits(d, 8, v.c, (v.outer * pieces + 7) / 8, v.c);
+    ct_sum_lines<K, TWO, R, T>
+        <<<dim3((unsigned)v.c, (unsigned)n), CT_BLOCK, 0,
+           ct_cuda_stream(d)>>>(v, r, a, b, part);
+    CT_TRY(CT_CUDA_LAUNCHED(d, "sums of lines"));
+    return n == 1 ? CT_OK : ct_channel_finish(d, v.c, n, r);
+}
+
+template <int K, typename R, typename T>
+static enum ct_status ct_channel_sum_of(const struct ct_device *d,
+                                        struct ct_view v, R r, const T *a,
+                                        const T *b)
+{
+    return b ? ct_channel_sum_by<K, true>(d, v, r, a, b)
+             : ct_channel_sum_by<K, false>(d, v, r, a, a);
+}
+
+/* Two sums over each channel.  r has load(q); add(coefficients, a, b, &s, &t),
+ * which adds a value's part to both; and finish(q, s, t), called once for each
+ * channel.  b NULL: add() gets a twice. */
+template <typename R, typename T>
+static enum ct_status ct_channel_sum(const struct ct_device *d,
+                                     struct ct_view v, R r, const T *a,
+                                     const T *b)
+{
+    constexpr int K = 16 / sizeof(T);
+
+    if (v.outer * v.c * v.inner == 0)
+        return CT_OK;
+    if ((ct_sums_by_columns(&v) ? v.c * v.inner : v.inner) % K == 0 &&
+        ct_aligned(a) && ct_aligned(b))
+        return ct_channel_sum_of<K>(d, v, r, a, b);
+    return ct_channel_sum_of<1>(d, v, r, a, b);
+}
+
+#endif

@@ -1,0 +1,142 @@
+/* blame.c - who is waited for, and whether a wait can still end well. */
+#include <stdio.h>
+
+#include "liveness/watch_inner.h"
+
+enum { GRACE_US = 5000000 };
+
+/* Those who serve run no collectives with those who train. */
+static bool known(const struct live_watch *w, int r)
+{
+    return w->seat[r].like && (w->seat[r].page || w->seat[r].heard);
+}
+
+struct culprit {
+    int      rank;    /* -1: nobody stands out */
+    int      n;       /* as many as it */
+    bool     silent;
+    uint64_t changed; /* when the latest of them moved on */
+};
+
+/* Those who have begun the fewest collectives and do not wait for others. */
+static struct culprit find_culprit(const struct live_watch *w, uint64_t now)
+{
+    struct culprit c = { .rank = -1 };
+    uint32_t least   = UINT32_MAX;
+
+    for (int r = 0; r < w->size; r++)
+        if (known(w, r) && live_view_of(w, r).sequence < least)
+            least = live_view_of(w, r).sequence;
+    for (int r = 0; r < w->size; r++) {
+        struct ct_pulse_view v = live_view_of(w, r);
+        bool silent = live_since(v.beat, now) > LIVE_SILENT_US;
+
+        if (!known(w, r) || v.sequence != least || (v.waiting && !silent))
+            continue;
+        if (c.rank < 0 || (silent && !c.silent))
+            c.rank = r;
+        c.n++;
+        c.silent |= silent;
+        c.changed = v.changed > c.changed ? v.changed : c.changed;
+    }
+    return c;
+}
+
+void live_explain(const struct live_watch *w, uint64_t waited, uint64_t now,
+                    char *out, size_t bytes)
+{
+    struct culprit c = find_culprit(w, now);
+    char who[128], where[128], more[64] = "";
+    struct ct_pulse_view v;
+
+    if (c.rank < 0) {
+        v = ct_pulse_view(&w->mine->pulse);
+        snprintf(out, bytes, "ranks have waited %.0f s for each other: rank "
+                 "%d has no message from or to rank %d, in %s", 1e-6 *
+                 (double)waited, w->rank, v.peer,
+                 ct_pulse_text(&v, where, sizeof(where)));
+        return;
+    }
+    v = live_view_of(w, c.rank);
+    if (c.n > 1)
+        snprintf(more, sizeof(more), " and %d more", c.n - 1);
+    snprintf(out, bytes, "waiting %.0f s for %s%s: %s %s, for %.0f s",
+             1e-6 * (double)waited, live_name_of(w, c.rank, who, sizeof(who)),
+             more, c.silent ? "it gives no sign of life and was last in"
+                            : "it is in",
+             ct_pulse_text(&v, where, sizeof(where)),
+             1e-6 * (double)live_since(v.changed, now));
+}
+
+/* How long the rank that has waited longest, of those seen, has waited. */
+uint64_t live_longest_wait(const struct live_watch *w, uint64_t now)
+{
+    uint64_t most = 0;
+
+    for (int r = 0; r < w->size; r++) {
+        struct ct_pulse_view v = live_view_of(w, r);
+
+        if (known(w, r) && v.waiting && live_since(v.waiting, now) > most)
+            most = live_since(v.waiting, now);
+    }
+    return most;
+}
+
+/* How long ago the one that all wait for moved on. */
+uint64_t live_age_of_move(const struct live_watch *w, uint64_t now)
+{
+    const struct culprit c = find_culprit(w, now);
+
+    return c.rank >= 0 ? live_since(c.changed, now) : now;
+}
+
+/* Rank 0, or who comes after it on its host, speaks for all. */
+bool live_speaks(const struct live_watch *w, uint64_t now)
+{
+    for (int r = 0; r < w->rank; r++)
+        if (w->seat[r].page && !w->seat[r].gone &&
+            live_since(live_view_of(w, r).beat, now) < LIVE_SILENT_US)
+            return false;
+    return w->rank == 0 || w->seat[0].page;
+}
+
+/* Rank 0, who knows more, may speak first. */
+static uint64_t grace(const struct live_watch *w)
+{
+    return w->stall < GRACE_US ? w->stall : GRACE_US;
+}
+
+/* Has the time come to give up?  A rank that still moves is waited for. */
+static enum ct_status stalled(struct live_watch *w, uint64_t now)
+{
+    const uint64_t waiting = atomic_load(&w->mine->pulse.waiting);
+    const uint64_t waited  = waiting ? live_since(waiting, now) : 0;
+    struct culprit c;
+    char text[448];
+
+    if (w->stall == 0 || waited < w->stall)
+        return CT_OK;
+    c = find_culprit(w, now);
+    if (c.rank >= 0 && live_since(c.changed, now) < w->stall)
+        return CT_OK;
+    if (live_since(atomic_load(&w->moved), now) < w->stall)
+        return CT_OK;
+    if (!live_speaks(w, now) && waited < w->stall + grace(w))
+        return CT_OK;
+    live_explain(w, waited, now, text, sizeof(text));
+    return ct_fail(CT_ECOMM, "rank %d: %s", w->rank, text);
+}
+
+enum ct_status live_judge(void *arg)
+{
+    struct live_watch *w = arg;
+    enum ct_status st;
+
+    if (!atomic_load(&w->lost))
+        return stalled(w, ct_pulse_now());
+    pthread_mutex_lock(&w->lock);
+    st = ct_fail(CT_ECOMM, "%s", w->why);
+    pthread_mutex_unlock(&w->lock);
+    return st;
+}
+

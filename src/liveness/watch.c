@@ -1,0 +1,434 @@
+/* watch.c - a watch begins and ends; the thread that looks. */
+#include "liveness/watch.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "comm/coll/coll.h"
+#include "cortado/log.h"
+#include "liveness/record.h"
+#include "liveness/watch_inner.h"
+
+enum {
+    LOOK_MS    = 200,   /* between two looks at the pulses */
+    LAST_MS    = 100,   /* that last words wait for a death to show */
+    WITNESS_US = 300000 /* that a witness needs to tell of a death */
+};
+
+struct ct_pulse_view live_view_of(const struct live_watch *w, int r)
+{
+    const struct live_seat *s = &w->seat[r];
+
+    return ct_pulse_view(s->page ? &s->page->pulse : &s->copy);
+}
+
+/* "rank 2 (pid 77 on node3)". */
+const char *live_name_of(const struct live_watch *w, int r, char *text,
+                           size_t bytes)
+{
+    snprintf(text, bytes, "rank %d (pid %d on %s)", r, w->seat[r].card.pid,
+             w->seat[r].card.host);
+    return text;
+}
+
+/* ---- the watching thread */
+
+/* This rank's, and those of ranks of this host that cannot do it: the dead,
+ * and those that give no sign of life. */
+static void write_records(const struct live_watch *w, const char *why)
+{
+    const uint64_t now = ct_pulse_now();
+
+    for (int r = 0; r < w->size; r++) {
+        const struct live_seat *s = &w->seat[r];
+
+        if (r == w->rank)
+            live_record_write(s->page, why);
+        else if (s->page && s->gone)
+            live_record_write(s->page, "this rank has died");
+        else if (s->page &&
+                 live_since(live_view_of(w, r).beat, now) > LIVE_SILENT_US)
+            live_record_write(s->page, "this rank gives no sign of life");
+    }
+}
+
+static void look_for_requests(struct live_watch *w)
+{
+    unsigned n = 0;
+
+    for (int r = 0; r < w->size; r++)
+        n += w->seat[r].page ? atomic_load(&w->seat[r].page->asked) : 0;
+    if (n != w->n_asked)
+        write_records(w, "asked for");
+    w->n_asked = n;
+}
+
+static void look_for_waits(struct live_watch *w)
+{
+    uint64_t now = ct_pulse_now(), waited = live_longest_wait(w, now);
+    char text[512];
+
+    if (waited < w->warn)
+        w->next_record = w->warn;
+    if (waited >= w->next_record) {
+        w->next_record = 2 * waited;
+        live_explain(w, waited, now, text, sizeof(text));
+        write_records(w, text);
+    }
+
+    if (waited < w->warn)
+        w->next_warn = w->warn;
+    if (waited < w->next_warn || !live_speaks(w, now))
+        return;
+    w->next_warn = 2 * waited;
+    live_explain(w, waited, now, text, sizeof(text));
+    if (w->rank == 0)
+        CT_WARN("%s", text);
+    else
+        CT_ERROR("%s", text);
+}
+
+/* The first to live on a host tells of those who died there, if nobody else
+ * does. */
+static void note_gone(struct live_watch *w, int r)
+{
+    struct ct_pulse_view v = live_view_of(w, r);
+    bool first;
+    char who[128], where[128];
+
+    pthread_mutex_lock(&w->lock);
+    if (!w->seat[r].gone && v.phase != CT_PULSE_LEAVING) {
+        snprintf(w->why, sizeof(w->why), "%s has died in %s",
+                 live_name_of(w, r, who, sizeof(who)),
+                 ct_pulse_text(&v, where, sizeof(where)));
+        first = !atomic_load(&w->seat[r].page->witnessed);
+        for (int q = 0; q < w->rank; q++)
+            first &= q == r || !w->seat[q].page || w->seat[q].gone;
+        if (first)
+            CT_ERROR("%s", w->why);
+        w->config.lost(w->config.arg, r, v.iter, w->why);
+        atomic_store(&w->lost, true);
+    }
+    w->seat[r].gone = true;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Waits up to `ms` for a process to end or for the wake; true: woken. */
+static bool look_for_deaths(struct live_watch *w, struct pollfd *fd, int ms)
+{
+    fd[0] = (struct pollfd){ .fd = w->wake, .events = POLLIN };
+    for (int r = 0; r < w->size; r++)
+        fd[r + 1] = (struct pollfd){
+            .fd = w->seat[r].gone ? -1 : w->seat[r].pidfd, .events = POLLIN };
+    if (poll(fd, (nfds_t)w->size + 1, ms) < 1)
+        return false;
+    for (int r = 0; r < w->size; r++)
+        if (fd[r + 1].revents)
+            note_gone(w, r);
+    return fd[0].revents != 0;
+}
+
+static void *watch_main(void *arg)
+{
+    struct live_watch *w = arg;
+    struct pollfd *fd = ct_calloc((size_t)w->size + 1, sizeof(*fd), "watch");
+
+    while (fd && !look_for_deaths(w, fd, LOOK_MS)) {
+        atomic_store(&w->mine->pulse.beat, ct_pulse_now());
+        atomic_store(&w->mine->pulse.sent, w->config.sent(w->config.arg));
+        atomic_store(&w->mine->pulse.memory, ct_process_memory());
+        look_for_waits(w);
+        look_for_requests(w);
+    }
+    ct_free(fd);
+    return NULL;
+}
+
+/* Of all that are ended on this host, the first says where it stood: it is the
+ * only one, or all are. */
+static void tell_own_end(const struct live_watch *w)
+{
+    struct ct_pulse_view v = live_view_of(w, w->rank);
+    char who[128], where[128];
+
+    for (int r = 0; r < w->rank; r++)
+        if (w->seat[r].page && (w->seat[r].gone ||
+                                atomic_load(&w->seat[r].page->ending)))
+            return;
+    CT_ERROR("%s is ended from outside in %s",
+             live_name_of(w, w->rank, who, sizeof(who)),
+             ct_pulse_text(&v, where, sizeof(where)));
+}
+
+void live_watch_last_words(struct live_watch *w)
+{
+    uint64_t now = ct_pulse_now();
+    struct pollfd *fd;
+    char who[128], where[128];
+
+    if (!w || !(fd = ct_calloc((size_t)w->size + 1, sizeof(*fd), "watch")))
+        return;
+    atomic_store(&w->mine->ending, true);
+    (void)look_for_deaths(w, fd, LAST_MS);
+    ct_free(fd);
+    write_records(w, atomic_load(&w->lost) ? w->why : "ended from outside");
+    if (atomic_load(&w->lost))
+        return;
+    tell_own_end(w);
+    if (!live_speaks(w, now))
+        return;
+    for (int r = 0; r < w->size; r++)
+        if (w->seat[r].heard) {
+            struct ct_pulse_view v = live_view_of(w, r);
+
+            CT_ERROR("ended from outside; %s was last heard of %.1f s ago, in "
+                     "%s", live_name_of(w, r, who, sizeof(who)),
+                     1e-6 * (double)live_since(v.beat, now),
+                     ct_pulse_text(&v, where, sizeof(where)));
+        }
+}
+
+/* ---- beginning and end */
+
+static struct live_page *map_peer(const struct live_card *c)
+{
+    struct live_page *page = live_page_map(c->pid, c->fd);
+
+    if (!page || page->nonce == c->nonce)
+        return page;
+    live_page_unmap(page);
+    return NULL;
+}
+
+int live_watch_show(struct live_watch *w)
+{
+    if (!w)
+        return -1;
+    atomic_store(&w->mine->witnessed, true);
+    return w->fd;
+}
+
+static void seat_rank(struct live_watch *w, int r, const struct live_card *mine,
+                      const struct live_card *its)
+{
+    const struct ct_place *place = &w->config.all->place;
+    const bool serves = w->rank >= w->config.n_train;
+    struct live_seat *s = &w->seat[r];
+
+    s->card = *its;
+    if (r == w->rank)
+        s->page = w->mine;
+    else if (strcmp(its->host, mine->host) == 0 &&
+             ct_place_host(place, r) == ct_place_host(place, w->rank))
+        s->page = map_peer(its);
+    if (s->page && its->pid != mine->pid)
+        s->pidfd = (int)syscall(SYS_pidfd_open, its->pid, 0);
+    s->like      = (r >= w->config.n_train) == serves;
+    w->remote[r] = !s->page;
+}
+
+/* On the comm thread: who is there, and of whom rank 0 must hear. */
+static enum ct_status meet_job(struct ct_comm *c, void *arg)
+{
+    struct live_watch *w  = arg;
+    const size_t n        = (size_t)w->size;
+    struct live_card mine = { .pid = (int32_t)getpid(), .fd = w->fd,
+                              .nonce = w->mine->nonce }, *all = NULL;
+    size_t *bytes = NULL;
+    enum ct_status st;
+
+    (void)c;
+    if (gethostname(mine.host, sizeof(mine.host) - 1) != 0)
+        snprintf(mine.host, sizeof(mine.host), "unknown");
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "watch", &all), st, out);
+    CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "watch", &bytes), st, out);
+    for (size_t r = 0; r < n; r++)
+        bytes[r] = sizeof(*all);
+    CT_TRY_GOTO(ct_allgather(w->config.all, &mine, bytes, all), st, out);
+    for (int r = 0; r < w->size; r++)
+        seat_rank(w, r, &mine, &all[r]);
+    st = ct_broadcast(w->config.all, 0, w->remote, n * sizeof(*w->remote));
+out:
+    ct_free(all);
+    ct_free(bytes);
+    return st;
+}
+
+static void install(struct live_watch *w, struct ct_comm *c)
+{
+    const bool serves = w->rank >= w->config.n_train;
+
+    if (!c)
+        return;
+    c->tick        = live_tick;
+    c->tick_arg    = w;
+    c->judge       = live_judge;
+    c->pulse       = &w->mine->pulse;
+    c->pulse_first = w->rank - c->rank;
+    c->pen         = &w->pen;
+    c->channel     = (uint64_t)(c == w->config.all     ? 1
+                                : c == w->config.alike ? 2 + serves
+                                                       : 4 + c->pulse_first);
+    c->stall_after = 0; /* the watch knows better */
+}
+
+/* On the comm thread, whose these are. */
+static enum ct_status install_job(struct ct_comm *c, void *arg)
+{
+    struct live_watch *w = arg;
+
+    install(w, w->config.all);
+    install(w, w->config.group);
+    install(w, c);
+    c->counts = true; /* groups are not in step with each other */
+    /* Who serves is among all until training ends, however long that takes;
+     * those who train judge their waits. */
+    if (w->rank >= w->config.n_train)
+        w->config.all->pulse = NULL;
+    return CT_OK;
+}
+
+enum ct_status live_watch_create(const struct live_watch_config *config,
+                                 struct live_watch **out)
+{
+    struct live_watch *w;
+    const double stall = config->stall, beat = config->heartbeat;
+    const double warn  = stall > 0 && stall / 3 < beat ? stall / 3 : beat;
+
+    CT_TRY(ct_alloc(1, sizeof(*w), "watch", &w));
+    *out     = w;
+    w->config = *config;
+    w->rank   = config->all->rank;
+    w->size   = config->all->size;
+    w->stall  = (uint64_t)(1e6 * stall);
+    w->warn   = w->next_warn = (uint64_t)(1e6 * warn);
+    w->fd = w->wake = -1;
+    pthread_mutex_init(&w->lock, NULL);
+    CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->seat), "watch", &w->seat));
+    for (int r = 0; r < w->size; r++)
+        w->seat[r].pidfd = -1;
+    CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->remote), "watch",
+                    &w->remote));
+    CT_TRY(live_page_create(&w->fd, &w->mine));
+    w->mine->rank = w->rank;
+    w->mine->size = w->size;
+    w->pen.book   = &w->mine->book;
+    w->wake = eventfd(0, EFD_CLOEXEC);
+    CT_TRY(ct_job_run(config->thread, meet_job, w));
+    CT_TRY(ct_job_run(config->thread, install_job, w));
+    if (w->wake < 0 || pthread_create(&w->thread, NULL, watch_main, w) != 0)
+        return ct_fail(CT_ENOMEM, "cannot start the watching thread");
+    w->runs = true;
+    return CT_OK;
+}
+
+static bool has_died(const struct live_seat *s)
+{
+    struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+
+    return s->gone || (s->pidfd >= 0 && poll(&p, 1, 0) > 0);
+}
+
+void live_watch_hear_out(struct live_watch *w)
+{
+    bool wait = false;
+
+    for (int r = 0; w && r < w->size; r++)
+        wait |= r != w->rank && w->seat[r].page && has_died(&w->seat[r]) &&
+                atomic_load(&w->seat[r].page->witnessed);
+    if (wait)
+        usleep(WITNESS_US);
+}
+
+void live_watch_stop(struct live_watch *w)
+{
+    const uint64_t one = 1;
+
+    if (!w || !w->runs)
+        return;
+    ct_pulse_set(&w->mine->pulse, CT_PULSE_LEAVING, NULL);
+    if (write(w->wake, &one, sizeof(one)) < 0)
+        CT_WARN("the watching thread does not hear");
+    pthread_join(w->thread, NULL);
+    w->runs = false;
+}
+
+static void uninstall(struct ct_comm *c)
+{
+    if (!c)
+        return;
+    c->tick  = NULL;
+    c->judge = NULL;
+    c->pulse = NULL;
+    c->pen   = NULL;
+}
+
+void live_watch_destroy(struct live_watch *w)
+{
+    bool free_to_go;
+
+    if (!w)
+        return;
+    live_watch_stop(w);
+    uninstall(w->config.all);
+    uninstall(w->config.alike);
+    uninstall(w->config.group);
+    free_to_go = live_heartbeat_end(w);
+    for (int r = 0; w->seat && r < w->size; r++) {
+        if (w->seat[r].page != w->mine)
+            live_page_unmap(w->seat[r].page);
+        if (w->seat[r].pidfd >= 0)
+            close(w->seat[r].pidfd);
+    }
+    live_page_destroy(w->fd, w->mine);
+    if (w->wake >= 0)
+        close(w->wake);
+    pthread_mutex_destroy(&w->lock);
+    if (!free_to_go) /* the transport may still read or write there */
+        return;
+    ct_free(w->remote);
+    ct_free(w->seat);
+    ct_free(w);
+}
+
+bool live_watch_look(const struct live_watch *w, int rank,
+                     struct live_look *out)
+{
+    const struct live_seat *s = w ? &w->seat[rank] : NULL;
+
+    if (!s || (!s->page && !s->heard))
+        return false;
+    out->view = live_view_of(w, rank);
+    out->pid  = s->card.pid;
+    out->gone = s->gone;
+    memcpy(out->host, s->card.host, sizeof(out->host));
+    return true;
+}
+
+enum ct_status live_watch_keep(struct live_watch *w, const char *folder)
+{
+    return w ? live_record_keep(w->mine, folder) : CT_OK;
+}
+
+void live_watch_record(const struct live_watch *w, const char *why)
+{
+    if (w)
+        write_records(w, why);
+}
+
+void live_watch_ask(struct live_watch *w)
+{
+    if (w)
+        atomic_fetch_add(&w->mine->asked, 1);
+}
+
+struct ct_pulse *live_watch_pulse(struct live_watch *w)
+{
+    return w ? &w->mine->pulse : NULL;
+}

@@ -1,0 +1,467 @@
+/* chain_run.c - a chain at work: its groups, their twins, and the lanes that
+ * run them; see chain.h. */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "device/cpu/loop.h"
+#include "layers/twin.h"
+#include "net/chain.h"
+
+static void group_fini(const struct net_chain *c, struct chain_group *g)
+{
+    for (int u = 0; u < c->n_unit; u++) {
+        if (g->twin)
+            ct_layer_destroy(g->twin[u]);
+        if (g->bottom)
+            ct_free(g->bottom[u]);
+        if (g->top)
+            ct_free(g->top[u]);
+    }
+    for (int b = 0; g->view && b < c->n_blob; b++)
+        ct_blob_destroy(g->view[b]);
+    ct_free(g->twin);
+    ct_free(g->bottom);
+    ct_free(g->top);
+    ct_free(g->view);
+}
+
+void net_lanes_drop(struct net_chain *c)
+{
+    for (int g = 0; c->group && g < c->n_group; g++)
+        group_fini(c, &c->group[g]);
+    for (int i = 0; c->lane && i < c->n_lane; i++) {
+        ct_workspace_fini(&c->lane[i].work);
+        ct_buffer_drop(c->lane[i].values);
+        ct_buffer_drop(c->lane[i].sums);
+    }
+    for (int u = 0; c->unit && u < c->n_unit; u++) {
+        ct_free(c->unit[u].bottom);
+        ct_free(c->unit[u].top);
+    }
+    ct_free(c->group);
+    ct_free(c->lane);
+    ct_free(c->unit);
+    ct_free(c->blob);
+    ct_free(c->seen);
+    ct_free(c->place);
+    *c = (struct net_chain){ .first = c->first, .last = c->last,
+                             .batch = c->batch, .size = c->size };
+}
+
+/* The place of a blob among those of the chain, at the end if it is new. */
+static int blob_index(struct net_chain *c, int id)
+{
+    for (int i = 0; i < c->n_blob; i++)
+        if (c->blob[i] == id)
+            return i;
+    c->blob[c->n_blob] = id;
+    return c->n_blob++;
+}
+
+static enum ct_status unit_make(const struct ct_net *net, struct net_chain *c,
+                                int head)
+{
+    const struct net_layer *l   = &net->layer[head];
+    const struct net_layer *end = &net->layer[l->last];
+    struct chain_unit *u        = &c->unit[c->n_unit++];
+
+    u->head     = head;
+    u->last     = l->last;
+    u->n_bottom = l->n_bottom;
+    u->n_top    = end->n_top;
+    CT_TRY(ct_alloc((size_t)u->n_bottom + 1, sizeof(*u->bottom), "chain",
+                    &u->bottom));
+    CT_TRY(ct_alloc((size_t)u->n_top + 1, sizeof(*u->top), "chain", &u->top));
+    for (int i = 0; i < u->n_bottom; i++)
+        u->bottom[i] = blob_index(c, l->bottom_id[i]);
+    for (int i = 0; i < u->n_top; i++)
+        u->top[i] = blob_index(c, end->top_id[i]);
+    return CT_OK;
+}
+
+static enum ct_status units_make(struct ct_net *net, struct net_chain *c)
+{
+    size_t n = (size_t)(c->last - c->first) + 1, n_blobs = 0;
+
+    for (int i = c->first; i <= c->last; i++)
+        n_blobs += (size_t)(net->layer[i].n_bottom + net->layer[i].n_top);
+    CT_TRY(ct_alloc(n, sizeof(*c->unit), "chain", &c->unit));
+    CT_TRY(ct_alloc(n_blobs, sizeof(*c->blob), "chain", &c->blob));
+    CT_TRY(ct_alloc(n_blobs, sizeof(*c->seen), "chain", &c->seen));
+    CT_TRY(ct_alloc(2 * n_blobs, sizeof(*c->place), "chain", &c->place));
+    for (int i = c->first; i <= c->last; i = net->layer[i].last + 1)
+        CT_TRY(unit_make(net, c, i));
+    for (int b = 0; b < c->n_blob; b++)
+        c->seen[b] = net->blob[c->blob[b]].blob->version;
+    return CT_OK;
+}
+
+static enum ct_status places_make(struct ct_net *net, struct net_chain *c)
+{
+    size_t *at;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(2 * (size_t)net->n_blob + 1, sizeof(*at), "chain", &at));
+    st = net_lane_places(net, c, at, &c->value_bytes);
+    for (int b = 0; b < c->n_blob; b++) {
+        c->place[2 * b]     = at[2 * c->blob[b]];
+        c->place[2 * b + 1] = at[2 * c->blob[b] + 1];
+    }
+    ct_free(at);
+    return st;
+}
+
+/* Floats of a parameter's gradient among a lane's sums. */
+static size_t sum_floats(const struct ct_blob *b)
+{
+    const size_t line = CT_ALIGN / sizeof(float);
+
+    return ((size_t)b->count + line - 1) / line * line;
+}
+
+/* Lanes and groups as even as they can be. */
+static enum ct_status cut(struct ct_net *net, struct net_chain *c)
+{
+    const int threads = ct_device_cpu_threads();
+    int64_t image     = 0;
+
+    c->n_lane = threads > c->batch ? (int)c->batch : threads;
+    CT_TRY(ct_alloc((size_t)c->n_lane + 1, sizeof(*c->lane), "chain",
+                    &c->lane));
+    CT_TRY(ct_alloc((size_t)c->batch + 1, sizeof(*c->group), "chain",
+                    &c->group));
+    for (int i = 0; i < c->n_lane; i++) {
+        struct chain_lane *l = &c->lane[i];
+        const int64_t end    = c->batch * (i + 1) / c->n_lane;
+        const int64_t mine   = end - image;
+        const int64_t n      = (mine + c->size - 1) / c->size;
+
+        l->first = c->n_group;
+        for (int64_t g = 0; g < n; g++, c->n_group++) {
+            struct chain_group *group = &c->group[c->n_group];
+
+            group->first = image + mine * g / n;
+            group->n     = image + mine * (g + 1) / n - group->first;
+        }
+        l->end      = c->n_group;
+        l->run      = net->run;
+        l->run.work = &l->work;
+        l->work     = (struct ct_workspace){ .tuning = net->work.tuning,
+                                             .lane   = true };
+        image       = end;
+        CT_TRY(ct_buffer_create(net->dev, c->value_bytes, "lane",
+                                &l->values));
+        if (i > 0)
+            CT_TRY(ct_buffer_create(net->dev, c->sum_bytes, "lane gradients",
+                                    &l->sums));
+    }
+    return CT_OK;
+}
+
+static enum ct_status views_make(struct ct_net *net, struct net_chain *c,
+                                 struct chain_group *g)
+{
+    CT_TRY(ct_alloc((size_t)c->n_blob + 1, sizeof(*g->view), "chain",
+                    &g->view));
+    for (int b = 0; b < c->n_blob; b++) {
+        const struct ct_blob *all = net->blob[c->blob[b]].blob;
+        struct ct_shape shape     = all->shape;
+        struct ct_blob *view;
+
+        CT_TRY(ct_blob_create(net->dev, &g->view[b]));
+        view              = g->view[b];
+        view->name        = all->name;
+        view->planned     = true;
+        view->data.layout = all->data.layout;
+        view->diff.layout = all->diff.layout;
+        shape.dim[0]      = g->n;
+        CT_TRY(ct_reshape(view, shape));
+    }
+    return CT_OK;
+}
+
+static enum ct_status list_make(struct ct_blob *const *view, const int *index,
+                                int n, struct ct_blob ***out)
+{
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(**out), "chain", out));
+    for (int i = 0; i < n; i++)
+        (*out)[i] = view[index[i]];
+    return CT_OK;
+}
+
+static struct ct_io unit_io(const struct ct_net *net,
+                            const struct net_chain *c,
+                            const struct chain_group *g, int u)
+{
+    const struct chain_unit *unit = &c->unit[u];
+
+    return (struct ct_io){ g->bottom[u], g->top[u], unit->n_bottom,
+                           unit->n_top, net->layer[unit->head].want_grad };
+}
+
+static enum ct_status twin_make(struct ct_net *net, struct net_chain *c,
+                                struct chain_lane *lane, struct chain_group *g,
+                                int u)
+{
+    const struct chain_unit *unit = &c->unit[u];
+    const int n                   = unit->last - unit->head;
+    const struct ct_layer **then  = NULL;
+    struct ct_io io;
+    enum ct_status st;
+
+    CT_TRY(list_make(g->view, unit->bottom, unit->n_bottom, &g->bottom[u]));
+    CT_TRY(list_make(g->view, unit->top, unit->n_top, &g->top[u]));
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*then), "chain", &then));
+    for (int i = 0; i < n; i++)
+        then[i] = net->layer[unit->head + 1 + i].layer;
+    io           = unit_io(net, c, g, u);
+    io.want_grad = NULL;
+    st = ct_layer_twin(net->layer[unit->head].layer, then, n, &lane->run, &io,
+                       &g->twin[u]);
+    ct_free(then);
+    return st;
+}
+
+static enum ct_status groups_make(struct ct_net *net, struct net_chain *c)
+{
+    for (int i = 0; i < c->n_lane; i++)
+        for (int k = c->lane[i].first; k < c->lane[i].end; k++) {
+            struct chain_group *g = &c->group[k];
+            const size_t n        = (size_t)c->n_unit;
+
+            CT_TRY(views_make(net, c, g));
+            CT_TRY(ct_alloc(n, sizeof(*g->twin), "chain", &g->twin));
+            CT_TRY(ct_alloc(n, sizeof(*g->bottom), "chain", &g->bottom));
+            CT_TRY(ct_alloc(n, sizeof(*g->top), "chain", &g->top));
+            for (int u = 0; u < c->n_unit; u++)
+                CT_TRY(twin_make(net, c, &c->lane[i], g, u));
+        }
+    return CT_OK;
+}
+
+enum ct_status net_lanes_make(struct ct_net *net, struct net_chain *c)
+{
+    int threads;
+    enum ct_status st;
+
+    net_lanes_drop(c);
+    c->batch = net->layer[c->first].bottom[0]->shape.dim[0];
+    CT_TRY(units_make(net, c));
+    for (int u = 0; u < c->n_unit; u++) {
+        const struct ct_layer *l = net->layer[c->unit[u].head].layer;
+
+        for (int b = 0; b < l->n_blob && !net->options.forward_only; b++)
+            c->sum_bytes += sum_floats(l->blob[b]) * sizeof(float);
+    }
+    CT_TRY(places_make(net, c));
+    CT_TRY(cut(net, c));
+    threads = ct_cpu_team(1); /* a twin runs on its lane's thread alone */
+    st      = groups_make(net, c);
+    ct_cpu_team(threads);
+    return st == CT_OK ? CT_OK
+                       : ct_fail_in(st, "cannot take layers %s to %s in groups "
+                                    "of images",
+                                    net->layer[c->first].layer->name,
+                                    net->layer[c->last].layer->name);
+}
+
+const struct ct_layer *net_chain_twin(const struct net_layer *l)
+{
+    const struct net_chain *c = l->chain;
+
+    for (int u = 0; c && c->n_group > 0 && u < c->n_unit; u++)
+        if (c->group[0].twin[u]->twin == l->layer)
+            return c->group[0].twin[u];
+    return l->layer;
+}
+
+enum ct_status net_chain_tune(struct net_chain *c)
+{
+    const int threads = ct_cpu_team(1);
+    enum ct_status st = CT_OK;
+
+    for (int g = 0; g < c->n_group && st == CT_OK; g++)
+        for (int u = 0; u < c->n_unit && st == CT_OK; u++) {
+            struct ct_layer *twin = c->group[g].twin[u];
+
+            if (twin->type->tune)
+                st = twin->type->tune(twin);
+        }
+    ct_cpu_team(threads);
+    return st;
+}
+
+static void point(struct ct_tensor *t, const struct ct_tensor *all,
+                  const struct ct_blob *view, int64_t first, float *values,
+                  size_t place)
+{
+    const size_t bytes = ct_tensor_bytes(&view->shape, t);
+    const size_t image = bytes / sizeof(float) / (size_t)view->shape.dim[0];
+
+    if (place != CHAIN_NOWHERE)
+        ct_tensor_point(t, values + place / sizeof(float), bytes);
+    else
+        ct_tensor_point(t, all->ptr ? all->ptr + image * (size_t)first : NULL,
+                        bytes);
+}
+
+/* Blobs and parameters may have moved since the last pass. */
+static void point_group(const struct ct_net *net, const struct net_chain *c,
+                        const struct chain_lane *lane,
+                        const struct chain_group *g)
+{
+    float *sums = lane->sums ? lane->sums->ptr : NULL;
+
+    for (int b = 0; b < c->n_blob; b++) {
+        const struct ct_blob *all = net->blob[c->blob[b]].blob;
+        struct ct_blob *view      = g->view[b];
+
+        point(&view->data, &all->data, view, g->first, lane->values->ptr,
+              c->place[2 * b]);
+        point(&view->diff, &all->diff, view, g->first, lane->values->ptr,
+              c->place[2 * b + 1]);
+        view->no_diff = !view->diff.ptr;
+    }
+    for (int u = 0; u < c->n_unit; u++) {
+        const struct ct_layer *l = net->layer[c->unit[u].head].layer;
+
+        for (int b = 0; b < l->n_blob; b++) {
+            const struct ct_blob *from = l->blob[b];
+            struct ct_blob *to         = g->twin[u]->blob[b];
+            const size_t bytes         = (size_t)from->count * sizeof(float);
+
+            ct_tensor_point(&to->data, from->data.ptr, bytes);
+            to->data.layout = to->diff.layout = from->data.layout;
+            ct_tensor_point(&to->diff, sums ? sums : from->diff.ptr, bytes);
+            if (sums)
+                sums += sum_floats(from);
+        }
+    }
+}
+
+typedef enum ct_status (*lane_fn)(const struct ct_net *net,
+                                  const struct net_chain *c,
+                                  struct chain_lane *lane);
+
+static enum ct_status run_lanes(struct ct_net *net, struct net_chain *c,
+                                lane_fn fn)
+{
+    for (int i = 0; i < c->n_lane; i++) {
+        struct chain_lane *l = &c->lane[i];
+
+        l->run       = net->run;
+        l->run.work  = &l->work;
+        l->run.aside = false;
+        for (int g = l->first; g < l->end; g++)
+            point_group(net, c, l, &c->group[g]);
+    }
+    CT_FOR_ROWS (i, c->n_lane, CT_GRAIN) {
+        struct chain_lane *l = &c->lane[i];
+
+        l->status = fn(net, c, l);
+        if (l->status != CT_OK)
+            snprintf(l->error, sizeof(l->error), "%s", ct_last_error());
+    }
+    for (int i = 0; i < c->n_lane; i++)
+        if (c->lane[i].status != CT_OK)
+            return ct_fail(c->lane[i].status, "%s", c->lane[i].error);
+    return CT_OK;
+}
+
+static enum ct_status lane_forward(const struct ct_net *net,
+                                   const struct net_chain *c,
+                                   struct chain_lane *lane)
+{
+    for (int k = lane->first; k < lane->end; k++) {
+        const struct chain_group *g = &c->group[k];
+
+        for (int u = 0; u < c->n_unit; u++) {
+            struct ct_io io = unit_io(net, c, g, u);
+
+            CT_TRY(ct_layer_forward(g->twin[u], &io));
+        }
+    }
+    return CT_OK;
+}
+
+static bool same_shapes(const struct ct_net *net, const struct net_chain *c)
+{
+    for (int b = 0; b < c->n_blob; b++)
+        if (net->blob[c->blob[b]].blob->version != c->seen[b])
+            return false;
+    return true;
+}
+
+enum ct_status net_chain_forward(struct ct_net *net, struct net_chain *c)
+{
+    if (!same_shapes(net, c))
+        CT_TRY(net_lanes_make(net, c));
+    return run_lanes(net, c, lane_forward);
+}
+
+/* A lane's first group writes what the others add to. */
+static enum ct_status begin_sums(const struct ct_layer *l,
+                                 const struct chain_lane *lane, bool first,
+                                 struct ct_layer *twin)
+{
+    const bool overwrites = l->flags & CT_LAYER_OVERWRITES;
+
+    for (int b = 0; b < twin->n_blob; b++) {
+        struct ct_blob *to = twin->blob[b];
+
+        to->stale = first && overwrites &&
+                    (lane->sums || l->blob[b]->stale);
+        if (first && !overwrites && lane->sums)
+            CT_TRY(ct_fill(to->dev, to->count, 0, ct_diff(to)));
+    }
+    return CT_OK;
+}
+
+/* Last group first: it is the one that forward left in the caches. */
+static enum ct_status lane_backward(const struct ct_net *net,
+                                    const struct net_chain *c,
+                                    struct chain_lane *lane)
+{
+    for (int k = lane->end - 1; k >= lane->first; k--) {
+        const struct chain_group *g = &c->group[k];
+
+        for (int u = c->n_unit - 1; u >= 0; u--) {
+            struct ct_io io = unit_io(net, c, g, u);
+
+            if (!net->layer[c->unit[u].last].needs_backward)
+                continue;
+            CT_TRY(begin_sums(net->layer[c->unit[u].head].layer, lane,
+                              k == lane->end - 1, g->twin[u]));
+            CT_TRY(ct_layer_backward(g->twin[u], &io));
+        }
+    }
+    return CT_OK;
+}
+
+/* The other lanes' gradients come to those of lane 0. */
+static enum ct_status add_sums(const struct net_chain *c, int u,
+                               struct ct_layer *l)
+{
+    for (int b = 0; b < l->n_blob; b++) {
+        if (!l->blob_wants_grad[b])
+            continue;
+        l->blob[b]->stale = false;
+        for (int i = 1; i < c->n_lane; i++) {
+            const struct chain_group *g = &c->group[c->lane[i].first];
+
+            CT_TRY(ct_axpy(l->dev, l->blob[b]->count, 1,
+                           ct_diff(g->twin[u]->blob[b]),
+                           ct_diff(l->blob[b])));
+        }
+    }
+    return CT_OK;
+}
+
+enum ct_status net_chain_backward(struct ct_net *net, struct net_chain *c)
+{
+    CT_TRY(run_lanes(net, c, lane_backward));
+    for (int u = 0; u < c->n_unit; u++)
+        if (net->layer[c->unit[u].last].needs_backward)
+            CT_TRY(add_sums(c, u, net->layer[c->unit[u].head].layer));
+    return CT_OK;
+}

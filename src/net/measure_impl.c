@@ -1,0 +1,55 @@
+/* measure_impl.c - a net's implementations are measured once it is known what
+ * runs.
+ *
+ * That is at the end of building: layouts, layers that run as one and chains
+ * decide on the descriptions that operations have.  A layer of a chain runs as
+ * the twins of its groups, so those are measured and not the layer itself. */
+#include <stdlib.h>
+
+#include "device/impl.h"
+#include "net/net.h"
+
+enum ct_status net_tuning(struct ct_net *net)
+{
+    const struct ct_net_options *o = &net->options;
+    const char *impl               = getenv("CORTADO_IMPL");
+    const struct ct_tuning_case c  = {
+        .word      = o->trial ? "off" : getenv("CORTADO_TUNE"),
+        .forced    = ct_impl_forced("conv"),
+        .compared  = impl && *impl,
+        .canonical = net->run.share > 0,
+        .looked_at = o->quiet,
+        .n_ranks   = net->run.size,
+    };
+
+    if (net->dev->kind != CT_CPU)
+        return CT_OK;
+    net->tuning.rests = o->n_histories > 0 && net->run.size == 1;
+    net->work.tuning  = &net->tuning;
+    return ct_tuning_init(&net->tuning, &c, "conv-cpu");
+}
+
+static enum ct_status tune_all(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+
+        if (l->layer->type->tune && l->first == i && !l->chain)
+            CT_TRY(l->layer->type->tune(l->layer));
+    }
+    for (int i = 0; i < net->n_chain; i++)
+        CT_TRY(net_chain_tune(net->chain[i]));
+    return CT_OK;
+}
+
+enum ct_status net_tune(struct ct_net *net)
+{
+    enum ct_status st;
+
+    if (net->tuning.mode != CT_TUNING_MEASURE)
+        return CT_OK;
+    ct_tuning_begin(&net->tuning);
+    st = tune_all(net);
+    ct_tuning_end(&net->tuning, net->options.quiet ? NULL : "convolution");
+    return st;
+}

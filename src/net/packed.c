@@ -1,0 +1,72 @@
+/* packed.c - parameters rest where they are as the layers that read them like
+ * them.
+ *
+ * oneDNN takes the weights of most convolutions in tiles of 16 x 16 channels
+ * (device/cpu/tiles.h), and gives their gradients so.  Update rules work value
+ * by value and do not care.  So between two moments at which somebody asks for
+ * Caffe's order (a test, a snapshot, the end of a run of iterations) values,
+ * gradients and histories lie in tiles in their arenas, and no pass converts
+ * them:
+ *
+ *     Caffe's order  --rest-->  passes, updates, passes, ...  --rest-->  back
+ *
+ * Parameters that several layers share stay as they are. */
+#include "net/net.h"
+
+bool net_param_rests(const struct ct_net *net, int i)
+{
+    const struct ct_net_param *p = &net->params[i];
+    const struct ct_layer *l     = net->layer[p->layer].layer;
+
+    return net->dev->kind == CT_CPU && p->index == 0 && p->n_sharers == 1 &&
+           l->type->rests && l->type->rests(l);
+}
+
+/* Through the workspace, which nobody uses between passes. */
+static enum ct_status turn(struct ct_net *net, const struct ct_blob *b,
+                           float *x, enum ct_layout from, enum ct_layout to)
+{
+    float *turned = net->work.ptr;
+
+    CT_TRY(net->dev->ops->convert(net->dev, b->shape.dim[0], b->shape.dim[1],
+                                  ct_count(b, 2, CT_END), from, CT_F32, x, to,
+                                  CT_F32, turned));
+    return ct_copy(net->dev, b->count, turned, x);
+}
+
+static enum ct_status turn_param(struct ct_net *net,
+                                 const struct ct_net_param *p,
+                                 enum ct_layout to, float *const *more,
+                                 int n_more)
+{
+    struct ct_blob *b         = p->blob;
+    const enum ct_layout from = b->data.layout;
+
+    CT_TRY(ct_workspace_need(&net->work, (size_t)b->count * sizeof(float)));
+    CT_TRY(turn(net, b, ct_data(b), from, to));
+    b->data.layout = to;
+    if (ct_diff(b))
+        CT_TRY(turn(net, b, ct_diff(b), from, to));
+    b->diff.layout = to;
+    for (int i = 0; i < n_more; i++)
+        CT_TRY(turn(net, b, more[i] + p->offset, from, to));
+    return CT_OK;
+}
+
+enum ct_status ct_net_rest(struct ct_net *net, bool rest, float *const *more,
+                           int n_more)
+{
+    if (rest == net->rests)
+        return CT_OK;
+    for (int i = 0; i < net->n_params; i++) {
+        const struct ct_net_param *p = &net->params[i];
+        const bool tiles = p->blob->data.layout == CT_TILES16;
+
+        if (rest && net_param_rests(net, i))
+            CT_TRY(turn_param(net, p, CT_TILES16, more, n_more));
+        else if (!rest && tiles)
+            CT_TRY(turn_param(net, p, CT_PLAIN, more, n_more));
+    }
+    net->rests = rest;
+    return CT_OK;
+}

@@ -1,0 +1,164 @@
+/* batch_parts.c - a rank's part of the samples: how many, and where they come
+ * from.
+ *
+ * All ranks together take B samples in a pass: with `batch: global` the
+ * batch_size of the prototxt, else that times P.  Rank r gets b_r of them
+ * (shares.c), and where they differ its loss is weighted with b_r P / B, so
+ * that the mean over ranks is the one over samples.  In canonical training
+ * every one of the V micro-batches gets B / V. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "data/order.h"
+#include "proto/batch_size.h"
+#include "proto/edit.h"
+#include "solver/solver.h"
+
+/* The one that all sources have; `net` has no other layers than it trains. */
+static enum ct_status batch_of(const Caffe__NetParameter *net, int64_t *out)
+{
+    *out = ct_batch_of(net);
+    for (size_t i = 0; i < net->n_layer; i++) {
+        const uint32_t *size = ct_batch_size(net->layer[i]);
+
+        if (size && *out != (int64_t)*size)
+            return ct_fail(CT_EINVAL, "a batch that is divided among ranks "
+                           "needs one batch_size; layer %s has %u, another "
+                           "%lld", net->layer[i]->name, *size,
+                           (long long)*out);
+    }
+    return *out ? CT_OK
+                : ct_fail(CT_EINVAL, "finds no batch_size to divide among "
+                          "ranks");
+}
+
+static enum ct_status divide_evenly(int64_t whole, int n, int64_t *out)
+{
+    *out = whole / n;
+    return whole % n == 0 && whole > 0
+               ? CT_OK
+               : ct_fail(CT_EINVAL, "a batch of %lld cannot be divided by %d "
+                         "micro-batches evenly", (long long)whole, n);
+}
+
+enum ct_status solver_divide_batch(struct ct_solver *s,
+                                   Caffe__NetParameter *net,
+                                   struct ct_net_options *o)
+{
+    struct ct_exchange *x = s->options.exchange;
+    /* A rank that serves has a net like the others' and takes no samples. */
+    const int rank = x->rank < x->size ? x->rank : 0;
+    int64_t each, whole, mine;
+
+    if (!x->global_batch && !solver_has_shares(s))
+        return CT_OK;
+    CT_TRY(batch_of(net, &each));
+    whole = x->global_batch ? each : each * x->size;
+    if (x->micro) {
+        CT_TRY(divide_evenly(whole, x->micro * x->size, &mine));
+    } else {
+        CT_TRY(solver_deal_shares(s, whole));
+        mine = s->batches[rank];
+    }
+    if (x->batches && rank == x->rank) {
+        o->batch_step = whole;
+        o->batch_mine = mine;
+        for (int r = 0; r < rank; r++)
+            o->batch_first += x->batches[r];
+        o->loss_scale = (float)solver_weight(s);
+    }
+    ct_batch_set(net, each, mine);
+    return CT_OK;
+}
+
+/* The first source of the train net: what a pass of this rank takes, and
+ * samples of an epoch, if somebody has counted them. */
+static void look_at_source(const struct ct_net *net, int64_t *batch,
+                           int64_t *records)
+{
+    *batch = *records = 0;
+    for (int i = 0; i < ct_net_n_layers(net) && *batch == 0; i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+        const struct ct_io io    = ct_net_io(net, i);
+
+        if (!(l->type->flags & CT_LAYER_SOURCE) || !io.n_top ||
+            !io.top[0]->shape.n_axes)
+            continue;
+        *batch   = io.top[0]->shape.dim[0];
+        *records = l->type->records ? l->type->records(l) : 0;
+    }
+}
+
+void solver_count_samples(const struct ct_solver *s, int64_t *mine,
+                          int64_t *all)
+{
+    const struct ct_exchange *x = s->options.exchange;
+    const int iter_size         = s->param->iter_size;
+    int64_t records;
+
+    look_at_source(s->net, mine, &records);
+    *mine *= x && x->micro ? x->micro : iter_size;
+    *all = *mine * (x ? x->size : 1);
+    for (int r = 0; x && x->batches && r < x->size; r++)
+        *all = (r ? *all : 0) + x->batches[r] * iter_size;
+}
+
+void solver_say_samples(const struct ct_solver *s)
+{
+    const struct ct_exchange *x     = s->options.exchange;
+    const Caffe__SolverParameter *p = s->param;
+    int64_t mine, records, all;
+
+    if (!x || x->size < 2 || x->serve)
+        return;
+    look_at_source(s->net, &mine, &records);
+    solver_count_samples(s, &mine, &all);
+    if (mine == 0)
+        return;
+    CT_INFO("An iteration takes %lld samples of %d ranks, %lld of them here; "
+            "the learning rate is the solver's, base_lr %g, for any number",
+            (long long)all, x->size, (long long)mine, (double)p->base_lr);
+    if (records > 0) /* each its own source: as much of that */
+        CT_INFO("%lld records%s: %d iterations are %.3g epochs",
+                (long long)records, x->own_data ? " here" : "", p->max_iter,
+                (double)p->max_iter * (double)(x->own_data ? mine : all) /
+                    (double)records);
+}
+
+static char **source_of(Caffe__LayerParameter *l)
+{
+    if (l->data_param && strcmp(l->type, "Data") == 0)
+        return l->data_param->mode == CAFFE__DATA_PARAMETER__MODE__LOCAL
+                   ? NULL /* it does so by itself */
+                   : &l->data_param->source;
+    if (l->image_data_param && strcmp(l->type, "ImageData") == 0)
+        return &l->image_data_param->source;
+    if (l->hdf5_data_param && strcmp(l->type, "HDF5Data") == 0)
+        return &l->hdf5_data_param->source;
+    if (l->window_data_param && strcmp(l->type, "WindowData") == 0)
+        return &l->window_data_param->source;
+    return NULL;
+}
+
+enum ct_status solver_place_data(const struct ct_exchange *x,
+                                 Caffe__NetParameter *net)
+{
+    for (size_t i = 0; i < net->n_layer; i++) {
+        Caffe__LayerParameter *l = net->layer[i];
+        char **source            = source_of(l), *own = NULL;
+        enum ct_status st;
+
+        if (x->root_data && source && strcmp(l->type, "Data") != 0)
+            return ct_fail(CT_EINVAL, "layer %s: data: root sends the records "
+                           "of Data layers; type %s reads by itself: use "
+                           "shared or local", l->name, l->type);
+        if (!x->own_data || !source || !*source)
+            continue;
+        CT_TRY(ct_order_source(CT_DATA_LOCAL, *source, x->rank, &own));
+        st = ct_edit_string(source, own);
+        ct_free(own);
+        CT_TRY(st);
+    }
+    return CT_OK;
+}
