@@ -6,8 +6,7 @@
  *
  * The interface is a table because a feed need not read a database: with
  * `data: "root"` rank 0 reads and sends encoded records, and the other ranks'
- * feeds receive them (dist/feed/root.h, which layers reach by struct ct_peers).
- * */
+ * feeds receive them (dist/feed/root.h; layers reach it by struct ct_peers). */
 #ifndef CT_DATA_FEED_H
 #define CT_DATA_FEED_H
 
