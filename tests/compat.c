@@ -1,4 +1,5 @@
-/* compat.c - nets of a few lines in which ours is not what Caffe gives.
+/* compat.c - nets of a few lines in which ours is not what Caffe gives, or is
+ * where one would not think so.
  *
  *     build/tests/compat FOLDER
  *

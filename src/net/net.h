@@ -56,6 +56,7 @@ struct net_blob {
     struct ct_blob *blob; /* owned */
     char           *name; /* owned */
     int             stands_for; /* the blob of the prototxt; see part.c */
+    int             copy; /* of a source's top: what layers read; 0: the top */
     float           loss_weight;
     bool            needs_grad;
     bool            pinned; /* input, output or loss: memory of its own */
@@ -133,6 +134,14 @@ bool net_param_rests(const struct ct_net *net, int i);
  * another blob.  Or layer i alone, which works in place on blob b. */
 CT_MUST_CHECK enum ct_status net_part_all(struct ct_net *net);
 CT_MUST_CHECK enum ct_status net_part(struct ct_net *net, int i, int b);
+/* Tops of source `l` that have a copy: it takes their shape; it takes their
+ * values, after forward; its gradient goes to them, after backward. */
+CT_MUST_CHECK enum ct_status net_copies_shape(struct ct_net *net,
+                                              const struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_copies_fill(struct ct_net *net,
+                                             const struct net_layer *l);
+CT_MUST_CHECK enum ct_status net_copies_back(struct ct_net *net,
+                                             const struct net_layer *l);
 /* Whether a layer after i works in place where blob b lies, perhaps on a view
  * of it. */
 bool net_overwritten(const struct ct_net *net, int b, int i);
@@ -229,7 +238,11 @@ static inline enum ct_status net_status(enum ct_status st,
     return st == CT_ENOMEM || st == CT_EDEVICE ? st : otherwise;
 }
 
-/* run.c: reshape of one layer, remembering what it saw. */
+/* run.c: the values of blob b from one of its layouts and types to another. */
+CT_MUST_CHECK enum ct_status net_convert(const struct ct_blob *b,
+                                         const struct ct_tensor *from,
+                                         const struct ct_tensor *to);
+/* Reshape of one layer, remembering what it saw. */
 CT_MUST_CHECK enum ct_status net_layer_reshape(struct ct_net *net,
                                                struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_forward_layer(struct ct_net *net, int i);

@@ -13,7 +13,8 @@
  *     conv -> c', sigmoid c' -> c', bias c' -> c
  *
  * whose memory is planned by lifetime, and c is what the prototxt calls c: what
- * is there in the end.
+ * is there in the end.  The caller may fill the top of a source, so a source
+ * goes on to write c; c' gets a copy when the source has run.
  *
  * Nothing needs parting where all in the chain look at signs alone, and change
  * none where gradients pass (CT_LAYER_KEEPS_SIGN): ReLU, then Dropout. */
@@ -40,6 +41,71 @@ static bool in_place(const struct net_layer *l, int b)
     return writes(l, b) && has(l->bottom_id, l->n_bottom, b);
 }
 
+static bool is_source(const struct net_layer *l)
+{
+    return l->layer->flags & CT_LAYER_SOURCE;
+}
+
+/* Layers in place write that top too, and leave the copy alone. */
+enum ct_status net_copies_shape(struct ct_net *net, const struct net_layer *l)
+{
+    for (int t = 0; t < l->n_top && is_source(l); t++) {
+        const struct net_blob *from = &net->blob[l->top_id[t]];
+        struct ct_blob *to = net->blob[from->copy].blob;
+
+        if (from->copy && !ct_shape_equal(&from->blob->shape, &to->shape))
+            CT_TRY(ct_reshape(to, from->blob->shape));
+    }
+    return CT_OK;
+}
+
+/* Copies are plain; a top on a GPU may be of another layout and type. */
+static enum ct_status copy_tensor(const struct ct_blob *b,
+                                  const struct ct_tensor *from,
+                                  const struct ct_tensor *to)
+{
+    if (from->layout == to->layout && from->dtype == to->dtype)
+        return ct_copy(b->dev, b->count, from->ptr, to->ptr);
+    return net_convert(b, from, to);
+}
+
+enum ct_status net_copies_fill(struct ct_net *net, const struct net_layer *l)
+{
+    CT_TRY(net_copies_shape(net, l));
+    for (int t = 0; t < l->n_top && is_source(l); t++) {
+        const struct net_blob *from = &net->blob[l->top_id[t]];
+
+        if (from->copy)
+            CT_TRY(copy_tensor(from->blob, &from->blob->data,
+                               &net->blob[from->copy].blob->data));
+    }
+    return CT_OK;
+}
+
+enum ct_status net_copies_back(struct ct_net *net, const struct net_layer *l)
+{
+    for (int t = 0; t < l->n_top && is_source(l); t++) {
+        const struct net_blob *to   = &net->blob[l->top_id[t]];
+        const struct net_blob *from = &net->blob[to->copy];
+
+        if (to->copy && from->needs_grad && ct_diff(to->blob))
+            CT_TRY(copy_tensor(to->blob, &from->blob->diff, &to->blob->diff));
+    }
+    return CT_OK;
+}
+
+/* The first parting of a source's top makes its copy, an input like the top
+ * itself; later ones leave both alone. */
+static enum ct_status copy_top(struct ct_net *net, const struct net_layer *l,
+                               int b, int id)
+{
+    if (net->blob[b].copy)
+        return CT_OK;
+    net->blob[b].copy    = id;
+    net->blob[id].pinned = true;
+    return net_copies_shape(net, l);
+}
+
 enum ct_status net_part(struct ct_net *net, int i, int b)
 {
     struct net_layer *l = &net->layer[i];
@@ -63,7 +129,9 @@ enum ct_status net_part(struct ct_net *net, int i, int b)
                 changed         = true;
             }
         for (int t = 0; j < i && t < w->n_top; t++)
-            if (w->top_id[t] == b) {
+            if (w->top_id[t] == b && is_source(w)) {
+                CT_TRY(copy_top(net, w, b, id));
+            } else if (w->top_id[t] == b) {
                 w->top_id[t] = id;
                 w->top[t]    = net->blob[id].blob;
                 changed      = true;
@@ -195,10 +263,12 @@ static bool harms_root(const struct ct_net *net, int i, int b, int root)
 static bool stops_gradient(const struct ct_net *net, int i, int b)
 {
     const struct net_layer *l = &net->layer[i];
+    bool before               = false;
 
-    for (int k = 0; k < l->n_bottom; k++)
-        if (l->bottom_id[k] == b && !l->want_grad[k] &&
-            net->blob[b].needs_grad && !net->options.forward_only)
+    for (int j = 0; j < i; j++)
+        before |= writes(&net->layer[j], b) && runs_back(net, &net->layer[j]);
+    for (int k = 0; k < l->n_bottom && before; k++)
+        if (l->bottom_id[k] == b && !l->want_grad[k])
             return true;
     return false;
 }
@@ -214,9 +284,9 @@ static bool needs_parting(const struct ct_net *net, int i, int b)
            (root != b && harms_root(net, i, b, root));
 }
 
-/* Whether all that wrote blob b before layer i may write elsewhere.  A source
- * has readers outside of the net, and a layer beside the GPU has its own.  A
- * Python layer in place may count on finding its bottom in its top. */
+/* Whether all that wrote blob b before layer i may write elsewhere.  A layer
+ * beside the GPU has blobs of its own.  A Python layer in place may count on
+ * finding its bottom in its top. */
 static bool can_part(const struct ct_net *net, int i, int b)
 {
     if (net->layer[i].layer->flags & CT_LAYER_DYNAMIC)
@@ -225,7 +295,7 @@ static bool can_part(const struct ct_net *net, int i, int b)
         const struct net_layer *l = &net->layer[j];
 
         if ((writes(l, b) || has(l->bottom_id, l->n_bottom, b)) &&
-            (l->host_top || (l->layer->flags & CT_LAYER_SOURCE)))
+            l->host_top && !is_source(l))
             return false;
     }
     return true;

@@ -38,7 +38,8 @@ enum ct_status net_layer_reshape(struct ct_net *net, struct net_layer *l)
     if (st != CT_OK)
         return ct_fail_in(net_status(st, CT_ESHAPE), "cannot reshape %s "
                           "layer %s", l->layer->type->name, l->layer->name);
-    return net_bridge_tops(net, l);
+    CT_TRY(net_bridge_tops(net, l));
+    return net_copies_shape(net, l);
 }
 
 void net_layer_alias(const struct ct_net *net, struct net_layer *l)
@@ -57,9 +58,9 @@ void net_layer_alias(const struct ct_net *net, struct net_layer *l)
         ct_blob_share_diff(top, l->bottom[0]);
 }
 
-static enum ct_status convert(const struct ct_blob *b,
-                              const struct ct_tensor *from,
-                              const struct ct_tensor *to)
+enum ct_status net_convert(const struct ct_blob *b,
+                           const struct ct_tensor *from,
+                           const struct ct_tensor *to)
 {
     return b->dev->ops->convert(b->dev, b->shape.dim[0], b->shape.dim[1],
                                 ct_count(b, 2, CT_END), from->layout,
@@ -73,7 +74,7 @@ static enum ct_status shadows_in(struct ct_net *net, struct net_layer *l)
         const struct ct_blob *from = net->blob[l->bottom_id[i]].blob;
 
         if (l->shadow[i])
-            CT_TRY(convert(from, &from->data, &l->shadow[i]->data));
+            CT_TRY(net_convert(from, &from->data, &l->shadow[i]->data));
     }
     return CT_OK;
 }
@@ -84,7 +85,7 @@ static enum ct_status shadows_out(struct ct_net *net, struct net_layer *l)
         const struct ct_blob *to = net->blob[l->bottom_id[i]].blob;
 
         if (l->shadow[i] && l->want_grad[i])
-            CT_TRY(convert(to, &l->shadow[i]->diff, &to->diff));
+            CT_TRY(net_convert(to, &l->shadow[i]->diff, &to->diff));
     }
     return CT_OK;
 }
@@ -273,6 +274,7 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
     else if (!l->chain && l->last == i)
         CT_TRY(ct_layer_forward(net->layer[l->first].layer, &io));
     CT_TRY(net_bridge_forward_out(net, l));
+    CT_TRY(net_copies_fill(net, l));
     if (loss)
         CT_TRY(layer_loss(l, loss));
     if (net->debug_info)
@@ -361,6 +363,7 @@ static enum ct_status backward_layer(struct ct_net *net, int i)
         if (net->debug_info)
             backward_debug(l);
     }
+    CT_TRY(net_copies_back(net, l));
     for (int j = l->first; j <= i && l->last == i; j++)
         CT_TRY(settle_diffs(&net->layer[j]));
     if (net->hooks.after_backward)

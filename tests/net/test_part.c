@@ -184,6 +184,75 @@ TEST(part, the_net_shows_the_blobs_of_the_prototxt)
         ASSERT(fabsf(ct_data(ct_net_blob(net, c))[i]) < 1);
 }
 
+#define SOURCE                                                               \
+    "force_backward: true "                                                  \
+    "layer { name: 'in' type: 'Input' top: 'x' top: 't' "                    \
+    "  input_param { shape { dim: 3 dim: 4 dim: 3 dim: 2 } "                 \
+    "                shape { dim: 3 dim: 2 } } }"
+
+/* A Scale learns from what the layers behind it leave of the source's top. */
+TEST(part, layers_in_place_on_a_source_have_the_gradients_of_others)
+{
+    for (int a = 0; a < N_KINDS; a++) {
+        char apart[ROOM] = SOURCE, text[ROOM] = SOURCE;
+        const char *scale = kinds[15], *b = kinds[(a + 5) % N_KINDS];
+        struct ct_net *want, *net;
+        const struct ct_blob *x, *y;
+
+        add(apart, "s", scale, "x", "s");
+        add(apart, "a", kinds[a], "s", "a");
+        add(apart, "b", b, "a", "b");
+        strcat(apart, LOSS("", "b"));
+        add(text, "s", scale, "x", "x");
+        add(text, "a", kinds[a], "x", "x");
+        add(text, "b", b, "x", "x");
+        strcat(text, LOSS("", "x"));
+        check(apart, text);
+        want = run(apart, "fuse:none", true);
+        net  = run(text, "", true);
+        x    = net_blob_named(want, "x");
+        y    = net_blob_named(net, "x");
+        for (int64_t i = 0; i < x->count; i++)
+            ASSERT_FLOAT(ct_diff(x)[i], ct_diff(y)[i],
+                         1e-5f + 1e-4f * fabsf(ct_diff(x)[i]));
+        ct_net_destroy(net);
+        ct_net_destroy(want);
+    }
+}
+
+/* The caller fills x, whatever its shape, and finds there what layers left. */
+TEST(part, the_top_of_a_source_is_filled_and_read_by_its_name)
+{
+    struct ct_net_options keep = { .keep_blobs = true };
+    struct ct_net *net = net_with(
+        "layer { name: 'in' type: 'Input' top: 'x' "
+        "  input_param { shape { dim: 1 dim: 2 } } }"
+        "layer { name: 's' type: 'Scale' bottom: 'x' top: 'x' "
+        "  scale_param { filler { value: 3 } } }"
+        "layer { name: 'p' type: 'Power' bottom: 'x' top: 'x' "
+        "  power_param { power: 2 } }"
+        "layer { name: 'l' type: 'Reduction' bottom: 'x' top: 'l' "
+        "  loss_weight: 1 }", CAFFE__PHASE__TRAIN, keep);
+    struct ct_blob *x = net_blob_named(net, "x");
+    const float *g    = ct_diff(ct_net_param(net, 0)->blob);
+
+    for (int n = 1; n < 4; n++) {
+        ASSERT_OK(ct_reshape(x, CT_SHAPE(n, 2)));
+        if (n == 3) /* asked for, or found out in the pass */
+            ASSERT_OK(ct_net_reshape(net));
+        for (int i = 0; i < 2 * n; i++)
+            ct_data(x)[i] = (float)(i % 2 + 1);
+        ASSERT_OK(ct_net_clear_diffs(net));
+        ASSERT_OK(ct_net_forward(net, NULL));
+        ASSERT_OK(ct_net_backward(net));
+        ASSERT_FLOAT(9, ct_data(x)[2 * n - 2], 0);
+        ASSERT_FLOAT(36, ct_data(x)[2 * n - 1], 0);
+        /* 2 * 3 x^2, for each row */
+        ASSERT_FLOAT((float)(6 * n), g[0], 0);
+        ASSERT_FLOAT((float)(24 * n), g[1], 0);
+    }
+}
+
 /* Memory is only spent where it must be. */
 TEST(part, dropout_stays_in_place_on_what_a_relu_left)
 {
