@@ -269,10 +269,8 @@ static enum ct_status rec_static_back(struct ct_layer *l,
     CT_TRY(ct_fill(l->dev, r->n * r->g, 0, sum));
     for (int64_t t = 0; t < r->t; t++)
         CT_TRY(ct_axpy(l->dev, r->n * r->g, 1, dg + t * r->n * r->g, sum));
-    if (l->blob_wants_grad[r->w_s])
-        CT_TRY(ct_gemm(l->dev, CT_T, CT_N, r->g, r->s, r->n, 1, sum,
-                       ct_data(io->bottom[STATIC]), 1,
-                       ct_diff(l->blob[r->w_s])));
+    CT_TRY(ct_gemm(l->dev, CT_T, CT_N, r->g, r->s, r->n, 1, sum,
+                   ct_data(io->bottom[STATIC]), 1, ct_diff(l->blob[r->w_s])));
     if (io->want_grad[STATIC])
         CT_TRY(ct_gemm(l->dev, CT_N, CT_N, r->n, r->s, r->g, 1, sum,
                        ct_data(l->blob[r->w_s]), 0,
@@ -284,14 +282,11 @@ enum ct_status ct_recurrent_finish(struct ct_layer *l, const struct ct_io *io,
                                    struct ct_recurrent *r)
 {
     const float *dg = ct_data(r->dgates), *x = ct_data(io->bottom[X]);
-    const bool *wants = l->blob_wants_grad;
 
-    CT_TRY(ct_ip_backward_weights(
-        &r->input, x, dg, wants[r->w_x] ? ct_diff(l->blob[r->w_x]) : NULL,
-        wants[r->b] ? ct_diff(l->blob[r->b]) : NULL));
-    if (wants[r->w_h])
-        CT_TRY(ct_ip_backward_weights(&r->state_grad, ct_data(r->hc), dg,
-                                      ct_diff(l->blob[r->w_h]), NULL));
+    CT_TRY(ct_ip_backward_weights(&r->input, x, dg, ct_diff(l->blob[r->w_x]),
+                                  ct_diff(l->blob[r->b])));
+    CT_TRY(ct_ip_backward_weights(&r->state_grad, ct_data(r->hc), dg,
+                                  ct_diff(l->blob[r->w_h]), NULL));
     if (r->has_static)
         CT_TRY(rec_static_back(l, io, r));
     if (io->want_grad[X])

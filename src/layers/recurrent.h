@@ -15,7 +15,8 @@
  * Without expose_hidden the first state is the last one of the pass before,
  * at first 0, as in Caffe.  Gradients stop at the ends of a pass: the states
  * that come in get zero, and what arrives at the states that go out is not
- * used, as in Caffe. */
+ * used, as in Caffe.  Parameters that are frozen get gradients like others, as
+ * in Caffe, whose unrolled net knows nothing of lr_mult. */
 #ifndef CT_LAYERS_RECURRENT_H
 #define CT_LAYERS_RECURRENT_H
 

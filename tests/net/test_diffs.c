@@ -169,3 +169,45 @@ TEST(diffs, parameters_that_do_not_learn_have_none)
           CONV("d", "c", "kernel_size: 3 } param { lr_mult: 1 } "
                "param { lr_mult: 0 }") TAIL("d"));
 }
+
+/* A frozen parameter of an LSTM or RNN has the gradient that it has when it
+ * learns, as in Caffe: clip_gradients counts it. */
+TEST(diffs, frozen_parameters_of_recurrent_layers_have_gradients)
+{
+    static const char *const types[] = { "LSTM", "RNN" };
+
+    for (int i = 0; i < 2; i++) {
+        struct ct_net *net[2];
+        char text[2048];
+
+        for (int frozen = 0; frozen < 2; frozen++) {
+            snprintf(text, sizeof(text),
+                     "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "
+                     "  top: 's' input_param { shape { dim: 3 dim: 2 dim: 4 } "
+                     "  shape { dim: 3 dim: 2 } shape { dim: 2 dim: 3 } } }"
+                     "layer { name: 'r' type: '%s' bottom: 'x' "
+                     "  bottom: 'label' bottom: 's' top: 'r' %s "
+                     "  recurrent_param { num_output: 5 weight_filler { "
+                     "  type: 'uniform' min: -1 max: 1 } } }"
+                     "layer { name: 'l' type: 'Reduction' bottom: 'r' "
+                     "  top: 'l' loss_weight: 1 }", types[i],
+                     frozen ? "param { lr_mult: 0 } param { lr_mult: 0 } "
+                              "param { lr_mult: 0 } param { lr_mult: 1 } "
+                            : "");
+            net[frozen] = net_of(text);
+            for (int64_t k = 0; k < 6; k++)
+                ct_data(net_blob_named(net[frozen], "s"))[k] = (float)k - 2;
+            ASSERT_OK(ct_net_clear_diffs(net[frozen]));
+            pass(net[frozen]);
+        }
+        for (int p = 0; p < 3; p++) {
+            const struct ct_blob *want = ct_net_param(net[0], p)->blob;
+            double sum                 = 0;
+
+            for (int64_t k = 0; k < want->count; k++)
+                sum += fabs((double)ct_diff(want)[k]);
+            ASSERT(sum > 0.01);
+        }
+        same(net[1], net[0]);
+    }
+}

@@ -298,10 +298,23 @@ static bool is_blind(const struct gradient *g)
     return false;
 }
 
+/* Whether the engine makes this gradient: of what learns, and of what is
+ * frozen where force_backward asks for it or a recurrent layer runs back.
+ * BatchNorm's parameters are statistics. */
+static bool is_made(const struct gradient *g, const struct ct_net_param *p)
+{
+    const char *type = ct_net_layer(g->net, p->layer)->type->name;
+
+    if (strcmp(type, "BatchNorm") == 0)
+        return false;
+    return p->lr_mult != 0 || ct_net_param_message(g->net)->force_backward ||
+           ((strcmp(type, "LSTM") == 0 || strcmp(type, "RNN") == 0) &&
+            ct_net_layer_needs_backward(g->net, p->layer));
+}
+
 static bool gradients_hold(struct gradient *g, uint64_t seed)
 {
-    const bool forced = ct_net_param_message(g->net)->force_backward;
-    struct stream r   = { .key = ct_key(seed, "gradient") };
+    struct stream r = { .key = ct_key(seed, "gradient") };
 
     for (int i = 0; i < ct_net_n_params(g->net); i++) {
         const struct ct_blob *b = ct_net_param(g->net, i)->blob;
@@ -313,11 +326,8 @@ static bool gradients_hold(struct gradient *g, uint64_t seed)
         const struct ct_net_param *p = ct_net_param(g->net, i);
         double most = 0;
 
-        if (p->lr_mult == 0 && !forced)
+        if (!is_made(g, p))
             continue;
-        if (strcmp(ct_net_layer(g->net, p->layer)->type->name, "BatchNorm") ==
-            0)
-            continue; /* statistics */
         for (int64_t k = 0; k < p->blob->count; k++)
             most = fmax(most, fabs((double)ct_diff(p->blob)[k]));
         g->param = i;

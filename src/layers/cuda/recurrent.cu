@@ -251,10 +251,9 @@ static enum ct_status rnn_output_back(struct ct_layer *l,
     CT_TRY(ct_map(l->dev, r.t * r.n * r.h, tanh_grad(), dout,
                   (const float *)ct_diff(io->top[0]),
                   (const float *)ct_data(io->top[0])));
-    CT_TRY(ct_ip_backward_weights(
-        &s->output, ct_data(r.gates), dout,
-        l->blob_wants_grad[s->w_o] ? ct_diff(l->blob[s->w_o]) : NULL,
-        l->blob_wants_grad[s->b_o] ? ct_diff(l->blob[s->b_o]) : NULL));
+    CT_TRY(ct_ip_backward_weights(&s->output, ct_data(r.gates), dout,
+                                  ct_diff(l->blob[s->w_o]),
+                                  ct_diff(l->blob[s->b_o])));
     return ct_ip_backward_data(&s->output, ct_data(l->blob[s->w_o]), dout,
                                ct_data(s->dhid));
 }
