@@ -38,7 +38,7 @@ struct ct_dist {
     enum dist_road          road;
     struct dist_auto        roads;
     struct dist_factors     factors;
-    struct dist_buckets     buckets;
+    struct ct_cut           buckets;
     struct dist_canonical   canonical;
     struct dist_wires       wires;    /* where a codec codes buckets */
     struct dist_flight     *flight;   /* one a bucket */

@@ -1,7 +1,7 @@
 /* mirror.c - what lies on a GPU, in the CPU's memory. */
 #include "solver/mirror.h"
 
-#include <stdlib.h>
+#include <stdint.h>
 
 #include "base/mem.h"
 #include "base/trace.h"
@@ -12,52 +12,32 @@
  * is small, so that peers have something to do early. */
 enum { FIRST_BYTES = 256 << 10, GROUP_BYTES = 2 << 20 };
 
-static int by_offset(const void *a, const void *b, void *arg)
-{
-    const struct ct_net *net = arg;
-    size_t x = ct_net_param(net, *(const int *)a)->offset;
-    size_t y = ct_net_param(net, *(const int *)b)->offset;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Where the parameter in place k of the arena ends: the next one's start. */
-static size_t end_of(const struct ct_mirror *m, int k)
-{
-    return k + 1 < ct_net_n_params(m->net)
-               ? ct_net_param(m->net, m->order[k + 1])->offset
-               : ct_net_arena_count(m->net);
-}
-
 /* Layers are never cut: their backward completes all they have. */
-static void cut(struct ct_mirror *m, size_t most)
+static enum ct_status cut(struct ct_mirror *m, size_t group_bytes)
 {
-    const int n  = ct_net_n_params(m->net);
-    size_t first = CT_ARENA_RIDERS;
+    const size_t most = group_bytes ? (group_bytes + 3) / sizeof(float)
+                                    : SIZE_MAX;
+    const size_t first = FIRST_BYTES / sizeof(float);
+    const size_t least = GROUP_BYTES / sizeof(float);
+    const struct ct_cut_policy policy = {
+        .begin        = CT_ARENA_RIDERS,
+        .first        = first < most ? first : most,
+        .least        = least < most ? least : most,
+        .whole_layers = true,
+    };
 
-    for (int k = 0, begin = 0; k < n; k++) {
-        int layer    = ct_net_param(m->net, m->order[k])->layer;
-        size_t limit = m->n_groups ? GROUP_BYTES : FIRST_BYTES;
-        size_t end   = end_of(m, k);
-        bool full    = (end - first) * sizeof(float) >= limit ||
-                    (most && (end - first) * sizeof(float) >= most);
-        bool whole   = k + 1 == n ||
-                     ct_net_param(m->net, m->order[k + 1])->layer != layer;
+    return ct_cut_init(&m->groups, m->net, &policy);
+}
 
-        m->of_param[m->order[k]] = m->n_groups;
-        if (k + 1 < n && (!whole || !full))
-            continue;
-        m->group[m->n_groups++] = (struct mirror_group){
-            first, end - first, begin, k + 1, layer, false };
-        first = end;
-        begin = k + 1;
-    }
+/* Of each layer: the last group that it, or one above it, completes. */
+static void follow_layers(struct ct_mirror *m)
+{
     for (int l = 0; l < ct_net_n_layers(m->net); l++) {
         m->of_layer[l] = -1;
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < ct_net_n_params(m->net); i++)
             if (ct_net_param(m->net, i)->layer >= l &&
-                m->of_param[i] > m->of_layer[l])
-                m->of_layer[l] = m->of_param[i];
+                m->groups.of_param[i] > m->of_layer[l])
+                m->of_layer[l] = m->groups.of_param[i];
     }
 }
 
@@ -65,16 +45,13 @@ static enum ct_status plan(struct ct_mirror *m, size_t group_bytes)
 {
     const size_t n = (size_t)ct_net_n_params(m->net);
 
-    CT_TRY(ct_alloc(n + 1, sizeof(*m->order), "mirror", &m->order));
-    CT_TRY(ct_alloc(n + 1, sizeof(*m->of_param), "mirror", &m->of_param));
+    CT_TRY(cut(m, group_bytes));
     CT_TRY(ct_alloc(n + 1, sizeof(*m->apart), "mirror", &m->apart));
-    CT_TRY(ct_alloc(n + 1, sizeof(*m->group), "mirror", &m->group));
+    CT_TRY(ct_alloc((size_t)m->groups.n + 1, sizeof(*m->arrived), "mirror",
+                    &m->arrived));
     CT_TRY(ct_alloc((size_t)ct_net_n_layers(m->net) + 1, sizeof(*m->of_layer),
                     "mirror", &m->of_layer));
-    for (size_t i = 0; i < n; i++)
-        m->order[i] = (int)i;
-    qsort_r(m->order, n, sizeof(*m->order), by_offset, m->net);
-    cut(m, group_bytes);
+    follow_layers(m);
     return CT_OK;
 }
 
@@ -87,7 +64,7 @@ static enum ct_status allocate(struct ct_mirror *m, int n_history)
     CT_TRY(ct_stage_alloc(d, bytes, "gradients for peers", &m->diff));
     for (int h = 0; h < n_history; h++)
         CT_TRY(ct_stage_alloc(d, bytes, "history for peers", &m->history[h]));
-    return ct_stage_create(d, m->n_groups, &m->stage);
+    return ct_stage_create(d, m->groups.n, &m->stage);
 }
 
 enum ct_status ct_mirror_create(struct ct_net *net,
@@ -123,18 +100,17 @@ void ct_mirror_destroy(struct ct_mirror *m)
     for (int h = 0; h < 2; h++)
         ct_stage_free(m->dev, m->history[h]);
     ct_free(m->apart);
-    ct_free(m->group);
+    ct_free(m->arrived);
     ct_free(m->of_layer);
-    ct_free(m->of_param);
-    ct_free(m->order);
+    ct_cut_fini(&m->groups);
     ct_free(m);
 }
 
 void ct_mirror_expect(struct ct_mirror *m)
 {
     ct_stage_expect(m->stage);
-    for (int g = 0; g < m->n_groups; g++)
-        m->group[g].arrived = false;
+    for (int g = 0; g < m->groups.n; g++)
+        m->arrived[g] = false;
 }
 
 /* Calls `run` for the floats of group g that are not apart, as few runs as
@@ -145,14 +121,14 @@ typedef enum ct_status (*run_fn)(struct ct_mirror *m, size_t first, size_t n,
 static enum ct_status each_run(struct ct_mirror *m, int g, run_fn run,
                                const void *arg)
 {
-    size_t first = m->group[g].first, end = first;
+    size_t first = m->groups.run[g].first, end = first;
 
-    for (int k = m->group[g].begin; k < m->group[g].end; k++) {
-        if (m->apart[m->order[k]]) {
+    for (int k = m->groups.run[g].begin; k < m->groups.run[g].end; k++) {
+        if (m->apart[m->groups.order[k]]) {
             CT_TRY(run(m, first, end - first, arg));
-            first = end_of(m, k);
+            first = ct_cut_end(&m->groups, m->net, k);
         }
-        end = end_of(m, k);
+        end = ct_cut_end(&m->groups, m->net, k);
     }
     return run(m, first, end - first, arg);
 }
@@ -171,8 +147,8 @@ enum ct_status ct_mirror_queue(struct ct_mirror *m, int layer)
         m->n_queued = 0;
         CT_TRY(ct_stage_begin(m->stage));
     }
-    for (; m->n_queued < m->n_groups &&
-           m->group[m->n_queued].layer >= layer; m->n_queued++) {
+    for (; m->n_queued < m->groups.n &&
+           m->groups.run[m->n_queued].layer >= layer; m->n_queued++) {
         CT_TRY(each_run(m, m->n_queued, out_run, NULL));
         CT_TRY(ct_stage_mark(m->stage, m->n_queued));
     }
@@ -203,21 +179,21 @@ static enum ct_status in_run(struct ct_mirror *m, size_t first, size_t n,
 enum ct_status ct_mirror_arrive(struct ct_mirror *m, struct ct_exchange *x,
                                 int param)
 {
-    const int g       = m->of_param[param];
+    const int g       = m->groups.of_param[param];
     const float *sums = x->summed ? x->summed(x, -1) : m->diff;
     uint64_t start;
 
-    if (m->group[g].arrived)
+    if (m->arrived[g])
         return CT_OK;
-    for (int k = m->group[g].begin; k < m->group[g].end; k++)
-        CT_TRY(x->wait(x, m->order[k]));
-    m->group[g].arrived = true;
+    for (int k = m->groups.run[g].begin; k < m->groups.run[g].end; k++)
+        CT_TRY(x->wait(x, m->groups.order[k]));
+    m->arrived[g] = true;
     start = ct_trace_begin();
     CT_TRY(each_run(m, g, in_run, &sums));
     CT_TRY(ct_stage_follow_in(m->stage));
     ct_trace_end_about(start, CT_TRACE_COPY, "sums to the GPU",
                        (struct ct_trace_about){
-                           .bytes = (int64_t)(m->group[g].n * sizeof(float)) });
+                           .bytes = (int64_t)(m->groups.run[g].n * sizeof(float)) });
     return CT_OK;
 }
 

@@ -11,18 +11,10 @@
 #ifndef CT_SOLVER_MIRROR_H
 #define CT_SOLVER_MIRROR_H
 
-#include "cortado/net.h"
+#include "net/cut.h"
 
 struct ct_exchange;
 struct ct_stage;
-
-/* A run of the gradient arena that is copied as one. */
-struct mirror_group {
-    size_t first, n;   /* floats */
-    int    begin, end; /* places in ct_mirror.order */
-    int    layer;      /* whose backward completes it */
-    bool   arrived;    /* ... over peers, and is back on the device */
-};
 
 struct ct_mirror {
     struct ct_net *net;
@@ -33,11 +25,11 @@ struct ct_mirror {
                              where the exchange sums it; owned */
     float               *on_device[2]; /* the solver's histories */
     struct ct_stage     *stage;
-    struct mirror_group *group;
-    int                  n_groups, n_queued;
+    struct ct_cut        groups;   /* runs that are copied as one */
+    bool                *arrived;  /* a group: ... over peers, and is back on
+                                      the device */
+    int                  n_queued; /* groups */
     int                 *of_layer; /* the last group to wait for; -1: none */
-    int                 *of_param;
-    int                 *order; /* parameters as they lie */
 };
 
 /* Groups of up to group_bytes, 0: as copies like it.  `history` has n_history

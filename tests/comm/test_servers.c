@@ -6,26 +6,24 @@
 #include "comm/ps/table.h"
 #include "comm/ranks.h"
 
-TEST(servers, slices_cover_all_floats_and_keep_to_the_cap)
+TEST(servers, slices_are_shared_out_evenly)
 {
-    static const size_t border[] = { 0, 10, 12, 500, 501, 502, 800 };
+    static const size_t border[] = { 0, 12, 110, 200, 300, 398, 500, 502, 601,
+                                     701, 800 };
     struct ct_ps_table t;
-    size_t at = 0, load = 0;
+    size_t load = 0;
 
-    ASSERT_OK(ct_ps_table_init(&t, border, 7, 100, 3));
-    for (int i = 0; i < t.n; i++) {
-        ASSERT_INT((long)at, (long)t.slice[i].first);
-        ASSERT(t.slice[i].n > 0 && t.slice[i].n <= 100);
-        ASSERT(t.slice[i].server >= 0 && t.slice[i].server < 3);
-        at += t.slice[i].n;
-    }
-    ASSERT_INT(800, (long)at);
-    /* 10 and 2 share one, 488 and 298 are cut into 5 and 3, 1 and 1 share. */
+    ASSERT_OK(ct_ps_table_init(&t, border, 11, 3));
     ASSERT_INT(10, t.n);
+    ASSERT_INT(102, (long)t.longest);
+    for (int i = 0; i < t.n; i++) {
+        ASSERT_INT((long)border[i], (long)t.slice[i].first);
+        ASSERT(t.slice[i].server >= 0 && t.slice[i].server < 3);
+    }
     for (int s = 0; s < 3; s++) {
         load += t.load[s];
         /* Nobody has more than the mean and one slice. */
-        ASSERT(t.load[s] <= 800 / 3 + 100);
+        ASSERT(t.load[s] <= 800 / 3 + 102);
     }
     ASSERT_INT(800, (long)load);
     ct_ps_table_fini(&t);
@@ -36,7 +34,7 @@ TEST(servers, more_servers_than_slices_leave_some_idle)
     static const size_t border[] = { 0, 5 };
     struct ct_ps_table t;
 
-    ASSERT_OK(ct_ps_table_init(&t, border, 2, 100, 4));
+    ASSERT_OK(ct_ps_table_init(&t, border, 2, 4));
     ASSERT_INT(1, t.n);
     ASSERT_INT(0, t.slice[0].server);
     ASSERT_INT(0, t.n_of[3]);
@@ -153,7 +151,7 @@ static void sum_of_many(int n_servers)
     int n_come = 0;
 
     test_defer(ct_free, m);
-    ASSERT_OK(ct_ps_table_init(&table, border, 3, 4, n_servers));
+    ASSERT_OK(ct_ps_table_init(&table, border, 3, n_servers));
     many_begin(m, &config);
     for (int look = 0; look < 10000 && n_come < MANY * table.n; look++) {
         n_come = 0;
@@ -213,7 +211,7 @@ static enum ct_status push_alone(struct ct_comm *c, void *arg)
 
     if (c->rank > 0)
         return ct_barrier(c);
-    CT_TRY(ct_ps_table_init(&t, border, 2, 100, 1));
+    CT_TRY(ct_ps_table_init(&t, border, 2, 1));
     CT_TRY(ct_ps_create(&(struct ct_ps_config){
         .comm = c, .table = &t, .worker_rank = worker, .server_rank = server,
         .n_workers = 3, .values = true, .staleness = CT_PS_ASYNC,

@@ -148,7 +148,7 @@ TEST(mirror, groups_leave_while_the_pass_goes_on)
     struct ct_mirror *m  = p->mirror;
     struct ct_exchange x = { .wait = waited, .mirror = m };
 
-    ASSERT_INT(3, m->n_groups); /* a layer each */
+    ASSERT_INT(3, m->groups.n); /* a layer each */
     ASSERT_INT(-1, m->of_layer[4]);
     ASSERT_INT(0, m->of_layer[3]);
     ASSERT_INT(1, m->of_layer[2]);

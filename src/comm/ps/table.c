@@ -1,4 +1,4 @@
-/* table.c - cutting, and sharing out. */
+/* table.c - slices shared out to servers. */
 #include "comm/ps/table.h"
 
 #include <stdlib.h>
@@ -7,41 +7,9 @@
 
 static void add_slice(struct ct_ps_table *t, size_t first, size_t end)
 {
-    if (end <= first)
-        return;
     t->slice[t->n++] = (struct ct_ps_slice){ first, end - first, 0 };
     if (end - first > t->longest)
         t->longest = end - first;
-}
-
-/* One thing in equal parts, each within the cap. */
-static void cut_long(struct ct_ps_table *t, size_t first, size_t end,
-                     size_t cap)
-{
-    size_t n = end - first, parts = (n + cap - 1) / cap;
-
-    for (size_t i = 0; i < parts; i++)
-        add_slice(t, first + n * i / parts, first + n * (i + 1) / parts);
-}
-
-static void cut(struct ct_ps_table *t, const size_t *border, int n_borders,
-                size_t cap)
-{
-    size_t start = 0;
-
-    for (int i = 0; i + 1 < n_borders; i++) {
-        size_t from = border[i], to = border[i + 1];
-
-        if (to - start <= cap)
-            continue;
-        add_slice(t, start, from);
-        start = from;
-        if (to - from > cap) {
-            cut_long(t, from, to, cap);
-            start = to;
-        }
-    }
-    add_slice(t, start, border[n_borders - 1]);
 }
 
 static int longest_first(const void *a, const void *b)
@@ -77,21 +45,20 @@ static enum ct_status share_out(struct ct_ps_table *t)
 }
 
 enum ct_status ct_ps_table_init(struct ct_ps_table *t, const size_t *border,
-                                int n_borders, size_t cap, int n_servers)
+                                int n_borders, int n_servers)
 {
-    size_t total = border[n_borders - 1];
-    size_t most  = (size_t)n_borders * 2 + total / (cap ? cap : 1) + 2;
     enum ct_status st;
 
     *t = (struct ct_ps_table){ .n_servers = n_servers };
-    CT_ASSERT(cap > 0 && n_servers > 0);
-    CT_TRY_GOTO(ct_alloc(most, sizeof(*t->slice), "slices", &t->slice), st,
-                out);
+    CT_ASSERT(n_borders > 0 && n_servers > 0);
+    CT_TRY_GOTO(ct_alloc((size_t)n_borders, sizeof(*t->slice), "slices",
+                         &t->slice), st, out);
     CT_TRY_GOTO(ct_alloc((size_t)n_servers, sizeof(*t->n_of), "slices",
                          &t->n_of), st, out);
     CT_TRY_GOTO(ct_alloc((size_t)n_servers, sizeof(*t->load), "slices",
                          &t->load), st, out);
-    cut(t, border, n_borders, cap);
+    for (int i = 0; i + 1 < n_borders; i++)
+        add_slice(t, border[i], border[i + 1]);
     CT_TRY_GOTO(share_out(t), st, out);
 out:
     if (st != CT_OK)

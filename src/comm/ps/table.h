@@ -1,11 +1,10 @@
 /* table.h - an array of floats in slices, and which server keeps each.
  *
- *     floats   |  a  | b |c|        d        |      borders between things
- *     slices   |    0    | 1 |  2  |  3  | 4 |      none above the cap
+ *     slices   |    0    | 1 |  2  |  3  | 4 |      as the caller cut them
  *     server        0      1    1     0    1        least loaded first
  *
- * Small neighbours share a slice, big ones are cut.  Every rank makes the same
- * table from the same borders; it holds for the whole run. */
+ * Every rank makes the same table from the same borders; it holds for the
+ * whole run. */
 #ifndef CT_COMM_PS_TABLE_H
 #define CT_COMM_PS_TABLE_H
 
@@ -26,11 +25,11 @@ struct ct_ps_table {
     size_t              longest;
 };
 
-/* Borders ascend from 0; the last is the number of floats. */
+/* Between two borders lies a slice.  They ascend from 0; the last is the number
+ * of floats. */
 CT_MUST_CHECK enum ct_status ct_ps_table_init(struct ct_ps_table *t,
                                               const size_t *border,
-                                              int n_borders, size_t cap,
-                                              int n_servers);
+                                              int n_borders, int n_servers);
 void ct_ps_table_fini(struct ct_ps_table *t);
 
 #endif

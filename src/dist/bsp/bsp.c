@@ -29,10 +29,13 @@ static struct ct_dist *dist_of(struct ct_exchange *x)
 /* Factors, buckets and flights, as d->roads has chosen. */
 static enum ct_status make_ways(struct ct_dist *d, struct ct_net *net)
 {
+    struct ct_cut_policy policy;
+
     CT_TRY(dist_factors_init(d, net, d->roads.apart));
-    CT_TRY(dist_buckets_init(&d->buckets, net, d->factors.of_param,
-                             DIST_FIRST_BUCKET,
-                             (size_t)d->options->bucket_bytes));
+    policy = dist_bucket_policy(DIST_FIRST_BUCKET,
+                                (size_t)d->options->bucket_bytes,
+                                d->factors.of_param);
+    CT_TRY(ct_cut_init(&d->buckets, net, &policy));
     CT_TRY(dist_wires_init(d, net));
     return dist_flights_init(d, net);
 }
@@ -42,7 +45,7 @@ static void drop_ways(struct ct_dist *d)
     dist_factors_fini(d);
     dist_wires_fini(d);
     dist_flights_fini(d);
-    dist_buckets_fini(&d->buckets);
+    ct_cut_fini(&d->buckets);
 }
 
 /* Between two iterations: everything sent is in, nothing is under way. */
@@ -154,7 +157,7 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
     if (!d->options->overlap && layer > 0)
         return CT_OK;
     while (n < d->buckets.n &&
-           (layer == 0 || d->buckets.bucket[n].ready_after >= layer))
+           (layer == 0 || d->buckets.run[n].layer >= layer))
         n++;
     if (d->direct)
         return dist_direct_layer_done(d, n);

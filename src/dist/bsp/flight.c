@@ -93,7 +93,7 @@ enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
                     &d->flight));
     for (int i = 0; i < d->buckets.n; i++) {
-        const struct dist_bucket *b = &d->buckets.bucket[i];
+        const struct ct_cut_run *b = &d->buckets.run[i];
         struct dist_flight *f       = &d->flight[i];
 
         f->dist  = d;

@@ -120,7 +120,7 @@ static enum ct_status reserve_run(struct dist_wire *w)
 static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
                                 const struct ct_net *net, int b)
 {
-    const struct dist_bucket *range = &d->buckets.bucket[b];
+    const struct ct_cut_run *range = &d->buckets.run[b];
 
     w->dist  = d;
     w->codec = &d->wires.codec;

@@ -205,10 +205,10 @@ enum ct_status dist_device_sum_queued(struct ct_dist *d, int layer)
     if (layer == ct_net_n_layers(d->net) - 1)
         x->n_queued = 0;
     for (; x->n_queued < d->buckets.n; x->n_queued++) {
-        const struct dist_bucket *b = &d->buckets.bucket[x->n_queued];
+        const struct ct_cut_run *b = &d->buckets.run[x->n_queued];
         size_t first = b->first ? b->first : CT_ARENA_RIDERS;
 
-        if (layer > 0 && (b->ready_after < layer || !d->options->overlap))
+        if (layer > 0 && (b->layer < layer || !d->options->overlap))
             break;
         CT_TRY(ct_nccl_sum(x->nccl, diff + first,
                            (int64_t)(b->first + b->n - first)));

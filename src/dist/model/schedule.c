@@ -90,7 +90,7 @@ static void add_factors(const struct dist_model *m,
 
 /* The first layer whose parameters are in bucket b. */
 static int first_layer(const struct dist_model *m,
-                       const struct dist_buckets *buckets, int b)
+                       const struct ct_cut *buckets, int b)
 {
     int least = ct_net_n_layers(m->net) - 1;
 
@@ -105,9 +105,9 @@ static int first_layer(const struct dist_model *m,
 struct dist_cost dist_bucket_cost(const struct dist_model *m,
                                   const struct dist_options *o,
                                   enum dist_road road, int size,
-                                  const struct dist_buckets *buckets, int b)
+                                  const struct ct_cut *buckets, int b)
 {
-    struct dist_load rest = { .floats = (double)buckets->bucket[b].n };
+    struct dist_load rest = { .floats = (double)buckets->run[b].n };
     struct dist_cost sum  = { 0 }, c;
 
     for (int i = 0; o->codec.type && i < ct_net_n_params(m->net); i++) {
@@ -138,30 +138,31 @@ static enum ct_status sends_init(const struct dist_model *m,
                                  const int *apart, struct sends *s)
 {
     const int top = ct_net_n_layers(m->net) - 1;
-    struct dist_buckets b = { 0 };
+    const struct ct_cut_policy policy =
+        dist_bucket_policy(o->first_bytes, o->bucket_bytes, apart);
+    struct ct_cut b = { 0 };
     enum ct_status st;
     int next = 0;
 
     *s = (struct sends){ 0 };
-    CT_TRY(dist_buckets_init(&b, m->net, apart, o->first_bytes,
-                             o->bucket_bytes));
+    CT_TRY(ct_cut_init(&b, m->net, &policy));
     CT_TRY_GOTO(ct_alloc((size_t)(b.n + ct_net_n_params(m->net)) + 1,
                          sizeof(*s->send), "sends", &s->send), st, out);
     for (int l = top; l >= 0; l--) {
         add_factors(m, o, size, apart, l, s);
         if (!o->overlap && l > 0)
             continue;
-        for (; next < b.n && (l == 0 || b.bucket[next].ready_after >= l);
+        for (; next < b.n && (l == 0 || b.run[next].layer >= l);
              next++) {
             s->send[s->n++] = (struct send){
                 l, dist_bucket_cost(m, o, road, size, &b, next),
-                (double)b.bucket[next].n, first_layer(m, &b, next),
+                (double)b.run[next].n, first_layer(m, &b, next),
                 road != DIST_ROAD_PS && !o->codec.type
             };
         }
     }
 out:
-    dist_buckets_fini(&b);
+    ct_cut_fini(&b);
     return st;
 }
 

@@ -11,7 +11,7 @@
 #include "cortado/net.h"
 #include "dist/model/cost.h"
 
-struct dist_buckets;
+struct ct_cut;
 
 enum dist_road {
     DIST_ROAD_AUTO,
@@ -76,7 +76,7 @@ struct dist_cost dist_factors_cost(const struct dist_options *o, int size,
 struct dist_cost dist_bucket_cost(const struct dist_model *m,
                                   const struct dist_options *o,
                                   enum dist_road road, int size,
-                                  const struct dist_buckets *buckets, int b);
+                                  const struct ct_cut *buckets, int b);
 /* For `auto`: which parameters go as factors (0) and which in buckets (-1),
  * so that the step is shortest.  apart[] has one entry a parameter. */
 CT_MUST_CHECK enum ct_status dist_model_choose(const struct dist_model *m,

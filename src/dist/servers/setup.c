@@ -1,57 +1,43 @@
 /* setup.c - a net's parameters cut into slices, and servers for them. */
 #include <math.h>
-#include <stdlib.h>
+#include <stdint.h>
 
 #include "base/mem.h"
 #include "dist/dist.h"
 #include "dist/servers/rounds.h"
 
 enum {
-    SLICE_BYTES = 1 << 20, /* at most */
-    LEAST_FLOATS = 1024,
-    PER_SERVER  = 4 /* slices, at least, so that loads are even */
+    MOST_FLOATS  = 256 << 10, /* of a slice */
+    LEAST_FLOATS = 1024,      /* that one may be limited to */
+    PER_SERVER   = 4 /* slices, at least, so that loads are even */
 };
 
-static int by_offset(const void *a, const void *b, void *arg)
-{
-    const struct ct_net *net = arg;
-    size_t x = ct_net_param(net, *(const int *)a)->offset;
-    size_t y = ct_net_param(net, *(const int *)b)->offset;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Parameters begin at the borders; the riders belong to the first. */
+/* Small neighbours share a slice, large parameters have several; the riders
+ * belong to the first. */
 static enum ct_status cut_arena(struct ct_dist *d, const struct ct_net *net)
 {
-    int n          = ct_net_n_params(net), n_borders = 0;
-    size_t total   = ct_net_arena_count(net);
-    size_t cap     = total / (size_t)(PER_SERVER * d->mode.n_servers) + 1;
-    size_t *border = NULL;
-    int *order     = NULL;
+    const size_t total = ct_net_arena_count(net);
+    const size_t even  = total / (size_t)(PER_SERVER * d->mode.n_servers) + 1;
+    const size_t most  = even < LEAST_FLOATS ? LEAST_FLOATS : even;
+    const struct ct_cut_policy policy = {
+        .first = SIZE_MAX,
+        .least = SIZE_MAX,
+        .most  = most < MOST_FLOATS ? most : MOST_FLOATS,
+    };
+    struct ct_cut cut = { 0 };
+    size_t *border    = NULL;
     enum ct_status st;
 
-    if (cap < LEAST_FLOATS)
-        cap = LEAST_FLOATS;
-    if (cap > SLICE_BYTES / sizeof(float))
-        cap = SLICE_BYTES / sizeof(float);
-    CT_TRY_GOTO(ct_alloc((size_t)n + 2, sizeof(*border), "borders", &border),
-                st, out);
-    CT_TRY_GOTO(ct_alloc((size_t)n + 1, sizeof(*order), "borders", &order),
-                st, out);
-    for (int i = 0; i < n; i++)
-        order[i] = i;
-    qsort_r(order, (size_t)n, sizeof(*order), by_offset,
-            (void *)(uintptr_t)net);
-    border[n_borders++] = 0;
-    for (int i = 1; i < n; i++)
-        border[n_borders++] = ct_net_param(net, order[i])->offset;
-    border[n_borders++] = total;
-    st = ct_ps_table_init(&d->ps.table, border, n_borders, cap,
-                          d->mode.n_servers);
+    CT_TRY(ct_cut_init(&cut, net, &policy));
+    CT_TRY_GOTO(ct_alloc((size_t)cut.n + 1, sizeof(*border), "slices",
+                         &border), st, out);
+    for (int i = 0; i < cut.n; i++)
+        border[i] = cut.run[i].first;
+    border[cut.n] = total;
+    st = ct_ps_table_init(&d->ps.table, border, cut.n + 1, d->mode.n_servers);
 out:
     ct_free(border);
-    ct_free(order);
+    ct_cut_fini(&cut);
     return st;
 }
 
