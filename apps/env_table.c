@@ -5,6 +5,9 @@
 const struct env_info env_table[] = {
     { "OMP_NUM_THREADS", "N",
       "CPU threads per process, where --threads says nothing" },
+    { "OMP_PROC_BIND", "...",
+      "OpenMP's: if this, OMP_PLACES or GOMP_CPU_AFFINITY is set, cortado "
+      "leaves it to OpenMP where threads run" },
     { "CORTADO_DISTRIBUTED", "0",
       "processes that a launcher started train apart, not together" },
     { "CORTADO_IMPL", "OP:NAME,...",
@@ -14,23 +17,48 @@ const struct env_info env_table[] = {
       "off: time no implementations, and ignore times of earlier runs; "
       "measure: time large convolutions as well as small ones" },
     { "CORTADO_CACHE", "none",
-      "keep no measured times; otherwise they lie in $XDG_CACHE_HOME/cortado "
-      "or ~/.cache/cortado" },
+      "keep no measured times" },
+    { "XDG_CACHE_HOME", "FOLDER",
+      "measured times lie in its folder cortado; default $HOME/.cache" },
     { "CORTADO_CUDA_MEMORY", "host",
       "keep the arrays of a GPU in the host's memory, to look for faults" },
     { "CORTADO_LIBRARY", "FILE",
       "the shared library that the Python package loads" },
     { "CORTADO_BUILD", "FOLDER",
       "build folder in which the Python package looks for the library" },
+    { "CORTADO_CMAKE", "OPTIONS",
+      "options for CMake when 'pip install ./python' builds the library" },
     { "CORTADO_PLUGINS", "FILE:...",
       "shared objects to load layer types from" },
     { "CORTADO_PYTHON_PLUGIN", "FILE",
       "the plug-in that runs Python layers" },
-    { "GLOG_minloglevel", "LEVEL",
-      "default of --minloglevel; so for the other flags of the log: "
-      "GLOG_log_dir, GLOG_logtostderr, ..." },
+    { "VIRTUAL_ENV", "FOLDER",
+      "Python layers run in this virtual environment" },
+    { "GLOG_minloglevel", "LEVEL", "default of --minloglevel" },
+    { "GLOG_stderrthreshold", "LEVEL", "default of --stderrthreshold" },
+    { "GLOG_log_dir", "FOLDER", "default of --log_dir" },
+    { "GLOG_logtostderr", "1", "default of --logtostderr" },
+    { "GLOG_alsologtostderr", "1", "default of --alsologtostderr" },
+    { "GLOG_colorlogtostderr", "1", "default of --colorlogtostderr" },
+    { "GLOG_log_prefix", "0", "default of --log_prefix" },
     { "TMPDIR", "FOLDER",
-      "where a LevelDB on a read-only disk is copied to while it is read" },
+      "where a LevelDB on a read-only disk is copied to while it is read, and "
+      "where log files go if --log_dir names no folder; default /tmp" },
+    { "OMPI_COMM_WORLD_SIZE", "N",
+      "set by Open MPI's mpirun, with OMPI_COMM_WORLD_RANK: this process is "
+      "one of N ranks" },
+    { "PMI_SIZE", "N",
+      "set by the mpiexec of MPICH and by srun --mpi=pmi2, with PMI_RANK, "
+      "PMI_FD, MPI_LOCALNRANKS, HYDI_CONTROL_FD: one of N ranks" },
+    { "PMIX_RANK", "N", "set by PMIx launchers: this process is rank N" },
+    { "SLURM_STEP_NUM_TASKS", "N",
+      "set by srun, with SLURM_PROCID: one of N ranks" },
+    { "MV2_COMM_WORLD_SIZE", "N",
+      "set by MVAPICH's mpiexec, with MV2_COMM_WORLD_RANK: one of N ranks" },
+    { "JSM_NAMESPACE_SIZE", "N",
+      "set by jsrun, with JSM_NAMESPACE_RANK: one of N ranks" },
+    { "FLUX_JOB_SIZE", "N",
+      "set by flux run, with FLUX_TASK_RANK: one of N ranks" },
 };
 /* clang-format on */
 
