@@ -1,23 +1,31 @@
-# A recipe for Spack:
+# A recipe for Spack, for the clone that it stands in:
 #
 #     spack repo add packaging/spack
 #     spack install cortado +python ^openmpi
 #
-# The source is this tree (spack dev-build cortado@main) or a release's tag.
+# What is committed on the branch main of this clone is built.  To build the
+# files as they are: spack dev-build --source-path . cortado@main
+# Where the source is published, write its address in place of `git`.
+import os
+
 from spack.package import *
+
+try:
+    from spack_repo.builtin.build_systems.cmake import CMakePackage
+    from spack_repo.builtin.build_systems.cuda import CudaPackage
+except ImportError:  # before Spack 1.0, spack.package has them
+    pass
 
 
 class Cortado(CMakePackage, CudaPackage):
     """Trains Caffe models across machines: reads and writes Caffe's files,
     computes what Caffe computes, on CPUs and GPUs, over MPI."""
 
-    homepage = "https://cortado.invalid"
-    git = "https://cortado.invalid/cortado.git"
-    maintainers("cortado")
+    git = "file://" + os.path.abspath(os.path.join(
+        os.path.dirname(__file__), "..", "..", "..", ".."))
     license("BSD-2-Clause")
 
     version("main", branch="main")
-    version("0.2.0", tag="v0.2.0")
 
     variant("mpi", default=True, description="Train on several ranks")
     variant("onednn", default=True, description="Fast convolutions on CPUs")
