@@ -1,27 +1,22 @@
 /* comm.c - waiting for peers, and what was sent. */
 #include "comm/comm.h"
 
-#include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pulse.h"
 #include "comm/coll/shared.h"
 #include "comm/logbook.h"
+#include "comm/wait.h"
 
-/* How a wait goes on: polls alone, then turns for other threads between polls,
- * then naps, then longer ones.  Inside a host turns last for as long as a
- * segment takes, because both ends must be awake to move it.  Between hosts the
- * kernels move it, and every poll takes time from them on busy cores. */
-static const double spin_s = 20e-6, short_nap_s = 5e-3, tick_s = 0.1;
-static const struct pace {
-    double yield_s;
-    long   nap_ns;
-} near = { 500e-6, 20000 }, far = { 100e-6, 50000 };
+/* Inside a host turns last for as long as a segment takes, because both ends
+ * must be awake to move it.  Between hosts the kernels move it, and every poll
+ * takes time from them on busy cores. */
+static const struct ct_pace near = { 20e-6, 500e-6, 5e-3, 20000, 200000 },
+                            far  = { 20e-6, 100e-6, 5e-3, 50000, 200000 };
 
-enum { LONG_NAP_NS = 200000 };
+static const double tick_s = 0.1;
 
 /* Gives every rank its groups: numbers holds host[P], all[P], local, cross. */
 static enum ct_status comm_groups(struct ct_comm *c)
@@ -173,74 +168,30 @@ static bool is_near(const struct ct_comm *c, int peer)
                     : ct_place_host(p, peer) == ct_place_host(p, c->rank);
 }
 
-static void pause_after(const struct pace *pace, double waited)
-{
-    struct timespec t = { 0, waited > short_nap_s ? LONG_NAP_NS
-                                                  : pace->nap_ns };
-
-    if (waited < spin_s)
-        return;
-    if (waited < pace->yield_s)
-        sched_yield();
-    else
-        nanosleep(&t, NULL);
-}
-
-static enum ct_status comm_stalled(struct ct_comm *c, int peer,
-                                   struct ct_request *r)
-{
-    (void)ct_comm_cancel(c, r);
-    if (peer < 0)
-        return ct_fail(CT_ECOMM, "rank %d: the ranks have not come together "
-                       "for %g s", c->rank, c->stall_after);
-    return ct_fail(CT_ECOMM, "rank %d: no message from or to rank %d for %g s",
-                   c->rank, peer, c->stall_after);
-}
-
 enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
 {
-    const struct pace *pace = is_near(c, peer) ? &near : &far;
+    struct ct_wait w = { .comm = c, .peer = peer, .owner = true,
+                         .pace = is_near(c, peer) ? near : far };
     enum ct_status st;
-    double start, waited;
-    bool done, told = false;
+    bool done;
 
     CT_TRY(ct_comm_test(c, r, &done));
     if (done)
         return CT_OK;
-    start = ct_now();
     atomic_store(&c->waiting_for, peer);
+    ct_wait_begin(&w);
     for (;;) {
         st = ct_comm_test(c, r, &done);
         if (st != CT_OK || done)
             break;
-        if (c->background) {
-            st = c->background(c->background_arg);
-            if (st != CT_OK) {
-                (void)ct_comm_cancel(c, r);
-                break;
-            }
-        }
-        waited = ct_now() - start;
-        if (c->stall_after > 0 && waited > c->stall_after) {
-            st = comm_stalled(c, peer, r);
+        st = ct_wait_on(&w);
+        if (st != CT_OK) {
+            (void)ct_comm_cancel(c, r);
             break;
         }
-        if (waited > short_nap_s) {
-            if (!told)
-                ct_comm_tell_wait(c, peer, ct_pulse_now());
-            told = true;
-            st   = ct_comm_tick(c, start + waited);
-            if (st != CT_OK) {
-                (void)ct_comm_cancel(c, r);
-                break;
-            }
-        }
-        pause_after(pace, waited);
     }
-    c->wait_seconds += ct_now() - start;
+    c->wait_seconds += ct_wait_end(&w);
     atomic_store(&c->waiting_for, -1);
-    if (told)
-        ct_comm_tell_wait(c, -1, 0);
     return st;
 }
 

@@ -21,17 +21,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/pulse.h"
 #include "base/rng.h"
 #include "comm/coll/coll.h"
+#include "comm/wait.h"
 
 /* With a core for each rank, waiting costs nobody anything and waking costs
  * time: a virtual core that sleeps may get its real one back milliseconds
  * late.  On crowded cores a rank that waits gives its turn away at once. */
-static const double spin_s = 20e-6, yield_s = 50e-3, crowded_yield_s = 50e-6;
-static const double look_around_s = 0.05; /* between looks at peers */
+static const struct ct_pace roomy = { .spin_s = 20e-6, .yield_s = 50e-3 },
+                            tight = { .spin_s = 0, .yield_s = 50e-6 };
 
 enum { NAP_NS = 5000000 };
 
@@ -269,34 +268,31 @@ void ct_window_ring(struct ct_window *w)
             0);
 }
 
+struct waiting {
+    struct ct_window *window;
+    ct_missing_fn     missing;
+    void             *arg;
+    int               who; /* an index in `local`; -1: nobody is missing */
+};
+
 /* Sleeps until the bell or for a moment.  A peer that tells something after
  * the look at `missing` sees this sleeper and rings. */
-static int window_sleep(struct ct_window *w, ct_missing_fn missing, void *arg)
+static void window_sleep(void *arg)
 {
     const struct timespec nap = { 0, NAP_NS };
+    struct waiting *x         = arg;
+    struct window_head *head  = x->window->head;
     unsigned heard;
-    int who;
 
-    atomic_fetch_add(&w->head->n_asleep, 1);
-    heard = atomic_load(&w->head->bell);
-    who   = missing(arg);
-    if (who >= 0)
-        syscall(SYS_futex, &w->head->bell, FUTEX_WAIT, heard, &nap, NULL, 0);
-    atomic_fetch_sub(&w->head->n_asleep, 1);
-    return who;
+    atomic_fetch_add(&head->n_asleep, 1);
+    heard  = atomic_load(&head->bell);
+    x->who = x->missing(x->arg);
+    if (x->who >= 0)
+        syscall(SYS_futex, &head->bell, FUTEX_WAIT, heard, &nap, NULL, 0);
+    atomic_fetch_sub(&head->n_asleep, 1);
 }
 
-/* The comm goes on telling and hearing of waits, by its own thread alone. */
-static enum ct_status window_tick(const struct ct_window *w)
-{
-    return pthread_equal(pthread_self(), w->owner)
-               ? ct_comm_tick(w->comm, ct_now())
-               : CT_OK;
-}
-
-/* Can the one that is waited for still come? */
-static enum ct_status window_health(const struct ct_window *w, int who,
-                                    double waited)
+static enum ct_status why_not(const struct ct_window *w, int who)
 {
     const int rank = w->local.rank[who];
     const int by   = atomic_load(&w->head->aborted_by);
@@ -307,50 +303,48 @@ static enum ct_status window_health(const struct ct_window *w, int who,
         return ct_fail(CT_ECOMM, "rank %d has left", rank);
     if (has_died(w, who))
         return ct_fail(CT_ECOMM, "rank %d has died", rank);
-    CT_TRY(window_tick(w));
-    if (w->comm->judge)
-        return w->comm->judge(w->comm->tick_arg);
-    if (w->comm->stall_after > 0 && waited > w->comm->stall_after)
-        return ct_fail(CT_ECOMM, "rank %d: rank %d has not come for %g s",
-                       w->comm->rank, rank, w->comm->stall_after);
     return CT_OK;
+}
+
+/* Can the one that is waited for still come?  Who came and then left was there
+ * in time. */
+static enum ct_status window_alive(void *arg, int peer)
+{
+    struct waiting *x = arg;
+    const int was     = x->who;
+    enum ct_status st;
+
+    (void)peer;
+    if (was < 0)
+        return CT_OK;
+    st     = why_not(x->window, was);
+    x->who = x->missing(x->arg);
+    return x->who == was ? st : CT_OK;
 }
 
 enum ct_status ct_window_wait(struct ct_window *w, ct_missing_fn missing,
                               void *arg)
 {
-    const double yield = w->crowded ? crowded_yield_s : yield_s;
-    double start, waited, looked = 0;
-    int who = missing(arg), was;
+    struct waiting x = { w, missing, arg, missing(arg) };
+    struct ct_wait wait = {
+        .comm  = w->comm,
+        .owner = pthread_equal(pthread_self(), w->owner),
+        .pace  = w->crowded ? tight : roomy,
+        .sleep = window_sleep,
+        .alive = window_alive,
+        .arg   = &x,
+    };
     enum ct_status st = CT_OK;
 
-    if (who < 0)
+    if (x.who < 0)
         return CT_OK;
-    start = ct_now();
-    do {
-        waited = ct_now() - start;
-        if (waited - looked > look_around_s) {
-            if (looked == 0)
-                ct_comm_tell_wait(w->comm, w->local.rank[who], ct_pulse_now());
-            looked = waited;
-            was    = who;
-            st     = window_health(w, was, waited);
-            who    = missing(arg);
-            if (who != was) /* who came and left was there in time */
-                st = CT_OK;
-            if (st != CT_OK || who < 0)
-                break;
-        }
-        if (waited > yield) {
-            who = window_sleep(w, missing, arg);
-            continue;
-        }
-        if (waited > spin_s || w->crowded)
-            sched_yield();
-        who = missing(arg);
-    } while (who >= 0);
-    w->wait_seconds += ct_now() - start;
-    if (looked > 0)
-        ct_comm_tell_wait(w->comm, -1, 0);
+    ct_wait_begin(&wait);
+    while (st == CT_OK && x.who >= 0) {
+        wait.peer = w->local.rank[x.who];
+        st        = ct_wait_on(&wait);
+        if (st == CT_OK && x.who >= 0)
+            x.who = missing(arg);
+    }
+    w->wait_seconds += ct_wait_end(&wait);
     return st;
 }

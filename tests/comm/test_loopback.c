@@ -127,7 +127,7 @@ TEST(loopback, silence_ends_a_wait_and_names_the_peer)
     c[1]->stall_after = 0.02;
     ASSERT_OK(ct_comm_receive(c[1], 0, 0, &x, 4, &r));
     ASSERT_STATUS(CT_ECOMM, ct_comm_wait(c[1], 0, &r));
-    ASSERT_HAS("rank 1: no message from or to rank 0", ct_last_error());
+    ASSERT_HAS("rank 1: nothing from or to rank 0", ct_last_error());
     leave(2, c);
 }
 

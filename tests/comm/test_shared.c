@@ -259,7 +259,7 @@ TEST(shared, a_rank_that_does_not_come_ends_the_wait_with_its_name)
 {
     static const char *const why[] = { "rank 1 has left",
                                        "rank 1 aborted the job",
-                                       "rank 1 has not come for 0.2 s" };
+                                       "rank 0: nothing from or to rank 1" };
 
     for (int how = LEAVE; how <= STALL; how++) {
         struct rank r[MOST_RANKS];

@@ -1,17 +1,18 @@
 /* worker.c - the worker's side on the thread that computes. */
-#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/pulse.h"
 #include "base/trace.h"
 #include "comm/ps/client.h"
+#include "comm/wait.h"
 
-static const double look_s = 0.2; /* from one look at the comm thread's health
-                                     to the next */
-static const double tell_s = 5e-3; /* of waiting that peers need not know of */
+enum { LOOK_NS = 200000000 }; /* from one look at the comm thread's health to
+                                * the next */
+
+/* The comm thread polls; the compute thread sleeps until there are news. */
+static const struct ct_pace polling = { .nap_ns = 20000 }, sleeping = { 0 };
 
 typedef bool (*ready_fn)(const struct ct_ps *p, int slice, int64_t clock);
 
@@ -37,124 +38,93 @@ static bool has_pulled(const struct ct_ps *p, int slice, int64_t clock)
     return p->client->n_pulled == p->config.table->n;
 }
 
-static enum ct_status stalled(const struct ct_ps *p, int slice, int64_t clock)
-{
-    int server = p->config.table->slice[slice].server;
-
-    return ct_fail(CT_ECOMM, "rank %d: the server on rank %d has not answered "
-                   "for %g s (slice %d, iteration %" PRId64 ")",
-                   p->config.comm->rank, p->config.server_rank[server],
-                   p->config.stall, slice, clock);
-}
-
-/* With the lock held, which it lets go of while it waits for news, or so many
- * seconds; false: there were none. */
-static bool wait_news(struct ct_ps *p, double seconds)
+/* With the lock held, which it lets go of while it waits for news or so long. */
+static void wait_news(struct ct_ps *p, long ns)
 {
     struct timespec until;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(seconds * 1e9);
+    until.tv_nsec += ns;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    return pthread_cond_timedwait(&p->news, &p->lock, &until) == 0;
+    pthread_cond_timedwait(&p->news, &p->lock, &until);
 }
 
-/* With the lock held: how long a wait that began at `start` has been without
- * news. */
-static double silence(const struct ct_ps *p, double start)
+/* What is waited for: a slice's answer of that clock, room for another push. */
+struct waiting {
+    struct ct_ps *ps;
+    ready_fn      ready;
+    int           slice;
+    int64_t       clock;
+    double        news; /* when the latest came */
+    bool          done;
+};
+
+/* With the lock held. */
+static enum ct_status look(struct waiting *x)
 {
-    const double news = p->client->last_news;
+    struct ct_ps *p = x->ps;
 
-    return ct_now() - (news > start ? news : start);
+    x->done = x->ready(p, x->slice, x->clock);
+    x->news = p->client->last_news;
+    return x->done || p->failed == CT_OK ? CT_OK
+                                         : ct_fail(p->failed, "%s", p->why);
 }
 
-/* Tells peers of a wait that has been without news for so long.  Can it still
- * end well? */
-static enum ct_status judge(const struct ct_ps *p, int slice, int64_t clock,
-                            double silent)
+static void sleep_for_news(void *arg)
 {
-    const struct ct_comm *c = p->config.comm;
-    const int server        = p->config.table->slice[slice].server;
+    struct waiting *x = arg;
 
-    ct_comm_tell_wait(c, p->config.server_rank[server],
-                      ct_pulse_now() - (uint64_t)(1e6 * silent));
-    if (c->judge)
-        return c->judge(c->tick_arg);
-    return p->config.stall > 0 && silent > p->config.stall
-               ? stalled(p, slice, clock)
-               : CT_OK;
+    pthread_mutex_lock(&x->ps->lock);
+    if (!x->ready(x->ps, x->slice, x->clock) && x->ps->failed == CT_OK)
+        wait_news(x->ps, LOOK_NS);
+    pthread_mutex_unlock(&x->ps->lock);
 }
 
-/* With the lock held, which it lets go of. */
-static enum ct_status look_around(struct ct_ps *p, int slice, int64_t clock,
-                                  double silent)
+/* Is the comm thread, which brings answers, well? */
+static enum ct_status comm_is_well(void *arg, int peer)
 {
-    enum ct_status st;
+    const struct ct_ps_config *c = &((struct waiting *)arg)->ps->config;
 
-    pthread_mutex_unlock(&p->lock);
-    st = judge(p, slice, clock, silent);
-    if (st == CT_OK && p->config.health)
-        st = p->config.health(p->config.arg);
-    pthread_mutex_lock(&p->lock);
-    return st;
+    (void)peer;
+    return c->health ? c->health(c->arg) : CT_OK;
 }
 
-/* With the lock held, which it lets go of while it waits.  The comm thread
- * ticks meanwhile. */
+/* On the comm thread (here), which moves things along itself, or another. */
 static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
-                            int64_t clock)
+                            int64_t clock, bool here)
 {
-    const double start  = ct_now();
-    const uint64_t span = ready(p, slice, clock) ? 0 : ct_trace_begin();
-    enum ct_status st   = CT_OK;
-    bool told           = false;
+    const int server = p->config.table->slice[slice].server;
+    struct waiting x = { p, ready, slice, clock, 0, false };
+    struct ct_wait w = {
+        .comm  = p->config.comm,
+        .peer  = p->config.server_rank[server],
+        .owner = here,
+        .pace  = here ? polling : sleeping,
+        .sleep = here ? NULL : sleep_for_news,
+        .alive = here ? NULL : comm_is_well,
+        .arg   = &x,
+    };
+    enum ct_status st = CT_OK;
+    uint64_t span     = 0;
 
-    while (st == CT_OK && !ready(p, slice, clock)) {
-        if (p->failed != CT_OK) {
-            st = ct_fail(p->failed, "%s", p->why);
-        } else if (!wait_news(p, look_s)) {
-            told = true;
-            st   = look_around(p, slice, clock, silence(p, start));
-        }
-    }
-    ct_trace_end(span, CT_TRACE_WAIT, "the servers");
-    if (told)
-        ct_comm_tell_wait(p->config.comm, -1, 0);
-    return st;
-}
-
-/* The same on the comm thread, which moves things along itself. */
-static enum ct_status await_here(struct ct_ps *p, ready_fn ready, int slice,
-                                 int64_t clock)
-{
-    const struct timespec nap = { 0, 20000 };
-    const double start        = ct_now();
-    bool told                 = false;
-    enum ct_status st;
-
-    while ((st = ct_ps_progress(p)) == CT_OK) {
-        double silent;
-        bool done;
-
+    ct_wait_begin(&w);
+    for (;;) {
+        if (here)
+            CT_TRY_GOTO(ct_ps_progress(p), st, out);
         pthread_mutex_lock(&p->lock);
-        done   = ready(p, slice, clock);
-        silent = silence(p, start);
+        st = look(&x);
         pthread_mutex_unlock(&p->lock);
-        if (done)
+        if (st != CT_OK || x.done)
             break;
-        if (silent > tell_s) {
-            told = true;
-            st   = judge(p, slice, clock, silent);
-            if (st == CT_OK)
-                st = ct_comm_tick(p->config.comm, ct_now());
-            if (st != CT_OK)
-                break;
-        }
-        nanosleep(&nap, NULL);
+        if (!span && !here)
+            span = ct_trace_begin();
+        ct_wait_news(&w, x.news);
+        CT_TRY_GOTO(ct_wait_on(&w), st, out);
     }
-    if (told)
-        ct_comm_tell_wait(p->config.comm, -1, 0);
+out:
+    (void)ct_wait_end(&w);
+    ct_trace_end(span, CT_TRACE_WAIT, "the servers");
     return st;
 }
 
@@ -195,41 +165,36 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
     return CT_OK;
 }
 
-enum ct_status ct_ps_push(struct ct_ps *p, int slice, int64_t clock,
-                          const struct ct_ps_weight *weight, float *x,
-                          const int64_t *words)
+static enum ct_status await_and_push(struct ct_ps *p, int slice, int64_t clock,
+                                     const struct ct_ps_weight *weight,
+                                     float *x, const int64_t *words, bool here)
 {
     enum ct_status st;
 
-    pthread_mutex_lock(&p->lock);
-    st = await(p, has_room, slice, clock);
-    if (st == CT_OK)
-        st = push(p, slice, clock, weight, x, words);
-    pthread_mutex_unlock(&p->lock);
-    return st;
-}
-
-enum ct_status ct_ps_push_here(struct ct_ps *p, int slice, int64_t clock,
-                               const struct ct_ps_weight *weight, float *x,
-                               const int64_t *words)
-{
-    enum ct_status st;
-
-    CT_TRY(await_here(p, has_room, slice, clock));
+    CT_TRY(await(p, has_room, slice, clock, here));
     pthread_mutex_lock(&p->lock);
     st = push(p, slice, clock, weight, x, words);
     pthread_mutex_unlock(&p->lock);
     return st;
 }
 
+enum ct_status ct_ps_push(struct ct_ps *p, int slice, int64_t clock,
+                          const struct ct_ps_weight *weight, float *x,
+                          const int64_t *words)
+{
+    return await_and_push(p, slice, clock, weight, x, words, false);
+}
+
+enum ct_status ct_ps_push_here(struct ct_ps *p, int slice, int64_t clock,
+                               const struct ct_ps_weight *weight, float *x,
+                               const int64_t *words)
+{
+    return await_and_push(p, slice, clock, weight, x, words, true);
+}
+
 enum ct_status ct_ps_await(struct ct_ps *p, int slice, int64_t clock)
 {
-    enum ct_status st;
-
-    pthread_mutex_lock(&p->lock);
-    st = await(p, has_clock, slice, clock);
-    pthread_mutex_unlock(&p->lock);
-    return st;
+    return await(p, has_clock, slice, clock, false);
 }
 
 void ct_ps_hope(struct ct_ps *p, int slice, int64_t clock, double until)
@@ -243,14 +208,14 @@ void ct_ps_hope(struct ct_ps *p, int slice, int64_t clock, double until)
 
         if (left <= 0)
             break;
-        (void)wait_news(p, left < look_s ? left : look_s);
+        wait_news(p, left < 1e-9 * LOOK_NS ? (long)(1e9 * left) : LOOK_NS);
     }
     pthread_mutex_unlock(&p->lock);
 }
 
 enum ct_status ct_ps_await_here(struct ct_ps *p, int slice, int64_t clock)
 {
-    return await_here(p, has_clock, slice, clock);
+    return await(p, has_clock, slice, clock, true);
 }
 
 bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock)
@@ -345,10 +310,8 @@ enum ct_status ct_ps_pull(struct ct_ps *p, int64_t clock, int history,
 
     pthread_mutex_lock(&p->lock);
     st = begin_pull(p, clock, history, out);
-    if (st == CT_OK)
-        st = await(p, has_pulled, 0, clock);
     pthread_mutex_unlock(&p->lock);
-    return st;
+    return st == CT_OK ? await(p, has_pulled, 0, clock, false) : st;
 }
 
 struct ct_ps_head ct_ps_latest(struct ct_ps *p)

@@ -6,11 +6,11 @@
  * a graph and read by the CPU for every replay. */
 #include "device/stage.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pace.h"
 #include "device/cuda/cuda.h"
 
 struct cuda_stage {
@@ -23,6 +23,8 @@ struct cuda_stage {
 
 /* From one look at the GPU's health to the next, while it is waited for. */
 static const double health_s = 2e-3;
+/* A moment alone, then turns: other ranks may share the core. */
+static const struct ct_pace pace = { .spin_s = 5e-6, .yield_s = 1e9 };
 
 static struct cuda_stage *of(struct ct_stage *s)
 {
@@ -137,18 +139,18 @@ static enum ct_status health(struct cuda_stage *s, int i)
 
 static enum ct_status cuda_wait(struct ct_stage *head, int i)
 {
-    enum { SPINS = 2000 };
     struct cuda_stage *s = of(head);
-    double next          = ct_now() + health_s;
+    const double start   = ct_now();
+    double next          = start + health_s;
 
-    for (int n = 0; s->mark[i] != head->turn; n++) {
-        if (n < SPINS)
-            continue;
-        sched_yield(); /* other ranks may share the core */
-        if (ct_now() < next)
+    while (s->mark[i] != head->turn) {
+        const double now = ct_now();
+
+        (void)ct_pace_turn(&pace, now - start);
+        if (now < next)
             continue;
         CT_TRY(health(s, i));
-        next = ct_now() + health_s;
+        next = now + health_s;
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return CT_OK;

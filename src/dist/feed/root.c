@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "comm/coll/transfer.h"
+#include "comm/wait.h"
 #include "data/feed.h"
 #include "dist/dist.h"
 
@@ -171,29 +171,57 @@ static void reader_stop(struct dist_root *f)
 
 /* ---- the comm thread */
 
-static enum ct_status await_pack(struct dist_root *f, struct ct_comm *c,
-                                 struct pack *p)
+struct waiting {
+    struct dist_root *feed;
+    struct pack      *pack;
+    long              nap_ns;
+};
+
+static void sleep_for_pack(void *arg)
+{
+    struct waiting *x   = arg;
+    struct dist_root *f = x->feed;
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += x->nap_ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&f->lock);
+    if (!x->pack->full && f->failed == CT_OK)
+        pthread_cond_timedwait(&f->moved, &f->lock, &until);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static enum ct_status look(struct dist_root *f, const struct pack *p,
+                           bool *full)
 {
     enum ct_status st = CT_OK;
 
     pthread_mutex_lock(&f->lock);
-    while (!p->full && f->failed == CT_OK && st == CT_OK) {
-        struct timespec until;
-
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += c->background ? SERVE_NS : WAIT_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&f->moved, &f->lock, &until);
-        pthread_mutex_unlock(&f->lock);
-        st = ct_comm_tick(c, ct_now());
-        if (st == CT_OK && c->background)
-            st = c->background(c->background_arg);
-        pthread_mutex_lock(&f->lock);
-    }
-    if (st == CT_OK && f->failed != CT_OK)
+    *full = p->full;
+    if (f->failed != CT_OK)
         st = ct_fail(f->failed, "%s", f->why);
     pthread_mutex_unlock(&f->lock);
+    return st;
+}
+
+static enum ct_status await_pack(struct dist_root *f, struct ct_comm *c,
+                                 struct pack *p)
+{
+    struct waiting x = { f, p, c->background ? SERVE_NS : WAIT_NS };
+    struct ct_wait w = { .comm = c, .peer = c->rank, .owner = true,
+                         .own = true, .sleep = sleep_for_pack, .arg = &x };
+    enum ct_status st;
+    bool full;
+
+    ct_wait_begin(&w);
+    while ((st = look(f, p, &full)) == CT_OK && !full) {
+        st = ct_wait_on(&w);
+        if (st != CT_OK)
+            break;
+    }
+    (void)ct_wait_end(&w);
     return st;
 }
 
@@ -422,6 +450,7 @@ enum ct_status dist_root_open(const struct ct_peers *p,
 {
     struct ct_dist *d = p->arg;
     struct dist_root *f;
+    pthread_condattr_t attr;
     enum ct_status st;
 
     CT_TRY(ct_alloc(1, sizeof(*f), "root feed", &f));
@@ -430,7 +459,10 @@ enum ct_status dist_root_open(const struct ct_peers *p,
     f->next     = d->roots;
     d->roots    = f;
     pthread_mutex_init(&f->lock, NULL);
-    pthread_cond_init(&f->moved, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&f->moved, &attr);
+    pthread_condattr_destroy(&attr);
     st = open_feed(f, config);
     if (st != CT_OK) {
         root_destroy(&f->base);

@@ -1,0 +1,23 @@
+/* pace.h - how a wait goes on that polls: looks alone, then turns for other
+ * threads between looks, then naps, then longer ones.
+ *
+ * Looks alone find what comes at once; turns keep nobody from working; naps
+ * leave the core to others for good. */
+#ifndef CT_BASE_PACE_H
+#define CT_BASE_PACE_H
+
+#include <stdbool.h>
+
+/* Seconds from the start of the wait. */
+struct ct_pace {
+    double spin_s;  /* so long looks alone */
+    double yield_s; /* ... turns between them */
+    double long_s;  /* ... naps of nap_ns; 0: for ever */
+    long   nap_ns, long_nap_ns;
+};
+
+/* True: it is time for a nap, which the caller may take in its own way. */
+bool ct_pace_turn(const struct ct_pace *p, double waited);
+void ct_pace_nap(const struct ct_pace *p, double waited);
+
+#endif

@@ -1,0 +1,86 @@
+/* wait.c - the one way in which a rank waits for its peers. */
+#include "comm/wait.h"
+
+#include "base/clock.h"
+#include "base/pulse.h"
+
+/* Silence that peers need not know of; between two looks at how it stands. */
+static const double moment_s = 5e-3, look_s = 50e-3;
+
+void ct_wait_begin(struct ct_wait *w)
+{
+    w->start = w->since = ct_now();
+    w->next_look        = w->start + moment_s;
+    w->told             = false;
+}
+
+void ct_wait_news(struct ct_wait *w, double when)
+{
+    if (when > w->since)
+        w->since = when;
+}
+
+static enum ct_status stalled(const struct ct_wait *w)
+{
+    const struct ct_comm *c = w->comm;
+
+    if (w->peer < 0)
+        return ct_fail(CT_ECOMM, "rank %d: the ranks have not come together "
+                       "for %g s", c->rank, c->stall_after);
+    return ct_fail(CT_ECOMM, "rank %d: nothing from or to rank %d for %g s",
+                   c->rank, w->peer, c->stall_after);
+}
+
+/* Can it still end well? */
+static enum ct_status judge(struct ct_wait *w, double now)
+{
+    const struct ct_comm *c = w->comm;
+
+    if (w->alive)
+        CT_TRY(w->alive(w->arg, w->peer));
+    if (c->judge)
+        return c->judge(c->tick_arg);
+    return c->stall_after > 0 && now - w->since > c->stall_after ? stalled(w)
+                                                                : CT_OK;
+}
+
+static enum ct_status look_around(struct ct_wait *w, double now)
+{
+    const double silent = now - w->since;
+
+    w->next_look = now + look_s;
+    if (w->owner)
+        CT_TRY(ct_comm_tick(w->comm, now));
+    if (w->own || silent < moment_s)
+        return CT_OK;
+    ct_comm_tell_wait(w->comm, w->peer,
+                      ct_pulse_now() - (uint64_t)(1e6 * silent));
+    w->told = true;
+    return judge(w, now);
+}
+
+enum ct_status ct_wait_on(struct ct_wait *w)
+{
+    struct ct_comm *c = w->comm;
+    double now;
+
+    if (w->owner && c->background)
+        CT_TRY(c->background(c->background_arg));
+    now = ct_now();
+    if (now >= w->next_look)
+        CT_TRY(look_around(w, now));
+    if (!ct_pace_turn(&w->pace, now - w->start))
+        return CT_OK;
+    if (w->sleep)
+        w->sleep(w->arg);
+    else
+        ct_pace_nap(&w->pace, now - w->start);
+    return CT_OK;
+}
+
+double ct_wait_end(struct ct_wait *w)
+{
+    if (w->told)
+        ct_comm_tell_wait(w->comm, -1, 0);
+    return ct_now() - w->start;
+}
