@@ -53,6 +53,10 @@ static const struct shape {
       { 1, 1 }, { 2, 2 }, { 1, 1 }, true, true },
     { "three groups", "apart", 2, 48, 96, 3, { 7, 7 }, { 3, 3 }, { 2, 2 },
       { 1, 1 }, { 1, 1 }, false, false },
+    { "21 outputs", "wide", 2, 32, 21, 1, { 9, 8 }, { 3, 3 }, { 1, 1 },
+      { 1, 1 }, { 1, 1 }, true, true },
+    { "126 outputs", "wide", 3, 16, 126, 1, { 10, 10 }, { 3, 3 }, { 2, 2 },
+      { 1, 1 }, { 1, 1 }, false, false },
     { "depthwise", NULL, 2, 32, 32, 32, { 9, 8 }, { 3, 3 }, { 1, 1 },
       { 1, 1 }, { 1, 1 }, true, false },
 };
@@ -324,7 +328,7 @@ static int solve_forms(const struct shape *s, const struct precision *at,
 TEST(conv_cuda, every_way_agrees_with_the_reference_in_every_precision)
 {
     static const char *const ways[] = { "cudnn", "whole", "apart", "strided",
-                                        "fold" };
+                                        "fold", "wide" };
 
     n_wrong = 0;
     test_defer(forget, NULL);
@@ -333,7 +337,7 @@ TEST(conv_cuda, every_way_agrees_with_the_reference_in_every_precision)
 
         test_defer(close_device, (void *)(uintptr_t)g);
         for (int j = 0; j < N_SHAPES; j++)
-            for (int k = 0; k < 5; k++) {
+            for (int k = 0; k < 6; k++) {
                 const char *must = shapes[j].way;
                 int n = solve_forms(&shapes[j], &precisions[i], g, ways[k], 0);
 

@@ -142,6 +142,11 @@ static enum ct_status create_fold(struct ct_conv *c)
     return create_on(c, CT_CONV_FOLD);
 }
 
+static enum ct_status create_wide(struct ct_conv *c)
+{
+    return create_on(c, CT_CONV_WIDE);
+}
+
 /* The weights of a pass as its way has them.  Plain float32 ones are taken
  * where they lie, unless that is askew. */
 static enum ct_status weights_for(const struct ct_conv *c, enum ct_pass pass,
@@ -243,3 +248,4 @@ const struct ct_conv_impl ct_conv_apart   = CUDNN_IMPL("apart", create_apart);
 const struct ct_conv_impl ct_conv_strided = CUDNN_IMPL("strided",
                                                        create_strided);
 const struct ct_conv_impl ct_conv_fold    = CUDNN_IMPL("fold", create_fold);
+const struct ct_conv_impl ct_conv_wide    = CUDNN_IMPL("wide", create_wide);

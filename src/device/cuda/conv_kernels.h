@@ -23,13 +23,14 @@ struct ct_conv_cells {
     int64_t        s_h, s_w, inside;
     int64_t        rows, columns;                /* cells of an image */
     int64_t        outputs, k_h, k_w, kc_h, kc_w; /* of a kernel, and cells */
+    int64_t        outputs_inside; /* zeros fill up those that are more */
 };
 
 CT_MUST_CHECK enum ct_status ct_cuda_conv_fold(
     const struct ct_device *d, const struct ct_conv_cells *f,
     enum ct_dtype from_type, const void *x, enum ct_dtype to_type, void *to);
 
-/* Weights into cells: outputs x kc_h x kc_w x inside. */
+/* Weights into cells: outputs_inside x kc_h x kc_w x inside. */
 CT_MUST_CHECK enum ct_status ct_cuda_weights_in(const struct ct_device *d,
                                                 const struct ct_conv_cells *f,
                                                 const float *w,
@@ -55,6 +56,21 @@ CT_MUST_CHECK enum ct_status ct_cuda_conv_join(const struct ct_device *d,
                                                enum ct_dtype type,
                                                const void *x, const float *b,
                                                bool relu, void *to);
+
+/* Rows of `channels` into rows of `wide`, the rest zeros, and back, with a bias
+ * where b is not NULL, and a ReLU behind it. */
+CT_MUST_CHECK enum ct_status ct_cuda_conv_widen(const struct ct_device *d,
+                                                int64_t rows,
+                                                int64_t channels, int64_t wide,
+                                                enum ct_dtype type,
+                                                const void *x, void *to);
+CT_MUST_CHECK enum ct_status ct_cuda_conv_narrow(const struct ct_device *d,
+                                                 int64_t rows,
+                                                 int64_t channels,
+                                                 int64_t wide,
+                                                 enum ct_dtype type,
+                                                 const void *x, const float *b,
+                                                 bool relu, void *to);
 
 /* y = y + b where b is not NULL, then with `relu` y = max(y, 0). */
 CT_MUST_CHECK enum ct_status ct_cuda_conv_finish(

@@ -1,8 +1,10 @@
 /* conv_stage.cu - arrays on their way into the form that cuDNN takes, and out
- * of it: folded images, weights and their gradients, groups apart.
+ * of it: folded images, weights and their gradients, groups apart, channels
+ * filled up.
  *
  * All of them have fewer than 2^31 values, so that indices are 32 bits. */
 #include "device/cuda/conv_kernels.h"
+#include "device/cuda/divide.h"
 #include "device/cuda/vector.h"
 
 enum { MOST_INSIDE = 256 };
@@ -66,7 +68,7 @@ __device__ static int weight_of(const struct ct_conv_cells &f, int i)
     const int y = cell / (int)f.kc_w % (int)f.kc_h * (int)f.s_h + dy;
     const int x = cell % (int)f.kc_w * s_w + dx;
 
-    return dy >= f.s_h || y >= f.k_h || x >= f.k_w
+    return dy >= f.s_h || y >= f.k_h || x >= f.k_w || o >= f.outputs
                ? -1
                : ((o * channels + c) * (int)f.k_h + y) * (int)f.k_w + x;
 }
@@ -141,6 +143,33 @@ __global__ static void join(int rows, int groups, int each, const T *x,
     }
 }
 
+template <typename T>
+__global__ static void widen(int n, struct ct_divider by_wide, int channels,
+                             const T *x, T *to)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
+         i += gridDim.x * blockDim.x) {
+        const int r = ct_quotient(by_wide, i), c = i - r * (int)by_wide.d;
+
+        ct_store(to + i, c < channels ? ct_load(x + r * channels + c) : 0.0f);
+    }
+}
+
+template <typename T>
+__global__ static void narrow(int n, struct ct_divider by_channels, int wide,
+                              const T *x, const float *b, bool relu, T *to)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
+         i += gridDim.x * blockDim.x) {
+        const int r = ct_quotient(by_channels, i);
+        const int c = i - r * (int)by_channels.d;
+        float v     = ct_load(x + r * wide + c);
+
+        v = b ? v + b[c] : v;
+        ct_store(to + i, relu && v < 0 ? 0 : v); /* a NaN stays one */
+    }
+}
+
 template <typename A>
 static enum ct_status fold_from(const struct ct_device *d,
                                 const struct ct_conv_cells *f, int64_t n,
@@ -169,7 +198,7 @@ extern "C" enum ct_status ct_cuda_weights_in(const struct ct_device *d,
                                              const float *w,
                                              enum ct_dtype type, void *to)
 {
-    const int64_t n = f->outputs * f->kc_h * f->kc_w * f->inside;
+    const int64_t n = f->outputs_inside * f->kc_h * f->kc_w * f->inside;
 
     CT_ASSERT(n <= INT32_MAX);
     CT_BY_TYPE(type, T,
@@ -214,4 +243,33 @@ extern "C" enum ct_status ct_cuda_conv_join(const struct ct_device *d,
                return CT_LAUNCH(d, rows * groups * each, join<T>, (int)rows,
                                 (int)groups, (int)each, (const T *)x, b, relu,
                                 (T *)to));
+}
+
+extern "C" enum ct_status ct_cuda_conv_widen(const struct ct_device *d,
+                                             int64_t rows, int64_t channels,
+                                             int64_t wide, enum ct_dtype type,
+                                             const void *x, void *to)
+{
+    const int64_t n = rows * wide;
+
+    CT_ASSERT(n <= INT32_MAX);
+    CT_BY_TYPE(type, T,
+               return CT_LAUNCH(d, n, widen<T>, (int)n, ct_divider_of(wide, n),
+                                (int)channels, (const T *)x, (T *)to));
+}
+
+extern "C" enum ct_status ct_cuda_conv_narrow(const struct ct_device *d,
+                                              int64_t rows, int64_t channels,
+                                              int64_t wide,
+                                              enum ct_dtype type,
+                                              const void *x, const float *b,
+                                              bool relu, void *to)
+{
+    const int64_t n = rows * channels;
+
+    CT_ASSERT(rows * wide <= INT32_MAX);
+    CT_BY_TYPE(type, T,
+               return CT_LAUNCH(d, n, narrow<T>, (int)n,
+                                ct_divider_of(channels, n), (int)wide,
+                                (const T *)x, b, relu, (T *)to));
 }

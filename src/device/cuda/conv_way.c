@@ -10,6 +10,7 @@ const char *ct_conv_road_name(enum ct_conv_road r)
         [CT_CONV_APART]   = "apart",
         [CT_CONV_STRIDED] = "strided",
         [CT_CONV_FOLD]    = "fold",
+        [CT_CONV_WIDE]    = "wide",
     };
 
     return name[r];
@@ -62,7 +63,7 @@ static void set_problem(const struct ct_conv *c, struct ct_conv_way *way)
     way->cells = (struct ct_conv_cells){
         .batch = d->batch, .channels = c->in_group,
         .s_h = 1, .s_w = 1, .inside = c->in_group,
-        .outputs = d->out_channels,
+        .outputs = d->out_channels, .outputs_inside = d->out_channels,
         .k_h = c->taps / p->w[1 + n], .k_w = p->w[1 + n],
     };
     way->cells.kc_h = way->cells.k_h;
@@ -145,6 +146,27 @@ static enum ct_status fold(const struct ct_conv *c, struct ct_conv_way *way)
     return way->n_x <= INT32_MAX ? CT_OK : CT_ENOTSUP;
 }
 
+/* Channels of y that are no whole number of vectors become one. */
+static enum ct_status widen(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    struct ct_conv_problem *p    = &way->problem;
+    const int64_t vector         = way->dtype == CT_F32 ? 4 : 8;
+    const int64_t wide = (d->out_channels + vector - 1) / vector * vector;
+
+    if (d->n_spatial != 2 || d->group != 1 || way->layout != CT_NHWC ||
+        wide == d->out_channels || d->dst_layout != way->layout ||
+        d->dst_type != way->dtype)
+        return CT_ENOTSUP;
+    p->y[1] = p->w[0] = way->cells.outputs_inside = wide;
+    set_steps(p->y, 4, CT_NHWC, p->y_step);
+    way->n_y     = d->batch * wide * c->out_spatial;
+    way->n_w     = wide * c->in_group * c->taps;
+    way->stage_y = true;
+    return way->n_y <= INT32_MAX && way->n_w <= INT32_MAX ? CT_OK
+                                                          : CT_ENOTSUP;
+}
+
 enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
                                 enum ct_conv_road road, bool fused,
                                 enum ct_layout layout, enum ct_dtype dtype,
@@ -175,6 +197,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = part(c, out);
     else if (road == CT_CONV_FOLD)
         st = fold(c, out);
+    else if (road == CT_CONV_WIDE)
+        st = widen(c, out);
     p->bias = fused;
     p->relu = fused && d->relu;
     return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
@@ -188,7 +212,8 @@ bool ct_conv_way_same_weights(const struct ct_conv_way *a,
 {
     return a->layout == b->layout && a->dtype == b->dtype &&
            a->cells.s_h == b->cells.s_h && a->cells.s_w == b->cells.s_w &&
-           a->cells.inside == b->cells.inside;
+           a->cells.inside == b->cells.inside &&
+           a->cells.outputs_inside == b->cells.outputs_inside;
 }
 
 bool ct_conv_way_same_cells(const struct ct_conv_way *a,
@@ -260,6 +285,10 @@ static enum ct_status bring_in(const struct ct_conv *c,
     if (way->road == CT_CONV_APART)
         return ct_cuda_conv_part(c->dev, d->batch * n, way->runs,
                                  ch / way->runs, way->dtype, from, room);
+    if (!is_x && way->road == CT_CONV_WIDE)
+        return ct_cuda_conv_widen(c->dev, d->batch * n, ch,
+                                  way->cells.outputs_inside, way->dtype, from,
+                                  room);
     return ct_cuda_layout_convert(c->dev, d->batch, ch, n,
                                   is_x ? d->src_layout : d->dst_layout,
                                   is_x ? d->src_type : d->dst_type, from,
@@ -282,6 +311,10 @@ static enum ct_status take_out(const struct ct_conv *c,
         return ct_cuda_conv_join(c->dev, d->batch * n, way->runs,
                                  ch / way->runs, way->dtype, from, b, relu,
                                  to);
+    if (!is_x && way->road == CT_CONV_WIDE)
+        return ct_cuda_conv_narrow(c->dev, d->batch * n, ch,
+                                   way->cells.outputs_inside, way->dtype,
+                                   from, b, relu, to);
     if (from != to)
         CT_TRY(ct_cuda_layout_convert(c->dev, d->batch, ch, n, way->layout,
                                       way->dtype, from,

@@ -6,6 +6,8 @@
  *     fold     a stride of s becomes s x s times the channels: x is cut into
  *              cells of s x s positions, and the kernel steps by one cell.
  *              Few channels fill the library's vectors this way.
+ *     wide     channels of y filled up with zeros to a whole number of
+ *              vectors: tensor cores are slow on an odd number of them
  *
  * Forward may be `fused`: bias and ReLU are the engine's work then, and else a
  * pass of their own, or part of the one that takes y out.
@@ -25,6 +27,7 @@ enum ct_conv_road {
     CT_CONV_APART,
     CT_CONV_STRIDED,
     CT_CONV_FOLD,
+    CT_CONV_WIDE,
     CT_CONV_ROADS
 };
 
