@@ -175,7 +175,10 @@ enum ct_layer_flags {
     CT_LAYER_KEEPS_SIGN  = 1 << 27,
     /* Backward needs the bottom and in place nobody keeps it: a net gives it
      * memory of its own. */
-    CT_LAYER_APART       = 1 << 28
+    CT_LAYER_APART       = 1 << 28,
+    /* Each bottom may have any layout that accepts() takes, which reshape
+     * reads; tops are plain. */
+    CT_LAYER_PLAIN_TOPS  = 1 << 29
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

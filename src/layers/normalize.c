@@ -85,14 +85,25 @@ static enum ct_status normalize_backward(struct ct_layer *l,
     return CT_OK;
 }
 
+/* A GPU takes the vectors of positions where they lie in one piece. */
+static bool normalize_accepts(const struct ct_layer *l,
+                              const struct ct_io *io, enum ct_layout layout)
+{
+    const struct normalize *s = l->state;
+
+    (void)io;
+    return layout == CT_NHWC && !s->unit.whole && l->dev->kind == CT_CUDA;
+}
+
 const struct ct_layer_type ct_layer_normalize = {
     .name       = "Normalize",
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_NO_TOP,
+    .flags      = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT,
     .state_size = sizeof(struct normalize),
     .setup      = normalize_setup,
     .reshape    = normalize_reshape,
     .forward    = { normalize_forward, CT_CUDA_FN(normalize_forward) },
     .backward   = { normalize_backward, CT_CUDA_FN(normalize_backward) },
+    .accepts    = normalize_accepts,
 };

@@ -3,7 +3,9 @@
  *     top axis i is bottom axis order[i]
  *
  * Axes that `order` does not name follow behind in the bottom's order.  An
- * order that changes nothing passes the bottom on. */
+ * order that changes nothing passes the bottom on; so does 0 2 3 1 of a bottom
+ * whose channels lie innermost (NHWC), as those of SSD's predictions do on a
+ * GPU. */
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
@@ -46,6 +48,8 @@ static enum ct_status permute_reshape(struct ct_layer *l,
 
     CT_TRY(permute_order(l, y.n_axes, order));
     m->same   = true;
+    m->nhwc   = y.n_axes == 4 && order[0] == 0 && order[1] == 2 &&
+                order[2] == 3;
     m->n_axes = y.n_axes;
     for (int i = 0; i < y.n_axes; i++) {
         m->same &= order[i] == i;
@@ -53,6 +57,7 @@ static enum ct_status permute_reshape(struct ct_layer *l,
         m->dim[i]  = y.dim[i];
         m->step[i] = ct_count(x, order[i] + 1, CT_END);
     }
+    m->same |= m->nhwc && x->data.layout == CT_NHWC;
     return ct_reshape(io->top[0], y);
 }
 
@@ -110,13 +115,23 @@ static enum ct_status permute_backward(struct ct_layer *l,
     return CT_OK;
 }
 
+static bool permute_accepts(const struct ct_layer *l, const struct ct_io *io,
+                            enum ct_layout layout)
+{
+    const struct permute *m = l->state;
+
+    (void)io;
+    return layout == CT_NHWC && m->nhwc && l->dev->kind == CT_CUDA;
+}
+
 const struct ct_layer_type ct_layer_permute = {
     .name       = "Permute",
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
+    .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_PLAIN_TOPS,
     .state_size = sizeof(struct permute),
     .reshape    = permute_reshape,
     .forward    = { permute_forward, CT_CUDA_FN(permute_forward) },
     .backward   = { permute_backward, CT_CUDA_FN(permute_backward) },
+    .accepts    = permute_accepts,
 };

@@ -5,7 +5,8 @@
 #include "cortado/layer.h"
 
 struct permute {
-    bool    same;
+    bool    same; /* as they lie in the bottom */
+    bool    nhwc; /* the order is 0 2 3 1 */
     int     n_axes;
     int64_t dim[CT_MAX_AXES];  /* of the top */
     int64_t step[CT_MAX_AXES]; /* in the bottom, for one along a top axis */

@@ -2,7 +2,8 @@
  *
  * Layers of one layout (CT_LAYER_SAME_LAYOUT) tie their four-axis blobs into
  * groups; convolutions (CT_LAYER_OWN_LAYOUT) read and write either layout and
- * separate groups; all other layers take plain blobs only.  A group becomes
+ * separate groups; CT_LAYER_PLAIN_TOPS read either and write plain ones; all
+ * other layers take plain blobs only.  A group becomes
  * blocked when a convolution touches it and every producer in it can write it
  * so.  A layer that reads such a blob but takes plain ones gets a converted
  * shadow of it; its gradient is converted back.
@@ -42,7 +43,8 @@ static bool takes_blocked(const struct layouts *p, const struct net_layer *l)
     struct ct_io io               = net_io(l);
 
     if (l->host_top ||
-        !(t->flags & (CT_LAYER_SAME_LAYOUT | CT_LAYER_OWN_LAYOUT)))
+        !(t->flags & (CT_LAYER_SAME_LAYOUT | CT_LAYER_OWN_LAYOUT |
+                      CT_LAYER_PLAIN_TOPS)))
         return false;
     for (int i = 0; i < l->n_bottom; i++)
         if (!four_axes(p, l->bottom_id[i]))
@@ -93,9 +95,11 @@ static void judge_groups(struct layouts *p)
         /* What comes from the host is converted on the way. */
         bool blocked = l->host_top || takes_blocked(p, l);
         bool own = l->layer->type->flags & CT_LAYER_OWN_LAYOUT;
+        bool plain = !blocked ||
+                     (l->layer->type->flags & CT_LAYER_PLAIN_TOPS);
 
         for (int t = 0; t < l->n_top; t++) {
-            if (!blocked || stays_exact(l, t))
+            if (plain || stays_exact(l, t))
                 p->plain[root_of(p, l->top_id[t])] = true;
             if (own)
                 p->gains[root_of(p, l->top_id[t])] = true;

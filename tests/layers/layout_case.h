@@ -117,4 +117,111 @@ static inline void check_layouts(const char *prototxt, struct ct_shape shape,
     }
 }
 
+/* The layer on NHWC images of a type, on the GPU under test: y and dx, as plain
+ * floats, of plain x and dy; with `plain_top` y is plain float32 there too.
+ * Room for y and dx is that device's; `db`, where not NULL, gets the gradient
+ * of blob 0. */
+static inline void layout_packed(const Caffe__LayerParameter *param,
+                                 enum ct_dtype type, bool plain_top,
+                                 struct ct_shape shape,
+                                 const struct layout_run *plain, float *y,
+                                 float *dx, float *db)
+{
+    const struct ct_device *g = test_device();
+    const struct ct_run run   = { .seed = 1701, .size = 1 };
+    const int64_t *dim = shape.dim, *to = plain->y->shape.dim;
+    const int64_t in = dim[2] * dim[3], out = ct_count(plain->y, 2, CT_END);
+    const enum ct_layout top   = plain_top ? CT_PLAIN : CT_NHWC;
+    const enum ct_dtype top_as = plain_top ? CT_F32 : type;
+    const bool want            = true;
+    struct ct_blob *b[2];
+    struct ct_io io = { &b[0], &b[1], 1, 1, &want };
+    struct ct_layer *layer;
+
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(ct_blob_create(g, &b[i]));
+        b[i]->data.layout = b[i]->diff.layout = i ? top : CT_NHWC;
+        b[i]->data.dtype = b[i]->diff.dtype = i ? top_as : type;
+    }
+    ASSERT_OK(ct_reshape(b[0], shape));
+    ASSERT_OK(ct_layer_create(param, g, &run, CAFFE__PHASE__TRAIN, &layer));
+    ASSERT_OK(ct_layer_setup(layer, &io));
+    ASSERT_INT(top, b[1]->data.layout);
+    ASSERT_INT(plain->y->count, b[1]->count);
+    memcpy(dx, ct_data(plain->x), (size_t)plain->x->count * sizeof(float));
+    memcpy(y, ct_diff(plain->y), (size_t)plain->y->count * sizeof(float));
+    ASSERT_OK(g->ops->convert(g, dim[0], dim[1], in, CT_PLAIN, CT_F32, dx,
+                              CT_NHWC, type, ct_data(b[0])));
+    ASSERT_OK(ct_layer_forward(layer, &io));
+    ASSERT_OK(g->ops->convert(g, to[0], to[1], out, CT_PLAIN, CT_F32, y, top,
+                              top_as, ct_diff(b[1])));
+    ASSERT_OK(ct_layer_backward(layer, &io));
+    ASSERT_OK(g->ops->convert(g, to[0], to[1], out, top, top_as,
+                              ct_data(b[1]), CT_PLAIN, CT_F32, y));
+    ASSERT_OK(g->ops->convert(g, dim[0], dim[1], in, CT_NHWC, type,
+                              ct_diff(b[0]), CT_PLAIN, CT_F32, dx));
+    ASSERT_OK(g->ops->sync(g));
+    if (db)
+        memcpy(db, ct_diff(layer->blob[0]),
+               (size_t)layer->blob[0]->count * sizeof(float));
+    ct_layer_destroy(layer);
+    ct_blob_destroy(b[1]);
+    ct_blob_destroy(b[0]);
+}
+
+static inline void layout_near(const char *what, enum ct_dtype type, int64_t n,
+                               const float *want, const float *got)
+{
+    const float limit = type == CT_F32 ? 1e-5f : type == CT_F16 ? 4e-3f : 3e-2f;
+    float most        = 1;
+
+    for (int64_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(want[i]));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabsf(want[i] - got[i]) <= limit * most))
+            FAIL("%s, type %d: %lld is %.9g, on the CPU it is %.9g", what,
+                 (int)type, (long long)i, (double)got[i], (double)want[i]);
+}
+
+/* As layout_packed(), in each type, beside what the CPU gives on plain
+ * blobs; skips where no GPU is under test. */
+static inline void check_packed(const char *prototxt, bool plain_top,
+                                struct ct_shape shape)
+{
+    static const enum ct_dtype types[] = { CT_F32, CT_BF16, CT_F16 };
+    const struct ct_device *g = test_device();
+    const struct ct_run run   = { .seed = 1701, .size = 1 };
+    Caffe__LayerParameter *param;
+    float db[1024];
+
+    if (g->kind == CT_CPU)
+        test_skip("CORTADO_TEST_DEVICE names no GPU");
+    ASSERT_OK(ct_text_parse(&caffe__layer_parameter__descriptor, prototxt,
+                            strlen(prototxt), "test", &param));
+    test_defer(ct_message_free, param);
+    for (int k = 0; k < 3; k++) {
+        struct layout_run r;
+        void *y, *dx;
+        bool has;
+
+        layout_run(param, &run, shape, CT_PLAIN, false, &r);
+        has = r.layer->n_blob > 0;
+        ASSERT_OK(g->ops->alloc(g, (size_t)r.y->count * sizeof(float), "y",
+                                &y));
+        ASSERT_OK(g->ops->alloc(g, (size_t)r.x->count * sizeof(float), "dx",
+                                &dx));
+        layout_packed(param, types[k], plain_top, shape, &r, y, dx,
+                      has ? db : NULL);
+        layout_near("y", types[k], r.y->count, ct_data(r.y), y);
+        layout_near("dx", types[k], r.x->count, ct_diff(r.x), dx);
+        if (has)
+            layout_near("gradient of blob 0", types[k],
+                        r.layer->blob[0]->count, ct_diff(r.layer->blob[0]),
+                        db);
+        g->ops->free(g, dx);
+        g->ops->free(g, y);
+        layout_run_free(&r, false);
+    }
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* test_normalize.c - two positions, vectors (3, 4) of length 5 and (0, 2) of
  * length 2; as one vector they have length sqrt(29). */
-#include "testing/layer_test.h"
+#include "layout_case.h"
 
 static const float x[] = { 3, 0, 4, 2 };
 
@@ -111,4 +111,21 @@ TEST(normalize, bottoms_that_do_not_fit_are_refused)
     ASSERT_STATUS(CT_ESHAPE, case_reshape(c));
     ASSERT_HAS("layer n: the bottom no longer has 2 channels",
                ct_last_error());
+}
+
+TEST(normalize, channels_that_lie_innermost_give_what_the_cpu_gives)
+{
+    /* 12 channels are whole packs of floats, 13 are of nothing, and 264 are
+     * more than a warp takes at once. */
+    static const int64_t channels[] = { 12, 13, 264 };
+
+    for (int i = 0; i < 3; i++) {
+        check_packed("type: 'Normalize' norm_param { across_spatial: false "
+                     "channel_shared: false scale_filler { type: 'uniform' "
+                     "min: 1 max: 3 } }", false,
+                     CT_SHAPE(3, channels[i], 7, 9));
+        check_packed("type: 'Normalize' norm_param { across_spatial: false "
+                     "scale_filler { value: 2 } }", false,
+                     CT_SHAPE(2, channels[i], 5, 3));
+    }
 }

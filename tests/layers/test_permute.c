@@ -1,5 +1,5 @@
 /* test_permute.c - axes in another order. */
-#include "testing/layer_test.h"
+#include "layout_case.h"
 
 static const float x[] = { 1, 2, 3, 4, 5, 6 };
 
@@ -72,4 +72,10 @@ TEST(permute, axes_twice_or_out_of_range_are_refused)
     case_bottom(c, 0, CT_SHAPE(2, 3), x);
     ASSERT_STATUS(CT_EINVAL, case_setup(c));
     ASSERT_HAS("layer p", ct_last_error());
+}
+
+TEST(permute, channels_that_lie_innermost_are_passed_on)
+{
+    check_packed("type: 'Permute' permute_param { order: 0 order: 2 order: 3 "
+                 "order: 1 }", true, CT_SHAPE(3, 13, 7, 5));
 }

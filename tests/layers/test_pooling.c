@@ -167,49 +167,6 @@ TEST(pooling, all_layouts_give_the_same)
                   "kernel_size: 2 }", CT_SHAPE(2, 19, 7, 6), false);
 }
 
-/* A maximum over NHWC images on the device under test: y and dx, as plain
- * floats, of plain x and dy. */
-static void packed(const Caffe__LayerParameter *param, enum ct_dtype type,
-                   struct ct_shape shape, const struct layout_run *plain,
-                   float *y, float *dx)
-{
-    const struct ct_device *g = test_device();
-    const struct ct_run run   = { .seed = 1701, .size = 1 };
-    const int64_t *dim        = shape.dim;
-    const int64_t out         = ct_count(plain->y, 2, CT_END);
-    const bool want           = true;
-    struct ct_blob *b[2];
-    struct ct_io io = { &b[0], &b[1], 1, 1, &want };
-    struct ct_layer *layer;
-
-    for (int i = 0; i < 2; i++) {
-        ASSERT_OK(ct_blob_create(g, &b[i]));
-        b[i]->data.layout = b[i]->diff.layout = CT_NHWC;
-        b[i]->data.dtype = b[i]->diff.dtype = type;
-    }
-    ASSERT_OK(ct_reshape(b[0], shape));
-    ASSERT_OK(ct_layer_create(param, g, &run, CAFFE__PHASE__TRAIN, &layer));
-    ASSERT_OK(ct_layer_setup(layer, &io));
-    ASSERT_INT(CT_NHWC, b[1]->data.layout);
-    ASSERT_INT(plain->y->count, b[1]->count);
-    memcpy(dx, ct_data(plain->x), (size_t)plain->x->count * sizeof(float));
-    memcpy(y, ct_diff(plain->y), (size_t)plain->y->count * sizeof(float));
-    ASSERT_OK(g->ops->convert(g, dim[0], dim[1], dim[2] * dim[3], CT_PLAIN,
-                              CT_F32, dx, CT_NHWC, type, ct_data(b[0])));
-    ASSERT_OK(ct_layer_forward(layer, &io));
-    ASSERT_OK(g->ops->convert(g, dim[0], dim[1], out, CT_PLAIN, CT_F32, y,
-                              CT_NHWC, type, ct_diff(b[1])));
-    ASSERT_OK(ct_layer_backward(layer, &io));
-    ASSERT_OK(g->ops->convert(g, dim[0], dim[1], out, CT_NHWC, type,
-                              ct_data(b[1]), CT_PLAIN, CT_F32, y));
-    ASSERT_OK(g->ops->convert(g, dim[0], dim[1], dim[2] * dim[3], CT_NHWC,
-                              type, ct_diff(b[0]), CT_PLAIN, CT_F32, dx));
-    ASSERT_OK(g->ops->sync(g));
-    ct_layer_destroy(layer);
-    ct_blob_destroy(b[1]);
-    ct_blob_destroy(b[0]);
-}
-
 static void same_values(const char *what, const char *kind, enum ct_dtype type,
                         int64_t n, const float *want, const float *got)
 {
@@ -267,7 +224,7 @@ TEST(pooling, channels_in_packs_give_what_the_cpu_gives)
                                 &y));
         ASSERT_OK(g->ops->alloc(g, (size_t)r.x->count * sizeof(float), "dx",
                                 &dx));
-        packed(param, type, at, &r, y, dx);
+        layout_packed(param, type, false, at, &r, y, dx, NULL);
         same_values("y", kind, type, r.y->count, ct_data(r.y), y);
         same_values("dx", kind, type, r.x->count, ct_diff(r.x), dx);
         g->ops->free(g, dx);

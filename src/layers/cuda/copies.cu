@@ -99,6 +99,18 @@ static struct box permute_box(const struct permute *m)
     return b;
 }
 
+/* The same values in the same order; a bottom that is NHWC may hold 16-bit
+ * ones. */
+static enum ct_status pass_on(const struct ct_device *d, int64_t n,
+                              const struct ct_tensor *from,
+                              const struct ct_tensor *to)
+{
+    return from->dtype == to->dtype
+               ? ct_copy_values(d, n, to->dtype, from->ptr, to->ptr)
+               : ct_cuda_convert(d, n, from->dtype, from->ptr, to->dtype,
+                                 to->ptr);
+}
+
 extern "C" enum ct_status ct_cuda_permute_forward(struct ct_layer *l,
                                                   const struct ct_io *io)
 {
@@ -106,8 +118,7 @@ extern "C" enum ct_status ct_cuda_permute_forward(struct ct_layer *l,
     const int64_t n         = io->top[0]->count;
 
     if (m->same || n == 0)
-        return ct_copy_values(l->dev, n, CT_F32, ct_data(io->bottom[0]),
-                              ct_data(io->top[0]));
+        return pass_on(l->dev, n, &io->bottom[0]->data, &io->top[0]->data);
     return CT_LAUNCH(l->dev, n, take_box, n, permute_box(m),
                      (const float *)ct_data(io->bottom[0]),
                      ct_data(io->top[0]));
@@ -122,8 +133,7 @@ extern "C" enum ct_status ct_cuda_permute_backward(struct ct_layer *l,
     if (!io->want_grad[0])
         return CT_OK;
     if (m->same || n == 0)
-        return ct_copy_values(l->dev, n, CT_F32, ct_diff(io->top[0]),
-                              ct_diff(io->bottom[0]));
+        return pass_on(l->dev, n, &io->top[0]->diff, &io->bottom[0]->diff);
     return CT_LAUNCH(l->dev, n, put_box, n, permute_box(m),
                      (const float *)ct_diff(io->top[0]),
                      ct_diff(io->bottom[0]));

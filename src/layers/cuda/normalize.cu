@@ -1,7 +1,8 @@
 /* normalize.cu - Normalize on a GPU; formulas as in device/norm.h's unit
- * vectors.  The vectors of a position are a thread's, which goes through the
- * channels; whole items are a block's. */
-#include "device/cuda/kernel.h"
+ * vectors.  The vector of a position is a thread's, which goes through the
+ * channels; in NHWC, where its values are neighbours, it is a warp's.  Whole
+ * items are a block's. */
+#include "device/cuda/elementwise.h"
 #include "layers/cuda/slots.h"
 #include "layers/normalize.h"
 
@@ -73,19 +74,29 @@ __global__ static void scale_grad(struct unit u, const float *x,
         part[q] = (float)sum;
 }
 
-/* Adds the parts to the scale's gradient: each to its own, or all to one. */
-__global__ static void scale_add(int64_t c, bool shared, const float *part,
+/* dscale[q] += the sum of column q of `rows` rows of parts. */
+__global__ static void scale_add(int64_t c, int rows, const float *part,
                                  float *dscale)
+{
+    CT_KERNEL_EACH (q, c) {
+        double sum = 0;
+
+        for (int r = 0; r < rows; r++)
+            sum += (double)part[r * c + q];
+        dscale[q] += (float)sum;
+    }
+}
+
+/* *dscale += the sum of n parts; one block. */
+__global__ static void scale_add_all(int64_t n, const float *part,
+                                     float *dscale)
 {
     double sum = 0;
 
-    for (int64_t q = threadIdx.x; q < c; q += blockDim.x)
-        if (shared)
-            sum += (double)part[q];
-        else
-            dscale[q] += part[q];
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        sum += (double)part[i];
     sum = ct_block_sum(sum);
-    if (shared && threadIdx.x == 0)
+    if (threadIdx.x == 0)
         *dscale += (float)sum;
 }
 
@@ -139,6 +150,108 @@ __global__ static void unit_backward_positions(struct unit u, const float *x,
     }
 }
 
+/* ---- NHWC: a warp a position, K neighbours a thread at a time */
+
+enum { ROWS = 8, MOST_PARTS = 64 };
+
+#define EACH_POSITION(i, n)                                                  \
+    for (int64_t i = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32;  \
+         i < (n); i += (int64_t)gridDim.x * blockDim.x / 32)
+
+__device__ static inline float warp_sum(float v)
+{
+    for (int o = 16; o > 0; o /= 2)
+        v += __shfl_xor_sync(~0u, v, o);
+    return v;
+}
+
+template <int K, typename T>
+__global__ static void nhwc_forward(struct unit u, const T *x, T *y)
+{
+    const int64_t first = threadIdx.x % 32 * K, step = 32 * K;
+
+    EACH_POSITION (i, u.n * u.inner) {
+        const T *from = x + i * u.c;
+        float sum     = 0, r;
+
+        for (int64_t q = first; q < u.c; q += step) {
+            const ct_pack<K, T> v = ct_load_pack<K>(from + q);
+
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                sum += ct_load(v.v + k) * ct_load(v.v + k);
+        }
+        r = 1 / sqrtf(u.eps + warp_sum(sum));
+        for (int64_t q = first; q < u.c; q += step) {
+            ct_pack<K, T> v = ct_load_pack<K>(from + q);
+
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                ct_store(v.v + k, ct_load(v.v + k) * (u.scale_of(q + k) * r));
+            ct_store_pack<K>(y + i * u.c + q, v);
+        }
+        if (first == 0)
+            u.inverse[i] = r;
+    }
+}
+
+template <int K, typename T>
+__global__ static void nhwc_backward(struct unit u, const T *x, const T *dy,
+                                     T *dx)
+{
+    const int64_t first = threadIdx.x % 32 * K, step = 32 * K;
+
+    EACH_POSITION (i, u.n * u.inner) {
+        const int64_t at = i * u.c;
+        const float r    = u.inverse[i];
+        float dot        = 0;
+
+        for (int64_t q = first; q < u.c; q += step) {
+            const ct_pack<K, T> v = ct_load_pack<K>(x + at + q);
+            const ct_pack<K, T> d = ct_load_pack<K>(dy + at + q);
+
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                dot += ct_load(d.v + k) * ct_load(v.v + k) *
+                       (u.scale_of(q + k) * r);
+        }
+        dot = warp_sum(dot) * r * r;
+        for (int64_t q = first; q < u.c; q += step) {
+            const ct_pack<K, T> v = ct_load_pack<K>(x + at + q);
+            ct_pack<K, T> d       = ct_load_pack<K>(dy + at + q);
+
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                ct_store(d.v + k, ct_load(d.v + k) * (u.scale_of(q + k) * r) -
+                                      ct_load(v.v + k) * dot);
+            ct_store_pack<K>(dx + at + q, d);
+        }
+    }
+}
+
+/* part[b][q] = the channel's sum of dy x / r over every gridDim.y-th lot of
+ * ROWS positions; blocks are 32 channels by ROWS. */
+template <typename T>
+__global__ static void nhwc_scale_grad(struct unit u, const T *x, const T *dy,
+                                       float *part)
+{
+    __shared__ float sums[ROWS][32];
+    const int64_t q = blockIdx.x * 32 + threadIdx.x;
+    float sum       = 0;
+
+    for (int64_t i = blockIdx.y * (int64_t)ROWS + threadIdx.y;
+         q < u.c && i < u.n * u.inner; i += (int64_t)gridDim.y * ROWS)
+        sum += ct_load(dy + i * u.c + q) * ct_load(x + i * u.c + q) *
+               u.inverse[i];
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || q >= u.c)
+        return;
+    for (int k = 1; k < ROWS; k++)
+        sum += sums[k][threadIdx.x];
+    part[blockIdx.y * u.c + q] = sum;
+}
+
 static struct unit unit_of(const struct ct_layer *l)
 {
     const struct normalize *s = (const struct normalize *)l->state;
@@ -148,14 +261,40 @@ static struct unit unit_of(const struct ct_layer *l)
              ct_data(l->blob[0]), ct_data(s->inverse) };
 }
 
+/* Whether positions begin where packs may. */
+template <typename T>
+static bool in_packs(const struct unit *u, const T *x, const T *y,
+                     const T *z)
+{
+    return u->c * (int64_t)sizeof(T) % 16 == 0 && ct_aligned(x) &&
+           ct_aligned(y) && ct_aligned(z);
+}
+
+template <typename T>
+static enum ct_status forward_nhwc(const struct ct_layer *l,
+                                   const struct unit *u, const T *x, T *y)
+{
+    constexpr int K = 16 / sizeof(T);
+    const int64_t n = u->n * u->inner * 32;
+
+    if (in_packs<T>(u, x, y, x))
+        return CT_LAUNCH(l->dev, n, (nhwc_forward<K, T>), *u, x, y);
+    return CT_LAUNCH(l->dev, n, (nhwc_forward<1, T>), *u, x, y);
+}
+
 extern "C" enum ct_status ct_cuda_normalize_forward(struct ct_layer *l,
                                                     const struct ct_io *io)
 {
-    const struct unit u = unit_of(l);
-    const float *x      = ct_data(io->bottom[0]);
+    const struct ct_tensor *in = &io->bottom[0]->data;
+    const struct unit u        = unit_of(l);
+    const float *x             = ct_data(io->bottom[0]);
 
     if (io->bottom[0]->count == 0)
         return CT_OK;
+    if (in->layout == CT_NHWC)
+        CT_BY_TYPE(in->dtype, T,
+                   return forward_nhwc(l, &u, (const T *)x,
+                                       (T *)ct_data(io->top[0])));
     if (u.whole) {
         inverse_items<<<(unsigned)u.n, 512, 0, ct_cuda_stream(l->dev)>>>(u, x);
         CT_TRY(CT_CUDA_LAUNCHED(l->dev, "lengths of items"));
@@ -166,6 +305,19 @@ extern "C" enum ct_status ct_cuda_normalize_forward(struct ct_layer *l,
                      ct_data(io->top[0]));
 }
 
+/* Adds rows of parts to the gradient: each to its own, or all to one. */
+static enum ct_status add_parts(const struct ct_layer *l, const struct unit *u,
+                                int rows, const float *part)
+{
+    float *dscale = ct_diff(l->blob[0]);
+
+    if (!u->shared)
+        return CT_LAUNCH(l->dev, u->c, scale_add, u->c, rows, part, dscale);
+    scale_add_all<<<1, CT_BLOCK, 0, ct_cuda_stream(l->dev)>>>(
+        rows * u->c, part, dscale);
+    return CT_CUDA_LAUNCHED(l->dev, "gradient of scales");
+}
+
 static enum ct_status scale_backward(const struct ct_layer *l,
                                      const struct unit *u, const float *x,
                                      const float *dy, float *part)
@@ -173,9 +325,33 @@ static enum ct_status scale_backward(const struct ct_layer *l,
     scale_grad<<<(unsigned)u->c, CT_BLOCK, 0, ct_cuda_stream(l->dev)>>>(
         *u, x, dy, part);
     CT_TRY(CT_CUDA_LAUNCHED(l->dev, "gradient of scales"));
-    scale_add<<<1, CT_BLOCK, 0, ct_cuda_stream(l->dev)>>>(
-        u->c, u->shared, part, ct_diff(l->blob[0]));
-    return CT_CUDA_LAUNCHED(l->dev, "gradient of scales");
+    return add_parts(l, u, 1, part);
+}
+
+template <typename T>
+static enum ct_status backward_nhwc(const struct ct_layer *l,
+                                    const struct unit *u, const T *x,
+                                    const T *dy, T *dx)
+{
+    const struct normalize *s = (const struct normalize *)l->state;
+    constexpr int K    = 16 / sizeof(T);
+    const int64_t n    = u->n * u->inner * 32;
+    const int64_t room = ct_unit_parts(&s->unit) / u->c;
+    const int rows     = (int)(room < MOST_PARTS ? room : MOST_PARTS);
+    float *part        = ct_data(s->parts);
+
+    if (l->blob_wants_grad[0]) {
+        nhwc_scale_grad<<<dim3((unsigned)((u->c + 31) / 32), (unsigned)rows),
+                          dim3(32, ROWS), 0, ct_cuda_stream(l->dev)>>>(
+            *u, x, dy, part);
+        CT_TRY(CT_CUDA_LAUNCHED(l->dev, "gradient of scales"));
+        CT_TRY(add_parts(l, u, rows, part));
+    }
+    if (!dx)
+        return CT_OK;
+    if (in_packs<T>(u, x, dy, dx))
+        return CT_LAUNCH(l->dev, n, (nhwc_backward<K, T>), *u, x, dy, dx);
+    return CT_LAUNCH(l->dev, n, (nhwc_backward<1, T>), *u, x, dy, dx);
 }
 
 extern "C" enum ct_status ct_cuda_normalize_backward(struct ct_layer *l,
@@ -188,6 +364,11 @@ extern "C" enum ct_status ct_cuda_normalize_backward(struct ct_layer *l,
 
     if (io->bottom[0]->count == 0)
         return CT_OK;
+    if (io->bottom[0]->data.layout == CT_NHWC)
+        CT_BY_TYPE(io->bottom[0]->data.dtype, T,
+                   return backward_nhwc(l, &u, (const T *)x, (const T *)dy,
+                                        io->want_grad[0] ? (T *)dx
+                                                         : (T *)NULL));
     if (l->blob_wants_grad[0])
         CT_TRY(scale_backward(l, &u, x, dy, part));
     if (!io->want_grad[0])
