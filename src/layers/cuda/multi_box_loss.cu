@@ -15,7 +15,7 @@
 /* A pair of a truth and a prior, see pair_key(). */
 typedef unsigned long long pair_t;
 
-enum { BLOCK = 512, CHUNK = 1024 };
+enum { BLOCK = 1024, CHUNK = 1024, NEAR = 64 };
 
 #define LEAST_OVERLAP 1e-6f
 #define MINING(name) CAFFE__MULTI_BOX_LOSS_PARAMETER__MINING_TYPE__##name
@@ -133,10 +133,11 @@ __device__ static inline bool is_outside(struct ct_bbox x)
            x.xmax < 0 || x.xmax > 1 || x.ymax < 0 || x.ymax > 1;
 }
 
-/* A block: the free prior that overlaps truth g most; 0: none. */
-__device__ static pair_t best_prior(const struct boxes &b, int i, int g)
+/* A block: the free prior that overlaps truth g, whose box is t, most; 0:
+ * none. */
+__device__ static pair_t best_prior(const struct boxes &b, int i,
+                                    struct ct_bbox t)
 {
-    const struct ct_bbox t = truth_box(b, i, g);
     const int *match       = b.match + (int64_t)i * b.priors;
     pair_t best             = 0;
 
@@ -160,7 +161,7 @@ __device__ static void bipartite(const struct boxes &b, int i, int n)
     int *match  = b.match + (int64_t)i * b.priors;
 
     for (int g = 0; g < n; g++) {
-        const pair_t k = best_prior(b, i, g);
+        const pair_t k = best_prior(b, i, truth_box(b, i, g));
 
         if (threadIdx.x == 0)
             best[g] = k;
@@ -191,7 +192,7 @@ __device__ static void bipartite(const struct boxes &b, int i, int n)
 
             if (best[g] == 0 || key_prior(best[g]) != key_prior(top))
                 continue;
-            k = best_prior(b, i, g);
+            k = best_prior(b, i, truth_box(b, i, g));
             if (threadIdx.x == 0)
                 best[g] = k;
             __syncthreads();
@@ -199,9 +200,10 @@ __device__ static void bipartite(const struct boxes &b, int i, int n)
     }
 }
 
-/* A block an image. */
-__global__ static void match_priors(struct boxes b)
+/* A block an image; the first boxes of its truths are at hand. */
+__global__ static void __launch_bounds__(BLOCK) match_priors(struct boxes b)
 {
+    __shared__ struct ct_bbox box[NEAR];
     const int i  = blockIdx.x;
     const int n  = b.first[i + 1] - b.first[i];
     int *match   = b.match + (int64_t)i * b.priors;
@@ -209,21 +211,26 @@ __global__ static void match_priors(struct boxes b)
     float *score = b.score + (int64_t)i * b.priors;
     int matched  = 0;
 
+    for (int g = threadIdx.x; g < n && g < NEAR; g += blockDim.x)
+        box[g] = truth_box(b, i, g);
+    __syncthreads();
     for (int p = threadIdx.x; p < b.priors; p += blockDim.x) {
         const struct ct_bbox x = box_at(b.prior + 4 * p);
 
-        match[p] = b.p.inside_only && is_outside(x) ? CT_BOX_OUTSIDE
-                                                    : CT_BOX_NONE;
-        score[p] = 0;
-        near[p]  = -1;
-        for (int g = 0; g < n && match[p] == CT_BOX_NONE; g++) {
-            const float o = ct_bbox_overlap(x, truth_box(b, i, g));
+        const bool out = b.p.inside_only && is_outside(x);
+        float most     = 0;
+        int nearest    = -1;
 
-            if (o > LEAST_OVERLAP && o > score[p]) {
-                score[p] = o;
-                near[p]  = g;
-            }
+        for (int g = 0; g < n && !out; g++) {
+            const float o = ct_bbox_overlap(x, g < NEAR ? box[g]
+                                                        : truth_box(b, i, g));
+
+            nearest = o > LEAST_OVERLAP && o > most ? g : nearest;
+            most    = nearest == g ? o : most;
         }
+        match[p] = out ? CT_BOX_OUTSIDE : CT_BOX_NONE;
+        score[p] = most;
+        near[p]  = nearest;
     }
     __syncthreads();
     bipartite(b, i, n);
@@ -281,40 +288,84 @@ __global__ static void score_priors(struct boxes b, int64_t n)
     }
 }
 
+/* Counts the digits of those threads of a warp that take part: once for each
+ * that differs, because many are the same. */
+__device__ static void count_digits(bool takes_part, int digit, int *count)
+{
+    const int lane = threadIdx.x % 32;
+    unsigned left  = __ballot_sync(~0u, takes_part);
+
+    while (left) {
+        const int first     = __ffs((int)left) - 1;
+        const int of        = __shfl_sync(~0u, digit, first);
+        const unsigned same = __ballot_sync(~0u, takes_part && digit == of);
+
+        if (lane == first)
+            atomicAdd(&count[of], __popc(same));
+        left &= ~same;
+    }
+}
+
+/* The first warp: the digit at which counts, from the highest digit down, add
+ * up to k, which is 1 at least; *rest is what k lacks before it. */
+__device__ static void choose_digit(const int *count, int k, unsigned *digit,
+                                    int *rest)
+{
+    enum { EACH = 256 / 32 };
+    const int lane = threadIdx.x;
+    int mine = 0, up_to;
+
+    for (int j = 0; j < EACH; j++)
+        mine += count[255 - EACH * lane - j];
+    up_to = mine;
+    for (int o = 1; o < 32; o *= 2) {
+        const int before = __shfl_up_sync(~0u, up_to, o);
+
+        up_to += lane >= o ? before : 0;
+    }
+    if (up_to < k || up_to - mine >= k)
+        return;
+    k -= up_to - mine;
+    for (int d = 255 - EACH * lane;; d--) {
+        if (count[d] >= k) {
+            *digit = (unsigned)d;
+            *rest  = k;
+            return;
+        }
+        k -= count[d];
+    }
+}
+
 /* A block: the least score, as bits, of the k highest of `score`, and how many
  * of those equal to it are among them; digit by digit from the highest. */
 __device__ static unsigned least_of(const float *score, int n, int k,
                                     int *equal)
 {
     __shared__ int count[256];
-    __shared__ unsigned found;
+    __shared__ unsigned digit;
     __shared__ int rest;
     unsigned least = 0;
 
     *equal = k;
-    for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int shift = 24; k > 0 && shift >= 0; shift -= 8) {
         __syncthreads();
         for (int c = threadIdx.x; c < 256; c += blockDim.x)
             count[c] = 0;
         __syncthreads();
-        for (int p = threadIdx.x; p < n; p += blockDim.x) {
-            const unsigned r = __float_as_uint(score[p]);
+        for (int at = 0; at < n; at += blockDim.x) {
+            const int p      = at + (int)threadIdx.x;
+            const float s    = p < n ? score[p] : NEVER;
+            const unsigned r = __float_as_uint(s);
+            const bool fits  = shift == 24 ||
+                              r >> (shift + 8) == least >> (shift + 8);
 
-            if (score[p] != NEVER &&
-                (shift == 24 || r >> (shift + 8) == least >> (shift + 8)))
-                atomicAdd(&count[r >> shift & 255], 1);
+            count_digits(s != NEVER && fits, (int)(r >> shift & 255), count);
         }
         __syncthreads();
-        if (threadIdx.x == 0) {
-            int digit = 255;
-
-            rest = *equal;
-            while (digit > 0 && count[digit] < rest)
-                rest -= count[digit--];
-            found = least | (unsigned)digit << shift;
-        }
+        if (threadIdx.x < 32)
+            choose_digit(count, *equal, &digit, &rest);
         __syncthreads();
-        least  = found;
+        least |= digit << shift;
         *equal = rest;
     }
     return least;
@@ -343,7 +394,7 @@ __device__ static int place_of(bool is, int *seen)
 }
 
 /* A block an image: the label of what does not count goes. */
-__global__ static void mine(struct boxes b)
+__global__ static void __launch_bounds__(BLOCK) mine(struct boxes b)
 {
     const int i     = blockIdx.x;
     const bool hard = b.p.mining == MINING(HARD_EXAMPLE);
@@ -386,7 +437,7 @@ __global__ static void mine(struct boxes b)
 }
 
 /* A block an image: its two sums. */
-__global__ static void sum_images(struct boxes b)
+__global__ static void __launch_bounds__(BLOCK) sum_images(struct boxes b)
 {
     const int64_t first = (int64_t)blockIdx.x * b.priors;
     double loc = 0, conf = 0;
@@ -413,7 +464,9 @@ __global__ static void sum_images(struct boxes b)
 }
 
 /* fixed as in loss.h. */
-__global__ static void total(struct boxes b, double fixed, float *loss)
+__global__ static void __launch_bounds__(BLOCK) total(struct boxes b,
+                                                      double fixed,
+                                                      float *loss)
 {
     double sum = 0, n = 0;
 
