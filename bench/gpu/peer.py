@@ -15,7 +15,6 @@ import gc
 import json
 import os
 import sys
-import time
 
 import torch
 
@@ -24,6 +23,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "cpu"))
 
 import nets  # noqa: E402
 import peer  # noqa: E402
+import torch_steps  # noqa: E402
 
 
 def built(model, channels_last):
@@ -33,64 +33,15 @@ def built(model, channels_last):
         return peer.Net(nets.read(model), channels_last).train()
 
 
-def stepper(net, precision):
-    update = torch.optim.SGD(net.parameters(), lr=1e-6, momentum=0.9,
-                             weight_decay=0.0005, foreach=True)
-
-    def step():
-        update.zero_grad(set_to_none=False)
-        with torch.autocast("cuda", torch.bfloat16,
-                            enabled=precision == "bf16"):
-            loss = net()
-        loss.backward()
-        update.step()
-    return step
-
-
-def captured(step):
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
-
-
-def timed(step, times):
-    start = time.perf_counter()
-    for _ in range(times):
-        step()
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
-def measure(step, seconds):
-    """Seconds of a step; it is waited for ten or fewer at a time."""
-    timed(step, 3)
-    turns = max(1, min(10, int(seconds / 4 / timed(step, 1))))
-    took, n = 0, 0
-    while took < seconds:
-        took += timed(step, turns)
-        n += turns
-    return took / n
-
-
 def answer(model, precision, seconds):
-    tf32 = precision == "tf32"
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    torch.backends.cudnn.allow_tf32 = tf32
-    torch.backends.cudnn.benchmark = True
-    step = stepper(built(model, precision != "fp32"), precision)
-    found = {}
-    for mode, make in (("eager", lambda s: s), ("graph", captured)):
-        try:
-            found[mode] = measure(make(step), seconds)
-        except RuntimeError as error:
-            found[mode + "_error"] = str(error)[:200]
-    return found
+    torch_steps.set_precision(precision)
+    net = built(model, precision != "fp32")
+
+    def loss_of(autocast):
+        with autocast():
+            return net()
+    return torch_steps.both(torch_steps.stepper(net, precision, loss_of),
+                            seconds)
 
 
 def main():

@@ -7,10 +7,10 @@ and has no step that waits for the GPU, so that it can be captured."""
 
 import json
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
+import torch_steps
 from torch import nn
 
 CLASSES = 21
@@ -140,8 +140,6 @@ def stepper(precision, batch):
         torch.contiguous_format
     net = Ssd300().cuda().to(memory_format=last).train()
     prior = priors().cuda()
-    update = torch.optim.SGD(net.parameters(), lr=1e-6, momentum=0.9,
-                             weight_decay=0.0005, foreach=True)
     images = torch.randn(batch, 3, 300, 300,
                          device="cuda").to(memory_format=last)
     corner = torch.rand(batch, 3, 2, device="cuda") * .5
@@ -149,61 +147,20 @@ def stepper(precision, batch):
                        torch.rand(batch, 3, 2, device="cuda") * .25], 2)
     labels = torch.randint(1, 4, (batch, 3), device="cuda")
 
-    def step():
-        update.zero_grad(set_to_none=False)
-        with torch.autocast("cuda", torch.bfloat16,
-                            enabled=precision == "bf16"):
+    def loss_of(autocast):
+        with autocast():
             loc, conf = net(images)
-        loss = multibox(loc.float(), conf.float(), prior, boxes, labels)
-        loss.backward()
-        update.step()
-    return step
-
-
-def captured(step):
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
-
-
-def timed(step, times):
-    start = time.perf_counter()
-    for _ in range(times):
-        step()
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
-def measure(step, seconds):
-    timed(step, 3)
-    took, n = 0, 0
-    while took < seconds:
-        took += timed(step, 10)
-        n += 10
-    return took / n
+        return multibox(loc.float(), conf.float(), prior, boxes, labels)
+    return torch_steps.stepper(net, precision, loss_of)
 
 
 def main():
     precision, batch, seconds = sys.argv[1], int(sys.argv[2]), \
         float(sys.argv[3])
     torch.manual_seed(1)
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    torch.backends.cudnn.benchmark = True
-    step = stepper(precision, batch)
-    found = {"name": "PyTorch " + torch.__version__}
-    for mode, make in (("eager", lambda s: s), ("graph", captured)):
-        try:
-            found[mode] = measure(make(step), seconds)
-        except RuntimeError as error:
-            found[mode + "_error"] = str(error)[:200]
-    print(json.dumps(found))
+    torch_steps.set_precision(precision)
+    found = torch_steps.both(stepper(precision, batch), seconds)
+    print(json.dumps(dict(found, name="PyTorch " + torch.__version__)))
 
 
 if __name__ == "__main__":
