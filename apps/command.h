@@ -43,6 +43,7 @@ int cmd_extract_features(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 int cmd_get_image_size(int argc, char **argv);
+int cmd_impl(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_make_digits(int argc, char **argv);
 int cmd_make_shapes(int argc, char **argv);

@@ -56,6 +56,12 @@ const struct command commands[] = {
       "cortado device_query [--gpu=IDS]",
       "Prints the processor, its measured peak, and the GPUs.",
       cmd_device_query },
+    { "impl", "list the implementations that CORTADO_IMPL can force",
+      "cortado impl",
+      "Prints the keys and values of the environment variable CORTADO_IMPL, "
+      "what each means, and which are in force. The variable is a list of "
+      "KEY:VALUE, separated by commas; + between values allows several.",
+      cmd_impl },
     { "trace", "explain where a traced iteration spent its time",
       "cortado trace [--iteration=N] TRACE.json",
       "Prints the critical path of an iteration that 'cortado train --trace' "

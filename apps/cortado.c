@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/impl.h"
 #include "help.h"
 #include "launch.h"
 #include "proto/nearest.h"
@@ -67,6 +68,17 @@ static const struct command *by_program_name(const char *program)
     return command_named(name);
 }
 
+/* The environment is checked first, except for the commands that explain it. */
+static int run_command(const struct command *c, int argc, char **argv)
+{
+    enum ct_status st = ct_impl_check();
+
+    if (st == CT_OK || strcmp(c->name, "help") == 0 ||
+        strcmp(c->name, "impl") == 0)
+        return c->run(argc, argv);
+    return command_failed(st);
+}
+
 int main(int argc, char **argv)
 {
     const struct command *c = argc > 0 ? by_program_name(argv[0]) : NULL;
@@ -77,7 +89,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     if (c) {
         argv[0] = (char *)(uintptr_t)c->name;
-        return c->run(argc, argv);
+        return run_command(c, argc, argv);
     }
     if (argc < 2) {
         help_commands(stderr);
@@ -98,5 +110,5 @@ int main(int argc, char **argv)
     name = argv[at];
     memmove(argv + 1, argv, (size_t)at * sizeof(*argv));
     argv[1] = name;
-    return c->run(argc - 1, argv + 1);
+    return run_command(c, argc - 1, argv + 1);
 }

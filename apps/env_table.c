@@ -10,9 +10,9 @@ const struct env_info env_table[] = {
       "leaves it to OpenMP where threads run" },
     { "CORTADO_DISTRIBUTED", "0",
       "processes that a launcher started train apart, not together" },
-    { "CORTADO_IMPL", "OP:NAME,...",
-      "force implementations of operations, e.g. conv:gemm,pool:ref; + between "
-      "names leaves several" },
+    { "CORTADO_IMPL", "KEY:VALUE,...",
+      "force implementations, e.g. conv:gemm,pool:ref; + between values allows "
+      "several; 'cortado impl' lists them" },
     { "CORTADO_TUNE", "off | measure",
       "off: time no implementations, and ignore times of earlier runs; "
       "measure: time large convolutions as well as small ones" },

@@ -9,9 +9,7 @@
 
 enum { WIDTH = 79, INDENT = 28, TEXT_BYTES = 512 };
 
-/* Words of `text` from column `at` on, in lines that start at `indent`; a tab
- * is a space at which no line ends. */
-static void wrapped(FILE *to, const char *text, int indent, int at)
+void help_wrapped(FILE *to, const char *text, int indent, int at)
 {
     while (*text) {
         const int n = (int)strcspn(text, " ");
@@ -40,7 +38,7 @@ static void entry(FILE *to, const char *name, const char *text)
         fprintf(to, "\n%*s", INDENT, "");
     else
         fprintf(to, "%*s", INDENT - n, "");
-    wrapped(to, text, INDENT, INDENT);
+    help_wrapped(to, text, INDENT, INDENT);
 }
 
 void help_usage(FILE *to, const struct command *c)
@@ -53,7 +51,7 @@ void help_usage(FILE *to, const struct command *c)
 
         snprintf(text, sizeof(text), "%.*s", (int)n, line);
         fputs(before, to);
-        wrapped(to, text, 11, 7);
+        help_wrapped(to, text, 11, 7);
         before = "       ";
         line += n + (line[n] == '\n');
     }
@@ -85,7 +83,7 @@ void help_command(FILE *to, const struct command *c)
 {
     help_usage(to, c);
     fputc('\n', to);
-    wrapped(to, c->about, 0, 0);
+    help_wrapped(to, c->about, 0, 0);
     for (int g = 0; g < GROUP_LOG; g++)
         help_group(to, (enum flag_group)g, c->name);
     fprintf(to, "\nFlags of the log: 'cortado help log'.  Environment "

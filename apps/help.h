@@ -15,6 +15,9 @@ struct env_info {
 extern const struct env_info env_table[];
 extern const int n_env_table;
 
+/* Words of `text` from column `at` on, in lines that start at `indent`; a tab
+ * is a space at which no line ends. */
+void help_wrapped(FILE *to, const char *text, int indent, int at);
 void help_commands(FILE *to);
 void help_command(FILE *to, const struct command *c);
 /* Only "usage: ..." of a command. */

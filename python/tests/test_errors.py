@@ -105,6 +105,27 @@ class TestNets(Case):
         self.assertTrue(np.isfinite(net.forward(start='conv')['loss']))
 
 
+class TestEnvironment(Case):
+
+    def tearDown(self):
+        os.environ.pop('CORTADO_IMPL', None)
+        super().tearDown()
+
+    def test_a_misspelt_switch_raises_with_what_is_known(self):
+        solver = self.file("net: '%s' base_lr: 0.1 lr_policy: 'fixed'"
+                           % self.file(TEXT), 'solver.prototxt')
+        for text, why in (('fuse:nnoe', "did you mean 'none'"),
+                          ('fuze:none', 'Its keys: conv, pool'),
+                          ('fuse:none+layers', 'one value')):
+            os.environ['CORTADO_IMPL'] = text
+            with self.assertRaisesRegex(caffe.Error, why):
+                self.net(TEXT)
+            with self.assertRaisesRegex(caffe.Error, why):
+                caffe.SGDSolver(solver)
+        os.environ['CORTADO_IMPL'] = 'fuse:none,conv:gemm+ref'
+        self.net(TEXT).forward()
+
+
 class TestFiles(Case):
 
     def test_broken_weights(self):

@@ -6,7 +6,10 @@
  * forward may be slow backward.  The environment can force one, to compare or
  * to find a fault:
  *
- *     CORTADO_IMPL=conv:gemm,pool:ref                                      */
+ *     CORTADO_IMPL=conv:gemm,pool:ref
+ *
+ * The same variable switches parts of the engine off (fuse:none).  All its
+ * keys and values stand in impl.def; `cortado impl` prints them.           */
 #ifndef CT_DEVICE_IMPL_H
 #define CT_DEVICE_IMPL_H
 
@@ -58,19 +61,49 @@ CT_MUST_CHECK enum ct_status ct_impl_try(const struct ct_impl *impl,
                                          struct ct_impl_pass *out);
 void ct_impl_fini(struct ct_impl_pass *p);
 
-/* False when the environment asks for another implementation of `operation`
- * than `name`, or for others, with a + between them.  Read when an object is
- * created, not while it runs. */
-bool ct_impl_allowed(const char *operation, const char *name);
+/* The table of CORTADO_IMPL (impl.def): a row per key, and behind it a row
+ * per value. */
+enum ct_impl_group {
+    CT_IMPL_OPERATIONS,
+    CT_IMPL_NETS,
+    CT_IMPL_GPUS,
+    CT_IMPL_RANKS,
+    CT_IMPL_GROUPS
+};
 
-/* Whether it asks for any at all. */
-bool ct_impl_forced(const char *operation);
+struct ct_impl_row {
+    const char        *key;     /* NULL: a value of the key above */
+    const char        *value;   /* NULL: a key; "N": any number from 1 */
+    const char        *meaning; /* of a key: what it decides */
+    const char        *usual;   /* of a key: what happens without it */
+    enum ct_impl_group group;   /* of a key */
+    bool               built;   /* of a value: this build has it */
+    bool               allowed; /* of a value: without CORTADO_IMPL */
+};
 
-/* The number that it gives in place of a name; 0: none. */
-int ct_impl_number(const char *operation);
+extern const struct ct_impl_row ct_impl_table[];
+extern const int ct_impl_n_rows;
 
-/* " (CORTADO_IMPL=...)" for a message that says nothing was left to run, ""
- * when the variable is not set.  Valid until the environment changes. */
+/* CT_EINVAL when CORTADO_IMPL has something that the table has not; the text
+ * lists what it has.  Whoever reads the variable is called below a function
+ * that has checked it: main(), ct_net_create()
+ * and ct_device_cuda_open(). */
+CT_MUST_CHECK enum ct_status ct_impl_check(void);
+
+/* Whether `value` may be used: CORTADO_IMPL lists it, or does not name its key
+ * and the table allows it.  Key and value stand in the table.  Read when an
+ * object is created, not while it runs. */
+bool ct_impl_allowed(const char *key, const char *value);
+
+/* Whether CORTADO_IMPL names this key; and any key at all. */
+bool ct_impl_forced(const char *key);
+bool ct_impl_asked(void);
+
+/* The number that it gives in place of a value; 0: none. */
+int ct_impl_number(const char *key);
+
+/* "; CORTADO_IMPL forces one" for a message that says nothing was left to run,
+ * "" when the variable is not set. */
 const char *ct_impl_hint(void);
 
 #endif

@@ -235,8 +235,7 @@ static bool allowed(const struct ct_net *net)
 {
     return net->dev->kind == CT_CPU && !net->options.keep_blobs &&
            !net->options.trial && !net->debug_info && !net->no_chain &&
-           net->run.share == 0 &&
-           (ct_impl_number("chain") > 0 || !ct_impl_forced("chain"));
+           net->run.share == 0 && !ct_impl_allowed("chain", "none");
 }
 
 /* The chain that begins with layer i, if there is one; *end: after it. */

@@ -12,11 +12,10 @@
 enum ct_status net_tuning(struct ct_net *net)
 {
     const struct ct_net_options *o = &net->options;
-    const char *impl               = getenv("CORTADO_IMPL");
     const struct ct_tuning_case c  = {
         .word      = o->trial ? "off" : getenv("CORTADO_TUNE"),
         .forced    = ct_impl_forced("conv"),
-        .compared  = impl && *impl,
+        .compared  = ct_impl_asked(),
         .canonical = net->run.share > 0,
         .looked_at = o->quiet,
         .n_ranks   = net->run.size,

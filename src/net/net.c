@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "device/impl.h"
 #include "device/recording.h"
 #include "layers/plugins.h"
 #include "net/phase.h"
@@ -55,6 +56,7 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     struct ct_net *net;
     enum ct_status st;
 
+    CT_TRY(ct_impl_check());
     CT_TRY(ct_alloc(1, sizeof(*net), "net", &net));
     net->options     = *options;
     net->dev         = options->device ? options->device : ct_device_cpu();

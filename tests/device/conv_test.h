@@ -64,7 +64,7 @@ static inline struct ct_conv *make(const struct ct_conv_desc *d,
     enum ct_status st;
     char text[64];
 
-    snprintf(text, sizeof(text), "pool:none,conv:%s", impl);
+    snprintf(text, sizeof(text), "pool:ref,conv:%s", impl);
     ASSERT(setenv("CORTADO_IMPL", text, 1) == 0);
     st = ct_conv_create(ct_device_cpu(), d, NULL, &c);
     unforce(NULL);

@@ -107,32 +107,9 @@ TEST(conv, what_makes_no_sense_is_refused)
     d           = small;
     d.stride[0] = 0;
     ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, NULL, &c));
-    ASSERT(setenv("CORTADO_IMPL", "conv:fastest", 1) == 0);
+    ASSERT(setenv("CORTADO_IMPL", "conv:whole", 1) == 0);
     test_defer(unforce, NULL);
     ASSERT_STATUS(CT_ENOTSUP,
                   ct_conv_create(ct_device_cpu(), &small, NULL, &c));
     ASSERT_HAS("CORTADO_IMPL", ct_last_error());
-}
-
-TEST(conv, the_environment_forces_an_implementation_by_operation)
-{
-    ASSERT(setenv("CORTADO_IMPL", "conv:gemm,pool:ref", 1) == 0);
-    test_defer(unforce, NULL);
-    ASSERT(ct_impl_allowed("conv", "gemm"));
-    ASSERT(!ct_impl_allowed("conv", "gem"));
-    ASSERT(!ct_impl_allowed("conv", "gemms"));
-    ASSERT(!ct_impl_allowed("conv", "ref"));
-    ASSERT(ct_impl_allowed("pool", "ref"));
-    ASSERT(!ct_impl_allowed("pool", "gemm"));
-    ASSERT(ct_impl_allowed("con", "ref"));
-    ASSERT(ct_impl_allowed("lrn", "onednn"));
-    ASSERT(setenv("CORTADO_IMPL", "conv:tiles+gemm,pool:ref", 1) == 0);
-    ASSERT(ct_impl_allowed("conv", "tiles"));
-    ASSERT(ct_impl_allowed("conv", "gemm"));
-    ASSERT(!ct_impl_allowed("conv", "ref"));
-    ASSERT(!ct_impl_allowed("conv", "tiles+gemm"));
-    ASSERT(ct_impl_forced("conv"));
-    ASSERT(ct_impl_allowed("pool", "ref"));
-    unforce(NULL);
-    ASSERT(ct_impl_allowed("conv", "ref"));
 }

@@ -1,5 +1,7 @@
 /* test_build.c - from prototxt to layers and blobs: rules, splits, wiring,
  * loss weights, sharing, and who needs a gradient. */
+#include <stdlib.h>
+
 #include "net_test.h"
 
 #define INPUT "layer { name: 'in' type: 'Input' top: 'x' " \
@@ -101,6 +103,22 @@ TEST(build, wiring_mistakes_are_named)
     net_refused(INPUT "layer { name: 'fc' type: 'InnerProduct' bottom: 'x' "
                 "top: 'y' inner_product_param { num_output: 1 } "
                 "param {} param {} param {} }", "fc");
+}
+
+static void unset(void *unused)
+{
+    (void)unused;
+    unsetenv("CORTADO_IMPL");
+}
+
+TEST(build, a_misspelt_switch_is_refused)
+{
+    test_defer(unset, NULL);
+    setenv("CORTADO_IMPL", "pool:ref,fuse:nnoe", 1);
+    net_refused(INPUT, "CORTADO_IMPL: fuse has no value 'nnoe'; did you mean "
+                "'none'?");
+    setenv("CORTADO_IMPL", "fuse:none", 1);
+    (void)net_of(INPUT);
 }
 
 /* Two layers on one 1 x 2 weight: the gradients add up. */

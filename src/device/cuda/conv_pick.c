@@ -46,8 +46,7 @@ static void add_sizes(struct ct_text *t, const char *what, int n,
  * CORTADO_IMPL=engines:repeating. */
 static bool must_repeat(const struct ct_conv *c)
 {
-    return c->desc.untuned || (ct_impl_forced("engines") &&
-                               ct_impl_allowed("engines", "repeating"));
+    return c->desc.untuned || !ct_impl_allowed("engines", "any");
 }
 
 /* All that the choice depends on; the first number is that of our lists of

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "device/choice.h"
 #include "device/cuda/libs.h"
+#include "device/impl.h"
 
 enum ct_status ct_cuda_check(const struct ct_device *d, cudaError_t e,
                              const char *what)
@@ -261,6 +262,7 @@ enum ct_status ct_device_cuda_open(int id, enum ct_precision precision,
     struct ct_cuda *g;
     enum ct_status st;
 
+    CT_TRY(ct_impl_check());
     if (n == 0)
         return ct_fail(CT_ENOTFOUND, "there is no GPU here, or no driver for "
                        "it; leave out --gpu to run on the CPU");
