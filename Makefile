@@ -6,7 +6,7 @@ BUILD        ?= build
 JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 20
 SECONDS      ?= 3600
-CHECKS        = includes headers banned exports style docs switches
+CHECKS        = includes headers banned exports style docs switches environment
 
 # Continuous integration treats warnings as errors and builds for one GPU;
 # a user's build does not.

@@ -59,6 +59,26 @@ const struct env_info env_table[] = {
       "set by jsrun, with JSM_NAMESPACE_RANK: one of N ranks" },
     { "FLUX_JOB_SIZE", "N",
       "set by flux run, with FLUX_TASK_RANK: one of N ranks" },
+    { "UCX_TLS", "LIST",
+      "UCX's transports; where it is not set, cortado sets ^cma" },
+    { "OMPI_MCA_btl_tcp_eager_limit", "BYTES",
+      "Open MPI's message sizes over TCP; where this, "
+      "OMPI_MCA_btl_tcp_rndv_eager_limit or OMPI_MCA_btl_tcp_max_send_size is "
+      "not set, cortado sets it to 300000 or 400000" },
+    { "OMPI_ALLOW_RUN_AS_ROOT", "1",
+      "set for --ranks, with OMPI_ALLOW_RUN_AS_ROOT_CONFIRM, where it is not "
+      "set: mpirun works for root" },
+    { "CORTADO", "FILE",
+      "examples: the program; default $BUILD/cortado, or the installed one" },
+    { "BUILD", "FOLDER", "examples: the build folder; default build" },
+    { "CORTADO_DATA", "FOLDER", "examples: a local copy of the data" },
+    { "CORTADO_OFFLINE", "1", "examples: download nothing" },
+    { "CORTADO_SHORT", "1",
+      "examples: train for a few iterations on a few images" },
+    { "RANKS", "N", "examples: train on N ranks, where an example can" },
+    { "OMP_WAIT_POLICY", "WORD",
+      "OpenMP's; where it is not set, the examples set passive, so that "
+      "threads that wait leave the processor to others" },
 };
 /* clang-format on */
 
