@@ -87,7 +87,7 @@ out:
 static enum ct_status score(struct ct_net *net, struct ct_exchange *x,
                             int n_iter)
 {
-    const int most = x ? x->size : 1;
+    const int most = x ? x->facts.size : 1;
     double *sum    = NULL;
     enum ct_status st = CT_OK;
 

@@ -222,7 +222,7 @@ struct ct_layer_type {
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
     /* Optional: whether blob 0 had better lie in CT_TILES16, values and
      * gradients; forward and backward look where it lies.  CPU. */
-    bool (*rests)(const struct ct_layer *l);
+    bool (*packs)(const struct ct_layer *l);
     /* Optional: before the first pass, measures what runs it best.  CPU. */
     enum ct_status (*tune)(struct ct_layer *l);
     /* Optional, for summaries: what runs it and why, or NULL. */

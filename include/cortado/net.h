@@ -139,30 +139,11 @@ CT_API int ct_net_output_id(const struct ct_net *net, int i);
 CT_API int ct_net_n_params(const struct ct_net *net);
 CT_API const struct ct_net_param *ct_net_param(const struct ct_net *net,
                                                int i);
-/* The arenas they lie in, in floats; backward fills diffs front to back.  The
- * first CT_ARENA_RIDERS floats belong to no parameter: numbers that travel
- * with the gradients stand there. */
-enum { CT_ARENA_RIDERS = 16 };
+/* The arenas they lie in, in floats, laid out alike; backward fills diffs front
+ * to back.  The first few belong to no parameter. */
 CT_API float *ct_net_arena_data(const struct ct_net *net);
 CT_API float *ct_net_arena_diff(const struct ct_net *net);
 CT_API size_t ct_net_arena_count(const struct ct_net *net);
-/* Lets parameters lie as the layers that read them take them, values and
- * gradients, or as Caffe has them again; and with them `n_more` arrays that
- * are laid out as the arenas.  Blobs say how they lie, and ct_blob_get() gives
- * Caffe's order in any case. */
-CT_API CT_MUST_CHECK enum ct_status ct_net_rest(struct ct_net *net, bool rest,
-                                                float *const *more,
-                                                int n_more);
-/* Moves the arena of gradients, as it is, to memory that the caller keeps
- * until it moves them again; NULL: to memory of the net's own. */
-CT_API CT_MUST_CHECK enum ct_status ct_net_move_diffs(struct ct_net *net,
-                                                      float *memory);
-/* Learned parameters lie in `house`, which is filled and laid out as the
- * arena; those with lr_mult 0, such as statistics, stay the net's own and are
- * in no arena.  NULL: all lie in an arena of the net's own again, as they are.
- * Nets that share weights with this one must be told again. */
-CT_API CT_MUST_CHECK enum ct_status ct_net_house_values(
-    struct ct_net *net, struct ct_buffer *house);
 
 /* Weights by layer name, from a caffemodel or an HDF5 file (told apart by
  * content).  Layers that the file lacks keep theirs. */

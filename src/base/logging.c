@@ -1,5 +1,4 @@
-/* logging.c - glog's line format, written to stderr or to the program's sink.
- * */
+/* logging.c - glog's line format, to stderr or to the program's sink. */
 #include "cortado/log.h"
 
 #include <errno.h>

@@ -48,7 +48,7 @@ struct ct_tuning {
     struct ct_choices  *choices; /* owned; NULL: off */
     bool                running; /* between begin and end */
     bool                all;     /* whatever it takes */
-    bool                rests;   /* weights will lie in tiles where they can */
+    bool                packs;   /* weights will lie in tiles where they can */
     double              left;    /* seconds; below 0: no more */
     double              seconds; /* spent on */
     int                 n;       /* operations, since begin */

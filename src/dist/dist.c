@@ -181,24 +181,6 @@ static enum ct_status start_thread(struct ct_dist *d)
     return ct_comm_thread_create(d->comm, &o, &d->thread);
 }
 
-static bool next_mark(struct ct_exchange *x, uint64_t *seen,
-                      struct ct_mark *out)
-{
-    return ct_dist_next_mark(x->state, seen, out);
-}
-
-static void fill_exchange(struct ct_dist *d)
-{
-    dist_bsp_init(d);
-    d->exchange.next_mark = next_mark;
-    d->exchange.rank = d->all->rank;
-    d->exchange.size = d->mode.n_workers;
-    if (d->mode.ps)
-        dist_ps_init(d);
-    else if (d->mode.local_steps)
-        dist_local_init(d);
-}
-
 static void rank_lost(void *arg, int rank, int iter, const char *text)
 {
     struct ct_dist *d = arg;
@@ -266,10 +248,10 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     CT_TRY_GOTO(choose_reduce(d), st, out);
     CT_TRY_GOTO(choose_road(d), st, out);
     CT_TRY_GOTO(start_thread(d), st, out);
-    fill_exchange(d);
+    dist_fill_exchange(d);
     if (d->all->size > 1)
         CT_TRY_GOTO(start_watch(d), st, out);
-    d->exchange.pulse = live_watch_pulse(d->watch);
+    d->exchange.facts.pulse = live_watch_pulse(d->watch);
     *out = d;
     d    = NULL;
 out:
@@ -353,6 +335,7 @@ void ct_dist_destroy(struct ct_dist *d)
     pthread_mutex_destroy(&d->census_lock);
     dist_marks_fini(&d->marks);
     ct_free(d->sums);
+    ct_free(d->held);
     ct_free(d->part_bytes);
     ct_free(d);
     live_witness_dismiss();
@@ -445,10 +428,10 @@ enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
 
 enum ct_status dist_spread_values(struct ct_dist *d, const struct ct_net *net)
 {
-    CT_TRY(ct_mirror_get(d->exchange.mirror));
+    CT_TRY(ct_mirror_get(d->trainer.mirror));
     CT_TRY(ct_dist_broadcast(d, dist_data(d, net),
                              ct_net_arena_count(net) * sizeof(float)));
-    return ct_mirror_put(d->exchange.mirror);
+    return ct_mirror_put(d->trainer.mirror);
 }
 
 enum ct_status dist_broadcast(struct ct_dist *d, void *data, size_t bytes)

@@ -26,6 +26,9 @@ struct live_watch;
 
 struct ct_dist {
     struct ct_exchange      exchange; /* what the solver sees */
+    struct ct_trainer       trainer;  /* what it told, when it attached; iter:
+                                       * the iteration under way */
+    bool                   *held;     /* struct ct_attached; owned */
     Caffe__DistributedParameter *options; /* owned */
     struct dist_mode        mode;
     /* The comm thread's, while it runs: every rank; the ranks like this one,
@@ -44,8 +47,9 @@ struct ct_dist {
     struct dist_flight     *flight;   /* one a bucket */
     int                     n_sent;   /* buckets handed in this iteration */
     struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
-    const struct ct_net    *housed;   /* ... where its parameters lie; NULL */
-    struct ct_tenant        tenant;   /* ... and who updates them */
+    const struct ct_net    *params_of; /* ... whose parameters lie there, once
+                                       * for all ranks; NULL: nobody's */
+    struct ct_params_user   params_user; /* ... and who updates them */
     double                  direct_seconds;
     int                     rank, size, n_hosts; /* of comm */
     struct dist_device_sum  device_sum; /* where GPUs sum by themselves */
@@ -73,14 +77,14 @@ struct ct_dist {
 static inline float *dist_data(const struct ct_dist *d,
                                const struct ct_net *net)
 {
-    return d->exchange.mirror ? d->exchange.mirror->data
+    return d->trainer.mirror ? d->trainer.mirror->data
                               : ct_net_arena_data(net);
 }
 
 static inline float *dist_diff(const struct ct_dist *d,
                                const struct ct_net *net)
 {
-    return d->exchange.mirror ? d->exchange.mirror->diff
+    return d->trainer.mirror ? d->trainer.mirror->diff
                               : ct_net_arena_diff(net);
 }
 
@@ -89,8 +93,18 @@ CT_MUST_CHECK enum ct_status dist_create_over(
     struct ct_transport *transport,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 
-/* bsp.c: fills the exchange: every rank applies the same mean gradient. */
-void dist_bsp_init(struct ct_dist *d);
+/* The kinds of synchronisation: every rank applies the same mean gradient;
+ * servers add up gradients; servers keep parameters; every rank by itself, with
+ * a mean of all now and then. */
+extern const struct ct_exchange_ops dist_bsp, dist_servers_sum,
+    dist_servers_values, dist_local;
+
+/* job.c: the exchange, by the mode; once attached: which gradients a codec
+ * holds back. */
+void dist_fill_exchange(struct ct_dist *d);
+CT_MUST_CHECK enum ct_status dist_find_held(struct ct_dist *d);
+
+/* bsp.c: away with what it has of a net. */
 void dist_bsp_fini(struct ct_dist *d);
 
 /* selftest.c: programs, MPIs and devices of all ranks fit each other. */
@@ -108,7 +122,7 @@ CT_MUST_CHECK enum ct_status dist_all_gather(struct ct_dist *d,
                                              const void *mine,
                                              const size_t *bytes, void *out);
 
-/* collect.c: as struct ct_exchange has it. */
+/* collect.c: as struct ct_job_ops has it. */
 CT_MUST_CHECK enum ct_status dist_collect(struct ct_exchange *x,
                                           const void *mine, size_t bytes,
                                           ct_collect_fn take, void *arg);
@@ -133,20 +147,17 @@ CT_MUST_CHECK enum ct_status dist_direct_layer_done(struct ct_dist *d,
                                                     int n_ready);
 CT_MUST_CHECK enum ct_status dist_direct_wait(struct ct_dist *d,
                                               uint64_t ticket);
-/* As struct ct_exchange has it. */
-CT_MUST_CHECK enum ct_status dist_direct_house(struct ct_exchange *x,
-                                               struct ct_net *net,
-                                               const struct ct_tenant *tenant,
-                                               struct ct_house *out);
+/* As struct ct_job_ops has it. */
+CT_MUST_CHECK enum ct_status dist_share_params(
+    struct ct_exchange *x, struct ct_net *net,
+    const struct ct_params_user *user, struct ct_shared_params *out);
 
 /* Statistics that ranks keep apart become one on all that train. */
 CT_MUST_CHECK enum ct_status dist_settle_statistics(struct ct_dist *d);
 
-/* local.c: every rank by itself, with a mean of all now and then. */
-void dist_local_init(struct ct_dist *d);
-/* Of `all` iterations, at `iter`: every so many there is a mean.  In the first
- * tenth, while ranks would part fast, 1, 2, 4, ... up to H, and in the last
- * twentieth, so that noise settles, 1. */
+/* local.c: of `all` iterations, at `iter`: every so many there is a mean.  In
+ * the first tenth, while ranks would part fast, 1, 2, 4, ... up to H, and in
+ * the last twentieth, so that noise settles, 1. */
 int dist_local_steps(int H, int all, int iter);
 
 /* dist.c: x becomes the sum over the group; traffic is counted from here. */

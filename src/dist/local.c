@@ -7,17 +7,23 @@
  * Requests to stop or snapshot wait for the next mean, where all hear them. */
 #include "base/clock.h"
 #include "dist/dist.h"
+#include "dist/nothing.h"
+#include "net/arena.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)
 {
     return x->state;
 }
 
-static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net)
+static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net,
+                                   const struct ct_trainer *t,
+                                   struct ct_attached *out)
 {
     struct ct_dist *d = dist_of(x);
 
-    d->mean_at = x->iter; /* where a snapshot may have taken all ranks */
+    *out       = (struct ct_attached){ 0 };
+    d->trainer = *t;
+    d->mean_at = t->iter; /* where a snapshot may have taken all ranks */
     if (d->net == net)
         return CT_OK;
     d->net = net;
@@ -32,8 +38,10 @@ static void local_detach(struct ct_exchange *x, const struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
-    if (d->net == net)
-        d->net = NULL;
+    if (d->net != net)
+        return;
+    d->net     = NULL;
+    d->trainer = (struct ct_trainer){ 0 };
 }
 
 struct floats {
@@ -61,19 +69,19 @@ static enum ct_status mean_of(struct ct_dist *d, float *x)
 /* Once an iteration, however often it is asked for. */
 static enum ct_status mean(struct ct_dist *d, int iter)
 {
-    const struct ct_updater *u = &d->exchange.updater;
+    const struct ct_updater *u = &d->trainer.updater;
     double start               = ct_now();
 
     if (d->mean_at == iter)
         return CT_OK;
     d->mean_at = iter;
-    CT_TRY(ct_mirror_get(d->exchange.mirror));
-    CT_TRY(ct_mirror_get_history(d->exchange.mirror));
+    CT_TRY(ct_mirror_get(d->trainer.mirror));
+    CT_TRY(ct_mirror_get_history(d->trainer.mirror));
     CT_TRY(mean_of(d, dist_data(d, d->net)));
     for (int h = 0; h < u->n_history; h++)
         CT_TRY(mean_of(d, u->history[h]));
-    CT_TRY(ct_mirror_put(d->exchange.mirror));
-    CT_TRY(ct_mirror_put_history(d->exchange.mirror));
+    CT_TRY(ct_mirror_put(d->trainer.mirror));
+    CT_TRY(ct_mirror_put_history(d->trainer.mirror));
     d->wait_seconds += ct_now() - start;
     return CT_OK;
 }
@@ -81,7 +89,7 @@ static enum ct_status mean(struct ct_dist *d, int iter)
 /* Steps to the mean that follows iteration `iter`. */
 static int steps_at(const struct ct_dist *d, int iter)
 {
-    return dist_local_steps(d->mode.local_steps, d->exchange.max_iter, iter);
+    return dist_local_steps(d->mode.local_steps, d->trainer.max_iter, iter);
 }
 
 int dist_local_steps(int H, int all, int iter)
@@ -100,11 +108,12 @@ int dist_local_steps(int H, int all, int iter)
     return steps;
 }
 
-static enum ct_status local_begin(struct ct_exchange *x)
+static enum ct_status local_begin(struct ct_exchange *x, int iter)
 {
     struct ct_dist *d = dist_of(x);
     float *rider      = dist_diff(d, d->net);
 
+    d->trainer.iter = iter;
     dist_begun(d);
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++)
         if (rider[i] > 0)
@@ -112,70 +121,65 @@ static enum ct_status local_begin(struct ct_exchange *x)
     return CT_OK;
 }
 
-static enum ct_status local_nothing(struct ct_exchange *x, int i)
+static enum ct_status local_wait(struct ct_exchange *x, int param,
+                                 const float **sum)
 {
-    (void)x, (void)i;
+    *sum = ct_diff(ct_net_param(dist_of(x)->net, param)->blob);
     return CT_OK;
 }
 
-static enum ct_status local_finish(struct ct_exchange *x)
+static enum ct_status local_finish(struct ct_exchange *x,
+                                   struct ct_answer *out)
 {
     struct ct_dist *d = dist_of(x);
     float *rider      = dist_diff(d, d->net);
-    bool meet         = (x->iter + 1) % steps_at(d, x->iter) == 0;
+    int iter          = d->trainer.iter;
+    bool meet         = (iter + 1) % steps_at(d, iter) == 0;
 
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++) {
         rider[i]    = meet && d->asked[i];
         d->asked[i] = d->asked[i] && !meet;
     }
     if (meet)
-        return ct_dist_sum(d, rider, CT_ARENA_RIDERS);
-    rider[CT_RIDER_LOSS] *= (float)d->size;
+        CT_TRY(ct_dist_sum(d, rider, CT_ARENA_RIDERS));
+    else
+        rider[CT_RIDER_LOSS] *= (float)d->size;
+    *out = ct_answer_of(x, rider);
     return CT_OK;
 }
 
-static enum ct_status local_updated(struct ct_exchange *x, int iter)
+static enum ct_status local_updated(struct ct_exchange *x, int iter,
+                                    float rate)
 {
     struct ct_dist *d = dist_of(x);
 
+    (void)rate;
     return iter % steps_at(d, iter - 1) ? CT_OK : mean(d, iter);
 }
 
 static enum ct_status local_settle(struct ct_exchange *x, int iter,
-                                   bool history)
+                                   enum ct_settle why)
 {
-    (void)history;
-    return mean(dist_of(x), iter);
-}
-
-static enum ct_status local_end(struct ct_exchange *x, int iter)
-{
-    return mean(dist_of(x), iter);
-}
-
-static enum ct_status local_check(struct ct_exchange *x, int iter)
-{
+    if (why == CT_SETTLE_WRITTEN)
+        return CT_OK;
     CT_TRY(mean(dist_of(x), iter));
-    return dist_guard_check(dist_of(x), iter);
+    return why == CT_SETTLE_CHECK ? dist_guard_check(dist_of(x), iter) : CT_OK;
 }
 
-void dist_local_init(struct ct_dist *d)
-{
-    struct ct_exchange *x = &d->exchange;
-
-    x->scale      = 1;
-    x->keeps_history = true;
-    x->attach     = local_attach;
-    x->detach     = local_detach;
-    x->begin      = local_begin;
-    x->queued     = NULL;
-    x->layer_done = local_nothing;
-    x->wait       = local_nothing;
-    x->finish     = local_finish;
-    x->updated    = local_updated;
-    x->settle     = local_settle;
-    x->summed     = NULL;
-    x->lazy       = false;
-    x->check      = local_check;
-    x->end        = local_end;
-}
+const struct ct_exchange_ops dist_local = {
+    .name       = "local",
+    .attach     = local_attach,
+    .detach     = local_detach,
+    .fetch      = dist_none,
+    .begin      = local_begin,
+    .fold       = dist_none,
+    .queued     = dist_none,
+    .layer_done = dist_none,
+    .finish     = local_finish,
+    .ready      = dist_always_ready,
+    .wait       = local_wait,
+    .updated    = local_updated,
+    .settle     = local_settle,
+    .keep       = dist_none_keep,
+    .serve      = dist_none_serve,
+};

@@ -85,7 +85,7 @@ CT_MUST_CHECK enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
         .backward   = CT_EVERY_DEVICE(ct_conv_layer_backward),               \
         .accepts    = ct_conv_layer_accepts,                                 \
         .absorb     = ct_conv_layer_absorb,                                  \
-        .rests      = ct_conv_layer_rests,                                   \
+        .packs      = ct_conv_layer_rests,                                   \
         .tune       = ct_conv_layer_tune,                                    \
         .describe   = ct_conv_layer_describe,                                \
         .macs       = ct_conv_layer_macs,                                    \

@@ -119,12 +119,12 @@ static void param_lines(struct ct_text *t, const struct ct_net *net)
 
     for (int i = 0; i < net->n_params; i++) {
         const struct ct_net_param *p = &net->params[i];
-        const bool rests             = net_param_rests(net, i);
+        const bool packs             = net_param_packs(net, i);
 
-        if (p->index > 0 || !net->layer[p->layer].layer->type->rests)
+        if (p->index > 0 || !net->layer[p->layer].layer->type->packs)
             continue;
-        n[rests]++;
-        bytes[rests] += (size_t)p->blob->count * sizeof(float);
+        n[packs]++;
+        bytes[packs] += (size_t)p->blob->count * sizeof(float);
     }
     if (n[1])
         ct_text_addf(t, "weights of %d layers, %.2f MB, rest in tiles of 16 x "

@@ -23,7 +23,7 @@ enum ct_status net_tuning(struct ct_net *net)
 
     if (net->dev->kind != CT_CPU)
         return CT_OK;
-    net->tuning.rests = o->n_histories > 0 && net->run.size == 1;
+    net->tuning.packs = o->n_histories > 0 && net->run.size == 1;
     net->work.tuning  = &net->tuning;
     return ct_tuning_init(&net->tuning, &c, "conv-cpu");
 }

@@ -101,7 +101,7 @@ struct ct_net {
     void                 *layer_start_arg;
     bool                  debug_info;
     bool                  fused; /* some layers run as one */
-    bool                  rests; /* parameters do; see rest.c */
+    bool                  packed; /* parameters are; see packed.c */
     struct net_chain    **chain; /* owned */
     int                   n_chain;
     bool                  no_chain; /* someone looks at single layers, */
@@ -128,7 +128,7 @@ CT_MUST_CHECK enum ct_status net_add_blob(struct ct_net *net,
                                           const char *name, int *out);
 
 /* rest.c: whether parameter i would lie in tiles. */
-bool net_param_rests(const struct ct_net *net, int i);
+bool net_param_packs(const struct ct_net *net, int i);
 
 /* part.c: layers in place that would take from others what they need write to
  * another blob.  Or layer i alone, which works in place on blob b. */

@@ -12,14 +12,15 @@
  *
  * Parameters that several layers share stay as they are. */
 #include "net/net.h"
+#include "net/arena.h"
 
-bool net_param_rests(const struct ct_net *net, int i)
+bool net_param_packs(const struct ct_net *net, int i)
 {
     const struct ct_net_param *p = &net->params[i];
     const struct ct_layer *l     = net->layer[p->layer].layer;
 
     return net->dev->kind == CT_CPU && p->index == 0 && p->n_sharers == 1 &&
-           l->type->rests && l->type->rests(l);
+           l->type->packs && l->type->packs(l);
 }
 
 /* Through the workspace, which nobody uses between passes. */
@@ -53,20 +54,20 @@ static enum ct_status turn_param(struct ct_net *net,
     return CT_OK;
 }
 
-enum ct_status ct_net_rest(struct ct_net *net, bool rest, float *const *more,
+enum ct_status ct_net_pack(struct ct_net *net, bool packed, float *const *more,
                            int n_more)
 {
-    if (rest == net->rests)
+    if (packed == net->packed)
         return CT_OK;
     for (int i = 0; i < net->n_params; i++) {
         const struct ct_net_param *p = &net->params[i];
         const bool tiles = p->blob->data.layout == CT_TILES16;
 
-        if (rest && net_param_rests(net, i))
+        if (packed && net_param_packs(net, i))
             CT_TRY(turn_param(net, p, CT_TILES16, more, n_more));
-        else if (!rest && tiles)
+        else if (!packed && tiles)
             CT_TRY(turn_param(net, p, CT_PLAIN, more, n_more));
     }
-    net->rests = rest;
+    net->packed = packed;
     return CT_OK;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "net/arena.h"
 #include "net/net.h"
 #include "proto/edit.h"
 
@@ -286,18 +287,19 @@ static enum ct_status keep_own(struct ct_net *net)
     return CT_OK;
 }
 
-enum ct_status ct_net_house_values(struct ct_net *net, struct ct_buffer *house)
+enum ct_status ct_net_share_values(struct ct_net *net,
+                                   struct ct_buffer *shared)
 {
-    struct ct_buffer *to = ct_buffer_use(house);
+    struct ct_buffer *to = ct_buffer_use(shared);
     enum ct_status st;
 
-    if (house)
+    if (shared)
         CT_TRY_GOTO(keep_own(net), st, out);
     else
         CT_TRY_GOTO(ct_buffer_create(net->dev,
                                      net->arena_count * sizeof(float),
                                      "parameters", &to), st, out);
-    CT_TRY_GOTO(place_values(net, to, !house, house ? is_learned : any), st,
+    CT_TRY_GOTO(place_values(net, to, !shared, shared ? is_learned : any), st,
                 out);
     share_params(net);
     ct_buffer_drop(net->arena_data);
@@ -306,4 +308,14 @@ enum ct_status ct_net_house_values(struct ct_net *net, struct ct_buffer *house)
 out:
     ct_buffer_drop(to);
     return st;
+}
+
+/* One that it makes again is added to nothing. */
+void ct_net_make_gradient(struct ct_net *net, int param, bool itself)
+{
+    const struct ct_net_param *p = ct_net_param(net, param);
+
+    ct_net_layer(net, p->layer)->blob_wants_grad[p->index] = itself;
+    if (itself && p->blob->dev->kind == CT_CPU)
+        memset(ct_diff(p->blob), 0, (size_t)p->blob->count * sizeof(float));
 }

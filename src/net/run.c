@@ -11,6 +11,7 @@
 #include "device/recording.h"
 #include "device/impl.h"
 #include "device/layout.h"
+#include "net/arena.h"
 #include "net/net.h"
 
 static enum ct_status shadow_shapes(struct ct_net *net, struct net_layer *l)

@@ -349,8 +349,8 @@ enum ct_status ct_journal_follow(struct ct_journal *j, struct ct_solver *s)
     j->solver     = s;
     j->start_iter = ct_solver_iter(s);
     j->max_iter   = ct_solver_param(s)->max_iter;
-    if (x && x->pulse)
-        j->pulse = x->pulse;
+    if (x && x->facts.pulse)
+        j->pulse = x->facts.pulse;
     CT_TRY(journal_look_init(j));
     CT_TRY(journal_times_init(j));
     if (write_start(j) != CT_OK) {

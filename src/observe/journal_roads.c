@@ -59,7 +59,7 @@ static const char *way_of(const struct ct_dist *d)
 {
     return d->mode.ps            ? "parameter servers"
            : d->mode.local_steps ? "means of parameters now and then"
-           : d->housed           ? "one copy of parameters in shared memory"
+           : d->params_of           ? "one copy of parameters in shared memory"
            : d->direct           ? "sums in shared memory"
            : d->device_sum.way   ? "sums on the GPUs"
                                  : "sums by messages";

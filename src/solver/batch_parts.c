@@ -48,24 +48,24 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
 {
     struct ct_exchange *x = s->options.exchange;
     /* A rank that serves has a net like the others' and takes no samples. */
-    const int rank = x->rank < x->size ? x->rank : 0;
+    const int rank = x->facts.rank < x->facts.size ? x->facts.rank : 0;
     int64_t each, whole, mine;
 
-    if (!x->global_batch && !solver_has_shares(s))
+    if (!x->facts.global_batch && !solver_has_shares(s))
         return CT_OK;
     CT_TRY(batch_of(net, &each));
-    whole = x->global_batch ? each : each * x->size;
-    if (x->micro) {
-        CT_TRY(divide_evenly(whole, x->micro * x->size, &mine));
+    whole = x->facts.global_batch ? each : each * x->facts.size;
+    if (x->facts.micro) {
+        CT_TRY(divide_evenly(whole, x->facts.micro * x->facts.size, &mine));
     } else {
         CT_TRY(solver_deal_shares(s, whole));
         mine = s->batches[rank];
     }
-    if (x->batches && rank == x->rank) {
+    if (s->dealt && rank == x->facts.rank) {
         o->batch_step = whole;
         o->batch_mine = mine;
         for (int r = 0; r < rank; r++)
-            o->batch_first += x->batches[r];
+            o->batch_first += s->dealt[r];
         o->loss_scale = (float)solver_weight(s);
     }
     ct_batch_set(net, each, mine);
@@ -98,10 +98,10 @@ void solver_count_samples(const struct ct_solver *s, int64_t *mine,
     int64_t records;
 
     look_at_source(s->net, mine, &records);
-    *mine *= x && x->micro ? x->micro : iter_size;
-    *all = *mine * (x ? x->size : 1);
-    for (int r = 0; x && x->batches && r < x->size; r++)
-        *all = (r ? *all : 0) + x->batches[r] * iter_size;
+    *mine *= x && x->facts.micro ? x->facts.micro : iter_size;
+    *all = *mine * (x ? x->facts.size : 1);
+    for (int r = 0; x && s->dealt && r < x->facts.size; r++)
+        *all = (r ? *all : 0) + s->dealt[r] * iter_size;
 }
 
 void solver_say_samples(const struct ct_solver *s)
@@ -110,7 +110,7 @@ void solver_say_samples(const struct ct_solver *s)
     const Caffe__SolverParameter *p = s->param;
     int64_t mine, records, all;
 
-    if (!x || x->size < 2 || x->serve)
+    if (!x || x->facts.size < 2 || x->facts.serves)
         return;
     look_at_source(s->net, &mine, &records);
     solver_count_samples(s, &mine, &all);
@@ -118,11 +118,12 @@ void solver_say_samples(const struct ct_solver *s)
         return;
     CT_INFO("An iteration takes %lld samples of %d ranks, %lld of them here; "
             "the learning rate is the solver's, base_lr %g, for any number",
-            (long long)all, x->size, (long long)mine, (double)p->base_lr);
+            (long long)all, x->facts.size, (long long)mine, (double)p->base_lr);
     if (records > 0) /* each its own source: as much of that */
         CT_INFO("%lld records%s: %d iterations are %.3g epochs",
-                (long long)records, x->own_data ? " here" : "", p->max_iter,
-                (double)p->max_iter * (double)(x->own_data ? mine : all) /
+                (long long)records, x->facts.own_data ? " here" : "",
+                p->max_iter,
+                (double)p->max_iter * (double)(x->facts.own_data ? mine : all) /
                     (double)records);
 }
 
@@ -149,13 +150,13 @@ enum ct_status solver_place_data(const struct ct_exchange *x,
         char **source            = source_of(l), *own = NULL;
         enum ct_status st;
 
-        if (x->root_data && source && strcmp(l->type, "Data") != 0)
+        if (x->facts.root_data && source && strcmp(l->type, "Data") != 0)
             return ct_fail(CT_EINVAL, "layer %s: data: root sends the records "
                            "of Data layers; type %s reads by itself: use "
                            "shared or local", l->name, l->type);
-        if (!x->own_data || !source || !*source)
+        if (!x->facts.own_data || !source || !*source)
             continue;
-        CT_TRY(ct_order_source(CT_DATA_LOCAL, *source, x->rank, &own));
+        CT_TRY(ct_order_source(CT_DATA_LOCAL, *source, x->facts.rank, &own));
         st = ct_edit_string(source, own);
         ct_free(own);
         CT_TRY(st);

@@ -268,8 +268,8 @@ enum ct_status ct_solver_open(const char *path, const struct ct_device *device,
 {
     const struct ct_solver_options options = {
         .device     = device,
-        .rank       = exchange ? exchange->rank : rank,
-        .size       = exchange ? exchange->size : size,
+        .rank       = exchange ? exchange->facts.rank : rank,
+        .size       = exchange ? exchange->facts.size : size,
         .exchange   = exchange,
         .action     = action,
         .arg        = arg,
@@ -384,9 +384,7 @@ void ct_solver_leave(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (x) {
-        x->detach(x, s->net);
-        x->mirror = NULL;
-    }
+    if (x)
+        x->ops->detach(x, s->net);
     s->options.exchange = NULL;
 }

@@ -90,18 +90,18 @@ static enum ct_status share(struct ct_detections *d, struct ct_exchange *x)
     size_t *bytes            = NULL;
     enum ct_status st;
 
-    CT_TRY_GOTO(ct_alloc((size_t)x->size, sizeof(*count), "detections",
+    CT_TRY_GOTO(ct_alloc((size_t)x->facts.size, sizeof(*count), "detections",
                          &count), st, out);
-    CT_TRY_GOTO(ct_alloc((size_t)x->size, sizeof(*bytes), "detections",
+    CT_TRY_GOTO(ct_alloc((size_t)x->facts.size, sizeof(*bytes), "detections",
                          &bytes), st, out);
     CT_TRY_GOTO(ct_exchange_gather(x, &mine, sizeof(mine), count), st, out);
-    for (int r = 0; r < x->size; r++) {
+    for (int r = 0; r < x->facts.size; r++) {
         bytes[r] = (size_t)count[r] * sizeof(*all);
         total += count[r];
     }
     CT_TRY_GOTO(ct_alloc((size_t)total + 1, sizeof(*all), "detections", &all),
                 st, out);
-    CT_TRY_GOTO(x->gather(x, d->at, bytes, all), st, out);
+    CT_TRY_GOTO(x->job->gather(x, d->at, bytes, all), st, out);
     ct_free(d->at);
     d->at = all;
     d->n = d->room = total;
@@ -140,7 +140,7 @@ enum ct_status ct_detections_run(struct ct_detections *d, struct ct_net *net,
 
     *d = (struct ct_detections){ 0 };
     CT_TRY(ct_batches_take(net, x, first, n, &taker));
-    if (x && x->size > 1)
+    if (x && x->facts.size > 1)
         CT_TRY(share(d, x));
     if (d->n > 0)
         qsort(d->at, (size_t)d->n, sizeof(*d->at), in_order);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
+#include "net/arena.h"
 #include "solver/solver.h"
 
 static enum ct_update_rule rule_of(const char *name)
@@ -33,7 +34,7 @@ static enum ct_update_rule rule_of(const char *name)
  * hold gradients back clip what they send. */
 static float clip_of(const struct ct_solver *s)
 {
-    return s->options.exchange && s->options.exchange->holds_back
+    return s->options.exchange && s->options.exchange->facts.holds_back
                ? -1
                : s->param->clip_gradients;
 }
@@ -44,7 +45,7 @@ static bool is_for_others(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    return x && (x->remote || x->holds_back);
+    return x && (x->facts.remote || x->facts.holds_back);
 }
 
 /* The scale that losses start with; 0: they are not scaled. */

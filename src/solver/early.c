@@ -27,15 +27,11 @@ static void take(const struct ct_sink *sink, int64_t first, int64_t n,
         (const struct solver_early *)(const void *)sink;
     const struct ct_solver *s    = e->solver;
     const struct ct_net_param *p = ct_net_param(s->net, e->param);
-    struct rule_step step        = solver_rule_step(s, e->param,
-                                                    &s->early_update, 1);
 
-    step.n = n;
-    step.w = ct_data(p->blob) + first;
-    step.g = g;
-    for (int h = 0; h < s->rule->n_history; h++)
-        step.history[h] = s->history[h]->ptr + p->offset + (size_t)first;
-    s->rule->update(&step);
+    solver_apply(s, &s->next, s->histories,
+                 &(struct ct_update_range){ .first = p->offset + (size_t)first,
+                                     .n = (size_t)n, .sum = g, .scale = 1,
+                                     .share = 1 });
 }
 
 static bool solver_allows(const struct ct_solver *s)
@@ -99,12 +95,9 @@ enum ct_status solver_early_init(struct ct_solver *s)
 
 enum ct_status solver_early_begin(struct ct_solver *s)
 {
-    float rate;
-
     if (!s->early || s->inspecting)
         return CT_OK;
-    CT_TRY(solver_rate(s, &rate));
-    s->early_update = solver_update_at(s, rate);
+    CT_TRY(solver_update_rate(s));
     set_sinks(s, true);
     return CT_OK;
 }
@@ -114,12 +107,9 @@ void solver_early_end(struct ct_solver *s)
     if (!s->early || s->inspecting)
         return;
     set_sinks(s, false);
-    s->early_done = true;
-}
-
-bool solver_is_early(const struct ct_solver *s, int i)
-{
-    return s->early_done && s->early[i].solver;
+    for (int i = 0; i < ct_net_n_params(s->net); i++)
+        if (s->early[i].solver)
+            s->state[i] = SOLVER_EARLY;
 }
 
 void solver_early_fini(struct ct_solver *s)

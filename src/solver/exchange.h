@@ -1,23 +1,27 @@
 /* exchange.h - how a solver shares its gradients with its peers.
  *
- * A solver alone has none of this.  With peers, dist/ fills the table and the
- * solver calls it at these points of an iteration, on every rank alike:
+ * A solver alone has none of this.  With peers it gets an exchange: facts about
+ * the job, which it reads; one table of functions for the kind of
+ * synchronisation (in step, servers, means of weights) and one that all kinds
+ * share, which it calls.  Nothing of these changes while it trains.  What it
+ * tells the exchange of itself goes in with attach, and what comes of an
+ * iteration comes back from finish.  On every rank alike:
  *
  *     fetch        before an iteration's first forward pass
  *     begin        before the last backward pass; what rides along is set
  *     queued       on a GPU, while that pass is queued: behind each layer's
  *                  backward
  *     layer_done   after each layer's backward in that pass
- *     wait         before parameter i is updated: the sum over ranks of its
- *                  diff is there when this returns, where `summed` says
  *     finish       what rode along has arrived
+ *     wait         before parameter i is updated: the sum over ranks of its
+ *                  gradient is there when this returns
  *     updated      after the update
- *     end          when the iterations that were asked for are over
+ *     settle       before others look at parameters, and when all is over
  *
  * Who updates is a choice.  Every rank does, with the sum of gradients; or
- * each rank its part of the one copy that its host has (`house`), as soon as
- * all have sent their gradients of it; or servers do, each its part of the
- * parameters for all (`remote`), and fetch brings the outcome.
+ * each rank its part of the one copy that its host has (shared parameters), as
+ * soon as all have sent their gradients of it; or servers do, each its part of
+ * the parameters for all (`remote`), and fetch brings the outcome.
  *
  * With `lazy`, parameters are updated when the next forward pass comes to
  * their layer, so that gradients may still be under way until then.
@@ -63,143 +67,183 @@ struct ct_keep {
     void *arg;
 };
 
-/* What servers ask of the solver in their process, on the comm thread. */
-struct ct_remote_step {
-    size_t first, n; /* floats of the arena */
-    int    iter;
-    float *value;    /* n of them, to be changed; NULL: the net's own */
+/* A part of the parameters that is to be updated. */
+struct ct_update_range {
+    size_t first, n;  /* floats of the arena */
+    float *value;     /* n of them, to be changed; NULL: the net's own */
     const float *sum; /* of gradients; scale times it is their mean */
     float  scale;
-    float  share;    /* of an update, in time: see remote.c */
+    float  share;     /* of an update, in time; 1: all of it */
+    const float *rate; /* NULL: the update's, as the parameter takes it */
 };
+
+/* What servers ask of the solver in their process, on the comm thread. */
 struct ct_updater {
     void *arg;
     /* From the iteration that the solver stands at; it stands still. */
     void (*begin)(void *arg);
-    enum ct_status (*update)(void *arg, const struct ct_remote_step *u);
+    enum ct_status (*update)(void *arg, int iter,
+                             const struct ct_update_range *r);
     float *history[2]; /* as the arena lies; NULL: none */
     int    n_history;
 };
 
 /* One copy of parameters and histories for all ranks of a host, and a solver
- * that lives there.  Called on its thread, or on threads that it waits for. */
-enum { CT_HOUSE_MOST = 3 };
-struct ct_tenant {
+ * that uses it.  Called on its thread, or on threads that it waits for. */
+enum { CT_SHARED_ARRAYS = 3 };
+struct ct_params_user {
     int   n_arrays; /* as the arena lies: values, then histories; 0: it wants
                      * none, so nobody gets any */
     void *arg;
     /* Floats [first, first + n) of the arena, by this iteration's rule. */
     void (*update)(void *arg, size_t first, size_t n, const float *sum);
     /* Before updates end for good: the solver takes a copy and leaves. */
-    void (*evict)(void *arg);
+    void (*leave)(void *arg);
 };
-struct ct_house {
-    struct ct_buffer *array[CT_HOUSE_MOST]; /* zeros; the tenant drops them */
+struct ct_shared_params {
+    struct ct_buffer *array[CT_SHARED_ARRAYS]; /* zeros; the user drops them */
     bool              fills; /* this rank's values are to be everybody's */
 };
 
-struct ct_exchange {
-    int   rank, size;
-    /* The solver's; set before attach, iter before each begin. */
+/* The job as a solver sees it. */
+struct ct_exchange_facts {
+    int      rank, size;
+    bool     serves;        /* this rank does not train: see ops->serve */
+    float    scale;         /* sum times scale is the mean gradient */
+    double   loss_scale;    /* the same for the loss */
+    bool     own_data, root_data; /* SOURCE_RANK; rank 0 reads for all */
+    bool     global_batch;  /* batch_size is that of all ranks together */
+    const char *shares;     /* of a batch: "even", "speed", weights; or NULL */
+    int      micro;         /* canonical training: micro-batches a rank runs in
+                             * an iteration; 0: it has iter_size passes */
+    bool     remote;        /* servers update; the solver must not */
+    bool     lazy;
+    bool     keeps_history; /* the exchange works on the solver's histories */
+    bool     holds_back;    /* some gradients are; see struct ct_attached */
+    bool     deal_tests;    /* ranks hold the same parameters at a test, so
+                             * they deal out its batches; otherwise rank 0
+                             * tests by itself */
+    size_t   bucket_bytes;  /* of gradients that travel together; 0: any */
+    int      guard_interval; /* iterations from one check to the next; 0: no */
+    const struct ct_peers *peers; /* for layers of the train net; NULL: no */
+    struct ct_pulse *pulse; /* to say where this rank stands; NULL: no */
+};
+
+/* A solver as the exchange sees it. */
+struct ct_trainer {
     int      iter_size, iter;
     int      max_iter; /* where training is to end; 0: not known */
     uint64_t seed;
     float    momentum, clip; /* clip 0: none */
-    float    rate;  /* of the latest update */
     struct ct_updater updater;
     struct ct_mirror *mirror; /* NULL: the net is in the CPU's memory */
-    bool     queues_sums;    /* `queued` has gradients summed on the GPU, and
-                                layer_done needs none of them */
-    bool     keeps_history;  /* works on the updater's histories */
-    size_t   bucket_bytes;   /* of gradients that travel together; 0: any */
-    float    scale; /* sum times scale is the mean gradient */
-    double   loss_scale; /* the same for the loss */
-    bool     own_data, root_data; /* SOURCE_RANK; rank 0 reads for all */
-    bool     global_batch; /* batch_size is that of all ranks together */
-    const char *shares;    /* of a batch: "even", "speed" or weights; or NULL */
-    /* The solver's, once its net is made: samples of every rank in a pass, or
-     * NULL where all have as many.  Losses are weighted by them. */
+    /* Samples of every rank in a pass, or NULL where all have as many.  Losses
+     * are weighted by them. */
     const int64_t *batches;
-    /* Canonical training: micro-batches a rank runs in an iteration; 0: it
-     * has iter_size passes.  fold() takes in the gradient of each but the
-     * last, and clears it. */
-    int      micro;
-    enum ct_status (*fold)(struct ct_exchange *x, int k);
-    /* NULL: no.  Gradients of such a parameter are held back; they have been
-     * clipped and have gathered momentum before they arrive, so the solver
-     * clips nothing and gives them none. */
-    bool (*holds_back)(struct ct_exchange *x, int param);
-    void *state;
-    bool  remote; /* servers update; the solver must not */
-    /* finish sets these for a rank that was left behind: the iteration that
-     * the others are at (0: this one), and that its samples count for nothing
-     * and are to be drawn again. */
-    int   ahead;
-    bool  again;
-    /* When training starts: every rank gets rank 0's parameters. */
-    enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net);
+};
+
+/* What attach came to. */
+struct ct_attached {
+    bool queues_sums; /* `queued` has gradients summed on the GPU, and
+                         layer_done needs none of them */
+    bool sums_apart;  /* the net's gradients stay this rank's own */
+    /* By parameter, or NULL: no.  Gradients of such a parameter are held back;
+     * they have been clipped and have gathered momentum before they arrive, so
+     * the solver clips nothing and gives them none.  Borrowed. */
+    const bool *held;
+};
+
+/* What an iteration came to. */
+struct ct_answer {
+    double loss; /* the mean over ranks */
+    bool   snapshot, trace, stop; /* some rank asked for it */
+    /* For a rank that was left behind: the iteration that the others are at
+     * (0: this one), and that its samples count for nothing and are to be
+     * drawn again. */
+    int    ahead;
+    bool   again;
+};
+
+/* Why ranks settle. */
+enum ct_settle {
+    CT_SETTLE_TEST,     /* parameters become those of all updates so far, and
+                         * statistics that ranks keep apart become one, on
+                         * every rank */
+    CT_SETTLE_SNAPSHOT, /* ... and histories, on rank 0 */
+    CT_SETTLE_WRITTEN,  /* that snapshot is on disk */
+    CT_SETTLE_CHECK,    /* proves that all ranks hold the same parameters, or
+                         * names the layer where they part */
+    CT_SETTLE_END       /* the iterations that were asked for are over */
+};
+
+/* A kind of synchronisation; complete. */
+struct ct_exchange;
+struct ct_exchange_ops {
+    const char *name;
+    /* When training starts, and again before later steps: every rank gets
+     * rank 0's parameters, the first time. */
+    enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net,
+                             const struct ct_trainer *t,
+                             struct ct_attached *out);
     /* The net is about to go; nothing happens where it is not attached. */
     void (*detach)(struct ct_exchange *x, const struct ct_net *net);
-    /* Optional, on every rank alike, when the solver is made: arrays of NULL
-     * where ranks keep copies of their own.  In the house, `wait` returns when
-     * all ranks have updated their parts of parameter i. */
-    enum ct_status (*house)(struct ct_exchange *x, struct ct_net *net,
-                            const struct ct_tenant *tenant,
-                            struct ct_house *out);
-    enum ct_status (*meet)(struct ct_exchange *x); /* all ranks are here */
-    enum ct_status (*begin)(struct ct_exchange *x);
-    enum ct_status (*queued)(struct ct_exchange *x, int layer); /* or NULL */
+    enum ct_status (*fetch)(struct ct_exchange *x, int iter);
+    enum ct_status (*begin)(struct ct_exchange *x, int iter);
+    /* Canonical training: takes in the gradient of micro-batch k, any but the
+     * last, and clears it. */
+    enum ct_status (*fold)(struct ct_exchange *x, int k);
+    enum ct_status (*queued)(struct ct_exchange *x, int layer);
     enum ct_status (*layer_done)(struct ct_exchange *x, int layer);
-    enum ct_status (*wait)(struct ct_exchange *x, int param);
-    enum ct_status (*finish)(struct ct_exchange *x);
-    /* Where the sum for parameter i lies, for reading; -1: for what rides
-     * along.  NULL: in place of the rank's own. */
-    const float *(*summed)(struct ct_exchange *x, int param);
-    bool lazy;
+    enum ct_status (*finish)(struct ct_exchange *x, struct ct_answer *out);
     /* With lazy: would `wait` return at once? */
     bool (*ready)(struct ct_exchange *x, int param);
-    /* Before a test or a snapshot of iteration `iter`: parameters become
-     * those of all updates before it, and statistics that ranks keep apart
-     * (BatchNorm's) become one, on every rank; with `history` also the
-     * history, on rank 0. */
-    enum ct_status (*settle)(struct ct_exchange *x, int iter, bool history);
-    /* Optional: what all ranks hold; rank 0 puts.  And back, by each rank,
-     * when the net is attached. */
-    enum ct_status (*save)(struct ct_exchange *x, const struct ct_keep *keep);
-    enum ct_status (*restore)(struct ct_exchange *x,
-                              const struct ct_keep *keep);
-    /* Optional, to the next blank: NULL where there is nothing to do.  After a
-     * snapshot is written. */
-    enum ct_status (*resume)(struct ct_exchange *x);
-    enum ct_status (*fetch)(struct ct_exchange *x, int iter);
-    enum ct_status (*updated)(struct ct_exchange *x, int iter);
-    enum ct_status (*end)(struct ct_exchange *x, int iter);
+    /* *sum: where the sum lies, for reading.  With shared parameters it
+     * returns when all ranks have updated their parts of the parameter. */
+    enum ct_status (*wait)(struct ct_exchange *x, int param,
+                           const float **sum);
+    /* The update of iteration iter - 1 is done, by this rate. */
+    enum ct_status (*updated)(struct ct_exchange *x, int iter, float rate);
+    enum ct_status (*settle)(struct ct_exchange *x, int iter,
+                             enum ct_settle why);
+    /* What all ranks hold, into a snapshot (keep->put, by rank 0), or back, by
+     * each rank, when the net is attached. */
+    enum ct_status (*keep)(struct ct_exchange *x, const struct ct_keep *keep);
     /* On a rank that serves and does not train, in place of all that: until
      * the others have reached iteration `end`, or stop before it. */
     enum ct_status (*serve)(struct ct_exchange *x, int end, int *iter);
+};
 
-    /* Proves that all ranks hold the same parameters, or names the layer
-     * where they part. */
-    enum ct_status (*check)(struct ct_exchange *x, int iter);
-    int guard_interval; /* iterations from one check to the next; 0: never */
+/* What all kinds have. */
+struct ct_job_ops {
+    enum ct_status (*meet)(struct ct_exchange *x); /* all ranks are here */
+    /* When the solver is made: arrays of NULL where ranks keep copies of their
+     * own. */
+    enum ct_status (*share)(struct ct_exchange *x, struct ct_net *net,
+                            const struct ct_params_user *user,
+                            struct ct_shared_params *out);
     /* Everyone's bytes on every rank, in the order of ranks: bytes[r] from
      * rank r.  `mine` may be its place in out already. */
     enum ct_status (*gather)(struct ct_exchange *x, const void *mine,
                              const size_t *bytes, void *out);
     /* Every rank's bytes, one rank after the other, to `take` on rank 0; all
-     * ranks call it at the same place.  NULL where there is one rank. */
+     * ranks call it at the same place. */
     enum ct_status (*collect)(struct ct_exchange *x, const void *mine,
                               size_t bytes, ct_collect_fn take, void *arg);
-    /* Ranks hold the same parameters at a test, so they deal out its batches;
-     * otherwise rank 0 tests by itself. */
-    bool deal_tests;
-    const struct ct_peers *peers; /* for layers of the train net; NULL: no */
-    struct ct_pulse *pulse; /* to say where this rank stands; NULL: no */
-    /* Optional: what happened among the ranks, in order.  *seen counts those
-     * that the caller had; false: there is no other. */
+    /* What happened among the ranks, in order.  *seen counts those that the
+     * caller had; false: there is no other. */
     bool (*next_mark)(struct ct_exchange *x, uint64_t *seen,
                       struct ct_mark *out);
 };
+
+struct ct_exchange {
+    struct ct_exchange_facts      facts;
+    const struct ct_exchange_ops *ops;
+    const struct ct_job_ops      *job;
+    void                         *state;
+};
+
+/* The answer that riders give which have been summed over ranks. */
+struct ct_answer ct_answer_of(const struct ct_exchange *x, const float *rider);
 
 /* `each` bytes of every rank, on all ranks; and the mean of a number. */
 CT_MUST_CHECK enum ct_status ct_exchange_gather(struct ct_exchange *x,

@@ -53,7 +53,7 @@ static void tell_marks(struct ct_solver *s)
     struct ct_exchange *x = s->options.exchange;
     struct ct_mark mark;
 
-    while (x && x->next_mark && x->next_mark(x, &s->n_marks, &mark))
+    while (x && x->job->next_mark(x, &s->n_marks, &mark))
         for (int i = 0; i < s->n_listeners; i++)
             if (s->listener[i].events->mark)
                 s->listener[i].events->mark(&mark, s->listener[i].arg);
@@ -97,7 +97,8 @@ enum ct_status solver_tell_inspect(struct ct_solver *s)
     return CT_OK;
 }
 
-/* A house sums gradients on the way into its parameters and stores none. */
+/* Ranks that share parameters sum gradients on the way into them, and store
+ * none. */
 float ct_solver_gradient_scale(const struct ct_solver *s, int i)
 {
     const struct ct_net_param *p  = ct_net_param(s->net, i);
@@ -110,12 +111,12 @@ float ct_solver_gradient_scale(const struct ct_solver *s, int i)
     if (!x)
         return own;
     if (!layer->blob_wants_grad[p->index]) /* it travels as factors */
-        return s->housed ? 0 : x->scale * own;
-    if (s->housed || x->remote)
+        return s->shares_params ? 0 : x->facts.scale * own;
+    if (s->shares_params || x->facts.remote)
         return own;
-    if (x->summed && !s->mirror && x->summed(x, i) != ct_diff(p->blob))
-        return own; /* sums lie elsewhere */
-    return x->scale * own;
+    if (s->attached.sums_apart && !s->mirror)
+        return own;
+    return x->facts.scale * own;
 }
 
 void solver_tell_snapshot(struct ct_solver *s, const char *model,

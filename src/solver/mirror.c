@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "device/stage.h"
+#include "net/arena.h"
 #include "solver/exchange.h"
 
 /* Copies below these sizes cost more to start than to make.  The first group
@@ -180,20 +181,21 @@ enum ct_status ct_mirror_arrive(struct ct_mirror *m, struct ct_exchange *x,
                                 int param)
 {
     const int g       = m->groups.of_param[param];
-    const float *sums = x->summed ? x->summed(x, -1) : m->diff;
+    const float *sums = m->diff, *sum;
     uint64_t start;
 
     if (m->arrived[g])
         return CT_OK;
     for (int k = m->groups.run[g].begin; k < m->groups.run[g].end; k++)
-        CT_TRY(x->wait(x, m->groups.order[k]));
+        CT_TRY(x->ops->wait(x, m->groups.order[k], &sum));
     m->arrived[g] = true;
     start = ct_trace_begin();
     CT_TRY(each_run(m, g, in_run, &sums));
     CT_TRY(ct_stage_follow_in(m->stage));
     ct_trace_end_about(start, CT_TRACE_COPY, "sums to the GPU",
                        (struct ct_trace_about){
-                           .bytes = (int64_t)(m->groups.run[g].n * sizeof(float)) });
+                           .bytes = (int64_t)(m->groups.run[g].n *
+                                              sizeof(float)) });
     return CT_OK;
 }
 

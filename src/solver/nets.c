@@ -53,12 +53,12 @@ static enum ct_status build_net(struct ct_solver *s,
         .seed         = s->seed,
         .rank         = o->rank,
         .size         = o->size,
-        .own_data     = train && o->exchange && o->exchange->own_data,
+        .own_data     = train && o->exchange && o->exchange->facts.own_data,
         .deal_tests   = s->deals && !train,
         .pulse        = solver_pulse(s),
-        .share        = train && o->exchange ? o->exchange->micro : 0,
+        .share        = train && o->exchange ? o->exchange->facts.micro : 0,
         .peers        = train && o->exchange && !s->measuring
-                            ? o->exchange->peers
+                            ? o->exchange->facts.peers
                             : NULL,
         .quiet        = s->measuring,
         .keep_blobs   = o->keep_blobs,
@@ -236,7 +236,7 @@ static struct verdict judge_tests(const struct ct_solver *s,
 static enum ct_status deal_tests(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
-    const size_t n        = (size_t)x->size;
+    const size_t n        = (size_t)x->facts.size;
     struct verdict mine, *all = NULL;
     enum ct_status st = CT_OK;
 
@@ -271,9 +271,9 @@ static enum ct_status create_tests(struct ct_solver *s)
                     &s->test_net));
     CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->n_tested), "test nets",
                     &s->n_tested));
-    if (x && x->size > 1 && x->deal_tests)
+    if (x && x->facts.size > 1 && x->facts.deal_tests)
         CT_TRY(deal_tests(s));
-    if (s->deals || (x && x->rank > 0))
+    if (s->deals || (x && x->facts.rank > 0))
         return CT_OK;
     for (size_t i = 0; i < p->n_test_iter; i++)
         CT_TRY(build_test(s, i));

@@ -10,18 +10,19 @@
 
 #include "core/buffer.h"
 #include "device/impl.h"
+#include "net/arena.h"
 #include "solver/solver.h"
 
 enum { PAYS = 8 }; /* iterations, from which on it does */
 
-void solver_rest_init(struct ct_solver *s)
+void solver_pack_init(struct ct_solver *s)
 {
     if (s->options.exchange || s->options.keep_blobs ||
         s->options.device->kind != CT_CPU || s->param->debug_info ||
         !ct_impl_allowed("params", "tiles"))
-        s->least_rest = INT_MAX;
+        s->least_packed = INT_MAX;
     else
-        s->least_rest = ct_impl_allowed("params", "plain") ? PAYS : 1;
+        s->least_packed = ct_impl_allowed("params", "plain") ? PAYS : 1;
 }
 
 /* Iterations before somebody looks at parameters, `end` being the last. */
@@ -39,21 +40,21 @@ static int ahead(const struct ct_solver *s, int end)
     return n;
 }
 
-static enum ct_status turn(struct ct_solver *s, bool rest)
+static enum ct_status turn(struct ct_solver *s, bool packed)
 {
     float *history[2] = { NULL, NULL };
 
     for (int h = 0; h < s->rule->n_history; h++)
         history[h] = s->history[h]->ptr;
-    return ct_net_rest(s->net, rest, history, s->rule->n_history);
+    return ct_net_pack(s->net, packed, history, s->rule->n_history);
 }
 
-enum ct_status solver_rest(struct ct_solver *s, int end)
+enum ct_status solver_pack(struct ct_solver *s, int end)
 {
-    return ahead(s, end) < s->least_rest ? CT_OK : turn(s, true);
+    return ahead(s, end) < s->least_packed ? CT_OK : turn(s, true);
 }
 
-enum ct_status solver_wake(struct ct_solver *s)
+enum ct_status solver_unpack(struct ct_solver *s)
 {
     return turn(s, false);
 }

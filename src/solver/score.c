@@ -59,24 +59,24 @@ static enum ct_status share(struct ct_scores *s, struct ct_exchange *x,
     double *all = NULL;
     enum ct_status st;
 
-    CT_TRY_GOTO(ct_alloc((size_t)x->size, sizeof(*bytes), "scores", &bytes),
-                st, out);
-    CT_TRY_GOTO(ct_alloc((size_t)x->size, sizeof(*at), "scores", &at), st,
+    CT_TRY_GOTO(ct_alloc((size_t)x->facts.size, sizeof(*bytes), "scores",
+                         &bytes), st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)x->facts.size, sizeof(*at), "scores", &at), st,
                 out);
     CT_TRY_GOTO(ct_alloc((size_t)n * width + 1, sizeof(*all), "scores", &all),
                 st, out);
-    for (int r = 0; r < x->size; r++) {
+    for (int r = 0; r < x->facts.size; r++) {
         size_t mine = (size_t)(ct_scores_passes(first + (uint64_t)n, r,
-                                                x->size) -
-                               ct_scores_passes(first, r, x->size));
+                                                x->facts.size) -
+                               ct_scores_passes(first, r, x->facts.size));
 
         bytes[r] = mine * width * sizeof(*all);
-        if (r + 1 < x->size)
+        if (r + 1 < x->facts.size)
             at[r + 1] = at[r] + mine * width;
     }
-    CT_TRY_GOTO(x->gather(x, s->row, bytes, all), st, out);
+    CT_TRY_GOTO(x->job->gather(x, s->row, bytes, all), st, out);
     for (int k = 0; k < n; k++) {
-        int r = (int)((first + (uint64_t)k) % (uint64_t)x->size);
+        int r = (int)((first + (uint64_t)k) % (uint64_t)x->facts.size);
 
         memcpy(s->row + (size_t)k * width, all + at[r], width * sizeof(*all));
         at[r] += width;
@@ -92,7 +92,7 @@ enum ct_status ct_batches_take(struct ct_net *net,
                                const struct ct_exchange *x, uint64_t first,
                                int n, const struct ct_batch_taker *t)
 {
-    const int size = x ? x->size : 1, rank = x ? x->rank : 0;
+    const int size = x ? x->facts.size : 1, rank = x ? x->facts.rank : 0;
     const uint64_t pass = ct_scores_passes(first, rank, size);
     double loss;
 
@@ -121,7 +121,7 @@ enum ct_status ct_scores_run(struct ct_scores *s, struct ct_net *net,
                     "scores", &s->row));
     f.row = s->row;
     CT_TRY(ct_batches_take(net, x, first, n, &taker));
-    if (x && x->size > 1)
+    if (x && x->facts.size > 1)
         CT_TRY(share(s, x, first, n));
     s->n_batches = n;
     return CT_OK;

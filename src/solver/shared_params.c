@@ -1,7 +1,7 @@
 /* shared_params.c - one copy of parameters and histories for all ranks of a
  * host.
  *
- * Where the exchange has a house, parameters that are learned and their
+ * Where the exchange has room for it, parameters that are learned and their
  * histories lie in memory that all ranks see, and each rank updates a part of
  * them with the sum of everyone's gradients, by the solver's own rule.  So a
  * host holds the model once, and an update is done once, not by each rank.
@@ -12,6 +12,7 @@
  * know that peers see it; all ranks meet before and after. */
 #include "core/buffer.h"
 #include "cortado/log.h"
+#include "net/arena.h"
 #include "solver/solver.h"
 
 static bool fits(const struct ct_solver *s)
@@ -29,18 +30,18 @@ static enum ct_status share_with_tests(struct ct_solver *s)
 
 static void update_part(void *arg, size_t first, size_t n, const float *sum)
 {
-    const struct ct_solver *s = arg;
-    const struct ct_remote_step step = { first, n, s->iter, NULL, sum,
-                                         s->options.exchange->scale, 1 };
+    const struct ct_solver *s   = arg;
+    const struct ct_update_range range = { .first = first, .n = n, .sum = sum,
+                                    .scale = s->options.exchange->facts.scale,
+                                    .share = 1 };
 
-    solver_update_run(s, &s->next, s->options.exchange->updater.history,
-                      &step);
+    solver_apply(s, &s->next, s->histories, &range);
 }
 
 /* This rank's values are everybody's. */
 static enum ct_status fill(const struct ct_solver *s)
 {
-    struct ct_buffer *const *to = s->house.array;
+    struct ct_buffer *const *to = s->shared.array;
 
     const int64_t n = (int64_t)ct_net_arena_count(s->net);
 
@@ -52,32 +53,33 @@ static enum ct_status fill(const struct ct_solver *s)
     return CT_OK;
 }
 
-enum ct_status solver_enter_house(struct ct_solver *s)
+enum ct_status solver_enter_shared(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (!s->house.array[0])
+    if (!s->shared.array[0])
         return CT_OK;
-    CT_TRY(x->meet(x)); /* nobody reads there any more */
-    if (s->house.fills)
+    CT_TRY(x->job->meet(x)); /* nobody reads there any more */
+    if (s->shared.fills)
         CT_TRY(fill(s));
-    CT_TRY(x->meet(x));
-    CT_TRY(ct_net_house_values(s->net, s->house.array[0]));
-    s->housed = true;
+    CT_TRY(x->job->meet(x));
+    CT_TRY(ct_net_share_values(s->net, s->shared.array[0]));
+    s->shares_params = true;
     for (int h = 0; h < s->rule->n_history; h++) {
         ct_buffer_drop(s->history[h]);
-        s->history[h] = ct_buffer_use(s->house.array[h + 1]);
+        s->history[h]         = ct_buffer_use(s->shared.array[h + 1]);
+        s->histories[h] = s->history[h]->ptr;
     }
     return share_with_tests(s);
 }
 
-enum ct_status solver_leave_house(struct ct_solver *s)
+enum ct_status solver_leave_shared(struct ct_solver *s)
 {
     const size_t n = ct_net_arena_count(s->net);
 
-    if (!s->housed)
+    if (!s->shares_params)
         return CT_OK;
-    CT_TRY(ct_net_house_values(s->net, NULL));
+    CT_TRY(ct_net_share_values(s->net, NULL));
     for (int h = 0; h < s->rule->n_history; h++) {
         struct ct_buffer *own;
 
@@ -86,50 +88,52 @@ enum ct_status solver_leave_house(struct ct_solver *s)
         CT_TRY(ct_copy(s->options.device, (int64_t)n, s->history[h]->ptr,
                        own->ptr));
         ct_buffer_drop(s->history[h]);
-        s->history[h] = own;
+        s->history[h]         = own;
+        s->histories[h] = own->ptr;
     }
-    s->housed = false;
+    s->shares_params = false;
     return share_with_tests(s);
 }
 
-void solver_drop_house(struct ct_solver *s)
+void solver_drop_shared(struct ct_solver *s)
 {
-    for (int i = 0; i < CT_HOUSE_MOST; i++)
-        ct_buffer_drop(s->house.array[i]);
-    s->house = (struct ct_house){ .fills = false };
+    for (int i = 0; i < CT_SHARED_ARRAYS; i++)
+        ct_buffer_drop(s->shared.array[i]);
+    s->shared = (struct ct_shared_params){ .fills = false };
 }
 
-static void evict(void *arg)
+static void leave(void *arg)
 {
     struct ct_solver *s = arg;
 
-    /* Without memory for its own it keeps using the house's. */
-    if (solver_leave_house(s) != CT_OK)
+    /* Without memory for its own it keeps using the shared ones. */
+    if (solver_leave_shared(s) != CT_OK)
         CT_WARN("parameters stay in shared memory: %s", ct_last_error());
-    solver_drop_house(s);
+    solver_drop_shared(s);
 }
 
-enum ct_status solver_find_house(struct ct_solver *s)
+enum ct_status solver_share_params(struct ct_solver *s)
 {
     struct ct_exchange *x   = s->options.exchange;
-    struct ct_tenant tenant = { 0, s, update_part, evict };
+    struct ct_params_user user = { 0, s, update_part, leave };
 
-    if (!x || !x->house || x->size == 1)
+    if (!x || x->facts.size == 1)
         return CT_OK;
     if (fits(s))
-        tenant.n_arrays = 1 + s->rule->n_history;
-    CT_TRY(x->house(x, s->net, &tenant, &s->house));
-    return solver_enter_house(s);
+        user.n_arrays = 1 + s->rule->n_history;
+    CT_TRY(x->job->share(x, s->net, &user, &s->shared));
+    return solver_enter_shared(s);
 }
 
-enum ct_status solver_update_house(struct ct_solver *s)
+enum ct_status solver_update_shared(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
     const size_t n        = ct_net_arena_count(s->net);
-    const size_t first    = n * (size_t)x->rank / (size_t)x->size;
-    const size_t end      = n * (size_t)(x->rank + 1) / (size_t)x->size;
+    const size_t size     = (size_t)x->facts.size;
+    const size_t rank     = (size_t)x->facts.rank;
+    const size_t first    = n * rank / size, end = n * (rank + 1) / size;
 
-    CT_TRY(x->meet(x)); /* nobody reads the old ones any more */
+    CT_TRY(x->job->meet(x)); /* nobody reads the old ones any more */
     update_part(s, first, end - first, ct_net_arena_diff(s->net) + first);
-    return x->meet(x);
+    return x->job->meet(x);
 }

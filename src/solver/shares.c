@@ -32,36 +32,38 @@ bool solver_has_shares(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    return x && x->size > 1 && x->shares && !is(x->shares, "even");
+    return x && x->facts.size > 1 && x->facts.shares &&
+           !is(x->facts.shares, "even");
 }
 
 bool solver_measures_shares(const struct ct_solver *s)
 {
-    return solver_has_shares(s) && is(s->options.exchange->shares, "speed");
+    return solver_has_shares(s) &&
+           is(s->options.exchange->facts.shares, "speed");
 }
 
 /* "2:1:1", a weight a rank. */
 static enum ct_status read_weights(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
-    const char *text            = x->shares;
+    const char *text            = x->facts.shares;
     int n                       = 0;
     char *end;
 
-    for (; n < x->size; n++, text = end + 1) {
+    for (; n < x->facts.size; n++, text = end + 1) {
         s->weights[n] = strtod(text, &end);
         if (end == text || !(s->weights[n] > 0) || !isfinite(s->weights[n]) ||
-            *end != (n + 1 < x->size ? ':' : '\0'))
+            *end != (n + 1 < x->facts.size ? ':' : '\0'))
             return ct_fail(CT_EINVAL, "shares is \"%s\"; use even, speed, or "
                            "a weight above 0 for each of the %d ranks, as in "
-                           "2:1:1", x->shares, x->size);
+                           "2:1:1", x->facts.shares, x->facts.size);
     }
     return CT_OK;
 }
 
 static enum ct_status make_weights(struct ct_solver *s)
 {
-    const size_t n = (size_t)s->options.exchange->size;
+    const size_t n = (size_t)s->options.exchange->facts.size;
 
     if (s->weights)
         return CT_OK;
@@ -100,22 +102,23 @@ enum ct_status solver_deal_shares(struct ct_solver *s, int64_t whole)
     bool even             = true;
 
     CT_TRY(make_weights(s));
-    if (whole < x->size)
+    if (whole < x->facts.size)
         return ct_fail(CT_EINVAL, "a batch of %lld cannot be divided by %d "
-                       "ranks", (long long)whole, x->size);
-    for (int r = 0; r < x->size; r++)
+                       "ranks", (long long)whole, x->facts.size);
+    for (int r = 0; r < x->facts.size; r++)
         sum += s->weights[r];
-    for (int r = 0; r < x->size; r++) {
-        const double part = (double)(whole - x->size) * s->weights[r] / sum;
+    for (int r = 0; r < x->facts.size; r++) {
+        const double part = (double)(whole - x->facts.size) *
+                            s->weights[r] / sum;
 
         s->batches[r] = 1 + (int64_t)part;
         left -= s->batches[r];
     }
     for (; left > 0; left--)
-        s->batches[neediest(s, x->size, whole, sum)]++;
-    for (int r = 0; r < x->size; r++)
+        s->batches[neediest(s, x->facts.size, whole, sum)]++;
+    for (int r = 0; r < x->facts.size; r++)
         even &= s->batches[r] == s->batches[0];
-    x->batches = even ? NULL : s->batches;
+    s->dealt = even ? NULL : s->batches;
     return CT_OK;
 }
 
@@ -154,10 +157,10 @@ static struct range range_of(const double *x, int n)
 static void forgive(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
-    const struct range speed    = range_of(s->weights, x->size);
+    const struct range speed    = range_of(s->weights, x->facts.size);
 
-    for (int r = 0; r < x->size; r++)
-        if (!x->batches && speed.most < alike * speed.least)
+    for (int r = 0; r < x->facts.size; r++)
+        if (!s->dealt && speed.most < alike * speed.least)
             s->weights[r] = 1;
 }
 
@@ -172,14 +175,14 @@ enum ct_status solver_time_ranks(struct ct_solver *s, struct ct_net *net)
     start = ct_now();
     CT_TRY(pass(s, net));
     CT_TRY(tell(s, ct_now() - start));
-    until = fmax(least_s, LONGEST * range_of(s->weights, x->size).most);
+    until = fmax(least_s, LONGEST * range_of(s->weights, x->facts.size).most);
     start = ct_now();
     do { /* all for as long as the slowest, which they slow down */
         CT_TRY(pass(s, net));
         end = ct_now();
         n++;
     } while (end - start < until);
-    CT_TRY(tell(s, n * (double)s->batches[x->rank] / (end - start)));
+    CT_TRY(tell(s, n * (double)s->batches[x->facts.rank] / (end - start)));
     forgive(s);
     return CT_OK;
 }
@@ -188,15 +191,15 @@ void solver_say_shares(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    if (!x || !x->batches)
+    if (!x || !s->dealt)
         return;
-    for (int r = 0; r < x->size; r++)
+    for (int r = 0; r < x->facts.size; r++)
         if (solver_measures_shares(s))
             CT_INFO("Rank %d takes %lld samples of a batch: it makes %.4g a "
-                    "second", r, (long long)x->batches[r], s->weights[r]);
+                    "second", r, (long long)s->dealt[r], s->weights[r]);
         else
             CT_INFO("Rank %d takes %lld samples of a batch", r,
-                    (long long)x->batches[r]);
+                    (long long)s->dealt[r]);
 }
 
 double solver_weight(const struct ct_solver *s)
@@ -204,9 +207,9 @@ double solver_weight(const struct ct_solver *s)
     const struct ct_exchange *x = s->options.exchange;
     int64_t whole               = 0;
 
-    if (!x || !x->batches)
+    if (!x || !s->dealt)
         return 1;
-    for (int r = 0; r < x->size; r++)
-        whole += x->batches[r];
-    return (double)x->batches[x->rank] * x->size / (double)whole;
+    for (int r = 0; r < x->facts.size; r++)
+        whole += s->dealt[r];
+    return (double)s->dealt[x->facts.rank] * x->facts.size / (double)whole;
 }

@@ -86,7 +86,7 @@ static int64_t n_trained(const struct ct_solver *s)
     const struct ct_exchange *x = s->options.exchange;
 
     return (int64_t)ct_net_n_passes(s->net) *
-           (x && x->micro ? x->size : 1);
+           (x && x->facts.micro ? x->facts.size : 1);
 }
 
 /* Batches of test net i that all ranks have run; a program may have run it by
@@ -284,8 +284,9 @@ static enum ct_status keep_carried(const struct ct_solver *s,
                                    const struct ct_keep *keep)
 {
     const struct ct_exchange *x = s->options.exchange;
+    const bool alone            = !x || x->facts.size == 1;
 
-    for (int i = 0; i < ct_net_n_layers(s->net) && !(x && x->size > 1); i++) {
+    for (int i = 0; i < ct_net_n_layers(s->net) && alone; i++) {
         struct ct_layer *l = ct_net_layer(s->net, i);
         struct ct_blob *b;
 
@@ -307,9 +308,9 @@ static enum ct_status write_snapshot(struct ct_solver *s)
     CT_TRY_GOTO(ct_edit_create(&caffe__solver_state__descriptor, &kept), st,
                 out);
     keep.arg = kept;
-    if (x && x->save)
-        CT_TRY_GOTO(x->save(x, &keep), st, out);
-    if (x && x->rank > 0)
+    if (x)
+        CT_TRY_GOTO(x->ops->keep(x, &keep), st, out);
+    if (x && x->facts.rank > 0)
         goto out;
     CT_TRY_GOTO(solver_loss_scale_save(s, &keep), st, out);
     CT_TRY_GOTO(keep_carried(s, &keep), st, out);
@@ -340,14 +341,14 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
     const uint64_t start  = ct_trace_begin();
 
     CT_TRY(solver_update_all(s));
-    CT_TRY(solver_wake(s));
+    CT_TRY(solver_unpack(s));
     ct_pulse_set(solver_pulse(s), CT_PULSE_SNAPSHOT, NULL);
     if (x)
-        CT_TRY(x->settle(x, s->iter, true));
+        CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_SNAPSHOT));
     CT_TRY(write_snapshot(s));
     s->snapshot_iter = s->iter;
     ct_trace_end(start, CT_TRACE_SNAPSHOT, "snapshot");
-    return x && x->resume ? x->resume(x) : CT_OK;
+    return x ? x->ops->settle(x, s->iter, CT_SETTLE_WRITTEN) : CT_OK;
 }
 
 /* So many times the samples of a batch still fit a number. */
@@ -360,7 +361,7 @@ static enum ct_status resume_at(struct ct_solver *s, int64_t iter,
                                 const int64_t *n_passes, size_t n)
 {
     const struct ct_exchange *x = s->options.exchange;
-    const int n_sharers         = x && x->micro ? x->size : 1;
+    const int n_sharers         = x && x->facts.micro ? x->facts.size : 1;
     float rate = 0;
 
     if (iter < 0 || iter > INT32_MAX || step < 0 || step > INT32_MAX)
@@ -411,10 +412,10 @@ static enum ct_status restore_kept(struct ct_solver *s, bool any,
         CT_TRY(keep_carried(s, keep));
     }
     CT_TRY(ct_mirror_get_history(s->mirror));
-    if (!x || !x->restore || !any)
+    if (!x || !any)
         return CT_OK;
     CT_TRY(solver_attach(s));
-    return x->restore(x, keep);
+    return x->ops->keep(x, keep);
 }
 
 static enum ct_status restore_message(struct ct_solver *s,
@@ -519,8 +520,8 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     CT_INFO("Restoring previous solver status from %s", path);
     if (ct_file_expect(path) != CT_OK)
         return ct_fail_in(CT_ENOTFOUND, "cannot resume");
-    CT_TRY(solver_wake(s));
-    CT_TRY(solver_leave_house(s));
+    CT_TRY(solver_unpack(s));
+    CT_TRY(solver_leave_shared(s));
     if (!ends_with(path, ".h5")) {
         st = restore_binary(s, path);
     } else {
@@ -530,7 +531,7 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     }
     if (st != CT_OK)
         return ct_fail_in(st, "cannot resume from %s", path);
-    return solver_enter_house(s);
+    return solver_enter_shared(s);
 }
 
 static bool opens_hdf5(const char *path)

@@ -89,15 +89,20 @@ static enum ct_status init(struct ct_solver *s)
                     &s->losses));
     CT_TRY(solver_create_nets(s));
     bytes = ct_net_arena_count(s->net) * sizeof(float);
-    for (int i = 0; i < s->rule->n_history; i++)
+    for (int i = 0; i < s->rule->n_history; i++) {
         CT_TRY(ct_buffer_create(s->options.device, bytes, "history",
                                 &s->history[i]));
+        s->histories[i] = s->history[i]->ptr;
+    }
+    s->updater.n_history = s->rule->n_history;
+    CT_TRY(ct_alloc((size_t)ct_net_n_params(s->net) + 1, sizeof(*s->state),
+                    "updates", &s->state));
     CT_TRY(solver_device_init(s));
     CT_TRY(solver_early_init(s));
-    solver_rest_init(s);
+    solver_pack_init(s);
     s->snapshot_iter = -1;
     CT_TRY(load_weights(s));
-    CT_TRY(solver_find_house(s));
+    CT_TRY(solver_share_params(s));
     CT_INFO("Solver scaffolding done.");
     return CT_OK;
 }
@@ -143,9 +148,9 @@ void ct_solver_destroy(struct ct_solver *s)
 {
     if (!s)
         return;
-    s->housed = false; /* there is no need for a copy */
+    s->shares_params = false; /* there is no need for a copy */
     if (s->options.exchange)
-        s->options.exchange->detach(s->options.exchange, s->net);
+        s->options.exchange->ops->detach(s->options.exchange, s->net);
     solver_remote_stop(s);
     for (int i = 0; i < s->n_test_net; i++)
         ct_net_destroy(s->test_net[i]);
@@ -153,18 +158,15 @@ void ct_solver_destroy(struct ct_solver *s)
     ct_free(s->n_tested);
     ct_free(s->weights);
     ct_free(s->batches);
-    if (s->options.exchange)
-        s->options.exchange->batches = NULL;
     ct_net_destroy(s->net);
-    if (s->options.exchange)
-        s->options.exchange->mirror = NULL;
     ct_mirror_destroy(s->mirror); /* the net may have recorded its copies */
     solver_device_fini(s);
     solver_early_fini(s);
     ct_buffer_drop(s->history[0]);
     ct_buffer_drop(s->history[1]);
-    solver_drop_house(s);
+    solver_drop_shared(s);
     ct_free(s->losses);
+    ct_free(s->state);
     ct_message_free(s->param);
     ct_free(s);
 }

@@ -33,15 +33,21 @@ struct solver_rule {
     void      (*update)(const struct rule_step *s);
 };
 
-/* An update that has begun: what it takes from its iteration.  Parameters
- * [first, end) still wait for theirs. */
+/* What an update takes from its iteration. */
 struct solver_update {
-    int   first, end;
     float rate, momentum;
     float scale;        /* by clipping, on the CPU */
     float factor;       /* of gradients, as a GPU found it */
     bool  scaled;       /* ... which is known */
-    int   t;            /* iteration, counted from 1 */
+    int   t;            /* iteration, counted from 1; 0: it is unknown */
+};
+
+/* How a parameter stands to the latest update. */
+enum solver_param_state {
+    SOLVER_CURRENT,   /* it is done */
+    SOLVER_DUE,       /* the gradient is made, and may be under way to peers */
+    SOLVER_EARLY,     /* it was done while the gradient was made */
+    SOLVER_ELSEWHERE  /* peers do it too, and say when it is done */
 };
 
 struct solver_remote;
@@ -71,10 +77,12 @@ struct ct_solver {
     uint64_t                *n_tested;  /* batches, over all ranks, a net */
     double                  *weights;   /* of ranks; NULL: none divides */
     int64_t                 *batches;   /* what each takes by them */
+    const int64_t           *dealt;     /* the same; NULL: all as many */
     bool                     measuring; /* the net that is built is timed */
     bool                     deals;     /* ranks deal out test batches */
     bool                     tests_count; /* rank 0's change statistics */
     struct ct_buffer        *history[2];
+    float                   *histories[2]; /* their floats */
     struct ct_update        *device_update; /* on a GPU; NULL on the CPU */
     struct ct_update_run    *runs;          /* one a parameter, for it */
     struct ct_gradients     *gradients; /* on a GPU that clips or scales */
@@ -82,9 +90,7 @@ struct ct_solver {
     struct ct_mirror        *mirror;    /* owned; NULL: alone, or a CPU */
     struct solver_remote    *remote;    /* owned; NULL: nobody asked */
     struct solver_early     *early;     /* one a parameter; NULL: none */
-    struct solver_update     early_update; /* what they take from this pass */
-    bool                     early_done; /* ... which is over */
-    int                      least_rest; /* iterations; see rest.c */
+    int                      least_packed; /* iterations; see packing.c */
     uint64_t                 seed;
     int                      iter, current_step;
     float                    last_rate; /* of the update before; 0: none */
@@ -94,11 +100,14 @@ struct ct_solver {
     bool                     stop;
     bool                     last_pass; /* of iter_size: gradients leave */
     bool                     exchanged; /* the gradients go to peers */
-    struct solver_update     update;
-    struct solver_update     next;      /* of this iteration, if `rated` */
-    bool                     rated;
-    struct ct_house          house;     /* house.c; arrays of NULL: none */
-    bool                     housed;    /* parameters lie there */
+    struct solver_update     update;    /* the latest that has begun */
+    struct solver_update     next;      /* of this iteration; see t */
+    enum solver_param_state *state;     /* of each parameter */
+    int                      due_first, due_end; /* all others are current */
+    struct ct_updater        updater;   /* what the exchange has of us */
+    struct ct_attached       attached;  /* ... and what it made of it */
+    struct ct_shared_params  shared;    /* arrays of NULL: none */
+    bool                     shares_params; /* parameters lie there */
     bool                     late;      /* ... when all of backward is done */
     enum ct_solver_action    agreed;    /* what ranks asked for together */
     bool                     trace_agreed; /* the next ones are recorded */
@@ -139,7 +148,7 @@ CT_MUST_CHECK enum ct_status solver_device_report(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_device_judge(struct ct_solver *s,
                                                  float mean);
 
-/* update.c: its rate and the like are known, in s->next. */
+/* update.c: the rate and the like of this iteration are known, in s->next. */
 CT_MUST_CHECK enum ct_status solver_update_rate(struct ct_solver *s);
 /* The update of this iteration begins; it counts from here on. */
 CT_MUST_CHECK enum ct_status solver_update_begin(struct ct_solver *s);
@@ -151,9 +160,13 @@ CT_MUST_CHECK enum ct_status solver_update_layer(struct ct_solver *s,
 CT_MUST_CHECK enum ct_status solver_update_all(struct ct_solver *s);
 /* ... and peers hear of it. */
 CT_MUST_CHECK enum ct_status solver_updated(struct ct_solver *s);
-/* Whether an update changes anything of a parameter.  One with lr_mult 0 stays
- * as it is, but rules that adapt keep its histories, as Caffe's do; statistics
- * have none: ranks may each have their own. */
+/* Is some parameter not up to date?  It will not be any more. */
+bool solver_is_due(const struct ct_solver *s);
+void solver_update_drop(struct ct_solver *s);
+
+/* apply.c: whether an update changes anything of a parameter.  One with lr_mult
+ * 0 stays as it is, but rules that adapt keep its histories, as Caffe's do;
+ * statistics have none: ranks may each have their own. */
 bool solver_updates(const struct ct_solver *s, int param);
 /* What an update at this rate takes from the solver's iteration; and what is
  * the same in every update of a parameter: decay, momentum and the like;
@@ -161,35 +174,35 @@ bool solver_updates(const struct ct_solver *s, int param);
 struct solver_update solver_update_at(const struct ct_solver *s, float rate);
 struct rule_step solver_rule_step(const struct ct_solver *s, int param,
                                   const struct solver_update *u, float scale);
-/* early.c: finds the parameters; before and after a step's backward pass; and
- * whether that has updated i. */
+/* The update of a range, with histories that lie as the arena does. */
+void solver_apply(const struct ct_solver *s, const struct solver_update *u,
+                  float *const *history, const struct ct_update_range *r);
+/* What takes a norm over whole gradients and so cannot be done range by range;
+ * NULL: nothing. */
+const char *solver_needs_norms(const struct ct_solver *s);
+
+/* early.c: finds the parameters; before and after a step's backward pass. */
 CT_MUST_CHECK enum ct_status solver_early_init(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_early_begin(struct ct_solver *s);
 void solver_early_end(struct ct_solver *s);
-bool solver_is_early(const struct ct_solver *s, int i);
 void solver_early_fini(struct ct_solver *s);
-/* rest.c: before an iteration of a run up to `end`: parameters may lie as the
- * layers like them.  In Caffe's order again, with their histories. */
-void solver_rest_init(struct ct_solver *s);
-CT_MUST_CHECK enum ct_status solver_rest(struct ct_solver *s, int end);
-CT_MUST_CHECK enum ct_status solver_wake(struct ct_solver *s);
-/* house.c: asks for one copy of parameters for the host's ranks, and moves
- * there.  Out of it with a copy, to change parameters, and back in, where the
- * host's first rank's become everybody's; nothing happens without a house. */
-CT_MUST_CHECK enum ct_status solver_find_house(struct ct_solver *s);
-CT_MUST_CHECK enum ct_status solver_leave_house(struct ct_solver *s);
-CT_MUST_CHECK enum ct_status solver_enter_house(struct ct_solver *s);
-void solver_drop_house(struct ct_solver *s);
-/* In the house, with diffs that the caller has summed: each rank its part. */
-CT_MUST_CHECK enum ct_status solver_update_house(struct ct_solver *s);
+/* packing.c: before an iteration of a run up to `end`: parameters may lie as
+ * the layers like them.  In Caffe's order again, with their histories. */
+void solver_pack_init(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_pack(struct ct_solver *s, int end);
+CT_MUST_CHECK enum ct_status solver_unpack(struct ct_solver *s);
 
-/* remote.c: a run of the arena, with what `with` says and histories that lie as
- * the arena does.  What takes a norm over whole gradients and so cannot be done
- * run by run; NULL: nothing. */
-void solver_update_run(const struct ct_solver *s,
-                       const struct solver_update *with,
-                       float *const *history, const struct ct_remote_step *u);
-const char *solver_needs_norms(const struct ct_solver *s);
+/* shared_params.c: asks for one copy of parameters for the host's ranks, and
+ * moves there.  Out of it with a copy, to change parameters, and back in, where
+ * the host's first rank's become everybody's; nothing happens where there is
+ * none. */
+CT_MUST_CHECK enum ct_status solver_share_params(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_leave_shared(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_enter_shared(struct ct_solver *s);
+void solver_drop_shared(struct ct_solver *s);
+/* With diffs that the caller has summed: each rank its part. */
+CT_MUST_CHECK enum ct_status solver_update_shared(struct ct_solver *s);
+
 /* remote.c: lets servers in this process update for all. */
 CT_MUST_CHECK enum ct_status solver_remote_start(struct ct_solver *s,
                                                  struct ct_updater *out);

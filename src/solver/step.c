@@ -20,7 +20,7 @@
 
 struct ct_pulse *solver_pulse(const struct ct_solver *s)
 {
-    return s->options.exchange ? s->options.exchange->pulse
+    return s->options.exchange ? s->options.exchange->facts.pulse
                                : s->options.pulse;
 }
 
@@ -52,8 +52,9 @@ static void display(struct ct_solver *s)
             done ? lapse : 0, s->param->display, s->smoothed);
     s->display_time = now;
     s->display_iter = s->iter;
-    if (x && x->size > 1) /* the loss above is that of all ranks */
-        snprintf(note, sizeof(note), " (rank %d of %d)", x->rank, x->size);
+    if (x && x->facts.size > 1) /* the loss above is that of all ranks */
+        snprintf(note, sizeof(note), " (rank %d of %d)", x->facts.rank,
+                 x->facts.size);
     solver_print_outputs(s->net, "Train", NULL, note);
 }
 
@@ -117,7 +118,7 @@ static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
     if (!s->last_pass || (s->late && layer > 0))
         return CT_OK;
     for (int i = s->late ? ct_net_n_layers(net) - 1 : layer; i >= layer; i--)
-        CT_TRY(x->layer_done(x, i));
+        CT_TRY(x->ops->layer_done(x, i));
     return CT_OK;
 }
 
@@ -133,8 +134,7 @@ static enum ct_status layer_queued(struct ct_net *net, int layer, void *arg)
     struct ct_exchange *x = s->options.exchange;
 
     (void)net;
-    if (x->queued)
-        CT_TRY(x->queued(x, layer));
+    CT_TRY(x->ops->queued(x, layer));
     return ct_mirror_queue(s->mirror, layer);
 }
 
@@ -166,38 +166,34 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
     rider[CT_RIDER_TRACE]    = solver_trace_wanted(s);
-    x->iter                  = s->iter;
     s->exchanged             = true;
-    if (s->housed) /* parts of it begin during the backward pass */
+    if (s->shares_params) /* parts of it begin during the backward pass */
         CT_TRY(solver_update_rate(s));
     ct_net_set_layer_done(s->net, s->mirror ? layer_queued : layer_done, s);
-    return x->begin(x);
+    return x->ops->begin(x, s->iter);
 }
 
 /* The mean loss over ranks, and what any of them asked for. */
 static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
 {
-    struct ct_exchange *x = s->options.exchange;
-    const float *rider;
+    struct ct_exchange *x   = s->options.exchange;
+    struct ct_answer answer = { 0 };
 
     s->last_pass = false;
     if (!x)
         return CT_OK;
-    ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE, NULL);
-    x->ahead = 0;
-    x->again = false;
-    CT_TRY(x->finish(x));
-    if (x->again) /* back to before the passes that did not count */
+    ct_pulse_set(x->facts.pulse, CT_PULSE_EXCHANGE, NULL);
+    CT_TRY(x->ops->finish(x, &answer));
+    if (answer.again) /* back to before the passes that did not count */
         CT_TRY(ct_net_seek(s->net, ct_net_n_passes(s->net) -
                                        (uint64_t)s->param->iter_size));
-    if (x->ahead > 0)
-        s->iter = x->ahead - 1; /* the update adds one */
-    rider     = x->summed ? x->summed(x, -1) : solver_peer_diffs(s);
-    *loss     = (double)rider[CT_RIDER_LOSS] * x->loss_scale;
-    s->agreed = rider[CT_RIDER_STOP] > 0       ? CT_ACTION_STOP
-                : rider[CT_RIDER_SNAPSHOT] > 0 ? CT_ACTION_SNAPSHOT
-                                               : CT_ACTION_NONE;
-    s->trace_agreed = rider[CT_RIDER_TRACE] > 0;
+    if (answer.ahead > 0)
+        s->iter = answer.ahead - 1; /* the update adds one */
+    *loss     = answer.loss;
+    s->agreed = answer.stop       ? CT_ACTION_STOP
+                : answer.snapshot ? CT_ACTION_SNAPSHOT
+                                  : CT_ACTION_NONE;
+    s->trace_agreed = answer.trace;
     return CT_OK;
 }
 
@@ -222,11 +218,11 @@ static enum ct_status mirrored_pass(struct ct_solver *s, bool fresh, int n,
     *loss += part / n;
     s->mirror->diff[CT_RIDER_LOSS] = (float)*loss;
     for (int l = ct_net_n_layers(s->net) - 1; l >= 0; l--) {
-        ct_pulse_set(x->pulse, CT_PULSE_BACKWARD,
+        ct_pulse_set(x->facts.pulse, CT_PULSE_BACKWARD,
                      ct_net_layer(s->net, l)->name);
-        if (!x->queues_sums)
+        if (!s->attached.queues_sums)
             CT_TRY(ct_mirror_wait(s->mirror, l));
-        CT_TRY(x->layer_done(x, l));
+        CT_TRY(x->ops->layer_done(x, l));
     }
     return CT_OK;
 }
@@ -249,7 +245,7 @@ static enum ct_status whole_pass(struct ct_solver *s, bool fresh, int n,
 static enum ct_status micro_pass(struct ct_solver *s, int i, double *loss)
 {
     struct ct_exchange *x = s->options.exchange;
-    const bool last       = i == x->micro - 1;
+    const bool last       = i == x->facts.micro - 1;
 
     *loss = 0;
     if (s->mirror && last)
@@ -266,20 +262,20 @@ static enum ct_status micro_pass(struct ct_solver *s, int i, double *loss)
             return CT_OK;
     }
     solver_peer_diffs(s)[CT_RIDER_LOSS] = (float)*loss;
-    return x->fold(x, i);
+    return x->ops->fold(x, i);
 }
 
 static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
 {
     struct ct_exchange *x = s->options.exchange;
-    const bool canonical  = x && x->micro;
-    const int n           = canonical ? x->micro : s->param->iter_size;
+    const bool canonical  = x && x->facts.micro;
+    const int n           = canonical ? x->facts.micro : s->param->iter_size;
 
     *loss = 0;
-    if (x && x->fetch)
-        CT_TRY(x->fetch(x, s->iter));
+    if (x)
+        CT_TRY(x->ops->fetch(x, s->iter));
     /* A pending update clears them one by one, when it has read them. */
-    if (s->update.first == s->update.end && !s->mirror && (x || !on_gpu(s)))
+    if (!solver_is_due(s) && !s->mirror && (x || !on_gpu(s)))
         CT_TRY(ct_net_begin_diffs(s->net));
     for (int i = 0; i < n; i++) {
         double part;
@@ -325,7 +321,7 @@ static enum ct_status run_iteration(struct ct_solver *s, int end)
         return CT_OK;
     solver_tell_begin(s);
     ct_net_set_debug_info(s->net, show && p->debug_info);
-    CT_TRY(solver_rest(s, end));
+    CT_TRY(solver_pack(s, end));
     CT_TRY(solver_early_begin(s));
     st = compute_gradients(s, &loss);
     solver_early_end(s);
@@ -337,14 +333,14 @@ static enum ct_status run_iteration(struct ct_solver *s, int end)
     if (show)
         display(s);
     CT_TRY(solver_update_begin(s));
-    if (!x || !x->lazy || s->late || s->device_update || s->mirror)
+    if (!x || !x->facts.lazy || s->late || s->device_update || s->mirror)
         CT_TRY(solver_update_all(s));
     CT_TRY(solver_updated(s));
     solver_tell_iteration(s, loss, show);
     CT_TRY(solver_tell_inspect(s));
-    if (x && due(s->iter, x->guard_interval)) {
+    if (x && due(s->iter, x->facts.guard_interval)) {
         CT_TRY(solver_update_all(s));
-        CT_TRY(x->check(x, s->iter));
+        CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_CHECK));
     }
     if (due(s->iter, p->snapshot) || s->agreed == CT_ACTION_SNAPSHOT)
         CT_TRY(ct_solver_snapshot(s));
@@ -382,37 +378,42 @@ static enum ct_status attach_memory(struct ct_solver *s)
     for (int h = 0; h < n; h++)
         history[h] = s->history[h]->ptr;
     if (!s->mirror && solver_wants_mirror(s))
-        CT_TRY(ct_mirror_create(s->net, s->options.device, x->bucket_bytes,
-                                history, x->keeps_history ? n : 0,
+        CT_TRY(ct_mirror_create(s->net, s->options.device,
+                                x->facts.bucket_bytes, history,
+                                x->facts.keeps_history ? n : 0,
                                 &s->mirror));
-    x->mirror  = s->mirror;
-    x->updater = (struct ct_updater){ .n_history = n };
     for (int h = 0; h < n; h++)
-        x->updater.history[h] = s->mirror ? s->mirror->history[h]
+        s->updater.history[h] = s->mirror ? s->mirror->history[h]
                                           : history[h];
     return CT_OK;
 }
 
 enum ct_status solver_attach(struct ct_solver *s)
 {
-    struct ct_exchange *x = s->options.exchange;
+    const Caffe__SolverParameter *p = s->param;
+    struct ct_exchange *x           = s->options.exchange;
+    struct ct_trainer t             = {
+        .iter_size = p->iter_size,
+        .iter      = s->iter,
+        .max_iter  = p->max_iter,
+        .seed      = s->seed,
+        .momentum  = s->rule->n_history == 1 ? p->momentum : 0,
+        .clip      = p->clip_gradients > 0 ? p->clip_gradients : 0,
+        .batches   = s->dealt,
+    };
 
     if (!x)
         return CT_OK;
-    s->rated     = false;
-    x->iter_size = s->param->iter_size;
-    x->iter      = s->iter;
-    x->max_iter  = s->param->max_iter;
-    x->seed      = s->seed;
-    x->momentum  = s->rule->n_history == 1 ? s->param->momentum : 0;
-    if (x->micro && s->param->iter_size > 1)
+    s->next.t = 0; /* rates may have changed */
+    if (x->facts.micro && p->iter_size > 1)
         return ct_fail(CT_EINVAL, "canonical training has its own "
                        "micro-batches: leave iter_size out");
-    x->clip      = s->param->clip_gradients > 0 ? s->param->clip_gradients : 0;
     CT_TRY(attach_memory(s));
-    if (x->remote)
-        CT_TRY(solver_remote_start(s, &x->updater));
-    return x->attach(x, s->net);
+    if (x->facts.remote)
+        CT_TRY(solver_remote_start(s, &s->updater));
+    t.mirror  = s->mirror;
+    t.updater = s->updater;
+    return x->ops->attach(x, s->net, &t, &s->attached);
 }
 
 enum ct_status ct_solver_step(struct ct_solver *s, int n)
@@ -422,8 +423,8 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     enum ct_status st     = CT_OK;
 
     CT_TRY(solver_attach(s));
-    if (x && x->serve)
-        return x->serve(x, end, &s->iter);
+    if (x && x->facts.serves)
+        return x->ops->serve(x, end, &s->iter);
     if (x)
         ct_net_set_layer_start(s->net, layer_start, s);
     s->stop         = false;
@@ -438,14 +439,13 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     if (st == CT_OK)
         st = solver_trace_over(s);
     if (st == CT_OK)
-        st = solver_wake(s);
+        st = solver_unpack(s);
     if (st == CT_OK)
         st = solver_device_report(s);
     if (st == CT_OK)
-        return x && x->end ? x->end(x, s->iter) : CT_OK;
-    s->update.end = s->update.first; /* it will not come any more */
-    s->exchanged  = false;
-    if (solver_wake(s) != CT_OK)
+        return x ? x->ops->settle(x, s->iter, CT_SETTLE_END) : CT_OK;
+    solver_update_drop(s); /* it will not come any more */
+    if (solver_unpack(s) != CT_OK)
         CT_WARN("parameters are not in Caffe's order: %s", ct_last_error());
     return st;
 }
@@ -456,7 +456,7 @@ static enum ct_status mean_loss(const struct ct_solver *s, double *loss)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (x && x->size > 1 && x->deal_tests && !x->micro)
+    if (x && x->facts.size > 1 && x->facts.deal_tests && !x->facts.micro)
         return ct_exchange_mean(x, loss);
     *loss /= solver_weight(s);
     return CT_OK;
@@ -497,13 +497,13 @@ static enum ct_status solve(struct ct_solver *s)
 
     /* Better now than after days of training. */
     if (p->snapshot_after_train && !(s->options.exchange &&
-                                     s->options.exchange->rank > 0))
+                                     s->options.exchange->facts.rank > 0))
         CT_TRY(solver_check_writable(s));
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", p->lr_policy);
     solver_say_samples(s);
     CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
-    if (s->options.exchange && s->options.exchange->serve)
+    if (s->options.exchange && s->options.exchange->facts.serves)
         return CT_OK;
     CT_TRY(check_params(s));
     if (p->snapshot_after_train && s->snapshot_iter != s->iter)

@@ -80,7 +80,8 @@ enum ct_status solver_test_seek(struct ct_solver *s, int i, uint64_t n_batches)
 
     s->n_tested[i] = n_batches;
     return ct_net_seek(s->test_net[i],
-                       x ? ct_scores_passes(n_batches, x->rank, x->size)
+                       x ? ct_scores_passes(n_batches, x->facts.rank,
+                                            x->facts.size)
                          : n_batches);
 }
 
@@ -211,13 +212,13 @@ static enum ct_status spread(struct ct_exchange *x, struct ct_blob *b)
     float *values  = NULL;
     enum ct_status st;
 
-    CT_TRY_GOTO(ct_alloc((size_t)x->size, sizeof(*bytes), "spread", &bytes),
-                st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)x->facts.size, sizeof(*bytes), "spread",
+                         &bytes), st, out);
     CT_TRY_GOTO(ct_alloc((size_t)b->count + 1, sizeof(*values), "spread",
                          &values), st, out);
     bytes[0] = n;
     CT_TRY_GOTO(ct_blob_get(b, false, values), st, out);
-    CT_TRY_GOTO(x->gather(x, values, bytes, values), st, out);
+    CT_TRY_GOTO(x->job->gather(x, values, bytes, values), st, out);
     st = ct_blob_put(b, false, values);
 out:
     ct_free(values);
@@ -248,9 +249,9 @@ enum ct_status ct_solver_test_all(struct ct_solver *s)
     const uint64_t start  = ct_trace_begin();
 
     CT_TRY(solver_update_all(s));
-    CT_TRY(solver_wake(s));
+    CT_TRY(solver_unpack(s));
     if (x)
-        CT_TRY(x->settle(x, s->iter, false));
+        CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_TEST));
     for (int i = 0; i < s->n_test_net && !s->stop; i++)
         CT_TRY(test_one(s, i));
     if (s->tests_count)

@@ -42,14 +42,14 @@ static enum ct_status collect(struct ct_solver *s, const struct ct_text *mine)
 {
     struct ct_tracing *t  = s->options.tracing;
     struct ct_exchange *x = s->options.exchange;
-    struct parts p        = { .n = x ? x->size : 1 };
+    struct parts p        = { .n = x ? x->facts.size : 1 };
     enum ct_status st;
 
     CT_TRY(ct_alloc((size_t)p.n, sizeof(*p.part), "trace", &p.part));
-    st = x && x->collect
-             ? x->collect(x, mine->s, mine->n_bytes, take_part, &p)
+    st = x
+             ? x->job->collect(x, mine->s, mine->n_bytes, take_part, &p)
              : take_part(&p, 0, mine->s, mine->n_bytes, 0, 0);
-    if (st == CT_OK && (!x || x->rank == 0) &&
+    if (st == CT_OK && (!x || x->facts.rank == 0) &&
         t->write(t->arg, t->first, p.part, p.n) != CT_OK)
         CT_WARN("the trace is lost: %s", ct_last_error());
     for (int i = 0; i < p.n; i++)
@@ -66,7 +66,7 @@ static enum ct_status finish(struct ct_solver *s)
 
     s->options.tracing->on = false;
     ct_trace_stop();
-    ct_trace_pack(x ? x->rank : 0, &mine);
+    ct_trace_pack(x ? x->facts.rank : 0, &mine);
     st = mine.failed ? CT_ENOMEM : collect(s, &mine);
     ct_text_fini(&mine);
     return st;

@@ -1,5 +1,9 @@
 /* update.c - one update of all parameters, in Caffe's order: rate, clipping
- * by the global norm, division by iter_size, weight decay, rule. */
+ * by the global norm, division by iter_size, weight decay, rule.
+ *
+ * Each parameter has a state.  An update makes all of them due; each is
+ * brought up to date at once, or when the next forward pass comes to its
+ * layer. */
 #include <math.h>
 #include <string.h>
 
@@ -18,33 +22,26 @@ static enum ct_status squares(const struct ct_blob *b, const float *x,
 /* What turns the sum over ranks that a diff holds into their mean. */
 static float mean_scale(const struct ct_solver *s)
 {
-    return s->options.exchange ? s->options.exchange->scale : 1;
+    return s->options.exchange ? s->options.exchange->facts.scale : 1;
 }
 
-/* Gradients that the solver did not send are the caller's to sum. */
-static enum ct_status arrived(const struct ct_solver *s, int param)
+/* The gradient, summed over ranks, has arrived.  Gradients that the solver did
+ * not send are the caller's to sum. */
+static enum ct_status arrived(const struct ct_solver *s, int param,
+                              const float **sum)
 {
-    struct ct_exchange *x = s->options.exchange;
+    struct ct_exchange *x        = s->options.exchange;
+    const struct ct_net_param *p = ct_net_param(s->net, param);
 
+    *sum = ct_diff(p->blob);
     if (!s->exchanged)
         return CT_OK;
-    ct_pulse_set(x->pulse, CT_PULSE_EXCHANGE,
-                 ct_net_layer(s->net, ct_net_param(s->net, param)->layer)
-                     ->name);
+    ct_pulse_set(x->facts.pulse, CT_PULSE_EXCHANGE,
+                 ct_net_layer(s->net, p->layer)->name);
     CT_TRY(s->mirror ? ct_mirror_arrive(s->mirror, x, param)
-                     : x->wait(x, param));
-    ct_pulse_set(x->pulse, CT_PULSE_UPDATE, NULL);
+                     : x->ops->wait(x, param, sum));
+    ct_pulse_set(x->facts.pulse, CT_PULSE_UPDATE, NULL);
     return CT_OK;
-}
-
-/* The gradient, summed over ranks, once it has arrived. */
-static const float *gradient(const struct ct_solver *s, int param)
-{
-    struct ct_exchange *x = s->options.exchange;
-
-    if (s->exchanged && x->summed && !s->mirror)
-        return x->summed(x, param);
-    return ct_diff(ct_net_param(s->net, param)->blob);
 }
 
 /* The factor that brings the norm of all gradients down to clip_gradients. */
@@ -52,18 +49,19 @@ static enum ct_status clip_scale(const struct ct_solver *s, float *out)
 {
     double sum = 0, part, norm;
     float clip = s->param->clip_gradients;
+    const float *g;
 
     *out = 1;
-    if (clip < 0 || (s->options.exchange && s->options.exchange->holds_back))
+    if (clip < 0 ||
+        (s->options.exchange && s->options.exchange->facts.holds_back))
         return CT_OK;
     for (int i = 0; i < ct_net_n_params(s->net); i++) {
         const struct ct_net_param *p = ct_net_param(s->net, i);
-        const struct ct_blob *b      = p->blob;
 
-        CT_TRY(arrived(s, i));
+        CT_TRY(arrived(s, i, &g));
         if (ct_layer_is_statistic(ct_net_layer(s->net, p->layer), p->index))
             continue; /* no gradient */
-        CT_TRY(squares(b, gradient(s, i), &part));
+        CT_TRY(squares(p->blob, g, &part));
         sum += part;
     }
     norm = sqrt(sum) * (double)mean_scale(s);
@@ -79,10 +77,12 @@ static enum ct_status clip_scale(const struct ct_solver *s, float *out)
  * rate by a local one, or clips it. */
 static enum ct_status local_rate(const struct ct_solver *s,
                                  const struct ct_net_param *p,
-                                 const float *gradient, float rate,
-                                 float scale, float decay, float *out)
+                                 const float *gradient, float scale,
+                                 float *out)
 {
     const Caffe__SolverParameter *sp = s->param;
+    const float rate = s->update.rate;
+    const float decay = sp->weight_decay * p->decay_mult;
     bool lars = sp->local_lr_auto || strcmp(s->rule->name, "LARS") == 0;
     double w, g, local;
 
@@ -110,94 +110,17 @@ static enum ct_status local_rate(const struct ct_solver *s,
     return CT_OK;
 }
 
-/* The history holds lr times gradients, so a rate that grows in warm-up must
- * let it grow too, or the first steps weigh too little. */
-static float warm_momentum(const struct ct_solver *s, float rate)
-{
-    int warm = s->param->warmup_iter > s->param->rampup_interval
-                   ? s->param->warmup_iter
-                   : s->param->rampup_interval;
-
-    if (s->iter > warm || warm == 0 || s->last_rate <= 0 || s->iter == 0)
-        return s->param->momentum;
-    return s->param->momentum * rate / s->last_rate;
-}
-
-/* A parameter whose gradients come with their momentum. */
-static bool is_held_back(const struct ct_solver *s, int param)
-{
-    struct ct_exchange *x = s->options.exchange;
-
-    return x && x->holds_back && s->rule->n_history == 1 &&
-           x->holds_back(x, param);
-}
-
-bool solver_updates(const struct ct_solver *s, int param)
-{
-    const struct ct_net_param *p = ct_net_param(s->net, param);
-
-    return p->lr_mult != 0 ||
-           (s->rule->adapts &&
-            !ct_layer_is_statistic(ct_net_layer(s->net, p->layer), p->index));
-}
-
-struct solver_update solver_update_at(const struct ct_solver *s, float rate)
-{
-    return (struct solver_update){
-        .end      = ct_net_n_params(s->net),
-        .rate     = rate,
-        .scale    = 1,
-        .factor   = 1,
-        .momentum = s->rule->n_history == 1 ? warm_momentum(s, rate)
-                                            : s->param->momentum,
-        .t        = s->iter + 1,
-    };
-}
-
-struct rule_step solver_rule_step(const struct ct_solver *s, int param,
-                                  const struct solver_update *u, float scale)
-{
-    const Caffe__SolverParameter *sp = s->param;
-    const struct ct_net_param *p     = ct_net_param(s->net, param);
-    const bool held = is_held_back(s, param);
-    float decay = sp->weight_decay * p->decay_mult;
-    bool l1     = strcmp(sp->regularization_type, "L1") == 0;
-
-    if (held) /* in the long run momentum makes 1 / (1 - mu) of a decay */
-        decay /= 1 - sp->momentum;
-
-    return (struct rule_step){
-        .rate      = u->rate * p->lr_mult,
-        .scale     = u->scale * scale / (float)sp->iter_size,
-        .l2        = l1 ? 0 : decay,
-        .l1        = l1 ? decay : 0,
-        .momentum  = held ? 0 : u->momentum,
-        .momentum2 = sp->momentum2,
-        .delta     = sp->delta,
-        .rms_decay = sp->rms_decay,
-        .t         = u->t,
-    };
-}
-
-/* What the update of parameter i needs, once its gradient is in. */
-static enum ct_status prepare(struct ct_solver *s, int i,
+/* What the update of parameter i takes, once its gradient is in. */
+static enum ct_status prepare(struct ct_solver *s, int i, const float **g,
                               struct rule_step *out)
 {
-    const Caffe__SolverParameter *sp = s->param;
-    const struct ct_net_param *p     = ct_net_param(s->net, i);
+    const struct ct_net_param *p = ct_net_param(s->net, i);
 
     *out = solver_rule_step(s, i, &s->update, mean_scale(s));
-    out->n = p->blob->count;
-    out->w = ct_data(p->blob);
-    for (int h = 0; h < s->rule->n_history; h++)
-        out->history[h] = s->history[h]->ptr + p->offset;
-    CT_TRY(arrived(s, i));
+    CT_TRY(arrived(s, i, g));
     if (!solver_updates(s, i))
         return CT_OK;
-    out->g = gradient(s, i);
-    return local_rate(s, p, out->g, s->update.rate,
-                      out->scale * s->update.factor,
-                      sp->weight_decay * p->decay_mult, &out->rate);
+    return local_rate(s, p, *g, out->scale * s->update.factor, &out->rate);
 }
 
 /* On a GPU all parameters go in one launch. */
@@ -205,37 +128,51 @@ static enum ct_status update_on_device(struct ct_solver *s)
 {
     const uint64_t start  = ct_trace_begin();
     struct rule_step step = { 0 };
+    const float *g;
 
     for (int i = ct_net_n_params(s->net) - 1; i >= 0; i--) {
         struct ct_update_run *run = &s->runs[i];
 
-        CT_TRY(prepare(s, i, &step));
+        CT_TRY(prepare(s, i, &g, &step));
         run->rate     = step.rate;
         run->l2       = step.l2;
         run->l1       = step.l1;
         run->momentum = step.momentum;
+        s->state[i]   = SOLVER_CURRENT;
     }
     CT_TRY(solver_device_update(s, &step));
     ct_trace_end(start, CT_TRACE_UPDATE, "all parameters");
     return CT_OK;
 }
 
-static enum ct_status update_param(struct ct_solver *s, int i)
+static enum ct_status apply_param(struct ct_solver *s, int i)
 {
     const struct ct_net_param *p = ct_net_param(s->net, i);
     struct rule_step step;
+    struct ct_update_range range = { .first = p->offset,
+                              .n     = (size_t)p->blob->count,
+                              .scale = mean_scale(s),
+                              .share = 1,
+                              .rate  = &step.rate };
     uint64_t start;
 
-    if (solver_is_early(s, i))
-        return CT_OK;
-    if (s->housed)
-        return arrived(s, i);
-    CT_TRY(prepare(s, i, &step));
+    CT_TRY(prepare(s, i, &range.sum, &step));
     start = ct_trace_begin();
-    if (solver_updates(s, i))
-        s->rule->update(&step);
+    solver_apply(s, &s->update, s->histories, &range);
     ct_trace_end(start, CT_TRACE_UPDATE, ct_net_layer(s->net, p->layer)->name);
     return CT_OK;
+}
+
+/* Brings parameter i up to date. */
+static enum ct_status update_param(struct ct_solver *s, int i)
+{
+    const enum solver_param_state was = s->state[i];
+    const float *sum;
+
+    s->state[i] = SOLVER_CURRENT;
+    return was == SOLVER_DUE         ? apply_param(s, i)
+           : was == SOLVER_ELSEWHERE ? arrived(s, i, &sum)
+                                     : CT_OK;
 }
 
 /* In canonical training the statistics of all micro-batches came with the
@@ -244,11 +181,11 @@ static void take_statistics_in(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    for (int i = 0; x && x->micro && i < ct_net_n_layers(s->net); i++) {
+    for (int i = 0; x && x->facts.micro && i < ct_net_n_layers(s->net); i++) {
         struct ct_layer *l = ct_net_layer(s->net, i);
 
         if (l->type->take_in)
-            l->type->take_in(l, x->scale);
+            l->type->take_in(l, x->facts.scale);
     }
 }
 
@@ -257,7 +194,7 @@ static enum ct_status set_statistics_aside(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    if (!x || !x->micro)
+    if (!x || !x->facts.micro)
         return CT_OK;
     take_statistics_in(s);
     for (int i = 0; i < ct_net_n_params(s->net); i++) {
@@ -273,8 +210,10 @@ static enum ct_status set_statistics_aside(struct ct_solver *s)
 /* On a GPU, once all gradients are in. */
 static enum ct_status judge_on_device(struct ct_solver *s)
 {
+    const float *g;
+
     for (int i = 0; i < ct_net_n_params(s->net); i++)
-        CT_TRY(arrived(s, i));
+        CT_TRY(arrived(s, i, &g));
     CT_TRY(set_statistics_aside(s));
     return solver_device_judge(s, mean_scale(s));
 }
@@ -301,69 +240,91 @@ enum ct_status solver_update_rate(struct ct_solver *s)
 {
     float rate = 0;
 
+    if (s->next.t == s->iter + 1)
+        return CT_OK;
     CT_TRY(solver_rate(s, &rate));
-    s->next  = solver_update_at(s, rate);
-    s->rated = true;
+    s->next = solver_update_at(s, rate);
     return CT_OK;
+}
+
+/* Who updates the parameters of this iteration. */
+static void make_due(struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+    const bool by_peers         = s->shares_params && s->exchanged;
+
+    s->due_first = 0;
+    s->due_end   = ct_net_n_params(s->net);
+    for (int i = 0; i < s->due_end; i++)
+        s->state[i] = s->state[i] == SOLVER_EARLY ? SOLVER_CURRENT
+                      : by_peers                  ? SOLVER_ELSEWHERE
+                                                  : SOLVER_DUE;
+    if (x && x->facts.remote) { /* fetch brings what servers have made */
+        s->due_end   = 0;
+        s->exchanged = false;
+    }
 }
 
 enum ct_status solver_update_begin(struct ct_solver *s)
 {
-    if (!s->rated)
-        CT_TRY(solver_update_rate(s));
-    s->rated  = false;
+    CT_TRY(solver_update_rate(s));
     s->update = s->next;
     if (s->param->display && s->iter % s->param->display == 0)
         CT_INFO("Iteration %d, lr = %g", s->iter, (double)s->update.rate);
     s->last_rate = s->update.rate;
     s->iter++;
-    if (s->options.exchange && s->options.exchange->remote) {
-        s->update.end = s->update.first; /* servers do it */
-        s->exchanged  = false;
-    }
+    make_due(s);
     return CT_OK;
+}
+
+bool solver_is_due(const struct ct_solver *s)
+{
+    return s->due_first < s->due_end;
+}
+
+void solver_update_drop(struct ct_solver *s)
+{
+    s->due_first = s->due_end = 0;
+    s->exchanged = false;
 }
 
 /* Parameters lie in the order of their layers.  While the one that is needed
  * is under way, those of the last layers, which came first, take their turn. */
 enum ct_status solver_update_layer(struct ct_solver *s, int layer)
 {
-    struct solver_update *u = &s->update;
-    struct ct_exchange *x   = s->options.exchange;
+    struct ct_exchange *x = s->options.exchange;
 
-    while (u->first < u->end &&
-           ct_net_param(s->net, u->first)->layer <= layer) {
+    while (solver_is_due(s) &&
+           ct_net_param(s->net, s->due_first)->layer <= layer) {
         CT_TRY(find_scale(s));
-        while (u->first + 1 < u->end && !x->ready(x, u->first) &&
-               x->ready(x, u->end - 1))
-            CT_TRY(update_and_clear(s, --u->end));
-        CT_TRY(update_and_clear(s, u->first++));
+        while (s->due_first + 1 < s->due_end &&
+               !x->ops->ready(x, s->due_first) &&
+               x->ops->ready(x, s->due_end - 1))
+            CT_TRY(update_and_clear(s, --s->due_end));
+        CT_TRY(update_and_clear(s, s->due_first++));
     }
     return CT_OK;
 }
 
 enum ct_status solver_update_all(struct ct_solver *s)
 {
-    struct solver_update *u = &s->update;
-
-    if (u->first == u->end)
+    if (!solver_is_due(s))
         return CT_OK;
-    if (s->housed && !s->exchanged) {
-        u->first = u->end;
-        return solver_update_house(s);
+    if (s->shares_params && !s->exchanged) {
+        solver_update_drop(s);
+        return solver_update_shared(s);
     }
     CT_TRY(find_scale(s));
     if (s->device_update) {
         CT_TRY(update_on_device(s));
-        u->first = u->end;
+        s->due_first = s->due_end;
     }
     /* Last layers first: that is the order in which gradients arrive. */
-    while (u->first < u->end)
-        CT_TRY(update_param(s, --u->end));
+    while (solver_is_due(s))
+        CT_TRY(update_param(s, --s->due_end));
     if (!s->gradients) /* otherwise they are in already */
         take_statistics_in(s);
-    s->early_done = false;
-    s->exchanged  = false;
+    s->exchanged = false;
     return CT_OK;
 }
 
@@ -371,10 +332,7 @@ enum ct_status solver_updated(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (!x || !x->updated)
-        return CT_OK;
-    x->rate = s->last_rate;
-    return x->updated(x, s->iter);
+    return x ? x->ops->updated(x, s->iter, s->last_rate) : CT_OK;
 }
 
 enum ct_status ct_solver_apply_update(struct ct_solver *s)

@@ -336,7 +336,7 @@ static enum ct_status matrix_steps(struct ct_comm *c, struct dist_wire *w,
         uint64_t before = atomic_load(&c->bytes_sent);
         double want;
 
-        w->dist->exchange.iter = t;
+        w->dist->trainer.iter = t;
         want = w->codec->type->sends(c, w);
         for (int64_t i = 0; i < w->n_coded; i++)
             w->coded[i] = m->spoilt && r == 0 && t == 1 && i == 5
@@ -369,8 +369,8 @@ static enum ct_status matrix_rank(struct ct_comm *c, void *arg)
     enum ct_status st;
 
     CT_TRY(dist_codec_parse(m->codec, &d.wires.codec));
-    d.exchange.momentum = m->momentum;
-    d.exchange.seed     = 5;
+    d.trainer.momentum = m->momentum;
+    d.trainer.seed     = 5;
     wire = (struct dist_wire){ .dist = &d, .codec = &d.wires.codec,
                                .piece = &piece, .n_pieces = 1,
                                .n_coded = piece.n };

@@ -62,8 +62,8 @@ TEST(cost, hosts_of_several_ranks_send_what_the_collective_counts)
 TEST(cost, in_a_house_time_goes_by_the_memory_moved)
 {
     struct dist_load load = { .floats = 60, .n = 6, .m = 10, .k = 2 };
-    struct dist_cost sums = dist_cost_house(&plain, 3, DIST_SHARED, &load);
-    struct dist_cost rows = dist_cost_house(&plain, 3, DIST_FACTORS, &load);
+    struct dist_cost sums = dist_cost_shared(&plain, 3, DIST_SHARED, &load);
+    struct dist_cost rows = dist_cost_shared(&plain, 3, DIST_FACTORS, &load);
 
     ASSERT_FLOAT(10 * 16 * 60, sums.seconds, 0);
     ASSERT_FLOAT(4 * 60, sums.bytes, 0);

@@ -59,7 +59,19 @@ static atomic_int rank_0_at;
 static struct {
     float first[RANKS_MOST][STEPS];
     int   n[RANKS_MOST], n_left_out[RANKS_MOST];
+    int   last[RANKS_MOST]; /* the iteration noted last */
 } seen;
+
+/* Was this rank in the iteration that ended before `iter`? */
+static bool was_in(const struct rank *r, int iter)
+{
+    const struct ct_dist *d = r->exchange->state;
+    const int before        = seen.last[r->number];
+
+    seen.last[r->number] = iter;
+    return (before == 0 || iter == before + 1) &&
+           ct_ps_mask_has(&d->ps.latest.mask, ct_ps_worker(d->ps.ps));
+}
 
 /* Called after each iteration.  Rank 0 gets ahead of the slow rank only by
  * leaving it out. */
@@ -72,7 +84,7 @@ static void note(const struct rank *r, int iter)
 
     if (goal > r->how->steps) /* it was left out before, on a busy machine */
         goal = r->how->steps;
-    if (r->exchange->ahead > 0)
+    if (!was_in(r, iter))
         seen.n_left_out[rank]++;
     else if (x->dev->ops->to_host(x->dev, sizeof(first), ct_data(x),
                                   &first) == CT_OK)
@@ -284,7 +296,7 @@ static void test_long(const struct rank *r, int iter)
     double end = ct_now() + 2.5;
 
     while (r->number == 0 && iter == 3 && ct_now() < end) {
-        ct_pulse_set(r->exchange->pulse, CT_PULSE_TEST, "conv");
+        ct_pulse_set(r->exchange->facts.pulse, CT_PULSE_TEST, "conv");
         usleep(10000);
     }
 }

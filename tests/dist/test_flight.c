@@ -111,7 +111,9 @@ static enum ct_status fly_rank(struct flyer *f)
     ct_message_free(p);
     CT_TRY(st);
     CT_TRY(make_net(&f->net));
-    CT_TRY(f->dist->exchange.attach(&f->dist->exchange, f->net));
+    CT_TRY(f->dist->exchange.ops->attach(&f->dist->exchange, f->net,
+                                         &(struct ct_trainer){ 0 },
+                                         &(struct ct_attached){ 0 }));
     tap_all(f);
     find_buckets(f);
     atomic_store(&f->seen.most, 0); /* what began has been sent */
@@ -226,12 +228,12 @@ static enum ct_status whole_pass(struct flyer *f)
     sem_post(&f->go); /* the first slice is held up by nobody */
     ct_job_submit(f->dist->thread, &busy);
     fill(f);
-    CT_TRY(x->begin(x));
+    CT_TRY(x->ops->begin(x, 0));
     for (int l = ct_net_n_layers(f->net) - 1; l >= 0; l--)
-        CT_TRY(x->layer_done(x, l));
+        CT_TRY(x->ops->layer_done(x, l));
     sem_post(&f->begun);
     for (int i = 0; i < ct_net_n_params(f->net); i++)
-        CT_TRY(x->wait(x, i));
+        CT_TRY(x->ops->wait(x, i, &(const float *){ NULL }));
     CT_TRY(ct_job_wait(&busy));
     return check_sums(f);
 }

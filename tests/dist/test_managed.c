@@ -42,7 +42,7 @@ static enum ct_status steps(struct ct_comm *c, struct dist_wire *w,
         uint64_t before = atomic_load(&c->bytes_sent);
         double sent, want;
 
-        w->dist->exchange.iter = t;
+        w->dist->trainer.iter = t;
         for (int64_t i = 0; i < N; i++)
             w->coded[i] = value_of(c->rank, t, i);
         for (int64_t i = 0; i < w->n_dense; i++)

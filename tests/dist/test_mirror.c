@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "dist/ranks.h"
+#include "net/arena.h"
 
 static struct ct_net *small_net(void)
 {
@@ -45,8 +46,10 @@ static enum ct_status queue(struct ct_net *net, int layer, void *arg)
 
 static int n_waited;
 
-static enum ct_status waited(struct ct_exchange *x, int param)
+static enum ct_status waited(struct ct_exchange *x, int param,
+                             const float **sum)
 {
+    *sum = NULL;
     (void)x, (void)param;
     n_waited++;
     return CT_OK;
@@ -104,7 +107,8 @@ TEST(mirror, sums_go_back_once_and_what_is_apart_stays)
 {
     struct pair *p       = small_pair(0);
     struct ct_mirror *m  = p->mirror;
-    struct ct_exchange x = { .wait = waited, .mirror = m };
+    const struct ct_exchange_ops ops = { .wait = waited };
+    struct ct_exchange x = { .ops = &ops };
     const struct ct_net_param *b = ct_net_param(p->net, 2);
     float kept;
 
@@ -146,7 +150,8 @@ TEST(mirror, groups_leave_while_the_pass_goes_on)
 {
     struct pair *p       = small_pair(64);
     struct ct_mirror *m  = p->mirror;
-    struct ct_exchange x = { .wait = waited, .mirror = m };
+    const struct ct_exchange_ops ops = { .wait = waited };
+    struct ct_exchange x = { .ops = &ops };
 
     ASSERT_INT(3, m->groups.n); /* a layer each */
     ASSERT_INT(-1, m->of_layer[4]);

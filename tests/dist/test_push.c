@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "dist/ranks.h"
+#include "net/arena.h"
 
 enum { P = 3, TURNS = 6, LATE = 2, MOST = 8192, WATCHED = 100 };
 
@@ -49,35 +50,35 @@ static enum ct_status make_net(struct ct_net **out)
     return ranks_net(text, out);
 }
 
-static enum ct_status push_turn(struct pusher *q, int turn)
+static enum ct_status push_turn(struct pusher *q, int turn, int *next)
 {
-    struct ct_exchange *x = &q->dist->exchange;
-    float *diff           = ct_net_arena_diff(q->net);
+    struct ct_exchange *x   = &q->dist->exchange;
+    const bool remote       = x->facts.remote;
+    float *diff             = ct_net_arena_diff(q->net);
+    struct ct_answer answer = { 0 };
 
-    x->iter  = turn;
-    x->ahead = 0;
     atomic_store(&q->turn, turn);
     while (q->dist->mode.rounds && q->dist->rank == 2 && turn == LATE &&
            atomic_load(&q->all->turn) <= LATE)
         usleep(1000);
-    if (x->fetch)
-        CT_TRY(x->fetch(x, turn));
+    CT_TRY(x->ops->fetch(x, turn));
     q->make(q->dist->rank, turn, q->n, diff);
     for (size_t i = 0; i < q->n; i++)
         q->given[i] += (double)diff[i];
-    CT_TRY(x->begin(x));
+    CT_TRY(x->ops->begin(x, turn));
     for (int l = ct_net_n_layers(q->net) - 1; l >= 0; l--)
-        CT_TRY(x->layer_done(x, l));
+        CT_TRY(x->ops->layer_done(x, l));
     for (int i = 0; i < ct_net_n_params(q->net); i++)
-        CT_TRY(x->wait(x, i));
-    CT_TRY(x->finish(x));
-    for (size_t i = 0; i < q->n && !x->remote; i++)
+        CT_TRY(x->ops->wait(x, i, &(const float *){ NULL }));
+    CT_TRY(x->ops->finish(x, &answer));
+    for (size_t i = 0; i < q->n && !remote; i++)
         q->sent[i] += (double)diff[i];
-    if (!x->remote)
+    if (!remote)
         memcpy(q->last, diff, q->n * sizeof(*diff));
     q->in[turn]    = q->dist->ps.latest.mask.bits[0];
-    q->ahead[turn] = x->ahead;
-    return x->updated(x, x->ahead > 0 ? x->ahead : turn + 1);
+    q->ahead[turn] = answer.ahead;
+    *next          = answer.ahead > 0 ? answer.ahead : turn + 1;
+    return x->ops->updated(x, *next, 0);
 }
 
 static void begin_updates(void *arg)
@@ -86,15 +87,16 @@ static void begin_updates(void *arg)
 }
 
 /* Servers that keep values keep the sum of all that came. */
-static enum ct_status add_up(void *arg, const struct ct_remote_step *u)
+static enum ct_status add_up(void *arg, int iter,
+                             const struct ct_update_range *u)
 {
     struct pusher *q = arg;
 
     for (size_t i = 0; i < u->n; i++)
         u->value[i] += u->sum[i];
-    if (u->first <= WATCHED && WATCHED < u->first + u->n && u->iter < TURNS) {
-        q->mean[u->iter]   = (double)(u->scale * u->sum[WATCHED - u->first]);
-        q->weight[u->iter] = 1 / (double)u->scale;
+    if (u->first <= WATCHED && WATCHED < u->first + u->n && iter < TURNS) {
+        q->mean[iter]   = (double)(u->scale * u->sum[WATCHED - u->first]);
+        q->weight[iter] = 1 / (double)u->scale;
     }
     return CT_OK;
 }
@@ -114,6 +116,7 @@ static void read_kept(struct pusher *q)
 static enum ct_status push_rank(struct pusher *q)
 {
     Caffe__DistributedParameter *p = NULL;
+    struct ct_trainer t = { 0 };
     struct ct_exchange *x;
     enum ct_status st;
 
@@ -125,22 +128,22 @@ static enum ct_status push_rank(struct pusher *q)
     x = &q->dist->exchange;
     CT_TRY(make_net(&q->net));
     q->n = ct_net_arena_count(q->net);
-    x->updater = (struct ct_updater){ .begin = begin_updates,
-                                      .update = add_up, .arg = q };
-    CT_TRY(x->attach(x, q->net));
-    if (x->serve)
-        return x->serve(x, TURNS, &(int){ 0 });
+    t.updater = (struct ct_updater){ .begin = begin_updates,
+                                     .update = add_up, .arg = q };
+    CT_TRY(x->ops->attach(x, q->net, &t, &(struct ct_attached){ 0 }));
+    if (x->facts.serves)
+        return x->ops->serve(x, TURNS, &(int){ 0 });
     for (int i = 0; i < ct_net_n_params(q->net); i++)
         memset(q->is_param + ct_net_param(q->net, i)->offset, true,
                (size_t)ct_net_param(q->net, i)->blob->count);
-    for (int t = 0; t < TURNS; t = x->ahead > 0 ? x->ahead : t + 1)
-        CT_TRY(push_turn(q, t));
+    for (int turn = 0, next; turn < TURNS; turn = next)
+        CT_TRY(push_turn(q, turn, &next));
     atomic_store(&q->turn, TURNS);
-    CT_TRY(x->end(x, TURNS));
+    CT_TRY(x->ops->settle(x, TURNS, CT_SETTLE_END));
     read_kept(q);
     q->bytes    = (double)ct_dist_stats(q->dist).bytes_sent;
     q->n_slices = q->dist->ps.table.n;
-    if (!x->remote)
+    if (!x->facts.remote)
         return CT_OK;
     memcpy(q->last, ct_net_arena_data(q->net), q->n * sizeof(*q->last));
     for (size_t i = 0; i < q->n; i++)

@@ -190,7 +190,7 @@ TEST(ssp, async_decays_weights_as_one_rank)
  * that are missing: the first goes on with 0.81. */
 TEST(ssp, own_gradients_stand_for_missing_ones)
 {
-    struct ct_dist d = { .exchange.momentum = 0.81f };
+    struct ct_dist d = { .trainer.momentum = 0.81f };
 
     d.mode.n_groups  = 2;
     d.mode.staleness = CT_PS_ASYNC;

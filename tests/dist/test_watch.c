@@ -90,7 +90,7 @@ static void *waiter_main(void *arg)
     if (w->st == CT_OK)
         w->st = dist_create_over(w->transport, p, &w->dist);
     if (w->st == CT_OK && w->before)
-        w->before(ct_dist_exchange(w->dist)->pulse);
+        w->before(ct_dist_exchange(w->dist)->facts.pulse);
     if (w->st == CT_OK)
         w->st = w->meet(w->dist, &x, 1);
     if (w->st != CT_OK) {

@@ -104,7 +104,7 @@ static enum ct_status train(struct ct_dist *d, void *arg)
 
     if (!d)
         return ct_fail(CT_EINVAL, "start it with mpiexec and a moment");
-    k.pulse = ct_dist_exchange(d)->pulse;
+    k.pulse = ct_dist_exchange(d)->facts.pulse;
     if (ct_dist_rank(d) == j->victim && k.phase >= 0 &&
         pthread_create(&thread, NULL, killer_main, &k) != 0)
         return ct_fail(CT_ENOMEM, "no thread");

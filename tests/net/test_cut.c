@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/rng.h"
+#include "net/arena.h"
 #include "net/cut.h"
 #include "net_test.h"
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "net/arena.h"
 #include "net_test.h"
 
 #define HEAD                                                                 \

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "net/arena.h"
 #include "net_test.h"
 
 static const char *const small =

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cortado/log.h"
+#include "net/arena.h"
 #include "net_test.h"
 
 /* Convolutions, in-place layers, a branch and a join, a loss. */

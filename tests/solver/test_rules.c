@@ -182,12 +182,14 @@ TEST(rules, shares_of_an_update_have_their_part_of_momentum)
     float w = 1, h[64] = { 0 }, *const history[] = { h, NULL };
     const float g = 1, rate = 0.1f * 0.5f * 0.1f / 0.19f;
     const size_t at = ct_net_param(s->net, 0)->offset;
-    const struct ct_remote_step u = { at, 1, 0, &w, &g, 1, 0.5f };
+    const struct ct_update_range u = { .first = at, .n = 1, .value = &w,
+                                       .sum = &g, .scale = 1,
+                                       .share = 0.5f };
 
     ASSERT(at < 64);
-    solver_update_run(s, &with, history, &u);
+    solver_apply(s, &with, history, &u);
     ASSERT_FLOAT(1 - rate, w, 1e-6);
-    solver_update_run(s, &with, history, &u);
+    solver_apply(s, &with, history, &u);
     ASSERT_FLOAT(1.9f * rate, h[at], 1e-6);
     ASSERT_FLOAT(1 - 2.9f * rate, w, 1e-6);
 }

@@ -122,6 +122,16 @@ void ct_ps_destroy(struct ct_ps *p)
     ct_free(p);
 }
 
+int ct_ps_worker(const struct ct_ps *p)
+{
+    return p->worker;
+}
+
+bool ct_ps_serves(const struct ct_ps *p)
+{
+    return p->server;
+}
+
 static enum ct_status progress(struct ct_ps *p)
 {
     if (p->client)

@@ -120,6 +120,10 @@ CT_MUST_CHECK enum ct_status ct_ps_create(const struct ct_ps_config *config,
 /* When the comm thread leaves it alone; takes back what is under way. */
 void ct_ps_destroy(struct ct_ps *p); /* takes NULL */
 
+/* This rank's number among the workers; -1: it is none.  Does it serve? */
+int ct_ps_worker(const struct ct_ps *p);
+bool ct_ps_serves(const struct ct_ps *p);
+
 /* Comm thread. */
 CT_MUST_CHECK enum ct_status ct_ps_progress(void *ps);
 

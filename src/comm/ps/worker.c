@@ -38,7 +38,7 @@ static bool has_pulled(const struct ct_ps *p, int slice, int64_t clock)
     return p->client->n_pulled == p->config.table->n;
 }
 
-/* With the lock held, which it lets go of while it waits for news or so long. */
+/* With the lock held, which it lets go of: waits for news, or so long. */
 static void wait_news(struct ct_ps *p, long ns)
 {
     struct timespec until;

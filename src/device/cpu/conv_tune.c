@@ -282,7 +282,7 @@ static const struct ct_conv_impl *race(
 
     if (n > 1 && arrays_init(c, &a) == CT_OK) {
         for (int i = 0; i < n; i++)
-            prepare(&r[i], c->work->tuning->rests, &a);
+            prepare(&r[i], c->work->tuning->packs, &a);
         if (!r[0].out)
             best = judge(r, n, &a, why);
         c->tiles = tiles;

@@ -19,7 +19,7 @@
 #include "core/buffer.h"
 #include "dist/codec/residuals.h"
 #include "dist/dist.h"
-#include "dist/feed/root.h"
+#include "dist/nothing.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)
 {
@@ -61,10 +61,11 @@ static enum ct_status change_ways(struct ct_dist *d)
     return CT_OK;
 }
 
-/* Rank 0's parameters to all; in a house, those that ranks have apart. */
+/* Rank 0's parameters to all; where they share them, those that ranks have
+ * apart. */
 static enum ct_status send_values(struct ct_dist *d, struct ct_net *net)
 {
-    if (!d->housed)
+    if (!d->params_of)
         return dist_spread_values(d, net);
     for (int i = 0; i < ct_net_n_params(net); i++) {
         const struct ct_net_param *p = ct_net_param(net, i);
@@ -76,15 +77,9 @@ static enum ct_status send_values(struct ct_dist *d, struct ct_net *net)
     return CT_OK;
 }
 
-static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
+static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
 {
-    struct ct_dist *d = dist_of(x);
-
-    if (d->net == net)
-        return CT_OK;
-    if (d->net || d->housed != net)
-        dist_bsp_fini(d);
-    CT_TRY(ct_dist_broadcast(d, &x->seed, sizeof(x->seed)));
+    CT_TRY(ct_dist_broadcast(d, &d->trainer.seed, sizeof(d->trainer.seed)));
     CT_TRY(dist_devices_meet(d, net));
     CT_TRY(dist_direct_init(d, net));
     CT_TRY(dist_auto_init(d, net));
@@ -105,31 +100,45 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net)
     return CT_OK;
 }
 
+static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net,
+                                 const struct ct_trainer *t,
+                                 struct ct_attached *out)
+{
+    struct ct_dist *d   = dist_of(x);
+    const uint64_t seed = d->trainer.seed; /* rank 0's, from the first time */
+    const bool again    = d->net == net;
+
+    if (!again && (d->net || d->params_of != net))
+        dist_bsp_fini(d);
+    d->trainer = *t;
+    if (again)
+        d->trainer.seed = seed;
+    else
+        CT_TRY(attach_net(d, net));
+    CT_TRY(dist_find_held(d));
+    *out = (struct ct_attached){ .queues_sums = d->device_sum.nccl,
+                                 .sums_apart  = d->direct,
+                                 .held        = d->held };
+    return CT_OK;
+}
+
 static void bsp_detach(struct ct_exchange *x, const struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
-    if (net && (d->net == net || d->housed == net))
-        dist_bsp_fini(d);
+    if (!net || (d->net != net && d->params_of != net))
+        return;
+    dist_bsp_fini(d);
+    d->trainer = (struct ct_trainer){ 0 };
 }
 
-static enum ct_status meet_job(struct ct_comm *c, void *arg)
-{
-    (void)arg;
-    return ct_barrier(c);
-}
-
-static enum ct_status bsp_meet(struct ct_exchange *x)
-{
-    return ct_job_run(dist_of(x)->thread, meet_job, NULL);
-}
-
-static enum ct_status bsp_begin(struct ct_exchange *x)
+static enum ct_status bsp_begin(struct ct_exchange *x, int iter)
 {
     struct ct_dist *d = dist_of(x);
     bool changed;
 
-    d->n_sent = 0;
+    d->trainer.iter = iter;
+    d->n_sent       = 0;
     dist_begun(d);
     CT_TRY(dist_auto_begin(d, &changed));
     return changed ? change_ways(d) : CT_OK;
@@ -187,20 +196,27 @@ static enum ct_status bsp_fold(struct ct_exchange *x, int k)
     return dist_canonical_fold(&dist_of(x)->canonical, k);
 }
 
-static enum ct_status bsp_wait(struct ct_exchange *x, int param)
+/* Where the sum for parameter i lies. */
+static const float *sum_of(const struct ct_dist *d, int param)
+{
+    const struct ct_net_param *p = ct_net_param(d->net, param);
+
+    return d->direct && d->factors.of_param[param] < 0
+               ? ct_shared_sums(d->direct) + p->offset
+               : ct_diff(p->blob);
+}
+
+static enum ct_status bsp_wait(struct ct_exchange *x, int param,
+                               const float **sum)
 {
     struct ct_dist *d = dist_of(x);
 
+    *sum = sum_of(d, param);
     if (d->device_sum.nccl)
         return CT_OK; /* the update is queued behind the sums */
     if (d->factors.of_param[param] >= 0)
         return dist_factors_wait(d, d->factors.of_param[param]);
     return wait_bucket(d, d->buckets.of_param[param]);
-}
-
-static bool bsp_holds_back(struct ct_exchange *x, int param)
-{
-    return dist_wires_code(dist_of(x), param);
 }
 
 static bool bsp_ready(struct ct_exchange *x, int param)
@@ -209,7 +225,7 @@ static bool bsp_ready(struct ct_exchange *x, int param)
     const int factor    = d->factors.of_param[param];
     struct dist_flight *f;
 
-    if (factor >= 0 && d->housed)
+    if (factor >= 0 && d->params_of)
         return ct_shared_done(d->direct, d->factors.factor[factor].ticket);
     if (factor >= 0)
         return ct_job_done(&d->factors.factor[factor].job);
@@ -218,24 +234,15 @@ static bool bsp_ready(struct ct_exchange *x, int param)
                      : dist_flight_done(f);
 }
 
-static enum ct_status bsp_finish(struct ct_exchange *x)
+static enum ct_status bsp_finish(struct ct_exchange *x, struct ct_answer *out)
 {
     struct ct_dist *d = dist_of(x);
 
-    return d->device_sum.way ? dist_device_sum_finish(d)
-                             : wait_bucket(d, 0); /* riders sit in front */
-}
-
-static const float *bsp_summed(struct ct_exchange *x, int param)
-{
-    const struct ct_dist *d      = dist_of(x);
-    const struct ct_net_param *p = param < 0 ? NULL
-                                             : ct_net_param(d->net, param);
-
-    if (p && (!d->direct || d->factors.of_param[param] >= 0))
-        return ct_diff(p->blob);
-    return (d->direct ? ct_shared_sums(d->direct)
-                      : dist_diff(d, d->net)) + (p ? p->offset : 0);
+    CT_TRY(d->device_sum.way ? dist_device_sum_finish(d)
+                             : wait_bucket(d, 0)); /* riders sit in front */
+    *out = ct_answer_of(x, d->direct ? ct_shared_sums(d->direct)
+                                     : dist_diff(d, d->net));
+    return CT_OK;
 }
 
 /* b = (1 / P) sum over ranks of b. */
@@ -272,111 +279,42 @@ enum ct_status dist_settle_statistics(struct ct_dist *d)
     return CT_OK;
 }
 
-static enum ct_status bsp_settle(struct ct_exchange *x, int iter, bool history)
+static enum ct_status bsp_settle(struct ct_exchange *x, int iter,
+                                 enum ct_settle why)
 {
-    (void)iter, (void)history; /* every rank has all of it */
-    return dist_settle_statistics(dist_of(x));
+    struct ct_dist *d = dist_of(x);
+
+    if (why == CT_SETTLE_CHECK)
+        return dist_guard_check(d, iter);
+    return why == CT_SETTLE_TEST || why == CT_SETTLE_SNAPSHOT
+               ? dist_settle_statistics(d)
+               : CT_OK; /* every rank has all of it */
 }
 
-static enum ct_status bsp_save(struct ct_exchange *x,
+static enum ct_status bsp_keep(struct ct_exchange *x,
                                const struct ct_keep *keep)
 {
-    return dist_wires_save(dist_of(x), keep);
+    return keep->put ? dist_wires_save(dist_of(x), keep)
+                     : dist_wires_restore(dist_of(x), keep);
 }
 
-static enum ct_status bsp_restore(struct ct_exchange *x,
-                                  const struct ct_keep *keep)
-{
-    return dist_wires_restore(dist_of(x), keep);
-}
-
-static enum ct_status bsp_check(struct ct_exchange *x, int iter)
-{
-    return dist_guard_check(dist_of(x), iter);
-}
-
-/* For layers, in the middle of a pass: it takes its turn behind the buckets
- * that are under way.  Everyone adds in the order of ranks. */
-static enum ct_status peers_sum(const struct ct_peers *p, double *x, int64_t n)
-{
-    struct ct_dist *d  = p->arg;
-    const size_t bytes = (size_t)n * sizeof(*x);
-    double *all;
-
-    if (d->sums_bytes < bytes) {
-        ct_free(d->sums);
-        d->sums_bytes = 0;
-        CT_TRY(ct_alloc((size_t)d->size, bytes, "sums",
-                        &d->sums));
-        d->sums_bytes = bytes;
-    }
-    all = d->sums;
-    for (int r = 0; r < d->size; r++)
-        d->part_bytes[r] = bytes;
-    CT_TRY(dist_gather(d, x, d->part_bytes, all));
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = 0;
-        for (int r = 0; r < d->size; r++)
-            x[i] += all[r * n + i];
-    }
-    return CT_OK;
-}
-
-static enum ct_status bsp_gather(struct ct_exchange *x, const void *mine,
-                                 const size_t *bytes, void *out)
-{
-    return dist_gather(dist_of(x), mine, bytes, out);
-}
-
-void dist_bsp_init(struct ct_dist *d)
-{
-    const int n = d->canonical.parts ? d->canonical.parts : d->size;
-    const bool root = strcmp(d->options->data, "root") == 0 && d->size > 1;
-
-    d->peers    = (struct ct_peers){
-        .sum       = d->options->sync_bn ? peers_sum : NULL,
-        .open_feed = root ? dist_root_open : NULL,
-        .arg       = d,
-    };
-    d->exchange = (struct ct_exchange){
-        .rank           = d->rank,
-        .size           = d->size,
-        .bucket_bytes   = (size_t)d->options->bucket_bytes,
-        .scale          = 1.0f / (float)n,
-        .loss_scale     = 1.0 / n,
-        .global_batch   = strcmp(d->options->batch, "global") == 0,
-        .shares         = d->serves ? NULL : d->options->shares,
-        .micro          = d->canonical.micro,
-        .fold           = bsp_fold,
-        .state          = d,
-        .attach         = bsp_attach,
-        .detach         = bsp_detach,
-        .house          = dist_direct_house,
-        .meet           = bsp_meet,
-        .begin          = bsp_begin,
-        .queued         = bsp_queued,
-        .layer_done     = bsp_layer_done,
-        .wait           = bsp_wait,
-        .finish         = bsp_finish,
-        .summed         = bsp_summed,
-        .lazy           = d->options->overlap && !d->canonical.parts,
-        .ready          = bsp_ready,
-        .settle         = bsp_settle,
-        .save           = bsp_save,
-        .restore        = bsp_restore,
-        .check          = bsp_check,
-        .guard_interval = d->options->guard_interval,
-        .gather         = bsp_gather,
-        .collect        = dist_collect,
-        .deal_tests     = !root, /* the others may have no data */
-        .peers          = &d->peers,
-        .own_data       = strcmp(d->options->data, "local") == 0,
-        .root_data      = root,
-    };
-    if (d->wires.codec.type && d->wires.codec.type->momentum &&
-        d->mode.n_workers > 1) /* and where this rank serves them */
-        d->exchange.holds_back = bsp_holds_back;
-}
+const struct ct_exchange_ops dist_bsp = {
+    .name       = "bsp",
+    .attach     = bsp_attach,
+    .detach     = bsp_detach,
+    .fetch      = dist_none,
+    .begin      = bsp_begin,
+    .fold       = bsp_fold,
+    .queued     = bsp_queued,
+    .layer_done = bsp_layer_done,
+    .finish     = bsp_finish,
+    .ready      = bsp_ready,
+    .wait       = bsp_wait,
+    .updated    = dist_none_updated,
+    .settle     = bsp_settle,
+    .keep       = bsp_keep,
+    .serve      = dist_none_serve,
+};
 
 void dist_bsp_fini(struct ct_dist *d)
 {

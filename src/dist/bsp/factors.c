@@ -9,6 +9,7 @@
 #include "device/stage.h"
 #include "dist/dist.h"
 #include "dist/gpu/peer_arrays.h"
+#include "net/arena.h"
 
 /* A GPU may hold activations in other types and orders. */
 static bool is_plain(const struct ct_io *io)
@@ -145,7 +146,7 @@ static enum ct_status make_near(struct ct_dist *d, struct dist_factor *x)
 /* Memory for a GPU's factors, and `all` where copies from it are fast. */
 static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
 {
-    const struct ct_mirror *m = d->exchange.mirror;
+    const struct ct_mirror *m = d->trainer.mirror;
     const size_t mine = (size_t)(x->rows * (x->n + x->m)) * sizeof(float);
     const size_t all  = (size_t)floats_before(x, d->size) * sizeof(float);
     void *kept = NULL, *gathered = NULL;
@@ -166,7 +167,7 @@ static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
 
 static void drop_room(struct ct_dist *d, struct dist_factor *x)
 {
-    const struct ct_mirror *m = d->exchange.mirror;
+    const struct ct_mirror *m = d->trainer.mirror;
 
     if (!m) {
         ct_free(x->all);
@@ -234,11 +235,11 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     CT_TRY(ct_alloc((size_t)d->size + 1, sizeof(*x->first), "factors",
                     &x->first));
     CT_TRY(dist_factors_rows(d, f->rows, x->first));
-    CT_TRY(d->housed ? dist_rows_init(x) : make_wire(d, x));
+    CT_TRY(d->params_of ? dist_rows_init(x) : make_wire(d, x));
     /* The layer leaves its own product out; all rows are multiplied here. */
-    ct_net_layer(net, p->layer)->blob_wants_grad[p->index] = false;
-    if (d->exchange.mirror)
-        d->exchange.mirror->apart[param] = true;
+    ct_net_make_gradient(net, param, false);
+    if (d->trainer.mirror)
+        d->trainer.mirror->apart[param] = true;
     return CT_OK;
 }
 
@@ -263,23 +264,13 @@ enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net,
     return CT_OK;
 }
 
-/* The layer makes its gradient itself, and adds it to nothing. */
-static void want_again(const struct ct_net *net, const struct dist_factor *x)
-{
-    const struct ct_blob *b = ct_net_param(net, x->param)->blob;
-
-    ct_net_layer(net, x->layer)->blob_wants_grad[x->blob] = true;
-    if (b->dev->kind == CT_CPU)
-        memset(ct_diff(b), 0, (size_t)b->count * sizeof(float));
-}
-
 void dist_factors_fini(struct ct_dist *d)
 {
     for (int i = 0; i < d->factors.n; i++) {
         struct dist_factor *x = &d->factors.factor[i];
 
         if (d->net)
-            want_again(d->net, x);
+            ct_net_make_gradient(d->net, x->param, true);
         drop_room(d, x);
         dist_neighbours_destroy(x->near);
         ct_free(x->tile);
@@ -347,7 +338,7 @@ enum ct_status dist_factors_queued(struct ct_dist *d, int layer)
         if (x->layer != layer)
             continue;
         CT_TRY(factors_now(d, x, &f));
-        CT_TRY(keep(d->exchange.mirror, x, &f));
+        CT_TRY(keep(d->trainer.mirror, x, &f));
     }
     return CT_OK;
 }
@@ -361,7 +352,7 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
         if (x->layer != layer)
             continue;
         CT_TRY(factors_now(d, x, &f));
-        if (d->housed) {
+        if (d->params_of) {
             CT_TRY(dist_rows_post(x, &f));
             continue;
         }
@@ -393,12 +384,12 @@ static enum ct_status multiply(const struct dist_factor *x, const float *all,
 enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
 {
     struct dist_factor *x     = &d->factors.factor[factor];
-    const struct ct_mirror *m = d->exchange.mirror;
+    const struct ct_mirror *m = d->trainer.mirror;
     const struct ct_blob *b   = ct_net_param(d->net, x->param)->blob;
     const size_t bytes = (size_t)floats_before(x, d->size) * sizeof(float);
     double start;
 
-    if (d->housed)
+    if (d->params_of)
         return dist_direct_wait(d, x->ticket);
     CT_TRY(ct_job_wait(&x->job));
     if (x->built)

@@ -36,7 +36,8 @@ struct dist_factor {
     struct dist_neighbours *near;
     bool            built;      /* this iteration's gradient is made */
     double          product_seconds; /* that making it took, the last time */
-    /* rows.c, in a house: everybody's factors, and the tile being made. */
+    /* factor_tiles.c, with shared parameters: everybody's factors, and the tile
+     * being made. */
     float          *u, *v, *tile;
     uint64_t        ticket;
     char            name[64]; /* for traces */
@@ -46,7 +47,7 @@ struct dist_factors {
     struct dist_factor *factor;
     int                 n;
     int                *of_param; /* index of each parameter's; -1: dense */
-    float              *space;    /* of the house, for u and v; not owned */
+    float              *space;    /* for u and v, in shared memory; not owned */
     int64_t             used;     /* floats of it */
 };
 
@@ -71,8 +72,8 @@ CT_MUST_CHECK enum ct_status dist_factors_queued(struct ct_dist *d, int layer);
 /* After the backward pass of `layer`: its factors leave. */
 CT_MUST_CHECK enum ct_status dist_factors_layer_done(struct ct_dist *d,
                                                      int layer);
-/* The gradient, summed over ranks, is in the parameter's diff; in a house the
- * parameter is updated. */
+/* The gradient, summed over ranks, is in the parameter's diff; with
+ * shared parameters, the parameter is updated. */
 CT_MUST_CHECK enum ct_status dist_factors_wait(struct ct_dist *d, int factor);
 
 /* The rows of every rank, added up: first[r] of those before r, first[P] of
@@ -80,7 +81,7 @@ CT_MUST_CHECK enum ct_status dist_factors_wait(struct ct_dist *d, int factor);
 CT_MUST_CHECK enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
                                                int64_t *first);
 
-/* rows.c: floats that a house needs for all that may go as factors; a factor
+/* factor_tiles.c: floats that all that may go as factors need; a factor
  * whose gradient ranks make in tiles; its factors are there to be read. */
 CT_MUST_CHECK enum ct_status dist_rows_space(struct ct_dist *d,
                                              const struct ct_net *net,

@@ -44,7 +44,7 @@ static enum ct_status measure(struct ct_dist *d)
     struct dist_machine *w = &d->roads.options.machine;
 
     CT_TRY(ct_job_run(d->thread, probe_job, &d->roads));
-    CT_TRY(dist_measure_flops(d->exchange.mirror ? d->exchange.mirror->dev
+    CT_TRY(dist_measure_flops(d->trainer.mirror ? d->trainer.mirror->dev
                                                  : ct_device_cpu(),
                               &w->flops));
     /* The probe saw the worst link; inside a host it is the copy's speed. */
@@ -70,8 +70,9 @@ static bool holds_back(const struct ct_dist *d)
     return d->wires.tokens || (t && (t->feedback || t->sum));
 }
 
-/* In a house time goes by the memory moved, so nothing needs to be learnt. */
-static void choose_in_house(struct ct_dist *d, const struct dist_model *m)
+/* Where ranks share parameters time goes by the memory moved, so nothing needs
+ * to be learnt. */
+static void choose_shared(struct ct_dist *d, const struct dist_model *m)
 {
     const struct dist_machine *w = &d->roads.options.machine;
 
@@ -79,8 +80,8 @@ static void choose_in_house(struct ct_dist *d, const struct dist_model *m)
         const struct dist_load load = dist_model_load(m, i);
 
         if (load.k > 0 && d->roads.may[i] &&
-            dist_cost_house(w, d->size, DIST_FACTORS, &load).seconds <
-                dist_cost_house(w, d->size, DIST_SHARED, &load).seconds)
+            dist_cost_shared(w, d->size, DIST_FACTORS, &load).seconds <
+                dist_cost_shared(w, d->size, DIST_SHARED, &load).seconds)
             d->roads.apart[i] = 0;
     }
 }
@@ -103,7 +104,7 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     m = model_of(d, net);
     for (int i = 0; i < n; i++) {
         a->may[i] = d->size > 1 && !d->device_sum.way &&
-                    d->exchange.iter_size <= 1 &&
+                    d->trainer.iter_size <= 1 &&
                     dist_model_load(&m, i).k > 0;
         a->apart[i] = a->may[i] && d->road == DIST_ROAD_FACTORS ? 0 : -1;
         a->n_choices += a->may[i];
@@ -111,13 +112,13 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     if (d->road != DIST_ROAD_AUTO || a->n_choices == 0)
         return CT_OK;
     CT_TRY(measure(d));
-    if (d->housed)
-        choose_in_house(d, &m);
+    if (d->params_of)
+        choose_shared(d, &m);
     else
         CT_TRY(dist_model_choose(&m, &a->options, d->size, a->apart));
     /* Ranks may differ in samples. */
     CT_TRY(ct_dist_broadcast(d, a->apart, (size_t)n * sizeof(*a->apart)));
-    if (d->housed)
+    if (d->params_of)
         return CT_OK;
     a->learning = d->options->redecide > 0 && !holds_back(d) &&
                   !d->unlike; /* CPU and GPU ranks begin elsewhere */
@@ -218,10 +219,10 @@ static const char *road_of(const struct ct_dist *d, int param,
     enum dist_way way;
     double share;
 
-    if (d->housed) {
+    if (d->params_of) {
         way       = d->factors.of_param[param] >= 0 ? DIST_FACTORS
                                                     : DIST_SHARED;
-        *cost     = dist_cost_house(&o->machine, d->size, way, &load);
+        *cost     = dist_cost_shared(&o->machine, d->size, way, &load);
         *observed = 0;
         return dist_way_name(way);
     }

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "dist/codec/managed.h"
 #include "dist/dist.h"
+#include "net/arena.h"
 
 enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
                               float *x, int64_t n)
@@ -161,7 +162,7 @@ enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
 
     if ((!all->codec.type && !all->tokens) || d->size == 1)
         return CT_OK;
-    dist_codec_schedule(&all->codec, d->exchange.max_iter);
+    dist_codec_schedule(&all->codec, d->trainer.max_iter);
     all->share = 1;
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*all->wire), "wires",
                     &all->wire));
@@ -225,7 +226,7 @@ enum ct_status dist_wires_init_slices(struct ct_dist *d,
     const struct ct_ps_table *t = &d->ps.table;
     struct dist_wires *all      = &d->wires;
 
-    dist_codec_schedule(&all->codec, d->exchange.max_iter);
+    dist_codec_schedule(&all->codec, d->trainer.max_iter);
     CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*all->wire), "wires",
                     &all->wire));
     all->n_values = 0;
@@ -290,7 +291,7 @@ static double squares(int64_t n, const float *x)
  * bucket's share of it is that of its values. */
 static void clip(struct dist_wire *w)
 {
-    const struct ct_exchange *x = &w->dist->exchange;
+    const struct ct_trainer *x = &w->dist->trainer;
     int64_t skip  = w->first == 0 ? CT_ARENA_RIDERS : 0;
     int64_t n     = w->n_dense - skip + w->n_coded;
     double norm, most;
@@ -299,7 +300,7 @@ static void clip(struct dist_wire *w)
         return;
     norm = sqrt(squares(w->n_dense - skip, w->dense + skip) +
                 squares(w->n_coded, w->coded));
-    most = (double)x->clip * sqrt((double)x->size) *
+    most = (double)x->clip * sqrt((double)w->dist->exchange.facts.size) *
            sqrt((double)n / (double)w->dist->wires.n_values);
     if (!(norm > most) || !isfinite(norm))
         return;
@@ -311,7 +312,7 @@ static void clip(struct dist_wire *w)
 
 static struct dist_draw draw_at(const struct dist_wire *w, int64_t iter)
 {
-    return (struct dist_draw){ .key = ct_key(w->dist->exchange.seed, "wire"),
+    return (struct dist_draw){ .key = ct_key(w->dist->trainer.seed, "wire"),
                                .hi  = (uint64_t)iter << 17,
                                .at  = w->first };
 }
@@ -321,7 +322,7 @@ struct dist_run dist_wire_run(const struct dist_wire *w, float *x, int64_t n)
     return (struct dist_run){
         .type = w->codec->type, .x = x, .n = n, .code = w->code,
         .taken = w->taken, .bytes = w->bytes,
-        .draw = draw_at(w, w->dist->exchange.iter),
+        .draw = draw_at(w, w->dist->trainer.iter),
     };
 }
 
@@ -350,7 +351,7 @@ static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
 {
     struct dist_run run = dist_wire_run(w, w->coded, w->n_coded);
 
-    if (rests(w, w->dist->exchange.iter)) {
+    if (rests(w, w->dist->trainer.iter)) {
         let_go(w);
         return dist_dense_sum(w->dist, c, w->coded, w->n_coded);
     }
@@ -387,7 +388,7 @@ double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w)
         return dist_managed_sends(c, w, w->dist->wires.share);
     if (w->n_coded == 0)
         return dense;
-    if (rests(w, w->dist->exchange.iter))
+    if (rests(w, w->dist->trainer.iter))
         return dense + dist_dense_sends(w->dist, c, w->n_coded);
     return dense + (t->sends ? t->sends(c, w)
                              : dist_run_sends(t, w->n_coded, c->rank,

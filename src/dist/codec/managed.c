@@ -124,7 +124,7 @@ static enum ct_status sum_dense(struct ct_comm *c, struct dist_wire *w)
 static void choose(struct dist_wire *w, int64_t k)
 {
     const int64_t n     = n_slices(w);
-    const int64_t n_old = (k + OLD - 1 - w->dist->exchange.iter % OLD) / OLD;
+    const int64_t n_old = (k + OLD - 1 - w->dist->trainer.iter % OLD) / OLD;
     uint32_t *scratch   = w->index + 2 * n;
     int64_t n_chosen    = k - n_old;
 

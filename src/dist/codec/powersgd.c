@@ -69,7 +69,7 @@ static void lengths(const struct dist_wire *w, int64_t *n_p, int64_t *n_q)
 /* The same on every rank, and no two columns alike. */
 static void first_basis(const struct dist_wire *w, float *q, int64_t n)
 {
-    uint64_t key = ct_key(w->dist->exchange.seed, "powersgd");
+    uint64_t key = ct_key(w->dist->trainer.seed, "powersgd");
 
     for (int64_t i = 0; i < n; i++)
         q[i] = ct_normal(key, w->first, (uint64_t)i);
@@ -190,7 +190,7 @@ static enum ct_status powersgd_sum(struct ct_comm *c, struct dist_wire *w)
 
     lengths(w, &n_p, &n_q);
     ct_comm_add(w->n_coded, w->residual, w->coded);
-    if (dist_codec_rests(w->codec, w->dist->exchange.iter)) {
+    if (dist_codec_rests(w->codec, w->dist->trainer.iter)) {
         memset(w->residual, 0, bytes);
         return dist_dense_sum(w->dist, c, w->coded, w->n_coded);
     }
@@ -215,7 +215,7 @@ static double powersgd_sends(const struct ct_comm *c,
     int64_t n_p, n_q;
 
     lengths(w, &n_p, &n_q);
-    if (dist_codec_rests(w->codec, w->dist->exchange.iter))
+    if (dist_codec_rests(w->codec, w->dist->trainer.iter))
         return dist_dense_sends(w->dist, c, w->n_coded);
     return dist_dense_sends(w->dist, c, n_p) +
            dist_dense_sends(w->dist, c, n_q);

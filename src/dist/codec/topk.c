@@ -198,9 +198,9 @@ static enum ct_status topk_sum(struct ct_comm *c, struct dist_wire *w)
 {
     int64_t k;
 
-    accumulate(w->n_coded, w->dist->exchange.momentum, w->coded, w->velocity,
+    accumulate(w->n_coded, w->dist->trainer.momentum, w->coded, w->velocity,
                w->residual);
-    k = choose(w, w->dist->exchange.iter);
+    k = choose(w, w->dist->trainer.iter);
     if (!is_dense(w, k, c->size)) {
         CT_TRY(gather(c, w, k));
     } else {
@@ -213,7 +213,7 @@ static enum ct_status topk_sum(struct ct_comm *c, struct dist_wire *w)
 
 static double topk_sends(const struct ct_comm *c, const struct dist_wire *w)
 {
-    int64_t k = count_all(w, w->dist->exchange.iter);
+    int64_t k = count_all(w, w->dist->trainer.iter);
 
     return is_dense(w, k, c->size)
                ? dist_dense_sends(w->dist, c, w->n_coded)
@@ -232,7 +232,7 @@ static void topk_push(struct dist_wire *w, int64_t iter, void *code)
 {
     int64_t k;
 
-    accumulate(w->n_coded, w->dist->exchange.momentum, w->coded, w->velocity,
+    accumulate(w->n_coded, w->dist->trainer.momentum, w->coded, w->velocity,
                w->residual);
     k = choose(w, iter);
     if (is_dense(w, k, 2)) {

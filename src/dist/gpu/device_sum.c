@@ -12,6 +12,7 @@
 #include "dist/gpu/device_tree.h"
 #include "dist/dist.h"
 #include "dist/proof/census.h"
+#include "net/arena.h"
 #include "net/replay.h"
 
 /* Why gradients cannot stay on GPUs, or NULL.  The same on all ranks. */
@@ -71,7 +72,7 @@ static enum ct_status judge(void *arg)
 
 static enum ct_status join_nccl(struct ct_dist *d)
 {
-    struct ct_mirror *m  = d->exchange.mirror;
+    struct ct_mirror *m  = d->trainer.mirror;
     struct ct_nccl_id id = { { 0 } };
 
     if (d->rank == 0)
@@ -80,14 +81,13 @@ static enum ct_status join_nccl(struct ct_dist *d)
     CT_TRY(ct_nccl_create(m->dev, &id, d->rank, d->size,
                           &d->device_sum.nccl));
     ct_stage_judge(m->stage, judge, d);
-    d->exchange.queues_sums = true;
     return CT_OK;
 }
 
 /* From now on gradients stay on the device. */
 static void keep_there(struct ct_dist *d, enum dist_device_way way)
 {
-    const struct ct_mirror *m = d->exchange.mirror;
+    const struct ct_mirror *m = d->trainer.mirror;
 
     d->device_sum.way    = way;
     d->device_sum.riders = (struct ct_job){ .run = sum_riders, .arg = d };
@@ -103,7 +103,7 @@ static void keep_there(struct ct_dist *d, enum dist_device_way way)
 /* On the CPU, where only tests have mirrors, any MPI does. */
 static bool mpi_takes_it(const struct ct_dist *d)
 {
-    const struct ct_mirror *m = d->exchange.mirror;
+    const struct ct_mirror *m = d->trainer.mirror;
 
     return m && (m->dev->kind == CT_CPU || ct_mpi_takes_gpu_memory());
 }
@@ -135,7 +135,7 @@ static enum ct_status use_asked(struct ct_dist *d, const struct dist_census *s,
     if (d->reduce != ct_allreduce_find("tree"))
         return CT_OK;
     /* Where no rank has copies of a GPU's gradients nobody asks. */
-    return dist_census_gpus(s) || d->exchange.mirror ? use_tree(d, net)
+    return dist_census_gpus(s) || d->trainer.mirror ? use_tree(d, net)
                                                      : CT_OK;
 }
 
@@ -168,7 +168,7 @@ enum ct_status dist_device_sum_init(struct ct_dist *d,
 void dist_device_sum_fini(struct ct_dist *d)
 {
     struct dist_device_sum *x = &d->device_sum;
-    struct ct_mirror *m       = d->exchange.mirror;
+    struct ct_mirror *m       = d->trainer.mirror;
 
     for (int i = 0; m && x->way && i < ct_net_n_params(m->net); i++)
         m->apart[i] = false;
@@ -178,10 +178,9 @@ void dist_device_sum_fini(struct ct_dist *d)
         ct_net_forget_passes(m->net);
     ct_nccl_destroy(x->nccl);
     dist_device_tree_destroy(x->tree);
-    x->nccl                 = NULL;
-    x->tree                 = NULL;
-    x->way                  = DIST_BY_HOST;
-    d->exchange.queues_sums = false;
+    x->nccl = NULL;
+    x->tree = NULL;
+    x->way  = DIST_BY_HOST;
 }
 
 float *dist_device_sum_diff(const struct ct_dist *d, const struct ct_net *net)

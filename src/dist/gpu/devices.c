@@ -59,8 +59,8 @@ static enum ct_status check_alike(const struct ct_dist *d,
 
 enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
 {
-    struct ct_mirror *mirror = d->exchange.mirror;
-    struct ct_pulse *pulse   = d->exchange.pulse;
+    struct ct_mirror *mirror = d->trainer.mirror;
+    struct ct_pulse *pulse   = d->exchange.facts.pulse;
     struct meeting m = { mirror ? mirror->dev : ct_device_cpu(), { 0 } };
 
     CT_TRY(ct_job_run(d->thread, meet_job, &m));
@@ -75,7 +75,7 @@ enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
     if (pulse)
         atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);
     /* Where others use gradients nobody scales them. */
-    if (!d->exchange.remote && !d->exchange.holds_back)
+    if (!d->exchange.facts.remote && !d->exchange.facts.holds_back)
         CT_TRY(dist_census_check(&d->census));
     CT_TRY(check_alike(d, &d->census));
     return dist_device_sum_init(d, &d->census, net);

@@ -40,7 +40,7 @@ static void note(struct card *mine, enum ct_status st)
 static enum ct_status make_array(struct ct_dist *d, const char *what,
                                  int64_t n, struct dist_neighbours *w)
 {
-    const struct ct_mirror *m = d->exchange.mirror;
+    const struct ct_mirror *m = d->trainer.mirror;
 
     if (d->comm->place.n_hosts > 1)
         return ct_fail(CT_ENOTSUP, "ranks are on several hosts");

@@ -6,10 +6,10 @@
  * layer and when it has to wait: on a core that it shares with nobody there
  * is no comm thread to wait for.
  *
- * Usually parameters and histories lie there, too, once for all ranks (the
- * house).  Then whoever has added up a block updates the parameters of that
- * block at once, and the sums are never written.  Ranks do so while they wait,
- * so those whose cores are slow, and for whom the others wait, do least of it:
+ * Usually parameters and histories lie there, too, once for all ranks.  Then
+ * whoever has added up a block updates the parameters of that block at once,
+ * and the sums are never written.  Ranks do so while they wait, so those whose
+ * cores are slow, and for whom the others wait, do least of it:
  *
  *     | rank 0's gradients | ... | rank L-1's | riders' sums |
  *     | parameters | history | (history) | factors |
@@ -25,6 +25,7 @@
 #include "cortado/log.h"
 #include "device/cpu/loop.h"
 #include "dist/dist.h"
+#include "net/arena.h"
 
 /* Floats summed and used while they are in a cache; that a rank takes. */
 enum { BLOCK = 2048, PIECE = 4 * BLOCK };
@@ -46,7 +47,7 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
 static bool fits(const struct ct_dist *d, const struct ct_net *net)
 {
     return d->size > 1 && d->n_hosts == 1 && ct_net_n_params(net) > 0 &&
-           !d->gpus && !d->exchange.mirror && !d->mode.ps &&
+           !d->gpus && !d->trainer.mirror && !d->mode.ps &&
            !d->mode.local_steps && !d->wires.codec.type &&
            !d->canonical.parts && !d->comm->place.no_window &&
            (!d->reduce || d->reduce == ct_allreduce_find("shared"));
@@ -59,7 +60,7 @@ static int64_t stride_of(const struct ct_net *net)
 }
 
 static enum ct_status lend(struct ct_dist *d, const struct ct_net *net,
-                           int n_arrays, struct ct_house *out)
+                           int n_arrays, struct ct_shared_params *out)
 {
     float *at = ct_shared_more(d->direct);
 
@@ -82,7 +83,7 @@ static enum ct_status agree(struct ct_dist *d, int n_arrays, bool *all)
     int *every = NULL;
     enum ct_status st;
 
-    CT_TRY(ct_alloc((size_t)d->size, sizeof(*every), "house", &every));
+    CT_TRY(ct_alloc((size_t)d->size, sizeof(*every), "agreement", &every));
     for (int r = 0; r < d->size; r++)
         d->part_bytes[r] = sizeof(*every);
     st   = dist_gather(d, &n_arrays, d->part_bytes, every);
@@ -94,9 +95,9 @@ static enum ct_status agree(struct ct_dist *d, int n_arrays, bool *all)
 }
 
 /* One solver at a time lives there; a second one keeps what it has. */
-enum ct_status dist_direct_house(struct ct_exchange *x, struct ct_net *net,
-                                 const struct ct_tenant *tenant,
-                                 struct ct_house *out)
+enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
+                                 const struct ct_params_user *user,
+                                 struct ct_shared_params *out)
 {
     struct ct_dist *d = x->state;
     struct creation c = { .n = (int64_t)ct_net_arena_count(net) };
@@ -105,19 +106,19 @@ enum ct_status dist_direct_house(struct ct_exchange *x, struct ct_net *net,
 
     if (!fits(d, net) || d->direct)
         return CT_OK;
-    CT_TRY(agree(d, tenant->n_arrays, &all));
+    CT_TRY(agree(d, user->n_arrays, &all));
     if (!all)
         return CT_OK;
     CT_TRY(dist_rows_space(d, net, &c.more));
-    c.more += tenant->n_arrays * stride_of(net);
+    c.more += user->n_arrays * stride_of(net);
     st = ct_job_run(d->thread, create_job, &c);
     if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
         return CT_OK;
     CT_TRY(st);
     d->direct = c.out;
-    d->housed = net;
-    d->tenant = *tenant;
-    return lend(d, net, tenant->n_arrays, out);
+    d->params_of = net;
+    d->params_user = *user;
+    return lend(d, net, user->n_arrays, out);
 }
 
 enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
@@ -141,9 +142,9 @@ enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
 
 void dist_direct_fini(struct ct_dist *d)
 {
-    if (d->housed) {
-        d->housed = NULL;
-        d->tenant.evict(d->tenant.arg);
+    if (d->params_of) {
+        d->params_of = NULL;
+        d->params_user.leave(d->params_user.arg);
     }
     /* Without memory for its own the net keeps the window's. */
     if (d->direct && d->net && ct_net_move_diffs(d->net, NULL) != CT_OK)
@@ -158,7 +159,7 @@ static enum ct_status update_piece(struct ct_shared *s, void *arg,
                                    int64_t piece)
 {
     const struct dist_flight *f = arg;
-    const struct ct_tenant *t   = &f->dist->tenant;
+    const struct ct_params_user *t   = &f->dist->params_user;
     const int64_t start = piece * PIECE, left = f->n - start;
     const int64_t all   = left < PIECE ? left : PIECE;
 
@@ -179,7 +180,7 @@ static enum ct_status update_piece(struct ct_shared *s, void *arg,
 static enum ct_status post(struct ct_dist *d, struct dist_flight *f)
 {
     d->direct->label = f->name;
-    if (d->housed)
+    if (d->params_of)
         return ct_shared_post_work(d->direct, update_piece, f,
                                    (f->n + PIECE - 1) / PIECE,
                                    (uint64_t)f->n * sizeof(float), &f->ticket);
@@ -192,7 +193,7 @@ enum ct_status dist_direct_layer_done(struct ct_dist *d, int n_ready)
 
     while (d->n_sent < n_ready)
         CT_TRY(post(d, &d->flight[d->n_sent++]));
-    if (!d->housed)
+    if (!d->params_of)
         ct_shared_progress(d->direct);
     d->direct_seconds += ct_now() - start;
     return CT_OK;

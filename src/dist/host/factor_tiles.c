@@ -1,7 +1,8 @@
 /* factor_tiles.c - factors in a host's memory: ranks make the gradient in
  * tiles.
  *
- * The ranks of a house put the factors of an n x m gradient side by side,
+ * Ranks that share parameters put the factors of an n x m gradient side by
+ * side,
  *
  *     U  K x n      the rows of all ranks, one behind the other: top diffs
  *     V  K x m      bottom data
@@ -68,7 +69,7 @@ static int64_t row_tiles(const struct dist_factor *x)
 static enum ct_status make_tile(struct ct_shared *s, void *arg, int64_t tile)
 {
     const struct dist_factor *x  = arg;
-    const struct ct_tenant *t    = &x->dist->tenant;
+    const struct ct_params_user *t    = &x->dist->params_user;
     const struct ct_net_param *p = ct_net_param(x->dist->net, x->param);
     const int64_t row = tile % row_tiles(x) * ROWS;
     const int64_t col = tile / row_tiles(x) * COLUMNS;

@@ -189,7 +189,7 @@ struct dist_cost dist_cost(const struct dist_machine *w, int size,
     return c;
 }
 
-struct dist_cost dist_cost_house(const struct dist_machine *w, int size,
+struct dist_cost dist_cost_shared(const struct dist_machine *w, int size,
                                  enum dist_way way,
                                  const struct dist_load *load)
 {

@@ -16,7 +16,7 @@
  * a is latency, b seconds a byte on the wire, c seconds a byte added, F
  * operations a second of a matrix product.  Factors are of an N x M matrix
  * from K samples a rank; they cost the products of all other ranks' samples.
- * In a house, where a host's P ranks have parameters once and each updates its
+ * Where a host's P ranks have parameters once and each updates its
  * part, time goes by the bytes of memory that a rank moves:
  *
  *     shared      16 NM                clears, makes and adds it; all read it
@@ -68,8 +68,8 @@ struct dist_cost {
 
 struct dist_cost dist_cost(const struct dist_machine *w, int size,
                            enum dist_way way, const struct dist_load *load);
-/* In a house: DIST_SHARED or DIST_FACTORS. */
-struct dist_cost dist_cost_house(const struct dist_machine *w, int size,
+/* With shared parameters: DIST_SHARED or DIST_FACTORS. */
+struct dist_cost dist_cost_shared(const struct dist_machine *w, int size,
                                  enum dist_way way,
                                  const struct dist_load *load);
 /* An n x m matrix through a codec that takes it: its own bytes, a ring's

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "comm/coll/transfer.h"
+#include "net/arena.h"
 
 static bool is_power_of_two(int n)
 {

@@ -52,7 +52,7 @@ static bool is_kept_apart(const struct ct_net *net, int i)
 static uint32_t param_digest(const struct ct_dist *d, int i)
 {
     const struct ct_net_param *p = ct_net_param(d->net, i);
-    const struct ct_mirror *m    = d->exchange.mirror;
+    const struct ct_mirror *m    = d->trainer.mirror;
 
     if (is_kept_apart(d->net, i))
         return 0;
@@ -93,7 +93,7 @@ static enum ct_status come_near(struct ct_dist *d, uint32_t *far)
             continue;
         far[i] = is_far(p->blob->count, mine + p->offset, first + p->offset);
         memcpy(mine + p->offset, first + p->offset, count * sizeof(*mine));
-        CT_TRY_GOTO(ct_mirror_put_run(d->exchange.mirror, p->offset, count),
+        CT_TRY_GOTO(ct_mirror_put_run(d->trainer.mirror, p->offset, count),
                     st, out);
     }
 out:
@@ -125,7 +125,7 @@ enum ct_status dist_guard_check(struct ct_dist *d, int iter)
     enum ct_status st;
 
     CT_TRY_GOTO(digests_init(d, (size_t)ct_net_n_params(d->net), &g), st, out);
-    CT_TRY_GOTO(ct_mirror_get(d->exchange.mirror), st, out);
+    CT_TRY_GOTO(ct_mirror_get(d->trainer.mirror), st, out);
     mine = g.all + (size_t)d->rank * g.n;
     if (d->unlike)
         CT_TRY_GOTO(come_near(d, mine), st, out);

@@ -13,7 +13,7 @@
 
 void dist_begun(struct ct_dist *d)
 {
-    struct ct_pulse *pulse = d->exchange.pulse;
+    struct ct_pulse *pulse = d->exchange.facts.pulse;
 
     d->n_exchanges++;
     if (pulse)
@@ -32,8 +32,8 @@ static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
     const struct dist_seat *seat;
 
     out->serves  = rank >= d->mode.n_workers;
-    out->samples = d->exchange.batches && !out->serves
-                       ? d->exchange.batches[rank]
+    out->samples = d->trainer.batches && !out->serves
+                       ? d->trainer.batches[rank]
                        : 0;
     pthread_mutex_lock(&d->census_lock);
     if (rank < d->census.n) {

@@ -419,9 +419,9 @@ enum ct_status dist_round_progress(struct dist_round *r)
 {
     if (r->first)
         return lead(r);
-    if (r->dist->ps.ps->worker >= 0)
+    if (ct_ps_worker(r->dist->ps.ps) >= 0)
         CT_TRY(send_beat(r));
-    return r->dist->ps.ps->server ? follow(r) : CT_OK;
+    return ct_ps_serves(r->dist->ps.ps) ? follow(r) : CT_OK;
 }
 
 /* ---- Workers ---- */
@@ -467,21 +467,21 @@ static void tell(struct dist_round *r, const struct ct_ps_head *h)
 }
 
 enum ct_status dist_round_finish(struct dist_round *r,
-                                 const struct ct_ps_head *latest,
-                                 struct ct_exchange *x)
+                                 const struct ct_ps_head *latest, int *ahead,
+                                 bool *again)
 {
     struct ct_dist *d = r->dist;
 
     if (d->all->rank == 0)
         tell(r, latest);
     if (latest->clock == d->ps.clock + 1 &&
-        ct_ps_mask_has(&latest->mask, d->ps.ps->worker))
+        ct_ps_mask_has(&latest->mask, ct_ps_worker(d->ps.ps)))
         return CT_OK;
-    x->ahead = (int)latest->clock;
-    x->again = d->options->late[0] == 'd';
+    *ahead = (int)latest->clock;
+    *again = d->options->late[0] == 'd';
     CT_WARN("rank %d came late with iteration %" PRId64 "; going on at %d%s",
-            d->all->rank, d->ps.clock, x->ahead,
-            x->again ? " with the same samples" : "");
+            d->all->rank, d->ps.clock, *ahead,
+            *again ? " with the same samples" : "");
     return CT_OK;
 }
 
@@ -512,7 +512,7 @@ enum ct_status dist_round_restore(struct dist_round *r,
                                   const struct ct_keep *keep)
 {
     struct ct_net *net = r->dist->net;
-    int me             = r->dist->ps.ps->worker;
+    int me             = ct_ps_worker(r->dist->ps.ps);
     float lag[CT_PS_MOST_WORKERS];
     char name[64];
     bool found;
@@ -525,7 +525,7 @@ enum ct_status dist_round_restore(struct dist_round *r,
         return CT_OK;
     return ct_net_seek(net, ct_net_n_passes(net) -
                                 r->behind[me] *
-                                    (uint64_t)r->dist->exchange.iter_size);
+                                    (uint64_t)r->dist->trainer.iter_size);
 }
 
 void dist_round_report(const struct dist_round *r)

@@ -34,7 +34,7 @@ CT_MUST_CHECK enum ct_status dist_round_progress(struct dist_round *r);
  * was. */
 CT_MUST_CHECK enum ct_status dist_round_finish(struct dist_round *r,
                                                const struct ct_ps_head *latest,
-                                               struct ct_exchange *x);
+                                               int *ahead, bool *again);
 /* How many batches each rank is behind, into a snapshot; and back, on the same
  * number of ranks, where each draws on from its own. */
 CT_MUST_CHECK enum ct_status dist_round_save(const struct dist_round *r,

@@ -7,7 +7,9 @@
 #include "base/mem.h"
 #include "base/pulse.h"
 #include "cortado/log.h"
+#include "dist/codec/residuals.h"
 #include "dist/dist.h"
+#include "dist/nothing.h"
 #include "dist/servers/rounds.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)
@@ -23,7 +25,7 @@ enum ct_status dist_ps_progress(void *dist)
         return CT_OK;
     CT_TRY(ct_ps_progress(d->served));
     if (d->serves)
-        ct_pulse_iter(d->exchange.pulse, (int)ct_ps_version(d->served));
+        ct_pulse_iter(d->exchange.facts.pulse, (int)ct_ps_version(d->served));
     return d->ps.round ? dist_round_progress(d->ps.round) : CT_OK;
 }
 
@@ -75,31 +77,35 @@ static enum ct_status reset_job(struct ct_comm *c, void *arg)
     (void)c;
     if (d->serves && d->ps.started) /* its net has not trained */
         ct_ps_values(d->ps.ps, dist_data(d, d->net));
-    ct_ps_reset(d->ps.ps, dist_data(d, d->net), d->exchange.iter);
+    ct_ps_reset(d->ps.ps, dist_data(d, d->net), d->trainer.iter);
     d->ps.started = true;
-    d->ps.updater = d->exchange.updater;
+    d->ps.updater = d->trainer.updater;
     d->ps.updater.begin(d->ps.updater.arg);
     d->ps.stop_at = d->ps.snapshot_at = 0;
-    d->ps.most_clock = d->exchange.iter;
+    d->ps.most_clock = d->trainer.iter;
     return CT_OK;
 }
 
 /* Servers start from what the nets hold, which a program may have changed. */
 static enum ct_status restart(struct ct_dist *d)
 {
-    CT_TRY(ct_mirror_get(d->exchange.mirror));
+    CT_TRY(ct_mirror_get(d->trainer.mirror));
     CT_TRY(ct_job_run(d->thread, meet_all, d));
     CT_TRY(ct_job_run(d->thread, reset_job, d));
     return ct_job_run(d->thread, meet_all, d);
 }
 
-static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net)
+static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net,
+                                const struct ct_trainer *t,
+                                struct ct_attached *out)
 {
     struct ct_dist *d = dist_of(x);
 
     d->ps.ended = false;
-    if (d->net != net) {
+    if (d->net != net)
         dist_ps_fini(d);
+    d->trainer = *t;
+    if (d->net != net) {
         d->net = net;
         dist_mode_say(&d->mode, d->options);
         CT_TRY(dist_devices_meet(d, net));
@@ -109,12 +115,14 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net)
                                          dist_diff(d, net)));
         CT_TRY(dist_ps_build(d, net));
         CT_TRY(ct_job_run(d->thread, begin_serving, d));
-        d->ps.clock = x->iter;
+        d->ps.clock = t->iter;
         dist_stats_begin(d);
     }
+    CT_TRY(dist_find_held(d));
+    *out = (struct ct_attached){ .held = d->held };
     if (!d->mode.values)
         return CT_OK;
-    d->ps.clock = x->iter;
+    d->ps.clock = t->iter;
     CT_TRY(restart(d));
     dist_stats_begin(d);
     return CT_OK;
@@ -140,17 +148,20 @@ static void ps_detach(struct ct_exchange *x, const struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
-    if (d->net == net)
-        dist_ps_fini(d);
+    if (d->net != net)
+        return;
+    dist_ps_fini(d);
+    d->trainer = (struct ct_trainer){ 0 };
 }
 
 /* ---- Sending ---- */
 
-static enum ct_status ps_begin(struct ct_exchange *x)
+static enum ct_status ps_begin(struct ct_exchange *x, int iter)
 {
     struct ct_dist *d = dist_of(x);
 
-    d->ps.n_sent = 0;
+    d->trainer.iter = iter;
+    d->ps.n_sent    = 0;
     dist_begun(d);
     return CT_OK;
 }
@@ -227,13 +238,20 @@ static enum ct_status await_slice(struct ct_dist *d, int i, int64_t clock)
     return st;
 }
 
-static enum ct_status sum_wait(struct ct_exchange *x, int param)
+static enum ct_status ps_fold(struct ct_exchange *x, int k)
+{
+    return dist_canonical_fold(&dist_of(x)->canonical, k);
+}
+
+static enum ct_status sum_wait(struct ct_exchange *x, int param,
+                               const float **sum)
 {
     struct ct_dist *d            = dist_of(x);
     const struct ct_net_param *p = ct_net_param(d->net, param);
     const struct ct_ps_table *t  = &d->ps.table;
     size_t end                   = p->offset + (size_t)p->blob->count;
 
+    *sum = ct_diff(p->blob);
     for (int i = 0; i < t->n; i++)
         if (t->slice[i].first < end &&
             t->slice[i].first + t->slice[i].n > p->offset)
@@ -241,26 +259,33 @@ static enum ct_status sum_wait(struct ct_exchange *x, int param)
     return CT_OK;
 }
 
-static enum ct_status sum_finish(struct ct_exchange *x)
+static enum ct_status sum_finish(struct ct_exchange *x, struct ct_answer *out)
 {
     struct ct_dist *d = dist_of(x);
 
-    return await_slice(d, 0, d->ps.clock + 1);
+    CT_TRY(await_slice(d, 0, d->ps.clock + 1));
+    *out = ct_answer_of(x, dist_diff(d, d->net));
+    return CT_OK;
 }
 
-static enum ct_status sum_updated(struct ct_exchange *x, int iter)
+static enum ct_status sum_updated(struct ct_exchange *x, int iter, float rate)
 {
-    (void)iter;
+    (void)iter, (void)rate;
     dist_of(x)->ps.clock++;
     return CT_OK;
 }
 
-static enum ct_status sum_settle(struct ct_exchange *x, int iter, bool history)
+static enum ct_status sum_settle(struct ct_exchange *x, int iter,
+                                 enum ct_settle why)
 {
     struct ct_dist *d = dist_of(x);
 
-    (void)iter, (void)history;
-    return d->serves ? CT_OK : dist_settle_statistics(d);
+    if (why == CT_SETTLE_CHECK)
+        return dist_guard_check(d, iter);
+    d->ps.ended |= why == CT_SETTLE_END;
+    return d->serves || why == CT_SETTLE_END || why == CT_SETTLE_WRITTEN
+               ? CT_OK
+               : dist_settle_statistics(d);
 }
 
 /* ---- Values that come back ---- */
@@ -321,7 +346,7 @@ static void adopt(struct ct_dist *d, int i)
 /* What was adopted goes on to the GPU. */
 static enum ct_status put_adopted(struct ct_dist *d)
 {
-    struct ct_mirror *m = d->exchange.mirror;
+    struct ct_mirror *m = d->trainer.mirror;
 
     for (int i = 0; m && i < d->ps.table.n; i++)
         for (int r = 0; r < d->ps.slice[i].n_runs; r++)
@@ -404,10 +429,11 @@ static enum ct_status value_fetch(struct ct_exchange *x, int iter)
     return put_adopted(d);
 }
 
-static enum ct_status value_wait(struct ct_exchange *x, int param)
+static enum ct_status value_wait(struct ct_exchange *x, int param,
+                                 const float **sum)
 {
-    (void)x, (void)param; /* servers update */
-    return CT_OK;
+    *sum = ct_diff(ct_net_param(dist_of(x)->net, param)->blob);
+    return CT_OK; /* servers update */
 }
 
 /* On the comm thread: what came with slice 0, for all of the group. */
@@ -434,11 +460,14 @@ static enum ct_status read_latest(struct ct_dist *d)
 }
 
 /* In step the losses of this iteration are waited for; else the latest do. */
-static enum ct_status value_finish(struct ct_exchange *x)
+static enum ct_status value_finish(struct ct_exchange *x,
+                                   struct ct_answer *out)
 {
     struct ct_dist *d = dist_of(x);
     struct dist_ps *p = &d->ps;
     float *rider      = dist_diff(d, d->net);
+    int ahead         = 0;
+    bool again        = false;
 
     if (d->group) /* the sum of the group, as if all were like it */
         CT_TRY(ct_job_wait(&p->slice[0].job));
@@ -447,18 +476,21 @@ static enum ct_status value_finish(struct ct_exchange *x)
     if (d->mode.staleness == 0)
         CT_TRY(read_latest(d));
     if (p->round)
-        CT_TRY(dist_round_finish(p->round, &p->latest, x));
-    dist_words_read(&p->latest, p->clock,
-                    x->ahead > 0 ? x->ahead : p->clock + 1, (float)d->size,
-                    rider, &p->traced);
+        CT_TRY(dist_round_finish(p->round, &p->latest, &ahead, &again));
+    dist_words_read(&p->latest, p->clock, ahead > 0 ? ahead : p->clock + 1,
+                    (float)d->size, rider, &p->traced);
+    *out       = ct_answer_of(x, rider);
+    out->ahead = ahead;
+    out->again = again;
     return CT_OK;
 }
 
-static enum ct_status value_updated(struct ct_exchange *x, int iter)
+static enum ct_status value_updated(struct ct_exchange *x, int iter,
+                                    float rate)
 {
     struct ct_dist *d = dist_of(x);
 
-    d->ps.rate[(iter - 1) % DIST_RATES] = x->rate;
+    d->ps.rate[(iter - 1) % DIST_RATES] = rate;
     d->ps.clock                         = iter;
     return CT_OK;
 }
@@ -478,7 +510,7 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
     for (int h = 0; history && d->all->rank == 0 && h < u->n_history; h++)
         CT_TRY(ct_ps_pull(p->ps, iter, h, u->history[h]));
     if (history)
-        CT_TRY(ct_mirror_put_history(d->exchange.mirror));
+        CT_TRY(ct_mirror_put_history(d->trainer.mirror));
     p->clock = iter;
     if (d->group) {
         CT_TRY(ct_job_run(d->thread, spread_job, d));
@@ -496,57 +528,50 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
                : CT_OK;
 }
 
+/* After a snapshot; else no server moves on without rank 0. */
+static enum ct_status go_on(struct ct_dist *d)
+{
+    return d->mode.staleness == CT_PS_ASYNC && !d->serves
+               ? ct_job_run(d->thread, meet_workers, d)
+               : CT_OK;
+}
+
 static enum ct_status value_settle(struct ct_exchange *x, int iter,
-                                   bool history)
+                                   enum ct_settle why)
 {
     struct ct_dist *d = dist_of(x);
 
+    if (why == CT_SETTLE_WRITTEN)
+        return go_on(d);
     if (d->serves)
         return CT_OK;
-    CT_TRY(drain(d, iter, history));
+    CT_TRY(drain(d, iter, why == CT_SETTLE_SNAPSHOT));
+    d->ps.ended |= why == CT_SETTLE_END;
+    if (why == CT_SETTLE_CHECK)
+        return dist_guard_check(d, iter);
     /* With a deadline not all may come: rank 0's statistics stand for all. */
-    return d->mode.rounds ? CT_OK : dist_settle_statistics(d);
+    return why == CT_SETTLE_END || d->mode.rounds ? CT_OK
+                                                  : dist_settle_statistics(d);
 }
 
-static enum ct_status round_save(struct ct_exchange *x,
+/* Which batches ranks that were left out are behind by. */
+static enum ct_status value_keep(struct ct_exchange *x,
                                  const struct ct_keep *keep)
 {
-    return dist_round_save(dist_of(x)->ps.round, keep);
-}
-
-static enum ct_status round_restore(struct ct_exchange *x,
-                                    const struct ct_keep *keep)
-{
-    return dist_round_restore(dist_of(x)->ps.round, keep);
-}
-
-static enum ct_status value_resume(struct ct_exchange *x)
-{
     struct ct_dist *d = dist_of(x);
 
-    /* Else no server moves on without rank 0. */
-    if (d->mode.staleness != CT_PS_ASYNC || d->serves)
-        return CT_OK;
-    return ct_job_run(d->thread, meet_workers, d);
+    if (!d->ps.round)
+        return keep->put ? dist_wires_save(d, keep)
+                         : dist_wires_restore(d, keep);
+    return keep->put ? dist_round_save(d->ps.round, keep)
+                     : dist_round_restore(d->ps.round, keep);
 }
 
-static enum ct_status ps_check(struct ct_exchange *x, int iter)
+static enum ct_status sum_keep(struct ct_exchange *x,
+                               const struct ct_keep *keep)
 {
-    struct ct_dist *d = dist_of(x);
-
-    if (d->mode.values)
-        CT_TRY(drain(d, iter, false));
-    return dist_guard_check(d, iter);
-}
-
-static enum ct_status ps_end(struct ct_exchange *x, int iter)
-{
-    struct ct_dist *d = dist_of(x);
-
-    if (d->mode.values)
-        CT_TRY(drain(d, iter, false));
-    d->ps.ended = true;
-    return CT_OK;
+    return keep->put ? dist_wires_save(dist_of(x), keep)
+                     : dist_wires_restore(dist_of(x), keep);
 }
 
 /* ---- Ranks that do not train ---- */
@@ -555,45 +580,44 @@ static enum ct_status ps_end(struct ct_exchange *x, int iter)
  * ended; dist_ps_fini waits for that. */
 static enum ct_status ps_serve(struct ct_exchange *x, int end, int *iter)
 {
-    ct_pulse_set(x->pulse, CT_PULSE_SERVING, NULL);
+    ct_pulse_set(x->facts.pulse, CT_PULSE_SERVING, NULL);
     dist_of(x)->ps.ended = true;
     *iter                = end;
     return CT_OK;
 }
 
-void dist_ps_init(struct ct_dist *d)
-{
-    struct ct_exchange *x = &d->exchange;
+const struct ct_exchange_ops dist_servers_sum = {
+    .name       = "servers that add up",
+    .attach     = ps_attach,
+    .detach     = ps_detach,
+    .fetch      = dist_none,
+    .begin      = ps_begin,
+    .fold       = ps_fold,
+    .queued     = dist_none,
+    .layer_done = ps_layer_done,
+    .finish     = sum_finish,
+    .ready      = dist_always_ready,
+    .wait       = sum_wait,
+    .updated    = sum_updated,
+    .settle     = sum_settle,
+    .keep       = sum_keep,
+    .serve      = ps_serve,
+};
 
-    x->attach     = ps_attach;
-    x->detach     = ps_detach;
-    x->begin      = ps_begin;
-    x->queued     = NULL;
-    x->layer_done = ps_layer_done;
-    x->wait       = sum_wait;
-    x->finish     = sum_finish;
-    x->settle     = sum_settle;
-    x->summed     = NULL;
-    x->lazy       = false;
-    x->updated    = sum_updated;
-    x->check      = ps_check;
-    x->end        = ps_end;
-    x->serve      = d->serves ? ps_serve : NULL;
-    if (!d->mode.values)
-        return;
-    x->remote  = true;
-    x->keeps_history = true;
-    x->fetch   = value_fetch;
-    x->wait    = value_wait;
-    x->finish  = value_finish;
-    x->settle  = value_settle;
-    x->resume  = value_resume;
-    x->updated = value_updated;
-    /* One rank that stands still must not hold up the rest. */
-    if (d->mode.rounds) {
-        x->guard_interval = 0;
-        x->deal_tests     = false;
-        x->save           = round_save;
-        x->restore        = round_restore;
-    }
-}
+const struct ct_exchange_ops dist_servers_values = {
+    .name       = "servers that keep parameters",
+    .attach     = ps_attach,
+    .detach     = ps_detach,
+    .fetch      = value_fetch,
+    .begin      = ps_begin,
+    .fold       = ps_fold,
+    .queued     = dist_none,
+    .layer_done = ps_layer_done,
+    .finish     = value_finish,
+    .ready      = dist_always_ready,
+    .wait       = value_wait,
+    .updated    = value_updated,
+    .settle     = value_settle,
+    .keep       = value_keep,
+    .serve      = ps_serve,
+};

@@ -64,14 +64,13 @@ struct dist_ps {
                         trace_at, traced; /* the latest request met */
 };
 
-/* ps.c: fills the exchange. */
-void dist_ps_init(struct ct_dist *d);
+/* servers.c: away with what it has of a net. */
 void dist_ps_fini(struct ct_dist *d);
 /* For the comm thread, when it has nothing else to do or waits. */
 CT_MUST_CHECK enum ct_status dist_ps_progress(void *dist);
 CT_MUST_CHECK enum ct_status dist_ps_idle(struct ct_comm *c, void *dist);
 
-/* ps_setup.c */
+/* setup.c */
 CT_MUST_CHECK enum ct_status dist_ps_build(struct ct_dist *d,
                                            struct ct_net *net);
 /* On the comm thread, or when that has ended: servers and rounds go. */
@@ -83,12 +82,12 @@ float dist_ps_momentum(const struct ct_dist *d);
  * will have moved parameters until its next one, if all ranks' are like it. */
 float dist_ps_step(const struct ct_dist *d, int64_t clock);
 
-/* ps_form.c: how slices travel coded, where a codec is named. */
+/* coded.c: how slices travel coded, where a codec is named. */
 CT_MUST_CHECK enum ct_status dist_ps_form(struct ct_dist *d,
                                           const struct ct_net *net,
                                           struct ct_ps_form *out);
 
-/* ps_words.c: requests to stop or snapshot, and losses, on their way through
+/* words.c: requests to stop or snapshot, and losses, on their way through
  * the server of slice 0.  They are read behind iteration `clock`, by a rank
  * whose next one is `next`: more than the one after where it was left out. */
 void dist_words_write(const float *rider, float n_ranks, int64_t *words);

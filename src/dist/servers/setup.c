@@ -117,7 +117,7 @@ static enum ct_status weigh(struct ct_dist *d, const struct ct_net *net)
         return CT_OK;
     CT_TRY(ct_dist_sum(d, &all, 1));
     d->ps.weight       = mine * (float)d->size / all;
-    d->ps.times        = d->exchange.batches ? 1 : d->ps.weight;
+    d->ps.times        = d->trainer.batches ? 1 : d->ps.weight;
     d->ps.group_weight = d->ps.weight;
     if (d->group)
         CT_TRY(dist_group_sum(d, &d->ps.group_weight, 1));
@@ -128,10 +128,9 @@ static enum ct_status apply(void *arg, const struct ct_ps_update *u)
 {
     const struct ct_updater *to = &((struct ct_dist *)arg)->ps.updater;
 
-    return to->update(to->arg, &(struct ct_remote_step){
-        .first = u->first, .n = u->n, .iter = (int)u->clock,
-        .value = u->value, .sum = u->sum, .scale = u->scale,
-        .share = u->share });
+    return to->update(to->arg, (int)u->clock, &(struct ct_update_range){
+        .first = u->first, .n = u->n, .value = u->value, .sum = u->sum,
+        .scale = u->scale, .share = u->share });
 }
 
 static void read_history(void *arg, int history, size_t first, size_t n,
@@ -159,7 +158,7 @@ float dist_ps_momentum(const struct ct_dist *d)
 {
     const struct dist_codec_type *t = d->wires.codec.type;
 
-    float mu = t && t->momentum ? 0 : d->exchange.momentum;
+    float mu = t && t->momentum ? 0 : d->trainer.momentum;
 
     /* Each of P pushes is a P-th of an update (solver/remote.c). */
     return d->mode.staleness == CT_PS_ASYNC
@@ -208,7 +207,7 @@ static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
         .rounds      = d->mode.rounds,
         .staleness   = d->mode.values ? d->mode.staleness : 0,
         .momentum    = d->mode.values ? dist_ps_momentum(d) : 0,
-        .clock       = d->exchange.iter,
+        .clock       = d->trainer.iter,
         .fold        = o->late[0] == 'f' ? 0.5f : 0,
         .stall       = o->stall,
         .apply       = apply,

@@ -1,0 +1,36 @@
+/* arena.h - the memory that a net's parameters lie in, for those who send,
+ * update and keep them.
+ *
+ * The first CT_ARENA_RIDERS floats of the arenas (ct_net_arena_data) belong to
+ * no parameter: numbers that travel with the gradients stand there. */
+#ifndef CT_NET_ARENA_H
+#define CT_NET_ARENA_H
+
+#include "cortado/net.h"
+
+struct ct_buffer;
+
+enum { CT_ARENA_RIDERS = 16 };
+
+/* Lets parameters lie as the layers that read them take them, values and
+ * gradients, or as Caffe has them again; and with them `n_more` arrays that
+ * are laid out as the arenas.  Blobs say how they lie, and ct_blob_get() gives
+ * Caffe's order in any case. */
+CT_MUST_CHECK enum ct_status ct_net_pack(struct ct_net *net, bool packed,
+                                         float *const *more, int n_more);
+/* Moves the arena of gradients, as it is, to memory that the caller keeps
+ * until it moves them again; NULL: to memory of the net's own. */
+CT_MUST_CHECK enum ct_status ct_net_move_diffs(struct ct_net *net,
+                                               float *memory);
+/* Learned parameters lie in `shared`, which is filled and laid out as the
+ * arena; those with lr_mult 0, such as statistics, stay the net's own and are
+ * in no arena.  NULL: all lie in an arena of the net's own again, as they are.
+ * Nets that share weights with this one must be told again. */
+CT_MUST_CHECK enum ct_status ct_net_share_values(struct ct_net *net,
+                                                 struct ct_buffer *shared);
+/* Whether the layer makes the gradient of this parameter itself; else its
+ * factors are taken from it (struct ct_factors), and the gradient is made
+ * elsewhere. */
+void ct_net_make_gradient(struct ct_net *net, int param, bool itself);
+
+#endif
