@@ -56,6 +56,15 @@ void ct_text_addf(struct ct_text *t, const char *fmt, ...)
     va_end(again);
 }
 
+void ct_text_add_choices(struct ct_text *t, const char *const *words, int n)
+{
+    for (int i = 0; i < n; i++)
+        ct_text_addf(t, "%s%s", i == 0       ? ""
+                                : i == n - 1 ? " or "
+                                             : ", ",
+                     words[i]);
+}
+
 void ct_text_fini(struct ct_text *t)
 {
     ct_free(t->s);

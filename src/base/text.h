@@ -17,6 +17,8 @@ struct ct_text {
 void ct_text_add(struct ct_text *t, const char *s);
 void ct_text_add_bytes(struct ct_text *t, const void *s, size_t n);
 CT_PRINTF(2, 3) void ct_text_addf(struct ct_text *t, const char *fmt, ...);
+/* Adds the words of a list: "a", "a or b", "a, b or c". */
+void ct_text_add_choices(struct ct_text *t, const char *const *words, int n);
 void ct_text_fini(struct ct_text *t);
 
 #endif

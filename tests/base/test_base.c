@@ -139,6 +139,14 @@ TEST(base, text_grows)
     ASSERT_INT(2000, t.n_bytes);
     ASSERT_HAS("9,0,1,", t.s);
     ct_text_fini(&t);
+    for (int n = 1; n <= 3; n++) {
+        static const char *const word[] = { "a", "b", "c" };
+        static const char *const want[] = { "a", "a or b", "a, b or c" };
+
+        ct_text_add_choices(&t, word, n);
+        ASSERT_STR(want[n - 1], t.s);
+        ct_text_fini(&t);
+    }
 }
 
 TEST(base, written_files_are_whole_and_replace_the_old)

@@ -557,6 +557,18 @@ TEST(codec, nothing_is_held_back_at_first_and_at_the_end)
     }
 }
 
+TEST(codec, an_unknown_word_gets_the_list)
+{
+    struct dist_codec codec;
+
+    ASSERT_STATUS(CT_EINVAL, dist_codec_parse("zip", &codec));
+    ASSERT_HAS("--compress=zip: use none, ", ct_last_error());
+#define DIST_CODEC(name) ASSERT_HAS(#name, ct_last_error());
+#include "dist/codec/codecs.def"
+#undef DIST_CODEC
+    ASSERT_HAS("topk:RATIO", ct_last_error());
+}
+
 TEST(codec, predicted_bytes_are_those_sent)
 {
     struct dist_codec codec;

@@ -72,7 +72,7 @@ static const struct dist_codec_type *codec_of(const struct ct_dist *d)
 {
     const struct dist_codec_type *t = d->wires.codec.type;
 
-    return t == &dist_codec_bf16 || t == &dist_codec_fp16 ? t : NULL;
+    return t && t->for_factors ? t : NULL;
 }
 
 /* Of `all`, in front of rank r's. */

@@ -81,5 +81,6 @@ const struct dist_codec_type dist_codec_bf16 = {
     .encode       = bf16_encode,
     .decode       = bf16_decode,
     .both_ways    = true,
+    .for_factors  = true,
     .ns_per_float = 0.2,
 };

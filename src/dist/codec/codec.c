@@ -1,16 +1,38 @@
 /* codec.c - the table of codecs, and what they cost. */
 #include "dist/codec/codec.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "dist/codec/code_runs.h"
 
 static const struct dist_codec_type *const types[] = {
-    &dist_codec_bf16, &dist_codec_fp16, &dist_codec_onebit,
-    &dist_codec_qsgd, &dist_codec_topk, &dist_codec_powersgd,
+#define DIST_CODEC(name) &dist_codec_##name,
+#include "dist/codec/codecs.def"
+#undef DIST_CODEC
 };
+enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
+
+void dist_codec_choices(struct ct_text *out)
+{
+    const char *word[N_TYPES + 1] = { "none" };
+
+    for (int i = 0; i < N_TYPES; i++)
+        word[i + 1] = types[i]->usage ? types[i]->usage : types[i]->name;
+    ct_text_add_choices(out, word, N_TYPES + 1);
+}
+
+static enum ct_status unknown(const char *text)
+{
+    struct ct_text choices = { 0 };
+
+    dist_codec_choices(&choices);
+    ct_fail(CT_EINVAL, "--compress=%s: use %s", text,
+            choices.s ? choices.s : "another");
+    ct_text_fini(&choices);
+    return CT_EINVAL;
+}
 
 enum ct_status dist_codec_parse(const char *text, struct dist_codec *out)
 {
@@ -19,7 +41,7 @@ enum ct_status dist_codec_parse(const char *text, struct dist_codec *out)
     *out = (struct dist_codec){ 0 };
     if (strcmp(text, "none") == 0)
         return CT_OK;
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    for (int i = 0; i < N_TYPES; i++) {
         const struct dist_codec_type *t = types[i];
 
         if (strlen(t->name) != n || strncmp(text, t->name, n) != 0)
@@ -32,8 +54,7 @@ enum ct_status dist_codec_parse(const char *text, struct dist_codec *out)
                            text, t->name);
         return CT_OK;
     }
-    return ct_fail(CT_EINVAL, "--compress=%s: use none, bf16, fp16, onebit, "
-                   "qsgd, topk:RATIO or powersgd:RANK", text);
+    return unknown(text);
 }
 
 void dist_codec_schedule(struct dist_codec *codec, int max_iter)
@@ -71,16 +92,15 @@ static bool taken(const struct dist_codec *codec, int64_t rows, int64_t cols)
 double dist_codec_bytes(const struct dist_codec *codec, int size, int64_t rows,
                         int64_t cols)
 {
-    double n = (double)rows * (double)cols;
+    double n     = (double)rows * (double)cols;
     double share = 2.0 * (size - 1) / size; /* of an allreduce */
+    double dense = 4 * n * share;
 
     if (!taken(codec, rows, cols))
-        return 4 * n * share;
-    if (codec->type->bytes)
-        return dist_run_sends(codec->type, rows * cols, 0, size);
-    if (codec->rank)
-        return 4 * share * (double)(codec->rank * (rows + cols));
-    return fmin(8 * ceil(codec->ratio * n) * (size - 1), 4 * n * share);
+        return dense;
+    return codec->type->bytes
+               ? dist_run_sends(codec->type, rows * cols, 0, size)
+               : codec->type->predict(codec, size, rows, cols, dense);
 }
 
 double dist_codec_seconds(const struct dist_codec *codec, int size,

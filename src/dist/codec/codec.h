@@ -1,11 +1,12 @@
 /* codec.h - gradients in fewer bytes: what every codec offers.
  *
- * A codec is one const struct dist_codec_type in one file and one line in the
- * table of codec.c.  There are two kinds:
+ * A codec is one const struct dist_codec_type in one file, and one line in
+ * codecs.def: `--compress`, `--help` and `cortado plan` follow that list.
+ * There are two kinds:
  *
  *     run codecs     encode and decode a run of floats by itself, in a number
- *                    of bytes that depends on n alone; run.c sums such codes
- *                    over ranks.  bf16, fp16, onebit, qsgd
+ *                    of bytes that depends on n alone; code_runs.c sums
+ *                    such codes over ranks.  bf16, fp16, onebit, qsgd
  *     sum codecs     sum a bucket over ranks in their own way.  topk, powersgd
  *
  * What a codec leaves out of a gradient it keeps and adds to the next one
@@ -25,6 +26,7 @@
 enum { DIST_CHUNK = 512 };
 
 struct ct_comm;
+struct ct_text;
 struct dist_codec_type;
 struct dist_wire;
 
@@ -46,6 +48,7 @@ struct dist_draw {
 
 struct dist_codec_type {
     const char *name;
+    const char *usage; /* how --compress= is written; NULL: just the name */
     /* Optional: reads what stands behind the colon; NULL when nothing does. */
     enum ct_status (*parse)(const char *arg, struct dist_codec *out);
     /* Does it take a parameter of so many rows and columns, or is that one
@@ -66,6 +69,11 @@ struct dist_codec_type {
     enum ct_status (*reserve)(struct dist_wire *w);
     enum ct_status (*sum)(struct ct_comm *c, struct dist_wire *w);
     double (*sends)(const struct ct_comm *c, const struct dist_wire *w);
+    /* Sum codecs: what a rank of `size` sends for a parameter that it takes,
+     * after the warm-up; `dense` is what it sends without a codec.  For
+     * choices. */
+    double (*predict)(const struct dist_codec *codec, int size, int64_t rows,
+                      int64_t cols, double dense);
     /* Sum codecs that servers can add up: the bytes of a slice's code in an
      * iteration, no more than the floats have; w->coded becomes a code; coded
      * += a code. */
@@ -75,12 +83,17 @@ struct dist_codec_type {
                           const void *code, float *coded);
     /* Run codecs: servers that add up answer in the same form. */
     bool both_ways;
+    /* Run codecs: factors may travel in its codes, 16 bits a value.  They are
+     * multiplied, not added, so nothing may be held back of them. */
+    bool for_factors;
     /* Accumulates momentum itself, so that the solver does not. */
     bool momentum;
     /* Nanoseconds a float that coding and decoding take, for choices. */
     double ns_per_float;
 };
 
+/* What --compress= takes, as text: "none, bf16, ... or powersgd:RANK". */
+void dist_codec_choices(struct ct_text *out);
 /* "none" leaves out->type NULL. */
 CT_MUST_CHECK enum ct_status dist_codec_parse(const char *text,
                                               struct dist_codec *out);
@@ -93,7 +106,7 @@ bool dist_codec_rests(const struct dist_codec *codec, int64_t iter);
 /* ":WARMUP" or nothing, at the end of an argument; false: neither. */
 bool dist_codec_parse_warmup(const char *text, struct dist_codec *out);
 
-/* What a rank sends for n floats in one run, and the seconds that coding
+/* What a rank sends for a parameter in one run, and the seconds that coding
  * them takes; for choosing roads.  `codec` may be none. */
 double dist_codec_bytes(const struct dist_codec *codec, int size, int64_t rows,
                         int64_t cols);
@@ -110,7 +123,8 @@ static inline size_t dist_round4(int64_t bytes)
     return (size_t)((bytes + 3) & ~(int64_t)3);
 }
 
-extern const struct dist_codec_type dist_codec_bf16, dist_codec_fp16,
-    dist_codec_onebit, dist_codec_qsgd, dist_codec_topk, dist_codec_powersgd;
+#define DIST_CODEC(name) extern const struct dist_codec_type dist_codec_##name;
+#include "dist/codec/codecs.def"
+#undef DIST_CODEC
 
 #endif

@@ -135,5 +135,6 @@ const struct dist_codec_type dist_codec_fp16 = {
     .encode       = fp16_encode,
     .decode       = fp16_decode,
     .both_ways    = true,
+    .for_factors  = true,
     .ns_per_float = 0.4,
 };

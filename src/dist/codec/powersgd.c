@@ -221,12 +221,23 @@ static double powersgd_sends(const struct ct_comm *c,
            dist_dense_sends(w->dist, c, n_q);
 }
 
+static double powersgd_predict(const struct dist_codec *codec, int size,
+                               int64_t rows, int64_t cols, double dense)
+{
+    const double share = 2.0 * (size - 1) / size; /* of an allreduce */
+
+    (void)dense;
+    return 4 * share * (double)(codec->rank * (rows + cols));
+}
+
 const struct dist_codec_type dist_codec_powersgd = {
     .name         = "powersgd",
+    .usage        = "powersgd:RANK",
     .parse        = powersgd_parse,
     .takes        = powersgd_takes,
     .reserve      = powersgd_reserve,
     .sum          = powersgd_sum,
     .sends        = powersgd_sends,
+    .predict      = powersgd_predict,
     .ns_per_float = 2,
 };

@@ -87,6 +87,14 @@ static bool is_dense(const struct dist_wire *w, int64_t k, int size)
     return k * size >= w->n_coded;
 }
 
+static double topk_predict(const struct dist_codec *codec, int size,
+                           int64_t rows, int64_t cols, double dense)
+{
+    double n = (double)rows * (double)cols;
+
+    return fmin(8 * ceil(codec->ratio * n) * (size - 1), dense);
+}
+
 static enum ct_status topk_reserve(struct dist_wire *w)
 {
     size_t n = (size_t)w->n_coded;
@@ -257,11 +265,13 @@ static enum ct_status topk_add(const struct dist_wire *w, int64_t iter,
 
 const struct dist_codec_type dist_codec_topk = {
     .name         = "topk",
+    .usage        = "topk:RATIO",
     .parse        = topk_parse,
     .takes        = topk_takes,
     .reserve      = topk_reserve,
     .sum          = topk_sum,
     .sends        = topk_sends,
+    .predict      = topk_predict,
     .push_bytes   = topk_push_bytes,
     .push         = topk_push,
     .add          = topk_add,
