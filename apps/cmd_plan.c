@@ -29,7 +29,7 @@ enum { MOST_SIZES = 64, MOST_RANKS = 1000000 };
 struct plan_flags {
     struct net_flags net;
     const char *ranks, *bandwidth, *latency, *flops, *local_bandwidth;
-    const char *compress, *batch, *svg, *json, *overlap;
+    const char *reduce, *compress, *batch, *svg, *json, *overlap;
     int         per_host, iterations;
     double      bucket_bytes, slice_bytes;
 };
@@ -223,6 +223,7 @@ static enum ct_status options_of(const struct plan_flags *f,
         return ct_fail(CT_EINVAL, "--batch is per_rank or global, not '%s'",
                        f->batch);
     CT_TRY(dist_codec_parse(f->compress, &o->codec));
+    CT_TRY(ct_allreduce_parse(f->reduce, NULL, &o->reduce));
     return machine_of(f, h, &o->machine);
 }
 
@@ -320,7 +321,7 @@ int cmd_plan(int argc, char **argv)
 {
     struct plan_flags f = { .iterations = 5, .bucket_bytes = 4 << 20,
                             .slice_bytes = 2 << 20,
-                            .compress = "none" };
+                            .compress = "none", .reduce = "auto" };
     const struct flag flags[] = {
         FLAG("ranks", &f.ranks),
         FLAG("bandwidth", &f.bandwidth),
@@ -328,6 +329,7 @@ int cmd_plan(int argc, char **argv)
         FLAG("flops", &f.flops),
         FLAG("ranks_per_host", &f.per_host),
         FLAG("local_bandwidth", &f.local_bandwidth),
+        FLAG("reduce", &f.reduce),
         FLAG("compress", &f.compress),
         FLAG("batch", &f.batch),
         FLAG("overlap", &f.overlap),

@@ -1,7 +1,12 @@
 /* flag_table.c - every flag of every command, in one table. */
 #include "flag_table.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
+#include "comm/coll/coll.h"
+#include "dist/codec/codec.h"
 
 #define NETS  "train test time bench plan summary classify"
 #define STATES NETS " draw"
@@ -196,11 +201,11 @@ const struct flag_info flag_table[] = {
     { "train", "road", FLAG_STRING, NETWORK, "ROAD", "auto",
       "how gradients travel: auto, allreduce, factors, ps or sharded" },
     { "train", "reduce", FLAG_STRING, NETWORK, "HOW", "auto",
-      "how ranks sum: auto, shared, ring, halving, tree, hierarchical, mpi "
-      "or nccl" },
+      "how ranks sum:" },
+    { "plan", "reduce", FLAG_STRING, NETWORK, "HOW", "auto",
+      "how the ranks planned for sum:" },
     { "train plan", "compress", FLAG_STRING, NETWORK, "HOW", "none",
-      "shorten gradients: none, bf16, fp16, onebit, qsgd, topk:RATIO or "
-      "powersgd:RANK" },
+      "shorten gradients:" },
     { "train", "bandwidth", FLAG_STRING, NETWORK, "RATE", NULL,
       "send at most this much per second and rank, e.g. 100mbit; the rest "
       "waits, or with RATE:all the step" },
@@ -304,6 +309,28 @@ const char *flag_group_name(enum flag_group group)
 const char *flag_group_about(enum flag_group group)
 {
     return groups[group].about;
+}
+
+/* NCCL is no line of coll.def: it sums in the memory of GPUs. */
+static void add_choices(const struct flag_info *f, struct ct_text *out)
+{
+    if (strcmp(f->name, "reduce") == 0)
+        ct_allreduce_choices(flag_is_of(f, "train") ? "nccl" : NULL, out);
+    else if (strcmp(f->name, "compress") == 0)
+        dist_codec_choices(out);
+}
+
+const char *flag_help(const struct flag_info *f, char *room, size_t bytes)
+{
+    const bool asks        = f->help[strlen(f->help) - 1] == ':';
+    struct ct_text choices = { 0 };
+
+    if (asks)
+        add_choices(f, &choices);
+    snprintf(room, bytes, "%s%s%s", f->help, asks ? " " : "",
+             choices.s ? choices.s : "");
+    ct_text_fini(&choices);
+    return room;
 }
 
 bool flag_is_of(const struct flag_info *f, const char *command)

@@ -7,6 +7,7 @@
 #define CT_APPS_FLAG_TABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum flag_kind {
     FLAG_STRING,
@@ -34,7 +35,7 @@ struct flag_info {
     enum flag_group group;
     const char     *value;   /* what stands after `=`; NULL for a switch */
     const char     *initial; /* the default, as text; NULL: none */
-    const char     *help;    /* one line, no full stop */
+    const char     *help;    /* one line, no full stop; see flag_help() */
 };
 
 extern const struct flag_info flag_table[];
@@ -43,6 +44,10 @@ extern const int n_flag_table;
 /* "Everyday", "Ranks", ... and one line on what is in it. */
 const char *flag_group_name(enum flag_group group);
 const char *flag_group_about(enum flag_group group);
+
+/* The line about a flag, in `room`.  After a colon at its end stand the values
+ * that a list of the library knows. */
+const char *flag_help(const struct flag_info *f, char *room, size_t bytes);
 
 bool flag_is_of(const struct flag_info *f, const char *command);
 

@@ -145,6 +145,7 @@ static void say_unknown(const char *command, const char *name, size_t n)
 static bool take(const struct flag *flags, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i] + 1, *value;
+    char line[512];
     struct found f;
     size_t n;
 
@@ -174,7 +175,7 @@ static bool take(const struct flag *flags, int argc, char **argv, int *i)
     }
     if (!set(&f, value)) {
         fprintf(stderr, "cortado: --%s cannot be '%s': %s\n", f.info->name,
-                value, f.info->help);
+                value, flag_help(f.info, line, sizeof(line)));
         return false;
     }
     return true;

@@ -63,7 +63,7 @@ static void help_group(FILE *to, enum flag_group group, const char *command)
 
     for (int i = 0; i < n_flag_table; i++) {
         const struct flag_info *f = &flag_table[i];
-        char name[TEXT_BYTES], text[TEXT_BYTES];
+        char name[TEXT_BYTES], text[2 * TEXT_BYTES], line[TEXT_BYTES];
 
         if (f->group != group || !flag_is_of(f, command))
             continue;
@@ -74,7 +74,7 @@ static void help_group(FILE *to, enum flag_group group, const char *command)
         snprintf(name, sizeof(name), "--%s%s%s", f->name, f->value ? "=" : "",
                  f->value ? f->value : "");
         snprintf(text, sizeof(text), f->initial ? "%s (default\t%s)" : "%s",
-                 f->help, f->initial);
+                 flag_help(f, line, sizeof(line)), f->initial);
         entry(to, name, text);
     }
 }

@@ -3,6 +3,8 @@
 
 #include "help.h"
 
+enum { LINE_BYTES = 512 };
+
 static const char *or_dash(const char *text)
 {
     return text ? text : "";
@@ -24,13 +26,14 @@ static void markdown_group(FILE *to, enum flag_group group)
                 "|---|---|---|---|\n");
     for (int i = 0; i < n_flag_table; i++) {
         const struct flag_info *f = &flag_table[i];
+        char line[LINE_BYTES];
 
         if (f->group != group)
             continue;
         fprintf(to, "| `--%s%s%s` | %s | %s | ", f->name, f->value ? "=" : "",
                 or_dash(f->value), f->commands[0] ? f->commands : "all",
                 or_dash(f->initial));
-        cell(to, f->help);
+        cell(to, flag_help(f, line, sizeof(line)));
         fprintf(to, " |\n");
     }
 }
@@ -79,10 +82,12 @@ static void roff(FILE *to, const char *text)
 
 static void man_flag(FILE *to, const struct flag_info *f)
 {
+    char line[LINE_BYTES];
+
     fprintf(to, ".TP\n\\fB\\-\\-%s\\fR%s\\fI", f->name, f->value ? "=" : "");
     roff(to, or_dash(f->value));
     fprintf(to, "\\fR\n");
-    roff(to, f->help);
+    roff(to, flag_help(f, line, sizeof(line)));
     if (f->initial)
         fprintf(to, " (default %s)", f->initial);
     if (f->commands[0])

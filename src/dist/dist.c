@@ -36,16 +36,13 @@ static enum ct_status choose_reduce(struct ct_dist *d)
 {
     const char *name = d->options->reduce;
 
-    if (strcmp(name, "auto") == 0)
-        return CT_OK;
     d->device_sum.wanted = strcmp(name, "nccl") == 0;
     if (d->device_sum.wanted)
         return CT_OK;
-    d->reduce = ct_allreduce_find(name);
-    if (!d->reduce || !ct_allreduce_available(d->comm, d->reduce))
-        return ct_fail(CT_EINVAL, "--reduce=%s: there is no such way to sum "
-                       "here; use auto, shared, ring, halving, tree, "
-                       "hierarchical or nccl", name);
+    CT_TRY(ct_allreduce_parse(name, "nccl", &d->reduce));
+    if (d->reduce && !ct_allreduce_available(d->comm, d->reduce))
+        return ct_fail(CT_EINVAL, "--reduce=%s: these ranks cannot sum so; "
+                       "use auto or another way", name);
     return CT_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "comm/coll/coll.h"
 #include "comm/coll/transfer.h"
 #include "comm/ranks.h"
@@ -184,8 +185,10 @@ TEST(coll, long_sums_go_in_many_segments)
     int host[MOST_RANKS];
 
     sums_init(&s, 4, MOST_N);
-    for (int k = 0; k < CT_COLL_mpi; k++) {
+    for (int k = 0; k < CT_N_ALLREDUCE; k++) {
         s.type = ct_allreduce_at(k);
+        if (k == CT_COLL_library) /* loopback has none */
+            continue;
         sums_run(&s, 2, NULL, 0);
         sums_run(&s, 2, NULL, 5);
         if (k == CT_COLL_shared)
@@ -445,8 +448,8 @@ TEST(coll, tuning_gives_all_ranks_one_table_and_its_choice)
     for (int i = 0; i < all[0].n_sizes; i++) {
         const double *t = all[0].size[i].seconds;
 
-        ASSERT_FLOAT(-1, t[CT_COLL_mpi], 0);
-        for (int k = 0; k < CT_COLL_mpi; k++)
+        ASSERT_FLOAT(-1, t[CT_COLL_library], 0);
+        for (int k = 0; k < CT_COLL_library; k++)
             ASSERT(t[k] > 0 && t[k] >= 0.9 * t[all[0].size[i].best]);
     }
 }
@@ -487,4 +490,44 @@ TEST(coll, untuned_the_choice_follows_size_and_hosts)
     }
     ASSERT(!ct_allreduce_find("star"));
     ASSERT(!ct_allreduce_at(CT_N_ALLREDUCE));
+}
+
+/* Whoever adds a line to coll.def says what it sends and takes. */
+TEST(coll, every_sum_states_its_bytes_and_its_cost)
+{
+    const struct ct_links links = { 1, 1, 10, 1, 1 };
+    const struct ct_place alone = ct_place(0, 1, NULL);
+    const struct ct_place four  = { .size = 4, .n_hosts = 4, .n_local = 1 };
+
+    for (int i = 0; i < CT_N_ALLREDUCE; i++) {
+        const struct ct_allreduce_type *type = ct_allreduce_at(i);
+        struct ct_cost c;
+
+        ASSERT(type->name && type->run && type->bytes && type->cost);
+        ASSERT(ct_allreduce_find(type->name) == type);
+        c = ct_allreduce_cost(type, &links, &four, 100);
+        ASSERT(c.bytes > 0 && c.seconds > 0);
+        c = ct_allreduce_cost(type, &links, &alone, 100);
+        ASSERT_FLOAT(0, c.bytes + c.seconds, 0);
+    }
+}
+
+TEST(coll, the_choices_are_the_list)
+{
+    const struct ct_allreduce_type *type = NULL;
+    struct ct_text text = { 0 };
+
+    ct_allreduce_choices("nccl", &text);
+    ASSERT_HAS("auto, ", text.s);
+    ASSERT_HAS(" or nccl", text.s);
+    for (int i = 0; i < CT_N_ALLREDUCE; i++)
+        ASSERT_HAS(ct_allreduce_at(i)->name, text.s);
+    ct_text_fini(&text);
+    ASSERT_OK(ct_allreduce_parse("ring", NULL, &type));
+    ASSERT_STR("ring", type->name);
+    ASSERT_OK(ct_allreduce_parse("auto", NULL, &type));
+    ASSERT(!type);
+    ASSERT_STATUS(CT_EINVAL, ct_allreduce_parse("star", NULL, &type));
+    ASSERT_HAS("--reduce=star", ct_last_error());
+    ASSERT_HAS("hierarchical, ", ct_last_error());
 }

@@ -253,8 +253,9 @@ static enum ct_status no_memory(struct ct_comm *c, void *arg)
         if (i == 10 && c->rank == 0)
             atomic_store(calls, ct_mem_stats().n_calls);
         CT_TRY(ct_barrier(c));
-        for (int k = 0; k < CT_COLL_mpi; k++)
-            CT_TRY(ct_allreduce_at(k)->run(c, x[c->rank], 5000));
+        for (int k = 0; k < CT_N_ALLREDUCE; k++)
+            if (ct_allreduce_available(c, ct_allreduce_at(k)))
+                CT_TRY(ct_allreduce_at(k)->run(c, x[c->rank], 5000));
         CT_TRY(ct_barrier(c));
     }
     if (c->rank == 0)

@@ -196,7 +196,7 @@ TEST(auto, redecide_0_keeps_the_first_choice)
         ASSERT_INT(r[0].n_factors[0], r[0].n_factors[k]);
 }
 
-static const char often[] = "road: 'auto' redecide: 1 reduce: 'ring'";
+static const char often[] = "road: 'auto' redecide: 1 reduce: 'tree'";
 
 /* Through a tree of four ranks sums take 4 x 4 bytes a float, at a byte a
  * second; factors, with the bias as it is, less, and products for what is left

@@ -92,6 +92,20 @@ TEST(schedule, what_backward_hides_is_free)
                  1e-9);
 }
 
+/* Four ranks, a byte a second.  Buckets of 512 and 832 bytes go through two
+ * levels of the tree twice, and 2 3/4 times around the ring. */
+TEST(schedule, a_sum_that_is_named_is_the_one_predicted)
+{
+    struct dist_model m   = model();
+    struct dist_options o = options(0, 1, false);
+
+    ASSERT_FLOAT(12.5 + 4 * 1344, formula(&m, &o, DIST_ROAD_ALLREDUCE, 4),
+                 1e-9);
+    o.reduce = ct_allreduce_find("ring");
+    ASSERT_FLOAT(12.5 + 1.5 * 1344, formula(&m, &o, DIST_ROAD_ALLREDUCE, 4),
+                 1e-9);
+}
+
 TEST(schedule, formula_and_simulation_agree_where_nothing_overlaps)
 {
     struct dist_model m = model();

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 #define CT_ALLREDUCE(file) extern const struct ct_allreduce_type ct_coll_##file;
 #include "comm/coll/coll.def"
 #undef CT_ALLREDUCE
@@ -12,13 +14,6 @@ static const struct ct_allreduce_type *const types[CT_N_ALLREDUCE] = {
 #include "comm/coll/coll.def"
 #undef CT_ALLREDUCE
 };
-
-/* Unless measured: inside a host through its memory.  Between hosts, below
- * this many bytes latency rules and the tree is best; above the second the
- * ring uses the wire best, while each of its 2(P-1) messages is worth its
- * latency. */
-static const size_t tree_below = 64 << 10, ring_above = 1 << 20;
-static const size_t ring_part  = 8 << 10;
 
 const struct ct_allreduce_type *ct_allreduce_at(int i)
 {
@@ -39,23 +34,58 @@ bool ct_allreduce_available(const struct ct_comm *c,
     return !type->available || type->available(c);
 }
 
+void ct_allreduce_choices(const char *more, struct ct_text *out)
+{
+    const char *word[CT_N_ALLREDUCE + 2] = { "auto" };
+
+    for (int i = 0; i < CT_N_ALLREDUCE; i++)
+        word[i + 1] = types[i]->name;
+    word[CT_N_ALLREDUCE + 1] = more;
+    ct_text_add_choices(out, word, CT_N_ALLREDUCE + (more ? 2 : 1));
+}
+
+enum ct_status ct_allreduce_parse(const char *name, const char *more,
+                                  const struct ct_allreduce_type **out)
+{
+    struct ct_text choices = { 0 };
+
+    *out = ct_allreduce_find(name);
+    if (*out || strcmp(name, "auto") == 0)
+        return CT_OK;
+    ct_allreduce_choices(more, &choices);
+    ct_fail(CT_EINVAL, "--reduce=%s: there is no such way to sum; use %s",
+            name, choices.s ? choices.s : "auto");
+    ct_text_fini(&choices);
+    return CT_EINVAL;
+}
+
+const struct ct_allreduce_type *ct_allreduce_usual(const struct ct_place *place,
+                                                   double bytes)
+{
+    for (int i = 0; i < CT_N_ALLREDUCE; i++)
+        if (types[i]->is_usual && types[i]->is_usual(place, bytes))
+            return types[i];
+    return &ct_coll_ring;
+}
+
+struct ct_cost ct_allreduce_cost(const struct ct_allreduce_type *type,
+                                 const struct ct_links *links,
+                                 const struct ct_place *place, double n)
+{
+    const struct ct_terms t = ct_terms(links, place, sizeof(float) * n);
+
+    return place->size > 1 ? type->cost(&t) : (struct ct_cost){ 0 };
+}
+
 const struct ct_allreduce_type *ct_allreduce_choose(const struct ct_comm *c,
                                                     int64_t n)
 {
-    size_t bytes = (size_t)n * sizeof(float);
+    double bytes = (double)n * sizeof(float);
 
     for (int i = 0; i < c->n_choices; i++)
-        if ((double)bytes <= c->choice[i].up_to_bytes)
+        if (bytes <= c->choice[i].up_to_bytes)
             return c->choice[i].type;
-    if (ct_allreduce_available(c, &ct_coll_shared))
-        return &ct_coll_shared;
-    if (bytes < tree_below)
-        return &ct_coll_tree;
-    if (c->place.n_hosts > 1 && c->place.n_hosts < c->size)
-        return &ct_coll_hierarchical;
-    return bytes < ring_above || bytes / (size_t)c->size < ring_part
-               ? &ct_coll_halving
-               : &ct_coll_ring;
+    return ct_allreduce_usual(&c->place, bytes);
 }
 
 enum ct_status ct_allreduce(struct ct_comm *c, float *x, int64_t n)

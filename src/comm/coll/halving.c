@@ -10,6 +10,8 @@
  *
  *     T = 2 log2(p) alpha + 2 n (p-1)/p beta + n (p-1)/p gamma
  *         (+ 2 (alpha + n beta) + n gamma where P is no power of two)      */
+#include <math.h>
+
 #include "comm/coll/coll.h"
 #include "comm/coll/transfer.h"
 
@@ -123,8 +125,35 @@ static double halving_bytes(const struct ct_place *p, int64_t n)
     return ct_halving_bytes(p->rank, p->size, n);
 }
 
+/* The steps between hosts come first, with the largest halves, and L ranks
+ * of a host make them at once over one link. */
+static struct ct_cost halving_cost(const struct ct_terms *t)
+{
+    double p     = exp2(floor(log2(t->P))), l = fmin(t->L, p);
+    double far   = t->S * (1 - l / p), near = t->S * (l - 1) / p;
+    bool folds   = p < t->P;
+    double fold  = folds ? t->S : 0;
+
+    return (struct ct_cost){
+        .bytes   = 2 * (far + near) + fold,
+        .seconds = 2 * ct_levels(p / l) * t->a + 2 * ct_levels(l) * t->la +
+                   2 * far * l * t->b + 2 * near * t->lb +
+                   (far + near + fold) * t->c +
+                   (folds ? 2 * (t->a + fold * t->b) : 0),
+    };
+}
+
+/* Beyond both the ring uses the wire best, and each of its 2(P-1) messages is
+ * worth its latency. */
+static bool halving_is_usual(const struct ct_place *p, double bytes)
+{
+    return bytes < 1 << 20 || bytes / p->size < 8 << 10;
+}
+
 const struct ct_allreduce_type ct_coll_halving = {
-    .name  = "halving",
-    .run   = halving_run,
-    .bytes = halving_bytes,
+    .name     = "halving",
+    .run      = halving_run,
+    .bytes    = halving_bytes,
+    .cost     = halving_cost,
+    .is_usual = halving_is_usual,
 };

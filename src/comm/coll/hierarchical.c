@@ -113,8 +113,31 @@ static double hierarchical_bytes(const struct ct_place *p, int64_t n)
     return p->local == 0 ? bytes + cross_bytes(p, n) : bytes;
 }
 
+/* Inside, two waits; a byte copied into or out of the host's memory takes what
+ * one added takes. */
+static struct ct_cost hierarchical_cost(const struct ct_terms *t)
+{
+    double in   = t->L > 1 ? t->S : 0;
+    double near = t->S * (t->L - 1) / t->L;
+    double far  = t->S / t->L * (t->H - 1) / t->H; /* of each of L ranks */
+
+    return (struct ct_cost){
+        .bytes   = in + 2 * far,
+        .seconds = (t->L > 1 ? 2 * t->la : 0) + 2 * (t->H - 1) * t->a +
+                   2 * far * t->L * t->b + (2 * in + near + far) * t->c,
+    };
+}
+
+static bool hierarchical_is_usual(const struct ct_place *p, double bytes)
+{
+    (void)bytes;
+    return p->n_hosts > 1 && p->n_hosts < p->size;
+}
+
 const struct ct_allreduce_type ct_coll_hierarchical = {
-    .name  = "hierarchical",
-    .run   = hierarchical_run,
-    .bytes = hierarchical_bytes,
+    .name     = "hierarchical",
+    .run      = hierarchical_run,
+    .bytes    = hierarchical_bytes,
+    .cost     = hierarchical_cost,
+    .is_usual = hierarchical_is_usual,
 };

@@ -2,7 +2,8 @@
  * polled.
  *
  * How it adds is the library's business, and so is what it sends: the bytes
- * counted are the least any algorithm can do with, those of a ring. */
+ * counted and the time predicted are those of a ring, which sends the least
+ * that any algorithm can do with. */
 #include "comm/coll/coll.h"
 #include "comm/coll/transfer.h"
 
@@ -39,10 +40,11 @@ static enum ct_status mpi_run(struct ct_comm *c, float *x, int64_t n)
     return CT_OK;
 }
 
-const struct ct_allreduce_type ct_coll_mpi = {
+const struct ct_allreduce_type ct_coll_library = {
     .name      = "mpi",
     .run       = mpi_run,
     .bytes     = mpi_bytes,
+    .cost      = ct_ring_cost,
     .available = mpi_available,
     .foreign   = true,
 };

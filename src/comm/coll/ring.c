@@ -148,8 +148,27 @@ static double ring_bytes(const struct ct_place *p, int64_t n)
     return ct_ring_bytes(p->rank, p->size, n, CT_RING_BOTH);
 }
 
+struct ct_cost ct_ring_cost(const struct ct_terms *t)
+{
+    double some = t->S * (t->P - 1) / t->P;
+
+    return (struct ct_cost){
+        .bytes   = 2 * some,
+        .seconds = 2 * (t->P - 1) * t->a + 2 * some * t->b + some * t->c,
+    };
+}
+
+/* Whatever no other takes. */
+static bool ring_is_usual(const struct ct_place *p, double bytes)
+{
+    (void)p, (void)bytes;
+    return true;
+}
+
 const struct ct_allreduce_type ct_coll_ring = {
-    .name  = "ring",
-    .run   = ring_run,
-    .bytes = ring_bytes,
+    .name     = "ring",
+    .run      = ring_run,
+    .bytes    = ring_bytes,
+    .cost     = ct_ring_cost,
+    .is_usual = ring_is_usual,
 };

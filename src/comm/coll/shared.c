@@ -403,9 +403,15 @@ enum ct_status ct_shared_run(
     return CT_OK;
 }
 
+static bool shared_is_usual(const struct ct_place *p, double bytes)
+{
+    (void)bytes;
+    return p->n_hosts == 1 && !p->no_window;
+}
+
 static bool shared_available(const struct ct_comm *c)
 {
-    return c->place.n_hosts == 1 && !c->place.no_window;
+    return shared_is_usual(&c->place, 0);
 }
 
 static enum ct_status shared_run(struct ct_comm *c, float *x, int64_t n)
@@ -422,9 +428,19 @@ static double shared_bytes(const struct ct_place *p, int64_t n)
     return p->size > 1 ? (double)n * sizeof(float) : 0;
 }
 
+static struct ct_cost shared_cost(const struct ct_terms *t)
+{
+    return (struct ct_cost){
+        .bytes   = t->S,
+        .seconds = t->S * (t->P - 1) / t->P * t->c,
+    };
+}
+
 const struct ct_allreduce_type ct_coll_shared = {
     .name      = "shared",
     .run       = shared_run,
     .bytes     = shared_bytes,
+    .cost      = shared_cost,
     .available = shared_available,
+    .is_usual  = shared_is_usual,
 };

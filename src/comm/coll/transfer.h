@@ -5,6 +5,7 @@
 #ifndef CT_COMM_COLL_TRANSFER_H
 #define CT_COMM_COLL_TRANSFER_H
 
+#include "comm/coll/terms.h"
 #include "comm/comm.h"
 
 enum {
@@ -73,6 +74,7 @@ CT_MUST_CHECK enum ct_status ct_ring(struct ct_comm *c,
                                      int64_t n, enum ct_ring_part part,
                                      int tag);
 double ct_ring_bytes(int me, int size, int64_t n, enum ct_ring_part part);
+struct ct_cost ct_ring_cost(const struct ct_terms *t); /* of both parts */
 
 /* Halving and doubling over a group; takes tags from `step` on. */
 CT_MUST_CHECK enum ct_status ct_halving(struct ct_comm *c,

@@ -186,8 +186,29 @@ static double tree_bytes(const struct ct_place *p, int64_t n)
     return (double)((t.parent >= 0) + t.n_child) * (double)n * sizeof(float);
 }
 
+static struct ct_cost tree_cost(const struct ct_terms *t)
+{
+    double far = ct_levels(t->H), near = ct_levels(t->L);
+
+    return (struct ct_cost){
+        .bytes   = (far + near) * t->S, /* the root's, downwards */
+        .seconds = 2 * far * (t->a + t->S * t->b) +
+                   2 * near * (t->la + t->S * t->lb) +
+                   (far + near) * t->S * t->c,
+    };
+}
+
+/* Of few bytes, latency is what counts. */
+static bool tree_is_usual(const struct ct_place *p, double bytes)
+{
+    (void)p;
+    return bytes < 64 << 10;
+}
+
 const struct ct_allreduce_type ct_coll_tree = {
-    .name  = "tree",
-    .run   = tree_run,
-    .bytes = tree_bytes,
+    .name     = "tree",
+    .run      = tree_run,
+    .bytes    = tree_bytes,
+    .cost     = tree_cost,
+    .is_usual = tree_is_usual,
 };

@@ -80,8 +80,8 @@ static void choose_shared(struct ct_dist *d, const struct dist_model *m)
         const struct dist_load load = dist_model_load(m, i);
 
         if (load.k > 0 && d->roads.may[i] &&
-            dist_cost_shared(w, d->size, DIST_FACTORS, &load).seconds <
-                dist_cost_shared(w, d->size, DIST_SHARED, &load).seconds)
+            dist_cost_shared(w, d->size, true, &load).seconds <
+                dist_cost_shared(w, d->size, false, &load).seconds)
             d->roads.apart[i] = 0;
     }
 }
@@ -101,6 +101,7 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     a->options.bucket_bytes = (size_t)d->options->bucket_bytes;
     a->options.overlap      = d->options->overlap;
     a->options.codec        = d->wires.codec;
+    a->options.reduce       = d->reduce;
     m = model_of(d, net);
     for (int i = 0; i < n; i++) {
         a->may[i] = d->size > 1 && !d->device_sum.way &&
@@ -215,40 +216,39 @@ static const char *road_of(const struct ct_dist *d, int param,
     const struct dist_options *o  = &d->roads.options;
     const struct dist_load load   = dist_model_load(&m, param);
     const struct dist_flight *f;
-    struct dist_load all;
-    enum dist_way way;
-    double share;
+    const struct ct_allreduce_type *type;
+    double all, share;
 
     if (d->params_of) {
-        way       = d->factors.of_param[param] >= 0 ? DIST_FACTORS
-                                                    : DIST_SHARED;
-        *cost     = dist_cost_shared(&o->machine, d->size, way, &load);
+        const bool factors = d->factors.of_param[param] >= 0;
+
+        *cost     = dist_cost_shared(&o->machine, d->size, factors, &load);
         *observed = 0;
-        return dist_way_name(way);
+        return factors ? "factors" : "shared";
     }
     if (d->factors.of_param[param] >= 0) {
         const struct dist_factor *x =
             &d->factors.factor[d->factors.of_param[param]];
 
-        *cost = dist_cost(&o->machine, d->size, DIST_FACTORS, &load);
+        *cost = dist_cost_factors(&o->machine, d->size, &load);
         cost->seconds += cost->compute;
         *observed = x->job.seconds + x->product_seconds;
         return "factors";
     }
-    f   = &d->flight[d->buckets.of_param[param]];
-    all = (struct dist_load){ .floats = (double)f->n };
-    way = dist_way_usual(&o->machine, d->size, all.floats);
+    f    = &d->flight[d->buckets.of_param[param]];
+    all  = (double)f->n;
+    type = o->reduce ? o->reduce : dist_usual_sum(&o->machine, d->size, all);
     if (o->codec.type && dist_wires_code(d, param)) {
         *cost     = dist_cost_coded(&o->machine, d->size, &o->codec, &load);
-        *observed = dist_flight_seconds(f) * load.floats / all.floats;
+        *observed = dist_flight_seconds(f) * load.floats / all;
         return o->codec.type->name;
     }
-    *cost = dist_cost(&o->machine, d->size, way, &all);
-    share = load.floats / all.floats;
+    *cost = dist_cost_sum(&o->machine, d->size, type, all);
+    share = load.floats / all;
     cost->bytes *= share;
     cost->seconds *= share;
     *observed = dist_flight_seconds(f) * share;
-    return d->reduce ? d->reduce->name : dist_way_name(way);
+    return type->name;
 }
 
 bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)

@@ -1,16 +1,12 @@
 /* cost.h - what an exchange takes, predicted from a few measured numbers.
  *
- * For S bytes of gradients on P ranks, each on a host of its own:
+ * The ways to sum state their costs themselves (comm/coll/coll.h).  Of the
+ * others, for S bytes of gradients on P ranks, each on a host of its own:
  *
- *     ring        2(P-1) a + 2S(P-1)/P b + S(P-1)/P c
- *     halving     2 log2(P) a + 2S(P-1)/P b + S(P-1)/P c
- *                 (+ 2(a + S b) + S c where P is no power of two)
- *     tree        2 log2(P) (a + S b) + log2(P) S c
  *     ps          2a + 2(P-1)S b + (P-1)S c          through rank 0's link;
  *                 with P > 4 sums go down a binary tree of ranks (comm/ps):
  *                 (1 + log2(P)) a + (P+1)S b + (P-1)S c
  *     sharded     2(P-1) a + 2S(P-1)/P b + S(P-1)/P c
- *     shared      S(P-1)/P c                         inside one host's memory
  *     factors     (P-1) a + (P-1) 4K(N+M) b, and 2NMK(P-1)/F of computing
  *
  * a is latency, b seconds a byte on the wire, c seconds a byte added, F
@@ -31,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "comm/coll/coll.h"
 #include "dist/codec/codec.h"
 
 struct dist_machine {
@@ -46,19 +43,6 @@ struct dist_load {
     double k;    /* samples, of a gradient that has factors; 0: none */
 };
 
-enum dist_way {
-    DIST_RING,
-    DIST_HALVING,
-    DIST_TREE,
-    DIST_HIERARCHICAL,
-    DIST_SHARED,
-    DIST_PS,
-    DIST_SHARDED,
-    DIST_FACTORS,
-    DIST_N_WAYS
-};
-const char *dist_way_name(enum dist_way way);
-
 struct dist_cost {
     double bytes;   /* that the busiest rank sends */
     double seconds; /* of the comm thread: the wire, and adding */
@@ -66,20 +50,28 @@ struct dist_cost {
     double compute; /* of the compute thread, before the update */
 };
 
-struct dist_cost dist_cost(const struct dist_machine *w, int size,
-                           enum dist_way way, const struct dist_load *load);
-/* With shared parameters: DIST_SHARED or DIST_FACTORS. */
+/* The sum of so many floats, by one of comm/coll/coll.def. */
+struct dist_cost dist_cost_sum(const struct dist_machine *w, int size,
+                               const struct ct_allreduce_type *type,
+                               double floats);
+/* By rank 0's server, and by one on every rank. */
+struct dist_cost dist_cost_ps(const struct dist_machine *w, int size,
+                              double floats);
+struct dist_cost dist_cost_sharded(const struct dist_machine *w, int size,
+                                   double floats);
+struct dist_cost dist_cost_factors(const struct dist_machine *w, int size,
+                                   const struct dist_load *load);
+/* With shared parameters: sums in their memory, or factors. */
 struct dist_cost dist_cost_shared(const struct dist_machine *w, int size,
-                                 enum dist_way way,
-                                 const struct dist_load *load);
+                                 bool factors, const struct dist_load *load);
 /* An n x m matrix through a codec that takes it: its own bytes, a ring's
  * messages, and the time to code. */
 struct dist_cost dist_cost_coded(const struct dist_machine *w, int size,
                                  const struct dist_codec *codec,
                                  const struct dist_load *load);
-/* The way that --reduce=auto takes for so many floats (comm/coll/coll.c). */
-enum dist_way dist_way_usual(const struct dist_machine *w, int size,
-                             double floats);
+/* What --reduce=auto sums so many floats with, before it has measured. */
+const struct ct_allreduce_type *dist_usual_sum(const struct dist_machine *w,
+                                               int size, double floats);
 /* How often rank 0's server sends a sum, and over how many ranks it comes to
  * the last one. */
 int dist_ps_copies(int size);

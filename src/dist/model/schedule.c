@@ -42,13 +42,20 @@ struct dist_load dist_model_load(const struct dist_model *m, int param)
     return load;
 }
 
-static enum dist_way way_of(const struct dist_options *o, enum dist_road road,
-                            int size, double floats)
+/* Values as they are. */
+static struct dist_cost dense_cost(const struct dist_options *o,
+                                   enum dist_road road, int size,
+                                   double floats)
 {
-    return road == DIST_ROAD_PS        ? DIST_PS
-           : road == DIST_ROAD_SHARDED ? DIST_SHARDED
-                                       : dist_way_usual(&o->machine, size,
-                                                        floats);
+    const struct dist_machine *w = &o->machine;
+
+    if (road == DIST_ROAD_PS)
+        return dist_cost_ps(w, size, floats);
+    if (road == DIST_ROAD_SHARDED)
+        return dist_cost_sharded(w, size, floats);
+    return dist_cost_sum(w, size,
+                         o->reduce ? o->reduce
+                                   : dist_usual_sum(w, size, floats), floats);
 }
 
 static double scaled(double seconds, double scale)
@@ -59,10 +66,9 @@ static double scaled(double seconds, double scale)
 struct dist_cost dist_factors_cost(const struct dist_options *o, int size,
                                    const struct dist_load *load)
 {
-    struct dist_cost c = dist_cost(&o->machine, size, DIST_FACTORS, load);
+    struct dist_cost c = dist_cost_factors(&o->machine, size, load);
 
-    if (o->codec.type == &dist_codec_bf16 ||
-        o->codec.type == &dist_codec_fp16) { /* factors.c: in 16 bits */
+    if (o->codec.type && o->codec.type->for_factors) { /* in 16 bits */
         c.seconds -= c.bytes / 2 * o->machine.beta;
         c.bytes /= 2;
     }
@@ -107,8 +113,8 @@ struct dist_cost dist_bucket_cost(const struct dist_model *m,
                                   enum dist_road road, int size,
                                   const struct ct_cut *buckets, int b)
 {
-    struct dist_load rest = { .floats = (double)buckets->run[b].n };
-    struct dist_cost sum  = { 0 }, c;
+    double rest          = (double)buckets->run[b].n;
+    struct dist_cost sum = { 0 }, c;
 
     for (int i = 0; o->codec.type && i < ct_net_n_params(m->net); i++) {
         struct dist_load load = dist_model_load(m, i);
@@ -120,10 +126,9 @@ struct dist_cost dist_bucket_cost(const struct dist_model *m,
         c = dist_cost_coded(&o->machine, size, &o->codec, &load);
         sum.bytes += c.bytes;
         sum.seconds += c.seconds;
-        rest.floats -= load.floats;
+        rest -= load.floats;
     }
-    c = dist_cost(&o->machine, size, way_of(o, road, size, rest.floats),
-                  &rest);
+    c = dense_cost(o, road, size, rest);
     return (struct dist_cost){
         .bytes   = sum.bytes + c.bytes,
         .seconds = scaled(sum.seconds + c.seconds, o->scales.dense),
@@ -238,8 +243,7 @@ enum ct_status dist_model_choose(const struct dist_model *m,
         if (load.k == 0)
             continue;
         f = dist_factors_cost(o, size, &load);
-        d = dist_cost(&o->machine, size,
-                      way_of(o, DIST_ROAD_AUTO, size, load.floats), &load);
+        d = dense_cost(o, DIST_ROAD_AUTO, size, load.floats);
         if (o->codec.type)
             d = dist_cost_coded(&o->machine, size, &o->codec, &load);
         apart[i] = f.seconds + f.compute < scaled(d.seconds, o->scales.dense)

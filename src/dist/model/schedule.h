@@ -39,6 +39,7 @@ struct dist_options {
     struct dist_machine machine;
     struct dist_scales  scales;
     struct dist_codec   codec; /* type NULL: sums as they are */
+    const struct ct_allreduce_type *reduce; /* NULL: what is usual */
     size_t first_bytes, bucket_bytes;
     size_t slice_bytes;  /* 0: buckets whole and in order */
     bool   overlap;      /* buckets leave during backward */
