@@ -4,6 +4,8 @@
 PREFIX       ?= /usr/local
 BUILD        ?= build
 JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
+# One more test than cores: many of them wait for ranks that wait.
+TESTS        ?= $(shell expr $(JOBS) + 1)
 FUZZ_SECONDS ?= 20
 SECONDS      ?= 3600
 CHECKS        = includes headers banned exports style docs switches environment
@@ -27,7 +29,7 @@ demo: packages all
 	@BUILD=$(BUILD) examples/digits/demo.sh
 
 test: test-packages all
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TESTS)
 	@$(MAKE) --no-print-directory check
 
 check:
@@ -42,11 +44,17 @@ packages:
 test-packages:
 	@tools/install_packages --tests
 
-asan tsan:
+asan:
 	@tools/install_packages
-	@cmake --preset $@ $(CONFIGURE) >/dev/null
-	@cmake --build build-$@ -j $(JOBS)
-	@ctest --preset $@ -j $(JOBS)
+	@cmake --preset asan $(CONFIGURE) >/dev/null
+	@cmake --build build-asan -j $(JOBS)
+	@ctest --preset asan -j $(TESTS)
+
+tsan:
+	@tools/install_packages
+	@cmake --preset tsan $(CONFIGURE) >/dev/null
+	@cmake --build build-tsan -j $(JOBS) --target thread_tests
+	@ctest --preset tsan -j $(TESTS)
 
 valgrind:
 	@tools/install_packages valgrind
@@ -83,7 +91,7 @@ help:
 	@echo "make install    into PREFIX=$(PREFIX)"
 	@echo "make packages   install the Debian/Ubuntu packages that are missing"
 	@echo "make asan       the tests under address and undefined sanitizers"
-	@echo "make tsan       the tests under the thread sanitizer"
+	@echo "make tsan       the tests of rooms with threads, under the thread sanitizer"
 	@echo "make valgrind   the tests under valgrind"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make random     nets drawn at random, for SECONDS=$(SECONDS)"
