@@ -23,10 +23,20 @@ enum ct_tuning_mode ct_tuning_rule(const struct ct_tuning_case *c)
                                                          : CT_TUNING_MEASURE;
 }
 
+static enum ct_status check_word(const char *word)
+{
+    if (!word || !*word || strcmp(word, "off") == 0 ||
+        strcmp(word, "measure") == 0)
+        return CT_OK;
+    return ct_fail(CT_EINVAL, "CORTADO_TUNE is '%.100s'; it can be off or "
+                   "measure", word);
+}
+
 enum ct_status ct_tuning_init(struct ct_tuning *t,
                               const struct ct_tuning_case *c,
                               const char *name)
 {
+    CT_TRY(check_word(c->word));
     t->mode = ct_tuning_rule(c);
     t->all  = c->word && strcmp(c->word, "measure") == 0;
     t->left = MOST_SECONDS;

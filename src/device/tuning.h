@@ -55,7 +55,7 @@ struct ct_tuning {
     bool                kept;    /* and the file has them all */
 };
 
-/* `name` is the file of choices. */
+/* `name` is the file of choices.  CT_EINVAL: CORTADO_TUNE is another word. */
 CT_MUST_CHECK enum ct_status ct_tuning_init(struct ct_tuning *t,
                                             const struct ct_tuning_case *c,
                                             const char *name);

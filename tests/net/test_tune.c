@@ -100,6 +100,15 @@ TEST(tune, nets_that_are_looked_at_and_ranks_measure_nothing)
     ASSERT(!has_measured());
 }
 
+TEST(tune, another_word_is_refused)
+{
+    start();
+    setenv("CORTADO_TUNE", "of", 1);
+    net_refused(small, "CORTADO_TUNE is 'of'; it can be off or measure");
+    setenv("CORTADO_TUNE", "", 1);
+    (void)net_of(small);
+}
+
 #ifdef CT_HAVE_ONEDNN
 /* Its layers run as twins, with fewer images. */
 TEST(tune, the_groups_of_a_chain_are_measured_not_its_layers)
