@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "comm/coll/coll.h"
 #include "comm/probe.h"
+#include "comm/transport/transports.h"
 #include "cortado/dist.h"
 #include "dist/proof/census.h"
 #include "help.h"
@@ -20,6 +21,7 @@ struct net_test {
     int    ranks, threads;
     double seconds; /* for the sweep of sums */
     bool   quick;   /* no sweep */
+    const char *transport;
 };
 
 static bool speaks(const struct ct_comm *c)
@@ -29,12 +31,16 @@ static bool speaks(const struct ct_comm *c)
 
 static void print_hosts(const struct ct_comm *c, const struct dist_census *s)
 {
-    const char *host;
+    const char *host, *mpi = s->seat[0].mpi;
     int threads, cores;
+    char mine[96];
 
+    if (c->size == 1) /* what there would be with others */
+        mpi = ct_transport_version(ct_transport_find("mpi"), mine,
+                                   sizeof(mine));
     printf("%d ranks on %d host(s), %s, threads %s, cortado %s\n\n"
            "  rank  host              local  device    cores  threads\n",
-           c->size, c->place.n_hosts, s->seat[0].mpi, s->seat[0].level,
+           c->size, c->place.n_hosts, mpi, s->seat[0].level,
            s->seat[0].version);
     for (int r = 0; r < s->n; r++) {
         struct ct_place p = ct_place(r, c->size, c->place.host);
@@ -175,7 +181,7 @@ static enum ct_status net_test_run(const struct net_test *f)
         return launch_ranks(f->ranks);
     if (f->threads > 0)
         ct_device_cpu_set_threads(f->threads);
-    CT_TRY(ct_dist_launched() ? ct_mpi_create(&t) : ct_alone_create(&t));
+    CT_TRY(ct_transport_open(f->transport, &t));
     CT_TRY(ct_comm_create(t, &c));
     c->stall_after = 60;
     st = test_all(c, f);
@@ -192,10 +198,11 @@ static enum ct_status net_test_run(const struct net_test *f)
 
 int cmd_net(int argc, char **argv)
 {
-    struct net_test f = { .seconds = 20 };
+    struct net_test f = { .seconds = 20, .transport = "auto" };
     const struct flag flags[] = {
         FLAG("ranks", &f.ranks),
         FLAG("seconds", &f.seconds),
+        FLAG("transport", &f.transport),
         FLAG("quick", &f.quick),
         FLAG("threads", &f.threads),
         FLAG_END,
@@ -212,7 +219,7 @@ int cmd_net(int argc, char **argv)
     }
     st   = net_test_run(&f);
     code = st == CT_OK ? EXIT_DONE : command_failed(st);
-    if (ct_mpi_left_open()) { /* some MPIs hang in their own end */
+    if (ct_transports_left_open()) { /* some MPIs hang in their own end */
         fflush(NULL);
         _exit(code);
     }

@@ -15,7 +15,7 @@
 #include "comm/coll/coll.h"
 #include "comm/probe.h"
 #include "comm/rate.h"
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 #include "cortado/dist.h"
 #include "dist/bsp/bucket.h"
 #include "dist/bsp/factors.h"
@@ -157,7 +157,7 @@ static enum ct_status look_around(struct here *h)
     enum ct_status st;
 
     CT_TRY(dist_measure_flops(ct_device_cpu(), &h->flops));
-    CT_TRY(ct_dist_launched() ? ct_mpi_create(&t) : ct_alone_create(&t));
+    CT_TRY(ct_transport_open("auto", &t));
     CT_TRY(ct_comm_create(t, &c));
     st       = ct_comm_probe(c, &probe);
     h->gamma = probe.gamma;
@@ -356,7 +356,7 @@ int cmd_plan(int argc, char **argv)
     st   = plan(&f, argv[1]);
     code = st == CT_OK ? EXIT_DONE : command_failed(st);
     net_flags_fini(&f.net);
-    if (ct_mpi_left_open()) { /* some MPIs hang in their own end */
+    if (ct_transports_left_open()) { /* some MPIs hang in their own end */
         fflush(NULL);
         _exit(code);
     }

@@ -13,7 +13,7 @@ struct dist_flags {
         *groups, *compress, *bandwidth, *overlap, *deadline, *quorum, *late,
         *heartbeat, *canonical, *parts, *data, *batch, *bucket_bytes,
         *guard_interval, *stall, *sync_bn, *redecide, *rank_log, *slice_bytes,
-        *patience, *shares;
+        *patience, *shares, *transport;
 };
 
 /* For use inside a struct flag list. */
@@ -23,6 +23,7 @@ struct dist_flags {
     FLAG("local_steps", &(f).local_steps),                                   \
     FLAG("road", &(f).road),                                                 \
     FLAG("reduce", &(f).reduce),                                             \
+    FLAG("transport", &(f).transport),                                       \
     FLAG("servers", &(f).servers),                                           \
     FLAG("groups", &(f).groups),                                             \
     FLAG("compress", &(f).compress),                                         \

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "comm/coll/coll.h"
+#include "comm/transport/transports.h"
 #include "dist/codec/codec.h"
 
 #define NETS  "train test time bench plan summary classify"
@@ -204,6 +205,8 @@ const struct flag_info flag_table[] = {
       "how ranks sum:" },
     { "plan", "reduce", FLAG_STRING, NETWORK, "HOW", "auto",
       "how the ranks planned for sum:" },
+    { "train net", "transport", FLAG_STRING, NETWORK, "NAME", "auto",
+      "what carries messages between ranks:" },
     { "train plan", "compress", FLAG_STRING, NETWORK, "HOW", "none",
       "shorten gradients:" },
     { "train", "bandwidth", FLAG_STRING, NETWORK, "RATE", NULL,
@@ -318,6 +321,8 @@ static void add_choices(const struct flag_info *f, struct ct_text *out)
         ct_allreduce_choices(flag_is_of(f, "train") ? "nccl" : NULL, out);
     else if (strcmp(f->name, "compress") == 0)
         dist_codec_choices(out);
+    else if (strcmp(f->name, "transport") == 0)
+        ct_transport_choices(out);
 }
 
 const char *flag_help(const struct flag_info *f, char *room, size_t bytes)

@@ -13,12 +13,12 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 
 enum { MOST_WORDS = 512, MOST_NAMES = 4 };
 
 struct launcher {
-    const char *mpi;     /* in ct_mpi_version() */
+    const char *mpi;     /* in the version of transport mpi */
     const char *says;    /* in what the launcher says of itself */
     const char *package;
     const char *name[MOST_NAMES];
@@ -55,7 +55,7 @@ static enum ct_status find_launcher(const struct launcher **out,
 {
     char mpi[256];
 
-    ct_mpi_version(mpi, sizeof(mpi));
+    ct_transport_version(ct_transport_find("mpi"), mpi, sizeof(mpi));
     for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
         const struct launcher *l = &launchers[i];
 

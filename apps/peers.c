@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 
 /* A launcher ends the other ranks soon after one has died, with SIGTERM first:
  * time for a line on who it was.  All threads leave that signal to this one,
@@ -115,7 +115,7 @@ int peers_run(const Caffe__DistributedParameter *options,
         ct_dist_abort(d, code);
     }
     ct_dist_destroy(d);
-    if (ct_mpi_left_open()) { /* some MPIs hang in their own end */
+    if (ct_transports_left_open()) { /* some MPIs hang in their own end */
         fflush(NULL);
         _exit(code);
     }

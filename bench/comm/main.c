@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "comm/coll/coll.h"
 #include "comm/probe.h"
+#include "comm/transport/transports.h"
 
 enum {
     REFERENCE  = CT_N_ALLREDUCE, /* MPI_Allreduce */
@@ -124,7 +125,8 @@ static enum ct_status bench_run(struct bench *b, int64_t largest)
     if (b->comm->rank == 0) {
         printf("%d ranks, %s; slowest link %d-%d: alpha %.1f us, %.2f GB/s; "
                "adding %.2f GB/s\n\n    bytes  MPI us    ", b->comm->size,
-               ct_mpi_version(version, sizeof(version)), probe.slow_rank,
+               ct_transport_mpi.version(version, sizeof(version)),
+               probe.slow_rank,
                probe.slow_peer, 1e6 * probe.alpha, 1e-9 / probe.beta,
                1e-9 / probe.gamma);
         for (int w = 0; w < CT_N_ALLREDUCE; w++)
@@ -164,7 +166,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "comm_bench [LARGEST]: 1024 to 1073741824 bytes\n");
         return 1;
     }
-    if (ct_mpi_create(&t) != CT_OK || ct_comm_create(t, &b.comm) != CT_OK ||
+    if (ct_transport_mpi.create(&t) != CT_OK ||
+        ct_comm_create(t, &b.comm) != CT_OK ||
         ct_alloc((size_t)largest / 4, sizeof(*b.x), "floats", &b.x) != CT_OK) {
         fprintf(stderr, "%s\n", ct_last_error());
         return 1;
@@ -177,7 +180,7 @@ int main(int argc, char **argv)
     ct_free(b.x);
     ct_comm_destroy(b.comm);
     fflush(stdout);
-    if (ct_mpi_left_open())
+    if (ct_transports_left_open())
         _exit(0);
     return 0;
 }

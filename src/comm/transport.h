@@ -3,7 +3,8 @@
  * Messages between two ranks with one tag arrive in the order they were sent;
  * with other tags they may overtake.  A transport belongs to the one thread
  * that calls it (the comm thread); it knows nothing of nets.  Another
- * transport is another table of these. */
+ * transport is another table of these, and a line in
+ * transport/transports.def. */
 #ifndef CT_COMM_TRANSPORT_H
 #define CT_COMM_TRANSPORT_H
 
@@ -14,6 +15,7 @@
 #include "cortado/status.h"
 
 struct ct_transport;
+struct ct_transport_type;
 
 /* A message on its way; the words belong to the transport.  It lives from
  * send or receive until test says done or fails, or until it is cancelled. */
@@ -51,6 +53,7 @@ struct ct_transport_ops {
 
 struct ct_transport {
     const struct ct_transport_ops *ops;
+    const struct ct_transport_type *type; /* transport/transports.h */
     int        rank, size;
     const int *host; /* host[r]: a number for the machine that rank r is on;
                         NULL: all are on one */
@@ -67,38 +70,11 @@ CT_MUST_CHECK enum ct_status ct_loopback_create(
     int size, const struct ct_loopback_options *options,
     struct ct_transport **out);
 
-/* transport/mpi.c: MPI_COMM_WORLD.  Starts MPI with MPI_THREAD_SERIALIZED
- * unless somebody has; destroy finishes what it started.  CT_ENOTSUP in a
- * build without MPI. */
-CT_MUST_CHECK enum ct_status ct_mpi_create(struct ct_transport **out);
-/* transport/launched.c: how many processes a launcher started, as it says in
- * the environment; 0: none did. */
-int ct_launched_size(void);
-/* Which of them this one is. */
-int ct_launched_rank(void);
-/* True when it started several. */
-bool ct_mpi_launched(void);
-/* True when MPI is deliberately left unfinished after destroy: the program
- * flushes its files and ends with _exit(). */
-bool ct_mpi_left_open(void);
-/* "Open MPI v4.1.4": one line; "none" in a build without. */
-const char *ct_mpi_version(char *text, size_t bytes);
-/* What MPI allows threads: "serialized", "multiple"; "none" before it has
- * started. */
-const char *ct_mpi_thread_level(void);
-
-/* Whether MPI sends and sums memory of a GPU: what it says of itself, where it
- * can say so (Open MPI); false otherwise. */
-bool ct_mpi_takes_gpu_memory(void);
-
-/* transport/view.c: `size` ranks from `first` on, this one among them, as if
+/* transport/subset.c: `size` ranks from `first` on, this one among them, as if
  * they were all.  `inner` stays the caller's and outlives it. */
 CT_MUST_CHECK enum ct_status ct_view_create(struct ct_transport *inner,
                                             int first, int size,
                                             struct ct_transport **out);
-
-/* transport/alone.c: one rank, no peers. */
-CT_MUST_CHECK enum ct_status ct_alone_create(struct ct_transport **out);
 
 /* transport/limit.c: `inner`, which it takes over when it succeeds, sending
  * `bytes_s` a second at most.  `now` is the clock in seconds; NULL: the

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "comm/rate.h"
+#include "comm/transport/transports.h"
 #include "cortado/log.h"
 #include "dist/codec/managed.h"
 #include "dist/feed/root.h"
@@ -258,7 +259,7 @@ out:
 
 bool ct_dist_launched(void)
 {
-    return ct_mpi_launched();
+    return ct_launched();
 }
 
 /* Before the program quiets all ranks but one. */
@@ -276,15 +277,18 @@ static enum ct_status start_log(struct ct_dist *d)
     return st;
 }
 
-static enum ct_status join(const Caffe__DistributedParameter *options,
+static enum ct_status join(const struct ct_transport_type *type,
+                           const Caffe__DistributedParameter *options,
                            struct ct_dist **out)
 {
     struct ct_transport *t = NULL;
+    enum ct_status st      = type->create(&t);
 
-    if (ct_mpi_create(&t) != CT_OK)
+    if (st != CT_OK && ct_launched())
         return ct_fail_in(CT_ECOMM, "started as one of several processes, but "
                           "the others cannot be reached; each would train by "
                           "itself");
+    CT_TRY(st);
     CT_TRY(dist_create_over(t, options, out));
     live_witness_introduce((*out)->watch);
     CT_TRY(start_log(*out));
@@ -294,19 +298,22 @@ static enum ct_status join(const Caffe__DistributedParameter *options,
 enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
                               struct ct_dist **out)
 {
+    const struct ct_transport_type *type;
     struct ct_transport *t = NULL;
     enum ct_status st;
 
     *out = NULL;
-    if (!ct_mpi_launched() && !(options && options->canonical))
+    CT_TRY(ct_transport_choose(options ? options->transport : "auto", &type));
+    if (type == &ct_transport_alone && !(options && options->canonical))
         return CT_OK;
-    if (!ct_mpi_launched()) { /* all micro-batches on one rank */
-        CT_TRY(ct_alone_create(&t));
+    if (!type->launched) { /* all micro-batches on one rank */
+        CT_TRY(type->create(&t));
         return dist_create_over(t, options, out);
     }
-    if (!ct_mpi_left_open()) /* a program that uses MPI itself may not fork */
+    /* A program that uses MPI itself may not fork. */
+    if (!ct_transports_left_open())
         live_witness_start();
-    st = join(options, out);
+    st = join(type, options, out);
     if (st != CT_OK) /* this rank tells of it itself */
         live_witness_dismiss();
     return st;

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 #include "cortado/log.h"
 #include "liveness/record.h"
 #include "liveness/launcher.h"

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "comm/ranks.h"
 #include "comm/coll/coll.h"
+#include "comm/transport/transports.h"
 
 static void ends(int P, const struct ct_loopback_options *o,
                  struct ct_comm **out)
@@ -280,7 +281,7 @@ TEST(loopback, alone_every_collective_is_done_at_once)
     float x[3]   = { 1, 2, 3 }, y[3] = { 0 };
     size_t bytes = sizeof(x);
 
-    ASSERT_OK(ct_alone_create(&t));
+    ASSERT_OK(ct_transport_alone.create(&t));
     ASSERT_OK(ct_comm_create(t, &c));
     ASSERT_OK(ct_allreduce(c, x, 3));
     ASSERT_OK(ct_broadcast(c, 0, x, sizeof(x)));

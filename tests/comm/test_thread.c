@@ -5,13 +5,14 @@
 #include "comm/probe.h"
 #include "comm/ranks.h"
 #include "comm/thread.h"
+#include "comm/transport/transports.h"
 
 static struct ct_comm *alone(void)
 {
     struct ct_transport *t;
     struct ct_comm *c;
 
-    ASSERT_OK(ct_alone_create(&t));
+    ASSERT_OK(ct_transport_alone.create(&t));
     ASSERT_OK(ct_comm_create(t, &c));
     return c;
 }

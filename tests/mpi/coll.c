@@ -18,6 +18,7 @@
 #include "comm/coll/coll.h"
 #include "comm/probe.h"
 #include "comm/thread.h"
+#include "comm/transport/transports.h"
 
 enum { MOST_N = 300007 };
 
@@ -213,7 +214,8 @@ int main(int argc, char **argv)
     char version[256];
     int rank, size;
 
-    if (ct_mpi_create(&t) != CT_OK || ct_comm_create(t, &c) != CT_OK) {
+    if (ct_transport_mpi.create(&t) != CT_OK ||
+        ct_comm_create(t, &c) != CT_OK) {
         fprintf(stderr, "%s\n", ct_last_error());
         return 1;
     }
@@ -227,9 +229,9 @@ int main(int argc, char **argv)
     ct_comm_destroy(c);
     if (rank == 0)
         printf("%d ranks on %s: all sums hold\n", size,
-               ct_mpi_version(version, sizeof(version)));
+               ct_transport_mpi.version(version, sizeof(version)));
     fflush(stdout);
-    if (ct_mpi_left_open())
+    if (ct_transports_left_open())
         _exit(0);
     return 0;
 }

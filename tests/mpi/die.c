@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/pulse.h"
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 #include "peers.h"
 #include "solver/exchange.h"
 

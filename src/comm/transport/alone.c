@@ -1,6 +1,6 @@
 /* alone.c - one rank, no peers: what a run without a launcher stands on. */
 #include "base/mem.h"
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 
 static enum ct_status alone_send(struct ct_transport *t, int to, int tag,
                                  const void *data, size_t bytes,
@@ -50,12 +50,19 @@ static const struct ct_transport_ops alone_ops = {
     .destroy = alone_destroy,
 };
 
-enum ct_status ct_alone_create(struct ct_transport **out)
+static enum ct_status alone_create(struct ct_transport **out)
 {
     struct ct_transport *t;
 
     CT_TRY(ct_alloc(1, sizeof(*t), "transport", &t));
-    *t   = (struct ct_transport){ .ops = &alone_ops, .rank = 0, .size = 1 };
+    *t   = (struct ct_transport){ .ops = &alone_ops,
+                                  .type = &ct_transport_alone, .size = 1 };
     *out = t;
     return CT_OK;
 }
+
+const struct ct_transport_type ct_transport_alone = {
+    .name   = "alone",
+    .about  = "one rank",
+    .create = alone_create,
+};

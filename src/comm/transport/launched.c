@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 
 static bool apart(void)
 {
@@ -57,7 +57,7 @@ int ct_launched_rank(void)
     return 0;
 }
 
-bool ct_mpi_launched(void)
+bool ct_launched(void)
 {
     const int n = ct_launched_size();
 

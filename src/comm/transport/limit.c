@@ -203,7 +203,8 @@ enum ct_status ct_limit_create(struct ct_transport *inner, double bytes_s,
     struct limit *l;
 
     CT_TRY(ct_alloc(1, sizeof(*l), "transport", &l));
-    l->base   = (struct ct_transport){ .ops = &limit_ops, .rank = inner->rank,
+    l->base   = (struct ct_transport){ .ops = &limit_ops,
+                                       .type = inner->type, .rank = inner->rank,
                                        .size = inner->size,
                                        .host = inner->host,
                                        .threads = inner->threads };

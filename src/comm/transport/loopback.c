@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 
 enum {
     SLAB         = 64,  /* posts allocated at once */
@@ -391,12 +391,24 @@ enum ct_status ct_loopback_create(int size,
                 out[r]->ops->destroy(out[r]);
             return CT_ENOMEM;
         }
-        l->base = (struct ct_transport){ .ops = &loopback_ops, .rank = r,
-                                         .size = size, .host = h->host,
-                                         .threads = true };
+        l->base = (struct ct_transport){ .ops = &loopback_ops,
+                                         .type = &ct_transport_loopback,
+                                         .rank = r, .size = size,
+                                         .host = h->host, .threads = true };
         l->hub  = h;
         out[r]  = &l->base;
         atomic_fetch_add(&h->n_ends, 1);
     }
     return CT_OK;
 }
+
+static enum ct_status loopback_create(struct ct_transport **out)
+{
+    return ct_loopback_create(1, NULL, out);
+}
+
+const struct ct_transport_type ct_transport_loopback = {
+    .name   = "loopback",
+    .about  = "one rank, as tests have them",
+    .create = loopback_create,
+};

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "comm/transport.h"
+#include "comm/transport/transports.h"
 #include "cortado/log.h"
 
 enum what { SEND, RECEIVE, SUM };
@@ -196,7 +196,7 @@ static void mpi_say_farewell(void)
 
 /* MPICH 4.0 over TCP hangs in MPI_Finalize in one job of four, whatever was
  * sent before.  There we take leave of the launcher alone, keep MPI open, and
- * ct_mpi_left_open() tells the program to end with _exit().  Open MPI's
+ * left_open() tells the program to end with _exit().  Open MPI's
  * launcher wants MPI_Finalize.  In both cases nobody leaves before all have
  * come: a rank that is gone while others still send ends the job.  The wait
  * has an end, so that a rank whose peers died does not hang here. */
@@ -225,7 +225,7 @@ static void mpi_leave(struct mpi *m)
     MPI_Finalize();
 }
 
-bool ct_mpi_left_open(void)
+static bool mpi_left_open(void)
 {
     int begun = 0, ended = 0;
 
@@ -252,7 +252,7 @@ static const struct ct_transport_ops mpi_ops = {
     .sum     = mpi_sum,
 };
 
-const char *ct_mpi_version(char *text, size_t bytes)
+static const char *mpi_version(char *text, size_t bytes)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length;
@@ -266,7 +266,7 @@ const char *ct_mpi_version(char *text, size_t bytes)
     return text;
 }
 
-const char *ct_mpi_thread_level(void)
+static const char *mpi_thread_level(void)
 {
     int begun = 0, level = MPI_THREAD_SINGLE;
 
@@ -346,13 +346,15 @@ static enum ct_status mpi_join(struct mpi *m)
                        "this process alone: start it with the launcher of %s "
                        "(for runs that are to be apart set "
                        "CORTADO_DISTRIBUTED=0)",
-                       ct_mpi_version(version, sizeof(version)));
+                       mpi_version(version, sizeof(version)));
     CT_TRY(ct_alloc((size_t)m->base.size, sizeof(*host), "hosts", &host));
     m->base.host = host;
     return mpi_hosts(m, host);
 }
 
-enum ct_status ct_mpi_create(struct ct_transport **out)
+/* MPI_COMM_WORLD.  Starts MPI with MPI_THREAD_SERIALIZED unless somebody has;
+ * destroy finishes what it started. */
+static enum ct_status mpi_create(struct ct_transport **out)
 {
     bool started = false;
     struct mpi *m;
@@ -360,9 +362,10 @@ enum ct_status ct_mpi_create(struct ct_transport **out)
 
     CT_TRY(mpi_start(&started));
     CT_TRY(ct_alloc(1, sizeof(*m), "transport", &m));
-    m->base.ops = &mpi_ops;
-    m->started  = started;
-    st          = mpi_join(m);
+    m->base.ops  = &mpi_ops;
+    m->base.type = &ct_transport_mpi;
+    m->started   = started;
+    st           = mpi_join(m);
     if (st != CT_OK) {
         ct_free((void *)(uintptr_t)m->base.host);
         ct_free(m);
@@ -372,7 +375,8 @@ enum ct_status ct_mpi_create(struct ct_transport **out)
     return CT_OK;
 }
 
-bool ct_mpi_takes_gpu_memory(void)
+/* What MPI says of itself, where it can say so (Open MPI). */
+static bool mpi_takes_gpu_memory(void)
 {
 #ifdef MPIX_CUDA_AWARE_SUPPORT
     return MPIX_Query_cuda_support() == 1;
@@ -380,3 +384,14 @@ bool ct_mpi_takes_gpu_memory(void)
     return false;
 #endif
 }
+
+const struct ct_transport_type ct_transport_mpi = {
+    .name             = "mpi",
+    .about            = "processes of an MPI job",
+    .create           = mpi_create,
+    .launched         = ct_launched,
+    .version          = mpi_version,
+    .thread_level     = mpi_thread_level,
+    .takes_gpu_memory = mpi_takes_gpu_memory,
+    .left_open        = mpi_left_open,
+};

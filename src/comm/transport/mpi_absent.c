@@ -1,32 +1,19 @@
-/* mpi_absent.c - the answers of transport.h about MPI in a build without. */
-#include <stdio.h>
+/* mpi_absent.c - the transport `mpi` in a build without MPI.
+ *
+ * It is launched all the same: ranks that cannot reach each other must not
+ * train as if they were alone. */
+#include "comm/transport/transports.h"
 
-#include "comm/transport.h"
-
-enum ct_status ct_mpi_create(struct ct_transport **out)
+static enum ct_status mpi_create(struct ct_transport **out)
 {
     (void)out;
     return ct_fail(CT_ENOTSUP, "built without MPI: install libopenmpi-dev and "
                    "build again");
 }
 
-bool ct_mpi_left_open(void)
-{
-    return false;
-}
-
-const char *ct_mpi_version(char *text, size_t bytes)
-{
-    snprintf(text, bytes, "none");
-    return text;
-}
-
-const char *ct_mpi_thread_level(void)
-{
-    return "none";
-}
-
-bool ct_mpi_takes_gpu_memory(void)
-{
-    return false;
-}
+const struct ct_transport_type ct_transport_mpi = {
+    .name     = "mpi",
+    .about    = "processes of an MPI job",
+    .create   = mpi_create,
+    .launched = ct_launched,
+};

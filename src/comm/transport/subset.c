@@ -99,6 +99,7 @@ enum ct_status ct_view_create(struct ct_transport *inner, int first, int size,
     CT_TRY(ct_alloc(1, sizeof(*v), "transport", &v));
     v->base = (struct ct_transport){
         .ops  = &view_ops,
+        .type = inner->type,
         .rank = inner->rank - first,
         .size = size,
         .host = inner->host ? inner->host + first : NULL,

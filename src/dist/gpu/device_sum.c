@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/coll/coll.h"
+#include "comm/transport/transports.h"
 #include "cortado/log.h"
 #include "device/stage.h"
 #include "dist/codec/coded_bucket.h"
@@ -103,9 +104,10 @@ static void keep_there(struct ct_dist *d, enum dist_device_way way)
 /* On the CPU, where only tests have mirrors, any MPI does. */
 static bool mpi_takes_it(const struct ct_dist *d)
 {
-    const struct ct_mirror *m = d->trainer.mirror;
+    const struct ct_mirror *m            = d->trainer.mirror;
+    const struct ct_transport_type *type = d->all->transport->type;
 
-    return m && (m->dev->kind == CT_CPU || ct_mpi_takes_gpu_memory());
+    return m && (m->dev->kind == CT_CPU || ct_transport_takes_gpu_memory(type));
 }
 
 static enum ct_status use_mpi(struct ct_dist *d)

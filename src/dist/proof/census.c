@@ -9,12 +9,14 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "comm/coll/coll.h"
+#include "comm/transport/transports.h"
 #include "cortado/access.h"
 #include "cortado/device.h"
 #include "data/db.h"
 #include "dist/dist.h"
 
-static void describe(const struct ct_device *device, struct dist_seat *s)
+static void describe(const struct ct_transport_type *transport,
+                     const struct ct_device *device, struct dist_seat *s)
 {
     cpu_set_t set;
 
@@ -27,8 +29,9 @@ static void describe(const struct ct_device *device, struct dist_seat *s)
     if (gethostname(s->host, sizeof(s->host) - 1) != 0)
         snprintf(s->host, sizeof(s->host), "unknown");
     snprintf(s->version, sizeof(s->version), "%s", ct_version());
-    ct_mpi_version(s->mpi, sizeof(s->mpi));
-    snprintf(s->level, sizeof(s->level), "%s", ct_mpi_thread_level());
+    ct_transport_version(transport, s->mpi, sizeof(s->mpi));
+    snprintf(s->level, sizeof(s->level), "%s",
+             ct_transport_thread_level(transport));
     s->cores   = sched_getaffinity(0, sizeof(set), &set) == 0
                      ? CPU_COUNT(&set)
                      : 1;
@@ -45,7 +48,7 @@ enum ct_status dist_census_take(struct ct_comm *c,
     enum ct_status st;
 
     *out = (struct dist_census){ .n = c->size };
-    describe(device, &mine);
+    describe(c->transport->type, device, &mine);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*out->seat), "census", &out->seat), st,
                 out);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "census", &bytes), st, out);
