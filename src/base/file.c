@@ -1,12 +1,18 @@
 /* file.c - reading whole files and replacing them atomically. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -116,9 +122,20 @@ enum ct_status ct_file_commit(const char *temp, const char *path)
     return st;
 }
 
+/* A new file, whatever had the name: never through a link that waits there. */
+static int file_create(const char *path)
+{
+    enum { FLAGS = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC };
+    int fd = open(path, FLAGS, 0666);
+
+    if (fd < 0 && errno == EEXIST && unlink(path) == 0)
+        fd = open(path, FLAGS, 0666);
+    return fd;
+}
+
 static enum ct_status file_put(const char *path, const char *data, size_t n)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = file_create(path);
 
     if (fd < 0)
         return file_refused("create", path);
@@ -158,6 +175,86 @@ out:
 int ct_file_exists(const char *path)
 {
     return access(path, F_OK) == 0;
+}
+
+enum ct_status ct_file_sum(const char *path, uint32_t *crc)
+{
+    enum { ROOM = 1 << 20 };
+    enum ct_status st = CT_OK;
+    char *room        = NULL;
+    ssize_t n         = 1;
+    int fd            = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return file_refused("open", path);
+    CT_TRY_GOTO(ct_alloc(ROOM, 1, "file", &room), st, out);
+    *crc = 0;
+    while (n != 0) {
+        n = read(fd, room, ROOM);
+        if (n < 0 && errno != EINTR)
+            CT_TRY_GOTO(file_refused("read", path), st, out);
+        if (n > 0)
+            *crc = ct_crc32c(*crc, room, (size_t)n);
+    }
+out:
+    ct_free(room);
+    close(fd);
+    return st;
+}
+
+enum ct_status ct_file_room(const char *path, uint64_t need)
+{
+    char *copy = ct_strdup(path, "path");
+    struct statvfs fs;
+    uint64_t room;
+    int known;
+
+    if (!copy)
+        return CT_ENOMEM;
+    known = statvfs(dirname(copy), &fs) == 0;
+    room  = known ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
+    ct_free(copy);
+    /* Some file systems do not say how large they are. */
+    if (!known || fs.f_blocks == 0 || room >= need)
+        return CT_OK;
+    return ct_fail(CT_EIO, "%s needs %.3g MB, and its disk has %.3g MB left",
+                   path, (double)need / 1e6, (double)room / 1e6);
+}
+
+/* The process that "<name>.tmp<PID>" belongs to; 0: it is another file. */
+static long temp_owner(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    char *end       = NULL;
+    long pid;
+
+    if (!dot || strncmp(dot, ".tmp", 4) != 0 || dot[4] < '0' || dot[4] > '9')
+        return 0;
+    pid = strtol(dot + 4, &end, 10);
+    return *end == '\0' && pid > 0 && pid < INT_MAX ? pid : 0;
+}
+
+int ct_file_sweep(const char *folder, const char *start)
+{
+    enum { FRESH_S = 60 };
+    DIR *dir = opendir(folder);
+    int n    = 0;
+
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        const long owner = temp_owner(e->d_name);
+        struct stat info;
+
+        if (owner == 0 || strncmp(e->d_name, start, strlen(start)) != 0 ||
+            kill((pid_t)owner, 0) == 0 || errno != ESRCH)
+            continue;
+        if (fstatat(dirfd(dir), e->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(info.st_mode) && time(NULL) - info.st_mtime > FRESH_S &&
+            unlinkat(dirfd(dir), e->d_name, 0) == 0)
+            n++;
+    }
+    if (dir)
+        closedir(dir);
+    return n;
 }
 
 enum ct_status ct_file_expect(const char *path)

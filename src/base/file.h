@@ -26,6 +26,19 @@ void ct_file_discard(const char *temp);
 
 int ct_file_exists(const char *path);
 
+/* The CRC-32C of a file's bytes. */
+CT_MUST_CHECK enum ct_status ct_file_sum(const char *path, uint32_t *crc);
+
+/* Fails where the disk that `path` would lie on has less than `need` bytes
+ * left.  A file system that does not tell has enough. */
+CT_MUST_CHECK enum ct_status ct_file_room(const char *path, uint64_t need);
+
+/* Removes files in `folder` that begin with `start`, have a name of
+ * ct_file_temp() and were left by a process that is gone; returns how many.
+ * The process may live on another host that shares the folder, so a file that
+ * was written to within a minute stays. */
+int ct_file_sweep(const char *folder, const char *start);
+
 /* CT_OK where the file is there.  Otherwise CT_ENOTFOUND, with a hint where
  * its HDF5 or binary twin (the name with or without .h5) is there instead. */
 CT_MUST_CHECK enum ct_status ct_file_expect(const char *path);

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/fork.h"
@@ -180,9 +181,10 @@ enum ct_status ct_hdf5_create(const char *path, struct ct_hdf5 **out)
     struct ct_hdf5 *h;
 
     CT_TRY(h5_handle(path, &h));
-    g       = ct_h5_enter();
+    g = ct_h5_enter();
+    (void)unlink(path); /* never through a link that waits there */
     errno   = 0;
-    h->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    h->file = H5Fcreate(path, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
     if (h->file < 0)
         st = ct_fail(CT_EIO, "%s: cannot create an HDF5 file: %s", path,
                      errno ? strerror(errno) : "it is open elsewhere");

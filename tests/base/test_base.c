@@ -182,6 +182,35 @@ TEST(base, a_failed_write_leaves_the_old_file)
     ct_free(data);
 }
 
+/* Whoever can write to the folder must not lead us to another file. */
+TEST(base, a_link_in_the_way_is_not_followed)
+{
+    char path[512], temp[600], other[512];
+    char *data = NULL;
+    size_t n   = 0;
+
+    snprintf(path, sizeof(path), "%s/f", test_folder());
+    snprintf(other, sizeof(other), "%s/other", test_folder());
+    snprintf(temp, sizeof(temp), "%s.tmp%ld", path, (long)getpid());
+    ASSERT_OK(ct_file_write(other, "mine", 4));
+    ASSERT_INT(0, symlink(other, temp));
+    ASSERT_OK(ct_file_write(path, "new", 3));
+    ASSERT_OK(ct_file_read(other, &data, &n));
+    ASSERT_STR("mine", data);
+    ct_free(data);
+}
+
+TEST(base, a_disk_that_is_too_small_is_named)
+{
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/f", test_folder());
+    ASSERT_OK(ct_file_room(path, 1));
+    ASSERT_STATUS(CT_EIO, ct_file_room(path, UINT64_MAX));
+    ASSERT_HAS(path, ct_last_error());
+    ASSERT_HAS("MB left", ct_last_error());
+}
+
 TEST(base, a_missing_file_is_named)
 {
     char *data;
