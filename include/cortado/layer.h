@@ -62,6 +62,9 @@ struct ct_run {
     /* Where ranks have unequal batches: samples of this rank, of the ranks
      * before it, and of all.  Zeros: all have the same. */
     int64_t  batch_mine, batch_first, batch_step;
+    /* Sources of the train net read `skew` samples further on than passes say,
+     * where a step takes skew_step of them: see layers/deal.h. */
+    int64_t  skew, skew_step;
     const struct ct_peers *peers; /* NULL: none */
     const struct ct_device *device; /* of the net; NULL: the CPU */
 };

@@ -145,6 +145,12 @@ CT_API float *ct_net_arena_data(const struct ct_net *net);
 CT_API float *ct_net_arena_diff(const struct ct_net *net);
 CT_API size_t ct_net_arena_count(const struct ct_net *net);
 
+/* After a resume with another number of ranks or another batch: `skew` samples
+ * are to be added to where passes of `step` samples (of all ranks) would read.
+ * Takes effect with the next ct_net_seek. */
+CT_API void ct_net_set_skew(struct ct_net *net, int64_t skew, int64_t step);
+CT_API int64_t ct_net_skew(const struct ct_net *net);
+
 /* Weights by layer name, from a caffemodel or an HDF5 file (told apart by
  * content).  Layers that the file lacks keep theirs. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_load(struct ct_net *net,
@@ -164,6 +170,11 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_save_hdf5(const struct ct_net *net,
                                                      bool with_diff);
 CT_API CT_MUST_CHECK enum ct_status ct_net_to_message(
     const struct ct_net *net, bool with_diff, Caffe__NetParameter **out);
+/* What ct_net_save_hdf5 writes, of a message that ct_net_to_message made; any
+ * thread may call it while the net works. */
+CT_API CT_MUST_CHECK enum ct_status ct_net_message_hdf5(
+    const struct ct_net *net, const Caffe__NetParameter *from,
+    const char *path, bool with_diff);
 
 /* Layer, type, output shape, parameters, multiply-adds, activation memory as
  * a table.  *out is ct_free'd by the caller. */

@@ -123,11 +123,14 @@ static enum ct_status feed_after(struct ct_feed *base, struct ct_record *r)
                             &r->value);
 }
 
-static enum ct_status feed_seek(struct ct_feed *base, int64_t n_passes)
+static enum ct_status feed_seek(struct ct_feed *base, int64_t n_passes,
+                                int64_t skew)
 {
     struct db_feed *f = (struct db_feed *)base;
-    int64_t n, position = ct_shard_position(&f->shard, 0, n_passes, 0);
+    int64_t n, position;
 
+    f->shard.skew = skew;
+    position      = ct_shard_position(&f->shard, 0, n_passes, 0);
     if (f->index) {
         f->pass     = n_passes;
         f->item     = 0;

@@ -24,8 +24,9 @@ void ct_record_fini(struct ct_record *r);
 struct ct_feed;
 
 struct ct_feed_ops {
-    /* Continue as after n passes.  No other call is under way. */
-    enum ct_status (*seek)(struct ct_feed *f, int64_t n_passes);
+    /* Continue as after n passes, `skew` samples of all ranks further on.  No
+     * other call is under way. */
+    enum ct_status (*seek)(struct ct_feed *f, int64_t n_passes, int64_t skew);
     /* The next record; calls come one at a time. */
     enum ct_status (*next)(struct ct_feed *f, struct ct_record *r);
     /* Any thread, at any time: the value, where next() left it out, and the

@@ -43,6 +43,7 @@ struct ct_shard {
     int64_t first; /* where this rank's part starts in it */
     int64_t count; /* the rank's batch size; its part is share times that */
     int64_t share; /* passes a step: batches that it takes in a row */
+    int64_t skew;  /* added to every position */
 };
 
 /* `share` batches of the same size on every rank. */

@@ -28,6 +28,12 @@ static enum ct_status gather(struct ct_exchange *x, const void *mine,
     return dist_gather(dist_of(x), mine, bytes, out);
 }
 
+static enum ct_status broadcast(struct ct_exchange *x, void *data,
+                                size_t bytes)
+{
+    return ct_dist_broadcast(dist_of(x), data, bytes);
+}
+
 static bool next_mark(struct ct_exchange *x, uint64_t *seen,
                       struct ct_mark *out)
 {
@@ -38,6 +44,7 @@ static const struct ct_job_ops job_ops = {
     .meet      = meet,
     .share     = dist_share_params,
     .gather    = gather,
+    .broadcast = broadcast,
     .collect   = dist_collect,
     .next_mark = next_mark,
 };

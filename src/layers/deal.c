@@ -55,9 +55,24 @@ struct ct_shard ct_deal_shard(const struct ct_layer *l, int64_t batch)
     const struct ct_run *run = l->run;
 
     if (uneven(l) && batch == run->batch_mine && !own_data(l))
-        return (struct ct_shard){ run->batch_step, run->batch_first, batch,
-                                  1 };
+        return (struct ct_shard){ .step  = run->batch_step,
+                                  .first = run->batch_first,
+                                  .count = batch, .share = 1 };
     return deals(l) && !own_data(l)
                ? ct_shard_even(run->rank, run->size, batch, share_of(run))
                : ct_shard_even(0, 1, batch, 1);
+}
+
+int64_t ct_deal_skew(const struct ct_layer *l, const struct ct_shard *s)
+{
+    const struct ct_run *run = l->run;
+    int64_t whole, rest;
+
+    if (l->phase != CAFFE__PHASE__TRAIN || run->skew == 0 ||
+        run->skew_step <= 0)
+        return 0;
+    /* skew * step / skew_step, which may not fit before the division. */
+    whole = run->skew / run->skew_step;
+    rest  = run->skew % run->skew_step;
+    return whole * s->step + rest * s->step / run->skew_step;
 }

@@ -48,5 +48,8 @@ uint64_t ct_deal_batch(const struct ct_layer *l);
 uint64_t ct_deal_row(const struct ct_layer *l, int64_t rows);
 /* Where a source with this batch size reads. */
 struct ct_shard ct_deal_shard(const struct ct_layer *l, int64_t batch);
+/* What a seek is to add to the positions of such a shard (ct_run.skew, which
+ * counts samples of the first source of the net). */
+int64_t ct_deal_skew(const struct ct_layer *l, const struct ct_shard *s);
 
 #endif

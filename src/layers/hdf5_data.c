@@ -257,8 +257,9 @@ static enum ct_status hd_seek_row(struct ct_layer *l, uint64_t g, int64_t *row)
 static enum ct_status hd_write(struct ct_layer *l, float *const *to)
 {
     struct hdf5_data *d = l->state;
-    const struct ct_shard shard = ct_deal_shard(l, d->batch);
+    struct ct_shard shard = ct_deal_shard(l, d->batch);
 
+    shard.skew = ct_deal_skew(l, &shard);
     for (int64_t b = 0; b < d->batch; b++) {
         int64_t row;
 

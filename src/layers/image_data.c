@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "data/sample.h"
+#include "layers/deal.h"
 #include "proto/params.h"
 
 struct line {
@@ -216,6 +217,7 @@ static enum ct_status images_seek(struct ct_layer *l, uint64_t n_passes)
     struct image_data *d = l->state;
 
     ct_batches_stop(&d->batches);
+    d->batches.shard.skew = ct_deal_skew(l, &d->batches.shard);
     d->pass  = (int64_t)n_passes;
     d->epoch = ct_shard_position(&d->batches.shard, d->start, d->pass, 0) /
                d->order.n;

@@ -1,6 +1,7 @@
 /* records.c - layers that read a database. */
 #include "layers/records.h"
 
+#include "layers/deal.h"
 #include "proto/params.h"
 
 enum ct_status ct_records_pick(void *loader, struct ct_worker *w,
@@ -91,7 +92,7 @@ enum ct_status ct_records_probe(struct ct_layer *l)
     struct ct_records *r = l->state;
 
     CT_TRY(ct_batches_probe(l));
-    return r->feed->ops->seek(r->feed, 0);
+    return r->feed->ops->seek(r->feed, 0, 0);
 }
 
 enum ct_status ct_records_forward(struct ct_layer *l, const struct ct_io *io)
@@ -118,9 +119,13 @@ enum ct_status ct_records_forward_to(struct ct_layer *l,
 enum ct_status ct_records_seek(struct ct_layer *l, uint64_t n_passes)
 {
     struct ct_records *r = l->state;
+    /* Others have the records that this one does not. */
+    const bool local = ct_data_param(l->param)->mode ==
+                       CAFFE__DATA_PARAMETER__MODE__LOCAL;
 
     ct_batches_stop(&r->batches);
-    return r->feed->ops->seek(r->feed, (int64_t)n_passes);
+    return r->feed->ops->seek(r->feed, (int64_t)n_passes,
+                              local ? 0 : ct_deal_skew(l, &r->batches.shard));
 }
 
 int64_t ct_records_count(const struct ct_layer *l)

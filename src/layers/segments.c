@@ -18,6 +18,7 @@
 #include "cortado/log.h"
 #include "data/sample.h"
 #include "layers/common.h"
+#include "layers/deal.h"
 #include "proto/params.h"
 
 enum { TAIL = 4 };
@@ -474,6 +475,7 @@ enum ct_status ct_segments_seek(struct ct_layer *l, uint64_t n_passes)
     struct ct_segments *s = l->state;
 
     ct_batches_stop(&s->batches);
+    s->batches.shard.skew = ct_deal_skew(l, &s->batches.shard);
     s->pass  = (int64_t)n_passes;
     s->epoch = ct_shard_position(&s->batches.shard, s->start, s->pass, 0) /
                s->order.n;

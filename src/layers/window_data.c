@@ -29,6 +29,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "data/sample.h"
+#include "layers/deal.h"
 #include "layers/window_file.h"
 #include "proto/params.h"
 
@@ -323,6 +324,7 @@ static enum ct_status windows_seek(struct ct_layer *l, uint64_t n_passes)
     struct window_data *d = l->state;
 
     ct_batches_stop(&d->batches);
+    d->batches.shard.skew = ct_deal_skew(l, &d->batches.shard);
     d->pass = (int64_t)n_passes;
     return CT_OK;
 }

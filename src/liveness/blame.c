@@ -117,8 +117,9 @@ static enum ct_status stalled(struct live_watch *w, uint64_t now)
     if (w->stall == 0 || waited < w->stall)
         return CT_OK;
     c = find_culprit(w, now);
-    if (c.rank >= 0 && live_since(c.changed, now) < w->stall)
-        return CT_OK;
+    if (c.rank >= 0 && (live_since(c.changed, now) < w->stall ||
+                        live_view_of(w, c.rank).phase == CT_PULSE_SNAPSHOT))
+        return CT_OK; /* a slow disk is no stall */
     if (live_since(atomic_load(&w->moved), now) < w->stall)
         return CT_OK;
     if (!live_speaks(w, now) && waited < w->stall + grace(w))

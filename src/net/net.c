@@ -170,6 +170,17 @@ uint64_t ct_net_n_passes(const struct ct_net *net)
     return net->run.pass;
 }
 
+void ct_net_set_skew(struct ct_net *net, int64_t skew, int64_t step)
+{
+    net->run.skew      = skew;
+    net->run.skew_step = step;
+}
+
+int64_t ct_net_skew(const struct ct_net *net)
+{
+    return net->run.skew;
+}
+
 const char *ct_net_name(const struct ct_net *net)
 {
     return net->param->name ? net->param->name : "";

@@ -254,9 +254,20 @@ enum ct_status ct_net_save(const struct ct_net *net, const char *path,
     return st;
 }
 
+/* One value of the file, of a parameter that is captured in `b`. */
+static enum ct_status save_blob(struct ct_hdf5 *h, const char *name,
+                                const Caffe__BlobProto *b, bool diff)
+{
+    struct ct_shape shape = CT_SCALAR;
+
+    CT_TRY(ct_blob_proto_shape(b, &shape));
+    return ct_hdf5_write(h, name, shape, diff ? b->diff : b->data);
+}
+
 /* The group of one layer with the parameters it owns.  `name` is room for
  * paths; layers may have names of any length. */
 static enum ct_status save_layer(const struct ct_net *net, int layer,
+                                 const Caffe__LayerParameter *from,
                                  struct ct_hdf5 *h, const char *root,
                                  bool diff, struct ct_text *name)
 {
@@ -268,32 +279,34 @@ static enum ct_status save_layer(const struct ct_net *net, int layer,
     for (int i = 0; i < l->n_blob; i++) {
         const struct ct_net_param *p =
             &net->params[net->layer[layer].param_id[i]];
-        const struct ct_blob *b = l->blob[i];
 
-        if (p->layer != layer || p->index != i)
+        if (p->layer != layer || p->index != i ||
+            (diff && from->blobs[i]->n_diff == 0))
             continue;
         name->n_bytes = 0;
         ct_text_addf(name, "%s/%s/%d", root, l->name, i);
         CT_TRY(name->failed ? CT_ENOMEM
-                            : ct_hdf5_save(h, name->s, b, diff));
+                            : save_blob(h, name->s, from->blobs[i], diff));
     }
     return CT_OK;
 }
 
-static enum ct_status save_part(const struct ct_net *net, struct ct_hdf5 *h,
-                                const char *root, bool diff)
+static enum ct_status save_part(const struct ct_net *net,
+                                const Caffe__NetParameter *from,
+                                struct ct_hdf5 *h, const char *root, bool diff)
 {
     struct ct_text name = { 0 };
     enum ct_status st   = ct_hdf5_add_group(h, root);
 
     for (int i = 0; i < net->n_layer && st == CT_OK; i++)
-        st = save_layer(net, i, h, root, diff, &name);
+        st = save_layer(net, i, from->layer[i], h, root, diff, &name);
     ct_text_fini(&name);
     return st;
 }
 
-enum ct_status ct_net_save_hdf5(const struct ct_net *net, const char *path,
-                                bool with_diff)
+enum ct_status ct_net_message_hdf5(const struct ct_net *net,
+                                   const Caffe__NetParameter *from,
+                                   const char *path, bool with_diff)
 {
     struct ct_hdf5 *h = NULL;
     char *temp        = NULL;
@@ -301,9 +314,9 @@ enum ct_status ct_net_save_hdf5(const struct ct_net *net, const char *path,
 
     CT_TRY_GOTO(ct_file_temp(path, &temp), st, out);
     CT_TRY_GOTO(ct_hdf5_create(temp, &h), st, out);
-    st = save_part(net, h, "data", false);
+    st = save_part(net, from, h, "data", false);
     if (st == CT_OK && with_diff && net->arena_diff)
-        st = save_part(net, h, "diff", true);
+        st = save_part(net, from, h, "diff", true);
     closed = ct_hdf5_close(h);
     CT_TRY_GOTO(st != CT_OK ? st : closed, st, out);
     st = ct_file_commit(temp, path);
@@ -311,5 +324,17 @@ out:
     if (st != CT_OK && temp)
         ct_file_discard(temp);
     ct_free(temp);
+    return st;
+}
+
+enum ct_status ct_net_save_hdf5(const struct ct_net *net, const char *path,
+                                bool with_diff)
+{
+    Caffe__NetParameter *m = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_net_to_message(net, with_diff, &m));
+    st = ct_net_message_hdf5(net, m, path, with_diff);
+    ct_message_free(m);
     return st;
 }

@@ -61,6 +61,8 @@ typedef enum ct_status (*ct_collect_fn)(void *arg, int rank, const void *data,
 struct ct_keep {
     enum ct_status (*put)(void *arg, const char *name, int64_t n,
                           const float *x);
+    /* On rank 0: another rank puts numbers of its own, to a file of its own. */
+    enum ct_status (*elsewhere)(void *arg, int rank);
     /* *found: there is one of that name; it has n numbers or this fails. */
     enum ct_status (*get)(void *arg, const char *name, int64_t n, float *x,
                           bool *found);
@@ -205,8 +207,9 @@ struct ct_exchange_ops {
     enum ct_status (*updated)(struct ct_exchange *x, int iter, float rate);
     enum ct_status (*settle)(struct ct_exchange *x, int iter,
                              enum ct_settle why);
-    /* What all ranks hold, into a snapshot (keep->put, by rank 0), or back, by
-     * each rank, when the net is attached. */
+    /* What all ranks hold, into a snapshot (keep->put: what is small or all
+     * ranks' by rank 0, large things of a rank by itself), or back, by each
+     * rank, when the net is attached. */
     enum ct_status (*keep)(struct ct_exchange *x, const struct ct_keep *keep);
     /* On a rank that serves and does not train, in place of all that: until
      * the others have reached iteration `end`, or stop before it. */
@@ -225,6 +228,9 @@ struct ct_job_ops {
      * rank r.  `mine` may be its place in out already. */
     enum ct_status (*gather)(struct ct_exchange *x, const void *mine,
                              const size_t *bytes, void *out);
+    /* Rank 0's bytes become those of all ranks, also of those that serve. */
+    enum ct_status (*broadcast)(struct ct_exchange *x, void *data,
+                                size_t bytes);
     /* Every rank's bytes, one rank after the other, to `take` on rank 0; all
      * ranks call it at the same place. */
     enum ct_status (*collect)(struct ct_exchange *x, const void *mine,

@@ -119,10 +119,10 @@ float ct_solver_gradient_scale(const struct ct_solver *s, int i)
     return x->facts.scale * own;
 }
 
-void solver_tell_snapshot(struct ct_solver *s, const char *model,
+void solver_tell_snapshot(struct ct_solver *s, int iter, const char *model,
                           const char *state)
 {
-    const struct ct_snapshot_files e = { s->iter, model, state };
+    const struct ct_snapshot_files e = { iter, model, state };
 
     for (int i = 0; i < s->n_listeners; i++)
         if (s->listener[i].events->snapshot)

@@ -54,6 +54,10 @@ static enum ct_status check(struct ct_solver *s)
     if (p->display < 0 || p->snapshot < 0 || p->max_iter < 0)
         return ct_fail(CT_EINVAL, "display, snapshot and max_iter cannot be "
                        "negative");
+    if (p->snapshot_seconds < 0 || p->snapshot_keep < 0 ||
+        p->snapshot_retry < 0)
+        return ct_fail(CT_EINVAL, "snapshot_seconds, snapshot_keep and "
+                       "snapshot_retry cannot be negative");
     return solver_check_policy(p);
 }
 
@@ -81,7 +85,7 @@ static enum ct_status init(struct ct_solver *s)
     size_t bytes;
 
     CT_TRY(check(s));
-    if (p->snapshot > 0 && s->options.rank == 0)
+    if ((p->snapshot > 0 || p->snapshot_seconds > 0) && s->options.rank == 0)
         CT_TRY(solver_check_writable(s));
     s->seed = p->random_seed >= 0 ? (uint64_t)p->random_seed
                                   : ct_entropy() >> 1;
@@ -148,6 +152,7 @@ void ct_solver_destroy(struct ct_solver *s)
 {
     if (!s)
         return;
+    solver_snapshot_fini(s);
     s->shares_params = false; /* there is no need for a copy */
     if (s->options.exchange)
         s->options.exchange->ops->detach(s->options.exchange, s->net);

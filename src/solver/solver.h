@@ -51,6 +51,7 @@ enum solver_param_state {
 };
 
 struct solver_remote;
+struct solver_snapshot;
 
 enum { SOLVER_MOST_LISTENERS = 8 };
 
@@ -97,6 +98,9 @@ struct ct_solver {
     double                  *losses;    /* window of average_loss */
     double                   smoothed;
     int                      snapshot_iter; /* of the latest snapshot; -1 */
+    double                   snapshot_time; /* when it was taken */
+    struct solver_snapshot  *writing;   /* snapshot.c; NULL: none is */
+    struct solver_snapshot  *failed;    /* of this iteration; or NULL */
     bool                     stop;
     bool                     last_pass; /* of iter_size: gradients leave */
     bool                     exchanged; /* the gradients go to peers */
@@ -252,7 +256,7 @@ CT_MUST_CHECK enum ct_status solver_tell_inspect(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_tell_test(struct ct_solver *s, int net,
                                               const double *mean,
                                               bool one_each, double seconds);
-void solver_tell_snapshot(struct ct_solver *s, const char *model,
+void solver_tell_snapshot(struct ct_solver *s, int iter, const char *model,
                           const char *state);
 void solver_tell_stop(struct ct_solver *s, enum ct_status why);
 
@@ -282,5 +286,16 @@ void solver_print_outputs(const struct ct_net *net, const char *which,
 
 /* snapshot.c: probe that snapshots can be written where they will be. */
 CT_MUST_CHECK enum ct_status solver_check_writable(const struct ct_solver *s);
+/* A snapshot between iterations, written while training goes on; where that
+ * fails, training goes on as well.  Then the last one, which is tried again for
+ * a while.  All ranks call them alike. */
+CT_MUST_CHECK enum ct_status solver_snapshot_aside(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_snapshot_last(struct ct_solver *s);
+/* Whether snapshot_seconds have passed; on rank 0, which speaks for all. */
+bool solver_snapshot_due(struct ct_solver *s);
+/* Waits for one that is being written, for a minute. */
+void solver_snapshot_wait(struct ct_solver *s);
+/* Waits for it to the end, and tells nobody. */
+void solver_snapshot_fini(struct ct_solver *s);
 
 #endif

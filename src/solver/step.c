@@ -343,7 +343,7 @@ static enum ct_status run_iteration(struct ct_solver *s, int end)
         CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_CHECK));
     }
     if (due(s->iter, p->snapshot) || s->agreed == CT_ACTION_SNAPSHOT)
-        CT_TRY(ct_solver_snapshot(s));
+        CT_TRY(solver_snapshot_aside(s));
     s->stop = s->agreed == CT_ACTION_STOP;
     return CT_OK;
 }
@@ -432,8 +432,11 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     s->display_iter = s->iter;
     s->smoothed     = 0;
     s->start_time = s->display_time = ct_now();
+    if (s->snapshot_time == 0)
+        s->snapshot_time = s->start_time;
     while (s->iter < end && !s->stop && st == CT_OK)
         st = one_iteration(s, end);
+    solver_snapshot_wait(s);
     if (st == CT_OK)
         st = solver_update_all(s);
     if (st == CT_OK)
@@ -506,8 +509,10 @@ static enum ct_status solve(struct ct_solver *s)
     if (s->options.exchange && s->options.exchange->facts.serves)
         return CT_OK;
     CT_TRY(check_params(s));
-    if (p->snapshot_after_train && s->snapshot_iter != s->iter)
-        CT_TRY(ct_solver_snapshot(s));
+    /* Who asks to stop wants to go on later. */
+    if (p->snapshot_after_train ||
+        (s->stop && (p->snapshot > 0 || p->snapshot_seconds > 0)))
+        CT_TRY(solver_snapshot_last(s));
     report_layers(s->net);
     if (s->stop) {
         CT_INFO("Optimization stopped early.");

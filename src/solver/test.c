@@ -15,8 +15,13 @@
 
 enum ct_solver_action solver_requested(struct ct_solver *s)
 {
-    return s->options.action ? s->options.action(s->options.arg)
-                             : CT_ACTION_NONE;
+    enum ct_solver_action act = s->options.action
+                                    ? s->options.action(s->options.arg)
+                                    : CT_ACTION_NONE;
+
+    return act == CT_ACTION_NONE && solver_snapshot_due(s)
+               ? CT_ACTION_SNAPSHOT
+               : act;
 }
 
 void solver_print_outputs(const struct ct_net *net, const char *which,
@@ -68,7 +73,7 @@ static bool pause_for_requests(void *arg)
     if (s->options.exchange)
         s->pending = act != CT_ACTION_NONE ? act : s->pending;
     else if (act == CT_ACTION_SNAPSHOT)
-        b->status = ct_solver_snapshot(s);
+        b->status = solver_snapshot_aside(s);
     else
         s->stop |= act == CT_ACTION_STOP;
     return s->stop || b->status != CT_OK;

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "data/db_writer.h"
 #include "data/hdf5.h"
 
 enum { ROWS = 96 };
@@ -57,6 +58,30 @@ void ranks_make_data(void)
     ASSERT(list);
     fprintf(list, "%s\n", file);
     fclose(list);
+}
+
+const char *ranks_make_db(void)
+{
+    static char path[512];
+    struct ct_db_writer *w;
+    uint8_t pixel[108];
+
+    snprintf(path, sizeof(path), "%s/train_lmdb", test_folder());
+    ASSERT_OK(ct_db_writer_create("lmdb", path, &w));
+    for (int i = 0; i < 90; i++) {
+        struct ct_datum d = { .channels = 3, .height = 6, .width = 6,
+                              .label = (int)(ct_philox_word(5, 0, (uint64_t)i)
+                                             % 5),
+                              .data = { pixel, sizeof(pixel) } };
+
+        for (int k = 0; k < 108; k++)
+            pixel[k] = (uint8_t)ct_philox_word(6, (uint64_t)i, (uint64_t)k);
+        ASSERT_OK(ct_db_writer_put_datum(w, 5, i, &d, CT_DATUM_SHAPE |
+                                         CT_DATUM_LABEL, NULL));
+    }
+    ASSERT_OK(ct_db_writer_finish(w));
+    ct_db_writer_destroy(w);
+    return path;
 }
 
 const char *ranks_source(void)
@@ -149,7 +174,9 @@ static enum ct_status spoil(const struct ct_net *net)
 static enum ct_status step_rank(struct rank *r, struct ct_solver *s)
 {
     if (r->how->resume)
-        CT_TRY(ct_solver_restore(s, r->how->resume));
+        CT_TRY(ct_solver_restore(s, r->how->alone && r->number > 0
+                                        ? "/no/such/file"
+                                        : r->how->resume));
     if (r->how->stay)
         return ct_solver_snapshot(s);
     if (r->how->steps) {

@@ -44,6 +44,7 @@ struct ranks_how {
     unsigned    delay_seed;  /* messages wait and overtake */
     const int  *host;        /* of each rank; NULL: one for all */
     const char *resume;      /* a solverstate to start from */
+    bool        alone;       /* rank 0 has it, the others have no such file */
     bool        stay;        /* no step: a snapshot of what was resumed */
     /* For a progress display's place: after every iteration of a rank. */
     void (*each)(const struct rank *r, int iter);
@@ -61,6 +62,8 @@ void ranks_insert(const char *layers);
 /* Likewise: this LMDB of 3 x 6 x 6 values is the source, in the order that
  * more words of its data_param say. */
 void ranks_source_db(const char *path, const char *more);
+/* Such an LMDB, of 90 records: an epoch ends in the middle of a step. */
+const char *ranks_make_db(void);
 /* Likewise: batch_size is this, not RANKS_BATCH / n. */
 void ranks_batch(int batch);
 

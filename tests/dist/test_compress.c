@@ -217,22 +217,43 @@ TEST(compress, a_snapshot_resumes_bit_for_bit)
         }
 }
 
-/* The sum of all that a snapshot says is held back, value by value. */
-static double *held_back(const char *path, const char *what, size_t n)
+/* Adds what one file holds, and gives the ranks that have one of their own. */
+static int add_held_back(const char *path, const char *what, size_t n,
+                         double *sum, int *rank)
 {
     Caffe__SolverState *m = NULL;
-    double *sum = ct_calloc(n, sizeof(*sum), "held back");
+    int n_ranks           = 0;
 
-    test_defer(ct_free, sum);
     ASSERT_OK(ct_binary_read(&caffe__solver_state__descriptor, path, &m));
     for (size_t i = 0; i < m->n_state; i++)
-        if (strstr(m->state_name[i], what) ||
-            strstr(m->state_name[i], "owner")) {
+        if ((strstr(m->state_name[i], what) ||
+             strstr(m->state_name[i], "owner")) &&
+            !strstr(m->state_name[i], ".n")) {
             ASSERT_INT(n, m->state[i]->n_data);
             for (size_t j = 0; j < n; j++)
                 sum[j] += (double)m->state[i]->data[j];
         }
+    for (size_t i = 0; i < m->n_rank_file; i++)
+        rank[n_ranks++] = m->rank_file[i];
     ct_message_free(m);
+    return n_ranks;
+}
+
+/* The sum of all that a snapshot says is held back, value by value. */
+static double *held_back(const char *path, const char *what, size_t n)
+{
+    const int stem = (int)(strlen(path) - strlen(".solverstate"));
+    double *sum    = ct_calloc(n, sizeof(*sum), "held back");
+    char file[600];
+    int rank[RANKS_MOST], n_ranks, none[RANKS_MOST];
+
+    test_defer(ct_free, sum);
+    n_ranks = add_held_back(path, what, n, sum, rank);
+    for (int i = 0; i < n_ranks; i++) {
+        snprintf(file, sizeof(file), "%.*s.rank%d.residuals", stem, path,
+                 rank[i]);
+        ASSERT_INT(0, add_held_back(file, what, n, sum, none));
+    }
     return sum;
 }
 

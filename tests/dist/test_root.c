@@ -2,34 +2,6 @@
  * have read, and train as one rank does. */
 #include "dist/ranks.h"
 
-#include "base/rng.h"
-#include "data/db_writer.h"
-
-/* 90 records: an epoch ends in the middle of a step. */
-static const char *make_db(void)
-{
-    static char path[512];
-    struct ct_db_writer *w;
-    uint8_t pixel[108];
-
-    snprintf(path, sizeof(path), "%s/train_lmdb", test_folder());
-    ASSERT_OK(ct_db_writer_create("lmdb", path, &w));
-    for (int i = 0; i < 90; i++) {
-        struct ct_datum d = { .channels = 3, .height = 6, .width = 6,
-                              .label = (int)(ct_philox_word(5, 0, (uint64_t)i)
-                                             % 5),
-                              .data = { pixel, sizeof(pixel) } };
-
-        for (int k = 0; k < 108; k++)
-            pixel[k] = (uint8_t)ct_philox_word(6, (uint64_t)i, (uint64_t)k);
-        ASSERT_OK(ct_db_writer_put_datum(w, 5, i, &d, CT_DATUM_SHAPE |
-                                         CT_DATUM_LABEL, NULL));
-    }
-    ASSERT_OK(ct_db_writer_finish(w));
-    ct_db_writer_destroy(w);
-    return path;
-}
-
 static void train_as_one(const char *path, const char *words)
 {
     struct rank *one;
@@ -51,7 +23,7 @@ TEST(root, ranks_get_the_samples_they_would_have_read)
     const char *path;
 
     ranks_make_data();
-    path = make_db();
+    path = ranks_make_db();
     train_as_one(path, "");
     train_as_one(path, "shuffle: true prefetch: 1");
 }
@@ -61,7 +33,7 @@ TEST(root, unequal_parts_of_a_batch_of_all_ranks_come_out_right)
     struct rank *one;
 
     ranks_make_data();
-    ranks_source_db(make_db(), "");
+    ranks_source_db(ranks_make_db(), "");
     ranks_batch(RANKS_BATCH);
     one = ranks_train(1, "", "", 0);
     ranks_same_as_one(one, ranks_train(5, "", "data: 'root' batch: 'global'",

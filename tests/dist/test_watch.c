@@ -75,6 +75,15 @@ static void move_on(struct ct_pulse *p)
         ct_pulse_set(p, CT_PULSE_TEST, "conv2");
 }
 
+static void write_slowly(struct ct_pulse *p)
+{
+    double end = ct_now() + long_s;
+
+    ct_pulse_set(p, CT_PULSE_SNAPSHOT, NULL);
+    while (ct_now() < end && !soon(NULL))
+        ;
+}
+
 static void *waiter_main(void *arg)
 {
     struct waiter *w = arg;
@@ -170,6 +179,16 @@ TEST(watch, a_stall_ends_the_job_with_that_text)
         ASSERT_STATUS(CT_ECOMM, w[r].st);
     ASSERT_HAS("for rank 2 (pid ", w[0].why);
     ASSERT_HAS("iteration 41, backward of layer conv1", w[0].why);
+}
+
+TEST(watch, a_slow_snapshot_is_no_stall)
+{
+    struct waiter w[3];
+
+    wait_for_rank_2(w, NULL, 1, write_slowly);
+    for (int r = 0; r < 3; r++)
+        ASSERT_OK(w[r].st);
+    ASSERT_HAS("snapshot", noted);
 }
 
 TEST(watch, a_rank_that_moves_on_is_waited_for)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "comm/coll/transfer.h"
 #include "cortado/log.h"
 #include "dist/codec/code_runs.h"
 #include "dist/dist.h"
@@ -72,46 +71,26 @@ static void move_all(struct ct_dist *d, enum kind kind, bool save,
         move(&d->wires.wire[i], kind, save, arena);
 }
 
-struct fetch {
-    float *x;
-    size_t bytes;
-    int    from;
-};
-
-/* Rank `from` sends what it has to rank 0. */
-static enum ct_status fetch_job(struct ct_comm *c, void *arg)
+/* Every rank that codes keeps something, in a file of its own: all that train,
+ * or the first of each group, which codes the group's sum.  The state has how
+ * many of them there are. */
+static enum ct_status save_ranks(const struct ct_dist *d, enum kind kind,
+                                 const struct ct_keep *keep,
+                                 const float *arena, int64_t n)
 {
-    const struct fetch *f = arg;
-    struct ct_transfer t  = { .to = 0, .from = f->from, .give = f->x,
-                              .take = f->x };
-
-    ct_comm_begin(c, "fetch", f->bytes);
-    t.give_bytes = c->rank == f->from ? f->bytes : 0;
-    t.take_bytes = c->rank == 0 ? f->bytes : 0;
-    return c->rank == 0 || c->rank == f->from
-               ? ct_transfer(c, &t, ct_comm_tag(c, 0))
-               : CT_OK;
-}
-
-/* Every rank that codes keeps something: all that train, or the first of each
- * group, which codes the group's sum. */
-static enum ct_status save_ranks(struct ct_dist *d, enum kind kind,
-                                 const struct ct_keep *keep, float *arena,
-                                 int64_t n)
-{
+    const int group   = dist_group_of(&d->mode, d->rank);
+    const float count = (float)d->mode.n_groups;
     char name[64];
 
-    for (int r = 0; r < d->mode.n_groups; r++) {
-        struct fetch f = { arena, (size_t)n * sizeof(float),
-                           dist_group_first(&d->mode, r) };
-
-        if (r > 0)
-            CT_TRY(ct_job_run(d->thread, fetch_job, &f));
-        snprintf(name, sizeof(name), "wire.%s.%d", names[kind], r);
-        if (d->rank == 0)
-            CT_TRY(keep->put(keep->arg, name, n, arena));
-    }
-    return CT_OK;
+    snprintf(name, sizeof(name), "wire.%s.n", names[kind]);
+    if (d->rank == 0)
+        CT_TRY(keep->put(keep->arg, name, 1, &count));
+    for (int g = 1; g < d->mode.n_groups && d->rank == 0; g++)
+        CT_TRY(keep->elsewhere(keep->arg, dist_group_first(&d->mode, g)));
+    snprintf(name, sizeof(name), "wire.%s.%d", names[kind], group);
+    return dist_group_first(&d->mode, group) == d->rank
+               ? keep->put(keep->arg, name, n, arena)
+               : CT_OK;
 }
 
 enum ct_status dist_wires_save(struct ct_dist *d, const struct ct_keep *keep)
@@ -143,35 +122,70 @@ out:
     return st;
 }
 
-/* Reads every coder's: the own one into `mine`, or an equal share of the sum
- * where another number of them wrote. */
+/* How many coders wrote; 0: none, or before they said so. */
+static enum ct_status count_coders(enum kind kind, const struct ct_keep *keep,
+                                   int *out)
+{
+    char name[64];
+    float count = 0;
+    bool found;
+
+    snprintf(name, sizeof(name), "wire.%s.n", names[kind]);
+    CT_TRY(keep->get(keep->arg, name, 1, &count, &found));
+    *out = found && count >= 1 && count < 1 << 20 ? (int)count : 0;
+    return CT_OK;
+}
+
+/* What coder `number` kept.  One whose file is gone kept nothing. */
+static enum ct_status restore_coder(enum kind kind, const struct ct_keep *keep,
+                                    int number, int64_t n, float *to,
+                                    bool *found)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "wire.%s.%d", names[kind], number);
+    return keep->get(keep->arg, name, n, to, found);
+}
+
+/* An equal share of the sum of all, where another number of coders wrote. */
+static enum ct_status restore_sum(const struct ct_dist *d, enum kind kind,
+                                  const struct ct_keep *keep, int count,
+                                  int64_t n, float *mine, float *sum)
+{
+    for (int i = 0; i < count; i++) {
+        bool found = false;
+
+        CT_TRY(restore_coder(kind, keep, i, n, mine, &found));
+        if (found)
+            ct_comm_add(n, mine, sum);
+    }
+    for (int64_t i = 0; i < n; i++)
+        mine[i] = sum[i] / (float)d->mode.n_groups;
+    return CT_OK;
+}
+
 static enum ct_status restore_ranks(const struct ct_dist *d, enum kind kind,
                                     const struct ct_keep *keep, int64_t n,
                                     float *mine, float *sum, bool *any)
 {
     const int group  = dist_group_of(&d->mode, d->rank);
     const bool codes = dist_group_first(&d->mode, group) == d->rank;
-    float *one = NULL;
-    bool found = true;
-    int count  = 0;
-    char name[64];
-    enum ct_status st = ct_alloc((size_t)n, sizeof(*one), "residuals", &one);
+    bool found       = true;
+    int count        = 0;
 
-    while (st == CT_OK && found) {
-        snprintf(name, sizeof(name), "wire.%s.%d", names[kind], count);
-        st = keep->get(keep->arg, name, n, one, &found);
-        if (st != CT_OK || !found)
-            break;
-        if (count++ == group && codes)
-            memcpy(mine, one, (size_t)n * sizeof(*one));
-        ct_comm_add(n, one, sum);
+    CT_TRY(count_coders(kind, keep, &count));
+    for (int i = 0; count == 0 && found; i++) { /* an older snapshot */
+        CT_TRY(restore_coder(kind, keep, i, n, mine, &found));
+        if (!found)
+            count = i;
     }
-    if (count > 0 && count != d->mode.n_groups && codes)
-        for (int64_t i = 0; i < n; i++)
-            mine[i] = sum[i] / (float)d->mode.n_groups;
     *any = count > 0;
-    ct_free(one);
-    return st;
+    memset(mine, 0, (size_t)n * sizeof(*mine));
+    if (!codes || count == 0)
+        return CT_OK;
+    return count == d->mode.n_groups
+               ? restore_coder(kind, keep, group, n, mine, &found)
+               : restore_sum(d, kind, keep, count, n, mine, sum);
 }
 
 static enum ct_status restore_one(struct ct_dist *d, enum kind kind,

@@ -45,6 +45,7 @@ struct dist_root {
     struct slot      *slot;
     int64_t           n_asked, n_steps; /* the compute thread's */
     int64_t           count, pass, item; /* what next() gives */
+    int64_t           skew; /* of the latest seek */
     const char       *at;
     /* Rank 0's: */
     struct ct_feed *source;
@@ -143,9 +144,10 @@ static void *reader_main(void *arg)
     return NULL;
 }
 
-static enum ct_status reader_start(struct dist_root *f, int64_t pass)
+static enum ct_status reader_start(struct dist_root *f, int64_t pass,
+                                   int64_t skew)
 {
-    CT_TRY(f->source->ops->seek(f->source, pass));
+    CT_TRY(f->source->ops->seek(f->source, pass, skew));
     f->first  = pass;
     f->stop   = false;
     f->failed = CT_OK;
@@ -310,19 +312,22 @@ static void root_drain(struct dist_root *f)
             break;
 }
 
-static enum ct_status root_seek(struct ct_feed *base, int64_t n_passes)
+static enum ct_status root_seek(struct ct_feed *base, int64_t n_passes,
+                                int64_t skew)
 {
     struct dist_root *f = root_of(base);
 
     f->pass = n_passes;
     f->item = 0;
-    if (n_passes == f->n_steps && f->n_asked == n_passes + 1)
+    if (skew == f->skew && n_passes == f->n_steps &&
+        f->n_asked == n_passes + 1)
         return CT_OK; /* its block is the one that is there */
     root_drain(f);
+    f->skew    = skew;
     f->n_asked = f->n_steps = n_passes;
     if (f->source) {
         reader_stop(f);
-        CT_TRY(reader_start(f, n_passes));
+        CT_TRY(reader_start(f, n_passes, skew));
     }
     return CT_OK;
 }
@@ -413,7 +418,7 @@ static enum ct_status open_source(struct dist_root *f,
         CT_TRY(ct_alloc((size_t)f->size, sizeof(*f->pack[i].of), "packs",
                         &f->pack[i].of));
     CT_TRY(ct_feed_open(&all, &f->source));
-    return reader_start(f, 0);
+    return reader_start(f, 0, 0);
 }
 
 static enum ct_status open_feed(struct dist_root *f,

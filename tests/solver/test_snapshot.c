@@ -1,0 +1,307 @@
+/* test_snapshot.c - snapshots on bad disks, in moved folders, half gone. */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "solver/solver_test.h"
+#include "testing/files.h"
+
+static const char *const words =
+    ONE_WEIGHT "base_lr: 0.1 lr_policy: 'fixed' momentum: 0.5 "
+               "random_seed: 3 ";
+
+static struct ct_solver *solver_in(const char *folder, const char *more)
+{
+    return solver_of(test_format("%s snapshot_prefix: '%s/s' %s", words,
+                                 folder, more));
+}
+
+static struct ct_solver *solver_with(const char *more)
+{
+    return solver_in(test_folder(), more);
+}
+
+static const char *state_of(int iter, const char *h5)
+{
+    return test_path(test_format("s_iter_%d.solverstate%s", iter, h5));
+}
+
+static const char *model_of(int iter, const char *h5)
+{
+    return test_path(test_format("s_iter_%d.caffemodel%s", iter, h5));
+}
+
+static void flip(const char *path, struct ct_bytes whole, size_t bit)
+{
+    char *bytes = ct_malloc(whole.n, "flipped");
+
+    memcpy(bytes, whole.ptr, whole.n);
+    bytes[bit / 8] = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+    test_write(path, bytes, whole.n);
+    ct_free(bytes);
+}
+
+/* A restore fails for any bit of `path` that is flipped; every seventh is, so
+ * that each place of a byte has its turn. */
+static void flips_are_found(struct ct_solver *s, const char *path,
+                            const char *state)
+{
+    const struct ct_bytes whole = test_read(path);
+
+    for (size_t bit = 0; bit < 8 * whole.n; bit += 7) {
+        flip(path, whole, bit);
+        if (ct_solver_restore(s, state) == CT_OK)
+            FAIL("bit %zu of %s is flipped and nobody says so", bit, path);
+    }
+    test_write(path, whole.ptr, whole.n);
+    ASSERT_OK(ct_solver_restore(s, state));
+}
+
+TEST(snapshot, a_flipped_bit_of_a_snapshot_is_found)
+{
+    struct ct_solver *s = solver_with("");
+
+    ASSERT_OK(ct_solver_step(s, 2));
+    ASSERT_OK(ct_solver_snapshot(s));
+    ct_log_set_level(CT_LOG_ERROR);
+    flips_are_found(s, state_of(2, ""), state_of(2, ""));
+    flips_are_found(s, model_of(2, ""), state_of(2, ""));
+    ct_log_set_level(CT_LOG_INFO);
+}
+
+/* In HDF5 some bytes mean nothing; all others are found. */
+TEST(snapshot, a_flipped_bit_of_an_hdf5_snapshot_changes_nothing)
+{
+    struct ct_solver *s = solver_with("snapshot_format: HDF5");
+    const char *state = state_of(2, ".h5"), *model = model_of(2, ".h5");
+    struct ct_bytes whole;
+    int n_found = 0;
+    float w;
+
+    ASSERT_OK(ct_solver_step(s, 2));
+    ASSERT_OK(ct_solver_snapshot(s));
+    w     = weight(s);
+    whole = test_read(state);
+    ct_log_set_level(CT_LOG_ERROR);
+    for (size_t bit = 5; bit < 8 * whole.n; bit += 97) {
+        flip(state, whole, bit);
+        if (ct_solver_restore(s, state) != CT_OK) {
+            n_found++;
+            continue;
+        }
+        ASSERT_INT(2, ct_solver_iter(s));
+        ASSERT_FLOAT(w, weight(s), 0);
+    }
+    ASSERT(n_found > 100);
+    test_write(state, whole.ptr, whole.n);
+    whole = test_read(model);
+    flip(model, whole, 4 * whole.n);
+    ASSERT_STATUS(CT_EPARSE, ct_solver_restore(s, state));
+    ASSERT_HAS("s_iter_2.caffemodel.h5", ct_last_error());
+    ct_log_set_level(CT_LOG_INFO);
+}
+
+TEST(snapshot, a_moved_folder_is_found)
+{
+    const char *from = test_path("from"), *to = test_path("to");
+    struct ct_solver *s;
+    char *found = NULL;
+
+    ASSERT_INT(0, mkdir(from, 0700));
+    s = solver_in(from, "");
+    ASSERT_OK(ct_solver_step(s, 3));
+    ASSERT_OK(ct_solver_snapshot(s));
+    ASSERT_INT(0, rename(from, to));
+    s = solver_in(to, "");
+    ASSERT_OK(ct_solver_newest_snapshot(s, &found));
+    ASSERT_HAS("to/s_iter_3.solverstate", found);
+    ASSERT_OK(ct_solver_restore(s, found));
+    ct_free(found);
+    ASSERT_INT(3, ct_solver_iter(s));
+}
+
+/* A state that was moved away from its model goes by the recorded path. */
+TEST(snapshot, a_moved_state_finds_its_model)
+{
+    struct ct_solver *s = solver_with("");
+    const char *away    = test_path("away");
+
+    ASSERT_OK(ct_solver_step(s, 3));
+    ASSERT_OK(ct_solver_snapshot(s));
+    ASSERT_INT(0, mkdir(away, 0700));
+    away = test_path("away/s_iter_3.solverstate");
+    ASSERT_INT(0, rename(state_of(3, ""), away));
+    ASSERT_OK(ct_solver_restore(s, away));
+    ASSERT_INT(0, unlink(model_of(3, "")));
+    ASSERT_STATUS(CT_ENOTFOUND, ct_solver_restore(s, away));
+    ASSERT_HAS("are missing", ct_last_error());
+}
+
+TEST(snapshot, a_damaged_state_does_not_hide_the_hdf5_one)
+{
+    struct ct_solver *s = solver_with("");
+    struct ct_solver *h = solver_with("snapshot_format: HDF5");
+    char *found         = NULL;
+
+    ASSERT_OK(ct_solver_step(s, 3));
+    ASSERT_OK(ct_solver_snapshot(s));
+    ASSERT_OK(ct_solver_step(h, 3));
+    ASSERT_OK(ct_solver_snapshot(h));
+    ASSERT_INT(0, truncate(state_of(3, ""), 30));
+    ASSERT_OK(ct_solver_newest_snapshot(s, &found));
+    ASSERT_HAS("s_iter_3.solverstate.h5", found);
+    ct_free(found);
+}
+
+TEST(snapshot, a_folder_that_cannot_be_listed_is_an_error)
+{
+    struct ct_solver *s;
+    char *found = NULL;
+
+    test_write(test_path("file"), "", 0);
+    s = solver_in(test_path("file"), "");
+    ASSERT_STATUS(CT_EIO, ct_solver_newest_snapshot(s, &found));
+    ASSERT_HAS("cannot look for snapshots", ct_last_error());
+    s = solver_in(test_path("nothing"), "");
+    ASSERT_STATUS(CT_ENOTFOUND, ct_solver_newest_snapshot(s, &found));
+}
+
+TEST(snapshot, the_newest_are_kept)
+{
+    struct ct_solver *s = solver_with("snapshot: 1 snapshot_keep: 2");
+
+    /* Of another run, which went further: not ours to remove. */
+    test_write(state_of(90, ""), "x", 1);
+    ASSERT_OK(ct_solver_step(s, 5));
+    for (int i = 1; i <= 5; i++) {
+        ASSERT_INT(i > 3, ct_file_exists(state_of(i, "")));
+        ASSERT_INT(i > 3, ct_file_exists(model_of(i, "")));
+    }
+    ASSERT(ct_file_exists(state_of(90, "")));
+}
+
+/* A file-size limit stands in for a full disk. */
+static struct rlimit limit_files(rlim_t bytes)
+{
+    struct rlimit kept, tiny;
+
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &kept);
+    tiny          = kept;
+    tiny.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &tiny);
+    return kept;
+}
+
+TEST(snapshot, one_that_fails_does_not_end_training)
+{
+    struct ct_solver *s = solver_with("snapshot: 1");
+    struct rlimit kept;
+
+    ASSERT_OK(ct_solver_step(s, 1));
+    kept = limit_files(64);
+    ASSERT_OK(ct_solver_step(s, 1));
+    setrlimit(RLIMIT_FSIZE, &kept);
+    ASSERT_INT(2, ct_solver_iter(s));
+    ASSERT(!ct_file_exists(state_of(2, "")));
+    ASSERT_OK(ct_solver_step(s, 1));
+    ASSERT_OK(ct_solver_restore(s, state_of(3, "")));
+    ASSERT_OK(ct_solver_restore(s, state_of(1, "")));
+}
+
+static void *make_room(void *kept)
+{
+    const struct timespec t = { 0, 300000000 };
+
+    nanosleep(&t, NULL);
+    setrlimit(RLIMIT_FSIZE, kept);
+    return NULL;
+}
+
+TEST(snapshot, the_last_one_is_tried_again)
+{
+    struct ct_solver *s = solver_with("max_iter: 2 snapshot_retry: 10");
+    struct rlimit kept;
+    pthread_t thread;
+
+    kept = limit_files(64);
+    pthread_create(&thread, NULL, make_room, &kept);
+    ASSERT_OK(ct_solver_step(s, 1));
+    ASSERT_OK(ct_solver_solve(s));
+    pthread_join(thread, NULL);
+    ASSERT_OK(ct_solver_restore(s, state_of(2, "")));
+}
+
+TEST(snapshot, the_last_one_says_what_to_do)
+{
+    struct ct_solver *s = solver_with("max_iter: 2 snapshot: 1 "
+                                      "snapshot_retry: 0");
+    struct rlimit kept = limit_files(64);
+    enum ct_status st  = ct_solver_solve(s);
+
+    setrlimit(RLIMIT_FSIZE, &kept);
+    ASSERT_STATUS(CT_EIO, st);
+    ASSERT_HAS("Make room", ct_last_error());
+}
+
+static enum ct_solver_action nap(void *arg)
+{
+    const struct timespec t = { 0, 150000000 };
+
+    (void)arg;
+    nanosleep(&t, NULL);
+    return CT_ACTION_NONE;
+}
+
+TEST(snapshot, snapshots_come_by_the_clock)
+{
+    const char *text = test_format("%s snapshot_prefix: '%s/s' "
+                                   "snapshot_seconds: 1", words,
+                                   test_folder());
+    struct ct_solver_options o = { .device = test_device(), .action = nap };
+    Caffe__SolverParameter *p  = NULL;
+    struct ct_solver *s        = NULL;
+
+    ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
+                            strlen(text), "test", &p));
+    ASSERT_OK(ct_solver_create(p, &o, &s));
+    test_defer(solver_test_free, s);
+    ct_message_free(p);
+    ASSERT_OK(ct_solver_step(s, 10));
+    ASSERT(ct_file_exists(state_of(7, "")) || ct_file_exists(state_of(8, "")));
+    ASSERT(!ct_file_exists(state_of(1, "")));
+    ASSERT(!ct_file_exists(state_of(10, "")));
+}
+
+static void age(const char *path)
+{
+    const struct timeval old[2] = { { 1000, 0 }, { 1000, 0 } };
+
+    ASSERT_INT(0, utimes(path, old));
+}
+
+TEST(snapshot, leftovers_of_dead_processes_go)
+{
+    const char *dead  = test_path("s_iter_3.caffemodel.tmp2147483646");
+    const char *fresh = test_path("s_iter_4.caffemodel.tmp2147483646");
+    const char *other = test_path("t_iter_4.caffemodel.tmp2147483646");
+    const char *alive = test_path(test_format("s_iter_3.caffemodel.tmp%ld",
+                                              (long)getppid()));
+    const char *all[] = { dead, fresh, other, alive };
+
+    for (int i = 0; i < 4; i++) {
+        test_write(all[i], "x", 1);
+        if (i != 1)
+            age(all[i]);
+    }
+    (void)solver_with("snapshot: 1");
+    for (int i = 0; i < 4; i++)
+        ASSERT_INT(i > 0, ct_file_exists(all[i]));
+}
