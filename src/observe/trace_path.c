@@ -10,7 +10,7 @@
 #include "observe/trace_file.h"
 #include "observe/trace_read.h"
 
-enum { MOST_COSTS = 512, MOST_LINES = 12 };
+enum { MOST_COSTS = 512, MOST_LINES = 12, MOST_WAITS = 24 };
 
 /* Time, by who spent it on what. */
 struct cost {
@@ -98,16 +98,8 @@ static const struct trace_span *busy_before(const struct trace_file *f,
 {
     const struct trace_span *sent = trace_find_job(f, moved->rank, "send",
                                                    moved->job);
-    const struct trace_span *busy = NULL;
+    const struct trace_span *busy = trace_find_before(f, moved);
 
-    for (int i = 0; i < f->n; i++) {
-        const struct trace_span *s = &f->span[i];
-
-        if (s->rank == moved->rank && s->tid == moved->tid && s != moved &&
-            strcmp(s->cat, "reduce") == 0 && s->end <= moved->start &&
-            (!busy || s->end > busy->end))
-            busy = s;
-    }
     return busy && sent && busy->end > sent->start ? busy : NULL;
 }
 
@@ -270,19 +262,47 @@ static void say_path(struct walk *w, const struct trace_span *last,
                      100 * (double)rest / (double)c->ns, 1e-6 * (double)rest);
 }
 
-/* Lines for what takes a hundredth of a step or more. */
-static void say_waits(struct costs *c, const struct trace_span *step,
-                      struct ct_text *out)
+/* What takes a hundredth of a step or more, of all ranks. */
+struct waits {
+    struct cost *cost; /* owned */
+    size_t       n, room;
+};
+
+static enum ct_status keep_waits(struct costs *c,
+                                 const struct trace_span *step,
+                                 struct waits *all)
 {
     const double whole = (double)(step->end - step->start);
 
     qsort(c->cost, (size_t)c->n, sizeof(c->cost[0]), by_time);
-    for (int i = 0; i < c->n; i++) {
-        const struct cost *x = &c->cost[i];
-        const double share   = 100 * (double)x->ns / whole;
+    for (int i = 0; i < c->n && 100 * (double)c->cost[i].ns >= whole; i++) {
+        if (all->n == all->room) {
+            const size_t room = all->room ? 2 * all->room : 64;
+            void *more = ct_realloc(all->cost, room * sizeof(*all->cost),
+                                    "trace");
 
-        if (share < 1)
-            break;
+            if (!more)
+                return CT_ENOMEM;
+            all->cost = more;
+            all->room = room;
+        }
+        all->cost[all->n++] = c->cost[i];
+    }
+    return CT_OK;
+}
+
+/* Of many only the longest. */
+static void say_waits(struct waits *all, const struct trace_span **step,
+                      struct ct_text *out)
+{
+    if (all->n > MOST_WAITS)
+        qsort(all->cost, all->n, sizeof(*all->cost), by_time);
+    for (size_t i = 0; i < all->n && i < MOST_WAITS; i++) {
+        const struct cost *x       = &all->cost[i];
+        const struct trace_span *s = step[x->rank];
+        const double share         = 100 * (double)x->ns /
+                             (double)(s->end - s->start);
+
         if (x->by >= 0)
             ct_text_addf(out, "%.0f %% of rank %d's step waits for rank %d's "
                          "%s gradient (%.3f ms).\n", share, x->rank, x->by,
@@ -292,6 +312,9 @@ static void say_waits(struct costs *c, const struct trace_span *step,
                          "gradient is moved and summed (%.3f ms).\n", share,
                          x->rank, x->name, 1e-6 * (double)x->ns);
     }
+    if (all->n > MOST_WAITS)
+        ct_text_addf(out, "%zu shorter waits take 1 %% of a step or more.\n",
+                     all->n - MOST_WAITS);
 }
 
 /* The iteration of each rank; *last is the one that ended last. */
@@ -338,6 +361,7 @@ static enum ct_status explain(const struct trace_file *f, const char *path,
 {
     const struct trace_span **step = NULL, *last;
     struct walk *w = NULL;
+    struct waits waits = { 0 };
     enum ct_status st;
 
     CT_TRY_GOTO(ct_alloc((size_t)f->n_ranks, sizeof(*step), "trace", &step),
@@ -353,11 +377,13 @@ static enum ct_status explain(const struct trace_file *f, const char *path,
             continue;
         w->costs.n = 0;
         find_waits(f, step[r], &w->costs);
-        say_waits(&w->costs, step[r], out);
+        CT_TRY_GOTO(keep_waits(&w->costs, step[r], &waits), st, out);
     }
+    say_waits(&waits, step, out);
     if (out->failed)
         st = CT_ENOMEM;
 out:
+    ct_free(waits.cost);
     ct_free(w);
     ct_free(step);
     return st;

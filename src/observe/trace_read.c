@@ -28,6 +28,41 @@ static int by_place(const void *a, const void *b)
     return x->end > y->end ? -1 : x->end < y->end;
 }
 
+typedef int (*compare_fn)(const void *a, const void *b);
+
+static int by_start(const struct trace_span *x, const struct trace_span *y)
+{
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Lists of pointers: by rank, job and category; by exchange and category. */
+static int by_job(const void *a, const void *b)
+{
+    const struct trace_span *x = *(const struct trace_span *const *)a;
+    const struct trace_span *y = *(const struct trace_span *const *)b;
+    const int cat              = strcmp(x->cat, y->cat);
+
+    if (x->rank != y->rank)
+        return x->rank - y->rank;
+    if (x->job != y->job)
+        return x->job < y->job ? -1 : 1;
+    return cat ? cat : by_start(x, y);
+}
+
+/* The last of those that began at once is the lowest rank. */
+static int by_exchange(const void *a, const void *b)
+{
+    const struct trace_span *x = *(const struct trace_span *const *)a;
+    const struct trace_span *y = *(const struct trace_span *const *)b;
+    const int cat              = strcmp(x->cat, y->cat);
+
+    if (x->exchange != y->exchange)
+        return x->exchange < y->exchange ? -1 : 1;
+    if (cat || x->start != y->start)
+        return cat ? cat : by_start(x, y);
+    return y->rank - x->rank;
+}
+
 static bool take_span(const struct ct_json *e, struct trace_span *s)
 {
     const struct ct_json *args = ct_json_get(e, "args");
@@ -73,6 +108,24 @@ static enum ct_status take_spans(struct trace_file *f, const char *path)
     }
     qsort(f->span, (size_t)f->n, sizeof(*f->span), by_place);
     return f->n ? CT_OK : bad(path, "it has no spans");
+}
+
+static enum ct_status sort_spans(struct trace_file *f)
+{
+    CT_TRY(ct_alloc((size_t)f->n + 1, sizeof(*f->by_job), "trace",
+                    &f->by_job));
+    CT_TRY(ct_alloc((size_t)f->n + 1, sizeof(*f->by_exchange), "trace",
+                    &f->by_exchange));
+    for (int i = 0; i < f->n; i++) {
+        if (f->span[i].job)
+            f->by_job[f->n_jobs++] = &f->span[i];
+        if (f->span[i].exchange)
+            f->by_exchange[f->n_exchanges++] = &f->span[i];
+    }
+    qsort(f->by_job, (size_t)f->n_jobs, sizeof(*f->by_job), by_job);
+    qsort(f->by_exchange, (size_t)f->n_exchanges, sizeof(*f->by_exchange),
+          by_exchange);
+    return CT_OK;
 }
 
 static void add_stretch(struct trace_rank *r, const struct trace_span *span,
@@ -138,6 +191,7 @@ enum ct_status trace_file_read(const char *path, struct trace_file *out)
     ct_free(text);
     CT_TRY(st);
     CT_TRY(take_spans(out, path));
+    CT_TRY(sort_spans(out));
     return find_stretches(out);
 }
 
@@ -146,30 +200,65 @@ void trace_file_fini(struct trace_file *f)
     for (int r = 0; f->rank && r < f->n_ranks; r++)
         ct_free(f->rank[r].stretch);
     ct_free(f->rank);
+    ct_free(f->by_job);
+    ct_free(f->by_exchange);
     ct_free(f->span);
     ct_json_free(f->json);
     *f = (struct trace_file){ 0 };
 }
 
+/* The first of n sorted ones that is not before the key. */
+static int first_of(const struct trace_span *const *list, int n,
+                    const struct trace_span *key, compare_fn compare)
+{
+    int low = 0, high = n;
+
+    while (low < high) {
+        const int mid = (low + high) / 2;
+
+        if (compare(&list[mid], &key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 const struct trace_span *trace_find_job(const struct trace_file *f, int rank,
                                         const char *cat, uint64_t job)
 {
-    for (int i = 0; i < f->n; i++)
-        if (f->span[i].rank == rank && f->span[i].job == job &&
-            strcmp(f->span[i].cat, cat) == 0)
-            return &f->span[i];
-    return NULL;
+    const struct trace_span key = { .rank = rank, .cat = cat, .job = job,
+                                    .start = INT64_MIN };
+    const int i = first_of(f->by_job, f->n_jobs, &key, by_job);
+
+    return i < f->n_jobs && f->by_job[i]->rank == rank &&
+                   f->by_job[i]->job == job &&
+                   strcmp(f->by_job[i]->cat, cat) == 0
+               ? f->by_job[i]
+               : NULL;
 }
 
 const struct trace_span *trace_find_last(const struct trace_file *f,
                                          const char *cat, uint64_t exchange)
 {
-    const struct trace_span *last = NULL;
+    const struct trace_span key = { .cat = cat, .exchange = exchange,
+                                    .start = INT64_MAX };
+    const int i = first_of(f->by_exchange, f->n_exchanges, &key,
+                           by_exchange) - 1;
 
-    for (int i = 0; i < f->n; i++)
-        if (f->span[i].exchange == exchange &&
-            strcmp(f->span[i].cat, cat) == 0 &&
-            (!last || f->span[i].start > last->start))
-            last = &f->span[i];
-    return last;
+    return i >= 0 && f->by_exchange[i]->exchange == exchange &&
+                   strcmp(f->by_exchange[i]->cat, cat) == 0
+               ? f->by_exchange[i]
+               : NULL;
+}
+
+const struct trace_span *trace_find_before(const struct trace_file *f,
+                                           const struct trace_span *s)
+{
+    const struct trace_span *at = s;
+
+    while (at-- > f->span && at->rank == s->rank && at->tid == s->tid)
+        if (at->end <= s->start && strcmp(at->cat, s->cat) == 0)
+            return at;
+    return NULL;
 }

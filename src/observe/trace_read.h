@@ -29,6 +29,9 @@ struct trace_file {
     int                n;
     struct trace_rank *rank; /* owned */
     int                n_ranks;
+    /* The spans that have one, in order, to search by; owned. */
+    const struct trace_span **by_job, **by_exchange;
+    int                       n_jobs, n_exchanges;
 };
 
 /* The caller frees `out` either way. */
@@ -36,11 +39,17 @@ CT_MUST_CHECK enum ct_status trace_file_read(const char *path,
                                              struct trace_file *out);
 void trace_file_fini(struct trace_file *f);
 
-/* The span of that category and job on a rank's threads; NULL: none. */
+/* All of these take the time of a search, not of the file's length.
+ *
+ * The span of that category and job on a rank's threads; NULL: none. */
 const struct trace_span *trace_find_job(const struct trace_file *f, int rank,
                                         const char *cat, uint64_t job);
 /* Who began last, of all that take part in the exchange; NULL: none. */
 const struct trace_span *trace_find_last(const struct trace_file *f,
                                          const char *cat, uint64_t exchange);
+/* The one of the same thread and category that ended last before `s`, which is
+ * one of the file's, began; NULL: none. */
+const struct trace_span *trace_find_before(const struct trace_file *f,
+                                           const struct trace_span *s);
 
 #endif

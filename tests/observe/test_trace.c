@@ -11,6 +11,7 @@
 #include "base/trace.h"
 #include "observe/json.h"
 #include "observe/trace_file.h"
+#include "testing/files.h"
 #include "testing/test.h"
 
 static void drop(void *arg)
@@ -204,6 +205,54 @@ static const struct ct_json *events_of(const struct ct_text *part, int n)
     ct_text_fini(&text);
     test_defer(drop_json, json);
     return ct_json_get(json, "traceEvents");
+}
+
+/* Every rank sums 40 parameters; rank 700 is late for all of them. */
+static void write_many(const char *path, int n_ranks)
+{
+    static struct ct_text t;
+
+    t = (struct ct_text){ 0 };
+    test_defer(drop, &t);
+    ct_text_add(&t, "{\"traceEvents\":[");
+    for (int r = 0; r < n_ranks; r++) {
+        ct_text_addf(&t, "%s{\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":0,"
+                     "\"dur\":8000,\"name\":\"iteration 1\",\"cat\":"
+                     "\"iteration\"}", r ? "," : "", r);
+        for (int i = 0; i < 40; i++) {
+            const int begun = 200 * i + (r == 700 ? 150 : 50);
+
+            ct_text_addf(&t, ",{\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":%d,"
+                         "\"dur\":1,\"name\":\"p%d\",\"cat\":\"send\","
+                         "\"args\":{\"exchange\":\"%x\"}}", r, begun, i,
+                         i + 1);
+            ct_text_addf(&t, ",{\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":%d,"
+                         "\"dur\":%d,\"name\":\"p%d\",\"cat\":\"wait\","
+                         "\"args\":{\"exchange\":\"%x\"}}", r, begun + 1,
+                         200 * i + 160 - begun - 1, i, i + 1);
+        }
+    }
+    ct_text_add(&t, "]}");
+    ASSERT_OK(ct_file_write(path, t.s, t.n_bytes));
+}
+
+/* A search per wait, so that this takes no time; and no screen of lines. */
+TEST(trace, a_thousand_ranks_are_explained_in_a_few_lines)
+{
+    static struct ct_text said;
+    const char *path = test_path("many.json");
+    int n_lines      = 0;
+
+    said = (struct ct_text){ 0 };
+    test_defer(drop, &said);
+    write_many(path, 1000);
+    ASSERT_OK(ct_trace_explain(path, -1, &said));
+    ASSERT_HAS("with 1000 rank(s)", said.s);
+    ASSERT_HAS("waits for rank 700's p", said.s);
+    ASSERT_HAS("shorter waits take 1 % of a step or more", said.s);
+    for (const char *s = said.s; *s; s++)
+        n_lines += *s == '\n';
+    ASSERT(n_lines < 45);
 }
 
 TEST(trace, arrows_lead_from_the_last_to_those_who_waited)
