@@ -15,14 +15,7 @@ static enum ct_status setup(struct ct_layer *l, const struct ct_io *io)
         ct_dense_image_data_param(l->param);
     const struct ct_segments_config config = {
         .param        = "dense_image_data_param",
-        .source       = p->source,
-        .root         = p->root_folder,
-        .batch_size   = p->batch_size,
-        .rand_skip    = p->rand_skip,
-        .new_height   = p->new_height,
-        .new_width    = p->new_width,
-        .shuffle      = p->shuffle,
-        .color        = p->is_color,
+        CT_SEGMENTS_WORDS(p),
         .kind         = CT_LABEL_PIXEL,
         .ignore_label = 255,
     };
@@ -37,12 +30,6 @@ const struct ct_layer_type ct_layer_dense_image_data = {
     .tops       = CT_EXACTLY(2),
     .flags      = CT_LAYER_SOURCE | CT_LAYER_DEALS | CT_LAYER_DYNAMIC |
                   CT_LAYER_NO_GRAD | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
-    .state_size = sizeof(struct ct_segments),
     .setup      = setup,
-    .reshape    = ct_segments_reshape,
-    .forward    = { [CT_CPU] = ct_segments_forward },
-    .seek       = ct_segments_seek,
-    .records    = ct_segments_records,
-    .report     = ct_batches_report,
-    .teardown   = ct_segments_teardown,
+    CT_SEGMENTS_SLOTS,
 };

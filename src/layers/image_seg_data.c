@@ -15,14 +15,7 @@ static enum ct_status setup(struct ct_layer *l, const struct ct_io *io)
     const Caffe__ImageDataParameter *p = ct_image_data_param(l->param);
     const struct ct_segments_config config = {
         .param        = "image_data_param",
-        .source       = p->source,
-        .root         = p->root_folder,
-        .batch_size   = p->batch_size,
-        .rand_skip    = p->rand_skip,
-        .new_height   = p->new_height,
-        .new_width    = p->new_width,
-        .shuffle      = p->shuffle,
-        .color        = p->is_color,
+        CT_SEGMENTS_WORDS(p),
         .kind         = (enum ct_label_kind)p->label_type,
         .ignore_label = p->ignore_label,
         .threads      = p->threads,
@@ -39,12 +32,6 @@ const struct ct_layer_type ct_layer_image_seg_data = {
     .tops       = CT_BETWEEN(2, 3),
     .flags      = CT_LAYER_SOURCE | CT_LAYER_DEALS | CT_LAYER_DYNAMIC |
                   CT_LAYER_NO_GRAD | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP,
-    .state_size = sizeof(struct ct_segments),
     .setup      = setup,
-    .reshape    = ct_segments_reshape,
-    .forward    = { [CT_CPU] = ct_segments_forward },
-    .seek       = ct_segments_seek,
-    .records    = ct_segments_records,
-    .report     = ct_batches_report,
-    .teardown   = ct_segments_teardown,
+    CT_SEGMENTS_SLOTS,
 };

@@ -26,6 +26,13 @@ struct ct_segments_config {
     int                ignore_label;
 };
 
+/* The members that both parameter messages have; p points to one of them. */
+#define CT_SEGMENTS_WORDS(p)                                                 \
+    .source = (p)->source, .root = (p)->root_folder,                         \
+    .batch_size = (p)->batch_size, .rand_skip = (p)->rand_skip,              \
+    .new_height = (p)->new_height, .new_width = (p)->new_width,              \
+    .shuffle = (p)->shuffle, .color = (p)->is_color
+
 struct segment_line; /* inside segments.c */
 
 struct ct_segments {
@@ -51,5 +58,15 @@ CT_MUST_CHECK enum ct_status ct_segments_seek(struct ct_layer *l,
                                               uint64_t n_passes);
 int64_t ct_segments_records(const struct ct_layer *l);
 void ct_segments_teardown(struct ct_layer *l);
+
+/* The slots of a type, but for setup. */
+#define CT_SEGMENTS_SLOTS                                                    \
+    .state_size = sizeof(struct ct_segments),                                \
+    .reshape    = ct_segments_reshape,                                       \
+    .forward    = { [CT_CPU] = ct_segments_forward },                        \
+    .seek       = ct_segments_seek,                                          \
+    .records    = ct_segments_records,                                       \
+    .report     = ct_batches_report,                                         \
+    .teardown   = ct_segments_teardown
 
 #endif
