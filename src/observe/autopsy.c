@@ -385,7 +385,7 @@ static enum ct_status tell(const struct autopsy *a, struct ct_text *out)
         if (f.differ)
             say_difference(a, &f, mark, out);
         say_together(a, &f, out);
-        if (f.unfinished)
+        if (f.unfinished && f.unfinished != f.differ)
             say_unfinished(a, &f, mark, out);
         if (!f.differ && a->n_here > 1)
             ct_text_add(out, "All ranks called the same things in the same "
