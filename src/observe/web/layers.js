@@ -29,7 +29,8 @@ function speeds(list) {
 
 function bar(value, most, kind) {
   const b = el('i', { class: 'bar ' + kind });
-  b.style.width = Math.max(0, 180 * value / (most || 1)) + 'px';
+  const share = Math.max(0, value / (most || 1));
+  b.style.width = `min(${180 * share}px, ${28 * share}vw)`;
   return b;
 }
 
@@ -45,7 +46,8 @@ function phases() {
     stack.append(part);
     const dot = el('i');
     dot.style.background = tones[name] || '#888';
-    key.append(dot, `${name} ${seconds(v)} (${percent(v / sum)})`);
+    key.append(el('span', {}, dot,
+      `${name} ${seconds(v)} (${percent(v / sum)})`), ' ');
   }
   return el('section', { class: 'card', id: 'phases' },
     el('h2', {}, 'An iteration takes ' + seconds(sum)), stack, key);
