@@ -424,8 +424,9 @@ static enum ct_status export_init(struct onnx_export *x, struct ct_net *net,
 
     if (opset != 13 && opset != 17)
         return ct_fail(CT_EINVAL, "opset is 13 or 17, not %d", opset);
-    x->net  = net;
-    x->fold = !o->no_fold;
+    x->net   = net;
+    x->fold  = !o->no_fold;
+    x->opset = opset;
     CT_TRY(onnx_graph_init(&x->graph, title && *title ? title : "net", opset));
     CT_TRY(ct_alloc(n_blobs, sizeof(*x->value), "onnx tensors", &x->value));
     CT_TRY(ct_alloc(n_blobs, sizeof(*x->constant), "onnx blobs",

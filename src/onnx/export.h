@@ -14,6 +14,7 @@ struct onnx_export {
     struct onnx_graph graph;
     struct ct_net    *net; /* borrowed */
     bool              fold, dynamic;
+    int               opset;
     const char      **value; /* per blob: the tensor that holds it, or NULL */
     bool             *constant; /* per blob: depends on shapes only */
     bool             *read;     /* per blob: a node reads it */
@@ -73,6 +74,14 @@ CT_MUST_CHECK enum ct_status onnx_reshape(struct onnx_export *x,
 CT_MUST_CHECK enum ct_status onnx_reshape_top(struct onnx_export *x,
                                               const struct onnx_layer *l,
                                               const char *from, int top);
+
+/* A Transpose that makes `out`. */
+void onnx_transpose(struct onnx_export *x, const char *name, const char *in,
+                    int n_axes, const int64_t *order, const char *out);
+/* `from` as another type: as `out`, which is the layer's top and last node, or
+ * where that is NULL as a new tensor, which is returned. */
+const char *onnx_cast(struct onnx_export *x, const struct onnx_layer *l,
+                      const char *from, enum onnx_type to, const char *out);
 
 /* Keeps the layer's prototxt in the model's metadata, with tensors as bottoms
  * and tops, so that an import gets the layer back.  For layers whose nodes say

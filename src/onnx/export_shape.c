@@ -99,15 +99,13 @@ enum ct_status onnx_emit_flatten(struct onnx_export *x,
     return CT_OK;
 }
 
-static Onnx__NodeProto *transpose(struct onnx_export *x, const char *name,
-                                  const char *in, int n_axes,
-                                  const int64_t *order, const char *out)
+void onnx_transpose(struct onnx_export *x, const char *name, const char *in,
+                    int n_axes, const int64_t *order, const char *out)
 {
     Onnx__NodeProto *n = onnx_add(&x->graph, name, "Transpose", ONNX_IN(in),
                                   out);
 
     onnx_set_ints(&x->graph, n, "perm", n_axes, order);
-    return n;
 }
 
 enum ct_status onnx_emit_permute(struct onnx_export *x,
@@ -126,7 +124,7 @@ enum ct_status onnx_emit_permute(struct onnx_export *x,
     for (int i = 0; i < n_axes; i++)
         if (!used[i])
             order[n++] = i;
-    transpose(x, l->name, l->in[0], n_axes, order, l->out[0]);
+    onnx_transpose(x, l->name, l->in[0], n_axes, order, l->out[0]);
     return CT_OK;
 }
 
@@ -168,12 +166,12 @@ enum ct_status onnx_emit_shuffle_channel(struct onnx_export *x,
     v = onnx_part(x, l, "Reshape");
     CT_TRY(onnx_reshape(x, l, l->in[0], &wide, v));
     turned = onnx_part(x, l, "Transpose");
-    transpose(x, turned, v, wide.n_axes, order, turned);
+    onnx_transpose(x, turned, v, wide.n_axes, order, turned);
     return onnx_reshape_top(x, l, turned, 0);
 }
 
-static const char *cast(struct onnx_export *x, const struct onnx_layer *l,
-                        const char *from, enum onnx_type to, const char *out)
+const char *onnx_cast(struct onnx_export *x, const struct onnx_layer *l,
+                      const char *from, enum onnx_type to, const char *out)
 {
     const char *name = out ? out : onnx_part(x, l, "Cast");
 
@@ -188,7 +186,7 @@ enum ct_status onnx_emit_batch_reindex(struct onnx_export *x,
                                        const struct onnx_layer *l)
 {
     const int64_t flat[] = { -1 };
-    const char *index = cast(x, l, l->in[1], ONNX_INT64, NULL);
+    const char *index = onnx_cast(x, l, l->in[1], ONNX_INT64, NULL);
 
     if (l->io.bottom[1]->shape.n_axes != 1)
         index = onnx_step(x, l, "Reshape",
@@ -203,7 +201,7 @@ enum ct_status onnx_emit_filter(struct onnx_export *x,
 {
     const int last       = l->io.n_bottom - 1;
     const int64_t flat[] = { -1 };
-    const char *chosen   = cast(x, l, l->in[last], ONNX_BOOL, NULL);
+    const char *chosen   = onnx_cast(x, l, l->in[last], ONNX_BOOL, NULL);
 
     chosen = onnx_step(x, l, "Reshape",
                        ONNX_IN(chosen, onnx_list(x, l, "shape", 1, flat)));
@@ -298,10 +296,10 @@ enum ct_status onnx_emit_argmax(struct onnx_export *x,
         if (p->out_max_val)
             onnx_end(x, l, "Identity", ONNX_IN(values));
         else
-            cast(x, l, places, ONNX_FLOAT, l->out[0]);
+            onnx_cast(x, l, places, ONNX_FLOAT, l->out[0]);
         return CT_OK;
     }
-    both = cast(x, l, places, ONNX_FLOAT, NULL);
+    both = onnx_cast(x, l, places, ONNX_FLOAT, NULL);
     if (p->out_max_val) {
         places = both;
         both   = onnx_part(x, l, "Concat");

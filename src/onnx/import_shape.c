@@ -393,6 +393,27 @@ enum ct_status onnx_read_expand(struct onnx_import *m)
     return repeat(m, blob, from, times);
 }
 
+/* Borders of other values than a constant: those of images, as wide on both
+ * sides. */
+static enum ct_status pad_image(struct onnx_import *m,
+                                const struct onnx_value *v,
+                                const int64_t *pads)
+{
+    const bool edge = onnx_is_string(m, "mode", "edge", "constant");
+
+    if (!edge && !onnx_is_string(m, "mode", "reflect", "constant"))
+        return onnx_reject(m, "its mode is none of constant, edge and "
+                           "reflect");
+    if (v->shape.n_axes != 4 || pads[0] || pads[1] || pads[4] || pads[5] ||
+        pads[2] != pads[6] || pads[3] != pads[7])
+        return onnx_reject(m, "a border that repeats or reflects must be one "
+                           "of images, as wide on both sides");
+    return onnx_layer_end(
+        m, &(struct onnx_made){ "Pad", ONNX_BLOBS(v->blob), 1, NULL, 0 },
+        "pad_param { type: %s pad_h: %" PRId64 " pad_w: %" PRId64 " }",
+        edge ? "REPLICATE" : "REFLECT_101", pads[2], pads[3]);
+}
+
 /* Before all axes, then after all of them. */
 enum ct_status onnx_read_pad(struct onnx_import *m)
 {
@@ -408,8 +429,6 @@ enum ct_status onnx_read_pad(struct onnx_import *m)
     if (c && ct_shape_count(&c->shape, 0, CT_END) == 1)
         value = c->f[0];
     CT_TRY(onnx_input_blob(m, 0, &v));
-    if (!onnx_is_string(m, "mode", "constant", "constant"))
-        return onnx_reject(m, "it pads with other values than a constant");
     if (n != 2 * v->shape.n_axes || m->node->n_input > 3)
         return onnx_reject(m, "its pads do not fit its input");
     for (int i = 0; i < v->shape.n_axes; i++) {
@@ -422,6 +441,8 @@ enum ct_status onnx_read_pad(struct onnx_import *m)
                                " paddings: %" PRId64 " paddings: %" PRId64,
                                before, after);
     }
+    if (!onnx_is_string(m, "mode", "constant", "constant"))
+        return pad_image(m, v, pads);
     return onnx_layer_end(
         m, &(struct onnx_made){ "Pad", ONNX_BLOBS(v->blob), 1, NULL, 0 },
         "pad_param { constant_values: %.9g%s }", (double)value, text);

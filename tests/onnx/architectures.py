@@ -233,6 +233,27 @@ def resnext50():
     return n.end()
 
 
+def resnet50_gn():
+    """ResNet-50 with GroupNorm of 32 groups."""
+    n = Net('ResNet-50 GN', (1, 3, 64, 64))
+
+    def c(width, k=3, s=1, bottom=None):
+        n.conv(width, k, s, bias=False, bottom=bottom)
+        n.add('GroupNorm', 'group_norm_param { group_num: 32 }', top='same')
+        return n.add('Scale', 'scale_param { bias_term: true }', top='same')
+
+    c(64, 7, 2), n.relu(), n.max(3, 2)
+    for i, depth in enumerate((3, 4, 6, 3)):
+        for j in range(depth):
+            x, width, s = n.top, 64 << i, 2 if i and not j else 1
+            left = c(4 * width, 1, s, bottom=x) if not j else x
+            c(width, 1, bottom=x), n.relu(), c(width, 3, s), n.relu()
+            n.sum(left, c(4 * width, 1))
+            n.relu()
+    n.everything(), n.ip(100)
+    return n.end()
+
+
 def se_resnet50():
     n = Net('SE-ResNet-50', (1, 3, 96, 96))
     n.cnr(64, 7, 2, 3), n.max(3, 2)

@@ -45,6 +45,12 @@ INPUTS = {
     'rnn': SEQUENCE,
     'lstm_unit': {'c': (1, 3, 4), 'data': (1, 3, 16), 'cont': (1, 3)},
     'roi_pooling': {'data': (1, 3, 40, 50), 'rois': (6, 5)},
+    'roi_align': {'data': (1, 3, 40, 50), 'rois': (6, 5)},
+    'roi_align_size': {'data': (1, 3, 40, 50), 'rois': (6, 5)},
+    'matmul': {'data': (2, 3, 4, 5), 'more': (2, 3, 5, 6)},
+    'matmul_turned': {'data': (2, 3, 5, 4), 'more': (2, 3, 6, 5)},
+    'reorg': {'data': (2, 8, 6, 4)},
+    'reorg_back': {'data': (2, 8, 6, 4)},
     'conv_1d': {'data': (2, 3, 20)},
     'conv_3d': {'data': (1, 2, 6, 7, 5)},
     'ip_flat': {'data': (3, 8)},
@@ -250,6 +256,29 @@ CASES = {
     'detection': _ssd('CENTER_SIZE'),
     'detection_corner': _ssd('CORNER'),
     'detection_class': _ssd('CORNER_SIZE', False),
+    'bn': layer('BN', 'bn_param { momentum: 0.9 }'),
+    'bn_line': layer('BN', 'bn_param { bn_mode: INFERENCE }'),
+    'group_norm': layer('GroupNorm', 'group_norm_param { group_num: 2 }'),
+    'matmul': layer('MatMul', bottom='data more'),
+    'matmul_turned': layer('MatMul', 'matmul_param { transpose_a: true '
+                           'transpose_b: true }', 'data more'),
+    'mish': layer('Mish'),
+    'pad': layer('Pad', 'pad_param { pad_h: 1 pad_w: 2 '
+                 'constant_values: 0.5 }'),
+    'pad_axes': layer('Pad', 'pad_param { paddings: 0 paddings: 0 '
+                      'paddings: 0 paddings: 1 paddings: 2 paddings: 0 '
+                      'paddings: 3 paddings: 1 }'),
+    'pad_edge': layer('Pad', 'pad_param { type: REPLICATE pad: 2 }'),
+    'pad_reflect': layer('Pad', 'pad_param { type: REFLECT pad: 2 }'),
+    'pad_mirror': layer('Pad', 'pad_param { type: REFLECT_101 pad: 2 }'),
+    'reorg': layer('Reorg', 'reorg_param { stride: 2 }'),
+    'reorg_back': layer('Reorg', 'reorg_param { stride: 2 reverse: true }'),
+    'roi_align': layer('ROIAlign', 'roi_align_param { pooled_h: 4 pooled_w: '
+                       '3 spatial_scale: 0.5 sampling_ratio: 2 }',
+                       bottom='data rois'),
+    'roi_align_size': layer('ROIAlign', 'roi_align_param { pooled_h: 3 '
+                            'pooled_w: 3 spatial_scale: 0.25 roi_end_mode: 1 '
+                            '}', bottom='data rois'),
     'loss': layer('InnerProduct', 'inner_product_param { num_output: 5 }',
                   top='out', name='ip') +
             layer('Silence', bottom='label', top='', name='quiet'),

@@ -182,6 +182,17 @@ TEST(export, what_onnx_cannot_say_is_refused_by_name)
     refused(IMAGE "layer { name: 'n' type: 'BatchNorm' bottom: 'data' "
             "top: 'n' batch_norm_param { use_global_stats: false } }",
             fixed, "layer n ", "batch's own statistics");
+    refused(IMAGE "layer { name: 'n' type: 'BN' bottom: 'data' top: 'n' "
+            "bn_param { bn_mode: LEARN } }",
+            fixed, "layer n ", "batch's own statistics");
+    refused(IMAGE "layer { name: 'n' type: 'BN' bottom: 'data' top: 'n' "
+            "bn_param { axis: 2 moving_average: true } }",
+            fixed, "layer n ", "axis 2");
+    refused(IMAGE "layer { name: 'rois' type: 'Input' top: 'rois' "
+            "input_param { shape { dim: 4 dim: 5 } } } "
+            "layer { name: 'r' type: 'ROIAlign' bottom: 'data' bottom: 'rois' "
+            "top: 'r' roi_pooling_param { pooled_h: 2 pooled_w: 2 } }",
+            fixed, "layer r ", "corners of bins");
     refused(IMAGE "layer { name: 'i' type: 'Im2col' bottom: 'data' top: 'i' "
             "convolution_param { kernel_size: 2 } }",
             fixed, "layer i:", "Im2col");
@@ -191,6 +202,29 @@ TEST(export, what_onnx_cannot_say_is_refused_by_name)
     refused(IMAGE "layer { name: 'p' type: 'Pooling' bottom: 'data' "
             "top: 'p' pooling_param { kernel_size: 1 stride: 9 } }",
             fixed, "layer p ", "outside the image");
+}
+
+/* Half pixels are an attribute that the older operator does not have. */
+TEST(export, regions_are_sampled_alike_in_both_opsets)
+{
+    static const char *const net = IMAGE
+        "layer { name: 'rois' type: 'Input' top: 'rois' "
+        "input_param { shape { dim: 4 dim: 5 } } } "
+        "layer { name: 'r' type: 'ROIAlign' bottom: 'data' bottom: 'rois' "
+        "top: 'r' roi_align_param { pooled_h: 2 pooled_w: 2 } }";
+
+    for (int opset = 13; opset <= 17; opset += 4) {
+        Onnx__GraphProto *g =
+            graph_of(net, (struct ct_onnx_options){ .opset = opset });
+        const Onnx__NodeProto *n = g->node[g->n_node - 1];
+        bool mode = false;
+
+        ASSERT_HAS("RoiAlign", n->op_type);
+        for (size_t i = 0; i < n->n_attribute; i++)
+            mode |= strcmp(n->attribute[i]->name,
+                           "coordinate_transformation_mode") == 0;
+        ASSERT_INT(opset == 17, mode);
+    }
 }
 
 TEST(export, opsets_are_13_and_17)

@@ -146,6 +146,24 @@ TEST(import, shapes_are_computed)
     ASSERT_INT(6, (int)run(g)->shape.dim[1]);
 }
 
+/* 1 2 3 with a border of 2. */
+TEST(import, borders_repeat_and_reflect)
+{
+    static const char *const modes[] = { "edge", "reflect" };
+    const int64_t pads[] = { 0, 0, 0, 2, 0, 0, 0, 2 };
+    const float want[2][7] = { { 1, 1, 1, 2, 3, 3, 3 },
+                               { 3, 2, 1, 2, 3, 2, 1 } };
+
+    for (int i = 0; i < 2; i++) {
+        struct onnx_graph *g = model(CT_SHAPE(1, 1, 1, 3));
+
+        onnx_longs(g, "pads", 8, pads);
+        onnx_set_string(g, onnx_add(g, "p", "Pad", ONNX_IN("x", "pads"), "y"),
+                        "mode", modes[i]);
+        is(run(g), want[i], 7);
+    }
+}
+
 /* Columns 1 and 2 of rows 1 2 3 4 | 5 6 7 8. */
 TEST(import, a_slice_leaves_the_rest_silent)
 {
@@ -187,6 +205,17 @@ TEST(import, an_unknown_operator_is_refused_by_name)
 
     onnx_add(g, "odd", "Erf", ONNX_IN("x"), "y");
     refused(g, CT_ENOTSUP, "node odd (Erf)");
+}
+
+TEST(import, a_border_that_no_layer_makes_is_refused)
+{
+    struct onnx_graph *g = model(CT_SHAPE(1, 1, 1, 3));
+    const int64_t pads[] = { 0, 0, 0, 1, 0, 0, 0, 2 };
+
+    onnx_longs(g, "pads", 8, pads);
+    onnx_set_string(g, onnx_add(g, "p", "Pad", ONNX_IN("x", "pads"), "y"),
+                    "mode", "edge");
+    refused(g, CT_ENOTSUP, "as wide on both sides");
 }
 
 TEST(import, a_missing_tensor_is_refused)

@@ -87,6 +87,71 @@ def yolo_v2_tiny():
     return n.text
 
 
+def yolo_v2():
+    """Darknet-19, with finer positions as channels (Reorg)."""
+    n = Net('YOLO v2', (1, 3, 160, 160))
+
+    def c(width, k=3, bottom=None):
+        n.conv(width, k, bias=False, bottom=bottom), n.norm(), n.relu(.1)
+        return n.top
+
+    c(32), n.max(2, 2)
+    c(64), n.max(2, 2)
+    c(128), c(64, 1), c(128), n.max(2, 2)
+    c(256), c(128, 1), c(256), n.max(2, 2)
+    fine = [c(512), c(256, 1), c(512), c(256, 1), c(512)][-1]
+    n.max(2, 2, bottom=fine)
+    c(1024), c(512, 1), c(1024), c(512, 1), c(1024)
+    coarse = [c(1024), c(1024)][-1]
+    c(64, 1, bottom=fine)
+    fine = n.add('Reorg', 'reorg_param { stride: 2 }')
+    n.cat(fine, coarse)
+    c(1024), n.conv(425, 1)
+    return n.text
+
+
+def yolo_v4():
+    """CSPDarknet-53, which has Mish, and spatial pyramid pooling."""
+    n = Net('YOLO v4 backbone', (1, 3, 128, 128))
+
+    def c(width, k=3, s=1, bottom=None):
+        n.conv(width, k, s, bias=False, bottom=bottom), n.norm()
+        return n.add('Mish')
+
+    c(32)
+    for i, depth in enumerate((1, 2, 8, 8, 4)):
+        width = 64 << i
+        x = c(width, 3, 2)
+        half = width if i == 0 else width // 2
+        left, y = c(half, 1, bottom=x), c(half, 1, bottom=x)
+        for _ in range(depth):
+            c(width // 2, 1, bottom=y)
+            y = n.sum(y, c(half))
+        n.cat(c(half, 1, bottom=y), left)
+        c(width, 1)
+    x = c(512, 1)
+    parts = [n.max(k, 1, k // 2, bottom=x) for k in (13, 9, 5)]
+    n.cat(*parts, x)
+    c(512, 1), n.conv(255, 1)
+    return n.text
+
+
+def mask_rcnn_head():
+    """A feature map, ROIAlign, and the mask branch."""
+    n = Net('Mask R-CNN mask head', (1, 3, 128, 128))
+    n.input('rois', (6, 5))
+    n.cnr(64, 7, 2), n.max(3, 2, 1), n.cnr(256), n.cnr(256)
+    n.add('ROIAlign', 'roi_align_param { pooled_h: 14 pooled_w: 14 '
+          'spatial_scale: 0.25 sampling_ratio: 2 }', bottom=[n.top, 'rois'])
+    for _ in range(4):
+        n.cr(256)
+    n.add('Deconvolution', 'convolution_param { num_output: 256 '
+          'kernel_size: 2 stride: 2 }'), n.relu()
+    n.conv(81, 1)
+    n.add('Sigmoid')
+    return n.text
+
+
 def yolo_v3():
     """Darknet-53 and its three heads."""
     n = Net('YOLO v3', (1, 3, 128, 128))
