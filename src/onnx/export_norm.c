@@ -86,13 +86,15 @@ enum ct_status onnx_emit_scale(struct onnx_export *x,
     const struct ct_blob *s = two ? l->io.bottom[1] : l->layer->blob[0];
     const char *factor, *bias, *v;
 
-    CT_TRY(coefficients(x, l, "scale", s, p->axis, &factor));
+    /* By these names an import finds them again. */
+    CT_TRY(coefficients(x, l, "blob0", s, p->axis, &factor));
     if (!p->bias_term) {
         onnx_end(x, l, "Mul", ONNX_IN(l->in[0], factor));
         return CT_OK;
     }
-    CT_TRY(coefficients(x, l, "bias", l->layer->blob[two ? 0 : 1], p->axis,
-                        &bias));
+    CT_TRY(coefficients(x, l, two ? "blob0" : "blob1",
+                        l->layer->blob[two ? 0 : 1], p->axis, &bias));
+    onnx_remember(x, l);
     v = onnx_step(x, l, "Mul", ONNX_IN(l->in[0], factor));
     onnx_end(x, l, "Add", ONNX_IN(v, bias));
     return CT_OK;

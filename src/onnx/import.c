@@ -290,6 +290,7 @@ enum ct_status ct_onnx_import_bytes(const void *data, size_t n_bytes,
                 out);
     CT_TRY_GOTO(read_opset(&m), st, out);
     CT_TRY_GOTO(read_graph(&m), st, out);
+    CT_TRY_GOTO(onnx_work_in_place(&m), st, out);
     CT_TRY_GOTO(check_net(&m), st, out);
     *out  = m.net;
     m.net = NULL;

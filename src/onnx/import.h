@@ -150,6 +150,8 @@ CT_MUST_CHECK enum ct_status onnx_permutation(struct onnx_import *m,
 /* import_layer.c: layers that an export left in the metadata; *done says
  * whether the node belongs to one. */
 CT_MUST_CHECK enum ct_status onnx_recall(struct onnx_import *m, bool *done);
+/* import_in_place.c: layers of the net that may overwrite their bottom do. */
+CT_MUST_CHECK enum ct_status onnx_work_in_place(struct onnx_import *m);
 /* export.c */
 bool onnx_is_exported(const char *type);
 

@@ -254,9 +254,18 @@ enum ct_status onnx_read_matmul(struct onnx_import *m)
     return inner_product(m, x, b, false, NULL);
 }
 
+static bool all_are(const struct onnx_value *v, float what)
+{
+    for (int64_t i = 0; i < ct_shape_count(&v->shape, 0, CT_END); i++)
+        if (v->f[i] != what)
+            return false;
+    return true;
+}
+
+/* A BatchNorm, and a Scale where it does anything. */
 enum ct_status onnx_read_batch_norm(struct onnx_import *m)
 {
-    const float one = 1;
+    const float one = 1, eps = onnx_get_float(m, "epsilon", 1e-5f);
     struct onnx_value *v[5];
     struct onnx_blob norm[3], scale[2];
     const char *blob;
@@ -277,11 +286,15 @@ enum ct_status onnx_read_batch_norm(struct onnx_import *m)
     norm[2]  = (struct onnx_blob){ CT_SHAPE(1), &one };
     scale[0] = (struct onnx_blob){ v[1]->shape, v[1]->f };
     scale[1] = (struct onnx_blob){ v[2]->shape, v[2]->f };
+    if (all_are(v[1], 1) && all_are(v[2], 0))
+        return onnx_layer_end(
+            m, &(struct onnx_made){ "BatchNorm", ONNX_BLOBS(v[0]->blob), 1,
+                                    norm, 3 },
+            "batch_norm_param { eps: %.9g }", (double)eps);
     CT_TRY(onnx_layer_between(
         m, &(struct onnx_made){ "BatchNorm", ONNX_BLOBS(v[0]->blob), 1, norm,
                                 3 },
-        &blob, NULL, "batch_norm_param { eps: %.9g }",
-        (double)onnx_get_float(m, "epsilon", 1e-5f)));
+        &blob, NULL, "batch_norm_param { eps: %.9g }", (double)eps));
     return onnx_layer_end(
         m, &(struct onnx_made){ "Scale", ONNX_BLOBS(blob), 1, scale, 2 },
         "scale_param { bias_term: true }");

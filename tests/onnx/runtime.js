@@ -1,12 +1,16 @@
-// runtime.js MODEL FOLDER - runs an ONNX model with onnxruntime-node.
+// runtime.js - runs ONNX models with onnxruntime-node, as asked line by line:
+//
+//     {"model": "NET.onnx", "folder": "FOLDER"}
 //
 // FOLDER/inputs.json lists inputs as { name: shape }; the values of input i are
 // in FOLDER/in<i>.raw, as little-endian floats.  Outputs are written likewise:
-// FOLDER/outputs.json and FOLDER/out<i>.raw.
+// FOLDER/outputs.json and FOLDER/out<i>.raw.  The answer is a line: "ok", or
+// the objection.
 const fs = require('fs');
+const readline = require('readline');
 const ort = require('onnxruntime-node');
 
-async function main(model, folder) {
+async function run(model, folder) {
   const shapes = JSON.parse(fs.readFileSync(folder + '/inputs.json'));
   const session = await ort.InferenceSession.create(
       model, { intraOpNumThreads: 1, graphOptimizationLevel: 'all' });
@@ -28,9 +32,22 @@ async function main(model, folder) {
                                  values.byteLength));
   });
   fs.writeFileSync(folder + '/outputs.json', JSON.stringify(outputs));
+  if (session.release) {
+    await session.release();
+  }
 }
 
-main(process.argv[2], process.argv[3]).catch((error) => {
-  console.error(String(error.message || error));
-  process.exit(1);
-});
+async function main() {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const asked = JSON.parse(line);
+    let answer = 'ok';
+    try {
+      await run(asked.model, asked.folder);
+    } catch (error) {
+      answer = String(error.message || error).replace(/\s+/g, ' ');
+    }
+    process.stdout.write(answer + '\n');
+  }
+}
+
+main();

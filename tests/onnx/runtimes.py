@@ -15,8 +15,8 @@ import numpy as np
 # Operators that OpenCV 4.6 does not read, or only in forms that these layers
 # do not have: bounds and axes that are inputs, indices that are computed.
 OPENCV_LACKS = {'Clip', 'Compress', 'Gather', 'Greater', 'MaxRoiPool',
-                'MaxUnpool', 'Mod', 'NonMaxSuppression', 'ReduceSum', 'Tile',
-                'TopK'}
+                'MaxUnpool', 'Mod', 'NonMaxSuppression', 'ReduceSum',
+                'RoiAlign', 'Tile', 'TopK'}
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -84,6 +84,14 @@ def has_onnxruntime():
         return False
 
 
+@functools.lru_cache(None)
+def _server():
+    """One process for all models: it takes longer to start than to run."""
+    return subprocess.Popen(['node', os.path.join(HERE, 'runtime.js')],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
+
+
 def onnxruntime(path, inputs):
     """The outputs by name, as onnxruntime computes them."""
     with tempfile.TemporaryDirectory() as folder:
@@ -92,11 +100,14 @@ def onnxruntime(path, inputs):
                 os.path.join(folder, 'in%d.raw' % i))
         with open(os.path.join(folder, 'inputs.json'), 'w') as f:
             json.dump({n: list(v.shape) for n, v in inputs.items()}, f)
-        run = subprocess.run(
-            ['node', os.path.join(HERE, 'runtime.js'), path, folder],
-            stderr=subprocess.PIPE, text=True)
-        if run.returncode:
-            raise RuntimeError(run.stderr.strip())
+        server = _server()
+        server.stdin.write(json.dumps({'model': path, 'folder': folder}) +
+                           '\n')
+        server.stdin.flush()
+        answer = server.stdout.readline().strip()
+        if answer != 'ok':
+            _server.cache_clear()
+            raise RuntimeError(answer or 'onnxruntime has died')
         with open(os.path.join(folder, 'outputs.json')) as f:
             shapes = json.load(f)
         return {name: np.fromfile(os.path.join(folder, 'out%d.raw' % i),

@@ -164,6 +164,33 @@ TEST(import, borders_repeat_and_reflect)
     }
 }
 
+/* Scale and ReLU take the place of what they alone read, and get its name from
+ * the last; what two nodes read stays, as does an output. */
+TEST(import, layers_work_in_place_where_nobody_else_reads)
+{
+    struct onnx_graph *g = model(CT_SHAPE(1, 2, 1, 1));
+    const float w[] = { 1, 0, 0, -1 }, s[] = { 2, 3 };
+    Caffe__NetParameter *net = NULL;
+
+    onnx_floats(g, "w", &CT_SHAPE(2, 2, 1, 1), w);
+    onnx_floats(g, "s", &CT_SHAPE(2, 1, 1), s);
+    onnx_add(g, "conv", "Conv", ONNX_IN("x", "w"), "a");
+    onnx_add(g, "scale", "Mul", ONNX_IN("a", "s"), "b");
+    onnx_add(g, "relu", "Relu", ONNX_IN("b"), "c");
+    onnx_add(g, "relu2", "Relu", ONNX_IN("c"), "d");
+    onnx_add(g, "sum", "Add", ONNX_IN("c", "d"), "y");
+    onnx_add_value(g, false, "y", &CT_SHAPE(1, 2, 1, 1));
+    ASSERT_OK(import(g, 1, &net));
+    ASSERT_INT(6, (int)net->n_layer); /* with the input */
+    ASSERT_HAS("x", net->layer[1]->bottom[0]);
+    for (int i = 1; i < 4; i++)
+        ASSERT_HAS("c", net->layer[i]->top[0]);
+    ASSERT_HAS("c", net->layer[2]->bottom[0]);
+    ASSERT_HAS("c", net->layer[3]->bottom[0]);
+    ASSERT_HAS("d", net->layer[4]->top[0]);
+    IS(run(g), 4, 0); /* 1 * 2 twice; -2 * 3 is cut off */
+}
+
 /* Columns 1 and 2 of rows 1 2 3 4 | 5 6 7 8. */
 TEST(import, a_slice_leaves_the_rest_silent)
 {

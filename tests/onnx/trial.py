@@ -13,6 +13,9 @@ def _draw(kind, i, shape, draw):
     if kind == 'Scale':
         return draw.uniform(.5, 1.5, shape) if i == 0 \
             else draw.normal(0, .1, shape)
+    if kind == 'BN': # scale, shift, mean, variance
+        return draw.normal(0, .1, shape) if i in (1, 2) \
+            else draw.uniform(.5, 1.5, shape)
     if kind in ('PReLU', 'Bias'):
         return draw.uniform(.1, .5, shape)
     if kind == 'Normalize':
@@ -149,19 +152,23 @@ class Trial:
             return []
         return [n.op_type for n in onnx.load(self.path).graph.node]
 
-    def _imported(self):
-        """The outputs of the net that comes back from the model."""
+    def back(self, **options):
+        """How far the net is that comes back from the model, or from another
+        one with these options; or the objection."""
         folder = os.path.dirname(self.path)
         names = [os.path.join(folder, 'back.' + e)
                  for e in ('prototxt', 'caffemodel')]
-        return run_imported(self.path, names, self.inputs)
+        path = self.path
+        try:
+            if options:
+                path = os.path.join(folder, 'other.onnx')
+                self.net.export_onnx(path, **options)
+            return self._compare(run_imported(path, names, self.inputs))
+        except Exception as error:
+            return str(error).strip().splitlines()[-1][:200]
 
     def run(self, skip=()):
-        out = {}
-        try:
-            out['import'] = self._compare(self._imported())
-        except Exception as error:
-            out['import'] = str(error).strip().splitlines()[-1][:200]
+        out = {'import': self.back()}
         objection = runtimes.check(self.path)
         if objection != '':
             out['checker'] = objection or 'ok'
