@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "cortado/access.h"
+#include "dist/dist.h"
 #include "dist_flags.h"
 #include "launch.h"
 #include "log_lines.h"
@@ -26,6 +28,7 @@ struct train_flags {
     const char            *on_nan;
     const char            *trace;
     int                    ranks;
+    bool                   explain;
     struct dist_flags      dist;
     struct observe_flags   observe;
 };
@@ -204,6 +207,21 @@ static void report_dist(struct ct_dist *d)
             1e3 * stats.wait_seconds / (double)stats.n_exchanges);
 }
 
+/* All ranks get ready to train, and rank 0 says what they would do. */
+static enum ct_status explain(struct ct_dist *d, struct ct_solver *s)
+{
+    struct ct_text text = { 0 };
+    enum ct_status st;
+
+    CT_TRY(ct_solver_attach(s));
+    dist_explain(d, &text);
+    st = text.failed ? CT_ENOMEM : CT_OK;
+    if (st == CT_OK && ct_dist_rank(d) == 0)
+        fputs(text.s, stdout);
+    ct_text_fini(&text);
+    return st;
+}
+
 static enum ct_status train(const struct train_flags *f,
                             Caffe__SolverParameter *param, struct ct_dist *d)
 {
@@ -238,6 +256,10 @@ static enum ct_status train(const struct train_flags *f,
     CT_TRY_GOTO(st, st, out);
     if (f->snapshot)
         CT_TRY_GOTO(resume(s, f->snapshot), st, out);
+    if (f->explain) {
+        st = explain(d, s);
+        goto out;
+    }
     CT_TRY_GOTO(observe_follow(&f->observe, look, d, s), st, out);
     traced   = &trace;
     recorded = d;
@@ -327,6 +349,17 @@ static int train_with_peers(struct train_flags *f)
     return code;
 }
 
+static int print_combinations(void)
+{
+    struct ct_text text     = { 0 };
+    const enum ct_status st = dist_combinations(&text);
+
+    if (st == CT_OK)
+        fputs(text.s, stdout);
+    ct_text_fini(&text);
+    return st == CT_OK ? EXIT_DONE : command_failed(st);
+}
+
 int cmd_train(int argc, char **argv)
 {
     struct train_flags f = { .sigint_effect = "stop",
@@ -341,6 +374,7 @@ int cmd_train(int argc, char **argv)
         FLAG("on_nan", &f.on_nan),
         FLAG("trace", &f.trace),
         FLAG("ranks", &f.ranks),
+        FLAG("explain", &f.explain),
         DIST_FLAGS(f.dist),
         OBSERVE_FLAGS(f.observe),
         FLAG_END,
@@ -350,6 +384,8 @@ int cmd_train(int argc, char **argv)
 
     if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
+    if (f.explain && !f.solver && argc == 1)
+        return print_combinations();
     if (argc != 1 || !f.solver || (f.snapshot && f.net.weights)) {
         fprintf(stderr, "cortado train: %s\n",
                 argc != 1   ? "takes flags only"

@@ -195,6 +195,9 @@ const struct flag_info flag_table[] = {
       "the same bits for any number of ranks; needs --parts" },
     { "train", "parts", FLAG_INT, RANKS, "N", NULL,
       "with --canonical: micro-batches per iteration, over all ranks" },
+    { "train", "explain", FLAG_SWITCH, RANKS, NULL, NULL,
+      "print what ranks will do and why, and do not train; without --solver, "
+      "what goes together" },
     { "train", "rank_log", FLAG_STRING, RANKS, "PREFIX", NULL,
       "every rank writes a whole log to PREFIX.RANK" },
 

@@ -6,10 +6,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "comm/rate.h"
 #include "comm/transport/transports.h"
 #include "cortado/log.h"
-#include "dist/codec/managed.h"
 #include "dist/feed/root.h"
 #include "liveness/watch.h"
 #include "liveness/witness.h"
@@ -33,40 +31,6 @@ static int count_hosts(const struct ct_transport *t)
     return n;
 }
 
-static enum ct_status choose_reduce(struct ct_dist *d)
-{
-    const char *name = d->options->reduce;
-
-    d->device_sum.wanted = strcmp(name, "nccl") == 0;
-    if (d->device_sum.wanted)
-        return CT_OK;
-    CT_TRY(ct_allreduce_parse(name, "nccl", &d->reduce));
-    if (d->reduce && !ct_allreduce_available(d->comm, d->reduce))
-        return ct_fail(CT_EINVAL, "--reduce=%s: these ranks cannot sum so; "
-                       "use auto or another way", name);
-    return CT_OK;
-}
-
-static enum ct_status choose_road(struct ct_dist *d)
-{
-    const char *name = d->options->road;
-
-    if (d->canonical.parts)
-        d->road = DIST_ROAD_ALLREDUCE;
-    else if (strcmp(name, "auto") == 0)
-        d->road = DIST_ROAD_AUTO;
-    else if (strcmp(name, "allreduce") == 0)
-        d->road = DIST_ROAD_ALLREDUCE;
-    else if (strcmp(name, "factors") == 0)
-        d->road = DIST_ROAD_FACTORS;
-    else if (d->mode.ps)
-        d->road = DIST_ROAD_ALLREDUCE; /* servers are no way to sum */
-    else
-        return ct_fail(CT_EINVAL, "--road=%s: use auto, allreduce, factors, "
-                       "ps or sharded", name);
-    return CT_OK;
-}
-
 static double tokens(void *arg)
 {
     const struct ct_dist *d = arg;
@@ -74,24 +38,14 @@ static double tokens(void *arg)
     return ct_limit_tokens(d->all->transport);
 }
 
-/* --bandwidth=RATE: no more than that is sent, and what a step has no tokens
- * for waits (compress/managed.h), unless the codec holds values back itself.
- * RATE:all: all is sent and the step waits. */
+/* No more than that is sent a second. */
 static enum ct_status limit_bandwidth(struct ct_dist *d)
 {
-    const char *text = d->options->bandwidth, *rest;
-    double bytes_s;
-
-    if (!text[0])
+    if (d->plan.bytes_s == 0)
         return CT_OK;
-    if (ct_rate_parse(text, &bytes_s, &rest) != CT_OK)
-        return ct_fail_in(CT_EINVAL, "--bandwidth=%s", text);
-    if (rest[0] && strcmp(rest, ":all") != 0)
-        return ct_fail(CT_EINVAL, "--bandwidth=%s: behind a rate stands "
-                       "nothing or ':all'", text);
-    CT_TRY(ct_limit_create(d->all->transport, bytes_s, NULL, NULL,
+    CT_TRY(ct_limit_create(d->all->transport, d->plan.bytes_s, NULL, NULL,
                            &d->all->transport));
-    if (!rest[0] && dist_managed_suits(d->wires.codec.type)) {
+    if (d->plan.sheds) {
         d->wires.tokens     = tokens;
         d->wires.tokens_arg = d;
     }
@@ -105,17 +59,7 @@ static enum ct_status take_options(struct ct_dist *d,
     const Caffe__DistributedParameter none =
         CAFFE__DISTRIBUTED_PARAMETER__INIT;
 
-    CT_TRY(ct_message_merge(&none, given, &d->options));
-    if (strcmp(d->options->batch, "per_rank") != 0 &&
-        strcmp(d->options->batch, "global") != 0)
-        return ct_fail(CT_EINVAL, "batch is \"%s\"; use per_rank or global",
-                       d->options->batch);
-    if (strcmp(d->options->data, "shared") != 0 &&
-        strcmp(d->options->data, "local") != 0 &&
-        strcmp(d->options->data, "root") != 0)
-        return ct_fail(CT_EINVAL, "data is \"%s\"; use shared, local or root",
-                       d->options->data);
-    return CT_OK;
+    return ct_message_merge(&none, given, &d->options);
 }
 
 /* Between jobs the comm thread still has messages about itself to send. */
@@ -139,7 +83,7 @@ static enum ct_status make_part(struct ct_dist *d, int first, int n,
 
 static enum ct_status make_parts(struct ct_dist *d)
 {
-    const struct dist_mode *m = &d->mode;
+    const struct dist_plan *m = &d->plan;
     int group                 = dist_group_of(m, d->all->rank);
     int first                 = dist_group_first(m, group);
 
@@ -165,18 +109,31 @@ static enum ct_status start_thread(struct ct_dist *d)
                                         .idle_ns = IDLE_NS };
     struct ct_comm *part[]          = { d->all, d->comm, d->group };
 
-    for (int i = 0; d->mode.ps && i < 3; i++)
+    for (int i = 0; d->plan.servers && i < 3; i++)
         if (part[i]) {
-            part[i]->background      = dist_ps_progress;
-            part[i]->background_arg  = d;
-            part[i]->place.no_window = true; /* waits there serve nobody */
+            part[i]->background     = dist_ps_progress;
+            part[i]->background_arg = d;
         }
-    if (d->mode.ps) {
+    for (int i = 0; i < 3; i++)
+        if (part[i])
+            part[i]->place.no_window = !d->plan.windows;
+    if (d->plan.servers) {
         o.idle     = dist_ps_idle;
         o.idle_arg = d;
         o.idle_ns  = POLL_NS;
     }
     return ct_comm_thread_create(d->comm, &o, &d->thread);
+}
+
+/* Some ways need what this place may not have. */
+static enum ct_status check_reduce(const struct ct_dist *d)
+{
+    const struct ct_allreduce_type *r = d->plan.reduce;
+
+    return !r || ct_allreduce_available(d->comm, r)
+               ? CT_OK
+               : ct_fail(CT_EINVAL, "--reduce=%s: there is no such way to sum "
+                         "here; use auto", r->name);
 }
 
 static void rank_lost(void *arg, int rank, int iter, const char *text)
@@ -198,7 +155,7 @@ static enum ct_status start_watch(struct ct_dist *d)
         .alike     = d->comm,
         .group     = d->group,
         .thread    = d->thread,
-        .n_train   = d->mode.n_workers,
+        .n_train   = d->plan.n_workers,
         .stall     = d->options->stall,
         .heartbeat = d->options->heartbeat,
         .lost      = rank_lost,
@@ -222,9 +179,10 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     }
     dist_marks_init(&d->marks);
     pthread_mutex_init(&d->census_lock, NULL);
-    d->n_hosts = count_hosts(transport);
-    d->rank    = transport->rank;
-    d->size    = transport->size;
+    d->facts = (struct dist_facts){ .size    = transport->size,
+                                    .n_hosts = count_hosts(transport) };
+    d->rank  = transport->rank;
+    d->size  = transport->size;
     st = ct_alloc((size_t)d->size, sizeof(*d->part_bytes), "sums",
                   &d->part_bytes);
     if (st != CT_OK) {
@@ -234,17 +192,11 @@ enum ct_status dist_create_over(struct ct_transport *transport,
     CT_TRY_GOTO(ct_comm_create(transport, &d->all), st, out);
     CT_TRY_GOTO(take_options(d, options), st, out);
     d->all->stall_after = d->options->stall;
-    /* Who may send only so much is not to go around that by memory. */
-    d->all->place.no_window = d->options->bandwidth[0];
-    CT_TRY_GOTO(dist_codec_parse(d->options->compress, &d->wires.codec), st,
-                out);
+    CT_TRY_GOTO(dist_resolve(d->options, &d->facts, &d->plan), st, out);
     CT_TRY_GOTO(limit_bandwidth(d), st, out);
-    CT_TRY_GOTO(dist_mode_choose(d->options, d->all->size, &d->mode), st, out);
-    CT_TRY_GOTO(dist_canonical_init(&d->canonical, d->options,
-                                    d->mode.n_workers), st, out);
+    dist_canonical_init(&d->canonical, &d->plan);
     CT_TRY_GOTO(make_parts(d), st, out);
-    CT_TRY_GOTO(choose_reduce(d), st, out);
-    CT_TRY_GOTO(choose_road(d), st, out);
+    CT_TRY_GOTO(check_reduce(d), st, out);
     CT_TRY_GOTO(start_thread(d), st, out);
     dist_fill_exchange(d);
     if (d->all->size > 1)
@@ -323,7 +275,7 @@ void ct_dist_destroy(struct ct_dist *d)
 {
     if (!d)
         return;
-    if (d->mode.ps)
+    if (d->plan.servers)
         dist_ps_fini(d);
     dist_root_orphan(d);
     live_watch_stop(d->watch);
@@ -384,7 +336,7 @@ int ct_dist_rank(const struct ct_dist *d)
 
 int ct_dist_size(const struct ct_dist *d)
 {
-    return d ? d->mode.n_workers : 1;
+    return d ? d->plan.n_workers : 1;
 }
 
 int ct_dist_local_rank(const struct ct_dist *d)
@@ -394,19 +346,12 @@ int ct_dist_local_rank(const struct ct_dist *d)
 
 int ct_dist_n_hosts(const struct ct_dist *d)
 {
-    return d ? d->n_hosts : 1;
-}
-
-/* One rank whose training is that of a process by itself. */
-static bool shares_nothing(const struct ct_dist *d)
-{
-    return d->all->size == 1 && !d->canonical.parts && !d->mode.ps &&
-           !d->mode.local_steps && !d->device_sum.wanted;
+    return d ? d->facts.n_hosts : 1;
 }
 
 struct ct_exchange *ct_dist_exchange(struct ct_dist *d)
 {
-    return d && !shares_nothing(d) ? &d->exchange : NULL;
+    return d && !d->plan.alone ? &d->exchange : NULL;
 }
 
 struct bytes {

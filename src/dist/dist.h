@@ -15,7 +15,7 @@
 #include "dist/report/figures.h"
 #include "dist/bsp/flight.h"
 #include "dist/report/marks.h"
-#include "dist/mode.h"
+#include "dist/plan.h"
 #include "dist/servers/servers.h"
 #include "dist/proof/census.h"
 #include "solver/exchange.h"
@@ -30,15 +30,15 @@ struct ct_dist {
                                        * the iteration under way */
     bool                   *held;     /* struct ct_attached; owned */
     Caffe__DistributedParameter *options; /* owned */
-    struct dist_mode        mode;
+    struct dist_facts       facts;
+    struct dist_plan        plan;     /* of these; made anew when they are
+                                       * known, and else not changed */
     /* The comm thread's, while it runs: every rank; the ranks like this one,
      * which train or which serve (often the same comm); its group, or NULL. */
     struct ct_comm         *all, *comm, *group;
     struct ct_comm_thread  *thread;
     struct live_watch      *watch;    /* NULL: alone */
-    const struct ct_allreduce_type *reduce; /* NULL: by size */
     struct ct_net          *net;      /* attached to; borrowed */
-    enum dist_road          road;
     struct dist_auto        roads;
     struct dist_factors     factors;
     struct ct_cut           buckets;
@@ -51,10 +51,8 @@ struct ct_dist {
                                        * for all ranks; NULL: nobody's */
     struct ct_params_user   params_user; /* ... and who updates them */
     double                  direct_seconds;
-    int                     rank, size, n_hosts; /* of comm */
+    int                     rank, size; /* of comm */
     struct dist_device_sum  device_sum; /* where GPUs sum by themselves */
-    bool                    gpus;     /* some rank's net is on one */
-    bool                    unlike;   /* ranks' devices round differently */
     struct ct_peers         peers;    /* what layers see */
     struct dist_root       *roots;    /* feeds that rank 0 reads for */
     double                 *sums;     /* of all ranks, for peers */
@@ -103,6 +101,10 @@ extern const struct ct_exchange_ops dist_bsp, dist_servers_sum,
  * holds back. */
 void dist_fill_exchange(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_find_held(struct ct_dist *d);
+
+/* explain.c: what this job does, and why; once it is attached to a net, also
+ * how each parameter travels.  Takes NULL: one rank by itself. */
+void dist_explain(const struct ct_dist *d, struct ct_text *out);
 
 /* bsp.c: away with what it has of a net. */
 void dist_bsp_fini(struct ct_dist *d);

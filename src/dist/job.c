@@ -1,7 +1,5 @@
 /* job.c - what all kinds of synchronisation have: the solver's facts, and
  * services between its ranks. */
-#include <string.h>
-
 #include "base/mem.h"
 #include "dist/dist.h"
 #include "dist/feed/root.h"
@@ -76,57 +74,40 @@ static enum ct_status peers_sum(const struct ct_peers *p, double *x, int64_t n)
     return CT_OK;
 }
 
-static const struct ct_exchange_ops *kind_of(const struct dist_mode *m)
-{
-    return m->local_steps ? &dist_local
-           : m->values    ? &dist_servers_values
-           : m->ps        ? &dist_servers_sum
-                          : &dist_bsp;
-}
-
-/* Some codec keeps momentum, and this job codes. */
-static bool holds_back(const struct ct_dist *d)
-{
-    return d->wires.codec.type && d->wires.codec.type->momentum &&
-           d->mode.n_workers > 1; /* and where this rank serves them */
-}
-
 void dist_fill_exchange(struct ct_dist *d)
 {
     const Caffe__DistributedParameter *o = d->options;
-    const struct dist_mode *m            = &d->mode;
-    const int n     = d->canonical.parts ? d->canonical.parts : d->size;
-    const bool root = strcmp(o->data, "root") == 0 && d->size > 1;
+    const struct dist_plan *p            = &d->plan;
+    const int n = p->parts ? p->parts : d->size;
 
     d->peers    = (struct ct_peers){
-        .sum       = o->sync_bn ? peers_sum : NULL,
-        .open_feed = root ? dist_root_open : NULL,
+        .sum       = p->sync_bn ? peers_sum : NULL,
+        .open_feed = p->root_data ? dist_root_open : NULL,
         .arg       = d,
     };
     d->exchange = (struct ct_exchange){
         .facts = {
             .rank           = d->all->rank,
-            .size           = m->n_workers,
+            .size           = p->n_workers,
             .serves         = d->serves,
-            .scale          = m->local_steps ? 1 : 1.0f / (float)n,
+            .scale          = p->local_steps ? 1 : 1.0f / (float)n,
             .loss_scale     = 1.0 / n,
-            .own_data       = strcmp(o->data, "local") == 0,
-            .root_data      = root,
-            .global_batch   = strcmp(o->batch, "global") == 0,
+            .own_data       = p->own_data,
+            .root_data      = p->root_data,
+            .global_batch   = p->global_batch,
             .shares         = d->serves ? NULL : o->shares,
-            .micro          = d->canonical.micro,
-            .remote         = m->values,
-            .lazy           = o->overlap && !d->canonical.parts && !m->ps &&
-                              !m->local_steps,
-            .keeps_history  = m->values || m->local_steps,
-            .holds_back     = holds_back(d),
+            .micro          = p->micro,
+            .remote         = p->values,
+            .lazy           = p->lazy,
+            .keeps_history  = p->values || p->local_steps,
+            .holds_back     = p->holds_back,
             /* Others may have no data, or one may stand still. */
-            .deal_tests     = !root && !m->rounds,
+            .deal_tests     = !p->root_data && !p->rounds,
             .bucket_bytes   = (size_t)o->bucket_bytes,
-            .guard_interval = m->rounds ? 0 : o->guard_interval,
+            .guard_interval = p->rounds ? 0 : o->guard_interval,
             .peers          = &d->peers,
         },
-        .ops   = kind_of(m),
+        .ops   = p->kind,
         .job   = &job_ops,
         .state = d,
     };

@@ -27,7 +27,7 @@ static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net,
     if (d->net == net)
         return CT_OK;
     d->net = net;
-    dist_mode_say(&d->mode, d->options);
+    dist_plan_say(&d->plan, d->options);
     CT_TRY(dist_devices_meet(d, net));
     CT_TRY(dist_spread_values(d, net));
     dist_stats_begin(d);
@@ -89,7 +89,7 @@ static enum ct_status mean(struct ct_dist *d, int iter)
 /* Steps to the mean that follows iteration `iter`. */
 static int steps_at(const struct ct_dist *d, int iter)
 {
-    return dist_local_steps(d->mode.local_steps, d->trainer.max_iter, iter);
+    return dist_local_steps(d->plan.local_steps, d->trainer.max_iter, iter);
 }
 
 int dist_local_steps(int H, int all, int iter)

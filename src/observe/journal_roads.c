@@ -57,8 +57,8 @@ static void add_machine(struct ct_text *t, const struct ct_dist *d)
 /* In a word, how gradients come together. */
 static const char *way_of(const struct ct_dist *d)
 {
-    return d->mode.ps            ? "parameter servers"
-           : d->mode.local_steps ? "means of parameters now and then"
+    return d->plan.servers            ? "parameter servers"
+           : d->plan.local_steps ? "means of parameters now and then"
            : d->params_of           ? "one copy of parameters in shared memory"
            : d->direct           ? "sums in shared memory"
            : d->device_sum.way   ? "sums on the GPUs"

@@ -145,6 +145,9 @@ static char **source_of(Caffe__LayerParameter *l)
 enum ct_status solver_place_data(const struct ct_exchange *x,
                                  Caffe__NetParameter *net)
 {
+    /* A rank that serves has a net like the others' and reads nothing. */
+    const int rank = x->facts.serves ? 0 : x->facts.rank;
+
     for (size_t i = 0; i < net->n_layer; i++) {
         Caffe__LayerParameter *l = net->layer[i];
         char **source            = source_of(l), *own = NULL;
@@ -156,7 +159,7 @@ enum ct_status solver_place_data(const struct ct_exchange *x,
                            "shared or local", l->name, l->type);
         if (!x->facts.own_data || !source || !*source)
             continue;
-        CT_TRY(ct_order_source(CT_DATA_LOCAL, *source, x->facts.rank, &own));
+        CT_TRY(ct_order_source(CT_DATA_LOCAL, *source, rank, &own));
         st = ct_edit_string(source, own);
         ct_free(own);
         CT_TRY(st);

@@ -20,7 +20,7 @@
 #include "solver/solver.h"
 
 enum { LONGEST = 4 }; /* passes of the slowest rank that are measured */
-static const double least_s = 1; /* ... or more, for so long */
+double solver_share_seconds = 1; /* ... or more, for so long */
 static const double alike = 4.0 / 3;
 
 static bool is(const char *a, const char *b)
@@ -175,7 +175,8 @@ enum ct_status solver_time_ranks(struct ct_solver *s, struct ct_net *net)
     start = ct_now();
     CT_TRY(pass(s, net));
     CT_TRY(tell(s, ct_now() - start));
-    until = fmax(least_s, LONGEST * range_of(s->weights, x->facts.size).most);
+    until = fmax(solver_share_seconds,
+                 LONGEST * range_of(s->weights, x->facts.size).most);
     start = ct_now();
     do { /* all for as long as the slowest, which they slow down */
         CT_TRY(pass(s, net));

@@ -236,6 +236,8 @@ bool solver_measures_shares(const struct ct_solver *s);
 /* s->batches, by the weights so far, and the exchange's. */
 CT_MUST_CHECK enum ct_status solver_deal_shares(struct ct_solver *s,
                                                 int64_t whole);
+/* How long that is measured, at least; for tests. */
+extern double solver_share_seconds;
 /* The weights: samples a second of every rank's `net`, all at work. */
 CT_MUST_CHECK enum ct_status solver_time_ranks(struct ct_solver *s,
                                                struct ct_net *net);

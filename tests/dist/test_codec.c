@@ -368,10 +368,10 @@ static enum ct_status matrix_rank(struct ct_comm *c, void *arg)
     struct dist_wire wire, *w = &wire;
     enum ct_status st;
 
-    CT_TRY(dist_codec_parse(m->codec, &d.wires.codec));
+    CT_TRY(dist_codec_parse(m->codec, &d.plan.codec));
     d.trainer.momentum = m->momentum;
     d.trainer.seed     = 5;
-    wire = (struct dist_wire){ .dist = &d, .codec = &d.wires.codec,
+    wire = (struct dist_wire){ .dist = &d, .codec = &d.plan.codec,
                                .piece = &piece, .n_pieces = 1,
                                .n_coded = piece.n };
     w->coded = ct_calloc((size_t)piece.n, sizeof(float), "coded");

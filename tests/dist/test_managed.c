@@ -71,12 +71,12 @@ static enum ct_status one_rank(struct ct_comm *c, void *arg)
 {
     struct run *run  = arg;
     struct ct_dist d = { .rank = c->rank, .size = c->size, .comm = c,
-                         .reduce = ct_allreduce_find("ring") };
-    struct dist_wire wire = { .dist = &d, .codec = &d.wires.codec,
+                         .plan.reduce = ct_allreduce_find("ring") };
+    struct dist_wire wire = { .dist = &d, .codec = &d.plan.codec,
                               .n_coded = N, .n_dense = 16 };
     enum ct_status st;
 
-    CT_TRY(dist_codec_parse(run->codec, &d.wires.codec));
+    CT_TRY(dist_codec_parse(run->codec, &d.plan.codec));
     d.wires.wire       = &wire;
     d.wires.n          = 1;
     d.wires.tokens     = tokens_of;

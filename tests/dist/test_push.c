@@ -58,7 +58,7 @@ static enum ct_status push_turn(struct pusher *q, int turn, int *next)
     struct ct_answer answer = { 0 };
 
     atomic_store(&q->turn, turn);
-    while (q->dist->mode.rounds && q->dist->rank == 2 && turn == LATE &&
+    while (q->dist->plan.rounds && q->dist->rank == 2 && turn == LATE &&
            atomic_load(&q->all->turn) <= LATE)
         usleep(1000);
     CT_TRY(x->ops->fetch(x, turn));
@@ -439,9 +439,9 @@ TEST(push, what_servers_cannot_add_up_is_refused)
                                          "'powersgd:4'", 0), 2);
     ranks_refuse("two sums", ranks_train(2, "", "sync: 'ssp' compress: "
                                          "'powersgd:4'", 0), 2);
-    ranks_refuse("holds parts of gradients back",
+    ranks_refuse("hold parts of gradients back",
                  ranks_train(2, "", "deadline: 9 compress: 'onebit'", 0), 2);
-    ranks_refuse("holds parts of gradients back",
+    ranks_refuse("hold parts of gradients back",
                  ranks_train(2, "", "deadline: 9 compress: 'topk:0.1'", 0), 2);
     ranks_refuse("raise those", ranks_train(2, "", "sync: 'local' compress: "
                                             "'bf16'", 0), 2);

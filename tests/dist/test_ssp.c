@@ -192,11 +192,11 @@ TEST(ssp, own_gradients_stand_for_missing_ones)
 {
     struct ct_dist d = { .trainer.momentum = 0.81f };
 
-    d.mode.n_groups  = 2;
-    d.mode.staleness = CT_PS_ASYNC;
+    d.plan.n_groups  = 2;
+    d.plan.staleness = CT_PS_ASYNC;
     ASSERT_FLOAT(0.9, dist_ps_momentum(&d), 1e-6);
     ASSERT_FLOAT(0.5 * 0.1 / 0.19, dist_ps_step(&d, 5), 1e-6);
-    d.mode.staleness = 2;
+    d.plan.staleness = 2;
     d.ps.clock       = 7;
     ASSERT_FLOAT(0.81, dist_ps_momentum(&d), 1e-6);
     ASSERT_FLOAT(1.81, dist_ps_step(&d, 5), 1e-6);

@@ -87,7 +87,7 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     CT_TRY(dist_sweep(d));
     if (d->size > 1 && !d->direct && d->options->slice_bytes > 0)
         CT_TRY(ct_comm_thread_agree(d->thread));
-    if (d->canonical.parts) {
+    if (d->plan.parts) {
         CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
                             "bits",
                             (uint64_t)ct_device_cpu_threads()));
@@ -163,7 +163,7 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
         return CT_OK;
     dist_auto_layer_done(d, layer);
     CT_TRY(dist_factors_layer_done(d, layer));
-    if (!d->options->overlap && layer > 0)
+    if (!d->plan.overlap && layer > 0)
         return CT_OK;
     while (n < d->buckets.n &&
            (layer == 0 || d->buckets.run[n].layer >= layer))

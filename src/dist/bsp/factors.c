@@ -70,7 +70,7 @@ enum ct_status dist_measure_flops(const struct ct_device *d, double *out)
  * nothing can be held back of them. */
 static const struct dist_codec_type *codec_of(const struct ct_dist *d)
 {
-    const struct dist_codec_type *t = d->wires.codec.type;
+    const struct dist_codec_type *t = d->plan.codec.type;
 
     return t && t->for_factors ? t : NULL;
 }
@@ -151,7 +151,7 @@ static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
     const size_t all  = (size_t)floats_before(x, d->size) * sizeof(float);
     void *kept = NULL, *gathered = NULL;
 
-    if (d->gpus || m)
+    if (d->facts.gpus || m)
         CT_TRY(make_near(d, x));
     if (!m)
         return ct_alloc(all, 1, "factors", &x->all);

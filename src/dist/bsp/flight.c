@@ -13,7 +13,7 @@ static enum ct_status sum_slice(struct ct_comm *c, void *arg)
     const struct dist_leg *s  = arg;
     const struct dist_flight *f = s->flight;
 
-    if (f->dist->canonical.parts)
+    if (f->dist->plan.parts)
         return dist_canonical_sum(&f->dist->canonical, c, s->x, s->n);
     return f->wire ? dist_wire_sum(c, f->wire, s->x)
                    : dist_device_sum_run(f->dist, c, s->x, s->n);
@@ -40,7 +40,7 @@ static int count_slices(const struct ct_dist *d, const struct dist_flight *f)
 {
     const int64_t most = d->options->slice_bytes / (int64_t)sizeof(float);
 
-    if (f->wire || d->canonical.parts || most <= 0 || f->n <= most)
+    if (f->wire || d->plan.parts || most <= 0 || f->n <= most)
         return 1;
     return (int)((f->n + most - 1) / most);
 }

@@ -62,14 +62,6 @@ static struct dist_model model_of(const struct ct_dist *d,
                                 1 };
 }
 
-/* What a codec keeps lies bucket by bucket, and stays so. */
-static bool holds_back(const struct ct_dist *d)
-{
-    const struct dist_codec_type *t = d->wires.codec.type;
-
-    return d->wires.tokens || (t && (t->feedback || t->sum));
-}
-
 /* Where ranks share parameters time goes by the memory moved, so nothing needs
  * to be learnt. */
 static void choose_shared(struct ct_dist *d, const struct dist_model *m)
@@ -99,18 +91,17 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     CT_TRY(ct_alloc(layers, sizeof(double), "roads", &a->backward));
     a->options.first_bytes  = DIST_FIRST_BUCKET;
     a->options.bucket_bytes = (size_t)d->options->bucket_bytes;
-    a->options.overlap      = d->options->overlap;
-    a->options.codec        = d->wires.codec;
-    a->options.reduce       = d->reduce;
+    a->options.overlap      = d->plan.overlap;
+    a->options.codec        = d->plan.codec;
+    a->options.reduce       = d->plan.reduce;
     m = model_of(d, net);
     for (int i = 0; i < n; i++) {
-        a->may[i] = d->size > 1 && !d->device_sum.way &&
-                    d->trainer.iter_size <= 1 &&
+        a->may[i] = d->plan.factors && !d->device_sum.way &&
                     dist_model_load(&m, i).k > 0;
-        a->apart[i] = a->may[i] && d->road == DIST_ROAD_FACTORS ? 0 : -1;
+        a->apart[i] = a->may[i] && d->plan.road == DIST_ROAD_FACTORS ? 0 : -1;
         a->n_choices += a->may[i];
     }
-    if (d->road != DIST_ROAD_AUTO || a->n_choices == 0)
+    if (d->plan.road != DIST_ROAD_AUTO || a->n_choices == 0)
         return CT_OK;
     CT_TRY(measure(d));
     if (d->params_of)
@@ -121,8 +112,7 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     CT_TRY(ct_dist_broadcast(d, a->apart, (size_t)n * sizeof(*a->apart)));
     if (d->params_of)
         return CT_OK;
-    a->learning = d->options->redecide > 0 && !holds_back(d) &&
-                  !d->unlike; /* CPU and GPU ranks begin elsewhere */
+    a->learning = d->plan.learns;
     a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide
                                                     : FIRST_LOOK;
     return CT_OK;
@@ -256,7 +246,7 @@ bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)
     struct dist_cost c = { 0 };
 
     *out = (struct dist_travel){ .floats = 0 };
-    if (!d->net || d->mode.ps || d->mode.local_steps || d->size < 2 ||
+    if (!d->net || d->plan.servers || d->plan.local_steps || d->size < 2 ||
         d->device_sum.way)
         return false;
     name_of(d->net, param, out->param, sizeof(out->param));
@@ -309,7 +299,7 @@ void dist_auto_say(const struct ct_dist *d)
     CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding %.3g "
             "ns a byte, products run at %.4g GFLOP/s", 1e6 * w->alpha,
             1e9 * w->beta, 1e9 * w->gamma, w->flops / 1e9);
-    if (d->n_hosts > 1 && d->roads.slow_rank >= 0)
+    if (d->facts.n_hosts > 1 && d->roads.slow_rank >= 0)
         CT_INFO("The slowest link is that of ranks %d and %d: %.4g MB/s",
                 d->roads.slow_rank, d->roads.slow_peer, 1e-6 / w->beta);
     say_table(d, false);

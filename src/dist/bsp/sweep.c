@@ -11,13 +11,6 @@
 
 static const double budget_s = 1;
 
-static bool is_wanted(const struct ct_dist *d)
-{
-    return d->size > 1 && d->n_hosts > 1 && !d->reduce && !d->mode.ps &&
-           !d->canonical.parts && !d->device_sum.nccl &&
-           !d->options->bandwidth[0] && d->comm->n_choices == 0;
-}
-
 /* Floats of the longest sum. */
 static int64_t longest(const struct ct_dist *d)
 {
@@ -64,7 +57,7 @@ enum ct_status dist_sweep(struct ct_dist *d)
 {
     struct sweep s = { .most = longest(d) };
 
-    if (!is_wanted(d))
+    if (!d->plan.sweeps || d->device_sum.nccl || d->comm->n_choices > 0)
         return CT_OK;
     CT_TRY(ct_job_run(d->thread, sweep_job, &s));
     say(d->comm);

@@ -13,7 +13,7 @@
 enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
                               float *x, int64_t n)
 {
-    const struct ct_allreduce_type *type = d->reduce;
+    const struct ct_allreduce_type *type = d->plan.reduce;
 
     return type && ct_allreduce_available(c, type) ? type->run(c, x, n)
                                                    : ct_allreduce(c, x, n);
@@ -22,7 +22,7 @@ enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
 double dist_dense_sends(const struct ct_dist *d, const struct ct_comm *c,
                         int64_t n)
 {
-    const struct ct_allreduce_type *type = d->reduce;
+    const struct ct_allreduce_type *type = d->plan.reduce;
 
     type = type ? type : ct_allreduce_choose(c, n);
     return n ? type->bytes(&c->place, n) : 0;
@@ -160,8 +160,9 @@ enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
 {
     struct dist_wires *all = &d->wires;
 
-    if ((!all->codec.type && !all->tokens) || d->size == 1)
+    if ((!d->plan.codec.type && !all->tokens) || d->size == 1)
         return CT_OK;
+    all->codec = d->plan.codec;
     dist_codec_schedule(&all->codec, d->trainer.max_iter);
     all->share = 1;
     CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*all->wire), "wires",
@@ -198,7 +199,7 @@ static enum ct_status slice_init(struct dist_wire *w, struct ct_dist *d,
                                  const struct ct_net *net,
                                  const struct ct_ps_slice *s)
 {
-    const struct dist_codec_type *t = d->wires.codec.type;
+    const struct dist_codec_type *t = d->plan.codec.type;
 
     w->dist   = d;
     w->codec  = &d->wires.codec;
@@ -226,6 +227,7 @@ enum ct_status dist_wires_init_slices(struct ct_dist *d,
     const struct ct_ps_table *t = &d->ps.table;
     struct dist_wires *all      = &d->wires;
 
+    all->codec = d->plan.codec;
     dist_codec_schedule(&all->codec, d->trainer.max_iter);
     CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*all->wire), "wires",
                     &all->wire));

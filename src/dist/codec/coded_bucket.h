@@ -49,7 +49,7 @@ struct dist_wire {
 };
 
 struct dist_wires {
-    struct dist_codec codec;
+    struct dist_codec codec; /* the plan's, for as long as training takes */
     /* One a bucket, or slice of the servers'; NULL: nothing is coded. */
     struct dist_wire *wire;
     int               n;

@@ -16,19 +16,6 @@
 #include "net/arena.h"
 #include "net/replay.h"
 
-/* Why gradients cannot stay on GPUs, or NULL.  The same on all ranks. */
-static const char *hindrance(const struct ct_dist *d)
-{
-    return d->mode.ps || d->mode.local_steps
-               ? "it is for --sync=bsp without servers"
-           : d->wires.codec.type     ? "--compress works in the CPU's memory"
-           : d->canonical.parts      ? "--canonical adds along a tree"
-           : d->all->place.no_window ? "--bandwidth does not limit it"
-           : d->road == DIST_ROAD_FACTORS
-               ? "--road=factors goes through the CPU's memory"
-               : NULL;
-}
-
 /* Every rank must be able to open it.  *why is rank r's, of one that cannot. */
 static enum ct_status all_have_it(struct ct_dist *d, bool *all)
 {
@@ -47,7 +34,7 @@ static enum ct_status all_have_it(struct ct_dist *d, bool *all)
     for (int r = 0; r < d->size && *all; r++) {
         every[r].why[sizeof(mine.why) - 1] = '\0';
         *all = !every[r].why[0];
-        if (!*all && d->device_sum.wanted)
+        if (!*all && d->plan.nccl)
             st = ct_fail(CT_ENOTFOUND, "--reduce=nccl: rank %d: %s", r,
                          every[r].why);
         else if (!*all && d->rank == 0)
@@ -132,9 +119,9 @@ static enum ct_status use_tree(struct ct_dist *d, const struct ct_net *net)
 static enum ct_status use_asked(struct ct_dist *d, const struct dist_census *s,
                                 const struct ct_net *net)
 {
-    if (d->reduce == ct_allreduce_find("mpi"))
+    if (d->plan.reduce == ct_allreduce_find("mpi"))
         return use_mpi(d);
-    if (d->reduce != ct_allreduce_find("tree"))
+    if (d->plan.reduce != ct_allreduce_find("tree"))
         return CT_OK;
     /* Where no rank has copies of a GPU's gradients nobody asks. */
     return dist_census_gpus(s) || d->trainer.mirror ? use_tree(d, net)
@@ -145,19 +132,13 @@ enum ct_status dist_device_sum_init(struct ct_dist *d,
                                     const struct dist_census *s,
                                     const struct ct_net *net)
 {
-    const bool wanted = d->device_sum.wanted;
-    const char *not   = hindrance(d);
-    bool all          = false;
+    bool all = false;
 
-    if (wanted && !not && !dist_census_own_gpus(s))
-        not = "not every rank has a GPU of its own";
-    if (wanted && not)
-        return ct_fail(CT_EINVAL, "--reduce=nccl: %s; use --reduce=auto", not);
-    if (not || (d->size == 1 && !wanted))
+    if (!d->plan.on_gpus)
         return CT_OK;
-    if (d->reduce)
+    if (d->plan.reduce)
         return use_asked(d, s, net);
-    if (!dist_census_own_gpus(s))
+    if (!d->facts.own_gpus)
         return CT_OK;
     CT_TRY(all_have_it(d, &all));
     if (!all)
@@ -209,7 +190,7 @@ enum ct_status dist_device_sum_queued(struct ct_dist *d, int layer)
         const struct ct_cut_run *b = &d->buckets.run[x->n_queued];
         size_t first = b->first ? b->first : CT_ARENA_RIDERS;
 
-        if (layer > 0 && (b->layer < layer || !d->options->overlap))
+        if (layer > 0 && (b->layer < layer || !d->plan.overlap))
             break;
         CT_TRY(ct_nccl_sum(x->nccl, diff + first,
                            (int64_t)(b->first + b->n - first)));

@@ -30,7 +30,6 @@ enum dist_device_way {
 
 struct dist_device_sum {
     enum dist_device_way way;
-    bool             wanted;   /* --reduce=nccl */
     struct ct_nccl  *nccl;
     struct dist_device_tree *tree;
     struct ct_job    riders;   /* their sum */

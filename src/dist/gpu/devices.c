@@ -39,22 +39,23 @@ static void say(const struct dist_census *s)
                 "and not compared bit by bit");
 }
 
-/* What works on devices that are alike alone. */
-static enum ct_status check_alike(const struct ct_dist *d,
-                                  const struct dist_census *s)
+/* What ranks have becomes part of the plan. */
+static enum ct_status resolve(struct ct_dist *d, const struct ct_net *net)
 {
+    const struct dist_census *s = &d->census;
     int n_cpu = 0;
 
     for (int r = 0; r < s->n; r++)
         n_cpu += strcmp(s->seat[r].device, "cpu") == 0;
-    if (d->unlike && d->canonical.parts)
-        return ct_fail(CT_EINVAL, "--canonical: ranks have unlike devices, "
-                       "which round differently; use one kind");
-    if (n_cpu > 0 && n_cpu < s->n && d->options->sync_bn)
-        return ct_fail(CT_EINVAL, "--sync_bn: on a GPU gradients leave when "
-                       "the pass is queued, on a CPU during it, so the two "
-                       "cannot share statistics; use one kind of device");
-    return CT_OK;
+    d->facts.met       = true;
+    d->facts.gpus      = dist_census_gpus(s);
+    d->facts.own_gpus  = dist_census_own_gpus(s);
+    d->facts.mixed     = n_cpu > 0 && n_cpu < s->n;
+    d->facts.unlike    = dist_census_unlike(s);
+    d->facts.copied    = d->trainer.mirror;
+    d->facts.learns    = ct_net_n_params(net) > 0;
+    d->facts.iter_size = d->trainer.iter_size;
+    return dist_resolve(d->options, &d->facts, &d->plan);
 }
 
 enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
@@ -68,15 +69,13 @@ enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
     dist_census_fini(&d->census);
     d->census = m.census;
     pthread_mutex_unlock(&d->census_lock);
-    d->gpus   = dist_census_gpus(&d->census);
-    d->unlike = dist_census_unlike(&d->census);
-    if (d->gpus && d->rank == 0)
+    CT_TRY(resolve(d, net));
+    if (d->facts.gpus && d->rank == 0)
         say(&d->census);
     if (pulse)
         atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);
     /* Where others use gradients nobody scales them. */
     if (!d->exchange.facts.remote && !d->exchange.facts.holds_back)
         CT_TRY(dist_census_check(&d->census));
-    CT_TRY(check_alike(d, &d->census));
     return dist_device_sum_init(d, &d->census, net);
 }

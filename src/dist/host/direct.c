@@ -42,15 +42,10 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
     return ct_shared_create(c, x->n, x->more, &x->out);
 }
 
-/* Ranks of one host, all on the CPU and in step, whose gradients go as they are
- * and by no other way. */
-static bool fits(const struct ct_dist *d, const struct ct_net *net)
+/* Where it was tried in vain the comm knows. */
+static bool fits(const struct ct_dist *d)
 {
-    return d->size > 1 && d->n_hosts == 1 && ct_net_n_params(net) > 0 &&
-           !d->gpus && !d->trainer.mirror && !d->mode.ps &&
-           !d->mode.local_steps && !d->wires.codec.type &&
-           !d->canonical.parts && !d->comm->place.no_window &&
-           (!d->reduce || d->reduce == ct_allreduce_find("shared"));
+    return d->plan.in_memory && !d->comm->place.no_window;
 }
 
 /* Floats of an array that is laid out as the arena. */
@@ -104,7 +99,7 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     enum ct_status st;
     bool all;
 
-    if (!fits(d, net) || d->direct)
+    if (!fits(d) || d->direct)
         return CT_OK;
     CT_TRY(agree(d, user->n_arrays, &all));
     if (!all)
@@ -126,11 +121,11 @@ enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
     struct creation x = { .n = (int64_t)ct_net_arena_count(net) };
     enum ct_status st;
 
-    if (!fits(d, net))
+    if (!fits(d))
         return CT_OK;
     if (!d->direct) {
         st = ct_job_run(d->thread, create_job, &x);
-        if (st == CT_ENOTSUP && !d->reduce) { /* on all ranks alike */
+        if (st == CT_ENOTSUP && !d->plan.reduce) { /* on all ranks alike */
             CT_WARN("%s", ct_last_error());
             return CT_OK;
         }

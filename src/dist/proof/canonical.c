@@ -12,37 +12,16 @@ static bool is_power_of_two(int n)
     return n > 0 && (n & (n - 1)) == 0;
 }
 
-enum ct_status dist_canonical_init(struct dist_canonical *q,
-                                   const Caffe__DistributedParameter *p,
-                                   int size)
+bool dist_canonical_deals(int V, int size)
 {
-    const int V = p->parts;
-    const char *with = strcmp(p->compress, "none") != 0   ? "compress"
-                       : p->bandwidth[0]                  ? "bandwidth"
-                       : p->sync_bn                       ? "sync_bn"
-                       : strcmp(p->road, "factors") == 0  ? "road: factors"
-                       : strcmp(p->data, "root") == 0     ? "data: root"
-                       : strcmp(p->shares, "even") != 0   ? "shares"
-                                                          : NULL;
+    return V % size == 0 && (size == 1 || is_power_of_two(V / size));
+}
 
-    if (!p->canonical)
-        return CT_OK;
-    if (with)
-        return ct_fail(CT_EINVAL, "canonical training does not go together "
-                       "with %s", with);
-    if (V < 1 || V > 1 << (CANONICAL_MOST_LEVELS - 1))
-        return ct_fail(CT_EINVAL, "canonical training needs parts, the number "
-                       "of micro-batches of an iteration, from 1 to %d, not "
-                       "%d", 1 << (CANONICAL_MOST_LEVELS - 1), V);
-    if (V % size != 0 || (size > 1 && !is_power_of_two(V / size)))
-        return ct_fail(CT_EINVAL, "%d micro-batches cannot be dealt out to %d "
-                       "ranks so that each has one branch of the tree: parts "
-                       "is a power of two times the number of ranks", V, size);
-    q->parts = V;
-    q->micro = V / size;
+void dist_canonical_init(struct dist_canonical *q, const struct dist_plan *p)
+{
+    q->micro = p->micro;
     for (int m = q->micro - 1; m > 0; m /= 2)
         q->n_levels++;
-    return CT_OK;
 }
 
 enum ct_status dist_canonical_attach(struct dist_canonical *q,

@@ -22,13 +22,12 @@
 
 #include "comm/comm.h"
 #include "cortado/net.h"
-#include "cortado/proto.h"
+#include "dist/plan.h"
 
 enum { CANONICAL_MOST_LEVELS = 16 };
 
 struct dist_canonical {
-    int    parts;    /* V; 0: not canonical */
-    int    micro;    /* m */
+    int    micro;    /* m; 0: not canonical */
     int    n_levels; /* log2 m */
     float *level[CANONICAL_MOST_LEVELS]; /* sum of 2^i leaves; owned */
     float *diff;     /* the arena that they are of; borrowed */
@@ -38,9 +37,9 @@ struct dist_canonical {
     const float            *made; /* there */
 };
 
-/* Refuses what cannot be canonical. */
-CT_MUST_CHECK enum ct_status dist_canonical_init(
-    struct dist_canonical *q, const Caffe__DistributedParameter *p, int size);
+/* Can V micro-batches be dealt out to so many ranks? */
+bool dist_canonical_deals(int V, int size);
+void dist_canonical_init(struct dist_canonical *q, const struct dist_plan *p);
 /* `diff` is where peers see the gradients of `net`. */
 CT_MUST_CHECK enum ct_status dist_canonical_attach(struct dist_canonical *q,
                                                    const struct ct_net *net,

@@ -31,7 +31,7 @@ static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
 {
     const struct dist_seat *seat;
 
-    out->serves  = rank >= d->mode.n_workers;
+    out->serves  = rank >= d->plan.n_workers;
     out->samples = d->trainer.batches && !out->serves
                        ? d->trainer.batches[rank]
                        : 0;

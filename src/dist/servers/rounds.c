@@ -92,8 +92,8 @@ static int first_rank(const struct dist_round *r)
 
 enum ct_status dist_round_create(struct ct_dist *d, struct dist_round **out)
 {
-    size_t n_servers = (size_t)d->mode.n_servers;
-    size_t n_workers = (size_t)d->mode.n_groups;
+    size_t n_servers = (size_t)d->plan.n_servers;
+    size_t n_workers = (size_t)d->plan.n_groups;
     struct dist_round *r;
     enum ct_status st;
 

@@ -107,10 +107,10 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net,
     d->trainer = *t;
     if (d->net != net) {
         d->net = net;
-        dist_mode_say(&d->mode, d->options);
+        dist_plan_say(&d->plan, d->options);
         CT_TRY(dist_devices_meet(d, net));
         CT_TRY(dist_spread_values(d, net));
-        if (d->canonical.parts && !d->serves)
+        if (d->plan.parts && !d->serves)
             CT_TRY(dist_canonical_attach(&d->canonical, net,
                                          dist_diff(d, net)));
         CT_TRY(dist_ps_build(d, net));
@@ -120,7 +120,7 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net,
     }
     CT_TRY(dist_find_held(d));
     *out = (struct ct_attached){ .held = d->held };
-    if (!d->mode.values)
+    if (!d->plan.values)
         return CT_OK;
     d->ps.clock = t->iter;
     CT_TRY(restart(d));
@@ -204,7 +204,7 @@ static enum ct_status send_slice(struct ct_dist *d, int i)
         ct_job_submit(d->thread, &p->slice[i].job);
         return CT_OK;
     }
-    if (d->canonical.parts)
+    if (d->plan.parts)
         dist_canonical_unfold(&d->canonical, diff + t->first, (int64_t)t->n);
     if (i == 0) /* a loss by itself, whatever it weighs */
         dist_words_write(diff, p->weight / p->times, words);
@@ -216,7 +216,7 @@ static enum ct_status ps_layer_done(struct ct_exchange *x, int layer)
     struct ct_dist *d = dist_of(x);
     struct dist_ps *p = &d->ps;
 
-    if (!d->options->overlap && layer > 0)
+    if (!d->plan.overlap && layer > 0)
         return CT_OK;
     while (p->n_sent < p->table.n &&
            (layer == 0 || p->slice[p->n_sent].ready_after >= layer))
@@ -326,7 +326,7 @@ static enum ct_status materialise(struct ct_dist *d, int i)
     struct preview v = { d, d->ps.scratch };
 
     ct_ps_take(d->ps.ps, i, d->ps.scratch);
-    return d->mode.staleness != 0
+    return d->plan.staleness != 0
                ? ct_ps_own(d->ps.ps, i, preview_push, &v)
                : CT_OK;
 }
@@ -379,7 +379,7 @@ static enum ct_status spread_job(struct ct_comm *c, void *arg)
     struct ct_dist *d = arg;
 
     (void)c;
-    return spread(d, d->ps.clock - d->mode.staleness);
+    return spread(d, d->ps.clock - d->plan.staleness);
 }
 
 /* How long iterations take, the newest counting for a fifth. */
@@ -397,10 +397,10 @@ static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
 {
     double start;
 
-    if (d->mode.staleness != CT_PS_ASYNC)
-        CT_TRY(await_slice(d, i, d->ps.clock - d->mode.staleness));
+    if (d->plan.staleness != CT_PS_ASYNC)
+        CT_TRY(await_slice(d, i, d->ps.clock - d->plan.staleness));
     start = ct_now();
-    if (d->mode.staleness != 0)
+    if (d->plan.staleness != 0)
         ct_ps_hope(d->ps.ps, i, d->ps.clock, until);
     d->wait_seconds += ct_now() - start;
     return CT_OK;
@@ -473,7 +473,7 @@ static enum ct_status value_finish(struct ct_exchange *x,
         CT_TRY(ct_job_wait(&p->slice[0].job));
     rider[CT_RIDER_LOSS] *= (float)d->size /
                             (float)(d->group ? p->group_size : 1);
-    if (d->mode.staleness == 0)
+    if (d->plan.staleness == 0)
         CT_TRY(read_latest(d));
     if (p->round)
         CT_TRY(dist_round_finish(p->round, &p->latest, &ahead, &again));
@@ -523,7 +523,7 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
     CT_TRY(put_adopted(d));
     /* In step, and with bounded staleness, no server moves on before all have
      * what they came for; here it would. */
-    return d->mode.staleness == CT_PS_ASYNC
+    return d->plan.staleness == CT_PS_ASYNC
                ? ct_job_run(d->thread, meet_workers, d)
                : CT_OK;
 }
@@ -531,7 +531,7 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
 /* After a snapshot; else no server moves on without rank 0. */
 static enum ct_status go_on(struct ct_dist *d)
 {
-    return d->mode.staleness == CT_PS_ASYNC && !d->serves
+    return d->plan.staleness == CT_PS_ASYNC && !d->serves
                ? ct_job_run(d->thread, meet_workers, d)
                : CT_OK;
 }
@@ -550,7 +550,7 @@ static enum ct_status value_settle(struct ct_exchange *x, int iter,
     if (why == CT_SETTLE_CHECK)
         return dist_guard_check(d, iter);
     /* With a deadline not all may come: rank 0's statistics stand for all. */
-    return why == CT_SETTLE_END || d->mode.rounds ? CT_OK
+    return why == CT_SETTLE_END || d->plan.rounds ? CT_OK
                                                   : dist_settle_statistics(d);
 }
 

@@ -1,0 +1,348 @@
+/* explain.c - a plan in words, and the manual's table of what goes together. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/ps/ps.h"
+#include "cortado/log.h"
+#include "dist/dist.h"
+
+static void line(struct ct_text *out, const char *topic, const char *choice,
+                 const char *why)
+{
+    ct_text_addf(out, "%-16s %s\n", topic, choice);
+    ct_text_addf(out, "%-16s   because %s\n", "", why);
+}
+
+static bool is(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+static void explain_kind(const struct dist_plan *p,
+                         const Caffe__DistributedParameter *o,
+                         struct ct_text *out)
+{
+    char choice[160];
+
+    if (p->alone)
+        line(out, "synchronisation", "none: one rank trains by itself",
+             "there are no other ranks");
+    else if (p->local_steps) {
+        snprintf(choice, sizeof(choice), "every rank by itself; weights "
+                 "become their means every %d iterations", p->local_steps);
+        line(out, "synchronisation", choice, "of --sync=local");
+    } else if (p->values) {
+        snprintf(choice, sizeof(choice), "%d server(s) from rank %d on keep "
+                 "the parameters and update them", p->n_servers,
+                 p->first_server);
+        line(out, "synchronisation", choice,
+             p->rounds                      ? "of --deadline or --patience"
+             : o->groups > 1                ? "of --groups"
+             : p->staleness == CT_PS_ASYNC  ? "of --sync=async"
+                                            : "of --sync=ssp");
+    } else if (p->servers) {
+        snprintf(choice, sizeof(choice), "in step; %d server(s) from rank %d "
+                 "on add up gradients", p->n_servers, p->first_server);
+        line(out, "synchronisation", choice,
+             o->servers ? "of --servers" : "of --road");
+    } else {
+        line(out, "synchronisation", "in step: every rank applies the mean "
+             "gradient of all", is(o->sync, "bsp") ? "of --sync=bsp, which is "
+             "usual" : "of --sync");
+    }
+}
+
+static void explain_data(const struct dist_plan *p,
+                         const Caffe__DistributedParameter *o,
+                         struct ct_text *out)
+{
+    line(out, "data", p->root_data  ? "rank 0 reads for all"
+                      : p->own_data ? "every rank reads a source of its own"
+                                    : "every rank reads its part of one "
+                                      "source",
+         p->root_data || p->own_data ? "of --data" : "of --data=shared, which "
+                                                     "is usual");
+    line(out, "batch", p->global_batch
+                           ? "batch_size is that of all ranks together"
+                           : "batch_size is each rank's",
+         p->global_batch ? "of --batch=global" : "of --batch=per_rank, which "
+                                                 "is usual");
+    if (!is(o->shares, "even"))
+        line(out, "shares", is(o->shares, "speed")
+                                ? "of a batch by the measured speed of ranks"
+                                : "of a batch by the weights given",
+             "of --shares");
+    if (p->parts)
+        line(out, "bits", "the same for any number of ranks",
+             "of --canonical");
+    if (p->sync_bn)
+        line(out, "BatchNorm", "over the samples of all ranks",
+             "of --sync_bn");
+}
+
+static void explain_memory(const struct dist_plan *p,
+                           const struct dist_facts *f, struct ct_text *out)
+{
+    if (p->in_memory)
+        line(out, "sums", "by the compute threads, in memory that the host's "
+             "ranks share", "all ranks are on one host and on CPUs, and "
+             "gradients go as they are");
+    else if (f->gpus && p->on_gpus)
+        line(out, "sums", "in the memory of GPUs where they can reach each "
+             "other", "some ranks have GPUs and nothing needs the CPU");
+    else
+        line(out, "sums", "by a thread beside the one that computes",
+             !p->windows           ? "--bandwidth limits what is sent"
+             : f->n_hosts > 1      ? "ranks are on several hosts"
+             : p->codec.type       ? "--compress codes them"
+             : p->parts            ? "--canonical adds along one tree"
+             : f->met && f->gpus   ? p->not_on_gpus ? p->not_on_gpus
+                                                    : "they are on GPUs"
+             : f->met && f->copied ? "gradients are copied from devices"
+                                   : "--reduce names another way");
+    if (f->gpus && p->not_on_gpus)
+        line(out, "GPU memory", "gradients leave it", p->not_on_gpus);
+}
+
+static void explain_travel(const struct dist_plan *p,
+                           const Caffe__DistributedParameter *o,
+                           const struct dist_facts *f, struct ct_text *out)
+{
+    if (p->local_steps || p->alone)
+        return;
+    if (!p->servers) {
+        explain_memory(p, f, out);
+        line(out, "way to sum", p->reduce ? p->reduce->name
+                                : p->nccl ? "NCCL"
+                                : p->sweeps ? "what is fastest for each size, "
+                                              "timed at the start"
+                                            : "by size and place of ranks",
+             p->reduce || p->nccl ? "of --reduce" : "of --reduce=auto, which "
+                                                    "is usual");
+    }
+    line(out, "road", p->road == DIST_ROAD_FACTORS
+                          ? "weights of inner products as factors, the rest "
+                            "summed"
+                      : p->road == DIST_ROAD_AUTO && p->factors
+                          ? "each parameter by the road that the cost model "
+                            "finds best"
+                      : p->servers ? "slices, to servers and back"
+                                   : "all gradients are summed",
+         !is(o->road, "auto")     ? "of --road"
+         : f->iter_size > 1       ? "with iter_size above 1 gradients are "
+                                    "sums, which have no factors"
+         : p->servers             ? "servers take slices"
+                                  : "of --road=auto, which is usual");
+    if (p->codec.type)
+        line(out, "code", p->codec.type->name, "of --compress");
+    if (p->bytes_s > 0)
+        line(out, "bandwidth", p->sheds ? "what does not fit a step waits for "
+                                          "the next"
+                                        : "a step waits until all is sent",
+             "of --bandwidth");
+    line(out, "updates", p->values ? "by servers"
+                         : p->lazy ? "in the next forward pass, layer by "
+                                     "layer"
+                                   : "at the end of the iteration",
+         p->values    ? "they keep the parameters"
+         : p->lazy    ? "gradients may still be under way then"
+         : p->parts   ? "--canonical waits for all gradients"
+         : p->servers ? "sums come back in slices"
+                      : "of --nooverlap");
+}
+
+static void explain_unused(const struct dist_plan *p,
+                           const Caffe__DistributedParameter *o,
+                           struct ct_text *out)
+{
+    if (!is(o->reduce, "auto") && (p->servers || p->local_steps) &&
+        o->groups == 1 && !p->local_steps)
+        line(out, "--reduce", "has no effect", "servers add up");
+    if (is(o->road, "factors") && p->local_steps)
+        line(out, "--road", "has no effect", "weights are sent, and no "
+             "gradients");
+}
+
+void dist_plan_explain(const struct dist_plan *p,
+                       const Caffe__DistributedParameter *o,
+                       const struct dist_facts *f, struct ct_text *out)
+{
+    ct_text_addf(out, "%-16s %d on %d host(s), %d train\n", "ranks", f->size,
+                 f->n_hosts, p->n_workers);
+    explain_kind(p, o, out);
+    explain_data(p, o, out);
+    explain_travel(p, o, f, out);
+    explain_unused(p, o, out);
+}
+
+static void explain_roads(const struct ct_dist *d, struct ct_text *out)
+{
+    struct dist_travel t;
+    bool any = false;
+
+    for (int i = 0; d->net && i < ct_net_n_params(d->net); i++) {
+        if (!dist_travel_of(d, i, &t))
+            continue;
+        if (!any)
+            ct_text_addf(out, "\n%-28s %12s  %-12s %10s %14s\n", "parameter",
+                         "floats", "road", "MB sent", "predicted ms");
+        any = true;
+        ct_text_addf(out, "%-28s %12.0f  %-12s %10.4g ", t.param, t.floats,
+                     t.name, t.bytes / 1e6);
+        if (t.predicted > 0)
+            ct_text_addf(out, "%14.3g\n", 1e3 * t.predicted);
+        else
+            ct_text_addf(out, "%14s\n", "-");
+    }
+}
+
+void dist_explain(const struct ct_dist *d, struct ct_text *out)
+{
+    const Caffe__DistributedParameter none =
+        CAFFE__DISTRIBUTED_PARAMETER__INIT;
+    const struct dist_facts one = { .size = 1, .n_hosts = 1, .iter_size = 1 };
+    struct dist_plan p;
+
+    if (d) {
+        dist_plan_explain(&d->plan, d->options, &d->facts, out);
+        explain_roads(d, out);
+    } else if (dist_resolve(&none, &one, &p) == CT_OK) {
+        dist_plan_explain(&p, &none, &one, out);
+    }
+}
+
+void dist_plan_say(const struct dist_plan *p,
+                   const Caffe__DistributedParameter *o)
+{
+    if (!is(o->reduce, "auto") && p->servers && o->groups == 1)
+        CT_WARN("--reduce=%s has no effect: servers add up", o->reduce);
+    if (p->local_steps) {
+        CT_INFO("%d ranks train by themselves; every %d iterations weights "
+                "and history become their means", p->n_workers,
+                p->local_steps);
+        return;
+    }
+    if (!p->servers)
+        return;
+    CT_INFO("%d ranks train; %d server(s) on rank(s) %d to %d%s %s",
+            p->n_workers, p->n_servers, p->first_server,
+            p->first_server + p->n_servers - 1,
+            o->servers ? ", which do not train," : "",
+            p->values ? "keep the parameters and update them"
+                      : "add up gradients");
+    if (p->n_groups < p->n_workers)
+        CT_INFO("%d groups, in step inside; between them at most %d "
+                "iteration(s) apart", p->n_groups, p->staleness);
+    else if (p->values && p->staleness == CT_PS_ASYNC)
+        CT_INFO("Nobody waits: every gradient is applied when it comes");
+    else if (p->values && !p->rounds)
+        CT_INFO("A rank may be %d iteration(s) ahead of the slowest",
+                p->staleness);
+    if (p->rounds)
+        CT_INFO("An iteration waits %g s and %g usual iterations for slow "
+                "ranks, and until %g %% of the samples are in; late "
+                "gradients: %s", o->deadline, o->patience,
+                100 * (double)o->quorum, o->late);
+}
+
+/* ---- The manual. */
+
+const struct dist_choice dist_choices[] = {
+    { "--sync=ssp", "sync: 'ssp' staleness: 1" },
+    { "--sync=async", "sync: 'async'" },
+    { "--sync=local", "sync: 'local' local_steps: 2" },
+    { "--road=allreduce", "road: 'allreduce'" },
+    { "--road=factors", "road: 'factors'" },
+    { "--road=ps", "road: 'ps'" },
+    { "--road=sharded", "road: 'sharded'" },
+    { "--reduce=ring", "reduce: 'ring'" },
+    { "--reduce=tree", "reduce: 'tree'" },
+    { "--reduce=nccl", "reduce: 'nccl'" },
+    { "--compress=bf16", "compress: 'bf16'" },
+    { "--compress=qsgd", "compress: 'qsgd'" },
+    { "--compress=onebit", "compress: 'onebit'" },
+    { "--compress=topk", "compress: 'topk:0.25'" },
+    { "--compress=powersgd", "compress: 'powersgd:4'" },
+    { "--data=local", "data: 'local'" },
+    { "--data=root", "data: 'root'" },
+    { "--batch=global", "batch: 'global'" },
+    { "--shares=speed", "shares: 'speed'" },
+    { "--shares=2:1:1:2", "shares: '2:1:1:2'" },
+    { "--canonical", "canonical: true parts: 4" },
+    { "--sync_bn", "sync_bn: true" },
+    { "--deadline", "deadline: 5" },
+    { "--groups", "groups: 2" },
+    { "--servers", "servers: 1" },
+    { "--bandwidth", "bandwidth: '1gbit'" },
+};
+const int dist_n_choices = sizeof(dist_choices) / sizeof(dist_choices[0]);
+
+enum { RANKS = 4 };
+
+/* Two values of one flag exclude each other without a word. */
+static bool same_flag(const struct dist_choice *a, const struct dist_choice *b)
+{
+    const size_t n = strcspn(a->flag, "=");
+
+    return strcspn(b->flag, "=") == n && strncmp(a->flag, b->flag, n) == 0;
+}
+
+/* Would both train on four ranks of one host that have what they need? */
+static enum ct_status go_together(const struct dist_choice *a,
+                                  const struct dist_choice *b, bool *out)
+{
+    const struct dist_facts f = { .size = RANKS, .n_hosts = 1 };
+    Caffe__DistributedParameter *o = NULL;
+    struct ct_text text = { 0 };
+    struct dist_plan p;
+    enum ct_status st;
+
+    ct_text_addf(&text, "%s %s", a->fields, b->fields);
+    st = text.failed ? CT_ENOMEM
+                     : ct_text_parse(&caffe__distributed_parameter__descriptor,
+                                     text.s, text.n_bytes, "choices", &o);
+    ct_text_fini(&text);
+    CT_TRY(st);
+    *out = dist_resolve(o, &f, &p) == CT_OK;
+    ct_message_free(o);
+    return CT_OK;
+}
+
+static enum ct_status add_row(struct ct_text *out, int i)
+{
+    ct_text_addf(out, "| `%s` |", dist_choices[i].flag);
+    for (int k = 0; k < i; k++) {
+        bool yes = false;
+
+        if (same_flag(&dist_choices[i], &dist_choices[k])) {
+            ct_text_add(out, " - |");
+            continue;
+        }
+        CT_TRY(go_together(&dist_choices[i], &dist_choices[k], &yes));
+        ct_text_addf(out, " %s |", yes ? "yes" : "no");
+    }
+    for (int k = i; k < dist_n_choices; k++)
+        ct_text_add(out, " |");
+    ct_text_add(out, "\n");
+    return CT_OK;
+}
+
+enum ct_status dist_combinations(struct ct_text *out)
+{
+    struct dist_rule r;
+
+    ct_text_add(out, "| |");
+    for (int k = 0; k < dist_n_choices; k++)
+        ct_text_addf(out, " `%s` |", dist_choices[k].flag);
+    ct_text_add(out, "\n|---|");
+    for (int k = 0; k < dist_n_choices; k++)
+        ct_text_add(out, "---|");
+    ct_text_add(out, "\n");
+    for (int i = 0; i < dist_n_choices; i++)
+        CT_TRY(add_row(out, i));
+    ct_text_add(out, "\n| this | does not go with | because |\n"
+                     "|---|---|---|\n");
+    for (int i = 0; dist_rule_at(i, &r); i++)
+        ct_text_addf(out, "| %s | %s | %s |\n", r.one, r.other, r.why);
+    return out->failed ? CT_ENOMEM : CT_OK;
+}

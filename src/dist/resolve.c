@@ -1,0 +1,162 @@
+/* resolve.c - options and facts become a plan. */
+#include <string.h>
+
+#include "comm/ps/ps.h"
+#include "comm/rate.h"
+#include "dist/codec/managed.h"
+#include "dist/dist.h"
+#include "dist/rules.h"
+
+static bool is(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+static enum ct_status choose_bandwidth(const Caffe__DistributedParameter *o,
+                                       struct dist_plan *p)
+{
+    const char *rest;
+
+    if (!o->bandwidth[0])
+        return CT_OK;
+    if (ct_rate_parse(o->bandwidth, &p->bytes_s, &rest) != CT_OK)
+        return ct_fail_in(CT_EINVAL, "--bandwidth=%s", o->bandwidth);
+    if (rest[0] && !is(rest, ":all"))
+        return ct_fail(CT_EINVAL, "--bandwidth=%s: behind a rate stands "
+                       "nothing or ':all'", o->bandwidth);
+    /* A codec that holds values back does so itself. */
+    p->sheds = !rest[0] && dist_managed_suits(p->codec.type);
+    return CT_OK;
+}
+
+static void choose_servers(const Caffe__DistributedParameter *o, int size,
+                           struct dist_plan *p)
+{
+    const bool stale = is(o->sync, "ssp") || is(o->sync, "async") ||
+                       o->groups > 1;
+    const bool road  = is(o->road, "ps") || is(o->road, "sharded");
+
+    p->rounds      = o->deadline > 0 || o->patience > 0;
+    p->servers     = road || stale || o->servers > 0 || p->rounds;
+    p->values      = stale || p->rounds;
+    p->staleness   = is(o->sync, "async") ? CT_PS_ASYNC : o->staleness;
+    p->local_steps = is(o->sync, "local") ? o->local_steps : 0;
+    p->n_groups    = o->groups > 1 ? o->groups : p->n_workers;
+    if (!p->servers)
+        return;
+    p->first_server = o->servers ? p->n_workers : 0;
+    /* A rank that stands still must not be one that the others need. */
+    p->n_servers = o->servers ? o->servers
+                   : is(o->road, "ps") || (p->rounds && is(o->road, "auto"))
+                       ? 1
+                       : size;
+}
+
+static const struct ct_exchange_ops *kind_of(const struct dist_plan *p)
+{
+    return p->local_steps ? &dist_local
+           : p->values    ? &dist_servers_values
+           : p->servers   ? &dist_servers_sum
+                          : &dist_bsp;
+}
+
+static void choose_reduce(const Caffe__DistributedParameter *o,
+                          struct dist_plan *p)
+{
+    p->nccl   = is(o->reduce, "nccl");
+    p->reduce = is(o->reduce, "auto") || p->nccl ? NULL
+                                                 : ct_allreduce_find(o->reduce);
+    p->road   = is(o->road, "factors") && !p->parts ? DIST_ROAD_FACTORS
+                : is(o->road, "auto") && !p->parts  ? DIST_ROAD_AUTO
+                                                    : DIST_ROAD_ALLREDUCE;
+}
+
+/* Why gradients cannot stay on GPUs, or NULL. */
+static const char *why_not_on_gpus(const struct dist_plan *p)
+{
+    return p->servers || p->local_steps
+               ? "it is for --sync=bsp without servers"
+           : p->codec.type ? "--compress works in the CPU's memory"
+           : p->parts      ? "--canonical adds along a tree"
+           : p->bytes_s > 0 ? "--bandwidth does not limit it"
+           : p->road == DIST_ROAD_FACTORS
+               ? "--road=factors goes through the CPU's memory"
+               : NULL;
+}
+
+/* What a codec keeps lies bucket by bucket, and stays so. */
+static bool keeps_values(const struct dist_plan *p)
+{
+    return p->sheds ||
+           (p->codec.type && (p->codec.type->feedback || p->codec.type->sum));
+}
+
+static void choose_travel(const Caffe__DistributedParameter *o,
+                          const struct dist_facts *f, struct dist_plan *p)
+{
+    const bool in_step = !p->servers && !p->local_steps;
+
+    p->overlap     = o->overlap;
+    p->lazy        = o->overlap && !p->parts && in_step;
+    p->holds_back  = p->codec.type && p->codec.type->momentum &&
+                    p->n_workers > 1;
+    /* Who may send only so much is not to go around that by memory, and waits
+     * in memory serve nobody. */
+    p->windows     = p->bytes_s == 0 && !p->servers;
+    p->in_memory   = f->size > 1 && f->n_hosts == 1 && in_step &&
+                   p->windows && !p->codec.type && !p->parts &&
+                   (!p->reduce || p->reduce == ct_allreduce_find("shared")) &&
+                   (!f->met || (!f->gpus && !f->copied && f->learns));
+    p->not_on_gpus = why_not_on_gpus(p);
+    p->on_gpus     = !p->not_on_gpus && (f->size > 1 || p->nccl);
+    p->factors     = f->size > 1 && in_step && !p->parts && f->iter_size <= 1;
+    p->sweeps      = f->size > 1 && f->n_hosts > 1 && in_step && !p->reduce &&
+                p->bytes_s == 0 && !p->parts;
+    /* CPU and GPU ranks begin their steps elsewhere. */
+    p->learns      = o->redecide > 0 && p->road == DIST_ROAD_AUTO &&
+                !keeps_values(p) && !f->unlike;
+}
+
+enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
+                            const struct dist_facts *f, struct dist_plan *out)
+{
+    struct dist_plan *p = out;
+
+    CT_TRY(dist_check_words(o, f));
+    *p = (struct dist_plan){
+        .n_workers    = f->size - o->servers,
+        .root_data    = is(o->data, "root"),
+        .own_data     = is(o->data, "local"),
+        .global_batch = is(o->batch, "global"),
+        .sync_bn      = o->sync_bn,
+    };
+    CT_TRY(dist_codec_parse(o->compress, &p->codec));
+    CT_TRY(choose_bandwidth(o, p));
+    choose_servers(o, f->size, p);
+    CT_TRY(dist_check_rules(o, f, p));
+    if (o->canonical) {
+        p->parts = o->parts;
+        p->micro = o->parts / p->n_workers;
+    }
+    choose_reduce(o, p);
+    choose_travel(o, f, p);
+    p->root_data = p->root_data && p->n_workers > 1;
+    p->kind      = kind_of(p);
+    p->alone     = f->size == 1 && !p->parts && !p->servers &&
+               !p->local_steps && !p->nccl;
+    return CT_OK;
+}
+
+int dist_group_first(const struct dist_plan *p, int group)
+{
+    return (int)((int64_t)p->n_workers * group / p->n_groups);
+}
+
+int dist_group_of(const struct dist_plan *p, int rank)
+{
+    int g = 0;
+
+    while (g + 1 < p->n_groups && dist_group_first(p, g + 1) <= rank)
+        g++;
+    return g;
+}

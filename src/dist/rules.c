@@ -1,0 +1,339 @@
+/* rules.c - what does not go together, one line a rule.
+ *
+ * Each has the two sides as a user writes them and the reason, with what to do
+ * instead; the manual's table is made of these (explain.c). */
+#include "dist/rules.h"
+
+#include <string.h>
+
+#include "dist/proof/canonical.h"
+
+/* What a rule looks at. */
+struct wish {
+    const Caffe__DistributedParameter *o;
+    const struct dist_facts           *f;
+    const struct dist_plan            *p;
+};
+
+static bool is(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+/* ---- One side of a rule. */
+
+static bool local(const struct wish *w)
+{
+    return w->p->local_steps > 0;
+}
+
+static bool values_or_local(const struct wish *w)
+{
+    return w->p->values || w->p->local_steps;
+}
+
+static bool servers(const struct wish *w)
+{
+    return w->p->servers;
+}
+
+static bool servers_or_local(const struct wish *w)
+{
+    return w->p->servers || w->p->local_steps;
+}
+
+static bool own_servers(const struct wish *w)
+{
+    return w->o->servers > 0;
+}
+
+static bool groups(const struct wish *w)
+{
+    return w->o->groups > 1;
+}
+
+static bool rounds(const struct wish *w)
+{
+    return w->p->rounds;
+}
+
+static bool async(const struct wish *w)
+{
+    return is(w->o->sync, "async");
+}
+
+static bool not_in_step(const struct wish *w)
+{
+    return !is(w->o->sync, "bsp");
+}
+
+static bool bsp_alone(const struct wish *w)
+{
+    return is(w->o->sync, "bsp") && w->o->groups == 1;
+}
+
+static bool stale(const struct wish *w)
+{
+    return w->o->staleness > 0;
+}
+
+static bool road_without_servers(const struct wish *w)
+{
+    return is(w->o->road, "allreduce") || is(w->o->road, "factors");
+}
+
+static bool road_factors(const struct wish *w)
+{
+    return is(w->o->road, "factors");
+}
+
+static bool canonical(const struct wish *w)
+{
+    return w->o->canonical;
+}
+
+static bool root(const struct wish *w)
+{
+    return w->p->root_data;
+}
+
+static bool shares(const struct wish *w)
+{
+    return !is(w->o->shares, "even");
+}
+
+static bool speed(const struct wish *w)
+{
+    return is(w->o->shares, "speed");
+}
+
+static bool sync_bn(const struct wish *w)
+{
+    return w->o->sync_bn;
+}
+
+static bool codec(const struct wish *w)
+{
+    return w->p->codec.type;
+}
+
+static bool two_sums(const struct wish *w)
+{
+    return w->p->codec.type && w->p->codec.type->reserve &&
+           !w->p->codec.type->push;
+}
+
+static bool keeps_residuals(const struct wish *w)
+{
+    return w->p->codec.type &&
+           (w->p->codec.type->feedback || w->p->codec.type->reserve);
+}
+
+static bool bandwidth(const struct wish *w)
+{
+    return w->p->bytes_s > 0;
+}
+
+static bool nccl(const struct wish *w)
+{
+    return is(w->o->reduce, "nccl");
+}
+
+static bool no_own_gpus(const struct wish *w)
+{
+    return w->f->met && !w->f->own_gpus;
+}
+
+static bool mixed(const struct wish *w)
+{
+    return w->f->mixed;
+}
+
+static bool unlike(const struct wish *w)
+{
+    return w->f->unlike;
+}
+
+/* ---- The rules. */
+
+typedef bool (*side_fn)(const struct wish *w);
+
+static const struct rule {
+    struct dist_rule text;
+    side_fn          one, other;
+    enum ct_status   status;
+} rules[] = {
+    { { "--sync=local", "--road=ps, --road=sharded, --servers, --groups or "
+        "--deadline", "it sums weights between ranks, and these are about "
+        "gradients; leave them out" }, local, servers, CT_EINVAL },
+    { { "--road=allreduce or --road=factors", "servers, which --sync=ssp, "
+        "--sync=async, --groups, --servers and --deadline ask for",
+        "that road has no servers; use ps or sharded" },
+      road_without_servers, servers, CT_EINVAL },
+    { { "--deadline and --patience", "--sync=ssp and --sync=async",
+        "they are for --sync=bsp, where ranks wait for each other" }, rounds,
+      not_in_step, CT_EINVAL },
+    { { "--deadline and --patience", "--groups", "a rank is left out by "
+        "itself, and a group pushes as one" }, rounds, groups, CT_EINVAL },
+    { { "--sync=async", "--groups", "groups have a bound, --staleness; use "
+        "--sync=ssp or bsp with them" }, async, groups, CT_EINVAL },
+    { { "--staleness above 0", "--sync=bsp without --groups", "it means "
+        "--sync=ssp" }, stale, bsp_alone, CT_EINVAL },
+    { { "--canonical", "--sync=ssp, async or local, --groups and --deadline",
+        "it keeps ranks in step" }, canonical, values_or_local, CT_EINVAL },
+    { { "--canonical", "--compress", "codes round differently for other "
+        "numbers of ranks" }, canonical, codec, CT_EINVAL },
+    { { "--canonical", "--bandwidth", "what is left for later would differ" },
+      canonical, bandwidth, CT_EINVAL },
+    { { "--canonical", "--sync_bn", "each of its micro-batches is normalised "
+        "by itself" }, canonical, sync_bn, CT_EINVAL },
+    { { "--canonical", "--road=factors", "it adds along one tree" },
+      canonical, road_factors, CT_EINVAL },
+    { { "--canonical", "--data=root", "its micro-batches are read by every "
+        "rank" }, canonical, root, CT_EINVAL },
+    { { "--canonical", "--shares", "its micro-batches are of one size" },
+      canonical, shares, CT_EINVAL },
+    { { "--canonical", "ranks with unlike devices", "they round differently; "
+        "use one kind" }, canonical, unlike, CT_EINVAL },
+    { { "--data=root", "--sync=ssp, async or local, --groups and --deadline",
+        "it keeps ranks in step" }, root, values_or_local, CT_EINVAL },
+    { { "--data=root", "--servers", "ranks that serve take no samples" },
+      root, own_servers, CT_EINVAL },
+    { { "--shares", "--sync=local", "it divides the batches of ranks in "
+        "step" }, shares, local, CT_EINVAL },
+    { { "--shares=speed", "--data=root", "it needs data to measure with on "
+        "every rank; use --data=shared, or give weights" }, speed, root,
+      CT_EINVAL },
+    { { "--sync_bn", "--sync=ssp, async or local, --groups and --deadline",
+        "it keeps ranks in step; use it with --sync=bsp" }, sync_bn,
+      values_or_local, CT_EINVAL },
+    { { "--sync_bn", "CPUs and GPUs in one job", "on a GPU gradients leave "
+        "when the pass is queued, on a CPU during it, so the two cannot share "
+        "statistics; use one kind of device" }, sync_bn, mixed, CT_EINVAL },
+    { { "--compress", "--sync=local", "it codes gradients, and local sends "
+        "weights, every --local_steps iterations; raise those to send less" },
+      codec, local, CT_ENOTSUP },
+    { { "--compress=powersgd", "servers", "it needs two sums an iteration, "
+        "the second made of the first, and a push to servers is one; use "
+        "--road=allreduce, or another codec" }, two_sums, servers,
+      CT_ENOTSUP },
+    { { "--compress=onebit, topk or powersgd", "--deadline", "they hold parts "
+        "of gradients back, and with a deadline a gradient may be thrown away "
+        "and its rank may miss a snapshot; use bf16, fp16 or qsgd, which hold "
+        "nothing back" }, keeps_residuals, rounds, CT_ENOTSUP },
+    { { "--reduce=nccl", "--sync=local and servers", "it is for --sync=bsp "
+        "without servers; use --reduce=auto" }, nccl, servers_or_local,
+      CT_EINVAL },
+    { { "--reduce=nccl", "--compress", "that works in the CPU's memory; use "
+        "--reduce=auto" }, nccl, codec, CT_EINVAL },
+    { { "--reduce=nccl", "--canonical", "that adds along a tree; use "
+        "--reduce=auto" }, nccl, canonical, CT_EINVAL },
+    { { "--reduce=nccl", "--bandwidth", "that does not limit it; use "
+        "--reduce=auto" }, nccl, bandwidth, CT_EINVAL },
+    { { "--reduce=nccl", "--road=factors", "that goes through the CPU's "
+        "memory; use --reduce=auto" }, nccl, road_factors, CT_EINVAL },
+    { { "--reduce=nccl", "ranks without a GPU of their own", "not every rank "
+        "has a GPU of its own; use --reduce=auto" }, nccl, no_own_gpus,
+      CT_EINVAL },
+};
+
+enum { N_RULES = sizeof(rules) / sizeof(rules[0]) };
+
+bool dist_rule_at(int i, struct dist_rule *out)
+{
+    if (i < 0 || i >= N_RULES)
+        return false;
+    *out = rules[i].text;
+    return true;
+}
+
+static enum ct_status check_parts(const struct wish *w)
+{
+    const int V = w->o->parts, size = w->p->n_workers;
+
+    if (V < 1 || V > 1 << (CANONICAL_MOST_LEVELS - 1))
+        return ct_fail(CT_EINVAL, "canonical training needs parts, the number "
+                       "of micro-batches of an iteration, from 1 to %d, not "
+                       "%d", 1 << (CANONICAL_MOST_LEVELS - 1), V);
+    return dist_canonical_deals(V, size)
+               ? CT_OK
+               : ct_fail(CT_EINVAL, "%d micro-batches cannot be dealt out to "
+                         "%d ranks so that each has one branch of the tree: "
+                         "parts is a power of two times the number of ranks",
+                         V, size);
+}
+
+enum ct_status dist_check_rules(const Caffe__DistributedParameter *o,
+                                const struct dist_facts *f,
+                                const struct dist_plan *p)
+{
+    const struct wish w = { o, f, p };
+
+    for (int i = 0; i < N_RULES; i++)
+        if (rules[i].one(&w) && rules[i].other(&w))
+            return ct_fail(rules[i].status, "%s does not go with %s: %s",
+                           rules[i].text.one, rules[i].text.other,
+                           rules[i].text.why);
+    return o->canonical ? check_parts(&w) : CT_OK;
+}
+
+/* ---- Options by themselves. */
+
+static enum ct_status check_word(const char *flag, const char *word,
+                                 const char *known)
+{
+    char list[160], *rest = list, *one;
+
+    strncpy(list, known, sizeof(list) - 1);
+    list[sizeof(list) - 1] = '\0';
+    while ((one = strsep(&rest, " ")))
+        if (is(one, word))
+            return CT_OK;
+    return ct_fail(CT_EINVAL, "--%s=%s: use one of %s", flag, word, known);
+}
+
+static enum ct_status check_numbers(const Caffe__DistributedParameter *o)
+{
+    if (o->staleness < 0 || o->local_steps < 1 || o->servers < 0 ||
+        o->groups < 1 || !(o->quorum >= 0 && o->quorum <= 1) ||
+        !(o->deadline >= 0) || !(o->patience == 0 || o->patience >= 1))
+        return ct_fail(CT_EINVAL, "staleness, servers and deadline cannot be "
+                       "negative; local_steps, groups and patience start at "
+                       "1, and quorum lies in [0, 1]");
+    return CT_OK;
+}
+
+static enum ct_status check_size(const Caffe__DistributedParameter *o,
+                                 int size)
+{
+    if (o->servers >= size && o->servers > 0)
+        return ct_fail(CT_EINVAL, "--servers=%d leaves no rank of %d to train",
+                       o->servers, size);
+    if (o->servers > 1 && is(o->road, "ps"))
+        return ct_fail(CT_EINVAL, "--road=ps has one server; use "
+                       "--road=sharded for --servers=%d", o->servers);
+    if (o->groups > size - o->servers)
+        return ct_fail(CT_EINVAL, "--groups=%d is more than the %d ranks that "
+                       "train", o->groups, size - o->servers);
+    return CT_OK;
+}
+
+static enum ct_status check_reduce(const char *name)
+{
+    const struct ct_allreduce_type *known;
+
+    return is(name, "nccl") ? CT_OK : ct_allreduce_parse(name, "nccl", &known);
+}
+
+enum ct_status dist_check_words(const Caffe__DistributedParameter *o,
+                                const struct dist_facts *f)
+{
+    CT_TRY(check_word("sync", o->sync, "bsp ssp async local"));
+    CT_TRY(check_word("late", o->late, "discard fold error"));
+    CT_TRY(check_word("batch", o->batch, "per_rank global"));
+    CT_TRY(check_word("data", o->data, "shared local root"));
+    CT_TRY(check_word("road", o->road, "auto allreduce factors ps sharded"));
+    CT_TRY(check_reduce(o->reduce));
+    CT_TRY(check_numbers(o));
+    return check_size(o, f->size);
+}
