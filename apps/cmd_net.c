@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "comm/coll/coll.h"
+#include "comm/coll/tune.h"
 #include "comm/probe.h"
 #include "comm/transport/transports.h"
 #include "cortado/dist.h"

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "comm/coll/coll.h"
+#include "comm/coll/tune.h"
 #include "comm/probe.h"
 #include "comm/transport/transports.h"
 

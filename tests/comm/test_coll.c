@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "comm/coll/coll.h"
+#include "comm/coll/tune.h"
 #include "comm/coll/transfer.h"
 #include "comm/ranks.h"
 #include "testing/under_way.h"

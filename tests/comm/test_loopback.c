@@ -1,7 +1,7 @@
 /* test_loopback.c - messages between ranks that are threads. */
 #include "base/mem.h"
 #include "comm/ranks.h"
-#include "comm/coll/coll.h"
+#include "comm/coll/tune.h"
 #include "comm/transport/transports.h"
 
 static void ends(int P, const struct ct_loopback_options *o,

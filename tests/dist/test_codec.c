@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "comm/ranks.h"
 #include "dist/codec/code_runs.h"
+#include "dist/codec/codecs.h"
 #include "dist/codec/coded_bucket.h"
 #include "dist/dist.h"
 

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "comm/coll/transfer.h"
 #include "dist/codec/code_runs.h"
+#include "dist/codec/codecs.h"
 #include "dist/ranks.h"
 
 static const char *const codecs[] = {

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "comm/ranks.h"
+#include "dist/codec/codecs.h"
 #include "dist/codec/managed.h"
 #include "dist/dist.h"
 

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "comm/coll/coll.h"
+#include "comm/coll/tune.h"
 #include "comm/probe.h"
 #include "comm/thread.h"
 #include "comm/transport/transports.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "comm/coll/tune.h"
 
 #define CT_ALLREDUCE(file) extern const struct ct_allreduce_type ct_coll_##file;
 #include "comm/coll/coll.def"

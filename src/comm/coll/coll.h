@@ -34,13 +34,6 @@ struct ct_allreduce_type {
     bool foreign; /* its order is not ours, so it is taken by name alone */
 };
 
-enum {
-#define CT_ALLREDUCE(file) CT_COLL_##file,
-#include "comm/coll/coll.def"
-#undef CT_ALLREDUCE
-    CT_N_ALLREDUCE
-};
-
 const struct ct_allreduce_type *ct_allreduce_find(const char *name);
 const struct ct_allreduce_type *ct_allreduce_at(int i); /* NULL past the end */
 /* What --reduce= takes, as text: "auto", the list, and `more`, a word that the
@@ -62,28 +55,11 @@ bool ct_allreduce_available(const struct ct_comm *c,
                             const struct ct_allreduce_type *type);
 
 /* The algorithm for n floats, by size and number of ranks: what was measured
- * (ct_allreduce_tune), or else what is usual. */
+ * (coll/tune.h), or else what is usual. */
 const struct ct_allreduce_type *ct_allreduce_choose(const struct ct_comm *c,
                                                     int64_t n);
 CT_MUST_CHECK enum ct_status ct_allreduce(struct ct_comm *c, float *x,
                                           int64_t n);
-
-/* A sweep over sizes, for c's choice and for a table. */
-enum { CT_TUNE_SIZES = 5 };
-struct ct_tuning {
-    int n_sizes; /* fewer than CT_TUNE_SIZES when the links are slow */
-    struct {
-        int64_t n;                       /* floats */
-        double  seconds[CT_N_ALLREDUCE]; /* mean over ranks; -1: cannot run */
-        int     best;
-    } size[CT_TUNE_SIZES];
-};
-/* Times every algorithm, for sums of up to about `most` floats; rank 0 decides
- * for all.  What is usual stays where nothing is a tenth faster.  Stops at
- * larger sizes once it has taken about `budget_seconds`. */
-CT_MUST_CHECK enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
-                                               double budget_seconds,
-                                               struct ct_tuning *out);
 
 /* From `root` to all; bytes of any kind. */
 CT_MUST_CHECK enum ct_status ct_broadcast(struct ct_comm *c, int root,

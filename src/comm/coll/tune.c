@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "comm/coll/coll.h"
+#include "comm/coll/tune.h"
 
 enum { REPEATS = 3, GROWTH = 8 };
 

@@ -6,6 +6,7 @@
  * what servers do, and links whose rate --bandwidth sets. */
 #include <stdio.h>
 
+#include "comm/coll/tune.h"
 #include "cortado/log.h"
 #include "dist/dist.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "dist/codec/code_runs.h"
+#include "dist/codec/codecs.h"
 
 static const struct dist_codec_type *const types[] = {
 #define DIST_CODEC(name) &dist_codec_##name,

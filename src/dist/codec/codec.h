@@ -123,8 +123,4 @@ static inline size_t dist_round4(int64_t bytes)
     return (size_t)((bytes + 3) & ~(int64_t)3);
 }
 
-#define DIST_CODEC(name) extern const struct dist_codec_type dist_codec_##name;
-#include "dist/codec/codecs.def"
-#undef DIST_CODEC
-
 #endif
