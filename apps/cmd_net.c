@@ -171,14 +171,14 @@ static enum ct_status test_all(struct ct_comm *c, const struct net_test *f)
     return CT_OK;
 }
 
-static enum ct_status net_test_run(const struct net_test *f)
+static enum ct_status net_test_run(const struct net_test *f, int *code)
 {
     struct ct_transport *t = NULL;
     struct ct_comm *c      = NULL;
     enum ct_status st;
 
     if (f->ranks > 1 && !ct_dist_launched())
-        return launch_ranks(f->ranks);
+        return launch_ranks(f->ranks, code);
     if (f->threads > 0)
         ct_device_cpu_set_threads(f->threads);
     CT_TRY(ct_transport_open(f->transport, &t));
@@ -187,10 +187,9 @@ static enum ct_status net_test_run(const struct net_test *f)
     st = test_all(c, f);
     if (st != CT_OK && ct_dist_launched()) {
         /* All find the same fault, but each its own silent peer. */
-        int code = speaks(c) || st == CT_ECOMM ? command_failed(st)
-                                               : EXIT_INPUT;
-
-        ct_comm_abort(c, code);
+        *code = speaks(c) || st == CT_ECOMM ? command_failed(st)
+                                            : EXIT_INPUT;
+        ct_comm_abort(c, *code);
     }
     ct_comm_destroy(c);
     return st;
@@ -209,7 +208,7 @@ int cmd_net(int argc, char **argv)
     };
     bool helped;
     enum ct_status st;
-    int code;
+    int code = EXIT_DONE;
 
     if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
@@ -217,8 +216,9 @@ int cmd_net(int argc, char **argv)
         help_usage(stderr, command_named("net"));
         return EXIT_USAGE;
     }
-    st   = net_test_run(&f);
-    code = st == CT_OK ? EXIT_DONE : command_failed(st);
+    st = net_test_run(&f, &code);
+    if (st != CT_OK)
+        code = command_failed(st);
     if (ct_transports_left_open()) { /* some MPIs hang in their own end */
         fflush(NULL);
         _exit(code);

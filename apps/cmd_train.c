@@ -24,7 +24,9 @@
 
 struct train_flags {
     struct net_flags       net;
-    const char            *solver, *snapshot, *sigint_effect, *sighup_effect;
+    const char            *solver, *snapshot;
+    const char            *sigint_effect, *sighup_effect;
+    const char            *sigterm_effect, *sigusr1_effect;
     const char            *on_nan;
     const char            *trace;
     int                    ranks;
@@ -33,7 +35,7 @@ struct train_flags {
     struct observe_flags   observe;
 };
 
-static volatile sig_atomic_t got_sigint, got_sighup;
+static volatile sig_atomic_t got[NSIG];
 
 /* Where SIGUSR2 asks for a trace and for records. */
 static struct ct_trace_file *_Atomic traced;
@@ -41,19 +43,31 @@ static struct ct_dist *_Atomic recorded;
 
 static void on_signal(int number)
 {
-    if (number == SIGINT)
-        got_sigint = 1;
-    else if (number == SIGHUP)
-        got_sighup = 1;
-    else {
-        ct_dist_ask_records(recorded);
-        if (traced)
-            ct_trace_file_want(traced);
-    }
+    got[number] = 1;
+    if (number != SIGUSR2)
+        return;
+    ct_dist_ask_records(recorded);
+    if (traced)
+        ct_trace_file_want(traced);
 }
 
+/* Where a launcher's SIGTERM has a thread that asks (peers.h): once. */
+static bool accept_term(void)
+{
+    got[SIGTERM] = 1;
+    return true;
+}
+
+/* What a signal asks for; the first of them that came counts. */
+struct effect {
+    int                   number;
+    const char           *flag;
+    enum ct_solver_action action;
+};
+enum { N_EFFECTS = 4 };
+
 struct terminal {
-    enum ct_solver_action on_sigint, on_sighup;
+    struct effect         effect[N_EFFECTS];
     bool                  is_terminal;
     struct observe       *observe; /* borrowed; NULL: nobody looks on */
     struct status_line    line;
@@ -63,14 +77,11 @@ static enum ct_solver_action poll_signals(void *arg)
 {
     const struct terminal *t = arg;
 
-    if (got_sigint) {
-        got_sigint = 0;
-        return t->on_sigint;
-    }
-    if (got_sighup) {
-        got_sighup = 0;
-        return t->on_sighup;
-    }
+    for (int i = 0; i < N_EFFECTS; i++)
+        if (got[t->effect[i].number]) {
+            got[t->effect[i].number] = 0;
+            return t->effect[i].action;
+        }
     return observe_action(t->observe);
 }
 
@@ -86,6 +97,25 @@ static enum ct_status parse_effect(const char *flag, const char *word,
     else
         return ct_fail(CT_EINVAL, "--%s is stop, snapshot or none, not '%s'",
                        flag, word);
+    return CT_OK;
+}
+
+static enum ct_status read_effects(const struct train_flags *f,
+                                   struct effect *out)
+{
+    const struct effect all[N_EFFECTS] = {
+        { SIGTERM, "sigterm_effect", CT_ACTION_NONE },
+        { SIGINT, "sigint_effect", CT_ACTION_NONE },
+        { SIGUSR1, "sigusr1_effect", CT_ACTION_NONE },
+        { SIGHUP, "sighup_effect", CT_ACTION_NONE },
+    };
+    const char *const word[N_EFFECTS] = { f->sigterm_effect, f->sigint_effect,
+                                          f->sigusr1_effect,
+                                          f->sighup_effect };
+
+    memcpy(out, all, sizeof(all));
+    for (int i = 0; i < N_EFFECTS; i++)
+        CT_TRY(parse_effect(all[i].flag, word[i], &out[i].action));
     return CT_OK;
 }
 
@@ -157,12 +187,14 @@ static enum ct_status resume(struct ct_solver *s, const char *snapshot)
     return st;
 }
 
-static void catch_signals(void)
+static void catch_signals(const struct terminal *t)
 {
     struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGHUP, &sa, NULL);
+    for (int i = 0; i < N_EFFECTS; i++)
+        if (t->effect[i].number != SIGTERM || !ct_dist_launched())
+            sigaction(t->effect[i].number, &sa, NULL);
+    peers_set_accept(accept_term);
 }
 
 /* From the start on, so that one that comes too early ends nothing. */
@@ -241,10 +273,7 @@ static enum ct_status train(const struct train_flags *f,
 
     CT_TRY(ct_trace_file_init(&trace, f->trace, f->observe.run));
     o.tracing = &trace.tracing;
-    CT_TRY_GOTO(parse_effect("sigint_effect", f->sigint_effect, &t.on_sigint),
-                st, out);
-    CT_TRY_GOTO(parse_effect("sighup_effect", f->sighup_effect, &t.on_sighup),
-                st, out);
+    CT_TRY_GOTO(read_effects(f, t.effect), st, out);
     CT_TRY_GOTO(observe_start(&f->observe, param, d, &look), st, out);
     o.pulse   = observe_pulse(look);
     t.observe = look;
@@ -264,7 +293,7 @@ static enum ct_status train(const struct train_flags *f,
     traced   = &trace;
     recorded = d;
     observe_trace(look, &trace, d);
-    catch_signals();
+    catch_signals(&t);
     if (t.is_terminal) {
         CT_TRY_GOTO(ct_solver_listen(s, &terminal_events, &t.line), st,
                     out);
@@ -279,15 +308,17 @@ static enum ct_status train(const struct train_flags *f,
     if (t.is_terminal)
         status_line_end(&t.line);
     report_dist(d);
-    if (st == CT_ESTOP)
-        st = CT_OK;
+    peers_set_accept(NULL);
+    if (st == CT_ESTOP && !param->snapshot_after_train &&
+        param->snapshot == 0 && param->snapshot_seconds == 0)
+        st = CT_OK; /* as asked, and there is nothing to go on from */
     else if (st == CT_OK)
         CT_INFO("Optimization Done.");
 out:
     /* The comm thread may be at work on what the solver has, and whoever sees
      * it leave would speak before this rank has said why: the job ends
      * first. */
-    if (st != CT_OK && ct_dist_size(d) > 1) {
+    if (st != CT_OK && st != CT_ESTOP && ct_dist_size(d) > 1) {
         observe_last_words(look);
         return st;
     }
@@ -335,16 +366,18 @@ static int train_with_peers(struct train_flags *f)
 {
     struct job job = { f, NULL };
     enum ct_status st = read_solver(f, &job.param);
-    int code;
+    int code          = EXIT_DONE;
 
     if (st == CT_OK)
         st = choose_gpus(f, job.param);
-    if (st == CT_OK && f->ranks > 1 && !ct_dist_launched())
-        st = launch_ranks(f->ranks);
-    signals_aside();
-    code = st == CT_OK
-               ? peers_run(job.param->distributed, train_joined, &job)
-               : command_failed(st);
+    if (st == CT_OK && f->ranks > 1 && !ct_dist_launched()) {
+        st = launch_ranks(f->ranks, &code);
+    } else if (st == CT_OK) {
+        signals_aside(!ct_dist_launched());
+        code = peers_run(job.param->distributed, train_joined, &job);
+    }
+    if (st != CT_OK)
+        code = command_failed(st);
     ct_message_free(job.param);
     return code;
 }
@@ -362,8 +395,10 @@ static int print_combinations(void)
 
 int cmd_train(int argc, char **argv)
 {
-    struct train_flags f = { .sigint_effect = "stop",
-                             .sighup_effect = "snapshot" };
+    struct train_flags f = { .sigint_effect  = "stop",
+                             .sighup_effect  = "snapshot",
+                             .sigterm_effect = "stop",
+                             .sigusr1_effect = "stop" };
     const struct flag flags[] = {
         FLAG("solver", &f.solver),
         FLAG("snapshot", &f.snapshot),
@@ -371,6 +406,8 @@ int cmd_train(int argc, char **argv)
         NET_FLAGS(f.net),
         FLAG("sigint_effect", &f.sigint_effect),
         FLAG("sighup_effect", &f.sighup_effect),
+        FLAG("sigterm_effect", &f.sigterm_effect),
+        FLAG("sigusr1_effect", &f.sigusr1_effect),
         FLAG("on_nan", &f.on_nan),
         FLAG("trace", &f.trace),
         FLAG("ranks", &f.ranks),

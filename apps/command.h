@@ -9,7 +9,8 @@ enum exit_code {
     EXIT_DONE    = 0,
     EXIT_USAGE   = 1, /* the command line makes no sense */
     EXIT_INPUT   = 2, /* a file or value that was given is bad */
-    EXIT_RUNTIME = 3  /* something failed while running */
+    EXIT_RUNTIME = 3, /* something failed while running */
+    EXIT_STOPPED = 4  /* training was asked to stop, and wrote a snapshot */
 };
 
 struct command {

@@ -8,11 +8,11 @@ const struct command commands[] = {
     { "train", "train or finetune a model",
       "cortado train --solver=SOLVER.prototxt [FLAGS]",
       "Trains the net that the solver names, from the beginning, from a "
-      "snapshot or from given weights. SIGINT ends training after a snapshot; "
-      "SIGHUP takes a snapshot and training goes on; SIGUSR2 traces the next "
-      "iterations and has ranks record their last collectives for 'cortado "
-      "autopsy'. A prototxt is code: it "
-      "can name Python to run and files to write, so train only with "
+      "snapshot or from given weights. SIGINT, SIGTERM and SIGUSR1 end "
+      "training after a snapshot, with exit code 4; SIGHUP takes a snapshot "
+      "and training goes on; SIGUSR2 traces the next iterations and has ranks "
+      "record their last collectives for 'cortado autopsy'. A prototxt is "
+      "code: it can name Python to run and files to write, so train only with "
       "prototxts that you trust.",
       cmd_train },
     { "test", "score a model",

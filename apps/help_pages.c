@@ -66,7 +66,8 @@ void help_markdown(FILE *to)
     fprintf(to, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n"
                 "| 0 | done |\n| 1 | the command line is wrong |\n"
                 "| 2 | bad input: a file or value that was given |\n"
-                "| 3 | a failure at run time |\n");
+                "| 3 | a failure at run time |\n"
+                "| 4 | training was asked to stop and wrote a snapshot |\n");
 }
 
 /* Text of a manual page: a hyphen that may be typed, no line that starts
@@ -146,6 +147,7 @@ static const char man_tail[] =
     ".SH EXIT STATUS\n.TP\n.B 0\nDone.\n.TP\n.B 1\nThe command line is wrong."
     "\n.TP\n.B 2\nBad input: a file or value that was given.\n"
     ".TP\n.B 3\nA failure at run time.\n"
+    ".TP\n.B 4\nTraining was asked to stop and wrote a snapshot.\n"
     ".SH EXAMPLES\n.TP\nTrain, and go on after an interruption:\n"
     ".B cortado train \\-\\-solver=solver.prototxt \\-\\-snapshot=auto\n"
     ".TP\nScore a model:\n"

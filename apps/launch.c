@@ -1,21 +1,31 @@
 /* launch.c - the same command line again, N times, by the right launcher.
  *
+ * This process stays and passes signals on to the ranks.  A launcher does that
+ * for some signals only, and answers SIGTERM by ending its ranks within a
+ * second, which is not enough for a snapshot.
+ *
  * A machine may have several MPIs, and `mpirun` is only one of theirs.  Each
  * program that is found says who it belongs to; one of another MPI would start
  * N processes that know nothing of each other. */
 #include "launch.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "command.h"
 #include "comm/transport/transports.h"
 
-enum { MOST_WORDS = 512, MOST_NAMES = 4 };
+enum { MOST_NAMES = 4 };
 
 struct launcher {
     const char *mpi;     /* in the version of transport mpi */
@@ -85,13 +95,193 @@ void launch_await_turn(void)
         nanosleep(&t, NULL);
 }
 
-enum ct_status launch_ranks(int n)
+/* ---- signals, to the ranks */
+
+static volatile sig_atomic_t wanted[NSIG];
+
+static void note_signal(int number)
+{
+    wanted[number] = 1;
+}
+
+static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+enum { N_PASSED = sizeof(passed_on) / sizeof(passed_on[0]) };
+
+/* The parent of a process; 0: it is gone. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], line[512], *end;
+    FILE *f;
+    int parent = 0;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    f = fopen(path, "r");
+    if (!f)
+        return 0;
+    if (fgets(line, sizeof(line), f) && (end = strrchr(line, ')')) &&
+        sscanf(end + 1, " %*c %d", &parent) != 1)
+        parent = 0;
+    fclose(f);
+    return parent;
+}
+
+static bool descends(pid_t pid, pid_t from)
+{
+    for (int depth = 0; pid > 1 && depth < 16; depth++) {
+        if (pid == from)
+            return true;
+        pid = parent_of(pid);
+    }
+    return false;
+}
+
+/* Ranks run this very program, somewhere below the launcher. */
+static bool is_rank(pid_t pid, pid_t launcher, const char *self)
+{
+    char path[64], program[4096];
+    ssize_t bytes;
+
+    snprintf(path, sizeof(path), "/proc/%ld/exe", (long)pid);
+    bytes = readlink(path, program, sizeof(program) - 1);
+    if (bytes < 0 || pid == getpid())
+        return false;
+    program[bytes] = '\0';
+    return strcmp(program, self) == 0 && descends(pid, launcher);
+}
+
+static void pass_on(int number, pid_t launcher, const char *self)
+{
+    DIR *dir = opendir("/proc");
+
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        const long pid = strtol(e->d_name, NULL, 10);
+
+        if (pid > 0 && is_rank((pid_t)pid, launcher, self))
+            kill((pid_t)pid, number);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* Signals wait while nothing else does, so that none is missed. */
+static int stay(pid_t launcher, const char *self, const sigset_t *before)
+{
+    int status = 0;
+
+    for (;;) {
+        pid_t done = waitpid(launcher, &status, WNOHANG);
+
+        if (done == launcher)
+            break;
+        for (int i = 0; i < N_PASSED; i++)
+            if (wanted[passed_on[i]]) {
+                wanted[passed_on[i]] = 0;
+                pass_on(passed_on[i], launcher, self);
+            }
+        sigsuspend(before);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* SIGCHLD only has to end a wait. */
+static void catch_all(sigset_t *before)
+{
+    struct sigaction sa = { .sa_handler = note_signal };
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaction(SIGCHLD, &sa, NULL);
+    for (int i = 0; i < N_PASSED; i++) {
+        sigaction(passed_on[i], &sa, NULL);
+        sigaddset(&set, passed_on[i]);
+    }
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
+/* ---- the launcher */
+
+/* In the child: a group of its own, so that Ctrl-C reaches this program alone;
+ * it ends with us. */
+static void become(const char *program, char **call, pid_t parent,
+                   const sigset_t *before)
+{
+    const int nothing = open("/dev/null", O_RDONLY);
+
+    for (int i = 0; i < N_PASSED; i++)
+        signal(passed_on[i], SIG_DFL);
+    signal(SIGCHLD, SIG_DFL);
+    sigprocmask(SIG_SETMASK, before, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(EXIT_RUNTIME);
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+    execvp(program, call);
+    _exit(127);
+}
+
+/* As root Open MPI refuses to run unless it is told that this is meant. */
+static void allow_root(const struct launcher *l)
+{
+    if (geteuid() != 0 || strcmp(l->mpi, "Open MPI") != 0 ||
+        getenv("OMPI_ALLOW_RUN_AS_ROOT"))
+        return;
+    CT_INFO("Running Open MPI as root: OMPI_ALLOW_RUN_AS_ROOT is set");
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+}
+
+/* The call as a list that ends with NULL; its words are borrowed. */
+static enum ct_status build_call(const struct launcher *l, const char *program,
+                                 const char *count, const char *self,
+                                 const char *words, size_t n_bytes,
+                                 const char ***out)
+{
+    size_t n = MOST_NAMES + 6, k = 0;
+
+    for (size_t i = 0; i < n_bytes; i++)
+        n += words[i] == '\0';
+    CT_TRY(ct_alloc(n, sizeof(**out), "command line", out));
+    (*out)[k++] = program;
+    for (int i = 0; i < MOST_NAMES && l->flags[i]; i++)
+        (*out)[k++] = l->flags[i];
+    (*out)[k++] = "-n";
+    (*out)[k++] = count;
+    (*out)[k++] = self;
+    for (size_t i = strlen(words) + 1; i < n_bytes;
+         i += strlen(words + i) + 1)
+        (*out)[k++] = words + i;
+    return CT_OK;
+}
+
+static enum ct_status run_launcher(const char *program, const char **call,
+                                   const char *self, int *code)
+{
+    const pid_t parent = getpid();
+    sigset_t before;
+    pid_t pid;
+
+    catch_all(&before);
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0)
+        become(program, (char **)(uintptr_t)call, parent, &before);
+    if (pid < 0)
+        return ct_fail(CT_EIO, "--ranks: cannot start %s", program);
+    *code = stay(pid, self, &before);
+    return CT_OK;
+}
+
+enum ct_status launch_ranks(int n, int *code)
 {
     const struct launcher *l = NULL;
-    const char *program = NULL, *call[MOST_WORDS];
+    const char *program = NULL, **call = NULL;
     char count[16], self[4096], *words = NULL;
     ssize_t bytes  = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    size_t n_bytes = 0, k = 0;
+    size_t n_bytes = 0;
+    enum ct_status st;
 
     if (bytes < 0)
         return ct_fail(CT_EIO, "cannot find this program's own file");
@@ -99,19 +289,12 @@ enum ct_status launch_ranks(int n)
     CT_TRY(find_launcher(&l, &program));
     CT_TRY(ct_file_read("/proc/self/cmdline", &words, &n_bytes));
     snprintf(count, sizeof(count), "%d", n);
-    call[k++] = program;
-    for (int i = 0; i < MOST_NAMES && l->flags[i]; i++)
-        call[k++] = l->flags[i];
-    call[k++] = "-n";
-    call[k++] = count;
-    call[k++] = self;
-    for (size_t i = strlen(words) + 1; i < n_bytes && k < MOST_WORDS - 1;
-         i += strlen(words + i) + 1)
-        call[k++] = words + i;
-    call[k] = NULL;
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-    execvp(program, (char *const *)(uintptr_t)call);
+    st = build_call(l, program, count, self, words, n_bytes, &call);
+    if (st == CT_OK) {
+        allow_root(l);
+        st = run_launcher(program, call, self, code);
+    }
+    ct_free(call);
     ct_free(words);
-    return ct_fail(CT_EIO, "--ranks=%d: cannot start %s", n, program);
+    return st;
 }

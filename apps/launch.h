@@ -4,10 +4,10 @@
 
 #include "cortado/status.h"
 
-/* Replaces this process by the launcher of the MPI that the program is linked
- * to, which runs the same command line on `n` ranks of this machine.  Comes
- * back only when it fails. */
-CT_MUST_CHECK enum ct_status launch_ranks(int n);
+/* Has the launcher of the MPI that the program is linked to run the same
+ * command line on `n` ranks of this machine, and waits for it; signals go to
+ * the ranks.  *code: what it exits with. */
+CT_MUST_CHECK enum ct_status launch_ranks(int n, int *code);
 
 /* Before an error is printed.  Ranks that were started together usually meet
  * the same one: rank 0 speaks at once and its end ends the job; the others

@@ -5,13 +5,15 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "comm/transport/transports.h"
 
 /* A launcher ends the other ranks soon after one has died, with SIGTERM first:
- * time for a line on who it was.  All threads leave that signal to this one,
- * which therefore starts before them. */
+ * time for a line on who it was.  A launcher that is asked to end the job sends
+ * the same, and so does Slurm: time for a snapshot.  All threads leave that
+ * signal to this one, which therefore starts before them. */
 struct end_watch {
     _Atomic(struct ct_dist *) dist; /* NULL: not joined yet */
     atomic_bool               over;
@@ -22,6 +24,7 @@ struct end_watch {
 static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*words_say)(void *arg);
 static void *words_arg;
+static bool (*_Atomic end_accept)(void);
 
 void peers_set_last_words(void (*say)(void *arg), void *arg)
 {
@@ -29,6 +32,32 @@ void peers_set_last_words(void (*say)(void *arg), void *arg)
     words_say = say;
     words_arg = arg;
     pthread_mutex_unlock(&words_lock);
+}
+
+void peers_set_accept(bool (*accept)(void))
+{
+    atomic_store(&end_accept, accept);
+}
+
+static bool someone_is_gone(struct ct_dist *d)
+{
+    struct ct_rank_state state;
+
+    for (int r = 0; r < ct_dist_n_ranks(d); r++)
+        if (ct_dist_rank_state(d, r, &state) && state.gone)
+            return true;
+    return false;
+}
+
+/* A second request ends the rank; so does a death, of which this host may hear
+ * a little later than the launcher. */
+static void await_end(const struct end_watch *e, const sigset_t *set)
+{
+    const struct timespec nap = { 0, 50000000 };
+
+    while (!someone_is_gone(atomic_load(&e->dist)) && !atomic_load(&e->over))
+        if (sigtimedwait(set, NULL, &nap) == SIGTERM)
+            return;
 }
 
 static void say_last_words(void)
@@ -48,6 +77,13 @@ static void *end_main(void *arg)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigwait(&set, &number);
+    if (!atomic_load(&e->over) && atomic_load(&e->dist) &&
+        !someone_is_gone(atomic_load(&e->dist))) {
+        bool (*accept)(void) = atomic_load(&end_accept);
+
+        if (accept && accept())
+            await_end(e, &set);
+    }
     if (atomic_load(&e->over))
         return NULL;
     ct_dist_last_words(atomic_load(&e->dist));
@@ -82,14 +118,19 @@ static enum ct_status joined(struct ct_dist *d,
                              enum ct_status (*run)(struct ct_dist *d,
                                                    void *arg), void *arg)
 {
+    enum ct_status st;
+
     if (ct_dist_rank(d) > 0 && ct_log_level() < CT_LOG_ERROR)
         ct_log_set_level(CT_LOG_ERROR);
     if (d)
         CT_INFO("Rank %d of %d on %d host(s)", ct_dist_rank(d),
                 ct_dist_size(d), ct_dist_n_hosts(d));
-    CT_TRY(run(d, arg));
+    st = run(d, arg);
+    if (st != CT_OK && st != CT_ESTOP)
+        return st;
     /* Nobody leaves while another is still at work. */
-    return ct_dist_same(d, "end", 0);
+    CT_TRY(ct_dist_same(d, "end", 0));
+    return st;
 }
 
 int peers_run(const Caffe__DistributedParameter *options,
@@ -107,6 +148,10 @@ int peers_run(const Caffe__DistributedParameter *options,
     if (st == CT_OK)
         st = joined(d, run, arg);
     end_watch_stop(&end);
+    if (st == CT_ESTOP) {
+        code = EXIT_STOPPED;
+        st   = CT_OK;
+    }
     /* What went wrong between ranks names them already. */
     if (st != CT_OK && st != CT_ECOMM && ct_dist_size(d) > 1)
         st = ct_fail_in(st, "rank %d", ct_dist_rank(d));

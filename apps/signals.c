@@ -18,7 +18,7 @@ static void *take_signals(void *ours)
     return NULL;
 }
 
-void signals_aside(void)
+void signals_aside(bool term)
 {
     static sigset_t mask; /* the thread reads it at any time later */
     pthread_t thread;
@@ -26,7 +26,10 @@ void signals_aside(void)
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGUSR1);
     sigaddset(&mask, SIGUSR2);
+    if (term)
+        sigaddset(&mask, SIGTERM);
     if (pthread_sigmask(SIG_BLOCK, &mask, NULL) != 0)
         return;
     if (pthread_create(&thread, NULL, take_signals, &mask) != 0)

@@ -8,9 +8,11 @@
 #ifndef CT_APPS_SIGNALS_H
 #define CT_APPS_SIGNALS_H
 
-/* From here on SIGINT, SIGHUP and SIGUSR2 interrupt a thread that does nothing
- * else, not the caller nor threads that it starts later.  Call it before the
- * first of those. */
-void signals_aside(void);
+#include <stdbool.h>
+
+/* From here on SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and, with `term`, SIGTERM
+ * interrupt a thread that does nothing else, not the caller nor threads that it
+ * starts later.  Call it before the first of those. */
+void signals_aside(bool term);
 
 #endif

@@ -43,7 +43,20 @@ int command_failed(enum ct_status st)
 struct killer {
     const struct ct_pulse *pulse;
     int                    phase;
+    const char            *prefix;
 };
+
+/* A snapshot is written beside training: one of them is there. */
+static bool is_time(const struct killer *k, const struct ct_pulse_view *v)
+{
+    char path[4096];
+
+    if (v->phase != k->phase)
+        return false;
+    snprintf(path, sizeof(path), "%s_iter_5.solverstate", k->prefix);
+    return k->phase == CT_PULSE_START ||
+           (v->iter >= 7 && access(path, F_OK) == 0);
+}
 
 static void *killer_main(void *arg)
 {
@@ -52,7 +65,7 @@ static void *killer_main(void *arg)
 
     do
         v = ct_pulse_view(k->pulse);
-    while (v.phase != k->phase || (v.iter < 7 && k->phase != CT_PULSE_START));
+    while (!is_time(k, &v));
     kill(getpid(), SIGKILL);
     return NULL;
 }
@@ -97,7 +110,8 @@ static enum ct_status make_solver(struct ct_dist *d, const char *prefix,
 static enum ct_status train(struct ct_dist *d, void *arg)
 {
     const struct job *j = arg;
-    struct killer k     = { .phase = phase_of(j->moment) };
+    struct killer k     = { .phase  = phase_of(j->moment),
+                            .prefix = j->prefix };
     struct ct_solver *s = NULL;
     pthread_t thread;
     enum ct_status st;
