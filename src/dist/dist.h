@@ -91,6 +91,15 @@ CT_MUST_CHECK enum ct_status dist_create_over(
     struct ct_transport *transport,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 
+/* view.c: opens a view on a transport, which it takes over, also when it fails;
+ * closes it.  Another one in its place, between two iterations: the solver has
+ * left the old one (solver_leave_view). */
+CT_MUST_CHECK enum ct_status dist_view_open(struct ct_dist *d,
+                                            struct ct_transport *t);
+void dist_view_close(struct ct_dist *d);
+CT_MUST_CHECK enum ct_status dist_change_view(struct ct_dist *d,
+                                              struct ct_transport *t);
+
 /* The kinds of synchronisation: every rank applies the same mean gradient;
  * servers add up gradients; servers keep parameters; every rank by itself, with
  * a mean of all now and then. */

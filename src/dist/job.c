@@ -32,6 +32,11 @@ static enum ct_status broadcast(struct ct_exchange *x, void *data,
     return ct_dist_broadcast(dist_of(x), data, bytes);
 }
 
+static enum ct_status spread(struct ct_exchange *x, void *data, size_t bytes)
+{
+    return dist_broadcast(dist_of(x), data, bytes);
+}
+
 static bool next_mark(struct ct_exchange *x, uint64_t *seen,
                       struct ct_mark *out)
 {
@@ -42,6 +47,7 @@ static const struct ct_job_ops job_ops = {
     .meet      = meet,
     .share     = dist_share_params,
     .gather    = gather,
+    .spread    = spread,
     .broadcast = broadcast,
     .collect   = dist_collect,
     .next_mark = next_mark,

@@ -231,6 +231,8 @@ struct ct_job_ops {
     /* Rank 0's bytes become those of all ranks, also of those that serve. */
     enum ct_status (*broadcast)(struct ct_exchange *x, void *data,
                                 size_t bytes);
+    /* Rank 0's bytes on every rank that trains. */
+    enum ct_status (*spread)(struct ct_exchange *x, void *data, size_t bytes);
     /* Every rank's bytes, one rank after the other, to `take` on rank 0; all
      * ranks call it at the same place. */
     enum ct_status (*collect)(struct ct_exchange *x, const void *mine,

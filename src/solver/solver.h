@@ -212,6 +212,13 @@ CT_MUST_CHECK enum ct_status solver_remote_start(struct ct_solver *s,
                                                  struct ct_updater *out);
 void solver_remote_stop(struct ct_solver *s);
 
+/* change_view.c: this rank leaves the ranks that it trained with; and goes on
+ * among others, once the exchange has.  `is_new`: it was not among the old
+ * ones, and its solver has just been made. */
+CT_MUST_CHECK enum ct_status solver_leave_view(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_enter_view(struct ct_solver *s,
+                                               bool is_new);
+
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
 

@@ -1,0 +1,223 @@
+/* view.c - who the ranks are, and all that is made from it.
+ *
+ * A view is a transport with its ranks.  Comms, the comm thread, the watch and
+ * the plan are made from it when it opens; buckets, windows, shares and roads
+ * when a solver attaches to it.  All of it is dropped when it closes, and no
+ * module keeps a number of ranks of its own, so that between two iterations
+ * one view can follow another. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "dist/dist.h"
+#include "dist/feed/root.h"
+#include "liveness/watch.h"
+
+enum { IDLE_NS = 50000000 };
+
+/* From one look at the messages of servers to the next. */
+enum { POLL_NS = 50000 };
+
+static int count_hosts(const struct ct_transport *t)
+{
+    int n = 0;
+
+    for (int r = 0; r < t->size; r++) {
+        bool seen = false;
+
+        for (int q = 0; q < r; q++)
+            seen |= !t->host || t->host[q] == t->host[r];
+        n += !seen;
+    }
+    return n;
+}
+
+static double tokens(void *arg)
+{
+    const struct ct_dist *d = arg;
+
+    return ct_limit_tokens(d->all->transport);
+}
+
+/* No more than that is sent a second. */
+static enum ct_status limit_bandwidth(struct ct_dist *d)
+{
+    if (d->plan.bytes_s == 0)
+        return CT_OK;
+    CT_TRY(ct_limit_create(d->all->transport, d->plan.bytes_s, NULL, NULL,
+                           &d->all->transport));
+    if (d->plan.sheds) {
+        d->wires.tokens     = tokens;
+        d->wires.tokens_arg = d;
+    }
+    return CT_OK;
+}
+
+/* Between jobs the comm thread still has messages about itself to send. */
+static enum ct_status idle(struct ct_comm *c, void *arg)
+{
+    (void)arg;
+    return ct_comm_tick(c, ct_now());
+}
+
+/* A comm of `n` ranks of all, from `first` on. */
+static enum ct_status make_part(struct ct_dist *d, int first, int n,
+                                struct ct_comm **out)
+{
+    struct ct_transport *t;
+
+    CT_TRY(ct_view_create(d->all->transport, first, n, &t));
+    CT_TRY(ct_comm_create(t, out));
+    (*out)->stall_after = d->options->stall;
+    return CT_OK;
+}
+
+static enum ct_status make_parts(struct ct_dist *d)
+{
+    const struct dist_plan *m = &d->plan;
+    int group                 = dist_group_of(m, d->all->rank);
+    int first                 = dist_group_first(m, group);
+
+    d->serves = d->all->rank >= m->n_workers;
+    d->comm   = d->all;
+    if (m->n_workers < d->all->size)
+        CT_TRY(make_part(d, d->serves ? m->n_workers : 0,
+                         d->serves ? d->all->size - m->n_workers
+                                   : m->n_workers, &d->comm));
+    if (m->n_groups < m->n_workers && !d->serves)
+        CT_TRY(make_part(d, first, dist_group_first(m, group + 1) - first,
+                         &d->group));
+    d->rank = d->comm->rank;
+    d->size = d->comm->size;
+    return CT_OK;
+}
+
+/* Servers answer while the comm thread idles or waits for something else. */
+static enum ct_status start_thread(struct ct_dist *d)
+{
+    struct ct_comm_thread_options o = { .order   = CT_JOBS_FIFO,
+                                        .idle    = idle,
+                                        .idle_ns = IDLE_NS };
+    struct ct_comm *part[]          = { d->all, d->comm, d->group };
+
+    for (int i = 0; d->plan.servers && i < 3; i++)
+        if (part[i]) {
+            part[i]->background     = dist_ps_progress;
+            part[i]->background_arg = d;
+        }
+    for (int i = 0; i < 3; i++)
+        if (part[i])
+            part[i]->place.no_window = !d->plan.windows;
+    if (d->plan.servers) {
+        o.idle     = dist_ps_idle;
+        o.idle_arg = d;
+        o.idle_ns  = POLL_NS;
+    }
+    return ct_comm_thread_create(d->comm, &o, &d->thread);
+}
+
+/* Some ways need what this place may not have. */
+static enum ct_status check_reduce(const struct ct_dist *d)
+{
+    const struct ct_allreduce_type *r = d->plan.reduce;
+
+    return !r || ct_allreduce_available(d->comm, r)
+               ? CT_OK
+               : ct_fail(CT_EINVAL, "--reduce=%s: there is no such way to sum "
+                         "here; use auto", r->name);
+}
+
+static void rank_lost(void *arg, int rank, int iter, const char *text)
+{
+    struct ct_dist *d = arg;
+
+    dist_marks_add(&d->marks, CT_MARK_LOST, rank, iter, "%s", text);
+}
+
+static uint64_t bytes_sent(const void *arg)
+{
+    return dist_bytes_sent(arg);
+}
+
+static enum ct_status start_watch(struct ct_dist *d)
+{
+    const struct live_watch_config config = {
+        .all       = d->all,
+        .alike     = d->comm,
+        .group     = d->group,
+        .thread    = d->thread,
+        .n_train   = d->plan.n_workers,
+        .stall     = d->options->stall,
+        .heartbeat = d->options->heartbeat,
+        .lost      = rank_lost,
+        .sent      = bytes_sent,
+        .arg       = d,
+    };
+
+    return live_watch_create(&config, &d->watch);
+}
+
+enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
+{
+    enum ct_status st;
+
+    d->facts = (struct dist_facts){ .size    = t->size,
+                                    .n_hosts = count_hosts(t) };
+    d->rank  = t->rank;
+    d->size  = t->size;
+    st = ct_alloc((size_t)d->size, sizeof(*d->part_bytes), "sums",
+                  &d->part_bytes);
+    if (st != CT_OK) {
+        t->ops->destroy(t);
+        return st;
+    }
+    CT_TRY(ct_comm_create(t, &d->all));
+    d->all->stall_after = d->options->stall;
+    CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
+    CT_TRY(limit_bandwidth(d));
+    dist_canonical_init(&d->canonical, &d->plan);
+    CT_TRY(make_parts(d));
+    CT_TRY(check_reduce(d));
+    CT_TRY(start_thread(d));
+    dist_fill_exchange(d);
+    if (d->all->size > 1)
+        CT_TRY(start_watch(d));
+    d->exchange.facts.pulse = live_watch_pulse(d->watch);
+    return CT_OK;
+}
+
+void dist_view_close(struct ct_dist *d)
+{
+    if (d->plan.servers)
+        dist_ps_fini(d);
+    dist_root_orphan(d);
+    live_watch_stop(d->watch);
+    ct_comm_thread_destroy(d->thread);
+    live_watch_destroy(d->watch);
+    dist_bsp_fini(d);
+    ct_comm_destroy(d->group);
+    if (d->comm != d->all)
+        ct_comm_destroy(d->comm);
+    ct_comm_destroy(d->all);
+    ct_free(d->part_bytes);
+    ct_free(d->sums);
+    d->watch       = NULL;
+    d->thread      = NULL;
+    d->all         = d->comm = d->group = NULL;
+    d->part_bytes  = NULL;
+    d->sums        = NULL;
+    d->sums_bytes  = 0;
+    d->wires.tokens = NULL;
+    d->trainer     = (struct ct_trainer){ 0 };
+}
+
+enum ct_status dist_change_view(struct ct_dist *d, struct ct_transport *t)
+{
+    const int before = d->plan.n_workers;
+
+    CT_ASSERT(!d->net && !d->params_of); /* the solver has left */
+    dist_view_close(d);
+    CT_TRY(dist_view_open(d, t));
+    dist_marks_add(&d->marks, CT_MARK_VIEW, d->all->rank, 0,
+                   "%d ranks train, after %d", d->plan.n_workers, before);
+    return CT_OK;
+}

@@ -1,0 +1,159 @@
+/* test_view.c - ranks come and go between two iterations, inside one process:
+ * losses stay those of one rank with the same batch. */
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "dist/ranks.h"
+#include "solver/solver.h"
+#include "testing/files.h"
+
+/* Ranks of each view, and the steps that it takes; RANKS_STEPS in all. */
+enum { VIEWS = 4, MOST = 5 };
+static const int n_ranks[VIEWS] = { 4, 3, 5, 4 };
+static const int n_steps[VIEWS] = { 3, 2, 2, 2 };
+
+struct one {
+    pthread_t                          thread;
+    int                                number;
+    const Caffe__SolverParameter      *param;
+    const Caffe__DistributedParameter *options;
+    struct ct_transport               *transport[VIEWS]; /* NULL: not in it */
+    struct ct_dist                    *dist;
+    struct ct_solver                  *solver;
+    double                             loss[RANKS_STEPS];
+    int                                n; /* of them */
+    int                                iter;
+    enum ct_status                     st;
+    char                               why[512];
+};
+
+static enum ct_status enter(struct one *o, int view)
+{
+    struct ct_solver_options so = { .device = ct_device_cpu() };
+
+    if (o->dist) {
+        CT_TRY(dist_change_view(o->dist, o->transport[view]));
+        return solver_enter_view(o->solver, false);
+    }
+    CT_TRY(dist_create_over(o->transport[view], o->options, &o->dist));
+    so.exchange = ct_dist_exchange(o->dist);
+    so.rank     = ct_dist_rank(o->dist);
+    so.size     = ct_dist_size(o->dist);
+    CT_TRY(ct_solver_create(o->param, &so, &o->solver));
+    return view == 0 ? CT_OK : solver_enter_view(o->solver, true);
+}
+
+static enum ct_status stay(struct one *o, int view)
+{
+    CT_TRY(enter(o, view));
+    for (int i = 0; i < n_steps[view]; i++) {
+        CT_TRY(ct_solver_step(o->solver, 1));
+        o->loss[o->n++] = ct_solver_loss(o->solver);
+    }
+    o->iter = ct_solver_iter(o->solver);
+    return solver_leave_view(o->solver);
+}
+
+static void *run(void *arg)
+{
+    struct one *o = arg;
+
+    ct_device_cpu_set_threads(1);
+    for (int v = 0; v < VIEWS && o->st == CT_OK; v++) {
+        if (!o->transport[v] && o->dist) { /* it leaves for good */
+            ct_solver_destroy(o->solver);
+            ct_dist_destroy(o->dist);
+            o->solver = NULL;
+            o->dist   = NULL;
+        }
+        if (o->transport[v])
+            o->st = stay(o, v);
+    }
+    if (o->st != CT_OK) {
+        snprintf(o->why, sizeof(o->why), "%s", ct_last_error());
+        ct_dist_abort(o->dist, 1);
+    }
+    ct_solver_destroy(o->solver);
+    ct_dist_destroy(o->dist);
+    return NULL;
+}
+
+static void through_views(const char *options, const char *more,
+                          const struct rank *alone)
+{
+    Caffe__SolverParameter *param  = NULL;
+    Caffe__DistributedParameter *p = NULL;
+    struct one one[MOST]           = { 0 };
+
+    ranks_batch(RANKS_BATCH);
+    param = ranks_solver(1, more);
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", &p));
+    for (int v = 0; v < VIEWS; v++) {
+        struct ct_transport *t[MOST];
+
+        ASSERT_OK(ct_loopback_create(n_ranks[v], NULL, t));
+        for (int r = 0; r < n_ranks[v]; r++)
+            one[r].transport[v] = t[r];
+    }
+    for (int r = 0; r < MOST; r++) {
+        one[r].number  = r;
+        one[r].param   = param;
+        one[r].options = p;
+        pthread_create(&one[r].thread, NULL, run, &one[r]);
+    }
+    for (int r = 0; r < MOST; r++)
+        pthread_join(one[r].thread, NULL);
+    for (int r = 0; r < MOST; r++)
+        if (one[r].st != CT_OK)
+            FAIL("%s: rank %d: %s", options, r, one[r].why);
+    ASSERT_INT(RANKS_STEPS, one[0].n);
+    for (int i = 0; i < RANKS_STEPS; i++)
+        if (!(fabs(one[0].loss[i] - alone->loss[i]) <= 2e-5))
+            FAIL("%s: step %d: the loss is %.9g, alone %.9g", options, i,
+                 one[0].loss[i], alone->loss[i]);
+    /* Who came later counts on from where the others were. */
+    for (int r = 0; r < n_ranks[VIEWS - 1]; r++)
+        ASSERT_INT(RANKS_STEPS, one[r].iter);
+    ct_message_free(param);
+    ct_message_free(p);
+}
+
+TEST(view, ranks_come_and_go_and_losses_stay_those_of_one)
+{
+    static const char *const ways[] = {
+        "", "reduce: 'ring'", "reduce: 'tree'", "reduce: 'halving'",
+        "reduce: 'hierarchical'", "road: 'allreduce' bucket_bytes: 4096",
+        "road: 'allreduce' reduce: 'ring' slice_bytes: 512",
+        "road: 'factors'", "road: 'factors' reduce: 'ring'", "road: 'ps'",
+        "road: 'sharded'", "overlap: false", "sync_bn: true" };
+    const struct rank *alone;
+
+    ranks_make_data();
+    alone = ranks_train(1, "", "", 0);
+    ASSERT_OK(alone->st);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+        through_views(test_format("batch: 'global' %s", ways[i]), "",
+                      alone);
+}
+
+/* Histories of two arrays, rates that change and a clipped norm come along. */
+TEST(view, rules_go_on_where_they_were)
+{
+    static const char *const rules[] = {
+        "type: 'Adam' momentum2: 0.99 base_lr: 0.002",
+        "lr_policy: 'multistep' gamma: 0.5 stepvalue: 4 stepvalue: 6",
+        "clip_gradients: 0.5 warmup_iter: 4", "iter_size: 2" };
+
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        const struct rank *alone;
+
+        ranks_make_data();
+        alone = ranks_train(1, rules[i], "", 0);
+        ASSERT_OK(alone->st);
+        through_views("batch: 'global'", rules[i], alone);
+        through_views("batch: 'global' reduce: 'ring'", rules[i], alone);
+    }
+}
