@@ -6,8 +6,9 @@
  * itself, where it keeps no copy (Power).  And where the bottom is a view of
  * another blob, as a Flatten's top is, layers that read that blob later would
  * find it changed.  Gradients lie in one place too, so those that a layer is to
- * stop (propagate_down: false) pass.  Caffe reads what it finds; here such a
- * layer is parted from its bottom: all before it use a blob of their own,
+ * stop (propagate_down: false) pass, and one is written over a loss weight.
+ * Caffe reads what it finds; here such a layer is parted from its bottom: all
+ * before it use a blob of their own,
  *
  *     conv -> c, sigmoid c -> c, bias c -> c
  *     conv -> c', sigmoid c' -> c', bias c' -> c
@@ -88,7 +89,9 @@ enum ct_status net_copies_back(struct ct_net *net, const struct net_layer *l)
         const struct net_blob *to   = &net->blob[l->top_id[t]];
         const struct net_blob *from = &net->blob[to->copy];
 
-        if (to->copy && from->needs_grad && ct_diff(to->blob))
+        /* A loss weight rests there for the next pass. */
+        if (to->copy && from->needs_grad && ct_diff(to->blob) &&
+            to->loss_weight == 0)
             CT_TRY(copy_tensor(to->blob, &from->blob->diff, &to->blob->diff));
     }
     return CT_OK;
@@ -273,12 +276,23 @@ static bool stops_gradient(const struct ct_net *net, int i, int b)
     return false;
 }
 
+/* Whether layer i would write its gradient where its loss weight rests. */
+static bool loses_weight(const struct ct_net *net, int i, int b)
+{
+    const struct net_layer *l = &net->layer[i];
+
+    for (int t = 0; t < l->n_top && runs_back(net, l); t++)
+        if (l->top_id[t] == b && l->loss_weight[t] != 0)
+            return true;
+    return false;
+}
+
 static bool needs_parting(const struct ct_net *net, int i, int b)
 {
     const struct net_layer *l = &net->layer[i];
     const int root            = root_of(net, b, i);
 
-    return stops_gradient(net, i, b) ||
+    return stops_gradient(net, i, b) || loses_weight(net, i, b) ||
            (runs_back(net, l) && (l->layer->flags & CT_LAYER_APART)) ||
            harms_before(net, i, b) ||
            (root != b && harms_root(net, i, b, root));

@@ -253,6 +253,27 @@ TEST(part, the_top_of_a_source_is_filled_and_read_by_its_name)
     }
 }
 
+TEST(part, the_top_of_a_source_keeps_its_loss_weight)
+{
+    struct ct_net *net = net_of(
+        "layer { name: 'in' type: 'Input' top: 'x' "
+        "  input_param { shape { dim: 1 dim: 1 } } }"
+        "layer { name: 's' type: 'Scale' bottom: 'x' top: 'x' "
+        "  scale_param { filler { value: 3 } } }"
+        "layer { name: 'p' type: 'Power' bottom: 'x' top: 'x' "
+        "  power_param { power: 2 } loss_weight: 0.5 }");
+    double loss;
+
+    for (int turn = 0; turn < 2; turn++) {
+        ct_data(net_blob_named(net, "x"))[0] = 2;
+        ASSERT_OK(ct_net_clear_diffs(net));
+        ASSERT_OK(ct_net_forward(net, &loss));
+        ASSERT_OK(ct_net_backward(net));
+        ASSERT_FLOAT(18, loss, 0);
+        ASSERT_FLOAT(12, ct_diff(ct_net_param(net, 0)->blob)[0], 0);
+    }
+}
+
 /* Memory is only spent where it must be. */
 TEST(part, dropout_stays_in_place_on_what_a_relu_left)
 {
