@@ -52,9 +52,8 @@ EACH(clip, fmin(fmax(x, (double)ct_clip_param(d->param)->min),
                 (double)ct_clip_param(d->param)->max))
 EACH(threshold,
      x > (double)ct_threshold_param(d->param)->threshold ? 1.0 : 0.0)
-/* What the engine drew: a factor for each value. */
-EACH(dropout, d->seen_bottom->v[i] == 0
-                  ? 0 : x * d->seen_top->v[i] / d->seen_bottom->v[i])
+EACH(dropout, d->drawn->v[i] == 0 ? 0 : x / (1 - (double)
+     ct_dropout_param(d->param)->dropout_ratio))
 
 static void power(const struct definition *d)
 {

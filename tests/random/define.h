@@ -18,11 +18,12 @@ struct tensor {
 };
 
 /* One layer in one pass.  Tops have their shapes; v is to be filled.  What
- * the engine itself had and made is there for layers that draw at random. */
+ * the engine itself made is there for layers that draw at random. */
 struct definition {
     const Caffe__LayerParameter *param;
     int                  n_bottom, n_top, n_blob;
-    const struct tensor *bottom, *blob, *seen_bottom, *seen_top;
+    const struct tensor *bottom, *blob, *seen_top;
+    const struct tensor *drawn; /* Dropout's: what became of ones */
     struct tensor       *top;
 };
 
@@ -39,7 +40,7 @@ static inline int64_t define_dim(const struct tensor *t, int axis)
     return axis < t->shape.n_axes ? t->shape.dim[axis] : 1;
 }
 
-/* define_windows.c, define_losses.c, define_steps.c: parts of the list. */
+/* define_windows.c and its like: parts of the list. */
 struct define_entry {
     const char *type;
     define_fn   fn;

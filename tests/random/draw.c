@@ -11,6 +11,7 @@
 #include "cortado/access.h"
 #include "cortado/net.h"
 #include "drawing.h"
+#include "edges.h"
 
 /* Values beyond this make losses that float32 cannot compare. */
 static const double widest = 30;
@@ -46,9 +47,26 @@ static bool visible(const struct drawing *d, int i)
     return true;
 }
 
-struct value *pick(struct drawing *d, int axes)
+/* The one that most layers read already: gradients of many come together. */
+static struct value *pick_popular(struct drawing *d, int axes)
 {
     struct value *found = NULL;
+
+    for (int i = 0; i < d->n_blobs; i++) {
+        struct value *b = &d->blob[i];
+
+        if (!b->label && !b->steps && visible(d, i) && b->name[0] == 'b' &&
+            (!axes || b->shape.n_axes == axes) && b->readers > 0 &&
+            (!found || b->readers > found->readers))
+            found = b;
+    }
+    return found;
+}
+
+struct value *pick(struct drawing *d, int axes)
+{
+    struct value *found = stream_chance(&d->r, 12) ? pick_popular(d, axes)
+                                                   : NULL;
     int n = 0;
     const bool fresh = stream_chance(&d->r, 75);
 
@@ -240,6 +258,15 @@ static bool take_shapes(struct drawing *d, struct ct_net *net, int n_before)
     return true;
 }
 
+static enum ct_status refuse_edges(struct ct_net *net, int layer, void *arg)
+{
+    (void)arg;
+    return edge_is_near(net, layer)
+               ? ct_fail(CT_EINVAL, "layer %s is at an edge",
+                         ct_net_layer(net, layer)->name)
+               : CT_OK;
+}
+
 /* Builds and runs the net so far.  Prefetching sources have threads, so each
  * build costs a little; nets are small. */
 static bool try_net(struct drawing *d, int n_before)
@@ -247,12 +274,16 @@ static bool try_net(struct drawing *d, int n_before)
     const struct ct_net_options o = { .phase = CAFFE__PHASE__TRAIN,
                                       .seed = d->out->seed, .quiet = true,
                                       .keep_blobs = true };
+    const struct ct_net_hooks hooks = { .before_forward = refuse_edges };
     Caffe__NetParameter *m = NULL;
     struct ct_net *net     = NULL;
     bool ok = net_message(d, &m) == CT_OK &&
-              ct_net_create(m, &o, &net) == CT_OK &&
-              ct_net_forward(net, NULL) == CT_OK &&
-              take_shapes(d, net, n_before);
+              ct_net_create(m, &o, &net) == CT_OK;
+
+    if (ok)
+        ct_net_set_hooks(net, &hooks);
+    ok = ok && ct_net_forward(net, NULL) == CT_OK &&
+         take_shapes(d, net, n_before);
 
     ct_net_destroy(net);
     ct_message_free(m);

@@ -3,8 +3,11 @@
  * How much that is depends on the net: a value near the edge of a ReLU or a
  * variance near zero makes much of little.  So the plainest way runs again
  * from weights that were changed by a few units in the last place; what that
- * moves is allowed NUDGES_COUNT times over, and where it moves nearly all of
- * an array, that array is pure rounding and is not compared. */
+ * moves is allowed many times over.  An array that it moves completely is pure
+ * rounding, and is compared within the size of that.
+ *
+ * Of a parameter only its change since the start counts: a share of the weight
+ * itself would hide all that a small gradient did wrong. */
 #include "judge.h"
 
 #include <math.h>
@@ -17,7 +20,10 @@ enum { NUDGES = 2 };
 static const double share     = 2e-4; /* of the largest value */
 static const double share_gpu = 2e-3;
 static const double allowed   = 40;   /* times what a nudge moves */
-static const double hopeless  = 0.05; /* of the largest value */
+static const double hopeless  = 0.05; /* of a loss */
+/* A weight is rounded in every update, to 6e-8 of its size; and a sum of some
+ * hundred products that should be 0 is off by 6e-8 of one, some ten times. */
+static const double rounding  = 1e-6;
 
 static double largest(const struct array *a)
 {
@@ -25,6 +31,33 @@ static double largest(const struct array *a)
 
     for (int64_t i = 0; i < a->n; i++)
         most = fmax(most, fabs((double)a->v[i]));
+    return most;
+}
+
+/* Since the start, where there is one. */
+static double change(const struct array *a, int64_t i)
+{
+    return (double)a->v[i] - (a->start ? (double)a->start[i] : 0);
+}
+
+static double largest_change(const struct array *a)
+{
+    double most = 0;
+
+    for (int64_t i = 0; i < a->n; i++)
+        most = fmax(most, fabs(change(a, i)));
+    return most;
+}
+
+static double furthest_change(const struct array *a, const struct array *b)
+{
+    double most = 0;
+
+    for (int64_t i = 0; i < a->n; i++) {
+        const double off = fabs(change(a, i) - change(b, i));
+
+        most = isnan(off) ? INFINITY : fmax(most, off);
+    }
     return most;
 }
 
@@ -59,7 +92,6 @@ static enum ct_status feel(const struct drawn *c, int nudge, struct truth *t)
 {
     struct result r;
     enum ct_status st = CT_OK;
-    int64_t at;
 
     train_case(c, &way_plainest, nudge, &r);
     if (r.st != CT_OK || r.n_arrays != t->ref.n_arrays ||
@@ -67,8 +99,8 @@ static enum ct_status feel(const struct drawn *c, int nudge, struct truth *t)
         st = ct_fail(CT_ENOTFOUND, "a nudge ends it: %s", r.why);
     for (int i = 0; i < t->ref.n_arrays && st == CT_OK; i++)
         t->limit[i] = fmax(t->limit[i],
-                           allowed * furthest(&t->ref.array[i], &r.array[i],
-                                              &at));
+                           allowed * furthest_change(&t->ref.array[i],
+                                                     &r.array[i]));
     for (int i = 0; i < t->ref.n_losses && st == CT_OK; i++)
         t->loss_limit[i] = fmax(t->loss_limit[i],
                                 allowed * fabs(t->ref.loss[i] - r.loss[i]));
@@ -77,17 +109,24 @@ static enum ct_status feel(const struct drawn *c, int nudge, struct truth *t)
 }
 
 /* What rounding alone leaves where a value should be 0: outputs are made of
- * values about 1, histories of gradients like those of other parameters. */
+ * values about 1, histories and changes of gradients like those of other
+ * parameters. */
 static double floor_of(const struct truth *t, const struct array *a)
 {
     double most = 0;
 
+    if (a->start) {
+        for (int i = 0; i < t->ref.n_arrays; i++)
+            if (t->ref.array[i].start)
+                most = fmax(most, largest_change(&t->ref.array[i]));
+        return rounding * (largest(a) + most) + 1e-9;
+    }
     if (strncmp(a->name, "history", 7) != 0)
-        return strncmp(a->name, "test output", 11) == 0 ? 1e-5 : 1e-7;
+        return 10 * rounding;
     for (int i = 0; i < t->ref.n_arrays; i++)
         if (strncmp(t->ref.array[i].name, a->name, 9) == 0)
             most = fmax(most, largest(&t->ref.array[i]));
-    return 1e-5 * most + 1e-9;
+    return rounding * most + 1e-9;
 }
 
 /* From what nudges move to what may differ. */
@@ -102,15 +141,11 @@ static enum ct_status set_limits(struct truth *t)
         t->loss_limit[i] += share * size;
     }
     for (int i = 0; i < t->ref.n_arrays; i++) {
-        const double size = largest(&t->ref.array[i]);
+        const struct array *a = &t->ref.array[i];
 
-        if (!isfinite(size))
-            return ct_fail(CT_ENOTFOUND, "%s is not finite",
-                           t->ref.array[i].name);
-        if (!(t->limit[i] <= hopeless * size))
-            t->limit[i] = -1;
-        else
-            t->limit[i] += share * size + floor_of(t, &t->ref.array[i]);
+        if (!isfinite(largest(a)))
+            return ct_fail(CT_ENOTFOUND, "%s is not finite", a->name);
+        t->limit[i] += share * largest_change(a) + floor_of(t, a);
     }
     return CT_OK;
 }
@@ -151,7 +186,7 @@ static bool arrays_hold(const struct truth *t, const struct result *r,
         double limit = t->limit[i], off;
         int64_t at   = 0;
 
-        if (!got || limit < 0)
+        if (!got)
             continue;
         if (got->n != want->n) {
             snprintf(why, size, "%s has %lld values, not %lld", want->name,

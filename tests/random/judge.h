@@ -7,7 +7,7 @@
 /* What the plainest way gives, and how far rounding may be from it. */
 struct truth {
     struct result ref;
-    double       *limit; /* of each array; negative: pure rounding */
+    double       *limit; /* of each array */
     double        loss_limit[MOST_ITERATIONS];
 };
 

@@ -191,10 +191,6 @@ static bool bn(struct drawing *d)
     struct value *b = pick(d, 4);
     struct ct_text *t;
 
-    /* Its eps is 1e-9: what comes of constant data is rounding alone. */
-    for (int i = 0; i < d->n_blobs; i++)
-        if (strcmp(d->blob[i].name, "u") == 0)
-            return false;
     if (!b || dim(b, 0) * dim(b, 2) * dim(b, 3) < 3)
         return false;
     t = open_layer(d, "BN");
@@ -203,8 +199,10 @@ static bool bn(struct drawing *d)
     ct_text_add(t, "bn_param { scale_filler { type: 'uniform' min: 0.5 "
                 "max: 1.5 } shift_filler { type: 'uniform' min: -0.2 "
                 "max: 0.2 } } ");
-    d->deals_next = false; /* a channel of equal values rounds by ranks */
-    return close_layer(d);
+    if (!close_layer(d))
+        return false;
+    d->out->batch_norm = true;
+    return true;
 }
 
 static void conv_words(struct drawing *d, struct ct_text *t,

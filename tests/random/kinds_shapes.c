@@ -39,11 +39,9 @@ static bool pooling(struct drawing *d)
             ct_text_add(t, "round_mode: FLOOR ");
     }
     ct_text_add(t, "} ");
-    if (!close_layer(d))
-        return false;
     if (mask) /* positions: nothing that a layer should compute with */
         d->blob[d->n_blobs - 1].label = d->blob[d->n_blobs - 1].steps = true;
-    return true;
+    return close_layer(d);
 }
 
 static bool lrn(struct drawing *d)
@@ -57,19 +55,14 @@ static bool lrn(struct drawing *d)
     return one_to_one(d, "LRN", 4, words[stream_below(&d->r, 3)]);
 }
 
-/* Its gradient takes eps for nothing, as Caffe's does. */
 static bool mvn(struct drawing *d)
 {
     static const char *const words[] = {
         "mvn_param { normalize_variance: false } ", "",
         "mvn_param { across_channels: true } ",
     };
-    struct value *b = pick(d, 4);
 
-    /* One value has no variance. */
-    return b && reshaping(d, "MVN", b,
-                          words[ct_shape_count(&b->shape, 2, CT_END) > 3
-                                    ? stream_below(&d->r, 3) : 0]);
+    return one_to_one(d, "MVN", 4, words[stream_below(&d->r, 3)]);
 }
 
 static bool group_norm(struct drawing *d)
@@ -305,8 +298,7 @@ static bool eltwise(struct drawing *d)
 
     if (b && !c && how < 3 && stream_chance(&d->r, 30))
         c = b;
-    /* Of two that are equal rounding chooses the larger: not b and a copy. */
-    if (!c || (how == 3 && c->name[0] == 'b' && b->name[0] == 'b'))
+    if (!c)
         return false;
     t = open_layer(d, "Eltwise");
     add_bottom(d, b);

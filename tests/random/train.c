@@ -15,8 +15,10 @@
 
 void result_fini(struct result *r)
 {
-    for (int i = 0; i < r->n_arrays; i++)
+    for (int i = 0; i < r->n_arrays; i++) {
         ct_free(r->array[i].v);
+        ct_free(r->array[i].start);
+    }
     ct_free(r->array);
     *r = (struct result){ 0 };
 }
@@ -98,12 +100,17 @@ enum ct_status train_collect(struct ct_solver *s, const struct drawn *c,
     return CT_OK;
 }
 
-static enum ct_status nudge_weights(struct ct_net *net, int nudge)
+void train_nudge(struct ct_net *net, int nudge)
 {
-    for (int i = 0; i < ct_net_n_params(net); i++) {
-        struct ct_blob *b = ct_net_param(net, i)->blob;
-        const uint64_t key = ct_key((uint64_t)nudge, "nudge");
+    const uint64_t key = ct_key((uint64_t)nudge, "nudge");
 
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        const struct ct_net_param *p = ct_net_param(net, i);
+        struct ct_blob *b = p->blob;
+
+        /* A variance below 0 is none. */
+        if (ct_layer_is_statistic(ct_net_layer(net, p->layer), p->index))
+            continue;
         for (int64_t k = 0; k < b->count; k++) {
             const uint64_t at = (uint64_t)i << 40 | (uint64_t)k;
             float *w = &ct_data(b)[k];
@@ -112,7 +119,6 @@ static enum ct_status nudge_weights(struct ct_net *net, int nudge)
                   (ct_uniform(key, 1, at) - 0.5f) * 4e-7f;
         }
     }
-    return CT_OK;
 }
 
 /* Told after each iteration. */
@@ -212,6 +218,33 @@ static enum ct_status train_python(const struct drawn *c, struct result *out)
     return st;
 }
 
+/* Gives the parameters of `out` the values of `from` as their start. */
+static void take_start(const struct result *from, struct result *out)
+{
+    for (int i = 0; i < from->n_arrays; i++)
+        for (int k = 0; k < out->n_arrays; k++)
+            if (strcmp(from->array[i].name, out->array[k].name) == 0) {
+                out->array[k].start = from->array[i].v;
+                from->array[i].v    = NULL;
+            }
+}
+
+/* One iteration after the other; notes where parameters began. */
+static enum ct_status train_steps(const struct drawn *c, struct ct_solver *s,
+                                  struct result *out)
+{
+    struct result start = { 0 };
+    enum ct_status st   = collect_params(s, false, &start);
+
+    for (int i = 0; i < c->solver->max_iter && st == CT_OK; i++)
+        st = ct_solver_step(s, 1);
+    if (st == CT_OK)
+        st = train_collect(s, c, true, out);
+    take_start(&start, out);
+    result_fini(&start);
+    return st;
+}
+
 static enum ct_status train_alone(const struct drawn *c, const struct way *w,
                                   const struct ct_device *dev, int nudge,
                                   struct result *out, struct ct_solver **s)
@@ -224,13 +257,10 @@ static enum ct_status train_alone(const struct drawn *c, const struct way *w,
         return train_python(c, out);
     CT_TRY(open_solver(c, w, dev, out, s));
     if (nudge > 0)
-        CT_TRY(nudge_weights(ct_solver_net(*s), nudge));
-    if (w->kind == WAY_STEP) {
-        for (int i = 0; i < n; i++)
-            CT_TRY(ct_solver_step(*s, 1));
-    } else {
-        CT_TRY(ct_solver_step(*s, first));
-    }
+        train_nudge(ct_solver_net(*s), nudge);
+    if (w->kind == WAY_STEP)
+        return train_steps(c, *s, out);
+    CT_TRY(ct_solver_step(*s, first));
     if (w->kind == WAY_RESUME) {
         CT_TRY(resume(c, w, dev, out, s));
         if (first < n)

@@ -37,13 +37,15 @@ extern const int        n_switches;
 /* Whether `w` can do what this case asks for. */
 bool way_fits(const struct way *w, const struct drawn *c);
 
+struct ct_net;
 struct ct_solver;
 struct ct_solver_events;
 
 struct array {
     char    name[64];
     int64_t n;
-    float  *v; /* owned */
+    float  *v;     /* owned */
+    float  *start; /* of a parameter: where it began; NULL: not kept.  Owned */
 };
 
 /* Where a run ended. */
@@ -55,8 +57,10 @@ struct result {
     struct array  *array; /* parameters, histories, outputs of test nets */
 };
 
-/* `nudge` above 0 changes initial weights by about 1e-6 of their size, by
- * other numbers for each value: what that changes, rounding may change. */
+/* Changes weights by about 1e-6 of their size, by other numbers for each value
+ * and each `nudge`: what that changes, rounding may change. */
+void train_nudge(struct ct_net *net, int nudge);
+/* `nudge` above 0: from weights that were nudged. */
 void train_case(const struct drawn *c, const struct way *w, int nudge,
                 struct result *out);
 void result_fini(struct result *r);

@@ -1,0 +1,107 @@
+/* edges.c - what float32 cannot decide, layer type by layer type.
+ *
+ * A maximum of two values that are all but equal goes to either, and all of
+ * the gradient with it.  A deviation of values that hardly differ is rounding,
+ * and BN and MVN divide by it: x of size 1 is known to 6e-8, so what comes of
+ * a deviation of 0.03 is known to 2e-6.  BN adds 1e-9 to the variance and MVN
+ * 1e-9 to the deviation; with the smallest variance of 1e-6 neither counts.
+ * ContrastiveLoss, as Caffe's, divides its gradient by d + 1e-4 in place of the
+ * distance d: from 0.2 on that is one part in 2000. */
+#include "edges.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "proto/params.h"
+
+static const double nearest     = 1e-3; /* of the largest value: two maxima */
+static const double variance    = 1e-3; /* of the mean square */
+static const double variance_at_least = 1e-6;
+static const double distance    = 0.2;
+
+static bool maxima_meet(const struct ct_io *io)
+{
+    double most = 0;
+
+    for (int64_t i = 0; i < io->bottom[0]->count; i++)
+        for (int b = 0; b < io->n_bottom; b++)
+            most = fmax(most, fabs((double)ct_data(io->bottom[b])[i]));
+    for (int a = 0; a < io->n_bottom; a++)
+        for (int b = 0; b < a; b++)
+            for (int64_t i = 0; i < io->bottom[0]->count; i++) {
+                const double x = (double)ct_data(io->bottom[a])[i];
+                const double y = (double)ct_data(io->bottom[b])[i];
+
+                /* Zeros that ReLUs left are zeros in every way. */
+                if (fabs(x - y) < nearest * most && !(x == 0 && y == 0))
+                    return true;
+            }
+    return false;
+}
+
+/* Values of row r: those whose index i has i / inner % rows == r. */
+static bool row_is_flat(const struct ct_blob *x, int64_t rows, int64_t inner,
+                        int64_t r)
+{
+    double n = 0, sum = 0, square = 0, mean, var;
+
+    for (int64_t i = 0; i < x->count; i++)
+        if (i / inner % rows == r) {
+            const double v = (double)ct_data(x)[i];
+
+            n++;
+            sum += v;
+            square += v * v;
+        }
+    mean = sum / n;
+    var  = square / n - mean * mean;
+    return !(var > variance * square / n && var > variance_at_least);
+}
+
+static bool rows_are_flat(const struct ct_blob *x, int64_t rows, int64_t inner)
+{
+    for (int64_t r = 0; r < rows; r++)
+        if (row_is_flat(x, rows, inner, r))
+            return true;
+    return false;
+}
+
+static bool pairs_touch(const struct ct_io *io)
+{
+    const int64_t n = io->bottom[0]->shape.dim[0];
+    const int64_t c = io->bottom[0]->count / n;
+
+    for (int64_t i = 0; i < n; i++) {
+        double d = 0;
+
+        for (int64_t k = i * c; k < (i + 1) * c; k++)
+            d += pow((double)ct_data(io->bottom[0])[k] -
+                     (double)ct_data(io->bottom[1])[k], 2);
+        if (ct_data(io->bottom[2])[i] == 0 && sqrt(d) < distance)
+            return true;
+    }
+    return false;
+}
+
+bool edge_is_near(const struct ct_net *net, int layer)
+{
+    const struct ct_layer *l = ct_net_layer(net, layer);
+    const struct ct_io io    = ct_net_io(net, layer);
+    const char *type         = l->type->name;
+    const struct ct_blob *x  = io.n_bottom > 0 ? io.bottom[0] : NULL;
+
+    if (strcmp(type, "Eltwise") == 0)
+        return ct_eltwise_param(l->param)->operation ==
+                   CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX &&
+               maxima_meet(&io);
+    if (strcmp(type, "BN") == 0)
+        return rows_are_flat(x, x->shape.dim[1], ct_count(x, 2, CT_END));
+    if (strcmp(type, "MVN") == 0 &&
+        ct_mvn_param(l->param)->normalize_variance) {
+        const int first = ct_mvn_param(l->param)->across_channels ? 1 : 2;
+
+        return rows_are_flat(x, ct_count(x, 0, first),
+                             ct_count(x, first, CT_END));
+    }
+    return strcmp(type, "ContrastiveLoss") == 0 && pairs_touch(&io);
+}
