@@ -1,9 +1,10 @@
 /* data.c - the data of a drawn case: an HDF5 file with every kind of blob that
- * sources give, and the same images in an LMDB.
+ * sources give; and images in a database, in files or in memory.
  *
  *     x, x2   rows x channels x height x width     y     rows, classes
  *     t       rows x classes, targets              v     rows x width2
- *     seq     rows x time x 5, steps               cont  rows x time, 0 or 1 */
+ *     seq     rows x time x 5, steps               cont  rows x time, 0 or 1
+ *     rois    rows x 5: an image of the batch, x1, y1, x2, y2 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "data/datum.h"
 #include "data/db.h"
 #include "data/hdf5.h"
+#include "cortado/memory_data.h"
+#include "cortado/net.h"
 #include "draw.h"
 
 enum { SEQ_WIDTH = 5 };
@@ -48,6 +51,30 @@ static enum ct_status write_classes(struct ct_hdf5 *h, const char *name,
     return st;
 }
 
+/* Whole pixels, so that no rounding moves a corner. */
+static enum ct_status write_regions(struct ct_hdf5 *h, uint64_t seed,
+                                    const struct data_shape *d)
+{
+    struct stream r = { .key = ct_key(seed, "rois") };
+    float *v = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)d->rows * 5, sizeof(*v), "drawn data", &v));
+    for (int i = 0; i < d->rows; i++) {
+        const int x = stream_below(&r, d->width);
+        const int y = stream_below(&r, d->height);
+
+        v[5 * i]     = (float)stream_below(&r, d->batch);
+        v[5 * i + 1] = (float)x;
+        v[5 * i + 2] = (float)y;
+        v[5 * i + 3] = (float)(x + stream_below(&r, d->width - x));
+        v[5 * i + 4] = (float)(y + stream_below(&r, d->height - y));
+    }
+    st = ct_hdf5_write(h, "rois", CT_SHAPE(d->rows, 5), v);
+    ct_free(v);
+    return st;
+}
+
 static enum ct_status write_all(struct ct_hdf5 *h, uint64_t seed,
                                 const struct data_shape *d)
 {
@@ -64,8 +91,21 @@ static enum ct_status write_all(struct ct_hdf5 *h, uint64_t seed,
                         ct_key(seed, "seq")));
     CT_TRY(write_classes(h, "cont", CT_SHAPE(d->rows, d->time),
                          ct_key(seed, "cont"), 2));
+    CT_TRY(write_regions(h, seed, d));
     return write_classes(h, "y", CT_SHAPE(d->rows), ct_key(seed, "y"),
                          (uint32_t)d->classes);
+}
+
+/* The bytes of image `row`, and its class. */
+static uint8_t pixel(uint64_t seed, int row, size_t i)
+{
+    return (uint8_t)ct_philox_word(ct_key(seed, "db"), (uint64_t)row, i);
+}
+
+static int class_of(uint64_t seed, int row, const struct data_shape *d)
+{
+    return (int)(ct_philox_word(ct_key(seed, "y"), 3, (uint64_t)row) %
+                 (uint32_t)d->classes);
 }
 
 static enum ct_status put_image(struct ct_db *db, uint64_t seed, int row,
@@ -81,11 +121,9 @@ static enum ct_status put_image(struct ct_db *db, uint64_t seed, int row,
 
     CT_TRY(ct_alloc(n, sizeof(*v), "drawn image", &v));
     for (size_t i = 0; i < n; i++)
-        v[i] = (uint8_t)ct_philox_word(ct_key(seed, "db"), (uint64_t)row, i);
+        v[i] = pixel(seed, row, i);
     datum.data  = (struct ct_bytes){ v, n };
-    datum.label = (int32_t)(ct_philox_word(ct_key(seed, "y"), 3,
-                                           (uint64_t)row) %
-                            (uint32_t)d->classes);
+    datum.label = class_of(seed, row, d);
     snprintf(key, sizeof(key), "%08d", row);
     st = ct_datum_write(&datum, CT_DATUM_SHAPE | CT_DATUM_LABEL, NULL,
                         &record);
@@ -97,19 +135,83 @@ static enum ct_status put_image(struct ct_db *db, uint64_t seed, int row,
     return st;
 }
 
-static enum ct_status write_db(uint64_t seed, const char *path,
-                               const struct data_shape *d)
+enum ct_status data_write_db(uint64_t seed, const char *folder,
+                             const char *backend, const struct data_shape *d)
 {
     struct ct_db *db = NULL;
+    char path[512];
     enum ct_status st;
 
-    CT_TRY(ct_db_open("lmdb", path, CT_DB_NEW, &db));
+    snprintf(path, sizeof(path), "%s/db", folder);
+    CT_TRY(ct_db_open(backend, path, CT_DB_NEW, &db));
     for (int i = 0; i < d->rows; i++)
         CT_TRY_GOTO(put_image(db, seed, i, d), st, out);
     st = ct_db_commit(db);
 out:
     ct_db_close(db);
     return st;
+}
+
+/* PGM for one channel, PPM for three. */
+static enum ct_status write_image(const char *path, uint64_t seed, int row,
+                                  const struct data_shape *d)
+{
+    FILE *f = fopen(path, "wb");
+
+    if (!f)
+        return ct_fail(CT_EIO, "%s cannot be written", path);
+    fprintf(f, "P%d %d %d 255\n", d->channels == 1 ? 5 : 6, d->width,
+            d->height);
+    for (int i = 0; i < d->channels * d->height * d->width; i++)
+        fputc(pixel(seed, row, (size_t)i), f);
+    return fclose(f) == 0 ? CT_OK
+                          : ct_fail(CT_EIO, "%s cannot be written", path);
+}
+
+enum ct_status data_write_images(uint64_t seed, const char *folder,
+                                 const struct data_shape *d)
+{
+    char path[512];
+    FILE *list;
+
+    snprintf(path, sizeof(path), "%s/images.txt", folder);
+    list = fopen(path, "w");
+    if (!list)
+        return ct_fail(CT_EIO, "%s cannot be written", path);
+    for (int i = 0; i < d->rows; i++)
+        fprintf(list, "%s/%d.pnm %d\n", folder, i, class_of(seed, i, d));
+    fclose(list);
+    for (int i = 0; i < d->rows; i++) {
+        snprintf(path, sizeof(path), "%s/%d.pnm", folder, i);
+        CT_TRY(write_image(path, seed, i, d));
+    }
+    return CT_OK;
+}
+
+enum ct_status data_make_arrays(uint64_t seed, const struct data_shape *d,
+                                struct drawn *out)
+{
+    const int64_t n = out->batch * 2; /* whole batches */
+    const int64_t size = d->channels * d->height * d->width;
+
+    CT_TRY(ct_alloc((size_t)(n * size), sizeof(float), "drawn data",
+                    &out->arrays[0]));
+    CT_TRY(ct_alloc((size_t)n, sizeof(float), "drawn data", &out->arrays[1]));
+    for (int64_t i = 0; i < n * size; i++)
+        out->arrays[0][i] = 0.7f * ct_normal(ct_key(seed, "x"), 2,
+                                             (uint64_t)i);
+    for (int64_t i = 0; i < n; i++)
+        out->arrays[1][i] = (float)class_of(seed, (int)i, d);
+    return CT_OK;
+}
+
+enum ct_status data_feed(const struct drawn *c, struct ct_net *net)
+{
+    for (int i = 0; c->arrays[0] && i < ct_net_n_layers(net); i++)
+        if (strcmp(ct_net_layer(net, i)->type->name, "MemoryData") == 0)
+            CT_TRY(ct_memory_data_set(ct_net_layer(net, i), c->arrays[0],
+                                      c->arrays[1], 2 * c->batch));
+    return CT_OK;
 }
 
 enum ct_status data_write(uint64_t seed, const char *folder,
@@ -129,6 +231,5 @@ enum ct_status data_write(uint64_t seed, const char *folder,
         return ct_fail(CT_EIO, "%s cannot be written", path);
     fprintf(list, "%s/data.h5\n", folder);
     fclose(list);
-    snprintf(path, sizeof(path), "%s/db", folder);
-    return write_db(seed, path, d);
+    return CT_OK;
 }

@@ -566,9 +566,10 @@ static const struct define_entry plain[] = {
 define_fn define_find(const char *type)
 {
     const struct define_entry *const lists[] = { plain, define_windows,
-                                                 define_losses, define_steps };
+                                                 define_losses, define_steps,
+                                                 define_regions };
 
-    for (int l = 0; l < 4; l++)
+    for (int l = 0; l < 5; l++)
         for (const struct define_entry *e = lists[l]; e->type; e++)
             if (strcmp(e->type, type) == 0)
                 return e->fn;

@@ -46,6 +46,6 @@ struct define_entry {
     define_fn   fn;
 };
 extern const struct define_entry define_windows[], define_losses[],
-    define_steps[];
+    define_steps[], define_regions[];
 
 #endif

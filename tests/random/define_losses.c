@@ -192,7 +192,19 @@ static void focal(const struct definition *d)
     d->top->v[0] = sum / (double)n;
 }
 
+static void center(const struct definition *d)
+{
+    const int64_t n = define_dim(d->bottom, 0), c = d->bottom->n / n;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n * c; i++)
+        sum += pow(d->bottom->v[i] -
+                   d->blob->v[(int64_t)d->bottom[1].v[i / c] * c + i % c], 2);
+    d->top->v[0] = sum / (2 * (double)n);
+}
+
 const struct define_entry define_losses[] = {
+    { "CenterLoss", center },
     { "L1Loss", l1 },
     { "SmoothL1Loss", smooth_l1 },
     { "InfogainLoss", infogain },

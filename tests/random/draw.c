@@ -106,7 +106,7 @@ struct value *pick_label(struct drawing *d)
     int n = 0;
 
     for (int i = 0; i < d->n_blobs; i++)
-        if (d->blob[i].label && visible(d, i) &&
+        if (d->blob[i].label && !d->blob[i].steps && visible(d, i) &&
             stream_below(&d->r, ++n) == 0)
             found = &d->blob[i];
     return found;
@@ -138,7 +138,7 @@ void add_bottom(struct drawing *d, struct value *b)
     b->readers++;
 }
 
-static void name_top(struct drawing *d, const char *name, bool batch)
+void name_top(struct drawing *d, const char *name, bool batch)
 {
     struct value *b = &d->blob[d->n_blobs++];
 
@@ -282,7 +282,8 @@ static bool try_net(struct drawing *d, int n_before)
 
     if (ok)
         ct_net_set_hooks(net, &hooks);
-    ok = ok && ct_net_forward(net, NULL) == CT_OK &&
+    ok = ok && data_feed(d->out, net) == CT_OK &&
+         ct_net_forward(net, NULL) == CT_OK &&
          take_shapes(d, net, n_before);
 
     ct_net_destroy(net);
@@ -290,17 +291,32 @@ static bool try_net(struct drawing *d, int n_before)
     return ok;
 }
 
-/* Parameters of other layers that have the shape of this one. */
+static bool fits(const struct ct_shape *a, const struct ct_shape *b,
+                 bool loose)
+{
+    return loose ? ct_shape_count(a, 0, CT_END) == ct_shape_count(b, 0, CT_END)
+                 : ct_shape_equal(a, b);
+}
+
+/* Statistics and centres of classes are no weights. */
+static bool may_share(const char *type)
+{
+    return strcmp(type, "BatchNorm") != 0 && strcmp(type, "CenterLoss") != 0;
+}
+
+/* Parameters of other layers that have the shape of this one, or, with
+ * share_mode: PERMISSIVE, as many values. */
 static void share(struct drawing *d, int param)
 {
     struct piece *mine = &d->layer[d->n_layers - 1];
     struct spec before = mine->spec[param];
+    const bool loose   = stream_chance(&d->r, 25);
     int n = 0, layer = -1, index = -1;
 
     for (int l = 0; l < d->n_layers - 1; l++)
         for (int i = 0; i < d->layer[l].n_params; i++)
-            if (ct_shape_equal(&d->layer[l].shape[i], &mine->shape[param]) &&
-                strcmp(d->layer[l].type, "BatchNorm") != 0 &&
+            if (fits(&d->layer[l].shape[i], &mine->shape[param], loose) &&
+                may_share(d->layer[l].type) &&
                 stream_below(&d->r, ++n) == 0) {
                 layer = l;
                 index = i;
@@ -313,6 +329,7 @@ static void share(struct drawing *d, int param)
     if (!theirs->name[0])
         snprintf(theirs->name, sizeof(theirs->name), "s%d", d->n_names++);
     mine->spec[param] = *theirs;
+    mine->spec[param].permissive = loose;
     /* Multipliers may be left to the owner. */
     if (stream_chance(&d->r, 50))
         mine->spec[param].has_lr = mine->spec[param].has_decay = false;
@@ -337,7 +354,7 @@ static void draw_specs(struct drawing *d)
         s->decay     = decay[stream_below(&d->r, 3)];
         s->given     = s->has_lr || s->has_decay;
     }
-    for (int i = 0; i < p->n_params && !fixed; i++)
+    for (int i = 0; i < p->n_params && may_share(p->type); i++)
         if (stream_chance(&d->r, 35))
             share(d, i);
 }
@@ -353,11 +370,30 @@ static void draw_propagate_down(struct drawing *d, struct ct_text *t)
                          ? "true" : "false");
 }
 
+/* A top may count as a loss and be read all the same.  Its sum is of all
+ * samples, so ranks cannot share them. */
+static void draw_loss_weight(struct drawing *d, struct ct_text *t)
+{
+    if (d->n_bottoms == 0 || d->n_blobs == d->first_top ||
+        strstr(t->s, "loss_weight") || !stream_chance(&d->r, 4))
+        return;
+    for (int i = d->first_top; i < d->n_blobs; i++) {
+        if (d->blob[i].label || d->blob[i].steps)
+            return;
+    }
+    for (int i = d->first_top; i < d->n_blobs; i++)
+        ct_text_addf(t, "loss_weight: %g ",
+                     stream_chance(&d->r, 70)
+                         ? stream_between(&d->r, 0.001, 0.02) : 0.0);
+    d->deals_next = false;
+}
+
 bool close_layer(struct drawing *d)
 {
     struct ct_text *t = &d->layer[d->n_layers].text;
 
     draw_propagate_down(d, t);
+    draw_loss_weight(d, t);
     d->n_layers++;
     if (t->failed || !try_net(d, d->first_top)) {
         d->n_layers--;
@@ -367,79 +403,6 @@ bool close_layer(struct drawing *d)
     }
     d->out->deals = d->out->deals && d->deals_next;
     draw_specs(d);
-    return true;
-}
-
-/* ---- sources ---- */
-
-static bool add_source(struct drawing *d, const char *type, const char *words,
-                       int n_tops, const char *const *top)
-{
-    struct ct_text *t = open_layer(d, type);
-
-    for (int i = 0; i < n_tops; i++)
-        name_top(d, top[i], true);
-    ct_text_add(t, words);
-    return close_layer(d);
-}
-
-static struct value *blob_named(struct drawing *d, const char *name)
-{
-    for (int i = 0; i < d->n_blobs; i++)
-        if (strcmp(d->blob[i].name, name) == 0)
-            return &d->blob[i];
-    return NULL;
-}
-
-static bool draw_sources(struct drawing *d)
-{
-    static const char *const all[] = { "x", "y", "x2", "t", "v", "seq",
-                                       "cont" };
-    char words[512];
-    struct value *label;
-    const int n = stream_chance(&d->r, 12) ? 7 : 2 + stream_below(&d->r, 4);
-
-    snprintf(words, sizeof(words), "hdf5_data_param { source: '%s/list.txt' "
-             "batch_size: %d } ", d->folder, d->out->batch);
-    if (stream_chance(&d->r, 20)) {
-        /* Images from a database, some of them cropped or mirrored. */
-        snprintf(words, sizeof(words), "transform_param { scale: 0.01 "
-                 "mean_value: 120 mirror: %s } data_param { source: '%s/db' "
-                 "batch_size: %d backend: LMDB %s} ",
-                 stream_chance(&d->r, 50) ? "true" : "false", d->folder,
-                 d->out->batch,
-                 stream_chance(&d->r, 50) ? "shuffle: true " : "");
-        if (!add_source(d, "Data", words, 2, all))
-            return false;
-    } else if (!add_source(d, "HDF5Data", words, n, all)) {
-        return false;
-    }
-    label = blob_named(d, "y");
-    label->label = true;
-    for (int i = 5; i < 7; i++) {
-        struct value *b = blob_named(d, all[i]);
-
-        if (b) {
-            b->steps      = true;
-            b->batch      = false;
-            d->out->deals = false;
-            /* A test begins with the states that the last one left. */
-            d->out->has_test = false;
-        }
-    }
-    if (stream_chance(&d->r, 15)) {
-        /* A second source; one that draws at random every time. */
-        static const char *const more[] = { "u" };
-
-        snprintf(words, sizeof(words), "dummy_data_param { shape { dim: %d "
-                 "dim: %d dim: %d dim: %d } data_filler { type: '%s' "
-                 "value: 0.3 std: 0.6 } } ", d->out->batch, d->data.channels,
-                 d->data.height, d->data.width,
-                 stream_chance(&d->r, 50) ? "gaussian" : "constant");
-        if (!add_source(d, "DummyData", words, 1, more))
-            return false;
-        d->out->deals = false;
-    }
     return true;
 }
 
@@ -504,6 +467,8 @@ static enum ct_status draw_solver(struct drawing *d, Caffe__NetParameter *net)
         ct_text_addf(&t, "iter_size: %d ", 2 + stream_below(&d->r, 2));
     if (stream_chance(&d->r, 50))
         ct_text_add(&t, "snapshot_format: HDF5 ");
+    if (stream_chance(&d->r, 5))
+        ct_text_add(&t, "debug_info: true ");
     if (d->out->has_test)
         ct_text_addf(&t, "test_iter: %d test_interval: %d "
                      "test_initialization: %s ", 1 + stream_below(&d->r, 3),
@@ -535,6 +500,10 @@ static void draw_data(struct drawing *d)
     d->data.classes  = 2 + stream_below(&d->r, 4);
     d->data.rows     = 2 * d->out->batch + stream_below(&d->r, 7);
     d->data.time     = 1 + stream_below(&d->r, 3);
+    d->data.batch    = d->out->batch;
+    d->wide          = stream_chance(&d->r, 15);
+    if (d->wide && stream_chance(&d->r, 50))
+        d->data.channels = 16;
 }
 
 static bool draw_layers(struct drawing *d)
@@ -555,7 +524,9 @@ static bool draw_layers(struct drawing *d)
 void draw_fini(struct drawn *c)
 {
     ct_message_free(c->solver);
-    c->solver = NULL;
+    ct_free(c->arrays[0]);
+    ct_free(c->arrays[1]);
+    *c = (struct drawn){ 0 };
 }
 
 enum ct_status draw_case(uint64_t seed, const char *folder, struct drawn *out)

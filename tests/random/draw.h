@@ -24,6 +24,7 @@ struct drawn {
                                        ranks can divide the batch */
     bool                    batch_norm; /* ... if they also share statistics */
     bool                    has_test;
+    float                  *arrays[2]; /* MemoryData's; NULL: none.  Owned */
 };
 
 /* Draws a case whose data lies in `folder`, an existing one.  CT_ENOTFOUND:
@@ -40,9 +41,9 @@ int    stream_below(struct stream *s, int n);      /* 0 to n - 1 */
 bool   stream_chance(struct stream *s, int percent);
 double stream_between(struct stream *s, double low, double high);
 
-/* data.c: the databases and files that sources read. */
+/* data.c: the databases, files and arrays that sources read. */
 struct data_shape {
-    int rows;
+    int rows, batch;
     int channels, height, width; /* of x and x2 */
     int width2;                  /* of v: rows x width2 */
     int classes;                 /* of y; t has values for each */
@@ -50,5 +51,18 @@ struct data_shape {
 };
 CT_MUST_CHECK enum ct_status data_write(uint64_t seed, const char *folder,
                                         const struct data_shape *d);
+CT_MUST_CHECK enum ct_status data_write_db(uint64_t seed, const char *folder,
+                                           const char *backend,
+                                           const struct data_shape *d);
+CT_MUST_CHECK enum ct_status data_write_images(uint64_t seed,
+                                               const char *folder,
+                                               const struct data_shape *d);
+CT_MUST_CHECK enum ct_status data_make_arrays(uint64_t seed,
+                                              const struct data_shape *d,
+                                              struct drawn *out);
+/* Every net that reads arrays is told where they are, before it runs. */
+struct ct_net;
+CT_MUST_CHECK enum ct_status data_feed(const struct drawn *c,
+                                       struct ct_net *net);
 
 #endif

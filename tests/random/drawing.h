@@ -44,6 +44,7 @@ struct drawing {
     int               n_bottoms;
     int               n_losses;
     bool              force_backward;
+    bool              wide; /* channels by the sixteen */
     bool              deals_next;  /* what the layer at hand leaves of it */
 };
 
@@ -60,6 +61,7 @@ struct value *pick_label(struct drawing *d);
 struct ct_text *open_layer(struct drawing *d, const char *type);
 void add_bottom(struct drawing *d, struct value *b);
 void add_top(struct drawing *d, bool batch);
+void name_top(struct drawing *d, const char *name, bool batch);
 /* A top, or the bottom itself where the type can work in place. */
 void add_top_or_in_place(struct drawing *d, struct value *b);
 bool close_layer(struct drawing *d);
@@ -79,8 +81,10 @@ struct kind {
     int weight;
     bool (*draw)(struct drawing *d);
 };
-extern const struct kind kinds_shapes[];
+extern const struct kind kinds_shapes[], kinds_steps[];
 
+/* sources.c: what a net reads, before any other layer. */
+bool draw_sources(struct drawing *d);
 /* kinds.c: adds a layer of a random kind; false: it did not fit. */
 bool draw_layer(struct drawing *d);
 /* losses.c: adds a loss. */

@@ -314,12 +314,13 @@ static int value_holds(struct gradient *g, double most)
 
 /* Whether the engine makes this gradient: of what learns, and of what is
  * frozen where force_backward asks for it or a recurrent layer runs back.
- * BatchNorm's parameters are statistics. */
+ * BatchNorm's parameters are statistics, and CenterLoss's take a step that is
+ * no gradient of the loss. */
 static bool is_made(const struct gradient *g, const struct ct_net_param *p)
 {
     const char *type = ct_net_layer(g->net, p->layer)->type->name;
 
-    if (strcmp(type, "BatchNorm") == 0)
+    if (strcmp(type, "BatchNorm") == 0 || strcmp(type, "CenterLoss") == 0)
         return false;
     return p->lr_mult != 0 || ct_net_param_message(g->net)->force_backward ||
            ((strcmp(type, "LSTM") == 0 || strcmp(type, "RNN") == 0) &&
@@ -402,7 +403,9 @@ static enum ct_status feel(const struct drawn *c, struct gradient *g,
 
     CT_TRY(ct_net_create(c->solver->net_param, o, &net));
     train_nudge(net, nudge);
-    st = pass(net);
+    st = data_feed(c, net);
+    if (st == CT_OK)
+        st = pass(net);
     for (int i = 0; st == CT_OK && i < ct_net_n_params(net); i++) {
         const struct ct_blob *a = ct_net_param(net, i)->blob;
         const struct ct_blob *b = ct_net_param(g->net, i)->blob;
@@ -433,6 +436,7 @@ static enum ct_status run(const struct drawn *c, struct gradient *g)
     if (!g->seen || !g->noise)
         return CT_ENOMEM;
     ct_net_set_hooks(g->net, &hooks);
+    CT_TRY(data_feed(c, g->net));
     CT_TRY(pass(g->net));
     for (int i = 1; i <= NUDGES; i++)
         CT_TRY(feel(c, g, &o, i));

@@ -1,8 +1,9 @@
 /* kinds.c - one layer of a random kind on top of what is there.
  *
  * Every type that can stand in a net that trains has a line in the table at
- * the end, or in that of kinds_shapes.c.  What divides a batch among ranks must
- * take samples one by one: a layer that does not clears d->deals_next. */
+ * the end, or in those of kinds_shapes.c and kinds_steps.c.  What divides a
+ * batch among ranks must take samples one by one: a layer that does not clears
+ * d->deals_next. */
 #include <stdio.h>
 #include <string.h>
 
@@ -211,7 +212,8 @@ static void conv_words(struct drawing *d, struct ct_text *t,
     static const int outputs[] = { 1, 2, 3, 4, 6, 8, 16, 17, 32 };
     const int64_t c = dim(b, 1);
     int groups = 1;
-    int n = outputs[stream_below(&d->r, many ? 9 : 6)];
+    int n = d->wide && many ? 16 + 16 * stream_below(&d->r, 2)
+                            : outputs[stream_below(&d->r, many ? 9 : 6)];
     const int k = 1 + stream_below(&d->r, 5);
 
     if (c > 1 && stream_chance(&d->r, 25))
@@ -383,41 +385,6 @@ static bool twin(struct drawing *d)
     return close_layer(d);
 }
 
-static bool recurrent(struct drawing *d)
-{
-    struct value *seq = NULL, *cont = NULL, *rest = NULL;
-    struct ct_text *t;
-    const bool lstm = stream_chance(&d->r, 60);
-
-    for (int i = 0; i < d->n_blobs; i++) {
-        if (strcmp(d->blob[i].name, "cont") == 0)
-            cont = &d->blob[i];
-        else if (d->blob[i].steps && d->blob[i].shape.n_axes == 3 &&
-                 (!seq || stream_chance(&d->r, 50)))
-            seq = &d->blob[i];
-    }
-    if (!seq || !cont)
-        return false;
-    for (int i = 0; i < d->n_blobs; i++)
-        if (dim(&d->blob[i], 0) == dim(seq, 1) &&
-            d->blob[i].shape.n_axes == 2 && !d->blob[i].label &&
-            !d->blob[i].steps && stream_chance(&d->r, 60))
-            rest = &d->blob[i];
-    t = open_layer(d, lstm ? "LSTM" : "RNN");
-    add_bottom(d, seq);
-    add_bottom(d, cont);
-    if (rest)
-        add_bottom(d, rest);
-    add_top(d, false);
-    d->blob[d->n_blobs - 1].steps = stream_chance(&d->r, 40);
-    ct_text_addf(t, "recurrent_param { num_output: %d "
-                 "weight_filler { type: 'uniform' min: -0.4 max: 0.4 } "
-                 "bias_filler { type: 'uniform' min: -0.1 max: 0.2 } } ",
-                 1 + stream_below(&d->r, 6));
-    d->deals_next = false;
-    return close_layer(d);
-}
-
 static bool parameter(struct drawing *d)
 {
     struct value *b = pick(d, 0);
@@ -441,23 +408,23 @@ static const struct kind kinds_params[] = {
     { 4, prelu }, { 5, scale_or_bias }, { 6, batch_norm }, { 2, bn },
     { 16, convolution },
     { 3, convolution_of_two }, { 4, deconvolution }, { 3, depthwise },
-    { 12, inner_product }, { 3, embed }, { 14, twin }, { 8, recurrent },
-    { 2, parameter },
+    { 12, inner_product }, { 3, embed }, { 14, twin }, { 2, parameter },
     { 0, NULL },
 };
 
 bool draw_layer(struct drawing *d)
 {
-    const struct kind *const lists[] = { kinds_params, kinds_shapes };
+    const struct kind *const lists[] = { kinds_params, kinds_shapes,
+                                         kinds_steps };
     int sum = 0, at;
 
     if (d->n_blobs > MOST_BLOBS - 8)
         return false;
-    for (int l = 0; l < 2; l++)
+    for (int l = 0; l < 3; l++)
         for (const struct kind *k = lists[l]; k->draw; k++)
             sum += k->weight;
     at = stream_below(&d->r, sum);
-    for (int l = 0; l < 2; l++)
+    for (int l = 0; l < 3; l++)
         for (const struct kind *k = lists[l]; k->draw; k++) {
             at -= k->weight;
             if (at < 0)

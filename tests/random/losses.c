@@ -212,10 +212,31 @@ static bool of_numbers(struct drawing *d)
     return true;
 }
 
+/* Centres of classes, which ranks count by themselves. */
+static bool of_centres(struct drawing *d)
+{
+    struct value *b = pick(d, 2), *y = pick_label(d);
+    struct ct_text *t;
+
+    if (!b || !y || dim(y, 0) != dim(b, 0) || y->shape.n_axes != 1)
+        return false;
+    t = open_layer(d, "CenterLoss");
+    add_bottom(d, b);
+    add_bottom(d, y);
+    ct_text_addf(t, "center_loss_param { num_output: %d center_filler { "
+                 "type: 'gaussian' std: 0.5 } } ", d->data.classes);
+    d->deals_next = false;
+    return close_loss(d, t);
+}
+
+/* RegionLoss and Yolov3 are not drawn: what they show is no function of which
+ * their gradient is the derivative, so nothing could be compared. */
 bool draw_loss(struct drawing *d)
 {
-    const int kind = stream_below(&d->r, 11);
+    const int kind = stream_below(&d->r, 12);
 
+    if (kind == 11)
+        return of_centres(d);
     if (kind == 10)
         return of_infogain(d);
     if (kind < 5)

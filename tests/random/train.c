@@ -140,6 +140,9 @@ static enum ct_status open_solver(const struct drawn *c, const struct way *w,
                                          .keep_blobs = w->kind == WAY_STEP };
 
     CT_TRY(ct_solver_create(c->solver, &o, s));
+    CT_TRY(data_feed(c, ct_solver_net(*s)));
+    for (int i = 0; i < ct_solver_n_test_nets(*s); i++)
+        CT_TRY(data_feed(c, ct_solver_test_net(*s, i)));
     return ct_solver_listen(*s, &train_events, out);
 }
 
@@ -178,6 +181,7 @@ static enum ct_status fold(const struct drawn *c, struct ct_solver *s,
     CT_TRY(ct_net_to_message(ct_solver_net(s), false, &weights));
     CT_TRY_GOTO(ct_net_create(c->solver->net_param, &o, &net), st, out);
     CT_TRY_GOTO(ct_net_copy_weights(net, weights, "drawn"), st, out);
+    CT_TRY_GOTO(data_feed(c, net), st, out);
     st = collect_outputs(net, out);
 out:
     ct_net_destroy(net);

@@ -31,6 +31,8 @@ const struct way ways[] = {
     ALONE("everything", "chain:2,update:early,params:tiles", 2),
     { "step by step", WAY_STEP, "", 2, 0, 0, NULL, false, false },
     { "snapshot and resume", WAY_RESUME, "", 1, 0, 0, NULL, false, false },
+    { "snapshot and resume, everything", WAY_RESUME,
+      "chain:2,update:early,params:tiles", 2, 0, 0, NULL, false, false },
     { "pycaffe", WAY_PYTHON, "", 1, 0, 0, NULL, false, false },
     { "cortado test", WAY_FOLD, "", 2, 0, 0, NULL, false, false },
     FORCED("conv:ref"), FORCED("conv:gemm"), FORCED("conv:onednn+ref"),
@@ -51,13 +53,13 @@ const struct way ways[] = {
     TOGETHER(3, 0, "road: 'auto'"),
     TOGETHER(2, 0, "road: 'factors'"),
     TOGETHER(3, 0, "road: 'factors' reduce: 'ring'"),
-    TOGETHER(5, 0, "road: 'allreduce' reduce: 'ring' bucket_bytes: 256"),
-    TOGETHER(3, 0, "road: 'allreduce' reduce: 'halving' slice_bytes: 64"),
+    TOGETHER(5, 0, "road: 'allreduce' reduce: 'ring' bucket_bytes: 1024"),
+    TOGETHER(3, 0, "road: 'allreduce' reduce: 'halving' slice_bytes: 1024"),
     TOGETHER(3, 0, "road: 'allreduce' reduce: 'tree' overlap: false"),
-    TOGETHER(2, 0, "road: 'allreduce' reduce: 'shared' bucket_bytes: 256"),
+    TOGETHER(2, 0, "road: 'allreduce' reduce: 'shared' bucket_bytes: 1024"),
     TOGETHER(5, 0, "road: 'allreduce' reduce: 'hierarchical'"),
     TOGETHER(3, 0, "road: 'ps'"),
-    TOGETHER(2, 0, "road: 'sharded' bucket_bytes: 256"),
+    TOGETHER(2, 0, "road: 'sharded' bucket_bytes: 1024"),
     TOGETHER(3, 1, "road: 'ps' servers: 1"),
     TOGETHER(3, 0, "shares: '2:1:1'"),
     { "2 ranks, mirrored", WAY_RANKS, "mirror:copy", 1, 2, 0,
@@ -95,7 +97,8 @@ bool way_fits(const struct way *w, const struct drawn *c)
     if (w->kind == WAY_FOLD)
         return c->has_test;
     if (w->kind == WAY_PYTHON) /* a process of its own: not for every net */
-        return getenv("CORTADO_RANDOM_PYTHON") && c->seed % 8 == 0;
+        return getenv("CORTADO_RANDOM_PYTHON") && c->seed % 8 == 0 &&
+               !c->arrays[0]; /* which are in this process */
     if (w->kind != WAY_RANKS && w->kind != WAY_CANON)
         return true;
     if (!c->deals || c->batch < n)
