@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "device/nvml.h"
 #include "observe/journal_inner.h"
 #include "observe/json.h"
 #include "observe/tfevents.h"
@@ -427,6 +428,7 @@ void ct_journal_destroy(struct ct_journal *j)
     pthread_mutex_destroy(&j->lock);
     ct_text_fini(&j->log);
     ct_pairs_fini(&j->links);
+    ct_nvml_close(j->nvml);
     ct_free(j->before);
     ct_free(j->folder);
     ct_free(j->version);

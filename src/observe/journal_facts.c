@@ -10,6 +10,16 @@
 #include "observe/journal_inner.h"
 #include "observe/json.h"
 
+const struct ct_device *journal_device(const struct ct_journal *j)
+{
+    const struct ct_net *net = ct_solver_net(j->solver);
+
+    for (int i = 0; i < ct_net_n_layers(net); i++)
+        if (ct_net_layer(net, i)->dev->kind != CT_CPU)
+            return ct_net_layer(net, i)->dev;
+    return ct_device_cpu();
+}
+
 static void add_ranks(struct ct_text *t, struct ct_journal *j)
 {
     struct ct_rank_state s;
@@ -27,8 +37,7 @@ static void add_ranks(struct ct_text *t, struct ct_journal *j)
         }
         if (!s.device[0] && r == ct_dist_rank(j->dist))
             snprintf(s.device, sizeof(s.device), "%s",
-                     ct_device_name(ct_net_layer(ct_solver_net(j->solver), 0)
-                                        ->dev));
+                     ct_device_name(journal_device(j)));
         ct_json_comma(t);
         ct_text_add(t, "{");
         ct_json_field_number(t, "rank", r);

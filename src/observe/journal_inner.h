@@ -103,6 +103,8 @@ struct ct_journal {
     int              n_ranks;
     uint64_t         n_marks;  /* of the job, noted so far */
     struct ct_pairs  links;    /* between ranks; size 0: not measured */
+    struct ct_nvml  *nvml;     /* owned; NULL: none, or not asked for yet */
+    bool             sought_nvml;
     double           next_look, next_ranks, next_times, next_flush;
     struct ct_iteration latest; /* noted last */
     double           latest_time, step_seconds; /* smoothed */
@@ -122,6 +124,9 @@ struct ct_text journal_line(const char *kind, int iter, double time);
 /* journal_facts.c: run.json; the prototxts, net.json and plan.txt. */
 CT_MUST_CHECK enum ct_status journal_write_run(struct ct_journal *j);
 CT_MUST_CHECK enum ct_status journal_write_net(struct ct_journal *j);
+/* Where the net of this process is: the GPU that layers run on, else the
+ * CPU. */
+const struct ct_device *journal_device(const struct ct_journal *j);
 
 /* journal_look.c: makes room; fills it, on the thread that trains; writes it
  * out. */

@@ -1,8 +1,10 @@
 /* journal_ranks.c - how all ranks are doing, as one line. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "device/nvml.h"
 #include "observe/journal_inner.h"
 #include "observe/json.h"
 #include "observe/tfevents.h"
@@ -14,6 +16,7 @@ struct row {
     double speed; /* iterations a second, since the line before */
     double wait;  /* share of the time that it waited */
     double sent;  /* bytes a second */
+    int    temperature; /* of its GPU, degrees Celsius; 0: unknown */
 };
 
 /* A run of one rank has no peers to ask. */
@@ -28,6 +31,27 @@ static void look_alone(struct ct_journal *j, struct ct_rank_state *s)
     snprintf(s->layer, sizeof(s->layer), "%s", v.layer);
     s->moved_ago = now > v.changed ? 1e-6 * (double)(now - v.changed) : 0;
     s->memory    = ct_process_memory();
+}
+
+/* Of a GPU of this host, by its number, which ranks of a host share. */
+static int temperature_of(struct ct_journal *j, const struct ct_rank_state *s)
+{
+    const struct ct_device *dev = j->n_ranks == 1 ? journal_device(j) : NULL;
+    char host[sizeof(s->host)]  = "", bus[32];
+    int id                      = -1;
+
+    if (dev && dev->kind == CT_CUDA)
+        id = dev->id;
+    else if (gethostname(host, sizeof(host) - 1) != 0 ||
+             strcmp(host, s->host) != 0 ||
+             sscanf(s->device, "GPU %d", &id) != 1)
+        return 0;
+    if (!j->sought_nvml)
+        j->nvml = ct_nvml_open(NULL);
+    j->sought_nvml = true;
+    return j->nvml && ct_device_cuda_bus(id, bus, sizeof(bus))
+               ? ct_nvml_temperature(j->nvml, bus)
+               : 0;
 }
 
 static void look_at(struct ct_journal *j, int r, double now, struct row *out)
@@ -46,6 +70,7 @@ static void look_at(struct ct_journal *j, int r, double now, struct row *out)
                                lapse
                          : 0;
     }
+    out->temperature = temperature_of(j, &out->state);
     *before = (struct journal_rank){ now, out->state.waited,
                                      out->state.bytes_sent, out->state.iter };
 }
@@ -57,7 +82,7 @@ static double number_of(const struct row *r, int column)
                               s->waiting, s->waiting_for, s->moved_ago,
                               (double)s->bytes_sent, r->sent,
                               (double)s->memory, (double)s->device_memory,
-                              (double)s->gone };
+                              (double)s->gone, r->temperature };
 
     return values[column];
 }
@@ -65,6 +90,7 @@ static double number_of(const struct row *r, int column)
 static const char *const columns[] = {
     "iter", "iterations_per_second", "wait", "waiting", "waiting_for",
     "moved_ago", "sent", "sent_per_second", "memory", "device_memory", "gone",
+    "temperature",
 };
 
 static void add_column(struct ct_text *t, const struct row *row, int n,

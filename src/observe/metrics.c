@@ -194,6 +194,9 @@ static const struct {
       "memory" },
     { "cortado_rank_device_memory_bytes", "gauge",
       "Memory of the rank's GPU.", "device_memory" },
+    { "cortado_rank_temperature_celsius", "gauge",
+      "Temperature of the rank's GPU; 0 where it is not known.",
+      "temperature" },
     { "cortado_rank_lost", "gauge", "1 when the rank has died.", "gone" },
 };
 

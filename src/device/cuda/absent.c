@@ -1,5 +1,6 @@
 /* absent.c - what a build without CUDA says when it is asked for a GPU. */
 #include "cortado/device.h"
+#include "device/nvml.h"
 #include "device/recording.h"
 #include "device/staging.h"
 #include "device/peer.h"
@@ -34,6 +35,12 @@ struct ct_device_memory ct_device_memory(const struct ct_device *d)
 {
     (void)d;
     return (struct ct_device_memory){ 0 };
+}
+
+bool ct_device_cuda_bus(int id, char *out, size_t bytes)
+{
+    (void)id, (void)out, (void)bytes;
+    return false;
 }
 
 void ct_device_trim(const struct ct_device *d)

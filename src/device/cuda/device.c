@@ -7,6 +7,7 @@
 #include "device/choice.h"
 #include "device/cuda/libs.h"
 #include "device/impl.h"
+#include "device/nvml.h"
 
 enum ct_status ct_cuda_check(const struct ct_device *d, cudaError_t e,
                              const char *what)
@@ -150,6 +151,15 @@ int ct_device_cuda_count(void)
         return 0;
     }
     return n;
+}
+
+bool ct_device_cuda_bus(int id, char *out, size_t bytes)
+{
+    const cudaError_t e = cudaDeviceGetPCIBusId(out, (int)bytes, id);
+
+    if (e != cudaSuccess)
+        (void)cudaGetLastError();
+    return e == cudaSuccess;
 }
 
 struct ct_device_memory ct_device_memory(const struct ct_device *d)

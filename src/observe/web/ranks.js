@@ -21,6 +21,8 @@ const columns = [
   ['sent', 'sent/s', (r) => count(r.sent, 'B')],
   ['memory', 'memory', (r) => count(r.memory, 'B') + (r.device_memory
     ? ' + ' + count(r.device_memory, 'B') + ' GPU' : '')],
+  ['temperature', 'temperature', (r) => r.temperature
+    ? r.temperature + ' °C' : ''],
 ];
 
 function rows(run) {
@@ -36,7 +38,8 @@ function rows(run) {
         (latest.layer[i] ? ' · ' + latest.layer[i] : ''),
       waiting: latest.waiting[i], waiting_for: latest.waiting_for[i],
       sent: latest.sent_per_second[i], memory: latest.memory[i],
-      device_memory: latest.device_memory[i], gone: latest.gone[i] === 1 };
+      device_memory: latest.device_memory[i],
+      temperature: latest.temperature ? latest.temperature[i] : 0, gone: latest.gone[i] === 1 };
   });
 }
 
