@@ -10,6 +10,10 @@
 
 #include "cortado/device.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct ct_channels {
     int64_t        n, c, inner;
     enum ct_layout layout;
@@ -106,5 +110,9 @@ void ct_unit_backward(const struct ct_unit *v, const float *x,
                       const float *dy, const float *scale,
                       const float *inverse, float *parts, float *dx,
                       float *dscale);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,10 +13,10 @@
 
 #include "cortado/device.h"
 
-struct ct_near;
+struct ct_peer_memory;
 
 /* Where an array is; may be sent to another rank of the host. */
-struct ct_near_address {
+struct ct_peer_address {
     int64_t process;
     int32_t device;
     int32_t exported; /* to other processes */
@@ -25,44 +25,46 @@ struct ct_near_address {
 };
 
 /* With an array of n floats. */
-CT_MUST_CHECK enum ct_status ct_near_create(const struct ct_device *d,
-                                            int64_t n, struct ct_near **out);
-void ct_near_destroy(struct ct_near *w); /* takes NULL */
-float *ct_near_array(const struct ct_near *w);
-struct ct_near_address ct_near_address(const struct ct_near *w);
+CT_MUST_CHECK enum ct_status ct_peer_create(const struct ct_device *d,
+                                            int64_t n,
+                                            struct ct_peer_memory **out);
+void ct_peer_destroy(struct ct_peer_memory *w); /* takes NULL */
+float *ct_peer_array(const struct ct_peer_memory *w);
+struct ct_peer_address ct_peer_address(const struct ct_peer_memory *w);
 
 /* Another rank's array, to be read until it is closed.  CT_ENOTSUP where it
  * cannot be reached from here. */
-CT_MUST_CHECK enum ct_status ct_near_open(struct ct_near *w,
-                                          const struct ct_near_address *a,
+CT_MUST_CHECK enum ct_status ct_peer_open(struct ct_peer_memory *w,
+                                          const struct ct_peer_address *a,
                                           const float **out);
-void ct_near_close(struct ct_near *w, const struct ct_near_address *a,
+void ct_peer_close(struct ct_peer_memory *w, const struct ct_peer_address *a,
                    const float *x); /* takes NULL */
 
 /* y = x; y += x. */
-CT_MUST_CHECK enum ct_status ct_near_copy(struct ct_near *w, int64_t n,
+CT_MUST_CHECK enum ct_status ct_peer_copy(struct ct_peer_memory *w, int64_t n,
                                           const float *x, float *y);
-CT_MUST_CHECK enum ct_status ct_near_add(struct ct_near *w, int64_t n,
+CT_MUST_CHECK enum ct_status ct_peer_add(struct ct_peer_memory *w, int64_t n,
                                          const float *x, float *y);
 
 /* The head of every kind's, and what a GPU does; cuda/near.cu, or
  * cuda/absent.c, where they are never called. */
-struct ct_near {
+struct ct_peer_memory {
     const struct ct_device *dev;
     float                  *array; /* owned */
 };
 #ifdef __cplusplus
 extern "C" {
 #endif
-enum ct_status ct_cuda_near_create(const struct ct_device *d, int64_t n,
-                                   struct ct_near **out);
-void ct_cuda_near_destroy(struct ct_near *w);
-void ct_cuda_near_export(const struct ct_near *w, struct ct_near_address *a);
-enum ct_status ct_cuda_near_open(struct ct_near *w,
-                                 const struct ct_near_address *a,
+enum ct_status ct_cuda_peer_create(const struct ct_device *d, int64_t n,
+                                   struct ct_peer_memory **out);
+void ct_cuda_peer_destroy(struct ct_peer_memory *w);
+void ct_cuda_peer_export(const struct ct_peer_memory *w,
+                         struct ct_peer_address *a);
+enum ct_status ct_cuda_peer_open(struct ct_peer_memory *w,
+                                 const struct ct_peer_address *a,
                                  const float **out);
-void ct_cuda_near_close(struct ct_near *w, const float *x);
-enum ct_status ct_cuda_near_run(struct ct_near *w, bool add, int64_t n,
+void ct_cuda_peer_close(struct ct_peer_memory *w, const float *x);
+enum ct_status ct_cuda_peer_run(struct ct_peer_memory *w, bool add, int64_t n,
                                 const float *x, float *y);
 #ifdef __cplusplus
 }

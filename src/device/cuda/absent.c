@@ -280,37 +280,38 @@ const struct ct_stage_ops *ct_cuda_stage_ops(void)
     return NULL;
 }
 
-enum ct_status ct_cuda_near_create(const struct ct_device *d, int64_t n,
-                                   struct ct_near **out)
+enum ct_status ct_cuda_peer_create(const struct ct_device *d, int64_t n,
+                                   struct ct_peer_memory **out)
 {
     (void)d, (void)n, (void)out;
     return CT_ENOTSUP;
 }
 
-void ct_cuda_near_destroy(struct ct_near *w)
+void ct_cuda_peer_destroy(struct ct_peer_memory *w)
 {
     (void)w;
 }
 
-void ct_cuda_near_export(const struct ct_near *w, struct ct_near_address *a)
+void ct_cuda_peer_export(const struct ct_peer_memory *w,
+                         struct ct_peer_address *a)
 {
     (void)w, (void)a;
 }
 
-enum ct_status ct_cuda_near_open(struct ct_near *w,
-                                 const struct ct_near_address *a,
+enum ct_status ct_cuda_peer_open(struct ct_peer_memory *w,
+                                 const struct ct_peer_address *a,
                                  const float **out)
 {
     (void)w, (void)a, (void)out;
     return CT_ENOTSUP;
 }
 
-void ct_cuda_near_close(struct ct_near *w, const float *x)
+void ct_cuda_peer_close(struct ct_peer_memory *w, const float *x)
 {
     (void)w, (void)x;
 }
 
-enum ct_status ct_cuda_near_run(struct ct_near *w, bool add, int64_t n,
+enum ct_status ct_cuda_peer_run(struct ct_peer_memory *w, bool add, int64_t n,
                                 const float *x, float *y)
 {
     (void)w, (void)add, (void)n, (void)x, (void)y;

@@ -13,11 +13,11 @@ extern "C" {
 #include "device/cuda/kernel.h"
 
 struct near {
-    struct ct_near base;
+    struct ct_peer_memory base;
     cudaStream_t   stream;
 };
 
-static struct near *near_of(struct ct_near *w)
+static struct near *near_of(struct ct_peer_memory *w)
 {
     return (struct near *)w;
 }
@@ -39,8 +39,9 @@ static enum ct_status allocate(struct near *w, int64_t n)
                          "gradients for near ranks");
 }
 
-extern "C" enum ct_status ct_cuda_near_create(const struct ct_device *d,
-                                              int64_t n, struct ct_near **out)
+extern "C" enum ct_status ct_cuda_peer_create(const struct ct_device *d,
+                                              int64_t n,
+                                              struct ct_peer_memory **out)
 {
     struct near *w;
     enum ct_status st;
@@ -49,13 +50,13 @@ extern "C" enum ct_status ct_cuda_near_create(const struct ct_device *d,
     w->base.dev = d;
     st          = allocate(w, n);
     if (st != CT_OK)
-        ct_cuda_near_destroy(&w->base);
+        ct_cuda_peer_destroy(&w->base);
     else
         *out = &w->base;
     return st;
 }
 
-extern "C" void ct_cuda_near_destroy(struct ct_near *base)
+extern "C" void ct_cuda_peer_destroy(struct ct_peer_memory *base)
 {
     struct near *w = near_of(base);
 
@@ -67,8 +68,8 @@ extern "C" void ct_cuda_near_destroy(struct ct_near *base)
     ct_free(w);
 }
 
-extern "C" void ct_cuda_near_export(const struct ct_near *w,
-                                    struct ct_near_address *a)
+extern "C" void ct_cuda_peer_export(const struct ct_peer_memory *w,
+                                    struct ct_peer_address *a)
 {
     cudaIpcMemHandle_t handle;
 
@@ -100,8 +101,8 @@ static enum ct_status reach(const struct ct_device *d, int peer)
     return ct_cuda_check(d, e, "reaching another GPU");
 }
 
-extern "C" enum ct_status ct_cuda_near_open(struct ct_near *w,
-                                            const struct ct_near_address *a,
+extern "C" enum ct_status ct_cuda_peer_open(struct ct_peer_memory *w,
+                                            const struct ct_peer_address *a,
                                             const float **out)
 {
     const struct ct_device *d = w->dev;
@@ -129,7 +130,7 @@ extern "C" enum ct_status ct_cuda_near_open(struct ct_near *w,
     return CT_OK;
 }
 
-extern "C" void ct_cuda_near_close(struct ct_near *w, const float *x)
+extern "C" void ct_cuda_peer_close(struct ct_peer_memory *w, const float *x)
 {
     (void)cudaSetDevice(w->dev->id);
     (void)cudaIpcCloseMemHandle((void *)(uintptr_t)x);
@@ -141,7 +142,8 @@ __global__ static void add(int64_t n, const float *x, float *y)
         y[i] += x[i];
 }
 
-extern "C" enum ct_status ct_cuda_near_run(struct ct_near *base, bool adds,
+extern "C" enum ct_status ct_cuda_peer_run(struct ct_peer_memory *base,
+                                           bool adds,
                                            int64_t n, const float *x,
                                            float *y)
 {

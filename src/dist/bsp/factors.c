@@ -85,7 +85,7 @@ static int64_t floats_before(const struct dist_factor *x, int r)
  * ones, before all have read. */
 static enum ct_status read_all(struct ct_comm *c, struct dist_factor *x)
 {
-    const struct dist_neighbours *w = x->near;
+    const struct dist_peer_arrays *w = x->near;
     float *u = x->gathered, *v = u + x->first[c->size] * x->n;
 
     CT_TRY(ct_barrier(c)); /* all are there */
@@ -93,9 +93,9 @@ static enum ct_status read_all(struct ct_comm *c, struct dist_factor *x)
         const int r        = (c->rank + i) % c->size;
         const int64_t rows = x->first[r + 1] - x->first[r];
 
-        CT_TRY(ct_near_copy(w->near, rows * x->n, w->of[r].x,
+        CT_TRY(ct_peer_copy(w->near, rows * x->n, w->of[r].x,
                             u + x->first[r] * x->n));
-        CT_TRY(ct_near_copy(w->near, rows * x->m, w->of[r].x + rows * x->n,
+        CT_TRY(ct_peer_copy(w->near, rows * x->m, w->of[r].x + rows * x->n,
                             v + x->first[r] * x->m));
     }
     return ct_barrier(c);
@@ -136,10 +136,10 @@ static enum ct_status make_near(struct ct_dist *d, struct dist_factor *x)
             most = x->first[r + 1] - x->first[r];
     if (d->size == 1 || codec_of(d))
         return CT_OK;
-    CT_TRY(dist_neighbours_create(d, "factors", most * (x->n + x->m),
+    CT_TRY(dist_peer_arrays_create(d, "factors", most * (x->n + x->m),
                                   &x->near));
     if (x->near)
-        x->kept = ct_near_array(x->near->near);
+        x->kept = ct_peer_array(x->near->near);
     return CT_OK;
 }
 
@@ -272,7 +272,7 @@ void dist_factors_fini(struct ct_dist *d)
         if (d->net)
             ct_net_make_gradient(d->net, x->param, true);
         drop_room(d, x);
-        dist_neighbours_destroy(x->near);
+        dist_peer_arrays_destroy(x->near);
         ct_free(x->tile);
         ct_free(x->first);
         ct_free(x->bytes);

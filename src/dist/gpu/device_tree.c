@@ -6,7 +6,7 @@
 #include "dist/gpu/peer_arrays.h"
 
 struct dist_device_tree {
-    struct dist_neighbours *all;
+    struct dist_peer_arrays *all;
     const float            *diff; /* the net's, on the device; borrowed */
     struct ct_tree          tree;
 };
@@ -21,7 +21,7 @@ enum ct_status dist_device_tree_create(struct ct_dist *d,
     CT_TRY(ct_alloc(1, sizeof(*t), "tree of GPUs", &t));
     ct_tree_init(&t->tree, &d->comm->place, 0);
     t->diff = ct_net_arena_diff(net);
-    st      = dist_neighbours_create(d, "tree",
+    st      = dist_peer_arrays_create(d, "tree",
                                      (int64_t)ct_net_arena_count(net),
                                      &t->all);
     if (st == CT_OK && t->all)
@@ -35,7 +35,7 @@ void dist_device_tree_destroy(struct dist_device_tree *t)
 {
     if (!t)
         return;
-    dist_neighbours_destroy(t->all);
+    dist_peer_arrays_destroy(t->all);
     ct_free(t);
 }
 
@@ -43,8 +43,8 @@ enum ct_status dist_device_tree_sum(struct dist_device_tree *t,
                                     struct ct_comm *c, float *x, int64_t n)
 {
     const ptrdiff_t at = x - t->diff;
-    struct ct_near *w  = t->all->near;
-    float *mine        = ct_near_array(w) + at;
+    struct ct_peer_memory *w  = t->all->near;
+    float *mine        = ct_peer_array(w) + at;
     int up, down, read;
 
     ct_comm_begin(c, "sum tree on GPUs", (uint64_t)n * sizeof(*x));
@@ -52,20 +52,20 @@ enum ct_status dist_device_tree_sum(struct dist_device_tree *t,
     down = ct_comm_tag(c, 1);
     read = ct_comm_tag(c, 2);
     for (int i = 0; i < t->tree.n_child; i++)
-        CT_TRY(dist_neighbour_hear(c, t->tree.child[i], up));
-    CT_TRY(ct_near_copy(w, n, x, mine));
+        CT_TRY(dist_peer_hear(c, t->tree.child[i], up));
+    CT_TRY(ct_peer_copy(w, n, x, mine));
     for (int i = 0; i < t->tree.n_child; i++)
-        CT_TRY(ct_near_add(w, n, t->all->of[t->tree.child[i]].x + at, mine));
+        CT_TRY(ct_peer_add(w, n, t->all->of[t->tree.child[i]].x + at, mine));
     if (t->tree.parent >= 0) {
-        CT_TRY(dist_neighbour_tell(c, t->tree.parent, up));
-        CT_TRY(dist_neighbour_hear(c, t->tree.parent, down));
-        CT_TRY(ct_near_copy(w, n, t->all->of[t->tree.parent].x + at, mine));
-        CT_TRY(dist_neighbour_tell(c, t->tree.parent, read));
+        CT_TRY(dist_peer_tell(c, t->tree.parent, up));
+        CT_TRY(dist_peer_hear(c, t->tree.parent, down));
+        CT_TRY(ct_peer_copy(w, n, t->all->of[t->tree.parent].x + at, mine));
+        CT_TRY(dist_peer_tell(c, t->tree.parent, read));
     }
     for (int i = t->tree.n_child - 1; i >= 0; i--) /* farthest first */
-        CT_TRY(dist_neighbour_tell(c, t->tree.child[i], down));
-    CT_TRY(ct_near_copy(w, n, mine, x));
+        CT_TRY(dist_peer_tell(c, t->tree.child[i], down));
+    CT_TRY(ct_peer_copy(w, n, mine, x));
     for (int i = 0; i < t->tree.n_child; i++)
-        CT_TRY(dist_neighbour_hear(c, t->tree.child[i], read));
+        CT_TRY(dist_peer_hear(c, t->tree.child[i], read));
     return CT_OK;
 }

@@ -10,7 +10,7 @@
 
 /* What ranks tell each other before they read. */
 struct card {
-    struct ct_near_address address;
+    struct ct_peer_address address;
     char                   why[160]; /* it cannot; "": it can */
 };
 
@@ -38,7 +38,7 @@ static void note(struct card *mine, enum ct_status st)
 }
 
 static enum ct_status make_array(struct ct_dist *d, const char *what,
-                                 int64_t n, struct dist_neighbours *w)
+                                 int64_t n, struct dist_peer_arrays *w)
 {
     const struct ct_mirror *m = d->trainer.mirror;
 
@@ -48,32 +48,32 @@ static enum ct_status make_array(struct ct_dist *d, const char *what,
         return ct_fail(CT_ENOTSUP, "it has no GPU");
     if (!ct_impl_allowed(what, "near"))
         return ct_fail(CT_ENOTSUP, "so it was asked%s", ct_impl_hint());
-    return ct_near_create(m->dev, n, &w->near);
+    return ct_peer_create(m->dev, n, &w->near);
 }
 
-static enum ct_status open_all(struct dist_neighbours *w, int rank,
+static enum ct_status open_all(struct dist_peer_arrays *w, int rank,
                                const struct card *all)
 {
     for (int r = 0; r < w->n; r++) {
         w->of[r].address = all[r].address;
         if (r == rank)
-            w->of[r].x = ct_near_array(w->near);
+            w->of[r].x = ct_peer_array(w->near);
         else
-            CT_TRY(ct_near_open(w->near, &all[r].address, &w->of[r].x));
+            CT_TRY(ct_peer_open(w->near, &all[r].address, &w->of[r].x));
     }
     return CT_OK;
 }
 
 /* Everybody's array, then everybody's view of the others; *who cannot. */
 static enum ct_status get_to_know(struct ct_dist *d, const char *what,
-                                  int64_t n, struct dist_neighbours *w,
+                                  int64_t n, struct dist_peer_arrays *w,
                                   struct card *all, int *who)
 {
     struct card mine = { .why = "" };
 
     note(&mine, make_array(d, what, n, w));
     if (w->near)
-        mine.address = ct_near_address(w->near);
+        mine.address = ct_peer_address(w->near);
     CT_TRY(gather(d, &mine, all));
     *who = first_without(d, all);
     if (*who >= 0)
@@ -84,19 +84,19 @@ static enum ct_status get_to_know(struct ct_dist *d, const char *what,
     return CT_OK;
 }
 
-enum ct_status dist_neighbours_create(struct ct_dist *d, const char *what,
-                                      int64_t n, struct dist_neighbours **out)
+enum ct_status dist_peer_arrays_create(struct ct_dist *d, const char *what,
+                                      int64_t n, struct dist_peer_arrays **out)
 {
-    struct dist_neighbours *w = NULL;
+    struct dist_peer_arrays *w = NULL;
     struct card *all          = NULL;
     enum ct_status st;
     int who = -1;
 
-    CT_TRY_GOTO(ct_alloc(1, sizeof(*w), "neighbours", &w), st, out);
+    CT_TRY_GOTO(ct_alloc(1, sizeof(*w), "peer arrays", &w), st, out);
     w->n = d->size;
-    CT_TRY_GOTO(ct_alloc((size_t)d->size, sizeof(*w->of), "neighbours",
+    CT_TRY_GOTO(ct_alloc((size_t)d->size, sizeof(*w->of), "peer arrays",
                          &w->of), st, out);
-    CT_TRY_GOTO(ct_alloc((size_t)d->size, sizeof(*all), "neighbours", &all),
+    CT_TRY_GOTO(ct_alloc((size_t)d->size, sizeof(*all), "peer arrays", &all),
                 st, out);
     CT_TRY_GOTO(get_to_know(d, what, n, w, all, &who), st, out);
     if (who >= 0 && d->rank == 0)
@@ -108,22 +108,22 @@ enum ct_status dist_neighbours_create(struct ct_dist *d, const char *what,
     }
 out:
     ct_free(all);
-    dist_neighbours_destroy(w);
+    dist_peer_arrays_destroy(w);
     return st;
 }
 
-void dist_neighbours_destroy(struct dist_neighbours *w)
+void dist_peer_arrays_destroy(struct dist_peer_arrays *w)
 {
     if (!w)
         return;
     for (int r = 0; w->of && r < w->n; r++)
-        ct_near_close(w->near, &w->of[r].address, w->of[r].x);
-    ct_near_destroy(w->near);
+        ct_peer_close(w->near, &w->of[r].address, w->of[r].x);
+    ct_peer_destroy(w->near);
     ct_free(w->of);
     ct_free(w);
 }
 
-enum ct_status dist_neighbour_tell(struct ct_comm *c, int rank, int tag)
+enum ct_status dist_peer_tell(struct ct_comm *c, int rank, int tag)
 {
     const char word = 1;
     struct ct_request r;
@@ -132,7 +132,7 @@ enum ct_status dist_neighbour_tell(struct ct_comm *c, int rank, int tag)
     return ct_comm_wait(c, rank, &r);
 }
 
-enum ct_status dist_neighbour_hear(struct ct_comm *c, int rank, int tag)
+enum ct_status dist_peer_hear(struct ct_comm *c, int rank, int tag)
 {
     struct ct_request r;
     char word;

@@ -10,29 +10,29 @@
 
 struct ct_dist;
 
-struct dist_neighbour {
-    struct ct_near_address address;
+struct dist_peer_array {
+    struct ct_peer_address address;
     const float           *x; /* its array; NULL: not open */
 };
 
-struct dist_neighbours {
-    struct ct_near        *near; /* this rank's array; owned */
+struct dist_peer_arrays {
+    struct ct_peer_memory        *near; /* this rank's array; owned */
     int                    n;
-    struct dist_neighbour *of;   /* by rank; owned */
+    struct dist_peer_array *of;   /* by rank; owned */
 };
 
 /* All ranks: arrays of n floats.  *out is NULL on all of them where some rank
  * cannot read another's, or CORTADO_IMPL=`what`:host asks for it; rank 0 says
  * why. */
-CT_MUST_CHECK enum ct_status dist_neighbours_create(
+CT_MUST_CHECK enum ct_status dist_peer_arrays_create(
     struct ct_dist *d, const char *what, int64_t n,
-    struct dist_neighbours **out);
-void dist_neighbours_destroy(struct dist_neighbours *w); /* takes NULL */
+    struct dist_peer_arrays **out);
+void dist_peer_arrays_destroy(struct dist_peer_arrays *w); /* takes NULL */
 
 /* On the comm thread, with a tag of a collective that has begun. */
-CT_MUST_CHECK enum ct_status dist_neighbour_tell(struct ct_comm *c, int rank,
+CT_MUST_CHECK enum ct_status dist_peer_tell(struct ct_comm *c, int rank,
                                                  int tag);
-CT_MUST_CHECK enum ct_status dist_neighbour_hear(struct ct_comm *c, int rank,
+CT_MUST_CHECK enum ct_status dist_peer_hear(struct ct_comm *c, int rank,
                                                  int tag);
 
 #endif
