@@ -111,7 +111,8 @@ static void report(struct drawn *c, struct failure *f, double seconds)
            why ? why : "");
 }
 
-/* Every so many of the ways, so that all have their turn over many nets. */
+/* Defaults and a resumed run; and so many of the other ways, so that all have
+ * their turn over many nets. */
 static bool wanted(const struct check_options *o, const struct drawn *c,
                    int i, struct stream *r)
 {
@@ -121,7 +122,8 @@ static bool wanted(const struct check_options *o, const struct drawn *c,
         return false;
     if (o->only)
         return strstr(w->name, o->only) != NULL;
-    return (i < 3 || w->gpu || stream_below(r, n_ways) < o->n_ways);
+    return (i < WAYS_ALWAYS || w->gpu ||
+            stream_below(r, n_ways) < o->n_ways);
 }
 
 /* The plainest way, by definition: also of nets whose training rounding alone

@@ -28,6 +28,8 @@ struct way {
     bool          exact;   /* the reference's very bits */
 };
 
+/* The first of them are for every net. */
+enum { WAYS_ALWAYS = 4 };
 extern const struct way ways[];
 extern const int        n_ways;
 extern const struct way way_plainest;

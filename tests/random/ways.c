@@ -29,8 +29,8 @@ const struct way ways[] = {
     ALONE("defaults, 2 threads", "", 2),
     /* All that is otherwise for large nets alone. */
     ALONE("everything", "chain:2,update:early,params:tiles", 2),
-    { "step by step", WAY_STEP, "", 2, 0, 0, NULL, false, false },
     { "snapshot and resume", WAY_RESUME, "", 1, 0, 0, NULL, false, false },
+    { "step by step", WAY_STEP, "", 2, 0, 0, NULL, false, false },
     { "snapshot and resume, everything", WAY_RESUME,
       "chain:2,update:early,params:tiles", 2, 0, 0, NULL, false, false },
     { "pycaffe", WAY_PYTHON, "", 1, 0, 0, NULL, false, false },
