@@ -8,6 +8,7 @@
 #include "comm/coll/coll.h"
 #include "comm/transport/transports.h"
 #include "dist/codec/codec.h"
+#include "dist/sync/sync.h"
 
 #define NETS  "train test time bench plan summary classify"
 #define STATES NETS " draw"
@@ -183,8 +184,7 @@ const struct flag_info flag_table[] = {
       "shared: every rank reads its part; root: rank 0 reads for all; "
       "local: rank r reads SOURCE_r" },
     { "train", "sync", FLAG_STRING, RANKS, "MODE", "bsp",
-      "bsp: all ranks in step; ssp: bounded lead; async: no waiting; local: "
-      "average weights now and then" },
+      "how ranks wait for each other:" },
     { "train", "staleness", FLAG_INT, RANKS, "N", "0",
       "with ssp and --groups: iterations a rank may lead the slowest" },
     { "train", "local_steps", FLAG_INT, RANKS, "N", "8",
@@ -330,6 +330,8 @@ static void add_choices(const struct flag_info *f, struct ct_text *out)
         dist_codec_choices(out);
     else if (strcmp(f->name, "transport") == 0)
         ct_transport_choices(out);
+    else if (strcmp(f->name, "sync") == 0)
+        dist_sync_describe(out);
 }
 
 const char *flag_help(const struct flag_info *f, char *room, size_t bytes)

@@ -101,10 +101,10 @@ CT_MUST_CHECK enum ct_status dist_change_view(struct ct_dist *d,
                                               struct ct_transport *t);
 
 /* The kinds of synchronisation: every rank applies the same mean gradient;
- * servers add up gradients; servers keep parameters; every rank by itself, with
- * a mean of all now and then. */
+ * servers add up gradients; servers keep parameters.  sync/sync.h has the
+ * others. */
 extern const struct ct_exchange_ops dist_bsp, dist_servers_sum,
-    dist_servers_values, dist_local;
+    dist_servers_values;
 
 /* job.c: the exchange, by the mode; once attached: which gradients a codec
  * holds back. */

@@ -27,10 +27,8 @@ static void explain_kind(const struct dist_plan *p,
     if (p->alone)
         line(out, "synchronisation", "none: one rank trains by itself",
              "there are no other ranks");
-    else if (p->local_steps) {
-        snprintf(choice, sizeof(choice), "every rank by itself; weights "
-                 "become their means every %d iterations", p->local_steps);
-        line(out, "synchronisation", choice, "of --sync=local");
+    else if (p->sync) {
+        line(out, "synchronisation", p->sync->does, "of --sync");
     } else if (p->values) {
         snprintf(choice, sizeof(choice), "%d server(s) from rank %d on keep "
                  "the parameters and update them", p->n_servers,
@@ -108,7 +106,7 @@ static void explain_travel(const struct dist_plan *p,
                            const Caffe__DistributedParameter *o,
                            const struct dist_facts *f, struct ct_text *out)
 {
-    if (p->local_steps || p->alone)
+    if (p->sync || p->alone)
         return;
     if (!p->servers) {
         explain_memory(p, f, out);

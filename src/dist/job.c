@@ -96,7 +96,7 @@ void dist_fill_exchange(struct ct_dist *d)
             .rank           = d->all->rank,
             .size           = p->n_workers,
             .serves         = d->serves,
-            .scale          = p->local_steps ? 1 : 1.0f / (float)n,
+            .scale          = p->sync ? 1 : 1.0f / (float)n,
             .loss_scale     = 1.0 / n,
             .own_data       = p->own_data,
             .root_data      = p->root_data,
@@ -105,7 +105,7 @@ void dist_fill_exchange(struct ct_dist *d)
             .micro          = p->micro,
             .remote         = p->values,
             .lazy           = p->lazy,
-            .keeps_history  = p->values || p->local_steps,
+            .keeps_history  = p->values || (p->sync && p->sync->keeps_history),
             .holds_back     = p->holds_back,
             /* Others may have no data, or one may stand still. */
             .deal_tests     = !p->root_data && !p->rounds,

@@ -14,6 +14,7 @@
 #include "cortado/proto.h"
 #include "dist/codec/codec.h"
 #include "dist/model/schedule.h"
+#include "dist/sync/sync.h"
 
 /* What the job has; the same on all ranks. */
 struct dist_facts {
@@ -40,6 +41,8 @@ struct dist_plan {
     bool rounds;       /* ... and go on without slow workers */
     int  staleness;    /* CT_PS_ASYNC: any */
     int  local_steps;  /* between two means of the weights; 0: no such */
+    const struct dist_sync_type *sync; /* a kind by itself; NULL: in step, or
+                                        * servers */
     int  parts, micro; /* canonical: micro-batches of all, of one; 0: no */
     bool alone;        /* one rank whose training is that of a process alone */
     /* What it trains on. */

@@ -40,6 +40,7 @@ static void choose_servers(const Caffe__DistributedParameter *o, int size,
     p->servers     = road || stale || o->servers > 0 || p->rounds;
     p->values      = stale || p->rounds;
     p->staleness   = is(o->sync, "async") ? CT_PS_ASYNC : o->staleness;
+    p->sync        = dist_sync_find(o->sync);
     p->local_steps = is(o->sync, "local") ? o->local_steps : 0;
     p->n_groups    = o->groups > 1 ? o->groups : p->n_workers;
     if (!p->servers)
@@ -54,10 +55,10 @@ static void choose_servers(const Caffe__DistributedParameter *o, int size,
 
 static const struct ct_exchange_ops *kind_of(const struct dist_plan *p)
 {
-    return p->local_steps ? &dist_local
-           : p->values    ? &dist_servers_values
-           : p->servers   ? &dist_servers_sum
-                          : &dist_bsp;
+    return p->sync      ? &p->sync->ops
+           : p->values  ? &dist_servers_values
+           : p->servers ? &dist_servers_sum
+                        : &dist_bsp;
 }
 
 static void choose_reduce(const Caffe__DistributedParameter *o,
@@ -74,7 +75,7 @@ static void choose_reduce(const Caffe__DistributedParameter *o,
 /* Why gradients cannot stay on GPUs, or NULL. */
 static const char *why_not_on_gpus(const struct dist_plan *p)
 {
-    return p->servers || p->local_steps
+    return p->servers || p->sync
                ? "it is for --sync=bsp without servers"
            : p->codec.type ? "--compress works in the CPU's memory"
            : p->parts      ? "--canonical adds along a tree"
@@ -94,7 +95,7 @@ static bool keeps_values(const struct dist_plan *p)
 static void choose_travel(const Caffe__DistributedParameter *o,
                           const struct dist_facts *f, struct dist_plan *p)
 {
-    const bool in_step = !p->servers && !p->local_steps;
+    const bool in_step = !p->servers && !p->sync;
 
     p->overlap     = o->overlap;
     p->lazy        = o->overlap && !p->parts && in_step;
@@ -142,8 +143,8 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
     choose_travel(o, f, p);
     p->root_data = p->root_data && p->n_workers > 1;
     p->kind      = kind_of(p);
-    p->alone     = f->size == 1 && !p->parts && !p->servers &&
-               !p->local_steps && !p->nccl;
+    p->alone     = f->size == 1 && !p->parts && !p->servers && !p->sync &&
+               !p->nccl;
     return CT_OK;
 }
 

@@ -24,12 +24,12 @@ static bool is(const char *a, const char *b)
 
 static bool local(const struct wish *w)
 {
-    return w->p->local_steps > 0;
+    return w->p->sync != NULL;
 }
 
 static bool values_or_local(const struct wish *w)
 {
-    return w->p->values || w->p->local_steps;
+    return w->p->values || w->p->sync;
 }
 
 static bool servers(const struct wish *w)
@@ -39,7 +39,7 @@ static bool servers(const struct wish *w)
 
 static bool servers_or_local(const struct wish *w)
 {
-    return w->p->servers || w->p->local_steps;
+    return w->p->servers || w->p->sync;
 }
 
 static bool own_servers(const struct wish *w)
@@ -318,6 +318,20 @@ static enum ct_status check_size(const Caffe__DistributedParameter *o,
     return CT_OK;
 }
 
+static enum ct_status check_sync(const char *name)
+{
+    struct ct_text known = { 0 };
+    enum ct_status st    = CT_OK;
+
+    dist_sync_choices(&known);
+    if (!is(name, "bsp") && !is(name, "ssp") && !is(name, "async") &&
+        !dist_sync_find(name))
+        st = ct_fail(CT_EINVAL, "--sync=%s: use %s", name,
+                     known.s ? known.s : "another");
+    ct_text_fini(&known);
+    return st;
+}
+
 static enum ct_status check_reduce(const char *name)
 {
     const struct ct_allreduce_type *known;
@@ -328,7 +342,7 @@ static enum ct_status check_reduce(const char *name)
 enum ct_status dist_check_words(const Caffe__DistributedParameter *o,
                                 const struct dist_facts *f)
 {
-    CT_TRY(check_word("sync", o->sync, "bsp ssp async local"));
+    CT_TRY(check_sync(o->sync));
     CT_TRY(check_word("late", o->late, "discard fold error"));
     CT_TRY(check_word("batch", o->batch, "per_rank global"));
     CT_TRY(check_word("data", o->data, "shared local root"));

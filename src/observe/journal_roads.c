@@ -58,7 +58,7 @@ static void add_machine(struct ct_text *t, const struct ct_dist *d)
 static const char *way_of(const struct ct_dist *d)
 {
     return d->plan.servers            ? "parameter servers"
-           : d->plan.local_steps ? "means of parameters now and then"
+           : d->plan.sync ? d->plan.sync->does
            : d->params_of           ? "one copy of parameters in shared memory"
            : d->direct           ? "sums in shared memory"
            : d->device_sum.way   ? "sums on the GPUs"

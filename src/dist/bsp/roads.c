@@ -246,7 +246,7 @@ bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)
     struct dist_cost c = { 0 };
 
     *out = (struct dist_travel){ .floats = 0 };
-    if (!d->net || d->plan.servers || d->plan.local_steps || d->size < 2 ||
+    if (!d->net || d->plan.servers || d->plan.sync || d->size < 2 ||
         d->device_sum.way)
         return false;
     name_of(d->net, param, out->param, sizeof(out->param));

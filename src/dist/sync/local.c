@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "dist/dist.h"
 #include "dist/nothing.h"
+#include "dist/sync/sync.h"
 #include "net/arena.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)
@@ -166,20 +167,27 @@ static enum ct_status local_settle(struct ct_exchange *x, int iter,
     return why == CT_SETTLE_CHECK ? dist_guard_check(dist_of(x), iter) : CT_OK;
 }
 
-const struct ct_exchange_ops dist_local = {
-    .name       = "local",
-    .attach     = local_attach,
-    .detach     = local_detach,
-    .fetch      = dist_none,
-    .begin      = local_begin,
-    .fold       = dist_none,
-    .queued     = dist_none,
-    .layer_done = dist_none,
-    .finish     = local_finish,
-    .ready      = dist_always_ready,
-    .wait       = local_wait,
-    .updated    = local_updated,
-    .settle     = local_settle,
-    .keep       = dist_none_keep,
-    .serve      = dist_none_serve,
+const struct dist_sync_type dist_sync_local = {
+    .name          = "local",
+    .about         = "average weights now and then",
+    .does          = "every rank trains by itself, and weights become their "
+            "means every --local_steps iterations",
+    .keeps_history = true,
+    .ops = {
+        .name       = "local",
+        .attach     = local_attach,
+        .detach     = local_detach,
+        .fetch      = dist_none,
+        .begin      = local_begin,
+        .fold       = dist_none,
+        .queued     = dist_none,
+        .layer_done = dist_none,
+        .finish     = local_finish,
+        .ready      = dist_always_ready,
+        .wait       = local_wait,
+        .updated    = local_updated,
+        .settle     = local_settle,
+        .keep       = dist_none_keep,
+        .serve      = dist_none_serve,
+    },
 };
