@@ -54,7 +54,7 @@ tsan:
 	@tools/install_packages
 	@cmake --preset tsan $(CONFIGURE) >/dev/null
 	@cmake --build build-tsan -j $(JOBS) --target thread_tests
-	@ctest --preset tsan -j $(TESTS)
+	@ctest --preset tsan -j $(JOBS)
 
 valgrind:
 	@tools/install_packages valgrind
