@@ -7,6 +7,7 @@ JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 # One more test than cores: many of them wait for ranks that wait.
 TESTS        ?= $(shell expr $(JOBS) + 1)
 FUZZ_SECONDS ?= 20
+FUZZ_TOTAL   ?=
 SECONDS      ?= 3600
 CHECKS        = includes headers banned exports style docs switches environment
 
@@ -14,7 +15,7 @@ CHECKS        = includes headers banned exports style docs switches environment
 # a user's build does not.
 CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON -DCORTADO_CUDA_ARCHITECTURES=90)
 
-.PHONY: all demo test check install packages test-packages asan tsan valgrind \
+.PHONY: all demo test check install packages test-packages asan tsan inject valgrind \
     fuzz random gpu-bundle deb clean help
 .NOTPARALLEL:
 
@@ -56,6 +57,12 @@ tsan:
 	@cmake --build build-tsan -j $(JOBS) --target thread_tests
 	@ctest --preset tsan -j $(JOBS)
 
+inject:
+	@tools/install_packages
+	@cmake --preset asan $(CONFIGURE) >/dev/null
+	@cmake --build build-asan -j $(JOBS) --target cortado_inject
+	@tests/inject/run build-asan
+
 valgrind:
 	@tools/install_packages valgrind
 	@cmake --preset debug >/dev/null
@@ -64,7 +71,7 @@ valgrind:
 
 fuzz:
 	@tools/install_packages clang
-	@tools/run_fuzz build-fuzz $(FUZZ_SECONDS)
+	@tools/run_fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_TOTAL)
 
 random: all
 	@tests/random/run $(BUILD) --seed=$$(date +%s) --seconds=$(SECONDS) --jobs=2
@@ -92,6 +99,7 @@ help:
 	@echo "make packages   install the Debian/Ubuntu packages that are missing"
 	@echo "make asan       the tests under address and undefined sanitizers"
 	@echo "make tsan       the tests of rooms with threads, under the thread sanitizer"
+	@echo "make inject     every allocation and file operation fails once"
 	@echo "make valgrind   the tests under valgrind"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make random     nets drawn at random, for SECONDS=$(SECONDS)"

@@ -1,0 +1,150 @@
+/* inject.c - makes the Nth operation of a kind fail.
+ *
+ *     CORTADO_INJECT=KIND:N        fails the Nth one (N 0: none)
+ *     CORTADO_INJECT=KIND:N:M      and the M - 1 after it
+ *     CORTADO_INJECT_COUNT=FILE    adds "KIND COUNT" lines at the end
+ *
+ * The linker leads calls of our own code here (--wrap), not those inside of
+ * libraries: the program that is shipped knows nothing of it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum kind { MEMORY, OPEN, READ, WRITE, SHORT, SYNC, RENAME, THREAD, MPI,
+            N_KINDS };
+
+static const char *const names[N_KINDS] = {
+    "memory", "open", "read", "write", "short", "sync", "rename", "thread",
+    "mpi",
+};
+
+static atomic_long counts[N_KINDS];
+static int  chosen = -1;
+static long first, last;
+
+static void write_counts(void)
+{
+    const char *path = getenv("CORTADO_INJECT_COUNT");
+    FILE *f          = path ? fopen(path, "a") : NULL;
+
+    for (int k = 0; f && k < N_KINDS; k++)
+        fprintf(f, "%s %ld\n", names[k], atomic_load(&counts[k]));
+    if (f)
+        fclose(f);
+}
+
+__attribute__((constructor)) static void read_words(void)
+{
+    const char *words = getenv("CORTADO_INJECT");
+    const char *at    = words ? strchr(words, ':') : NULL;
+    char *end         = NULL;
+
+    if (getenv("CORTADO_INJECT_COUNT"))
+        atexit(write_counts);
+    for (int k = 0; at && k < N_KINDS; k++)
+        if (strlen(names[k]) == (size_t)(at - words) &&
+            strncmp(words, names[k], (size_t)(at - words)) == 0)
+            chosen = k;
+    if (chosen < 0)
+        return;
+    first = strtol(at + 1, &end, 10);
+    last  = first + (*end == ':' ? strtol(end + 1, NULL, 10) : 1);
+}
+
+static bool fails(enum kind kind)
+{
+    const long n = atomic_fetch_add(&counts[kind], 1) + 1;
+
+    return (int)kind == chosen && n >= first && n < last;
+}
+
+#define WRAP(type, name, params, args, kind, code, failure)                  \
+    type __real_##name params;                                               \
+    type __wrap_##name params;                                               \
+    type __wrap_##name params                                                \
+    {                                                                        \
+        if (fails(kind)) {                                                   \
+            errno = (code);                                                  \
+            return failure;                                                  \
+        }                                                                    \
+        return __real_##name args;                                           \
+    }
+
+WRAP(void *, malloc, (size_t n), (n), MEMORY, ENOMEM, NULL)
+WRAP(void *, calloc, (size_t n, size_t m), (n, m), MEMORY, ENOMEM, NULL)
+WRAP(void *, realloc, (void *p, size_t n), (p, n), MEMORY, ENOMEM, NULL)
+WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, n), MEMORY, ENOMEM,
+     NULL)
+WRAP(void *, mmap, (void *p, size_t n, int prot, int flags, int fd, off_t at),
+     (p, n, prot, flags, fd, at), MEMORY, ENOMEM, MAP_FAILED)
+WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), OPEN,
+     EIO, NULL)
+WRAP(DIR *, opendir, (const char *path), (path), OPEN, EIO, NULL)
+WRAP(ssize_t, read, (int fd, void *p, size_t n), (fd, p, n), READ, EIO, -1)
+WRAP(int, fsync, (int fd), (fd), SYNC, EIO, -1)
+WRAP(int, rename, (const char *from, const char *to), (from, to), RENAME, EIO,
+     -1)
+WRAP(int, pthread_create,
+     (pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), void *arg),
+     (t, a, fn, arg), THREAD, EAGAIN, EAGAIN)
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list ap;
+    int mode = 0;
+
+    if (fails(OPEN)) {
+        errno = EIO;
+        return -1;
+    }
+    va_start(ap, flags);
+    if (flags & O_CREAT)
+        mode = va_arg(ap, int);
+    va_end(ap);
+    return __real_open(path, flags, mode);
+}
+
+ssize_t __real_write(int fd, const void *p, size_t n);
+ssize_t __wrap_write(int fd, const void *p, size_t n);
+ssize_t __wrap_write(int fd, const void *p, size_t n)
+{
+    if (fails(WRITE)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return __real_write(fd, p, fails(SHORT) && n > 1 ? n / 2 : n);
+}
+
+#ifdef CT_INJECT_MPI
+#include <mpi.h>
+
+#define WRAP_MPI(name, params, args)                                         \
+    int __real_MPI_##name params;                                            \
+    int __wrap_MPI_##name params;                                            \
+    int __wrap_MPI_##name params                                             \
+    {                                                                        \
+        return fails(MPI) ? MPI_ERR_OTHER : __real_MPI_##name args;          \
+    }
+
+WRAP_MPI(Isend, (const void *p, int n, MPI_Datatype t, int to, int tag,
+                 MPI_Comm c, MPI_Request *r), (p, n, t, to, tag, c, r))
+WRAP_MPI(Irecv, (void *p, int n, MPI_Datatype t, int from, int tag, MPI_Comm c,
+                 MPI_Request *r), (p, n, t, from, tag, c, r))
+WRAP_MPI(Test, (MPI_Request *r, int *done, MPI_Status *s), (r, done, s))
+WRAP_MPI(Comm_dup, (MPI_Comm c, MPI_Comm *out), (c, out))
+WRAP_MPI(Bcast, (void *p, int n, MPI_Datatype t, int root, MPI_Comm c),
+         (p, n, t, root, c))
+WRAP_MPI(Allgather, (const void *p, int n, MPI_Datatype t, void *q, int m,
+                     MPI_Datatype u, MPI_Comm c), (p, n, t, q, m, u, c))
+#endif
