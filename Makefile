@@ -7,7 +7,6 @@ JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 # One more test than cores: many of them wait for ranks that wait.
 TESTS        ?= $(shell expr $(JOBS) + 1)
 FUZZ_SECONDS ?= 20
-FUZZ_TOTAL   ?=
 SECONDS      ?= 3600
 CHECKS        = includes headers banned exports style docs switches environment
 
@@ -71,7 +70,7 @@ valgrind:
 
 fuzz:
 	@tools/install_packages clang
-	@tools/run_fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_TOTAL)
+	@tools/run_fuzz build-fuzz $(FUZZ_SECONDS)
 
 random: all
 	@tests/random/run $(BUILD) --seed=$$(date +%s) --seconds=$(SECONDS) --jobs=2
