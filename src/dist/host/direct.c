@@ -99,7 +99,7 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     enum ct_status st;
     bool all;
 
-    if (!fits(d) || d->direct)
+    if (!fits(d) || d->direct || ct_net_n_params(net) == 0)
         return CT_OK;
     CT_TRY(agree(d, user->n_arrays, &all));
     if (!all)

@@ -1,4 +1,4 @@
-/* test_house.c - ranks of a host that have parameters and histories once, and
+/* test_shared_params.c - ranks of a host that have parameters and histories once, and
  * update them together. */
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void skip_on_gpu(void)
         test_skip("on a GPU every rank has its own copy");
 }
 
-/* In the house a parameter has one place. */
+/* A shared parameter has one place. */
 static float *place_of_first;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int n_elsewhere;
@@ -55,7 +55,7 @@ static int count_places(int n, const char *more, const char *options)
     return n_elsewhere;
 }
 
-TEST(house, ranks_of_a_host_have_one_copy_where_they_can)
+TEST(shared_params, ranks_of_a_host_have_one_copy_where_they_can)
 {
     skip_on_gpu();
     ranks_make_data();
@@ -85,7 +85,7 @@ static void same(const struct rank *a, const struct rank *b, int n)
 }
 
 /* The update of a part is the update that each rank makes of the whole. */
-TEST(house, every_rule_trains_as_copies_do)
+TEST(shared_params, every_rule_trains_as_copies_do)
 {
     skip_on_gpu();
     ranks_make_data();
@@ -94,7 +94,7 @@ TEST(house, every_rule_trains_as_copies_do)
              ranks_train(3, rules[i], "bucket_bytes: 4096", 0), 3);
 }
 
-TEST(house, any_number_of_ranks_trains_as_copies_do)
+TEST(shared_params, any_number_of_ranks_trains_as_copies_do)
 {
     static const int counts[] = { 2, 3, 4, 7, 8 };
     static const char *const roads[] = { "road: 'allreduce'",
@@ -109,7 +109,7 @@ TEST(house, any_number_of_ranks_trains_as_copies_do)
 }
 
 /* Each rank has seen other samples; a copy for all would mix them up. */
-TEST(house, statistics_stay_each_ranks_own)
+TEST(shared_params, statistics_stay_each_ranks_own)
 {
     struct rank *copies, *house;
 
@@ -126,7 +126,7 @@ TEST(house, statistics_stay_each_ranks_own)
                   house->n * sizeof(float)) != 0);
 }
 
-TEST(house, a_snapshot_goes_on_with_any_number_of_ranks)
+TEST(shared_params, a_snapshot_goes_on_with_any_number_of_ranks)
 {
     static const char *const formats[] = { "BINARYPROTO", "HDF5" };
     char more[600], state[600];
@@ -244,7 +244,7 @@ static void run_by_hand(const char *options, struct by_hand *r)
             FAIL("rank %d: %s", i, r[i].why);
 }
 
-TEST(house, updates_by_hand_happen_once_and_who_leaves_takes_a_copy)
+TEST(shared_params, updates_by_hand_happen_once_and_who_leaves_takes_a_copy)
 {
     struct by_hand copies[P], house[P];
 
@@ -257,4 +257,68 @@ TEST(house, updates_by_hand_happen_once_and_who_leaves_takes_a_copy)
         ASSERT(fabsf(house[i].after - house[i].first) > 1e-4f);
         ASSERT_FLOAT(house[i].after + (float)i, house[i].alone, 1e-6);
     }
+}
+
+/* ---- A net that learns nothing. */
+
+struct idle {
+    struct ct_transport          *transport;
+    const Caffe__SolverParameter *param;
+    double                        loss;
+    enum ct_status                st;
+};
+
+static enum ct_status idle_steps(struct idle *r, struct ct_dist *d)
+{
+    const struct ct_solver_options o = { .rank     = ct_dist_rank(d),
+                                         .size     = ct_dist_size(d),
+                                         .exchange = ct_dist_exchange(d) };
+    struct ct_solver *s = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_solver_create(r->param, &o, &s));
+    st      = ct_solver_step(s, 2);
+    r->loss = ct_solver_loss(s);
+    ct_solver_destroy(s);
+    return st;
+}
+
+static void *idle_rank(void *arg)
+{
+    struct idle *r    = arg;
+    struct ct_dist *d = NULL;
+
+    r->st = dist_create_over(r->transport, NULL, &d);
+    if (r->st == CT_OK)
+        r->st = idle_steps(r, d);
+    ct_dist_destroy(d);
+    return NULL;
+}
+
+TEST(shared_params, a_net_without_parameters_has_its_loss)
+{
+    static const char text[] =
+        "net_param { layer { name: 'd' type: 'DummyData' top: 'x' top: 't' "
+        "  dummy_data_param { shape { dim: 2 dim: 3 } data_filler { value: 1 }"
+        "  data_filler { value: 3 } } } layer { name: 'l' "
+        "  type: 'EuclideanLoss' bottom: 'x' bottom: 't' top: 'l' } } "
+        "base_lr: 1 lr_policy: 'fixed' snapshot_after_train: false";
+    Caffe__SolverParameter *p = NULL;
+    struct ct_transport *t[2];
+    struct idle r[2];
+    pthread_t thread[2];
+
+    ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
+                            strlen(text), "test", &p));
+    ASSERT_OK(ct_loopback_create(2, NULL, t));
+    for (int i = 0; i < 2; i++) {
+        r[i] = (struct idle){ .transport = t[i], .param = p };
+        pthread_create(&thread[i], NULL, idle_rank, &r[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], NULL);
+        ASSERT_OK(r[i].st);
+        ASSERT_FLOAT(6, r[i].loss, 1e-6);
+    }
+    ct_message_free(p);
 }
