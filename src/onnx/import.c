@@ -143,6 +143,11 @@ static enum ct_status read_input(struct onnx_import *m,
         ct_message_free(l);
         return st;
     }
+    if (ct_shape_count(&shape, 0, CT_END) > ONNX_MOST_VALUES)
+        return ct_fail(CT_ENOTSUP, "%s: input %s has %" PRId64 " values, and "
+                       "%d are the most; give a smaller batch", m->source,
+                       name, ct_shape_count(&shape, 0, CT_END),
+                       ONNX_MOST_VALUES);
     return onnx_add_blob(m, name, name, &shape);
 }
 

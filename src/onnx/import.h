@@ -10,6 +10,10 @@
 #include "cortado/onnx.h"
 #include "onnx/graph.h"
 
+/* Values of a blob: the whole net is built once, to see that it works, and a
+ * small file must not take all of the memory. */
+enum { ONNX_MOST_VALUES = 1 << 27 };
+
 /* A tensor of the model: a blob of the net, or a constant. */
 struct onnx_value {
     const char     *name; /* borrowed from the model */

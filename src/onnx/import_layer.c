@@ -109,8 +109,14 @@ static enum ct_status try_layer(const struct onnx_import *m,
                                 &layer), st, out);
     CT_TRY_GOTO(ct_layer_setup(layer, &io), st, out);
     CT_TRY_GOTO(fit_blobs(m, layer, l), st, out);
-    for (size_t i = 0; i < l->n_top; i++)
+    for (size_t i = 0; i < l->n_top; i++) {
         tops[i] = io.top[i]->shape;
+        if (io.top[i]->count > ONNX_MOST_VALUES)
+            CT_TRY_GOTO(onnx_reject(m, "layer %s makes %" PRId64 " values, and "
+                                    "%d are the most; give a smaller batch",
+                                    l->name, io.top[i]->count, ONNX_MOST_VALUES),
+                        st, out);
+    }
 out:
     ct_layer_destroy(layer);
     trial_fini(&t);

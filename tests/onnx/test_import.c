@@ -245,6 +245,24 @@ TEST(import, a_border_that_no_layer_makes_is_refused)
     refused(g, CT_ENOTSUP, "as wide on both sides");
 }
 
+/* A few bytes that would take all of the memory. */
+TEST(import, tensors_of_any_size_are_refused)
+{
+    struct onnx_graph *g = model(CT_SHAPE(1, 1, 2, 2));
+    const int64_t sizes[] = { 1, 1, 1 << 15, 1 << 15 };
+    Onnx__NodeProto *n;
+
+    onnx_longs(g, "sizes", 4, sizes);
+    n = onnx_add(g, "big", "Resize", ONNX_IN("x", "", "", "sizes"), "y");
+    onnx_set_string(g, n, "mode", "linear");
+    onnx_set_string(g, n, "coordinate_transformation_mode", "align_corners");
+    refused(g, CT_ENOTSUP, "node big");
+    ASSERT_HAS("1073741824 values", ct_last_error());
+    g = model(CT_SHAPE(1, 1, 1 << 15, 1 << 15));
+    onnx_add(g, "relu", "Relu", ONNX_IN("x"), "y");
+    refused(g, CT_ENOTSUP, "input x has 1073741824 values");
+}
+
 TEST(import, a_missing_tensor_is_refused)
 {
     struct onnx_graph *g = model(CT_SHAPE(1, 3));
