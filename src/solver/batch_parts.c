@@ -13,6 +13,7 @@
 #include "data/order.h"
 #include "proto/batch_size.h"
 #include "proto/edit.h"
+#include "proto/params.h"
 #include "solver/solver.h"
 
 /* The one that all sources have; `net` has no other layers than it trains. */
@@ -102,6 +103,46 @@ void solver_count_samples(const struct ct_solver *s, int64_t *mine,
     *all = *mine * (x ? x->facts.size : 1);
     for (int r = 0; x && s->dealt && r < x->facts.size; r++)
         *all = (r ? *all : 0) + s->dealt[r] * iter_size;
+}
+
+/* What makes a layer's loss a sum over samples and not a mean; or NULL. */
+static const char *sum_of(const struct ct_layer *l)
+{
+    const Caffe__LossParameter *loss = l->param->loss_param;
+
+    if (strcmp(l->type->name, "Reduction") == 0)
+        return ct_reduction_param(l->param)->operation !=
+                       CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN
+                   ? "its operation is no MEAN"
+                   : NULL;
+    return loss && loss->has_normalization &&
+                   loss->normalization ==
+                       CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__NONE
+               ? "its normalization is NONE"
+               : NULL;
+}
+
+void solver_warn_of_sums(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    if (!x || x->facts.size < 2 || x->facts.rank != 0)
+        return;
+    for (int i = 0; i < ct_net_n_layers(s->net); i++) {
+        const struct ct_layer *l = ct_net_layer(s->net, i);
+        const struct ct_io io    = ct_net_io(s->net, i);
+        bool weighs              = false;
+
+        for (int k = 0; k < io.n_top; k++)
+            weighs |= ct_net_blob_loss_weight(
+                          s->net, ct_net_top_id(s->net, i, k)) != 0;
+        if (weighs && sum_of(l))
+            CT_WARN("The loss of layer %s is a sum over samples (%s), and %d "
+                    "ranks take the mean of theirs: that is 1/%d of what one "
+                    "process with all the samples has. Multiply its "
+                    "loss_weight by %d for the same training", l->name,
+                    sum_of(l), x->facts.size, x->facts.size, x->facts.size);
+    }
 }
 
 void solver_say_samples(const struct ct_solver *s)

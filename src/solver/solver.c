@@ -107,6 +107,7 @@ static enum ct_status init(struct ct_solver *s)
     s->snapshot_iter = -1;
     CT_TRY(load_weights(s));
     CT_TRY(solver_share_params(s));
+    solver_warn_of_sums(s);
     CT_INFO("Solver scaffolding done.");
     return CT_OK;
 }

@@ -232,6 +232,8 @@ CT_MUST_CHECK enum ct_status solver_divide_batch(struct ct_solver *s,
                                                  struct ct_net_options *o);
 /* Logs what ranks take together, and how many epochs that makes. */
 void solver_say_samples(const struct ct_solver *s);
+/* Warns of losses that are sums, which ranks take the mean of. */
+void solver_warn_of_sums(const struct ct_solver *s);
 
 /* ... and where its data comes from. */
 CT_MUST_CHECK enum ct_status solver_place_data(const struct ct_exchange *x,
