@@ -13,6 +13,10 @@
 #include "solver/solver_test.h"
 #include "testing/files.h"
 
+#ifdef CT_HAVE_HDF5
+#include "data/hdf5_inner.h"
+#endif
+
 static const char *const words =
     ONE_WEIGHT "base_lr: 0.1 lr_policy: 'fixed' momentum: 0.5 "
                "random_seed: 3 ";
@@ -279,6 +283,51 @@ TEST(snapshot, snapshots_come_by_the_clock)
     ASSERT(!ct_file_exists(state_of(1, "")));
     ASSERT(!ct_file_exists(state_of(10, "")));
 }
+
+#ifdef CT_HAVE_HDF5
+/* Nobody can write HDF5 from iteration 3 to 5: training goes on. */
+struct slow_disk {
+    struct ct_solver *solver;
+    struct h5_guard   lock;
+    const char       *state;
+    int               written_at; /* 0: not while the disk was slow */
+};
+
+static enum ct_solver_action hold_disk(void *arg)
+{
+    struct slow_disk *d = arg;
+    const int iter      = d->solver ? ct_solver_iter(d->solver) : 0;
+
+    if (iter == 2)
+        d->lock = ct_h5_enter();
+    if (iter >= 3 && iter <= 5 && ct_file_exists(d->state))
+        d->written_at = iter;
+    if (iter == 5)
+        ct_h5_leave(d->lock);
+    return CT_ACTION_NONE;
+}
+
+TEST(snapshot, training_goes_on_while_one_is_written)
+{
+    const char *text = test_format("%s snapshot_prefix: '%s/s' snapshot: 3 "
+                                   "snapshot_format: HDF5", words,
+                                   test_folder());
+    struct slow_disk d = { .state = state_of(3, ".h5") };
+    struct ct_solver_options o = { .device = test_device(),
+                                   .action = hold_disk, .arg = &d };
+    Caffe__SolverParameter *p  = NULL;
+
+    ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
+                            strlen(text), "test", &p));
+    ASSERT_OK(ct_solver_create(p, &o, &d.solver));
+    test_defer(solver_test_free, d.solver);
+    ct_message_free(p);
+    ASSERT_OK(ct_solver_step(d.solver, 8));
+    ASSERT_INT(0, d.written_at);
+    ASSERT(ct_file_exists(d.state));
+    ASSERT(ct_file_exists(state_of(6, ".h5")));
+}
+#endif
 
 static void age(const char *path)
 {
