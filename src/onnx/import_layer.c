@@ -112,10 +112,9 @@ static enum ct_status try_layer(const struct onnx_import *m,
     for (size_t i = 0; i < l->n_top; i++) {
         tops[i] = io.top[i]->shape;
         if (io.top[i]->count > ONNX_MOST_VALUES)
-            CT_TRY_GOTO(onnx_reject(m, "layer %s makes %" PRId64 " values, and "
-                                    "%d are the most; give a smaller batch",
-                                    l->name, io.top[i]->count, ONNX_MOST_VALUES),
-                        st, out);
+            st = onnx_reject(m, "layer %s makes %" PRId64 " values, and %d are "
+                             "the most; give a smaller batch", l->name,
+                             io.top[i]->count, ONNX_MOST_VALUES);
     }
 out:
     ct_layer_destroy(layer);
