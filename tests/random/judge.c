@@ -25,12 +25,13 @@ static const double hopeless  = 0.05; /* of a loss */
  * hundred products that should be 0 is off by 6e-8 of one, some ten times. */
 static const double rounding  = 1e-6;
 
+/* NaN where a value is. */
 static double largest(const struct array *a)
 {
     double most = 0;
 
-    for (int64_t i = 0; i < a->n; i++)
-        most = fmax(most, fabs((double)a->v[i]));
+    for (int64_t i = 0; i < a->n && !isnan(most); i++)
+        most = isnan(a->v[i]) ? NAN : fmax(most, fabs((double)a->v[i]));
     return most;
 }
 
