@@ -30,6 +30,8 @@ static const double allowed = 40;   /* times what a nudge moves */
 /* A sum of some hundred products that should be 0 is off by 6e-8 of one, some
  * ten times; products are like gradients of other parameters. */
 static const double rounding = 1e-6;
+/* Probabilities near 1 are known to 6e-8, and so is what losses hand down. */
+static const double smallest = 1e-7;
 
 /* What a layer was given and made, by the engine and by definition. */
 struct seen {
@@ -300,7 +302,7 @@ static int value_holds(struct gradient *g, double most)
     want  = (high - low) / (2 * step);
     bend  = fabs(high - 2 * g->mid + low) / step;
     limit = share * fmax(fabs(want), most) + allowed * g->noise[g->param] +
-            rounding * g->largest + 1e-10;
+            rounding * g->largest + smallest;
     if (!(bend <= limit))
         return -1;
     if (fabs(want - got) <= limit)
