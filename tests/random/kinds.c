@@ -382,6 +382,7 @@ static bool twin(struct drawing *d)
     add_bottom(d, b);
     add_top(d, b->batch);
     ct_text_add(t, words);
+    d->deals_next = !strstr(words, "loss_weight"); /* of all samples */
     return close_layer(d);
 }
 
