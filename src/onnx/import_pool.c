@@ -240,11 +240,10 @@ enum ct_status onnx_read_resize(struct onnx_import *m)
     CT_TRY(onnx_input_blob(m, 0, &x));
     CT_TRY(new_size(m, &x->shape, out));
     /* Before a layer makes tables of that size. */
-    if (out[0] > ONNX_MOST_VALUES || out[1] > ONNX_MOST_VALUES ||
-        out[0] * out[1] > ONNX_MOST_VALUES)
+    if (out[0] < 1 || out[1] < 1 || out[1] > ONNX_MOST_VALUES / out[0])
         return onnx_reject(m, "it resizes to %" PRId64 " x %" PRId64
-                           " values, and %d are the most", out[0], out[1],
-                           ONNX_MOST_VALUES);
+                           " values, and 1 to %d are possible", out[0],
+                           out[1], ONNX_MOST_VALUES);
     if (linear && corners)
         return onnx_layer_end(
             m, &(struct onnx_made){ "Interp", ONNX_BLOBS(x->blob), 1, NULL,
