@@ -8,6 +8,9 @@
  *            consumers that read bottom data and producers that read top data
  *     diff   the backward of the layer that writes it .. its producer's
  *
+ * On a GPU sources run before a recorded pass (replay.c), wherever they stand,
+ * so what they bring lives from the start.
+ *
  * On a GPU the gradients of parameters may run beside what follows them: then
  * what they read lives on to the end of the pass, if that fits into a small
  * part of the GPU's memory.
@@ -158,6 +161,9 @@ static void touch_layer(struct plan *p, int i)
     if (flags & CT_LAYER_STEADY)
         for (int t = 0; t < l->n_top; t++)
             live_for_ever(p, data_of(l->top_id[t]));
+    if ((flags & CT_LAYER_SOURCE) && p->net->dev->kind != CT_CPU)
+        for (int t = 0; t < l->n_top; t++)
+            touch(p, data_of(l->top_id[t]), 0);
     for (int t = 0; t < l->n_top; t++) {
         touch(p, data_of(l->top_id[t]), step);
         if (runs_back && !(flags & CT_LAYER_NO_TOP))

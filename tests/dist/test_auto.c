@@ -196,16 +196,15 @@ TEST(auto, redecide_0_keeps_the_first_choice)
         ASSERT_INT(r[0].n_factors[0], r[0].n_factors[k]);
 }
 
-static const char often[] = "road: 'auto' redecide: 1 reduce: 'tree'";
+static const char often[] = "road: 'auto' redecide: 1 reduce: 'halving'";
 
-/* Through a tree of four ranks sums take 4 x 4 bytes a float, at a byte a
- * second; factors, with the bias as it is, less, and products for what is left
+/* By halving, four ranks send 6 bytes a float, at a byte a second; factors, with the bias as it is, less, and products for what is left
  * of `share` of that time.  A tenth must be saved. */
 static void turn(double share, int n_factors)
 {
     struct one_rank r[P], how = { .machine = slow_cores, .took = 1 };
-    const double bytes = 4 * 4 * (15000 + 316);
-    const double sent  = 4 * 4 * 316 + 4 * 6 * 350 * (P - 1);
+    const double bytes = 6 * (15000 + 316);
+    const double sent  = 6 * 316 + 4 * 6 * 350 * (P - 1);
 
     how.turn = (struct dist_machine){
         0, 1, 0, 2 * 15000 * 6 * (P - 1) / (share * bytes - sent), 1, 0, 0 };

@@ -1,5 +1,5 @@
-/* test_shared_params.c - ranks of a host that have parameters and histories once, and
- * update them together. */
+/* test_shared_params.c - ranks of a host that have parameters and histories
+ * once, and update them together. */
 #include <pthread.h>
 #include <stdlib.h>
 

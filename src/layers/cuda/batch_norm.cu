@@ -88,6 +88,17 @@ __global__ static void keep_stats(struct norm n)
         n.keep(q);
 }
 
+/* Of a batch of nothing, as on the CPU. */
+__global__ static void keep_no_stats(struct norm n)
+{
+    CT_KERNEL_EACH (q, n.channels) {
+        n.stat(BATCH_MEAN)[q] = 0;
+        n.stat(BATCH_VAR)[q]  = 0;
+        if (!n.merged)
+            n.keep(q);
+    }
+}
+
 __global__ static void global_stats(struct norm n)
 {
     const float of = *n.total == 0 ? 0 : 1 / *n.total;
@@ -291,8 +302,10 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 
     if (s->global)
         CT_TRY(CT_LAUNCH(l->dev, n.channels, global_stats, n));
-    else
+    else if (v.outer * v.inner > 0)
         CT_TRY(ct_channel_sum(l->dev, v, moments<T>{ n, x }, x, (T *)NULL));
+    else
+        CT_TRY(CT_LAUNCH(l->dev, n.channels, keep_no_stats, n));
     if (s->merged)
         CT_TRY(merge_moments(l));
     if (s->relu)
