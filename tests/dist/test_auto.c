@@ -198,8 +198,9 @@ TEST(auto, redecide_0_keeps_the_first_choice)
 
 static const char often[] = "road: 'auto' redecide: 1 reduce: 'halving'";
 
-/* By halving, four ranks send 6 bytes a float, at a byte a second; factors, with the bias as it is, less, and products for what is left
- * of `share` of that time.  A tenth must be saved. */
+/* By halving, four ranks send 6 bytes a float, at a byte a second; factors,
+ * with the bias as it is, less, and products for what is left of `share` of
+ * that time.  A tenth must be saved. */
 static void turn(double share, int n_factors)
 {
     struct one_rank r[P], how = { .machine = slow_cores, .took = 1 };
