@@ -442,6 +442,20 @@ static void add_rule(struct drawing *d, struct ct_text *t)
     ct_text_addf(t, "%s ", rule[stream_below(&d->r, 10)]);
 }
 
+/* A bias in front of such a layer has a gradient of nothing but rounding, and
+ * L1 takes the sign of what that has made of a bias of 0. */
+static bool normalises(const Caffe__NetParameter *net)
+{
+    static const char *const type[] = { "BatchNorm", "BN", "MVN",
+                                        "GroupNorm" };
+
+    for (size_t i = 0; i < net->n_layer; i++)
+        for (size_t k = 0; k < sizeof(type) / sizeof(type[0]); k++)
+            if (strcmp(net->layer[i]->type, type[k]) == 0)
+                return true;
+    return false;
+}
+
 static enum ct_status draw_solver(struct drawing *d, Caffe__NetParameter *net)
 {
     struct ct_text t = { 0 };
@@ -458,7 +472,7 @@ static enum ct_status draw_solver(struct drawing *d, Caffe__NetParameter *net)
     if (stream_chance(&d->r, 60))
         ct_text_addf(&t, "weight_decay: %g ",
                      stream_between(&d->r, 0.001, 0.1));
-    if (stream_chance(&d->r, 20))
+    if (stream_chance(&d->r, 20) && !normalises(net))
         ct_text_add(&t, "regularization_type: 'L1' ");
     if (stream_chance(&d->r, 20))
         ct_text_addf(&t, "clip_gradients: %g ",

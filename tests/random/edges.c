@@ -3,10 +3,11 @@
  * A maximum of two values that are all but equal goes to either, and all of
  * the gradient with it.  A deviation of values that hardly differ is rounding,
  * and BN and MVN divide by it: x of size 1 is known to 6e-8, so what comes of
- * a deviation of 0.03 is known to 2e-6.  BN adds 1e-9 to the variance and MVN
- * 1e-9 to the deviation; with the smallest variance of 1e-6 neither counts.
- * ContrastiveLoss, as Caffe's, divides its gradient by d + 1e-4 in place of the
- * distance d: from 0.2 on that is one part in 2000. */
+ * a deviation of 0.03 is known to 2e-6.  BatchNorm adds 1e-5 to the variance,
+ * which leaves 300 times the rounding, BN 1e-9, and MVN 1e-9 to the deviation;
+ * with the smallest variance of 1e-6 neither counts. ContrastiveLoss, as
+ * Caffe's, divides its gradient by d + 1e-4 in place of the distance d: from
+ * 0.2 on that is one part in 2000. */
 #include "edges.h"
 
 #include <math.h>
@@ -83,6 +84,22 @@ static bool pairs_touch(const struct ct_io *io)
     return false;
 }
 
+static bool uses_global_stats(const struct ct_layer *l)
+{
+    const Caffe__BatchNormParameter *p = ct_batch_norm_param(l->param);
+
+    return p->has_use_global_stats ? p->use_global_stats
+                                   : l->phase == CAFFE__PHASE__TEST;
+}
+
+/* Of all values where there is one axis. */
+static bool channels_are_flat(const struct ct_blob *x)
+{
+    return x->shape.n_axes < 2
+               ? rows_are_flat(x, 1, x->count)
+               : rows_are_flat(x, x->shape.dim[1], ct_count(x, 2, CT_END));
+}
+
 bool edge_is_near(const struct ct_net *net, int layer)
 {
     const struct ct_layer *l = ct_net_layer(net, layer);
@@ -94,8 +111,9 @@ bool edge_is_near(const struct ct_net *net, int layer)
         return ct_eltwise_param(l->param)->operation ==
                    CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX &&
                maxima_meet(&io);
-    if (strcmp(type, "BN") == 0)
-        return rows_are_flat(x, x->shape.dim[1], ct_count(x, 2, CT_END));
+    if (strcmp(type, "BN") == 0 ||
+        (strcmp(type, "BatchNorm") == 0 && !uses_global_stats(l)))
+        return x->count > 0 && channels_are_flat(x);
     if (strcmp(type, "MVN") == 0 &&
         ct_mvn_param(l->param)->normalize_variance) {
         const int first = ct_mvn_param(l->param)->across_channels ? 1 : 2;
