@@ -187,6 +187,7 @@ static bool may_be_one(const struct ct_net *net, int i)
     return true;
 }
 
+/* A diff that nobody writes must stay zero, and who is passed it may write. */
 static void pass_diff(struct ct_net *net, int i)
 {
     struct net_layer *l         = &net->layer[i];
@@ -195,8 +196,8 @@ static void pass_diff(struct ct_net *net, int i)
 
     if (!(l->layer->flags & CT_LAYER_PASSES_DIFF) || !l->want_grad[0])
         return;
-    while (end->n_top > 1 && (net->blob[end->top_id[top]].pinned ||
-                              !has_gradient(net, end->top_id[top])))
+    while (net->blob[end->top_id[top]].pinned ||
+           !has_gradient(net, end->top_id[top]))
         if (++top == end->n_top)
             return;
     if (net->blob[end->top_id[top]].loss_weight != 0)

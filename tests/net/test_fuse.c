@@ -314,6 +314,19 @@ TEST(fuse, a_sum_hands_its_gradient_on)
           "  bottom: 's' top: 's' }" MORE("s") TAIL, NULL);
 }
 
+/* A sum that nobody reads has a gradient of zeros, which it hands on; the sum
+ * before it adds its own gradients up elsewhere. */
+TEST(fuse, zeros_that_a_sum_hands_on_stay_zeros)
+{
+    static const char text[] = "force_backward: true " HEAD
+        "layer { name: 'two' type: 'Eltwise' bottom: 'c' bottom: 'c' "
+        "  top: 'm' } layer { name: 'idle' type: 'Eltwise' bottom: 'm' "
+        "  bottom: 'c' top: 'idle' }" TAIL;
+
+    same_numbers(trained(text), alone(text, CAFFE__PHASE__TRAIN,
+                                      (struct ct_net_options){ 0 }));
+}
+
 #define PRODUCT(n, top)                                                      \
     "layer { name: 'ip' type: 'InnerProduct' bottom: 'c' top: '" top "' "    \
     "  inner_product_param { num_output: " #n " "                            \

@@ -100,6 +100,29 @@ static bool channels_are_flat(const struct ct_blob *x)
                : rows_are_flat(x, x->shape.dim[1], ct_count(x, 2, CT_END));
 }
 
+/* Constant DummyData is filled once, so work in place, on it or on a view of
+ * it, changes what the next pass finds, as in Caffe
+ * (tests/compat/in_place_constant.prototxt).  Neither a resumed run nor a
+ * second net can know of it. */
+static bool changes_constants(const struct ct_net *net, int layer)
+{
+    const struct ct_io io = ct_net_io(net, layer);
+
+    if (ct_net_layer(net, layer)->flags & CT_LAYER_ALIAS_DATA)
+        return false;
+    for (int j = 0; j < layer; j++) {
+        const struct ct_io of = ct_net_io(net, j);
+
+        if (!(ct_net_layer(net, j)->flags & CT_LAYER_STEADY))
+            continue;
+        for (int k = 0; k < of.n_top; k++)
+            for (int t = 0; t < io.n_top; t++)
+                if (ct_data(io.top[t]) == ct_data(of.top[k]))
+                    return true;
+    }
+    return false;
+}
+
 bool edge_is_near(const struct ct_net *net, int layer)
 {
     const struct ct_layer *l = ct_net_layer(net, layer);
@@ -107,6 +130,8 @@ bool edge_is_near(const struct ct_net *net, int layer)
     const char *type         = l->type->name;
     const struct ct_blob *x  = io.n_bottom > 0 ? io.bottom[0] : NULL;
 
+    if (changes_constants(net, layer))
+        return true;
     if (strcmp(type, "Eltwise") == 0)
         return ct_eltwise_param(l->param)->operation ==
                    CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX &&
