@@ -42,7 +42,7 @@ static void write_counts(void)
         fclose(f);
 }
 
-__attribute__((constructor)) static void read_words(void)
+static void read_words(void)
 {
     const char *words = getenv("CORTADO_INJECT");
     const char *at    = words ? strchr(words, ':') : NULL;
@@ -60,10 +60,25 @@ __attribute__((constructor)) static void read_words(void)
     last  = first + (*end == ':' ? strtol(end + 1, NULL, 10) : 1);
 }
 
+/* What libraries that are linked in do before the program starts is theirs. */
+static bool started;
+
+int __real_main(int argc, char **argv);
+int __wrap_main(int argc, char **argv);
+int __wrap_main(int argc, char **argv)
+{
+    read_words();
+    started = true;
+    return __real_main(argc, argv);
+}
+
 static bool fails(enum kind kind)
 {
-    const long n = atomic_fetch_add(&counts[kind], 1) + 1;
+    long n;
 
+    if (!started)
+        return false;
+    n = atomic_fetch_add(&counts[kind], 1) + 1;
     return (int)kind == chosen && n >= first && n < last;
 }
 
