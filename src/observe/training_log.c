@@ -26,12 +26,13 @@ static bool skip(const char **p, const char *word)
     return true;
 }
 
-/* Where `word` begins between p and end, or NULL. */
+/* Where `word` begins between p and end, or NULL; a number may have led p
+ * beyond the end of its line. */
 static const char *find(const char *p, const char *end, const char *word)
 {
     size_t n = strlen(word);
 
-    for (; (size_t)(end - p) >= n; p++)
+    for (; p < end && (size_t)(end - p) >= n; p++)
         if (*p == *word && strncmp(p, word, n) == 0)
             return p;
     return NULL;
