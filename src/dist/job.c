@@ -119,13 +119,12 @@ void dist_fill_exchange(struct ct_dist *d)
     };
 }
 
+/* Once for a net: servers in this process read it while the solver goes on. */
 enum ct_status dist_find_held(struct ct_dist *d)
 {
     const int n = ct_net_n_params(d->net);
 
-    ct_free(d->held);
-    d->held = NULL;
-    if (!d->exchange.facts.holds_back)
+    if (!d->exchange.facts.holds_back || d->held)
         return CT_OK;
     CT_TRY(ct_alloc((size_t)n + 1, sizeof(*d->held), "held gradients",
                     &d->held));

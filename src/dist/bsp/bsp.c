@@ -323,5 +323,7 @@ void dist_bsp_fini(struct ct_dist *d)
     dist_direct_fini(d);
     drop_ways(d);
     dist_auto_fini(d);
-    d->net = NULL;
+    ct_free(d->held);
+    d->held = NULL;
+    d->net  = NULL;
 }

@@ -141,7 +141,9 @@ void dist_ps_fini(struct ct_dist *d)
     if (d->ps.round)
         dist_round_report(d->ps.round);
     dist_ps_unbuild(d);
-    d->net = NULL;
+    ct_free(d->held);
+    d->held = NULL;
+    d->net  = NULL;
 }
 
 static void ps_detach(struct ct_exchange *x, const struct ct_net *net)
