@@ -125,7 +125,7 @@ static bool find_worst(const struct autopsy *a, struct finding *out)
     for (int r = 0; r < a->n_ranks; r++)
         for (int i = 0; i < a->rank[r].n; i++) {
             const uint64_t channel = a->rank[r].entry[i].channel;
-            struct finding f;
+            struct finding f = { 0 };
             int k = 0;
 
             while (k < n && seen[k] != channel)
@@ -373,7 +373,7 @@ static void wrap(char *text)
 
 static enum ct_status tell(const struct autopsy *a, struct ct_text *out)
 {
-    struct finding f;
+    struct finding f = { 0 };
     bool *mark;
 
     CT_TRY(ct_alloc((size_t)a->n_ranks, sizeof(*mark), "autopsy", &mark));
