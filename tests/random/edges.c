@@ -7,7 +7,7 @@
  * which leaves 300 times the rounding, BN 1e-9, and MVN 1e-9 to the deviation;
  * with the smallest variance of 1e-6 neither counts. ContrastiveLoss, as
  * Caffe's, divides its gradient by d + 1e-4 in place of the distance d: from
- * 0.2 on that is one part in 2000. */
+ * 0.4 on that is one part in 4000. */
 #include "edges.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 static const double nearest     = 1e-3; /* of the largest value: two maxima */
 static const double variance    = 1e-3; /* of the mean square */
 static const double variance_at_least = 1e-6;
-static const double distance    = 0.2;
+static const double distance    = 0.4;
 
 static bool maxima_meet(const struct ct_io *io)
 {

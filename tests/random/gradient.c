@@ -315,7 +315,8 @@ static int value_holds(struct gradient *g, double most)
 }
 
 /* Whether the engine makes this gradient: of what learns, and of what is
- * frozen where force_backward asks for it or a recurrent layer runs back.
+ * frozen where force_backward asks for it or a recurrent layer runs back; of
+ * one that is shared and frozen, as in Caffe, only that layer's part is made.
  * BatchNorm's parameters are statistics, and CenterLoss's take a step that is
  * no gradient of the loss. */
 static bool is_made(const struct gradient *g, const struct ct_net_param *p)
@@ -326,6 +327,7 @@ static bool is_made(const struct gradient *g, const struct ct_net_param *p)
         return false;
     return p->lr_mult != 0 || ct_net_param_message(g->net)->force_backward ||
            ((strcmp(type, "LSTM") == 0 || strcmp(type, "RNN") == 0) &&
+            p->n_sharers == 1 &&
             ct_net_layer_needs_backward(g->net, p->layer));
 }
 
