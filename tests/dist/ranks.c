@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "data/db_writer.h"
 #include "data/hdf5.h"
+#include "testing/files.h"
 
 enum { ROWS = 96 };
 
@@ -60,13 +61,12 @@ void ranks_make_data(void)
     fclose(list);
 }
 
-const char *ranks_make_db(void)
+const char *ranks_make_db(const char *name)
 {
-    static char path[512];
+    const char *path = test_format("%s/%s", test_folder(), name);
     struct ct_db_writer *w;
     uint8_t pixel[108];
 
-    snprintf(path, sizeof(path), "%s/train_lmdb", test_folder());
     ASSERT_OK(ct_db_writer_create("lmdb", path, &w));
     for (int i = 0; i < 90; i++) {
         struct ct_datum d = { .channels = 3, .height = 6, .width = 6,

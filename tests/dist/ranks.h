@@ -63,7 +63,7 @@ void ranks_insert(const char *layers);
  * more words of its data_param say. */
 void ranks_source_db(const char *path, const char *more);
 /* Such an LMDB, of 90 records: an epoch ends in the middle of a step. */
-const char *ranks_make_db(void);
+const char *ranks_make_db(const char *name);
 /* Likewise: batch_size is this, not RANKS_BATCH / n. */
 void ranks_batch(int batch);
 

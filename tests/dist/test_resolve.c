@@ -6,8 +6,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/rng.h"
-#include "data/db_writer.h"
 #include "dist/ranks.h"
 #include "solver/solver.h"
 #include "testing/files.h"
@@ -64,28 +62,6 @@ TEST(resolve, facts_change_the_plan_and_nothing_else_does)
 }
 
 /* ---- Every pair. */
-
-static const char *make_db(const char *path)
-{
-    struct ct_db_writer *w = NULL;
-
-    ASSERT_OK(ct_db_writer_create("lmdb", path, &w));
-    for (int i = 0; i < 96; i++) {
-        uint8_t pixel[108];
-        struct ct_datum d = { .channels = 3, .height = 6, .width = 6,
-                              .label = (int)(ct_philox_word(7, 1, (uint64_t)i)
-                                             % 5),
-                              .data = { pixel, sizeof(pixel) } };
-
-        for (int k = 0; k < 108; k++)
-            pixel[k] = (uint8_t)ct_philox_word(6, (uint64_t)i, (uint64_t)k);
-        ASSERT_OK(ct_db_writer_put_datum(w, 5, i, &d, CT_DATUM_SHAPE |
-                                         CT_DATUM_LABEL, NULL));
-    }
-    ASSERT_OK(ct_db_writer_finish(w));
-    ct_db_writer_destroy(w);
-    return path;
-}
 
 static bool has(const char *fields, const char *word)
 {
@@ -176,21 +152,16 @@ static void try_fields(const char *fields, const struct judges *by)
         ranks_same_as_one(one, r, RANKS);
 }
 
-static const char *folder_of(int i)
-{
-    return test_format("%s/db_%d", test_folder(), i);
-}
-
 TEST(resolve, every_pair_is_refused_or_trains_to_the_right_result)
 {
-    const char *path = test_format("%s/db", test_folder());
+    const char *path;
     const char *which = getenv("CORTADO_TEST_PAIR"); /* one flag, for a look */
     struct judges by;
 
     ranks_make_data();
-    make_db(path);
+    path = ranks_make_db("db");
     for (int i = 0; i < RANKS; i++)
-        make_db(folder_of(i));
+        (void)ranks_make_db(test_format("db_%d", i));
     solver_share_seconds = 0.01;
     ranks_source_db(path, "");
     by.whole = ranks_train(1, "", "", 0);

@@ -82,7 +82,7 @@ TEST(resume, another_number_of_ranks_takes_the_next_samples)
     for (int k = 0; k < 3; k++) {
         ranks_make_data();
         if (k == 2)
-            ranks_source_db(ranks_make_db(), "shuffle: true");
+            ranks_source_db(ranks_make_db("train_lmdb"), "shuffle: true");
         goes_on(4, 2, options[k]);
         goes_on(2, 4, options[k]);
         goes_on(4, 8, options[k]);
@@ -96,7 +96,7 @@ TEST(resume, any_number_of_ranks_takes_the_next_samples)
     double mean = 0;
 
     ranks_make_data();
-    ranks_source_db(ranks_make_db(), "shuffle: true");
+    ranks_source_db(ranks_make_db("train_lmdb"), "shuffle: true");
     ranks_batch(1);
     losses(ranks_train(4, words(still), "", 0), 4);
     one   = losses(ranks_resume(1, words(still), "", snapshot(), false), 1);

@@ -23,7 +23,7 @@ TEST(root, ranks_get_the_samples_they_would_have_read)
     const char *path;
 
     ranks_make_data();
-    path = ranks_make_db();
+    path = ranks_make_db("train_lmdb");
     train_as_one(path, "");
     train_as_one(path, "shuffle: true prefetch: 1");
 }
@@ -33,7 +33,7 @@ TEST(root, unequal_parts_of_a_batch_of_all_ranks_come_out_right)
     struct rank *one;
 
     ranks_make_data();
-    ranks_source_db(ranks_make_db(), "");
+    ranks_source_db(ranks_make_db("train_lmdb"), "");
     ranks_batch(RANKS_BATCH);
     one = ranks_train(1, "", "", 0);
     ranks_same_as_one(one, ranks_train(5, "", "data: 'root' batch: 'global'",
