@@ -27,7 +27,8 @@ static uint64_t get(const atomic_uint_least64_t *from)
 void ct_pulse_init(struct ct_pulse *p)
 {
     memset(p, 0, sizeof(*p));
-    atomic_init(&p->peer, -1);
+    for (int i = 0; i < CT_PULSE_THREADS; i++)
+        atomic_init(&p->wait[i].peer, -1);
     put(&p->changed, ct_pulse_now());
     put(&p->beat, ct_pulse_now());
 }
@@ -60,11 +61,33 @@ void ct_pulse_iter(struct ct_pulse *p, int iter)
         atomic_store_explicit(&p->iter, iter, memory_order_relaxed);
 }
 
+void ct_pulse_tell_wait(struct ct_pulse *p, enum ct_pulse_thread thread,
+                        int peer, uint64_t since)
+{
+    if (!p)
+        return;
+    atomic_store(&p->wait[thread].peer, peer);
+    atomic_store(&p->wait[thread].since, since);
+}
+
+static void view_waits(const struct ct_pulse *p, struct ct_pulse_view *v)
+{
+    v->peer = -1;
+    for (int i = 0; i < CT_PULSE_THREADS; i++) {
+        const uint64_t since = get(&p->wait[i].since);
+
+        if (since == 0 || (v->waiting && v->waiting <= since))
+            continue;
+        v->waiting = since;
+        v->peer    = atomic_load_explicit(&p->wait[i].peer,
+                                          memory_order_relaxed);
+    }
+}
+
 struct ct_pulse_view ct_pulse_view(const struct ct_pulse *p)
 {
     struct ct_pulse_view v = {
         .changed  = get(&p->changed),
-        .waiting  = get(&p->waiting),
         .beat     = get(&p->beat),
         .waited   = get(&p->waited),
         .sent     = get(&p->sent),
@@ -72,10 +95,10 @@ struct ct_pulse_view ct_pulse_view(const struct ct_pulse *p)
         .device_memory = get(&p->device_memory),
         .phase    = atomic_load_explicit(&p->phase, memory_order_relaxed),
         .iter     = atomic_load_explicit(&p->iter, memory_order_relaxed),
-        .peer     = atomic_load_explicit(&p->peer, memory_order_relaxed),
         .sequence = atomic_load_explicit(&p->sequence, memory_order_relaxed),
     };
 
+    view_waits(p, &v);
     for (int i = 0; i < CT_PULSE_WORDS; i++) {
         uint64_t word = get(&p->layer[i]);
 
@@ -88,7 +111,7 @@ void ct_pulse_put(struct ct_pulse *p, const struct ct_pulse_view *v)
 {
     put_layer(p, v->layer);
     put(&p->changed, v->changed);
-    put(&p->waiting, v->waiting);
+    ct_pulse_tell_wait(p, CT_PULSE_COMM, v->peer, v->waiting);
     put(&p->beat, v->beat);
     put(&p->waited, v->waited);
     put(&p->sent, v->sent);
@@ -96,7 +119,6 @@ void ct_pulse_put(struct ct_pulse *p, const struct ct_pulse_view *v)
     put(&p->device_memory, v->device_memory);
     atomic_store_explicit(&p->phase, v->phase, memory_order_relaxed);
     atomic_store_explicit(&p->iter, v->iter, memory_order_relaxed);
-    atomic_store_explicit(&p->peer, v->peer, memory_order_relaxed);
     atomic_store_explicit(&p->sequence, v->sequence, memory_order_relaxed);
 }
 

@@ -1,7 +1,7 @@
 /* pulse.h - where a rank stands, for its peers to read while it works.
  *
- * The compute thread writes what it is at, the comm thread whom it waits for,
- * and a watching thread that the process lives.  Everything is atomic, and a
+ * The compute thread writes what it is at, both it and the comm thread whom
+ * they wait for, and a watching thread that the process lives.  Everything is atomic, and a
  * pulse may lie in memory that other processes map: a reader may see parts of
  * two states, which does no harm in a message.  Writing takes some tens of
  * nanoseconds. */
@@ -28,15 +28,23 @@ enum ct_pulse_phase {
 
 enum { CT_PULSE_WORDS = 5 };
 
+/* Who waits for peers: one may, while the other goes on. */
+enum ct_pulse_thread { CT_PULSE_COMPUTE, CT_PULSE_COMM, CT_PULSE_THREADS };
+
+struct ct_pulse_wait {
+    atomic_uint_least64_t since; /* 0: it does not */
+    atomic_int            peer;  /* for whom; -1: for all */
+};
+
 /* Times are microseconds of the monotonic clock, one for a whole host. */
 struct ct_pulse {
     /* The compute thread's: */
     atomic_uint_least64_t changed; /* when it last moved on */
     atomic_int            phase, iter;
     atomic_uint_least64_t layer[CT_PULSE_WORDS]; /* the start of its name */
+    /* Of each thread that waits for peers: */
+    struct ct_pulse_wait  wait[CT_PULSE_THREADS];
     /* The comm thread's: */
-    atomic_uint_least64_t waiting; /* since when; 0: it does not */
-    atomic_int            peer;    /* for whom; -1: for all */
     atomic_uint           sequence; /* collectives begun */
     /* The watching thread's: */
     atomic_uint_least64_t beat; /* when it last looked */
@@ -47,7 +55,8 @@ struct ct_pulse {
     atomic_uint_least64_t device_memory; /* bytes it has on its GPU; 0: none */
 };
 
-/* The same at one moment, for messages. */
+/* The same at one moment, for messages.  `waiting` is the longest wait of the
+ * threads, and `peer` is for whom. */
 struct ct_pulse_view {
     uint64_t changed, waiting, beat;
     uint64_t waited, sent, memory, device_memory;
@@ -62,6 +71,9 @@ void ct_pulse_init(struct ct_pulse *p);
 void ct_pulse_set(struct ct_pulse *p, enum ct_pulse_phase phase,
                   const char *layer);
 void ct_pulse_iter(struct ct_pulse *p, int iter);
+/* `since` 0: this thread waits no more. */
+void ct_pulse_tell_wait(struct ct_pulse *p, enum ct_pulse_thread thread,
+                        int peer, uint64_t since);
 struct ct_pulse_view ct_pulse_view(const struct ct_pulse *p);
 /* The other way around, for a pulse that came in a message. */
 void ct_pulse_put(struct ct_pulse *p, const struct ct_pulse_view *v);

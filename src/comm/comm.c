@@ -111,14 +111,6 @@ enum ct_status ct_comm_tick(struct ct_comm *c, double now)
     return c->tick(c, c->tick_arg);
 }
 
-void ct_comm_tell_wait(const struct ct_comm *c, int peer, uint64_t since)
-{
-    if (!c->pulse)
-        return;
-    atomic_store(&c->pulse->peer, peer < 0 ? peer : c->pulse_first + peer);
-    atomic_store(&c->pulse->waiting, since);
-}
-
 int ct_comm_tag(const struct ct_comm *c, int step)
 {
     CT_ASSERT(step >= 0 && step < CT_TAG_STEPS);

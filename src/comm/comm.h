@@ -109,8 +109,6 @@ CT_MUST_CHECK enum ct_status ct_comm_test(struct ct_comm *c,
  * the request is gone.  `peer` is for the message; -1: all. */
 CT_MUST_CHECK enum ct_status ct_comm_wait(struct ct_comm *c, int peer,
                                           struct ct_request *r);
-/* What peers see of a wait (pulse); `since` 0: it is over. */
-void ct_comm_tell_wait(const struct ct_comm *c, int peer, uint64_t since);
 /* See ct_transport_ops.cancel; keeps staging memory that it loses. */
 bool ct_comm_cancel(struct ct_comm *c, struct ct_request *r);
 /* Both at once, to and from different peers or the same.  Small messages: a

@@ -44,6 +44,14 @@ static enum ct_status judge(struct ct_wait *w, double now)
                                                                 : CT_OK;
 }
 
+/* What peers see of this thread; the other one may wait as well. */
+static void tell(const struct ct_wait *w, int peer, uint64_t since)
+{
+    ct_pulse_tell_wait(w->comm->pulse,
+                       w->owner ? CT_PULSE_COMM : CT_PULSE_COMPUTE,
+                       peer < 0 ? peer : w->comm->pulse_first + peer, since);
+}
+
 static enum ct_status look_around(struct ct_wait *w, double now)
 {
     const double silent = now - w->since;
@@ -53,8 +61,7 @@ static enum ct_status look_around(struct ct_wait *w, double now)
         CT_TRY(ct_comm_tick(w->comm, now));
     if (w->own || silent < moment_s)
         return CT_OK;
-    ct_comm_tell_wait(w->comm, w->peer,
-                      ct_pulse_now() - (uint64_t)(1e6 * silent));
+    tell(w, w->peer, ct_pulse_now() - (uint64_t)(1e6 * silent));
     w->told = true;
     /* Others who see a death tell of it first: the watch, a witness. */
     return silent < look_s ? CT_OK : judge(w, now);
@@ -82,6 +89,6 @@ enum ct_status ct_wait_on(struct ct_wait *w)
 double ct_wait_end(struct ct_wait *w)
 {
     if (w->told)
-        ct_comm_tell_wait(w->comm, -1, 0);
+        tell(w, -1, 0);
     return ct_now() - w->start;
 }

@@ -109,7 +109,7 @@ static uint64_t grace(const struct live_watch *w)
 /* Has the time come to give up?  A rank that still moves is waited for. */
 static enum ct_status stalled(struct live_watch *w, uint64_t now)
 {
-    const uint64_t waiting = atomic_load(&w->mine->pulse.waiting);
+    const uint64_t waiting = ct_pulse_view(&w->mine->pulse).waiting;
     const uint64_t waited  = waiting ? live_since(waiting, now) : 0;
     struct culprit c;
     char text[448];
