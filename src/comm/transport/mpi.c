@@ -1,7 +1,8 @@
 /* mpi.c - ranks as processes that a launcher started, over MPI-3.
  *
- * One thread calls MPI, so MPI_THREAD_SERIALIZED is enough.  Everything goes
- * over a duplicate of MPI_COMM_WORLD whose errors come back as statuses.
+ * One thread calls MPI, and another one only to end the job; a lock keeps the
+ * two apart, so MPI_THREAD_SERIALIZED is enough.  Everything goes over a
+ * duplicate of MPI_COMM_WORLD whose errors come back as statuses.
  *
  *     struct ct_request: word 0 MPI_Request, 1 bytes, 2 what, 3 peer       */
 #include <mpi.h>
@@ -11,6 +12,7 @@
 
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +28,13 @@ enum what { SEND, RECEIVE, SUM };
 
 static const double cancel_seconds = 0.1, leave_seconds = 20;
 
+enum { ABORT_SECONDS = 2 }; /* that an abort waits for the comm thread */
+
 struct mpi {
     struct ct_transport base;
     MPI_Comm            comm; /* owned */
     bool                started; /* by us, so that we finish it */
+    pthread_mutex_t     lock;    /* who has it may call MPI */
 };
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "it fits a word");
@@ -52,6 +57,19 @@ static enum ct_status mpi_fail(int code, const char *call)
         int ct_mpi_code = (call);                                            \
         if (ct_mpi_code != MPI_SUCCESS)                                      \
             return mpi_fail(ct_mpi_code, #call);                             \
+    } while (0)
+
+/* The same, while another thread may want to end the job. */
+#define CT_MPI_LOCKED(m, call)                                               \
+    do {                                                                     \
+        enum ct_status ct_mpi_st = CT_OK;                                    \
+        int ct_mpi_code;                                                     \
+        pthread_mutex_lock(&(m)->lock);                                      \
+        ct_mpi_code = (call);                                                \
+        if (ct_mpi_code != MPI_SUCCESS)                                      \
+            ct_mpi_st = mpi_fail(ct_mpi_code, #call);                        \
+        pthread_mutex_unlock(&(m)->lock);                                    \
+        CT_TRY(ct_mpi_st);                                                   \
     } while (0)
 
 static struct mpi *mpi_of(struct ct_transport *t)
@@ -85,11 +103,12 @@ static enum ct_status mpi_send(struct ct_transport *t, int to, int tag,
                                const void *data, size_t bytes,
                                struct ct_request *out)
 {
+    struct mpi *m = mpi_of(t);
     MPI_Request r;
 
     CT_TRY(mpi_check(t, to, bytes));
-    CT_MPI(MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, mpi_of(t)->comm,
-                     &r));
+    CT_MPI_LOCKED(m, MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, m->comm,
+                               &r));
     request_set(out, r, bytes, SEND, to);
     return CT_OK;
 }
@@ -98,11 +117,12 @@ static enum ct_status mpi_receive(struct ct_transport *t, int from, int tag,
                                   void *data, size_t bytes,
                                   struct ct_request *out)
 {
+    struct mpi *m = mpi_of(t);
     MPI_Request r;
 
     CT_TRY(mpi_check(t, from, bytes));
-    CT_MPI(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, mpi_of(t)->comm,
-                     &r));
+    CT_MPI_LOCKED(m, MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, m->comm,
+                               &r));
     request_set(out, r, bytes, RECEIVE, from);
     return CT_OK;
 }
@@ -110,13 +130,14 @@ static enum ct_status mpi_receive(struct ct_transport *t, int from, int tag,
 static enum ct_status mpi_sum(struct ct_transport *t, float *x, int64_t n,
                               struct ct_request *out)
 {
+    struct mpi *m = mpi_of(t);
     MPI_Request r;
 
     if (n > INT_MAX)
         return ct_fail(CT_ENOTSUP, "MPI adds %d floats at once, not %lld",
                        INT_MAX, (long long)n);
-    CT_MPI(MPI_Iallreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM,
-                          mpi_of(t)->comm, &r));
+    CT_MPI_LOCKED(m, MPI_Iallreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT,
+                                    MPI_SUM, m->comm, &r));
     request_set(out, r, (size_t)n * sizeof(*x), SUM, -1);
     return CT_OK;
 }
@@ -124,17 +145,18 @@ static enum ct_status mpi_sum(struct ct_transport *t, float *x, int64_t n,
 static enum ct_status mpi_test(struct ct_transport *t, struct ct_request *q,
                                bool *done)
 {
+    struct mpi *m = mpi_of(t);
     MPI_Request r;
     MPI_Status status;
     int flag = 0, bytes;
 
     memcpy(&r, &q->word[0], sizeof(r));
-    CT_MPI(MPI_Test(&r, &flag, &status));
+    CT_MPI_LOCKED(m, MPI_Test(&r, &flag, &status));
     memcpy(&q->word[0], &r, sizeof(r));
     *done = flag;
     if (!flag || q->word[2] != RECEIVE)
         return CT_OK;
-    CT_MPI(MPI_Get_count(&status, MPI_BYTE, &bytes));
+    CT_MPI_LOCKED(m, MPI_Get_count(&status, MPI_BYTE, &bytes));
     if ((uint64_t)bytes != q->word[1])
         return ct_fail(CT_ECOMM, "rank %d: %d bytes came from rank %d, not "
                        "%zu", t->rank, bytes, (int)q->word[3],
@@ -143,55 +165,93 @@ static enum ct_status mpi_test(struct ct_transport *t, struct ct_request *q,
 }
 
 /* Tests until done or for `seconds`; MPI's blocking calls have no such end. */
-static bool mpi_wait_briefly(MPI_Request *r, double seconds)
+static bool mpi_wait_briefly(struct mpi *m, MPI_Request *r, double seconds)
 {
     const struct timespec nap = { 0, 200000 };
     double end = ct_now() + seconds;
-    int flag   = 0;
+    int flag, code;
 
-    while (MPI_Test(r, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag &&
-           ct_now() < end)
+    for (;;) {
+        flag = 0;
+        pthread_mutex_lock(&m->lock);
+        code = MPI_Test(r, &flag, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&m->lock);
+        if (code != MPI_SUCCESS || flag || ct_now() >= end)
+            return flag;
         nanosleep(&nap, NULL);
-    return flag;
+    }
 }
 
 /* A receive can be taken back, unless its bytes are coming already; a send or
  * a sum cannot, it can only be left behind with its buffer. */
 static bool mpi_cancel(struct ct_transport *t, struct ct_request *q)
 {
+    struct mpi *m = mpi_of(t);
     MPI_Request r;
 
-    (void)t;
     memcpy(&r, &q->word[0], sizeof(r));
+    pthread_mutex_lock(&m->lock);
     if (q->word[2] == RECEIVE)
         MPI_Cancel(&r);
-    return mpi_wait_briefly(&r, cancel_seconds);
+    pthread_mutex_unlock(&m->lock);
+    return mpi_wait_briefly(m, &r, cancel_seconds);
 }
 
-static void mpi_abort(struct ct_transport *t, int code)
+/* Says a line of the process management protocol to Hydra, MPICH's launcher.
+ * False: it is not that launcher, or does not hear. */
+static bool mpi_tell_hydra(const char *line, int *fd)
 {
-    MPI_Abort(mpi_of(t)->comm, code ? code : 1);
+    const char *text = getenv("PMI_FD");
+
+    *fd = text ? (int)strtol(text, NULL, 10) : -1;
+    return getenv("HYDI_CONTROL_FD") && *fd >= 0 &&
+           write(*fd, line, strlen(line)) == (ssize_t)strlen(line);
 }
 
-/* Hydra, MPICH's launcher, takes a rank that ends without MPI_Finalize for a
- * crash and kills the others on its host.  What it looks for is one line of
- * the process management protocol, which MPI_Finalize says last; we say it
- * ourselves.  Other launchers (srun) go by exit statuses. */
+/* Hydra takes a rank that ends without MPI_Finalize for a crash and kills the
+ * others on its host.  What it looks for is one line that MPI_Finalize says
+ * last; we say it ourselves.  Other launchers (srun) go by exit statuses. */
 static void mpi_say_farewell(void)
 {
-    static const char farewell[] = "cmd=finalize\n";
-    const char *text = getenv("PMI_FD");
-    struct pollfd fd = { .fd = text ? (int)strtol(text, NULL, 10) : -1,
-                         .events = POLLIN };
+    struct pollfd fd = { .events = POLLIN };
     char answer[64];
 
     if (!getenv("HYDI_CONTROL_FD"))
         return;
-    if (fd.fd < 0 ||
-        write(fd.fd, farewell, sizeof(farewell) - 1) < 0 ||
+    if (!mpi_tell_hydra("cmd=finalize\n", &fd.fd) ||
         poll(&fd, 1, (int)(1000 * cancel_seconds)) != 1 ||
         read(fd.fd, answer, sizeof(answer)) < 0)
         CT_WARN("the launcher was not told that this rank ends");
+}
+
+/* MPI_Abort of MPICH 4.0 sends its peers what it still has for them first, and
+ * waits for as long as one of them takes nothing: so Hydra, which ends all of
+ * them, is told without it. */
+static void mpi_abort_by_hydra(int code)
+{
+    char line[64];
+    int fd;
+
+    snprintf(line, sizeof(line), "cmd=abort exitcode=%d\n", code);
+    if (mpi_tell_hydra(line, &fd))
+        sleep(ABORT_SECONDS); /* it does not come back from here */
+}
+
+/* The comm thread is between two calls then, and stays there.  One that hangs
+ * inside a call is past caring. */
+static void mpi_abort(struct ct_transport *t, int code)
+{
+    struct mpi *m = mpi_of(t);
+    struct timespec until;
+
+    code = code ? code : 1;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ABORT_SECONDS;
+    if (pthread_mutex_timedlock(&m->lock, &until) != 0)
+        CT_WARN("rank %d ends the job while its comm thread hangs in MPI",
+                t->rank);
+    mpi_abort_by_hydra(code);
+    MPI_Abort(m->comm, code);
 }
 
 /* MPICH 4.0 over TCP hangs in MPI_Finalize in one job of four, whatever was
@@ -207,7 +267,7 @@ static void mpi_leave(struct mpi *m)
     int length, code;
 
     code = MPI_Ibarrier(m->comm, &all);
-    if (code != MPI_SUCCESS || !mpi_wait_briefly(&all, leave_seconds)) {
+    if (code != MPI_SUCCESS || !mpi_wait_briefly(m, &all, leave_seconds)) {
         CT_WARN("rank %d: the others have not come to the end; leaving "
                 "without them", m->base.rank);
         return;
@@ -237,6 +297,7 @@ static bool mpi_left_open(void)
 static void mpi_destroy(struct ct_transport *t)
 {
     mpi_leave(mpi_of(t));
+    pthread_mutex_destroy(&mpi_of(t)->lock);
     ct_free((void *)(uintptr_t)t->host);
     ct_free(t);
 }
@@ -365,8 +426,10 @@ static enum ct_status mpi_create(struct ct_transport **out)
     m->base.ops  = &mpi_ops;
     m->base.type = &ct_transport_mpi;
     m->started   = started;
-    st           = mpi_join(m);
+    pthread_mutex_init(&m->lock, NULL);
+    st = mpi_join(m);
     if (st != CT_OK) {
+        pthread_mutex_destroy(&m->lock);
         ct_free((void *)(uintptr_t)m->base.host);
         ct_free(m);
         return st;
