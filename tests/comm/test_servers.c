@@ -189,12 +189,16 @@ static enum ct_status add_share(void *arg, const struct ct_ps_update *u)
     return CT_OK;
 }
 
-static void read_eights(void *arg, int history, size_t first, size_t n,
-                        float *out)
+static enum ct_status read_eights(void *arg, int64_t history, size_t first,
+                                  size_t n, float *out)
 {
-    (void)arg, (void)history, (void)first;
+    (void)arg, (void)first;
+    if (history != 0)
+        return ct_fail(CT_ECOMM, "there is no history %lld",
+                       (long long)history);
     for (size_t i = 0; i < n; i++)
         out[i] = 8;
+    return CT_OK;
 }
 
 /* Rank 0 serves, and is the only one of three workers that pushes. */
@@ -242,4 +246,94 @@ TEST(servers, answers_look_ahead)
 
     ranks_run(3, NULL, push_alone, &none);
     ranks_run(3, NULL, push_alone, &half);
+}
+
+/* What a rank sends that is no worker of this version, or has lost count. */
+struct strange {
+    int         tag;
+    const void *data;
+    size_t      bytes;
+    int         staleness;
+};
+
+/* Rank 0 serves rank 1, which sends that. */
+static enum ct_status serve_strange(struct ct_comm *c, void *arg)
+{
+    static const size_t border[] = { 0, N };
+    static const int worker[] = { 1 }, server[] = { 0 };
+    const struct strange *x   = arg;
+    const float zeros[N]      = { 0 };
+    struct ct_ps_table t;
+    struct ct_ps *ps = NULL;
+    struct ct_request r;
+    enum ct_status st = CT_OK;
+
+    if (c->rank == 1) {
+        CT_TRY(ct_comm_send(c, 0, x->tag, x->data, x->bytes, &r));
+        return ct_comm_wait(c, 0, &r);
+    }
+    CT_TRY(ct_ps_table_init(&t, border, 2, 1));
+    CT_TRY(ct_ps_create(&(struct ct_ps_config){
+        .comm = c, .table = &t, .worker_rank = worker, .server_rank = server,
+        .n_workers = 1, .values = true, .staleness = x->staleness,
+        .apply = add_share, .read = read_eights }, &ps));
+    ct_ps_reset(ps, zeros, 0);
+    for (int i = 0; i < 2000 && st == CT_OK && ct_ps_version(ps) == 0; i++) {
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+        st = ct_ps_progress(ps);
+    }
+    ct_ps_destroy(ps);
+    ct_ps_table_fini(&t);
+    return st;
+}
+
+static void refuse_strange(const char *text, struct strange x)
+{
+    struct rank r[MOST_RANKS];
+
+    ranks_try(2, NULL, serve_strange, &x, r);
+    ASSERT_STATUS(CT_ECOMM, r[0].status);
+    ASSERT_HAS(text, r[0].why);
+}
+
+TEST(servers, a_strange_pull_is_an_error)
+{
+    const struct ct_ps_pull foreign = { .what = 1 },
+                            unknown = { .magic = CT_PS_MAGIC,
+                                        .what  = 0xffffffff };
+
+    refuse_strange("is no pull", (struct strange){
+        CT_PS_TAG_PULL, &foreign, sizeof(foreign), 1 });
+    refuse_strange("no history 4294967294", (struct strange){
+        CT_PS_TAG_PULL, &unknown, sizeof(unknown), 1 });
+}
+
+static void refuse_push(const char *text, struct ct_ps_head head)
+{
+    char message[sizeof(head) + N * sizeof(float)] = { 0 };
+
+    memcpy(message, &head, sizeof(head));
+    refuse_strange(text, (struct strange){ CT_PS_TAG_PUSH, message,
+                                           sizeof(message), 2 });
+}
+
+TEST(servers, a_strange_push_is_an_error)
+{
+    const struct ct_ps_head good = { .magic = CT_PS_MAGIC, .weight = 1 };
+    struct ct_ps_head h;
+
+    h       = good;
+    h.clock = 3; /* the ring has room for 0, 1, 2 */
+    refuse_push("iteration 3 while 0 are in", h);
+    h.clock = INT64_MAX;
+    refuse_push("iteration 9223372036854775807 of worker 0", h);
+    h        = good;
+    h.worker = 7;
+    refuse_push("worker 7", h);
+    h        = good;
+    h.weight = -1;
+    refuse_push("weight -1", h);
+    h       = good;
+    h.slice = 4;
+    refuse_push("slice 4", h);
 }

@@ -81,17 +81,18 @@ static float ahead_of(const struct ct_ps *p, const struct ps_owned *o,
     return sum;
 }
 
-static void write_values(struct ct_ps *p, const struct ps_owned *o,
-                         float ahead, void *message)
+static enum ct_status write_values(struct ct_ps *p, const struct ps_owned *o,
+                                   float ahead, void *message)
 {
     float *to = ct_ps_payload(message), *h = p->server->history;
 
     ct_ps_pack(message, o->value, 1, o->n);
     if (ahead == 0)
-        return;
-    p->config.read(p->config.arg, 0, o->first, o->n, h);
+        return CT_OK;
+    CT_TRY(p->config.read(p->config.arg, 0, o->first, o->n, h));
     for (size_t i = 0; i < o->n; i++)
         to[i] -= ahead * h[i];
+    return CT_OK;
 }
 
 /* The message that meets a want. */
@@ -110,12 +111,12 @@ static enum ct_status make_answer(struct ct_ps *p, struct ps_owned *o,
     write_head(p, o, q->what, ct_ps_head(a->message));
     if (q->what == 0) {
         a->ahead = o->value ? ahead : 0;
-        write_values(p, o, a->ahead, a->message);
+        CT_TRY(write_values(p, o, a->ahead, a->message));
         a->stamp   = o->stamp;
         o->current = a;
     } else {
-        p->config.read(p->config.arg, (int)q->what - 1, o->first, o->n,
-                       ct_ps_payload(a->message));
+        CT_TRY(p->config.read(p->config.arg, (int64_t)q->what - 1, o->first,
+                              o->n, ct_ps_payload(a->message)));
     }
     *out = a;
     return CT_OK;

@@ -118,7 +118,7 @@ void ps_client_destroy(struct ct_ps *p)
 }
 
 /* With the lock held. */
-enum ct_status ps_client_expect(struct ps_lane *l, int slice, bool pulled)
+enum ct_status ps_client_expect(struct ps_lane *l, struct ps_due due)
 {
     if (l->n_due - l->n_come == l->most_due) {
         uint64_t most     = 2 * l->most_due + 16;
@@ -131,7 +131,7 @@ enum ct_status ps_client_expect(struct ps_lane *l, int slice, bool pulled)
         l->due      = to;
         l->most_due = most;
     }
-    l->due[l->n_due++ % l->most_due] = (struct ps_due){ slice, pulled };
+    l->due[l->n_due++ % l->most_due] = due;
     return CT_OK;
 }
 
@@ -219,6 +219,11 @@ static enum ct_status come(struct ct_ps *p, struct ps_lane *l)
     void *message      = s->staging;
 
     CT_TRY(ps_check(message, l->from, 0, due.slice));
+    if (ct_ps_head(message)->what != due.what)
+        return ct_fail(CT_ECOMM, "from rank %d came history %u of slice %d "
+                       "where %u was due; 0 is its values", l->from,
+                       (unsigned)ct_ps_head(message)->what, due.slice,
+                       (unsigned)due.what);
     s->posted = false;
     CT_TRY(pass_on(p, l, s, due.slice));
     if (p->config.values && ct_ps_head(message)->what == 0)

@@ -32,8 +32,9 @@ struct ps_local {
 
 /* An answer that is due: to a push, or to a pull. */
 struct ps_due {
-    int  slice;
-    bool pulled;
+    int      slice;
+    bool     pulled;
+    uint32_t what; /* as its head says */
 };
 
 struct ps_lane {
@@ -72,7 +73,7 @@ static inline int64_t ps_lane_turn(const struct ct_ps *p,
 }
 
 /* With the lock held: one more answer will come. */
-CT_MUST_CHECK enum ct_status ps_client_expect(struct ps_lane *l, int slice,
-                                              bool pulled);
+CT_MUST_CHECK enum ct_status ps_client_expect(struct ps_lane *l,
+                                              struct ps_due due);
 
 #endif

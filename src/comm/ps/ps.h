@@ -89,7 +89,8 @@ struct ct_ps_config {
     struct ct_ps_form form;
     /* Server, values: apply one update; a history of a slice for a pull. */
     enum ct_status (*apply)(void *arg, const struct ct_ps_update *u);
-    void (*read)(void *arg, int history, size_t first, size_t n, float *out);
+    enum ct_status (*read)(void *arg, int64_t history, size_t first, size_t n,
+                           float *out);
     /* Server of slice 0: a push has come (true: answers differ from now on);
      * words of an answer are wanted. */
     bool (*note)(void *arg, const struct ct_ps_head *push);

@@ -258,6 +258,32 @@ static enum ct_status open_push(struct ct_ps *p, struct ps_owned *o, int w)
                : CT_OK;
 }
 
+/* Is it what worker w sends next?  With bounded staleness its iteration has a
+ * place in the ring of sums. */
+static enum ct_status check_push(const struct ct_ps *p,
+                                 const struct ps_owned *o, int w)
+{
+    const struct ct_ps_config *g = &p->config;
+    const struct ps_channel *c   = &p->server->channel[w];
+    const struct ct_ps_head *h   = ct_ps_head(o->slot[w].message);
+
+    CT_TRY(ps_check(h, c->rank, c->n_taken - 1, o->id));
+    if (h->worker != w || h->clock < 0 || h->clock >= INT32_MAX)
+        return ct_fail(CT_ECOMM, "from rank %d came iteration %lld of worker "
+                       "%d, which is worker %d", c->rank, (long long)h->clock,
+                       (int)h->worker, w);
+    if (!in_order(g) && g->staleness != CT_PS_ASYNC &&
+        (h->clock < o->version || h->clock >= o->version + ring_size(g)))
+        return ct_fail(CT_ECOMM, "from rank %d came iteration %lld while %lld "
+                       "are in, and the staleness is %d", c->rank,
+                       (long long)h->clock, (long long)o->version,
+                       g->staleness);
+    if (!(h->weight >= 0))
+        return ct_fail(CT_ECOMM, "from rank %d came a gradient of weight %g",
+                       c->rank, (double)h->weight);
+    return CT_OK;
+}
+
 /* Slot w of slice k is full. */
 static enum ct_status take(struct ct_ps *p, int k, int w)
 {
@@ -266,11 +292,7 @@ static enum ct_status take(struct ct_ps *p, int k, int w)
     struct ps_channel *c         = &p->server->channel[w];
     struct ct_ps_head *h         = ct_ps_head(o->slot[w].message);
 
-    CT_TRY(ps_check(h, c->rank, c->n_taken - 1, o->id));
-    if (h->worker != w || h->clock < 0)
-        return ct_fail(CT_ECOMM, "from rank %d came iteration %lld of worker "
-                       "%d, which is worker %d", c->rank, (long long)h->clock,
-                       (int)h->worker, w);
+    CT_TRY(check_push(p, o, w));
     CT_TRY(open_push(p, o, w));
     if (o->id == 0 && g->note && g->note(g->arg, h))
         o->stamp++;
@@ -383,6 +405,8 @@ static enum ct_status take_pull(struct ct_ps *p, int w)
         c->pull_posted = !done;
         c->pulling     = done;
     }
+    if (done && c->pull.magic != CT_PS_MAGIC)
+        return ct_fail(CT_ECOMM, "what came from rank %d is no pull", c->rank);
     if (!c->pulling || c->n_taken < c->pull.after)
         return CT_OK;
     c->pulling = false;

@@ -143,7 +143,7 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
     const uint64_t start        = ct_trace_begin();
 
     CT_ASSERT(l->slice[l->n_ready % (uint64_t)l->n] == slice);
-    CT_TRY(ps_client_expect(l, slice, false));
+    CT_TRY(ps_client_expect(l, (struct ps_due){ .slice = slice }));
     *h = (struct ct_ps_head){ .magic = CT_PS_MAGIC, .seq = l->n_ready,
                               .clock = clock, .slice = slice,
                               .worker = p->worker, .weight = weight->of };
@@ -298,7 +298,8 @@ static enum ct_status begin_pull(struct ct_ps *p, int64_t clock, int history,
                                        .after = l->n_ready };
         l->pull_due = true;
         for (int k = 0; k < l->n; k++)
-            CT_TRY(ps_client_expect(l, l->slice[k], true));
+            CT_TRY(ps_client_expect(l, (struct ps_due){ l->slice[k], true,
+                                                        l->pull.what }));
     }
     return CT_OK;
 }

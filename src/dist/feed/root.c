@@ -3,13 +3,13 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "comm/coll/transfer.h"
 #include "comm/wait.h"
 #include "data/feed.h"
 #include "dist/dist.h"
+#include "dist/feed/block.h"
 
 enum {
     LEAST_AHEAD = 2,
@@ -18,22 +18,17 @@ enum {
     SERVE_NS    = 200000 /* where it also serves others */
 };
 
-struct block {
-    char  *data; /* owned */
-    size_t bytes, room;
-};
-
 /* One pass of this rank. */
 struct slot {
     struct ct_job     job;
     struct dist_root *root;
-    struct block      block;
+    struct dist_block block;
     int64_t           pass;
 };
 
 /* One pass of all ranks, on rank 0; under the lock but while it is filled. */
 struct pack {
-    struct block *of; /* per rank */
+    struct dist_block *of; /* per rank */
     bool          full;
 };
 
@@ -46,7 +41,7 @@ struct dist_root {
     int64_t           n_asked, n_steps; /* the compute thread's */
     int64_t           count, pass, item; /* what next() gives */
     int64_t           skew; /* of the latest seek */
-    const char       *at;
+    size_t            at; /* in the block of that pass */
     /* Rank 0's: */
     struct ct_feed *source;
     int64_t        *counts; /* samples a pass, per rank */
@@ -60,43 +55,6 @@ struct dist_root {
     char            why[512];
 };
 
-struct head {
-    int64_t  epoch, index;
-    uint32_t key, value;
-};
-
-static enum ct_status block_grow(struct block *b, size_t bytes)
-{
-    char *more;
-
-    if (bytes <= b->room)
-        return CT_OK;
-    more = ct_malloc(2 * bytes, "records of a pass");
-    if (!more)
-        return CT_ENOMEM;
-    if (b->bytes)
-        memcpy(more, b->data, b->bytes);
-    ct_free(b->data);
-    b->data = more;
-    b->room = 2 * bytes;
-    return CT_OK;
-}
-
-static enum ct_status block_add(struct block *b, const struct ct_record *r)
-{
-    const struct head h = { r->place.epoch, r->place.index,
-                            (uint32_t)r->key.n, (uint32_t)r->value.n };
-    char *to;
-
-    CT_TRY(block_grow(b, b->bytes + sizeof(h) + r->key.n + r->value.n));
-    to = b->data + b->bytes;
-    memcpy(to, &h, sizeof(h));
-    memcpy(to + sizeof(h), r->key.ptr, r->key.n);
-    memcpy(to + sizeof(h) + r->key.n, r->value.ptr, r->value.n);
-    b->bytes += sizeof(h) + r->key.n + r->value.n;
-    return CT_OK;
-}
-
 /* ---- rank 0's reader */
 
 static enum ct_status fill_pack(struct dist_root *f, struct pack *p,
@@ -107,7 +65,7 @@ static enum ct_status fill_pack(struct dist_root *f, struct pack *p,
         for (int64_t i = 0; i < f->counts[r]; i++) {
             CT_TRY(f->source->ops->next(f->source, record));
             CT_TRY(f->source->ops->fetch(f->source, record));
-            CT_TRY(block_add(&p->of[r], record));
+            CT_TRY(dist_block_add(&p->of[r], record));
         }
     }
     return CT_OK;
@@ -231,7 +189,7 @@ static enum ct_status hand_out(struct ct_comm *c, struct slot *s)
 {
     struct dist_root *f = s->root;
     struct pack *p      = &f->pack[s->pass % N_PACKS];
-    struct block mine;
+    struct dist_block mine;
 
     CT_TRY(await_pack(f, c, p));
     for (int r = 1; r < c->size; r++) {
@@ -269,7 +227,7 @@ static enum ct_status block_job(struct ct_comm *c, void *arg)
                            &got));
     CT_TRY(ct_comm_wait(c, 0, &got));
     s->block.bytes = 0;
-    CT_TRY(block_grow(&s->block, bytes));
+    CT_TRY(dist_block_grow(&s->block, bytes));
     s->block.bytes = bytes;
     t = (struct ct_transfer){ .from = 0, .take = s->block.data,
                               .take_bytes = bytes };
@@ -334,19 +292,14 @@ static enum ct_status root_seek(struct ct_feed *base, int64_t n_passes,
 
 static enum ct_status root_next(struct ct_feed *base, struct ct_record *r)
 {
-    struct dist_root *f  = root_of(base);
-    const struct slot *s = &f->slot[f->pass % f->n_slots];
-    struct head h;
+    struct dist_root *f = root_of(base);
+    struct slot *s      = &f->slot[f->pass % f->n_slots];
 
     if (f->item == 0) {
-        CT_TRY(ct_job_wait(&f->slot[f->pass % f->n_slots].job));
-        f->at = s->block.data;
+        CT_TRY(ct_job_wait(&s->job));
+        f->at = 0;
     }
-    memcpy(&h, f->at, sizeof(h));
-    r->place = (struct ct_sample){ h.epoch, h.index };
-    r->key   = (struct ct_bytes){ f->at + sizeof(h), h.key };
-    r->value = (struct ct_bytes){ f->at + sizeof(h) + h.key, h.value };
-    f->at += sizeof(h) + h.key + h.value;
+    CT_TRY(dist_block_next(&s->block, &f->at, r));
     if (++f->item == f->count) {
         f->item = 0;
         f->pass++;
@@ -381,10 +334,10 @@ static void root_destroy(struct ct_feed *base)
         }
     ct_feed_destroy(f->source);
     for (int i = 0; f->slot && i < f->n_slots; i++)
-        ct_free(f->slot[i].block.data);
+        dist_block_fini(&f->slot[i].block);
     for (int i = 0; i < N_PACKS; i++) {
         for (int r = 0; f->pack[i].of && r < f->size; r++)
-            ct_free(f->pack[i].of[r].data);
+            dist_block_fini(&f->pack[i].of[r]);
         ct_free(f->pack[i].of);
     }
     pthread_cond_destroy(&f->moved);

@@ -5,10 +5,7 @@
  * hands the blocks out, so many passes ahead as the layer prefetches.  A rank
  * asks for the next block when it begins a pass: at the same point of the job
  * on all, so that blocks take their turn with sums.  Decoding and transforming
- * is each rank's own.
- *
- *     block:  | epoch i64 | index i64 | key u32 | value u32 | key | value | ...
- */
+ * is each rank's own. */
 #ifndef CT_DIST_FEED_ROOT_H
 #define CT_DIST_FEED_ROOT_H
 

@@ -133,13 +133,18 @@ static enum ct_status apply(void *arg, const struct ct_ps_update *u)
         .scale = u->scale, .share = u->share });
 }
 
-static void read_history(void *arg, int history, size_t first, size_t n,
-                         float *out)
+static enum ct_status read_history(void *arg, int64_t history, size_t first,
+                                   size_t n, float *out)
 {
     const struct ct_updater *from = &((struct ct_dist *)arg)->ps.updater;
 
+    if (history < 0 || history >= from->n_history)
+        return ct_fail(CT_ECOMM, "a rank asks for history %lld of %d: are all "
+                       "ranks of one version?", (long long)history,
+                       from->n_history);
     for (size_t i = 0; i < n; i++)
         out[i] = from->history[history][first + i];
+    return CT_OK;
 }
 
 static enum ct_status nothing(struct ct_comm *c, void *arg)
