@@ -1,10 +1,10 @@
 /* pulse.h - where a rank stands, for its peers to read while it works.
  *
  * The compute thread writes what it is at, both it and the comm thread whom
- * they wait for, and a watching thread that the process lives.  Everything is atomic, and a
- * pulse may lie in memory that other processes map: a reader may see parts of
- * two states, which does no harm in a message.  Writing takes some tens of
- * nanoseconds. */
+ * they wait for, and a watching thread that the process lives.  Everything is
+ * atomic, and a pulse may lie in memory that other processes map: a reader may
+ * see parts of two states, which does no harm in a message.  Writing takes some
+ * tens of nanoseconds. */
 #ifndef CT_BASE_PULSE_H
 #define CT_BASE_PULSE_H
 
