@@ -88,7 +88,8 @@ enum ct_status ct_fold_make(struct ct_fold *f, const struct ct_run *run,
         ct_fold_line(f, i, &factor, &bias);
         f->b[i] = (float)(factor * (b ? (double)b[i] : 0) + bias);
         for (int64_t j = 0; j < k; j++)
-            f->w[first + j * step] = (float)factor * w[first + j * step];
+            f->w[first + j * step] =
+                (float)(factor * (double)w[first + j * step]);
     }
     f->made   = true;
     f->params = run->params;

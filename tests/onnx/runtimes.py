@@ -18,6 +18,13 @@ OPENCV_LACKS = {'Clip', 'Compress', 'Gather', 'Greater', 'MaxRoiPool',
                 'MaxUnpool', 'Mod', 'NonMaxSuppression', 'ReduceSum',
                 'RoiAlign', 'Tile', 'TopK'}
 
+MISSING = {
+    'checker': 'no ONNX checker (package python3-onnx)',
+    'opencv': 'no OpenCV for Python (packages python3-opencv, python3-onnx)',
+    'onnxruntime': 'no onnxruntime: npm install onnxruntime-node, and '
+                   'NODE_PATH=FOLDER/node_modules',
+}
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -30,11 +37,8 @@ def has_checker():
 
 
 def check(path):
-    """The ONNX checker's objection, or None; '' when it is not installed."""
-    try:
-        import onnx
-    except ImportError:
-        return ''
+    """The ONNX checker's objection, or None."""
+    import onnx
     try:
         model = onnx.load(path)
         onnx.checker.check_model(model, full_check=True)
@@ -56,6 +60,7 @@ def names(path):
 def has_opencv():
     try:
         import cv2.dnn
+        import onnx  # for names()
     except ImportError:
         return False
     return True
@@ -113,3 +118,17 @@ def onnxruntime(path, inputs):
         return {name: np.fromfile(os.path.join(folder, 'out%d.raw' % i),
                                   '<f4').reshape(shape)
                 for i, (name, shape) in enumerate(shapes.items())}
+
+
+PARTS = 'checker', 'onnxruntime', 'opencv', 'import'
+
+
+def parts(only=None):
+    """The parts of a trial that this machine can run, all or one of them;
+    says why there is none."""
+    there = {'checker': has_checker, 'opencv': has_opencv,
+             'onnxruntime': has_onnxruntime, 'import': lambda: True}
+    out = [p for p in PARTS if only in (None, p) and there[p]()]
+    if not out:
+        print('skipped: ' + MISSING.get(only, 'no part %s' % only))
+    return out

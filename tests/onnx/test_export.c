@@ -3,6 +3,7 @@
  * Numbers are compared with other runtimes by tests/onnx/run. */
 #include "cortado/onnx.h"
 
+#include "base/rng.h"
 #include "net/net_test.h"
 #include "onnx/onnx.pb-c.h"
 #include "testing/files.h"
@@ -91,6 +92,58 @@ TEST(export, norm_and_scale_go_into_the_weights_before_them)
     ASSERT_INT(2, (int)g->n_node);
     ASSERT_FLOAT(1, constant(g, "conv1.weight")[0], 1e-4f);
     ASSERT_FLOAT(4.5f, constant(g, "conv1.bias")[1], 1e-4f);
+}
+
+static enum ct_status forward(struct ct_net *net)
+{
+    struct ct_blob *x = net_blob_named(net, "data");
+
+    for (int64_t i = 0; i < x->count; i++)
+        ct_data(x)[i] = ct_normal(3, 1, (uint64_t)i);
+    return ct_net_forward(net, NULL);
+}
+
+/* Odd numbers, so that a factor which is rounded before it is multiplied
+ * gives other bits. */
+TEST(export, folded_weights_are_those_that_our_own_nets_fold)
+{
+    const char *const text =
+        IMAGE "layer { name: 'conv1' type: 'Convolution' bottom: 'data' "
+              "top: 'conv1' convolution_param { num_output: 6 kernel_size: 3 "
+              "weight_filler { type: 'xavier' } "
+              "bias_filler { type: 'uniform' min: -1 } } } "
+        "layer { name: 'bn1' type: 'BatchNorm' bottom: 'conv1' top: 'conv1' "
+        "batch_norm_param { use_global_stats: true } } "
+        "layer { name: 'scale1' type: 'Scale' bottom: 'conv1' top: 'conv1' "
+        "scale_param { bias_term: true filler { type: 'uniform' min: -1 } "
+        "bias_filler { value: 0.3 } } } ";
+    const struct ct_net_options folds = { .phase        = CAFFE__PHASE__TEST,
+                                          .forward_only = true,
+                                          .fixed_params = true };
+    Caffe__NetParameter *param = NULL;
+    struct ct_net *net = net_with(text, CAFFE__PHASE__TEST, folds);
+    struct ct_net *back = NULL;
+    struct ct_layer *norm;
+
+    norm = ct_net_layer(net, ct_net_find_layer(net, "bn1"));
+    for (int64_t k = 0; k < 6; k++) {
+        ct_data(norm->blob[0])[k] = ct_normal(5, 1, (uint64_t)k);
+        ct_data(norm->blob[1])[k] = ct_uniform(5, 2, (uint64_t)k) + 0.5f;
+    }
+    ct_data(norm->blob[2])[0] = 3;
+    ct_net_params_changed(net);
+    ASSERT_OK(ct_onnx_export(net, NULL, test_path("net.onnx")));
+    ASSERT_OK(ct_onnx_import(test_path("net.onnx"), NULL, &param));
+    test_defer(free_model, param);
+    ASSERT_OK(ct_net_create(param, &folds, &back));
+    test_defer(net_test_free, back);
+    ASSERT_OK(ct_net_copy_weights(back, param, "test"));
+    ASSERT_INT(2, ct_net_n_layers(back));
+    ASSERT_OK(forward(net));
+    ASSERT_OK(forward(back));
+    for (int64_t i = 0; i < net_blob_named(net, "conv1")->count; i++)
+        ASSERT_FLOAT(ct_data(net_blob_named(net, "conv1"))[i],
+                     ct_data(net_blob_named(back, "conv1"))[i], 0);
 }
 
 TEST(export, without_folding_they_are_one_node)
