@@ -70,7 +70,7 @@ enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
     d->census = m.census;
     pthread_mutex_unlock(&d->census_lock);
     CT_TRY(resolve(d, net));
-    if (d->facts.gpus && d->rank == 0)
+    if ((d->facts.gpus || d->facts.unlike) && d->rank == 0)
         say(&d->census);
     if (pulse)
         atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);

@@ -13,6 +13,7 @@
 #include "cortado/access.h"
 #include "cortado/device.h"
 #include "data/db.h"
+#include "device/kernels.h"
 #include "dist/dist.h"
 
 static void describe(const struct ct_transport_type *transport,
@@ -22,9 +23,12 @@ static void describe(const struct ct_transport_type *transport,
 
     *s = (struct dist_seat){ .device = "cpu",
                              .uuid   = ct_device_uuid(device) };
-    if (device->kind == CT_CUDA)
+    if (device->kind == CT_CUDA) {
         snprintf(s->device, sizeof(s->device), "GPU %d", device->id);
-    snprintf(s->model, sizeof(s->model), "%s", ct_device_name(device));
+        snprintf(s->model, sizeof(s->model), "%s", ct_device_name(device));
+    } else {
+        ct_cpu_kernels(s->model, sizeof(s->model));
+    }
     s->scaled = ct_device_dtype(device) == CT_F16;
     if (gethostname(s->host, sizeof(s->host) - 1) != 0)
         snprintf(s->host, sizeof(s->host), "unknown");

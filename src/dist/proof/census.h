@@ -14,7 +14,7 @@ struct dist_seat {
     char    mpi[96];     /* library and version */
     char    level[16];   /* threads that MPI allows */
     char    device[32];  /* "cpu", "GPU 1" */
-    char    model[64];   /* "CPU", "NVIDIA H200" */
+    char    model[96];   /* "NVIDIA H200"; of a CPU: device/kernels.h */
     struct ct_device_uuid uuid; /* of a GPU; zeros: none */
     int32_t scaled;      /* fp16: its gradients are scaled */
     int32_t cores, threads; /* cores it may use; threads that it will */

@@ -38,7 +38,7 @@ static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
     pthread_mutex_lock(&d->census_lock);
     if (rank < d->census.n) {
         seat = &d->census.seat[rank];
-        snprintf(out->device, sizeof(out->device), "%s%s%s", seat->device,
+        snprintf(out->device, sizeof(out->device), "%s%s%.64s", seat->device,
                  strcmp(seat->device, "cpu") == 0 ? "" : ": ",
                  strcmp(seat->device, "cpu") == 0 ? "" : seat->model);
     }

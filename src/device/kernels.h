@@ -1,0 +1,11 @@
+/* kernels.h - whose arithmetic the CPU's results come from. */
+#ifndef CT_DEVICE_KERNELS_H
+#define CT_DEVICE_KERNELS_H
+
+#include <stddef.h>
+
+/* "CPU, AVX-512, OpenBLAS 0.3.21 SkylakeX, oneDNN 2.7.2 isa ff".  Processes
+ * where it differs may round differently. */
+const char *ct_cpu_kernels(char *text, size_t bytes);
+
+#endif
