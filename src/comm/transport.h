@@ -8,6 +8,7 @@
 #ifndef CT_COMM_TRANSPORT_H
 #define CT_COMM_TRANSPORT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +50,10 @@ struct ct_transport_ops {
      * ranks call it in the same order; it is done when test says so. */
     enum ct_status (*sum)(struct ct_transport *t, float *x, int64_t n,
                           struct ct_request *out);
+    /* Optional, on any thread: this view is over.  From then on every send,
+     * receive and test fails with CT_ECOMM, on this rank alone; nothing waits
+     * any more.  destroy may follow without the others. */
+    void (*over)(struct ct_transport *t);
 };
 
 struct ct_transport {
@@ -58,7 +63,11 @@ struct ct_transport {
     const int *host; /* host[r]: a number for the machine that rank r is on;
                         NULL: all are on one */
     bool       threads; /* of one process: ranks see each other's memory */
+    const atomic_bool *is_over; /* see ops->over; NULL: it never is */
 };
+
+/* CT_ECOMM when its view is over.  On any thread. */
+CT_MUST_CHECK enum ct_status ct_transport_check(const struct ct_transport *t);
 
 /* transport/loopback.c: `size` ranks inside this process, one thread each.
  * out[r] is rank r's end; the last one destroyed frees what they share. */

@@ -72,6 +72,7 @@ enum ct_status ct_wait_on(struct ct_wait *w)
     struct ct_comm *c = w->comm;
     double now;
 
+    CT_TRY(ct_transport_check(c->transport));
     if (w->owner && c->background)
         CT_TRY(c->background(c->background_arg));
     now = ct_now();

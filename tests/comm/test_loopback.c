@@ -1,4 +1,8 @@
 /* test_loopback.c - messages between ranks that are threads. */
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/clock.h"
 #include "base/mem.h"
 #include "comm/ranks.h"
 #include "comm/coll/tune.h"
@@ -293,4 +297,111 @@ TEST(loopback, alone_every_collective_is_done_at_once)
     ASSERT_STATUS(CT_EINVAL, ct_comm_send(c, 0, 0, x, 4, &r));
     ASSERT_STATUS(CT_ENOTSUP, ct_allreduce_find("mpi")->run(c, x, 3));
     ct_comm_destroy(c);
+}
+
+TEST(loopback, nothing_waits_when_the_view_is_over)
+{
+    struct ct_comm *c[2];
+    struct ct_request sent, got, late;
+    bool done;
+    char x = 1, y;
+
+    ends(2, NULL, c);
+    ASSERT_OK(ct_comm_send(c[0], 1, 0, &x, 1, &sent));
+    ASSERT_OK(ct_comm_receive(c[0], 1, 0, &y, 1, &got));
+    c[0]->transport->ops->over(c[0]->transport);
+    ASSERT_STATUS(CT_ECOMM, ct_comm_test(c[0], &sent, &done));
+    ASSERT_HAS("the view is over", ct_last_error());
+    ASSERT_STATUS(CT_ECOMM, ct_comm_wait(c[0], 1, &got));
+    ASSERT_STATUS(CT_ECOMM, ct_comm_send(c[0], 1, 0, &x, 1, &late));
+    ASSERT_STATUS(CT_ECOMM, ct_comm_receive(c[0], 1, 0, &x, 1, &late));
+    /* Rank 1 knows nothing of it, also when rank 0 has gone. */
+    ASSERT_OK(ct_comm_receive(c[1], 0, 0, &y, 1, &got));
+    ASSERT_OK(ct_comm_test(c[1], &got, &done));
+    ASSERT(!done);
+    ct_comm_destroy(c[0]);
+    ASSERT_OK(ct_comm_test(c[1], &got, &done));
+    ASSERT(!done);
+    c[1]->transport->ops->over(c[1]->transport);
+    ASSERT_STATUS(CT_ECOMM, ct_comm_test(c[1], &got, &done));
+    ct_comm_destroy(c[1]);
+}
+
+/* A view of a view, and a limited one, are over with what is below them. */
+TEST(loopback, a_part_of_a_view_ends_with_it)
+{
+    struct ct_transport *t[2], *part, *slow;
+    struct ct_request r;
+    char x;
+
+    ASSERT_OK(ct_loopback_create(2, NULL, t));
+    ASSERT_OK(ct_limit_create(t[0], 1e9, NULL, NULL, &slow));
+    ASSERT_OK(ct_view_create(slow, 0, 2, &part));
+    part->ops->over(part);
+    ASSERT_STATUS(CT_ECOMM, part->ops->receive(part, 1, 0, &x, 1, &r));
+    ASSERT_STATUS(CT_ECOMM, ct_transport_check(part));
+    ASSERT_STATUS(CT_ECOMM, ct_transport_check(slow));
+    ASSERT_OK(ct_transport_check(t[1]));
+    part->ops->destroy(part);
+    slow->ops->destroy(slow);
+    t[1]->ops->destroy(t[1]);
+}
+
+/* Ranks 1 and up wait for rank 0, which does not come, each in its own way. */
+struct ending {
+    struct ct_transport *t[4];
+    atomic_int           n_waiting;
+};
+
+static enum ct_status in_message(struct ct_comm *c)
+{
+    struct ct_request r;
+    char x;
+
+    CT_TRY(ct_comm_receive(c, 0, 0, &x, 1, &r));
+    return ct_comm_wait(c, 0, &r);
+}
+
+static enum ct_status wait_in(struct ct_comm *c, void *arg)
+{
+    struct ending *e = arg;
+    float x          = 1;
+
+    /* The window is made by all. */
+    CT_TRY(ct_allreduce_find("shared")->run(c, &x, 1));
+    atomic_fetch_add(&e->n_waiting, 1);
+    if (c->rank == 0) {
+        while (atomic_load(&e->n_waiting) < c->size)
+            sched_yield();
+        usleep(20000); /* they sleep by now */
+        for (int r = 0; r < c->size; r++)
+            e->t[r]->ops->over(e->t[r]);
+        return CT_OK;
+    }
+    return c->rank == 1 ? in_message(c)
+                        : ct_allreduce_find("shared")->run(c, &x, 1);
+}
+
+TEST(loopback, waits_of_every_kind_end_with_the_view)
+{
+    struct ending e;
+    struct rank rank[4];
+    double start;
+
+    atomic_init(&e.n_waiting, 0);
+    ASSERT_OK(ct_loopback_create(4, NULL, e.t));
+    start = ct_now();
+    for (int r = 0; r < 4; r++) {
+        rank[r] = (struct rank){ .transport = e.t[r], .fn = wait_in,
+                                 .arg = &e };
+        ASSERT(pthread_create(&rank[r].thread, NULL, rank_main, &rank[r]) ==
+               0);
+    }
+    for (int r = 0; r < 4; r++)
+        pthread_join(rank[r].thread, NULL);
+    ASSERT(ct_now() - start < 5);
+    for (int r = 1; r < 4; r++) {
+        ASSERT_INT(CT_ECOMM, rank[r].status);
+        ASSERT_HAS("the view is over", rank[r].why);
+    }
 }

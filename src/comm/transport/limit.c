@@ -176,6 +176,14 @@ static void limit_abort(struct ct_transport *t, int code)
     l->inner->ops->abort(l->inner, code);
 }
 
+static void limit_over(struct ct_transport *t)
+{
+    struct limit *l = limit_of(t);
+
+    if (l->inner->ops->over)
+        l->inner->ops->over(l->inner);
+}
+
 static void limit_destroy(struct ct_transport *t)
 {
     struct limit *l = limit_of(t);
@@ -194,6 +202,7 @@ static const struct ct_transport_ops limit_ops = {
     .cancel  = limit_cancel,
     .abort   = limit_abort,
     .destroy = limit_destroy,
+    .over    = limit_over,
 };
 
 enum ct_status ct_limit_create(struct ct_transport *inner, double bytes_s,
@@ -207,7 +216,8 @@ enum ct_status ct_limit_create(struct ct_transport *inner, double bytes_s,
                                        .type = inner->type, .rank = inner->rank,
                                        .size = inner->size,
                                        .host = inner->host,
-                                       .threads = inner->threads };
+                                       .threads = inner->threads,
+                                       .is_over = inner->is_over };
     l->inner  = inner;
     l->now    = now ? now : system_clock;
     l->arg    = arg;

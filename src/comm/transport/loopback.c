@@ -63,6 +63,7 @@ struct loopback {
     struct ct_transport base;
     struct hub         *hub;
     uint64_t            n_sent; /* numbers the delays */
+    atomic_bool         is_over;
 };
 
 static struct hub *hub_of(struct ct_transport *t)
@@ -178,7 +179,7 @@ static enum ct_status loopback_check(const struct ct_transport *t, int peer)
     if (peer < 0 || peer >= t->size || peer == t->rank)
         return ct_fail(CT_EINVAL, "rank %d of %d has no peer %d", t->rank,
                        t->size, peer);
-    return CT_OK;
+    return ct_transport_check(t);
 }
 
 static enum ct_status loopback_post(struct ct_transport *t,
@@ -244,21 +245,21 @@ static enum ct_status loopback_test(struct ct_transport *t,
     struct hub *h     = hub_of(t);
     struct mailbox *m = request_mailbox(h, r);
     struct post *p    = request_post(r), was;
-    enum ct_status st = CT_OK;
+    enum ct_status st = ct_transport_check(t);
 
     pthread_mutex_lock(&m->lock);
-    if (!p->done)
+    if (!p->done && st == CT_OK)
         mailbox_progress(m, h->delay_seed ? ct_now() : 0);
     was = *p;
-    if (!was.done)
+    if (!was.done && st == CT_OK)
         st = loopback_hopeless(h, p);
-    if (st != CT_OK)
+    if (!was.done && st != CT_OK)
         list_remove(p->is_send ? &m->sends : &m->receives, p);
     if (was.done || st != CT_OK)
         mailbox_recycle(m, p);
     pthread_mutex_unlock(&m->lock);
-    *done = was.done;
-    if (was.done && !was.is_send && was.got != was.bytes)
+    *done = was.done && st == CT_OK;
+    if (*done && !was.is_send && was.got != was.bytes)
         return ct_fail(CT_ECOMM, "rank %d: %zu bytes came from rank %d with "
                        "tag %d, not %zu", t->rank, was.got, was.from, was.tag,
                        was.bytes);
@@ -284,6 +285,11 @@ static void loopback_abort(struct ct_transport *t, int code)
 
     (void)code;
     atomic_compare_exchange_strong(&hub_of(t)->aborted_by, &nobody, t->rank);
+}
+
+static void loopback_over(struct ct_transport *t)
+{
+    atomic_store(&((struct loopback *)t)->is_over, true);
 }
 
 static void hub_destroy(struct hub *h)
@@ -328,7 +334,9 @@ static void loopback_destroy(struct ct_transport *t)
 
     for (int r = 0; r < h->size; r++)
         mailbox_forget(&h->mailbox[r], h, t->rank);
-    atomic_store(&h->gone[t->rank], true);
+    /* Who has seen the end of its view says nothing of it to the others. */
+    if (!atomic_load(&((struct loopback *)t)->is_over))
+        atomic_store(&h->gone[t->rank], true);
     ct_free(t);
     if (atomic_fetch_sub(&h->n_ends, 1) == 1)
         hub_destroy(h);
@@ -342,6 +350,7 @@ static const struct ct_transport_ops loopback_ops = {
     .cancel  = loopback_cancel,
     .abort   = loopback_abort,
     .destroy = loopback_destroy,
+    .over    = loopback_over,
 };
 
 static enum ct_status hub_create(int size,
@@ -394,7 +403,9 @@ enum ct_status ct_loopback_create(int size,
         l->base = (struct ct_transport){ .ops = &loopback_ops,
                                          .type = &ct_transport_loopback,
                                          .rank = r, .size = size,
-                                         .host = h->host, .threads = true };
+                                         .host = h->host, .threads = true,
+                                         .is_over = &l->is_over };
+        atomic_init(&l->is_over, false);
         l->hub  = h;
         out[r]  = &l->base;
         atomic_fetch_add(&h->n_ends, 1);

@@ -72,6 +72,14 @@ static void view_abort(struct ct_transport *t, int code)
     inner->ops->abort(inner, code);
 }
 
+static void view_over(struct ct_transport *t)
+{
+    struct ct_transport *inner = view_of(t)->inner;
+
+    if (inner->ops->over)
+        inner->ops->over(inner);
+}
+
 static void view_destroy(struct ct_transport *t)
 {
     ct_free(t);
@@ -85,6 +93,7 @@ static const struct ct_transport_ops view_ops = {
     .cancel  = view_cancel,
     .abort   = view_abort,
     .destroy = view_destroy,
+    .over    = view_over,
 };
 
 enum ct_status ct_view_create(struct ct_transport *inner, int first, int size,
@@ -103,6 +112,7 @@ enum ct_status ct_view_create(struct ct_transport *inner, int first, int size,
         .rank = inner->rank - first,
         .size = size,
         .host = inner->host ? inner->host + first : NULL,
+        .is_over = inner->is_over,
     };
     v->inner = inner;
     v->first = first;

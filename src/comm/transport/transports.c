@@ -75,6 +75,13 @@ enum ct_status ct_transport_open(const char *name, struct ct_transport **out)
     return type->create(out);
 }
 
+enum ct_status ct_transport_check(const struct ct_transport *t)
+{
+    return t->is_over && atomic_load(t->is_over)
+               ? ct_fail(CT_ECOMM, "rank %d: the view is over", t->rank)
+               : CT_OK;
+}
+
 const char *ct_transport_version(const struct ct_transport_type *type,
                                  char *text, size_t bytes)
 {
