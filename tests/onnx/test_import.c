@@ -3,6 +3,7 @@
  * Numbers of whole nets are compared by tests/onnx/run and foreign. */
 #include "cortado/onnx.h"
 
+#include "base/mem.h"
 #include "net/net_test.h"
 #include "onnx/graph.h"
 #include "testing/files.h"
@@ -10,6 +11,7 @@
 static void free_graph(void *g)
 {
     onnx_graph_fini(g);
+    ct_free(g);
 }
 
 static void free_message(void *m)
@@ -17,15 +19,16 @@ static void free_message(void *m)
     ct_message_free(m);
 }
 
-/* A model with the input x of the shape; one a test. */
+/* A model with the input x of the shape. */
 static struct onnx_graph *model(struct ct_shape shape)
 {
-    static struct onnx_graph g;
+    struct onnx_graph *g;
 
-    ASSERT_OK(onnx_graph_init(&g, "net", 13));
-    test_defer(free_graph, &g);
-    onnx_add_value(&g, true, "x", &shape);
-    return &g;
+    ASSERT_OK(ct_alloc(1, sizeof(*g), "model", &g));
+    ASSERT_OK(onnx_graph_init(g, "net", 13));
+    test_defer(free_graph, g);
+    onnx_add_value(g, true, "x", &shape);
+    return g;
 }
 
 static enum ct_status import(struct onnx_graph *g, int64_t batch,
