@@ -1,0 +1,578 @@
+/* model.c - every order of events, for a few members: nobody commits another
+ * value of an iteration, and nobody waits for ever.
+ *
+ *     elastic_model [MEMBERS ITERATIONS CRASHES SUSPICIONS JOINS LEAVES
+ *                    RETRIES]
+ *
+ * The rules are the real ones, agreement.c compiled for few members.  What is
+ * modelled is the rest: messages between two processes arrive in order, after
+ * any time; what a process sent before it crashed arrives up to some message;
+ * deaths are learnt at any time; a suspicion may be wrong.  An iteration's sums
+ * are complete for a member when all of the view have begun it in that view,
+ * and it is committed when all have been ready for it there. */
+#define ELASTIC_MEMBERS 4
+#include "elastic/agreement.c"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { P = ELASTIC_MEMBERS, LETTERS = 64, VIEWS = 12, ITERS = 2 };
+
+struct process {
+    struct elastic_agreement a;
+    bool     alive;
+    uint32_t seen;         /* the view that its solver is in */
+    bool     full;         /* it has parameters */
+    int      applied;      /* iterations */
+    uint8_t  value[ITERS]; /* ... each by the sums of this view */
+    bool     sums;         /* of iteration `applied`, of view `seen` */
+};
+
+/* A message on its way. */
+struct letter {
+    int from, to;
+    struct elastic_message m;
+};
+
+/* Whole, without pointers: it is hashed and copied. */
+struct state {
+    struct process p[P];
+    uint8_t learnt[P];               /* [q] bits: deaths that q knows of */
+    uint8_t suspects[P];             /* [q] bits: whom q suspects */
+    uint8_t began[VIEWS][ITERS];     /* bits: who began it in that view */
+    uint8_t ready[VIEWS][ITERS];     /* ... and had all sums */
+    uint8_t committed[ITERS];        /* the view of the value; 0: none */
+    struct elastic_view view[VIEWS]; /* as first installed */
+    int iters; /* to train */
+    int crashes, suspicions, joins, leaves, retries; /* still to come */
+    int            n_letters;
+    struct letter  letter[LETTERS];  /* by from and to, then in their order */
+};
+
+static struct state *now; /* the one that events act on */
+static long n_states, n_ends;
+static uint64_t *table;
+static int table_bits = 22;
+static const char *trail[400];
+static int depth;
+
+static void show(const char *what)
+{
+    fprintf(stderr, "%s, after:\n", what);
+    for (int i = 0; i < depth; i++)
+        fprintf(stderr, "  %s\n", trail[i]);
+    for (int i = 0; i < P; i++)
+        if (now->p[i].alive)
+            fprintf(stderr, "process %d: view %u rank %d frozen %d"
+                    " ready %d applied %d ballot %llx promised %llx\n", i,
+                    now->p[i].a.own.view.number, now->p[i].a.rank,
+                    now->p[i].a.frozen,
+                    now->p[i].a.ready, now->p[i].applied,
+                    (unsigned long long)now->p[i].a.ballot,
+                    (unsigned long long)now->p[i].a.own.promised);
+}
+
+static void require(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    show(what);
+    exit(1);
+}
+
+/* ---- A process's side of the model. */
+
+static int index_of(uint64_t id)
+{
+    return (int)id - 1;
+}
+
+static void put(void *arg, uint64_t to, const struct elastic_message *m)
+{
+    struct letter new = { (int)(intptr_t)arg, index_of(to), *m };
+    int at            = now->n_letters;
+
+    if (!now->p[new.to].alive)
+        return;
+    require(at < LETTERS, "too many messages for the model");
+    for (; at > 0; at--) {
+        const struct letter *l = &now->letter[at - 1];
+
+        if (l->from * P + l->to <= new.from * P + new.to)
+            break;
+        now->letter[at] = *l;
+    }
+    now->letter[at] = new;
+    now->n_letters++;
+}
+
+/* The first letter between the two; -1: there is none. */
+static int find_letter(const struct state *s, int from, int to)
+{
+    for (int i = 0; i < s->n_letters; i++)
+        if (s->letter[i].from == from && s->letter[i].to == to)
+            return i;
+    return -1;
+}
+
+static void take_letter(int at)
+{
+    memmove(&now->letter[at], &now->letter[at + 1],
+            sizeof(now->letter[0]) * (size_t)(--now->n_letters - at));
+    memset(&now->letter[now->n_letters], 0, sizeof(now->letter[0]));
+}
+
+static void lose_letters(int from, int to)
+{
+    for (int at = find_letter(now, from, to); at >= 0;
+         at     = find_letter(now, from, to))
+        take_letter(at);
+}
+
+static void commit(struct process *p, uint32_t view)
+{
+    const int t = p->applied;
+
+    require(t < ITERS, "more iterations than the model has");
+    require(now->committed[t] == 0 || now->committed[t] == view,
+            "an iteration has two committed values");
+    now->committed[t] = (uint8_t)view;
+    p->value[t]       = (uint8_t)view;
+    p->applied        = t + 1;
+    p->sums           = false;
+}
+
+static void begin(int i)
+{
+    const struct process *p = &now->p[i];
+
+    if (p->full && p->applied < now->iters)
+        now->began[p->seen][p->applied] |= (uint8_t)(1 << i);
+}
+
+/* The solver follows what was installed. */
+static void follow(int i)
+{
+    struct process *p            = &now->p[i];
+    const struct elastic_view *v = &p->a.own.view;
+
+    if (v->number == p->seen)
+        return;
+    require(v->number < VIEWS, "more views than the model has");
+    if (now->view[v->number].number == 0)
+        now->view[v->number] = *v;
+    require(memcmp(&now->view[v->number], v, sizeof(*v)) == 0,
+            "two views have one number");
+    if (p->full && p->a.rank >= 0 && p->a.rank < v->n_full) {
+        if (p->applied == v->base - 1 && p->sums)
+            commit(p, p->seen);
+        require(p->applied == v->base, "a member cannot reach the base");
+    } else {
+        p->full = false;
+    }
+    p->sums = false;
+    p->seen = v->number;
+    begin(i);
+}
+
+static void make_process(int i)
+{
+    struct process *p = &now->p[i];
+
+    memset(p, 0, sizeof(*p));
+    elastic_init(&p->a, (uint64_t)i + 1, put, (void *)(intptr_t)i);
+    p->alive = true;
+}
+
+static void start(int n)
+{
+    struct elastic_message m = { .kind = ELASTIC_INSTALL, .view = 1 };
+
+    for (int i = 0; i < n; i++)
+        m.next.id[i] = (uint64_t)i + 1;
+    m.next.number = 1;
+    m.next.n      = m.next.n_full = n;
+    for (int i = 0; i < n; i++) {
+        make_process(i);
+        now->p[i].full = true;
+        elastic_receive(&now->p[i].a, 1, &m);
+        follow(i);
+    }
+}
+
+/* ---- Events.  Each says whether it can happen in `now`, and does. */
+
+static bool all_of(const struct elastic_view *v, uint8_t bits)
+{
+    for (int r = 0; r < v->n; r++)
+        if (!(bits & 1 << index_of(v->id[r])))
+            return false;
+    return true;
+}
+
+static bool event_ready(int i)
+{
+    struct process *p = &now->p[i];
+
+    if (!p->full || p->sums || p->applied == now->iters || p->a.rank < 0 ||
+        p->seen != p->a.own.view.number ||
+        !all_of(&p->a.own.view, now->began[p->seen][p->applied]) ||
+        !elastic_ready(&p->a, p->applied + 1))
+        return false;
+    p->sums = true;
+    now->ready[p->seen][p->applied] |= (uint8_t)(1 << i);
+    return true;
+}
+
+static bool event_commit(int i)
+{
+    struct process *p = &now->p[i];
+
+    if (!p->sums || !all_of(&p->a.own.view, now->ready[p->seen][p->applied]))
+        return false;
+    commit(p, p->seen);
+    begin(i);
+    return true;
+}
+
+/* A new member gets parameters from one that has them. */
+static bool event_transfer(int i)
+{
+    struct process *p = &now->p[i];
+
+    if (p->full || p->a.rank < 0 || p->a.frozen)
+        return false;
+    for (int k = 0; k < P; k++) {
+        const struct process *q = &now->p[k];
+
+        if (!q->alive || !q->full || q->seen != p->seen || q->a.rank < 0 ||
+            q->a.rank >= p->a.own.view.n_full ||
+            q->applied != p->a.own.view.base)
+            continue;
+        memcpy(p->value, q->value, sizeof(p->value));
+        p->applied = q->applied;
+        p->full    = true;
+        (void)elastic_ready(&p->a, p->applied);
+        begin(i);
+        return true;
+    }
+    return false;
+}
+
+static bool event_deliver(int from, int to)
+{
+    const int at = find_letter(now, from, to);
+    struct elastic_message m;
+
+    if (at < 0)
+        return false;
+    m = now->letter[at].m;
+    take_letter(at);
+    elastic_receive(&now->p[to].a, (uint64_t)from + 1, &m);
+    return true;
+}
+
+/* The rest of what a dead process sent is lost. */
+static bool event_lose(int from, int to)
+{
+    if (now->p[from].alive || find_letter(now, from, to) < 0)
+        return false;
+    lose_letters(from, to);
+    return true;
+}
+
+static bool event_crash(int i, int unused)
+{
+    (void)unused;
+    if (now->crashes == 0)
+        return false;
+    now->crashes--;
+    now->p[i].alive = false;
+    for (int k = 0; k < P; k++)
+        lose_letters(k, i);
+    return true;
+}
+
+static bool event_learn(int i, int dead)
+{
+    const struct process *p = &now->p[dead];
+
+    if (p->alive || p->a.me == 0 || now->learnt[i] & 1 << dead)
+        return false;
+    now->learnt[i] |= (uint8_t)(1 << dead);
+    elastic_dead(&now->p[i].a, p->a.me, &p->a.own);
+    return true;
+}
+
+static bool event_suspect(int i, int of)
+{
+    if (i == of || !now->p[of].alive)
+        return false;
+    if (now->suspects[i] & 1 << of) {
+        now->suspects[i] &= (uint8_t)~(1 << of);
+        elastic_suspect(&now->p[i].a, now->p[of].a.me, false);
+        return true;
+    }
+    if (now->suspicions == 0)
+        return false;
+    now->suspicions--;
+    now->suspects[i] |= (uint8_t)(1 << of);
+    elastic_suspect(&now->p[i].a, now->p[of].a.me, true);
+    return true;
+}
+
+static bool event_join(int i, int by)
+{
+    if (now->p[i].alive || now->p[i].a.me != 0 || now->joins == 0 ||
+        !now->p[by].alive)
+        return false;
+    now->joins--;
+    make_process(i);
+    elastic_join(&now->p[by].a, now->p[i].a.me);
+    return true;
+}
+
+static bool event_leave(int i, int unused)
+{
+    (void)unused;
+    if (now->leaves == 0 || now->p[i].a.rank < 0)
+        return false;
+    now->leaves--;
+    elastic_leave(&now->p[i].a);
+    return true;
+}
+
+/* ---- All of them. */
+
+static size_t bytes_of(const struct state *s)
+{
+    return offsetof(struct state, letter) +
+           (size_t)s->n_letters * sizeof(s->letter[0]);
+}
+
+static void copy_state(struct state *to, const struct state *from)
+{
+    memcpy(to, from, bytes_of(from));
+}
+
+static uint64_t hash_of(const struct state *s)
+{
+    const uint64_t *w = (const uint64_t *)s;
+    const size_t n    = bytes_of(s);
+    uint64_t h        = 0x9e3779b97f4a7c15u;
+
+    for (size_t i = 0; i < n / sizeof(*w); i++) {
+        h = (h ^ w[i]) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    return h | 1;
+}
+
+static bool is_new(const struct state *s)
+{
+    const uint64_t h = hash_of(s), mask = ((uint64_t)1 << table_bits) - 1;
+
+    for (uint64_t i = h >> 8;; i++) {
+        uint64_t *at = &table[i & mask];
+
+        if (*at == h)
+            return false;
+        if (*at == 0) {
+            *at = h;
+            require(++n_states < (long)(mask * 3 / 4), "the table is full");
+            return true;
+        }
+    }
+}
+
+/* Everything that happens by itself, in one order, until nothing does. */
+static bool settle(void)
+{
+    bool moved = false;
+
+    for (int i = 0; i < P; i++) {
+        for (int k = 0; k < P; k++)
+            moved |= event_deliver(i, k);
+        if (now->p[i].alive)
+            moved |= event_ready(i) || event_commit(i) || event_transfer(i);
+        for (int k = 0; k < P; k++)
+            if (now->p[k].alive)
+                follow(k);
+    }
+    return moved;
+}
+
+/* A member that goes on, or may not. */
+static bool is_well(const struct process *p)
+{
+    return !p->alive || p->a.rank < 0 ||
+           p->a.own.view.base == ELASTIC_NOTHING ||
+           (!p->a.frozen && p->applied == now->iters);
+}
+
+/* Silence: connections come back, suspicions end, and all is said again.
+ * Then every member gets to the end. */
+static void check_end(const struct state *silent)
+{
+    static struct state s;
+
+    s   = *silent;
+    now = &s;
+    for (int i = 0; i < P; i++)
+        for (int k = 0; k < P; k++)
+            if (s.p[i].alive && s.suspects[i] & 1 << k)
+                event_suspect(i, k);
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < P; i++)
+            if (s.p[i].alive)
+                elastic_retry(&s.p[i].a);
+        while (settle())
+            continue;
+    }
+    for (int i = 0; i < P; i++)
+        require(is_well(&s.p[i]), "a member waits for ever");
+    n_ends++;
+}
+
+static void explore(void);
+
+static void after(struct state *s, const char *name)
+{
+    now            = s;
+    trail[depth++] = name;
+    for (int i = 0; i < P; i++)
+        if (s->p[i].alive)
+            follow(i);
+    require(depth < 390, "a path without an end");
+    if (is_new(s))
+        explore();
+    depth--;
+}
+
+/* Tries one event on a copy. */
+static bool attempt(const struct state *old, bool (*event)(int, int), int i,
+                    int k, const char *name)
+{
+    static char names[P * P * 16][32];
+    static int n_names;
+    struct state *s = malloc(sizeof(*s));
+    char text[32];
+    int at = 0;
+    bool did;
+
+    copy_state(s, old);
+    now = s;
+    did = event(i, k);
+    if (did) {
+        snprintf(text, sizeof(text), "%s %d %d", name, i, k);
+        while (at < n_names && strcmp(names[at], text) != 0)
+            at++;
+        if (at == n_names)
+            strcpy(names[n_names++], text);
+        after(s, names[at]);
+    }
+    free(s);
+    return did;
+}
+
+static bool ready1(int i, int k) { (void)k; return event_ready(i); }
+static bool commit1(int i, int k) { (void)k; return event_commit(i); }
+static bool transfer1(int i, int k) { (void)k; return event_transfer(i); }
+
+static bool event_retry(int i, int k)
+{
+    (void)k;
+    if (now->retries == 0)
+        return false;
+    now->retries--;
+    elastic_retry(&now->p[i].a);
+    return true;
+}
+
+static void explore(void)
+{
+    const struct state *old = now;
+    bool moved              = false;
+
+    for (int i = 0; i < P; i++) {
+        for (int k = 0; k < P; k++) {
+            if (find_letter(old, i, k) >= 0) {
+                moved |= attempt(old, event_deliver, i, k, "deliver");
+                attempt(old, event_lose, i, k, "lose");
+            }
+            attempt(old, event_join, i, k, "join");
+            if (!old->p[i].alive)
+                continue;
+            moved |= attempt(old, event_learn, i, k, "learn");
+            attempt(old, event_suspect, i, k, "suspect");
+        }
+        if (!old->p[i].alive)
+            continue;
+        moved |= attempt(old, ready1, i, 0, "ready");
+        moved |= attempt(old, commit1, i, 0, "commit");
+        moved |= attempt(old, transfer1, i, 0, "transfer");
+        attempt(old, event_crash, i, 0, "crash");
+        attempt(old, event_leave, i, 0, "leave");
+    }
+    if (moved)
+        return;
+    check_end(old);
+    now = (struct state *)old;
+    for (int i = 0; i < P; i++)
+        if (old->p[i].alive)
+            attempt(old, event_retry, i, 0, "retry");
+}
+
+/* How much of what may happen. */
+struct extent {
+    int members, iters, crashes, suspicions, joins, leaves, retries;
+};
+
+static void run(const struct extent *e)
+{
+    static struct state first;
+
+    memset(&first, 0, sizeof(first));
+    memset(table, 0, sizeof(*table) << table_bits);
+    n_states         = n_ends = 0;
+    first.iters      = e->iters;
+    first.crashes    = e->crashes;
+    first.suspicions = e->suspicions;
+    first.joins      = e->joins;
+    first.leaves     = e->leaves;
+    first.retries    = e->retries;
+    now              = &first;
+    start(e->members);
+    explore();
+    printf("%d members, %d iterations, %d crashes, %d suspicions, %d joins, "
+           "%d leaves, %d retries: %ld states, %ld ends\n", e->members,
+           e->iters, e->crashes, e->suspicions, e->joins, e->leaves,
+           e->retries, n_states, n_ends);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    /* A few seconds; all numbers on the command line for more, in 4 GB. */
+    static const struct extent usual[] = {
+        { 3, 2, 2, 0, 0, 0, 1 }, { 2, 2, 1, 0, 1, 0, 1 },
+        { 3, 1, 1, 1, 0, 0, 0 }, { 3, 1, 1, 0, 0, 1, 0 },
+        { 2, 2, 1, 1, 0, 0, 1 }, { 3, 0, 0, 2, 0, 0, 0 },
+    };
+    struct extent own;
+    int *number[] = { &own.members, &own.iters, &own.crashes, &own.suspicions,
+                      &own.joins, &own.leaves, &own.retries };
+
+    if (argc == 8)
+        table_bits = 29;
+    table = calloc((size_t)1 << table_bits, sizeof(*table));
+    for (int i = 1; i < argc && i <= 7; i++)
+        *number[i - 1] = atoi(argv[i]);
+    if (argc == 8)
+        run(&own);
+    for (size_t i = 0; argc != 8 && i < sizeof(usual) / sizeof(usual[0]); i++)
+        run(&usual[i]);
+    free(table);
+    return 0;
+}
