@@ -2,8 +2,10 @@
 #include "base/rng.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 float ct_normal(uint64_t key, uint64_t hi, uint64_t i)
 {
@@ -34,4 +36,21 @@ uint64_t ct_entropy(void)
         return seed;
     clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000000007u ^ (uint64_t)now.tv_nsec;
+}
+
+uint64_t ct_process_token(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t token;
+    static pid_t of; /* whose it is; a child gets its own */
+    uint64_t mine;
+
+    pthread_mutex_lock(&lock);
+    if (of != getpid()) {
+        of    = getpid();
+        token = ct_entropy() | 1;
+    }
+    mine = token;
+    pthread_mutex_unlock(&lock);
+    return mine;
 }

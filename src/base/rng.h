@@ -70,4 +70,8 @@ uint64_t ct_key(uint64_t seed, const char *name);
 /* A seed for runs that ask for none: from the system's entropy. */
 uint64_t ct_entropy(void);
 
+/* This process's own number.  Process ids are no names: ranks in containers of
+ * their own can have the same.  Never 0. */
+uint64_t ct_process_token(void);
+
 #endif

@@ -2,9 +2,9 @@
 #include "device/peer.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 
 static bool is_cpu(const struct ct_peer_memory *w)
 {
@@ -49,7 +49,7 @@ struct ct_peer_address ct_peer_address(const struct ct_peer_memory *w)
     struct ct_peer_address a;
 
     memset(&a, 0, sizeof(a)); /* it is sent */
-    a.process = getpid();
+    a.process = ct_process_token();
     a.device  = is_cpu(w) ? -1 : w->dev->id;
     a.at      = w->array;
     if (!is_cpu(w))
@@ -66,7 +66,7 @@ enum ct_status ct_peer_open(struct ct_peer_memory *w,
                        "GPU");
     if (!is_cpu(w))
         return ct_cuda_peer_open(w, a, out);
-    if (a->process != getpid())
+    if (a->process != ct_process_token())
         return ct_fail(CT_ENOTSUP, "another process's memory");
     *out = a->at;
     return CT_OK;
@@ -75,7 +75,7 @@ enum ct_status ct_peer_open(struct ct_peer_memory *w,
 void ct_peer_close(struct ct_peer_memory *w, const struct ct_peer_address *a,
                    const float *x)
 {
-    if (x && a->process != getpid())
+    if (x && a->process != ct_process_token())
         ct_cuda_peer_close(w, x);
 }
 

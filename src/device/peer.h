@@ -17,7 +17,7 @@ struct ct_peer_memory;
 
 /* Where an array is; may be sent to another rank of the host. */
 struct ct_peer_address {
-    int64_t process;
+    uint64_t process; /* ct_process_token(); a pid would not do */
     int32_t device;
     int32_t exported; /* to other processes */
     float  *at;       /* for threads of the process */

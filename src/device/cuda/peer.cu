@@ -5,10 +5,10 @@
 #include "device/peer.h"
 
 #include <string.h>
-#include <unistd.h>
 
 extern "C" {
 #include "base/mem.h"
+#include "base/rng.h"
 }
 #include "device/cuda/kernel.h"
 
@@ -111,7 +111,7 @@ extern "C" enum ct_status ct_cuda_peer_open(struct ct_peer_memory *w,
     cudaError_t e;
 
     CT_TRY(choose_gpu(d));
-    if (a->process == getpid()) {
+    if (a->process == ct_process_token()) {
         CT_TRY(reach(d, a->device));
         *out = a->at;
         return CT_OK;
