@@ -1,6 +1,7 @@
 /* thread.c - a list of jobs under one lock, and the thread that runs them. */
 #include "comm/thread.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -332,6 +333,43 @@ enum ct_status ct_job_wait(struct ct_job *job)
     ct_trace_end_about(start, CT_TRACE_WAIT, name_of(job),
                        (struct ct_trace_about){ .job = job->number + 1 });
     return st == CT_OK ? CT_OK : ct_fail(st, "%s", job->why);
+}
+
+bool ct_job_done_within(struct ct_job *job, double seconds)
+{
+    struct ct_comm_thread *t = job->thread;
+    struct timespec until;
+    bool done;
+
+    if (!t)
+        return true;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(1e9 * (seconds - floor(seconds)));
+    until.tv_sec += (time_t)seconds + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&t->lock);
+    while (job->state == CT_JOB_QUEUED &&
+           pthread_cond_timedwait(&t->done, &t->lock, &until) == 0)
+        ;
+    done = job->state != CT_JOB_QUEUED;
+    pthread_mutex_unlock(&t->lock);
+    return done;
+}
+
+void ct_comm_thread_call_off(struct ct_comm_thread *t)
+{
+    struct ct_transport *transport = t->comm->transport;
+
+    if (transport->ops->over)
+        transport->ops->over(transport);
+    pthread_mutex_lock(&t->lock);
+    if (t->broken == CT_OK) {
+        t->broken = CT_ECOMM;
+        snprintf(t->why, sizeof(t->why), "rank %d has failed before",
+                 t->comm->rank);
+    }
+    pthread_cond_signal(&t->work);
+    pthread_mutex_unlock(&t->lock);
 }
 
 enum ct_status ct_job_run(struct ct_comm_thread *t, ct_job_fn run, void *arg)

@@ -72,6 +72,8 @@ bool ct_job_done(struct ct_job *job); /* true for one never handed in */
  * CT_ECOMM the ranks are out of step: every later job fails with the same
  * cause, unrun. */
 CT_MUST_CHECK enum ct_status ct_job_wait(struct ct_job *job);
+/* The same for so many seconds: false where it is not done by then. */
+bool ct_job_done_within(struct ct_job *job, double seconds);
 /* Hands in and waits. */
 CT_MUST_CHECK enum ct_status ct_job_run(struct ct_comm_thread *t,
                                         ct_job_fn run, void *arg);
@@ -79,6 +81,10 @@ CT_MUST_CHECK enum ct_status ct_job_run(struct ct_comm_thread *t,
 /* Behind what is queued jobs run by CT_JOBS_AGREED.  All ranks call it at the
  * same place between the same jobs. */
 CT_MUST_CHECK enum ct_status ct_comm_thread_agree(struct ct_comm_thread *t);
+
+/* For a rank that has failed and whose peers may not come: its view is over.
+ * What is queued fails, unrun, and what runs fails as soon as it waits. */
+void ct_comm_thread_call_off(struct ct_comm_thread *t);
 
 struct ct_comm_thread_stats ct_comm_thread_stats(struct ct_comm_thread *t);
 

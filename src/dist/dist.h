@@ -46,6 +46,8 @@ struct ct_dist {
     struct dist_wires       wires;    /* where a codec codes buckets */
     struct dist_flight     *flight;   /* one a bucket */
     int                     n_sent;   /* buckets handed in this iteration */
+    bool                    under_way; /* an iteration: it has begun, and what
+                                        * peers wait for is not all sent */
     struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
     const struct ct_net    *params_of; /* ... whose parameters lie there, once
                                        * for all ranks; NULL: nobody's */
@@ -99,6 +101,11 @@ CT_MUST_CHECK enum ct_status dist_view_open(struct ct_dist *d,
 void dist_view_close(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_change_view(struct ct_dist *d,
                                               struct ct_transport *t);
+
+/* For a net that is about to go, while the comm thread may work on it: waits
+ * for this job of its.  In the middle of an iteration, which then has failed,
+ * peers may never come: what does not end soon is called off. */
+void dist_await_or_call_off(struct ct_dist *d, struct ct_job *job);
 
 /* The kinds of synchronisation: every rank applies the same mean gradient;
  * servers add up gradients; servers keep parameters.  sync/sync.h has the

@@ -17,6 +17,9 @@ enum { IDLE_NS = 50000000 };
 /* From one look at the messages of servers to the next. */
 enum { POLL_NS = 50000 };
 
+/* That a rank which has failed waits for what its peers may still send. */
+enum { SOON_S = 1 };
+
 static int count_hosts(const struct ct_transport *t)
 {
     int n = 0;
@@ -185,6 +188,13 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     return CT_OK;
 }
 
+void dist_await_or_call_off(struct ct_dist *d, struct ct_job *job)
+{
+    if (d->under_way && !ct_job_done_within(job, SOON_S))
+        ct_comm_thread_call_off(d->thread);
+    (void)!ct_job_wait(job);
+}
+
 void dist_view_close(struct ct_dist *d)
 {
     if (d->plan.servers)
@@ -192,6 +202,7 @@ void dist_view_close(struct ct_dist *d)
     dist_root_orphan(d);
     live_watch_stop(d->watch);
     ct_comm_thread_destroy(d->thread);
+    d->thread = NULL;
     live_watch_destroy(d->watch);
     dist_bsp_fini(d);
     ct_comm_destroy(d->group);
@@ -201,12 +212,12 @@ void dist_view_close(struct ct_dist *d)
     ct_free(d->part_bytes);
     ct_free(d->sums);
     d->watch       = NULL;
-    d->thread      = NULL;
     d->all         = d->comm = d->group = NULL;
     d->part_bytes  = NULL;
     d->sums        = NULL;
     d->sums_bytes  = 0;
     d->wires.tokens = NULL;
+    d->under_way   = false;
     d->trainer     = (struct ct_trainer){ 0 };
 }
 

@@ -35,6 +35,7 @@ struct mpi {
     MPI_Comm            comm; /* owned */
     bool                started; /* by us, so that we finish it */
     pthread_mutex_t     lock;    /* who has it may call MPI */
+    atomic_bool         is_over;
 };
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "it fits a word");
@@ -96,7 +97,7 @@ static enum ct_status mpi_check(const struct ct_transport *t, int peer,
     if (bytes > INT_MAX)
         return ct_fail(CT_ENOTSUP, "a message of %zu bytes, and MPI takes %d: "
                        "cut it into segments", bytes, INT_MAX);
-    return CT_OK;
+    return ct_transport_check(t);
 }
 
 static enum ct_status mpi_send(struct ct_transport *t, int to, int tag,
@@ -150,6 +151,7 @@ static enum ct_status mpi_test(struct ct_transport *t, struct ct_request *q,
     MPI_Status status;
     int flag = 0, bytes;
 
+    CT_TRY(ct_transport_check(t));
     memcpy(&r, &q->word[0], sizeof(r));
     CT_MPI_LOCKED(m, MPI_Test(&r, &flag, &status));
     memcpy(&q->word[0], &r, sizeof(r));
@@ -294,9 +296,16 @@ static bool mpi_left_open(void)
     return begun && !ended;
 }
 
+static void mpi_over(struct ct_transport *t)
+{
+    atomic_store(&mpi_of(t)->is_over, true);
+}
+
+/* Where it is over the others do not come, and MPI stays open. */
 static void mpi_destroy(struct ct_transport *t)
 {
-    mpi_leave(mpi_of(t));
+    if (!atomic_load(&mpi_of(t)->is_over))
+        mpi_leave(mpi_of(t));
     pthread_mutex_destroy(&mpi_of(t)->lock);
     ct_free((void *)(uintptr_t)t->host);
     ct_free(t);
@@ -311,6 +320,7 @@ static const struct ct_transport_ops mpi_ops = {
     .abort   = mpi_abort,
     .destroy = mpi_destroy,
     .sum     = mpi_sum,
+    .over    = mpi_over,
 };
 
 static const char *mpi_version(char *text, size_t bytes)
@@ -427,7 +437,9 @@ static enum ct_status mpi_create(struct ct_transport **out)
     m->base.type = &ct_transport_mpi;
     m->started   = started;
     pthread_mutex_init(&m->lock, NULL);
-    st = mpi_join(m);
+    atomic_init(&m->is_over, false);
+    m->base.is_over = &m->is_over;
+    st              = mpi_join(m);
     if (st != CT_OK) {
         pthread_mutex_destroy(&m->lock);
         ct_free((void *)(uintptr_t)m->base.host);

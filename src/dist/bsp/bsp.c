@@ -139,6 +139,7 @@ static enum ct_status bsp_begin(struct ct_exchange *x, int iter)
 
     d->trainer.iter = iter;
     d->n_sent       = 0;
+    d->under_way    = true;
     dist_begun(d);
     CT_TRY(dist_auto_begin(d, &changed));
     return changed ? change_ways(d) : CT_OK;
@@ -238,6 +239,7 @@ static enum ct_status bsp_finish(struct ct_exchange *x, struct ct_answer *out)
 {
     struct ct_dist *d = dist_of(x);
 
+    d->under_way = false;
     CT_TRY(d->device_sum.way ? dist_device_sum_finish(d)
                              : wait_bucket(d, 0)); /* riders sit in front */
     *out = ct_answer_of(x, d->direct ? ct_shared_sums(d->direct)
@@ -316,8 +318,22 @@ const struct ct_exchange_ops dist_bsp = {
     .serve      = dist_none_serve,
 };
 
+/* The comm thread lets go of the net: a step may have failed with jobs of its
+ * under way. */
+static void land(struct ct_dist *d)
+{
+    for (int i = 0; d->flight && i < d->buckets.n; i++)
+        for (int k = 0; d->flight[i].slice && k < d->flight[i].n_slices; k++)
+            dist_await_or_call_off(d, &d->flight[i].slice[k].job);
+    for (int i = 0; d->factors.factor && i < d->factors.n; i++)
+        dist_await_or_call_off(d, &d->factors.factor[i].job);
+    dist_await_or_call_off(d, &d->device_sum.riders);
+}
+
 void dist_bsp_fini(struct ct_dist *d)
 {
+    if (d->thread)
+        land(d);
     dist_canonical_fini(&d->canonical);
     dist_device_sum_fini(d);
     dist_direct_fini(d);

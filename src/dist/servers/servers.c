@@ -131,6 +131,8 @@ static enum ct_status ps_attach(struct ct_exchange *x, struct ct_net *net,
 /* Nobody leaves while others may still ask; after a failure nobody waits. */
 void dist_ps_fini(struct ct_dist *d)
 {
+    for (int i = 0; d->ps.slice && i < d->ps.table.n; i++)
+        dist_await_or_call_off(d, &d->ps.slice[i].job);
     if (d->ps.ps) {
         if (d->ps.ended && ct_job_run(d->thread, meet_all, d) != CT_OK)
             CT_WARN("rank %d left before the others: %s", d->all->rank,
@@ -164,6 +166,7 @@ static enum ct_status ps_begin(struct ct_exchange *x, int iter)
 
     d->trainer.iter = iter;
     d->ps.n_sent    = 0;
+    d->under_way    = true;
     dist_begun(d);
     return CT_OK;
 }
@@ -265,6 +268,7 @@ static enum ct_status sum_finish(struct ct_exchange *x, struct ct_answer *out)
 {
     struct ct_dist *d = dist_of(x);
 
+    d->under_way = false;
     CT_TRY(await_slice(d, 0, d->ps.clock + 1));
     *out = ct_answer_of(x, dist_diff(d, d->net));
     return CT_OK;
@@ -471,6 +475,7 @@ static enum ct_status value_finish(struct ct_exchange *x,
     int ahead         = 0;
     bool again        = false;
 
+    d->under_way = false;
     if (d->group) /* the sum of the group, as if all were like it */
         CT_TRY(ct_job_wait(&p->slice[0].job));
     rider[CT_RIDER_LOSS] *= (float)d->size /
