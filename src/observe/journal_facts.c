@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "device/cpu/loop.h"
+#include "dist/dist.h"
 #include "net/chain.h"
 #include "observe/journal_inner.h"
 #include "observe/json.h"
@@ -208,18 +209,27 @@ static enum ct_status write_message(const struct ct_journal *j,
     return ct_output_replace(j->folder, name, &t);
 }
 
+/* What the ranks do and why, then how the net runs. */
+static enum ct_status write_plan(const struct ct_journal *j)
+{
+    struct ct_text t = { 0 };
+    char *plan       = NULL;
+
+    CT_TRY(ct_net_plan_text(ct_solver_net(j->solver), &plan));
+    dist_explain(j->dist, &t);
+    ct_text_addf(&t, "\n%s", plan);
+    ct_free(plan);
+    return ct_output_replace(j->folder, "plan.txt", &t);
+}
+
 enum ct_status journal_write_net(struct ct_journal *j)
 {
     const struct ct_net *net = ct_solver_net(j->solver);
     struct ct_text t         = { 0 };
-    char *plan               = NULL;
 
     CT_TRY(write_message(j, "solver.prototxt", ct_solver_param(j->solver)));
     CT_TRY(write_message(j, "net.prototxt", ct_net_param_message(net)));
-    CT_TRY(ct_net_plan_text(net, &plan));
-    ct_text_add(&t, plan);
-    ct_free(plan);
-    CT_TRY(ct_output_replace(j->folder, "plan.txt", &t));
+    CT_TRY(write_plan(j));
     ct_text_add(&t, "{");
     ct_json_field_string(&t, "name", ct_net_name(net));
     ct_json_key(&t, "layers");

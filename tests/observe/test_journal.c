@@ -108,6 +108,7 @@ TEST(journal, a_run_is_recorded_with_the_solvers_numbers)
 {
     const char *folder = test_path("runs/one");
     struct ct_json *run, *net, *times, *filters;
+    struct ct_bytes plan;
 
     train(folder, 60);
     ASSERT_INT(60, count(folder, "iteration", NULL, 0));
@@ -128,6 +129,9 @@ TEST(journal, a_run_is_recorded_with_the_solvers_numbers)
     filters = read_json(folder, "filters.json");
     ASSERT_INT(2 * 4 * 3 * 3 * 3,
                (int)strlen(ct_json_text(ct_json_get(filters, "bytes"), "")));
+    plan = test_read(test_format("%s/plan.txt", folder));
+    ASSERT(memmem(plan.ptr, plan.n, "because", 7));
+    ASSERT(memmem(plan.ptr, plan.n, "conv", 4));
     ASSERT(ct_file_exists(test_format("%s/solver.prototxt", folder)));
     ASSERT(ct_file_exists(test_format("%s/net.prototxt", folder)));
     ct_json_free(run);
