@@ -128,8 +128,7 @@ static enum ct_status joined(struct ct_dist *d,
     st = run(d, arg);
     if (st != CT_OK && st != CT_ESTOP)
         return st;
-    /* Nobody leaves while another is still at work. */
-    CT_TRY(ct_dist_same(d, "end", 0));
+    CT_TRY(ct_dist_end(d));
     return st;
 }
 

@@ -84,6 +84,11 @@ CT_API CT_MUST_CHECK enum ct_status ct_dist_same(struct ct_dist *d,
                                                  const char *what,
                                                  uint64_t digest);
 
+/* The last meeting of all ranks, before each is destroyed: nobody leaves while
+ * another is still at work, however long that takes.  It fails when a rank has
+ * died or gives no sign of life. */
+CT_API CT_MUST_CHECK enum ct_status ct_dist_end(struct ct_dist *d);
+
 /* Fails unless all ranks read the same nets and, where they share it, the same
  * data: compares digests of the prototxts that the solver names and of their
  * databases' size and first and last key. */

@@ -112,6 +112,11 @@ def _leave(pid):
     for handle in list(_handles):
         lib.ct_solver_leave(handle.pointer)
     dist, _dist = _dist, None
+    try:
+        check(lib.ct_dist_end(dist))
+    except Error as e:
+        print('rank %d: %s' % (_ranks.rank, e), file=sys.stderr, flush=True)
+        lib.ct_dist_abort(dist, 1)
     lib.ct_dist_destroy(dist)
 
 

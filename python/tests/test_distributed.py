@@ -408,6 +408,18 @@ class TestTrouble(Ranks):
         self.assertIn('rank 1 has had enough', out)
         self.assertLess(time.time() - begun, 30)
 
+    def test_ranks_that_are_done_wait_for_one_that_works_on(self):
+        self.run_on(
+            2, SAY + "import time\n"
+            "caffe.distributed.init(stall=5)\n"
+            "caffe.distributed.barrier()\n"
+            "if caffe.distributed.rank() == 1:\n"
+            "    time.sleep(22)\n"
+            "    say('worked on')\n"
+            "else:\n"
+            "    say('done')\n", 4)
+        self.assertEqual(self.said(2), ['done', 'worked on'])
+
     def test_solvers_that_do_not_fit_are_refused_on_every_rank(self):
         self.run_on(
             2, SAY +

@@ -139,7 +139,7 @@ const char *ct_pulse_phase_name(int phase)
 {
     static const char *const names[CT_PULSE_N_PHASES] = {
         "start-up", "data", "forward", "backward", "exchange", "update",
-        "test", "snapshot", "serving", "the end",
+        "test", "snapshot", "serving", "done", "the end",
     };
 
     return names[phase >= 0 && phase < CT_PULSE_N_PHASES ? phase : 0];

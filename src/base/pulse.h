@@ -22,6 +22,7 @@ enum ct_pulse_phase {
     CT_PULSE_TEST,
     CT_PULSE_SNAPSHOT,
     CT_PULSE_SERVING, /* a rank that serves and does not train */
+    CT_PULSE_DONE,    /* it has nothing left to do; others may */
     CT_PULSE_LEAVING, /* the end of the run */
     CT_PULSE_N_PHASES
 };

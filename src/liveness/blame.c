@@ -106,6 +106,16 @@ static uint64_t grace(const struct live_watch *w)
     return w->stall < GRACE_US ? w->stall : GRACE_US;
 }
 
+/* Who has nothing left to do waits for as long as the others give signs of
+ * life: what they are at is no part of the training any more. */
+static bool has_time(const struct live_watch *w, const struct culprit *c,
+                     uint64_t now)
+{
+    return live_view_of(w, w->rank).phase == CT_PULSE_DONE && !c->silent &&
+           (!w->remote[w->rank] ||
+            live_since(atomic_load(&w->answered), now) < w->stall);
+}
+
 /* Has the time come to give up?  A rank that still moves is waited for. */
 static enum ct_status stalled(struct live_watch *w, uint64_t now)
 {
@@ -120,7 +130,8 @@ static enum ct_status stalled(struct live_watch *w, uint64_t now)
     if (c.rank >= 0 && (live_since(c.changed, now) < w->stall ||
                         live_view_of(w, c.rank).phase == CT_PULSE_SNAPSHOT))
         return CT_OK; /* a slow disk is no stall */
-    if (live_since(atomic_load(&w->moved), now) < w->stall)
+    if (live_since(atomic_load(&w->moved), now) < w->stall ||
+        has_time(w, &c, now))
         return CT_OK;
     if (!live_speaks(w, now) && waited < w->stall + grace(w))
         return CT_OK;

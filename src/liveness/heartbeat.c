@@ -49,8 +49,10 @@ static void hear_answer(struct live_watch *w, struct ct_transport *t,
 
     if (w->hearing && t->ops->test(t, &w->answer, &done) == CT_OK && !done)
         return;
-    if (done)
+    if (done) {
         atomic_store(&w->moved, live_since(w->age, now));
+        atomic_store(&w->answered, now);
+    }
     w->hearing = t->ops->receive(t, 0, TAG_MOVED, &w->age, sizeof(w->age),
                                  &w->answer) == CT_OK;
 }

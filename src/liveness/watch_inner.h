@@ -49,6 +49,7 @@ struct live_watch {
     uint64_t          next_send;
     uint64_t          age;   /* what rank 0 answers: since somebody moved */
     atomic_uint_least64_t moved; /* by that; 0: it has not answered */
+    atomic_uint_least64_t answered; /* when it last did */
     /* The watching thread's: */
     pthread_t thread;
     bool      runs;

@@ -181,6 +181,43 @@ TEST(watch, a_stall_ends_the_job_with_that_text)
     ASSERT_HAS("iteration 41, backward of layer conv1", w[0].why);
 }
 
+static enum ct_status come_to_the_end(struct ct_dist *d, float *x, int64_t n)
+{
+    (void)x, (void)n;
+    return ct_dist_end(d);
+}
+
+/* Longer than a stall, at something that no pulse tells of. */
+static void work_on(struct ct_pulse *p)
+{
+    double end = ct_now() + long_s;
+
+    (void)p;
+    while (ct_now() < end && !soon(NULL))
+        ;
+}
+
+static void end_without_rank_2(const int *host)
+{
+    struct waiter w[3];
+
+    for (int r = 0; r < 3; r++)
+        w[r] = (struct waiter){ .stall = 1, .meet = come_to_the_end,
+                                .before = r == 2 ? work_on : NULL };
+    run_waiters(w, 3, host);
+    for (int r = 0; r < 3; r++)
+        if (w[r].st != CT_OK)
+            FAIL("rank %d: %s", r, w[r].why);
+}
+
+TEST(watch, ranks_that_are_done_wait_for_one_that_works_on)
+{
+    static const int host[] = { 0, 1, 2 };
+
+    end_without_rank_2(NULL);
+    end_without_rank_2(host);
+}
+
 TEST(watch, a_slow_snapshot_is_no_stall)
 {
     struct waiter w[3];

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "dist/dist.h"
 
 struct digests {
@@ -136,6 +137,13 @@ enum ct_status dist_guard_check(struct ct_dist *d, int iter)
 out:
     digests_fini(&g);
     return st;
+}
+
+enum ct_status ct_dist_end(struct ct_dist *d)
+{
+    if (d)
+        ct_pulse_set(d->exchange.facts.pulse, CT_PULSE_DONE, NULL);
+    return ct_dist_same(d, "end", 0);
 }
 
 enum ct_status ct_dist_same(struct ct_dist *d, const char *what,
