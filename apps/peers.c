@@ -140,6 +140,7 @@ int peers_run(const Caffe__DistributedParameter *options,
     int code             = EXIT_DONE;
     enum ct_status st;
 
+    signal(SIGPIPE, SIG_IGN); /* who reads the log may go; we go on */
     if (ct_dist_launched())
         end_watch_start(&end);
     st = ct_dist_create(options, &d);

@@ -94,20 +94,32 @@ static void look_for_waits(struct live_watch *w)
         CT_ERROR("%s", text);
 }
 
+/* What is said of it.  Of rank 0 others know nothing more. */
+static void write_why(struct live_watch *w, int r, const char *how)
+{
+    const struct live_seat *s = &w->seat[r];
+    struct ct_pulse_view v    = live_view_of(w, r);
+    char who[128], where[128];
+
+    snprintf(w->why, sizeof(w->why), "%s %s%s%s",
+             live_name_of(w, r, who, sizeof(who)), how,
+             s->page || s->heard ? " in " : "",
+             s->page || s->heard ? ct_pulse_text(&v, where, sizeof(where))
+                                 : " at the start");
+}
+
 /* The first to live on a host tells of those who died there, if nobody else
- * does. */
-static void note_gone(struct live_watch *w, int r)
+ * does; of those of other hosts, whoever fails of it. */
+static void note_gone(struct live_watch *w, int r, const char *how)
 {
     struct ct_pulse_view v = live_view_of(w, r);
+    const struct live_page *page = w->seat[r].page;
     bool first;
-    char who[128], where[128];
 
     pthread_mutex_lock(&w->lock);
     if (!w->seat[r].gone && v.phase != CT_PULSE_LEAVING) {
-        snprintf(w->why, sizeof(w->why), "%s has died in %s",
-                 live_name_of(w, r, who, sizeof(who)),
-                 ct_pulse_text(&v, where, sizeof(where)));
-        first = !atomic_load(&w->seat[r].page->witnessed);
+        write_why(w, r, how);
+        first = page && !atomic_load(&page->witnessed);
         for (int q = 0; q < w->rank; q++)
             first &= q == r || !w->seat[q].page || w->seat[q].gone;
         if (first)
@@ -119,27 +131,75 @@ static void note_gone(struct live_watch *w, int r)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Waits up to `ms` for a process to end or for the wake; true: woken. */
-static bool look_for_deaths(struct live_watch *w, struct pollfd *fd, int ms)
+/* What is polled: the wake, new lines, and per rank a process or a line. */
+enum { WAKE, LISTENER, RANKS };
+
+static struct pollfd *make_polls(const struct live_watch *w)
 {
-    fd[0] = (struct pollfd){ .fd = w->wake, .events = POLLIN };
-    for (int r = 0; r < w->size; r++)
-        fd[r + 1] = (struct pollfd){
-            .fd = w->seat[r].gone ? -1 : w->seat[r].pidfd, .events = POLLIN };
-    if (poll(fd, (nfds_t)w->size + 1, ms) < 1)
+    return ct_calloc((size_t)w->size + RANKS, sizeof(struct pollfd), "watch");
+}
+
+static void look_at_line(struct live_watch *w, int r)
+{
+    switch (live_line_look(&w->seat[r].line)) {
+    case LIVE_LINE_WELL:
+        break;
+    case LIVE_LINE_ENDED:
+        note_gone(w, r, "has died; it was last heard of");
+        break;
+    case LIVE_LINE_LOST:
+        note_gone(w, r, "cannot be reached; it was last heard of");
+        break;
+    }
+}
+
+static void take_line(struct live_watch *w)
+{
+    struct live_line line;
+    const int r = live_line_accept(w->listener, &w->offer, w->size, &line);
+
+    if (r < 0)
+        return;
+    live_line_leave(&w->seat[r].line); /* the same, a try before */
+    w->seat[r].line = line;
+}
+
+/* Waits up to `ms` for a process to end or for the wake; true: woken.  Lines
+ * are the watching thread's. */
+static bool look_for_deaths(struct live_watch *w, struct pollfd *fd, int ms,
+                            bool lines)
+{
+    fd[WAKE]     = (struct pollfd){ .fd = w->wake, .events = POLLIN };
+    fd[LISTENER] = (struct pollfd){ .fd = lines ? w->listener : -1,
+                                    .events = POLLIN };
+    for (int r = 0; r < w->size; r++) {
+        const struct live_seat *s = &w->seat[r];
+        const int line            = lines ? s->line.fd : -1;
+
+        fd[RANKS + r] = (struct pollfd){
+            .fd = s->gone ? -1 : s->pidfd >= 0 ? s->pidfd : line,
+            .events = POLLIN };
+    }
+    if (poll(fd, (nfds_t)w->size + RANKS, ms) < 1)
         return false;
     for (int r = 0; r < w->size; r++)
-        if (fd[r + 1].revents)
-            note_gone(w, r);
-    return fd[0].revents != 0;
+        if (fd[RANKS + r].revents && w->seat[r].pidfd >= 0)
+            note_gone(w, r, "has died");
+        else if (fd[RANKS + r].revents)
+            look_at_line(w, r);
+    if (fd[LISTENER].revents)
+        take_line(w);
+    return fd[WAKE].revents != 0;
 }
 
 static void *watch_main(void *arg)
 {
     struct live_watch *w = arg;
-    struct pollfd *fd = ct_calloc((size_t)w->size + 1, sizeof(*fd), "watch");
+    struct pollfd *fd    = make_polls(w);
 
-    while (fd && !look_for_deaths(w, fd, LOOK_MS)) {
+    if (w->rank > 0 && w->remote[w->rank] && w->offer.n > 0)
+        w->seat[0].line = live_line_connect(&w->offer, w->rank);
+    while (fd && !look_for_deaths(w, fd, LOOK_MS, true)) {
         atomic_store(&w->mine->pulse.beat, ct_pulse_now());
         atomic_store(&w->mine->pulse.sent, w->config.sent(w->config.arg));
         atomic_store(&w->mine->pulse.memory, ct_process_memory());
@@ -172,10 +232,10 @@ void live_watch_last_words(struct live_watch *w)
     struct pollfd *fd;
     char who[128], where[128];
 
-    if (!w || !(fd = ct_calloc((size_t)w->size + 1, sizeof(*fd), "watch")))
+    if (!w || !(fd = make_polls(w)))
         return;
     atomic_store(&w->mine->ending, true);
-    (void)look_for_deaths(w, fd, LAST_MS);
+    (void)look_for_deaths(w, fd, LAST_MS, false);
     ct_free(fd);
     write_records(w, atomic_load(&w->lost) ? w->why : "ended from outside");
     if (atomic_load(&w->lost))
@@ -233,6 +293,17 @@ static void seat_rank(struct live_watch *w, int r, const struct live_card *mine,
     w->remote[r] = !s->page;
 }
 
+/* Rank 0 listens where ranks are on other hosts; threads cannot die alone. */
+static void offer_lines(struct live_watch *w)
+{
+    bool any = false;
+
+    for (int r = 0; r < w->size; r++)
+        any |= w->remote[r];
+    if (w->rank == 0 && any && !w->config.all->transport->threads)
+        w->listener = live_line_listen(w->mine->nonce, &w->offer);
+}
+
 /* On the comm thread: who is there, and of whom rank 0 must hear. */
 static enum ct_status meet_job(struct ct_comm *c, void *arg)
 {
@@ -253,7 +324,10 @@ static enum ct_status meet_job(struct ct_comm *c, void *arg)
     CT_TRY_GOTO(ct_allgather(w->config.all, &mine, bytes, all), st, out);
     for (int r = 0; r < w->size; r++)
         seat_rank(w, r, &mine, &all[r]);
-    st = ct_broadcast(w->config.all, 0, w->remote, n * sizeof(*w->remote));
+    CT_TRY_GOTO(ct_broadcast(w->config.all, 0, w->remote,
+                             n * sizeof(*w->remote)), st, out);
+    offer_lines(w);
+    st = ct_broadcast(w->config.all, 0, &w->offer, sizeof(w->offer));
 out:
     ct_free(all);
     ct_free(bytes);
@@ -308,11 +382,11 @@ enum ct_status live_watch_create(const struct live_watch_config *config,
     w->size   = config->all->size;
     w->stall  = (uint64_t)(1e6 * stall);
     w->warn   = w->next_warn = (uint64_t)(1e6 * warn);
-    w->fd = w->wake = -1;
+    w->fd = w->wake = w->listener = -1;
     pthread_mutex_init(&w->lock, NULL);
     CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->seat), "watch", &w->seat));
     for (int r = 0; r < w->size; r++)
-        w->seat[r].pidfd = -1;
+        w->seat[r].pidfd = w->seat[r].line.fd = -1;
     CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->remote), "watch",
                     &w->remote));
     CT_TRY(live_page_create(&w->fd, &w->mine));
@@ -356,6 +430,8 @@ void live_watch_stop(struct live_watch *w)
     if (write(w->wake, &one, sizeof(one)) < 0)
         CT_WARN("the watching thread does not hear");
     pthread_join(w->thread, NULL);
+    for (int r = 0; r < w->size; r++)
+        live_line_leave(&w->seat[r].line);
     w->runs = false;
 }
 
@@ -389,6 +465,8 @@ void live_watch_destroy(struct live_watch *w)
     live_page_destroy(w->fd, w->mine);
     if (w->wake >= 0)
         close(w->wake);
+    if (w->listener >= 0)
+        close(w->listener);
     pthread_mutex_destroy(&w->lock);
     if (!free_to_go) /* the transport may still read or write there */
         return;

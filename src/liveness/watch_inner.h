@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "liveness/lifeline.h"
 #include "liveness/pulse_page.h"
 #include "liveness/watch.h"
 
@@ -25,6 +26,7 @@ struct live_seat {
     struct live_page *page;  /* mapped; NULL: not of this host */
     struct ct_pulse   copy;  /* of one that is not, on rank 0 */
     int               pidfd; /* -1: none */
+    struct live_line  line;  /* to a rank of another host */
     bool              like;  /* it trains, or serves, as this rank does */
     atomic_bool       gone;
     atomic_bool       heard; /* a message came, on rank 0 */
@@ -54,6 +56,8 @@ struct live_watch {
     pthread_t thread;
     bool      runs;
     int       wake;
+    int       listener;      /* rank 0's, for lines; -1: none */
+    struct live_offer offer; /* where that is */
     uint64_t  next_warn; /* us of waiting at which the next line comes */
     uint64_t  next_record; /* likewise: records for an autopsy */
     unsigned  n_asked;     /* requests for these, of all of this host */
