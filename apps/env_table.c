@@ -59,6 +59,9 @@ const struct env_info env_table[] = {
       "set by jsrun, with JSM_NAMESPACE_RANK: one of N ranks" },
     { "FLUX_JOB_SIZE", "N",
       "set by flux run, with FLUX_TASK_RANK: one of N ranks" },
+    { "CORTADO_INTERFACE", "NAME",
+      "the network interface whose addresses ranks that come and go tell each "
+      "other; default all" },
     { "UCX_TLS", "LIST",
       "UCX's transports; where it is not set, cortado sets ^cma" },
     { "OMPI_MCA_btl_tcp_eager_limit", "BYTES",

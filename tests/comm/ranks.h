@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "comm/comm.h"
+#include "testing/ends.h"
 #include "testing/test.h"
 
 enum { MOST_RANKS = 17 };
@@ -47,7 +48,7 @@ static inline void ranks_try(int P, const struct ct_loopback_options *options,
     struct ct_transport *end[MOST_RANKS];
 
     ASSERT(P <= MOST_RANKS);
-    ASSERT_OK(ct_loopback_create(P, options, end));
+    ASSERT_OK(test_ends(P, options, end));
     for (int r = 0; r < P; r++) {
         out[r] = (struct rank){ .transport = end[r], .fn = fn, .arg = arg };
         if (pthread_create(&out[r].thread, NULL, rank_main, &out[r]) != 0)

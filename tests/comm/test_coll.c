@@ -472,7 +472,7 @@ TEST(coll, untuned_the_choice_follows_size_and_hosts)
     struct ct_comm *c;
 
     for (int k = 0; k < 2; k++) {
-        ASSERT_OK(ct_loopback_create(
+        ASSERT_OK(test_ends(
             4, &(struct ct_loopback_options){ .host = k ? pairs : NULL }, t));
         ASSERT_OK(ct_comm_create(t[0], &c));
         ASSERT_OK(choose_rank(c, name));

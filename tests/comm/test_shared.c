@@ -335,8 +335,7 @@ TEST(shared, ranks_on_several_hosts_are_refused)
     struct ct_comm *c;
     float x = 1;
 
-    ASSERT_OK(ct_loopback_create(
-        2, &(struct ct_loopback_options){ .host = host }, t));
+    ASSERT_OK(test_ends(2, &(struct ct_loopback_options){ .host = host }, t));
     ASSERT_OK(ct_comm_create(t[0], &c));
     ASSERT(!ct_allreduce_available(c, ct_allreduce_find("shared")));
     ASSERT_STATUS(CT_ENOTSUP, ct_allreduce_find("shared")->run(c, &x, 1));

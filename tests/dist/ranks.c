@@ -278,7 +278,7 @@ struct rank *ranks_train_so(const struct ranks_how *how)
     ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor,
                             how->options, strlen(how->options), "test", &p));
     test_defer(free_message, p);
-    ASSERT_OK(ct_loopback_create(n, &loop, t));
+    ASSERT_OK(test_ends(n, &loop, t));
     for (int i = 0; i < n; i++) {
         r[i].transport = t[i];
         r[i].param     = param;

@@ -12,6 +12,7 @@
 
 #include "cortado/solver.h"
 #include "dist/dist.h"
+#include "testing/ends.h"
 #include "testing/test.h"
 
 enum { RANKS_BATCH = 24, RANKS_STEPS = 9, RANKS_MOST = 8 };

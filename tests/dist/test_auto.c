@@ -130,7 +130,7 @@ static void train_so(struct one_rank *r, const char *options,
 
     ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
                             strlen(options), "test", &p));
-    ASSERT_OK(ct_loopback_create(P, &loop, t));
+    ASSERT_OK(test_ends(P, &loop, t));
     for (int i = 0; i < P; i++) {
         r[i]           = how;
         r[i].transport = t[i];

@@ -59,7 +59,7 @@ static struct worker *collect(const int *host)
     pthread_t thread[RANKS];
 
     memset(w, 0, sizeof(w));
-    ASSERT_OK(ct_loopback_create(RANKS, &o, t));
+    ASSERT_OK(test_ends(RANKS, &o, t));
     for (int r = 0; r < RANKS; r++) {
         w[r].transport = t[r];
         ASSERT(pthread_create(&thread[r], NULL, run, &w[r]) == 0);

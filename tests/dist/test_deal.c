@@ -163,7 +163,7 @@ static void scores(int n, Caffe__NetParameter *net, struct scorer *out)
     struct ct_transport *t[RANKS_MOST];
     pthread_t thread[RANKS_MOST];
 
-    ASSERT_OK(ct_loopback_create(n, &loop, t));
+    ASSERT_OK(test_ends(n, &loop, t));
     for (int i = 0; i < n; i++) {
         out[i] = (struct scorer){ .transport = t[i], .net = net };
         pthread_create(&thread[i], NULL, scorer_thread, &out[i]);

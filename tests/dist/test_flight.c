@@ -172,7 +172,7 @@ static struct flyer *fly(const char *options,
     const struct ct_loopback_options loop = { .delay_seed = 5 };
 
     test_defer(free_flyers, f);
-    ASSERT_OK(ct_loopback_create(P, &loop, t));
+    ASSERT_OK(test_ends(P, &loop, t));
     for (int r = 0; r < P; r++) {
         f[r].seen.least = 1024; /* no words between comm threads */
         ASSERT_OK(under_way_create(t[r], &f[r].seen, &f[r].transport));

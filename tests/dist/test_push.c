@@ -176,7 +176,7 @@ static struct pusher *push(const char *options,
     const struct ct_loopback_options loop = { .delay_seed = 4 };
 
     test_defer(ct_free, q);
-    ASSERT_OK(ct_loopback_create(P, &loop, t));
+    ASSERT_OK(test_ends(P, &loop, t));
     for (int r = 0; r < P; r++) {
         q[r].transport = t[r];
         q[r].options   = options;

@@ -229,7 +229,7 @@ static void run_by_hand(const char *options, struct by_hand *r)
 
     ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
                             strlen(options), "test", &p));
-    ASSERT_OK(ct_loopback_create(P, &loop, t));
+    ASSERT_OK(test_ends(P, &loop, t));
     for (int i = 0; i < P; i++) {
         r[i] = (struct by_hand){ .transport = t[i], .param = param,
                                  .options = p };
@@ -310,7 +310,7 @@ TEST(shared_params, a_net_without_parameters_has_its_loss)
 
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
                             strlen(text), "test", &p));
-    ASSERT_OK(ct_loopback_create(2, NULL, t));
+    ASSERT_OK(test_ends(2, NULL, t));
     for (int i = 0; i < 2; i++) {
         r[i] = (struct idle){ .transport = t[i], .param = p };
         pthread_create(&thread[i], NULL, idle_rank, &r[i]);

@@ -94,7 +94,7 @@ static void through_views(const char *options, const char *more,
     for (int v = 0; v < VIEWS; v++) {
         struct ct_transport *t[MOST];
 
-        ASSERT_OK(ct_loopback_create(n_ranks[v], NULL, t));
+        ASSERT_OK(test_ends(n_ranks[v], NULL, t));
         for (int r = 0; r < n_ranks[v]; r++)
             one[r].transport[v] = t[r];
     }

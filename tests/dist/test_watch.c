@@ -125,7 +125,7 @@ static void run_waiters(struct waiter *w, int n, const int *host)
     failed   = false;
     ct_log_set_sink(note, NULL);
     ct_log_set_level(CT_LOG_WARNING);
-    ASSERT_OK(ct_loopback_create(n, &loop, t));
+    ASSERT_OK(test_ends(n, &loop, t));
     for (int r = 0; r < n; r++) {
         w[r].transport = t[r];
         pthread_create(&thread[r], NULL, waiter_main, &w[r]);
