@@ -2,10 +2,10 @@
  *
  * A size's time is the least of its repeats, averaged over ranks.  Slow links
  * leave no time for long sums, in which other ways are better than in short
- * ones.  So their times are predicted: by the latency and the time per byte that
- * fit what was timed best, in the formulas of the algorithms (terms.h).  Where
- * latency was nearly all of it, nothing is known of long sums, and what is usual
- * for them is taken.
+ * ones.  So their times are predicted: by the latency and the time per byte
+ * that fit what was timed best, in the formulas of the algorithms (terms.h).
+ * Where latency was nearly all of it, nothing is known of long sums, and what
+ * is usual for them is taken.
  *
  * Between two sizes the choice changes at their geometric mean; beyond the
  * largest it stays.  All ranks follow rank 0's table, so that they always run
