@@ -14,7 +14,7 @@
 #include "comm/logbook.h"
 #include "cortado/log.h"
 
-enum { IDLE_NS = 200000, LOOK_NS = 50000000, SLACK_NS = 1000 };
+enum { IDLE_NS = 200000, SLACK_NS = 1000 };
 
 struct ct_comm_thread {
     struct ct_comm               *comm; /* borrowed; the thread's alone */
@@ -29,7 +29,7 @@ struct ct_comm_thread {
     uint64_t        n_handed_in;
     bool            knows; /* which one is next: */
     uint64_t        next;
-    bool            stop;
+    bool            stop, runs; /* ... a job */
     enum ct_status  broken; /* the failure after which no job runs */
     char            why[512];
     struct ct_comm_thread_stats stats;
@@ -130,10 +130,12 @@ static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
         jobs_finish(t, job, st);
         return;
     }
+    t->runs = true;
     pthread_mutex_unlock(&t->lock);
     st           = run_noted(t->comm, job);
     job->seconds = ct_now() - start;
     pthread_mutex_lock(&t->lock);
+    t->runs = false;
     if (st != CT_OK)
         snprintf(job->why, sizeof(job->why), "%s", ct_last_error());
     if (st == CT_ECOMM) {
@@ -143,46 +145,31 @@ static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
     jobs_finish(t, job, st);
 }
 
-/* With `lock` held: no job runs any more, for the reason of ct_last_error. */
-static void thread_break(struct ct_comm_thread *t, enum ct_status st)
-{
-    t->broken = st;
-    snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
-}
-
-/* With `lock` held: for news, or so long. */
-static void await_news(struct ct_comm_thread *t, long ns)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&t->work, &t->lock, &until);
-}
-
 /* With `lock` held: until there is a job, for a moment, or for the stop. */
 static void jobs_await(struct ct_comm_thread *t)
 {
-    const long ns = t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS;
-    const uint64_t seen = t->n_handed_in;
+    struct timespec until;
     enum ct_status st;
+    long ns = t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS;
+    const uint64_t seen = t->n_handed_in;
 
     if (!t->options.idle || t->broken != CT_OK) {
-        if (t->first) /* the view may end before another job comes */
-            await_news(t, LOOK_NS);
-        else
-            pthread_cond_wait(&t->work, &t->lock);
+        pthread_cond_wait(&t->work, &t->lock);
         return;
     }
     pthread_mutex_unlock(&t->lock);
     st = t->options.idle(t->comm, t->options.idle_arg);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&t->lock);
-    if (st != CT_OK)
-        thread_break(t, st);
+    if (st != CT_OK) {
+        t->broken = st;
+        snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
+    }
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     if (t->n_handed_in == seen && !t->stop && t->broken == CT_OK)
-        await_news(t, ns);
+        pthread_cond_timedwait(&t->work, &t->lock, &until);
 }
 
 /* With `lock` held, which it lets go of to talk: makes known which job is
@@ -201,7 +188,8 @@ static void jobs_agree(struct ct_comm_thread *t)
                             : ct_agree_hear(&t->agree, &next);
     pthread_mutex_lock(&t->lock);
     if (st != CT_OK) {
-        thread_break(t, st);
+        t->broken = st;
+        snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
         return;
     }
     t->next  = next;
@@ -216,12 +204,9 @@ static struct ct_job *jobs_next(struct ct_comm_thread *t)
     if (t->order == CT_JOBS_FIFO || t->broken != CT_OK)
         return t->first ? jobs_take(t, t->first->number) : NULL;
     jobs_agree(t);
-    job = t->knows ? jobs_take(t, t->next) : NULL;
-    if (!job && t->first && t->broken == CT_OK &&
-        ct_transport_check(t->comm->transport) != CT_OK)
-        thread_break(t, CT_ECOMM);
     if (t->broken != CT_OK)
         return jobs_next(t);
+    job = t->knows ? jobs_take(t, t->next) : NULL;
     if (!job)
         return NULL;
     t->knows = false;
@@ -250,9 +235,7 @@ static void *thread_main(void *arg)
             jobs_await(t);
     }
     pthread_mutex_unlock(&t->lock);
-    if (t->broken == CT_OK &&
-        ct_transport_check(t->comm->transport) == CT_OK &&
-        ct_agree_end(&t->agree) != CT_OK)
+    if (t->broken == CT_OK && ct_agree_end(&t->agree) != CT_OK)
         CT_WARN("%s", ct_last_error());
     return NULL;
 }
@@ -397,6 +380,14 @@ enum ct_status ct_job_run(struct ct_comm_thread *t, ct_job_fn run, void *arg)
 
     ct_job_submit(t, &job);
     return ct_job_wait(&job);
+}
+
+void ct_comm_thread_rest(struct ct_comm_thread *t)
+{
+    pthread_mutex_lock(&t->lock);
+    while (t->first || t->runs)
+        pthread_cond_wait(&t->done, &t->lock);
+    pthread_mutex_unlock(&t->lock);
 }
 
 static enum ct_status agree_job(struct ct_comm *c, void *arg)

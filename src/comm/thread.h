@@ -78,6 +78,9 @@ bool ct_job_done_within(struct ct_job *job, double seconds);
 CT_MUST_CHECK enum ct_status ct_job_run(struct ct_comm_thread *t,
                                         ct_job_fn run, void *arg);
 
+/* Until no job is queued or runs. */
+void ct_comm_thread_rest(struct ct_comm_thread *t);
+
 /* Behind what is queued jobs run by CT_JOBS_AGREED.  All ranks call it at the
  * same place between the same jobs. */
 CT_MUST_CHECK enum ct_status ct_comm_thread_agree(struct ct_comm_thread *t);

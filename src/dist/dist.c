@@ -22,17 +22,21 @@ static enum ct_status take_options(struct ct_dist *d,
     return ct_message_merge(&none, given, &d->options);
 }
 
-enum ct_status dist_create_over(struct ct_transport *transport,
-                                const Caffe__DistributedParameter *options,
-                                struct ct_dist **out)
+enum ct_status dist_create_at(const struct elastic_place *place,
+                              const struct elastic_membership *members,
+                              const Caffe__DistributedParameter *options,
+                              struct ct_dist **out)
 {
-    struct ct_dist *d = NULL;
+    struct ct_transport *transport = place->transport;
+    struct ct_dist *d              = NULL;
     enum ct_status st;
 
     if (ct_alloc(1, sizeof(*d), "dist", &d) != CT_OK) {
         transport->ops->destroy(transport);
         return CT_ENOMEM;
     }
+    d->members = members;
+    d->place   = *place;
     dist_marks_init(&d->marks);
     pthread_mutex_init(&d->census_lock, NULL);
     st = take_options(d, options);
@@ -46,6 +50,15 @@ enum ct_status dist_create_over(struct ct_transport *transport,
 out:
     ct_dist_destroy(d);
     return st;
+}
+
+enum ct_status dist_create_over(struct ct_transport *transport,
+                                const Caffe__DistributedParameter *options,
+                                struct ct_dist **out)
+{
+    const struct elastic_place place = { .transport = transport };
+
+    return dist_create_at(&place, NULL, options, out);
 }
 
 bool ct_dist_launched(void)
@@ -129,7 +142,7 @@ void ct_dist_abort(struct ct_dist *d, int code)
     if (!d)
         return;
     live_watch_record(d->watch, ct_last_error());
-    live_witness_see_abort();
+    live_witness_dismiss();
     /* Launchers end everybody now, witnesses of the dead among them. */
     live_watch_hear_out(d->watch);
     live_watch_stop(d->watch); /* nobody needs to find out who is gone */

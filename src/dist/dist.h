@@ -18,6 +18,7 @@
 #include "dist/plan.h"
 #include "dist/servers/servers.h"
 #include "dist/proof/census.h"
+#include "elastic/membership.h"
 #include "solver/exchange.h"
 #include "solver/mirror.h"
 
@@ -38,6 +39,8 @@ struct ct_dist {
     struct ct_comm         *all, *comm, *group;
     struct ct_comm_thread  *thread;
     struct live_watch      *watch;    /* NULL: alone */
+    const struct elastic_membership *members; /* NULL: ranks stay the same */
+    struct elastic_place    place;    /* ... or this one's in its view */
     struct ct_net          *net;      /* attached to; borrowed */
     struct dist_auto        roads;
     struct dist_factors     factors;
@@ -91,6 +94,23 @@ static inline float *dist_diff(const struct ct_dist *d,
 /* The same over any transport, which it takes over; for tests. */
 CT_MUST_CHECK enum ct_status dist_create_over(
     struct ct_transport *transport,
+    const Caffe__DistributedParameter *options, struct ct_dist **out);
+
+/* elastic.c: one among ranks that come and go, with its first place among them;
+ * `members` outlives it.  The rest as struct ct_job_ops has it. */
+CT_MUST_CHECK enum ct_status dist_create_elastic(
+    const struct elastic_membership *members,
+    const Caffe__DistributedParameter *options, struct ct_dist **out);
+CT_MUST_CHECK enum ct_status dist_hold(struct ct_exchange *x, int iter);
+CT_MUST_CHECK enum ct_status dist_commit(struct ct_exchange *x, int iter);
+CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,
+                                            struct ct_next_view *out);
+CT_MUST_CHECK enum ct_status dist_enter_view(struct ct_exchange *x);
+/* dist.c: an exchange at a place, whose transport it takes over; `members` may
+ * be NULL. */
+CT_MUST_CHECK enum ct_status dist_create_at(
+    const struct elastic_place *place,
+    const struct elastic_membership *members,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 
 /* view.c: opens a view on a transport, which it takes over, also when it fails;

@@ -51,6 +51,10 @@ static const struct ct_job_ops job_ops = {
     .broadcast = broadcast,
     .collect   = dist_collect,
     .next_mark = next_mark,
+    .hold       = dist_hold,
+    .commit     = dist_commit,
+    .next_view  = dist_next_view,
+    .enter_view = dist_enter_view,
 };
 
 /* For layers, in the middle of a pass: it takes its turn behind the buckets
@@ -105,6 +109,8 @@ void dist_fill_exchange(struct ct_dist *d)
             .micro          = p->micro,
             .remote         = p->values,
             .lazy           = p->lazy,
+            .commits        = p->commits,
+            .n_full         = d->place.n_full,
             .keeps_history  = p->values || (p->sync && p->sync->keeps_history),
             .holds_back     = p->holds_back,
             /* Others may have no data, or one may stand still. */

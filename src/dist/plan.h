@@ -19,6 +19,7 @@
 /* What the job has; the same on all ranks. */
 struct dist_facts {
     int  size, n_hosts;
+    bool elastic;  /* ranks come and go */
     bool met;      /* a solver has come; what follows is known */
     bool gpus;     /* some rank's net is on one */
     bool own_gpus; /* each rank has one, and no two the same */
@@ -56,6 +57,7 @@ struct dist_plan {
     bool   sheds;        /* ... what has no tokens waits (codec/managed.h) */
     bool   overlap;      /* they leave during the backward pass */
     bool   lazy;         /* updates wait for the next forward pass */
+    bool   commits;      /* ... or until all ranks have all sums */
     bool   holds_back;   /* the codec keeps some, and momentum */
     bool   windows;      /* ranks of a host may share memory */
     bool   in_memory;    /* compute threads sum gradients where they lie */

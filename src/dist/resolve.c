@@ -78,6 +78,7 @@ static const char *why_not_on_gpus(const struct dist_plan *p)
     return p->servers || p->sync
                ? "it is for --sync=bsp without servers"
            : p->codec.type ? "--compress works in the CPU's memory"
+           : p->commits    ? "a rank may be lost in the middle of a sum"
            : p->parts      ? "--canonical adds along a tree"
            : p->bytes_s > 0 ? "--bandwidth does not limit it"
            : p->road == DIST_ROAD_FACTORS
@@ -98,7 +99,8 @@ static void choose_travel(const Caffe__DistributedParameter *o,
     const bool in_step = !p->servers && !p->sync;
 
     p->overlap     = o->overlap;
-    p->lazy        = o->overlap && !p->parts && in_step;
+    p->commits     = f->elastic;
+    p->lazy        = o->overlap && !p->parts && in_step && !p->commits;
     p->holds_back  = p->codec.type && p->codec.type->momentum &&
                     p->n_workers > 1;
     /* Who may send only so much is not to go around that by memory, and waits
@@ -144,7 +146,7 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
     p->root_data = p->root_data && p->n_workers > 1;
     p->kind      = kind_of(p);
     p->alone     = f->size == 1 && !p->parts && !p->servers && !p->sync &&
-               !p->nccl;
+               !p->nccl && !p->commits;
     return CT_OK;
 }
 

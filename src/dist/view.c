@@ -164,7 +164,8 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     enum ct_status st;
 
     d->facts = (struct dist_facts){ .size    = t->size,
-                                    .n_hosts = count_hosts(t) };
+                                    .n_hosts = count_hosts(t),
+                                    .elastic = d->members != NULL };
     d->rank  = t->rank;
     d->size  = t->size;
     st = ct_alloc((size_t)d->size, sizeof(*d->part_bytes), "sums",
@@ -182,7 +183,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     CT_TRY(check_reduce(d));
     CT_TRY(start_thread(d));
     dist_fill_exchange(d);
-    if (d->all->size > 1)
+    if (d->all->size > 1 && !d->members) /* who watches them, too */
         CT_TRY(start_watch(d));
     d->exchange.facts.pulse = live_watch_pulse(d->watch);
     return CT_OK;

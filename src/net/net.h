@@ -231,11 +231,13 @@ CT_MUST_CHECK enum ct_status net_bridge_backward_out(struct ct_net *net,
                                                      struct net_layer *l);
 void net_bridge_fini(struct net_layer *l);
 
-/* `st`, where a device failed: that is not the fault of shapes or words. */
+/* `st`, where a device or a peer failed: that is not the fault of shapes or
+ * words. */
 static inline enum ct_status net_status(enum ct_status st,
                                         enum ct_status otherwise)
 {
-    return st == CT_ENOMEM || st == CT_EDEVICE ? st : otherwise;
+    return st == CT_ENOMEM || st == CT_EDEVICE || st == CT_ECOMM ? st
+                                                                : otherwise;
 }
 
 /* run.c: the values of blob b from one of its layouts and types to another. */

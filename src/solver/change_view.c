@@ -13,6 +13,16 @@
 #include "net/arena.h"
 #include "solver/solver.h"
 
+static void detach(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    x->ops->detach(x, s->net);
+    solver_drop_shared(s);
+    solver_remote_stop(s);
+    s->attached = (struct ct_attached){ 0 };
+}
+
 enum ct_status solver_leave_view(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
@@ -21,10 +31,14 @@ enum ct_status solver_leave_view(struct ct_solver *s)
     CT_TRY(solver_unpack(s));
     CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_SNAPSHOT));
     CT_TRY(solver_leave_shared(s));
-    x->ops->detach(x, s->net);
-    solver_drop_shared(s);
-    solver_remote_stop(s);
-    s->attached = (struct ct_attached){ 0 };
+    detach(s);
+    return CT_OK;
+}
+
+enum ct_status solver_abandon_view(struct ct_solver *s)
+{
+    CT_TRY(solver_unpack(s));
+    detach(s);
     return CT_OK;
 }
 
@@ -38,7 +52,8 @@ static enum ct_status take_over(struct ct_solver *s, const struct ct_net *old)
                        "and had %zu before", n, ct_net_arena_count(old));
     CT_TRY(ct_copy(s->options.device, (int64_t)n, ct_net_arena_data(old),
                    ct_net_arena_data(s->net)));
-    return ct_net_seek(s->net, ct_net_n_passes(old));
+    return ct_net_seek(s->net, s->mark.back ? s->mark.n_passes
+                                            : ct_net_n_passes(old));
 }
 
 static void drop_deals(struct ct_solver *s)
@@ -52,35 +67,74 @@ static void drop_deals(struct ct_solver *s)
     s->tests_count = false;
 }
 
-/* Nets for this rank's part of a batch. */
+/* The nets of a solver. */
+struct nets {
+    struct ct_net *train, **test;
+    uint64_t      *tested;
+    int            n_test;
+};
+
+static struct nets take_nets(struct ct_solver *s)
+{
+    const struct nets n = { s->net, s->test_net, s->n_tested, s->n_test_net };
+
+    s->net        = NULL;
+    s->test_net   = NULL;
+    s->n_tested   = NULL;
+    s->n_test_net = 0;
+    return n;
+}
+
+static void put_nets(struct ct_solver *s, const struct nets *n)
+{
+    s->net        = n->train;
+    s->test_net   = n->test;
+    s->n_tested   = n->tested;
+    s->n_test_net = n->n_test;
+}
+
+static void drop_nets(const struct nets *n)
+{
+    for (int i = 0; i < n->n_test; i++)
+        ct_net_destroy(n->test[i]);
+    ct_free(n->test);
+    ct_free(n->tested);
+    ct_net_destroy(n->train);
+}
+
+static enum ct_status build_nets(struct ct_solver *s, const struct nets *old)
+{
+    CT_TRY(solver_create_nets(s));
+    CT_TRY(take_over(s, old->train));
+    for (int i = 0; i < s->n_test_net && i < old->n_test; i++)
+        CT_TRY(solver_test_seek(s, i, old->tested[i]));
+    return CT_OK;
+}
+
+/* Nets for this rank's part of a batch.  Where that fails the old ones stay,
+ * with what they have learned. */
 static enum ct_status rebuild_nets(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
-    struct ct_net *old          = s->net, **tests = s->test_net;
-    uint64_t *tested            = s->n_tested;
-    const int n_tests           = s->n_test_net;
+    const struct nets old       = take_nets(s);
+    struct nets half;
     enum ct_status st;
 
     s->options.rank = x->facts.rank;
     s->options.size = x->facts.size;
-    s->net          = NULL;
-    s->test_net     = NULL;
-    s->n_tested     = NULL;
-    s->n_test_net   = 0;
     drop_deals(s);
-    CT_TRY_GOTO(solver_create_nets(s), st, out);
-    CT_TRY_GOTO(take_over(s, old), st, out);
-    for (int i = 0; i < s->n_test_net && i < n_tests; i++)
-        CT_TRY_GOTO(solver_test_seek(s, i, tested[i]), st, out);
-out:
-    for (int i = 0; i < n_tests; i++)
-        ct_net_destroy(tests[i]);
-    ct_free(tests);
-    ct_free(tested);
-    ct_net_destroy(old);
+    st = build_nets(s, &old);
+    if (st != CT_OK) {
+        half = take_nets(s);
+        drop_nets(&half);
+        put_nets(s, &old);
+        return st;
+    }
+    s->mark.back = false;
+    drop_nets(&old);
     ct_mirror_destroy(s->mirror); /* the old net may have recorded it */
     s->mirror = NULL;
-    return st;
+    return CT_OK;
 }
 
 /* Rank 0's floats, wherever they lie, on all ranks. */
@@ -101,20 +155,97 @@ out:
     return st;
 }
 
-/* Where training stands. */
+/* b becomes its mean over the ranks that have trained. */
+static enum ct_status merge_blob(struct ct_solver *s, struct ct_blob *b)
+{
+    struct ct_exchange *x = s->options.exchange;
+    const size_t n        = (size_t)b->count, P = (size_t)x->facts.size;
+    float *mine = NULL, *all = NULL;
+    enum ct_status st;
+
+    CT_TRY_GOTO(ct_alloc(n, sizeof(float), "statistics", &mine), st, out);
+    CT_TRY_GOTO(ct_alloc(n * P, sizeof(float), "statistics", &all), st, out);
+    CT_TRY_GOTO(ct_blob_get(b, false, mine), st, out);
+    CT_TRY_GOTO(ct_exchange_gather(x, mine, n * sizeof(float), all), st, out);
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+
+        for (int r = 0; r < x->facts.n_full; r++)
+            sum += (double)all[(size_t)r * n + i];
+        mine[i] = (float)(sum / x->facts.n_full);
+    }
+    st = ct_blob_put(b, false, mine);
+out:
+    ct_free(mine);
+    ct_free(all);
+    return st;
+}
+
+/* Where training stands.  A view may end when some ranks have done what follows
+ * an iteration and others have not; then rank 0's word counts. */
 struct standing {
     int64_t  iter, current_step;
     uint64_t seed, n_passes;
     float    last_rate;
+    int32_t  stage, agreed;
+    int32_t  tested, loose_ends;
 };
 
+/* Every rank's mean, where each kept statistics of its own samples. */
+static enum ct_status merge_statistics(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    for (int l = 0; l < ct_net_n_layers(s->net); l++) {
+        struct ct_layer *layer = ct_net_layer(s->net, l);
+
+        for (int i = 0; i < layer->n_blob; i++)
+            if (ct_layer_is_statistic(layer, i) && !x->facts.micro)
+                CT_TRY(merge_blob(s, layer->blob[i]));
+    }
+    return CT_OK;
+}
+
+/* Ranks deal out test batches by how many there were. */
+static enum ct_status share_tests(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+    const size_t n        = s->param->n_test_iter;
+
+    if (n > 0)
+        CT_TRY(x->job->spread(x, s->n_tested, n * sizeof(*s->n_tested)));
+    for (int i = 0; i < s->n_test_net; i++)
+        CT_TRY(solver_test_seek(s, i, s->n_tested[i]));
+    return CT_OK;
+}
+
+/* All that ranks know of a training, to those who are new. */
 static enum ct_status share_state(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
-    struct standing at    = { s->iter, s->current_step, s->seed,
-                              ct_net_n_passes(s->net), s->last_rate };
+    struct standing at    = {
+        .iter         = s->iter,
+        .current_step = s->current_step,
+        .seed         = s->seed,
+        .n_passes     = ct_net_n_passes(s->net),
+        .last_rate    = s->last_rate,
+        .stage        = s->stage,
+        .agreed       = (int32_t)s->agreed,
+        .tested       = s->mark.tested,
+        .loose_ends   = s->loose_ends,
+    };
 
     CT_TRY(x->job->spread(x, &at, sizeof(at)));
+    if (x->facts.rank < x->facts.n_full &&
+        (at.iter != s->iter || at.n_passes != ct_net_n_passes(s->net)))
+        return ct_fail(CT_EINTERNAL, "rank %d has %d iterations and %llu "
+                       "passes where rank 0 has %d and %llu", x->facts.rank,
+                       s->iter, (unsigned long long)ct_net_n_passes(s->net),
+                       (int)at.iter, (unsigned long long)at.n_passes);
+    s->stage        = at.stage;
+    s->agreed       = (enum ct_solver_action)at.agreed;
+    s->mark.tested  = at.tested;
+    s->loose_ends   = at.loose_ends;
     s->iter         = (int)at.iter;
     s->current_step = (int)at.current_step;
     s->seed         = at.seed;
@@ -122,6 +253,11 @@ static enum ct_status share_state(struct ct_solver *s)
     s->next.t       = 0;
     ct_net_reseed(s->net, s->seed);
     CT_TRY(ct_net_seek(s->net, at.n_passes));
+    CT_TRY(share_tests(s));
+    if (x->facts.n_full > 0)
+        CT_TRY(merge_statistics(s));
+    if (x->facts.n_full == x->facts.size) /* all have the same */
+        return CT_OK;
     CT_TRY(spread_floats(s, ct_net_arena_data(s->net)));
     for (int h = 0; h < s->rule->n_history; h++)
         CT_TRY(spread_floats(s, s->history[h]->ptr));

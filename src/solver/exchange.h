@@ -3,7 +3,8 @@
  * A solver alone has none of this.  With peers it gets an exchange: facts about
  * the job, which it reads; one table of functions for the kind of
  * synchronisation (in step, servers, means of weights) and one that all kinds
- * share, which it calls.  Nothing of these changes while it trains.  What it
+ * share, which it calls.  Nothing of these changes while it trains, or while a
+ * view lasts.  What it
  * tells the exchange of itself goes in with attach, and what comes of an
  * iteration comes back from finish.  On every rank alike:
  *
@@ -120,6 +121,9 @@ struct ct_exchange_facts {
                              * an iteration; 0: it has iter_size passes */
     bool     remote;        /* servers update; the solver must not */
     bool     lazy;
+    bool     commits;       /* ranks come and go: see job->commit */
+    int      n_full;        /* the first so many ranks have the parameters,
+                             * and the others get them; 0: rank 0 alone */
     bool     keeps_history; /* the exchange works on the solver's histories */
     bool     holds_back;    /* some gradients are; see struct ct_attached */
     bool     deal_tests;    /* ranks hold the same parameters at a test, so
@@ -216,6 +220,11 @@ struct ct_exchange_ops {
     enum ct_status (*serve)(struct ct_exchange *x, int end, int *iter);
 };
 
+/* The view that follows when one is over. */
+struct ct_next_view {
+    int base; /* iterations that count, for every rank of it */
+};
+
 /* What all kinds have. */
 struct ct_job_ops {
     enum ct_status (*meet)(struct ct_exchange *x); /* all ranks are here */
@@ -241,6 +250,17 @@ struct ct_job_ops {
      * caller had; false: there is no other. */
     bool (*next_mark)(struct ct_exchange *x, uint64_t *seen,
                       struct ct_mark *out);
+    /* With `commits`, in a new view: this rank has the parameters of `iter`
+     * iterations. */
+    enum ct_status (*hold)(struct ct_exchange *x, int iter);
+    /* With `commits`, after finish: returns when every rank has all sums of the
+     * iteration.  Nothing that outlives it may change before. */
+    enum ct_status (*commit)(struct ct_exchange *x, int iter);
+    /* With `commits`, after a CT_ECOMM: waits for the next view, and enters it
+     * once the solver is detached.  That changes `facts`. */
+    enum ct_status (*next_view)(struct ct_exchange *x,
+                                struct ct_next_view *out);
+    enum ct_status (*enter_view)(struct ct_exchange *x);
 };
 
 struct ct_exchange {

@@ -79,7 +79,8 @@ enum ct_status solver_check_writable(const struct ct_solver *s)
     enum ct_status st    = CT_OK;
     int n;
 
-    ct_text_addf(&probe, "%s.tempfile", prefix_of(s));
+    /* A rank that this one follows may be at it still. */
+    ct_text_addf(&probe, "%s.tempfile%ld", prefix_of(s), (long)gettid());
     if (probe.failed)
         return CT_ENOMEM;
     if (ct_file_write(probe.s, "", 0) != CT_OK)

@@ -162,6 +162,7 @@ void ct_solver_destroy(struct ct_solver *s)
         ct_net_destroy(s->test_net[i]);
     ct_free(s->test_net);
     ct_free(s->n_tested);
+    solver_mark_fini(s);
     ct_free(s->weights);
     ct_free(s->batches);
     ct_net_destroy(s->net);

@@ -68,6 +68,16 @@ struct solver_early {
     int               param;
 };
 
+/* Where an iteration began that may have to be done again. */
+struct solver_mark {
+    bool     set;
+    bool     tested;      /* ... before it */
+    uint64_t n_passes;
+    bool     back;        /* the net has yet to go back there */
+    float   *statistics;  /* of the train net; owned */
+    enum ct_solver_action asked; /* for which it was to tell peers */
+};
+
 struct ct_solver {
     Caffe__SolverParameter  *param; /* owned */
     struct ct_solver_options options;
@@ -108,6 +118,11 @@ struct ct_solver {
     struct solver_update     next;      /* of this iteration; see t */
     enum solver_param_state *state;     /* of each parameter */
     int                      due_first, due_end; /* all others are current */
+    struct solver_mark       mark;      /* commit.c */
+    double                   loss;      /* of this iteration, of all ranks */
+    bool                     loose_ends; /* it counts, but not all that follows
+                                          * it is done */
+    int                      stage;     /* of a whole training; solve.c */
     struct ct_updater        updater;   /* what the exchange has of us */
     struct ct_attached       attached;  /* ... and what it made of it */
     struct ct_shared_params  shared;    /* arrays of NULL: none */
@@ -216,8 +231,27 @@ void solver_remote_stop(struct ct_solver *s);
  * among others, once the exchange has.  `is_new`: it was not among the old
  * ones, and its solver has just been made. */
 CT_MUST_CHECK enum ct_status solver_leave_view(struct ct_solver *s);
+/* The same where they cannot be reached any more. */
+CT_MUST_CHECK enum ct_status solver_abandon_view(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_enter_view(struct ct_solver *s,
                                                bool is_new);
+
+/* commit.c: where ranks come and go, and nothing happens elsewhere: an
+ * iteration begins; it counts; a view ended and this rank goes on in the next,
+ * with that iteration or before it. */
+bool solver_commits(const struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_mark(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_commit(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_follow(struct ct_solver *s);
+void solver_mark_fini(struct ct_solver *s);
+/* `st`; where it says that a view has ended, what comes of following, and the
+ * caller does anew what it did. */
+CT_MUST_CHECK enum ct_status solver_or_follow(struct ct_solver *s,
+                                              enum ct_status st);
+/* step.c: an iteration that counts is brought to its end. */
+CT_MUST_CHECK enum ct_status solver_complete(struct ct_solver *s);
+/* step.c: tells the exchange of the solver, and the net of both. */
+CT_MUST_CHECK enum ct_status solver_engage(struct ct_solver *s);
 
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
@@ -270,6 +304,15 @@ CT_MUST_CHECK enum ct_status solver_tell_test(struct ct_solver *s, int net,
 void solver_tell_snapshot(struct ct_solver *s, int iter, const char *model,
                           const char *state);
 void solver_tell_stop(struct ct_solver *s, enum ct_status why);
+
+/* step.c: a loss joins the mean that the log shows; and must be finite. */
+void solver_smooth(struct ct_solver *s, double loss);
+CT_MUST_CHECK enum ct_status solver_check_loss(struct ct_solver *s,
+                                               double loss);
+static inline bool solver_due(int iter, int interval)
+{
+    return interval > 0 && iter % interval == 0;
+}
 
 /* step.c: the gradient arena as peers see it. */
 float *solver_peer_diffs(const struct ct_solver *s);

@@ -24,7 +24,7 @@ struct ct_pulse *solver_pulse(const struct ct_solver *s)
                                : s->options.pulse;
 }
 
-static void smooth(struct ct_solver *s, double loss)
+void solver_smooth(struct ct_solver *s, double loss)
 {
     int window = s->param->average_loss;
     int done   = s->iter - s->start_iter;
@@ -58,7 +58,7 @@ static void display(struct ct_solver *s)
     solver_print_outputs(s->net, "Train", NULL, note);
 }
 
-static enum ct_status check_loss(struct ct_solver *s, double loss)
+enum ct_status solver_check_loss(struct ct_solver *s, double loss)
 {
     int layer;
 
@@ -76,37 +76,6 @@ static enum ct_status check_loss(struct ct_solver *s, double loss)
                    "base_lr, set clip_gradients, or train on with "
                    "--on_nan=continue", s->iter, loss,
                    layer < 0 ? "(none)" : ct_net_layer(s->net, layer)->name);
-}
-
-/* An update may have left what no later pass will meet. */
-static enum ct_status check_params(struct ct_solver *s)
-{
-    int n = ct_net_n_params(s->net), bad = -1;
-    float *room = NULL;
-
-    if (strcmp(s->param->on_nan, "continue") == 0)
-        return CT_OK;
-    for (int i = 0; i < n && bad < 0; i++) {
-        const struct ct_blob *b = ct_net_param(s->net, i)->blob;
-        const float *value;
-        enum ct_status st = ct_blob_read(b, &room, &value);
-        int64_t k         = 0;
-
-        while (st == CT_OK && k < b->count && isfinite(value[k]))
-            k++;
-        if (st == CT_OK && k < b->count)
-            bad = ct_net_param(s->net, i)->layer;
-        ct_free(room);
-        room = NULL;
-        CT_TRY(st);
-    }
-    if (bad < 0)
-        return CT_OK;
-    return ct_fail(CT_ENAN, "iteration %d: the last update left layer %s "
-                   "parameters that are not finite, and no snapshot was "
-                   "written.  Lower base_lr, set clip_gradients, or use "
-                   "--on_nan=continue", s->iter,
-                   ct_net_layer(s->net, bad)->name);
 }
 
 /* After each layer's backward pass. */
@@ -159,8 +128,9 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
         s->trace_agreed = solver_trace_wanted(s);
         return CT_OK;
     }
-    act        = act != CT_ACTION_NONE ? act : s->pending;
-    s->pending = CT_ACTION_NONE;
+    act           = act != CT_ACTION_NONE ? act : s->pending;
+    s->pending    = CT_ACTION_NONE;
+    s->mark.asked = act;
     rider                    = solver_peer_diffs(s);
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
@@ -174,7 +144,7 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
 }
 
 /* The mean loss over ranks, and what any of them asked for. */
-static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
+static enum ct_status finish_exchange(struct ct_solver *s)
 {
     struct ct_exchange *x   = s->options.exchange;
     struct ct_answer answer = { 0 };
@@ -189,7 +159,7 @@ static enum ct_status finish_exchange(struct ct_solver *s, double *loss)
                                        (uint64_t)s->param->iter_size));
     if (answer.ahead > 0)
         s->iter = answer.ahead - 1; /* the update adds one */
-    *loss     = answer.loss;
+    s->loss   = answer.loss;
     s->agreed = answer.stop       ? CT_ACTION_STOP
                 : answer.snapshot ? CT_ACTION_SNAPSHOT
                                   : CT_ACTION_NONE;
@@ -214,7 +184,7 @@ static enum ct_status mirrored_pass(struct ct_solver *s, bool fresh, int n,
     CT_TRY(begin_exchange(s, 0));
     ct_mirror_expect(s->mirror);
     CT_TRY(ct_net_forward_backward(s->net, fresh, &part));
-    CT_TRY(check_loss(s, part));
+    CT_TRY(solver_check_loss(s, part));
     *loss += part / n;
     s->mirror->diff[CT_RIDER_LOSS] = (float)*loss;
     for (int l = ct_net_n_layers(s->net) - 1; l >= 0; l--) {
@@ -235,7 +205,7 @@ static enum ct_status whole_pass(struct ct_solver *s, bool fresh, int n,
 
     ct_net_set_layer_done(s->net, NULL, NULL);
     CT_TRY(ct_net_forward_backward(s->net, fresh, &part));
-    CT_TRY(check_loss(s, part));
+    CT_TRY(solver_check_loss(s, part));
     *loss += part / n;
     return CT_OK;
 }
@@ -254,7 +224,7 @@ static enum ct_status micro_pass(struct ct_solver *s, int i, double *loss)
         CT_TRY(whole_pass(s, true, 1, loss));
     } else {
         CT_TRY(ct_net_forward(s->net, loss));
-        CT_TRY(check_loss(s, *loss));
+        CT_TRY(solver_check_loss(s, *loss));
         if (last)
             CT_TRY(begin_exchange(s, *loss));
         CT_TRY(ct_net_backward(s->net));
@@ -290,7 +260,7 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
                 CT_TRY(begin_exchange(s, *loss));
         } else {
             CT_TRY(ct_net_forward(s->net, &part));
-            CT_TRY(check_loss(s, part));
+            CT_TRY(solver_check_loss(s, part));
             *loss += part / n;
             if (i == n - 1)
                 CT_TRY(begin_exchange(s, *loss));
@@ -300,52 +270,67 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
     return CT_OK;
 }
 
-static bool due(int iter, int interval)
+enum ct_status solver_complete(struct ct_solver *s)
 {
-    return interval > 0 && iter % interval == 0;
-}
+    const struct ct_exchange *x = s->options.exchange;
+    const bool show             = solver_due(s->iter, s->param->display);
 
-static enum ct_status run_iteration(struct ct_solver *s, int end)
-{
-    const Caffe__SolverParameter *p = s->param;
-    struct ct_exchange *x           = s->options.exchange;
-    bool show = due(s->iter, p->display);
-    enum ct_status st;
-    double loss;
-
-    ct_pulse_iter(solver_pulse(s), s->iter);
-    if (due(s->iter, p->test_interval) &&
-        (s->iter > 0 || p->test_initialization))
-        CT_TRY(ct_solver_test_all(s));
-    if (s->stop)
-        return CT_OK;
-    solver_tell_begin(s);
-    ct_net_set_debug_info(s->net, show && p->debug_info);
-    CT_TRY(solver_pack(s, end));
-    CT_TRY(solver_early_begin(s));
-    st = compute_gradients(s, &loss);
-    solver_early_end(s);
-    CT_TRY(st);
-    /* With peers the loss comes with the first gradients; the rest is still
-     * under way while the update begins. */
-    CT_TRY(finish_exchange(s, &loss));
-    smooth(s, loss);
+    solver_smooth(s, s->loss);
     if (show)
         display(s);
     CT_TRY(solver_update_begin(s));
     if (!x || !x->facts.lazy || s->late || s->device_update || s->mirror)
         CT_TRY(solver_update_all(s));
+    s->loose_ends = true;
     CT_TRY(solver_updated(s));
-    solver_tell_iteration(s, loss, show);
-    CT_TRY(solver_tell_inspect(s));
-    if (x && due(s->iter, x->facts.guard_interval)) {
+    solver_tell_iteration(s, s->loss, show);
+    return solver_tell_inspect(s);
+}
+
+/* What may follow an iteration that counts. */
+static enum ct_status tie_up(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (x && solver_due(s->iter, x->facts.guard_interval)) {
         CT_TRY(solver_update_all(s));
         CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_CHECK));
     }
-    if (due(s->iter, p->snapshot) || s->agreed == CT_ACTION_SNAPSHOT)
+    if (solver_due(s->iter, s->param->snapshot) ||
+        s->agreed == CT_ACTION_SNAPSHOT)
         CT_TRY(solver_snapshot_aside(s));
-    s->stop = s->agreed == CT_ACTION_STOP;
+    s->stop       = s->agreed == CT_ACTION_STOP;
+    s->loose_ends = false;
     return CT_OK;
+}
+
+static enum ct_status run_iteration(struct ct_solver *s, int end)
+{
+    const Caffe__SolverParameter *p = s->param;
+    enum ct_status st;
+
+    ct_pulse_iter(solver_pulse(s), s->iter);
+    if (solver_due(s->iter, p->test_interval) && !s->mark.tested &&
+        (s->iter > 0 || p->test_initialization))
+        CT_TRY(ct_solver_test_all(s));
+    if (s->stop)
+        return CT_OK;
+    s->mark.tested = solver_commits(s);
+    solver_tell_begin(s);
+    ct_net_set_debug_info(s->net, p->debug_info &&
+                                      solver_due(s->iter, p->display));
+    CT_TRY(solver_pack(s, end));
+    CT_TRY(solver_mark(s));
+    CT_TRY(solver_early_begin(s));
+    st = compute_gradients(s, &s->loss);
+    solver_early_end(s);
+    CT_TRY(st);
+    /* With peers the loss comes with the first gradients; the rest is still
+     * under way while the update begins. */
+    CT_TRY(finish_exchange(s));
+    CT_TRY(solver_commit(s));
+    CT_TRY(solver_complete(s));
+    return tie_up(s);
 }
 
 static enum ct_status one_iteration(struct ct_solver *s, int end)
@@ -353,6 +338,8 @@ static enum ct_status one_iteration(struct ct_solver *s, int end)
     char name[32];
     uint64_t start;
 
+    if (s->loose_ends) /* the view ended before they were done */
+        return tie_up(s);
     CT_TRY(solver_trace_iteration(s));
     start = ct_trace_begin();
     if (start)
@@ -416,117 +403,58 @@ enum ct_status solver_attach(struct ct_solver *s)
     return x->ops->attach(x, s->net, &t, &s->attached);
 }
 
+enum ct_status solver_engage(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    CT_TRY(solver_attach(s));
+    if (x)
+        ct_net_set_layer_start(s->net, layer_start, s);
+    return solver_commits(s) ? x->job->hold(x, s->iter) : CT_OK;
+}
+
+/* After the last iteration. */
+static enum ct_status wrap_up(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    solver_snapshot_wait(s);
+    CT_TRY(solver_update_all(s));
+    CT_TRY(solver_trace_over(s));
+    CT_TRY(solver_unpack(s));
+    CT_TRY(solver_device_report(s));
+    return x ? x->ops->settle(x, s->iter, CT_SETTLE_END) : CT_OK;
+}
+
 enum ct_status ct_solver_step(struct ct_solver *s, int n)
 {
     struct ct_exchange *x = s->options.exchange;
     int end               = s->iter + n;
     enum ct_status st     = CT_OK;
+    bool done             = false;
 
-    CT_TRY(solver_attach(s));
+    CT_TRY(solver_or_follow(s, solver_engage(s)));
     if (x && x->facts.serves)
         return x->ops->serve(x, end, &s->iter);
-    if (x)
-        ct_net_set_layer_start(s->net, layer_start, s);
-    s->stop         = false;
+    s->stop         = s->loose_ends = false;
     s->start_iter   = s->iter;
     s->display_iter = s->iter;
     s->smoothed     = 0;
     s->start_time = s->display_time = ct_now();
     if (s->snapshot_time == 0)
         s->snapshot_time = s->start_time;
-    while (s->iter < end && !s->stop && st == CT_OK)
-        st = one_iteration(s, end);
+    while (st == CT_OK && !done) {
+        const bool more = (s->iter < end && !s->stop) || s->loose_ends;
+
+        st   = more ? one_iteration(s, end) : wrap_up(s);
+        done = st == CT_OK && !more;
+        st   = solver_or_follow(s, st);
+    }
+    if (st == CT_OK)
+        return CT_OK;
     solver_snapshot_wait(s);
-    if (st == CT_OK)
-        st = solver_update_all(s);
-    if (st == CT_OK)
-        st = solver_trace_over(s);
-    if (st == CT_OK)
-        st = solver_unpack(s);
-    if (st == CT_OK)
-        st = solver_device_report(s);
-    if (st == CT_OK)
-        return x ? x->ops->settle(x, s->iter, CT_SETTLE_END) : CT_OK;
     solver_update_drop(s); /* it will not come any more */
     if (solver_unpack(s) != CT_OK)
         CT_WARN("parameters are not in Caffe's order: %s", ct_last_error());
-    return st;
-}
-
-/* This rank's loss becomes the mean over ranks, where they are together; in
- * canonical training that of the first micro-batch stays, whatever P is. */
-static enum ct_status mean_loss(const struct ct_solver *s, double *loss)
-{
-    struct ct_exchange *x = s->options.exchange;
-
-    if (x && x->facts.size > 1 && x->facts.deal_tests && !x->facts.micro)
-        return ct_exchange_mean(x, loss);
-    *loss /= solver_weight(s);
-    return CT_OK;
-}
-
-/* What Caffe prints when the last iteration is over. */
-static enum ct_status last_words(struct ct_solver *s)
-{
-    const Caffe__SolverParameter *p = s->param;
-    double loss;
-
-    if (due(s->iter, p->display)) {
-        CT_TRY(ct_net_forward(s->net, &loss));
-        CT_TRY(mean_loss(s, &loss));
-        smooth(s, loss);
-        CT_INFO("Iteration %d, loss = %g", s->iter, s->smoothed);
-        CT_TRY(check_loss(s, loss));
-    }
-    if (due(s->iter, p->test_interval))
-        CT_TRY(ct_solver_test_all(s));
-    return CT_OK;
-}
-
-static void report_layers(const struct ct_net *net)
-{
-    for (int i = 0; i < ct_net_n_layers(net); i++) {
-        const struct ct_layer *l = ct_net_layer(net, i);
-
-        if (l->type->report)
-            l->type->report(l);
-    }
-}
-
-static enum ct_status solve(struct ct_solver *s)
-{
-    const Caffe__SolverParameter *p = s->param;
-    int left = p->max_iter - s->iter;
-
-    /* Better now than after days of training. */
-    if (p->snapshot_after_train && !(s->options.exchange &&
-                                     s->options.exchange->facts.rank > 0))
-        CT_TRY(solver_check_writable(s));
-    CT_INFO("Solving %s", ct_net_name(s->net));
-    CT_INFO("Learning Rate Policy: %s", p->lr_policy);
-    solver_say_samples(s);
-    CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
-    if (s->options.exchange && s->options.exchange->facts.serves)
-        return CT_OK;
-    CT_TRY(check_params(s));
-    /* Who asks to stop wants to go on later. */
-    if (p->snapshot_after_train ||
-        (s->stop && (p->snapshot > 0 || p->snapshot_seconds > 0)))
-        CT_TRY(solver_snapshot_last(s));
-    report_layers(s->net);
-    if (s->stop) {
-        CT_INFO("Optimization stopped early.");
-        return CT_ESTOP;
-    }
-    CT_TRY(last_words(s));
-    CT_INFO("Optimization Done.");
-    return CT_OK;
-}
-
-enum ct_status ct_solver_solve(struct ct_solver *s)
-{
-    const enum ct_status st = solve(s);
-
-    solver_tell_stop(s, st);
     return st;
 }

@@ -180,8 +180,9 @@ static enum ct_status run_test(struct ct_solver *s, int i, struct between *b)
     else
         st = ct_scores_run(&scores, s->test_net[i], x, s->n_tested[i], n,
                            pause_for_requests, b);
-    s->n_tested[i] = s->deals ? s->n_tested[i] + (uint64_t)n
-                              : ct_net_n_passes(s->test_net[i]);
+    if (st != CT_ECOMM) /* after which the test is made again */
+        s->n_tested[i] = s->deals ? s->n_tested[i] + (uint64_t)n
+                                  : ct_net_n_passes(s->test_net[i]);
     if (b->status != CT_OK)
         st = b->status;
     if (st == CT_OK)

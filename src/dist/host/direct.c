@@ -99,7 +99,8 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     enum ct_status st;
     bool all;
 
-    if (!fits(d) || d->direct || ct_net_n_params(net) == 0)
+    /* A rank that is lost may have been writing there. */
+    if (!fits(d) || d->plan.commits || d->direct || ct_net_n_params(net) == 0)
         return CT_OK;
     CT_TRY(agree(d, user->n_arrays, &all));
     if (!all)

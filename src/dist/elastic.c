@@ -1,0 +1,56 @@
+/* elastic.c - an exchange whose ranks come and go.
+ *
+ * Sums become an update only when every rank of the view has all of them; see
+ * elastic/agreement.h for what follows from that.  So a view may end at any
+ * moment, and those who go on either all have the iteration or all do it
+ * again. */
+#include "dist/dist.h"
+
+enum ct_status dist_hold(struct ct_exchange *x, int iter)
+{
+    const struct ct_dist *d = x->state;
+
+    return d->members->ready(d->members->arg, iter)
+               ? CT_OK
+               : ct_fail(CT_ECOMM, "view %u ended before iteration %d",
+                         d->place.view, iter);
+}
+
+enum ct_status dist_commit(struct ct_exchange *x, int iter)
+{
+    struct ct_dist *d = x->state;
+    const float *sum;
+
+    for (int i = 0; i < ct_net_n_params(d->net); i++)
+        CT_TRY(x->ops->wait(x, i, &sum));
+    CT_TRY(dist_hold(x, iter + 1));
+    return x->job->meet(x);
+}
+
+enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
+{
+    struct ct_dist *d = x->state;
+
+    CT_TRY(d->members->next(d->members->arg, &d->place));
+    if (d->thread) /* what it still has fails by itself */
+        ct_comm_thread_rest(d->thread);
+    *out = (struct ct_next_view){ .base = d->place.base };
+    return CT_OK;
+}
+
+enum ct_status dist_enter_view(struct ct_exchange *x)
+{
+    struct ct_dist *d = x->state;
+
+    return dist_change_view(d, d->place.transport);
+}
+
+enum ct_status dist_create_elastic(const struct elastic_membership *members,
+                                   const Caffe__DistributedParameter *options,
+                                   struct ct_dist **out)
+{
+    struct elastic_place place;
+
+    CT_TRY(members->next(members->arg, &place));
+    return dist_create_at(&place, members, options, out);
+}

@@ -1,0 +1,30 @@
+/* membership.h - what a rank asks of whoever knows who is in its job.
+ *
+ * Views follow each other at any moment, also in the middle of an iteration:
+ * the transport of a view is then over (comm/transport.h), every call that
+ * needs a peer fails with CT_ECOMM, and the rank asks for its next place. */
+#ifndef CT_ELASTIC_MEMBERSHIP_H
+#define CT_ELASTIC_MEMBERSHIP_H
+
+#include "comm/transport.h"
+
+/* A rank's place in a view. */
+struct elastic_place {
+    struct ct_transport *transport; /* the asker's, to destroy */
+    uint32_t             view;
+    int                  base;   /* iterations that count */
+    int                  n_full; /* the first so many ranks have parameters */
+};
+
+struct elastic_membership {
+    void *arg;
+    /* Waits for the view after the last one that this gave.  The transport of
+     * that one is over by then, and nobody but the rank touches it any more.
+     * CT_ESTOP: this process is to go, or has been left out. */
+    enum ct_status (*next)(void *arg, struct elastic_place *out);
+    /* This rank has all sums of iteration iter - 1.  False: its view is
+     * over. */
+    bool (*ready)(void *arg, int iter);
+};
+
+#endif

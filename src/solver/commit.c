@@ -1,0 +1,156 @@
+/* commit.c - when an iteration counts, where ranks may be lost.
+ *
+ *     mark       where the iteration begins
+ *     ...        gradients are made and summed
+ *     commit     all ranks have all sums: from here on it counts
+ *     complete   parameters and histories change
+ *
+ * Before the commit nothing changes that outlives the iteration, but the place
+ * in the data and statistics that a forward pass keeps, which the mark has.
+ * When the view ends, the next one says how many iterations count.  A rank that
+ * has the sums of one more than it has completed completes it; one that began
+ * an iteration which does not count goes back to the mark.  Then all go on
+ * with nets for the new number of ranks. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/trace.h"
+#include "core/buffer.h"
+#include "cortado/log.h"
+#include "solver/solver.h"
+
+bool solver_commits(const struct ct_solver *s)
+{
+    return s->options.exchange && s->options.exchange->facts.commits;
+}
+
+typedef enum ct_status (*statistic_fn)(struct ct_blob *b, float *x);
+
+static enum ct_status keep(struct ct_blob *b, float *x)
+{
+    return ct_blob_get(b, false, x);
+}
+
+static enum ct_status put_back(struct ct_blob *b, float *x)
+{
+    return ct_blob_put(b, false, x);
+}
+
+/* Each statistic of the train net, with its place in one array; NULL fn: only
+ * *n, the floats of all.  In canonical training they come with the gradients,
+ * and a pass changes none. */
+static enum ct_status each_statistic(struct ct_solver *s, statistic_fn fn,
+                                     float *x, int64_t *n)
+{
+    int64_t at = 0;
+
+    for (int l = 0; l < ct_net_n_layers(s->net); l++) {
+        struct ct_layer *layer = ct_net_layer(s->net, l);
+
+        for (int i = 0; i < layer->n_blob; i++) {
+            if (s->options.exchange->facts.micro ||
+                !ct_layer_is_statistic(layer, i))
+                continue;
+            if (fn)
+                CT_TRY(fn(layer->blob[i], x + at));
+            at += layer->blob[i]->count;
+        }
+    }
+    *n = at;
+    return CT_OK;
+}
+
+enum ct_status solver_mark(struct ct_solver *s)
+{
+    int64_t n;
+
+    if (!solver_commits(s))
+        return CT_OK;
+    CT_TRY(each_statistic(s, NULL, NULL, &n));
+    if (!s->mark.statistics)
+        CT_TRY(ct_alloc((size_t)n + 1, sizeof(float), "statistics",
+                        &s->mark.statistics));
+    CT_TRY(each_statistic(s, keep, s->mark.statistics, &n));
+    s->mark.n_passes = ct_net_n_passes(s->net);
+    s->mark.asked    = CT_ACTION_NONE;
+    s->mark.set      = true;
+    return CT_OK;
+}
+
+void solver_mark_fini(struct ct_solver *s)
+{
+    ct_free(s->mark.statistics);
+    s->mark = (struct solver_mark){ 0 };
+}
+
+enum ct_status solver_commit(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+    const uint64_t start  = ct_trace_begin();
+
+    if (!solver_commits(s))
+        return CT_OK;
+    CT_TRY(x->job->commit(x, s->iter));
+    s->mark.set    = false;
+    s->mark.tested = false;
+    ct_trace_end(start, CT_TRACE_WAIT, "commit");
+    return CT_OK;
+}
+
+/* Back to where this iteration began. */
+static enum ct_status discard(struct ct_solver *s)
+{
+    int64_t n;
+
+    solver_update_drop(s);
+    s->last_pass = false;
+    s->pending   = s->mark.asked != CT_ACTION_NONE ? s->mark.asked
+                                                   : s->pending;
+    s->mark.back = true;
+    return each_statistic(s, put_back, s->mark.statistics, &n);
+}
+
+/* Brings this rank to where `base` iterations count. */
+static enum ct_status reach(struct ct_solver *s, int base)
+{
+    const bool marked = s->mark.set;
+
+    s->mark.set = false;
+    if (base == s->iter + 1 && marked) {
+        s->mark.tested = false;
+        return solver_complete(s);
+    }
+    if (base != s->iter)
+        return ct_fail(CT_EINTERNAL, "%d iterations count in the next view, "
+                       "and this rank has %d", base, s->iter);
+    return marked ? discard(s) : CT_OK;
+}
+
+static enum ct_status follow_once(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+    struct ct_next_view next;
+
+    CT_TRY(x->job->next_view(x, &next));
+    CT_TRY(reach(s, next.base));
+    CT_TRY(solver_abandon_view(s));
+    CT_TRY(x->job->enter_view(x));
+    CT_TRY(solver_enter_view(s, false));
+    return solver_engage(s);
+}
+
+/* A view may end while this rank enters it. */
+enum ct_status solver_follow(struct ct_solver *s)
+{
+    enum ct_status st;
+
+    do
+        st = follow_once(s);
+    while (st == CT_ECOMM);
+    return st;
+}
+
+enum ct_status solver_or_follow(struct ct_solver *s, enum ct_status st)
+{
+    return st == CT_ECOMM && solver_commits(s) ? solver_follow(s) : st;
+}

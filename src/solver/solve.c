@@ -1,0 +1,147 @@
+/* solve.c - a whole training: all iterations, the last snapshot, and what Caffe
+ * prints at the end. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "solver/solver.h"
+
+/* An update may have left what no later pass will meet. */
+static enum ct_status check_params(struct ct_solver *s)
+{
+    int n = ct_net_n_params(s->net), bad = -1;
+    float *room = NULL;
+
+    if (strcmp(s->param->on_nan, "continue") == 0)
+        return CT_OK;
+    for (int i = 0; i < n && bad < 0; i++) {
+        const struct ct_blob *b = ct_net_param(s->net, i)->blob;
+        const float *value;
+        enum ct_status st = ct_blob_read(b, &room, &value);
+        int64_t k         = 0;
+
+        while (st == CT_OK && k < b->count && isfinite(value[k]))
+            k++;
+        if (st == CT_OK && k < b->count)
+            bad = ct_net_param(s->net, i)->layer;
+        ct_free(room);
+        room = NULL;
+        CT_TRY(st);
+    }
+    if (bad < 0)
+        return CT_OK;
+    return ct_fail(CT_ENAN, "iteration %d: the last update left layer %s "
+                   "parameters that are not finite, and no snapshot was "
+                   "written.  Lower base_lr, set clip_gradients, or use "
+                   "--on_nan=continue", s->iter,
+                   ct_net_layer(s->net, bad)->name);
+}
+
+/* This rank's loss becomes the mean over ranks, where they are together; in
+ * canonical training that of the first micro-batch stays, whatever P is. */
+static enum ct_status mean_loss(const struct ct_solver *s, double *loss)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (x && x->facts.size > 1 && x->facts.deal_tests && !x->facts.micro)
+        return ct_exchange_mean(x, loss);
+    *loss /= solver_weight(s);
+    return CT_OK;
+}
+
+/* What Caffe prints when the last iteration is over. */
+static enum ct_status last_words(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+    double loss;
+
+    if (solver_due(s->iter, p->display)) {
+        CT_TRY(ct_net_forward(s->net, &loss));
+        CT_TRY(mean_loss(s, &loss));
+        solver_smooth(s, loss);
+        CT_INFO("Iteration %d, loss = %g", s->iter, s->smoothed);
+        CT_TRY(solver_check_loss(s, loss));
+    }
+    if (solver_due(s->iter, p->test_interval))
+        CT_TRY(ct_solver_test_all(s));
+    return CT_OK;
+}
+
+static void report_layers(const struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_layers(net); i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+
+        if (l->type->report)
+            l->type->report(l);
+    }
+}
+
+static enum ct_status train(struct ct_solver *s)
+{
+    const int left = s->param->max_iter - s->iter;
+
+    CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
+    return s->options.exchange && s->options.exchange->facts.serves
+               ? CT_OK
+               : check_params(s);
+}
+
+static enum ct_status last_snapshot(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+
+    /* Who asks to stop wants to go on later. */
+    if (p->snapshot_after_train ||
+        (s->stop && (p->snapshot > 0 || p->snapshot_seconds > 0)))
+        CT_TRY(solver_snapshot_last(s));
+    report_layers(s->net);
+    if (s->stop) {
+        CT_INFO("Optimization stopped early.");
+        return CT_ESTOP;
+    }
+    return CT_OK;
+}
+
+/* A whole training.  Ranks that enter a view go on at the same stage. */
+static enum ct_status solve(struct ct_solver *s)
+{
+    enum ct_status (*const stage[])(struct ct_solver *s) = {
+        train, last_snapshot, last_words
+    };
+    const int n_stages = sizeof(stage) / sizeof(stage[0]);
+    enum ct_status st  = CT_OK;
+
+    /* Better now than after days of training. */
+    if (s->param->snapshot_after_train &&
+        !(s->options.exchange && s->options.exchange->facts.rank > 0))
+        CT_TRY(solver_check_writable(s));
+    CT_INFO("Solving %s", ct_net_name(s->net));
+    CT_INFO("Learning Rate Policy: %s", s->param->lr_policy);
+    solver_say_samples(s);
+    while (s->stage < n_stages && st == CT_OK) {
+        const int at = s->stage;
+
+        st = stage[at](s);
+        if (st == CT_OK && s->options.exchange &&
+            s->options.exchange->facts.serves)
+            return CT_OK;
+        if (st == CT_OK && s->stage == at)
+            s->stage++;
+        else
+            st = solver_or_follow(s, st);
+    }
+    s->stage = 0;
+    CT_TRY(st);
+    CT_INFO("Optimization Done.");
+    return CT_OK;
+}
+
+enum ct_status ct_solver_solve(struct ct_solver *s)
+{
+    const enum ct_status st = solve(s);
+
+    solver_tell_stop(s, st);
+    return st;
+}

@@ -1,0 +1,292 @@
+/* bus.c - members of an elastic job as threads of one process. */
+#include "dist/bus.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/rng.h"
+#include "testing/test.h"
+
+/* ---- Messages, with `lock` held. */
+
+static void put(struct bus *b, const struct letter *l)
+{
+    if (b->member[l->to].alive && b->n_letters < BUS_LETTERS)
+        b->letter[b->n_letters++] = *l;
+}
+
+static void send(void *arg, uint64_t to, const struct elastic_message *m)
+{
+    struct member *from   = arg;
+    const struct letter l = { .from = from->number, .to = (int)to - 1,
+                              .message = *m };
+
+    put(from->bus, &l);
+}
+
+static void end_view(struct member *m)
+{
+    if (m->transport && !m->over) {
+        m->transport->ops->over(m->transport);
+        m->over = true;
+    }
+}
+
+/* What follows from what members know now. */
+void bus_look(struct bus *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        struct member *m = &b->member[i];
+
+        if (!m->alive)
+            continue;
+        if (m->a.frozen || m->a.own.view.number > m->given)
+            end_view(m);
+    }
+    pthread_cond_broadcast(&b->change);
+}
+
+static void deliver(struct bus *b, int at)
+{
+    const struct letter l = b->letter[at];
+    struct member *to     = &b->member[l.to];
+
+    memmove(&b->letter[at], &b->letter[at + 1],
+            sizeof(l) * (size_t)(--b->n_letters - at));
+    if (!to->alive)
+        return;
+    if (l.death)
+        elastic_dead(&to->a, (uint64_t)l.from + 1, &l.will);
+    else
+        elastic_receive(&to->a, (uint64_t)l.from + 1, &l.message);
+    bus_look(b);
+}
+
+/* The first between two members may come before others. */
+static bool is_first(const struct bus *b, int at)
+{
+    for (int i = 0; i < at; i++)
+        if (b->letter[i].from == b->letter[at].from &&
+            b->letter[i].to == b->letter[at].to)
+            return false;
+    return true;
+}
+
+int bus_any(struct bus *b, int n)
+{
+    return (int)(ct_philox_word(b->seed, 0, b->n_drawn++) % (uint32_t)n);
+}
+
+void bus_nap(long us)
+{
+    const struct timespec t = { 0, us * 1000 };
+
+    nanosleep(&t, NULL);
+}
+
+static void *bus_main(void *arg)
+{
+    struct bus *b = arg;
+
+    for (int turn = 0;; turn++) {
+        pthread_mutex_lock(&b->lock);
+        if (b->stop)
+            break;
+        for (int i = 0; i < 8 && b->n_letters > 0; i++) {
+            int at = bus_any(b, b->n_letters);
+
+            while (!is_first(b, at))
+                at--;
+            deliver(b, at);
+        }
+        for (int i = 0; i < b->n && turn % 100 == 0; i++)
+            if (b->member[i].alive)
+                elastic_retry(&b->member[i].a);
+        bus_look(b);
+        pthread_mutex_unlock(&b->lock);
+        bus_nap(100);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+/* ---- What a rank asks. */
+
+static struct ct_transport *take_end(struct bus *b,
+                                     const struct elastic_view *v, int rank)
+{
+    struct ct_transport *t;
+
+    CT_ASSERT(v->number < BUS_VIEWS);
+    if (!b->opened[v->number]) {
+        if (ct_loopback_create(v->n, NULL, b->end[v->number]) != CT_OK)
+            abort();
+        b->opened[v->number] = true;
+        b->n_views++;
+    }
+    t = b->end[v->number][rank];
+    b->end[v->number][rank] = NULL;
+    return t;
+}
+
+static enum ct_status next(void *arg, struct elastic_place *out)
+{
+    struct member *m = arg;
+    struct bus *b    = m->bus;
+    const struct elastic_view *v = &m->a.own.view;
+    enum ct_status st = CT_OK;
+
+    pthread_mutex_lock(&b->lock);
+    while (m->alive && (v->number <= m->given || v->number == 0))
+        pthread_cond_wait(&b->change, &b->lock);
+    if (!m->alive || m->a.rank < 0) {
+        st           = ct_fail(CT_ESTOP, "killed, or left out");
+        m->transport = NULL;
+    } else {
+        m->given     = v->number;
+        m->transport = take_end(b, v, m->a.rank);
+        m->over      = false;
+        *out = (struct elastic_place){ m->transport, v->number, v->base,
+                                       v->n_full };
+        bus_look(b); /* it may be over already */
+    }
+    pthread_mutex_unlock(&b->lock);
+    return st;
+}
+
+static bool ready(void *arg, int iter)
+{
+    struct member *m = arg;
+    bool yes;
+
+    pthread_mutex_lock(&m->bus->lock);
+    yes = m->alive && m->a.own.view.number == m->given &&
+          elastic_ready(&m->a, iter);
+    pthread_mutex_unlock(&m->bus->lock);
+    return yes;
+}
+
+/* ---- What happens to them. */
+
+struct member *bus_make_member(struct bus *b)
+{
+    struct member *m = &b->member[b->n];
+
+    CT_ASSERT(b->n < BUS_MEMBERS);
+    *m = (struct member){ .bus = b, .number = b->n, .made = true,
+                          .alive = true };
+    m->asks = (struct elastic_membership){ m, next, ready };
+    elastic_init(&m->a, (uint64_t)b->n + 1, send, m);
+    b->n++;
+    return m;
+}
+
+int bus_n_alive(const struct bus *b)
+{
+    int n = 0;
+
+    for (int i = 0; i < b->n; i++)
+        n += b->member[i].alive && !b->member[i].leaving;
+    return n;
+}
+
+int bus_n_full(const struct bus *b)
+{
+    int n = 0;
+
+    for (int i = 0; i < b->n; i++) {
+        const struct member *m = &b->member[i];
+
+        n += m->alive && !m->leaving && m->a.rank >= 0 &&
+             m->a.ready != ELASTIC_NOTHING;
+    }
+    return n;
+}
+
+struct member *bus_any_alive(struct bus *b)
+{
+    struct member *m;
+
+    do
+        m = &b->member[bus_any(b, b->n)];
+    while (!m->alive);
+    return m;
+}
+
+void bus_kill(struct bus *b, struct member *m)
+{
+    struct letter l = { .from = m->number, .death = true, .will = m->a.own };
+
+    m->alive = false;
+    end_view(m);
+    m->transport = NULL; /* its own thread destroys it */
+    for (int i = 0; i < b->n; i++) {
+        l.to = i;
+        put(b, &l);
+    }
+    pthread_cond_broadcast(&b->change);
+}
+
+void bus_suspect(struct bus *b)
+{
+    struct member *m = bus_any_alive(b), *of = bus_any_alive(b);
+
+    elastic_suspect(&m->a, of->a.me, true);
+    bus_look(b);
+}
+
+void bus_let_go(struct bus *b)
+{
+    struct member *m = bus_any_alive(b);
+
+    m->leaving = true;
+    elastic_leave(&m->a);
+    bus_look(b);
+}
+
+void bus_leave(struct member *m)
+{
+    struct bus *b = m->bus;
+    bool some     = false;
+
+    m->alive     = false;
+    m->done      = m->st == CT_OK;
+    m->transport = NULL;
+    for (int i = 0; i < b->n; i++)
+        some |= b->member[i].alive && b->member[i].a.ready != ELASTIC_NOTHING;
+    for (int i = 0; i < b->n && !some; i++)
+        if (b->member[i].alive) {
+            b->member[i].alive = false;
+            end_view(&b->member[i]);
+        }
+    pthread_cond_broadcast(&b->change);
+}
+
+void bus_start(struct bus *b, int n)
+{
+    struct elastic_message m = { .kind = ELASTIC_INSTALL, .view = 1 };
+
+    m.next = (struct elastic_view){ .number = 1, .n = n, .n_full = n };
+    for (int i = 0; i < n; i++) {
+        bus_make_member(b);
+        m.next.id[i] = (uint64_t)i + 1;
+    }
+    for (int i = 0; i < n; i++)
+        elastic_receive(&b->member[i].a, 1, &m);
+    pthread_create(&b->thread, NULL, bus_main, b);
+}
+
+void bus_stop(struct bus *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->stop = true;
+    pthread_mutex_unlock(&b->lock);
+    pthread_join(b->thread, NULL);
+    for (int v = 0; v < BUS_VIEWS; v++)
+        for (int r = 0; r < BUS_MEMBERS; r++)
+            if (b->end[v][r]) {
+                b->end[v][r]->ops->over(b->end[v][r]);
+                b->end[v][r]->ops->destroy(b->end[v][r]);
+            }
+}

@@ -1,0 +1,88 @@
+/* bus.h - members of an elastic job as threads of one process.
+ *
+ * They agree by the real rules (elastic/agreement.h), through messages that
+ * wait and overtake each other by a seed.  A rank that is killed sees its
+ * transport end and goes away without a word; its death is certified to each
+ * of the others after a while. */
+#ifndef CT_TESTS_DIST_BUS_H
+#define CT_TESTS_DIST_BUS_H
+
+#include <pthread.h>
+
+#include "cortado/proto.h"
+#include "elastic/agreement.h"
+#include "elastic/membership.h"
+
+enum { BUS_MEMBERS = 24, BUS_LETTERS = 1024, BUS_VIEWS = 256,
+       BUS_STEPS = 40 };
+
+struct letter {
+    int  from, to;
+    bool death; /* that of `from` */
+    struct elastic_message message;
+    struct elastic_will    will;
+};
+
+struct bus;
+
+struct member {
+    struct bus              *bus;
+    int                      number;
+    pthread_t                thread;
+    bool                     made, alive, done, leaving;
+    struct elastic_agreement a;
+    struct elastic_membership asks;
+    uint32_t                 given; /* the last view that it got */
+    struct ct_transport     *transport; /* ... and its end there; borrowed */
+    bool                     over;
+    double                   loss[BUS_STEPS];
+    int                      iter;
+    float                   *weights;
+    size_t                   n_weights;
+    enum ct_status           st;
+    char                     why[512];
+};
+
+struct bus {
+    pthread_mutex_t      lock;
+    pthread_cond_t       change;
+    pthread_t            thread;
+    bool                 stop;
+    uint64_t             seed, n_drawn;
+    struct member        member[BUS_MEMBERS];
+    int                  n;
+    struct letter       *letter; /* BUS_LETTERS of them */
+    int                  n_letters;
+    struct ct_transport *end[BUS_VIEWS][BUS_MEMBERS]; /* not taken yet */
+    bool                 opened[BUS_VIEWS];
+    const Caffe__SolverParameter      *param;
+    const Caffe__DistributedParameter *options;
+    int                  n_views;
+};
+
+/* With members that have the first view; its thread carries messages. */
+void bus_start(struct bus *b, int n_members);
+/* When all members' threads have ended. */
+void bus_stop(struct bus *b);
+
+/* The rest with b->lock held, but for a nap.  What follows from what members
+ * know now. */
+void bus_look(struct bus *b);
+struct member *bus_make_member(struct bus *b);
+int  bus_n_alive(const struct bus *b);
+/* ... and could go on without the others. */
+int  bus_n_full(const struct bus *b);
+struct member *bus_any_alive(struct bus *b);
+void bus_kill(struct bus *b, struct member *m);
+/* Some member believes another one lost, which it is not. */
+void bus_suspect(struct bus *b);
+/* One asks to go. */
+void bus_let_go(struct bus *b);
+/* From now on nobody reaches it.  With the last that has parameters the job
+ * ends, also for those who still ask to be taken in. */
+void bus_leave(struct member *m);
+/* A number below n. */
+int  bus_any(struct bus *b, int n);
+void bus_nap(long us);
+
+#endif

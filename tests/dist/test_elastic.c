@@ -1,0 +1,268 @@
+/* test_elastic.c - ranks that are lost, come and go at any moment, inside one
+ * process: every iteration's loss stays that of one rank with the same batch,
+ * so no sample is lost or taken twice. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "dist/bus.h"
+#include "dist/ranks.h"
+#include "solver/solver.h"
+#include "testing/files.h"
+
+/* ---- A rank. */
+
+static void note(const struct ct_iteration *e, void *arg)
+{
+    struct member *m = arg;
+
+    if (e->iter < BUS_STEPS)
+        m->loss[e->iter] = e->loss;
+}
+
+static const struct ct_solver_events events = { .iteration = note };
+
+static enum ct_status keep_weights(struct member *m, const struct ct_net *net)
+{
+    m->n_weights = ct_net_arena_count(net);
+    CT_TRY(ct_alloc(m->n_weights, sizeof(float), "weights", &m->weights));
+    return ct_device_cpu()->ops->to_host(ct_device_cpu(),
+                                         m->n_weights * sizeof(float),
+                                         ct_net_arena_data(net), m->weights);
+}
+
+static enum ct_status live(struct member *m, struct ct_dist **d,
+                           struct ct_solver **s)
+{
+    struct ct_solver_options o = { .device = ct_device_cpu() };
+
+    CT_TRY(dist_create_elastic(&m->asks, m->bus->options, d));
+    o.exchange = ct_dist_exchange(*d);
+    o.rank     = ct_dist_rank(*d);
+    o.size     = ct_dist_size(*d);
+    CT_TRY(ct_solver_create(m->bus->param, &o, s));
+    CT_TRY(ct_solver_listen(*s, &events, m));
+    if (o.exchange->facts.n_full < o.size)
+        CT_TRY(solver_enter_view(*s, true));
+    CT_TRY(ct_solver_step(*s, BUS_STEPS - ct_solver_iter(*s)));
+    m->iter = ct_solver_iter(*s);
+    return keep_weights(m, ct_solver_net(*s));
+}
+
+static void *member_main(void *arg)
+{
+    struct member *m    = arg;
+    struct ct_dist *d   = NULL;
+    struct ct_solver *s = NULL;
+
+    ct_device_cpu_set_threads(1);
+    /* A view may end while it comes in. */
+    for (m->st = CT_ECOMM; m->st == CT_ECOMM;) {
+        m->st = live(m, &d, &s);
+        if (m->st == CT_ECOMM) {
+            ct_solver_destroy(s);
+            ct_dist_destroy(d);
+            s = NULL;
+            d = NULL;
+        }
+    }
+    if (m->st != CT_OK)
+        snprintf(m->why, sizeof(m->why), "%s", ct_last_error());
+    pthread_mutex_lock(&m->bus->lock);
+    bus_leave(m);
+    pthread_mutex_unlock(&m->bus->lock);
+    ct_solver_destroy(s);
+    ct_dist_destroy(d);
+    return NULL;
+}
+
+/* ---- What happens to them. */
+
+static void join_member(struct bus *b)
+{
+    struct member *by = bus_any_alive(b), *m = bus_make_member(b);
+
+    elastic_join(&by->a, m->a.me);
+    bus_look(b);
+    pthread_create(&m->thread, NULL, member_main, m);
+}
+
+enum { KILL = 1, JOIN = 2, SUSPECT = 4, LEAVE = 8, ALL = 15 };
+
+static void harm(struct bus *b, int kinds)
+{
+    const int kind = 1 << bus_any(b, 4);
+
+    pthread_mutex_lock(&b->lock);
+    if (bus_n_alive(b) == 0 || !(kinds & kind)) {
+        pthread_mutex_unlock(&b->lock);
+        return;
+    }
+    if (kind == KILL && bus_n_full(b) > 1)
+        bus_kill(b, bus_any_alive(b));
+    else if (kind == LEAVE && bus_n_full(b) > 2)
+        bus_let_go(b);
+    else if (kind == SUSPECT && bus_n_full(b) > 2)
+        bus_suspect(b);
+    else if (kind == JOIN && b->n < BUS_MEMBERS && bus_n_alive(b) < 6)
+        join_member(b);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static bool all_gone(struct bus *b)
+{
+    bool gone;
+
+    pthread_mutex_lock(&b->lock);
+    gone = bus_n_alive(b) == 0;
+    pthread_mutex_unlock(&b->lock);
+    return gone;
+}
+
+/* ---- The test. */
+
+static void judge(const struct bus *b, const double *alone)
+{
+    const struct member *one = NULL;
+
+    for (int i = 0; i < b->n; i++) {
+        const struct member *m = &b->member[i];
+
+        if (m->st != CT_OK && m->st != CT_ESTOP)
+            FAIL("seed %llu: member %d: %s", (unsigned long long)b->seed, i,
+                 m->why);
+        for (int k = 0; k < BUS_STEPS; k++)
+            if (m->loss[k] != 0 && !(fabs(m->loss[k] - alone[k]) <= 1e-4))
+                FAIL("seed %llu: member %d, iteration %d: the loss is %.9g, "
+                     "alone %.9g", (unsigned long long)b->seed, i, k,
+                     m->loss[k], alone[k]);
+        if (!m->done)
+            continue;
+        ASSERT_INT(BUS_STEPS, m->iter);
+        if (one && memcmp(one->weights, m->weights,
+                          one->n_weights * sizeof(float)) != 0)
+            FAIL("members %d and %d end with other weights", one->number, i);
+        one = m;
+    }
+    if (!one)
+        FAIL("nobody came to the end");
+}
+
+static void drop_bus(struct bus *b)
+{
+    for (int i = 0; i < b->n; i++)
+        ct_free(b->member[i].weights);
+    ct_free(b->letter);
+    ct_free(b);
+}
+
+static void storm(unsigned seed, const char *options, int kinds,
+                  const Caffe__SolverParameter *param, const double *alone)
+{
+    Caffe__DistributedParameter *p = NULL;
+    struct bus *b;
+
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", &p));
+    ASSERT_OK(ct_alloc(1, sizeof(*b), "bus", &b));
+    ASSERT_OK(ct_alloc(BUS_LETTERS, sizeof(*b->letter), "letters", &b->letter));
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->change, NULL);
+    b->seed    = seed;
+    b->param   = param;
+    b->options = p;
+    bus_start(b, 4);
+    for (int i = 0; i < b->n; i++)
+        pthread_create(&b->member[i].thread, NULL, member_main, &b->member[i]);
+    for (int i = 0; i < 40 && !all_gone(b); i++) {
+        bus_nap(500 + bus_any(b, 8000));
+        harm(b, kinds);
+    }
+    for (int i = 0; i < b->n; i++)
+        pthread_join(b->member[i].thread, NULL);
+    bus_stop(b);
+    judge(b, alone);
+    if (getenv("CORTADO_TEST_SHOW"))
+        printf("seed %u: %d members, %d views, %s\n", seed, b->n, b->n_views,
+               options);
+    ct_message_free(p);
+    drop_bus(b);
+}
+
+static void train_alone(const Caffe__SolverParameter *param, double *loss)
+{
+    struct ct_solver_options o = { .device = ct_device_cpu() };
+    struct ct_solver *s        = NULL;
+
+    ASSERT_OK(ct_solver_create(param, &o, &s));
+    for (int i = 0; i < BUS_STEPS; i++) {
+        ASSERT_OK(ct_solver_step(s, 1));
+        loss[i] = ct_solver_loss(s);
+    }
+    ct_solver_destroy(s);
+}
+
+/* Storms of seeds from `first` on, by one way to exchange after the other. */
+static void storms(int first, const char *const *options, int n,
+                   const char *more)
+{
+    const char *seed = getenv("CORTADO_TEST_SEED");  /* one, for a look */
+    const char *many = getenv("CORTADO_TEST_STORMS"); /* in place of n */
+    const int all    = ALL, calm = KILL | JOIN;
+    Caffe__SolverParameter *param;
+    double alone[BUS_STEPS];
+    int n_storms = many ? atoi(many) : n;
+
+    if (seed) {
+        first    = atoi(seed);
+        n_storms = 1;
+    }
+    param = ranks_solver(1, more);
+    train_alone(param, alone);
+    for (int i = first; i < first + n_storms; i++)
+        storm((unsigned)i, options[i % n], i % 2 ? calm : all, param, alone);
+    ct_message_free(param);
+}
+
+TEST(elastic, ranks_are_lost_and_the_losses_stay)
+{
+    static const char *const options[] = {
+        "batch: 'global'",
+        "batch: 'global' reduce: 'ring' slice_bytes: 4096",
+        "batch: 'global' reduce: 'tree' bucket_bytes: 4096",
+        "batch: 'global' road: 'factors'",
+        "batch: 'global' road: 'sharded'",
+        "batch: 'global' road: 'ps'",
+    };
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    storms(0, options, 6, "");
+}
+
+TEST(elastic, statistics_tests_and_snapshots_go_along)
+{
+    static const char *const options[] = {
+        "batch: 'global' sync_bn: true guard_interval: 3",
+    };
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    ranks_insert("layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }");
+    storms(200, options, 1, test_format(
+        "test_iter: 2 test_interval: 5 snapshot: 7 snapshot_prefix: '%s/s'",
+        test_folder()));
+}
+
+TEST(elastic, so_do_other_sources_and_solvers)
+{
+    static const char *const options[] = { "batch: 'global'",
+                                           "batch: 'global' data: 'root'" };
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    ranks_source_db(ranks_make_db("train_lmdb"), "shuffle: true");
+    storms(100, options, 2, "type: 'Adam' momentum: 0.9 base_lr: 0.001 "
+           "iter_size: 2 clip_gradients: 3");
+}
