@@ -9,6 +9,9 @@
 
 #include "base/mem.h"
 
+/* A number beyond that names no test net. */
+enum { MOST_NETS = 1 << 20 };
+
 /* Where the reader stands: the test net and iteration of the lines below. */
 struct place {
     double iteration;
@@ -103,7 +106,7 @@ static enum ct_status read_iteration(struct ct_training_log *log,
         return CT_OK;
     at->iteration = iteration;
     if (skip(&p, ", Testing net (#")) {
-        if (number(&p, &value))
+        if (number(&p, &value) && value >= 0 && value < MOST_NETS)
             at->net = (int)value;
         return CT_OK;
     }
