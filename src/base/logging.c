@@ -100,6 +100,18 @@ static size_t log_line(char *text, size_t size, size_t prefix,
     return prefix + (n > 0 ? (size_t)n : 0);
 }
 
+/* A line may quote a file that nobody trusts: no byte of it steers the
+ * terminal. */
+static void make_harmless(char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f)
+            text[i] = '?';
+    }
+}
+
 void ct_log_write(enum ct_log_level level, const char *file, int line,
                   const char *fmt, ...)
 {
@@ -124,6 +136,7 @@ void ct_log_write(enum ct_log_level level, const char *file, int line,
     if (used == 0 || text[used - 1] != '\n') /* as glog: never a blank line */
         text[used++] = '\n';
     text[used] = '\0';
+    make_harmless(text + prefix, used - prefix);
 
     pthread_mutex_lock(&log_lock);
     if (log_copy)

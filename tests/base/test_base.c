@@ -20,6 +20,20 @@ TEST(base, fail_keeps_the_text_and_context_goes_before_it)
     ASSERT_STR("layer fc6: num_output is 0", ct_last_error());
 }
 
+TEST(base, a_line_of_the_log_does_not_steer_the_terminal)
+{
+    char path[512], *text;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/log.4", test_folder());
+    ASSERT_OK(ct_log_copy_to(path));
+    CT_ERROR("layer a\033[31m\x7f\r\tof \xc3\xbc\nand more");
+    ASSERT_OK(ct_log_copy_to(NULL));
+    ASSERT_OK(ct_file_read(path, &text, &n));
+    ASSERT_HAS("] layer a?[31m??\tof \xc3\xbc\nand more\n", text);
+    ct_free(text);
+}
+
 TEST(base, a_copy_of_the_log_has_every_line_whatever_the_level)
 {
     char path[512], *text;
