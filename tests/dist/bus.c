@@ -75,7 +75,9 @@ static bool is_first(const struct bus *b, int at)
 
 int bus_any(struct bus *b, int n)
 {
-    return (int)(ct_philox_word(b->seed, 0, b->n_drawn++) % (uint32_t)n);
+    const uint64_t at = atomic_fetch_add(&b->n_drawn, 1);
+
+    return (int)(ct_philox_word(b->seed, 0, at) % (uint32_t)n);
 }
 
 void bus_nap(long us)

@@ -8,6 +8,7 @@
 #define CT_TESTS_DIST_BUS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "cortado/proto.h"
 #include "elastic/agreement.h"
@@ -48,7 +49,8 @@ struct bus {
     pthread_cond_t       change;
     pthread_t            thread;
     bool                 stop;
-    uint64_t             seed, n_drawn;
+    uint64_t             seed;
+    atomic_ullong        n_drawn;
     struct member        member[BUS_MEMBERS];
     int                  n;
     struct letter       *letter; /* BUS_LETTERS of them */
