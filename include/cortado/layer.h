@@ -58,7 +58,9 @@ struct ct_run {
     uint64_t params;
     bool     own_data;   /* each trains on a source of its own */
     bool     deal_tests; /* they deal out test batches too, not only others */
-    int      share;      /* batches a rank takes in a row; 0: one */
+    /* Batches that this rank takes in a row, from which on, and what all
+     * together take; zeros: each takes one. */
+    int      share, share_first, share_all;
     /* Where ranks have unequal batches: samples of this rank, of the ranks
      * before it, and of all.  Zeros: all have the same. */
     int64_t  batch_mine, batch_first, batch_step;

@@ -25,7 +25,7 @@ struct ct_net_options {
     int                     rank, size;   /* size 0: alone */
     bool                    own_data;     /* see struct ct_run */
     bool                    deal_tests;
-    int                     share;
+    int                     share, share_first, share_all;
     int64_t                 batch_mine, batch_first, batch_step;
     float                   loss_scale; /* of every loss weight; 0: 1 */
     const struct ct_peers  *peers; /* borrowed; NULL: as if alone */
@@ -150,6 +150,8 @@ CT_API size_t ct_net_arena_count(const struct ct_net *net);
  * Takes effect with the next ct_net_seek. */
 CT_API void ct_net_set_skew(struct ct_net *net, int64_t skew, int64_t step);
 CT_API int64_t ct_net_skew(const struct ct_net *net);
+/* Passes that this rank makes in a step where ranks share out many; 1: no. */
+CT_API int ct_net_share(const struct ct_net *net);
 
 /* Weights by layer name, from a caffemodel or an HDF5 file (told apart by
  * content).  Layers that the file lacks keep theirs. */

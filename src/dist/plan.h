@@ -44,7 +44,7 @@ struct dist_plan {
     int  local_steps;  /* between two means of the weights; 0: no such */
     const struct dist_sync_type *sync; /* a kind by itself; NULL: in step, or
                                         * servers */
-    int  parts, micro; /* canonical: micro-batches of all, of one; 0: no */
+    int  parts;        /* canonical: micro-batches of all ranks; 0: no */
     bool alone;        /* one rank whose training is that of a process alone */
     /* What it trains on. */
     bool root_data, own_data, global_batch, sync_bn;

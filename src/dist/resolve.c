@@ -137,10 +137,8 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
     CT_TRY(choose_bandwidth(o, p));
     choose_servers(o, f->size, p);
     CT_TRY(dist_check_rules(o, f, p));
-    if (o->canonical) {
+    if (o->canonical)
         p->parts = o->parts;
-        p->micro = o->parts / p->n_workers;
-    }
     choose_reduce(o, p);
     choose_travel(o, f, p);
     p->root_data = p->root_data && p->n_workers > 1;

@@ -255,12 +255,15 @@ static enum ct_status check_parts(const struct wish *w)
         return ct_fail(CT_EINVAL, "canonical training needs parts, the number "
                        "of micro-batches of an iteration, from 1 to %d, not "
                        "%d", 1 << (CANONICAL_MOST_LEVELS - 1), V);
-    return dist_canonical_deals(V, size)
+    if (V < size)
+        return ct_fail(CT_EINVAL, "%d micro-batches cannot be dealt out to %d "
+                       "ranks: parts is their number at least", V, size);
+    return !w->p->servers || dist_canonical_is_even(V, size)
                ? CT_OK
                : ct_fail(CT_EINVAL, "%d micro-batches cannot be dealt out to "
-                         "%d ranks so that each has one branch of the tree: "
-                         "parts is a power of two times the number of ranks",
-                         V, size);
+                         "%d ranks so that each pushes one branch of the tree "
+                         "to servers: make parts a power of two times the "
+                         "number of ranks, or use --road=allreduce", V, size);
 }
 
 enum ct_status dist_check_rules(const Caffe__DistributedParameter *o,

@@ -178,8 +178,10 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     d->all->stall_after = d->options->stall;
     CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
     CT_TRY(limit_bandwidth(d));
-    dist_canonical_init(&d->canonical, &d->plan);
     CT_TRY(make_parts(d));
+    if (!d->serves)
+        CT_TRY(dist_canonical_init(&d->canonical, d->plan.parts, d->rank,
+                                   d->size));
     CT_TRY(check_reduce(d));
     CT_TRY(start_thread(d));
     dist_fill_exchange(d);
@@ -206,6 +208,7 @@ void dist_view_close(struct ct_dist *d)
     d->thread = NULL;
     live_watch_destroy(d->watch);
     dist_bsp_fini(d);
+    dist_canonical_fini(&d->canonical);
     ct_comm_destroy(d->group);
     if (d->comm != d->all)
         ct_comm_destroy(d->comm);

@@ -17,20 +17,18 @@ static bool uneven(const struct ct_layer *l)
     return l->run->batch_step > 0 && l->phase == CAFFE__PHASE__TRAIN;
 }
 
-static int64_t share_of(const struct ct_run *run)
-{
-    return run->share > 0 ? run->share : 1;
-}
-
 struct ct_deal ct_deal_of(const struct ct_layer *l)
 {
     const struct ct_run *run = l->run;
-    struct ct_deal d         = { .share = 1, .size = 1 };
+    struct ct_deal d         = { .share = 1, .all = 1 };
 
-    if (deals(l)) {
-        d.share = (uint64_t)share_of(run);
-        d.size  = (uint64_t)run->size;
-        d.rank  = (uint64_t)run->rank;
+    if (deals(l) && run->share > 0) {
+        d.share = (uint64_t)run->share;
+        d.all   = (uint64_t)run->share_all;
+        d.from  = (uint64_t)run->share_first;
+    } else if (deals(l)) {
+        d.all  = (uint64_t)run->size;
+        d.from = (uint64_t)run->rank;
     }
     if (uneven(l)) {
         d.mine  = (uint64_t)run->batch_mine;
@@ -58,9 +56,13 @@ struct ct_shard ct_deal_shard(const struct ct_layer *l, int64_t batch)
         return (struct ct_shard){ .step  = run->batch_step,
                                   .first = run->batch_first,
                                   .count = batch, .share = 1 };
-    return deals(l) && !own_data(l)
-               ? ct_shard_even(run->rank, run->size, batch, share_of(run))
-               : ct_shard_even(0, 1, batch, 1);
+    if (!deals(l) || own_data(l))
+        return ct_shard_even(0, 1, batch, 1);
+    return run->share > 0
+               ? (struct ct_shard){ .step  = run->share_all * batch,
+                                    .first = run->share_first * batch,
+                                    .count = batch, .share = run->share }
+               : ct_shard_even(run->rank, run->size, batch, 1);
 }
 
 int64_t ct_deal_skew(const struct ct_layer *l, const struct ct_shard *s)

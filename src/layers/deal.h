@@ -2,9 +2,10 @@
  * by.
  *
  * Batches are numbered over all ranks, in the order of the data.  A step deals
- * out the next P m of them, each rank takes m in a row (ct_run.share):
+ * out the next V of them, each rank takes m in a row, from the f-th on
+ * (ct_run.share; otherwise V is the number of ranks, m is 1 and f the rank):
  *
- *     pass p of rank r has batch  (p / m) P m  +  r m  +  p mod m
+ *     pass p has batch  (p / m) V  +  f  +  p mod m
  *
  * In the TEST phase every rank has all of them, unless ct_run.deal_tests. */
 #ifndef CT_LAYERS_DEAL_H
@@ -14,10 +15,10 @@
 #include "cortado/layer.h"
 #include "data/order.h"
 
-/* m, P and r of the head; 1, 1 and 0 where ranks do not deal.  Then ct_run's
+/* m, V and f of the head; 1, 1 and 0 where ranks do not deal.  Then ct_run's
  * batch_mine, batch_first and batch_step, where they count. */
 struct ct_deal {
-    uint64_t share, size, rank;
+    uint64_t share, all, from;
     uint64_t mine, first, step;
 };
 struct ct_deal ct_deal_of(const struct ct_layer *l);
@@ -26,8 +27,7 @@ struct ct_deal ct_deal_of(const struct ct_layer *l);
 CT_HOST_DEVICE static inline uint64_t ct_deal_number(struct ct_deal d,
                                                      uint64_t pass)
 {
-    return pass / d.share * d.share * d.size + d.rank * d.share +
-           pass % d.share;
+    return pass / d.share * d.all + d.from + pass % d.share;
 }
 
 /* The number of the first of a pass's rows, likewise. */

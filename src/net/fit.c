@@ -35,7 +35,7 @@ static enum ct_status build_small(const Caffe__NetParameter *param,
     enum ct_status st;
 
     /* Alone: the peers of a rank whose net does not fit wait for nothing. */
-    o.rank = o.size = o.share = 0;
+    o.rank = o.size = o.share = o.share_first = o.share_all = 0;
     o.batch_mine = o.batch_first = o.batch_step = 0;
     o.peers = NULL;
     o.pulse = NULL;

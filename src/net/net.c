@@ -68,6 +68,8 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.own_data   = options->own_data;
     net->run.deal_tests = options->deal_tests;
     net->run.share      = options->share;
+    net->run.share_first = options->share_first;
+    net->run.share_all  = options->share_all;
     net->run.forward_only = options->forward_only;
     net->run.fixed_params = options->fixed_params;
     net->run.peers      = options->peers;
@@ -168,6 +170,11 @@ bool ct_net_can_deal(const struct ct_net *net, int *layer)
 uint64_t ct_net_n_passes(const struct ct_net *net)
 {
     return net->run.pass;
+}
+
+int ct_net_share(const struct ct_net *net)
+{
+    return net->run.share > 0 ? net->run.share : 1;
 }
 
 void ct_net_set_skew(struct ct_net *net, int64_t skew, int64_t step)

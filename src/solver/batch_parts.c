@@ -56,8 +56,8 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
         return CT_OK;
     CT_TRY(batch_of(net, &each));
     whole = x->facts.global_batch ? each : each * x->facts.size;
-    if (x->facts.micro) {
-        CT_TRY(divide_evenly(whole, x->facts.micro * x->facts.size, &mine));
+    if (x->facts.parts) {
+        CT_TRY(divide_evenly(whole, x->facts.parts, &mine));
     } else {
         CT_TRY(solver_deal_shares(s, whole));
         mine = s->batches[rank];
@@ -99,7 +99,12 @@ void solver_count_samples(const struct ct_solver *s, int64_t *mine,
     int64_t records;
 
     look_at_source(s->net, mine, &records);
-    *mine *= x && x->facts.micro ? x->facts.micro : iter_size;
+    if (x && x->facts.parts) {
+        *all = *mine * x->facts.parts;
+        *mine *= x->facts.micro;
+        return;
+    }
+    *mine *= iter_size;
     *all = *mine * (x ? x->facts.size : 1);
     for (int r = 0; x && s->dealt && r < x->facts.size; r++)
         *all = (r ? *all : 0) + s->dealt[r] * iter_size;

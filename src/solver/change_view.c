@@ -42,6 +42,12 @@ enum ct_status solver_abandon_view(struct ct_solver *s)
     return CT_OK;
 }
 
+/* Passes of a step: another number of ranks may share them out otherwise. */
+static uint64_t share_of(const struct ct_net *net)
+{
+    return (uint64_t)ct_net_share(net);
+}
+
 /* The values of the old train net go over to the new one. */
 static enum ct_status take_over(struct ct_solver *s, const struct ct_net *old)
 {
@@ -52,8 +58,9 @@ static enum ct_status take_over(struct ct_solver *s, const struct ct_net *old)
                        "and had %zu before", n, ct_net_arena_count(old));
     CT_TRY(ct_copy(s->options.device, (int64_t)n, ct_net_arena_data(old),
                    ct_net_arena_data(s->net)));
-    return ct_net_seek(s->net, s->mark.back ? s->mark.n_passes
-                                            : ct_net_n_passes(old));
+    return ct_net_seek(s->net, (s->mark.back ? s->mark.n_passes
+                                             : ct_net_n_passes(old)) /
+                                   share_of(old) * share_of(s->net));
 }
 
 static void drop_deals(struct ct_solver *s)
@@ -185,7 +192,7 @@ out:
  * an iteration and others have not; then rank 0's word counts. */
 struct standing {
     int64_t  iter, current_step;
-    uint64_t seed, n_passes;
+    uint64_t seed, n_steps;
     float    last_rate;
     int32_t  stage, agreed;
     int32_t  tested, loose_ends;
@@ -227,7 +234,7 @@ static enum ct_status share_state(struct ct_solver *s)
         .iter         = s->iter,
         .current_step = s->current_step,
         .seed         = s->seed,
-        .n_passes     = ct_net_n_passes(s->net),
+        .n_steps      = ct_net_n_passes(s->net) / share_of(s->net),
         .last_rate    = s->last_rate,
         .stage        = s->stage,
         .agreed       = (int32_t)s->agreed,
@@ -237,11 +244,14 @@ static enum ct_status share_state(struct ct_solver *s)
 
     CT_TRY(x->job->spread(x, &at, sizeof(at)));
     if (x->facts.rank < x->facts.n_full &&
-        (at.iter != s->iter || at.n_passes != ct_net_n_passes(s->net)))
+        (at.iter != s->iter ||
+         at.n_steps * share_of(s->net) != ct_net_n_passes(s->net)))
         return ct_fail(CT_EINTERNAL, "rank %d has %d iterations and %llu "
-                       "passes where rank 0 has %d and %llu", x->facts.rank,
-                       s->iter, (unsigned long long)ct_net_n_passes(s->net),
-                       (int)at.iter, (unsigned long long)at.n_passes);
+                       "passes where rank 0 has %d and %llu times %d",
+                       x->facts.rank, s->iter,
+                       (unsigned long long)ct_net_n_passes(s->net),
+                       (int)at.iter, (unsigned long long)at.n_steps,
+                       ct_net_share(s->net));
     s->stage        = at.stage;
     s->agreed       = (enum ct_solver_action)at.agreed;
     s->mark.tested  = at.tested;
@@ -252,7 +262,7 @@ static enum ct_status share_state(struct ct_solver *s)
     s->last_rate    = at.last_rate;
     s->next.t       = 0;
     ct_net_reseed(s->net, s->seed);
-    CT_TRY(ct_net_seek(s->net, at.n_passes));
+    CT_TRY(ct_net_seek(s->net, at.n_steps * share_of(s->net)));
     CT_TRY(share_tests(s));
     if (x->facts.n_full > 0)
         CT_TRY(merge_statistics(s));

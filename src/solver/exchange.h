@@ -117,8 +117,9 @@ struct ct_exchange_facts {
     bool     own_data, root_data; /* SOURCE_RANK; rank 0 reads for all */
     bool     global_batch;  /* batch_size is that of all ranks together */
     const char *shares;     /* of a batch: "even", "speed", weights; or NULL */
-    int      micro;         /* canonical training: micro-batches a rank runs in
-                             * an iteration; 0: it has iter_size passes */
+    int      parts;         /* canonical training: micro-batches of all ranks
+                             * in an iteration; 0: it has iter_size passes */
+    int      micro, first_part; /* ... that this rank runs, from which on */
     bool     remote;        /* servers update; the solver must not */
     bool     lazy;
     bool     commits;       /* ranks come and go: see job->commit */

@@ -57,6 +57,9 @@ static enum ct_status build_net(struct ct_solver *s,
         .deal_tests   = s->deals && !train,
         .pulse        = solver_pulse(s),
         .share        = train && o->exchange ? o->exchange->facts.micro : 0,
+        .share_first  = train && o->exchange ? o->exchange->facts.first_part
+                                             : 0,
+        .share_all    = train && o->exchange ? o->exchange->facts.parts : 0,
         .peers        = train && o->exchange && !s->measuring
                             ? o->exchange->facts.peers
                             : NULL,

@@ -17,11 +17,20 @@
 /* So many times the samples of a batch still fit a number. */
 static const int64_t most_passes = (int64_t)1 << 40;
 
-static int n_sharers(const struct ct_solver *s)
+/* Passes of all ranks in place of this one's, where they share out those of a
+ * step, and back. */
+static int64_t passes_of_all(const struct ct_solver *s, int64_t mine)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    return x && x->facts.micro ? x->facts.size : 1;
+    return x && x->facts.parts ? mine / x->facts.micro * x->facts.parts : mine;
+}
+
+static int64_t passes_of_mine(const struct ct_solver *s, int64_t all)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    return x && x->facts.parts ? all / x->facts.parts * x->facts.micro : all;
 }
 
 static int n_ranks(const struct ct_solver *s)
@@ -73,7 +82,7 @@ enum ct_status solver_position_take(const struct ct_solver *s,
     m->n_n_passes = n_nets;
     /* In canonical training of all ranks, since another number of them shares
      * them out otherwise. */
-    m->n_passes[0] = (int64_t)ct_net_n_passes(s->net) * n_sharers(s);
+    m->n_passes[0] = passes_of_all(s, (int64_t)ct_net_n_passes(s->net));
     for (int i = 0; i < s->n_test_net; i++)
         m->n_passes[i + 1] = n_tested(s, i);
     m->samples     = solver_samples(s);
@@ -128,7 +137,7 @@ enum ct_status solver_position_put(struct ct_solver *s,
                        m->n_ranks);
     ct_net_reseed(s->net, s->seed);
     if (m->n_n_passes > 0) {
-        n_passes = m->n_passes[0] / n_sharers(s);
+        n_passes = passes_of_mine(s, m->n_passes[0]);
         say_batch(s, m);
         skew = skew_of(s, m, n_passes, &step);
         ct_net_set_skew(s->net, skew, step);

@@ -1,4 +1,4 @@
-/* test_canonical.c - the same bits for 1, 2, 4 and 8 ranks; and a batch that
+/* test_canonical.c - the same bits for 1 to 8 ranks; and a batch that
  * all ranks share, also where it does not divide evenly. */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static void same_bits(const char *more, const char *options)
     if (one->st != CT_OK)
         FAIL("%s", one->why);
     ASSERT(one->loss[RANKS_STEPS - 1] < one->loss[0]);
-    for (int n = 2; n <= 8; n *= 2) {
+    for (int n = 2; n <= 8; n++) {
         struct rank *r = ranks_train(n, more, options, 0);
 
         for (int i = 0; i < n; i++) {
@@ -76,6 +76,8 @@ TEST(canonical, servers_and_other_numbers_of_ranks_keep_to_it)
         { 12, 1, 0, "ps" },        { 12, 3, 0, "ps" },
         { 12, 3, 0, "sharded" },   { 12, 6, 1, "ps" },
         { 14, 7, 0, "allreduce" }, { 14, 7, 0, "ps" },
+        { 13, 2, 0, "allreduce" }, { 13, 5, 0, "allreduce" },
+        { 13, 8, 0, "allreduce" },
     };
     struct rank *one = NULL;
 
@@ -152,10 +154,14 @@ TEST(canonical, what_cannot_be_is_refused)
 {
     ranks_make_data();
     ranks_refuse("needs parts", ranks_train(2, "", "canonical: true", 0), 2);
+    ranks_refuse("their number at least",
+                 ranks_train(3, "", "canonical: true parts: 2", 0), 3);
     ranks_refuse("power of two",
-                 ranks_train(2, "", "canonical: true parts: 12", 0), 2);
+                 ranks_train(2, "", "canonical: true parts: 12 road: 'ps'", 0),
+                 2);
     ranks_refuse("power of two",
-                 ranks_train(3, "", "canonical: true parts: 8", 0), 3);
+                 ranks_train(3, "", "canonical: true parts: 8 "
+                             "road: 'sharded'", 0), 3);
     ranks_refuse("compress", ranks_train(2, "", "canonical: true parts: 8 "
                                          "compress: 'fp16'", 0), 2);
     ranks_refuse("in step", ranks_train(2, "", "canonical: true parts: 8 "

@@ -122,7 +122,13 @@ static bool all_gone(struct bus *b)
 
 /* ---- The test. */
 
-static void judge(const struct bus *b, const double *alone)
+/* How one rank trains by itself. */
+struct alone {
+    double loss[BUS_STEPS];
+    float *weights; /* NULL: sums differ in their last bits */
+};
+
+static void judge(const struct bus *b, const struct alone *alone)
 {
     const struct member *one = NULL;
 
@@ -133,16 +139,21 @@ static void judge(const struct bus *b, const double *alone)
             FAIL("seed %llu: member %d: %s", (unsigned long long)b->seed, i,
                  m->why);
         for (int k = 0; k < BUS_STEPS; k++)
-            if (m->loss[k] != 0 && !(fabs(m->loss[k] - alone[k]) <= 1e-4))
+            if (m->loss[k] != 0 && !(fabs(m->loss[k] - alone->loss[k]) <=
+                                     (alone->weights ? 0 : 1e-4)))
                 FAIL("seed %llu: member %d, iteration %d: the loss is %.9g, "
                      "alone %.9g", (unsigned long long)b->seed, i, k,
-                     m->loss[k], alone[k]);
+                     m->loss[k], alone->loss[k]);
         if (!m->done)
             continue;
         ASSERT_INT(BUS_STEPS, m->iter);
         if (one && memcmp(one->weights, m->weights,
                           one->n_weights * sizeof(float)) != 0)
             FAIL("members %d and %d end with other weights", one->number, i);
+        if (alone->weights && memcmp(alone->weights, m->weights,
+                                     m->n_weights * sizeof(float)) != 0)
+            FAIL("seed %llu: member %d ends with other bits than one rank",
+                 (unsigned long long)b->seed, i);
         one = m;
     }
     if (!one)
@@ -158,7 +169,8 @@ static void drop_bus(struct bus *b)
 }
 
 static void storm(unsigned seed, const char *options, int kinds,
-                  const Caffe__SolverParameter *param, const double *alone)
+                  const Caffe__SolverParameter *param,
+                  const struct alone *alone)
 {
     Caffe__DistributedParameter *p = NULL;
     struct bus *b;
@@ -190,17 +202,44 @@ static void storm(unsigned seed, const char *options, int kinds,
     drop_bus(b);
 }
 
-static void train_alone(const Caffe__SolverParameter *param, double *loss)
+static void train_alone(const Caffe__SolverParameter *param,
+                        struct ct_exchange *x, struct alone *out)
 {
-    struct ct_solver_options o = { .device = ct_device_cpu() };
+    struct ct_solver_options o = { .device = ct_device_cpu(), .exchange = x,
+                                   .size = x != NULL };
     struct ct_solver *s        = NULL;
+    const size_t bytes         = sizeof(float);
 
+    ct_device_cpu_set_threads(1); /* as members have */
     ASSERT_OK(ct_solver_create(param, &o, &s));
     for (int i = 0; i < BUS_STEPS; i++) {
         ASSERT_OK(ct_solver_step(s, 1));
-        loss[i] = ct_solver_loss(s);
+        out->loss[i] = ct_solver_loss(s);
+    }
+    if (x) {
+        const size_t n = ct_net_arena_count(ct_solver_net(s));
+
+        ASSERT_OK(ct_alloc(n, bytes, "weights", &out->weights));
+        memcpy(out->weights, ct_net_arena_data(ct_solver_net(s)), n * bytes);
     }
     ct_solver_destroy(s);
+}
+
+/* One rank whose sums are those of any number. */
+static void train_canonical(const Caffe__SolverParameter *param,
+                            const char *options, struct alone *out)
+{
+    Caffe__DistributedParameter *p = NULL;
+    struct ct_transport *t         = NULL;
+    struct ct_dist *d              = NULL;
+
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", &p));
+    ASSERT_OK(ct_loopback_create(1, NULL, &t));
+    ASSERT_OK(dist_create_over(t, p, &d));
+    train_alone(param, ct_dist_exchange(d), out);
+    ct_dist_destroy(d);
+    ct_message_free(p);
 }
 
 /* Storms of seeds from `first` on, by one way to exchange after the other. */
@@ -211,17 +250,21 @@ static void storms(int first, const char *const *options, int n,
     const char *many = getenv("CORTADO_TEST_STORMS"); /* in place of n */
     const int all    = ALL, calm = KILL | JOIN;
     Caffe__SolverParameter *param;
-    double alone[BUS_STEPS];
-    int n_storms = many ? atoi(many) : n;
+    struct alone alone = { 0 };
+    int n_storms       = many ? atoi(many) : n;
 
     if (seed) {
         first    = atoi(seed);
         n_storms = 1;
     }
     param = ranks_solver(1, more);
-    train_alone(param, alone);
+    if (strstr(options[0], "canonical"))
+        train_canonical(param, options[0], &alone);
+    else
+        train_alone(param, NULL, &alone);
     for (int i = first; i < first + n_storms; i++)
-        storm((unsigned)i, options[i % n], i % 2 ? calm : all, param, alone);
+        storm((unsigned)i, options[i % n], i % 2 ? calm : all, param, &alone);
+    ct_free(alone.weights);
     ct_message_free(param);
 }
 
@@ -265,4 +308,19 @@ TEST(elastic, so_do_other_sources_and_solvers)
     ranks_source_db(ranks_make_db("train_lmdb"), "shuffle: true");
     storms(100, options, 2, "type: 'Adam' momentum: 0.9 base_lr: 0.001 "
            "iter_size: 2 clip_gradients: 3");
+}
+
+/* Through any number of ranks to the same bits, with draws and statistics. */
+TEST(elastic, canonical_training_ends_with_the_bits_of_one_rank)
+{
+    static const char *const options[] = {
+        "batch: 'global' canonical: true parts: 8",
+        "batch: 'global' canonical: true parts: 8 bucket_bytes: 4096",
+    };
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    ranks_insert("layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
+                 "layer { name: 'o' type: 'Dropout' bottom: 'c' top: 'c' }");
+    storms(300, options, 2, "");
 }

@@ -334,7 +334,7 @@ void dist_bsp_fini(struct ct_dist *d)
 {
     if (d->thread)
         land(d);
-    dist_canonical_fini(&d->canonical);
+    dist_canonical_detach(&d->canonical);
     dist_device_sum_fini(d);
     dist_direct_fini(d);
     drop_ways(d);
