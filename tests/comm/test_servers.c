@@ -270,7 +270,8 @@ static enum ct_status serve_strange(struct ct_comm *c, void *arg)
 
     if (c->rank == 1) {
         CT_TRY(ct_comm_send(c, 0, x->tag, x->data, x->bytes, &r));
-        return ct_comm_wait(c, 0, &r);
+        CT_TRY(ct_comm_wait(c, 0, &r));
+        return ct_barrier(c); /* it stays until rank 0 has looked, and left */
     }
     CT_TRY(ct_ps_table_init(&t, border, 2, 1));
     CT_TRY(ct_ps_create(&(struct ct_ps_config){
