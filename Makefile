@@ -54,7 +54,7 @@ tsan:
 	@tools/install_packages
 	@cmake --preset tsan $(CONFIGURE) >/dev/null
 	@cmake --build build-tsan -j $(JOBS) --target thread_tests
-	@ctest --preset tsan -j $(JOBS)
+	@ctest --preset tsan -j $(JOBS) $(if $(SKIP),-E '$(SKIP)')
 
 inject:
 	@tools/install_packages
