@@ -1,5 +1,9 @@
 /* probe.c - ping-pong for alpha, two sizes for beta, a loop for gamma.
  *
+ * Start-up is no time to fill a slow link: of pings there are no more than a
+ * fifth of a second has room for, and where 64 KB take long nothing larger is
+ * sent.
+ *
  * Links that share a rank take turns: first (0,1) (2,3) ..., then (1,2)
  * (3,4) ..., and with an odd number of ranks the link back to 0 alone. */
 #include "comm/probe.h"
@@ -13,15 +17,18 @@
 #include "comm/coll/transfer.h"
 
 enum {
-    PINGS   = 20,
+    PINGS   = 20, /* of which the first ones say how many there is time for */
+    FIRST   = 3,
     REPEATS = 3,
+    TINY    = 1 << 16,  /* bytes, for slow links */
     SMALL   = 1 << 20,  /* bytes of the first size ... */
     LARGE   = CT_PROBE_BYTES /* ... and of the second, at most */
 };
 
-/* For SMALL: a larger one would take long.  For the larger one: start-up is no
- * time to fill a slow link. */
-static const double slow_seconds = 0.05, large_seconds = 0.1;
+/* For TINY and SMALL: a larger one would take long.  For the larger one, and
+ * for pings. */
+static const double slow_seconds = 0.05, large_seconds = 0.1,
+                    ping_seconds = 0.2, tiny_seconds = 0.02;
 
 enum step { PING, DATA, WORD };
 
@@ -62,18 +69,57 @@ static char larger(double seconds)
     return seconds < slow_seconds ? (char)n : 0;
 }
 
+/* The first end's word becomes that of both. */
+static enum ct_status agree(struct ct_comm *c, int peer, bool first,
+                            char *data, char *word)
+{
+    data[0] = *word;
+    CT_TRY(there_and_back(c, peer, first, data, 1, WORD));
+    *word = data[0];
+    return CT_OK;
+}
+
+static enum ct_status probe_alpha(struct ct_comm *c, int peer, bool first,
+                                  char *data, double *out)
+{
+    double more = INFINITY;
+    char n;
+
+    CT_TRY(one_way(c, peer, first, data, 1, FIRST, PING, out));
+    n = (char)fmin(ping_seconds / (2 * *out + 1e-9), PINGS - FIRST);
+    CT_TRY(agree(c, peer, first, data, &n));
+    CT_TRY(one_way(c, peer, first, data, 1, n, PING, &more));
+    *out = fmin(*out, more);
+    return CT_OK;
+}
+
 /* Both ends of a link run this; the first one's result counts. */
 enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
                              char *data, struct ct_link *out)
 {
-    double small, large;
+    double tiny, small, large;
     size_t bytes;
+    char n;
 
-    CT_TRY(one_way(c, peer, first, data, 1, PINGS, PING, &out->alpha));
-    CT_TRY(one_way(c, peer, first, data, SMALL, REPEATS, DATA, &small));
-    data[0] = first ? larger(small) : 0;
-    CT_TRY(there_and_back(c, peer, first, data, 1, WORD));
-    bytes = (size_t)data[0] * SMALL; /* the first end's word, on both */
+    CT_TRY(probe_alpha(c, peer, first, data, &out->alpha));
+    CT_TRY(one_way(c, peer, first, data, TINY, 1, DATA, &tiny));
+    n = tiny < tiny_seconds;
+    CT_TRY(agree(c, peer, first, data, &n));
+    if (n == 0) {
+        out->beta = fmax(tiny - out->alpha, 0) / TINY;
+        return CT_OK;
+    }
+    CT_TRY(one_way(c, peer, first, data, SMALL, 1, DATA, &small));
+    n = small < slow_seconds;
+    CT_TRY(agree(c, peer, first, data, &n));
+    if (n == 0) {
+        out->beta = fmax(small - out->alpha, 0) / SMALL;
+        return CT_OK;
+    }
+    CT_TRY(one_way(c, peer, first, data, SMALL, REPEATS - 1, DATA, &small));
+    n = larger(small);
+    CT_TRY(agree(c, peer, first, data, &n));
+    bytes = (size_t)n * SMALL;
     if (bytes == 0) {
         out->beta = fmax(small - out->alpha, 0) / SMALL;
         return CT_OK;

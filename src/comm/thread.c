@@ -14,7 +14,7 @@
 #include "comm/logbook.h"
 #include "cortado/log.h"
 
-enum { IDLE_NS = 200000, SLACK_NS = 1000 };
+enum { IDLE_NS = 200000, LOOK_NS = 50000000, SLACK_NS = 1000 };
 
 struct ct_comm_thread {
     struct ct_comm               *comm; /* borrowed; the thread's alone */
@@ -145,31 +145,46 @@ static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
     jobs_finish(t, job, st);
 }
 
+/* With `lock` held: no job runs any more, for the reason of ct_last_error. */
+static void thread_break(struct ct_comm_thread *t, enum ct_status st)
+{
+    t->broken = st;
+    snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
+}
+
+/* With `lock` held: for news, or so long. */
+static void await_news(struct ct_comm_thread *t, long ns)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&t->work, &t->lock, &until);
+}
+
 /* With `lock` held: until there is a job, for a moment, or for the stop. */
 static void jobs_await(struct ct_comm_thread *t)
 {
-    struct timespec until;
-    enum ct_status st;
-    long ns = t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS;
+    const long ns = t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS;
     const uint64_t seen = t->n_handed_in;
+    enum ct_status st;
 
     if (!t->options.idle || t->broken != CT_OK) {
-        pthread_cond_wait(&t->work, &t->lock);
+        if (t->first) /* the view may end before another job comes */
+            await_news(t, LOOK_NS);
+        else
+            pthread_cond_wait(&t->work, &t->lock);
         return;
     }
     pthread_mutex_unlock(&t->lock);
     st = t->options.idle(t->comm, t->options.idle_arg);
-    clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&t->lock);
-    if (st != CT_OK) {
-        t->broken = st;
-        snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
-    }
-    until.tv_nsec += ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    if (st != CT_OK)
+        thread_break(t, st);
     if (t->n_handed_in == seen && !t->stop && t->broken == CT_OK)
-        pthread_cond_timedwait(&t->work, &t->lock, &until);
+        await_news(t, ns);
 }
 
 /* With `lock` held, which it lets go of to talk: makes known which job is
@@ -188,8 +203,7 @@ static void jobs_agree(struct ct_comm_thread *t)
                             : ct_agree_hear(&t->agree, &next);
     pthread_mutex_lock(&t->lock);
     if (st != CT_OK) {
-        t->broken = st;
-        snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
+        thread_break(t, st);
         return;
     }
     t->next  = next;
@@ -204,9 +218,12 @@ static struct ct_job *jobs_next(struct ct_comm_thread *t)
     if (t->order == CT_JOBS_FIFO || t->broken != CT_OK)
         return t->first ? jobs_take(t, t->first->number) : NULL;
     jobs_agree(t);
+    job = t->knows ? jobs_take(t, t->next) : NULL;
+    if (!job && t->first && t->broken == CT_OK &&
+        ct_transport_check(t->comm->transport) != CT_OK)
+        thread_break(t, CT_ECOMM);
     if (t->broken != CT_OK)
         return jobs_next(t);
-    job = t->knows ? jobs_take(t, t->next) : NULL;
     if (!job)
         return NULL;
     t->knows = false;
@@ -235,7 +252,9 @@ static void *thread_main(void *arg)
             jobs_await(t);
     }
     pthread_mutex_unlock(&t->lock);
-    if (t->broken == CT_OK && ct_agree_end(&t->agree) != CT_OK)
+    if (t->broken == CT_OK &&
+        ct_transport_check(t->comm->transport) == CT_OK &&
+        ct_agree_end(&t->agree) != CT_OK)
         CT_WARN("%s", ct_last_error());
     return NULL;
 }

@@ -41,7 +41,8 @@ struct window_rank {
 
 struct window_head {
     uint64_t   token;
-    atomic_int n_users;    /* threads of one process: the last one frees */
+    struct window_head *next; /* of those of threads */
+    int        n_users;       /* threads of one process: the last one frees */
     atomic_int aborted_by; /* a rank + 1; 0: nobody */
     _Alignas(64) atomic_uint bell;
     atomic_uint n_asleep;
@@ -50,9 +51,61 @@ struct window_head {
 
 /* What the first rank of a host tells the others. */
 struct card {
-    uint64_t token, address;
+    uint64_t token;
     int64_t  process, descriptor;
 };
+
+/* The windows of ranks that are threads.  A card may come when the one that
+ * wrote it has failed and freed its window: then it is not here any more. */
+static struct {
+    pthread_mutex_t     lock;
+    struct window_head *first;
+} of_threads = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool threads_make(struct ct_window *w)
+{
+    w->head = ct_calloc(1, w->mapped_bytes, "window");
+    if (!w->head)
+        return false;
+    w->head->n_users = 1;
+    w->head->token   = ct_entropy() | 1;
+    pthread_mutex_lock(&of_threads.lock);
+    w->head->next    = of_threads.first;
+    of_threads.first = w->head;
+    pthread_mutex_unlock(&of_threads.lock);
+    return true;
+}
+
+static bool threads_open(struct ct_window *w, const struct card *card)
+{
+    struct window_head *h;
+
+    pthread_mutex_lock(&of_threads.lock);
+    h = of_threads.first;
+    while (h && h->token != card->token)
+        h = h->next;
+    if (h)
+        h->n_users++;
+    pthread_mutex_unlock(&of_threads.lock);
+    w->head = h;
+    return h != NULL;
+}
+
+static void threads_drop(struct window_head *h)
+{
+    struct window_head **at = &of_threads.first;
+    bool last;
+
+    pthread_mutex_lock(&of_threads.lock);
+    last = --h->n_users == 0;
+    while (last && *at != h)
+        at = &(*at)->next;
+    if (last)
+        *at = h->next;
+    pthread_mutex_unlock(&of_threads.lock);
+    if (last)
+        ct_free(h);
+}
 
 static size_t head_bytes(int n_ranks)
 {
@@ -76,19 +129,16 @@ static bool window_map(struct ct_window *w)
 static bool window_make(struct ct_window *w, bool threads, struct card *card)
 {
     if (threads) {
-        w->head = ct_calloc(1, w->mapped_bytes, "window");
-        if (!w->head)
+        if (!threads_make(w))
             return false;
-        atomic_init(&w->head->n_users, 1);
     } else {
         w->fd = memfd_create("cortado", MFD_CLOEXEC);
         if (w->fd < 0 || ftruncate(w->fd, (off_t)w->mapped_bytes) != 0 ||
             !window_map(w))
             return false;
+        w->head->token = ct_entropy() | 1;
     }
-    w->head->token = ct_entropy() | 1;
-    *card = (struct card){ w->head->token, (uintptr_t)w->head, getpid(),
-                           w->fd };
+    *card = (struct card){ w->head->token, getpid(), w->fd };
     return true;
 }
 
@@ -100,11 +150,8 @@ static bool window_open(struct ct_window *w, bool threads,
 
     if (card->token == 0)
         return false;
-    if (threads) {
-        w->head = (struct window_head *)(uintptr_t)card->address;
-        atomic_fetch_add(&w->head->n_users, 1);
-        return true;
-    }
+    if (threads)
+        return threads_open(w, card);
     snprintf(path, sizeof(path), "/proc/%lld/fd/%lld",
              (long long)card->process, (long long)card->descriptor);
     w->fd = open(path, O_RDWR | O_CLOEXEC);
@@ -228,8 +275,8 @@ void ct_window_drop(void *window)
         if (w->head)
             munmap(w->head, w->mapped_bytes);
         close(w->fd);
-    } else if (w->head && atomic_fetch_sub(&w->head->n_users, 1) == 1) {
-        ct_free(w->head);
+    } else if (w->head) {
+        threads_drop(w->head);
     }
     ct_free(w);
 }

@@ -142,7 +142,7 @@ void ct_dist_abort(struct ct_dist *d, int code)
     if (!d)
         return;
     live_watch_record(d->watch, ct_last_error());
-    live_witness_dismiss();
+    live_witness_see_abort();
     /* Launchers end everybody now, witnesses of the dead among them. */
     live_watch_hear_out(d->watch);
     live_watch_stop(d->watch); /* nobody needs to find out who is gone */

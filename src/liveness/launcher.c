@@ -17,8 +17,9 @@
 
 enum {
     MOST_BETWEEN = 8,    /* shells and other wrappers between it and a rank */
-    TURNS        = 16,   /* of a second, that its end is waited for */
+    TURNS        = 26,   /* of a second, that its end is waited for */
     PATIENCE     = 10,   /* of those, one child uncollected */
+    ABORT_TURNS  = 20,   /* of those, after an abort */
     NOTICE       = 3000, /* ms between SIGTERM and SIGKILL */
     MOST_FILES   = 4096
 };
@@ -97,7 +98,7 @@ static pid_t uncollected(pid_t parent)
 
 /* What we would print goes through the launcher; so it is put where its own
  * words go. */
-static void speak_for(pid_t launcher)
+static void speak_for(pid_t launcher, int seconds)
 {
     char path[48];
     int fd;
@@ -109,7 +110,7 @@ static void speak_for(pid_t launcher)
         return;
     dup2(fd, STDERR_FILENO);
     CT_ERROR("the launcher (pid %d) has not taken notice of ranks that ended "
-             "%d s ago, and is ended, too", (int)launcher, PATIENCE);
+             "%d s ago, and is ended, too", (int)launcher, seconds);
     close(fd);
 }
 
@@ -120,27 +121,28 @@ static bool ends_within(int fd, int ms)
     return poll(&p, 1, ms) != 0;
 }
 
-void live_launcher_see_off(const struct live_launcher *l)
+void live_launcher_see_off(const struct live_launcher *l, bool aborted)
 {
-    const int fd = STDIN_FILENO; /* the lowest: all above can be closed */
-    pid_t child  = 0;
-    int n_turns  = 0;
+    const int fd   = STDIN_FILENO; /* the lowest: all above can be closed */
+    const int most = aborted ? ABORT_TURNS : PATIENCE;
+    pid_t child    = 0;
+    int n_turns    = 0;
 
     if (l->pid <= 0 || dup2(l->fd, fd) != fd)
         return;
     for (int i = fd + 1; i < MOST_FILES; i++)
         close(i);
-    for (int i = 0; i < TURNS && n_turns < PATIENCE; i++) {
+    for (int i = 0; i < TURNS && n_turns < most; i++) {
         const pid_t before = child;
 
         if (ends_within(fd, 1000))
             return;
         child   = uncollected(l->pid);
-        n_turns = child && child == before ? n_turns + 1 : 0;
+        n_turns = aborted || (child && child == before) ? n_turns + 1 : 0;
     }
-    if (n_turns < PATIENCE)
+    if (n_turns < most)
         return;
-    speak_for(l->pid);
+    speak_for(l->pid, most);
     syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0);
     if (!ends_within(fd, NOTICE))
         syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);

@@ -7,6 +7,7 @@
 #ifndef CT_LIVENESS_LAUNCHER_H
 #define CT_LIVENESS_LAUNCHER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct live_launcher {
@@ -17,9 +18,11 @@ struct live_launcher {
 /* Of the process `pid`: the nearest ancestor with a launcher's name. */
 struct live_launcher live_launcher_of(pid_t pid);
 
-/* Waits for its end, and ends it where it is deaf; returns at the latest after
- * 20 s.  For a process that has nothing else to do: closes all its files, so
+/* Waits for its end, and ends it where it is deaf.  With `aborted`, after a
+ * rank has ended the job, also where it stays for 20 s, as Open MPI's does when
+ * a host is lost: it waits for that one's answer.  Returns at the latest after
+ * 30 s.  For a process that has nothing else to do: closes all its files, so
  * that nobody waits for the end of those. */
-void live_launcher_see_off(const struct live_launcher *l);
+void live_launcher_see_off(const struct live_launcher *l, bool aborted);
 
 #endif

@@ -28,8 +28,10 @@
 static atomic_int witness = -1, witness_of;
 
 /* What the rank tells its witness: where its pulse lies, or goodbye, or that
- * its launcher ends it. */
-enum { GOODBYE = -1, ENDED = -2 };
+ * its launcher ends it, or that it ends the job. */
+enum { GOODBYE = -1, ENDED = -2, ABORTS = -3 };
+
+enum { ABORT_MS = 10000 }; /* that a rank may take for that */
 
 /* Tenths of a second that a launcher gets to hear the rank out. */
 enum { MOST_MOMENTS = 50 };
@@ -130,6 +132,15 @@ static bool hear_word(int from, int parent_fd, int32_t *word)
                (ssize_t)sizeof(*word);
 }
 
+/* The launcher, which ends all of the rank's group, is not to end us. */
+static void await_abort(int parent_fd)
+{
+    struct pollfd p = { .fd = parent_fd, .events = POLLIN };
+
+    (void)!setsid();
+    (void)poll(&p, 1, ABORT_MS);
+}
+
 static void watch_parent(int from, pid_t parent)
 {
     const struct live_launcher launcher = live_launcher_of(parent);
@@ -141,19 +152,22 @@ static void watch_parent(int from, pid_t parent)
     ignore_signals();
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
-    while (word != ENDED && hear_word(from, parent_fd, &word)) {
+    while (word != ENDED && word != ABORTS &&
+           hear_word(from, parent_fd, &word)) {
         if (word == GOODBYE)
             return;
         if (word >= 0)
             page = live_page_map(parent, word);
     }
-    if (word != ENDED) {
+    if (word == ABORTS) {
+        await_abort(parent_fd);
+    } else if (word != ENDED) {
         tell(parent, page ? &page->pulse : NULL);
         if (page)
             live_record_write(page, "this rank has died");
         leave_launcher();
     }
-    live_launcher_see_off(&launcher);
+    live_launcher_see_off(&launcher, word == ABORTS);
 }
 
 /* For handlers of signals, too. */
@@ -217,12 +231,22 @@ void live_witness_introduce(struct live_watch *w)
         CT_WARN("this rank's witness is gone");
 }
 
-void live_witness_dismiss(void)
+static void take_leave(int32_t word)
 {
     int to;
 
-    (void)send_word(GOODBYE);
+    (void)send_word(word);
     to = atomic_exchange(&witness, -1);
     if (to >= 0)
         close(to);
+}
+
+void live_witness_dismiss(void)
+{
+    take_leave(GOODBYE);
+}
+
+void live_witness_see_abort(void)
+{
+    take_leave(ABORTS);
 }

@@ -21,4 +21,8 @@ void live_witness_introduce(struct live_watch *w);
  * and as often as one likes. */
 void live_witness_dismiss(void);
 
+/* In place of that, before the rank ends the job: the witness waits for the
+ * launcher's end, and ends it where it stays. */
+void live_witness_see_abort(void);
+
 #endif

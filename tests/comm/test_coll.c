@@ -431,7 +431,7 @@ static enum ct_status tune_rank(struct ct_comm *c, void *arg)
     CT_TRY(ct_allreduce(c, x, 100));
     if (x[99] != 99 * (float)c->size)
         return ct_fail(CT_EINTERNAL, "%g", (double)x[99]);
-    if (c->n_choices != all->n_sizes || c->choice[0].type !=
+    if (c->n_choices != all->n_known || c->choice[0].type !=
         ct_allreduce_at(all->size[0].best))
         return ct_fail(CT_EINTERNAL, "the choice is not the table's");
     return CT_OK;
@@ -530,4 +530,46 @@ TEST(coll, the_choices_are_the_list)
     ASSERT_STATUS(CT_EINVAL, ct_allreduce_parse("star", NULL, &type));
     ASSERT_HAS("--reduce=star", ct_last_error());
     ASSERT_HAS("hierarchical, ", ct_last_error());
+}
+
+/* Links of 1 ms and 10 MB/s: the times of the formulas at the first sizes. */
+static enum ct_status predict_rank(struct ct_comm *c, void *arg)
+{
+    static const int64_t n[]    = { 256, 4 << 10 };
+    const struct ct_links links = { .alpha = 1e-3, .beta = 1e-7 };
+    struct ct_tuning *t         = arg;
+
+    if (c->rank > 0)
+        return CT_OK;
+    *t = (struct ct_tuning){ .n_sizes = 2 };
+    for (int k = 0; k < t->n_sizes; k++) {
+        t->size[k].n = n[k];
+        for (int i = 0; i < CT_N_ALLREDUCE; i++)
+            t->size[k].seconds[i] =
+                ct_allreduce_available(c, ct_allreduce_at(i))
+                    ? ct_allreduce_cost(ct_allreduce_at(i), &links, &c->place,
+                                        (double)n[k]).seconds
+                    : -1;
+        t->size[k].best = CT_COLL_tree;
+    }
+    ct_tuning_predict(c, CT_TUNE_SIZES, t);
+    return CT_OK;
+}
+
+TEST(coll, sizes_that_slow_links_leave_no_time_for_are_predicted)
+{
+    const int hosts[] = { 0, 1, 2, 3 };
+    struct ct_tuning t;
+
+    ranks_run(4, &(struct ct_loopback_options){ .host = hosts }, predict_rank,
+              &t);
+    ASSERT_INT(2, t.n_sizes);
+    ASSERT_INT(CT_TUNE_SIZES, t.n_known);
+    /* 4 MB of 4 ranks: ring 6 a + 1.5 S b, tree 4 (a + S b) at the least. */
+    ASSERT_FLOAT(6e-3 + 1.5 * (4 << 22) * 1e-7,
+                 t.size[4].seconds[CT_COLL_ring], 1e-3);
+    ASSERT(t.size[4].best == CT_COLL_ring || t.size[4].best ==
+           CT_COLL_halving);
+    ASSERT(t.size[4].seconds[CT_COLL_tree] >
+           2 * t.size[4].seconds[CT_COLL_ring]);
 }

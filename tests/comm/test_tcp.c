@@ -1,5 +1,6 @@
 /* test_tcp.c - messages of views over sockets, between ends of this process. */
 #include "base/clock.h"
+#include "base/mem.h"
 #include "comm/ranks.h"
 #include "comm/transport/tcp.h"
 #include "testing/files.h"
@@ -319,4 +320,195 @@ TEST(tcp, a_lost_rank_fails_its_own_requests_by_name)
         w.t[r]->ops->destroy(w.t[r]);
     ct_tcp_destroy(w.end[0]);
     ct_tcp_destroy(w.end[2]);
+}
+
+/* Rank 0 is in view 7, rank 1 in view 6, which has a seat for a rank 0. */
+TEST(tcp, a_call_waits_for_its_view_and_never_gets_into_another)
+{
+    struct world w = { 0 };
+    struct ct_request sent, got;
+    int x = 7, in = 0;
+    bool done;
+
+    world_create(&w, 2);
+    world_open_one(&w, 6, 2, 1);
+    world_open_one(&w, 7, 2, 0);
+    send(&w, 0, 1, 0, &x, 4, &sent);
+    receive(&w, 1, 0, 0, &in, 4, &got);
+    for (int i = 0; i < 100; i++) {
+        move_on(&w, 0);
+        ASSERT_OK(w.t[1]->ops->test(w.t[1], &got, &done));
+        ASSERT(!done);
+    }
+    ASSERT(w.t[1]->ops->cancel(w.t[1], &got));
+    w.t[1]->ops->destroy(w.t[1]);
+    world_open_one(&w, 7, 2, 1);
+    receive(&w, 1, 0, 0, &in, 4, &got);
+    expect(&w, 2, 1, &got);
+    expect(&w, 2, 0, &sent);
+    ASSERT_INT(7, in);
+    world_close(&w, 2);
+    world_destroy(&w, 2);
+}
+
+TEST(tcp, a_call_of_an_old_view_is_refused)
+{
+    struct world w = { 0 };
+    struct ct_request sent;
+    enum ct_status st;
+    char x = 1;
+
+    world_create(&w, 2);
+    world_open_one(&w, 9, 2, 1);
+    world_open_one(&w, 8, 2, 0);
+    send(&w, 0, 1, 0, &x, 1, &sent);
+    ASSERT(finish(&w, 2, 0, &sent, &st));
+    ASSERT_INT(CT_ECOMM, st);
+    ASSERT_HAS("rank 0: lost rank 1: it is in another view", ct_last_error());
+    world_close(&w, 2);
+    world_destroy(&w, 2);
+}
+
+TEST(tcp, who_has_another_key_or_no_address_is_refused)
+{
+    struct world w = { 0 };
+    struct ct_request sent;
+    enum ct_status st;
+    char wrong[1024], x = 1;
+    const void *right;
+
+    world_create(&w, 2);
+    right = w.address[1];
+    memcpy(wrong, right, w.bytes[1]);
+    for (size_t i = 16; i < 32; i++) /* where the key is */
+        wrong[i] = (char)~wrong[i];
+    w.address[1] = wrong;
+    world_open(&w, 1, 2);
+    send(&w, 0, 1, 0, &x, 1, &sent);
+    ASSERT(finish(&w, 2, 0, &sent, &st));
+    ASSERT_INT(CT_ECOMM, st);
+    ASSERT_HAS("lost rank 1", ct_last_error());
+    world_close(&w, 2);
+    memset(wrong, 0, sizeof(wrong));
+    ASSERT_STATUS(CT_EINVAL, ct_tcp_open(w.end[0], &(struct ct_tcp_view){
+        .number = 2, .size = 2, .address = w.address,
+        .address_bytes = w.bytes }, &w.t[0]));
+    ASSERT_HAS("rank 1", ct_last_error());
+    world_destroy(&w, 2);
+}
+
+enum { HUGE = 24 << 20 }; /* more than sockets hold */
+
+/* A message from rank 0 to 1 of which some bytes have come. */
+static void begin_huge(struct world *w, char *out, char *in,
+                       struct ct_request *sent, struct ct_request *got)
+{
+    bool done;
+
+    for (int i = 0; i < HUGE; i++)
+        out[i] = (char)(1 + i % 99);
+    memset(in, 0, HUGE);
+    receive(w, 1, 0, 4, in, HUGE, got);
+    send(w, 0, 1, 4, out, HUGE, sent);
+    for (int i = 0; i < 100000 && in[100] == 0; i++) {
+        move_on(w, 0);
+        ASSERT_OK(w->t[1]->ops->test(w->t[1], got, &done));
+        ASSERT(!done);
+    }
+    ASSERT(in[100] != 0 && in[HUGE - 1] == 0);
+}
+
+static void still_speak(struct world *w)
+{
+    struct ct_request sent, got;
+    int x = 21, in = 0;
+
+    receive(w, 1, 0, 5, &in, 4, &got);
+    send(w, 0, 1, 5, &x, 4, &sent);
+    expect(w, 2, 1, &got);
+    expect(w, 2, 0, &sent);
+    ASSERT_INT(21, in);
+}
+
+TEST(tcp, a_buffer_is_left_alone_once_its_request_is_given_up)
+{
+    char *out = ct_malloc(HUGE, "out"), *in = ct_malloc(HUGE, "in");
+    struct world w = { 0 };
+    struct ct_request sent, got;
+
+    ASSERT(out && in);
+    world_create(&w, 2);
+    world_open(&w, 1, 2);
+    begin_huge(&w, out, in, &sent, &got);
+    ASSERT(w.t[1]->ops->cancel(w.t[1], &got)); /* the rest goes nowhere */
+    memset(in, 123, HUGE);
+    expect(&w, 2, 0, &sent);
+    still_speak(&w);
+    for (int i = 0; i < HUGE; i++)
+        if (in[i] != 123)
+            FAIL("byte %d was written", i);
+
+    begin_huge(&w, out, in, &sent, &got);
+    ASSERT(w.t[0]->ops->cancel(w.t[0], &sent)); /* what began is finished */
+    memset(out, 0, HUGE);
+    expect(&w, 2, 1, &got);
+    for (int i = 0; i < HUGE; i++)
+        if (in[i] != 1 + i % 99)
+            FAIL("byte %d is %d", i, in[i]);
+    still_speak(&w);
+
+    begin_huge(&w, out, in, &sent, &got);
+    w.t[1]->ops->over(w.t[1]);
+    ASSERT_STATUS(CT_ECOMM, w.t[1]->ops->test(w.t[1], &got, &(bool){ 0 }));
+    ct_free(in);
+    w.t[0]->ops->over(w.t[0]);
+    ASSERT_STATUS(CT_ECOMM, w.t[0]->ops->test(w.t[0], &sent, &(bool){ 0 }));
+    ct_free(out);
+    world_close(&w, 2);
+    world_destroy(&w, 2);
+}
+
+/* 20,000 small messages that nobody receives wait at the sender, but for the
+ * first few; then they come, in order. */
+TEST(tcp, a_receiver_keeps_few_messages_that_it_did_not_ask_for)
+{
+    enum { N = 20000 };
+    struct ct_request *sent = ct_calloc(N, sizeof(*sent), "requests"), got;
+    int *x = ct_calloc(N, sizeof(*x), "numbers"), in = -1, n_done = 0;
+    struct world w = { 0 };
+    size_t before;
+    bool *done = ct_calloc(N, sizeof(*done), "done");
+
+    ASSERT(sent && x && done);
+    world_create(&w, 2);
+    world_open(&w, 1, 2);
+    still_speak(&w);
+    before = ct_mem_stats().live_bytes;
+    for (int i = 0; i < N; i++) {
+        x[i] = i;
+        send(&w, 0, 1, 0, &x[i], 4, &sent[i]);
+    }
+    for (int k = 0; k < 200; k++) {
+        move_on(&w, 1);
+        move_on(&w, 0);
+    }
+    for (int i = 0; i < N; i++) {
+        ASSERT_OK(w.t[0]->ops->test(w.t[0], &sent[i], &done[i]));
+        n_done += done[i];
+    }
+    ASSERT(n_done >= 1000 && n_done < 5000);
+    /* Operations of the sender, and offers, are all that grows. */
+    ASSERT(ct_mem_stats().live_bytes - before < N * 400);
+    for (int i = 0; i < N; i++) {
+        receive(&w, 1, 0, 0, &in, 4, &got);
+        expect(&w, 2, 1, &got);
+        ASSERT_INT(i, in);
+        if (!done[i])
+            expect(&w, 2, 0, &sent[i]);
+    }
+    world_close(&w, 2);
+    world_destroy(&w, 2);
+    ct_free(sent);
+    ct_free(x);
+    ct_free(done);
 }

@@ -226,6 +226,19 @@ static enum ct_status run_rank(struct rank *r, struct ct_dist *d,
     return st;
 }
 
+/* Nobody's transport goes while all are told that their view is over. */
+static pthread_mutex_t leaving = PTHREAD_MUTEX_INITIALIZER;
+
+void ranks_over(const struct rank *r)
+{
+    const struct rank *all = r - r->number;
+
+    pthread_mutex_lock(&leaving);
+    for (int i = 0; i < r->how->n_ranks; i++)
+        all[i].transport->ops->over(all[i].transport);
+    pthread_mutex_unlock(&leaving);
+}
+
 static void *rank_thread(void *arg)
 {
     struct rank *r    = arg;
@@ -240,8 +253,11 @@ static void *rank_thread(void *arg)
         r->st = run_rank(r, d, dev);
     if (r->st != CT_OK) {
         snprintf(r->why, sizeof(r->why), "%s", ct_last_error());
-        ct_dist_abort(d, 1);
+        if (!r->how->quiet)
+            ct_dist_abort(d, 1);
     }
+    pthread_mutex_lock(&leaving);
+    pthread_mutex_unlock(&leaving);
     ct_dist_destroy(d);
     ct_device_close(dev);
     return NULL;

@@ -49,10 +49,14 @@ struct ranks_how {
     bool        stay;        /* no step: a snapshot of what was resumed */
     /* For a progress display's place: after every iteration of a rank. */
     void (*each)(const struct rank *r, int iter);
+    bool quiet; /* a rank that fails does not end the others */
     /* Whether this rank has a request; NULL: never. */
     enum ct_solver_action (*action)(void *rank);
 };
 struct rank *ranks_train_so(const struct ranks_how *how);
+
+/* From `each`, with its rank: the view is over for all ranks. */
+void ranks_over(const struct rank *r);
 
 /* Makes the data; every test calls it first. */
 void ranks_make_data(void);

@@ -1,7 +1,13 @@
 /* tune.c - times the sums at a few sizes and keeps the best for each.
  *
- * A size's time is the least of its repeats, averaged over ranks.  Between two
- * measured sizes the choice changes at their geometric mean; beyond the
+ * A size's time is the least of its repeats, averaged over ranks.  Slow links
+ * leave no time for long sums, in which other ways are better than in short
+ * ones.  So their times are predicted: by the latency and the time per byte
+ * that fit what was timed best, in the formulas of the algorithms (terms.h).
+ * Where latency was nearly all of it, nothing is known of long sums, and what
+ * is usual for them is taken.
+ *
+ * Between two sizes the choice changes at their geometric mean; beyond the
  * largest it stays.  All ranks follow rank 0's table, so that they always run
  * the same algorithm. */
 #include <math.h>
@@ -17,6 +23,10 @@ static const int64_t tune_floats[CT_TUNE_SIZES] = { 256, 4 << 10, 64 << 10,
                                                     512 << 10, 4 << 20 };
 
 static const double usual_gets = 0.9; /* of its time: runs repeat */
+
+/* Of the latency of a message, the least time of its bytes that tells how fast
+ * the link is. */
+static const double bytes_tell = 0.2;
 
 static enum ct_status tune_time(struct ct_comm *c,
                                 const struct ct_allreduce_type *type, float *x,
@@ -82,12 +92,79 @@ static enum ct_status tune_size(struct ct_comm *c, float *x, int64_t n,
     return CT_OK;
 }
 
+static double predicted(const struct ct_comm *c, int type, int64_t n,
+                        double alpha, double beta)
+{
+    const struct ct_links links = { .alpha = alpha, .beta = beta };
+
+    return ct_allreduce_cost(ct_allreduce_at(type), &links, &c->place,
+                             (double)n).seconds;
+}
+
+/* alpha and beta with the least squares of relative errors: every time is
+ * u alpha + v beta, divided by itself. */
+static void fit(const struct ct_comm *c, const struct ct_tuning *t,
+                double *alpha, double *beta)
+{
+    double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0, det;
+
+    for (int k = 0; k < t->n_sizes; k++)
+        for (int i = 0; i < CT_N_ALLREDUCE; i++) {
+            const double s = t->size[k].seconds[i];
+            const double u = predicted(c, i, t->size[k].n, 1, 0) / s;
+            const double v = predicted(c, i, t->size[k].n, 0, 1) / s;
+
+            if (!(s > 0) || ct_allreduce_at(i)->foreign)
+                continue;
+            uu += u * u;
+            uv += u * v;
+            vv += v * v;
+            u1 += u;
+            v1 += v;
+        }
+    det    = uu * vv - uv * uv;
+    *alpha = det > 0 ? fmax((u1 * vv - v1 * uv) / det, 0) : 0;
+    *beta  = det > 0 ? fmax((v1 * uu - u1 * uv) / det, 0) : 0;
+}
+
+static int number_of(const struct ct_allreduce_type *type)
+{
+    int i = 0;
+
+    while (ct_allreduce_at(i) != type)
+        i++;
+    return i;
+}
+
+void ct_tuning_predict(const struct ct_comm *c, int n, struct ct_tuning *t)
+{
+    const int64_t last = t->size[t->n_sizes - 1].n;
+    double alpha, beta;
+    bool known;
+
+    fit(c, t, &alpha, &beta);
+    known = beta * (double)last * sizeof(float) > bytes_tell * alpha;
+    for (t->n_known = t->n_sizes; t->n_known < n; t->n_known++) {
+        double *seconds = t->size[t->n_known].seconds;
+        const int64_t n_floats = tune_floats[t->n_known];
+
+        for (int i = 0; i < CT_N_ALLREDUCE; i++)
+            seconds[i] = t->size[0].seconds[i] < 0
+                             ? -1
+                             : predicted(c, i, n_floats, alpha, beta);
+        t->size[t->n_known].n = n_floats;
+        t->size[t->n_known].best =
+            known ? tune_best(c, n_floats, seconds)
+                  : number_of(ct_allreduce_choose(c, n_floats));
+    }
+}
+
 static void tune_choose(struct ct_comm *c, const struct ct_tuning *t)
 {
     c->n_choices = 0;
-    for (int i = 0; i < t->n_sizes; i++) {
+    for (int i = 0; i < t->n_known; i++) {
         double here = (double)t->size[i].n * sizeof(float);
-        double next = i + 1 < t->n_sizes
+        double next = i + 1 < t->n_known
                           ? (double)t->size[i + 1].n * sizeof(float)
                           : INFINITY;
 
@@ -117,6 +194,7 @@ enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
         go_on = ct_now() - begin + last < budget_seconds;
         CT_TRY_GOTO(ct_broadcast(c, 0, &go_on, sizeof(go_on)), st, out);
     }
+    ct_tuning_predict(c, n, out);
     CT_TRY_GOTO(ct_broadcast(c, 0, out, sizeof(*out)), st, out);
     tune_choose(c, out);
 out:

@@ -18,6 +18,7 @@ enum {
 enum { CT_TUNE_SIZES = 5 };
 struct ct_tuning {
     int n_sizes; /* fewer than CT_TUNE_SIZES when the links are slow */
+    int n_known; /* with those that are only predicted */
     struct {
         int64_t n;                       /* floats */
         double  seconds[CT_N_ALLREDUCE]; /* mean over ranks; -1: cannot run */
@@ -26,9 +27,12 @@ struct ct_tuning {
 };
 /* Times every algorithm, for sums of up to about `most` floats; rank 0 decides
  * for all.  What is usual stays where nothing is a tenth faster.  Stops at
- * larger sizes once it has taken about `budget_seconds`. */
+ * larger sizes once it has taken about `budget_seconds`; what larger ones take
+ * is predicted then. */
 CT_MUST_CHECK enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
                                                double budget_seconds,
                                                struct ct_tuning *out);
+/* Predicts the first `n` sizes that were not timed, from those that were. */
+void ct_tuning_predict(const struct ct_comm *c, int n, struct ct_tuning *t);
 
 #endif

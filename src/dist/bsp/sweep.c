@@ -24,7 +24,7 @@ static int64_t longest(const struct ct_dist *d)
 }
 
 /* "tree up to 32 KB, then ring": equal neighbours are one. */
-static void say(const struct ct_comm *c)
+static void say(const struct ct_comm *c, bool predicted)
 {
     char text[256];
     int at = 0;
@@ -39,7 +39,8 @@ static void say(const struct ct_comm *c)
                        "%s%s up to %.0f KB", at ? ", then " : "",
                        here->type->name, here->up_to_bytes / 1024);
     }
-    CT_INFO("Sums between hosts, as measured: %s", text);
+    CT_INFO("Sums between hosts, as measured%s: %s",
+            predicted ? " and, for long ones, predicted" : "", text);
 }
 
 struct sweep {
@@ -61,6 +62,6 @@ enum ct_status dist_sweep(struct ct_dist *d)
     if (!d->plan.sweeps || d->device_sum.nccl || d->comm->n_choices > 0)
         return CT_OK;
     CT_TRY(ct_job_run(d->thread, sweep_job, &s));
-    say(d->comm);
+    say(d->comm, s.out.n_known > s.out.n_sizes);
     return CT_OK;
 }
