@@ -129,6 +129,7 @@ void ct_dist_destroy(struct ct_dist *d)
         return;
     dist_view_close(d);
     ct_message_free(d->options);
+    dist_held_back_fini(d);
     dist_census_fini(&d->census);
     pthread_mutex_destroy(&d->census_lock);
     dist_marks_fini(&d->marks);

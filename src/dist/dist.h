@@ -10,6 +10,7 @@
 #include "dist/bsp/bucket.h"
 #include "dist/proof/canonical.h"
 #include "dist/codec/coded_bucket.h"
+#include "dist/codec/residuals.h"
 #include "dist/gpu/device_sum.h"
 #include "dist/bsp/factors.h"
 #include "dist/report/figures.h"
@@ -41,6 +42,7 @@ struct ct_dist {
     struct live_watch      *watch;    /* NULL: alone */
     const struct elastic_membership *members; /* NULL: ranks stay the same */
     struct elastic_place    place;    /* ... or this one's in its view */
+    struct dist_held_back   held_back; /* ... by codecs */
     struct ct_net          *net;      /* attached to; borrowed */
     struct dist_auto        roads;
     struct dist_factors     factors;
@@ -101,6 +103,7 @@ CT_MUST_CHECK enum ct_status dist_create_over(
 CT_MUST_CHECK enum ct_status dist_create_elastic(
     const struct elastic_membership *members,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
+CT_MUST_CHECK enum ct_status dist_mark(struct ct_exchange *x);
 CT_MUST_CHECK enum ct_status dist_hold(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_commit(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,

@@ -6,10 +6,17 @@
  * again. */
 #include "dist/dist.h"
 
+enum ct_status dist_mark(struct ct_exchange *x)
+{
+    return dist_held_back_take(x->state);
+}
+
 enum ct_status dist_hold(struct ct_exchange *x, int iter)
 {
-    const struct ct_dist *d = x->state;
+    struct ct_dist *d = x->state;
 
+    if (d->held_back.pending)
+        CT_TRY(dist_held_back_put(d));
     return d->members->ready(d->members->arg, iter)
                ? CT_OK
                : ct_fail(CT_ECOMM, "view %u ended before iteration %d",
@@ -34,6 +41,9 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
     CT_TRY(d->members->next(d->members->arg, &d->place));
     if (d->thread) /* what it still has fails by itself */
         ct_comm_thread_rest(d->thread);
+    /* The iteration under way counts: so does what it left to hold back. */
+    if (d->net && !d->held_back.pending && d->place.base == d->trainer.iter + 1)
+        CT_TRY(dist_held_back_take(d));
     *out = (struct ct_next_view){ .base = d->place.base };
     return CT_OK;
 }

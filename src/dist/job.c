@@ -51,6 +51,7 @@ static const struct ct_job_ops job_ops = {
     .broadcast = broadcast,
     .collect   = dist_collect,
     .next_mark = next_mark,
+    .mark       = dist_mark,
     .hold       = dist_hold,
     .commit     = dist_commit,
     .next_view  = dist_next_view,

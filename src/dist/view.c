@@ -163,6 +163,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
 {
     enum ct_status st;
 
+    d->held_back.pending = d->members != NULL;
     d->facts = (struct dist_facts){ .size    = t->size,
                                     .n_hosts = count_hosts(t),
                                     .elastic = d->members != NULL };

@@ -71,6 +71,7 @@ enum ct_status solver_mark(struct ct_solver *s)
         CT_TRY(ct_alloc((size_t)n + 1, sizeof(float), "statistics",
                         &s->mark.statistics));
     CT_TRY(each_statistic(s, keep, s->mark.statistics, &n));
+    CT_TRY(s->options.exchange->job->mark(s->options.exchange));
     s->mark.n_passes = ct_net_n_passes(s->net);
     s->mark.asked    = CT_ACTION_NONE;
     s->mark.set      = true;

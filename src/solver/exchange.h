@@ -251,6 +251,9 @@ struct ct_job_ops {
      * caller had; false: there is no other. */
     bool (*next_mark)(struct ct_exchange *x, uint64_t *seen,
                       struct ct_mark *out);
+    /* With `commits`, before gradients are made: an iteration begins that may
+     * have to be done again. */
+    enum ct_status (*mark)(struct ct_exchange *x);
     /* With `commits`, in a new view: this rank has the parameters of `iter`
      * iterations. */
     enum ct_status (*hold)(struct ct_exchange *x, int iter);

@@ -168,22 +168,32 @@ static void drop_bus(struct bus *b)
     ct_free(b);
 }
 
+static struct bus *make_bus(unsigned seed, const char *options,
+                            const Caffe__SolverParameter *param,
+                            Caffe__DistributedParameter **p)
+{
+    struct bus *b;
+
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", p));
+    ASSERT_OK(ct_alloc(1, sizeof(*b), "bus", &b));
+    ASSERT_OK(ct_alloc(BUS_LETTERS, sizeof(*b->letter), "letters",
+                       &b->letter));
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->change, NULL);
+    b->seed    = seed;
+    b->param   = param;
+    b->options = *p;
+    return b;
+}
+
 static void storm(unsigned seed, const char *options, int kinds,
                   const Caffe__SolverParameter *param,
                   const struct alone *alone)
 {
     Caffe__DistributedParameter *p = NULL;
-    struct bus *b;
+    struct bus *b                  = make_bus(seed, options, param, &p);
 
-    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
-                            strlen(options), "test", &p));
-    ASSERT_OK(ct_alloc(1, sizeof(*b), "bus", &b));
-    ASSERT_OK(ct_alloc(BUS_LETTERS, sizeof(*b->letter), "letters", &b->letter));
-    pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->change, NULL);
-    b->seed    = seed;
-    b->param   = param;
-    b->options = p;
     bus_start(b, 4);
     for (int i = 0; i < b->n; i++)
         pthread_create(&b->member[i].thread, NULL, member_main, &b->member[i]);
@@ -323,4 +333,86 @@ TEST(elastic, canonical_training_ends_with_the_bits_of_one_rank)
     ranks_insert("layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
                  "layer { name: 'o' type: 'Dropout' bottom: 'c' top: 'c' }");
     storms(300, options, 2, "");
+}
+
+/* ---- Codecs that hold back. */
+
+/* Views of the same members follow each other in the middle of iterations, once
+ * there have been *iter of them. */
+static void shake(struct bus *b, int *iter)
+{
+    struct elastic_agreement *a = &b->member[0].a;
+
+    pthread_mutex_lock(&b->lock);
+    if (bus_n_alive(b) == 3 && a->ready > *iter) {
+        *iter = a->ready;
+        elastic_suspect(a, b->member[1].a.me, true); /* begins a ballot */
+        elastic_suspect(a, b->member[1].a.me, false);
+        bus_look(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Three ranks; the weights of the first. */
+static float *train_shaken(const Caffe__SolverParameter *param,
+                           const char *options, bool shaken, size_t *n)
+{
+    Caffe__DistributedParameter *p = NULL;
+    struct bus *b                  = make_bus(1, options, param, &p);
+    int iter = 0;
+    float *weights;
+
+    bus_start(b, 3);
+    for (int i = 0; i < b->n; i++)
+        pthread_create(&b->member[i].thread, NULL, member_main, &b->member[i]);
+    while (shaken && !all_gone(b)) {
+        bus_nap(200 + bus_any(b, 1000));
+        shake(b, &iter);
+    }
+    for (int i = 0; i < b->n; i++)
+        pthread_join(b->member[i].thread, NULL);
+    bus_stop(b);
+    for (int i = 0; i < b->n; i++)
+        if (b->member[i].st != CT_OK)
+            FAIL("%s: member %d: %s", options, i, b->member[i].why);
+    if (getenv("CORTADO_TEST_SHOW"))
+        printf("%d views, %s\n", b->n_views, options);
+    if (shaken)
+        ASSERT(b->n_views > BUS_STEPS / 4);
+    weights              = b->member[0].weights;
+    *n                   = b->member[0].n_weights;
+    b->member[0].weights = NULL;
+    ct_message_free(p);
+    drop_bus(b);
+    return weights;
+}
+
+TEST(elastic, what_codecs_hold_back_goes_along)
+{
+    static const char *const options[] = {
+        "reduce: 'ring'",
+        "compress: 'onebit'",
+        "compress: 'topk:0.1:0'",
+        "compress: 'powersgd:2:0'",
+        "compress: 'qsgd'",
+    };
+    Caffe__SolverParameter *param;
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    param = ranks_solver(1, "base_lr: 0.01");
+    for (int i = 0; i < 5; i++) {
+        const char *all = test_format("batch: 'global' road: 'allreduce' %s",
+                                      options[i]);
+        size_t n, m;
+        float *calm   = train_shaken(param, all, false, &n);
+        float *shaken = train_shaken(param, all, true, &m);
+
+        ASSERT_INT((int)n, (int)m);
+        if (memcmp(calm, shaken, n * sizeof(float)) != 0)
+            FAIL("%s: views in between change the outcome", all);
+        ct_free(calm);
+        ct_free(shaken);
+    }
+    ct_message_free(param);
 }

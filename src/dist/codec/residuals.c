@@ -225,3 +225,51 @@ enum ct_status dist_wires_restore(struct ct_dist *d,
     ct_free(mine);
     return st;
 }
+
+enum ct_status dist_held_back_take(struct ct_dist *d)
+{
+    for (int k = RESIDUAL; k <= BASIS; k++) {
+        float **to = &d->held_back.kept[k];
+
+        if (!d->net || !is_kept(d, (enum kind)k))
+            continue;
+        if (!*to)
+            CT_TRY(ct_alloc(ct_net_arena_count(d->net), sizeof(**to),
+                            "residuals", to));
+        move_all(d, (enum kind)k, true, *to);
+    }
+    return CT_OK;
+}
+
+/* What came from other ranks' sums before belongs to another rank now. */
+static enum ct_status share_held(struct ct_dist *d, enum kind kind)
+{
+    const int64_t n = (int64_t)ct_net_arena_count(d->net);
+    float *x        = d->held_back.kept[kind];
+
+    if (kind == OWNER)
+        return ct_dist_sum(d, x, n);
+    return kind == BASIS ? dist_broadcast(d, x, (size_t)n * sizeof(*x))
+                         : CT_OK;
+}
+
+enum ct_status dist_held_back_put(struct ct_dist *d)
+{
+    for (int k = RESIDUAL; k <= BASIS; k++) {
+        if (!d->net || !is_kept(d, (enum kind)k))
+            continue;
+        if (!d->held_back.kept[k]) /* it is new: as its wires begin */
+            CT_TRY(dist_held_back_take(d));
+        CT_TRY(share_held(d, (enum kind)k));
+        move_all(d, (enum kind)k, false, d->held_back.kept[k]);
+    }
+    d->held_back.pending = false;
+    return CT_OK;
+}
+
+void dist_held_back_fini(struct ct_dist *d)
+{
+    for (int k = 0; k < DIST_HELD_KINDS; k++)
+        ct_free(d->held_back.kept[k]);
+    d->held_back = (struct dist_held_back){ 0 };
+}

@@ -16,9 +16,24 @@
 
 struct ct_dist;
 
+/* The same in memory, where an iteration may have to be done again: as it was
+ * when the iteration began, or what goes over into another view. */
+enum { DIST_HELD_KINDS = 4 };
+struct dist_held_back {
+    float *kept[DIST_HELD_KINDS]; /* laid out as the arena; owned; or NULL */
+    bool   pending;               /* this view's wires have yet to get it */
+};
+
 CT_MUST_CHECK enum ct_status dist_wires_save(struct ct_dist *d,
                                              const struct ct_keep *keep);
 CT_MUST_CHECK enum ct_status dist_wires_restore(struct ct_dist *d,
                                                 const struct ct_keep *keep);
+
+/* Takes what this rank's wires hold, and in another view gives it to them: what
+ * a rank holds back stays its own, a rank that is new has nothing, and what
+ * belongs to sums goes to who owns them now.  All ranks call put. */
+CT_MUST_CHECK enum ct_status dist_held_back_take(struct ct_dist *d);
+CT_MUST_CHECK enum ct_status dist_held_back_put(struct ct_dist *d);
+void dist_held_back_fini(struct ct_dist *d);
 
 #endif
