@@ -44,6 +44,8 @@ struct ct_comm {
     uint32_t sequence;       /* collectives begun, on every rank the same */
     atomic_uint_least64_t bytes_sent, bytes_received, n_sent;
     double     wait_seconds; /* spent in ct_comm_wait */
+    double     bytes_s;      /* what its transport may send a second, on all
+                              * ranks alike; 0: as fast as it goes */
     double     stall_after;  /* seconds of silence that are an error; 0: none */
     atomic_int waiting_for;  /* the peer that is waited for; -1: none */
     /* Optional: runs now and then, in waits and between collectives; a

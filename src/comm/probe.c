@@ -102,6 +102,10 @@ enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
     char n;
 
     CT_TRY(probe_alpha(c, peer, first, data, &out->alpha));
+    if (c->bytes_s > 0) { /* it is known, and would take long */
+        out->beta = 1 / c->bytes_s;
+        return CT_OK;
+    }
     CT_TRY(one_way(c, peer, first, data, TINY, 1, DATA, &tiny));
     n = tiny < tiny_seconds;
     CT_TRY(agree(c, peer, first, data, &n));

@@ -1,6 +1,7 @@
 /* dist.c - joining peers and leaving them. */
 #include "dist/dist.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,6 +12,8 @@
 #include "dist/feed/root.h"
 #include "liveness/watch.h"
 #include "liveness/witness.h"
+
+enum { SLOW_S = 2 }; /* beyond that it is said why a start takes long */
 
 /* A whole message of our own, defaults where nothing is said. */
 static enum ct_status take_options(struct ct_dist *d,
@@ -108,6 +111,9 @@ enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
 
     *out = NULL;
     CT_TRY(ct_transport_choose(options ? options->transport : "auto", &type));
+    if (type == &ct_transport_alone && options && options->rank_log[0])
+        CT_WARN("--rank_log is not used: it is for several ranks; --log_dir "
+                "keeps the log of one");
     if (type == &ct_transport_alone && !(options && options->canonical))
         return CT_OK;
     if (!type->launched) { /* all micro-batches on one rank */
@@ -216,11 +222,24 @@ enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
     return d ? ct_job_run(d->thread, broadcast_job, &b) : CT_OK;
 }
 
+/* --bandwidth counts at the start, too: somebody may wonder. */
+static void say_slow(const struct ct_dist *d, double bytes)
+{
+    const double rate    = d->plan.bytes_s;
+    const double seconds = rate > 0 ? bytes * log2(d->all->size) / rate : 0;
+
+    if (d->all->rank == 0 && seconds > SLOW_S)
+        CT_INFO("Sending the weights, %.3g MB, to all ranks at --bandwidth "
+                "takes about %.0f s", 1e-6 * bytes, seconds);
+}
+
 enum ct_status dist_spread_values(struct ct_dist *d, const struct ct_net *net)
 {
+    const size_t bytes = ct_net_arena_count(net) * sizeof(float);
+
+    say_slow(d, (double)bytes);
     CT_TRY(ct_mirror_get(d->trainer.mirror));
-    CT_TRY(ct_dist_broadcast(d, dist_data(d, net),
-                             ct_net_arena_count(net) * sizeof(float)));
+    CT_TRY(ct_dist_broadcast(d, dist_data(d, net), bytes));
     return ct_mirror_put(d->trainer.mirror);
 }
 

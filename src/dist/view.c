@@ -5,6 +5,8 @@
  * when a solver attaches to it.  All of it is dropped when it closes, and no
  * module keeps a number of ranks of its own, so that between two iterations
  * one view can follow another. */
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
@@ -48,6 +50,7 @@ static enum ct_status limit_bandwidth(struct ct_dist *d)
         return CT_OK;
     CT_TRY(ct_limit_create(d->all->transport, d->plan.bytes_s, NULL, NULL,
                            &d->all->transport));
+    d->all->bytes_s = d->plan.bytes_s;
     if (d->plan.sheds) {
         d->wires.tokens     = tokens;
         d->wires.tokens_arg = d;
@@ -71,6 +74,7 @@ static enum ct_status make_part(struct ct_dist *d, int first, int n,
     CT_TRY(ct_view_create(d->all->transport, first, n, &t));
     CT_TRY(ct_comm_create(t, out));
     (*out)->stall_after = d->options->stall;
+    (*out)->bytes_s     = d->plan.bytes_s;
     return CT_OK;
 }
 
@@ -129,6 +133,15 @@ static enum ct_status check_reduce(const struct ct_dist *d)
                          "here; use auto", r->name);
 }
 
+/* What was asked for and does nothing here. */
+static void say_unused(const struct ct_dist *d)
+{
+    const char *how = d->options->reduce;
+
+    if (d->all->rank == 0 && d->plan.servers && strcmp(how, "auto") != 0)
+        CT_WARN("--reduce=%s is not used: servers add gradients up", how);
+}
+
 static void rank_lost(void *arg, int rank, int iter, const char *text)
 {
     struct ct_dist *d = arg;
@@ -178,6 +191,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     CT_TRY(ct_comm_create(t, &d->all));
     d->all->stall_after = d->options->stall;
     CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
+    say_unused(d);
     CT_TRY(limit_bandwidth(d));
     CT_TRY(make_parts(d));
     if (!d->serves)

@@ -38,15 +38,23 @@ static enum ct_status check_params(struct ct_solver *s)
                    ct_net_layer(s->net, bad)->name);
 }
 
-/* This rank's loss becomes the mean over ranks, where they are together; in
- * canonical training that of the first micro-batch stays, whatever P is. */
-static enum ct_status mean_loss(const struct ct_solver *s, double *loss)
+/* This rank's loss becomes the mean over ranks, where they are together; *of
+ * says whose it is otherwise.  In canonical training it is that of the first
+ * micro-batch, whatever P is; with a deadline ranks may be missing. */
+static enum ct_status mean_loss(const struct ct_solver *s, double *loss,
+                                const char **of)
 {
     struct ct_exchange *x = s->options.exchange;
+    const bool together   = x && (x->facts.deal_tests || x->facts.root_data);
 
-    if (x && x->facts.size > 1 && x->facts.deal_tests && !x->facts.micro)
+    *of = "";
+    if (together && x->facts.size > 1 && !x->facts.micro)
         return ct_exchange_mean(x, loss);
     *loss /= solver_weight(s);
+    if (x && x->facts.micro)
+        *of = " (of the first micro-batch)";
+    else if (x && x->facts.size > 1)
+        *of = " (of rank 0)";
     return CT_OK;
 }
 
@@ -54,13 +62,14 @@ static enum ct_status mean_loss(const struct ct_solver *s, double *loss)
 static enum ct_status last_words(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
+    const char *of;
     double loss;
 
     if (solver_due(s->iter, p->display)) {
         CT_TRY(ct_net_forward(s->net, &loss));
-        CT_TRY(mean_loss(s, &loss));
+        CT_TRY(mean_loss(s, &loss, &of));
         solver_smooth(s, loss);
-        CT_INFO("Iteration %d, loss = %g", s->iter, s->smoothed);
+        CT_INFO("Iteration %d, loss = %g%s", s->iter, s->smoothed, of);
         CT_TRY(solver_check_loss(s, loss));
     }
     if (solver_due(s->iter, p->test_interval))

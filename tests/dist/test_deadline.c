@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/pulse.h"
+#include "cortado/log.h"
 #include "liveness/members.h"
 #include "dist/ranks.h"
 
@@ -364,4 +365,34 @@ TEST(deadline, ranks_that_serve_wait_however_long_training_takes)
     for (int k = 0; k < 4; k++)
         if (r[k].st != CT_OK)
             FAIL("rank %d: %s", k, r[k].why);
+}
+
+static atomic_int n_without, n_suspect;
+
+static void count_lines(enum ct_log_level level, const char *line, void *arg)
+{
+    (void)level, (void)arg;
+    n_without += strstr(line, "went on without rank") != NULL;
+    n_suspect += strstr(line, "is suspect") != NULL;
+}
+
+/* It misses some twenty iterations in a row. */
+TEST(deadline, of_a_suspect_rank_the_log_warns_once)
+{
+    struct ranks_how how = { .n_ranks = 3, .steps = 25, .each = stand_still,
+                             .options = "deadline: 0.02" };
+    struct rank *r;
+
+    ranks_make_data();
+    n_without = n_suspect = 0;
+    ct_log_set_sink(count_lines, NULL);
+    ct_log_set_level(CT_LOG_WARNING);
+    r = ranks_train_so(&how);
+    ct_log_set_level(CT_LOG_NONE);
+    ct_log_set_sink(NULL, NULL);
+    for (int k = 0; k < 3; k++)
+        if (r[k].st != CT_OK)
+            FAIL("rank %d: %s", k, r[k].why);
+    ASSERT(n_suspect >= 1);
+    ASSERT_INT(n_suspect * LIVE_MISSES, n_without);
 }

@@ -437,7 +437,7 @@ static void mark(struct dist_round *r, const struct ct_ps_head *h,
 static void tell(struct dist_round *r, const struct ct_ps_head *h)
 {
     struct ct_text who = { 0 };
-    int n_out          = 0;
+    int n_out = 0, n_news = 0; /* of these: not known to be suspect */
 
     r->n_rounds++;
     for (int w = 0; w < r->n_workers; w++) {
@@ -452,6 +452,7 @@ static void tell(struct dist_round *r, const struct ct_ps_head *h)
             continue;
         }
         ct_text_addf(&who, "%s%d", n_out++ ? ", " : "", rank);
+        n_news += !r->seen.one[w].suspect;
         if (live_members_missed(&r->seen, w)) {
             CT_WARN("Rank %d is suspect: it missed %d iterations in a row and "
                     "is not waited for until it comes back", rank,
@@ -460,7 +461,7 @@ static void tell(struct dist_round *r, const struct ct_ps_head *h)
         }
     }
     r->n_short += n_out > 0;
-    if (n_out && !who.failed)
+    if (n_news && !who.failed)
         CT_WARN("Iteration %" PRId64 " went on without rank %s; mask "
                 "%016" PRIx64, h->clock - 1, who.s, h->mask.bits[0]);
     ct_text_fini(&who);
