@@ -3,7 +3,10 @@
 
 #include "liveness/watch_inner.h"
 
-enum { GRACE_US = 5000000 };
+enum {
+    GRACE_US  = 5000000,
+    ANSWER_US = 10000000 /* without an answer of rank 0: it is gone */
+};
 
 /* Those who serve run no collectives with those who train. */
 static bool known(const struct live_watch *w, int r)
@@ -111,9 +114,11 @@ static uint64_t grace(const struct live_watch *w)
 static bool has_time(const struct live_watch *w, const struct culprit *c,
                      uint64_t now)
 {
+    const uint64_t most = w->stall > ANSWER_US ? w->stall : ANSWER_US;
+
     return live_view_of(w, w->rank).phase == CT_PULSE_DONE && !c->silent &&
            (!w->remote[w->rank] ||
-            live_since(atomic_load(&w->answered), now) < w->stall);
+            live_since(atomic_load(&w->answered), now) < most);
 }
 
 /* Has the time come to give up?  A rank that still moves is waited for. */
