@@ -137,6 +137,7 @@ struct tcp_peer {
     /* Receiving. */
     struct tcp_queue  posted;
     struct tcp_early *early;
+    size_t            most_asked; /* the longest receive that GO was for */
     size_t            n_used;   /* bytes that the sender is to hear of */
     struct tcp_frame  frame;    /* whose data is coming */
     size_t            left;     /* bytes of it */

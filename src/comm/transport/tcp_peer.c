@@ -320,8 +320,11 @@ static void take_early(struct tcp_operation *o, struct tcp_early *e)
 
 static void ask_for(struct tcp_operation *o)
 {
-    o->asked = true;
-    tell(o->peer, TCP_GO, o->frame.tag, 0);
+    struct tcp_peer *p = o->peer;
+
+    o->asked      = true;
+    p->most_asked = o->bytes > p->most_asked ? o->bytes : p->most_asked;
+    tell(p, TCP_GO, o->frame.tag, 0);
 }
 
 void tcp_peer_receive(struct tcp_operation *o)
@@ -408,9 +411,11 @@ static void message_begins(struct tcp_peer *p)
         o->state   = TCP_FILLING;
         p->filling = o;
         p->at      = o->bytes == f->bytes ? o->data : NULL;
-    } else {
+    } else if (f->bytes <= TCP_SMALL || f->bytes <= p->most_asked) {
         p->arriving = early_new(p, f, f->bytes);
         p->at       = p->arriving ? p->arriving->data : NULL;
+    } else {
+        tcp_peer_lose(p, "it sends what nobody asked for");
     }
     if (p->left == 0 && !p->lost)
         message_is_whole(p);

@@ -1,0 +1,101 @@
+/* fuzz_tcp.c - any bytes at the port of an end, and from a peer that has the
+ * key, while messages wait. */
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "comm/transport/tcp.h"
+#include "cortado/log.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { LONG = 20000, PASSES = 4 };
+
+/* The port stands behind two numbers and the key. */
+static int knock(const char *address)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(&at.sin_port, address + 32, sizeof(at.sin_port));
+    if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) != 0)
+        abort();
+    return fd;
+}
+
+static void write_all(int fd, const void *x, size_t bytes)
+{
+    (void)!send(fd, x, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void introduce(int fd, const char *address, uint32_t view)
+{
+    static const uint64_t magic = 0x316f6c6c65687463;
+    const uint32_t rank         = 0;
+    char hello[32];
+
+    memcpy(hello, &magic, 8);
+    memcpy(hello + 8, address + 16, 16);
+    memcpy(hello + 24, &view, 4);
+    memcpy(hello + 28, &rank, 4);
+    write_all(fd, hello, sizeof(hello));
+}
+
+/* What waits: receives of three lengths, and sends of two. */
+static void wait_for_it(struct ct_transport *t)
+{
+    static char in[3][LONG], out[LONG];
+    static const size_t bytes[] = { 0, 8, LONG };
+    struct ct_request r[5];
+    bool done[5] = { false };
+    int n        = 0;
+
+    for (int i = 0; i < 3; i++)
+        if (t->ops->receive(t, 0, i, in[i], bytes[i], &r[n]) == CT_OK)
+            n++;
+    for (int i = 1; i < 3; i++)
+        if (t->ops->send(t, 0, i, out, bytes[i], &r[n]) == CT_OK)
+            n++;
+    for (int k = 0; k < PASSES; k++)
+        for (int i = 0; i < n; i++)
+            if (!done[i] && t->ops->test(t, &r[i], &done[i]) != CT_OK)
+                done[i] = true;
+    for (int i = 0; i < n; i++)
+        if (!done[i])
+            (void)t->ops->cancel(t, &r[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct ct_tcp *end;
+    static uint32_t number;
+    const void *address[2];
+    struct ct_tcp_view view = { .rank = 1, .size = 2, .address = address };
+    struct ct_transport *t;
+    size_t bytes[2];
+    int fd;
+
+    ct_log_set_level(CT_LOG_NONE);
+    if (!end && ct_tcp_create(&end) != CT_OK)
+        abort();
+    address[0] = address[1] = ct_tcp_address(end, &bytes[0]);
+    bytes[1]                = bytes[0];
+    view.address_bytes      = bytes;
+    view.number             = ++number;
+    if (ct_tcp_open(end, &view, &t) != CT_OK)
+        abort();
+    fd = knock(address[0]);
+    if (size > 0 && data[0] % 4 > 0)
+        introduce(fd, address[0], number);
+    write_all(fd, size > 0 ? data + 1 : data, size > 0 ? size - 1 : 0);
+    wait_for_it(t);
+    wait_for_it(t);
+    t->ops->over(t);
+    t->ops->destroy(t);
+    close(fd);
+    return 0;
+}
