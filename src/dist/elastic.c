@@ -44,7 +44,9 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
     /* The iteration under way counts: so does what it left to hold back. */
     if (d->net && !d->held_back.pending && d->place.base == d->trainer.iter + 1)
         CT_TRY(dist_held_back_take(d));
-    *out = (struct ct_next_view){ .base = d->place.base };
+    *out = (struct ct_next_view){
+        .base = d->place.base,
+        .full = d->place.transport->rank < d->place.n_full };
     return CT_OK;
 }
 

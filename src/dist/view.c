@@ -192,6 +192,10 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     d->all->stall_after = d->options->stall;
     CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
     say_unused(d);
+    if (d->members && (d->plan.values || d->plan.sync || d->options->servers))
+        return ct_fail(CT_ENOTSUP, "ranks that come and go stay in step, and "
+                       "all train: use --sync=bsp, without --servers, "
+                       "--groups or --deadline");
     CT_TRY(limit_bandwidth(d));
     CT_TRY(make_parts(d));
     if (!d->serves)

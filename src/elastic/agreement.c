@@ -24,6 +24,7 @@ void elastic_init(struct elastic_agreement *a, uint64_t me,
     a->me    = me;
     a->rank  = -1;
     a->ready = ELASTIC_NOTHING;
+    a->most  = ELASTIC_MEMBERS;
     a->send  = send;
     a->arg   = arg;
 }
@@ -100,7 +101,7 @@ static bool is_quorum(const struct elastic_agreement *a, bool accepted)
 
 static bool wants_change(const struct elastic_agreement *a)
 {
-    if (a->frozen || a->n_joiners > 0)
+    if (a->frozen || a->renews || (a->n_joiners > 0 && a->own.view.n < a->most))
         return true;
     for (int r = 0; r < a->own.view.n; r++)
         if (lost(&a->peer[r]) || a->peer[r].leaves)
@@ -170,7 +171,7 @@ static void make_offer(struct elastic_agreement *a)
     v->number = a->own.view.number + 1;
     v->base   = ELASTIC_NOTHING;
     list_members(a, v);
-    for (int i = 0; i < a->n_joiners && v->n < ELASTIC_MEMBERS; i++)
+    for (int i = 0; i < a->n_joiners && v->n < a->most; i++)
         if (rank_of(v, a->joiner[i]) < 0)
             v->id[v->n++] = a->joiner[i];
 }
@@ -322,9 +323,11 @@ static void install(struct elastic_agreement *a, const struct elastic_view *v)
     a->rank   = rank_of(v, a->me);
     a->ready  = a->rank >= 0 && a->rank < v->n_full ? v->base
                                                     : ELASTIC_NOTHING;
-    a->frozen = false;
+    a->frozen = a->renews = false;
     a->ballot = a->left = 0;
     memset(a->peer, 0, sizeof(a->peer));
+    if (a->rank >= 0)
+        a->peer[a->rank].leaves = a->leaves;
     for (int r = 0; r < v->n; r++)
         forget_joiner(a, v->id[r]);
     count_dead(a);
@@ -381,8 +384,8 @@ void elastic_dead(struct elastic_agreement *a, uint64_t id,
     a->grave[a->n_graves++ % ELASTIC_MEMBERS] = id;
     forget_joiner(a, id);
     if (will->view.number > a->own.view.number && a->own.view.number > 0)
-        install(a, &will->view);
-    else if (will->view.number == a->own.view.number)
+        install(a, &will->view); /* nobody else may know of it */
+    if (will->view.number == a->own.view.number)
         take_will(a, will);
     count_dead(a);
     decide(a); /* fewer are enough now */
@@ -441,11 +444,25 @@ void elastic_leave(struct elastic_agreement *a)
 {
     struct elastic_message m = about_view(a, ELASTIC_LEAVE);
 
+    a->leaves = true;
     m.about = a->me;
     for (int r = 0; r < a->own.view.n; r++)
         if (!a->peer[r].dead && r != a->rank)
             tell(a, a->own.view.id[r], &m);
     take_leave(a, a->me);
+}
+
+void elastic_renew(struct elastic_agreement *a)
+{
+    const uint64_t to              = elastic_coordinator(a);
+    const struct elastic_message m = about_view(a, ELASTIC_RENEW);
+
+    if (a->rank < 0)
+        return;
+    a->renews = true;
+    if (to != a->me && !a->frozen)
+        tell(a, to, &m);
+    consider(a);
 }
 
 void elastic_retry(struct elastic_agreement *a)
@@ -461,8 +478,10 @@ void elastic_retry(struct elastic_agreement *a)
             if (r != a->rank && !a->peer[r].dead)
                 ask_for_view(a, a->own.view.id[r]);
     pass_joiners_on(a);
-    if (a->rank >= 0 && a->peer[a->rank].leaves)
+    if (a->rank >= 0 && a->leaves)
         elastic_leave(a);
+    if (a->rank >= 0 && a->renews)
+        elastic_renew(a);
 }
 
 bool elastic_ready(struct elastic_agreement *a, int iter)
@@ -498,6 +517,10 @@ static void take(struct elastic_agreement *a, uint64_t from,
         break;
     case ELASTIC_ACCEPTED:
         take_accepted(a, r, m);
+        break;
+    case ELASTIC_RENEW:
+        a->renews = true;
+        consider(a);
         break;
     default:
         break;

@@ -48,6 +48,7 @@ enum elastic_kind {
     ELASTIC_INSTALL,
     ELASTIC_JOIN,   /* `about` asks to be taken in */
     ELASTIC_LEAVE,  /* `about` asks to be left out */
+    ELASTIC_RENEW,  /* the view is of no use to the sender */
     ELASTIC_N_KINDS
 };
 
@@ -88,6 +89,9 @@ struct elastic_agreement {
     int                 rank;   /* in it; -1: not among its members */
     int                 ready;  /* iterations whose sums this member has */
     bool                frozen; /* it promised, and gets no further in it */
+    bool                leaves; /* it wants to */
+    bool                renews; /* somebody cannot go on in this view */
+    int                 most;   /* members of a view, with those who join */
     struct elastic_peer peer[ELASTIC_MEMBERS];
     uint64_t            joiner[ELASTIC_MEMBERS];
     int                 n_joiners;
@@ -120,6 +124,8 @@ void elastic_suspect(struct elastic_agreement *a, uint64_t id, bool suspect);
 /* Process `id` asks to be taken in; this member asks to be left out. */
 void elastic_join(struct elastic_agreement *a, uint64_t id);
 void elastic_leave(struct elastic_agreement *a);
+/* This member cannot go on in its view, though nobody may be lost. */
+void elastic_renew(struct elastic_agreement *a);
 
 /* Now and then, while something is outstanding: says again what may have been
  * lost with a connection. */

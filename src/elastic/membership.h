@@ -18,8 +18,9 @@ struct elastic_place {
 
 struct elastic_membership {
     void *arg;
-    /* Waits for the view after the last one that this gave.  The transport of
-     * that one is over by then, and nobody but the rank touches it any more.
+    /* Waits for the view after the last one that this gave.  Who asks cannot go
+     * on in that one: if nobody else has ended it, this does.  Its transport is
+     * over by then, and nobody but the rank touches it any more.
      * CT_ESTOP: this process is to go, or has been left out. */
     enum ct_status (*next)(void *arg, struct elastic_place *out);
     /* This rank has all sums of iteration iter - 1.  False: its view is

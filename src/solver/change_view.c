@@ -127,6 +127,11 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
     struct nets half;
     enum ct_status st;
 
+    /* Its thread reads names of the old net. */
+    if (s->param->snapshot_format ==
+        CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5)
+        solver_snapshot_wait(s);
+    s->wrote        = s->options.rank == 0;
     s->options.rank = x->facts.rank;
     s->options.size = x->facts.size;
     drop_deals(s);
@@ -195,7 +200,8 @@ struct standing {
     uint64_t seed, n_steps;
     float    last_rate;
     int32_t  stage, agreed;
-    int32_t  tested, loose_ends;
+    int32_t  tested, loose_ends, stop;
+    int32_t  snapshot_iter; /* that is whole; -1: nobody knows */
 };
 
 /* Every rank's mean, where each kept statistics of its own samples. */
@@ -240,22 +246,21 @@ static enum ct_status share_state(struct ct_solver *s)
         .agreed       = (int32_t)s->agreed,
         .tested       = s->mark.tested,
         .loose_ends   = s->loose_ends,
+        .stop         = s->stop,
+        .snapshot_iter = s->wrote && !s->writing ? s->snapshot_iter : -1,
     };
 
     CT_TRY(x->job->spread(x, &at, sizeof(at)));
-    if (x->facts.rank < x->facts.n_full &&
-        (at.iter != s->iter ||
-         at.n_steps * share_of(s->net) != ct_net_n_passes(s->net)))
-        return ct_fail(CT_EINTERNAL, "rank %d has %d iterations and %llu "
-                       "passes where rank 0 has %d and %llu times %d",
-                       x->facts.rank, s->iter,
-                       (unsigned long long)ct_net_n_passes(s->net),
-                       (int)at.iter, (unsigned long long)at.n_steps,
-                       ct_net_share(s->net));
+    if (x->facts.rank < x->facts.n_full && at.iter != s->iter)
+        return ct_fail(CT_EINTERNAL, "rank %d has %d iterations where rank 0 "
+                       "has %d", x->facts.rank, s->iter, (int)at.iter);
     s->stage        = at.stage;
     s->agreed       = (enum ct_solver_action)at.agreed;
     s->mark.tested  = at.tested;
     s->loose_ends   = at.loose_ends;
+    s->stop         = at.stop;
+    if (x->facts.n_full > 0)
+        s->snapshot_iter = at.snapshot_iter;
     s->iter         = (int)at.iter;
     s->current_step = (int)at.current_step;
     s->seed         = at.seed;

@@ -112,16 +112,18 @@ static enum ct_status discard(struct ct_solver *s)
 }
 
 /* Brings this rank to where `base` iterations count. */
-static enum ct_status reach(struct ct_solver *s, int base)
+static enum ct_status reach(struct ct_solver *s,
+                            const struct ct_next_view *next)
 {
     const bool marked = s->mark.set;
+    const int base    = next->base;
 
     s->mark.set = false;
-    if (base == s->iter + 1 && marked) {
+    if (next->full && base == s->iter + 1 && marked) {
         s->mark.tested = false;
         return solver_complete(s);
     }
-    if (base != s->iter)
+    if (next->full && base != s->iter)
         return ct_fail(CT_EINTERNAL, "%d iterations count in the next view, "
                        "and this rank has %d", base, s->iter);
     return marked ? discard(s) : CT_OK;
@@ -133,7 +135,8 @@ static enum ct_status follow_once(struct ct_solver *s)
     struct ct_next_view next;
 
     CT_TRY(x->job->next_view(x, &next));
-    CT_TRY(reach(s, next.base));
+    if (reach(s, &next) != CT_OK) /* no peer takes part in that */
+        return ct_fail_in(CT_EINTERNAL, "iteration %d", s->iter);
     CT_TRY(solver_abandon_view(s));
     CT_TRY(x->job->enter_view(x));
     CT_TRY(solver_enter_view(s, false));

@@ -223,7 +223,8 @@ struct ct_exchange_ops {
 
 /* The view that follows when one is over. */
 struct ct_next_view {
-    int base; /* iterations that count, for every rank of it */
+    int  base; /* iterations that count, for every rank of it */
+    bool full; /* this rank has them; else it gets all anew */
 };
 
 /* What all kinds have. */

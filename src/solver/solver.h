@@ -123,6 +123,7 @@ struct ct_solver {
     bool                     loose_ends; /* it counts, but not all that follows
                                           * it is done */
     int                      stage;     /* of a whole training; solve.c */
+    bool                     wrote;     /* snapshots of the view before */
     struct ct_updater        updater;   /* what the exchange has of us */
     struct ct_attached       attached;  /* ... and what it made of it */
     struct ct_shared_params  shared;    /* arrays of NULL: none */

@@ -433,10 +433,10 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     enum ct_status st     = CT_OK;
     bool done             = false;
 
+    s->stop = s->loose_ends = false;
     CT_TRY(solver_or_follow(s, solver_engage(s)));
     if (x && x->facts.serves)
         return x->ops->serve(x, end, &s->iter);
-    s->stop         = s->loose_ends = false;
     s->start_iter   = s->iter;
     s->display_iter = s->iter;
     s->smoothed     = 0;

@@ -140,6 +140,8 @@ static enum ct_status next(void *arg, struct elastic_place *out)
     enum ct_status st = CT_OK;
 
     pthread_mutex_lock(&b->lock);
+    if (m->alive && m->given > 0 && v->number == m->given && !m->a.frozen)
+        elastic_renew(&m->a);
     while (m->alive && (v->number <= m->given || v->number == 0))
         pthread_cond_wait(&b->change, &b->lock);
     if (!m->alive || m->a.rank < 0) {
@@ -216,18 +218,24 @@ struct member *bus_any_alive(struct bus *b)
     return m;
 }
 
-void bus_kill(struct bus *b, struct member *m)
+/* Each of the others hears of its end, after a while. */
+static void certify(struct bus *b, const struct member *m)
 {
     struct letter l = { .from = m->number, .death = true, .will = m->a.own };
 
-    m->alive = false;
-    end_view(m);
-    m->transport = NULL; /* its own thread destroys it */
     for (int i = 0; i < b->n; i++) {
         l.to = i;
         put(b, &l);
     }
     pthread_cond_broadcast(&b->change);
+}
+
+void bus_kill(struct bus *b, struct member *m)
+{
+    m->alive = false;
+    end_view(m);
+    m->transport = NULL; /* its own thread destroys it */
+    certify(b, m);
 }
 
 void bus_suspect(struct bus *b)
@@ -252,8 +260,9 @@ void bus_leave(struct member *m)
     struct bus *b = m->bus;
     bool some     = false;
 
-    m->alive     = false;
-    m->done      = m->st == CT_OK;
+    m->alive = false;
+    m->done  = m->st == CT_OK;
+    end_view(m); /* it needs nobody any more */
     m->transport = NULL;
     for (int i = 0; i < b->n; i++)
         some |= b->member[i].alive && b->member[i].a.ready != ELASTIC_NOTHING;
@@ -262,7 +271,7 @@ void bus_leave(struct member *m)
             b->member[i].alive = false;
             end_view(&b->member[i]);
         }
-    pthread_cond_broadcast(&b->change);
+    certify(b, m); /* a process that ends is seen to */
 }
 
 void bus_start(struct bus *b, int n)

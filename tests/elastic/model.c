@@ -408,7 +408,7 @@ static bool is_well(const struct process *p)
 {
     return !p->alive || p->a.rank < 0 ||
            p->a.own.view.base == ELASTIC_NOTHING ||
-           (!p->a.frozen && p->applied == now->iters);
+           (!p->a.frozen && !p->a.leaves && p->applied == now->iters);
 }
 
 /* Silence: connections come back, suspicions end, and all is said again.
@@ -524,6 +524,61 @@ static void explore(void)
             attempt(old, event_retry, i, 0, "retry");
 }
 
+/* ---- One path that takes more than can be tried in every order. */
+
+static void follow_all(void)
+{
+    for (int i = 0; i < P; i++)
+        if (now->p[i].alive)
+            follow(i);
+}
+
+/* Delivers what there is between two, both ways, until nothing is. */
+static void talk(int i, int k)
+{
+    while (event_deliver(i, k) || event_deliver(k, i))
+        follow_all();
+}
+
+/* Member 1 has not heard of view 2, in which 2 and 3 agree on view 3 without
+ * it; 3 dies with that as its will, and 1 believes 2 lost. */
+static void a_late_will_binds(void)
+{
+    static struct state s;
+
+    now = &s;
+    start(4);
+    elastic_leave(&s.p[0].a);
+    for (int i = 0; i < 3; i++)
+        for (int k = 1; k < 4; k++)
+            while (s.p[1].a.own.view.number == 1 &&
+                   (event_deliver(k, 0) ||
+                    (find_letter(&s, 0, k) >= 0 &&
+                     !(k == 1 && s.letter[find_letter(&s, 0, 1)].m.kind ==
+                                     ELASTIC_INSTALL) &&
+                     event_deliver(0, k))))
+                follow_all();
+    require(s.p[1].a.own.view.number == 1 && s.p[3].a.own.view.number == 2,
+            "member 1 has heard of view 2");
+    elastic_suspect(&s.p[2].a, s.p[1].a.me, true);
+    event_deliver(2, 3);
+    event_deliver(3, 2);
+    event_deliver(2, 3);
+    event_deliver(3, 2);
+    follow_all();
+    require(s.p[2].a.own.view.number == 3 && s.p[3].a.own.view.number == 2,
+            "2 and 3 have not agreed");
+    s.crashes = 1;
+    event_crash(3, 0);
+    event_learn(1, 3);
+    elastic_suspect(&s.p[1].a, s.p[2].a.me, true);
+    follow_all();
+    event_learn(2, 3);
+    follow_all();
+    talk(1, 2);
+    require(s.p[1].a.rank < 0, "a member goes on by itself");
+}
+
 /* How much of what may happen. */
 struct extent {
     int members, iters, crashes, suspicions, joins, leaves, retries;
@@ -569,6 +624,7 @@ int main(int argc, char **argv)
     table = calloc((size_t)1 << table_bits, sizeof(*table));
     for (int i = 1; i < argc && i <= 7; i++)
         *number[i - 1] = atoi(argv[i]);
+    a_late_will_binds();
     if (argc == 8)
         run(&own);
     for (size_t i = 0; argc != 8 && i < sizeof(usual) / sizeof(usual[0]); i++)

@@ -241,30 +241,41 @@ enum ct_status dist_held_back_take(struct ct_dist *d)
     return CT_OK;
 }
 
-/* What came from other ranks' sums before belongs to another rank now. */
-static enum ct_status share_held(struct ct_dist *d, enum kind kind)
+/* What belongs to sums may belong to another rank now.  What was kept stays as
+ * it is, for a view that ends here. */
+static enum ct_status give_held(struct ct_dist *d, enum kind kind, float *x)
 {
-    const int64_t n = (int64_t)ct_net_arena_count(d->net);
-    float *x        = d->held_back.kept[kind];
+    const size_t n = ct_net_arena_count(d->net);
 
+    memcpy(x, d->held_back.kept[kind], n * sizeof(*x));
     if (kind == OWNER)
-        return ct_dist_sum(d, x, n);
-    return kind == BASIS ? dist_broadcast(d, x, (size_t)n * sizeof(*x))
-                         : CT_OK;
+        CT_TRY(ct_dist_sum(d, x, (int64_t)n));
+    if (kind == BASIS)
+        CT_TRY(dist_broadcast(d, x, n * sizeof(*x)));
+    move_all(d, kind, false, x);
+    return CT_OK;
 }
 
 enum ct_status dist_held_back_put(struct ct_dist *d)
 {
+    float *x          = NULL;
+    enum ct_status st = CT_OK;
+
     for (int k = RESIDUAL; k <= BASIS; k++) {
         if (!d->net || !is_kept(d, (enum kind)k))
             continue;
         if (!d->held_back.kept[k]) /* it is new: as its wires begin */
-            CT_TRY(dist_held_back_take(d));
-        CT_TRY(share_held(d, (enum kind)k));
-        move_all(d, (enum kind)k, false, d->held_back.kept[k]);
+            CT_TRY_GOTO(dist_held_back_take(d), st, out);
+        if (!x)
+            CT_TRY_GOTO(ct_alloc(ct_net_arena_count(d->net), sizeof(*x),
+                                 "residuals", &x), st, out);
+        CT_TRY_GOTO(give_held(d, (enum kind)k, x), st, out);
     }
     d->held_back.pending = false;
-    return CT_OK;
+    st                   = dist_held_back_take(d);
+out:
+    ct_free(x);
+    return st;
 }
 
 void dist_held_back_fini(struct ct_dist *d)
