@@ -294,7 +294,7 @@ TEST(deadline, a_rank_that_is_late_for_a_stop_stops)
 /* Rank 0 tests for longer than a stall, and moves. */
 static void test_long(const struct rank *r, int iter)
 {
-    double end = ct_now() + 2.5;
+    double end = ct_now() + 4.5;
 
     while (r->number == 0 && iter == 3 && ct_now() < end) {
         ct_pulse_set(r->exchange->facts.pulse, CT_PULSE_TEST, "conv");
@@ -312,8 +312,8 @@ static void stand_still(const struct rank *r, int iter)
 TEST(deadline, a_long_test_of_rank_0_is_no_stall)
 {
     static const char *const options[] = {
-        "deadline: 0.02 stall: 1", "deadline: 0.02 stall: 1 servers: 1",
-        "groups: 2 staleness: 0 stall: 1",
+        "deadline: 0.02 stall: 3", "deadline: 0.02 stall: 3 servers: 1",
+        "groups: 2 staleness: 0 stall: 3",
     };
     static const int n_ranks[] = { 3, 4, 4 };
 
