@@ -79,24 +79,25 @@ static void ended(void *arg)
 }
 
 /* The command line, as the system has it. */
-static enum ct_status read_words(char **text, char **words, int most, int *n)
+static enum ct_status read_words(char **text, char ***words, int *n)
 {
-    size_t n_bytes = 0;
+    size_t n_bytes = 0, n_words = 1;
 
     *n = 0;
     CT_TRY(ct_file_read("/proc/self/cmdline", text, &n_bytes));
-    for (size_t i = 0; i < n_bytes && *n < most;
-         i += strlen(*text + i) + 1)
-        words[(*n)++] = *text + i;
+    for (size_t i = 0; i < n_bytes; i++)
+        n_words += (*text)[i] == '\0';
+    CT_TRY(ct_alloc(n_words, sizeof(**words), "command line", words));
+    for (size_t i = 0; i < n_bytes; i += strlen(*text + i) + 1)
+        (*words)[(*n)++] = *text + i;
     return CT_OK;
 }
 
 static enum ct_status make_journal(struct ct_dist *d, struct observe *o)
 {
-    enum { MOST_WORDS = 256 };
-    char *words[MOST_WORDS], *text = NULL, address[400];
+    char **words = NULL, *text = NULL, address[400];
     struct ct_journal_options j = { .folder = o->folder, .version = CT_VERSION,
-                                    .argv = words, .dist = d };
+                                    .dist = d };
     enum ct_status st;
 
     if (o->board) { /* without the token: others read the folder */
@@ -106,9 +107,11 @@ static enum ct_status make_journal(struct ct_dist *d, struct observe *o)
                  url);
         j.address = address;
     }
-    st = read_words(&text, words, MOST_WORDS, &j.argc);
+    st     = read_words(&text, &words, &j.argc);
+    j.argv = words;
     if (st == CT_OK)
         st = ct_journal_create(&j, &o->journal);
+    ct_free(words);
     ct_free(text);
     return st;
 }

@@ -128,6 +128,7 @@ static enum ct_status joined(struct ct_dist *d,
     st = run(d, arg);
     if (st != CT_OK && st != CT_ESTOP)
         return st;
+    fflush(NULL); /* rank 0 may end this rank from here on */
     CT_TRY(ct_dist_end(d));
     return st;
 }
@@ -159,6 +160,8 @@ int peers_run(const Caffe__DistributedParameter *options,
         code = command_failed(st);
         ct_dist_abort(d, code);
     }
+    fflush(NULL);
+    ct_dist_end_without(d, code);
     ct_dist_destroy(d);
     if (ct_transports_left_open()) { /* some MPIs hang in their own end */
         fflush(NULL);

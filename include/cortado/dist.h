@@ -86,8 +86,13 @@ CT_API CT_MUST_CHECK enum ct_status ct_dist_same(struct ct_dist *d,
 
 /* The last meeting of all ranks, before each is destroyed: nobody leaves while
  * another is still at work, however long that takes.  It fails when a rank has
- * died or gives no sign of life. */
+ * died or gives no sign of life.  With a deadline, ranks that never came to the
+ * end of the training are not waited for. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_end(struct ct_dist *d);
+/* Behind ct_dist_end, as the last thing that a process does: where a rank never
+ * came, rank 0 ends the job and that rank with it; the launcher reports `code`.
+ * Does nothing where all came.  Takes NULL. */
+CT_API void ct_dist_end_without(struct ct_dist *d, int code);
 
 /* Fails unless all ranks read the same nets and, where they share it, the same
  * data: compares digests of the prototxts that the solver names and of their

@@ -222,6 +222,7 @@ _PROTOTYPES = {
     'ct_dist_road': (c_char_p, c_void_p),
     'ct_dist_destroy': (None, c_void_p),
     'ct_dist_end': (c_int, c_void_p),
+    'ct_dist_end_without': (None, c_void_p, c_int),
     'ct_dist_abort': (None, c_void_p, c_int),
     'ct_dist_rank': (c_int, c_void_p),
     'ct_dist_size': (c_int, c_void_p),

@@ -117,6 +117,7 @@ def _leave(pid):
     except Error as e:
         print('rank %d: %s' % (_ranks.rank, e), file=sys.stderr, flush=True)
         lib.ct_dist_abort(dist, 1)
+    lib.ct_dist_end_without(dist, 0)
     lib.ct_dist_destroy(dist)
 
 

@@ -140,6 +140,7 @@ void ct_dist_destroy(struct ct_dist *d)
     pthread_mutex_destroy(&d->census_lock);
     dist_marks_fini(&d->marks);
     ct_free(d->held);
+    ct_free(d->gone);
     ct_free(d);
     live_witness_dismiss();
 }
@@ -155,6 +156,15 @@ void ct_dist_abort(struct ct_dist *d, int code)
     live_watch_stop(d->watch); /* nobody needs to find out who is gone */
     if (d->direct)
         ct_window_abort(d->direct->window);
+    ct_comm_abort(d->all, code);
+}
+
+void ct_dist_end_without(struct ct_dist *d, int code)
+{
+    if (!d || !d->gone || d->all->rank > 0)
+        return;
+    live_witness_see_abort();
+    live_watch_stop(d->watch);
     ct_comm_abort(d->all, code);
 }
 

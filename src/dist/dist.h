@@ -67,6 +67,8 @@ struct ct_dist {
     bool                    serves;   /* and does not train */
     struct dist_ps          ps;
     struct ct_ps           *served;   /* ps.ps, for the comm thread */
+    bool                   *gone;     /* owned; who never came to the end; NULL:
+                                       * all did */
     uint64_t                sent_at_start;
     int                     mean_at;  /* local: iteration of the last mean */
     bool                    asked[CT_RIDER_STOP + 1]; /* local: since then */

@@ -246,7 +246,6 @@ static void mpi_abort(struct ct_transport *t, int code)
     struct mpi *m = mpi_of(t);
     struct timespec until;
 
-    code = code ? code : 1;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += ABORT_SECONDS;
     if (pthread_mutex_timedlock(&m->lock, &until) != 0)

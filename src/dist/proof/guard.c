@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/pulse.h"
 #include "dist/dist.h"
+#include "dist/servers/farewell.h"
 
 struct digests {
     uint32_t *all; /* rank by rank */
@@ -143,6 +144,8 @@ enum ct_status ct_dist_end(struct ct_dist *d)
 {
     if (d)
         ct_pulse_set(d->exchange.facts.pulse, CT_PULSE_DONE, NULL);
+    if (d && d->gone)
+        return dist_farewell_meet(d);
     return ct_dist_same(d, "end", 0);
 }
 

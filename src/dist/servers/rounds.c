@@ -424,6 +424,14 @@ enum ct_status dist_round_progress(struct dist_round *r)
     return ct_ps_serves(r->dist->ps.ps) ? follow(r) : CT_OK;
 }
 
+bool dist_round_suspects(const struct dist_round *r, int rank)
+{
+    for (int w = 0; w < r->n_workers; w++)
+        if (r->dist->ps.worker_rank[w] == rank)
+            return r->members.one[w].suspect;
+    return false;
+}
+
 /* ---- Workers ---- */
 
 static void mark(struct dist_round *r, const struct ct_ps_head *h,

@@ -24,11 +24,17 @@
 struct ct_dist;
 struct dist_round;
 
+/* From this tag on they are others'. */
+enum { DIST_ROUND_TAG_FREE = CT_PS_TAG_FREE + 3 };
+
 CT_MUST_CHECK enum ct_status dist_round_create(struct ct_dist *d,
                                                struct dist_round **out);
 void dist_round_destroy(struct dist_round *r); /* takes NULL */
 /* Comm thread: reports, decisions, heartbeats. */
 CT_MUST_CHECK enum ct_status dist_round_progress(struct dist_round *r);
+
+/* First server: is this rank, which trains, one that is not waited for? */
+bool dist_round_suspects(const struct dist_round *r, int rank);
 
 /* On a worker, when its answer is in: was it left behind?  Rank 0 logs who
  * was. */

@@ -10,6 +10,7 @@
 #include "dist/codec/residuals.h"
 #include "dist/dist.h"
 #include "dist/nothing.h"
+#include "dist/servers/farewell.h"
 #include "dist/servers/rounds.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)
@@ -62,6 +63,13 @@ static enum ct_status meet_all(struct ct_comm *c, void *arg)
 {
     (void)c;
     return ct_barrier(((struct ct_dist *)arg)->all);
+}
+
+/* Before servers stop. */
+static enum ct_status meet_at_end(struct ct_comm *c, void *arg)
+{
+    return ((struct ct_dist *)arg)->ps.round ? dist_farewell(c, arg)
+                                             : meet_all(c, arg);
 }
 
 static enum ct_status meet_workers(struct ct_comm *c, void *arg)
@@ -134,7 +142,7 @@ void dist_ps_fini(struct ct_dist *d)
     for (int i = 0; d->ps.slice && i < d->ps.table.n; i++)
         dist_await_or_call_off(d, &d->ps.slice[i].job);
     if (d->ps.ps) {
-        if (d->ps.ended && ct_job_run(d->thread, meet_all, d) != CT_OK)
+        if (d->ps.ended && ct_job_run(d->thread, meet_at_end, d) != CT_OK)
             CT_WARN("rank %d left before the others: %s", d->all->rank,
                     ct_last_error());
         if (ct_job_run(d->thread, end_serving, d) != CT_OK)
