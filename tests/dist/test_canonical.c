@@ -60,6 +60,16 @@ TEST(canonical, clipping_and_a_global_batch_keep_to_it)
               "canonical: true parts: 16 batch: 'global'");
 }
 
+/* A test takes statistics as they are: the mean of three equal ones would
+ * round. */
+TEST(canonical, tests_in_between_leave_statistics_alone)
+{
+    ranks_make_data();
+    ranks_insert(layers);
+    ranks_batch(3);
+    same_bits("test_iter: 1 test_interval: 2", "canonical: true parts: 8");
+}
+
 /* Sums by messages, and in servers, which add up along the same tree whoever
  * they are; 12 micro-batches on 1, 3 and 6 ranks. */
 TEST(canonical, servers_and_other_numbers_of_ranks_keep_to_it)

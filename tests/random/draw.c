@@ -520,6 +520,20 @@ static void draw_data(struct drawing *d)
         d->data.channels = 16;
 }
 
+/* Any number of ranks for any number of micro-batches, as long as every rank
+ * has one. */
+static void draw_canonical(struct drawn *c)
+{
+    struct stream r = { .key = ct_key(c->seed, "canonical") };
+    int n = 0;
+
+    c->parts = 1;
+    for (int v = 2; v <= c->batch; v++)
+        if (c->batch % v == 0 && stream_below(&r, ++n) == 0)
+            c->parts = v;
+    c->canonical_ranks = c->parts > 1 ? 2 + stream_below(&r, c->parts - 1) : 1;
+}
+
 static bool draw_layers(struct drawing *d)
 {
     const int wanted = 3 + stream_below(&d->r, 14);
@@ -557,6 +571,7 @@ enum ct_status draw_case(uint64_t seed, const char *folder, struct drawn *out)
     d->out    = out;
     d->folder = folder;
     draw_data(d);
+    draw_canonical(out);
     out->has_test     = stream_chance(&d->r, 40);
     d->force_backward = stream_chance(&d->r, 10);
     CT_TRY_GOTO(data_write(seed, folder, &d->data), st, out);

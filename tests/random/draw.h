@@ -24,6 +24,8 @@ struct drawn {
                                        ranks can divide the batch */
     bool                    batch_norm; /* ... if they also share statistics */
     bool                    has_test;
+    int                     parts; /* micro-batches of a canonical run */
+    int                     canonical_ranks; /* 1 to `parts` */
     float                  *arrays[2]; /* MemoryData's; NULL: none.  Owned */
 };
 

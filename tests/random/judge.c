@@ -249,8 +249,16 @@ static bool same_bits(const struct drawn *c, const struct way *w,
     for (int i = 0; i < one.n_arrays && same; i++)
         if (memcmp(one.array[i].v, r->array[i].v,
                    (size_t)one.array[i].n * sizeof(float)) != 0) {
-            snprintf(why, size, "%s has other bits than with one rank",
-                     one.array[i].name);
+            snprintf(why, size, "%s has other bits in %d parts on %d ranks "
+                     "than on one", one.array[i].name, c->parts,
+                     c->canonical_ranks);
+            same = false;
+        }
+    for (int i = 0; i < one.n_losses && same; i++)
+        if (memcmp(&one.loss[i], &r->loss[i], sizeof(one.loss[i])) != 0) {
+            snprintf(why, size, "the loss of iteration %d is %.9g in %d parts "
+                     "on %d ranks, %.9g on one", i, r->loss[i], c->parts,
+                     c->canonical_ranks, one.loss[i]);
             same = false;
         }
     result_fini(&one);

@@ -90,6 +90,19 @@ static void take_failure(struct trainee *t, int n)
         }
 }
 
+static enum ct_status parse_options(const struct drawn *c,
+                                    const struct way *w,
+                                    Caffe__DistributedParameter **out)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "%s ", w->options);
+    if (w->kind == WAY_CANON)
+        snprintf(text + strlen(text), 32, "parts: %d", c->parts);
+    return ct_text_parse(&caffe__distributed_parameter__descriptor, text,
+                         strlen(text), w->name, out);
+}
+
 void train_ranks(const struct drawn *c, const struct way *w, int n_ranks,
                  struct result *out)
 {
@@ -99,9 +112,7 @@ void train_ranks(const struct drawn *c, const struct way *w, int n_ranks,
     pthread_t thread[MOST_RANKS];
     Caffe__DistributedParameter *options = NULL;
 
-    out->st = ct_text_parse(&caffe__distributed_parameter__descriptor,
-                            w->options, strlen(w->options), w->name,
-                            &options);
+    out->st = parse_options(c, w, &options);
     if (out->st == CT_OK)
         out->st = ct_loopback_create(n_ranks, &loop, transport);
     if (out->st != CT_OK) {

@@ -285,7 +285,7 @@ void train_case(const struct drawn *c, const struct way *w, int nudge,
     setenv("CORTADO_IMPL", w->impl ? w->impl : "", 1);
     ct_device_cpu_set_threads(w->threads ? w->threads : 1);
     if (w->kind == WAY_RANKS || w->kind == WAY_CANON) {
-        train_ranks(c, w, w->n_ranks, out);
+        train_ranks(c, w, w->n_ranks ? w->n_ranks : c->canonical_ranks, out);
         return;
     }
     out->st = w->gpu ? ct_device_cuda_open(0, CT_FP32, &dev) : CT_OK;

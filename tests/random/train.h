@@ -4,7 +4,7 @@
 
 #include "draw.h"
 
-enum { MOST_ITERATIONS = 8, MOST_RANKS = 8 };
+enum { MOST_ITERATIONS = 8, MOST_RANKS = 12 };
 
 /* How a run is made. */
 enum way_kind {
@@ -22,7 +22,8 @@ struct way {
     enum way_kind kind;
     const char   *impl;    /* CORTADO_IMPL */
     int           threads;
-    int           n_ranks, n_servers; /* servers are among the ranks */
+    int           n_ranks, n_servers; /* servers are among the ranks; 0: the
+                                         case's canonical_ranks */
     const char   *options; /* distributed { } of ranks */
     bool          gpu;
     bool          exact;   /* the reference's very bits */

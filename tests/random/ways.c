@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist/proof/canonical.h"
 #include "train.h"
 
 /* Every fusion, chain, layout, early update and tile off, reference kernels,
@@ -20,8 +21,9 @@ const struct way way_plainest   = { "plainest", WAY_STEP, PLAINEST, 1, 0, 0,
 #define TOGETHER(n, servers, options)                                        \
     { #n " ranks, " options, WAY_RANKS, "", 1, n, servers,                   \
       "batch: 'global' guard_interval: 1 " options, false, false }
-#define CANONICAL(n, options)                                                \
-    { #n " ranks, canonical " options, WAY_CANON, "", 1, n, 0,               \
+/* By as many ranks, in as many micro-batches, as the case has drawn. */
+#define CANONICAL(options)                                                   \
+    { "canonical ranks, " options, WAY_CANON, "", 1, 0, 0,                   \
       "batch: 'global' canonical: true " options, false, true }
 
 const struct way ways[] = {
@@ -67,9 +69,10 @@ const struct way ways[] = {
     TOGETHER(2, 0, "road: 'allreduce' sync_bn: true"),
     TOGETHER(3, 0, "road: 'auto' sync_bn: true"),
     TOGETHER(2, 0, "road: 'ps' sync_bn: true"),
-    CANONICAL(2, "parts: 2"),
-    CANONICAL(2, "parts: 4"),
-    CANONICAL(4, "parts: 4 road: 'ps'"),
+    CANONICAL("road: 'auto'"),
+    CANONICAL("road: 'allreduce' bucket_bytes: 1024"),
+    CANONICAL("road: 'allreduce' overlap: false"),
+    CANONICAL("road: 'ps'"),
     { "gpu", WAY_SOLVE, "", 1, 0, 0, NULL, true, false },
     { "gpu, not replayed", WAY_SOLVE, "replay:none", 1, 0, 0, NULL, true,
       false },
@@ -92,7 +95,8 @@ const int n_switches = (int)(sizeof(way_switch) / sizeof(way_switch[0]));
 
 bool way_fits(const struct way *w, const struct drawn *c)
 {
-    int n = w->n_ranks - w->n_servers;
+    const int n = w->kind == WAY_CANON ? c->canonical_ranks
+                                       : w->n_ranks - w->n_servers;
 
     if (w->kind == WAY_FOLD)
         return c->has_test;
@@ -104,8 +108,9 @@ bool way_fits(const struct way *w, const struct drawn *c)
     if (!c->deals || c->batch < n)
         return false;
     if (w->kind == WAY_CANON) /* has micro-batches of its own */
-        return !c->solver->has_iter_size &&
-               c->batch % (strstr(w->options, "parts: 4") ? 4 : 2) == 0;
+        return n > 1 && !c->solver->has_iter_size &&
+               (!strstr(w->options, "'ps'") ||
+                dist_canonical_is_even(c->parts, n));
     if (strstr(w->options, "shares") && c->batch < 4)
         return false;
     return !c->batch_norm || strstr(w->options, "sync_bn") != NULL;

@@ -271,6 +271,8 @@ out:
  * and needs no copies. */
 enum ct_status dist_settle_statistics(struct ct_dist *d)
 {
+    if (d->canonical.parts) /* every rank has those of all: to the bit */
+        return CT_OK;
     for (int l = 0; d->net && l < ct_net_n_layers(d->net); l++) {
         struct ct_layer *layer = ct_net_layer(d->net, l);
 
