@@ -67,7 +67,8 @@ static bool rewritten(const struct ct_net *net, int i)
     return false;
 }
 
-/* One top, or views of the bottom whose diffs add up, as a Split has them. */
+/* One top, or views of the bottom whose diffs add up, as a Split has them.  A
+ * loss weight rests in a top's diff, which a group may mask in place. */
 static bool ends_in_one(const struct net_layer *l)
 {
     const unsigned views = CT_LAYER_ALIAS_DATA | CT_LAYER_ALIAS_DIFF;
@@ -80,15 +81,15 @@ static bool ends_in_one(const struct net_layer *l)
             (l->layer->type->flags & views) == CT_LAYER_ALIAS_DATA);
 }
 
-/* Whether layer i + 1 may be part of layer i, whose top it reads. */
+/* Whether layer i + 1 may be part of layer i, whose top it reads; a loss weight
+ * there would have made a Split of it. */
 static bool adjoins(const struct ct_net *net, int i)
 {
     const struct net_layer *l = &net->layer[i], *next = l + 1;
 
     return i + 1 < net->n_layer && l->n_top == 1 && ends_in_one(next) &&
            (!net->blob[l->top_id[0]].pinned ||
-            next->top_id[0] == l->top_id[0]) &&
-           l->loss_weight[0] == 0;
+            next->top_id[0] == l->top_id[0]);
 }
 
 /* Whether layer i + 1 reads what layer i writes, alone and without conditions

@@ -123,6 +123,7 @@ struct ct_text *open_layer(struct drawing *d, const char *type)
     d->deals_next = true;
     d->first_top  = d->n_blobs;
     d->n_bottoms  = 0;
+    d->weighs     = 3;
     return &p->text;
 }
 
@@ -375,7 +376,7 @@ static void draw_propagate_down(struct drawing *d, struct ct_text *t)
 static void draw_loss_weight(struct drawing *d, struct ct_text *t)
 {
     if (d->n_bottoms == 0 || d->n_blobs == d->first_top ||
-        strstr(t->s, "loss_weight") || !stream_chance(&d->r, 4))
+        strstr(t->s, "loss_weight") || !stream_chance(&d->r, d->weighs))
         return;
     for (int i = d->first_top; i < d->n_blobs; i++) {
         if (d->blob[i].label || d->blob[i].steps)

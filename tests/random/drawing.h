@@ -46,6 +46,7 @@ struct drawing {
     bool              force_backward;
     bool              wide; /* channels by the sixteen */
     bool              deals_next;  /* what the layer at hand leaves of it */
+    int               weighs; /* percent: its tops have loss weights */
 };
 
 /* A blob that a layer may read, or NULL.  It has `axes` axes (0: any), and
@@ -75,6 +76,10 @@ bool one_to_one(struct drawing *d, const char *type, int axes,
                 const char *words);
 bool reshaping(struct drawing *d, const char *type, struct value *b,
                const char *words);
+
+/* Often a ReLU behind the layer that was `drawn`, for those that do its work;
+ * it has a loss weight more often than others.  Returns `drawn`. */
+bool with_relu(struct drawing *d, bool drawn);
 
 /* A kind of layer, and how often it is drawn; the last has no function. */
 struct kind {

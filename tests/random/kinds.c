@@ -38,6 +38,20 @@ bool reshaping(struct drawing *d, const char *type, struct value *b,
     return close_layer(d);
 }
 
+bool with_relu(struct drawing *d, bool drawn)
+{
+    struct value *b = &d->blob[d->n_blobs - 1];
+
+    if (!drawn || !stream_chance(&d->r, 30))
+        return drawn;
+    (void)open_layer(d, "ReLU");
+    d->weighs = 20;
+    add_bottom(d, b);
+    add_top_or_in_place(d, b);
+    (void)close_layer(d);
+    return true;
+}
+
 /* ---- element by element ---- */
 
 static bool activation(struct drawing *d)
@@ -178,6 +192,7 @@ static bool batch_norm(struct drawing *d)
         b = &d->blob[d->n_blobs - 1];
         if (stream_chance(&d->r, 60)) {
             (void)open_layer(d, "ReLU");
+            d->weighs = 20;
             add_bottom(d, b);
             add_top_or_in_place(d, b);
             (void)close_layer(d);
@@ -256,7 +271,7 @@ static bool convolution(struct drawing *d)
     add_bottom(d, b);
     add_top(d, b->batch);
     conv_words(d, t, b, true);
-    return close_layer(d);
+    return with_relu(d, close_layer(d));
 }
 
 static bool convolution_of_two(struct drawing *d)
@@ -329,7 +344,7 @@ static bool inner_product(struct drawing *d)
         ct_text_add(t, "bias_filler { type: 'uniform' min: -0.2 max: 0.3 } ");
     add_filler(d, t, "weight_filler");
     ct_text_add(t, "} ");
-    return close_layer(d);
+    return with_relu(d, close_layer(d));
 }
 
 static bool embed(struct drawing *d)

@@ -308,7 +308,7 @@ static bool eltwise(struct drawing *d)
         add_bottom(d, e);
     add_top_or_in_place(d, b);
     ct_text_add(t, words[how]);
-    return close_layer(d);
+    return with_relu(d, close_layer(d));
 }
 
 /* A matrix of each sample with the transpose of another's. */
