@@ -30,6 +30,11 @@ struct header {
 /* A huge page; blocks of at least this size are mapped. */
 enum { HUGE_PAGE = 2 << 20 };
 
+#if !defined(__SANITIZE_ADDRESS__) && defined(__has_feature)
+#if __has_feature(address_sanitizer) /* clang's word for it */
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 enum { MAP_LARGE = 0 };
 #else

@@ -363,19 +363,6 @@ enum ct_status ct_h5_dataset(const struct ct_hdf5 *h, const char *name,
     return CT_OK;
 }
 
-enum ct_status ct_hdf5_shape(struct ct_hdf5 *h, const char *name,
-                             struct ct_shape *out)
-{
-    struct h5_guard g = ct_h5_enter();
-    hid_t set, space;
-    enum ct_status st = ct_h5_dataset(h, name, &set, &space, out);
-
-    ct_h5_close(space);
-    ct_h5_close(set);
-    ct_h5_leave(g);
-    return st;
-}
-
 enum ct_status ct_hdf5_read(struct ct_hdf5 *h, const char *name, int64_t count,
                             float *out)
 {

@@ -76,6 +76,28 @@ bool ct_conv_finishes(const struct ct_device *dev)
     return dev->kind == CT_CPU;
 }
 
+/* *product *= factor; false: it leaves the range. */
+static bool grow(int64_t *product, int64_t factor)
+{
+    return !__builtin_mul_overflow(*product, factor, product) &&
+           *product <= INT64_MAX / (int64_t)sizeof(double);
+}
+
+/* Whether input, output and weights can be counted. */
+static bool conv_fits(const struct ct_conv_desc *d)
+{
+    int64_t in = 1, out = 1, weights = 1;
+    bool fits = grow(&in, d->batch) && grow(&in, d->in_channels) &&
+                grow(&out, d->batch) && grow(&out, d->out_channels) &&
+                grow(&weights, d->in_channels) &&
+                grow(&weights, d->out_channels);
+
+    for (int i = 0; i < d->n_spatial && fits; i++)
+        fits = grow(&in, d->in[i]) && grow(&out, ct_conv_out(d, i)) &&
+               grow(&weights, d->kernel[i]);
+    return fits;
+}
+
 static enum ct_status conv_check(const struct ct_conv_desc *d)
 {
     if (d->n_spatial < 0 || d->n_spatial > CT_CONV_MAX)
@@ -100,7 +122,9 @@ static enum ct_status conv_check(const struct ct_conv_desc *d)
                            d->dilation[i] * (d->kernel[i] - 1) + 1, i,
                            d->in[i] + 2 * d->pad[i]);
     }
-    return CT_OK;
+    return conv_fits(d) ? CT_OK
+                        : ct_fail(CT_ESHAPE, "a convolution with more values "
+                                  "than memory can have");
 }
 
 /* CT_ENOTSUP, without a text: the next one may. */

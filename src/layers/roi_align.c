@@ -23,9 +23,9 @@
 
 #include "device/cpu/loop.h"
 #include "layers/cuda/slots.h"
+#include "layers/rois.h"
 #include "proto/params.h"
 
-enum { ROI_VALUES = 5 };
 
 static enum ct_status align_setup_masks(struct ct_layer *l,
                                         struct roi_align *s)
@@ -73,13 +73,7 @@ static enum ct_status align_reshape(struct ct_layer *l, const struct ct_io *io)
     const struct ct_shape *x = &io->bottom[0]->shape;
     struct roi_align *s      = l->state;
 
-    if (x->n_axes != 4)
-        return ct_fail(CT_ESHAPE, "layer %s: bottom 0 must be images, N x C x "
-                       "H x W, not %d axes", l->name, x->n_axes);
-    if (io->bottom[1]->shape.n_axes < 2 ||
-        ct_count(io->bottom[1], 1, CT_END) != ROI_VALUES)
-        return ct_fail(CT_ESHAPE, "layer %s: bottom 1 must be R x 5: image, "
-                       "x1, y1, x2, y2", l->name);
+    CT_TRY(ct_rois_check(l, io));
     s->n    = x->dim[0];
     s->c    = x->dim[1];
     s->h    = x->dim[2];

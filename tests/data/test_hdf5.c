@@ -241,6 +241,36 @@ TEST(hdf5, integers_and_doubles_are_read_as_float)
     ASSERT_OK(ct_hdf5_close(h));
 }
 
+static void make_unwritten(hid_t file, const char *name, hsize_t n)
+{
+    hid_t space = H5Screate_simple(1, &n, NULL);
+    hid_t set   = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT,
+                             H5P_DEFAULT, H5P_DEFAULT);
+
+    ASSERT(set >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+}
+
+/* Nobody makes room for a terabyte that a file of 2 KB speaks of. */
+TEST(hdf5, a_dataset_that_was_never_written_asks_for_little)
+{
+    const char *path = in_folder("unwritten.h5");
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    struct ct_shape shape;
+    struct ct_hdf5 *h;
+
+    make_unwritten(file, "small", 1000);
+    make_unwritten(file, "large", (hsize_t)1 << 38);
+    H5Fclose(file);
+    ASSERT_OK(ct_hdf5_open(path, &h));
+    ASSERT_OK(ct_hdf5_shape(h, "small", &shape));
+    ASSERT_INT(1000, shape.dim[0]);
+    ASSERT_STATUS(CT_EPARSE, ct_hdf5_shape(h, "large", &shape));
+    ASSERT_HAS("dataset large has 274877906944 values", ct_last_error());
+    ASSERT_OK(ct_hdf5_close(h));
+}
+
 static void *read_often(void *path)
 {
     float got[6];

@@ -92,6 +92,21 @@ TEST(conv, an_empty_batch_does_nothing)
     ASSERT_FLOAT(7, db, 0);
 }
 
+/* oneDNN's counts overflow at such sizes, and it divides by them.  What is left
+ * asks for 54 terabytes. */
+TEST(conv, a_sea_of_padding_is_refused)
+{
+    struct ct_conv *c;
+    struct ct_conv_desc d = small;
+
+    d.in_channels  = 16;
+    d.out_channels = 7;
+    d.in[0] = d.in[1] = 6;
+    d.kernel[0] = d.kernel[1] = 7;
+    d.pad[0] = d.pad[1] = 65536;
+    ASSERT_STATUS(CT_ENOMEM, ct_conv_create(ct_device_cpu(), &d, NULL, &c));
+}
+
 TEST(conv, what_makes_no_sense_is_refused)
 {
     struct ct_conv *c;
@@ -107,6 +122,10 @@ TEST(conv, what_makes_no_sense_is_refused)
     d           = small;
     d.stride[0] = 0;
     ASSERT_STATUS(CT_EINVAL, ct_conv_create(ct_device_cpu(), &d, NULL, &c));
+    d        = small;
+    d.pad[0] = d.pad[1] = INT64_C(1) << 33;
+    ASSERT_STATUS(CT_ESHAPE, ct_conv_create(ct_device_cpu(), &d, NULL, &c));
+    ASSERT_HAS("more values than memory", ct_last_error());
     ASSERT(setenv("CORTADO_IMPL", "conv:whole", 1) == 0);
     test_defer(unforce, NULL);
     ASSERT_STATUS(CT_ENOTSUP,

@@ -147,4 +147,8 @@ TEST(roi_align, what_does_not_fit_is_refused)
     c = map(CT_CPU, "roi_align_param { pooled_h: 1 pooled_w: 1 }", 1, rois);
     case_bottom(c, 0, CT_SHAPE(3, 4), NULL);
     ASSERT_STATUS(CT_ESHAPE, case_setup(c));
+    c = map(CT_CPU, "roi_align_param { pooled_h: 1 pooled_w: 1 }", 1, rois);
+    case_bottom(c, 0, CT_SHAPE(1, 2, 0, 4), NULL);
+    ASSERT_STATUS(CT_ESHAPE, case_setup(c));
+    ASSERT_HAS("bottom 0, which is empty", ct_last_error());
 }
