@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-enum { MOST_RANKS = 1 << 20, FIELDS = 9 };
+enum { MOST_RANKS = 1 << 17, FIELDS = 9 };
 
 static enum ct_status bad(const char *path, int line)
 {

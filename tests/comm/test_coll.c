@@ -573,3 +573,27 @@ TEST(coll, sizes_that_slow_links_leave_no_time_for_are_predicted)
     ASSERT(t.size[4].seconds[CT_COLL_tree] >
            2 * t.size[4].seconds[CT_COLL_ring]);
 }
+
+static enum ct_status take_rank(struct ct_comm *c, void *arg)
+{
+    struct ct_tuning t = *(const struct ct_tuning *)arg;
+
+    if (ct_tuning_take(c, &t) != CT_OK || c->n_choices != CT_TUNE_SIZES)
+        return ct_fail(CT_EINVAL, "a good table is refused");
+    t.size[3].best = CT_N_ALLREDUCE;
+    if (ct_tuning_take(c, &t) != CT_ECOMM || c->n_choices != 0)
+        return ct_fail(CT_EINVAL, "a way to sum that there is not is taken");
+    t = *(const struct ct_tuning *)arg;
+    t.n_known = CT_TUNE_SIZES + 1;
+    return ct_tuning_take(c, &t) == CT_ECOMM && c->n_choices == 0
+               ? CT_OK
+               : ct_fail(CT_EINVAL, "a table that is too long is taken");
+}
+
+TEST(coll, a_table_that_makes_no_sense_is_refused)
+{
+    struct ct_tuning t;
+
+    ranks_run(4, &(struct ct_loopback_options){ 0 }, predict_rank, &t);
+    ranks_run(2, &(struct ct_loopback_options){ 0 }, take_rank, &t);
+}

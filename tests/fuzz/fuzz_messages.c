@@ -3,11 +3,13 @@
  *     0   bytes of a block of records, as rank 0 sends it
  *     1   pushes to a server with bounded staleness: a good one, with the
  *         input laid over it, so that heads are nearly right
- *     2   pulls from it, likewise */
+ *     2   pulls from it, likewise
+ *     3   rank 0's table of a sweep over ways to sum, likewise */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "comm/coll/tune.h"
 #include "comm/ps/ps.h"
 #include "cortado/log.h"
 #include "data/feed.h"
@@ -126,15 +128,44 @@ static void serve(const uint8_t *data, size_t n_bytes, bool pulls)
     ct_comm_destroy(comm[0]);
 }
 
+/* Whatever rank 0 says, this rank sums in a way that there is. */
+static void sweep(const uint8_t *data, size_t n_bytes)
+{
+    static const int64_t floats[] = { 256, 4 << 10, 64 << 10, 512 << 10,
+                                      4 << 20 };
+    struct ct_tuning t = { .n_sizes = 2, .n_known = CT_TUNE_SIZES };
+    struct ct_transport *end[2];
+    struct ct_comm *comm[2];
+
+    if (ct_loopback_create(2, &(struct ct_loopback_options){ 0 }, end) !=
+            CT_OK ||
+        ct_comm_create(end[0], &comm[0]) != CT_OK ||
+        ct_comm_create(end[1], &comm[1]) != CT_OK)
+        abort();
+    for (int i = 0; i < CT_TUNE_SIZES; i++)
+        t.size[i].n = floats[i];
+    if (n_bytes == 0)
+        CT_ASSERT(ct_tuning_take(comm[1], &t) == CT_OK);
+    (void)lay_over(data, n_bytes, &t, sizeof(t));
+    if (ct_tuning_take(comm[1], &t) != CT_OK)
+        CT_ASSERT(ct_last_error()[0]);
+    for (int64_t n = 1; n < INT64_C(1) << 40; n *= 16)
+        CT_ASSERT(ct_allreduce_choose(comm[1], n)->name[0]);
+    ct_comm_destroy(comm[1]);
+    ct_comm_destroy(comm[0]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     ct_log_set_level(CT_LOG_FATAL);
     if (n_bytes == 0)
         return 0;
-    if (data[0] % 3 == 0)
-        read_block(data + 1, n_bytes - 1);
-    else
-        serve(data + 1, n_bytes - 1, data[0] % 3 == 2);
+    switch (data[0] % 4) {
+    case 0: read_block(data + 1, n_bytes - 1); break;
+    case 1: serve(data + 1, n_bytes - 1, false); break;
+    case 2: serve(data + 1, n_bytes - 1, true); break;
+    case 3: sweep(data + 1, n_bytes - 1); break;
+    }
     CT_ASSERT(ct_mem_stats().n_live == 0);
     return 0;
 }

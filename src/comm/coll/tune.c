@@ -159,9 +159,24 @@ void ct_tuning_predict(const struct ct_comm *c, int n, struct ct_tuning *t)
     }
 }
 
-static void tune_choose(struct ct_comm *c, const struct ct_tuning *t)
+static bool is_sound(const struct ct_tuning *t)
+{
+    bool sound = t->n_sizes >= 1 && t->n_sizes <= t->n_known &&
+                 t->n_known <= CT_TUNE_SIZES;
+
+    for (int i = 0; sound && i < t->n_known; i++)
+        sound = t->size[i].n == tune_floats[i] && t->size[i].best >= 0 &&
+                t->size[i].best < CT_N_ALLREDUCE &&
+                !ct_allreduce_at(t->size[i].best)->foreign;
+    return sound;
+}
+
+enum ct_status ct_tuning_take(struct ct_comm *c, const struct ct_tuning *t)
 {
     c->n_choices = 0;
+    if (!is_sound(t))
+        return ct_fail(CT_ECOMM, "rank 0 sent times of sums that make no "
+                       "sense; do all ranks run the same version?");
     for (int i = 0; i < t->n_known; i++) {
         double here = (double)t->size[i].n * sizeof(float);
         double next = i + 1 < t->n_known
@@ -171,6 +186,7 @@ static void tune_choose(struct ct_comm *c, const struct ct_tuning *t)
         c->choice[c->n_choices++] = (struct ct_choice){
             sqrt(here * next), ct_allreduce_at(t->size[i].best) };
     }
+    return CT_OK;
 }
 
 enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
@@ -196,7 +212,7 @@ enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
     }
     ct_tuning_predict(c, n, out);
     CT_TRY_GOTO(ct_broadcast(c, 0, out, sizeof(*out)), st, out);
-    tune_choose(c, out);
+    st = ct_tuning_take(c, out);
 out:
     ct_free(x);
     return st;

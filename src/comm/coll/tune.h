@@ -32,6 +32,10 @@ struct ct_tuning {
 CT_MUST_CHECK enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
                                                double budget_seconds,
                                                struct ct_tuning *out);
+/* Takes the table that rank 0 sent for c's choices; refuses one that no rank of
+ * this program can have sent. */
+CT_MUST_CHECK enum ct_status ct_tuning_take(struct ct_comm *c,
+                                            const struct ct_tuning *t);
 /* Predicts the first `n` sizes that were not timed, from those that were. */
 void ct_tuning_predict(const struct ct_comm *c, int n, struct ct_tuning *t);
 
