@@ -311,11 +311,8 @@ TEST(servers, a_strange_pull_is_an_error)
 
 static void refuse_push(const char *text, struct ct_ps_head head)
 {
-    char message[sizeof(head) + N * sizeof(float)] = { 0 };
-
-    memcpy(message, &head, sizeof(head));
-    refuse_strange(text, (struct strange){ CT_PS_TAG_PUSH, message,
-                                           sizeof(message), 2 });
+    refuse_strange(text, (struct strange){ CT_PS_TAG_HEAD, &head,
+                                           sizeof(head), 2 });
 }
 
 TEST(servers, a_strange_push_is_an_error)

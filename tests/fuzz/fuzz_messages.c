@@ -116,9 +116,12 @@ static void serve(const uint8_t *data, size_t n_bytes, bool pulls)
                                          .clock = (int64_t)i, .weight = 1 };
         used = pulls ? lay_over(data, n_bytes, &pull, sizeof(pull))
                      : lay_over(data, n_bytes, &push, sizeof(push));
-        send(comm[1], ps, pulls ? CT_PS_TAG_PULL : CT_PS_TAG_PUSH,
-             pulls ? (void *)&pull : (void *)&push,
-             pulls ? sizeof(pull) : sizeof(push));
+        if (pulls) {
+            send(comm[1], ps, CT_PS_TAG_PULL, &pull, sizeof(pull));
+        } else {
+            send(comm[1], ps, CT_PS_TAG_HEAD, &push.head, sizeof(push.head));
+            send(comm[1], ps, CT_PS_TAG_PUSH, push.x, sizeof(push.x));
+        }
         data += used;
         n_bytes -= used;
     }

@@ -2,7 +2,9 @@
  *
  * A slice's answer is made once and sent to all who want that state of it.
  * One that is still being sent, to a worker that stands still perhaps, is left
- * alone and another is made: nobody waits for the slowest reader.
+ * alone and another is made: nobody waits for the slowest reader.  Workers that
+ * are out of step want different states.  So each of them has PS_DEPTH answers
+ * under way at most; the rest is made when it can be sent.
  *
  * A gradient that is applied m updates after its values were read points where
  * they were, and momentum mu carries them on meanwhile: the two together swing.
@@ -45,10 +47,11 @@ enum ct_status ps_answer_free(struct ps_owned *o, struct ps_answer **out)
     while (a && a->refs > 0)
         a = a->next;
     if (!a) {
-        CT_TRY(ct_alloc(1, sizeof(*a), "answer", &a));
+        CT_TRY(ct_alloc(1, sizeof(*a), "server's answer", &a));
         a->next = o->pool;
         o->pool = a;
-        CT_TRY(ct_alloc(1, ct_ps_bytes(o->n), "answer", &a->message));
+        CT_TRY(ct_alloc(1, ct_ps_bytes(o->n), "server's answer",
+                        &a->message));
     }
     a->stamp = no_stamp;
     if (o->current == a)
@@ -147,7 +150,9 @@ static enum ct_status post(struct ct_ps *p, struct ps_channel *c,
     CT_TRY(ct_comm_send(p->config.comm, c->rank, CT_PS_TAG_ANSWER, a->message,
                         ps_answer_bytes(&p->config, o->id),
                         &s->flight[s->n_flights].request));
+    s->flight[s->n_flights].worker   = (int)(c - s->channel);
     s->flight[s->n_flights++].answer = a;
+    c->n_flights++;
     a->refs++;
     return CT_OK;
 }
@@ -166,6 +171,7 @@ static enum ct_status retire(struct ct_ps *p)
             continue;
         }
         f->answer->refs--;
+        s->channel[f->worker].n_flights--;
         *f = s->flight[--s->n_flights];
     }
     return CT_OK;
@@ -174,12 +180,13 @@ static enum ct_status retire(struct ct_ps *p)
 enum ct_status ps_answer_all(struct ct_ps *p)
 {
     struct ps_server *s = p->server;
+    const bool shared   = ps_in_order(&p->config) && !p->config.rounds;
 
     CT_TRY(retire(p));
     for (int w = 0; w < p->config.n_workers; w++) {
         struct ps_channel *c = &s->channel[w];
 
-        while (c->n_wants > 0) {
+        while (c->n_wants > 0 && (shared || c->n_flights < PS_DEPTH)) {
             struct ps_want *q   = &c->want[c->first_want];
             struct ps_owned *o  = &s->owned[q->k];
             struct ps_answer *a = NULL;

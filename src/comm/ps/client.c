@@ -52,6 +52,8 @@ enum ct_status ps_client_create(struct ct_ps *p)
         c->lane[s].n     = t->n_of[s];
         join_tree(p, &c->lane[s]);
         CT_TRY(ps_slices_of(t, s, &c->lane[s].slice));
+        CT_TRY(ct_alloc((size_t)c->lane[s].n + 1, sizeof(*c->lane[s].head),
+                        "lanes", &c->lane[s].head));
     }
     for (int i = 0; i < t->n; i++)
         CT_TRY(local_init(g, t->slice[i].n, c->depth, &c->local[i]));
@@ -76,9 +78,17 @@ static void lane_fini(struct ct_ps *p, struct ps_lane *l)
     struct ps_client *c  = p->client;
     struct ct_comm *comm = p->config.comm;
 
-    for (; l->n_gone < l->n_sent && !l->local; l->n_gone++)
-        if (!ct_comm_cancel(comm, &l->send[l->n_gone % PS_DEPTH]))
+    for (; l->n_gone < l->n_announced && !l->local; l->n_gone++) {
+        bool all = true;
+
+        if (l->n_gone < l->n_sent)
+            all &= ct_comm_cancel(comm, &l->send[l->n_gone % PS_DEPTH]);
+        if (!l->head_gone)
+            all &= ct_comm_cancel(comm, &l->head[l->n_gone % (uint64_t)l->n]);
+        if (!all)
             lane_push(c, l, l->n_gone)->message = NULL;
+        l->head_gone = false;
+    }
     for (; l->n_come < l->n_posted; l->n_come++)
         if (!ct_comm_cancel(comm, &l->receive[l->n_come % PS_DEPTH]))
             c->local[l->due[l->n_come % l->most_due].slice].staging = NULL;
@@ -92,6 +102,7 @@ static void lane_fini(struct ct_ps *p, struct ps_lane *l)
     if (l->pull_posted)
         (void)ct_comm_cancel(comm, &l->pull_request);
     ct_free(l->due);
+    ct_free(l->head);
     ct_free(l->slice);
 }
 
@@ -250,39 +261,82 @@ void ps_client_answer(struct ct_ps *p, const void *message)
 }
 
 /* With the lock held, here and below. */
-static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status see_off(struct ct_ps *p, struct ps_lane *l)
 {
-    struct ps_client *c = p->client;
-
-    while (l->n_gone < l->n_sent && !l->local) {
+    while (l->n_gone < l->n_sent) {
         bool done;
 
+        if (!l->head_gone)
+            CT_TRY(ct_comm_test(p->config.comm,
+                                &l->head[l->n_gone % (uint64_t)l->n],
+                                &l->head_gone));
+        if (!l->head_gone)
+            break;
         CT_TRY(ct_comm_test(p->config.comm, &l->send[l->n_gone % PS_DEPTH],
                             &done));
         if (!done)
             break;
-        lane_push(c, l, l->n_gone++)->sending = false;
+        l->head_gone = false;
+        lane_push(p->client, l, l->n_gone++)->sending = false;
         pthread_cond_broadcast(&p->news);
     }
-    while (l->n_sent < l->n_ready && l->n_sent - l->n_gone < PS_DEPTH) {
-        struct ps_push *push = lane_push(c, l, l->n_sent);
-        int slice            = l->slice[l->n_sent % (uint64_t)l->n];
+    return CT_OK;
+}
 
-        if (l->local) {
-            if (!ps_server_push(p, push->message))
-                break;
-            push->sending = false;
-            l->n_gone++;
-        } else {
-            CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PUSH,
-                                push->message,
-                                ps_push_bytes(&p->config, slice,
-                                              ps_lane_turn(p, l, l->n_sent)),
-                                &l->send[l->n_sent % PS_DEPTH]));
-        }
-        l->n_sent++;
+/* Heads say which pushes there are. */
+static enum ct_status announce(struct ct_ps *p, struct ps_lane *l)
+{
+    for (; l->n_announced < l->n_ready &&
+           l->n_announced - l->n_gone < (uint64_t)l->n; l->n_announced++)
+        CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_HEAD,
+                            lane_push(p->client, l, l->n_announced)->message,
+                            sizeof(struct ct_ps_head),
+                            &l->head[l->n_announced % (uint64_t)l->n]));
+    return CT_OK;
+}
+
+/* The server asks for floats when it has room. */
+static enum ct_status send_floats(struct ct_ps *p, struct ps_lane *l)
+{
+    for (; l->n_sent < l->n_announced && l->n_sent - l->n_gone < PS_DEPTH;
+         l->n_sent++) {
+        const int slice    = l->slice[l->n_sent % (uint64_t)l->n];
+        const size_t bytes = ps_push_bytes(&p->config, slice,
+                                           ps_lane_turn(p, l, l->n_sent));
+
+        CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PUSH,
+                            ct_ps_payload(lane_push(p->client, l,
+                                                    l->n_sent)->message),
+                            bytes - sizeof(struct ct_ps_head),
+                            &l->send[l->n_sent % PS_DEPTH]));
     }
     return CT_OK;
+}
+
+/* To the server in this process. */
+static enum ct_status hand_over(struct ct_ps *p, struct ps_lane *l)
+{
+    bool taken = true;
+
+    while (l->n_sent < l->n_ready && taken) {
+        struct ps_push *push = lane_push(p->client, l, l->n_sent);
+
+        CT_TRY(ps_server_push(p, push->message, &taken));
+        if (taken) {
+            push->sending  = false;
+            l->n_announced = l->n_gone = ++l->n_sent;
+        }
+    }
+    return CT_OK;
+}
+
+static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
+{
+    if (l->local)
+        return hand_over(p, l);
+    CT_TRY(see_off(p, l));
+    CT_TRY(announce(p, l));
+    return send_floats(p, l);
 }
 
 static enum ct_status receive_answers(struct ct_ps *p, struct ps_lane *l)

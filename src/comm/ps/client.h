@@ -44,8 +44,11 @@ struct ps_lane {
     bool      local;
     int      *slice; /* its slices, in order */
     int       n;
-    uint64_t  n_ready, n_sent, n_gone; /* pushes: handed in, posted, sent */
-    struct ct_request send[PS_DEPTH];
+    /* Pushes: handed in; heads posted; floats posted; sent. */
+    uint64_t  n_ready, n_announced, n_sent, n_gone;
+    struct ct_request *head; /* a ring of n */
+    struct ct_request  send[PS_DEPTH];
+    bool               head_gone; /* of the oldest push under way */
     struct ps_due *due; /* a ring; answer number i is in place i % most_due */
     uint64_t       n_due, n_posted, n_come, most_due;
     struct ct_request receive[PS_DEPTH];

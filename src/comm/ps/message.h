@@ -1,6 +1,7 @@
 /* message.h - what workers and servers send each other.
  *
- *     push      worker -> server   head | floats of one slice
+ *     head      worker -> server   of a push
+ *     push      worker -> server   floats of one slice
  *     answer    server -> worker   head | floats of one slice
  *     pull      worker -> server   struct ct_ps_pull
  *
@@ -18,7 +19,8 @@ enum {
     CT_PS_MOST_WORKERS = 256, /* that a mask has room for; rounds */
     CT_PS_MAGIC        = 0x43745073,
     /* Tags of the channels; from CT_PS_TAG_FREE on they are others'. */
-    CT_PS_TAG_PUSH     = CT_TAG_USER,
+    CT_PS_TAG_HEAD     = CT_TAG_USER,
+    CT_PS_TAG_PUSH,
     CT_PS_TAG_ANSWER,
     CT_PS_TAG_PULL,
     CT_PS_TAG_FREE

@@ -32,7 +32,8 @@ CT_MUST_CHECK enum ct_status ps_server_create(struct ct_ps *p);
 void ps_server_destroy(struct ct_ps *p);
 CT_MUST_CHECK enum ct_status ps_server_progress(struct ct_ps *p);
 /* From the worker in this process: false where there is no room yet. */
-bool ps_server_push(struct ct_ps *p, const void *message);
+CT_MUST_CHECK enum ct_status ps_server_push(struct ct_ps *p,
+                                            const void *message, bool *out);
 void ps_server_pull(struct ct_ps *p, const struct ct_ps_pull *pull);
 
 CT_MUST_CHECK enum ct_status ps_client_create(struct ct_ps *p);

@@ -1,20 +1,31 @@
 /* server.h - inside a server; comm thread only.
  *
- *     push of worker w, slice k --> slot[w] --> sum --> values --> answer
+ *     head of a push, worker w, slice k --> may it come? --> slot[w]
+ *     slot[w] --> sum --> values --> answer
  *
- * A push in another form becomes floats when it has come.  Slots keep it until
- * it is added; with staleness above 0, and without order between workers, it is
- * added at once to the sum of its iteration. */
+ * A push is announced by its head.  The floats stay with the worker until the
+ * server has room for them, so what a server holds does not grow with the
+ * number of workers (intake.c).  A push in another form becomes floats when it
+ * has come, and is added as soon as the order of additions allows it
+ * (adding.c, round.c). */
 #ifndef CT_COMM_PS_SERVER_H
 #define CT_COMM_PS_SERVER_H
 
 #include "comm/ps/worker_clock.h"
 #include "comm/ps/parts.h"
 
+/* Workers for which a server has memory: a slice of each is under way or held,
+ * or a whole turn of each where that counts as one (rounds). */
+enum { PS_PLACES = 4 };
+
+/* Partial sums that a slice may have: as many as a number of workers has
+ * bits. */
+enum { PS_MOST_PARTS = 33 };
+
 /* Where a worker's push of one slice lands. */
 struct ps_slot {
-    void *message;
-    bool  busy; /* posted, or full */
+    void *message; /* NULL: none is under way */
+    bool  full;    /* it has come, and is not added yet */
 };
 
 /* A message to one or several workers. */
@@ -39,7 +50,11 @@ struct ps_owned {
     float             *value;   /* NULL in sum mode */
     struct ps_sum     *sum;     /* a ring of staleness + 1; [0] in lock-step */
     struct ps_slot    *slot;    /* one a worker */
-    int                n_full;  /* lock-step: slots that are */
+    /* Lock-step: workers from 0 on that are added, and their sums, from the
+     * longest run of workers to the shortest. */
+    int                n_added, n_parts;
+    void              *part[PS_MOST_PARTS];
+    float              weight;
     struct ct_ps_clock clock;   /* of the workers, for this slice */
     int64_t            version; /* iterations that are in */
     double             since;   /* ... when; 0: unknown */
@@ -65,8 +80,12 @@ struct ps_channel {
     int               rank;
     bool              local;
     bool              passed_on; /* another worker gives it its answers */
-    uint64_t          n_posted, n_taken; /* pushes */
-    struct ct_request request[PS_DEPTH];
+    /* Pushes: heads asked for, heads that came; floats asked for, taken. */
+    uint64_t           n_asked, n_announced, n_posted, n_taken;
+    struct ct_ps_head *head; /* a ring of most_heads */
+    struct ct_request *head_request;
+    struct ct_request  request[PS_DEPTH];
+    int                n_flights; /* answers on their way to it */
     struct ct_ps_pull pull;
     struct ct_request pull_request;
     bool              pull_posted, pulling;
@@ -74,10 +93,12 @@ struct ps_channel {
     size_t            first_want, n_wants, most_wants;
     int               n_slices; /* rounds: of its latest turn, that came */
     int64_t           clock;    /* rounds: of that turn */
+    enum { PS_OUTSIDE, PS_IN_PART, PS_IN_WHOLE } place; /* rounds */
 };
 
 struct ps_flight {
     struct ct_request request;
+    int               worker;
     struct ps_answer *answer;
 };
 
@@ -85,6 +106,14 @@ struct ps_server {
     struct ps_owned   *owned;
     int                n_owned;
     struct ps_channel *channel; /* one a worker */
+    uint64_t           most_heads;
+    void              *spare; /* messages that nobody uses, as long as the
+                               * longest slice; each begins with a pointer to
+                               * the next */
+    int                n_out, most_out; /* messages in use; how many may be,
+                                         * but for those that must come */
+    double             moved; /* when floats came last */
+    int                n_place[3]; /* rounds: workers by place */
     float             *scratch; /* the longest slice; NULL: no other form */
     struct ps_flight  *flight;
     int                n_flights, most_flights;
@@ -93,6 +122,36 @@ struct ps_server {
     struct ct_ps_mask  mask;  /* ... who was in the one before */
     float             *history; /* scratch: of the longest slice */
 };
+
+static inline bool ps_in_order(const struct ct_ps_config *c)
+{
+    return !c->values || c->staleness == 0;
+}
+
+static inline int ps_ring_size(const struct ct_ps_config *c)
+{
+    return c->values && c->staleness > 0 ? c->staleness + 1 : 1;
+}
+
+/* intake.c: what comes in, as far as there is room for it. */
+CT_MUST_CHECK enum ct_status ps_intake_init(struct ct_ps *p);
+void ps_intake_fini(struct ct_ps *p);
+CT_MUST_CHECK enum ct_status ps_intake(struct ct_ps *p, int worker);
+/* The message of a slot is added: others may use it. */
+void ps_give_back(struct ps_server *s, void *message);
+void ps_empty_slot(struct ps_server *s, struct ps_slot *slot);
+/* Nothing has come for a while. */
+bool ps_is_stuck(const struct ps_server *s);
+
+/* adding.c: slot w of slice k is full. */
+CT_MUST_CHECK enum ct_status ps_add_push(struct ct_ps *p, int k, int w);
+CT_MUST_CHECK enum ct_status ps_apply(struct ct_ps *p, struct ps_owned *o,
+                                      float *sum, float scale, int64_t clock);
+
+/* round.c: the same where the layer above says who is in; whether the next push
+ * of a worker may come in. */
+void ps_round_take(struct ct_ps *p, int k, int w);
+bool ps_round_has_room(struct ct_ps *p, int w, const struct ct_ps_head *h);
 
 /* answer.c: what is wanted, as far as it can be given. */
 CT_MUST_CHECK enum ct_status ps_want(struct ps_channel *c,

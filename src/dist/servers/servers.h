@@ -70,6 +70,22 @@ void dist_ps_fini(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_ps_progress(void *dist);
 CT_MUST_CHECK enum ct_status dist_ps_idle(struct ct_comm *c, void *dist);
 
+/* servers.c: parts of the exchange that sums.c and values.c share. */
+CT_MUST_CHECK enum ct_status dist_ps_attach(struct ct_exchange *x,
+                                            struct ct_net *net,
+                                            const struct ct_trainer *t,
+                                            struct ct_attached *out);
+void dist_ps_detach(struct ct_exchange *x, const struct ct_net *net);
+CT_MUST_CHECK enum ct_status dist_ps_begin(struct ct_exchange *x, int iter);
+CT_MUST_CHECK enum ct_status dist_ps_layer_done(struct ct_exchange *x,
+                                                int layer);
+CT_MUST_CHECK enum ct_status dist_ps_fold(struct ct_exchange *x, int k);
+CT_MUST_CHECK enum ct_status dist_ps_serve(struct ct_exchange *x, int end,
+                                           int *iter);
+/* Until the answer of that clock has come for a slice. */
+CT_MUST_CHECK enum ct_status dist_ps_await(struct ct_dist *d, int slice,
+                                           int64_t clock);
+
 /* setup.c */
 CT_MUST_CHECK enum ct_status dist_ps_build(struct ct_dist *d,
                                            struct ct_net *net);

@@ -1,0 +1,314 @@
+/* intake.c - pushes come in, as far as there is room for them.
+ *
+ * Heads come at once: they are small.  Floats come when there is a message to
+ * put them into.  A server has as many as PS_PLACES workers push in one
+ * iteration, and lets in
+ *
+ *     in order      those of the PS_PLACES workers who are added next; the
+ *                   slice that all wait for may always come
+ *     at once       whoever is there first
+ *     rounds        whole turns of workers (round.c)
+ *
+ * A worker that stands still in the middle of a push keeps its message.  If
+ * nothing has come for a second while others wait, each of them may come, so
+ * that they do not wait for those who stand still. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/ps/server.h"
+
+static const double stuck_s = 1;
+
+enum { LEAST_OUT = 8 };
+
+enum ct_status ps_intake_init(struct ct_ps *p)
+{
+    const int n         = p->config.n_workers;
+    struct ps_server *s = p->server;
+    const struct ct_ps_table *t = p->config.table;
+    const uint64_t own          = (uint64_t)t->n_of[p->i_server];
+
+    s->most_heads = p->config.rounds && own > PS_DEPTH ? own : PS_DEPTH;
+    s->most_out   = LEAST_OUT + (n < PS_PLACES ? n : PS_PLACES) *
+                                    (int)(t->load[p->i_server] / t->longest);
+    s->n_place[PS_OUTSIDE] = n;
+    s->moved               = ct_now();
+    for (int w = 0; w < n; w++) {
+        struct ps_channel *c = &s->channel[w];
+
+        CT_TRY(ct_alloc((size_t)s->most_heads, sizeof(*c->head), "heads",
+                        &c->head));
+        CT_TRY(ct_alloc((size_t)s->most_heads, sizeof(*c->head_request),
+                        "heads", &c->head_request));
+    }
+    return CT_OK;
+}
+
+static struct ps_owned *owned_of(struct ps_server *s, uint64_t i)
+{
+    return &s->owned[i % (uint64_t)s->n_owned];
+}
+
+/* Takes receives back; memory that may still be written to stays behind. */
+static void channel_fini(struct ct_ps *p, int w)
+{
+    struct ct_comm *comm = p->config.comm;
+    struct ps_server *s  = p->server;
+    struct ps_channel *c = &s->channel[w];
+    bool all             = true;
+
+    for (; c->n_announced < c->n_asked && !c->local; c->n_announced++)
+        all &= ct_comm_cancel(
+            comm, &c->head_request[c->n_announced % s->most_heads]);
+    for (; c->n_taken < c->n_posted && !c->local; c->n_taken++)
+        if (!ct_comm_cancel(comm, &c->request[c->n_taken % PS_DEPTH]))
+            owned_of(s, c->n_taken)->slot[w].message = NULL;
+    if (c->pull_posted)
+        (void)ct_comm_cancel(comm, &c->pull_request);
+    if (all)
+        ct_free(c->head);
+    ct_free(c->head_request);
+    ct_free(c->want);
+}
+
+void ps_intake_fini(struct ct_ps *p)
+{
+    struct ps_server *s = p->server;
+
+    for (int w = 0; s->channel && w < p->config.n_workers; w++)
+        channel_fini(p, w);
+    while (s->spare) {
+        void *message = s->spare;
+
+        s->spare = *(void **)message;
+        ct_free(message);
+    }
+}
+
+/* ---- messages */
+
+static enum ct_status fill_slot(struct ct_ps *p, struct ps_owned *o, int w)
+{
+    struct ps_server *s = p->server;
+    void *message       = s->spare;
+
+    if (message)
+        s->spare = *(void **)message;
+    else
+        CT_TRY(ct_alloc(1, ct_ps_bytes(p->config.table->longest), "slot",
+                        &message));
+    o->slot[w].message = message;
+    s->n_out++;
+    return CT_OK;
+}
+
+void ps_give_back(struct ps_server *s, void *message)
+{
+    *(void **)message = s->spare;
+    s->spare          = message;
+    s->n_out--;
+}
+
+void ps_empty_slot(struct ps_server *s, struct ps_slot *slot)
+{
+    ps_give_back(s, slot->message);
+    *slot = (struct ps_slot){ 0 };
+}
+
+/* ---- who may come in */
+
+/* The slice that is the furthest behind: all of it can come. */
+static const struct ps_owned *front(const struct ps_server *s)
+{
+    const struct ps_owned *least = &s->owned[0];
+
+    for (int k = 1; k < s->n_owned; k++)
+        if (s->owned[k].version < least->version)
+            least = &s->owned[k];
+    return least;
+}
+
+bool ps_is_stuck(const struct ps_server *s)
+{
+    return ct_now() - s->moved > stuck_s;
+}
+
+/* May the next push of worker w come in? */
+static bool has_room(struct ct_ps *p, int w, const struct ct_ps_head *h)
+{
+    struct ps_server *s        = p->server;
+    const struct ps_channel *c = &s->channel[w];
+    const struct ps_owned *o   = owned_of(s, c->n_posted);
+    const bool room            = s->n_out < s->most_out;
+
+    if (o->slot[w].message)
+        return false;
+    if (p->config.rounds)
+        return ps_round_has_room(p, w, h);
+    if (ps_in_order(&p->config))
+        return w - o->n_added < PS_PLACES && (room || o == front(s));
+    return room || (c->n_posted == c->n_taken && ps_is_stuck(s));
+}
+
+/* ---- what comes */
+
+/* Is it what worker w sends next?  With bounded staleness its iteration has a
+ * place in the ring of sums. */
+static enum ct_status check_head(const struct ct_ps *p,
+                                 const struct ps_owned *o, int w,
+                                 const struct ct_ps_head *h)
+{
+    const struct ct_ps_config *g = &p->config;
+    const struct ps_channel *c   = &p->server->channel[w];
+
+    CT_TRY(ps_check(h, c->rank, c->n_announced - 1, o->id));
+    if (h->worker != w || h->clock < 0 || h->clock >= INT32_MAX)
+        return ct_fail(CT_ECOMM, "from rank %d came iteration %lld of worker "
+                       "%d, which is worker %d", c->rank, (long long)h->clock,
+                       (int)h->worker, w);
+    if (!ps_in_order(g) && g->staleness != CT_PS_ASYNC &&
+        (h->clock < o->version || h->clock >= o->version + ps_ring_size(g)))
+        return ct_fail(CT_ECOMM, "from rank %d came iteration %lld while %lld "
+                       "are in, and the staleness is %d", c->rank,
+                       (long long)h->clock, (long long)o->version,
+                       g->staleness);
+    if (!(h->weight >= 0))
+        return ct_fail(CT_ECOMM, "from rank %d came a gradient of weight %g",
+                       c->rank, (double)h->weight);
+    return CT_OK;
+}
+
+/* Which push of its slice number `i` of a channel is. */
+static int64_t turn_of(const struct ct_ps *p, uint64_t i)
+{
+    return p->begun + (int64_t)(i / (uint64_t)p->server->n_owned);
+}
+
+/* What came in another form becomes floats. */
+static enum ct_status open_push(struct ct_ps *p, struct ps_owned *o, int w)
+{
+    const struct ct_ps_form *f = &p->config.form;
+    float *payload             = ct_ps_payload(o->slot[w].message);
+
+    return f->push_bytes
+               ? f->open(f->arg, o->id,
+                         turn_of(p, p->server->channel[w].n_taken - 1),
+                         payload, p->server->scratch, payload)
+               : CT_OK;
+}
+
+/* The oldest push under way is there. */
+static enum ct_status take(struct ct_ps *p, int w)
+{
+    const struct ct_ps_config *g = &p->config;
+    struct ps_server *s          = p->server;
+    struct ps_channel *c         = &s->channel[w];
+    const int k                  = (int)(c->n_taken++ % (uint64_t)s->n_owned);
+    struct ps_owned *o           = &s->owned[k];
+
+    s->moved        = ct_now();
+    o->slot[w].full = true;
+    CT_TRY(open_push(p, o, w));
+    if (o->id == 0 && g->note && g->note(g->arg, o->slot[w].message))
+        o->stamp++;
+    if (!g->rounds)
+        return ps_add_push(p, k, w);
+    ps_round_take(p, k, w);
+    return CT_OK;
+}
+
+static enum ct_status take_heads(struct ct_ps *p, int w)
+{
+    struct ps_server *s  = p->server;
+    struct ps_channel *c = &s->channel[w];
+
+    for (;;) {
+        bool done = false;
+        const struct ct_ps_head *h;
+
+        for (; c->n_asked - c->n_posted < s->most_heads; c->n_asked++) {
+            const uint64_t i = c->n_asked % s->most_heads;
+
+            c->head[i].magic = 0;
+            CT_TRY(ct_comm_receive(p->config.comm, c->rank, CT_PS_TAG_HEAD,
+                                   &c->head[i], sizeof(c->head[i]),
+                                   &c->head_request[i]));
+        }
+        h = &c->head[c->n_announced % s->most_heads];
+        if (c->n_announced < c->n_asked)
+            CT_TRY(ct_comm_test(p->config.comm,
+                                &c->head_request[c->n_announced %
+                                                 s->most_heads], &done));
+        if (!done)
+            return CT_OK;
+        c->n_announced++;
+        CT_TRY(check_head(p, owned_of(s, c->n_announced - 1), w, h));
+    }
+}
+
+static enum ct_status ask_for_floats(struct ct_ps *p, int w)
+{
+    struct ps_server *s  = p->server;
+    struct ps_channel *c = &s->channel[w];
+
+    while (c->n_posted < c->n_announced &&
+           c->n_posted - c->n_taken < PS_DEPTH) {
+        const struct ct_ps_head *h = &c->head[c->n_posted % s->most_heads];
+        struct ps_owned *o         = owned_of(s, c->n_posted);
+
+        if (!has_room(p, w, h))
+            break;
+        CT_TRY(fill_slot(p, o, w));
+        *ct_ps_head(o->slot[w].message) = *h;
+        CT_TRY(ct_comm_receive(p->config.comm, c->rank, CT_PS_TAG_PUSH,
+                               ct_ps_payload(o->slot[w].message),
+                               ps_push_bytes(&p->config, o->id,
+                                             turn_of(p, c->n_posted)) -
+                                   sizeof(*h),
+                               &c->request[c->n_posted % PS_DEPTH]));
+        c->n_posted++;
+    }
+    return CT_OK;
+}
+
+enum ct_status ps_intake(struct ct_ps *p, int w)
+{
+    struct ps_channel *c = &p->server->channel[w];
+
+    if (c->local) { /* ps_server_push has filled the slots */
+        while (c->n_taken < c->n_posted)
+            CT_TRY(take(p, w));
+        return CT_OK;
+    }
+    for (;;) {
+        bool done = false;
+
+        CT_TRY(take_heads(p, w));
+        CT_TRY(ask_for_floats(p, w));
+        if (c->n_taken < c->n_posted)
+            CT_TRY(ct_comm_test(p->config.comm,
+                                &c->request[c->n_taken % PS_DEPTH], &done));
+        if (!done)
+            return CT_OK;
+        CT_TRY(take(p, w));
+    }
+}
+
+enum ct_status ps_server_push(struct ct_ps *p, const void *message, bool *out)
+{
+    const struct ct_ps_head *h = message;
+    struct ps_server *s        = p->server;
+    struct ps_channel *c       = &s->channel[p->worker];
+    struct ps_owned *o         = owned_of(s, c->n_posted);
+
+    *out = has_room(p, p->worker, h);
+    if (!*out)
+        return CT_OK;
+    CT_TRY(fill_slot(p, o, p->worker));
+    *ct_ps_head(o->slot[p->worker].message) = *h;
+    ct_ps_unpack(message, o->n, ct_ps_payload(o->slot[p->worker].message));
+    c->n_announced++;
+    c->n_posted++;
+    return CT_OK;
+}
