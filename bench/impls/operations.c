@@ -147,7 +147,7 @@ void bench_lrn(void)
         { 4, 96, 55, 55, 5, 1e-4f, 0.75f, 1, .layout = CT_PLAIN },
         { 4, 256, 27, 27, 5, 1e-4f, 0.75f, 1, .layout = CT_PLAIN },
         { 4, 192, 56, 56, 5, 1e-4f, 0.75f, 1, .layout = CT_PLAIN },
-        { 8, 32, 16, 16, 3, 5e-5f, 0.75f, 1, true, CT_PLAIN, { { 0 } } },
+        { 8, 32, 16, 16, 3, 5e-5f, 0.75f, 1, true, .layout = CT_PLAIN },
     };
     static const enum ct_layout layouts[] = { CT_PLAIN, CT_BLOCKED16, CT_NHWC };
 
@@ -225,10 +225,14 @@ static void norm_case(struct ct_channels v, bool in_place)
 void bench_norm(void)
 {
     static const struct ct_channels cases[] = {
-        { 8, 64, 112 * 112, CT_PLAIN, 0 }, { 8, 256, 56 * 56, CT_PLAIN, 0 },
-        { 8, 128, 28 * 28, CT_PLAIN, 0 },  { 8, 512, 28 * 28, CT_PLAIN, 0 },
-        { 8, 1024, 14 * 14, CT_PLAIN, 0 }, { 8, 512, 7 * 7, CT_PLAIN, 0 },
-        { 64, 32, 32 * 32, CT_PLAIN, 0 },  { 128, 512, 1, CT_PLAIN, 0 },
+        { .n = 8, .c = 64, .inner = 112 * 112 },
+        { .n = 8, .c = 256, .inner = 56 * 56 },
+        { .n = 8, .c = 128, .inner = 28 * 28 },
+        { .n = 8, .c = 512, .inner = 28 * 28 },
+        { .n = 8, .c = 1024, .inner = 14 * 14 },
+        { .n = 8, .c = 512, .inner = 7 * 7 },
+        { .n = 64, .c = 32, .inner = 32 * 32 },
+        { .n = 128, .c = 512, .inner = 1 },
     };
     static const enum ct_layout layouts[] = { CT_PLAIN, CT_BLOCKED16, CT_NHWC };
 

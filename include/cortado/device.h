@@ -25,7 +25,8 @@ enum ct_layout {
     CT_PLAIN, CT_BLOCKED8, CT_BLOCKED16, CT_NHWC, CT_TILES16
 };
 
-/* What an element is.  Everything but a GPU's activations is CT_F32. */
+/* What an element is.  Everything but activations and their gradients is
+ * CT_F32. */
 enum ct_dtype { CT_F32, CT_BF16, CT_F16 };
 
 static inline size_t ct_dtype_bytes(enum ct_dtype t)
@@ -33,9 +34,12 @@ static inline size_t ct_dtype_bytes(enum ct_dtype t)
     return t == CT_F32 ? 4 : 2;
 }
 
-/* How a GPU computes.  TF32 rounds the factors of matrix products, BF16 and
- * F16 also what layers hand to each other; sums and weights stay float32. */
-enum ct_precision { CT_FP32, CT_TF32, CT_BF16_MIXED, CT_FP16_MIXED };
+/* How a device computes.  TF32 rounds the factors of matrix products, BF16 and
+ * F16 also what layers hand to each other; sums and weights stay float32.
+ * BF16_FORCED is BF16 on CPUs without instructions for it, too. */
+enum ct_precision {
+    CT_FP32, CT_TF32, CT_BF16_MIXED, CT_FP16_MIXED, CT_BF16_FORCED
+};
 
 struct ct_device;
 
@@ -93,8 +97,13 @@ struct ct_device {
     void                       *state;
 };
 
-/* The one CPU device; lives for ever. */
+/* The CPU in float32; lives for ever. */
 CT_API const struct ct_device *ct_device_cpu(void);
+/* The CPU at another precision; lives for ever.  A CPU without instructions
+ * for bfloat16 computes in float32 and says so, unless that is forced; so does
+ * every CPU for tf32.  CT_ENOTSUP: fp16. */
+CT_API CT_MUST_CHECK enum ct_status ct_device_cpu_open(
+    enum ct_precision precision, const struct ct_device **out);
 
 /* GPUs of this machine that this build can use. */
 CT_API int ct_device_cuda_count(void);
@@ -103,13 +112,15 @@ CT_API int ct_device_cuda_count(void);
 CT_API CT_MUST_CHECK enum ct_status ct_device_cuda_open(
     int id, enum ct_precision precision, const struct ct_device **out);
 CT_API void ct_device_close(const struct ct_device *d); /* takes NULL, CPU */
-/* "fp32", "tf32", "bf16", "fp16". */
+/* "fp32", "tf32", "bf16", "fp16", "bf16!". */
 CT_API CT_MUST_CHECK enum ct_status ct_precision_parse(
     const char *text, enum ct_precision *out);
 CT_API const char *ct_precision_name(enum ct_precision p);
 /* The type of activations, and whether NHWC suits the convolutions. */
 CT_API enum ct_dtype ct_device_dtype(const struct ct_device *d);
 CT_API bool ct_device_prefers_nhwc(const struct ct_device *d);
+/* Whether this CPU has instructions for bfloat16. */
+CT_API bool ct_device_cpu_has_bf16(void);
 /* A GPU's memory in bytes: all of it, what can still be had, and what this
  * process has taken of it through the device.  Zeros for the CPU. */
 struct ct_device_memory {

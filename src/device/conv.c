@@ -18,6 +18,7 @@ static const struct ct_conv_impl *const cpu_impls[] = {
     &ct_conv_tiles,
     &ct_conv_onednn,
 #endif
+    &ct_conv_float32,
     &ct_conv_gemm,
     &ct_conv_ref,
     NULL,
@@ -133,6 +134,8 @@ static enum ct_status conv_try(struct ct_conv *c,
 {
     enum ct_status st;
 
+    if (!ct_conv_may(c, impl))
+        return CT_ENOTSUP;
     c->impl = impl;
     st      = impl->create(c);
     if (st == CT_OK)

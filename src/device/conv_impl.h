@@ -6,6 +6,7 @@
 
 struct ct_conv_impl {
     const char *name;
+    bool        shorts; /* on the CPU: it takes arrays of bfloat16, too */
     /* Sets c->state.  CT_ENOTSUP: not this description; the next one may.
      * destroy() follows in every case. */
     enum ct_status (*create)(struct ct_conv *c);
@@ -57,8 +58,22 @@ extern const struct ct_conv_impl ct_conv_fold;
 extern const struct ct_conv_impl ct_conv_wide;
 extern const struct ct_conv_impl ct_conv_cuda_ref;
 #endif
+extern const struct ct_conv_impl ct_conv_float32;
 extern const struct ct_conv_impl ct_conv_gemm;
 extern const struct ct_conv_impl ct_conv_ref;
+
+static inline bool ct_conv_is_short(const struct ct_conv_desc *d)
+{
+    return d->src_type == CT_BF16 || d->dst_type == CT_BF16;
+}
+
+/* Whether an implementation knows the types of c; create() may still refuse. */
+static inline bool ct_conv_may(const struct ct_conv *c,
+                               const struct ct_conv_impl *impl)
+{
+    return c->dev->kind != CT_CPU || impl->shorts ||
+           !ct_conv_is_short(&c->desc);
+}
 
 /* conv_tiles.c: w, or a plain copy of it where the implementation needs one;
  * and the gradient of the weights by way of one. */

@@ -48,7 +48,7 @@ CT_MUST_CHECK static inline enum ct_status ct_layout_convert(
                              y);
 }
 
-/* cpu/layout.c: the CPU's, float32 to float32. */
+/* cpu/layout.c: the CPU's, for float32 and bfloat16. */
 CT_MUST_CHECK enum ct_status ct_cpu_convert(
     const struct ct_device *dev, int64_t n, int64_t c, int64_t positions,
     enum ct_layout from, enum ct_dtype from_type, const void *x,

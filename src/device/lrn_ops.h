@@ -16,12 +16,16 @@
 #include "cortado/device.h"
 #include "device/impl.h"
 
+/* Channels of a window that bfloat16 has across channels, at most. */
+enum { CT_LRN_BF16_MOST = 65 };
+
 /* Zero it first.  It owns what its implementations keep: end with fini. */
 struct ct_lrn {
     int64_t        n, c, h, w, size;
     float          alpha, beta, k;
     bool           within; /* a channel; otherwise across channels */
     enum ct_layout layout;
+    enum ct_dtype  dtype; /* of the arrays; CT_BF16 is for NHWC */
     struct ct_impl_pass pass[CT_PASSES]; /* ct_lrn_choose()'s */
 };
 

@@ -3,7 +3,8 @@
  *
  * An array is seen as n x c x inner, in any layout of those channels.  Values
  * below carry a channel's index c where they differ from channel to channel;
- * arrays of c values are plain.  Padded channels of an output become zero.
+ * arrays of c values are plain and float32.  Padded channels of an output
+ * become zero.
  * Nothing is allocated: sums use `scratch`, ct_channel_scratch() floats. */
 #ifndef CT_DEVICE_NORM_H
 #define CT_DEVICE_NORM_H
@@ -18,6 +19,7 @@ struct ct_channels {
     int64_t        n, c, inner;
     enum ct_layout layout;
     int64_t        all; /* channels in memory when the view is a slice, or 0 */
+    enum ct_dtype  dtype; /* of the array; CT_BF16 is for NHWC */
 };
 
 int64_t ct_channel_scratch(const struct ct_channels *v);

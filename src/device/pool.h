@@ -14,6 +14,8 @@
  *     stochastic  y = a value drawn with probability x / sum x, at = its
  *                 place; or, not drawn, sum x^2 / sum x
  *
+ * Of bfloat16, in NHWC, there are maxima and means.
+ *
  * All arrays have one layout; padded channels of y and dx become zero.
  * Everything is overwritten; nothing is allocated after ct_pool_choose(). */
 #ifndef CT_DEVICE_POOL_H
@@ -28,6 +30,7 @@ struct ct_pool {
     int64_t        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int64_t        out_h, out_w;
     enum ct_layout layout;
+    enum ct_dtype  dtype;   /* of x, y and their gradients */
     bool           average; /* otherwise the largest value, or a drawn one */
     struct ct_impl_pass pass[CT_PASSES]; /* ct_pool_choose()'s */
 };

@@ -51,7 +51,7 @@ static enum ct_status bias_reshape(struct ct_layer *l, const struct ct_io *io)
         /* Both cover the same memory in the same way. */
         s->repeat.direct = true;
         s->repeat.view =
-            (struct ct_channels){ 1, ct_elements(x), 1, CT_PLAIN, 0 };
+            (struct ct_channels){ .n = 1, .c = ct_elements(x), .inner = 1 };
     }
     return ct_reshape(s->sums, CT_SHAPE(s->repeat.view.c +
                                         ct_repeat_scratch(&s->repeat)));

@@ -165,7 +165,7 @@ static enum ct_status bn_reshape(struct ct_layer *l, const struct ct_io *io)
                        " channels, as the blobs have", l->name, s->channels);
     s->view = (struct ct_channels){ ct_count(x, 0, s->axis), s->channels,
                                     ct_count(x, s->axis + 1, CT_END),
-                                    CT_PLAIN, 0 };
+                                    CT_PLAIN, 0, CT_F32 };
     for (int i = 1; i < io->n_top; i++)
         CT_TRY(ct_reshape(io->top[i], CT_SHAPE(1, s->channels, 1, 1)));
     CT_TRY(ct_layer_keep(l, io, s->kept));

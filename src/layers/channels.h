@@ -15,6 +15,7 @@ static inline struct ct_channels channels_of(const struct ct_blob *b)
         .c      = flat ? 1 : b->shape.dim[1],
         .inner  = flat ? b->count : ct_count(b, 2, CT_END),
         .layout = b->data.layout,
+        .dtype  = b->data.dtype,
     };
 }
 

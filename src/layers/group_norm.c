@@ -51,7 +51,8 @@ static enum ct_status gn_reshape(struct ct_layer *l, const struct ct_io *io)
                        s->groups);
     s->rows = (struct ct_channels){
         1, x->shape.dim[0] * s->groups,
-        x->shape.dim[1] / s->groups * ct_count(x, 2, CT_END), CT_PLAIN, 0
+        x->shape.dim[1] / s->groups * ct_count(x, 2, CT_END), CT_PLAIN, 0,
+        CT_F32
     };
     CT_TRY(ct_reshape(s->stats, CT_SHAPE(N_STATS, s->rows.c)));
     CT_TRY(ct_reshape(s->sums, CT_SHAPE(ct_channel_scratch(&s->rows))));

@@ -34,7 +34,8 @@ static enum ct_status mvn_reshape(struct ct_layer *l, const struct ct_io *io)
     int first = ct_mvn_param(l->param)->across_channels ? 1 : 2;
 
     s->rows = (struct ct_channels){ 1, ct_count(x, 0, first),
-                                    ct_count(x, first, CT_END), CT_PLAIN, 0 };
+                                    ct_count(x, first, CT_END), CT_PLAIN, 0,
+                                    CT_F32 };
     CT_TRY(ct_reshape(s->stats, CT_SHAPE(N_STATS, s->rows.c)));
     CT_TRY(ct_reshape(s->sums, CT_SHAPE(ct_channel_scratch(&s->rows))));
     return ct_reshape(io->top[0], x->shape);

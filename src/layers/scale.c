@@ -67,7 +67,7 @@ static enum ct_status scale_layouts(const struct ct_layer *l,
                        l->name);
     s->repeat.direct = true;
     s->repeat.view   =
-        (struct ct_channels){ 1, ct_elements(x), 1, CT_PLAIN, 0 };
+        (struct ct_channels){ .n = 1, .c = ct_elements(x), .inner = 1 };
     return CT_OK;
 }
 

@@ -11,10 +11,10 @@ static const struct ct_impl *const impls[] = {
 enum { N_IMPLS = sizeof(impls) / sizeof(impls[0]) };
 
 static const struct ct_channels views[] = {
-    { 2, 3, 5, CT_PLAIN, 0 },   { 3, 19, 7, CT_PLAIN, 0 },
-    { 5, 21, 1, CT_PLAIN, 0 },  { 1, 16, 1100, CT_PLAIN, 0 },
-    { 2, 1, 600, CT_PLAIN, 0 }, { 70, 40, 1, CT_PLAIN, 0 },
-    { 2, 32, 9, CT_PLAIN, 0 },  { 1, 2, 1, CT_PLAIN, 0 },
+    { 2, 3, 5, CT_PLAIN, 0, CT_F32 },   { 3, 19, 7, CT_PLAIN, 0, CT_F32 },
+    { 5, 21, 1, CT_PLAIN, 0, CT_F32 },  { 1, 16, 1100, CT_PLAIN, 0, CT_F32 },
+    { 2, 1, 600, CT_PLAIN, 0, CT_F32 }, { 70, 40, 1, CT_PLAIN, 0, CT_F32 },
+    { 2, 32, 9, CT_PLAIN, 0, CT_F32 },  { 1, 2, 1, CT_PLAIN, 0, CT_F32 },
 };
 
 /* What the layer should get, in plain order. */

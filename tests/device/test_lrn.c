@@ -29,7 +29,8 @@ static bool use(struct ct_lrn *p, const struct ct_impl *impl)
 TEST(lrn, reference_across_channels_by_hand)
 {
     static const float x[] = { 1, 2, 4 }, dy[] = { 1, 0, 0 };
-    struct ct_lrn p = { 1, 3, 1, 1, 3, 3, 1, 1, false, CT_PLAIN, { { 0 } } };
+    struct ct_lrn p = { 1, 3, 1, 1, 3, 3, 1, 1, false, CT_PLAIN, CT_F32,
+                        { { 0 } } };
     float y[3], dx[3];
 
     ASSERT(use(&p, &ct_lrn_ref.head));
@@ -48,7 +49,8 @@ TEST(lrn, reference_across_channels_by_hand)
 TEST(lrn, reference_within_a_channel_by_hand)
 {
     static const float x[] = { 1, 2, 4 };
-    struct ct_lrn p = { 1, 1, 1, 3, 3, 9, 1, 1, true, CT_PLAIN, { { 0 } } };
+    struct ct_lrn p = { 1, 1, 1, 3, 3, 9, 1, 1, true, CT_PLAIN, CT_F32,
+                        { { 0 } } };
     float y[3];
 
     ASSERT(use(&p, &ct_lrn_ref.head));
@@ -87,24 +89,24 @@ static void compare(struct ct_lrn p, const struct ct_impl *impl,
 TEST(lrn, implementations_agree)
 {
     static const struct ct_lrn cases[] = {
-        { 2, 5, 4, 6, 5, 1.5f, 0.75f, 1, false, CT_PLAIN, { { 0 } } },
-        { 1, 37, 9, 8, 5, 2, 0.75f, 2, false, CT_PLAIN, { { 0 } } },
-        { 1, 32, 3, 3, 3, 0.5f, 0.6f, 1, false, CT_PLAIN, { { 0 } } },
-        { 1, 2, 2, 2, 7, 1, 0.5f, 1, false, CT_PLAIN, { { 0 } } },
-        { 1, 20, 3, 2, 17, 1, 0.75f, 1, false, CT_PLAIN, { { 0 } } },
-        { 1, 40, 2, 2, 35, 1, 0.75f, 1, false, CT_PLAIN, { { 0 } } },
-        { 1, 24, 2, 3, 1, 1, 0.75f, 1, false, CT_PLAIN, { { 0 } } },
-        { 1, 16, 5, 5, 3, 1, 0.75f, 0, false, CT_PLAIN, { { 0 } } },
-        { 1, 17, 5, 5, 3, 1, 0.75f, 0, false, CT_PLAIN, { { 0 } } },
-        { 2, 19, 6, 7, 3, 1.5f, 0.75f, 1, true, CT_PLAIN, { { 0 } } },
-        { 1, 3, 4, 5, 7, 1.5f, 0.3f, 1, true, CT_PLAIN, { { 0 } } },
-        { 1, 1, 2, 2100, 3, 1.5f, 0.75f, 1, true, CT_PLAIN, { { 0 } } },
-        { 0, 3, 4, 4, 3, 1, 0.75f, 1, false, CT_PLAIN, { { 0 } } },
-        { 2, 16, 7, 7, 5, 1, 0.75f, 1, false, CT_PLAIN, { { 0 } } },
-        { 2, 32, 13, 11, 5, 1, 0.75f, 1, false, CT_PLAIN, { { 0 } } },
-        { 1, 96, 6, 8, 5, 0.1f, 0.75f, 1, false, CT_PLAIN, { { 0 } } },
-        { 2, 32, 16, 16, 3, 1, 0.75f, 1, true, CT_PLAIN, { { 0 } } },
-        { 1, 16, 9, 7, 5, 1, 0.75f, 1, true, CT_PLAIN, { { 0 } } },
+        { 2, 5, 4, 6, 5, 1.5f, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 37, 9, 8, 5, 2, 0.75f, 2, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 32, 3, 3, 3, 0.5f, 0.6f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 2, 2, 2, 7, 1, 0.5f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 20, 3, 2, 17, 1, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 40, 2, 2, 35, 1, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 24, 2, 3, 1, 1, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 16, 5, 5, 3, 1, 0.75f, 0, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 17, 5, 5, 3, 1, 0.75f, 0, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 2, 19, 6, 7, 3, 1.5f, 0.75f, 1, true, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 3, 4, 5, 7, 1.5f, 0.3f, 1, true, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 1, 2, 2100, 3, 1.5f, 0.75f, 1, true, CT_PLAIN, CT_F32, { { 0 } } },
+        { 0, 3, 4, 4, 3, 1, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 2, 16, 7, 7, 5, 1, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 2, 32, 13, 11, 5, 1, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 96, 6, 8, 5, 0.1f, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
+        { 2, 32, 16, 16, 3, 1, 0.75f, 1, true, CT_PLAIN, CT_F32, { { 0 } } },
+        { 1, 16, 9, 7, 5, 1, 0.75f, 1, true, CT_PLAIN, CT_F32, { { 0 } } },
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -122,7 +124,7 @@ static const char *chosen(struct ct_lrn *p, enum ct_pass pass)
 TEST(lrn, layouts_that_matter_have_fast_implementations)
 {
     struct ct_lrn p = { 1, 37, 4, 4, 5, 1, 0.75f, 1, false, CT_PLAIN,
-                        { { 0 } } };
+                        CT_F32, { { 0 } } };
 
     ASSERT_STR("plain", chosen(&p, CT_BACKWARD));
     p.layout = CT_BLOCKED8;
@@ -140,7 +142,7 @@ TEST(lrn, layouts_that_matter_have_fast_implementations)
 TEST(lrn, onednn_runs_where_it_is_faster)
 {
     struct ct_lrn p = { 1, 32, 8, 8, 5, 1, 0.75f, 1, false, CT_PLAIN,
-                        { { 0 } } };
+                        CT_F32, { { 0 } } };
 
     ASSERT_STR("onednn", chosen(&p, CT_FORWARD));
     p.within = true;

@@ -6,10 +6,10 @@
 #include "layouts.h"
 
 static const struct ct_channels views[] = {
-    { 2, 3, 5, CT_PLAIN, 0 },     { 3, 19, 7, CT_PLAIN, 0 },
-    { 5, 21, 1, CT_PLAIN, 0 },    { 1, 16, 1100, CT_PLAIN, 0 },
-    { 2, 1, 600, CT_PLAIN, 0 },   { 700, 70, 1, CT_PLAIN, 0 },
-    { 2, 8, 3, CT_PLAIN, 0 },     { 1, 1, 1, CT_PLAIN, 0 },
+    { 2, 3, 5, CT_PLAIN, 0, CT_F32 },     { 3, 19, 7, CT_PLAIN, 0, CT_F32 },
+    { 5, 21, 1, CT_PLAIN, 0, CT_F32 },    { 1, 16, 1100, CT_PLAIN, 0, CT_F32 },
+    { 2, 1, 600, CT_PLAIN, 0, CT_F32 },   { 700, 70, 1, CT_PLAIN, 0, CT_F32 },
+    { 2, 8, 3, CT_PLAIN, 0, CT_F32 },     { 1, 1, 1, CT_PLAIN, 0, CT_F32 },
 };
 enum { N_VIEWS = sizeof(views) / sizeof(views[0]) };
 
@@ -41,7 +41,7 @@ static float *laid(const struct ct_channels *v, enum ct_layout layout,
 
 static void check_moments(const struct ct_channels *v, enum ct_layout layout)
 {
-    struct ct_channels w = { v->n, v->c, v->inner, layout, 0 };
+    struct ct_channels w = { v->n, v->c, v->inner, layout, 0, CT_F32 };
     float *x = test_values(count(v), 1, 0);
     float *mean = test_floats(v->c), *var = test_floats(v->c);
     float *scratch = test_floats(ct_channel_scratch(&w));
@@ -70,7 +70,7 @@ TEST(norm, moments_hold_in_every_layout_with_a_large_mean)
 
 static void check_sums(const struct ct_channels *v, enum ct_layout layout)
 {
-    struct ct_channels w = { v->n, v->c, v->inner, layout, 0 };
+    struct ct_channels w = { v->n, v->c, v->inner, layout, 0, CT_F32 };
     float *dy = test_values(count(v), 1, 0), *x = test_values(count(v), 2, 0);
     float *shift = test_values(v->c, 3, 0);
     float *sum = test_floats(v->c), *dot = test_floats(v->c);
@@ -101,7 +101,7 @@ TEST(norm, sums_hold_in_every_layout)
 
 static void check_maps(const struct ct_channels *v, enum ct_layout layout)
 {
-    struct ct_channels w = { v->n, v->c, v->inner, layout, 0 };
+    struct ct_channels w = { v->n, v->c, v->inner, layout, 0, CT_F32 };
     float *x = test_values(count(v), 1, 0), *dy = test_values(count(v), 5, 0);
     float *t = test_values(v->c, 2, 0), *a = test_values(v->c, 3, 0);
     float *b = test_values(v->c, 4, 0), *d = test_values(v->c, 6, 0);
@@ -138,7 +138,7 @@ TEST(norm, maps_hold_in_every_layout_and_leave_padding_zero)
  * so dy is 0 there. */
 static void check_gate(const struct ct_channels *v, enum ct_layout layout)
 {
-    struct ct_channels w = { v->n, v->c, v->inner, layout, 0 };
+    struct ct_channels w = { v->n, v->c, v->inner, layout, 0, CT_F32 };
     float *x = test_values(count(v), 1, 0), *dy = test_values(count(v), 5, 0);
     float *t = test_values(v->c, 2, 0), *a = test_values(v->c, 3, 0);
     float *b = test_values(v->c, 4, 0), *d = test_values(v->c, 6, 0);
@@ -182,7 +182,7 @@ TEST(norm, gates_hold_in_every_layout_and_leave_padding_zero)
 static void check_repeat(int axis, int n_axes, enum ct_layout layout)
 {
     const struct ct_shape shape = CT_SHAPE(2, 9, 3, 2);
-    const struct ct_channels array = { 2, 9, 6, layout, 0 };
+    const struct ct_channels array = { 2, 9, 6, layout, 0, CT_F32 };
     struct ct_repeat r = ct_repeat_of(
         &array, ct_shape_count(&shape, 0, axis),
         ct_shape_count(&shape, axis, axis + n_axes),
@@ -234,7 +234,7 @@ TEST(norm, coefficients_repeat_over_any_axes_in_every_layout)
 /* Slices that are worked on one by one give what the whole gives. */
 TEST(norm, slices_cover_every_channel_once_in_every_layout)
 {
-    const struct ct_channels v = { 7, 70, 3000, CT_PLAIN, 0 };
+    const struct ct_channels v = { 7, 70, 3000, CT_PLAIN, 0, CT_F32 };
     const int64_t n = test_elements(7, 70, 3000, CT_BLOCKED16);
     float *x = test_values(n, 1, 0), *y = test_floats(n), *z = test_floats(n);
     float *scale = test_values(70, 2, 0);

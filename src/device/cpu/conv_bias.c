@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "device/conv_impl.h"
+#include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "device/layout.h"
@@ -62,6 +63,12 @@ CT_SIMD static void relu_row(int64_t n, float *y)
         y[i] = y[i] < 0 ? 0 : y[i]; /* NaN stays */
 }
 
+CT_SIMD static void relu_row_bf16(int64_t n, uint16_t *y)
+{
+    CT_SIMD_EACH (i, n)
+        y[i] = ct_widen(y[i]) < 0 ? 0 : y[i];
+}
+
 static int64_t y_count(const struct ct_conv *c)
 {
     const struct ct_conv_desc *d = &c->desc;
@@ -76,7 +83,10 @@ void ct_conv_relu(const struct ct_conv *c, float *y)
     const int64_t row = c->out_spatial, rows = y_count(c) / row;
 
     CT_FOR_ROWS (r, rows, row)
-        relu_row(row, y + r * row);
+        if (c->desc.dst_type == CT_BF16)
+            relu_row_bf16(row, ct_bf16_out(y) + r * row);
+        else
+            relu_row(row, y + r * row);
 }
 
 CT_SIMD static bool finite_row(int64_t n, const float *x)
@@ -97,7 +107,10 @@ bool ct_conv_finite(int64_t n, const float *w)
 void ct_conv_spoil(const struct ct_conv *c, float *y)
 {
     for (int64_t i = 0; i < y_count(c); i++)
-        y[i] = NAN;
+        if (c->desc.dst_type == CT_BF16)
+            ct_bf16_out(y)[i] = ct_narrow(NAN);
+        else
+            y[i] = NAN;
 }
 
 /* The sum of n values; eight partial sums, so that it vectorises. */
@@ -130,6 +143,20 @@ static void sum_block(const struct ct_bias_desc *d, const float *dy,
         db[c] += (float)sum[c];
 }
 
+/* Channels [from, to) of NHWC: each position's in a row. */
+CT_SIMD static void sum_channels_bf16(const struct ct_bias_desc *d,
+                                      const uint16_t *dy, int64_t from,
+                                      int64_t to, float *db)
+{
+    double sum[16] = { 0 };
+
+    for (int64_t s = 0; s < d->batch * d->spatial; s++)
+        for (int64_t c = from; c < to; c++)
+            sum[c - from] += (double)ct_widen(dy[s * d->channels + c]);
+    for (int64_t c = from; c < to; c++)
+        db[c] += (float)sum[c - from];
+}
+
 enum ct_status ct_bias_backward(const struct ct_device *dev,
                                 const struct ct_bias_desc *d, const float *dy,
                                 float *db)
@@ -142,6 +169,14 @@ enum ct_status ct_bias_backward(const struct ct_device *dev,
         return ct_cuda_conv_bias_backward(dev, d, dy, db);
 #endif
     (void)dev;
+    if (d->dtype == CT_BF16) {
+        CT_ASSERT(d->layout == CT_NHWC);
+        CT_FOR_ROWS (r, (d->channels + 15) / 16, d->batch * d->spatial * 16)
+            sum_channels_bf16(d, ct_bf16(dy), r * 16,
+                              r * 16 + 16 < d->channels ? r * 16 + 16
+                                                        : d->channels, db);
+        return CT_OK;
+    }
     if (block == 1) {
         CT_FOR_ROWS (c, d->channels, d->batch * d->spatial) {
             double sum = 0;
@@ -172,6 +207,12 @@ CT_SIMD static void mask_row(int64_t n, const float *y, float *dy)
         dy[i] = y[i] > 0 ? dy[i] : 0;
 }
 
+CT_SIMD static void mask_row_bf16(int64_t n, const uint16_t *y, uint16_t *dy)
+{
+    CT_SIMD_EACH (i, n)
+        dy[i] = ct_widen(y[i]) > 0 ? dy[i] : 0;
+}
+
 enum ct_status ct_bias_mask(const struct ct_device *dev,
                             const struct ct_bias_desc *d, const float *y,
                             float *dy, float *db)
@@ -184,6 +225,9 @@ enum ct_status ct_bias_mask(const struct ct_device *dev,
         return ct_cuda_conv_mask(dev, d, y, dy, db);
 #endif
     CT_FOR_ROWS (r, rows, row)
-        mask_row(row, y + r * row, dy + r * row);
+        if (d->dtype == CT_BF16)
+            mask_row_bf16(row, ct_bf16(y) + r * row, ct_bf16_out(dy) + r * row);
+        else
+            mask_row(row, y + r * row, dy + r * row);
     return db ? ct_bias_backward(dev, d, dy, db) : CT_OK;
 }

@@ -19,6 +19,9 @@
  * on NHWC arrays instead: its kernels for them stop at the last channel, and
  * the reorders cost less than the zeros.
  *
+ * Where an array is bfloat16, so are the factors of all products; gradients of
+ * weights come out as floats, and weights are rounded on their way in.
+ *
  * "winograd" is the same with F(4x4, 3x3): tiles of 6 x 6 inputs are brought to
  * another basis, where 36 products make the 16 outputs that take 144 directly.
  * Results differ from the direct ones by about 1e-6 of the largest value.
@@ -38,6 +41,7 @@ enum offer { AS_THEY_ARE, FREE_CHOICE, CHANNELS_LAST };
 struct onednn_state {
     struct ct_pass      forward, backward_data, backward_weights;
     struct ct_arrays    user, offer; /* the caller's, and what it is offered */
+    struct ct_md        gradient; /* of weights, as it is offered: floats */
     struct ct_pass_room room;   /* buffers are parts of the workspace */
     const float        *placed; /* where that lay when they were set */
     bool                clamps; /* a ReLU is left to us */
@@ -53,6 +57,7 @@ static void onednn_clear(struct onednn_state *s)
     ct_pass_fini(&s->backward_weights);
     ct_arrays_fini(&s->user);
     ct_arrays_fini(&s->offer);
+    ct_md_fini(&s->gradient);
     ct_free(s->packed);
     memset(s, 0, sizeof(*s));
 }
@@ -93,30 +98,33 @@ static int weight_dims(const struct ct_conv *c, int64_t *dims)
 
 static enum ct_status describe_offer(struct ct_md *m, int n,
                                      const int64_t *dims,
-                                     enum ct_layout layout, enum offer offer)
+                                     enum ct_layout layout, enum offer offer,
+                                     enum ct_dtype dtype)
 {
     if (offer == CHANNELS_LAST)
-        return ct_md_layout(m, n, dims, CT_NHWC);
+        return ct_md_typed(m, n, dims, CT_NHWC, dtype);
     if (offer == FREE_CHOICE || layout == CT_PLAIN)
-        return ct_md_any(m, n, dims);
-    return ct_md_layout(m, n, dims, layout);
+        return ct_md_any(m, n, dims, dtype);
+    return ct_md_typed(m, n, dims, layout, dtype);
 }
 
 static enum ct_status describe(struct ct_conv *c, enum offer offer)
 {
     struct onednn_state *s       = c->state;
     const struct ct_conv_desc *d = &c->desc;
+    const enum ct_dtype type     = ct_conv_is_short(d) ? CT_BF16 : CT_F32;
     int64_t dims[6];
     int n = activation_dims(c, true, dims);
 
-    CT_TRY(ct_md_layout(&s->user.src, n, dims, d->src_layout));
-    CT_TRY(describe_offer(&s->offer.src, n, dims, d->src_layout, offer));
+    CT_TRY(ct_md_typed(&s->user.src, n, dims, d->src_layout, d->src_type));
+    CT_TRY(describe_offer(&s->offer.src, n, dims, d->src_layout, offer, type));
     n = activation_dims(c, false, dims);
-    CT_TRY(ct_md_layout(&s->user.dst, n, dims, d->dst_layout));
-    CT_TRY(describe_offer(&s->offer.dst, n, dims, d->dst_layout, offer));
+    CT_TRY(ct_md_typed(&s->user.dst, n, dims, d->dst_layout, d->dst_type));
+    CT_TRY(describe_offer(&s->offer.dst, n, dims, d->dst_layout, offer, type));
     n = weight_dims(c, dims);
     CT_TRY(ct_md_layout(&s->user.weights, n, dims, CT_PLAIN));
-    CT_TRY(ct_md_any(&s->offer.weights, n, dims));
+    CT_TRY(ct_md_any(&s->offer.weights, n, dims, type));
+    CT_TRY(ct_md_any(&s->gradient, n, dims, CT_F32));
     if (n == 4 && d->n_spatial == 2 && dims[0] % CT_TILE_SIDE == 0 &&
         dims[1] % CT_TILE_SIDE == 0)
         CT_TRY(ct_md_tiles(&s->user.tiles, dims));
@@ -216,7 +224,7 @@ static enum ct_status backward_weights_init(struct onednn_state *s,
     struct ct_pass *p = &s->backward_weights;
     dnnl_primitive_desc_t pd;
 
-    CT_TRY(ct_pd_conv_backward_weights(&pd, &s->offer.src, &s->offer.weights,
+    CT_TRY(ct_pd_conv_backward_weights(&pd, &s->offer.src, &s->gradient,
                                        &s->offer.bias, &s->offer.dst, w,
                                        s->forward.prim.pd));
     CT_TRY(ct_pass_init(&s->room, p, pd));
@@ -307,7 +315,8 @@ static double padding(int64_t channels)
 
 static bool mostly_padding(const struct ct_conv *c)
 {
-    return c->desc.group == 1 && c->desc.n_spatial == 2 &&
+    return !ct_conv_is_short(&c->desc) &&
+           c->desc.group == 1 && c->desc.n_spatial == 2 &&
            c->desc.in_channels >= 8 &&
            padding(c->desc.in_channels) * padding(c->desc.out_channels) > 1.5;
 }
@@ -448,6 +457,7 @@ static bool onednn_takes_tiles(const struct ct_conv *c)
 
 const struct ct_conv_impl ct_conv_onednn = {
     .name             = "onednn",
+    .shorts           = true,
     .create           = direct_create,
     .destroy          = onednn_destroy,
     .pack             = onednn_pack,

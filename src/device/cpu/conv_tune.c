@@ -64,10 +64,11 @@ static void key_of(const struct ct_conv *c, struct ct_text *t)
              dnnl_version()->minor, dnnl_version()->patch);
 #endif
     ct_text_addf(t, "%s, %d threads, oneDNN %s: %" PRId64 " x %" PRId64
-                 " to %" PRId64 " in %" PRId64 " groups, layouts %d %d, ends "
+                 " to %" PRId64 " in %" PRId64 " groups, layouts %d %d%s, ends "
                  "%d%d%d%d%d%d,", name, ct_device_cpu_threads(), version,
                  d->batch, d->in_channels, d->out_channels, d->group,
-                 (int)d->src_layout, (int)d->dst_layout, d->has_bias, d->sum,
+                 (int)d->src_layout, (int)d->dst_layout,
+                 ct_conv_is_short(d) ? " bf16" : "", d->has_bias, d->sum,
                  d->relu, d->packed, d->forward_only, c->work->lane);
     for (int i = 0; i < d->n_spatial; i++)
         ct_text_addf(t, " %" PRId64 " by %" PRId64 " s%" PRId64 " p%" PRId64
@@ -190,6 +191,8 @@ static void turns(struct racer *r, int n, struct arrays *a)
 static bool racer_init(struct racer *r, const struct ct_conv *like,
                        const struct ct_conv_impl *impl)
 {
+    if (!ct_conv_may(like, impl))
+        return false;
     *r          = (struct racer){ .own = *like };
     r->c        = &r->own;
     r->c->impl  = impl;
@@ -225,7 +228,8 @@ static void prepare(struct racer *r, bool rests, const struct arrays *a)
 /* A product would use threads that other lanes are on. */
 static bool may_race(const struct ct_conv *c, const struct ct_conv_impl *impl)
 {
-    return !c->work->lane || impl != &ct_conv_gemm;
+    return !c->work->lane ||
+           (impl != &ct_conv_gemm && impl != &ct_conv_float32);
 }
 
 static int gather(struct ct_conv *c, const struct ct_conv_impl *const *impls,

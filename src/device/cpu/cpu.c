@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "cortado/device.h"
+#include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "device/layout.h"
@@ -217,9 +218,15 @@ static const struct ct_device_ops cpu_ops = {
     .convert   = ct_cpu_convert,
 };
 
+static const struct ct_device cpu_f32  = { CT_CPU, 0, &cpu_ops, NULL };
+static const struct ct_device cpu_bf16 = { CT_CPU, 0, &cpu_ops, NULL };
+
 const struct ct_device *ct_device_cpu(void)
 {
-    static const struct ct_device cpu = { CT_CPU, 0, &cpu_ops, NULL };
+    return &cpu_f32;
+}
 
-    return &cpu;
+const struct ct_device *ct_device_cpu_bf16(void)
+{
+    return &cpu_bf16;
 }

@@ -74,7 +74,7 @@ static enum ct_status forward_init(const struct ct_ip *p,
     enum ct_status st;
 
     if (p->packed)
-        CT_TRY(ct_md_any(&any, 2, (const int64_t[]){ p->n, p->k }));
+        CT_TRY(ct_md_any(&any, 2, (const int64_t[]){ p->n, p->k }, CT_F32));
     st = ct_pd_product_forward(&pd, &a->x, p->packed ? &any : &a->w, &a->b,
                                &a->y, p->add);
     ct_md_fini(&any);

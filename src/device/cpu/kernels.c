@@ -24,6 +24,19 @@ static void add_openblas(struct ct_text *t)
                  openblas_get_corename());
 }
 
+/* DNNL_MAX_CPU_ISA counts: it is oneDNN that uses them. */
+bool ct_device_cpu_has_bf16(void)
+{
+#if defined(CT_HAVE_ONEDNN) && defined(__x86_64__)
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    const unsigned has = (unsigned)dnnl_cpu_isa_avx512_core_bf16;
+
+    return (isa & has) == has;
+#else
+    return false;
+#endif
+}
+
 const char *ct_cpu_kernels(char *text, size_t bytes)
 {
     struct ct_text t = { 0 };

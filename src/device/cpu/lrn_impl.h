@@ -18,6 +18,7 @@ struct ct_lrn_impl {
 };
 
 extern const struct ct_lrn_impl ct_lrn_blocked, ct_lrn_plain, ct_lrn_ref;
+extern const struct ct_lrn_impl ct_lrn_bf16;
 #ifdef CT_HAVE_ONEDNN
 extern const struct ct_lrn_impl ct_lrn_onednn;
 #endif

@@ -46,11 +46,16 @@ static const struct ct_impl_choice order[CT_PASSES][6] = {
     },
 };
 
+static const struct ct_impl_choice shorts[] = {
+    { &ct_lrn_bf16.head, NULL },
+    { NULL, NULL },
+};
+
 enum ct_status ct_lrn_choose(struct ct_lrn *p)
 {
     for (int i = 0; i < CT_PASSES; i++)
-        CT_TRY(ct_impl_choose("lrn", order[i], p, (enum ct_pass)i,
-                              &p->pass[i]));
+        CT_TRY(ct_impl_choose("lrn", p->dtype == CT_BF16 ? shorts : order[i],
+                              p, (enum ct_pass)i, &p->pass[i]));
     return CT_OK;
 }
 

@@ -20,13 +20,15 @@ static void gate_take(const struct piece *p, const struct ct_channel_gate *of,
 }
 
 CT_INLINE void lanes_map(const float *x, int64_t rows, int64_t stride,
-                         int64_t width, const struct gate *g, float *y)
+                         int64_t width, bool shorts, const struct gate *g,
+                         float *y)
 {
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width) {
-            float z = (x[r * stride + l] - g->t[l]) * g->a[l] + g->d[l];
+            float z = (get(x, r * stride + l, shorts) - g->t[l]) * g->a[l] +
+                      g->d[l];
 
-            y[r * stride + l] = z < 0 ? 0 : z; /* NaN stays */
+            put(y, r * stride + l, shorts, z < 0 ? 0 : z); /* NaN stays */
         }
 }
 
@@ -37,8 +39,8 @@ CT_SIMD static void piece_map(const struct cut *k, const struct piece *p,
     struct gate g;
 
     gate_take(p, of, &g);
-    x += p->at;
-    y += p->at;
+    x = at(x, p->at, k->shorts);
+    y = out_at(y, p->at, k->shorts);
     if (k->run) {
         const float t = g.t[0], a = g.a[0], d = g.d[0];
 
@@ -48,11 +50,14 @@ CT_SIMD static void piece_map(const struct cut *k, const struct piece *p,
             y[i] = z < 0 ? 0 : z;
         }
     } else if (k->blocked && k->stride == 16) {
-        lanes_map(x, p->rows, 16, 16, &g, y);
+        lanes_map(x, p->rows, 16, 16, false, &g, y);
     } else if (k->blocked) {
-        lanes_map(x, p->rows, 8, 8, &g, y);
+        lanes_map(x, p->rows, 8, 8, false, &g, y);
     } else {
-        lanes_map(x, p->rows, k->stride, p->width, &g, y);
+#define MAP(stride, width, shorts)                                           \
+    lanes_map(x, p->rows, stride, width, shorts, &g, y)
+        EACH_LANES(k, p, MAP);
+#undef MAP
     }
 }
 
@@ -69,15 +74,15 @@ void ct_gate_map(const struct ct_channels *v, const float *x,
 }
 
 CT_INLINE void lanes_sums(const float *dy, const float *x, int64_t rows,
-                          int64_t stride, int64_t width, const struct gate *g,
-                          float *sum, float *dot)
+                          int64_t stride, int64_t width, bool shorts,
+                          const struct gate *g, float *sum, float *dot)
 {
     float s[TILE] = { 0 }, e[TILE] = { 0 };
 
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width) {
-            const float dyl = dy[r * stride + l];
-            float far = x[r * stride + l] - g->t[l];
+            const float dyl = get(dy, r * stride + l, shorts);
+            float far = get(x, r * stride + l, shorts) - g->t[l];
             float in  = far * g->a[l] + g->d[l] > 0 ? dyl : 0;
 
             s[l] += in;
@@ -142,8 +147,8 @@ CT_SIMD static void piece_sums(const struct cut *k, const struct piece *p,
     float s[TILE], e[TILE];
 
     gate_take(p, of, &g);
-    dy += p->at;
-    x += p->at;
+    dy = at(dy, p->at, k->shorts);
+    x  = at(x, p->at, k->shorts);
     if (k->run) {
         run_sums(dy, x, p->rows, &g, sum, dot);
         return;
@@ -151,7 +156,10 @@ CT_SIMD static void piece_sums(const struct cut *k, const struct piece *p,
     if (k->blocked)
         block_sums(dy, x, p->rows, k->stride, &g, s, e);
     else
-        lanes_sums(dy, x, p->rows, k->stride, p->width, &g, s, e);
+#define SUMS(stride, width, shorts)                                          \
+    lanes_sums(dy, x, p->rows, stride, width, shorts, &g, s, e)
+        EACH_LANES(k, p, SUMS);
+#undef SUMS
     for (int64_t l = 0; l < p->real; l++) {
         sum[l] = s[l];
         dot[l] = e[l];
@@ -175,16 +183,18 @@ void ct_gate_sums(const struct ct_channels *v, const float *dy,
 }
 
 CT_INLINE void lanes_join(const float *dy, const float *x, int64_t rows,
-                          int64_t stride, int64_t width, const struct gate *g,
+                          int64_t stride, int64_t width, bool shorts,
+                          const struct gate *g,
                           const struct ct_channel_line *f, float *dx)
 {
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width) {
-            const float dyl = dy[r * stride + l];
-            float far = x[r * stride + l] - g->t[l];
+            const float dyl = get(dy, r * stride + l, shorts);
+            float far = get(x, r * stride + l, shorts) - g->t[l];
             float in  = far * g->a[l] + g->d[l] > 0 ? dyl : 0;
 
-            dx[r * stride + l] = f->a[l] * in + (f->b[l] * far + f->d[l]);
+            put(dx, r * stride + l, shorts,
+                f->a[l] * in + (f->b[l] * far + f->d[l]));
         }
 }
 
@@ -201,9 +211,9 @@ CT_SIMD static void piece_join(const struct cut *k, const struct piece *p,
     take(p, line->a, 1, a);
     take(p, line->b, 0, b);
     take(p, line->d, 0, d);
-    dy += p->at;
-    x += p->at;
-    dx += p->at;
+    dy = at(dy, p->at, k->shorts);
+    x  = at(x, p->at, k->shorts);
+    dx = out_at(dx, p->at, k->shorts);
     if (k->run)
         CT_SIMD_EACH (i, p->rows) {
             const float dyi = dy[i];
@@ -213,11 +223,14 @@ CT_SIMD static void piece_join(const struct cut *k, const struct piece *p,
             dx[i] = a[0] * in + (b[0] * far + d[0]);
         }
     else if (k->blocked && k->stride == 16)
-        lanes_join(dy, x, p->rows, 16, 16, &g, &f, dx);
+        lanes_join(dy, x, p->rows, 16, 16, false, &g, &f, dx);
     else if (k->blocked)
-        lanes_join(dy, x, p->rows, 8, 8, &g, &f, dx);
+        lanes_join(dy, x, p->rows, 8, 8, false, &g, &f, dx);
     else
-        lanes_join(dy, x, p->rows, k->stride, p->width, &g, &f, dx);
+#define JOIN(stride, width, shorts)                                          \
+    lanes_join(dy, x, p->rows, stride, width, shorts, &g, &f, dx)
+        EACH_LANES(k, p, JOIN);
+#undef JOIN
 }
 
 void ct_gate_join(const struct ct_channels *v, const float *dy,

@@ -7,10 +7,14 @@
  *     plain, inner > 1    a piece of one channel's run      (RUN)
  *     plain, inner = 1    rows of c channels, in tiles      (LANES)
  *     NHWC                rows of c channels, in tiles      (LANES)
- *     blocked             rows of 8 or 16 channels          (LANES) */
+ *     blocked             rows of 8 or 16 channels          (LANES)
+ *
+ * Arrays of bfloat16 are NHWC: LANES read and write them where `shorts` says
+ * so, which the compiler knows wherever it matters. */
 #ifndef CT_DEVICE_CPU_NORM_PIECES_H
 #define CT_DEVICE_CPU_NORM_PIECES_H
 
+#include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "device/layout.h"
@@ -30,6 +34,7 @@ struct cut {
     int64_t piece;    /* rows of a piece, but for the last of a lot */
     int64_t per_lot;  /* pieces in a lot */
     bool    run, blocked;
+    bool    shorts;   /* of bfloat16 */
 };
 
 struct piece {
@@ -44,7 +49,8 @@ static inline struct cut cut_of(const struct ct_channels *v)
 {
     const int64_t all = v->all ? v->all : v->c;
     const int64_t b = ct_layout_block(v->layout, all);
-    struct cut k = { .lots = v->n, .rows = v->inner };
+    struct cut k = { .lots = v->n, .rows = v->inner,
+                     .shorts = v->dtype == CT_BF16 };
 
     if (v->layout == CT_PLAIN && v->inner != 1) {
         k.run      = true;
@@ -86,12 +92,15 @@ static inline double rows_of(const struct cut *k, int64_t i)
     return (double)(rows < k->piece ? rows : k->piece);
 }
 
-/* Piece i, in the order of memory where groups are far apart. */
+/* Piece i, in the order of memory: groups are far apart, or side by side. */
 static inline struct piece piece_of(const struct ct_channels *v,
                                     const struct cut *k, int64_t i)
 {
-    int64_t part  = i % k->per_lot, group = i / k->per_lot % k->groups;
-    int64_t lot   = i / k->per_lot / k->groups, row = part * k->piece;
+    const bool beside = !k->run && !k->blocked; /* there is one lot */
+    int64_t part  = beside ? i / k->groups : i % k->per_lot;
+    int64_t group = beside ? i % k->groups : i / k->per_lot % k->groups;
+    int64_t lot   = beside ? 0 : i / k->per_lot / k->groups;
+    int64_t row   = part * k->piece;
     struct piece p;
 
     p.part  = lot * k->per_lot + part;
@@ -102,6 +111,41 @@ static inline struct piece piece_of(const struct ct_channels *v,
     p.width = k->blocked ? k->width : p.real;
     return p;
 }
+
+/* Value i of an array of either type, and where it stands. */
+CT_INLINE float get(const float *x, int64_t i, bool shorts)
+{
+    return shorts ? ct_widen(ct_bf16(x)[i]) : x[i];
+}
+
+CT_INLINE void put(float *y, int64_t i, bool shorts, float v)
+{
+    if (shorts)
+        ct_bf16_out(y)[i] = ct_narrow(v);
+    else
+        y[i] = v;
+}
+
+CT_INLINE const float *at(const float *x, int64_t i, bool shorts)
+{
+    return shorts ? (const float *)(const void *)(ct_bf16(x) + i) : x + i;
+}
+
+CT_INLINE float *out_at(float *y, int64_t i, bool shorts)
+{
+    return shorts ? (float *)(void *)(ct_bf16_out(y) + i) : y + i;
+}
+
+/* f(stride, width, shorts) with all that can be known of them. */
+#define EACH_LANES(k, p, f)                                                  \
+    do {                                                                     \
+        if ((k)->shorts && (p)->width == TILE)                               \
+            f((k)->stride, TILE, true);                                      \
+        else if ((k)->shorts)                                                \
+            f((k)->stride, (p)->width, true);                                \
+        else                                                                 \
+            f((k)->stride, (p)->width, false);                               \
+    } while (0)
 
 /* A blocked piece is a row of vectors of eight: every one holds the same
  * channels (b = 8), or the even ones the first half of a block and the odd

@@ -25,10 +25,13 @@ static int64_t slice_width(const struct ct_channels *v)
     const int64_t unit = v->inner == 1 && v->layout == CT_PLAIN ? TILE : 16;
     int64_t width = ct_device_cpu_threads() * (int64_t)SLICE / each;
 
+    if (v->dtype == CT_BF16)
+        return v->c > 0 ? v->c : 1;
     width = width / unit * unit;
     return width < unit ? unit : width;
 }
 
+/* Arrays of bfloat16 are not cut: `at` counts floats. */
 int64_t ct_channel_slices(const struct ct_channels *v)
 {
     const int64_t width = slice_width(v);
@@ -51,19 +54,20 @@ struct ct_slice ct_channel_slice(const struct ct_channels *v, int64_t i)
 /* A piece's moments: a first mean m, then the distances d from it.  Their sum
  * e is what rounding took from m, and is given back to it. */
 CT_INLINE void lanes_moments(const float *x, int64_t rows, int64_t stride,
-                             int64_t width, float *mean, float *square)
+                             int64_t width, bool shorts, float *mean,
+                             float *square)
 {
     const float part = 1 / (float)rows;
     float m[TILE] = { 0 }, e[TILE] = { 0 }, q[TILE] = { 0 };
 
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width)
-            m[l] += x[r * stride + l];
+            m[l] += get(x, r * stride + l, shorts);
     CT_SIMD_EACH (l, width)
         m[l] *= part;
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width) {
-            float d = x[r * stride + l] - m[l];
+            float d = get(x, r * stride + l, shorts) - m[l];
 
             e[l] += d;
             q[l] += d * d;
@@ -132,7 +136,10 @@ CT_SIMD static void piece_moments(const struct cut *k, const struct piece *p,
     if (k->blocked)
         block_moments(x + p->at, p->rows, k->stride, m, q);
     else
-        lanes_moments(x + p->at, p->rows, k->stride, p->width, m, q);
+#define MOMENTS(stride, width, shorts)                                       \
+    lanes_moments(at(x, p->at, shorts), p->rows, stride, width, shorts, m, q)
+        EACH_LANES(k, p, MOMENTS);
+#undef MOMENTS
     for (int64_t l = 0; l < p->real; l++) {
         mean[l]   = m[l];
         square[l] = q[l];
@@ -170,21 +177,24 @@ void ct_channel_moments(const struct ct_channels *v, const float *x,
 }
 
 CT_INLINE void lanes_sums(const float *dy, const float *x, int64_t rows,
-                          int64_t stride, int64_t width, const float *shift,
-                          float *sum, float *dot)
+                          int64_t stride, int64_t width, bool shorts,
+                          const float *shift, float *sum, float *dot)
 {
     float s[TILE] = { 0 }, d[TILE] = { 0 };
 
     if (x)
         for (int64_t r = 0; r < rows; r++)
             CT_SIMD_EACH (l, width) {
-                s[l] += dy[r * stride + l];
-                d[l] += dy[r * stride + l] * (x[r * stride + l] - shift[l]);
+                const int64_t i = r * stride + l;
+                const float v   = get(dy, i, shorts);
+
+                s[l] += v;
+                d[l] += v * (get(x, i, shorts) - shift[l]);
             }
     else
         for (int64_t r = 0; r < rows; r++)
             CT_SIMD_EACH (l, width)
-                s[l] += dy[r * stride + l];
+                s[l] += get(dy, r * stride + l, shorts);
     CT_SIMD_EACH (l, width) {
         sum[l] = s[l];
         dot[l] = d[l];
@@ -240,8 +250,8 @@ CT_SIMD static void piece_sums(const struct cut *k, const struct piece *p,
 {
     float t[TILE], s[TILE], d[TILE];
 
-    dy += p->at;
-    x = x ? x + p->at : NULL;
+    dy = at(dy, p->at, k->shorts);
+    x  = x ? at(x, p->at, k->shorts) : NULL;
     take(p, shift, 0, t);
     if (k->run) {
         run_sums(dy, x, p->rows, t[0], sum, dot);
@@ -250,7 +260,10 @@ CT_SIMD static void piece_sums(const struct cut *k, const struct piece *p,
     if (k->blocked)
         block_sums(dy, x, p->rows, k->stride, t, s, d);
     else
-        lanes_sums(dy, x, p->rows, k->stride, p->width, t, s, d);
+#define SUMS(stride, width, shorts)                                          \
+    lanes_sums(dy, x, p->rows, stride, width, shorts, t, s, d)
+        EACH_LANES(k, p, SUMS);
+#undef SUMS
     for (int64_t l = 0; l < p->real; l++) {
         sum[l] = s[l];
         dot[l] = d[l];
@@ -280,12 +293,14 @@ struct map {
 };
 
 CT_INLINE void lanes_map(const float *x, int64_t rows, int64_t stride,
-                         int64_t width, const struct map *f, float *y)
+                         int64_t width, bool shorts, const struct map *f,
+                         float *y)
 {
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width)
-            y[r * stride + l] =
-                (x[r * stride + l] - f->shift[l]) * f->scale[l] + f->bias[l];
+            put(y, r * stride + l, shorts,
+                (get(x, r * stride + l, shorts) - f->shift[l]) * f->scale[l] +
+                    f->bias[l]);
 }
 
 CT_SIMD static void piece_map(const struct cut *k, const struct piece *p,
@@ -299,22 +314,27 @@ CT_SIMD static void piece_map(const struct cut *k, const struct piece *p,
     take(p, of->shift, 0, t);
     take(p, of->scale, 1, a);
     take(p, of->bias, 0, d);
-    x += p->at;
-    y += p->at;
+    x = at(x, p->at, k->shorts);
+    y = out_at(y, p->at, k->shorts);
     /* Before y is written, which may be x; the piece stays in the cache. */
     if (kept)
         for (int64_t r = 0; r < p->rows; r += whole)
-            memcpy(kept + p->at + r * k->stride, x + r * k->stride,
-                   (size_t)(whole * p->width) * sizeof(*x));
+            memcpy(out_at(kept, p->at + r * k->stride, k->shorts),
+                   at(x, r * k->stride, k->shorts),
+                   (size_t)(whole * p->width) *
+                       (k->shorts ? sizeof(uint16_t) : sizeof(*x)));
     if (k->run)
         CT_SIMD_EACH (i, p->rows)
             y[i] = (x[i] - t[0]) * a[0] + d[0];
     else if (k->blocked && k->stride == 16)
-        lanes_map(x, p->rows, 16, 16, &f, y);
+        lanes_map(x, p->rows, 16, 16, false, &f, y);
     else if (k->blocked)
-        lanes_map(x, p->rows, 8, 8, &f, y);
+        lanes_map(x, p->rows, 8, 8, false, &f, y);
     else
-        lanes_map(x, p->rows, k->stride, p->width, &f, y);
+#define MAP(stride, width, shorts)                                           \
+    lanes_map(x, p->rows, stride, width, shorts, &f, y)
+        EACH_LANES(k, p, MAP);
+#undef MAP
 }
 
 void ct_channel_map(const struct ct_channels *v, const float *x,
@@ -332,14 +352,15 @@ void ct_channel_map(const struct ct_channels *v, const float *x,
 }
 
 CT_INLINE void lanes_join(const float *dy, const float *x, int64_t rows,
-                          int64_t stride, int64_t width,
+                          int64_t stride, int64_t width, bool shorts,
                           const struct ct_channel_line *f, float *dx)
 {
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width)
-            dx[r * stride + l] =
-                f->a[l] * dy[r * stride + l] +
-                (f->b[l] * (x[r * stride + l] - f->shift[l]) + f->d[l]);
+            put(dx, r * stride + l, shorts,
+                f->a[l] * get(dy, r * stride + l, shorts) +
+                    (f->b[l] * (get(x, r * stride + l, shorts) -
+                                f->shift[l]) + f->d[l]));
 }
 
 CT_SIMD static void piece_join(const struct cut *k, const struct piece *p,
@@ -353,18 +374,21 @@ CT_SIMD static void piece_join(const struct cut *k, const struct piece *p,
     take(p, line->b, 0, b);
     take(p, line->shift, 0, t);
     take(p, line->d, 0, d);
-    dy += p->at;
-    x += p->at;
-    dx += p->at;
+    dy = at(dy, p->at, k->shorts);
+    x  = at(x, p->at, k->shorts);
+    dx = out_at(dx, p->at, k->shorts);
     if (k->run)
         CT_SIMD_EACH (i, p->rows)
             dx[i] = a[0] * dy[i] + (b[0] * (x[i] - t[0]) + d[0]);
     else if (k->blocked && k->stride == 16)
-        lanes_join(dy, x, p->rows, 16, 16, &f, dx);
+        lanes_join(dy, x, p->rows, 16, 16, false, &f, dx);
     else if (k->blocked)
-        lanes_join(dy, x, p->rows, 8, 8, &f, dx);
+        lanes_join(dy, x, p->rows, 8, 8, false, &f, dx);
     else
-        lanes_join(dy, x, p->rows, k->stride, p->width, &f, dx);
+#define JOIN(stride, width, shorts)                                          \
+    lanes_join(dy, x, p->rows, stride, width, shorts, &f, dx)
+        EACH_LANES(k, p, JOIN);
+#undef JOIN
 }
 
 void ct_channel_join(const struct ct_channels *v, const float *dy,

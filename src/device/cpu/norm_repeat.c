@@ -11,13 +11,14 @@
 struct ct_repeat ct_repeat_of(const struct ct_channels *array, int64_t outer,
                               int64_t c, int64_t inner)
 {
-    struct ct_repeat r = { *array, { outer, c, inner, CT_PLAIN, 0 }, true };
+    struct ct_repeat r = { *array, { outer, c, inner, CT_PLAIN, 0, CT_F32 },
+                           true };
 
     if (array->layout == CT_PLAIN)
         return r;
     r.direct = outer == array->n && c == array->c && inner == array->inner;
     if (r.direct)
-        r.view.layout = array->layout;
+        r.view = *array;
     return r;
 }
 

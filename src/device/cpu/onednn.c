@@ -109,21 +109,22 @@ enum ct_status ct_dnnl_check(dnnl_status_t s, const char *call)
 }
 
 static enum ct_status md_tag(struct ct_md *m, int n_axes, const int64_t *dims,
-                             dnnl_format_tag_t tag)
+                             dnnl_format_tag_t tag, enum ct_dtype dtype)
 {
-    dnnl_dims_t d = { 0 };
+    const dnnl_data_type_t type = dtype == CT_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_dims_t d               = { 0 };
 
     memcpy(d, dims, (size_t)n_axes * sizeof(*d));
 #if DNNL_VERSION_MAJOR >= 3
-    CT_DNNL(dnnl_memory_desc_create_with_tag(&m->d, n_axes, d, dnnl_f32, tag));
+    CT_DNNL(dnnl_memory_desc_create_with_tag(&m->d, n_axes, d, type, tag));
 #else
-    CT_DNNL(dnnl_memory_desc_init_by_tag(&m->d, n_axes, d, dnnl_f32, tag));
+    CT_DNNL(dnnl_memory_desc_init_by_tag(&m->d, n_axes, d, type, tag));
 #endif
     return CT_OK;
 }
 
-enum ct_status ct_md_layout(struct ct_md *m, int n_axes, const int64_t *dims,
-                            enum ct_layout layout)
+enum ct_status ct_md_typed(struct ct_md *m, int n_axes, const int64_t *dims,
+                           enum ct_layout layout, enum ct_dtype dtype)
 {
     static const dnnl_format_tag_t tags[][7] = {
         [CT_PLAIN]     = { 0, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde,
@@ -136,24 +137,31 @@ enum ct_status ct_md_layout(struct ct_md *m, int n_axes, const int64_t *dims,
 
     if (n_axes < 1 || n_axes > 6 || !tags[layout][n_axes])
         return CT_ENOTSUP;
-    return md_tag(m, n_axes, dims, tags[layout][n_axes]);
+    return md_tag(m, n_axes, dims, tags[layout][n_axes], dtype);
+}
+
+enum ct_status ct_md_layout(struct ct_md *m, int n_axes, const int64_t *dims,
+                            enum ct_layout layout)
+{
+    return ct_md_typed(m, n_axes, dims, layout, CT_F32);
 }
 
 enum ct_status ct_md_tiles(struct ct_md *m, const int64_t *dims)
 {
-    return md_tag(m, 4, dims, dnnl_ABcd16b16a);
+    return md_tag(m, 4, dims, dnnl_ABcd16b16a, CT_F32);
 }
 
 enum ct_status ct_md_matrix(struct ct_md *m, int64_t rows, int64_t cols,
                             bool turned)
 {
     return md_tag(m, 2, (const int64_t[]){ rows, cols },
-                  turned ? dnnl_ba : dnnl_ab);
+                  turned ? dnnl_ba : dnnl_ab, CT_F32);
 }
 
-enum ct_status ct_md_any(struct ct_md *m, int n_axes, const int64_t *dims)
+enum ct_status ct_md_any(struct ct_md *m, int n_axes, const int64_t *dims,
+                         enum ct_dtype dtype)
 {
-    return md_tag(m, n_axes, dims, dnnl_format_tag_any);
+    return md_tag(m, n_axes, dims, dnnl_format_tag_any, dtype);
 }
 
 enum ct_status ct_md_query(struct ct_md *m, const_dnnl_primitive_desc_t pd,

@@ -44,7 +44,7 @@ dnnl_engine_t ct_dnnl_engine(void);
 const_dnnl_primitive_attr_t ct_dnnl_attr(void);
 const_dnnl_primitive_attr_t ct_dnnl_end_attr(bool add, bool relu);
 
-/* How an array of floats lies in memory.  Embedded; zeroed is a description
+/* How an array lies in memory.  Embedded; zeroed is a description
  * of nothing, which stands for "no bias" and may be given to fini. */
 struct ct_md {
     dnnl_memory_desc_t d; /* a struct in 2, a handle in 3 */
@@ -55,6 +55,11 @@ struct ct_md {
 CT_MUST_CHECK enum ct_status ct_md_layout(struct ct_md *m, int n_axes,
                                           const int64_t *dims,
                                           enum ct_layout layout);
+/* The same of another type. */
+CT_MUST_CHECK enum ct_status ct_md_typed(struct ct_md *m, int n_axes,
+                                         const int64_t *dims,
+                                         enum ct_layout layout,
+                                         enum ct_dtype dtype);
 /* o x i x h x w weights in tiles of 16 inputs x 16 outputs. */
 CT_MUST_CHECK enum ct_status ct_md_tiles(struct ct_md *m, const int64_t *dims);
 /* A rows x cols matrix; with `turned` it lies as cols x rows. */
@@ -62,7 +67,8 @@ CT_MUST_CHECK enum ct_status ct_md_matrix(struct ct_md *m, int64_t rows,
                                           int64_t cols, bool turned);
 /* The primitive chooses the layout. */
 CT_MUST_CHECK enum ct_status ct_md_any(struct ct_md *m, int n_axes,
-                                       const int64_t *dims);
+                                       const int64_t *dims,
+                                       enum ct_dtype dtype);
 /* What `pd` chose: dnnl_query_src_md, _weights_md, _scratchpad_md, ... */
 CT_MUST_CHECK enum ct_status ct_md_query(struct ct_md *m,
                                          const_dnnl_primitive_desc_t pd,

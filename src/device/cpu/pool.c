@@ -71,11 +71,16 @@ void ct_pool_shape(struct ct_pool *p, bool floor)
         p->out_w--;
 }
 
+static const struct ct_impl_choice shorts[] = {
+    { &ct_pool_bf16.head, NULL },
+    { NULL, NULL },
+};
+
 enum ct_status ct_pool_choose(struct ct_pool *p)
 {
     for (int i = 0; i < CT_PASSES; i++)
-        CT_TRY(ct_impl_choose("pool", order[i], p, (enum ct_pass)i,
-                              &p->pass[i]));
+        CT_TRY(ct_impl_choose("pool", p->dtype == CT_BF16 ? shorts : order[i],
+                              p, (enum ct_pass)i, &p->pass[i]));
     return CT_OK;
 }
 

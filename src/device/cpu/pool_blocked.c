@@ -126,17 +126,6 @@ CT_INLINE void plane_average(const struct ct_pool *p, int64_t step,
     }
 }
 
-/* The windows [from, to) along one axis that cover position `at`; moves on
- * from the windows of an earlier position. */
-CT_INLINE void cover(int64_t at, int64_t out, int64_t kernel, int64_t stride,
-                     int64_t pad, int64_t *from, int64_t *to)
-{
-    while (*to < out && *to * stride - pad <= at)
-        ++*to;
-    while (*from < *to && *from * stride - pad + kernel <= at)
-        ++*from;
-}
-
 CT_INLINE void plane_max_backward(const struct ct_pool *p, int64_t step,
                                   int64_t lanes, const float *dy,
                                   const int32_t *at, float *dx)
@@ -146,12 +135,13 @@ CT_INLINE void plane_max_backward(const struct ct_pool *p, int64_t step,
     for (int64_t h = 0; h < p->h; h++) {
         int64_t j0 = 0, j1 = 0;
 
-        cover(h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, &i0, &i1);
+        pool_cover(h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, &i0, &i1);
         for (int64_t w = 0; w < p->w; w++, dx += step) {
             const ct_v8i here = (ct_v8i){ 0 } + (int32_t)(h * p->w + w);
             ct_v8f sum[HALVES] = { { 0 } };
 
-            cover(w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, &j0, &j1);
+            pool_cover(w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, &j0,
+                       &j1);
             for (int64_t i = i0; i < i1; i++)
                 for (int64_t o = (i * p->out_w + j0) * step;
                      o < (i * p->out_w + j1) * step; o += step)
@@ -177,11 +167,12 @@ CT_INLINE void plane_average_backward(const struct ct_pool *p, int64_t step,
     for (int64_t h = 0; h < p->h; h++) {
         int64_t j0 = 0, j1 = 0;
 
-        cover(h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, &i0, &i1);
+        pool_cover(h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, &i0, &i1);
         for (int64_t w = 0; w < p->w; w++, dx += step) {
             ct_v8f sum[HALVES] = { { 0 } };
 
-            cover(w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, &j0, &j1);
+            pool_cover(w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, &j0,
+                       &j1);
             for (int64_t i = i0; i < i1; i++)
                 for (int64_t j = j0; j < j1; j++) {
                     const float *from = dy + (i * p->out_w + j) * step;

@@ -19,6 +19,7 @@ struct ct_pool_impl {
 };
 
 extern const struct ct_pool_impl ct_pool_blocked, ct_pool_rows, ct_pool_ref;
+extern const struct ct_pool_impl ct_pool_bf16;
 #ifdef CT_HAVE_ONEDNN
 extern const struct ct_pool_impl ct_pool_onednn;
 #endif
@@ -63,6 +64,18 @@ static inline int64_t pool_size_of(const struct ct_pool *p, int64_t i,
 
     return (h < p->kernel_h ? h : p->kernel_h) *
            (w < p->kernel_w ? w : p->kernel_w);
+}
+
+/* The windows [from, to) along one axis that cover position `at`; moves on
+ * from the windows of an earlier position. */
+static inline void pool_cover(int64_t at, int64_t out, int64_t kernel,
+                              int64_t stride, int64_t pad, int64_t *from,
+                              int64_t *to)
+{
+    while (*to < out && *to * stride - pad <= at)
+        ++*to;
+    while (*from < *to && *from * stride - pad + kernel <= at)
+        ++*from;
 }
 
 /* How far the last window reaches beyond the image; negative: values are left

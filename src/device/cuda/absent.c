@@ -1,5 +1,6 @@
 /* absent.c - what a build without CUDA says when it is asked for a GPU. */
 #include "cortado/device.h"
+#include "device/cpu/bf16.h"
 #include "device/nvml.h"
 #include "device/recording.h"
 #include "device/staging.h"
@@ -56,14 +57,12 @@ uint64_t ct_device_stamp(const struct ct_device *d)
 
 enum ct_dtype ct_device_dtype(const struct ct_device *d)
 {
-    (void)d;
-    return CT_F32;
+    return d == ct_device_cpu_bf16() ? CT_BF16 : CT_F32;
 }
 
 bool ct_device_prefers_nhwc(const struct ct_device *d)
 {
-    (void)d;
-    return false;
+    return d == ct_device_cpu_bf16();
 }
 
 enum ct_status ct_update_create(const struct ct_device *d,

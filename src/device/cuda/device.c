@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "device/choice.h"
+#include "device/cpu/bf16.h"
 #include "device/cuda/libs.h"
 #include "device/impl.h"
 #include "device/nvml.h"
@@ -281,7 +282,7 @@ enum ct_status ct_device_cuda_open(int id, enum ct_precision precision,
                        "counted from 0", id, n);
     CT_TRY(ct_alloc(1, sizeof(*g), "GPU", &g));
     g->device    = (struct ct_device){ CT_CUDA, id, &cuda_ops, g };
-    g->precision   = precision;
+    g->precision   = precision == CT_BF16_FORCED ? CT_BF16_MIXED : precision;
     g->host_memory = memory && strcmp(memory, "host") == 0;
     st             = open_gpu(g);
     if (st != CT_OK)
@@ -324,7 +325,9 @@ const char *ct_device_name(const struct ct_device *d)
 
 enum ct_dtype ct_device_dtype(const struct ct_device *d)
 {
-    enum ct_precision p = d->kind == CT_CUDA ? ct_cuda(d)->precision : CT_FP32;
+    enum ct_precision p = d->kind == CT_CUDA            ? ct_cuda(d)->precision
+                          : d == ct_device_cpu_bf16() ? CT_BF16_MIXED
+                                                      : CT_FP32;
 
     return p == CT_BF16_MIXED ? CT_BF16 : p == CT_FP16_MIXED ? CT_F16 : CT_F32;
 }
@@ -332,5 +335,6 @@ enum ct_dtype ct_device_dtype(const struct ct_device *d)
 /* Tensor cores want channels innermost; plain float32 products do not. */
 bool ct_device_prefers_nhwc(const struct ct_device *d)
 {
-    return d->kind == CT_CUDA && ct_cuda(d)->precision != CT_FP32;
+    return d->kind == CT_CUDA ? ct_cuda(d)->precision != CT_FP32
+                              : d == ct_device_cpu_bf16();
 }

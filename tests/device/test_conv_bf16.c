@@ -1,0 +1,215 @@
+/* test_conv_bf16.c - convolutions of bfloat16 against those of floats. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "device/conv_impl.h"
+#include "device/cpu/bf16.h"
+#include "testing/test.h"
+
+static float *values(uint64_t key, int64_t n, bool zero)
+{
+    float *v = ct_calloc((size_t)n + 1, sizeof(*v), "values");
+
+    test_defer(ct_free, v);
+    for (int64_t i = 0; i < n && !zero; i++)
+        v[i] = ct_widen(ct_narrow(ct_normal(key, 1, (uint64_t)i)));
+    return v;
+}
+
+/* An array of the case as one of its convolutions wants it, and back. */
+struct side {
+    int64_t        n, c, s;
+    enum ct_layout layout;
+    enum ct_dtype  type;
+};
+
+static float *put(const struct side *a, const float *plain)
+{
+    const struct ct_device *d = ct_device_cpu();
+    float *to = values(0, a->n * a->c * a->s, true);
+
+    ASSERT_OK(d->ops->convert(d, a->n, a->c, a->s, CT_PLAIN, CT_F32, plain,
+                              a->layout, a->type, to));
+    return to;
+}
+
+static float *get(const struct side *a, const float *from)
+{
+    const struct ct_device *d = ct_device_cpu();
+    float *to = values(0, a->n * a->c * a->s, true);
+
+    ASSERT_OK(d->ops->convert(d, a->n, a->c, a->s, a->layout, a->type, from,
+                              CT_PLAIN, CT_F32, to));
+    return to;
+}
+
+/* Rounding of factors and of what is written: in all, a small share. */
+static void same(const char *what, int64_t n, const float *want,
+                 const float *got)
+{
+    double off = 0, size = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        off += pow((double)want[i] - (double)got[i], 2);
+        size += pow((double)want[i], 2);
+    }
+    ASSERT(size > 0);
+    if (!(sqrt(off / size) <= 0.006))
+        FAIL("%s is off by %g of its size", what, sqrt(off / size));
+}
+
+struct results {
+    float *y, *dx, *dw, *db;
+};
+
+/* All passes of `d` by `impl`; gradients are added to ones, or written. */
+static struct results run(const struct ct_conv_desc *d, const char *impl,
+                          bool write)
+{
+    const int64_t taps = d->kernel[0] * d->kernel[1];
+    const int64_t out = ct_conv_out(d, 0) * ct_conv_out(d, 1);
+    const struct side x = { d->batch, d->in_channels, d->in[0] * d->in[1],
+                            d->src_layout, d->src_type };
+    const struct side y = { d->batch, d->out_channels, out, d->dst_layout,
+                            d->dst_type };
+    const int64_t n_w = d->out_channels * d->in_channels / d->group * taps;
+    const float *w = values(22, n_w, false);
+    const float *b = values(23, d->out_channels, false);
+    struct results r = { NULL, NULL, values(0, n_w, true),
+                         values(0, d->out_channels, true) };
+    float *source = put(&x, values(21, x.n * x.c * x.s, false));
+    float *dy = put(&y, values(24, y.n * y.c * y.s, false));
+    float *to = put(&y, values(25, y.n * y.c * y.s, false));
+    float *dx = values(0, x.n * x.c * x.s, true);
+    struct ct_conv *c;
+
+    setenv("CORTADO_IMPL", impl, 1);
+    ASSERT_OK(ct_conv_create(ct_device_cpu(), d, NULL, &c));
+    unsetenv("CORTADO_IMPL");
+    for (int64_t i = 0; i < n_w; i++)
+        r.dw[i] = 1;
+    ASSERT_OK(ct_conv_forward(c, source, w, d->has_bias ? b : NULL, to));
+    ASSERT_OK(ct_conv_backward_data(c, w, dy, dx));
+    if (write)
+        ASSERT_OK(ct_conv_write_weights(c, source, dy, r.dw,
+                                        d->has_bias ? r.db : NULL));
+    else
+        ASSERT_OK(ct_conv_backward_weights(c, source, dy, r.dw,
+                                           d->has_bias ? r.db : NULL));
+    ct_conv_destroy(c);
+    r.y  = get(&y, to);
+    r.dx = get(&x, dx);
+    return r;
+}
+
+static void check(struct ct_conv_desc d, const char *impl, bool write)
+{
+    const int64_t taps = d.kernel[0] * d.kernel[1];
+    const int64_t n_w = d.out_channels * d.in_channels / d.group * taps;
+    const int64_t out = ct_conv_out(&d, 0) * ct_conv_out(&d, 1);
+    struct ct_conv_desc f = d;
+    struct results want, got;
+
+    f.src_type = f.dst_type = CT_F32;
+    f.src_layout = f.dst_layout = CT_PLAIN;
+    want = run(&f, "conv:ref", write);
+    got  = run(&d, impl, write);
+    same("y", d.batch * d.out_channels * out, want.y, got.y);
+    same("dx", d.batch * d.in_channels * d.in[0] * d.in[1], want.dx, got.dx);
+    same("dw", n_w, want.dw, got.dw);
+    if (d.has_bias)
+        same("db", d.out_channels, want.db, got.db);
+}
+
+static struct ct_conv_desc desc(int64_t in, int64_t out, int64_t group,
+                                int64_t kernel, int64_t stride)
+{
+    return (struct ct_conv_desc){
+        .n_spatial = 2, .batch = 3, .in_channels = in, .out_channels = out,
+        .group = group, .in = { 9, 11 }, .kernel = { kernel, kernel },
+        .stride = { stride, stride }, .pad = { kernel / 2, kernel / 2 },
+        .dilation = { 1, 1 }, .has_bias = true, .src_layout = CT_NHWC,
+        .dst_layout = CT_NHWC, .src_type = CT_BF16, .dst_type = CT_BF16
+    };
+}
+
+static void check_all(const char *impl)
+{
+    static const int64_t shapes[][5] = {
+        { 16, 32, 1, 3, 1 }, { 64, 64, 1, 1, 1 }, { 20, 50, 1, 5, 1 },
+        { 32, 48, 2, 3, 1 }, { 7, 5, 1, 3, 2 },   { 64, 32, 1, 1, 2 },
+        { 24, 24, 24, 3, 1 }
+    };
+
+    for (int i = 0; i < (int)(sizeof(shapes) / sizeof(shapes[0])); i++) {
+        const int64_t *s = shapes[i];
+
+        check(desc(s[0], s[1], s[2], s[3], s[4]), impl, i % 2);
+    }
+}
+
+TEST(conv_bf16, the_first_that_takes_it_agrees_with_floats)
+{
+    check_all("conv:onednn+float32");
+}
+
+TEST(conv_bf16, by_way_of_floats_agrees_with_floats)
+{
+    check_all("conv:float32+cached+winograd+tiles+onednn+gemm+ref");
+    check_all("conv:float32+ref");
+}
+
+/* Where a neighbour has plain floats; without a bias; with a ReLU; added to
+ * what is there. */
+TEST(conv_bf16, either_side_may_be_plain_floats)
+{
+    for (int k = 0; k < 2; k++) {
+        const char *impl = k ? "conv:float32+ref" : "conv:onednn+float32+ref";
+        struct ct_conv_desc d = desc(3, 32, 1, 3, 1);
+
+        d.src_type   = CT_F32;
+        d.src_layout = CT_PLAIN;
+        check(d, impl, true);
+        d            = desc(32, 16, 1, 3, 1);
+        d.dst_type   = CT_F32;
+        d.dst_layout = CT_PLAIN;
+        d.has_bias   = false;
+        check(d, impl, false);
+        d      = desc(32, 16, 1, 1, 1);
+        d.relu = true;
+        check(d, impl, false);
+        d.sum = true;
+        check(d, impl, false);
+    }
+}
+
+/* A net that has diverged must say so: max(NaN, 0) is NaN. */
+TEST(conv_bf16, a_relu_hides_no_nan)
+{
+    struct ct_conv_desc d = desc(16, 16, 1, 1, 1);
+    const int64_t n = d.batch * 16 * 99;
+    float *w = values(1, 16 * 16, false), *y = values(0, n, true);
+    struct ct_conv *c;
+
+    d.relu     = true;
+    d.has_bias = false;
+    w[17]      = NAN;
+    ASSERT_OK(ct_conv_create(ct_device_cpu(), &d, NULL, &c));
+    ASSERT_OK(ct_conv_forward(c, values(2, n, false), w, NULL, y));
+    ct_conv_destroy(c);
+    ASSERT(isnan(ct_widen(ct_bf16(y)[1])));
+}
+
+/* Implementations of floats alone are not offered bfloat16. */
+TEST(conv_bf16, forcing_one_that_knows_floats_alone_is_refused)
+{
+    struct ct_conv_desc d = desc(16, 16, 1, 3, 1);
+    struct ct_conv *c;
+    enum ct_status st;
+
+    setenv("CORTADO_IMPL", "conv:ref", 1);
+    st = ct_conv_create(ct_device_cpu(), &d, NULL, &c);
+    unsetenv("CORTADO_IMPL");
+    ASSERT_INT(CT_ENOTSUP, st);
+}
