@@ -57,7 +57,8 @@ const struct flag_info flag_table[] = {
     { "device_query", "gpu", FLAG_STRING, EVERYDAY, "IDS", "all",
       "the GPUs to show: a number, or 'all'" },
     { NETS, "precision", FLAG_STRING, EVERYDAY, "WORD", "fp32",
-      "how a GPU multiplies: fp32, tf32, bf16 or fp16" },
+      "how it computes: fp32, bf16 (bf16! on any CPU), or on a GPU also tf32 "
+      "or fp16" },
     { NETS, "threads", FLAG_INT, EVERYDAY, "N", "0",
       "CPU threads per rank; 0 means one per core" },
     { "net", "threads", FLAG_INT, EVERYDAY, "N", "0",

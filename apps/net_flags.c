@@ -40,14 +40,17 @@ static enum ct_status open_device(struct net_flags *f)
     enum ct_precision precision;
     int id, n;
 
-    if (f->precision)
-        CT_TRY(ct_precision_parse(f->precision, &precision));
+    CT_TRY(find_precision(f, &precision));
     if (!f->gpu || !f->gpu[0]) {
-        CT_INFO("Use CPU.");
+        /* A net's own fp16 is for GPUs, and no reason to refuse it here. */
+        if (!f->precision && precision != CT_BF16_MIXED)
+            precision = CT_FP32;
+        CT_TRY(ct_device_cpu_open(precision, &f->device));
+        CT_INFO("Use CPU%s.",
+                ct_device_dtype(f->device) == CT_BF16 ? ", bf16" : "");
         return CT_OK;
     }
     CT_TRY(ct_gpu_pick(f->gpu, ct_device_cuda_count(), f->local, &id, &n));
-    CT_TRY(find_precision(f, &precision));
     CT_TRY(ct_device_cuda_open(id, precision, &f->device));
     CT_INFO("Using GPU %d: %s, %s", id, ct_device_name(f->device),
             ct_precision_name(precision));

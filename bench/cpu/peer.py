@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """peer.py --model=NET.prototxt [--threads=N] [--seconds=S]
-[--format=plain|channels_last] - trains a net of bench/cpu with PyTorch and
-prints what `cortado bench` prints.  peer.py --serve does so for each line of
+[--format=plain|channels_last] [--precision=fp32|bf16] - trains a net of bench/cpu with PyTorch and
+prints what `cortado bench` prints.  bf16 is torch.autocast around the forward
+pass, with weights in float32.  peer.py --serve does so for each line of
 flags that it reads, in a process of its own that need not load PyTorch again.
 
 The net is read from the same prototxt, so both sides train the same
@@ -136,8 +137,9 @@ class Net(torch.nn.Module):
     """Runs the layers of a prototxt in order.  A blob is let go with its
     last reader, so that it costs no more memory than autograd asks for."""
 
-    def __init__(self, message, channels_last):
+    def __init__(self, message, channels_last, bf16=False):
         super().__init__()
+        self.bf16 = bf16
         self.steps = []
         self.inputs = {}
         last, shapes = {}, {}
@@ -179,6 +181,10 @@ class Net(torch.nn.Module):
             return tuple(run(*made).shape)
 
     def forward(self):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+            return self.run_all()
+
+    def run_all(self):
         blobs, total = dict(self.inputs), 0
         for run, bottoms, top, done in self.steps:
             out = run(*[blobs[name] for name in bottoms])
@@ -229,14 +235,18 @@ def answer(words, loaded=0):
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--format", choices=("plain", "channels_last"),
                         default="plain")
+    parser.add_argument("--precision", choices=("fp32", "bf16"),
+                        default="fp32")
     args = parser.parse_args(words)
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    net = Net(nets.read(args.model), args.format == "channels_last")
+    net = Net(nets.read(args.model), args.format == "channels_last",
+              args.precision == "bf16")
     steps, step_s, step_cpu_s = measure(net, args.seconds)
     print(json.dumps({
         "name": "PyTorch " + torch.__version__,
         "format": args.format,
+        "precision": args.precision,
         "threads": args.threads,
         "steps": steps,
         "step_s": step_s,

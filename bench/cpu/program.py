@@ -41,8 +41,10 @@ def run_json(command, threads):
     return json.loads(done.stdout)
 
 
-def bench(program, model, threads, seconds, layers=False, on_cores=False):
+def bench(program, model, threads, seconds, layers=False, on_cores=False,
+          precision="fp32"):
     command = [program, "bench", "--model=" + model,
-               "--threads=%d" % threads, "--seconds=%g" % seconds]
+               "--threads=%d" % threads, "--seconds=%g" % seconds,
+               "--precision=" + precision]
     command += ["--layers"] * layers + ["--cpu"] * on_cores
     return run_json(command, threads)

@@ -183,7 +183,10 @@ enum ct_layer_flags {
     CT_LAYER_APART       = 1 << 28,
     /* Each bottom may have any layout that accepts() takes, which reshape
      * reads; tops are plain. */
-    CT_LAYER_PLAIN_TOPS  = 1 << 29
+    CT_LAYER_PLAIN_TOPS  = 1 << 29,
+    /* With a layout flag: on the CPU it takes NHWC blobs of bfloat16, too.
+     * Others get float32. */
+    CT_LAYER_BF16        = 1 << 30
 };
 
 typedef enum ct_status (*ct_layer_fn)(struct ct_layer *l,

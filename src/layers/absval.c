@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "device/cpu/loop.h"
+#include "layers/chunks.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
 
@@ -17,6 +18,8 @@ static enum ct_status absval_forward(struct ct_layer *l,
     const float *x = ct_data(io->bottom[0]);
     float *y       = ct_data(io->top[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_forward(l, io, absval_forward);
     (void)l;
     CT_FOR_EACH (i, ct_elements(io->top[0]))
         y[i] = fabsf(x[i]);
@@ -29,6 +32,8 @@ static enum ct_status absval_backward(struct ct_layer *l,
     const float *x = ct_data(io->bottom[0]), *dy = ct_diff(io->top[0]);
     float *dx = ct_diff(io->bottom[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_backward(l, io, absval_backward);
     (void)l;
     if (io->want_grad[0])
         CT_FOR_EACH (i, ct_elements(io->top[0])) {
@@ -43,7 +48,8 @@ const struct ct_layer_type ct_layer_absval = {
     .name     = "AbsVal",
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
-    .flags    = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT | CT_LAYER_BY_ITEM,
+    .flags    = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT | CT_LAYER_BY_ITEM |
+                CT_LAYER_BF16,
     .reshape  = ct_layer_same_shape,
     .forward  = { absval_forward, CT_CUDA_FN(absval_forward) },
     .backward = { absval_backward, CT_CUDA_FN(absval_backward) },

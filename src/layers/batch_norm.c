@@ -116,7 +116,7 @@ static enum ct_status bn_reshape(struct ct_layer *l, const struct ct_io *io)
     s->alone.view     = s->view;
     s->alone.eps      = ct_batch_norm_param(l->param)->eps;
     s->alone.in_place = ct_layer_kept(s->kept) != NULL;
-    if (!s->global)
+    if (!s->global && s->view.dtype == CT_F32)
         CT_TRY(ct_batch_norm_choose(&s->alone));
     return ct_reshape(s->sums, CT_SHAPE(ct_batch_norm_scratch(&s->alone)));
 }
@@ -124,7 +124,8 @@ static enum ct_status bn_reshape(struct ct_layer *l, const struct ct_io *io)
 /* The usual layer without guests: the whole array at a time. */
 static bool bn_alone(const struct batch_norm *s)
 {
-    return !s->global && !s->scale && !s->relu && !s->merged;
+    return !s->global && !s->scale && !s->relu && !s->merged &&
+           s->view.dtype == CT_F32;
 }
 
 /* Means and variances of channels [from, to) out of the running sums. */
@@ -466,7 +467,7 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                  CT_LAYER_LEAVES_DIFF | CT_LAYER_COPIES,
+                  CT_LAYER_LEAVES_DIFF | CT_LAYER_COPIES | CT_LAYER_BF16,
     .statistics = 1 << MEAN | 1 << VARIANCE | 1 << FACTOR,
     .state_size = sizeof(struct batch_norm),
     .setup      = bn_setup,

@@ -9,6 +9,7 @@
 #include "cortado/layer.h"
 
 #include "layers/bias.h"
+#include "layers/common.h"
 #include "layers/cuda/slots.h"
 #include "layers/repeat.h"
 #include "proto/params.h"
@@ -82,8 +83,7 @@ static enum ct_status bias_backward(struct ct_layer *l, const struct ct_io *io)
     else if (wanted)
         CT_TRY(ct_axpy(l->dev, n, 1, sum, ct_diff(l->blob[0])));
     if (io->want_grad[0])
-        CT_TRY(ct_copy(l->dev, ct_elements(io->top[0]), dy,
-                       ct_diff(io->bottom[0])));
+        ct_copy_values(io->top[0], dy, ct_diff(io->bottom[0]));
     return CT_OK;
 }
 
@@ -93,7 +93,8 @@ static bool bias_accepts(const struct ct_layer *l, const struct ct_io *io,
 {
     (void)layout;
     if (io->n_bottom > 1)
-        return ct_shape_equal(&io->bottom[0]->shape, &io->bottom[1]->shape);
+        return !ct_layer_shorts(l) &&
+               ct_shape_equal(&io->bottom[0]->shape, &io->bottom[1]->shape);
     return ct_bias_param(l->param)->axis == 1 && l->blob[0]->shape.n_axes == 1;
 }
 
@@ -102,7 +103,7 @@ const struct ct_layer_type ct_layer_bias = {
     .bottoms    = CT_BETWEEN(1, 2),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP |
-                  CT_LAYER_SAME_LAYOUT,
+                  CT_LAYER_SAME_LAYOUT | CT_LAYER_BF16,
     .state_size = sizeof(struct bias),
     .setup      = bias_setup,
     .reshape    = bias_reshape,

@@ -25,6 +25,12 @@ CT_MUST_CHECK static inline enum ct_status ct_layer_axis(
     return CT_OK;
 }
 
+/* Whether its net hands bfloat16 from layer to layer on the CPU. */
+static inline bool ct_layer_shorts(const struct ct_layer *l)
+{
+    return l->dev->kind == CT_CPU && ct_device_dtype(l->dev) == CT_BF16;
+}
+
 /* The shape of scratch with one float for each value that a blob of shape `s`
  * can hold, whatever layout its net gives it. */
 static inline struct ct_shape ct_any_layout(const struct ct_shape *s)
@@ -71,6 +77,20 @@ static inline void ct_copy_rows(int64_t rows, int64_t width, const float *x,
         CT_FOR_ROWS (r, rows, width)
             memcpy(y + r * y_step, x + r * x_step,
                    (size_t)width * sizeof(*y));
+}
+
+/* On the CPU: the values of a blob's data or diff, of either type. */
+static inline void ct_copy_values(const struct ct_blob *b, const float *from,
+                                  float *to)
+{
+    const int64_t bytes =
+        ct_elements(b) * (int64_t)ct_dtype_bytes(b->data.dtype);
+    const int64_t row = 1 << 16;
+
+    if (from != to)
+        CT_FOR_ROWS (r, (bytes + row - 1) / row, row / 4)
+            memcpy((char *)to + r * row, (const char *)from + r * row,
+                   (size_t)(bytes - r * row < row ? bytes - r * row : row));
 }
 
 /* Values that stay in the first cache while several arrays are combined:

@@ -7,6 +7,8 @@
  * passed on. */
 #include "cortado/layer.h"
 
+#include "device/cpu/bf16.h"
+#include "device/cpu/loop.h"
 #include "device/layout.h"
 #include "layers/common.h"
 #include "layers/concat.h"
@@ -56,6 +58,35 @@ static enum ct_status concat_reshape(struct ct_layer *l,
     return ct_reshape(io->top[0], y);
 }
 
+/* How rows of bfloat16 in NHWC lie: bottoms are joined along channels at each
+ * position, or one behind the other.  Sizes in values. */
+static void concat_shorts(const struct concat *c, const struct ct_io *io,
+                          bool forward)
+{
+    const struct ct_blob *top = io->top[0];
+    const int64_t places = c->axis == 1 ? top->shape.dim[0] *
+                                              ct_count(top, 2, CT_END)
+                                        : 1;
+    const int64_t step = top->count / (places ? places : 1);
+    int64_t at         = 0;
+
+    for (int i = 0; i < io->n_bottom; i++) {
+        const struct ct_blob *b = io->bottom[i];
+        const int64_t width     = b->count / (places ? places : 1);
+        const size_t bytes      = (size_t)width * sizeof(uint16_t);
+        uint16_t *x = ct_bf16_out(forward ? ct_data(b) : ct_diff(b));
+        uint16_t *y = ct_bf16_out(forward ? ct_data(top) : ct_diff(top)) + at;
+
+        if (forward)
+            CT_FOR_ROWS (r, places, width)
+                memcpy(y + r * step, x + r * width, bytes);
+        else if (io->want_grad[i])
+            CT_FOR_ROWS (r, places, width)
+                memcpy(x + r * width, y + r * step, bytes);
+        at += width;
+    }
+}
+
 static enum ct_status concat_forward(struct ct_layer *l,
                                      const struct ct_io *io)
 {
@@ -63,6 +94,10 @@ static enum ct_status concat_forward(struct ct_layer *l,
     const int64_t step = ct_count(io->top[0], c->axis, CT_END);
     float *y = ct_data(io->top[0]);
 
+    if (io->top[0]->data.dtype == CT_BF16) {
+        concat_shorts(c, io, true);
+        return CT_OK;
+    }
     for (int i = 0; i < io->n_bottom; i++) {
         int64_t width = io->bottom[i]->shape.dim[c->axis] * c->inner;
 
@@ -79,6 +114,10 @@ static enum ct_status concat_backward(struct ct_layer *l,
     const int64_t step = ct_count(io->top[0], c->axis, CT_END);
     const float *dy = ct_diff(io->top[0]);
 
+    if (io->top[0]->data.dtype == CT_BF16) {
+        concat_shorts(c, io, false);
+        return CT_OK;
+    }
     for (int i = 0; i < io->n_bottom; i++) {
         int64_t width = io->bottom[i]->shape.dim[c->axis] * c->inner;
 
@@ -91,7 +130,7 @@ static enum ct_status concat_backward(struct ct_layer *l,
 }
 
 /* Whole blocks of channels lie in a row in every layout; a GPU also joins the
- * rows of NHWC. */
+ * rows of NHWC, and the CPU those of bfloat16. */
 static bool concat_accepts(const struct ct_layer *l, const struct ct_io *io,
                            enum ct_layout layout)
 {
@@ -101,7 +140,8 @@ static bool concat_accepts(const struct ct_layer *l, const struct ct_io *io,
         if (io->bottom[i]->shape.dim[1] %
             ct_layout_block(layout, io->bottom[i]->shape.dim[1]))
             return false;
-    return c->axis < 2 && (layout != CT_NHWC || l->dev->kind == CT_CUDA);
+    return c->axis < 2 && (layout != CT_NHWC || l->dev->kind == CT_CUDA ||
+                           ct_layer_shorts(l));
 }
 
 const struct ct_layer_type ct_layer_concat = {
@@ -109,7 +149,7 @@ const struct ct_layer_type ct_layer_concat = {
     .bottoms    = CT_AT_LEAST(1),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                  CT_LAYER_BY_ITEM,
+                  CT_LAYER_BY_ITEM | CT_LAYER_BF16,
     .state_size = sizeof(struct concat),
     .reshape    = concat_reshape,
     .forward    = { concat_forward, CT_CUDA_FN(concat_forward) },

@@ -328,8 +328,8 @@ enum ct_status ct_conv_layer_forward(struct ct_layer *l,
 
     CT_TRY(ct_conv_layer_weights(l, &w, &b));
     if (s->sum && ct_data(io->bottom[1]) != ct_data(io->top[0]))
-        CT_TRY(ct_copy(l->dev, ct_elements(io->top[0]),
-                       ct_data(io->bottom[1]), ct_data(io->top[0])));
+        ct_copy_values(io->top[0], ct_data(io->bottom[1]),
+                       ct_data(io->top[0]));
     for (int i = 0; i < io->n_top; i++) {
         CT_TRY(ct_conv_set_tiles(s->conv[i], in_tiles(l)));
         CT_TRY(ct_conv_forward(s->conv[i], ct_data(io->bottom[i]), w, b,

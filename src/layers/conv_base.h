@@ -77,7 +77,7 @@ CT_MUST_CHECK enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
         .flags      = CT_LAYER_EQUAL_NUM | CT_LAYER_NO_TOP |                 \
                       CT_LAYER_OWN_LAYOUT | CT_LAYER_ASIDE |                 \
                       CT_LAYER_OVERWRITES | CT_LAYER_LEAVES_DIFF |           \
-                      CT_LAYER_BY_ITEM,                                      \
+                      CT_LAYER_BY_ITEM | CT_LAYER_BF16,                      \
         .state_size = sizeof(struct ct_conv_layer),                          \
         .setup      = (setup_fn),                                            \
         .reshape    = ct_conv_layer_reshape,                                 \

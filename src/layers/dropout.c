@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/layout.h"
 #include "layers/common.h"
@@ -87,6 +88,17 @@ static void dropout_draw_blocks(const struct ct_layer *l, uint64_t sample,
     }
 }
 
+/* Values [from, to) of bfloat16. */
+CT_SIMD static void scale_shorts(int64_t from, int64_t to, float scale,
+                                 const uint8_t *mask, const float *x, float *y)
+{
+    const uint16_t *source = ct_bf16(x);
+    uint16_t *target       = ct_bf16_out(y);
+
+    CT_SIMD_FROM (i, from, to)
+        target[i] = ct_narrow(ct_widen(source[i]) * (mask[i] ? scale : 0));
+}
+
 static void dropout_blocks(const struct ct_layer *l, const struct ct_io *io,
                            uint64_t first, uint8_t *mask)
 {
@@ -94,12 +106,15 @@ static void dropout_blocks(const struct ct_layer *l, const struct ct_io *io,
     const int64_t n_samples = io->top[0]->shape.dim[0];
     const int64_t per       = ct_elements(io->top[0]) / n_samples;
     const float *x = ct_data(io->bottom[0]), scale = d->scale;
+    const bool shorts = io->top[0]->data.dtype == CT_BF16;
     float *y = ct_data(io->top[0]);
 
     CT_FOR_ROWS (s, n_samples, per) {
         dropout_draw_blocks(l, first + (uint64_t)s, io->top[0],
                             mask + s * per);
-        for (int64_t i = s * per; i < (s + 1) * per; i++)
+        if (shorts)
+            scale_shorts(s * per, (s + 1) * per, scale, mask, x, y);
+        for (int64_t i = s * per; i < (s + 1) * per && !shorts; i++)
             y[i] = x[i] * (mask[i] ? scale : 0);
     }
 }
@@ -117,8 +132,10 @@ static enum ct_status dropout_forward(struct ct_layer *l,
     float *y = ct_data(io->top[0]);
     uint8_t *mask;
 
-    if (l->phase != CAFFE__PHASE__TRAIN)
-        return ct_copy(l->dev, n, x, y);
+    if (l->phase != CAFFE__PHASE__TRAIN) {
+        ct_copy_values(io->top[0], x, y);
+        return CT_OK;
+    }
     mask = (uint8_t *)ct_data(d->mask);
     if (n > 0 && io->top[0]->data.layout != CT_PLAIN) {
         dropout_blocks(l, io, first, mask);
@@ -147,9 +164,17 @@ static enum ct_status dropout_backward(struct ct_layer *l,
 
     if (!io->want_grad[0])
         return CT_OK;
-    if (l->phase != CAFFE__PHASE__TRAIN)
-        return ct_copy(l->dev, n, dy, dx);
+    if (l->phase != CAFFE__PHASE__TRAIN) {
+        ct_copy_values(io->top[0], dy, dx);
+        return CT_OK;
+    }
     mask = (const uint8_t *)ct_data(d->mask);
+    if (io->top[0]->data.dtype == CT_BF16) {
+        CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
+            scale_shorts(c * CT_CHUNK, ct_chunk_end(c, n), scale, mask, dy,
+                         dx);
+        return CT_OK;
+    }
     CT_FOR_EACH (i, n)
         dx[i] = dy[i] * (mask[i] ? scale : 0);
     return CT_OK;
@@ -160,7 +185,7 @@ const struct ct_layer_type ct_layer_dropout = {
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP |
-                  CT_LAYER_SAME_LAYOUT | CT_LAYER_KEEPS_SIGN,
+                  CT_LAYER_SAME_LAYOUT | CT_LAYER_KEEPS_SIGN | CT_LAYER_BF16,
     .state_size = sizeof(struct dropout),
     .setup      = dropout_setup,
     .reshape    = dropout_reshape,

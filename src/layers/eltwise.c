@@ -22,6 +22,7 @@
 
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
+#include "layers/chunks.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
 #include "layers/eltwise.h"
@@ -144,6 +145,8 @@ static enum ct_status eltwise_forward(struct ct_layer *l,
     const struct eltwise *e = l->state;
     const int64_t n = ct_elements(io->top[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_forward(l, io, eltwise_forward);
     CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK) {
         const int64_t from = c * CT_CHUNK, to = ct_chunk_end(c, n);
 
@@ -293,6 +296,8 @@ static enum ct_status eltwise_backward(struct ct_layer *l,
     const struct eltwise *e = l->state;
     const int64_t n = ct_elements(io->top[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_backward(l, io, eltwise_backward);
     if (e->split) {
         CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
             split_grad_chunk(l, io, c * CT_CHUNK, ct_chunk_end(c, n));
@@ -312,8 +317,11 @@ static bool eltwise_absorb(struct ct_layer *l, const struct ct_layer *next)
     if (next && (e->op != SUM || e->split))
         return false;
     if (next && strcmp(next->type->name, "Split") == 0) {
-        e->split = l->dev->kind == CT_CPU ||
-                   next->param->n_top <= ELTWISE_LIST;
+        const size_t most = ct_layer_shorts(l) ? (size_t)CT_CHUNK_BLOBS
+                                               : (size_t)ELTWISE_LIST;
+
+        e->split = next->param->n_top <= most ||
+                   (l->dev->kind == CT_CPU && !ct_layer_shorts(l));
         return e->split;
     }
     if (next && (e->relu || strcmp(next->type->name, "ReLU") != 0 ||
@@ -327,15 +335,28 @@ static bool eltwise_absorb(struct ct_layer *l, const struct ct_layer *next)
     return true;
 }
 
+/* Winners belong to a place; see chunks.h. */
+static bool eltwise_accepts(const struct ct_layer *l, const struct ct_io *io,
+                            enum ct_layout layout)
+{
+    const struct eltwise *e = l->state;
+
+    (void)layout;
+    return !ct_layer_shorts(l) ||
+           (e->op != MAX && ct_chunks_take(io->n_bottom, io->n_top));
+}
+
 const struct ct_layer_type ct_layer_eltwise = {
     .name       = "Eltwise",
     .bottoms    = CT_AT_LEAST(2),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT | CT_LAYER_BY_ITEM,
+    .flags      = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT | CT_LAYER_BY_ITEM |
+                CT_LAYER_BF16,
     .state_size = sizeof(struct eltwise),
     .setup      = eltwise_setup,
     .reshape    = eltwise_reshape,
     .forward    = { eltwise_forward, CT_CUDA_FN(eltwise_forward) },
     .backward   = { eltwise_backward, CT_CUDA_FN(eltwise_backward) },
+    .accepts    = eltwise_accepts,
     .absorb     = eltwise_absorb,
 };

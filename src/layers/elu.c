@@ -11,6 +11,7 @@
 
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
+#include "layers/chunks.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
 #include "proto/params.h"
@@ -31,6 +32,8 @@ static enum ct_status elu_forward(struct ct_layer *l, const struct ct_io *io)
     const float *x    = ct_data(io->bottom[0]);
     float *y          = ct_data(io->top[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_forward(l, io, elu_forward);
     CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK) {
         const int64_t from = c * CT_CHUNK;
 
@@ -46,6 +49,8 @@ static enum ct_status elu_backward(struct ct_layer *l, const struct ct_io *io)
     const float *dy = ct_diff(io->top[0]);
     float *dx = ct_diff(io->bottom[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_backward(l, io, elu_backward);
     if (io->want_grad[0])
         CT_FOR_EACH (i, ct_elements(io->top[0])) {
             const float d = dy[i];
@@ -59,7 +64,8 @@ const struct ct_layer_type ct_layer_elu = {
     .name     = "ELU",
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
-    .flags    = CT_LAYER_INPLACE | CT_LAYER_SAME_LAYOUT | CT_LAYER_BY_ITEM,
+    .flags    = CT_LAYER_INPLACE | CT_LAYER_SAME_LAYOUT | CT_LAYER_BY_ITEM |
+                CT_LAYER_BF16,
     .reshape  = ct_layer_same_shape,
     .forward  = { elu_forward, CT_CUDA_FN(elu_forward) },
     .backward = { elu_backward, CT_CUDA_FN(elu_backward) },

@@ -48,7 +48,8 @@ static enum ct_status ip_setup(struct ct_layer *l, const struct ct_io *io)
     CT_TRY(ct_layer_add_blob(l, ip->transpose ? CT_SHAPE(ip->k, ip->n)
                                               : CT_SHAPE(ip->n, ip->k),
                              p->weight_filler));
-    for (int i = 0; i < CT_IP_SHORTS && ct_device_dtype(l->dev) != CT_F32; i++)
+    for (int i = 0; i < CT_IP_SHORTS && l->dev->kind == CT_CUDA &&
+                    ct_device_dtype(l->dev) != CT_F32; i++)
         CT_TRY(ct_layer_add_scratch(l, &s->shorts[i]));
     return ip->has_bias ? ct_layer_add_blob(l, CT_SHAPE(ip->n), p->bias_filler)
                         : CT_OK;

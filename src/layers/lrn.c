@@ -9,6 +9,7 @@
 #include "cortado/layer.h"
 
 #include "device/lrn_ops.h"
+#include "layers/common.h"
 #include "layers/cuda/slots.h"
 #include "layers/lrn.h"
 #include "proto/params.h"
@@ -48,6 +49,7 @@ static enum ct_status lrn_reshape(struct ct_layer *l, const struct ct_io *io)
     s->lrn.h      = x->dim[2];
     s->lrn.w      = x->dim[3];
     s->lrn.layout = io->bottom[0]->data.layout;
+    s->lrn.dtype  = io->bottom[0]->data.dtype;
     CT_TRY(ct_lrn_choose(&s->lrn));
     return ct_reshape(s->scratch, CT_SHAPE(ct_lrn_scratch(&s->lrn)));
 }
@@ -71,6 +73,16 @@ static enum ct_status lrn_backward(struct ct_layer *l, const struct ct_io *io)
                            ct_diff(io->bottom[0]));
 }
 
+static bool lrn_accepts(const struct ct_layer *l, const struct ct_io *io,
+                        enum ct_layout layout)
+{
+    const struct lrn *s = l->state;
+
+    (void)io, (void)layout;
+    return !ct_layer_shorts(l) || s->lrn.within ||
+           s->lrn.size <= CT_LRN_BF16_MOST;
+}
+
 static void lrn_teardown(struct ct_layer *l)
 {
     struct lrn *s = l->state;
@@ -82,11 +94,13 @@ const struct ct_layer_type ct_layer_lrn = {
     .name       = "LRN",
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT | CT_LAYER_BY_ITEM,
+    .flags      = CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT | CT_LAYER_BY_ITEM |
+                  CT_LAYER_BF16,
     .state_size = sizeof(struct lrn),
     .setup      = lrn_setup,
     .reshape    = lrn_reshape,
     .forward    = { lrn_forward, CT_CUDA_FN(lrn_forward) },
     .backward   = { lrn_backward, CT_CUDA_FN(lrn_backward) },
+    .accepts    = lrn_accepts,
     .teardown   = lrn_teardown,
 };

@@ -23,6 +23,7 @@
 #include "device/cpu/loop.h"
 #include "device/layout.h"
 #include "device/pool.h"
+#include "layers/common.h"
 #include "layers/cuda/slots.h"
 #include "layers/deal.h"
 #include "layers/pooling.h"
@@ -132,6 +133,7 @@ static enum ct_status pooling_reshape(struct ct_layer *l,
     s->pool.h      = x->dim[2];
     s->pool.w      = x->dim[3];
     s->pool.layout = io->bottom[0]->data.layout;
+    s->pool.dtype  = io->bottom[0]->data.dtype;
     if (s->global) {
         s->pool.kernel_h = s->pool.h;
         s->pool.kernel_w = s->pool.w;
@@ -230,6 +232,15 @@ static enum ct_status pooling_backward(struct ct_layer *l,
     return CT_OK;
 }
 
+/* Draws and their means are made of floats. */
+static bool pooling_accepts(const struct ct_layer *l, const struct ct_io *io,
+                            enum ct_layout layout)
+{
+    (void)io, (void)layout;
+    return !ct_layer_shorts(l) ||
+           ct_pooling_param(l->param)->pool != METHOD(STOCHASTIC);
+}
+
 static void pooling_teardown(struct ct_layer *l)
 {
     struct pooling *s = l->state;
@@ -242,11 +253,12 @@ const struct ct_layer_type ct_layer_pooling = {
     .bottoms    = CT_EXACTLY(1),
     .tops       = CT_BETWEEN(1, 2),
     .flags      = CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                  CT_LAYER_EXACT | CT_LAYER_BY_ITEM,
+                  CT_LAYER_EXACT | CT_LAYER_BY_ITEM | CT_LAYER_BF16,
     .state_size = sizeof(struct pooling),
     .setup      = pooling_setup,
     .reshape    = pooling_reshape,
     .forward    = { pooling_forward, CT_CUDA_FN(pooling_forward) },
     .backward   = { pooling_backward, CT_CUDA_FN(pooling_backward) },
+    .accepts    = pooling_accepts,
     .teardown   = pooling_teardown,
 };

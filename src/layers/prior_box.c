@@ -226,7 +226,7 @@ const struct ct_layer_type ct_layer_prior_box = {
     .name       = "PriorBox",
     .bottoms    = CT_EXACTLY(2),
     .tops       = CT_EXACTLY(1),
-    .flags      = CT_LAYER_NO_GRAD | CT_LAYER_NO_BOTTOM |
+    .flags      = CT_LAYER_NO_GRAD | CT_LAYER_NO_BOTTOM | CT_LAYER_BF16 |
                   CT_LAYER_PLAIN_TOPS,
     .state_size = sizeof(struct prior_box),
     .setup      = pb_setup,

@@ -11,6 +11,7 @@
 
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
+#include "layers/chunks.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
 #include "proto/params.h"
@@ -48,6 +49,8 @@ static enum ct_status relu_forward(struct ct_layer *l, const struct ct_io *io)
     float *y          = ct_data(io->top[0]);
     const int64_t n   = ct_elements(io->top[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_forward(l, io, relu_forward);
     CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
         relu_row(ct_chunk_end(c, n) - c * CT_CHUNK, slope, x + c * CT_CHUNK,
                  y + c * CT_CHUNK);
@@ -61,6 +64,8 @@ static enum ct_status relu_backward(struct ct_layer *l, const struct ct_io *io)
     float *dx       = ct_diff(io->bottom[0]);
     const int64_t n = ct_elements(io->top[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_backward(l, io, relu_backward);
     if (io->want_grad[0])
         CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
             relu_row_grad(ct_chunk_end(c, n) - c * CT_CHUNK, slope,
@@ -74,7 +79,8 @@ const struct ct_layer_type ct_layer_relu = {
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                CT_LAYER_BY_ITEM | CT_LAYER_KEEPS_SIGN,
+                CT_LAYER_BY_ITEM | CT_LAYER_KEEPS_SIGN |
+                CT_LAYER_BF16,
     .setup    = relu_setup,
     .reshape  = ct_layer_same_shape,
     .forward  = { relu_forward, CT_CUDA_FN(relu_forward) },

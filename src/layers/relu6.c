@@ -9,6 +9,7 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
+#include "layers/chunks.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
 #include "proto/params.h"
@@ -19,6 +20,8 @@ static enum ct_status relu6_forward(struct ct_layer *l, const struct ct_io *io)
     const float *x    = ct_data(io->bottom[0]);
     float *y          = ct_data(io->top[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_forward(l, io, relu6_forward);
     CT_FOR_EACH (i, ct_elements(io->top[0])) {
         const float v = x[i] > 6 ? 6 : x[i];
 
@@ -34,6 +37,8 @@ static enum ct_status relu6_backward(struct ct_layer *l,
     const float *x = ct_data(io->bottom[0]), *dy = ct_diff(io->top[0]);
     float *dx = ct_diff(io->bottom[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_backward(l, io, relu6_backward);
     if (io->want_grad[0])
         CT_FOR_EACH (i, ct_elements(io->top[0])) {
             const float d = dy[i];
@@ -49,7 +54,7 @@ const struct ct_layer_type ct_layer_relu6 = {
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                CT_LAYER_BY_ITEM,
+                CT_LAYER_BY_ITEM | CT_LAYER_BF16,
     .reshape  = ct_layer_same_shape,
     .forward  = { relu6_forward, CT_CUDA_FN(relu6_forward) },
     .backward = { relu6_backward, CT_CUDA_FN(relu6_backward) },

@@ -135,8 +135,8 @@ static bool scale_accepts(const struct ct_layer *l, const struct ct_io *io,
 
     (void)layout;
     if (io->n_bottom > 1)
-        return s->bias < 0 && ct_shape_equal(&io->bottom[0]->shape,
-                                             &io->bottom[1]->shape);
+        return !ct_layer_shorts(l) && s->bias < 0 &&
+               ct_shape_equal(&io->bottom[0]->shape, &io->bottom[1]->shape);
     return ct_scale_param(l->param)->axis == 1 &&
            l->blob[0]->shape.n_axes == 1;
 }
@@ -146,7 +146,7 @@ const struct ct_layer_type ct_layer_scale = {
     .bottoms    = CT_BETWEEN(1, 2),
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_INPLACE | CT_LAYER_NO_TOP | CT_LAYER_SAME_LAYOUT |
-                  CT_LAYER_COPIES,
+                  CT_LAYER_COPIES | CT_LAYER_BF16,
     .state_size = sizeof(struct scale),
     .setup      = scale_setup,
     .reshape    = scale_reshape,

@@ -9,6 +9,7 @@
 
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
+#include "layers/chunks.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
 
@@ -22,6 +23,8 @@ static enum ct_status split_reshape(struct ct_layer *l, const struct ct_io *io)
 
 static enum ct_status split_forward(struct ct_layer *l, const struct ct_io *io)
 {
+    if (ct_chunks_any(io))
+        return ct_chunks_forward(l, io, split_forward);
     for (int i = 0; i < io->n_top; i++)
         CT_TRY(ct_copy(l->dev, ct_elements(io->bottom[0]),
                        ct_data(io->bottom[0]), ct_data(io->top[i])));
@@ -61,11 +64,20 @@ static enum ct_status split_backward(struct ct_layer *l,
 {
     const int64_t n = ct_elements(io->bottom[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_backward(l, io, split_backward);
     (void)l;
     if (io->want_grad[0])
         CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
             split_sum(io, c * CT_CHUNK, ct_chunk_end(c, n));
     return CT_OK;
+}
+
+static bool split_accepts(const struct ct_layer *l, const struct ct_io *io,
+                          enum ct_layout layout)
+{
+    (void)layout;
+    return !ct_layer_shorts(l) || ct_chunks_take(io->n_bottom, io->n_top);
 }
 
 const struct ct_layer_type ct_layer_split = {
@@ -74,8 +86,9 @@ const struct ct_layer_type ct_layer_split = {
     .tops     = CT_AT_LEAST(1),
     .flags    = CT_LAYER_ALIAS_DATA | CT_LAYER_NO_BOTTOM | CT_LAYER_NO_TOP |
                 CT_LAYER_SAME_LAYOUT | CT_LAYER_LEAVES_DIFF |
-                CT_LAYER_BY_ITEM,
+                CT_LAYER_BY_ITEM | CT_LAYER_BF16,
     .reshape  = split_reshape,
     .forward  = { split_forward, CT_CUDA_FN(split_forward) },
     .backward = { split_backward, CT_CUDA_FN(split_backward) },
+    .accepts  = split_accepts,
 };

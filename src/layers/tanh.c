@@ -5,6 +5,7 @@
 #include "cortado/layer.h"
 
 #include "device/cpu/loop.h"
+#include "layers/chunks.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
 #include "layers/squash.h"
@@ -21,6 +22,8 @@ static enum ct_status tanh_forward(struct ct_layer *l, const struct ct_io *io)
     const float *x  = ct_data(io->bottom[0]);
     float *y        = ct_data(io->top[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_forward(l, io, tanh_forward);
     (void)l;
     CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK) {
         const int64_t from = c * CT_CHUNK;
@@ -35,6 +38,8 @@ static enum ct_status tanh_backward(struct ct_layer *l, const struct ct_io *io)
     const float *y = ct_data(io->top[0]), *dy = ct_diff(io->top[0]);
     float *dx = ct_diff(io->bottom[0]);
 
+    if (ct_chunks_any(io))
+        return ct_chunks_backward(l, io, tanh_backward);
     (void)l;
     if (io->want_grad[0])
         CT_FOR_EACH (i, ct_elements(io->top[0]))
@@ -47,7 +52,8 @@ const struct ct_layer_type ct_layer_tanh = {
     .bottoms  = CT_EXACTLY(1),
     .tops     = CT_EXACTLY(1),
     .flags    = CT_LAYER_INPLACE | CT_LAYER_NO_BOTTOM | CT_LAYER_SAME_LAYOUT |
-                CT_LAYER_BY_ITEM,
+                CT_LAYER_BY_ITEM |
+                CT_LAYER_BF16,
     .reshape  = ct_layer_same_shape,
     .forward  = { tanh_forward, CT_CUDA_FN(tanh_forward) },
     .backward = { tanh_backward, CT_CUDA_FN(tanh_backward) },

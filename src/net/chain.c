@@ -90,7 +90,8 @@ static bool wakes_threads(const struct ct_layer *l)
     const char *why, *name =
         l->type->describe ? l->type->describe(l, &why) : NULL;
 
-    return name && (strcmp(name, "gemm") == 0 || strcmp(name, "ref") == 0);
+    return name && (strcmp(name, "gemm") == 0 || strcmp(name, "ref") == 0 ||
+                    strcmp(name, "float32") == 0);
 }
 
 /* Whether the layers that run as one with layer i take images one by one. */

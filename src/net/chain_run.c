@@ -174,6 +174,8 @@ static enum ct_status views_make(struct ct_net *net, struct net_chain *c,
         view->planned     = true;
         view->data.layout = all->data.layout;
         view->diff.layout = all->diff.layout;
+        view->data.dtype  = all->data.dtype;
+        view->diff.dtype  = all->diff.dtype;
         shape.dim[0]      = g->n;
         CT_TRY(ct_reshape(view, shape));
     }
@@ -296,13 +298,15 @@ static void point(struct ct_tensor *t, const struct ct_tensor *all,
                   size_t place)
 {
     const size_t bytes = ct_tensor_bytes(&view->shape, t);
-    const size_t image = bytes / sizeof(float) / (size_t)view->shape.dim[0];
+    const size_t image = bytes / (size_t)view->shape.dim[0];
+    char *base         = (char *)all->ptr;
 
     if (place != CHAIN_NOWHERE)
         ct_tensor_point(t, values + place / sizeof(float), bytes);
     else
-        ct_tensor_point(t, all->ptr ? all->ptr + image * (size_t)first : NULL,
-                        bytes);
+        ct_tensor_point(t, base ? (float *)(void *)(base + image *
+                                                    (size_t)first)
+                                : NULL, bytes);
 }
 
 /* Blobs and parameters may have moved since the last pass. */

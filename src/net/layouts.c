@@ -8,6 +8,10 @@
  * so.  A layer that reads such a blob but takes plain ones gets a converted
  * shadow of it; its gradient is converted back.
  *
+ * On a GPU the layout is NHWC, with 16-bit values in those precisions; on a CPU
+ * that computes in bfloat16 it is NHWC with bfloat16, and layers without
+ * CT_LAYER_BF16 take plain blobs only.
+ *
  * Inputs, outputs and losses stay plain: users see them.  So does everything
  * when blobs are to be kept, or with CORTADO_IMPL=layout:plain. */
 #include "base/mem.h"
@@ -45,6 +49,9 @@ static bool takes_blocked(const struct layouts *p, const struct net_layer *l)
     if (l->host_top ||
         !(t->flags & (CT_LAYER_SAME_LAYOUT | CT_LAYER_OWN_LAYOUT |
                       CT_LAYER_PLAIN_TOPS)))
+        return false;
+    if (p->net->dev->kind == CT_CPU && p->dtype != CT_F32 &&
+        !(t->flags & CT_LAYER_BF16))
         return false;
     for (int i = 0; i < l->n_bottom; i++)
         if (!four_axes(p, l->bottom_id[i]))
@@ -204,7 +211,7 @@ static enum ct_status apply(struct layouts *p)
 /* What convolutions like on this device; false: plain float32. */
 static bool favourite(const struct ct_device *dev, struct layouts *p)
 {
-    if (dev->kind == CT_CPU) {
+    if (dev->kind == CT_CPU && ct_device_dtype(dev) == CT_F32) {
         p->blocked = ct_layout_blocked();
         return ct_impl_allowed("layout", "blocked");
     }

@@ -33,18 +33,13 @@ static double megabytes(size_t bytes)
     return (double)bytes / 1e6;
 }
 
-static size_t tensor_bytes(const struct ct_blob *b, const struct ct_tensor *t)
-{
-    return (size_t)ct_layout_count(&b->shape, t->layout) * sizeof(float);
-}
-
 static void range_cell(const struct ct_net *net, const struct ct_blob *b,
                        const struct ct_tensor *t, char *out)
 {
     const char *base = (const char *)(net->activations ? net->activations->ptr
                                                        : NULL);
     const char *at   = (const char *)t->ptr;
-    size_t bytes     = tensor_bytes(b, t);
+    size_t bytes     = ct_tensor_bytes(&b->shape, t);
 
     if (!at)
         snprintf(out, CELL, "-");
@@ -81,7 +76,7 @@ static size_t shadow_lines(struct ct_text *t, const struct ct_net *net)
 
             if (!l->shadow[b])
                 continue;
-            bytes = tensor_bytes(from, &from->data);
+            bytes = ct_tensor_bytes(&from->shape, &from->data);
             all += bytes * (l->want_grad[b] ? 2 : 1);
             ct_text_addf(t, "layer %s (%s) reads %s as %s: %.2f MB forward%s\n",
                          l->layer->name, l->layer->type->name, from->name,

@@ -19,6 +19,10 @@ const struct ct_device *test_device(void)
 
     if (device)
         return device;
+    if (name && strcmp(name, "cpu:bf16") == 0) {
+        check(ct_device_cpu_open(CT_BF16_FORCED, &device));
+        return device;
+    }
     if (!name || strncmp(name, "cuda", 4) != 0)
         return device = ct_device_cpu();
     setenv("CORTADO_CUDA_MEMORY", "host", 1);

@@ -41,9 +41,9 @@ const char *test_recorded(const char *below);
 /* Call fn(arg) when the test ends, passed or failed; last one first. */
 void test_defer(void (*fn)(void *), void *arg);
 
-/* The device under test: the CPU, or what CORTADO_TEST_DEVICE names, `cuda`
- * or `cuda:PRECISION`.  Its arrays can be read by the test's own code, after
- * a sync. */
+/* The device under test: the CPU, or what CORTADO_TEST_DEVICE names: `cuda`,
+ * `cuda:PRECISION` or `cpu:bf16`.  Its arrays can be read by the test's own
+ * code, after a sync. */
 const struct ct_device *test_device(void);
 
 /* A fresh folder, removed with its content after the test. */

@@ -28,6 +28,9 @@ static void describe(const struct ct_transport_type *transport,
         snprintf(s->model, sizeof(s->model), "%s", ct_device_name(device));
     } else {
         ct_cpu_kernels(s->model, sizeof(s->model));
+        if (ct_device_dtype(device) == CT_BF16)
+            strncat(s->model, ", bf16",
+                    sizeof(s->model) - strlen(s->model) - 1);
     }
     s->scaled = ct_device_dtype(device) == CT_F16;
     if (gethostname(s->host, sizeof(s->host) - 1) != 0)
