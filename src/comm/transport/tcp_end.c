@@ -4,28 +4,22 @@
  * other answers the first call that comes through, and that connection is the
  * one.  Calls for a view that is not open yet wait.  Callers without the key
  * are closed without a word; there are never more than a few of them. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "comm/transport/address.h"
 #include "comm/transport/tcp_parts.h"
 
 enum {
     EVENTS       = 32,
-    BACKLOG      = 1024,
     MOST_UNKNOWN = 64, /* connections that have not shown the key */
     ACCEPT       = 64  /* at a time */
 };
@@ -40,70 +34,10 @@ struct tcp_address {
     uint64_t magic, machine;
     uint8_t  key[TCP_KEY_BYTES];
     uint16_t port, n;
-    struct {
-        uint16_t family;
-        uint8_t  ip[16];
-    } at[TCP_CALLS];
+    struct ct_ip at[TCP_CALLS];
 };
 
 /* ---- addresses */
-
-/* A number for this machine and its network namespace: processes that have the
- * same one reach each other by the loopback interface. */
-static uint64_t machine_number(void)
-{
-    FILE *file    = fopen("/proc/sys/kernel/random/boot_id", "re");
-    char id[64]   = "";
-    uint64_t hash = 0xcbf29ce484222325;
-    struct stat net;
-
-    if (!file || !fgets(id, sizeof(id), file) ||
-        stat("/proc/self/ns/net", &net) != 0)
-        hash = ct_entropy();
-    else
-        hash ^= (uint64_t)net.st_ino * 0x9e3779b97f4a7c15;
-    if (file)
-        fclose(file);
-    for (const char *p = id; *p; p++)
-        hash = (hash ^ (uint8_t)*p) * 0x100000001b3;
-    return hash;
-}
-
-static bool is_useful(const struct ifaddrs *i, const char *wish)
-{
-    const struct sockaddr_in6 *six = (const void *)i->ifa_addr;
-
-    if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) ||
-        (i->ifa_flags & IFF_LOOPBACK) ||
-        (wish && strcmp(i->ifa_name, wish) != 0))
-        return false;
-    return i->ifa_addr->sa_family == AF_INET ||
-           (i->ifa_addr->sa_family == AF_INET6 &&
-            !IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr));
-}
-
-static void list_interfaces(struct tcp_address *a)
-{
-    const char *wish     = getenv("CORTADO_INTERFACE");
-    struct ifaddrs *list = NULL;
-
-    if (getifaddrs(&list) != 0)
-        return; /* this machine alone can reach it */
-    for (struct ifaddrs *i = list; i && a->n < TCP_CALLS; i = i->ifa_next) {
-        const struct sockaddr_in *four = (const void *)i->ifa_addr;
-        const struct sockaddr_in6 *six = (const void *)i->ifa_addr;
-
-        if (!is_useful(i, wish))
-            continue;
-        a->at[a->n].family = i->ifa_addr->sa_family;
-        if (i->ifa_addr->sa_family == AF_INET)
-            memcpy(a->at[a->n].ip, &four->sin_addr, 4);
-        else
-            memcpy(a->at[a->n].ip, &six->sin6_addr, 16);
-        a->n++;
-    }
-    freeifaddrs(list);
-}
 
 const void *ct_tcp_address(const struct ct_tcp *e, size_t *bytes)
 {
@@ -113,32 +47,6 @@ const void *ct_tcp_address(const struct ct_tcp *e, size_t *bytes)
 
 /* ---- the end */
 
-/* With IPv6, which takes IPv4 too, or without where there is none. */
-static bool listen_at(struct ct_tcp *e, int family, uint16_t *port)
-{
-    struct sockaddr_in6 any = { .sin6_family = (sa_family_t)family };
-    const int off           = 0;
-    socklen_t length        = family == AF_INET6 ? sizeof(any)
-                                                 : sizeof(struct sockaddr_in);
-
-    e->listener = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                         0);
-    if (e->listener < 0)
-        return false;
-    if (family == AF_INET6)
-        (void)setsockopt(e->listener, IPPROTO_IPV6, IPV6_V6ONLY, &off,
-                         sizeof(off));
-    if (bind(e->listener, (struct sockaddr *)&any, length) != 0 ||
-        listen(e->listener, BACKLOG) != 0 ||
-        getsockname(e->listener, (struct sockaddr *)&any, &length) != 0) {
-        close(e->listener);
-        e->listener = -1;
-        return false;
-    }
-    *port = any.sin6_port; /* where IPv4's is, too */
-    return true;
-}
-
 static enum ct_status end_start(struct ct_tcp *e)
 {
     struct tcp_address *a;
@@ -146,15 +54,16 @@ static enum ct_status end_start(struct ct_tcp *e)
     CT_TRY(ct_alloc(1, sizeof(*a), "tcp address", &a));
     e->address = a;
     a->magic   = address_magic;
-    a->machine = machine_number();
+    a->machine = ct_machine_number();
     for (int i = 0; i < TCP_KEY_BYTES; i += 8) {
         const uint64_t word = ct_entropy();
 
         memcpy(e->key + i, &word, 8);
     }
     memcpy(a->key, e->key, TCP_KEY_BYTES);
-    list_interfaces(a);
-    if (!listen_at(e, AF_INET6, &a->port) && !listen_at(e, AF_INET, &a->port))
+    a->n        = (uint16_t)ct_list_addresses(a->at, TCP_CALLS);
+    e->listener = ct_listen(&a->port);
+    if (e->listener < 0)
         return ct_fail(CT_ECOMM, "cannot listen on a port: %s",
                        strerror(errno));
     e->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -414,41 +323,26 @@ static void call_hear(struct tcp_call *c)
 }
 
 static enum ct_status call_one(struct ct_tcp *e, struct tcp_call *c,
-                               int family, const void *ip, uint16_t port)
+                               const struct ct_ip *to, uint16_t port)
 {
-    struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = port };
-    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = port };
-    const bool is_six       = family == AF_INET6;
-
     c->about = TCP_CALL;
-    c->fd    = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (c->fd < 0)
-        return ct_fail(CT_ECOMM, "socket: %s", strerror(errno));
-    no_delay(c->fd);
-    memcpy(is_six ? (void *)&six.sin6_addr : (void *)&four.sin_addr, ip,
-           is_six ? 16 : 4);
-    if (connect(c->fd, is_six ? (struct sockaddr *)&six
-                              : (struct sockaddr *)&four,
-                is_six ? sizeof(six) : sizeof(four)) != 0 &&
-        errno != EINPROGRESS)
-        call_end(c); /* another address may do */
-    else if (!tcp_watch(e, c->fd, c, true))
+    c->fd    = ct_connect(to, port);
+    if (c->fd >= 0 && !tcp_watch(e, c->fd, c, true))
         return ct_fail(CT_ECOMM, "epoll: %s", strerror(errno));
-    return CT_OK;
+    return CT_OK; /* another address may do */
 }
 
 static enum ct_status call_all(struct ct_tcp *e, struct tcp_peer *p,
                                const struct tcp_address *a)
 {
-    const uint32_t loopback = htonl(INADDR_LOOPBACK);
-    bool any                = false;
+    const struct ct_ip loopback = ct_loopback_address();
+    bool any                    = false;
 
     if (p->local)
-        CT_TRY(call_one(e, &p->call[0], AF_INET, &loopback, a->port));
+        CT_TRY(call_one(e, &p->call[0], &loopback, a->port));
     for (int i = 0; i < a->n && !p->local; i++)
         if (a->at[i].family == AF_INET || a->at[i].family == AF_INET6)
-            CT_TRY(call_one(e, &p->call[i], a->at[i].family, a->at[i].ip,
-                            a->port));
+            CT_TRY(call_one(e, &p->call[i], &a->at[i], a->port));
     for (int i = 0; i < TCP_CALLS; i++)
         any |= p->call[i].fd >= 0;
     if (!any)
