@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "base/hush.h"
 
 static ct_log_fn log_sink;
 static void *log_sink_arg;
@@ -22,6 +23,7 @@ static void *log_listener_arg;
 static FILE *log_copy; /* under the lock; log_copies tells without */
 static atomic_bool log_copies;
 static atomic_int log_minimum = CT_LOG_INFO;
+static _Thread_local bool log_hushed;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 CT_FORK_SAFE(log_lock, CT_FORK_LOG)
 
@@ -49,6 +51,11 @@ void ct_log_set_level(enum ct_log_level minimum)
 enum ct_log_level ct_log_level(void)
 {
     return (enum ct_log_level)atomic_load(&log_minimum);
+}
+
+void ct_log_hush(bool hush)
+{
+    log_hushed = hush;
 }
 
 enum ct_status ct_log_copy_to(const char *path)
@@ -120,7 +127,8 @@ void ct_log_write(enum ct_log_level level, const char *file, int line,
     size_t used, prefix;
     bool shown = (int)level >= atomic_load(&log_minimum);
 
-    if (!shown && !atomic_load(&log_copies))
+    if ((!shown && !atomic_load(&log_copies)) ||
+        (log_hushed && level == CT_LOG_INFO))
         return;
     prefix = log_prefix(few, sizeof(few) - 2, level, file, line);
     va_start(ap, fmt);

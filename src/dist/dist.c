@@ -25,13 +25,13 @@ static enum ct_status take_options(struct ct_dist *d,
     return ct_message_merge(&none, given, &d->options);
 }
 
-enum ct_status dist_create_at(const struct elastic_place *place,
+enum ct_status dist_create_at(struct ct_transport *transport,
+                              const struct elastic_place *place,
                               const struct elastic_membership *members,
                               const Caffe__DistributedParameter *options,
                               struct ct_dist **out)
 {
-    struct ct_transport *transport = place->transport;
-    struct ct_dist *d              = NULL;
+    struct ct_dist *d = NULL;
     enum ct_status st;
 
     if (ct_alloc(1, sizeof(*d), "dist", &d) != CT_OK) {
@@ -39,7 +39,8 @@ enum ct_status dist_create_at(const struct elastic_place *place,
         return CT_ENOMEM;
     }
     d->members = members;
-    d->place   = *place;
+    if (place)
+        d->place = *place;
     dist_marks_init(&d->marks);
     pthread_mutex_init(&d->census_lock, NULL);
     st = take_options(d, options);
@@ -59,9 +60,7 @@ enum ct_status dist_create_over(struct ct_transport *transport,
                                 const Caffe__DistributedParameter *options,
                                 struct ct_dist **out)
 {
-    const struct elastic_place place = { .transport = transport };
-
-    return dist_create_at(&place, NULL, options, out);
+    return dist_create_at(transport, NULL, NULL, options, out);
 }
 
 bool ct_dist_launched(void)

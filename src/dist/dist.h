@@ -111,10 +111,10 @@ CT_MUST_CHECK enum ct_status dist_commit(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,
                                             struct ct_next_view *out);
 CT_MUST_CHECK enum ct_status dist_enter_view(struct ct_exchange *x);
-/* dist.c: an exchange at a place, whose transport it takes over; `members` may
- * be NULL. */
+/* dist.c: an exchange over a transport, which it takes over; `place` and
+ * `members` may be NULL. */
 CT_MUST_CHECK enum ct_status dist_create_at(
-    const struct elastic_place *place,
+    struct ct_transport *transport, const struct elastic_place *place,
     const struct elastic_membership *members,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 

@@ -46,15 +46,23 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
         CT_TRY(dist_held_back_take(d));
     *out = (struct ct_next_view){
         .base = d->place.base,
-        .full = d->place.transport->rank < d->place.n_full };
+        .full = d->place.rank < d->place.n_full };
     return CT_OK;
 }
 
 enum ct_status dist_enter_view(struct ct_exchange *x)
 {
     struct ct_dist *d = x->state;
+    const int before  = d->plan.n_workers;
+    struct ct_transport *t;
 
-    return dist_change_view(d, d->place.transport);
+    CT_ASSERT(!d->net && !d->params_of); /* the solver has left */
+    dist_view_close(d);
+    CT_TRY(d->members->open(d->members->arg, &t));
+    CT_TRY(dist_view_open(d, t));
+    dist_marks_add(&d->marks, CT_MARK_VIEW, d->all->rank, 0,
+                   "%d ranks train, after %d", d->plan.n_workers, before);
+    return CT_OK;
 }
 
 enum ct_status dist_create_elastic(const struct elastic_membership *members,
@@ -62,7 +70,9 @@ enum ct_status dist_create_elastic(const struct elastic_membership *members,
                                    struct ct_dist **out)
 {
     struct elastic_place place;
+    struct ct_transport *t;
 
     CT_TRY(members->next(members->arg, &place));
-    return dist_create_at(&place, members, options, out);
+    CT_TRY(members->open(members->arg, &t));
+    return dist_create_at(t, &place, members, options, out);
 }

@@ -228,6 +228,8 @@ void dist_view_close(struct ct_dist *d)
     live_watch_destroy(d->watch);
     dist_bsp_fini(d);
     dist_canonical_fini(&d->canonical);
+    if (d->members)
+        d->members->close(d->members->arg);
     ct_comm_destroy(d->group);
     if (d->comm != d->all)
         ct_comm_destroy(d->comm);

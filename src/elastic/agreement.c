@@ -24,6 +24,7 @@ void elastic_init(struct elastic_agreement *a, uint64_t me,
     a->me    = me;
     a->rank  = -1;
     a->ready = ELASTIC_NOTHING;
+    a->least = 1;
     a->most  = ELASTIC_MEMBERS;
     a->send  = send;
     a->arg   = arg;
@@ -99,12 +100,23 @@ static bool is_quorum(const struct elastic_agreement *a, bool accepted)
     return accepted ? a->peer[first].accepted : a->peer[first].promised;
 }
 
+bool elastic_lets_go(const struct elastic_agreement *a)
+{
+    int n = 0;
+
+    for (int r = 0; r < a->own.view.n; r++)
+        n += !lost(&a->peer[r]) && !a->peer[r].leaves;
+    return n >= a->least;
+}
+
 static bool wants_change(const struct elastic_agreement *a)
 {
+    const bool lets_go = elastic_lets_go(a);
+
     if (a->frozen || a->renews || (a->n_joiners > 0 && a->own.view.n < a->most))
         return true;
     for (int r = 0; r < a->own.view.n; r++)
-        if (lost(&a->peer[r]) || a->peer[r].leaves)
+        if (lost(&a->peer[r]) || (a->peer[r].leaves && lets_go))
             return true;
     return false;
 }
@@ -146,11 +158,13 @@ static void begin_ballot(struct elastic_agreement *a)
 static void list_members(const struct elastic_agreement *a,
                          struct elastic_view *v)
 {
+    const bool lets_go = elastic_lets_go(a);
+
     for (int full = 1; full >= 0; full--) {
         for (int r = 0; r < a->own.view.n; r++) {
             const struct elastic_peer *p = &a->peer[r];
 
-            if (!p->promised || lost(p) || p->leaves ||
+            if (!p->promised || lost(p) || (p->leaves && lets_go) ||
                 (p->ready != ELASTIC_NOTHING) != (full == 1))
                 continue;
             v->id[v->n++] = a->own.view.id[r];

@@ -91,6 +91,7 @@ struct elastic_agreement {
     bool                frozen; /* it promised, and gets no further in it */
     bool                leaves; /* it wants to */
     bool                renews; /* somebody cannot go on in this view */
+    int                 least;  /* members that stay when others leave */
     int                 most;   /* members of a view, with those who join */
     struct elastic_peer peer[ELASTIC_MEMBERS];
     uint64_t            joiner[ELASTIC_MEMBERS];
@@ -137,6 +138,8 @@ bool elastic_ready(struct elastic_agreement *a, int iter);
 
 /* Who proposes: the first member of the view that is not lost; 0: none. */
 uint64_t elastic_coordinator(const struct elastic_agreement *a);
+/* Do enough members stay for others to leave? */
+bool elastic_lets_go(const struct elastic_agreement *a);
 /* Is this member outside of every view it knows of? */
 static inline bool elastic_is_out(const struct elastic_agreement *a)
 {

@@ -10,19 +10,24 @@
 
 /* A rank's place in a view. */
 struct elastic_place {
-    struct ct_transport *transport; /* the asker's, to destroy */
-    uint32_t             view;
-    int                  base;   /* iterations that count */
-    int                  n_full; /* the first so many ranks have parameters */
+    uint32_t view;
+    int      rank, size;
+    int      base;   /* iterations that count */
+    int      n_full; /* the first so many ranks have parameters */
 };
 
 struct elastic_membership {
     void *arg;
     /* Waits for the view after the last one that this gave.  Who asks cannot go
      * on in that one: if nobody else has ended it, this does.  Its transport is
-     * over by then, and nobody but the rank touches it any more.
+     * over by then.
      * CT_ESTOP: this process is to go, or has been left out. */
     enum ct_status (*next)(void *arg, struct elastic_place *out);
+    /* The transport of the place that next() gave last, for the asker to
+     * destroy.  CT_ECOMM: that view is over already. */
+    enum ct_status (*open)(void *arg, struct ct_transport **out);
+    /* Before it is destroyed: nobody else touches it from now on. */
+    void (*close)(void *arg);
     /* This rank has all sums of iteration iter - 1.  False: its view is
      * over. */
     bool (*ready)(void *arg, int iter);

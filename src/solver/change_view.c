@@ -8,6 +8,7 @@
  * stays keeps its own; one that is new gets rank 0's, with histories and the
  * place in the data.  With a batch of all ranks together the mathematics stays
  * the same, whatever their number: nets are built anew for each rank's part. */
+#include "base/hush.h"
 #include "base/mem.h"
 #include "core/buffer.h"
 #include "net/arena.h"
@@ -111,7 +112,12 @@ static void drop_nets(const struct nets *n)
 
 static enum ct_status build_nets(struct ct_solver *s, const struct nets *old)
 {
-    CT_TRY(solver_create_nets(s));
+    enum ct_status st;
+
+    ct_log_hush(true); /* they are as they were, but for a batch */
+    st = solver_create_nets(s);
+    ct_log_hush(false);
+    CT_TRY(st);
     CT_TRY(take_over(s, old->train));
     for (int i = 0; i < s->n_test_net && i < old->n_test; i++)
         CT_TRY(solver_test_seek(s, i, old->tested[i]));

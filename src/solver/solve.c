@@ -105,6 +105,9 @@ static enum ct_status last_snapshot(struct ct_solver *s)
     if (p->snapshot_after_train ||
         (s->stop && (p->snapshot > 0 || p->snapshot_seconds > 0)))
         CT_TRY(solver_snapshot_last(s));
+    /* Nobody goes before it is whole: another one may have to write it. */
+    if (solver_commits(s))
+        CT_TRY(s->options.exchange->job->meet(s->options.exchange));
     report_layers(s->net);
     if (s->stop) {
         CT_INFO("Optimization stopped early.");

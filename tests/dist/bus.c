@@ -148,15 +148,39 @@ static enum ct_status next(void *arg, struct elastic_place *out)
         st           = ct_fail(CT_ESTOP, "killed, or left out");
         m->transport = NULL;
     } else {
-        m->given     = v->number;
-        m->transport = take_end(b, v, m->a.rank);
-        m->over      = false;
-        *out = (struct elastic_place){ m->transport, v->number, v->base,
+        m->given = v->number;
+        *out = (struct elastic_place){ v->number, m->a.rank, v->n, v->base,
                                        v->n_full };
+    }
+    pthread_mutex_unlock(&b->lock);
+    return st;
+}
+
+static enum ct_status open_end(void *arg, struct ct_transport **out)
+{
+    struct member *m  = arg;
+    struct bus *b     = m->bus;
+    enum ct_status st = CT_OK;
+
+    pthread_mutex_lock(&b->lock);
+    if (!m->alive || m->a.own.view.number != m->given) {
+        st = ct_fail(CT_ECOMM, "view %u is over", m->given);
+    } else {
+        *out = m->transport = take_end(b, &m->a.own.view, m->a.rank);
+        m->over = false;
         bus_look(b); /* it may be over already */
     }
     pthread_mutex_unlock(&b->lock);
     return st;
+}
+
+static void close_end(void *arg)
+{
+    struct member *m = arg;
+
+    pthread_mutex_lock(&m->bus->lock);
+    m->transport = NULL;
+    pthread_mutex_unlock(&m->bus->lock);
 }
 
 static bool ready(void *arg, int iter)
@@ -180,7 +204,8 @@ struct member *bus_make_member(struct bus *b)
     CT_ASSERT(b->n < BUS_MEMBERS);
     *m = (struct member){ .bus = b, .number = b->n, .made = true,
                           .alive = true };
-    m->asks = (struct elastic_membership){ m, next, ready };
+    m->asks = (struct elastic_membership){ m, next, open_end, close_end,
+                                           ready };
     elastic_init(&m->a, (uint64_t)b->n + 1, send, m);
     b->n++;
     return m;
