@@ -83,5 +83,8 @@ pkg_check_modules(TIFF IMPORTED_TARGET libtiff-4)
 cortado_optional(TIFF TIFF_FOUND "no TIFF images" libtiff-dev PkgConfig::TIFF)
 pkg_check_modules(WEBP IMPORTED_TARGET libwebp)
 cortado_optional(WEBP WEBP_FOUND "no WebP images" libwebp-dev PkgConfig::WEBP)
+pkg_check_modules(SODIUM IMPORTED_TARGET libsodium)
+cortado_optional(SODIUM SODIUM_FOUND "no elastic jobs" libsodium-dev
+                 PkgConfig::SODIUM)
 find_package(GIF QUIET) # giflib has no pkg-config file
 cortado_optional(GIF GIF_FOUND "no GIF images" libgif-dev GIF::GIF)

@@ -34,6 +34,7 @@ class Cortado(CMakePackage, CudaPackage):
     variant("leveldb", default=True, description="LevelDB databases")
     variant("jpeg", default=True, description="JPEG images")
     variant("png", default=True, description="PNG images")
+    variant("sodium", default=True, description="Elastic jobs")
     variant("tiff", default=True, description="TIFF images")
     variant("webp", default=True, description="WebP images")
     variant("gif", default=True, description="GIF images")
@@ -52,6 +53,7 @@ class Cortado(CMakePackage, CudaPackage):
     depends_on("leveldb", when="+leveldb")
     depends_on("libjpeg-turbo", when="+jpeg")
     depends_on("libpng", when="+png")
+    depends_on("libsodium", when="+sodium")
     depends_on("libtiff", when="+tiff")
     depends_on("libwebp", when="+webp")
     depends_on("giflib", when="+gif")
@@ -77,7 +79,7 @@ class Cortado(CMakePackage, CudaPackage):
             self.define_from_variant("CORTADO_PYTHON_PACKAGE", "python"),
         ]
         for name in ("onednn", "hdf5", "lmdb", "leveldb", "jpeg", "png",
-                     "tiff", "webp", "gif"):
+                     "tiff", "webp", "gif", "sodium"):
             args.append(self.define_from_variant(
                 "CORTADO_" + name.upper(), name))
         if "+cuda" in spec and spec.variants["cuda_arch"].value[0] != "none":

@@ -1,0 +1,454 @@
+/* member.c - one process of an elastic job. */
+#include "elastic/member_inner.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "comm/transport/tcp.h"
+#include "cortado/log.h"
+#include "elastic/bytes.h"
+#include "elastic/neighbours.h"
+#include "elastic/will_page.h"
+#include "elastic/wire.h"
+
+enum { TICK_MS = 50 };
+static const double retry_seconds = 0.3;
+
+/* ---- What is said, and written down before. */
+
+static void add_card(struct will_place *w, const struct elastic_card *c)
+{
+    uint8_t bytes[CARD_WIRE_BYTES];
+    const size_t n = card_write(c, bytes);
+    struct writer at = { w->cards + w->cards_bytes };
+
+    if (w->cards_bytes + n + 2 > CARDS_BYTES)
+        return;
+    put(&at, n, 2);
+    put_bytes(&at, bytes, n);
+    w->cards_bytes += (uint32_t)n + 2;
+}
+
+void member_write_will(struct elastic_member *m)
+{
+    struct will_place *w;
+
+    if (memcmp(&m->written, &m->a.own, sizeof(m->written)) == 0)
+        return;
+    w              = will_page_next(m->page);
+    w->will_bytes  = (uint32_t)elastic_will_write(&m->a.own, w->will);
+    w->cards_bytes = 0;
+    for (const struct post_peer *q = m->post.peers; q; q = q->next)
+        if (q->card.id != 0)
+            add_card(w, &q->card);
+    will_page_publish(m->page);
+    m->written = m->a.own;
+}
+
+void member_send_rules(void *arg, uint64_t to, const struct elastic_message *r)
+{
+    struct elastic_member *m = arg;
+    uint8_t bytes[ELASTIC_WIRE_BYTES];
+
+    member_write_will(m);
+    (void)!post_send(&m->post, to, POST_RULES, bytes,
+                     elastic_message_write(r, bytes));
+}
+
+/* ---- What happened, for the log. */
+
+static int given_rank(const struct elastic_member *m, uint64_t id)
+{
+    for (int r = 0; r < m->given.n; r++)
+        if (m->given.id[r] == id)
+            return r;
+    return -1;
+}
+
+/* Of the view that this member trains in, what concerns nobody else, and once
+ * each. */
+void member_note(struct elastic_member *m, uint64_t id, const char *what)
+{
+    const struct post_peer *q = post_find(&m->post, id);
+    const int rank            = given_rank(m, id);
+    const size_t n            = strlen(m->events);
+
+    if (rank < 0 || m->noted[rank])
+        return;
+    m->noted[rank] = true;
+    if (n == 0)
+        m->since = ct_now();
+    if (q)
+        snprintf(m->events + n, sizeof(m->events) - n,
+                 "rank %d (process %u on %s) %s; ", rank, q->card.pid,
+                 q->card.host, what);
+    else
+        snprintf(m->events + n, sizeof(m->events) - n, "rank %d %s; ", rank,
+                 what);
+}
+
+/* ---- Deaths. */
+
+static void bury(struct elastic_member *m, uint64_t id,
+                 const struct elastic_will *will, const char *how)
+{
+    member_note(m, id, how);
+    elastic_dead(&m->a, id, will);
+    post_forget(&m->post, id);
+}
+
+/* To all, so that also those hear of it whom the witness cannot reach. */
+static void tell_death(struct elastic_member *m, uint64_t id,
+                       const uint8_t *will, size_t bytes)
+{
+    uint8_t letter[8 + ELASTIC_WIRE_BYTES];
+    struct writer w = { letter };
+
+    put(&w, id, 8);
+    put_bytes(&w, will, bytes);
+    post_send_all(&m->post, POST_DEAD, letter, (size_t)(w.at - letter));
+}
+
+static void on_end(void *arg, uint64_t id, const uint8_t *bytes, size_t n)
+{
+    struct elastic_member *m = arg;
+    struct elastic_will will;
+
+    if (elastic_will_read(bytes, n, &will) != CT_OK)
+        return; /* it is silent, then */
+    tell_death(m, id, bytes, n);
+    bury(m, id, &will, "has ended");
+}
+
+static void on_event(void *arg, void *about)
+{
+    struct elastic_member *m = arg;
+
+    neighbours_look(&m->neighbours, about, on_end, m);
+}
+
+static void on_learn(void *arg, struct post_peer *q)
+{
+    struct elastic_member *m = arg;
+
+    neighbours_add(&m->neighbours, &m->post, &q->card);
+}
+
+/* ---- Letters. */
+
+static void take_death(struct elastic_member *m, const uint8_t *body,
+                       size_t bytes)
+{
+    struct reader r   = { body, body + bytes, false };
+    const uint64_t id = take(&r, 8);
+    struct elastic_will will;
+
+    if (r.short_of || elastic_will_read(r.at, (size_t)(r.end - r.at), &will) !=
+                          CT_OK)
+        CT_WARN("A death makes no sense: %s", ct_last_error());
+    else if (id != m->a.me)
+        bury(m, id, &will, "has ended");
+}
+
+static void take_rules(struct elastic_member *m, uint64_t from,
+                       const uint8_t *body, size_t bytes)
+{
+    struct elastic_message r;
+
+    if (elastic_message_read(body, bytes, &r) != CT_OK)
+        CT_WARN("A letter makes no sense: %s", ct_last_error());
+    else if (from != 0)
+        elastic_receive(&m->a, from, &r);
+}
+
+static void describe(const struct elastic_member *m, bool json,
+                     struct ct_text *out);
+
+static void answer(struct elastic_member *m, struct post_caller *to, int what)
+{
+    struct ct_text text = { 0 };
+
+    if (what == MEMBER_ASK_JSON || what == MEMBER_ASK_TEXT)
+        describe(m, what == MEMBER_ASK_JSON, &text);
+    else if (what == MEMBER_ASK_DESCRIPTION && m->config.description)
+        ct_text_add(&text, m->config.description);
+    if (!text.failed && text.s)
+        (void)!post_answer(to, POST_TELL, text.s, text.n_bytes);
+    ct_text_fini(&text);
+}
+
+static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
+                      const uint8_t *body, size_t bytes)
+{
+    struct elastic_member *m = arg;
+
+    if (kind == POST_RULES)
+        take_rules(m, from->id, body, bytes);
+    else if (kind == POST_DEAD)
+        take_death(m, body, bytes);
+    else if (kind == POST_ASK && bytes == 1)
+        answer(m, from, body[0]);
+}
+
+/* ---- Who is silent. */
+
+static void look_after(struct elastic_member *m, double now)
+{
+    const struct elastic_view *v = &m->a.own.view;
+    const uint32_t number        = v->number;
+    const double stood           = now - m->worked;
+
+    m->worked = now;
+    if (stood > 1) /* this process did, not the others */
+        for (struct post_peer *q = m->post.peers; q; q = q->next)
+            q->heard += stood;
+    for (int r = 0; r < v->n && m->a.rank >= 0 && number == v->number; r++) {
+        struct post_peer *q = post_find(&m->post, v->id[r]);
+        const bool silent   = q && (now - q->heard > m->config.suspect ||
+                                    (q->refused && !q->open));
+
+        if (r == m->a.rank || m->a.peer[r].dead || !q ||
+            silent == m->a.peer[r].suspect)
+            continue;
+        if (silent)
+            member_note(m, v->id[r], q->refused ? "is reached no more"
+                                                : "is silent");
+        elastic_suspect(&m->a, v->id[r], silent);
+    }
+}
+
+/* ---- The thread. */
+
+/* Asks everybody, and at every door, to be taken in. */
+static void ask_to_join(struct elastic_member *m)
+{
+    const struct elastic_message r = { .kind = ELASTIC_JOIN,
+                                       .about = m->a.me };
+    uint8_t bytes[ELASTIC_WIRE_BYTES];
+
+    post_send_all(&m->post, POST_RULES, bytes,
+                  elastic_message_write(&r, bytes));
+}
+
+static void retry(struct elastic_member *m, double now)
+{
+    if (now < m->next_retry)
+        return;
+    m->next_retry = now + retry_seconds;
+    if (m->a.own.view.number == 0 && !member_leaves(m))
+        ask_to_join(m);
+    else
+        elastic_retry(&m->a);
+}
+
+void member_knock(struct elastic_member *m)
+{
+    for (int i = 0; i < m->config.n_knock; i++)
+        (void)!post_door(&m->post, &m->config.knock[i].at,
+                         m->config.knock[i].port);
+}
+
+/* Whoever is in a view answers at the door, and knocks at none. */
+static void mind_doors(struct elastic_member *m)
+{
+    post_open_door(&m->post, m->a.rank >= 0);
+    if (m->a.rank >= 0)
+        post_forget_doors(&m->post);
+}
+
+/* What follows from what this member knows now. */
+void member_settle(struct elastic_member *m)
+{
+    mind_doors(m);
+    if (member_leaves(m) && !m->a.leaves && m->a.rank >= 0)
+        elastic_leave(&m->a);
+    if (m->a.frozen || m->a.own.view.number != m->given.number) {
+        if (m->transport && !m->over)
+            m->transport->ops->over(m->transport);
+        m->over = true;
+    }
+    member_write_will(m);
+    post_flush(&m->post);
+    pthread_cond_broadcast(&m->change);
+}
+
+static void *member_main(void *arg)
+{
+    struct elastic_member *m = arg;
+    struct post_events events;
+
+    while (!atomic_load(&m->stop)) {
+        double now;
+
+        post_wait(&m->post, TICK_MS, &events);
+        pthread_mutex_lock(&m->lock);
+        post_work(&m->post, &events);
+        now = ct_now();
+        look_after(m, now);
+        retry(m, now);
+        member_settle(m);
+        pthread_mutex_unlock(&m->lock);
+    }
+    return NULL;
+}
+
+/* ---- What it is. */
+
+static const char *state_of(const struct elastic_peer *p)
+{
+    return p->dead      ? "ended"
+           : p->suspect ? "silent"
+           : p->leaves  ? "leaves"
+                        : "trains";
+}
+
+static void describe_member(const struct elastic_member *m, int r, bool json,
+                            struct ct_text *out)
+{
+    static const struct elastic_card nobody;
+    const struct post_peer *q    = post_find(&m->post, m->a.own.view.id[r]);
+    const struct elastic_card *c = r == m->a.rank ? &m->post.config.card
+                                   : q            ? &q->card
+                                                  : &nobody;
+
+    ct_text_addf(out, json ? "%s{\"rank\": %d, \"host\": \"%s\", "
+                             "\"process\": %u, \"state\": \"%s\"}"
+                           : "%s%5d  %-20s  %8u  %s\n",
+                 json && r > 0 ? ", " : "", r, c->host, c->pid,
+                 state_of(&m->a.peer[r]));
+}
+
+static void describe(const struct elastic_member *m, bool json,
+                     struct ct_text *out)
+{
+    const struct elastic_view *v = &m->a.own.view;
+
+    ct_text_add(out, json ? "{\"job\": \"" : "job ");
+    for (int i = 0; i < POST_JOB_BYTES; i++)
+        ct_text_addf(out, "%02x", m->post.job[i]);
+    ct_text_addf(out, json ? "\", \"view\": %u, \"iteration\": %d, "
+                             "\"ranks\": %d, \"least\": %d, \"most\": "
+                             "%d, \"waiting\": %d, \"members\": ["
+                           : ", view %u, iteration %d\n%d rank(s), %d to %d, "
+                             "and %d waiting\n rank  host                   "
+                             "process  state\n",
+                 v->number, m->a.ready, v->n, m->config.least, m->config.most,
+                 m->a.n_joiners);
+    for (int r = 0; r < v->n; r++)
+        describe_member(m, r, json, out);
+    if (json)
+        ct_text_add(out, "]}\n");
+}
+
+const struct elastic_membership *member_asks(const struct elastic_member *m)
+{
+    return &m->asks;
+}
+
+/* ---- Its beginning and its end. */
+
+static enum ct_status make_card(struct elastic_member *m,
+                                struct elastic_card *c)
+{
+    const void *address;
+
+    card_of_this_process(c);
+    seal_draw(&c->id, sizeof(c->id));
+    c->id |= 1;
+    c->will = (uint32_t)m->page_file;
+    address = ct_tcp_address(m->tcp, &c->data_bytes);
+    if (c->data_bytes > CARD_DATA_BYTES)
+        return ct_fail(CT_EINTERNAL, "an address of %zu bytes", c->data_bytes);
+    memcpy(c->data, address, c->data_bytes);
+    return CT_OK;
+}
+
+static enum ct_status make_page(struct elastic_member *m)
+{
+    m->page_file    = m->config.will;
+    m->page_is_ours = m->config.will < 0;
+    if (m->page_is_ours)
+        return will_page_create(&m->page_file, &m->page);
+    m->page = will_page_map(m->page_file);
+    return m->page ? CT_OK
+                   : ct_fail(CT_EIO, "the page of the agent: %s",
+                             strerror(errno));
+}
+
+static enum ct_status begin(struct elastic_member *m)
+{
+    struct post_config p = { .secret = m->config.secret, .what = POST_MEMBER,
+                             .digest = m->config.digest,
+                             .door = m->config.door, .take = on_letter,
+                             .learn = on_learn, .event = on_event, .arg = m };
+
+    CT_TRY(seal_init());
+    CT_TRY(ct_tcp_create(&m->tcp));
+    CT_TRY(make_page(m));
+    CT_TRY(make_card(m, &p.card));
+    CT_TRY(post_start(&m->post, &p));
+    elastic_init(&m->a, p.card.id, member_send_rules, m);
+    m->a.least = m->config.least;
+    m->a.most  = m->config.founds ? 1 : m->config.most;
+    if (m->config.founds) {
+        seal_draw(m->post.job, sizeof(m->post.job));
+        elastic_found(&m->a);
+    }
+    if (!m->config.founds)
+        member_knock(m);
+    member_write_will(m);
+    atomic_store(&m->page->iter, -1);
+    atomic_store(&m->page->id, m->a.me);
+    m->worked = ct_now();
+    if (pthread_create(&m->thread, NULL, member_main, m) != 0)
+        return ct_fail(CT_EIO, "a thread: %s", strerror(errno));
+    m->runs = true;
+    return CT_OK;
+}
+
+enum ct_status member_create(const struct member_config *c,
+                             struct elastic_member **out)
+{
+    struct elastic_member *m = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*m), "a member", &m));
+    m->config    = *c;
+    m->page_file = -1;
+    m->post.listener = m->post.epoll = m->post.wake = -1;
+    m->asks = member_answers(m);
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->change, NULL);
+    st = begin(m);
+    if (st == CT_OK)
+        *out = m;
+    else
+        member_destroy(m);
+    return st;
+}
+
+void member_destroy(struct elastic_member *m)
+{
+    if (!m)
+        return;
+    if (m->runs) {
+        atomic_store(&m->stop, true);
+        post_wake(&m->post);
+        pthread_join(m->thread, NULL);
+    }
+    neighbours_fini(&m->neighbours);
+    post_stop(&m->post);
+    ct_tcp_destroy(m->tcp);
+    will_page_unmap(m->page);
+    if (m->page_is_ours && m->page_file >= 0)
+        close(m->page_file);
+    pthread_cond_destroy(&m->change);
+    pthread_mutex_destroy(&m->lock);
+    ct_free(m);
+}

@@ -1,0 +1,62 @@
+/* member.h - one process of an elastic job: it knows who is in it.
+ *
+ * A thread of its own keeps the post, hears who lives, sees processes of its
+ * host end, and agrees with the others on the next view (agreement.h).  The
+ * training asks it for its places through struct elastic_membership. */
+#ifndef CT_ELASTIC_MEMBER_H
+#define CT_ELASTIC_MEMBER_H
+
+#include "base/text.h"
+#include "elastic/membership.h"
+#include "elastic/post.h"
+
+enum { MEMBER_DOORS = 64 };
+
+/* An address to knock at; the port in network order. */
+struct elastic_door {
+    struct ct_ip at;
+    uint16_t     port;
+};
+
+struct member_config {
+    const uint8_t *secret;      /* borrowed, SEAL_SECRET_BYTES */
+    int            door;        /* a socket for strangers; -1: none */
+    int            will;        /* a page that the agent handed down; -1 */
+    bool           founds;      /* it begins the job, and joins none */
+    int            least, most; /* members that train */
+    double         suspect;     /* seconds of silence */
+    double         orphan;      /* seconds without the others, until it ends */
+    uint64_t       digest;      /* of solver, net and flags */
+    const char    *description; /* what one needs to take part; borrowed */
+    struct elastic_door knock[MEMBER_DOORS]; /* where the job may be */
+    int            n_knock;
+    /* On the thread that asks for a place: it has this one now. */
+    void (*placed)(void *arg, const struct elastic_place *p);
+    void  *arg;
+};
+
+struct elastic_member;
+
+CT_MUST_CHECK enum ct_status member_create(const struct member_config *c,
+                                           struct elastic_member **out);
+void member_destroy(struct elastic_member *m); /* takes NULL */
+const struct elastic_membership *member_asks(const struct elastic_member *m);
+/* Who begins the job has `iter` iterations behind it, and trains from there:
+ * the others are let in, and this returns when there are enough.  For all
+ * others nothing happens. */
+CT_MUST_CHECK enum ct_status member_begin(struct elastic_member *m, int iter);
+/* It asks to be left out after the iteration under way: next() then gives
+ * CT_ESTOP.  On any thread, also in a signal handler. */
+void member_leave(struct elastic_member *m);
+
+/* It asked to leave, and too few would stay: the whole job is to end. */
+bool member_ends_job(struct elastic_member *m);
+
+/* What one asks with POST_ASK. */
+enum {
+    MEMBER_ASK_JSON        = 'j',
+    MEMBER_ASK_TEXT        = 't',
+    MEMBER_ASK_DESCRIPTION = 'd'
+};
+
+#endif

@@ -1,0 +1,61 @@
+/* member_inner.h - a member, for the files that it is made of. */
+#ifndef CT_ELASTIC_MEMBER_INNER_H
+#define CT_ELASTIC_MEMBER_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "elastic/agreement.h"
+#include "elastic/member.h"
+#include "elastic/neighbours.h"
+#include "elastic/will_page.h"
+
+struct ct_tcp;
+
+struct elastic_member {
+    struct member_config     config;
+    struct elastic_membership asks;
+    struct ct_tcp           *tcp;
+    struct will_page        *page;
+    int                      page_file;
+    bool                     page_is_ours;
+    pthread_t                thread;
+    bool                     runs;
+    atomic_bool              stop, wants_to_leave;
+    /* The rest with `lock` held. */
+    pthread_mutex_t          lock;
+    pthread_cond_t           change;
+    struct post              post;
+    struct elastic_agreement a;
+    struct elastic_will      written; /* what the page has */
+    struct elastic_view      given;   /* the last view that next() gave */
+    struct ct_transport     *transport; /* its transport; NULL: none */
+    bool                     over;      /* ... was told so */
+    struct neighbours        neighbours;
+    char                     events[512]; /* since `given`: who was lost */
+    bool                     noted[ELASTIC_MEMBERS]; /* ... by rank in it */
+    double                   since;       /* when the first of these was */
+    double                   worked;      /* when the thread last did */
+    double                   next_retry;
+};
+
+/* With `lock` held: */
+void member_send_rules(void *arg, uint64_t to,
+                       const struct elastic_message *r);
+/* What it is bound by goes to its page, where that has changed. */
+void member_write_will(struct elastic_member *m);
+/* What follows from what it knows now. */
+void member_settle(struct elastic_member *m);
+void member_knock(struct elastic_member *m);
+/* For the line that the log has of a change: what became of a rank. */
+void member_note(struct elastic_member *m, uint64_t id, const char *what);
+
+static inline bool member_leaves(struct elastic_member *m)
+{
+    return atomic_load(&m->wants_to_leave);
+}
+
+/* member_asks.c: what the training asks. */
+struct elastic_membership member_answers(struct elastic_member *m);
+
+#endif

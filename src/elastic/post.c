@@ -1,0 +1,600 @@
+/* post.c - letters between the processes of a job. */
+#include "elastic/post.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "elastic/bytes.h"
+
+enum {
+    VERSION        = 1,
+    MOST_STRANGERS = 64, /* callers that have not shown the secret */
+    ACCEPT         = 64, /* at a time */
+    MOST_LETTER    = 32 << 10
+};
+
+static const double greeting_seconds = 5; /* that a stranger has */
+static const double call_seconds     = 2; /* that an address has to answer */
+static const double least_pause = 0.05, most_pause = 1;
+static const double beat_seconds = 0.25;
+
+/* ---- Lines and epoll. */
+
+static void watch(const struct post *p, int fd, void *about, bool write)
+{
+    struct epoll_event what = { .events = EPOLLIN | (write ? EPOLLOUT : 0u),
+                                .data.ptr = about };
+
+    if (epoll_ctl(p->epoll, EPOLL_CTL_MOD, fd, &what) != 0 && errno == ENOENT)
+        (void)epoll_ctl(p->epoll, EPOLL_CTL_ADD, fd, &what);
+}
+
+static void hang_up(const struct post *p, struct elastic_line *l)
+{
+    if (l->state == LINE_CLOSED)
+        return;
+    (void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, l->fd, NULL);
+    line_close(l);
+}
+
+/* ---- Who is known. */
+
+struct post_peer *post_find(const struct post *p, uint64_t id)
+{
+    for (struct post_peer *q = p->peers; q; q = q->next)
+        if (q->card.id == id && id != 0)
+            return q;
+    return NULL;
+}
+
+static struct post_peer *add_peer(struct post *p, const struct elastic_card *c)
+{
+    struct post_peer *q = ct_calloc(1, sizeof(*q), "a card");
+
+    if (!q)
+        return NULL;
+    q->about  = POST_PEER;
+    q->card   = *c;
+    q->serial = ++p->n_learned;
+    q->heard  = ct_now();
+    q->pause  = least_pause;
+    q->post   = p;
+    q->next   = p->peers;
+    p->peers  = q;
+    return q;
+}
+
+struct post_peer *post_learn(struct post *p, const struct elastic_card *c)
+{
+    struct post_peer *q = post_find(p, c->id);
+
+    if (q || c->id == p->config.card.id)
+        return q;
+    q = add_peer(p, c);
+    if (q && p->config.learn)
+        p->config.learn(p->config.arg, q);
+    return q;
+}
+
+struct post_peer *post_door(struct post *p, const struct ct_ip *at,
+                            uint16_t port)
+{
+    struct elastic_card c = { .port = port, .n_addresses = 1,
+                              .address = { *at } };
+
+    return add_peer(p, &c);
+}
+
+static void drop_peers(struct post *p, uint64_t id)
+{
+    for (struct post_peer **at = &p->peers; *at;) {
+        struct post_peer *q = *at;
+
+        if (q->card.id != id) {
+            at = &q->next;
+            continue;
+        }
+        *at = q->next;
+        hang_up(p, &q->line);
+        ct_free(q);
+    }
+}
+
+void post_forget(struct post *p, uint64_t id)
+{
+    drop_peers(p, id);
+}
+
+void post_forget_doors(struct post *p)
+{
+    drop_peers(p, 0);
+}
+
+void post_watch(struct post *p, int fd, void *about)
+{
+    watch(p, fd, about, false);
+}
+
+void post_open_door(struct post *p, bool open)
+{
+    if (p->config.door < 0 || open == p->door_open)
+        return;
+    p->door_open = open;
+    if (open)
+        watch(p, p->config.door, &p->about[POST_DOOR], false);
+    else
+        (void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, p->config.door, NULL);
+}
+
+/* Calls again, to say so. */
+void post_rename(struct post *p, uint64_t id)
+{
+    p->config.card.id = id;
+    for (struct post_peer *q = p->peers; q; q = q->next) {
+        hang_up(p, &q->line);
+        q->open      = false;
+        q->next_call = 0;
+    }
+}
+
+/* ---- Writing. */
+
+static bool put_letter(struct elastic_line *l, enum post_kind kind,
+                       const void *body, size_t bytes)
+{
+    uint8_t letter[MOST_LETTER], *big = NULL, *at = letter;
+    bool well;
+
+    if (bytes + 1 > sizeof(letter)) {
+        if (ct_alloc(bytes + 1, 1, "a letter", &big) != CT_OK)
+            return false;
+        at = big;
+    }
+    at[0] = (uint8_t)kind;
+    if (bytes > 0)
+        memcpy(at + 1, body, bytes);
+    well = line_put(l, at, bytes + 1);
+    ct_free(big);
+    return well;
+}
+
+static void put_card(struct post_peer *q, const struct elastic_card *c)
+{
+    uint8_t bytes[CARD_WIRE_BYTES];
+
+    (void)!put_letter(&q->line, POST_CARD, bytes, card_write(c, bytes));
+}
+
+static void put_hello(const struct post *p, struct post_peer *q)
+{
+    uint8_t bytes[CARD_WIRE_BYTES + 64];
+    struct writer w = { bytes };
+
+    put(&w, VERSION, 1);
+    put(&w, (uint64_t)p->config.what, 1);
+    put_bytes(&w, p->job, POST_JOB_BYTES);
+    put(&w, p->config.digest, 8);
+    w.at += card_write(&p->config.card, w.at);
+    (void)!put_letter(&q->line, POST_HELLO, bytes, (size_t)(w.at - bytes));
+}
+
+/* Everybody that q has not been told of. */
+static void put_news(const struct post *p, struct post_peer *q)
+{
+    if (q->told == p->n_learned || p->config.what != POST_MEMBER)
+        return;
+    for (const struct post_peer *o = p->peers; o; o = o->next)
+        if (o->serial > q->told && o != q && o->card.id != 0)
+            put_card(q, &o->card);
+    q->told = p->n_learned;
+}
+
+static void write_now(struct post *p, struct post_peer *q)
+{
+    if (q->line.state != LINE_CLOSED)
+        watch(p, q->line.fd, q, line_wants_to_write(&q->line));
+}
+
+static bool send_to(struct post *p, struct post_peer *q, enum post_kind kind,
+                    const void *body, size_t bytes)
+{
+    if (!q->open)
+        return false;
+    put_news(p, q);
+    return put_letter(&q->line, kind, body, bytes);
+}
+
+bool post_send(struct post *p, uint64_t to, enum post_kind kind,
+               const void *body, size_t bytes)
+{
+    struct post_peer *q = post_find(p, to);
+
+    return q && send_to(p, q, kind, body, bytes);
+}
+
+void post_send_all(struct post *p, enum post_kind kind, const void *body,
+                   size_t bytes)
+{
+    for (struct post_peer *q = p->peers; q; q = q->next)
+        (void)!send_to(p, q, kind, body, bytes);
+}
+
+bool post_answer(struct post_caller *to, enum post_kind kind,
+                 const void *body, size_t bytes)
+{
+    return put_letter(&to->line, kind, body, bytes);
+}
+
+/* ---- Reading. */
+
+static bool is_job(const uint8_t *job)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+
+    return memcmp(job, none, POST_JOB_BYTES) != 0;
+}
+
+static void refuse(struct post_caller *c, const struct elastic_card *card,
+                   const char *why)
+{
+    CT_WARN("A process on %s is not taken in: %s", card->host, why);
+    (void)!post_answer(c, POST_NO, why, strlen(why));
+}
+
+static enum ct_status take_hello(struct post *p, struct post_caller *c,
+                                 const uint8_t *body, size_t bytes)
+{
+    struct reader r = { body, body + bytes, false };
+    uint8_t job[POST_JOB_BYTES];
+    struct elastic_card card;
+    struct post_peer *q;
+    uint64_t version = take(&r, 1), what = take(&r, 1), digest;
+
+    take_bytes(&r, job, sizeof(job));
+    digest = take(&r, 8);
+    CT_TRY(card_read(r.at, (size_t)(r.end - r.at), &card));
+    if (version != VERSION)
+        return ct_fail(CT_EPARSE, "version %d", (int)version);
+    if (what != POST_MEMBER || card.id == p->config.card.id) {
+        c->what = what == POST_AGENT ? POST_AGENT : POST_GUEST;
+        return CT_OK;
+    }
+    if (is_job(job) && is_job(p->job) &&
+        memcmp(job, p->job, sizeof(job)) != 0) {
+        refuse(c, &card, "it belongs to another job");
+        return CT_OK;
+    }
+    if (digest != p->config.digest) {
+        refuse(c, &card, "its solver, net or flags differ from this job's");
+        return CT_OK;
+    }
+    if (is_job(job))
+        memcpy(p->job, job, sizeof(job));
+    c->what = POST_MEMBER;
+    c->id   = card.id;
+    q       = post_learn(p, &card);
+    if (q && !q->open)
+        q->next_call = 0; /* it is there now */
+    return q ? CT_OK : CT_ENOMEM;
+}
+
+static enum ct_status take_letter(struct post *p, struct post_caller *c,
+                                  const uint8_t *frame, size_t bytes)
+{
+    const enum post_kind kind = bytes > 0 ? (enum post_kind)frame[0] : 0;
+    struct post_peer *q;
+    struct elastic_card card;
+
+    if (kind == POST_HELLO)
+        return take_hello(p, c, frame + 1, bytes - 1);
+    if (c->what == 0)
+        return ct_fail(CT_EPARSE, "a letter before its sender's name");
+    if (c->what == POST_MEMBER && kind == POST_CARD) {
+        CT_TRY(card_read(frame + 1, bytes - 1, &card));
+        (void)!post_learn(p, &card);
+        return CT_OK;
+    }
+    q = post_find(p, c->id);
+    if (q)
+        q->heard = ct_now();
+    if (kind != POST_BEAT && p->config.take)
+        p->config.take(p->config.arg, c, kind, frame + 1, bytes - 1);
+    return CT_OK;
+}
+
+static void from_caller(void *arg, const uint8_t *frame, size_t bytes)
+{
+    struct post_caller *c = arg;
+
+    if (take_letter(c->post, c, frame, bytes) != CT_OK)
+        CT_WARN("A letter of another process of the job makes no sense: %s",
+                ct_last_error());
+}
+
+/* On lines that this process called, only answers come. */
+static void from_peer(void *arg, const uint8_t *frame, size_t bytes)
+{
+    struct post_peer *q = arg;
+    struct post *p      = q->post;
+
+    if (bytes > 1 && frame[0] == POST_NO && !p->refusal[0]) {
+        const size_t n = bytes - 1 < sizeof(p->refusal) - 1
+                             ? bytes - 1
+                             : sizeof(p->refusal) - 1;
+
+        memcpy(p->refusal, frame + 1, n);
+        p->refusal[n] = '\0';
+    }
+}
+
+/* ---- Calling. */
+
+/* The next of its addresses, or a pause after the last. */
+static void call_failed(struct post_peer *q, int error)
+{
+    const bool local = q->card.machine == q->post->config.card.machine;
+    const int n      = local ? 1 : q->card.n_addresses;
+
+    q->closed_door |= error == ECONNREFUSED;
+    if (++q->at < n)
+        return;
+    q->refused     = q->closed_door;
+    q->closed_door = false;
+    q->at          = 0;
+    q->next_call   = ct_now() + q->pause;
+    q->pause       = q->pause * 2 < most_pause ? q->pause * 2 : most_pause;
+}
+
+static void call(struct post *p, struct post_peer *q)
+{
+    const bool local        = q->card.id != 0 &&
+                              q->card.machine == p->config.card.machine;
+    const struct ct_ip here = ct_loopback_address();
+
+    if (!local && q->card.n_addresses == 0) {
+        call_failed(q, EHOSTUNREACH);
+    } else if (!line_call(&q->line, local ? &here : &q->card.address[q->at],
+                          q->card.port, p->config.secret)) {
+        call_failed(q, q->line.error);
+    } else {
+        watch(p, q->line.fd, q, true);
+    }
+}
+
+static void step_peer(struct post *p, struct post_peer *q)
+{
+    const bool was_open = q->open;
+
+    if (q->line.state == LINE_CLOSED)
+        return;
+    if (!line_step(&q->line, from_peer, q)) {
+        const int error = q->line.error;
+
+        q->open = false;
+        if (was_open) { /* whoever died listens no more */
+            q->at        = 0;
+            q->next_call = 0;
+        } else {
+            call_failed(q, error ? error : ECONNREFUSED);
+        }
+        return;
+    }
+    if (!was_open && q->line.state == LINE_OPEN) {
+        q->open    = true;
+        q->refused = q->closed_door = false;
+        q->pause   = least_pause;
+        q->told    = 0;
+        put_hello(p, q);
+    }
+    write_now(p, q);
+}
+
+/* ---- Being called. */
+
+static void drop_caller(struct post *p, struct post_caller *c)
+{
+    struct post_caller **at = &p->callers;
+
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    hang_up(p, &c->line);
+    ct_free(c);
+}
+
+static void step_caller(struct post *p, struct post_caller *c)
+{
+    const bool was_strange = c->line.state != LINE_OPEN;
+
+    if (c->line.state == LINE_CLOSED)
+        return;
+    (void)!line_step(&c->line, from_caller, c);
+    if (was_strange && (c->line.state == LINE_OPEN ||
+                        c->line.state == LINE_CLOSED))
+        p->n_strangers--;
+    if (c->line.state != LINE_CLOSED)
+        watch(p, c->line.fd, c, line_wants_to_write(&c->line));
+}
+
+/* Callers at their end, strangers that took too long, and the oldest of too
+ * many make room. */
+static void sweep_callers(struct post *p)
+{
+    const double now = ct_now();
+    int n            = 0;
+
+    for (struct post_caller *c = p->callers, *next; c; c = next) {
+        const bool strange = c->line.state != LINE_OPEN;
+
+        next = c->next;
+        if (c->line.state != LINE_CLOSED && strange)
+            n++;
+        if (c->line.state != LINE_CLOSED &&
+            (!strange || (n <= MOST_STRANGERS &&
+                          now - c->line.since < greeting_seconds)))
+            continue;
+        if (c->line.state != LINE_CLOSED)
+            p->n_strangers--;
+        drop_caller(p, c);
+    }
+}
+
+static void accept_some(struct post *p, int listener)
+{
+    for (int i = 0; i < ACCEPT; i++) {
+        const int fd = accept4(listener, NULL, NULL,
+                               SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct post_caller *c;
+
+        if (fd < 0)
+            return;
+        c = ct_calloc(1, sizeof(*c), "a caller");
+        if (!c) {
+            close(fd);
+            return;
+        }
+        c->about   = POST_CALLER;
+        c->post    = p;
+        c->next    = p->callers;
+        p->callers = c;
+        p->n_strangers++;
+        line_answer(&c->line, fd, p->config.secret);
+        watch(p, fd, c, false);
+    }
+}
+
+/* ---- The post. */
+
+void post_flush(struct post *p)
+{
+    for (struct post_peer *q = p->peers; q; q = q->next)
+        if (q->open && line_wants_to_write(&q->line))
+            step_peer(p, q);
+}
+
+static void beat(struct post *p, double now)
+{
+    if (now < p->next_beat)
+        return;
+    p->next_beat = now + beat_seconds;
+    post_send_all(p, POST_BEAT, NULL, 0);
+}
+
+static void make_calls(struct post *p, double now)
+{
+    for (struct post_peer *q = p->peers; q; q = q->next) {
+        if (!q->open && q->line.state != LINE_CLOSED &&
+            now - q->line.since > call_seconds) {
+            hang_up(p, &q->line);
+            call_failed(q, ETIMEDOUT);
+        }
+        if (q->line.state == LINE_CLOSED && now >= q->next_call)
+            call(p, q);
+    }
+}
+
+void post_wait(struct post *p, int ms, struct post_events *out)
+{
+    struct epoll_event e[POST_EVENTS];
+    const int n = epoll_wait(p->epoll, e, POST_EVENTS, ms);
+
+    out->n = n > 0 ? n : 0;
+    for (int i = 0; i < out->n; i++)
+        out->about[i] = e[i].data.ptr;
+}
+
+static bool is_caller(const struct post *p, const void *about)
+{
+    for (const struct post_caller *c = p->callers; c; c = c->next)
+        if (c == about)
+            return true;
+    return false;
+}
+
+static bool is_peer(const struct post *p, const void *about)
+{
+    for (const struct post_peer *q = p->peers; q; q = q->next)
+        if (q == about)
+            return true;
+    return false;
+}
+
+/* It may have been forgotten since. */
+static void work_on(struct post *p, void *about)
+{
+    uint64_t n;
+
+    if (about == &p->about[POST_LISTENER])
+        accept_some(p, p->listener);
+    else if (about == &p->about[POST_DOOR])
+        accept_some(p, p->config.door);
+    else if (about == &p->about[POST_WAKE])
+        (void)!read(p->wake, &n, sizeof(n));
+    else if (is_caller(p, about))
+        step_caller(p, about);
+    else if (is_peer(p, about))
+        step_peer(p, about);
+    else if (p->config.event)
+        p->config.event(p->config.arg, about);
+}
+
+void post_work(struct post *p, const struct post_events *e)
+{
+    const double now = ct_now();
+
+    for (int i = 0; i < e->n; i++)
+        work_on(p, e->about[i]);
+    sweep_callers(p);
+    make_calls(p, now);
+    beat(p, now);
+    post_flush(p);
+}
+
+void post_wake(struct post *p)
+{
+    const uint64_t one = 1;
+
+    (void)!write(p->wake, &one, sizeof(one));
+}
+
+enum ct_status post_start(struct post *p, const struct post_config *config)
+{
+    memset(p, 0, sizeof(*p));
+    p->config   = *config;
+    p->listener = ct_listen(&p->config.card.port);
+    p->epoll    = epoll_create1(EPOLL_CLOEXEC);
+    p->wake     = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (p->listener < 0 || p->epoll < 0 || p->wake < 0) {
+        const enum ct_status st = ct_fail(CT_ECOMM, "cannot listen on a port: "
+                                          "%s", strerror(errno));
+
+        post_stop(p);
+        return st;
+    }
+    for (int i = 0; i < 3; i++)
+        p->about[i] = (enum post_about)i;
+    watch(p, p->listener, &p->about[POST_LISTENER], false);
+    watch(p, p->wake, &p->about[POST_WAKE], false);
+    return CT_OK;
+}
+
+void post_stop(struct post *p)
+{
+    while (p->callers)
+        drop_caller(p, p->callers);
+    while (p->peers)
+        drop_peers(p, p->peers->card.id);
+    for (int i = 0; i < 3; i++) {
+        const int fd = i == 0 ? p->listener : i == 1 ? p->epoll : p->wake;
+
+        if (fd >= 0)
+            close(fd);
+    }
+    p->listener = p->epoll = p->wake = -1;
+}

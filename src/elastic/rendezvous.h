@@ -1,0 +1,40 @@
+/* rendezvous.h - where the processes of a job find each other.
+ *
+ *     host:port[,host:port...]   of any member; the first address is where a
+ *                                job begins, if none can be found
+ *     file:FOLDER                on a disk that all see: members leave their
+ *                                addresses there, and the secret
+ *     nothing                    the job begins here, on any port
+ *
+ * Whoever finds a job joins it; of those that find none, one begins it. */
+#ifndef CT_ELASTIC_RENDEZVOUS_H
+#define CT_ELASTIC_RENDEZVOUS_H
+
+#include "elastic/member.h"
+
+struct rendezvous {
+    uint8_t             secret[SEAL_SECRET_BYTES];
+    int                 door;  /* a socket for strangers; -1: none */
+    uint16_t            port;  /* ... its port, in network order */
+    bool                founds;
+    struct elastic_door knock[MEMBER_DOORS];
+    int                 n_knock;
+    char               *file; /* that this process left; owned, or NULL */
+};
+
+/* `where` and `secret_file` may be NULL. */
+CT_MUST_CHECK enum ct_status rendezvous_open(struct rendezvous *r,
+                                             const char *where,
+                                             const char *secret_file);
+/* For those who only want to call: doors and the secret. */
+CT_MUST_CHECK enum ct_status rendezvous_find(struct rendezvous *r,
+                                             const char *where,
+                                             const char *secret_file);
+void rendezvous_close(struct rendezvous *r);
+
+/* Asks whoever is behind one of the doors; *out is for the caller to
+ * ct_free.  CT_ENOTFOUND: nobody answers. */
+CT_MUST_CHECK enum ct_status rendezvous_ask(const struct rendezvous *r,
+                                            int what, char **out);
+
+#endif

@@ -1,0 +1,22 @@
+/* secret.h - what the processes of a job know, and nobody else. */
+#ifndef CT_ELASTIC_SECRET_H
+#define CT_ELASTIC_SECRET_H
+
+#include <stdint.h>
+
+#include "cortado/status.h"
+#include "elastic/seal.h"
+
+/* Reads SEAL_SECRET_BYTES, as 64 hexadecimal digits, from a file that nobody
+ * but its owner may read.  Where there is none it is made, with its folders.
+ * Several processes may do so at once: they all get the same. */
+CT_MUST_CHECK enum ct_status secret_read(const char *path,
+                                         uint8_t out[SEAL_SECRET_BYTES]);
+/* As a file has it; from elsewhere, e.g. a pipe. */
+CT_MUST_CHECK enum ct_status secret_parse(const char *text, const char *from,
+                                          uint8_t out[SEAL_SECRET_BYTES]);
+/* Where it is without another word: ~/.cortado/secret.  For the caller to
+ * ct_free. */
+CT_MUST_CHECK enum ct_status secret_default_path(char **out);
+
+#endif
