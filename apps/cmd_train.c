@@ -12,6 +12,7 @@
 #include "cortado/access.h"
 #include "dist/dist.h"
 #include "dist_flags.h"
+#include "elastic.h"
 #include "launch.h"
 #include "log_lines.h"
 #include "net_flags.h"
@@ -20,6 +21,7 @@
 #include "peers.h"
 #include "proto/edit.h"
 #include "signals.h"
+#include "solver/solver.h"
 #include "status_line.h"
 
 struct train_flags {
@@ -32,6 +34,7 @@ struct train_flags {
     int                    ranks;
     bool                   explain;
     struct dist_flags      dist;
+    struct elastic_flags   elastic;
     struct observe_flags   observe;
 };
 
@@ -40,9 +43,18 @@ static volatile sig_atomic_t got[NSIG];
 /* Where SIGUSR2 asks for a trace and for records. */
 static struct ct_trace_file *_Atomic traced;
 static struct ct_dist *_Atomic recorded;
+/* Who leaves its job at some signals, which are these. */
+static struct elastic_member *_Atomic member;
+static volatile sig_atomic_t leaves_at[NSIG];
 
 static void on_signal(int number)
 {
+    struct elastic_member *m = member;
+
+    if (m && leaves_at[number]) {
+        member_leave(m);
+        return;
+    }
     got[number] = 1;
     if (number != SIGUSR2)
         return;
@@ -82,21 +94,29 @@ static enum ct_solver_action poll_signals(void *arg)
             got[t->effect[i].number] = 0;
             return t->effect[i].action;
         }
+    if (member && member_ends_job(member))
+        return CT_ACTION_STOP;
     return observe_action(t->observe);
 }
 
 static enum ct_status parse_effect(const char *flag, const char *word,
-                                   enum ct_solver_action *out)
+                                   bool *leaves, enum ct_solver_action *out)
 {
+    *leaves = strcmp(word, "leave") == 0;
     if (strcmp(word, "stop") == 0)
         *out = CT_ACTION_STOP;
+    else if (*leaves && member)
+        *out = CT_ACTION_NONE;
+    else if (*leaves)
+        return ct_fail(CT_EINVAL, "--%s=leave is for --elastic: a job of fixed "
+                       "size goes on with all ranks or none", flag);
     else if (strcmp(word, "snapshot") == 0)
         *out = CT_ACTION_SNAPSHOT;
     else if (strcmp(word, "none") == 0)
         *out = CT_ACTION_NONE;
     else
-        return ct_fail(CT_EINVAL, "--%s is stop, snapshot or none, not '%s'",
-                       flag, word);
+        return ct_fail(CT_EINVAL, "--%s is stop, snapshot, none or, with "
+                       "--elastic, leave, not '%s'", flag, word);
     return CT_OK;
 }
 
@@ -114,8 +134,12 @@ static enum ct_status read_effects(const struct train_flags *f,
                                           f->sighup_effect };
 
     memcpy(out, all, sizeof(all));
-    for (int i = 0; i < N_EFFECTS; i++)
-        CT_TRY(parse_effect(all[i].flag, word[i], &out[i].action));
+    for (int i = 0; i < N_EFFECTS; i++) {
+        bool leaves;
+
+        CT_TRY(parse_effect(all[i].flag, word[i], &leaves, &out[i].action));
+        leaves_at[all[i].number] = leaves;
+    }
     return CT_OK;
 }
 
@@ -254,6 +278,16 @@ static enum ct_status explain(struct ct_dist *d, struct ct_solver *s)
     return st;
 }
 
+/* Who comes to a job gets all that the others have; who begins it waits until
+ * there are enough. */
+static enum ct_status begin_among(struct ct_solver *s,
+                                  const struct ct_exchange *x)
+{
+    if (x->facts.n_full < x->facts.size)
+        return solver_enter_view(s, true);
+    return member_begin(member, ct_solver_iter(s));
+}
+
 static enum ct_status train(const struct train_flags *f,
                             Caffe__SolverParameter *param, struct ct_dist *d)
 {
@@ -278,13 +312,16 @@ static enum ct_status train(const struct train_flags *f,
     o.pulse   = observe_pulse(look);
     t.observe = look;
     CT_TRY_GOTO(say_solver(param), st, out);
-    CT_TRY_GOTO(agree(d, param), st, out);
+    if (!member)
+        CT_TRY_GOTO(agree(d, param), st, out);
     st = ct_solver_create(param, &o, &s);
     if (st != CT_OK)
         st = ct_fail_in(st, "%s", f->solver);
     CT_TRY_GOTO(st, st, out);
-    if (f->snapshot)
+    if (f->snapshot && (!member || o.rank < o.exchange->facts.n_full))
         CT_TRY_GOTO(resume(s, f->snapshot), st, out);
+    if (member)
+        CT_TRY_GOTO(begin_among(s, o.exchange), st, out);
     if (f->explain) {
         st = explain(d, s);
         goto out;
@@ -318,7 +355,7 @@ out:
     /* The comm thread may be at work on what the solver has, and whoever sees
      * it leave would speak before this rank has said why: the job ends
      * first. */
-    if (st != CT_OK && st != CT_ESTOP && ct_dist_size(d) > 1) {
+    if (st != CT_OK && st != CT_ESTOP && ct_dist_size(d) > 1 && !member) {
         observe_last_words(look);
         return st;
     }
@@ -362,12 +399,89 @@ static enum ct_status choose_gpus(struct train_flags *f,
     return CT_OK;
 }
 
+/* ---- Ranks that come and go. */
+
+/* The batch is that of all ranks together, unless somebody says otherwise, so
+ * that the mathematics stays the same whatever their number is. */
+static enum ct_status fit_elastic(const struct train_flags *f,
+                                  Caffe__SolverParameter *p)
+{
+    const Caffe__DistributedParameter none =
+        CAFFE__DISTRIBUTED_PARAMETER__INIT;
+    Caffe__DistributedParameter *d = p->distributed;
+
+    if (f->observe.run || f->observe.http || f->trace || f->explain)
+        return ct_fail(CT_ENOTSUP, "--run, --http, --trace and --explain are "
+                       "for jobs of fixed size: leave --elastic out, or them");
+    if (ct_dist_launched())
+        return ct_fail(CT_EINVAL, "--elastic brings its own processes: start "
+                       "it without mpirun");
+    if (!d) {
+        CT_TRY(ct_message_merge(&none, NULL, &d));
+        p->distributed = d;
+    }
+    if (f->dist.batch ||
+        d->batch != caffe__distributed_parameter__batch__default_value)
+        return CT_OK;
+    d->batch = NULL;
+    return ct_edit_string(&d->batch, "global");
+}
+
+/* A view may end while this process comes in; then it comes again. */
+static enum ct_status train_member(struct elastic_member *m, void *arg)
+{
+    const struct job *j = arg;
+    struct ct_dist *d   = NULL;
+    struct terminal t   = { .observe = NULL };
+    enum ct_status st;
+
+    signal(SIGPIPE, SIG_IGN);
+    signals_aside(true);
+    member = m;
+    CT_TRY(read_effects(j->flags, t.effect));
+    catch_signals(&t); /* who asks it to leave need not wait */
+    do {
+        st = dist_create_elastic(member_asks(m), j->param->distributed, &d);
+        if (st == CT_OK) {
+            j->flags->net.local = ct_dist_local_rank(d);
+            j->flags->net.solver = j->param;
+            st = net_flags_apply(&j->flags->net);
+        }
+        if (st == CT_OK)
+            st = train(j->flags, j->param, d);
+        ct_dist_destroy(d);
+        d = NULL;
+    } while (st == CT_ECOMM);
+    member = NULL;
+    return st;
+}
+
+static int train_elastic(struct train_flags *f, struct job *j)
+{
+    char *text        = NULL;
+    enum ct_status st = fit_elastic(f, j->param);
+    uint64_t digest;
+    int code;
+
+    if (st == CT_OK)
+        st = ct_text_print(j->param, &text);
+    if (st != CT_OK)
+        return command_failed(st);
+    digest = ct_crc32c(0, text, strlen(text));
+    ct_free(text);
+    code = elastic_run(&f->elastic, f->ranks, digest, train_member, j);
+    ct_message_free(j->param);
+    return code;
+}
+
 static int train_with_peers(struct train_flags *f)
 {
     struct job job = { f, NULL };
     enum ct_status st = read_solver(f, &job.param);
     int code          = EXIT_DONE;
 
+    if (st == CT_OK && f->elastic.elastic)
+        return train_elastic(f, &job);
     if (st == CT_OK)
         st = choose_gpus(f, job.param);
     if (st == CT_OK && f->ranks > 1 && !ct_dist_launched()) {
@@ -393,12 +507,11 @@ static int print_combinations(void)
     return st == CT_OK ? EXIT_DONE : command_failed(st);
 }
 
-int cmd_train(int argc, char **argv)
+static int train_by_words(int argc, char **argv, char **words)
 {
     struct train_flags f = { .sigint_effect  = "stop",
                              .sighup_effect  = "snapshot",
-                             .sigterm_effect = "stop",
-                             .sigusr1_effect = "stop" };
+                             .elastic = ELASTIC_DEFAULTS };
     const struct flag flags[] = {
         FLAG("solver", &f.solver),
         FLAG("snapshot", &f.snapshot),
@@ -413,12 +526,14 @@ int cmd_train(int argc, char **argv)
         FLAG("ranks", &f.ranks),
         FLAG("explain", &f.explain),
         DIST_FLAGS(f.dist),
+        ELASTIC_FLAGS(f.elastic),
         OBSERVE_FLAGS(f.observe),
         FLAG_END,
     };
     bool helped;
     int code;
 
+    f.elastic.words = words;
     if (!flags_parse(flags, &argc, argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (f.explain && !f.solver && argc == 1)
@@ -431,8 +546,29 @@ int cmd_train(int argc, char **argv)
                               "finetune from, not both");
         return EXIT_USAGE;
     }
+    if (!f.sigterm_effect)
+        f.sigterm_effect = f.elastic.elastic ? "leave" : "stop";
+    if (!f.sigusr1_effect)
+        f.sigusr1_effect = f.elastic.elastic ? "leave" : "stop";
     catch_requests();
     code = train_with_peers(&f);
     net_flags_fini(&f.net);
+    return code;
+}
+
+int cmd_train(int argc, char **argv)
+{
+    char **words            = NULL; /* as they stand before they are parsed */
+    const enum ct_status st = ct_alloc((size_t)argc, sizeof(*words),
+                                       "a command line", &words);
+    int code;
+
+    if (st != CT_OK)
+        return command_failed(st);
+    for (int i = 1; i < argc; i++)
+        words[i - 1] = argv[i];
+    words[argc - 1] = NULL;
+    code            = train_by_words(argc, argv, words);
+    ct_free(words);
     return code;
 }

@@ -74,6 +74,17 @@ const struct command commands[] = {
       "failed, waited for long or got SIGUSR2, and says what each did last, "
       "who did not come, and whether ranks called different things.",
       cmd_autopsy },
+    { "jobs", "show who is in an elastic job",
+      "cortado jobs [FLAGS] ADDRESS",
+      "Asks any process of an elastic job, at HOST:PORT or file:FOLDER, for "
+      "its view: ranks, hosts, iteration, who is silent or leaves.",
+      cmd_jobs },
+    { "join", "add ranks to an elastic job",
+      "cortado join [FLAGS] ADDRESS",
+      "Starts ranks on this machine and adds them to the running job at "
+      "HOST:PORT or file:FOLDER, with the job's own flags, in the folder of "
+      "the same name. They get its weights and go on with it.",
+      cmd_join },
     { "top", "watch the ranks of a running job",
       "cortado top [--once] RUN_FOLDER",
       "Shows where every rank of 'cortado train --run' is, how fast, and how "

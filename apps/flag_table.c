@@ -74,9 +74,10 @@ const struct flag_info flag_table[] = {
     { "train", "sighup_effect", FLAG_STRING, EVERYDAY, "EFFECT", "snapshot",
       "what SIGHUP does: stop, snapshot or none" },
     { "train", "sigterm_effect", FLAG_STRING, EVERYDAY, "EFFECT", "stop",
-      "what SIGTERM does: stop, snapshot or none" },
+      "what SIGTERM does: stop, snapshot, none, or leave, which is the default "
+      "with --elastic" },
     { "train", "sigusr1_effect", FLAG_STRING, EVERYDAY, "EFFECT", "stop",
-      "what SIGUSR1 does: stop, snapshot or none" },
+      "what SIGUSR1 does: as SIGTERM" },
     { "train", "on_nan", FLAG_STRING, EVERYDAY, "ACTION", "stop",
       "when the loss is not finite: stop and name the layer, or continue" },
     { "train", "run", FLAG_STRING, EVERYDAY, "FOLDER", NULL,
@@ -171,6 +172,12 @@ const struct flag_info flag_table[] = {
       FLAG_INT, EVERYDAY, "N", "1", "seed of the random draws" },
 
     /* Ranks. */
+    { "join", "ranks", FLAG_INT, RANKS, "N", "1",
+      "ranks that start on this machine" },
+    { "join", "threads", FLAG_INT, EVERYDAY, "N", "0",
+      "CPU threads per rank; 0 means one per core" },
+    { "jobs", "json", FLAG_SWITCH, EVERYDAY, NULL, NULL,
+      "print JSON in place of a table" },
     { "train net", "ranks", FLAG_INT, RANKS, "N", NULL,
       "start N ranks on this machine, through mpirun" },
     { "plan", "ranks", FLAG_STRING, RANKS, "N,...", "1 to 10000",
@@ -248,6 +255,24 @@ const struct flag_info flag_table[] = {
     { "train", "guard_interval", FLAG_INT, FAULTS, "N", "100",
       "check every N iterations that all ranks hold equal parameters; 0 "
       "never" },
+
+    { "train", "elastic", FLAG_STRING, FAULTS, "MIN:MAX", NULL,
+      "processes come and go: train with so many at least and at most, "
+      "without mpirun; --ranks of them start here" },
+    { "train", "rendezvous", FLAG_STRING, FAULTS, "ADDRESS,...", NULL,
+      "where the processes of an elastic job meet: HOST:PORT of any of them, "
+      "or file:FOLDER on a disk that all see" },
+    { "train join jobs", "secret_file", FLAG_STRING, FAULTS, "FILE",
+      "~/.cortado/secret",
+      "what the processes of an elastic job know and nobody else; it is made "
+      "where there is none" },
+    { "train", "suspect", FLAG_DOUBLE, FAULTS, "SECONDS", "3",
+      "an elastic job goes on without a process that is silent this long" },
+    { "train", "orphan", FLAG_DOUBLE, FAULTS, "SECONDS", "60",
+      "a process of an elastic job that is cut off from the others this long "
+      "ends" },
+    { "train", "restarts", FLAG_INT, FAULTS, "N", "10",
+      "how often a process of an elastic job that died is started again" },
 
     /* Expert. */
     { "train plan", "bucket_bytes", FLAG_DOUBLE, EXPERT, "BYTES", "4194304",

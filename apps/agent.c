@@ -1,0 +1,436 @@
+/* agent.c - the parent of the ranks of a host. */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "elastic/bytes.h"
+#include "elastic/will_page.h"
+
+enum { TICK_MS = 100, SAME_PLACE = 3 };
+static const double tell_seconds = 40; /* that a death is told of */
+static const double least_pause = 0.2, most_pause = 30;
+
+struct rank {
+    pid_t             pid; /* 0: none runs */
+    int               pidfd;
+    int               page_file;
+    struct will_page *page;
+    int               n_restarts;
+    bool              gave_up;
+    double            next_start, pause;
+    int               last_iter, last_status, n_same; /* of its ends */
+};
+
+/* A death that others may still have to hear of. */
+struct death {
+    uint64_t      id;
+    double        since;
+    size_t        bytes;
+    uint8_t       letter[8 + ELASTIC_WIRE_BYTES];
+    uint64_t      told[ELASTIC_MEMBERS];
+    int           n_told;
+    struct death *next;
+};
+
+struct agent {
+    const struct agent_config *config;
+    struct post                post;
+    struct rank                rank[AGENT_RANKS];
+    struct death              *deaths;
+    bool                       first; /* nobody has begun the job yet */
+    bool                       ends;  /* it was asked to: none starts again */
+    int                        code;
+    bool                       any_done, any_stopped;
+    struct member_config       member; /* for the next rank */
+};
+
+/* ---- Signals, which go to the ranks. */
+
+static volatile sig_atomic_t wanted[NSIG];
+static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+enum { N_PASSED = sizeof(passed_on) / sizeof(passed_on[0]) };
+
+static void note_signal(int number)
+{
+    wanted[number] = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction sa = { .sa_handler = note_signal };
+
+    for (int i = 0; i < N_PASSED; i++)
+        sigaction(passed_on[i], &sa, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void pass_signals_on(struct agent *a)
+{
+    for (int i = 0; i < N_PASSED; i++) {
+        const int number = passed_on[i];
+
+        if (!wanted[number])
+            continue;
+        wanted[number] = 0;
+        a->ends |= number == SIGINT || number == SIGTERM || number == SIGUSR1;
+        for (int r = 0; r < a->config->n_ranks; r++)
+            if (a->rank[r].pid > 0)
+                kill(a->rank[r].pid, number);
+    }
+}
+
+/* ---- Starting. */
+
+/* In the child: nothing of the agent's is left but what it was given. */
+static void become_rank(struct agent *a, const struct rank *r)
+{
+    struct member_config m = a->member;
+    int code;
+
+    for (int i = 0; i < N_PASSED; i++)
+        signal(passed_on[i], SIG_DFL);
+    (void)setpgid(0, 0); /* Ctrl-C reaches the agent, which passes it on */
+    m.will   = r->page_file;
+    m.founds = a->first;
+    post_stop(&a->post);
+    for (int k = 0; k < a->config->n_ranks; k++) {
+        if (a->rank[k].pidfd >= 0)
+            close(a->rank[k].pidfd);
+        if (&a->rank[k] != r && a->rank[k].page_file >= 0)
+            close(a->rank[k].page_file);
+    }
+    code = a->config->run(a->config->arg, &m);
+    fflush(NULL);
+    _exit(code);
+}
+
+static enum ct_status start_rank(struct agent *a, struct rank *r)
+{
+    will_page_unmap(r->page);
+    if (r->page_file >= 0)
+        close(r->page_file);
+    r->page      = NULL;
+    r->page_file = -1;
+    CT_TRY(will_page_create(&r->page_file, &r->page));
+    fflush(NULL);
+    r->pid = fork();
+    if (r->pid == 0)
+        become_rank(a, r);
+    if (r->pid < 0) {
+        r->pid = 0;
+        return ct_fail(CT_EIO, "cannot start a rank: %s", strerror(errno));
+    }
+    (void)setpgid(r->pid, r->pid);
+    r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+    if (r->pidfd < 0)
+        return ct_fail(CT_EIO, "pidfd_open: %s", strerror(errno));
+    post_watch(&a->post, r->pidfd, r);
+    a->first = false;
+    return CT_OK;
+}
+
+/* ---- Ends. */
+
+/* Those whom the dead one knew hear of it. */
+static void learn_cards(struct agent *a, const struct will_place *w)
+{
+    struct reader r = { w->cards, w->cards + w->cards_bytes, false };
+
+    while (r.at < r.end && !r.short_of) {
+        const size_t n = (size_t)take(&r, 2);
+        struct elastic_card card;
+
+        if ((size_t)(r.end - r.at) < n)
+            return;
+        if (card_read(r.at, n, &card) == CT_OK)
+            (void)!post_learn(&a->post, &card);
+        r.at += n;
+    }
+}
+
+static void begin_telling(struct agent *a, uint64_t id,
+                          const struct will_place *w)
+{
+    struct death *d = ct_calloc(1, sizeof(*d), "a death");
+    struct writer at;
+
+    if (!d)
+        return;
+    at.at    = d->letter;
+    d->id    = id;
+    d->since = ct_now();
+    put(&at, id, 8);
+    put_bytes(&at, w->will, w->will_bytes);
+    d->bytes  = (size_t)(at.at - d->letter);
+    d->next   = a->deaths;
+    a->deaths = d;
+}
+
+static void certify(struct agent *a, const struct rank *r)
+{
+    const uint64_t id          = atomic_load(&r->page->id);
+    const struct will_place *w = will_page_last(r->page);
+
+    if (id == 0 || w->will_bytes > ELASTIC_WIRE_BYTES ||
+        w->cards_bytes > CARDS_BYTES)
+        return; /* it had not begun */
+    learn_cards(a, w);
+    post_forget(&a->post, id);
+    begin_telling(a, id, w);
+}
+
+static bool was_told(const struct death *d, uint64_t id)
+{
+    for (int i = 0; i < d->n_told; i++)
+        if (d->told[i] == id)
+            return true;
+    return d->n_told == ELASTIC_MEMBERS;
+}
+
+static void tell_deaths(struct agent *a)
+{
+    for (struct death **at = &a->deaths; *at;) {
+        struct death *d = *at;
+
+        for (struct post_peer *q = a->post.peers; q; q = q->next)
+            if (!was_told(d, q->card.id) &&
+                post_send(&a->post, q->card.id, POST_DEAD, d->letter,
+                          d->bytes))
+                d->told[d->n_told++] = q->card.id;
+        if (ct_now() - d->since < tell_seconds) {
+            at = &d->next;
+            continue;
+        }
+        *at = d->next;
+        ct_free(d);
+    }
+    if (!a->deaths) /* it has nothing to say to anybody */
+        while (a->post.peers)
+            post_forget(&a->post, a->post.peers->card.id);
+    post_flush(&a->post);
+}
+
+/* ---- Again. */
+
+static bool is_dead_child(const struct agent *a, uint64_t id)
+{
+    for (const struct death *d = a->deaths; d; d = d->next)
+        if (d->id == id)
+            return true;
+    return false;
+}
+
+/* The next rank begins the job anew where all that were in it have ended here;
+ * otherwise it knocks at those that the dead one knew. */
+static void plan_start(struct agent *a, const struct rank *r)
+{
+    const struct will_place *w = will_page_last(r->page);
+    struct elastic_will will;
+    bool all = true;
+
+    a->member.n_knock = a->config->member.n_knock;
+    for (const struct post_peer *q = a->post.peers;
+         q && a->member.n_knock < MEMBER_DOORS; q = q->next) {
+        struct elastic_door *door = &a->member.knock[a->member.n_knock++];
+        const bool near = q->card.machine == a->post.config.card.machine;
+
+        door->at   = near || q->card.n_addresses == 0
+                         ? ct_loopback_address()
+                         : q->card.address[0];
+        door->port = q->card.port;
+    }
+    if (w->will_bytes > ELASTIC_WIRE_BYTES ||
+        elastic_will_read(w->will, w->will_bytes, &will) != CT_OK ||
+        will.view.n == 0)
+        return;
+    for (int i = 0; i < will.view.n; i++)
+        all &= is_dead_child(a, will.view.id[i]);
+    a->first = all;
+}
+
+static void say_end(const struct rank *r, pid_t pid, int status, bool again)
+{
+    char how[64];
+
+    if (WIFSIGNALED(status))
+        snprintf(how, sizeof(how), "was ended by signal %d", WTERMSIG(status));
+    else
+        snprintf(how, sizeof(how), "ended with status %d",
+                 WEXITSTATUS(status));
+    if (again)
+        CT_WARN("Process %ld %s; another one starts in %.1f s", (long)pid, how,
+                r->pause);
+    else if (r->n_same >= SAME_PLACE)
+        CT_ERROR("Process %ld %s after iteration %d, as %d before it: it is "
+                 "not started again", (long)pid, how, r->last_iter,
+                 r->n_same - 1);
+    else
+        CT_WARN("Process %ld %s, and is not started again", (long)pid, how);
+}
+
+static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
+{
+    const int iter = atomic_load(&r->page->iter);
+    bool again;
+
+    r->n_same = iter == r->last_iter && status == r->last_status
+                    ? r->n_same + 1
+                    : 1;
+    r->last_iter   = iter;
+    r->last_status = status;
+    again = !a->ends && r->n_restarts < a->config->restarts &&
+            r->n_same < SAME_PLACE;
+    r->pause = r->n_restarts == 0            ? least_pause
+               : 2 * r->pause < most_pause ? 2 * r->pause
+                                             : most_pause;
+    say_end(r, pid, status, again);
+    r->gave_up    = !again;
+    r->next_start = ct_now() + r->pause;
+    r->n_restarts++;
+    if (!again)
+        a->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                      : WEXITSTATUS(status);
+}
+
+static void rank_ended(struct agent *a, struct rank *r)
+{
+    const pid_t pid = r->pid;
+    int status      = 0;
+
+    if (waitpid(pid, &status, WNOHANG) != pid)
+        return;
+    close(r->pidfd);
+    r->pidfd = -1;
+    r->pid   = 0;
+    certify(a, r);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == a->config->done)
+        a->any_done = r->gave_up = true;
+    else if (WIFEXITED(status) && WEXITSTATUS(status) == a->config->stopped)
+        a->any_stopped = r->gave_up = true;
+    else
+        plan_again(a, r, pid, status);
+}
+
+static void on_event(void *arg, void *about)
+{
+    struct agent *a = arg;
+
+    for (int r = 0; r < a->config->n_ranks; r++)
+        if (about == &a->rank[r] && a->rank[r].pid > 0)
+            rank_ended(a, &a->rank[r]);
+}
+
+/* ---- The whole. */
+
+static bool is_over(struct agent *a)
+{
+    bool over = true;
+
+    for (int r = 0; r < a->config->n_ranks; r++)
+        over &= a->rank[r].pid == 0 &&
+                (a->rank[r].gave_up || a->ends || a->any_done);
+    return over;
+}
+
+/* While a death is told of, in the time that a restart waits anyway. */
+static enum ct_status start_due(struct agent *a)
+{
+    for (int r = 0; r < a->config->n_ranks; r++) {
+        struct rank *k = &a->rank[r];
+
+        if (k->pid > 0 || k->gave_up || a->ends || a->any_done ||
+            ct_now() < k->next_start)
+            continue;
+        if (k->page)
+            plan_start(a, k);
+        CT_TRY(start_rank(a, k));
+    }
+    return CT_OK;
+}
+
+/* The others are told of the last ends, too. */
+static void say_goodbye(struct agent *a)
+{
+    const double end = ct_now() + 1;
+    struct post_events events;
+
+    while (a->post.peers && ct_now() < end) {
+        bool all = true;
+
+        post_wait(&a->post, 10, &events);
+        post_work(&a->post, &events);
+        tell_deaths(a);
+        for (const struct post_peer *q = a->post.peers; q; q = q->next)
+            for (const struct death *d = a->deaths; d; d = d->next)
+                all &= was_told(d, q->card.id) || q->refused;
+        if (all)
+            return;
+    }
+}
+
+static enum ct_status attend(struct agent *a)
+{
+    struct post_events events;
+
+    while (!is_over(a)) {
+        CT_TRY(start_due(a));
+        post_wait(&a->post, TICK_MS, &events);
+        post_work(&a->post, &events);
+        tell_deaths(a);
+        pass_signals_on(a);
+    }
+    say_goodbye(a);
+    return CT_OK;
+}
+
+static void take_config(struct agent *a, const struct agent_config *c)
+{
+    a->config = c;
+    a->member = c->member;
+    a->first  = c->founds;
+    for (int r = 0; r < AGENT_RANKS; r++)
+        a->rank[r].pidfd = a->rank[r].page_file = -1;
+}
+
+enum ct_status agent_run(const struct agent_config *c, int *code)
+{
+    struct post_config p = { .secret = c->member.secret, .what = POST_AGENT,
+                             .door = -1, .event = on_event };
+    struct agent *a      = NULL;
+    enum ct_status st;
+
+    CT_ASSERT(c->n_ranks > 0 && c->n_ranks <= AGENT_RANKS);
+    CT_TRY(seal_init());
+    CT_TRY(ct_alloc(1, sizeof(*a), "an agent", &a));
+    take_config(a, c);
+    p.arg = a;
+    card_of_this_process(&p.card);
+    seal_draw(&p.card.id, sizeof(p.card.id));
+    p.card.id |= 1;
+    st = post_start(&a->post, &p);
+    if (st == CT_OK) {
+        catch_signals();
+        st = attend(a);
+        post_stop(&a->post);
+    }
+    *code = a->any_done      ? c->done
+            : a->any_stopped ? c->stopped
+                             : a->code;
+    for (struct death *d = a->deaths, *next; d; d = next) {
+        next = d->next;
+        ct_free(d);
+    }
+    ct_free(a);
+    return st;
+}

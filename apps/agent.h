@@ -1,0 +1,28 @@
+/* agent.h - the parent of the ranks of a host.
+ *
+ * It starts them, sees them end, tells the others of the job what they were
+ * bound by, and starts new ones in their place.  Ranks live on without it. */
+#ifndef CT_APPS_AGENT_H
+#define CT_APPS_AGENT_H
+
+#include "elastic/member.h"
+
+enum { AGENT_RANKS = 256 };
+
+struct agent_config {
+    int  n_ranks;
+    int  restarts; /* of each rank */
+    bool founds;   /* its first rank begins the job */
+    /* In a process of its own, forked from this one: trains as a member that is
+     * configured like this, and returns its exit status. */
+    int (*run)(void *arg, const struct member_config *c);
+    void *arg;
+    int   done, stopped; /* exit statuses of ranks that ended as planned */
+    struct member_config member;
+};
+
+/* Until all ranks have ended, and none is to be started again; returns the exit
+ * status of the whole.  This process has no other threads. */
+CT_MUST_CHECK enum ct_status agent_run(const struct agent_config *c, int *code);
+
+#endif

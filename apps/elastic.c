@@ -1,0 +1,163 @@
+/* elastic.c - trainings whose processes come and go, from the command line. */
+#include "elastic.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "elastic/agreement.h"
+#include "elastic/rendezvous.h"
+
+/* ---- A process of the job. */
+
+struct running {
+    elastic_run_fn run;
+    void          *arg;
+    int            level; /* of the log of rank 0 */
+};
+
+/* Rank 0 alone logs, whoever that is now. */
+static void placed(void *arg, const struct elastic_place *p)
+{
+    const struct running *r = arg;
+
+    ct_log_set_level(p->rank == 0 || r->level > CT_LOG_ERROR
+                         ? (enum ct_log_level)r->level
+                         : CT_LOG_ERROR);
+}
+
+static int run_member(void *arg, const struct member_config *given)
+{
+    struct running *r        = arg;
+    struct member_config c   = *given;
+    struct elastic_member *m = NULL;
+    enum ct_status st;
+
+    c.placed = placed;
+    c.arg    = r;
+    st       = member_create(&c, &m);
+    if (st == CT_OK)
+        st = r->run(m, r->arg);
+    member_destroy(m);
+    return st == CT_OK      ? EXIT_DONE
+           : st == CT_ESTOP ? EXIT_STOPPED
+                            : command_failed(st);
+}
+
+/* ---- The agent. */
+
+static enum ct_status read_size(const char *text, int n, int *least, int *most)
+{
+    char rest;
+
+    *least = 1;
+    *most  = ELASTIC_MEMBERS;
+    if (text[0] == '\0' || strcmp(text, "true") == 0)
+        return CT_OK; /* --elastic alone */
+    if (sscanf(text, "%d:%d%c", least, most, &rest) != 2 || *least < 1 ||
+        *most < *least || *most > ELASTIC_MEMBERS)
+        return ct_fail(CT_EINVAL, "--elastic is MIN:MAX, how many ranks train "
+                       "at least and at most (%d), not '%s'", ELASTIC_MEMBERS,
+                       text);
+    if (n > *most)
+        return ct_fail(CT_EINVAL, "--ranks=%d is more than the %d of "
+                       "--elastic=%s", n, *most, text);
+    return CT_OK;
+}
+
+static enum ct_status check_flags(const struct elastic_flags *f, int n)
+{
+    if (!(f->suspect > 0) || !(f->orphan > 0))
+        return ct_fail(CT_EINVAL, "--suspect and --orphan are seconds, more "
+                       "than 0");
+    if (n < 1 || n > AGENT_RANKS)
+        return ct_fail(CT_EINVAL, "--ranks is 1 to %d processes of this "
+                       "machine", AGENT_RANKS);
+    return CT_OK;
+}
+
+/* Each process talks to every other one. */
+static void allow_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)!setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+static void say_where(const struct rendezvous *r)
+{
+    char host[64] = "";
+
+    (void)!gethostname(host, sizeof(host) - 1);
+    CT_INFO("%s an elastic job; others come by 'cortado join %s:%d'",
+            r->founds ? "Beginning" : "Joining", host, ntohs(r->port));
+}
+
+/* How to start as this process was: its folder, then its words, a line each.
+ * For the caller to ct_free. */
+static enum ct_status describe(char **words, char **out)
+{
+    struct ct_text text = { 0 };
+    char folder[4096];
+
+    if (!getcwd(folder, sizeof(folder)))
+        return ct_fail(CT_EIO, "the working folder: %s", strerror(errno));
+    ct_text_addf(&text, "%s\n", folder);
+    for (; words && *words; words++) {
+        if (strchr(*words, '\n')) {
+            ct_text_fini(&text);
+            return ct_fail(CT_EINVAL, "a flag has a line break in it");
+        }
+        ct_text_addf(&text, "%s\n", *words);
+    }
+    *out = text.s;
+    return text.failed ? CT_ENOMEM : CT_OK;
+}
+
+int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
+                elastic_run_fn run, void *arg)
+{
+    struct running running = { run, arg, (int)ct_log_level() };
+    struct rendezvous r    = { .door = -1 };
+    struct agent_config a  = { .n_ranks = n > 0 ? n : 1,
+                               .restarts = f->restarts, .run = run_member,
+                               .arg = &running, .done = EXIT_DONE,
+                               .stopped = EXIT_STOPPED };
+    char *description = NULL;
+    int code          = EXIT_DONE;
+    enum ct_status st;
+
+    a.member = (struct member_config){ .suspect = f->suspect,
+                                       .orphan = f->orphan, .will = -1,
+                                       .digest = digest };
+    CT_TRY_GOTO(check_flags(f, a.n_ranks), st, out);
+    CT_TRY_GOTO(read_size(f->elastic, a.n_ranks, &a.member.least,
+                          &a.member.most), st, out);
+    allow_files();
+    CT_TRY_GOTO(rendezvous_open(&r, f->rendezvous, f->secret_file), st, out);
+    CT_TRY_GOTO(describe(f->words, &description), st, out);
+    say_where(&r);
+    a.founds          = r.founds;
+    a.member.secret   = r.secret;
+    a.member.door     = r.door;
+    a.member.description = description;
+    a.member.n_knock  = r.n_knock;
+    memcpy(a.member.knock, r.knock, sizeof(r.knock));
+    if (a.member.n_knock < MEMBER_DOORS) /* ranks of this agent */
+        a.member.knock[a.member.n_knock++] =
+            (struct elastic_door){ ct_loopback_address(), r.port };
+    st = agent_run(&a, &code);
+out:
+    rendezvous_close(&r);
+    ct_free(description);
+    return st == CT_OK ? code : command_failed(st);
+}

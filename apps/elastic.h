@@ -1,0 +1,31 @@
+/* elastic.h - trainings whose processes come and go, from the command line. */
+#ifndef CT_APPS_ELASTIC_H
+#define CT_APPS_ELASTIC_H
+
+#include "agent.h"
+#include "command.h"
+
+struct elastic_flags {
+    const char *elastic; /* MIN:MAX; NULL: the job keeps its size */
+    const char *rendezvous, *secret_file;
+    double      suspect, orphan;
+    int         restarts;
+    char      **words; /* of the command line, which ends with NULL */
+};
+
+#define ELASTIC_DEFAULTS { .suspect = 3, .orphan = 60, .restarts = 10 }
+#define ELASTIC_FLAGS(f)                                              \
+    FLAG("elastic", &(f).elastic), FLAG("rendezvous", &(f).rendezvous), \
+        FLAG("secret_file", &(f).secret_file),                        \
+        FLAG("suspect", &(f).suspect), FLAG("orphan", &(f).orphan),   \
+        FLAG("restarts", &(f).restarts)
+
+/* What a process of the job does; the member is the caller's. */
+typedef enum ct_status (*elastic_run_fn)(struct elastic_member *m, void *arg);
+
+/* Starts n processes on this machine, each of which runs; returns the exit
+ * status of the whole.  Members must have the same `digest`. */
+int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
+                elastic_run_fn run, void *arg);
+
+#endif
