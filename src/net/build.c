@@ -123,6 +123,9 @@ static enum ct_status loss_weights(struct ct_net *net, struct net_layer *l,
         net->blob[l->top_id[i]].loss_weight = l->loss_weight[i];
         if (net->options.loss_scale != 0)
             l->loss_weight[i] *= net->options.loss_scale;
+        /* It rests in the top's diff; layers before write to the bottom's. */
+        if (l->loss_weight[i] != 0)
+            l->layer->flags &= ~(unsigned)CT_LAYER_ALIAS_DIFF;
     }
     return CT_OK;
 }

@@ -274,6 +274,49 @@ TEST(part, the_top_of_a_source_keeps_its_loss_weight)
     }
 }
 
+/* The gradient of a view lies where its bottom's does, unless a loss weight
+ * rests there: a ReLU in place would leave its mask to the next pass. */
+TEST(part, a_view_keeps_its_loss_weight)
+{
+    static const char *const view[] = {
+        "type: 'Flatten'",
+        "type: 'Reshape' reshape_param { shape { dim: 0 dim: -1 } }",
+    };
+    static const char *const impls[] = { "", "fuse:none",
+                                         "layout:plain,chain:none" };
+    char text[ROOM];
+
+    for (int i = 0; i < 12; i++) {
+        struct ct_net_options o = { .keep_blobs = i >= 6 };
+        struct ct_net *net;
+
+        snprintf(text, sizeof(text),
+                 "layer { name: 'in' type: 'Input' top: 'x' "
+                 "  input_param { shape { dim: 1 dim: 1 dim: 1 dim: 1 } } }"
+                 "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "
+                 "  convolution_param { num_output: 16 kernel_size: 1 "
+                 "  weight_filler { value: 3 } } }"
+                 "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }"
+                 "layer { name: 'v' %s bottom: 'c' top: 'v' "
+                 "  loss_weight: 0.5 }", view[i % 2]);
+        setenv("CORTADO_IMPL", impls[i / 2 % 3], 1);
+        net = net_with(text, CAFFE__PHASE__TRAIN, o);
+        unsetenv("CORTADO_IMPL");
+        for (int turn = 0; turn < 3; turn++) {
+            const bool on = turn != 1; /* it is off in between */
+            double loss;
+
+            ct_data(net_blob_named(net, "x"))[0] = on ? 2 : -2;
+            ASSERT_OK(ct_net_clear_diffs(net));
+            ASSERT_OK(ct_net_forward(net, &loss));
+            ASSERT_OK(ct_net_backward(net));
+            ASSERT_FLOAT(on ? 48 : 0, loss, 1e-5);
+            ASSERT_FLOAT(on ? 1 : 0, ct_diff(ct_net_param(net, 0)->blob)[15],
+                         0);
+        }
+    }
+}
+
 /* Memory is only spent where it must be. */
 TEST(part, dropout_stays_in_place_on_what_a_relu_left)
 {
