@@ -43,6 +43,7 @@ struct ct_dist {
     const struct elastic_membership *members; /* NULL: ranks stay the same */
     struct elastic_place    place;    /* ... or this one's in its view */
     struct dist_held_back   held_back; /* ... by codecs */
+    struct dist_machine     machine;  /* ... measured; alpha 0: not yet */
     struct ct_net          *net;      /* attached to; borrowed */
     struct dist_auto        roads;
     struct dist_factors     factors;

@@ -113,8 +113,9 @@ static void choose_travel(const Caffe__DistributedParameter *o,
     p->not_on_gpus = why_not_on_gpus(p);
     p->on_gpus     = !p->not_on_gpus && (f->size > 1 || p->nccl);
     p->factors     = f->size > 1 && in_step && !p->parts && f->iter_size <= 1;
+    /* Whoever comes and goes would wait for it each time. */
     p->sweeps      = f->size > 1 && f->n_hosts > 1 && in_step && !p->reduce &&
-                p->bytes_s == 0 && !p->parts;
+                p->bytes_s == 0 && !p->parts && !p->commits;
     /* CPU and GPU ranks begin their steps elsewhere. */
     p->learns      = o->redecide > 0 && p->road == DIST_ROAD_AUTO &&
                 !keeps_values(p) && !f->unlike;

@@ -38,11 +38,34 @@ static enum ct_status probe_job(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
+/* Ranks that come and go do not wait for a measurement each time: what rank 0
+ * knows of an earlier view counts. */
+static enum ct_status recall(struct ct_dist *d, bool *known)
+{
+    const struct ct_place *place = &d->comm->place;
+
+    *known = d->machine.alpha > 0;
+    CT_TRY(ct_dist_broadcast(d, known, sizeof(*known)));
+    if (!*known)
+        return CT_OK;
+    CT_TRY(ct_dist_broadcast(d, &d->machine, sizeof(d->machine)));
+    d->roads.options.machine = d->machine;
+    d->roads.options.machine.per_host = place->even ? place->n_local : 1;
+    d->roads.slow_rank = d->roads.slow_peer = -1;
+    d->roads.measured  = true;
+    return CT_OK;
+}
+
 /* Every rank decides by rank 0's numbers. */
 static enum ct_status measure(struct ct_dist *d)
 {
     struct dist_machine *w = &d->roads.options.machine;
+    bool known             = false;
 
+    if (d->members)
+        CT_TRY(recall(d, &known));
+    if (known)
+        return CT_OK;
     CT_TRY(ct_job_run(d->thread, probe_job, &d->roads));
     CT_TRY(dist_measure_flops(d->trainer.mirror ? d->trainer.mirror->dev
                                                  : ct_device_cpu(),
@@ -51,6 +74,7 @@ static enum ct_status measure(struct ct_dist *d)
     w->local_alpha = fmin(w->alpha, 2e-6);
     w->local_beta  = fmin(w->beta, 2 * w->gamma);
     CT_TRY(ct_dist_broadcast(d, w, sizeof(*w)));
+    d->machine        = *w;
     d->roads.measured = true;
     return CT_OK;
 }
