@@ -2,10 +2,14 @@
 #ifndef CT_DEVICE_KERNELS_H
 #define CT_DEVICE_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* "CPU, AVX-512, OpenBLAS 0.3.21 SkylakeX, oneDNN 2.7.2 isa ff".  Processes
  * where it differs may round differently. */
 const char *ct_cpu_kernels(char *text, size_t bytes);
+
+/* Whether oneDNN multiplies matrices of bfloat16 in tiles of AMX. */
+bool ct_cpu_has_amx(void);
 
 #endif

@@ -94,6 +94,42 @@ static enum ct_status backward_chunk(struct ct_layer *l,
     return CT_OK;
 }
 
+CT_INLINE void gather(int64_t n, const uint16_t *a, const uint16_t *b,
+                      const uint16_t *y, float c, uint16_t *g)
+{
+    CT_SIMD_EACH (i, n) {
+        const float d = c * (b ? ct_widen(a[i]) + ct_widen(b[i])
+                               : ct_widen(a[i]));
+
+        g[i] = ct_narrow(!y || ct_widen(y[i]) > 0 ? d : 0);
+    }
+}
+
+CT_SIMD static void gather_row(int64_t n, const uint16_t *a, const uint16_t *b,
+                               const uint16_t *y, float c, uint16_t *g)
+{
+    if (b && y)
+        gather(n, a, b, y, c, g);
+    else if (b)
+        gather(n, a, b, NULL, c, g);
+    else if (y)
+        gather(n, a, NULL, y, c, g);
+    else
+        gather(n, a, NULL, NULL, c, g);
+}
+
+void ct_gather_shorts(int64_t n, const float *a, const float *b,
+                      const float *y, float c, float *g)
+{
+    CT_FOR_ROWS (k, (n + CHUNK - 1) / CHUNK, CHUNK) {
+        const int64_t at = k * CHUNK, left = n - at;
+
+        gather_row(left < CHUNK ? left : CHUNK, ct_bf16(a) + at,
+                   b ? ct_bf16(b) + at : NULL, y ? ct_bf16(y) + at : NULL, c,
+                   ct_bf16_out(g) + at);
+    }
+}
+
 typedef enum ct_status (*chunk_fn)(struct ct_layer *l, const struct ct_io *io,
                                    ct_layer_fn fn, int64_t from, int64_t n);
 

@@ -28,6 +28,11 @@ static inline bool ct_chunks_take(int n_bottom, int n_top)
     return n_bottom <= CT_CHUNK_BLOBS && n_top <= CT_CHUNK_BLOBS;
 }
 
+/* g = c (a + b) where y > 0, else 0, of n values of bfloat16.  b may be NULL,
+ * and y: everywhere.  g may be a or b. */
+void ct_gather_shorts(int64_t n, const float *a, const float *b,
+                      const float *y, float c, float *g);
+
 CT_MUST_CHECK enum ct_status ct_chunks_forward(struct ct_layer *l,
                                                const struct ct_io *io,
                                                ct_layer_fn forward);

@@ -20,6 +20,7 @@
 
 #include <string.h>
 
+#include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/chunks.h"
@@ -75,6 +76,11 @@ static enum ct_status eltwise_reshape(struct ct_layer *l,
         CT_TRY(ct_reshape(e->winner, ct_any_layout(first)));
     return ct_layer_same_shape(l, io);
 }
+
+static enum ct_status eltwise_forward(struct ct_layer *l,
+                                      const struct ct_io *io);
+static enum ct_status eltwise_backward(struct ct_layer *l,
+                                       const struct ct_io *io);
 
 CT_SIMD static void sum_chunk(const Caffe__EltwiseParameter *p,
                               const struct ct_io *io, int64_t from,
@@ -138,6 +144,50 @@ CT_SIMD static void max_chunk(const struct ct_io *io, int32_t *winner,
     }
 }
 
+/* The usual sum, of two bottoms of bfloat16, in one pass over memory. */
+CT_INLINE void sum_of_shorts(int64_t n, float ca, const uint16_t *a, float cb,
+                             const uint16_t *b, bool relu, uint16_t *y)
+{
+    CT_SIMD_EACH (i, n) {
+        const float v = ca * ct_widen(a[i]) + cb * ct_widen(b[i]);
+
+        y[i] = ct_narrow(relu && v < 0 ? 0 : v); /* NaN stays */
+    }
+}
+
+CT_SIMD static void sum_shorts(int64_t n, float ca, const uint16_t *a, float cb,
+                               const uint16_t *b, bool relu, uint16_t *y)
+{
+    if (relu)
+        sum_of_shorts(n, ca, a, cb, b, true, y);
+    else
+        sum_of_shorts(n, ca, a, cb, b, false, y);
+}
+
+static enum ct_status forward_shorts(struct ct_layer *l,
+                                     const struct ct_io *io)
+{
+    const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);
+    const struct eltwise *e = l->state;
+    const uint16_t *a = ct_bf16(ct_data(io->bottom[0]));
+    const uint16_t *b = ct_bf16(ct_data(io->bottom[1]));
+    uint16_t *y = ct_bf16_out(ct_data(io->top[0]));
+    const int64_t n = ct_elements(io->top[0]);
+
+    if (e->op != SUM || io->n_bottom != 2)
+        return ct_chunks_forward(l, io, eltwise_forward);
+    CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK) {
+        const int64_t from = c * CT_CHUNK;
+
+        sum_shorts(ct_chunk_end(c, n) - from, p->n_coeff ? p->coeff[0] : 1,
+                   a + from, p->n_coeff ? p->coeff[1] : 1, b + from, e->relu,
+                   y + from);
+    }
+    for (int t = 1; t < io->n_top; t++)
+        ct_copy_values(io->top[0], ct_data(io->top[0]), ct_data(io->top[t]));
+    return CT_OK;
+}
+
 static enum ct_status eltwise_forward(struct ct_layer *l,
                                       const struct ct_io *io)
 {
@@ -146,7 +196,7 @@ static enum ct_status eltwise_forward(struct ct_layer *l,
     const int64_t n = ct_elements(io->top[0]);
 
     if (ct_chunks_any(io))
-        return ct_chunks_forward(l, io, eltwise_forward);
+        return forward_shorts(l, io);
     CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK) {
         const int64_t from = c * CT_CHUNK, to = ct_chunk_end(c, n);
 
@@ -290,6 +340,40 @@ static void split_grad_chunk(const struct ct_layer *l, const struct ct_io *io,
     }
 }
 
+/* Whether bottom k's gradient lies where that of a later bottom does. */
+static bool is_written(const struct ct_io *io, int k)
+{
+    for (int j = k + 1; j < io->n_bottom; j++)
+        if (io->want_grad[j] &&
+            ct_diff(io->bottom[j]) == ct_diff(io->bottom[k]))
+            return true;
+    return false;
+}
+
+/* The usual sum's, of one dy or two.  Bottom 0 comes last: its dx may lie where
+ * a dy lies. */
+static enum ct_status backward_shorts(struct ct_layer *l,
+                                      const struct ct_io *io)
+{
+    const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);
+    const struct eltwise *e = l->state;
+    const float *y = e->relu ? ct_data(io->top[0]) : NULL;
+    const float *dy[2] = { NULL, NULL };
+    int n = 0;
+
+    for (int t = 0; t < io->n_top; t++)
+        if (ct_diff(io->top[t]) && n++ < 2)
+            dy[n - 1] = ct_diff(io->top[t]);
+    if (e->op != SUM || n < 1 || n > 2)
+        return ct_chunks_backward(l, io, eltwise_backward);
+    for (int k = io->n_bottom - 1; k >= 0; k--)
+        if (io->want_grad[k] && !is_written(io, k))
+            ct_gather_shorts(ct_elements(io->top[0]), dy[0], dy[1], y,
+                             p->n_coeff ? p->coeff[k] : 1,
+                             ct_diff(io->bottom[k]));
+    return CT_OK;
+}
+
 static enum ct_status eltwise_backward(struct ct_layer *l,
                                        const struct ct_io *io)
 {
@@ -297,7 +381,7 @@ static enum ct_status eltwise_backward(struct ct_layer *l,
     const int64_t n = ct_elements(io->top[0]);
 
     if (ct_chunks_any(io))
-        return ct_chunks_backward(l, io, eltwise_backward);
+        return backward_shorts(l, io);
     if (e->split) {
         CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
             split_grad_chunk(l, io, c * CT_CHUNK, ct_chunk_end(c, n));

@@ -64,6 +64,12 @@ static enum ct_status split_backward(struct ct_layer *l,
 {
     const int64_t n = ct_elements(io->bottom[0]);
 
+    if (ct_chunks_any(io) && io->want_grad[0] && io->n_top == 2 &&
+        ct_diff(io->top[0]) && ct_diff(io->top[1])) {
+        ct_gather_shorts(n, ct_diff(io->top[0]), ct_diff(io->top[1]), NULL, 1,
+                         ct_diff(io->bottom[0]));
+        return CT_OK;
+    }
     if (ct_chunks_any(io))
         return ct_chunks_backward(l, io, split_backward);
     (void)l;

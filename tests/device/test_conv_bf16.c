@@ -103,7 +103,8 @@ static struct results run(const struct ct_conv_desc *d, const char *impl,
     return r;
 }
 
-static void check(struct ct_conv_desc d, const char *impl, bool write)
+static void check_with(struct ct_conv_desc d, const char *reference,
+                       const char *impl, bool write)
 {
     const int64_t taps = d.kernel[0] * d.kernel[1];
     const int64_t n_w = d.out_channels * d.in_channels / d.group * taps;
@@ -113,13 +114,18 @@ static void check(struct ct_conv_desc d, const char *impl, bool write)
 
     f.src_type = f.dst_type = CT_F32;
     f.src_layout = f.dst_layout = CT_PLAIN;
-    want = run(&f, "conv:ref", write);
+    want = run(&f, reference, write);
     got  = run(&d, impl, write);
     same("y", d.batch * d.out_channels * out, want.y, got.y);
     same("dx", d.batch * d.in_channels * d.in[0] * d.in[1], want.dx, got.dx);
     same("dw", n_w, want.dw, got.dw);
     if (d.has_bias)
         same("db", d.out_channels, want.db, got.db);
+}
+
+static void check(struct ct_conv_desc d, const char *impl, bool write)
+{
+    check_with(d, "conv:ref", impl, write);
 }
 
 static struct ct_conv_desc desc(int64_t in, int64_t out, int64_t group,
@@ -158,6 +164,20 @@ TEST(conv_bf16, by_way_of_floats_agrees_with_floats)
 {
     check_all("conv:float32+cached+winograd+tiles+onednn+gemm+ref");
     check_all("conv:float32+ref");
+}
+
+/* Large enough that Winograd's method pays; elsewhere oneDNN takes it. */
+TEST(conv_bf16, winograds_method_on_floats_agrees_with_floats)
+{
+    struct ct_conv_desc d = desc(256, 256, 1, 3, 1);
+
+    d.batch = 2;
+    d.in[0] = d.in[1] = 66;
+    check_with(d, "conv:onednn+gemm", "conv:winograd+onednn+float32+gemm",
+               false);
+    d.relu = true;
+    check_with(d, "conv:onednn+gemm", "conv:winograd+onednn+float32+gemm",
+               true);
 }
 
 /* Where a neighbour has plain floats; without a bias; with a ReLU; added to

@@ -35,6 +35,15 @@ static float *room(const struct ct_conv *c, bool src)
     return c->work->ptr + (src ? 0 : (n + line - 1) / line * line);
 }
 
+/* Whether the caller's array is what the convolution takes. */
+static bool is_straight(const struct ct_conv *c, bool src)
+{
+    const struct ct_conv_desc *d = &c->desc;
+
+    return (src ? d->src_type : d->dst_type) == CT_F32 &&
+           (src ? d->src_layout : d->dst_layout) == CT_PLAIN;
+}
+
 static enum ct_status convert(const struct ct_conv *c, bool src, bool in,
                               const float *from, float *to)
 {
@@ -55,22 +64,45 @@ static enum ct_status float32_pack(struct ct_conv *c, const float *w,
     return ct_conv_pack(c->state, w, kept);
 }
 
+/* The array as floats: itself, or converted. */
+static enum ct_status come_in(const struct ct_conv *c, bool src,
+                              const float *from, const float **out)
+{
+    *out = is_straight(c, src) ? from : room(c, src);
+    return *out == from ? CT_OK : convert(c, src, true, from, room(c, src));
+}
+
+static float *goes_to(const struct ct_conv *c, bool src, float *to)
+{
+    return is_straight(c, src) ? to : room(c, src);
+}
+
+static enum ct_status go_out(const struct ct_conv *c, bool src, float *to)
+{
+    return is_straight(c, src) ? CT_OK
+                               : convert(c, src, false, room(c, src), to);
+}
+
 static enum ct_status float32_forward(struct ct_conv *c, const float *x,
                                       const float *w, const float *b, float *y)
 {
-    CT_TRY(convert(c, true, true, x, room(c, true)));
+    const float *in, *old;
+
+    CT_TRY(come_in(c, true, x, &in));
     if (c->desc.sum)
-        CT_TRY(convert(c, false, true, y, room(c, false)));
-    CT_TRY(ct_conv_forward(c->state, room(c, true), w, b, room(c, false)));
-    return convert(c, false, false, room(c, false), y);
+        CT_TRY(come_in(c, false, y, &old));
+    CT_TRY(ct_conv_forward(c->state, in, w, b, goes_to(c, false, y)));
+    return go_out(c, false, y);
 }
 
 static enum ct_status float32_backward_data(struct ct_conv *c, const float *w,
                                             const float *dy, float *dx)
 {
-    CT_TRY(convert(c, false, true, dy, room(c, false)));
-    CT_TRY(ct_conv_backward_data(c->state, w, room(c, false), room(c, true)));
-    return convert(c, true, false, room(c, true), dx);
+    const float *in;
+
+    CT_TRY(come_in(c, false, dy, &in));
+    CT_TRY(ct_conv_backward_data(c->state, w, in, goes_to(c, true, dx)));
+    return go_out(c, true, dx);
 }
 
 static enum ct_status float32_backward_weights(struct ct_conv *c,
@@ -78,13 +110,13 @@ static enum ct_status float32_backward_weights(struct ct_conv *c,
                                                const float *dy, float *dw,
                                                float *db)
 {
-    CT_TRY(convert(c, true, true, x, room(c, true)));
-    CT_TRY(convert(c, false, true, dy, room(c, false)));
+    const float *in, *out;
+
+    CT_TRY(come_in(c, true, x, &in));
+    CT_TRY(come_in(c, false, dy, &out));
     if (c->write)
-        return ct_conv_write_weights(c->state, room(c, true), room(c, false),
-                                     dw, db);
-    return ct_conv_backward_weights(c->state, room(c, true), room(c, false),
-                                    dw, db);
+        return ct_conv_write_weights(c->state, in, out, dw, db);
+    return ct_conv_backward_weights(c->state, in, out, dw, db);
 }
 
 const struct ct_conv_impl ct_conv_float32 = {

@@ -25,7 +25,8 @@
  * "winograd" is the same with F(4x4, 3x3): tiles of 6 x 6 inputs are brought to
  * another basis, where 36 products make the 16 outputs that take 144 directly.
  * Results differ from the direct ones by about 1e-6 of the largest value.
- * oneDNN has it for AVX-512, up to version 2. */
+ * oneDNN has it for AVX-512, up to version 2.  Arrays of bfloat16 are converted
+ * for it, because the basis needs the digits of floats. */
 #ifdef CT_HAVE_ONEDNN
 #include <string.h>
 
@@ -33,7 +34,10 @@
 #include "device/conv_impl.h"
 #include "device/cpu/onednn_pass.h"
 #include "device/cpu/tiles.h"
+#include "device/kernels.h"
 #include "device/layout.h"
+
+enum { MUCH_WORK = 1 << 20 }; /* see pays_in_floats() */
 
 /* What oneDNN is offered as the layout of activations. */
 enum offer { AS_THEY_ARE, FREE_CHOICE, CHANNELS_LAST };
@@ -108,11 +112,20 @@ static enum ct_status describe_offer(struct ct_md *m, int n,
     return ct_md_typed(m, n, dims, layout, dtype);
 }
 
-static enum ct_status describe(struct ct_conv *c, enum offer offer)
+/* Winograd's basis needs the digits of a float32. */
+static enum ct_dtype type_of(const struct ct_conv *c,
+                             dnnl_alg_kind_t algorithm)
+{
+    return ct_conv_is_short(&c->desc) && algorithm == dnnl_convolution_direct
+               ? CT_BF16
+               : CT_F32;
+}
+
+static enum ct_status describe(struct ct_conv *c, enum offer offer,
+                               enum ct_dtype type)
 {
     struct onednn_state *s       = c->state;
     const struct ct_conv_desc *d = &c->desc;
-    const enum ct_dtype type     = ct_conv_is_short(d) ? CT_BF16 : CT_F32;
     int64_t dims[6];
     int n = activation_dims(c, true, dims);
 
@@ -292,7 +305,7 @@ static enum ct_status build(struct ct_conv *c, enum offer offer,
         w.pad_left[i]  = c->desc.pad[i];
         w.pad_right[i] = c->desc.pad[i];
     }
-    CT_TRY(describe(c, offer));
+    CT_TRY(describe(c, offer, type_of(c, algorithm)));
     CT_TRY(forward_init(s, &w));
     s->clamps = c->desc.relu && !s->hides;
     if (c->desc.packed) {
@@ -368,6 +381,19 @@ static enum ct_status direct_create(struct ct_conv *c)
     return st == CT_EDEVICE ? CT_ENOTSUP : st;
 }
 
+/* Of bfloat16 arrays: whether fewer products in float32, with both arrays
+ * converted, take less time than all of them in bfloat16.  Products grow with
+ * in x out channels, what is converted with in + out, and Winograd's method
+ * wants many places; measured on Zen 4.  AMX is faster than any of this. */
+static bool pays_in_floats(const struct ct_conv *c)
+{
+    const struct ct_conv_desc *d = &c->desc;
+
+    return !ct_cpu_has_amx() &&
+           d->batch * c->out_spatial * d->in_channels * d->out_channels >=
+               MUCH_WORK * (d->in_channels + d->out_channels);
+}
+
 static enum ct_status winograd_create(struct ct_conv *c)
 {
     const struct ct_conv_desc *d = &c->desc;
@@ -380,8 +406,11 @@ static enum ct_status winograd_create(struct ct_conv *c)
         if (d->kernel[i] != 3 || d->stride[i] != 1 || d->dilation[i] != 1 ||
             ct_conv_has_idle_taps(d, i))
             return CT_ENOTSUP;
+    if (ct_conv_is_short(d) && !pays_in_floats(c))
+        return CT_ENOTSUP;
     CT_TRY(onednn_start(c));
-    st = try_build(c, AS_THEY_ARE, dnnl_convolution_winograd);
+    st = try_build(c, ct_conv_is_short(d) ? FREE_CHOICE : AS_THEY_ARE,
+                   dnnl_convolution_winograd);
     return st == CT_EDEVICE ? CT_ENOTSUP : st;
 }
 
@@ -470,6 +499,7 @@ const struct ct_conv_impl ct_conv_onednn = {
 
 const struct ct_conv_impl ct_conv_winograd = {
     .name             = "winograd",
+    .shorts           = true,
     .create           = winograd_create,
     .destroy          = onednn_destroy,
     .pack             = onednn_pack,

@@ -37,6 +37,18 @@ bool ct_device_cpu_has_bf16(void)
 #endif
 }
 
+bool ct_cpu_has_amx(void)
+{
+#if defined(CT_HAVE_ONEDNN) && defined(__x86_64__)
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    const unsigned has = (unsigned)dnnl_cpu_isa_avx512_core_amx;
+
+    return (isa & has) == has;
+#else
+    return false;
+#endif
+}
+
 const char *ct_cpu_kernels(char *text, size_t bytes)
 {
     struct ct_text t = { 0 };

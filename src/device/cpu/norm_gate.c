@@ -8,7 +8,7 @@
 
 /* A gate's and a line's values for the channels of one piece. */
 struct gate {
-    float t[TILE], a[TILE], d[TILE]; /* shift, scale, bias */
+    float t[WIDE], a[WIDE], d[WIDE]; /* shift, scale, bias */
 };
 
 static void gate_take(const struct piece *p, const struct ct_channel_gate *of,
@@ -77,7 +77,7 @@ CT_INLINE void lanes_sums(const float *dy, const float *x, int64_t rows,
                           int64_t stride, int64_t width, bool shorts,
                           const struct gate *g, float *sum, float *dot)
 {
-    float s[TILE] = { 0 }, e[TILE] = { 0 };
+    float s[WIDE] = { 0 }, e[WIDE] = { 0 };
 
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width) {
@@ -144,7 +144,7 @@ CT_SIMD static void piece_sums(const struct cut *k, const struct piece *p,
                                float *dot)
 {
     struct gate g;
-    float s[TILE], e[TILE];
+    float s[WIDE], e[WIDE];
 
     gate_take(p, of, &g);
     dy = at(dy, p->at, k->shorts);
@@ -203,7 +203,7 @@ CT_SIMD static void piece_join(const struct cut *k, const struct piece *p,
                                const struct ct_channel_gate *of,
                                const struct ct_channel_line *line, float *dx)
 {
-    float a[TILE], b[TILE], d[TILE];
+    float a[WIDE], b[WIDE], d[WIDE];
     const struct ct_channel_line f = { a, b, NULL, d };
     struct gate g;
 

@@ -20,7 +20,8 @@
 #include "device/layout.h"
 #include "device/norm.h"
 
-enum { PIECE = 4096, TILE = 64 };
+/* A tile of bfloat16 is WIDE: its rows are runs that the CPU fetches ahead. */
+enum { PIECE = 4096, TILE = 64, WIDE = 256, SHORT_ROWS = 128 };
 
 /* How one array falls into pieces. */
 struct cut {
@@ -60,10 +61,10 @@ static inline struct cut cut_of(const struct ct_channels *v)
         k.group_at = v->inner;
         k.lot_at   = all * v->inner;
     } else if (v->layout == CT_PLAIN || v->layout == CT_NHWC) {
-        k.groups   = (v->c + TILE - 1) / TILE;
-        k.width    = TILE;
+        k.width    = k.shorts ? WIDE : TILE;
+        k.groups   = (v->c + k.width - 1) / k.width;
         k.stride   = all;
-        k.group_at = TILE;
+        k.group_at = k.width;
         k.lots     = 1;
         k.rows     = v->n * v->inner;
     } else {
@@ -74,7 +75,9 @@ static inline struct cut cut_of(const struct ct_channels *v)
         k.group_at = v->inner * b;
         k.lot_at   = (all + b - 1) / b * v->inner * b;
     }
-    k.piece   = k.run ? PIECE / 2 : PIECE / k.width;
+    k.piece   = k.run      ? PIECE / 2
+                : k.shorts ? SHORT_ROWS
+                           : PIECE / k.width;
     k.per_lot = (k.rows + k.piece - 1) / k.piece;
     return k;
 }
@@ -139,7 +142,9 @@ CT_INLINE float *out_at(float *y, int64_t i, bool shorts)
 /* f(stride, width, shorts) with all that can be known of them. */
 #define EACH_LANES(k, p, f)                                                  \
     do {                                                                     \
-        if ((k)->shorts && (p)->width == TILE)                               \
+        if ((k)->shorts && (p)->width == WIDE)                               \
+            f((k)->stride, WIDE, true);                                      \
+        else if ((k)->shorts && (p)->width == TILE)                          \
             f((k)->stride, TILE, true);                                      \
         else if ((k)->shorts)                                                \
             f((k)->stride, (p)->width, true);                                \

@@ -58,7 +58,7 @@ CT_INLINE void lanes_moments(const float *x, int64_t rows, int64_t stride,
                              float *square)
 {
     const float part = 1 / (float)rows;
-    float m[TILE] = { 0 }, e[TILE] = { 0 }, q[TILE] = { 0 };
+    float m[WIDE] = { 0 }, e[WIDE] = { 0 }, q[WIDE] = { 0 };
 
     for (int64_t r = 0; r < rows; r++)
         CT_SIMD_EACH (l, width)
@@ -127,7 +127,7 @@ CT_SIMD static void run_moments(const float *x, int64_t n, float *mean,
 CT_SIMD static void piece_moments(const struct cut *k, const struct piece *p,
                                   const float *x, float *mean, float *square)
 {
-    float m[TILE], q[TILE];
+    float m[WIDE], q[WIDE];
 
     if (k->run) {
         run_moments(x + p->at, p->rows, mean, square);
@@ -180,7 +180,7 @@ CT_INLINE void lanes_sums(const float *dy, const float *x, int64_t rows,
                           int64_t stride, int64_t width, bool shorts,
                           const float *shift, float *sum, float *dot)
 {
-    float s[TILE] = { 0 }, d[TILE] = { 0 };
+    float s[WIDE] = { 0 }, d[WIDE] = { 0 };
 
     if (x)
         for (int64_t r = 0; r < rows; r++)
@@ -248,7 +248,7 @@ CT_SIMD static void piece_sums(const struct cut *k, const struct piece *p,
                                const float *dy, const float *x,
                                const float *shift, float *sum, float *dot)
 {
-    float t[TILE], s[TILE], d[TILE];
+    float t[WIDE], s[WIDE], d[WIDE];
 
     dy = at(dy, p->at, k->shorts);
     x  = x ? at(x, p->at, k->shorts) : NULL;
@@ -307,7 +307,7 @@ CT_SIMD static void piece_map(const struct cut *k, const struct piece *p,
                               const float *x, const struct map *of, float *y,
                               float *kept)
 {
-    float t[TILE], a[TILE], d[TILE];
+    float t[WIDE], a[WIDE], d[WIDE];
     const struct map f = { t, a, d };
     const int64_t whole = k->run || k->blocked ? p->rows : 1;
 
@@ -367,7 +367,7 @@ CT_SIMD static void piece_join(const struct cut *k, const struct piece *p,
                                const float *dy, const float *x,
                                const struct ct_channel_line *line, float *dx)
 {
-    float a[TILE], b[TILE], t[TILE], d[TILE];
+    float a[WIDE], b[WIDE], t[WIDE], d[WIDE];
     const struct ct_channel_line f = { a, b, t, d };
 
     take(p, line->a, 1, a);
