@@ -5,10 +5,11 @@
  * (Sigmoid) or, in place itself, what it left there (ReLU); and the layer
  * itself, where it keeps no copy (Power).  And where the bottom is a view of
  * another blob, as a Flatten's top is, layers that read that blob later would
- * find it changed.  Gradients lie in one place too, so those that a layer is to
- * stop (propagate_down: false) pass, and one is written over a loss weight.
- * Caffe reads what it finds; here such a layer is parted from its bottom: all
- * before it use a blob of their own,
+ * find it changed; so would this layer, if its second bottom lies there too
+ * (Scale).  Gradients lie in one place too, so those that a layer is to stop
+ * (propagate_down: false) pass, and one is written over a loss weight.  Caffe
+ * reads what it finds; here such a layer is parted from its bottom: all before
+ * it use a blob of their own,
  *
  *     conv -> c, sigmoid c -> c, bias c -> c
  *     conv -> c', sigmoid c' -> c', bias c' -> c
@@ -248,8 +249,10 @@ static bool harms_root(const struct ct_net *net, int i, int b, int root)
             const int id = bottom ? l->bottom_id[k]
                                   : l->top_id[k - l->n_bottom];
 
-            if (j == i || id == b || root_of(net, id, j + 1) != root)
+            if (id == b || root_of(net, id, j + 1) != root)
                 continue;
+            if (j == i) /* it writes over what it reads */
+                return true;
             if (j < i ? reads_back(net, l, id) ||
                             (!bottom && is_output(net, id))
                       : (bottom ? !(l->layer->flags & CT_LAYER_ALIAS_DATA)

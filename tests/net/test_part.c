@@ -397,3 +397,37 @@ TEST(part, a_view_that_is_an_output_is_left_alone_too)
     ASSERT_FLOAT(-3, ct_data(net_blob_named(net, "b"))[0], 0);
     ASSERT_FLOAT(-3, ct_data(net_blob_named(net, "f"))[0], 0);
 }
+
+/* The values of the second bottom stay, though the first is a view of them. */
+TEST(part, a_layer_in_place_leaves_its_other_bottom_alone)
+{
+    static const char *const two[] = {
+        "type: 'Scale' bottom: 'flat' bottom: 'q' top: '%s' "
+        "  scale_param { axis: 0 }",
+        "type: 'Bias' bottom: 'flat' bottom: 'q' top: '%s' "
+        "  bias_param { axis: 0 }",
+    };
+
+    for (int i = 0; i < 8; i++) {
+        /* q is what flat looks into, or a view of it itself. */
+        const char *seen = i & 2 ? "bottom: 'm'" : "bottom: 'c'";
+        char text[2][ROOM], layer[256];
+
+        for (int apart = 0; apart < 2; apart++) {
+            const char *top = apart ? "y" : "flat";
+
+            snprintf(text[apart], ROOM,
+                     HEAD "%s layer { name: 'v' type: 'Flatten' %s top: 'q' }"
+                     "layer { name: 'f' type: 'Flatten' %s top: 'flat' }",
+                     i & 2 ? "layer { name: 'm' type: 'Reshape' bottom: 'c' "
+                             "  top: 'm' reshape_param { shape { dim: 0 } "
+                             "  num_axes: 1 } }"
+                           : "", seen, seen);
+            snprintf(layer, sizeof(layer), two[i & 1], top);
+            add(text[apart], "s", "%s%s", layer, "");
+            add(text[apart], "p", kinds[5], top, "z");
+            strcat(text[apart], LOSS("", "z"));
+        }
+        check(text[1], text[0]);
+    }
+}
