@@ -221,13 +221,15 @@ static enum ct_status de_forward(struct ct_layer *l, const struct ct_io *io)
     CT_TRY(de_room(d, n_found, n_truths, n_host));
     CT_TRY(ct_reshape(top, CT_SHAPE(1, 1, most, ROW)));
     for (int i = 0; i < 2; i++) {
-        float *to = d->host + (i ? io->bottom[0]->count : 0);
+        float *to = NULL;
 
-        in[i] = away ? to : ct_data(io->bottom[i]);
-        if (away)
+        if (away) {
+            to = d->host + (i ? io->bottom[0]->count : 0);
             CT_TRY(l->dev->ops->to_host(
                 l->dev, (size_t)io->bottom[i]->count * sizeof(float),
                 ct_data(io->bottom[i]), to));
+        }
+        in[i] = away ? to : ct_data(io->bottom[i]);
     }
     out = away ? d->host + io->bottom[0]->count + io->bottom[1]->count
                : ct_data(top);
