@@ -213,11 +213,46 @@ TEST(bf16, pooling_is_that_of_floats)
                                      .kernel_h = 3, .kernel_w = 2,
                                      .stride_h = 1, .stride_w = 2,
                                      .pad_h = 1, .pad_w = 1, .average = a });
+        check_pool((struct ct_pool){ .n = 1, .c = 5, .h = 10, .w = 9,
+                                     .kernel_h = 10, .kernel_w = 9,
+                                     .stride_h = 1, .stride_w = 1,
+                                     .average = a });
         check_pool((struct ct_pool){ .n = 2, .c = 64, .h = 7, .w = 7,
                                      .kernel_h = 7, .kernel_w = 7,
                                      .stride_h = 1, .stride_w = 1,
                                      .average = a });
     }
+}
+
+/* As with floats: NaN is not larger than anything, the first of equal values
+ * wins, and zeros are equal. */
+TEST(bf16, maxima_pass_nan_by_and_take_the_first)
+{
+    static const uint16_t x[] = {
+        0x7fc0, 0xbf80, 0xbf80, /* NaN, -1, -1 */
+        0x8000, 0x0000, 0xc000, /* -0, 0, -2 */
+        0xff80, 0xffff, 0xff80, /* -infinity, NaN, -infinity */
+        0xc000, 0xbf80, 0x7f80, /* -2, -1, infinity */
+    };
+    struct ct_pool p = { .n = 4, .c = 1, .h = 1, .w = 3, .kernel_h = 1,
+                         .kernel_w = 3, .stride_h = 1, .stride_w = 1,
+                         .out_h = 1, .out_w = 1, .layout = CT_NHWC,
+                         .dtype = CT_BF16 };
+    uint16_t y[4];
+    int32_t at[4];
+
+    ASSERT_OK(ct_pool_choose(&p));
+    ASSERT_OK(ct_pool_max(&p, (const float *)(const void *)x,
+                          (float *)(void *)y, at));
+    ASSERT_INT(0xbf80, y[0]);
+    ASSERT_INT(1, at[0]);
+    ASSERT_INT(0, y[1]);
+    ASSERT_INT(0, at[1]);
+    ASSERT_INT(0xff7f, y[2]);
+    ASSERT_INT(-1, at[2]);
+    ASSERT_INT(0x7f80, y[3]);
+    ASSERT_INT(2, at[3]);
+    ct_pool_fini(&p);
 }
 
 /* A window that lies in the padding has the lowest number, not -infinity. */

@@ -1,13 +1,34 @@
 /* pool_bf16.c - maxima and means of bfloat16 images in NHWC.
  *
- * Rows of positions go to the threads.  At each position TILE channels are
- * worked on at a time, as floats; means are rounded once.  The backward passes
- * go over the input: each position gathers from the windows that cover it. */
+ * Rows of positions go to the threads.  At each position up to TILE channels
+ * are worked on at a time.  Maxima are found among 16-bit integers of the same
+ * order, twice as many to a vector as floats.  Means are made of floats and
+ * rounded once.  The backward passes go over the input: each position gathers
+ * from the windows that cover it. */
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/pool_impl.h"
 
-enum { TILE = 64, LOWEST = 0xff7f }; /* the lowest number of bfloat16 */
+/* LOWEST: the lowest number of bfloat16.  PLACES: of a window whose places are
+ * counted in 16 bits. */
+enum { TILE = 64, LOWEST = 0xff7f, PLACES = 64 };
+
+/* f(first, n) for all channels, n of them at a time, which the compiler knows
+ * from 16 on; the last lot may overlap the one before. */
+#define EACH_LOT(channels, lot, f)                                           \
+    for (int64_t lot_at = 0; lot_at < (channels); lot_at += (lot))           \
+    f((lot_at + (lot) <= (channels) ? lot_at : (channels) - (lot)), lot)
+#define EACH_CHANNEL(channels, f)                                            \
+    do {                                                                     \
+        if ((channels) >= TILE)                                              \
+            EACH_LOT(channels, TILE, f);                                     \
+        else if ((channels) >= 32)                                           \
+            EACH_LOT(channels, 32, f);                                       \
+        else if ((channels) >= 16)                                           \
+            EACH_LOT(channels, 16, f);                                       \
+        else                                                                 \
+            f(0, channels);                                                  \
+    } while (0)
 
 static bool bf16_takes(const void *op)
 {
@@ -17,9 +38,9 @@ static bool bf16_takes(const void *op)
 }
 
 /* One window of `rows` x `columns` from position `first` on. */
-CT_INLINE void window_max(const struct ct_pool *p, const uint16_t *x,
-                          int64_t first, int64_t rows, int64_t columns,
-                          int64_t n, uint16_t *y, int32_t *at)
+CT_INLINE void large_window_max(const struct ct_pool *p, const uint16_t *x,
+                                int64_t first, int64_t rows, int64_t columns,
+                                int64_t n, uint16_t *y, int32_t *at)
 {
     float best[TILE];
     int32_t place[TILE];
@@ -47,6 +68,53 @@ CT_INLINE void window_max(const struct ct_pool *p, const uint16_t *x,
     }
 }
 
+/* An integer for each value, in the order of the values; the same for both
+ * zeros, and the lowest for what compares with nothing. */
+CT_INLINE int16_t key_of(uint16_t v)
+{
+    const uint16_t size = v & 0x7fff;
+    const int16_t key   = (int16_t)(v & 0x8000 ? ~size : size);
+
+    return size > 0x7f80 ? INT16_MIN : size == 0 ? 0 : key;
+}
+
+CT_INLINE uint16_t value_of(int16_t key)
+{
+    return (uint16_t)(key < 0 ? (uint16_t)~key | 0x8000 : (uint16_t)key);
+}
+
+/* The same for windows of up to PLACES. */
+CT_INLINE void window_max(const struct ct_pool *p, const uint16_t *x,
+                          int64_t first, int64_t rows, int64_t columns,
+                          int64_t n, uint16_t *y, int32_t *at)
+{
+    int16_t best[TILE], place[TILE];
+    int32_t places[PLACES];
+    int16_t k = 0;
+
+    CT_SIMD_EACH (l, n) {
+        best[l]  = key_of(LOWEST);
+        place[l] = -1;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t s = 0; s < columns; s++, k++) {
+            const int64_t here   = first + r * p->w + s;
+            const uint16_t *from = x + here * p->c;
+
+            places[k] = (int32_t)here;
+            CT_SIMD_EACH (l, n) {
+                const int16_t v = key_of(from[l]);
+
+                place[l] = v > best[l] ? k : place[l];
+                best[l]  = v > best[l] ? v : best[l];
+            }
+        }
+    CT_SIMD_EACH (l, n)
+        y[l] = value_of(best[l]);
+    for (int64_t l = 0; l < n; l++)
+        at[l] = place[l] < 0 ? -1 : places[place[l]];
+}
+
 /* Row i of the output of one image. */
 CT_SIMD static void row_max(const struct ct_pool *p, int64_t i,
                             const uint16_t *x, uint16_t *y, int32_t *at)
@@ -56,15 +124,18 @@ CT_SIMD static void row_max(const struct ct_pool *p, int64_t i,
     for (int64_t j = 0; j < p->out_w; j++, y += p->c, at += p->c) {
         const struct pool_span s = pool_columns_of(p, j);
         const int64_t first = r.from * p->w + s.from;
-        const bool any = r.to > r.from && s.to > s.from;
-        int64_t c = 0;
+        const int64_t rows = r.to - r.from, columns = s.to - s.from;
 
-        for (; c + TILE <= p->c; c += TILE)
-            window_max(p, x + c, first, any ? r.to - r.from : 0, s.to - s.from,
-                       TILE, y + c, at + c);
-        if (c < p->c)
-            window_max(p, x + c, first, any ? r.to - r.from : 0, s.to - s.from,
-                       p->c - c, y + c, at + c);
+#define MAX_OF(c, n)                                                         \
+    window_max(p, x + (c), first, rows, columns, n, y + (c), at + (c))
+#define LARGE_MAX_OF(c, n)                                                   \
+    large_window_max(p, x + (c), first, rows, columns, n, y + (c), at + (c))
+        if (rows * columns <= PLACES)
+            EACH_CHANNEL(p->c, MAX_OF);
+        else
+            EACH_CHANNEL(p->c, LARGE_MAX_OF);
+#undef MAX_OF
+#undef LARGE_MAX_OF
     }
 }
 
@@ -114,14 +185,12 @@ CT_SIMD static void row_max_backward(const struct ct_pool *p, int64_t h,
     pool_cover(h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, &v.i0, &v.i1);
     for (int64_t w = 0; w < p->w; w++, dx += p->c) {
         const int32_t here = (int32_t)(h * p->w + w);
-        int64_t c = 0;
 
         pool_cover(w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, &v.j0,
                    &v.j1);
-        for (; c + TILE <= p->c; c += TILE)
-            gather_max(p, &v, here, dy + c, at + c, TILE, dx + c);
-        if (c < p->c)
-            gather_max(p, &v, here, dy + c, at + c, p->c - c, dx + c);
+#define GATHER(c, n) gather_max(p, &v, here, dy + (c), at + (c), n, dx + (c))
+        EACH_CHANNEL(p->c, GATHER);
+#undef GATHER
     }
 }
 
@@ -167,14 +236,11 @@ CT_SIMD static void row_mean(const struct ct_pool *p, int64_t i,
         const uint16_t *from = x + (r.from * p->w + s.from) * p->c;
         const int64_t size = r.size * s.size;
         const float part = size > 0 ? 1 / (float)size : 0;
-        int64_t c = 0;
 
-        for (; c + TILE <= p->c; c += TILE)
-            window_mean(p, from + c, r.to - r.from, s.to - s.from, part, TILE,
-                        y + c);
-        if (c < p->c)
-            window_mean(p, from + c, r.to - r.from, s.to - s.from, part,
-                        p->c - c, y + c);
+#define MEAN_OF(c, n)                                                        \
+    window_mean(p, from + (c), r.to - r.from, s.to - s.from, part, n, y + (c))
+        EACH_CHANNEL(p->c, MEAN_OF);
+#undef MEAN_OF
     }
 }
 
@@ -213,14 +279,11 @@ CT_SIMD static void row_mean_backward(const struct ct_pool *p, int64_t h,
 
     pool_cover(h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, &v.i0, &v.i1);
     for (int64_t w = 0; w < p->w; w++, dx += p->c) {
-        int64_t c = 0;
-
         pool_cover(w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, &v.j0,
                    &v.j1);
-        for (; c + TILE <= p->c; c += TILE)
-            gather_mean(p, &v, dy + c, TILE, dx + c);
-        if (c < p->c)
-            gather_mean(p, &v, dy + c, p->c - c, dx + c);
+#define GATHER(c, n) gather_mean(p, &v, dy + (c), n, dx + (c))
+        EACH_CHANNEL(p->c, GATHER);
+#undef GATHER
     }
 }
 
