@@ -308,13 +308,16 @@ static enum ct_status take_letter(struct post *p, struct post_caller *c,
     return CT_OK;
 }
 
-static void from_caller(void *arg, const uint8_t *frame, size_t bytes)
+void post_take(struct post_caller *c, const uint8_t *letter, size_t bytes)
 {
-    struct post_caller *c = arg;
-
-    if (take_letter(c->post, c, frame, bytes) != CT_OK)
+    if (take_letter(c->post, c, letter, bytes) != CT_OK)
         CT_WARN("A letter of another process of the job makes no sense: %s",
                 ct_last_error());
+}
+
+static void from_caller(void *arg, const uint8_t *frame, size_t bytes)
+{
+    post_take(arg, frame, bytes);
 }
 
 /* On lines that this process called, only answers come. */

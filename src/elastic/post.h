@@ -122,6 +122,8 @@ void post_forget_doors(struct post *p);
 /* This process has another name from now on. */
 void post_rename(struct post *p, uint64_t id);
 
+/* A letter that came; also for tests. */
+void post_take(struct post_caller *c, const uint8_t *letter, size_t bytes);
 /* Writes what there is to write. */
 void post_flush(struct post *p);
 
