@@ -27,7 +27,7 @@ struct rank {
     int               page_file;
     struct will_page *page;
     int               n_restarts;
-    bool              gave_up;
+    bool              gave_up, founds;
     double            next_start, pause;
     int               last_iter, last_status, n_same; /* of its ends */
 };
@@ -37,7 +37,7 @@ struct death {
     uint64_t      id;
     double        since;
     size_t        bytes;
-    uint8_t       letter[8 + ELASTIC_WIRE_BYTES];
+    uint8_t       letter[8 + POST_JOB_BYTES + ELASTIC_WIRE_BYTES];
     uint64_t      told[ELASTIC_MEMBERS];
     int           n_told;
     struct death *next;
@@ -48,11 +48,15 @@ struct agent {
     struct post                post;
     struct rank                rank[AGENT_RANKS];
     struct death              *deaths;
-    bool                       first; /* nobody has begun the job yet */
+    bool                       founds, again; /* the next rank begins the
+                                               * job, anew */
     bool                       ends;  /* it was asked to: none starts again */
     int                        code;
     bool                       any_done, any_stopped;
     struct member_config       member; /* for the next rank */
+    uint64_t                   dead[ELASTIC_MEMBERS]; /* ranks of this agent */
+    unsigned                   n_dead;
+    struct elastic_view        newest; /* that a dead one knew of */
 };
 
 /* ---- Signals, which go to the ranks. */
@@ -93,16 +97,18 @@ static void pass_signals_on(struct agent *a)
 /* ---- Starting. */
 
 /* In the child: nothing of the agent's is left but what it was given. */
-static void become_rank(struct agent *a, const struct rank *r)
+static void become_rank(struct agent *a, const struct rank *r,
+                        const sigset_t *before)
 {
     struct member_config m = a->member;
     int code;
 
     for (int i = 0; i < N_PASSED; i++)
         signal(passed_on[i], SIG_DFL);
+    sigprocmask(SIG_SETMASK, before, NULL);
     (void)setpgid(0, 0); /* Ctrl-C reaches the agent, which passes it on */
     m.will   = r->page_file;
-    m.founds = a->first;
+    m.founds = a->founds;
     post_stop(&a->post);
     for (int k = 0; k < a->config->n_ranks; k++) {
         if (a->rank[k].pidfd >= 0)
@@ -110,13 +116,15 @@ static void become_rank(struct agent *a, const struct rank *r)
         if (&a->rank[k] != r && a->rank[k].page_file >= 0)
             close(a->rank[k].page_file);
     }
-    code = a->config->run(a->config->arg, &m);
+    code = a->config->run(a->config->arg, &m, a->again);
     fflush(NULL);
     _exit(code);
 }
 
 static enum ct_status start_rank(struct agent *a, struct rank *r)
 {
+    sigset_t all, before;
+
     will_page_unmap(r->page);
     if (r->page_file >= 0)
         close(r->page_file);
@@ -124,19 +132,30 @@ static enum ct_status start_rank(struct agent *a, struct rank *r)
     r->page_file = -1;
     CT_TRY(will_page_create(&r->page_file, &r->page));
     fflush(NULL);
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before); /* the child's are not ours */
     r->pid = fork();
     if (r->pid == 0)
-        become_rank(a, r);
+        become_rank(a, r, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (r->pid < 0) {
         r->pid = 0;
         return ct_fail(CT_EIO, "cannot start a rank: %s", strerror(errno));
     }
     (void)setpgid(r->pid, r->pid);
     r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-    if (r->pidfd < 0)
-        return ct_fail(CT_EIO, "pidfd_open: %s", strerror(errno));
+    if (r->pidfd < 0) {
+        const enum ct_status st = ct_fail(CT_EIO, "pidfd_open: %s",
+                                          strerror(errno));
+
+        kill(r->pid, SIGKILL);
+        waitpid(r->pid, NULL, 0);
+        r->pid = 0;
+        return st;
+    }
     post_watch(&a->post, r->pidfd, r);
-    a->first = false;
+    r->founds = a->founds;
+    a->founds = a->again = false;
     return CT_OK;
 }
 
@@ -171,6 +190,7 @@ static void begin_telling(struct agent *a, uint64_t id,
     d->id    = id;
     d->since = ct_now();
     put(&at, id, 8);
+    put_bytes(&at, w->job, sizeof(w->job));
     put_bytes(&at, w->will, w->will_bytes);
     d->bytes  = (size_t)(at.at - d->letter);
     d->next   = a->deaths;
@@ -225,38 +245,77 @@ static void tell_deaths(struct agent *a)
 
 static bool is_dead_child(const struct agent *a, uint64_t id)
 {
-    for (const struct death *d = a->deaths; d; d = d->next)
-        if (d->id == id)
+    for (int i = 0; i < ELASTIC_MEMBERS; i++)
+        if (a->dead[i] == id)
             return true;
     return false;
 }
 
-/* The next rank begins the job anew where all that were in it have ended here;
- * otherwise it knocks at those that the dead one knew. */
-static void plan_start(struct agent *a, const struct rank *r)
+static bool read_will(const struct rank *r, struct elastic_will *out)
 {
-    const struct will_place *w = will_page_last(r->page);
+    const struct will_place *w = r->page ? will_page_last(r->page) : NULL;
+
+    return w && w->will_bytes <= ELASTIC_WIRE_BYTES &&
+           elastic_will_read(w->will, w->will_bytes, out) == CT_OK;
+}
+
+/* The newest view that it knew, or had agreed to. */
+static void note_dead(struct agent *a, const struct rank *r)
+{
     struct elastic_will will;
-    bool all = true;
 
-    a->member.n_knock = a->config->member.n_knock;
-    for (const struct post_peer *q = a->post.peers;
-         q && a->member.n_knock < MEMBER_DOORS; q = q->next) {
-        struct elastic_door *door = &a->member.knock[a->member.n_knock++];
-        const bool near = q->card.machine == a->post.config.card.machine;
-
-        door->at   = near || q->card.n_addresses == 0
-                         ? ct_loopback_address()
-                         : q->card.address[0];
-        door->port = q->card.port;
-    }
-    if (w->will_bytes > ELASTIC_WIRE_BYTES ||
-        elastic_will_read(w->will, w->will_bytes, &will) != CT_OK ||
-        will.view.n == 0)
+    a->dead[a->n_dead++ % ELASTIC_MEMBERS] = atomic_load(&r->page->id);
+    if (!read_will(r, &will))
         return;
-    for (int i = 0; i < will.view.n; i++)
-        all &= is_dead_child(a, will.view.id[i]);
-    a->first = all;
+    if (will.view.number > a->newest.number)
+        a->newest = will.view;
+    if (will.accepted && will.next.number > a->newest.number)
+        a->newest = will.next;
+}
+
+/* Nobody is in the job any more: all that were in its newest view have ended
+ * here, and none of them had finished.  (A view of one that never began is
+ * such a view, too.) */
+static bool is_deserted(const struct agent *a)
+{
+    struct elastic_will will;
+
+    if (a->any_done || a->any_stopped || a->newest.number == 0)
+        return false;
+    for (int i = 0; i < a->newest.n; i++)
+        if (!is_dead_child(a, a->newest.id[i]))
+            return false;
+    for (int r = 0; r < a->config->n_ranks; r++)
+        if (a->rank[r].pid > 0 && read_will(&a->rank[r], &will) &&
+            will.view.n > 0)
+            return false;
+    return true;
+}
+
+static void add_doors(struct agent *a, const struct elastic_card *c)
+{
+    const bool near = c->machine == a->post.config.card.machine;
+
+    for (int i = 0; i < (near ? 1 : c->n_addresses); i++)
+        if (a->member.n_knock < MEMBER_DOORS)
+            a->member.knock[a->member.n_knock++] = (struct elastic_door){
+                near ? ct_loopback_address() : c->address[i], c->port };
+}
+
+/* The next rank begins the job anew where nobody is left of it; otherwise it
+ * knocks at those that the dead knew. */
+static void plan_start(struct agent *a)
+{
+    a->member.n_knock = a->config->member.n_knock;
+    if (a->config->find)
+        a->config->find(a->config->arg, &a->member);
+    for (const struct post_peer *q = a->post.peers; q; q = q->next)
+        add_doors(a, &q->card);
+    if (a->founds) /* the first of all has not begun yet */
+        return;
+    a->founds = a->again = is_deserted(a);
+    if (a->founds)
+        memset(&a->newest, 0, sizeof(a->newest));
 }
 
 static void say_end(const struct rank *r, pid_t pid, int status, bool again)
@@ -313,6 +372,9 @@ static void rank_ended(struct agent *a, struct rank *r)
     close(r->pidfd);
     r->pidfd = -1;
     r->pid   = 0;
+    if (r->founds && atomic_load(&r->page->id) == 0)
+        a->founds = true; /* it had not even begun */
+    note_dead(a, r);
     certify(a, r);
     if (WIFEXITED(status) && WEXITSTATUS(status) == a->config->done)
         a->any_done = r->gave_up = true;
@@ -344,7 +406,7 @@ static bool is_over(struct agent *a)
 }
 
 /* While a death is told of, in the time that a restart waits anyway. */
-static enum ct_status start_due(struct agent *a)
+static void start_due(struct agent *a)
 {
     for (int r = 0; r < a->config->n_ranks; r++) {
         struct rank *k = &a->rank[r];
@@ -352,11 +414,12 @@ static enum ct_status start_due(struct agent *a)
         if (k->pid > 0 || k->gave_up || a->ends || a->any_done ||
             ct_now() < k->next_start)
             continue;
-        if (k->page)
-            plan_start(a, k);
-        CT_TRY(start_rank(a, k));
+        plan_start(a);
+        if (start_rank(a, k) != CT_OK) { /* memory or processes are short */
+            CT_WARN("%s; it is tried again", ct_last_error());
+            k->next_start = ct_now() + 1;
+        }
     }
-    return CT_OK;
 }
 
 /* The others are told of the last ends, too. */
@@ -379,26 +442,25 @@ static void say_goodbye(struct agent *a)
     }
 }
 
-static enum ct_status attend(struct agent *a)
+static void attend(struct agent *a)
 {
     struct post_events events;
 
     while (!is_over(a)) {
-        CT_TRY(start_due(a));
+        start_due(a);
         post_wait(&a->post, TICK_MS, &events);
         post_work(&a->post, &events);
         tell_deaths(a);
         pass_signals_on(a);
     }
     say_goodbye(a);
-    return CT_OK;
 }
 
 static void take_config(struct agent *a, const struct agent_config *c)
 {
     a->config = c;
     a->member = c->member;
-    a->first  = c->founds;
+    a->founds = c->founds;
     for (int r = 0; r < AGENT_RANKS; r++)
         a->rank[r].pidfd = a->rank[r].page_file = -1;
 }
@@ -421,7 +483,7 @@ enum ct_status agent_run(const struct agent_config *c, int *code)
     st = post_start(&a->post, &p);
     if (st == CT_OK) {
         catch_signals();
-        st = attend(a);
+        attend(a);
         post_stop(&a->post);
     }
     *code = a->any_done      ? c->done

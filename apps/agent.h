@@ -15,7 +15,11 @@ struct agent_config {
     bool founds;   /* its first rank begins the job */
     /* In a process of its own, forked from this one: trains as a member that is
      * configured like this, and returns its exit status. */
-    int (*run)(void *arg, const struct member_config *c);
+    /* `again`: others trained before, and this one begins the job anew, from
+     * the newest snapshot. */
+    int (*run)(void *arg, const struct member_config *c, bool again);
+    /* Where the job may be found now: doors of `c`; NULL: where it was. */
+    void (*find)(void *arg, struct member_config *c);
     void *arg;
     int   done, stopped; /* exit statuses of ranks that ended as planned */
     struct member_config member;

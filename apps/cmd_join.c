@@ -3,7 +3,9 @@
  * The job says how it was started: its folder and its flags.  The ranks start
  * in the same way, and find the job at the address that was given. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,7 +80,7 @@ static enum ct_status join(const char *where, const struct join_flags *f,
                            int *code)
 {
     struct rendezvous r = { .door = -1 };
-    char *description = NULL, **words = NULL, own[8192];
+    char *description = NULL, **words = NULL, own[4 * PATH_MAX];
     enum ct_status st;
     int n = 0;
 
@@ -107,6 +109,7 @@ int cmd_join(int argc, char **argv)
     const struct flag flags[] = { FLAG("secret_file", &f.secret_file),
                                   FLAG("ranks", &f.ranks),
                                   FLAG("threads", &f.threads), FLAG_END };
+    char secret[PATH_MAX], folder[PATH_MAX], where[PATH_MAX + 8];
     int code = EXIT_DONE;
     enum ct_status st;
     bool helped;
@@ -117,6 +120,13 @@ int cmd_join(int argc, char **argv)
         help_usage(stderr, command_named("join"));
         return EXIT_USAGE;
     }
-    st = join(argv[1], &f, &code);
+    /* The job's folder may be another one. */
+    if (f.secret_file && realpath(f.secret_file, secret))
+        f.secret_file = secret;
+    if (strncmp(argv[1], "file:", 5) == 0 && realpath(argv[1] + 5, folder))
+        snprintf(where, sizeof(where), "file:%s", folder);
+    else
+        snprintf(where, sizeof(where), "%s", argv[1]);
+    st = join(where, &f, &code);
     return st == CT_OK ? code : command_failed(ct_fail_in(st, "%s", argv[1]));
 }

@@ -55,6 +55,8 @@ static void on_signal(int number)
         member_leave(m);
         return;
     }
+    if (m && (number == SIGINT || number == SIGTERM || number == SIGUSR1))
+        member_end(m); /* where it only waits to begin */
     got[number] = 1;
     if (number != SIGUSR2)
         return;
@@ -283,6 +285,8 @@ static enum ct_status explain(struct ct_dist *d, struct ct_solver *s)
 static enum ct_status begin_among(struct ct_solver *s,
                                   const struct ct_exchange *x)
 {
+    if (x->facts.n_full == 0) /* what they had is in the newest snapshot */
+        CT_TRY(resume(s, "auto"));
     if (x->facts.n_full < x->facts.size)
         return solver_enter_view(s, true);
     return member_begin(member, ct_solver_iter(s));
@@ -410,6 +414,9 @@ static enum ct_status fit_elastic(const struct train_flags *f,
         CAFFE__DISTRIBUTED_PARAMETER__INIT;
     Caffe__DistributedParameter *d = p->distributed;
 
+    if (f->net.precision && strcmp(f->net.precision, "fp16") == 0)
+        return ct_fail(CT_ENOTSUP, "--precision=fp16 scales losses by what "
+                       "each process has seen; use bf16 with --elastic");
     if (f->observe.run || f->observe.http || f->trace || f->explain)
         return ct_fail(CT_ENOTSUP, "--run, --http, --trace and --explain are "
                        "for jobs of fixed size: leave --elastic out, or them");
@@ -428,9 +435,12 @@ static enum ct_status fit_elastic(const struct train_flags *f,
 }
 
 /* A view may end while this process comes in; then it comes again. */
-static enum ct_status train_member(struct elastic_member *m, void *arg)
+static enum ct_status train_member(struct elastic_member *m, bool again,
+                                   void *arg)
 {
     const struct job *j = arg;
+    const bool draws    = !j->param->has_random_seed ||
+                       j->param->random_seed < 0;
     struct ct_dist *d   = NULL;
     struct terminal t   = { .observe = NULL };
     enum ct_status st;
@@ -440,10 +450,16 @@ static enum ct_status train_member(struct elastic_member *m, void *arg)
     member = m;
     CT_TRY(read_effects(j->flags, t.effect));
     catch_signals(&t); /* who asks it to leave need not wait */
+    if (again)
+        j->flags->snapshot = "auto";
     do {
         st = dist_create_elastic(member_asks(m), j->param->distributed, &d);
+        if (st == CT_OK && draws) { /* they all draw alike */
+            j->param->has_random_seed = true;
+            j->param->random_seed     = (int64_t)(member_seed(m) >> 1);
+        }
         if (st == CT_OK) {
-            j->flags->net.local = ct_dist_local_rank(d);
+            j->flags->net.local  = ct_dist_local_rank(d);
             j->flags->net.solver = j->param;
             st = net_flags_apply(&j->flags->net);
         }
@@ -452,24 +468,68 @@ static enum ct_status train_member(struct elastic_member *m, void *arg)
         ct_dist_destroy(d);
         d = NULL;
     } while (st == CT_ECOMM);
+    if (st == CT_OK)
+        member_done(m);
     member = NULL;
+    return st;
+}
+
+/* The net is read once: it may change on the disk while views do. */
+static enum ct_status take_net(Caffe__SolverParameter *p)
+{
+    char **path                   = p->net ? &p->net : &p->train_net;
+    Caffe__NetParameter **message = p->net ? &p->net_param
+                                           : &p->train_net_param;
+
+    if (!*path || *message)
+        return CT_OK;
+    CT_TRY(ct_net_param_read(*path, message));
+    ct_edit_free(*path);
+    *path = NULL;
+    return CT_OK;
+}
+
+/* All that members must have alike.  Weights are the first one's. */
+static enum ct_status digest_of(const struct train_flags *f,
+                                const Caffe__SolverParameter *p, uint64_t *out)
+{
+    Caffe__SolverParameter *copy = NULL;
+    char *text                   = NULL;
+    enum ct_status st;
+    uint32_t crc;
+
+    CT_TRY(ct_message_copy(p, &copy));
+    while (copy->n_weights > 0)
+        ct_edit_free(copy->weights[--copy->n_weights]);
+    st = ct_text_print(copy, &text);
+    if (st == CT_OK) {
+        crc  = ct_crc32c(0, text, strlen(text));
+        crc  = ct_crc32c(crc, &f->net.level, sizeof(f->net.level));
+        *out = f->net.stage ? ct_crc32c(crc, f->net.stage,
+                                        strlen(f->net.stage))
+                            : crc;
+    }
+    ct_free(text);
+    ct_message_free(copy);
     return st;
 }
 
 static int train_elastic(struct train_flags *f, struct job *j)
 {
-    char *text        = NULL;
     enum ct_status st = fit_elastic(f, j->param);
-    uint64_t digest;
+    uint64_t digest   = 0;
     int code;
 
     if (st == CT_OK)
-        st = ct_text_print(j->param, &text);
-    if (st != CT_OK)
+        st = take_net(j->param);
+    if (st == CT_OK)
+        st = digest_of(f, j->param, &digest);
+    if (st != CT_OK) {
+        ct_message_free(j->param);
         return command_failed(st);
-    digest = ct_crc32c(0, text, strlen(text));
-    ct_free(text);
-    code = elastic_run(&f->elastic, f->ranks, digest, train_member, j);
+    }
+    code = elastic_run(&f->elastic, f->ranks, digest, j->param->max_iter,
+                       train_member, j);
     ct_message_free(j->param);
     return code;
 }

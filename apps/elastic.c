@@ -17,6 +17,8 @@
 /* ---- A process of the job. */
 
 struct running {
+    const struct rendezvous *meet;
+    const char    *where;
     elastic_run_fn run;
     void          *arg;
     int            level; /* of the log of rank 0 */
@@ -32,7 +34,7 @@ static void placed(void *arg, const struct elastic_place *p)
                          : CT_LOG_ERROR);
 }
 
-static int run_member(void *arg, const struct member_config *given)
+static int run_member(void *arg, const struct member_config *given, bool again)
 {
     struct running *r        = arg;
     struct member_config c   = *given;
@@ -43,7 +45,7 @@ static int run_member(void *arg, const struct member_config *given)
     c.arg    = r;
     st       = member_create(&c, &m);
     if (st == CT_OK)
-        st = r->run(m, r->arg);
+        st = r->run(m, again, r->arg);
     member_destroy(m);
     return st == CT_OK      ? EXIT_DONE
            : st == CT_ESTOP ? EXIT_STOPPED
@@ -51,6 +53,20 @@ static int run_member(void *arg, const struct member_config *given)
 }
 
 /* ---- The agent. */
+
+/* Those who have come since, and the ranks of this agent. */
+static void find_doors(void *arg, struct member_config *c)
+{
+    const struct running *r = arg;
+    struct rendezvous now   = *r->meet;
+
+    rendezvous_look(&now, r->where);
+    memcpy(c->knock, now.knock, sizeof(now.knock));
+    c->n_knock = now.n_knock;
+    if (c->n_knock < MEMBER_DOORS)
+        c->knock[c->n_knock++] =
+            (struct elastic_door){ ct_loopback_address(), now.port };
+}
 
 static enum ct_status read_size(const char *text, int n, int *least, int *most)
 {
@@ -124,13 +140,15 @@ static enum ct_status describe(char **words, char **out)
 }
 
 int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
-                elastic_run_fn run, void *arg)
+                int iterations, elastic_run_fn run, void *arg)
 {
-    struct running running = { run, arg, (int)ct_log_level() };
     struct rendezvous r    = { .door = -1 };
+    struct running running = { &r, f->rendezvous, run, arg,
+                               (int)ct_log_level() };
     struct agent_config a  = { .n_ranks = n > 0 ? n : 1,
                                .restarts = f->restarts, .run = run_member,
-                               .arg = &running, .done = EXIT_DONE,
+                               .find = find_doors, .arg = &running,
+                               .done = EXIT_DONE,
                                .stopped = EXIT_STOPPED };
     char *description = NULL;
     int code          = EXIT_DONE;
@@ -138,7 +156,8 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
 
     a.member = (struct member_config){ .suspect = f->suspect,
                                        .orphan = f->orphan, .will = -1,
-                                       .digest = digest };
+                                       .digest = digest,
+                                       .last = iterations };
     CT_TRY_GOTO(check_flags(f, a.n_ranks), st, out);
     CT_TRY_GOTO(read_size(f->elastic, a.n_ranks, &a.member.least,
                           &a.member.most), st, out);
@@ -150,11 +169,6 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     a.member.secret   = r.secret;
     a.member.door     = r.door;
     a.member.description = description;
-    a.member.n_knock  = r.n_knock;
-    memcpy(a.member.knock, r.knock, sizeof(r.knock));
-    if (a.member.n_knock < MEMBER_DOORS) /* ranks of this agent */
-        a.member.knock[a.member.n_knock++] =
-            (struct elastic_door){ ct_loopback_address(), r.port };
     st = agent_run(&a, &code);
 out:
     rendezvous_close(&r);

@@ -20,12 +20,15 @@ struct elastic_flags {
         FLAG("suspect", &(f).suspect), FLAG("orphan", &(f).orphan),   \
         FLAG("restarts", &(f).restarts)
 
-/* What a process of the job does; the member is the caller's. */
-typedef enum ct_status (*elastic_run_fn)(struct elastic_member *m, void *arg);
+/* What a process of the job does; the member is the caller's.  `again`: it
+ * begins the job anew, from the newest snapshot. */
+typedef enum ct_status (*elastic_run_fn)(struct elastic_member *m, bool again,
+                                         void *arg);
 
 /* Starts n processes on this machine, each of which runs; returns the exit
- * status of the whole.  Members must have the same `digest`. */
+ * status of the whole.  Members must have the same `digest`; training is done
+ * after so many iterations. */
 int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
-                elastic_run_fn run, void *arg);
+                int iterations, elastic_run_fn run, void *arg);
 
 #endif

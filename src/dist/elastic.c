@@ -42,7 +42,8 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
     if (d->thread) /* what it still has fails by itself */
         ct_comm_thread_rest(d->thread);
     /* The iteration under way counts: so does what it left to hold back. */
-    if (d->net && !d->held_back.pending && d->place.base == d->trainer.iter + 1)
+    if (d->net && !d->held_back.pending && d->place.rank < d->place.n_full &&
+        d->place.base == d->trainer.iter + 1)
         CT_TRY(dist_held_back_take(d));
     *out = (struct ct_next_view){
         .base = d->place.base,

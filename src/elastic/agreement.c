@@ -444,6 +444,11 @@ void elastic_join(struct elastic_agreement *a, uint64_t id)
     consider(a);
 }
 
+void elastic_dismiss(struct elastic_agreement *a, uint64_t id)
+{
+    forget_joiner(a, id);
+}
+
 static void take_leave(struct elastic_agreement *a, uint64_t id)
 {
     const int r = rank_of(&a->own.view, id);
@@ -549,7 +554,9 @@ void elastic_receive(struct elastic_agreement *a, uint64_t from,
         elastic_join(a, m->about);
         return;
     case ELASTIC_INSTALL:
-        if (m->next.number > a->own.view.number) {
+        /* Who waits to be taken in wants a view that has it. */
+        if (m->next.number > a->own.view.number &&
+            (a->own.view.number > 0 || rank_of(&m->next, a->me) >= 0)) {
             install(a, &m->next);
             consider(a);
         }

@@ -125,6 +125,8 @@ void elastic_suspect(struct elastic_agreement *a, uint64_t id, bool suspect);
 /* Process `id` asks to be taken in; this member asks to be left out. */
 void elastic_join(struct elastic_agreement *a, uint64_t id);
 void elastic_leave(struct elastic_agreement *a);
+/* Process `id`, which asked to be taken in, is not to be for now. */
+void elastic_dismiss(struct elastic_agreement *a, uint64_t id);
 /* This member cannot go on in its view, though nobody may be lost. */
 void elastic_renew(struct elastic_agreement *a);
 

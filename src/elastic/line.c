@@ -35,6 +35,15 @@ static void line_init(struct elastic_line *l, int fd, const uint8_t *secret,
     l->since  = ct_now();
 }
 
+/* What the other end does not take within this time is lost: it is called
+ * again, and the system's own patience is longer than ours. */
+static void give_up_soon(int fd)
+{
+    const unsigned ms = 5000;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
 bool line_call(struct elastic_line *l, const struct ct_ip *to, uint16_t port,
                const uint8_t *secret)
 {
@@ -44,6 +53,7 @@ bool line_call(struct elastic_line *l, const struct ct_ip *to, uint16_t port,
         l->error = errno;
         return false;
     }
+    give_up_soon(fd);
     line_init(l, fd, secret, LINE_CALLING);
     return true;
 }
@@ -53,6 +63,7 @@ void line_answer(struct elastic_line *l, int fd, const uint8_t *secret)
     const int on = 1;
 
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    give_up_soon(fd);
     line_init(l, fd, secret, LINE_GREETING);
 }
 
@@ -153,9 +164,10 @@ static bool take_greeting(struct elastic_line *l)
         well     = seal_begun(&l->seal, l->secret, l->greeting);
         l->state = LINE_OPEN;
     } else if (l->seal.caller) {
-        well     = seal_begin(&l->seal, l->secret, l->greeting, said);
-        bytes    = SEAL_HEADER_BYTES;
-        l->state = LINE_OPEN;
+        well      = seal_begin(&l->seal, l->secret, l->greeting, said);
+        bytes     = SEAL_HEADER_BYTES;
+        l->state  = LINE_OPEN;
+        l->proven = well; /* it has answered this very call */
     } else {
         well     = seal_answer(&l->seal, l->secret, l->greeting, said);
         bytes    = SEAL_ANSWER_BYTES;
@@ -217,9 +229,10 @@ static int read_frame(struct elastic_line *l, line_take_fn take_frame,
 {
     const size_t need = frame_need(l);
     const size_t body = need - LENGTH_BYTES;
+    const size_t most = l->proven ? LINE_FRAME_BYTES : LINE_FIRST_BYTES;
     ssize_t n;
 
-    if (need > LENGTH_BYTES + (size_t)LINE_FRAME_BYTES ||
+    if (body > most ||
         (l->n_in >= LENGTH_BYTES && body < SEAL_EXTRA_BYTES) ||
         !in_room(l, need > LEAST_ROOM ? 2 * need : 2 * LEAST_ROOM))
         return -1;
@@ -232,6 +245,7 @@ static int read_frame(struct elastic_line *l, line_take_fn take_frame,
     l->n_in = 0;
     if (!seal_open(&l->seal, l->in + LENGTH_BYTES, body, l->in + need))
         return -1;
+    l->proven = true;
     take_frame(arg, l->in + need, body - SEAL_EXTRA_BYTES);
     return 1;
 }

@@ -5,16 +5,20 @@
  *
  *     frame   bytes u32, then so many sealed bytes
  *
- * Nothing waits: whoever owns a line steps it when its socket is ready.  Until
- * the other end has shown that it knows the secret, a line takes no memory but
- * its own. */
+ * Nothing waits: whoever owns a line steps it when its socket is ready.  A
+ * greeting can be one that was recorded; only a frame that opens is proof that
+ * the other end knows the secret.  Until then a line takes little memory. */
 #ifndef CT_ELASTIC_LINE_H
 #define CT_ELASTIC_LINE_H
 
 #include "comm/transport/address.h"
 #include "elastic/seal.h"
 
-enum { LINE_FRAME_BYTES = 4 << 20, LINE_OUT_BYTES = 16 << 20 };
+enum {
+    LINE_FRAME_BYTES = 4 << 20,
+    LINE_FIRST_BYTES = 4096, /* of the first frame that an end takes */
+    LINE_OUT_BYTES   = 16 << 20
+};
 
 enum line_state {
     LINE_CLOSED,
@@ -27,6 +31,7 @@ enum line_state {
 /* Embedded; zero-initialised is closed. */
 struct elastic_line {
     enum line_state     state;
+    bool                proven; /* the other end knows the secret, now */
     int                 fd;
     const uint8_t      *secret; /* borrowed */
     double              since;  /* when it was made */

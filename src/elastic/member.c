@@ -44,6 +44,7 @@ void member_write_will(struct elastic_member *m)
     w              = will_page_next(m->page);
     w->will_bytes  = (uint32_t)elastic_will_write(&m->a.own, w->will);
     w->cards_bytes = 0;
+    memcpy(w->job, m->post.job, sizeof(w->job));
     for (const struct post_peer *q = m->post.peers; q; q = q->next)
         if (q->card.id != 0)
             add_card(w, &q->card);
@@ -54,11 +55,13 @@ void member_write_will(struct elastic_member *m)
 void member_send_rules(void *arg, uint64_t to, const struct elastic_message *r)
 {
     struct elastic_member *m = arg;
-    uint8_t bytes[ELASTIC_WIRE_BYTES];
+    uint8_t bytes[8 + ELASTIC_WIRE_BYTES];
+    struct writer w = { bytes };
 
     member_write_will(m);
-    (void)!post_send(&m->post, to, POST_RULES, bytes,
-                     elastic_message_write(r, bytes));
+    put(&w, to, 8);
+    w.at += elastic_message_write(r, w.at);
+    (void)!post_send(&m->post, to, POST_RULES, bytes, (size_t)(w.at - bytes));
 }
 
 /* ---- What happened, for the log. */
@@ -95,6 +98,18 @@ void member_note(struct elastic_member *m, uint64_t id, const char *what)
 
 /* ---- Deaths. */
 
+/* A job that began anew counts its views anew: what was decided before is
+ * nothing to it. */
+static bool is_of_another_job(const struct elastic_member *m,
+                              const uint8_t *job)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+
+    return memcmp(job, none, sizeof(none)) != 0 &&
+           memcmp(m->post.job, none, sizeof(none)) != 0 &&
+           memcmp(job, m->post.job, sizeof(none)) != 0;
+}
+
 static void bury(struct elastic_member *m, uint64_t id,
                  const struct elastic_will *will, const char *how)
 {
@@ -105,24 +120,27 @@ static void bury(struct elastic_member *m, uint64_t id,
 
 /* To all, so that also those hear of it whom the witness cannot reach. */
 static void tell_death(struct elastic_member *m, uint64_t id,
-                       const uint8_t *will, size_t bytes)
+                       const struct will_place *place)
 {
-    uint8_t letter[8 + ELASTIC_WIRE_BYTES];
+    uint8_t letter[8 + POST_JOB_BYTES + ELASTIC_WIRE_BYTES];
     struct writer w = { letter };
 
     put(&w, id, 8);
-    put_bytes(&w, will, bytes);
+    put_bytes(&w, place->job, sizeof(place->job));
+    put_bytes(&w, place->will, place->will_bytes);
     post_send_all(&m->post, POST_DEAD, letter, (size_t)(w.at - letter));
 }
 
-static void on_end(void *arg, uint64_t id, const uint8_t *bytes, size_t n)
+static void on_end(void *arg, uint64_t id, const struct will_place *w)
 {
     struct elastic_member *m = arg;
     struct elastic_will will;
 
-    if (elastic_will_read(bytes, n, &will) != CT_OK)
+    if (w->will_bytes > ELASTIC_WIRE_BYTES ||
+        elastic_will_read(w->will, w->will_bytes, &will) != CT_OK ||
+        is_of_another_job(m, w->job))
         return; /* it is silent, then */
-    tell_death(m, id, bytes, n);
+    tell_death(m, id, w);
     bury(m, id, &will, "has ended");
 }
 
@@ -147,24 +165,37 @@ static void take_death(struct elastic_member *m, const uint8_t *body,
 {
     struct reader r   = { body, body + bytes, false };
     const uint64_t id = take(&r, 8);
+    uint8_t job[POST_JOB_BYTES];
     struct elastic_will will;
 
+    take_bytes(&r, job, sizeof(job));
     if (r.short_of || elastic_will_read(r.at, (size_t)(r.end - r.at), &will) !=
                           CT_OK)
         CT_WARN("A death makes no sense: %s", ct_last_error());
-    else if (id != m->a.me)
+    else if (id != m->a.me && !is_of_another_job(m, job))
         bury(m, id, &will, "has ended");
 }
 
-static void take_rules(struct elastic_member *m, uint64_t from,
+/* Of those to whom this process was before it came back, none counts.  With its
+ * first view a member is in the job of who sent it. */
+static void take_rules(struct elastic_member *m, const struct post_caller *from,
                        const uint8_t *body, size_t bytes)
 {
-    struct elastic_message r;
+    struct reader r       = { body, body + bytes, false };
+    const uint64_t to     = take(&r, 8);
+    const bool had_a_view = m->a.own.view.number > 0;
+    struct elastic_message rule;
 
-    if (elastic_message_read(body, bytes, &r) != CT_OK)
+    if (r.short_of ||
+        elastic_message_read(r.at, (size_t)(r.end - r.at), &rule) != CT_OK) {
         CT_WARN("A letter makes no sense: %s", ct_last_error());
-    else if (from != 0)
-        elastic_receive(&m->a, from, &r);
+        return;
+    }
+    if (from->id == 0 || (to != 0 && to != m->a.me))
+        return;
+    elastic_receive(&m->a, from->id, &rule);
+    if (!had_a_view && m->a.own.view.number > 0)
+        memcpy(m->post.job, from->job, sizeof(m->post.job));
 }
 
 static void describe(const struct elastic_member *m, bool json,
@@ -189,7 +220,7 @@ static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
     struct elastic_member *m = arg;
 
     if (kind == POST_RULES)
-        take_rules(m, from->id, body, bytes);
+        take_rules(m, from, body, bytes);
     else if (kind == POST_DEAD)
         take_death(m, body, bytes);
     else if (kind == POST_ASK && bytes == 1)
@@ -198,6 +229,17 @@ static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
 
 /* ---- Who is silent. */
 
+/* Who asks to be taken in and is not heard any more asks again if it lives. */
+static void dismiss_silent(struct elastic_member *m, double now)
+{
+    for (int i = m->a.n_joiners - 1; i >= 0; i--) {
+        const struct post_peer *q = post_find(&m->post, m->a.joiner[i]);
+
+        if (!q || !q->open || now - q->heard > m->config.suspect)
+            elastic_dismiss(&m->a, m->a.joiner[i]);
+    }
+}
+
 static void look_after(struct elastic_member *m, double now)
 {
     const struct elastic_view *v = &m->a.own.view;
@@ -205,20 +247,25 @@ static void look_after(struct elastic_member *m, double now)
     const double stood           = now - m->worked;
 
     m->worked = now;
+    if (m->seen != number)
+        m->seen_since = now;
+    m->seen = number;
     if (stood > 1) /* this process did, not the others */
         for (struct post_peer *q = m->post.peers; q; q = q->next)
             q->heard += stood;
     for (int r = 0; r < v->n && m->a.rank >= 0 && number == v->number; r++) {
         struct post_peer *q = post_find(&m->post, v->id[r]);
-        const bool silent   = q && (now - q->heard > m->config.suspect ||
-                                    (q->refused && !q->open));
+        /* Nobody may know any more where it is. */
+        const double heard  = q ? q->heard : m->seen_since;
+        const bool refused  = q && q->refused && !q->open;
+        const bool silent   = now - heard > m->config.suspect || refused;
 
-        if (r == m->a.rank || m->a.peer[r].dead || !q ||
+        if (r == m->a.rank || m->a.peer[r].dead ||
             silent == m->a.peer[r].suspect)
             continue;
         if (silent)
-            member_note(m, v->id[r], q->refused ? "is reached no more"
-                                                : "is silent");
+            member_note(m, v->id[r], refused ? "is reached no more"
+                                             : "is silent");
         elastic_suspect(&m->a, v->id[r], silent);
     }
 }
@@ -230,10 +277,12 @@ static void ask_to_join(struct elastic_member *m)
 {
     const struct elastic_message r = { .kind = ELASTIC_JOIN,
                                        .about = m->a.me };
-    uint8_t bytes[ELASTIC_WIRE_BYTES];
+    uint8_t bytes[8 + ELASTIC_WIRE_BYTES];
+    struct writer w = { bytes };
 
-    post_send_all(&m->post, POST_RULES, bytes,
-                  elastic_message_write(&r, bytes));
+    put(&w, 0, 8);
+    w.at += elastic_message_write(&r, w.at);
+    post_send_all(&m->post, POST_RULES, bytes, (size_t)(w.at - bytes));
 }
 
 static void retry(struct elastic_member *m, double now)
@@ -291,6 +340,7 @@ static void *member_main(void *arg)
         post_work(&m->post, &events);
         now = ct_now();
         look_after(m, now);
+        dismiss_silent(m, now);
         retry(m, now);
         member_settle(m);
         pthread_mutex_unlock(&m->lock);
@@ -402,6 +452,7 @@ static enum ct_status begin(struct elastic_member *m)
     }
     if (!m->config.founds)
         member_knock(m);
+    memset(&m->written, 0xff, sizeof(m->written)); /* nothing yet */
     member_write_will(m);
     atomic_store(&m->page->iter, -1);
     atomic_store(&m->page->id, m->a.me);

@@ -24,6 +24,8 @@ struct member_config {
     int            will;        /* a page that the agent handed down; -1 */
     bool           founds;      /* it begins the job, and joins none */
     int            least, most; /* members that train */
+    int            last;        /* iterations after which training is done:
+                                 * then fewer will do */
     double         suspect;     /* seconds of silence */
     double         orphan;      /* seconds without the others, until it ends */
     uint64_t       digest;      /* of solver, net and flags */
@@ -49,6 +51,13 @@ CT_MUST_CHECK enum ct_status member_begin(struct elastic_member *m, int iter);
  * CT_ESTOP.  On any thread, also in a signal handler. */
 void member_leave(struct elastic_member *m);
 
+/* Training is to end: who still waits to begin ends at once.  On any thread,
+ * also in a signal handler. */
+void member_end(struct elastic_member *m);
+/* Training is done: nobody is taken in any more. */
+void member_done(struct elastic_member *m);
+/* A number that all processes of the job have, for those who draw. */
+uint64_t member_seed(struct elastic_member *m);
 /* It asked to leave, and too few would stay: the whole job is to end. */
 bool member_ends_job(struct elastic_member *m);
 

@@ -16,7 +16,8 @@ static void come_back(struct elastic_member *m)
     elastic_init(&m->a, m->a.me, member_send_rules, m);
     m->a.least = m->config.least;
     m->a.most  = m->config.most;
-    memset(&m->written, 0, sizeof(m->written));
+    memset(&m->written, 0xff, sizeof(m->written));
+    m->post.refusal[0] = '\0';
     member_write_will(m);
     atomic_store(&m->page->id, m->a.me);
     post_rename(&m->post, m->a.me);
@@ -94,7 +95,8 @@ static bool has_place(const struct elastic_member *m)
     const struct elastic_view *v = &m->a.own.view;
 
     return m->a.rank >= 0 && !m->a.frozen &&
-           (v->n >= m->config.least || is_founder(m)) &&
+           (v->n >= m->config.least || is_founder(m) ||
+            v->base >= m->config.last) &&
            v->number > m->given.number && knows_all(m);
 }
 
@@ -110,7 +112,7 @@ static enum ct_status wait_a_little(struct elastic_member *m)
         t.tv_nsec -= 1000000000;
     }
     (void)!pthread_cond_timedwait(&m->change, &m->lock, &t);
-    return m->post.refusal[0]
+    return m->post.refusal[0] && m->a.own.view.number == 0
                ? ct_fail(CT_EINVAL, "the job does not take this process in: "
                          "%s", m->post.refusal)
                : CT_OK;
@@ -129,7 +131,8 @@ static enum ct_status wait_for_place(struct elastic_member *m)
                 return ct_fail(CT_ESTOP, "this process has left the job");
             come_back(m);
         }
-        if (member_leaves(m) && m->a.own.view.number == 0)
+        if ((member_leaves(m) && m->a.own.view.number == 0) ||
+            (m->given.number == 0 && atomic_load(&m->wants_to_end)))
             return ct_fail(CT_ESTOP, "this process has not joined the job");
         if (waited > 5 && !said) {
             CT_WARN("This process waits for the others of the job: it knows "
@@ -252,11 +255,35 @@ enum ct_status member_begin(struct elastic_member *m, int iter)
         m->a.most = m->config.most;
     else
         first = false;
-    while (first && st == CT_OK && !atomic_load(&m->wants_to_leave) &&
-           m->a.own.view.n < m->config.least)
-        st = wait_a_little(m);
+    while (first && st == CT_OK && m->a.own.view.n < m->config.least)
+        st = member_leaves(m) || atomic_load(&m->wants_to_end)
+                 ? ct_fail(CT_ESTOP, "the job was ended before it began")
+                 : wait_a_little(m);
     pthread_mutex_unlock(&m->lock);
     return st;
+}
+
+void member_end(struct elastic_member *m)
+{
+    atomic_store(&m->wants_to_end, true);
+    post_wake(&m->post);
+}
+
+void member_done(struct elastic_member *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->a.most = 0;
+    pthread_mutex_unlock(&m->lock);
+}
+
+uint64_t member_seed(struct elastic_member *m)
+{
+    uint64_t seed;
+
+    pthread_mutex_lock(&m->lock);
+    memcpy(&seed, m->post.job, sizeof(seed));
+    pthread_mutex_unlock(&m->lock);
+    return seed;
 }
 
 void member_leave(struct elastic_member *m)

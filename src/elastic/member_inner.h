@@ -21,7 +21,7 @@ struct elastic_member {
     bool                     page_is_ours;
     pthread_t                thread;
     bool                     runs;
-    atomic_bool              stop, wants_to_leave;
+    atomic_bool              stop, wants_to_leave, wants_to_end;
     /* The rest with `lock` held. */
     pthread_mutex_t          lock;
     pthread_cond_t           change;
@@ -37,6 +37,8 @@ struct elastic_member {
     double                   since;       /* when the first of these was */
     double                   worked;      /* when the thread last did */
     double                   next_retry;
+    uint32_t                 seen;       /* the view that it last looked at, */
+    double                   seen_since; /* ... from then on */
 };
 
 /* With `lock` held: */

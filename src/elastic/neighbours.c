@@ -1,6 +1,7 @@
 /* neighbours.c - processes of this host, whose end can be seen. */
 #include "elastic/neighbours.h"
 
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -66,11 +67,11 @@ void neighbours_look(struct neighbours *all, void *about, neighbour_end_fn end,
 
     while (n && n != about)
         n = n->next;
-    if (!n)
-        return;
+    if (!n || poll(&(struct pollfd){ n->pidfd, POLLIN, 0 }, 1, 0) <= 0)
+        return; /* another one had that place in memory */
     w = will_page_last(n->page);
-    if (atomic_load(&n->page->id) == n->id && w->will_bytes <= WILL_BYTES)
-        end(arg, n->id, w->will, w->will_bytes);
+    if (atomic_load(&n->page->id) == n->id)
+        end(arg, n->id, w);
     drop(all, n);
 }
 

@@ -11,9 +11,9 @@ struct neighbours {
     struct neighbour *first;
 };
 
-/* Its will, as the page of will_page.h has it. */
-typedef void (*neighbour_end_fn)(void *arg, uint64_t id, const uint8_t *will,
-                                 size_t bytes);
+struct will_place;
+typedef void (*neighbour_end_fn)(void *arg, uint64_t id,
+                                 const struct will_place *w);
 
 /* Looks after the process of a card from now on, through the post's
  * descriptors.  Nothing happens where it is on another host, or in processes of

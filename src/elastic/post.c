@@ -274,8 +274,7 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
         refuse(c, &card, "its solver, net or flags differ from this job's");
         return CT_OK;
     }
-    if (is_job(job))
-        memcpy(p->job, job, sizeof(job));
+    memcpy(c->job, job, sizeof(job));
     c->what = POST_MEMBER;
     c->id   = card.id;
     q       = post_learn(p, &card);
@@ -384,7 +383,7 @@ static void step_peer(struct post *p, struct post_peer *q)
             q->at        = 0;
             q->next_call = 0;
         } else {
-            call_failed(q, error ? error : ECONNREFUSED);
+            call_failed(q, error ? error : ECONNRESET);
         }
         return;
     }
@@ -413,14 +412,9 @@ static void drop_caller(struct post *p, struct post_caller *c)
 
 static void step_caller(struct post *p, struct post_caller *c)
 {
-    const bool was_strange = c->line.state != LINE_OPEN;
-
     if (c->line.state == LINE_CLOSED)
         return;
     (void)!line_step(&c->line, from_caller, c);
-    if (was_strange && (c->line.state == LINE_OPEN ||
-                        c->line.state == LINE_CLOSED))
-        p->n_strangers--;
     if (c->line.state != LINE_CLOSED)
         watch(p, c->line.fd, c, line_wants_to_write(&c->line));
 }
@@ -433,17 +427,13 @@ static void sweep_callers(struct post *p)
     int n            = 0;
 
     for (struct post_caller *c = p->callers, *next; c; c = next) {
-        const bool strange = c->line.state != LINE_OPEN;
-
         next = c->next;
-        if (c->line.state != LINE_CLOSED && strange)
+        if (c->line.state != LINE_CLOSED && !c->line.proven)
             n++;
         if (c->line.state != LINE_CLOSED &&
-            (!strange || (n <= MOST_STRANGERS &&
-                          now - c->line.since < greeting_seconds)))
+            (c->line.proven || (n <= MOST_STRANGERS &&
+                                now - c->line.since < greeting_seconds)))
             continue;
-        if (c->line.state != LINE_CLOSED)
-            p->n_strangers--;
         drop_caller(p, c);
     }
 }
@@ -466,7 +456,6 @@ static void accept_some(struct post *p, int listener)
         c->post    = p;
         c->next    = p->callers;
         p->callers = c;
-        p->n_strangers++;
         line_answer(&c->line, fd, p->config.secret);
         watch(p, fd, c, false);
     }

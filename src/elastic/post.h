@@ -24,8 +24,9 @@ enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, then a card */
     POST_CARD,      /* a card */
     POST_BEAT,      /* nothing: it lives */
-    POST_RULES,     /* a message of the agreement (wire.h) */
-    POST_DEAD,      /* id u64, then its will */
+    POST_RULES,     /* to whom u64, 0: anybody; a message of the agreement
+                     * (wire.h) */
+    POST_DEAD,      /* id u64, its job, then its will */
     POST_ASK,       /* what u8; the answer comes back on the same line */
     POST_TELL,      /* the answer */
     POST_NO         /* it cannot be taken in: the reason */
@@ -42,6 +43,7 @@ struct post_caller {
     struct elastic_line line;
     uint64_t            id; /* 0: it has not said, or is a guest */
     enum post_what      what; /* 0: it has not said */
+    uint8_t             job[POST_JOB_BYTES]; /* that it is in; zeroes: none */
     struct post        *post;
     struct post_caller *next;
 };
@@ -85,7 +87,6 @@ struct post {
     int                 listener, epoll, wake;
     enum post_about     about[3]; /* these three: what events are about */
     struct post_caller *callers;
-    int                 n_strangers; /* callers without an open line */
     struct post_peer   *peers;
     uint64_t            n_learned;
     double              next_beat;

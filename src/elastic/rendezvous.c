@@ -160,9 +160,9 @@ static void put_question(struct elastic_line *l, int what)
     (void)!line_put(l, question, sizeof(question));
 }
 
-/* NULL: nobody who knows the secret answers there in time. */
+/* NULL: nobody who knows the secret answers there; *silent: in time. */
 static char *ask_door(const struct rendezvous *r,
-                      const struct elastic_door *door, int what)
+                      const struct elastic_door *door, int what, bool *silent)
 {
     const double end      = ct_now() + answer_seconds;
     struct elastic_line l = { 0 };
@@ -185,6 +185,8 @@ static char *ask_door(const struct rendezvous *r,
             asked = true;
         }
     }
+    *silent = !a.answer && !a.failed && l.state != LINE_CLOSED &&
+              l.state != LINE_CALLING;
     line_close(&l);
     return a.answer;
 }
@@ -193,21 +195,33 @@ enum ct_status rendezvous_ask(const struct rendezvous *r, int what,
                               char **out)
 {
     for (int i = 0; i < r->n_knock; i++) {
-        *out = ask_door(r, &r->knock[i], what);
+        bool silent;
+
+        *out = ask_door(r, &r->knock[i], what, &silent);
         if (*out)
             return CT_OK;
     }
     return ct_fail(CT_ENOTFOUND, "nobody who knows the secret answers there");
 }
 
-static bool finds_job(const struct rendezvous *r)
+/* Who takes a call and says nothing may be a job that stands still: nobody
+ * begins another one beside it. */
+static enum ct_status find_job(const struct rendezvous *r, bool *found)
 {
-    char *answer = NULL;
+    *found = false;
+    for (int i = 0; i < r->n_knock && !*found; i++) {
+        bool silent  = false;
+        char *answer = ask_door(r, &r->knock[i], MEMBER_ASK_JSON, &silent);
 
-    if (rendezvous_ask(r, MEMBER_ASK_JSON, &answer) != CT_OK)
-        return false;
-    ct_free(answer);
-    return true;
+        *found = answer != NULL;
+        ct_free(answer);
+        if (silent)
+            return ct_fail(CT_EIO, "--rendezvous: somebody listens on port %d "
+                           "and does not answer; if that is no process of "
+                           "this job, meet elsewhere",
+                           ntohs(r->knock[i].port));
+    }
+    return CT_OK;
 }
 
 /* ---- At hosts and ports. */
@@ -226,7 +240,7 @@ static enum ct_status open_door(struct rendezvous *r, uint16_t port)
  * another. */
 static enum ct_status open_at_hosts(struct rendezvous *r, const char *list)
 {
-    bool first = false;
+    bool first = false, found;
 
     CT_TRY(add_hosts(r, list));
     for (int i = 0; i < r->n_knock && r->door < 0; i++) {
@@ -243,7 +257,8 @@ static enum ct_status open_at_hosts(struct rendezvous *r, const char *list)
         for (int i = 0; i < r->n_knock; i++)
             if (!is_here(&r->knock[i].at) || r->knock[i].port != r->port)
                 others.knock[others.n_knock++] = r->knock[i];
-        r->founds = !finds_job(&others);
+        CT_TRY(find_job(&others, &found));
+        r->founds = !found;
     }
     return r->door >= 0 ? CT_OK : open_door(r, 0);
 }
@@ -336,10 +351,12 @@ static enum ct_status leave_address(struct rendezvous *r, const char *folder)
 static enum ct_status meet_in_folder(struct rendezvous *r, const char *folder)
 {
     struct rendezvous found = *r;
+    bool is_there;
 
     found.n_knock = 0;
     CT_TRY(each_file(&found, folder, read_addresses));
-    r->founds = !finds_job(&found);
+    CT_TRY(find_job(&found, &is_there));
+    r->founds = !is_there;
     if (r->founds) {
         CT_TRY(each_file(r, folder, remove_file));
     } else {
@@ -379,14 +396,14 @@ static const char *folder_of(const char *where)
 }
 
 static enum ct_status find_secret(struct rendezvous *r, const char *folder,
-                                  const char *secret_file)
+                                  const char *secret_file, bool make)
 {
     struct ct_text text = { 0 };
     char *path          = NULL;
     enum ct_status st   = CT_OK;
 
     if (secret_file)
-        return secret_read(secret_file, r->secret);
+        return secret_read(secret_file, make, r->secret);
     if (folder) {
         ct_text_addf(&text, "%s/secret", folder);
         path = text.s;
@@ -395,29 +412,29 @@ static enum ct_status find_secret(struct rendezvous *r, const char *folder,
         st = secret_default_path(&path);
     }
     if (st == CT_OK)
-        st = secret_read(path, r->secret);
+        st = secret_read(path, make, r->secret);
     ct_free(path);
     return st;
 }
 
 static enum ct_status rendezvous_init(struct rendezvous *r, const char *where,
-                                      const char *secret_file)
+                                      const char *secret_file, bool make)
 {
     const char *folder = folder_of(where);
 
     memset(r, 0, sizeof(*r));
     r->door = -1;
     CT_TRY(seal_init());
-    if (folder && mkdir(folder, 0700) != 0 && errno != EEXIST)
+    if (folder && make && mkdir(folder, 0700) != 0 && errno != EEXIST)
         return ct_fail(CT_EIO, "--rendezvous: %s: %s", folder,
                        strerror(errno));
-    return find_secret(r, folder, secret_file);
+    return find_secret(r, folder, secret_file, make);
 }
 
 enum ct_status rendezvous_open(struct rendezvous *r, const char *where,
                                const char *secret_file)
 {
-    CT_TRY(rendezvous_init(r, where, secret_file));
+    CT_TRY(rendezvous_init(r, where, secret_file, true));
     if (folder_of(where))
         return open_in_folder(r, folder_of(where));
     if (where && where[0])
@@ -431,9 +448,19 @@ enum ct_status rendezvous_find(struct rendezvous *r, const char *where,
 {
     const char *folder = folder_of(where);
 
-    CT_TRY(rendezvous_init(r, where, secret_file));
+    CT_TRY(rendezvous_init(r, where, secret_file, false));
     return folder ? each_file(r, folder, read_addresses)
                   : add_hosts(r, where);
+}
+
+void rendezvous_look(struct rendezvous *r, const char *where)
+{
+    const char *folder = folder_of(where);
+
+    if (!folder)
+        return;
+    r->n_knock = 0;
+    (void)!each_file(r, folder, read_addresses); /* then it waits */
 }
 
 void rendezvous_close(struct rendezvous *r)

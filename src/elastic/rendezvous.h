@@ -30,6 +30,8 @@ CT_MUST_CHECK enum ct_status rendezvous_open(struct rendezvous *r,
 CT_MUST_CHECK enum ct_status rendezvous_find(struct rendezvous *r,
                                              const char *where,
                                              const char *secret_file);
+/* Looks again who is there: doors of those who have come to a folder since. */
+void rendezvous_look(struct rendezvous *r, const char *where);
 void rendezvous_close(struct rendezvous *r);
 
 /* Asks whoever is behind one of the doors; *out is for the caller to

@@ -59,6 +59,7 @@ static enum ct_status make_secret(const char *path)
     uint8_t secret[SEAL_SECRET_BYTES];
     char text[DIGITS + 2];
     struct ct_text temp = { 0 };
+    uint64_t own;
     enum ct_status st   = CT_OK;
     bool well           = false;
     int fd;
@@ -67,7 +68,8 @@ static enum ct_status make_secret(const char *path)
     for (int i = 0; i < SEAL_SECRET_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", secret[i]);
     text[DIGITS] = '\n';
-    ct_text_addf(&temp, "%s.%ld", path, (long)getpid());
+    seal_draw(&own, sizeof(own));
+    ct_text_addf(&temp, "%s.%016llx", path, (unsigned long long)own);
     if (temp.failed)
         return CT_ENOMEM;
     fd = open(temp.s, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -99,14 +101,15 @@ static void make_folder(const char *path)
     ct_free(folder);
 }
 
-enum ct_status secret_read(const char *path, uint8_t out[SEAL_SECRET_BYTES])
+enum ct_status secret_read(const char *path, bool make,
+                           uint8_t out[SEAL_SECRET_BYTES])
 {
     char text[DIGITS + 2] = "";
     struct stat info;
     ssize_t n;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0 && errno == ENOENT) {
+    if (fd < 0 && errno == ENOENT && make) {
         make_folder(path);
         CT_TRY(make_secret(path));
         fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -14,6 +14,7 @@
 
 #include "elastic/agreement.h"
 #include "elastic/card.h"
+#include "elastic/post.h"
 #include "elastic/wire.h"
 
 /* Of both places of the page: a will, and cards of members of its views. */
@@ -24,6 +25,7 @@ enum {
 
 struct will_place {
     uint32_t will_bytes, cards_bytes;
+    uint8_t  job[POST_JOB_BYTES]; /* that it is bound in */
     uint8_t  will[WILL_BYTES];
     uint8_t  cards[CARDS_BYTES]; /* each after its length, u16 */
 };

@@ -149,6 +149,7 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
         return st;
     }
     s->mark.back = false;
+    solver_device_scale(s);
     drop_nets(&old);
     ct_mirror_destroy(s->mirror); /* the old net may have recorded it */
     s->mirror = NULL;

@@ -60,6 +60,13 @@ static float first_scale(const struct ct_solver *s)
                : CT_LOSS_SCALE_FIRST;
 }
 
+void solver_device_scale(struct ct_solver *s)
+{
+    if (s->gradients && first_scale(s) > 0)
+        ct_net_set_loss_scale(s->net,
+                              &ct_gradients_state(s->gradients)->loss_scale);
+}
+
 static enum ct_status init_gradients(struct ct_solver *s)
 {
     const float scale = first_scale(s);
@@ -71,8 +78,7 @@ static enum ct_status init_gradients(struct ct_solver *s)
         return CT_OK;
     CT_TRY(ct_gradients_create(s->options.device, scale, &s->gradients));
     if (scale > 0) {
-        ct_net_set_loss_scale(s->net,
-                              &ct_gradients_state(s->gradients)->loss_scale);
+        solver_device_scale(s);
         CT_INFO("Losses are scaled for fp16, by %g at first", (double)scale);
     }
     return CT_OK;

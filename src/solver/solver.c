@@ -112,6 +112,22 @@ static enum ct_status init(struct ct_solver *s)
     return CT_OK;
 }
 
+/* Borrowed until now; nets may be built again. */
+static enum ct_status keep_stages(struct ct_solver *s)
+{
+    const struct ct_solver_options *o = &s->options;
+    enum ct_status st;
+
+    st = ct_alloc((size_t)o->n_stage + 1, sizeof(*s->stages), "stages",
+                  &s->stages);
+    for (int i = 0; i < o->n_stage && st == CT_OK; i++) {
+        s->stages[i] = ct_strdup(o->stage[i], "a stage");
+        st           = s->stages[i] ? CT_OK : CT_ENOMEM;
+    }
+    s->options.stage = st == CT_OK ? (const char *const *)s->stages : NULL;
+    return st;
+}
+
 enum ct_status ct_solver_create(const Caffe__SolverParameter *param,
                                 const struct ct_solver_options *options,
                                 struct ct_solver **out)
@@ -123,11 +139,11 @@ enum ct_status ct_solver_create(const Caffe__SolverParameter *param,
     s->options = *options;
     if (!s->options.device)
         s->options.device = ct_device_cpu();
-    st = ct_message_copy(param, &s->param);
+    st = keep_stages(s);
+    if (st == CT_OK)
+        st = ct_message_copy(param, &s->param);
     if (st == CT_OK)
         st = init(s);
-    s->options.stage   = NULL; /* borrowed for the build only */
-    s->options.n_stage = 0;
     if (st != CT_OK) {
         ct_solver_destroy(s);
         return st;
@@ -175,6 +191,9 @@ void ct_solver_destroy(struct ct_solver *s)
     ct_free(s->losses);
     ct_free(s->state);
     ct_message_free(s->param);
+    for (int i = 0; s->stages && s->stages[i]; i++)
+        ct_free(s->stages[i]);
+    ct_free(s->stages);
     ct_free(s);
 }
 

@@ -81,6 +81,7 @@ struct solver_mark {
 struct ct_solver {
     Caffe__SolverParameter  *param; /* owned */
     struct ct_solver_options options;
+    char                   **stages; /* of options; owned, ends with NULL */
     const struct solver_rule *rule;
     struct ct_net           *net;
     struct ct_net          **test_net;
@@ -152,6 +153,8 @@ CT_MUST_CHECK enum ct_status solver_check_policy(
     const Caffe__SolverParameter *p);
 
 /* device_update.c: all parameters in one launch. */
+/* A net that was built again gets the scale of losses, where there is one. */
+void solver_device_scale(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_device_init(struct ct_solver *s);
 /* With the rates in s->runs; `step` has what all share. */
 CT_MUST_CHECK enum ct_status solver_device_update(

@@ -47,11 +47,12 @@ static void take(void *arg, struct post_caller *from, enum post_kind kind,
     struct elastic_will will;
     uint64_t id = 0;
 
-    if (kind == POST_RULES) {
-        take_rules(a, from->id, body, bytes);
-    } else if (kind == POST_DEAD && bytes >= 8) {
+    if (kind == POST_RULES && bytes >= 8) {
+        take_rules(a, from->id, body + 8, bytes - 8);
+    } else if (kind == POST_DEAD && bytes >= 8 + POST_JOB_BYTES) {
         memcpy(&id, body, 8);
-        if (elastic_will_read(body + 8, bytes - 8, &will) == CT_OK)
+        if (elastic_will_read(body + 8 + POST_JOB_BYTES,
+                              bytes - 8 - POST_JOB_BYTES, &will) == CT_OK)
             elastic_dead(a, id, &will);
     }
     if (a->own.view.n > ELASTIC_MEMBERS || a->n_joiners > ELASTIC_MEMBERS ||
