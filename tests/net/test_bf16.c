@@ -95,9 +95,10 @@ static const char mixed[] =
     CONV("c2", "w", 24, "kernel_size: 1")
     ON("PReLU", "pr", "c2", "")
     ON("Deconvolution", "de", "pr", "convolution_param { num_output: 16 "
-       "kernel_size: 2 stride: 2 weight_filler { type: 'msra' } }")
-    CONV("c3", "de", 16, "kernel_size: 3")
-    "layer { name: 'max' type: 'Eltwise' bottom: 'c3' bottom: 'c3' top: "
+       "kernel_size: 2 stride: 2 weight_filler { type: 'msra' } "
+       "bias_filler { value: 0.5 } }")
+    CONV("c3", "de", 16, "kernel_size: 3") ON("Swish", "sw", "c3", "")
+    "layer { name: 'max' type: 'Eltwise' bottom: 'sw' bottom: 'c3' top: "
     "  'max' eltwise_param { operation: MAX } }"
     ON("Pooling", "p", "max", "pooling_param { kernel_size: 3 stride: 3 }")
     ENDS("p");
