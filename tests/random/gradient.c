@@ -391,11 +391,28 @@ static void gradient_fini(struct gradient *g)
     ct_net_destroy(g->net);
 }
 
+static bool has_type(const struct ct_net *net, const char *type)
+{
+    for (int i = 0; i < ct_net_n_layers(net); i++)
+        if (strcmp(ct_net_layer(net, i)->type->name, type) == 0)
+            return true;
+    return false;
+}
+
 static enum ct_status pass(struct ct_net *net)
 {
     CT_TRY(ct_net_clear_diffs(net));
     CT_TRY(ct_net_forward(net, NULL));
     return ct_net_backward(net);
+}
+
+/* The pass that counts is the second: the first must leave nothing behind that
+ * changes it, such as a gradient in the place of a loss weight.  Definitions of
+ * recurrent layers begin with no state, so there it is the first. */
+static enum ct_status first_pass(const struct drawn *c, struct ct_net *net)
+{
+    CT_TRY(data_feed(c, net));
+    return has_type(net, "LSTM") || has_type(net, "RNN") ? CT_OK : pass(net);
 }
 
 /* Widens the noise by what one nudge moves. */
@@ -407,7 +424,7 @@ static enum ct_status feel(const struct drawn *c, struct gradient *g,
 
     CT_TRY(ct_net_create(c->solver->net_param, o, &net));
     train_nudge(net, nudge);
-    st = data_feed(c, net);
+    st = first_pass(c, net);
     if (st == CT_OK)
         st = pass(net);
     for (int i = 0; st == CT_OK && i < ct_net_n_params(net); i++) {
@@ -431,6 +448,7 @@ static enum ct_status run(const struct drawn *c, struct gradient *g)
     const struct ct_net_hooks hooks = { .before_forward = keep_bottoms,
                                         .after_forward = keep_tops,
                                         .arg = g };
+    enum ct_status st;
 
     CT_TRY(ct_net_create(c->solver->net_param, &o, &g->net));
     g->seen  = ct_calloc((size_t)ct_net_n_layers(g->net), sizeof(*g->seen),
@@ -439,9 +457,17 @@ static enum ct_status run(const struct drawn *c, struct gradient *g)
                          sizeof(*g->noise), "noise");
     if (!g->seen || !g->noise)
         return CT_ENOMEM;
+    /* From the start, because a net with other hooks gets other memory. */
     ct_net_set_hooks(g->net, &hooks);
-    CT_TRY(data_feed(c, g->net));
-    CT_TRY(pass(g->net));
+    CT_TRY(first_pass(c, g->net));
+    g->edge = false;
+    st      = pass(g->net);
+    /* A Filter may select too few items for the layers behind it. */
+    if (st != CT_OK && has_type(g->net, "Filter")) {
+        g->edge = true;
+        return CT_OK;
+    }
+    CT_TRY(st);
     for (int i = 1; i <= NUDGES; i++)
         CT_TRY(feel(c, g, &o, i));
     return CT_OK;
