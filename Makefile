@@ -15,7 +15,7 @@ CHECKS        = includes headers banned exports style docs switches environment
 CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON -DCORTADO_CUDA_ARCHITECTURES=90)
 
 .PHONY: all demo test check install packages test-packages asan tsan inject valgrind \
-    fuzz random gpu-bundle deb clean help
+    fuzz random analyze gpu-bundle deb clean help
 .NOTPARALLEL:
 
 all:
@@ -60,13 +60,17 @@ inject:
 	@tools/install_packages
 	@cmake --preset asan $(CONFIGURE) >/dev/null
 	@cmake --build build-asan -j $(JOBS) --target cortado_inject
-	@tests/inject/run build-asan
+	@seq $(JOBS) | xargs -P $(JOBS) -I K tests/inject/run build-asan all K/$(JOBS)
 
 valgrind:
 	@tools/install_packages valgrind
 	@cmake --preset debug >/dev/null
 	@cmake --build build-debug -j $(JOBS)
 	@tools/run_valgrind build-debug
+
+analyze: all
+	@tools/install_packages clang-tidy cppcheck
+	@tools/analyze $(BUILD)
 
 fuzz:
 	@tools/install_packages clang
@@ -100,6 +104,7 @@ help:
 	@echo "make tsan       the tests of rooms with threads, under the thread sanitizer"
 	@echo "make inject     every allocation and file operation fails once"
 	@echo "make valgrind   the tests under valgrind"
+	@echo "make analyze    gcc's analyzer, clang-tidy and cppcheck, some minutes"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make random     nets drawn at random, for SECONDS=$(SECONDS)"
 	@echo "make gpu-bundle  program and tests for a machine with a GPU"

@@ -24,6 +24,26 @@ static void cpu_name(char *out, size_t size)
         fclose(f);
 }
 
+/* "", "all", or numbers with commas between them. */
+static bool is_list(const char *text)
+{
+    return strcmp(text, "all") == 0 ||
+           (strspn(text, "0123456789,") == strlen(text));
+}
+
+static bool is_asked_for(const char *list, int number)
+{
+    bool found = !list[0] || strcmp(list, "all") == 0;
+
+    while (!found && *list) {
+        char *end;
+
+        found = strtol(list, &end, 10) == number && end > list;
+        list  = end + (*end == ',');
+    }
+    return found;
+}
+
 int cmd_device_query(int argc, char **argv)
 {
     const char *gpu = "";
@@ -38,6 +58,9 @@ int cmd_device_query(int argc, char **argv)
     if (!flags_parse(flags, &argc,
                      argv, &helped))
         return helped ? EXIT_DONE : EXIT_USAGE;
+    if (!is_list(gpu))
+        return command_failed(ct_fail(CT_EINVAL, "--gpu is all or numbers of "
+                                      "GPUs, such as 0,1, not '%s'", gpu));
     cpu_name(name, sizeof(name));
     printf("CPU:             %s\n", name);
     printf("Cores:           %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
@@ -53,7 +76,7 @@ int cmd_device_query(int argc, char **argv)
     for (int i = 0; i < ct_device_cuda_count(); i++) {
         const struct ct_device *d;
 
-        if (gpu[0] && strcmp(gpu, "all") != 0 && atoi(gpu) != i)
+        if (!is_asked_for(gpu, i))
             continue;
         if (ct_device_cuda_open(i, CT_FP32, &d) != CT_OK)
             return command_failed(CT_EDEVICE);

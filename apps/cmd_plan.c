@@ -219,7 +219,8 @@ static enum ct_status options_of(const struct plan_flags *f,
         .overlap      = !f->overlap || strcmp(f->overlap, "true") == 0,
     };
     o->next_forward = o->overlap;
-    if (f->batch && strcmp(f->batch, "global") && strcmp(f->batch, "per_rank"))
+    if (f->batch && strcmp(f->batch, "global") != 0 &&
+        strcmp(f->batch, "per_rank") != 0)
         return ct_fail(CT_EINVAL, "--batch is per_rank or global, not '%s'",
                        f->batch);
     CT_TRY(dist_codec_parse(f->compress, &o->codec));

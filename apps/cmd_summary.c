@@ -15,7 +15,8 @@ static enum ct_status summarise(const struct net_flags *f, const char *path)
     char *table = NULL;
     enum ct_status st;
 
-    if (f->phase && strcmp(f->phase, "TRAIN") && strcmp(f->phase, "TEST"))
+    if (f->phase && strcmp(f->phase, "TRAIN") != 0 &&
+        strcmp(f->phase, "TEST") != 0)
         return ct_fail(CT_EINVAL, "--phase is TRAIN or TEST, not '%s'",
                        f->phase);
     o.quiet        = true;

@@ -97,7 +97,7 @@ static enum ct_status set_put(struct ct_db *db, int64_t i,
     int n = snprintf(key, sizeof(key), "%08" PRId64, i);
 
     d.data.ptr = r->pixels;
-    d.data.n   = (size_t)(r->channels * r->side * r->side);
+    d.data.n   = (size_t)r->channels * (size_t)r->side * (size_t)r->side;
     CT_TRY(ct_datum_write(&d, CT_DATUM_SHAPE | CT_DATUM_LABEL, NULL, bytes));
     return ct_db_put(db, (struct ct_bytes){ key, (size_t)n },
                      (struct ct_bytes){ bytes->s, bytes->n_bytes });

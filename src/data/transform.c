@@ -338,7 +338,8 @@ static void transform_window(const struct ct_transform *t,
 
     for (int y = 0; y < height; y += n_rows)
         for (size_t c = 0; c < channels; c++) {
-            size_t row = (size_t)(y + win->row), column = (size_t)win->column;
+            size_t row = (size_t)y + (size_t)win->row;
+            size_t column = (size_t)win->column;
             size_t at  = in->planar ? (c * h + row) * w + column
                                     : (row * w + column) * channels + c;
             size_t mean_at = (c * (size_t)t->mean_height +

@@ -171,11 +171,12 @@ static bool is_rare(const char *line)
 /* Every k-th line of those that are common, and the last. */
 static void thin(const struct ct_text *all, long most, struct ct_text *out)
 {
-    const char *at = all->s, *end = all->s + all->n_bytes, *next;
+    const char *at = all->s, *end, *next;
     long n = 0, step, i = 0;
 
     if (!all->s)
         return;
+    end = at + all->n_bytes;
     for (const char *p = at; p && p < end; p = next ? next + 1 : NULL, n++)
         next = memchr(p, '\n', (size_t)(end - p));
     step = most > 0 ? (n + most - 1) / most : 1;

@@ -61,7 +61,7 @@ enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
     enum ct_status st;
 
     CT_TRY(ct_alloc(1, sizeof(*s), "shared sums", &s));
-    if (!ct_mul_fits((size_t)(c->local.size + 1),
+    if (!ct_mul_fits((size_t)c->local.size + 1,
                      (size_t)stride * sizeof(float), &floats)) {
         ct_free(s);
         return ct_fail(CT_ENOMEM, "%lld floats a rank", (long long)n);
