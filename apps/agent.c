@@ -348,6 +348,7 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
                     : 1;
     r->last_iter   = iter;
     r->last_status = status;
+    a->ends |= WIFEXITED(status) && WEXITSTATUS(status) <= a->config->hopeless;
     again = !a->ends && r->n_restarts < a->config->restarts &&
             r->n_same < SAME_PLACE;
     r->pause = r->n_restarts == 0            ? least_pause

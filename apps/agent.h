@@ -22,6 +22,8 @@ struct agent_config {
     void (*find)(void *arg, struct member_config *c);
     void *arg;
     int   done, stopped; /* exit statuses of ranks that ended as planned */
+    int   hopeless;      /* up to this, but for `done`: another one would end
+                          * alike */
     struct member_config member;
 };
 

@@ -149,7 +149,8 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                                .restarts = f->restarts, .run = run_member,
                                .find = find_doors, .arg = &running,
                                .done = EXIT_DONE,
-                               .stopped = EXIT_STOPPED };
+                               .stopped = EXIT_STOPPED,
+                               .hopeless = EXIT_INPUT };
     char *description = NULL;
     int code          = EXIT_DONE;
     enum ct_status st;

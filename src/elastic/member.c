@@ -223,6 +223,9 @@ static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
         take_rules(m, from, body, bytes);
     else if (kind == POST_DEAD)
         take_death(m, body, bytes);
+    else if (kind == POST_DONE && bytes == POST_JOB_BYTES &&
+             !is_of_another_job(m, body))
+        m->job_done = true; /* whoever still waits for it need not */
     else if (kind == POST_ASK && bytes == 1)
         answer(m, from, body[0]);
 }

@@ -126,6 +126,8 @@ static enum ct_status wait_for_place(struct elastic_member *m)
     while (!has_place(m)) {
         const double waited = ct_now() - begin;
 
+        if (m->job_done)
+            return ct_fail(CT_ESTOP, "the others have finished the job");
         if (m->a.rank < 0 && m->a.own.view.number > 0) {
             if (member_leaves(m))
                 return ct_fail(CT_ESTOP, "this process has left the job");
@@ -273,6 +275,8 @@ void member_done(struct elastic_member *m)
 {
     pthread_mutex_lock(&m->lock);
     m->a.most = 0;
+    post_send_all(&m->post, POST_DONE, m->post.job, sizeof(m->post.job));
+    post_flush(&m->post);
     pthread_mutex_unlock(&m->lock);
 }
 

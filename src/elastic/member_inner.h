@@ -37,6 +37,7 @@ struct elastic_member {
     double                   since;       /* when the first of these was */
     double                   worked;      /* when the thread last did */
     double                   next_retry;
+    bool                     job_done;   /* others have finished it */
     uint32_t                 seen;       /* the view that it last looked at, */
     double                   seen_since; /* ... from then on */
 };

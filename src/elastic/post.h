@@ -29,7 +29,8 @@ enum post_kind {
     POST_DEAD,      /* id u64, its job, then its will */
     POST_ASK,       /* what u8; the answer comes back on the same line */
     POST_TELL,      /* the answer */
-    POST_NO         /* it cannot be taken in: the reason */
+    POST_NO,        /* it cannot be taken in: the reason */
+    POST_DONE       /* its job: training is over, and all is written */
 };
 
 enum post_what { POST_MEMBER = 1, POST_AGENT, POST_GUEST };
