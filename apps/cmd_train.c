@@ -349,7 +349,10 @@ static enum ct_status train(const struct train_flags *f,
     if (t.is_terminal)
         status_line_end(&t.line);
     report_dist(d);
-    peers_set_accept(NULL);
+    /* What was asked for is done, or is with the ranks that this one serves:
+     * SIGTERM ends neither from here on. */
+    if (st != CT_OK && st != CT_ESTOP)
+        peers_set_accept(NULL);
     if (st == CT_ESTOP && !param->snapshot_after_train &&
         param->snapshot == 0 && param->snapshot_seconds == 0)
         st = CT_OK; /* as asked, and there is nothing to go on from */
