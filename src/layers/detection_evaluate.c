@@ -19,6 +19,7 @@
  * The work is the host's, wherever the blobs are. */
 #include "cortado/layer.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -160,7 +161,7 @@ static int64_t count_truths(const struct detection_evaluate *d,
 
     for (int64_t g = 0; g < n; g++)
         count += truth[g * TRUTH] >= 0 &&
-                 (int64_t)truth[g * TRUTH + 1] == label &&
+                 truncf(truth[g * TRUTH + 1]) == (float)label &&
                  (d->difficult || truth[g * TRUTH + 7] == 0);
     return count;
 }

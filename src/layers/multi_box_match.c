@@ -227,15 +227,16 @@ void ct_multibox_match(struct multi_box_loss *m, int64_t i,
                        const float *prior, const float *loc)
 {
     const int64_t first = m->truths.first[i];
+    const bool any      = m->truths.box != NULL; /* in any image */
     int *match          = m->match + i * m->p.locations * m->priors;
     struct match one    = {
         .p           = &m->p,
         .box         = (const struct ct_bbox *)prior,
         .priors      = m->priors,
-        .truth       = m->truths.box + first,
-        .truth_label = m->truths.label + first,
+        .truth       = any ? m->truths.box + first : NULL,
+        .truth_label = any ? m->truths.label + first : NULL,
         .n_truths    = m->truths.first[i + 1] - first,
-        .waiting     = m->truths.waiting + first,
+        .waiting     = any ? m->truths.waiting + first : NULL,
         .label       = CT_BOX_NO_LABEL,
         .match       = match,
         .overlap     = m->overlap + i * m->priors,
