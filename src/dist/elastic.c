@@ -47,7 +47,8 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
         CT_TRY(dist_held_back_take(d));
     *out = (struct ct_next_view){
         .base = d->place.base,
-        .full = d->place.rank < d->place.n_full };
+        .full = d->place.rank < d->place.n_full,
+        .lost = d->place.n_full == 0 };
     return CT_OK;
 }
 

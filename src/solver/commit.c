@@ -135,6 +135,10 @@ static enum ct_status follow_once(struct ct_solver *s)
     struct ct_next_view next;
 
     CT_TRY(x->job->next_view(x, &next));
+    s->lost = next.lost;
+    if (s->lost)
+        return ct_fail(CT_ECOMM, "all ranks that had the parameters are gone; "
+                       "the newest snapshot has what there is");
     if (reach(s, &next) != CT_OK) /* no peer takes part in that */
         return ct_fail_in(CT_EINTERNAL, "iteration %d", s->iter);
     CT_TRY(solver_abandon_view(s));
@@ -150,11 +154,12 @@ enum ct_status solver_follow(struct ct_solver *s)
 
     do
         st = follow_once(s);
-    while (st == CT_ECOMM);
+    while (st == CT_ECOMM && !s->lost);
     return st;
 }
 
 enum ct_status solver_or_follow(struct ct_solver *s, enum ct_status st)
 {
-    return st == CT_ECOMM && solver_commits(s) ? solver_follow(s) : st;
+    return st == CT_ECOMM && solver_commits(s) && !s->lost ? solver_follow(s)
+                                                           : st;
 }

@@ -225,6 +225,8 @@ struct ct_exchange_ops {
 struct ct_next_view {
     int  base; /* iterations that count, for every rank of it */
     bool full; /* this rank has them; else it gets all anew */
+    bool lost; /* nobody has: whoever made the solver begins again, from a
+                * snapshot */
 };
 
 /* What all kinds have. */

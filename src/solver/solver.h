@@ -124,6 +124,8 @@ struct ct_solver {
     bool                     loose_ends; /* it counts, but not all that follows
                                           * it is done */
     int                      stage;     /* of a whole training; solve.c */
+    bool                     lost;  /* a view came in which nobody has the
+                                     * parameters */
     bool                     wrote;     /* snapshots of the view before */
     struct ct_updater        updater;   /* what the exchange has of us */
     struct ct_attached       attached;  /* ... and what it made of it */

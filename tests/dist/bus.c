@@ -283,7 +283,7 @@ void bus_let_go(struct bus *b)
 void bus_leave(struct member *m)
 {
     struct bus *b = m->bus;
-    bool some     = false;
+    bool some     = b->begins_again;
 
     m->alive = false;
     m->done  = m->st == CT_OK;

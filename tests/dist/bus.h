@@ -49,6 +49,7 @@ struct bus {
     pthread_cond_t       change;
     pthread_t            thread;
     bool                 stop;
+    bool                 begins_again; /* without who had the parameters */
     uint64_t             seed;
     atomic_ullong        n_drawn;
     struct member        member[BUS_MEMBERS];

@@ -32,6 +32,16 @@ static enum ct_status keep_weights(struct member *m, const struct ct_net *net)
                                          ct_net_arena_data(net), m->weights);
 }
 
+/* As the program does: all look for the newest snapshot.  Here is none. */
+static enum ct_status begin_again(struct ct_solver *s)
+{
+    char *newest            = NULL;
+    const enum ct_status st = ct_solver_newest_snapshot(s, &newest);
+
+    ct_free(newest);
+    return st == CT_ENOTFOUND ? CT_OK : st;
+}
+
 static enum ct_status live(struct member *m, struct ct_dist **d,
                            struct ct_solver **s)
 {
@@ -43,6 +53,8 @@ static enum ct_status live(struct member *m, struct ct_dist **d,
     o.size     = ct_dist_size(*d);
     CT_TRY(ct_solver_create(m->bus->param, &o, s));
     CT_TRY(ct_solver_listen(*s, &events, m));
+    if (o.exchange->facts.n_full == 0)
+        CT_TRY(begin_again(*s));
     if (o.exchange->facts.n_full < o.size)
         CT_TRY(solver_enter_view(*s, true));
     CT_TRY(ct_solver_step(*s, BUS_STEPS - ct_solver_iter(*s)));
@@ -333,6 +345,62 @@ TEST(elastic, canonical_training_ends_with_the_bits_of_one_rank)
     ranks_insert("layer { name: 'bn' type: 'BatchNorm' bottom: 'c' top: 'c' }"
                  "layer { name: 'o' type: 'Dropout' bottom: 'c' top: 'c' }");
     storms(300, options, 2, "");
+}
+
+/* ---- The parameters are lost. */
+
+/* The one that has them goes while two others come in, one of them in the view
+ * after the other's; they begin again, and end as one rank does.  Returns
+ * whether nobody else had them by then. */
+static bool lose_parameters(unsigned seed, const Caffe__SolverParameter *param,
+                            const struct alone *alone)
+{
+    Caffe__DistributedParameter *p = NULL;
+    struct bus *b = make_bus(seed, "batch: 'global'", param, &p);
+    bool lost;
+
+    bus_start(b, 1);
+    pthread_create(&b->member[0].thread, NULL, member_main, &b->member[0]);
+    for (int i = 0; i < 2; i++) {
+        bus_nap(500 + bus_any(b, 5000));
+        pthread_mutex_lock(&b->lock);
+        join_member(b);
+        pthread_mutex_unlock(&b->lock);
+    }
+    bus_nap(500 + bus_any(b, 5000));
+    pthread_mutex_lock(&b->lock);
+    lost = bus_n_full(b) == 1 && b->member[0].alive &&
+           b->member[1].a.rank >= 0 && b->member[2].a.rank >= 0;
+    b->begins_again = lost;
+    if (lost)
+        bus_kill(b, &b->member[0]);
+    pthread_mutex_unlock(&b->lock);
+    for (int i = 0; i < b->n; i++)
+        pthread_join(b->member[i].thread, NULL);
+    bus_stop(b);
+    judge(b, alone);
+    ct_message_free(p);
+    drop_bus(b);
+    return lost;
+}
+
+TEST(elastic, parameters_that_all_have_lost_are_made_again)
+{
+    Caffe__SolverParameter *param;
+    struct alone alone = { 0 };
+    int n_lost         = 0;
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    param = ranks_solver(1, test_format("snapshot_prefix: '%s/none'",
+                                        test_folder()));
+    train_alone(param, NULL, &alone);
+    for (unsigned seed = 0; seed < 40; seed++)
+        n_lost += lose_parameters(seed, param, &alone);
+    if (getenv("CORTADO_TEST_SHOW"))
+        printf("lost in %d of 40\n", n_lost);
+    ASSERT(n_lost > 0);
+    ct_message_free(param);
 }
 
 /* ---- Codecs that hold back. */
