@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "data/mean.h"
 #include "net_flags.h"
 #include "tool.h"

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cortado/log.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "pairs.h"
 #include "tool.h"
 

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cortado/access.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist_flags.h"
 #include "elastic.h"
 #include "launch.h"
@@ -21,7 +21,7 @@
 #include "peers.h"
 #include "proto/edit.h"
 #include "signals.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 #include "status_line.h"
 
 struct train_flags {

@@ -95,7 +95,7 @@ if(Python3_Development.Embed_FOUND)
   file(RELATIVE_PATH beside ${CMAKE_INSTALL_FULL_LIBDIR}/cortado
        ${CMAKE_INSTALL_PREFIX}/${CORTADO_PYTHON_DIR})
   add_library(cortado_python MODULE
-              ${PROJECT_SOURCE_DIR}/src/plugins/python/python.c)
+              ${PROJECT_SOURCE_DIR}/src/plugins/python/interpreter.c)
   target_link_libraries(cortado_python PRIVATE Python3::Python
                         ${CMAKE_DL_LIBS})
   target_compile_options(cortado_python PRIVATE -Wall -Wextra -Wconversion

@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 #include "testing/test.h"
 
 /* Decided by central differences in double precision. */

@@ -12,7 +12,7 @@
 #include "data/datum.h"
 #include "data/db.h"
 #include "data/digits.h"
-#include "data/image.h"
+#include "data/images.h"
 
 enum { SIDE = CT_DIGIT_SIDE, COLOR_SIDE = 32, BATCH = 1000 };
 

@@ -5,7 +5,7 @@
 
 #include "cortado/proto.h"
 #include "data/draws.h"
-#include "data/image.h"
+#include "data/images.h"
 
 CT_MUST_CHECK enum ct_status ct_distort_check(
     const Caffe__DistortionParameter *p, const char *layer);

@@ -1,8 +1,8 @@
-/* image_format.h - what a picture format offers to image.c. */
+/* image_format.h - what a picture format offers to images.c. */
 #ifndef CT_DATA_IMAGE_FORMAT_H
 #define CT_DATA_IMAGE_FORMAT_H
 
-#include "data/image.h"
+#include "data/images.h"
 
 struct ct_image_format {
     const char *name, *also;

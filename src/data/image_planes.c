@@ -1,7 +1,7 @@
 /* image_planes.c - an image file as planes of floats, for programs. */
 #include "cortado/image.h"
 
-#include "data/image.h"
+#include "data/images.h"
 
 enum ct_status ct_image_read(const char *path, int channels, int height,
                              int width, float *out)

@@ -7,7 +7,7 @@
 
 #include "cortado/log.h"
 #include "data/db_writer.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "data/order.h"
 
 /* What is used from one image to the next. */

@@ -9,7 +9,7 @@
 
 #include "cortado/proto.h"
 #include "data/draws.h"
-#include "data/image.h"
+#include "data/images.h"
 
 CT_MUST_CHECK enum ct_status ct_noise_check(const Caffe__NoiseParameter *p,
                                             const char *layer);

@@ -18,7 +18,7 @@
 #include "core/buffer.h"
 #include "data/annotation.h"
 #include "data/feed.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "device/staging.h"
 
 struct ct_batch;

@@ -3,7 +3,7 @@
 #define CT_DATA_RESAMPLE_H
 
 #include "cortado/proto.h"
-#include "data/image.h"
+#include "data/images.h"
 
 /* LINEAR is ct_image_resize(). */
 CT_MUST_CHECK enum ct_status ct_image_resample(

@@ -3,7 +3,7 @@
 #define CT_DATA_SAMPLE_H
 
 #include "data/datum.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "data/transform.h"
 
 /* Raw bytes stay where they are; an image is decoded into `image`, floats are

@@ -9,7 +9,7 @@
 #define CT_DATA_SHAPES_H
 
 #include "data/annotation.h"
-#include "data/image.h"
+#include "data/images.h"
 
 enum { CT_N_SHAPES = 4 }; /* the background, label 0, counts */
 

@@ -1,5 +1,5 @@
 /* dist.c - joining peers and leaving them. */
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 #include <math.h>
 #include <string.h>

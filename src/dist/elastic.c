@@ -4,7 +4,7 @@
  * elastic/agreement.h for what follows from that.  So a view may end at any
  * moment, and those who go on either all have the iteration or all do it
  * again. */
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum ct_status dist_mark(struct ct_exchange *x)
 {

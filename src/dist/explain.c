@@ -4,7 +4,7 @@
 
 #include "comm/ps/ps.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 static void line(struct ct_text *out, const char *topic, const char *choice,
                  const char *why)

@@ -1,7 +1,7 @@
 /* job.c - what all kinds of synchronisation have: the solver's facts, and
  * services between its ranks. */
 #include "base/mem.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/feed/root.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cortado/dist.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 static enum ct_status parse(const char *text, Caffe__DistributedParameter **out)
 {

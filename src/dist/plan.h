@@ -1,7 +1,7 @@
 /* plan.h - what a job will do, and why.
  *
  * Options say what was asked for, facts what the job has; dist_resolve() makes
- * one plan of both, by the rules of rules.c, or refuses with the rule that
+ * one plan of both, by the rules of conflicts.c, or refuses with the rule that
  * forbids it.  Nothing changes a plan, and nobody else decides.
  *
  * A plan is made when ranks meet, because nets are built by it, and made anew
@@ -68,7 +68,7 @@ struct dist_plan {
     bool   learns;       /* roads may change after what was seen */
 };
 
-/* rules.c: NULL facts beyond size and n_hosts are unknown. */
+/* conflicts.c: NULL facts beyond size and n_hosts are unknown. */
 CT_MUST_CHECK enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
                                           const struct dist_facts *f,
                                           struct dist_plan *out);
@@ -96,7 +96,7 @@ extern const int dist_n_choices;
 /* That table, and the rules, as the manual has them. */
 CT_MUST_CHECK enum ct_status dist_combinations(struct ct_text *out);
 
-/* rules.c: what does not go together. */
+/* conflicts.c: what does not go together. */
 struct dist_rule {
     const char *one, *other, *why;
 };

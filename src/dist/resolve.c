@@ -4,8 +4,8 @@
 #include "comm/ps/ps.h"
 #include "comm/rate.h"
 #include "dist/codec/managed.h"
-#include "dist/dist.h"
-#include "dist/rules.h"
+#include "dist/engine.h"
+#include "dist/conflicts.h"
 
 static bool is(const char *a, const char *b)
 {

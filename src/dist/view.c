@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/feed/root.h"
 #include "liveness/watch.h"
 

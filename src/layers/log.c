@@ -12,7 +12,7 @@
 #include "device/cpu/loop.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
-#include "layers/log.h"
+#include "layers/log_layer.h"
 #include "proto/params.h"
 
 static enum ct_status log_setup(struct ct_layer *l, const struct ct_io *io)

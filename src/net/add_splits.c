@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 #include "proto/edit.h"
 
 /* One top: where a name is produced. */

@@ -7,7 +7,7 @@
  * propagate_down, drop out.  force_backward turns everything on that a layer
  * type can do. */
 #include "base/mem.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 static bool has_backward(const struct net_layer *l)
 {

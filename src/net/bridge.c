@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cortado/log.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 const struct ct_device *net_layer_device(const struct ct_net *net,
                                          const Caffe__LayerParameter *p)

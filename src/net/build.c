@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 #include "proto/edit.h"
 
 enum ct_status net_add_blob(struct ct_net *net, const char *name, int *out)

@@ -24,7 +24,7 @@
 #ifndef CT_NET_CHAIN_H
 #define CT_NET_CHAIN_H
 
-#include "net/net.h"
+#include "net/net_inner.h"
 
 enum { CHAIN_ERROR = 512 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 #include "proto/batch_size.h"
 
 enum { SMALL = 4 }; /* the batches: this and twice it, or 1 and 2 */

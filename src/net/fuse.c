@@ -31,7 +31,7 @@
  * CORTADO_IMPL=fuse:none. */
 #include "base/mem.h"
 #include "device/impl.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 /* The layer that last wrote blob b before layer i, and to which no layer in
  * between has looked; -1 when it cannot write elsewhere. */

@@ -18,7 +18,7 @@
 #include "cortado/log.h"
 #include "device/impl.h"
 #include "device/layout.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 struct layouts {
     struct ct_net *net;

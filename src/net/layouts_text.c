@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 enum { CELL = 80 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "device/impl.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 enum ct_status net_tuning(struct ct_net *net)
 {

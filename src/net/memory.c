@@ -28,7 +28,7 @@
 #include "base/mem.h"
 #include "device/impl.h"
 #include "net/chain.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 enum { SMALL_PART = 16 }; /* of the memory, for the side lane's sake */
 

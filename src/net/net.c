@@ -1,5 +1,5 @@
 /* net.c - a net's life, and what others may ask it. */
-#include "net/net.h"
+#include "net/net_inner.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  *     Caffe's order  --rest-->  passes, updates, passes, ...  --rest-->  back
  *
  * Parameters that several layers share stay as they are. */
-#include "net/net.h"
+#include "net/net_inner.h"
 #include "net/arena.h"
 
 bool net_param_packs(const struct ct_net *net, int i)

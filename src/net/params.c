@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "net/arena.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 #include "proto/edit.h"
 
 static const Caffe__ParamSpec *spec_of(const struct net_layer *l, int i)

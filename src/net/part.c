@@ -23,7 +23,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 static bool has(const int *id, int n, int b)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cortado/log.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 static bool is_half(bool has, Caffe__DataType type)
 {

@@ -17,7 +17,7 @@
 #include "cortado/log.h"
 #include "device/recording.h"
 #include "device/impl.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 enum { WARM_UP = 2, MOST_LOSSES = 64 };
 

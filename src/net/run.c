@@ -12,7 +12,7 @@
 #include "device/impl.h"
 #include "device/layout.h"
 #include "net/arena.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 static enum ct_status shadow_shapes(struct ct_net *net, struct net_layer *l)
 {

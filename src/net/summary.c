@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 
 enum { N_COLUMNS = 6, CELL = 96 };
 

@@ -7,7 +7,7 @@
 #include "core/blob_proto.h"
 #include "cortado/log.h"
 #include "data/hdf5.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 #include "proto/edit.h"
 
 static enum ct_status wrong_shape(const char *source, const char *layer, int i,

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "device/cpu/loop.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "net/chain.h"
 #include "observe/journal_inner.h"
 #include "observe/json.h"

@@ -1,5 +1,5 @@
 /* journal_roads.c - links between ranks, and the road of every gradient. */
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "observe/journal_inner.h"
 #include "observe/json.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "layers/exp.h"
-#include "layers/log.h"
+#include "layers/log_layer.h"
 #include "onnx/export.h"
 #include "proto/params.h"
 

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "proto/field.h"
-#include "proto/wire.h"
+#include "proto/wire_format.h"
 
 /* An enum number that this caffe.proto has no name for is as good as absent,
  * as in protobuf: what reads the field then never meets it. */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 /* The history holds lr times gradients, so a rate that grows in warm-up must
  * let it grow too, or the first steps weigh too little. */

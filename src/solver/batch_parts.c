@@ -14,7 +14,7 @@
 #include "proto/batch_size.h"
 #include "proto/edit.h"
 #include "proto/params.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 /* The one that all sources have; `net` has no other layers than it trains. */
 static enum ct_status batch_of(const Caffe__NetParameter *net, int64_t *out)

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "core/buffer.h"
 #include "proto/edit.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 #ifndef CT_VERSION
 #define CT_VERSION "unknown"

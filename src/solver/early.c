@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "core/buffer.h"
 #include "device/impl.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 enum { LARGE = 1 << 20 }; /* values, from which on it pays */
 

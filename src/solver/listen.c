@@ -1,7 +1,7 @@
 /* listen.c - tells listeners what happens (cortado/events.h). */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 enum ct_status ct_solver_listen(struct ct_solver *s,
                                 const struct ct_solver_events *events,

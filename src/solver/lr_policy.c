@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "cortado/log.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 typedef double (*policy_fn)(struct ct_solver *s,
                             const Caffe__SolverParameter *p, double t);

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "net/phase.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 enum { TRIALS = 2 }; /* nets whose times are shares.c's */
 

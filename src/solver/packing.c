@@ -11,7 +11,7 @@
 #include "core/buffer.h"
 #include "device/impl.h"
 #include "net/arena.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 enum { PAYS = 8 }; /* iterations, from which on it does */
 

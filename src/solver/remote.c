@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "core/buffer.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 /* Runs of the arena are at iterations that differ by less. */
 enum { KEPT = 64 };

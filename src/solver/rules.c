@@ -20,7 +20,7 @@
 
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 /* Rows are updated by one thread each, and stay in its first cache. */
 enum { ROW = 4096 };

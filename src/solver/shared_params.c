@@ -13,7 +13,7 @@
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "net/arena.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 static bool fits(const struct ct_solver *s)
 {

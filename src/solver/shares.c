@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 enum { LONGEST = 4 }; /* passes of the slowest rank that are measured */
 double solver_share_seconds = 1; /* ... or more, for so long */

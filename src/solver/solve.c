@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 /* An update may have left what no later pass will meet. */
 static enum ct_status check_params(struct ct_solver *s)

@@ -1,5 +1,5 @@
 /* solver.c - a solver's life. */
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 #include <string.h>
 

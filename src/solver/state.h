@@ -9,7 +9,7 @@
 #ifndef CT_SOLVER_STATE_H
 #define CT_SOLVER_STATE_H
 
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 /* Fills `m`, an empty message.  Ranks other than 0 fill in only what they
  * keep for themselves, if they do: m->n_state is 0 otherwise.  All ranks call

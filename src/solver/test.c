@@ -11,7 +11,7 @@
 #include "cortado/log.h"
 #include "solver/detect.h"
 #include "solver/score.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 enum ct_solver_action solver_requested(struct ct_solver *s)
 {

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cortado/log.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 struct parts {
     struct ct_text *part;

@@ -6,7 +6,7 @@
 #include "data/db.h"
 #include "data/digit_sets.h"
 #include "data/digits.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "testing/test.h"
 
 enum { BYTES = CT_DIGIT_BYTES, SIDE = CT_DIGIT_SIDE };

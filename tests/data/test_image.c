@@ -1,7 +1,7 @@
 /* test_image.c - pictures in and out. */
 #include "base/mem.h"
 #include "data/datum.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "testing/files.h"
 
 static struct ct_codec codec;

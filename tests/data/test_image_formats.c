@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "testing/files.h"
 
 #define FOLDER CT_TEST_SOURCE "/tests/data/images/"

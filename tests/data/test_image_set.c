@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "data/db_records.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "data/image_set.h"
 #include "testing/files.h"
 

@@ -1,7 +1,7 @@
 /* test_mean.c - mean images, worked out by hand and against Caffe's. */
 #include "base/mem.h"
 #include "data/db_records.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "data/mean.h"
 #include "testing/files.h"
 

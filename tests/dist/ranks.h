@@ -11,7 +11,7 @@
 #define CT_TESTS_DIST_RANKS_H
 
 #include "cortado/solver.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "testing/ends.h"
 #include "testing/test.h"
 

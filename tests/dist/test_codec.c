@@ -11,7 +11,7 @@
 #include "dist/codec/code_runs.h"
 #include "dist/codec/codecs.h"
 #include "dist/codec/coded_bucket.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum { MOST_N = 6000 };
 

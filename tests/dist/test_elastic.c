@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "dist/bus.h"
 #include "dist/ranks.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 #include "testing/files.h"
 
 /* ---- A rank. */

@@ -5,7 +5,7 @@
 #include "comm/ranks.h"
 #include "dist/codec/codecs.h"
 #include "dist/codec/managed.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum { SLICE = 64, N = 10 * SLICE - 5, STEPS = 48 };
 

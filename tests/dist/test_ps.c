@@ -1,6 +1,6 @@
 /* test_ps.c - parameter servers in lock-step: the results of an allreduce, by
  * other messages, whose bytes are those of the formulas. */
-#include "comm/ps/message.h"
+#include "comm/ps/ps_message.h"
 #include "dist/ranks.h"
 
 TEST(ps, one_server_trains_as_one_rank)

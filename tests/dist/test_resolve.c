@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "dist/ranks.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 #include "testing/files.h"
 
 #define PAGE CT_TEST_SOURCE "/docs/reference/combinations.md"

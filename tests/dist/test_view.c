@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "dist/ranks.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 #include "testing/files.h"
 
 /* Ranks of each view, and the steps that it takes; RANKS_STEPS in all. */

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "data/image.h"
+#include "data/images.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -7,7 +7,7 @@
 #define CT_TESTS_SEGMENTS_CASE_H
 
 #include "base/text.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "testing/files.h"
 #include "testing/layer_test.h"
 

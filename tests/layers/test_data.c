@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cortado/log.h"
 #include "data/datum.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "layers/batches.h"
 #include "testing/files.h"
 #include "testing/layer_test.h"

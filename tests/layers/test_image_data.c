@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "layers/batches.h"
 #include "testing/files.h"
 #include "testing/layer_test.h"

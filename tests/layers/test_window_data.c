@@ -3,7 +3,7 @@
  * Picture "a" is 8 x 8 with B = 10 x + y, G = 100, R = 7 at column x, row y;
  * picture "b" is 8 x 8 and all 200. */
 #include "base/text.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "testing/files.h"
 #include "testing/layer_test.h"
 

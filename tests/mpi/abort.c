@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "comm/coll/coll.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 static atomic_int n_inside;
 

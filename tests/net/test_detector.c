@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "net/net.h"
+#include "net/net_inner.h"
 #include "net_test.h"
 
 /* 21 and 42 outputs are no whole number of vectors. */

@@ -1,5 +1,5 @@
 /* test_fit.c - the memory a net takes at batches that it was not built at. */
-#include "net/net.h"
+#include "net/net_inner.h"
 #include "net_test.h"
 #include "proto/batch_size.h"
 

@@ -9,7 +9,7 @@
 #include "comm/transport.h"
 #include "cortado/events.h"
 #include "cortado/solver.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "train.h"
 
 struct trainee {

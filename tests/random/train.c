@@ -11,7 +11,7 @@
 #include "cortado/access.h"
 #include "cortado/events.h"
 #include "core/buffer.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 
 void result_fini(struct result *r)
 {

@@ -4,7 +4,7 @@
  * Each learns one drawn picture by heart: its loss falls, and what it says in
  * the end is right. */
 #include "base/text.h"
-#include "data/image.h"
+#include "data/images.h"
 #include "layers/pixel_box.h"
 #include "solver_test.h"
 #include "testing/files.h"

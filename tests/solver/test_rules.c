@@ -1,6 +1,6 @@
 /* test_rules.c - every update rule for a few steps, by hand; gradient = w. */
 #include "core/buffer.h"
-#include "solver/solver.h"
+#include "solver/solver_inner.h"
 #include "solver_test.h"
 
 #define FIXED " lr_policy: 'fixed' snapshot_after_train: false "

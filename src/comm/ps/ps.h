@@ -26,7 +26,7 @@
 #include <pthread.h>
 
 #include "comm/ps/table.h"
-#include "comm/ps/message.h"
+#include "comm/ps/ps_message.h"
 
 enum { CT_PS_ASYNC = -1 };
 

@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "core/buffer.h"
 #include "dist/codec/residuals.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/nothing.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)

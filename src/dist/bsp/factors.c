@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "device/stage.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/gpu/peer_arrays.h"
 #include "net/arena.h"
 

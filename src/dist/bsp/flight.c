@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "comm/coll/transfer.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "net/arena.h"
 
 static enum ct_status sum_slice(struct ct_comm *c, void *arg)

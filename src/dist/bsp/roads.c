@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "comm/probe.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum { FIRST_LOOK = 10 };
 

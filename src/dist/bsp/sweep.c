@@ -8,7 +8,7 @@
 
 #include "comm/coll/tune.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 static const double budget_s = 1;
 

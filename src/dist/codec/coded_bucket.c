@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "dist/codec/managed.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "net/arena.h"
 
 enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,

@@ -8,7 +8,7 @@
 #include "device/cpu/simd.h"
 #include "dist/codec/code_runs.h"
 #include "dist/codec/select.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 /* Slices that are short hold large values or small ones, hardly both.  One in
  * OLD goes because it has waited. */

@@ -20,7 +20,7 @@
 #include "cortado/device.h"
 #include "device/cpu/simd.h"
 #include "dist/codec/coded_bucket.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum { MOST_RANK = 256 };
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "dist/codec/code_runs.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum kind { RESIDUAL, VELOCITY, OWNER, BASIS };
 

@@ -26,7 +26,7 @@
 #include "device/cpu/simd.h"
 #include "dist/codec/select.h"
 #include "dist/codec/coded_bucket.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum { LEAST = 1024, STAGES = 4 };
 

@@ -8,7 +8,7 @@
 #include "comm/coll/transfer.h"
 #include "comm/wait.h"
 #include "data/feed.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/feed/block.h"
 
 enum {

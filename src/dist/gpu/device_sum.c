@@ -11,7 +11,7 @@
 #include "device/stage.h"
 #include "dist/codec/coded_bucket.h"
 #include "dist/gpu/device_tree.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/proof/census.h"
 #include "net/arena.h"
 #include "net/replay.h"

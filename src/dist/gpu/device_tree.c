@@ -2,7 +2,7 @@
 #include "dist/gpu/device_tree.h"
 
 #include "base/mem.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/gpu/peer_arrays.h"
 
 struct dist_device_tree {

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/pulse.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/proof/census.h"
 
 /* A line a rank, up to so many. */

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "device/impl.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 /* What ranks tell each other before they read. */
 struct card {

@@ -24,7 +24,7 @@
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "device/cpu/loop.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "net/arena.h"
 
 /* Floats summed and used while they are in a cache; that a rank takes. */

@@ -15,7 +15,7 @@
 
 #include "base/mem.h"
 #include "device/cpu/loop.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum { ROWS = 128, COLUMNS = 1024 }; /* of a tile */
 

@@ -14,7 +14,7 @@
 #include "cortado/device.h"
 #include "data/db.h"
 #include "device/kernels.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 static void describe(const struct ct_transport_type *transport,
                      const struct ct_device *device, struct dist_seat *s)

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pulse.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/servers/farewell.h"
 
 struct digests {

@@ -10,7 +10,7 @@
  * Ranks of one host read the same clock, and need none of this. */
 #include "base/mem.h"
 #include "base/trace.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum { N_PINGS = 16, STEP_GO = 0, STEP_ANSWER = 1, STEP_BYTES = 2 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "comm/probe.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "liveness/watch.h"
 
 void dist_begun(struct ct_dist *d)

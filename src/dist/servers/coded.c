@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 static struct dist_wire *wire_of(void *arg, int slice)
 {

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "comm/wait.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/servers/rounds.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "liveness/members.h"
 
 enum {

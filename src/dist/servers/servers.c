@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/pulse.h"
 #include "cortado/log.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/servers/farewell.h"
 #include "dist/servers/rounds.h"
 

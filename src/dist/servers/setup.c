@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "base/mem.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/servers/rounds.h"
 
 enum {

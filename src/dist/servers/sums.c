@@ -1,6 +1,6 @@
 /* sums.c - servers add gradients up, and every rank updates. */
 #include "dist/codec/residuals.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/nothing.h"
 
 static struct ct_dist *dist_of(struct ct_exchange *x)

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "dist/codec/residuals.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/nothing.h"
 #include "dist/servers/rounds.h"
 

@@ -10,7 +10,7 @@
  * answer that it has. */
 #include <string.h>
 
-#include "dist/dist.h"
+#include "dist/engine.h"
 
 enum { STOP, SNAPSHOT, LOSS, TRACE };
 

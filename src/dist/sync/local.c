@@ -6,7 +6,7 @@
  * H = 1 is lock-step training for rules that are linear in the gradient.
  * Requests to stop or snapshot wait for the next mean, where all hear them. */
 #include "base/clock.h"
-#include "dist/dist.h"
+#include "dist/engine.h"
 #include "dist/nothing.h"
 #include "dist/sync/sync.h"
 #include "net/arena.h"

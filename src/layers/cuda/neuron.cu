@@ -2,7 +2,7 @@
  * their .c files. */
 #include "layers/cuda/neuron.h"
 #include "layers/exp.h"
-#include "layers/log.h"
+#include "layers/log_layer.h"
 #include "layers/mish.h"
 #include "layers/swish.h"
 

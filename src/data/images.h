@@ -1,11 +1,11 @@
-/* image.h - images in and out of memory, and their size.
+/* images.h - images in and out of memory, and their size.
  *
  * JPEG, PNG, TIFF, WebP, GIF (its first frame), BMP and PNM are read; JPEG and
  * PNG are written too.  Pixels are what OpenCV gives: 8 bits, rows from the
  * top, channels interleaved as B G R (B G R A).  In color and gray, pictures
  * are turned as the camera's orientation tag says. */
-#ifndef CT_DATA_IMAGE_H
-#define CT_DATA_IMAGE_H
+#ifndef CT_DATA_IMAGES_H
+#define CT_DATA_IMAGES_H
 
 #include "base/text.h"
 #include "data/db.h"

@@ -1,4 +1,5 @@
-/* python.c - libcortado_python.so: an interpreter for programs without one.
+/* interpreter.c - libcortado_python.so: an interpreter for programs that
+ * have none.
  *
  * The library loads this with dlopen() when a net has a Python layer and no
  * host is there.  It starts the interpreter, imports the package `caffe`,

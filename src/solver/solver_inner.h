@@ -1,6 +1,6 @@
-/* solver.h - inside a solver; shared by the files of this room. */
-#ifndef CT_SOLVER_SOLVER_H
-#define CT_SOLVER_SOLVER_H
+/* solver_inner.h - inside a solver; shared by the files of this room. */
+#ifndef CT_SOLVER_SOLVER_INNER_H
+#define CT_SOLVER_SOLVER_INNER_H
 
 #include "cortado/solver.h"
 #include "device/update.h"

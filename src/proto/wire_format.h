@@ -1,6 +1,7 @@
-/* wire.h - looking through the wire format before anything is allocated. */
-#ifndef CT_PROTO_WIRE_H
-#define CT_PROTO_WIRE_H
+/* wire_format.h - looking through the wire format before anything is
+ * allocated. */
+#ifndef CT_PROTO_WIRE_FORMAT_H
+#define CT_PROTO_WIRE_FORMAT_H
 
 #include "cortado/proto.h"
 

@@ -1,6 +1,6 @@
-/* rules.h - what is refused, for resolve.c. */
-#ifndef CT_DIST_RULES_H
-#define CT_DIST_RULES_H
+/* conflicts.h - what is refused, for resolve.c. */
+#ifndef CT_DIST_CONFLICTS_H
+#define CT_DIST_CONFLICTS_H
 
 #include "dist/plan.h"
 

@@ -1,5 +1,5 @@
-/* message.c - floats in and out of messages. */
-#include "comm/ps/message.h"
+/* ps_message.c - floats in and out of messages. */
+#include "comm/ps/ps_message.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* dist.h - inside a rank's distributed engine. */
-#ifndef CT_DIST_DIST_H
-#define CT_DIST_DIST_H
+/* engine.h - inside a rank's distributed engine. */
+#ifndef CT_DIST_ENGINE_H
+#define CT_DIST_ENGINE_H
 
 #include "comm/coll/coll.h"
 #include "comm/coll/shared.h"

@@ -1,8 +1,8 @@
-/* rules.c - what does not go together, one line a rule.
+/* conflicts.c - what does not go together, one line a rule.
  *
  * Each has the two sides as a user writes them and the reason, with what to do
  * instead; the manual's table is made of these (explain.c). */
-#include "dist/rules.h"
+#include "dist/conflicts.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* image.c - which format, how large, and the way to another size.
+/* images.c - which format, how large, and the way to another size.
  *
  * Resizing follows OpenCV's INTER_LINEAR for bytes: pixel centres at halves,
  * edge pixels repeated, weights in 1/2048, rows first, rounding as OpenCV's
  * vector code does it; exactly half the size is the mean of four. */
-#include "data/image.h"
+#include "data/images.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* wire.c - looking through the wire format before anything is allocated.
+/* wire_format.c - looking through the wire format before anything is allocated.
  *
  *     message: (tag value)*      tag: varint, field number << 3 | wire type
  *
@@ -11,7 +11,7 @@
  *
  * Types 3 and 4 are groups, which Caffe's files never had and protobuf-c does
  * not read. */
-#include "proto/wire.h"
+#include "proto/wire_format.h"
 
 #include <inttypes.h>
 

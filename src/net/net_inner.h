@@ -1,4 +1,4 @@
-/* net.h - inside a net; shared by the passes that build it.
+/* net_inner.h - inside a net; shared by the passes that build it.
  *
  * Built in this order, one file a pass:
  *     filter   layers whose rules do not fit the state are dropped
@@ -13,8 +13,8 @@
  *     memory   activations get memory by lifetime
  *     tune     implementations are measured
  * then run.c runs it. */
-#ifndef CT_NET_NET_H
-#define CT_NET_NET_H
+#ifndef CT_NET_NET_INNER_H
+#define CT_NET_NET_INNER_H
 
 #include "base/text.h"
 #include "core/buffer.h"

@@ -1,4 +1,4 @@
-/* message.h - what workers and servers send each other.
+/* ps_message.h - what workers and servers send each other.
  *
  *     head      worker -> server   of a push
  *     push      worker -> server   floats of one slice
@@ -9,8 +9,8 @@
  * turn an iteration, and every push is answered once, in order; so both ends
  * know the length of what comes next.  Payloads are packed and unpacked here
  * and nowhere else: this is the place for another form of them. */
-#ifndef CT_COMM_PS_MESSAGE_H
-#define CT_COMM_PS_MESSAGE_H
+#ifndef CT_COMM_PS_PS_MESSAGE_H
+#define CT_COMM_PS_PS_MESSAGE_H
 
 #include "comm/comm.h"
 
