@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "data/image_set.h"
-#include "pairs.h"
+#include "file_pairs.h"
 #include "tool.h"
 
 struct annoset {

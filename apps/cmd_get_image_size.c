@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cortado/log.h"
 #include "data/images.h"
-#include "pairs.h"
+#include "file_pairs.h"
 #include "tool.h"
 
 /* What is printed for an image: its id, or its name without folder and type.

@@ -12,7 +12,7 @@
 #include "cortado/access.h"
 #include "dist/engine.h"
 #include "dist_flags.h"
-#include "elastic.h"
+#include "elastic_run.h"
 #include "launch.h"
 #include "log_lines.h"
 #include "net_flags.h"

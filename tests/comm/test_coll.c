@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "comm/coll/tune.h"
 #include "comm/coll/transfer.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 #include "testing/under_way.h"
 
 enum { MOST_N = 1000007 };

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "comm/ps/ps.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 
 enum { MOST = 33, N_SLICES = 16, SLICE = 4096, N_ALL = N_SLICES * SLICE };
 

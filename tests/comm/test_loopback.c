@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 #include "comm/coll/tune.h"
 #include "comm/transport/transports.h"
 

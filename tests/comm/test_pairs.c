@@ -1,6 +1,6 @@
 /* test_pairs.c - every two ranks meet once, and all know what was measured. */
 #include "comm/probe.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 
 TEST(pairs, every_two_ranks_meet_exactly_once)
 {

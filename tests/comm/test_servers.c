@@ -4,7 +4,7 @@
 #include "comm/ps/worker_clock.h"
 #include "comm/ps/ps.h"
 #include "comm/ps/table.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 
 TEST(servers, slices_are_shared_out_evenly)
 {

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "comm/coll/coll.h"
 #include "comm/coll/shared.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 
 TEST(shared, slices_are_whole_lines_and_cover_everything)
 {

@@ -1,7 +1,7 @@
 /* test_tcp.c - messages of views over sockets, between ends of this process. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 #include "comm/transport/tcp.h"
 #include "testing/files.h"
 

@@ -3,7 +3,7 @@
 
 #include "comm/coll/coll.h"
 #include "comm/probe.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 #include "comm/thread.h"
 #include "comm/transport/transports.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 #include "dist/codec/code_runs.h"
 #include "dist/codec/codecs.h"
 #include "dist/codec/coded_bucket.h"

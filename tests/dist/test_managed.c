@@ -2,7 +2,7 @@
  * rest waits, all ranks choose alike. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "comm/ranks.h"
+#include "comm/comm_ranks.h"
 #include "dist/codec/codecs.h"
 #include "dist/codec/managed.h"
 #include "dist/engine.h"

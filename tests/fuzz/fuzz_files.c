@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../../apps/pairs.h"
+#include "../../apps/file_pairs.h"
 
 #include "base/mem.h"
 #include "cortado/log.h"

@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-/* libFuzzer's; replay.c has none. */
+/* libFuzzer's; replay_inputs.c has none. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n_bytes, size_t most,
                                unsigned seed);
 __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t n_bytes,

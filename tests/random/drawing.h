@@ -3,7 +3,7 @@
 #define CT_TESTS_RANDOM_DRAWING_H
 
 #include "base/text.h"
-#include "draw.h"
+#include "random_draw.h"
 
 enum { MOST_LAYERS = 40, MOST_BLOBS = 96, MOST_PARAMS = 8 };
 

@@ -21,7 +21,7 @@
 #include "cortado/net.h"
 #include "define.h"
 #include "edges.h"
-#include "train.h"
+#include "train_steps.h"
 
 enum { MOST_TOPS = 24, VALUES = 3, TRIES = 12, NUDGES = 2 };
 static const double step    = 1e-5;

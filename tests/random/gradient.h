@@ -2,7 +2,7 @@
 #ifndef CT_TESTS_RANDOM_GRADIENT_H
 #define CT_TESTS_RANDOM_GRADIENT_H
 
-#include "draw.h"
+#include "random_draw.h"
 
 /* One pass of the case's train net in the plainest way: every top must be
  * what its layer's definition makes of what the layer was given, and the

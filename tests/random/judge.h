@@ -2,7 +2,7 @@
 #ifndef CT_TESTS_RANDOM_JUDGE_H
 #define CT_TESTS_RANDOM_JUDGE_H
 
-#include "train.h"
+#include "train_steps.h"
 
 /* What the plainest way gives, and how far rounding may be from it. */
 struct truth {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "dist/proof/canonical.h"
-#include "train.h"
+#include "train_steps.h"
 
 /* Every fusion, chain, layout, early update and tile off, reference kernels,
  * gradients cleared and added to. */

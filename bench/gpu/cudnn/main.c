@@ -7,7 +7,7 @@
  * cuDNN's (the better of its ways), each a recorded run of REPEATS calls, the
  * best of several turns that alternate; and cuDNN's time over ours, so that
  * above 1 ours is the faster.  "inf": it does not do that. */
-#include "bench.h"
+#include "cudnn_bench.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* ours.c - one of our layers by itself, as a net of that precision runs it. */
-#include "bench.h"
+#include "cudnn_bench.h"
 
 #include <stdio.h>
 #include <string.h>

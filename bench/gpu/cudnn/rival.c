@@ -1,7 +1,7 @@
 /* rival.c - cuDNN's pooling, LRN, batch normalisation, softmax, dropout and
  * LSTM.  What it takes besides a layer's arrays has values that do not matter
  * for time. */
-#include "bench.h"
+#include "cudnn_bench.h"
 
 #include <cudnn.h>
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
-/* pairs.h - lists of files that belong together: a line "image annotation", or
- * "image label", each. */
-#ifndef CT_APPS_PAIRS_H
-#define CT_APPS_PAIRS_H
+/* file_pairs.h - lists of files that belong together: a line
+ * "image annotation", or "image label", each. */
+#ifndef CT_APPS_FILE_PAIRS_H
+#define CT_APPS_FILE_PAIRS_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
-/* data.c - the data of a drawn case: an HDF5 file with every kind of blob that
- * sources give; and images in a database, in files or in memory.
+/* random_data.c - the data of a drawn case: an HDF5 file with every kind of
+ * blob that sources give; and images in a database, in files or in memory.
  *
  *     x, x2   rows x channels x height x width     y     rows, classes
  *     t       rows x classes, targets              v     rows x width2
@@ -16,7 +16,7 @@
 #include "data/hdf5.h"
 #include "cortado/memory_data.h"
 #include "cortado/net.h"
-#include "draw.h"
+#include "random_draw.h"
 
 enum { SEQ_WIDTH = 5 };
 

@@ -1,5 +1,6 @@
-/* draw.c - draws a net layer by layer, its parameters' specs, its solver. */
-#include "draw.h"
+/* random_draw.c - draws a net layer by layer, its parameters' specs, its
+ * solver. */
+#include "random_draw.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* train.c - trains a drawn case alone, and collects what came of it. */
-#include "train.h"
+/* train_steps.c - trains a drawn case alone, and collects what came of it. */
+#include "train_steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>

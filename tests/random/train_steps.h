@@ -1,8 +1,9 @@
-/* train.h - one training run of a drawn case, in one of the ways there are. */
+/* train_steps.h - one training run of a drawn case, in one of the ways there
+ * are. */
 #ifndef CT_TESTS_RANDOM_TRAIN_H
 #define CT_TESTS_RANDOM_TRAIN_H
 
-#include "draw.h"
+#include "random_draw.h"
 
 enum { MOST_ITERATIONS = 8, MOST_RANKS = 12 };
 
@@ -68,7 +69,8 @@ void train_case(const struct drawn *c, const struct way *w, int nudge,
                 struct result *out);
 void result_fini(struct result *r);
 
-/* For ranks.c: notes losses in a struct result; what a solver ended with. */
+/* For random_ranks.c: notes losses in a struct result; what a solver ended
+ * with. */
 extern const struct ct_solver_events train_events;
 CT_MUST_CHECK enum ct_status train_collect(struct ct_solver *s,
                                            const struct drawn *c,
@@ -77,7 +79,7 @@ CT_MUST_CHECK enum ct_status train_collect(struct ct_solver *s,
 enum ct_status result_add(struct result *r, const char *name, int64_t n,
                           float **out);
 
-/* ranks.c: WAY_RANKS and WAY_CANON. */
+/* random_ranks.c: WAY_RANKS and WAY_CANON. */
 void train_ranks(const struct drawn *c, const struct way *w, int n_ranks,
                  struct result *out);
 

@@ -1,5 +1,5 @@
-/* pairs.c - lists of files that belong together. */
-#include "pairs.h"
+/* file_pairs.c - lists of files that belong together. */
+#include "file_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* replay.c - for builds without libFuzzer: runs the files that are named
+/* replay_inputs.c - for builds without libFuzzer: runs the files that are named
  * through a fuzz target, each of them shortened, and with some bytes
  * changed. */
 #include <stdint.h>

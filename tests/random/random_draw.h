@@ -1,4 +1,4 @@
-/* draw.h - nets and solvers drawn at random, from a seed.
+/* random_draw.h - nets and solvers drawn at random, from a seed.
  *
  * A drawn case is a solver with its net and its data: everything that a
  * training run needs.  The same seed gives the same case.  Layers are added
@@ -43,7 +43,7 @@ int    stream_below(struct stream *s, int n);      /* 0 to n - 1 */
 bool   stream_chance(struct stream *s, int percent);
 double stream_between(struct stream *s, double low, double high);
 
-/* data.c: the databases, files and arrays that sources read. */
+/* random_data.c: the databases, files and arrays that sources read. */
 struct data_shape {
     int rows, batch;
     int channels, height, width; /* of x and x2 */

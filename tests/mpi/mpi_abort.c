@@ -1,4 +1,4 @@
-/* abort.c - a rank that ends the job while its comm thread waits in MPI.
+/* mpi_abort.c - a rank that ends the job while its comm thread waits in MPI.
  *
  *     mpiexec -n 2 mpi_abort
  *

@@ -1,4 +1,4 @@
-/* die.c - a rank that is killed at a chosen moment of its training.
+/* mpi_die.c - a rank that is killed at a chosen moment of its training.
  *
  *     mpiexec -n 3 mpi_die MOMENT PREFIX VICTIM [OPTIONS]
  *     mpi_die resume PREFIX                 are the snapshots whole?

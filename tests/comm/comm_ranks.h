@@ -1,4 +1,4 @@
-/* ranks.h - runs one function on P ranks, each a thread of this process.
+/* comm_ranks.h - runs one function on P ranks, each a thread of this process.
  *
  * A rank's thread must not use ASSERT, which leaves by a long jump: it returns
  * a status, and what it found is looked at when all have ended. */

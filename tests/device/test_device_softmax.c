@@ -1,4 +1,4 @@
-/* test_softmax.c - softmax along the middle axis. */
+/* test_device_softmax.c - softmax along the middle axis. */
 #include "device/cpu/softmax_impl.h"
 #include "layouts.h"
 
@@ -20,7 +20,7 @@ static struct ct_softmax softmax_of(int64_t outer, int64_t c, int64_t inner,
     return p;
 }
 
-TEST(softmax, two_classes_by_hand)
+TEST(device_softmax, two_classes_by_hand)
 {
     /* exp(ln 3) : exp(0) is 3 : 1. */
     static const float x[] = { 1.0986123f, 0 };
@@ -73,7 +73,7 @@ static void check_forward(const int64_t *shape, const struct ct_impl *impl)
     ct_softmax_fini(&p);
 }
 
-TEST(softmax, agrees_with_the_definition_for_all_shapes)
+TEST(device_softmax, agrees_with_the_definition_for_all_shapes)
 {
     static const int64_t shapes[][3] = { { 3, 1000, 1 }, { 2, 7, 100 },
                                          { 5, 1, 3 },    { 1, 3, 64 },
@@ -85,7 +85,7 @@ TEST(softmax, agrees_with_the_definition_for_all_shapes)
             check_forward(shapes[s], impls[k]);
 }
 
-TEST(softmax, large_and_far_values_neither_overflow_nor_turn_into_nan)
+TEST(device_softmax, large_and_far_values_neither_overflow_nor_turn_into_nan)
 {
     static const float x[] = { 1e30f, 1e30f, -1e30f, -INFINITY };
     float y[4];
@@ -102,7 +102,7 @@ TEST(softmax, large_and_far_values_neither_overflow_nor_turn_into_nan)
     }
 }
 
-TEST(softmax, nan_stays_visible)
+TEST(device_softmax, nan_stays_visible)
 {
     static const float x[] = { 1, NAN, 2 };
     float y[3];
@@ -138,7 +138,7 @@ static void check_backward(const int64_t *shape, const struct ct_impl *impl)
     ct_softmax_fini(&p);
 }
 
-TEST(softmax, backward_agrees_with_the_definition)
+TEST(device_softmax, backward_agrees_with_the_definition)
 {
     static const int64_t shapes[][3] = { { 3, 100, 1 }, { 2, 7, 100 },
                                          { 9, 10, 1 } };
@@ -148,7 +148,7 @@ TEST(softmax, backward_agrees_with_the_definition)
             check_backward(shapes[s], impls[k]);
 }
 
-TEST(softmax, nothing_to_do_is_done)
+TEST(device_softmax, nothing_to_do_is_done)
 {
     struct ct_softmax p = { 0 };
 

@@ -1,4 +1,4 @@
-/* test_lrn.c - every implementation of LRN against the definition. */
+/* test_device_lrn.c - every implementation of LRN against the definition. */
 #include "device/cpu/lrn_impl.h"
 #include "layouts.h"
 
@@ -26,7 +26,7 @@ static bool use(struct ct_lrn *p, const struct ct_impl *impl)
 }
 
 /* Channels 1 2 4, alpha 3, so that a = 1, k 1, beta 1: s = 6, 22, 21. */
-TEST(lrn, reference_across_channels_by_hand)
+TEST(device_lrn, reference_across_channels_by_hand)
 {
     static const float x[] = { 1, 2, 4 }, dy[] = { 1, 0, 0 };
     struct ct_lrn p = { 1, 3, 1, 1, 3, 3, 1, 1, false, CT_PLAIN, CT_F32,
@@ -46,7 +46,7 @@ TEST(lrn, reference_across_channels_by_hand)
 }
 
 /* A row 1 2 4 alone in its image: nine positions count, three are inside. */
-TEST(lrn, reference_within_a_channel_by_hand)
+TEST(device_lrn, reference_within_a_channel_by_hand)
 {
     static const float x[] = { 1, 2, 4 };
     struct ct_lrn p = { 1, 1, 1, 3, 3, 9, 1, 1, true, CT_PLAIN, CT_F32,
@@ -86,7 +86,7 @@ static void compare(struct ct_lrn p, const struct ct_impl *impl,
     ct_lrn_fini(&q);
 }
 
-TEST(lrn, implementations_agree)
+TEST(device_lrn, implementations_agree)
 {
     static const struct ct_lrn cases[] = {
         { 2, 5, 4, 6, 5, 1.5f, 0.75f, 1, false, CT_PLAIN, CT_F32, { { 0 } } },
@@ -121,7 +121,7 @@ static const char *chosen(struct ct_lrn *p, enum ct_pass pass)
     return p->pass[pass].impl->name;
 }
 
-TEST(lrn, layouts_that_matter_have_fast_implementations)
+TEST(device_lrn, layouts_that_matter_have_fast_implementations)
 {
     struct ct_lrn p = { 1, 37, 4, 4, 5, 1, 0.75f, 1, false, CT_PLAIN,
                         CT_F32, { { 0 } } };
@@ -139,7 +139,7 @@ TEST(lrn, layouts_that_matter_have_fast_implementations)
 }
 
 #ifdef CT_HAVE_ONEDNN
-TEST(lrn, onednn_runs_where_it_is_faster)
+TEST(device_lrn, onednn_runs_where_it_is_faster)
 {
     struct ct_lrn p = { 1, 32, 8, 8, 5, 1, 0.75f, 1, false, CT_PLAIN,
                         CT_F32, { { 0 } } };

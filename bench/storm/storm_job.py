@@ -1,5 +1,5 @@
-"""job.py - training jobs in a folder of their own, and the processes they are
-made of.  For bench/storm and bench/soak."""
+"""storm_job.py - training jobs in a folder of their own, and the processes
+that they are made of.  For bench/storm and bench/soak."""
 import os
 import pathlib
 import re

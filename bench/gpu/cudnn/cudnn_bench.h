@@ -1,4 +1,4 @@
-/* bench.h - a layer of a well-known net, run by us and by cuDNN. */
+/* cudnn_bench.h - a layer of a well-known net, run by us and by cuDNN. */
 #ifndef CT_BENCH_GPU_CUDNN_H
 #define CT_BENCH_GPU_CUDNN_H
 

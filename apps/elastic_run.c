@@ -1,5 +1,5 @@
-/* elastic.c - trainings whose processes come and go, from the command line. */
-#include "elastic.h"
+/* elastic_run.c - runs trainings whose processes come and go. */
+#include "elastic_run.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* test_bf16.c - operations on bfloat16 against the same ones on floats.
+/* test_device_bf16.c - operations on bfloat16 against the same ones on floats.
  *
  * Floats are rounded first, so that both see the same values; then results
  * differ by one rounding of what is written, 2^-9 of it, and where factors of
@@ -20,7 +20,7 @@ static uint16_t narrow_bits(uint32_t bits)
     return ct_narrow(f);
 }
 
-TEST(bf16, rounds_to_the_nearest_and_ties_to_even)
+TEST(device_bf16, rounds_to_the_nearest_and_ties_to_even)
 {
     ASSERT_INT(0x3f80, ct_narrow(1));
     ASSERT_INT(0xc040, ct_narrow(-3));
@@ -88,7 +88,7 @@ static void same(const char *what, int64_t n, const float *want,
 static const double ROUNDING = 1.0 / 256;
 
 /* Channels of one position lie side by side, for odd sizes and large ones. */
-TEST(bf16, converts_between_plain_floats_and_nhwc)
+TEST(device_bf16, converts_between_plain_floats_and_nhwc)
 {
     static const int64_t shapes[][3] = { { 2, 3, 5 }, { 1, 70, 67 },
                                          { 3, 64, 64 }, { 2, 1, 130 },
@@ -154,7 +154,7 @@ static void check_norm(int64_t n, int64_t c, int64_t inner)
     same("gated join", all, y, floats_of(ys, all), ROUNDING, 1e-6);
 }
 
-TEST(bf16, channel_wise_arithmetic_is_that_of_floats)
+TEST(device_bf16, channel_wise_arithmetic_is_that_of_floats)
 {
     check_norm(2, 3, 7);
     check_norm(3, 64, 50);
@@ -200,7 +200,7 @@ static void check_pool(struct ct_pool p)
     ct_pool_fini(&q);
 }
 
-TEST(bf16, pooling_is_that_of_floats)
+TEST(device_bf16, pooling_is_that_of_floats)
 {
     for (int average = 0; average < 2; average++) {
         const bool a = average;
@@ -226,7 +226,7 @@ TEST(bf16, pooling_is_that_of_floats)
 
 /* As with floats: NaN is not larger than anything, the first of equal values
  * wins, and zeros are equal. */
-TEST(bf16, maxima_pass_nan_by_and_take_the_first)
+TEST(device_bf16, maxima_pass_nan_by_and_take_the_first)
 {
     static const uint16_t x[] = {
         0x7fc0, 0xbf80, 0xbf80, /* NaN, -1, -1 */
@@ -256,7 +256,7 @@ TEST(bf16, maxima_pass_nan_by_and_take_the_first)
 }
 
 /* A window that lies in the padding has the lowest number, not -infinity. */
-TEST(bf16, an_empty_window_has_a_finite_maximum)
+TEST(device_bf16, an_empty_window_has_a_finite_maximum)
 {
     struct ct_pool p = { .n = 1, .c = 1, .h = 1, .w = 3, .kernel_h = 1,
                          .kernel_w = 1, .stride_h = 1, .stride_w = 4,
@@ -298,7 +298,7 @@ static void check_lrn(struct ct_lrn p)
     ct_lrn_fini(&q);
 }
 
-TEST(bf16, lrn_is_that_of_floats)
+TEST(device_bf16, lrn_is_that_of_floats)
 {
     static const struct ct_lrn base = { .n = 2, .c = 7, .h = 3, .w = 4,
                                         .size = 5, .alpha = 1.5f,

@@ -1,6 +1,6 @@
-/* elastic.h - trainings whose processes come and go, from the command line. */
-#ifndef CT_APPS_ELASTIC_H
-#define CT_APPS_ELASTIC_H
+/* elastic_run.h - runs trainings whose processes come and go. */
+#ifndef CT_APPS_ELASTIC_RUN_H
+#define CT_APPS_ELASTIC_RUN_H
 
 #include "agent.h"
 #include "command.h"

@@ -1,4 +1,4 @@
-/* test_trace.c - spans of several ranks as a file, and that file in words.
+/* test_trace_file.c - spans of several ranks as a file, and that file in words.
  *
  * Times are in ms.  Three ranks; rank 0 is the slow one:
  *
@@ -114,7 +114,7 @@ static const char *explain(const struct ct_text *part, int n, int iteration)
     return text.s;
 }
 
-TEST(trace, a_wait_is_put_down_to_the_rank_that_came_last)
+TEST(trace_file, a_wait_is_put_down_to_the_rank_that_came_last)
 {
     static struct ct_text part[3];
     const char *said;
@@ -131,7 +131,7 @@ TEST(trace, a_wait_is_put_down_to_the_rank_that_came_last)
                "and summed (4.875 ms).", said);
 }
 
-TEST(trace, the_critical_path_goes_through_the_slow_rank)
+TEST(trace_file, the_critical_path_goes_through_the_slow_rank)
 {
     static struct ct_text part[3];
     const char *said;
@@ -153,7 +153,7 @@ TEST(trace, the_critical_path_goes_through_the_slow_rank)
 
 /* By comm threads: rank 1 hands its gradient over at 50, rank 0 at 30; both
  * comm threads are at it from then until 60. */
-TEST(trace, waits_for_the_comm_thread_lead_to_the_last_rank_too)
+TEST(trace_file, waits_for_the_comm_thread_lead_to_the_last_rank_too)
 {
     static struct ct_text part[2];
     const char *said;
@@ -237,7 +237,7 @@ static void write_many(const char *path, int n_ranks)
 }
 
 /* A search per wait, so that this takes no time; and no screen of lines. */
-TEST(trace, a_thousand_ranks_are_explained_in_a_few_lines)
+TEST(trace_file, a_thousand_ranks_are_explained_in_a_few_lines)
 {
     static struct ct_text said;
     const char *path = test_path("many.json");
@@ -255,7 +255,7 @@ TEST(trace, a_thousand_ranks_are_explained_in_a_few_lines)
     ASSERT(n_lines < 45);
 }
 
-TEST(trace, arrows_lead_from_the_last_to_those_who_waited)
+TEST(trace_file, arrows_lead_from_the_last_to_those_who_waited)
 {
     static struct ct_text part[3];
     const struct ct_json *all;
@@ -281,7 +281,7 @@ TEST(trace, arrows_lead_from_the_last_to_those_who_waited)
     }
 }
 
-TEST(trace, clocks_of_other_hosts_are_set_right)
+TEST(trace_file, clocks_of_other_hosts_are_set_right)
 {
     static struct ct_text part[3];
     const struct ct_json *all;
@@ -304,7 +304,7 @@ TEST(trace, clocks_of_other_hosts_are_set_right)
     ASSERT_INT(2, count(all, "s"));
 }
 
-TEST(trace, damaged_parts_are_refused)
+TEST(trace_file, damaged_parts_are_refused)
 {
     static struct ct_text part[3], json;
 
@@ -316,7 +316,7 @@ TEST(trace, damaged_parts_are_refused)
     ASSERT_HAS("rank 1", ct_last_error());
 }
 
-TEST(trace, a_file_that_is_no_trace_is_refused_with_its_name)
+TEST(trace_file, a_file_that_is_no_trace_is_refused_with_its_name)
 {
     static struct ct_text text;
     char path[600];
@@ -331,7 +331,7 @@ TEST(trace, a_file_that_is_no_trace_is_refused_with_its_name)
     ASSERT_STATUS(CT_EPARSE, ct_trace_explain(path, -1, &text));
 }
 
-TEST(trace, the_iterations_to_record_are_read_from_a_flag)
+TEST(trace_file, the_iterations_to_record_are_read_from_a_flag)
 {
     struct ct_trace_file f;
 

@@ -1,4 +1,4 @@
-/* coll.c - the collectives over real MPI: mpiexec -n P mpi_coll.
+/* mpi_coll.c - the collectives over real MPI: mpiexec -n P mpi_coll.
  *
  *     mpi_coll             the tests; exit 0 when all hold on all ranks
  *     mpi_coll loop WAY FILE   writes its process number to FILE.RANK, then

@@ -1,4 +1,5 @@
-/* ranks.c - trains a drawn case by ranks that are threads of this process.
+/* random_ranks.c - trains a drawn case by ranks that are threads of this
+ * process.
  *
  * The batch of the case is that of all ranks together, so they must come to
  * what one rank with all of it comes to. */
@@ -10,7 +11,7 @@
 #include "cortado/events.h"
 #include "cortado/solver.h"
 #include "dist/engine.h"
-#include "train.h"
+#include "train_steps.h"
 
 struct trainee {
     const struct drawn                *c;

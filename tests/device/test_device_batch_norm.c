@@ -1,4 +1,4 @@
-/* test_batch_norm.c - batch normalisation against sums in double. */
+/* test_device_batch_norm.c - batch normalisation against sums in double. */
 #include "device/cpu/batch_norm_impl.h"
 #include "layouts.h"
 
@@ -89,7 +89,7 @@ static void check(const struct ct_channels *v, enum ct_layout layout,
     ct_batch_norm_fini(&p);
 }
 
-TEST(batch_norm, implementations_agree_with_the_definition)
+TEST(device_batch_norm, implementations_agree_with_the_definition)
 {
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++)
         for (int layout = CT_PLAIN; layout <= CT_NHWC; layout++)
@@ -105,7 +105,7 @@ static const char *chosen(struct ct_batch_norm *p)
     return p->pass[CT_FORWARD].impl->name;
 }
 
-TEST(batch_norm, plain_arrays_and_those_in_place_are_ours)
+TEST(device_batch_norm, plain_arrays_and_those_in_place_are_ours)
 {
     struct ct_batch_norm p = { .view = views[3], .eps = eps };
 
