@@ -119,8 +119,6 @@ CT_API const char *ct_precision_name(enum ct_precision p);
 /* The type of activations, and whether NHWC suits the convolutions. */
 CT_API enum ct_dtype ct_device_dtype(const struct ct_device *d);
 CT_API bool ct_device_prefers_nhwc(const struct ct_device *d);
-/* Whether this CPU has instructions for bfloat16. */
-CT_API bool ct_device_cpu_has_bf16(void);
 /* A GPU's memory in bytes: all of it, what can still be had, and what this
  * process has taken of it through the device.  Zeros for the CPU. */
 struct ct_device_memory {
@@ -128,10 +126,6 @@ struct ct_device_memory {
     uint64_t n_calls; /* allocations made on it since it was opened */
 };
 CT_API struct ct_device_memory ct_device_memory(const struct ct_device *d);
-/* Gives scratch and memory that nobody uses back. */
-CT_API void ct_device_trim(const struct ct_device *d);
-/* Moves on when scratch that a recorded graph may use has moved. */
-CT_API uint64_t ct_device_stamp(const struct ct_device *d);
 /* "NVIDIA H200", "CPU"; lives as long as the device. */
 CT_API const char *ct_device_name(const struct ct_device *d);
 

@@ -136,10 +136,6 @@ CT_API bool ct_dist_rank_state(struct ct_dist *d, int rank,
                                struct ct_rank_state *out);
 /* Processes of the job, those that serve among them; 1 for NULL. */
 CT_API int ct_dist_n_ranks(const struct ct_dist *d);
-/* What happened among the ranks, in order, on any thread.  *seen starts at 0
- * and counts what the caller had; false: there is no other. */
-CT_API bool ct_dist_next_mark(struct ct_dist *d, uint64_t *seen,
-                              struct ct_mark *out);
 
 #ifdef __cplusplus
 }

@@ -85,24 +85,12 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_backward_range(struct ct_net *net,
  * a GPU may still be at work on the backward pass. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_forward_backward(
     struct ct_net *net, bool fresh, double *loss);
-/* From now on every loss weight is multiplied by *scale during backward, so
- * gradients are too.  It lies on the net's device; NULL: by nothing. */
-CT_API void ct_net_set_loss_scale(struct ct_net *net, const float *scale);
 CT_API CT_MUST_CHECK enum ct_status ct_net_clear_diffs(struct ct_net *net);
-/* The same for a full backward pass that follows: gradients which that writes
- * anyway need no zeros.  Or for parameter i alone. */
-CT_API CT_MUST_CHECK enum ct_status ct_net_begin_diffs(struct ct_net *net);
-CT_API CT_MUST_CHECK enum ct_status ct_net_begin_diff(struct ct_net *net,
-                                                      int i);
 
 /* After inputs changed shape: reshape every layer, plan memory again.
  * Forward does the first by itself where it must. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_reshape(struct ct_net *net);
 
-/* Continue as if n passes had been made: data position, random draws. */
-CT_API CT_MUST_CHECK enum ct_status ct_net_seek(struct ct_net *net,
-                                                uint64_t n_passes);
-CT_API uint64_t ct_net_n_passes(const struct ct_net *net);
 /* Whether ranks can deal its batches out: every source can, and no pass needs
  * another.  Where not, *layer (may be NULL) is one that stands against it. */
 CT_API bool ct_net_can_deal(const struct ct_net *net, int *layer);
@@ -145,14 +133,6 @@ CT_API float *ct_net_arena_data(const struct ct_net *net);
 CT_API float *ct_net_arena_diff(const struct ct_net *net);
 CT_API size_t ct_net_arena_count(const struct ct_net *net);
 
-/* After a resume with another number of ranks or another batch: `skew` samples
- * are to be added to where passes of `step` samples (of all ranks) would read.
- * Takes effect with the next ct_net_seek. */
-CT_API void ct_net_set_skew(struct ct_net *net, int64_t skew, int64_t step);
-CT_API int64_t ct_net_skew(const struct ct_net *net);
-/* Passes that this rank makes in a step where ranks share out many; 1: no. */
-CT_API int ct_net_share(const struct ct_net *net);
-
 /* Weights by layer name, from a caffemodel or an HDF5 file (told apart by
  * content).  Layers that the file lacks keep theirs. */
 CT_API CT_MUST_CHECK enum ct_status ct_net_load(struct ct_net *net,
@@ -172,11 +152,6 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_save_hdf5(const struct ct_net *net,
                                                      bool with_diff);
 CT_API CT_MUST_CHECK enum ct_status ct_net_to_message(
     const struct ct_net *net, bool with_diff, Caffe__NetParameter **out);
-/* What ct_net_save_hdf5 writes, of a message that ct_net_to_message made; any
- * thread may call it while the net works. */
-CT_API CT_MUST_CHECK enum ct_status ct_net_message_hdf5(
-    const struct ct_net *net, const Caffe__NetParameter *from,
-    const char *path, bool with_diff);
 
 /* Layer, type, output shape, parameters, multiply-adds, activation memory as
  * a table.  *out is ct_free'd by the caller. */
@@ -190,23 +165,7 @@ CT_API CT_MUST_CHECK enum ct_status ct_net_plan_text(const struct ct_net *net,
 
 CT_API void ct_net_set_hooks(struct ct_net *net,
                              const struct ct_net_hooks *hooks);
-/* One more after each layer's backward, for the solver: it runs after that of
- * the hooks and leaves them in place.  NULL: none. */
-CT_API void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done,
-                                  void *arg);
-/* The same before each layer's forward: its parameters are about to be read. */
-CT_API void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start,
-                                   void *arg);
 CT_API void ct_net_set_debug_info(struct ct_net *net, bool on);
-
-/* Use `seed` from now on; sources follow with the next ct_net_seek(). */
-CT_API void ct_net_reseed(struct ct_net *net, uint64_t seed);
-
-/* Runs the net forward again on the data it has and finds the first layer
- * whose parameters or output hold a value that is not finite; -1 when all
- * are.  For reports: layer state (moving averages) moves on. */
-CT_API CT_MUST_CHECK enum ct_status ct_net_find_nan(struct ct_net *net,
-                                                    int *layer);
 
 #ifdef __cplusplus
 }

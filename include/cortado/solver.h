@@ -81,10 +81,6 @@ CT_API CT_MUST_CHECK enum ct_status ct_solver_rate(struct ct_solver *s,
 CT_API CT_MUST_CHECK enum ct_status ct_solver_precision(
     const Caffe__SolverParameter *param, enum ct_precision *out);
 
-/* Update rules by name, as `type` in a solver prototxt names them. */
-CT_API int         ct_solver_n_types(void);
-CT_API const char *ct_solver_type_name(int i);
-
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,7 @@
 #include "cortado/device.h"
 #include "cortado/log.h"
 #include "device/cpu/bf16.h"
+#include "device/device_inner.h"
 
 static const char *const words[] = { [CT_FP32] = "fp32",
                                      [CT_TF32] = "tf32",

@@ -40,7 +40,7 @@ static enum ct_status spread(struct ct_exchange *x, void *data, size_t bytes)
 static bool next_mark(struct ct_exchange *x, uint64_t *seen,
                       struct ct_mark *out)
 {
-    return ct_dist_next_mark(x->state, seen, out);
+    return dist_next_mark(x->state, seen, out);
 }
 
 static const struct ct_job_ops job_ops = {

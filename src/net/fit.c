@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/device_inner.h"
 #include "net/net_inner.h"
 #include "proto/batch_size.h"
 

@@ -10,6 +10,7 @@
 #include "layers/plugins.h"
 #include "net/phase.h"
 #include "net/replay.h"
+#include "net/training.h"
 
 static enum ct_status net_passes(struct ct_net *net,
                                  const Caffe__NetParameter *param)

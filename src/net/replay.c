@@ -15,6 +15,7 @@
 
 #include "base/trace.h"
 #include "cortado/log.h"
+#include "device/device_inner.h"
 #include "device/recording.h"
 #include "device/impl.h"
 #include "net/net_inner.h"

@@ -13,6 +13,7 @@
 #include "device/layout.h"
 #include "net/arena.h"
 #include "net/net_inner.h"
+#include "net/training.h"
 
 static enum ct_status shadow_shapes(struct ct_net *net, struct net_layer *l)
 {

@@ -8,6 +8,7 @@
 #include "cortado/log.h"
 #include "data/hdf5.h"
 #include "net/net_inner.h"
+#include "net/training.h"
 #include "proto/edit.h"
 
 static enum ct_status wrong_shape(const char *source, const char *layer, int i,

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "device/nvml.h"
+#include "dist/report/figures.h"
 #include "observe/journal_inner.h"
 #include "observe/json.h"
 #include "observe/tfevents.h"
@@ -110,7 +111,7 @@ static void write_marks(struct ct_journal *j)
 {
     struct ct_mark m;
 
-    while (ct_dist_next_mark(j->dist, &j->n_marks, &m)) {
+    while (dist_next_mark(j->dist, &j->n_marks, &m)) {
         struct ct_text t = journal_line("mark", m.iter, m.time);
 
         ct_json_field_string(&t, "what", ct_mark_name(m.kind));

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "core/buffer.h"
+#include "net/training.h"
 #include "proto/edit.h"
 #include "solver/solver_inner.h"
 

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "core/buffer.h"
 #include "net/arena.h"
+#include "net/training.h"
 #include "solver/solver_inner.h"
 
 static void detach(struct ct_solver *s)

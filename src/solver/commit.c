@@ -17,6 +17,7 @@
 #include "base/trace.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
+#include "net/training.h"
 #include "solver/solver_inner.h"
 
 bool solver_commits(const struct ct_solver *s)

@@ -10,6 +10,7 @@
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "net/arena.h"
+#include "net/training.h"
 #include "solver/solver_inner.h"
 
 static enum ct_update_rule rule_of(const char *name)

@@ -198,18 +198,8 @@ static const struct solver_rule rules[] = {
 
 const struct solver_rule *solver_rule_find(const char *name)
 {
-    for (int i = 0; i < ct_solver_n_types(); i++)
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
         if (strcmp(rules[i].name, name) == 0)
             return &rules[i];
     return NULL;
-}
-
-int ct_solver_n_types(void)
-{
-    return (int)(sizeof(rules) / sizeof(rules[0]));
-}
-
-const char *ct_solver_type_name(int i)
-{
-    return rules[i].name;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "net/training.h"
 
 static int64_t n_values(const struct ct_net *net)
 {

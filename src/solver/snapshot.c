@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "base/trace.h"
 #include "cortado/log.h"
+#include "net/training.h"
 #include "proto/edit.h"
 #include "solver/state.h"
 

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 #include "cortado/log.h"
+#include "net/training.h"
 #include "proto/edit.h"
 #include "solver/state.h"
 

@@ -16,6 +16,7 @@
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "device/impl.h"
+#include "net/training.h"
 #include "solver/solver_inner.h"
 
 struct ct_pulse *solver_pulse(const struct ct_solver *s)

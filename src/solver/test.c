@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cortado/log.h"
+#include "net/training.h"
 #include "solver/detect.h"
 #include "solver/score.h"
 #include "solver/solver_inner.h"

@@ -11,6 +11,7 @@
 #include "base/trace.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
+#include "net/training.h"
 #include "solver/solver_inner.h"
 
 static enum ct_status squares(const struct ct_blob *b, const float *x,

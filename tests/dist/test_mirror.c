@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "dist/ranks.h"
 #include "net/arena.h"
+#include "net/training.h"
 
 static struct ct_net *small_net(void)
 {

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cortado/log.h"
+#include "net/training.h"
 #include "net_test.h"
 
 #define INPUT                                                                \

@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "net/arena.h"
+#include "net/training.h"
 #include "net_test.h"
 
 #define HEAD                                                                 \

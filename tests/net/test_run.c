@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "cortado/log.h"
 #include "net/arena.h"
+#include "net/training.h"
 #include "net_test.h"
 
 /* Convolutions, in-place layers, a branch and a join, a loss. */

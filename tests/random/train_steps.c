@@ -11,6 +11,7 @@
 #include "cortado/access.h"
 #include "cortado/events.h"
 #include "core/buffer.h"
+#include "net/training.h"
 #include "solver/solver_inner.h"
 
 void result_fini(struct result *r)

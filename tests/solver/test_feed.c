@@ -9,6 +9,7 @@
 #include "cortado/memory_data.h"
 #include "data/datum.h"
 #include "data/hdf5.h"
+#include "net/training.h"
 #include "solver_test.h"
 #include "testing/files.h"
 

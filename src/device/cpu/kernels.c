@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "device/cpu/onednn.h"
+#include "device/device_inner.h"
 #include "device/peak.h"
 
 /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */

@@ -1,6 +1,7 @@
 /* absent.c - what a build without CUDA says when it is asked for a GPU. */
 #include "cortado/device.h"
 #include "device/cpu/bf16.h"
+#include "device/device_inner.h"
 #include "device/nvml.h"
 #include "device/recording.h"
 #include "device/staging.h"

@@ -7,6 +7,7 @@
 #include "device/choice.h"
 #include "device/cpu/bf16.h"
 #include "device/cuda/libs.h"
+#include "device/device_inner.h"
 #include "device/impl.h"
 #include "device/nvml.h"
 

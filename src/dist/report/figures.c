@@ -80,7 +80,7 @@ int ct_dist_n_ranks(const struct ct_dist *d)
     return d ? d->all->size : 1;
 }
 
-bool ct_dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out)
+bool dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out)
 {
     return d && dist_marks_next(&d->marks, seen, out);
 }

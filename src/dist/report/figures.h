@@ -7,6 +7,10 @@
 /* An exchange begins: counts it, and shows how long this rank has waited. */
 void dist_begun(struct ct_dist *d);
 
+/* What happened among the ranks, in order, on any thread; takes NULL.  *seen
+ * starts at 0 and counts what the caller had; false: there is no other. */
+bool dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out);
+
 struct ct_pairs;
 
 /* The link between every two ranks that train.  All of them call it. */

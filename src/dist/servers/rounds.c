@@ -11,6 +11,7 @@
 #include "cortado/log.h"
 #include "dist/engine.h"
 #include "liveness/members.h"
+#include "net/training.h"
 
 enum {
     TAG_REPORT = CT_PS_TAG_FREE, /* server -> first server */
