@@ -38,11 +38,11 @@ enum ct_status dist_create_at(struct ct_transport *transport,
         transport->ops->destroy(transport);
         return CT_ENOMEM;
     }
-    d->members = members;
+    d->elastic.members = members;
     if (place)
-        d->place = *place;
-    dist_marks_init(&d->marks);
-    pthread_mutex_init(&d->census_lock, NULL);
+        d->elastic.place = *place;
+    dist_marks_init(&d->report.marks);
+    pthread_mutex_init(&d->report.lock, NULL);
     st = take_options(d, options);
     if (st != CT_OK) {
         transport->ops->destroy(transport);
@@ -77,7 +77,7 @@ static enum ct_status start_log(struct ct_dist *d)
     if (!d->options->rank_log[0])
         return CT_OK;
     ct_text_addf(&path, "%s.%d", d->options->rank_log,
-                 d->all->rank);
+                 d->view.all->rank);
     st = path.failed ? CT_ENOMEM : ct_log_copy_to(path.s);
     ct_text_fini(&path);
     return st;
@@ -96,7 +96,7 @@ static enum ct_status join(const struct ct_transport_type *type,
                           "itself");
     CT_TRY(st);
     CT_TRY(dist_create_over(t, options, out));
-    live_witness_introduce((*out)->watch);
+    live_witness_introduce((*out)->view.watch);
     CT_TRY(start_log(*out));
     return dist_selftest(*out);
 }
@@ -135,9 +135,9 @@ void ct_dist_destroy(struct ct_dist *d)
     dist_view_close(d);
     ct_message_free(d->options);
     dist_held_back_fini(d);
-    dist_census_fini(&d->census);
-    pthread_mutex_destroy(&d->census_lock);
-    dist_marks_fini(&d->marks);
+    dist_census_fini(&d->report.census);
+    pthread_mutex_destroy(&d->report.lock);
+    dist_marks_fini(&d->report.marks);
     ct_free(d->held);
     ct_free(d->gone);
     ct_free(d);
@@ -148,46 +148,46 @@ void ct_dist_abort(struct ct_dist *d, int code)
 {
     if (!d)
         return;
-    live_watch_record(d->watch, ct_last_error());
+    live_watch_record(d->view.watch, ct_last_error());
     live_witness_see_abort();
     /* Launchers end everybody now, witnesses of the dead among them. */
-    live_watch_hear_out(d->watch);
-    live_watch_stop(d->watch); /* nobody needs to find out who is gone */
-    if (d->direct)
-        ct_window_abort(d->direct->window);
-    ct_comm_abort(d->all, code);
+    live_watch_hear_out(d->view.watch);
+    live_watch_stop(d->view.watch); /* nobody needs to find out who is gone */
+    if (d->host.shared)
+        ct_window_abort(d->host.shared->window);
+    ct_comm_abort(d->view.all, code);
 }
 
 void ct_dist_end_without(struct ct_dist *d, int code)
 {
-    if (!d || !d->gone || d->all->rank > 0)
+    if (!d || !d->gone || d->view.all->rank > 0)
         return;
     live_witness_see_abort();
-    live_watch_stop(d->watch);
-    ct_comm_abort(d->all, code);
+    live_watch_stop(d->view.watch);
+    ct_comm_abort(d->view.all, code);
 }
 
 void ct_dist_last_words(struct ct_dist *d)
 {
     if (d)
-        live_watch_last_words(d->watch);
+        live_watch_last_words(d->view.watch);
     live_witness_dismiss();
 }
 
 enum ct_status ct_dist_keep_records(struct ct_dist *d, const char *folder)
 {
-    return d ? live_watch_keep(d->watch, folder) : CT_OK;
+    return d ? live_watch_keep(d->view.watch, folder) : CT_OK;
 }
 
 void ct_dist_ask_records(struct ct_dist *d)
 {
     if (d)
-        live_watch_ask(d->watch);
+        live_watch_ask(d->view.watch);
 }
 
 int ct_dist_rank(const struct ct_dist *d)
 {
-    return d ? d->all->rank : 0;
+    return d ? d->view.all->rank : 0;
 }
 
 int ct_dist_size(const struct ct_dist *d)
@@ -197,7 +197,7 @@ int ct_dist_size(const struct ct_dist *d)
 
 int ct_dist_local_rank(const struct ct_dist *d)
 {
-    return d ? d->all->place.local : 0;
+    return d ? d->view.all->place.local : 0;
 }
 
 int ct_dist_n_hosts(const struct ct_dist *d)
@@ -226,18 +226,19 @@ static enum ct_status broadcast_job(struct ct_comm *c, void *arg)
 
 enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
 {
-    struct bytes b = { d ? d->all : NULL, data, bytes };
+    struct bytes b = { d ? d->view.all : NULL, data, bytes };
 
-    return d ? ct_job_run(d->thread, broadcast_job, &b) : CT_OK;
+    return d ? ct_job_run(d->view.thread, broadcast_job, &b) : CT_OK;
 }
 
 /* --bandwidth counts at the start, too: somebody may wonder. */
 static void say_slow(const struct ct_dist *d, double bytes)
 {
     const double rate    = d->plan.bytes_s;
-    const double seconds = rate > 0 ? bytes * log2(d->all->size) / rate : 0;
+    const double seconds =
+        rate > 0 ? bytes * log2(d->view.all->size) / rate : 0;
 
-    if (d->all->rank == 0 && seconds > SLOW_S)
+    if (d->view.all->rank == 0 && seconds > SLOW_S)
         CT_INFO("Sending the weights, %.3g MB, to all ranks at --bandwidth "
                 "takes about %.0f s", 1e-6 * bytes, seconds);
 }
@@ -254,9 +255,9 @@ enum ct_status dist_spread_values(struct ct_dist *d, const struct ct_net *net)
 
 enum ct_status dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
 {
-    struct bytes b = { d->comm, data, bytes };
+    struct bytes b = { d->view.comm, data, bytes };
 
-    return ct_job_run(d->thread, broadcast_job, &b);
+    return ct_job_run(d->view.thread, broadcast_job, &b);
 }
 
 struct parts {
@@ -277,17 +278,17 @@ static enum ct_status gather_job(struct ct_comm *c, void *arg)
 enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                            const size_t *bytes, void *out)
 {
-    struct parts p = { d->comm, mine, bytes, out };
+    struct parts p = { d->view.comm, mine, bytes, out };
 
-    return ct_job_run(d->thread, gather_job, &p);
+    return ct_job_run(d->view.thread, gather_job, &p);
 }
 
 enum ct_status dist_all_gather(struct ct_dist *d, const void *mine,
                                const size_t *bytes, void *out)
 {
-    struct parts p = { d->all, mine, bytes, out };
+    struct parts p = { d->view.all, mine, bytes, out };
 
-    return ct_job_run(d->thread, gather_job, &p);
+    return ct_job_run(d->view.thread, gather_job, &p);
 }
 
 struct floats {
@@ -306,38 +307,38 @@ static enum ct_status sum_job(struct ct_comm *c, void *arg)
 
 enum ct_status ct_dist_sum(struct ct_dist *d, float *x, int64_t n)
 {
-    struct floats f = { d ? d->comm : NULL, x, n };
+    struct floats f = { d ? d->view.comm : NULL, x, n };
 
-    return d ? ct_job_run(d->thread, sum_job, &f) : CT_OK;
+    return d ? ct_job_run(d->view.thread, sum_job, &f) : CT_OK;
 }
 
 enum ct_status dist_group_sum(struct ct_dist *d, float *x, int64_t n)
 {
-    struct floats f = { d->group, x, n };
+    struct floats f = { d->view.group, x, n };
 
-    return ct_job_run(d->thread, sum_job, &f);
+    return ct_job_run(d->view.thread, sum_job, &f);
 }
 
 enum ct_status dist_all_sum(struct ct_dist *d, float *x, int64_t n)
 {
-    struct floats f = { d->all, x, n };
+    struct floats f = { d->view.all, x, n };
 
-    return ct_job_run(d->thread, sum_job, &f);
+    return ct_job_run(d->view.thread, sum_job, &f);
 }
 
 uint64_t dist_bytes_sent(const struct ct_dist *d)
 {
-    uint64_t sum = atomic_load(&d->all->bytes_sent);
+    uint64_t sum = atomic_load(&d->view.all->bytes_sent);
 
-    if (d->comm != d->all)
-        sum += atomic_load(&d->comm->bytes_sent);
-    return d->group ? sum + atomic_load(&d->group->bytes_sent) : sum;
+    if (d->view.comm != d->view.all)
+        sum += atomic_load(&d->view.comm->bytes_sent);
+    return d->view.group ? sum + atomic_load(&d->view.group->bytes_sent) : sum;
 }
 
 void dist_stats_begin(struct ct_dist *d)
 {
-    d->at_start      = ct_comm_thread_stats(d->thread);
-    d->sent_at_start = dist_bytes_sent(d);
+    d->counts.at_start      = ct_comm_thread_stats(d->view.thread);
+    d->counts.sent_at_start = dist_bytes_sent(d);
 }
 
 struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
@@ -345,13 +346,13 @@ struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
     struct ct_dist_stats out = { 0 };
 
     if (d) {
-        struct ct_comm_thread_stats s = ct_comm_thread_stats(d->thread);
+        struct ct_comm_thread_stats s = ct_comm_thread_stats(d->view.thread);
 
-        out.bytes_sent   = dist_bytes_sent(d) - d->sent_at_start;
-        out.comm_seconds = s.busy_seconds - d->at_start.busy_seconds +
-                           d->direct_seconds;
-        out.wait_seconds = d->wait_seconds;
-        out.n_exchanges  = d->n_exchanges;
+        out.bytes_sent   = dist_bytes_sent(d) - d->counts.sent_at_start;
+        out.comm_seconds = s.busy_seconds - d->counts.at_start.busy_seconds +
+                           d->host.seconds;
+        out.wait_seconds = d->counts.wait_seconds;
+        out.n_exchanges  = d->counts.n_exchanges;
     }
     return out;
 }

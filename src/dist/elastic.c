@@ -15,12 +15,12 @@ enum ct_status dist_hold(struct ct_exchange *x, int iter)
 {
     struct ct_dist *d = x->state;
 
-    if (d->held_back.pending)
+    if (d->elastic.held_back.pending)
         CT_TRY(dist_held_back_put(d));
-    return d->members->ready(d->members->arg, iter)
+    return d->elastic.members->ready(d->elastic.members->arg, iter)
                ? CT_OK
                : ct_fail(CT_ECOMM, "view %u ended before iteration %d",
-                         d->place.view, iter);
+                         d->elastic.place.view, iter);
 }
 
 enum ct_status dist_commit(struct ct_exchange *x, int iter)
@@ -36,19 +36,21 @@ enum ct_status dist_commit(struct ct_exchange *x, int iter)
 
 enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
 {
-    struct ct_dist *d = x->state;
+    struct ct_dist *d           = x->state;
 
-    CT_TRY(d->members->next(d->members->arg, &d->place));
-    if (d->thread) /* what it still has fails by itself */
-        ct_comm_thread_rest(d->thread);
+    CT_TRY(d->elastic.members->next(d->elastic.members->arg,
+                                    &d->elastic.place));
+    if (d->view.thread) /* what it still has fails by itself */
+        ct_comm_thread_rest(d->view.thread);
     /* The iteration under way counts: so does what it left to hold back. */
-    if (d->net && !d->held_back.pending && d->place.rank < d->place.n_full &&
-        d->place.base == d->trainer.iter + 1)
+    if (d->net && !d->elastic.held_back.pending &&
+        d->elastic.place.rank < d->elastic.place.n_full &&
+        d->elastic.place.base == d->trainer.iter + 1)
         CT_TRY(dist_held_back_take(d));
     *out = (struct ct_next_view){
-        .base = d->place.base,
-        .full = d->place.rank < d->place.n_full,
-        .lost = d->place.n_full == 0 };
+        .base = d->elastic.place.base,
+        .full = d->elastic.place.rank < d->elastic.place.n_full,
+        .lost = d->elastic.place.n_full == 0 };
     return CT_OK;
 }
 
@@ -58,11 +60,11 @@ enum ct_status dist_enter_view(struct ct_exchange *x)
     const int before  = d->plan.n_workers;
     struct ct_transport *t;
 
-    CT_ASSERT(!d->net && !d->params_of); /* the solver has left */
+    CT_ASSERT(!d->net && !d->host.params_of); /* the solver has left */
     dist_view_close(d);
-    CT_TRY(d->members->open(d->members->arg, &t));
+    CT_TRY(d->elastic.members->open(d->elastic.members->arg, &t));
     CT_TRY(dist_view_open(d, t));
-    dist_marks_add(&d->marks, CT_MARK_VIEW, d->all->rank, 0,
+    dist_marks_add(&d->report.marks, CT_MARK_VIEW, d->view.all->rank, 0,
                    "%d ranks train, after %d", d->plan.n_workers, before);
     return CT_OK;
 }

@@ -26,59 +26,95 @@
 struct dist_root;
 struct live_watch;
 
-struct ct_dist {
-    struct ct_exchange      exchange; /* what the solver sees */
-    struct ct_trainer       trainer;  /* what it told, when it attached; iter:
-                                       * the iteration under way */
-    bool                   *held;     /* struct ct_attached; owned */
-    Caffe__DistributedParameter *options; /* owned */
-    struct dist_facts       facts;
-    struct dist_plan        plan;     /* of these; made anew when they are
-                                       * known, and else not changed */
-    /* The comm thread's, while it runs: every rank; the ranks like this one,
-     * which train or which serve (often the same comm); its group, or NULL. */
-    struct ct_comm         *all, *comm, *group;
-    struct ct_comm_thread  *thread;
-    struct live_watch      *watch;    /* NULL: alone */
+/* Who the ranks are (view.c): made when a view opens, dropped when it closes.
+ * Comms and the watch are the comm thread's, while it runs. */
+struct dist_view {
+    struct ct_comm        *all;    /* every rank */
+    struct ct_comm        *comm;   /* those like this one, which train or which
+                                    * serve; may be `all` */
+    struct ct_comm        *group;  /* that push as one; NULL: none */
+    struct ct_comm_thread *thread;
+    struct live_watch     *watch;  /* NULL: alone */
+    int                    rank, size; /* of comm */
+    bool                   serves; /* this rank, and does not train */
+};
+
+/* Ranks that come and go (elastic.c): what outlives a view. */
+struct dist_elastic {
     const struct elastic_membership *members; /* NULL: ranks stay the same */
-    struct elastic_place    place;    /* ... or this one's in its view */
-    struct dist_held_back   held_back; /* ... by codecs */
-    struct dist_machine     machine;  /* ... measured; alpha 0: not yet */
-    struct ct_net          *net;      /* attached to; borrowed */
-    struct dist_auto        roads;
-    struct dist_factors     factors;
-    struct ct_cut           buckets;
-    struct dist_canonical   canonical;
-    struct dist_wires       wires;    /* where a codec codes buckets */
-    struct dist_flight     *flight;   /* one a bucket */
-    int                     n_sent;   /* buckets handed in this iteration */
-    bool                    under_way; /* an iteration: it has begun, and what
-                                        * peers wait for is not all sent */
-    struct ct_shared       *direct;   /* direct.c; NULL: by the comm thread */
-    const struct ct_net    *params_of; /* ... whose parameters lie there, once
+    struct elastic_place  place;     /* this rank's, in its view */
+    struct dist_held_back held_back; /* by codecs */
+    struct dist_machine   machine;   /* as measured; alpha 0: it was not */
+};
+
+/* Gradients of a host's ranks, in memory that they share (host/direct.c). */
+struct dist_host {
+    struct ct_shared      *shared;    /* NULL: they share none */
+    const struct ct_net   *params_of; /* whose parameters lie there, too, once
                                        * for all ranks; NULL: nobody's */
-    struct ct_params_user   params_user; /* ... and who updates them */
-    double                  direct_seconds;
-    int                     rank, size; /* of comm */
-    struct dist_device_sum  device_sum; /* where GPUs sum by themselves */
-    struct ct_peers         peers;    /* what layers see */
-    struct dist_root       *roots;    /* feeds that rank 0 reads for */
-    double                 *sums;     /* of all ranks, for peers */
-    size_t                  sums_bytes, *part_bytes; /* of one; per rank */
-    bool                    serves;   /* and does not train */
-    struct dist_ps          ps;
-    struct ct_ps           *served;   /* ps.ps, for the comm thread */
-    bool                   *gone;     /* owned; who never came to the end; NULL:
-                                       * all did */
-    uint64_t                sent_at_start;
-    int                     mean_at;  /* local: iteration of the last mean */
-    bool                    asked[CT_RIDER_STOP + 1]; /* local: since then */
-    double                  wait_seconds;
+    struct ct_params_user  user;      /* who updates those */
+    double                 seconds;   /* spent in sums */
+};
+
+/* What layers ask of peers (job.c, feed/root.c). */
+struct dist_services {
+    struct ct_peers   peers;
+    struct dist_root *roots;      /* feeds that rank 0 reads for */
+    double           *sums;       /* of every rank; owned */
+    size_t            sums_bytes; /* room for one rank */
+    size_t           *part_bytes; /* one for each rank; owned */
+};
+
+/* Means of weights (sync/local.c). */
+struct dist_local {
+    int  mean_at; /* iteration of the last mean */
+    bool asked[CT_RIDER_STOP + 1]; /* since then */
+};
+
+/* What training took (dist.c). */
+struct dist_counts {
+    uint64_t sent_at_start;
     struct ct_comm_thread_stats at_start; /* when training began */
-    uint64_t                n_exchanges;
-    struct dist_marks       marks;
-    pthread_mutex_t         census_lock; /* others than the solver read: */
-    struct dist_census      census;   /* of the ranks that train */
+    double   wait_seconds;
+    uint64_t n_exchanges;
+};
+
+/* What others than the solver read (report/). */
+struct dist_report {
+    struct dist_marks  marks;
+    pthread_mutex_t    lock;   /* of the census */
+    struct dist_census census; /* of the ranks that train */
+};
+
+struct ct_dist {
+    struct ct_exchange  exchange; /* what the solver sees */
+    struct ct_trainer   trainer;  /* what it told when it attached; iter: the
+                                   * iteration under way */
+    struct ct_net      *net;      /* attached to; borrowed */
+    bool               *held;     /* as struct ct_attached has it; owned */
+    bool                under_way; /* an iteration: it has begun, and what
+                                    * peers wait for is not all sent */
+    Caffe__DistributedParameter *options; /* owned */
+    struct dist_facts   facts;
+    struct dist_plan    plan;     /* of these two; made anew when more is
+                                   * known, and else not changed */
+    struct dist_view    view;
+    struct dist_elastic elastic;
+    struct dist_auto    roads;
+    struct dist_factors factors;
+    struct dist_buckets buckets;
+    struct dist_canonical canonical;
+    struct dist_wires   wires;    /* where a codec codes buckets */
+    struct dist_host    host;
+    struct dist_device_sum device_sum; /* where GPUs sum by themselves */
+    struct dist_ps      ps;
+    struct ct_ps       *served; /* ps.ps, for the comm thread alone */
+    struct dist_local   local;
+    struct dist_services services;
+    struct dist_counts  counts;
+    struct dist_report  report;
+    bool               *gone;     /* who never came to the end; NULL: all did;
+                                   * owned */
 };
 
 /* The arenas of `net` in the CPU's memory: its own, or copies of a GPU's. */
@@ -154,8 +190,8 @@ void dist_bsp_fini(struct ct_dist *d);
 /* selftest.c: programs, MPIs and devices of all ranks fit each other. */
 CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
 
-/* dist.c: the first rank's bytes to all of d->comm; as ct_allgather(); both on
- * the comm thread. */
+/* dist.c: the first rank's bytes to all of d->view.comm; as ct_allgather();
+ * both on the comm thread. */
 CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
                                             size_t bytes);
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
@@ -182,7 +218,7 @@ CT_MUST_CHECK enum ct_status dist_spread_values(struct ct_dist *d,
 CT_MUST_CHECK enum ct_status dist_sweep(struct ct_dist *d);
 
 /* direct.c: inside one host, without the comm thread.  Moves the net's
- * gradients where d->direct can sum them, or leaves it NULL. */
+ * gradients where d->host.shared can sum them, or leaves it NULL. */
 CT_MUST_CHECK enum ct_status dist_direct_init(struct ct_dist *d,
                                               struct ct_net *net);
 void dist_direct_fini(struct ct_dist *d);

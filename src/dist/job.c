@@ -17,7 +17,7 @@ static enum ct_status meet_job(struct ct_comm *c, void *arg)
 
 static enum ct_status meet(struct ct_exchange *x)
 {
-    return ct_job_run(dist_of(x)->thread, meet_job, NULL);
+    return ct_job_run(dist_of(x)->view.thread, meet_job, NULL);
 }
 
 static enum ct_status gather(struct ct_exchange *x, const void *mine,
@@ -66,20 +66,20 @@ static enum ct_status peers_sum(const struct ct_peers *p, double *x, int64_t n)
     const size_t bytes = (size_t)n * sizeof(*x);
     double *all;
 
-    if (d->sums_bytes < bytes) {
-        ct_free(d->sums);
-        d->sums_bytes = 0;
-        CT_TRY(ct_alloc((size_t)d->size, bytes, "sums",
-                        &d->sums));
-        d->sums_bytes = bytes;
+    if (d->services.sums_bytes < bytes) {
+        ct_free(d->services.sums);
+        d->services.sums_bytes = 0;
+        CT_TRY(ct_alloc((size_t)d->view.size, bytes, "sums",
+                        &d->services.sums));
+        d->services.sums_bytes = bytes;
     }
-    all = d->sums;
-    for (int r = 0; r < d->size; r++)
-        d->part_bytes[r] = bytes;
-    CT_TRY(dist_gather(d, x, d->part_bytes, all));
+    all = d->services.sums;
+    for (int r = 0; r < d->view.size; r++)
+        d->services.part_bytes[r] = bytes;
+    CT_TRY(dist_gather(d, x, d->services.part_bytes, all));
     for (int64_t i = 0; i < n; i++) {
         x[i] = 0;
-        for (int r = 0; r < d->size; r++)
+        for (int r = 0; r < d->view.size; r++)
             x[i] += all[r * n + i];
     }
     return CT_OK;
@@ -89,38 +89,38 @@ void dist_fill_exchange(struct ct_dist *d)
 {
     const Caffe__DistributedParameter *o = d->options;
     const struct dist_plan *p            = &d->plan;
-    const int n = p->parts ? p->parts : d->size;
+    const int n = p->parts ? p->parts : d->view.size;
 
-    d->peers    = (struct ct_peers){
+    d->services.peers    = (struct ct_peers){
         .sum       = p->sync_bn ? peers_sum : NULL,
         .open_feed = p->root_data ? dist_root_open : NULL,
         .arg       = d,
     };
     d->exchange = (struct ct_exchange){
         .facts = {
-            .rank           = d->all->rank,
+            .rank           = d->view.all->rank,
             .size           = p->n_workers,
-            .serves         = d->serves,
+            .serves         = d->view.serves,
             .scale          = p->sync ? 1 : 1.0f / (float)n,
             .loss_scale     = 1.0 / n,
             .own_data       = p->own_data,
             .root_data      = p->root_data,
             .global_batch   = p->global_batch,
-            .shares         = d->serves ? NULL : o->shares,
+            .shares         = d->view.serves ? NULL : o->shares,
             .micro          = d->canonical.micro,
             .first_part     = d->canonical.first,
             .parts          = p->parts,
             .remote         = p->values,
             .lazy           = p->lazy,
             .commits        = p->commits,
-            .n_full         = d->place.n_full,
+            .n_full         = d->elastic.place.n_full,
             .keeps_history  = p->values || (p->sync && p->sync->keeps_history),
             .holds_back     = p->holds_back,
             /* Others may have no data, or one may stand still. */
             .deal_tests     = !p->root_data && !p->rounds,
             .bucket_bytes   = (size_t)o->bucket_bytes,
             .guard_interval = p->rounds ? 0 : o->guard_interval,
-            .peers          = &d->peers,
+            .peers          = &d->services.peers,
         },
         .ops   = p->kind,
         .job   = &job_ops,

@@ -117,7 +117,7 @@ static void choose_travel(const Caffe__DistributedParameter *o,
     p->sweeps      = f->size > 1 && f->n_hosts > 1 && in_step && !p->reduce &&
                 p->bytes_s == 0 && !p->parts && !p->commits;
     /* CPU and GPU ranks begin their steps elsewhere. */
-    p->learns      = o->redecide > 0 && p->road == DIST_ROAD_AUTO &&
+    p->learns       = o->redecide > 0 && p->road == DIST_ROAD_AUTO &&
                 !keeps_values(p) && !f->unlike;
 }
 
@@ -142,9 +142,9 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
         p->parts = o->parts;
     choose_reduce(o, p);
     choose_travel(o, f, p);
-    p->root_data = p->root_data && p->n_workers > 1;
-    p->kind      = kind_of(p);
-    p->alone     = f->size == 1 && !p->parts && !p->servers && !p->sync &&
+    p->root_data     = p->root_data && p->n_workers > 1;
+    p->kind          = kind_of(p);
+    p->alone         = f->size == 1 && !p->parts && !p->servers && !p->sync &&
                !p->nccl && !p->commits;
     return CT_OK;
 }

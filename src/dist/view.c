@@ -40,7 +40,7 @@ static double tokens(void *arg)
 {
     const struct ct_dist *d = arg;
 
-    return ct_limit_tokens(d->all->transport);
+    return ct_limit_tokens(d->view.all->transport);
 }
 
 /* No more than that is sent a second. */
@@ -48,9 +48,9 @@ static enum ct_status limit_bandwidth(struct ct_dist *d)
 {
     if (d->plan.bytes_s == 0)
         return CT_OK;
-    CT_TRY(ct_limit_create(d->all->transport, d->plan.bytes_s, NULL, NULL,
-                           &d->all->transport));
-    d->all->bytes_s = d->plan.bytes_s;
+    CT_TRY(ct_limit_create(d->view.all->transport, d->plan.bytes_s, NULL, NULL,
+                           &d->view.all->transport));
+    d->view.all->bytes_s = d->plan.bytes_s;
     if (d->plan.sheds) {
         d->wires.tokens     = tokens;
         d->wires.tokens_arg = d;
@@ -71,7 +71,7 @@ static enum ct_status make_part(struct ct_dist *d, int first, int n,
 {
     struct ct_transport *t;
 
-    CT_TRY(ct_view_create(d->all->transport, first, n, &t));
+    CT_TRY(ct_view_create(d->view.all->transport, first, n, &t));
     CT_TRY(ct_comm_create(t, out));
     (*out)->stall_after = d->options->stall;
     (*out)->bytes_s     = d->plan.bytes_s;
@@ -81,20 +81,20 @@ static enum ct_status make_part(struct ct_dist *d, int first, int n,
 static enum ct_status make_parts(struct ct_dist *d)
 {
     const struct dist_plan *m = &d->plan;
-    int group                 = dist_group_of(m, d->all->rank);
+    int group                 = dist_group_of(m, d->view.all->rank);
     int first                 = dist_group_first(m, group);
 
-    d->serves = d->all->rank >= m->n_workers;
-    d->comm   = d->all;
-    if (m->n_workers < d->all->size)
-        CT_TRY(make_part(d, d->serves ? m->n_workers : 0,
-                         d->serves ? d->all->size - m->n_workers
-                                   : m->n_workers, &d->comm));
-    if (m->n_groups < m->n_workers && !d->serves)
+    d->view.serves = d->view.all->rank >= m->n_workers;
+    d->view.comm   = d->view.all;
+    if (m->n_workers < d->view.all->size)
+        CT_TRY(make_part(d, d->view.serves ? m->n_workers : 0,
+                         d->view.serves ? d->view.all->size - m->n_workers
+                                   : m->n_workers, &d->view.comm));
+    if (m->n_groups < m->n_workers && !d->view.serves)
         CT_TRY(make_part(d, first, dist_group_first(m, group + 1) - first,
-                         &d->group));
-    d->rank = d->comm->rank;
-    d->size = d->comm->size;
+                         &d->view.group));
+    d->view.rank = d->view.comm->rank;
+    d->view.size = d->view.comm->size;
     return CT_OK;
 }
 
@@ -104,7 +104,7 @@ static enum ct_status start_thread(struct ct_dist *d)
     struct ct_comm_thread_options o = { .order   = CT_JOBS_FIFO,
                                         .idle    = idle,
                                         .idle_ns = IDLE_NS };
-    struct ct_comm *part[]          = { d->all, d->comm, d->group };
+    struct ct_comm *part[] = { d->view.all, d->view.comm, d->view.group };
 
     for (int i = 0; d->plan.servers && i < 3; i++)
         if (part[i]) {
@@ -119,7 +119,7 @@ static enum ct_status start_thread(struct ct_dist *d)
         o.idle_arg = d;
         o.idle_ns  = POLL_NS;
     }
-    return ct_comm_thread_create(d->comm, &o, &d->thread);
+    return ct_comm_thread_create(d->view.comm, &o, &d->view.thread);
 }
 
 /* Some ways need what this place may not have. */
@@ -127,7 +127,7 @@ static enum ct_status check_reduce(const struct ct_dist *d)
 {
     const struct ct_allreduce_type *r = d->plan.reduce;
 
-    return !r || ct_allreduce_available(d->comm, r)
+    return !r || ct_allreduce_available(d->view.comm, r)
                ? CT_OK
                : ct_fail(CT_EINVAL, "--reduce=%s: there is no such way to sum "
                          "here; use auto", r->name);
@@ -138,7 +138,7 @@ static void say_unused(const struct ct_dist *d)
 {
     const char *how = d->options->reduce;
 
-    if (d->all->rank == 0 && d->plan.servers && strcmp(how, "auto") != 0)
+    if (d->view.all->rank == 0 && d->plan.servers && strcmp(how, "auto") != 0)
         CT_WARN("--reduce=%s is not used: servers add gradients up", how);
 }
 
@@ -146,7 +146,7 @@ static void rank_lost(void *arg, int rank, int iter, const char *text)
 {
     struct ct_dist *d = arg;
 
-    dist_marks_add(&d->marks, CT_MARK_LOST, rank, iter, "%s", text);
+    dist_marks_add(&d->report.marks, CT_MARK_LOST, rank, iter, "%s", text);
 }
 
 static uint64_t bytes_sent(const void *arg)
@@ -157,10 +157,10 @@ static uint64_t bytes_sent(const void *arg)
 static enum ct_status start_watch(struct ct_dist *d)
 {
     const struct live_watch_config config = {
-        .all       = d->all,
-        .alike     = d->comm,
-        .group     = d->group,
-        .thread    = d->thread,
+        .all       = d->view.all,
+        .alike     = d->view.comm,
+        .group     = d->view.group,
+        .thread    = d->view.thread,
         .n_train   = d->plan.n_workers,
         .stall     = d->options->stall,
         .heartbeat = d->options->heartbeat,
@@ -169,51 +169,53 @@ static enum ct_status start_watch(struct ct_dist *d)
         .arg       = d,
     };
 
-    return live_watch_create(&config, &d->watch);
+    return live_watch_create(&config, &d->view.watch);
 }
 
 enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
 {
     enum ct_status st;
 
-    d->held_back.pending = d->members != NULL;
+    d->elastic.held_back.pending = d->elastic.members != NULL;
     d->facts = (struct dist_facts){ .size    = t->size,
                                     .n_hosts = count_hosts(t),
-                                    .elastic = d->members != NULL };
-    d->rank  = t->rank;
-    d->size  = t->size;
-    st = ct_alloc((size_t)d->size, sizeof(*d->part_bytes), "sums",
-                  &d->part_bytes);
+                                    .elastic = d->elastic.members != NULL };
+    d->view.rank  = t->rank;
+    d->view.size  = t->size;
+    st = ct_alloc((size_t)d->view.size, sizeof(*d->services.part_bytes), "sums",
+                  &d->services.part_bytes);
     if (st != CT_OK) {
         t->ops->destroy(t);
         return st;
     }
-    CT_TRY(ct_comm_create(t, &d->all));
-    d->all->stall_after = d->options->stall;
+    CT_TRY(ct_comm_create(t, &d->view.all));
+    d->view.all->stall_after = d->options->stall;
     CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
     say_unused(d);
-    if (d->members && (d->plan.values || d->plan.sync || d->options->servers))
+    if (d->elastic.members && (d->plan.values || d->plan.sync ||
+                               d->options->servers))
         return ct_fail(CT_ENOTSUP, "ranks that come and go stay in step, and "
                        "all train: use --sync=bsp, without --servers, "
                        "--groups or --deadline");
     CT_TRY(limit_bandwidth(d));
     CT_TRY(make_parts(d));
-    if (!d->serves)
-        CT_TRY(dist_canonical_init(&d->canonical, d->plan.parts, d->rank,
-                                   d->size));
+    if (!d->view.serves)
+        CT_TRY(dist_canonical_init(&d->canonical, d->plan.parts, d->view.rank,
+                                   d->view.size));
     CT_TRY(check_reduce(d));
     CT_TRY(start_thread(d));
     dist_fill_exchange(d);
-    if (d->all->size > 1 && !d->members) /* who watches them, too */
+    if (d->view.all->size > 1 && !d->elastic.members) /* who watches
+                                                       * them, too */
         CT_TRY(start_watch(d));
-    d->exchange.facts.pulse = live_watch_pulse(d->watch);
+    d->exchange.facts.pulse = live_watch_pulse(d->view.watch);
     return CT_OK;
 }
 
 void dist_await_or_call_off(struct ct_dist *d, struct ct_job *job)
 {
     if (d->under_way && !ct_job_done_within(job, SOON_S))
-        ct_comm_thread_call_off(d->thread);
+        ct_comm_thread_call_off(d->view.thread);
     (void)!ct_job_wait(job);
 }
 
@@ -222,25 +224,25 @@ void dist_view_close(struct ct_dist *d)
     if (d->plan.servers)
         dist_ps_fini(d);
     dist_root_orphan(d);
-    live_watch_stop(d->watch);
-    ct_comm_thread_destroy(d->thread);
-    d->thread = NULL;
-    live_watch_destroy(d->watch);
+    live_watch_stop(d->view.watch);
+    ct_comm_thread_destroy(d->view.thread);
+    d->view.thread = NULL;
+    live_watch_destroy(d->view.watch);
     dist_bsp_fini(d);
     dist_canonical_fini(&d->canonical);
-    if (d->members)
-        d->members->close(d->members->arg);
-    ct_comm_destroy(d->group);
-    if (d->comm != d->all)
-        ct_comm_destroy(d->comm);
-    ct_comm_destroy(d->all);
-    ct_free(d->part_bytes);
-    ct_free(d->sums);
-    d->watch       = NULL;
-    d->all         = d->comm = d->group = NULL;
-    d->part_bytes  = NULL;
-    d->sums        = NULL;
-    d->sums_bytes  = 0;
+    if (d->elastic.members)
+        d->elastic.members->close(d->elastic.members->arg);
+    ct_comm_destroy(d->view.group);
+    if (d->view.comm != d->view.all)
+        ct_comm_destroy(d->view.comm);
+    ct_comm_destroy(d->view.all);
+    ct_free(d->services.part_bytes);
+    ct_free(d->services.sums);
+    d->view.watch       = NULL;
+    d->view.all         = d->view.comm = d->view.group = NULL;
+    d->services.part_bytes  = NULL;
+    d->services.sums        = NULL;
+    d->services.sums_bytes  = 0;
     d->wires.tokens = NULL;
     d->under_way   = false;
     d->trainer     = (struct ct_trainer){ 0 };
@@ -250,10 +252,10 @@ enum ct_status dist_change_view(struct ct_dist *d, struct ct_transport *t)
 {
     const int before = d->plan.n_workers;
 
-    CT_ASSERT(!d->net && !d->params_of); /* the solver has left */
+    CT_ASSERT(!d->net && !d->host.params_of); /* the solver has left */
     dist_view_close(d);
     CT_TRY(dist_view_open(d, t));
-    dist_marks_add(&d->marks, CT_MARK_VIEW, d->all->rank, 0,
+    dist_marks_add(&d->report.marks, CT_MARK_VIEW, d->view.all->rank, 0,
                    "%d ranks train, after %d", d->plan.n_workers, before);
     return CT_OK;
 }

@@ -12,7 +12,7 @@ enum ct_status ct_journal_measure_links(struct ct_journal *j,
     enum ct_status st;
 
     if (!d || ct_dist_size(d) < 2 || ct_dist_size(d) > MOST_MEASURED ||
-        d->serves)
+        d->view.serves)
         return CT_OK;
     st = dist_links(d, j ? &j->links : &mine);
     ct_pairs_fini(&mine);
@@ -59,8 +59,9 @@ static const char *way_of(const struct ct_dist *d)
 {
     return d->plan.servers            ? "parameter servers"
            : d->plan.sync ? d->plan.sync->does
-           : d->params_of           ? "one copy of parameters in shared memory"
-           : d->direct           ? "sums in shared memory"
+           : d->host.params_of
+               ? "one copy of parameters in shared memory"
+           : d->host.shared           ? "sums in shared memory"
            : d->device_sum.way   ? "sums on the GPUs"
                                  : "sums by messages";
 }
@@ -70,7 +71,7 @@ void journal_roads(struct ct_journal *j, struct ct_text *out)
     const struct ct_dist *d = j->dist;
     struct dist_travel road;
 
-    if (!d || !d->net || d->size < 2)
+    if (!d || !d->net || d->view.size < 2)
         return;
     ct_text_add(out, "{");
     ct_json_field_number(out, "time", journal_clock());

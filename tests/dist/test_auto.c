@@ -36,14 +36,14 @@ static void pretend(double took, struct ct_dist *d)
     struct dist_options o     = d->roads.options;
 
     o.scales = (struct dist_scales){ 0, 0, 0 };
-    for (int i = 0; i < d->buckets.n; i++)
-        d->flight[i].slice[0].job.seconds =
-            took * dist_bucket_cost(&m, &o, DIST_ROAD_AUTO, d->size,
-                                       &d->buckets, i).seconds;
+    for (int i = 0; i < d->buckets.cut.n; i++)
+        d->buckets.flight[i].slice[0].job.seconds =
+            took * dist_bucket_cost(&m, &o, DIST_ROAD_AUTO, d->view.size,
+                                       &d->buckets.cut, i).seconds;
     for (int i = 0; i < d->factors.n; i++) {
         struct dist_factor *x  = &d->factors.factor[i];
         struct dist_load load  = dist_model_load(&m, x->param);
-        struct dist_cost c     = dist_factors_cost(&o, d->size, &load);
+        struct dist_cost c     = dist_factors_cost(&o, d->view.size, &load);
 
         x->job.seconds     = took * c.seconds;
         x->product_seconds = took * c.compute * P / (P - 1);
@@ -71,7 +71,7 @@ static enum ct_status train(struct one_rank *r, struct ct_dist *d)
     CT_TRY(ct_solver_create(r->param, &o, &s));
     st = CT_OK;
     for (int i = 0; i < RANKS_STEPS && st == CT_OK; i++) {
-        if (d->rank == 0)
+        if (d->view.rank == 0)
             tell(r, d, i);
         st              = ct_solver_step(s, 1);
         r->scale[i]     = d->roads.options.scales.dense;

@@ -363,7 +363,8 @@ static enum ct_status matrix_steps(struct ct_comm *c, struct dist_wire *w,
 static enum ct_status matrix_rank(struct ct_comm *c, void *arg)
 {
     const struct matrix *m = arg;
-    struct ct_dist d = { .rank = c->rank, .size = c->size, .comm = c };
+    struct ct_dist d = { .view = { .rank = c->rank, .size = c->size,
+                                   .comm = c } };
     struct dist_piece piece = { .n = m->rows * m->cols, .rows = m->rows,
                                 .cols = m->cols, .is_coded = true };
     struct dist_wire wire, *w = &wire;

@@ -35,7 +35,7 @@ static void fail_in_step(struct ct_dist *d, struct ct_solver *s,
     start = ct_now();
     ct_solver_destroy(s);
     e->seconds     = ct_now() - start;
-    stats          = ct_comm_thread_stats(d->thread);
+    stats          = ct_comm_thread_stats(d->view.thread);
     e->waiting_for = stats.waiting_for;
     e->n_queued    = stats.n_queued;
     pthread_barrier_wait(&failed);

@@ -82,9 +82,9 @@ static enum ct_status tap_run(struct ct_comm *c, void *arg)
 
 static void tap_all(struct flyer *f)
 {
-    for (int i = 0; i < f->dist->buckets.n; i++)
-        for (int k = 0; k < f->dist->flight[i].n_slices; k++) {
-            struct ct_job *job = &f->dist->flight[i].slice[k].job;
+    for (int i = 0; i < f->dist->buckets.cut.n; i++)
+        for (int k = 0; k < f->dist->buckets.flight[i].n_slices; k++) {
+            struct ct_job *job = &f->dist->buckets.flight[i].slice[k].job;
             struct tap *t      = &f->tap[f->n_taps++];
 
             *t = (struct tap){ f, { i, k }, job->run, job->arg };
@@ -97,7 +97,7 @@ static void find_buckets(struct flyer *f)
 {
     for (int i = 0; i < ct_net_n_params(f->net); i += 2)
         f->bucket[ct_net_param(f->net, i)->layer] =
-            f->dist->buckets.of_param[i];
+            f->dist->buckets.cut.of_param[i];
 }
 
 static enum ct_status fly_rank(struct flyer *f)
@@ -205,7 +205,7 @@ static void fill(struct flyer *f)
     float *x = ct_net_arena_diff(f->net);
 
     for (size_t i = 0; i < ct_net_arena_count(f->net); i++)
-        x[i] = (float)(f->dist->rank + 1) * (float)(i % 1000);
+        x[i] = (float)(f->dist->view.rank + 1) * (float)(i % 1000);
 }
 
 static enum ct_status check_sums(struct flyer *f)
@@ -226,7 +226,7 @@ static enum ct_status whole_pass(struct flyer *f)
     struct ct_job busy    = { .run = until_go, .arg = &f->begun };
 
     sem_post(&f->go); /* the first slice is held up by nobody */
-    ct_job_submit(f->dist->thread, &busy);
+    ct_job_submit(f->dist->view.thread, &busy);
     fill(f);
     CT_TRY(x->ops->begin(x, 0));
     for (int l = ct_net_n_layers(f->net) - 1; l >= 0; l--)
@@ -300,8 +300,8 @@ TEST(flight, without_slices_all_leave_as_backward_made_them)
 /* c's slices are under way when a's come. */
 static enum ct_status late_and_urgent(struct flyer *f)
 {
-    struct dist_flight *c = &f->dist->flight[f->bucket[C]];
-    struct dist_flight *a = &f->dist->flight[f->bucket[A]];
+    struct dist_flight *c = &f->dist->buckets.flight[f->bucket[C]];
+    struct dist_flight *a = &f->dist->buckets.flight[f->bucket[A]];
 
     fill(f);
     dist_flight_start(c);

@@ -71,7 +71,8 @@ static enum ct_status steps(struct ct_comm *c, struct dist_wire *w,
 static enum ct_status one_rank(struct ct_comm *c, void *arg)
 {
     struct run *run  = arg;
-    struct ct_dist d = { .rank = c->rank, .size = c->size, .comm = c,
+    struct ct_dist d = { .view = { .rank = c->rank, .size = c->size,
+                                   .comm = c },
                          .plan.reduce = ct_allreduce_find("ring") };
     struct dist_wire wire = { .dist = &d, .codec = &d.plan.codec,
                               .n_coded = N, .n_dense = 16 };

@@ -58,11 +58,11 @@ static enum ct_status push_turn(struct pusher *q, int turn, int *next)
     struct ct_answer answer = { 0 };
 
     atomic_store(&q->turn, turn);
-    while (q->dist->plan.rounds && q->dist->rank == 2 && turn == LATE &&
+    while (q->dist->plan.rounds && q->dist->view.rank == 2 && turn == LATE &&
            atomic_load(&q->all->turn) <= LATE)
         usleep(1000);
     CT_TRY(x->ops->fetch(x, turn));
-    q->make(q->dist->rank, turn, q->n, diff);
+    q->make(q->dist->view.rank, turn, q->n, diff);
     for (size_t i = 0; i < q->n; i++)
         q->given[i] += (double)diff[i];
     CT_TRY(x->ops->begin(x, turn));

@@ -74,7 +74,7 @@ static void look(const struct rank *r, int iter)
 
     (void)iter;
     atomic_fetch_add(&n_looks, 1);
-    atomic_fetch_add(&n_timed, d->comm->n_choices > 0);
+    atomic_fetch_add(&n_timed, d->view.comm->n_choices > 0);
 }
 
 /* Whether ranks on these hosts timed the ways to sum before they trained. */

@@ -255,7 +255,7 @@ TEST(watch, a_rank_of_another_host_that_moves_on_is_waited_for)
 /* Comes to its group, then to all. */
 static enum ct_status group_then_all(struct ct_dist *d, float *x, int64_t n)
 {
-    if (d->group)
+    if (d->view.group)
         CT_TRY(dist_group_sum(d, x, n));
     return dist_all_sum(d, x, n);
 }
@@ -315,9 +315,9 @@ static enum ct_status come_late(struct ct_dist *d, float *x, int64_t n)
     static const double at[] = { 1.2, 20, 2, 2 };
 
     (void)n;
-    CT_TRY(ct_job_run(d->thread, hierarchical_job, x));
-    pass(at[d->rank]);
-    return ct_job_run(d->thread, hierarchical_job, x);
+    CT_TRY(ct_job_run(d->view.thread, hierarchical_job, x));
+    pass(at[d->view.rank]);
+    return ct_job_run(d->view.thread, hierarchical_job, x);
 }
 
 /* Rank 0 waits in its host's memory for longer than silence takes to show. */

@@ -61,7 +61,7 @@ int main(void)
         return 2;
     if (ct_dist_rank(d) == 0) /* does not come */
         nap(30000);
-    ct_job_submit(d->thread, &job);
+    ct_job_submit(d->view.thread, &job);
     nap(500);
     ct_dist_abort(d, 1);
     return 3;

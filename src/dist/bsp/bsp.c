@@ -35,7 +35,7 @@ static enum ct_status make_ways(struct ct_dist *d, struct ct_net *net)
     policy = dist_bucket_policy(DIST_FIRST_BUCKET,
                                 (size_t)d->options->bucket_bytes,
                                 d->factors.of_param);
-    CT_TRY(ct_cut_init(&d->buckets, net, &policy));
+    CT_TRY(ct_cut_init(&d->buckets.cut, net, &policy));
     CT_TRY(dist_wires_init(d, net));
     return dist_flights_init(d, net);
 }
@@ -45,14 +45,14 @@ static void drop_ways(struct ct_dist *d)
     dist_factors_fini(d);
     dist_wires_fini(d);
     dist_flights_fini(d);
-    ct_cut_fini(&d->buckets);
+    ct_cut_fini(&d->buckets.cut);
 }
 
 /* Between two iterations: everything sent is in, nothing is under way. */
 static enum ct_status change_ways(struct ct_dist *d)
 {
-    for (int i = 0; i < d->buckets.n; i++)
-        CT_TRY(dist_flight_wait(&d->flight[i]));
+    for (int i = 0; i < d->buckets.cut.n; i++)
+        CT_TRY(dist_flight_wait(&d->buckets.flight[i]));
     for (int i = 0; i < d->factors.n; i++)
         CT_TRY(ct_job_wait(&d->factors.factor[i].job));
     drop_ways(d);
@@ -65,7 +65,7 @@ static enum ct_status change_ways(struct ct_dist *d)
  * apart. */
 static enum ct_status send_values(struct ct_dist *d, struct ct_net *net)
 {
-    if (!d->params_of)
+    if (!d->host.params_of)
         return dist_spread_values(d, net);
     for (int i = 0; i < ct_net_n_params(net); i++) {
         const struct ct_net_param *p = ct_net_param(net, i);
@@ -85,8 +85,8 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
     CT_TRY(dist_sweep(d));
-    if (d->size > 1 && !d->direct && d->options->slice_bytes > 0)
-        CT_TRY(ct_comm_thread_agree(d->thread));
+    if (d->view.size > 1 && !d->host.shared && d->options->slice_bytes > 0)
+        CT_TRY(ct_comm_thread_agree(d->view.thread));
     if (d->plan.parts) {
         CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
                             "bits",
@@ -108,7 +108,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net,
     const uint64_t seed = d->trainer.seed; /* rank 0's, from the first time */
     const bool again    = d->net == net;
 
-    if (!again && (d->net || d->params_of != net))
+    if (!again && (d->net || d->host.params_of != net))
         dist_bsp_fini(d);
     d->trainer = *t;
     if (again)
@@ -117,7 +117,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net,
         CT_TRY(attach_net(d, net));
     CT_TRY(dist_find_held(d));
     *out = (struct ct_attached){ .queues_sums = d->device_sum.nccl,
-                                 .sums_apart  = d->direct,
+                                 .sums_apart  = d->host.shared,
                                  .held        = d->held };
     return CT_OK;
 }
@@ -126,7 +126,7 @@ static void bsp_detach(struct ct_exchange *x, const struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
-    if (!net || (d->net != net && d->params_of != net))
+    if (!net || (d->net != net && d->host.params_of != net))
         return;
     dist_bsp_fini(d);
     d->trainer = (struct ct_trainer){ 0 };
@@ -138,7 +138,7 @@ static enum ct_status bsp_begin(struct ct_exchange *x, int iter)
     bool changed;
 
     d->trainer.iter = iter;
-    d->n_sent       = 0;
+    d->buckets.n_sent       = 0;
     d->under_way    = true;
     dist_begun(d);
     CT_TRY(dist_auto_begin(d, &changed));
@@ -156,7 +156,7 @@ static enum ct_status bsp_queued(struct ct_exchange *x, int layer)
 static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
 {
     struct ct_dist *d = dist_of(x);
-    int n             = d->n_sent;
+    int n             = d->buckets.n_sent;
 
     if (d->device_sum.way && layer == ct_net_n_layers(d->net) - 1)
         dist_device_sum_riders(d);
@@ -166,29 +166,29 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
     CT_TRY(dist_factors_layer_done(d, layer));
     if (!d->plan.overlap && layer > 0)
         return CT_OK;
-    while (n < d->buckets.n &&
-           (layer == 0 || d->buckets.run[n].layer >= layer))
+    while (n < d->buckets.cut.n &&
+           (layer == 0 || d->buckets.cut.run[n].layer >= layer))
         n++;
-    if (d->direct)
+    if (d->host.shared)
         return dist_direct_layer_done(d, n);
-    while (d->n_sent < n)
-        dist_flight_start(&d->flight[d->n_sent++]);
+    while (d->buckets.n_sent < n)
+        dist_flight_start(&d->buckets.flight[d->buckets.n_sent++]);
     return CT_OK;
 }
 
 static enum ct_status wait_bucket(struct ct_dist *d, int i)
 {
-    struct dist_flight *f = &d->flight[i];
+    struct dist_flight *f = &d->buckets.flight[i];
     double start;
     enum ct_status st;
 
-    if (d->direct)
+    if (d->host.shared)
         return dist_direct_wait(d, f->ticket);
     if (dist_flight_done(f))
         return dist_flight_wait(f);
     start = ct_now();
     st    = dist_flight_wait(f);
-    d->wait_seconds += ct_now() - start;
+    d->counts.wait_seconds += ct_now() - start;
     return st;
 }
 
@@ -202,8 +202,8 @@ static const float *sum_of(const struct ct_dist *d, int param)
 {
     const struct ct_net_param *p = ct_net_param(d->net, param);
 
-    return d->direct && d->factors.of_param[param] < 0
-               ? ct_shared_sums(d->direct) + p->offset
+    return d->host.shared && d->factors.of_param[param] < 0
+               ? ct_shared_sums(d->host.shared) + p->offset
                : ct_diff(p->blob);
 }
 
@@ -217,21 +217,21 @@ static enum ct_status bsp_wait(struct ct_exchange *x, int param,
         return CT_OK; /* the update is queued behind the sums */
     if (d->factors.of_param[param] >= 0)
         return dist_factors_wait(d, d->factors.of_param[param]);
-    return wait_bucket(d, d->buckets.of_param[param]);
+    return wait_bucket(d, d->buckets.cut.of_param[param]);
 }
 
 static bool bsp_ready(struct ct_exchange *x, int param)
 {
-    struct ct_dist *d   = dist_of(x);
-    const int factor    = d->factors.of_param[param];
+    struct ct_dist *d = dist_of(x);
+    const int factor  = d->factors.of_param[param];
     struct dist_flight *f;
 
-    if (factor >= 0 && d->params_of)
-        return ct_shared_done(d->direct, d->factors.factor[factor].ticket);
+    if (factor >= 0 && d->host.params_of)
+        return ct_shared_done(d->host.shared, d->factors.factor[factor].ticket);
     if (factor >= 0)
         return ct_job_done(&d->factors.factor[factor].job);
-    f = &d->flight[d->buckets.of_param[param]];
-    return d->direct ? ct_shared_done(d->direct, f->ticket)
+    f = &d->buckets.flight[d->buckets.cut.of_param[param]];
+    return d->host.shared ? ct_shared_done(d->host.shared, f->ticket)
                      : dist_flight_done(f);
 }
 
@@ -242,7 +242,7 @@ static enum ct_status bsp_finish(struct ct_exchange *x, struct ct_answer *out)
     d->under_way = false;
     CT_TRY(d->device_sum.way ? dist_device_sum_finish(d)
                              : wait_bucket(d, 0)); /* riders sit in front */
-    *out = ct_answer_of(x, d->direct ? ct_shared_sums(d->direct)
+    *out = ct_answer_of(x, d->host.shared ? ct_shared_sums(d->host.shared)
                                      : dist_diff(d, d->net));
     return CT_OK;
 }
@@ -256,8 +256,8 @@ static enum ct_status settle_blob(struct ct_dist *d, struct ct_blob *b)
     CT_TRY(ct_alloc((size_t)b->count, sizeof(*x), "statistics", &x));
     CT_TRY_GOTO(ct_blob_get(b, false, x), st, out);
     CT_TRY_GOTO(ct_dist_sum(d, x, b->count), st, out);
-    CT_TRY_GOTO(ct_scale(ct_device_cpu(), b->count, 1.0f / (float)d->size, x),
-                st, out);
+    CT_TRY_GOTO(ct_scale(ct_device_cpu(), b->count,
+                         1.0f / (float)d->view.size, x), st, out);
     st = ct_blob_put(b, false, x);
 out:
     ct_free(x);
@@ -324,9 +324,10 @@ const struct ct_exchange_ops dist_bsp = {
  * under way. */
 static void land(struct ct_dist *d)
 {
-    for (int i = 0; d->flight && i < d->buckets.n; i++)
-        for (int k = 0; d->flight[i].slice && k < d->flight[i].n_slices; k++)
-            dist_await_or_call_off(d, &d->flight[i].slice[k].job);
+    for (int i = 0; d->buckets.flight && i < d->buckets.cut.n; i++)
+        for (int k = 0; d->buckets.flight[i].slice &&
+             k < d->buckets.flight[i].n_slices; k++)
+            dist_await_or_call_off(d, &d->buckets.flight[i].slice[k].job);
     for (int i = 0; d->factors.factor && i < d->factors.n; i++)
         dist_await_or_call_off(d, &d->factors.factor[i].job);
     dist_await_or_call_off(d, &d->device_sum.riders);
@@ -334,7 +335,7 @@ static void land(struct ct_dist *d)
 
 void dist_bsp_fini(struct ct_dist *d)
 {
-    if (d->thread)
+    if (d->view.thread)
         land(d);
     dist_canonical_detach(&d->canonical);
     dist_device_sum_fini(d);

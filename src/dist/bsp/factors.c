@@ -131,10 +131,10 @@ static enum ct_status make_near(struct ct_dist *d, struct dist_factor *x)
 {
     int64_t most = 0;
 
-    for (int r = 0; r < d->size; r++)
+    for (int r = 0; r < d->view.size; r++)
         if (x->first[r + 1] - x->first[r] > most)
             most = x->first[r + 1] - x->first[r];
-    if (d->size == 1 || codec_of(d))
+    if (d->view.size == 1 || codec_of(d))
         return CT_OK;
     CT_TRY(dist_peer_arrays_create(d, "factors", most * (x->n + x->m),
                                   &x->near));
@@ -148,7 +148,7 @@ static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
 {
     const struct ct_mirror *m = d->trainer.mirror;
     const size_t mine = (size_t)(x->rows * (x->n + x->m)) * sizeof(float);
-    const size_t all  = (size_t)floats_before(x, d->size) * sizeof(float);
+    const size_t all  = (size_t)floats_before(x, d->view.size) * sizeof(float);
     void *kept = NULL, *gathered = NULL;
 
     if (d->facts.gpus || m)
@@ -185,11 +185,11 @@ static void drop_room(struct ct_dist *d, struct dist_factor *x)
 enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
                                  int64_t *first)
 {
-    for (int r = 0; r < d->size; r++)
-        d->part_bytes[r] = sizeof(mine);
+    for (int r = 0; r < d->view.size; r++)
+        d->services.part_bytes[r] = sizeof(mine);
     first[0] = 0;
-    CT_TRY(dist_gather(d, &mine, d->part_bytes, first + 1));
-    for (int r = 0; r < d->size; r++)
+    CT_TRY(dist_gather(d, &mine, d->services.part_bytes, first + 1));
+    for (int r = 0; r < d->view.size; r++)
         first[r + 1] += first[r];
     return CT_OK;
 }
@@ -201,9 +201,9 @@ static enum ct_status make_wire(struct ct_dist *d, struct dist_factor *x)
     size_t all                      = 0;
 
     CT_TRY(make_room(d, x));
-    CT_TRY(ct_alloc((size_t)d->size, sizeof(*x->bytes), "factors",
+    CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*x->bytes), "factors",
                     &x->bytes));
-    for (int r = 0; r < d->size; r++) {
+    for (int r = 0; r < d->view.size; r++) {
         const int64_t n = floats_before(x, r + 1) - floats_before(x, r);
 
         x->bytes[r] = t ? t->bytes(n) : (size_t)n * sizeof(float);
@@ -229,13 +229,13 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
              ct_net_layer(net, p->layer)->name);
     x->job.name = x->name;
     x->job.run  = gather_job;
-    x->job.arg = x;
+    x->job.arg  = x;
     x->job.priority = 1 + p->layer; /* as buckets: flight.c */
     d->factors.of_param[param] = d->factors.n++;
-    CT_TRY(ct_alloc((size_t)d->size + 1, sizeof(*x->first), "factors",
+    CT_TRY(ct_alloc((size_t)d->view.size + 1, sizeof(*x->first), "factors",
                     &x->first));
     CT_TRY(dist_factors_rows(d, f->rows, x->first));
-    CT_TRY(d->params_of ? dist_rows_init(x) : make_wire(d, x));
+    CT_TRY(d->host.params_of ? dist_rows_init(x) : make_wire(d, x));
     /* The layer leaves its own product out; all rows are multiplied here. */
     ct_net_make_gradient(net, param, false);
     if (d->trainer.mirror)
@@ -287,7 +287,7 @@ void dist_factors_fini(struct ct_dist *d)
 static void pack(struct dist_factor *x, const struct ct_factors *f)
 {
     int64_t width = x->n + x->m;
-    float *to     = x->all + floats_before(x, x->dist->rank);
+    float *to     = x->all + floats_before(x, x->dist->view.rank);
 
     for (int64_t r = 0; r < x->rows; r++, to += width) {
         memcpy(to, f->u + r * x->n, (size_t)x->n * sizeof(*to));
@@ -352,7 +352,7 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
         if (x->layer != layer)
             continue;
         CT_TRY(factors_now(d, x, &f));
-        if (d->params_of) {
+        if (d->host.params_of) {
             CT_TRY(dist_rows_post(x, &f));
             continue;
         }
@@ -363,7 +363,7 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
         if (!x->near)
             pack(x, &f);
         x->built = false;
-        ct_job_submit(d->thread, &x->job);
+        ct_job_submit(d->view.thread, &x->job);
     }
     return CT_OK;
 }
@@ -372,7 +372,7 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
 static enum ct_status multiply(const struct dist_factor *x, const float *all,
                                const struct ct_blob *b)
 {
-    const int64_t rows = x->first[x->dist->size], width = x->n + x->m;
+    const int64_t rows = x->first[x->dist->view.size], width = x->n + x->m;
 
     if (x->near)
         return ct_gemm(b->dev, CT_T, CT_N, x->n, x->m, rows, 1, all,
@@ -383,13 +383,13 @@ static enum ct_status multiply(const struct dist_factor *x, const float *all,
 
 enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
 {
-    struct dist_factor *x     = &d->factors.factor[factor];
+    struct dist_factor *x = &d->factors.factor[factor];
     const struct ct_mirror *m = d->trainer.mirror;
     const struct ct_blob *b   = ct_net_param(d->net, x->param)->blob;
-    const size_t bytes = (size_t)floats_before(x, d->size) * sizeof(float);
+    const size_t bytes = (size_t)floats_before(x, d->view.size) * sizeof(float);
     double start;
 
-    if (d->params_of)
+    if (d->host.params_of)
         return dist_direct_wait(d, x->ticket);
     CT_TRY(ct_job_wait(&x->job));
     if (x->built)

@@ -29,7 +29,7 @@ static int urgency(const struct ct_dist *d, const struct ct_net *net,
     if (bucket == 0 || d->wires.wire) /* codes belong to an order */
         return 0;
     for (int i = 0; i < ct_net_n_params(net); i++)
-        if (d->buckets.of_param[i] == bucket &&
+        if (d->buckets.cut.of_param[i] == bucket &&
             ct_net_param(net, i)->layer < least)
             least = ct_net_param(net, i)->layer;
     return 1 + least;
@@ -74,7 +74,7 @@ static void name_flight(const struct ct_dist *d, const struct ct_net *net,
     for (int i = 0; i < ct_net_n_params(net); i++) {
         const int layer = ct_net_param(net, i)->layer;
 
-        if (d->buckets.of_param[i] != bucket)
+        if (d->buckets.cut.of_param[i] != bucket)
             continue;
         least = layer < least ? layer : least;
         most  = layer > most ? layer : most;
@@ -91,11 +91,12 @@ enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
 {
     float *diff = dist_device_sum_diff(d, net);
 
-    CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*d->flight), "flights",
-                    &d->flight));
-    for (int i = 0; i < d->buckets.n; i++) {
-        const struct ct_cut_run *b = &d->buckets.run[i];
-        struct dist_flight *f       = &d->flight[i];
+
+    CT_TRY(ct_alloc((size_t)d->buckets.cut.n + 1, sizeof(*d->buckets.flight),
+                    "flights", &d->buckets.flight));
+    for (int i = 0; i < d->buckets.cut.n; i++) {
+        const struct ct_cut_run *b = &d->buckets.cut.run[i];
+        struct dist_flight *f       = &d->buckets.flight[i];
 
         f->dist  = d;
         f->x     = diff + b->first;
@@ -114,16 +115,16 @@ enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
 
 void dist_flights_fini(struct ct_dist *d)
 {
-    for (int i = 0; d->flight && i < d->buckets.n; i++)
-        ct_free(d->flight[i].slice);
-    ct_free(d->flight);
-    d->flight = NULL;
+    for (int i = 0; d->buckets.flight && i < d->buckets.cut.n; i++)
+        ct_free(d->buckets.flight[i].slice);
+    ct_free(d->buckets.flight);
+    d->buckets.flight = NULL;
 }
 
 void dist_flight_start(struct dist_flight *f)
 {
     for (int i = 0; i < f->n_slices; i++)
-        ct_job_submit(f->dist->thread, &f->slice[i].job);
+        ct_job_submit(f->dist->view.thread, &f->slice[i].job);
 }
 
 bool dist_flight_done(struct dist_flight *f)

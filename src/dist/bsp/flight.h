@@ -9,6 +9,7 @@
 #define CT_DIST_BSP_FLIGHT_H
 
 #include "comm/thread.h"
+#include "net/cut.h"
 
 struct ct_dist;
 struct ct_net;
@@ -30,6 +31,13 @@ struct dist_flight {
     struct dist_wire  *wire; /* NULL: it is summed as it is */
     uint64_t           ticket; /* direct.c */
     char               name[64]; /* the layers whose gradients it has */
+};
+
+/* The buckets of a net, and how they fare. */
+struct dist_buckets {
+    struct ct_cut       cut;
+    struct dist_flight *flight; /* one for each; owned */
+    int                 n_sent; /* handed in this iteration */
 };
 
 /* One for each bucket, with the gradients of `net`; and away with them. */

@@ -42,14 +42,15 @@ static enum ct_status probe_job(struct ct_comm *c, void *arg)
  * knows of an earlier view counts. */
 static enum ct_status recall(struct ct_dist *d, bool *known)
 {
-    const struct ct_place *place = &d->comm->place;
+    const struct ct_place *place = &d->view.comm->place;
 
-    *known = d->machine.alpha > 0;
+    *known = d->elastic.machine.alpha > 0;
     CT_TRY(ct_dist_broadcast(d, known, sizeof(*known)));
     if (!*known)
         return CT_OK;
-    CT_TRY(ct_dist_broadcast(d, &d->machine, sizeof(d->machine)));
-    d->roads.options.machine = d->machine;
+    CT_TRY(ct_dist_broadcast(d, &d->elastic.machine,
+                             sizeof(d->elastic.machine)));
+    d->roads.options.machine = d->elastic.machine;
     d->roads.options.machine.per_host = place->even ? place->n_local : 1;
     d->roads.slow_rank = d->roads.slow_peer = -1;
     d->roads.measured  = true;
@@ -62,11 +63,11 @@ static enum ct_status measure(struct ct_dist *d)
     struct dist_machine *w = &d->roads.options.machine;
     bool known             = false;
 
-    if (d->members)
+    if (d->elastic.members)
         CT_TRY(recall(d, &known));
     if (known)
         return CT_OK;
-    CT_TRY(ct_job_run(d->thread, probe_job, &d->roads));
+    CT_TRY(ct_job_run(d->view.thread, probe_job, &d->roads));
     CT_TRY(dist_measure_flops(d->trainer.mirror ? d->trainer.mirror->dev
                                                  : ct_device_cpu(),
                               &w->flops));
@@ -74,7 +75,7 @@ static enum ct_status measure(struct ct_dist *d)
     w->local_alpha = fmin(w->alpha, 2e-6);
     w->local_beta  = fmin(w->beta, 2 * w->gamma);
     CT_TRY(ct_dist_broadcast(d, w, sizeof(*w)));
-    d->machine        = *w;
+    d->elastic.machine        = *w;
     d->roads.measured = true;
     return CT_OK;
 }
@@ -96,8 +97,8 @@ static void choose_shared(struct ct_dist *d, const struct dist_model *m)
         const struct dist_load load = dist_model_load(m, i);
 
         if (load.k > 0 && d->roads.may[i] &&
-            dist_cost_shared(w, d->size, true, &load).seconds <
-                dist_cost_shared(w, d->size, false, &load).seconds)
+            dist_cost_shared(w, d->view.size, true, &load).seconds <
+                dist_cost_shared(w, d->view.size, false, &load).seconds)
             d->roads.apart[i] = 0;
     }
 }
@@ -128,13 +129,13 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     if (d->plan.road != DIST_ROAD_AUTO || a->n_choices == 0)
         return CT_OK;
     CT_TRY(measure(d));
-    if (d->params_of)
+    if (d->host.params_of)
         choose_shared(d, &m);
     else
-        CT_TRY(dist_model_choose(&m, &a->options, d->size, a->apart));
+        CT_TRY(dist_model_choose(&m, &a->options, d->view.size, a->apart));
     /* Ranks may differ in samples. */
     CT_TRY(ct_dist_broadcast(d, a->apart, (size_t)n * sizeof(*a->apart)));
-    if (d->params_of)
+    if (d->host.params_of)
         return CT_OK;
     a->learning = d->plan.learns;
     a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide
@@ -166,24 +167,24 @@ static struct sums compare(const struct ct_dist *d)
     struct sums s = { { 0 }, { 0 }, { 0 } };
 
     plain.scales = (struct dist_scales){ 0 };
-    for (int i = 0; i < d->buckets.n; i++) {
+    for (int i = 0; i < d->buckets.cut.n; i++) {
         struct dist_cost c = dist_bucket_cost(&m, &plain, DIST_ROAD_AUTO,
-                                              d->size, &d->buckets, i);
+                                              d->view.size, &d->buckets.cut, i);
 
         s.bytes[0] += c.bytes;
         s.predicted[0] += c.seconds;
-        s.observed[0] += dist_flight_seconds(&d->flight[i]);
+        s.observed[0] += dist_flight_seconds(&d->buckets.flight[i]);
     }
     for (int i = 0; i < d->factors.n; i++) {
         const struct dist_factor *x = &d->factors.factor[i];
         struct dist_load load       = dist_model_load(&m, x->param);
-        struct dist_cost c = dist_factors_cost(&plain, d->size, &load);
+        struct dist_cost c = dist_factors_cost(&plain, d->view.size, &load);
 
         s.bytes[1] += c.bytes;
         s.predicted[1] += c.seconds;
         s.observed[1] += x->job.seconds;
         s.predicted[2] += c.compute;
-        s.observed[2] += x->product_seconds * (d->size - 1) / d->size;
+        s.observed[2] += x->product_seconds * (d->view.size - 1) / d->view.size;
     }
     return s;
 }
@@ -233,10 +234,10 @@ static const char *road_of(const struct ct_dist *d, int param,
     const struct ct_allreduce_type *type;
     double all, share;
 
-    if (d->params_of) {
+    if (d->host.params_of) {
         const bool factors = d->factors.of_param[param] >= 0;
 
-        *cost     = dist_cost_shared(&o->machine, d->size, factors, &load);
+        *cost     = dist_cost_shared(&o->machine, d->view.size, factors, &load);
         *observed = 0;
         return factors ? "factors" : "shared";
     }
@@ -244,20 +245,22 @@ static const char *road_of(const struct ct_dist *d, int param,
         const struct dist_factor *x =
             &d->factors.factor[d->factors.of_param[param]];
 
-        *cost = dist_cost_factors(&o->machine, d->size, &load);
+        *cost = dist_cost_factors(&o->machine, d->view.size, &load);
         cost->seconds += cost->compute;
         *observed = x->job.seconds + x->product_seconds;
         return "factors";
     }
-    f    = &d->flight[d->buckets.of_param[param]];
+    f    = &d->buckets.flight[d->buckets.cut.of_param[param]];
     all  = (double)f->n;
-    type = o->reduce ? o->reduce : dist_usual_sum(&o->machine, d->size, all);
+    type = o->reduce ? o->reduce
+                     : dist_usual_sum(&o->machine, d->view.size, all);
     if (o->codec.type && dist_wires_code(d, param)) {
-        *cost     = dist_cost_coded(&o->machine, d->size, &o->codec, &load);
+        *cost     = dist_cost_coded(&o->machine, d->view.size, &o->codec,
+                                    &load);
         *observed = dist_flight_seconds(f) * load.floats / all;
         return o->codec.type->name;
     }
-    *cost = dist_cost_sum(&o->machine, d->size, type, all);
+    *cost = dist_cost_sum(&o->machine, d->view.size, type, all);
     share = load.floats / all;
     cost->bytes *= share;
     cost->seconds *= share;
@@ -270,7 +273,7 @@ bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)
     struct dist_cost c = { 0 };
 
     *out = (struct dist_travel){ .floats = 0 };
-    if (!d->net || d->plan.servers || d->plan.sync || d->size < 2 ||
+    if (!d->net || d->plan.servers || d->plan.sync || d->view.size < 2 ||
         d->device_sum.way)
         return false;
     name_of(d->net, param, out->param, sizeof(out->param));
@@ -318,7 +321,7 @@ void dist_auto_say(const struct ct_dist *d)
 {
     const struct dist_machine *w = &d->roads.options.machine;
 
-    if (!d->roads.measured || d->rank != 0)
+    if (!d->roads.measured || d->view.rank != 0)
         return;
     CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding %.3g "
             "ns a byte, products run at %.4g GFLOP/s", 1e6 * w->alpha,
@@ -337,9 +340,9 @@ static enum ct_status reconsider(struct ct_dist *d, int *apart)
     struct dist_step now, then;
     size_t bytes = (size_t)ct_net_n_params(d->net) * sizeof(*apart);
 
-    CT_TRY(dist_step_of(&m, &a->options, d->size, a->apart, &now));
-    CT_TRY(dist_model_choose(&m, &a->options, d->size, apart));
-    CT_TRY(dist_step_of(&m, &a->options, d->size, apart, &then));
+    CT_TRY(dist_step_of(&m, &a->options, d->view.size, a->apart, &now));
+    CT_TRY(dist_model_choose(&m, &a->options, d->view.size, apart));
+    CT_TRY(dist_step_of(&m, &a->options, d->view.size, apart, &then));
     CT_INFO("Roads after %d iterations: a step took %.4g ms; exchanges took "
             "%.3g (sums), %.3g (factors) times what was predicted",
             a->n_seen, 1e3 * a->step, a->options.scales.dense,
@@ -364,7 +367,7 @@ static enum ct_status decide(struct ct_dist *d, bool *changed)
 
     CT_TRY(ct_alloc((size_t)n + 1, sizeof(*apart), "roads", &apart));
     memcpy(apart, a->apart, bytes);
-    if (d->rank == 0)
+    if (d->view.rank == 0)
         CT_TRY_GOTO(reconsider(d, apart), st, out);
     CT_TRY_GOTO(ct_dist_broadcast(d, apart, bytes), st, out);
     *changed = memcmp(apart, a->apart, bytes) != 0;

@@ -104,8 +104,8 @@ static void add_pieces(struct dist_wire *w, const struct ct_net *net,
 static enum ct_status reserve_run(struct dist_wire *w)
 {
     const struct dist_codec_type *t = w->codec->type;
-    const int P = w->dist->size;
-    int64_t own = dist_run_owned(w->n_coded, P, w->dist->rank).n;
+    const int P = w->dist->view.size;
+    int64_t own = dist_run_owned(w->n_coded, P, w->dist->view.rank).n;
 
     CT_TRY(ct_alloc(dist_run_code_bytes(t, w->n_coded, P) + 1, 1, "codes",
                     &w->code));
@@ -121,7 +121,7 @@ static enum ct_status reserve_run(struct dist_wire *w)
 static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
                                 const struct ct_net *net, int b)
 {
-    const struct ct_cut_run *range = &d->buckets.run[b];
+    const struct ct_cut_run *range = &d->buckets.cut.run[b];
 
     w->dist  = d;
     w->codec = &d->wires.codec;
@@ -133,7 +133,8 @@ static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
                     "wire", &w->dense));
     CT_TRY(ct_alloc((size_t)w->n_coded + 1, sizeof(float), "wire",
                     &w->coded));
-    CT_TRY(ct_alloc((size_t)d->size, sizeof(*w->bytes), "wire", &w->bytes));
+    CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*w->bytes), "wire",
+                    &w->bytes));
     if (d->wires.tokens)
         return dist_managed_reserve(w);
     if (w->n_coded == 0)
@@ -160,15 +161,15 @@ enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
 {
     struct dist_wires *all = &d->wires;
 
-    if ((!d->plan.codec.type && !all->tokens) || d->size == 1)
+    if ((!d->plan.codec.type && !all->tokens) || d->view.size == 1)
         return CT_OK;
     all->codec = d->plan.codec;
     dist_codec_schedule(&all->codec, d->trainer.max_iter);
     all->share = 1;
-    CT_TRY(ct_alloc((size_t)d->buckets.n + 1, sizeof(*all->wire), "wires",
+    CT_TRY(ct_alloc((size_t)d->buckets.cut.n + 1, sizeof(*all->wire), "wires",
                     &all->wire));
     all->n_values = 0;
-    for (all->n = 0; all->n < d->buckets.n;) {
+    for (all->n = 0; all->n < d->buckets.cut.n;) {
         struct dist_wire *w = &all->wire[all->n++];
 
         CT_TRY(wire_init(w, d, net, all->n - 1));
@@ -208,7 +209,7 @@ static enum ct_status slice_init(struct dist_wire *w, struct ct_dist *d,
                     "wire", &w->piece));
     add_pieces(w, net, s->first, s->n);
     keep_short(w);
-    if (d->serves)
+    if (d->view.serves)
         return CT_OK;
     CT_TRY(ct_alloc((size_t)w->n_dense + 1, sizeof(float), "wire",
                     &w->dense));
@@ -338,8 +339,8 @@ static bool rests(const struct dist_wire *w, int64_t iter)
 /* What was held back goes out at once. */
 static void let_go(struct dist_wire *w)
 {
-    struct dist_run_part own = dist_run_owned(w->n_coded, w->dist->size,
-                                              w->dist->rank);
+    struct dist_run_part own = dist_run_owned(w->n_coded, w->dist->view.size,
+                                              w->dist->view.rank);
 
     ct_comm_add(w->n_coded, w->residual, w->coded);
     memset(w->residual, 0, (size_t)w->n_coded * sizeof(float));
@@ -427,7 +428,7 @@ void dist_wire_push(struct dist_wire *w, int64_t iter, float times,
     if (t->momentum)
         clip(w);
     memcpy(dense, w->dense, (size_t)w->n_dense * sizeof(float));
-    draw.hi |= (uint64_t)w->dist->rank;
+    draw.hi |= (uint64_t)w->dist->view.rank;
     if (w->n_coded && rests(w, iter)) {
         let_go(w);
         memcpy(dense + w->n_dense, w->coded,

@@ -41,7 +41,7 @@ enum ct_status dist_managed_reserve(struct dist_wire *w)
 {
     const struct dist_codec_type *t = w->codec->type;
     size_t n    = (size_t)n_slices(w);
-    const int P = w->dist->size;
+    const int P = w->dist->view.size;
 
     CT_TRY(ct_alloc((size_t)w->n_coded + 1, sizeof(float), "residuals",
                     &w->residual));

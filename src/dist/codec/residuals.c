@@ -34,8 +34,8 @@ static bool is_kept(const struct ct_dist *d, enum kind kind)
 /* Between one wire's numbers and the arena's layout. */
 static void move(struct dist_wire *w, enum kind kind, bool save, float *arena)
 {
-    struct dist_run_part own = dist_run_owned(w->n_coded, w->dist->size,
-                                              w->dist->rank);
+    struct dist_run_part own = dist_run_owned(w->n_coded, w->dist->view.size,
+                                              w->dist->view.rank);
     float *kept = kept_by(w, kind), *run = kept;
     int64_t at  = 0;
 
@@ -78,17 +78,17 @@ static enum ct_status save_ranks(const struct ct_dist *d, enum kind kind,
                                  const struct ct_keep *keep,
                                  const float *arena, int64_t n)
 {
-    const int group   = dist_group_of(&d->plan, d->rank);
+    const int group   = dist_group_of(&d->plan, d->view.rank);
     const float count = (float)d->plan.n_groups;
     char name[64];
 
     snprintf(name, sizeof(name), "wire.%s.n", names[kind]);
-    if (d->rank == 0)
+    if (d->view.rank == 0)
         CT_TRY(keep->put(keep->arg, name, 1, &count));
-    for (int g = 1; g < d->plan.n_groups && d->rank == 0; g++)
+    for (int g = 1; g < d->plan.n_groups && d->view.rank == 0; g++)
         CT_TRY(keep->elsewhere(keep->arg, dist_group_first(&d->plan, g)));
     snprintf(name, sizeof(name), "wire.%s.%d", names[kind], group);
-    return dist_group_first(&d->plan, group) == d->rank
+    return dist_group_first(&d->plan, group) == d->view.rank
                ? keep->put(keep->arg, name, n, arena)
                : CT_OK;
 }
@@ -114,7 +114,7 @@ enum ct_status dist_wires_save(struct ct_dist *d, const struct ct_keep *keep)
         if (k == OWNER) /* one rank has it, the others zeros */
             CT_TRY_GOTO(ct_dist_sum(d, arena, n), st, out);
         snprintf(name, sizeof(name), "wire.%s", names[k]);
-        if (d->rank == 0)
+        if (d->view.rank == 0)
             st = keep->put(keep->arg, name, n, arena);
     }
 out:
@@ -168,8 +168,8 @@ static enum ct_status restore_ranks(const struct ct_dist *d, enum kind kind,
                                     const struct ct_keep *keep, int64_t n,
                                     float *mine, float *sum, bool *any)
 {
-    const int group  = dist_group_of(&d->plan, d->rank);
-    const bool codes = dist_group_first(&d->plan, group) == d->rank;
+    const int group  = dist_group_of(&d->plan, d->view.rank);
+    const bool codes = dist_group_first(&d->plan, group) == d->view.rank;
     bool found       = true;
     int count        = 0;
 
@@ -229,7 +229,7 @@ enum ct_status dist_wires_restore(struct ct_dist *d,
 enum ct_status dist_held_back_take(struct ct_dist *d)
 {
     for (int k = RESIDUAL; k <= BASIS; k++) {
-        float **to = &d->held_back.kept[k];
+        float **to = &d->elastic.held_back.kept[k];
 
         if (!d->net || !is_kept(d, (enum kind)k))
             continue;
@@ -247,7 +247,7 @@ static enum ct_status give_held(struct ct_dist *d, enum kind kind, float *x)
 {
     const size_t n = ct_net_arena_count(d->net);
 
-    memcpy(x, d->held_back.kept[kind], n * sizeof(*x));
+    memcpy(x, d->elastic.held_back.kept[kind], n * sizeof(*x));
     if (kind == OWNER)
         CT_TRY(ct_dist_sum(d, x, (int64_t)n));
     if (kind == BASIS)
@@ -264,14 +264,14 @@ enum ct_status dist_held_back_put(struct ct_dist *d)
     for (int k = RESIDUAL; k <= BASIS; k++) {
         if (!d->net || !is_kept(d, (enum kind)k))
             continue;
-        if (!d->held_back.kept[k]) /* it is new: as its wires begin */
+        if (!d->elastic.held_back.kept[k]) /* it is new: as its wires begin */
             CT_TRY_GOTO(dist_held_back_take(d), st, out);
         if (!x)
             CT_TRY_GOTO(ct_alloc(ct_net_arena_count(d->net), sizeof(*x),
                                  "residuals", &x), st, out);
         CT_TRY_GOTO(give_held(d, (enum kind)k, x), st, out);
     }
-    d->held_back.pending = false;
+    d->elastic.held_back.pending = false;
     st                   = dist_held_back_take(d);
 out:
     ct_free(x);
@@ -281,6 +281,6 @@ out:
 void dist_held_back_fini(struct ct_dist *d)
 {
     for (int k = 0; k < DIST_HELD_KINDS; k++)
-        ct_free(d->held_back.kept[k]);
-    d->held_back = (struct dist_held_back){ 0 };
+        ct_free(d->elastic.held_back.kept[k]);
+    d->elastic.held_back = (struct dist_held_back){ 0 };
 }

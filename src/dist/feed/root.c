@@ -248,7 +248,7 @@ static enum ct_status root_ask(struct dist_root *f)
     if (!f->dist)
         return ct_fail(CT_ECOMM, "rank 0, who reads for all, is gone");
     s->pass = f->n_asked++;
-    ct_job_submit(f->dist->thread, &s->job);
+    ct_job_submit(f->dist->view.thread, &s->job);
     return CT_OK;
 }
 
@@ -326,7 +326,8 @@ static void root_destroy(struct ct_feed *base)
 
     root_drain(f);
     reader_stop(f);
-    for (struct dist_root **p = f->dist ? &f->dist->roots : NULL; p && *p;
+    for (struct dist_root **p = f->dist ? &f->dist->services.roots : NULL;
+         p && *p;
          p = &(*p)->next)
         if (*p == f) {
             *p = f->next;
@@ -379,7 +380,7 @@ static enum ct_status open_feed(struct dist_root *f,
 {
     struct ct_dist *d = f->dist;
 
-    f->size    = d->size;
+    f->size    = d->view.size;
     f->count   = config->shard.count;
     /* For a GPU one batch more is made ahead; all ranks ask alike. */
     f->depth   = config->ahead < LEAST_AHEAD ? LEAST_AHEAD
@@ -395,9 +396,9 @@ static enum ct_status open_feed(struct dist_root *f,
     CT_TRY(ct_alloc((size_t)f->size, sizeof(*f->counts), "root feed",
                     &f->counts));
     for (int r = 0; r < f->size; r++)
-        d->part_bytes[r] = sizeof(f->count);
-    CT_TRY(dist_gather(d, &f->count, d->part_bytes, f->counts));
-    if (d->rank == 0)
+        d->services.part_bytes[r] = sizeof(f->count);
+    CT_TRY(dist_gather(d, &f->count, d->services.part_bytes, f->counts));
+    if (d->view.rank == 0)
         CT_TRY(open_source(f, config));
     return root_ask(f); /* the layer looks at its first sample at once */
 }
@@ -414,8 +415,8 @@ enum ct_status dist_root_open(const struct ct_peers *p,
     CT_TRY(ct_alloc(1, sizeof(*f), "root feed", &f));
     f->base.ops = &root_ops;
     f->dist     = d;
-    f->next     = d->roots;
-    d->roots    = f;
+    f->next     = d->services.roots;
+    d->services.roots    = f;
     pthread_mutex_init(&f->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -432,9 +433,9 @@ enum ct_status dist_root_open(const struct ct_peers *p,
 
 void dist_root_orphan(struct ct_dist *d)
 {
-    for (struct dist_root *f = d->roots; f; f = f->next) {
+    for (struct dist_root *f = d->services.roots; f; f = f->next) {
         root_drain(f);
         f->dist = NULL;
     }
-    d->roots = NULL;
+    d->services.roots = NULL;
 }

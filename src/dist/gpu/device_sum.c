@@ -26,18 +26,18 @@ static enum ct_status all_have_it(struct ct_dist *d, bool *all)
 
     if (ct_nccl_available() != CT_OK)
         snprintf(mine.why, sizeof(mine.why), "%s", ct_last_error());
-    CT_TRY(ct_alloc((size_t)d->size, sizeof(*every), "verdicts", &every));
-    for (int r = 0; r < d->size; r++)
-        d->part_bytes[r] = sizeof(mine);
-    CT_TRY_GOTO(dist_gather(d, &mine, d->part_bytes, every), st, out);
+    CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*every), "verdicts", &every));
+    for (int r = 0; r < d->view.size; r++)
+        d->services.part_bytes[r] = sizeof(mine);
+    CT_TRY_GOTO(dist_gather(d, &mine, d->services.part_bytes, every), st, out);
     *all = true;
-    for (int r = 0; r < d->size && *all; r++) {
+    for (int r = 0; r < d->view.size && *all; r++) {
         every[r].why[sizeof(mine.why) - 1] = '\0';
         *all = !every[r].why[0];
         if (!*all && d->plan.nccl)
             st = ct_fail(CT_ENOTFOUND, "--reduce=nccl: rank %d: %s", r,
                          every[r].why);
-        else if (!*all && d->rank == 0)
+        else if (!*all && d->view.rank == 0)
             CT_WARN("gradients go through the CPU's memory: rank %d: %s", r,
                     every[r].why);
     }
@@ -63,10 +63,10 @@ static enum ct_status join_nccl(struct ct_dist *d)
     struct ct_mirror *m  = d->trainer.mirror;
     struct ct_nccl_id id = { { 0 } };
 
-    if (d->rank == 0)
+    if (d->view.rank == 0)
         CT_TRY(ct_nccl_new_id(&id));
     CT_TRY(dist_broadcast(d, &id, sizeof(id)));
-    CT_TRY(ct_nccl_create(m->dev, &id, d->rank, d->size,
+    CT_TRY(ct_nccl_create(m->dev, &id, d->view.rank, d->view.size,
                           &d->device_sum.nccl));
     ct_stage_judge(m->stage, judge, d);
     return CT_OK;
@@ -81,7 +81,7 @@ static void keep_there(struct ct_dist *d, enum dist_device_way way)
     d->device_sum.riders = (struct ct_job){ .run = sum_riders, .arg = d };
     for (int i = 0; i < ct_net_n_params(m->net); i++)
         m->apart[i] = true;
-    if (d->rank == 0)
+    if (d->view.rank == 0)
         CT_INFO("%s sums gradients in the memory of GPUs",
                 way == DIST_BY_NCCL  ? "NCCL"
                 : way == DIST_BY_MPI ? "MPI"
@@ -92,7 +92,7 @@ static void keep_there(struct ct_dist *d, enum dist_device_way way)
 static bool mpi_takes_it(const struct ct_dist *d)
 {
     const struct ct_mirror *m            = d->trainer.mirror;
-    const struct ct_transport_type *type = d->all->transport->type;
+    const struct ct_transport_type *type = d->view.all->transport->type;
 
     return m && (m->dev->kind == CT_CPU || ct_transport_takes_gpu_memory(type));
 }
@@ -102,7 +102,7 @@ static enum ct_status use_mpi(struct ct_dist *d)
     float n = mpi_takes_it(d) ? 1 : 0;
 
     CT_TRY(ct_dist_sum(d, &n, 1));
-    if (n == (float)d->size)
+    if (n == (float)d->view.size)
         keep_there(d, DIST_BY_MPI);
     return CT_OK;
 }
@@ -186,8 +186,8 @@ enum ct_status dist_device_sum_queued(struct ct_dist *d, int layer)
 
     if (layer == ct_net_n_layers(d->net) - 1)
         x->n_queued = 0;
-    for (; x->n_queued < d->buckets.n; x->n_queued++) {
-        const struct ct_cut_run *b = &d->buckets.run[x->n_queued];
+    for (; x->n_queued < d->buckets.cut.n; x->n_queued++) {
+        const struct ct_cut_run *b = &d->buckets.cut.run[x->n_queued];
         size_t first = b->first ? b->first : CT_ARENA_RIDERS;
 
         if (layer > 0 && (b->layer < layer || !d->plan.overlap))
@@ -200,7 +200,7 @@ enum ct_status dist_device_sum_queued(struct ct_dist *d, int layer)
 
 void dist_device_sum_riders(struct ct_dist *d)
 {
-    ct_job_submit(d->thread, &d->device_sum.riders);
+    ct_job_submit(d->view.thread, &d->device_sum.riders);
 }
 
 enum ct_status dist_device_sum_finish(struct ct_dist *d)
@@ -208,6 +208,6 @@ enum ct_status dist_device_sum_finish(struct ct_dist *d)
     double start = ct_now();
 
     CT_TRY(ct_job_wait(&d->device_sum.riders));
-    d->wait_seconds += ct_now() - start;
+    d->counts.wait_seconds += ct_now() - start;
     return d->device_sum.nccl ? ct_nccl_check(d->device_sum.nccl) : CT_OK;
 }

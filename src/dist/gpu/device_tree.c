@@ -19,7 +19,7 @@ enum ct_status dist_device_tree_create(struct ct_dist *d,
     enum ct_status st;
 
     CT_TRY(ct_alloc(1, sizeof(*t), "tree of GPUs", &t));
-    ct_tree_init(&t->tree, &d->comm->place, 0);
+    ct_tree_init(&t->tree, &d->view.comm->place, 0);
     t->diff = ct_net_arena_diff(net);
     st      = dist_peer_arrays_create(d, "tree",
                                      (int64_t)ct_net_arena_count(net),

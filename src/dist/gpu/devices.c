@@ -42,7 +42,7 @@ static void say(const struct dist_census *s)
 /* What ranks have becomes part of the plan. */
 static enum ct_status resolve(struct ct_dist *d, const struct ct_net *net)
 {
-    const struct dist_census *s = &d->census;
+    const struct dist_census *s = &d->report.census;
     int n_cpu = 0;
 
     for (int r = 0; r < s->n; r++)
@@ -61,21 +61,21 @@ static enum ct_status resolve(struct ct_dist *d, const struct ct_net *net)
 enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
 {
     struct ct_mirror *mirror = d->trainer.mirror;
-    struct ct_pulse *pulse   = d->exchange.facts.pulse;
+    struct ct_pulse *pulse = d->exchange.facts.pulse;
     struct meeting m = { mirror ? mirror->dev : ct_device_cpu(), { 0 } };
 
-    CT_TRY(ct_job_run(d->thread, meet_job, &m));
-    pthread_mutex_lock(&d->census_lock);
-    dist_census_fini(&d->census);
-    d->census = m.census;
-    pthread_mutex_unlock(&d->census_lock);
+    CT_TRY(ct_job_run(d->view.thread, meet_job, &m));
+    pthread_mutex_lock(&d->report.lock);
+    dist_census_fini(&d->report.census);
+    d->report.census = m.census;
+    pthread_mutex_unlock(&d->report.lock);
     CT_TRY(resolve(d, net));
-    if ((d->facts.gpus || d->facts.unlike) && d->rank == 0)
-        say(&d->census);
+    if ((d->facts.gpus || d->facts.unlike) && d->view.rank == 0)
+        say(&d->report.census);
     if (pulse)
         atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);
     /* Where others use gradients nobody scales them. */
     if (!d->exchange.facts.remote && !d->exchange.facts.holds_back)
-        CT_TRY(dist_census_check(&d->census));
-    return dist_device_sum_init(d, &d->census, net);
+        CT_TRY(dist_census_check(&d->report.census));
+    return dist_device_sum_init(d, &d->report.census, net);
 }

@@ -17,15 +17,15 @@ struct card {
 static enum ct_status gather(struct ct_dist *d, const struct card *mine,
                              struct card *all)
 {
-    for (int r = 0; r < d->size; r++)
-        d->part_bytes[r] = sizeof(*mine);
-    return dist_gather(d, mine, d->part_bytes, all);
+    for (int r = 0; r < d->view.size; r++)
+        d->services.part_bytes[r] = sizeof(*mine);
+    return dist_gather(d, mine, d->services.part_bytes, all);
 }
 
 /* The first rank that cannot; -1: all can. */
 static int first_without(const struct ct_dist *d, const struct card *all)
 {
-    for (int r = 0; r < d->size; r++)
+    for (int r = 0; r < d->view.size; r++)
         if (all[r].why[0])
             return r;
     return -1;
@@ -42,7 +42,7 @@ static enum ct_status make_array(struct ct_dist *d, const char *what,
 {
     const struct ct_mirror *m = d->trainer.mirror;
 
-    if (d->comm->place.n_hosts > 1)
+    if (d->view.comm->place.n_hosts > 1)
         return ct_fail(CT_ENOTSUP, "ranks are on several hosts");
     if (!m)
         return ct_fail(CT_ENOTSUP, "it has no GPU");
@@ -78,7 +78,7 @@ static enum ct_status get_to_know(struct ct_dist *d, const char *what,
     *who = first_without(d, all);
     if (*who >= 0)
         return CT_OK;
-    note(&mine, open_all(w, d->rank, all));
+    note(&mine, open_all(w, d->view.rank, all));
     CT_TRY(gather(d, &mine, all));
     *who = first_without(d, all);
     return CT_OK;
@@ -93,13 +93,13 @@ enum ct_status dist_peer_arrays_create(struct ct_dist *d, const char *what,
     int who = -1;
 
     CT_TRY_GOTO(ct_alloc(1, sizeof(*w), "peer arrays", &w), st, out);
-    w->n = d->size;
-    CT_TRY_GOTO(ct_alloc((size_t)d->size, sizeof(*w->of), "peer arrays",
+    w->n = d->view.size;
+    CT_TRY_GOTO(ct_alloc((size_t)d->view.size, sizeof(*w->of), "peer arrays",
                          &w->of), st, out);
-    CT_TRY_GOTO(ct_alloc((size_t)d->size, sizeof(*all), "peer arrays", &all),
-                st, out);
+    CT_TRY_GOTO(ct_alloc((size_t)d->view.size, sizeof(*all), "peer arrays",
+                         &all), st, out);
     CT_TRY_GOTO(get_to_know(d, what, n, w, all, &who), st, out);
-    if (who >= 0 && d->rank == 0)
+    if (who >= 0 && d->view.rank == 0)
         CT_INFO("%s: through the CPU's memory, since of rank %d: %s", what,
                 who, all[who].why);
     if (who < 0) {

@@ -45,7 +45,7 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
 /* Where it was tried in vain the comm knows. */
 static bool fits(const struct ct_dist *d)
 {
-    return d->plan.in_memory && !d->comm->place.no_window;
+    return d->plan.in_memory && !d->view.comm->place.no_window;
 }
 
 /* Floats of an array that is laid out as the arena. */
@@ -57,18 +57,18 @@ static int64_t stride_of(const struct ct_net *net)
 static enum ct_status lend(struct ct_dist *d, const struct ct_net *net,
                            int n_arrays, struct ct_shared_params *out)
 {
-    float *at = ct_shared_more(d->direct);
+    float *at = ct_shared_more(d->host.shared);
 
     for (int i = 0; i < n_arrays; i++) {
-        ct_window_keep(d->direct->window);
+        ct_window_keep(d->host.shared->window);
         CT_TRY(ct_buffer_borrow(ct_device_cpu(), at,
                                 ct_net_arena_count(net) * sizeof(float),
-                                ct_window_drop, d->direct->window,
+                                ct_window_drop, d->host.shared->window,
                                 &out->array[i]));
         at += stride_of(net);
     }
     d->factors.space = at;
-    out->fills       = d->direct->window->local.me == 0;
+    out->fills       = d->host.shared->window->local.me == 0;
     return CT_OK;
 }
 
@@ -78,12 +78,12 @@ static enum ct_status agree(struct ct_dist *d, int n_arrays, bool *all)
     int *every = NULL;
     enum ct_status st;
 
-    CT_TRY(ct_alloc((size_t)d->size, sizeof(*every), "agreement", &every));
-    for (int r = 0; r < d->size; r++)
-        d->part_bytes[r] = sizeof(*every);
-    st   = dist_gather(d, &n_arrays, d->part_bytes, every);
+    CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*every), "agreement", &every));
+    for (int r = 0; r < d->view.size; r++)
+        d->services.part_bytes[r] = sizeof(*every);
+    st   = dist_gather(d, &n_arrays, d->services.part_bytes, every);
     *all = n_arrays > 0;
-    for (int r = 0; r < d->size; r++)
+    for (int r = 0; r < d->view.size; r++)
         *all &= every[r] == n_arrays;
     ct_free(every);
     return st;
@@ -100,20 +100,21 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     bool all;
 
     /* A rank that is lost may have been writing there. */
-    if (!fits(d) || d->plan.commits || d->direct || ct_net_n_params(net) == 0)
+    if (!fits(d) || d->plan.commits || d->host.shared ||
+        ct_net_n_params(net) == 0)
         return CT_OK;
     CT_TRY(agree(d, user->n_arrays, &all));
     if (!all)
         return CT_OK;
     CT_TRY(dist_rows_space(d, net, &c.more));
     c.more += user->n_arrays * stride_of(net);
-    st = ct_job_run(d->thread, create_job, &c);
+    st = ct_job_run(d->view.thread, create_job, &c);
     if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
         return CT_OK;
     CT_TRY(st);
-    d->direct = c.out;
-    d->params_of = net;
-    d->params_user = *user;
+    d->host.shared = c.out;
+    d->host.params_of = net;
+    d->host.user = *user;
     return lend(d, net, user->n_arrays, out);
 }
 
@@ -124,30 +125,30 @@ enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
 
     if (!fits(d))
         return CT_OK;
-    if (!d->direct) {
-        st = ct_job_run(d->thread, create_job, &x);
+    if (!d->host.shared) {
+        st = ct_job_run(d->view.thread, create_job, &x);
         if (st == CT_ENOTSUP && !d->plan.reduce) { /* on all ranks alike */
             CT_WARN("%s", ct_last_error());
             return CT_OK;
         }
         CT_TRY(st);
-        d->direct = x.out;
+        d->host.shared = x.out;
     }
-    return ct_net_move_diffs(net, ct_shared_mine(d->direct));
+    return ct_net_move_diffs(net, ct_shared_mine(d->host.shared));
 }
 
 void dist_direct_fini(struct ct_dist *d)
 {
-    if (d->params_of) {
-        d->params_of = NULL;
-        d->params_user.leave(d->params_user.arg);
+    if (d->host.params_of) {
+        d->host.params_of = NULL;
+        d->host.user.leave(d->host.user.arg);
     }
     /* Without memory for its own the net keeps the window's. */
-    if (d->direct && d->net && ct_net_move_diffs(d->net, NULL) != CT_OK)
+    if (d->host.shared && d->net && ct_net_move_diffs(d->net, NULL) != CT_OK)
         CT_WARN("the gradients stay in shared memory: %s", ct_last_error());
     else
-        ct_shared_destroy(d->direct);
-    d->direct = NULL;
+        ct_shared_destroy(d->host.shared);
+    d->host.shared = NULL;
 }
 
 /* A piece of a bucket: summed, block by block, and used. */
@@ -155,7 +156,7 @@ static enum ct_status update_piece(struct ct_shared *s, void *arg,
                                    int64_t piece)
 {
     const struct dist_flight *f = arg;
-    const struct ct_params_user *t   = &f->dist->params_user;
+    const struct ct_params_user *t   = &f->dist->host.user;
     const int64_t start = piece * PIECE, left = f->n - start;
     const int64_t all   = left < PIECE ? left : PIECE;
 
@@ -175,23 +176,23 @@ static enum ct_status update_piece(struct ct_shared *s, void *arg,
 
 static enum ct_status post(struct ct_dist *d, struct dist_flight *f)
 {
-    d->direct->label = f->name;
-    if (d->params_of)
-        return ct_shared_post_work(d->direct, update_piece, f,
+    d->host.shared->label = f->name;
+    if (d->host.params_of)
+        return ct_shared_post_work(d->host.shared, update_piece, f,
                                    (f->n + PIECE - 1) / PIECE,
                                    (uint64_t)f->n * sizeof(float), &f->ticket);
-    return ct_shared_post(d->direct, f->first, f->n, &f->ticket);
+    return ct_shared_post(d->host.shared, f->first, f->n, &f->ticket);
 }
 
 enum ct_status dist_direct_layer_done(struct ct_dist *d, int n_ready)
 {
     double start = ct_now();
 
-    while (d->n_sent < n_ready)
-        CT_TRY(post(d, &d->flight[d->n_sent++]));
-    if (!d->params_of)
-        ct_shared_progress(d->direct);
-    d->direct_seconds += ct_now() - start;
+    while (d->buckets.n_sent < n_ready)
+        CT_TRY(post(d, &d->buckets.flight[d->buckets.n_sent++]));
+    if (!d->host.params_of)
+        ct_shared_progress(d->host.shared);
+    d->host.seconds += ct_now() - start;
     return CT_OK;
 }
 
@@ -199,12 +200,12 @@ enum ct_status dist_direct_wait(struct ct_dist *d, uint64_t ticket)
 {
     double start, took;
 
-    if (ct_shared_done(d->direct, ticket))
-        return ct_shared_wait(d->direct, ticket);
+    if (ct_shared_done(d->host.shared, ticket))
+        return ct_shared_wait(d->host.shared, ticket);
     start = ct_now();
-    CT_TRY(ct_shared_wait(d->direct, ticket));
+    CT_TRY(ct_shared_wait(d->host.shared, ticket));
     took = ct_now() - start;
-    d->direct_seconds += took;
-    d->wait_seconds += took;
+    d->host.seconds += took;
+    d->counts.wait_seconds += took;
     return CT_OK;
 }

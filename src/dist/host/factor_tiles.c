@@ -37,13 +37,14 @@ enum ct_status dist_rows_space(struct ct_dist *d, const struct ct_net *net,
     enum ct_status st;
 
     *out = 0;
-    CT_TRY(ct_alloc((size_t)d->size + 1, sizeof(*first), "factors", &first));
+    CT_TRY(ct_alloc((size_t)d->view.size + 1, sizeof(*first), "factors",
+                    &first));
     st = CT_OK;
     for (int i = 0; i < ct_net_n_params(net) && st == CT_OK; i++) {
         if (dist_factors_of(net, i, &f) != CT_OK)
             continue;
         st = dist_factors_rows(d, f.rows, first);
-        *out += floats_of(first[d->size], f.u_cols, f.v_cols);
+        *out += floats_of(first[d->view.size], f.u_cols, f.v_cols);
     }
     ct_free(first);
     return st;
@@ -52,7 +53,7 @@ enum ct_status dist_rows_space(struct ct_dist *d, const struct ct_net *net,
 enum ct_status dist_rows_init(struct dist_factor *x)
 {
     struct dist_factors *all = &x->dist->factors;
-    const int64_t rows       = x->first[x->dist->size];
+    const int64_t rows       = x->first[x->dist->view.size];
 
     x->u = all->space + all->used;
     x->v = x->u + round_up(rows * x->n);
@@ -69,7 +70,7 @@ static int64_t row_tiles(const struct dist_factor *x)
 static enum ct_status make_tile(struct ct_shared *s, void *arg, int64_t tile)
 {
     const struct dist_factor *x  = arg;
-    const struct ct_params_user *t    = &x->dist->params_user;
+    const struct ct_params_user *t    = &x->dist->host.user;
     const struct ct_net_param *p = ct_net_param(x->dist->net, x->param);
     const int64_t row = tile % row_tiles(x) * ROWS;
     const int64_t col = tile / row_tiles(x) * COLUMNS;
@@ -78,7 +79,7 @@ static enum ct_status make_tile(struct ct_shared *s, void *arg, int64_t tile)
 
     (void)s;
     CT_TRY(ct_gemm_ld(p->blob->dev, CT_T, CT_N, n, m,
-                      x->first[x->dist->size], 1, x->u + row, x->n,
+                      x->first[x->dist->view.size], 1, x->u + row, x->n,
                       x->v + col, x->m, 0, x->tile, m));
     CT_FOR_ROWS (r, n, m)
         t->update(t->arg, p->offset + (size_t)((row + r) * x->m + col),
@@ -89,13 +90,13 @@ static enum ct_status make_tile(struct ct_shared *s, void *arg, int64_t tile)
 enum ct_status dist_rows_post(struct dist_factor *x,
                               const struct ct_factors *f)
 {
-    const int64_t first = x->first[x->dist->rank];
+    const int64_t first = x->first[x->dist->view.rank];
     const size_t u = (size_t)(x->rows * x->n), v = (size_t)(x->rows * x->m);
 
     memcpy(x->u + first * x->n, f->u, u * sizeof(float));
     memcpy(x->v + first * x->m, f->v, v * sizeof(float));
-    x->dist->direct->label = x->name;
-    return ct_shared_post_work(x->dist->direct, make_tile, x,
+    x->dist->host.shared->label = x->name;
+    return ct_shared_post_work(x->dist->host.shared, make_tile, x,
                                row_tiles(x) * ((x->m + COLUMNS - 1) / COLUMNS),
                                (u + v) * sizeof(float), &x->ticket);
 }

@@ -260,7 +260,7 @@ enum ct_status dist_selftest(struct ct_dist *d)
     struct dist_census census = { 0 };
     enum ct_status st;
 
-    CT_TRY(ct_job_run(d->thread, census_job, &census));
+    CT_TRY(ct_job_run(d->view.thread, census_job, &census));
     st = dist_census_check(&census);
     dist_census_fini(&census);
     return st;

@@ -24,18 +24,20 @@ struct digests {
 
 static enum ct_status gather(struct ct_dist *d, struct digests *g)
 {
-    for (int r = 0; r < d->size; r++)
+    for (int r = 0; r < d->view.size; r++)
         g->bytes[r] = g->n * sizeof(*g->all);
-    return dist_gather(d, g->all + (size_t)d->rank * g->n, g->bytes, g->all);
+    return dist_gather(d, g->all + (size_t)d->view.rank * g->n, g->bytes,
+                       g->all);
 }
 
 static enum ct_status digests_init(struct ct_dist *d, size_t n,
                                    struct digests *g)
 {
     *g = (struct digests){ .n = n };
-    CT_TRY(ct_alloc((size_t)d->size * (n + 1), sizeof(*g->all), "digests",
+    CT_TRY(ct_alloc((size_t)d->view.size * (n + 1), sizeof(*g->all), "digests",
                     &g->all));
-    return ct_alloc((size_t)d->size, sizeof(*g->bytes), "digests", &g->bytes);
+    return ct_alloc((size_t)d->view.size, sizeof(*g->bytes), "digests",
+                    &g->bytes);
 }
 
 static void digests_fini(struct digests *g)
@@ -106,7 +108,7 @@ out:
 static enum ct_status compare(const struct ct_dist *d, const struct digests *g,
                               int iter)
 {
-    for (int r = 1; r < d->size; r++)
+    for (int r = 1; r < d->view.size; r++)
         for (size_t i = 0; i < g->n; i++)
             if (g->all[(size_t)r * g->n + i] != g->all[i]) {
                 const struct ct_net_param *p = ct_net_param(d->net, (int)i);
@@ -128,7 +130,7 @@ enum ct_status dist_guard_check(struct ct_dist *d, int iter)
 
     CT_TRY_GOTO(digests_init(d, (size_t)ct_net_n_params(d->net), &g), st, out);
     CT_TRY_GOTO(ct_mirror_get(d->trainer.mirror), st, out);
-    mine = g.all + (size_t)d->rank * g.n;
+    mine = g.all + (size_t)d->view.rank * g.n;
     if (d->facts.unlike)
         CT_TRY_GOTO(come_near(d, mine), st, out);
     for (size_t i = 0; i < g.n && !d->facts.unlike; i++)
@@ -158,10 +160,10 @@ enum ct_status ct_dist_same(struct ct_dist *d, const char *what,
     if (!d)
         return CT_OK;
     CT_TRY_GOTO(digests_init(d, 2, &g), st, out);
-    g.all[2 * d->rank]     = (uint32_t)digest;
-    g.all[2 * d->rank + 1] = (uint32_t)(digest >> 32);
+    g.all[2 * d->view.rank]     = (uint32_t)digest;
+    g.all[2 * d->view.rank + 1] = (uint32_t)(digest >> 32);
     CT_TRY_GOTO(gather(d, &g), st, out);
-    for (int r = 1; r < d->size && st == CT_OK; r++)
+    for (int r = 1; r < d->view.size && st == CT_OK; r++)
         if (g.all[2 * r] != g.all[0] || g.all[2 * r + 1] != g.all[1])
             st = ct_fail(CT_EINVAL, "rank %d has another %s than rank 0; every "
                          "rank must be started alike", r, what);

@@ -116,5 +116,5 @@ enum ct_status dist_collect(struct ct_exchange *x, const void *mine,
     struct ct_dist *d   = x->state;
     struct collection c = { mine, bytes, take, arg };
 
-    return ct_job_run(d->thread, collect_job, &c);
+    return ct_job_run(d->view.thread, collect_job, &c);
 }

@@ -15,10 +15,10 @@ void dist_begun(struct ct_dist *d)
 {
     struct ct_pulse *pulse = d->exchange.facts.pulse;
 
-    d->n_exchanges++;
+    d->counts.n_exchanges++;
     if (pulse)
         atomic_store_explicit(&pulse->waited,
-                              (uint64_t)(1e6 * d->wait_seconds),
+                              (uint64_t)(1e6 * d->counts.wait_seconds),
                               memory_order_relaxed);
 }
 
@@ -35,14 +35,14 @@ static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
     out->samples = d->trainer.batches && !out->serves
                        ? d->trainer.batches[rank]
                        : 0;
-    pthread_mutex_lock(&d->census_lock);
-    if (rank < d->census.n) {
-        seat = &d->census.seat[rank];
+    pthread_mutex_lock(&d->report.lock);
+    if (rank < d->report.census.n) {
+        seat = &d->report.census.seat[rank];
         snprintf(out->device, sizeof(out->device), "%s%s%.64s", seat->device,
                  strcmp(seat->device, "cpu") == 0 ? "" : ": ",
                  strcmp(seat->device, "cpu") == 0 ? "" : seat->model);
     }
-    pthread_mutex_unlock(&d->census_lock);
+    pthread_mutex_unlock(&d->report.lock);
 }
 
 bool ct_dist_rank_state(struct ct_dist *d, int rank,
@@ -52,8 +52,8 @@ bool ct_dist_rank_state(struct ct_dist *d, int rank,
     struct live_look look;
 
     *out = (struct ct_rank_state){ .rank = rank, .waiting_for = -1 };
-    if (!d || rank < 0 || rank >= d->all->size ||
-        !live_watch_look(d->watch, rank, &look))
+    if (!d || rank < 0 || rank >= d->view.all->size ||
+        !live_watch_look(d->view.watch, rank, &look))
         return false;
     place(d, rank, out);
     snprintf(out->host, sizeof(out->host), "%s", look.host);
@@ -77,12 +77,12 @@ bool ct_dist_rank_state(struct ct_dist *d, int rank,
 
 int ct_dist_n_ranks(const struct ct_dist *d)
 {
-    return d ? d->all->size : 1;
+    return d ? d->view.all->size : 1;
 }
 
 bool dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out)
 {
-    return d && dist_marks_next(&d->marks, seen, out);
+    return d && dist_marks_next(&d->report.marks, seen, out);
 }
 
 static enum ct_status links_job(struct ct_comm *c, void *arg)
@@ -92,5 +92,5 @@ static enum ct_status links_job(struct ct_comm *c, void *arg)
 
 enum ct_status dist_links(struct ct_dist *d, struct ct_pairs *out)
 {
-    return ct_job_run(d->thread, links_job, out);
+    return ct_job_run(d->view.thread, links_job, out);
 }

@@ -29,7 +29,7 @@ struct guests {
 
 static enum ct_status guests_init(struct guests *g, struct ct_dist *d)
 {
-    *g = (struct guests){ .dist = d, .n = d->all->size };
+    *g = (struct guests){ .dist = d, .n = d->view.all->size };
     CT_TRY(ct_alloc((size_t)g->n, 1, "farewell", &g->word));
     CT_TRY(ct_alloc((size_t)g->n, sizeof(*g->came), "farewell", &g->came));
     return ct_alloc((size_t)g->n, sizeof(*g->request), "farewell",
@@ -43,7 +43,7 @@ static void guests_fini(struct guests *g, bool posted)
 
     for (int r = 0; posted && r < g->n; r++)
         if (!g->came[r])
-            all &= ct_comm_cancel(g->dist->all, &g->request[r]);
+            all &= ct_comm_cancel(g->dist->view.all, &g->request[r]);
     if (all)
         ct_free(g->word);
     ct_free(g->came);
@@ -60,7 +60,8 @@ static enum ct_status first_missing(struct guests *g, int *out)
     *out = -1;
     for (int r = 0; r < g->n; r++) {
         if (!g->came[r])
-            CT_TRY(ct_comm_test(g->dist->all, &g->request[r], &g->came[r]));
+            CT_TRY(ct_comm_test(g->dist->view.all, &g->request[r],
+                                &g->came[r]));
         if (g->came[r])
             continue;
         if (r > 0 && dist_round_suspects(g->dist->ps.round, r))
@@ -81,7 +82,7 @@ static enum ct_status first_missing(struct guests *g, int *out)
 
 static enum ct_status await_guests(struct guests *g)
 {
-    struct ct_wait w  = { .comm = g->dist->all, .owner = true,
+    struct ct_wait w  = { .comm = g->dist->view.all, .owner = true,
                           .pace = { .nap_ns = 200000 } };
     enum ct_status st = CT_OK;
 
@@ -99,7 +100,7 @@ out:
 
 static enum ct_status tell_guests(const struct guests *g, const bool *gone)
 {
-    struct ct_comm *c = g->dist->all;
+    struct ct_comm *c = g->dist->view.all;
 
     for (int r = 0; r < g->n; r++) {
         struct ct_request q;
@@ -120,10 +121,10 @@ static enum ct_status see_off(struct ct_dist *d, bool *gone)
 
     if (st != CT_OK)
         goto out;
-    g.came[d->all->rank] = true;
+    g.came[d->view.all->rank] = true;
     for (int r = 0; r < g.n; r++)
         if (!g.came[r])
-            CT_TRY_GOTO(ct_comm_receive(d->all, r, TAG_CAME, &g.word[r], 1,
+            CT_TRY_GOTO(ct_comm_receive(d->view.all, r, TAG_CAME, &g.word[r], 1,
                                         &g.request[r]), st, out);
     posted = true;
     CT_TRY_GOTO(await_guests(&g), st, out);
@@ -148,10 +149,10 @@ static enum ct_status take_leave(struct ct_dist *d, int first, bool *gone)
 {
     struct ct_request q;
 
-    CT_TRY(say_came(d->all, first));
-    CT_TRY(ct_comm_receive(d->all, first, TAG_GONE, gone,
-                           (size_t)d->all->size, &q));
-    return ct_comm_wait(d->all, first, &q);
+    CT_TRY(say_came(d->view.all, first));
+    CT_TRY(ct_comm_receive(d->view.all, first, TAG_GONE, gone,
+                           (size_t)d->view.all->size, &q));
+    return ct_comm_wait(d->view.all, first, &q);
 }
 
 static void say_gone(const struct ct_dist *d)
@@ -159,10 +160,10 @@ static void say_gone(const struct ct_dist *d)
     struct ct_text who = { 0 };
     int n              = 0;
 
-    for (int r = 0; r < d->all->size; r++)
+    for (int r = 0; r < d->view.all->size; r++)
         if (d->gone[r])
             ct_text_addf(&who, "%s%d", n++ ? ", " : "", r);
-    if (d->all->rank == 0 && !who.failed)
+    if (d->view.all->rank == 0 && !who.failed)
         CT_WARN("Rank %s never came back: training is done without it, and "
                 "it is ended with the job", who.s);
     ct_text_fini(&who);
@@ -176,10 +177,11 @@ enum ct_status dist_farewell(struct ct_comm *c, void *dist)
     enum ct_status st;
 
     (void)c;
-    CT_TRY(ct_alloc((size_t)d->all->size, sizeof(*gone), "farewell", &gone));
-    st = d->all->rank == first ? see_off(d, gone)
+    CT_TRY(ct_alloc((size_t)d->view.all->size, sizeof(*gone), "farewell",
+                    &gone));
+    st = d->view.all->rank == first ? see_off(d, gone)
                                : take_leave(d, first, gone);
-    if (st == CT_OK && memchr(gone, true, (size_t)d->all->size)) {
+    if (st == CT_OK && memchr(gone, true, (size_t)d->view.all->size)) {
         d->gone = gone;
         say_gone(d);
         return CT_OK;
@@ -193,21 +195,21 @@ static enum ct_status meet_job(struct ct_comm *c, void *arg)
     struct ct_dist *d = arg;
 
     (void)c;
-    if (d->all->rank > 0)
-        return say_came(d->all, 0);
-    for (int r = 1; r < d->all->size; r++) {
+    if (d->view.all->rank > 0)
+        return say_came(d->view.all, 0);
+    for (int r = 1; r < d->view.all->size; r++) {
         struct ct_request q;
         char word;
 
         if (d->gone[r])
             continue;
-        CT_TRY(ct_comm_receive(d->all, r, TAG_CAME, &word, 1, &q));
-        CT_TRY(ct_comm_wait(d->all, r, &q));
+        CT_TRY(ct_comm_receive(d->view.all, r, TAG_CAME, &word, 1, &q));
+        CT_TRY(ct_comm_wait(d->view.all, r, &q));
     }
     return CT_OK;
 }
 
 enum ct_status dist_farewell_meet(struct ct_dist *d)
 {
-    return ct_job_run(d->thread, meet_job, d);
+    return ct_job_run(d->view.thread, meet_job, d);
 }

@@ -102,7 +102,7 @@ enum ct_status dist_round_create(struct ct_dist *d, struct dist_round **out)
     r->dist      = d;
     r->n_workers = (int)n_workers;
     r->n_servers = (int)n_servers;
-    r->first     = d->all->rank == first_rank(r);
+    r->first     = d->view.all->rank == first_rank(r);
     for (int w = 0; w < r->n_workers; w++)
         ct_ps_mask_add(&r->alive, w);
     CT_TRY_GOTO(live_members_init(&r->members, r->n_workers, ct_now()), st,
@@ -118,7 +118,7 @@ enum ct_status dist_round_create(struct ct_dist *d, struct dist_round **out)
                 out);
     CT_TRY_GOTO(ct_alloc(n_workers, sizeof(*r->weight), "rounds",
                          &r->weight), st, out);
-    if (!d->serves)
+    if (!d->view.serves)
         r->weight[d->ps.group] = d->ps.weight;
     CT_TRY_GOTO(dist_all_sum(d, r->weight, (int64_t)n_workers), st, out);
     for (size_t s = 0; s < n_servers; s++)
@@ -137,7 +137,7 @@ static bool take_back(struct dist_round *r, struct wire *w, int n)
 
     for (int i = 0; w && i < n; i++)
         if (w[i].posted)
-            all &= ct_comm_cancel(r->dist->all, &w[i].request);
+            all &= ct_comm_cancel(r->dist->view.all, &w[i].request);
     return all;
 }
 
@@ -164,7 +164,7 @@ static enum ct_status send_note(struct dist_round *r, struct wire *w, int to,
 {
     w->note   = *n;
     w->posted = true;
-    return ct_comm_send(r->dist->all, to, tag, &w->note, sizeof(w->note),
+    return ct_comm_send(r->dist->view.all, to, tag, &w->note, sizeof(w->note),
                         &w->request);
 }
 
@@ -175,7 +175,7 @@ static enum ct_status test_note(struct dist_round *r, struct wire *w,
     *done = false;
     if (!w->posted)
         return CT_OK;
-    CT_TRY(ct_comm_test(r->dist->all, &w->request, done));
+    CT_TRY(ct_comm_test(r->dist->view.all, &w->request, done));
     w->posted = !*done;
     return CT_OK;
 }
@@ -184,7 +184,7 @@ static enum ct_status receive_note(struct dist_round *r, struct wire *w,
                                    int from, int tag, bool *come)
 {
     if (!w->posted)
-        CT_TRY(ct_comm_receive(r->dist->all, from, tag, &w->note,
+        CT_TRY(ct_comm_receive(r->dist->view.all, from, tag, &w->note,
                                sizeof(w->note), &w->request));
     w->posted = true;
     return test_note(r, w, come);
@@ -210,7 +210,7 @@ static enum ct_status hear_beats(struct dist_round *r)
     double now      = ct_now();
 
     for (int w = 0; w < r->n_workers; w++) {
-        bool come = rank[w] == r->dist->all->rank;
+        bool come = rank[w] == r->dist->view.all->rank;
 
         if (!come)
             CT_TRY(receive_note(r, &r->beat[w], rank[w], TAG_BEAT, &come));
@@ -438,7 +438,7 @@ bool dist_round_suspects(const struct dist_round *r, int rank)
 static void mark(struct dist_round *r, const struct ct_ps_head *h,
                  enum ct_mark_kind kind, int rank, const char *what)
 {
-    dist_marks_add(&r->dist->marks, kind, rank, (int)h->clock - 1,
+    dist_marks_add(&r->dist->report.marks, kind, rank, (int)h->clock - 1,
                    "rank %d %s", rank, what);
 }
 
@@ -482,7 +482,7 @@ enum ct_status dist_round_finish(struct dist_round *r,
 {
     struct ct_dist *d = r->dist;
 
-    if (d->all->rank == 0)
+    if (d->view.all->rank == 0)
         tell(r, latest);
     if (latest->clock == d->ps.clock + 1 &&
         ct_ps_mask_has(&latest->mask, ct_ps_worker(d->ps.ps)))
@@ -490,7 +490,7 @@ enum ct_status dist_round_finish(struct dist_round *r,
     *ahead = (int)latest->clock;
     *again = d->options->late[0] == 'd';
     CT_WARN("rank %d came late with iteration %" PRId64 "; going on at %d%s",
-            d->all->rank, d->ps.clock, *ahead,
+            d->view.all->rank, d->ps.clock, *ahead,
             *again ? " with the same samples" : "");
     return CT_OK;
 }
@@ -512,7 +512,8 @@ enum ct_status dist_round_save(const struct dist_round *r,
         lag[w] = (float)(r->behind[w] + r->seen.one[w].n_missed);
         any |= lag[w] > 0;
     }
-    if (!any || r->dist->all->rank != 0 || r->dist->options->late[0] != 'd')
+    if (!any || r->dist->view.all->rank != 0 ||
+        r->dist->options->late[0] != 'd')
         return CT_OK;
     lag_name(r, name, sizeof(name));
     return keep->put(keep->arg, name, r->n_workers, lag);
@@ -540,7 +541,7 @@ enum ct_status dist_round_restore(struct dist_round *r,
 
 void dist_round_report(const struct dist_round *r)
 {
-    if (r->dist->all->rank != 0 || r->n_rounds == 0)
+    if (r->dist->view.all->rank != 0 || r->n_rounds == 0)
         return;
     CT_INFO("%" PRIu64 " of %" PRIu64 " iterations went on without some rank",
             r->n_short, r->n_rounds);

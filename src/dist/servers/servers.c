@@ -22,7 +22,7 @@ enum ct_status dist_ps_progress(void *dist)
     if (!d->served)
         return CT_OK;
     CT_TRY(ct_ps_progress(d->served));
-    if (d->serves)
+    if (d->view.serves)
         ct_pulse_iter(d->exchange.facts.pulse, (int)ct_ps_version(d->served));
     return d->ps.round ? dist_round_progress(d->ps.round) : CT_OK;
 }
@@ -59,7 +59,7 @@ static enum ct_status end_serving(struct ct_comm *c, void *arg)
 static enum ct_status meet_all(struct ct_comm *c, void *arg)
 {
     (void)c;
-    return ct_barrier(((struct ct_dist *)arg)->all);
+    return ct_barrier(((struct ct_dist *)arg)->view.all);
 }
 
 /* Before servers stop. */
@@ -74,7 +74,7 @@ static enum ct_status reset_job(struct ct_comm *c, void *arg)
     struct ct_dist *d = arg;
 
     (void)c;
-    if (d->serves && d->ps.started) /* its net has not trained */
+    if (d->view.serves && d->ps.started) /* its net has not trained */
         ct_ps_values(d->ps.ps, dist_data(d, d->net));
     ct_ps_reset(d->ps.ps, dist_data(d, d->net), d->trainer.iter);
     d->ps.started = true;
@@ -89,9 +89,9 @@ static enum ct_status reset_job(struct ct_comm *c, void *arg)
 static enum ct_status restart(struct ct_dist *d)
 {
     CT_TRY(ct_mirror_get(d->trainer.mirror));
-    CT_TRY(ct_job_run(d->thread, meet_all, d));
-    CT_TRY(ct_job_run(d->thread, reset_job, d));
-    return ct_job_run(d->thread, meet_all, d);
+    CT_TRY(ct_job_run(d->view.thread, meet_all, d));
+    CT_TRY(ct_job_run(d->view.thread, reset_job, d));
+    return ct_job_run(d->view.thread, meet_all, d);
 }
 
 enum ct_status dist_ps_attach(struct ct_exchange *x, struct ct_net *net,
@@ -109,11 +109,11 @@ enum ct_status dist_ps_attach(struct ct_exchange *x, struct ct_net *net,
         dist_plan_say(&d->plan, d->options);
         CT_TRY(dist_devices_meet(d, net));
         CT_TRY(dist_spread_values(d, net));
-        if (d->plan.parts && !d->serves)
+        if (d->plan.parts && !d->view.serves)
             CT_TRY(dist_canonical_attach(&d->canonical, net,
                                          dist_diff(d, net)));
         CT_TRY(dist_ps_build(d, net));
-        CT_TRY(ct_job_run(d->thread, begin_serving, d));
+        CT_TRY(ct_job_run(d->view.thread, begin_serving, d));
         d->ps.clock = t->iter;
         dist_stats_begin(d);
     }
@@ -133,10 +133,10 @@ void dist_ps_fini(struct ct_dist *d)
     for (int i = 0; d->ps.slice && i < d->ps.table.n; i++)
         dist_await_or_call_off(d, &d->ps.slice[i].job);
     if (d->ps.ps) {
-        if (d->ps.ended && ct_job_run(d->thread, meet_at_end, d) != CT_OK)
-            CT_WARN("rank %d left before the others: %s", d->all->rank,
+        if (d->ps.ended && ct_job_run(d->view.thread, meet_at_end, d) != CT_OK)
+            CT_WARN("rank %d left before the others: %s", d->view.all->rank,
                     ct_last_error());
-        if (ct_job_run(d->thread, end_serving, d) != CT_OK)
+        if (ct_job_run(d->view.thread, end_serving, d) != CT_OK)
             d->served = NULL; /* the comm thread has stopped */
     }
     if (d->ps.round)
@@ -182,7 +182,7 @@ static enum ct_status group_job(struct ct_comm *c, void *arg)
     int64_t words[CT_PS_WORDS]  = { 0 };
 
     (void)c;
-    CT_TRY(dist_dense_sum(d, d->group, diff + t->first, (int64_t)t->n));
+    CT_TRY(dist_dense_sum(d, d->view.group, diff + t->first, (int64_t)t->n));
     if (!p->root)
         return CT_OK;
     if (s->id == 0)
@@ -198,14 +198,14 @@ static enum ct_status send_slice(struct ct_dist *d, int i)
     struct ct_ps_weight weight  = { p->times, p->weight };
     int64_t words[CT_PS_WORDS]  = { 0 };
 
-    if (d->group) {
+    if (d->view.group) {
         if (p->times != 1)
             CT_TRY(ct_scale(ct_device_cpu(), (int64_t)t->n, p->times,
                             diff + t->first));
         p->slice[i].clock   = p->clock;
         p->slice[i].job.run = group_job;
         p->slice[i].job.arg = &p->slice[i];
-        ct_job_submit(d->thread, &p->slice[i].job);
+        ct_job_submit(d->view.thread, &p->slice[i].job);
         return CT_OK;
     }
     if (d->plan.parts)
@@ -236,7 +236,7 @@ enum ct_status dist_ps_await(struct ct_dist *d, int i, int64_t clock)
     if (ct_ps_has(d->ps.ps, i, clock))
         return CT_OK;
     st = ct_ps_await(d->ps.ps, i, clock);
-    d->wait_seconds += ct_now() - start;
+    d->counts.wait_seconds += ct_now() - start;
     return st;
 }
 

@@ -88,10 +88,10 @@ static enum ct_status name_ranks(struct ct_dist *d)
         p->worker_rank[g] = dist_group_first(m, g);
     for (int s = 0; s < m->n_servers; s++)
         p->server_rank[s] = m->first_server + s;
-    p->group      = dist_group_of(m, d->all->rank);
+    p->group      = dist_group_of(m, d->view.all->rank);
     p->group_size = dist_group_first(m, p->group + 1) -
                     p->worker_rank[p->group];
-    p->root       = p->worker_rank[p->group] == d->all->rank;
+    p->root       = p->worker_rank[p->group] == d->view.all->rank;
     return CT_OK;
 }
 
@@ -113,13 +113,13 @@ static enum ct_status weigh(struct ct_dist *d, const struct ct_net *net)
 {
     float mine = batch_size(net), all = mine;
 
-    if (d->serves)
+    if (d->view.serves)
         return CT_OK;
     CT_TRY(ct_dist_sum(d, &all, 1));
-    d->ps.weight       = mine * (float)d->size / all;
+    d->ps.weight       = mine * (float)d->view.size / all;
     d->ps.times        = d->trainer.batches ? 1 : d->ps.weight;
     d->ps.group_weight = d->ps.weight;
-    if (d->group)
+    if (d->view.group)
         CT_TRY(dist_group_sum(d, &d->ps.group_weight, 1));
     return CT_OK;
 }
@@ -156,7 +156,7 @@ static enum ct_status nothing(struct ct_comm *c, void *arg)
 /* After a failure the comm thread runs no job, not even this one. */
 static enum ct_status health(void *arg)
 {
-    return ct_job_run(((struct ct_dist *)arg)->thread, nothing, NULL);
+    return ct_job_run(((struct ct_dist *)arg)->view.thread, nothing, NULL);
 }
 
 float dist_ps_momentum(const struct ct_dist *d)
@@ -196,14 +196,14 @@ float dist_ps_step(const struct ct_dist *d, int64_t clock)
         return step_among(d);
     for (int64_t k = clock; k < d->ps.clock; k++)
         step = 1 + mu * step;
-    return step / (float)(d->group ? d->ps.group_size : 1);
+    return step / (float)(d->view.group ? d->ps.group_size : 1);
 }
 
 static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
 {
     const Caffe__DistributedParameter *o = d->options;
     struct ct_ps_config config = {
-        .comm        = d->all,
+        .comm        = d->view.all,
         .table       = &d->ps.table,
         .worker_rank = d->ps.worker_rank,
         .server_rank = d->ps.server_rank,

@@ -49,7 +49,7 @@ static enum ct_status sum_settle(struct ct_exchange *x, int iter,
     if (why == CT_SETTLE_CHECK)
         return dist_guard_check(d, iter);
     d->ps.ended |= why == CT_SETTLE_END;
-    return d->serves || why == CT_SETTLE_END || why == CT_SETTLE_WRITTEN
+    return d->view.serves || why == CT_SETTLE_END || why == CT_SETTLE_WRITTEN
                ? CT_OK
                : dist_settle_statistics(d);
 }

@@ -15,7 +15,7 @@ static struct ct_dist *dist_of(struct ct_exchange *x)
 static enum ct_status meet_workers(struct ct_comm *c, void *arg)
 {
     (void)c;
-    return ct_barrier(((struct ct_dist *)arg)->comm);
+    return ct_barrier(((struct ct_dist *)arg)->view.comm);
 }
 
 struct preview {
@@ -93,13 +93,13 @@ static enum ct_status spread(struct ct_dist *d, int64_t need)
             CT_TRY(ct_ps_await_here(p->ps, i, need));
             CT_TRY(materialise(d, i));
         }
-        CT_TRY(ct_broadcast(d->group, 0, p->scratch,
+        CT_TRY(ct_broadcast(d->view.group, 0, p->scratch,
                             p->table.slice[i].n * sizeof(float)));
         adopt(d, i);
     }
     if (p->root)
         p->latest = ct_ps_latest(p->ps);
-    return ct_broadcast(d->group, 0, &p->latest, sizeof(p->latest));
+    return ct_broadcast(d->view.group, 0, &p->latest, sizeof(p->latest));
 }
 
 static enum ct_status spread_job(struct ct_comm *c, void *arg)
@@ -130,7 +130,7 @@ static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
     start = ct_now();
     if (d->plan.staleness != 0)
         ct_ps_hope(d->ps.ps, i, d->ps.clock, until);
-    d->wait_seconds += ct_now() - start;
+    d->counts.wait_seconds += ct_now() - start;
     return CT_OK;
 }
 
@@ -142,9 +142,9 @@ static enum ct_status value_fetch(struct ct_exchange *x, int iter)
     enum ct_status st;
 
     p->clock = iter;
-    if (d->group) {
-        st = ct_job_run(d->thread, spread_job, d);
-        d->wait_seconds += ct_now() - start;
+    if (d->view.group) {
+        st = ct_job_run(d->view.thread, spread_job, d);
+        d->counts.wait_seconds += ct_now() - start;
         return st == CT_OK ? put_adopted(d) : st;
     }
     note_fetch(p, start);
@@ -175,13 +175,13 @@ static enum ct_status latest_job(struct ct_comm *c, void *arg)
         CT_TRY(ct_ps_await_here(p->ps, 0, p->clock + 1));
         p->latest = ct_ps_latest(p->ps);
     }
-    return ct_broadcast(d->group, 0, &p->latest, sizeof(p->latest));
+    return ct_broadcast(d->view.group, 0, &p->latest, sizeof(p->latest));
 }
 
 static enum ct_status read_latest(struct ct_dist *d)
 {
-    if (d->group)
-        return ct_job_run(d->thread, latest_job, d);
+    if (d->view.group)
+        return ct_job_run(d->view.thread, latest_job, d);
     CT_TRY(dist_ps_await(d, 0, d->ps.clock + 1));
     d->ps.latest = ct_ps_latest(d->ps.ps);
     return CT_OK;
@@ -198,16 +198,16 @@ static enum ct_status value_finish(struct ct_exchange *x,
     bool again        = false;
 
     d->under_way = false;
-    if (d->group) /* the sum of the group, as if all were like it */
+    if (d->view.group) /* the sum of the group, as if all were like it */
         CT_TRY(ct_job_wait(&p->slice[0].job));
-    rider[CT_RIDER_LOSS] *= (float)d->size /
-                            (float)(d->group ? p->group_size : 1);
+    rider[CT_RIDER_LOSS] *= (float)d->view.size /
+                            (float)(d->view.group ? p->group_size : 1);
     if (d->plan.staleness == 0)
         CT_TRY(read_latest(d));
     if (p->round)
         CT_TRY(dist_round_finish(p->round, &p->latest, &ahead, &again));
     dist_words_read(&p->latest, p->clock, ahead > 0 ? ahead : p->clock + 1,
-                    (float)d->size, rider, &p->traced);
+                    (float)d->view.size, rider, &p->traced);
     *out       = ct_answer_of(x, rider);
     out->ahead = ahead;
     out->again = again;
@@ -232,17 +232,17 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
     const struct ct_updater *u = &p->updater;
 
     /* What the comm thread has still to push comes before the pull. */
-    for (int i = 0; d->group && i < p->table.n; i++)
+    for (int i = 0; d->view.group && i < p->table.n; i++)
         CT_TRY(ct_job_wait(&p->slice[i].job));
     if (p->root)
         CT_TRY(ct_ps_pull(p->ps, iter, -1, NULL));
-    for (int h = 0; history && d->all->rank == 0 && h < u->n_history; h++)
+    for (int h = 0; history && d->view.all->rank == 0 && h < u->n_history; h++)
         CT_TRY(ct_ps_pull(p->ps, iter, h, u->history[h]));
     if (history)
         CT_TRY(ct_mirror_put_history(d->trainer.mirror));
     p->clock = iter;
-    if (d->group) {
-        CT_TRY(ct_job_run(d->thread, spread_job, d));
+    if (d->view.group) {
+        CT_TRY(ct_job_run(d->view.thread, spread_job, d));
         return put_adopted(d);
     }
     for (int i = 0; i < p->table.n; i++) { /* all pushes are in */
@@ -253,15 +253,15 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
     /* In step, and with bounded staleness, no server moves on before all have
      * what they came for; here it would. */
     return d->plan.staleness == CT_PS_ASYNC
-               ? ct_job_run(d->thread, meet_workers, d)
+               ? ct_job_run(d->view.thread, meet_workers, d)
                : CT_OK;
 }
 
 /* After a snapshot; else no server moves on without rank 0. */
 static enum ct_status go_on(struct ct_dist *d)
 {
-    return d->plan.staleness == CT_PS_ASYNC && !d->serves
-               ? ct_job_run(d->thread, meet_workers, d)
+    return d->plan.staleness == CT_PS_ASYNC && !d->view.serves
+               ? ct_job_run(d->view.thread, meet_workers, d)
                : CT_OK;
 }
 
@@ -272,7 +272,7 @@ static enum ct_status value_settle(struct ct_exchange *x, int iter,
 
     if (why == CT_SETTLE_WRITTEN)
         return go_on(d);
-    if (d->serves)
+    if (d->view.serves)
         return CT_OK;
     CT_TRY(drain(d, iter, why == CT_SETTLE_SNAPSHOT));
     d->ps.ended |= why == CT_SETTLE_END;

@@ -24,7 +24,7 @@ static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net,
 
     *out       = (struct ct_attached){ 0 };
     d->trainer = *t;
-    d->mean_at = t->iter; /* where a snapshot may have taken all ranks */
+    d->local.mean_at = t->iter; /* where a snapshot may have taken all ranks */
     if (d->net == net)
         return CT_OK;
     d->net = net;
@@ -63,8 +63,8 @@ static enum ct_status mean_of(struct ct_dist *d, float *x)
     int64_t n       = (int64_t)ct_net_arena_count(d->net);
     struct floats f = { d, x, n };
 
-    CT_TRY(ct_job_run(d->thread, sum_job, &f));
-    return ct_scale(ct_device_cpu(), n, 1 / (float)d->size, x);
+    CT_TRY(ct_job_run(d->view.thread, sum_job, &f));
+    return ct_scale(ct_device_cpu(), n, 1 / (float)d->view.size, x);
 }
 
 /* Once an iteration, however often it is asked for. */
@@ -73,9 +73,9 @@ static enum ct_status mean(struct ct_dist *d, int iter)
     const struct ct_updater *u = &d->trainer.updater;
     double start               = ct_now();
 
-    if (d->mean_at == iter)
+    if (d->local.mean_at == iter)
         return CT_OK;
-    d->mean_at = iter;
+    d->local.mean_at = iter;
     CT_TRY(ct_mirror_get(d->trainer.mirror));
     CT_TRY(ct_mirror_get_history(d->trainer.mirror));
     CT_TRY(mean_of(d, dist_data(d, d->net)));
@@ -83,7 +83,7 @@ static enum ct_status mean(struct ct_dist *d, int iter)
         CT_TRY(mean_of(d, u->history[h]));
     CT_TRY(ct_mirror_put(d->trainer.mirror));
     CT_TRY(ct_mirror_put_history(d->trainer.mirror));
-    d->wait_seconds += ct_now() - start;
+    d->counts.wait_seconds += ct_now() - start;
     return CT_OK;
 }
 
@@ -118,7 +118,7 @@ static enum ct_status local_begin(struct ct_exchange *x, int iter)
     dist_begun(d);
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++)
         if (rider[i] > 0)
-            d->asked[i] = true;
+            d->local.asked[i] = true;
     return CT_OK;
 }
 
@@ -138,13 +138,13 @@ static enum ct_status local_finish(struct ct_exchange *x,
     bool meet         = (iter + 1) % steps_at(d, iter) == 0;
 
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++) {
-        rider[i]    = meet && d->asked[i];
-        d->asked[i] = d->asked[i] && !meet;
+        rider[i]    = meet && d->local.asked[i];
+        d->local.asked[i] = d->local.asked[i] && !meet;
     }
     if (meet)
         CT_TRY(ct_dist_sum(d, rider, CT_ARENA_RIDERS));
     else
-        rider[CT_RIDER_LOSS] *= (float)d->size;
+        rider[CT_RIDER_LOSS] *= (float)d->view.size;
     *out = ct_answer_of(x, rider);
     return CT_OK;
 }
