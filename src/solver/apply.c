@@ -48,8 +48,8 @@ bool solver_updates(const struct ct_solver *s, int param)
 /* A parameter whose gradients come with their momentum. */
 static bool is_held_back(const struct ct_solver *s, int param)
 {
-    return s->options.exchange && s->attached.held &&
-           s->rule->n_history == 1 && s->attached.held[param];
+    return s->options.exchange && s->peers.attached.held &&
+           s->rule->n_history == 1 && s->peers.attached.held[param];
 }
 
 struct rule_step solver_rule_step(const struct ct_solver *s, int param,

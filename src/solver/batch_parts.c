@@ -60,13 +60,13 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
         CT_TRY(divide_evenly(whole, x->facts.parts, &mine));
     } else {
         CT_TRY(solver_deal_shares(s, whole));
-        mine = s->batches[rank];
+        mine = s->shares.batches[rank];
     }
-    if (s->dealt && rank == x->facts.rank) {
+    if (s->shares.dealt && rank == x->facts.rank) {
         o->batch_step = whole;
         o->batch_mine = mine;
         for (int r = 0; r < rank; r++)
-            o->batch_first += s->dealt[r];
+            o->batch_first += s->shares.dealt[r];
         o->loss_scale = (float)solver_weight(s);
     }
     ct_batch_set(net, each, mine);
@@ -106,8 +106,8 @@ void solver_count_samples(const struct ct_solver *s, int64_t *mine,
     }
     *mine *= iter_size;
     *all = *mine * (x ? x->facts.size : 1);
-    for (int r = 0; x && s->dealt && r < x->facts.size; r++)
-        *all = (r ? *all : 0) + s->dealt[r] * iter_size;
+    for (int r = 0; x && s->shares.dealt && r < x->facts.size; r++)
+        *all = (r ? *all : 0) + s->shares.dealt[r] * iter_size;
 }
 
 /* What makes a layer's loss a sum over samples and not a mean; or NULL. */

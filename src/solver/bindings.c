@@ -378,7 +378,7 @@ enum ct_status ct_solver_attach(struct ct_solver *s)
 
 void ct_solver_send_late(struct ct_solver *s, bool late)
 {
-    s->late = late;
+    s->peers.after_backward = late;
 }
 
 void ct_solver_leave(struct ct_solver *s)

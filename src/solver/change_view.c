@@ -22,7 +22,7 @@ static void detach(struct ct_solver *s)
     x->ops->detach(x, s->net);
     solver_drop_shared(s);
     solver_remote_stop(s);
-    s->attached = (struct ct_attached){ 0 };
+    s->peers.attached = (struct ct_attached){ 0 };
 }
 
 enum ct_status solver_leave_view(struct ct_solver *s)
@@ -60,20 +60,21 @@ static enum ct_status take_over(struct ct_solver *s, const struct ct_net *old)
                        "and had %zu before", n, ct_net_arena_count(old));
     CT_TRY(ct_copy(s->options.device, (int64_t)n, ct_net_arena_data(old),
                    ct_net_arena_data(s->net)));
-    return ct_net_seek(s->net, (s->mark.back ? s->mark.n_passes
-                                             : ct_net_n_passes(old)) /
-                                   share_of(old) * share_of(s->net));
+    return ct_net_seek(s->net,
+                       (s->standing.mark.back ? s->standing.mark.n_passes
+                                              : ct_net_n_passes(old)) /
+                           share_of(old) * share_of(s->net));
 }
 
 static void drop_deals(struct ct_solver *s)
 {
-    ct_free(s->weights);
-    ct_free(s->batches);
-    s->weights     = NULL;
-    s->batches     = NULL;
-    s->dealt       = NULL;
-    s->deals       = false;
-    s->tests_count = false;
+    ct_free(s->shares.weights);
+    ct_free(s->shares.batches);
+    s->shares.weights = NULL;
+    s->shares.batches = NULL;
+    s->shares.dealt   = NULL;
+    s->tests.deals    = false;
+    s->tests.count    = false;
 }
 
 /* The nets of a solver. */
@@ -85,21 +86,22 @@ struct nets {
 
 static struct nets take_nets(struct ct_solver *s)
 {
-    const struct nets n = { s->net, s->test_net, s->n_tested, s->n_test_net };
+    const struct nets n = { s->net, s->tests.net, s->tests.n_batches,
+                            s->tests.n };
 
     s->net        = NULL;
-    s->test_net   = NULL;
-    s->n_tested   = NULL;
-    s->n_test_net = 0;
+    s->tests.net       = NULL;
+    s->tests.n_batches = NULL;
+    s->tests.n         = 0;
     return n;
 }
 
 static void put_nets(struct ct_solver *s, const struct nets *n)
 {
     s->net        = n->train;
-    s->test_net   = n->test;
-    s->n_tested   = n->tested;
-    s->n_test_net = n->n_test;
+    s->tests.net       = n->test;
+    s->tests.n_batches = n->tested;
+    s->tests.n         = n->n_test;
 }
 
 static void drop_nets(const struct nets *n)
@@ -120,7 +122,7 @@ static enum ct_status build_nets(struct ct_solver *s, const struct nets *old)
     ct_log_hush(false);
     CT_TRY(st);
     CT_TRY(take_over(s, old->train));
-    for (int i = 0; i < s->n_test_net && i < old->n_test; i++)
+    for (int i = 0; i < s->tests.n && i < old->n_test; i++)
         CT_TRY(solver_test_seek(s, i, old->tested[i]));
     return CT_OK;
 }
@@ -138,7 +140,7 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
     if (s->param->snapshot_format ==
         CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5)
         solver_snapshot_wait(s);
-    s->wrote        = s->options.rank == 0;
+    s->standing.wrote = s->options.rank == 0;
     s->options.rank = x->facts.rank;
     s->options.size = x->facts.size;
     drop_deals(s);
@@ -149,11 +151,11 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
         put_nets(s, &old);
         return st;
     }
-    s->mark.back = false;
+    s->standing.mark.back = false;
     solver_device_scale(s);
     drop_nets(&old);
-    ct_mirror_destroy(s->mirror); /* the old net may have recorded it */
-    s->mirror = NULL;
+    ct_mirror_destroy(s->peers.mirror); /* the old net may have recorded it */
+    s->peers.mirror = NULL;
     return CT_OK;
 }
 
@@ -234,9 +236,10 @@ static enum ct_status share_tests(struct ct_solver *s)
     const size_t n        = s->param->n_test_iter;
 
     if (n > 0)
-        CT_TRY(x->job->spread(x, s->n_tested, n * sizeof(*s->n_tested)));
-    for (int i = 0; i < s->n_test_net; i++)
-        CT_TRY(solver_test_seek(s, i, s->n_tested[i]));
+        CT_TRY(x->job->spread(x, s->tests.n_batches,
+                              n * sizeof(*s->tests.n_batches)));
+    for (int i = 0; i < s->tests.n; i++)
+        CT_TRY(solver_test_seek(s, i, s->tests.n_batches[i]));
     return CT_OK;
 }
 
@@ -245,35 +248,37 @@ static enum ct_status share_state(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
     struct standing at    = {
-        .iter         = s->iter,
-        .current_step = s->current_step,
-        .seed         = s->seed,
-        .n_steps      = ct_net_n_passes(s->net) / share_of(s->net),
-        .last_rate    = s->last_rate,
-        .stage        = s->stage,
-        .agreed       = (int32_t)s->agreed,
-        .tested       = s->mark.tested,
-        .loose_ends   = s->loose_ends,
-        .stop         = s->stop,
-        .snapshot_iter = s->wrote && !s->writing ? s->snapshot_iter : -1,
+        .iter          = s->iter,
+        .current_step  = s->current_step,
+        .seed          = s->seed,
+        .n_steps       = ct_net_n_passes(s->net) / share_of(s->net),
+        .last_rate     = s->last_rate,
+        .stage         = s->standing.stage,
+        .agreed        = (int32_t)s->peers.agreed,
+        .tested        = s->standing.mark.tested,
+        .loose_ends    = s->standing.loose_ends,
+        .stop          = s->stop,
+        .snapshot_iter = s->standing.wrote && !s->snapshots.writing
+                             ? s->snapshots.iter
+                             : -1,
     };
 
     CT_TRY(x->job->spread(x, &at, sizeof(at)));
     if (x->facts.rank < x->facts.n_full && at.iter != s->iter)
         return ct_fail(CT_EINTERNAL, "rank %d has %d iterations where rank 0 "
                        "has %d", x->facts.rank, s->iter, (int)at.iter);
-    s->stage        = at.stage;
-    s->agreed       = (enum ct_solver_action)at.agreed;
-    s->mark.tested  = at.tested;
-    s->loose_ends   = at.loose_ends;
+    s->standing.stage        = at.stage;
+    s->peers.agreed       = (enum ct_solver_action)at.agreed;
+    s->standing.mark.tested  = at.tested;
+    s->standing.loose_ends   = at.loose_ends;
     s->stop         = at.stop;
     if (x->facts.n_full > 0)
-        s->snapshot_iter = at.snapshot_iter;
+        s->snapshots.iter = at.snapshot_iter;
     s->iter         = (int)at.iter;
     s->current_step = (int)at.current_step;
     s->seed         = at.seed;
     s->last_rate    = at.last_rate;
-    s->next.t       = 0;
+    s->due.next.t   = 0;
     ct_net_reseed(s->net, s->seed);
     CT_TRY(ct_net_seek(s->net, at.n_steps * share_of(s->net)));
     CT_TRY(share_tests(s));

@@ -68,21 +68,21 @@ enum ct_status solver_mark(struct ct_solver *s)
     if (!solver_commits(s))
         return CT_OK;
     CT_TRY(each_statistic(s, NULL, NULL, &n));
-    if (!s->mark.statistics)
+    if (!s->standing.mark.statistics)
         CT_TRY(ct_alloc((size_t)n + 1, sizeof(float), "statistics",
-                        &s->mark.statistics));
-    CT_TRY(each_statistic(s, keep, s->mark.statistics, &n));
+                        &s->standing.mark.statistics));
+    CT_TRY(each_statistic(s, keep, s->standing.mark.statistics, &n));
     CT_TRY(s->options.exchange->job->mark(s->options.exchange));
-    s->mark.n_passes = ct_net_n_passes(s->net);
-    s->mark.asked    = CT_ACTION_NONE;
-    s->mark.set      = true;
+    s->standing.mark.n_passes = ct_net_n_passes(s->net);
+    s->standing.mark.asked    = CT_ACTION_NONE;
+    s->standing.mark.set      = true;
     return CT_OK;
 }
 
 void solver_mark_fini(struct ct_solver *s)
 {
-    ct_free(s->mark.statistics);
-    s->mark = (struct solver_mark){ 0 };
+    ct_free(s->standing.mark.statistics);
+    s->standing.mark = (struct solver_mark){ 0 };
 }
 
 enum ct_status solver_commit(struct ct_solver *s)
@@ -93,8 +93,8 @@ enum ct_status solver_commit(struct ct_solver *s)
     if (!solver_commits(s))
         return CT_OK;
     CT_TRY(x->job->commit(x, s->iter));
-    s->mark.set    = false;
-    s->mark.tested = false;
+    s->standing.mark.set    = false;
+    s->standing.mark.tested = false;
     ct_trace_end(start, CT_TRACE_WAIT, "commit");
     return CT_OK;
 }
@@ -106,22 +106,23 @@ static enum ct_status discard(struct ct_solver *s)
 
     solver_update_drop(s);
     s->last_pass = false;
-    s->pending   = s->mark.asked != CT_ACTION_NONE ? s->mark.asked
-                                                   : s->pending;
-    s->mark.back = true;
-    return each_statistic(s, put_back, s->mark.statistics, &n);
+    s->peers.pending      = s->standing.mark.asked != CT_ACTION_NONE
+                                ? s->standing.mark.asked
+                                                   : s->peers.pending;
+    s->standing.mark.back = true;
+    return each_statistic(s, put_back, s->standing.mark.statistics, &n);
 }
 
 /* Brings this rank to where `base` iterations count. */
 static enum ct_status reach(struct ct_solver *s,
                             const struct ct_next_view *next)
 {
-    const bool marked = s->mark.set;
+    const bool marked = s->standing.mark.set;
     const int base    = next->base;
 
-    s->mark.set = false;
+    s->standing.mark.set = false;
     if (next->full && base == s->iter + 1 && marked) {
-        s->mark.tested = false;
+        s->standing.mark.tested = false;
         return solver_complete(s);
     }
     if (next->full && base != s->iter)
@@ -136,8 +137,8 @@ static enum ct_status follow_once(struct ct_solver *s)
     struct ct_next_view next;
 
     CT_TRY(x->job->next_view(x, &next));
-    s->lost = next.lost;
-    if (s->lost)
+    s->standing.lost = next.lost;
+    if (s->standing.lost)
         return ct_fail(CT_ECOMM, "all ranks that had the parameters are gone; "
                        "the newest snapshot has what there is");
     if (reach(s, &next) != CT_OK) /* no peer takes part in that */
@@ -155,12 +156,13 @@ enum ct_status solver_follow(struct ct_solver *s)
 
     do
         st = follow_once(s);
-    while (st == CT_ECOMM && !s->lost);
+    while (st == CT_ECOMM && !s->standing.lost);
     return st;
 }
 
 enum ct_status solver_or_follow(struct ct_solver *s, enum ct_status st)
 {
-    return st == CT_ECOMM && solver_commits(s) && !s->lost ? solver_follow(s)
+    return st == CT_ECOMM && solver_commits(s) && !s->standing.lost
+               ? solver_follow(s)
                                                            : st;
 }

@@ -63,9 +63,9 @@ static float first_scale(const struct ct_solver *s)
 
 void solver_device_scale(struct ct_solver *s)
 {
-    if (s->gradients && first_scale(s) > 0)
-        ct_net_set_loss_scale(s->net,
-                              &ct_gradients_state(s->gradients)->loss_scale);
+    if (s->gpu.gradients && first_scale(s) > 0)
+        ct_net_set_loss_scale(
+            s->net, &ct_gradients_state(s->gpu.gradients)->loss_scale);
 }
 
 static enum ct_status init_gradients(struct ct_solver *s)
@@ -77,7 +77,7 @@ static enum ct_status init_gradients(struct ct_solver *s)
                 "take the gradients; use bf16, where small ones stay");
     if (scale == 0 && clip_of(s) < 0)
         return CT_OK;
-    CT_TRY(ct_gradients_create(s->options.device, scale, &s->gradients));
+    CT_TRY(ct_gradients_create(s->options.device, scale, &s->gpu.gradients));
     if (scale > 0) {
         solver_device_scale(s);
         CT_INFO("Losses are scaled for fp16, by %g at first", (double)scale);
@@ -91,23 +91,24 @@ enum ct_status solver_device_init(struct ct_solver *s)
 
     if (s->options.device->kind == CT_CPU)
         return CT_OK;
-    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*s->runs), "update", &s->runs));
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*s->gpu.runs), "update",
+                    &s->gpu.runs));
     for (int i = 0; i < n; i++) {
         const struct ct_net_param *p = ct_net_param(s->net, i);
 
-        s->runs[i].first = (int64_t)p->offset;
-        s->runs[i].n     = solver_updates(s, i) ? p->blob->count : 0;
+        s->gpu.runs[i].first = (int64_t)p->offset;
+        s->gpu.runs[i].n     = solver_updates(s, i) ? p->blob->count : 0;
     }
     CT_TRY(init_gradients(s));
     return ct_update_create(s->options.device, rule_of(s->rule->name), n,
-                            s->runs, &s->device_update);
+                            s->gpu.runs, &s->gpu.update);
 }
 
 void solver_device_fini(struct ct_solver *s)
 {
-    ct_update_destroy(s->device_update);
-    ct_gradients_destroy(s->gradients);
-    ct_free(s->runs);
+    ct_update_destroy(s->gpu.update);
+    ct_gradients_destroy(s->gpu.gradients);
+    ct_free(s->gpu.runs);
 }
 
 enum ct_status solver_device_update(struct ct_solver *s,
@@ -123,13 +124,12 @@ enum ct_status solver_device_update(struct ct_solver *s,
                               (1 - pow(b1, step->t))),
     };
 
-    CT_TRY(ct_update_set(s->device_update, s->runs, &shared));
-    return ct_update_launch(s->device_update,
-                            s->gradients ? ct_gradients_state(s->gradients)
-                                         : NULL,
-                            ct_net_arena_data(s->net),
-                            ct_net_arena_diff(s->net), s->history[0]->ptr,
-                            s->history[1] ? s->history[1]->ptr : NULL);
+    CT_TRY(ct_update_set(s->gpu.update, s->gpu.runs, &shared));
+    return ct_update_launch(
+        s->gpu.update,
+        s->gpu.gradients ? ct_gradients_state(s->gpu.gradients) : NULL,
+        ct_net_arena_data(s->net), ct_net_arena_diff(s->net),
+        s->history[0]->ptr, s->history[1] ? s->history[1]->ptr : NULL);
 }
 
 static void tell(struct ct_solver *s, const struct ct_gradient_state *state,
@@ -139,14 +139,14 @@ static void tell(struct ct_solver *s, const struct ct_gradient_state *state,
         CT_WARN("Iteration %d: gradients are not finite and are left out; the "
                 "loss scale is %g from here on", step,
                 (double)state->loss_scale);
-    else if (state->loss_scale != s->told_scale && s->told_scale != 0)
+    else if (state->loss_scale != s->gpu.told_scale && s->gpu.told_scale != 0)
         CT_INFO("Iteration %d: the loss scale is %g from here on", step,
                 (double)state->loss_scale);
     if (!state->skip && state->clip < 1)
         CT_INFO("Gradient clipping: scaling down gradients (L2 norm %g > %g) "
                 "by scale factor %g", state->norm,
                 (double)s->param->clip_gradients, (double)state->clip);
-    s->told_scale = state->loss_scale;
+    s->gpu.told_scale = state->loss_scale;
 }
 
 enum ct_status solver_device_judge(struct ct_solver *s, float mean)
@@ -155,19 +155,17 @@ enum ct_status solver_device_judge(struct ct_solver *s, float mean)
     int step;
     bool any;
 
-    CT_TRY(ct_gradients_judge(s->gradients,
-                              (int64_t)ct_net_arena_count(s->net) -
-                                  CT_ARENA_RIDERS,
-                              ct_net_arena_diff(s->net) + CT_ARENA_RIDERS,
-                              mean, clip_of(s)));
-    CT_TRY(ct_gradients_note(s->gradients, s->update.t - 1, &state, &step,
+    CT_TRY(ct_gradients_judge(
+        s->gpu.gradients, (int64_t)ct_net_arena_count(s->net) - CT_ARENA_RIDERS,
+        ct_net_arena_diff(s->net) + CT_ARENA_RIDERS, mean, clip_of(s)));
+    CT_TRY(ct_gradients_note(s->gpu.gradients, s->due.now.t - 1, &state, &step,
                              &any));
     if (any)
         tell(s, &state, step);
     if (strcmp(s->rule->name, "LARS") == 0 || s->param->local_lr_auto ||
         s->param->larc) {
-        CT_TRY(ct_gradients_get(s->gradients, &state));
-        s->update.factor = state.factor;
+        CT_TRY(ct_gradients_get(s->gpu.gradients, &state));
+        s->due.now.factor = state.factor;
     }
     return CT_OK;
 }
@@ -175,11 +173,11 @@ enum ct_status solver_device_judge(struct ct_solver *s, float mean)
 enum ct_status solver_device_report(struct ct_solver *s)
 {
     struct ct_gradient_state state;
-    bool any = s->gradients;
+    bool any = s->gpu.gradients;
     int step;
 
     while (any) {
-        CT_TRY(ct_gradients_noted(s->gradients, &state, &step, &any));
+        CT_TRY(ct_gradients_noted(s->gpu.gradients, &state, &step, &any));
         if (any)
             tell(s, &state, step);
     }
@@ -188,7 +186,7 @@ enum ct_status solver_device_report(struct ct_solver *s)
 
 static bool scales(const struct ct_solver *s)
 {
-    return s->gradients && first_scale(s) > 0;
+    return s->gpu.gradients && first_scale(s) > 0;
 }
 
 enum ct_status solver_loss_scale_save(const struct ct_solver *s,
@@ -199,7 +197,7 @@ enum ct_status solver_loss_scale_save(const struct ct_solver *s,
 
     if (!scales(s))
         return CT_OK;
-    CT_TRY(ct_gradients_get(s->gradients, &state));
+    CT_TRY(ct_gradients_get(s->gpu.gradients, &state));
     kept[0] = state.loss_scale;
     kept[1] = (float)state.n_good;
     return keep->put(keep->arg, "loss_scale", 2, kept);
@@ -221,11 +219,11 @@ enum ct_status solver_loss_scale_restore(struct ct_solver *s,
         !(kept[1] < CT_LOSS_SCALE_GOOD_STEPS))
         return ct_fail(CT_EPARSE, "it has a loss scale of %g after %g good "
                        "steps", (double)kept[0], (double)kept[1]);
-    CT_TRY(ct_gradients_get(s->gradients, &state));
+    CT_TRY(ct_gradients_get(s->gpu.gradients, &state));
     state.loss_scale = kept[0];
     state.n_good     = (int32_t)kept[1];
-    s->told_scale    = kept[0];
-    return ct_gradients_put(s->gradients, &state);
+    s->gpu.told_scale = kept[0];
+    return ct_gradients_put(s->gpu.gradients, &state);
 }
 
 enum ct_status ct_solver_loss_scale(const struct ct_solver *s, float *out)
@@ -235,7 +233,7 @@ enum ct_status ct_solver_loss_scale(const struct ct_solver *s, float *out)
     *out = 0;
     if (!scales(s))
         return CT_OK;
-    CT_TRY(ct_gradients_get(s->gradients, &state));
+    CT_TRY(ct_gradients_get(s->gpu.gradients, &state));
     *out = state.loss_scale;
     return CT_OK;
 }

@@ -28,7 +28,7 @@ static void take(const struct ct_sink *sink, int64_t first, int64_t n,
     const struct ct_solver *s    = e->solver;
     const struct ct_net_param *p = ct_net_param(s->net, e->param);
 
-    solver_apply(s, &s->next, s->histories,
+    solver_apply(s, &s->due.next, s->histories,
                  &(struct ct_update_range){ .first = p->offset + (size_t)first,
                                      .n = (size_t)n, .sum = g, .scale = 1,
                                      .share = 1 });
@@ -60,9 +60,9 @@ static bool takes(const struct ct_solver *s, const struct ct_net_param *p)
 static void set_sinks(struct ct_solver *s, bool on)
 {
     for (int i = 0; i < ct_net_n_params(s->net); i++)
-        if (s->early[i].solver)
+        if (s->due.early[i].solver)
             ct_net_layer(s->net, ct_net_param(s->net, i)->layer)->sink =
-                on ? &s->early[i].sink : NULL;
+                on ? &s->due.early[i].sink : NULL;
 }
 
 enum ct_status solver_early_init(struct ct_solver *s)
@@ -73,14 +73,14 @@ enum ct_status solver_early_init(struct ct_solver *s)
 
     if (!solver_allows(s))
         return CT_OK;
-    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*s->early), "early updates",
-                    &s->early));
+    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*s->due.early), "early updates",
+                    &s->due.early));
     for (int i = 0; i < n; i++) {
         const struct ct_net_param *p = ct_net_param(s->net, i);
 
         if (!takes(s, p))
             continue;
-        s->early[i] = (struct solver_early){ { take, NULL }, s, i };
+        s->due.early[i] = (struct solver_early){ { take, NULL }, s, i };
         any         = true;
     }
     if (!any) {
@@ -95,7 +95,7 @@ enum ct_status solver_early_init(struct ct_solver *s)
 
 enum ct_status solver_early_begin(struct ct_solver *s)
 {
-    if (!s->early || s->inspecting)
+    if (!s->due.early || s->listeners.inspecting)
         return CT_OK;
     CT_TRY(solver_update_rate(s));
     set_sinks(s, true);
@@ -104,16 +104,16 @@ enum ct_status solver_early_begin(struct ct_solver *s)
 
 void solver_early_end(struct ct_solver *s)
 {
-    if (!s->early || s->inspecting)
+    if (!s->due.early || s->listeners.inspecting)
         return;
     set_sinks(s, false);
     for (int i = 0; i < ct_net_n_params(s->net); i++)
-        if (s->early[i].solver)
-            s->state[i] = SOLVER_EARLY;
+        if (s->due.early[i].solver)
+            s->due.state[i] = SOLVER_EARLY;
 }
 
 void solver_early_fini(struct ct_solver *s)
 {
-    ct_free(s->early);
-    s->early = NULL;
+    ct_free(s->due.early);
+    s->due.early = NULL;
 }

@@ -7,11 +7,11 @@ enum ct_status ct_solver_listen(struct ct_solver *s,
                                 const struct ct_solver_events *events,
                                 void *arg)
 {
-    if (s->n_listeners == SOLVER_MOST_LISTENERS)
+    if (s->listeners.n == SOLVER_MOST_LISTENERS)
         return ct_fail(CT_EINVAL, "a solver has %d listeners at most",
                        (int)SOLVER_MOST_LISTENERS);
-    s->listener[s->n_listeners++] = (struct solver_listener){
-        .events = events, .arg = arg };
+    s->listeners.list[s->listeners.n++] =
+        (struct solver_listener){ .events = events, .arg = arg };
     return CT_OK;
 }
 
@@ -26,16 +26,16 @@ const char *ct_mark_name(enum ct_mark_kind kind)
 
 void solver_tell_begin(struct ct_solver *s)
 {
-    s->inspecting = false;
-    if (s->n_listeners == 0)
+    s->listeners.inspecting = false;
+    if (s->listeners.n == 0)
         return;
-    s->iter_time = ct_now();
-    for (int i = 0; i < s->n_listeners; i++) {
-        struct solver_listener *l = &s->listener[i];
+    s->listeners.iter_time = ct_now();
+    for (int i = 0; i < s->listeners.n; i++) {
+        struct solver_listener *l = &s->listeners.list[i];
 
         l->inspects = l->events->wants_inspect && l->events->inspect &&
                       l->events->wants_inspect(s->iter, l->arg);
-        s->inspecting |= l->inspects;
+        s->listeners.inspecting |= l->inspects;
     }
 }
 
@@ -53,10 +53,11 @@ static void tell_marks(struct ct_solver *s)
     struct ct_exchange *x = s->options.exchange;
     struct ct_mark mark;
 
-    while (x && x->job->next_mark(x, &s->n_marks, &mark))
-        for (int i = 0; i < s->n_listeners; i++)
-            if (s->listener[i].events->mark)
-                s->listener[i].events->mark(&mark, s->listener[i].arg);
+    while (x && x->job->next_mark(x, &s->peers.n_marks, &mark))
+        for (int i = 0; i < s->listeners.n; i++)
+            if (s->listeners.list[i].events->mark)
+                s->listeners.list[i].events->mark(&mark,
+                                                  s->listeners.list[i].arg);
 }
 
 /* The update is done as far as it goes by itself, and s->iter counts it. */
@@ -65,35 +66,37 @@ void solver_tell_iteration(struct ct_solver *s, double loss, bool displayed)
     struct ct_iteration e = { .iter      = s->iter - 1,
                               .max_iter  = s->param->max_iter,
                               .loss      = loss,
-                              .smoothed  = s->smoothed,
+                              .smoothed  = s->shown.smoothed,
                               .rate      = (double)s->last_rate,
                               .displayed = displayed };
-    int done = s->iter - s->start_iter;
+    int done = s->iter - s->shown.start_iter;
     double now;
 
-    if (s->n_listeners == 0)
+    if (s->listeners.n == 0)
         return;
     now       = ct_now();
     e.samples = samples(s);
-    e.seconds = now - s->iter_time;
+    e.seconds = now - s->listeners.iter_time;
     if (done > 0 && e.max_iter > s->iter)
-        e.seconds_left = (now - s->start_time) / done * (e.max_iter - s->iter);
-    for (int i = 0; i < s->n_listeners; i++)
-        if (s->listener[i].events->iteration)
-            s->listener[i].events->iteration(&e, s->listener[i].arg);
+        e.seconds_left =
+            (now - s->shown.start_time) / done * (e.max_iter - s->iter);
+    for (int i = 0; i < s->listeners.n; i++)
+        if (s->listeners.list[i].events->iteration)
+            s->listeners.list[i].events->iteration(&e,
+                                                   s->listeners.list[i].arg);
     tell_marks(s);
 }
 
 enum ct_status solver_tell_inspect(struct ct_solver *s)
 {
-    if (!s->inspecting)
+    if (!s->listeners.inspecting)
         return CT_OK;
     CT_TRY(solver_update_all(s));
-    for (int i = 0; i < s->n_listeners; i++)
-        if (s->listener[i].inspects)
-            s->listener[i].events->inspect(s, s->iter - 1,
-                                           s->listener[i].arg);
-    s->inspecting = false;
+    for (int i = 0; i < s->listeners.n; i++)
+        if (s->listeners.list[i].inspects)
+            s->listeners.list[i].events->inspect(s, s->iter - 1,
+                                           s->listeners.list[i].arg);
+    s->listeners.inspecting = false;
     return CT_OK;
 }
 
@@ -111,10 +114,10 @@ float ct_solver_gradient_scale(const struct ct_solver *s, int i)
     if (!x)
         return own;
     if (!layer->blob_wants_grad[p->index]) /* it travels as factors */
-        return s->shares_params ? 0 : x->facts.scale * own;
-    if (s->shares_params || x->facts.remote)
+        return s->peers.shares_params ? 0 : x->facts.scale * own;
+    if (s->peers.shares_params || x->facts.remote)
         return own;
-    if (s->attached.sums_apart && !s->mirror)
+    if (s->peers.attached.sums_apart && !s->peers.mirror)
         return own;
     return x->facts.scale * own;
 }
@@ -124,9 +127,9 @@ void solver_tell_snapshot(struct ct_solver *s, int iter, const char *model,
 {
     const struct ct_snapshot_files e = { iter, model, state };
 
-    for (int i = 0; i < s->n_listeners; i++)
-        if (s->listener[i].events->snapshot)
-            s->listener[i].events->snapshot(&e, s->listener[i].arg);
+    for (int i = 0; i < s->listeners.n; i++)
+        if (s->listeners.list[i].events->snapshot)
+            s->listeners.list[i].events->snapshot(&e, s->listeners.list[i].arg);
 }
 
 static int count_outputs(const struct ct_net *net)
@@ -142,12 +145,12 @@ enum ct_status solver_tell_test(struct ct_solver *s, int net,
                                 const double *mean, bool one_each,
                                 double seconds)
 {
-    const struct ct_net *test = s->test_net[net];
+    const struct ct_net *test = s->tests.net[net];
     struct ct_test_result e   = { .iter = s->iter, .net = net,
                                   .seconds = seconds };
     struct ct_test_output *out = NULL;
 
-    if (s->n_listeners == 0)
+    if (s->listeners.n == 0)
         return CT_OK;
     CT_TRY(ct_alloc((size_t)(one_each ? ct_net_n_outputs(test)
                                       : count_outputs(test)) + 1,
@@ -165,9 +168,9 @@ enum ct_status solver_tell_test(struct ct_solver *s, int net,
         }
     }
     e.output = out;
-    for (int i = 0; i < s->n_listeners; i++)
-        if (s->listener[i].events->test)
-            s->listener[i].events->test(&e, s->listener[i].arg);
+    for (int i = 0; i < s->listeners.n; i++)
+        if (s->listeners.list[i].events->test)
+            s->listeners.list[i].events->test(&e, s->listeners.list[i].arg);
     ct_free(out);
     return CT_OK;
 }
@@ -175,7 +178,8 @@ enum ct_status solver_tell_test(struct ct_solver *s, int net,
 void solver_tell_stop(struct ct_solver *s, enum ct_status why)
 {
     tell_marks(s);
-    for (int i = 0; i < s->n_listeners; i++)
-        if (s->listener[i].events->stop)
-            s->listener[i].events->stop(s->iter, why, s->listener[i].arg);
+    for (int i = 0; i < s->listeners.n; i++)
+        if (s->listeners.list[i].events->stop)
+            s->listeners.list[i].events->stop(s->iter, why,
+                                              s->listeners.list[i].arg);
 }

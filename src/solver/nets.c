@@ -54,16 +54,16 @@ static enum ct_status build_net(struct ct_solver *s,
         .rank         = o->rank,
         .size         = o->size,
         .own_data     = train && o->exchange && o->exchange->facts.own_data,
-        .deal_tests   = s->deals && !train,
+        .deal_tests   = s->tests.deals && !train,
         .pulse        = solver_pulse(s),
         .share        = train && o->exchange ? o->exchange->facts.micro : 0,
         .share_first  = train && o->exchange ? o->exchange->facts.first_part
                                              : 0,
         .share_all    = train && o->exchange ? o->exchange->facts.parts : 0,
-        .peers        = train && o->exchange && !s->measuring
+        .peers        = train && o->exchange && !s->shares.measuring
                             ? o->exchange->facts.peers
                             : NULL,
-        .quiet        = s->measuring,
+        .quiet        = s->shares.measuring,
         .keep_blobs   = o->keep_blobs,
         .forward_only = !train && !o->keep_blobs,
         .n_histories  = train ? s->rule->n_history : 0,
@@ -105,9 +105,9 @@ static enum ct_status try_shares(struct ct_solver *s,
     struct ct_net *net = NULL;
     enum ct_status st;
 
-    s->measuring = true;
+    s->shares.measuring = true;
     st           = build_net(s, from, CAFFE__PHASE__TRAIN, &net);
-    s->measuring = false;
+    s->shares.measuring = false;
     if (st == CT_OK)
         st = solver_time_ranks(s, net);
     ct_net_destroy(net);
@@ -186,15 +186,15 @@ static enum ct_status build_test(struct ct_solver *s, size_t i)
                 from.path);
     else
         CT_INFO("Creating test net (#%zu) specified in net_param", i);
-    CT_TRY(build_net(s, &from, CAFFE__PHASE__TEST, &s->test_net[i]));
-    s->n_test_net++;
-    return ct_net_share_weights(s->test_net[i], s->net);
+    CT_TRY(build_net(s, &from, CAFFE__PHASE__TEST, &s->tests.net[i]));
+    s->tests.n++;
+    return ct_net_share_weights(s->tests.net[i], s->net);
 }
 
 static void drop_tests(struct ct_solver *s)
 {
-    while (s->n_test_net > 0)
-        ct_net_destroy(s->test_net[--s->n_test_net]);
+    while (s->tests.n > 0)
+        ct_net_destroy(s->tests.net[--s->tests.n]);
 }
 
 /* Why this rank cannot test its part of the batches; empty: it can.  And
@@ -223,14 +223,14 @@ static struct verdict judge_tests(const struct ct_solver *s,
 
     if (built != CT_OK)
         snprintf(v.why, sizeof(v.why), "%s", ct_last_error());
-    for (int i = 0, l; i < s->n_test_net && built == CT_OK; i++)
-        if (!ct_net_can_deal(s->test_net[i], &l))
+    for (int i = 0, l; i < s->tests.n && built == CT_OK; i++)
+        if (!ct_net_can_deal(s->tests.net[i], &l))
             snprintf(v.why, sizeof(v.why), "layer %s of type %s cannot be "
                      "shared out",
-                     ct_net_layer(s->test_net[i], l)->name,
-                     ct_net_layer(s->test_net[i], l)->type->name);
-    for (int i = 0; i < s->n_test_net && built == CT_OK; i++)
-        v.counts |= counts(s->test_net[i]);
+                     ct_net_layer(s->tests.net[i], l)->name,
+                     ct_net_layer(s->tests.net[i], l)->type->name);
+    for (int i = 0; i < s->tests.n && built == CT_OK; i++)
+        v.counts |= counts(s->tests.net[i]);
     return v;
 }
 
@@ -243,18 +243,18 @@ static enum ct_status deal_tests(struct ct_solver *s)
     struct verdict mine, *all = NULL;
     enum ct_status st = CT_OK;
 
-    s->deals = true;
+    s->tests.deals = true;
     for (size_t i = 0; i < s->param->n_test_iter && st == CT_OK; i++)
         st = build_test(s, i);
     mine = judge_tests(s, st);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "verdicts", &all), st, out);
     CT_TRY_GOTO(ct_exchange_gather(x, &mine, sizeof(mine), all), st, out);
-    s->tests_count = all[0].counts;
-    for (size_t r = 0; r < n && s->deals; r++)
+    s->tests.count = all[0].counts;
+    for (size_t r = 0; r < n && s->tests.deals; r++)
         if (all[r].why[0]) {
             CT_INFO("Rank 0 tests alone: rank %zu: %.*s", r,
                     (int)sizeof(all[r].why) - 1, all[r].why);
-            s->deals = false;
+            s->tests.deals = false;
             drop_tests(s);
         }
 out:
@@ -270,13 +270,13 @@ static enum ct_status create_tests(struct ct_solver *s)
     CT_TRY(check_tests(p));
     if (p->n_test_iter == 0)
         return CT_OK;
-    CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->test_net), "test nets",
-                    &s->test_net));
-    CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->n_tested), "test nets",
-                    &s->n_tested));
+    CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->tests.net), "test nets",
+                    &s->tests.net));
+    CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->tests.n_batches), "test nets",
+                    &s->tests.n_batches));
     if (x && x->facts.size > 1 && x->facts.deal_tests)
         CT_TRY(deal_tests(s));
-    if (s->deals || (x && x->facts.rank > 0))
+    if (s->tests.deals || (x && x->facts.rank > 0))
         return CT_OK;
     for (size_t i = 0; i < p->n_test_iter; i++)
         CT_TRY(build_test(s, i));

@@ -81,16 +81,17 @@ static void begin(void *arg)
     /* The exchange's own may change when a rank that serves is asked for more
      * steps, while the others' last gradients still come. */
     r->solver = *r->of;
-    memcpy(r->history, r->of->updater.history, sizeof(r->history));
+    memcpy(r->history, r->of->peers.updater.history, sizeof(r->history));
 }
 
 enum ct_status solver_remote_start(struct ct_solver *s, struct ct_updater *out)
 {
     CT_TRY(check(s));
-    if (!s->remote)
-        CT_TRY(ct_alloc(1, sizeof(*s->remote), "remote updates", &s->remote));
-    s->remote->of = s;
-    out->arg      = s->remote;
+    if (!s->peers.remote)
+        CT_TRY(ct_alloc(1, sizeof(*s->peers.remote), "remote updates",
+                        &s->peers.remote));
+    s->peers.remote->of = s;
+    out->arg            = s->peers.remote;
     out->begin    = begin;
     out->update   = update;
     return CT_OK;
@@ -98,6 +99,6 @@ enum ct_status solver_remote_start(struct ct_solver *s, struct ct_updater *out)
 
 void solver_remote_stop(struct ct_solver *s)
 {
-    ct_free(s->remote);
-    s->remote = NULL;
+    ct_free(s->peers.remote);
+    s->peers.remote = NULL;
 }

@@ -23,25 +23,25 @@ static bool fits(const struct ct_solver *s)
 
 static enum ct_status share_with_tests(struct ct_solver *s)
 {
-    for (int i = 0; i < s->n_test_net; i++)
-        CT_TRY(ct_net_share_weights(s->test_net[i], s->net));
+    for (int i = 0; i < s->tests.n; i++)
+        CT_TRY(ct_net_share_weights(s->tests.net[i], s->net));
     return CT_OK;
 }
 
 static void update_part(void *arg, size_t first, size_t n, const float *sum)
 {
-    const struct ct_solver *s   = arg;
+    const struct ct_solver *s          = arg;
     const struct ct_update_range range = { .first = first, .n = n, .sum = sum,
-                                    .scale = s->options.exchange->facts.scale,
-                                    .share = 1 };
+                                     .scale = s->options.exchange->facts.scale,
+                                     .share = 1 };
 
-    solver_apply(s, &s->next, s->histories, &range);
+    solver_apply(s, &s->due.next, s->histories, &range);
 }
 
 /* This rank's values are everybody's. */
 static enum ct_status fill(const struct ct_solver *s)
 {
-    struct ct_buffer *const *to = s->shared.array;
+    struct ct_buffer *const *to = s->peers.shared.array;
 
     const int64_t n = (int64_t)ct_net_arena_count(s->net);
 
@@ -57,17 +57,17 @@ enum ct_status solver_enter_shared(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
-    if (!s->shared.array[0])
+    if (!s->peers.shared.array[0])
         return CT_OK;
     CT_TRY(x->job->meet(x)); /* nobody reads there any more */
-    if (s->shared.fills)
+    if (s->peers.shared.fills)
         CT_TRY(fill(s));
     CT_TRY(x->job->meet(x));
-    CT_TRY(ct_net_share_values(s->net, s->shared.array[0]));
-    s->shares_params = true;
+    CT_TRY(ct_net_share_values(s->net, s->peers.shared.array[0]));
+    s->peers.shares_params = true;
     for (int h = 0; h < s->rule->n_history; h++) {
         ct_buffer_drop(s->history[h]);
-        s->history[h]         = ct_buffer_use(s->shared.array[h + 1]);
+        s->history[h]         = ct_buffer_use(s->peers.shared.array[h + 1]);
         s->histories[h] = s->history[h]->ptr;
     }
     return share_with_tests(s);
@@ -77,7 +77,7 @@ enum ct_status solver_leave_shared(struct ct_solver *s)
 {
     const size_t n = ct_net_arena_count(s->net);
 
-    if (!s->shares_params)
+    if (!s->peers.shares_params)
         return CT_OK;
     CT_TRY(ct_net_share_values(s->net, NULL));
     for (int h = 0; h < s->rule->n_history; h++) {
@@ -91,15 +91,15 @@ enum ct_status solver_leave_shared(struct ct_solver *s)
         s->history[h]         = own;
         s->histories[h] = own->ptr;
     }
-    s->shares_params = false;
+    s->peers.shares_params = false;
     return share_with_tests(s);
 }
 
 void solver_drop_shared(struct ct_solver *s)
 {
     for (int i = 0; i < CT_SHARED_ARRAYS; i++)
-        ct_buffer_drop(s->shared.array[i]);
-    s->shared = (struct ct_shared_params){ .fills = false };
+        ct_buffer_drop(s->peers.shared.array[i]);
+    s->peers.shared = (struct ct_shared_params){ .fills = false };
 }
 
 static void leave(void *arg)
@@ -121,7 +121,7 @@ enum ct_status solver_share_params(struct ct_solver *s)
         return CT_OK;
     if (fits(s))
         user.n_arrays = 1 + s->rule->n_history;
-    CT_TRY(x->job->share(x, s->net, &user, &s->shared));
+    CT_TRY(x->job->share(x, s->net, &user, &s->peers.shared));
     return solver_enter_shared(s);
 }
 

@@ -51,8 +51,9 @@ static enum ct_status read_weights(struct ct_solver *s)
     char *end;
 
     for (; n < x->facts.size; n++, text = end + 1) {
-        s->weights[n] = strtod(text, &end);
-        if (end == text || !(s->weights[n] > 0) || !isfinite(s->weights[n]) ||
+        s->shares.weights[n] = strtod(text, &end);
+        if (end == text || !(s->shares.weights[n] > 0) ||
+            !isfinite(s->shares.weights[n]) ||
             *end != (n + 1 < x->facts.size ? ':' : '\0'))
             return ct_fail(CT_EINVAL, "shares is \"%s\"; use even, speed, or "
                            "a weight above 0 for each of the %d ranks, as in "
@@ -65,12 +66,14 @@ static enum ct_status make_weights(struct ct_solver *s)
 {
     const size_t n = (size_t)s->options.exchange->facts.size;
 
-    if (s->weights)
+    if (s->shares.weights)
         return CT_OK;
-    CT_TRY(ct_alloc(n, sizeof(*s->weights), "shares", &s->weights));
-    CT_TRY(ct_alloc(n, sizeof(*s->batches), "shares", &s->batches));
+    CT_TRY(ct_alloc(n, sizeof(*s->shares.weights), "shares",
+                    &s->shares.weights));
+    CT_TRY(ct_alloc(n, sizeof(*s->shares.batches), "shares",
+                    &s->shares.batches));
     for (size_t r = 0; r < n; r++)
-        s->weights[r] = 1;
+        s->shares.weights[r] = 1;
     return solver_has_shares(s) && !solver_measures_shares(s) ? read_weights(s)
                                                               : CT_OK;
 }
@@ -83,8 +86,8 @@ static int neediest(const struct ct_solver *s, int n, int64_t whole,
     double most = -INFINITY;
 
     for (int r = 0; r < n; r++) {
-        const double lack = (double)whole * s->weights[r] / sum -
-                            (double)s->batches[r];
+        const double lack = (double)whole * s->shares.weights[r] / sum -
+                            (double)s->shares.batches[r];
 
         if (lack > most) {
             most = lack;
@@ -106,19 +109,19 @@ enum ct_status solver_deal_shares(struct ct_solver *s, int64_t whole)
         return ct_fail(CT_EINVAL, "a batch of %lld cannot be divided by %d "
                        "ranks", (long long)whole, x->facts.size);
     for (int r = 0; r < x->facts.size; r++)
-        sum += s->weights[r];
+        sum += s->shares.weights[r];
     for (int r = 0; r < x->facts.size; r++) {
-        const double part = (double)(whole - x->facts.size) *
-                            s->weights[r] / sum;
+        const double part =
+            (double)(whole - x->facts.size) * s->shares.weights[r] / sum;
 
-        s->batches[r] = 1 + (int64_t)part;
-        left -= s->batches[r];
+        s->shares.batches[r] = 1 + (int64_t)part;
+        left -= s->shares.batches[r];
     }
     for (; left > 0; left--)
-        s->batches[neediest(s, x->facts.size, whole, sum)]++;
+        s->shares.batches[neediest(s, x->facts.size, whole, sum)]++;
     for (int r = 0; r < x->facts.size; r++)
-        even &= s->batches[r] == s->batches[0];
-    s->dealt = even ? NULL : s->batches;
+        even &= s->shares.batches[r] == s->shares.batches[0];
+    s->shares.dealt = even ? NULL : s->shares.batches;
     return CT_OK;
 }
 
@@ -131,11 +134,11 @@ static enum ct_status pass(struct ct_solver *s, struct ct_net *net)
     return d->ops->sync ? d->ops->sync(d) : CT_OK;
 }
 
-/* Everyone's number, in s->weights. */
+/* Everyone's number, in s->shares.weights. */
 static enum ct_status tell(struct ct_solver *s, double mine)
 {
     return ct_exchange_gather(s->options.exchange, &mine, sizeof(mine),
-                              s->weights);
+                              s->shares.weights);
 }
 
 struct range {
@@ -157,11 +160,11 @@ static struct range range_of(const double *x, int n)
 static void forgive(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
-    const struct range speed    = range_of(s->weights, x->facts.size);
+    const struct range speed    = range_of(s->shares.weights, x->facts.size);
 
     for (int r = 0; r < x->facts.size; r++)
-        if (!s->dealt && speed.most < alike * speed.least)
-            s->weights[r] = 1;
+        if (!s->shares.dealt && speed.most < alike * speed.least)
+            s->shares.weights[r] = 1;
 }
 
 enum ct_status solver_time_ranks(struct ct_solver *s, struct ct_net *net)
@@ -176,14 +179,15 @@ enum ct_status solver_time_ranks(struct ct_solver *s, struct ct_net *net)
     CT_TRY(pass(s, net));
     CT_TRY(tell(s, ct_now() - start));
     until = fmax(solver_share_seconds,
-                 LONGEST * range_of(s->weights, x->facts.size).most);
+                 LONGEST * range_of(s->shares.weights, x->facts.size).most);
     start = ct_now();
     do { /* all for as long as the slowest, which they slow down */
         CT_TRY(pass(s, net));
         end = ct_now();
         n++;
     } while (end - start < until);
-    CT_TRY(tell(s, n * (double)s->batches[x->facts.rank] / (end - start)));
+    CT_TRY(tell(s, n * (double)s->shares.batches[x->facts.rank] /
+                       (end - start)));
     forgive(s);
     return CT_OK;
 }
@@ -192,15 +196,16 @@ void solver_say_shares(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    if (!x || !s->dealt)
+    if (!x || !s->shares.dealt)
         return;
     for (int r = 0; r < x->facts.size; r++)
         if (solver_measures_shares(s))
             CT_INFO("Rank %d takes %lld samples of a batch: it makes %.4g a "
-                    "second", r, (long long)s->dealt[r], s->weights[r]);
+                    "second", r, (long long)s->shares.dealt[r],
+                    s->shares.weights[r]);
         else
             CT_INFO("Rank %d takes %lld samples of a batch", r,
-                    (long long)s->dealt[r]);
+                    (long long)s->shares.dealt[r]);
 }
 
 double solver_weight(const struct ct_solver *s)
@@ -208,9 +213,10 @@ double solver_weight(const struct ct_solver *s)
     const struct ct_exchange *x = s->options.exchange;
     int64_t whole               = 0;
 
-    if (!x || !s->dealt)
+    if (!x || !s->shares.dealt)
         return 1;
     for (int r = 0; r < x->facts.size; r++)
-        whole += s->dealt[r];
-    return (double)s->dealt[x->facts.rank] * x->facts.size / (double)whole;
+        whole += s->shares.dealt[r];
+    return (double)s->shares.dealt[x->facts.rank] * x->facts.size /
+           (double)whole;
 }

@@ -190,7 +190,7 @@ static void *write_main(void *arg)
 
 static void start(struct ct_solver *s, struct solver_snapshot *w)
 {
-    s->writing  = w;
+    s->snapshots.writing = w;
     w->threaded = pthread_create(&w->thread, NULL, write_main, w) == 0;
     if (!w->threaded)
         write_main(w);
@@ -216,19 +216,19 @@ static bool await(const struct solver_snapshot *w, double seconds)
  * kept: it can be tried again. */
 static enum ct_status reap(struct ct_solver *s)
 {
-    struct solver_snapshot *w = s->writing;
+    struct solver_snapshot *w = s->snapshots.writing;
     enum ct_status st;
 
     if (!w)
         return CT_OK;
-    s->writing = NULL;
+    s->snapshots.writing = NULL;
     if (w->threaded)
         pthread_join(w->thread, NULL);
     st = w->status;
     if (st != CT_OK) {
         st = ct_fail(st, "snapshot at iteration %d: %s", w->iter, w->why);
         if (w->iter == s->iter) {
-            s->failed = w;
+            s->snapshots.failed = w;
             return st;
         }
     } else {
@@ -252,12 +252,13 @@ static void warn_failed(void)
 /* One that is under way makes room for the next, in good time. */
 static bool make_room(struct ct_solver *s)
 {
-    if (!s->writing)
+    if (!s->snapshots.writing)
         return true;
-    if (!await(s->writing, PATIENCE)) {
+    if (!await(s->snapshots.writing, PATIENCE)) {
         CT_WARN("Iteration %d: the snapshot of iteration %d is still being "
-                "written to %s and takes very long", s->iter,
-                s->writing->iter, s->writing->state_path);
+                "written to %s and takes very long",
+                s->iter, s->snapshots.writing->iter,
+                s->snapshots.writing->state_path);
         return false;
     }
     if (reap(s) != CT_OK)
@@ -279,11 +280,11 @@ static enum ct_status settle_and_take(struct ct_solver *s,
     ct_pulse_set(solver_pulse(s), CT_PULSE_SNAPSHOT, NULL);
     if (x)
         CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_SNAPSHOT));
-    snapshot_free(s->failed);
-    s->failed = NULL;
+    snapshot_free(s->snapshots.failed);
+    s->snapshots.failed = NULL;
     CT_TRY(take(s, out));
-    s->snapshot_iter = s->iter;
-    s->snapshot_time = ct_now();
+    s->snapshots.iter = s->iter;
+    s->snapshots.time = ct_now();
     ct_trace_end(begun, CT_TRACE_SNAPSHOT, "snapshot");
     return CT_OK;
 }
@@ -310,8 +311,8 @@ enum ct_status solver_snapshot_aside(struct ct_solver *s)
 /* Until it is written or cannot be. */
 static enum ct_status write_now(struct ct_solver *s, struct solver_snapshot *w)
 {
-    if (s->writing) {
-        (void)await(s->writing, -1);
+    if (s->snapshots.writing) {
+        (void)await(s->snapshots.writing, -1);
         if (reap(s) != CT_OK)
             warn_failed();
     }
@@ -341,45 +342,48 @@ static enum ct_status retry(struct ct_solver *s)
     enum ct_status st   = CT_EIO;
 
     while (st != CT_OK && ct_now() + (double)nap.tv_sec <= end) {
-        struct solver_snapshot *w = s->failed;
+        struct solver_snapshot *w = s->snapshots.failed;
 
         CT_WARN("%s.  This is the last snapshot: make room on the disk, or "
                 "mount it again; the next try is in %ld s", w->why,
                 (long)nap.tv_sec);
         nanosleep(&nap, NULL);
         nap.tv_sec = nap.tv_sec < 8 ? 2 * nap.tv_sec : nap.tv_sec;
-        s->failed  = NULL;
+        s->snapshots.failed = NULL;
         atomic_store(&w->done, false);
         st = write_now(s, w);
     }
     return st == CT_OK ? st
-                       : ct_fail(st, "the last snapshot, at iteration %d, "
+                       : ct_fail(st,
+                                 "the last snapshot, at iteration %d, "
                                  "could not be written: %s.  Make room for it "
-                                 "and resume from the one before", s->iter,
-                                 s->failed->why);
+                                 "and resume from the one before",
+                                 s->iter, s->snapshots.failed->why);
 }
 
 enum ct_status solver_snapshot_last(struct ct_solver *s)
 {
     struct solver_snapshot *w = NULL;
 
-    if (s->snapshot_iter != s->iter) {
+    if (s->snapshots.iter != s->iter) {
         CT_TRY(settle_and_take(s, &w));
         if (write_now(s, w) != CT_OK)
             CT_WARN("%s", ct_last_error());
         CT_TRY(go_on(s));
     }
-    return s->failed ? retry(s) : CT_OK;
+    return s->snapshots.failed ? retry(s) : CT_OK;
 }
 
 bool solver_snapshot_due(struct ct_solver *s)
 {
     const int seconds = s->param->snapshot_seconds;
 
-    if (s->writing && atomic_load(&s->writing->done) && reap(s) != CT_OK)
+
+    if (s->snapshots.writing && atomic_load(&s->snapshots.writing->done) &&
+        reap(s) != CT_OK)
         warn_failed();
     return seconds > 0 && rank_of(s) == 0 &&
-           ct_now() - s->snapshot_time >= seconds;
+           ct_now() - s->snapshots.time >= seconds;
 }
 
 void solver_snapshot_wait(struct ct_solver *s)
@@ -389,11 +393,11 @@ void solver_snapshot_wait(struct ct_solver *s)
 
 void solver_snapshot_fini(struct ct_solver *s)
 {
-    s->n_listeners = 0; /* they may be gone */
-    if (s->writing)
-        (void)await(s->writing, -1);
+    s->listeners.n = 0; /* they may be gone */
+    if (s->snapshots.writing)
+        (void)await(s->snapshots.writing, -1);
     if (reap(s) != CT_OK)
         CT_WARN("%s", ct_last_error());
-    snapshot_free(s->failed);
-    s->failed = NULL;
+    snapshot_free(s->snapshots.failed);
+    s->snapshots.failed = NULL;
 }

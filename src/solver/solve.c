@@ -69,7 +69,7 @@ static enum ct_status last_words(struct ct_solver *s)
         CT_TRY(ct_net_forward(s->net, &loss));
         CT_TRY(mean_loss(s, &loss, &of));
         solver_smooth(s, loss);
-        CT_INFO("Iteration %d, loss = %g%s", s->iter, s->smoothed, of);
+        CT_INFO("Iteration %d, loss = %g%s", s->iter, s->shown.smoothed, of);
         CT_TRY(solver_check_loss(s, loss));
     }
     if (solver_due(s->iter, p->test_interval))
@@ -89,7 +89,7 @@ static void report_layers(const struct ct_net *net)
 
 static enum ct_status train(struct ct_solver *s)
 {
-    const int left = s->param->max_iter - s->iter;
+    const int left   = s->param->max_iter - s->iter;
 
     CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
     return s->options.exchange && s->options.exchange->facts.serves
@@ -132,19 +132,19 @@ static enum ct_status solve(struct ct_solver *s)
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", s->param->lr_policy);
     solver_say_samples(s);
-    while (s->stage < n_stages && st == CT_OK) {
-        const int at = s->stage;
+    while (s->standing.stage < n_stages && st == CT_OK) {
+        const int at = s->standing.stage;
 
         st = stage[at](s);
         if (st == CT_OK && s->options.exchange &&
             s->options.exchange->facts.serves)
             return CT_OK;
-        if (st == CT_OK && s->stage == at)
-            s->stage++;
+        if (st == CT_OK && s->standing.stage == at)
+            s->standing.stage++;
         else
             st = solver_or_follow(s, st);
     }
-    s->stage = 0;
+    s->standing.stage = 0;
     CT_TRY(st);
     CT_INFO("Optimization Done.");
     return CT_OK;

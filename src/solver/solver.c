@@ -89,8 +89,8 @@ static enum ct_status init(struct ct_solver *s)
         CT_TRY(solver_check_writable(s));
     s->seed = p->random_seed >= 0 ? (uint64_t)p->random_seed
                                   : ct_entropy() >> 1;
-    CT_TRY(ct_alloc((size_t)p->average_loss, sizeof(*s->losses), "losses",
-                    &s->losses));
+    CT_TRY(ct_alloc((size_t)p->average_loss, sizeof(*s->shown.losses), "losses",
+                    &s->shown.losses));
     CT_TRY(solver_create_nets(s));
     bytes = ct_net_arena_count(s->net) * sizeof(float);
     for (int i = 0; i < s->rule->n_history; i++) {
@@ -98,13 +98,13 @@ static enum ct_status init(struct ct_solver *s)
                                 &s->history[i]));
         s->histories[i] = s->history[i]->ptr;
     }
-    s->updater.n_history = s->rule->n_history;
-    CT_TRY(ct_alloc((size_t)ct_net_n_params(s->net) + 1, sizeof(*s->state),
-                    "updates", &s->state));
+    s->peers.updater.n_history = s->rule->n_history;
+    CT_TRY(ct_alloc((size_t)ct_net_n_params(s->net) + 1, sizeof(*s->due.state),
+                    "updates", &s->due.state));
     CT_TRY(solver_device_init(s));
     CT_TRY(solver_early_init(s));
     solver_pack_init(s);
-    s->snapshot_iter = -1;
+    s->snapshots.iter     = -1;
     CT_TRY(load_weights(s));
     CT_TRY(solver_share_params(s));
     solver_warn_of_sums(s);
@@ -170,26 +170,27 @@ void ct_solver_destroy(struct ct_solver *s)
     if (!s)
         return;
     solver_snapshot_fini(s);
-    s->shares_params = false; /* there is no need for a copy */
+    s->peers.shares_params = false; /* there is no need for a copy */
     if (s->options.exchange)
         s->options.exchange->ops->detach(s->options.exchange, s->net);
     solver_remote_stop(s);
-    for (int i = 0; i < s->n_test_net; i++)
-        ct_net_destroy(s->test_net[i]);
-    ct_free(s->test_net);
-    ct_free(s->n_tested);
+    for (int i = 0; i < s->tests.n; i++)
+        ct_net_destroy(s->tests.net[i]);
+    ct_free(s->tests.net);
+    ct_free(s->tests.n_batches);
     solver_mark_fini(s);
-    ct_free(s->weights);
-    ct_free(s->batches);
+    ct_free(s->shares.weights);
+    ct_free(s->shares.batches);
     ct_net_destroy(s->net);
-    ct_mirror_destroy(s->mirror); /* the net may have recorded its copies */
+    /* The net may have recorded its copies. */
+    ct_mirror_destroy(s->peers.mirror);
     solver_device_fini(s);
     solver_early_fini(s);
     ct_buffer_drop(s->history[0]);
     ct_buffer_drop(s->history[1]);
     solver_drop_shared(s);
-    ct_free(s->losses);
-    ct_free(s->state);
+    ct_free(s->shown.losses);
+    ct_free(s->due.state);
     ct_message_free(s->param);
     for (int i = 0; s->stages && s->stages[i]; i++)
         ct_free(s->stages[i]);
@@ -204,12 +205,12 @@ struct ct_net *ct_solver_net(const struct ct_solver *s)
 
 int ct_solver_n_test_nets(const struct ct_solver *s)
 {
-    return s->n_test_net;
+    return s->tests.n;
 }
 
 struct ct_net *ct_solver_test_net(const struct ct_solver *s, int i)
 {
-    return s->test_net[i];
+    return s->tests.net[i];
 }
 
 int ct_solver_iter(const struct ct_solver *s)
@@ -219,7 +220,7 @@ int ct_solver_iter(const struct ct_solver *s)
 
 double ct_solver_loss(const struct ct_solver *s)
 {
-    return s->smoothed;
+    return s->shown.smoothed;
 }
 
 Caffe__SolverParameter *ct_solver_param(const struct ct_solver *s)

@@ -78,72 +78,117 @@ struct solver_mark {
     enum ct_solver_action asked; /* for which it was to tell peers */
 };
 
+/* Test nets, and who runs them. */
+struct solver_tests {
+    struct ct_net **net; /* n of them; owned */
+    int             n;
+    uint64_t       *n_batches; /* by net: tested so far, over all ranks */
+    bool            deals;     /* ranks deal out test batches */
+    bool            count;     /* rank 0's tests change statistics */
+};
+
+/* How ranks divide a batch (shares.c). */
+struct solver_shares {
+    double        *weights; /* of ranks; owned; NULL: none divides */
+    int64_t       *batches; /* samples of each rank by them; owned */
+    const int64_t *dealt;   /* `batches`; NULL: all ranks have as many */
+    bool           measuring; /* the net that is being built is timed */
+};
+
+/* Updates on a GPU (device_update.c); all NULL on the CPU. */
+struct solver_gpu {
+    struct ct_update     *update;
+    struct ct_update_run *runs;      /* by parameter; owned */
+    struct ct_gradients  *gradients; /* NULL: it neither clips nor scales */
+    float                 told_scale; /* the loss scale in the log */
+};
+
+/* Which parameters wait for which update (update.c). */
+struct solver_due_updates {
+    struct solver_update     now;  /* the latest that has begun */
+    struct solver_update     next; /* of this iteration; see t */
+    enum solver_param_state *state; /* by parameter; owned */
+    int                      first, end; /* all others are current */
+    struct solver_early     *early; /* by parameter; owned; NULL: none */
+};
+
+/* What the log shows. */
+struct solver_shown {
+    double *losses;   /* window of average_loss; owned */
+    double  smoothed; /* their mean */
+    double  time;     /* when rates are counted from */
+    int     iter;
+    double  start_time; /* when training began */
+    int     start_iter;
+};
+
+/* The latest snapshot, and the one that is being written (snapshot.c). */
+struct solver_snapshots {
+    int    iter;     /* of the latest; -1: none */
+    double time;     /* when it was taken */
+    struct solver_snapshot *writing; /* owned; NULL: none is */
+    struct solver_snapshot *failed;  /* of this iteration; owned; NULL: none */
+};
+
+/* Where this rank stands among ranks that come and go (commit.c). */
+struct solver_standing {
+    struct solver_mark mark;
+    bool loose_ends; /* the iteration counts, but not all that follows it is
+                      * done */
+    bool lost;       /* a view came in which nobody has the parameters */
+    bool wrote;      /* snapshots of the view before */
+    int  stage;      /* of a whole training (solve.c) */
+};
+
+/* What this solver and its exchange have of each other; empty alone. */
+struct solver_peers {
+    struct ct_updater       updater;  /* what the exchange may call */
+    struct ct_attached      attached; /* what attach came to */
+    struct ct_shared_params shared;   /* arrays of NULL: none */
+    bool                    shares_params; /* parameters lie there */
+    struct ct_mirror       *mirror;   /* owned; NULL: a CPU's net */
+    struct solver_remote   *remote;   /* owned; NULL: nobody asked */
+    bool                    exchanged; /* gradients go to peers */
+    bool                    after_backward; /* they leave in one go */
+    enum ct_solver_action   agreed;   /* what ranks asked for together */
+    bool                    trace_agreed; /* the next ones are recorded */
+    enum ct_solver_action   pending;  /* asked for here, not yet told */
+    uint64_t                n_marks;  /* of the exchange, told so far */
+};
+
+/* Who listens (listen.c). */
+struct solver_listeners {
+    struct solver_listener list[SOLVER_MOST_LISTENERS];
+    int                    n;
+    bool                   inspecting; /* some listener, this iteration */
+    double                 iter_time;  /* when the iteration began */
+};
+
 struct ct_solver {
     Caffe__SolverParameter  *param; /* owned */
     struct ct_solver_options options;
     char                   **stages; /* of options; owned, ends with NULL */
     const struct solver_rule *rule;
-    struct ct_net           *net;
-    struct ct_net          **test_net;
-    int                      n_test_net;
-    uint64_t                *n_tested;  /* batches, over all ranks, a net */
-    double                  *weights;   /* of ranks; NULL: none divides */
-    int64_t                 *batches;   /* what each takes by them */
-    const int64_t           *dealt;     /* the same; NULL: all as many */
-    bool                     measuring; /* the net that is built is timed */
-    bool                     deals;     /* ranks deal out test batches */
-    bool                     tests_count; /* rank 0's change statistics */
+    struct ct_net           *net;          /* trained; owned */
     struct ct_buffer        *history[2];
     float                   *histories[2]; /* their floats */
-    struct ct_update        *device_update; /* on a GPU; NULL on the CPU */
-    struct ct_update_run    *runs;          /* one a parameter, for it */
-    struct ct_gradients     *gradients; /* on a GPU that clips or scales */
-    float                    told_scale; /* the loss scale in the log */
-    struct ct_mirror        *mirror;    /* owned; NULL: alone, or a CPU */
-    struct solver_remote    *remote;    /* owned; NULL: nobody asked */
-    struct solver_early     *early;     /* one a parameter; NULL: none */
-    int                      least_packed; /* iterations; see packing.c */
+    /* The iteration under way. */
     uint64_t                 seed;
     int                      iter, current_step;
     float                    last_rate; /* of the update before; 0: none */
-    double                  *losses;    /* window of average_loss */
-    double                   smoothed;
-    int                      snapshot_iter; /* of the latest snapshot; -1 */
-    double                   snapshot_time; /* when it was taken */
-    struct solver_snapshot  *writing;   /* snapshot.c; NULL: none is */
-    struct solver_snapshot  *failed;    /* of this iteration; or NULL */
-    bool                     stop;
+    double                   loss;      /* of all ranks */
     bool                     last_pass; /* of iter_size: gradients leave */
-    bool                     exchanged; /* the gradients go to peers */
-    struct solver_update     update;    /* the latest that has begun */
-    struct solver_update     next;      /* of this iteration; see t */
-    enum solver_param_state *state;     /* of each parameter */
-    int                      due_first, due_end; /* all others are current */
-    struct solver_mark       mark;      /* commit.c */
-    double                   loss;      /* of this iteration, of all ranks */
-    bool                     loose_ends; /* it counts, but not all that follows
-                                          * it is done */
-    int                      stage;     /* of a whole training; solve.c */
-    bool                     lost;  /* a view came in which nobody has the
-                                     * parameters */
-    bool                     wrote;     /* snapshots of the view before */
-    struct ct_updater        updater;   /* what the exchange has of us */
-    struct ct_attached       attached;  /* ... and what it made of it */
-    struct ct_shared_params  shared;    /* arrays of NULL: none */
-    bool                     shares_params; /* parameters lie there */
-    bool                     late;      /* ... when all of backward is done */
-    enum ct_solver_action    agreed;    /* what ranks asked for together */
-    bool                     trace_agreed; /* the next ones are recorded */
-    enum ct_solver_action    pending;   /* asked for here, not yet told */
-    double                   display_time; /* when rates are counted from */
-    int                      display_iter;
-    double                   start_time;
-    int                      start_iter;
-    struct solver_listener   listener[SOLVER_MOST_LISTENERS];
-    int                      n_listeners;
-    uint64_t                 n_marks;    /* of the exchange, told so far */
-    bool                     inspecting; /* some listener, this iteration */
-    double                   iter_time;  /* when it began, for listeners */
+    bool                     stop;
+    int                      least_packed; /* iterations; see packing.c */
+    struct solver_tests       tests;
+    struct solver_shares      shares;
+    struct solver_gpu         gpu;
+    struct solver_due_updates due;
+    struct solver_shown       shown;
+    struct solver_snapshots   snapshots;
+    struct solver_standing    standing;
+    struct solver_peers       peers;
+    struct solver_listeners   listeners;
 };
 
 /* rules.c: NULL when there is none. */
@@ -158,7 +203,7 @@ CT_MUST_CHECK enum ct_status solver_check_policy(
 /* A net that was built again gets the scale of losses, where there is one. */
 void solver_device_scale(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_device_init(struct ct_solver *s);
-/* With the rates in s->runs; `step` has what all share. */
+/* With the rates in s->gpu.runs; `step` has what all share. */
 CT_MUST_CHECK enum ct_status solver_device_update(
     struct ct_solver *s, const struct rule_step *step);
 void solver_device_fini(struct ct_solver *s);
@@ -173,7 +218,8 @@ CT_MUST_CHECK enum ct_status solver_device_report(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_device_judge(struct ct_solver *s,
                                                  float mean);
 
-/* update.c: the rate and the like of this iteration are known, in s->next. */
+/* update.c: the rate and the like of this iteration are known, in
+ * s->due.next. */
 CT_MUST_CHECK enum ct_status solver_update_rate(struct ct_solver *s);
 /* The update of this iteration begins; it counts from here on. */
 CT_MUST_CHECK enum ct_status solver_update_begin(struct ct_solver *s);
@@ -282,7 +328,7 @@ CT_MUST_CHECK enum ct_status solver_place_data(const struct ct_exchange *x,
 /* shares.c: whether ranks have weights; whether these are measured. */
 bool solver_has_shares(const struct ct_solver *s);
 bool solver_measures_shares(const struct ct_solver *s);
-/* s->batches, by the weights so far, and the exchange's. */
+/* s->shares.batches, by the weights so far, and the exchange's. */
 CT_MUST_CHECK enum ct_status solver_deal_shares(struct ct_solver *s,
                                                 int64_t whole);
 /* How long that is measured, at least; for tests. */

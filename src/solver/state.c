@@ -276,7 +276,7 @@ enum ct_status solver_kept_put(struct ct_solver *s,
         CT_TRY_GOTO(solver_loss_scale_restore(s, &keep), st, out);
         CT_TRY_GOTO(keep_carried(s, &keep), st, out);
     }
-    CT_TRY_GOTO(ct_mirror_get_history(s->mirror), st, out);
+    CT_TRY_GOTO(ct_mirror_get_history(s->peers.mirror), st, out);
     if (!x || m->n_state == 0)
         goto out;
     CT_TRY_GOTO(solver_attach(s), st, out);

@@ -69,14 +69,14 @@ int64_t solver_samples(const struct ct_solver *s)
  * itself, too. */
 static int64_t n_tested(const struct ct_solver *s, int i)
 {
-    return (int64_t)(s->deals ? s->n_tested[i]
-                              : ct_net_n_passes(s->test_net[i]));
+    return (int64_t)(s->tests.deals ? s->tests.n_batches[i]
+                                    : ct_net_n_passes(s->tests.net[i]));
 }
 
 enum ct_status solver_position_take(const struct ct_solver *s,
                                     Caffe__SolverState *m)
 {
-    const size_t n_nets = (size_t)s->n_test_net + 1;
+    const size_t n_nets = (size_t)s->tests.n + 1;
     int64_t mine;
 
     CT_TRY(ct_edit_resize(&m->n_passes, n_nets, sizeof(*m->n_passes)));
@@ -84,7 +84,7 @@ enum ct_status solver_position_take(const struct ct_solver *s,
     /* In canonical training of all ranks, since another number of them shares
      * them out otherwise. */
     m->n_passes[0] = passes_of_all(s, (int64_t)ct_net_n_passes(s->net));
-    for (int i = 0; i < s->n_test_net; i++)
+    for (int i = 0; i < s->tests.n; i++)
         m->n_passes[i + 1] = n_tested(s, i);
     m->samples     = solver_samples(s);
     m->has_samples = m->has_batch = m->samples > 0;
@@ -144,8 +144,8 @@ enum ct_status solver_position_put(struct ct_solver *s,
         ct_net_set_skew(s->net, skew, step);
         CT_TRY(ct_net_seek(s->net, (uint64_t)n_passes));
     }
-    for (size_t i = 1; i < m->n_n_passes && i <= (size_t)s->n_test_net; i++) {
-        ct_net_reseed(s->test_net[i - 1], s->seed);
+    for (size_t i = 1; i < m->n_n_passes && i <= (size_t)s->tests.n; i++) {
+        ct_net_reseed(s->tests.net[i - 1], s->seed);
         CT_TRY(solver_test_seek(s, (int)i - 1, (uint64_t)m->n_passes[i]));
     }
     return CT_OK;

@@ -28,31 +28,31 @@ struct ct_pulse *solver_pulse(const struct ct_solver *s)
 void solver_smooth(struct ct_solver *s, double loss)
 {
     int window = s->param->average_loss;
-    int done   = s->iter - s->start_iter;
+    int done   = s->iter - s->shown.start_iter;
 
     if (done < window) {
-        s->losses[done] = loss;
-        s->smoothed     = (s->smoothed * done + loss) / (done + 1);
+        s->shown.losses[done] = loss;
+        s->shown.smoothed     = (s->shown.smoothed * done + loss) / (done + 1);
     } else {
-        double *old = &s->losses[done % window];
+        double *old = &s->shown.losses[done % window];
 
-        s->smoothed += (loss - *old) / window;
+        s->shown.smoothed += (loss - *old) / window;
         *old = loss;
     }
 }
 
 static void display(struct ct_solver *s)
 {
-    double now  = ct_now(), lapse = now - s->display_time;
-    int done    = s->iter - s->display_iter;
+    double now = ct_now(), lapse = now - s->shown.time;
+    int done   = s->iter - s->shown.iter;
     double rate = done && lapse > 0 ? done / lapse : 0;
     const struct ct_exchange *x = s->options.exchange;
     char note[64] = "";
 
     CT_INFO("Iteration %d (%g iter/s, %gs/%d iters), loss = %g", s->iter, rate,
-            done ? lapse : 0, s->param->display, s->smoothed);
-    s->display_time = now;
-    s->display_iter = s->iter;
+            done ? lapse : 0, s->param->display, s->shown.smoothed);
+    s->shown.time = now;
+    s->shown.iter = s->iter;
     if (x && x->facts.size > 1) /* the loss above is that of all ranks */
         snprintf(note, sizeof(note), " (rank %d of %d)", x->facts.rank,
                  x->facts.size);
@@ -85,16 +85,17 @@ static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
     struct ct_solver *s   = arg;
     struct ct_exchange *x = s->options.exchange;
 
-    if (!s->last_pass || (s->late && layer > 0))
+    if (!s->last_pass || (s->peers.after_backward && layer > 0))
         return CT_OK;
-    for (int i = s->late ? ct_net_n_layers(net) - 1 : layer; i >= layer; i--)
+    for (int i = s->peers.after_backward ? ct_net_n_layers(net) - 1 : layer;
+         i >= layer; i--)
         CT_TRY(x->ops->layer_done(x, i));
     return CT_OK;
 }
 
 float *solver_peer_diffs(const struct ct_solver *s)
 {
-    return s->mirror ? s->mirror->diff : ct_net_arena_diff(s->net);
+    return s->peers.mirror ? s->peers.mirror->diff : ct_net_arena_diff(s->net);
 }
 
 /* On a GPU, while the pass is queued: behind each layer's backward. */
@@ -105,7 +106,7 @@ static enum ct_status layer_queued(struct ct_net *net, int layer, void *arg)
 
     (void)net;
     CT_TRY(x->ops->queued(x, layer));
-    return ct_mirror_queue(s->mirror, layer);
+    return ct_mirror_queue(s->peers.mirror, layer);
 }
 
 /* Before each layer's forward pass. */
@@ -125,22 +126,23 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
 
     s->last_pass = true;
     if (!x) {
-        s->agreed       = act;
-        s->trace_agreed = solver_trace_wanted(s);
+        s->peers.agreed       = act;
+        s->peers.trace_agreed = solver_trace_wanted(s);
         return CT_OK;
     }
-    act           = act != CT_ACTION_NONE ? act : s->pending;
-    s->pending    = CT_ACTION_NONE;
-    s->mark.asked = act;
+    act              = act != CT_ACTION_NONE ? act : s->peers.pending;
+    s->peers.pending = CT_ACTION_NONE;
+    s->standing.mark.asked = act;
     rider                    = solver_peer_diffs(s);
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
     rider[CT_RIDER_TRACE]    = solver_trace_wanted(s);
-    s->exchanged             = true;
-    if (s->shares_params) /* parts of it begin during the backward pass */
+    s->peers.exchanged       = true;
+    if (s->peers.shares_params) /* parts of it begin during the backward pass */
         CT_TRY(solver_update_rate(s));
-    ct_net_set_layer_done(s->net, s->mirror ? layer_queued : layer_done, s);
+    ct_net_set_layer_done(s->net, s->peers.mirror ? layer_queued : layer_done,
+                          s);
     return x->ops->begin(x, s->iter);
 }
 
@@ -161,10 +163,10 @@ static enum ct_status finish_exchange(struct ct_solver *s)
     if (answer.ahead > 0)
         s->iter = answer.ahead - 1; /* the update adds one */
     s->loss   = answer.loss;
-    s->agreed = answer.stop       ? CT_ACTION_STOP
-                : answer.snapshot ? CT_ACTION_SNAPSHOT
-                                  : CT_ACTION_NONE;
-    s->trace_agreed = answer.trace;
+    s->peers.agreed       = answer.stop       ? CT_ACTION_STOP
+                            : answer.snapshot ? CT_ACTION_SNAPSHOT
+                                              : CT_ACTION_NONE;
+    s->peers.trace_agreed = answer.trace;
     return CT_OK;
 }
 
@@ -183,16 +185,16 @@ static enum ct_status mirrored_pass(struct ct_solver *s, bool fresh, int n,
     double part;
 
     CT_TRY(begin_exchange(s, 0));
-    ct_mirror_expect(s->mirror);
+    ct_mirror_expect(s->peers.mirror);
     CT_TRY(ct_net_forward_backward(s->net, fresh, &part));
     CT_TRY(solver_check_loss(s, part));
     *loss += part / n;
-    s->mirror->diff[CT_RIDER_LOSS] = (float)*loss;
+    s->peers.mirror->diff[CT_RIDER_LOSS] = (float)*loss;
     for (int l = ct_net_n_layers(s->net) - 1; l >= 0; l--) {
         ct_pulse_set(x->facts.pulse, CT_PULSE_BACKWARD,
                      ct_net_layer(s->net, l)->name);
-        if (!s->attached.queues_sums)
-            CT_TRY(ct_mirror_wait(s->mirror, l));
+        if (!s->peers.attached.queues_sums)
+            CT_TRY(ct_mirror_wait(s->peers.mirror, l));
         CT_TRY(x->ops->layer_done(x, l));
     }
     return CT_OK;
@@ -219,9 +221,9 @@ static enum ct_status micro_pass(struct ct_solver *s, int i, double *loss)
     const bool last       = i == x->facts.micro - 1;
 
     *loss = 0;
-    if (s->mirror && last)
+    if (s->peers.mirror && last)
         return mirrored_pass(s, true, 1, loss);
-    if (s->mirror) {
+    if (s->peers.mirror) {
         CT_TRY(whole_pass(s, true, 1, loss));
     } else {
         CT_TRY(ct_net_forward(s->net, loss));
@@ -246,16 +248,16 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
     if (x)
         CT_TRY(x->ops->fetch(x, s->iter));
     /* A pending update clears them one by one, when it has read them. */
-    if (!solver_is_due(s) && !s->mirror && (x || !on_gpu(s)))
+    if (!solver_is_due(s) && !s->peers.mirror && (x || !on_gpu(s)))
         CT_TRY(ct_net_begin_diffs(s->net));
     for (int i = 0; i < n; i++) {
         double part;
 
         if (canonical)
             CT_TRY(micro_pass(s, i, loss));
-        else if (s->mirror && i == n - 1)
+        else if (s->peers.mirror && i == n - 1)
             CT_TRY(mirrored_pass(s, i == 0, n, loss));
-        else if (s->mirror || (on_gpu(s) && !x)) {
+        else if (s->peers.mirror || (on_gpu(s) && !x)) {
             CT_TRY(whole_pass(s, i == 0, n, loss));
             if (i == n - 1)
                 CT_TRY(begin_exchange(s, *loss));
@@ -280,9 +282,10 @@ enum ct_status solver_complete(struct ct_solver *s)
     if (show)
         display(s);
     CT_TRY(solver_update_begin(s));
-    if (!x || !x->facts.lazy || s->late || s->device_update || s->mirror)
+    if (!x || !x->facts.lazy || s->peers.after_backward || s->gpu.update ||
+        s->peers.mirror)
         CT_TRY(solver_update_all(s));
-    s->loose_ends = true;
+    s->standing.loose_ends = true;
     CT_TRY(solver_updated(s));
     solver_tell_iteration(s, s->loss, show);
     return solver_tell_inspect(s);
@@ -298,10 +301,10 @@ static enum ct_status tie_up(struct ct_solver *s)
         CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_CHECK));
     }
     if (solver_due(s->iter, s->param->snapshot) ||
-        s->agreed == CT_ACTION_SNAPSHOT)
+        s->peers.agreed == CT_ACTION_SNAPSHOT)
         CT_TRY(solver_snapshot_aside(s));
-    s->stop       = s->agreed == CT_ACTION_STOP;
-    s->loose_ends = false;
+    s->stop                = s->peers.agreed == CT_ACTION_STOP;
+    s->standing.loose_ends = false;
     return CT_OK;
 }
 
@@ -311,12 +314,12 @@ static enum ct_status run_iteration(struct ct_solver *s, int end)
     enum ct_status st;
 
     ct_pulse_iter(solver_pulse(s), s->iter);
-    if (solver_due(s->iter, p->test_interval) && !s->mark.tested &&
+    if (solver_due(s->iter, p->test_interval) && !s->standing.mark.tested &&
         (s->iter > 0 || p->test_initialization))
         CT_TRY(ct_solver_test_all(s));
     if (s->stop)
         return CT_OK;
-    s->mark.tested = solver_commits(s);
+    s->standing.mark.tested = solver_commits(s);
     solver_tell_begin(s);
     ct_net_set_debug_info(s->net, p->debug_info &&
                                       solver_due(s->iter, p->display));
@@ -339,7 +342,7 @@ static enum ct_status one_iteration(struct ct_solver *s, int end)
     char name[32];
     uint64_t start;
 
-    if (s->loose_ends) /* the view ended before they were done */
+    if (s->standing.loose_ends) /* the view ended before they were done */
         return tie_up(s);
     CT_TRY(solver_trace_iteration(s));
     start = ct_trace_begin();
@@ -365,14 +368,13 @@ static enum ct_status attach_memory(struct ct_solver *s)
 
     for (int h = 0; h < n; h++)
         history[h] = s->history[h]->ptr;
-    if (!s->mirror && solver_wants_mirror(s))
-        CT_TRY(ct_mirror_create(s->net, s->options.device,
-                                x->facts.bucket_bytes, history,
-                                x->facts.keeps_history ? n : 0,
-                                &s->mirror));
+    if (!s->peers.mirror && solver_wants_mirror(s))
+        CT_TRY(ct_mirror_create(
+            s->net, s->options.device, x->facts.bucket_bytes, history,
+            x->facts.keeps_history ? n : 0, &s->peers.mirror));
     for (int h = 0; h < n; h++)
-        s->updater.history[h] = s->mirror ? s->mirror->history[h]
-                                          : history[h];
+        s->peers.updater.history[h] =
+            s->peers.mirror ? s->peers.mirror->history[h] : history[h];
     return CT_OK;
 }
 
@@ -387,21 +389,21 @@ enum ct_status solver_attach(struct ct_solver *s)
         .seed      = s->seed,
         .momentum  = s->rule->n_history == 1 ? p->momentum : 0,
         .clip      = p->clip_gradients > 0 ? p->clip_gradients : 0,
-        .batches   = s->dealt,
+        .batches   = s->shares.dealt,
     };
 
     if (!x)
         return CT_OK;
-    s->next.t = 0; /* rates may have changed */
+    s->due.next.t = 0; /* rates may have changed */
     if (x->facts.micro && p->iter_size > 1)
         return ct_fail(CT_EINVAL, "canonical training has its own "
                        "micro-batches: leave iter_size out");
     CT_TRY(attach_memory(s));
     if (x->facts.remote)
-        CT_TRY(solver_remote_start(s, &s->updater));
-    t.mirror  = s->mirror;
-    t.updater = s->updater;
-    return x->ops->attach(x, s->net, &t, &s->attached);
+        CT_TRY(solver_remote_start(s, &s->peers.updater));
+    t.mirror  = s->peers.mirror;
+    t.updater = s->peers.updater;
+    return x->ops->attach(x, s->net, &t, &s->peers.attached);
 }
 
 enum ct_status solver_engage(struct ct_solver *s)
@@ -434,18 +436,18 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     enum ct_status st     = CT_OK;
     bool done             = false;
 
-    s->stop = s->loose_ends = false;
+    s->stop = s->standing.loose_ends = false;
     CT_TRY(solver_or_follow(s, solver_engage(s)));
     if (x && x->facts.serves)
         return x->ops->serve(x, end, &s->iter);
-    s->start_iter   = s->iter;
-    s->display_iter = s->iter;
-    s->smoothed     = 0;
-    s->start_time = s->display_time = ct_now();
-    if (s->snapshot_time == 0)
-        s->snapshot_time = s->start_time;
+    s->shown.start_iter = s->iter;
+    s->shown.iter       = s->iter;
+    s->shown.smoothed   = 0;
+    s->shown.start_time = s->shown.time = ct_now();
+    if (s->snapshots.time == 0)
+        s->snapshots.time = s->shown.start_time;
     while (st == CT_OK && !done) {
-        const bool more = (s->iter < end && !s->stop) || s->loose_ends;
+        const bool more = (s->iter < end && !s->stop) || s->standing.loose_ends;
 
         st   = more ? one_iteration(s, end) : wrap_up(s);
         done = st == CT_OK && !more;

@@ -72,7 +72,7 @@ static bool pause_for_requests(void *arg)
     enum ct_solver_action act = solver_requested(s);
 
     if (s->options.exchange)
-        s->pending = act != CT_ACTION_NONE ? act : s->pending;
+        s->peers.pending = act != CT_ACTION_NONE ? act : s->peers.pending;
     else if (act == CT_ACTION_SNAPSHOT)
         b->status = solver_snapshot_aside(s);
     else
@@ -82,12 +82,12 @@ static bool pause_for_requests(void *arg)
 
 enum ct_status solver_test_seek(struct ct_solver *s, int i, uint64_t n_batches)
 {
-    const struct ct_exchange *x = s->deals ? s->options.exchange : NULL;
+    const struct ct_exchange *x = s->tests.deals ? s->options.exchange : NULL;
 
-    s->n_tested[i] = n_batches;
-    return ct_net_seek(s->test_net[i],
-                       x ? ct_scores_passes(n_batches, x->facts.rank,
-                                            x->facts.size)
+    s->tests.n_batches[i] = n_batches;
+    return ct_net_seek(
+        s->tests.net[i],
+        x ? ct_scores_passes(n_batches, x->facts.rank, x->facts.size)
                          : n_batches);
 }
 
@@ -96,7 +96,7 @@ enum ct_status solver_test_seek(struct ct_solver *s, int i, uint64_t n_batches)
 static enum ct_status check_means(const struct ct_solver *s, int i,
                                   const double *mean)
 {
-    const struct ct_net *net = s->test_net[i];
+    const struct ct_net *net = s->tests.net[i];
     const bool goes_on = s->iter == 0 ||
                          strcmp(s->param->on_nan, "continue") == 0;
 
@@ -133,7 +133,7 @@ static enum ct_status print_means(struct ct_solver *s, int i,
         mean[j] = ct_scores_mean(scores, j);
     if (s->param->test_compute_loss)
         CT_INFO("Test loss: %g", ct_scores_mean(scores, -1));
-    solver_print_outputs(s->test_net[i], "Test", mean, "");
+    solver_print_outputs(s->tests.net[i], "Test", mean, "");
     st = solver_tell_test(s, i, mean, false, seconds);
     if (st == CT_OK)
         st = check_means(s, i, mean);
@@ -145,7 +145,7 @@ static enum ct_status print_detections(struct ct_solver *s, int i,
                                        const struct ct_detections *d,
                                        double seconds)
 {
-    const struct ct_net *net = s->test_net[i];
+    const struct ct_net *net = s->tests.net[i];
     const int n              = ct_net_n_outputs(net);
     enum ct_status st;
     double *map;
@@ -167,7 +167,7 @@ static enum ct_status print_detections(struct ct_solver *s, int i,
 /* Runs the batches of a test, then prints what they came to. */
 static enum ct_status run_test(struct ct_solver *s, int i, struct between *b)
 {
-    struct ct_exchange *x = s->deals ? s->options.exchange : NULL;
+    struct ct_exchange *x      = s->tests.deals ? s->options.exchange : NULL;
     const int n           = s->param->test_iter[i];
     const double begun    = ct_now();
     const bool detects = strcmp(s->param->eval_type, "detection") == 0;
@@ -176,14 +176,15 @@ static enum ct_status run_test(struct ct_solver *s, int i, struct between *b)
     enum ct_status st;
 
     if (detects)
-        st = ct_detections_run(&found, s->test_net[i], x, s->n_tested[i], n,
-                               pause_for_requests, b);
+        st = ct_detections_run(&found, s->tests.net[i], x,
+                               s->tests.n_batches[i], n, pause_for_requests, b);
     else
-        st = ct_scores_run(&scores, s->test_net[i], x, s->n_tested[i], n,
-                           pause_for_requests, b);
+        st = ct_scores_run(&scores, s->tests.net[i], x, s->tests.n_batches[i],
+                           n, pause_for_requests, b);
     if (st != CT_ECOMM) /* after which the test is made again */
-        s->n_tested[i] = s->deals ? s->n_tested[i] + (uint64_t)n
-                                  : ct_net_n_passes(s->test_net[i]);
+        s->tests.n_batches[i] = s->tests.deals
+                                    ? s->tests.n_batches[i] + (uint64_t)n
+                                    : ct_net_n_passes(s->tests.net[i]);
     if (b->status != CT_OK)
         st = b->status;
     if (st == CT_OK)
@@ -200,9 +201,9 @@ static enum ct_status test_one(struct ct_solver *s, int i)
     enum ct_status st;
 
     CT_INFO("Iteration %d, Testing net (#%d)", s->iter, i);
-    CT_TRY(ct_net_share_weights(s->test_net[i], s->net));
-    if (!s->deals) /* a program may have run the net by itself */
-        s->n_tested[i] = ct_net_n_passes(s->test_net[i]);
+    CT_TRY(ct_net_share_weights(s->tests.net[i], s->net));
+    if (!s->tests.deals) /* a program may have run the net by itself */
+        s->tests.n_batches[i] = ct_net_n_passes(s->tests.net[i]);
     st = run_test(s, i, &b);
     if (st == CT_ESTOP)
         CT_INFO("Test interrupted.");
@@ -259,9 +260,9 @@ enum ct_status ct_solver_test_all(struct ct_solver *s)
     CT_TRY(solver_unpack(s));
     if (x)
         CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_TEST));
-    for (int i = 0; i < s->n_test_net && !s->stop; i++)
+    for (int i = 0; i < s->tests.n && !s->stop; i++)
         CT_TRY(test_one(s, i));
-    if (s->tests_count)
+    if (s->tests.count)
         CT_TRY(spread_statistics(s));
     ct_trace_end(start, CT_TRACE_TEST, "test");
     return CT_OK;

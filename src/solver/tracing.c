@@ -98,16 +98,16 @@ enum ct_status solver_trace_iteration(struct ct_solver *s)
         CT_TRY(finish(s));
     /* A rank that was left behind may come to `from` late, but it comes. */
     if (t->from >= 0 && s->iter >= t->from) {
-        if (s->start_iter < t->from + t->count)
+        if (s->shown.start_iter < t->from + t->count)
             start(s, t->from + t->count);
         else
             CT_WARN("nothing is traced: training resumed at iteration %d",
-                    s->start_iter);
-        t->from = -1;
-    } else if (!t->on && s->trace_agreed) {
+                    s->shown.start_iter);
+        t->from    = -1;
+    } else if (!t->on && s->peers.trace_agreed) {
         start(s, s->iter + t->count);
     }
-    s->trace_agreed = false;
+    s->peers.trace_agreed = false;
     return CT_OK;
 }
 

@@ -35,12 +35,12 @@ static enum ct_status arrived(const struct ct_solver *s, int param,
     const struct ct_net_param *p = ct_net_param(s->net, param);
 
     *sum = ct_diff(p->blob);
-    if (!s->exchanged)
+    if (!s->peers.exchanged)
         return CT_OK;
     ct_pulse_set(x->facts.pulse, CT_PULSE_EXCHANGE,
                  ct_net_layer(s->net, p->layer)->name);
-    CT_TRY(s->mirror ? ct_mirror_arrive(s->mirror, x, param)
-                     : x->ops->wait(x, param, sum));
+    CT_TRY(s->peers.mirror ? ct_mirror_arrive(s->peers.mirror, x, param)
+                           : x->ops->wait(x, param, sum));
     ct_pulse_set(x->facts.pulse, CT_PULSE_UPDATE, NULL);
     return CT_OK;
 }
@@ -82,7 +82,7 @@ static enum ct_status local_rate(const struct ct_solver *s,
                                  float *out)
 {
     const Caffe__SolverParameter *sp = s->param;
-    const float rate = s->update.rate;
+    const float rate = s->due.now.rate;
     const float decay = sp->weight_decay * p->decay_mult;
     bool lars = sp->local_lr_auto || strcmp(s->rule->name, "LARS") == 0;
     double w, g, local;
@@ -117,11 +117,11 @@ static enum ct_status prepare(struct ct_solver *s, int i, const float **g,
 {
     const struct ct_net_param *p = ct_net_param(s->net, i);
 
-    *out = solver_rule_step(s, i, &s->update, mean_scale(s));
+    *out = solver_rule_step(s, i, &s->due.now, mean_scale(s));
     CT_TRY(arrived(s, i, g));
     if (!solver_updates(s, i))
         return CT_OK;
-    return local_rate(s, p, *g, out->scale * s->update.factor, &out->rate);
+    return local_rate(s, p, *g, out->scale * s->due.now.factor, &out->rate);
 }
 
 /* On a GPU all parameters go in one launch. */
@@ -132,14 +132,14 @@ static enum ct_status update_on_device(struct ct_solver *s)
     const float *g;
 
     for (int i = ct_net_n_params(s->net) - 1; i >= 0; i--) {
-        struct ct_update_run *run = &s->runs[i];
+        struct ct_update_run *run = &s->gpu.runs[i];
 
         CT_TRY(prepare(s, i, &g, &step));
         run->rate     = step.rate;
         run->l2       = step.l2;
         run->l1       = step.l1;
         run->momentum = step.momentum;
-        s->state[i]   = SOLVER_CURRENT;
+        s->due.state[i] = SOLVER_CURRENT;
     }
     CT_TRY(solver_device_update(s, &step));
     ct_trace_end(start, CT_TRACE_UPDATE, "all parameters");
@@ -159,7 +159,7 @@ static enum ct_status apply_param(struct ct_solver *s, int i)
 
     CT_TRY(prepare(s, i, &range.sum, &step));
     start = ct_trace_begin();
-    solver_apply(s, &s->update, s->histories, &range);
+    solver_apply(s, &s->due.now, s->histories, &range);
     ct_trace_end(start, CT_TRACE_UPDATE, ct_net_layer(s->net, p->layer)->name);
     return CT_OK;
 }
@@ -167,10 +167,10 @@ static enum ct_status apply_param(struct ct_solver *s, int i)
 /* Brings parameter i up to date. */
 static enum ct_status update_param(struct ct_solver *s, int i)
 {
-    const enum solver_param_state was = s->state[i];
+    const enum solver_param_state was = s->due.state[i];
     const float *sum;
 
-    s->state[i] = SOLVER_CURRENT;
+    s->due.state[i] = SOLVER_CURRENT;
     return was == SOLVER_DUE         ? apply_param(s, i)
            : was == SOLVER_ELSEWHERE ? arrived(s, i, &sum)
                                      : CT_OK;
@@ -222,11 +222,11 @@ static enum ct_status judge_on_device(struct ct_solver *s)
 /* Clipping needs the norm of all gradients before the first is used. */
 static enum ct_status find_scale(struct ct_solver *s)
 {
-    if (!s->update.scaled && s->gradients)
+    if (!s->due.now.scaled && s->gpu.gradients)
         CT_TRY(judge_on_device(s));
-    else if (!s->update.scaled)
-        CT_TRY(clip_scale(s, &s->update.scale));
-    s->update.scaled = true;
+    else if (!s->due.now.scaled)
+        CT_TRY(clip_scale(s, &s->due.now.scale));
+    s->due.now.scaled = true;
     return CT_OK;
 }
 
@@ -241,10 +241,10 @@ enum ct_status solver_update_rate(struct ct_solver *s)
 {
     float rate = 0;
 
-    if (s->next.t == s->iter + 1)
+    if (s->due.next.t == s->iter + 1)
         return CT_OK;
     CT_TRY(solver_rate(s, &rate));
-    s->next = solver_update_at(s, rate);
+    s->due.next = solver_update_at(s, rate);
     return CT_OK;
 }
 
@@ -252,27 +252,27 @@ enum ct_status solver_update_rate(struct ct_solver *s)
 static void make_due(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
-    const bool by_peers         = s->shares_params && s->exchanged;
+    const bool by_peers         = s->peers.shares_params && s->peers.exchanged;
 
-    s->due_first = 0;
-    s->due_end   = ct_net_n_params(s->net);
-    for (int i = 0; i < s->due_end; i++)
-        s->state[i] = s->state[i] == SOLVER_EARLY ? SOLVER_CURRENT
-                      : by_peers                  ? SOLVER_ELSEWHERE
-                                                  : SOLVER_DUE;
+    s->due.first = 0;
+    s->due.end   = ct_net_n_params(s->net);
+    for (int i = 0; i < s->due.end; i++)
+        s->due.state[i] = s->due.state[i] == SOLVER_EARLY ? SOLVER_CURRENT
+                          : by_peers                      ? SOLVER_ELSEWHERE
+                                                          : SOLVER_DUE;
     if (x && x->facts.remote) { /* fetch brings what servers have made */
-        s->due_end   = 0;
-        s->exchanged = false;
+        s->due.end         = 0;
+        s->peers.exchanged = false;
     }
 }
 
 enum ct_status solver_update_begin(struct ct_solver *s)
 {
     CT_TRY(solver_update_rate(s));
-    s->update = s->next;
+    s->due.now = s->due.next;
     if (s->param->display && s->iter % s->param->display == 0)
-        CT_INFO("Iteration %d, lr = %g", s->iter, (double)s->update.rate);
-    s->last_rate = s->update.rate;
+        CT_INFO("Iteration %d, lr = %g", s->iter, (double)s->due.now.rate);
+    s->last_rate = s->due.now.rate;
     s->iter++;
     make_due(s);
     return CT_OK;
@@ -280,13 +280,13 @@ enum ct_status solver_update_begin(struct ct_solver *s)
 
 bool solver_is_due(const struct ct_solver *s)
 {
-    return s->due_first < s->due_end;
+    return s->due.first < s->due.end;
 }
 
 void solver_update_drop(struct ct_solver *s)
 {
-    s->due_first = s->due_end = 0;
-    s->exchanged = false;
+    s->due.first = s->due.end = 0;
+    s->peers.exchanged        = false;
 }
 
 /* Parameters lie in the order of their layers.  While the one that is needed
@@ -296,13 +296,13 @@ enum ct_status solver_update_layer(struct ct_solver *s, int layer)
     struct ct_exchange *x = s->options.exchange;
 
     while (solver_is_due(s) &&
-           ct_net_param(s->net, s->due_first)->layer <= layer) {
+           ct_net_param(s->net, s->due.first)->layer <= layer) {
         CT_TRY(find_scale(s));
-        while (s->due_first + 1 < s->due_end &&
-               !x->ops->ready(x, s->due_first) &&
-               x->ops->ready(x, s->due_end - 1))
-            CT_TRY(update_and_clear(s, --s->due_end));
-        CT_TRY(update_and_clear(s, s->due_first++));
+        while (s->due.first + 1 < s->due.end &&
+               !x->ops->ready(x, s->due.first) &&
+               x->ops->ready(x, s->due.end - 1))
+            CT_TRY(update_and_clear(s, --s->due.end));
+        CT_TRY(update_and_clear(s, s->due.first++));
     }
     return CT_OK;
 }
@@ -311,21 +311,21 @@ enum ct_status solver_update_all(struct ct_solver *s)
 {
     if (!solver_is_due(s))
         return CT_OK;
-    if (s->shares_params && !s->exchanged) {
+    if (s->peers.shares_params && !s->peers.exchanged) {
         solver_update_drop(s);
         return solver_update_shared(s);
     }
     CT_TRY(find_scale(s));
-    if (s->device_update) {
+    if (s->gpu.update) {
         CT_TRY(update_on_device(s));
-        s->due_first = s->due_end;
+        s->due.first = s->due.end;
     }
     /* Last layers first: that is the order in which gradients arrive. */
     while (solver_is_due(s))
-        CT_TRY(update_param(s, --s->due_end));
-    if (!s->gradients) /* otherwise they are in already */
+        CT_TRY(update_param(s, --s->due.end));
+    if (!s->gpu.gradients) /* otherwise they are in already */
         take_statistics_in(s);
-    s->exchanged = false;
+    s->peers.exchanged = false;
     return CT_OK;
 }
 
