@@ -62,9 +62,32 @@ static bool png_is(struct ct_bytes file)
     return file.n >= 8 && png_sig_cmp(file.ptr, 0, 8) == 0;
 }
 
+/* libpng asks for the memory of a chunk before it has read it.  False: one
+ * before the pixels speaks of more than there is. */
+static bool png_chunks_fit(struct ct_bytes file)
+{
+    size_t at = 8;
+
+    while (at + 12 <= file.n) {
+        const unsigned char *c = (const unsigned char *)file.ptr + at;
+        const size_t n = (size_t)c[0] << 24 | (size_t)c[1] << 16 |
+                         (size_t)c[2] << 8 | c[3];
+
+        if (memcmp(c + 4, "IDAT", 4) == 0)
+            return true;
+        if (n > file.n - at - 12)
+            return false;
+        at += 12 + n;
+    }
+    return true;
+}
+
 static enum ct_status png_start(struct png *p, struct ct_bytes file)
 {
     memset(p, 0, sizeof(*p));
+    if (!png_chunks_fit(file))
+        return ct_fail(CT_EPARSE, "a broken PNG: a chunk is longer than the "
+                       "file");
     p->file = file;
     p->png  = png_create_read_struct(PNG_LIBPNG_VER_STRING, p, png_failed,
                                      png_warned);

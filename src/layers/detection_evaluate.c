@@ -166,6 +166,27 @@ static int64_t count_truths(const struct detection_evaluate *d,
     return count;
 }
 
+/* Images and classes have numbers that can be counted; or nothing was found. */
+static enum ct_status check_found(const struct ct_layer *l, const float *found,
+                                  int64_t n_found)
+{
+    const struct detection_evaluate *d = l->state;
+    const double classes               = (double)d->classes;
+
+    for (int64_t i = 0; i < n_found; i++) {
+        const float *f = found + i * FOUND;
+
+        if (f[0] >= 0 && f[1] >= 0 &&
+            ((double)f[1] >= classes ||
+             (double)f[0] * classes + (double)f[1] >= INT32_MAX))
+            return ct_fail(CT_EINVAL, "layer %s: detection %lld is of class "
+                           "%g in image %g, and there are %lld classes",
+                           l->name, (long long)i, (double)f[1], (double)f[0],
+                           (long long)d->classes);
+    }
+    return CT_OK;
+}
+
 /* Returns how many rows there are. */
 static int64_t evaluate(struct detection_evaluate *d, const float *found,
                         int64_t n_found, const float *truth, int64_t n_truths,
@@ -193,7 +214,8 @@ static int64_t evaluate(struct detection_evaluate *d, const float *found,
                 (int32_t)i
             };
     }
-    qsort(d->order, (size_t)n, sizeof(*d->order), in_order);
+    if (n > 0) /* else there may be no array */
+        qsort(d->order, (size_t)n, sizeof(*d->order), in_order);
     for (int64_t i = 0; i < n; i++, row += ROW) {
         const float *f = found + d->order[i].index * FOUND;
 
@@ -234,6 +256,7 @@ static enum ct_status de_forward(struct ct_layer *l, const struct ct_io *io)
     }
     out = away ? d->host + io->bottom[0]->count + io->bottom[1]->count
                : ct_data(top);
+    CT_TRY(check_found(l, in[0], n_found));
     n_rows = evaluate(d, in[0], n_found, in[1], n_truths, out);
     CT_TRY(ct_reshape(top, CT_SHAPE(1, 1, n_rows, ROW)));
     return !away ? CT_OK

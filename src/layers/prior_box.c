@@ -170,6 +170,8 @@ static void pb_boxes(const struct ct_layer *l, const struct ct_io *io,
                          : (float)image[1] / (float)map->dim[2];
     const int64_t n = io->top[0]->shape.dim[2];
 
+    if (n == 0) /* a map without columns may have many rows */
+        return;
     for (int64_t h = 0; h < map->dim[2]; h++)
         for (int64_t w = 0; w < map->dim[3]; w++) {
             const double centre[2] = { ((float)w + p->offset) * step_w,
@@ -195,6 +197,10 @@ static enum ct_status pb_reshape(struct ct_layer *l, const struct ct_io *io)
     if (map->n_axes != 4 || io->bottom[1]->shape.n_axes != 4)
         return ct_fail(CT_ESHAPE, "layer %s: both bottoms must be N x C x H x "
                        "W", l->name);
+    if (map->dim[2] * map->dim[3] > INT32_MAX / (4 * (int64_t)b->n_priors))
+        return ct_fail(CT_ESHAPE, "layer %s: a map of %lld x %lld has too many "
+                       "places", l->name, (long long)map->dim[2],
+                       (long long)map->dim[3]);
     y = CT_SHAPE(1, 2, map->dim[2] * map->dim[3] * b->n_priors * 4);
     CT_TRY(ct_reshape(io->top[0], y));
     CT_TRY(ct_reshape(b->boxes, y));

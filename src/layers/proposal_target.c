@@ -103,6 +103,9 @@ static enum ct_status pt_setup(struct ct_layer *l, const struct ct_io *io)
     if (!(p->fg_thr >= p->bg_thr_hg))
         return ct_fail(CT_EINVAL, "layer %s: fg_thr %g is below bg_thr_hg %g",
                        l->name, (double)p->fg_thr, (double)p->bg_thr_hg);
+    if (!(p->fg_fraction >= 0 && p->fg_fraction <= 1))
+        return ct_fail(CT_EINVAL, "layer %s: fg_fraction is %g, and must be "
+                       "from 0 to 1", l->name, (double)p->fg_fraction);
     CT_TRY(regression_read(l, &s->regression));
     CT_TRY(ct_layer_add_scratch(l, &s->regions));
     CT_TRY(ct_layer_add_scratch(l, &s->truths));

@@ -7,7 +7,8 @@
  *     MEAN   y = c sum x / n      dx = c dy / n
  *
  * Axes from `axis` on, n values together, are reduced; the top has the axes
- * before it, none for axis 0.  c is coeff.  Sums are taken in double. */
+ * before it, none for axis 0.  c is coeff.  Sums are taken in double; the mean
+ * of nothing is 0. */
 #include "cortado/layer.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static enum ct_status reduction_reshape(struct ct_layer *l,
     r->op    = (int)p->operation;
     r->rows  = ct_count(x, 0, y.n_axes);
     r->n     = ct_count(x, y.n_axes, CT_END);
-    r->coeff = r->op == MEAN ? p->coeff / (float)r->n : p->coeff;
+    r->coeff = r->op == MEAN && r->n > 0 ? p->coeff / (float)r->n : p->coeff;
     return ct_reshape(io->top[0], y);
 }
 

@@ -159,6 +159,20 @@ TEST(image_formats, truncated_files_are_refused)
 }
 
 /* A picture on its side is only turned where color or gray is asked for. */
+#ifdef CT_HAVE_PNG
+/* 132 bytes that speak of 370 MB of EXIF. */
+TEST(image_formats, a_chunk_that_is_not_there_takes_no_memory)
+{
+    const struct ct_bytes file = test_read(
+        CT_TEST_SOURCE "/tests/fuzz/seeds/fuzz_image/found_long_exif.png");
+
+    test_defer(gone, NULL);
+    ASSERT_STATUS(CT_EPARSE, ct_image_decode(&codec, file, CT_IMAGE_COLOR,
+                                             &im));
+    ASSERT_HAS("a chunk is longer than the file", ct_last_error());
+}
+#endif
+
 TEST(image_formats, as_it_is_means_as_it_is)
 {
     if (!is_read("turned6.jpg"))

@@ -90,3 +90,22 @@ TEST(detection_evaluate, what_does_not_fit_is_refused)
     ASSERT_STATUS(CT_ESHAPE, case_setup(c));
     ASSERT_HAS("AnnotatedData", ct_last_error());
 }
+
+TEST(detection_evaluate, detections_out_of_range_are_named)
+{
+    static const float bad[][7] = { { 0, 3, .5f, 0, 0, 1, 1 },
+                                    { 1e9f, 1, .5f, 0, 0, 1, 1 },
+                                    { 1e30f, 1, .5f, 0, 0, 1, 1 } };
+
+    for (int i = 0; i < 3; i++) {
+        struct layer_case *c =
+            layer_case(CT_CPU, "name: 'e' type: 'DetectionEvaluate' "
+                               "detection_evaluate_param { num_classes: 3 }");
+
+        case_bottom(c, 0, CT_SHAPE(1, 1, 1, 7), bad[i]);
+        case_bottom(c, 1, CT_SHAPE(1, 1, 4, 8), truths);
+        ASSERT_OK(case_setup(c));
+        ASSERT_STATUS(CT_EINVAL, case_forward(c));
+        ASSERT_HAS("layer e: detection 0 is of class", ct_last_error());
+    }
+}

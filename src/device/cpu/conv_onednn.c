@@ -352,9 +352,10 @@ static enum ct_status onednn_start(struct ct_conv *c)
     if (d->n_spatial < 1 || d->n_spatial > 3 || d->batch == 0 ||
         c->in_spatial == 0)
         return CT_ENOTSUP;
-    /* Beyond, its counts overflow, and it may divide by such a one. */
-    if (c->in_spatial > INT32_MAX || c->out_spatial > INT32_MAX ||
-        c->taps > INT32_MAX)
+    /* Beyond, its counts overflow, and it may divide by such a one, or count
+     * up to it. */
+    if (d->batch > INT32_MAX || c->in_spatial > INT32_MAX ||
+        c->out_spatial > INT32_MAX || c->taps > INT32_MAX)
         return CT_ENOTSUP;
     for (int i = 0; i < d->n_spatial; i++)
         if (d->dilation[i] < 1)
