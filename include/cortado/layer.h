@@ -90,6 +90,8 @@ struct ct_layer {
     /* With CT_LAYER_OVERWRITES, during backward: the diffs of blobs that want
      * one count as zero, all of them, and are written, not added to. */
     bool                         overwrites;
+    /* Of a source, bit i: all who read top i are open_ended there. */
+    unsigned                     may_pad;
     const struct ct_layer       *twin; /* whose parameters it uses; or NULL */
     /* With CT_LAYER_SINKS: where the gradient of blob 0 goes instead of its
      * diff; borrowed, NULL: nowhere. */
@@ -198,6 +200,8 @@ struct ct_layer_type {
     unsigned        no_grad;     /* bit i: bottom i never has a gradient */
     unsigned        stops;       /* bit i: bottom i is taken for constant, even
                                   * where it depends on parameters */
+    unsigned        open_ended;  /* bit i: rows of -1 at the end of bottom i
+                                  * mean nothing */
     unsigned        statistics;  /* bit i: blob i is no parameter, but counts
                                   * what passes see; take_in adds to it */
     size_t          state_size;

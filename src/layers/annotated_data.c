@@ -12,7 +12,8 @@
  * what comes out.  A batch without objects has one row of -1.
  *
  * G changes from batch to batch.  Batches for a GPU have rows of -1 up to a
- * number that hardly changes, so that a recorded pass can be replayed.
+ * number that hardly changes, so that a recorded pass can be replayed, unless
+ * somebody reads them to whom such rows mean something.
  *
  * Records that have no annotation type give labels instead: top 1 is N. */
 #include "layers/records.h"
@@ -28,6 +29,7 @@ enum { ROW = 8, ROWS_AT_ONCE = 64 };
 
 struct annotated_data {
     struct ct_records records; /* first: records.h finds it there */
+    const struct ct_layer *layer; /* whose state this is */
     struct ct_scene   scene;
     struct ct_objects first; /* of the first sample */
     struct ct_objects measured; /* of the sample that gives a batch's shape */
@@ -197,7 +199,7 @@ static enum ct_status annotated_finish(void *loader,
     for (int64_t i = 0; i < b->shape.dim[0]; i++)
         n += b->objects[i].n;
     rows = n > 0 ? n : 1;
-    if (d->records.batches.config.gpu)
+    if (d->records.batches.config.gpu && (d->layer->may_pad & 1 << 1))
         rows = steady_rows(d, rows);
     CT_TRY(ct_batch_labels(p, b, CT_SHAPE(1, 1, rows, ROW)));
     row = b->label->ptr;
@@ -231,6 +233,7 @@ static enum ct_status annotated_setup(struct ct_layer *l,
     struct ct_batches *b                    = &d->records.batches;
 
     (void)io;
+    d->layer = l;
     CT_TRY(ct_records_open(l, &annotated_loader));
     d->scene = (struct ct_scene){ t, ct_annotated_data_param(l->param),
                                   b->transform, ct_key(l->key, "scene") };

@@ -492,6 +492,7 @@ const struct ct_layer_type ct_layer_multi_box_loss = {
     .tops       = CT_EXACTLY(1),
     .flags      = CT_LAYER_LOSS,
     .no_grad    = 1 << PRIOR | 1 << TRUTH,
+    .open_ended = 1 << TRUTH,
     .state_size = sizeof(struct multi_box_loss),
     .setup      = mb_setup,
     .reshape    = mb_reshape,

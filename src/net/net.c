@@ -25,6 +25,7 @@ static enum ct_status net_passes(struct ct_net *net,
     CT_TRY(net_build(net));
     CT_TRY(net_backward_needs(net));
     CT_TRY(net_params(net));
+    net_mark_open_ended(net);
     CT_TRY(net_part_all(net));
     CT_TRY(net_fuse(net));
     CT_TRY(net_layouts(net));

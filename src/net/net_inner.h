@@ -150,6 +150,8 @@ bool net_overwritten(const struct ct_net *net, int b, int i);
 CT_MUST_CHECK enum ct_status net_fuse(struct ct_net *net);
 /* Every layer for itself again. */
 CT_MUST_CHECK enum ct_status net_unfuse(struct ct_net *net);
+/* replay.c: tells sources which tops may have rows that mean nothing. */
+void net_mark_open_ended(struct ct_net *net);
 
 /* plan.c: layouts of blobs, and shadows where layers disagree. */
 CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);

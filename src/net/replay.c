@@ -51,6 +51,36 @@ static bool can_replay(const struct ct_net *net)
     return true;
 }
 
+static bool is_source(const struct ct_net *net, int i)
+{
+    return net->layer[i].layer->type->flags & CT_LAYER_SOURCE;
+}
+
+/* Whether somebody reads blob `id` and takes rows of -1 at its end for
+ * nothing, as all others who read it do. */
+static bool is_open_ended(const struct ct_net *net, int id)
+{
+    bool is_read = false;
+
+    for (int i = 0; i < net->n_layer; i++)
+        for (int b = 0; b < net->layer[i].n_bottom; b++) {
+            if (net->layer[i].bottom_id[b] != id)
+                continue;
+            if (!(net->layer[i].layer->type->open_ended >> b & 1))
+                return false;
+            is_read = true;
+        }
+    return is_read;
+}
+
+void net_mark_open_ended(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++)
+        for (int t = 0; is_source(net, i) && t < net->layer[i].n_top; t++)
+            if (is_open_ended(net, net->layer[i].top_id[t]))
+                net->layer[i].layer->may_pad |= 1u << t;
+}
+
 /* Changes when a shape or an address does, or what gradients are made. */
 static uint64_t stamp_of(const struct ct_net *net)
 {
@@ -65,11 +95,6 @@ static uint64_t stamp_of(const struct ct_net *net)
         stamp = stamp * 31 + net->blob[i].blob->version +
                 (uint64_t)(uintptr_t)ct_data(net->blob[i].blob);
     return stamp;
-}
-
-static bool is_source(const struct ct_net *net, int i)
-{
-    return net->layer[i].layer->type->flags & CT_LAYER_SOURCE;
 }
 
 static enum ct_status run_sources(struct ct_net *net)

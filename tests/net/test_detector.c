@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "net/net_inner.h"
 #include "net_test.h"
+#include "testing/files.h"
 
 /* 21 and 42 outputs are no whole number of vectors. */
 static const char *const heads =
@@ -134,6 +135,23 @@ TEST(detector, every_device_and_layout_gives_the_same_gradients)
     ASSERT(most > 0.01);
     for (size_t i = 0; i < n; i++)
         ASSERT_FLOAT(want[i], got[i], limit() * most);
+}
+
+/* Rows that mean nothing may follow the truth if a loss alone reads it. */
+TEST(detector, only_who_knows_of_open_ends_gets_them)
+{
+    static const char *const also =
+        "layer { name: 'more' type: 'Power' bottom: 'truth' top: 'more' }";
+    static const char *const nobody =
+        "layer { name: 'in' type: 'Input' top: 'data' top: 'truth' "
+        "  input_param { shape { dim: 1 } shape { dim: 1 } } }";
+    const struct ct_net *net = net_of(heads);
+
+    ASSERT_INT(2, net->layer[0].layer->may_pad);
+    net = net_of(test_format("%s%s", heads, also));
+    ASSERT_INT(0, net->layer[0].layer->may_pad);
+    net = net_of(nobody);
+    ASSERT_INT(0, net->layer[0].layer->may_pad);
 }
 
 /* A PriorBox looks at shapes alone: nobody converts an image for it. */
