@@ -16,35 +16,27 @@
  * times scale.  Without `ratio` and `scale` they are 0.5 1 2 and 8 16 32.
  *
  * An image where nothing is left has one region, all of it.  There is no
- * backward pass, and it runs on the CPU.  Ren et al., "Faster R-CNN", 2015. */
+ * backward pass.  Ren et al., "Faster R-CNN", 2015. */
 #include "cortado/layer.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "device/cpu/loop.h"
 #include "layers/bbox.h"
-#include "layers/pixel_box.h"
+#include "layers/cuda/slots.h"
+#include "layers/proposal.h"
 #include "proto/params.h"
 
-enum { SCORES, CODES, SIZES, ROW = 5 };
+enum { ROW = PROPOSAL_ROW };
 
-struct proposal {
-    const Caffe__ProposalParameter *param;
-    int64_t         n, anchors, h, w, sizes;
-    int64_t         before, after; /* pre_nms_topn, post_nms_topn */
-    struct ct_blob *anchor; /* A boxes */
-    struct ct_blob *box;    /* of one image */
-    struct ct_blob *found;  /* its candidates, struct ct_bbox_found */
-};
-
-static void proposal_anchors(struct proposal *s, size_t n_ratio,
-                             const float *ratio, size_t n_scale,
-                             const float *scale)
+static void proposal_anchors(float base, size_t n_ratio, const float *ratio,
+                             size_t n_scale, const float *scale,
+                             struct pixel_box *a)
 {
-    const float base = s->param->base_size, middle = 0.5f * (base - 1);
-    struct pixel_box *a = (void *)ct_data(s->anchor);
+    const float middle = 0.5f * (base - 1);
 
     for (size_t i = 0; i < n_ratio; i++) {
         const float w = roundf(sqrtf(base * base / ratio[i]));
@@ -68,12 +60,16 @@ static enum ct_status proposal_setup(struct ct_layer *l,
     const size_t n_ratio = p->n_ratio ? p->n_ratio : 3;
     const size_t n_scale = p->n_scale ? p->n_scale : 3;
     struct proposal *s = l->state;
+    struct pixel_box *anchor = NULL;
+    enum ct_status st;
 
     (void)io;
-    s->param   = p;
-    s->anchors = (int64_t)(n_ratio * n_scale);
-    s->before  = p->pre_nms_topn;
-    s->after   = p->post_nms_topn;
+    s->feat_stride = p->feat_stride;
+    s->min_size    = p->min_size;
+    s->nms_thresh  = p->nms_thresh;
+    s->anchors     = (int64_t)(n_ratio * n_scale);
+    s->before      = p->pre_nms_topn;
+    s->after       = p->post_nms_topn;
     if (s->before < 1 || s->after < 1 || s->after > 1 << 20)
         return ct_fail(CT_EINVAL, "layer %s: pre_nms_topn and post_nms_topn "
                        "must be at least 1", l->name);
@@ -88,17 +84,48 @@ static enum ct_status proposal_setup(struct ct_layer *l,
     CT_TRY(ct_layer_add_scratch(l, &s->anchor));
     CT_TRY(ct_layer_add_scratch(l, &s->box));
     CT_TRY(ct_layer_add_scratch(l, &s->found));
+    CT_TRY(ct_layer_add_scratch(l, &s->key));
+    CT_TRY(ct_layer_add_scratch(l, &s->kept));
     CT_TRY(ct_reshape(s->anchor, CT_SHAPE(s->anchors, 4)));
-    proposal_anchors(s, n_ratio, p->n_ratio ? p->ratio : ratios, n_scale,
-                     p->n_scale ? p->scale : scales);
-    return CT_OK;
+    CT_TRY(ct_alloc((size_t)s->anchors, sizeof(*anchor), "anchors", &anchor));
+    proposal_anchors(p->base_size, n_ratio, p->n_ratio ? p->ratio : ratios,
+                     n_scale, p->n_scale ? p->scale : scales, anchor);
+    st = l->dev->ops->from_host(l->dev, (size_t)s->anchors * sizeof(*anchor),
+                                anchor, ct_data(s->anchor));
+    ct_free(anchor);
+    return st;
+}
+
+/* Room for one image after the other, or for all of them on a GPU. */
+static enum ct_status proposal_room(struct ct_layer *l, int64_t boxes)
+{
+    struct proposal *s = l->state;
+
+    if (l->dev->kind == CT_CPU) {
+        CT_TRY(ct_reshape(s->box, CT_SHAPE(boxes, 4)));
+        return ct_reshape(
+            s->found, CT_SHAPE(boxes, (int64_t)(sizeof(struct ct_bbox_found) /
+                                                sizeof(float))));
+    }
+    for (s->padded = 2; s->padded < boxes; s->padded *= 2)
+        ;
+    CT_TRY(ct_reshape(s->box, CT_SHAPE(s->n * boxes, 4)));
+    CT_TRY(ct_reshape(s->key, CT_SHAPE(s->n * s->padded, 2)));
+    CT_TRY(ct_reshape(s->kept, CT_SHAPE(s->n * (s->after + 1))));
+    ct_free(s->host_size);
+    ct_free(s->host_count);
+    s->host_count = NULL;
+    s->host_size  = NULL;
+    CT_TRY(ct_alloc((size_t)(s->n * s->sizes), sizeof(float), "image sizes",
+                    &s->host_size));
+    return ct_alloc((size_t)s->n, sizeof(int32_t), "regions", &s->host_count);
 }
 
 static enum ct_status proposal_reshape(struct ct_layer *l,
                                        const struct ct_io *io)
 {
-    const struct ct_shape *x = &io->bottom[SCORES]->shape;
-    const struct ct_shape *d = &io->bottom[CODES]->shape;
+    const struct ct_shape *x = &io->bottom[PROPOSAL_SCORES]->shape;
+    const struct ct_shape *d = &io->bottom[PROPOSAL_CODES]->shape;
     struct proposal *s       = l->state;
     int64_t boxes;
 
@@ -112,56 +139,41 @@ static enum ct_status proposal_reshape(struct ct_layer *l,
     s->n     = x->dim[0];
     s->h     = x->dim[2];
     s->w     = x->dim[3];
-    s->sizes = s->n > 0 ? io->bottom[SIZES]->count / s->n : 0;
-    if (s->sizes < 3 || io->bottom[SIZES]->count != s->n * s->sizes)
+    s->sizes = s->n > 0 ? io->bottom[PROPOSAL_SIZES]->count / s->n : 0;
+    if (s->sizes < 3 || io->bottom[PROPOSAL_SIZES]->count != s->n * s->sizes)
         return ct_fail(CT_ESHAPE, "layer %s: bottom 2 must have height, width "
                        "and scale of %" PRId64 " images", l->name, s->n);
     boxes = s->anchors * s->h * s->w;
     if (boxes > INT32_MAX)
         return ct_fail(CT_ESHAPE, "layer %s: too many anchors", l->name);
-    CT_TRY(ct_reshape(s->box, CT_SHAPE(boxes, 4)));
-    CT_TRY(ct_reshape(s->found,
-                      CT_SHAPE(boxes, (int64_t)(sizeof(struct ct_bbox_found) /
-                                                sizeof(float)))));
+    CT_TRY(proposal_room(l, boxes));
     CT_TRY(ct_reshape(io->top[0], CT_SHAPE(s->n * s->after, ROW)));
     return io->n_top > 1 ? ct_reshape(io->top[1], CT_SHAPE(s->n * s->after))
                          : CT_OK;
 }
 
-static float within(float x, float most)
+enum ct_status ct_proposal_check(const struct ct_layer *l, const float *size)
 {
-    return x < 0 ? 0 : x > most ? most : x;
+    const struct proposal *s = l->state;
+
+    for (int64_t i = 0; i < s->n; i++, size += s->sizes)
+        if (!(size[0] >= 1 && size[1] >= 1 && isfinite(size[0]) &&
+              isfinite(size[1])))
+            return ct_fail(CT_EINVAL, "layer %s: image %" PRId64 " has %g x "
+                           "%g pixels", l->name, i, (double)size[0],
+                           (double)size[1]);
+    return CT_OK;
 }
 
-/* All boxes of image n, in the order position, anchor. */
 static void proposal_decode(const struct proposal *s, const float *codes,
                             const float *size)
 {
     const struct pixel_box *anchor = (const void *)ct_data(s->anchor);
-    const int64_t plane            = s->h * s->w;
+    const int64_t boxes            = s->anchors * s->h * s->w;
     struct pixel_box *box          = (void *)ct_data(s->box);
 
-    CT_FOR_ROWS (i, plane, 32 * s->anchors) {
-        const float x = (float)(i % s->w) * s->param->feat_stride;
-        const float y = (float)(i / s->w) * s->param->feat_stride;
-
-        for (int64_t a = 0; a < s->anchors; a++) {
-            const struct pixel_box at = { anchor[a].x1 + x, anchor[a].y1 + y,
-                                          anchor[a].x2 + x, anchor[a].y2 + y };
-            struct pixel_box *b = box + i * s->anchors + a;
-            float code[4];
-
-            for (int k = 0; k < 4; k++)
-                code[k] = codes[(a * 4 + k) * plane + i];
-            *b = pixel_box_decode(&at, code, true);
-            if (!pixel_box_finite(b))
-                continue;
-            *b = (struct pixel_box){ within(b->x1, size[1] - 1),
-                                     within(b->y1, size[0] - 1),
-                                     within(b->x2, size[1] - 1),
-                                     within(b->y2, size[0] - 1) };
-        }
-    }
+    CT_FOR_ROWS (i, boxes, 32)
+        box[i] = proposal_box(s, anchor, codes, size, i);
 }
 
 /* Those that are large enough; returns how many. */
@@ -170,19 +182,13 @@ static int64_t proposal_candidates(const struct proposal *s,
 {
     const struct pixel_box *box = (const void *)ct_data(s->box);
     struct ct_bbox_found *found = (void *)ct_data(s->found);
-    const int64_t plane         = s->h * s->w;
-    const float least_h         = s->param->min_size * size[2];
-    const float least_w =
-        s->param->min_size * (s->sizes > 3 ? size[3] : size[2]);
+    const int64_t boxes         = s->anchors * s->h * s->w;
     int64_t n = 0;
 
-    for (int64_t i = 0; i < plane * s->anchors; i++) {
-        const float score =
-            scores[(s->anchors + i % s->anchors) * plane + i / s->anchors];
+    for (int64_t i = 0; i < boxes; i++) {
+        const float score = proposal_score(s, scores, i);
 
-        if (pixel_box_finite(&box[i]) && !isnan(score) &&
-            pixel_box_width(&box[i]) >= least_w &&
-            pixel_box_height(&box[i]) >= least_h)
+        if (proposal_counts(s, &box[i], score, size))
             found[n++] = (struct ct_bbox_found){ score, 0, (int32_t)i };
     }
     return n;
@@ -204,7 +210,7 @@ static int64_t proposal_suppress(const struct proposal *s, int64_t n)
 
         while (k < n_kept && pixel_box_overlap(&box[found[i].index],
                                                &box[found[k].index]) <=
-                                 s->param->nms_thresh)
+                                 s->nms_thresh)
             k++;
         if (k == n_kept)
             found[n_kept++] = found[i];
@@ -240,9 +246,9 @@ static enum ct_status proposal_forward(struct ct_layer *l,
 {
     const struct proposal *s = l->state;
     const int64_t boxes      = s->anchors * s->h * s->w;
-    const float *scores = ct_data(io->bottom[SCORES]);
-    const float *codes = ct_data(io->bottom[CODES]);
-    const float *size  = ct_data(io->bottom[SIZES]);
+    const float *scores = ct_data(io->bottom[PROPOSAL_SCORES]);
+    const float *codes = ct_data(io->bottom[PROPOSAL_CODES]);
+    const float *size  = ct_data(io->bottom[PROPOSAL_SIZES]);
     float *row, *score = NULL;
     int64_t n_rows = 0;
 
@@ -252,13 +258,10 @@ static enum ct_status proposal_forward(struct ct_layer *l,
         CT_TRY(ct_reshape(io->top[1], CT_SHAPE(s->n * s->after)));
         score = ct_data(io->top[1]);
     }
+    CT_TRY(ct_proposal_check(l, size));
     for (int64_t i = 0; i < s->n; i++) {
         const float *of = size + i * s->sizes;
 
-        if (!(of[0] >= 1 && of[1] >= 1 && isfinite(of[0]) && isfinite(of[1])))
-            return ct_fail(CT_EINVAL, "layer %s: image %" PRId64 " has %g x "
-                           "%g pixels", l->name, i, (double)of[0],
-                           (double)of[1]);
         proposal_decode(s, codes + i * 4 * boxes, of);
         n_rows += proposal_write(
             s, i, proposal_suppress(s, proposal_candidates(
@@ -267,6 +270,14 @@ static enum ct_status proposal_forward(struct ct_layer *l,
     }
     CT_TRY(ct_reshape(io->top[0], CT_SHAPE(n_rows, ROW)));
     return score ? ct_reshape(io->top[1], CT_SHAPE(n_rows)) : CT_OK;
+}
+
+static void proposal_teardown(struct ct_layer *l)
+{
+    struct proposal *s = l->state;
+
+    ct_free(s->host_size);
+    ct_free(s->host_count);
 }
 
 const struct ct_layer_type ct_layer_proposal = {
@@ -278,5 +289,6 @@ const struct ct_layer_type ct_layer_proposal = {
     .state_size = sizeof(struct proposal),
     .setup      = proposal_setup,
     .reshape    = proposal_reshape,
-    .forward    = { [CT_CPU] = proposal_forward },
+    .forward    = { proposal_forward, CT_CUDA_FN(proposal_forward) },
+    .teardown   = proposal_teardown,
 };
