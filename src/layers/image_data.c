@@ -37,10 +37,16 @@ struct image_data {
 };
 
 static enum ct_status images_add(struct image_data *d, char *line,
-                                 int64_t *room)
+                                 int number, int64_t *room)
 {
-    char *space = strrchr(line, ' ');
+    char *space = strrchr(line, ' '), *end;
+    const char *label = space ? space + 1 : line;
+    const long value  = strtol(label, &end, 10);
 
+    /* A line without a label has 0, as in Caffe. */
+    if (space && end == label)
+        return ct_fail(CT_EPARSE, "%s:%d: label \"%s\" is no number",
+                       d->param->source, number, label);
     if (d->n_lines == *room) {
         struct line *more;
 
@@ -51,9 +57,7 @@ static enum ct_status images_add(struct image_data *d, char *line,
             return CT_ENOMEM;
         d->line = more;
     }
-    d->line[d->n_lines++] = (struct line){
-        d->paths.n_bytes, strtol(space ? space + 1 : line, NULL, 10)
-    };
+    d->line[d->n_lines++] = (struct line){ d->paths.n_bytes, value };
     if (space)
         *space = '\0';
     ct_text_addf(&d->paths, "%s%s", d->param->root_folder, line);
@@ -66,6 +70,7 @@ static enum ct_status images_read_list(struct ct_layer *l)
     struct image_data *d = l->state;
     enum ct_status st    = CT_OK;
     int64_t room         = 0;
+    int number           = 0; /* of the line */
     size_t n;
     char *text = NULL;
 
@@ -75,9 +80,10 @@ static enum ct_status images_read_list(struct ct_layer *l)
         size_t length = strcspn(at, "\n");
         bool last     = at[length] == '\0';
 
+        number++;
         at[length] = '\0';
         if (at[strspn(at, " \t\r")])
-            st = images_add(d, at, &room);
+            st = images_add(d, at, number, &room);
         at += length + !last;
     }
     ct_free(text);

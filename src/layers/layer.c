@@ -78,6 +78,11 @@ static enum ct_status unknown_type(const char *layer, const char *type)
 {
     struct ct_nearest near = ct_nearest(type, strlen(type));
 
+    if (strcmp(type, "VideoData") == 0)
+        return ct_fail(CT_ENOTSUP, "layer %s: videos and cameras are not read "
+                       "here (VideoData); store the frames as images and name "
+                       "them to an ImageData layer, or feed an Input layer "
+                       "from a program", layer);
     for (int i = 0; i < ct_layer_n_types(); i++)
         ct_nearest_try(&near, ct_layer_at(i)->name,
                        strlen(ct_layer_at(i)->name));

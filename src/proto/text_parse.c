@@ -42,8 +42,16 @@ static enum ct_status parse_unknown(const struct ct_lexer *lex,
                                     const ProtobufCMessageDescriptor *type,
                                     const struct ct_token *name)
 {
-    struct ct_nearest near = ct_nearest(name->s, name->n_bytes);
+    static const char video[] = "video_data_param";
+    struct ct_nearest near    = ct_nearest(name->s, name->n_bytes);
 
+    /* SSD's: better a reason than the name of another field. */
+    if (name->n_bytes == strlen(video) &&
+        memcmp(name->s, video, name->n_bytes) == 0)
+        return ct_lex_fail(lex, name, "videos and cameras are not read here "
+                           "(VideoData); store the frames as images and name "
+                           "them to an ImageData layer, or feed an Input "
+                           "layer from a program");
     for (unsigned i = 0; i < type->n_fields; i++)
         ct_nearest_try(&near, type->fields[i].name,
                        (size_t)ct_field_name_bytes(&type->fields[i]));
