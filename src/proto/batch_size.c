@@ -10,14 +10,20 @@ uint32_t *ct_batch_size(Caffe__LayerParameter *l)
     if (l->data_param && (strcmp(type, "Data") == 0 ||
                           strcmp(type, "AnnotatedData") == 0))
         return &l->data_param->batch_size;
-    if (l->image_data_param && strcmp(type, "ImageData") == 0)
+    if (l->image_data_param && (strcmp(type, "ImageData") == 0 ||
+                                strcmp(type, "ImageSegData") == 0))
         return &l->image_data_param->batch_size;
+    if (l->dense_image_data_param && strcmp(type, "DenseImageData") == 0)
+        return &l->dense_image_data_param->batch_size;
     if (l->hdf5_data_param && strcmp(type, "HDF5Data") == 0)
         return &l->hdf5_data_param->batch_size;
     if (l->window_data_param && strcmp(type, "WindowData") == 0)
         return &l->window_data_param->batch_size;
     if (l->memory_data_param && strcmp(type, "MemoryData") == 0)
         return &l->memory_data_param->batch_size;
+    if (l->data_param && l->data_param->has_batch_size && l->n_bottom == 0 &&
+        strcmp(type, "Python") == 0)
+        return &l->data_param->batch_size;
     return NULL;
 }
 
@@ -45,7 +51,7 @@ int64_t ct_batch_of(const Caffe__NetParameter *net)
         const uint32_t *size = ct_batch_size(net->layer[i]);
         Caffe__BlobShape **shapes;
 
-        if (size)
+        if (size && *size > 0)
             return *size;
         if (shapes_of(net->layer[i], &shapes) && shapes[0]->n_dim)
             return shapes[0]->dim[0];

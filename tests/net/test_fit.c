@@ -70,3 +70,29 @@ TEST(fit, the_largest_batch_is_the_last_that_fits)
     ASSERT_OK(net_fit_largest(f, (size_t)1 << 50, 100, &batch));
     ASSERT_INT(99, batch);
 }
+
+/* Sources that name their samples of a batch, each in its own message. */
+#define FIT_SOURCES(X)                                                       \
+    X("Data", "data_param") X("AnnotatedData", "data_param")                 \
+    X("ImageData", "image_data_param") X("ImageSegData", "image_data_param") \
+    X("DenseImageData", "dense_image_data_param")                            \
+    X("HDF5Data", "hdf5_data_param") X("WindowData", "window_data_param")    \
+    X("MemoryData", "memory_data_param")
+#define FIT_SOURCE(type, param)                                              \
+    "layer { type: '" type "' " param " { batch_size: 12 } }",
+
+TEST(fit, the_batch_of_every_source_can_be_divided)
+{
+    static const char *const net[] = { FIT_SOURCES(FIT_SOURCE) };
+
+    for (size_t i = 0; i < sizeof(net) / sizeof(net[0]); i++) {
+        Caffe__NetParameter *p = NULL;
+
+        ASSERT_OK(ct_text_parse(&caffe__net_parameter__descriptor, net[i],
+                                strlen(net[i]), "test", &p));
+        ASSERT_INT(12, ct_batch_of(p));
+        ct_batch_set(p, 12, 4);
+        ASSERT_INT(4, *ct_batch_size(p->layer[0]));
+        ct_message_free(p);
+    }
+}
