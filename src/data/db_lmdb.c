@@ -89,26 +89,50 @@ static int lmdb_try_open(const char *path, unsigned flags, MDB_env **out)
     return rc;
 }
 
+/* Readers are known by their process's number.  Two in containers of their own
+ * may have the same, and the second cannot be entered. */
+static bool lmdb_is_mistaken(MDB_env *env)
+{
+    MDB_txn *txn = NULL;
+    const int rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
+
+    if (rc == 0)
+        mdb_txn_abort(txn);
+    return rc == EAGAIN || rc == EACCES;
+}
+
+static int lmdb_open_to_read(const char *path, MDB_env **out)
+{
+    const unsigned reading = MDB_RDONLY | MDB_NOTLS;
+    const char *why        = "no permission to lock it";
+    int rc                 = lmdb_try_open(path, reading, out);
+
+    if (rc == 0 && lmdb_is_mistaken(*out)) {
+        why = "a reader in another container has this process's number";
+        mdb_env_close(*out);
+        rc = EACCES;
+    }
+    if (rc != EACCES && rc != EROFS && rc != EPERM)
+        return rc;
+    CT_WARN("LMDB %s: %s; reading without a lock, so nobody may write to it "
+            "meanwhile", path, why);
+    return lmdb_try_open(path, reading | MDB_NOLOCK, out);
+}
+
 static enum ct_status lmdb_open_env(const char *path, enum ct_db_mode mode,
                                     MDB_env **out)
 {
-    const unsigned reading = MDB_RDONLY | MDB_NOTLS;
     enum ct_status st = CT_OK;
     int rc, dead;
 
     if (mode == CT_DB_READ) {
-        rc = lmdb_try_open(path, reading, out);
-        if (rc == EACCES || rc == EROFS || rc == EPERM) {
-            CT_WARN("LMDB %s: no permission to lock it; reading without a "
-                    "lock, so nobody may write to it meanwhile", path);
-            rc = lmdb_try_open(path, reading | MDB_NOLOCK, out);
-        }
+        rc = lmdb_open_to_read(path, out);
     } else {
         if (mode == CT_DB_NEW && mkdir(path, 0744) != 0)
             return ct_fail(errno == EEXIST ? CT_EEXIST : CT_EIO,
                            "cannot create database %s: %s", path,
                            strerror(errno));
-        rc = lmdb_try_open(path, MDB_NOTLS | MDB_NOMETASYNC, out);
+        rc = lmdb_try_open(path, MDB_NOTLS, out);
     }
     if (rc)
         st = lmdb_error(path, "open", rc);
@@ -144,8 +168,6 @@ static void lmdb_close(struct ct_db *db)
 {
     struct lmdb *m = (struct lmdb *)db;
 
-    if (db->mode != CT_DB_READ)
-        mdb_env_sync(m->env, 1);
     mdb_env_close(m->env);
     ct_text_fini(&m->bytes);
     ct_free(m->put);
