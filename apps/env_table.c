@@ -8,6 +8,12 @@ const struct env_info env_table[] = {
     { "OMP_PROC_BIND", "...",
       "OpenMP's: if this, OMP_PLACES or GOMP_CPU_AFFINITY is set, cortado "
       "leaves it to OpenMP where threads run" },
+    { "DNNL_MAX_CPU_ISA", "WORD",
+      "oneDNN's: the newest instructions that it may use, e.g. AVX2" },
+    { "OPENBLAS_CORETYPE", "WORD",
+      "OpenBLAS's: the CPU that it takes this one for, e.g. SkylakeX; where "
+      "this is not set and OpenBLAS is older than the CPU, oneDNN multiplies "
+      "in its place" },
     { "CORTADO_DISTRIBUTED", "0",
       "processes that a launcher started train apart, not together" },
     { "CORTADO_IMPL", "KEY:VALUE,...",

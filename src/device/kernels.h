@@ -9,6 +9,10 @@
  * where it differs may round differently. */
 const char *ct_cpu_kernels(char *text, size_t bytes);
 
+/* Whether OpenBLAS has kernels for vectors as wide as this CPU's.  It goes by
+ * models, and takes one that is newer than itself for the oldest. */
+bool ct_cpu_blas_is_current(void);
+
 /* Whether oneDNN multiplies matrices of bfloat16 in tiles of AMX. */
 bool ct_cpu_has_amx(void);
 

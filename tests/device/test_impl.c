@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "device/impl.h"
+#include "device/kernels.h"
 #include "testing/test.h"
 
 static void unset(void *unused)
@@ -202,4 +203,25 @@ TEST(impl, code_that_asks_for_what_the_table_lacks_stops)
     ASSERT(ended_by("conv", "refs") == SIGABRT);
     ASSERT(ended_by("con", "ref") == SIGABRT);
     ASSERT(ended_by("fuse", "") == SIGABRT);
+}
+
+static void unset_core(void *unused)
+{
+    (void)unused;
+    unsetenv("OPENBLAS_CORETYPE");
+}
+
+/* OpenBLAS has read it when the process began: here it is a word only. */
+TEST(impl, what_a_user_forces_openblas_to_is_left_to_it)
+{
+    char words[256];
+
+    if (getenv("OPENBLAS_CORETYPE"))
+        test_skip("OPENBLAS_CORETYPE is set");
+    if (strstr(ct_cpu_kernels(words, sizeof(words)), " Prescott,") &&
+        __builtin_cpu_supports("avx2"))
+        ASSERT(!ct_cpu_blas_is_current());
+    test_defer(unset_core, NULL);
+    ASSERT(setenv("OPENBLAS_CORETYPE", "Prescott", 1) == 0);
+    ASSERT(ct_cpu_blas_is_current());
 }
