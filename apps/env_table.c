@@ -8,6 +8,10 @@ const struct env_info env_table[] = {
     { "OMP_PROC_BIND", "...",
       "OpenMP's: if this, OMP_PLACES or GOMP_CPU_AFFINITY is set, cortado "
       "leaves it to OpenMP where threads run" },
+    { "GOMP_SPINCOUNT", "N",
+      "libgomp's: how often a thread that waits for others looks before it "
+      "sleeps; where neither this nor OMP_WAIT_POLICY is set, it sleeps sooner "
+      "while other processes use the same cores" },
     { "DNNL_MAX_CPU_ISA", "WORD",
       "oneDNN's: the newest instructions that it may use, e.g. AVX2" },
     { "OPENBLAS_CORETYPE", "WORD",
@@ -86,8 +90,8 @@ const struct env_info env_table[] = {
       "examples: train for a few iterations on a few images" },
     { "RANKS", "N", "examples: train on N ranks, where an example can" },
     { "OMP_WAIT_POLICY", "WORD",
-      "OpenMP's; where it is not set, the examples set passive, so that "
-      "threads that wait leave the processor to others" },
+      "OpenMP's: with passive, threads that wait leave the processor to others "
+      "at once; the examples set it where it is not set" },
 };
 /* clang-format on */
 

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "base/trace.h"
 #include "cortado/log.h"
+#include "device/cpu/loop.h"
 #include "device/recording.h"
 #include "device/impl.h"
 #include "device/layout.h"
@@ -314,6 +315,8 @@ enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
         CT_TRY(net_unchain(net));
     else if (from == 0 && net->hooked)
         CT_TRY(net_chain_again(net));
+    if (from == 0)
+        ct_cpu_look_around();
     for (int i = from; i < to; i++)
         CT_TRY(forward_layer(net, i, later ? NULL : &sum));
     if (to == net->n_layer) {

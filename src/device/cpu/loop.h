@@ -10,6 +10,7 @@
 #ifndef CT_DEVICE_CPU_LOOP_H
 #define CT_DEVICE_CPU_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Elements below which waking other threads costs more than it saves. */
@@ -18,6 +19,16 @@ enum { CT_GRAIN = 32768 };
 /* Threads of the loops that this thread begins from now on, and of operations
  * that it creates; gives the number before.  Inside a loop there is one. */
 int ct_cpu_team(int n);
+
+/* spin.c: called now and then, in each pass; sees whether others use our cores
+ * and has threads that wait sleep sooner then. */
+void ct_cpu_look_around(void);
+/* What it does where a thread had no core for this share of the time; and
+ * whether threads sleep sooner. */
+void ct_cpu_note_delay(double share);
+bool ct_cpu_shares_cores(void);
+/* What the system calls threads that are there for this alone, asleep. */
+#define CT_CROWD_NAME "cortado-asleep"
 
 #define CT_PRAGMA(x) _Pragma(#x)
 
