@@ -1,10 +1,12 @@
 /* fuzz_messages.c - what other ranks send; the first byte chooses what.
  *
  *     0   bytes of a block of records, as rank 0 sends it
- *     1   pushes to a server with bounded staleness: a good one, with the
- *         input laid over it, so that heads are nearly right
+ *     1   pushes to a server: a good one, with the input laid over it, so that
+ *         heads are nearly right
  *     2   pulls from it, likewise
- *     3   rank 0's table of a sweep over ways to sum, likewise */
+ *     3   rank 0's table of a sweep over ways to sum, likewise
+ * and, divided by 4, the kind of server: bounded staleness, none, rounds with
+ * a deadline, sums in step. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,25 @@ static enum ct_status read_history(void *arg, int64_t history, size_t first,
     return CT_OK;
 }
 
+static const struct ct_ps_config kind[] = {
+    { .values = true, .staleness = 2, .momentum = 0.9f },
+    { .values = true, .staleness = CT_PS_ASYNC },
+    { .values = true, .rounds = true, .fold = 0.5f },
+    { .values = false },
+};
+
+/* As a round's deadline ends it: with whoever has come, and the late. */
+static void end_round(struct ct_ps *server)
+{
+    struct ct_ps_round r;
+
+    ct_ps_round(server, &r);
+    if (ct_ps_mask_has(&r.got, 0) && ct_ps_close(server, &r.got) != CT_OK)
+        CT_ASSERT(ct_last_error()[0]);
+    if (ct_ps_mask_has(&r.late, 0) && ct_ps_rejoin(server, &r.late) != CT_OK)
+        CT_ASSERT(ct_last_error()[0]);
+}
+
 /* The input over a good message, behind each other. */
 static size_t lay_over(const uint8_t *data, size_t n_bytes, void *message,
                        size_t bytes)
@@ -81,11 +102,13 @@ static void send(struct ct_comm *from, struct ct_ps *server, int tag,
     for (int i = 0; i < 3; i++)
         if (ct_ps_progress(server) != CT_OK)
             CT_ASSERT(ct_last_error()[0]);
+    if (server->config.rounds)
+        end_round(server);
     if (ct_comm_test(from, &r, &done) == CT_OK && !done)
         (void)ct_comm_cancel(from, &r);
 }
 
-static void serve(const uint8_t *data, size_t n_bytes, bool pulls)
+static void serve(int i_kind, const uint8_t *data, size_t n_bytes, bool pulls)
 {
     static const size_t border[] = { 0, N };
     static const int worker[] = { 1 }, server[] = { 0 };
@@ -93,20 +116,26 @@ static void serve(const uint8_t *data, size_t n_bytes, bool pulls)
     struct ct_transport *t[2];
     struct ct_comm *comm[2];
     struct ct_ps_table table;
-    struct ct_ps *ps  = NULL;
-    const float x[N]  = { 0 };
+    struct ct_ps_config c = kind[i_kind];
+    struct ct_ps *ps      = NULL;
+    const float x[N]      = { 0 };
 
     if (ct_loopback_create(2, &(struct ct_loopback_options){ 0 }, t) != CT_OK ||
         ct_comm_create(t[0], &comm[0]) != CT_OK ||
         ct_comm_create(t[1], &comm[1]) != CT_OK ||
-        ct_ps_table_init(&table, border, 2, 1) != CT_OK ||
-        ct_ps_create(&(struct ct_ps_config){
-            .comm = comm[0], .table = &table, .worker_rank = worker,
-            .server_rank = server, .n_workers = 1, .values = true,
-            .staleness = 2, .apply = apply, .read = read_history }, &ps) !=
-            CT_OK)
+        ct_ps_table_init(&table, border, 2, 1) != CT_OK)
         abort();
-    ct_ps_reset(ps, x, 0);
+    c.comm        = comm[0];
+    c.table       = &table;
+    c.worker_rank = worker;
+    c.server_rank = server;
+    c.n_workers   = 1;
+    c.apply       = apply;
+    c.read        = read_history;
+    if (ct_ps_create(&c, &ps) != CT_OK)
+        abort();
+    if (c.values)
+        ct_ps_reset(ps, x, 0);
     for (uint64_t i = 0; i < MOST_MESSAGES && n_bytes > 0; i++) {
         struct ct_ps_pull pull = { .magic = CT_PS_MAGIC };
         size_t used;
@@ -165,8 +194,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         return 0;
     switch (data[0] % 4) {
     case 0: read_block(data + 1, n_bytes - 1); break;
-    case 1: serve(data + 1, n_bytes - 1, false); break;
-    case 2: serve(data + 1, n_bytes - 1, true); break;
+    case 1: serve(data[0] / 4 % 4, data + 1, n_bytes - 1, false); break;
+    case 2: serve(data[0] / 4 % 4, data + 1, n_bytes - 1, true); break;
     case 3: sweep(data + 1, n_bytes - 1); break;
     }
     CT_ASSERT(ct_mem_stats().n_live == 0);

@@ -20,7 +20,7 @@ static enum ct_status local_init(const struct ct_ps_config *c, size_t n,
     return CT_OK;
 }
 
-static void join_tree(const struct ct_ps *p, struct ps_lane *l)
+static void join_tree(const struct ct_ps *p, struct ps_link *l)
 {
     const struct ct_ps_config *g = &p->config;
     const bool spreads           = ps_spreads(g) && !l->local;
@@ -42,18 +42,18 @@ enum ct_status ps_client_create(struct ct_ps *p)
     c->depth  = g->staleness == CT_PS_ASYNC ? 2
                 : g->values                 ? g->staleness + 1
                                             : 1;
-    CT_TRY(ct_alloc((size_t)t->n_servers, sizeof(*c->lane), "lanes",
-                    &c->lane));
+    CT_TRY(ct_alloc((size_t)t->n_servers, sizeof(*c->link), "links",
+                    &c->link));
     CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*c->local), "slices",
                     &c->local));
     for (int s = 0; s < t->n_servers; s++) {
-        c->lane[s].rank  = g->server_rank[s];
-        c->lane[s].local = g->server_rank[s] == g->comm->rank;
-        c->lane[s].n     = t->n_of[s];
-        join_tree(p, &c->lane[s]);
-        CT_TRY(ps_slices_of(t, s, &c->lane[s].slice));
-        CT_TRY(ct_alloc((size_t)c->lane[s].n + 1, sizeof(*c->lane[s].head),
-                        "lanes", &c->lane[s].head));
+        c->link[s].rank  = g->server_rank[s];
+        c->link[s].local = g->server_rank[s] == g->comm->rank;
+        c->link[s].n     = t->n_of[s];
+        join_tree(p, &c->link[s]);
+        CT_TRY(ps_slices_of(t, s, &c->link[s].slice));
+        CT_TRY(ct_alloc((size_t)c->link[s].n + 1, sizeof(*c->link[s].head),
+                        "links", &c->link[s].head));
     }
     for (int i = 0; i < t->n; i++)
         CT_TRY(local_init(g, t->slice[i].n, c->depth, &c->local[i]));
@@ -63,8 +63,8 @@ enum ct_status ps_client_create(struct ct_ps *p)
                : CT_OK;
 }
 
-/* The push that is number `i` of a lane. */
-static struct ps_push *lane_push(struct ps_client *c, struct ps_lane *l,
+/* The push that is number `i` of a link. */
+static struct ps_push *link_push(struct ps_client *c, struct ps_link *l,
                                  uint64_t i)
 {
     struct ps_local *s = &c->local[l->slice[i % (uint64_t)l->n]];
@@ -73,7 +73,7 @@ static struct ps_push *lane_push(struct ps_client *c, struct ps_lane *l,
 }
 
 /* Takes requests back; memory that they may still use stays behind. */
-static void lane_fini(struct ct_ps *p, struct ps_lane *l)
+static void link_fini(struct ct_ps *p, struct ps_link *l)
 {
     struct ps_client *c  = p->client;
     struct ct_comm *comm = p->config.comm;
@@ -86,7 +86,7 @@ static void lane_fini(struct ct_ps *p, struct ps_lane *l)
         if (!l->head_gone)
             all &= ct_comm_cancel(comm, &l->head[l->n_gone % (uint64_t)l->n]);
         if (!all)
-            lane_push(c, l, l->n_gone)->message = NULL;
+            link_push(c, l, l->n_gone)->message = NULL;
         l->head_gone = false;
     }
     for (; l->n_come < l->n_posted; l->n_come++)
@@ -112,8 +112,8 @@ void ps_client_destroy(struct ct_ps *p)
 
     if (!c)
         return;
-    for (int s = 0; c->lane && s < p->config.table->n_servers; s++)
-        lane_fini(p, &c->lane[s]);
+    for (int s = 0; c->link && s < p->config.table->n_servers; s++)
+        link_fini(p, &c->link[s]);
     for (int i = 0; c->local && i < p->config.table->n; i++) {
         for (int k = 0; c->local[i].push && k < c->depth; k++)
             ct_free(c->local[i].push[k].message);
@@ -122,14 +122,14 @@ void ps_client_destroy(struct ct_ps *p)
         ct_free(c->local[i].fresh);
     }
     ct_free(c->local);
-    ct_free(c->lane);
+    ct_free(c->link);
     ct_free(c->opened);
     ct_free(c);
     p->client = NULL;
 }
 
 /* With the lock held. */
-enum ct_status ps_client_expect(struct ps_lane *l, struct ps_due due)
+enum ct_status ps_client_expect(struct ps_link *l, struct ps_due due)
 {
     if (l->n_due - l->n_come == l->most_due) {
         uint64_t most     = 2 * l->most_due + 16;
@@ -195,7 +195,7 @@ static void swap(void **a, void **b)
 }
 
 /* With the lock held: on to those behind this worker. */
-static enum ct_status pass_on(struct ct_ps *p, const struct ps_lane *l,
+static enum ct_status pass_on(struct ct_ps *p, const struct ps_link *l,
                               struct ps_local *s, int slice)
 {
     for (int i = 0; i < PS_FAN; i++)
@@ -223,7 +223,7 @@ static enum ct_status has_passed(struct ct_ps *p, struct ps_local *s,
 }
 
 /* The staging of the oldest posted answer is full. */
-static enum ct_status come(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status come(struct ct_ps *p, struct ps_link *l)
 {
     struct ps_due due  = l->due[l->n_come % l->most_due];
     struct ps_local *s = &p->client->local[due.slice];
@@ -247,7 +247,7 @@ static enum ct_status come(struct ct_ps *p, struct ps_lane *l)
 void ps_client_answer(struct ct_ps *p, const void *message)
 {
     const struct ct_ps_head *h = message;
-    struct ps_lane *l          = &p->client->lane[p->i_server];
+    struct ps_link *l          = &p->client->link[p->i_server];
     struct ps_local *s         = &p->client->local[h->slice];
     size_t n                   = p->config.table->slice[h->slice].n;
 
@@ -261,7 +261,7 @@ void ps_client_answer(struct ct_ps *p, const void *message)
 }
 
 /* With the lock held, here and below. */
-static enum ct_status see_off(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status see_off(struct ct_ps *p, struct ps_link *l)
 {
     while (l->n_gone < l->n_sent) {
         bool done;
@@ -277,35 +277,35 @@ static enum ct_status see_off(struct ct_ps *p, struct ps_lane *l)
         if (!done)
             break;
         l->head_gone = false;
-        lane_push(p->client, l, l->n_gone++)->sending = false;
+        link_push(p->client, l, l->n_gone++)->sending = false;
         pthread_cond_broadcast(&p->news);
     }
     return CT_OK;
 }
 
 /* Heads say which pushes there are. */
-static enum ct_status announce(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status announce(struct ct_ps *p, struct ps_link *l)
 {
     for (; l->n_announced < l->n_ready &&
            l->n_announced - l->n_gone < (uint64_t)l->n; l->n_announced++)
         CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_HEAD,
-                            lane_push(p->client, l, l->n_announced)->message,
+                            link_push(p->client, l, l->n_announced)->message,
                             sizeof(struct ct_ps_head),
                             &l->head[l->n_announced % (uint64_t)l->n]));
     return CT_OK;
 }
 
 /* The server asks for floats when it has room. */
-static enum ct_status send_floats(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status send_floats(struct ct_ps *p, struct ps_link *l)
 {
     for (; l->n_sent < l->n_announced && l->n_sent - l->n_gone < PS_DEPTH;
          l->n_sent++) {
         const int slice    = l->slice[l->n_sent % (uint64_t)l->n];
         const size_t bytes = ps_push_bytes(&p->config, slice,
-                                           ps_lane_turn(p, l, l->n_sent));
+                                           ps_link_turn(p, l, l->n_sent));
 
         CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PUSH,
-                            ct_ps_payload(lane_push(p->client, l,
+                            ct_ps_payload(link_push(p->client, l,
                                                     l->n_sent)->message),
                             bytes - sizeof(struct ct_ps_head),
                             &l->send[l->n_sent % PS_DEPTH]));
@@ -314,12 +314,12 @@ static enum ct_status send_floats(struct ct_ps *p, struct ps_lane *l)
 }
 
 /* To the server in this process. */
-static enum ct_status hand_over(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status hand_over(struct ct_ps *p, struct ps_link *l)
 {
     bool taken = true;
 
     while (l->n_sent < l->n_ready && taken) {
-        struct ps_push *push = lane_push(p->client, l, l->n_sent);
+        struct ps_push *push = link_push(p->client, l, l->n_sent);
 
         CT_TRY(ps_server_push(p, push->message, &taken));
         if (taken) {
@@ -330,7 +330,7 @@ static enum ct_status hand_over(struct ct_ps *p, struct ps_lane *l)
     return CT_OK;
 }
 
-static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status send_pushes(struct ct_ps *p, struct ps_link *l)
 {
     if (l->local)
         return hand_over(p, l);
@@ -339,7 +339,7 @@ static enum ct_status send_pushes(struct ct_ps *p, struct ps_lane *l)
     return send_floats(p, l);
 }
 
-static enum ct_status receive_answers(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status receive_answers(struct ct_ps *p, struct ps_link *l)
 {
     struct ps_client *c = p->client;
 
@@ -373,7 +373,7 @@ static enum ct_status receive_answers(struct ct_ps *p, struct ps_lane *l)
 }
 
 /* A pull tells how many pushes it follows, so it need not wait for them. */
-static enum ct_status send_pull(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status send_pull(struct ct_ps *p, struct ps_link *l)
 {
     bool done = false;
 
@@ -396,7 +396,7 @@ static enum ct_status send_pull(struct ct_ps *p, struct ps_lane *l)
     return CT_OK;
 }
 
-static enum ct_status lane_progress(struct ct_ps *p, struct ps_lane *l)
+static enum ct_status link_progress(struct ct_ps *p, struct ps_link *l)
 {
     CT_TRY(send_pushes(p, l));
     CT_TRY(send_pull(p, l));
@@ -412,7 +412,7 @@ enum ct_status ps_client_progress(struct ct_ps *p)
 
     pthread_mutex_lock(&p->lock);
     for (int i = 0; i < n && st == CT_OK; i++)
-        st = lane_progress(p, &p->client->lane[(p->worker + 1 + i) % n]);
+        st = link_progress(p, &p->client->link[(p->worker + 1 + i) % n]);
     pthread_mutex_unlock(&p->lock);
     return st;
 }

@@ -1,8 +1,8 @@
 /* client.h - inside the worker's side.
  *
- *     push --> message --> lane of its server --> ... --> answer --> fresh
+ *     push --> message --> link of its server --> ... --> answer --> fresh
  *
- * A lane is the way to one server and back.  Both ends count, so a lane always
+ * A link is the way to one server and back.  Both ends count, so a link always
  * knows which slice its next answer is for.  Everything is under the lock of
  * struct ct_ps but what a request is writing to or reading from. */
 #ifndef CT_COMM_PS_CLIENT_H
@@ -37,7 +37,7 @@ struct ps_due {
     uint32_t what; /* as its head says */
 };
 
-struct ps_lane {
+struct ps_link {
     int       rank;
     int       from;          /* who sends the answers: usually rank */
     int       child[PS_FAN]; /* to whom they are passed on; -1: nobody */
@@ -58,7 +58,7 @@ struct ps_lane {
 };
 
 struct ps_client {
-    struct ps_lane  *lane;  /* one a server */
+    struct ps_link  *link;  /* one a server */
     struct ps_local *local; /* one a slice */
     int              depth; /* pushes of a slice that may be unanswered */
     float           *pull_to; /* a history; NULL: values */
@@ -68,15 +68,15 @@ struct ps_client {
     struct ct_ps_head latest;
 };
 
-/* Which push of its slice number `i` of a lane is. */
-static inline int64_t ps_lane_turn(const struct ct_ps *p,
-                                   const struct ps_lane *l, uint64_t i)
+/* Which push of its slice number `i` of a link is. */
+static inline int64_t ps_link_turn(const struct ct_ps *p,
+                                   const struct ps_link *l, uint64_t i)
 {
     return p->begun + (int64_t)(i / (uint64_t)l->n);
 }
 
 /* With the lock held: one more answer will come. */
-CT_MUST_CHECK enum ct_status ps_client_expect(struct ps_lane *l,
+CT_MUST_CHECK enum ct_status ps_client_expect(struct ps_link *l,
                                               struct ps_due due);
 
 #endif

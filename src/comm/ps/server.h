@@ -7,7 +7,7 @@
  * server has room for them, so what a server holds does not grow with the
  * number of workers (intake.c).  A push in another form becomes floats when it
  * has come, and is added as soon as the order of additions allows it
- * (adding.c, round.c). */
+ * (adding.c, intake.c). */
 #ifndef CT_COMM_PS_SERVER_H
 #define CT_COMM_PS_SERVER_H
 
@@ -140,18 +140,11 @@ CT_MUST_CHECK enum ct_status ps_intake(struct ct_ps *p, int worker);
 /* The message of a slot is added: others may use it. */
 void ps_give_back(struct ps_server *s, void *message);
 void ps_empty_slot(struct ps_server *s, struct ps_slot *slot);
-/* Nothing has come for a while. */
-bool ps_is_stuck(const struct ps_server *s);
 
 /* adding.c: slot w of slice k is full. */
 CT_MUST_CHECK enum ct_status ps_add_push(struct ct_ps *p, int k, int w);
 CT_MUST_CHECK enum ct_status ps_apply(struct ct_ps *p, struct ps_owned *o,
                                       float *sum, float scale, int64_t clock);
-
-/* round.c: the same where the layer above says who is in; whether the next push
- * of a worker may come in. */
-void ps_round_take(struct ct_ps *p, int k, int w);
-bool ps_round_has_room(struct ct_ps *p, int w, const struct ct_ps_head *h);
 
 /* answer.c: what is wanted, as far as it can be given. */
 CT_MUST_CHECK enum ct_status ps_want(struct ps_channel *c,

@@ -135,7 +135,7 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
 {
     const struct ct_ps_slice *t = &p->config.table->slice[slice];
     struct ps_client *c         = p->client;
-    struct ps_lane *l           = &c->lane[t->server];
+    struct ps_link *l           = &c->link[t->server];
     struct ps_local *s          = &c->local[slice];
     struct ps_push *q           = &s->push[s->n_pushed % (uint64_t)c->depth];
     struct ct_ps_head *h        = ct_ps_head(q->message);
@@ -150,7 +150,7 @@ static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
     if (words)
         memcpy(h->word, words, sizeof(h->word));
     if (f->push_bytes)
-        f->push(f->arg, slice, ps_lane_turn(p, l, l->n_ready), weight->times,
+        f->push(f->arg, slice, ps_link_turn(p, l, l->n_ready), weight->times,
                 x + t->first, ct_ps_payload(q->message));
     else
         ct_ps_pack(q->message, x + t->first, weight->times, t->n);
@@ -288,7 +288,7 @@ static enum ct_status begin_pull(struct ct_ps *p, int64_t clock, int history,
     c->pull_to  = out;
     c->n_pulled = 0;
     for (int s = 0; s < p->config.table->n_servers; s++) {
-        struct ps_lane *l = &c->lane[s];
+        struct ps_link *l = &c->link[s];
 
         if (l->n == 0)
             continue;
