@@ -167,23 +167,20 @@ enum ct_status ct_comm_wait(struct ct_comm *c, int peer, struct ct_request *r)
     enum ct_status st;
     bool done;
 
-    CT_TRY(ct_comm_test(c, r, &done));
-    if (done)
-        return CT_OK;
-    atomic_store(&c->waiting_for, peer);
-    ct_wait_begin(&w);
-    for (;;) {
-        st = ct_comm_test(c, r, &done);
-        if (st != CT_OK || done)
-            break;
-        st = ct_wait_on(&w);
-        if (st != CT_OK) {
-            (void)ct_comm_cancel(c, r);
-            break;
-        }
+    st = ct_comm_test(c, r, &done);
+    if (st == CT_OK && !done) {
+        atomic_store(&c->waiting_for, peer);
+        ct_wait_begin(&w);
+        do {
+            st = ct_wait_on(&w);
+            if (st == CT_OK)
+                st = ct_comm_test(c, r, &done);
+        } while (st == CT_OK && !done);
+        c->wait_seconds += ct_wait_end(&w);
+        atomic_store(&c->waiting_for, -1);
     }
-    c->wait_seconds += ct_wait_end(&w);
-    atomic_store(&c->waiting_for, -1);
+    if (st != CT_OK)
+        (void)ct_comm_cancel(c, r);
     return st;
 }
 

@@ -104,7 +104,8 @@ CT_MUST_CHECK enum ct_status ct_comm_receive(struct ct_comm *c, int from,
 /* In a loop that waits for something else than ct_comm_wait: runs the tick
  * when it is due. */
 CT_MUST_CHECK enum ct_status ct_comm_tick(struct ct_comm *c, double now);
-/* Is it done?  For those who wait for several things at once. */
+/* Is it done?  For those who wait for several things at once.  After a failure
+ * the request is still there, to be cancelled. */
 CT_MUST_CHECK enum ct_status ct_comm_test(struct ct_comm *c,
                                           struct ct_request *r, bool *done);
 /* Polls, then naps between polls, until the request is done.  After a failure

@@ -34,12 +34,13 @@ struct ct_transport_ops {
     enum ct_status (*receive)(struct ct_transport *t, int from, int tag,
                               void *data, size_t bytes,
                               struct ct_request *out);
-    /* Moves messages along; true once this one is done.  A message of another
-     * size than was asked for is CT_ECOMM. */
+    /* Moves messages along; true once this one is done, and then the request
+     * is gone.  A message of another size than was asked for is CT_ECOMM.
+     * After a failure the request is still there, to be given up. */
     enum ct_status (*test)(struct ct_transport *t, struct ct_request *r,
                            bool *done);
-    /* Give a request up.  False: its buffer may still be read or written and
-     * must be left alone, not freed, until the process ends. */
+    /* Give a request up, once.  False: its buffer may still be read or written
+     * and must be left alone, not freed, until the process ends. */
     bool (*cancel)(struct ct_transport *t, struct ct_request *r);
     /* End every rank of the job; does not come back where ranks are
      * processes.  Elsewhere every later test fails. */
@@ -54,6 +55,8 @@ struct ct_transport_ops {
      * receive and test fails with CT_ECOMM, on this rank alone; nothing waits
      * any more.  destroy may follow without the others. */
     void (*over)(struct ct_transport *t);
+    /* Optional: moves along what takes no request, such as connections. */
+    void (*progress)(struct ct_transport *t);
 };
 
 struct ct_transport {
@@ -68,6 +71,12 @@ struct ct_transport {
 
 /* CT_ECOMM when its view is over.  On any thread. */
 CT_MUST_CHECK enum ct_status ct_transport_check(const struct ct_transport *t);
+/* Where there is nothing to wait for, now and then. */
+static inline void ct_transport_progress(struct ct_transport *t)
+{
+    if (t->ops->progress)
+        t->ops->progress(t);
+}
 
 /* transport/loopback.c: `size` ranks inside this process, one thread each.
  * out[r] is rank r's end; the last one destroyed frees what they share. */

@@ -24,12 +24,18 @@ static void from_ages(struct ct_pulse_view *v, uint64_t now)
     v->beat    = now;
 }
 
+/* Nothing comes of a request any more; it is given up at the end. */
+static bool is_over(struct ct_transport *t, struct ct_request *r, bool *done)
+{
+    return t->ops->test(t, r, done) != CT_OK;
+}
+
 static void send_pulse(struct live_watch *w, struct ct_transport *t,
                        uint64_t now)
 {
     bool done = false;
 
-    if (w->sending && t->ops->test(t, &w->sent, &done) == CT_OK && !done)
+    if (w->sending && (is_over(t, &w->sent, &done) || !done))
         return;
     w->sending = false;
     if (now < w->next_send)
@@ -47,7 +53,7 @@ static void hear_answer(struct live_watch *w, struct ct_transport *t,
 {
     bool done = false;
 
-    if (w->hearing && t->ops->test(t, &w->answer, &done) == CT_OK && !done)
+    if (w->hearing && (is_over(t, &w->answer, &done) || !done))
         return;
     if (done) {
         atomic_store(&w->moved, live_since(w->age, now));
@@ -63,7 +69,7 @@ static void answer_pulse(struct live_watch *w, struct ct_transport *t, int r,
     struct live_seat *s = &w->seat[r];
     bool done      = false;
 
-    if (s->answering && t->ops->test(t, &s->answer, &done) == CT_OK && !done)
+    if (s->answering && (is_over(t, &s->answer, &done) || !done))
         return;
     s->moved     = live_age_of_move(w, now);
     s->answering = t->ops->send(t, r, TAG_MOVED, &s->moved, sizeof(s->moved),
@@ -79,8 +85,7 @@ static void hear_pulses(struct live_watch *w, struct ct_transport *t,
 
         if (!w->remote[r])
             continue;
-        if (s->posted && t->ops->test(t, &s->request, &done) != CT_OK) {
-            s->posted    = false;
+        if (s->posted && is_over(t, &s->request, &done)) {
             w->remote[r] = false; /* it is gone; others find out */
             continue;
         }

@@ -138,3 +138,29 @@ TEST(limit, a_send_in_line_can_be_cancelled)
     ASSERT(is_done(p.a, &s[1]) && is_done(p.b, &r)); /* ... not this one */
     ASSERT_INT(2, in);
 }
+
+/* A peer leaves while messages to it wait for tokens. */
+TEST(limit, what_cannot_be_sent_any_more_fails_by_itself)
+{
+    static struct pair p;
+    struct ct_transport *t[2];
+    struct ct_request s[2], got;
+    char x[800] = { 0 }, in;
+    bool done   = true;
+
+    p.now = 0;
+    ASSERT_OK(ct_loopback_create(2, NULL, t));
+    ASSERT_OK(ct_limit_create(t[0], 1000, clock_of, &p.now, &p.a));
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(p.a->ops->send(p.a, 1, 7, x, 800, &s[i]));
+    t[0]->ops->over(t[0]);
+    p.now = 10;
+    ASSERT_STATUS(CT_ECOMM, p.a->ops->receive(p.a, 1, 3, &in, 1, &got));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_STATUS(CT_ECOMM, p.a->ops->test(p.a, &s[i], &done));
+        ASSERT(!done);
+        ASSERT(p.a->ops->cancel(p.a, &s[i]));
+    }
+    p.a->ops->destroy(p.a);
+    t[1]->ops->destroy(t[1]);
+}

@@ -312,6 +312,7 @@ TEST(loopback, nothing_waits_when_the_view_is_over)
     c[0]->transport->ops->over(c[0]->transport);
     ASSERT_STATUS(CT_ECOMM, ct_comm_test(c[0], &sent, &done));
     ASSERT_HAS("the view is over", ct_last_error());
+    ASSERT(ct_comm_cancel(c[0], &sent));
     ASSERT_STATUS(CT_ECOMM, ct_comm_wait(c[0], 1, &got));
     ASSERT_STATUS(CT_ECOMM, ct_comm_send(c[0], 1, 0, &x, 1, &late));
     ASSERT_STATUS(CT_ECOMM, ct_comm_receive(c[0], 1, 0, &x, 1, &late));
@@ -324,6 +325,7 @@ TEST(loopback, nothing_waits_when_the_view_is_over)
     ASSERT(!done);
     c[1]->transport->ops->over(c[1]->transport);
     ASSERT_STATUS(CT_ECOMM, ct_comm_test(c[1], &got, &done));
+    ASSERT(ct_comm_cancel(c[1], &got));
     ct_comm_destroy(c[1]);
 }
 
@@ -404,4 +406,32 @@ TEST(loopback, waits_of_every_kind_end_with_the_view)
         ASSERT_INT(CT_ECOMM, rank[r].status);
         ASSERT_HAS("the view is over", rank[r].why);
     }
+}
+
+/* A request that failed belongs to its caller until it is given up: those that
+ * follow are others. */
+TEST(loopback, a_request_that_failed_is_given_up_once)
+{
+    struct ct_comm *c[3];
+    struct ct_request lost, sent[2], got[2];
+    const int out[2] = { 11, 22 };
+    int in[2]        = { 0 };
+    bool done        = true;
+
+    ends(3, NULL, c);
+    ASSERT_OK(ct_comm_receive(c[0], 2, 7, &in[0], 4, &lost));
+    ct_comm_destroy(c[2]);
+    ASSERT_STATUS(CT_ECOMM, ct_comm_test(c[0], &lost, &done));
+    ASSERT(!done);
+    ASSERT(ct_comm_cancel(c[0], &lost));
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(ct_comm_receive(c[0], 1, i, &in[i], 4, &got[i]));
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(ct_comm_send(c[1], 0, i, &out[i], 4, &sent[i]));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(ct_comm_wait(c[0], 1, &got[i]));
+        ASSERT_OK(ct_comm_wait(c[1], 0, &sent[i]));
+        ASSERT_INT(out[i], in[i]);
+    }
+    leave(2, c);
 }

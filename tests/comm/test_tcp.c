@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "comm/comm_ranks.h"
 #include "comm/transport/tcp.h"
+#include "comm/transport/tcp_parts.h"
 #include "testing/files.h"
 
 enum { MOST = 4, LONG = 300000 }; /* LONG bytes wait for their receive */
@@ -81,6 +82,8 @@ static bool finish(struct world *w, int n, int rank, struct ct_request *r,
             if (i != rank)
                 move_on(w, i);
     }
+    if (*st != CT_OK)
+        (void)w->t[rank]->ops->cancel(w->t[rank], r);
     return done || *st != CT_OK;
 }
 
@@ -276,6 +279,8 @@ TEST(tcp, nothing_waits_when_the_view_is_over)
     ASSERT_STATUS(CT_ECOMM, w.t[0]->ops->test(w.t[0], &got, &done));
     ASSERT_HAS("the view is over", ct_last_error());
     ASSERT_STATUS(CT_ECOMM, w.t[0]->ops->test(w.t[0], &sent, &done));
+    ASSERT(w.t[0]->ops->cancel(w.t[0], &got));
+    ASSERT(w.t[0]->ops->cancel(w.t[0], &sent));
     ASSERT_STATUS(CT_ECOMM, w.t[0]->ops->send(w.t[0], 1, 0, &x, 1, &late));
     ASSERT_STATUS(CT_ECOMM, w.t[0]->ops->receive(w.t[0], 1, 0, &x, 1, &late));
     world_close(&w, 2);
@@ -460,9 +465,11 @@ TEST(tcp, a_buffer_is_left_alone_once_its_request_is_given_up)
     begin_huge(&w, out, in, &sent, &got);
     w.t[1]->ops->over(w.t[1]);
     ASSERT_STATUS(CT_ECOMM, w.t[1]->ops->test(w.t[1], &got, &(bool){ 0 }));
+    ASSERT(w.t[1]->ops->cancel(w.t[1], &got));
     ct_free(in);
     w.t[0]->ops->over(w.t[0]);
     ASSERT_STATUS(CT_ECOMM, w.t[0]->ops->test(w.t[0], &sent, &(bool){ 0 }));
+    ASSERT(w.t[0]->ops->cancel(w.t[0], &sent));
     ct_free(out);
     world_close(&w, 2);
     world_destroy(&w, 2);
@@ -511,4 +518,29 @@ TEST(tcp, a_receiver_keeps_few_messages_that_it_did_not_ask_for)
     ct_free(sent);
     ct_free(x);
     ct_free(done);
+}
+
+/* A rank that builds a net sends nothing for a long time.  Those it has called
+ * do not wait for so long to hear who it is. */
+TEST(tcp, connections_come_about_without_a_message)
+{
+    const double end = ct_now() + 60;
+    struct world w   = { 0 };
+    bool all         = false;
+
+    world_create(&w, 3);
+    world_open(&w, 1, 3);
+    while (!all && ct_now() < end) {
+        all = true;
+        for (int r = 0; r < 3; r++) {
+            const struct tcp_view *v = (const struct tcp_view *)w.t[r];
+
+            ct_transport_progress(w.t[r]);
+            for (int q = 0; q < 3; q++)
+                all &= q == r || v->peer[q].fd >= 0;
+        }
+    }
+    ASSERT(all);
+    world_close(&w, 3);
+    world_destroy(&w, 3);
 }

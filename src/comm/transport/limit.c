@@ -11,6 +11,7 @@
 
 struct slot {
     struct ct_request inner;
+    enum ct_status sent; /* what became of it; not CT_OK: inner is nothing */
     bool        waits; /* in line; what follows is its message */
     int         to, tag;
     const void *data;
@@ -70,21 +71,20 @@ static void slot_drop(struct limit *l, int i)
     l->unused       = i;
 }
 
-/* Sends what may go. */
-static enum ct_status line_move(struct limit *l)
+/* Sends what may go.  What cannot be sent fails when it is tested. */
+static void line_move(struct limit *l)
 {
     while (l->first >= 0) {
         struct slot *s = &l->slot[l->first];
 
         if (!ct_rate_take(&l->rate, l->now(l->arg), s->bytes))
-            return CT_OK;
+            return;
         l->first = s->next;
         l->last  = l->first < 0 ? -1 : l->last;
         s->waits = false;
-        CT_TRY(l->inner->ops->send(l->inner, s->to, s->tag, s->data, s->bytes,
-                                   &s->inner));
+        s->sent  = l->inner->ops->send(l->inner, s->to, s->tag, s->data,
+                                       s->bytes, &s->inner);
     }
-    return CT_OK;
 }
 
 static enum ct_status limit_send(struct ct_transport *t, int to, int tag,
@@ -105,7 +105,8 @@ static enum ct_status limit_send(struct ct_transport *t, int to, int tag,
     else
         l->first = i;
     l->last = i;
-    return line_move(l);
+    line_move(l);
+    return CT_OK;
 }
 
 static enum ct_status limit_receive(struct ct_transport *t, int from, int tag,
@@ -131,13 +132,15 @@ static enum ct_status limit_test(struct ct_transport *t, struct ct_request *r,
     int i           = (int)r->word[0];
     enum ct_status st;
 
-    CT_TRY(line_move(l));
-    if (l->slot[i].waits) {
-        *done = false;
-        return CT_OK;
-    }
+    line_move(l);
+    *done = false;
+    if (l->slot[i].waits)
+        return ct_transport_check(l->inner);
+    if (l->slot[i].sent != CT_OK)
+        return ct_fail(l->slot[i].sent, "rank %d: nothing can be sent to rank "
+                       "%d any more", t->rank, l->slot[i].to);
     st = l->inner->ops->test(l->inner, &l->slot[i].inner, done);
-    if (st != CT_OK || *done)
+    if (*done)
         slot_drop(l, i);
     return st;
 }
@@ -163,7 +166,7 @@ static bool limit_cancel(struct ct_transport *t, struct ct_request *r)
 
     if (l->slot[i].waits)
         line_leave(l, i);
-    else
+    else if (l->slot[i].sent == CT_OK)
         free_to_go = l->inner->ops->cancel(l->inner, &l->slot[i].inner);
     slot_drop(l, i);
     return free_to_go;
@@ -193,16 +196,22 @@ static void limit_destroy(struct ct_transport *t)
     ct_free(l);
 }
 
+static void limit_progress(struct ct_transport *t)
+{
+    ct_transport_progress(limit_of(t)->inner);
+}
+
 /* No `sum`: what the library sends for it would not be counted. */
 static const struct ct_transport_ops limit_ops = {
-    .name    = "limit",
-    .send    = limit_send,
-    .receive = limit_receive,
-    .test    = limit_test,
-    .cancel  = limit_cancel,
-    .abort   = limit_abort,
-    .destroy = limit_destroy,
-    .over    = limit_over,
+    .name     = "limit",
+    .send     = limit_send,
+    .receive  = limit_receive,
+    .test     = limit_test,
+    .cancel   = limit_cancel,
+    .abort    = limit_abort,
+    .destroy  = limit_destroy,
+    .over     = limit_over,
+    .progress = limit_progress,
 };
 
 enum ct_status ct_limit_create(struct ct_transport *inner, double bytes_s,

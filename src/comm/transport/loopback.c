@@ -253,16 +253,14 @@ static enum ct_status loopback_test(struct ct_transport *t,
     was = *p;
     if (!was.done && st == CT_OK)
         st = loopback_hopeless(h, p);
-    if (!was.done && st != CT_OK)
-        list_remove(p->is_send ? &m->sends : &m->receives, p);
-    if (was.done || st != CT_OK)
+    if (was.done && st == CT_OK && !was.is_send && was.got != was.bytes)
+        st = ct_fail(CT_ECOMM, "rank %d: %zu bytes came from rank %d with tag "
+                     "%d, not %zu", t->rank, was.got, was.from, was.tag,
+                     was.bytes);
+    *done = was.done && st == CT_OK;
+    if (*done)
         mailbox_recycle(m, p);
     pthread_mutex_unlock(&m->lock);
-    *done = was.done && st == CT_OK;
-    if (*done && !was.is_send && was.got != was.bytes)
-        return ct_fail(CT_ECOMM, "rank %d: %zu bytes came from rank %d with "
-                       "tag %d, not %zu", t->rank, was.got, was.from, was.tag,
-                       was.bytes);
     return st;
 }
 

@@ -192,6 +192,8 @@ static bool mpi_cancel(struct ct_transport *t, struct ct_request *q)
     MPI_Request r;
 
     memcpy(&r, &q->word[0], sizeof(r));
+    if (r == MPI_REQUEST_NULL) /* it came, with another size */
+        return true;
     pthread_mutex_lock(&m->lock);
     if (q->word[2] == RECEIVE)
         MPI_Cancel(&r);

@@ -80,20 +80,26 @@ static void view_over(struct ct_transport *t)
         inner->ops->over(inner);
 }
 
+static void view_progress(struct ct_transport *t)
+{
+    ct_transport_progress(view_of(t)->inner);
+}
+
 static void view_destroy(struct ct_transport *t)
 {
     ct_free(t);
 }
 
 static const struct ct_transport_ops view_ops = {
-    .name    = "view",
-    .send    = view_send,
-    .receive = view_receive,
-    .test    = view_test,
-    .cancel  = view_cancel,
-    .abort   = view_abort,
-    .destroy = view_destroy,
-    .over    = view_over,
+    .name     = "view",
+    .send     = view_send,
+    .receive  = view_receive,
+    .test     = view_test,
+    .cancel   = view_cancel,
+    .abort    = view_abort,
+    .destroy  = view_destroy,
+    .over     = view_over,
+    .progress = view_progress,
 };
 
 enum ct_status ct_view_create(struct ct_transport *inner, int first, int size,

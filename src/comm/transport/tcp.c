@@ -98,9 +98,7 @@ static enum ct_status view_test(struct ct_transport *t, struct ct_request *r,
     if (st == CT_OK)
         st = verdict(o);
     *done = st == CT_OK && o->state == TCP_DONE;
-    if (st != CT_OK)
-        tcp_peer_give_up(o);
-    if (st != CT_OK || *done)
+    if (*done)
         tcp_operation_drop(o);
     return st;
 }
@@ -172,15 +170,22 @@ static void view_destroy(struct ct_transport *t)
     view_free(view_of(t));
 }
 
+static void view_progress(struct ct_transport *t)
+{
+    if (!atomic_load(&view_of(t)->is_over))
+        tcp_progress(view_of(t)->end);
+}
+
 static const struct ct_transport_ops view_ops = {
-    .name    = "tcp",
-    .send    = view_send,
-    .receive = view_receive,
-    .test    = view_test,
-    .cancel  = view_cancel,
-    .abort   = view_abort,
-    .destroy = view_destroy,
-    .over    = view_over,
+    .name     = "tcp",
+    .send     = view_send,
+    .receive  = view_receive,
+    .test     = view_test,
+    .cancel   = view_cancel,
+    .abort    = view_abort,
+    .destroy  = view_destroy,
+    .over     = view_over,
+    .progress = view_progress,
 };
 
 /* Not in transports.def: it takes a view to create one, see ct_tcp_open. */
