@@ -30,6 +30,7 @@ struct ct_comm_thread {
     bool            knows; /* which one is next: */
     uint64_t        next;
     bool            stop, runs; /* ... a job */
+    int             n_waiting;  /* for a job to be done */
     enum ct_status  broken; /* the failure after which no job runs */
     char            why[512];
     struct ct_comm_thread_stats stats;
@@ -298,6 +299,11 @@ void ct_comm_thread_destroy(struct ct_comm_thread *t)
     pthread_cond_signal(&t->work);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
+    /* All jobs are done, but who waited for one may not have heard of it. */
+    pthread_mutex_lock(&t->lock);
+    while (t->n_waiting > 0)
+        pthread_cond_wait(&t->work, &t->lock);
+    pthread_mutex_unlock(&t->lock);
     pthread_cond_destroy(&t->done);
     pthread_cond_destroy(&t->work);
     pthread_mutex_destroy(&t->lock);
@@ -336,6 +342,13 @@ bool ct_job_done(struct ct_job *job)
     return done;
 }
 
+/* With `lock` held. */
+static void waited(struct ct_comm_thread *t)
+{
+    if (--t->n_waiting == 0 && t->stop)
+        pthread_cond_signal(&t->work);
+}
+
 enum ct_status ct_job_wait(struct ct_job *job)
 {
     struct ct_comm_thread *t = job->thread;
@@ -347,9 +360,11 @@ enum ct_status ct_job_wait(struct ct_job *job)
     pthread_mutex_lock(&t->lock);
     if (job->state == CT_JOB_QUEUED)
         start = ct_trace_begin();
+    t->n_waiting++;
     while (job->state == CT_JOB_QUEUED)
         pthread_cond_wait(&t->done, &t->lock);
     st = job->status;
+    waited(t);
     pthread_mutex_unlock(&t->lock);
     ct_trace_end_about(start, CT_TRACE_WAIT, name_of(job),
                        (struct ct_trace_about){ .job = job->number + 1 });
@@ -369,10 +384,12 @@ bool ct_job_done_within(struct ct_job *job, double seconds)
     until.tv_sec += (time_t)seconds + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&t->lock);
+    t->n_waiting++;
     while (job->state == CT_JOB_QUEUED &&
            pthread_cond_timedwait(&t->done, &t->lock, &until) == 0)
         ;
     done = job->state != CT_JOB_QUEUED;
+    waited(t);
     pthread_mutex_unlock(&t->lock);
     return done;
 }
@@ -430,7 +447,8 @@ struct ct_comm_thread_stats ct_comm_thread_stats(struct ct_comm_thread *t)
     struct ct_comm_thread_stats s;
 
     pthread_mutex_lock(&t->lock);
-    s = t->stats;
+    s        = t->stats;
+    s.broken = t->broken != CT_OK;
     pthread_mutex_unlock(&t->lock);
     s.bytes_sent     = atomic_load(&t->comm->bytes_sent);
     s.bytes_received = atomic_load(&t->comm->bytes_received);

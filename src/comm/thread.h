@@ -56,6 +56,7 @@ struct ct_comm_thread_stats {
     uint64_t bytes_sent, bytes_received, n_sent;
     int      waiting_for;    /* the peer that a job waits for; -1: none */
     int      n_queued;
+    bool     broken; /* a job has failed, and no other runs */
 };
 
 /* Starts the thread.  `c` is its alone until destroy gives it back. */

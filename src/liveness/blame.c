@@ -149,8 +149,10 @@ enum ct_status live_judge(void *arg)
     struct live_watch *w = arg;
     enum ct_status st;
 
+    atomic_store(&w->came_by, ct_pulse_now());
     if (!atomic_load(&w->lost))
         return stalled(w, ct_pulse_now());
+    atomic_store(&w->told, true);
     pthread_mutex_lock(&w->lock);
     st = ct_fail(CT_ECOMM, "%s", w->why);
     pthread_mutex_unlock(&w->lock);

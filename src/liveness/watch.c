@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -14,11 +15,13 @@
 #include "cortado/log.h"
 #include "liveness/record.h"
 #include "liveness/watch_inner.h"
+#include "liveness/witness.h"
 
 enum {
-    LOOK_MS    = 200,   /* between two looks at the pulses */
-    LAST_MS    = 100,   /* that last words wait for a death to show */
-    WITNESS_US = 300000 /* that a witness needs to tell of a death */
+    LOOK_MS    = 200,     /* between two looks at the pulses */
+    LAST_MS    = 100,     /* that last words wait for a death to show */
+    WITNESS_US = 300000,  /* that a witness needs to tell of a death */
+    STUCK_US   = 10000000 /* that a transport may keep the comm thread */
 };
 
 struct ct_pulse_view live_view_of(const struct live_watch *w, int r)
@@ -125,6 +128,8 @@ static void note_gone(struct live_watch *w, int r, const char *how)
         if (first)
             CT_ERROR("%s", w->why);
         w->config.lost(w->config.arg, r, v.iter, w->why);
+        if (!atomic_load(&w->lost))
+            w->lost_at = ct_pulse_now();
         atomic_store(&w->lost, true);
     }
     w->seat[r].gone = true;
@@ -192,6 +197,27 @@ static bool look_for_deaths(struct live_watch *w, struct pollfd *fd, int ms,
     return fd[WAKE].revents != 0;
 }
 
+/* The comm thread fails as soon as it sees a loss.  Open MPI may not return to
+ * it if it was writing to the rank that died; then only this thread can end the
+ * rank.  A snapshot that is being written is waited for. */
+static void end_if_stuck(struct live_watch *w)
+{
+    const uint64_t now  = ct_pulse_now();
+    const uint64_t came = atomic_load(&w->came_by);
+
+    if (!atomic_load(&w->lost) || atomic_load(&w->told) ||
+        live_view_of(w, w->rank).phase == CT_PULSE_SNAPSHOT ||
+        live_since(w->lost_at > came ? w->lost_at : came, now) < STUCK_US ||
+        ct_comm_thread_stats(w->config.thread).broken)
+        return;
+    CT_ERROR("%s; the transport has not returned for %d s, and rank %d ends "
+             "without it", w->why, STUCK_US / 1000000, w->rank);
+    write_records(w, w->why);
+    live_witness_see_abort();
+    fflush(NULL);
+    _exit(EXIT_FAILURE);
+}
+
 static void *watch_main(void *arg)
 {
     struct live_watch *w = arg;
@@ -205,6 +231,7 @@ static void *watch_main(void *arg)
         atomic_store(&w->mine->pulse.memory, ct_process_memory());
         look_for_waits(w);
         look_for_requests(w);
+        end_if_stuck(w);
     }
     ct_free(fd);
     return NULL;

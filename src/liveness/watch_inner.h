@@ -63,8 +63,11 @@ struct live_watch {
     unsigned  n_asked;     /* requests for these, of all of this host */
     struct ct_logbook_pen pen; /* the comm thread's */
     atomic_bool lost;
+    atomic_bool told;             /* the comm thread knows of it */
+    atomic_uint_least64_t came_by; /* when that thread last judged */
     pthread_mutex_t lock;
     char            why[512]; /* of `lost` */
+    uint64_t        lost_at;
 };
 
 struct ct_pulse_view live_view_of(const struct live_watch *w, int rank);
