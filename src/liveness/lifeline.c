@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 enum { HELLO_MS = 500, CONNECT_MS = 1000, BACKLOG = 1024 };
 
 /* Seconds of silence, between probes, and unanswered ones: LINE_LOST_S. */
@@ -80,13 +82,15 @@ int live_line_listen(uint64_t nonce, struct live_offer *out)
 /* So many bytes within so many milliseconds. */
 static bool hear(int fd, void *to, size_t bytes, int ms)
 {
-    struct pollfd p = { .fd = fd, .events = POLLIN };
-    char *at        = to;
+    struct pollfd p  = { .fd = fd, .events = POLLIN };
+    const double end = ct_now() + 1e-3 * ms;
+    char *at         = to;
 
     while (bytes > 0) {
+        const double left = end - ct_now();
         ssize_t n;
 
-        if (poll(&p, 1, ms) != 1)
+        if (left <= 0 || poll(&p, 1, (int)(1e3 * left) + 1) != 1)
             return false;
         n = recv(fd, at, bytes, MSG_DONTWAIT);
         if (n <= 0)
