@@ -94,6 +94,41 @@ TEST(shared, many_runs_are_summed_in_rank_order)
         ranks_run(sizes[i], NULL, many_runs, NULL);
 }
 
+/* Who comes back from the k-th meeting finds all others there; sums and work
+ * may stand between them. */
+static enum ct_status meetings(struct ct_comm *c, void *arg)
+{
+    atomic_int *n = arg;
+    struct ct_shared *s;
+    uint64_t ticket;
+    enum ct_status st = CT_OK;
+
+    CT_TRY(ct_shared_create(c, 64, 0, &s));
+    for (int k = 0; k < 3 * CT_SHARED_RUNS && st == CT_OK; k++) {
+        if (k % 3 == 0)
+            st = ct_shared_post(s, 0, 64, &ticket);
+        atomic_fetch_add(&n[k], 1);
+        if (st == CT_OK)
+            st = ct_shared_meet(s);
+        if (st == CT_OK && atomic_load(&n[k]) != c->size)
+            st = ct_fail(CT_EINTERNAL, "meeting %d: %d of %d are there", k,
+                         atomic_load(&n[k]), c->size);
+        if (st == CT_OK && k % 3 == 0)
+            st = ct_shared_wait(s, ticket);
+    }
+    ct_shared_destroy(s);
+    return st;
+}
+
+TEST(shared, who_meets_finds_all_others)
+{
+    for (int size = 1; size <= 8; size++) {
+        atomic_int n[3 * CT_SHARED_RUNS] = { 0 };
+
+        ranks_run(size, NULL, meetings, n);
+    }
+}
+
 /* Work in pieces: the k-th run adds k + 1 to PIECES floats of its own, so that
  * a piece that is left out or done twice shows. */
 enum { PIECES = 5, ROUNDS = 3 };

@@ -377,6 +377,29 @@ enum ct_status ct_shared_post_work(struct ct_shared *s, ct_shared_fn work,
                 bytes, ticket);
 }
 
+static int not_here(void *arg)
+{
+    struct waiting *w = arg;
+
+    ct_shared_progress(w->shared);
+    return w->shared->failed != CT_OK ? -1 : not_posted(w->shared, w->ticket);
+}
+
+/* A run without floats: who has posted it is here. */
+enum ct_status ct_shared_meet(struct ct_shared *s)
+{
+    struct waiting w = { .shared = s };
+    uint64_t start;
+
+    CT_TRY(ct_shared_post(s, 0, 0, &w.ticket));
+    start = ct_trace_begin();
+    CT_TRY(ct_window_wait(s->window, not_here, &w));
+    if (start && ct_trace_now() - start > SHORT_NS)
+        ct_trace_end_about(start, CT_TRACE_WAIT, run_of(s, w.ticket)->label,
+                           about(s, w.ticket, 0));
+    return s->failed;
+}
+
 enum ct_status ct_shared_run(
     struct ct_comm *c, float *x, int64_t n,
     enum ct_status (*between)(struct ct_comm *c, float *x, int64_t n))

@@ -93,6 +93,10 @@ bool ct_shared_done(struct ct_shared *s, uint64_t ticket);
 CT_MUST_CHECK enum ct_status ct_shared_wait(struct ct_shared *s,
                                             uint64_t ticket);
 
+/* Until all ranks have called it as often as this one; what was posted before
+ * is summed meanwhile. */
+CT_MUST_CHECK enum ct_status ct_shared_meet(struct ct_shared *s);
+
 /* Which of n floats rank i of `size` adds up: whole lines of memory. */
 struct ct_part ct_shared_slice(int64_t n, int size, int i);
 
