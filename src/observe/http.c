@@ -14,12 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -331,8 +329,7 @@ static void *http_main(void *arg)
     struct ct_http *h = arg;
     struct pollfd fd[MOST_CLIENTS + 2];
 
-    prctl(PR_SET_NAME, "board");
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+    ct_background("board");
     for (;;) {
         double now;
 

@@ -5,13 +5,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
@@ -23,10 +21,12 @@
 #include "solver/exchange.h"
 
 /* How often, in seconds; lines on ranks become rarer as the run gets longer. */
-static const double tick = .02, flush_every = .5, ranks_every = 1,
-                    times_every = 2, ranks_kept = 2000;
+static const double least_tick = .02, most_tick = 1, flush_every = .5,
+                    ranks_every = 1, times_every = 2, ranks_kept = 2000;
 /* Of the time, that looking at parameters may take. */
 static const double look_share = .001, look_least = 2;
+/* Of this process's time on processors, that the journal's thread may take. */
+static const double tick_share = .002;
 
 double journal_clock(void)
 {
@@ -160,6 +160,7 @@ static enum ct_status at_tick(struct ct_journal *j)
     journal_times_sample(j, now);
     if (atomic_load(&j->look.state) == LOOK_FULL) {
         CT_TRY(journal_look_write(j));
+        journal_times_clocked(j);
         j->next_look = now + fmax(look_least, j->look.seconds / look_share);
         atomic_store(&j->look.state, LOOK_IDLE);
     }
@@ -167,7 +168,8 @@ static enum ct_status at_tick(struct ct_journal *j)
         atomic_store(&j->look.state, LOOK_WANTED);
     if (now >= j->next_ranks) {
         journal_ranks_write(j, journal_clock());
-        j->next_ranks = now + fmax(ranks_every, age / ranks_kept) *
+        j->next_ranks = now + fmax(2 * j->tick,
+                                   fmax(ranks_every, age / ranks_kept)) *
                                   (1 + j->n_ranks / 64);
     }
     /* Ranks know each other's devices once training has begun. */
@@ -177,12 +179,12 @@ static enum ct_status at_tick(struct ct_journal *j)
     }
     if (now >= j->next_times) {
         CT_TRY(journal_times_write(j));
-        j->next_times = now + times_every;
+        j->next_times = now + fmax(times_every, 5 * j->tick);
     }
     if (now >= j->next_flush) {
         drain(j);
         CT_TRY(flush(j));
-        j->next_flush = now + flush_every;
+        j->next_flush = now + fmax(flush_every, 2 * j->tick);
     }
     return CT_OK;
 }
@@ -195,14 +197,32 @@ static void give_up(struct ct_journal *j)
             ct_last_error());
 }
 
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Ticks are rarer where they would cost too much: where others leave this
+ * process a small part of the machine, or it has little to do. */
+double journal_next_tick(double tick, double spent, double all)
+{
+    return spent > tick_share * all ? fmin(2 * tick, most_tick)
+                                    : fmax(.8 * tick, least_tick);
+}
+
 /* Waits for the next tick; false: it is over. */
 static bool next_tick(struct ct_journal *j)
 {
     struct timespec until;
     bool ending;
 
+    j->tick = journal_next_tick(j->tick, seconds_of(CLOCK_THREAD_CPUTIME_ID),
+                                seconds_of(CLOCK_PROCESS_CPUTIME_ID));
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(1e9 * tick);
+    until.tv_nsec += (long)(1e9 * j->tick);
     if (until.tv_nsec >= 1000000000) {
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
@@ -219,9 +239,7 @@ static void *journal_main(void *arg)
 {
     struct ct_journal *j = arg;
 
-    prctl(PR_SET_NAME, "journal");
-    /* Whoever computes goes first. */
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+    ct_background("journal");
     while (next_tick(j))
         if (!j->broken && at_tick(j) != CT_OK)
             give_up(j);
@@ -276,6 +294,33 @@ static char *join_words(int n, char *const *words)
     return out;
 }
 
+static enum ct_status open_files(struct ct_journal *j)
+{
+    CT_TRY(make_folder(j->folder));
+    CT_TRY(ct_output_open(&j->log_file, j->folder, "log.txt", 1));
+    CT_TRY(ct_output_open(&j->series, j->folder, "series.jsonl", 1));
+    CT_TRY(ct_output_open(&j->ranks, j->folder, "ranks.jsonl", 1));
+    CT_TRY(ct_output_open(&j->layers, j->folder, "layers.jsonl", 1));
+    ct_log_set_listener(journal_take_log, j);
+    j->opened = true;
+    return CT_OK;
+}
+
+/* Those who train together now. */
+static enum ct_status meet_ranks(struct ct_journal *j)
+{
+    const struct ct_exchange *x = ct_dist_exchange(j->dist);
+
+    if (x && x->facts.pulse)
+        j->pulse = x->facts.pulse;
+    ct_free(j->before);
+    j->before      = NULL;
+    j->knows_ranks = false;
+    j->n_ranks     = ct_dist_n_ranks(j->dist);
+    return ct_alloc((size_t)j->n_ranks, sizeof(*j->before), "journal",
+                    &j->before);
+}
+
 static enum ct_status init(struct ct_journal *j,
                            const struct ct_journal_options *o)
 {
@@ -287,10 +332,12 @@ static enum ct_status init(struct ct_journal *j,
     pthread_cond_init(&j->wake, &attr);
     pthread_condattr_destroy(&attr);
     j->series.fd = j->ranks.fd = j->layers.fd = j->log_file.fd = j->tf.fd = -1;
+    j->tick      = least_tick;
     j->status    = "running";
     j->started   = journal_clock();
     j->dist      = o->dist;
-    j->n_ranks   = ct_dist_n_ranks(o->dist);
+    j->asleep    = o->asleep;
+    j->clock_layers = o->clock_layers;
     j->look.filter_layer = -1;
     ct_pulse_init(&j->own_pulse);
     j->pulse   = &j->own_pulse;
@@ -300,13 +347,7 @@ static enum ct_status init(struct ct_journal *j,
     j->address = ct_strdup(o->address ? o->address : "", "address");
     if (!j->folder || !j->version || !j->command || !j->address)
         return CT_ENOMEM;
-    CT_TRY(make_folder(o->folder));
-    CT_TRY(ct_output_open(&j->log_file, j->folder, "log.txt", 1));
-    CT_TRY(ct_output_open(&j->series, j->folder, "series.jsonl", 1));
-    CT_TRY(ct_output_open(&j->ranks, j->folder, "ranks.jsonl", 1));
-    CT_TRY(ct_output_open(&j->layers, j->folder, "layers.jsonl", 1));
-    return ct_alloc((size_t)j->n_ranks, sizeof(*j->before), "journal",
-                    &j->before);
+    return j->asleep ? CT_OK : open_files(j);
 }
 
 enum ct_status ct_journal_create(const struct ct_journal_options *options,
@@ -317,12 +358,10 @@ enum ct_status ct_journal_create(const struct ct_journal_options *options,
 
     CT_TRY(ct_alloc(1, sizeof(*j), "journal", &j));
     st = init(j, options);
-    if (st == CT_OK) {
-        ct_log_set_listener(journal_take_log, j);
+    if (st == CT_OK)
         *out = j;
-    } else {
+    else
         ct_journal_destroy(j);
-    }
     return st;
 }
 
@@ -344,25 +383,29 @@ static enum ct_status write_start(struct ct_journal *j)
     return flush(j);
 }
 
+static enum ct_status start_thread(struct ct_journal *j)
+{
+    j->ending = false;
+    j->runs   = pthread_create(&j->thread, NULL, journal_main, j) == 0;
+    return j->runs ? CT_OK
+                   : ct_fail(CT_ENOMEM, "cannot start the journal's thread");
+}
+
 enum ct_status ct_journal_follow(struct ct_journal *j, struct ct_solver *s)
 {
-    struct ct_exchange *x = ct_dist_exchange(j->dist);
-
     j->solver     = s;
     j->start_iter = ct_solver_iter(s);
     j->max_iter   = ct_solver_param(s)->max_iter;
-    if (x && x->facts.pulse)
-        j->pulse = x->facts.pulse;
+    CT_TRY(meet_ranks(j));
     CT_TRY(journal_look_init(j));
+    CT_TRY(journal_clocked_init(j));
     CT_TRY(journal_times_init(j));
-    if (write_start(j) != CT_OK) {
+    if (!j->asleep && write_start(j) != CT_OK) {
         give_up(j);
         return CT_OK;
     }
     CT_TRY(ct_solver_listen(s, &journal_events, j));
-    j->runs = pthread_create(&j->thread, NULL, journal_main, j) == 0;
-    return j->runs ? CT_OK
-                   : ct_fail(CT_ENOMEM, "cannot start the journal's thread");
+    return j->asleep ? CT_OK : start_thread(j);
 }
 
 static void stop_thread(struct ct_journal *j)
@@ -377,12 +420,64 @@ static void stop_thread(struct ct_journal *j)
     j->runs = false;
 }
 
+void ct_journal_sleep(struct ct_journal *j)
+{
+    if (!j || j->asleep)
+        return;
+    stop_thread(j);
+    drain(j);
+    if (!j->broken && flush(j) != CT_OK)
+        give_up(j);
+    j->asleep = true;
+}
+
+/* It has seen what its process went through, as a rank of any number. */
+static void skip_marks(struct ct_journal *j)
+{
+    struct ct_mark m;
+    bool is_view = false;
+
+    while (dist_next_mark(j->dist, &j->n_marks, &m))
+        is_view = m.kind == CT_MARK_VIEW;
+    if (is_view) /* that made it rank 0 */
+        j->n_marks--;
+}
+
+static enum ct_status begin_here(struct ct_journal *j)
+{
+    j->started    = journal_clock();
+    j->start_iter = ct_solver_iter(j->solver);
+    skip_marks(j);
+    CT_TRY(open_files(j));
+    return write_start(j);
+}
+
+enum ct_status ct_journal_wake(struct ct_journal *j, const char *address)
+{
+    char *where;
+
+    if (!j || !j->asleep)
+        return CT_OK;
+    where = ct_strdup(address ? address : "", "address");
+    if (!where)
+        return CT_ENOMEM;
+    ct_free(j->address);
+    j->address = where;
+    CT_TRY(meet_ranks(j));
+    j->asleep = false;
+    if (!j->broken && !j->opened && begin_here(j) != CT_OK)
+        give_up(j);
+    return start_thread(j);
+}
+
 /* The thread has ended, and the solver may be gone. */
 static enum ct_status write_rest(struct ct_journal *j)
 {
     drain(j);
-    if (atomic_load(&j->look.state) == LOOK_FULL)
+    if (atomic_load(&j->look.state) == LOOK_FULL) {
         CT_TRY(journal_look_write(j));
+        journal_times_clocked(j);
+    }
     if (j->solver) {
         journal_ranks_write(j, journal_clock());
         CT_TRY(journal_times_write(j));
@@ -395,7 +490,7 @@ static void end(struct ct_journal *j)
 {
     stop_thread(j);
     ct_log_set_listener(NULL, NULL);
-    if (!j->broken && write_rest(j) != CT_OK)
+    if (!j->asleep && !j->broken && write_rest(j) != CT_OK)
         give_up(j);
 }
 
@@ -424,6 +519,7 @@ void ct_journal_destroy(struct ct_journal *j)
     ct_output_close(&j->log_file);
     ct_output_close(&j->tf);
     journal_look_fini(j);
+    journal_clocked_fini(j);
     journal_times_fini(j);
     pthread_cond_destroy(&j->wake);
     pthread_mutex_destroy(&j->lock);

@@ -20,6 +20,10 @@ struct ct_journal_options {
     char *const       *argv;
     struct ct_dist    *dist;    /* NULL: alone.  Borrowed until destroy */
     const char        *address; /* of the live page; NULL: none */
+    /* Time layers by the clock, in some iterations; where layers run on a GPU
+     * that is how they are timed in any case. */
+    bool               clock_layers;
+    bool               asleep;  /* until ct_journal_wake() */
 };
 
 /* Makes the folder and begins to keep the log.  Everything is copied. */
@@ -39,6 +43,15 @@ struct ct_pulse *ct_journal_pulse(struct ct_journal *j);
  * journal when the solver no longer trains, before the solver. */
 CT_MUST_CHECK enum ct_status ct_journal_follow(struct ct_journal *j,
                                                struct ct_solver *s);
+
+/* Where ranks come and go every one of them has a journal, and rank 0's is
+ * awake.  On the thread that trains: it sleeps while ranks change (no other
+ * thread looks at them then), and wakes, with the live page's address or NULL,
+ * where this process is rank 0 now.  Both take NULL, and may come twice.  What
+ * cannot be written ends the journal, not the run. */
+void ct_journal_sleep(struct ct_journal *j);
+CT_MUST_CHECK enum ct_status ct_journal_wake(struct ct_journal *j,
+                                             const char *address);
 
 /* This process is about to be ended, or training has failed and nothing can be
  * freed: writes what there is, at once, on the calling thread's time.  Takes

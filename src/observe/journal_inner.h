@@ -51,13 +51,24 @@ struct journal_look {
     struct ct_text roads; /* JSON; empty: none */
 };
 
-/* Where the time of a step goes, by looking at the pulse now and then. */
+/* Layers by the clock: where work is queued, an iteration runs layer by layer
+ * now and then, in which parameters are looked at too.  Whoever has the look
+ * has this. */
+struct journal_clocked {
+    const struct ct_device *dev; /* NULL: this run is not clocked */
+    double *forward, *backward;  /* seconds per layer; owned */
+    double  mark, seconds;       /* seconds: of all layers */
+};
+
+/* Where the time of a step goes, by looking at the pulse now and then; layers,
+ * where they are clocked, as they were at the last look. */
 struct journal_times {
     double *forward, *backward; /* seconds per layer, fading; owned */
     double  phase[CT_PULSE_N_PHASES];
     double  iterations; /* in the same time */
     double  last, next_fade;
     int     last_iter, last_layer;
+    int     clocked_iter; /* that layers are from; -1: they are samples */
     uint64_t n_samples;
 };
 
@@ -75,6 +86,7 @@ struct ct_journal {
     struct ct_pulse   own_pulse; /* alone */
     const struct ct_pulse *pulse;
     struct ct_solver *solver; /* borrowed; NULL: not yet */
+    bool              clock_layers;
     int               max_iter, start_iter;
     double            started; /* seconds since 1970 */
     atomic_int        iter;    /* the latest */
@@ -90,6 +102,8 @@ struct ct_journal {
 
     /* The thread that trains: */
     double last_noted; /* when an iteration was noted last */
+    bool   asleep;     /* another rank records */
+    bool   opened;     /* its files are */
 
     /* The journal's thread: */
     pthread_t        thread;
@@ -98,6 +112,7 @@ struct ct_journal {
     bool             knows_ranks; /* run.json has their devices */
     struct ct_output series, ranks, layers, log_file, tf;
     struct journal_look  look;
+    struct journal_clocked clocked;
     struct journal_times times;
     struct journal_rank *before; /* per rank; owned */
     int              n_ranks;
@@ -105,6 +120,7 @@ struct ct_journal {
     struct ct_pairs  links;    /* between ranks; size 0: not measured */
     struct ct_nvml  *nvml;     /* owned; NULL: none, or not asked for yet */
     bool             sought_nvml;
+    double           tick;     /* seconds to the next one */
     double           next_look, next_ranks, next_times, next_flush;
     struct ct_iteration latest; /* noted last */
     double           latest_time, step_seconds; /* smoothed */
@@ -114,6 +130,9 @@ struct ct_journal {
 };
 
 double journal_clock(void); /* seconds since 1970 */
+/* Seconds to the next tick, after one of `tick`, where ticks have spent so many
+ * seconds of processors, of `all` that this process had. */
+double journal_next_tick(double tick, double spent, double all);
 
 /* journal_notes.c: what happens, into the queue; lines of the log, likewise;
  * and the start of a line of series.jsonl. */
@@ -143,8 +162,15 @@ void journal_roads(struct ct_journal *j, struct ct_text *out);
 CT_MUST_CHECK enum ct_status journal_times_init(struct ct_journal *j);
 void journal_times_fini(struct ct_journal *j);
 void journal_times_sample(struct ct_journal *j, double now);
+/* Layers are as they were clocked in the look, if they were. */
+void journal_times_clocked(struct ct_journal *j);
 CT_MUST_CHECK enum ct_status journal_times_write(struct ct_journal *j);
 
+/* journal_clocked.c: room; one iteration, on the thread that trains. */
+CT_MUST_CHECK enum ct_status journal_clocked_init(struct ct_journal *j);
+void journal_clocked_fini(struct ct_journal *j);
+void journal_clocked_begin(struct ct_journal *j);
+void journal_clocked_end(struct ct_journal *j, struct ct_solver *s);
 /* journal_ranks.c: one line on all ranks, and scalars for TensorBoard. */
 void journal_ranks_write(struct ct_journal *j, double now);
 

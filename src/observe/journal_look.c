@@ -137,7 +137,7 @@ void journal_look_fill(struct ct_journal *j, struct ct_solver *s, int iter)
     copy_filters(look, net);
     ct_text_fini(&look->roads);
     journal_roads(j, &look->roads);
-    look->seconds = ct_now() - begun;
+    look->seconds = ct_now() - begun + j->clocked.seconds;
 }
 
 /* ---- writing, on the journal's thread */

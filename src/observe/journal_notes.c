@@ -37,7 +37,7 @@ static void note_line(struct ct_journal *j, struct ct_text *t)
     struct journal_note n = { .kind = NOTE_LINE, .time = journal_clock() };
 
     ct_text_add(t, "}\n");
-    if (!t->failed && t->n_bytes < sizeof(n.line)) {
+    if (!j->asleep && !t->failed && t->n_bytes < sizeof(n.line)) {
         memcpy(n.line, t->s, t->n_bytes + 1);
         note(j, &n);
     }
@@ -51,6 +51,8 @@ static void on_iteration(const struct ct_iteration *e, void *arg)
     const double now = journal_clock();
     const double gap = fmax(note_every, (now - j->started) / notes_kept);
 
+    if (j->asleep)
+        return;
     atomic_store_explicit(&j->iter, e->iter, memory_order_relaxed);
     if (!e->displayed && now - j->last_noted < gap &&
         e->iter + 1 < e->max_iter)
@@ -123,13 +125,17 @@ static bool wants_inspect(int iter, void *arg)
     struct ct_journal *j = arg;
 
     (void)iter;
-    return atomic_load(&j->look.state) == LOOK_WANTED;
+    if (j->asleep || atomic_load(&j->look.state) != LOOK_WANTED)
+        return false;
+    journal_clocked_begin(j);
+    return true;
 }
 
 static void on_inspect(struct ct_solver *s, int iter, void *arg)
 {
     struct ct_journal *j = arg;
 
+    journal_clocked_end(j, s);
     journal_look_fill(j, s, iter);
     atomic_store(&j->look.state, LOOK_FULL);
 }

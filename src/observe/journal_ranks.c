@@ -62,6 +62,8 @@ static void look_at(struct ct_journal *j, int r, double now, struct row *out)
     *out = (struct row){ .speed = 0 };
     if (!ct_dist_rank_state(j->dist, r, &out->state) && j->n_ranks == 1)
         look_alone(j, &out->state);
+    else if (!out->state.phase[0]) /* those who come and go are in step */
+        out->state.iter = atomic_load(&j->iter);
     if (before->time > 0 && lapse > 0) {
         out->speed = (out->state.iter - before->iter) / lapse;
         out->wait  = (out->state.waited - before->waited) / lapse;

@@ -1,9 +1,10 @@
 /* journal_times.c - where the time of a step goes.
  *
- * The pulse says what the rank is at; looking there fifty times a second tells
- * how the time is shared out, and costs the rank nothing.  Layers that run as
- * one are seen at the turn of the last of them.  On a GPU a pass is queued
- * whole, so only phases are seen.  Old samples fade: half a minute is half. */
+ * The pulse says what the rank is at; looking there up to fifty times a second
+ * tells how the time is shared out, and costs the rank nothing.  Layers that
+ * run as one are seen at the turn of the last of them.  Old samples fade: half
+ * a minute is half.  Where layers are clocked (journal_clocked.c), samples tell
+ * of phases alone. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -22,6 +23,7 @@ enum ct_status journal_times_init(struct ct_journal *j)
     j->times.last      = ct_now();
     j->times.next_fade = j->times.last + fade_every;
     j->times.last_iter = j->start_iter;
+    j->times.clocked_iter = -1;
     return CT_OK;
 }
 
@@ -53,7 +55,7 @@ static void fade(struct ct_journal *j)
     struct journal_times *t = &j->times;
     const int n             = ct_net_n_layers(ct_solver_net(j->solver));
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && !j->clocked.dev; i++) {
         t->forward[i] /= 2;
         t->backward[i] /= 2;
     }
@@ -72,12 +74,13 @@ void journal_times_sample(struct ct_journal *j, double now)
     t->last = now;
     t->iterations += v.iter > t->last_iter ? v.iter - t->last_iter : 0;
     t->last_iter = v.iter;
-    if (v.phase < 0 || v.phase >= CT_PULSE_N_PHASES || lapse > 1)
+    if (v.phase < 0 || v.phase >= CT_PULSE_N_PHASES || lapse > 2)
         return;
     t->n_samples++;
     t->phase[v.phase] += lapse;
-    if (v.phase == CT_PULSE_FORWARD || v.phase == CT_PULSE_BACKWARD ||
-        v.phase == CT_PULSE_DATA) {
+    if (!j->clocked.dev &&
+        (v.phase == CT_PULSE_FORWARD || v.phase == CT_PULSE_BACKWARD ||
+         v.phase == CT_PULSE_DATA)) {
         layer = find_layer(ct_solver_net(j->solver), t->last_layer, v.layer);
         if (layer >= 0) {
             (v.phase == CT_PULSE_BACKWARD ? t->backward
@@ -91,12 +94,26 @@ void journal_times_sample(struct ct_journal *j, double now)
     }
 }
 
+void journal_times_clocked(struct ct_journal *j)
+{
+    const struct journal_clocked *c = &j->clocked;
+    const size_t bytes = (size_t)ct_net_n_layers(ct_solver_net(j->solver)) *
+                         sizeof(double);
+
+    if (c->seconds <= 0)
+        return;
+    memcpy(j->times.forward, c->forward, bytes);
+    memcpy(j->times.backward, c->backward, bytes);
+    j->times.clocked_iter = j->look.iter;
+}
+
 enum ct_status journal_times_write(struct ct_journal *j)
 {
     const struct journal_times *times = &j->times;
     const struct ct_net *net          = ct_solver_net(j->solver);
-    const double n   = times->iterations > 0 ? times->iterations : 1;
-    struct ct_text t = { 0 };
+    const double n      = times->iterations > 0 ? times->iterations : 1;
+    const double passes = j->clocked.dev ? 1 : n; /* that layers are of */
+    struct ct_text t    = { 0 };
 
     ct_text_add(&t, "{");
     ct_json_field_number(&t, "time", journal_clock());
@@ -109,14 +126,16 @@ enum ct_status journal_times_write(struct ct_journal *j)
         ct_json_field_number(&t, ct_pulse_phase_name(i),
                              times->phase[i] / n);
     ct_text_add(&t, "}");
+    if (times->clocked_iter >= 0)
+        ct_json_field_number(&t, "clocked_iter", times->clocked_iter);
     ct_json_key(&t, "layers");
     ct_text_add(&t, "[");
     for (int i = 0; i < ct_net_n_layers(net); i++) {
         ct_json_comma(&t);
         ct_text_add(&t, "[");
-        ct_json_add_number(&t, times->forward[i] / n);
+        ct_json_add_number(&t, times->forward[i] / passes);
         ct_json_comma(&t);
-        ct_json_add_number(&t, times->backward[i] / n);
+        ct_json_add_number(&t, times->backward[i] / passes);
         ct_text_add(&t, "]");
     }
     ct_text_add(&t, "]}\n");

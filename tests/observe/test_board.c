@@ -247,3 +247,28 @@ TEST(board, metrics_have_help_type_and_every_rank)
     ct_text_fini(&a.body);
     ct_board_destroy(b);
 }
+
+/* What examples/grafana asks Prometheus for is there. */
+TEST(board, the_dashboard_asks_for_metrics_that_there_are)
+{
+    const struct ct_bytes file =
+        test_read(CT_TEST_SOURCE "/examples/grafana/cortado.json");
+    struct ct_board *b      = board(NULL);
+    struct ct_http_answer a = get(b, "GET /metrics", "x");
+    struct ct_json *j       = NULL;
+    const char *at          = (const char *)file.ptr;
+    int n                   = 0;
+
+    ASSERT_OK(ct_json_parse(at, file.n, "cortado.json", &j));
+    ct_json_free(j);
+    for (; (at = memmem(at, (size_t)((const char *)file.ptr + file.n - at),
+                        "cortado_", 8)); n++) {
+        const int bytes = (int)strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+
+        ASSERT_HAS(test_format("# TYPE %.*s ", bytes, at), a.body.s);
+        at += bytes;
+    }
+    ASSERT(n > 10);
+    ct_text_fini(&a.body);
+    ct_board_destroy(b);
+}

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "observe/journal_inner.h"
 #include "observe/json.h"
 #include "testing/files.h"
 #include "testing/test.h"
@@ -56,12 +57,13 @@ static struct ct_solver *solver(int max_iter, struct ct_journal *j)
     return s;
 }
 
-static void train(const char *folder, int max_iter)
+static void train(const char *folder, int max_iter, bool clock_layers)
 {
     char word[]    = "train";
     char *words[]  = { word };
     struct ct_journal_options o = { .folder = folder, .version = "1.2.3",
-                                    .argc = 1, .argv = words };
+                                    .argc = 1, .argv = words,
+                                    .clock_layers = clock_layers };
     struct ct_journal *j = NULL;
     struct ct_solver *s;
 
@@ -110,7 +112,7 @@ TEST(journal, a_run_is_recorded_with_the_solvers_numbers)
     struct ct_json *run, *net, *times, *filters;
     struct ct_bytes plan;
 
-    train(folder, 60);
+    train(folder, 60, false);
     ASSERT_INT(60, count(folder, "iteration", NULL, 0));
     ASSERT_INT(1, count(folder, "iteration", "loss", losses[7]));
     ASSERT_INT(1, count(folder, "iteration", "loss", losses[59]));
@@ -140,6 +142,40 @@ TEST(journal, a_run_is_recorded_with_the_solvers_numbers)
     ct_json_free(filters);
 }
 
+/* The two halves of a list [[forward, backward], ...] of times.json. */
+static double layer_time(const struct ct_json *times, int layer, int half)
+{
+    const struct ct_json *one = ct_json_get(times, "layers")->child;
+
+    while (layer-- > 0)
+        one = one->next;
+    return ct_json_number(half ? one->child->next : one->child, -1);
+}
+
+/* As on a GPU, where the pulse says nothing about layers. */
+TEST(journal, layers_are_clocked_in_an_iteration)
+{
+    const char *folder = test_path("runs/clocked");
+    struct ct_json *times;
+    double plain[64], iter;
+
+    train(test_path("runs/plain"), 60, false);
+    memcpy(plain, losses, sizeof(plain));
+    train(folder, 60, true);
+    for (int i = 0; i < 60; i++)
+        ASSERT_FLOAT(plain[i], losses[i], 1e-5 * fabs(plain[i]));
+    times = read_json(folder, "times.json");
+    iter  = ct_json_number(ct_json_get(times, "clocked_iter"), -1);
+    ASSERT(iter > 0 && iter < 60);
+    ASSERT_INT(1, count(folder, "norms", "iter", iter));
+    for (int i = 0; i < 4; i++)
+        ASSERT(layer_time(times, i, 0) > 0 && layer_time(times, i, 1) > 0);
+    ct_json_free(times);
+    times = read_json(test_path("runs/plain"), "times.json");
+    ASSERT(!ct_json_get(times, "clocked_iter"));
+    ct_json_free(times);
+}
+
 static void nobody(enum ct_log_level level, const char *line, void *arg)
 {
     (void)level, (void)line, (void)arg;
@@ -152,7 +188,7 @@ TEST(journal, what_is_logged_is_in_the_folder)
 
     ct_log_set_sink(nobody, NULL);
     ct_log_set_level(CT_LOG_INFO);
-    train(folder, 3);
+    train(folder, 3, false);
     ct_log_set_level(CT_LOG_NONE);
     log = test_read(test_format("%s/log.txt", folder));
     ASSERT(memmem(log.ptr, log.n, "Iteration 2", 11));
@@ -163,9 +199,9 @@ TEST(journal, another_run_in_the_folder_appends)
 {
     const char *folder = test_path("twice");
 
-    train(folder, 3);
+    train(folder, 3, false);
     test_write(test_format("%s/half", folder), "x", 1);
-    train(folder, 4);
+    train(folder, 4, false);
     ASSERT_INT(2, count(folder, "start", NULL, 0));
     ASSERT_INT(7, count(folder, "iteration", NULL, 0));
 }
@@ -176,11 +212,11 @@ TEST(journal, a_full_disk_costs_the_record_and_not_the_run)
     const char *folder = test_path("full");
     struct ct_bytes series;
 
-    train(folder, 1);
+    train(folder, 1, false);
     unlink(test_format("%s/ranks.jsonl", folder));
     ASSERT_INT(0, symlink("/dev/full", test_format("%s/ranks.jsonl",
                                                    folder)));
-    train(folder, 40);
+    train(folder, 40, false);
     series = test_read(test_format("%s/series.jsonl", folder));
     ASSERT(series.n > 0 &&
            ((const char *)series.ptr)[series.n - 1] == '\n');
@@ -188,7 +224,7 @@ TEST(journal, a_full_disk_costs_the_record_and_not_the_run)
     unlink(test_format("%s/series.jsonl", folder));
     ASSERT_INT(0, symlink("/dev/full", test_format("%s/series.jsonl",
                                                    folder)));
-    train(folder, 2); /* there is none from the start */
+    train(folder, 2, false); /* there is none from the start */
 }
 
 TEST(journal, a_folder_that_cannot_be_made_is_named)
@@ -200,4 +236,25 @@ TEST(journal, a_folder_that_cannot_be_made_is_named)
 
     ASSERT_STATUS(CT_EIO, ct_journal_create(&o, &j));
     ASSERT_HAS("/proc/no", ct_last_error());
+}
+
+/* A tick takes 0.1 ms; the process gets `share` of a processor. */
+static double share_of_ticks(double share)
+{
+    double now = 0, spent = 0, tick = 0.02;
+
+    while (now < 600) {
+        tick = journal_next_tick(tick, spent, share * now);
+        now += tick;
+        spent += 1e-4;
+    }
+    return spent / (share * now);
+}
+
+TEST(journal, its_thread_takes_a_part_of_the_processors_at_most)
+{
+    ASSERT(share_of_ticks(2) > 0.0015); /* nothing keeps it from looking */
+    ASSERT(share_of_ticks(2) < 0.0026);
+    ASSERT(share_of_ticks(1) < 0.0025);
+    ASSERT(share_of_ticks(0.3) < 0.0025);
 }
