@@ -27,6 +27,7 @@ HOME = os.path.dirname(os.path.dirname(os.path.dirname(
 BUILD = os.path.abspath(sys.argv[1])
 CORTADO = os.path.join(BUILD, 'cortado')
 SHOTS = os.path.join(BUILD, 'tests', 'browser')
+KINDS = ('joined', 'lost', 'suspect', 'back', 'view')
 SOLVER = '''net: "net.prototxt" base_lr: 0.01 lr_policy: "inv" gamma: 0.0001
 power: 0.75 momentum: 0.9 weight_decay: 0.0005 max_iter: 1000000 display: 2
 test_iter: 2 test_interval: 20 snapshot_prefix: "lenet" random_seed: 1
@@ -182,6 +183,14 @@ def check_pages(b, run):
            ".textContent === '3'", 'ranks are sorted the other way')
     text = b.run("return document.querySelector('#ranktable').textContent")
     check('25 %' in text and 'MB' in text, 'ranks have shares and memory')
+    # Opened again and again, while answers are on their way.
+    b.run("for (let i = 0; i < 6; i++) setTimeout(() => { location.hash ="
+          "i % 2 ? '#ranks' : '#log'; }, 40 * i)")
+    b.wait("return location.hash === '#ranks' && "
+           'cortado.rankTimes().length > 2', 'the ranks page is back')
+    times = b.run('return cortado.rankTimes()')
+    check(all(x < y for x, y in zip(times, times[1:])),
+          'no line on ranks is taken twice', times)
     b.screenshot(SHOTS + '/ranks.png')
     go(b, 'layers', '#layertable tbody tr')
     b.wait("return document.querySelector('#phases') !== null", 'phases')
@@ -296,6 +305,71 @@ def check_kill(b, run):
     b.screenshot(SHOTS + '/lost.png')
 
 
+def lines_of_ranks(run, n):
+    """n lines, made of one that was written, over the time of the curves:
+    a busy machine lets the job write few."""
+    with open(run + '/ranks.jsonl') as f:
+        line = json.loads(f.readlines()[-2:][0])
+    with open(run + '/series.jsonl') as f:
+        times = [t['time'] for t in map(json.loads, f) if 'time' in t]
+    step = (max(times) - min(times)) / (n - 1)
+    return [dict(line, time=min(times) + step * i) for i in range(n)]
+
+
+def changed_ranks(folder):
+    """A run folder as a job leaves it whose ranks came and went."""
+    run = folder + '/runs/changed'
+    shutil.copytree(folder + '/runs/four', run)
+    lines = lines_of_ranks(run, 12)
+    with open(run + '/ranks.jsonl', 'w') as f:
+        for i, line in enumerate(lines):
+            n = (4, 3, 5)[i // 4]
+            for key, value in line.items():
+                if isinstance(value, list):
+                    line[key] = [value[k % 4] for k in range(n)]
+            line['gone'] = [0] * n
+            f.write(json.dumps(line) + '\n')
+    with open(run + '/series.jsonl') as f:
+        series = [line for line in f if '"mark"' not in line]
+    with open(run + '/series.jsonl', 'w') as f:
+        f.writelines(series)
+        for i, what in enumerate(KINDS):
+            f.write(json.dumps({
+                'kind': 'mark', 'iter': 10 * i, 'what': what, 'rank': i,
+                'time': lines[2 * i + 1]['time'],
+                'text': 'mark number %d' % i}) + '\n')
+
+
+# Lines of marks that are drawn while `act` is done.
+SPY = """const old = CanvasRenderingContext2D.prototype.setLineDash;
+window.tones = [];
+CanvasRenderingContext2D.prototype.setLineDash = function (d) {
+  if (d.length === 2 && d[0] === 4 && d[1] === 3)
+    window.tones.push(this.strokeStyle);
+  return old.call(this, d);
+}"""
+
+
+def check_marks(b):
+    """Joins, losses and changed views, on both pages that have a time axis."""
+    b.run(SPY)
+    for box in ('#bytime', '#bytime'):
+        b.run('window.tones = []')
+        b.click(box)
+        b.wait('return window.tones.length >= 5', 'marks in the curves')
+    check(len(set(b.run('return window.tones'))) == 3,
+          'losses and suspects have colours of their own')
+    b.run('window.tones = []')
+    go(b, 'ranks', '#marks')
+    b.wait('return window.tones.length >= 5', 'marks in the chart of waiting')
+    text = b.run("return document.querySelector('#marks').textContent")
+    check(all('%siteration %d mark number %d' % (w + ' ', 10 * i, i) in text
+              for i, w in enumerate(KINDS)), 'marks are listed', text)
+    check(b.run("return document.querySelectorAll('#ranktable tbody tr')"
+                '.length') == 5, 'ranks that have come are in the table')
+    b.screenshot(SHOTS + '/changed.png')
+
+
 def thousand_ranks(folder):
     """A run folder as a job of 1,000 ranks would leave it."""
     run = folder + '/runs/thousand'
@@ -306,8 +380,7 @@ def thousand_ranks(folder):
                       for i in range(1000)]
     with open(run + '/run.json', 'w') as f:
         json.dump(facts, f)
-    with open(run + '/ranks.jsonl') as f:
-        line = json.loads(f.readlines()[-2])
+    line = lines_of_ranks(run, 3)[-1]
     for key, value in line.items():
         if isinstance(value, list):
             line[key] = [value[i % 4] for i in range(1000)]
@@ -318,6 +391,15 @@ def thousand_ranks(folder):
 
 
 def check_board(b, folder):
+    changed_ranks(folder)
+    with Job(folder, 'board', '--http=0', 'runs/changed') as board:
+        b.open(board.address())
+        b.wait("return document.querySelector('#chart_loss canvas') !== null",
+               'the loss is drawn')
+        check_marks(b)
+    shutil.rmtree(folder + '/runs/changed')
+    b.open('about:blank')
+    b.log('browser')  # a server that ends is an error there
     thousand_ranks(folder)
     with Job(folder, 'board', '--http=0', 'runs') as board:
         b.open(board.address())

@@ -61,13 +61,12 @@ function table(group) {
   return { data: parts.length ? window.uPlot.join(parts) : [[]], lines };
 }
 
-// Marks of the first run as upright lines.
-function drawMarks(u) {
-  const run = first();
-  if (!run || options.time) return;
+// Marks of a run as upright lines; place(m) is where on the x axis.
+export function drawMarks(u, run, place) {
   const tone = { lost: css('--bad'), suspect: css('--warn') };
-  for (const m of run.series.marks) {
-    const x = u.valToPos(m.iter, 'x', true);
+  for (const m of run ? run.series.marks : []) {
+    const x = u.valToPos(place(m), 'x', true);
+    if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
     u.ctx.save();
     u.ctx.strokeStyle = tone[m.what] || css('--good');
     u.ctx.setLineDash([4, 3]);
@@ -78,6 +77,9 @@ function drawMarks(u) {
     u.ctx.restore();
   }
 }
+
+const placeOf = (m) => options.time
+  ? m.time - (first().run ? first().run.started : m.time) : m.iter;
 
 const short = (v) => v === null || v === undefined ? '–'
   : Math.abs(v) >= 1e5 || (v !== 0 && Math.abs(v) < 1e-3)
@@ -97,7 +99,7 @@ function make(chart, t) {
     series: [{ label: options.time ? 'seconds' : 'iteration' },
       ...t.lines.map((l) => ({ ...l, spanGaps: true,
         value: (u, v) => short(v) }))],
-    hooks: { draw: [drawMarks], setSelect: [(u) => {
+    hooks: { draw: [(u) => drawMarks(u, first(), placeOf)], setSelect: [(u) => {
       chart.zoomed = chart.zoomed || u.select.width > 0;
     }] },
   }, t.data, chart.box);

@@ -54,13 +54,25 @@ export async function getFile(run, name) {
   return (await get(`/api/runs/${run.id}/${name}`)).json();
 }
 
-// Whole lines of a file that grows, as objects; cursor.next moves on.
+// What a file that grows has since the last time, or, the first time, what
+// `start` asks for.  Who asks while an answer is on its way gets nothing.
+export async function getMore(run, name, cursor, start) {
+  if (cursor.busy) return '';
+  cursor.busy = true;
+  try {
+    const query = cursor.next === undefined ? start : 'from=' + cursor.next;
+    const r = await get(`/api/runs/${run.id}/${name}?${query}`);
+    const text = await r.text();
+    cursor.next = Number(r.headers.get('X-Next'));
+    return text;
+  } finally {
+    cursor.busy = false;
+  }
+}
+
+// Its whole lines, as objects.
 export async function getLines(run, name, cursor, thin) {
-  const from = cursor.next;
-  const query = from === undefined ? `thin=${thin}` : `from=${from}`;
-  const r = await get(`/api/runs/${run.id}/${name}?${query}`);
-  const text = await r.text();
-  cursor.next = Number(r.headers.get('X-Next'));
+  const text = await getMore(run, name, cursor, 'thin=' + thin);
   return text.split('\n').filter(Boolean).map((l) => JSON.parse(l));
 }
 
@@ -114,14 +126,8 @@ function takeLine(s, line) {
 
 export async function refreshSeries(run) {
   const s = run.series;
-  if (s.busy) return;
-  s.busy = true;
-  try {
-    for (const line of await getLines(run, 'series.jsonl', s.cursor, 4000))
-      takeLine(s, line);
-  } finally {
-    s.busy = false;
-  }
+  for (const line of await getLines(run, 'series.jsonl', s.cursor, 4000))
+    takeLine(s, line);
 }
 
 export async function refreshRuns() {

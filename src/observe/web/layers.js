@@ -84,8 +84,11 @@ function draw() {
     el('option', { value: v, selected: v === order }, t)));
   box.replaceChildren(times ? phases() : '',
     el('div', { class: 'tools' }, el('label', {}, 'Sort by ', choose),
-      el('span', { class: 'dim' }, 'Blue: forward, orange: backward. Times ' +
-        'are samples of what rank 0 does, per iteration.')),
+      el('span', { class: 'dim' }, 'Blue: forward, orange: backward. ' +
+        (times && times.clocked_iter !== undefined
+          ? `Times are rank 0's in iteration ${times.clocked_iter}, which ` +
+            'ran layer by layer.'
+          : 'Times are samples of what rank 0 does, per iteration.'))),
     el('section', { class: 'card scroll' }, el('table', { id: 'layertable' },
       el('thead', {}, el('tr', {}, ...['layer', 'type', '', 'forward',
         'backward', 'speed', 'work', 'memory', ''].map((t, i) =>

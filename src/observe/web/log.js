@@ -1,8 +1,8 @@
 // log.js - the log, with a filter.
-import { el, first, get, save } from './data.js';
+import { el, first, getMore, save } from './data.js';
 
 const most = 4000;
-let lines = [], next, box = null, filter = '', levels = 'IWEF', follow = true;
+let lines = [], cursor = {}, box = null, filter = '', levels = 'IWEF', follow = true;
 let shownText = null;
 
 function matches(line) {
@@ -58,17 +58,15 @@ export function open(into) {
   el('section', { class: 'card scroll' }, shownText));
   into.append(box);
   lines = [];
-  next = undefined;
+  cursor = {};
 }
 
 export async function refresh() {
   const run = first();
   if (!run || !box) return;
-  const query = next === undefined ? 'tail=400000' : 'from=' + next;
-  const r = await get(`/api/runs/${run.id}/log.txt?${query}`);
-  const text = await r.text();
-  next = Number(r.headers.get('X-Next'));
-  if (text) {
+  const mine = cursor;
+  const text = await getMore(run, 'log.txt', mine, 'tail=400000');
+  if (text && mine === cursor) { // else the page was opened again
     take(text);
     draw();
   }

@@ -1,6 +1,6 @@
 // ranks.js - how every rank is doing; many of them as a picture.
 import { el, first, getLines, count, percent, seconds } from './data.js';
-import { marksOf } from './charts.js';
+import { drawMarks, marksOf } from './charts.js';
 
 const many = 64;   // ranks from which on the table shows the slowest alone
 let box = null, sort = null, metric = 'wait';
@@ -148,6 +148,7 @@ function waitChart() {
     if (plot.isConnected)
       new window.uPlot({ width: Math.max(260, plot.clientWidth), height: 170,
         scales: { x: { time: false } }, axes: [axis, axis],
+        hooks: { draw: [(u) => drawMarks(u, first(), (m) => m.time - t0)] },
         series: [{ label: 'seconds' },
           { label: 'least', stroke: '#4f9d69', width: 1 },
           { label: 'mean', stroke: '#4c78a8', width: 2 },
@@ -184,10 +185,14 @@ export function open(into) {
   history = [];
 }
 
+window.cortado.rankTimes = () => history.map((h) => h.time);
+
 export async function refresh() {
   const run = first();
   if (!run || !box) return;
-  const lines = await getLines(run, 'ranks.jsonl', cursor, 300);
+  const mine = cursor;
+  const lines = await getLines(run, 'ranks.jsonl', mine, 300);
+  if (mine !== cursor) return; // the page was opened again
   if (lines.length) {
     latest = lines[lines.length - 1];
     history.push(...lines);
