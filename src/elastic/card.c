@@ -9,7 +9,7 @@
 
 #include "elastic/bytes.h"
 
-_Static_assert(8 * 4 + 4 * 2 + 2 + 1 + CARD_ADDRESSES * 17 + 2 +
+_Static_assert(8 * 4 + 4 * 3 + 2 + 1 + CARD_ADDRESSES * 17 + 2 +
                CARD_DATA_BYTES + 1 + CARD_HOST_BYTES <= CARD_WIRE_BYTES,
                "a card is longer than there is room");
 
@@ -52,11 +52,17 @@ void card_of_this_process(struct elastic_card *out)
     out->host[sizeof(out->host) - 1] = '\0';
 }
 
+bool card_learn_addresses(struct elastic_card *c)
+{
+    return ct_learn_addresses(c->address, CARD_ADDRESSES, &c->n_addresses);
+}
+
 size_t card_write(const struct elastic_card *c, uint8_t *out)
 {
     struct writer w = { out };
 
     put(&w, c->id, 8);
+    put(&w, c->edition, 4);
     put(&w, c->machine, 8);
     put(&w, c->processes, 8);
     put(&w, c->pid, 4);
@@ -102,6 +108,7 @@ enum ct_status card_read(const uint8_t *data, size_t bytes,
 
     memset(out, 0, sizeof(*out));
     out->id        = take(&r, 8);
+    out->edition   = (uint32_t)take(&r, 4);
     out->machine   = take(&r, 8);
     out->processes = take(&r, 8);
     out->pid       = (uint32_t)take(&r, 4);

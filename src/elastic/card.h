@@ -1,8 +1,9 @@
 /* card.h - a process of a job introduces itself.
  *
- *     card   id u64, machine u64, processes u64, pid u32, started u64,
- *            will u32, port u16, n u8, then n addresses (family u8, 16 bytes),
- *            data n u16, then its bytes, host n u8, then its bytes
+ *     card   id u64, edition u32, machine u64, processes u64, pid u32,
+ *            started u64, will u32, port u16, n u8, then n addresses
+ *            (family u8, 16 bytes), data n u16, then its bytes, host n u8,
+ *            then its bytes
  *
  * With it others call it, tell whether they can see it end, and find its last
  * will. */
@@ -21,6 +22,7 @@ enum {
 
 struct elastic_card {
     uint64_t     id;        /* drawn at random; never 0 */
+    uint32_t     edition;   /* a later one counts: addresses may come */
     uint64_t     machine;   /* ct_machine_number() */
     uint64_t     processes; /* who has the same number sees it by its pid */
     uint32_t     pid;
@@ -36,6 +38,8 @@ struct elastic_card {
 
 /* This process's, but for id, port, data and will. */
 void card_of_this_process(struct elastic_card *out);
+/* Adds what addresses this machine has got since.  True: there are some. */
+bool card_learn_addresses(struct elastic_card *c);
 /* When process `pid` was started, in ticks since the machine was; 0: there is
  * none. */
 uint64_t card_process_start(uint32_t pid);

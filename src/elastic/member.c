@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,7 +19,7 @@
 #include "elastic/wire.h"
 
 enum { TICK_MS = 50 };
-static const double retry_seconds = 0.3;
+static const double retry_seconds = 0.3, join_seconds = 0.1;
 
 /* ---- What is said, and written down before. */
 
@@ -74,26 +75,48 @@ static int given_rank(const struct elastic_member *m, uint64_t id)
     return -1;
 }
 
+/* "rank 2 (process 77 on a) ended; " */
+static void put_event(const struct elastic_member *m, int rank,
+                      const char *what, char *out, size_t bytes)
+{
+    const uint64_t id            = m->given.id[rank];
+    const struct post_peer *q    = post_find(&m->post, id);
+    const struct elastic_card *c = id == m->a.me ? &m->post.config.card
+                                   : q           ? &q->card
+                                                 : NULL;
+
+    if (c)
+        snprintf(out, bytes, "rank %d (process %u on %s) %s; ", rank, c->pid,
+                 c->host, what);
+    else
+        snprintf(out, bytes, "rank %d %s; ", rank, what);
+}
+
 /* Of the view that this member trains in, what concerns nobody else, and once
  * each. */
 void member_note(struct elastic_member *m, uint64_t id, const char *what)
 {
-    const struct post_peer *q = post_find(&m->post, id);
-    const int rank            = given_rank(m, id);
-    const size_t n            = strlen(m->events);
+    const int rank = given_rank(m, id);
+    const size_t n = strlen(m->events);
 
     if (rank < 0 || m->noted[rank])
         return;
     m->noted[rank] = true;
     if (n == 0)
         m->since = ct_now();
-    if (q)
-        snprintf(m->events + n, sizeof(m->events) - n,
-                 "rank %d (process %u on %s) %s; ", rank, q->card.pid,
-                 q->card.host, what);
-    else
-        snprintf(m->events + n, sizeof(m->events) - n, "rank %d %s; ", rank,
-                 what);
+    put_event(m, rank, what, m->events + n, sizeof(m->events) - n);
+}
+
+/* The first who says so: the others may do so because of it. */
+void member_note_cannot(struct elastic_member *m, uint64_t id, const char *why)
+{
+    const int rank = given_rank(m, id);
+    char what[160];
+
+    if (rank < 0 || m->cannot[0])
+        return;
+    snprintf(what, sizeof(what), "cannot go on: %s", why);
+    put_event(m, rank, what, m->cannot, sizeof(m->cannot));
 }
 
 /* ---- Deaths. */
@@ -176,6 +199,14 @@ static void take_death(struct elastic_member *m, const uint8_t *body,
         bury(m, id, &will, "has ended");
 }
 
+/* Nobody can be taken in who would never hear of it.  It asks again. */
+static bool is_reached(const struct elastic_member *m, uint64_t id)
+{
+    const struct post_peer *q = post_find(&m->post, id);
+
+    return q && q->open;
+}
+
 /* Of those to whom this process was before it came back, none counts.  With its
  * first view a member is in the job of who sent it. */
 static void take_rules(struct elastic_member *m, const struct post_caller *from,
@@ -191,11 +222,30 @@ static void take_rules(struct elastic_member *m, const struct post_caller *from,
         CT_WARN("A letter makes no sense: %s", ct_last_error());
         return;
     }
-    if (from->id == 0 || (to != 0 && to != m->a.me))
+    if (from->id == 0 || (to != 0 && to != m->a.me) ||
+        (rule.kind == ELASTIC_JOIN && !is_reached(m, rule.about)))
         return;
     elastic_receive(&m->a, from->id, &rule);
-    if (!had_a_view && m->a.own.view.number > 0)
+    if (!had_a_view && m->a.own.view.number > 0) {
         memcpy(m->post.job, from->job, sizeof(m->post.job));
+        memset(&m->written, 0xff, sizeof(m->written)); /* not in that one */
+    }
+}
+
+static void take_cannot(struct elastic_member *m, uint64_t from,
+                        const uint8_t *body, size_t bytes)
+{
+    struct reader r     = { body, body + bytes, false };
+    const uint64_t view = take(&r, 4);
+    char why[128];
+    size_t n = (size_t)(r.end - r.at);
+
+    if (r.short_of || view != m->given.number)
+        return;
+    n = n < sizeof(why) - 1 ? n : sizeof(why) - 1;
+    take_bytes(&r, (uint8_t *)why, n);
+    why[n] = '\0';
+    member_note_cannot(m, from, why);
 }
 
 static void describe(const struct elastic_member *m, bool json,
@@ -224,8 +274,11 @@ static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
     else if (kind == POST_DEAD)
         take_death(m, body, bytes);
     else if (kind == POST_DONE && bytes == POST_JOB_BYTES &&
-             !is_of_another_job(m, body))
+             !is_of_another_job(m, body)) {
         m->job_done = true; /* whoever still waits for it need not */
+        atomic_store(&m->page->over, true);
+    } else if (kind == POST_CANNOT)
+        take_cannot(m, from->id, body, bytes);
     else if (kind == POST_ASK && bytes == 1)
         answer(m, from, body[0]);
 }
@@ -243,6 +296,24 @@ static void dismiss_silent(struct elastic_member *m, double now)
     }
 }
 
+/* Why a member of the view is taken for lost, or NULL.  Who is heard and
+ * cannot be told anything is of no more use than who is silent. */
+static const char *complaint(const struct elastic_member *m,
+                             const struct post_peer *q, double now)
+{
+    const double most = m->config.suspect;
+    double closed;
+
+    if (!q) /* nobody may know any more where it is */
+        return now - m->seen_since > most ? "is silent" : NULL;
+    if (now - q->heard > most)
+        return "is silent";
+    if (q->open)
+        return NULL;
+    closed = q->closed > m->seen_since ? q->closed : m->seen_since;
+    return q->refused || now - closed > most ? "is reached no more" : NULL;
+}
+
 static void look_after(struct elastic_member *m, double now)
 {
     const struct elastic_view *v = &m->a.own.view;
@@ -253,23 +324,20 @@ static void look_after(struct elastic_member *m, double now)
     if (m->seen != number)
         m->seen_since = now;
     m->seen = number;
-    if (stood > 1) /* this process did, not the others */
-        for (struct post_peer *q = m->post.peers; q; q = q->next)
-            q->heard += stood;
+    for (struct post_peer *q = m->post.peers; q && stood > 1; q = q->next) {
+        q->heard += stood; /* this process did, not the others */
+        q->closed += stood;
+    }
     for (int r = 0; r < v->n && m->a.rank >= 0 && number == v->number; r++) {
         struct post_peer *q = post_find(&m->post, v->id[r]);
-        /* Nobody may know any more where it is. */
-        const double heard  = q ? q->heard : m->seen_since;
-        const bool refused  = q && q->refused && !q->open;
-        const bool silent   = now - heard > m->config.suspect || refused;
+        const char *why     = complaint(m, q, now);
 
         if (r == m->a.rank || m->a.peer[r].dead ||
-            silent == m->a.peer[r].suspect)
+            !why == !m->a.peer[r].suspect)
             continue;
-        if (silent)
-            member_note(m, v->id[r], refused ? "is reached no more"
-                                             : "is silent");
-        elastic_suspect(&m->a, v->id[r], silent);
+        if (why)
+            member_note(m, v->id[r], why);
+        elastic_suspect(&m->a, v->id[r], why != NULL);
     }
 }
 
@@ -288,11 +356,25 @@ static void ask_to_join(struct elastic_member *m)
     post_send_all(&m->post, POST_RULES, bytes, (size_t)(w.at - bytes));
 }
 
+/* A process may begin while its machine has no link. */
+static void learn_addresses(struct elastic_member *m)
+{
+    struct elastic_card *c = &m->post.config.card;
+
+    if (!card_learn_addresses(c))
+        return;
+    ct_tcp_learn_addresses(m->tcp);
+    memcpy(c->data, ct_tcp_address(m->tcp, &c->data_bytes), c->data_bytes);
+    post_tell_card(&m->post);
+}
+
 static void retry(struct elastic_member *m, double now)
 {
     if (now < m->next_retry)
         return;
-    m->next_retry = now + retry_seconds;
+    m->next_retry = now + (m->a.own.view.number == 0 ? join_seconds
+                                                     : retry_seconds);
+    learn_addresses(m);
     if (m->a.own.view.number == 0 && !member_leaves(m))
         ask_to_join(m);
     else
@@ -434,6 +516,15 @@ static enum ct_status make_page(struct elastic_member *m)
                              strerror(errno));
 }
 
+static void draw_job(struct elastic_member *m)
+{
+    struct writer w = { m->post.job + POST_JOB_BYTES - MEMBER_BEGAN_BYTES };
+
+    seal_draw(m->post.job, sizeof(m->post.job));
+    put(&w, (uint64_t)(m->config.began > 0 ? m->config.began : time(NULL)),
+        MEMBER_BEGAN_BYTES);
+}
+
 static enum ct_status begin(struct elastic_member *m)
 {
     struct post_config p = { .secret = m->config.secret, .what = POST_MEMBER,
@@ -450,7 +541,7 @@ static enum ct_status begin(struct elastic_member *m)
     m->a.least = m->config.least;
     m->a.most  = m->config.founds ? 1 : m->config.most;
     if (m->config.founds) {
-        seal_draw(m->post.job, sizeof(m->post.job));
+        draw_job(m);
         elastic_found(&m->a);
     }
     if (!m->config.founds)

@@ -23,6 +23,8 @@ struct member_config {
     int            door;        /* a socket for strangers; -1: none */
     int            will;        /* a page that the agent handed down; -1 */
     bool           founds;      /* it begins the job, and joins none */
+    int64_t        began;       /* ... anew, which first began then (seconds
+                                 * since 1970); 0: for the first time */
     int            least, most; /* members that train */
     int            last;        /* iterations after which training is done:
                                  * then fewer will do */
@@ -37,6 +39,12 @@ struct member_config {
     void  *arg;
 };
 
+/* "MIN:MAX"; NULL, "" or "true": any number. */
+CT_MUST_CHECK enum ct_status member_read_size(const char *text, int *least,
+                                              int *most);
+/* Rank 0 alone logs at this level, whoever that is now. */
+void member_hush(const struct elastic_place *p, int level);
+
 struct elastic_member;
 
 CT_MUST_CHECK enum ct_status member_create(const struct member_config *c,
@@ -47,6 +55,8 @@ const struct elastic_membership *member_asks(const struct elastic_member *m);
  * the others are let in, and this returns when there are enough.  For all
  * others nothing happens. */
 CT_MUST_CHECK enum ct_status member_begin(struct elastic_member *m, int iter);
+/* Training is done after so many iterations, as it turns out. */
+void member_last(struct elastic_member *m, int iter);
 /* It asks to be left out after the iteration under way: next() then gives
  * CT_ESTOP.  On any thread, also in a signal handler. */
 void member_leave(struct elastic_member *m);
@@ -54,10 +64,21 @@ void member_leave(struct elastic_member *m);
 /* Training is to end: who still waits to begin ends at once.  On any thread,
  * also in a signal handler. */
 void member_end(struct elastic_member *m);
-/* Training is done: nobody is taken in any more. */
+/* Training is done: nobody is taken in any more, and its agent starts nobody in
+ * its place. */
 void member_done(struct elastic_member *m);
+/* Has another member said so?  Waits a moment for its word, which may come
+ * behind the news of its end. */
+bool member_hears_done(struct elastic_member *m);
 /* A number that all processes of the job have, for those who draw. */
 uint64_t member_seed(struct elastic_member *m);
+/* When it began, in seconds since 1970, by the clock of who began it.  A job
+ * that all ranks were lost of and that began anew is the same one. */
+int64_t member_began(struct elastic_member *m);
+/* The same of the job with that number, POST_JOB_BYTES. */
+int64_t member_job_began(const uint8_t *job);
+/* Did this member begin the job anew? */
+bool member_founds_again(const struct elastic_member *m);
 /* It asked to leave, and too few would stay: the whole job is to end. */
 bool member_ends_job(struct elastic_member *m);
 

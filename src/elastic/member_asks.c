@@ -6,7 +6,14 @@
 #include "base/clock.h"
 #include "comm/transport/tcp.h"
 #include "cortado/log.h"
+#include "elastic/bytes.h"
 #include "elastic/member_inner.h"
+
+/* Views that follow each other without a member lost or won and without an
+ * iteration done: then whoever asks for the next one has to go.  From one to
+ * the next it waits for twice as long, so that this takes five seconds. */
+enum { MOST_VAIN = 12 };
+static const double least_pause = 0.01, most_pause = 1;
 
 /* Taken for lost by the others: it comes back as somebody new. */
 static void come_back(struct elastic_member *m)
@@ -38,50 +45,87 @@ static bool knows_all(const struct elastic_member *m)
     return true;
 }
 
+static int rank_in(const struct elastic_view *v, uint64_t id)
+{
+    int r = 0;
+
+    while (r < v->n && v->id[r] != id)
+        r++;
+    return r < v->n ? r : -1;
+}
+
+static bool has(const struct elastic_view *v, uint64_t id)
+{
+    return rank_in(v, id) >= 0;
+}
+
 static void note_left(struct elastic_member *m)
 {
-    const struct elastic_view *v = &m->a.own.view;
-
-    for (int r = 0; r < m->given.n; r++) {
-        bool stays = false;
-
-        for (int k = 0; k < v->n; k++)
-            stays |= v->id[k] == m->given.id[r];
-        if (!stays)
+    for (int r = 0; r < m->given.n; r++)
+        if (!has(&m->a.own.view, m->given.id[r]))
             member_note(m, m->given.id[r], "left");
-    }
+}
+
+/* Of those who came, the ones that were not there already. */
+static int count_new(const struct elastic_member *m)
+{
+    const struct elastic_view *v = &m->a.own.view;
+    int n                        = 0;
+
+    for (int r = 0; r < v->n && m->given.n > 0; r++)
+        n += !has(&m->given, v->id[r]);
+    return n;
 }
 
 /* One line for every change: who, why, how long it took, what is next. */
-static void say_view(struct elastic_member *m)
+static void say_view(struct elastic_member *m, struct elastic_place *out)
 {
     const struct elastic_view *v = &m->a.own.view;
-    const int n_new              = m->given.n > 0 ? v->n - v->n_full : 0;
-    char came[32]                = "";
+    const int n_new              = count_new(m);
+    char came[32] = "", where[48] = "from the newest snapshot";
 
     note_left(m);
+    if (v->base >= 0)
+        snprintf(where, sizeof(where), "at iteration %d", v->base);
     if (n_new > 0)
         snprintf(came, sizeof(came), "%d more came; ", n_new);
+    if (!m->events[0] && n_new == 0)
+        memcpy(m->events, m->cannot, sizeof(m->cannot));
+    snprintf(out->why, sizeof(out->why), "%.140s%s%d rank(s) go on", m->events,
+             came, v->n);
     if (m->a.rank == 0)
-        CT_INFO("View %u: %s%s%d rank(s) go on at iteration %d, after %.0f ms",
-                v->number, m->events, came, v->n, v->base < 0 ? 0 : v->base,
+        CT_INFO("View %u: %s%s%d rank(s) go on %s, after %.0f ms", v->number,
+                m->events, came, v->n, where,
                 m->since > 0 ? 1e3 * (ct_now() - m->since) : 0);
     m->since     = 0;
-    m->events[0] = '\0';
+    m->events[0] = m->cannot[0] = '\0';
     memset(m->noted, 0, sizeof(m->noted));
+}
+
+/* The same members are where they were, and have not been at it for long. */
+static bool is_in_vain(const struct elastic_member *m)
+{
+    const struct elastic_view *v = &m->a.own.view, *w = &m->given;
+
+    return v->base == w->base && v->n == w->n && v->n_full == w->n_full &&
+           memcmp(v->id, w->id, (size_t)v->n * sizeof(v->id[0])) == 0 &&
+           ct_now() - m->given_at < m->config.orphan;
 }
 
 static void give(struct elastic_member *m, struct elastic_place *out)
 {
     const struct elastic_view *v = &m->a.own.view;
 
-    *out = (struct elastic_place){ v->number, m->a.rank, v->n, v->base,
-                                   v->n_full };
+    *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
+                                   .size = v->n, .base = v->base,
+                                   .n_full = v->n_full };
     if (m->config.placed)
         m->config.placed(m->config.arg, out);
-    say_view(m);
-    m->given = *v;
-    m->over  = false;
+    say_view(m, out);
+    m->n_vain   = is_in_vain(m) ? m->n_vain + 1 : 0;
+    m->given_at = ct_now();
+    m->given    = *v;
+    m->over     = false;
 }
 
 /* It gets ready by itself, and begin() lets the others in. */
@@ -100,8 +144,8 @@ static bool has_place(const struct elastic_member *m)
            v->number > m->given.number && knows_all(m);
 }
 
-/* A quarter of a second at most.  CT_EINVAL: there is no sense in waiting. */
-static enum ct_status wait_a_little(struct elastic_member *m)
+/* Until something changes, a quarter of a second at most. */
+static void await_change(struct elastic_member *m)
 {
     struct timespec t;
 
@@ -112,10 +156,20 @@ static enum ct_status wait_a_little(struct elastic_member *m)
         t.tv_nsec -= 1000000000;
     }
     (void)!pthread_cond_timedwait(&m->change, &m->lock, &t);
-    return m->post.refusal[0] && m->a.own.view.number == 0
-               ? ct_fail(CT_EINVAL, "the job does not take this process in: "
-                         "%s", m->post.refusal)
-               : CT_OK;
+}
+
+/* CT_EINVAL: there is no sense in waiting; CT_EIO: not for this process, but
+ * another one may come in its place. */
+static enum ct_status wait_a_little(struct elastic_member *m)
+{
+    await_change(m);
+    if (!m->post.refusal[0] || m->a.own.view.number > 0)
+        return CT_OK;
+    return m->given.number > 0
+               ? ct_fail(CT_EIO, "all others of the job were lost, and it has "
+                         "begun anew without this process")
+               : ct_fail(CT_EINVAL, "the job does not take this process in: "
+                         "%s", m->post.refusal);
 }
 
 static enum ct_status wait_for_place(struct elastic_member *m)
@@ -151,18 +205,87 @@ static enum ct_status wait_for_place(struct elastic_member *m)
     return CT_OK;
 }
 
+/* Nobody has ended the view that this member has. */
+static bool stands(const struct elastic_member *m)
+{
+    return m->given.number > 0 && !m->a.frozen &&
+           m->a.own.view.number == m->given.number;
+}
+
+static void tell_cannot(struct elastic_member *m, const char *why)
+{
+    const size_t n = strlen(why);
+    uint8_t letter[4 + 128];
+    struct writer w = { letter };
+
+    put(&w, m->given.number, 4);
+    put_bytes(&w, why, n < 127 ? n : 127);
+    post_send_all(&m->post, POST_CANNOT, letter, (size_t)(w.at - letter));
+    member_note_cannot(m, m->a.me, why);
+}
+
+/* After views in vain.  Who came and has no parameters yet goes first, whoever
+ * asked for the next view: its peers may see it fail before it does.  Then
+ * whoever asks, the last ranks first and one at a time, so that not all of them
+ * go at once.  The only one that has the parameters stays. */
+static bool has_to_go(const struct elastic_member *m, bool asks)
+{
+    const struct elastic_view *v = &m->given;
+    const int rank               = rank_in(v, m->a.me);
+    const int behind             = v->n - 1 - rank;
+
+    if (rank < 0 || m->n_vain < MOST_VAIN)
+        return false;
+    if (v->n_full > 0 && rank >= v->n_full)
+        return true;
+    if (!asks || (v->n > 1 && v->n_full == 1))
+        return false;
+    return m->n_vain >= MOST_VAIN + (behind < 8 ? behind : 8);
+}
+
+static enum ct_status leave_for_good(const struct elastic_member *m,
+                                     const char *why)
+{
+    return ct_fail(CT_EIO, "rank %d of %d cannot go on at iteration %d, after "
+                   "%d views in which nothing was done, and leaves the job: %s",
+                   rank_in(&m->given, m->a.me), m->given.n,
+                   m->given.base < 0 ? 0 : m->given.base, m->n_vain, why);
+}
+
+/* This member ends its view, unless that happens while it still waits. */
+static enum ct_status end_view(struct elastic_member *m, const char *why)
+{
+    double pause = m->n_vain > 0 ? least_pause : 0, until;
+
+    for (int i = 1; i < m->n_vain && pause < most_pause; i++)
+        pause *= 2;
+    until = ct_now() + (pause < most_pause ? pause : most_pause);
+    while (stands(m) && ct_now() < until)
+        await_change(m); /* the member's thread looks up often */
+    if (!stands(m))
+        return CT_OK;
+    if (has_to_go(m, true))
+        return leave_for_good(m, why);
+    tell_cannot(m, why);
+    elastic_renew(&m->a);
+    member_settle(m);
+    return CT_OK;
+}
+
 static enum ct_status next(void *arg, struct elastic_place *out)
 {
     struct elastic_member *m = arg;
-    enum ct_status st;
+    enum ct_status st        = CT_OK;
+    char why[256];
 
+    snprintf(why, sizeof(why), "%s", ct_last_error());
     pthread_mutex_lock(&m->lock);
-    if (m->given.number > 0 && m->a.own.view.number == m->given.number &&
-        !m->a.frozen) {
-        elastic_renew(&m->a);
-        member_settle(m);
-    }
-    st = wait_for_place(m);
+    if (has_to_go(m, false))
+        st = leave_for_good(m, why);
+    else if (stands(m))
+        st = end_view(m, why);
+    if (st == CT_OK)
+        st = wait_for_place(m);
     if (st == CT_OK)
         give(m, out);
     pthread_mutex_unlock(&m->lock);
@@ -247,6 +370,27 @@ static bool ready(void *arg, int iter)
     return yes;
 }
 
+static bool who(void *arg, int rank, char *host, size_t bytes, int *pid)
+{
+    struct elastic_member *m     = arg;
+    const struct elastic_card *c = NULL;
+
+    pthread_mutex_lock(&m->lock);
+    if (rank >= 0 && rank < m->given.n) {
+        const struct post_peer *q = post_find(&m->post, m->given.id[rank]);
+
+        c = m->given.id[rank] == m->a.me ? &m->post.config.card
+            : q                          ? &q->card
+                                         : NULL;
+    }
+    if (c) {
+        snprintf(host, bytes, "%s", c->host);
+        *pid = (int)c->pid;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return c != NULL;
+}
+
 enum ct_status member_begin(struct elastic_member *m, int iter)
 {
     enum ct_status st = CT_OK;
@@ -265,6 +409,13 @@ enum ct_status member_begin(struct elastic_member *m, int iter)
     return st;
 }
 
+void member_last(struct elastic_member *m, int iter)
+{
+    pthread_mutex_lock(&m->lock);
+    m->config.last = iter;
+    pthread_mutex_unlock(&m->lock);
+}
+
 void member_end(struct elastic_member *m)
 {
     atomic_store(&m->wants_to_end, true);
@@ -275,9 +426,23 @@ void member_done(struct elastic_member *m)
 {
     pthread_mutex_lock(&m->lock);
     m->a.most = 0;
+    atomic_store(&m->page->over, true);
     post_send_all(&m->post, POST_DONE, m->post.job, sizeof(m->post.job));
     post_flush(&m->post);
     pthread_mutex_unlock(&m->lock);
+}
+
+bool member_hears_done(struct elastic_member *m)
+{
+    const double end = ct_now() + 1;
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    while (!m->job_done && ct_now() < end)
+        await_change(m);
+    yes = m->job_done;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
 }
 
 uint64_t member_seed(struct elastic_member *m)
@@ -288,6 +453,29 @@ uint64_t member_seed(struct elastic_member *m)
     memcpy(&seed, m->post.job, sizeof(seed));
     pthread_mutex_unlock(&m->lock);
     return seed;
+}
+
+int64_t member_job_began(const uint8_t *job)
+{
+    struct reader r = { job + POST_JOB_BYTES - MEMBER_BEGAN_BYTES,
+                        job + POST_JOB_BYTES, false };
+
+    return (int64_t)take(&r, MEMBER_BEGAN_BYTES);
+}
+
+int64_t member_began(struct elastic_member *m)
+{
+    int64_t when;
+
+    pthread_mutex_lock(&m->lock);
+    when = member_job_began(m->post.job);
+    pthread_mutex_unlock(&m->lock);
+    return when;
+}
+
+bool member_founds_again(const struct elastic_member *m)
+{
+    return m->config.founds && m->config.began > 0;
 }
 
 void member_leave(struct elastic_member *m)
@@ -308,8 +496,31 @@ bool member_ends_job(struct elastic_member *m)
     return yes;
 }
 
+enum ct_status member_read_size(const char *text, int *least, int *most)
+{
+    char rest;
+
+    *least = 1;
+    *most  = ELASTIC_MEMBERS;
+    if (!text || text[0] == '\0' || strcmp(text, "true") == 0)
+        return CT_OK;
+    return sscanf(text, "%d:%d%c", least, most, &rest) == 2 && *least >= 1 &&
+                   *most >= *least && *most <= ELASTIC_MEMBERS
+               ? CT_OK
+               : ct_fail(CT_EINVAL, "--elastic is MIN:MAX, how many ranks "
+                         "train at least and at most (%d), not '%s'",
+                         ELASTIC_MEMBERS, text);
+}
+
+void member_hush(const struct elastic_place *p, int level)
+{
+    ct_log_set_level(p->rank == 0 || level > CT_LOG_ERROR
+                         ? (enum ct_log_level)level
+                         : CT_LOG_ERROR);
+}
+
 struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
-                                        ready };
+                                        ready, who };
 }

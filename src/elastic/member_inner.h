@@ -12,6 +12,9 @@
 
 struct ct_tcp;
 
+/* A job's number is random, and ends with when it began. */
+enum { MEMBER_BEGAN_BYTES = 5 };
+
 struct elastic_member {
     struct member_config     config;
     struct elastic_membership asks;
@@ -35,6 +38,9 @@ struct elastic_member {
     char                     events[512]; /* since `given`: who was lost */
     bool                     noted[ELASTIC_MEMBERS]; /* ... by rank in it */
     double                   since;       /* when the first of these was */
+    char                     cannot[256]; /* go on in `given`: who, and why */
+    int                      n_vain;   /* views in a row that came to nothing */
+    double                   given_at; /* when the last one of these began */
     double                   worked;      /* when the thread last did */
     double                   next_retry;
     bool                     job_done;   /* others have finished it */
@@ -52,6 +58,9 @@ void member_settle(struct elastic_member *m);
 void member_knock(struct elastic_member *m);
 /* For the line that the log has of a change: what became of a rank. */
 void member_note(struct elastic_member *m, uint64_t id, const char *what);
+/* ... and who gave a view up for which nobody was lost, came or went. */
+void member_note_cannot(struct elastic_member *m, uint64_t id,
+                        const char *why);
 
 static inline bool member_leaves(struct elastic_member *m)
 {

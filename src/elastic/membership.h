@@ -14,14 +14,16 @@ struct elastic_place {
     int      rank, size;
     int      base;   /* iterations that count */
     int      n_full; /* the first so many ranks have parameters */
+    char     why[192]; /* who came and went, since the place before */
 };
 
 struct elastic_membership {
     void *arg;
     /* Waits for the view after the last one that this gave.  Who asks cannot go
-     * on in that one: if nobody else has ended it, this does.  Its transport is
-     * over by then.
-     * CT_ESTOP: this process is to go, or has been left out. */
+     * on in that one, for the reason of ct_last_error(): if nobody else has
+     * ended it, this does.  Its transport is over by then.
+     * CT_ESTOP: this process is to go, or has been left out.  CT_EIO: it has
+     * asked again and again, and is to go. */
     enum ct_status (*next)(void *arg, struct elastic_place *out);
     /* The transport of the place that next() gave last, for the asker to
      * destroy.  CT_ECOMM: that view is over already. */
@@ -31,6 +33,9 @@ struct elastic_membership {
     /* This rank has all sums of iteration iter - 1.  False: its view is
      * over. */
     bool (*ready)(void *arg, int iter);
+    /* Host and process of a rank of that place; on any thread.  False: nobody
+     * knows.  May be NULL. */
+    bool (*who)(void *arg, int rank, char *host, size_t bytes, int *pid);
 };
 
 #endif

@@ -13,7 +13,6 @@
 #include "elastic/bytes.h"
 
 enum {
-    VERSION        = 1,
     MOST_STRANGERS = 64, /* callers that have not shown the secret */
     ACCEPT         = 64, /* at a time */
     MOST_LETTER    = 32 << 10
@@ -62,7 +61,7 @@ static struct post_peer *add_peer(struct post *p, const struct elastic_card *c)
     q->about  = POST_PEER;
     q->card   = *c;
     q->serial = ++p->n_learned;
-    q->heard  = ct_now();
+    q->heard  = q->closed = ct_now();
     q->pause  = least_pause;
     q->post   = p;
     q->next   = p->peers;
@@ -70,10 +69,24 @@ static struct post_peer *add_peer(struct post *p, const struct elastic_card *c)
     return q;
 }
 
+/* It is reached elsewhere, too; others are to hear of that. */
+static void take_edition(struct post *p, struct post_peer *q,
+                         const struct elastic_card *c)
+{
+    q->card   = *c;
+    q->serial = ++p->n_learned;
+    if (q->open || q->line.state != LINE_CLOSED)
+        return;
+    q->at        = 0;
+    q->next_call = 0;
+}
+
 struct post_peer *post_learn(struct post *p, const struct elastic_card *c)
 {
     struct post_peer *q = post_find(p, c->id);
 
+    if (q && c->edition > q->card.edition)
+        take_edition(p, q, c);
     if (q || c->id == p->config.card.id)
         return q;
     q = add_peer(p, c);
@@ -132,6 +145,11 @@ void post_open_door(struct post *p, bool open)
         (void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, p->config.door, NULL);
 }
 
+void post_unwatch(struct post *p, int fd)
+{
+    (void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
 /* Calls again, to say so. */
 void post_rename(struct post *p, uint64_t id)
 {
@@ -139,6 +157,7 @@ void post_rename(struct post *p, uint64_t id)
     for (struct post_peer *q = p->peers; q; q = q->next) {
         hang_up(p, &q->line);
         q->open      = false;
+        q->closed    = ct_now();
         q->next_call = 0;
     }
 }
@@ -167,8 +186,9 @@ static bool put_letter(struct elastic_line *l, enum post_kind kind,
 static void put_card(struct post_peer *q, const struct elastic_card *c)
 {
     uint8_t bytes[CARD_WIRE_BYTES];
+    const size_t n = card_write(c, bytes);
 
-    (void)!put_letter(&q->line, POST_CARD, bytes, card_write(c, bytes));
+    (void)!put_letter(&q->line, POST_CARD, bytes, n);
 }
 
 static void put_hello(const struct post *p, struct post_peer *q)
@@ -176,7 +196,7 @@ static void put_hello(const struct post *p, struct post_peer *q)
     uint8_t bytes[CARD_WIRE_BYTES + 64];
     struct writer w = { bytes };
 
-    put(&w, VERSION, 1);
+    put(&w, POST_VERSION, 1);
     put(&w, (uint64_t)p->config.what, 1);
     put_bytes(&w, p->job, POST_JOB_BYTES);
     put(&w, p->config.digest, 8);
@@ -193,6 +213,14 @@ static void put_news(const struct post *p, struct post_peer *q)
         if (o->serial > q->told && o != q && o->card.id != 0)
             put_card(q, &o->card);
     q->told = p->n_learned;
+}
+
+void post_tell_card(struct post *p)
+{
+    p->config.card.edition++;
+    for (struct post_peer *q = p->peers; q; q = q->next)
+        if (q->open)
+            put_card(q, &p->config.card);
 }
 
 static void write_now(struct post *p, struct post_peer *q)
@@ -256,11 +284,17 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
     struct post_peer *q;
     uint64_t version = take(&r, 1), what = take(&r, 1), digest;
 
+    if (version != POST_VERSION) { /* what follows is not known */
+        static const char why[] = "it is of another version of cortado";
+
+        CT_WARN("A process is not taken in: %s", why);
+        (void)!post_answer(c, POST_NO, why, strlen(why));
+        c->what = POST_GUEST;
+        return CT_OK;
+    }
     take_bytes(&r, job, sizeof(job));
     digest = take(&r, 8);
     CT_TRY(card_read(r.at, (size_t)(r.end - r.at), &card));
-    if (version != VERSION)
-        return ct_fail(CT_EPARSE, "version %d", (int)version);
     if (what != POST_MEMBER || card.id == p->config.card.id) {
         c->what = what == POST_AGENT ? POST_AGENT : POST_GUEST;
         return CT_OK;
@@ -380,6 +414,7 @@ static void step_peer(struct post *p, struct post_peer *q)
 
         q->open = false;
         if (was_open) { /* whoever died listens no more */
+            q->closed    = ct_now();
             q->at        = 0;
             q->next_call = 0;
         } else {

@@ -18,7 +18,7 @@
 #include "elastic/card.h"
 #include "elastic/line.h"
 
-enum { POST_JOB_BYTES = 16 };
+enum { POST_JOB_BYTES = 16, POST_VERSION = 2 };
 
 enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, then a card */
@@ -30,7 +30,8 @@ enum post_kind {
     POST_ASK,       /* what u8; the answer comes back on the same line */
     POST_TELL,      /* the answer */
     POST_NO,        /* it cannot be taken in: the reason */
-    POST_DONE       /* its job: training is over, and all is written */
+    POST_DONE,      /* its job: training is over, and all is written */
+    POST_CANNOT     /* view u32, then why its sender cannot go on in it */
 };
 
 enum post_what { POST_MEMBER = 1, POST_AGENT, POST_GUEST };
@@ -61,6 +62,7 @@ struct post_peer {
     bool                refused; /* nobody listens there any more */
     bool                closed_door; /* ... by the address before */
     double              next_call, pause, heard;
+    double              closed; /* since when it is not open */
     struct post        *post;
     struct post_peer   *next;
 };
@@ -108,12 +110,16 @@ void post_wake(struct post *p);
 
 /* Strangers are heard, or wait for somebody else to hear them. */
 void post_open_door(struct post *p, bool open);
-/* Another descriptor to wait for, until it is closed. */
+/* Another descriptor to wait for, until it is closed or not to be any more. */
 void post_watch(struct post *p, int fd, void *about);
+void post_unwatch(struct post *p, int fd);
 
 struct post_peer *post_find(const struct post *p, uint64_t id);
-/* NULL: there is no memory. */
+/* Of two cards of a process the later edition counts.  NULL: there is no
+ * memory. */
 struct post_peer *post_learn(struct post *p, const struct elastic_card *c);
+/* This process's own card has changed: all are told. */
+void post_tell_card(struct post *p);
 /* Hangs up, and forgets the card. */
 void post_forget(struct post *p, uint64_t id);
 /* A door to knock at: it gets what goes to all, and who is behind it learns of

@@ -151,7 +151,7 @@ static void put_question(struct elastic_line *l, int what)
     card_of_this_process(&card);
     card.id = 1;
     put(&w, POST_HELLO, 1);
-    put(&w, 1, 1);
+    put(&w, POST_VERSION, 1);
     put(&w, POST_GUEST, 1);
     for (int i = 0; i < POST_JOB_BYTES + 8; i++)
         put(&w, 0, 1);
@@ -160,17 +160,22 @@ static void put_question(struct elastic_line *l, int what)
     (void)!line_put(l, question, sizeof(question));
 }
 
-/* NULL: nobody who knows the secret answers there; *silent: in time. */
+/* NULL: nobody who knows the secret answers there; *silent: in time; *no_road:
+ * this host has none to that address. */
 static char *ask_door(const struct rendezvous *r,
-                      const struct elastic_door *door, int what, bool *silent)
+                      const struct elastic_door *door, int what, bool *silent,
+                      bool *no_road)
 {
     const double end      = ct_now() + answer_seconds;
     struct elastic_line l = { 0 };
     struct asking a       = { 0 };
     bool asked            = false;
 
-    if (!line_call(&l, &door->at, door->port, r->secret))
+    *silent = *no_road = false;
+    if (!line_call(&l, &door->at, door->port, r->secret)) {
+        *no_road = l.error == ENETUNREACH;
         return NULL;
+    }
     while (!a.answer && !a.failed && ct_now() < end) {
         struct pollfd p = { l.fd, POLLIN, 0 };
 
@@ -195,25 +200,30 @@ enum ct_status rendezvous_ask(const struct rendezvous *r, int what,
                               char **out)
 {
     for (int i = 0; i < r->n_knock; i++) {
-        bool silent;
+        bool silent, no_road;
 
-        *out = ask_door(r, &r->knock[i], what, &silent);
+        *out = ask_door(r, &r->knock[i], what, &silent, &no_road);
         if (*out)
             return CT_OK;
     }
     return ct_fail(CT_ENOTFOUND, "nobody who knows the secret answers there");
 }
 
-/* Who takes a call and says nothing may be a job that stands still: nobody
- * begins another one beside it. */
+/* Who takes a call and says nothing may be a job that stands still, and a host
+ * without a network sees no job at all: nobody begins another one beside it. */
 static enum ct_status find_job(const struct rendezvous *r, bool *found)
 {
+    int n_away = 0, n_cut_off = 0; /* addresses of others */
+
     *found = false;
     for (int i = 0; i < r->n_knock && !*found; i++) {
-        bool silent  = false;
-        char *answer = ask_door(r, &r->knock[i], MEMBER_ASK_JSON, &silent);
+        bool silent, no_road;
+        char *answer = ask_door(r, &r->knock[i], MEMBER_ASK_JSON, &silent,
+                                &no_road);
 
         *found = answer != NULL;
+        n_away += !is_here(&r->knock[i].at);
+        n_cut_off += no_road;
         ct_free(answer);
         if (silent)
             return ct_fail(CT_EIO, "--rendezvous: somebody listens on port %d "
@@ -221,6 +231,10 @@ static enum ct_status find_job(const struct rendezvous *r, bool *found)
                            "this job, meet elsewhere",
                            ntohs(r->knock[i].port));
     }
+    if (!*found && n_away > 0 && n_cut_off == n_away)
+        return ct_fail(CT_EIO, "--rendezvous: this host has no network to any "
+                       "of the %d addresses where the job may be; start again "
+                       "when it has", n_away);
     return CT_OK;
 }
 

@@ -101,14 +101,29 @@ static void make_folder(const char *path)
     ct_free(folder);
 }
 
+/* Not a byte more: what follows is for others. */
+static enum ct_status read_line(uint8_t out[SEAL_SECRET_BYTES])
+{
+    char text[DIGITS + 2] = "";
+    size_t n              = 0;
+
+    while (n <= DIGITS && read(STDIN_FILENO, text + n, 1) == 1 &&
+           text[n] != '\n')
+        n++;
+    return secret_parse(text, "standard input", out);
+}
+
 enum ct_status secret_read(const char *path, bool make,
                            uint8_t out[SEAL_SECRET_BYTES])
 {
     char text[DIGITS + 2] = "";
     struct stat info;
     ssize_t n;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd;
 
+    if (strcmp(path, "-") == 0)
+        return read_line(out);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && make) {
         make_folder(path);
         CT_TRY(make_secret(path));
@@ -116,7 +131,10 @@ enum ct_status secret_read(const char *path, bool make,
     }
     if (fd < 0)
         return ct_fail(CT_EIO, "%s: %s", path, strerror(errno));
-    if (fstat(fd, &info) != 0 || (info.st_mode & 077) != 0) {
+    /* What another user hands us through a group, as Kubernetes does, cannot be
+     * ours alone. */
+    if (fstat(fd, &info) != 0 ||
+        (info.st_mode & (info.st_uid == geteuid() ? 077u : 07u)) != 0) {
         close(fd);
         return ct_fail(CT_EINVAL, "%s: others may read this secret; "
                        "chmod 600 it, or remove it to have another one made",

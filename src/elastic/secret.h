@@ -9,7 +9,8 @@
 
 /* Reads SEAL_SECRET_BYTES, as 64 hexadecimal digits, from a file that nobody
  * but its owner may read.  With `make` it is made where there is none.  Several
- * processes may do so at once: they all get the same. */
+ * processes may do so at once: they all get the same.  "-" is a line of
+ * standard input. */
 CT_MUST_CHECK enum ct_status secret_read(const char *path, bool make,
                                          uint8_t out[SEAL_SECRET_BYTES]);
 /* As a file has it; from elsewhere, e.g. a pipe. */

@@ -34,6 +34,7 @@ struct will_page {
     atomic_uint       n_written; /* the last is place[n_written % 2] */
     _Atomic(uint64_t) id;        /* whose it is; 0: nobody's yet */
     _Atomic(int32_t)  iter;      /* iterations that it was ready for */
+    atomic_bool       over;      /* it said, or heard, that the job is */
     struct will_place place[2];
 };
 

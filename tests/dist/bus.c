@@ -149,7 +149,8 @@ static enum ct_status next(void *arg, struct elastic_place *out)
         m->transport = NULL;
     } else {
         m->given = v->number;
-        *out = (struct elastic_place){ v->number, m->a.rank, v->n, v->base,
+        *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
+                                       .size = v->n, .base = v->base,
                                        v->n_full };
     }
     pthread_mutex_unlock(&b->lock);
@@ -205,7 +206,7 @@ struct member *bus_make_member(struct bus *b)
     *m = (struct member){ .bus = b, .number = b->n, .made = true,
                           .alive = true };
     m->asks = (struct elastic_membership){ m, next, open_end, close_end,
-                                           ready };
+                                           ready, NULL };
     elastic_init(&m->a, (uint64_t)b->n + 1, send, m);
     b->n++;
     return m;

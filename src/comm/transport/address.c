@@ -74,6 +74,23 @@ int ct_list_addresses(struct ct_ip *out, int most)
     return n;
 }
 
+bool ct_learn_addresses(struct ct_ip *list, int most, int *n)
+{
+    struct ct_ip now[16];
+    const int n_now = ct_list_addresses(now, 16);
+    const int had   = *n;
+
+    for (int i = 0; i < n_now && *n < most; i++) {
+        int k = 0;
+
+        while (k < *n && memcmp(&list[k], &now[i], sizeof(now[i])) != 0)
+            k++;
+        if (k == *n)
+            list[(*n)++] = now[i];
+    }
+    return *n > had;
+}
+
 struct ct_ip ct_loopback_address(void)
 {
     return (struct ct_ip){ AF_INET, { 127, 0, 0, 1 } };

@@ -17,8 +17,11 @@ struct ct_tcp;
 
 CT_MUST_CHECK enum ct_status ct_tcp_create(struct ct_tcp **out);
 void ct_tcp_destroy(struct ct_tcp *e); /* takes NULL; no view is open */
-/* What others need to reach this end, the same for its whole life; borrowed. */
+/* What others need to reach this end; borrowed. */
 const void *ct_tcp_address(const struct ct_tcp *e, size_t *bytes);
+/* The machine may have got addresses since: they come to it.  Not while a view
+ * is being opened. */
+void ct_tcp_learn_addresses(struct ct_tcp *e);
 
 struct ct_tcp_view {
     uint32_t           number; /* greater than that of any view before */

@@ -45,6 +45,15 @@ const void *ct_tcp_address(const struct ct_tcp *e, size_t *bytes)
     return e->address;
 }
 
+void ct_tcp_learn_addresses(struct ct_tcp *e)
+{
+    struct tcp_address *a = e->address;
+    int n                 = a->n;
+
+    if (ct_learn_addresses(a->at, TCP_CALLS, &n))
+        a->n = (uint16_t)n;
+}
+
 /* ---- the end */
 
 static enum ct_status end_start(struct ct_tcp *e)

@@ -1,0 +1,147 @@
+/* test_member.c - members of a job in one process, by their real post. */
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/transport/address.h"
+#include "elastic/member.h"
+#include "elastic/seal.h"
+#include "testing/test.h"
+
+static const uint8_t secret[SEAL_SECRET_BYTES] = "of the test";
+
+static void nap(void)
+{
+    const struct timespec t = { 0, 1000000 };
+
+    nanosleep(&t, NULL);
+}
+
+static struct elastic_member *make(uint16_t *port, bool founds)
+{
+    struct member_config c = { .secret = secret, .door = -1, .will = -1,
+                               .founds = founds, .least = 1, .most = 4,
+                               .last = 100, .suspect = 30, .orphan = 60 };
+    struct elastic_member *m = NULL;
+
+    if (founds)
+        c.door = ct_listen(port);
+    c.knock[0] = (struct elastic_door){ ct_loopback_address(), *port };
+    c.n_knock  = !founds;
+    ASSERT_OK(member_create(&c, &m));
+    return m;
+}
+
+/* One that goes along with whatever views there are. */
+struct follower {
+    struct elastic_member *m;
+    struct elastic_place   place;
+    pthread_mutex_t        lock;
+    bool                   stop;
+    pthread_t              thread;
+};
+
+static struct elastic_place place_of(struct follower *f)
+{
+    struct elastic_place p;
+
+    pthread_mutex_lock(&f->lock);
+    p = f->place;
+    pthread_mutex_unlock(&f->lock);
+    return p;
+}
+
+static void *follow(void *arg)
+{
+    struct follower *f                  = arg;
+    const struct elastic_membership *by = member_asks(f->m);
+    struct elastic_place p;
+    bool stop = false;
+
+    while (!stop && by->next(by->arg, &p) == CT_OK) {
+        struct ct_transport *t = NULL;
+
+        if (p.view == 1 && member_begin(f->m, 0) != CT_OK)
+            break;
+        if (by->open(by->arg, &t) != CT_OK)
+            continue;
+        (void)!by->ready(by->arg, 0);
+        pthread_mutex_lock(&f->lock);
+        f->place = p;
+        pthread_mutex_unlock(&f->lock);
+        while (!stop && ct_transport_check(t) == CT_OK) {
+            nap();
+            pthread_mutex_lock(&f->lock);
+            stop = f->stop;
+            pthread_mutex_unlock(&f->lock);
+        }
+        by->close(by->arg);
+        t->ops->over(t);
+        t->ops->destroy(t);
+    }
+    return NULL;
+}
+
+/* One that has no parameters yet asks for a view after the other, or its peer
+ * does because it leaves each one at once; nobody is lost, and nothing done.
+ * Then it is the one to go and says why, and who has the parameters goes on. */
+static void never_goes_on(bool connects)
+{
+    uint16_t port     = 0;
+    struct follower f = { .m = NULL };
+    struct elastic_member *m;
+    const struct elastic_membership *by;
+    struct elastic_place p = { 0 };
+    enum ct_status st      = CT_OK;
+    uint32_t first         = 0;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    f.m = make(&port, true);
+    pthread_mutex_init(&f.lock, NULL);
+    pthread_create(&f.thread, NULL, follow, &f);
+    m  = make(&port, false);
+    by = member_asks(m);
+    while (st == CT_OK) {
+        struct ct_transport *t = NULL;
+
+        (void)!ct_fail(CT_ECOMM, "the wire of rank 0 is cut");
+        st = by->next(by->arg, &p);
+        if (first == 0)
+            first = p.view;
+        if (st != CT_OK || !connects || by->open(by->arg, &t) != CT_OK)
+            continue;
+        by->close(by->arg);
+        t->ops->over(t);
+        t->ops->destroy(t);
+        nap();
+    }
+    ASSERT_STATUS(CT_EIO, st);
+    ASSERT_HAS("rank 1 of 2 cannot go on at iteration 0", ct_last_error());
+    ASSERT_HAS("the wire of rank 0 is cut", ct_last_error());
+    ASSERT(p.view > first + 10 && p.view < first + 100);
+    if (!connects) { /* else its peer may have said so first */
+        ASSERT_HAS("cannot go on: the wire of rank 0 is cut", p.why);
+        ASSERT_HAS("cannot go on: the wire of rank 0 is cut",
+                   place_of(&f).why);
+    }
+    member_destroy(m);
+    while (place_of(&f).size != 1)
+        nap();
+    pthread_mutex_lock(&f.lock);
+    f.stop = true;
+    pthread_mutex_unlock(&f.lock);
+    pthread_join(f.thread, NULL);
+    member_destroy(f.m);
+}
+
+TEST(member, one_that_never_can_go_on_leaves)
+{
+    never_goes_on(false);
+}
+
+TEST(member, one_that_fails_its_peers_leaves_and_not_they)
+{
+    never_goes_on(true);
+}
