@@ -117,19 +117,22 @@ struct ct_dist {
                                    * owned */
 };
 
+static inline struct ct_dist *dist_of(struct ct_exchange *x)
+{
+    return x->state;
+}
+
 /* The arenas of `net` in the CPU's memory: its own, or copies of a GPU's. */
 static inline float *dist_data(const struct ct_dist *d,
                                const struct ct_net *net)
 {
-    return d->trainer.mirror ? d->trainer.mirror->data
-                              : ct_net_arena_data(net);
+    return ct_mirror_data(d->trainer.mirror, net);
 }
 
 static inline float *dist_diff(const struct ct_dist *d,
                                const struct ct_net *net)
 {
-    return d->trainer.mirror ? d->trainer.mirror->diff
-                              : ct_net_arena_diff(net);
+    return ct_mirror_diff(d->trainer.mirror, net);
 }
 
 /* The same over any transport, which it takes over; for tests. */

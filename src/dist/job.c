@@ -4,11 +4,6 @@
 #include "dist/engine.h"
 #include "dist/feed/root.h"
 
-static struct ct_dist *dist_of(struct ct_exchange *x)
-{
-    return x->state;
-}
-
 static enum ct_status meet_job(struct ct_comm *c, void *arg)
 {
     (void)arg;

@@ -64,4 +64,30 @@ CT_MUST_CHECK enum ct_status ct_mirror_put_run(struct ct_mirror *m,
 CT_MUST_CHECK enum ct_status ct_mirror_get_history(struct ct_mirror *m);
 CT_MUST_CHECK enum ct_status ct_mirror_put_history(struct ct_mirror *m);
 
+/* Where the exchange finds the arenas of `net` in the CPU's memory, a
+ * parameter, and the device: what the mirror has; with NULL, the net itself. */
+static inline float *ct_mirror_data(const struct ct_mirror *m,
+                                    const struct ct_net *net)
+{
+    return m ? m->data : ct_net_arena_data(net);
+}
+
+static inline float *ct_mirror_diff(const struct ct_mirror *m,
+                                    const struct ct_net *net)
+{
+    return m ? m->diff : ct_net_arena_diff(net);
+}
+
+static inline const float *ct_mirror_param(const struct ct_mirror *m,
+                                           const struct ct_net_param *p)
+{
+    return m ? m->data + p->offset : ct_data(p->blob);
+}
+
+static inline const struct ct_device *ct_mirror_device(
+    const struct ct_mirror *m)
+{
+    return m ? m->dev : ct_device_cpu();
+}
+
 #endif

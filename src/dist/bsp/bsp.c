@@ -21,11 +21,6 @@
 #include "dist/engine.h"
 #include "dist/nothing.h"
 
-static struct ct_dist *dist_of(struct ct_exchange *x)
-{
-    return x->state;
-}
-
 /* Factors, buckets and flights, as d->roads has chosen. */
 static enum ct_status make_ways(struct ct_dist *d, struct ct_net *net)
 {

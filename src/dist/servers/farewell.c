@@ -23,6 +23,7 @@ struct guests {
     char              *word;    /* one per rank; what it sent */
     bool              *came;    /* per rank */
     struct ct_request *request; /* per rank; waits for its word until it came */
+    int                n_posted; /* of these, from the first */
     double             since;   /* when only suspects were missing; 0: others
                                  * are, too */
 };
@@ -37,11 +38,11 @@ static enum ct_status guests_init(struct guests *g, struct ct_dist *d)
 }
 
 /* Memory that MPI may still write to is left behind. */
-static void guests_fini(struct guests *g, bool posted)
+static void guests_fini(struct guests *g)
 {
     bool all = true;
 
-    for (int r = 0; posted && r < g->n; r++)
+    for (int r = 0; r < g->n_posted; r++)
         if (!g->came[r])
             all &= ct_comm_cancel(g->dist->view.all, &g->request[r]);
     if (all)
@@ -117,22 +118,23 @@ static enum ct_status see_off(struct ct_dist *d, bool *gone)
 {
     struct guests g;
     enum ct_status st = guests_init(&g, d);
-    bool posted       = false;
 
     if (st != CT_OK)
         goto out;
     g.came[d->view.all->rank] = true;
-    for (int r = 0; r < g.n; r++)
+    for (; g.n_posted < g.n; g.n_posted++) {
+        const int r = g.n_posted;
+
         if (!g.came[r])
-            CT_TRY_GOTO(ct_comm_receive(d->view.all, r, TAG_CAME, &g.word[r], 1,
-                                        &g.request[r]), st, out);
-    posted = true;
+            CT_TRY_GOTO(ct_comm_receive(d->view.all, r, TAG_CAME, &g.word[r],
+                                        1, &g.request[r]), st, out);
+    }
     CT_TRY_GOTO(await_guests(&g), st, out);
     for (int r = 0; r < g.n; r++)
         gone[r] = !g.came[r];
     st = tell_guests(&g, gone);
 out:
-    guests_fini(&g, posted);
+    guests_fini(&g);
     return st;
 }
 

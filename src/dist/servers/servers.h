@@ -70,7 +70,7 @@ void dist_ps_fini(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_ps_progress(void *dist);
 CT_MUST_CHECK enum ct_status dist_ps_idle(struct ct_comm *c, void *dist);
 
-/* servers.c: parts of the exchange that sums.c and values.c share. */
+/* servers.c: parts of the exchange that both kinds share. */
 CT_MUST_CHECK enum ct_status dist_ps_attach(struct ct_exchange *x,
                                             struct ct_net *net,
                                             const struct ct_trainer *t,

@@ -3,11 +3,6 @@
 #include "dist/engine.h"
 #include "dist/nothing.h"
 
-static struct ct_dist *dist_of(struct ct_exchange *x)
-{
-    return x->state;
-}
-
 static enum ct_status sum_wait(struct ct_exchange *x, int param,
                                const float **sum)
 {

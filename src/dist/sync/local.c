@@ -11,11 +11,6 @@
 #include "dist/sync/sync.h"
 #include "net/arena.h"
 
-static struct ct_dist *dist_of(struct ct_exchange *x)
-{
-    return x->state;
-}
-
 static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net,
                                    const struct ct_trainer *t,
                                    struct ct_attached *out)
