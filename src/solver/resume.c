@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "core/blob_proto.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "net/training.h"
@@ -47,18 +48,36 @@ static enum ct_status follow(struct ct_exchange *x, enum ct_status st)
 
 /* ---- the message, from rank 0 to all */
 
+/* What is sent are floats of few axes, whatever the file has. */
+static enum ct_status make_plain(Caffe__BlobProto **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        Caffe__BlobProto *b = list[i];
+        struct ct_shape shape;
+
+        CT_TRY(ct_blob_proto_shape(b, &shape));
+        if (b->n_double_data == 0)
+            continue;
+        CT_TRY(ct_edit_resize(&b->data, b->n_double_data, sizeof(*b->data)));
+        b->n_data = b->n_double_data;
+        for (size_t k = 0; k < b->n_data; k++)
+            b->data[k] = (float)b->double_data[k];
+    }
+    return CT_OK;
+}
+
 static enum ct_status share_blob(struct ct_exchange *x, Caffe__BlobProto **b)
 {
     struct {
         uint64_t n_dim, n_data;
-        int64_t  dim[32];
+        int64_t  dim[CT_MAX_AXES];
     } head = { 0 };
     const bool gives = x->facts.rank == 0;
 
     if (gives) {
         head.n_dim  = (*b)->shape ? (*b)->shape->n_dim : 0;
         head.n_data = (*b)->n_data;
-        for (size_t i = 0; i < head.n_dim && i < 32; i++)
+        for (size_t i = 0; i < head.n_dim; i++)
             head.dim[i] = (*b)->shape->dim[i];
     }
     CT_TRY(x->job->broadcast(x, &head, sizeof(head)));
@@ -240,6 +259,8 @@ static enum ct_status read_files(struct ct_solver *s, const char *path,
         return ct_fail_in(CT_ENOTFOUND, "cannot resume");
     CT_TRY(solver_state_read(path, m));
     CT_TRY(solver_state_fits(s, *m, path));
+    CT_TRY(make_plain((*m)->history, (*m)->n_history));
+    CT_TRY(make_plain((*m)->state, (*m)->n_state));
     if (!(*m)->learned_net || !(*m)->learned_net[0])
         return CT_OK;
     CT_TRY(solver_find_model(*m, path, &model));
@@ -273,6 +294,7 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
 
     CT_INFO("Restoring previous solver status from %s", path);
     solver_snapshot_wait(s); /* it may be the one */
+    solver_snapshot_forget(s);
     CT_TRY(solver_unpack(s));
     CT_TRY(solver_leave_shared(s));
     st = restore(s, path, &m);
@@ -363,6 +385,12 @@ static const char *prefix_of(const struct ct_solver *s)
 enum ct_status ct_solver_newest_snapshot(const struct ct_solver *s,
                                          char **path)
 {
+    return solver_newest_since(s, 0, path);
+}
+
+enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
+                                   char **path)
+{
     struct ct_exchange *x = s->options.exchange;
     int64_t limit         = -1;
     char *newest          = NULL; /* which lacks parts */
@@ -373,7 +401,8 @@ enum ct_status ct_solver_newest_snapshot(const struct ct_solver *s,
         bool all          = true;
 
         if (!x || x->facts.rank == 0)
-            st = solver_find_newest(prefix_of(s), limit, &found, &limit);
+            st = solver_find_newest(prefix_of(s), limit, since, &found,
+                                    &limit);
         st = follow(x, st);
         if (st == CT_ENOTFOUND && newest) { /* better than none */
             *path = newest;
@@ -387,11 +416,14 @@ enum ct_status ct_solver_newest_snapshot(const struct ct_solver *s,
             newest = found;
             continue;
         }
-        if (st != CT_OK || all) {
+        if (st == CT_OK && all) {
             ct_free(newest);
             *path = found;
-            if (st != CT_OK)
-                ct_free(found);
+            return CT_OK;
+        }
+        if (st != CT_OK) { /* *path stays the caller's */
+            ct_free(newest);
+            ct_free(found);
             return st;
         }
         ct_free(found);

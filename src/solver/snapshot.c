@@ -7,8 +7,9 @@
  *
  * Each file appears whole or not at all, and the model before the state, so a
  * state that exists always has its model.  At most one snapshot is under way;
- * the next one waits for it, but not for ever.  All ranks take part in taking
- * one; rank 0 writes it, and others what they keep for themselves. */
+ * the next one waits for it, but not for ever: then it is left out, unless it
+ * turns out to be the last.  All ranks take part in taking one; rank 0 writes
+ * it, and others what they keep for themselves. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,9 +28,6 @@
 #include "proto/edit.h"
 #include "solver/state.h"
 
-/* Seconds that training waits for the snapshot before the next. */
-enum { PATIENCE = 60 };
-
 /* Owned by the solver; the thread's until `done`. */
 struct solver_snapshot {
     int                  iter, rank;
@@ -38,7 +36,7 @@ struct solver_snapshot {
     Caffe__NetParameter *model; /* NULL: this rank writes none */
     Caffe__SolverState  *state;
     char                *model_path, *state_path; /* of this rank */
-    bool                 threaded;
+    bool                 threaded, tried;
     pthread_t            thread;
     atomic_bool          done;
     enum ct_status       status;
@@ -191,6 +189,7 @@ static void *write_main(void *arg)
 static void start(struct ct_solver *s, struct solver_snapshot *w)
 {
     s->snapshots.writing = w;
+    w->tried    = true;
     w->threaded = pthread_create(&w->thread, NULL, write_main, w) == 0;
     if (!w->threaded)
         write_main(w);
@@ -228,6 +227,7 @@ static enum ct_status reap(struct ct_solver *s)
     if (st != CT_OK) {
         st = ct_fail(st, "snapshot at iteration %d: %s", w->iter, w->why);
         if (w->iter == s->iter) {
+            snapshot_free(s->snapshots.failed);
             s->snapshots.failed = w;
             return st;
         }
@@ -254,7 +254,7 @@ static bool make_room(struct ct_solver *s)
 {
     if (!s->snapshots.writing)
         return true;
-    if (!await(s->snapshots.writing, PATIENCE)) {
+    if (!await(s->snapshots.writing, s->snapshots.patience)) {
         CT_WARN("Iteration %d: the snapshot of iteration %d is still being "
                 "written to %s and takes very long",
                 s->iter, s->snapshots.writing->iter,
@@ -304,7 +304,7 @@ enum ct_status solver_snapshot_aside(struct ct_solver *s)
     if (w && make_room(s))
         start(s, w);
     else
-        snapshot_free(w);
+        s->snapshots.failed = w; /* until the next one: it may be the last */
     return go_on(s);
 }
 
@@ -364,20 +364,24 @@ static enum ct_status retry(struct ct_solver *s)
 enum ct_status solver_snapshot_last(struct ct_solver *s)
 {
     struct solver_snapshot *w = NULL;
+    const bool take_it        = s->snapshots.iter != s->iter; /* all alike */
 
-    if (s->snapshots.iter != s->iter) {
+    if (take_it) {
         CT_TRY(settle_and_take(s, &w));
-        if (write_now(s, w) != CT_OK)
-            CT_WARN("%s", ct_last_error());
-        CT_TRY(go_on(s));
+    } else if (s->snapshots.failed && !s->snapshots.failed->tried) {
+        w                   = s->snapshots.failed;
+        s->snapshots.failed = NULL;
     }
+    if (write_now(s, w) != CT_OK)
+        CT_WARN("%s", ct_last_error());
+    if (take_it)
+        CT_TRY(go_on(s));
     return s->snapshots.failed ? retry(s) : CT_OK;
 }
 
 bool solver_snapshot_due(struct ct_solver *s)
 {
     const int seconds = s->param->snapshot_seconds;
-
 
     if (s->snapshots.writing && atomic_load(&s->snapshots.writing->done) &&
         reap(s) != CT_OK)
@@ -389,6 +393,13 @@ bool solver_snapshot_due(struct ct_solver *s)
 void solver_snapshot_wait(struct ct_solver *s)
 {
     (void)make_room(s);
+}
+
+void solver_snapshot_forget(struct ct_solver *s)
+{
+    snapshot_free(s->snapshots.failed);
+    s->snapshots.failed = NULL;
+    s->snapshots.iter   = -1;
 }
 
 void solver_snapshot_fini(struct ct_solver *s)

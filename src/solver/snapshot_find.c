@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -219,8 +220,16 @@ static bool is_damage(enum ct_status st)
            st == CT_EINVAL;
 }
 
+static bool is_older(const char *path, int64_t since)
+{
+    struct stat s;
+
+    return since > 0 && stat(path, &s) == 0 && s.st_mtime < since;
+}
+
 static enum ct_status newest_of(const char *folder, const char *stem,
-                                int64_t limit, char **path, int64_t *iter)
+                                int64_t limit, int64_t since, char **path,
+                                int64_t *iter)
 {
     struct candidate *list = NULL;
     size_t n               = 0;
@@ -234,6 +243,10 @@ static enum ct_status newest_of(const char *folder, const char *stem,
             continue;
         ct_text_addf(&name, "%s/%s_iter_%" PRId64 ".solverstate%s", folder,
                      stem, list[i].iter, list[i].hdf5 ? ".h5" : "");
+        if (!name.failed && is_older(name.s, since)) {
+            ct_text_fini(&name);
+            continue;
+        }
         whole = name.failed ? CT_ENOMEM : check_state(name.s);
         if (whole == CT_OK) {
             *path = name.s;
@@ -273,13 +286,13 @@ static enum ct_status split(const char *prefix, char **folder, char **stem)
 }
 
 enum ct_status solver_find_newest(const char *prefix, int64_t limit,
-                                  char **path, int64_t *iter)
+                                  int64_t since, char **path, int64_t *iter)
 {
     char *folder = NULL, *stem;
     enum ct_status st;
 
     CT_TRY(split(prefix, &folder, &stem));
-    st = newest_of(folder, stem, limit, path, iter);
+    st = newest_of(folder, stem, limit, since, path, iter);
     ct_free(folder);
     return st;
 }

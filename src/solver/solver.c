@@ -105,6 +105,7 @@ static enum ct_status init(struct ct_solver *s)
     CT_TRY(solver_early_init(s));
     solver_pack_init(s);
     s->snapshots.iter     = -1;
+    s->snapshots.patience = 60;
     CT_TRY(load_weights(s));
     CT_TRY(solver_share_params(s));
     solver_warn_of_sums(s);

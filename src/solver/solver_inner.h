@@ -126,8 +126,9 @@ struct solver_shown {
 struct solver_snapshots {
     int    iter;     /* of the latest; -1: none */
     double time;     /* when it was taken */
+    double patience; /* seconds that the next one waits for it */
     struct solver_snapshot *writing; /* owned; NULL: none is */
-    struct solver_snapshot *failed;  /* of this iteration; owned; NULL: none */
+    struct solver_snapshot *failed;  /* or left out; owned; NULL: none */
 };
 
 /* Where this rank stands among ranks that come and go (commit.c). */
@@ -288,6 +289,11 @@ CT_MUST_CHECK enum ct_status solver_abandon_view(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_enter_view(struct ct_solver *s,
                                                bool is_new);
 
+/* resume.c: as ct_solver_newest_snapshot(), of those that were written no
+ * earlier than this (seconds since 1970). */
+CT_MUST_CHECK enum ct_status solver_newest_since(const struct ct_solver *s,
+                                                 int64_t since, char **path);
+
 /* commit.c: where ranks come and go, and nothing happens elsewhere: an
  * iteration begins; it counts; a view ended and this rank goes on in the next,
  * with that iteration or before it. */
@@ -401,6 +407,8 @@ CT_MUST_CHECK enum ct_status solver_snapshot_last(struct ct_solver *s);
 bool solver_snapshot_due(struct ct_solver *s);
 /* Waits for one that is being written, for a minute. */
 void solver_snapshot_wait(struct ct_solver *s);
+/* After a restore: what was written before says nothing of what follows. */
+void solver_snapshot_forget(struct ct_solver *s);
 /* Waits for it to the end, and tells nobody. */
 void solver_snapshot_fini(struct ct_solver *s);
 

@@ -54,10 +54,11 @@ CT_MUST_CHECK enum ct_status solver_rank_file(const char *path, int rank,
 CT_MUST_CHECK enum ct_status solver_find_model(const Caffe__SolverState *m,
                                                const char *path, char **out);
 /* The newest whole state of a prefix, of an iteration below `limit` if that is
- * not negative; CT_ENOTFOUND: there is none.  *path is ct_free'd. */
+ * not negative, written no earlier than `since` (seconds since 1970);
+ * CT_ENOTFOUND: there is none.  *path is ct_free'd. */
 CT_MUST_CHECK enum ct_status solver_find_newest(const char *prefix,
-                                                int64_t limit, char **path,
-                                                int64_t *iter);
+                                                int64_t limit, int64_t since,
+                                                char **path, int64_t *iter);
 /* Removes snapshots of the prefix up to iteration `iter`, but not the `keep`
  * newest of them; on ranks other than 0 only what `rank` keeps. */
 void solver_remove_older(const char *prefix, int rank, int64_t iter, int keep);

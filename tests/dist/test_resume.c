@@ -2,6 +2,8 @@
  * many they are. */
 #include "dist/ranks.h"
 
+#include <stdlib.h>
+
 #include "testing/files.h"
 
 /* With rate 0 the loss tells which samples a step has taken. */
@@ -120,4 +122,39 @@ TEST(resume, a_second_change_of_ranks_goes_on_as_well)
     straight = losses(ranks_train(4, words(still), "", 0), 4);
     for (int i = 4; i < RANKS_STEPS; i++)
         ASSERT_FLOAT(straight[i], twice[i], 1e-6);
+}
+
+/* Caffe's own states have no checksums, and may have double precision. */
+static void make_old(const char *path)
+{
+    Caffe__SolverState *m = NULL;
+
+    ASSERT_OK(ct_binary_read(&caffe__solver_state__descriptor, path, &m));
+    m->has_crc = m->has_own_crc = false;
+    for (size_t i = 0; i < m->n_history; i++) {
+        Caffe__BlobProto *b = m->history[i];
+
+        b->double_data = malloc(b->n_data * sizeof(double));
+        for (size_t k = 0; k < b->n_data; k++)
+            b->double_data[k] = (double)b->data[k];
+        b->n_double_data = b->n_data;
+        b->n_data        = 0;
+    }
+    ASSERT_OK(ct_binary_write(m, path));
+    ct_message_free(m);
+}
+
+TEST(resume, a_state_of_doubles_goes_to_all_ranks)
+{
+    const struct rank *whole, *rest;
+
+    ranks_make_data();
+    whole = ranks_train(2, words("snapshot: 4"), "", 0);
+    losses(whole, 2);
+    make_old(snapshot());
+    rest = ranks_resume(2, words("snapshot: 4"), "", snapshot(), false);
+    losses(rest, 2);
+    for (int r = 0; r < 2; r++)
+        ASSERT(memcmp(whole->weights, rest[r].weights,
+                      rest->n * sizeof(float)) == 0);
 }

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "solver/solver_inner.h"
 #include "solver/solver_test.h"
 #include "testing/files.h"
 
@@ -162,6 +163,40 @@ TEST(snapshot, a_damaged_state_does_not_hide_the_hdf5_one)
     ASSERT_OK(ct_solver_newest_snapshot(s, &found));
     ASSERT_HAS("s_iter_3.solverstate.h5", found);
     ct_free(found);
+}
+
+/* Two ranks of which the other one is lost at the k-th message. */
+static int n_messages;
+
+static enum ct_status lose_peer(struct ct_exchange *x, void *data, size_t bytes)
+{
+    (void)x;
+    (void)data;
+    (void)bytes;
+    return n_messages-- > 0 ? CT_OK : ct_fail(CT_ECOMM, "rank 1 is lost");
+}
+
+TEST(snapshot, a_search_that_a_lost_rank_ends_leaves_nothing)
+{
+    const struct ct_job_ops job = { .broadcast = lose_peer };
+    struct ct_exchange two      = { .facts = { .size = 2 }, .job = &job };
+    struct ct_solver *s         = solver_with("");
+    int n                       = 0;
+    enum ct_status st           = CT_ECOMM;
+
+    ASSERT_OK(ct_solver_step(s, 3));
+    ASSERT_OK(ct_solver_snapshot(s));
+    while (st != CT_OK) {
+        char *found = NULL;
+
+        n_messages          = n++;
+        s->options.exchange = &two;
+        st                  = ct_solver_newest_snapshot(s, &found);
+        s->options.exchange = NULL;
+        ASSERT(st == CT_OK || (st == CT_ECOMM && !found));
+        ct_free(found);
+    }
+    ASSERT(n > 3);
 }
 
 TEST(snapshot, a_folder_that_cannot_be_listed_is_an_error)
@@ -327,7 +362,72 @@ TEST(snapshot, training_goes_on_while_one_is_written)
     ASSERT(ct_file_exists(d.state));
     ASSERT(ct_file_exists(state_of(6, ".h5")));
 }
+
+/* The disk stands still from iteration 2 on, until training has lost its
+ * patience twice: at the next snapshot and at the end. */
+struct still_disk {
+    struct ct_solver *solver;
+    struct h5_guard   lock;
+    int               n_complaints;
+};
+
+static enum ct_solver_action stop_disk(void *arg)
+{
+    struct still_disk *d = arg;
+
+    if (d->solver && ct_solver_iter(d->solver) == 1)
+        d->lock = ct_h5_enter();
+    return CT_ACTION_NONE;
+}
+
+static void hear(enum ct_log_level level, const char *line, void *arg)
+{
+    struct still_disk *d = arg;
+
+    (void)level;
+    if (strstr(line, "takes very long") && ++d->n_complaints == 2)
+        ct_h5_leave(d->lock);
+}
+
+TEST(snapshot, the_last_one_is_written_though_the_one_before_takes_long)
+{
+    const char *text = test_format("%s snapshot_prefix: '%s/s' snapshot: 2 "
+                                   "max_iter: 4 snapshot_format: HDF5", words,
+                                   test_folder());
+    struct still_disk d = { 0 };
+    struct ct_solver_options o = { .device = test_device(),
+                                   .action = stop_disk, .arg = &d };
+    Caffe__SolverParameter *p  = NULL;
+
+    ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
+                            strlen(text), "test", &p));
+    ASSERT_OK(ct_solver_create(p, &o, &d.solver));
+    test_defer(solver_test_free, d.solver);
+    ct_message_free(p);
+    d.solver->snapshots.patience = 0.05;
+    ct_log_set_level(CT_LOG_WARNING);
+    ct_log_set_sink(hear, &d);
+    ASSERT_OK(ct_solver_solve(d.solver));
+    ct_log_set_sink(NULL, NULL);
+    ASSERT_INT(2, d.n_complaints);
+    ASSERT(ct_file_exists(state_of(2, ".h5")));
+    ASSERT(ct_file_exists(state_of(4, ".h5")));
+}
 #endif
+
+/* What was written before a restore is not what comes after it. */
+TEST(snapshot, after_a_restore_the_last_one_is_written_again)
+{
+    struct ct_solver *s = solver_with("max_iter: 4");
+
+    ASSERT_OK(ct_solver_step(s, 2));
+    ASSERT_OK(ct_solver_snapshot(s));
+    ASSERT_OK(ct_solver_solve(s));
+    ASSERT_INT(0, unlink(state_of(4, "")));
+    ASSERT_OK(ct_solver_restore(s, state_of(2, "")));
+    ASSERT_OK(ct_solver_solve(s));
+    ASSERT(ct_file_exists(state_of(4, "")));
+}
 
 static void age(const char *path)
 {
