@@ -71,6 +71,13 @@ CT_API struct ct_blob *ct_layer_blob(const struct ct_layer *l, int i);
 CT_API int      ct_layer_rank(const struct ct_layer *l);
 CT_API int      ct_layer_size(const struct ct_layer *l);
 CT_API uint64_t ct_layer_key(const struct ct_layer *l);
+/* What `batch_size` of data_param says for this rank; -1: nothing. */
+CT_API int64_t ct_layer_batch_size(const struct ct_layer *l);
+/* Where a source of the train net with this batch reads in its pass t, of the
+ * samples of all ranks: at position t / out[3] * out[0] + out[1] + t % out[3] *
+ * out[2] and the out[2] - 1 after it. */
+CT_API void ct_layer_shard(const struct ct_layer *l, int64_t batch,
+                           int64_t out[4]);
 /* A parameter of zeros; only while the layer is set up. */
 CT_API CT_MUST_CHECK enum ct_status ct_layer_add_zeros(struct ct_layer *l,
                                                        int n_axes,

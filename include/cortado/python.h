@@ -33,6 +33,8 @@ struct ct_python_host {
     /* The layer is about to be destroyed. */
     void (*forget)(struct ct_layer *l, void *arg);
     void *arg;
+    /* Does `seek` mean anything to it?  NULL: to all. */
+    bool (*finds_place)(const struct ct_layer *l, void *arg);
 };
 
 /* Process-wide.  Borrowed until another one takes its place; NULL: none. */

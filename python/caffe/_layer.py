@@ -17,7 +17,7 @@ import numpy as np
 from . import _ranks
 from ._blob import Blob, BlobVec, RawBlobVec
 from ._engine import Pinned
-from ._library import (FORGET_FN, OK, RUN_FN, SEEK_FN, Error, PythonHost,
+from ._library import (FINDS_FN, FORGET_FN, OK, RUN_FN, SEEK_FN, Error, PythonHost,
                        check, decode, lib, pointers, remember)
 
 _STEPS = ('setup', 'reshape', 'forward', 'backward')
@@ -46,14 +46,18 @@ class Layer(Pinned):
     A subclass finds in its methods ``self.param_str`` (the text of the
     prototxt; ``self.param_str_`` in older ones), ``self.phase`` (``caffe.TRAIN`` or ``caffe.TEST``),
     ``self.blobs`` (its parameters; ``self.blobs.add_blob(*shape)`` in setup
-    adds one), and, when several ranks train together, ``self.solver_rank``
-    and ``self.solver_count``.
+    adds one), ``self.batch_size`` (what ``data_param { batch_size: N }`` of
+    the prototxt says, and of that this rank's part where ranks divide it),
+    and, when several ranks train together, ``self.solver_rank`` and
+    ``self.solver_count``.
     """
     _pointer = None  # the C layer; None once it is gone
     _owner = None    # keeps it there
     param_str = ''
     solver_rank = 0
     solver_count = 1
+    batch_size = 0
+    _brings_none = False  # the prototxt says that it brings in no samples
 
     def __init__(self, param: LayerParameter = None):
         """Nothing is there yet: use setup()."""
@@ -94,14 +98,23 @@ class Layer(Pinned):
 
         Ranks that train together get disjoint parts, and a resumed run goes
         on where the snapshot was taken.  Make it in setup(); ``next()`` once
-        a forward pass gives this rank's next ``batch`` indices.  A test net
-        gets all of them: rank 0 runs tests with Python layers by itself.
+        a forward pass gives this rank's next ``batch`` indices; where ranks
+        divide a batch that is ``self.batch_size``.  A test net gets all of
+        them: rank 0 runs tests with Python layers by itself.
         """
-        rank, count = self.solver_rank, self.solver_count
+        rank, count, shard = self.solver_rank, self.solver_count, None
         if lib.ct_layer_phase(self._pointer) == _TEST:
             rank, count = 0, 1
+        elif self.batch_size > 0 and batch != self.batch_size:
+            raise Error('deal() of %d samples, and this rank takes %d of a '
+                        'batch: use self.batch_size' % (batch,
+                                                        self.batch_size))
+        elif self.batch_size > 0:
+            shard = (ctypes.c_int64 * 4)()
+            lib.ct_layer_shard(self._pointer, batch, shard)
+            shard = tuple(shard)
         deal = _ranks.Deal(n, batch, rank, count,
-                           lib.ct_layer_key(self._pointer), shuffle)
+                           lib.ct_layer_key(self._pointer), shuffle, shard)
         self.__dict__.setdefault('_deals', []).append(deal)
         return deal
 
@@ -166,6 +179,8 @@ class _Known:
         layer.phase = Phase(lib.ct_layer_phase(self.pointer))
         layer.solver_rank = lib.ct_layer_rank(self.pointer)
         layer.solver_count = lib.ct_layer_size(self.pointer)
+        said = lib.ct_layer_batch_size(self.pointer)
+        layer.batch_size, layer._brings_none = max(said, 0), said == 0
         if layer.solver_count > 1:
             _ranks.rank, _ranks.count = layer.solver_rank, layer.solver_count
         layer.__dict__['_blobs'] = BlobVec()
@@ -278,6 +293,14 @@ def _seek(pointer, n_passes, _arg):
         return remember(exception, _explain(pointer, 'seek', exception))
 
 
+@FINDS_FN
+def _finds_place(pointer, _arg):
+    known = _known.get(pointer)
+    layer = known and known.layer
+    return (layer is None or bool(layer.__dict__.get('_deals')) or
+            hasattr(layer, 'seek') or layer._brings_none)
+
+
 @FORGET_FN
 def _forget(pointer, _arg):
     known = _known.pop(pointer, None)
@@ -285,7 +308,7 @@ def _forget(pointer, _arg):
         known.part()
 
 
-_host = PythonHost(_run, _seek, _forget, None)
+_host = PythonHost(_run, _seek, _forget, None, _finds_place)
 lib.ct_python_set_host(ctypes.byref(_host))
 # Layers that are freed after this find no host and ask for nothing.
 atexit.register(lib.ct_python_set_host, None)

@@ -87,10 +87,13 @@ HOOK_FN = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_void_p)
 ACTION_FN = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 
+FINDS_FN = ctypes.CFUNCTYPE(c_bool, c_void_p, c_void_p)
+
+
 class PythonHost(ctypes.Structure):
     """struct ct_python_host"""
     _fields_ = [('run', RUN_FN), ('seek', SEEK_FN), ('forget', FORGET_FN),
-                ('arg', c_void_p)]
+                ('arg', c_void_p), ('finds_place', FINDS_FN)]
 
 
 class NetHooks(ctypes.Structure):
@@ -145,6 +148,8 @@ _PROTOTYPES = {
     'ct_layer_rank': (c_int, c_void_p),
     'ct_layer_size': (c_int, c_void_p),
     'ct_layer_key': (c_uint64, c_void_p),
+    'ct_layer_batch_size': (c_int64, c_void_p),
+    'ct_layer_shard': (None, c_void_p, c_int64, POINTER(c_int64)),
     'ct_layer_add_zeros': (c_int, c_void_p, c_int, POINTER(c_int64)),
     'ct_layer_shape_tops': (c_int, c_void_p, POINTER(c_void_p), c_int,
                             POINTER(c_void_p), c_int),

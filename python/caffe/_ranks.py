@@ -17,14 +17,21 @@ class Deal:
     In pass p rank r of c gets places (p c + r) b .. + b of an endless row:
     the indices in order, or a fresh permutation of them every time all have
     been dealt.  It is a function of the pass, so it continues after a resume.
+
+    `shard` is for ranks with unequal parts or several passes a step: (step,
+    first, batch, share), and pass p starts at place p // share * step + first
+    + p % share * batch.
     """
 
-    def __init__(self, n, batch, rank=0, count=1, seed=0, shuffle=True):
+    def __init__(self, n, batch, rank=0, count=1, seed=0, shuffle=True,
+                 shard=None):
         if n < 1 or batch < 1:
             raise ValueError('%d samples in batches of %d' % (n, batch))
         self.n, self.batch = int(n), int(batch)
         self.rank, self.count = rank, count
         self.seed, self.shuffle = int(seed), shuffle
+        self.shard = shard or (count * self.batch, rank * self.batch,
+                               self.batch, 1)
         self.passes = 0
         self._epoch = self._order = None
 
@@ -44,7 +51,9 @@ class Deal:
 
     def next(self) -> np.ndarray:
         """This rank's next batch of indices."""
-        start = (self.passes * self.count + self.rank) * self.batch
+        step, first, batch, share = self.shard
+        start = (self.passes // share * step + first +
+                 self.passes % share * batch)
         self.passes += 1
         out = np.empty(self.batch, np.int64)
         done = 0

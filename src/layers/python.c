@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "layers/python_layer.h"
 #include "proto/params.h"
 
 #define PLUGIN "libcortado_python.so"
@@ -264,3 +265,11 @@ const struct ct_layer_type ct_layer_python = {
     .seek       = python_seek,
     .teardown   = python_teardown,
 };
+
+bool ct_python_finds_place(const struct ct_layer *l)
+{
+    const struct ct_python_host *host = atomic_load(&current_host);
+
+    return l->type != &ct_layer_python || !host || !host->finds_place ||
+           host->finds_place(l, host->arg);
+}

@@ -23,7 +23,7 @@ static enum ct_status batch_of(const Caffe__NetParameter *net, int64_t *out)
     for (size_t i = 0; i < net->n_layer; i++) {
         const uint32_t *size = ct_batch_size(net->layer[i]);
 
-        if (size && *out != (int64_t)*size)
+        if (size && *size > 0 && *out != (int64_t)*size)
             return ct_fail(CT_EINVAL, "a batch that is divided among ranks "
                            "needs one batch_size; layer %s has %u, another "
                            "%lld", net->layer[i]->name, *size,
@@ -32,6 +32,24 @@ static enum ct_status batch_of(const Caffe__NetParameter *net, int64_t *out)
     return *out ? CT_OK
                 : ct_fail(CT_EINVAL, "finds no batch_size to divide among "
                           "ranks");
+}
+
+/* A Python layer without bottoms brings samples in, and only it knows how
+ * many. */
+static enum ct_status check_python(const Caffe__NetParameter *net)
+{
+    for (size_t i = 0; i < net->n_layer; i++) {
+        const Caffe__LayerParameter *l = net->layer[i];
+
+        if (strcmp(l->type, "Python") == 0 && l->n_bottom == 0 &&
+            !(l->data_param && l->data_param->has_batch_size))
+            return ct_fail(CT_EINVAL, "layer %s: a batch that is divided among "
+                           "ranks has to be known: write data_param { "
+                           "batch_size: N } into this Python layer, 0 if it "
+                           "brings in no samples, and let the class use "
+                           "self.batch_size, a rank's part", l->name);
+    }
+    return CT_OK;
 }
 
 static enum ct_status divide_evenly(int64_t whole, int n, int64_t *out)
@@ -54,6 +72,7 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
 
     if (!x->facts.global_batch && !solver_has_shares(s))
         return CT_OK;
+    CT_TRY(check_python(net));
     CT_TRY(batch_of(net, &each));
     whole = x->facts.global_batch ? each : each * x->facts.size;
     if (x->facts.parts) {
@@ -173,14 +192,24 @@ void solver_say_samples(const struct ct_solver *s)
                     (double)records);
 }
 
+/* A source of records, which rank 0 can read for all. */
+static bool has_records(const Caffe__LayerParameter *l)
+{
+    return l->data_param && (strcmp(l->type, "Data") == 0 ||
+                             strcmp(l->type, "AnnotatedData") == 0);
+}
+
 static char **source_of(Caffe__LayerParameter *l)
 {
-    if (l->data_param && strcmp(l->type, "Data") == 0)
+    if (has_records(l))
         return l->data_param->mode == CAFFE__DATA_PARAMETER__MODE__LOCAL
                    ? NULL /* it does so by itself */
                    : &l->data_param->source;
-    if (l->image_data_param && strcmp(l->type, "ImageData") == 0)
+    if (l->image_data_param && (strcmp(l->type, "ImageData") == 0 ||
+                                strcmp(l->type, "ImageSegData") == 0))
         return &l->image_data_param->source;
+    if (l->dense_image_data_param && strcmp(l->type, "DenseImageData") == 0)
+        return &l->dense_image_data_param->source;
     if (l->hdf5_data_param && strcmp(l->type, "HDF5Data") == 0)
         return &l->hdf5_data_param->source;
     if (l->window_data_param && strcmp(l->type, "WindowData") == 0)
@@ -199,7 +228,7 @@ enum ct_status solver_place_data(const struct ct_exchange *x,
         char **source            = source_of(l), *own = NULL;
         enum ct_status st;
 
-        if (x->facts.root_data && source && strcmp(l->type, "Data") != 0)
+        if (x->facts.root_data && source && !has_records(l))
             return ct_fail(CT_EINVAL, "layer %s: data: root sends the records "
                            "of Data layers; type %s reads by itself: use "
                            "shared or local", l->name, l->type);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "core/buffer.h"
+#include "layers/deal.h"
 #include "net/training.h"
 #include "proto/edit.h"
 #include "solver/solver_inner.h"
@@ -202,6 +203,26 @@ int ct_layer_size(const struct ct_layer *l)
 uint64_t ct_layer_key(const struct ct_layer *l)
 {
     return l->key;
+}
+
+int64_t ct_layer_batch_size(const struct ct_layer *l)
+{
+    const Caffe__DataParameter *p = l->param->data_param;
+
+    return p && p->has_batch_size ? (int64_t)p->batch_size : -1;
+}
+
+void ct_layer_shard(const struct ct_layer *l, int64_t batch, int64_t out[4])
+{
+    const struct ct_shard s = l->run->own_data
+                                  ? ct_shard_even(l->run->rank, l->run->size,
+                                                  batch, 1)
+                                  : ct_deal_shard(l, batch);
+
+    out[0] = s.step;
+    out[1] = s.first;
+    out[2] = s.count;
+    out[3] = s.share;
 }
 
 enum ct_status ct_layer_add_zeros(struct ct_layer *l, int n_axes,

@@ -77,7 +77,7 @@ static struct host_log *host(void)
 {
     static struct host_log log;
     static const struct ct_python_host table = { host_run, host_seek,
-                                                 host_forget, &log };
+                                                 host_forget, &log, NULL };
 
     log = (struct host_log){ 0 };
     ct_python_set_host(&table);
