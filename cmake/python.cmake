@@ -102,6 +102,16 @@ if(Python3_Development.Embed_FOUND)
                          -Wshadow)
   target_compile_definitions(cortado_python PRIVATE _GNU_SOURCE
                              CT_PYTHON_BESIDE="python:${beside}")
+  if(CORTADO_SANITIZE MATCHES "thread")
+    target_compile_options(cortado_python PRIVATE -fsanitize=thread -g1)
+    target_link_options(cortado_python PRIVATE -fsanitize=thread)
+  endif()
+  if(CORTADO_TESTS AND NOT CORTADO_SANITIZE MATCHES "address")
+    add_test(NAME cli.python COMMAND ${PROJECT_SOURCE_DIR}/tests/cli/python
+                                     ${PROJECT_BINARY_DIR})
+    set_tests_properties(cli.python PROPERTIES SKIP_RETURN_CODE 77)
+    add_dependencies(thread_tests cortado_python python_package)
+  endif()
   install(TARGETS cortado_python
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cortado)
 else()
