@@ -153,8 +153,7 @@ void ct_dist_abort(struct ct_dist *d, int code)
     /* Launchers end everybody now, witnesses of the dead among them. */
     live_watch_hear_out(d->view.watch);
     live_watch_stop(d->view.watch); /* nobody needs to find out who is gone */
-    if (d->host.shared)
-        ct_window_abort(d->host.shared->window);
+    dist_direct_abort(d);
     ct_comm_abort(d->view.all, code);
 }
 
@@ -339,20 +338,37 @@ void dist_stats_begin(struct ct_dist *d)
 {
     d->counts.at_start      = ct_comm_thread_stats(d->view.thread);
     d->counts.sent_at_start = dist_bytes_sent(d);
+    d->counts.begun         = true;
+}
+
+static double seconds_busy(const struct ct_dist *d)
+{
+    return ct_comm_thread_stats(d->view.thread).busy_seconds -
+           d->counts.at_start.busy_seconds;
+}
+
+void dist_stats_end(struct ct_dist *d)
+{
+    if (!d->counts.begun)
+        return;
+    d->counts.sent_before += dist_bytes_sent(d) - d->counts.sent_at_start;
+    d->counts.busy_before += seconds_busy(d);
+    d->counts.begun        = false;
 }
 
 struct ct_dist_stats ct_dist_stats(const struct ct_dist *d)
 {
     struct ct_dist_stats out = { 0 };
 
-    if (d) {
-        struct ct_comm_thread_stats s = ct_comm_thread_stats(d->view.thread);
-
-        out.bytes_sent   = dist_bytes_sent(d) - d->counts.sent_at_start;
-        out.comm_seconds = s.busy_seconds - d->counts.at_start.busy_seconds +
-                           d->host.seconds;
-        out.wait_seconds = d->counts.wait_seconds;
-        out.n_exchanges  = d->counts.n_exchanges;
+    if (!d)
+        return out;
+    out.bytes_sent   = d->counts.sent_before;
+    out.comm_seconds = d->counts.busy_before + d->host.seconds;
+    out.wait_seconds = d->counts.wait_seconds;
+    out.n_exchanges  = d->counts.n_exchanges;
+    if (d->counts.begun) {
+        out.bytes_sent += dist_bytes_sent(d) - d->counts.sent_at_start;
+        out.comm_seconds += seconds_busy(d);
     }
     return out;
 }

@@ -71,10 +71,13 @@ struct dist_local {
     bool asked[CT_RIDER_STOP + 1]; /* since then */
 };
 
-/* What training took (dist.c). */
+/* What training took (dist.c), in this view and those before. */
 struct dist_counts {
+    bool     begun;         /* in this view, where it counts from here: */
     uint64_t sent_at_start;
-    struct ct_comm_thread_stats at_start; /* when training began */
+    struct ct_comm_thread_stats at_start;
+    uint64_t sent_before;   /* in others */
+    double   busy_before;
     double   wait_seconds;
     uint64_t n_exchanges;
 };
@@ -140,6 +143,12 @@ CT_MUST_CHECK enum ct_status dist_create_over(
     struct ct_transport *transport,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 
+/* options.c: what `text` says goes before `solver` (may be NULL), and that
+ * before the defaults; all as fields of `distributed { }`. */
+CT_MUST_CHECK enum ct_status dist_read_options(
+    const char *defaults, const Caffe__DistributedParameter *solver,
+    const char *text, Caffe__DistributedParameter **out);
+
 /* elastic.c: one among ranks that come and go, with its first place among them;
  * `members` outlives it.  The rest as struct ct_job_ops has it. */
 CT_MUST_CHECK enum ct_status dist_create_elastic(
@@ -186,6 +195,8 @@ CT_MUST_CHECK enum ct_status dist_find_held(struct ct_dist *d);
 /* explain.c: what this job does, and why; once it is attached to a net, also
  * how each parameter travels.  Takes NULL: one rank by itself. */
 void dist_explain(const struct ct_dist *d, struct ct_text *out);
+/* In a few words, how gradients come together. */
+const char *dist_way(const struct ct_dist *d);
 
 /* bsp.c: away with what it has of a net. */
 void dist_bsp_fini(struct ct_dist *d);
@@ -193,8 +204,8 @@ void dist_bsp_fini(struct ct_dist *d);
 /* selftest.c: programs, MPIs and devices of all ranks fit each other. */
 CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
 
-/* dist.c: the first rank's bytes to all of d->view.comm; as ct_allgather();
- * both on the comm thread. */
+/* dist.c: the first rank's bytes to all like this one; as ct_allgather(); both
+ * on the comm thread. */
 CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
                                             size_t bytes);
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
@@ -221,15 +232,20 @@ CT_MUST_CHECK enum ct_status dist_spread_values(struct ct_dist *d,
 CT_MUST_CHECK enum ct_status dist_sweep(struct ct_dist *d);
 
 /* direct.c: inside one host, without the comm thread.  Moves the net's
- * gradients where d->host.shared can sum them, or leaves it NULL. */
+ * gradients where d->host.shared can sum them, or leaves that NULL. */
 CT_MUST_CHECK enum ct_status dist_direct_init(struct ct_dist *d,
                                               struct ct_net *net);
 void dist_direct_fini(struct ct_dist *d);
-/* The first n_ready buckets are complete. */
-CT_MUST_CHECK enum ct_status dist_direct_layer_done(struct ct_dist *d,
-                                                    int n_ready);
+/* Do this net's parameters lie there, once for all ranks? */
+bool dist_shares_params_of(const struct ct_dist *d, const struct ct_net *net);
+/* Nobody is to wait there any more: this rank fails. */
+void dist_direct_abort(struct ct_dist *d);
+/* What was posted by this ticket is done; waits for it. */
+bool dist_direct_arrived(struct ct_dist *d, uint64_t ticket);
 CT_MUST_CHECK enum ct_status dist_direct_wait(struct ct_dist *d,
                                               uint64_t ticket);
+/* All ranks are here: they meet in that memory. */
+CT_MUST_CHECK enum ct_status dist_direct_meet(struct ct_dist *d);
 /* As struct ct_job_ops has it. */
 CT_MUST_CHECK enum ct_status dist_share_params(
     struct ct_exchange *x, struct ct_net *net,
@@ -250,6 +266,8 @@ CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,
 CT_MUST_CHECK enum ct_status dist_all_sum(struct ct_dist *d, float *x,
                                           int64_t n);
 void dist_stats_begin(struct ct_dist *d);
+/* The view ends. */
+void dist_stats_end(struct ct_dist *d);
 /* By every comm of this rank since it began; on any thread. */
 uint64_t dist_bytes_sent(const struct ct_dist *d);
 

@@ -4,6 +4,7 @@
 
 #include "comm/ps/ps.h"
 #include "cortado/log.h"
+#include "dist/bsp/carrier.h"
 #include "dist/engine.h"
 
 static void line(struct ct_text *out, const char *topic, const char *choice,
@@ -153,8 +154,7 @@ static void explain_unused(const struct dist_plan *p,
                            const Caffe__DistributedParameter *o,
                            struct ct_text *out)
 {
-    if (!is(o->reduce, "auto") && (p->servers || p->local_steps) &&
-        o->groups == 1 && !p->local_steps)
+    if (!is(o->reduce, "auto") && p->servers && o->groups == 1)
         line(out, "--reduce", "has no effect", "servers add up");
     if (is(o->road, "factors") && p->local_steps)
         line(out, "--road", "has no effect", "weights are sent, and no "
@@ -209,6 +209,15 @@ void dist_explain(const struct ct_dist *d, struct ct_text *out)
     }
 }
 
+const char *dist_way(const struct ct_dist *d)
+{
+    const struct dist_plan *p = &d->plan;
+
+    return p->servers ? "parameter servers"
+           : p->sync  ? p->sync->does
+                      : p->carrier->name;
+}
+
 void dist_plan_say(const struct dist_plan *p,
                    const Caffe__DistributedParameter *o)
 {
@@ -245,37 +254,50 @@ void dist_plan_say(const struct dist_plan *p,
 
 /* ---- The manual. */
 
+#define CHOICE(flag, fields) { flag, fields, false, false }
+
 const struct dist_choice dist_choices[] = {
-    { "--sync=ssp", "sync: 'ssp' staleness: 1" },
-    { "--sync=async", "sync: 'async'" },
-    { "--sync=local", "sync: 'local' local_steps: 2" },
-    { "--road=allreduce", "road: 'allreduce'" },
-    { "--road=factors", "road: 'factors'" },
-    { "--road=ps", "road: 'ps'" },
-    { "--road=sharded", "road: 'sharded'" },
-    { "--reduce=ring", "reduce: 'ring'" },
-    { "--reduce=tree", "reduce: 'tree'" },
-    { "--reduce=nccl", "reduce: 'nccl'" },
-    { "--compress=bf16", "compress: 'bf16'" },
-    { "--compress=qsgd", "compress: 'qsgd'" },
-    { "--compress=onebit", "compress: 'onebit'" },
-    { "--compress=topk", "compress: 'topk:0.25'" },
-    { "--compress=powersgd", "compress: 'powersgd:4'" },
-    { "--data=local", "data: 'local'" },
-    { "--data=root", "data: 'root'" },
-    { "--batch=global", "batch: 'global'" },
-    { "--shares=speed", "shares: 'speed'" },
-    { "--shares=2:1:1:2", "shares: '2:1:1:2'" },
-    { "--canonical", "canonical: true parts: 4" },
-    { "--sync_bn", "sync_bn: true" },
-    { "--deadline", "deadline: 5" },
-    { "--groups", "groups: 2" },
-    { "--servers", "servers: 1" },
-    { "--bandwidth", "bandwidth: '1gbit'" },
+    CHOICE("--sync=ssp", "sync: 'ssp' staleness: 1"),
+    CHOICE("--sync=async", "sync: 'async'"),
+    CHOICE("--sync=local", "sync: 'local' local_steps: 2"),
+    CHOICE("--road=allreduce", "road: 'allreduce'"),
+    CHOICE("--road=factors", "road: 'factors'"),
+    CHOICE("--road=ps", "road: 'ps'"),
+    CHOICE("--road=sharded", "road: 'sharded'"),
+    CHOICE("--reduce=ring", "reduce: 'ring'"),
+    CHOICE("--reduce=tree", "reduce: 'tree'"),
+    CHOICE("--reduce=nccl", "reduce: 'nccl'"),
+    CHOICE("--compress=bf16", "compress: 'bf16'"),
+    CHOICE("--compress=qsgd", "compress: 'qsgd'"),
+    CHOICE("--compress=onebit", "compress: 'onebit'"),
+    CHOICE("--compress=topk", "compress: 'topk:0.25'"),
+    CHOICE("--compress=powersgd", "compress: 'powersgd:4'"),
+    CHOICE("--data=local", "data: 'local'"),
+    CHOICE("--data=root", "data: 'root'"),
+    CHOICE("--batch=global", "batch: 'global'"),
+    CHOICE("--shares=speed", "shares: 'speed'"),
+    CHOICE("--shares=2:1:1:2", "shares: '2:1:1:2'"),
+    CHOICE("--canonical", "canonical: true parts: 4"),
+    CHOICE("--sync_bn", "sync_bn: true"),
+    CHOICE("--deadline", "deadline: 5"),
+    CHOICE("--groups", "groups: 2"),
+    CHOICE("--servers", "servers: 1"),
+    CHOICE("--bandwidth", "bandwidth: '1gbit'"),
+    { "--gpu=all", "", true, false },
+    { "--gpu=0 on some ranks", "", true, true },
 };
 const int dist_n_choices = sizeof(dist_choices) / sizeof(dist_choices[0]);
 
 enum { RANKS = 4 };
+
+void dist_choice_facts(const struct dist_choice *c, struct dist_facts *f)
+{
+    if (!c->gpus)
+        return;
+    f->met = f->learns = f->gpus = true;
+    f->own_gpus        = !c->cpus;
+    f->mixed = f->unlike = c->cpus;
+}
 
 /* Two values of one flag exclude each other without a word. */
 static bool same_flag(const struct dist_choice *a, const struct dist_choice *b)
@@ -289,7 +311,7 @@ static bool same_flag(const struct dist_choice *a, const struct dist_choice *b)
 static enum ct_status go_together(const struct dist_choice *a,
                                   const struct dist_choice *b, bool *out)
 {
-    const struct dist_facts f = { .size = RANKS, .n_hosts = 1 };
+    struct dist_facts f = { .size = RANKS, .n_hosts = 1 };
     Caffe__DistributedParameter *o = NULL;
     struct ct_text text = { 0 };
     struct dist_plan p;
@@ -301,6 +323,8 @@ static enum ct_status go_together(const struct dist_choice *a,
                                      text.s, text.n_bytes, "choices", &o);
     ct_text_fini(&text);
     CT_TRY(st);
+    dist_choice_facts(a, &f);
+    dist_choice_facts(b, &f);
     *out = dist_resolve(o, &f, &p) == CT_OK;
     ct_message_free(o);
     return CT_OK;

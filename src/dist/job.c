@@ -38,6 +38,11 @@ static bool next_mark(struct ct_exchange *x, uint64_t *seen,
     return dist_next_mark(x->state, seen, out);
 }
 
+static int counts(struct ct_exchange *x)
+{
+    return dist_of(x)->local.mean_at;
+}
+
 static const struct ct_job_ops job_ops = {
     .meet      = meet,
     .share     = dist_share_params,
@@ -49,6 +54,7 @@ static const struct ct_job_ops job_ops = {
     .mark       = dist_mark,
     .hold       = dist_hold,
     .commit     = dist_commit,
+    .counts     = counts,
     .next_view  = dist_next_view,
     .enter_view = dist_enter_view,
 };
@@ -108,13 +114,14 @@ void dist_fill_exchange(struct ct_dist *d)
             .remote         = p->values,
             .lazy           = p->lazy,
             .commits        = p->commits,
+            .apart          = p->apart,
             .n_full         = d->elastic.place.n_full,
-            .keeps_history  = p->values || (p->sync && p->sync->keeps_history),
+            .keeps_history  = p->keeps_history,
             .holds_back     = p->holds_back,
-            /* Others may have no data, or one may stand still. */
-            .deal_tests     = !p->root_data && !p->rounds,
+            .whole          = p->whole,
+            .deal_tests     = p->deals_tests,
             .bucket_bytes   = (size_t)o->bucket_bytes,
-            .guard_interval = p->rounds ? 0 : o->guard_interval,
+            .guard_interval = p->guards ? o->guard_interval : 0,
             .peers          = &d->services.peers,
         },
         .ops   = p->kind,
@@ -133,6 +140,6 @@ enum ct_status dist_find_held(struct ct_dist *d)
     CT_TRY(ct_alloc((size_t)n + 1, sizeof(*d->held), "held gradients",
                     &d->held));
     for (int i = 0; i < n; i++)
-        d->held[i] = dist_wires_code(d, i);
+        d->held[i] = dist_wires_codec(d, i);
     return CT_OK;
 }

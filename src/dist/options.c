@@ -24,24 +24,40 @@ static enum ct_status add(Caffe__DistributedParameter **into,
     return CT_OK;
 }
 
-enum ct_status ct_dist_open(const char *defaults, const char *solver,
-                            const char *text, struct ct_dist **out)
+enum ct_status dist_read_options(const char *defaults,
+                                 const Caffe__DistributedParameter *solver,
+                                 const char *text,
+                                 Caffe__DistributedParameter **out)
 {
     Caffe__DistributedParameter *options = NULL, *words = NULL;
-    Caffe__SolverParameter *param = NULL;
     enum ct_status st;
 
     CT_TRY_GOTO(parse(defaults, &options), st, out);
-    if (solver) {
-        CT_TRY_GOTO(ct_solver_param_read(solver, &param), st, out);
-        CT_TRY_GOTO(add(&options, param->distributed), st, out);
-    }
+    CT_TRY_GOTO(add(&options, solver), st, out);
     CT_TRY_GOTO(parse(text, &words), st, out);
     CT_TRY_GOTO(add(&options, words), st, out);
-    st = ct_dist_create(options, out);
+    *out    = options;
+    options = NULL;
 out:
     ct_message_free(options);
     ct_message_free(words);
+    return st;
+}
+
+enum ct_status ct_dist_open(const char *defaults, const char *solver,
+                            const char *text, struct ct_dist **out)
+{
+    Caffe__DistributedParameter *options = NULL;
+    Caffe__SolverParameter *param = NULL;
+    enum ct_status st;
+
+    if (solver)
+        CT_TRY(ct_solver_param_read(solver, &param));
+    st = dist_read_options(defaults, param ? param->distributed : NULL, text,
+                           &options);
+    if (st == CT_OK)
+        st = ct_dist_create(options, out);
+    ct_message_free(options);
     ct_message_free(param);
     return st;
 }

@@ -16,7 +16,19 @@
 #include "dist/model/schedule.h"
 #include "dist/sync/sync.h"
 
-/* What the job has; the same on all ranks. */
+/* Who sums gradients in the memory of GPUs; see gpu/device_sum.h. */
+enum dist_device_way {
+    DIST_BY_HOST, /* nobody: they go through the CPU's memory */
+    DIST_BY_NCCL,
+    DIST_BY_MPI,
+    DIST_BY_TREE
+};
+
+struct dist_carrier;
+struct dist_factor_way;
+
+/* What the job has; the same on all ranks, but for `copied` where some have a
+ * GPU and some have none. */
 struct dist_facts {
     int  size, n_hosts;
     bool elastic;  /* ranks come and go */
@@ -25,9 +37,15 @@ struct dist_facts {
     bool own_gpus; /* each rank has one, and no two the same */
     bool mixed;    /* some ranks have one, and some have none */
     bool unlike;   /* devices round differently */
-    bool copied;   /* gradients are copied to the CPU's memory, as from GPUs */
+    bool copied;   /* this rank's gradients are copied to the CPU's memory, as
+                    * from GPUs */
     bool learns;   /* the net has parameters */
     int  iter_size;
+    /* What was tried: whether ranks of a host can share memory, and by which
+     * way GPUs sum in their own. */
+    bool no_windows;
+    enum dist_device_way on_device;
+    bool shared_params; /* ranks of a host have one copy of them */
 };
 
 struct dist_plan {
@@ -46,8 +64,11 @@ struct dist_plan {
                                         * servers */
     int  parts;        /* canonical: micro-batches of all ranks; 0: no */
     bool alone;        /* one rank whose training is that of a process alone */
+    bool keeps_history; /* the exchange works on the solver's histories */
+    bool guards;       /* that ranks stay equal is checked */
     /* What it trains on. */
     bool root_data, own_data, global_batch, sync_bn;
+    bool deals_tests;  /* ranks deal out the batches of a test */
     /* How gradients travel. */
     enum dist_road    road;
     struct dist_codec codec;     /* type NULL: as they are */
@@ -55,20 +76,39 @@ struct dist_plan {
     bool   nccl;         /* insists on it */
     double bytes_s;      /* that a rank may send; 0: any number */
     bool   sheds;        /* ... what has no tokens waits (codec/managed.h) */
+    bool   codes;        /* some are coded, or wait for tokens */
+    bool   codes_answers; /* what servers send back, too */
+    int64_t slice_floats; /* of a bucket that are summed at once; 0: all */
+    bool   agrees;       /* ranks agree on the order of sums as they go */
     bool   overlap;      /* they leave during the backward pass */
     bool   lazy;         /* updates wait for the next forward pass */
-    bool   commits;      /* ... or until all ranks have all sums */
+    bool   commits;      /* ranks come and go: updates wait until all ranks have
+                          * all sums */
+    bool   reloads;      /* ranks come and go, and begin again then from the
+                          * newest snapshot: what servers keep is lost with any
+                          * of them */
+    bool   apart;        /* they commit, and train apart, until they meet */
     bool   holds_back;   /* the codec keeps some, and momentum */
+    bool   whole;        /* the solver gets mean gradients, all of them */
     bool   windows;      /* ranks of a host may share memory */
     bool   in_memory;    /* compute threads sum gradients where they lie */
+    bool   shares_params; /* ... and parameters may lie there, once a host */
+    bool   shared_params; /* ... and do */
     bool   on_gpus;      /* they may stay in the memory of GPUs */
     const char *not_on_gpus; /* why not; NULL */
+    enum dist_device_way on_device; /* the way to try there */
+    const struct dist_carrier *carrier; /* of buckets; see bsp/carrier.h */
+    bool   roads;        /* each parameter has a road of its own */
     bool   factors;      /* weights may go as factors */
+    const struct dist_factor_way *factor_way; /* ... by this; see
+                                               * bsp/factors.h */
+    const struct dist_codec_type *factor_codec; /* NULL: they go as floats */
+    bool   near_factors; /* GPUs may read each other's; all ranks try */
     bool   sweeps;       /* ways to sum between hosts are timed */
     bool   learns;       /* roads may change after what was seen */
 };
 
-/* conflicts.c: NULL facts beyond size and n_hosts are unknown. */
+/* resolve.c: facts beyond size and n_hosts may be unknown. */
 CT_MUST_CHECK enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
                                           const struct dist_facts *f,
                                           struct dist_plan *out);
@@ -90,9 +130,13 @@ void dist_plan_say(const struct dist_plan *p,
  * table of what goes together and for the test that trains every pair. */
 struct dist_choice {
     const char *flag, *fields;
+    bool gpus, cpus; /* ranks have GPUs; some have none.  Neither: it says
+                      * nothing of devices */
 };
 extern const struct dist_choice dist_choices[];
 extern const int dist_n_choices;
+/* The devices of a job that chose it, as facts. */
+void dist_choice_facts(const struct dist_choice *c, struct dist_facts *f);
 /* That table, and the rules, as the manual has them. */
 CT_MUST_CHECK enum ct_status dist_combinations(struct ct_text *out);
 

@@ -3,6 +3,7 @@
 
 #include "comm/ps/ps.h"
 #include "comm/rate.h"
+#include "dist/bsp/carrier.h"
 #include "dist/codec/managed.h"
 #include "dist/engine.h"
 #include "dist/conflicts.h"
@@ -93,37 +94,111 @@ static bool keeps_values(const struct dist_plan *p)
            (p->codec.type && (p->codec.type->feedback || p->codec.type->sum));
 }
 
+static void choose_codes(struct dist_plan *p)
+{
+    const struct dist_codec_type *t = p->codec.type;
+
+    /* What goes to servers, or is a mean of weights, goes whole. */
+    p->sheds         = p->sheds && !p->servers && !p->sync;
+    p->codes         = (t || p->sheds) && p->n_workers > 1;
+    p->codes_answers = t && p->codes && t->both_ways && !p->values;
+    p->holds_back    = t && t->momentum && p->n_workers > 1;
+    p->whole         = !p->values && !p->holds_back;
+    /* They are products' inputs, not sums: nothing is held back of them. */
+    p->factor_codec  = t && t->for_factors ? t : NULL;
+}
+
+/* The way to try in the memory of GPUs. */
+static enum dist_device_way device_way(const struct dist_facts *f,
+                                       const struct dist_plan *p)
+{
+    if (!p->on_gpus || !f->met)
+        return DIST_BY_HOST;
+    if (p->reduce == ct_allreduce_find("mpi"))
+        return DIST_BY_MPI;
+    /* Where no rank has copies of a GPU's gradients nobody asks. */
+    if (p->reduce == ct_allreduce_find("tree") && (f->gpus || f->copied))
+        return DIST_BY_TREE;
+    return !p->reduce && f->own_gpus ? DIST_BY_NCCL : DIST_BY_HOST;
+}
+
+static const struct dist_carrier *carrier_of(const struct dist_facts *f,
+                                             const struct dist_plan *p)
+{
+    return p->shared_params               ? &dist_by_shared_params
+           : p->in_memory                 ? &dist_by_memory
+           : f->on_device == DIST_BY_NCCL ? &dist_by_nccl
+           : f->on_device != DIST_BY_HOST ? &dist_by_gpus
+                                          : &dist_by_thread;
+}
+
 static void choose_travel(const Caffe__DistributedParameter *o,
                           const struct dist_facts *f, struct dist_plan *p)
 {
     const bool in_step = !p->servers && !p->sync;
 
     p->overlap     = o->overlap;
-    p->commits     = f->elastic;
+    p->commits     = f->elastic && !p->reloads;
     p->lazy        = o->overlap && !p->parts && in_step && !p->commits;
-    p->holds_back  = p->codec.type && p->codec.type->momentum &&
-                    p->n_workers > 1;
     /* Who may send only so much is not to go around that by memory, and waits
      * in memory serve nobody. */
     p->windows     = p->bytes_s == 0 && !p->servers;
     p->in_memory   = f->size > 1 && f->n_hosts == 1 && in_step &&
-                   p->windows && !p->codec.type && !p->parts &&
+                   p->windows && !f->no_windows && !p->codec.type &&
+                   !p->parts &&
                    (!p->reduce || p->reduce == ct_allreduce_find("shared")) &&
                    (!f->met || (!f->gpus && !f->copied && f->learns));
     p->not_on_gpus = why_not_on_gpus(p);
     p->on_gpus     = !p->not_on_gpus && (f->size > 1 || p->nccl);
-    p->factors     = f->size > 1 && in_step && !p->parts && f->iter_size <= 1;
+    p->on_device   = device_way(f, p);
+    p->shares_params = p->in_memory && !p->commits;
+    p->shared_params = p->in_memory && f->shared_params;
+    p->carrier       = carrier_of(f, p);
+    /* What a codec keeps, and a tree of micro-batches, is of whole buckets. */
+    p->slice_floats = p->codes || p->parts || o->slice_bytes < 0
+                          ? 0
+                          : o->slice_bytes / (int64_t)sizeof(float);
+    p->agrees       = f->size > 1 && in_step && !p->in_memory &&
+                o->slice_bytes > 0;
+}
+
+static void choose_roads(const Caffe__DistributedParameter *o,
+                         const struct dist_facts *f, struct dist_plan *p)
+{
+    p->roads        = f->size > 1 && !p->servers && !p->sync &&
+               f->on_device == DIST_BY_HOST;
+    p->factors      = p->roads && !p->parts && f->iter_size <= 1;
+    p->factor_way   = p->shared_params ? &dist_factors_in_tiles
+                      : f->copied      ? &dist_factors_of_gpu
+                                       : &dist_factors_by_wire;
+    /* Codes are made in the CPU's memory. */
+    p->near_factors = (f->gpus || f->copied) && !p->factor_codec;
     /* Whoever comes and goes would wait for it each time. */
-    p->sweeps      = f->size > 1 && f->n_hosts > 1 && in_step && !p->reduce &&
+    p->sweeps       = p->roads && f->n_hosts > 1 && !p->reduce &&
                 p->bytes_s == 0 && !p->parts && !p->commits;
     /* CPU and GPU ranks begin their steps elsewhere. */
     p->learns       = o->redecide > 0 && p->road == DIST_ROAD_AUTO &&
-                !keeps_values(p) && !f->unlike;
+                !keeps_values(p) && !f->unlike && !p->shared_params;
 }
 
-enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
+/* Options for `size` ranks; where ranks come and go, there may be fewer than
+ * somebody thought of.  Text is borrowed from `o`. */
+static Caffe__DistributedParameter fit(const Caffe__DistributedParameter *o,
+                                       const struct dist_facts *f)
+{
+    Caffe__DistributedParameter fitted = *o;
+
+    if (f->elastic && fitted.servers >= f->size)
+        fitted.servers = f->size - 1;
+    if (f->elastic && fitted.groups > f->size - fitted.servers)
+        fitted.groups = f->size - fitted.servers;
+    return fitted;
+}
+
+enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
                             const struct dist_facts *f, struct dist_plan *out)
 {
+    const Caffe__DistributedParameter fitted = fit(asked, f), *o = &fitted;
     struct dist_plan *p = out;
 
     CT_TRY(dist_check_words(o, f));
@@ -137,12 +212,23 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *o,
     CT_TRY(dist_codec_parse(o->compress, &p->codec));
     CT_TRY(choose_bandwidth(o, p));
     choose_servers(o, f->size, p);
+    /* Servers have what is nowhere else: parameters, or ranks of their own.
+     * How many ranks there are at the moment does not matter. */
+    p->reloads = f->elastic &&
+                 (p->values || asked->servers > 0 || asked->groups > 1);
     CT_TRY(dist_check_rules(o, f, p));
     if (o->canonical)
         p->parts = o->parts;
     choose_reduce(o, p);
+    choose_codes(p);
     choose_travel(o, f, p);
+    choose_roads(o, f, p);
+    p->apart         = p->commits && p->sync;
+    p->keeps_history = p->values || (p->sync && p->sync->keeps_history);
+    p->guards        = !p->rounds; /* a rank may be behind */
     p->root_data     = p->root_data && p->n_workers > 1;
+    /* Others may have no data, or one may stand still. */
+    p->deals_tests   = !p->root_data && !p->rounds;
     p->kind          = kind_of(p);
     p->alone         = f->size == 1 && !p->parts && !p->servers && !p->sync &&
                !p->nccl && !p->commits;

@@ -62,6 +62,7 @@ static enum ct_status limit_bandwidth(struct ct_dist *d)
 static enum ct_status idle(struct ct_comm *c, void *arg)
 {
     (void)arg;
+    ct_transport_progress(c->transport);
     return ct_comm_tick(c, ct_now());
 }
 
@@ -221,6 +222,7 @@ void dist_await_or_call_off(struct ct_dist *d, struct ct_job *job)
 
 void dist_view_close(struct ct_dist *d)
 {
+    dist_stats_end(d);
     if (d->plan.servers)
         dist_ps_fini(d);
     dist_root_orphan(d);

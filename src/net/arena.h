@@ -18,16 +18,19 @@ enum { CT_ARENA_RIDERS = 16 };
  * Caffe's order in any case. */
 CT_MUST_CHECK enum ct_status ct_net_pack(struct ct_net *net, bool packed,
                                          float *const *more, int n_more);
-/* Moves the arena of gradients, as it is, to memory that the caller keeps
- * until it moves them again; NULL: to memory of the net's own. */
+/* Moves the arena of gradients, as it is, to this memory; NULL: to memory of
+ * the net's own. */
 CT_MUST_CHECK enum ct_status ct_net_move_diffs(struct ct_net *net,
-                                               float *memory);
+                                               struct ct_buffer *memory);
 /* Learned parameters lie in `shared`, which is filled and laid out as the
  * arena; those with lr_mult 0, such as statistics, stay the net's own and are
  * in no arena.  NULL: all lie in an arena of the net's own again, as they are.
  * Nets that share weights with this one must be told again. */
 CT_MUST_CHECK enum ct_status ct_net_share_values(struct ct_net *net,
                                                  struct ct_buffer *shared);
+/* Such parameters lie in another array of that kind from now on.  Nets that
+ * share weights with this one still read the old one. */
+void ct_net_swap_values(struct ct_net *net, struct ct_buffer *shared);
 /* Whether the layer makes the gradient of this parameter itself; else its
  * factors are taken from it (struct ct_factors), and the gradient is made
  * elsewhere. */

@@ -209,17 +209,17 @@ enum ct_status net_params(struct ct_net *net)
     return CT_OK;
 }
 
-enum ct_status ct_net_move_diffs(struct ct_net *net, float *memory)
+enum ct_status ct_net_move_diffs(struct ct_net *net, struct ct_buffer *memory)
 {
     const size_t bytes     = net->arena_count * sizeof(float);
     struct ct_buffer *from = net->arena_diff, *to = NULL;
 
     if (!from)
         return ct_fail(CT_EINVAL, "a net for forward passes has no gradients");
-    if (from->ptr == memory)
+    if (memory && from->ptr == memory->ptr)
         return CT_OK;
     if (memory)
-        CT_TRY(ct_buffer_borrow(net->dev, memory, bytes, NULL, NULL, &to));
+        to = ct_buffer_use(memory);
     else
         CT_TRY(ct_buffer_create(net->dev, bytes, "gradients", &to));
     if (ct_copy(net->dev, (int64_t)net->arena_count, from->ptr, to->ptr) !=
@@ -239,23 +239,34 @@ enum ct_status ct_net_move_diffs(struct ct_net *net, float *memory)
     return CT_OK;
 }
 
-/* Lays every parameter for which `here` says so into `to`, at its offset. */
-static enum ct_status place_values(struct ct_net *net, struct ct_buffer *to,
-                                   bool copies,
-                                   bool (*here)(const struct ct_net_param *p))
+/* The values of every parameter into `to`, at its offset. */
+static enum ct_status copy_values(const struct ct_net *net,
+                                  struct ct_buffer *to)
+{
+    for (int i = 0; i < net->n_params; i++) {
+        const struct ct_net_param *p = &net->params[i];
+
+        CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob),
+                       to->ptr + p->offset));
+    }
+    return CT_OK;
+}
+
+/* Lets every parameter for which `here` says so lie in `to`. */
+static void place_values(struct ct_net *net, struct ct_buffer *to,
+                         bool (*here)(const struct ct_net_param *p))
 {
     for (int i = 0; i < net->n_params; i++) {
         struct ct_net_param *p = &net->params[i];
 
-        if (!here(p))
-            continue;
-        if (copies)
-            CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob),
-                           to->ptr + p->offset));
-        ct_tensor_place(&p->blob->data, to, p->offset * sizeof(float),
-                        (size_t)p->blob->count * sizeof(float));
+        if (here(p))
+            ct_tensor_place(&p->blob->data, to, p->offset * sizeof(float),
+                            (size_t)p->blob->count * sizeof(float));
     }
-    return CT_OK;
+    share_params(net);
+    ct_buffer_use(to);
+    ct_buffer_drop(net->arena_data);
+    net->arena_data = to;
 }
 
 static bool any(const struct ct_net_param *p)
@@ -290,24 +301,26 @@ static enum ct_status keep_own(struct ct_net *net)
 enum ct_status ct_net_share_values(struct ct_net *net,
                                    struct ct_buffer *shared)
 {
-    struct ct_buffer *to = ct_buffer_use(shared);
+    struct ct_buffer *own;
     enum ct_status st;
 
-    if (shared)
-        CT_TRY_GOTO(keep_own(net), st, out);
-    else
-        CT_TRY_GOTO(ct_buffer_create(net->dev,
-                                     net->arena_count * sizeof(float),
-                                     "parameters", &to), st, out);
-    CT_TRY_GOTO(place_values(net, to, !shared, shared ? is_learned : any), st,
-                out);
-    share_params(net);
-    ct_buffer_drop(net->arena_data);
-    net->arena_data = to;
-    to              = NULL;
-out:
-    ct_buffer_drop(to);
+    if (shared) {
+        CT_TRY(keep_own(net));
+        place_values(net, shared, is_learned);
+        return CT_OK;
+    }
+    CT_TRY(ct_buffer_create(net->dev, net->arena_count * sizeof(float),
+                            "parameters", &own));
+    st = copy_values(net, own);
+    if (st == CT_OK)
+        place_values(net, own, any);
+    ct_buffer_drop(own);
     return st;
+}
+
+void ct_net_swap_values(struct ct_net *net, struct ct_buffer *shared)
+{
+    place_values(net, shared, is_learned);
 }
 
 /* One that it makes again is added to nothing. */

@@ -54,18 +54,6 @@ static void add_machine(struct ct_text *t, const struct ct_dist *d)
     ct_json_field_number(t, "step_seconds", d->roads.step);
 }
 
-/* In a word, how gradients come together. */
-static const char *way_of(const struct ct_dist *d)
-{
-    return d->plan.servers            ? "parameter servers"
-           : d->plan.sync ? d->plan.sync->does
-           : d->host.params_of
-               ? "one copy of parameters in shared memory"
-           : d->host.shared           ? "sums in shared memory"
-           : d->device_sum.way   ? "sums on the GPUs"
-                                 : "sums by messages";
-}
-
 void journal_roads(struct ct_journal *j, struct ct_text *out)
 {
     const struct ct_dist *d = j->dist;
@@ -75,7 +63,7 @@ void journal_roads(struct ct_journal *j, struct ct_text *out)
         return;
     ct_text_add(out, "{");
     ct_json_field_number(out, "time", journal_clock());
-    ct_json_field_string(out, "way", way_of(d));
+    ct_json_field_string(out, "way", dist_way(d));
     ct_json_field_string(out, "asked", d->options->road);
     add_machine(out, d);
     if (j->links.size > 1)

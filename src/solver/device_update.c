@@ -46,7 +46,7 @@ static bool is_for_others(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    return x && (x->facts.remote || x->facts.holds_back);
+    return x && !x->facts.whole;
 }
 
 /* The scale that losses start with; 0: they are not scaled. */

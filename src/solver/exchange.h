@@ -105,6 +105,9 @@ struct ct_params_user {
 };
 struct ct_shared_params {
     struct ct_buffer *array[CT_SHARED_ARRAYS]; /* zeros; the user drops them */
+    /* With `commits`, else NULL: updates go here until the iteration commits;
+     * then the solver swaps both. */
+    struct ct_buffer *next[CT_SHARED_ARRAYS];
     bool              fills; /* this rank's values are to be everybody's */
 };
 
@@ -123,10 +126,13 @@ struct ct_exchange_facts {
     bool     remote;        /* servers update; the solver must not */
     bool     lazy;
     bool     commits;       /* ranks come and go: see job->commit */
+    bool     apart;         /* ... and train apart, until they meet: iterations
+                             * count by then, see job->counts */
     int      n_full;        /* the first so many ranks have the parameters,
                              * and the others get them; 0: rank 0 alone */
     bool     keeps_history; /* the exchange works on the solver's histories */
     bool     holds_back;    /* some gradients are; see struct ct_attached */
+    bool     whole;         /* the solver gets mean gradients, all of them */
     bool     deal_tests;    /* ranks hold the same parameters at a test, so
                              * they deal out its batches; otherwise rank 0
                              * tests by itself */
@@ -263,6 +269,9 @@ struct ct_job_ops {
     /* With `commits`, after finish: returns when every rank has all sums of the
      * iteration.  Nothing that outlives it may change before. */
     enum ct_status (*commit)(struct ct_exchange *x, int iter);
+    /* With `apart`: iterations that count.  Since then each rank has weights
+     * of its own, and all go back there where a view ends. */
+    int (*counts)(struct ct_exchange *x);
     /* With `commits`, after a CT_ECOMM: waits for the next view, and enters it
      * once the solver is detached.  That changes `facts`. */
     enum ct_status (*next_view)(struct ct_exchange *x,

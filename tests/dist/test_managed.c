@@ -73,7 +73,8 @@ static enum ct_status one_rank(struct ct_comm *c, void *arg)
     struct run *run  = arg;
     struct ct_dist d = { .view = { .rank = c->rank, .size = c->size,
                                    .comm = c },
-                         .plan.reduce = ct_allreduce_find("ring") };
+                         .plan = { .reduce = ct_allreduce_find("ring"),
+                                   .sheds  = true } };
     struct dist_wire wire = { .dist = &d, .codec = &d.plan.codec,
                               .n_coded = N, .n_dense = 16 };
     enum ct_status st;

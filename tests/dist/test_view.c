@@ -25,6 +25,7 @@ struct one {
     double                             loss[RANKS_STEPS];
     int                                n; /* of them */
     int                                iter;
+    uint64_t                           sent[VIEWS]; /* up to their ends */
     enum ct_status                     st;
     char                               why[512];
 };
@@ -34,7 +35,14 @@ static enum ct_status enter(struct one *o, int view)
     struct ct_solver_options so = { .device = ct_device_cpu() };
 
     if (o->dist) {
+        const uint64_t sent = ct_dist_stats(o->dist).bytes_sent;
+
         CT_TRY(dist_change_view(o->dist, o->transport[view]));
+        if (ct_dist_stats(o->dist).bytes_sent != sent)
+            return ct_fail(CT_EINTERNAL, "%llu bytes were sent before a view, "
+                           "and %llu after", (unsigned long long)sent,
+                           (unsigned long long)
+                               ct_dist_stats(o->dist).bytes_sent);
         return solver_enter_view(o->solver, false);
     }
     CT_TRY(dist_create_over(o->transport[view], o->options, &o->dist));
@@ -53,6 +61,7 @@ static enum ct_status stay(struct one *o, int view)
         o->loss[o->n++] = ct_solver_loss(o->solver);
     }
     o->iter = ct_solver_iter(o->solver);
+    o->sent[view] = ct_dist_stats(o->dist).bytes_sent;
     return solver_leave_view(o->solver);
 }
 
@@ -110,6 +119,10 @@ static void through_views(const char *options, const char *more,
         if (one[r].st != CT_OK)
             FAIL("%s: rank %d: %s", options, r, one[r].why);
     ASSERT_INT(RANKS_STEPS, one[0].n);
+    for (int v = 1; v < VIEWS; v++) { /* counted on from view to view */
+        ASSERT(one[0].sent[v] >= one[0].sent[v - 1]);
+        ASSERT(one[0].sent[v] < 100 * one[0].sent[0] + 1000000);
+    }
     for (int i = 0; i < RANKS_STEPS; i++)
         if (!(fabs(one[0].loss[i] - alone->loss[i]) <= 2e-5))
             FAIL("%s: step %d: the loss is %.9g, alone %.9g", options, i,

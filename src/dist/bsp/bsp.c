@@ -14,9 +14,9 @@
  * which is the gradient of the global batch when ranks have equal batches. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "core/buffer.h"
+#include "dist/bsp/carrier.h"
 #include "dist/codec/residuals.h"
 #include "dist/engine.h"
 #include "dist/nothing.h"
@@ -56,22 +56,6 @@ static enum ct_status change_ways(struct ct_dist *d)
     return CT_OK;
 }
 
-/* Rank 0's parameters to all; where they share them, those that ranks have
- * apart. */
-static enum ct_status send_values(struct ct_dist *d, struct ct_net *net)
-{
-    if (!d->host.params_of)
-        return dist_spread_values(d, net);
-    for (int i = 0; i < ct_net_n_params(net); i++) {
-        const struct ct_net_param *p = ct_net_param(net, i);
-
-        if (p->lr_mult == 0)
-            CT_TRY(ct_dist_broadcast(d, ct_data(p->blob),
-                                     (size_t)p->blob->count * sizeof(float)));
-    }
-    return CT_OK;
-}
-
 static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
 {
     CT_TRY(ct_dist_broadcast(d, &d->trainer.seed, sizeof(d->trainer.seed)));
@@ -80,7 +64,7 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
     CT_TRY(dist_sweep(d));
-    if (d->view.size > 1 && !d->host.shared && d->options->slice_bytes > 0)
+    if (d->plan.agrees)
         CT_TRY(ct_comm_thread_agree(d->view.thread));
     if (d->plan.parts) {
         CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
@@ -90,7 +74,7 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     }
     d->net = net;
     dist_auto_say(d);
-    CT_TRY(send_values(d, net));
+    CT_TRY(d->plan.carrier->spread(d, net));
     dist_stats_begin(d);
     return CT_OK;
 }
@@ -103,7 +87,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net,
     const uint64_t seed = d->trainer.seed; /* rank 0's, from the first time */
     const bool again    = d->net == net;
 
-    if (!again && (d->net || d->host.params_of != net))
+    if (!again && (d->net || !dist_shares_params_of(d, net)))
         dist_bsp_fini(d);
     d->trainer = *t;
     if (again)
@@ -111,9 +95,10 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net,
     else
         CT_TRY(attach_net(d, net));
     CT_TRY(dist_find_held(d));
-    *out = (struct ct_attached){ .queues_sums = d->device_sum.nccl,
-                                 .sums_apart  = d->host.shared,
-                                 .held        = d->held };
+    *out = (struct ct_attached){
+        .queues_sums = d->plan.carrier->queues_sums,
+        .sums_apart  = d->plan.carrier->sums_apart,
+        .held        = d->held };
     return CT_OK;
 }
 
@@ -121,7 +106,8 @@ static void bsp_detach(struct ct_exchange *x, const struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
-    if (!net || (d->net != net && d->host.params_of != net))
+    /* Without a net it may be half attached. */
+    if (!net || (d->net && d->net != net && !dist_shares_params_of(d, net)))
         return;
     dist_bsp_fini(d);
     d->trainer = (struct ct_trainer){ 0 };
@@ -144,8 +130,8 @@ static enum ct_status bsp_queued(struct ct_exchange *x, int layer)
 {
     struct ct_dist *d = dist_of(x);
 
-    return d->device_sum.nccl ? dist_device_sum_queued(d, layer)
-                              : dist_factors_queued(d, layer);
+    CT_TRY(dist_factors_queued(d, layer));
+    return d->plan.carrier->queued(d, layer);
 }
 
 static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
@@ -153,10 +139,8 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
     struct ct_dist *d = dist_of(x);
     int n             = d->buckets.n_sent;
 
-    if (d->device_sum.way && layer == ct_net_n_layers(d->net) - 1)
-        dist_device_sum_riders(d);
-    if (d->device_sum.nccl)
-        return CT_OK;
+    if (layer == ct_net_n_layers(d->net) - 1)
+        d->plan.carrier->loss_done(d);
     dist_auto_layer_done(d, layer);
     CT_TRY(dist_factors_layer_done(d, layer));
     if (!d->plan.overlap && layer > 0)
@@ -164,27 +148,7 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
     while (n < d->buckets.cut.n &&
            (layer == 0 || d->buckets.cut.run[n].layer >= layer))
         n++;
-    if (d->host.shared)
-        return dist_direct_layer_done(d, n);
-    while (d->buckets.n_sent < n)
-        dist_flight_start(&d->buckets.flight[d->buckets.n_sent++]);
-    return CT_OK;
-}
-
-static enum ct_status wait_bucket(struct ct_dist *d, int i)
-{
-    struct dist_flight *f = &d->buckets.flight[i];
-    double start;
-    enum ct_status st;
-
-    if (d->host.shared)
-        return dist_direct_wait(d, f->ticket);
-    if (dist_flight_done(f))
-        return dist_flight_wait(f);
-    start = ct_now();
-    st    = dist_flight_wait(f);
-    d->counts.wait_seconds += ct_now() - start;
-    return st;
+    return d->plan.carrier->send(d, n);
 }
 
 static enum ct_status bsp_fold(struct ct_exchange *x, int k)
@@ -192,53 +156,38 @@ static enum ct_status bsp_fold(struct ct_exchange *x, int k)
     return dist_canonical_fold(&dist_of(x)->canonical, k);
 }
 
-/* Where the sum for parameter i lies. */
-static const float *sum_of(const struct ct_dist *d, int param)
-{
-    const struct ct_net_param *p = ct_net_param(d->net, param);
-
-    return d->host.shared && d->factors.of_param[param] < 0
-               ? ct_shared_sums(d->host.shared) + p->offset
-               : ct_diff(p->blob);
-}
-
 static enum ct_status bsp_wait(struct ct_exchange *x, int param,
                                const float **sum)
 {
     struct ct_dist *d = dist_of(x);
+    const int factor  = d->factors.of_param[param];
 
-    *sum = sum_of(d, param);
-    if (d->device_sum.nccl)
-        return CT_OK; /* the update is queued behind the sums */
-    if (d->factors.of_param[param] >= 0)
-        return dist_factors_wait(d, d->factors.of_param[param]);
-    return wait_bucket(d, d->buckets.cut.of_param[param]);
+    if (factor >= 0) {
+        *sum = dist_carrier_own_sum(d, param);
+        return dist_factors_wait(d, factor);
+    }
+    *sum = d->plan.carrier->sum(d, param);
+    return d->plan.carrier->wait(d, d->buckets.cut.of_param[param]);
 }
 
 static bool bsp_ready(struct ct_exchange *x, int param)
 {
     struct ct_dist *d = dist_of(x);
     const int factor  = d->factors.of_param[param];
-    struct dist_flight *f;
 
-    if (factor >= 0 && d->host.params_of)
-        return ct_shared_done(d->host.shared, d->factors.factor[factor].ticket);
-    if (factor >= 0)
-        return ct_job_done(&d->factors.factor[factor].job);
-    f = &d->buckets.flight[d->buckets.cut.of_param[param]];
-    return d->host.shared ? ct_shared_done(d->host.shared, f->ticket)
-                     : dist_flight_done(f);
+    return factor >= 0
+               ? dist_factors_arrived(d, factor)
+               : d->plan.carrier->arrived(d, d->buckets.cut.of_param[param]);
 }
 
 static enum ct_status bsp_finish(struct ct_exchange *x, struct ct_answer *out)
 {
     struct ct_dist *d = dist_of(x);
+    const float *riders;
 
     d->under_way = false;
-    CT_TRY(d->device_sum.way ? dist_device_sum_finish(d)
-                             : wait_bucket(d, 0)); /* riders sit in front */
-    *out = ct_answer_of(x, d->host.shared ? ct_shared_sums(d->host.shared)
-                                     : dist_diff(d, d->net));
+    CT_TRY(d->plan.carrier->finish(d, &riders));
+    *out = ct_answer_of(x, riders);
     return CT_OK;
 }
 
@@ -319,10 +268,12 @@ const struct ct_exchange_ops dist_bsp = {
  * under way. */
 static void land(struct ct_dist *d)
 {
-    for (int i = 0; d->buckets.flight && i < d->buckets.cut.n; i++)
-        for (int k = 0; d->buckets.flight[i].slice &&
-             k < d->buckets.flight[i].n_slices; k++)
-            dist_await_or_call_off(d, &d->buckets.flight[i].slice[k].job);
+    for (int i = 0; d->buckets.flight && i < d->buckets.cut.n; i++) {
+        struct dist_flight *f = &d->buckets.flight[i];
+
+        for (int k = 0; f->slice && k < f->n_slices; k++)
+            dist_await_or_call_off(d, &f->slice[k].job);
+    }
     for (int i = 0; d->factors.factor && i < d->factors.n; i++)
         dist_await_or_call_off(d, &d->factors.factor[i].job);
     dist_await_or_call_off(d, &d->device_sum.riders);

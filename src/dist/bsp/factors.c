@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "device/stage.h"
 #include "dist/engine.h"
 #include "dist/gpu/peer_arrays.h"
 #include "net/arena.h"
@@ -66,51 +65,23 @@ enum ct_status dist_measure_flops(const struct ct_device *d, double *out)
     return st;
 }
 
-/* The codec that factors may go by: they are products' inputs, not sums, so
- * nothing can be held back of them. */
-static const struct dist_codec_type *codec_of(const struct ct_dist *d)
-{
-    const struct dist_codec_type *t = d->plan.codec.type;
-
-    return t && t->for_factors ? t : NULL;
-}
-
-/* Of `all`, in front of rank r's. */
-static int64_t floats_before(const struct dist_factor *x, int r)
+int64_t dist_factors_before(const struct dist_factor *x, int r)
 {
     return x->first[r] * (x->n + x->m);
 }
 
-/* Everybody's rows from where they are.  Nobody goes on, and writes the next
- * ones, before all have read. */
-static enum ct_status read_all(struct ct_comm *c, struct dist_factor *x)
+static int64_t floats_from(const struct dist_factor *x, int r)
 {
-    const struct dist_peer_arrays *w = x->near;
-    float *u = x->gathered, *v = u + x->first[c->size] * x->n;
-
-    CT_TRY(ct_barrier(c)); /* all are there */
-    for (int i = 0; i < c->size; i++) {
-        const int r        = (c->rank + i) % c->size;
-        const int64_t rows = x->first[r + 1] - x->first[r];
-
-        CT_TRY(ct_peer_copy(w->near, rows * x->n, w->of[r].x,
-                            u + x->first[r] * x->n));
-        CT_TRY(ct_peer_copy(w->near, rows * x->m, w->of[r].x + rows * x->n,
-                            v + x->first[r] * x->m));
-    }
-    return ct_barrier(c);
+    return dist_factors_before(x, r + 1) - dist_factors_before(x, r);
 }
 
 static enum ct_status gather_job(struct ct_comm *c, void *arg)
 {
     struct dist_factor *x           = arg;
-    const struct dist_codec_type *t = codec_of(x->dist);
-    float *mine;
+    const struct dist_codec_type *t = x->dist->plan.factor_codec;
+    float *mine   = x->all + dist_factors_before(x, c->rank);
     uint8_t *code = x->code;
 
-    if (x->near)
-        return read_all(c, x);
-    mine = x->all + floats_before(x, c->rank);
     if (!code)
         return ct_allgather(c, mine, x->bytes, x->all);
     for (int r = 0; r < c->rank; r++)
@@ -119,67 +90,11 @@ static enum ct_status gather_job(struct ct_comm *c, void *arg)
     CT_TRY(ct_allgather(c, code, x->bytes, x->code));
     code = x->code;
     for (int r = 0; r < c->size; r++) { /* the own too: the same bits for all */
-        t->decode(floats_before(x, r + 1) - floats_before(x, r), code, false,
-                  x->all + floats_before(x, r));
+        t->decode(floats_from(x, r), code, false,
+                  x->all + dist_factors_before(x, r));
         code += x->bytes[r];
     }
     return CT_OK;
-}
-
-/* Codes are made in the CPU's memory. */
-static enum ct_status make_near(struct ct_dist *d, struct dist_factor *x)
-{
-    int64_t most = 0;
-
-    for (int r = 0; r < d->view.size; r++)
-        if (x->first[r + 1] - x->first[r] > most)
-            most = x->first[r + 1] - x->first[r];
-    if (d->view.size == 1 || codec_of(d))
-        return CT_OK;
-    CT_TRY(dist_peer_arrays_create(d, "factors", most * (x->n + x->m),
-                                  &x->near));
-    if (x->near)
-        x->kept = ct_peer_array(x->near->near);
-    return CT_OK;
-}
-
-/* Memory for a GPU's factors, and `all` where copies from it are fast. */
-static enum ct_status make_room(struct ct_dist *d, struct dist_factor *x)
-{
-    const struct ct_mirror *m = d->trainer.mirror;
-    const size_t mine = (size_t)(x->rows * (x->n + x->m)) * sizeof(float);
-    const size_t all  = (size_t)floats_before(x, d->view.size) * sizeof(float);
-    void *kept = NULL, *gathered = NULL;
-
-    if (d->facts.gpus || m)
-        CT_TRY(make_near(d, x));
-    if (!m)
-        return ct_alloc(all, 1, "factors", &x->all);
-    CT_TRY(m->dev->ops->alloc(m->dev, all, "factors", &gathered));
-    x->gathered = gathered;
-    if (x->near)
-        return CT_OK;
-    CT_TRY(m->dev->ops->alloc(m->dev, mine, "factors", &kept));
-    x->kept = kept;
-    CT_TRY(ct_stage_alloc(m->dev, mine, "factors", &x->staged));
-    return ct_stage_alloc(m->dev, all, "factors", &x->all);
-}
-
-static void drop_room(struct ct_dist *d, struct dist_factor *x)
-{
-    const struct ct_mirror *m = d->trainer.mirror;
-
-    if (!m) {
-        ct_free(x->all);
-        return;
-    }
-    m->apart[x->param] = false;
-    if (x->kept && !x->near)
-        m->dev->ops->free(m->dev, x->kept);
-    if (x->gathered)
-        m->dev->ops->free(m->dev, x->gathered);
-    ct_stage_free(m->dev, x->staged);
-    ct_stage_free(m->dev, x->all);
 }
 
 enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
@@ -194,17 +109,17 @@ enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
     return CT_OK;
 }
 
-/* Memory for what goes over a wire. */
-static enum ct_status make_wire(struct ct_dist *d, struct dist_factor *x)
+enum ct_status dist_factors_make_codes(struct dist_factor *x)
 {
-    const struct dist_codec_type *t = codec_of(d);
+    const struct ct_dist *d         = x->dist;
+    const struct dist_codec_type *t = d->plan.factor_codec;
     size_t all                      = 0;
 
-    CT_TRY(make_room(d, x));
+    x->job.run = gather_job;
     CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*x->bytes), "factors",
                     &x->bytes));
     for (int r = 0; r < d->view.size; r++) {
-        const int64_t n = floats_before(x, r + 1) - floats_before(x, r);
+        const int64_t n = floats_from(x, r);
 
         x->bytes[r] = t ? t->bytes(n) : (size_t)n * sizeof(float);
         all += x->bytes[r];
@@ -219,6 +134,7 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     struct dist_factor *x        = &d->factors.factor[d->factors.n];
 
     x->dist    = d;
+    x->way     = d->plan.factor_way;
     x->param   = param;
     x->layer   = p->layer;
     x->blob    = p->index;
@@ -228,18 +144,15 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     snprintf(x->name, sizeof(x->name), "%s (factors)",
              ct_net_layer(net, p->layer)->name);
     x->job.name = x->name;
-    x->job.run  = gather_job;
     x->job.arg  = x;
     x->job.priority = 1 + p->layer; /* as buckets: flight.c */
     d->factors.of_param[param] = d->factors.n++;
     CT_TRY(ct_alloc((size_t)d->view.size + 1, sizeof(*x->first), "factors",
                     &x->first));
     CT_TRY(dist_factors_rows(d, f->rows, x->first));
-    CT_TRY(d->host.params_of ? dist_rows_init(x) : make_wire(d, x));
+    CT_TRY(x->way->make(x));
     /* The layer leaves its own product out; all rows are multiplied here. */
     ct_net_make_gradient(net, param, false);
-    if (d->trainer.mirror)
-        d->trainer.mirror->apart[param] = true;
     return CT_OK;
 }
 
@@ -271,28 +184,12 @@ void dist_factors_fini(struct ct_dist *d)
 
         if (d->net)
             ct_net_make_gradient(d->net, x->param, true);
-        drop_room(d, x);
-        dist_peer_arrays_destroy(x->near);
-        ct_free(x->tile);
+        x->way->drop(x);
         ct_free(x->first);
-        ct_free(x->bytes);
-        ct_free(x->code);
     }
     ct_free(d->factors.factor);
     ct_free(d->factors.of_param);
     d->factors = (struct dist_factors){ .space = d->factors.space };
-}
-
-/* Row by row, so that all rows of all ranks form one matrix in the end. */
-static void pack(struct dist_factor *x, const struct ct_factors *f)
-{
-    int64_t width = x->n + x->m;
-    float *to     = x->all + floats_before(x, x->dist->view.rank);
-
-    for (int64_t r = 0; r < x->rows; r++, to += width) {
-        memcpy(to, f->u + r * x->n, (size_t)x->n * sizeof(*to));
-        memcpy(to + x->n, f->v + r * x->m, (size_t)x->m * sizeof(*to));
-    }
 }
 
 static enum ct_status check_rows(const struct ct_dist *d,
@@ -305,19 +202,6 @@ static enum ct_status check_rows(const struct ct_dist *d,
                    "train with --road=allreduce",
                    ct_net_layer(d->net, x->layer)->name, (long long)x->rows,
                    (long long)f->rows);
-}
-
-static enum ct_status keep(const struct ct_mirror *m, struct dist_factor *x,
-                           const struct ct_factors *f)
-{
-    const int64_t n_u = x->rows * x->n, n_v = x->rows * x->m;
-
-    CT_TRY(ct_copy(m->dev, n_u, f->u, x->kept));
-    CT_TRY(ct_copy(m->dev, n_v, f->v, x->kept + n_u));
-    if (x->near)
-        return CT_OK;
-    return ct_stage_out(m->stage, (size_t)(n_u + n_v) * sizeof(float),
-                        x->kept, x->staged);
 }
 
 /* What the layer has made in this pass. */
@@ -338,7 +222,7 @@ enum ct_status dist_factors_queued(struct ct_dist *d, int layer)
         if (x->layer != layer)
             continue;
         CT_TRY(factors_now(d, x, &f));
-        CT_TRY(keep(d->trainer.mirror, x, &f));
+        CT_TRY(x->way->keep(x, &f));
     }
     return CT_OK;
 }
@@ -352,55 +236,114 @@ enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
         if (x->layer != layer)
             continue;
         CT_TRY(factors_now(d, x, &f));
-        if (d->host.params_of) {
-            CT_TRY(dist_rows_post(x, &f));
-            continue;
-        }
-        if (x->staged) {
-            f.u = x->staged;
-            f.v = x->staged + x->rows * x->n;
-        }
-        if (!x->near)
-            pack(x, &f);
-        x->built = false;
-        ct_job_submit(d->view.thread, &x->job);
+        CT_TRY(x->way->leave(x, &f));
     }
     return CT_OK;
 }
 
-/* u^T v of all rows that lie at `all`, where b's diff does. */
-static enum ct_status multiply(const struct dist_factor *x, const float *all,
-                               const struct ct_blob *b)
+bool dist_factors_arrived(struct ct_dist *d, int factor)
 {
-    const int64_t rows = x->first[x->dist->view.size], width = x->n + x->m;
+    struct dist_factor *x = &d->factors.factor[factor];
 
-    if (x->near)
-        return ct_gemm(b->dev, CT_T, CT_N, x->n, x->m, rows, 1, all,
-                       all + rows * x->n, 0, ct_diff(b));
-    return ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m, rows, 1, all, width,
-                      all + x->n, width, 0, ct_diff(b), x->m);
+    return x->way->arrived(x);
 }
 
 enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
 {
     struct dist_factor *x = &d->factors.factor[factor];
-    const struct ct_mirror *m = d->trainer.mirror;
-    const struct ct_blob *b   = ct_net_param(d->net, x->param)->blob;
-    const size_t bytes = (size_t)floats_before(x, d->view.size) * sizeof(float);
+
+    return x->way->wait(x);
+}
+
+/* ---- Between the memories of CPUs. */
+
+static enum ct_status wire_make(struct dist_factor *x)
+{
+    const size_t n = (size_t)dist_factors_before(x, x->dist->view.size);
+
+    if (x->dist->plan.near_factors) /* some ranks have GPUs, and try */
+        CT_TRY(dist_factors_try_peers(x));
+    CT_TRY(ct_alloc(n, sizeof(*x->all), "factors", &x->all));
+    return dist_factors_make_codes(x);
+}
+
+static void wire_drop(struct dist_factor *x)
+{
+    dist_peer_arrays_destroy(x->near);
+    ct_free(x->all);
+    ct_free(x->bytes);
+    ct_free(x->code);
+}
+
+static enum ct_status wire_keep(struct dist_factor *x,
+                                const struct ct_factors *f)
+{
+    (void)x, (void)f; /* nothing is queued */
+    return CT_OK;
+}
+
+/* Row by row, so that all rows of all ranks form one matrix in the end. */
+enum ct_status dist_factors_send(struct dist_factor *x,
+                                 const struct ct_factors *f)
+{
+    const int64_t width = x->n + x->m;
+    float *to           = x->all + dist_factors_before(x, x->dist->view.rank);
+
+    for (int64_t r = 0; r < x->rows; r++, to += width) {
+        memcpy(to, f->u + r * x->n, (size_t)x->n * sizeof(*to));
+        memcpy(to + x->n, f->v + r * x->m, (size_t)x->m * sizeof(*to));
+    }
+    x->built = false;
+    ct_job_submit(x->dist->view.thread, &x->job);
+    return CT_OK;
+}
+
+bool dist_factors_gathered(struct dist_factor *x)
+{
+    return ct_job_done(&x->job);
+}
+
+enum ct_status dist_factors_multiply(const struct dist_factor *x,
+                                     const float *all)
+{
+    const struct ct_blob *b = ct_net_param(x->dist->net, x->param)->blob;
+    const int64_t rows = x->first[x->dist->view.size], width = x->n + x->m;
+
+    return ct_gemm_ld(b->dev, CT_T, CT_N, x->n, x->m, rows, 1, all, width,
+                      all + x->n, width, 0, ct_diff(b), x->m);
+}
+
+enum ct_status dist_factors_build(struct dist_factor *x,
+                                  enum ct_status (*product)(
+                                      struct dist_factor *x))
+{
     double start;
 
-    if (d->host.params_of)
-        return dist_direct_wait(d, x->ticket);
     CT_TRY(ct_job_wait(&x->job));
     if (x->built)
         return CT_OK;
     x->built = true;
     start    = ct_now();
-    if (m && !x->near) {
-        CT_TRY(ct_stage_in(m->stage, bytes, x->all, x->gathered));
-        CT_TRY(ct_stage_follow_in(m->stage));
-    }
-    CT_TRY(multiply(x, m ? x->gathered : x->all, b));
+    CT_TRY(product(x));
     x->product_seconds = ct_now() - start;
     return CT_OK;
 }
+
+static enum ct_status wire_product(struct dist_factor *x)
+{
+    return dist_factors_multiply(x, x->all);
+}
+
+static enum ct_status wire_wait(struct dist_factor *x)
+{
+    return dist_factors_build(x, wire_product);
+}
+
+const struct dist_factor_way dist_factors_by_wire = {
+    .make    = wire_make,
+    .drop    = wire_drop,
+    .keep    = wire_keep,
+    .leave   = dist_factors_send,
+    .arrived = dist_factors_gathered,
+    .wait    = wire_wait,
+};

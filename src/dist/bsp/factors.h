@@ -16,12 +16,35 @@
 #include "cortado/net.h"
 
 struct ct_dist;
+struct dist_factor;
 struct dist_peer_arrays;
+
+/* How the factors of a parameter come to all ranks, and become a gradient. */
+struct dist_factor_way {
+    /* Memory for them; drop takes what is half made. */
+    enum ct_status (*make)(struct dist_factor *x);
+    void (*drop)(struct dist_factor *x);
+    /* On a GPU, behind the layer's backward pass: they are kept. */
+    enum ct_status (*keep)(struct dist_factor *x, const struct ct_factors *f);
+    /* After that pass: they leave. */
+    enum ct_status (*leave)(struct dist_factor *x, const struct ct_factors *f);
+    bool (*arrived)(struct dist_factor *x);
+    /* The gradient, summed over ranks, is in the parameter's diff; with shared
+     * parameters, the parameter is updated. */
+    enum ct_status (*wait)(struct dist_factor *x);
+};
+
+/* Messages between the memories of CPUs (factors.c); from and to GPUs, and
+ * between GPUs that read each other's (gpu/gpu_factors.c); in the memory of a
+ * host, where parameters lie, too (host/factor_tiles.c). */
+extern const struct dist_factor_way dist_factors_by_wire, dist_factors_of_gpu,
+    dist_factors_of_peers, dist_factors_in_tiles;
 
 /* One parameter that travels as factors. */
 struct dist_factor {
     struct ct_job   job;
     struct ct_dist *dist;
+    const struct dist_factor_way *way;
     int             param, layer, blob;
     int64_t         rows, n, m; /* of this rank; u is rows x n, v rows x m */
     int64_t        *first;      /* rows of ranks before each; then of all */
@@ -72,22 +95,35 @@ CT_MUST_CHECK enum ct_status dist_factors_queued(struct ct_dist *d, int layer);
 /* After the backward pass of `layer`: its factors leave. */
 CT_MUST_CHECK enum ct_status dist_factors_layer_done(struct ct_dist *d,
                                                      int layer);
-/* The gradient, summed over ranks, is in the parameter's diff; with
- * shared parameters, the parameter is updated. */
+/* As the way has them. */
 CT_MUST_CHECK enum ct_status dist_factors_wait(struct ct_dist *d, int factor);
+bool dist_factors_arrived(struct ct_dist *d, int factor);
 
 /* The rows of every rank, added up: first[r] of those before r, first[P] of
  * all. */
 CT_MUST_CHECK enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
                                                int64_t *first);
 
-/* factor_tiles.c: floats that all that may go as factors need; a factor
- * whose gradient ranks make in tiles; its factors are there to be read. */
+/* What several ways have in common.  Floats of `all` in front of rank r's;
+ * bytes[] and code; rows of f into `all`, row by row, and the job that gathers
+ * everybody's; u^T v of all rows that lie at `all`, where the diff does. */
+int64_t dist_factors_before(const struct dist_factor *x, int r);
+CT_MUST_CHECK enum ct_status dist_factors_make_codes(struct dist_factor *x);
+CT_MUST_CHECK enum ct_status dist_factors_send(struct dist_factor *x,
+                                               const struct ct_factors *f);
+bool dist_factors_gathered(struct dist_factor *x);
+CT_MUST_CHECK enum ct_status dist_factors_multiply(const struct dist_factor *x,
+                                                   const float *all);
+/* When all rows are there, once a pass: the product is made, and timed. */
+CT_MUST_CHECK enum ct_status dist_factors_build(
+    struct dist_factor *x, enum ct_status (*product)(struct dist_factor *x));
+
+/* gpu_factors.c: all ranks try whether GPUs can read each other's. */
+CT_MUST_CHECK enum ct_status dist_factors_try_peers(struct dist_factor *x);
+
+/* factor_tiles.c: floats that all that may go as factors need. */
 CT_MUST_CHECK enum ct_status dist_rows_space(struct ct_dist *d,
                                              const struct ct_net *net,
                                              int64_t *out);
-CT_MUST_CHECK enum ct_status dist_rows_init(struct dist_factor *x);
-CT_MUST_CHECK enum ct_status dist_rows_post(struct dist_factor *x,
-                                            const struct ct_factors *f);
 
 #endif

@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "comm/coll/transfer.h"
+#include "dist/bsp/carrier.h"
 #include "dist/engine.h"
 #include "net/arena.h"
 
@@ -35,14 +37,11 @@ static int urgency(const struct ct_dist *d, const struct ct_net *net,
     return 1 + least;
 }
 
-/* What a codec keeps belongs to a whole bucket. */
 static int count_slices(const struct ct_dist *d, const struct dist_flight *f)
 {
-    const int64_t most = d->options->slice_bytes / (int64_t)sizeof(float);
+    const int64_t most = d->plan.slice_floats;
 
-    if (f->wire || d->plan.parts || most <= 0 || f->n <= most)
-        return 1;
-    return (int)((f->n + most - 1) / most);
+    return most == 0 || f->n <= most ? 1 : (int)((f->n + most - 1) / most);
 }
 
 static enum ct_status cut(struct dist_flight *f, int priority)
@@ -89,8 +88,8 @@ static void name_flight(const struct ct_dist *d, const struct ct_net *net,
 
 enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
 {
-    float *diff = dist_device_sum_diff(d, net);
-
+    const struct dist_carrier *carrier = d->plan.carrier;
+    float *diff                        = carrier->diffs(d, net);
 
     CT_TRY(ct_alloc((size_t)d->buckets.cut.n + 1, sizeof(*d->buckets.flight),
                     "flights", &d->buckets.flight));
@@ -102,7 +101,7 @@ enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
         f->x     = diff + b->first;
         f->n     = (int64_t)b->n;
         f->first = (int64_t)b->first;
-        if (i == 0 && d->device_sum.way) { /* riders go by themselves */
+        if (i == 0 && carrier->riders_apart) {
             f->x += CT_ARENA_RIDERS;
             f->n -= CT_ARENA_RIDERS;
         }
@@ -150,3 +149,73 @@ double dist_flight_seconds(const struct dist_flight *f)
         sum += f->slice[i].job.seconds;
     return sum;
 }
+
+/* ---- The comm thread as a carrier. */
+
+float *dist_carrier_diffs(const struct ct_dist *d, const struct ct_net *net)
+{
+    return dist_diff(d, net);
+}
+
+const float *dist_carrier_own_sum(const struct ct_dist *d, int param)
+{
+    return ct_diff(ct_net_param(d->net, param)->blob);
+}
+
+enum ct_status dist_carrier_not_queued(struct ct_dist *d, int layer)
+{
+    (void)d, (void)layer;
+    return CT_OK;
+}
+
+static void nothing_yet(struct ct_dist *d)
+{
+    (void)d; /* riders sit in front of the first bucket */
+}
+
+enum ct_status dist_flights_send(struct ct_dist *d, int n_ready)
+{
+    while (d->buckets.n_sent < n_ready)
+        dist_flight_start(&d->buckets.flight[d->buckets.n_sent++]);
+    return CT_OK;
+}
+
+bool dist_flights_arrived(struct ct_dist *d, int bucket)
+{
+    return dist_flight_done(&d->buckets.flight[bucket]);
+}
+
+enum ct_status dist_flights_wait(struct ct_dist *d, int bucket)
+{
+    struct dist_flight *f = &d->buckets.flight[bucket];
+    double start;
+    enum ct_status st;
+
+    if (dist_flight_done(f))
+        return dist_flight_wait(f);
+    start = ct_now();
+    st    = dist_flight_wait(f);
+    d->counts.wait_seconds += ct_now() - start;
+    return st;
+}
+
+static enum ct_status finish(struct ct_dist *d, const float **riders)
+{
+    *riders = dist_diff(d, d->net);
+    return dist_flights_wait(d, 0);
+}
+
+const struct dist_carrier dist_by_thread = {
+    .name      = "sums by messages",
+    .diffs     = dist_carrier_diffs,
+    .queued    = dist_carrier_not_queued,
+    .loss_done = nothing_yet,
+    .send      = dist_flights_send,
+    .arrived   = dist_flights_arrived,
+    .wait      = dist_flights_wait,
+    .finish    = finish,
+    .sum       = dist_carrier_own_sum,
+    .spread    = dist_spread_values,
+    .choose    = dist_roads_choose,
+    .road      = dist_roads_name,
+};

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "comm/probe.h"
 #include "cortado/log.h"
+#include "dist/bsp/carrier.h"
 #include "dist/engine.h"
 
 enum { FIRST_LOOK = 10 };
@@ -68,8 +69,7 @@ static enum ct_status measure(struct ct_dist *d)
     if (known)
         return CT_OK;
     CT_TRY(ct_job_run(d->view.thread, probe_job, &d->roads));
-    CT_TRY(dist_measure_flops(d->trainer.mirror ? d->trainer.mirror->dev
-                                                 : ct_device_cpu(),
+    CT_TRY(dist_measure_flops(ct_mirror_device(d->trainer.mirror),
                               &w->flops));
     /* The probe saw the worst link; inside a host it is the copy's speed. */
     w->local_alpha = fmin(w->alpha, 2e-6);
@@ -87,20 +87,10 @@ static struct dist_model model_of(const struct ct_dist *d,
                                 1 };
 }
 
-/* Where ranks share parameters time goes by the memory moved, so nothing needs
- * to be learnt. */
-static void choose_shared(struct ct_dist *d, const struct dist_model *m)
+enum ct_status dist_roads_choose(struct ct_dist *d, const struct dist_model *m)
 {
-    const struct dist_machine *w = &d->roads.options.machine;
-
-    for (int i = 0; i < ct_net_n_params(m->net); i++) {
-        const struct dist_load load = dist_model_load(m, i);
-
-        if (load.k > 0 && d->roads.may[i] &&
-            dist_cost_shared(w, d->view.size, true, &load).seconds <
-                dist_cost_shared(w, d->view.size, false, &load).seconds)
-            d->roads.apart[i] = 0;
-    }
+    return dist_model_choose(m, &d->roads.options, d->view.size,
+                             d->roads.apart);
 }
 
 enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
@@ -121,22 +111,16 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     a->options.reduce       = d->plan.reduce;
     m = model_of(d, net);
     for (int i = 0; i < n; i++) {
-        a->may[i] = d->plan.factors && !d->device_sum.way &&
-                    dist_model_load(&m, i).k > 0;
+        a->may[i]   = d->plan.factors && dist_model_load(&m, i).k > 0;
         a->apart[i] = a->may[i] && d->plan.road == DIST_ROAD_FACTORS ? 0 : -1;
         a->n_choices += a->may[i];
     }
     if (d->plan.road != DIST_ROAD_AUTO || a->n_choices == 0)
         return CT_OK;
     CT_TRY(measure(d));
-    if (d->host.params_of)
-        choose_shared(d, &m);
-    else
-        CT_TRY(dist_model_choose(&m, &a->options, d->view.size, a->apart));
+    CT_TRY(d->plan.carrier->choose(d, &m));
     /* Ranks may differ in samples. */
     CT_TRY(ct_dist_broadcast(d, a->apart, (size_t)n * sizeof(*a->apart)));
-    if (d->host.params_of)
-        return CT_OK;
     a->learning = d->plan.learns;
     a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide
                                                     : FIRST_LOOK;
@@ -222,25 +206,17 @@ static const char *name_of(const struct ct_net *net, int param, char *text,
     return text;
 }
 
-/* The road of one parameter: its bytes, and seconds predicted and observed.
- * In a bucket it has its share. */
-static const char *road_of(const struct ct_dist *d, int param,
-                           struct dist_cost *cost, double *observed)
+const char *dist_roads_name(const struct ct_dist *d, int param,
+                            struct dist_cost *cost, double *observed)
 {
     const struct dist_model m     = model_of(d, d->net);
     const struct dist_options *o  = &d->roads.options;
     const struct dist_load load   = dist_model_load(&m, param);
     const struct dist_flight *f;
     const struct ct_allreduce_type *type;
+    const char *coded;
     double all, share;
 
-    if (d->host.params_of) {
-        const bool factors = d->factors.of_param[param] >= 0;
-
-        *cost     = dist_cost_shared(&o->machine, d->view.size, factors, &load);
-        *observed = 0;
-        return factors ? "factors" : "shared";
-    }
     if (d->factors.of_param[param] >= 0) {
         const struct dist_factor *x =
             &d->factors.factor[d->factors.of_param[param]];
@@ -254,11 +230,12 @@ static const char *road_of(const struct ct_dist *d, int param,
     all  = (double)f->n;
     type = o->reduce ? o->reduce
                      : dist_usual_sum(&o->machine, d->view.size, all);
-    if (o->codec.type && dist_wires_code(d, param)) {
+    coded = dist_wires_codec(d, param);
+    if (coded) {
         *cost     = dist_cost_coded(&o->machine, d->view.size, &o->codec,
                                     &load);
         *observed = dist_flight_seconds(f) * load.floats / all;
-        return o->codec.type->name;
+        return coded;
     }
     *cost = dist_cost_sum(&o->machine, d->view.size, type, all);
     share = load.floats / all;
@@ -273,12 +250,11 @@ bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)
     struct dist_cost c = { 0 };
 
     *out = (struct dist_travel){ .floats = 0 };
-    if (!d->net || d->plan.servers || d->plan.sync || d->view.size < 2 ||
-        d->device_sum.way)
+    if (!d->net || !d->plan.roads)
         return false;
     name_of(d->net, param, out->param, sizeof(out->param));
     out->floats     = (double)ct_net_param(d->net, param)->blob->count;
-    out->name       = road_of(d, param, &c, &out->measured);
+    out->name       = d->plan.carrier->road(d, param, &c, &out->measured);
     out->bytes      = c.bytes;
     out->may_choose = d->roads.may[param];
     if (d->roads.measured)
@@ -306,7 +282,7 @@ static void say_table(const struct ct_dist *d, bool with_observed)
             n_rest++;
             continue;
         }
-        road = road_of(d, i, &c, &observed);
+        road = d->plan.carrier->road(d, i, &c, &observed);
         if (with_observed)
             snprintf(seen, sizeof(seen), " %12.3g", 1e3 * observed);
         CT_INFO("%-24s %11.0f  %-12s %10.4g %12.3g%s",

@@ -17,10 +17,12 @@ static int64_t longest(const struct ct_dist *d)
 {
     int64_t n = 1;
 
-    for (int i = 0; i < d->buckets.cut.n; i++)
-        for (int k = 0; k < d->buckets.flight[i].n_slices; k++)
-            n = d->buckets.flight[i].slice[k].n > n
-                    ? d->buckets.flight[i].slice[k].n : n;
+    for (int i = 0; i < d->buckets.cut.n; i++) {
+        const struct dist_flight *f = &d->buckets.flight[i];
+
+        for (int k = 0; k < f->n_slices; k++)
+            n = f->slice[k].n > n ? f->slice[k].n : n;
+    }
     return n;
 }
 
@@ -60,7 +62,7 @@ enum ct_status dist_sweep(struct ct_dist *d)
 {
     struct sweep s = { .most = longest(d) };
 
-    if (!d->plan.sweeps || d->device_sum.nccl || d->view.comm->n_choices > 0)
+    if (!d->plan.sweeps || d->view.comm->n_choices > 0)
         return CT_OK;
     CT_TRY(ct_job_run(d->view.thread, sweep_job, &s));
     say(d->view.comm, s.out.n_known > s.out.n_sizes);

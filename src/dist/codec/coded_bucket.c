@@ -69,7 +69,7 @@ static bool is_taken(const struct dist_wire *w, const struct ct_net *net,
                      int i, int64_t rows, int64_t cols)
 {
     const struct dist_codec_type *t = w->codec->type;
-    const bool managed              = w->dist->wires.tokens && !w->pushed;
+    const bool managed              = w->dist->plan.sheds;
 
     if ((managed || t->feedback || t->sum) && is_first(net, i))
         return false;
@@ -135,7 +135,7 @@ static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
                     &w->coded));
     CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*w->bytes), "wire",
                     &w->bytes));
-    if (d->wires.tokens)
+    if (d->plan.sheds)
         return dist_managed_reserve(w);
     if (w->n_coded == 0)
         return CT_OK;
@@ -143,25 +143,26 @@ static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
                                    : reserve_run(w);
 }
 
-bool dist_wires_code(const struct ct_dist *d, int param)
+const char *dist_wires_codec(const struct ct_dist *d, int param)
 {
     const size_t offset = ct_net_param(d->net, param)->offset;
+    const struct dist_codec_type *t = d->plan.codec.type;
 
     for (int k = 0; k < d->wires.n; k++)
         for (int i = 0; i < d->wires.wire[k].n_pieces; i++) {
             const struct dist_piece *p = &d->wires.wire[k].piece[i];
 
             if (p->first <= offset && offset < p->first + (size_t)p->n)
-                return p->is_coded;
+                return t && p->is_coded ? t->name : NULL;
         }
-    return false;
+    return NULL;
 }
 
 enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
 {
     struct dist_wires *all = &d->wires;
 
-    if ((!d->plan.codec.type && !all->tokens) || d->view.size == 1)
+    if (!d->plan.codes)
         return CT_OK;
     all->codec = d->plan.codec;
     dist_codec_schedule(&all->codec, d->trainer.max_iter);
@@ -367,7 +368,7 @@ static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
 enum ct_status dist_wire_sum(struct ct_comm *c, struct dist_wire *w, float *x)
 {
     move(w, x, true);
-    if (w->dist->wires.tokens) {
+    if (w->dist->plan.sheds) {
         CT_TRY(dist_managed_sum(c, w));
         move(w, x, false);
         return CT_OK;
@@ -387,7 +388,7 @@ double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w)
     const struct dist_codec_type *t = w->codec->type;
     double dense = dist_dense_sends(w->dist, c, w->n_dense);
 
-    if (w->dist->wires.tokens)
+    if (w->dist->plan.sheds)
         return dist_managed_sends(c, w, w->dist->wires.share);
     if (w->n_coded == 0)
         return dense;

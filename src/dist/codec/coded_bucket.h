@@ -69,8 +69,8 @@ CT_MUST_CHECK enum ct_status dist_wires_init_slices(struct ct_dist *d,
                                                     const struct ct_net *net);
 void dist_wires_fini(struct ct_dist *d);
 
-/* Is this parameter of the attached net coded? */
-bool dist_wires_code(const struct ct_dist *d, int param);
+/* The codec of this parameter of the attached net; NULL: none codes it. */
+const char *dist_wires_codec(const struct ct_dist *d, int param);
 
 /* A slice on its way to a server.  Its code: the dense floats, then what the
  * codec makes of the others; push writes it, of x times `times`, and add adds

@@ -9,10 +9,10 @@
 #include "comm/transport/transports.h"
 #include "cortado/log.h"
 #include "device/stage.h"
+#include "dist/bsp/carrier.h"
 #include "dist/codec/coded_bucket.h"
 #include "dist/gpu/device_tree.h"
 #include "dist/engine.h"
-#include "dist/proof/census.h"
 #include "net/arena.h"
 #include "net/replay.h"
 
@@ -73,11 +73,11 @@ static enum ct_status join_nccl(struct ct_dist *d)
 }
 
 /* From now on gradients stay on the device. */
-static void keep_there(struct ct_dist *d, enum dist_device_way way)
+static enum ct_status keep_there(struct ct_dist *d, enum dist_device_way way)
 {
     const struct ct_mirror *m = d->trainer.mirror;
 
-    d->device_sum.way    = way;
+    d->facts.on_device   = way;
     d->device_sum.riders = (struct ct_job){ .run = sum_riders, .arg = d };
     for (int i = 0; i < ct_net_n_params(m->net); i++)
         m->apart[i] = true;
@@ -86,6 +86,7 @@ static void keep_there(struct ct_dist *d, enum dist_device_way way)
                 way == DIST_BY_NCCL  ? "NCCL"
                 : way == DIST_BY_MPI ? "MPI"
                                      : "A tree");
+    return dist_resolve(d->options, &d->facts, &d->plan);
 }
 
 /* On the CPU, where only tests have mirrors, any MPI does. */
@@ -102,49 +103,39 @@ static enum ct_status use_mpi(struct ct_dist *d)
     float n = mpi_takes_it(d) ? 1 : 0;
 
     CT_TRY(ct_dist_sum(d, &n, 1));
-    if (n == (float)d->view.size)
-        keep_there(d, DIST_BY_MPI);
-    return CT_OK;
+    return n == (float)d->view.size ? keep_there(d, DIST_BY_MPI) : CT_OK;
 }
 
 static enum ct_status use_tree(struct ct_dist *d, const struct ct_net *net)
 {
     CT_TRY(dist_device_tree_create(d, net, &d->device_sum.tree));
-    if (d->device_sum.tree)
-        keep_there(d, DIST_BY_TREE);
-    return CT_OK;
+    return d->device_sum.tree ? keep_there(d, DIST_BY_TREE) : CT_OK;
 }
 
-/* The way that was asked for, if it is one over the memory of GPUs. */
-static enum ct_status use_asked(struct ct_dist *d, const struct dist_census *s,
-                                const struct ct_net *net)
-{
-    if (d->plan.reduce == ct_allreduce_find("mpi"))
-        return use_mpi(d);
-    if (d->plan.reduce != ct_allreduce_find("tree"))
-        return CT_OK;
-    /* Where no rank has copies of a GPU's gradients nobody asks. */
-    return dist_census_gpus(s) || d->trainer.mirror ? use_tree(d, net)
-                                                     : CT_OK;
-}
-
-enum ct_status dist_device_sum_init(struct ct_dist *d,
-                                    const struct dist_census *s,
-                                    const struct ct_net *net)
+static enum ct_status use_nccl(struct ct_dist *d)
 {
     bool all = false;
 
-    if (!d->plan.on_gpus)
-        return CT_OK;
-    if (d->plan.reduce)
-        return use_asked(d, s, net);
-    if (!d->facts.own_gpus)
-        return CT_OK;
     CT_TRY(all_have_it(d, &all));
     if (!all)
         return CT_OK;
     CT_TRY(join_nccl(d));
-    keep_there(d, DIST_BY_NCCL);
+    return keep_there(d, DIST_BY_NCCL);
+}
+
+enum ct_status dist_device_sum_init(struct ct_dist *d,
+                                    const struct ct_net *net)
+{
+    switch (d->plan.on_device) {
+    case DIST_BY_NCCL:
+        return use_nccl(d);
+    case DIST_BY_MPI:
+        return use_mpi(d);
+    case DIST_BY_TREE:
+        return use_tree(d, net);
+    case DIST_BY_HOST:
+        break;
+    }
     return CT_OK;
 }
 
@@ -153,7 +144,8 @@ void dist_device_sum_fini(struct ct_dist *d)
     struct dist_device_sum *x = &d->device_sum;
     struct ct_mirror *m       = d->trainer.mirror;
 
-    for (int i = 0; m && x->way && i < ct_net_n_params(m->net); i++)
+    for (int i = 0; m && d->facts.on_device && i < ct_net_n_params(m->net);
+         i++)
         m->apart[i] = false;
     if (m)
         ct_stage_judge(m->stage, NULL, NULL);
@@ -163,12 +155,7 @@ void dist_device_sum_fini(struct ct_dist *d)
     dist_device_tree_destroy(x->tree);
     x->nccl = NULL;
     x->tree = NULL;
-    x->way  = DIST_BY_HOST;
-}
-
-float *dist_device_sum_diff(const struct ct_dist *d, const struct ct_net *net)
-{
-    return d->device_sum.way ? ct_net_arena_diff(net) : dist_diff(d, net);
+    d->facts.on_device = DIST_BY_HOST;
 }
 
 enum ct_status dist_device_sum_run(struct ct_dist *d, struct ct_comm *c,
@@ -179,7 +166,16 @@ enum ct_status dist_device_sum_run(struct ct_dist *d, struct ct_comm *c,
                : dist_dense_sum(d, c, x, n);
 }
 
-enum ct_status dist_device_sum_queued(struct ct_dist *d, int layer)
+/* ---- Carriers. */
+
+static float *diffs_there(const struct ct_dist *d, const struct ct_net *net)
+{
+    (void)d;
+    return ct_net_arena_diff(net);
+}
+
+/* NCCL: the buckets of `layer` are queued behind its backward pass. */
+static enum ct_status queue_sums(struct ct_dist *d, int layer)
 {
     struct dist_device_sum *x = &d->device_sum;
     float *diff               = ct_net_arena_diff(d->net);
@@ -198,16 +194,75 @@ enum ct_status dist_device_sum_queued(struct ct_dist *d, int layer)
     return layer == 0 ? ct_nccl_join(x->nccl) : CT_OK;
 }
 
-void dist_device_sum_riders(struct ct_dist *d)
+static void send_riders(struct ct_dist *d)
 {
     ct_job_submit(d->view.thread, &d->device_sum.riders);
 }
 
-enum ct_status dist_device_sum_finish(struct ct_dist *d)
+static enum ct_status finish(struct ct_dist *d, const float **riders)
 {
     double start = ct_now();
 
+    *riders = dist_diff(d, d->net);
     CT_TRY(ct_job_wait(&d->device_sum.riders));
     d->counts.wait_seconds += ct_now() - start;
-    return d->device_sum.nccl ? ct_nccl_check(d->device_sum.nccl) : CT_OK;
+    return CT_OK;
 }
+
+static enum ct_status nccl_finish(struct ct_dist *d, const float **riders)
+{
+    CT_TRY(finish(d, riders));
+    return ct_nccl_check(d->device_sum.nccl);
+}
+
+/* Buckets are queued already; updates are queued behind them. */
+static enum ct_status nccl_send(struct ct_dist *d, int n_ready)
+{
+    (void)d, (void)n_ready;
+    return CT_OK;
+}
+
+static bool nccl_arrived(struct ct_dist *d, int bucket)
+{
+    (void)d, (void)bucket;
+    return true;
+}
+
+static enum ct_status nccl_wait(struct ct_dist *d, int bucket)
+{
+    (void)d, (void)bucket;
+    return CT_OK;
+}
+
+const struct dist_carrier dist_by_gpus = {
+    .name         = "sums on the GPUs",
+    .riders_apart = true,
+    .diffs        = diffs_there,
+    .queued       = dist_carrier_not_queued,
+    .loss_done    = send_riders,
+    .send         = dist_flights_send,
+    .arrived      = dist_flights_arrived,
+    .wait         = dist_flights_wait,
+    .finish       = finish,
+    .sum          = dist_carrier_own_sum,
+    .spread       = dist_spread_values,
+    .choose       = dist_roads_choose,
+    .road         = dist_roads_name,
+};
+
+const struct dist_carrier dist_by_nccl = {
+    .name         = "sums on the GPUs",
+    .queues_sums  = true,
+    .riders_apart = true,
+    .diffs        = diffs_there,
+    .queued       = queue_sums,
+    .loss_done    = send_riders,
+    .send         = nccl_send,
+    .arrived      = nccl_arrived,
+    .wait         = nccl_wait,
+    .finish       = nccl_finish,
+    .sum          = dist_carrier_own_sum,
+    .spread       = dist_spread_values,
+    .choose       = dist_roads_choose,
+    .road         = dist_roads_name,
+};

@@ -19,45 +19,23 @@
 #include "device/nccl.h"
 
 struct ct_dist;
-struct dist_census;
-
-enum dist_device_way {
-    DIST_BY_HOST,
-    DIST_BY_NCCL,
-    DIST_BY_MPI,
-    DIST_BY_TREE
-};
 
 struct dist_device_sum {
-    enum dist_device_way way;
     struct ct_nccl  *nccl;
     struct dist_device_tree *tree;
     struct ct_job    riders;   /* their sum */
     int              n_queued; /* buckets of the pass that is queued */
 };
 
-/* After ranks know of each other's devices: chooses, and gets ready.  All
- * ranks come to the same. */
+/* After ranks know of each other's devices: tries the way that the plan names,
+ * and tells the plan.  All ranks come to the same. */
 CT_MUST_CHECK enum ct_status dist_device_sum_init(struct ct_dist *d,
-                                                  const struct dist_census *s,
                                                   const struct ct_net *net);
 void dist_device_sum_fini(struct ct_dist *d);
-
-/* The gradients that buckets sum: on the GPU or in the CPU's memory.  The
- * first bucket leaves the riders out on a GPU. */
-float *dist_device_sum_diff(const struct ct_dist *d, const struct ct_net *net);
 
 /* MPI or tree, on the comm thread: n floats of them. */
 CT_MUST_CHECK enum ct_status dist_device_sum_run(struct ct_dist *d,
                                                  struct ct_comm *c, float *x,
                                                  int64_t n);
-
-/* NCCL, behind the backward pass of `layer`: its buckets are queued. */
-CT_MUST_CHECK enum ct_status dist_device_sum_queued(struct ct_dist *d,
-                                                    int layer);
-/* The riders are set; they leave, once. */
-void dist_device_sum_riders(struct ct_dist *d);
-/* ... and are there. */
-CT_MUST_CHECK enum ct_status dist_device_sum_finish(struct ct_dist *d);
 
 #endif

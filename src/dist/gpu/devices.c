@@ -55,14 +55,14 @@ static enum ct_status resolve(struct ct_dist *d, const struct ct_net *net)
     d->facts.copied    = d->trainer.mirror;
     d->facts.learns    = ct_net_n_params(net) > 0;
     d->facts.iter_size = d->trainer.iter_size;
+    d->facts.on_device = DIST_BY_HOST;
     return dist_resolve(d->options, &d->facts, &d->plan);
 }
 
 enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
 {
-    struct ct_mirror *mirror = d->trainer.mirror;
     struct ct_pulse *pulse = d->exchange.facts.pulse;
-    struct meeting m = { mirror ? mirror->dev : ct_device_cpu(), { 0 } };
+    struct meeting m = { ct_mirror_device(d->trainer.mirror), { 0 } };
 
     CT_TRY(ct_job_run(d->view.thread, meet_job, &m));
     pthread_mutex_lock(&d->report.lock);
@@ -75,7 +75,7 @@ enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
     if (pulse)
         atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);
     /* Where others use gradients nobody scales them. */
-    if (!d->exchange.facts.remote && !d->exchange.facts.holds_back)
+    if (d->plan.whole)
         CT_TRY(dist_census_check(&d->report.census));
-    return dist_device_sum_init(d, &d->report.census, net);
+    return dist_device_sum_init(d, net);
 }

@@ -12,11 +12,12 @@
  * cores are slow, and for whom the others wait, do least of it:
  *
  *     | rank 0's gradients | ... | rank L-1's | riders' sums |
- *     | parameters | history | (history) | factors |
+ *     | parameters | history | (history) | (a second copy) | factors |
  *
  * All ranks are past the layers of a bucket when the last one posts it, so
- * nobody reads its old parameters any more.  Otherwise every rank updates all
- * parameters of its own, reading the sums in place. */
+ * nobody reads its old parameters any more.  Where ranks come and go, updates
+ * lead into a second copy (solver/shared_params.c).  Otherwise every rank
+ * updates all parameters of its own, reading the sums in place. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -24,6 +25,7 @@
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "device/cpu/loop.h"
+#include "dist/bsp/carrier.h"
 #include "dist/engine.h"
 #include "net/arena.h"
 
@@ -42,16 +44,35 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
     return ct_shared_create(c, x->n, x->more, &x->out);
 }
 
-/* Where it was tried in vain the comm knows. */
-static bool fits(const struct ct_dist *d)
-{
-    return d->plan.in_memory && !d->view.comm->place.no_window;
-}
-
 /* Floats of an array that is laid out as the arena. */
 static int64_t stride_of(const struct ct_net *net)
 {
     return ((int64_t)ct_net_arena_count(net) + 15) / 16 * 16;
+}
+
+static enum ct_status lend_copy(struct ct_dist *d, const struct ct_net *net,
+                                int n_arrays, float **at,
+                                struct ct_buffer **out)
+{
+    for (int i = 0; i < n_arrays; i++) {
+        enum ct_status st;
+
+        ct_window_keep(d->host.shared->window);
+        st = ct_buffer_borrow(ct_device_cpu(), *at,
+                              ct_net_arena_count(net) * sizeof(float),
+                              ct_window_drop, d->host.shared->window, &out[i]);
+        if (st != CT_OK)
+            ct_window_drop(d->host.shared->window);
+        CT_TRY(st);
+        *at += stride_of(net);
+    }
+    return CT_OK;
+}
+
+/* Of all arrays; see struct ct_shared_params. */
+static int n_copies(const struct ct_dist *d)
+{
+    return d->plan.commits ? 2 : 1;
 }
 
 static enum ct_status lend(struct ct_dist *d, const struct ct_net *net,
@@ -59,14 +80,9 @@ static enum ct_status lend(struct ct_dist *d, const struct ct_net *net,
 {
     float *at = ct_shared_more(d->host.shared);
 
-    for (int i = 0; i < n_arrays; i++) {
-        ct_window_keep(d->host.shared->window);
-        CT_TRY(ct_buffer_borrow(ct_device_cpu(), at,
-                                ct_net_arena_count(net) * sizeof(float),
-                                ct_window_drop, d->host.shared->window,
-                                &out->array[i]));
-        at += stride_of(net);
-    }
+    CT_TRY(lend_copy(d, net, n_arrays, &at, out->array));
+    if (n_copies(d) > 1)
+        CT_TRY(lend_copy(d, net, n_arrays, &at, out->next));
     d->factors.space = at;
     out->fills       = d->host.shared->window->local.me == 0;
     return CT_OK;
@@ -99,15 +115,13 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     enum ct_status st;
     bool all;
 
-    /* A rank that is lost may have been writing there. */
-    if (!fits(d) || d->plan.commits || d->host.shared ||
-        ct_net_n_params(net) == 0)
+    if (!d->plan.shares_params || d->host.shared || ct_net_n_params(net) == 0)
         return CT_OK;
     CT_TRY(agree(d, user->n_arrays, &all));
     if (!all)
         return CT_OK;
     CT_TRY(dist_rows_space(d, net, &c.more));
-    c.more += user->n_arrays * stride_of(net);
+    c.more += n_copies(d) * user->n_arrays * stride_of(net);
     st = ct_job_run(d->view.thread, create_job, &c);
     if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
         return CT_OK;
@@ -115,7 +129,21 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     d->host.shared = c.out;
     d->host.params_of = net;
     d->host.user = *user;
+    d->facts.shared_params = true;
     return lend(d, net, user->n_arrays, out);
+}
+
+/* The net's gradients move to this rank's place. */
+static enum ct_status lend_diffs(struct ct_dist *d, struct ct_net *net)
+{
+    float *at              = ct_shared_mine(d->host.shared);
+    struct ct_buffer *mine = NULL;
+    enum ct_status st;
+
+    CT_TRY(lend_copy(d, net, 1, &at, &mine));
+    st = ct_net_move_diffs(net, mine);
+    ct_buffer_drop(mine);
+    return st;
 }
 
 enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
@@ -123,22 +151,35 @@ enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
     struct creation x = { .n = (int64_t)ct_net_arena_count(net) };
     enum ct_status st;
 
-    if (!fits(d))
+    if (!d->plan.in_memory)
         return CT_OK;
     if (!d->host.shared) {
         st = ct_job_run(d->view.thread, create_job, &x);
         if (st == CT_ENOTSUP && !d->plan.reduce) { /* on all ranks alike */
             CT_WARN("%s", ct_last_error());
-            return CT_OK;
+            d->facts.no_windows = true;
+            return dist_resolve(d->options, &d->facts, &d->plan);
         }
         CT_TRY(st);
         d->host.shared = x.out;
     }
-    return ct_net_move_diffs(net, ct_shared_mine(d->host.shared));
+    return lend_diffs(d, net);
+}
+
+bool dist_shares_params_of(const struct ct_dist *d, const struct ct_net *net)
+{
+    return d->host.params_of == net;
+}
+
+void dist_direct_abort(struct ct_dist *d)
+{
+    if (d->host.shared)
+        ct_window_abort(d->host.shared->window);
 }
 
 void dist_direct_fini(struct ct_dist *d)
 {
+    d->facts.shared_params = false;
     if (d->host.params_of) {
         d->host.params_of = NULL;
         d->host.user.leave(d->host.user.arg);
@@ -146,8 +187,7 @@ void dist_direct_fini(struct ct_dist *d)
     /* Without memory for its own the net keeps the window's. */
     if (d->host.shared && d->net && ct_net_move_diffs(d->net, NULL) != CT_OK)
         CT_WARN("the gradients stay in shared memory: %s", ct_last_error());
-    else
-        ct_shared_destroy(d->host.shared);
+    ct_shared_destroy(d->host.shared);
     d->host.shared = NULL;
 }
 
@@ -174,26 +214,44 @@ static enum ct_status update_piece(struct ct_shared *s, void *arg,
     return CT_OK;
 }
 
-static enum ct_status post(struct ct_dist *d, struct dist_flight *f)
-{
-    d->host.shared->label = f->name;
-    if (d->host.params_of)
-        return ct_shared_post_work(d->host.shared, update_piece, f,
-                                   (f->n + PIECE - 1) / PIECE,
-                                   (uint64_t)f->n * sizeof(float), &f->ticket);
-    return ct_shared_post(d->host.shared, f->first, f->n, &f->ticket);
-}
+/* ---- Memory as a carrier. */
 
-enum ct_status dist_direct_layer_done(struct ct_dist *d, int n_ready)
+static enum ct_status send_to_sum(struct ct_dist *d, int n_ready)
 {
     double start = ct_now();
 
-    while (d->buckets.n_sent < n_ready)
-        CT_TRY(post(d, &d->buckets.flight[d->buckets.n_sent++]));
-    if (!d->host.params_of)
-        ct_shared_progress(d->host.shared);
+    while (d->buckets.n_sent < n_ready) {
+        struct dist_flight *f = &d->buckets.flight[d->buckets.n_sent++];
+
+        d->host.shared->label = f->name;
+        CT_TRY(ct_shared_post(d->host.shared, f->first, f->n, &f->ticket));
+    }
+    ct_shared_progress(d->host.shared);
     d->host.seconds += ct_now() - start;
     return CT_OK;
+}
+
+/* Who waits updates: those for whom the others wait do least of it. */
+static enum ct_status send_to_update(struct ct_dist *d, int n_ready)
+{
+    double start = ct_now();
+
+    while (d->buckets.n_sent < n_ready) {
+        struct dist_flight *f = &d->buckets.flight[d->buckets.n_sent++];
+
+        d->host.shared->label = f->name;
+        CT_TRY(ct_shared_post_work(d->host.shared, update_piece, f,
+                                   (f->n + PIECE - 1) / PIECE,
+                                   (uint64_t)f->n * sizeof(float),
+                                   &f->ticket));
+    }
+    d->host.seconds += ct_now() - start;
+    return CT_OK;
+}
+
+bool dist_direct_arrived(struct ct_dist *d, uint64_t ticket)
+{
+    return ct_shared_done(d->host.shared, ticket);
 }
 
 enum ct_status dist_direct_wait(struct ct_dist *d, uint64_t ticket)
@@ -209,3 +267,118 @@ enum ct_status dist_direct_wait(struct ct_dist *d, uint64_t ticket)
     d->counts.wait_seconds += took;
     return CT_OK;
 }
+
+enum ct_status dist_direct_meet(struct ct_dist *d)
+{
+    const double start = ct_now();
+
+    d->host.shared->label = "meet";
+    CT_TRY(ct_shared_meet(d->host.shared));
+    d->counts.wait_seconds += ct_now() - start;
+    return CT_OK;
+}
+
+static void post_nothing(struct ct_dist *d)
+{
+    (void)d; /* riders sit in front of the first bucket */
+}
+
+static bool arrived(struct ct_dist *d, int bucket)
+{
+    return dist_direct_arrived(d, d->buckets.flight[bucket].ticket);
+}
+
+static enum ct_status wait_bucket(struct ct_dist *d, int bucket)
+{
+    return dist_direct_wait(d, d->buckets.flight[bucket].ticket);
+}
+
+static enum ct_status finish(struct ct_dist *d, const float **riders)
+{
+    *riders = ct_shared_sums(d->host.shared);
+    return wait_bucket(d, 0);
+}
+
+static const float *sum_of(const struct ct_dist *d, int param)
+{
+    return ct_shared_sums(d->host.shared) + ct_net_param(d->net, param)->offset;
+}
+
+const struct dist_carrier dist_by_memory = {
+    .name       = "sums in shared memory",
+    .sums_apart = true,
+    .diffs      = dist_carrier_diffs,
+    .queued     = dist_carrier_not_queued,
+    .loss_done  = post_nothing,
+    .send       = send_to_sum,
+    .arrived    = arrived,
+    .wait       = wait_bucket,
+    .finish     = finish,
+    .sum        = sum_of,
+    .spread     = dist_spread_values,
+    .choose     = dist_roads_choose,
+    .road       = dist_roads_name,
+};
+
+/* ---- Memory that has the parameters, too. */
+
+/* Those that no update changes ranks have apart. */
+static enum ct_status spread_fixed(struct ct_dist *d, const struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        const struct ct_net_param *p = ct_net_param(net, i);
+
+        if (p->lr_mult == 0)
+            CT_TRY(ct_dist_broadcast(d, ct_data(p->blob),
+                                     (size_t)p->blob->count * sizeof(float)));
+    }
+    return CT_OK;
+}
+
+static struct dist_cost cost_of(const struct ct_dist *d, bool factors,
+                                const struct dist_load *load)
+{
+    return dist_cost_shared(&d->roads.options.machine, d->view.size, factors,
+                            load);
+}
+
+/* Time goes by the memory moved, so nothing needs to be learnt. */
+static enum ct_status choose(struct ct_dist *d, const struct dist_model *m)
+{
+    for (int i = 0; i < ct_net_n_params(m->net); i++) {
+        const struct dist_load load = dist_model_load(m, i);
+
+        if (load.k > 0 && d->roads.may[i] &&
+            cost_of(d, true, &load).seconds < cost_of(d, false, &load).seconds)
+            d->roads.apart[i] = 0;
+    }
+    return CT_OK;
+}
+
+static const char *road(const struct ct_dist *d, int param,
+                        struct dist_cost *cost, double *observed)
+{
+    const struct dist_model m   = { .net = d->net, .share = 1 };
+    const struct dist_load load = dist_model_load(&m, param);
+    const bool factors          = d->factors.of_param[param] >= 0;
+
+    *cost     = cost_of(d, factors, &load);
+    *observed = 0;
+    return factors ? "factors" : "shared";
+}
+
+const struct dist_carrier dist_by_shared_params = {
+    .name       = "parameters in shared memory",
+    .sums_apart = true,
+    .diffs      = dist_carrier_diffs,
+    .queued     = dist_carrier_not_queued,
+    .loss_done  = post_nothing,
+    .send       = send_to_update,
+    .arrived    = arrived,
+    .wait       = wait_bucket,
+    .finish     = finish,
+    .sum        = sum_of,
+    .spread     = spread_fixed,
+    .choose     = choose,
+    .road       = road,
+};

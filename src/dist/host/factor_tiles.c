@@ -50,7 +50,7 @@ enum ct_status dist_rows_space(struct ct_dist *d, const struct ct_net *net,
     return st;
 }
 
-enum ct_status dist_rows_init(struct dist_factor *x)
+static enum ct_status make(struct dist_factor *x)
 {
     struct dist_factors *all = &x->dist->factors;
     const int64_t rows       = x->first[x->dist->view.size];
@@ -59,6 +59,17 @@ enum ct_status dist_rows_init(struct dist_factor *x)
     x->v = x->u + round_up(rows * x->n);
     all->used += floats_of(rows, x->n, x->m);
     return ct_alloc(ROWS * COLUMNS, sizeof(*x->tile), "rows", &x->tile);
+}
+
+static void drop(struct dist_factor *x)
+{
+    ct_free(x->tile);
+}
+
+static enum ct_status keep(struct dist_factor *x, const struct ct_factors *f)
+{
+    (void)x, (void)f; /* nothing is queued */
+    return CT_OK;
 }
 
 static int64_t row_tiles(const struct dist_factor *x)
@@ -87,8 +98,7 @@ static enum ct_status make_tile(struct ct_shared *s, void *arg, int64_t tile)
     return CT_OK;
 }
 
-enum ct_status dist_rows_post(struct dist_factor *x,
-                              const struct ct_factors *f)
+static enum ct_status post(struct dist_factor *x, const struct ct_factors *f)
 {
     const int64_t first = x->first[x->dist->view.rank];
     const size_t u = (size_t)(x->rows * x->n), v = (size_t)(x->rows * x->m);
@@ -100,3 +110,22 @@ enum ct_status dist_rows_post(struct dist_factor *x,
                                row_tiles(x) * ((x->m + COLUMNS - 1) / COLUMNS),
                                (u + v) * sizeof(float), &x->ticket);
 }
+
+static bool arrived(struct dist_factor *x)
+{
+    return dist_direct_arrived(x->dist, x->ticket);
+}
+
+static enum ct_status wait(struct dist_factor *x)
+{
+    return dist_direct_wait(x->dist, x->ticket);
+}
+
+const struct dist_factor_way dist_factors_in_tiles = {
+    .make    = make,
+    .drop    = drop,
+    .keep    = keep,
+    .leave   = post,
+    .arrived = arrived,
+    .wait    = wait,
+};

@@ -56,11 +56,10 @@ static bool is_kept_apart(const struct ct_net *net, int i)
 static uint32_t param_digest(const struct ct_dist *d, int i)
 {
     const struct ct_net_param *p = ct_net_param(d->net, i);
-    const struct ct_mirror *m    = d->trainer.mirror;
 
     if (is_kept_apart(d->net, i))
         return 0;
-    return ct_crc32c(0, m ? m->data + p->offset : ct_data(p->blob),
+    return ct_crc32c(0, ct_mirror_param(d->trainer.mirror, p),
                      (size_t)p->blob->count * sizeof(float));
 }
 

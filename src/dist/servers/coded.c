@@ -97,9 +97,7 @@ static void form_take(void *arg, int slice, const void *payload, float *x)
 enum ct_status dist_ps_form(struct ct_dist *d, const struct ct_net *net,
                             struct ct_ps_form *out)
 {
-    const struct dist_codec_type *t = d->plan.codec.type;
-
-    if (!t || d->plan.n_workers == 1)
+    if (!d->plan.codes)
         return CT_OK;
     CT_TRY(dist_wires_init_slices(d, net));
     *out = (struct ct_ps_form){
@@ -108,7 +106,7 @@ enum ct_status dist_ps_form(struct ct_dist *d, const struct ct_net *net,
         .open       = form_open,
         .arg        = d,
     };
-    if (!t->both_ways || d->plan.values)
+    if (!d->plan.codes_answers)
         return CT_OK;
     out->answer_bytes = form_answer_bytes;
     out->answer       = form_answer;

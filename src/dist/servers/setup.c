@@ -161,9 +161,7 @@ static enum ct_status health(void *arg)
 
 float dist_ps_momentum(const struct ct_dist *d)
 {
-    const struct dist_codec_type *t = d->plan.codec.type;
-
-    float mu = t && t->momentum ? 0 : d->trainer.momentum;
+    const float mu = d->plan.holds_back ? 0 : d->trainer.momentum;
 
     /* Each of P pushes is a P-th of an update (solver/remote.c). */
     return d->plan.staleness == CT_PS_ASYNC
