@@ -151,7 +151,7 @@ static void choose_travel(const Caffe__DistributedParameter *o,
     p->not_on_gpus = why_not_on_gpus(p);
     p->on_gpus     = !p->not_on_gpus && (f->size > 1 || p->nccl);
     p->on_device   = device_way(f, p);
-    p->shares_params = p->in_memory && !p->commits;
+    p->shares_params = p->in_memory;
     p->shared_params = p->in_memory && f->shared_params;
     p->carrier       = carrier_of(f, p);
     /* What a codec keeps, and a tree of micro-batches, is of whole buckets. */

@@ -292,11 +292,19 @@ static enum ct_status share_state(struct ct_solver *s)
     return CT_OK;
 }
 
+bool solver_comes(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    return solver_commits(s) && x->facts.n_full < x->facts.size;
+}
+
 enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
 {
     if (!is_new) { /* as one does that is made */
         CT_TRY(rebuild_nets(s));
-        CT_TRY(solver_share_params(s));
+        CT_TRY(solver_commits(s) ? solver_find_shared(s)
+                                 : solver_share_params(s));
     }
     CT_TRY(solver_leave_shared(s));
     if (!s->options.exchange->facts.serves)

@@ -6,7 +6,9 @@
  *     complete   parameters and histories change
  *
  * Before the commit nothing changes that outlives the iteration, but the place
- * in the data and statistics that a forward pass keeps, which the mark has.
+ * in the data and statistics that a forward pass keeps, which the mark has, and
+ * where ranks of a host share parameters a second copy of these, which is the
+ * current one from the commit on (shared_params.c).
  * When the view ends, the next one says how many iterations count.  A rank that
  * has the sums of one more than it has completed completes it; one that began
  * an iteration which does not count goes back to the mark.  Then all go on

@@ -1,5 +1,5 @@
-/* shared_params.c - one copy of parameters and histories for all ranks of a
- * host.
+/* shared_params.c - parameters and histories in memory that all ranks of a host
+ * share.
  *
  * Where the exchange has room for it, parameters that are learned and their
  * histories lie in memory that all ranks see, and each rank updates a part of
@@ -9,7 +9,17 @@
  * Parts are updated while the backward pass is still at layers below: all
  * ranks are past the layers that read them.  The next forward pass waits for
  * what its layers need.  Who writes to parameters outside of an update must
- * know that peers see it; all ranks meet before and after. */
+ * know that peers see it; all ranks meet before and after.
+ *
+ * Where ranks come and go there are two copies: the current one, which nobody
+ * changes, and the next, into which updates go.  When all ranks have the whole
+ * of it, the iteration counts, and each rank takes the next one for current.
+ * A rank may be lost, or be thought so and go on, in the middle of a piece:
+ * what it leaves is in a copy that the others do not look at.  An update of the
+ * next iteration writes to the copy where this one began, but only after every
+ * rank has posted gradients for it: no rank can have to go back any more. */
+#include <string.h>
+
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "net/arena.h"
@@ -21,29 +31,68 @@ static bool fits(const struct ct_solver *s)
            !s->param->debug_info; /* it reads what peers may be updating */
 }
 
-static enum ct_status share_with_tests(struct ct_solver *s)
+enum ct_status solver_share_with_tests(struct ct_solver *s)
 {
     for (int i = 0; i < s->tests.n; i++)
         CT_TRY(ct_net_share_weights(s->tests.net[i], s->net));
     return CT_OK;
 }
 
+/* Where there are two copies, it is copied into the next one first, and is
+ * still in a cache when it is updated. */
 static void update_part(void *arg, size_t first, size_t n, const float *sum)
 {
     const struct ct_solver *s          = arg;
-    const struct ct_update_range range = { .first = first, .n = n, .sum = sum,
+    const struct ct_shared_params *all = &s->peers.shared;
+    float *history[CT_SHARED_ARRAYS - 1] = { s->histories[0], s->histories[1] };
+    struct ct_update_range range = { .first = first, .n = n, .sum = sum,
                                      .scale = s->options.exchange->facts.scale,
                                      .share = 1 };
 
-    solver_apply(s, &s->due.next, s->histories, &range);
+    for (int i = 0; i <= s->rule->n_history && all->next[0]; i++) {
+        memcpy(all->next[i]->ptr + first, all->array[i]->ptr + first,
+               n * sizeof(float));
+        if (i > 0)
+            history[i - 1] = all->next[i]->ptr;
+        else
+            range.value = all->next[0]->ptr + first;
+    }
+    solver_apply(s, &s->due.next, history, &range);
+}
+
+static void use_histories(struct ct_solver *s)
+{
+    for (int h = 0; h < s->rule->n_history; h++) {
+        ct_buffer_drop(s->history[h]);
+        s->history[h]   = ct_buffer_use(s->peers.shared.array[h + 1]);
+        s->histories[h] = s->history[h]->ptr;
+    }
+}
+
+void solver_swap_shared(struct ct_solver *s)
+{
+    struct ct_shared_params *all = &s->peers.shared;
+
+    if (!s->peers.shares_params || !all->next[0])
+        return;
+    for (int i = 0; i <= s->rule->n_history; i++) {
+        struct ct_buffer *was = all->array[i];
+
+        all->array[i] = all->next[i];
+        all->next[i]  = was;
+    }
+    ct_net_swap_values(s->net, all->array[0]);
+    use_histories(s);
 }
 
 /* This rank's values are everybody's. */
-static enum ct_status fill(const struct ct_solver *s)
+static enum ct_status fill(const struct ct_solver *s,
+                           struct ct_buffer *const *to)
 {
-    struct ct_buffer *const *to = s->peers.shared.array;
-
     const int64_t n = (int64_t)ct_net_arena_count(s->net);
+
+    if (!to[0])
+        return CT_OK;
 
     CT_TRY(ct_copy(s->options.device, n, ct_net_arena_data(s->net),
                    to[0]->ptr));
@@ -60,17 +109,15 @@ enum ct_status solver_enter_shared(struct ct_solver *s)
     if (!s->peers.shared.array[0])
         return CT_OK;
     CT_TRY(x->job->meet(x)); /* nobody reads there any more */
-    if (s->peers.shared.fills)
-        CT_TRY(fill(s));
+    if (s->peers.shared.fills) {
+        CT_TRY(fill(s, s->peers.shared.array));
+        CT_TRY(fill(s, s->peers.shared.next));
+    }
     CT_TRY(x->job->meet(x));
     CT_TRY(ct_net_share_values(s->net, s->peers.shared.array[0]));
     s->peers.shares_params = true;
-    for (int h = 0; h < s->rule->n_history; h++) {
-        ct_buffer_drop(s->history[h]);
-        s->history[h]         = ct_buffer_use(s->peers.shared.array[h + 1]);
-        s->histories[h] = s->history[h]->ptr;
-    }
-    return share_with_tests(s);
+    use_histories(s);
+    return solver_share_with_tests(s);
 }
 
 enum ct_status solver_leave_shared(struct ct_solver *s)
@@ -92,13 +139,15 @@ enum ct_status solver_leave_shared(struct ct_solver *s)
         s->histories[h] = own->ptr;
     }
     s->peers.shares_params = false;
-    return share_with_tests(s);
+    return solver_share_with_tests(s);
 }
 
 void solver_drop_shared(struct ct_solver *s)
 {
-    for (int i = 0; i < CT_SHARED_ARRAYS; i++)
+    for (int i = 0; i < CT_SHARED_ARRAYS; i++) {
         ct_buffer_drop(s->peers.shared.array[i]);
+        ct_buffer_drop(s->peers.shared.next[i]);
+    }
     s->peers.shared = (struct ct_shared_params){ .fills = false };
 }
 
@@ -106,13 +155,24 @@ static void leave(void *arg)
 {
     struct ct_solver *s = arg;
 
-    /* Without memory for its own it keeps using the shared ones. */
+    /* Without memory for its own it reads the shared ones, and trains when
+     * there is some: peers may have them still. */
     if (solver_leave_shared(s) != CT_OK)
         CT_WARN("parameters stay in shared memory: %s", ct_last_error());
     solver_drop_shared(s);
 }
 
-enum ct_status solver_share_params(struct ct_solver *s)
+enum ct_status solver_be_alone(struct ct_solver *s)
+{
+    if (s->options.exchange || !s->peers.shares_params)
+        return CT_OK;
+    return solver_leave_shared(s) == CT_OK
+               ? CT_OK
+               : ct_fail_in(CT_ENOMEM, "the parameters are still in memory "
+                            "that other ranks share");
+}
+
+enum ct_status solver_find_shared(struct ct_solver *s)
 {
     struct ct_exchange *x   = s->options.exchange;
     struct ct_params_user user = { 0, s, update_part, leave };
@@ -121,8 +181,13 @@ enum ct_status solver_share_params(struct ct_solver *s)
         return CT_OK;
     if (fits(s))
         user.n_arrays = 1 + s->rule->n_history;
-    CT_TRY(x->job->share(x, s->net, &user, &s->peers.shared));
-    return solver_enter_shared(s);
+    return x->job->share(x, s->net, &user, &s->peers.shared);
+}
+
+enum ct_status solver_share_params(struct ct_solver *s)
+{
+    CT_TRY(solver_find_shared(s));
+    return solver_comes(s) ? CT_OK : solver_enter_shared(s);
 }
 
 enum ct_status solver_update_shared(struct ct_solver *s)
@@ -135,5 +200,7 @@ enum ct_status solver_update_shared(struct ct_solver *s)
 
     CT_TRY(x->job->meet(x)); /* nobody reads the old ones any more */
     update_part(s, first, end - first, ct_net_arena_diff(s->net) + first);
-    return x->job->meet(x);
+    CT_TRY(x->job->meet(x));
+    solver_swap_shared(s);
+    return CT_OK;
 }

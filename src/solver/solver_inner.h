@@ -269,9 +269,19 @@ CT_MUST_CHECK enum ct_status solver_unpack(struct ct_solver *s);
  * the host's first rank's become everybody's; nothing happens where there is
  * none. */
 CT_MUST_CHECK enum ct_status solver_share_params(struct ct_solver *s);
+/* The first half of that: asks, and moves nothing. */
+CT_MUST_CHECK enum ct_status solver_find_shared(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_leave_shared(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_enter_shared(struct ct_solver *s);
+/* Who has left its peers has its own, or there is no memory for them; nothing
+ * happens among peers. */
+CT_MUST_CHECK enum ct_status solver_be_alone(struct ct_solver *s);
 void solver_drop_shared(struct ct_solver *s);
+/* The update under way counts: where there are two copies, the next one is
+ * current. */
+void solver_swap_shared(struct ct_solver *s);
+/* Test nets read what the train net has now. */
+CT_MUST_CHECK enum ct_status solver_share_with_tests(struct ct_solver *s);
 /* With diffs that the caller has summed: each rank its part. */
 CT_MUST_CHECK enum ct_status solver_update_shared(struct ct_solver *s);
 
@@ -288,6 +298,9 @@ CT_MUST_CHECK enum ct_status solver_leave_view(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_abandon_view(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_enter_view(struct ct_solver *s,
                                                bool is_new);
+/* Has this solver been made among ranks that come and go, and has yet to enter
+ * their view? */
+bool solver_comes(const struct ct_solver *s);
 
 /* resume.c: as ct_solver_newest_snapshot(), of those that were written no
  * earlier than this (seconds since 1970). */

@@ -410,6 +410,7 @@ enum ct_status solver_engage(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
+    CT_TRY(solver_be_alone(s));
     CT_TRY(solver_attach(s));
     if (x)
         ct_net_set_layer_start(s->net, layer_start, s);
@@ -425,6 +426,8 @@ static enum ct_status wrap_up(struct ct_solver *s)
     CT_TRY(solver_update_all(s));
     CT_TRY(solver_trace_over(s));
     CT_TRY(solver_unpack(s));
+    if (s->peers.shared.next[0]) /* swapped many times since */
+        CT_TRY(solver_share_with_tests(s));
     CT_TRY(solver_device_report(s));
     return x ? x->ops->settle(x, s->iter, CT_SETTLE_END) : CT_OK;
 }

@@ -311,6 +311,7 @@ enum ct_status solver_update_all(struct ct_solver *s)
 {
     if (!solver_is_due(s))
         return CT_OK;
+    CT_TRY(solver_be_alone(s));
     if (s->peers.shares_params && !s->peers.exchanged) {
         solver_update_drop(s);
         return solver_update_shared(s);
@@ -325,6 +326,7 @@ enum ct_status solver_update_all(struct ct_solver *s)
         CT_TRY(update_param(s, --s->due.end));
     if (!s->gpu.gradients) /* otherwise they are in already */
         take_statistics_in(s);
+    solver_swap_shared(s);
     s->peers.exchanged = false;
     return CT_OK;
 }
@@ -338,6 +340,9 @@ enum ct_status solver_updated(struct ct_solver *s)
 
 enum ct_status ct_solver_apply_update(struct ct_solver *s)
 {
+    if (solver_commits(s))
+        return ct_fail(CT_ENOTSUP, "an elastic job updates in whole "
+                       "iterations: use ct_solver_step()");
     CT_TRY(solver_update_begin(s));
     CT_TRY(solver_update_all(s));
     return solver_updated(s);

@@ -77,6 +77,9 @@ TEST(resolve, what_was_tried_is_a_fact_of_the_next_plan)
     ASSERT(plan_of("", f).shared_params && !plan_of("", f).learns);
     ASSERT(plan_of("", f).carrier == &dist_by_shared_params);
     ASSERT(plan_of("", f).factor_way == &dist_factors_in_tiles);
+    f.elastic = true; /* they have a second copy, to go back to the first */
+    ASSERT(plan_of("", f).shares_params && plan_of("", f).shared_params);
+    ASSERT(plan_of("", f).commits && !plan_of("", f).lazy);
     f = (struct dist_facts){ .size = 4, .n_hosts = 1, .met = true,
                              .learns = true, .no_windows = true };
     ASSERT(plan_of("", f).carrier == &dist_by_thread && plan_of("", f).agrees);

@@ -1,6 +1,7 @@
 /* test_shared_params.c - ranks of a host that have parameters and histories
  * once, and update them together. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "cortado/access.h"
@@ -151,6 +152,11 @@ TEST(shared_params, a_snapshot_goes_on_with_any_number_of_ranks)
 
 /* ---- Updates that the caller asks for, and a life after it. */
 
+/* A CPU that may have no memory; without ops it is not taken. */
+static atomic_bool no_memory;
+static struct ct_device_ops scarce_ops;
+static struct ct_device scarce;
+
 enum { P = 3 };
 
 struct by_hand {
@@ -160,6 +166,8 @@ struct by_hand {
     enum ct_status                     st;
     char                               why[512];
     float                              first, after, alone; /* a weight */
+    enum ct_status (*live)(struct by_hand *r, struct ct_solver *s,
+                           struct ct_dist *d);
 };
 
 static enum ct_status one_step(struct ct_solver *s, struct ct_dist *d)
@@ -202,14 +210,15 @@ static void *by_hand_thread(void *arg)
     ct_device_cpu_set_threads(1);
     r->st = dist_create_over(r->transport, r->options, &d);
     if (r->st == CT_OK) {
-        struct ct_solver_options o = { .rank     = ct_dist_rank(d),
+        struct ct_solver_options o = { .device   = scarce.ops ? &scarce : NULL,
+                                       .rank     = ct_dist_rank(d),
                                        .size     = P,
                                        .exchange = ct_dist_exchange(d) };
 
         r->st = ct_solver_create(r->param, &o, &s);
     }
     if (r->st == CT_OK)
-        r->st = live(r, s, d);
+        r->st = r->live(r, s, d);
     if (r->st != CT_OK) {
         snprintf(r->why, sizeof(r->why), "%s", ct_last_error());
         ct_dist_abort(d, 1);
@@ -219,7 +228,11 @@ static void *by_hand_thread(void *arg)
     return NULL;
 }
 
-static void run_by_hand(const char *options, struct by_hand *r)
+static void run_by_hand(const char *options,
+                        enum ct_status (*how)(struct by_hand *r,
+                                              struct ct_solver *s,
+                                              struct ct_dist *d),
+                        struct by_hand *r)
 {
     const struct ct_loopback_options loop = { 0 };
     Caffe__SolverParameter *param  = ranks_solver(P, "");
@@ -232,7 +245,7 @@ static void run_by_hand(const char *options, struct by_hand *r)
     ASSERT_OK(test_ends(P, &loop, t));
     for (int i = 0; i < P; i++) {
         r[i] = (struct by_hand){ .transport = t[i], .param = param,
-                                 .options = p };
+                                 .options = p, .live = how };
         pthread_create(&thread[i], NULL, by_hand_thread, &r[i]);
     }
     for (int i = 0; i < P; i++)
@@ -249,14 +262,71 @@ TEST(shared_params, updates_by_hand_happen_once_and_who_leaves_takes_a_copy)
     struct by_hand copies[P], house[P];
 
     ranks_make_data();
-    run_by_hand("road: 'allreduce' reduce: 'ring'", copies);
-    run_by_hand("road: 'allreduce'", house);
+    run_by_hand("road: 'allreduce' reduce: 'ring'", live, copies);
+    run_by_hand("road: 'allreduce'", live, house);
     for (int i = 0; i < P; i++) {
         ASSERT_FLOAT(copies[i].first, house[i].first, 1e-6);
         ASSERT_FLOAT(copies[i].after, house[i].after, 1e-5);
         ASSERT(fabsf(house[i].after - house[i].first) > 1e-4f);
         ASSERT_FLOAT(house[i].after + (float)i, house[i].alone, 1e-6);
     }
+}
+
+/* ---- No memory for a copy. */
+
+static enum ct_status alloc_some(const struct ct_device *d, size_t bytes,
+                                 const char *name, void **out)
+{
+    if (atomic_load(&no_memory))
+        return ct_fail(CT_ENOMEM, "no memory for %s", name);
+    return ct_device_cpu()->ops->alloc(d, bytes, name, out);
+}
+
+/* Rank 1 leaves and has no memory; it trains alone when there is some.  The
+ * others still have the parameters that it left. */
+static enum ct_status leave_hungry(struct by_hand *r, struct ct_solver *s,
+                                   struct ct_dist *d)
+{
+    const struct ct_blob *b = ct_net_param(ct_solver_net(s), 0)->blob;
+    enum ct_status hungry = CT_ENOMEM, by_hand = CT_ENOMEM;
+
+    CT_TRY(ct_solver_step(s, 2));
+    r->first = ct_data(b)[3];
+    CT_TRY(ct_dist_sum(d, &(float){ 0 }, 1)); /* all have looked */
+    if (ct_dist_rank(d) == 1) {
+        atomic_store(&no_memory, true);
+        ct_solver_leave(s);
+        hungry  = ct_solver_step(s, 1);
+        by_hand = ct_solver_apply_update(s);
+        atomic_store(&no_memory, false);
+    }
+    if (hungry != CT_ENOMEM || by_hand != CT_ENOMEM)
+        return ct_fail(CT_EINTERNAL, "it trains without memory");
+    if (ct_dist_rank(d) == 1)
+        CT_TRY(ct_solver_step(s, 1));
+    r->alone = ct_data(b)[3];
+    CT_TRY(ct_dist_sum(d, &(float){ 0 }, 1)); /* it has trained */
+    r->after = ct_data(b)[3];
+    return CT_OK;
+}
+
+TEST(shared_params, who_has_no_memory_for_a_copy_trains_when_it_has)
+{
+    struct by_hand r[P];
+
+    skip_on_gpu();
+    scarce           = *ct_device_cpu();
+    scarce_ops       = *scarce.ops;
+    scarce_ops.alloc = alloc_some;
+    scarce.ops       = &scarce_ops;
+    ranks_make_data();
+    run_by_hand("road: 'allreduce'", leave_hungry, r);
+    for (int i = 0; i < P; i++) {
+        ASSERT_FLOAT(r[0].first, r[i].first, 0);
+        ASSERT_FLOAT(r[i].first, r[i].after, i == 1 ? INFINITY : 0);
+    }
+    ASSERT(r[1].alone != r[1].first);
+    scarce.ops = NULL;
 }
 
 /* ---- A net that learns nothing. */
