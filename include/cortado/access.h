@@ -111,6 +111,12 @@ CT_API int   ct_solver_iter_size(const struct ct_solver *s);
 CT_API bool  ct_solver_layer_wise_reduce(const struct ct_solver *s);
 CT_API float ct_solver_base_lr(const struct ct_solver *s);
 CT_API void  ct_solver_set_base_lr(struct ct_solver *s, float rate);
+/* CT_ACTION_STOP was asked for, here or elsewhere. */
+CT_API bool ct_solver_is_stopped(const struct ct_solver *s);
+/* Among ranks that come and go, after a step that was stopped: the snapshot
+ * that ct_solver_solve() would write then.  All ranks call it. */
+CT_API CT_MUST_CHECK enum ct_status ct_solver_stop_snapshot(
+    struct ct_solver *s);
 /* Forget that CT_ACTION_STOP was asked for, so that training can go on. */
 CT_API void ct_solver_clear_stop(struct ct_solver *s);
 

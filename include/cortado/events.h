@@ -83,6 +83,10 @@ struct ct_solver_events {
      * some may not be stored at all: ct_solver_gradient_scale() says. */
     bool (*wants_inspect)(int iter, void *arg);
     void (*inspect)(struct ct_solver *s, int iter, void *arg);
+    /* Ranks come or go.  First with false: nets and ranks are about to change,
+     * and no other thread may look at them; then, some time after, with true:
+     * training goes on with these.  Either may come twice. */
+    void (*view)(bool begins, void *arg);
 };
 
 /* `events` and `arg` must outlive the solver.  At most 8 listeners. */

@@ -23,6 +23,8 @@ struct ct_net_options {
     int                     n_stage;
     uint64_t                seed;
     int                     rank, size;   /* size 0: alone */
+    bool                    more_come;    /* built as for several, whatever
+                                           * size is now */
     bool                    own_data;     /* see struct ct_run */
     bool                    deal_tests;
     int                     share, share_first, share_all;

@@ -35,13 +35,14 @@ class _Mark(ctypes.Structure):
 
 _EVENT_FN = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
 _STOP_FN = ctypes.CFUNCTYPE(None, c_int, c_int, c_void_p)
+_VIEW_FN = ctypes.CFUNCTYPE(None, c_bool, c_void_p)
 
 
 class _Table(ctypes.Structure):
     _fields_ = [('iteration', _EVENT_FN), ('test', _EVENT_FN),
                 ('snapshot', _EVENT_FN), ('mark', _EVENT_FN),
                 ('stop', _STOP_FN), ('wants_inspect', c_void_p),
-                ('inspect', c_void_p)]
+                ('inspect', c_void_p), ('view', _VIEW_FN)]
 
 
 Iteration = collections.namedtuple(
@@ -74,6 +75,11 @@ _KINDS = {'iteration': (_Iteration, _iteration), 'test': (_Test, _test),
           'snapshot': (_Snapshot, _snapshot), 'mark': (_Mark, _mark)}
 
 
+def view_table(function):
+    """A table that calls function(begins) when ranks come and go."""
+    return _Table(view=_VIEW_FN(lambda begins, _arg: function(begins)))
+
+
 class Listener:
     """Functions that a solver calls.
 
@@ -84,13 +90,21 @@ class Listener:
     def __init__(self, pointer, functions):
         self.raised = None
         self._table = _Table()
+        self._on_view = functions.get('view')
         for name, function in functions.items():
             if not callable(function):
                 raise TypeError('listen(%s=...) takes a function' % name)
+            if name == 'view':
+                continue  # the job tells of these, when nets are there again
             made = (self._stop(function) if name == 'stop'
                     else self._event(function, *_KINDS[name]))
             setattr(self._table, name, made)
         check(lib.ct_solver_listen(pointer, ctypes.byref(self._table), None))
+
+    def tell_view(self, view):
+        """The solver trains among other ranks now."""
+        if self._on_view is not None:
+            self._call(self._on_view, view)
 
     def _call(self, function, event):
         if self.raised is None:

@@ -217,6 +217,8 @@ _PROTOTYPES = {
     'ct_solver_base_lr': (c_float, c_void_p),
     'ct_solver_set_base_lr': (None, c_void_p, c_float),
     'ct_solver_clear_stop': (None, c_void_p),
+    'ct_solver_is_stopped': (c_bool, c_void_p),
+    'ct_solver_stop_snapshot': (c_int, c_void_p),
     'ct_solver_digest': (c_int, c_void_p, POINTER(c_uint64)),
     'ct_solver_attach': (c_int, c_void_p),
     'ct_solver_send_late': (None, c_void_p, c_bool),

@@ -31,21 +31,20 @@ enum ct_status dist_commit(struct ct_exchange *x, int iter)
     for (int i = 0; i < ct_net_n_params(d->net); i++)
         CT_TRY(x->ops->wait(x, i, &sum));
     CT_TRY(dist_hold(x, iter + 1));
-    return x->job->meet(x);
+    return d->host.shared ? dist_direct_meet(d) : x->job->meet(x);
 }
 
 enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
 {
     struct ct_dist *d           = x->state;
+    struct elastic_place *place = &d->elastic.place;
 
-    CT_TRY(d->elastic.members->next(d->elastic.members->arg,
-                                    &d->elastic.place));
+    CT_TRY(d->elastic.members->next(d->elastic.members->arg, place));
     if (d->view.thread) /* what it still has fails by itself */
         ct_comm_thread_rest(d->view.thread);
     /* The iteration under way counts: so does what it left to hold back. */
     if (d->net && !d->elastic.held_back.pending &&
-        d->elastic.place.rank < d->elastic.place.n_full &&
-        d->elastic.place.base == d->trainer.iter + 1)
+        place->rank < place->n_full && place->base == d->trainer.iter + 1)
         CT_TRY(dist_held_back_take(d));
     *out = (struct ct_next_view){
         .base = d->elastic.place.base,
@@ -57,15 +56,14 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
 enum ct_status dist_enter_view(struct ct_exchange *x)
 {
     struct ct_dist *d = x->state;
-    const int before  = d->plan.n_workers;
     struct ct_transport *t;
 
     CT_ASSERT(!d->net && !d->host.params_of); /* the solver has left */
     dist_view_close(d);
     CT_TRY(d->elastic.members->open(d->elastic.members->arg, &t));
     CT_TRY(dist_view_open(d, t));
-    dist_marks_add(&d->report.marks, CT_MARK_VIEW, d->view.all->rank, 0,
-                   "%d ranks train, after %d", d->plan.n_workers, before);
+    dist_marks_add(&d->report.marks, CT_MARK_VIEW, -1, d->elastic.place.base,
+                   "%s", d->elastic.place.why);
     return CT_OK;
 }
 

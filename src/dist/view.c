@@ -5,11 +5,8 @@
  * when a solver attaches to it.  All of it is dropped when it closes, and no
  * module keeps a number of ranks of its own, so that between two iterations
  * one view can follow another. */
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cortado/log.h"
 #include "dist/engine.h"
 #include "dist/feed/root.h"
 #include "liveness/watch.h"
@@ -58,7 +55,8 @@ static enum ct_status limit_bandwidth(struct ct_dist *d)
     return CT_OK;
 }
 
-/* Between jobs the comm thread still has messages about itself to send. */
+/* Between jobs the comm thread still has messages about itself to send.  Peers
+ * wait for the connections of a rank that is busy with its net, too. */
 static enum ct_status idle(struct ct_comm *c, void *arg)
 {
     (void)arg;
@@ -134,15 +132,6 @@ static enum ct_status check_reduce(const struct ct_dist *d)
                          "here; use auto", r->name);
 }
 
-/* What was asked for and does nothing here. */
-static void say_unused(const struct ct_dist *d)
-{
-    const char *how = d->options->reduce;
-
-    if (d->view.all->rank == 0 && d->plan.servers && strcmp(how, "auto") != 0)
-        CT_WARN("--reduce=%s is not used: servers add gradients up", how);
-}
-
 static void rank_lost(void *arg, int rank, int iter, const char *text)
 {
     struct ct_dist *d = arg;
@@ -192,12 +181,8 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     CT_TRY(ct_comm_create(t, &d->view.all));
     d->view.all->stall_after = d->options->stall;
     CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
-    say_unused(d);
-    if (d->elastic.members && (d->plan.values || d->plan.sync ||
-                               d->options->servers))
-        return ct_fail(CT_ENOTSUP, "ranks that come and go stay in step, and "
-                       "all train: use --sync=bsp, without --servers, "
-                       "--groups or --deadline");
+    if (d->plan.reloads)
+        d->elastic.place.n_full = 0; /* the newest snapshot has more */
     CT_TRY(limit_bandwidth(d));
     CT_TRY(make_parts(d));
     if (!d->view.serves)
@@ -206,8 +191,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     CT_TRY(check_reduce(d));
     CT_TRY(start_thread(d));
     dist_fill_exchange(d);
-    if (d->view.all->size > 1 && !d->elastic.members) /* who watches
-                                                       * them, too */
+    if (d->view.all->size > 1 && !d->elastic.members) /* who watches them */
         CT_TRY(start_watch(d));
     d->exchange.facts.pulse = live_watch_pulse(d->view.watch);
     return CT_OK;

@@ -190,6 +190,11 @@ int64_t ct_net_skew(const struct ct_net *net)
     return net->run.skew;
 }
 
+int64_t ct_net_skew_step(const struct ct_net *net)
+{
+    return net->run.skew_step;
+}
+
 const char *ct_net_name(const struct ct_net *net)
 {
     return net->param->name ? net->param->name : "";

@@ -33,6 +33,7 @@ void ct_net_reseed(struct ct_net *net, uint64_t seed);
  * Takes effect with the next ct_net_seek(). */
 void ct_net_set_skew(struct ct_net *net, int64_t skew, int64_t step);
 int64_t ct_net_skew(const struct ct_net *net);
+int64_t ct_net_skew_step(const struct ct_net *net);
 /* Passes that this rank makes in a step where ranks share out many; 1: no. */
 int ct_net_share(const struct ct_net *net);
 

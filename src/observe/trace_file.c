@@ -426,7 +426,7 @@ enum ct_status ct_trace_file_init(struct ct_trace_file *f, const char *text,
                            text);
     }
     *f = (struct ct_trace_file){
-        .tracing = { .from = (int)from, .count = (int)count,
+        .tracing = { .from = (int)from, .count = (int)count, .planned = -1,
                      .write = write_file, .arg = f },
         .folder  = folder ? folder : ".",
     };

@@ -348,6 +348,11 @@ void ct_solver_set_base_lr(struct ct_solver *s, float rate)
     s->param->base_lr     = rate;
 }
 
+bool ct_solver_is_stopped(const struct ct_solver *s)
+{
+    return s->stop;
+}
+
 void ct_solver_clear_stop(struct ct_solver *s)
 {
     s->stop = false;

@@ -60,6 +60,7 @@ static enum ct_status take_over(struct ct_solver *s, const struct ct_net *old)
                        "and had %zu before", n, ct_net_arena_count(old));
     CT_TRY(ct_copy(s->options.device, (int64_t)n, ct_net_arena_data(old),
                    ct_net_arena_data(s->net)));
+    ct_net_set_skew(s->net, ct_net_skew(old), ct_net_skew_step(old));
     return ct_net_seek(s->net,
                        (s->standing.mark.back ? s->standing.mark.n_passes
                                               : ct_net_n_passes(old)) /
@@ -140,7 +141,9 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
     if (s->param->snapshot_format ==
         CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5)
         solver_snapshot_wait(s);
-    s->standing.wrote = s->options.rank == 0;
+    if (!s->standing.between) /* it may be the second try */
+        s->standing.wrote = s->options.rank == 0;
+    s->standing.between = true;
     s->options.rank = x->facts.rank;
     s->options.size = x->facts.size;
     drop_deals(s);
@@ -211,6 +214,9 @@ struct standing {
     float    last_rate;
     int32_t  stage, agreed;
     int32_t  tested, loose_ends, stop;
+    int32_t  was_asked, end, whole; /* what they do, for who has come */
+    int32_t  over, stops, snapshot, n_met;
+    int64_t  skew, skew_step;
     int32_t  snapshot_iter; /* that is whole; -1: nobody knows */
 };
 
@@ -243,11 +249,54 @@ static enum ct_status share_tests(struct ct_solver *s)
     return CT_OK;
 }
 
+/* What rank 0 is at, for this rank to do, too. */
+static void do_as(struct ct_solver *s, const struct standing *at)
+{
+    const struct ct_exchange *x = s->options.exchange;
+    const bool is_full          = x->facts.rank < x->facts.n_full;
+
+    s->standing.others = SOLVER_OTHERS_BEGIN;
+    s->standing.owes   = is_full && at->n_met < s->standing.n_met;
+    s->standing.owes_ends = false;
+    if (is_full && at->n_met != s->standing.n_met) {
+        /* One of both is at a meeting, and the other has been there. */
+        if (!s->standing.owes)
+            s->standing.n_met = at->n_met;
+        else if (at->snapshot == 2 && at->loose_ends) {
+            s->standing.owes_ends = true; /* a snapshot went with its writer */
+            s->peers.agreed       = CT_ACTION_SNAPSHOT;
+        }
+        return;
+    }
+    s->standing.snapshot    = is_full ? s->standing.snapshot : 0;
+    s->standing.n_met       = at->n_met;
+    s->standing.stage       = at->stage;
+    s->peers.agreed         = (enum ct_solver_action)at->agreed;
+    s->standing.mark.tested = at->tested;
+    s->standing.loose_ends  = at->loose_ends;
+    s->stop                 = at->stop;
+    if (is_full || x->facts.n_full == 0 || !at->was_asked)
+        return;
+    s->standing.end      = at->end;
+    s->standing.snapshot = at->snapshot;
+    s->standing.others   = at->stops   ? SOLVER_OTHERS_STOP
+                           : at->over  ? SOLVER_OTHERS_END
+                           : at->whole ? SOLVER_OTHERS_SOLVE
+                                       : SOLVER_OTHERS_STEP;
+}
+
 /* All that ranks know of a training, to those who are new. */
 static enum ct_status share_state(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
-    struct standing at    = {
+    struct standing at;
+
+    if (s->standing.snapshot == 2 && x->facts.rank == 0 &&
+        !(s->standing.wrote && s->snapshots.iter == s->iter)) {
+        s->standing.loose_ends = true; /* it went with who wrote it */
+        s->peers.agreed        = CT_ACTION_SNAPSHOT;
+    }
+    at = (struct standing){
         .iter          = s->iter,
         .current_step  = s->current_step,
         .seed          = s->seed,
@@ -258,6 +307,15 @@ static enum ct_status share_state(struct ct_solver *s)
         .tested        = s->standing.mark.tested,
         .loose_ends    = s->standing.loose_ends,
         .stop          = s->stop,
+        .was_asked     = s->standing.was_asked,
+        .end           = s->standing.end,
+        .whole         = s->standing.whole,
+        .over          = s->standing.over,
+        .stops         = s->standing.stops,
+        .snapshot      = s->standing.snapshot,
+        .n_met         = s->standing.n_met,
+        .skew          = ct_net_skew(s->net),
+        .skew_step     = ct_net_skew_step(s->net),
         .snapshot_iter = s->standing.wrote && !s->snapshots.writing
                              ? s->snapshots.iter
                              : -1,
@@ -267,11 +325,9 @@ static enum ct_status share_state(struct ct_solver *s)
     if (x->facts.rank < x->facts.n_full && at.iter != s->iter)
         return ct_fail(CT_EINTERNAL, "rank %d has %d iterations where rank 0 "
                        "has %d", x->facts.rank, s->iter, (int)at.iter);
-    s->standing.stage        = at.stage;
-    s->peers.agreed       = (enum ct_solver_action)at.agreed;
-    s->standing.mark.tested  = at.tested;
-    s->standing.loose_ends   = at.loose_ends;
-    s->stop         = at.stop;
+    do_as(s, &at);
+    if (x->facts.rank > 0 && x->facts.rank >= x->facts.n_full)
+        s->standing.half = true;
     if (x->facts.n_full > 0)
         s->snapshots.iter = at.snapshot_iter;
     s->iter         = (int)at.iter;
@@ -280,6 +336,7 @@ static enum ct_status share_state(struct ct_solver *s)
     s->last_rate    = at.last_rate;
     s->due.next.t   = 0;
     ct_net_reseed(s->net, s->seed);
+    ct_net_set_skew(s->net, at.skew, at.skew_step);
     CT_TRY(ct_net_seek(s->net, at.n_steps * share_of(s->net)));
     CT_TRY(share_tests(s));
     if (x->facts.n_full > 0)
@@ -289,6 +346,7 @@ static enum ct_status share_state(struct ct_solver *s)
     CT_TRY(spread_floats(s, ct_net_arena_data(s->net)));
     for (int h = 0; h < s->rule->n_history; h++)
         CT_TRY(spread_floats(s, s->history[h]->ptr));
+    s->standing.half = false;
     return CT_OK;
 }
 
@@ -297,6 +355,18 @@ bool solver_comes(const struct ct_solver *s)
     const struct ct_exchange *x = s->options.exchange;
 
     return solver_commits(s) && x->facts.n_full < x->facts.size;
+}
+
+/* Between steps, or when the others are done: the next call is as a new
+ * one's. */
+static bool comes_back(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    return solver_commits(s) && x->facts.n_full > 0 &&
+           x->facts.rank >= x->facts.n_full &&
+           (s->standing.meets || s->standing.others == SOLVER_OTHERS_END ||
+            s->standing.others == SOLVER_OTHERS_STOP);
 }
 
 enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
@@ -309,5 +379,42 @@ enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
     CT_TRY(solver_leave_shared(s));
     if (!s->options.exchange->facts.serves)
         CT_TRY(share_state(s));
-    return solver_enter_shared(s);
+    s->standing.has_come = is_new || comes_back(s);
+    CT_TRY(solver_enter_shared(s));
+    s->standing.between = false;
+    return solver_commits(s) ? solver_engage(s) : CT_OK; /* it has them now */
+}
+
+enum ct_status solver_join(struct ct_solver *s, struct ct_exchange *x)
+{
+    const bool is_new = x->facts.rank >= x->facts.n_full;
+    enum ct_status st;
+
+    s->options.exchange = x;
+    solver_early_fini(s); /* what it does alone, it does no more */
+    solver_pack_init(s);
+    st = solver_enter_view(s, false);
+    if (st == CT_OK) {
+        s->standing.has_come = is_new;
+        return CT_OK;
+    }
+    (void)!solver_abandon_view(s);
+    s->options.exchange = NULL;
+    return st;
+}
+
+void solver_forget_others(struct ct_solver *s)
+{
+    const bool half = s->standing.half;
+
+    solver_mark_fini(s);
+    s->standing     = (struct solver_standing){ .half = half };
+    s->peers.agreed = s->peers.pending = CT_ACTION_NONE;
+    s->stop         = false;
+}
+
+enum ct_status solver_meet_last(struct ct_solver *s)
+{
+    s->standing.over = true;
+    return solver_meet(s);
 }

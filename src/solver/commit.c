@@ -12,7 +12,10 @@
  * When the view ends, the next one says how many iterations count.  A rank that
  * has the sums of one more than it has completed completes it; one that began
  * an iteration which does not count goes back to the mark.  Then all go on
- * with nets for the new number of ranks. */
+ * with nets for the new number of ranks.
+ *
+ * Ranks that train apart (local.c) agree when they meet, so the mark is where
+ * they last met, and has the parameters and histories of then. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -63,18 +66,53 @@ static enum ct_status each_statistic(struct ct_solver *s, statistic_fn fn,
     return CT_OK;
 }
 
+/* Parameters and histories, to the mark or back from it. */
+static enum ct_status copy_state(struct ct_solver *s, bool back)
+{
+    const struct ct_device *dev = s->options.device;
+    const size_t n              = ct_net_arena_count(s->net);
+
+    if (!s->standing.mark.state)
+        CT_TRY(ct_alloc(n * (size_t)(1 + s->rule->n_history), sizeof(float),
+                        "what ranks had when they met",
+                        &s->standing.mark.state));
+    for (int i = 0; i <= s->rule->n_history; i++) {
+        float *here  = i == 0 ? ct_net_arena_data(s->net)
+                              : s->history[i - 1]->ptr;
+        float *there = s->standing.mark.state + (size_t)i * n;
+
+        CT_TRY(back ? dev->ops->from_host(dev, n * sizeof(float), there, here)
+                    : dev->ops->to_host(dev, n * sizeof(float), here, there));
+    }
+    return CT_OK;
+}
+
+static bool trains_apart(const struct ct_solver *s)
+{
+    return s->options.exchange->facts.apart;
+}
+
 enum ct_status solver_mark(struct ct_solver *s)
 {
+    struct ct_exchange *x = s->options.exchange;
     int64_t n;
 
     if (!solver_commits(s))
         return CT_OK;
+    if (trains_apart(s) && s->standing.mark.set &&
+        x->job->counts(x) == s->standing.mark.iter)
+        return CT_OK; /* they have not met since */
+    if (trains_apart(s))
+        CT_TRY(copy_state(s, false));
+    s->standing.mark.iter         = s->iter;
+    s->standing.mark.current_step = s->current_step;
+    s->standing.mark.last_rate    = s->last_rate;
     CT_TRY(each_statistic(s, NULL, NULL, &n));
     if (!s->standing.mark.statistics)
         CT_TRY(ct_alloc((size_t)n + 1, sizeof(float), "statistics",
                         &s->standing.mark.statistics));
     CT_TRY(each_statistic(s, keep, s->standing.mark.statistics, &n));
-    CT_TRY(s->options.exchange->job->mark(s->options.exchange));
+    CT_TRY(x->job->mark(x));
     s->standing.mark.n_passes = ct_net_n_passes(s->net);
     s->standing.mark.asked    = CT_ACTION_NONE;
     s->standing.mark.set      = true;
@@ -84,6 +122,7 @@ enum ct_status solver_mark(struct ct_solver *s)
 void solver_mark_fini(struct ct_solver *s)
 {
     ct_free(s->standing.mark.statistics);
+    ct_free(s->standing.mark.state);
     s->standing.mark = (struct solver_mark){ 0 };
 }
 
@@ -92,7 +131,7 @@ enum ct_status solver_commit(struct ct_solver *s)
     struct ct_exchange *x = s->options.exchange;
     const uint64_t start  = ct_trace_begin();
 
-    if (!solver_commits(s))
+    if (!solver_commits(s) || trains_apart(s))
         return CT_OK;
     CT_TRY(x->job->commit(x, s->iter));
     s->standing.mark.set    = false;
@@ -110,8 +149,15 @@ static enum ct_status discard(struct ct_solver *s)
     s->last_pass = false;
     s->peers.pending      = s->standing.mark.asked != CT_ACTION_NONE
                                 ? s->standing.mark.asked
-                                                   : s->peers.pending;
+                                : s->peers.pending;
     s->standing.mark.back = true;
+    s->current_step       = s->standing.mark.current_step;
+    if (trains_apart(s)) {
+        CT_TRY(copy_state(s, true));
+        s->iter                = s->standing.mark.iter;
+        s->last_rate           = s->standing.mark.last_rate;
+        s->standing.loose_ends = false;
+    }
     return each_statistic(s, put_back, s->standing.mark.statistics, &n);
 }
 
@@ -123,6 +169,11 @@ static enum ct_status reach(struct ct_solver *s,
     const int base    = next->base;
 
     s->standing.mark.set = false;
+    if (trains_apart(s) && marked && next->full &&
+        base == s->standing.mark.iter)
+        return discard(s);
+    if (trains_apart(s) && (!next->full || base == s->iter))
+        return CT_OK; /* others bring it all, or it has the mean */
     if (next->full && base == s->iter + 1 && marked) {
         s->standing.mark.tested = false;
         return solver_complete(s);
@@ -145,10 +196,14 @@ static enum ct_status follow_once(struct ct_solver *s)
                        "the newest snapshot has what there is");
     if (reach(s, &next) != CT_OK) /* no peer takes part in that */
         return ct_fail_in(CT_EINTERNAL, "iteration %d", s->iter);
+    solver_tell_view(s, false);
+    solver_trace_drop(s);
     CT_TRY(solver_abandon_view(s));
     CT_TRY(x->job->enter_view(x));
     CT_TRY(solver_enter_view(s, false));
-    return solver_engage(s);
+    CT_TRY(solver_meet_again(s));
+    solver_tell_view(s, true);
+    return CT_OK;
 }
 
 /* A view may end while this rank enters it. */
@@ -166,5 +221,5 @@ enum ct_status solver_or_follow(struct ct_solver *s, enum ct_status st)
 {
     return st == CT_ECOMM && solver_commits(s) && !s->standing.lost
                ? solver_follow(s)
-                                                           : st;
+               : st;
 }

@@ -60,6 +60,13 @@ static void tell_marks(struct ct_solver *s)
                                                   s->listeners.list[i].arg);
 }
 
+void solver_tell_view(struct ct_solver *s, bool begins)
+{
+    for (int i = 0; i < s->listeners.n; i++)
+        if (s->listeners.list[i].events->view)
+            s->listeners.list[i].events->view(begins, s->listeners.list[i].arg);
+}
+
 /* The update is done as far as it goes by itself, and s->iter counts it. */
 void solver_tell_iteration(struct ct_solver *s, double loss, bool displayed)
 {
@@ -95,7 +102,7 @@ enum ct_status solver_tell_inspect(struct ct_solver *s)
     for (int i = 0; i < s->listeners.n; i++)
         if (s->listeners.list[i].inspects)
             s->listeners.list[i].events->inspect(s, s->iter - 1,
-                                           s->listeners.list[i].arg);
+                                                 s->listeners.list[i].arg);
     s->listeners.inspecting = false;
     return CT_OK;
 }

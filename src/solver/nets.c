@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "layers/python_layer.h"
 #include "net/phase.h"
 #include "solver/solver_inner.h"
 
@@ -53,6 +54,7 @@ static enum ct_status build_net(struct ct_solver *s,
         .seed         = s->seed,
         .rank         = o->rank,
         .size         = o->size,
+        .more_come    = solver_commits(s),
         .own_data     = train && o->exchange && o->exchange->facts.own_data,
         .deal_tests   = s->tests.deals && !train,
         .pulse        = solver_pulse(s),
@@ -114,12 +116,40 @@ static enum ct_status try_shares(struct ct_solver *s,
     return st;
 }
 
+/* Where ranks come and go, nets are built anew, and each sample is to count
+ * once. */
+static enum ct_status check_places(const struct ct_solver *s,
+                                   const struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_layers(net) && solver_commits(s); i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+        const char *type         = l->type->name;
+
+        if (strcmp(type, "MemoryData") == 0 || strcmp(type, "Input") == 0)
+            return ct_fail(CT_EINVAL, "layer %s: ranks come and go in an "
+                           "elastic job, and what a program has put into a "
+                           "layer of type %s is lost each time: take a source "
+                           "that finds its place again, such as Data, "
+                           "HDF5Data, ImageData or a Python layer", l->name,
+                           type);
+        if (ct_net_io(net, i).n_bottom == 0 && !ct_python_finds_place(l))
+            return ct_fail(CT_EINVAL, "layer %s: ranks come and go in an "
+                           "elastic job, and this Python layer would begin "
+                           "its data anew each time: draw indices from "
+                           "self.deal(n, self.batch_size), made in setup(), "
+                           "or let the class have seek(self, n_passes)",
+                           l->name);
+    }
+    return CT_OK;
+}
+
 static enum ct_status build_train(struct ct_solver *s,
                                   const struct net_origin *from)
 {
     for (int i = 0; i < TRIALS && solver_measures_shares(s); i++)
         CT_TRY(try_shares(s, from));
     CT_TRY(build_net(s, from, CAFFE__PHASE__TRAIN, &s->net));
+    CT_TRY(check_places(s, s->net));
     solver_say_shares(s);
     return CT_OK;
 }
@@ -188,6 +218,7 @@ static enum ct_status build_test(struct ct_solver *s, size_t i)
         CT_INFO("Creating test net (#%zu) specified in net_param", i);
     CT_TRY(build_net(s, &from, CAFFE__PHASE__TEST, &s->tests.net[i]));
     s->tests.n++;
+    CT_TRY(check_places(s, s->tests.net[i]));
     return ct_net_share_weights(s->tests.net[i], s->net);
 }
 

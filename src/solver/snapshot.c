@@ -323,11 +323,40 @@ static enum ct_status write_now(struct ct_solver *s, struct solver_snapshot *w)
     return reap(s);
 }
 
+/* Ranks that come and go take it as what follows an iteration, so that they can
+ * begin it again: see commit.c.  They meet before and after it, so that nobody
+ * takes it for a part of the step before, or has begun the one behind it. */
+enum ct_status solver_snapshot_among(struct ct_solver *s)
+{
+    if (s->standing.snapshot == 0 && s->standing.has_come)
+        return CT_OK; /* to others, who are past it */
+    if (s->standing.snapshot == 0) /* else the others', to whom it came */
+        s->standing.snapshot = 1;
+    s->standing.was_asked = true;
+    do {
+        s->standing.has_come = false;
+        CT_TRY(solver_meet(s));
+        if (s->standing.has_come)
+            continue; /* it came back, to what they are at now */
+        if (s->standing.snapshot == 1) {
+            s->standing.snapshot   = 2;
+            s->stop                = false;
+            s->standing.loose_ends = true;
+            s->peers.agreed        = CT_ACTION_SNAPSHOT;
+        } else {
+            s->standing.snapshot = 0;
+        }
+    } while (s->standing.snapshot != 0);
+    return write_now(s, NULL);
+}
+
 enum ct_status ct_solver_snapshot(struct ct_solver *s)
 {
     struct solver_snapshot *w = NULL;
     enum ct_status st;
 
+    if (solver_commits(s))
+        return solver_snapshot_among(s);
     CT_TRY(settle_and_take(s, &w));
     st = write_now(s, w);
     CT_TRY(go_on(s));

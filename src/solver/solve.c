@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cortado/access.h"
 #include "cortado/log.h"
 #include "solver/solver_inner.h"
 
@@ -87,23 +88,39 @@ static void report_layers(const struct ct_net *net)
     }
 }
 
+/* Who was done with it does what rank 0 has left of it. */
 static enum ct_status train(struct ct_solver *s)
 {
     const int left   = s->param->max_iter - s->iter;
+    const bool again = s->standing.trained;
 
-    CT_TRY(ct_solver_step(s, left > 0 ? left : 0));
+    s->standing.trained = true;
+    CT_TRY(again ? solver_go_on(s) : solver_step(s, left > 0 ? left : 0));
     return s->options.exchange && s->options.exchange->facts.serves
                ? CT_OK
                : check_params(s);
 }
 
-static enum ct_status last_snapshot(struct ct_solver *s)
+/* Who asks to stop wants to go on later. */
+static bool wants_last(const struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
 
-    /* Who asks to stop wants to go on later. */
-    if (p->snapshot_after_train ||
-        (s->stop && (p->snapshot > 0 || p->snapshot_seconds > 0)))
+    return p->snapshot_after_train ||
+           (s->stop && (p->snapshot > 0 || p->snapshot_seconds > 0));
+}
+
+enum ct_status ct_solver_stop_snapshot(struct ct_solver *s)
+{
+    s->standing.stops = true;
+    if (wants_last(s))
+        CT_TRY(ct_solver_snapshot(s));
+    return solver_meet_last(s);
+}
+
+static enum ct_status last_snapshot(struct ct_solver *s)
+{
+    if (wants_last(s))
         CT_TRY(solver_snapshot_last(s));
     /* Nobody goes before it is whole: another one may have to write it. */
     if (solver_commits(s))
@@ -116,22 +133,43 @@ static enum ct_status last_snapshot(struct ct_solver *s)
     return CT_OK;
 }
 
+/* Nobody goes while others may need it for their last words.  Rank 0 may have
+ * gone on in the view before, and then all may. */
+static enum ct_status part(struct ct_solver *s)
+{
+    return !solver_commits(s) || s->standing.n_met > s->standing.n_met_before
+               ? CT_OK
+               : solver_try_to_meet(s);
+}
+
 /* A whole training.  Ranks that enter a view go on at the same stage. */
 static enum ct_status solve(struct ct_solver *s)
 {
     enum ct_status (*const stage[])(struct ct_solver *s) = {
-        train, last_snapshot, last_words
+        train, last_snapshot, last_words, part
     };
     const int n_stages = sizeof(stage) / sizeof(stage[0]);
     enum ct_status st  = CT_OK;
 
+    if (s->standing.has_come && s->standing.others == SOLVER_OTHERS_STEP)
+        return ct_fail(CT_EINVAL, "the others of this job go step by step, and "
+                       "this process asked for a whole training (solve()): "
+                       "all of them have to run the same program");
+    if (solver_comes_late(s, &st))
+        return st;
     /* Better now than after days of training. */
     if (s->param->snapshot_after_train &&
         !(s->options.exchange && s->options.exchange->facts.rank > 0))
         CT_TRY(solver_check_writable(s));
+    s->standing.whole = true;
+    s->standing.over  = false;
+    s->standing.trained      = false;
+    s->standing.n_met_before = s->standing.n_met;
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", s->param->lr_policy);
     solver_say_samples(s);
+    if (s->standing.stage > 0) /* as the others, who have come this far */
+        st = solver_or_follow(s, solver_engage(s));
     while (s->standing.stage < n_stages && st == CT_OK) {
         const int at = s->standing.stage;
 
@@ -145,6 +183,7 @@ static enum ct_status solve(struct ct_solver *s)
             st = solver_or_follow(s, st);
     }
     s->standing.stage = 0;
+    s->standing.whole = false;
     CT_TRY(st);
     CT_INFO("Optimization Done.");
     return CT_OK;

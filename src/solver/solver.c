@@ -1,6 +1,7 @@
 /* solver.c - a solver's life. */
 #include "solver/solver_inner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -168,8 +169,11 @@ enum ct_status ct_solver_create_file(const char *path,
 
 void ct_solver_destroy(struct ct_solver *s)
 {
+    char why[2048]; /* of what was before: jobs under way may fail now */
+
     if (!s)
         return;
+    snprintf(why, sizeof(why), "%s", ct_last_error());
     solver_snapshot_fini(s);
     s->peers.shares_params = false; /* there is no need for a copy */
     if (s->options.exchange)
@@ -197,6 +201,7 @@ void ct_solver_destroy(struct ct_solver *s)
         ct_free(s->stages[i]);
     ct_free(s->stages);
     ct_free(s);
+    (void)!ct_fail(CT_OK, "%s", why);
 }
 
 struct ct_net *ct_solver_net(const struct ct_solver *s)

@@ -76,6 +76,10 @@ struct solver_mark {
     bool     back;        /* the net has yet to go back there */
     float   *statistics;  /* of the train net; owned */
     enum ct_solver_action asked; /* for which it was to tell peers */
+    /* Where ranks train apart, of all iterations since they met: */
+    int      iter, current_step;
+    float    last_rate;
+    float   *state;       /* parameters, then histories; owned, or NULL */
 };
 
 /* Test nets, and who runs them. */
@@ -131,14 +135,42 @@ struct solver_snapshots {
     struct solver_snapshot *failed;  /* or left out; owned; NULL: none */
 };
 
+/* What those do to whom this rank has come. */
+enum solver_others {
+    SOLVER_OTHERS_BEGIN, /* as it does */
+    SOLVER_OTHERS_STEP,
+    SOLVER_OTHERS_SOLVE,
+    SOLVER_OTHERS_END, /* nothing: they are done */
+    SOLVER_OTHERS_STOP /* they part: the job was asked to end */
+};
+
 /* Where this rank stands among ranks that come and go (commit.c). */
 struct solver_standing {
     struct solver_mark mark;
+    bool has_come;   /* to ranks that train, just now */
     bool loose_ends; /* the iteration counts, but not all that follows it is
                       * done */
     bool lost;       /* a view came in which nobody has the parameters */
-    bool wrote;      /* snapshots of the view before */
+    bool half;       /* this rank has a part of what others had */
+    bool wrote;      /* snapshots of the view before ... */
+    bool between;    /* ... which is over, and the next has not begun */
     int  stage;      /* of a whole training (solve.c) */
+    int  end;        /* of the iterations that were asked for ... */
+    bool was_asked;  /* ... since this solver was made */
+    bool whole;      /* by ct_solver_solve() */
+    bool trained;    /* ... which has begun with them */
+    bool over;       /* all that was asked for is done, but to part */
+    bool stops;      /* ... or left undone, for the job was asked to end */
+    enum solver_others others;
+    int  snapshot;   /* that was asked for: 1: it is to begin when all have met,
+                      * 2: it has; 0: none is */
+    /* Meetings part what ranks do: all that was before one is done by all who
+     * are behind it (solver_meet). */
+    bool meets;      /* when it has done what it does now */
+    int  n_met;      /* meetings that are over for this rank */
+    int  n_met_before; /* a whole training */
+    bool owes;       /* ... and one of these not yet for rank 0 ... */
+    bool owes_ends;  /* ... nor the loose ends before it */
 };
 
 /* What this solver and its exchange have of each other; empty alone. */
@@ -298,6 +330,32 @@ CT_MUST_CHECK enum ct_status solver_leave_view(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_abandon_view(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_enter_view(struct ct_solver *s,
                                                bool is_new);
+/* A solver that was alone goes on among these: who is new to them gets all
+ * that they have.  Where that fails it is alone again, and what it has may be
+ * half of theirs. */
+CT_MUST_CHECK enum ct_status solver_join(struct ct_solver *s,
+                                         struct ct_exchange *x);
+/* All that it had to do with others; not what it got from them. */
+void solver_forget_others(struct ct_solver *s);
+/* All ranks come here, after their last step. */
+CT_MUST_CHECK enum ct_status solver_meet_last(struct ct_solver *s);
+/* step.c: all ranks are here, also where views change: then some may be through
+ * and others not.  In the next view it is over for all if it is for rank 0;
+ * else all meet again (solver_meet_again).  Before that they do what rank 0 is
+ * still at. */
+CT_MUST_CHECK enum ct_status solver_meet(struct ct_solver *s);
+CT_MUST_CHECK enum ct_status solver_meet_again(struct ct_solver *s);
+/* One try of it, without what may be left to do. */
+CT_MUST_CHECK enum ct_status solver_try_to_meet(struct ct_solver *s);
+/* snapshot.c: ct_solver_snapshot() among ranks that come and go. */
+CT_MUST_CHECK enum ct_status solver_snapshot_among(struct ct_solver *s);
+/* step.c: one iteration after the other, up to s->standing.end. */
+CT_MUST_CHECK enum ct_status solver_go_on(struct ct_solver *s);
+/* As ct_solver_step(), as a part of more. */
+CT_MUST_CHECK enum ct_status solver_step(struct ct_solver *s, int n);
+/* It has come to ranks that are done: there is nothing left to do, and *st says
+ * so. */
+bool solver_comes_late(struct ct_solver *s, enum ct_status *st);
 /* Has this solver been made among ranks that come and go, and has yet to enter
  * their view? */
 bool solver_comes(const struct ct_solver *s);
@@ -374,6 +432,7 @@ CT_MUST_CHECK enum ct_status solver_tell_test(struct ct_solver *s, int net,
                                               bool one_each, double seconds);
 void solver_tell_snapshot(struct ct_solver *s, int iter, const char *model,
                           const char *state);
+void solver_tell_view(struct ct_solver *s, bool begins);
 void solver_tell_stop(struct ct_solver *s, enum ct_status why);
 
 /* step.c: a loss joins the mean that the log shows; and must be finite. */
@@ -398,6 +457,9 @@ struct ct_pulse *solver_pulse(const struct ct_solver *s);
  * been asked to record, which it forgets. */
 CT_MUST_CHECK enum ct_status solver_trace_iteration(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_trace_over(struct ct_solver *s);
+/* Ranks change in the middle of it: what --trace asked for begins again, as far
+ * as it is not over; what was asked for later is lost. */
+void solver_trace_drop(struct ct_solver *s);
 bool solver_trace_wanted(const struct ct_solver *s);
 
 /* test.c: a request that comes between two batches; how a test net stands

@@ -21,8 +21,9 @@
 
 struct ct_pulse *solver_pulse(const struct ct_solver *s)
 {
-    return s->options.exchange ? s->options.exchange->facts.pulse
-                               : s->options.pulse;
+    return s->options.exchange && s->options.exchange->facts.pulse
+               ? s->options.exchange->facts.pulse
+               : s->options.pulse;
 }
 
 void solver_smooth(struct ct_solver *s, double loss)
@@ -132,7 +133,8 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     }
     act              = act != CT_ACTION_NONE ? act : s->peers.pending;
     s->peers.pending = CT_ACTION_NONE;
-    s->standing.mark.asked = act;
+    if (act != CT_ACTION_NONE || !x->facts.apart)
+        s->standing.mark.asked = act;
     rider                    = solver_peer_diffs(s);
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
@@ -417,6 +419,34 @@ enum ct_status solver_engage(struct ct_solver *s)
     return solver_commits(s) ? x->job->hold(x, s->iter) : CT_OK;
 }
 
+/* What ranks train apart has come together before. */
+static enum ct_status meet_once(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    CT_TRY(x->ops->settle(x, s->iter, CT_SETTLE_END));
+    return x->job->meet(x);
+}
+
+enum ct_status solver_try_to_meet(struct ct_solver *s)
+{
+    CT_TRY(meet_once(s));
+    s->standing.n_met++;
+    s->standing.has_come = false;
+    return CT_OK;
+}
+
+enum ct_status solver_meet_again(struct ct_solver *s)
+{
+    if (s->standing.owes_ends)
+        CT_TRY(tie_up(s));
+    s->standing.owes_ends = false;
+    if (s->standing.owes)
+        CT_TRY(meet_once(s));
+    s->standing.owes = false;
+    return CT_OK;
+}
+
 /* After the last iteration. */
 static enum ct_status wrap_up(struct ct_solver *s)
 {
@@ -429,20 +459,24 @@ static enum ct_status wrap_up(struct ct_solver *s)
     if (s->peers.shared.next[0]) /* swapped many times since */
         CT_TRY(solver_share_with_tests(s));
     CT_TRY(solver_device_report(s));
-    return x ? x->ops->settle(x, s->iter, CT_SETTLE_END) : CT_OK;
+    if (!x)
+        return CT_OK;
+    return s->standing.meets && solver_commits(s)
+               ? solver_try_to_meet(s)
+               : x->ops->settle(x, s->iter, CT_SETTLE_END);
 }
 
-enum ct_status ct_solver_step(struct ct_solver *s, int n)
+enum ct_status solver_go_on(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
-    int end               = s->iter + n;
+    const int n_met       = s->standing.n_met;
     enum ct_status st     = CT_OK;
     bool done             = false;
 
-    s->stop = s->standing.loose_ends = false;
     CT_TRY(solver_or_follow(s, solver_engage(s)));
+    done = s->standing.meets && s->standing.n_met > n_met;
     if (x && x->facts.serves)
-        return x->ops->serve(x, end, &s->iter);
+        return x->ops->serve(x, s->standing.end, &s->iter);
     s->shown.start_iter = s->iter;
     s->shown.iter       = s->iter;
     s->shown.smoothed   = 0;
@@ -450,11 +484,13 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     if (s->snapshots.time == 0)
         s->snapshots.time = s->shown.start_time;
     while (st == CT_OK && !done) {
+        const int end   = s->standing.end; /* the others', where it rejoins */
         const bool more = (s->iter < end && !s->stop) || s->standing.loose_ends;
 
         st   = more ? one_iteration(s, end) : wrap_up(s);
         done = st == CT_OK && !more;
         st   = solver_or_follow(s, st);
+        done |= s->standing.meets && s->standing.n_met > n_met;
     }
     if (st == CT_OK)
         return CT_OK;
@@ -463,4 +499,60 @@ enum ct_status ct_solver_step(struct ct_solver *s, int n)
     if (solver_unpack(s) != CT_OK)
         CT_WARN("parameters are not in Caffe's order: %s", ct_last_error());
     return st;
+}
+
+enum ct_status solver_meet(struct ct_solver *s)
+{
+    const struct solver_shown shown = s->shown;
+    enum ct_status st;
+
+    if (!solver_commits(s))
+        return CT_OK;
+    s->standing.end   = s->iter;
+    s->standing.meets = true;
+    st                = solver_go_on(s);
+    s->standing.meets = false;
+    s->shown          = shown;
+    return st;
+}
+
+/* Who has come does what the others do now, and ends it where they do. */
+enum ct_status solver_step(struct ct_solver *s, int n)
+{
+    if (s->standing.has_come && s->standing.snapshot)
+        CT_TRY(solver_snapshot_among(s));
+    if (!s->standing.has_come)
+        s->stop = s->standing.loose_ends = false;
+    if (!s->standing.has_come || s->standing.others == SOLVER_OTHERS_BEGIN)
+        s->standing.end = s->iter + n;
+    s->standing.was_asked = true;
+    s->standing.has_come  = false;
+    s->standing.over      = false;
+    s->standing.stops     = false;
+    return solver_go_on(s);
+}
+
+bool solver_comes_late(struct ct_solver *s, enum ct_status *st)
+{
+    const enum solver_others others = s->standing.others;
+
+    if (!s->standing.has_come ||
+        (others != SOLVER_OTHERS_END && others != SOLVER_OTHERS_STOP))
+        return false;
+    s->standing.has_come = false;
+    *st = others == SOLVER_OTHERS_END
+              ? CT_OK
+              : ct_fail(CT_ESTOP, "the job was asked to end");
+    return true;
+}
+
+enum ct_status ct_solver_step(struct ct_solver *s, int n)
+{
+    enum ct_status st;
+
+    if (s->standing.has_come && s->standing.others == SOLVER_OTHERS_SOLVE)
+        return ct_fail(CT_EINVAL, "the others of this job are inside a whole "
+                       "training (solve()), and this process asked for single "
+                       "steps: all of them have to run the same program");
+    return solver_comes_late(s, &st) ? st : solver_step(s, n);
 }

@@ -88,7 +88,7 @@ enum ct_status solver_test_seek(struct ct_solver *s, int i, uint64_t n_batches)
     return ct_net_seek(
         s->tests.net[i],
         x ? ct_scores_passes(n_batches, x->facts.rank, x->facts.size)
-                         : n_batches);
+          : n_batches);
 }
 
 /* A score that is no number means that the net is spoilt, except before

@@ -96,19 +96,37 @@ enum ct_status solver_trace_iteration(struct ct_solver *s)
         return CT_OK;
     if (t->on && s->iter >= t->end)
         CT_TRY(finish(s));
-    /* A rank that was left behind may come to `from` late, but it comes. */
+    /* A rank that was left behind may come to `from` late, but it comes.
+     * Among those that come and go all stand at the same iteration. */
     if (t->from >= 0 && s->iter >= t->from) {
-        if (s->shown.start_iter < t->from + t->count)
+        if ((solver_commits(s) ? s->iter : s->shown.start_iter) <
+            t->from + t->count)
             start(s, t->from + t->count);
         else
             CT_WARN("nothing is traced: training resumed at iteration %d",
                     s->shown.start_iter);
+        t->planned = t->from;
         t->from    = -1;
     } else if (!t->on && s->peers.trace_agreed) {
         start(s, s->iter + t->count);
     }
     s->peers.trace_agreed = false;
     return CT_OK;
+}
+
+void solver_trace_drop(struct ct_solver *s)
+{
+    struct ct_tracing *t = s->options.tracing;
+
+    s->peers.trace_agreed = false;
+    if (!t || !t->on)
+        return;
+    t->on = false;
+    ct_trace_stop();
+    if (t->planned >= 0 && t->end == t->planned + t->count)
+        t->from = t->planned; /* what is left of it */
+    else
+        CT_WARN("the trace is lost: other ranks train now");
 }
 
 enum ct_status solver_trace_over(struct ct_solver *s)

@@ -11,6 +11,7 @@
  * `wanted`. */
 struct ct_tracing {
     int  from, count; /* the iterations to record; from -1: none by itself */
+    int  planned;     /* the `from` of those that are being recorded; -1 */
     /* Set by any thread or signal handler of any rank: the next `count`
      * iterations are recorded on all ranks. */
     atomic_bool wanted;

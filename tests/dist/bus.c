@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/mem.h"
 #include "base/rng.h"
-#include "testing/test.h"
 
 /* ---- Messages, with `lock` held. */
 
@@ -198,7 +198,7 @@ static bool ready(void *arg, int iter)
 
 /* ---- What happens to them. */
 
-struct member *bus_make_member(struct bus *b)
+static struct member *make_member(struct bus *b)
 {
     struct member *m = &b->member[b->n];
 
@@ -272,6 +272,26 @@ void bus_suspect(struct bus *b)
     bus_look(b);
 }
 
+void bus_suspect_of(struct bus *b, struct member *m)
+{
+    struct member *by = m;
+
+    for (int i = 0; i < b->n; i++)
+        if (&b->member[i] != m && b->member[i].alive)
+            by = &b->member[i];
+    m->leaving = true;
+    if (by != m)
+        elastic_suspect(&by->a, m->a.me, true);
+    bus_look(b);
+}
+
+void bus_renew(struct bus *b, struct member *m)
+{
+    if (!m->a.frozen)
+        elastic_renew(&m->a);
+    bus_look(b);
+}
+
 void bus_let_go(struct bus *b)
 {
     struct member *m = bus_any_alive(b);
@@ -300,18 +320,74 @@ void bus_leave(struct member *m)
     certify(b, m); /* a process that ends is seen to */
 }
 
+struct member *bus_join(struct bus *b)
+{
+    struct member *by = bus_any_alive(b), *m = make_member(b);
+
+    elastic_join(&by->a, m->a.me);
+    bus_look(b);
+    return m;
+}
+
+enum ct_status bus_create(uint64_t seed, const Caffe__SolverParameter *param,
+                          const Caffe__DistributedParameter *options,
+                          struct bus **out)
+{
+    struct bus *b;
+
+    CT_TRY(ct_alloc(1, sizeof(*b), "bus", &b));
+    if (ct_alloc(BUS_LETTERS, sizeof(*b->letter), "letters", &b->letter) !=
+        CT_OK) {
+        ct_free(b);
+        return CT_ENOMEM;
+    }
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->change, NULL);
+    b->seed    = seed;
+    b->param   = param;
+    b->options = options;
+    *out       = b;
+    return CT_OK;
+}
+
+void bus_destroy(struct bus *b)
+{
+    for (int i = 0; i < b->n; i++)
+        ct_free(b->member[i].weights);
+    pthread_mutex_destroy(&b->lock);
+    pthread_cond_destroy(&b->change);
+    ct_free(b->letter);
+    ct_free(b);
+}
+
 void bus_start(struct bus *b, int n)
 {
     struct elastic_message m = { .kind = ELASTIC_INSTALL, .view = 1 };
 
     m.next = (struct elastic_view){ .number = 1, .n = n, .n_full = n };
     for (int i = 0; i < n; i++) {
-        bus_make_member(b);
+        make_member(b);
         m.next.id[i] = (uint64_t)i + 1;
     }
     for (int i = 0; i < n; i++)
         elastic_receive(&b->member[i].a, 1, &m);
     pthread_create(&b->thread, NULL, bus_main, b);
+}
+
+static int n_members(struct bus *b)
+{
+    int n;
+
+    pthread_mutex_lock(&b->lock);
+    n = b->n;
+    pthread_mutex_unlock(&b->lock);
+    return n;
+}
+
+void bus_await(struct bus *b)
+{
+    for (int i = 0; i < n_members(b); i++)
+        pthread_join(b->member[i].thread, NULL);
 }
 
 void bus_stop(struct bus *b)

@@ -30,7 +30,8 @@ struct member {
     struct bus              *bus;
     int                      number;
     pthread_t                thread;
-    bool                     made, alive, done, leaving;
+    bool                     made, alive, done;
+    bool                     leaving; /* or will be left out */
     struct elastic_agreement a;
     struct elastic_membership asks;
     uint32_t                 given; /* the last view that it got */
@@ -49,6 +50,8 @@ struct bus {
     pthread_cond_t       change;
     pthread_t            thread;
     bool                 stop;
+    bool                 shaken;    /* views follow each other */
+    int                  shaken_at; /* the latest after so many iterations */
     bool                 begins_again; /* without who had the parameters */
     uint64_t             seed;
     atomic_ullong        n_drawn;
@@ -63,15 +66,23 @@ struct bus {
     int                  n_views;
 };
 
+CT_MUST_CHECK enum ct_status bus_create(
+    uint64_t seed, const Caffe__SolverParameter *param,
+    const Caffe__DistributedParameter *options, struct bus **out);
+/* When it has stopped. */
+void bus_destroy(struct bus *b);
 /* With members that have the first view; its thread carries messages. */
 void bus_start(struct bus *b, int n_members);
-/* When all members' threads have ended. */
+/* Until all members' threads have ended, those too that come meanwhile. */
+void bus_await(struct bus *b);
+/* After that. */
 void bus_stop(struct bus *b);
 
 /* The rest with b->lock held, but for a nap.  What follows from what members
  * know now. */
 void bus_look(struct bus *b);
-struct member *bus_make_member(struct bus *b);
+/* A new one, which has asked one of the others to be taken in. */
+struct member *bus_join(struct bus *b);
 int  bus_n_alive(const struct bus *b);
 /* ... and could go on without the others. */
 int  bus_n_full(const struct bus *b);
@@ -79,6 +90,10 @@ struct member *bus_any_alive(struct bus *b);
 void bus_kill(struct bus *b, struct member *m);
 /* Some member believes another one lost, which it is not. */
 void bus_suspect(struct bus *b);
+/* Another member believes this one lost, and nobody counts on it. */
+void bus_suspect_of(struct bus *b, struct member *m);
+/* It begins another view of the same members. */
+void bus_renew(struct bus *b, struct member *m);
 /* One asks to go. */
 void bus_let_go(struct bus *b);
 /* From now on nobody reaches it.  With the last that has parameters the job

@@ -94,6 +94,8 @@ TEST(tune, nets_that_are_looked_at_and_ranks_measure_nothing)
     (void)net_with(small, CAFFE__PHASE__TRAIN,
                    (struct ct_net_options){ .size = 2 });
     (void)net_with(small, CAFFE__PHASE__TRAIN,
+                   (struct ct_net_options){ .more_come = true });
+    (void)net_with(small, CAFFE__PHASE__TRAIN,
                    (struct ct_net_options){ .share = 1 });
     setenv("CORTADO_IMPL", "pool:ref", 1);
     (void)net_of(small);

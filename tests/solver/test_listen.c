@@ -90,6 +90,7 @@ static void on_inspect(struct ct_solver *s, int iter, void *arg)
 
 static const struct ct_solver_events events = {
     on_iteration, on_test, on_snapshot, NULL, on_stop, wants, on_inspect,
+    NULL,
 };
 
 static struct ct_solver *solver(const char *words, struct heard *h)

@@ -16,6 +16,9 @@ void dist_begun(struct ct_dist *d)
     struct ct_pulse *pulse = d->exchange.facts.pulse;
 
     d->counts.n_exchanges++;
+    if (d->plan.reloads) /* for those who ask, no more */
+        (void)!d->elastic.members->ready(d->elastic.members->arg,
+                                         d->trainer.iter);
     if (pulse)
         atomic_store_explicit(&pulse->waited,
                               (uint64_t)(1e6 * d->counts.wait_seconds),
@@ -45,6 +48,18 @@ static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
     pthread_mutex_unlock(&d->report.lock);
 }
 
+/* Ranks that come and go have no watch: who they are is known, and no more. */
+static bool look_up(struct ct_dist *d, int rank, struct ct_rank_state *out)
+{
+    const struct elastic_membership *m = d->elastic.members;
+
+    if (!m || !m->who || !m->who(m->arg, rank, out->host, sizeof(out->host),
+                                 &out->pid))
+        return false;
+    place(d, rank, out);
+    return true;
+}
+
 bool ct_dist_rank_state(struct ct_dist *d, int rank,
                         struct ct_rank_state *out)
 {
@@ -52,9 +67,10 @@ bool ct_dist_rank_state(struct ct_dist *d, int rank,
     struct live_look look;
 
     *out = (struct ct_rank_state){ .rank = rank, .waiting_for = -1 };
-    if (!d || rank < 0 || rank >= d->view.all->size ||
-        !live_watch_look(d->view.watch, rank, &look))
+    if (!d || rank < 0 || rank >= d->view.all->size)
         return false;
+    if (!live_watch_look(d->view.watch, rank, &look))
+        return look_up(d, rank, out);
     place(d, rank, out);
     snprintf(out->host, sizeof(out->host), "%s", look.host);
     snprintf(out->phase, sizeof(out->phase), "%s",

@@ -62,6 +62,15 @@ static enum ct_status mean_of(struct ct_dist *d, float *x)
     return ct_scale(ct_device_cpu(), n, 1 / (float)d->view.size, x);
 }
 
+/* Where ranks come and go, what they trained counts when all have the mean. */
+static enum ct_status agree(struct ct_dist *d, int iter)
+{
+    if (!d->plan.commits)
+        return CT_OK;
+    CT_TRY(dist_hold(&d->exchange, iter));
+    return d->exchange.job->meet(&d->exchange);
+}
+
 /* Once an iteration, however often it is asked for. */
 static enum ct_status mean(struct ct_dist *d, int iter)
 {
@@ -70,7 +79,6 @@ static enum ct_status mean(struct ct_dist *d, int iter)
 
     if (d->local.mean_at == iter)
         return CT_OK;
-    d->local.mean_at = iter;
     CT_TRY(ct_mirror_get(d->trainer.mirror));
     CT_TRY(ct_mirror_get_history(d->trainer.mirror));
     CT_TRY(mean_of(d, dist_data(d, d->net)));
@@ -78,6 +86,8 @@ static enum ct_status mean(struct ct_dist *d, int iter)
         CT_TRY(mean_of(d, u->history[h]));
     CT_TRY(ct_mirror_put(d->trainer.mirror));
     CT_TRY(ct_mirror_put_history(d->trainer.mirror));
+    CT_TRY(agree(d, iter));
+    d->local.mean_at = iter;
     d->counts.wait_seconds += ct_now() - start;
     return CT_OK;
 }
