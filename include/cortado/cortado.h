@@ -6,6 +6,7 @@
 #include "cortado/blob.h"
 #include "cortado/device.h"
 #include "cortado/dist.h"
+#include "cortado/elastic.h"
 #include "cortado/events.h"
 #include "cortado/image.h"
 #include "cortado/layer.h"

@@ -103,6 +103,14 @@ class NetHooks(ctypes.Structure):
                 ('arg', c_void_p)]
 
 
+class ElasticOptions(ctypes.Structure):
+    """struct ct_elastic_options"""
+    _fields_ = [('size', c_char_p), ('rendezvous', c_char_p),
+                ('secret_file', c_char_p), ('suspect', c_double),
+                ('orphan', c_double), ('description', c_char_p),
+                ('road', c_char_p), ('distributed', c_char_p)]
+
+
 class OnnxOptions(ctypes.Structure):
     """struct ct_onnx_options"""
     _fields_ = [('opset', c_int), ('batch', c_int64), ('no_fold', c_bool)]
@@ -238,6 +246,16 @@ _PROTOTYPES = {
     'ct_dist_sum': (c_int, c_void_p, c_void_p, c_int64),
     'ct_dist_same': (c_int, c_void_p, c_char_p, c_uint64),
     'ct_dist_exchange': (c_void_p, c_void_p),
+
+    'ct_elastic_launched': (c_bool,),
+    'ct_elastic_open': (c_int, POINTER(ElasticOptions), POINTER(c_void_p)),
+    'ct_elastic_enter': (c_int, c_void_p, c_void_p),
+    'ct_elastic_dist': (c_void_p, c_void_p),
+    'ct_elastic_view': (c_uint32, c_void_p),
+    'ct_elastic_why': (c_char_p, c_void_p),
+    'ct_elastic_leave': (None, c_void_p),
+    'ct_elastic_ends': (c_bool, c_void_p),
+    'ct_elastic_close': (None, c_void_p, c_bool),
 }
 
 

@@ -23,6 +23,7 @@
 #include "solver/exchange.h"
 #include "solver/mirror.h"
 
+struct ct_solver;
 struct dist_root;
 struct live_watch;
 
@@ -154,6 +155,21 @@ CT_MUST_CHECK enum ct_status dist_read_options(
 CT_MUST_CHECK enum ct_status dist_create_elastic(
     const struct elastic_membership *members,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
+/* elastic_job.c: a solver that was alone goes there, as often as views end
+ * before it is in one. */
+struct dist_entry {
+    bool again; /* the whole job was started anew */
+    /* Where nobody has parameters, a snapshot since the job began has: when
+     * that was, in seconds since 1970, as who is in it knows; NULL: ever. */
+    int64_t (*began)(void *arg);
+    /* When it is in: waits until training may begin. */
+    enum ct_status (*begin)(void *arg, int iter);
+    void *arg;
+};
+CT_MUST_CHECK enum ct_status dist_enter_elastic(
+    const struct elastic_membership *members, const struct dist_entry *how,
+    const Caffe__DistributedParameter *options, struct ct_solver *s,
+    struct ct_dist **out);
 CT_MUST_CHECK enum ct_status dist_mark(struct ct_exchange *x);
 CT_MUST_CHECK enum ct_status dist_hold(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_commit(struct ct_exchange *x, int iter);

@@ -1,0 +1,183 @@
+/* test_enter.c - solvers that were made alone come to ranks that go. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dist/bus.h"
+#include "dist/ranks.h"
+#include "solver/solver_inner.h"
+#include "testing/files.h"
+
+enum { LAST = 4 };
+
+/* A process, which comes while those who have parameters go. */
+struct comer {
+    struct member   *m;
+    bool             first;  /* ends member 0, once it has a place beside it */
+    int              n_ready;
+    struct elastic_membership asks;
+    struct ct_dist   *dist;
+    struct ct_solver *solver;
+};
+
+static enum ct_status next(void *arg, struct elastic_place *out)
+{
+    struct comer *c = arg;
+
+    return c->m->asks.next(c->m, out);
+}
+
+static enum ct_status open_end(void *arg, struct ct_transport **out)
+{
+    struct comer *c = arg;
+    struct bus *b   = c->m->bus;
+
+    pthread_mutex_lock(&b->lock);
+    if (c->first && b->member[0].alive)
+        bus_kill(b, &b->member[0]);
+    pthread_mutex_unlock(&b->lock);
+    return c->m->asks.open(c->m, out);
+}
+
+static void close_end(void *arg)
+{
+    struct comer *c = arg;
+
+    c->m->asks.close(c->m);
+}
+
+/* The view ends before it can say that it has them, once. */
+static bool ready(void *arg, int iter)
+{
+    struct comer *c = arg;
+    struct bus *b   = c->m->bus;
+
+    if (c->n_ready++ > 0)
+        return c->m->asks.ready(c->m, iter);
+    pthread_mutex_lock(&b->lock);
+    bus_renew(b, c->m);
+    while (c->m->a.own.view.number == c->m->given)
+        pthread_cond_wait(&b->change, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+    return false;
+}
+
+static enum ct_status begin(void *arg, int iter)
+{
+    (void)arg;
+    return iter == 0 ? CT_OK : CT_EINTERNAL;
+}
+
+static enum ct_status live(struct comer *c)
+{
+    const struct dist_entry how = { .begin = begin };
+    struct ct_solver_options o  = { .device = ct_device_cpu() };
+
+    CT_TRY(ct_solver_create(c->m->bus->param, &o, &c->solver));
+    CT_TRY(dist_enter_elastic(&c->asks, &how, c->m->bus->options, c->solver,
+                              &c->dist));
+    CT_TRY(ct_solver_step(c->solver, LAST));
+    c->m->iter = c->solver->iter;
+    return CT_OK;
+}
+
+static void *comer_main(void *arg)
+{
+    struct comer *c = arg;
+
+    ct_device_cpu_set_threads(1);
+    c->m->st = live(c);
+    if (c->m->st != CT_OK)
+        snprintf(c->m->why, sizeof(c->m->why), "%s", ct_last_error());
+    pthread_mutex_lock(&c->m->bus->lock);
+    bus_leave(c->m);
+    pthread_mutex_unlock(&c->m->bus->lock);
+    ct_solver_destroy(c->solver);
+    ct_dist_destroy(c->dist);
+    return NULL;
+}
+
+/* Twice in a row nobody has the parameters, and there is no snapshot: what
+ * they had when they were made is as good as it was. */
+TEST(enter, views_without_parameters_follow_each_other)
+{
+    Caffe__DistributedParameter *p = NULL;
+    const char *options            = "batch: 'global'";
+    Caffe__SolverParameter *param;
+    struct comer comer[2] = { { .first = true } };
+    struct bus *b;
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    param = ranks_solver(1, test_format("snapshot_prefix: '%s/none'",
+                                        test_folder()));
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", &p));
+    ASSERT_OK(bus_create(1, param, p, &b));
+    b->begins_again = true;
+    bus_start(b, 1); /* it never says a word */
+    pthread_mutex_lock(&b->lock);
+    for (int i = 0; i < 2; i++) {
+        comer[i].m    = bus_join(b);
+        comer[i].asks = (struct elastic_membership){ &comer[i], next, open_end,
+                                                     close_end, ready, NULL };
+        pthread_create(&comer[i].m->thread, NULL, comer_main, &comer[i]);
+    }
+    pthread_mutex_unlock(&b->lock);
+    for (int i = 0; i < 2; i++)
+        pthread_join(comer[i].m->thread, NULL);
+    bus_stop(b);
+    for (int i = 0; i < 2; i++) {
+        if (comer[i].m->st != CT_OK)
+            FAIL("process %d: %s", i, comer[i].m->why);
+        ASSERT_INT(LAST, comer[i].m->iter);
+    }
+    bus_destroy(b);
+    ct_message_free(p);
+    ct_message_free(param);
+}
+
+/* ---- Sources that a view would leave without their samples. */
+
+/* A solver whose net has this layer, too, is refused for this reason. */
+static void refuse(const char *why, const char *layer, const char *more)
+{
+    struct ct_solver_options o     = { .device = ct_device_cpu(), .size = 1 };
+    Caffe__DistributedParameter *p = NULL;
+    const char *options            = "batch: 'global'";
+    struct ct_solver *s            = NULL;
+    struct ct_dist *d              = NULL;
+    Caffe__SolverParameter *param;
+    struct bus *b;
+
+    ranks_make_data();
+    ranks_insert(layer);
+    param = ranks_solver(1, more);
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", &p));
+    ASSERT_OK(bus_create(1, param, p, &b));
+    bus_start(b, 1);
+    ASSERT_OK(dist_create_elastic(&b->member[0].asks, p, &d));
+    o.exchange = ct_dist_exchange(d);
+    ASSERT_STATUS(CT_EINVAL, ct_solver_create(param, &o, &s));
+    ASSERT_HAS(why, ct_last_error());
+    ct_dist_destroy(d);
+    bus_stop(b);
+    bus_destroy(b);
+    ct_message_free(p);
+    ct_message_free(param);
+}
+
+TEST(enter, what_a_program_has_put_in_is_refused)
+{
+    refuse("layer arrays: ranks come and go",
+           "layer { name: 'arrays' type: 'MemoryData' top: 'm' top: 'n' "
+           "memory_data_param { batch_size: 24 channels: 2 height: 1 "
+           "width: 1 } }", "");
+    refuse("layer in: ranks come and go",
+           "layer { name: 'in' type: 'Input' top: 'm' "
+           "input_param { shape { dim: 4 dim: 2 } } }", "");
+    refuse("layer in: ranks come and go",
+           "layer { name: 'in' type: 'Input' top: 'm' include { phase: TEST } "
+           "input_param { shape { dim: 4 dim: 2 } } }",
+           "test_iter: 1 test_interval: 1");
+}
