@@ -6,6 +6,8 @@
  * gradients and the update.  All times are medians over the steps.
  *
  * A layer's bytes are what it cannot but move: operands once, results once.
+ * "updates" stands where a layer's weights are updated while their gradient is
+ * made, in the time of its backward pass.
  *
  *     { "net": "LeNet", "threads": 1, "steps": 812, "step_s": 0.0123, ...
  *       "layers": [ { "name": "conv1", "type": "Convolution", ... }, ... ] }
@@ -35,6 +37,7 @@ struct bench {
     double           *step_s, *cpu_s; /* n_steps each */
     double           *layer_s; /* 2 layers x n_steps: forward, backward */
     double           *other_s; /* n_steps: a step without its layers */
+    bool             *updates; /* per layer: in its backward pass */
     bool              on_cores; /* layer times, else on the wall */
     double            mark, step_start, cpu_start;
     const struct ct_device *dev; /* NULL: the CPU */
@@ -97,8 +100,8 @@ static enum ct_status backward_ends(struct ct_net *net, int layer, void *arg)
 {
     struct bench *b = arg;
 
-    (void)net;
     layer_row(b, layer, true)[b->step] = layer_now(b) - b->mark;
+    b->updates[layer] = ct_net_layer(net, layer)->sink != NULL;
     return CT_OK;
 }
 
@@ -191,6 +194,8 @@ static enum ct_status measure(struct bench *b, bool layers)
     if (layers) {
         CT_TRY(ct_alloc(2 * n * (size_t)ct_net_n_layers(b->net),
                         sizeof(*b->layer_s), "layer times", &b->layer_s));
+        CT_TRY(ct_alloc((size_t)ct_net_n_layers(b->net), sizeof(*b->updates),
+                        "layers", &b->updates));
         ct_net_set_hooks(b->net, &hooks);
     }
     CT_TRY(ct_alloc(n, sizeof(*b->step_s), "step times", &b->step_s));
@@ -219,6 +224,7 @@ static void print_group(const struct bench *b, int last)
 {
     int first     = ct_net_group_first(b->net, last);
     struct work w = { 0 }, moves = traffic_of(b->net, first, last);
+    bool updates  = false;
 
     printf("%s\n    { \"name\": ", first ? "," : "");
     print_text(ct_net_layer(b->net, first)->name);
@@ -228,15 +234,17 @@ static void print_group(const struct bench *b, int last)
 
         w.forward += one.forward;
         w.backward += one.backward;
+        updates |= b->updates[i];
         printf("%s%s", i > first ? "+" : "",
                ct_net_layer(b->net, i)->type->name);
     }
     printf("\", \"forward_s\": %.9g, \"backward_s\": %.9g, "
            "\"forward_flops\": %.0f, \"backward_flops\": %.0f, "
-           "\"forward_bytes\": %.0f, \"backward_bytes\": %.0f }",
+           "\"forward_bytes\": %.0f, \"backward_bytes\": %.0f%s }",
            median(layer_row(b, last, false), b->n_steps),
            median(layer_row(b, last, true), b->n_steps), w.forward,
-           w.backward, moves.forward, moves.backward);
+           w.backward, moves.forward, moves.backward,
+           updates ? ", \"updates\": true" : "");
 }
 
 static void print_layers(const struct bench *b)
@@ -296,6 +304,7 @@ out:
     ct_free(b.cpu_s);
     ct_free(b.other_s);
     ct_free(b.layer_s);
+    ct_free(b.updates);
     ct_solver_destroy(b.solver);
     return st;
 }
