@@ -16,6 +16,7 @@
 #include "cortado/log.h"
 #include "elastic/bytes.h"
 #include "elastic/will_page.h"
+#include "passed_on.h"
 
 enum { TICK_MS = 100, SAME_PLACE = 3 };
 static const double tell_seconds = 40; /* that a death is told of */
@@ -48,48 +49,69 @@ struct agent {
     struct post                post;
     struct rank                rank[AGENT_RANKS];
     struct death              *deaths;
-    bool                       founds, again; /* the next rank begins the
-                                               * job, anew */
-    bool                       ends;  /* it was asked to: none starts again */
-    int                        code;
-    bool                       any_done, any_stopped;
+    bool                       founds; /* the next rank begins the job */
+    int64_t                    began;  /* when the job did that its dead were
+                                        * in; 0: there was none */
+    bool                       asked; /* to end, or the job was */
+    bool                       over;  /* the job is */
+    bool                       hopeless; /* ... or will not get any further */
+    int                        code;  /* of the last rank that failed */
+    bool                       any_done, any_left;
     struct member_config       member; /* for the next rank */
+    char                       order[64]; /* of which so many bytes came */
+    size_t                     n_order;
     uint64_t                   dead[ELASTIC_MEMBERS]; /* ranks of this agent */
     unsigned                   n_dead;
     struct elastic_view        newest; /* that a dead one knew of */
+    uint8_t                    job[POST_JOB_BYTES];  /* ... in this one; */
+    uint8_t                    past[POST_JOB_BYTES]; /* and what it was before
+                                                      * it began anew */
 };
 
 /* ---- Signals, which go to the ranks. */
 
-static volatile sig_atomic_t wanted[NSIG];
-static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
-enum { N_PASSED = sizeof(passed_on) / sizeof(passed_on[0]) };
-
-static void note_signal(int number)
+/* A launcher on another host sends lines.  When it is gone, nobody does. */
+static void take_orders(struct agent *a)
 {
-    wanted[number] = 1;
+    ssize_t n = read(a->config->orders, a->order + a->n_order,
+                     sizeof(a->order) - 1 - a->n_order);
+    char *end;
+    int number;
+
+    if (n <= 0) {
+        post_unwatch(&a->post, a->config->orders);
+        return;
+    }
+    a->n_order += (size_t)n;
+    a->order[a->n_order] = '\0';
+    while ((end = strchr(a->order, '\n'))) {
+        if (sscanf(a->order, "signal %d", &number) == 1)
+            passed_on_note(number);
+        a->n_order -= (size_t)(end + 1 - a->order);
+        memmove(a->order, end + 1, a->n_order + 1);
+    }
+    if (a->n_order == sizeof(a->order) - 1)
+        a->n_order = 0; /* that is no order */
 }
 
-static void catch_signals(void)
+static bool asks_for_end(int number)
 {
-    struct sigaction sa = { .sa_handler = note_signal };
-
-    for (int i = 0; i < N_PASSED; i++)
-        sigaction(passed_on[i], &sa, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    return number == SIGINT || number == SIGTERM || number == SIGUSR1;
 }
 
+/* Who does not know the others yet would die of them. */
 static void pass_signals_on(struct agent *a)
 {
-    for (int i = 0; i < N_PASSED; i++) {
+    for (int i = 0; i < N_PASSED_ON; i++) {
         const int number = passed_on[i];
 
-        if (!wanted[number])
+        if (!passed_on_take(number))
             continue;
-        wanted[number] = 0;
-        a->ends |= number == SIGINT || number == SIGTERM || number == SIGUSR1;
+        a->asked |= asks_for_end(number);
         for (int r = 0; r < a->config->n_ranks; r++)
-            if (a->rank[r].pid > 0)
+            if (a->rank[r].pid > 0 &&
+                (asks_for_end(number) ||
+                 passed_on_is_taken(a->rank[r].pid, number)))
                 kill(a->rank[r].pid, number);
     }
 }
@@ -101,14 +123,19 @@ static void become_rank(struct agent *a, const struct rank *r,
                         const sigset_t *before)
 {
     struct member_config m = a->member;
+    sigset_t mask          = *before;
+    char number[16];
     int code;
 
-    for (int i = 0; i < N_PASSED; i++)
-        signal(passed_on[i], SIG_DFL);
-    sigprocmask(SIG_SETMASK, before, NULL);
+    snprintf(number, sizeof(number), "%d", (int)(r - a->rank));
+    (void)!setenv("CORTADO_LOCAL_RANK", number, 1); /* for programs */
+    passed_on_reset();
+    passed_on_add(&mask);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     (void)setpgid(0, 0); /* Ctrl-C reaches the agent, which passes it on */
     m.will   = r->page_file;
     m.founds = a->founds;
+    m.began  = a->founds ? a->began : 0;
     post_stop(&a->post);
     for (int k = 0; k < a->config->n_ranks; k++) {
         if (a->rank[k].pidfd >= 0)
@@ -116,7 +143,7 @@ static void become_rank(struct agent *a, const struct rank *r,
         if (&a->rank[k] != r && a->rank[k].page_file >= 0)
             close(a->rank[k].page_file);
     }
-    code = a->config->run(a->config->arg, &m, a->again);
+    code = a->config->run(a->config->arg, &m);
     fflush(NULL);
     _exit(code);
 }
@@ -155,7 +182,7 @@ static enum ct_status start_rank(struct agent *a, struct rank *r)
     }
     post_watch(&a->post, r->pidfd, r);
     r->founds = a->founds;
-    a->founds = a->again = false;
+    a->founds = false;
     return CT_OK;
 }
 
@@ -262,32 +289,54 @@ static bool read_will(const struct rank *r, struct elastic_will *out)
 /* The newest view that it knew, or had agreed to. */
 static void note_dead(struct agent *a, const struct rank *r)
 {
+    const uint8_t *job = will_page_last(r->page)->job;
     struct elastic_will will;
 
     a->dead[a->n_dead++ % ELASTIC_MEMBERS] = atomic_load(&r->page->id);
-    if (!read_will(r, &will))
-        return;
+    if (!read_will(r, &will) || will.view.number == 0 ||
+        memcmp(job, a->past, sizeof(a->past)) == 0)
+        return; /* whose views count no more: those of a new job count anew */
+    if (member_job_began(job) > 0) {
+        if (a->began > 0 && memcmp(job, a->job, sizeof(a->job)) != 0) {
+            /* another agent has founded it anew */
+            memcpy(a->past, a->job, sizeof(a->past));
+            a->newest = (struct elastic_view){ 0 };
+        }
+        memcpy(a->job, job, sizeof(a->job));
+        a->began = member_job_began(job);
+    }
     if (will.view.number > a->newest.number)
         a->newest = will.view;
     if (will.accepted && will.next.number > a->newest.number)
         a->newest = will.next;
 }
 
-/* Nobody is in the job any more: all that were in its newest view have ended
- * here, and none of them had finished.  (A view of one that never began is
- * such a view, too.) */
-static bool is_deserted(const struct agent *a)
+/* Who has left is in no view. */
+static bool is_in_view(const struct rank *r)
 {
+    const uint64_t id = atomic_load(&r->page->id);
     struct elastic_will will;
 
-    if (a->any_done || a->any_stopped || a->newest.number == 0)
+    if (!read_will(r, &will))
+        return false;
+    for (int i = 0; i < will.view.n; i++)
+        if (will.view.id[i] == id)
+            return true;
+    return false;
+}
+
+/* Nobody is in the job any more, and it is not over: all that were in its
+ * newest view have ended here.  (A view of one that never began is such a view,
+ * too.)  Who left it before that is in none. */
+static bool is_deserted(const struct agent *a)
+{
+    if (a->over || a->newest.number == 0)
         return false;
     for (int i = 0; i < a->newest.n; i++)
         if (!is_dead_child(a, a->newest.id[i]))
             return false;
     for (int r = 0; r < a->config->n_ranks; r++)
-        if (a->rank[r].pid > 0 && read_will(&a->rank[r], &will) &&
-            will.view.n > 0)
+        if (a->rank[r].pid > 0 && is_in_view(&a->rank[r]))
             return false;
     return true;
 }
@@ -313,9 +362,11 @@ static void plan_start(struct agent *a)
         add_doors(a, &q->card);
     if (a->founds) /* the first of all has not begun yet */
         return;
-    a->founds = a->again = is_deserted(a);
-    if (a->founds)
-        memset(&a->newest, 0, sizeof(a->newest));
+    a->founds = is_deserted(a);
+    if (!a->founds)
+        return;
+    memset(&a->newest, 0, sizeof(a->newest));
+    memcpy(a->past, a->job, sizeof(a->past));
 }
 
 static void say_end(const struct rank *r, pid_t pid, int status, bool again)
@@ -338,6 +389,11 @@ static void say_end(const struct rank *r, pid_t pid, int status, bool again)
         CT_WARN("Process %ld %s, and is not started again", (long)pid, how);
 }
 
+static bool starts_nobody(const struct agent *a)
+{
+    return a->asked || a->over || a->hopeless;
+}
+
 static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
 {
     const int iter = atomic_load(&r->page->iter);
@@ -348,8 +404,9 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
                     : 1;
     r->last_iter   = iter;
     r->last_status = status;
-    a->ends |= WIFEXITED(status) && WEXITSTATUS(status) <= a->config->hopeless;
-    again = !a->ends && r->n_restarts < a->config->restarts &&
+    a->hopeless |= WIFEXITED(status) &&
+                   WEXITSTATUS(status) <= a->config->hopeless;
+    again = !starts_nobody(a) && r->n_restarts < a->config->restarts &&
             r->n_same < SAME_PLACE;
     r->pause = r->n_restarts == 0            ? least_pause
                : 2 * r->pause < most_pause ? 2 * r->pause
@@ -361,6 +418,35 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
     if (!again)
         a->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
                                       : WEXITSTATUS(status);
+}
+
+/* Nothing is to come in its place: the job is over, or it left.  A program may
+ * end with the status of success long before the job does. */
+static bool ended_well(struct agent *a, struct rank *r, pid_t pid, int status)
+{
+    const int code     = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const bool entered = atomic_load(&r->page->id) != 0;
+
+    if (code == a->config->done && a->over) {
+        a->any_done = true;
+    } else if (code == a->config->done) {
+        CT_WARN("Process %ld ended with status %d %s", (long)pid, code,
+                entered ? "before the job was done: it has left it"
+                        : "and has not been in the job");
+        a->any_left |= entered;
+    } else if (code == a->config->stopped) {
+        a->asked |= a->over || is_in_view(r);
+        a->any_left = true;
+    } else if (WIFSIGNALED(status) && a->asked && !entered &&
+               asks_for_end(WTERMSIG(status))) {
+        CT_INFO("Process %ld was asked to end before it was in the job",
+                (long)pid);
+        a->any_left = true;
+    } else {
+        return false;
+    }
+    r->gave_up = true;
+    return true;
 }
 
 static void rank_ended(struct agent *a, struct rank *r)
@@ -377,11 +463,8 @@ static void rank_ended(struct agent *a, struct rank *r)
         a->founds = true; /* it had not even begun */
     note_dead(a, r);
     certify(a, r);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == a->config->done)
-        a->any_done = r->gave_up = true;
-    else if (WIFEXITED(status) && WEXITSTATUS(status) == a->config->stopped)
-        a->any_stopped = r->gave_up = true;
-    else
+    a->over |= atomic_load(&r->page->over);
+    if (!ended_well(a, r, pid, status))
         plan_again(a, r, pid, status);
 }
 
@@ -389,6 +472,8 @@ static void on_event(void *arg, void *about)
 {
     struct agent *a = arg;
 
+    if (about == a->order)
+        take_orders(a);
     for (int r = 0; r < a->config->n_ranks; r++)
         if (about == &a->rank[r] && a->rank[r].pid > 0)
             rank_ended(a, &a->rank[r]);
@@ -402,7 +487,7 @@ static bool is_over(struct agent *a)
 
     for (int r = 0; r < a->config->n_ranks; r++)
         over &= a->rank[r].pid == 0 &&
-                (a->rank[r].gave_up || a->ends || a->any_done);
+                (a->rank[r].gave_up || starts_nobody(a));
     return over;
 }
 
@@ -412,7 +497,7 @@ static void start_due(struct agent *a)
     for (int r = 0; r < a->config->n_ranks; r++) {
         struct rank *k = &a->rank[r];
 
-        if (k->pid > 0 || k->gave_up || a->ends || a->any_done ||
+        if (k->pid > 0 || k->gave_up || starts_nobody(a) ||
             ct_now() < k->next_start)
             continue;
         plan_start(a);
@@ -466,6 +551,15 @@ static void take_config(struct agent *a, const struct agent_config *c)
         a->rank[r].pidfd = a->rank[r].page_file = -1;
 }
 
+static int code_of(const struct agent *a)
+{
+    if (a->any_done)
+        return a->config->done;
+    if (a->asked && (a->any_left || a->code == 0))
+        return a->config->stopped;
+    return a->code == 0 && a->any_left ? a->config->stopped : a->code;
+}
+
 enum ct_status agent_run(const struct agent_config *c, int *code)
 {
     struct post_config p = { .secret = c->member.secret, .what = POST_AGENT,
@@ -483,13 +577,13 @@ enum ct_status agent_run(const struct agent_config *c, int *code)
     p.card.id |= 1;
     st = post_start(&a->post, &p);
     if (st == CT_OK) {
-        catch_signals();
+        passed_on_catch();
+        if (c->orders >= 0)
+            post_watch(&a->post, c->orders, a->order);
         attend(a);
         post_stop(&a->post);
     }
-    *code = a->any_done      ? c->done
-            : a->any_stopped ? c->stopped
-                             : a->code;
+    *code = code_of(a);
     for (struct death *d = a->deaths, *next; d; d = next) {
         next = d->next;
         ct_free(d);

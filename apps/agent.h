@@ -14,14 +14,15 @@ struct agent_config {
     int  restarts; /* of each rank */
     bool founds;   /* its first rank begins the job */
     /* In a process of its own, forked from this one: trains as a member that is
-     * configured like this, and returns its exit status. */
-    /* `again`: others trained before, and this one begins the job anew, from
-     * the newest snapshot. */
-    int (*run)(void *arg, const struct member_config *c, bool again);
+     * configured like this, and returns its exit status.  Signals that are
+     * passed on (passed_on.h) wait until it lets them in. */
+    int (*run)(void *arg, const struct member_config *c);
     /* Where the job may be found now: doors of `c`; NULL: where it was. */
     void (*find)(void *arg, struct member_config *c);
     void *arg;
-    int   done, stopped; /* exit statuses of ranks that ended as planned */
+    int   orders;        /* a descriptor with lines `signal N`; -1: none */
+    int   done, stopped; /* exit statuses of ranks that ended as planned; the
+                          * first counts where the job is over */
     int   hopeless;      /* up to this, but for `done`: another one would end
                           * alike */
     struct member_config member;

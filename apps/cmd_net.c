@@ -171,14 +171,15 @@ static enum ct_status test_all(struct ct_comm *c, const struct net_test *f)
     return CT_OK;
 }
 
-static enum ct_status net_test_run(const struct net_test *f, int *code)
+static enum ct_status net_test_run(const struct net_test *f,
+                                   char *const *words, int *code)
 {
     struct ct_transport *t = NULL;
     struct ct_comm *c      = NULL;
     enum ct_status st;
 
     if (f->ranks > 1 && !ct_dist_launched())
-        return launch_ranks(f->ranks, code);
+        return launch_here(f->ranks, words, code);
     if (f->threads > 0)
         ct_device_cpu_set_threads(f->threads);
     CT_TRY(ct_transport_open(f->transport, &t));
@@ -195,7 +196,8 @@ static enum ct_status net_test_run(const struct net_test *f, int *code)
     return st;
 }
 
-int cmd_net(int argc, char **argv)
+/* `words`: as they stand before they are parsed. */
+static int net_by_words(int argc, char **argv, char **words)
 {
     struct net_test f = { .seconds = 20, .transport = "auto" };
     const struct flag flags[] = {
@@ -216,12 +218,25 @@ int cmd_net(int argc, char **argv)
         help_usage(stderr, command_named("net"));
         return EXIT_USAGE;
     }
-    st = net_test_run(&f, &code);
+    st = net_test_run(&f, words, &code);
     if (st != CT_OK)
         code = command_failed(st);
     if (ct_transports_left_open()) { /* some MPIs hang in their own end */
         fflush(NULL);
         _exit(code);
     }
+    return code;
+}
+
+int cmd_net(int argc, char **argv)
+{
+    char **words            = NULL;
+    const enum ct_status st = flags_keep_words(argc, argv, &words);
+    int code;
+
+    if (st != CT_OK)
+        return command_failed(st);
+    code = net_by_words(argc, argv, words);
+    ct_free(words);
     return code;
 }

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@
 
 #include "base/mem.h"
 #include "elastic/agreement.h"
+#include "elastic/handed.h"
 #include "elastic/rendezvous.h"
+#include "passed_on.h"
 
 /* ---- A process of the job. */
 
@@ -22,19 +25,17 @@ struct running {
     elastic_run_fn run;
     void          *arg;
     int            level; /* of the log of rank 0 */
+    char         **program;
 };
 
-/* Rank 0 alone logs, whoever that is now. */
 static void placed(void *arg, const struct elastic_place *p)
 {
     const struct running *r = arg;
 
-    ct_log_set_level(p->rank == 0 || r->level > CT_LOG_ERROR
-                         ? (enum ct_log_level)r->level
-                         : CT_LOG_ERROR);
+    member_hush(p, r->level);
 }
 
-static int run_member(void *arg, const struct member_config *given, bool again)
+static int run_member(void *arg, const struct member_config *given)
 {
     struct running *r        = arg;
     struct member_config c   = *given;
@@ -45,11 +46,29 @@ static int run_member(void *arg, const struct member_config *given, bool again)
     c.arg    = r;
     st       = member_create(&c, &m);
     if (st == CT_OK)
-        st = r->run(m, again, r->arg);
+        st = r->run(m, r->arg);
     member_destroy(m);
     return st == CT_OK      ? EXIT_DONE
            : st == CT_ESTOP ? EXIT_STOPPED
                             : command_failed(st);
+}
+
+/* In a process of its own.  What the program reads is its own, and no order for
+ * the agent. */
+static int become_program(void *arg, const struct member_config *c)
+{
+    const struct running *r = arg;
+    const int nothing       = open("/dev/null", O_RDONLY);
+
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+    signal(SIGPIPE, SIG_DFL);
+    passed_on_unblock();
+    if (handed_give(c) != CT_OK)
+        return command_failed(CT_EIO);
+    execvp(r->program[0], r->program);
+    CT_ERROR("%s: %s", r->program[0], strerror(errno));
+    return errno == ENOENT ? 127 : 126;
 }
 
 /* ---- The agent. */
@@ -70,17 +89,7 @@ static void find_doors(void *arg, struct member_config *c)
 
 static enum ct_status read_size(const char *text, int n, int *least, int *most)
 {
-    char rest;
-
-    *least = 1;
-    *most  = ELASTIC_MEMBERS;
-    if (text[0] == '\0' || strcmp(text, "true") == 0)
-        return CT_OK; /* --elastic alone */
-    if (sscanf(text, "%d:%d%c", least, most, &rest) != 2 || *least < 1 ||
-        *most < *least || *most > ELASTIC_MEMBERS)
-        return ct_fail(CT_EINVAL, "--elastic is MIN:MAX, how many ranks train "
-                       "at least and at most (%d), not '%s'", ELASTIC_MEMBERS,
-                       text);
+    CT_TRY(member_read_size(text, least, most));
     if (n > *most)
         return ct_fail(CT_EINVAL, "--ranks=%d is more than the %d of "
                        "--elastic=%s", n, *most, text);
@@ -144,13 +153,16 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
 {
     struct rendezvous r    = { .door = -1 };
     struct running running = { &r, f->rendezvous, run, arg,
-                               (int)ct_log_level() };
+                               (int)ct_log_level(), f->program };
     struct agent_config a  = { .n_ranks = n > 0 ? n : 1,
-                               .restarts = f->restarts, .run = run_member,
+                               .restarts = f->restarts,
+                               .run = f->program ? become_program : run_member,
                                .find = find_doors, .arg = &running,
                                .done = EXIT_DONE,
                                .stopped = EXIT_STOPPED,
-                               .hopeless = EXIT_INPUT };
+                               .hopeless = f->program ? EXIT_DONE
+                                                      : EXIT_INPUT,
+                               .orders = -1 };
     char *description = NULL;
     int code          = EXIT_DONE;
     enum ct_status st;
@@ -166,6 +178,8 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     CT_TRY_GOTO(rendezvous_open(&r, f->rendezvous, f->secret_file), st, out);
     CT_TRY_GOTO(describe(f->words, &description), st, out);
     say_where(&r);
+    if (f->secret_file && strcmp(f->secret_file, "-") == 0)
+        a.orders = STDIN_FILENO; /* behind the secret */
     a.founds          = r.founds;
     a.member.secret   = r.secret;
     a.member.door     = r.door;

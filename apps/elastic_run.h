@@ -11,23 +11,24 @@ struct elastic_flags {
     double      suspect, orphan;
     int         restarts;
     char      **words; /* of the command line, which ends with NULL */
+    char      **program; /* that ranks become, with its words; NULL: none */
 };
 
-#define ELASTIC_DEFAULTS { .suspect = 3, .orphan = 60, .restarts = 10 }
+enum { ELASTIC_RESTARTS = 10 }; /* unless somebody says otherwise */
+#define ELASTIC_DEFAULTS { .suspect = 3, .orphan = 60, .restarts = -1 }
 #define ELASTIC_FLAGS(f)                                              \
     FLAG("elastic", &(f).elastic), FLAG("rendezvous", &(f).rendezvous), \
         FLAG("secret_file", &(f).secret_file),                        \
         FLAG("suspect", &(f).suspect), FLAG("orphan", &(f).orphan),   \
         FLAG("restarts", &(f).restarts)
 
-/* What a process of the job does; the member is the caller's.  `again`: it
- * begins the job anew, from the newest snapshot. */
-typedef enum ct_status (*elastic_run_fn)(struct elastic_member *m, bool again,
-                                         void *arg);
+/* What a process of the job does; the member is the caller's. */
+typedef enum ct_status (*elastic_run_fn)(struct elastic_member *m, void *arg);
 
-/* Starts n processes on this machine, each of which runs; returns the exit
+/* Starts n processes on this machine, each of which runs, or becomes the
+ * program, which is handed what it needs (elastic/handed.h); returns the exit
  * status of the whole.  Members must have the same `digest`; training is done
- * after so many iterations. */
+ * after so many iterations: a program says these itself. */
 int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                 int iterations, elastic_run_fn run, void *arg);
 

@@ -181,6 +181,14 @@ static bool take(const struct flag *flags, int argc, char **argv, int *i)
     return true;
 }
 
+enum ct_status flags_keep_words(int argc, char **argv, char ***out)
+{
+    CT_TRY(ct_alloc((size_t)argc + 1, sizeof(**out), "a command line", out));
+    for (int i = 0; i < argc; i++)
+        (*out)[i] = argv[i];
+    return CT_OK;
+}
+
 bool flags_parse(const struct flag *flags, int *argc, char **argv,
                  bool *helped)
 {

@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+#include "cortado/status.h"
+
 /* The C type of a flag's value.  Text takes every kind of flag; a number of
  * the table is checked and handed on as it was written. */
 enum flag_place {
@@ -37,6 +39,11 @@ struct flag {
  * --help was asked for and printed (*helped). */
 bool flags_parse(const struct flag *flags, int *argc, char **argv,
                  bool *helped);
+
+/* The list of words as it stands before parsing changes it, ended by NULL;
+ * ct_free it. */
+CT_MUST_CHECK enum ct_status flags_keep_words(int argc, char **argv,
+                                              char ***out);
 
 /* A comma list, cut in place; returns how many and a list that is ct_free'd.
  * An empty text gives an empty list. */

@@ -1,6 +1,7 @@
 /* launch.c - the same command line again, N times, by the right launcher.
  *
- * This process stays and passes signals on to the ranks.  A launcher does that
+ * This process stays and passes signals on to the ranks that are on this host;
+ * what one rank is asked for all do.  A launcher does that
  * for some signals only, and answers SIGTERM by ending its ranks within a
  * second, which is not enough for a snapshot.
  *
@@ -10,7 +11,9 @@
 #include "launch.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "command.h"
 #include "comm/transport/transports.h"
+#include "passed_on.h"
 
 enum { MOST_NAMES = 4 };
 
@@ -33,15 +38,21 @@ struct launcher {
     const char *package;
     const char *name[MOST_NAMES];
     const char *flags[MOST_NAMES];
+    const char *hosts; /* the flag before HOST:RANKS,... */
+    /* How to map ranks to HOST,... with a name for each rank.  NULL: the first
+     * host of a list has rank 0 in any case; else this host has, where it is
+     * in it. */
+    const char *in_order;
 };
 
 static const struct launcher launchers[] = {
     { "Open MPI", "Open", "openmpi-bin",
       { "mpirun.openmpi", "mpirun", "mpiexec", NULL },
-      { "--oversubscribe", "--bind-to", "none", NULL } },
+      { "--oversubscribe", "--bind-to", "none", NULL }, "--host",
+      "seq" },
     { "MPICH", "HYDRA", "mpich",
       { "mpiexec.mpich", "mpiexec.hydra", "mpirun", "mpiexec" },
-      { NULL } },
+      { NULL }, "-hosts", NULL },
 };
 
 /* Does this program exist, and belong to that MPI? */
@@ -77,12 +88,12 @@ static enum ct_status find_launcher(const struct launcher **out,
                 *program = l->name[k];
                 return CT_OK;
             }
-        return ct_fail(CT_ENOTFOUND, "--ranks: there is no launcher of %s; "
-                       "install %s, or leave the flag out to use one rank",
+        return ct_fail(CT_ENOTFOUND, "there is no launcher of %s; install %s, "
+                       "or leave --ranks and --mpi out to use one rank",
                        mpi, l->package);
     }
-    return ct_fail(CT_ENOTSUP, "--ranks: this build has no MPI whose launcher "
-                   "is known (%s); start the ranks yourself", mpi);
+    return ct_fail(CT_ENOTSUP, "this build has no MPI whose launcher is known "
+                   "(%s); start the ranks yourself", mpi);
 }
 
 void launch_await_turn(void)
@@ -97,15 +108,76 @@ void launch_await_turn(void)
 
 /* ---- signals, to the ranks */
 
-static volatile sig_atomic_t wanted[NSIG];
+/* Seconds: those between two requests that are not one, those that one waits
+ * for ranks to come, and those that a launcher has to end. */
+static const double apart = 1, most_wait = 10, most_end = 5;
 
-static void note_signal(int number)
+static const struct signal_flags *effects;
+static bool pending[NSIG]; /* for the ranks */
+static bool asked_to_end, insisted;
+static int asked_by; /* which signal */
+static double asked_at;
+
+void launch_begin(const struct signal_flags *f)
 {
-    wanted[number] = 1;
+    effects = f;
+    passed_on_catch();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
-enum { N_PASSED = sizeof(passed_on) / sizeof(passed_on[0]) };
+static bool asks_for_end(int number)
+{
+    const char *word = number == SIGINT    ? effects->sigint
+                       : number == SIGTERM ? effects->sigterm
+                       : number == SIGUSR1 ? effects->sigusr1
+                       : number == SIGHUP  ? effects->sighup
+                                           : "none";
+
+    return strcmp(word, "stop") == 0;
+}
+
+/* Some parents send the same signal to a process and to its group; another one
+ * may be the next step of those who stop jobs, as Slurm's SIGTERM behind
+ * SIGUSR1, and gives ranks the time that they need. */
+static void take_signals(void)
+{
+    for (int i = 0; i < N_PASSED_ON; i++) {
+        const int number = passed_on[i];
+
+        if (!passed_on_take(number))
+            continue;
+        pending[number] = true;
+        if (!asks_for_end(number))
+            continue;
+        if (!asked_to_end) {
+            asked_at = ct_now();
+            asked_by = number;
+        }
+        insisted |= number == asked_by && ct_now() - asked_at > apart;
+        asked_to_end = true;
+    }
+}
+
+/* For a signal, some milliseconds at most. */
+static void wait_for_signal(int ms)
+{
+    poll(NULL, 0, ms);
+    take_signals();
+}
+
+bool launch_is_asked_to_end(void)
+{
+    take_signals();
+    return asked_to_end;
+}
+
+void launch_pause(int seconds)
+{
+    const double end = ct_now() + seconds;
+
+    while (!launch_is_asked_to_end() && ct_now() < end)
+        wait_for_signal(100);
+}
 
 /* The parent of a process; 0: it is gone. */
 static pid_t parent_of(pid_t pid)
@@ -135,83 +207,167 @@ static bool descends(pid_t pid, pid_t from)
     return false;
 }
 
+/* The file that a process runs, also where another has taken its place, as
+ * after an upgrade; false: it is not known. */
+static bool program_of(const char *link, char *out, size_t room)
+{
+    static const char gone[] = " (deleted)";
+    const ssize_t bytes      = readlink(link, out, room - 1);
+    const size_t n           = sizeof(gone) - 1;
+
+    if (bytes < 0)
+        return false;
+    out[bytes] = '\0';
+    if ((size_t)bytes > n && strcmp(out + bytes - n, gone) == 0)
+        out[(size_t)bytes - n] = '\0';
+    return true;
+}
+
 /* Ranks run this very program, somewhere below the launcher. */
 static bool is_rank(pid_t pid, pid_t launcher, const char *self)
 {
     char path[64], program[4096];
-    ssize_t bytes;
 
     snprintf(path, sizeof(path), "/proc/%ld/exe", (long)pid);
-    bytes = readlink(path, program, sizeof(program) - 1);
-    if (bytes < 0 || pid == getpid())
-        return false;
-    program[bytes] = '\0';
-    return strcmp(program, self) == 0 && descends(pid, launcher);
+    return pid != getpid() && program_of(path, program, sizeof(program)) &&
+           strcmp(program, self) == 0 && descends(pid, launcher);
 }
 
-static void pass_on(int number, pid_t launcher, const char *self)
+/* To all ranks of this host that are ready for it; returns how many. */
+static int pass_on(int number, pid_t launcher, const char *self)
 {
     DIR *dir = opendir("/proc");
+    int n    = 0;
 
     for (struct dirent *e; dir && (e = readdir(dir));) {
         const long pid = strtol(e->d_name, NULL, 10);
 
-        if (pid > 0 && is_rank((pid_t)pid, launcher, self))
-            kill((pid_t)pid, number);
+        if (pid > 0 && is_rank((pid_t)pid, launcher, self) &&
+            passed_on_is_taken((pid_t)pid, number))
+            n += kill((pid_t)pid, number) == 0;
     }
     if (dir)
         closedir(dir);
+    return n;
 }
 
-/* Signals wait while nothing else does, so that none is missed. */
-static int stay(pid_t launcher, const char *self, const sigset_t *before)
+/* Where all ranks are on other hosts, launchers pass two signals on. */
+static int tell_launcher(int number, pid_t launcher)
 {
-    int status = 0;
+    if (number != SIGUSR2 && !asks_for_end(number))
+        CT_WARN("Signal %d does not reach the ranks, of which none is on this "
+                "host", number);
+    else
+        kill(launcher, number == SIGUSR2 ? SIGUSR2 : SIGUSR1);
+    return 1;
+}
+
+/* A signal that comes before the ranks waits for them. */
+static void deliver(const struct hosts *h, pid_t launcher, const char *self)
+{
+    bool any_here = false;
+
+    for (int i = 0; i < h->n; i++)
+        any_here |= h->host[i].is_here;
+    for (int i = 0; i < N_PASSED_ON; i++) {
+        const int number = passed_on[i];
+
+        if (pending[number])
+            pending[number] = (any_here ? pass_on(number, launcher, self)
+                                        : tell_launcher(number, launcher)) == 0;
+    }
+}
+
+/* Is there no sense in waiting for the ranks to end by themselves? */
+static bool must_end(void)
+{
+    bool waits = false;
+
+    for (int i = 0; i < N_PASSED_ON; i++)
+        waits |= pending[passed_on[i]] && asks_for_end(passed_on[i]);
+    return insisted || (waits && ct_now() - asked_at > most_wait);
+}
+
+/* First it may end its ranks.  *since: when it was told so; 0: not yet. */
+static void end_launcher(pid_t launcher, double *since)
+{
+    if (*since == 0) {
+        CT_WARN("%s: the job is ended at once",
+                insisted ? "A second signal asks for the end"
+                         : "No rank has come that a signal could ask to end");
+        *since = ct_now();
+        kill(launcher, SIGTERM);
+    } else if (ct_now() - *since > most_end) {
+        kill(launcher, SIGKILL);
+    }
+}
+
+static int stay(const struct hosts *h, pid_t launcher, const char *self)
+{
+    double ending = 0;
+    int status    = 0;
 
     for (;;) {
-        pid_t done = waitpid(launcher, &status, WNOHANG);
+        const pid_t done = waitpid(-1, &status, WNOHANG);
 
         if (done == launcher)
             break;
-        for (int i = 0; i < N_PASSED; i++)
-            if (wanted[passed_on[i]]) {
-                wanted[passed_on[i]] = 0;
-                pass_on(passed_on[i], launcher, self);
-            }
-        sigsuspend(before);
+        if (done > 0)
+            continue; /* somebody whose parent is gone */
+        deliver(h, launcher, self);
+        if (ending > 0 || must_end())
+            end_launcher(launcher, &ending);
+        wait_for_signal(100);
     }
+    if (ending > 0)
+        launch_tidy();
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* SIGCHLD only has to end a wait. */
-static void catch_all(sigset_t *before)
+/* What a launcher starts stays in this session.  Who has gone into another one,
+ * as daemons do, means to stay. */
+static bool is_left_behind(pid_t pid, const char *self)
 {
-    struct sigaction sa = { .sa_handler = note_signal };
-    sigset_t set;
+    return pid != getpid() && descends(pid, getpid()) &&
+           (getsid(pid) == getsid(0) || is_rank(pid, getpid(), self));
+}
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaction(SIGCHLD, &sa, NULL);
-    for (int i = 0; i < N_PASSED; i++) {
-        sigaction(passed_on[i], &sa, NULL);
-        sigaddset(&set, passed_on[i]);
+void launch_tidy(void)
+{
+    const double end = ct_now() + 5;
+    char self[4096];
+
+    if (!program_of("/proc/self/exe", self, sizeof(self)))
+        return;
+    while (ct_now() < end) {
+        DIR *dir = opendir("/proc");
+        int n    = 0;
+
+        for (struct dirent *e; dir && (e = readdir(dir));) {
+            const long pid = strtol(e->d_name, NULL, 10);
+
+            if (pid > 0 && is_left_behind((pid_t)pid, self))
+                n += kill((pid_t)pid, SIGKILL) == 0;
+        }
+        if (dir)
+            closedir(dir);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        if (n == 0)
+            return;
+        wait_for_signal(20);
     }
-    sigprocmask(SIG_BLOCK, &set, before);
 }
 
 /* ---- the launcher */
 
 /* In the child: a group of its own, so that Ctrl-C reaches this program alone;
  * it ends with us. */
-static void become(const char *program, char **call, pid_t parent,
-                   const sigset_t *before)
+static void become(const char *program, char **call, pid_t parent)
 {
     const int nothing = open("/dev/null", O_RDONLY);
 
-    for (int i = 0; i < N_PASSED; i++)
-        signal(passed_on[i], SIG_DFL);
-    signal(SIGCHLD, SIG_DFL);
-    sigprocmask(SIG_SETMASK, before, NULL);
+    passed_on_reset();
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
@@ -233,68 +389,133 @@ static void allow_root(const struct launcher *l)
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
 }
 
-/* The call as a list that ends with NULL; its words are borrowed. */
-static enum ct_status build_call(const struct launcher *l, const char *program,
-                                 const char *count, const char *self,
-                                 const char *words, size_t n_bytes,
-                                 const char ***out)
+/* Notice within half a minute, not in eight, that a host is lost. */
+static void mind_hosts(const struct launcher *l)
 {
-    size_t n = MOST_NAMES + 6, k = 0;
+    if (strcmp(l->mpi, "Open MPI") != 0)
+        return;
+    setenv("OMPI_MCA_oob_tcp_keepalive_time", "10", 0);
+    setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "5", 0);
+    setenv("OMPI_MCA_oob_tcp_keepalive_probes", "3", 0);
+}
 
-    for (size_t i = 0; i < n_bytes; i++)
-        n += words[i] == '\0';
+/* This host alone needs no list, which some batch systems would not like. */
+static bool is_list(const struct hosts *h)
+{
+    return h->n > 1 || !h->host[0].is_here;
+}
+
+static bool needs_order(const struct hosts *h, const struct launcher *l)
+{
+    bool any_here = false;
+
+    for (int i = 1; i < h->n; i++)
+        any_here |= h->host[i].is_here;
+    return l->in_order && any_here && !h->host[0].is_here;
+}
+
+/* HOST:RANKS,... or a name for each rank. */
+static enum ct_status list_hosts(const struct hosts *h, bool in_order,
+                                 struct ct_text *out)
+{
+    for (int i = 0; i < h->n; i++) {
+        if (!in_order)
+            ct_text_addf(out, "%s%s:%d", i > 0 ? "," : "", h->host[i].name,
+                         h->host[i].n_ranks);
+        else
+            for (int k = 0; k < h->host[i].n_ranks; k++)
+                ct_text_addf(out, "%s%s", i + k > 0 ? "," : "",
+                             h->host[i].name);
+    }
+    return out->failed ? ct_fail(CT_ENOMEM, "no memory for a list of hosts")
+                       : CT_OK;
+}
+
+/* The call as a list that ends with NULL; its words are borrowed. */
+static enum ct_status build_call(const struct launch_call *c,
+                                 const struct launcher *l, const char *program,
+                                 const char *count, const char *list,
+                                 const char *self, const char ***out)
+{
+    size_t n = MOST_NAMES + 11, k = 0;
+
+    for (char *const *w = c->words; *w; w++)
+        n++;
     CT_TRY(ct_alloc(n, sizeof(**out), "command line", out));
     (*out)[k++] = program;
     for (int i = 0; i < MOST_NAMES && l->flags[i]; i++)
         (*out)[k++] = l->flags[i];
+    if (needs_order(c->hosts, l)) {
+        (*out)[k++] = "--map-by";
+        (*out)[k++] = l->in_order;
+    }
+    if (is_list(c->hosts)) {
+        (*out)[k++] = l->hosts;
+        (*out)[k++] = list;
+    }
     (*out)[k++] = "-n";
     (*out)[k++] = count;
     (*out)[k++] = self;
-    for (size_t i = strlen(words) + 1; i < n_bytes;
-         i += strlen(words + i) + 1)
-        (*out)[k++] = words + i;
+    for (char *const *w = c->words; *w; w++)
+        (*out)[k++] = *w;
+    if (c->snapshot)
+        (*out)[k++] = c->snapshot;
     return CT_OK;
 }
 
-static enum ct_status run_launcher(const char *program, const char **call,
-                                   const char *self, int *code)
+static enum ct_status run_launcher(const struct hosts *h, const char *program,
+                                   const char **call, const char *self,
+                                   int *code)
 {
     const pid_t parent = getpid();
-    sigset_t before;
     pid_t pid;
 
-    catch_all(&before);
     fflush(NULL);
     pid = fork();
     if (pid == 0)
-        become(program, (char **)(uintptr_t)call, parent, &before);
+        become(program, (char **)(uintptr_t)call, parent);
     if (pid < 0)
-        return ct_fail(CT_EIO, "--ranks: cannot start %s", program);
-    *code = stay(pid, self, &before);
+        return ct_fail(CT_EIO, "cannot start %s: %s", program,
+                       strerror(errno));
+    *code = stay(h, pid, self);
     return CT_OK;
 }
 
-enum ct_status launch_ranks(int n, int *code)
+enum ct_status launch_run(const struct launch_call *c, int *code)
 {
     const struct launcher *l = NULL;
     const char *program = NULL, **call = NULL;
-    char count[16], self[4096], *words = NULL;
-    ssize_t bytes  = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    size_t n_bytes = 0;
+    struct ct_text list = { 0 };
+    char count[16], self[4096];
     enum ct_status st;
 
-    if (bytes < 0)
+    if (!program_of("/proc/self/exe", self, sizeof(self)))
         return ct_fail(CT_EIO, "cannot find this program's own file");
-    self[bytes] = '\0';
     CT_TRY(find_launcher(&l, &program));
-    CT_TRY(ct_file_read("/proc/self/cmdline", &words, &n_bytes));
-    snprintf(count, sizeof(count), "%d", n);
-    st = build_call(l, program, count, self, words, n_bytes, &call);
+    CT_TRY(list_hosts(c->hosts, needs_order(c->hosts, l), &list));
+    snprintf(count, sizeof(count), "%d", c->hosts->n_ranks);
+    st = build_call(c, l, program, count, list.s, self, &call);
     if (st == CT_OK) {
         allow_root(l);
-        st = run_launcher(program, call, self, code);
+        if (is_list(c->hosts))
+            mind_hosts(l);
+        st = run_launcher(c->hosts, program, call, self, code);
     }
     ct_free(call);
-    ct_free(words);
+    ct_text_fini(&list);
+    return st;
+}
+
+enum ct_status launch_here(int n_ranks, char *const *words, int *code)
+{
+    static const struct signal_flags all = { "stop", "stop", "stop", "stop" };
+    struct hosts *here                   = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc(1, sizeof(*here), "hosts", &here));
+    hosts_here(here, n_ranks);
+    launch_begin(&all);
+    st = launch_run(&(struct launch_call){ here, words, NULL }, code);
+    ct_free(here);
     return st;
 }

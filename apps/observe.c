@@ -15,6 +15,9 @@
 #include "peers.h"
 
 struct observe {
+    const struct observe_flags *flags; /* borrowed */
+    struct ct_dist    *job;    /* borrowed */
+    bool               elastic; /* any rank may become rank 0 */
     struct ct_journal *journal;
     struct ct_board   *board;
     char              *folder; /* owned */
@@ -93,20 +96,26 @@ static enum ct_status read_words(char **text, char ***words, int *n)
     return CT_OK;
 }
 
+/* Of the live page, without the token: others read the folder. */
+static const char *address_of(const struct observe *o, char *out, size_t bytes)
+{
+    const char *url = o->board ? ct_board_url(o->board) : NULL;
+
+    if (!url)
+        return NULL;
+    snprintf(out, bytes, "%.*s", (int)strcspn(url, "#"), url);
+    return out;
+}
+
 static enum ct_status make_journal(struct ct_dist *d, struct observe *o)
 {
     char **words = NULL, *text = NULL, address[400];
-    struct ct_journal_options j = { .folder = o->folder, .version = CT_VERSION,
-                                    .dist = d };
+    struct ct_journal_options j = {
+        .folder = o->folder, .version = CT_VERSION, .dist = d,
+        .address = address_of(o, address, sizeof(address)),
+        .asleep = o->elastic };
     enum ct_status st;
 
-    if (o->board) { /* without the token: others read the folder */
-        const char *url = ct_board_url(o->board);
-
-        snprintf(address, sizeof(address), "%.*s", (int)strcspn(url, "#"),
-                 url);
-        j.address = address;
-    }
     st     = read_words(&text, &words, &j.argc);
     j.argv = words;
     if (st == CT_OK)
@@ -131,11 +140,16 @@ static enum ct_status keep_records(const char *run, struct ct_dist *d)
 /* The folder's name, as rank 0 has it, on all ranks. */
 static enum ct_status name_folder(const struct observe_flags *f,
                                   const Caffe__SolverParameter *param,
-                                  struct ct_dist *d, char *out, size_t bytes)
+                                  const uint64_t *job, struct ct_dist *d,
+                                  char *out, size_t bytes)
 {
     char *made = NULL;
     int n;
 
+    if (job && !f->run) { /* whoever comes has the number, too */
+        snprintf(out, bytes, "runs/%016llx", (unsigned long long)*job);
+        return CT_OK;
+    }
     if (!f->run)
         CT_TRY(ct_journal_default_folder(param, &made));
     n = snprintf(out, bytes, "%s", f->run ? f->run : made);
@@ -163,7 +177,8 @@ static enum ct_status make_board(const struct observe_flags *f,
 
 enum ct_status observe_start(const struct observe_flags *f,
                              const Caffe__SolverParameter *param,
-                             struct ct_dist *d, struct observe **out)
+                             const uint64_t *job, struct ct_dist *d,
+                             struct observe **out)
 {
     char folder[512] = "";
     enum ct_status st;
@@ -171,18 +186,24 @@ enum ct_status observe_start(const struct observe_flags *f,
     *out = NULL;
     if (!wants_any(f))
         return CT_OK;
-    CT_TRY(name_folder(f, param, d, folder, sizeof(folder)));
-    CT_TRY(keep_records(folder, d));
-    if (ct_dist_rank(d) > 0)
+    CT_TRY(name_folder(f, param, job, d, folder, sizeof(folder)));
+    if (!job)
+        CT_TRY(keep_records(folder, d));
+    if (ct_dist_rank(d) > 0 && !job)
         return CT_OK;
     CT_TRY(ct_alloc(1, sizeof(**out), "observe", out));
     pthread_mutex_init(&(*out)->lock, NULL);
-    (*out)->folder = ct_strdup(folder, "run folder");
-    st             = (*out)->folder ? CT_OK : CT_ENOMEM;
-    if (st == CT_OK && f->http)
+    (*out)->flags   = f;
+    (*out)->job     = d;
+    (*out)->elastic = job != NULL;
+    (*out)->folder  = ct_strdup(folder, "run folder");
+    st              = (*out)->folder ? CT_OK : CT_ENOMEM;
+    if (st == CT_OK && f->http && !job)
         st = make_board(f, *out);
     if (st == CT_OK)
         st = make_journal(d, *out);
+    if (st == CT_OK && job)
+        return CT_OK;
     if (st == CT_OK) {
         peers_set_last_words(ended, *out);
         CT_INFO("Recording this run in %s", (*out)->folder);
@@ -198,10 +219,46 @@ struct ct_pulse *observe_pulse(struct observe *o)
     return o ? ct_journal_pulse(o->journal) : NULL;
 }
 
+/* As rank 0, whoever that was before: the page is shown here, and the journal
+ * kept.  Without either training goes on. */
+static void lead(struct observe *o)
+{
+    const char *http = o->flags->http;
+    char address[400];
+
+    if (http && !o->board && make_board(o->flags, o) != CT_OK)
+        CT_WARN("%s; there is no live page for now", ct_last_error());
+    if (ct_journal_wake(o->journal,
+                        address_of(o, address, sizeof(address))) != CT_OK)
+        CT_WARN("%s; this run is not recorded any more", ct_last_error());
+}
+
+static void on_view(bool begins, void *arg)
+{
+    struct observe *o = arg;
+
+    if (!begins) {
+        ct_journal_sleep(o->journal);
+    } else if (ct_dist_rank(o->job) == 0) {
+        lead(o);
+    } else { /* another process has the page now, or will */
+        ct_board_destroy(o->board);
+        o->board = NULL;
+    }
+}
+
+static const struct ct_solver_events view_events = { .view = on_view };
+
 enum ct_status observe_follow(const struct observe_flags *f,
                               struct observe *o, struct ct_dist *d,
                               struct ct_solver *s)
 {
+    if (o && o->elastic) {
+        CT_TRY(ct_journal_follow(o->journal, s));
+        CT_TRY(ct_solver_listen(s, &view_events, o));
+        on_view(true, o);
+        return CT_OK;
+    }
     if (wants_any(f))
         CT_TRY(ct_journal_measure_links(o ? o->journal : NULL, d));
     return o ? ct_journal_follow(o->journal, s) : CT_OK;

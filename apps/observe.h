@@ -16,9 +16,12 @@ struct observe_flags {
 #define OBSERVE_FLAGS(f) FLAG("run", &(f).run), FLAG("http", &(f).http)
 
 /* All ranks call it, before the solver is made; *out is NULL where nothing was
- * asked for and on ranks other than 0.  `param` is the solver in force. */
+ * asked for and on ranks other than 0, which any rank may become in a job of
+ * processes that come and go (`job`: its number; NULL: they stay).  `param` is
+ * the solver in force. */
 CT_MUST_CHECK enum ct_status observe_start(const struct observe_flags *f,
                                            const Caffe__SolverParameter *param,
+                                           const uint64_t *job,
                                            struct ct_dist *d,
                                            struct observe **out);
 /* For the solver's options.  NULL for NULL. */

@@ -43,6 +43,8 @@ static bool someone_is_gone(struct ct_dist *d)
 {
     struct ct_rank_state state;
 
+    if (!d) /* nobody has come yet */
+        return false;
     for (int r = 0; r < ct_dist_n_ranks(d); r++)
         if (ct_dist_rank_state(d, r, &state) && state.gone)
             return true;
@@ -77,7 +79,7 @@ static void *end_main(void *arg)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigwait(&set, &number);
-    if (!atomic_load(&e->over) && atomic_load(&e->dist) &&
+    if (!atomic_load(&e->over) &&
         !someone_is_gone(atomic_load(&e->dist))) {
         bool (*accept)(void) = atomic_load(&end_accept);
 

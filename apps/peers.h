@@ -14,7 +14,8 @@ int peers_run(const Caffe__DistributedParameter *options,
 
 /* SIGTERM may be a request that the rank can meet: `accept` is asked, on a
  * thread of its own, and the rank lives on if it says so.  A launcher that ends
- * the ranks because one of them has died is not asked for.  NULL: no longer. */
+ * the ranks because one of them has died is not asked for.  NULL: no longer.
+ * It may be set before the ranks have joined. */
 void peers_set_accept(bool (*accept)(void));
 
 /* Called once, on a thread of its own, when a signal ends this rank; NULL: no

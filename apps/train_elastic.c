@@ -1,0 +1,156 @@
+/* train_elastic.c - `cortado train --elastic`: a training among processes that
+ * come and go. */
+#include <signal.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "dist/engine.h"
+#include "proto/edit.h"
+#include "signals.h"
+#include "train.h"
+
+/* The batch is that of all ranks together, unless somebody says otherwise, so
+ * that the mathematics stays the same whatever their number is. */
+static enum ct_status fit_elastic(const struct train_flags *f,
+                                  Caffe__SolverParameter *p)
+{
+    const Caffe__DistributedParameter none =
+        CAFFE__DISTRIBUTED_PARAMETER__INIT;
+    Caffe__DistributedParameter *d = p->distributed;
+
+    if (f->net.precision && strcmp(f->net.precision, "fp16") == 0)
+        return ct_fail(CT_ENOTSUP, "--precision=fp16 scales losses by what "
+                       "each process has seen; use bf16 with --elastic");
+    if (f->explain)
+        return ct_fail(CT_ENOTSUP, "--explain is for jobs of fixed size: "
+                       "leave --elastic out, or it");
+    if (ct_dist_launched())
+        return ct_fail(CT_EINVAL, "--elastic brings its own processes: start "
+                       "it without mpirun");
+    if (!d) {
+        CT_TRY(ct_message_merge(&none, NULL, &d));
+        p->distributed = d;
+    }
+    if (f->dist.batch ||
+        d->batch != caffe__distributed_parameter__batch__default_value)
+        return CT_OK;
+    d->batch = NULL;
+    return ct_edit_string(&d->batch, "global");
+}
+
+/* The end of a training.  Where servers keep the parameters, all are there
+ * until the last one has what it asked for.  If the view ends before, the
+ * newest snapshot is all there is, and may be older than what this rank has
+ * done: it begins again with the others, unless they are through.  Ranks that
+ * only serve end as the others do. */
+static enum ct_status part(struct elastic_member *m, struct ct_dist *d,
+                           enum ct_status st)
+{
+    struct ct_exchange *x = ct_dist_exchange(d);
+    int stopped           = st == CT_ESTOP;
+    enum ct_status met    = CT_OK;
+
+    if (x->facts.commits && stopped)
+        return st;
+    if (!x->facts.commits && !d->gone)
+        met = x->job->broadcast(x, &stopped, sizeof(stopped));
+    if (!x->facts.commits && met == CT_OK)
+        met = ct_dist_end(d);
+    if (met != CT_OK && !member_hears_done(m))
+        return met;
+    member_done(m);
+    return stopped ? ct_fail(CT_ESTOP, "training was asked to stop") : CT_OK;
+}
+
+/* A view may end while this process comes in; then it comes again. */
+static enum ct_status train_member(struct elastic_member *m, void *arg)
+{
+    struct train_job *j = arg;
+    const bool draws    = !j->param->has_random_seed ||
+                       j->param->random_seed < 0;
+    struct ct_dist *d   = NULL;
+    enum ct_status st;
+
+    signal(SIGPIPE, SIG_IGN);
+    j->member = m;
+    CT_TRY(train_signals_read(&j->flags->signals, m));
+    train_signals_catch(); /* who asks it to leave need not wait */
+    train_signals_catch_requests();
+    signals_aside(true); /* which lets them in */
+    do {
+        st = dist_create_elastic(member_asks(m), j->param->distributed, &d);
+        if (st == CT_OK && draws) { /* they all draw alike */
+            j->param->has_random_seed = true;
+            j->param->random_seed     = (int64_t)(member_seed(m) >> 1);
+        }
+        if (st == CT_OK) {
+            j->flags->net.local  = ct_dist_local_rank(d);
+            j->flags->net.solver = j->param;
+            st = net_flags_apply(&j->flags->net);
+        }
+        if (st == CT_OK)
+            st = train_as_rank(j, d);
+        if (d && (st == CT_OK || st == CT_ESTOP))
+            st = part(m, d, st);
+        ct_dist_destroy(d);
+        d = NULL;
+    } while (st == CT_ECOMM);
+    train_signals_forget_member();
+    return st;
+}
+
+/* The net is read once: it may change on the disk while views do. */
+static enum ct_status take_net(Caffe__SolverParameter *p)
+{
+    char **path                   = p->net ? &p->net : &p->train_net;
+    Caffe__NetParameter **message = p->net ? &p->net_param
+                                           : &p->train_net_param;
+
+    if (!*path || *message)
+        return CT_OK;
+    CT_TRY(ct_net_param_read(*path, message));
+    ct_edit_free(*path);
+    *path = NULL;
+    return CT_OK;
+}
+
+/* All that members must have alike.  Weights are the first one's. */
+static enum ct_status digest_of(const struct train_flags *f,
+                                const Caffe__SolverParameter *p, uint64_t *out)
+{
+    Caffe__SolverParameter *copy = NULL;
+    char *text                   = NULL;
+    enum ct_status st;
+    uint32_t crc;
+
+    CT_TRY(ct_message_copy(p, &copy));
+    while (copy->n_weights > 0)
+        ct_edit_free(copy->weights[--copy->n_weights]);
+    st = ct_text_print(copy, &text);
+    if (st == CT_OK) {
+        crc  = ct_crc32c(0, text, strlen(text));
+        crc  = ct_crc32c(crc, &f->net.level, sizeof(f->net.level));
+        *out = f->net.stage ? ct_crc32c(crc, f->net.stage,
+                                        strlen(f->net.stage))
+                            : crc;
+    }
+    ct_free(text);
+    ct_message_free(copy);
+    return st;
+}
+
+int train_elastic(struct train_job *j)
+{
+    const struct train_flags *f = j->flags;
+    uint64_t digest             = 0;
+    enum ct_status st           = fit_elastic(f, j->param);
+
+    if (st == CT_OK)
+        st = take_net(j->param);
+    if (st == CT_OK)
+        st = digest_of(f, j->param, &digest);
+    return st == CT_OK ? elastic_run(&f->elastic, f->ranks, digest,
+                                     j->param->max_iter, train_member, j)
+                       : command_failed(st);
+}
