@@ -34,45 +34,85 @@ static bool is_own(const char *word)
     return false;
 }
 
-/* The words of a description, from its second line on, that are not this
- * machine's; what it says instead of those. */
-static enum ct_status build_words(char *description, const char *where,
-                                  const struct join_flags *f, char *own,
-                                  size_t own_bytes, char ***out, int *n)
+/* A command line under way. */
+struct words {
+    char **word; /* owned */
+    int    n;
+    char  *room; /* for those that this machine says itself */
+    size_t bytes;
+};
+
+static enum ct_status add_own(struct words *w, const char *name,
+                              const char *value)
 {
-    size_t lines = 8;
-    char *save   = NULL;
-    int k        = 0;
+    const int n = snprintf(w->room, w->bytes, "--%s=%s", name, value);
+
+    if (n < 0 || (size_t)n >= w->bytes)
+        return ct_fail(CT_EINVAL, "--%s: %d letters are too many", name, n);
+    w->word[w->n++] = w->room;
+    w->room += n + 1;
+    w->bytes -= (size_t)n + 1;
+    return CT_OK;
+}
+
+/* What this machine says instead of what the job's said. */
+static enum ct_status add_all_own(struct words *w, const char *where,
+                                  const struct join_flags *f, bool is_program)
+{
+    char number[16];
+
+    snprintf(number, sizeof(number), "%d", f->ranks);
+    CT_TRY(add_own(w, "ranks", number));
+    snprintf(number, sizeof(number), "%d", f->threads);
+    if (!is_program)
+        CT_TRY(add_own(w, "threads", number));
+    else if (f->threads > 0 && setenv("OMP_NUM_THREADS", number, 1) != 0)
+        return ct_fail(CT_ENOMEM, "the environment: %s", strerror(errno));
+    CT_TRY(add_own(w, "rendezvous", where));
+    return f->secret_file ? add_own(w, "secret_file", f->secret_file) : CT_OK;
+}
+
+/* A word may be empty; NULL: there is none. */
+static char *take_line(char **rest)
+{
+    char *line = *rest, *end = strchr(line, '\n');
+
+    if (!end)
+        return NULL;
+    *end  = '\0';
+    *rest = end + 1;
+    return line;
+}
+
+/* The words of a description, from its second line on, that are not this
+ * machine's, and what it says instead of those.  Those of `cortado launch`
+ * begin with that word; behind `--` are those of a program. */
+static enum ct_status build_words(char *description, const char *where,
+                                  const struct join_flags *f, struct words *w,
+                                  char **folder)
+{
+    static char train[] = "train";
+    size_t lines        = 8;
+    char *rest          = description, *word;
+    bool is_program;
 
     for (const char *p = description; *p; p++)
         lines += *p == '\n';
-    CT_TRY(ct_alloc(lines, sizeof(**out), "a command line", out));
-    (*out)[k++] = strtok_r(description, "\n", &save);
-    for (char *word; (word = strtok_r(NULL, "\n", &save));) {
-        if (!is_own(word))
-            (*out)[k++] = word;
+    CT_TRY(ct_alloc(lines, sizeof(*w->word), "a command line", &w->word));
+    *folder    = take_line(&rest);
+    word       = take_line(&rest);
+    is_program = word && strcmp(word, "launch") == 0;
+    w->word[w->n++] = is_program ? word : train;
+    CT_TRY(add_all_own(w, where, f, is_program));
+    if (is_program)
+        word = take_line(&rest);
+    for (bool flags = true; word; word = take_line(&rest)) {
+        flags &= strcmp(word, "--") != 0;
+        if (!flags || !is_own(word))
+            w->word[w->n++] = word;
         else if (!strchr(word, '=')) /* its value is the next word */
-            (void)!strtok_r(NULL, "\n", &save);
+            (void)!take_line(&rest);
     }
-    for (int i = 0; i < 4; i++) {
-        const char *form[] = { "--ranks=%d", "--threads=%d" };
-        const int bytes =
-            i < 2 ? snprintf(own, own_bytes, form[i],
-                             i == 0 ? f->ranks : f->threads)
-            : i == 2 ? snprintf(own, own_bytes, "--rendezvous=%s", where)
-                     : snprintf(own, own_bytes, "--secret_file=%s",
-                                f->secret_file ? f->secret_file : "");
-
-        if (i == 3 && !f->secret_file)
-            continue;
-        if (bytes < 0 || (size_t)bytes >= own_bytes)
-            return ct_fail(CT_EINVAL, "an address or a file of %d letters",
-                           bytes);
-        (*out)[k++] = own;
-        own += bytes + 1;
-        own_bytes -= (size_t)bytes + 1;
-    }
-    *n = k;
     return CT_OK;
 }
 
@@ -80,25 +120,24 @@ static enum ct_status join(const char *where, const struct join_flags *f,
                            int *code)
 {
     struct rendezvous r = { .door = -1 };
-    char *description = NULL, **words = NULL, own[4 * PATH_MAX];
+    char *description = NULL, *folder = NULL, room[4 * PATH_MAX];
+    struct words w    = { .room = room, .bytes = sizeof(room) };
     enum ct_status st;
-    int n = 0;
 
     CT_TRY_GOTO(rendezvous_find(&r, where, f->secret_file), st, out);
     CT_TRY_GOTO(rendezvous_ask(&r, MEMBER_ASK_DESCRIPTION, &description), st,
                 out);
-    CT_TRY_GOTO(build_words(description, where, f, own, sizeof(own), &words,
-                            &n), st, out);
-    if (chdir(words[0]) != 0) {
+    CT_TRY_GOTO(build_words(description, where, f, &w, &folder), st, out);
+    if (!folder || chdir(folder) != 0) {
         st = ct_fail(CT_ENOTFOUND, "the job runs in %s, which is not here: %s",
-                     words[0], strerror(errno));
+                     folder ? folder : "no folder", strerror(errno));
         goto out;
     }
-    words[0] = (char[]){ "train" };
-    *code    = cmd_train(n, words);
+    *code = strcmp(w.word[0], "launch") == 0 ? cmd_launch(w.n, w.word)
+                                             : cmd_train(w.n, w.word);
 out:
     rendezvous_close(&r);
-    ct_free(words);
+    ct_free(w.word);
     ct_free(description);
     return st;
 }

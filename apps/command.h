@@ -48,6 +48,7 @@ int cmd_impl(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_jobs(int argc, char **argv);
 int cmd_join(int argc, char **argv);
+int cmd_launch(int argc, char **argv);
 int cmd_make_digits(int argc, char **argv);
 int cmd_make_shapes(int argc, char **argv);
 int cmd_net(int argc, char **argv);

@@ -85,6 +85,20 @@ const struct command commands[] = {
       "HOST:PORT or file:FOLDER, with the job's own flags, in the folder of "
       "the same name. They get its weights and go on with it.",
       cmd_join },
+    { "launch", "start a job on several hosts",
+      "cortado launch -H HOST:RANKS,... [FLAGS] -- train FLAGS\n"
+      "cortado launch -H HOST:RANKS,... [FLAGS] -- PROGRAM WORDS\n"
+      "cortado launch -H HOST:RANKS,... --mpi [FLAGS] -- train FLAGS\n"
+      "cortado launch --ranks=N [FLAGS] -- PROGRAM WORDS",
+      "Starts ranks on each host below an agent, by ssh, or by srun inside a "
+      "Slurm job, and passes signals on to them. They need the program and "
+      "the working folder under the same names, and go on if this command is "
+      "killed. A rank is 'cortado train', or a program that enters the job by "
+      "itself, e.g. python3 and a script with caffe. Without -H this command "
+      "is the agent of this machine. With --mpi the job is one of fixed size: "
+      "MPI starts it, and starts it again from its newest snapshot, on the "
+      "hosts that answer, when it fails.",
+      cmd_launch },
     { "top", "watch the ranks of a running job",
       "cortado top [--once] RUN_FOLDER",
       "Shows where every rank of 'cortado train --run' is, how fast, and how "

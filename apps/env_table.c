@@ -20,6 +20,12 @@ const struct env_info env_table[] = {
       "in its place" },
     { "CORTADO_DISTRIBUTED", "0",
       "processes that a launcher started train apart, not together" },
+    { "CORTADO_LOCAL_RANK", "N",
+      "which of the ranks of its machine a program is that 'cortado launch' "
+      "started, from 0" },
+    { "CORTADO_HANDED", "N",
+      "where that program finds its place in the job; 'cortado launch' sets "
+      "it" },
     { "CORTADO_IMPL", "KEY:VALUE,...",
       "force implementations, e.g. conv:gemm,pool:ref; + between values allows "
       "several; 'cortado impl' lists them" },
@@ -54,6 +60,13 @@ const struct env_info env_table[] = {
     { "TMPDIR", "FOLDER",
       "where a LevelDB on a read-only disk is copied to while it is read, and "
       "where log files go if --log_dir names no folder; default /tmp" },
+    { "OMPI_MCA_oob_tcp_keepalive_time", "SECONDS",
+      "Open MPI's: silence of a host after which it is asked for a sign of "
+      "life; 'cortado launch --mpi' sets 10 where it is not set" },
+    { "OMPI_MCA_oob_tcp_keepalive_intvl", "SECONDS",
+      "Open MPI's: between two such questions; 5 there" },
+    { "OMPI_MCA_oob_tcp_keepalive_probes", "N",
+      "Open MPI's: so many without an answer, and the host is lost; 3 there" },
     { "OMPI_COMM_WORLD_SIZE", "N",
       "set by Open MPI's mpirun, with OMPI_COMM_WORLD_RANK: this process is "
       "one of N ranks" },
@@ -63,6 +76,9 @@ const struct env_info env_table[] = {
     { "PMIX_RANK", "N", "set by PMIx launchers: this process is rank N" },
     { "SLURM_STEP_NUM_TASKS", "N",
       "set by srun, with SLURM_PROCID: one of N ranks" },
+    { "SLURM_JOB_ID", "N",
+      "set in a job of Slurm: 'cortado launch' reaches other hosts by srun, "
+      "not by ssh" },
     { "MV2_COMM_WORLD_SIZE", "N",
       "set by MVAPICH's mpiexec, with MV2_COMM_WORLD_RANK: one of N ranks" },
     { "JSM_NAMESPACE_SIZE", "N",

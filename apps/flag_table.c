@@ -35,7 +35,8 @@ const struct flag_info flag_table[] = {
     { "test", "weights", FLAG_STRING, EVERYDAY, "FILE", NULL,
       "the trained parameters, caffemodel or HDF5 (required)" },
     { "train", "snapshot", FLAG_STRING, EVERYDAY, "FILE", NULL,
-      "resume from this solverstate; 'auto' takes the newest valid one" },
+      "resume from this solverstate; 'auto' takes the newest valid one, "
+      "auto@SECONDS of those written since then (as of 1970)" },
     { "test", "iterations", FLAG_INT, EVERYDAY, "N", "50",
       "number of batches to score" },
     { "time", "iterations", FLAG_INT, EVERYDAY, "N", "50",
@@ -172,10 +173,15 @@ const struct flag_info flag_table[] = {
       FLAG_INT, EVERYDAY, "N", "1", "seed of the random draws" },
 
     /* Ranks. */
-    { "join", "ranks", FLAG_INT, RANKS, "N", "1",
+    { "join launch", "ranks", FLAG_INT, RANKS, "N", "1",
       "ranks that start on this machine" },
     { "join", "threads", FLAG_INT, EVERYDAY, "N", "0",
       "CPU threads per rank; 0 means one per core" },
+    { "launch", "hosts", FLAG_STRING, EVERYDAY, "HOST:RANKS,...", NULL,
+      "where to start, and how many ranks; -H is the same" },
+    { "launch", "port", FLAG_INT, EVERYDAY, "N", NULL,
+      "the port at which they meet on the first host; without it a free one "
+      "if that is this host, else 29400" },
     { "jobs", "json", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "print JSON in place of a table" },
     { "train net", "ranks", FLAG_INT, RANKS, "N", NULL,
@@ -256,23 +262,30 @@ const struct flag_info flag_table[] = {
       "check every N iterations that all ranks hold equal parameters; 0 "
       "never" },
 
-    { "train", "elastic", FLAG_STRING, FAULTS, "MIN:MAX", NULL,
+    { "train launch", "elastic", FLAG_STRING, FAULTS, "MIN:MAX", NULL,
       "processes come and go: train with so many at least and at most, "
       "without mpirun; --ranks of them start here" },
-    { "train", "rendezvous", FLAG_STRING, FAULTS, "ADDRESS,...", NULL,
+    { "train launch", "rendezvous", FLAG_STRING, FAULTS, "ADDRESS,...", NULL,
       "where the processes of an elastic job meet: HOST:PORT of any of them, "
       "or file:FOLDER on a disk that all see" },
-    { "train join jobs", "secret_file", FLAG_STRING, FAULTS, "FILE",
+    { "train join jobs launch", "secret_file", FLAG_STRING, FAULTS, "FILE",
       "~/.cortado/secret",
       "what the processes of an elastic job know and nobody else; it is made "
       "where there is none" },
-    { "train", "suspect", FLAG_DOUBLE, FAULTS, "SECONDS", "3",
+    { "train launch", "suspect", FLAG_DOUBLE, FAULTS, "SECONDS", "3",
       "an elastic job goes on without a process that is silent this long" },
-    { "train", "orphan", FLAG_DOUBLE, FAULTS, "SECONDS", "60",
+    { "train launch", "orphan", FLAG_DOUBLE, FAULTS, "SECONDS", "60",
       "a process of an elastic job that is cut off from the others this long "
       "ends" },
-    { "train", "restarts", FLAG_INT, FAULTS, "N", "10",
-      "how often a process of an elastic job that died is started again" },
+    { "train launch", "restarts", FLAG_INT, FAULTS, "N",
+      "10 with --elastic and launch, else 0",
+      "how often a process of an elastic job that died is started again, or, "
+      "with --ranks and --mpi, a whole job from its newest snapshot" },
+    { "launch", "mpi", FLAG_SWITCH, FAULTS, NULL, NULL,
+      "a job of fixed size: MPI starts its ranks, and, when it fails, starts "
+      "it again on the hosts that are left" },
+    { "launch", "min_ranks", FLAG_INT, FAULTS, "N", "1",
+      "with --mpi: wait for hosts while fewer ranks than these could start" },
 
     /* Expert. */
     { "train plan", "bucket_bytes", FLAG_DOUBLE, EXPERT, "BYTES", "4194304",
