@@ -2,7 +2,9 @@
 """Train a net from Python, as `caffe train` does from the shell.
 
 Without --gpus the solver file's solver_mode says where to compute.  Several
-ranks train together: mpirun -n 4 python train.py --solver=solver.prototxt"""
+ranks train together: mpirun -n 4 python train.py --solver=solver.prototxt;
+with `cortado launch --ranks=4 --elastic=2:8 -- python train.py ...` they may
+come and go."""
 
 import argparse
 
@@ -84,7 +86,7 @@ def main() -> None:
     args = parse_args()
     caffe.distributed.init()
     caffe.init_log()
-    if caffe.distributed.size() > 1:
+    if not caffe.distributed.is_elastic() and caffe.distributed.size() > 1:
         caffe.log("Rank 0 of %d on %d host(s)" % (
             caffe.distributed.size(), caffe.distributed.n_hosts()))
     set_mode(args)

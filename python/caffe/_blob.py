@@ -58,6 +58,11 @@ class Blob(Pinned):
         self._name = name
         self._data = self._diff = (None, None, None)
 
+    def _point_at(self, pointer):
+        """It is this C blob from now on."""
+        self._pointer = pointer
+        self._data = self._diff = (None, None, None)
+
     def _get(self):
         if self._pointer is None:
             raise Error("blob '%s': its net is gone" % self._name)

@@ -47,6 +47,9 @@ class Handle(Pinned):
                         'threads are not here: make it in this process, or '
                         'start processes with multiprocessing\'s "spawn"'
                         % self._what)
+        if self._pointer is None:
+            raise Error('%s is not there now: its solver builds it for other '
+                        'ranks, or is gone' % self._what)
         return self._pointer
 
 

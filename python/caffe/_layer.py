@@ -135,15 +135,18 @@ def engine_layer(pointer, owner):
     layer._pointer = pointer
     layer._owner = owner
     layer.__dict__['_blobs'] = parameters(pointer, owner)
+    owner.made.add(layer)
     return layer
 
 
 def parameters(pointer, owner):
     """The parameters of a C layer of a net."""
     name = decode(lib.ct_layer_name(pointer))
-    return BlobVec(Blob(lib.ct_layer_blob(pointer, i), owner,
-                        '%s[%d]' % (name, i))
-                   for i in range(lib.ct_layer_n_blobs(pointer)))
+    blobs = BlobVec(Blob(lib.ct_layer_blob(pointer, i), owner,
+                         '%s[%d]' % (name, i))
+                    for i in range(lib.ct_layer_n_blobs(pointer)))
+    owner.made.update(blobs)
+    return blobs
 
 
 class _Known:

@@ -2,6 +2,7 @@
 
 import ctypes
 import warnings
+import weakref
 from numbers import Integral
 
 from . import _device, _modes, _ranks
@@ -22,7 +23,7 @@ class NetHandle(Handle):
     Blobs and layers keep the handle, not the Net, so that there are no
     cycles and memory goes as soon as names do.
     """
-    __slots__ = ('solver', 'hooks', 'kept', 'mirrors')
+    __slots__ = ('solver', 'hooks', 'kept', 'mirrors', 'made', 'sharers')
     _what = 'this net'
 
     def __init__(self, pointer, solver=None):
@@ -31,6 +32,8 @@ class NetHandle(Handle):
         self.hooks = _Hooks()
         self.kept = []        # arrays that MemoryData layers read from
         self.mirrors = {}     # arrays of blobs on a GPU
+        self.made = weakref.WeakSet()     # blobs and layers of the C net
+        self.sharers = weakref.WeakSet()  # nets that use its weights
 
     def __del__(self, destroy=lib.ct_net_destroy, forget=_device.forget):
         forget(self.mirrors)
@@ -52,6 +55,10 @@ class _Hooks:
         self.callbacks[name].append(callback)
         if name not in self._functions:
             self._functions[name] = HOOK_FN(_hook(self.callbacks[name]))
+            self.set(pointer)
+
+    def set(self, pointer):
+        if self._functions:
             table = NetHooks(**self._functions)
             lib.ct_net_set_hooks(pointer, ctypes.byref(table))
 
@@ -126,6 +133,7 @@ class Net(Pinned):
                             for i in range(lib.ct_net_n_blobs(pointer))]
         self._blobs = [Blob(lib.ct_net_blob(pointer, i), handle, name)
                        for i, name in enumerate(self._blob_names)]
+        handle.made.update(self._blobs)
         self._layer_pointers = [lib.ct_net_layer(pointer, i)
                                 for i in range(self._n_layers)]
         self._layer_names = [decode(lib.ct_layer_name(p))
@@ -136,6 +144,33 @@ class Net(Pinned):
                          for i in range(lib.ct_net_n_outputs(pointer))]
         self._loss = ctypes.c_double()
         self._loss_pointer = ctypes.pointer(self._loss)
+
+    def _abandon(self):
+        """Its solver is about to build it anew: nothing may be asked of it
+        until then."""
+        handle = self._handle
+        _device.forget(handle.mirrors)
+        handle._pointer = None
+        for one in handle.made:
+            one._pointer = None
+
+    def _renew(self, pointer):
+        """Its solver has built it anew, with the same blobs and layers."""
+        handle = self._handle
+        handle._pointer = pointer
+        for i, blob in enumerate(self._blobs):
+            blob._point_at(lib.ct_net_blob(pointer, i))
+        self._layer_pointers = [lib.ct_net_layer(pointer, i)
+                                for i in range(self._n_layers)]
+        handle.hooks.set(pointer)
+        self._share_again()
+
+    def _share_again(self):
+        """Its parameters lie elsewhere: nets that use them follow."""
+        handle = self._handle
+        for sharer in handle.sharers:
+            if sharer._pointer:
+                check(lib.ct_net_share_weights(sharer.pointer, handle.pointer))
 
     @property
     def name(self) -> str:
@@ -226,6 +261,7 @@ class Net(Pinned):
         _device.ran()
         check(lib.ct_net_share_weights(self._handle.pointer,
                                        other._handle.pointer))
+        other._handle.sharers.add(self._handle)
 
     def save(self, filename) -> None:
         """Write a .caffemodel."""

@@ -24,7 +24,9 @@ class _Interrupt:
 
     def __init__(self):
         self.asked = False
+        self.blocks_too = ()  # signals that somebody else waits for meanwhile
         self._before = None
+        self._blocked = ()
 
     def _note(self, _number, _frame):
         self.asked = True
@@ -36,15 +38,20 @@ class _Interrupt:
     def __enter__(self):
         self.asked = False
         self._before = None
-        if (threading.current_thread() is threading.main_thread() and
-                signal.getsignal(signal.SIGINT) is signal.default_int_handler):
+        self._blocked = ()
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._blocked = self.blocks_too
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before = signal.signal(signal.SIGINT, self._note)
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            self._blocked = (signal.SIGINT, *self.blocks_too)
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._blocked)
 
     def __exit__(self, *_raised):
-        if self._before is not None:
+        if self._blocked:
             # One that waits arrives here, and is noted.
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._blocked)
+        if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
         if self.asked:
             raise KeyboardInterrupt
@@ -52,17 +59,20 @@ class _Interrupt:
 
 class SolverHandle(Handle):
     """A C solver, freed with the last Python object that needs it."""
-    __slots__ = ('interrupt', '_action', 'listeners')
+    __slots__ = ('interrupt', '_action', 'listeners', 'job')
     _what = 'this solver'
 
     def __init__(self, path, kind):
         super().__init__()
         interrupt = self.interrupt = _Interrupt()
         listeners = self.listeners = []
-        self._action = ACTION_FN(
-            lambda _arg: _STOP if interrupt.is_asked() or any(
-                one.raised is not None for one in listeners) else _GO_ON)
         exchange = distributed._exchange(path)
+        job = self.job = distributed._job_for(self)
+        self._action = ACTION_FN(
+            lambda _arg: _STOP if (
+                job.action() if job is not None else
+                interrupt.is_asked() or any(
+                    one.raised is not None for one in listeners)) else _GO_ON)
         out = ctypes.c_void_p()
         check(lib.ct_solver_open(
             encode(path), _modes.device(path, True), kind,
@@ -118,7 +128,7 @@ class _Callbacks:
 
     def __init__(self, solver):
         self.pairs = []
-        self.end = None  # iterations from here on train no more
+        self.end = None  # iterations from here on train no more; None: all do
         self._pointer = solver._handle.pointer
         self._done = 0
         net = solver.net
@@ -131,6 +141,10 @@ class _Callbacks:
                 self.end):
             for on_start, _ in self.pairs:
                 on_start()
+
+    def begin_again(self):
+        """Ranks came or went: the iteration under way is done again."""
+        self._done = 0
 
     def _backward(self, layer):
         if layer != 0:
@@ -158,6 +172,8 @@ class Solver(Pinned):
         self._test_nets = [
             self._make_net(lib.ct_solver_test_net(pointer, i))
             for i in range(lib.ct_solver_n_test_nets(pointer))]
+        if self._handle.job is not None:
+            self._handle.job.bind(self)
 
     def _make_net(self, pointer):
         return self._net_class._of(NetHandle(pointer, self._handle))
@@ -174,7 +190,10 @@ class Solver(Pinned):
 
     @property
     def iter(self) -> int:
-        """Iterations done."""
+        """Iterations done.  In an elastic job, of the job: a solver that has
+        not entered it yet does so."""
+        if self._handle.job is not None:
+            self._handle.job.enter()
         return lib.ct_solver_iter(self._handle.pointer)
 
     @property
@@ -198,6 +217,11 @@ class Solver(Pinned):
     def param(self) -> SolverParameter:
         """What the prototxt says."""
         return SolverParameter(self._handle)
+
+    def _train_in(self, job, call, whole):
+        if self._callbacks is not None:
+            self._callbacks.end = self.param.max_iter if whole else None
+        job.train(self, call, whole)
 
     def _train(self, end, call):
         if self._callbacks is not None:
@@ -230,6 +254,10 @@ class Solver(Pinned):
     def step(self, n: int) -> None:
         """Train n iterations.  Ctrl-C ends them after the one that runs."""
         pointer = self._handle.pointer
+        job = self._handle.job
+        if job is not None:
+            self._train_in(job, lambda: lib.ct_solver_step(pointer, n), False)
+            return
         lib.ct_solver_clear_stop(pointer)
         self._train(self.iter + n, lambda: lib.ct_solver_step(pointer, n))
 
@@ -242,18 +270,34 @@ class Solver(Pinned):
         if resume_file is not None:
             self.restore(resume_file)
         pointer = self._handle.pointer
+        job = self._handle.job
+        if job is not None:
+            self._train_in(job, lambda: lib.ct_solver_solve(pointer), True)
+            return
         self._train(self.param.max_iter, lambda: lib.ct_solver_solve(pointer))
 
     def restore(self, state_file) -> None:
-        """Go on from a .solverstate or .solverstate.h5."""
+        """Go on from a .solverstate or .solverstate.h5.
+
+        In an elastic job, before the solver has entered it: it counts for
+        the process that begins the job."""
+        if self._handle.job is not None and self._handle.job.entered:
+            raise Error('restore() comes before the first step, and before '
+                        'solver.iter is asked for: this solver has entered '
+                        'an elastic job, which stands where it stands')
         _device.push()
         check(lib.ct_solver_restore(self._handle.pointer, encode(state_file)))
         _device.ran()
 
     def snapshot(self) -> None:
         """Write model and solver state, named after the iteration."""
+        pointer = self._handle.pointer
+        job = self._handle.job
+        if job is not None:
+            job.train(self, lambda: lib.ct_solver_snapshot(pointer), False)
+            return
         _device.push()
-        check(lib.ct_solver_snapshot(self._handle.pointer))
+        check(lib.ct_solver_snapshot(pointer))
 
     def share_weights(self, net: Net) -> None:
         """Let another net use the weights of the one that is trained."""
@@ -263,6 +307,10 @@ class Solver(Pinned):
         """Change the weights by their gradients; counts as an iteration.
 
         With peers, by the mean of the gradients of all ranks."""
+        if self._handle.job is not None:
+            raise Error('apply_update() by hand is for jobs of fixed size: '
+                        'an iteration of an elastic job may have to be done '
+                        'again; use step()')
         if distributed._is_joined():
             distributed._sum_gradients(self)
         _device.push()
@@ -273,14 +321,16 @@ class Solver(Pinned):
         """Call functions with what happens while this solver trains.
 
         iteration=f, test=f, snapshot=f, mark=f (a rank was lost, is late or
-        is back) and stop=f; each takes one named tuple.  Training waits for
-        them.  What one raises ends training after the iteration that runs.
+        is back), view=f (an elastic job goes on with other ranks) and stop=f;
+        each takes one named tuple.  Training waits for them.  What one raises
+        ends training after the iteration that runs.
         """
         unknown = set(functions) - {'iteration', 'test', 'snapshot', 'mark',
-                                    'stop'}
+                                    'view', 'stop'}
         if unknown:
-            raise TypeError('listen() knows iteration, test, snapshot, mark '
-                            'and stop, not %s' % ', '.join(sorted(unknown)))
+            raise TypeError('listen() knows iteration, test, snapshot, mark, '
+                            'view and stop, not %s'
+                            % ', '.join(sorted(unknown)))
         self._handle.listeners.append(
             Listener(self._handle.pointer, functions))
 
@@ -299,7 +349,8 @@ class Solver(Pinned):
         if self._handle._lost:
             return '<caffe.Solver of another process>'
         return "<caffe.%s %s '%s', iteration %d of %d, %d test nets>" % (
-            type(self).__name__, self.type, self.net.name, self.iter,
+            type(self).__name__, self.type, self.net.name,
+            lib.ct_solver_iter(self._handle.pointer),
             self.param.max_iter, len(self._test_nets))
 
 

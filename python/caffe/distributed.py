@@ -1,4 +1,5 @@
-"""Ranks that train together: the processes that ``mpirun`` started.
+"""Ranks that train together: the processes that ``mpirun`` started, or those
+of an elastic job, which come and go.
 
 ``mpirun -n 4 python script.py`` runs the script four times.  The first solver
 that a script makes joins the ranks (so does init(), and every function here
@@ -10,6 +11,13 @@ Ranks meet in init(), in the making of a solver, in its step(), solve(),
 apply_update() and snapshot(), and in allreduce(), broadcast() and barrier():
 every rank calls these in the same order.  An exception that nobody catches
 ends all ranks.
+
+In an elastic job (``cortado launch -- python3 script.py``, or init(elastic=))
+ranks meet in step(), solve() and snapshot() alone.  The others go on when a
+rank is lost, and one that comes later goes on where they are:
+
+>>> while solver.iter < solver.param.max_iter:
+...     solver.step(1)
 """
 
 import atexit
@@ -21,13 +29,15 @@ import zlib
 
 import numpy as np
 
-from . import _ranks
+from . import _elastic, _ranks
+from ._elastic import Left, View
 from ._library import Error, check, embedded, encode, lib
 
 _ERRORS_ONLY = 2
 
 _dist = None      # the peers; None: alone
 _decided = False  # whether it is known if there are any
+_job = None       # where ranks come and go
 _road = None
 _handles = weakref.WeakSet()  # of solvers that train with the peers
 
@@ -44,7 +54,9 @@ def _as_text(options):
     return ' '.join(words)
 
 
-def init(join: bool = True, *, _solver: str = None, **options) -> None:
+def init(join: bool = True, *, elastic=None, rendezvous: str = None,
+         secret_file: str = None, suspect: float = None, orphan: float = None,
+         _solver: str = None, **options) -> None:
     """Join the other ranks; all of them call it.
 
     With ``join=False`` (or ``CORTADO_DISTRIBUTED=0`` in the environment) this
@@ -54,12 +66,25 @@ def init(join: bool = True, *, _solver: str = None, **options) -> None:
     auto, `reduce` the way to sum, `overlap` to send gradients during the
     backward pass, and so on.  The first solver calls it, if nobody has, and
     its own ``distributed { }`` counts then.  A second call does nothing.
+
+    `elastic` (True, 'MIN:MAX' or (MIN, MAX) ranks) or `rendezvous` (where
+    they meet: 'HOST:PORT,...' or 'file:FOLDER') makes this process one of an
+    elastic job, as the flags of ``cortado train`` do; `secret_file`,
+    `suspect` and `orphan` are those flags, too.  A rank that ``cortado
+    launch`` started is one without a word, and these are the launcher's.
     """
-    global _dist, _decided, _road
+    global _dist, _decided, _road, _job
     if _decided:
         return
-    if (join and not embedded() and
-            os.environ.get('CORTADO_DISTRIBUTED', '') != '0'):
+    alone = (not join or embedded() or
+             os.environ.get('CORTADO_DISTRIBUTED', '') == '0')
+    if not alone and (elastic or rendezvous is not None or
+                      _elastic.launched()):
+        _job = _elastic.Job(elastic, rendezvous, secret_file, suspect, orphan,
+                            _as_text(options))
+        _road = options.get('road', 'allreduce')
+        atexit.register(_part, os.getpid())
+    elif not alone:
         out = ctypes.c_void_p()
         check(lib.ct_dist_open(
             b"road: 'allreduce'", None if _solver is None else encode(_solver),
@@ -99,6 +124,8 @@ def _in_child():
     """A forked process is none of the ranks: it is alone."""
     global _dist
     _dist = None
+    if _job is not None:
+        _job.forget()
 
 
 os.register_at_fork(after_in_child=_in_child)
@@ -121,6 +148,61 @@ def _leave(pid):
     lib.ct_dist_destroy(dist)
 
 
+def _part(pid):
+    """At the end of a process of an elastic job."""
+    if os.getpid() == pid:
+        _job.close(_job.entered and _job.is_done(), 'this process ends')
+
+
+def finish() -> None:
+    """Training in an elastic job is done: wait for the other ranks to say so
+    too, and part.
+
+    A solve() does it, and the end of a process whose solver has come to
+    max_iter.  Scripts that train up to another iteration call it.
+    """
+    if _job is not None:
+        _job.close(_job.entered, 'the training of this job is done')
+
+
+def leave() -> None:
+    """Leave an elastic job, as SIGTERM does: step() and solve() raise Left
+    after the iteration under way, and the others go on."""
+    if _job is not None:
+        _job.leave()
+
+
+def view() -> View:
+    """Who this process is in an elastic job: number of the view, rank, size,
+    iter, and why it follows the one before."""
+    init()
+    if _job is None:
+        return View(0, _ranks.rank, _ranks.count, 0, '')
+    return _job.view()
+
+
+def is_elastic() -> bool:
+    """Whether ranks may come and go."""
+    init()
+    return _job is not None
+
+
+def _enter():
+    """Before a question about ranks."""
+    init()
+    if _job is not None:
+        _job.enter()
+
+
+def _refuse_elastic(name):
+    init()
+    if _job is not None:
+        raise Error('%s() is for jobs of fixed size: a rank may be lost in the '
+                    'middle of it, and one that comes would not know of it; '
+                    'ranks of an elastic job meet in step(), solve() and '
+                    'snapshot()' % name)
+
+
 def is_initialised() -> bool:
     """Whether init() has been called, by whomever."""
     return _decided
@@ -131,24 +213,25 @@ is_initialized = is_initialised
 
 def rank() -> int:
     """Which rank this process is, from 0."""
-    init()
+    _enter()
     return _ranks.rank
 
 
 def size() -> int:
     """How many ranks there are."""
-    init()
+    _enter()
     return _ranks.count
 
 
 def n_hosts() -> int:
     """How many machines they are on."""
-    init()
-    return lib.ct_dist_n_hosts(_dist)
+    _enter()
+    return lib.ct_dist_n_hosts(_dist if _job is None else _job.dist)
 
 
 def barrier() -> None:
     """Wait until every rank has come here."""
+    _refuse_elastic('barrier')
     allreduce(np.zeros(1, np.float32))
 
 
@@ -159,6 +242,7 @@ def allreduce(array, op: str = 'sum') -> np.ndarray:
     float32 are summed by the engine; all others are exact to their own type
     and take longer.
     """
+    _refuse_elastic('allreduce')
     if op not in ('sum', 'mean'):
         raise ValueError("op is 'sum' or 'mean', not %r" % (op,))
     array = _plain(array)
@@ -173,6 +257,7 @@ def allreduce(array, op: str = 'sum') -> np.ndarray:
 
 def broadcast(array, root: int = 0) -> np.ndarray:
     """Rank `root`'s array, on every rank; each passes one of that shape."""
+    _refuse_elastic('broadcast')
     array = _plain(array)
     if not 0 <= root < size():
         raise ValueError('there is no rank %r among %d' % (root, size()))
@@ -223,6 +308,13 @@ def _exchange(path):
     """For a solver that is about to be made; None: it is alone."""
     init(_solver=path)
     return lib.ct_dist_exchange(_dist)
+
+
+def _job_for(handle):
+    """The elastic job that a solver about to be made trains in, or None."""
+    if _job is not None:
+        _job.take(handle)
+    return _job
 
 
 def _common_seed(seed):

@@ -8,6 +8,7 @@ from typing import Dict, Iterator, List, Optional
 import numpy as np
 
 from . import _caffe
+from ._library import lib
 from ._caffe import (NCCL, AdaDeltaSolver, AdaGradSolver, AdamSolver,
                      NesterovSolver, RMSPropSolver, SGDSolver, Solver, Timer)
 
@@ -40,6 +41,15 @@ class Net(_caffe.Net):
         super()._adopt(handle)
         self._blobs_by_name = OrderedDict(zip(self._blob_names, self._blobs))
         self._params_by_name = None
+
+    def _renew(self, pointer):
+        super()._renew(pointer)
+        if self._params_by_name is None:
+            return
+        layers = dict(zip(self._layer_names, self._layer_pointers))
+        for name, blobs in self._params_by_name.items():
+            for i, blob in enumerate(blobs):
+                blob._point_at(lib.ct_layer_blob(layers[name], i))
 
     @property
     def blobs(self) -> 'OrderedDict[str, _caffe.Blob]':
