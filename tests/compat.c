@@ -7,11 +7,19 @@
  * Lines of its prototxt that begin with #! say what is to come out:
  *
  *     feed BLOB: values         before each pass; param LAYER I: likewise
+ *     text FILE: words          is written before; objects DB: a database
  *     passes: n                 forward and backward, from cleared diffs
  *     blob BLOB: values         its data afterwards; diff BLOB: its diff
  *     grad LAYER I: values      the diff of a parameter
+ *     now LAYER I: values       its data
  *     shape BLOB: dims          loss: value
+ *     file FILE I: values       dataset I that the net has written
+ *     stored: FILE              parameters are the same after HDF5
  *     refused: text             the net is, and the message has this
+ *
+ * A file with `steps: n` is a solver, of which n iterations run:
+ *
+ *     history LAYER I: values   of its rule, before
  *
  * Each net runs with every blob kept, and as training runs it, where blobs
  * between layers are not there to look at.  Ends "N passed, M failed". */
@@ -23,17 +31,21 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "compat_files.h"
+#include "core/buffer.h"
 #include "cortado/log.h"
-#include "cortado/net.h"
+#include "cortado/solver.h"
+#include "solver/solver_inner.h"
 #include "testing/test.h"
 
 enum { MOST = 64 };
 
 struct trial {
-    struct ct_net *net;
-    const char    *text; /* of the file */
-    double         loss;
-    bool           all_blobs;
+    struct ct_net    *net;
+    struct ct_solver *solver; /* NULL: none, and the net is owned */
+    const char       *path, *text; /* of the file */
+    double            loss;
+    bool              all_blobs;
 };
 
 /* One line: a word, what it is about, numbers. */
@@ -69,7 +81,8 @@ static const char *next_line(const char *at, struct line *out)
 static struct ct_blob *blob_of(const struct trial *t, const struct line *l)
 {
     const bool param = strcmp(l->word, "param") == 0 ||
-                       strcmp(l->word, "grad") == 0;
+                       strcmp(l->word, "grad") == 0 ||
+                       strcmp(l->word, "now") == 0;
     int id = param ? ct_net_find_layer(t->net, l->name)
                    : ct_net_find_blob(t->net, l->name);
 
@@ -97,10 +110,25 @@ static enum ct_status feed(const struct trial *t)
     return CT_OK;
 }
 
+/* What is there before the net. */
+static enum ct_status write_files(const char *text)
+{
+    struct line l;
+
+    while ((text = next_line(text, &l))) {
+        if (strcmp(l.word, "text") == 0)
+            CT_TRY(compat_write_text(l.name, l.rest));
+        if (strcmp(l.word, "objects") == 0)
+            CT_TRY(compat_write_objects(l.name, l.value, l.n));
+    }
+    return CT_OK;
+}
+
 static enum ct_status near(const struct line *l, int i, double want,
                            double got)
 {
-    if (fabs(got - want) <= 1e-4 * fmax(1, fabs(want)))
+    if (fabs(got - want) <= 1e-4 * fmax(1, fabs(want)) ||
+        (isnan(got) && isnan(want)))
         return CT_OK;
     return ct_fail(CT_EINVAL, "%s %s: value %d is %g, not %g", l->word,
                    l->name, i, got, want);
@@ -129,6 +157,25 @@ static enum ct_status check_values(const struct ct_blob *b, bool diff,
     return CT_OK;
 }
 
+/* What is there when the net has gone. */
+static enum ct_status check_files(const char *text)
+{
+    float got[MOST];
+    struct line l;
+    int n;
+
+    while ((text = next_line(text, &l))) {
+        if (strcmp(l.word, "file") != 0)
+            continue;
+        CT_TRY(compat_read_hdf5(l.name, l.index, got, MOST, &n));
+        if (n != l.n)
+            return ct_fail(CT_ESHAPE, "%s has %d values", l.name, n);
+        for (int i = 0; i < n; i++)
+            CT_TRY(near(&l, i, (double)l.value[i], (double)got[i]));
+    }
+    return CT_OK;
+}
+
 /* One line; *n counts what was compared. */
 static enum ct_status check_line(const struct trial *t, const struct line *l,
                                  int *n)
@@ -137,13 +184,19 @@ static enum ct_status check_line(const struct trial *t, const struct line *l,
     const bool diff = strcmp(l->word, "diff") == 0;
     const bool data = strcmp(l->word, "blob") == 0;
     const bool dims = strcmp(l->word, "shape") == 0;
+    const bool now  = strcmp(l->word, "now") == 0;
     const struct ct_blob *b;
 
+    *n += strcmp(l->word, "file") == 0;
+    if (strcmp(l->word, "stored") == 0) {
+        (*n)++;
+        return compat_store(t->net, t->path, l->rest);
+    }
     if (strcmp(l->word, "loss") == 0) {
         (*n)++;
         return near(l, 0, (double)l->value[0], t->loss);
     }
-    if (!grad && !((diff || data || dims) && t->all_blobs))
+    if (!grad && !now && !((diff || data || dims) && t->all_blobs))
         return CT_OK;
     (*n)++;
     b = blob_of(t, l);
@@ -187,16 +240,57 @@ static enum ct_status run(struct trial *t)
     return check(t);
 }
 
+/* As a snapshot would leave them. */
+static enum ct_status set_histories(const struct trial *t)
+{
+    const char *at = t->text;
+    struct line l;
+
+    while ((at = next_line(at, &l))) {
+        if (strcmp(l.word, "history") != 0)
+            continue;
+        for (int i = 0; i < ct_net_n_params(t->net); i++) {
+            const struct ct_net_param *p = ct_net_param(t->net, i);
+
+            if (strcmp(ct_net_layer(t->net, p->layer)->name, l.name) == 0 &&
+                p->index == l.index && p->blob->count == l.n)
+                memcpy(t->solver->history[0]->ptr + p->offset, l.value,
+                       (size_t)l.n * sizeof(float));
+        }
+    }
+    return CT_OK;
+}
+
+static enum ct_status run_solver(struct trial *t, int n_steps)
+{
+    const struct ct_solver_options o = { .device = test_device(),
+                                         .keep_blobs = t->all_blobs };
+
+    CT_TRY(ct_solver_create_file(t->path, &o, &t->solver));
+    t->net = ct_solver_net(t->solver);
+    CT_TRY(feed(t));
+    CT_TRY(set_histories(t));
+    CT_TRY(ct_solver_step(t->solver, n_steps));
+    return check(t);
+}
+
 static enum ct_status run_file(const char *path, const char *text,
                                bool all_blobs)
 {
     struct ct_net_options o = { .device = test_device(), .quiet = true,
                                 .phase = CAFFE__PHASE__TRAIN, .seed = 1,
                                 .keep_blobs = all_blobs };
-    struct trial t = { .text = text, .all_blobs = all_blobs };
-    enum ct_status st = ct_net_create_file(path, &o, &t.net);
+    struct trial t = { .path = path, .text = text, .all_blobs = all_blobs };
+    enum ct_status st;
     struct line l;
 
+    CT_TRY(write_files(text));
+    if (find(text, "steps", &l)) {
+        st = run_solver(&t, (int)l.value[0]);
+        ct_solver_destroy(t.solver);
+        return st;
+    }
+    st = ct_net_create_file(path, &o, &t.net);
     if (!find(text, "refused", &l)) {
         if (st == CT_OK)
             st = run(&t);
@@ -206,7 +300,7 @@ static enum ct_status run_file(const char *path, const char *text,
         st = strstr(ct_last_error(), l.rest) ? CT_OK : st;
     }
     ct_net_destroy(t.net);
-    return st;
+    return st == CT_OK ? check_files(text) : st;
 }
 
 static bool passes(const char *path)
@@ -215,8 +309,12 @@ static bool passes(const char *path)
     size_t n_bytes;
     enum ct_status st = ct_file_read(path, &text, &n_bytes);
 
-    for (int keep = 1; keep >= 0 && st == CT_OK; keep--)
-        st = run_file(path, text, keep);
+    for (int keep = 1; keep >= 0 && st == CT_OK; keep--) {
+        st = compat_enter();
+        if (st == CT_OK)
+            st = run_file(path, text, keep);
+        compat_leave();
+    }
     if (st != CT_OK)
         printf("FAILED %s: %s\n", path, ct_last_error());
     ct_free(text);
@@ -231,18 +329,20 @@ static int is_net(const struct dirent *e)
 int main(int argc, char **argv)
 {
     struct dirent **entry = NULL;
-    int n = argc == 2 ? scandir(argv[1], &entry, is_net, alphasort) : 0;
+    char *folder = argc == 2 ? realpath(argv[1], NULL) : NULL;
+    int n = folder ? scandir(folder, &entry, is_net, alphasort) : 0;
     int passed = 0;
 
     ct_log_set_level(CT_LOG_NONE);
     for (int i = 0; i < n; i++) {
         char path[4096];
 
-        snprintf(path, sizeof(path), "%s/%s", argv[1], entry[i]->d_name);
+        snprintf(path, sizeof(path), "%s/%s", folder, entry[i]->d_name);
         passed += passes(path);
         free(entry[i]);
     }
     free(entry);
+    free(folder);
     printf("%d passed, %d failed\n", passed, n - passed);
     return passed < n || n <= 0;
 }

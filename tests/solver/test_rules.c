@@ -243,6 +243,17 @@ TEST(rules, histories_of_frozen_parameters_are_caffes)
     }
 }
 
+/* As a snapshot of a time when they were not frozen leaves it. */
+TEST(rules, momentum_moves_no_frozen_parameter)
+{
+    struct ct_solver *s = solver_of(FROZEN "} base_lr: 0.1 momentum: 0.5 "
+                                    "type: 'SGD' " FIXED);
+
+    s->history[0]->ptr[ct_net_param(s->net, 0)->offset] = 1;
+    ASSERT_OK(ct_solver_step(s, 2));
+    ASSERT_FLOAT(2, weight(s), 0);
+}
+
 TEST(rules, a_norm_that_clips_has_every_gradient_that_is_made)
 {
     /* dv = 6 2 = 12, dw = 18: all of 1 is v's, or 12 / sqrt(144 + 324). */
