@@ -234,6 +234,15 @@ static bool result_holds(const struct truth *t, const struct result *r,
     return true;
 }
 
+/* For a message. */
+static const char *ranks_of(const struct drawn *c, const struct way *w)
+{
+    static char text[16];
+
+    snprintf(text, sizeof(text), "%d", c->canonical_ranks);
+    return w->kind == WAY_ELASTIC ? "changing" : text;
+}
+
 /* The same bits as one rank's. */
 static bool same_bits(const struct drawn *c, const struct way *w,
                       const struct result *r, char *why, size_t size)
@@ -246,19 +255,22 @@ static bool same_bits(const struct drawn *c, const struct way *w,
         snprintf(why, size, "%s", r->st != CT_OK ? r->why : one.why);
         same = false;
     }
-    for (int i = 0; i < one.n_arrays && same; i++)
-        if (memcmp(one.array[i].v, r->array[i].v,
-                   (size_t)one.array[i].n * sizeof(float)) != 0) {
-            snprintf(why, size, "%s has other bits in %d parts on %d ranks "
+    for (int i = 0; i < one.n_arrays && same; i++) {
+        const struct array *got = array_named(r, one.array[i].name);
+
+        if (!got || memcmp(one.array[i].v, got->v,
+                           (size_t)one.array[i].n * sizeof(float)) != 0) {
+            snprintf(why, size, "%s has other bits in %d parts on %s ranks "
                      "than on one", one.array[i].name, c->parts,
-                     c->canonical_ranks);
+                     ranks_of(c, w));
             same = false;
         }
+    }
     for (int i = 0; i < one.n_losses && same; i++)
         if (memcmp(&one.loss[i], &r->loss[i], sizeof(one.loss[i])) != 0) {
             snprintf(why, size, "the loss of iteration %d is %.9g in %d parts "
-                     "on %d ranks, %.9g on one", i, r->loss[i], c->parts,
-                     c->canonical_ranks, one.loss[i]);
+                     "on %s ranks, %.9g on one", i, r->loss[i], c->parts,
+                     ranks_of(c, w), one.loss[i]);
             same = false;
         }
     result_fini(&one);

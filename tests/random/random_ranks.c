@@ -37,7 +37,8 @@ static enum ct_status train_rank(struct trainee *t, struct ct_dist *d,
     if (st == CT_OK)
         st = ct_solver_step(s, t->c->solver->max_iter);
     if (st == CT_OK && !t->serves)
-        st = train_collect(s, t->c, false, &t->result);
+        st = train_collect(s, t->w->exact && !o.exchange->facts.remote, false,
+                           &t->result);
     ct_solver_destroy(s);
     return st;
 }
@@ -91,14 +92,13 @@ static void take_failure(struct trainee *t, int n)
         }
 }
 
-static enum ct_status parse_options(const struct drawn *c,
-                                    const struct way *w,
-                                    Caffe__DistributedParameter **out)
+enum ct_status train_options(const struct drawn *c, const struct way *w,
+                             Caffe__DistributedParameter **out)
 {
     char text[256];
 
     snprintf(text, sizeof(text), "%s ", w->options);
-    if (w->kind == WAY_CANON)
+    if (w->exact)
         snprintf(text + strlen(text), 32, "parts: %d", c->parts);
     return ct_text_parse(&caffe__distributed_parameter__descriptor, text,
                          strlen(text), w->name, out);
@@ -113,7 +113,7 @@ void train_ranks(const struct drawn *c, const struct way *w, int n_ranks,
     pthread_t thread[MOST_RANKS];
     Caffe__DistributedParameter *options = NULL;
 
-    out->st = parse_options(c, w, &options);
+    out->st = train_options(c, w, &options);
     if (out->st == CT_OK)
         out->st = ct_loopback_create(n_ranks, &loop, transport);
     if (out->st != CT_OK) {

@@ -88,13 +88,12 @@ static enum ct_status collect_outputs(struct ct_net *net, struct result *out)
     return CT_OK;
 }
 
-enum ct_status train_collect(struct ct_solver *s, const struct drawn *c,
-                             bool histories, struct result *out)
+enum ct_status train_collect(struct ct_solver *s, bool histories, bool tests,
+                             struct result *out)
 {
-    (void)c;
     CT_TRY(collect_params(s, histories, out));
     /* A test net stands where the last test left it, so it starts over. */
-    for (int i = 0; histories && i < ct_solver_n_test_nets(s); i++) {
+    for (int i = 0; tests && i < ct_solver_n_test_nets(s); i++) {
         CT_TRY(ct_net_seek(ct_solver_test_net(s, i), 0));
         CT_TRY(collect_outputs(ct_solver_test_net(s, i), out));
     }
@@ -244,7 +243,7 @@ static enum ct_status train_steps(const struct drawn *c, struct ct_solver *s,
     for (int i = 0; i < c->solver->max_iter && st == CT_OK; i++)
         st = ct_solver_step(s, 1);
     if (st == CT_OK)
-        st = train_collect(s, c, true, out);
+        st = train_collect(s, true, true, out);
     take_start(&start, out);
     result_fini(&start);
     return st;
@@ -273,7 +272,7 @@ static enum ct_status train_alone(const struct drawn *c, const struct way *w,
     }
     if (w->kind == WAY_FOLD)
         return fold(c, *s, out);
-    return train_collect(*s, c, true, out);
+    return train_collect(*s, true, true, out);
 }
 
 void train_case(const struct drawn *c, const struct way *w, int nudge,
@@ -287,6 +286,10 @@ void train_case(const struct drawn *c, const struct way *w, int nudge,
     ct_device_cpu_set_threads(w->threads ? w->threads : 1);
     if (w->kind == WAY_RANKS || w->kind == WAY_CANON) {
         train_ranks(c, w, w->n_ranks ? w->n_ranks : c->canonical_ranks, out);
+        return;
+    }
+    if (w->kind == WAY_ELASTIC) {
+        train_elastic(c, w, out);
         return;
     }
     out->st = w->gpu ? ct_device_cuda_open(0, CT_FP32, &dev) : CT_OK;

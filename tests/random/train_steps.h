@@ -15,7 +15,8 @@ enum way_kind {
     WAY_PYTHON, /* pycaffe's solver.step(1), looking at blobs in between */
     WAY_FOLD,   /* a test net for forward passes alone, weights folded */
     WAY_RANKS,  /* by several ranks */
-    WAY_CANON   /* by several ranks: the bits of one */
+    WAY_CANON,  /* by several ranks: the bits of one */
+    WAY_ELASTIC /* by ranks that come and go */
 };
 
 struct way {
@@ -70,11 +71,10 @@ void train_case(const struct drawn *c, const struct way *w, int nudge,
 void result_fini(struct result *r);
 
 /* For random_ranks.c: notes losses in a struct result; what a solver ended
- * with. */
+ * with: parameters, with histories, and what its test nets say. */
 extern const struct ct_solver_events train_events;
 CT_MUST_CHECK enum ct_status train_collect(struct ct_solver *s,
-                                           const struct drawn *c,
-                                           bool histories,
+                                           bool histories, bool tests,
                                            struct result *out);
 enum ct_status result_add(struct result *r, const char *name, int64_t n,
                           float **out);
@@ -82,5 +82,14 @@ enum ct_status result_add(struct result *r, const char *name, int64_t n,
 /* random_ranks.c: WAY_RANKS and WAY_CANON. */
 void train_ranks(const struct drawn *c, const struct way *w, int n_ranks,
                  struct result *out);
+
+/* distributed { } of a way. */
+CT_MUST_CHECK enum ct_status train_options(const struct drawn *c,
+                                           const struct way *w,
+                                           Caffe__DistributedParameter **out);
+
+/* random_elastic.c: WAY_ELASTIC. */
+void train_elastic(const struct drawn *c, const struct way *w,
+                   struct result *out);
 
 #endif

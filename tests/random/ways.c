@@ -26,6 +26,14 @@ const struct way way_plainest   = { "plainest", WAY_STEP, PLAINEST, 1, 0, 0,
     { "canonical ranks, " options, WAY_CANON, "", 1, 0, 0,                   \
       "batch: 'global' canonical: true " options, false, true }
 
+/* By ranks that come and go; `impl` keeps names apart. */
+#define ELASTIC(impl, options)                                               \
+    { "elastic, " impl options, WAY_ELASTIC, impl, 1, 0, 0,                  \
+      "batch: 'global' guard_interval: 1 " options, false, false }
+#define ELASTIC_CANONICAL(options)                                           \
+    { "elastic, canonical " options, WAY_ELASTIC, "", 1, 0, 0,               \
+      "batch: 'global' canonical: true " options, false, true }
+
 const struct way ways[] = {
     ALONE("defaults, 1 thread", "", 1),
     ALONE("defaults, 2 threads", "", 2),
@@ -73,6 +81,19 @@ const struct way ways[] = {
     CANONICAL("road: 'allreduce' bucket_bytes: 1024"),
     CANONICAL("road: 'allreduce' overlap: false"),
     CANONICAL("road: 'ps'"),
+    ELASTIC("", "road: 'auto'"), /* with two copies of parameters */
+    ELASTIC("", "bucket_bytes: 1024"),
+    ELASTIC("", "sync_bn: true"),
+    ELASTIC("", "road: 'factors'"),
+    ELASTIC("", "reduce: 'ring' slice_bytes: 1024"),
+    ELASTIC("", "road: 'allreduce' reduce: 'tree' overlap: false"),
+    ELASTIC("", "road: 'factors' reduce: 'ring'"),
+    ELASTIC("", "road: 'ps'"),
+    ELASTIC("", "road: 'sharded'"),
+    ELASTIC("mirror:copy", ""),
+    ELASTIC_CANONICAL("road: 'auto'"),
+    ELASTIC_CANONICAL("bucket_bytes: 1024"),
+    ELASTIC_CANONICAL("road: 'allreduce' overlap: false"),
     { "gpu", WAY_SOLVE, "", 1, 0, 0, NULL, true, false },
     { "gpu, not replayed", WAY_SOLVE, "replay:none", 1, 0, 0, NULL, true,
       false },
@@ -103,6 +124,10 @@ bool way_fits(const struct way *w, const struct drawn *c)
     if (w->kind == WAY_PYTHON) /* a process of its own: not for every net */
         return getenv("CORTADO_RANDOM_PYTHON") && c->seed % 8 == 0 &&
                !c->arrays[0]; /* which are in this process */
+    if (w->kind == WAY_ELASTIC)
+        return c->deals && c->batch > 1 &&
+               (w->exact ? c->parts > 1 && !c->solver->has_iter_size
+                         : !c->batch_norm || strstr(w->options, "sync_bn"));
     if (w->kind != WAY_RANKS && w->kind != WAY_CANON)
         return true;
     if (!c->deals || c->batch < n)
