@@ -156,6 +156,30 @@ static enum check_outcome check_ways(const struct check_options *o,
     return CHECK_PASSED;
 }
 
+static bool is_asked(const struct check_options *o, const struct drawn *c)
+{
+    const Caffe__NetParameter *net = c->solver->net_param;
+
+    for (size_t i = 0; o->type && i < net->n_layer; i++)
+        if (strcmp(net->layer[i]->type, o->type) == 0)
+            return true;
+    return !o->type;
+}
+
+/* What was asked of a net that has been drawn. */
+static enum check_outcome check_drawn(const struct check_options *o,
+                                      struct drawn *c, struct truth *t)
+{
+    if (!is_asked(o, c))
+        return CHECK_NOT_ASKED;
+    if (o->print)
+        print_case(c);
+    if (!check_definition(o, c))
+        return CHECK_FAILED;
+    return truth_find(c, t) == CT_OK ? check_ways(o, c, t)
+                                     : CHECK_PASSED_OVER;
+}
+
 enum check_outcome check_net(const struct check_options *o, uint64_t seed)
 {
     char folder[] = "/tmp/cortado_random_XXXXXX";
@@ -168,14 +192,8 @@ enum check_outcome check_net(const struct check_options *o, uint64_t seed)
         perror(folder);
         return CHECK_FAILED;
     }
-    if (draw_case(seed, folder, &c) == CT_OK) {
-        if (o->print)
-            print_case(&c);
-        if (!check_definition(o, &c))
-            outcome = CHECK_FAILED;
-        else if (truth_find(&c, &t) == CT_OK)
-            outcome = check_ways(o, &c, &t);
-    }
+    if (draw_case(seed, folder, &c) == CT_OK)
+        outcome = check_drawn(o, &c, &t);
     if (outcome == CHECK_PASSED_OVER && o->print)
         printf("seed %llu: %s\n", (unsigned long long)seed, ct_last_error());
     truth_fini(&t);

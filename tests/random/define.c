@@ -567,9 +567,10 @@ define_fn define_find(const char *type)
 {
     const struct define_entry *const lists[] = { plain, define_windows,
                                                  define_losses, define_steps,
-                                                 define_regions };
+                                                 define_regions, define_boxes,
+                                                 define_grids, define_python };
 
-    for (int l = 0; l < 5; l++)
+    for (int l = 0; l < 8; l++)
         for (const struct define_entry *e = lists[l]; e->type; e++)
             if (strcmp(e->type, type) == 0)
                 return e->fn;

@@ -23,8 +23,11 @@ struct definition {
     const Caffe__LayerParameter *param;
     int                  n_bottom, n_top, n_blob;
     const struct tensor *bottom, *blob, *seen_top;
+    const struct tensor *seen_bottom; /* of the engine's own pass */
     const struct tensor *drawn; /* Dropout's: what became of ones */
     struct tensor       *top;
+    double              *minimised; /* what the gradient is of, where that is
+                                       not the top; else left alone */
 };
 
 typedef void (*define_fn)(const struct definition *d);
@@ -46,6 +49,18 @@ struct define_entry {
     define_fn   fn;
 };
 extern const struct define_entry define_windows[], define_losses[],
-    define_steps[], define_regions[];
+    define_steps[], define_regions[], define_boxes[], define_grids[],
+    define_python[];
+
+/* define_losses.c: what a sum over `full` values of `batch` items, `valid` of
+ * them counted, is divided by. */
+double define_normaliser(const Caffe__LossParameter *p, int mode,
+                         double batch, double full, double valid);
+
+/* What a loss of boxes chooses: matches, boxes that count.  Writes less
+ * than eight numbers for each of the bottoms' values; returns how many. */
+enum { DEFINE_MOST_PRIORS = 256 };
+int64_t define_box_choice(const struct definition *d, int *out);
+int64_t define_grid_choice(const struct definition *d, int *out);
 
 #endif

@@ -7,9 +7,7 @@
 
 #define MODE(m) CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__##m
 
-/* What a sum over `full` values of `batch` items, `valid` of them counted, is
- * divided by. */
-static double normaliser(const Caffe__LossParameter *p, int mode,
+double define_normaliser(const Caffe__LossParameter *p, int mode,
                          double batch, double full, double valid)
 {
     double by;
@@ -53,7 +51,7 @@ static void softmax_with_loss(const struct definition *d)
         sum += fmin(log(all), -log((double)FLT_MIN));
         valid++;
     }
-    d->top->v[0] = sum / normaliser(
+    d->top->v[0] = sum / define_normaliser(
         p, (int)p->normalization, (double)define_count(x, 0, axis),
         (double)t->n, valid);
 }
@@ -94,12 +92,25 @@ static void euclidean(const struct definition *d)
     d->top->v[0] = sum / (2 * (double)define_dim(d->bottom, 0));
 }
 
+/* As Caffe's, the gradient divides by far + e in place of far, e = 1e-4; it is
+ * that of this. */
+static double contrastive_minimised(double margin, double far)
+{
+    const double e = 1e-4;
+
+    return far >= margin ? 0
+                         : (margin - far) * (margin - far) +
+                               2 * e * ((margin + e) *
+                                            log((far + e) / (margin + e)) +
+                                        margin - far);
+}
+
 static void contrastive(const struct definition *d)
 {
     const Caffe__ContrastiveLossParameter *p =
         ct_contrastive_loss_param(d->param);
     const int64_t n = define_dim(d->bottom, 0), c = d->bottom->n / n;
-    double sum = 0;
+    double sum = 0, minimised = 0;
 
     for (int64_t i = 0; i < n; i++) {
         double far = 0, m;
@@ -109,7 +120,12 @@ static void contrastive(const struct definition *d)
         m = p->legacy_version ? fmax((double)p->margin - far, 0)
                               : pow(fmax((double)p->margin - sqrt(far), 0), 2);
         sum += d->bottom[2].v[i] != 0 ? far : m;
+        minimised += d->bottom[2].v[i] != 0 ? far
+                     : p->legacy_version    ? m
+                                            : contrastive_minimised(
+                                               (double)p->margin, sqrt(far));
     }
+    *d->minimised = minimised / (2 * (double)n);
     d->top->v[0] = sum / (2 * (double)n);
 }
 
@@ -124,7 +140,7 @@ static void sigmoid_cross_entropy(const struct definition *d)
 
         sum += log(1 + exp(-fabs(x))) + fmax(x, 0) - x * d->bottom[1].v[i];
     }
-    d->top->v[0] = sum / normaliser(
+    d->top->v[0] = sum / define_normaliser(
         p, p->has_normalization
                ? (int)p->normalization
                : MODE(BATCH_SIZE),
@@ -140,18 +156,35 @@ static void l1(const struct definition *d)
     d->top->v[0] = sum / (double)define_dim(d->bottom, 0);
 }
 
-static void smooth_l1(const struct definition *d)
+static double smooth_l1_sum(const struct definition *d, double sigma)
 {
-    const double sigma = (double)ct_smooth_l1_loss_param(d->param)->sigma;
-    const double s     = sigma * sigma;
-    double sum = 0;
+    const double s = sigma * sigma;
+    double sum     = 0;
 
     for (int64_t i = 0; i < d->bottom->n; i++) {
         const double x = fabs(d->bottom[0].v[i] - d->bottom[1].v[i]);
 
         sum += x < 1 / s ? s * x * x / 2 : x - 1 / (2 * s);
     }
-    d->top->v[0] = sum / (double)define_dim(d->bottom, 0);
+    return sum;
+}
+
+static void smooth_l1(const struct definition *d)
+{
+    const double sigma = (double)ct_smooth_l1_loss_param(d->param)->sigma;
+    const double n     = (double)define_dim(d->bottom, 0);
+
+    d->top->v[0] = n == 0 ? 0 : smooth_l1_sum(d, sigma) / n;
+}
+
+/* By places, whatever channels they have; a Filter may leave none. */
+static void smooth_l1_ohem(const struct definition *d)
+{
+    const double n = (double)d->bottom->n;
+
+    d->top->v[0] = n == 0 ? 0
+                          : smooth_l1_sum(d, 1) *
+                                (double)define_dim(d->bottom, 1) / n;
 }
 
 /* Probabilities of row i of n x c scores. */
@@ -207,9 +240,11 @@ const struct define_entry define_losses[] = {
     { "CenterLoss", center },
     { "L1Loss", l1 },
     { "SmoothL1Loss", smooth_l1 },
+    { "SmoothL1LossOHEM", smooth_l1_ohem },
     { "InfogainLoss", infogain },
     { "FocalLoss", focal },
     { "SoftmaxWithLoss", softmax_with_loss },
+    { "SoftmaxWithLossOHEM", softmax_with_loss },
     { "MultinomialLogisticLoss", multinomial },
     { "HingeLoss", hinge },
     { "EuclideanLoss", euclidean },

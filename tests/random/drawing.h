@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "random_draw.h"
 
-enum { MOST_LAYERS = 40, MOST_BLOBS = 96, MOST_PARAMS = 8 };
+enum { MOST_LAYERS = 64, MOST_BLOBS = 128, MOST_PARAMS = 8 };
 
 struct spec {
     bool  given, has_lr, has_decay, permissive;
@@ -86,13 +86,20 @@ struct kind {
     int weight;
     bool (*draw)(struct drawing *d);
 };
-extern const struct kind kinds_shapes[], kinds_steps[];
+extern const struct kind kinds_shapes[], kinds_steps[], kinds_python[];
 
 /* sources.c: what a net reads, before any other layer. */
 bool draw_sources(struct drawing *d);
 /* kinds.c: adds a layer of a random kind; false: it did not fit. */
 bool draw_layer(struct drawing *d);
-/* losses.c: adds a loss. */
+/* losses.c: adds a loss; names the top of one, which no layer reads, gives it
+ * a weight, and closes it. */
 bool draw_loss(struct drawing *d);
+bool close_loss(struct drawing *d, struct ct_text *t);
+/* kinds_python.c: a loss that is one. */
+bool draw_python_loss(struct drawing *d);
+/* losses_boxes.c: a detector with its loss, where a source has objects. */
+bool can_find_boxes(struct drawing *d);
+bool draw_box_loss(struct drawing *d);
 
 #endif

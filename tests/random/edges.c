@@ -5,20 +5,26 @@
  * and BN and MVN divide by it: x of size 1 is known to 6e-8, so what comes of
  * a deviation of 0.03 is known to 2e-6.  BatchNorm adds 1e-5 to the variance,
  * which leaves 300 times the rounding, BN 1e-9, and MVN 1e-9 to the deviation;
- * with the smallest variance of 1e-6 neither counts. ContrastiveLoss, as
- * Caffe's, divides its gradient by d + 1e-4 in place of the distance d: from
- * 0.4 on that is one part in 4000. */
+ * with the smallest variance of 1e-6 neither counts.  ContrastiveLoss has no
+ * direction where a distance is 0.  MultinomialLogisticLoss takes 1e-20 for
+ * what is smaller, and its gradient divides by that.  Losses of boxes choose
+ * which of them count; a choice that a change by 1e-4 turns around is none. */
 #include "edges.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/rng.h"
+#include "define.h"
 #include "proto/params.h"
 
+enum { CHANGES = 12 }; /* each finds a tie with a chance of a half */
 static const double nearest     = 1e-3; /* of the largest value: two maxima */
 static const double variance    = 1e-3; /* of the mean square */
 static const double variance_at_least = 1e-6;
-static const double distance    = 0.4;
+static const double distance    = 0.1;
+static const double probability = 1e-17;
 
 static bool maxima_meet(const struct ct_io *io)
 {
@@ -84,6 +90,21 @@ static bool pairs_touch(const struct ct_io *io)
     return false;
 }
 
+static bool labels_are_hopeless(const struct ct_io *io)
+{
+    const int64_t n = io->bottom[0]->shape.dim[0];
+    const int64_t c = n > 0 ? io->bottom[0]->count / n : 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t label = (int64_t)ct_data(io->bottom[1])[i];
+
+        if (label < c &&
+            (double)ct_data(io->bottom[0])[i * c + label] < probability)
+            return true;
+    }
+    return false;
+}
+
 static bool uses_global_stats(const struct ct_layer *l)
 {
     const Caffe__BatchNormParameter *p = ct_batch_norm_param(l->param);
@@ -98,6 +119,82 @@ static bool channels_are_flat(const struct ct_blob *x)
     return x->shape.n_axes < 2
                ? rows_are_flat(x, 1, x->count)
                : rows_are_flat(x, x->shape.dim[1], ct_count(x, 2, CT_END));
+}
+
+/* ---- losses that choose ---- */
+
+/* The bottoms, every value that is not a whole number a little off: items,
+ * labels and the borders of images are what they are. */
+static enum ct_status take_bottoms(const struct ct_io *io, int change,
+                                   struct tensor *out)
+{
+    for (int b = 0; b < io->n_bottom; b++) {
+        const uint64_t key = ct_key((uint64_t)change, "choice");
+
+        out[b].shape = io->bottom[b]->shape;
+        out[b].n     = io->bottom[b]->count;
+        CT_TRY(ct_alloc((size_t)out[b].n + 1, sizeof(double), "bottoms",
+                        &out[b].v));
+        for (int64_t i = 0; i < out[b].n; i++) {
+            const double v = (double)ct_data(io->bottom[b])[i];
+            const double u =
+                (double)ct_uniform(key, (uint64_t)b, (uint64_t)i) - 0.5;
+
+            out[b].v[i] = change > 0 && v != floor(v) ? v + 2e-4 * u * v : v;
+        }
+    }
+    return CT_OK;
+}
+
+typedef int64_t (*choice_fn)(const struct definition *d, int *out);
+
+static choice_fn choice_of(const char *type)
+{
+    if (strcmp(type, "MultiBoxLoss") == 0)
+        return define_box_choice;
+    return strcmp(type, "RegionLoss") == 0 || strcmp(type, "Yolov3") == 0
+               ? define_grid_choice : NULL;
+}
+
+/* The choices in `out`, which it makes; -1: no memory. */
+static int64_t choose(const struct ct_layer *l, const struct ct_io *io,
+                      int change, int **out)
+{
+    struct tensor bottom[4] = { 0 };
+    const struct definition d = { .param = l->param, .n_bottom = io->n_bottom,
+                                  .bottom = bottom };
+    int64_t room = 0, n = -1;
+
+    for (int b = 0; b < io->n_bottom; b++)
+        room += 8 * io->bottom[b]->count;
+    if (take_bottoms(io, change, bottom) == CT_OK &&
+        ct_alloc((size_t)room, sizeof(**out), "choices", out) == CT_OK)
+        n = choice_of(l->type->name)(&d, *out);
+    for (int b = 0; b < io->n_bottom; b++)
+        ct_free(bottom[b].v);
+    return n;
+}
+
+bool edge_turns_choice(const struct ct_net *net, int layer)
+{
+    const struct ct_layer *l = ct_net_layer(net, layer);
+    const struct ct_io io    = ct_net_io(net, layer);
+    int *want = NULL;
+    int64_t n;
+    bool turns = false;
+
+    if (!choice_of(l->type->name))
+        return false;
+    n = choose(l, &io, 0, &want);
+    for (int i = 1; i <= CHANGES && !turns; i++) {
+        int *got = NULL;
+
+        turns = choose(l, &io, i, &got) != n || n < 0 ||
+                memcmp(want, got, (size_t)n * sizeof(*got)) != 0;
+        ct_free(got);
+    }
+    ct_free(want);
+    return turns;
 }
 
 /* Constant DummyData is filled once, so work in place, on it or on a view of
@@ -130,7 +227,7 @@ bool edge_is_near(const struct ct_net *net, int layer)
     const char *type         = l->type->name;
     const struct ct_blob *x  = io.n_bottom > 0 ? io.bottom[0] : NULL;
 
-    if (changes_constants(net, layer))
+    if (changes_constants(net, layer) || edge_turns_choice(net, layer))
         return true;
     if (strcmp(type, "Eltwise") == 0)
         return ct_eltwise_param(l->param)->operation ==
@@ -146,5 +243,7 @@ bool edge_is_near(const struct ct_net *net, int layer)
         return rows_are_flat(x, ct_count(x, 0, first),
                              ct_count(x, first, CT_END));
     }
+    if (strcmp(type, "MultinomialLogisticLoss") == 0)
+        return labels_are_hopeless(&io);
     return strcmp(type, "ContrastiveLoss") == 0 && pairs_touch(&io);
 }

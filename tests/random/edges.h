@@ -10,4 +10,8 @@
  * before its forward.  No net is drawn that does in its first pass. */
 bool edge_is_near(const struct ct_net *net, int layer);
 
+/* Of a loss that chooses what counts: whether it might have chosen otherwise.
+ * Also after the pass, where bottoms are kept. */
+bool edge_turns_choice(const struct ct_net *net, int layer);
+
 #endif

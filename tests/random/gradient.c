@@ -23,15 +23,18 @@
 #include "edges.h"
 #include "train_steps.h"
 
-enum { MOST_TOPS = 24, VALUES = 3, TRIES = 12, NUDGES = 2 };
+enum { MOST_TOPS = 64, VALUES = 3, TRIES = 12, NUDGES = 2 };
 static const double step    = 1e-5;
 static const double share   = 3e-4; /* of the largest gradient of a blob */
 static const double allowed = 40;   /* times what a nudge moves */
 /* A sum of some hundred products that should be 0 is off by 6e-8 of one, some
  * ten times; products are like gradients of other parameters. */
 static const double rounding = 1e-6;
-/* Probabilities near 1 are known to 6e-8, and so is what losses hand down. */
+/* Probabilities near 1 are known to 6e-8, and so is what losses hand down,
+ * which a weight's gradient has times its layer's bottom. */
 static const double smallest = 1e-7;
+/* Of a sum over all values of a weighted top, where they cancel. */
+static const double cancelled = 2e-7;
 
 /* What a layer was given and made, by the engine and by definition. */
 struct seen {
@@ -40,6 +43,7 @@ struct seen {
     struct tensor made[MOST_TOPS]; /* by definition, in the pass at hand */
     struct tensor base[MOST_TOPS]; /* bottoms of the pass with no change */
     struct tensor drawn;           /* Dropout's factors */
+    double minimised; /* what the gradient is of; NaN: its weighted tops */
 };
 
 struct gradient {
@@ -50,6 +54,8 @@ struct gradient {
     bool           noted; /* base is there */
     double         mid;   /* the loss, by definition */
     double         largest; /* gradient of all */
+    double         weighted; /* values of a top times its loss weight; 0: no
+                                top of many values has one */
     int            param; /* the one that is changed */
     int64_t        at;
     char          *why;
@@ -131,15 +137,18 @@ static struct definition definition_of(struct gradient *g, int layer,
     const struct ct_io io    = ct_net_io(g->net, layer);
     struct seen *s           = &g->seen[layer];
 
-    return (struct definition){ .param    = l->param,
-                                .n_bottom = io.n_bottom,
-                                .n_top    = io.n_top,
-                                .n_blob   = l->n_blob,
-                                .bottom   = bottom,
-                                .blob     = s->blob,
-                                .seen_top = s->top,
-                                .drawn    = &s->drawn,
-                                .top      = s->made };
+    s->minimised = NAN;
+    return (struct definition){ .param       = l->param,
+                                .n_bottom    = io.n_bottom,
+                                .n_top       = io.n_top,
+                                .n_blob      = l->n_blob,
+                                .bottom      = bottom,
+                                .blob        = s->blob,
+                                .seen_bottom = s->bottom,
+                                .seen_top    = s->top,
+                                .drawn       = &s->drawn,
+                                .top         = s->made,
+                                .minimised   = &s->minimised };
 }
 
 /* ---- forward, layer by layer ---- */
@@ -226,6 +235,8 @@ static double layer_loss(const struct gradient *g, int layer)
     const struct ct_layer *l = ct_net_layer(g->net, layer);
     double sum = 0;
 
+    if (!isnan(g->seen[layer].minimised) && l->param->n_loss_weight > 0)
+        return g->seen[layer].minimised * (double)l->param->loss_weight[0];
     for (size_t t = 0; t < l->param->n_loss_weight; t++) {
         const struct tensor *y = &g->seen[layer].made[t];
 
@@ -287,6 +298,37 @@ static enum ct_status loss_with(struct gradient *g, double change,
 
 /* ---- gradients ---- */
 
+/* Sums of many weights may be 0, as behind MVN, and then they are rounding and
+ * so is every gradient. */
+static double weighted_values(const struct gradient *g)
+{
+    double most = 0;
+
+    for (int l = 0; l < ct_net_n_layers(g->net); l++) {
+        const Caffe__LayerParameter *p = ct_net_layer(g->net, l)->param;
+
+        for (size_t t = 0; t < p->n_loss_weight; t++) {
+            const double n = (double)g->seen[l].top[t].n;
+
+            if (n > 1)
+                most = fmax(most, n * fabs((double)p->loss_weight[t]));
+        }
+    }
+    return most;
+}
+
+/* At least 1. */
+static double largest_bottom(const struct gradient *g)
+{
+    const struct ct_net_param *p = ct_net_param(g->net, g->param);
+    const struct tensor *x       = &g->seen[p->layer].bottom[0];
+    double most = 1;
+
+    for (int64_t i = 0; i < x->n; i++)
+        most = fmax(most, fabs(x->v[i]));
+    return most;
+}
+
 /* 1: holds; 0: does not; -1: the loss bends here. */
 static int value_holds(struct gradient *g, double most)
 {
@@ -302,7 +344,8 @@ static int value_holds(struct gradient *g, double most)
     want  = (high - low) / (2 * step);
     bend  = fabs(high - 2 * g->mid + low) / step;
     limit = share * fmax(fabs(want), most) + allowed * g->noise[g->param] +
-            rounding * g->largest + smallest;
+            rounding * g->largest + cancelled * g->weighted +
+            smallest * largest_bottom(g);
     if (!(bend <= limit))
         return -1;
     if (fabs(want - got) <= limit)
@@ -360,8 +403,9 @@ static bool gradients_hold(struct gradient *g, uint64_t seed)
         for (int64_t k = 0; k < b->count; k++)
             g->largest = fmax(g->largest, fabs((double)ct_diff(b)[k]));
     }
-    g->param = 0;
-    g->at    = 0;
+    g->weighted = weighted_values(g);
+    g->param    = 0;
+    g->at       = 0;
     if (ct_net_n_params(g->net) > 0 && loss_with(g, 0, &g->mid) != CT_OK) {
         snprintf(g->why, g->size, "%s", ct_last_error());
         return false;

@@ -1,9 +1,9 @@
 /* kinds.c - one layer of a random kind on top of what is there.
  *
  * Every type that can stand in a net that trains has a line in the table at
- * the end, or in those of kinds_shapes.c and kinds_steps.c.  What divides a
- * batch among ranks must take samples one by one: a layer that does not clears
- * d->deals_next. */
+ * the end, or in those of the other kinds_*.c; types.c sees to that.  What
+ * divides a batch among ranks must take samples one by one: a layer that does
+ * not clears d->deals_next. */
 #include <stdio.h>
 #include <string.h>
 
@@ -315,7 +315,9 @@ static bool depthwise(struct drawing *d)
     snprintf(words, sizeof(words), "convolution_param { num_output: %d "
              "kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } %s} ",
              (int)dim(b, 1), stream_chance(&d->r, 30) ? "stride: 2 " : "");
-    return reshaping(d, "DepthwiseConvolution", b, words);
+    return reshaping(d, stream_chance(&d->r, 70) ? "DepthwiseConvolution"
+                                                 : "ConvolutionDepthwise",
+                     b, words);
 }
 
 static bool inner_product(struct drawing *d)
@@ -431,16 +433,17 @@ static const struct kind kinds_params[] = {
 bool draw_layer(struct drawing *d)
 {
     const struct kind *const lists[] = { kinds_params, kinds_shapes,
-                                         kinds_steps };
+                                         kinds_steps, kinds_python };
+    const int n_lists = 4;
     int sum = 0, at;
 
     if (d->n_blobs > MOST_BLOBS - 8)
         return false;
-    for (int l = 0; l < 3; l++)
+    for (int l = 0; l < n_lists; l++)
         for (const struct kind *k = lists[l]; k->draw; k++)
             sum += k->weight;
     at = stream_below(&d->r, sum);
-    for (int l = 0; l < 3; l++)
+    for (int l = 0; l < n_lists; l++)
         for (const struct kind *k = lists[l]; k->draw; k++) {
             at -= k->weight;
             if (at < 0)

@@ -146,12 +146,15 @@ static bool lstm_unit(struct drawing *d)
 static bool regions(struct drawing *d)
 {
     struct value *b = pick(d, 4), *rois = named(d, "rois");
-    const int kind = stream_below(&d->r, 3);
+    int kind = stream_below(&d->r, 3);
     struct ct_text *t;
 
-    if (!b || !rois || dim(b, 0) < d->out->batch ||
-        (kind == 1 && dim(b, 1) % 4 != 0))
+    if (!b || !rois || dim(b, 0) < d->out->batch)
         return false;
+    if (dim(b, 1) % 4 == 0 && stream_chance(&d->r, 50))
+        kind = 1;
+    else if (kind == 1)
+        kind = 2;
     t = open_layer(d, kind == 0   ? "ROIPooling"
                       : kind == 1 ? "PSROIPooling"
                                   : "ROIAlign");

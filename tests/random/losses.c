@@ -30,8 +30,7 @@ static void add_weight(struct drawing *d, struct ct_text *t)
                                               : stream_between(&d->r, 0.2, 2));
 }
 
-/* The top of a loss, which no layer reads, and its weight. */
-static bool close_loss(struct drawing *d, struct ct_text *t)
+bool close_loss(struct drawing *d, struct ct_text *t)
 {
     add_top(d, false);
     d->blob[d->n_blobs - 1].label = d->blob[d->n_blobs - 1].steps = true;
@@ -64,7 +63,7 @@ static bool add_accuracy(struct drawing *d, struct value *s, struct value *y)
 static bool of_classes(struct drawing *d)
 {
     static const char *const type[] = { "SoftmaxWithLoss", "SoftmaxWithLoss",
-                                        "SoftmaxWithLoss", "HingeLoss",
+                                        "SoftmaxWithLossOHEM", "HingeLoss",
                                         "FocalLoss" };
     static const char *const words[] = {
         "", "", "", "loss_param { normalization: BATCH_SIZE } ",
@@ -96,6 +95,48 @@ static bool of_classes(struct drawing *d)
     return add_accuracy(d, s, y);
 }
 
+/* The image of labels that the source gives, or NULL. */
+static struct value *label_map(struct drawing *d)
+{
+    for (int i = 0; i < d->n_blobs; i++)
+        if (d->blob[i].label && !d->blob[i].steps &&
+            d->blob[i].shape.n_axes == 4)
+            return &d->blob[i];
+    return NULL;
+}
+
+/* A class for each place of an image. */
+static bool of_places(struct drawing *d, struct value *y)
+{
+    static const char *const words[] = {
+        "", "loss_param { normalization: BATCH_SIZE } ",
+        "loss_param { normalization: FULL } ",
+        "loss_param { ignore_label: 1 } ",
+    };
+    struct value *b = pick(d, 4);
+    const int how   = stream_below(&d->r, 4);
+    struct ct_text *t;
+
+    if (!b || dim(b, 0) != dim(y, 0) || dim(b, 2) != dim(y, 2) ||
+        dim(b, 3) != dim(y, 3))
+        return false;
+    t = open_layer(d, "Convolution");
+    add_bottom(d, b);
+    add_top(d, b->batch);
+    ct_text_addf(t, "convolution_param { num_output: %d kernel_size: 1 "
+                 "weight_filler { type: 'xavier' } } ", d->data.classes);
+    if (!close_layer(d))
+        return false;
+    b = &d->blob[d->n_blobs - 1];
+    y = label_map(d);
+    t = open_layer(d, "SoftmaxWithLoss");
+    add_bottom(d, b);
+    add_bottom(d, y);
+    ct_text_add(t, words[how]);
+    d->deals_next = how != 3;
+    return close_loss(d, t);
+}
+
 /* Softmax by itself, then a loss on probabilities. */
 static bool of_probabilities(struct drawing *d)
 {
@@ -118,7 +159,7 @@ static bool of_probabilities(struct drawing *d)
 
 static bool of_two(struct drawing *d)
 {
-    static const char *const type[] = { "EuclideanLoss", "EuclideanLoss",
+    static const char *const type[] = { "EuclideanLoss", "SmoothL1LossOHEM",
                                         "ContrastiveLoss", "L1Loss",
                                         "SmoothL1Loss" };
     struct value *a = pick(d, 0), *b, *y = pick_label(d);
@@ -229,12 +270,17 @@ static bool of_centres(struct drawing *d)
     return close_loss(d, t);
 }
 
-/* RegionLoss and Yolov3 are not drawn: what they show is no function of which
- * their gradient is the derivative, so nothing could be compared. */
 bool draw_loss(struct drawing *d)
 {
-    const int kind = stream_below(&d->r, 12);
+    const int kind    = stream_below(&d->r, 12);
+    struct value *map = label_map(d);
 
+    if (d->n_layers > MOST_LAYERS - 4 || d->n_blobs > MOST_BLOBS - 8)
+        return false;
+    if (kind < 8 && can_find_boxes(d))
+        return draw_box_loss(d);
+    if (map && kind < 8)
+        return of_places(d, map);
     if (kind == 11)
         return of_centres(d);
     if (kind == 10)
@@ -244,6 +290,6 @@ bool draw_loss(struct drawing *d)
     if (kind == 5)
         return of_probabilities(d);
     if (kind < 8)
-        return of_two(d);
+        return stream_chance(&d->r, 10) ? draw_python_loss(d) : of_two(d);
     return kind == 8 ? of_sigmoid(d) : of_numbers(d);
 }

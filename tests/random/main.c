@@ -2,14 +2,17 @@
  *
  *     build/tests/random_nets [--seed=N|day] [--count=N] [--seconds=S]
  *         [--jobs=J] [--ways=N|all] [--way=NAME] [--gpu] [--most=N]
- *         [--shrink=S] [--keep] [--print]
+ *         [--type=TYPE] [--shrink=S] [--keep] [--print]
+ *     build/tests/random_nets --types [--seed=N] [--count=N] [--print]
  *
  * Nets are made from the seeds N, N + 1, ... until --count nets are done,
  * --seconds are over, or --most have failed.  Each is trained in the plainest
  * way, which definitions in double precision check, by defaults, and in --ways
- * others, drawn by its seed.  A net that does not agree is shrunk, for --shrink
- * seconds, and printed.  Children do the work, so that a crash or a hang is a
- * result like others.  Ends "N passed, M failed". */
+ * others, drawn by its seed; with --type only nets that have such a layer.  A
+ * net that does not agree is shrunk, for --shrink seconds, and printed.
+ * Children do the work, so that a crash or a hang is a result like others.
+ * With --types nets are drawn and not trained, until every type of layer has
+ * been drawn.  Ends "N passed, M failed". */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,6 +27,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "check.h"
+#include "types.h"
 
 enum { MOST_JOBS = 64, CHUNK = 10, HANG_SECONDS = 120 };
 
@@ -204,18 +208,23 @@ int main(int argc, char **argv)
     struct check_options o = { .n_ways = 6 };
     struct limits l = { .count = 1e9, .seconds = 1e9, .failures = 20 };
     double seed = 1, jobs = 1, most_ways = 6;
+    bool types  = false;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--gpu") == 0)
             o.gpu = true;
         else if (strcmp(argv[i], "--print") == 0)
             o.print = true;
+        else if (strcmp(argv[i], "--types") == 0)
+            types = true;
         else if (strcmp(argv[i], "--keep") == 0)
             o.keep = true;
         else if (strcmp(argv[i], "--seed=day") == 0)
             seed = 1e6 + 1e4 * (double)(time(NULL) / 86400);
         else if (strncmp(argv[i], "--way=", 6) == 0)
             o.only = argv[i] + 6;
+        else if (strncmp(argv[i], "--type=", 7) == 0)
+            o.type = argv[i] + 7;
         else if (!take_flag(argv[i], "seed", &seed) &&
                  !take_flag(argv[i], "count", &l.count) &&
                  !take_flag(argv[i], "seconds", &l.seconds) &&
@@ -228,6 +237,8 @@ int main(int argc, char **argv)
             return 1;
         }
     }
+    if (types)
+        return check_types((uint64_t)seed, l.count, o.print);
     o.n_ways = most_ways > 1000 ? 1000 : (int)most_ways;
     if (l.count > 1e8 && l.seconds > 1e8)
         l.seconds = 60;

@@ -4,13 +4,16 @@
  *     x, x2   rows x channels x height x width     y     rows, classes
  *     t       rows x classes, targets              v     rows x width2
  *     seq     rows x time x 5, steps               cont  rows x time, 0 or 1
- *     rois    rows x 5: an image of the batch, x1, y1, x2, y2 */
+ *     rois    rows x 5: an image of the batch, x1, y1, x2, y2
+ *     truth   rows x 2 x 8: objects of SSD
+ *     boxes   rows x 3 x 5: objects of YOLO */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "data/annotation.h"
 #include "data/datum.h"
 #include "data/db.h"
 #include "data/hdf5.h"
@@ -75,6 +78,64 @@ static enum ct_status write_regions(struct ct_hdf5 *h, uint64_t seed,
     return st;
 }
 
+/* A box inside of the image, by its corners as parts of it. */
+static struct ct_bbox draw_box(struct stream *r)
+{
+    const float x = (float)stream_between(r, 0.02, 0.6);
+    const float y = (float)stream_between(r, 0.02, 0.6);
+
+    return (struct ct_bbox){ x, y, x + (float)stream_between(r, 0.15, 0.38),
+                             y + (float)stream_between(r, 0.15, 0.38) };
+}
+
+/* Objects of any image of the batch, or of none. */
+static enum ct_status write_truth(struct ct_hdf5 *h, uint64_t seed,
+                                  const struct data_shape *d)
+{
+    struct stream r = { .key = ct_key(seed, "truth") };
+    float *v = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)d->rows * 16, sizeof(*v), "drawn data", &v));
+    for (int i = 0; i < 2 * d->rows; i++) {
+        const struct ct_bbox b = draw_box(&r);
+        const float row[8] = { stream_chance(&r, 85)
+                                   ? (float)stream_below(&r, d->batch) : -1,
+                               (float)(1 + stream_below(&r, d->classes - 1)),
+                               0, b.xmin, b.ymin, b.xmax, b.ymax,
+                               (float)stream_chance(&r, 20) };
+
+        memcpy(v + 8 * i, row, sizeof(row));
+    }
+    st = ct_hdf5_write(h, "truth", CT_SHAPE(d->rows, 2, 8), v);
+    ct_free(v);
+    return st;
+}
+
+/* Up to three objects of each image, by their centres. */
+static enum ct_status write_boxes(struct ct_hdf5 *h, uint64_t seed,
+                                  const struct data_shape *d)
+{
+    struct stream r = { .key = ct_key(seed, "boxes") };
+    float *v = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_alloc((size_t)d->rows * 15, sizeof(*v), "drawn data", &v));
+    for (int i = 0; i < 3 * d->rows; i++) {
+        const struct ct_bbox b = draw_box(&r);
+        const float row[5] = { (float)stream_below(&r, d->classes),
+                               (b.xmin + b.xmax) / 2, (b.ymin + b.ymax) / 2,
+                               b.xmax - b.xmin, b.ymax - b.ymin };
+
+        memcpy(v + 5 * i, row, sizeof(row));
+        if (stream_chance(&r, 30))
+            v[5 * i + 3] = 0; /* no more of this image */
+    }
+    st = ct_hdf5_write(h, "boxes", CT_SHAPE(d->rows, 3, 5), v);
+    ct_free(v);
+    return st;
+}
+
 static enum ct_status write_all(struct ct_hdf5 *h, uint64_t seed,
                                 const struct data_shape *d)
 {
@@ -92,6 +153,8 @@ static enum ct_status write_all(struct ct_hdf5 *h, uint64_t seed,
     CT_TRY(write_classes(h, "cont", CT_SHAPE(d->rows, d->time),
                          ct_key(seed, "cont"), 2));
     CT_TRY(write_regions(h, seed, d));
+    CT_TRY(write_truth(h, seed, d));
+    CT_TRY(write_boxes(h, seed, d));
     return write_classes(h, "y", CT_SHAPE(d->rows), ct_key(seed, "y"),
                          (uint32_t)d->classes);
 }
@@ -108,8 +171,39 @@ static int class_of(uint64_t seed, int row, const struct data_shape *d)
                  (uint32_t)d->classes);
 }
 
+/* The datum becomes a record with objects, or with its label alone. */
+static enum ct_status annotate(uint64_t seed, int row,
+                               const struct data_shape *d,
+                               enum data_notes notes, struct ct_text *record)
+{
+    struct stream r = { .key = ct_key(seed, "objects") + (uint64_t)row };
+    const struct ct_bytes datum = { record->s, record->n_bytes };
+    struct ct_objects objects = { 0 };
+    struct ct_text out        = { 0 };
+    enum ct_status st         = CT_OK;
+
+    for (int i = stream_below(&r, 4); i > 0 && st == CT_OK; i--) {
+        const struct ct_object one = {
+            .box       = draw_box(&r),
+            .label     = 1 + stream_below(&r, d->classes - 1),
+            .difficult = stream_chance(&r, 20),
+        };
+
+        st = ct_objects_add(&objects, &one);
+    }
+    if (st == CT_OK)
+        st = notes == DATA_OBJECTS
+                 ? ct_annotated_write(datum, &objects, &out)
+                 : ct_annotated_write_datum(datum, &out);
+    ct_objects_fini(&objects);
+    ct_text_fini(record);
+    *record = out;
+    return st;
+}
+
 static enum ct_status put_image(struct ct_db *db, uint64_t seed, int row,
-                                const struct data_shape *d)
+                                const struct data_shape *d,
+                                enum data_notes notes)
 {
     const size_t n = (size_t)(d->channels * d->height * d->width);
     struct ct_datum datum = { .channels = d->channels, .height = d->height,
@@ -127,6 +221,8 @@ static enum ct_status put_image(struct ct_db *db, uint64_t seed, int row,
     snprintf(key, sizeof(key), "%08d", row);
     st = ct_datum_write(&datum, CT_DATUM_SHAPE | CT_DATUM_LABEL, NULL,
                         &record);
+    if (st == CT_OK && notes != DATA_PLAIN)
+        st = annotate(seed, row, d, notes, &record);
     if (st == CT_OK)
         st = ct_db_put(db, (struct ct_bytes){ key, strlen(key) },
                        (struct ct_bytes){ record.s, record.n_bytes });
@@ -136,7 +232,8 @@ static enum ct_status put_image(struct ct_db *db, uint64_t seed, int row,
 }
 
 enum ct_status data_write_db(uint64_t seed, const char *folder,
-                             const char *backend, const struct data_shape *d)
+                             const char *backend, const struct data_shape *d,
+                             enum data_notes notes)
 {
     struct ct_db *db = NULL;
     char path[512];
@@ -145,7 +242,7 @@ enum ct_status data_write_db(uint64_t seed, const char *folder,
     snprintf(path, sizeof(path), "%s/db", folder);
     CT_TRY(ct_db_open(backend, path, CT_DB_NEW, &db));
     for (int i = 0; i < d->rows; i++)
-        CT_TRY_GOTO(put_image(db, seed, i, d), st, out);
+        CT_TRY_GOTO(put_image(db, seed, i, d, notes), st, out);
     st = ct_db_commit(db);
 out:
     ct_db_close(db);
@@ -185,6 +282,63 @@ enum ct_status data_write_images(uint64_t seed, const char *folder,
         snprintf(path, sizeof(path), "%s/%d.pnm", folder, i);
         CT_TRY(write_image(path, seed, i, d));
     }
+    return CT_OK;
+}
+
+/* A class for each pixel, in a gray image. */
+static enum ct_status write_map(const char *path, uint64_t seed, int row,
+                                const struct data_shape *d)
+{
+    FILE *f = fopen(path, "wb");
+
+    if (!f)
+        return ct_fail(CT_EIO, "%s cannot be written", path);
+    fprintf(f, "P5 %d %d 255\n", d->width, d->height);
+    for (int i = 0; i < d->height * d->width; i++)
+        fputc(pixel(seed + 1, row, (size_t)i) % d->classes, f);
+    return fclose(f) == 0 ? CT_OK
+                          : ct_fail(CT_EIO, "%s cannot be written", path);
+}
+
+enum ct_status data_write_maps(uint64_t seed, const char *folder,
+                               const struct data_shape *d)
+{
+    char path[512];
+    FILE *list;
+
+    CT_TRY(data_write_images(seed, folder, d));
+    snprintf(path, sizeof(path), "%s/pairs.txt", folder);
+    list = fopen(path, "w");
+    if (!list)
+        return ct_fail(CT_EIO, "%s cannot be written", path);
+    for (int i = 0; i < d->rows; i++)
+        fprintf(list, "%s/%d.pnm %s/%d.pgm\n", folder, i, folder, i);
+    fclose(list);
+    for (int i = 0; i < d->rows; i++) {
+        snprintf(path, sizeof(path), "%s/%d.pgm", folder, i);
+        CT_TRY(write_map(path, seed, i, d));
+    }
+    return CT_OK;
+}
+
+enum ct_status data_write_windows(uint64_t seed, const char *folder,
+                                  const struct data_shape *d)
+{
+    char path[512];
+    FILE *list;
+
+    CT_TRY(data_write_images(seed, folder, d));
+    snprintf(path, sizeof(path), "%s/windows.txt", folder);
+    list = fopen(path, "w");
+    if (!list)
+        return ct_fail(CT_EIO, "%s cannot be written", path);
+    for (int i = 0; i < d->rows; i++)
+        fprintf(list, "# %d\n%s/%d.pnm\n%d\n%d\n%d\n2\n"
+                "%d 0.9 0 0 %d %d\n0 0.1 0 0 %d %d\n", i, folder, i,
+                d->channels, d->height, d->width,
+                1 + class_of(seed, i, d) % (d->classes - 1), d->width - 1,
+                d->height - 1, d->width / 2, d->height / 2);
+    fclose(list);
     return CT_OK;
 }
 

@@ -364,7 +364,8 @@ static void draw_specs(struct drawing *d)
 /* Where gradients stop, though they could go on. */
 static void draw_propagate_down(struct drawing *d, struct ct_text *t)
 {
-    if (d->n_bottoms == 0 || !stream_chance(&d->r, 6))
+    if (d->n_bottoms == 0 || strstr(t->s, "propagate_down") ||
+        !stream_chance(&d->r, 6))
         return;
     for (int i = 0; i < d->n_bottoms; i++)
         ct_text_addf(t, "propagate_down: %s ",

@@ -24,6 +24,7 @@ struct drawn {
                                        ranks can divide the batch */
     bool                    batch_norm; /* ... if they also share statistics */
     bool                    has_test;
+    bool                    python; /* has layers of drawn_layers.py */
     int                     parts; /* micro-batches of a canonical run */
     int                     canonical_ranks; /* 1 to `parts` */
     float                  *arrays[2]; /* MemoryData's; NULL: none.  Owned */
@@ -34,6 +35,8 @@ struct drawn {
 CT_MUST_CHECK enum ct_status draw_case(uint64_t seed, const char *folder,
                                        struct drawn *out);
 void draw_fini(struct drawn *c);
+/* kinds_python.c: whether nets may have Python layers. */
+bool draw_has_python(void);
 
 /* A stream of random numbers. */
 struct stream {
@@ -53,12 +56,22 @@ struct data_shape {
 };
 CT_MUST_CHECK enum ct_status data_write(uint64_t seed, const char *folder,
                                         const struct data_shape *d);
+/* What a record has beside its image: AnnotatedData's objects, or its label
+ * in a record of that kind. */
+enum data_notes { DATA_PLAIN, DATA_OBJECTS, DATA_LABELS };
 CT_MUST_CHECK enum ct_status data_write_db(uint64_t seed, const char *folder,
                                            const char *backend,
-                                           const struct data_shape *d);
+                                           const struct data_shape *d,
+                                           enum data_notes notes);
 CT_MUST_CHECK enum ct_status data_write_images(uint64_t seed,
                                                const char *folder,
                                                const struct data_shape *d);
+/* The images, and beside each of them one of labels, as a list of pairs; or
+ * windows of them, foreground and background. */
+enum ct_status data_write_maps(uint64_t seed, const char *folder,
+                               const struct data_shape *d);
+enum ct_status data_write_windows(uint64_t seed, const char *folder,
+                                  const struct data_shape *d);
 CT_MUST_CHECK enum ct_status data_make_arrays(uint64_t seed,
                                               const struct data_shape *d,
                                               struct drawn *out);

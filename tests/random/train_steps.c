@@ -11,6 +11,7 @@
 #include "cortado/access.h"
 #include "cortado/events.h"
 #include "core/buffer.h"
+#include "edges.h"
 #include "net/training.h"
 #include "solver/solver_inner.h"
 
@@ -233,15 +234,28 @@ static void take_start(const struct result *from, struct result *out)
             }
 }
 
+/* Rounding makes other choices in other ways, and then nothing is alike. */
+static enum ct_status refuse_turns(const struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_layers(net); i++)
+        if (edge_turns_choice(net, i))
+            return ct_fail(CT_ENOTFOUND, "layer %s may choose otherwise",
+                           ct_net_layer(net, i)->name);
+    return CT_OK;
+}
+
 /* One iteration after the other; notes where parameters began. */
-static enum ct_status train_steps(const struct drawn *c, struct ct_solver *s,
-                                  struct result *out)
+static enum ct_status train_steps(const struct drawn *c, const struct way *w,
+                                  struct ct_solver *s, struct result *out)
 {
     struct result start = { 0 };
     enum ct_status st   = collect_params(s, false, &start);
 
-    for (int i = 0; i < c->solver->max_iter && st == CT_OK; i++)
+    for (int i = 0; i < c->solver->max_iter && st == CT_OK; i++) {
         st = ct_solver_step(s, 1);
+        if (st == CT_OK && w == &way_plainest)
+            st = refuse_turns(ct_solver_net(s));
+    }
     if (st == CT_OK)
         st = train_collect(s, true, true, out);
     take_start(&start, out);
@@ -263,7 +277,7 @@ static enum ct_status train_alone(const struct drawn *c, const struct way *w,
     if (nudge > 0)
         train_nudge(ct_solver_net(*s), nudge);
     if (w->kind == WAY_STEP)
-        return train_steps(c, *s, out);
+        return train_steps(c, w, *s, out);
     CT_TRY(ct_solver_step(*s, first));
     if (w->kind == WAY_RESUME) {
         CT_TRY(resume(c, w, dev, out, s));

@@ -122,7 +122,8 @@ bool way_fits(const struct way *w, const struct drawn *c)
     if (w->kind == WAY_FOLD)
         return c->has_test;
     if (w->kind == WAY_PYTHON) /* a process of its own: not for every net */
-        return getenv("CORTADO_RANDOM_PYTHON") && c->seed % 8 == 0 &&
+        return getenv("CORTADO_RANDOM_PYTHON") &&
+               (c->python || c->seed % 8 == 0) &&
                !c->arrays[0]; /* which are in this process */
     if (w->kind == WAY_ELASTIC)
         return c->deals && c->batch > 1 &&
