@@ -4,8 +4,8 @@
 PREFIX       ?= /usr/local
 BUILD        ?= build
 JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
-# One more test than cores: many of them wait for ranks that wait.
-TESTS        ?= $(shell expr $(JOBS) + 1)
+# More tests than cores: many of them wait for ranks that wait.
+TESTS        ?= $(shell expr $(JOBS) + 2)
 FUZZ_SECONDS ?= 20
 SECONDS      ?= 3600
 CHECKS        = includes headers banned exports style docs switches environment
@@ -48,7 +48,7 @@ asan:
 	@tools/install_packages
 	@cmake --preset asan $(CONFIGURE) >/dev/null
 	@cmake --build build-asan -j $(JOBS)
-	@ctest --preset asan -j $(TESTS)
+	@ctest --preset asan -j $(TESTS) $(if $(SKIP),-E '$(SKIP)')
 
 tsan:
 	@tools/install_packages
