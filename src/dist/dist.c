@@ -325,6 +325,17 @@ enum ct_status dist_all_sum(struct ct_dist *d, float *x, int64_t n)
     return ct_job_run(d->view.thread, sum_job, &f);
 }
 
+static enum ct_status meet_job(struct ct_comm *c, void *arg)
+{
+    (void)c;
+    return ct_barrier(((struct ct_dist *)arg)->view.all);
+}
+
+enum ct_status dist_meet_all(struct ct_dist *d)
+{
+    return ct_job_run(d->view.thread, meet_job, d);
+}
+
 uint64_t dist_bytes_sent(const struct ct_dist *d)
 {
     uint64_t sum = atomic_load(&d->view.all->bytes_sent);

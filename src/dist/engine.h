@@ -281,6 +281,8 @@ CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,
 /* The same over all ranks, those that serve among them. */
 CT_MUST_CHECK enum ct_status dist_all_sum(struct ct_dist *d, float *x,
                                           int64_t n);
+/* A meeting of all ranks, those that serve among them. */
+CT_MUST_CHECK enum ct_status dist_meet_all(struct ct_dist *d);
 void dist_stats_begin(struct ct_dist *d);
 /* The view ends. */
 void dist_stats_end(struct ct_dist *d);

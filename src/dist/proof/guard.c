@@ -143,11 +143,10 @@ out:
 
 enum ct_status ct_dist_end(struct ct_dist *d)
 {
-    if (d)
-        ct_pulse_set(d->exchange.facts.pulse, CT_PULSE_DONE, NULL);
-    if (d && d->gone)
-        return dist_farewell_meet(d);
-    return ct_dist_same(d, "end", 0);
+    if (!d)
+        return CT_OK;
+    ct_pulse_set(d->exchange.facts.pulse, CT_PULSE_DONE, NULL);
+    return d->gone ? dist_farewell_meet(d) : dist_meet_all(d);
 }
 
 enum ct_status ct_dist_same(struct ct_dist *d, const char *what,

@@ -60,17 +60,12 @@ static enum ct_status end_serving(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-static enum ct_status meet_all(struct ct_comm *c, void *arg)
-{
-    (void)c;
-    return ct_barrier(((struct ct_dist *)arg)->view.all);
-}
-
 /* Before servers stop. */
 static enum ct_status meet_at_end(struct ct_comm *c, void *arg)
 {
-    return ((struct ct_dist *)arg)->ps.round ? dist_farewell(c, arg)
-                                             : meet_all(c, arg);
+    const struct ct_dist *d = arg;
+
+    return d->ps.round ? dist_farewell(c, arg) : ct_barrier(d->view.all);
 }
 
 static enum ct_status reset_job(struct ct_comm *c, void *arg)
@@ -93,9 +88,9 @@ static enum ct_status reset_job(struct ct_comm *c, void *arg)
 static enum ct_status restart(struct ct_dist *d)
 {
     CT_TRY(ct_mirror_get(d->trainer.mirror));
-    CT_TRY(ct_job_run(d->view.thread, meet_all, d));
+    CT_TRY(dist_meet_all(d));
     CT_TRY(ct_job_run(d->view.thread, reset_job, d));
-    return ct_job_run(d->view.thread, meet_all, d);
+    return dist_meet_all(d);
 }
 
 enum ct_status dist_ps_attach(struct ct_exchange *x, struct ct_net *net,
