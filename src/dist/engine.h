@@ -16,7 +16,7 @@
 #include "dist/report/figures.h"
 #include "dist/bsp/flight.h"
 #include "dist/report/marks.h"
-#include "dist/plan.h"
+#include "dist/plan/plan.h"
 #include "dist/servers/servers.h"
 #include "dist/proof/census.h"
 #include "elastic/membership.h"
@@ -144,7 +144,7 @@ CT_MUST_CHECK enum ct_status dist_create_over(
     struct ct_transport *transport,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 
-/* options.c: what `text` says goes before `solver` (may be NULL), and that
+/* plan/options.c: what `text` says goes before `solver` (may be NULL), and that
  * before the defaults; all as fields of `distributed { }`. */
 CT_MUST_CHECK enum ct_status dist_read_options(
     const char *defaults, const Caffe__DistributedParameter *solver,
@@ -208,8 +208,8 @@ extern const struct ct_exchange_ops dist_bsp, dist_servers_sum,
 void dist_fill_exchange(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_find_held(struct ct_dist *d);
 
-/* explain.c: what this job does, and why; once it is attached to a net, also
- * how each parameter travels.  Takes NULL: one rank by itself. */
+/* plan/explain.c: what this job does, and why; once it is attached to a net,
+ * also how each parameter travels.  Takes NULL: one rank by itself. */
 void dist_explain(const struct ct_dist *d, struct ct_text *out);
 /* In a few words, how gradients come together. */
 const char *dist_way(const struct ct_dist *d);

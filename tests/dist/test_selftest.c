@@ -90,7 +90,7 @@ static void make_db(const char *name, int n)
     ct_db_close(db);
 }
 
-static void digest(const char *db, const char *layer, const char *mode,
+static void digest(const char *db, const char *layer, bool shared,
                    uint64_t *nets, uint64_t *data)
 {
     Caffe__SolverParameter *p = NULL;
@@ -100,10 +100,10 @@ static void digest(const char *db, const char *layer, const char *mode,
         test_path(db));
 
     test_write(path, text, strlen(text));
-    text = test_format("net: '%s' distributed { data: '%s' }", path, mode);
+    text = test_format("net: '%s'", path);
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
                             strlen(text), "test", &p));
-    ASSERT_OK(dist_input_digest(p, nets, data));
+    ASSERT_OK(dist_input_digest(p, shared, nets, data));
     ct_message_free(p);
 }
 
@@ -113,13 +113,13 @@ TEST(selftest, nets_and_databases_have_digests_of_their_own)
 
     make_db("three", 3);
     make_db("four", 4);
-    digest("three", "d", "shared", &nets[0], &data[0]);
-    digest("three", "d", "shared", &nets[1], &data[1]);
+    digest("three", "d", true, &nets[0], &data[0]);
+    digest("three", "d", true, &nets[1], &data[1]);
     ASSERT(nets[0] == nets[1] && data[0] == data[1] && data[0] != 0);
-    digest("three", "e", "shared", &nets[2], &data[2]);
+    digest("three", "e", true, &nets[2], &data[2]);
     ASSERT(nets[0] != nets[2] && data[0] == data[2]);
-    digest("four", "d", "shared", &nets[3], &data[3]);
+    digest("four", "d", true, &nets[3], &data[3]);
     ASSERT(data[0] != data[3]);
-    digest("four", "d", "local", &nets[3], &data[3]);
+    digest("four", "d", false, &nets[3], &data[3]);
     ASSERT(data[3] == 0);
 }

@@ -14,7 +14,7 @@
 #include "../../apps/launch.h"
 #include "base/mem.h"
 #include "base/units.h"
-#include "dist/plan.h"
+#include "dist/plan/plan.h"
 #include "fuzz_file.h"
 
 enum { MOST_FLAGS = 256, MOST_WORDS = 64 };

@@ -23,7 +23,7 @@
 
 #include "comm/comm.h"
 #include "cortado/net.h"
-#include "dist/plan.h"
+#include "dist/plan/plan.h"
 
 enum { CANONICAL_MOST_LEVELS = 16 };
 

@@ -222,12 +222,9 @@ out:
     return st;
 }
 
-enum ct_status dist_input_digest(const Caffe__SolverParameter *p,
+enum ct_status dist_input_digest(const Caffe__SolverParameter *p, bool shared,
                                  uint64_t *nets, uint64_t *data)
 {
-    const bool shared = !p->distributed ||
-                        strcmp(p->distributed->data, "shared") == 0;
-
     *nets = *data = 0;
     if (p->net)
         CT_TRY(mix_net(p->net, shared, nets, data));
@@ -245,7 +242,8 @@ enum ct_status ct_dist_same_inputs(struct ct_dist *d,
 
     if (!d)
         return CT_OK;
-    CT_TRY(dist_input_digest(solver, &nets, &data));
+    CT_TRY(dist_input_digest(solver, d->plan.shared_data, &nets,
+                             &data));
     CT_TRY(ct_dist_same(d, "net prototxt", nets));
     return ct_dist_same(d, "database (records, first or last key)", data);
 }

@@ -44,9 +44,10 @@ bool dist_census_crowded(const struct dist_census *s, const char **host,
                          int *threads, int *cores);
 
 /* A digest of what a solver's ranks must read alike: its nets' files, and of
- * each database how many records it has and its first and last key.  With
- * data that is not shared the databases are left out. */
+ * each database, if they are `shared`, how many records it has and its first
+ * and last key. */
 CT_MUST_CHECK enum ct_status dist_input_digest(
-    const Caffe__SolverParameter *solver, uint64_t *nets, uint64_t *data);
+    const Caffe__SolverParameter *solver, bool shared, uint64_t *nets,
+    uint64_t *data);
 
 #endif

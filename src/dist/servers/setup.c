@@ -211,7 +211,7 @@ static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
         .staleness   = d->plan.values ? d->plan.staleness : 0,
         .momentum    = d->plan.values ? dist_ps_momentum(d) : 0,
         .clock       = d->trainer.iter,
-        .fold        = o->late[0] == 'f' ? 0.5f : 0,
+        .fold        = d->plan.late == DIST_LATE_FOLD ? 0.5f : 0,
         .stall       = o->stall,
         .apply       = apply,
         .read        = read_history,

@@ -24,6 +24,13 @@ enum dist_device_way {
     DIST_BY_TREE
 };
 
+/* What becomes of a gradient that comes after its deadline (--late). */
+enum dist_late {
+    DIST_LATE_DISCARD, /* nothing: its samples are drawn again */
+    DIST_LATE_FOLD,    /* it counts for half, in a later iteration */
+    DIST_LATE_ERROR    /* the job ends */
+};
+
 struct dist_carrier;
 struct dist_factor_way;
 
@@ -58,6 +65,7 @@ struct dist_plan {
     bool servers;      /* gradients go to servers */
     bool values;       /* ... who keep values and update them */
     bool rounds;       /* ... and go on without slow workers */
+    enum dist_late late; /* what those send afterwards */
     int  staleness;    /* CT_PS_ASYNC: any */
     int  local_steps;  /* between two means of the weights; 0: no such */
     const struct dist_sync_type *sync; /* a kind by itself; NULL: in step, or
@@ -67,6 +75,7 @@ struct dist_plan {
     bool keeps_history; /* the exchange works on the solver's histories */
     bool guards;       /* that ranks stay equal is checked */
     /* What it trains on. */
+    bool shared_data;  /* every rank reads the same files */
     bool root_data, own_data, global_batch, sync_bn;
     bool deals_tests;  /* ranks deal out the batches of a test */
     /* How gradients travel. */

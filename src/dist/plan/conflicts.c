@@ -2,7 +2,7 @@
  *
  * Each has the two sides as a user writes them and the reason, with what to do
  * instead; the manual's table is made of these (explain.c). */
-#include "dist/conflicts.h"
+#include "dist/plan/conflicts.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef CT_DIST_CONFLICTS_H
 #define CT_DIST_CONFLICTS_H
 
-#include "dist/plan.h"
+#include "dist/plan/plan.h"
 
 /* Each option by itself, and against the number of ranks. */
 CT_MUST_CHECK enum ct_status dist_check_words(

@@ -6,7 +6,7 @@
 #include "dist/bsp/carrier.h"
 #include "dist/codec/managed.h"
 #include "dist/engine.h"
-#include "dist/conflicts.h"
+#include "dist/plan/conflicts.h"
 
 static bool is(const char *a, const char *b)
 {
@@ -39,6 +39,9 @@ static void choose_servers(const Caffe__DistributedParameter *o, int size,
 
     p->rounds      = o->deadline > 0 || o->patience > 0;
     p->servers     = road || stale || o->servers > 0 || p->rounds;
+    p->late        = is(o->late, "fold")    ? DIST_LATE_FOLD
+                     : is(o->late, "error") ? DIST_LATE_ERROR
+                                            : DIST_LATE_DISCARD;
     p->values      = stale || p->rounds;
     p->staleness   = is(o->sync, "async") ? CT_PS_ASYNC : o->staleness;
     p->sync        = dist_sync_find(o->sync);
@@ -204,6 +207,7 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
     CT_TRY(dist_check_words(o, f));
     *p = (struct dist_plan){
         .n_workers    = f->size - o->servers,
+        .shared_data  = is(o->data, "shared"),
         .root_data    = is(o->data, "root"),
         .own_data     = is(o->data, "local"),
         .global_batch = is(o->batch, "global"),
