@@ -109,9 +109,25 @@ bool elastic_lets_go(const struct elastic_agreement *a)
     return n >= a->least;
 }
 
+/* Does one of those who stay have parameters, as far as this member knows?  All
+ * do once an iteration of the view is summed up.  Where nobody has any there is
+ * nothing to wait for. */
+static bool keeps_parameters(const struct elastic_agreement *a)
+{
+    const struct elastic_view *v = &a->own.view;
+
+    if (v->n_full == 0 || a->ready > v->base)
+        return true;
+    for (int r = 0; r < v->n; r++)
+        if (!lost(&a->peer[r]) && !a->peer[r].leaves &&
+            (r < v->n_full || a->peer[r].holds))
+            return true;
+    return false;
+}
+
 static bool wants_change(const struct elastic_agreement *a)
 {
-    const bool lets_go = elastic_lets_go(a);
+    const bool lets_go = elastic_lets_go(a) && keeps_parameters(a);
 
     if (a->frozen || a->renews || (a->n_joiners > 0 && a->own.view.n < a->most))
         return true;
@@ -154,11 +170,27 @@ static void begin_ballot(struct elastic_agreement *a)
     tell_ballot(a);
 }
 
+/* The same of those who have promised, and said what they have. */
+static bool have_parameters(const struct elastic_agreement *a)
+{
+    bool stay = false, leave = false;
+
+    for (int r = 0; r < a->own.view.n; r++) {
+        const struct elastic_peer *p = &a->peer[r];
+
+        if (!p->promised || lost(p) || p->ready == ELASTIC_NOTHING)
+            continue;
+        stay |= !p->leaves;
+        leave |= p->leaves;
+    }
+    return stay || !leave;
+}
+
 /* Members that promised, in their order: those with parameters first. */
 static void list_members(const struct elastic_agreement *a,
                          struct elastic_view *v)
 {
-    const bool lets_go = elastic_lets_go(a);
+    const bool lets_go = elastic_lets_go(a) && have_parameters(a);
 
     for (int full = 1; full >= 0; full--) {
         for (int r = 0; r < a->own.view.n; r++) {
@@ -471,6 +503,22 @@ void elastic_leave(struct elastic_agreement *a)
     take_leave(a, a->me);
 }
 
+/* Somebody may wait for it to leave. */
+static void tell_holding(struct elastic_agreement *a)
+{
+    const struct elastic_view *v   = &a->own.view;
+    const uint64_t to              = elastic_coordinator(a);
+    const struct elastic_message m = about_view(a, ELASTIC_HOLDS);
+
+    if (a->rank < v->n_full || a->ready == ELASTIC_NOTHING || a->frozen)
+        return;
+    for (int r = 0; r < v->n; r++)
+        if (a->peer[r].leaves) {
+            tell(a, to, &m);
+            return;
+        }
+}
+
 void elastic_renew(struct elastic_agreement *a)
 {
     const uint64_t to              = elastic_coordinator(a);
@@ -501,6 +549,8 @@ void elastic_retry(struct elastic_agreement *a)
         elastic_leave(a);
     if (a->rank >= 0 && a->renews)
         elastic_renew(a);
+    if (a->rank >= 0)
+        tell_holding(a);
 }
 
 bool elastic_ready(struct elastic_agreement *a, int iter)
@@ -539,6 +589,10 @@ static void take(struct elastic_agreement *a, uint64_t from,
         break;
     case ELASTIC_RENEW:
         a->renews = true;
+        consider(a);
+        break;
+    case ELASTIC_HOLDS:
+        a->peer[r].holds = true;
         consider(a);
         break;
     default:

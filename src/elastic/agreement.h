@@ -18,7 +18,9 @@
  * next view begins with `base`: the iterations for which every member of it
  * was ready.  If anyone had taken iteration t for committed, all were ready;
  * so all of the next view hold its sums, and apply them.  If one was not
- * ready, nobody can have committed it, and all do it again. */
+ * ready, nobody can have committed it, and all do it again.
+ *
+ * Who leaves goes when somebody who stays has the parameters. */
 #ifndef CT_ELASTIC_AGREEMENT_H
 #define CT_ELASTIC_AGREEMENT_H
 
@@ -49,6 +51,7 @@ enum elastic_kind {
     ELASTIC_JOIN,   /* `about` asks to be taken in */
     ELASTIC_LEAVE,  /* `about` asks to be left out */
     ELASTIC_RENEW,  /* the view is of no use to the sender */
+    ELASTIC_HOLDS,  /* the sender came without parameters, and has them now */
     ELASTIC_N_KINDS
 };
 
@@ -76,6 +79,7 @@ struct elastic_peer {
     bool dead;      /* certified */
     bool suspect;
     bool leaves;
+    bool holds;     /* parameters, since the view began */
     bool promised, accepted; /* in the ballot that this member leads */
     int  ready;     /* as it promised */
 };

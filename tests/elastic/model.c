@@ -52,6 +52,7 @@ struct state {
 
 static struct state *now; /* the one that events act on */
 static long n_states, n_ends;
+static int all_crashes, all_suspicions; /* before any came */
 static uint64_t *table;
 static int table_bits = 22;
 static const char *trail[400];
@@ -164,6 +165,9 @@ static void follow(int i)
         now->view[v->number] = *v;
     require(memcmp(&now->view[v->number], v, sizeof(*v)) == 0,
             "two views have one number");
+    require(v->base != ELASTIC_NOTHING || now->crashes < all_crashes ||
+                now->suspicions < all_suspicions,
+            "somebody left with the parameters");
     if (p->full && p->a.rank >= 0 && p->a.rank < v->n_full) {
         if (p->applied == v->base - 1 && p->sums)
             commit(p, p->seen);
@@ -403,12 +407,22 @@ static bool settle(void)
     return moved;
 }
 
-/* A member that goes on, or may not. */
+/* A member that goes on, or may not; who would leave too few ends the job. */
 static bool is_well(const struct process *p)
 {
     return !p->alive || p->a.rank < 0 ||
            p->a.own.view.base == ELASTIC_NOTHING ||
-           (!p->a.frozen && !p->a.leaves && p->applied == now->iters);
+           (!p->a.frozen && p->applied == now->iters &&
+            (!p->a.leaves || !elastic_lets_go(&p->a)));
+}
+
+/* Who has not heard that it was taken in asks everybody again. */
+static void knock(int i)
+{
+    for (int k = 0; k < P; k++)
+        if (now->p[k].alive && now->p[k].a.rank >= 0 &&
+            now->p[i].a.own.view.number == 0)
+            elastic_join(&now->p[k].a, now->p[i].a.me);
 }
 
 /* Silence: connections come back, suspicions end, and all is said again.
@@ -425,8 +439,10 @@ static void check_end(const struct state *silent)
                 event_suspect(i, k);
     for (int round = 0; round < 6; round++) {
         for (int i = 0; i < P; i++)
-            if (s.p[i].alive)
+            if (s.p[i].alive) {
+                knock(i);
                 elastic_retry(&s.p[i].a);
+            }
         while (settle())
             continue;
     }
@@ -597,6 +613,8 @@ static void run(const struct extent *e)
     first.joins      = e->joins;
     first.leaves     = e->leaves;
     first.retries    = e->retries;
+    all_crashes      = e->crashes;
+    all_suspicions   = e->suspicions;
     now              = &first;
     start(e->members);
     explore();
@@ -614,6 +632,7 @@ int main(int argc, char **argv)
         { 3, 2, 2, 0, 0, 0, 1 }, { 2, 2, 1, 0, 1, 0, 1 },
         { 3, 1, 1, 1, 0, 0, 0 }, { 3, 1, 1, 0, 0, 1, 0 },
         { 2, 2, 1, 1, 0, 0, 1 }, { 3, 0, 0, 2, 0, 0, 0 },
+        { 1, 2, 0, 0, 1, 1, 1 }, { 2, 1, 0, 0, 1, 1, 0 },
     };
     struct extent own;
     int *number[] = { &own.members, &own.iters, &own.crashes, &own.suspicions,
