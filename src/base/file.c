@@ -172,6 +172,30 @@ out:
     return st;
 }
 
+int64_t ct_file_clock_behind(const char *folder, int64_t now)
+{
+    struct ct_text path = { 0 };
+    char *temp          = NULL;
+    int64_t behind      = 0;
+    struct stat s;
+    int fd;
+
+    ct_text_addf(&path, "%s/clock", folder);
+    if (path.failed || ct_file_temp(path.s, &temp) != CT_OK)
+        goto out;
+    fd = file_create(temp);
+    if (fd < 0)
+        goto out;
+    if (fstat(fd, &s) == 0)
+        behind = now - (int64_t)s.st_mtime;
+    close(fd);
+    ct_file_discard(temp);
+out:
+    ct_text_fini(&path);
+    ct_free(temp);
+    return behind;
+}
+
 int ct_file_exists(const char *path)
 {
     return access(path, F_OK) == 0;

@@ -33,6 +33,11 @@ CT_MUST_CHECK enum ct_status ct_file_sum(const char *path, uint32_t *crc);
  * left.  A file system that does not tell has enough. */
 CT_MUST_CHECK enum ct_status ct_file_room(const char *path, uint64_t need);
 
+/* Seconds by which the clock that stamps files in `folder`, maybe that of
+ * another host, is behind one that says `now`; 0 where no file can be made
+ * there. */
+int64_t ct_file_clock_behind(const char *folder, int64_t now);
+
 /* Removes files in `folder` that begin with `start`, have a name of
  * ct_file_temp() and were left by a process that is gone; returns how many.
  * The process may live on another host that shares the folder, so a file that

@@ -1,6 +1,7 @@
 /* test_base.c - status, memory, random numbers, text, files, queues. */
 #include <pthread.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -223,6 +224,18 @@ TEST(base, a_disk_that_is_too_small_is_named)
     ASSERT_STATUS(CT_EIO, ct_file_room(path, UINT64_MAX));
     ASSERT_HAS(path, ct_last_error());
     ASSERT_HAS("MB left", ct_last_error());
+}
+
+TEST(base, the_clock_of_a_folder_is_told_from_ones_own)
+{
+    const int64_t now = time(NULL);
+    int64_t behind    = ct_file_clock_behind(test_folder(), now + 3600);
+
+    ASSERT(behind >= 3590 && behind <= 3600);
+    behind = ct_file_clock_behind(test_folder(), now - 3600);
+    ASSERT(behind >= -3610 && behind <= -3600);
+    ASSERT_INT(0, ct_file_clock_behind("/proc/self", now));
+    ASSERT_INT(0, ct_file_sweep(test_folder(), "clock")); /* nothing is left */
 }
 
 TEST(base, a_missing_file_is_named)

@@ -454,3 +454,26 @@ TEST(snapshot, leftovers_of_dead_processes_go)
     for (int i = 0; i < 4; i++)
         ASSERT_INT(i > 0, ct_file_exists(all[i]));
 }
+
+/* Snapshots of a run before have the same names. */
+TEST(snapshot, what_was_written_before_a_job_is_not_its_own)
+{
+    const time_t now                 = time(NULL);
+    const struct timeval long_ago[2] = { { now - 900, 0 }, { now - 900, 0 } };
+    struct ct_solver *s              = solver_with("");
+    char *path                       = NULL;
+
+    ASSERT_OK(ct_solver_step(s, 1));
+    ASSERT_OK(ct_solver_snapshot(s));
+    ASSERT_OK(ct_solver_step(s, 1));
+    ASSERT_OK(ct_solver_snapshot(s));
+    solver_snapshot_wait(s);
+    ASSERT_INT(0, utimes(state_of(2, ""), long_ago));
+    ASSERT_OK(solver_newest_since(s, 0, &path));
+    ASSERT_HAS("_iter_2.", path);
+    ct_free(path);
+    ASSERT_OK(solver_newest_since(s, now - 600, &path));
+    ASSERT_HAS("_iter_1.", path);
+    ct_free(path);
+    ASSERT_STATUS(CT_ENOTFOUND, solver_newest_since(s, now + 600, &path));
+}
