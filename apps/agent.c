@@ -54,7 +54,7 @@ struct agent {
                                         * in; 0: there was none */
     bool                       asked; /* to end, or the job was */
     bool                       over;  /* the job is */
-    bool                       hopeless; /* ... or will not get any further */
+    bool                       hopeless; /* the job will not get any further */
     int                        code;  /* of the last rank that failed */
     bool                       any_done, any_left;
     struct member_config       member; /* for the next rank */
@@ -63,9 +63,9 @@ struct agent {
     uint64_t                   dead[ELASTIC_MEMBERS]; /* ranks of this agent */
     unsigned                   n_dead;
     struct elastic_view        newest; /* that a dead one knew of */
-    uint8_t                    job[POST_JOB_BYTES];  /* ... in this one; */
-    uint8_t                    past[POST_JOB_BYTES]; /* and what it was before
-                                                      * it began anew */
+    uint8_t                    job[POST_JOB_BYTES];  /* that `newest` is of */
+    uint8_t                    past[POST_JOB_BYTES]; /* what it was called
+                                                      * before it began anew */
 };
 
 /* ---- Signals, which go to the ranks. */

@@ -30,9 +30,9 @@ struct ct_elastic_options {
     /* How to start another one, for `cortado join`: folder, then a word a
      * line. */
     const char *description;
-    const char *road;        /* fields of `distributed { }` as text: ... */
-    const char *distributed; /* ... what the solver says goes before `road`,
-                              * and this before both */
+    /* Fields of `distributed { }` as text.  What the solver says goes before
+     * `road`, and `distributed` before both. */
+    const char *road, *distributed;
 };
 
 /* Did an agent, `cortado launch`, start this process as a rank?  It has said

@@ -55,7 +55,7 @@ enum ct_mark_kind {
     CT_MARK_JOINED,  /* a rank came to a job that was running */
     CT_MARK_LOST,    /* a rank has died or left */
     CT_MARK_SUSPECT, /* a rank is not waited for until it comes back */
-    CT_MARK_BACK,    /* ... and it came back */
+    CT_MARK_BACK,    /* a suspect rank came back */
     CT_MARK_VIEW,    /* the ranks that train together changed */
     CT_MARK_N_KINDS
 };

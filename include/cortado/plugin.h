@@ -30,8 +30,8 @@ extern "C" {
 
 struct ct_plugin {
     int         version;          /* CT_PLUGIN_VERSION */
-    size_t      layer_type_bytes; /* sizeof(struct ct_layer_type) ... */
-    size_t      layer_bytes;      /* sizeof(struct ct_layer) ... */
+    size_t      layer_type_bytes; /* sizeof(struct ct_layer_type) */
+    size_t      layer_bytes;      /* sizeof(struct ct_layer) */
     size_t      blob_bytes;       /* sizeof(struct ct_blob) of its headers */
     const char *name;             /* for messages */
     const struct ct_layer_type *const *layers;

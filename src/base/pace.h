@@ -10,9 +10,9 @@
 
 /* Seconds from the start of the wait. */
 struct ct_pace {
-    double spin_s;  /* so long looks alone */
-    double yield_s; /* ... turns between them */
-    double long_s;  /* ... naps of nap_ns; 0: for ever */
+    double spin_s;  /* until then it only looks */
+    double yield_s; /* until then it yields the core between looks */
+    double long_s;  /* until then it naps for nap_ns; 0: for ever */
     long   nap_ns, long_nap_ns;
 };
 

@@ -19,8 +19,8 @@ struct ct_shared;
 enum {
     CT_TAG_STEPS     = 64,  /* steps that one collective may tell apart */
     CT_TAG_ROUNDS    = 256, /* collectives in a row whose tags differ */
-    CT_TAG_USER      = CT_TAG_STEPS * CT_TAG_ROUNDS, /* free from here ... */
-    CT_TAG_END       = 1 << 15,                      /* ... to before this */
+    CT_TAG_USER      = CT_TAG_STEPS * CT_TAG_ROUNDS, /* first free one */
+    CT_TAG_END       = 1 << 15,                      /* behind the last */
     CT_MOST_CHOICES  = 8
 };
 

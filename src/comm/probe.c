@@ -21,8 +21,8 @@ enum {
     FIRST   = 3,
     REPEATS = 3,
     TINY    = 1 << 16,  /* bytes, for slow links */
-    SMALL   = 1 << 20,  /* bytes of the first size ... */
-    LARGE   = CT_PROBE_BYTES /* ... and of the second, at most */
+    SMALL   = 1 << 20,  /* bytes of the first size */
+    LARGE   = CT_PROBE_BYTES /* bytes of the second size, at most */
 };
 
 /* For TINY and SMALL: a larger one would take long.  For the larger one, and

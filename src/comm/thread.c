@@ -29,7 +29,8 @@ struct ct_comm_thread {
     uint64_t        n_handed_in;
     bool            knows; /* which one is next: */
     uint64_t        next;
-    bool            stop, runs; /* ... a job */
+    bool            stop;  /* it is to end */
+    bool            runs;  /* a job is under way */
     int             n_waiting;  /* for a job to be done */
     enum ct_status  broken; /* the failure after which no job runs */
     char            why[512];

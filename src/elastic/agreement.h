@@ -104,11 +104,12 @@ struct elastic_agreement {
     unsigned            n_graves;
     uint32_t            round;  /* the highest seen */
     uint64_t            ballot; /* that this member leads; 0: none */
-    bool                asks;   /* ... and is at ACCEPT */
-    struct elastic_view offer;  /* ... for this */
-    uint64_t            heard;  /* ... which was accepted by this; 0: nothing */
+    bool                asks;   /* that ballot is at ACCEPT */
+    struct elastic_view offer;  /* the view that it is for */
+    uint64_t            heard;  /* the ballot that accepted `offer` before; 0:
+                                 * none */
     uint64_t            left;   /* the highest that the dead had accepted */
-    struct elastic_view left_next; /* ... for this */
+    struct elastic_view left_next; /* the view that they had accepted */
     elastic_send_fn     send;   /* not called for `me` */
     void               *arg;
 };

@@ -23,8 +23,8 @@ struct member_config {
     int            door;        /* a socket for strangers; -1: none */
     int            will;        /* a page that the agent handed down; -1 */
     bool           founds;      /* it begins the job, and joins none */
-    int64_t        began;       /* ... anew, which first began then (seconds
-                                 * since 1970); 0: for the first time */
+    int64_t        began;       /* with `founds`: when the job first began, in
+                                 * seconds since 1970; 0: it begins now */
     int            least, most; /* members that train */
     int            last;        /* iterations after which training is done:
                                  * then fewer will do */

@@ -33,10 +33,10 @@ struct elastic_member {
     struct elastic_will      written; /* what the page has */
     struct elastic_view      given;   /* the last view that next() gave */
     struct ct_transport     *transport; /* its transport; NULL: none */
-    bool                     over;      /* ... was told so */
+    bool                     over;      /* it was told that its view is over */
     struct neighbours        neighbours;
     char                     events[512]; /* since `given`: who was lost */
-    bool                     noted[ELASTIC_MEMBERS]; /* ... by rank in it */
+    bool                     noted[ELASTIC_MEMBERS]; /* ranks in `events` */
     double                   since;       /* when the first of these was */
     char                     cannot[256]; /* go on in `given`: who, and why */
     int                      n_vain;   /* views in a row that came to nothing */
@@ -44,8 +44,8 @@ struct elastic_member {
     double                   worked;      /* when the thread last did */
     double                   next_retry;
     bool                     job_done;   /* others have finished it */
-    uint32_t                 seen;       /* the view that it last looked at, */
-    double                   seen_since; /* ... from then on */
+    uint32_t                 seen;       /* the view that it last looked at */
+    double                   seen_since; /* when it first looked at that */
 };
 
 /* With `lock` held: */
@@ -58,7 +58,7 @@ void member_settle(struct elastic_member *m);
 void member_knock(struct elastic_member *m);
 /* For the line that the log has of a change: what became of a rank. */
 void member_note(struct elastic_member *m, uint64_t id, const char *what);
-/* ... and who gave a view up for which nobody was lost, came or went. */
+/* The same for who gave a view up in which nobody was lost, came or went. */
 void member_note_cannot(struct elastic_member *m, uint64_t id,
                         const char *why);
 

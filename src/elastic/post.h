@@ -60,7 +60,7 @@ struct post_peer {
     uint64_t            told;    /* of cards up to this serial */
     int                 at;      /* which of its addresses is called */
     bool                refused; /* nobody listens there any more */
-    bool                closed_door; /* ... by the address before */
+    bool                closed_door; /* nobody listened at the address before */
     double              next_call, pause, heard;
     double              closed; /* since when it is not open */
     struct post        *post;

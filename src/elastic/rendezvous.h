@@ -15,7 +15,7 @@
 struct rendezvous {
     uint8_t             secret[SEAL_SECRET_BYTES];
     int                 door;  /* a socket for strangers; -1: none */
-    uint16_t            port;  /* ... its port, in network order */
+    uint16_t            port;  /* of `door`, in network order */
     bool                founds;
     struct elastic_door knock[MEMBER_DOORS];
     int                 n_knock;

@@ -70,7 +70,7 @@ CT_MUST_CHECK enum ct_status onnx_reshape(struct onnx_export *x,
                                           const char *from,
                                           const struct ct_shape *to,
                                           const char *out);
-/* ... to the shape of a top, as the layer's last node. */
+/* A Reshape to the shape of a top, as the layer's last node. */
 CT_MUST_CHECK enum ct_status onnx_reshape_top(struct onnx_export *x,
                                               const struct onnx_layer *l,
                                               const char *from, int top);

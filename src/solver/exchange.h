@@ -3,10 +3,9 @@
  * A solver alone has none of this.  With peers it gets an exchange: facts about
  * the job, which it reads; one table of functions for the kind of
  * synchronisation (in step, servers, means of weights) and one that all kinds
- * share, which it calls.  Nothing of these changes while it trains, or while a
- * view lasts.  What it
- * tells the exchange of itself goes in with attach, and what comes of an
- * iteration comes back from finish.  On every rank alike:
+ * share, which it calls.  Neither changes while a view lasts.  The solver
+ * describes itself when it attaches, and `finish` returns what came of an
+ * iteration.  On every rank alike:
  *
  *     fetch        before an iteration's first forward pass
  *     begin        before the last backward pass; what rides along is set
@@ -122,12 +121,14 @@ struct ct_exchange_facts {
     const char *shares;     /* of a batch: "even", "speed", weights; or NULL */
     int      parts;         /* canonical training: micro-batches of all ranks
                              * in an iteration; 0: it has iter_size passes */
-    int      micro, first_part; /* ... that this rank runs, from which on */
+    int      micro, first_part; /* canonical training: how many micro-batches
+                                 * this rank runs, and the first of them */
     bool     remote;        /* servers update; the solver must not */
     bool     lazy;
     bool     commits;       /* ranks come and go: see job->commit */
-    bool     apart;         /* ... and train apart, until they meet: iterations
-                             * count by then, see job->counts */
+    bool     apart;         /* with `commits`: ranks train apart until they
+                             * meet, and iterations count from then on, see
+                             * job->counts */
     int      n_full;        /* the first so many ranks have the parameters,
                              * and the others get them; 0: rank 0 alone */
     bool     keeps_history; /* the exchange works on the solver's histories */
@@ -182,7 +183,7 @@ enum ct_settle {
     CT_SETTLE_TEST,     /* parameters become those of all updates so far, and
                          * statistics that ranks keep apart become one, on
                          * every rank */
-    CT_SETTLE_SNAPSHOT, /* ... and histories, on rank 0 */
+    CT_SETTLE_SNAPSHOT, /* the same, and rank 0 gets all histories */
     CT_SETTLE_WRITTEN,  /* that snapshot is on disk */
     CT_SETTLE_CHECK,    /* proves that all ranks hold the same parameters, or
                          * names the layer where they part */

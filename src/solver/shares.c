@@ -20,7 +20,7 @@
 #include "solver/solver_inner.h"
 
 enum { LONGEST = 4 }; /* passes of the slowest rank that are measured */
-double solver_share_seconds = 1; /* ... or more, for so long */
+double solver_share_seconds = 1; /* more passes are, until so long is over */
 static const double alike = 4.0 / 3;
 
 static bool is(const char *a, const char *b)

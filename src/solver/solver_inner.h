@@ -38,7 +38,7 @@ struct solver_update {
     float rate, momentum;
     float scale;        /* by clipping, on the CPU */
     float factor;       /* of gradients, as a GPU found it */
-    bool  scaled;       /* ... which is known */
+    bool  scaled;       /* `factor` is known */
     int   t;            /* iteration, counted from 1; 0: it is unknown */
 };
 
@@ -71,7 +71,7 @@ struct solver_early {
 /* Where an iteration began that may have to be done again. */
 struct solver_mark {
     bool     set;
-    bool     tested;      /* ... before it */
+    bool     tested;      /* the test before that iteration is done */
     uint64_t n_passes;
     bool     back;        /* the net has yet to go back there */
     float   *statistics;  /* of the train net; owned */
@@ -152,15 +152,15 @@ struct solver_standing {
                       * done */
     bool lost;       /* a view came in which nobody has the parameters */
     bool half;       /* this rank has a part of what others had */
-    bool wrote;      /* snapshots of the view before ... */
-    bool between;    /* ... which is over, and the next has not begun */
+    bool wrote;      /* this rank wrote the snapshots of the view before */
+    bool between;    /* a view is over, and the next has not begun */
     int  stage;      /* of a whole training (solve.c) */
-    int  end;        /* of the iterations that were asked for ... */
-    bool was_asked;  /* ... since this solver was made */
+    int  end;        /* the iteration where what was asked for ends */
+    bool was_asked;  /* this solver was asked for iterations */
     bool whole;      /* by ct_solver_solve() */
-    bool trained;    /* ... which has begun with them */
+    bool trained;    /* ct_solver_solve() has begun with its iterations */
     bool over;       /* all that was asked for is done, but to part */
-    bool stops;      /* ... or left undone, for the job was asked to end */
+    bool stops;      /* the job was asked to end before that */
     enum solver_others others;
     int  snapshot;   /* that was asked for: 1: it is to begin when all have met,
                       * 2: it has; 0: none is */
@@ -169,8 +169,8 @@ struct solver_standing {
     bool meets;      /* when it has done what it does now */
     int  n_met;      /* meetings that are over for this rank */
     int  n_met_before; /* a whole training */
-    bool owes;       /* ... and one of these not yet for rank 0 ... */
-    bool owes_ends;  /* ... nor the loose ends before it */
+    bool owes;       /* rank 0 is still before a meeting that is over here */
+    bool owes_ends;  /* it also still has the loose ends before it */
 };
 
 /* What this solver and its exchange have of each other; empty alone. */
@@ -262,7 +262,7 @@ CT_MUST_CHECK enum ct_status solver_update_layer(struct ct_solver *s,
                                                  int layer);
 /* Everything is updated. */
 CT_MUST_CHECK enum ct_status solver_update_all(struct ct_solver *s);
-/* ... and peers hear of it. */
+/* The same, and peers hear of it. */
 CT_MUST_CHECK enum ct_status solver_updated(struct ct_solver *s);
 /* Is some parameter not up to date?  It will not be any more. */
 bool solver_is_due(const struct ct_solver *s);
@@ -398,7 +398,7 @@ void solver_say_samples(const struct ct_solver *s);
 /* Warns of losses that are sums, which ranks take the mean of. */
 void solver_warn_of_sums(const struct ct_solver *s);
 
-/* ... and where its data comes from. */
+/* Tells a net where its data comes from. */
 CT_MUST_CHECK enum ct_status solver_place_data(const struct ct_exchange *x,
                                                Caffe__NetParameter *net);
 

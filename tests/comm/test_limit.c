@@ -131,11 +131,11 @@ TEST(limit, a_send_in_line_can_be_cancelled)
     begin(&p);
     for (int i = 0; i < 3; i++)
         ASSERT_OK(p.a->ops->send(p.a, 1, i, &out[i], 1, &s[i]));
-    ASSERT(p.a->ops->cancel(p.a, &s[2])); /* the last, the first ... */
+    ASSERT(p.a->ops->cancel(p.a, &s[2])); /* the last and the first */
     ASSERT(p.a->ops->cancel(p.a, &s[0]));
     p.now = 1;
     ASSERT_OK(p.b->ops->receive(p.b, 0, 1, &in, 1, &r));
-    ASSERT(is_done(p.a, &s[1]) && is_done(p.b, &r)); /* ... not this one */
+    ASSERT(is_done(p.a, &s[1]) && is_done(p.b, &r)); /* the other one goes */
     ASSERT_INT(2, in);
 }
 

@@ -35,7 +35,7 @@ struct member {
     struct elastic_agreement a;
     struct elastic_membership asks;
     uint32_t                 given; /* the last view that it got */
-    struct ct_transport     *transport; /* ... and its end there; borrowed */
+    struct ct_transport     *transport; /* its end in that view; borrowed */
     bool                     over;
     double                   loss[BUS_STEPS];
     int                      iter;
@@ -84,7 +84,7 @@ void bus_look(struct bus *b);
 /* A new one, which has asked one of the others to be taken in. */
 struct member *bus_join(struct bus *b);
 int  bus_n_alive(const struct bus *b);
-/* ... and could go on without the others. */
+/* Those of them that could go on without the others. */
 int  bus_n_full(const struct bus *b);
 struct member *bus_any_alive(struct bus *b);
 void bus_kill(struct bus *b, struct member *m);

@@ -74,14 +74,14 @@ TEST(codec, fp16_keeps_eleven_bits_at_any_magnitude)
             ASSERT_FLOAT(x[i], y[i], fmax(fabs((double)x[i]) / 2048,
                                           ldexp(1, e - 34)));
     }
-    x[0] = 3.4e38f; /* nothing overflows ... */
+    x[0] = 3.4e38f; /* nothing overflows */
     x[1] = 1e38f;
     x[2] = 0;
     code_once(&dist_codec_fp16, 3, x, NULL, y);
     ASSERT_FLOAT(1, y[0] / x[0], 1e-3);
     ASSERT_FLOAT(1, y[1] / x[1], 1e-3);
     ASSERT_FLOAT(0, y[2], 0);
-    x[0] = 1e-40f; /* ... and nothing vanishes that a float has bits for */
+    x[0] = 1e-40f; /* nothing vanishes that a float has bits for */
     code_once(&dist_codec_fp16, 1, x, NULL, y);
     ASSERT_FLOAT(1, (double)y[0] / 1e-40, 1e-2);
 }

@@ -25,7 +25,7 @@ struct process {
     uint32_t seen;         /* the view that its solver is in */
     bool     full;         /* it has parameters */
     int      applied;      /* iterations */
-    uint8_t  value[ITERS]; /* ... each by the sums of this view */
+    uint8_t  value[ITERS]; /* of each iteration: the view of its sums */
     bool     sums;         /* of iteration `applied`, of view `seen` */
 };
 
@@ -41,7 +41,7 @@ struct state {
     uint8_t learnt[P];               /* [q] bits: deaths that q knows of */
     uint8_t suspects[P];             /* [q] bits: whom q suspects */
     uint8_t began[VIEWS][ITERS];     /* bits: who began it in that view */
-    uint8_t ready[VIEWS][ITERS];     /* ... and had all sums */
+    uint8_t ready[VIEWS][ITERS];     /* bits: who had all sums of it */
     uint8_t committed[ITERS];        /* the view of the value; 0: none */
     struct elastic_view view[VIEWS]; /* as first installed */
     int iters; /* to train */

@@ -22,7 +22,7 @@ struct drawn {
     int                     batch;  /* samples of one pass */
     bool                    deals;  /* samples are independent, losses means:
                                        ranks can divide the batch */
-    bool                    batch_norm; /* ... if they also share statistics */
+    bool                    batch_norm; /* ranks can if they share statistics */
     bool                    has_test;
     bool                    python; /* has layers of drawn_layers.py */
     int                     parts; /* micro-batches of a canonical run */

@@ -79,8 +79,8 @@ struct play {
     const struct drawn *c;
     struct bus         *bus;
     int                 n_begin;
-    bool                solves;   /* or steps ... */
-    int                 saves;    /* ... so many at a time, with a snapshot
+    bool                solves;   /* or steps */
+    int                 saves;    /* steps so many at a time, with a snapshot
                                    * behind each; 0: all in one */
     Caffe__SolverParameter *param; /* the case's, with snapshots of its own */
     bool                meets;    /* at the end, as ct_elastic_close() does */

@@ -21,8 +21,8 @@ struct ps_local {
     struct ps_push *push;   /* a ring of `depth` */
     uint64_t n_pushed, n_answered;
     void    *staging;       /* the next answer lands here */
-    bool     posted;        /* ... and is under way */
-    struct ct_request pass[PS_FAN]; /* ... on to other workers */
+    bool     posted;        /* the receive of it is */
+    struct ct_request pass[PS_FAN]; /* sends of it to other workers */
     int      n_pass;
     void    *fresh;         /* values: the newest answer; else NULL */
     int64_t  clock;         /* what the newest answer holds */

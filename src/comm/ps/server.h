@@ -34,7 +34,7 @@ struct ps_answer {
     void             *message;
     int               refs;  /* sends under way */
     uint64_t          stamp; /* which values it holds; 0: none */
-    float             ahead; /* ... and how much of history 0 is taken off */
+    float             ahead; /* how much of history 0 is taken off them */
 };
 
 /* What came for one iteration. */
@@ -57,7 +57,7 @@ struct ps_owned {
     float              weight;
     struct ct_ps_clock clock;   /* of the workers, for this slice */
     int64_t            version; /* iterations that are in */
-    double             since;   /* ... when; 0: unknown */
+    double             since;   /* when the latest came in; 0: unknown */
     double             usual;   /* seconds from one to the next, lately */
     uint64_t           stamp;   /* changes of the values or sum, from 1 */
     uint64_t           n_applied;
@@ -118,8 +118,8 @@ struct ps_server {
     struct ps_flight  *flight;
     int                n_flights, most_flights;
     int64_t            round; /* rounds: the current iteration */
-    double             since; /* ... its first push came */
-    struct ct_ps_mask  mask;  /* ... who was in the one before */
+    double             since; /* when the first push of `round` came */
+    struct ct_ps_mask  mask;  /* who was in the round before */
     float             *history; /* scratch: of the longest slice */
 };
 

@@ -22,8 +22,8 @@
 
 enum {
     SLAB         = 64,  /* posts allocated at once */
-    DELAY_EVERY  = 4,   /* one message in four is late ... */
-    MOST_DELAY_US = 400 /* ... by at most this */
+    DELAY_EVERY  = 4,   /* one message in four is late */
+    MOST_DELAY_US = 400 /* a late message is late by at most this */
 };
 
 /* A send or a receive; under the lock of the mailbox it is in. */

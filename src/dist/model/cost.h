@@ -46,7 +46,7 @@ struct dist_load {
 struct dist_cost {
     double bytes;   /* that the busiest rank sends */
     double seconds; /* of the comm thread: the wire, and adding */
-    double back;    /* ... of which the way back from a server takes so long */
+    double back;    /* the part of `seconds` that answers of servers take */
     double compute; /* of the compute thread, before the update */
 };
 

@@ -63,9 +63,9 @@ struct dist_plan {
     int  first_server; /* its rank; the others follow */
     int  n_groups;     /* that push; n_workers: every rank by itself */
     bool servers;      /* gradients go to servers */
-    bool values;       /* ... who keep values and update them */
-    bool rounds;       /* ... and go on without slow workers */
-    enum dist_late late; /* what those send afterwards */
+    bool values;       /* servers keep the parameters and update them */
+    bool rounds;       /* servers go on without slow workers */
+    enum dist_late late; /* what slow workers send afterwards */
     int  staleness;    /* CT_PS_ASYNC: any */
     int  local_steps;  /* between two means of the weights; 0: no such */
     const struct dist_sync_type *sync; /* a kind by itself; NULL: in step, or
@@ -84,7 +84,7 @@ struct dist_plan {
     const struct ct_allreduce_type *reduce; /* NULL: by size */
     bool   nccl;         /* insists on it */
     double bytes_s;      /* that a rank may send; 0: any number */
-    bool   sheds;        /* ... what has no tokens waits (codec/managed.h) */
+    bool   sheds;        /* gradients beyond that rate wait (codec/managed.h) */
     bool   codes;        /* some are coded, or wait for tokens */
     bool   codes_answers; /* what servers send back, too */
     int64_t slice_floats; /* of a bucket that are summed at once; 0: all */
@@ -101,15 +101,15 @@ struct dist_plan {
     bool   whole;        /* the solver gets mean gradients, all of them */
     bool   windows;      /* ranks of a host may share memory */
     bool   in_memory;    /* compute threads sum gradients where they lie */
-    bool   shares_params; /* ... and parameters may lie there, once a host */
-    bool   shared_params; /* ... and do */
+    bool   shares_params; /* ranks of a host may share one copy of parameters */
+    bool   shared_params; /* ranks of a host share one copy of parameters */
     bool   on_gpus;      /* they may stay in the memory of GPUs */
     const char *not_on_gpus; /* why not; NULL */
     enum dist_device_way on_device; /* the way to try there */
     const struct dist_carrier *carrier; /* of buckets; see bsp/carrier.h */
     bool   roads;        /* each parameter has a road of its own */
     bool   factors;      /* weights may go as factors */
-    const struct dist_factor_way *factor_way; /* ... by this; see
+    const struct dist_factor_way *factor_way; /* how factors travel; see
                                                * bsp/factors.h */
     const struct dist_codec_type *factor_codec; /* NULL: they go as floats */
     bool   near_factors; /* GPUs may read each other's; all ranks try */

@@ -51,8 +51,8 @@ struct dist_round {
     uint64_t             n_decided;
     float               *weight;   /* samples of each, in even shares */
     double               begun;    /* this iteration; 0: not yet */
-    int                  n_in;     /* who had come to it when ... */
-    double               last_in;  /* ... the latest did */
+    int                  n_in;     /* workers whose push of it has come */
+    double               last_in;  /* when the latest push came */
     double               usual;    /* seconds of an iteration */
     int                  n_usual;  /* iterations that it is the mean of */
     struct wire         *beat;     /* first: from each worker; else [0] */

@@ -47,7 +47,8 @@ struct dist_ps {
     int                 group, group_size;
     bool                root;    /* pushes, for its group */
     float               weight;  /* of this rank's gradient in the mean */
-    float               times;   /* ... as far as the loss has it not yet */
+    float               times;   /* the part of `weight` that is still to be
+                                  * applied: the loss may have it already */
     float               group_weight;
     int64_t             clock;   /* the iteration under way */
     int                 n_sent;  /* slices of it that left */
