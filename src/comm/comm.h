@@ -115,7 +115,7 @@ CT_MUST_CHECK enum ct_status ct_comm_wait(struct ct_comm *c, int peer,
 /* See ct_transport_ops.cancel; keeps staging memory that it loses. */
 bool ct_comm_cancel(struct ct_comm *c, struct ct_request *r);
 /* Both at once, to and from different peers or the same.  Small messages: a
- * big one goes in segments, coll/flight.h. */
+ * big one goes in segments, coll/transfer.h. */
 CT_MUST_CHECK enum ct_status ct_comm_exchange(struct ct_comm *c, int to,
                                               const void *out, size_t out_bytes,
                                               int from, void *in,

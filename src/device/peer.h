@@ -46,7 +46,7 @@ CT_MUST_CHECK enum ct_status ct_peer_copy(struct ct_peer_memory *w, int64_t n,
 CT_MUST_CHECK enum ct_status ct_peer_add(struct ct_peer_memory *w, int64_t n,
                                          const float *x, float *y);
 
-/* The head of every kind's, and what a GPU does; cuda/near.cu, or
+/* The head of every kind's, and what a GPU does; cuda/peer.cu, or
  * cuda/absent.c, where they are never called. */
 struct ct_peer_memory {
     const struct ct_device *dev;

@@ -217,7 +217,7 @@ const char *dist_way(const struct ct_dist *d);
 /* bsp.c: away with what it has of a net. */
 void dist_bsp_fini(struct ct_dist *d);
 
-/* selftest.c: programs, MPIs and devices of all ranks fit each other. */
+/* proof/census.c: programs, MPIs and devices of all ranks fit each other. */
 CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
 
 /* dist.c: the first rank's bytes to all like this one; as ct_allgather(); both

@@ -60,7 +60,7 @@ bool live_watch_look(const struct live_watch *w, int rank,
                      struct live_look *out); /* takes NULL */
 
 /* From here on a process beside this one tells of its end, not a survivor.
- * Gives what that process maps to see the pulse (page.h); -1 for NULL. */
+ * Gives what that process maps to see the pulse (pulse_page.h); -1 for NULL. */
 int live_watch_show(struct live_watch *w);
 
 /* Records of the last collectives, for an autopsy: where they go; now, of this

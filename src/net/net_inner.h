@@ -127,7 +127,7 @@ CT_MUST_CHECK enum ct_status net_params(struct ct_net *net);
 CT_MUST_CHECK enum ct_status net_add_blob(struct ct_net *net,
                                           const char *name, int *out);
 
-/* rest.c: whether parameter i would lie in tiles. */
+/* packed.c: whether parameter i would lie in tiles. */
 bool net_param_packs(const struct ct_net *net, int i);
 
 /* part.c: layers in place that would take from others what they need write to
@@ -153,10 +153,11 @@ CT_MUST_CHECK enum ct_status net_unfuse(struct ct_net *net);
 /* replay.c: tells sources which tops may have rows that mean nothing. */
 void net_mark_open_ended(struct ct_net *net);
 
-/* plan.c: layouts of blobs, and shadows where layers disagree. */
+/* layouts.c: layouts of blobs, and shadows where layers disagree. */
 CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);
 
-/* chain.c: finds chains for the shapes that there are; lanes.c runs them. */
+/* chain.c: finds chains for the shapes that there are, which chain_run.c
+ * runs. */
 CT_MUST_CHECK enum ct_status net_chains(struct ct_net *net);
 void net_chains_drop(struct ct_net *net);
 /* Every layer takes whole batches, until hooks are taken away again. */

@@ -389,7 +389,7 @@ CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
  * happens alone, or when that is done. */
 CT_MUST_CHECK enum ct_status solver_attach(struct ct_solver *s);
 
-/* batch.c: this rank's part of the batch, where ranks divide one. */
+/* batch_parts.c: this rank's part of the batch, where ranks divide one. */
 CT_MUST_CHECK enum ct_status solver_divide_batch(struct ct_solver *s,
                                                  Caffe__NetParameter *net,
                                                  struct ct_net_options *o);
@@ -417,7 +417,8 @@ void solver_say_shares(const struct ct_solver *s);
 /* b_r P / B: what this rank's losses are multiplied with. */
 double solver_weight(const struct ct_solver *s);
 
-/* batch.c: samples of one iteration, on this rank and on all; 0: unknown. */
+/* batch_parts.c: samples of one iteration, on this rank and on all; 0: they
+ * are not known. */
 void solver_count_samples(const struct ct_solver *s, int64_t *mine,
                           int64_t *all);
 

@@ -1,7 +1,7 @@
 /* train_steps.h - one training run of a drawn case, in one of the ways there
  * are. */
-#ifndef CT_TESTS_RANDOM_TRAIN_H
-#define CT_TESTS_RANDOM_TRAIN_H
+#ifndef CT_TESTS_RANDOM_TRAIN_STEPS_H
+#define CT_TESTS_RANDOM_TRAIN_STEPS_H
 
 #include "random_draw.h"
 

@@ -17,8 +17,8 @@ enum ct_status ps_apply(struct ct_ps *p, struct ps_owned *o, float *sum,
  *
  * Pairs of workers, then pairs of pairs: the order does not depend on who
  * serves or who comes first, and for a power of two it is that of canonical
- * sums (dist/canonical.h).  Worker w ends as many pairs as its number has ones
- * at its end:
+ * sums (dist/proof/canonical.h).  Worker w ends as many pairs as its number has
+ * ones at its end:
  *
  *     parts behind worker 0: 0   1: 01   2: 01 2   3: 0123   4: 0123 4       */
 

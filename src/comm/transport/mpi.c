@@ -353,7 +353,7 @@ static const char *mpi_thread_level(void)
 
 /* Open MPI sends messages beyond 64 KB over TCP only when the receiver has
  * answered.  On busy hosts that takes as long as the message itself, and our
- * receives are posted ahead anyway: a segment (coll/flight.h) goes at once.
+ * receives are posted ahead anyway: a segment (coll/transfer.h) goes at once.
  *
  * MPICH's UCX reads long messages out of the sender's memory (cma), and aborts
  * the process when that one is gone: a survivor would die of another's death,

@@ -1,5 +1,5 @@
 /* softmax_impl.h - what an implementation of softmax provides.  The contracts
- * are softmax.h's. */
+ * are those of softmax_ops.h. */
 #ifndef CT_DEVICE_CPU_SOFTMAX_IMPL_H
 #define CT_DEVICE_CPU_SOFTMAX_IMPL_H
 

@@ -5,9 +5,9 @@
  *
  * m is the solver's momentum, which acts here and not in the solver, so that
  * a value that waits has the momentum it would have had (u is the velocity, v
- * the residual).  Gradients are clipped before, by wire.c.  The paper clears u
- * with v.  That takes the momentum from those values that are sent often, which
- * are the ones that matter most: with k = n there would be none.
+ * the residual).  Gradients are clipped before, by coded_bucket.c.  The paper
+ * clears u with v.  That takes the momentum from those values that are sent
+ * often, which are the ones that matter most: with k = n there would be none.
  *
  *     code: | index: 32 bits | ... k ... | value: float | ... k ... |
  *

@@ -1,10 +1,10 @@
 /* coded.c - coded gradients on their way to servers.
  *
- * A worker's push is the code of its slice (compress/wire.h); what the codec
- * leaves out stays with the worker.  The server makes floats of it when it has
- * come, and does with those what it does without a code.  Where servers add up,
- * answers are 16 bits a float if the codec is that; parameters, which servers
- * keep, always come back as they are.
+ * A worker's push is the code of its slice (codec/coded_bucket.h); what the
+ * codec leaves out stays with the worker.  The server makes floats of it when
+ * it has come, and does with those what it does without a code.  Where servers
+ * add up, answers are 16 bits a float if the codec is that; parameters, which
+ * servers keep, always come back as they are.
  *
  *     payload of a push:   | dense floats | code |
  *     of an answer:        | floats, as in the arena |, or as a push
