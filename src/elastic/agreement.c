@@ -170,10 +170,11 @@ static void begin_ballot(struct elastic_agreement *a)
     tell_ballot(a);
 }
 
-/* The same of those who have promised, and said what they have. */
+/* The same of those who have promised, and said what they have.  Who only
+ * serves never has any. */
 static bool have_parameters(const struct elastic_agreement *a)
 {
-    bool stay = false, leave = false;
+    bool stay = a->ready > a->own.view.base, leave = false;
 
     for (int r = 0; r < a->own.view.n; r++) {
         const struct elastic_peer *p = &a->peer[r];

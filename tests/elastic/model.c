@@ -595,6 +595,30 @@ static void a_late_will_binds(void)
     require(s.p[1].a.rank < 0, "a member goes on by itself");
 }
 
+/* One that only serves, and never has parameters, stays alone when the one that
+ * trains leaves; the snapshot has them. */
+static void a_trainer_leaves_its_server(void)
+{
+    static struct state s;
+
+    now = &s;
+    s.iters = 2;
+    s.joins = all_crashes = 1; /* as if there had been one */
+    start(1);
+    event_join(1, 0);
+    talk(0, 1);
+    require(s.p[0].a.own.view.n == 2, "the server has not come");
+    (void)elastic_ready(&s.p[0].a, 1);
+    elastic_leave(&s.p[0].a);
+    for (int i = 0; i < 3; i++) {
+        elastic_retry(&s.p[0].a);
+        elastic_retry(&s.p[1].a);
+        talk(0, 1);
+    }
+    require(s.p[0].a.rank < 0 && s.p[1].a.own.view.n == 1,
+            "the trainer has not left");
+}
+
 /* How much of what may happen. */
 struct extent {
     int members, iters, crashes, suspicions, joins, leaves, retries;
@@ -644,6 +668,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc && i <= 7; i++)
         *number[i - 1] = atoi(argv[i]);
     a_late_will_binds();
+    a_trainer_leaves_its_server();
     if (argc == 8)
         run(&own);
     for (size_t i = 0; argc != 8 && i < sizeof(usual) / sizeof(usual[0]); i++)
