@@ -136,7 +136,7 @@ static void become_rank(struct agent *a, const struct rank *r,
     m.will   = r->page_file;
     m.founds = a->founds;
     m.began  = a->founds ? a->began : 0;
-    post_stop(&a->post);
+    post_stop_child(&a->post);
     for (int k = 0; k < a->config->n_ranks; k++) {
         if (a->rank[k].pidfd >= 0)
             close(a->rank[k].pidfd);

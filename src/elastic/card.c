@@ -52,9 +52,11 @@ void card_of_this_process(struct elastic_card *out)
     out->host[sizeof(out->host) - 1] = '\0';
 }
 
-bool card_learn_addresses(struct elastic_card *c)
+bool card_learn_addresses(struct elastic_card *c, const struct ct_ip *now,
+                          int n_now)
 {
-    return ct_learn_addresses(c->address, CARD_ADDRESSES, &c->n_addresses);
+    return ct_learn_addresses(now, n_now, c->address, CARD_ADDRESSES,
+                              &c->n_addresses);
 }
 
 size_t card_write(const struct elastic_card *c, uint8_t *out)

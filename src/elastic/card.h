@@ -38,8 +38,9 @@ struct elastic_card {
 
 /* This process's, but for id, port, data and will. */
 void card_of_this_process(struct elastic_card *out);
-/* Adds what addresses this machine has got since.  True: there are some. */
-bool card_learn_addresses(struct elastic_card *c);
+/* Adds the addresses that this machine has now.  True: some are new. */
+bool card_learn_addresses(struct elastic_card *c, const struct ct_ip *now,
+                          int n_now);
 /* When process `pid` was started, in ticks since the machine was; 0: there is
  * none. */
 uint64_t card_process_start(uint32_t pid);

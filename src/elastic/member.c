@@ -357,13 +357,14 @@ static void ask_to_join(struct elastic_member *m)
 }
 
 /* A process may begin while its machine has no link. */
-static void learn_addresses(struct elastic_member *m)
+static void learn_addresses(struct elastic_member *m, const struct ct_ip *now,
+                            int n_now)
 {
     struct elastic_card *c = &m->post.config.card;
 
-    if (!card_learn_addresses(c))
+    if (!card_learn_addresses(c, now, n_now))
         return;
-    ct_tcp_learn_addresses(m->tcp);
+    ct_tcp_learn_addresses(m->tcp, now, n_now);
     memcpy(c->data, ct_tcp_address(m->tcp, &c->data_bytes), c->data_bytes);
     post_tell_card(&m->post);
 }
@@ -374,7 +375,6 @@ static void retry(struct elastic_member *m, double now)
         return;
     m->next_retry = now + (m->a.own.view.number == 0 ? join_seconds
                                                      : retry_seconds);
-    learn_addresses(m);
     if (m->a.own.view.number == 0 && !member_leaves(m))
         ask_to_join(m);
     else
@@ -416,14 +416,22 @@ static void *member_main(void *arg)
 {
     struct elastic_member *m = arg;
     struct post_events events;
+    struct ct_ip link[CARD_ADDRESSES];
+    double next_look = 0;
 
     while (!atomic_load(&m->stop)) {
+        int n_links = 0;
         double now;
 
         post_wait(&m->post, TICK_MS, &events);
+        if (ct_now() >= next_look) { /* which may take the system long */
+            n_links   = ct_list_addresses(link, CARD_ADDRESSES);
+            next_look = ct_now() + retry_seconds;
+        }
         pthread_mutex_lock(&m->lock);
         post_work(&m->post, &events);
         now = ct_now();
+        learn_addresses(m, link, n_links);
         look_after(m, now);
         dismiss_silent(m, now);
         retry(m, now);

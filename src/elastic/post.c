@@ -625,3 +625,11 @@ void post_stop(struct post *p)
     }
     p->listener = p->epoll = p->wake = -1;
 }
+
+void post_stop_child(struct post *p)
+{
+    if (p->epoll >= 0)
+        close(p->epoll);
+    p->epoll = -1;
+    post_stop(p);
+}

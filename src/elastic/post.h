@@ -18,7 +18,7 @@
 #include "elastic/card.h"
 #include "elastic/line.h"
 
-enum { POST_JOB_BYTES = 16, POST_VERSION = 2 };
+enum { POST_JOB_BYTES = 16, POST_VERSION = 3 };
 
 enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, then a card */
@@ -100,6 +100,9 @@ struct post {
 CT_MUST_CHECK enum ct_status post_start(struct post *p,
                                         const struct post_config *config);
 void post_stop(struct post *p);
+/* The same in a child of the process that started it, which goes on with it:
+ * both have the same epoll, and what the child took out of it would be gone. */
+void post_stop_child(struct post *p);
 
 /* Waits until there is something to do, at most so long, or until a post_wake()
  * of any thread; touches nothing of the post.  Then post_work() does it. */

@@ -74,11 +74,10 @@ int ct_list_addresses(struct ct_ip *out, int most)
     return n;
 }
 
-bool ct_learn_addresses(struct ct_ip *list, int most, int *n)
+bool ct_learn_addresses(const struct ct_ip *now, int n_now, struct ct_ip *list,
+                        int most, int *n)
 {
-    struct ct_ip now[16];
-    const int n_now = ct_list_addresses(now, 16);
-    const int had   = *n;
+    const int had = *n;
 
     for (int i = 0; i < n_now && *n < most; i++) {
         int k = 0;

@@ -20,9 +20,10 @@ uint64_t ct_machine_number(void);
  * that are up, or of the one that CORTADO_INTERFACE names.  Returns how
  * many. */
 int ct_list_addresses(struct ct_ip *out, int most);
-/* The same, added to the *n of a list.  One that is gone stays there: its link
- * may come back.  True: there are others now. */
-bool ct_learn_addresses(struct ct_ip *list, int most, int *n);
+/* Adds those of now to the *n of a list.  One that is gone stays there: its
+ * link may come back.  True: there are others now. */
+bool ct_learn_addresses(const struct ct_ip *now, int n_now, struct ct_ip *list,
+                        int most, int *n);
 /* Where whoever has this machine's number is. */
 struct ct_ip ct_loopback_address(void);
 

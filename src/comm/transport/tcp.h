@@ -14,14 +14,16 @@
 
 /* This process's end: it listens on one port.  Used by one thread at a time. */
 struct ct_tcp;
+struct ct_ip;
 
 CT_MUST_CHECK enum ct_status ct_tcp_create(struct ct_tcp **out);
 void ct_tcp_destroy(struct ct_tcp *e); /* takes NULL; no view is open */
 /* What others need to reach this end; borrowed. */
 const void *ct_tcp_address(const struct ct_tcp *e, size_t *bytes);
-/* The machine may have got addresses since: they come to it.  Not while a view
- * is being opened. */
-void ct_tcp_learn_addresses(struct ct_tcp *e);
+/* Addresses that the machine has now come to it.  Not while a view is being
+ * opened. */
+void ct_tcp_learn_addresses(struct ct_tcp *e, const struct ct_ip *now,
+                            int n_now);
 
 struct ct_tcp_view {
     uint32_t           number; /* greater than that of any view before */

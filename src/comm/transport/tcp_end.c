@@ -45,12 +45,13 @@ const void *ct_tcp_address(const struct ct_tcp *e, size_t *bytes)
     return e->address;
 }
 
-void ct_tcp_learn_addresses(struct ct_tcp *e)
+void ct_tcp_learn_addresses(struct ct_tcp *e, const struct ct_ip *now,
+                            int n_now)
 {
     struct tcp_address *a = e->address;
     int n                 = a->n;
 
-    if (ct_learn_addresses(a->at, TCP_CALLS, &n))
+    if (ct_learn_addresses(now, n_now, a->at, TCP_CALLS, &n))
         a->n = (uint16_t)n;
 }
 
