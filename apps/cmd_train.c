@@ -11,6 +11,7 @@
 #include "dist/engine.h"
 #include "hosts.h"
 #include "log_lines.h"
+#include "measure.h"
 #include "observe/trace_file.h"
 #include "peers.h"
 #include "proto/edit.h"
@@ -74,6 +75,8 @@ static enum ct_status read_solver(const struct train_flags *f,
     if (f->net.weights)
         CT_TRY(ct_edit_add_string(&p->weights, &p->n_weights,
                                   f->net.weights));
+    if (f->measure > 0)
+        measure_solver(p);
     return CT_OK;
 }
 
@@ -289,6 +292,10 @@ enum ct_status train_as_rank(struct train_job *j, struct ct_dist *d)
         st = explain(d, s);
         goto out;
     }
+    if (f->measure > 0) {
+        st = measure_steps(s, d, f->measure);
+        goto out;
+    }
     CT_TRY_GOTO(observe_follow(&f->observe, look, d, s), st, out);
     train_signals_ask(&trace, d);
     observe_trace(look, &trace, d);
@@ -437,6 +444,31 @@ static int print_combinations(void)
     return st == CT_OK ? EXIT_DONE : command_failed(st);
 }
 
+/* false: stderr says why. */
+static bool make_sense(const struct train_flags *f, int n_words)
+{
+    int64_t since;
+
+    /* Of weights and the newest snapshot, the snapshot counts once there is
+     * one. */
+    if (n_words != 1 || !f->solver ||
+        (f->snapshot && f->net.weights &&
+         !snapshot_is_auto(f->snapshot, &since))) {
+        fprintf(stderr, "cortado train: %s\n",
+                n_words != 1 ? "takes flags only"
+                : !f->solver ? "needs --solver, a solver definition"
+                             : "give a snapshot to resume from or weights to "
+                               "finetune from, not both");
+        return false;
+    }
+    if (f->hosts && (f->elastic.elastic || ct_dist_launched())) {
+        fprintf(stderr, "cortado launch: --mpi is for jobs of fixed size, and "
+                "starts mpirun itself: leave --elastic, mpirun or --mpi out\n");
+        return false;
+    }
+    return measure_makes_sense(f);
+}
+
 static int train_by_words(const struct hosts *hosts, int min_ranks,
                           int restarts, int argc, char **argv, char **words)
 {
@@ -453,13 +485,13 @@ static int train_by_words(const struct hosts *hosts, int min_ranks,
         FLAG("on_nan", &f.on_nan),
         FLAG("trace", &f.trace),
         FLAG("ranks", &f.ranks),
+        FLAG("measure", &f.measure),
         FLAG("explain", &f.explain),
         DIST_FLAGS(f.dist),
         ELASTIC_FLAGS(f.elastic),
         OBSERVE_FLAGS(f.observe),
         FLAG_END,
     };
-    int64_t since;
     bool helped;
     int code;
 
@@ -469,23 +501,8 @@ static int train_by_words(const struct hosts *hosts, int min_ranks,
         return helped ? EXIT_DONE : EXIT_USAGE;
     if (f.explain && !f.solver && argc == 1)
         return print_combinations();
-    /* Of weights and the newest snapshot, the snapshot counts once there is
-     * one. */
-    if (argc != 1 || !f.solver ||
-        (f.snapshot && f.net.weights &&
-         !snapshot_is_auto(f.snapshot, &since))) {
-        fprintf(stderr, "cortado train: %s\n",
-                argc != 1   ? "takes flags only"
-                : !f.solver ? "needs --solver, a solver definition"
-                            : "give a snapshot to resume from or weights to "
-                              "finetune from, not both");
+    if (!make_sense(&f, argc))
         return EXIT_USAGE;
-    }
-    if (hosts && (f.elastic.elastic || ct_dist_launched())) {
-        fprintf(stderr, "cortado launch: --mpi is for jobs of fixed size, and "
-                "starts mpirun itself: leave --elastic, mpirun or --mpi out\n");
-        return EXIT_USAGE;
-    }
     if (restarts >= 0)
         f.elastic.restarts = restarts;
     if (f.elastic.restarts < 0)
@@ -494,6 +511,8 @@ static int train_by_words(const struct hosts *hosts, int min_ranks,
         f.signals.sigterm = f.elastic.elastic ? "leave" : "stop";
     if (!f.signals.sigusr1)
         f.signals.sigusr1 = f.elastic.elastic ? "leave" : "stop";
+    if (f.measure > 0)
+        measure_flags(&f);
     train_signals_catch_requests(); /* one that comes too early ends nothing */
     code = train_with_peers(&f);
     net_flags_fini(&f.net);

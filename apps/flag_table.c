@@ -295,6 +295,8 @@ const struct flag_info flag_table[] = {
       "order" },
     { "train", "redecide", FLAG_INT, EXPERT, "N", "100",
       "iterations between two choices of roads; 0 keeps the first choice" },
+    { "train", "measure", FLAG_DOUBLE, EXPERT, "SECONDS", "0",
+      "train for so long, print samples/s, and write nothing" },
     { "time", "plan", FLAG_SWITCH, EXPERT, NULL, NULL,
       "print layouts, conversions and memory, and time nothing" },
     { "bench", "layers", FLAG_SWITCH, EXPERT, NULL, NULL,

@@ -16,6 +16,7 @@ struct train_flags {
     const char            *on_nan;
     const char            *trace;
     int                    ranks, min_ranks;
+    double                 measure; /* for so many seconds; 0: train */
     bool                   explain;
     char *const           *words; /* that were given, the command first */
     const struct hosts    *hosts; /* that MPI is to start it on; NULL: none */
