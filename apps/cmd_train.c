@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "choose_ranks.h"
 #include "dist/engine.h"
 #include "hosts.h"
 #include "log_lines.h"
@@ -408,11 +409,15 @@ static int train_with_peers(struct train_flags *f)
     enum ct_status st    = read_solver(f, &job.param);
     int code             = EXIT_DONE;
 
+    if (st == CT_OK && f->auto_seconds > 0)
+        st = choose_ranks_check(f);
     if (st == CT_OK && !f->hosts)
         st = f->elastic.elastic ? choose_gpus_aside(f, job.param)
                                 : choose_gpus(f, job.param);
-    if (st != CT_OK) {
-        code = command_failed(st);
+    if (st == CT_OK && f->auto_seconds > 0)
+        st = choose_ranks(f, job.param, &code);
+    if (st != CT_OK || code != EXIT_DONE) {
+        code = st == CT_OK ? code : command_failed(st);
     } else if (f->elastic.elastic) {
         code = train_elastic(&job);
     } else if (f->hosts || (f->ranks > 1 && !ct_dist_launched())) {
@@ -445,7 +450,7 @@ static int print_combinations(void)
 }
 
 /* false: stderr says why. */
-static bool make_sense(const struct train_flags *f, int n_words)
+static bool make_sense(struct train_flags *f, int n_words)
 {
     int64_t since;
 
@@ -466,7 +471,7 @@ static bool make_sense(const struct train_flags *f, int n_words)
                 "starts mpirun itself: leave --elastic, mpirun or --mpi out\n");
         return false;
     }
-    return measure_makes_sense(f);
+    return measure_makes_sense(f) && choose_ranks_read(f);
 }
 
 static int train_by_words(const struct hosts *hosts, int min_ranks,
@@ -484,7 +489,7 @@ static int train_by_words(const struct hosts *hosts, int min_ranks,
         SIGNAL_FLAGS(f.signals),
         FLAG("on_nan", &f.on_nan),
         FLAG("trace", &f.trace),
-        FLAG("ranks", &f.ranks),
+        FLAG("ranks", &f.ranks_word),
         FLAG("measure", &f.measure),
         FLAG("explain", &f.explain),
         DIST_FLAGS(f.dist),
@@ -516,6 +521,7 @@ static int train_by_words(const struct hosts *hosts, int min_ranks,
     train_signals_catch_requests(); /* one that comes too early ends nothing */
     code = train_with_peers(&f);
     net_flags_fini(&f.net);
+    ct_free(f.chosen_words);
     return code;
 }
 

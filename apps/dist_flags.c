@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cortado/dist.h"
+#include "proto/edit.h"
 
 /* `name: value` as text, quoted where the field is a string. */
 static enum ct_status parse_one(const struct flag *flag, const char *value,
@@ -59,4 +60,17 @@ enum ct_status dist_flags_merge(const struct dist_flags *f,
             CT_TRY(override(out, &flags[i], value));
     }
     return CT_OK;
+}
+
+enum ct_status dist_flags_global_batch(Caffe__DistributedParameter **d)
+{
+    const Caffe__DistributedParameter none =
+        CAFFE__DISTRIBUTED_PARAMETER__INIT;
+
+    if (!*d)
+        CT_TRY(ct_message_merge(&none, NULL, d));
+    if ((*d)->batch != caffe__distributed_parameter__batch__default_value)
+        return CT_OK;
+    (*d)->batch = NULL; /* the schema's own text */
+    return ct_edit_string(&(*d)->batch, "global");
 }

@@ -53,4 +53,10 @@ CT_MUST_CHECK enum ct_status dist_flags_merge(
     const struct dist_flags *f, const Caffe__DistributedParameter *solver,
     Caffe__DistributedParameter **out);
 
+/* *d (may be NULL) with the batch as that of all ranks together, unless flags
+ * or solver say what it is: so the mathematics stays the same whatever the
+ * number of ranks. */
+CT_MUST_CHECK enum ct_status dist_flags_global_batch(
+    Caffe__DistributedParameter **d);
+
 #endif

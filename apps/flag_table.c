@@ -184,7 +184,10 @@ const struct flag_info flag_table[] = {
       "if that is this host, else 29400" },
     { "jobs", "json", FLAG_SWITCH, EVERYDAY, NULL, NULL,
       "print JSON in place of a table" },
-    { "train net", "ranks", FLAG_INT, RANKS, "N", NULL,
+    { "train", "ranks", FLAG_STRING, RANKS, "N", NULL,
+      "start N ranks on this machine, through mpirun; 'auto' measures which "
+      "number of ranks and threads is fastest, and takes it" },
+    { "net", "ranks", FLAG_INT, RANKS, "N", NULL,
       "start N ranks on this machine, through mpirun" },
     { "plan", "ranks", FLAG_STRING, RANKS, "N,...", "1 to 10000",
       "numbers of ranks to predict for" },
@@ -295,7 +298,9 @@ const struct flag_info flag_table[] = {
       "order" },
     { "train", "redecide", FLAG_INT, EXPERT, "N", "100",
       "iterations between two choices of roads; 0 keeps the first choice" },
-    { "train", "measure", FLAG_DOUBLE, EXPERT, "SECONDS", "0",
+    { "train", "measure", FLAG_DOUBLE, EXPERT, "SECONDS",
+      "2 with --ranks=auto",
+      "with --ranks=auto: how long each number of ranks is measured; else "
       "train for so long, print samples/s, and write nothing" },
     { "time", "plan", FLAG_SWITCH, EXPERT, NULL, NULL,
       "print layouts, conversions and memory, and time nothing" },

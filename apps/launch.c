@@ -223,6 +223,13 @@ static bool program_of(const char *link, char *out, size_t room)
     return true;
 }
 
+enum ct_status launch_self(char *out, size_t bytes)
+{
+    return program_of("/proc/self/exe", out, bytes)
+               ? CT_OK
+               : ct_fail(CT_EIO, "cannot find this program's own file");
+}
+
 /* Ranks run this very program, somewhere below the launcher. */
 static bool is_rank(pid_t pid, pid_t launcher, const char *self)
 {
@@ -361,9 +368,7 @@ void launch_tidy(void)
 
 /* ---- the launcher */
 
-/* In the child: a group of its own, so that Ctrl-C reaches this program alone;
- * it ends with us. */
-static void become(const char *program, char **call, pid_t parent)
+void launch_become(const char *program, char **call, pid_t parent)
 {
     const int nothing = open("/dev/null", O_RDONLY);
 
@@ -473,7 +478,7 @@ static enum ct_status run_launcher(const struct hosts *h, const char *program,
     fflush(NULL);
     pid = fork();
     if (pid == 0)
-        become(program, (char **)(uintptr_t)call, parent);
+        launch_become(program, (char **)(uintptr_t)call, parent);
     if (pid < 0)
         return ct_fail(CT_EIO, "cannot start %s: %s", program,
                        strerror(errno));
@@ -489,8 +494,7 @@ enum ct_status launch_run(const struct launch_call *c, int *code)
     char count[16], self[4096];
     enum ct_status st;
 
-    if (!program_of("/proc/self/exe", self, sizeof(self)))
-        return ct_fail(CT_EIO, "cannot find this program's own file");
+    CT_TRY(launch_self(self, sizeof(self)));
     CT_TRY(find_launcher(&l, &program));
     CT_TRY(list_hosts(c->hosts, needs_order(c->hosts, l), &list));
     snprintf(count, sizeof(count), "%d", c->hosts->n_ranks);

@@ -2,6 +2,8 @@
 #ifndef CT_APPS_LAUNCH_H
 #define CT_APPS_LAUNCH_H
 
+#include <sys/types.h>
+
 #include "hosts.h"
 #include "train_signals.h"
 
@@ -26,6 +28,14 @@ CT_MUST_CHECK enum ct_status launch_run(const struct launch_call *c, int *code);
 /* The same once, on this host; any signal that ranks get may end them. */
 CT_MUST_CHECK enum ct_status launch_here(int n_ranks, char *const *words,
                                          int *code);
+
+/* The file that this process runs. */
+CT_MUST_CHECK enum ct_status launch_self(char *out, size_t bytes);
+
+/* In a child of this process, `parent`: becomes that program, without input, in
+ * a group of its own, so that Ctrl-C reaches this process alone.  It ends with
+ * its parent. */
+_Noreturn void launch_become(const char *program, char **call, pid_t parent);
 
 /* Ends what the launcher has left behind on this host: ranks, and processes of
  * this session. */

@@ -15,10 +15,14 @@ struct train_flags {
     const char            *solver, *snapshot;
     const char            *on_nan;
     const char            *trace;
+    const char            *ranks_word; /* of --ranks; NULL: it was not given */
     int                    ranks, min_ranks;
+    double                 auto_seconds; /* to measure each way to divide
+                                          * cores; 0: ranks are given */
     double                 measure; /* for so many seconds; 0: train */
     bool                   explain;
     char *const           *words; /* that were given, the command first */
+    char                 **chosen_words; /* in their place; NULL, or owned */
     const struct hosts    *hosts; /* that MPI is to start it on; NULL: none */
     struct signal_flags    signals;
     struct dist_flags      dist;

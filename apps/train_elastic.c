@@ -10,15 +10,9 @@
 #include "signals.h"
 #include "train.h"
 
-/* The batch is that of all ranks together, unless somebody says otherwise, so
- * that the mathematics stays the same whatever their number is. */
 static enum ct_status fit_elastic(const struct train_flags *f,
                                   Caffe__SolverParameter *p)
 {
-    const Caffe__DistributedParameter none =
-        CAFFE__DISTRIBUTED_PARAMETER__INIT;
-    Caffe__DistributedParameter *d = p->distributed;
-
     if (f->net.precision && strcmp(f->net.precision, "fp16") == 0)
         return ct_fail(CT_ENOTSUP, "--precision=fp16 scales losses by what "
                        "each process has seen; use bf16 with --elastic");
@@ -28,15 +22,7 @@ static enum ct_status fit_elastic(const struct train_flags *f,
     if (ct_dist_launched())
         return ct_fail(CT_EINVAL, "--elastic brings its own processes: start "
                        "it without mpirun");
-    if (!d) {
-        CT_TRY(ct_message_merge(&none, NULL, &d));
-        p->distributed = d;
-    }
-    if (f->dist.batch ||
-        d->batch != caffe__distributed_parameter__batch__default_value)
-        return CT_OK;
-    d->batch = NULL;
-    return ct_edit_string(&d->batch, "global");
+    return dist_flags_global_batch(&p->distributed);
 }
 
 /* The end of a training.  Where servers keep the parameters, all are there
