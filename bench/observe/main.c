@@ -1,13 +1,14 @@
 /* main.c - what watching costs:
  *     mpiexec -n P watch_bench SOLVER FOLDER SECONDS [journal]
  *
- * One training is watched and left alone in turns of about a second, by the
- * journal's own wake and sleep, so that both sides see the same machine at
- * nearly the same time.  While it is watched, rank 0 writes FOLDER and serves
- * the live page, and a thread asks for what an open page asks for, once a
- * second; with `journal` it writes the folder and no more.  Prints a line for
- * each turn: 0 or 1 (watched), then the seconds of each of its steps.  The
- * first step of a turn, in which threads come or go, is left out. */
+ * One training is watched and left alone in turns of a second, or of six steps
+ * where these take longer, by the journal's own wake and sleep, so that both
+ * sides see the same machine at nearly the same time.  While it is watched,
+ * rank 0 writes FOLDER and serves the live page, and a thread asks for what an
+ * open page asks for, once a second; with `journal` it writes the folder and no
+ * more.  Prints a line for each turn: 0 or 1 (watched), then the seconds of
+ * each of its steps.  The first step of a turn, in which threads come or go, is
+ * left out. */
 #include <arpa/inet.h>
 #include <math.h>
 #include <pthread.h>
@@ -24,7 +25,7 @@
 #include "observe/board.h"
 #include "observe/journal.h"
 
-enum { MAX_STEPS = 4096 };
+enum { LEAST_STEPS = 6, MAX_STEPS = 4096 }; /* of a turn */
 static const double TURN_SECONDS = 1.0;
 
 struct bench {
@@ -122,7 +123,7 @@ static enum ct_status take_turns(struct bench *b, double seconds)
     for (int turn = 0; n_steps > 0; turn++) {
         const bool on = turn % 4 == 1 || turn % 4 == 2;
 
-        n_steps = (int)fmin(fmax(TURN_SECONDS / step, 2), MAX_STEPS);
+        n_steps = (int)fmin(fmax(TURN_SECONDS / step, LEAST_STEPS), MAX_STEPS);
         if (turn % 2 == 0 && ct_now() > end) /* in whole pairs */
             n_steps = 0;
         CT_TRY(take_turn(b, on, &n_steps));
