@@ -5,10 +5,10 @@
  * where these take longer, by the journal's own wake and sleep, so that both
  * sides see the same machine at nearly the same time.  While it is watched,
  * rank 0 writes FOLDER and serves the live page, and a thread asks for what an
- * open page asks for, once a second; with `journal` it writes the folder and no
- * more.  Prints a line for each turn: 0 or 1 (watched), then the seconds of
- * each of its steps.  The first step of a turn, in which threads come or go, is
- * left out. */
+ * open page asks for, once a second, and for metrics; with `journal` it writes
+ * the folder and no more.  Prints a line for each turn: 0 or 1 (watched), then
+ * the seconds of each of its steps.  The first step of a turn, in which threads
+ * come or go, is left out. */
 #include <arpa/inet.h>
 #include <math.h>
 #include <pthread.h>
@@ -39,8 +39,17 @@ struct bench {
     double             step[MAX_STEPS];
 };
 
-/* One request of the page's, answered to its end. */
-static void ask(int port, const char *path)
+/* Where a file that grows goes on, as the head of an answer says; -1: nowhere,
+ * it is not such a file. */
+static long next_in(const char *head)
+{
+    const char *next = strstr(head, "X-Next: ");
+
+    return next ? atol(next + 8) : -1;
+}
+
+/* One request, answered to its end; returns where the file goes on. */
+static long ask(int port, const char *path)
 {
     struct sockaddr_in to = { .sin_family = AF_INET,
                               .sin_port = htons((uint16_t)port),
@@ -50,26 +59,48 @@ static void ask(int port, const char *path)
                            "GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
                            "Connection: close\r\n\r\n", path, port);
     const int s = socket(AF_INET, SOCK_STREAM, 0);
+    long next   = -1;
+    ssize_t got;
 
     if (s >= 0 && connect(s, (struct sockaddr *)&to, sizeof(to)) == 0 &&
         send(s, text, (size_t)n, MSG_NOSIGNAL) == n)
-        while (read(s, text, sizeof(text)) > 0)
-            continue;
+        while ((got = read(s, text, sizeof(text) - 1)) > 0) {
+            text[got] = '\0';
+            if (next < 0)
+                next = next_in(text);
+        }
     if (s >= 0)
         close(s);
+    return next;
 }
 
+/* A file that grows: thinned the first time, then what is new. */
+static void ask_more(int port, const char *name, int thin, long *next)
+{
+    char path[128];
+
+    if (*next < 0)
+        snprintf(path, sizeof(path), "api/runs/0/%s?thin=%d", name, thin);
+    else
+        snprintf(path, sizeof(path), "api/runs/0/%s?from=%ld", name, *next);
+    *next = ask(port, path);
+}
+
+/* As a page does that is open, and Prometheus. */
 static void *visit(void *arg)
 {
-    static const char *const path[] = {
-        "api/runs", "api/runs/0/series.jsonl?thin=100",
-        "api/runs/0/ranks.jsonl?thin=10", "metrics" };
+    enum { SCRAPE = 15 }; /* seconds */
     struct bench *b = arg;
+    long series = -1, ranks = -1;
 
-    while (!atomic_load(&b->over)) {
-        for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++)
-            if (b->port && atomic_load(&b->watched))
-                ask(b->port, path[i]);
+    for (int i = 0; !atomic_load(&b->over); i++) {
+        if (b->port && atomic_load(&b->watched)) {
+            (void)ask(b->port, "api/runs");
+            ask_more(b->port, "series.jsonl", 100, &series);
+            ask_more(b->port, "ranks.jsonl", 10, &ranks);
+            if (i % SCRAPE == 0)
+                (void)ask(b->port, "metrics");
+        }
         nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
     }
     return NULL;
