@@ -227,10 +227,10 @@ struct ct_layer_type {
                     enum ct_layout layout);
     /* Optional: from now on do the work of `next` too, which alone reads this
      * layer's top: io->top is next's, and next does not run.  A `next` of two
-     * bottoms, in forward_only nets: the other one is bottom 1 in io, and top
-     * 0 may be the same place.  A Split: io->top are its tops, whose data is
-     * one place and whose diffs add up.  False: cannot.  NULL: every layer for
-     * itself again.  Reshape follows. */
+     * bottoms: the other one is bottom 1 in io, top 0 may be the same place,
+     * and unless the net is forward_only both want a gradient.  A Split:
+     * io->top are its tops, whose data is one place and whose diffs add up.
+     * False: cannot.  NULL: every layer for itself again.  Reshape follows. */
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
     /* Optional: whether blob 0 had better lie in CT_TILES16, values and
      * gradients; forward and backward look where it lies.  CPU. */

@@ -23,6 +23,11 @@
  *     y = max(s v z + b, 0)        ds += v sum(e z)     db += sum(e)
  *     dx = s v (e - mean(e) - v^2 z mean(e z))
  *
+ * On a GPU it also absorbs a sum with another blob a, the ReLU behind that, and
+ * a Split into two behind both: a residual block's end.  Then
+ *
+ *     y = max(s v z + b + a, 0)    da = e, the sum of all dy where y > 0
+ *
  * Where ranks share their statistics (ct_run.peers) m counts the values of all
  * of them, and every sum above is one over ranks, but those of ds and db. */
 #include "cortado/layer.h"
@@ -40,6 +45,7 @@
 #include "layers/channels.h"
 #include "layers/common.h"
 #include "layers/cuda/slots.h"
+#include "layers/eltwise.h"
 #include "layers/merge.h"
 #include "proto/params.h"
 
@@ -431,25 +437,51 @@ static bool bn_takes_scale(const struct batch_norm *s,
            next->blob[0]->count == s->channels;
 }
 
+/* The end of a residual block, which on the CPU runs for itself. */
+static bool bn_takes_sum(const struct ct_layer *l, const struct ct_layer *next)
+{
+    const struct batch_norm *s = l->state;
+
+    return l->dev->kind != CT_CPU && !s->sum && !s->global &&
+           !l->run->forward_only && ct_layer_is_plain_sum(next);
+}
+
+static void bn_alone_again(struct ct_layer *l)
+{
+    struct batch_norm *s = l->state;
+
+    s->scale = NULL;
+    s->sum = s->relu = s->split = false;
+    l->flags |= CT_LAYER_NO_TOP;
+}
+
 static bool bn_absorb(struct ct_layer *l, const struct ct_layer *next)
 {
     struct batch_norm *s = l->state;
 
     if (!next) {
-        s->scale = NULL;
-        s->relu  = false;
+        bn_alone_again(l);
         return true;
     }
-    if (s->relu)
+    if (s->sum && !s->split && strcmp(next->type->name, "Split") == 0) {
+        s->split = next->param->n_top == 2;
+        return s->split;
+    }
+    if (s->relu || s->split)
         return false;
-    if (strcmp(next->type->name, "Scale") == 0 && bn_takes_scale(s, next))
+    if (!s->sum && strcmp(next->type->name, "Scale") == 0 &&
+        bn_takes_scale(s, next))
         s->scale = next;
+    else if (bn_takes_sum(l, next))
+        s->sum = true;
     else if (strcmp(next->type->name, "ReLU") == 0 &&
              ct_relu_param(next->param)->negative_slope == 0)
         s->relu = true;
     else
         return false;
     l->flags |= CT_LAYER_KEEPS; /* x is more than global statistics need */
+    if (s->sum && s->relu) /* which was above 0, y alone tells */
+        l->flags &= ~(unsigned)CT_LAYER_NO_TOP;
     return true;
 }
 

@@ -25,7 +25,9 @@ struct batch_norm {
     struct ct_blob    *kept;   /* x, in place */
     struct ct_batch_norm alone; /* with nothing absorbed, in training */
     const struct ct_layer *scale; /* absorbed, or NULL */
-    bool               relu;      /* absorbed */
+    bool               sum;       /* absorbed: y = z + bottom 1 */
+    bool               relu;      /* absorbed, behind the sum if there is one */
+    bool               split;     /* absorbed, behind a sum */
     double            *merged; /* sums over ranks; NULL: own batch; owned */
     float             *here;   /* two rows of stats, from a GPU; owned */
     double             m;      /* values a channel that the statistics see */

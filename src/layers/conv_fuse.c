@@ -13,21 +13,8 @@
 #include "base/mem.h"
 #include "layers/common.h"
 #include "layers/conv_base.h"
+#include "layers/eltwise.h"
 #include "proto/params.h"
-
-static bool is_plain_sum(const struct ct_layer *next)
-{
-    const Caffe__EltwiseParameter *p = ct_eltwise_param(next->param);
-
-    if (strcmp(next->type->name, "Eltwise") != 0 ||
-        next->param->n_bottom != 2 ||
-        p->operation != CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM)
-        return false;
-    for (size_t i = 0; i < p->n_coeff; i++)
-        if (p->coeff[i] != 1)
-            return false;
-    return true;
-}
 
 bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next)
 {
@@ -44,7 +31,8 @@ bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next)
         return false;
     if (!s->sum && finishes && ct_fold_absorb(&s->fold, l, next, s->num_output))
         return true;
-    if (!s->sum && finishes && l->run->forward_only && is_plain_sum(next)) {
+    if (!s->sum && finishes && l->run->forward_only &&
+        ct_layer_is_plain_sum(next)) {
         s->sum = true;
         return true;
     }

@@ -33,6 +33,19 @@ enum { SUM  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM,
        PROD = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD,
        MAX  = CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX };
 
+bool ct_layer_is_plain_sum(const struct ct_layer *l)
+{
+    const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);
+
+    if (strcmp(l->type->name, "Eltwise") != 0 || l->param->n_bottom != 2 ||
+        (int)p->operation != SUM)
+        return false;
+    for (size_t i = 0; i < p->n_coeff; i++)
+        if (p->coeff[i] != 1)
+            return false;
+    return true;
+}
+
 static enum ct_status eltwise_setup(struct ct_layer *l, const struct ct_io *io)
 {
     const Caffe__EltwiseParameter *p = ct_eltwise_param(l->param);

@@ -1,8 +1,12 @@
-/* eltwise.h - what a Eltwise layer keeps; see eltwise.c. */
+/* eltwise.h - what an Eltwise layer keeps; see eltwise.c. */
 #ifndef CT_LAYERS_ELTWISE_H
 #define CT_LAYERS_ELTWISE_H
 
 #include "cortado/layer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { ELTWISE_LIST = 16 }; /* arrays that a GPU takes at once */
 
@@ -12,4 +16,10 @@ struct eltwise {
     bool            relu, split; /* absorbed */
 };
 
+/* Whether a layer adds two bottoms as they are. */
+bool ct_layer_is_plain_sum(const struct ct_layer *l);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -6,9 +6,7 @@
  *     first .. last      consecutive layers, each the only reader of the one
  *                        before, in place or not
  *
- * and, where nothing runs backward, one layer that reads a second blob, of an
- * earlier layer (a sum); it
- *
+ * in which one layer may read a second blob, of an earlier layer (a sum),
  * runs at the turn of its last layer, forward and backward, by its first one.
  * All hooks are called as ever, so parameters that arrive layer by layer are
  * there when the group runs, and its gradients are complete when its first
@@ -107,13 +105,18 @@ static bool follows(const struct ct_net *net, int i)
 }
 
 /* Whether layer i + 1 reads what layer i writes and one blob more, whose
- * bottom this is; -1: no. */
+ * bottom this is; -1: no.  In training both want gradients: one pass makes
+ * them. */
 static int joins(const struct ct_net *net, int i)
 {
     const struct net_layer *l = &net->layer[i], *next = l + 1;
     int other;
 
-    if (!net->options.forward_only || !adjoins(net, i) || next->n_bottom != 2)
+    if (!adjoins(net, i) || next->n_bottom != 2)
+        return -1;
+    if (!net->options.forward_only &&
+        (!l->needs_backward || !next->needs_backward || !next->want_grad[0] ||
+         !next->want_grad[1] || next->layer->param->n_propagate_down > 0))
         return -1;
     other = next->bottom_id[0] == l->top_id[0] ? 1 : 0;
     return next->bottom_id[1 - other] == l->top_id[0] &&

@@ -149,8 +149,13 @@ static void touch_layer(struct plan *p, int i)
 
     if (l->last != i)
         return;
-    if (head->joins)
-        touch(p, data_of(head->joins->bottom_id[head->joins_bottom]), step);
+    if (head->joins) {
+        const int other = head->joins->bottom_id[head->joins_bottom];
+
+        touch(p, data_of(other), step);
+        if (runs_back)
+            touch(p, diff_of(other), back);
+    }
     for (int b = 0; b < head->n_bottom; b++) {
         touch(p, data_of(head->bottom_id[b]), step);
         if (runs_back && !(flags & CT_LAYER_NO_BOTTOM))
@@ -230,6 +235,8 @@ static void find_unwritten(struct plan *p, bool *written)
         for (int b = 0; b < head->n_bottom; b++)
             if (l->needs_backward && head->want_grad[b])
                 written[head->bottom_id[b]] = true;
+        if (l->needs_backward && head->joins)
+            written[head->joins->bottom_id[head->joins_bottom]] = true;
     }
 }
 

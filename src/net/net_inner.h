@@ -48,6 +48,7 @@ struct net_layer {
     struct net_layer *joins;
     int              joins_bottom;
     struct ct_blob  *with[2];           /* then, the bottoms of the group */
+    bool             with_grad[2];      /* and which of them want a gradient */
     int              diff_top; /* whose diff is bottom 0's, with ALIAS_DIFF */
     bool             one_diff; /* the diffs of its bottoms are one place */
 };
@@ -284,7 +285,10 @@ static inline struct ct_io net_group_io(struct ct_net *net, int layer)
     if (head->joins) {
         head->with[0] = head->bottom[0];
         head->with[1] = head->joins->bottom[head->joins_bottom];
-        return (struct ct_io){ head->with, end->top, 2, end->n_top, NULL };
+        head->with_grad[0] = head->want_grad[0];
+        head->with_grad[1] = head->joins->want_grad[head->joins_bottom];
+        return (struct ct_io){ head->with, end->top, 2, end->n_top,
+                               head->with_grad };
     }
     return (struct ct_io){ head->bottom, end->top, head->n_bottom, end->n_top,
                            head->want_grad };

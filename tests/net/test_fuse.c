@@ -429,6 +429,85 @@ TEST(fuse, a_sum_and_the_split_behind_it_are_one)
           "sum (Eltwise) + s_sum_0_split (Split)\n");
 }
 
+/* c, and behind a convolution, BatchNorm and Scale: e; both added. */
+#define BLOCK_END(first, second, coeff)                                      \
+    "layer { name: 'e' type: 'Convolution' bottom: 'c' top: 'e' "            \
+    "  convolution_param { num_output: 20 kernel_size: 1 "                   \
+    "  weight_filler { type: 'xavier' } } }"                                 \
+    "layer { name: 'bn' type: 'BatchNorm' bottom: 'e' top: 'e' }"            \
+    SCALE("e", "e")                                                          \
+    "layer { name: 'sum' type: 'Eltwise' bottom: '" first "' "               \
+    "  bottom: '" second "' top: 's' eltwise_param { " coeff " } }"
+#define RELU_S "layer { name: 'r' type: 'ReLU' bottom: 's' top: 's' }"
+/* Two readers of s. */
+#define BOTH                                                                 \
+    "layer { name: 'f' type: 'Convolution' bottom: 's' top: 'f' "            \
+    "  convolution_param { num_output: 20 kernel_size: 1 "                   \
+    "  weight_filler { type: 'xavier' } } }"                                 \
+    "layer { name: 'm' type: 'Eltwise' bottom: 's' bottom: 'f' top: 'm' "    \
+    "  eltwise_param { operation: PROD } }"
+
+/* On the CPU BatchNorm takes no sum. */
+static void check_end(const char *text, const char *on_gpu,
+                      const char *on_cpu)
+{
+    check(text, test_device()->kind == CT_CPU ? on_cpu : on_gpu);
+}
+
+TEST(fuse, batch_norm_takes_the_end_of_a_residual_block_on_a_gpu)
+{
+    check_end(HEAD BLOCK_END("c", "e", "") RELU_S BOTH TAIL,
+              "bn (BatchNorm) + sc (Scale) + sum (Eltwise) + r (ReLU) + "
+              "s_r_0_split (Split)\n",
+              "sum (Eltwise) + r (ReLU) + s_r_0_split (Split)\n");
+    check_end(HEAD BLOCK_END("e", "c", "coeff: 1 coeff: 1") RELU_S MORE("s")
+              TAIL, "bn (BatchNorm) + sc (Scale) + sum (Eltwise) + r (ReLU)\n",
+              "sum (Eltwise) + r (ReLU)\n");
+    check_end(HEAD BLOCK_END("c", "e", "") BOTH TAIL,
+              "bn (BatchNorm) + sc (Scale) + sum (Eltwise) + "
+              "s_sum_0_split (Split)\n",
+              "bn (BatchNorm) + sc (Scale)\n");
+    check_end(HEAD BLOCK_END("c", "e", "") MORE("s") TAIL,
+              "bn (BatchNorm) + sc (Scale) + sum (Eltwise)\n",
+              "bn (BatchNorm) + sc (Scale)\n");
+}
+
+/* The other branch ends in a BatchNorm of its own, whose values the sum may
+ * write over. */
+TEST(fuse, both_branches_of_a_residual_block_may_end_in_batch_norm)
+{
+    check_end(HEAD "layer { name: 'd' type: 'Convolution' bottom: 'c' "
+              "  top: 'd' convolution_param { num_output: 20 kernel_size: 1 "
+              "  weight_filler { type: 'xavier' } } }"
+              "layer { name: 'b1' type: 'BatchNorm' bottom: 'd' top: 'd' }"
+              BLOCK_END("d", "e", "") RELU_S BOTH TAIL,
+              "bn (BatchNorm) + sc (Scale) + sum (Eltwise) + r (ReLU) + "
+              "s_r_0_split (Split)\n",
+              "sum (Eltwise) + r (ReLU) + s_r_0_split (Split)\n");
+}
+
+/* Coefficients, a bottom without a gradient, and three readers. */
+TEST(fuse, sums_that_batch_norm_does_not_take)
+{
+    check(HEAD BLOCK_END("c", "e", "coeff: 1 coeff: -2") RELU_S MORE("s") TAIL,
+          "bn (BatchNorm) + sc (Scale)\n");
+    check(HEAD "layer { name: 'k' type: 'Convolution' bottom: 'x' top: 'k' "
+          "  param { lr_mult: 0 } param { lr_mult: 0 } "
+          "  convolution_param { num_output: 20 kernel_size: 1 "
+          "  weight_filler { type: 'xavier' } } }"
+          BLOCK_END("k", "e", "") RELU_S MORE("s") TAIL,
+          "bn (BatchNorm) + sc (Scale)\n");
+    check_end(HEAD BLOCK_END("c", "e", "") RELU_S
+              "layer { name: 'f' type: 'Power' bottom: 's' top: 'f' "
+              "  power_param { scale: 0.5 } }"
+              "layer { name: 'g' type: 'Power' bottom: 's' top: 'g' "
+              "  power_param { power: 2 } }"
+              "layer { name: 'm' type: 'Eltwise' bottom: 's' bottom: 'f' "
+              "  bottom: 'g' top: 'm' }" TAIL,
+              "bn (BatchNorm) + sc (Scale) + sum (Eltwise) + r (ReLU)\n",
+              "sum (Eltwise) + r (ReLU) + s_r_0_split (Split)\n");
+}
+
 /* Both bottoms of the last sum are sums themselves, and each of those writes
  * over the gradient it gets: they must not get it in one place. */
 TEST(fuse, sums_of_sums_do_not_write_over_each_other)

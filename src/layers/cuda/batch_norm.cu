@@ -1,5 +1,5 @@
-/* batch_norm.cu - BatchNorm on a GPU, with the Scale and ReLU behind it where
- * it absorbed them; formulas and blobs as in batch_norm.c. */
+/* batch_norm.cu - BatchNorm on a GPU, with the Scale, the sum and the ReLU
+ * behind it where it absorbed them; formulas and blobs as in batch_norm.c. */
 #include "layers/batch_norm.h"
 #include "layers/cuda/channel_kernels.h"
 #include "layers/cuda/slots.h"
@@ -140,20 +140,24 @@ struct normalise {
     }
 };
 
-/* The sums of e and e (x - mean), and what follows from them. */
+/* The same with a value of the blob that it is added to. */
 template <bool RELU>
-struct slopes {
+struct normalise_sum {
     struct norm n;
 
     __device__ struct gate load(int64_t q) const { return gate_of(n, q); }
-    __device__ void add(const struct gate &g, float dy, float x, float *s,
-                        float *t) const
+    __device__ float operator()(const struct gate &g, float x, float a) const
     {
-        const float e = RELU && !(g.of(x) > 0) ? 0 : dy;
+        const float z = g.of(x) + a;
 
-        *s += e;
-        *t += e * (x - g.shift);
+        return RELU && z < 0 ? 0 : z; /* a NaN stays one */
     }
+};
+
+/* What becomes of the sums of e and e (x - mean). */
+struct slope_sums {
+    struct norm n;
+
     __device__ void finish(int64_t q, double s, double t) const
     {
         if (n.dfactor)
@@ -166,6 +170,78 @@ struct slopes {
         }
         n.stat(SLOPE)[q]  = (float)t;
         n.stat(OFFSET)[q] = (float)s;
+    }
+};
+
+template <bool RELU>
+struct slopes : slope_sums {
+
+    __device__ struct gate load(int64_t q) const { return gate_of(n, q); }
+    __device__ void add(const struct gate &g, float dy, float x, float *s,
+                        float *t) const
+    {
+        const float e = RELU && !(g.of(x) > 0) ? 0 : dy;
+
+        *s += e;
+        *t += e * (x - g.shift);
+    }
+};
+
+/* The same of an e that is there. */
+struct slopes_of_sum : slope_sums {
+    __device__ float load(int64_t q) const { return n.stat(BATCH_MEAN)[q]; }
+    __device__ void add(float mean, float e, float x, float *s, float *t) const
+    {
+        *s += e;
+        *t += e * (x - mean);
+    }
+};
+
+/* e = dy + dy2 where y is above 0: read on the way, and written for those who
+ * want it, rounded as they see it.  Each of the three may be NULL. */
+template <typename T>
+struct gathered {
+    enum { AHEAD = CT_AHEAD / 2 };
+    typedef T type;
+    const T  *dy, *dy2, *y;
+    T        *e;
+
+    template <int K>
+    struct raw {
+        ct_pack<K, T> dy, dy2, y;
+    };
+
+    template <int K>
+    __device__ raw<K> fetch(int64_t i) const
+    {
+        raw<K> r = {};
+
+        if (dy)
+            r.dy = ct_load_pack<K>(dy + i);
+        if (dy2)
+            r.dy2 = ct_load_pack<K>(dy2 + i);
+        if (y)
+            r.y = ct_load_pack<K>(y + i);
+        return r;
+    }
+    template <int K>
+    __device__ ct_pack<K, T> take(int64_t i, const raw<K> &r) const
+    {
+        ct_pack<K, T> out;
+
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const float sum = ct_load(r.dy.v + k) + ct_load(r.dy2.v + k);
+
+            ct_store(out.v + k, !y || ct_load(r.y.v + k) > 0 ? sum : 0);
+        }
+        ct_store_pack<K>(e + i, out);
+        return out;
+    }
+    bool aligned() const
+    {
+        return ct_aligned(dy) && ct_aligned(dy2) && ct_aligned(y) &&
+               ct_aligned(e);
     }
 };
 
@@ -308,9 +384,44 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
         CT_TRY(CT_LAUNCH(l->dev, n.channels, keep_no_stats, n));
     if (s->merged)
         CT_TRY(merge_moments(l));
+    if (s->sum) {
+        const T *a = (const T *)ct_data(io->bottom[1]);
+
+        if (s->relu)
+            return ct_channel_map(l->dev, v, normalise_sum<true>{ n }, y, kept,
+                                  x, a);
+        return ct_channel_map(l->dev, v, normalise_sum<false>{ n }, y, kept, x,
+                              a);
+    }
     if (s->relu)
         return ct_channel_map(l->dev, v, normalise<true>{ n }, y, kept, x);
     return ct_channel_map(l->dev, v, normalise<false>{ n }, y, kept, x);
+}
+
+/* Behind a sum: its other bottom's gradient is e, of which dx is made. */
+template <typename T>
+static enum ct_status backward_of_sum(const struct ct_layer *l,
+                                      const struct ct_io *io)
+{
+    const struct batch_norm *s = (const struct batch_norm *)l->state;
+    const struct norm n        = norm_of(l);
+    const struct ct_view v     = view_of(s);
+    const float *kept = s->kept ? ct_data(s->kept) : NULL;
+    const T *x = (const T *)(kept ? kept : ct_data(io->bottom[0]));
+    const T *second = io->n_top > 1 ? (const T *)ct_diff(io->top[1]) : NULL;
+    T *e            = (T *)ct_diff(io->bottom[1]);
+    const gathered<T> sum = { (const T *)ct_diff(io->top[0]), second,
+                              s->relu ? (const T *)ct_data(io->top[0]) : NULL,
+                              e };
+
+    CT_TRY(ct_channel_sum_from(l->dev, v, slopes_of_sum{ { n } }, sum, x));
+    if (!io->want_grad[0])
+        return CT_OK;
+    if (s->merged)
+        CT_TRY(merge_slopes(l));
+    return ct_channel_map(l->dev, v, spread<false>{ n },
+                          (T *)ct_diff(io->bottom[0]), (T *)NULL,
+                          (const T *)e, x);
 }
 
 template <bool RELU, typename T>
@@ -327,7 +438,7 @@ static enum ct_status backward(const struct ct_layer *l,
 
     if (s->global && !s->scale && !RELU)
         return ct_channel_map(l->dev, v, by_inverse{ n }, dx, (T *)NULL, dy);
-    CT_TRY(ct_channel_sum(l->dev, v, slopes<RELU>{ n }, dy, x));
+    CT_TRY(ct_channel_sum(l->dev, v, slopes<RELU>{ { n } }, dy, x));
     if (!io->want_grad[0])
         return CT_OK;
     if (s->merged)
@@ -346,6 +457,9 @@ extern "C" enum ct_status ct_cuda_batch_norm_backward(struct ct_layer *l,
 {
     const struct batch_norm *s = (const struct batch_norm *)l->state;
 
+    if (s->sum)
+        CT_BY_TYPE(io->bottom[0]->data.dtype, T,
+                   return backward_of_sum<T>(l, io));
     if (!io->want_grad[0] && !s->scale)
         return CT_OK;
     if (s->relu)

@@ -21,7 +21,7 @@ struct ct_view {
     int64_t outer, c, inner;
 };
 
-enum { CT_PIECE = 1024, CT_FEW = 256, CT_AHEAD = 4 };
+enum { CT_PIECE = 1024, CT_FEW = 256, CT_AHEAD = 4, CT_MANY_PARTS = 64 };
 
 /* Blocks that a multiprocessor has at once, at least: as many as registers for
  * the packs of one array, or two, allow. */
@@ -229,36 +229,75 @@ __device__ inline void ct_sum_pack(const R &r, const C *coef, int coef_step,
               out->s + k, out->t + k);
 }
 
-/* n places from `i` on, `step` apart. */
-template <int K, bool TWO, typename R, typename C, typename T>
-__device__ inline void ct_sum_walk(const R &r, const C *coef, int coef_step,
-                                   int64_t i, int64_t n, int64_t step,
-                                   const T *a, const T *b,
-                                   struct ct_sums<K> *out)
+/* Where sums read: an array.  Others make their values of several ones, and
+ * may write them: fetch() asks for all that take() needs, and take() alone
+ * writes, so that no load waits behind a store.  AHEAD places are under way at
+ * once, as many as registers have room for. */
+template <typename T>
+struct ct_array {
+    enum { AHEAD = CT_AHEAD };
+    typedef T type;
+    const T  *p;
+
+    template <int K>
+    using raw = ct_pack<K, T>;
+
+    template <int K>
+    __device__ raw<K> fetch(int64_t i) const
+    {
+        return ct_load_pack<K>(p + i);
+    }
+    template <int K>
+    __device__ ct_pack<K, T> take(int64_t, const raw<K> &r) const
+    {
+        return r;
+    }
+    bool aligned() const { return ct_aligned(p); }
+};
+
+/* N places from `i` on, `step` apart: all are asked for before one is used. */
+template <int N, int K, bool TWO, typename R, typename C, typename A,
+          typename T>
+__device__ inline void ct_sum_places(const R &r, const C *coef, int coef_step,
+                                     int64_t i, int64_t step, const A &a,
+                                     const T *b, struct ct_sums<K> *out)
 {
-    for (; n >= CT_AHEAD; n -= CT_AHEAD, i += CT_AHEAD * step) {
-        const struct ct_packs<K, T> x = ct_load_packs<K>(a + i, step);
-        const struct ct_packs<K, T> z =
-            TWO ? ct_load_packs<K>(b + i, step) : x;
+    typename A::template raw<K> raw[N];
+    ct_pack<K, T> z[N];
 
 #pragma unroll
-        for (int u = 0; u < CT_AHEAD; u++)
-            ct_sum_pack<K>(r, coef, coef_step, x.v[u], z.v[u], out);
+    for (int u = 0; u < N; u++) {
+        raw[u] = a.template fetch<K>(i + u * step);
+        if (TWO)
+            z[u] = ct_load_pack<K>(b + i + u * step);
     }
-    for (; n > 0; n--, i += step) {
-        const ct_pack<K, T> x = ct_load_pack<K>(a + i);
-        const ct_pack<K, T> z = TWO ? ct_load_pack<K>(b + i) : x;
+#pragma unroll
+    for (int u = 0; u < N; u++) {
+        const ct_pack<K, T> x = a.template take<K>(i + u * step, raw[u]);
 
-        ct_sum_pack<K>(r, coef, coef_step, x, z, out);
+        ct_sum_pack<K>(r, coef, coef_step, x, TWO ? z[u] : x, out);
     }
+}
+
+/* n places from `i` on, `step` apart. */
+template <int K, bool TWO, typename R, typename C, typename A, typename T>
+__device__ inline void ct_sum_walk(const R &r, const C *coef, int coef_step,
+                                   int64_t i, int64_t n, int64_t step,
+                                   const A &a, const T *b,
+                                   struct ct_sums<K> *out)
+{
+    for (; n >= A::AHEAD; n -= A::AHEAD, i += A::AHEAD * step)
+        ct_sum_places<A::AHEAD, K, TWO>(r, coef, coef_step, i, step, a, b,
+                                        out);
+    for (; n > 0; n--, i += step)
+        ct_sum_places<1, K, TWO>(r, coef, coef_step, i, step, a, b, out);
 }
 
 /* part[(column splits + split) 2]: both sums of a column over a share of the
  * rows; with one split and inner 1 that is all, and r finishes it. */
-template <int K, bool TWO, typename R, typename T>
+template <int K, bool TWO, typename R, typename A, typename T>
 __global__ static void __launch_bounds__(CT_BLOCK, ct_resident(TWO))
-    ct_sum_columns(struct ct_columns m, R r, const T *a, const T *b,
-                   double *part)
+    ct_sum_columns(struct ct_columns m, R r, A a, const T *b, double *part)
 {
     typedef decltype(r.load(0)) coef_type;
     __shared__ float tile[2 * K][CT_BLOCK];
@@ -307,9 +346,9 @@ __global__ static void __launch_bounds__(CT_BLOCK, ct_resident(TWO))
 }
 
 /* The same by lines: a block of (channel, split). */
-template <int K, bool TWO, typename R, typename T>
-__global__ static void ct_sum_lines(struct ct_view v, R r, const T *a,
-                                    const T *b, double *part)
+template <int K, bool TWO, typename R, typename A, typename T>
+__global__ static void ct_sum_lines(struct ct_view v, R r, A a, const T *b,
+                                    double *part)
 {
     const int64_t pieces = (v.inner + CT_PIECE - 1) / CT_PIECE;
     const int64_t q = blockIdx.x, step = (int64_t)gridDim.y * blockDim.x / 32;
@@ -352,7 +391,7 @@ __global__ static void ct_sum_lines(struct ct_view v, R r, const T *a,
 /* A warp a channel: adds its n pairs up. */
 template <typename R>
 __global__ static void ct_sum_finish(int64_t c, int64_t n, R r,
-                                     const double *part)
+                                     const double2 *part)
 {
     const int64_t q = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32;
     const unsigned lane = threadIdx.x % 32;
@@ -361,14 +400,36 @@ __global__ static void ct_sum_finish(int64_t c, int64_t n, R r,
     if (q >= c)
         return;
     for (int64_t i = lane; i < n; i += 32) {
-        all += part[(q * n + i) * 2];
-        dot += part[(q * n + i) * 2 + 1];
+        const double2 v = part[q * n + i];
+
+        all += v.x;
+        dot += v.y;
     }
     for (int o = 16; o > 0; o /= 2) {
         all += __shfl_xor_sync(~0u, all, o);
         dot += __shfl_xor_sync(~0u, dot, o);
     }
     if (lane == 0)
+        r.finish(q, all, dot);
+}
+
+/* A block a channel, where there are many pairs: loads wait for memory side by
+ * side, not one after the other. */
+template <typename R>
+__global__ static void ct_sum_finish_many(int64_t n, R r, const double2 *part)
+{
+    const int64_t q = blockIdx.x;
+    double all = 0, dot = 0;
+
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+        const double2 v = part[q * n + i];
+
+        all += v.x;
+        dot += v.y;
+    }
+    all = ct_block_sum(all);
+    dot = ct_block_sum(dot);
+    if (threadIdx.x == 0)
         r.finish(q, all, dot);
 }
 
@@ -388,8 +449,14 @@ template <typename R>
 static enum ct_status ct_channel_finish(const struct ct_device *d, int64_t c,
                                         int64_t n, R r)
 {
-    ct_sum_finish<R><<<(unsigned)((c + 7) / 8), CT_BLOCK, 0,
-                       ct_cuda_stream(d)>>>(c, n, r, ct_cuda_parts(d));
+    const double2 *part = (const double2 *)ct_cuda_parts(d);
+    cudaStream_t s      = ct_cuda_stream(d);
+
+    if (n > CT_MANY_PARTS)
+        ct_sum_finish_many<R><<<(unsigned)c, CT_BLOCK, 0, s>>>(n, r, part);
+    else
+        ct_sum_finish<R><<<(unsigned)((c + 7) / 8), CT_BLOCK, 0, s>>>(c, n, r,
+                                                                      part);
     return CT_CUDA_LAUNCHED(d, "sums of channels");
 }
 
@@ -400,10 +467,9 @@ static inline bool ct_sums_by_columns(const struct ct_view *v)
            (v->inner < CT_FEW && 2 * v->c * v->inner <= CT_CUDA_PARTS);
 }
 
-template <int K, bool TWO, typename R, typename T>
+template <int K, bool TWO, typename R, typename A, typename T>
 static enum ct_status ct_channel_sum_by(const struct ct_device *d,
-                                        struct ct_view v, R r, const T *a,
-                                        const T *b)
+                                        struct ct_view v, R r, A a, const T *b)
 {
     const struct ct_columns m = { v.outer, v.c * v.inner, v.inner };
     const int64_t pieces      = (v.inner + CT_PIECE - 1) / CT_PIECE;
@@ -416,7 +482,7 @@ static enum ct_status ct_channel_sum_by(const struct ct_device *d,
 
         n = ct_splits(d, ct_resident(TWO), across,
                       (m.rows + 4 * by - 1) / (4 * by), m.columns);
-        ct_sum_columns<K, TWO, R, T>
+        ct_sum_columns<K, TWO, R, A, T>
             <<<dim3((unsigned)across, (unsigned)n), dim3(bx, by), 0,
                ct_cuda_stream(d)>>>(m, r, a, b, part);
         CT_TRY(CT_CUDA_LAUNCHED(d, "sums of columns"));
@@ -425,38 +491,48 @@ static enum ct_status ct_channel_sum_by(const struct ct_device *d,
                                                           r);
     }
     n = ct_splits(d, 8, v.c, (v.outer * pieces + 7) / 8, v.c);
-    ct_sum_lines<K, TWO, R, T>
+    ct_sum_lines<K, TWO, R, A, T>
         <<<dim3((unsigned)v.c, (unsigned)n), CT_BLOCK, 0,
            ct_cuda_stream(d)>>>(v, r, a, b, part);
     CT_TRY(CT_CUDA_LAUNCHED(d, "sums of lines"));
     return n == 1 ? CT_OK : ct_channel_finish(d, v.c, n, r);
 }
 
-template <int K, typename R, typename T>
-static enum ct_status ct_channel_sum_of(const struct ct_device *d,
-                                        struct ct_view v, R r, const T *a,
-                                        const T *b)
+/* Two sums over each channel of what `a` makes and of array b.  r has load(q);
+ * add(coefficients, a, b, &s, &t), which adds a value's part to both; and
+ * finish(q, s, t), called once for each channel. */
+template <typename R, typename A>
+static enum ct_status ct_channel_sum_from(const struct ct_device *d,
+                                          struct ct_view v, R r, A a,
+                                          const typename A::type *b)
 {
-    return b ? ct_channel_sum_by<K, true>(d, v, r, a, b)
-             : ct_channel_sum_by<K, false>(d, v, r, a, a);
+    constexpr int K = 16 / sizeof(typename A::type);
+
+    if (v.outer * v.c * v.inner == 0)
+        return CT_OK;
+    if ((ct_sums_by_columns(&v) ? v.c * v.inner : v.inner) % K == 0 &&
+        a.aligned() && ct_aligned(b))
+        return ct_channel_sum_by<K, true>(d, v, r, a, b);
+    return ct_channel_sum_by<1, true>(d, v, r, a, b);
 }
 
-/* Two sums over each channel.  r has load(q); add(coefficients, a, b, &s, &t),
- * which adds a value's part to both; and finish(q, s, t), called once for each
- * channel.  b NULL: add() gets a twice. */
+/* The same of an array; b NULL: add() gets a twice. */
 template <typename R, typename T>
 static enum ct_status ct_channel_sum(const struct ct_device *d,
                                      struct ct_view v, R r, const T *a,
                                      const T *b)
 {
-    constexpr int K = 16 / sizeof(T);
+    constexpr int K           = 16 / sizeof(T);
+    const struct ct_array<T> x = { a };
 
+    if (b)
+        return ct_channel_sum_from(d, v, r, x, b);
     if (v.outer * v.c * v.inner == 0)
         return CT_OK;
     if ((ct_sums_by_columns(&v) ? v.c * v.inner : v.inner) % K == 0 &&
-        ct_aligned(a) && ct_aligned(b))
-        return ct_channel_sum_of<K>(d, v, r, a, b);
-    return ct_channel_sum_of<1>(d, v, r, a, b);
+        x.aligned())
+        return ct_channel_sum_by<K, false>(d, v, r, x, a);
+    return ct_channel_sum_by<1, false>(d, v, r, x, a);
 }
 
 #endif
