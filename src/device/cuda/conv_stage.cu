@@ -1,6 +1,5 @@
 /* conv_stage.cu - arrays on their way into the form that cuDNN takes, and out
- * of it: folded images, weights and their gradients, groups apart, channels
- * filled up.
+ * of it: folded images, groups apart, channels filled up.
  *
  * All of them have fewer than 2^31 values, so that indices are 32 bits. */
 #include "device/cuda/conv_kernels.h"
@@ -54,57 +53,6 @@ __global__ static void fold(struct ct_conv_cells f, int n_vectors, const A *x,
             out[j] = in ? ct_load(from + offset[v + j]) : 0.0f;
         }
         ct_store16(to + (int64_t)i * V, out);
-    }
-}
-
-/* Value i inside comes from here outside; below 0 it is a fill value. */
-__device__ static int weight_of(const struct ct_conv_cells &f, int i)
-{
-    const int channels = (int)f.channels, s_w = (int)f.s_w;
-    const int v = i % (int)f.inside, cell = i / (int)f.inside;
-    const int o = cell / (int)(f.kc_h * f.kc_w);
-    const int c = v % channels, dx = v / channels % s_w;
-    const int dy = v / channels / s_w;
-    const int y = cell / (int)f.kc_w % (int)f.kc_h * (int)f.s_h + dy;
-    const int x = cell % (int)f.kc_w * s_w + dx;
-
-    return dy >= f.s_h || y >= f.k_h || x >= f.k_w || o >= f.outputs
-               ? -1
-               : ((o * channels + c) * (int)f.k_h + y) * (int)f.k_w + x;
-}
-
-template <typename T>
-__global__ static void weights_in(struct ct_conv_cells f, int n,
-                                  const float *w, T *to)
-{
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
-         i += gridDim.x * blockDim.x) {
-        const int at = weight_of(f, i);
-
-        ct_store(to + i, at < 0 ? 0.0f : w[at]);
-    }
-}
-
-template <typename T>
-__global__ static void weights_add(struct ct_conv_cells f, int n, bool cells,
-                                   const T *g, float *dw)
-{
-    const int channels = (int)f.channels, s_h = (int)f.s_h, s_w = (int)f.s_w;
-
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
-         i += gridDim.x * blockDim.x) {
-        int at = i;
-
-        if (cells) {
-            const int x = i % (int)f.k_w, y = i / (int)f.k_w % (int)f.k_h;
-            const int line = i / (int)(f.k_w * f.k_h);
-            const int c = line % channels, o = line / channels;
-
-            at = ((o * (int)f.kc_h + y / s_h) * (int)f.kc_w + x / s_w) *
-                     (int)f.inside +
-                 (y % s_h * s_w + x % s_w) * channels + c;
-        }
-        dw[i] += ct_load(g + at);
     }
 }
 
@@ -191,32 +139,6 @@ extern "C" enum ct_status ct_cuda_conv_fold(
     CT_ASSERT(n <= INT32_MAX && f->inside <= MOST_INSIDE);
     CT_BY_TYPE(from_type, A,
                return fold_from(d, f, n, (const A *)x, to_type, to));
-}
-
-extern "C" enum ct_status ct_cuda_weights_in(const struct ct_device *d,
-                                             const struct ct_conv_cells *f,
-                                             const float *w,
-                                             enum ct_dtype type, void *to)
-{
-    const int64_t n = f->outputs_inside * f->kc_h * f->kc_w * f->inside;
-
-    CT_ASSERT(n <= INT32_MAX);
-    CT_BY_TYPE(type, T,
-               return CT_LAUNCH(d, n, weights_in<T>, *f, (int)n, w, (T *)to));
-}
-
-extern "C" enum ct_status ct_cuda_weights_add(const struct ct_device *d,
-                                              const struct ct_conv_cells *f,
-                                              enum ct_layout layout,
-                                              enum ct_dtype type,
-                                              const void *g, float *dw)
-{
-    const int64_t n = f->outputs * f->channels * f->k_h * f->k_w;
-
-    CT_ASSERT(n <= INT32_MAX);
-    CT_BY_TYPE(type, T,
-               return CT_LAUNCH(d, n, weights_add<T>, *f, (int)n,
-                                layout == CT_NHWC, (const T *)g, dw));
 }
 
 extern "C" enum ct_status ct_cuda_conv_part(const struct ct_device *d,

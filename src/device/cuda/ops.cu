@@ -1,7 +1,7 @@
 /* ops.cu - the vector operations of the device table, as kernels.
  *
  * Sums are made in double, in an order that depends on n and the GPU alone. */
-#include "device/cuda/kernel.h"
+#include "device/cuda/elementwise.h"
 
 enum { PARTS = 256 }; /* partial sums, the size of struct ct_cuda.sum */
 
@@ -57,12 +57,9 @@ __global__ static void add_parts(int n, const double *part, double *out)
         *out = sum;
 }
 
-template <typename A, typename B>
-__global__ static void convert(int64_t n, const A *x, B *y)
-{
-    CT_KERNEL_EACH (i, n)
-        ct_store(y + i, ct_load(x + i));
-}
+struct as_it_is {
+    __device__ float operator()(float v) const { return v; }
+};
 
 /* Tiles of 32 x 32 through shared memory: both sides in full lines.  x is
  * rows x columns for each of the images, y its transpose. */
@@ -167,16 +164,13 @@ template <typename A>
 static enum ct_status convert_from(const struct ct_device *d, int64_t n,
                                    const A *x, enum ct_dtype to, void *y)
 {
-    CT_BY_TYPE(to, B,
-               return CT_LAUNCH(d, n, (convert<A, B>), n, x, (B *)y));
+    CT_BY_TYPE(to, B, return ct_map(d, n, as_it_is(), (B *)y, x));
 }
 
 extern "C" enum ct_status ct_cuda_convert(const struct ct_device *d, int64_t n,
                                           enum ct_dtype from, const void *x,
                                           enum ct_dtype to, void *y)
 {
-    if (n == 0)
-        return CT_OK;
     CT_BY_TYPE(from, A, return convert_from(d, n, (const A *)x, to, y));
 }
 
