@@ -93,3 +93,55 @@ TEST(conv_tiles, large_weights_have_large_tiles_and_small_ones_many)
     ASSERT(!ct_weight_tiles_make(64, 64, 3, 169, 264, &m));
     ASSERT(!ct_weight_tiles_make(16384, 16384, 16384, 9, 264, &m));
 }
+
+static void check_columns(int64_t rows, int64_t row, int vector)
+{
+    enum { BLOCKS = 264, AHEAD = 4, TURNS = 4096, ROOM = 1 << 16 };
+    uint8_t *seen = ct_calloc((size_t)(rows * row), 1, "test values");
+    struct ct_columns m;
+
+    ASSERT(seen != NULL);
+    ASSERT(ct_columns_make(rows, row, vector, BLOCKS, AHEAD, ROOM, TURNS, &m));
+    ASSERT_INT(row, m.width * m.groups);
+    ASSERT(m.width * vector <= 4 * CT_TILE_THREADS);
+    ASSERT(m.shares == 1 || m.shares * m.groups <= BLOCKS);
+    ASSERT(m.shares * row * vector <= ROOM);
+    for (int group = 0; group < m.groups; group++)
+        for (int share = 0; share < m.shares; share++)
+            for (int t = 0; t < CT_TILE_THREADS; t++) {
+                struct ct_column c = ct_column_of(&m, group, share, t);
+
+                for (int64_t r = c.row; r < rows; r += c.step) {
+                    ASSERT_INT(0, seen[r * row + c.column]);
+                    seen[r * row + c.column] = 1;
+                }
+            }
+    for (int64_t i = 0; i < rows * row; i++)
+        ASSERT_INT(1, seen[i]);
+    ct_free(seen);
+}
+
+TEST(conv_tiles, every_vector_of_a_row_has_one_thread)
+{
+    static const int64_t rows[] = { 1, 7, 63, 1000, 4099 };
+
+    for (int i = 0; i < 5; i++)
+        for (int64_t row = 1; row <= 130; row++) {
+            check_columns(rows[i], row, 4);
+            if (row <= 128)
+                check_columns(rows[i], row, 8);
+        }
+}
+
+TEST(conv_tiles, columns_are_about_a_line_of_memory_wide)
+{
+    ASSERT_INT(8, ct_columns_width(48, 8));  /* 384 channels of 16 bits */
+    ASSERT_INT(6, ct_columns_width(12, 8));  /* 96 */
+    ASSERT_INT(13, ct_columns_width(26, 8)); /* 208 */
+    ASSERT_INT(10, ct_columns_width(250, 4)); /* 1000 of 32 bits */
+    ASSERT_INT(2, ct_columns_width(2, 8));
+    ASSERT_INT(25, ct_columns_width(125, 4));
+    ASSERT_INT(251, ct_columns_width(251, 4));
+    ASSERT_INT(0, ct_columns_width(251, 8));
+    ASSERT_INT(0, ct_columns_width(257, 4));
+}

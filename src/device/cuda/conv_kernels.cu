@@ -5,11 +5,15 @@
  *
  * Each is one pass over memory, of 16 bytes a thread where the shape allows
  * it.  Sums are taken in two steps, shares of the rows and then the shares, by
- * the block that ends last, in an order that depends on the shape alone. */
+ * the block that ends last, in an order that depends on the shape and the GPU
+ * alone. */
 #include "device/cuda/conv_kernels.h"
 #include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
+#include "device/cuda/tiles.h"
 #include "device/cuda/vector.h"
+
+static_assert((int)CT_TILE_THREADS == (int)CT_BLOCK, "one size of blocks");
 
 /* A NaN stays one. */
 __device__ static inline float finish(float v, bool relu)
@@ -114,19 +118,80 @@ __global__ static void sums_plain(int batch, int channels,
         db[c] += sum;
 }
 
-/* The sums over all shares of channels that come in fours, by one block. */
-__device__ static inline void join_shares(int fours, int shares,
-                                          const float *part, float *db)
+/* Words of 16-byte vectors: dy where y is above 0, else 0, and their sums. */
+__device__ static inline uint32_t keep(const float *, uint32_t dy, uint32_t y)
 {
-    __shared__ float4 tile[CT_BLOCK];
-    const int at_once = CT_BLOCK / fours, mine = threadIdx.x / fours;
-    const int column  = threadIdx.x % fours;
-    float4 sum        = make_float4(0, 0, 0, 0);
+    return __uint_as_float(y) > 0 ? dy : 0;
+}
 
-#pragma unroll 8
+__device__ static inline uint32_t keep(const __nv_bfloat16 *, uint32_t dy,
+                                       uint32_t y)
+{
+    const __nv_bfloat162 v = *(const __nv_bfloat162 *)&y;
+
+    return dy & __hgt2_mask(v, __floats2bfloat162_rn(0, 0));
+}
+
+__device__ static inline uint32_t keep(const __half *, uint32_t dy, uint32_t y)
+{
+    const __half2 v = *(const __half2 *)&y;
+
+    return dy & __hgt2_mask(v, __floats2half2_rn(0, 0));
+}
+
+__device__ static inline void add(const float *, uint32_t w, float *sum)
+{
+    sum[0] += __uint_as_float(w);
+}
+
+__device__ static inline void add(const __nv_bfloat16 *, uint32_t w,
+                                  float *sum)
+{
+    sum[0] += __uint_as_float(w << 16);
+    sum[1] += __uint_as_float(w & 0xffff0000u);
+}
+
+__device__ static inline void add(const __half *, uint32_t w, float *sum)
+{
+    const float2 v = __half22float2(*(const __half2 *)&w);
+
+    sum[0] += v.x;
+    sum[1] += v.y;
+}
+
+/* Masks v and adds it up; whether that changed v. */
+template <bool MASK, typename T>
+__device__ static inline bool take(uint4 *v, const uint4 &out, float *sum)
+{
+    enum { EACH = CT_VECTOR(T) / 4 };
+    const T *const type = NULL;
+    const uint4 was     = *v;
+
+    if (MASK) {
+        v->x = keep(type, was.x, out.x);
+        v->y = keep(type, was.y, out.y);
+        v->z = keep(type, was.z, out.z);
+        v->w = keep(type, was.w, out.w);
+    }
+    add(type, v->x, sum);
+    add(type, v->y, sum + EACH);
+    add(type, v->z, sum + 2 * EACH);
+    add(type, v->w, sum + 3 * EACH);
+    return v->x != was.x || v->y != was.y || v->z != was.z || v->w != was.w;
+}
+
+/* The sums over all shares of n channels, by one block: each thread has four
+ * channels, and of the shares every so many. */
+__device__ static inline void join_shares(int n, int shares, const float *part,
+                                          float4 *tile, float *db)
+{
+    const int fours = n / 4, at_once = CT_BLOCK / fours;
+    const int column = threadIdx.x % fours, mine = threadIdx.x / fours;
+    float4 sum = make_float4(0, 0, 0, 0);
+
+#pragma unroll 16
     for (int i = mine; i < (mine < at_once ? shares : 0); i += at_once) {
-        const float4 v =
-            __ldcg((const float4 *)part + (int64_t)i * fours + column);
+        const float4 v = __ldcg((const float4 *)part + i * fours + column);
 
         sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
     }
@@ -147,60 +212,68 @@ __device__ static inline void join_shares(int fours, int shares,
 
 enum { AHEAD = 4 }; /* rows that a thread has under way */
 
-/* NHWC by vectors: a block takes as many rows at once as it has threads for,
- * and steps over the rows; `row` vectors a row, at most CT_BLOCK. */
+/* NHWC by vectors, as tiles.h shares them out: one group of columns and one
+ * share of the rows a block.  What the mask leaves as it is need not be
+ * written: behind a max pooling that is nearly all. */
 template <bool MASK, typename T>
-__global__ static void sums16(int rows, int row, const T *__restrict__ y,
-                              T *__restrict__ dy, float *part, unsigned *turn,
-                              float *db)
+__global__ static void __launch_bounds__(CT_BLOCK, 4)
+sums16(struct ct_columns m, const T *__restrict__ y, T *__restrict__ dy,
+       float *part, unsigned *turn, float *db)
 {
-    enum { V = CT_VECTOR(T) };
-    __shared__ float tile[CT_BLOCK][V + 1];
-    const int at_once = CT_BLOCK / row, mine = threadIdx.x / row;
-    const int column = threadIdx.x % row;
-    const int step   = (int)gridDim.x * at_once;
-    float sum[V]     = {};
+    enum { V = CT_VECTOR(T), STEP = V + 1 }; /* odd: no two in one bank */
+    __shared__ __align__(16) float tile[CT_BLOCK * STEP];
+    const struct ct_column at =
+        ct_column_of(&m, blockIdx.x, blockIdx.y, threadIdx.x);
+    const int n = m.width * V, folds = CT_BLOCK / n;
+    float sum[V] = {};
 
-    for (int64_t r = blockIdx.x * at_once + mine; mine < at_once && r < rows;
-         r += (int64_t)AHEAD * step) {
-        float v[AHEAD][V] = {}, out[AHEAD][V];
+    for (int r = at.row; r < m.rows; r += AHEAD * at.step) {
+        uint4 v[AHEAD], out[AHEAD];
 
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
-            if (r + (int64_t)a * step < rows) {
-                const int64_t at = ((r + (int64_t)a * step) * row + column) * V;
+            if (r + a * at.step < m.rows) {
+                const int64_t i = (r + a * at.step) * m.row + at.column;
 
-                ct_load16(dy + at, v[a]);
+                v[a] = ((const uint4 *)dy)[i];
                 if (MASK)
-                    ct_load16(y + at, out[a]);
+                    out[a] = ((const uint4 *)y)[i];
             }
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
-            if (r + (int64_t)a * step < rows) {
-                const int64_t at = ((r + (int64_t)a * step) * row + column) * V;
-
-#pragma unroll
-                for (int j = 0; j < V; j++) {
-                    v[a][j] = !MASK || out[a][j] > 0 ? v[a][j] : 0;
-                    sum[j] += v[a][j];
-                }
-                if (MASK)
-                    ct_store16(dy + at, v[a]);
-            }
+            if (r + a * at.step < m.rows &&
+                take<MASK, T>(&v[a], out[a], sum) && MASK)
+                ((uint4 *)dy)[(r + a * at.step) * m.row + at.column] = v[a];
     }
 #pragma unroll
     for (int j = 0; j < V; j++)
-        tile[threadIdx.x][j] = sum[j];
+        tile[threadIdx.x * STEP + j] = sum[j];
     __syncthreads();
-    for (int c = threadIdx.x; c < row * V; c += CT_BLOCK) {
+    /* Many rows at once: first by all threads, down to `folds` of them. */
+    if (folds > 1) {
+        const int c = threadIdx.x % n, mine = threadIdx.x / n;
         float all = 0;
 
-        for (int i = 0; i < at_once; i++)
-            all += tile[i * row + c / V][c % V];
-        part[(int64_t)blockIdx.x * row * V + c] = all;
+        for (int i = mine; i < (mine < folds ? m.at_once : 0); i += folds)
+            all += tile[(i * m.width + c / V) * STEP + c % V];
+        __syncthreads();
+        tile[threadIdx.x] = all;
+        __syncthreads();
     }
-    if (is_last(gridDim.x, turn))
-        join_shares(row * V / 4, (int)gridDim.x, part, db);
+    for (int c = threadIdx.x; c < n; c += CT_BLOCK) {
+        float all = 0;
+
+        for (int i = 0; i < (folds > 1 ? folds : m.at_once); i++)
+            all += folds > 1 ? tile[i * n + c]
+                             : tile[(i * m.width + c / V) * STEP + c % V];
+        if (m.shares == 1)
+            db[blockIdx.x * n + c] += all;
+        else
+            part[(blockIdx.x * m.shares + blockIdx.y) * n + c] = all;
+    }
+    if (m.shares > 1 && is_last(m.shares, turn + blockIdx.x))
+        join_shares(n, m.shares, part + blockIdx.x * m.shares * n,
+                    (float4 *)tile, db + blockIdx.x * n);
 }
 
 /* Any shape: 32 channels and a share of the rows a block, 32 x 8 threads. */
@@ -276,11 +349,21 @@ extern "C" enum ct_status ct_cuda_conv_finish(const struct ct_device *d,
 static bool by_vectors(const struct ct_bias_desc *desc, const void *y,
                        const void *dy)
 {
-    const bool nhwc   = desc->layout == CT_NHWC;
-    const int64_t row = nhwc ? desc->channels : desc->spatial;
+    const int64_t row = desc->layout == CT_NHWC ? desc->channels
+                                                : desc->spatial;
 
-    return ct_fits16(dy, desc->dtype, row) && ct_fits16(y, desc->dtype, row) &&
-           (!nhwc || row <= 4 * CT_BLOCK);
+    return ct_fits16(dy, desc->dtype, row) && ct_fits16(y, desc->dtype, row);
+}
+
+static bool columns_of(const struct ct_device *d,
+                       const struct ct_bias_desc *desc, struct ct_columns *m)
+{
+    const int vector = 16 / (int)ct_dtype_bytes(desc->dtype);
+
+    return ct_columns_make(desc->batch * desc->spatial,
+                           desc->channels / vector, vector,
+                           4 * ct_cuda(d)->n_multiprocessors, AHEAD,
+                           CT_CUDA_PARTS, CT_CUDA_TURNS, m);
 }
 
 template <bool MASK, typename T>
@@ -288,16 +371,14 @@ static enum ct_status sums_of_columns(const struct ct_device *d,
                                       const struct ct_bias_desc *desc,
                                       const T *y, T *dy, float *db)
 {
-    const int64_t rows = desc->batch * desc->spatial;
-    const int64_t row  = desc->channels / CT_VECTOR(T);
-    const int64_t most = 2 * ct_cuda(d)->n_multiprocessors;
-    const int64_t once = CT_BLOCK / row * AHEAD;
-    const int64_t want = (rows + once - 1) / once;
+    struct ct_columns m;
+    const bool fits = columns_of(d, desc, &m);
 
-    sums16<MASK, T><<<(unsigned)(want < most ? want : most), CT_BLOCK, 0,
-                      ct_cuda_stream(d)>>>((int)rows, (int)row, y, dy,
-                                           (float *)ct_cuda_parts(d),
-                                           ct_cuda_turns(d), db);
+    CT_ASSERT(fits);
+    sums16<MASK, T><<<dim3((unsigned)m.groups, (unsigned)m.shares), CT_BLOCK,
+                      0, ct_cuda_stream(d)>>>(m, y, dy,
+                                              (float *)ct_cuda_parts(d),
+                                              ct_cuda_turns(d), db);
     return CT_CUDA_LAUNCHED(d, "sums by channel");
 }
 
@@ -336,12 +417,16 @@ static enum ct_status sums(const struct ct_device *d,
 }
 
 /* Whether the kernels above take it. */
-static bool at_once(const struct ct_bias_desc *desc, const void *y,
-                    const void *dy)
+static bool at_once(const struct ct_device *d, const struct ct_bias_desc *desc,
+                    const void *y, const void *dy)
 {
-    return desc->batch * desc->spatial * desc->channels <= INT32_MAX &&
-           (desc->layout == CT_NHWC ? by_vectors(desc, y, dy)
-                                    : desc->channels <= CT_CUDA_TURNS);
+    struct ct_columns m;
+
+    if (desc->batch * desc->spatial * desc->channels > INT32_MAX)
+        return false;
+    if (desc->layout == CT_NHWC)
+        return by_vectors(desc, y, dy) && columns_of(d, desc, &m);
+    return desc->channels <= CT_CUDA_TURNS;
 }
 
 /* Any shape, dy as it is. */
@@ -373,7 +458,7 @@ extern "C" enum ct_status ct_cuda_conv_bias_backward(
 {
     if (desc->batch * desc->spatial * desc->channels == 0)
         return CT_OK;
-    if (!at_once(desc, dy, dy))
+    if (!at_once(d, desc, dy, dy))
         return any_sums(d, desc, dy, db);
     CT_BY_TYPE(desc->dtype, T,
                return (sums<false, T>(d, desc, (const T *)NULL, (T *)dy, db)));
@@ -387,7 +472,7 @@ extern "C" enum ct_status ct_cuda_conv_mask(const struct ct_device *d,
 
     if (n == 0)
         return CT_OK;
-    if (db && at_once(desc, y, dy))
+    if (db && at_once(d, desc, y, dy))
         CT_BY_TYPE(desc->dtype, T,
                    return (sums<true, T>(d, desc, (const T *)y, (T *)dy, db)));
     CT_BY_TYPE(desc->dtype, T,

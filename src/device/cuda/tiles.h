@@ -89,4 +89,74 @@ CT_TILE_FN struct ct_weight_column ct_weight_column_of(
     return c;
 }
 
+/* Rows of channels, a vector of them to a thread.  Blocks take `width` vectors
+ * of a row and as many rows at once as they have threads for, one share of the
+ * rows each: groups x shares blocks. */
+struct ct_columns {
+    int rows, row; /* `row` vectors each */
+    int width, groups, shares;
+    int at_once;
+};
+
+/* Widths are 128 bytes or about that, so that a row's vectors are whole lines
+ * of memory and few shares keep a GPU busy; 0: none fits. */
+static inline int ct_columns_width(int64_t row, int vector)
+{
+    static const int good[] = { 8, 6, 10, 14, 4, 13, 11, 9, 15 };
+    int64_t width           = row;
+
+    for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        if (row % good[i] == 0)
+            return good[i];
+    for (int64_t w = 16; w < row && width == row; w++)
+        if (row % w == 0)
+            width = w;
+    return width <= CT_TILE_THREADS && width * vector <= 4 * CT_TILE_THREADS
+               ? (int)width
+               : 0;
+}
+
+/* Rows of `row` vectors of `vector` values, for `blocks` blocks of which each
+ * thread has `ahead` rows at least; shares have `room` for their sums, and
+ * groups `turns`. */
+static inline bool ct_columns_make(int64_t rows, int64_t row, int vector,
+                                   int64_t blocks, int ahead, int64_t room,
+                                   int64_t turns, struct ct_columns *out)
+{
+    const int width = ct_columns_width(row, vector);
+    int64_t at_once, shares, most;
+
+    if (width == 0 || row / width > turns || row * vector > room)
+        return false;
+    at_once = CT_TILE_THREADS / width;
+    shares  = (rows + at_once * ahead - 1) / (at_once * ahead);
+    most    = blocks / (row / width);
+    most    = most < room / (row * vector) ? most : room / (row * vector);
+    most    = most < 1 ? 1 : most;
+    out->rows    = (int)rows;
+    out->row     = (int)row;
+    out->width   = width;
+    out->groups  = (int)(row / width);
+    out->shares  = (int)(shares < most ? shares : most);
+    out->at_once = (int)at_once;
+    return true;
+}
+
+/* A thread's column and first row; further rows are `step` apart. */
+struct ct_column {
+    int column, row, step;
+};
+
+CT_TILE_FN struct ct_column ct_column_of(const struct ct_columns *m, int group,
+                                         int share, int thread)
+{
+    const int mine = thread / m->width;
+    struct ct_column c;
+
+    c.column = group * m->width + thread % m->width;
+    c.row    = mine < m->at_once ? share * m->at_once + mine : m->rows;
+    c.step   = m->shares * m->at_once;
+    return c;
+}
+
 #endif
