@@ -206,7 +206,8 @@ static enum ct_status describe_point(struct ct_conv_graph *g, desc x, desc b,
     return finished(d, *op) ? CT_OK : CT_ENOTSUP;
 }
 
-/* The sum in float32, the bias on it, and what becomes of that. */
+/* The sum in float32, the bias on it, and what becomes of that.  The bias has
+ * the type of the arrays, as in cuDNN's own call for all three. */
 static enum ct_status describe_finish(struct ct_conv_graph *g, desc y,
                                       desc *sum, desc *op, int *n)
 {
@@ -218,7 +219,7 @@ static enum ct_status describe_finish(struct ct_conv_graph *g, desc y,
         dim[i]  = i == 1 ? p->y[1] : 1;
         step[i] = i == 1 || (i > 1 && p->y_step[1] != 1) ? 1 : p->y[1];
     }
-    CT_TRY(describe_tensor(g, B, CT_F32, dim, step, &b));
+    CT_TRY(describe_tensor(g, B, p->dtype, dim, step, &b));
     CT_TRY(describe_tensor(g, SUM, CT_F32, p->y, p->y_step, sum));
     if (p->relu)
         CT_TRY(describe_tensor(g, BIASED, CT_F32, p->y, p->y_step, &biased));
@@ -490,7 +491,7 @@ void ct_conv_plan_fini(const struct ct_device *d, struct ct_conv_plan *p)
 
 enum ct_status ct_conv_plan_run(const struct ct_device *d,
                                 const struct ct_conv_plan *p, const void *x,
-                                const void *w, const float *b, const void *y,
+                                const void *w, const void *b, const void *y,
                                 void *work)
 {
     const int64_t name[4]   = { X, W, Y, B };

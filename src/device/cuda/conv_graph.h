@@ -18,7 +18,7 @@ struct ct_conv_problem {
     enum ct_pass  pass;
     enum ct_dtype dtype;
     bool          strict;    /* no products in fewer bits than float32's */
-    bool          bias;      /* y + b, one a channel, of float32 */
+    bool          bias;      /* y + b, one a channel, of `dtype` */
     bool          relu;      /* then max(y, 0); with bias only */
     int           n_spatial; /* 2 or 3 */
     int64_t       x[CT_CONV_DIMS], y[CT_CONV_DIMS], w[CT_CONV_DIMS];
@@ -59,7 +59,7 @@ CT_MUST_CHECK enum ct_status ct_conv_graph_plan(struct ct_conv_graph *g,
 CT_MUST_CHECK enum ct_status ct_conv_plan_run(const struct ct_device *d,
                                               const struct ct_conv_plan *p,
                                               const void *x, const void *w,
-                                              const float *b, const void *y,
+                                              const void *b, const void *y,
                                               void *work);
 void ct_conv_plan_fini(const struct ct_device *d, struct ct_conv_plan *p);
 

@@ -58,7 +58,7 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
     const struct ct_cuda *g      = ct_cuda(c->dev);
     struct ct_text t             = { 0 };
 
-    ct_text_addf(&t, "conv 3 %s cudnn %zu precision %d %s", g->name,
+    ct_text_addf(&t, "conv 4 %s cudnn %zu precision %d %s", g->name,
                  g->libs->cudnnGetVersion(), (int)g->precision,
                  pass_name[pass]);
     if (road != CT_CONV_ROADS)

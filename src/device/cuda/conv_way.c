@@ -230,7 +230,7 @@ static bool askew(const void *p)
 }
 
 /* Staged arrays lie behind each other: x, y, the gradient of w, which never
- * goes straight out, and a bias that the engine takes.  The plan's scratch is
+ * goes straight out, and a bias in the engine's type.  The plan's scratch is
  * last. */
 struct places {
     char *x, *y, *w, *b, *rest;
@@ -326,7 +326,7 @@ static enum ct_status take_out(const struct ct_conv *c,
 static enum ct_status run(const struct ct_conv *c,
                           const struct ct_conv_way *way,
                           const struct ct_conv_plan *plan, const void *x,
-                          const void *w, const float *b, const void *y,
+                          const void *w, const void *b, const void *y,
                           void *rest)
 {
     const int64_t one = (int64_t)ct_dtype_bytes(way->dtype);
@@ -357,15 +357,15 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
 {
     const struct places p = places_in(way, x, y, work);
     void *yi              = way->stage_y || askew(y) ? p.y : y;
-    const void *xi;
+    const void *xi, *bi = way->fused ? b : NULL;
 
     CT_TRY(bring_in(c, way, true, x, folded ? folded : p.x, &xi));
-    if (way->fused && askew(b)) {
-        CT_TRY(ct_cuda_convert(c->dev, way->problem.y[1], CT_F32, b, CT_F32,
-                               p.b));
-        b = (const float *)(void *)p.b;
+    if (way->fused && (way->dtype != CT_F32 || askew(b))) {
+        CT_TRY(ct_cuda_convert(c->dev, way->problem.y[1], CT_F32, b,
+                               way->dtype, p.b));
+        bi = p.b;
     }
-    CT_TRY(run(c, way, plan, xi, w, way->fused ? b : NULL, yi, p.rest));
+    CT_TRY(run(c, way, plan, xi, w, bi, yi, p.rest));
     return take_out(c, way, false, yi, way->fused ? NULL : b, y);
 }
 

@@ -10,7 +10,8 @@
  *              vectors: tensor cores are slow on an odd number of them
  *
  * Forward may be `fused`: bias and ReLU are the engine's work then, and else a
- * pass of their own, or part of the one that takes y out.
+ * pass of their own, or part of the one that takes y out.  An engine takes a
+ * bias of the way's type, rounded to it as weights are.
  *
  * A way computes in one layout and one type, plain or NHWC.  What arrives in
  * another one, or is cut otherwise, is staged in scratch: brought in before
