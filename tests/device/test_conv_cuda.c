@@ -49,6 +49,22 @@ static const struct shape {
       { 0, 0 }, { 1, 1 }, true, false },
     { "strides that differ", "fold", 2, 4, 8, 1, { 13, 17 }, { 3, 4 },
       { 2, 3 }, { 1, 2 }, { 1, 1 }, false, false },
+    { "3x3 of three channels", NULL, 7, 3, 33, 1, { 17, 15 }, { 3, 3 },
+      { 1, 1 }, { 1, 1 }, { 1, 1 }, true, true },
+    { "5x5 of three channels", NULL, 20, 3, 32, 1, { 32, 32 }, { 5, 5 },
+      { 1, 1 }, { 2, 2 }, { 1, 1 }, true, false },
+    { "7x7 stride 2, odd", NULL, 1, 3, 13, 1, { 30, 37 }, { 7, 7 }, { 2, 2 },
+      { 3, 3 }, { 1, 1 }, true, true },
+    { "11x11 stride 4, 96", NULL, 3, 3, 96, 1, { 67, 71 }, { 11, 11 },
+      { 4, 4 }, { 2, 1 }, { 1, 1 }, true, true },
+    { "one channel, 100 images", NULL, 100, 1, 6, 1, { 12, 10 }, { 5, 3 },
+      { 1, 1 }, { 0, 1 }, { 1, 1 }, true, false },
+    { "wide kernel", NULL, 2, 2, 9, 1, { 14, 23 }, { 2, 9 }, { 3, 2 },
+      { 1, 4 }, { 1, 1 }, false, true },
+    { "one position", NULL, 5, 4, 10, 1, { 4, 4 }, { 4, 4 }, { 1, 1 },
+      { 0, 0 }, { 1, 1 }, true, false },
+    { "stride beyond the kernel", NULL, 3, 2, 8, 1, { 16, 14 }, { 1, 2 },
+      { 2, 3 }, { 0, 1 }, { 1, 1 }, true, true },
     { "two groups of 5x5", "apart", 2, 48, 64, 2, { 9, 8 }, { 5, 5 },
       { 1, 1 }, { 2, 2 }, { 1, 1 }, true, true },
     { "three groups", "apart", 2, 48, 96, 3, { 7, 7 }, { 3, 3 }, { 2, 2 },
@@ -73,6 +89,13 @@ static const struct shape {
       { 1, 1 }, { 1, 1 }, true, false },
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+/* Few input channels need no library. */
+static bool is_direct(const struct shape *s)
+{
+    return s->in_channels <= 4 && s->group == 1 && s->dilation[0] == 1 &&
+           s->dilation[1] == 1;
+}
 
 static void close_device(void *d)
 {
@@ -340,7 +363,7 @@ static int solve_forms(const struct shape *s, const struct precision *at,
 TEST(conv_cuda, every_way_agrees_with_the_reference_in_every_precision)
 {
     static const char *const ways[] = { "cudnn", "whole", "apart", "strided",
-                                        "fold", "wide" };
+                                        "fold", "wide", "direct" };
 
     n_wrong = 0;
     test_defer(forget, NULL);
@@ -349,7 +372,7 @@ TEST(conv_cuda, every_way_agrees_with_the_reference_in_every_precision)
 
         test_defer(close_device, (void *)(uintptr_t)g);
         for (int j = 0; j < N_SHAPES; j++)
-            for (int k = 0; k < 6; k++) {
+            for (int k = 0; k < 7; k++) {
                 const char *must = shapes[j].way;
                 int n = solve_forms(&shapes[j], &precisions[i], g, ways[k], 0);
 
@@ -358,6 +381,8 @@ TEST(conv_cuda, every_way_agrees_with_the_reference_in_every_precision)
                 if (must && strcmp(must, ways[k]) == 0 &&
                     precisions[i].value != CT_FP32)
                     ASSERT(n > 0);
+                if (is_direct(&shapes[j]) && strcmp(ways[k], "direct") == 0)
+                    ASSERT_INT(3, n);
             }
     }
     ASSERT_INT(0, n_wrong);

@@ -1,4 +1,4 @@
-/* conv_cudnn.c - convolution by cuDNN.
+/* conv_cudnn.c - convolution by cuDNN, and without it where that is faster.
  *
  * Each pass goes its own way (conv_way.h), the one that measures fastest
  * (conv_pick.h).  Weights are brought into a way's form by forward; the data
@@ -147,6 +147,11 @@ static enum ct_status create_wide(struct ct_conv *c)
     return create_on(c, CT_CONV_WIDE);
 }
 
+static enum ct_status create_direct(struct ct_conv *c)
+{
+    return create_on(c, CT_CONV_DIRECT);
+}
+
 /* The weights of a pass as its way has them.  Plain float32 ones are taken
  * where they lie, unless that is askew. */
 static enum ct_status weights_for(const struct ct_conv *c, enum ct_pass pass,
@@ -249,3 +254,5 @@ const struct ct_conv_impl ct_conv_strided = CUDNN_IMPL("strided",
                                                        create_strided);
 const struct ct_conv_impl ct_conv_fold    = CUDNN_IMPL("fold", create_fold);
 const struct ct_conv_impl ct_conv_wide    = CUDNN_IMPL("wide", create_wide);
+const struct ct_conv_impl ct_conv_direct  = CUDNN_IMPL("direct",
+                                                       create_direct);

@@ -303,23 +303,32 @@ __global__ static void bias_sums(int64_t batch, int64_t channels,
     }
 }
 
-/* The shares of 32 channels a block, 32 x 8 threads. */
-__global__ static void bias_join(int channels, int shares, const float *part,
-                                 float *db)
+/* The shares of 32 sums a block, 32 x 8 threads. */
+__global__ static void join(int n, int shares, const float *part, float *to)
 {
     __shared__ float tile[8][32];
     const int c = blockIdx.x * 32 + threadIdx.x;
     float sum   = 0;
 
-    for (int i = threadIdx.y; c < channels && i < shares; i += 8)
-        sum += part[(int64_t)i * channels + c];
+#pragma unroll 8
+    for (int i = threadIdx.y; i < (c < n ? shares : 0); i += 8)
+        sum += part[(int64_t)i * n + c];
     tile[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    if (threadIdx.y == 0 && c < channels) {
+    if (threadIdx.y == 0 && c < n) {
         for (int i = 1; i < 8; i++)
             sum += tile[i][threadIdx.x];
-        db[c] += sum;
+        to[c] += sum;
     }
+}
+
+extern "C" enum ct_status ct_cuda_join(const struct ct_device *d, int n,
+                                       int shares, const float *part,
+                                       float *to)
+{
+    join<<<(unsigned)(n + 31) / 32, dim3(32, 8), 0, ct_cuda_stream(d)>>>(
+        n, shares, part, to);
+    return CT_CUDA_LAUNCHED(d, "join");
 }
 
 extern "C" enum ct_status ct_cuda_conv_finish(const struct ct_device *d,
@@ -447,9 +456,7 @@ static enum ct_status any_sums(const struct ct_device *d,
                    desc->batch, c, desc->spatial, desc->layout == CT_NHWC,
                    (const T *)dy, (float *)part)));
     CT_TRY(CT_CUDA_LAUNCHED(d, "bias sums"));
-    bias_join<<<grid.x, dim3(32, 8), 0, s>>>((int)c, (int)shares,
-                                             (const float *)part, db);
-    return CT_CUDA_LAUNCHED(d, "bias_join");
+    return ct_cuda_join(d, (int)c, (int)shares, (const float *)part, db);
 }
 
 extern "C" enum ct_status ct_cuda_conv_bias_backward(

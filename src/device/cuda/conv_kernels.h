@@ -85,6 +85,12 @@ CT_MUST_CHECK enum ct_status ct_cuda_conv_mask(const struct ct_device *d,
                                                const void *y, void *dy,
                                                float *db);
 
+/* to[i] += the sum over all shares of part[share n + i], in the same order each
+ * time. */
+CT_MUST_CHECK enum ct_status ct_cuda_join(const struct ct_device *d, int n,
+                                          int shares, const float *part,
+                                          float *to);
+
 #ifdef __cplusplus
 }
 #endif

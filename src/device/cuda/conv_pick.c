@@ -228,19 +228,15 @@ struct search {
     bool                  must_repeat; /* its results */
     cudaEvent_t           event[2];
     struct ct_conv_pick  *best;
+    bool                  found;
     float                 cost; /* of the best one; see cost_of() */
     float                 ms;
     int                   engine;
 };
 
-static bool found(const struct search *s)
-{
-    return s->best->plan.plan != NULL;
-}
-
 static bool good(const struct search *s)
 {
-    return found(s) && (s->best->plan.repeats || !s->must_repeat);
+    return s->found && (s->best->plan.repeats || !s->must_repeat);
 }
 
 /* An engine whose results do not repeat has to be worth it; where they must, it
@@ -257,6 +253,7 @@ static void take(struct search *s, const struct ct_conv_way *way,
     ct_conv_plan_fini(s->c->dev, &s->best->plan);
     s->best->way  = *way;
     s->best->plan = *plan;
+    s->found      = true;
     s->engine     = engine;
     s->ms         = ms;
     s->cost       = cost_of(s, plan, ms);
@@ -274,12 +271,12 @@ static enum ct_status try_engine(struct search *s,
     *ran = false;
     if (st != CT_OK)
         return st == CT_ENOTSUP ? CT_OK : st;
-    if (plan.bytes > t->room || (!plan.repeats && s->must_repeat && found(s)))
+    if (plan.bytes > t->room || (!plan.repeats && s->must_repeat && s->found))
         st = CT_ENOTSUP;
     if (st == CT_OK && !s->quick)
         st = time_plan(s->c, way, &plan, t, s->event, s->cost, &ms);
     *ran = st == CT_OK;
-    if (st == CT_OK && (!found(s) || cost_of(s, &plan, ms) < s->cost))
+    if (st == CT_OK && (!s->found || cost_of(s, &plan, ms) < s->cost))
         take(s, way, &plan, engine, ms);
     else
         ct_conv_plan_fini(s->c->dev, &plan);
@@ -322,6 +319,30 @@ out:
     return st;
 }
 
+/* A way without cuDNN has no engines: its plan is empty. */
+static enum ct_status try_direct(struct search *s)
+{
+    const struct ct_conv_plan plan = { .pass = s->pass, .repeats = true };
+    struct trial t                 = { NULL };
+    struct ct_conv_way way;
+    enum ct_status st = ct_conv_way_make(s->c, s->pass, CT_CONV_DIRECT, false,
+                                         CT_PLAIN, CT_F32, &way);
+    float ms          = 0;
+
+    /* Without measuring, the library is the safer guess. */
+    if (st != CT_OK || (s->quick && s->found))
+        return st == CT_ENOTSUP ? CT_OK : st;
+    if (!s->quick) {
+        CT_TRY(trial_make(s->c, &way, &t));
+        st = time_plan(s->c, &way, &plan, &t, s->event, s->cost, &ms);
+        s->c->dev->ops->free(s->c->dev, t.block);
+    }
+    if (st == CT_OK && (!s->found || cost_of(s, &plan, ms) < s->cost))
+        take(s, &way, &plan, 0, ms);
+    /* As an engine that fails: see try_engine(). */
+    return CT_OK;
+}
+
 /* Every road in every form that has a chance.  Tensor cores like NHWC, so a
  * plain form is for images that are plain outside too; products in float32 are
  * slower in NHWC, and plain float32 is what cuDNN has for everything. */
@@ -338,14 +359,14 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
                  { CT_PLAIN, dtype, plain },
                  { CT_PLAIN, CT_F32, false } };
 
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < 2 * CT_CONV_ROADS; k++) {
+    for (int i = 0; i < 3 && road != CT_CONV_DIRECT; i++)
+        for (int k = 0; k < 2 * CT_CONV_DIRECT; k++) {
             const int r = k / 2;
             struct ct_conv_way way;
             enum ct_status st;
 
             if ((road != CT_CONV_ROADS && (int)road != r) ||
-                (!form[i].wanted && found(s)) || (s->quick && good(s)) ||
+                (!form[i].wanted && s->found) || (s->quick && good(s)) ||
                 (i == 0 && !form[i].wanted))
                 continue;
             st = ct_conv_way_make(s->c, s->pass, (enum ct_conv_road)r, k % 2,
@@ -355,7 +376,26 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
             if (st != CT_OK && st != CT_ENOTSUP)
                 return st;
         }
-    return CT_OK;
+    return road == CT_CONV_DIRECT || road == CT_CONV_ROADS ? try_direct(s)
+                                                           : CT_OK;
+}
+
+static enum ct_status take_engine(struct search *s,
+                                  const struct ct_conv_way *way, int engine)
+{
+    struct ct_conv_graph *g  = NULL;
+    struct ct_conv_plan plan = { .pass = s->pass, .repeats = true };
+    enum ct_status st        = CT_OK;
+
+    if (way->road != CT_CONV_DIRECT) {
+        st = ct_conv_graph_create(s->c->dev, &way->problem, asks_all(way), &g);
+        if (st == CT_OK)
+            st = ct_conv_graph_plan(g, engine, &plan);
+        ct_conv_graph_destroy(g);
+    }
+    if (st == CT_OK)
+        take(s, way, &plan, engine, 0);
+    return st;
 }
 
 /* A kept choice: "fold nhwc bf16 3 0.171", the last one for people; a fused
@@ -363,8 +403,6 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
 static enum ct_status take_kept(struct search *s, const char *text)
 {
     char road[16], layout[8], dtype[8], *plus;
-    struct ct_conv_graph *g = NULL;
-    struct ct_conv_plan plan;
     struct ct_conv_way way;
     enum ct_status st;
     int engine;
@@ -384,13 +422,7 @@ static enum ct_status take_kept(struct search *s, const char *text)
                 : strcmp(dtype, "f16") == 0 ? CT_F16
                                             : CT_F32, &way);
             if (st == CT_OK)
-                st = ct_conv_graph_create(s->c->dev, &way.problem,
-                                          asks_all(&way), &g);
-            if (st == CT_OK)
-                st = ct_conv_graph_plan(g, engine, &plan);
-            if (st == CT_OK)
-                take(s, &way, &plan, engine, 0);
-            ct_conv_graph_destroy(g);
+                st = take_engine(s, &way, engine);
             return st == CT_ENOTSUP ? CT_OK : st;
         }
     return CT_OK;
@@ -417,7 +449,7 @@ static enum ct_status measure(struct search *s)
         CT_TRY_GOTO(ct_cuda_check(s->c->dev, cudaEventCreate(&s->event[i]),
                                   "timing"), st, out);
     CT_TRY_GOTO(try_ways(s, s->road), st, out);
-    if (!found(s) && s->road != CT_CONV_ROADS)
+    if (!s->found && s->road != CT_CONV_ROADS)
         CT_TRY_GOTO(try_ways(s, CT_CONV_WHOLE), st, out);
 out:
     for (int i = 0; i < 2; i++)
@@ -436,7 +468,7 @@ static enum ct_status choose(struct search *s)
         st       = measure(s);
     }
     CT_TRY(st);
-    if (!found(s))
+    if (!s->found)
         return CT_ENOTSUP;
     if (!s->quick)
         keep(s);
@@ -452,11 +484,11 @@ static enum ct_status search(struct search *s)
         return choose(s);
     CT_TRY(ct_cuda_choices(s->c->dev, &kept));
     CT_TRY(take_kept(s, ct_choices_find(kept, s->best->key)));
-    if (found(s))
+    if (s->found)
         return CT_OK;
     ct_choices_alone(kept);
     st = take_kept(s, ct_choices_find(kept, s->best->key));
-    if (st == CT_OK && !found(s))
+    if (st == CT_OK && !s->found)
         st = choose(s);
     ct_choices_go_on(kept);
     return st;

@@ -11,7 +11,7 @@
 /* One way, ready to run; shared by all passes that are alike. */
 struct ct_conv_pick {
     struct ct_conv_way   way;
-    struct ct_conv_plan  plan;
+    struct ct_conv_plan  plan;  /* empty where the way is direct */
     size_t               bytes; /* of scratch, staging included */
     char                *key;
     int                  users;

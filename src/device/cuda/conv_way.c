@@ -1,5 +1,7 @@
-/* conv_way.c - the ways in which cuDNN does one pass of a convolution. */
+/* conv_way.c - the ways in which a GPU does one pass of a convolution. */
 #include "device/cuda/conv_way.h"
+
+#include "device/cuda/conv_direct.h"
 
 enum { MOST_FOLDED = 256, FEW_CHANNELS = 4, MOST_RUNS = 16, LEAST_APART = 16 };
 
@@ -11,6 +13,7 @@ const char *ct_conv_road_name(enum ct_conv_road r)
         [CT_CONV_STRIDED] = "strided",
         [CT_CONV_FOLD]    = "fold",
         [CT_CONV_WIDE]    = "wide",
+        [CT_CONV_DIRECT]  = "direct",
     };
 
     return name[r];
@@ -167,6 +170,16 @@ static enum ct_status widen(const struct ct_conv *c, struct ct_conv_way *way)
                                                           : CT_ENOTSUP;
 }
 
+/* Arrays are taken as they lie, with the bias and ReLU of forward. */
+static enum ct_status direct(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    way->stage_x = way->stage_y = false;
+    return way->layout == CT_PLAIN && way->dtype == CT_F32 && !way->fused &&
+                   ct_cuda_direct_takes(c, way->problem.pass, &way->scratch)
+               ? CT_OK
+               : CT_ENOTSUP;
+}
+
 enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
                                 enum ct_conv_road road, bool fused,
                                 enum ct_layout layout, enum ct_dtype dtype,
@@ -199,6 +212,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = fold(c, out);
     else if (road == CT_CONV_WIDE)
         st = widen(c, out);
+    else if (road == CT_CONV_DIRECT)
+        st = direct(c, out);
     p->bias = fused;
     p->relu = fused && d->relu;
     return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
@@ -263,7 +278,8 @@ size_t ct_conv_way_bytes(const struct ct_conv_way *way, const void *x,
     char base;
     struct places p = places_in(way, x, y, &base);
 
-    return (size_t)(p.rest - &base);
+    return way->road == CT_CONV_DIRECT ? way->scratch
+                                       : (size_t)(p.rest - &base);
 }
 
 /* x or dy as the way has it; `room` is where it goes if it must. */
@@ -359,6 +375,8 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
     void *yi              = way->stage_y || askew(y) ? p.y : y;
     const void *xi, *bi = way->fused ? b : NULL;
 
+    if (way->road == CT_CONV_DIRECT)
+        return ct_cuda_direct_forward(c, x, w, b, y);
     CT_TRY(bring_in(c, way, true, x, folded ? folded : p.x, &xi));
     if (way->fused && (way->dtype != CT_F32 || askew(b))) {
         CT_TRY(ct_cuda_convert(c->dev, way->problem.y[1], CT_F32, b,
@@ -392,6 +410,8 @@ enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
     const struct places p = places_in(way, x, dy, work);
     const void *xi = folded, *yi;
 
+    if (way->road == CT_CONV_DIRECT)
+        return ct_cuda_direct_gradient(c, x, dy, work, dw);
     if (!folded)
         CT_TRY(bring_in(c, way, true, x, p.x, &xi));
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));

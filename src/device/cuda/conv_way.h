@@ -1,4 +1,4 @@
-/* conv_way.h - the ways in which cuDNN does one pass of a convolution.
+/* conv_way.h - the ways in which a GPU does one pass of a convolution.
  *
  *     whole    as it is described
  *     apart    groups by themselves, each with its channels packed together
@@ -8,6 +8,8 @@
  *              Few channels fill the library's vectors this way.
  *     wide     channels of y filled up with zeros to a whole number of
  *              vectors: tensor cores are slow on an odd number of them
+ *     direct   without cuDNN, for few input channels (conv_direct.h): forward
+ *              and the weights' gradient, on arrays as they lie outside
  *
  * Forward may be `fused`: bias and ReLU are the engine's work then, and else a
  * pass of their own, or part of the one that takes y out.  An engine takes a
@@ -29,6 +31,7 @@ enum ct_conv_road {
     CT_CONV_STRIDED,
     CT_CONV_FOLD,
     CT_CONV_WIDE,
+    CT_CONV_DIRECT,
     CT_CONV_ROADS
 };
 
@@ -43,6 +46,7 @@ struct ct_conv_way {
     int64_t                n_x, n_y, n_w;       /* values inside */
     bool                   stage_x, stage_y, stage_w;
     struct ct_conv_cells   cells; /* how weights, and folded images, lie */
+    size_t                 scratch; /* bytes that a direct way needs */
 };
 
 const char *ct_conv_road_name(enum ct_conv_road r);
@@ -75,9 +79,9 @@ bool ct_conv_way_same_cells(const struct ct_conv_way *a,
                             const struct ct_conv_way *b);
 
 /* The passes.  `w` is inside already; `work` has what the way and the plan
- * ask for.  Where `folded` is not NULL, it has room for n_x values: forward
- * leaves there what it makes of x, and a gradient of the same cells finds
- * it. */
+ * ask for; a direct way has no plan.  Where `folded` is not NULL, it has room
+ * for n_x values: forward leaves there what it makes of x, and a gradient of
+ * the same cells finds it. */
 CT_MUST_CHECK enum ct_status ct_conv_way_forward(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *x, const void *w,
