@@ -136,7 +136,7 @@ CT_MUST_CHECK enum ct_status ct_cuda_layout_convert(
     enum ct_layout from, enum ct_dtype from_type, const void *x,
     enum ct_layout to, enum ct_dtype to_type, void *y);
 
-/* gemm.c: a matrix product by cuBLASLt, row-major as ct_gemm().  `bias`, where
+/* gemm.c: a matrix product, row-major as ct_gemm().  `bias`, where
  * not NULL, has n values and is added to every row; `relu` follows it. */
 struct ct_cuda_gemm {
     enum ct_transpose ta, tb;
@@ -156,6 +156,14 @@ enum ct_status ct_cuda_gemm(const struct ct_device *d, enum ct_transpose ta,
                             int64_t lda, const float *b, int64_t ldb,
                             float beta, float *c, int64_t ldc);
 void ct_cuda_gemms_free(struct ct_cuda_gemms *g); /* takes NULL */
+
+/* product.cu: the same without a library, where it takes the types. */
+bool ct_cuda_product_takes(const struct ct_cuda_gemm *g);
+CT_MUST_CHECK enum ct_status ct_cuda_product(const struct ct_device *d,
+                                             const struct ct_cuda_gemm *g,
+                                             float alpha, const void *a,
+                                             const void *b, float beta,
+                                             void *c);
 
 #ifdef __cplusplus
 }

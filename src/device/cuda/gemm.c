@@ -1,4 +1,4 @@
-/* gemm.c - matrix products by cuBLASLt.
+/* gemm.c - matrix products by cuBLASLt, and small ones by product.cu.
  *
  * Its matrices are column-major: a row-major C = A B is its C^T = B^T A^T, so
  * the operands change places.  The bias of a row-major column is then that of
@@ -6,9 +6,9 @@
  *
  * The description and the algorithm of a product are made once for each shape
  * and kept; there are as many as the net has products.  Of the algorithms that
- * the library suggests the one that measures fastest is taken, on the operands
- * of the first call; its result goes elsewhere meanwhile.  It is kept for the
- * next run, whose sums then have the same order. */
+ * the library suggests, and our own, the one that measures fastest is taken, on
+ * the operands of the first call; its result goes elsewhere meanwhile.  It is
+ * kept for the next run, whose sums then have the same order. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "device/choice.h"
 #include "device/cuda/libs.h"
+#include "device/impl.h"
 
 /* What tells one plan from another; no padding: compared as bytes. */
 struct gemm_key {
@@ -27,6 +28,7 @@ struct gemm_plan {
     struct gemm_key        key;
     cublasLtMatmulDesc_t   op;
     cublasLtMatrixLayout_t a, b, c;
+    bool                   ours; /* without cuBLASLt */
     cublasLtMatmulAlgo_t   algo;
     size_t                 workspace;
     struct gemm_plan      *next;
@@ -123,19 +125,24 @@ static enum ct_status plan_describe(const struct ct_device *d,
     return CT_OK;
 }
 
-enum { CANDIDATES = 8, TURNS = 5 };
+/* Candidates are counted from 0; ours is behind all of the library's. */
+enum { CANDIDATES = 8, OURS = CANDIDATES, TURNS = 5 };
 
 struct operands {
+    const struct ct_cuda_gemm *g;
     const void *a, *b;
     void       *c;
     float       alpha, beta;
 };
 
+/* Without `algo` by our own kernel. */
 static enum ct_status multiply(const struct ct_device *d,
                                const struct gemm_plan *p,
                                const cublasLtMatmulAlgo_t *algo,
                                size_t workspace, const struct operands *o)
 {
+    if (!algo)
+        return ct_cuda_product(d, o->g, o->alpha, o->a, o->b, o->beta, o->c);
     BLAS(d, cublasLtMatmul, ct_cuda(d)->cublaslt, p->op, &o->alpha, o->b, p->a,
          o->a, p->b, &o->beta, o->c, p->c, o->c, p->c, algo,
          ct_cuda(d)->gemm_work, workspace, ct_cuda(d)->stream);
@@ -149,15 +156,27 @@ static enum ct_status time_one(const struct ct_device *d,
                                const struct operands *o, cudaEvent_t begin,
                                cudaEvent_t end, float *ms)
 {
-    cudaStream_t stream = ct_cuda_stream(d);
+    const cublasLtMatmulAlgo_t *algo = h ? &h->algo : NULL;
+    const size_t workspace           = h ? h->workspaceSize : 0;
+    cudaStream_t stream              = ct_cuda_stream(d);
 
-    CT_TRY(multiply(d, p, &h->algo, h->workspaceSize, o));
+    CT_TRY(multiply(d, p, algo, workspace, o));
     CT_TRY(ct_cuda_check(d, cudaEventRecord(begin, stream), "timing"));
     for (int i = 0; i < TURNS; i++)
-        CT_TRY(multiply(d, p, &h->algo, h->workspaceSize, o));
+        CT_TRY(multiply(d, p, algo, workspace, o));
     CT_TRY(ct_cuda_check(d, cudaEventRecord(end, stream), "timing"));
     CT_TRY(ct_cuda_check(d, cudaEventSynchronize(end), "timing"));
     return ct_cuda_check(d, cudaEventElapsedTime(ms, begin, end), "timing");
+}
+
+/* Whether ours has a chance: the product is so small that a library's tiles
+ * leave most of the GPU idle. */
+static bool is_small(const struct operands *o)
+{
+    const double most = 1 << 26;
+
+    return ct_impl_allowed("product", "small") && ct_cuda_product_takes(o->g) &&
+           (double)o->g->m * (double)o->g->n * (double)o->g->k <= most;
 }
 
 static enum ct_status fastest(const struct ct_device *d,
@@ -171,8 +190,11 @@ static enum ct_status fastest(const struct ct_device *d,
 
     CT_TRY_GOTO(ct_cuda_check(d, cudaEventCreate(&begin), "timing"), st, out);
     CT_TRY_GOTO(ct_cuda_check(d, cudaEventCreate(&end), "timing"), st, out);
-    for (int i = 0; i < n; i++) {
-        if (time_one(d, p, &found[i], o, begin, end, &ms) != CT_OK)
+    for (int i = 0; i <= OURS; i++) {
+        if ((i >= n && i != OURS) || (i == OURS && !is_small(o)))
+            continue;
+        if (time_one(d, p, i == OURS ? NULL : &found[i], o, begin, end,
+                     &ms) != CT_OK)
             continue; /* it cannot after all */
         /* The library's order counts where times are about the same. */
         if (least == 0 || ms < 0.97f * least) {
@@ -212,7 +234,7 @@ static void name_of(const struct ct_device *d, const struct gemm_plan *p,
     const struct ct_cuda *g  = ct_cuda(d);
     const struct gemm_key *k = &p->key;
 
-    snprintf(to, bytes, "product %s cublaslt %zu precision %d %" PRId64
+    snprintf(to, bytes, "product 2 %s cublaslt %zu precision %d %" PRId64
              "x%" PRId64 "x%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
              " %c%c types %d %d %d then %d", g->name,
              g->libs->cublasLtGetVersion(), (int)g->precision, k->m, k->n,
@@ -221,16 +243,20 @@ static void name_of(const struct ct_device *d, const struct gemm_plan *p,
              (int)k->c_type, (int)k->epilogue);
 }
 
-/* What was kept, if it is one of n; or -1. */
-static int kept_of(const struct ct_choices *c, const char *name, int n)
+/* What was kept, if it is ours or one of n; or -1. */
+static int kept_of(const struct ct_choices *c, const char *name, int n,
+                   const struct operands *o)
 {
     const char *text = ct_choices_find(c, name);
     int i;
 
-    return text && sscanf(text, "%d", &i) == 1 && i < n ? i : -1;
+    return text && sscanf(text, "%d", &i) == 1 &&
+                   (i < n || (i == OURS && is_small(o)))
+               ? i
+               : -1;
 }
 
-/* Which of n suggestions; the first where it cannot be measured. */
+/* Ours, or which of n suggestions; the first where it cannot be measured. */
 static enum ct_status choose(const struct ct_device *d,
                              const struct gemm_plan *p, int n,
                              const cublasLtMatmulHeuristicResult_t *found,
@@ -240,19 +266,22 @@ static enum ct_status choose(const struct ct_device *d,
     enum ct_status st    = CT_OK;
     char name[256], text[16];
 
-    *best = 0;
-    if (n < 2 || ct_cuda(d)->host_memory)
+    *best = ct_impl_allowed("product", "cublaslt") ||
+                    !ct_cuda_product_takes(o->g)
+                ? 0
+                : OURS;
+    if (*best == OURS || (n < 2 && !is_small(o)) || ct_cuda(d)->host_memory)
         return CT_OK;
     name_of(d, p, name, sizeof(name));
     CT_TRY(ct_cuda_choices(d, &c));
-    *best = kept_of(c, name, n);
+    *best = kept_of(c, name, n, o);
     if (*best >= 0)
         return CT_OK;
     *best = 0;
     if (ct_cuda(d)->capturing)
         return CT_OK;
     ct_choices_alone(c);
-    *best = kept_of(c, name, n);
+    *best = kept_of(c, name, n, o);
     if (*best < 0) {
         *best = 0;
         st    = measure(d, p, n, found, o, best);
@@ -289,8 +318,11 @@ static enum ct_status plan_choose(const struct ct_device *d,
                        "%lld product", d->id, (long long)p->key.m,
                        (long long)p->key.n, (long long)p->key.k);
     CT_TRY(choose(d, p, n, found, o, &best));
-    p->algo      = found[best].algo;
-    p->workspace = found[best].workspaceSize;
+    p->ours = best == OURS;
+    if (!p->ours) {
+        p->algo      = found[best].algo;
+        p->workspace = found[best].workspaceSize;
+    }
     return CT_OK;
 }
 
@@ -360,14 +392,14 @@ enum ct_status ct_cuda_gemm_run(const struct ct_device *d,
                                 const void *a, const void *b, float beta,
                                 void *c)
 {
-    const struct operands o = { a, b, c, alpha, beta };
+    const struct operands o = { g, a, b, c, alpha, beta };
     struct gemm_plan *p;
 
     if (g->m == 0 || g->n == 0)
         return CT_OK;
     CT_TRY(plan_of(d, g, &o, &p));
     CT_TRY(set_bias(d, p, g->bias));
-    return multiply(d, p, &p->algo, p->workspace, &o);
+    return multiply(d, p, p->ours ? NULL : &p->algo, p->workspace, &o);
 }
 
 enum ct_status ct_cuda_gemm(const struct ct_device *d, enum ct_transpose ta,
