@@ -36,6 +36,7 @@ struct parts {
 __global__ static void send(struct parts p, struct cell *sum,
                             struct cell *host, uint64_t *counter)
 {
+    CT_TURN();
     double all = 0;
 
     for (int k = 0; k < p.n; k++)
@@ -107,9 +108,8 @@ extern "C" enum ct_status ct_beacon_send(struct ct_beacon *b, int n,
         while (i < n && p.n < PARTS)
             p.part[p.n++] = part[i++];
         p.last = i == n;
-        send<<<1, CT_BLOCK, 0, ct_cuda_stream(b->dev)>>>(
-            p, b->on_device, b->host, counter);
-        CT_TRY(CT_CUDA_LAUNCHED(b->dev, "beacon"));
+        CT_TRY(CT_START(b->dev, 1, CT_BLOCK, 0, send, p, b->on_device, b->host,
+                        counter));
     } while (i < n);
     return CT_OK;
 }

@@ -157,6 +157,7 @@ __global__ static void __launch_bounds__(CT_BLOCK)
     direct_forward(struct ct_strips s, const void *x, const float *w,
                    const float *b, bool relu, void *y)
 {
+    CT_TURN();
     extern __shared__ float4 shared[];
     float *ws        = (float *)shared, *xs = ws + s.taps * s.o_pitch;
     const int image  = blockIdx.x / s.each;
@@ -309,6 +310,7 @@ __global__ static void __launch_bounds__(CT_BLOCK)
     direct_gradient(struct ct_strips s, const void *x, const void *dy,
                     float *part)
 {
+    CT_TURN();
     extern __shared__ float4 shared[];
     float *ys        = (float *)shared;
     float *xs        = ys + s.rows * s.quads * ACROSS * s.o_pitch;
@@ -435,14 +437,12 @@ extern "C" enum ct_status ct_cuda_direct_forward(const struct ct_conv *c,
 
 #define ANY 0, 0
 #define RUN(...)                                                             \
-    direct_forward<__VA_ARGS__><<<grid, threads, bytes,                      \
-                                  ct_cuda_stream(c->dev)>>>(                 \
-        s, x, w, b, c->desc.relu, y)
+    return CT_START(c->dev, grid, threads, bytes,                            \
+                    (direct_forward<__VA_ARGS__>), s, x, w, b, c->desc.relu, y)
         BY_KERNEL(s, RUN);
 #undef RUN
 #undef ANY
     }
-    return CT_CUDA_LAUNCHED(c->dev, "direct convolution");
 }
 
 extern "C" enum ct_status ct_cuda_direct_gradient(const struct ct_conv *c,
@@ -461,12 +461,11 @@ extern "C" enum ct_status ct_cuda_direct_gradient(const struct ct_conv *c,
 
 #define ANY ANY_TAPS, 0
 #define RUN(...)                                                             \
-    direct_gradient<__VA_ARGS__><<<grid, CT_BLOCK, bytes,                    \
-                                   ct_cuda_stream(c->dev)>>>(s, x, dy, part)
+    CT_TRY(CT_START(c->dev, grid, CT_BLOCK, bytes,                           \
+                    (direct_gradient<__VA_ARGS__>), s, x, dy, part))
         BY_KERNEL(s, RUN);
 #undef RUN
 #undef ANY
-        CT_TRY(CT_CUDA_LAUNCHED(c->dev, "direct gradient"));
     }
     return ct_cuda_join(c->dev, s.outputs * s.taps, shares_of(c, &s), part,
                         dw);

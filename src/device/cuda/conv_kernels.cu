@@ -26,6 +26,7 @@ template <typename T>
 __global__ static void bias_add(int64_t n, int64_t channels, int64_t spatial,
                                 const float *b, bool relu, T *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         ct_store(y + i, finish(ct_load(y + i) +
                                    (b ? b[i / spatial % channels] : 0),
@@ -38,6 +39,7 @@ template <typename T>
 __global__ static void bias_add16(int n, int row, int channels, bool nhwc,
                                   const float *b, bool relu, T *y)
 {
+    CT_TURN();
     enum { V = CT_VECTOR(T) };
 
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
@@ -80,6 +82,7 @@ __global__ static void sums_plain(int batch, int channels,
                                   struct ct_divider plane, const T *y, T *dy,
                                   float *part, unsigned *turn, float *db)
 {
+    CT_TURN();
     const int c = blockIdx.x, shares = (int)gridDim.y;
     const int each  = (batch + shares - 1) / shares;
     const int first = blockIdx.y * each;
@@ -220,6 +223,7 @@ __global__ static void __launch_bounds__(CT_BLOCK, 4)
 sums16(struct ct_columns m, const T *__restrict__ y, T *__restrict__ dy,
        float *part, unsigned *turn, float *db)
 {
+    CT_TURN();
     enum { V = CT_VECTOR(T), STEP = V + 1 }; /* odd: no two in one bank */
     __shared__ __align__(16) float tile[CT_BLOCK * STEP];
     const struct ct_column at =
@@ -282,6 +286,7 @@ __global__ static void bias_sums(int64_t batch, int64_t channels,
                                  int64_t spatial, bool nhwc, const T *dy,
                                  float *part)
 {
+    CT_TURN();
     __shared__ float tile[8][32];
     const int64_t rows = batch * spatial;
     const int64_t c    = blockIdx.x * 32 + threadIdx.x;
@@ -306,6 +311,7 @@ __global__ static void bias_sums(int64_t batch, int64_t channels,
 /* The shares of 32 sums a block, 32 x 8 threads. */
 __global__ static void join(int n, int shares, const float *part, float *to)
 {
+    CT_TURN();
     __shared__ float tile[8][32];
     const int c = blockIdx.x * 32 + threadIdx.x;
     float sum   = 0;
@@ -326,9 +332,8 @@ extern "C" enum ct_status ct_cuda_join(const struct ct_device *d, int n,
                                        int shares, const float *part,
                                        float *to)
 {
-    join<<<(unsigned)(n + 31) / 32, dim3(32, 8), 0, ct_cuda_stream(d)>>>(
-        n, shares, part, to);
-    return CT_CUDA_LAUNCHED(d, "join");
+    return CT_START(d, (unsigned)(n + 31) / 32, dim3(32, 8), 0, join, n,
+                    shares, part, to);
 }
 
 extern "C" enum ct_status ct_cuda_conv_finish(const struct ct_device *d,
@@ -384,11 +389,9 @@ static enum ct_status sums_of_columns(const struct ct_device *d,
     const bool fits = columns_of(d, desc, &m);
 
     CT_ASSERT(fits);
-    sums16<MASK, T><<<dim3((unsigned)m.groups, (unsigned)m.shares), CT_BLOCK,
-                      0, ct_cuda_stream(d)>>>(m, y, dy,
-                                              (float *)ct_cuda_parts(d),
-                                              ct_cuda_turns(d), db);
-    return CT_CUDA_LAUNCHED(d, "sums by channel");
+    return CT_START(d, dim3((unsigned)m.groups, (unsigned)m.shares), CT_BLOCK,
+                    0, (sums16<MASK, T>), m, y, dy, (float *)ct_cuda_parts(d),
+                    ct_cuda_turns(d), db);
 }
 
 /* Enough shares to keep the GPU busy, and values for each to do. */
@@ -403,13 +406,10 @@ static enum ct_status sums_of_planes(const struct ct_device *d,
 
     shares = shares < MOST ? shares : MOST;
     shares = shares < desc->batch ? shares : desc->batch;
-    sums_plain<K, MASK, T>
-        <<<dim3((unsigned)desc->channels, (unsigned)shares), CT_BLOCK, 0,
-           ct_cuda_stream(d)>>>(
-            (int)desc->batch, (int)desc->channels,
-            ct_divider_of(desc->spatial / K, n), y, dy,
-            (float *)ct_cuda_parts(d), ct_cuda_turns(d), db);
-    return CT_CUDA_LAUNCHED(d, "sums by channel");
+    return CT_START(d, dim3((unsigned)desc->channels, (unsigned)shares),
+                    CT_BLOCK, 0, (sums_plain<K, MASK, T>), (int)desc->batch,
+                    (int)desc->channels, ct_divider_of(desc->spatial / K, n),
+                    y, dy, (float *)ct_cuda_parts(d), ct_cuda_turns(d), db);
 }
 
 template <bool MASK, typename T>
@@ -447,15 +447,14 @@ static enum ct_status any_sums(const struct ct_device *d,
     const int64_t most   = 2 * ct_cuda(d)->n_multiprocessors;
     const int64_t shares = (rows + 63) / 64 < most ? (rows + 63) / 64 : most;
     const dim3 grid((unsigned)((c + 31) / 32), (unsigned)shares);
-    cudaStream_t s = ct_cuda_stream(d);
     void *part;
 
     CT_TRY(ct_cuda_workspace(d, (size_t)(shares * c) * sizeof(float), &part));
     CT_BY_TYPE(desc->dtype, T,
-               (bias_sums<T><<<grid, dim3(32, 8), 0, s>>>(
-                   desc->batch, c, desc->spatial, desc->layout == CT_NHWC,
-                   (const T *)dy, (float *)part)));
-    CT_TRY(CT_CUDA_LAUNCHED(d, "bias sums"));
+               CT_TRY(CT_START(d, grid, dim3(32, 8), 0, bias_sums<T>,
+                               desc->batch, c, desc->spatial,
+                               desc->layout == CT_NHWC, (const T *)dy,
+                               (float *)part)));
     return ct_cuda_join(d, (int)c, (int)shares, (const float *)part, db);
 }
 

@@ -57,6 +57,7 @@ __device__ static int64_t target(const struct shape &s, int64_t x, int64_t k)
 __global__ static void forward(struct shape s, const float *x, const float *w,
                                const float *b, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, s.batch * s.out_channels * s.out_spatial) {
         const int64_t p = i % s.out_spatial;
         const int64_t o = i / s.out_spatial % s.out_channels;
@@ -78,6 +79,7 @@ __global__ static void forward(struct shape s, const float *x, const float *w,
 __global__ static void backward_data(struct shape s, const float *w,
                                      const float *dy, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, s.batch * s.in_channels * s.in_spatial) {
         const int64_t at = i % s.in_spatial;
         const int64_t c  = i / s.in_spatial % s.in_channels;
@@ -100,6 +102,7 @@ __global__ static void backward_data(struct shape s, const float *w,
 __global__ static void backward_weights(struct shape s, const float *x,
                                         const float *dy, float *dw)
 {
+    CT_TURN();
     const int64_t i = blockIdx.x, k = i % s.taps;
     const int64_t c = i / s.taps % s.in_group, o = i / (s.taps * s.in_group);
     const int64_t channel = o / s.out_group * s.in_group + c;

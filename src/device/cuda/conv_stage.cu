@@ -14,6 +14,7 @@ template <typename A, typename B>
 __global__ static void fold(struct ct_conv_cells f, int n_vectors, const A *x,
                             B *to)
 {
+    CT_TURN();
     enum { V = CT_VECTOR(B) };
     __shared__ int offset[MOST_INSIDE];
     __shared__ short2 place[MOST_INSIDE];
@@ -59,6 +60,7 @@ __global__ static void fold(struct ct_conv_cells f, int n_vectors, const A *x,
 __global__ static void part(int rows, int groups, int each, const uint4 *x,
                             uint4 *to)
 {
+    CT_TURN();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x;
          i < rows * groups * each; i += gridDim.x * blockDim.x) {
         const int j = i % each, g = i / each % groups, r = i / each / groups;
@@ -71,6 +73,7 @@ template <typename T>
 __global__ static void join(int rows, int groups, int each, const T *x,
                             const float *b, bool relu, T *to)
 {
+    CT_TURN();
     enum { V = CT_VECTOR(T) };
 
     for (int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -95,6 +98,7 @@ template <typename T>
 __global__ static void widen(int n, struct ct_divider by_wide, int channels,
                              const T *x, T *to)
 {
+    CT_TURN();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
          i += gridDim.x * blockDim.x) {
         const int r = ct_quotient(by_wide, i), c = i - r * (int)by_wide.d;
@@ -107,6 +111,7 @@ template <typename T>
 __global__ static void narrow(int n, struct ct_divider by_channels, int wide,
                               const T *x, const float *b, bool relu, T *to)
 {
+    CT_TURN();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
          i += gridDim.x * blockDim.x) {
         const int r = ct_quotient(by_channels, i);

@@ -36,6 +36,7 @@ template <typename T>
 __global__ static void weights_in(struct ct_conv_cells f, int n,
                                   const float *w, T *to)
 {
+    CT_TURN();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
          i += gridDim.x * blockDim.x) {
         const int at = weight_of(f, i);
@@ -48,6 +49,7 @@ template <typename T>
 __global__ static void weights_add(struct ct_conv_cells f, int n, const T *g,
                                    float *dw)
 {
+    CT_TURN();
     const int channels = (int)f.channels, s_h = (int)f.s_h, s_w = (int)f.s_w;
 
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
@@ -84,6 +86,7 @@ __global__ static void tiles_in(struct ct_weight_tiles m,
                                 const float *__restrict__ w,
                                 T *__restrict__ to)
 {
+    CT_TURN();
     float *const tile = (float *)tile_fours;
     const struct ct_weight_column c =
         ct_weight_column_of(&m, K, blockIdx.x, threadIdx.x);
@@ -125,6 +128,7 @@ __global__ static void tiles_add(struct ct_weight_tiles m,
                                  const T *__restrict__ g,
                                  float *__restrict__ dw)
 {
+    CT_TURN();
     float *const tile = (float *)tile_fours;
     const struct ct_weight_column c =
         ct_weight_column_of(&m, K, blockIdx.x, threadIdx.x);
@@ -209,15 +213,12 @@ static enum ct_status start_in(const struct ct_device *d,
 {
     constexpr int K    = 4 / sizeof(T);
     const size_t bytes = shared_bytes(m);
-    cudaStream_t s     = ct_cuda_stream(d);
 
     if (m->channels % K == 0)
-        tiles_in<K, T>
-            <<<(unsigned)m->n_tiles, CT_BLOCK, bytes, s>>>(*m, w, to);
-    else
-        tiles_in<1, T>
-            <<<(unsigned)m->n_tiles, CT_BLOCK, bytes, s>>>(*m, w, to);
-    return CT_CUDA_LAUNCHED(d, "weights into tiles");
+        return CT_START(d, (unsigned)m->n_tiles, CT_BLOCK, bytes,
+                        (tiles_in<K, T>), *m, w, to);
+    return CT_START(d, (unsigned)m->n_tiles, CT_BLOCK, bytes,
+                    (tiles_in<1, T>), *m, w, to);
 }
 
 template <typename T>
@@ -227,15 +228,12 @@ static enum ct_status start_add(const struct ct_device *d,
 {
     constexpr int K    = 4 / sizeof(T);
     const size_t bytes = shared_bytes(m);
-    cudaStream_t s     = ct_cuda_stream(d);
 
     if (m->channels % K == 0)
-        tiles_add<K, T>
-            <<<(unsigned)m->n_tiles, CT_BLOCK, bytes, s>>>(*m, g, dw);
-    else
-        tiles_add<1, T>
-            <<<(unsigned)m->n_tiles, CT_BLOCK, bytes, s>>>(*m, g, dw);
-    return CT_CUDA_LAUNCHED(d, "gradients out of tiles");
+        return CT_START(d, (unsigned)m->n_tiles, CT_BLOCK, bytes,
+                        (tiles_add<K, T>), *m, g, dw);
+    return CT_START(d, (unsigned)m->n_tiles, CT_BLOCK, bytes,
+                    (tiles_add<1, T>), *m, g, dw);
 }
 
 extern "C" enum ct_status ct_cuda_weights_in(const struct ct_device *d,

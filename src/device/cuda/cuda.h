@@ -60,6 +60,7 @@ struct ct_cuda {
     bool                   aside;
     bool                   beside; /* the side lane has work to be waited for */
     bool                   capturing;
+    bool                   early; /* kernels of a recording: see kernel.h */
     /* CORTADO_CUDA_MEMORY=host: arrays lie in pinned host memory, which both
      * sides can read; slow, and what tests and debuggers want. */
     bool                   host_memory;
@@ -118,6 +119,8 @@ void ct_cuda_lanes_close(const struct ct_device *d);
 /* The operations of ct_device_ops that are kernels. */
 enum ct_status ct_cuda_scale_by(const struct ct_device *d, int64_t n,
                                 const float *alpha, float *x);
+/* Whether kernels were compiled such that they wait: CT_TURN(). */
+bool ct_cuda_kernels_wait(void);
 enum ct_status ct_cuda_tick(const struct ct_device *d, uint64_t *counter);
 enum ct_status ct_cuda_fill(const struct ct_device *d, int64_t n, float v,
                             float *y);

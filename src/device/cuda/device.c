@@ -250,6 +250,7 @@ static enum ct_status open_gpu(struct ct_cuda *g)
     CT_TRY(ct_cuda_check(d, cudaGetDeviceProperties(&prop, d->id),
                          "asking for properties"));
     g->n_multiprocessors = prop.multiProcessorCount;
+    g->early = ct_cuda_kernels_wait() && ct_impl_allowed("launch", "early");
     snprintf(g->name, sizeof(g->name), "%.60s", prop.name);
     CT_TRY(ct_cuda_check(d, cudaDeviceGetStreamPriorityRange(&lowest,
                                                              &highest),

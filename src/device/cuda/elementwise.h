@@ -81,6 +81,7 @@ __device__ inline void ct_map_pack(const F &f, Y *y, const P &...x)
 template <int K, typename F, typename Y, typename... X>
 __global__ static void ct_map_kernel(int64_t n, F f, Y *y, const X *...x)
 {
+    CT_TURN();
     const int64_t packs = n / K, rest = packs * K;
 
     CT_KERNEL_EACH (i, packs)

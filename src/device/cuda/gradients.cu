@@ -29,6 +29,7 @@ struct ct_gradients {
 
 __global__ static void squares(int64_t n, const float *x, double *part)
 {
+    CT_TURN();
     const int64_t stride = (int64_t)gridDim.x * blockDim.x * 4;
     double sum           = 0;
 
@@ -64,6 +65,7 @@ __device__ static void count_step(struct ct_gradient_state *s)
 __global__ static void judge(int n, const double *part, float mean, float clip,
                              bool scales, struct ct_gradient_state *s)
 {
+    CT_TURN();
     double sum = (int)threadIdx.x < n ? part[threadIdx.x] : 0;
 
     sum = ct_block_sum(sum);

@@ -2,11 +2,19 @@
  *
  *     __global__ void relu(int64_t n, float slope, const T *x, T *y)
  *     {
+ *         CT_TURN();
  *         CT_KERNEL_EACH (i, n) ...
  *     }
  *     CT_LAUNCH(dev, n, relu, n, slope, x, y);
  *
- * Arithmetic is in float; ct_load and ct_store know the types. */
+ * Arithmetic is in float; ct_load and ct_store know the types.
+ *
+ * In a recorded step a kernel is set up while the one before it still runs,
+ * which saves most of the time between them.  So every kernel begins with
+ * CT_TURN() (tools/check_banned looks), before it reads or writes anything: it
+ * waits until all that the kernel depends on has ended and is visible, and
+ * then lets the next one be set up.  One that comes two later waits for the
+ * one between, which has waited for the first. */
 #ifndef CT_DEVICE_CUDA_KERNEL_H
 #define CT_DEVICE_CUDA_KERNEL_H
 
@@ -17,6 +25,16 @@
 #include "device/cuda/cuda.h"
 
 enum { CT_BLOCK = 256 };
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define CT_TURN()                                                            \
+    do {                                                                     \
+        cudaGridDependencySynchronize();                                     \
+        cudaTriggerProgrammaticLaunchCompletion();                           \
+    } while (0)
+#else
+#define CT_TURN() ((void)0)
+#endif
 
 /* One loop over n in steps of the whole grid. */
 #define CT_KERNEL_EACH(i, n)                                                 \
@@ -32,11 +50,52 @@ static inline unsigned ct_blocks(const struct ct_device *d, int64_t n)
     return (unsigned)(want < 1 ? 1 : want < most ? want : most);
 }
 
-/* Launches `kernel` on enough threads for n and evaluates to a status. */
+/* A kernel and where it runs; called with the kernel's arguments. */
+template <typename... P>
+struct ct_start {
+    void (*kernel)(P...);
+    const struct ct_device *d;
+    dim3                    grid, block;
+    size_t                  shared;
+
+    cudaError_t operator()(P... p) const
+    {
+        void *at[] = { (void *)&p..., NULL };
+        cudaLaunchAttribute early = {};
+        cudaLaunchConfig_t config = {};
+
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+        config.gridDim          = grid;
+        config.blockDim         = block;
+        config.dynamicSmemBytes = shared;
+        config.stream           = ct_cuda_stream(d);
+        config.attrs            = &early;
+        config.numAttrs = ct_cuda(d)->early && ct_cuda(d)->capturing ? 1 : 0;
+        (void)cudaLaunchKernelExC(&config, (const void *)kernel, at);
+        return cudaGetLastError();
+    }
+};
+
+template <typename... P>
+static inline struct ct_start<P...> ct_start_of(const struct ct_device *d,
+                                                dim3 grid, dim3 block,
+                                                size_t shared,
+                                                void (*kernel)(P...))
+{
+    return { kernel, d, grid, block, shared };
+}
+
+/* Launches `kernel` and evaluates to a status. */
+#define CT_START(d, grid, block, shared, kernel, ...)                        \
+    ct_cuda_check((d),                                                       \
+                  ct_start_of((d), (grid), (block), (shared),                \
+                              kernel)(__VA_ARGS__),                          \
+                  #kernel)
+
+/* The same on enough threads for n. */
 #define CT_LAUNCH(d, n, kernel, ...)                                         \
-    ((kernel)<<<ct_blocks((d), (n)), CT_BLOCK, 0, ct_cuda_stream(d)>>>(      \
-         __VA_ARGS__),                                                       \
-     CT_CUDA_LAUNCHED((d), #kernel))
+    CT_START((d), ct_blocks((d), (n)), CT_BLOCK, 0, kernel, __VA_ARGS__)
 
 __device__ inline float ct_load(const float *p) { return *p; }
 __device__ inline float ct_load(const __nv_bfloat16 *p)

@@ -138,6 +138,7 @@ extern "C" void ct_cuda_peer_close(struct ct_peer_memory *w, const float *x)
 
 __global__ static void add(int64_t n, const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         y[i] += x[i];
 }

@@ -41,6 +41,7 @@ template <typename T>
 __global__ static void transform(struct ct_pixel_batch b, bool nhwc,
                                  int64_t first, int64_t n, T *y)
 {
+    CT_TURN();
     const int64_t c = b.channels, h = b.height, w = b.width;
 
     CT_KERNEL_EACH (i, n) {

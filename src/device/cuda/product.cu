@@ -81,6 +81,7 @@ __global__ static void __launch_bounds__(CT_BLOCK)
     product(struct ct_cuda_gemm g, float alpha, const T *a, const T *b,
             float beta, void *c)
 {
+    CT_TURN();
     __shared__ __align__(16) float room[WARPS * ROOM];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int top = lane / 8 * 4, left = lane % 8 * 4;
@@ -150,8 +151,7 @@ extern "C" enum ct_status ct_cuda_product(const struct ct_device *d,
                                           const void *b, float beta, void *c)
 {
     CT_BY_TYPE(g->a_type, T,
-               (product<T><<<(unsigned)tiles_of(g), CT_BLOCK, 0,
-                             ct_cuda_stream(d)>>>(*g, alpha, (const T *)a,
-                                                  (const T *)b, beta, c)));
-    return CT_CUDA_LAUNCHED(d, "small product");
+               return CT_START(d, (unsigned)tiles_of(g), CT_BLOCK, 0,
+                               product<T>, *g, alpha, (const T *)a,
+                               (const T *)b, beta, c));
 }

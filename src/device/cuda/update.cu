@@ -89,6 +89,7 @@ __global__ static void update(const __grid_constant__ struct few few,
                               const struct ct_gradient_state *state, float *w,
                               const float *g, float *h0, float *h1)
 {
+    CT_TURN();
     const struct chunk c = chunks[blockIdx.x];
     struct ct_update_step s =
         numbers ? *(const struct ct_update_step *)numbers : few.step;
@@ -244,10 +245,9 @@ extern "C" enum ct_status ct_update_set(struct ct_update *u,
 
 #define LAUNCH(rule)                                                         \
     case rule:                                                               \
-        update<rule><<<(unsigned)u->n_chunks, CT_BLOCK, 0,                   \
-                       ct_cuda_stream(u->dev)>>>(                            \
-            u->few, u->chunk, u->numbers, state, w, g, h0, h1);              \
-        break
+        return CT_START(u->dev, (unsigned)u->n_chunks, CT_BLOCK, 0,          \
+                        update<rule>, u->few, u->chunk, u->numbers, state,   \
+                        w, g, h0, h1)
 
 extern "C" enum ct_status ct_update_launch(
     struct ct_update *u, const struct ct_gradient_state *state, float *w,
@@ -264,5 +264,5 @@ extern "C" enum ct_status ct_update_launch(
         LAUNCH(CT_UPDATE_ADAM);
         LAUNCH(CT_UPDATE_ADAMW);
     }
-    return CT_CUDA_LAUNCHED(u->dev, "update");
+    return CT_OK;
 }

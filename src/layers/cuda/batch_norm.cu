@@ -84,6 +84,7 @@ struct moments {
 
 __global__ static void keep_stats(struct norm n)
 {
+    CT_TURN();
     CT_KERNEL_EACH (q, n.channels)
         n.keep(q);
 }
@@ -91,6 +92,7 @@ __global__ static void keep_stats(struct norm n)
 /* Of a batch of nothing, as on the CPU. */
 __global__ static void keep_no_stats(struct norm n)
 {
+    CT_TURN();
     CT_KERNEL_EACH (q, n.channels) {
         n.stat(BATCH_MEAN)[q] = 0;
         n.stat(BATCH_VAR)[q]  = 0;
@@ -101,6 +103,7 @@ __global__ static void keep_no_stats(struct norm n)
 
 __global__ static void global_stats(struct norm n)
 {
+    CT_TURN();
     const float of = *n.total == 0 ? 0 : 1 / *n.total;
 
     CT_KERNEL_EACH (q, n.channels) {
@@ -247,6 +250,7 @@ struct gathered {
 
 __global__ static void merged_slopes(struct norm n)
 {
+    CT_TURN();
     CT_KERNEL_EACH (q, n.channels)
         n.slopes(q, n.stat(OFFSET)[q], n.stat(SLOPE)[q]);
 }

@@ -54,12 +54,14 @@ struct norm {
 
 __global__ static void follow(struct norm n)
 {
+    CT_TURN();
     CT_KERNEL_EACH (q, n.channels)
         n.follow(q);
 }
 
 __global__ static void given(struct norm n)
 {
+    CT_TURN();
     CT_KERNEL_EACH (q, n.channels) {
         const bool none = n.source == BN_NONE;
 
@@ -71,6 +73,7 @@ __global__ static void given(struct norm n)
 
 __global__ static void merged_slopes(struct norm n)
 {
+    CT_TURN();
     CT_KERNEL_EACH (q, n.channels)
         n.slopes(q, n.stat(OFFSET)[q], n.stat(SLOPE)[q]);
 }

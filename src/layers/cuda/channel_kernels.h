@@ -120,6 +120,7 @@ __global__ static void __launch_bounds__(CT_BLOCK,
     ct_map_columns(struct ct_columns m, F f, Y *y, X *kept, const X *x,
                    const Z *...z)
 {
+    CT_TURN();
     const int64_t at =
         (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) * K;
     const int64_t r = blockIdx.y * (int64_t)blockDim.y + threadIdx.y;
@@ -140,6 +141,7 @@ template <int K, typename F, typename Y, typename X, typename... Z>
 __global__ static void ct_map_lines(struct ct_view v, F f, Y *y, X *kept,
                                     const X *x, const Z *...z)
 {
+    CT_TURN();
     const int64_t pieces = (v.inner + CT_PIECE - 1) / CT_PIECE;
     const int64_t warps  = (int64_t)gridDim.x * (blockDim.x / 32);
     const int64_t all    = v.outer * v.c * pieces;
@@ -176,10 +178,10 @@ static enum ct_status ct_channel_map_by(const struct ct_device *d,
             2 * ct_resident(sizeof...(Z) > 0) *
             (int64_t)ct_cuda(d)->n_multiprocessors / across + 1;
 
-        ct_map_columns<K, F, Y, X, Z...>
-            <<<dim3((unsigned)across, (unsigned)(want < most ? want : most)),
-               dim3(bx, by), 0, ct_cuda_stream(d)>>>(m, f, y, kept, x, z...);
-        return CT_CUDA_LAUNCHED(d, "map of columns");
+        return CT_START(d, dim3((unsigned)across,
+                                (unsigned)(want < most ? want : most)),
+                        dim3(bx, by), 0, (ct_map_columns<K, F, Y, X, Z...>), m,
+                        f, y, kept, x, z...);
     }
     return CT_LAUNCH(d, v.outer * v.c *
                             ((v.inner + CT_PIECE - 1) / CT_PIECE) * 32,
@@ -299,6 +301,7 @@ template <int K, bool TWO, typename R, typename A, typename T>
 __global__ static void __launch_bounds__(CT_BLOCK, ct_resident(TWO))
     ct_sum_columns(struct ct_columns m, R r, A a, const T *b, double *part)
 {
+    CT_TURN();
     typedef decltype(r.load(0)) coef_type;
     __shared__ float tile[2 * K][CT_BLOCK];
     const unsigned me = threadIdx.y * blockDim.x + threadIdx.x;
@@ -350,6 +353,7 @@ template <int K, bool TWO, typename R, typename A, typename T>
 __global__ static void ct_sum_lines(struct ct_view v, R r, A a, const T *b,
                                     double *part)
 {
+    CT_TURN();
     const int64_t pieces = (v.inner + CT_PIECE - 1) / CT_PIECE;
     const int64_t q = blockIdx.x, step = (int64_t)gridDim.y * blockDim.x / 32;
     const auto coef       = r.load(q);
@@ -393,6 +397,7 @@ template <typename R>
 __global__ static void ct_sum_finish(int64_t c, int64_t n, R r,
                                      const double2 *part)
 {
+    CT_TURN();
     const int64_t q = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32;
     const unsigned lane = threadIdx.x % 32;
     double all = 0, dot = 0;
@@ -418,6 +423,7 @@ __global__ static void ct_sum_finish(int64_t c, int64_t n, R r,
 template <typename R>
 __global__ static void ct_sum_finish_many(int64_t n, R r, const double2 *part)
 {
+    CT_TURN();
     const int64_t q = blockIdx.x;
     double all = 0, dot = 0;
 
@@ -450,14 +456,12 @@ static enum ct_status ct_channel_finish(const struct ct_device *d, int64_t c,
                                         int64_t n, R r)
 {
     const double2 *part = (const double2 *)ct_cuda_parts(d);
-    cudaStream_t s      = ct_cuda_stream(d);
 
     if (n > CT_MANY_PARTS)
-        ct_sum_finish_many<R><<<(unsigned)c, CT_BLOCK, 0, s>>>(n, r, part);
-    else
-        ct_sum_finish<R><<<(unsigned)((c + 7) / 8), CT_BLOCK, 0, s>>>(c, n, r,
-                                                                      part);
-    return CT_CUDA_LAUNCHED(d, "sums of channels");
+        return CT_START(d, (unsigned)c, CT_BLOCK, 0, ct_sum_finish_many<R>, n,
+                        r, part);
+    return CT_START(d, (unsigned)((c + 7) / 8), CT_BLOCK, 0, ct_sum_finish<R>,
+                    c, n, r, part);
 }
 
 /* Whether sums go by columns: each has a place for its parts. */
@@ -482,19 +486,16 @@ static enum ct_status ct_channel_sum_by(const struct ct_device *d,
 
         n = ct_splits(d, ct_resident(TWO), across,
                       (m.rows + 4 * by - 1) / (4 * by), m.columns);
-        ct_sum_columns<K, TWO, R, A, T>
-            <<<dim3((unsigned)across, (unsigned)n), dim3(bx, by), 0,
-               ct_cuda_stream(d)>>>(m, r, a, b, part);
-        CT_TRY(CT_CUDA_LAUNCHED(d, "sums of columns"));
+        CT_TRY(CT_START(d, dim3((unsigned)across, (unsigned)n), dim3(bx, by),
+                        0, (ct_sum_columns<K, TWO, R, A, T>), m, r, a, b,
+                        part));
         return n == 1 && v.inner == 1 ? CT_OK
                                       : ct_channel_finish(d, v.c, n * v.inner,
                                                           r);
     }
     n = ct_splits(d, 8, v.c, (v.outer * pieces + 7) / 8, v.c);
-    ct_sum_lines<K, TWO, R, A, T>
-        <<<dim3((unsigned)v.c, (unsigned)n), CT_BLOCK, 0,
-           ct_cuda_stream(d)>>>(v, r, a, b, part);
-    CT_TRY(CT_CUDA_LAUNCHED(d, "sums of lines"));
+    CT_TRY(CT_START(d, dim3((unsigned)v.c, (unsigned)n), CT_BLOCK, 0,
+                    (ct_sum_lines<K, TWO, R, A, T>), v, r, a, b, part));
     return n == 1 ? CT_OK : ct_channel_finish(d, v.c, n, r);
 }
 

@@ -9,6 +9,7 @@ template <typename W>
 __global__ static void copy_rows(int64_t n, int64_t width, const W *x,
                                  int64_t x_step, W *y, int64_t y_step)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t r = i / width, c = i % width;
 

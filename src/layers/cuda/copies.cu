@@ -34,6 +34,7 @@ struct box {
 __global__ static void take_box(int64_t n, struct box b, const float *x,
                                 float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         y[i] = x[b.at(i)];
 }
@@ -41,6 +42,7 @@ __global__ static void take_box(int64_t n, struct box b, const float *x,
 __global__ static void put_box(int64_t n, struct box b, const float *x,
                                float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         y[b.at(i)] = x[i];
 }
@@ -142,6 +144,7 @@ extern "C" enum ct_status ct_cuda_permute_backward(struct ct_layer *l,
 __global__ static void tile_forward(int64_t n, struct tile t, const float *x,
                                     float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         y[i] = x[i / t.inner / t.tiles * t.inner + i % t.inner];
 }
@@ -149,6 +152,7 @@ __global__ static void tile_forward(int64_t n, struct tile t, const float *x,
 __global__ static void tile_backward(int64_t n, struct tile t,
                                      const float *dy, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const float *from =
             dy + i / t.inner * t.inner * t.tiles + i % t.inner;
@@ -189,6 +193,7 @@ extern "C" enum ct_status ct_cuda_tile_backward(struct ct_layer *l,
 __global__ static void shuffle(int64_t n, int64_t rows, int64_t columns,
                                int64_t inner, const float *x, float *y)
 {
+    CT_TURN();
     const int64_t channels = rows * columns;
 
     CT_KERNEL_EACH (i, n) {
@@ -229,6 +234,7 @@ extern "C" enum ct_status ct_cuda_shuffle_channel_backward(
 __global__ static void read_list(int64_t m, int64_t n, const float *list,
                                  int32_t *index)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, m)
         index[i] = list[i] > -1 && list[i] < (float)n ? (int32_t)list[i] : -1;
 }
@@ -236,6 +242,7 @@ __global__ static void read_list(int64_t m, int64_t n, const float *list,
 __global__ static void reindex(int64_t n, int64_t width, const int32_t *index,
                                const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int32_t from = index[i / width];
 
@@ -248,6 +255,7 @@ __global__ static void reindex_grad(int64_t n, int64_t width, int64_t m,
                                     const int32_t *index, const float *dy,
                                     float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t item = i / width, at = i % width;
         float sum = 0;
@@ -293,6 +301,7 @@ extern "C" enum ct_status ct_cuda_batch_reindex_backward(
 __global__ static void choose(int64_t n, int64_t width, const int32_t *chosen,
                               const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int32_t to = chosen[i / width];
 
@@ -305,6 +314,7 @@ __global__ static void choose_grad(int64_t n, int64_t width,
                                    const int32_t *chosen, const float *dy,
                                    float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int32_t from = chosen[i / width];
 
@@ -374,6 +384,7 @@ extern "C" enum ct_status ct_cuda_filter_backward(struct ct_layer *l,
 __global__ static void reorg_move(int64_t n, struct reorg r, bool spread,
                                   const float *from, float *to)
 {
+    CT_TURN();
     const int64_t item = r.c * r.h * r.w;
 
     CT_KERNEL_EACH (i, n) {
@@ -414,6 +425,7 @@ extern "C" enum ct_status ct_cuda_reorg_backward(struct ct_layer *l,
 __global__ static void pad_border(int64_t n, struct pad p, const float *x,
                                   float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, n) {
         const int64_t at = pad_source(&p, o);
 
@@ -424,6 +436,7 @@ __global__ static void pad_border(int64_t n, struct pad p, const float *x,
 __global__ static void pad_gather(int64_t n, struct pad p, const float *dy,
                                   float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         dx[i] = pad_sum(&p, i, dy);
 }

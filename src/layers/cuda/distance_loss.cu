@@ -36,6 +36,7 @@ __global__ static void smooth_positions(int64_t n, int64_t channels,
                                         int64_t inner, struct smooth f,
                                         float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t first = i / inner * channels * inner + i % inner;
         float sum = 0;
@@ -49,6 +50,7 @@ __global__ static void smooth_positions(int64_t n, int64_t channels,
 __global__ static void smooth_grad(int64_t n, struct smooth f,
                                    const float *weight, float by, float *dx)
 {
+    CT_TURN();
     const float scale = *weight / by;
 
     CT_KERNEL_EACH (i, n)
@@ -105,6 +107,7 @@ __global__ static void absolute_grad(int64_t n, struct absolute f,
                                      const float *weight, const float *z,
                                      float sign, float *dx)
 {
+    CT_TURN();
     const float scale = sign * *weight * f.times / *z;
 
     CT_KERNEL_EACH (i, n) {
@@ -184,6 +187,7 @@ static struct centered centered_of(const struct ct_layer *l,
 __global__ static void centered_grad(int64_t n, struct centered f,
                                      const float *weight, float by, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         dx[i] = *weight / by * f.slope(i);
 }
@@ -191,6 +195,7 @@ __global__ static void centered_grad(int64_t n, struct centered f,
 /* The first sample of a class moves its centre, for all of them. */
 __global__ static void center_step(int64_t rows, struct centered f, float *dc)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, rows * f.width) {
         const int64_t row = i / f.width, j = i % f.width;
         const int64_t k   = ct_label_class(f.t[row], f.classes);

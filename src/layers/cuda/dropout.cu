@@ -18,6 +18,7 @@ struct masks {
 template <bool FULL, typename T>
 __global__ static void dropout(struct masks d, const T *x, T *y, uint8_t *mask)
 {
+    CT_TURN();
     const uint64_t first = d.draws.first(d.samples);
     const int64_t fours  = (d.per + 3) / 4;
 
@@ -56,6 +57,7 @@ template <typename T>
 __global__ static void dropout_nhwc(struct masks d, int64_t channels,
                                     const T *x, T *y, uint8_t *mask)
 {
+    CT_TURN();
     const uint64_t first = d.draws.first(d.samples);
     const int64_t inner  = d.per / channels;
 

@@ -72,6 +72,7 @@ __device__ static inline void combine(const struct list &s, int64_t i, T *y,
 template <int OP, int N, int K, typename T>
 __global__ static void many(struct list s, int64_t n, T *y, int32_t *winner)
 {
+    CT_TURN();
     const int64_t packs = n / K;
 
     CT_KERNEL_EACH (i, packs)
@@ -258,6 +259,7 @@ __device__ static inline void spread(const struct grads &g, int64_t i)
 template <int N, int K, typename T>
 __global__ static void spread_all(struct grads g, int64_t n)
 {
+    CT_TURN();
     const int64_t packs = n / K;
 
     CT_KERNEL_EACH (i, packs)

@@ -16,6 +16,7 @@ __global__ static void embed_forward(int64_t count, struct embed e,
                                      const float *x, const float *w,
                                      const float *b, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, count) {
         const int64_t row = row_of(x[i / e.n], e.k), c = i % e.n;
 
@@ -26,6 +27,7 @@ __global__ static void embed_forward(int64_t count, struct embed e,
 __global__ static void embed_backward(struct embed e, const float *x,
                                       const float *dy, float *dw)
 {
+    CT_TURN();
     for (int64_t i = blockIdx.x; i < e.m; i += gridDim.x) {
         const int64_t row = row_of(x[i], e.k);
         int before        = row < 0;

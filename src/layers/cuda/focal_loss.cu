@@ -33,6 +33,7 @@ __global__ static void focus_grad(int64_t n, struct focus g,
                                   const float *weight, const float *z,
                                   float *dx)
 {
+    CT_TURN();
     const float scale = *weight / *z;
 
     CT_KERNEL_EACH (i, n) {

@@ -38,6 +38,7 @@ static struct windows windows_of(const struct im2col *s)
 /* y is planes x taps x out_spatial. */
 __global__ static void gather(struct windows w, const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, w.planes * w.taps * w.out_spatial) {
         const int64_t plane = i / (w.taps * w.out_spatial);
         int64_t p = i % w.out_spatial, k = i / w.out_spatial % w.taps;
@@ -82,6 +83,7 @@ __device__ static inline int64_t holder(const struct windows &w, int64_t x,
 __global__ static void gather_back(struct windows w, const float *dy,
                                    float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, w.planes * w.in_spatial) {
         const int64_t plane = i / w.in_spatial;
         float sum           = 0;

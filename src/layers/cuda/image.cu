@@ -32,6 +32,7 @@ __device__ static inline int64_t up_first(const struct upsample &u, int64_t i,
 __global__ static void up_forward(int64_t n, struct upsample u, const float *x,
                                   float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t w = i % u.w_out, r = i / u.w_out;
         const int64_t from =
@@ -46,6 +47,7 @@ __global__ static void up_forward(int64_t n, struct upsample u, const float *x,
 __global__ static void up_backward(int64_t n, struct upsample u,
                                    const float *dy, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t w = i % u.w, h = i / u.w % u.h, p = i / u.w / u.h;
         const int64_t h1 = up_first(u, h + 1, u.h, u.h_out, u.scale_h);
@@ -65,6 +67,7 @@ __global__ static void up_backward(int64_t n, struct upsample u,
 __global__ static void unpool_owners(int64_t n, int64_t plane, int64_t out,
                                      const float *mask, int32_t *owner)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t first = i / plane * out;
 
@@ -78,6 +81,7 @@ __global__ static void unpool_owners(int64_t n, int64_t plane, int64_t out,
 __global__ static void unpool(int64_t n, int64_t plane, int64_t out,
                               const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int32_t from = __float_as_int(y[i]);
 
@@ -91,6 +95,7 @@ __global__ static void unpool_grad(int64_t n, int64_t plane, int64_t out,
                                    const float *mask, const float *dy,
                                    float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         dx[i] = mask[i] >= 0 && mask[i] < (float)out
                     ? dy[i / plane * out + (int64_t)mask[i]]
@@ -191,6 +196,7 @@ __device__ static inline longlong2 outputs(int64_t k, int64_t n,
 __global__ static void interp_forward(int64_t n, struct interp s,
                                       const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t w = i % s.w_out, h = i / s.w_out % s.h_out;
         const int64_t plane    = i / s.w_out / s.h_out;
@@ -209,6 +215,7 @@ __global__ static void interp_forward(int64_t n, struct interp s,
 __global__ static void interp_backward(int64_t n, struct interp s,
                                        const float *dy, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t w = i % s.w_in - s.crop;
         const int64_t h = i / s.w_in % s.h_in - s.crop;
@@ -301,6 +308,7 @@ __global__ static void roi_forward(int64_t n, struct roi_pooling s,
                                    const float *x, const float *rois, float *y,
                                    int32_t *argmax)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, n) {
         const int64_t j = o % s.pw, i = o / s.pw % s.ph;
         const int64_t c = o / s.pw / s.ph % s.c, r = o / s.pw / s.ph / s.c;
@@ -339,6 +347,7 @@ __global__ static void roi_backward(int64_t n, struct roi_pooling s,
                                     const float *rois, const float *dy,
                                     const int32_t *argmax, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t w = i % s.w, h = i / s.w % s.h;
         const int64_t c = i / s.w / s.h % s.c, image = i / s.w / s.h / s.c;

@@ -106,6 +106,7 @@ static enum ct_status bottom_gradient(const struct ct_layer *l,
 template <typename T>
 __global__ static void gate(int64_t n, const float *y, float *dy, T *s)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const float d = y[i] > 0 ? dy[i] : 0;
 

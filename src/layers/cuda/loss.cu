@@ -67,6 +67,7 @@ extern "C" enum ct_status ct_cuda_euclidean_loss_backward(
 __global__ static void distances(int64_t n, int64_t width, const float *a,
                                  const float *b, float *square)
 {
+    CT_TURN();
     const int64_t warps = (int64_t)gridDim.x * (blockDim.x / 32);
 
     for (int64_t i = blockIdx.x * (int64_t)(blockDim.x / 32) +
@@ -114,6 +115,7 @@ __global__ static void pairs_grad(int64_t n, int64_t width, struct pairs p,
                                   const float *weight, float by,
                                   const float *a, const float *b, float *da)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         da[i] = *weight / by * p.slope(i / width) * (a[i] - b[i]);
 }
@@ -186,6 +188,7 @@ struct hinge {
 __global__ static void hinge_grad(int64_t n, struct hinge h,
                                   const float *weight, float by, float *dx)
 {
+    CT_TURN();
     const float scale = *weight / by;
 
     CT_KERNEL_EACH (i, n) {
@@ -245,6 +248,7 @@ struct logistic {
 __global__ static void logistic_grad(int64_t n, struct logistic f,
                                      const float *weight, float by, float *dp)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         dp[i] = i % f.classes == ct_label_class(f.t[i / f.classes], f.classes)
                     ? -*weight / by / f.floored(i)
@@ -309,6 +313,7 @@ struct infogain {
 __global__ static void infogain_rows(int64_t classes, const float *gain,
                                      float *sums)
 {
+    CT_TURN();
     CT_KERNEL_EACH (k, classes) {
         double sum = 0;
 
@@ -322,6 +327,7 @@ __global__ static void infogain_grad(int64_t n, struct infogain g,
                                      const float *weight, const float *z,
                                      float *dx)
 {
+    CT_TURN();
     const float scale = *weight / *z;
 
     CT_KERNEL_EACH (i, n) {

@@ -30,6 +30,7 @@ __device__ static inline int64_t ct_label_class(float label, int64_t classes)
 template <typename F>
 __global__ static void ct_loss_parts(int64_t n, F f, double *part)
 {
+    CT_TURN();
     double sum = 0, valid = 0;
 
     CT_KERNEL_EACH (i, n) {
@@ -50,6 +51,7 @@ __global__ static void ct_loss_parts(int64_t n, F f, double *part)
 __global__ static void ct_loss_join(int n, const double *part, double fixed,
                                     float *z, float *out)
 {
+    CT_TURN();
     double sum   = (int)threadIdx.x < n ? part[2 * threadIdx.x] : 0;
     double valid = (int)threadIdx.x < n ? part[2 * threadIdx.x + 1] : 0;
     double by;

@@ -70,6 +70,7 @@ template <int K, int HALF, typename T>
 __global__ static void packs_forward(struct across p, unsigned packs,
                                      unsigned groups, const T *x, T *y)
 {
+    CT_TURN();
     const unsigned step = gridDim.x * blockDim.x;
 
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < packs;
@@ -94,6 +95,7 @@ __global__ static void packs_backward(struct across p, unsigned packs,
                                       unsigned groups, const T *x,
                                       const T *dy, T *dx)
 {
+    CT_TURN();
     const unsigned step = gridDim.x * blockDim.x;
 
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < packs;
@@ -167,6 +169,7 @@ __global__ static void walk_forward(struct across p, int64_t n,
                                     const T *__restrict__ x,
                                     T *__restrict__ y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const struct walk w   = walk_of(p, i);
         float v[2 * HALF + 1] = { 0 };
@@ -190,6 +193,7 @@ __global__ static void walk_backward(struct across p, int64_t n,
                                      const T *__restrict__ dy,
                                      T *__restrict__ dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const struct walk w = walk_of(p, i);
         float v[2 * HALF + 1] = { 0 }, term[2 * HALF + 1] = { 0 };
@@ -293,6 +297,7 @@ __device__ static inline float around(const struct any &v,
 template <typename T>
 __global__ static void any_forward(struct any v, int64_t n, const T *x, T *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const float s = v.k + v.a * around<true>(v, spot_of(v, i), x);
 
@@ -315,6 +320,7 @@ template <typename T>
 __global__ static void any_terms(struct any v, int64_t n, const T *x,
                                  const T *dy, float *term)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         term[i] = term_of(v, spot_of(v, i), x, dy);
 }
@@ -337,6 +343,7 @@ template <typename T>
 __global__ static void any_backward(struct any v, int64_t n, const T *x,
                                     const T *dy, const float *term, T *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const struct spot o = spot_of(v, i);
         const float s   = v.k + v.a * around<true>(v, o, x);

@@ -86,6 +86,7 @@ __device__ static int image_of(const struct boxes &b, const float *row)
  * the rows of its image, then puts them down in their order. */
 __global__ static void gather(struct boxes b)
 {
+    CT_TURN();
     __shared__ int image[CHUNK];
 
     if (threadIdx.x == 0) {
@@ -203,6 +204,7 @@ __device__ static void bipartite(const struct boxes &b, int i, int n)
 /* A block an image; the first boxes of its truths are at hand. */
 __global__ static void __launch_bounds__(BLOCK) match_priors(struct boxes b)
 {
+    CT_TURN();
     __shared__ struct ct_bbox box[NEAR];
     const int i  = blockIdx.x;
     const int n  = b.first[i + 1] - b.first[i];
@@ -261,6 +263,7 @@ __device__ static void off(const struct boxes &b, int64_t at, float *d)
 
 __global__ static void score_priors(struct boxes b, int64_t n)
 {
+    CT_TURN();
     CT_KERNEL_EACH (at, n) {
         const int i     = (int)(at / b.priors);
         const int match = b.match[at];
@@ -396,6 +399,7 @@ __device__ static int place_of(bool is, int *seen)
 /* A block an image: the label of what does not count goes. */
 __global__ static void __launch_bounds__(BLOCK) mine(struct boxes b)
 {
+    CT_TURN();
     const int i     = blockIdx.x;
     const bool hard = b.p.mining == MINING(HARD_EXAMPLE);
     const float *score = b.score + (int64_t)i * b.priors;
@@ -439,6 +443,7 @@ __global__ static void __launch_bounds__(BLOCK) mine(struct boxes b)
 /* A block an image: its two sums. */
 __global__ static void __launch_bounds__(BLOCK) sum_images(struct boxes b)
 {
+    CT_TURN();
     const int64_t first = (int64_t)blockIdx.x * b.priors;
     double loc = 0, conf = 0;
 
@@ -468,6 +473,7 @@ __global__ static void __launch_bounds__(BLOCK) total(struct boxes b,
                                                       double fixed,
                                                       float *loss)
 {
+    CT_TURN();
     double sum = 0, n = 0;
 
     for (int i = threadIdx.x; i < b.images; i += blockDim.x) {
@@ -539,6 +545,7 @@ extern "C" enum ct_status ct_cuda_multi_box_loss_forward(
 __global__ static void loc_grad(struct boxes b, int64_t n, const float *weight,
                                 float *out)
 {
+    CT_TURN();
     const float scale = *weight / *b.z * b.p.loc_weight;
 
     CT_KERNEL_EACH (at, n) {
@@ -561,6 +568,7 @@ __global__ static void loc_grad(struct boxes b, int64_t n, const float *weight,
 __global__ static void conf_grad(struct boxes b, int64_t n,
                                  const float *weight, float *out)
 {
+    CT_TURN();
     const float scale = *weight / *b.z;
     const int classes = b.p.classes;
 

@@ -25,6 +25,7 @@ struct unit {
 
 __global__ static void inverse_positions(struct unit u, const float *x)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, u.n * u.inner) {
         const float *of = x + i / u.inner * u.c * u.inner + i % u.inner;
         float sum       = u.eps;
@@ -37,6 +38,7 @@ __global__ static void inverse_positions(struct unit u, const float *x)
 
 __global__ static void inverse_items(struct unit u, const float *x)
 {
+    CT_TURN();
     const int64_t n = u.c * u.inner;
     double sum      = 0;
 
@@ -52,6 +54,7 @@ __global__ static void inverse_items(struct unit u, const float *x)
 
 __global__ static void unit_forward(struct unit u, const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, u.n * u.c * u.inner)
         y[i] = x[i] * (u.scale_of(i / u.inner % u.c) * u.inverse_of(i));
 }
@@ -60,6 +63,7 @@ __global__ static void unit_forward(struct unit u, const float *x, float *y)
 __global__ static void scale_grad(struct unit u, const float *x,
                                   const float *dy, float *part)
 {
+    CT_TURN();
     const int64_t q = blockIdx.x;
     double sum      = 0;
 
@@ -78,6 +82,7 @@ __global__ static void scale_grad(struct unit u, const float *x,
 __global__ static void scale_add(int64_t c, int rows, const float *part,
                                  float *dscale)
 {
+    CT_TURN();
     CT_KERNEL_EACH (q, c) {
         double sum = 0;
 
@@ -91,6 +96,7 @@ __global__ static void scale_add(int64_t c, int rows, const float *part,
 __global__ static void scale_add_all(int64_t n, const float *part,
                                      float *dscale)
 {
+    CT_TURN();
     double sum = 0;
 
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
@@ -104,6 +110,7 @@ __global__ static void scale_add_all(int64_t n, const float *part,
 __global__ static void item_dots(struct unit u, const float *x,
                                  const float *dy, float *dot)
 {
+    CT_TURN();
     const int64_t n = u.c * u.inner, k = blockIdx.x;
     double sum      = 0;
 
@@ -119,6 +126,7 @@ __global__ static void unit_backward_items(struct unit u, const float *x,
                                            const float *dy, const float *dot,
                                            float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, u.n * u.c * u.inner) {
         const int64_t k = i / (u.c * u.inner);
         const float r   = u.inverse[k];
@@ -131,6 +139,7 @@ __global__ static void unit_backward_items(struct unit u, const float *x,
 __global__ static void unit_backward_positions(struct unit u, const float *x,
                                                const float *dy, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, u.n * u.inner) {
         const int64_t from = i / u.inner * u.c * u.inner + i % u.inner;
         const float r      = u.inverse[i];
@@ -168,6 +177,7 @@ __device__ static inline float warp_sum(float v)
 template <int K, typename T>
 __global__ static void nhwc_forward(struct unit u, const T *x, T *y)
 {
+    CT_TURN();
     const int64_t first = threadIdx.x % 32 * K, step = 32 * K;
 
     EACH_POSITION (i, u.n * u.inner) {
@@ -199,6 +209,7 @@ template <int K, typename T>
 __global__ static void nhwc_backward(struct unit u, const T *x, const T *dy,
                                      T *dx)
 {
+    CT_TURN();
     const int64_t first = threadIdx.x % 32 * K, step = 32 * K;
 
     EACH_POSITION (i, u.n * u.inner) {
@@ -235,6 +246,7 @@ template <typename T>
 __global__ static void nhwc_scale_grad(struct unit u, const T *x, const T *dy,
                                        float *part)
 {
+    CT_TURN();
     __shared__ float sums[ROWS][32];
     const int64_t q = blockIdx.x * 32 + threadIdx.x;
     float sum       = 0;

@@ -67,6 +67,7 @@ __device__ static inline uint32_t largest(const uint32_t *v, const bool *is,
 template <int K, typename T>
 __global__ static void max_pairs(struct shape p, const T *x, T *y, uint8_t *at)
 {
+    CT_TURN();
     enum { P = 8, PAIRS = P / 2, N = K * K };
 
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / P)) {
@@ -109,6 +110,7 @@ template <int K, int S, int PAD, int P, typename T>
 __global__ static void quads_backward(struct shape p, int64_t n, const T *dy,
                                       const uint8_t *at, T *dx)
 {
+    CT_TURN();
     enum { FIRST = (PAD - K + 1) / S, COUNT = (PAD + 1) / S - FIRST + 1 };
 
     CT_KERNEL_EACH (o, n) {

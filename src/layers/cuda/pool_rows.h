@@ -81,6 +81,7 @@ template <int K, int S, typename TO>
 __global__ static void rows_backward(struct shape p, int64_t n, TO to,
                                      const float *dy, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, n) {
         const struct place a = place_of<1>(p, o);
 
@@ -96,6 +97,7 @@ template <int K, int S, typename TO>
 __global__ static void ragged_backward(struct shape p, int64_t n, TO to,
                                        const float *dy, float *dx)
 {
+    CT_TURN();
     enum { V = POOL_COLUMNS };
     __shared__ float tile[CT_BLOCK * V];
 

@@ -45,6 +45,7 @@ __device__ static inline bool within(const struct span &s, int i)
 template <int N, int K, typename T, typename I>
 __global__ static void max_forward(struct shape p, const T *x, T *y, I *at)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / K)) {
         const struct place a = place_of<K>(p, o);
         const struct span r  = span_of(a.r, p.h, p.kh, p.sh, p.ph);
@@ -88,6 +89,7 @@ template <int N, int K, typename T, typename I>
 __global__ static void max_backward(struct shape p, const T *dy, const I *at,
                                     T *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * (p.lanes / K)) {
         const struct place a = place_of<K>(p, o);
         const struct span r  = holders(a.r, p.oh, p.kh, p.step_h, p.ph);
@@ -121,6 +123,7 @@ __global__ static void max_backward(struct shape p, const T *dy, const I *at,
 template <int N, int K, typename T>
 __global__ static void average_forward(struct shape p, const T *x, T *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / K)) {
         const struct place a = place_of<K>(p, o);
         const struct span r  = span_of(a.r, p.h, p.kh, p.sh, p.ph);
@@ -153,6 +156,7 @@ __global__ static void average_forward(struct shape p, const T *x, T *y)
 template <int N, int K, typename T>
 __global__ static void average_backward(struct shape p, const T *dy, T *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * (p.lanes / K)) {
         const struct place a = place_of<K>(p, o);
         const struct span r  = holders(a.r, p.oh, p.kh, p.step_h, p.ph);
@@ -189,6 +193,7 @@ template <typename T, typename I>
 __global__ static void stochastic(struct shape p, int64_t channels, bool nhwc,
                                   struct draws d, const T *x, T *y, I *at)
 {
+    CT_TURN();
     const uint64_t first = d.first(nhwc ? p.planes : p.planes / channels);
 
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * p.lanes) {
@@ -245,6 +250,7 @@ __device__ static inline float expected(const struct shape &p, int i, int j,
 template <typename T>
 __global__ static void expected_forward(struct shape p, const T *x, T *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * p.lanes) {
         const struct place a = place_of<1>(p, o);
         float sum;
@@ -259,6 +265,7 @@ template <typename T>
 __global__ static void expected_backward(struct shape p, const T *x,
                                          const T *dy, T *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * p.lanes) {
         const struct place a = place_of<1>(p, o);
         const struct span r  = holders(a.r, p.oh, p.kh, p.step_h, p.ph);
@@ -286,6 +293,7 @@ template <typename T, typename I>
 __global__ static void mask(struct shape p, int64_t channels, bool nhwc,
                             bool to_nhwc, const I *at, T *y)
 {
+    CT_TURN();
     const int64_t plane = (int64_t)p.oh * p.ow;
 
     CT_KERNEL_EACH (o, p.planes * plane * p.lanes) {

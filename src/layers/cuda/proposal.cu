@@ -32,6 +32,7 @@ __global__ static void decode(int64_t n, struct proposal s,
                               const float *sizes, struct pixel_box *box,
                               rank_t *key)
 {
+    CT_TURN();
     const int64_t boxes = s.anchors * s.h * s.w;
 
     CT_KERNEL_EACH (k, n) {
@@ -71,6 +72,7 @@ __device__ static inline void put_in_order(rank_t *key, int64_t t,
 __global__ static void sort_tiles(int tile, int64_t first, int64_t last,
                                   int64_t padded, rank_t *key)
 {
+    CT_TURN();
     __shared__ rank_t here[TILE];
     const int64_t from = (int64_t)blockIdx.x * tile;
     const int t        = threadIdx.x;
@@ -92,6 +94,7 @@ __global__ static void sort_tiles(int tile, int64_t first, int64_t last,
 __global__ static void sort_far(int64_t n, int64_t stride, int64_t size,
                                 int64_t padded, rank_t *key)
 {
+    CT_TURN();
     CT_KERNEL_EACH (t, n)
         put_in_order(key, t, stride, size, padded, 0);
 }
@@ -131,6 +134,7 @@ __global__ static void suppress(struct proposal s, const rank_t *key,
                                 const struct pixel_box *box, int32_t *kept,
                                 int32_t *count)
 {
+    CT_TURN();
     __shared__ struct pixel_box here[CHUNK];
     __shared__ int32_t index[CHUNK];
     __shared__ rank_t out, with[CHUNK]; /* bits of candidates */
@@ -192,6 +196,7 @@ __global__ static void write_rows(int64_t n, bool whole, int64_t image,
                                   const int32_t *kept, const float *scores,
                                   float *row, float *score)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const struct pixel_box all = { 0, 0, size[1] - 1, size[0] - 1 };
         const struct pixel_box b   = whole ? all : box[kept[i]];

@@ -21,6 +21,7 @@ __device__ static inline float sigmoid(float x)
 __global__ static void mark(int64_t n, int64_t width, const float *cont,
                             const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const float c = cont[i / width];
 
@@ -49,6 +50,7 @@ struct cell {
 
 __global__ static void cell_forward(struct cell s)
 {
+    CT_TURN();
     CT_KERNEL_EACH (u, s.n * s.h) {
         const int64_t n = u / s.h, d = u % s.h, row = 4 * n * s.h;
         const float cont = s.cont[n], keep = cont == 0 ? 0 : 1;
@@ -82,6 +84,7 @@ struct cell_back {
 
 __global__ static void cell_backward(struct cell_back s)
 {
+    CT_TURN();
     CT_KERNEL_EACH (u, s.n * s.h) {
         const int64_t row = 4 * (u / s.h) * s.h + u % s.h;
         const float i = s.gates[row], f = s.gates[row + s.h];
@@ -199,6 +202,7 @@ extern "C" enum ct_status ct_cuda_lstm_unit_backward(struct ct_layer *l,
 __global__ static void rnn_tanh(int64_t n, int64_t h, const float *bias,
                                 const float *fixed, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         y[i] = tanhf(y[i] + bias[i % h] + (fixed ? fixed[i] : 0));
 }

@@ -149,6 +149,7 @@ struct lines {
 /* One best of each line: a warp a line, the last of equals. */
 __global__ static void best(struct lines s, const float *x, float *y)
 {
+    CT_TURN();
     const int64_t warps = (int64_t)gridDim.x * (blockDim.x / 32);
 
     for (int64_t r = blockIdx.x * (int64_t)(blockDim.x / 32) +
@@ -181,6 +182,7 @@ __global__ static void best(struct lines s, const float *x, float *y)
 __global__ static void several(struct lines s, const float *x, int32_t *best,
                                float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (r, s.n) {
         const float *line = s.line(x, r);
         int32_t *b        = best + r * s.k;

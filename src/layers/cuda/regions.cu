@@ -10,6 +10,7 @@
 __global__ static void psroi_mean(int64_t n, struct psroi_pooling s,
                                   const float *x, const float *rois, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, n) {
         const int64_t c = o % s.c;
         const struct psroi r = psroi_read(&s, rois + o / s.c * 5);
@@ -32,6 +33,7 @@ __global__ static void psroi_gather(int64_t n, struct psroi_pooling s,
                                     const float *rois, const float *dy,
                                     float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (p, n) {
         const int64_t w = p % s.w, h = p / s.w % s.h;
         const int64_t c = p / s.w / s.h % s.c, image = p / s.w / s.h / s.c;
@@ -82,6 +84,7 @@ extern "C" enum ct_status ct_cuda_psroi_pooling_backward(
 __global__ static void align_mean(int64_t n, struct roi_align s,
                                   const float *x, const float *rois, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (o, n) {
         const int64_t j = o % s.ow, i = o / s.ow % s.oh;
         const int64_t c = o / s.ow / s.oh % s.c, k = o / s.ow / s.oh / s.c;
@@ -113,6 +116,7 @@ __global__ static void align_gather(int64_t n, struct roi_align s,
                                     const float *rois, const float *dy,
                                     float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (p, n) {
         const int64_t w = p % s.w, h = p / s.w % s.h;
         const int64_t c = p / s.w / s.h % s.c, image = p / s.w / s.h / s.c;
@@ -171,6 +175,7 @@ __global__ static void keep_hard(int64_t n, struct box_annotator_ohem s,
                                  const float *label, const float *weight,
                                  float *out, float *boxes)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const bool hard     = box_is_hard(&s, rois, loss, i);
         const int64_t first = i / s.inner * s.channels * s.inner + i % s.inner;

@@ -10,6 +10,7 @@
 
 __global__ static void rows_forward(int64_t c, const float *x, float *y)
 {
+    CT_TURN();
     float top = -INFINITY, sum = 0;
 
     x += blockIdx.x * c;
@@ -29,6 +30,7 @@ __global__ static void rows_forward(int64_t c, const float *x, float *y)
 __global__ static void rows_backward(int64_t c, const float *y,
                                      const float *dy, float *dx)
 {
+    CT_TURN();
     float dot = 0;
 
     y += blockIdx.x * c;
@@ -44,6 +46,7 @@ __global__ static void rows_backward(int64_t c, const float *y,
 __global__ static void lines_forward(int64_t n, int64_t c, int64_t inner,
                                      const float *x, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t at = i / inner * c * inner + i % inner;
         float top = x[at], sum = 0;
@@ -66,6 +69,7 @@ __global__ static void lines_backward(int64_t n, int64_t c, int64_t inner,
                                       const float *y, const float *dy,
                                       float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         const int64_t at = i / inner * c * inner + i % inner;
         float dot = 0;

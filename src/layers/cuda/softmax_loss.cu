@@ -37,6 +37,7 @@ struct entropy {
 
 __global__ static void each_term(int64_t n, struct entropy e, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n) {
         bool counts;
 
@@ -48,6 +49,7 @@ __global__ static void entropy_grad(struct entropy e, int64_t n,
                                     const float *weight, const float *z,
                                     float *dx)
 {
+    CT_TURN();
     const float scale = *weight / *z;
 
     CT_KERNEL_EACH (i, n) {
@@ -107,6 +109,7 @@ __device__ static inline void row_softmax(int64_t c, const float *x, float *p)
 __global__ static void few_rows(struct entropy e, int64_t rows, double fixed,
                                 const float *x, float *p, float *z, float *out)
 {
+    CT_TURN();
     double sum = 0, valid = 0, by;
 
     for (int64_t i = threadIdx.x / 32; i < rows; i += blockDim.x / 32) {
@@ -135,11 +138,10 @@ static enum ct_status softmax_and_loss(const struct ct_layer *l,
     float *p = ct_data(s->prob ? s->prob : io->top[1]);
 
     if (s->inner == 1 && s->outer * s->classes <= FEW_VALUES) {
-        few_rows<<<1, ONE_BLOCK, 0, ct_cuda_stream(l->dev)>>>(
-            entropy_of(s, io), s->outer,
-            ct_loss_fixed(&s->loss, s->outer, s->inner),
-            ct_data(io->bottom[0]), p, normalizer(s), ct_data(io->top[0]));
-        return CT_CUDA_LAUNCHED(l->dev, "softmax and loss");
+        return CT_START(l->dev, 1, ONE_BLOCK, 0, few_rows, entropy_of(s, io),
+                        s->outer, ct_loss_fixed(&s->loss, s->outer, s->inner),
+                        ct_data(io->bottom[0]), p, normalizer(s),
+                        ct_data(io->top[0]));
     }
     CT_TRY(ct_softmax_run(l->dev, s->outer, s->classes, s->inner,
                           ct_data(io->bottom[0]), p));
@@ -182,6 +184,7 @@ __global__ static void accuracy_right(int64_t n, int64_t classes,
                                       struct ct_loss labels, const float *x,
                                       const float *t, float *right)
 {
+    CT_TURN();
     const int64_t warps = (int64_t)gridDim.x * (blockDim.x / 32);
 
     for (int64_t i = blockIdx.x * (int64_t)(blockDim.x / 32) +
@@ -218,6 +221,7 @@ struct rights {
 /* A thread a class: how often its items are right. */
 __global__ static void accuracy_classes(int64_t n, struct rights r, float *y)
 {
+    CT_TURN();
     CT_KERNEL_EACH (c, r.classes) {
         float right = 0, seen = 0;
 

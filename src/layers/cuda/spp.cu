@@ -41,6 +41,7 @@ __device__ static inline struct span span_of(int i, int in, int kernel,
 __global__ static void spp_forward(struct pyramid p, int i, const float *x,
                                    float *y, int32_t *at)
 {
+    CT_TURN();
     const struct level v = p.level[i];
 
     CT_KERNEL_EACH (o, p.n * p.c * v.oh * v.ow) {
@@ -76,6 +77,7 @@ __global__ static void spp_forward(struct pyramid p, int i, const float *x,
 __global__ static void spp_backward(struct pyramid p, const float *dy,
                                     const int32_t *at, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, p.n * p.c * p.h * p.w) {
         const int w = (int)(i % p.w), h = (int)(i / p.w % p.h);
         const int64_t plane = i / p.w / p.h;

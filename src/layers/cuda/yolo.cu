@@ -10,6 +10,7 @@ __global__ static void empty_boxes(int64_t n, struct yolo y,
                                    const float *x, const float *truth,
                                    float *act, float *delta)
 {
+    CT_TURN();
     const int64_t cells = y.h * y.w;
     const bool early    = early_rows > 0 && draws.first(y.n) < early_rows;
 
@@ -22,6 +23,7 @@ __global__ static void empty_boxes(int64_t n, struct yolo y,
 __global__ static void fill_boxes(struct yolo y, const float *truth,
                                   const float *act, float *delta)
 {
+    CT_TURN();
     CT_KERNEL_EACH (b, y.n)
         yolo_fill(&y, truth, b, act, delta);
 }
@@ -58,6 +60,7 @@ __global__ static void yolo_grad(int64_t n, struct yolov3 s,
                                  const float *weight, const float *act,
                                  const float *delta, float *dx)
 {
+    CT_TURN();
     CT_KERNEL_EACH (i, n)
         dx[i] = *weight / (float)s.yolo.n * delta[i] *
                 yolov3_slope(&s, i, act[i]);
