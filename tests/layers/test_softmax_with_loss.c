@@ -36,6 +36,28 @@ TEST_EACH_DEVICE(softmax_with_loss, loss_and_gradient_are_means_over_the_batch)
                 0.125f);
 }
 
+/* Long rows are summed otherwise than short ones, on a GPU. */
+TEST_EACH_DEVICE(softmax_with_loss, rows_of_16_17_and_40_classes)
+{
+    static const int classes[] = { 16, 17, 40 };
+
+    for (int i = 0; i < 3; i++) {
+        const int n      = classes[i];
+        const float t[]  = { 0, (float)(n - 1) };
+        float scores[80] = { 0 };
+        struct layer_case *c = layer_case(dev, "type: 'SoftmaxWithLoss'");
+
+        scores[n] = LN2; /* the second row's first */
+        case_bottom(c, 0, CT_SHAPE(2, n), scores);
+        case_bottom(c, 1, CT_SHAPE(2), t);
+        case_want_grad(c, 1, false);
+        ASSERT_OK(case_setup(c));
+        ASSERT_OK(case_forward(c));
+        ASSERT_NEAR(c, "top[0].data", 1e-5f,
+                    (logf((float)n) + logf((float)(n + 1))) / 2);
+    }
+}
+
 TEST_EACH_DEVICE(softmax_with_loss, normalization_none_sums)
 {
     struct layer_case *c = two(dev, "type: 'SoftmaxWithLoss' "

@@ -78,7 +78,30 @@ static float *normalizer(const struct softmax_with_loss *s)
     return ct_data(s->terms) + s->outer * s->inner;
 }
 
-enum { FEW_VALUES = 1 << 14, ONE_BLOCK = 1024 };
+enum { FEW_VALUES = 1 << 14, FEW_CLASSES = 16, ONE_BLOCK = 1024 };
+
+/* Softmax of a short row by a thread: its values are read at once. */
+__device__ static inline void short_softmax(int c, const float *x, float *p)
+{
+    float v[FEW_CLASSES], top = -INFINITY, sum = 0;
+
+#pragma unroll
+    for (int j = 0; j < FEW_CLASSES; j++)
+        v[j] = j < c ? x[j] : -INFINITY;
+#pragma unroll
+    for (int j = 0; j < FEW_CLASSES; j++)
+        top = v[j] > top ? v[j] : top;
+#pragma unroll
+    for (int j = 0; j < FEW_CLASSES; j++) {
+        v[j] = j < c ? expf(v[j] - top) : 0;
+        sum += v[j];
+    }
+    sum = 1 / sum;
+#pragma unroll
+    for (int j = 0; j < FEW_CLASSES; j++)
+        if (j < c)
+            p[j] = v[j] * sum;
+}
 
 /* Softmax of a row by a warp; its probabilities are there for all lanes. */
 __device__ static inline void row_softmax(int64_t c, const float *x, float *p)
@@ -105,18 +128,24 @@ __device__ static inline void row_softmax(int64_t c, const float *x, float *p)
     __syncwarp();
 }
 
-/* All of it in one block, where there is little: rows of classes. */
+/* All of it in one block, where there is little: rows of classes, each by a
+ * warp, or by a thread where it is short. */
 __global__ static void few_rows(struct entropy e, int64_t rows, double fixed,
                                 const float *x, float *p, float *z, float *out)
 {
     CT_TURN();
+    const int each = e.classes <= FEW_CLASSES ? 1 : 32; /* threads of a row */
     double sum = 0, valid = 0, by;
 
-    for (int64_t i = threadIdx.x / 32; i < rows; i += blockDim.x / 32) {
+    for (int64_t i = threadIdx.x / each; i < rows; i += blockDim.x / each) {
         bool counts = true;
 
-        row_softmax(e.classes, x + i * e.classes, p + i * e.classes);
-        if (threadIdx.x % 32 == 0) {
+        if (each == 1)
+            short_softmax((int)e.classes, x + i * e.classes,
+                          p + i * e.classes);
+        else
+            row_softmax(e.classes, x + i * e.classes, p + i * e.classes);
+        if (threadIdx.x % each == 0) {
             sum += (double)e(i, &counts);
             valid += counts;
         }
