@@ -38,6 +38,38 @@ static enum ct_status factor(const struct ct_layer *l, int which, bool now,
                      : CT_OK;
 }
 
+template <typename T>
+__global__ static void shorten(int64_t n_x, const float *x, T *short_x,
+                               int64_t n_w, const float *w, T *short_w)
+{
+    CT_TURN();
+    CT_KERNEL_EACH (i, n_x + n_w) {
+        const bool is_x = i < n_x;
+        const int64_t j = is_x ? i : i - n_x;
+
+        ct_store((is_x ? short_x : short_w) + j, (is_x ? x : w)[j]);
+    }
+}
+
+/* x and W as factors, both rounded in one launch. */
+static enum ct_status factors(const struct ct_layer *l, const struct ct_io *io,
+                              const void **x, const void **w)
+{
+    const struct inner_product *s = state_of(l);
+    const int64_t n_x = s->ip.m * s->ip.k, n_w = s->ip.n * s->ip.k;
+
+    CT_TRY(factor(l, CT_IP_X, false, ct_data(io->bottom[0]), n_x, x));
+    CT_TRY(factor(l, CT_IP_W, false, ct_data(l->blob[WEIGHT]), n_w, w));
+    if (!s->shorts[CT_IP_X] || n_x + n_w == 0)
+        return CT_OK;
+    CT_BY_TYPE(factor_type(l), T,
+               return CT_LAUNCH(l->dev, n_x + n_w, shorten<T>, n_x,
+                                (const float *)ct_data(io->bottom[0]),
+                                (T *)(void *)*x, n_w,
+                                (const float *)ct_data(l->blob[WEIGHT]),
+                                (T *)(void *)*w));
+}
+
 extern "C" enum ct_status ct_cuda_inner_product_forward(struct ct_layer *l,
                                                         const struct ct_io *io)
 {
@@ -46,9 +78,7 @@ extern "C" enum ct_status ct_cuda_inner_product_forward(struct ct_layer *l,
     struct ct_cuda_gemm g         = {};
     const void *x, *w;
 
-    CT_TRY(factor(l, CT_IP_X, true, ct_data(io->bottom[0]), p->m * p->k, &x));
-    CT_TRY(factor(l, CT_IP_W, true, ct_data(l->blob[WEIGHT]), p->n * p->k,
-                  &w));
+    CT_TRY(factors(l, io, &x, &w));
     g.ta     = CT_N;
     g.tb     = p->transpose ? CT_N : CT_T;
     g.m      = p->m;
