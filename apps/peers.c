@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "comm/transport/transports.h"
+#include "dist/report/figures.h"
 
 /* A launcher ends the other ranks soon after one has died, with SIGTERM first:
  * time for a line on who it was.  A launcher that is asked to end the job sends
@@ -39,16 +40,11 @@ void peers_set_accept(bool (*accept)(void))
     atomic_store(&end_accept, accept);
 }
 
-static bool someone_is_gone(struct ct_dist *d)
+/* While the rank works: of all that is known of others, this alone may be
+ * asked for on any thread. */
+static bool someone_is_gone(const struct ct_dist *d)
 {
-    struct ct_rank_state state;
-
-    if (!d) /* nobody has come yet */
-        return false;
-    for (int r = 0; r < ct_dist_n_ranks(d); r++)
-        if (ct_dist_rank_state(d, r, &state) && state.gone)
-            return true;
-    return false;
+    return d && dist_has_lost(d);
 }
 
 /* A second request ends the rank; so does a death, of which this host may hear

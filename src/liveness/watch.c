@@ -516,6 +516,14 @@ bool live_watch_look(const struct live_watch *w, int rank,
     return true;
 }
 
+bool live_watch_has_lost(const struct live_watch *w)
+{
+    for (int r = 0; w && r < w->size; r++)
+        if (atomic_load(&w->seat[r].gone))
+            return true;
+    return false;
+}
+
 enum ct_status live_watch_keep(struct live_watch *w, const char *folder)
 {
     return w ? live_record_keep(w->mine, folder) : CT_OK;

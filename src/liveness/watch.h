@@ -59,6 +59,9 @@ struct live_look {
 bool live_watch_look(const struct live_watch *w, int rank,
                      struct live_look *out); /* takes NULL */
 
+/* Has a rank been seen to die, or left?  On any thread.  Takes NULL. */
+bool live_watch_has_lost(const struct live_watch *w);
+
 /* From here on a process beside this one tells of its end, not a survivor.
  * Gives what that process maps to see the pulse (pulse_page.h); -1 for NULL. */
 int live_watch_show(struct live_watch *w);

@@ -91,6 +91,11 @@ bool ct_dist_rank_state(struct ct_dist *d, int rank,
     return true;
 }
 
+bool dist_has_lost(const struct ct_dist *d)
+{
+    return live_watch_has_lost(d->view.watch);
+}
+
 int ct_dist_n_ranks(const struct ct_dist *d)
 {
     return d ? d->view.all->size : 1;

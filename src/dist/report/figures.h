@@ -11,6 +11,10 @@ void dist_begun(struct ct_dist *d);
  * starts at 0 and counts what the caller had; false: there is no other. */
 bool dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out);
 
+/* Has a rank been seen to die, or left?  On any thread, whatever the ranks are
+ * at. */
+bool dist_has_lost(const struct ct_dist *d);
+
 struct ct_pairs;
 
 /* The link between every two ranks that train.  All of them call it. */
