@@ -119,6 +119,22 @@ else()
                  "Python layers (package python3-dev)")
 endif()
 
+# Ranks that come and go also under sanitizers, whose library has to be there
+# before the interpreter's.  What an interpreter never frees is not ours.
+if(CORTADO_TESTS AND CORTADO_SANITIZE MATCHES "address|thread")
+  string(REGEX MATCH "^." first ${CMAKE_MATCH_0})
+  execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=lib${first}san.so
+                  OUTPUT_VARIABLE sanitizer OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(IS_ABSOLUTE "${sanitizer}")
+    add_test(NAME python.elastic COMMAND ${Python3_EXECUTABLE} -B -m unittest
+             test_elastic.py
+             WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/python/tests)
+    set_tests_properties(python.elastic PROPERTIES TIMEOUT 600 ENVIRONMENT
+      "PYTHONPATH=${PYTHON_DIR};CORTADO_BUILD=${PROJECT_BINARY_DIR};GLOG_minloglevel=2;CORTADO_TUNE=off;LD_PRELOAD=${sanitizer};ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:allocator_may_return_null=1")
+    add_dependencies(thread_tests libcortado python_package)
+  endif()
+endif()
+
 # Tests: one ctest entry a file.  They need an interpreter that can load the
 # library, which one built with sanitizers is not.
 if(CORTADO_TESTS AND NOT CORTADO_SANITIZE)
