@@ -187,8 +187,7 @@ enum ct_status observe_start(const struct observe_flags *f,
     if (!wants_any(f))
         return CT_OK;
     CT_TRY(name_folder(f, param, job, d, folder, sizeof(folder)));
-    if (!job)
-        CT_TRY(keep_records(folder, d));
+    CT_TRY(keep_records(folder, d));
     if (ct_dist_rank(d) > 0 && !job)
         return CT_OK;
     CT_TRY(ct_alloc(1, sizeof(**out), "observe", out));

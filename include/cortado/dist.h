@@ -55,7 +55,7 @@ CT_API void ct_dist_last_words(struct ct_dist *d);
 
 /* All ranks call it: where each keeps a record of its last collectives when
  * the job fails, when ranks wait for long, or when it is asked for; it makes
- * the folder and removes this rank's older record.  `cortado autopsy` reads
+ * the folder and removes records of an earlier job.  `cortado autopsy` reads
  * them.  Takes NULL. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_keep_records(struct ct_dist *d,
                                                          const char *folder);

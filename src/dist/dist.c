@@ -10,6 +10,7 @@
 #include "comm/transport/transports.h"
 #include "cortado/log.h"
 #include "dist/feed/root.h"
+#include "liveness/record.h"
 #include "liveness/watch.h"
 #include "liveness/witness.h"
 
@@ -134,6 +135,7 @@ void ct_dist_destroy(struct ct_dist *d)
         return;
     dist_view_close(d);
     ct_message_free(d->options);
+    ct_free(d->report.records);
     dist_held_back_fini(d);
     dist_census_fini(&d->report.census);
     pthread_mutex_destroy(&d->report.lock);
@@ -175,13 +177,24 @@ void ct_dist_last_words(struct ct_dist *d)
 
 enum ct_status ct_dist_keep_records(struct ct_dist *d, const char *folder)
 {
-    return d ? live_watch_keep(d->view.watch, folder) : CT_OK;
+    char *copy;
+
+    if (!d)
+        return CT_OK;
+    copy = ct_strdup(folder, "a folder for records");
+    if (!copy)
+        return CT_ENOMEM;
+    ct_free(d->report.records);
+    d->report.records = copy; /* for the views that follow */
+    if (d->elastic.place.view == 1)
+        live_records_forget(folder);
+    return live_watch_keep(d->view.watch, folder);
 }
 
 void ct_dist_ask_records(struct ct_dist *d)
 {
     if (d)
-        live_watch_ask(d->view.watch);
+        atomic_fetch_add(&d->report.n_asked, 1);
 }
 
 int ct_dist_rank(const struct ct_dist *d)

@@ -35,7 +35,7 @@ struct dist_view {
                                     * serve; may be `all` */
     struct ct_comm        *group;  /* that push as one; NULL: none */
     struct ct_comm_thread *thread;
-    struct live_watch     *watch;  /* NULL: alone */
+    struct live_watch     *watch;  /* NULL: alone, or it has not begun */
     int                    rank, size; /* of comm */
     bool                   serves; /* this rank, and does not train */
 };
@@ -88,6 +88,9 @@ struct dist_report {
     struct dist_marks  marks;
     pthread_mutex_t    lock;   /* of the census */
     struct dist_census census; /* of the ranks that train */
+    char              *records; /* the folder for those of an autopsy; NULL:
+                                 * none; owned */
+    atomic_uint        n_asked; /* how often these were asked for here */
 };
 
 struct ct_dist {

@@ -144,6 +144,21 @@ static uint64_t bytes_sent(const void *arg)
     return dist_bytes_sent(arg);
 }
 
+static unsigned n_asked(const void *arg)
+{
+    const struct ct_dist *d = arg;
+
+    return atomic_load(&d->report.n_asked);
+}
+
+static bool who(void *arg, int rank, char *host, size_t bytes, int *pid)
+{
+    const struct elastic_membership *m =
+        ((const struct ct_dist *)arg)->elastic.members;
+
+    return m->who && m->who(m->arg, rank, host, bytes, pid);
+}
+
 static enum ct_status start_watch(struct ct_dist *d)
 {
     const struct live_watch_config config = {
@@ -154,8 +169,12 @@ static enum ct_status start_watch(struct ct_dist *d)
         .n_train   = d->plan.n_workers,
         .stall     = d->options->stall,
         .heartbeat = d->options->heartbeat,
+        .view      = d->elastic.place.view,
+        .folder    = d->report.records,
         .lost      = rank_lost,
         .sent      = bytes_sent,
+        .asked     = n_asked,
+        .who       = d->elastic.members ? who : NULL,
         .arg       = d,
     };
 
@@ -191,7 +210,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     CT_TRY(check_reduce(d));
     CT_TRY(start_thread(d));
     dist_fill_exchange(d);
-    if (d->view.all->size > 1 && !d->elastic.members) /* who watches them */
+    if (d->view.all->size > 1)
         CT_TRY(start_watch(d));
     d->exchange.facts.pulse = live_watch_pulse(d->view.watch);
     return CT_OK;
@@ -225,6 +244,7 @@ void dist_view_close(struct ct_dist *d)
     ct_free(d->services.part_bytes);
     ct_free(d->services.sums);
     d->view.watch       = NULL;
+    d->exchange.facts.pulse = NULL;
     d->view.all         = d->view.comm = d->view.group = NULL;
     d->services.part_bytes  = NULL;
     d->services.sums        = NULL;

@@ -175,7 +175,7 @@ static enum ct_status wait_a_little(struct elastic_member *m)
 static enum ct_status wait_for_place(struct elastic_member *m)
 {
     const double begin = ct_now();
-    bool said          = false;
+    double say         = 0;
 
     while (!has_place(m)) {
         const double waited = ct_now() - begin;
@@ -190,12 +190,7 @@ static enum ct_status wait_for_place(struct elastic_member *m)
         if ((member_leaves(m) && m->a.own.view.number == 0) ||
             (m->given.number == 0 && atomic_load(&m->wants_to_end)))
             return ct_fail(CT_ESTOP, "this process has not joined the job");
-        if (waited > 5 && !said) {
-            CT_WARN("This process waits for the others of the job: it knows "
-                    "%d, and training takes %d", m->a.own.view.n,
-                    m->config.least);
-            said = true;
-        }
+        member_say_wait(m, waited, &say);
         if (waited > m->config.orphan)
             return ct_fail(CT_EIO, "for %.0f s (--orphan) there were not "
                            "enough members of the job to go on; what the "
@@ -393,18 +388,22 @@ static bool who(void *arg, int rank, char *host, size_t bytes, int *pid)
 
 enum ct_status member_begin(struct elastic_member *m, int iter)
 {
-    enum ct_status st = CT_OK;
-    bool first        = true;
+    const double begin = ct_now();
+    enum ct_status st  = CT_OK;
+    bool first         = true;
+    double say         = 0;
 
     pthread_mutex_lock(&m->lock);
     if (is_founder(m) && elastic_ready(&m->a, iter))
         m->a.most = m->config.most;
     else
         first = false;
-    while (first && st == CT_OK && m->a.own.view.n < m->config.least)
+    while (first && st == CT_OK && m->a.own.view.n < m->config.least) {
+        member_say_wait(m, ct_now() - begin, &say);
         st = member_leaves(m) || atomic_load(&m->wants_to_end)
                  ? ct_fail(CT_ESTOP, "the job was ended before it began")
                  : wait_a_little(m);
+    }
     pthread_mutex_unlock(&m->lock);
     return st;
 }

@@ -62,6 +62,11 @@ void member_note(struct elastic_member *m, uint64_t id, const char *what);
 void member_note_cannot(struct elastic_member *m, uint64_t id,
                         const char *why);
 
+/* member_waits.c: who has waited so long for a place says for whom, once it is
+ * time for the next line; *next begins as 0. */
+void member_say_wait(const struct elastic_member *m, double waited,
+                     double *next);
+
 static inline bool member_leaves(struct elastic_member *m)
 {
     return atomic_load(&m->wants_to_leave);

@@ -11,7 +11,8 @@ enum {
 /* Those who serve run no collectives with those who train. */
 static bool known(const struct live_watch *w, int r)
 {
-    return w->seat[r].like && (w->seat[r].page || w->seat[r].heard);
+    return live_knows(w, r) && w->seat[r].like &&
+           (w->seat[r].page || w->seat[r].heard);
 }
 
 struct culprit {
@@ -31,10 +32,14 @@ static struct culprit find_culprit(const struct live_watch *w, uint64_t now)
         if (known(w, r) && live_view_of(w, r).sequence < least)
             least = live_view_of(w, r).sequence;
     for (int r = 0; r < w->size; r++) {
-        struct ct_pulse_view v = live_view_of(w, r);
-        bool silent = live_since(v.beat, now) > LIVE_SILENT_US;
+        struct ct_pulse_view v;
+        bool silent;
 
-        if (!known(w, r) || v.sequence != least || (v.waiting && !silent))
+        if (!known(w, r))
+            continue;
+        v      = live_view_of(w, r);
+        silent = live_since(v.beat, now) > LIVE_SILENT_US;
+        if (v.sequence != least || (v.waiting && !silent))
             continue;
         if (c.rank < 0 || (silent && !c.silent))
             c.rank = r;
@@ -45,6 +50,21 @@ static struct culprit find_culprit(const struct live_watch *w, uint64_t now)
     return c;
 }
 
+/* Nobody stands out: what this rank itself waits for. */
+static void explain_own(const struct live_watch *w, uint64_t waited, char *out,
+                        size_t bytes)
+{
+    const struct ct_pulse_view v = ct_pulse_view(&w->mine->pulse);
+    char who[128] = "the others", where[128];
+
+    if (v.peer >= 0 && v.peer < w->size)
+        live_name_of(w, v.peer, who, sizeof(who));
+    snprintf(out, bytes, "ranks have waited %.0f s for each other%s: rank %d "
+             "has no message from or to %s, in %s", 1e-6 * (double)waited,
+             atomic_load(&w->met) ? "" : " to begin", w->rank, who,
+             ct_pulse_text(&v, where, sizeof(where)));
+}
+
 void live_explain(const struct live_watch *w, uint64_t waited, uint64_t now,
                     char *out, size_t bytes)
 {
@@ -53,11 +73,7 @@ void live_explain(const struct live_watch *w, uint64_t waited, uint64_t now,
     struct ct_pulse_view v;
 
     if (c.rank < 0) {
-        v = ct_pulse_view(&w->mine->pulse);
-        snprintf(out, bytes, "ranks have waited %.0f s for each other: rank "
-                 "%d has no message from or to rank %d, in %s", 1e-6 *
-                 (double)waited, w->rank, v.peer,
-                 ct_pulse_text(&v, where, sizeof(where)));
+        explain_own(w, waited, out, bytes);
         return;
     }
     v = live_view_of(w, c.rank);
@@ -77,10 +93,10 @@ uint64_t live_longest_wait(const struct live_watch *w, uint64_t now)
     uint64_t most = 0;
 
     for (int r = 0; r < w->size; r++) {
-        struct ct_pulse_view v = live_view_of(w, r);
+        const uint64_t since = known(w, r) ? live_view_of(w, r).waiting : 0;
 
-        if (known(w, r) && v.waiting && live_since(v.waiting, now) > most)
-            most = live_since(v.waiting, now);
+        if (since && live_since(since, now) > most)
+            most = live_since(since, now);
     }
     return most;
 }
@@ -93,9 +109,11 @@ uint64_t live_age_of_move(const struct live_watch *w, uint64_t now)
     return c.rank >= 0 ? live_since(c.changed, now) : now;
 }
 
-/* Rank 0, or who comes after it on its host, speaks for all. */
+/* Before they have met, everybody speaks for itself. */
 bool live_speaks(const struct live_watch *w, uint64_t now)
 {
+    if (!atomic_load(&w->met))
+        return true;
     for (int r = 0; r < w->rank; r++)
         if (w->seat[r].page && !w->seat[r].gone &&
             live_since(live_view_of(w, r).beat, now) < LIVE_SILENT_US)

@@ -109,7 +109,9 @@ enum ct_status live_tick(struct ct_comm *c, void *arg)
     uint64_t now           = ct_pulse_now();
 
     (void)c;
-    if (w->rank == 0) {
+    if (!atomic_load(&w->met)) {
+        /* Nobody knows yet who hears whom. */
+    } else if (w->rank == 0) {
         hear_pulses(w, t, now);
     } else if (w->remote[w->rank]) {
         send_pulse(w, t, now);

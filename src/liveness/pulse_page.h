@@ -14,9 +14,10 @@ struct live_page {
     struct ct_pulse pulse;
     atomic_bool     witnessed; /* a process beside the rank tells of its end */
     atomic_bool     ending;    /* from outside, and it tells of that itself */
-    /* For an autopsy (autopsy.h).  What stands before `keeps` is set once,
+    /* For an autopsy (record.h).  What stands before `keeps` is set once,
      * before it. */
     int               rank, size, pid;
+    uint32_t          view; /* of ranks that come and go; 0: they stay */
     char              host[64];
     char              folder[512]; /* where records go; absolute */
     atomic_bool       keeps;       /* records are to be written */

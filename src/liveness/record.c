@@ -1,6 +1,7 @@
 /* record.c - what a rank did last, written to a file. */
 #include "liveness/record.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -55,9 +56,22 @@ enum ct_status live_record_keep(struct live_page *page, const char *folder)
     if (gethostname(page->host, sizeof(page->host) - 1) != 0)
         snprintf(page->host, sizeof(page->host), "unknown");
     record_path(page, path, sizeof(path));
-    (void)unlink(path); /* of an earlier job */
+    if (page->view == 0)
+        (void)unlink(path); /* of an earlier job */
     atomic_store(&page->keeps, true);
     return CT_OK;
+}
+
+void live_records_forget(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *d;
+
+    while (dir && (d = readdir(dir)))
+        if (strncmp(d->d_name, "rank-", 5) == 0)
+            (void)unlinkat(dirfd(dir), d->d_name, 0);
+    if (dir)
+        closedir(dir);
 }
 
 /* On one line, without tabs. */
@@ -113,6 +127,8 @@ static void add_facts(struct ct_text *t, const struct live_page *page,
     clock_gettime(CLOCK_REALTIME, &clock);
     ct_text_addf(t, "cortado autopsy\t1\nrank\t%d\nranks\t%d\npid\t%d\n",
                  page->rank, page->size, page->pid);
+    if (page->view > 0)
+        ct_text_addf(t, "view\t%u\n", (unsigned)page->view);
     add_line(t, "host", page->host);
     add_line(t, "why", why[0] ? why : "it is not known why");
     ct_text_addf(t, "time\t%lld.%03ld\n", (long long)clock.tv_sec,

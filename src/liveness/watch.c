@@ -31,12 +31,15 @@ struct ct_pulse_view live_view_of(const struct live_watch *w, int r)
     return ct_pulse_view(s->page ? &s->page->pulse : &s->copy);
 }
 
-/* "rank 2 (pid 77 on node3)". */
 const char *live_name_of(const struct live_watch *w, int r, char *text,
                            size_t bytes)
 {
-    snprintf(text, bytes, "rank %d (pid %d on %s)", r, w->seat[r].card.pid,
-             w->seat[r].card.host);
+    const struct live_card *c = &w->seat[r].card;
+
+    if ((live_knows(w, r) || w->config.who) && c->pid > 0)
+        snprintf(text, bytes, "rank %d (pid %d on %s)", r, c->pid, c->host);
+    else
+        snprintf(text, bytes, "rank %d", r);
     return text;
 }
 
@@ -53,6 +56,8 @@ static void write_records(const struct live_watch *w, const char *why)
 
         if (r == w->rank)
             live_record_write(s->page, why);
+        else if (!live_knows(w, r))
+            continue;
         else if (s->page && s->gone)
             live_record_write(s->page, "this rank has died");
         else if (s->page &&
@@ -63,13 +68,17 @@ static void write_records(const struct live_watch *w, const char *why)
 
 static void look_for_requests(struct live_watch *w)
 {
-    unsigned n = 0;
+    const bool met = atomic_load(&w->met);
+    unsigned n     = 0;
 
+    atomic_store(&w->mine->asked, w->config.asked(w->config.arg));
     for (int r = 0; r < w->size; r++)
-        n += w->seat[r].page ? atomic_load(&w->seat[r].page->asked) : 0;
-    if (n != w->n_asked)
+        if ((met || r == w->rank) && w->seat[r].page)
+            n += atomic_load(&w->seat[r].page->asked);
+    if (n != w->n_asked && met == w->counts_all)
         write_records(w, "asked for");
-    w->n_asked = n;
+    w->n_asked    = n;
+    w->counts_all = met;
 }
 
 static void look_for_waits(struct live_watch *w)
@@ -174,10 +183,12 @@ static void take_line(struct live_watch *w)
 static bool look_for_deaths(struct live_watch *w, struct pollfd *fd, int ms,
                             bool lines)
 {
+    const int n  = atomic_load(&w->met) ? w->size : 0;
+
     fd[WAKE]     = (struct pollfd){ .fd = w->wake, .events = POLLIN };
-    fd[LISTENER] = (struct pollfd){ .fd = lines ? w->listener : -1,
+    fd[LISTENER] = (struct pollfd){ .fd = lines && n > 0 ? w->listener : -1,
                                     .events = POLLIN };
-    for (int r = 0; r < w->size; r++) {
+    for (int r = 0; r < n; r++) {
         const struct live_seat *s = &w->seat[r];
         const int line            = lines ? s->line.fd : -1;
 
@@ -185,9 +196,9 @@ static bool look_for_deaths(struct live_watch *w, struct pollfd *fd, int ms,
             .fd = s->gone ? -1 : s->pidfd >= 0 ? s->pidfd : line,
             .events = POLLIN };
     }
-    if (poll(fd, (nfds_t)w->size + RANKS, ms) < 1)
+    if (poll(fd, (nfds_t)n + RANKS, ms) < 1)
         return false;
-    for (int r = 0; r < w->size; r++)
+    for (int r = 0; r < n; r++)
         if (fd[RANKS + r].revents && w->seat[r].pidfd >= 0)
             note_gone(w, r, "has died");
         else if (fd[RANKS + r].revents)
@@ -222,10 +233,14 @@ static void *watch_main(void *arg)
 {
     struct live_watch *w = arg;
     struct pollfd *fd    = make_polls(w);
+    bool lined           = false; /* to rank 0, where there is such a line */
 
-    if (w->rank > 0 && w->remote[w->rank] && w->offer.n > 0)
-        w->seat[0].line = live_line_connect(&w->offer, w->rank);
     while (fd && !look_for_deaths(w, fd, LOOK_MS, true)) {
+        if (!lined && atomic_load(&w->met)) {
+            if (w->rank > 0 && w->remote[w->rank] && w->offer.n > 0)
+                w->seat[0].line = live_line_connect(&w->offer, w->rank);
+            lined = true;
+        }
         atomic_store(&w->mine->pulse.beat, ct_pulse_now());
         atomic_store(&w->mine->pulse.sent, w->config.sent(w->config.arg));
         atomic_store(&w->mine->pulse.memory, ct_process_memory());
@@ -308,13 +323,14 @@ static void seat_rank(struct live_watch *w, int r, const struct live_card *mine,
     const bool serves = w->rank >= w->config.n_train;
     struct live_seat *s = &w->seat[r];
 
-    s->card = *its;
     if (r == w->rank)
-        s->page = w->mine;
-    else if (strcmp(its->host, mine->host) == 0 &&
-             ct_place_host(place, r) == ct_place_host(place, w->rank))
+        return; /* the watching thread looks there */
+    if (!w->config.who)
+        s->card = *its;
+    if (strcmp(its->host, mine->host) == 0 &&
+        ct_place_host(place, r) == ct_place_host(place, w->rank))
         s->page = map_peer(its);
-    if (s->page && its->pid != mine->pid)
+    if (s->page && its->pid != mine->pid && w->config.view == 0)
         s->pidfd = (int)syscall(SYS_pidfd_open, its->pid, 0);
     s->like      = (r >= w->config.n_train) == serves;
     w->remote[r] = !s->page;
@@ -327,7 +343,8 @@ static void offer_lines(struct live_watch *w)
 
     for (int r = 0; r < w->size; r++)
         any |= w->remote[r];
-    if (w->rank == 0 && any && !w->config.all->transport->threads)
+    if (w->rank == 0 && any && !w->config.all->transport->threads &&
+        w->config.view == 0)
         w->listener = live_line_listen(w->mine->nonce, &w->offer);
 }
 
@@ -336,14 +353,11 @@ static enum ct_status meet_job(struct ct_comm *c, void *arg)
 {
     struct live_watch *w  = arg;
     const size_t n        = (size_t)w->size;
-    struct live_card mine = { .pid = (int32_t)getpid(), .fd = w->fd,
-                              .nonce = w->mine->nonce }, *all = NULL;
+    struct live_card mine = w->seat[w->rank].card, *all = NULL;
     size_t *bytes = NULL;
     enum ct_status st;
 
     (void)c;
-    if (gethostname(mine.host, sizeof(mine.host) - 1) != 0)
-        snprintf(mine.host, sizeof(mine.host), "unknown");
     CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "watch", &all), st, out);
     CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "watch", &bytes), st, out);
     for (size_t r = 0; r < n; r++)
@@ -355,6 +369,12 @@ static enum ct_status meet_job(struct ct_comm *c, void *arg)
                              n * sizeof(*w->remote)), st, out);
     offer_lines(w);
     st = ct_broadcast(w->config.all, 0, &w->offer, sizeof(w->offer));
+    /* Who serves is among all until training ends, however long that takes;
+     * those who train judge their waits. */
+    if (w->rank >= w->config.n_train)
+        w->config.all->pulse = NULL;
+    if (st == CT_OK)
+        atomic_store(&w->met, true);
 out:
     ct_free(all);
     ct_free(bytes);
@@ -388,11 +408,46 @@ static enum ct_status install_job(struct ct_comm *c, void *arg)
     install(w, w->config.group);
     install(w, c);
     c->counts = true; /* groups are not in step with each other */
-    /* Who serves is among all until training ends, however long that takes;
-     * those who train judge their waits. */
-    if (w->rank >= w->config.n_train)
-        w->config.all->pulse = NULL;
     return CT_OK;
+}
+
+/* What this rank knows before it meets the others. */
+static enum ct_status take_seats(struct live_watch *w)
+{
+    const size_t n         = (size_t)w->size;
+    struct live_seat *mine;
+
+    CT_TRY(ct_alloc(n, sizeof(*w->seat), "watch", &w->seat));
+    for (int r = 0; r < w->size; r++) {
+        struct live_card *c = &w->seat[r].card;
+        int pid             = 0;
+
+        w->seat[r].pidfd = w->seat[r].line.fd = -1;
+        if (w->config.who && w->config.who(w->config.arg, r, c->host,
+                                           sizeof(c->host), &pid))
+            c->pid = pid;
+    }
+    CT_TRY(ct_alloc(n, sizeof(*w->remote), "watch", &w->remote));
+    CT_TRY(live_page_create(&w->fd, &w->mine));
+    mine       = &w->seat[w->rank];
+    mine->page = w->mine;
+    mine->like = true;
+    mine->card = (struct live_card){ .pid = (int32_t)getpid(), .fd = w->fd,
+                                     .nonce = w->mine->nonce };
+    if (gethostname(mine->card.host, sizeof(mine->card.host) - 1) != 0)
+        snprintf(mine->card.host, sizeof(mine->card.host), "unknown");
+    w->mine->rank = w->rank;
+    w->mine->size = w->size;
+    w->mine->view = w->config.view;
+    w->n_asked    = w->config.asked(w->config.arg);
+    return CT_OK;
+}
+
+/* Ranks that come and go train on without records. */
+static void keep_if_asked(struct live_watch *w)
+{
+    if (w->config.folder && live_watch_keep(w, w->config.folder) != CT_OK)
+        CT_WARN("no records for an autopsy: %s", ct_last_error());
 }
 
 enum ct_status live_watch_create(const struct live_watch_config *config,
@@ -411,22 +466,15 @@ enum ct_status live_watch_create(const struct live_watch_config *config,
     w->warn   = w->next_warn = (uint64_t)(1e6 * warn);
     w->fd = w->wake = w->listener = -1;
     pthread_mutex_init(&w->lock, NULL);
-    CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->seat), "watch", &w->seat));
-    for (int r = 0; r < w->size; r++)
-        w->seat[r].pidfd = w->seat[r].line.fd = -1;
-    CT_TRY(ct_alloc((size_t)w->size, sizeof(*w->remote), "watch",
-                    &w->remote));
-    CT_TRY(live_page_create(&w->fd, &w->mine));
-    w->mine->rank = w->rank;
-    w->mine->size = w->size;
-    w->pen.book   = &w->mine->book;
-    w->wake = eventfd(0, EFD_CLOEXEC);
-    CT_TRY(ct_job_run(config->thread, meet_job, w));
+    CT_TRY(take_seats(w));
+    keep_if_asked(w);
+    w->pen.book = &w->mine->book;
+    w->wake     = eventfd(0, EFD_CLOEXEC);
     CT_TRY(ct_job_run(config->thread, install_job, w));
     if (w->wake < 0 || pthread_create(&w->thread, NULL, watch_main, w) != 0)
         return ct_fail(CT_ENOMEM, "cannot start the watching thread");
     w->runs = true;
-    return CT_OK;
+    return ct_job_run(config->thread, meet_job, w);
 }
 
 static bool has_died(const struct live_seat *s)
@@ -533,12 +581,6 @@ void live_watch_record(const struct live_watch *w, const char *why)
 {
     if (w)
         write_records(w, why);
-}
-
-void live_watch_ask(struct live_watch *w)
-{
-    if (w)
-        atomic_fetch_add(&w->mine->asked, 1);
 }
 
 struct ct_pulse *live_watch_pulse(struct live_watch *w)

@@ -4,14 +4,19 @@
  * and can read them whatever the other does, also after it died; ranks that
  * rank 0 cannot map send theirs to it once a second, on the comm thread, and
  * are told how long ago the one that all wait for moved on.  A thread of its
- * own looks at them, so nothing here waits for a transport:
+ * own looks at them from the moment that ranks begin to meet, so nothing here
+ * waits for a transport:
  *
  *     a rank waits for `heartbeat` s   rank 0 logs for whom, where that one
  *                                      is and since when
  *     a process ends early             its witness, or a survivor of its host,
  *                                      logs its name and where it was; the
  *                                      job fails
- *     nothing moves for `stall` s      the job fails with that text        */
+ *     nothing moves for `stall` s      the job fails with that text
+ *
+ * Where ranks come and go there is a watch for each view.  Their members see
+ * processes end and go on without them: there the watch tells of waits alone,
+ * and a stall ends the view. */
 #ifndef CT_LIVENESS_WATCH_H
 #define CT_LIVENESS_WATCH_H
 
@@ -29,10 +34,18 @@ struct live_watch_config {
     struct ct_comm_thread *thread;  /* whose comms these are */
     int                    n_train; /* ranks from this one on serve */
     double                 stall, heartbeat; /* seconds; stall 0: for ever */
+    uint32_t               view;    /* of ranks that come and go, whose ends
+                                     * others see; 0: they stay the same */
+    const char            *folder;  /* for records; NULL: none, or as
+                                     * live_watch_keep() says later */
     /* On the watching thread: a rank has died; the bytes that this one has
-     * sent. */
+     * sent; how often records were asked for here. */
     void (*lost)(void *arg, int rank, int iter, const char *text);
     uint64_t (*sent)(const void *arg);
+    unsigned (*asked)(const void *arg);
+    /* Host and process of a rank, before the ranks have met.  False: nobody
+     * knows.  May be NULL. */
+    bool (*who)(void *arg, int rank, char *host, size_t bytes, int *pid);
     void *arg;
 };
 
@@ -67,12 +80,12 @@ bool live_watch_has_lost(const struct live_watch *w);
 int live_watch_show(struct live_watch *w);
 
 /* Records of the last collectives, for an autopsy: where they go; now, of this
- * rank and of those of its host that cannot do it any more; soon, of all ranks
- * of this host, also from a handler of signals.  All take NULL. */
+ * rank and of those of its host that cannot do it any more.  When
+ * config->asked says more than before, all ranks of this host write theirs.
+ * Both take NULL. */
 CT_MUST_CHECK enum ct_status live_watch_keep(struct live_watch *w,
                                              const char *folder);
 void live_watch_record(const struct live_watch *w, const char *why);
-void live_watch_ask(struct live_watch *w);
 
 /* For a process that is being ended: says who of this host is gone, or else
  * where it stands itself and who was heard of last. */

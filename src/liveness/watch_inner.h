@@ -42,7 +42,10 @@ struct live_watch {
     int             rank, size, fd; /* among all, those that serve too */
     uint64_t        stall, warn; /* us */
     struct live_page *mine;
-    struct live_seat    *seat;
+    struct live_seat    *seat; /* before `met`, other threads than the comm
+                                * thread read this rank's alone, and cards
+                                * where config.who is there */
+    atomic_bool     met;
     bool           *remote; /* per rank: rank 0 hears of it by messages */
     /* The comm thread's: */
     bool              sending, hearing;
@@ -61,6 +64,7 @@ struct live_watch {
     uint64_t  next_warn; /* us of waiting at which the next line comes */
     uint64_t  next_record; /* likewise: records for an autopsy */
     unsigned  n_asked;     /* requests for these, of all of this host */
+    bool      counts_all;  /* that is so; before they have met, of this rank */
     struct ct_logbook_pen pen; /* the comm thread's */
     atomic_bool lost;
     atomic_bool told;             /* the comm thread knows of it */
@@ -74,6 +78,12 @@ struct ct_pulse_view live_view_of(const struct live_watch *w, int rank);
 /* "rank 2 (pid 77 on node3)". */
 const char *live_name_of(const struct live_watch *w, int rank, char *text,
                          size_t bytes);
+
+/* Before ranks have met, this one knows of no other. */
+static inline bool live_knows(const struct live_watch *w, int rank)
+{
+    return rank == w->rank || atomic_load(&w->met);
+}
 
 static inline uint64_t live_since(uint64_t then, uint64_t now)
 {

@@ -342,6 +342,11 @@ void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done, void *arg)
     net->layer_done_arg = arg;
 }
 
+void ct_net_set_pulse(struct ct_net *net, struct ct_pulse *pulse)
+{
+    net->options.pulse = pulse;
+}
+
 void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start, void *arg)
 {
     net->layer_start     = start;

@@ -20,6 +20,9 @@ void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done, void *arg);
 /* The same before each layer's forward: its parameters are about to be read. */
 void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start, void *arg);
 
+/* Who is told of every layer from now on; NULL: nobody. */
+void ct_net_set_pulse(struct ct_net *net, struct ct_pulse *pulse);
+
 /* ---- Where it stands. */
 
 /* Continue as if n passes had been made: data position, random draws. */

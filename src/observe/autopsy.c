@@ -193,7 +193,12 @@ static void say_missing(const struct autopsy *a, bool *mark,
 
     for (int r = 0; r < a->n_ranks; r++)
         n += mark[r] = !a->rank[r].here;
+    if (a->view > 0)
+        ct_text_addf(out, "View %ld: ", a->view);
     ct_text_addf(out, "%d rank(s), %d record(s). ", a->n_ranks, a->n_here);
+    if (a->n_old > 0)
+        ct_text_addf(out, "%d record(s) of other views are left out. ",
+                     a->n_old);
     if (n == 0)
         return;
     ct_text_add(out, "No record of ");

@@ -71,6 +71,8 @@ static void take_fact(struct autopsy_rank *r, const char *key,
 {
     if (strcmp(key, "pid") == 0)
         r->pid = (int)strtol(value, NULL, 10);
+    else if (strcmp(key, "view") == 0)
+        r->view = strtol(value, NULL, 10);
     else if (strcmp(key, "host") == 0)
         copy(r->host, sizeof(r->host), value);
     else if (strcmp(key, "why") == 0)
@@ -118,7 +120,8 @@ static enum ct_status take_head(struct autopsy *a, const char *path,
     CT_TRY(make_room(a, ranks));
     *out = &a->rank[rank];
     a->n_here += !(*out)->here;
-    (*out)->here = true;
+    (*out)->here  = true;
+    (*out)->ranks = ranks;
     return CT_OK;
 }
 
@@ -176,6 +179,34 @@ static enum ct_status read_folder(struct autopsy *a, const char *folder,
     return st;
 }
 
+static void leave_out(struct autopsy *a, struct autopsy_rank *r)
+{
+    ct_free(r->entry);
+    *r = (struct autopsy_rank){ 0 };
+    a->n_here--;
+    a->n_old++;
+}
+
+/* Where ranks come and go, those of one view are compared: that of the newest
+ * record. */
+static void keep_newest_view(struct autopsy *a)
+{
+    const struct autopsy_rank *newest = NULL;
+    int n_ranks;
+
+    for (int r = 0; r < a->n_ranks; r++)
+        if (a->rank[r].here && (!newest || a->rank[r].time > newest->time))
+            newest = &a->rank[r];
+    if (!newest || newest->view == 0)
+        return;
+    a->view = newest->view;
+    n_ranks = newest->ranks;
+    for (int r = 0; r < a->n_ranks; r++)
+        if (a->rank[r].here && a->rank[r].view != a->view)
+            leave_out(a, &a->rank[r]);
+    a->n_ranks = n_ranks;
+}
+
 enum ct_status autopsy_read(const char *folder, struct autopsy *out)
 {
     struct ct_text below = { 0 };
@@ -196,6 +227,8 @@ enum ct_status autopsy_read(const char *folder, struct autopsy *out)
     }
     st = read_folder(out, where, dir);
     closedir(dir);
+    if (st == CT_OK)
+        keep_newest_view(out);
     if (st == CT_OK && out->n_here == 0)
         st = ct_fail(CT_ENOTFOUND, "%s: no rank has left a record there.  "
                      "Ranks of `cortado train --run=FOLDER` do so when the "

@@ -16,7 +16,8 @@ struct autopsy_entry {
 
 struct autopsy_rank {
     bool   here; /* there is a record */
-    int    pid;
+    int    pid, ranks; /* ranks: of the job, or of its view */
+    long   view; /* of ranks that come and go; 0: they stay the same */
     char   host[64], why[512], where[160];
     double time;  /* of the record, since 1970 */
     double moved_ago, waiting; /* seconds; waiting 0: it does not */
@@ -28,6 +29,8 @@ struct autopsy_rank {
 struct autopsy {
     struct autopsy_rank *rank; /* owned; one per rank of the job */
     int                  n_ranks, n_here;
+    long                 view;  /* that the records are of; 0: of all */
+    int                  n_old; /* records of other views, left out */
 };
 
 /* The caller frees `out` either way. */

@@ -311,8 +311,7 @@ static enum ct_status meet_ranks(struct ct_journal *j)
 {
     const struct ct_exchange *x = ct_dist_exchange(j->dist);
 
-    if (x && x->facts.pulse)
-        j->pulse = x->facts.pulse;
+    j->pulse = x && x->facts.pulse ? x->facts.pulse : &j->own_pulse;
     ct_free(j->before);
     j->before      = NULL;
     j->knows_ranks = false;

@@ -415,6 +415,7 @@ void ct_solver_leave(struct ct_solver *s)
         x->ops->detach(x, s->net);
     ct_net_set_layer_done(s->net, NULL, NULL);
     ct_net_set_layer_start(s->net, NULL, NULL);
+    solver_leave_pulse(s);
     s->last_pass        = false;
     s->peers.attached   = (struct ct_attached){ 0 };
     s->options.exchange = NULL;

@@ -15,11 +15,20 @@
 #include "net/training.h"
 #include "solver/solver_inner.h"
 
+void solver_leave_pulse(struct ct_solver *s)
+{
+    ct_net_set_pulse(s->net, s->options.pulse);
+    for (int i = 0; i < s->tests.n; i++)
+        if (s->tests.net[i])
+            ct_net_set_pulse(s->tests.net[i], s->options.pulse);
+}
+
 static void detach(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
     x->ops->detach(x, s->net);
+    solver_leave_pulse(s);
     solver_drop_shared(s);
     solver_remote_stop(s);
     s->peers.attached = (struct ct_attached){ 0 };

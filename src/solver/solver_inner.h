@@ -453,6 +453,9 @@ bool solver_wants_mirror(const struct ct_solver *s);
 
 /* step.c: where to say what the solver is at; NULL: nowhere. */
 struct ct_pulse *solver_pulse(const struct ct_solver *s);
+/* change_view.c: nets tell that of the view nothing more: it goes before they
+ * do. */
+void solver_leave_pulse(struct ct_solver *s);
 
 /* tracing.c: before an iteration; after the last one; whether this rank has
  * been asked to record, which it forgets. */

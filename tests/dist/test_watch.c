@@ -18,6 +18,7 @@ struct waiter {
     const char          *options; /* more of them */
     enum ct_status     (*meet)(struct ct_dist *d, float *x, int64_t n);
     void               (*before)(struct ct_pulse *p); /* coming to the sum */
+    const char          *awaits; /* this in the log, before it joins; NULL */
     enum ct_status       st;
     char                 why[512];
 };
@@ -96,6 +97,8 @@ static void *waiter_main(void *arg)
              w->options ? w->options : "");
     w->st = ct_text_parse(&caffe__distributed_parameter__descriptor, text,
                           strlen(text), "test", &p);
+    while (w->awaits && !soon(w->awaits))
+        ;
     if (w->st == CT_OK)
         w->st = dist_create_over(w->transport, p, &w->dist);
     if (w->st == CT_OK && w->before)
@@ -155,6 +158,34 @@ TEST(watch, a_rank_that_is_waited_for_is_named_with_its_layer)
         ASSERT_OK(w[r].st);
     ASSERT_HAS("for rank 2 (pid ", noted);
     ASSERT_HAS("iteration 41, backward of layer conv_with_a_name", noted);
+}
+
+/* Nobody has heard of it: it has still to come. */
+TEST(watch, a_rank_that_does_not_come_is_named)
+{
+    struct waiter w[2];
+
+    for (int r = 0; r < 2; r++)
+        w[r] = (struct waiter){ .stall = 100, .meet = ct_dist_sum,
+                                .awaits = r == 1 ? "to begin" : NULL };
+    run_waiters(w, 2, NULL);
+    for (int r = 0; r < 2; r++)
+        ASSERT_OK(w[r].st);
+    ASSERT_HAS("for each other to begin: rank 0 has no message from or to "
+               "rank 1, in iteration 0, start-up", noted);
+}
+
+TEST(watch, ranks_that_never_come_together_end_the_job)
+{
+    struct waiter w[2];
+
+    for (int r = 0; r < 2; r++)
+        w[r] = (struct waiter){ .stall = 1, .meet = ct_dist_sum,
+                                .awaits = r == 1 ? "nothing" : NULL };
+    run_waiters(w, 2, NULL);
+    ASSERT_STATUS(CT_ECOMM, w[0].st);
+    ASSERT_HAS("for each other to begin: rank 0 has no message from or to "
+               "rank 1", w[0].why);
 }
 
 /* Its pulse cannot be mapped, so it comes in messages. */

@@ -61,6 +61,20 @@ TEST(autopsy, who_did_not_come_is_named)
     ASSERT_HAS("it had waited 3.2 s for rank 1", said);
 }
 
+TEST(autopsy, of_ranks_that_come_and_go_the_newest_view_counts)
+{
+    const char *said;
+
+    record(0, 2, "stalled", "view\t7\ntime\t1002\n" SUM(8, "a", "begun"));
+    record(1, 2, "silent", "view\t7\ntime\t1001\n" SUM(7, "b", "done"));
+    record(2, 3, "long ago", "view\t6\ntime\t1000\n" SUM(3, "c", "begun"));
+    said = say();
+    ASSERT_HAS("View 7: 2 rank(s), 2 record(s). 1 record(s) of other views "
+               "are left out. ", said);
+    ASSERT_HAS("NOT COME: rank 1.", said);
+    ASSERT(!strstr(said, "long ago"));
+}
+
 TEST(autopsy, the_first_that_somebody_missed_counts)
 {
     const char *said;

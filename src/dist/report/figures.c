@@ -48,7 +48,8 @@ static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
     pthread_mutex_unlock(&d->report.lock);
 }
 
-/* Ranks that come and go have no watch: who they are is known, and no more. */
+/* Of ranks that come and go, also those are known of whom the watch has not
+ * heard. */
 static bool look_up(struct ct_dist *d, int rank, struct ct_rank_state *out)
 {
     const struct elastic_membership *m = d->elastic.members;

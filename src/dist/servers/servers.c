@@ -61,13 +61,11 @@ static enum ct_status end_serving(struct ct_comm *c, void *arg)
 }
 
 /* Before servers stop.  One that only serves is here as long as the others
- * train, and that is no stall. */
+ * train; the watch knows that this is no stall. */
 static enum ct_status meet_at_end(struct ct_comm *c, void *arg)
 {
     const struct ct_dist *d = arg;
 
-    if (d->view.serves)
-        d->view.all->stall_after = 0;
     return d->ps.round ? dist_farewell(c, arg) : ct_barrier(d->view.all);
 }
 
