@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,7 +15,7 @@
 
 enum { LENGTH_BYTES = 4, LEAST_ROOM = 4096 };
 
-void line_close(struct elastic_line *l)
+void line_leave(struct elastic_line *l)
 {
     const int error = l->error;
 
@@ -23,6 +25,17 @@ void line_close(struct elastic_line *l)
     ct_free(l->out);
     memset(l, 0, sizeof(*l));
     l->error = error;
+}
+
+/* A forked process may have the socket as well.  Then to close it would neither
+ * end the connection nor its events. */
+void line_close(struct elastic_line *l)
+{
+    if (l->state != LINE_CLOSED && l->watched)
+        (void)epoll_ctl(l->epoll, EPOLL_CTL_DEL, l->fd, NULL);
+    if (l->state != LINE_CLOSED)
+        (void)shutdown(l->fd, SHUT_RDWR);
+    line_leave(l);
 }
 
 static void line_init(struct elastic_line *l, int fd, const uint8_t *secret,

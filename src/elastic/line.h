@@ -33,6 +33,8 @@ struct elastic_line {
     enum line_state     state;
     bool                proven; /* the other end knows the secret, now */
     int                 fd;
+    int                 epoll;   /* that looks at fd, with `watched` */
+    bool                watched;
     const uint8_t      *secret; /* borrowed */
     double              since;  /* when it was made */
     struct elastic_seal seal;
@@ -58,6 +60,8 @@ bool line_step(struct elastic_line *l, line_take_fn take, void *arg);
  * other end takes nothing any more. */
 bool line_put(struct elastic_line *l, const void *data, size_t bytes);
 void line_close(struct elastic_line *l);
+/* In a forked process, whose parent goes on with the line. */
+void line_leave(struct elastic_line *l);
 
 static inline bool line_wants_to_write(const struct elastic_line *l)
 {

@@ -12,6 +12,7 @@
 struct neighbour {
     uint64_t          id;
     int               pidfd;
+    struct post      *post; /* that looks at it; borrowed; NULL: none */
     struct will_page *page;
     struct neighbour *next;
 };
@@ -23,6 +24,8 @@ static void drop(struct neighbours *all, struct neighbour *n)
     while (*at != n)
         at = &(*at)->next;
     *at = n->next;
+    if (n->post) /* a forked process may have it open */
+        post_unwatch(n->post, n->pidfd);
     if (n->pidfd >= 0)
         close(n->pidfd);
     will_page_unmap(n->page);
@@ -53,10 +56,12 @@ void neighbours_add(struct neighbours *all, struct post *p,
     n->pidfd   = (int)syscall(SYS_pidfd_open, (pid_t)c->pid, 0);
     n->next    = all->first;
     all->first = n;
-    if (is_found(n, c))
+    if (is_found(n, c)) {
+        n->post = p;
         post_watch(p, n->pidfd, n);
-    else
+    } else {
         drop(all, n);
+    }
 }
 
 void neighbours_look(struct neighbours *all, void *about, neighbour_end_fn end,

@@ -34,12 +34,12 @@ static void watch(const struct post *p, int fd, void *about, bool write)
         (void)epoll_ctl(p->epoll, EPOLL_CTL_ADD, fd, &what);
 }
 
-static void hang_up(const struct post *p, struct elastic_line *l)
+static void watch_line(const struct post *p, struct elastic_line *l,
+                       void *about, bool write)
 {
-    if (l->state == LINE_CLOSED)
-        return;
-    (void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, l->fd, NULL);
-    line_close(l);
+    l->epoll   = p->epoll;
+    l->watched = true;
+    watch(p, l->fd, about, write);
 }
 
 /* ---- Who is known. */
@@ -114,7 +114,7 @@ static void drop_peers(struct post *p, uint64_t id)
             continue;
         }
         *at = q->next;
-        hang_up(p, &q->line);
+        line_close(&q->line);
         ct_free(q);
     }
 }
@@ -155,7 +155,7 @@ void post_rename(struct post *p, uint64_t id)
 {
     p->config.card.id = id;
     for (struct post_peer *q = p->peers; q; q = q->next) {
-        hang_up(p, &q->line);
+        line_close(&q->line);
         q->open      = false;
         q->closed    = ct_now();
         q->next_call = 0;
@@ -226,7 +226,7 @@ void post_tell_card(struct post *p)
 static void write_now(struct post *p, struct post_peer *q)
 {
     if (q->line.state != LINE_CLOSED)
-        watch(p, q->line.fd, q, line_wants_to_write(&q->line));
+        watch_line(p, &q->line, q, line_wants_to_write(&q->line));
 }
 
 static bool send_to(struct post *p, struct post_peer *q, enum post_kind kind,
@@ -399,7 +399,7 @@ static void call(struct post *p, struct post_peer *q)
                           q->card.port, p->config.secret)) {
         call_failed(q, q->line.error);
     } else {
-        watch(p, q->line.fd, q, true);
+        watch_line(p, &q->line, q, true);
     }
 }
 
@@ -441,7 +441,7 @@ static void drop_caller(struct post *p, struct post_caller *c)
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
-    hang_up(p, &c->line);
+    line_close(&c->line);
     ct_free(c);
 }
 
@@ -451,7 +451,7 @@ static void step_caller(struct post *p, struct post_caller *c)
         return;
     (void)!line_step(&c->line, from_caller, c);
     if (c->line.state != LINE_CLOSED)
-        watch(p, c->line.fd, c, line_wants_to_write(&c->line));
+        watch_line(p, &c->line, c, line_wants_to_write(&c->line));
 }
 
 /* Callers at their end, strangers that took too long, and the oldest of too
@@ -492,7 +492,7 @@ static void accept_some(struct post *p, int listener)
         c->next    = p->callers;
         p->callers = c;
         line_answer(&c->line, fd, p->config.secret);
-        watch(p, fd, c, false);
+        watch_line(p, &c->line, c, false);
     }
 }
 
@@ -518,7 +518,7 @@ static void make_calls(struct post *p, double now)
     for (struct post_peer *q = p->peers; q; q = q->next) {
         if (!q->open && q->line.state != LINE_CLOSED &&
             now - q->line.since > call_seconds) {
-            hang_up(p, &q->line);
+            line_close(&q->line);
             call_failed(q, ETIMEDOUT);
         }
         if (q->line.state == LINE_CLOSED && now >= q->next_call)
@@ -628,6 +628,10 @@ void post_stop(struct post *p)
 
 void post_stop_child(struct post *p)
 {
+    for (struct post_caller *c = p->callers; c; c = c->next)
+        line_leave(&c->line);
+    for (struct post_peer *q = p->peers; q; q = q->next)
+        line_leave(&q->line);
     if (p->epoll >= 0)
         close(p->epoll);
     p->epoll = -1;

@@ -1,4 +1,7 @@
 /* test_tcp.c - messages of views over sockets, between ends of this process. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/comm_ranks.h"
@@ -543,4 +546,61 @@ TEST(tcp, connections_come_about_without_a_message)
     ASSERT(all);
     world_close(&w, 3);
     world_destroy(&w, 3);
+}
+
+/* A process that was forked and has all that this one had open. */
+static pid_t start_child(int *to)
+{
+    int pipe_fd[2];
+    char word;
+    pid_t pid;
+
+    ASSERT_INT(0, pipe(pipe_fd));
+    pid = fork();
+    ASSERT(pid >= 0);
+    if (pid == 0) {
+        close(pipe_fd[1]);
+        (void)!read(pipe_fd[0], &word, 1); /* until its parent lets go */
+        _exit(0);
+    }
+    close(pipe_fd[0]);
+    *to = pipe_fd[1];
+    return pid;
+}
+
+static void end_child(pid_t pid, int to)
+{
+    close(to);
+    ASSERT(waitpid(pid, NULL, 0) == pid);
+}
+
+/* Such as those that read data for a Python script. */
+TEST(tcp, a_view_ends_for_others_though_a_forked_process_lives)
+{
+    struct world w = { 0 };
+    struct ct_request got, sent;
+    enum ct_status st;
+    const int x = 5;
+    pid_t child;
+    int to, in;
+
+    world_create(&w, 2);
+    world_open(&w, 1, 2);
+    still_speak(&w);
+    child = start_child(&to);
+    send(&w, 0, 1, 9, &x, 4, &sent); /* which rank 1 never reads */
+    expect(&w, 1, 0, &sent);
+    w.t[1]->ops->over(w.t[1]);
+    w.t[1]->ops->destroy(w.t[1]);
+    w.t[1] = NULL;
+    receive(&w, 0, 1, 3, &in, 4, &got);
+    ASSERT(finish(&w, 1, 0, &got, &st));
+    ASSERT_STATUS(CT_ECOMM, st);
+    w.t[0]->ops->destroy(w.t[0]);
+    ASSERT_INT(0, test_n_stale_events());
+    world_open(&w, 2, 2);
+    still_speak(&w);
+    world_close(&w, 2);
+    world_destroy(&w, 2);
+    end_child(child, to);
 }

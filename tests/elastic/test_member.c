@@ -1,13 +1,14 @@
 /* test_member.c - members of a job in one process, by their real post. */
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "comm/transport/address.h"
 #include "elastic/member.h"
 #include "elastic/seal.h"
-#include "testing/test.h"
+#include "testing/files.h"
 
 static const uint8_t secret[SEAL_SECRET_BYTES] = "of the test";
 
@@ -83,6 +84,15 @@ static void *follow(void *arg)
     return NULL;
 }
 
+static void stop_following(struct follower *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->stop = true;
+    pthread_mutex_unlock(&f->lock);
+    pthread_join(f->thread, NULL);
+    member_destroy(f->m);
+}
+
 /* One that has no parameters yet asks for a view after the other, or its peer
  * does because it leaves each one at once; nobody is lost, and nothing done.
  * Then it is the one to go and says why, and who has the parameters goes on. */
@@ -129,11 +139,7 @@ static void never_goes_on(bool connects)
     member_destroy(m);
     while (place_of(&f).size != 1)
         nap();
-    pthread_mutex_lock(&f.lock);
-    f.stop = true;
-    pthread_mutex_unlock(&f.lock);
-    pthread_join(f.thread, NULL);
-    member_destroy(f.m);
+    stop_following(&f);
 }
 
 TEST(member, one_that_never_can_go_on_leaves)
@@ -144,4 +150,43 @@ TEST(member, one_that_never_can_go_on_leaves)
 TEST(member, one_that_fails_its_peers_leaves_and_not_they)
 {
     never_goes_on(true);
+}
+
+/* A process that was forked, such as those that read data for a Python script,
+ * has all that this one had open. */
+TEST(member, nothing_of_one_that_went_is_left_though_a_forked_process_lives)
+{
+    uint16_t port     = 0;
+    struct follower f = { .m = NULL }, g = { .m = NULL };
+    struct follower *both[] = { &f, &g };
+    int pipe_fd[2];
+    char word;
+    pid_t child;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    for (int i = 0; i < 2; i++) {
+        both[i]->m = make(&port, i == 0);
+        pthread_mutex_init(&both[i]->lock, NULL);
+        pthread_create(&both[i]->thread, NULL, follow, both[i]);
+    }
+    while (place_of(&f).size != 2 || place_of(&g).size != 2)
+        nap();
+    ASSERT_INT(0, pipe(pipe_fd));
+    child = fork();
+    ASSERT(child >= 0);
+    if (child == 0) {
+        close(pipe_fd[1]);
+        (void)!read(pipe_fd[0], &word, 1); /* until its parent lets go */
+        _exit(0);
+    }
+    close(pipe_fd[0]);
+    member_leave(g.m);
+    stop_following(&g);
+    while (place_of(&f).size != 1)
+        nap();
+    ASSERT_INT(0, test_n_stale_events());
+    stop_following(&f);
+    close(pipe_fd[1]);
+    ASSERT(waitpid(child, NULL, 0) == child);
 }

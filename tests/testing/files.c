@@ -3,7 +3,10 @@
 
 #include <dirent.h>
 #include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -89,4 +92,51 @@ void test_h5_equal(const char *file, const char *name, const float *got,
         if (!(fabsf(got[i] - want[i]) <= tol))
             FAIL("%s %s: value %lld is %.9g, wanted %.9g", file, name,
                  (long long)i, (double)got[i], (double)want[i]);
+}
+
+/* Is `fd` open, and the file with that number? */
+static bool is_open(int fd, unsigned long inode)
+{
+    struct stat now;
+
+    return fstat(fd, &now) == 0 && (unsigned long)now.st_ino == inode;
+}
+
+static int count_stale(const char *epoll)
+{
+    char path[300], line[256];
+    FILE *f;
+    int n = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%s", epoll);
+    f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        const char *at = strstr(line, "ino:");
+        int fd;
+
+        if (at && sscanf(line, "tfd: %d", &fd) == 1)
+            n += !is_open(fd, strtoul(at + 4, NULL, 16));
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+int test_n_stale_events(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    const struct dirent *d;
+    int n = 0;
+
+    ASSERT(dir);
+    while ((d = readdir(dir))) {
+        char path[300], what[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%s", d->d_name);
+        if (readlink(path, what, sizeof(what) - 1) > 0 &&
+            strcmp(what, "anon_inode:[eventpoll]") == 0)
+            n += count_stale(d->d_name);
+    }
+    closedir(dir);
+    return n;
 }

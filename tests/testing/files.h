@@ -16,7 +16,12 @@ struct ct_bytes test_read(const char *path);
  * name. */
 const char *test_copy(const char *below);
 
+/* Of all epolls of this process: sockets and processes that they still look at
+ * though nobody here has them open any more, because a forked process has. */
+int test_n_stale_events(void);
+
 /* Compare with dataset `name` of a shared HDF5 file. */
 void test_h5_equal(const char *file, const char *name, const float *got,
                    int64_t n, float tol);
+
 #endif

@@ -98,6 +98,13 @@ enum ct_status ct_tcp_create(struct ct_tcp **out)
     return st;
 }
 
+void tcp_close(const struct ct_tcp *e, int fd)
+{
+    (void)epoll_ctl(e->epoll, EPOLL_CTL_DEL, fd, NULL);
+    (void)shutdown(fd, SHUT_RDWR);
+    close(fd);
+}
+
 static void guest_leave(struct ct_tcp *e, struct tcp_guest *g, bool hang_up)
 {
     struct tcp_guest **at = &e->guests;
@@ -107,7 +114,7 @@ static void guest_leave(struct ct_tcp *e, struct tcp_guest *g, bool hang_up)
     *at = g->next;
     e->n_unknown -= g->n_read < sizeof(g->hello);
     if (hang_up)
-        close(g->fd);
+        tcp_close(e, g->fd);
     ct_free(g);
 }
 
@@ -263,7 +270,7 @@ void tcp_seat_guests(struct ct_tcp *e)
 static void call_end(struct tcp_call *c)
 {
     if (c->fd >= 0)
-        close(c->fd);
+        tcp_close(c->peer->view->end, c->fd);
     c->fd = -1;
 }
 

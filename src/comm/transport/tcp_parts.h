@@ -164,6 +164,10 @@ struct tcp_view {
 /* tcp_end.c: accepts, connects, and lets peers read and write what they can. */
 void tcp_progress(struct ct_tcp *e);
 bool tcp_watch(const struct ct_tcp *e, int fd, void *about, bool write);
+/* A process that was forked may have the socket as well.  Then to close it here
+ * would neither end the connection nor its events, which are about what is
+ * gone by then. */
+void tcp_close(const struct ct_tcp *e, int fd);
 /* Learns where the peer is, and calls it if it is this rank that calls.
  * CT_EINVAL: that is no address. */
 CT_MUST_CHECK enum ct_status tcp_peer_address(struct tcp_peer *p,

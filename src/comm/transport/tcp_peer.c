@@ -54,7 +54,7 @@ static void hang_up(struct tcp_peer *p)
 {
     tcp_hang_up(p);
     if (p->fd >= 0)
-        close(p->fd);
+        tcp_close(p->view->end, p->fd);
     p->fd      = -1;
     p->filling = NULL;
     p->left    = 0;
