@@ -14,6 +14,7 @@
 #include "comm/transport/tcp.h"
 #include "cortado/log.h"
 #include "elastic/bytes.h"
+#include "elastic/links.h"
 #include "elastic/neighbours.h"
 #include "elastic/will_page.h"
 #include "elastic/wire.h"
@@ -356,17 +357,19 @@ static void ask_to_join(struct elastic_member *m)
     post_send_all(&m->post, POST_RULES, bytes, (size_t)(w.at - bytes));
 }
 
-/* A process may begin while its machine has no link. */
-static void learn_addresses(struct elastic_member *m, const struct ct_ip *now,
-                            int n_now)
+static void learn_addresses(void *arg, const struct ct_ip *now, int n_now)
 {
-    struct elastic_card *c = &m->post.config.card;
+    struct elastic_member *m = arg;
+    struct elastic_card *c   = &m->post.config.card;
 
-    if (!card_learn_addresses(c, now, n_now))
-        return;
-    ct_tcp_learn_addresses(m->tcp, now, n_now);
-    memcpy(c->data, ct_tcp_address(m->tcp, &c->data_bytes), c->data_bytes);
-    post_tell_card(&m->post);
+    pthread_mutex_lock(&m->lock);
+    if (card_learn_addresses(c, now, n_now)) {
+        ct_tcp_learn_addresses(m->tcp, now, n_now);
+        memcpy(c->data, ct_tcp_address(m->tcp, &c->data_bytes),
+               c->data_bytes);
+        post_tell_card(&m->post);
+    }
+    pthread_mutex_unlock(&m->lock);
 }
 
 static void retry(struct elastic_member *m, double now)
@@ -416,22 +419,14 @@ static void *member_main(void *arg)
 {
     struct elastic_member *m = arg;
     struct post_events events;
-    struct ct_ip link[CARD_ADDRESSES];
-    double next_look = 0;
 
     while (!atomic_load(&m->stop)) {
-        int n_links = 0;
         double now;
 
         post_wait(&m->post, TICK_MS, &events);
-        if (ct_now() >= next_look) { /* which may take the system long */
-            n_links   = ct_list_addresses(link, CARD_ADDRESSES);
-            next_look = ct_now() + retry_seconds;
-        }
         pthread_mutex_lock(&m->lock);
         post_work(&m->post, &events);
         now = ct_now();
-        learn_addresses(m, link, n_links);
         look_after(m, now);
         dismiss_silent(m, now);
         retry(m, now);
@@ -562,7 +557,7 @@ static enum ct_status begin(struct elastic_member *m)
     if (pthread_create(&m->thread, NULL, member_main, m) != 0)
         return ct_fail(CT_EIO, "a thread: %s", strerror(errno));
     m->runs = true;
-    return CT_OK;
+    return links_start(learn_addresses, m, &m->links);
 }
 
 enum ct_status member_create(const struct member_config *c,
@@ -590,6 +585,7 @@ void member_destroy(struct elastic_member *m)
 {
     if (!m)
         return;
+    links_stop(m->links);
     if (m->runs) {
         atomic_store(&m->stop, true);
         post_wake(&m->post);

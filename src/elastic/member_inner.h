@@ -11,6 +11,7 @@
 #include "elastic/will_page.h"
 
 struct ct_tcp;
+struct links;
 
 /* A job's number is random, and ends with when it began. */
 enum { MEMBER_BEGAN_BYTES = 5 };
@@ -24,6 +25,7 @@ struct elastic_member {
     bool                     page_is_ours;
     pthread_t                thread;
     bool                     runs;
+    struct links            *links;
     atomic_bool              stop, wants_to_leave, wants_to_end;
     /* The rest with `lock` held. */
     pthread_mutex_t          lock;
