@@ -34,6 +34,14 @@ enum ct_status dist_commit(struct ct_exchange *x, int iter)
     return d->host.shared ? dist_direct_meet(d) : x->job->meet(x);
 }
 
+void dist_last(struct ct_exchange *x, int iter)
+{
+    const struct elastic_membership *m = dist_of(x)->elastic.members;
+
+    if (m && m->last)
+        m->last(m->arg, iter);
+}
+
 enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
 {
     struct ct_dist *d           = x->state;

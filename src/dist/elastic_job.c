@@ -308,7 +308,6 @@ bool ct_elastic_ends(struct ct_elastic *e)
  * fewer than the job takes. */
 static void meet_last(struct ct_elastic *e)
 {
-    member_last(e->member, e->solver->iter);
     if (solver_meet_last(e->solver) != CT_OK)
         CT_WARN("%s; training is done", ct_last_error());
 }

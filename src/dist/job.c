@@ -55,6 +55,7 @@ static const struct ct_job_ops job_ops = {
     .hold       = dist_hold,
     .commit     = dist_commit,
     .counts     = counts,
+    .last       = dist_last,
     .next_view  = dist_next_view,
     .enter_view = dist_enter_view,
 };

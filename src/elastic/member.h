@@ -55,8 +55,6 @@ const struct elastic_membership *member_asks(const struct elastic_member *m);
  * the others are let in, and this returns when there are enough.  For all
  * others nothing happens. */
 CT_MUST_CHECK enum ct_status member_begin(struct elastic_member *m, int iter);
-/* Training is done after so many iterations, as it turns out. */
-void member_last(struct elastic_member *m, int iter);
 /* It asks to be left out after the iteration under way: next() then gives
  * CT_ESTOP.  On any thread, also in a signal handler. */
 void member_leave(struct elastic_member *m);

@@ -365,6 +365,15 @@ static bool ready(void *arg, int iter)
     return yes;
 }
 
+static void last(void *arg, int iter)
+{
+    struct elastic_member *m = arg;
+
+    pthread_mutex_lock(&m->lock);
+    m->config.last = iter;
+    pthread_mutex_unlock(&m->lock);
+}
+
 static bool who(void *arg, int rank, char *host, size_t bytes, int *pid)
 {
     struct elastic_member *m     = arg;
@@ -406,13 +415,6 @@ enum ct_status member_begin(struct elastic_member *m, int iter)
     }
     pthread_mutex_unlock(&m->lock);
     return st;
-}
-
-void member_last(struct elastic_member *m, int iter)
-{
-    pthread_mutex_lock(&m->lock);
-    m->config.last = iter;
-    pthread_mutex_unlock(&m->lock);
 }
 
 void member_end(struct elastic_member *m)
@@ -521,5 +523,5 @@ void member_hush(const struct elastic_place *p, int level)
 struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
-                                        ready, who };
+                                        ready, who, last };
 }

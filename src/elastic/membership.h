@@ -36,6 +36,9 @@ struct elastic_membership {
     /* Host and process of a rank of that place; on any thread.  False: nobody
      * knows.  May be NULL. */
     bool (*who)(void *arg, int rank, char *host, size_t bytes, int *pid);
+    /* Training is done after so many iterations, as it turns out: then fewer
+     * will do.  May be NULL. */
+    void (*last)(void *arg, int iter);
 };
 
 #endif

@@ -422,8 +422,17 @@ void solver_forget_others(struct ct_solver *s)
     s->stop         = false;
 }
 
+void solver_tell_last(struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    if (solver_commits(s))
+        x->job->last(x, x->facts.apart ? x->job->counts(x) : s->iter);
+}
+
 enum ct_status solver_meet_last(struct ct_solver *s)
 {
+    solver_tell_last(s);
     s->standing.over = true;
     return solver_meet(s);
 }

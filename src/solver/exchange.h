@@ -273,6 +273,9 @@ struct ct_job_ops {
     /* With `apart`: iterations that count.  Since then each rank has weights
      * of its own, and all go back there where a view ends. */
     int (*counts)(struct ct_exchange *x);
+    /* With `commits`: training ends after so many iterations, as it turns out.
+     * Who has them needs no others to end. */
+    void (*last)(struct ct_exchange *x, int iter);
     /* With `commits`, after a CT_ECOMM: waits for the next view, and enters it
      * once the solver is detached.  That changes `facts`. */
     enum ct_status (*next_view)(struct ct_exchange *x,

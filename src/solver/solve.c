@@ -113,6 +113,7 @@ static bool wants_last(const struct ct_solver *s)
 enum ct_status ct_solver_stop_snapshot(struct ct_solver *s)
 {
     s->standing.stops = true;
+    solver_tell_last(s);
     if (wants_last(s))
         CT_TRY(ct_solver_snapshot(s));
     return solver_meet_last(s);
@@ -120,6 +121,7 @@ enum ct_status ct_solver_stop_snapshot(struct ct_solver *s)
 
 static enum ct_status last_snapshot(struct ct_solver *s)
 {
+    solver_tell_last(s);
     if (wants_last(s))
         CT_TRY(solver_snapshot_last(s));
     /* Nobody goes before it is whole: another one may have to write it. */

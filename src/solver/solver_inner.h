@@ -339,6 +339,8 @@ CT_MUST_CHECK enum ct_status solver_join(struct ct_solver *s,
 void solver_forget_others(struct ct_solver *s);
 /* All ranks come here, after their last step. */
 CT_MUST_CHECK enum ct_status solver_meet_last(struct ct_solver *s);
+/* Training ends here: one rank may see the others gone before it is through. */
+void solver_tell_last(struct ct_solver *s);
 /* step.c: all ranks are here, also where views change: then some may be through
  * and others not.  In the next view it is over for all if it is for rank 0;
  * else all meet again (solver_meet_again).  Before that they do what rank 0 is

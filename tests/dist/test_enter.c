@@ -119,7 +119,8 @@ TEST(enter, views_without_parameters_follow_each_other)
     for (int i = 0; i < 2; i++) {
         comer[i].m    = bus_join(b);
         comer[i].asks = (struct elastic_membership){ &comer[i], next, open_end,
-                                                     close_end, ready, NULL };
+                                                     close_end, ready, NULL,
+                                                     NULL };
         pthread_create(&comer[i].m->thread, NULL, comer_main, &comer[i]);
     }
     pthread_mutex_unlock(&b->lock);

@@ -19,10 +19,10 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
-static struct elastic_member *make(uint16_t *port, bool founds)
+static struct elastic_member *make_of(uint16_t *port, bool founds, int least)
 {
     struct member_config c = { .secret = secret, .door = -1, .will = -1,
-                               .founds = founds, .least = 1, .most = 4,
+                               .founds = founds, .least = least, .most = 4,
                                .last = 100, .suspect = 30, .orphan = 60 };
     struct elastic_member *m = NULL;
 
@@ -32,6 +32,11 @@ static struct elastic_member *make(uint16_t *port, bool founds)
     c.n_knock  = !founds;
     ASSERT_OK(member_create(&c, &m));
     return m;
+}
+
+static struct elastic_member *make(uint16_t *port, bool founds)
+{
+    return make_of(port, founds, 1);
 }
 
 /* One that goes along with whatever views there are. */
@@ -189,4 +194,36 @@ TEST(member, nothing_of_one_that_went_is_left_though_a_forked_process_lives)
     stop_following(&f);
     close(pipe_fd[1]);
     ASSERT(waitpid(child, NULL, 0) == child);
+}
+
+/* Training was asked to stop.  One process sees the other go, which is through,
+ * before it is so itself: it ends alone, though the job takes two. */
+TEST(member, at_the_end_fewer_will_do)
+{
+    uint16_t port     = 0;
+    struct follower f = { .m = NULL };
+    const struct elastic_membership *by;
+    struct elastic_place p = { 0 };
+    struct elastic_member *m;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    m  = make_of(&port, true, 2);
+    by = member_asks(m);
+    ASSERT_OK(by->next(by->arg, &p));
+    f.m = make_of(&port, false, 2);
+    pthread_mutex_init(&f.lock, NULL);
+    pthread_create(&f.thread, NULL, follow, &f);
+    ASSERT_OK(member_begin(m, 0));
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(2, p.size);
+    ASSERT(by->ready(by->arg, 7));
+    while (place_of(&f).size != 2)
+        nap();
+    stop_following(&f);
+    by->last(by->arg, 7);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(1, p.size);
+    ASSERT_INT(7, p.base);
+    member_destroy(m);
 }
