@@ -235,7 +235,8 @@ class Elastic(Case):
         return process
 
     def script(self, code, options='{}'):
-        return [sys.executable, '-B', self.file(code, 'script.py'), options]
+        self.write('script.py', code)  # another process may be reading it
+        return [sys.executable, '-B', self.path('script.py'), options]
 
     def launch(self, code, *flags):
         return self.start(PROGRAM, 'launch', *flags, '--', *self.script(code))
