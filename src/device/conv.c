@@ -13,6 +13,9 @@
 /* Fastest first, on each kind of device; the last one accepts everything. */
 static const struct ct_conv_impl *const cpu_impls[] = {
 #ifdef CT_HAVE_ONEDNN
+#ifdef __x86_64__
+    &ct_conv_bf16,
+#endif
     &ct_conv_cached,
     &ct_conv_winograd,
     &ct_conv_tiles,

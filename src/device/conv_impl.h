@@ -48,6 +48,9 @@ extern const struct ct_conv_impl ct_conv_onednn;
 extern const struct ct_conv_impl ct_conv_winograd;
 extern const struct ct_conv_impl ct_conv_tiles;
 extern const struct ct_conv_impl ct_conv_cached;
+#ifdef __x86_64__
+extern const struct ct_conv_impl ct_conv_bf16;
+#endif
 #endif
 #ifdef CT_HAVE_CUDA
 extern const struct ct_conv_impl ct_conv_cudnn;

@@ -447,6 +447,11 @@ void ct_wino_tile(const float *w, bool turned, const struct ct_wino_at *at,
     tile_in(turned ? other : w, at, u);
 }
 
+void ct_wino_turn_tile(const float *w, float *turned)
+{
+    turn_tile(w, turned);
+}
+
 void ct_wino_tile_grad(const float *du, const struct ct_wino_at *at, bool add,
                        float *dw)
 {

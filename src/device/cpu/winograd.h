@@ -68,6 +68,8 @@ void ct_wino_weights_grad(const struct ct_wino *g,
  * the former. */
 void ct_wino_tile(const float *w, bool turned, const struct ct_wino_at *at,
                   float *u);
+/* A tile with its two sides exchanged and each kernel from its end. */
+void ct_wino_turn_tile(const float *w, float *turned);
 void ct_wino_tile_grad(const float *du, const struct ct_wino_at *at, bool add,
                        float *dw);
 
