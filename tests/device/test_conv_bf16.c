@@ -246,6 +246,25 @@ TEST(conv_bf16, any_shape_by_winograds_method_agrees_with_floats)
                      "conv:bf16+onednn+float32+gemm", i % 2);
 }
 
+/* Kernels and strides of all sizes on one to four channels of floats. */
+TEST(conv_bf16, any_image_of_few_channels_agrees_with_floats)
+{
+    for (uint64_t i = 0; i < 24; i++) {
+        struct ct_conv_desc d = drawn_desc(200 + i);
+
+        d.in_channels  = drawn(i, 20, 1, 4);
+        d.out_channels = drawn(i, 21, 1, 70);
+        d.src_type     = CT_F32;
+        d.src_layout   = CT_PLAIN;
+        for (unsigned axis = 0; axis < 2; axis++) {
+            d.in[axis]     = drawn(i, 22 + axis, 7, 40);
+            d.kernel[axis] = drawn(i, 24 + axis, 1, 7);
+            d.stride[axis] = drawn(i, 26 + axis, 1, 4);
+        }
+        check_with(d, "conv:ref", "conv:few+onednn+float32+gemm", i % 2);
+    }
+}
+
 static void same_bits(const char *what, int64_t n, const float *a,
                       const float *b)
 {

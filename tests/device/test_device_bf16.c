@@ -217,6 +217,10 @@ TEST(device_bf16, pooling_is_that_of_floats)
                                      .kernel_h = 10, .kernel_w = 9,
                                      .stride_h = 1, .stride_w = 1,
                                      .average = a });
+        check_pool((struct ct_pool){ .n = 2, .c = 20, .h = 9, .w = 8,
+                                     .kernel_h = 2, .kernel_w = 2,
+                                     .stride_h = 2, .stride_w = 3,
+                                     .average = a });
         check_pool((struct ct_pool){ .n = 2, .c = 64, .h = 7, .w = 7,
                                      .kernel_h = 7, .kernel_w = 7,
                                      .stride_h = 1, .stride_w = 1,
@@ -226,7 +230,7 @@ TEST(device_bf16, pooling_is_that_of_floats)
 
 /* As with floats: NaN is not larger than anything, the first of equal values
  * wins, and zeros are equal. */
-TEST(device_bf16, maxima_pass_nan_by_and_take_the_first)
+static void check_strange(int64_t channels)
 {
     static const uint16_t x[] = {
         0x7fc0, 0xbf80, 0xbf80, /* NaN, -1, -1 */
@@ -234,25 +238,31 @@ TEST(device_bf16, maxima_pass_nan_by_and_take_the_first)
         0xff80, 0xffff, 0xff80, /* -infinity, NaN, -infinity */
         0xc000, 0xbf80, 0x7f80, /* -2, -1, infinity */
     };
-    struct ct_pool p = { .n = 4, .c = 1, .h = 1, .w = 3, .kernel_h = 1,
+    static const uint16_t want[] = { 0xbf80, 0x8000, 0xff7f, 0x7f80 };
+    static const int32_t from[]  = { 1, 0, -1, 2 };
+    struct ct_pool p = { .n = 4, .c = channels, .h = 1, .w = 3, .kernel_h = 1,
                          .kernel_w = 3, .stride_h = 1, .stride_w = 1,
                          .out_h = 1, .out_w = 1, .layout = CT_NHWC,
                          .dtype = CT_BF16 };
-    uint16_t y[4];
-    int32_t at[4];
+    uint16_t all[12 * 20], y[4 * 20];
+    int32_t at[4 * 20];
 
+    for (int64_t i = 0; i < 12 * channels; i++)
+        all[i] = x[i / channels];
     ASSERT_OK(ct_pool_choose(&p));
-    ASSERT_OK(ct_pool_max(&p, (const float *)(const void *)x,
+    ASSERT_OK(ct_pool_max(&p, (const float *)(const void *)all,
                           (float *)(void *)y, at));
-    ASSERT_INT(0xbf80, y[0]);
-    ASSERT_INT(1, at[0]);
-    ASSERT_INT(0, y[1]);
-    ASSERT_INT(0, at[1]);
-    ASSERT_INT(0xff7f, y[2]);
-    ASSERT_INT(-1, at[2]);
-    ASSERT_INT(0x7f80, y[3]);
-    ASSERT_INT(2, at[3]);
+    for (int64_t i = 0; i < 4 * channels; i++) {
+        ASSERT_INT(want[i / channels], y[i]);
+        ASSERT_INT(from[i / channels], at[i]);
+    }
     ct_pool_fini(&p);
+}
+
+TEST(device_bf16, maxima_pass_nan_by_and_take_the_first)
+{
+    check_strange(1);
+    check_strange(20);
 }
 
 /* A window that lies in the padding has the lowest number, not -infinity. */
@@ -262,7 +272,7 @@ TEST(device_bf16, an_empty_window_has_a_finite_maximum)
                          .kernel_w = 1, .stride_h = 1, .stride_w = 4,
                          .out_h = 1, .out_w = 2, .layout = CT_NHWC,
                          .dtype = CT_BF16 };
-    uint16_t x[3] = { 0x3f80, 0x4000, 0x4040 }, y[2];
+    uint16_t x[3] = { 0x3f80, 0x4000, 0x4040 }, y[2], dx[4];
     int32_t at[2];
 
     ASSERT_OK(ct_pool_choose(&p));
@@ -271,6 +281,12 @@ TEST(device_bf16, an_empty_window_has_a_finite_maximum)
     ASSERT_INT(0x3f80, y[0]);
     ASSERT_INT(0xff7f, y[1]);
     ASSERT_INT(-1, at[1]);
+    dx[3] = 1; /* behind the image */
+    ASSERT_OK(ct_pool_max_backward(&p, (const float *)(const void *)y, at,
+                                   (float *)(void *)dx));
+    ASSERT_INT(0x3f80, dx[0]);
+    ASSERT_INT(0, dx[1] | dx[2]);
+    ASSERT_INT(1, dx[3]);
     ct_pool_fini(&p);
 }
 

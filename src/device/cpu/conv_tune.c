@@ -53,20 +53,26 @@ static void processor(char out[64])
 #endif
 }
 
-static void key_of(const struct ct_conv *c, struct ct_text *t)
+/* A version that knows more implementations measures again. */
+static void key_of(const struct ct_conv *c,
+                   const struct ct_conv_impl *const *impls, struct ct_text *t)
 {
     const struct ct_conv_desc *d = &c->desc;
     char name[64], version[32] = "none";
+    int n = 0;
+
+    while (impls[n])
+        n++;
 
     processor(name);
 #ifdef CT_HAVE_ONEDNN
     snprintf(version, sizeof(version), "%d.%d.%d", dnnl_version()->major,
              dnnl_version()->minor, dnnl_version()->patch);
 #endif
-    ct_text_addf(t, "%s, %d threads, oneDNN %s: %" PRId64 " x %" PRId64
+    ct_text_addf(t, "%s, %d threads, oneDNN %s, %d ways: %" PRId64 " x %" PRId64
                  " to %" PRId64 " in %" PRId64 " groups, layouts %d %d%s, ends "
                  "%d%d%d%d%d%d,", name, ct_device_cpu_threads(), version,
-                 d->batch, d->in_channels, d->out_channels, d->group,
+                 n, d->batch, d->in_channels, d->out_channels, d->group,
                  (int)d->src_layout, (int)d->dst_layout,
                  ct_conv_is_short(d) ? " bf16" : "", d->has_bias, d->sum,
                  d->relu, d->packed, d->forward_only, c->work->lane);
@@ -313,7 +319,7 @@ const struct ct_conv_impl *ct_conv_known(
     snprintf(c->why, sizeof(c->why), "first that takes it");
     if (!open_to(c))
         return NULL;
-    key_of(c, &key);
+    key_of(c, impls, &key);
     if (!key.failed)
         name = ct_choices_find(c->work->tuning->choices, key.s);
     ct_text_fini(&key);
@@ -335,7 +341,7 @@ bool ct_conv_measure(struct ct_conv *c,
 
     if (!open_to(c) || !ct_tuning_may(t, all_macs(&c->desc)))
         return false;
-    key_of(c, &key);
+    key_of(c, impls, &key);
     if (!key.failed && !ct_choices_find(t->choices, key.s)) {
         if (t->left > 0 || t->all)
             best = race(c, impls, why);

@@ -1,17 +1,14 @@
 /* pool_bf16.c - maxima and means of bfloat16 images in NHWC.
  *
  * Rows of positions go to the threads.  At each position up to TILE channels
- * are worked on at a time.  Maxima are found among 16-bit integers of the same
- * order, twice as many to a vector as floats.  Means are made of floats and
- * rounded once.  The backward passes go over the input: each position gathers
- * from the windows that cover it. */
+ * are worked on at a time, or LOT of them in registers.  Means are made of
+ * floats and rounded once.  The backward passes go over the input: each
+ * position gathers from the windows that cover it. */
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/pool_impl.h"
 
-/* LOWEST: the lowest number of bfloat16.  PLACES: of a window whose places are
- * counted in 16 bits. */
-enum { TILE = 64, LOWEST = 0xff7f, PLACES = 64 };
+enum { TILE = 64, LOT = 16, LOWEST = 0xff7f }; /* number of bfloat16 */
 
 /* f(first, n) for all channels, n of them at a time, which the compiler knows
  * from 16 on; the last lot may overlap the one before. */
@@ -38,9 +35,9 @@ static bool bf16_takes(const void *op)
 }
 
 /* One window of `rows` x `columns` from position `first` on. */
-CT_INLINE void large_window_max(const struct ct_pool *p, const uint16_t *x,
-                                int64_t first, int64_t rows, int64_t columns,
-                                int64_t n, uint16_t *y, int32_t *at)
+CT_INLINE void window_max(const struct ct_pool *p, const uint16_t *x,
+                          int64_t first, int64_t rows, int64_t columns,
+                          int64_t n, uint16_t *y, int32_t *at)
 {
     float best[TILE];
     int32_t place[TILE];
@@ -68,51 +65,32 @@ CT_INLINE void large_window_max(const struct ct_pool *p, const uint16_t *x,
     }
 }
 
-/* An integer for each value, in the order of the values; the same for both
- * zeros, and the lowest for what compares with nothing. */
-CT_INLINE int16_t key_of(uint16_t v)
+/* Sixteen channels in registers. */
+typedef float    lot_f __attribute__((vector_size(64)));
+typedef int32_t  lot_i __attribute__((vector_size(64)));
+typedef int32_t  lot_any __attribute__((vector_size(64), aligned(4)));
+typedef uint16_t lot_u __attribute__((vector_size(32), aligned(2),
+                                      may_alias));
+
+CT_INLINE void lot_max(const struct ct_pool *p, const uint16_t *x,
+                       int64_t first, int64_t rows, int64_t columns,
+                       uint16_t *y, int32_t *at)
 {
-    const uint16_t size = v & 0x7fff;
-    const int16_t key   = (int16_t)(v & 0x8000 ? ~size : size);
+    lot_f best  = ct_widen(LOWEST) - (lot_f){ 0 };
+    lot_i place = (lot_i){ 0 } - 1;
 
-    return size > 0x7f80 ? INT16_MIN : size == 0 ? 0 : key;
-}
-
-CT_INLINE uint16_t value_of(int16_t key)
-{
-    return (uint16_t)(key < 0 ? (uint16_t)~key | 0x8000 : (uint16_t)key);
-}
-
-/* The same for windows of up to PLACES. */
-CT_INLINE void window_max(const struct ct_pool *p, const uint16_t *x,
-                          int64_t first, int64_t rows, int64_t columns,
-                          int64_t n, uint16_t *y, int32_t *at)
-{
-    int16_t best[TILE], place[TILE];
-    int32_t places[PLACES];
-    int16_t k = 0;
-
-    CT_SIMD_EACH (l, n) {
-        best[l]  = key_of(LOWEST);
-        place[l] = -1;
-    }
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t s = 0; s < columns; s++, k++) {
-            const int64_t here   = first + r * p->w + s;
-            const uint16_t *from = x + here * p->c;
+        for (int64_t s = 0; s < columns; s++) {
+            const int64_t here = first + r * p->w + s;
+            const lot_u raw    = *(const lot_u *)(x + here * p->c);
+            const lot_i wide   = __builtin_convertvector(raw, lot_i) << 16;
+            const lot_i more   = (lot_f)wide > best;
 
-            places[k] = (int32_t)here;
-            CT_SIMD_EACH (l, n) {
-                const int16_t v = key_of(from[l]);
-
-                place[l] = v > best[l] ? k : place[l];
-                best[l]  = v > best[l] ? v : best[l];
-            }
+            best  = (lot_f)((more & wide) | (~more & (lot_i)best));
+            place = (more & (int32_t)here) | (~more & place);
         }
-    CT_SIMD_EACH (l, n)
-        y[l] = value_of(best[l]);
-    for (int64_t l = 0; l < n; l++)
-        at[l] = place[l] < 0 ? -1 : places[place[l]];
+    *(lot_u *)y    = __builtin_convertvector((lot_i)best >> 16, lot_u);
+    *(lot_any *)at = place;
 }
 
 /* Row i of the output of one image. */
@@ -127,15 +105,12 @@ CT_SIMD static void row_max(const struct ct_pool *p, int64_t i,
         const int64_t rows = r.to - r.from, columns = s.to - s.from;
 
 #define MAX_OF(c, n)                                                         \
-    window_max(p, x + (c), first, rows, columns, n, y + (c), at + (c))
-#define LARGE_MAX_OF(c, n)                                                   \
-    large_window_max(p, x + (c), first, rows, columns, n, y + (c), at + (c))
-        if (rows * columns <= PLACES)
-            EACH_CHANNEL(p->c, MAX_OF);
+    lot_max(p, x + (c), first, rows, columns, y + (c), at + (c))
+        if (p->c >= LOT)
+            EACH_LOT(p->c, LOT, MAX_OF);
         else
-            EACH_CHANNEL(p->c, LARGE_MAX_OF);
+            window_max(p, x, first, rows, columns, p->c, y, at);
 #undef MAX_OF
-#undef LARGE_MAX_OF
     }
 }
 
@@ -175,6 +150,45 @@ CT_INLINE void gather_max(const struct ct_pool *p, const struct covers *v,
         dx[l] = ct_narrow(sum[l]);
 }
 
+/* dx where one window covers a position. */
+CT_INLINE void copy_max(int32_t here, const uint16_t *dy, const int32_t *at,
+                        int64_t n, uint16_t *dx)
+{
+    CT_SIMD_EACH (l, n)
+        dx[l] = at[l] == here ? dy[l] : 0;
+}
+
+/* Row h of dx of one image, whose windows do not overlap. */
+CT_SIMD static void row_max_apart(const struct ct_pool *p, int64_t h,
+                                  const uint16_t *dy, const int32_t *at,
+                                  uint16_t *dx)
+{
+    int64_t i0 = 0, i1 = 0, next = 0;
+
+    pool_cover(h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, &i0, &i1);
+    for (int64_t j = 0; j < p->out_w && i0 < i1; j++) {
+        const struct pool_span s = pool_columns_of(p, j);
+        const int64_t o = (i0 * p->out_w + j) * p->c;
+
+        if (s.from >= p->w) /* with strides beyond the kernel */
+            break;
+        if (next < s.from)
+            memset(dx + next * p->c, 0,
+                   (size_t)((s.from - next) * p->c) * sizeof(*dx));
+        for (int64_t w = s.from; w < s.to; w++) {
+            const int32_t here = (int32_t)(h * p->w + w);
+            uint16_t *to       = dx + w * p->c;
+
+#define COPY(c, n) copy_max(here, dy + o + (c), at + o + (c), n, to + (c))
+            EACH_CHANNEL(p->c, COPY);
+#undef COPY
+        }
+        next = s.to;
+    }
+    memset(dx + next * p->c, 0,
+           (size_t)((p->w - next) * p->c) * sizeof(*dx));
+}
+
 /* Row h of dx of one image. */
 CT_SIMD static void row_max_backward(const struct ct_pool *p, int64_t h,
                                      const uint16_t *dy, const int32_t *at,
@@ -199,12 +213,18 @@ static enum ct_status bf16_max_backward(const struct ct_pool *p,
                                         float *dx)
 {
     const int64_t out = p->out_h * p->out_w * p->c, row = p->w * p->c;
+    const bool apart  = p->kernel_h <= p->stride_h &&
+                       p->kernel_w <= p->stride_w;
 
     CT_FOR_ROWS (k, p->n * p->h, row) {
         const int64_t o = k / p->h * out;
 
-        row_max_backward(p, k % p->h, ct_bf16(dy) + o, at + o,
-                         ct_bf16_out(dx) + k * row);
+        if (apart)
+            row_max_apart(p, k % p->h, ct_bf16(dy) + o, at + o,
+                          ct_bf16_out(dx) + k * row);
+        else
+            row_max_backward(p, k % p->h, ct_bf16(dy) + o, at + o,
+                             ct_bf16_out(dx) + k * row);
     }
     return CT_OK;
 }

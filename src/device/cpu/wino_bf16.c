@@ -4,15 +4,12 @@
  * Everything is computed in float32 and rounded once, when it is stored. */
 #include "device/cpu/wino_bf16.h"
 
+#include "device/cpu/short.h"
 #include "device/cpu/winograd.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
-#define SHORT                                                                \
-    __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512bf16,"   \
-                          "fma")))
-#define PART SHORT static inline __attribute__((always_inline))
+#define SHORT CT_SHORT
+#define PART  CT_SHORT_PART
 
 enum {
     SIDE = 5, M = CT_SHORT_SIDE, TAPS = 9, LANES = 16, TILE = 16,
@@ -99,30 +96,6 @@ PART void weights_grad_1d(const wide *e, int s, wide *g, int t)
     g[2 * t] = A2 * even_a + B2 * even_b + e[4 * s];
 }
 
-PART wide widen(const uint16_t *x)
-{
-    const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)x);
-
-    return (wide)_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16);
-}
-
-PART void narrow(wide v, uint16_t *y)
-{
-    _mm256_storeu_si256((__m256i *)(void *)y, (__m256i)_mm512_cvtneps_pbh(v));
-}
-
-/* Two rows of sixteen, value by value. */
-PART void narrow_pair(wide first, wide second, uint16_t *y)
-{
-    const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-    const __m512i low    = _mm512_cvtepu16_epi32(
-        _mm512_castsi512_si256(halves));
-    const __m512i high = _mm512_slli_epi32(
-        _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(halves, 1)), 16);
-
-    _mm512_storeu_si512(y, _mm512_or_si512(low, high));
-}
-
 /* Where a tile lies. */
 struct spot {
     int64_t image, row, column; /* of tiles */
@@ -145,14 +118,14 @@ PART void square_in(const uint16_t *image, int64_t h, int64_t w,
     if (y >= 0 && x >= 0 && y + n <= h && x + n <= w) {
         for (int i = 0; i < n; i++)
             for (int j = 0; j < n; j++)
-                to[i * n + j] = widen(from + (i * w + j) * channels);
+                to[i * n + j] = ct_short_widen(from + (i * w + j) * channels);
         return;
     }
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++)
             to[i * n + j] =
                 y + i >= 0 && y + i < h && x + j >= 0 && x + j < w
-                    ? widen(from + (i * w + j) * channels)
+                    ? ct_short_widen(from + (i * w + j) * channels)
                     : _mm512_setzero_ps();
 }
 
@@ -188,7 +161,7 @@ SHORT static void input_single(const struct ct_short_tiles *g,
 
             input_tile(g, x, &s, c, true, d);
             for (int i = 0; i < PLACES; i++)
-                narrow(d[i], v + i * at->plane + c);
+                ct_short_narrow(d[i], v + i * at->plane + c);
         }
     }
 }
@@ -206,7 +179,7 @@ SHORT static void input_paired(const struct ct_short_tiles *g,
             input_tile(g, x, &s, c, true, d);
             input_tile(g, x, &next, c, t + 1 < to, e);
             for (int i = 0; i < PLACES; i++)
-                narrow_pair(d[i], e[i], v + i * at->plane + 2 * c);
+                ct_short_narrow_pair(d[i], e[i], v + i * at->plane + 2 * c);
         }
     }
 }
@@ -255,7 +228,7 @@ SHORT void ct_short_output_grad(const struct ct_short_tiles *g,
             output_grad_tile(g, dy, &s, first + c, there, d);
             output_grad_tile(g, dy, &next, first + c, there && t + 1 < to, e);
             for (int i = 0; i < PLACES; i++)
-                narrow_pair(d[i], e[i], v + i * at->plane + 2 * c);
+                ct_short_narrow_pair(d[i], e[i], v + i * at->plane + 2 * c);
         }
     }
 }
@@ -264,12 +237,10 @@ SHORT void ct_short_output_grad(const struct ct_short_tiles *g,
 PART void put(uint16_t *y, wide v, const struct ct_short_end *end)
 {
     if (end->sum)
-        v += widen(y);
+        v += ct_short_widen(y);
     if (end->relu)
-        v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(),
-                                                     _CMP_LT_OQ),
-                               _mm512_setzero_ps());
-    narrow(v, y);
+        v = ct_short_clamp(v);
+    ct_short_narrow(v, y);
 }
 
 SHORT void ct_short_output(const struct ct_short_tiles *g, const float *m,
@@ -328,7 +299,7 @@ SHORT void ct_short_weights(const float *w, bool turned, int64_t plane,
         weights_row(turned ? other : w, i, d);
         weights_row(turned ? other : w, i + 1, e);
         for (int j = 0; j < PLACES; j++)
-            narrow_pair(d[j], e[j], u + j * plane + i * COLUMNS);
+            ct_short_narrow_pair(d[j], e[j], u + j * plane + i * COLUMNS);
     }
 }
 
