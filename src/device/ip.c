@@ -6,6 +6,12 @@
 #include "device/cpu/simd.h"
 #include "device/ip_impl.h"
 
+#if defined(CT_HAVE_ONEDNN) && defined(__x86_64__)
+#define IN_BF16 { &ct_ip_bf16.head, NULL },
+#else
+#define IN_BF16
+#endif
+
 #ifdef CT_HAVE_ONEDNN
 /* A single row goes through packed weights no faster. */
 static bool onednn_forward(const void *op)
@@ -19,8 +25,9 @@ static bool onednn_forward(const void *op)
 /* Fastest first, as bench/impls measures them: oneDNN's inner product of plain
  * matrices is the product that ip_gemm.c calls, which knows which factor to
  * put first.  The latter takes everything. */
-static const struct ct_impl_choice order[CT_WEIGHTED_PASSES][4] = {
+static const struct ct_impl_choice order[CT_WEIGHTED_PASSES][5] = {
     [CT_FORWARD] = {
+        IN_BF16
 #ifdef CT_HAVE_ONEDNN
         { &ct_ip_onednn.head, onednn_forward },
 #endif
@@ -30,12 +37,14 @@ static const struct ct_impl_choice order[CT_WEIGHTED_PASSES][4] = {
 #endif
     },
     [CT_BACKWARD] = {
+        IN_BF16
         { &ct_ip_gemm.head, NULL },
 #ifdef CT_HAVE_ONEDNN
         { &ct_ip_onednn.head, NULL },
 #endif
     },
     [CT_BACKWARD_WEIGHTS] = {
+        IN_BF16
         { &ct_ip_gemm.head, NULL },
 #ifdef CT_HAVE_ONEDNN
         { &ct_ip_onednn.head, NULL },

@@ -24,6 +24,9 @@ void ct_ip_relu(const struct ct_ip *p, float *y);
 extern const struct ct_ip_impl ct_ip_gemm; /* takes everything, anywhere */
 #ifdef CT_HAVE_ONEDNN
 extern const struct ct_ip_impl ct_ip_onednn;
+#ifdef __x86_64__
+extern const struct ct_ip_impl ct_ip_bf16; /* in that precision */
+#endif
 #endif
 
 #endif

@@ -9,6 +9,7 @@
 #include "device/cpu/bf16.h"
 #include "device/cpu/lrn_impl.h"
 #include "device/cpu/pool_impl.h"
+#include "device/ip.h"
 #include "device/norm_gate.h"
 #include "testing/test.h"
 
@@ -288,6 +289,67 @@ TEST(device_bf16, an_empty_window_has_a_finite_maximum)
     ASSERT_INT(0, dx[1] | dx[2]);
     ASSERT_INT(1, dx[3]);
     ct_pool_fini(&p);
+}
+
+/* The length of the difference is a small share of the length. */
+static void near(const char *what, int64_t n, const float *want,
+                 const float *got)
+{
+    double off = 0, size = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        off += pow((double)want[i] - (double)got[i], 2);
+        size += pow((double)want[i], 2);
+    }
+    if (!(sqrt(off) <= 0.005 * sqrt(size)))
+        FAIL("%s is off by %g of its size", what, sqrt(off / size));
+}
+
+static void ip_end(void *p)
+{
+    ct_ip_fini(p);
+}
+
+/* Factors that bfloat16 does not hold, sizes that fill no vector. */
+static void check_ip(int64_t m, int64_t n, int64_t k, bool relu, bool add)
+{
+    static struct ct_ip p[2];
+    float *x = floats(m * k), *w = floats(n * k), *dy = floats(m * n);
+    float *b = add ? NULL : drawn(34, n), *y[2], *dx[2], *dw[2];
+
+    for (int64_t i = 0; i < m * k; i++)
+        x[i] = ct_normal(31, 1, (uint64_t)i);
+    for (int64_t i = 0; i < n * k; i++)
+        w[i] = ct_normal(32, 1, (uint64_t)i);
+    for (int64_t i = 0; i < m * n; i++)
+        dy[i] = ct_normal(33, 1, (uint64_t)i);
+    for (int i = 0; i < 2; i++) {
+        p[i] = (struct ct_ip){ .dev = i ? ct_device_cpu_bf16()
+                                        : ct_device_cpu(),
+                               .m = m, .n = n, .k = k, .has_bias = b,
+                               .add = add, .relu = relu, .overwrite = relu };
+        test_defer(ip_end, &p[i]);
+        ASSERT_OK(ct_ip_choose(&p[i]));
+        y[i]  = drawn(35, m * n);
+        dx[i] = drawn(36, m * k);
+        dw[i] = drawn(37, n * k);
+        ASSERT_OK(ct_ip_forward(&p[i], x, w, b, y[i]));
+        ASSERT_OK(ct_ip_backward_data(&p[i], w, dy, dx[i]));
+        ASSERT_OK(ct_ip_backward_weights(&p[i], x, dy, dw[i], NULL));
+        ct_ip_fini(&p[i]);
+    }
+    near("y", m * n, y[0], y[1]);
+    near("dx", m * k, dx[0], dx[1]);
+    near("dw", n * k, dw[0], dw[1]);
+}
+
+TEST(device_bf16, inner_products_are_those_of_floats)
+{
+    check_ip(16, 32, 32, false, false);
+    check_ip(33, 77, 45, true, false);
+    check_ip(65, 500, 801, false, true);
+    check_ip(17, 34, 131, true, true);
+    check_ip(1, 10, 50, false, false);
 }
 
 static void check_lrn(struct ct_lrn p)
