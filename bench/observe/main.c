@@ -6,10 +6,12 @@
  * sides see the same machine at nearly the same time.  While it is watched,
  * rank 0 writes FOLDER and serves the live page, and a thread asks for what an
  * open page asks for, once a second, and for metrics; with `journal` it writes
- * the folder and no more.  Prints a line for each turn: 0 or 1 (watched), then
- * the seconds of each of its steps.  The first step of a turn, in which threads
- * come or go, is left out. */
+ * the folder and no more.  Prints a line for each turn: 0 or 1 (watched), the
+ * time that the threads which watch had on processors, then the seconds of each
+ * of its steps.  The first step of a turn, in which threads come or go, is left
+ * out. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,7 +39,43 @@ struct bench {
     int                port; /* of the page; 0: there is none */
     atomic_bool        watched, over;
     double             step[MAX_STEPS];
+    double             spent; /* by the threads that watch, in this turn */
 };
+
+/* The first line of a file of thread `id`, or "". */
+static void read_of(const char *id, const char *name, char *out, size_t bytes)
+{
+    char path[320];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/%s", id, name);
+    file   = fopen(path, "r");
+    out[0] = '\0';
+    if (file && !fgets(out, (int)bytes, file))
+        out[0] = '\0';
+    if (file)
+        fclose(file);
+}
+
+/* Seconds on processors of the journal's thread and the page's. */
+static double watchers_spent(void)
+{
+    DIR *all   = opendir("/proc/self/task");
+    double sum = 0;
+    struct dirent *e;
+
+    while (all && (e = readdir(all))) {
+        char name[64], times[128];
+
+        read_of(e->d_name, "comm", name, sizeof(name));
+        read_of(e->d_name, "schedstat", times, sizeof(times));
+        if (strcmp(name, "journal\n") == 0 || strcmp(name, "board\n") == 0)
+            sum += 1e-9 * strtod(times, NULL);
+    }
+    if (all)
+        closedir(all);
+    return sum;
+}
 
 /* Where a file that grows goes on, as the head of an answer says; -1: nowhere,
  * it is not such a file. */
@@ -123,18 +161,20 @@ static enum ct_status take_turn(struct bench *b, bool on, int *n_steps)
         return CT_OK;
     CT_TRY(watch(b, on));
     CT_TRY(ct_solver_step(b->solver, 1));
+    b->spent = -watchers_spent();
     for (int i = 0; i < *n_steps; i++) {
         const double start = ct_now();
 
         CT_TRY(ct_solver_step(b->solver, 1));
         b->step[i] = ct_now() - start;
     }
+    b->spent += watchers_spent();
     return CT_OK;
 }
 
 static void print_turn(const struct bench *b, bool on, int n_steps)
 {
-    printf("%d", on);
+    printf("%d %.6f", on, b->spent);
     for (int i = 0; i < n_steps; i++)
         printf(" %.6f", b->step[i]);
     printf("\n");

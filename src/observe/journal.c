@@ -21,12 +21,12 @@
 #include "solver/exchange.h"
 
 /* How often, in seconds; lines on ranks become rarer as the run gets longer. */
-static const double least_tick = .02, most_tick = 1, flush_every = .5,
+static const double least_tick = .05, most_tick = 1, flush_every = .5,
                     ranks_every = 1, times_every = 2, ranks_kept = 2000;
 /* Of the time, that looking at parameters may take. */
 static const double look_share = .001, look_least = 2;
 /* Of this process's time on processors, that the journal's thread may take. */
-static const double tick_share = .002;
+static const double tick_share = .001;
 
 double journal_clock(void)
 {
