@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pwd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static struct {
     char  stamp[64];  /* and after it */
     char  program[64];
     FILE *file[N_LEVELS];
-    bool  over_progress, colored;
+    bool  colored;
+    atomic_bool over_progress; /* other threads log, too */
     int   n_errors;
 } lines;
 
@@ -154,7 +156,7 @@ static void to_stderr(enum ct_log_level level, const char *line)
                         : level == CT_LOG_WARNING ? "\033[33m"
                                                   : "\033[31m";
 
-    if (lines.over_progress)
+    if (atomic_load(&lines.over_progress))
         fputs("\r\033[K", stderr);
     if (lines.colored && *color)
         fprintf(stderr, "%s%s\033[m", color, line);
@@ -205,7 +207,7 @@ enum ct_status log_lines_apply(const char *program)
 
 void log_lines_over_progress(bool drawn)
 {
-    lines.over_progress = drawn;
+    atomic_store(&lines.over_progress, drawn);
 }
 
 int log_lines_n_errors(void)
