@@ -57,14 +57,25 @@ static struct sizes sizes_of(const struct ct_ip *p, enum ct_pass pass)
     return (struct sizes){ up_to(p->n, ROWS) * m2, COLUMNS * m2 };
 }
 
+/* State: as many workers as there were threads when it was made. */
+struct room {
+    int64_t  workers;
+    uint16_t values[] __attribute__((aligned(CT_ALIGN)));
+};
+
 static enum ct_status bf16_create(const void *op, enum ct_pass pass,
                                   void **state)
 {
-    const struct sizes s = sizes_of(op, pass);
-    const int64_t all    = s.shared + ct_device_cpu_threads() * s.own;
+    const struct sizes s  = sizes_of(op, pass);
+    const int64_t workers = ct_device_cpu_threads();
+    const size_t values   = (size_t)(s.shared + workers * s.own);
+    struct room *room;
 
-    return ct_alloc((size_t)all, sizeof(uint16_t), "inner product in bfloat16",
-                    state);
+    CT_TRY(ct_alloc(1, sizeof(*room) + values * sizeof(uint16_t),
+                    "inner product in bfloat16", &room));
+    room->workers = workers;
+    *state        = room;
+    return CT_OK;
 }
 
 /* n values and, where they are odd, a zero. */
@@ -155,8 +166,9 @@ static enum ct_status bf16_forward(const struct ct_ip *p, const float *x,
                                    const float *w, const float *b, float *y)
 {
     const struct sizes s  = sizes_of(p, CT_FORWARD);
-    const int64_t workers = ct_device_cpu_threads(), k2 = up_to(p->k, 2);
-    uint16_t *turned      = p->pass[CT_FORWARD].state;
+    struct room *room     = p->pass[CT_FORWARD].state;
+    const int64_t workers = room->workers, k2 = up_to(p->k, 2);
+    uint16_t *turned      = room->values;
 
     turn_x(p, x, turned);
     CT_FOR_ROWS (i, workers, CT_GRAIN) {
@@ -191,8 +203,9 @@ static enum ct_status bf16_backward_data(const struct ct_ip *p,
                                          float *dx)
 {
     const struct sizes s  = sizes_of(p, CT_BACKWARD);
-    const int64_t workers = ct_device_cpu_threads(), n2 = up_to(p->n, 2);
-    uint16_t *rows        = p->pass[CT_BACKWARD].state;
+    struct room *room     = p->pass[CT_BACKWARD].state;
+    const int64_t workers = room->workers, n2 = up_to(p->n, 2);
+    uint16_t *rows        = room->values;
 
     for (int64_t i = 0; i < p->m; i++)
         round_row(p->n, dy + i * p->n, rows + i * n2);
@@ -217,11 +230,12 @@ static enum ct_status bf16_backward_weights(const struct ct_ip *p,
                                             float *dw)
 {
     const struct sizes s  = sizes_of(p, CT_BACKWARD_WEIGHTS);
-    const int64_t workers = ct_device_cpu_threads(), m2 = up_to(p->m, 2);
-    const int64_t room    = up_to(p->n, ROWS);
-    uint16_t *turned      = p->pass[CT_BACKWARD_WEIGHTS].state;
+    struct room *room     = p->pass[CT_BACKWARD_WEIGHTS].state;
+    const int64_t workers = room->workers, m2 = up_to(p->m, 2);
+    const int64_t width   = up_to(p->n, ROWS);
+    uint16_t *turned      = room->values;
 
-    weave_rows(p->m, p->n, dy, p->n, room, turned);
+    weave_rows(p->m, p->n, dy, p->n, width, turned);
     CT_FOR_ROWS (i, workers, CT_GRAIN) {
         uint16_t *pairs = turned + s.shared + i * s.own;
         float c[ROWS * COLUMNS] __attribute__((aligned(64)));
@@ -229,8 +243,8 @@ static enum ct_status bf16_backward_weights(const struct ct_ip *p,
         for (int64_t k = i * COLUMNS; k < p->k; k += workers * COLUMNS) {
             weave_rows(p->m, p->k - k, x + k, p->k, COLUMNS, pairs);
             for (int64_t o = 0; o < p->n; o += ROWS) {
-                ct_short_product(m2 / 2, turned + 2 * o, 1, room, pairs, false,
-                                 c);
+                ct_short_product(m2 / 2, turned + 2 * o, 1, width, pairs,
+                                 false, c);
                 put(p->n - o, p->k - k, c, !p->overwrite, dw + o * p->k + k,
                     p->k);
             }
