@@ -12,6 +12,7 @@
 
 /* Fastest first, on each kind of device; the last one accepts everything. */
 static const struct ct_conv_impl *const cpu_impls[] = {
+    &ct_conv_amx,
 #ifdef CT_HAVE_ONEDNN
 #ifdef __x86_64__
     &ct_conv_bf16,

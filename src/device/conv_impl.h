@@ -63,6 +63,7 @@ extern const struct ct_conv_impl ct_conv_wide;
 extern const struct ct_conv_impl ct_conv_direct;
 extern const struct ct_conv_impl ct_conv_cuda_ref;
 #endif
+extern const struct ct_conv_impl ct_conv_amx;
 extern const struct ct_conv_impl ct_conv_float32;
 extern const struct ct_conv_impl ct_conv_gemm;
 extern const struct ct_conv_impl ct_conv_ref;

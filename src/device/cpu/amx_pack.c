@@ -1,0 +1,251 @@
+/* amx_pack.c - values of bfloat16 into the order that tiles of AMX want.
+ *
+ * Each function exists for AVX-512, which every CPU with AMX has, and in plain
+ * C for tests on other ones. */
+#include "device/cpu/amx_pack.h"
+
+#include <string.h>
+
+#include "device/cpu/bf16.h"
+
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+#include <immintrin.h>
+#define HAVE_VECTORS
+#define VECTORS                                                              \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+
+static bool has_vectors(void)
+{
+    return __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bf16");
+}
+
+/* Row i, column j of 16 x 16 words of 32 bits becomes row j, column i. */
+VECTORS static inline __attribute__((always_inline)) void turn16(__m512i r[16])
+{
+    __m512i t[16];
+
+    for (int i = 0; i < 16; i += 2) {
+        t[i]     = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int k = 0; k < 2; k++) {
+            r[i + 2 * k]     = _mm512_unpacklo_epi64(t[i + k], t[i + k + 2]);
+            r[i + 2 * k + 1] = _mm512_unpackhi_epi64(t[i + k], t[i + k + 2]);
+        }
+    /* r[i + k] holds columns k, 4 + k, 8 + k, 12 + k of rows i to i + 3. */
+    for (int k = 0; k < 4; k++) {
+        t[k]      = _mm512_shuffle_i32x4(r[k], r[4 + k], 0x88);
+        t[4 + k]  = _mm512_shuffle_i32x4(r[8 + k], r[12 + k], 0x88);
+        t[8 + k]  = _mm512_shuffle_i32x4(r[k], r[4 + k], 0xdd);
+        t[12 + k] = _mm512_shuffle_i32x4(r[8 + k], r[12 + k], 0xdd);
+    }
+    for (int k = 0; k < 4; k++) {
+        r[k]      = _mm512_shuffle_i32x4(t[k], t[4 + k], 0x88);
+        r[8 + k]  = _mm512_shuffle_i32x4(t[k], t[4 + k], 0xdd);
+        r[4 + k]  = _mm512_shuffle_i32x4(t[8 + k], t[12 + k], 0x88);
+        r[12 + k] = _mm512_shuffle_i32x4(t[8 + k], t[12 + k], 0xdd);
+    }
+}
+
+/* 32 x 32: pairs of rows are interleaved, and turned as words.  The lower
+ * halves of the lanes hold columns 0 to 3 of each 8, the upper ones others. */
+VECTORS static void turn_vectors(const uint16_t *x, int64_t step, uint16_t *to,
+                                 int64_t pitch)
+{
+    for (int half = 0; half < 2; half++) {
+        __m512i r[16];
+
+        for (int i = 0; i < 16; i++) {
+            const __m512i a = _mm512_loadu_si512(x + 2 * i * step);
+            const __m512i b = _mm512_loadu_si512(x + (2 * i + 1) * step);
+
+            r[i] = half ? _mm512_unpackhi_epi16(a, b)
+                        : _mm512_unpacklo_epi16(a, b);
+        }
+        turn16(r);
+        for (int j = 0; j < 16; j++)
+            _mm512_storeu_si512(to + (j / 4 * 8 + j % 4 + 4 * half) * pitch,
+                                r[j]);
+    }
+}
+
+VECTORS static void pair_vectors(int64_t n, const uint16_t *first,
+                                 const uint16_t *second, uint16_t *to,
+                                 int64_t step)
+{
+    static const uint16_t order[32] = {
+        0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+        8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47
+    };
+    const __m512i lower = _mm512_loadu_si512(order);
+    const __m512i upper = _mm512_add_epi16(lower, _mm512_set1_epi16(16));
+    const __m512i none  = _mm512_setzero_si512();
+
+    for (int64_t i = 0; i < n; i += 32, to += step) {
+        const __mmask32 mask = n - i >= 32 ? ~0u : (1u << (n - i)) - 1;
+        const __m512i a =
+            first ? _mm512_maskz_loadu_epi16(mask, first + i) : none;
+        const __m512i b =
+            second ? _mm512_maskz_loadu_epi16(mask, second + i) : none;
+
+        _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, lower, b));
+        _mm512_storeu_si512(to + 512, _mm512_permutex2var_epi16(a, upper, b));
+    }
+}
+
+/* 32 values from 16 of each. */
+VECTORS static inline __m512i narrow2(const float *low, const float *high)
+{
+    return (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(high),
+                                        _mm512_loadu_ps(low));
+}
+
+VECTORS static void weights_vectors(const float *tile, uint16_t *to)
+{
+    static const uint16_t order[32] = {
+        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+    };
+    const __m512i index = _mm512_loadu_si512(order);
+
+    for (int i = 0; i < 8; i++)
+        _mm512_storeu_si512(
+            to + i * 32,
+            _mm512_permutexvar_epi16(index, narrow2(tile + 32 * i,
+                                                    tile + 32 * i + 16)));
+}
+
+VECTORS static void turned_vectors(const float *tile, const float *next,
+                                   uint16_t *to)
+{
+    __m512i r[16];
+
+    for (int i = 0; i < 16; i++)
+        r[i] = narrow2(tile + 16 * i, next + 16 * i);
+    turn16(r);
+    for (int i = 0; i < 16; i++)
+        _mm512_storeu_si512(to + i * 32, r[i]);
+}
+
+VECTORS static inline __attribute__((always_inline)) void finish16(
+    const struct ct_amx_end *e, __mmask16 mask, const float *c, __m512 bias,
+    uint16_t *y)
+{
+    const __m512 zero = _mm512_setzero_ps();
+    __m512 v          = _mm512_add_ps(_mm512_loadu_ps(c), bias);
+
+    if (e->sum)
+        v = _mm512_add_ps(v, (__m512)_mm512_slli_epi32(
+            _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, y)), 16));
+    if (e->relu) /* NaN stays: it is not less */
+        v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, zero, _CMP_LT_OQ),
+                               zero);
+    _mm256_mask_storeu_epi16(y, mask, (__m256i)_mm512_cvtneps_pbh(v));
+}
+
+VECTORS static void finish_vectors(const struct ct_amx_end *e, int64_t rows,
+                                   const float *c, uint16_t *y)
+{
+    const uint32_t mask  = e->n >= 32 ? ~0u : (1u << e->n) - 1;
+    const __m512 low     = _mm512_loadu_ps(e->bias);
+    const __m512 high    = _mm512_loadu_ps(e->bias + 16);
+
+    for (int64_t i = 0; i < rows; i++, c += 32, y += e->step) {
+        finish16(e, (__mmask16)mask, c, low, y);
+        if (mask >> 16)
+            finish16(e, (__mmask16)(mask >> 16), c + 16, high, y + 16);
+    }
+}
+#endif
+
+static void turn_plain(const uint16_t *x, int64_t step, uint16_t *to,
+                       int64_t pitch)
+{
+    for (int i = 0; i < 32; i++)
+        for (int j = 0; j < 32; j++)
+            to[j * pitch + i] = x[i * step + j];
+}
+
+static void pair_plain(int64_t n, const uint16_t *first,
+                       const uint16_t *second, uint16_t *to, int64_t step)
+{
+    for (int64_t j = 0; j < (n + 31) / 32 * 32; j++) {
+        uint16_t *at = to + j / 32 * step + j % 32 / 16 * 512 + j % 16 * 2;
+
+        at[0] = first && j < n ? first[j] : 0;
+        at[1] = second && j < n ? second[j] : 0;
+    }
+}
+
+static void weights_plain(const float *tile, uint16_t *to)
+{
+    for (int i = 0; i < 16; i++)
+        for (int o = 0; o < 16; o++)
+            to[i / 2 * 32 + o * 2 + i % 2] = ct_narrow(tile[i * 16 + o]);
+}
+
+static void turned_plain(const float *tile, const float *next, uint16_t *to)
+{
+    for (int i = 0; i < 16; i++)
+        for (int o = 0; o < 32; o++)
+            to[o / 2 * 32 + i * 2 + o % 2] =
+                ct_narrow((o < 16 ? tile : next)[i * 16 + o % 16]);
+}
+
+static void finish_plain(const struct ct_amx_end *e, int64_t rows,
+                         const float *c, uint16_t *y)
+{
+    for (int64_t i = 0; i < rows; i++, c += 32, y += e->step)
+        for (int64_t j = 0; j < e->n; j++) {
+            float v = c[j] + e->bias[j];
+
+            if (e->sum)
+                v += ct_widen(y[j]);
+            y[j] = ct_narrow(e->relu && v < 0 ? 0 : v);
+        }
+}
+
+#ifdef HAVE_VECTORS
+#define EITHER(name, ...)                                                    \
+    do {                                                                     \
+        if (has_vectors())                                                   \
+            name##_vectors(__VA_ARGS__);                                     \
+        else                                                                 \
+            name##_plain(__VA_ARGS__);                                       \
+    } while (0)
+#else
+#define EITHER(name, ...) name##_plain(__VA_ARGS__)
+#endif
+
+void ct_amx_turn(int64_t n, const uint16_t *x, int64_t step, uint16_t *to,
+                 int64_t pitch)
+{
+    for (int64_t i = 0; i < n; i += 32)
+        EITHER(turn, x + i * step, step, to + i, pitch);
+}
+
+void ct_amx_pair(int64_t n, const uint16_t *first, const uint16_t *second,
+                 uint16_t *to, int64_t step)
+{
+    EITHER(pair, n, first, second, to, step);
+}
+
+void ct_amx_weights(const float *tile, uint16_t *to)
+{
+    EITHER(weights, tile, to);
+}
+
+void ct_amx_weights_turned(const float *tile, const float *next, uint16_t *to)
+{
+    EITHER(turned, tile, next, to);
+}
+
+void ct_amx_finish(const struct ct_amx_end *e, int64_t rows, const float *c,
+                   uint16_t *y)
+{
+    EITHER(finish, e, rows, c, y);
+}

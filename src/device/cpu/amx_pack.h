@@ -1,0 +1,35 @@
+/* amx_pack.h - values of bfloat16 into the order that tiles of AMX want. */
+#ifndef CT_DEVICE_CPU_AMX_PACK_H
+#define CT_DEVICE_CPU_AMX_PACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* to[j][i] = x[i][j] for 32 columns j and n rows i, a multiple of 32; `step`
+ * and `pitch` are values from one row to the next. */
+void ct_amx_turn(int64_t n, const uint16_t *x, int64_t step, uint16_t *to,
+                 int64_t pitch);
+
+/* Two rows of n values in pairs, 32 of each at a time: 16 into a row of one
+ * tile, 16 into that of the next, and the others `step` values further on.
+ * NULL is a row of zeros, and so is what lacks to whole 32s. */
+void ct_amx_pair(int64_t n, const uint16_t *first, const uint16_t *second,
+                 uint16_t *to, int64_t step);
+
+/* A tile of weights (tiles.h: 16 inputs x 16 outputs): 8 rows of pairs of
+ * inputs, for the forward pass; and turned around, two such tiles of 16 inputs
+ * and 32 outputs make 16 rows of pairs of outputs. */
+void ct_amx_weights(const float *tile, uint16_t *to);
+void ct_amx_weights_turned(const float *tile, const float *next, uint16_t *to);
+
+/* Rows of 32 sums, of which n count, go out: y = sum + bias, + y with `sum`,
+ * and at least 0 with `relu`.  Rows of y are `step` values apart. */
+struct ct_amx_end {
+    const float *bias; /* 32 values */
+    int64_t      n, step;
+    bool         sum, relu;
+};
+void ct_amx_finish(const struct ct_amx_end *e, int64_t rows, const float *c,
+                   uint16_t *y);
+
+#endif
