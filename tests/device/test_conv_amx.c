@@ -325,6 +325,8 @@ TEST(conv_amx, large_images_agree_with_the_definition)
     check(desc(1, 64, 32, 85, 1, 1), false, true);
     check(desc(3, 33, 40, 31, 1, 1), false, false);
     check(desc(4, 160, 48, 14, 1, 2), true, true);
+    check(desc(3, 1088, 16, 6, 1, 1), true, true);
+    check(desc(2, 24, 1100, 7, 1, 2), false, false);
     check(desc(4, 96, 208, 7, 3, 1), false, true);
 }
 

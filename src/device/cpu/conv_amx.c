@@ -22,7 +22,11 @@
 enum {
     SIDE = CT_AMX_SIDE, HALF = SIDE / 2, FORWARD = 0,
     MOST_CELLS = 640 << 10, /* bytes of a chunk */
-    BLOCK_FLOATS = SIDE * SIDE
+    BLOCK_FLOATS = SIDE * SIDE,
+    /* Steps of k at a time for 1x1 kernels, if there are more than twice as
+     * many: weights of 32 outputs then stay in the first-level cache, and sums
+     * are added to.  Other kernels find x there.  Bits do not depend on it. */
+    SOME_STEPS = 16
 };
 
 /* Any shape with one group, in two dimensions, that hands bfloat16 on. */
@@ -125,14 +129,30 @@ static int64_t weights_of(const struct ct_amx_run *r)
     return r->blocks * r->steps * CT_AMX_STEP;
 }
 
-/* A worker's: cells, or the last places of a direct way; and a block. */
-static size_t run_own(const struct ct_amx_run *r)
+static int64_t steps_at_once(const struct ct_amx_run *r)
+{
+    return r->way.taps == 1 && r->steps > 2 * SOME_STEPS ? SOME_STEPS
+                                                         : r->steps;
+}
+
+/* A worker's: cells, or the last places of a direct way; and behind them a
+ * block, or all of a chunk, where steps are several times some. */
+static size_t cells_bytes(const struct ct_amx_run *r)
 {
     const struct ct_amx_way *w = &r->way;
     const int64_t cells = w->direct ? SIDE : ct_amx_cells(w) + CT_AMX_SLACK;
 
-    return ct_amx_bytes((size_t)(cells * w->cell) * sizeof(uint16_t)) +
-           BLOCK_FLOATS * sizeof(float);
+    return ct_amx_bytes((size_t)(cells * w->cell) * sizeof(uint16_t));
+}
+
+static size_t run_own(const struct ct_amx_run *r)
+{
+    const struct ct_amx_way *w = &r->way;
+    const int64_t places = ct_amx_places(w, w->images, w->out_rows);
+    const int64_t blocks =
+        steps_at_once(r) < r->steps ? (places + SIDE - 1) / SIDE : 1;
+
+    return cells_bytes(r) + (size_t)blocks * BLOCK_FLOATS * sizeof(float);
 }
 
 /* The workspace: weights in tiles of floats and of bfloat16, bias, and what
@@ -372,7 +392,7 @@ struct item {
     const float               *x;
     const uint16_t            *weights;
     uint16_t                  *cells; /* the worker's */
-    float                     *block;
+    float                     *sums;
     struct ct_amx_end          end;
     float                     *y;
 };
@@ -391,7 +411,8 @@ static void finish_floats(const struct item *t, int64_t rows, const float *c,
 }
 
 /* The sums of a block go to their positions, those of a row together. */
-static void finish(const struct item *t, int64_t f, int64_t first)
+static void finish(const struct item *t, const float *block, int64_t f,
+                   int64_t first)
 {
     const struct ct_amx_way *w = &t->r->way;
     const bool floats = t->c->desc.src_type == CT_F32 &&
@@ -399,7 +420,7 @@ static void finish(const struct item *t, int64_t f, int64_t first)
     struct ct_amx_place p = ct_amx_place_at(w, f);
 
     for (int64_t i = 0, n; i < SIDE && f + i < t->k.places; i += n) {
-        const float *c = t->block + i * SIDE;
+        const float *c = block + i * SIDE;
         int64_t at;
 
         /* Those up to the end of the row, and of them the ones that count. */
@@ -440,31 +461,52 @@ static const uint16_t *places_at(const struct item *t, int64_t f)
     return t->cells;
 }
 
-static void item_run(struct item *t, int64_t from, int64_t to)
+/* Steps [from, from + n) of a block of outputs, at all places. */
+static void item_steps(const struct item *t, int64_t block, int64_t from,
+                       int64_t n)
+{
+    const struct ct_amx_run *r = t->r;
+    const struct ct_amx_way *w = &r->way;
+    const bool last            = from + n >= r->steps;
+    const int64_t next         = n < r->steps ? BLOCK_FLOATS : 0;
+    struct ct_amx_sum sum      = {
+        .n = n, .a_step = w->cell, .at = r->at + from, .c_step = SIDE,
+        .b = t->weights + (block * r->steps + from) * CT_AMX_STEP
+    };
+    float *c = t->sums;
+
+    for (int64_t f = 0; f < t->k.places; f += SIDE, c += next) {
+        for (int q = 0; q < 4; q++)
+            sum.c[q] = c + q / 2 * HALF * SIDE + q % 2 * HALF;
+        sum.a = places_at(t, f);
+        ct_amx_block(&sum, from > 0);
+        if (last)
+            finish(t, c, f, block * SIDE);
+    }
+}
+
+static void item_run(struct item *t, int64_t first, int64_t end)
 {
     const struct ct_amx_run *r = t->r;
     const struct ct_amx_way *w = &r->way;
     const float *bias          = t->end.bias;
-    struct ct_amx_sum sum      = {
-        .n = r->steps, .a_step = w->cell, .at = r->at, .c_step = SIDE,
-        .c = { t->block, t->block + HALF, t->block + HALF * SIDE,
-               t->block + HALF * SIDE + HALF }
-    };
+    const int64_t some         = steps_at_once(r);
 
     if (!w->direct && w->taps)
         ct_amx_gather(w, &t->k, t->x, 0, w->channels, t->cells);
-    for (int64_t n = from; n < to; n++) {
+    t->end.step = w->to_step[1] * w->out_channels;
+    for (int64_t n = first; n < end; n++) {
         const int64_t left = w->out_channels - n * SIDE;
+        int64_t from       = 0;
 
-        sum.b       = t->weights + n * r->steps * CT_AMX_STEP;
         t->end.n    = left < SIDE ? left : SIDE;
-        t->end.step = w->to_step[1] * w->out_channels;
         t->end.bias = bias + n * SIDE;
-        for (int64_t f = 0; f < t->k.places; f += SIDE) {
-            sum.a = places_at(t, f);
-            ct_amx_block(&sum, false);
-            finish(t, f, n * SIDE);
-        }
+        do {
+            const int64_t rest = r->steps - from;
+
+            item_steps(t, n, from, rest < some ? rest : some);
+            from += some;
+        } while (from < r->steps);
     }
 }
 
@@ -473,7 +515,7 @@ static void run(const struct ct_conv *c, const struct ct_amx_run *r,
 {
     const struct ct_amx_conv *s = c->state;
     const int64_t chunks = ct_amx_chunks(&r->way), n = chunks * r->shares;
-    const size_t cells   = run_own(r) - BLOCK_FLOATS * sizeof(float);
+    const size_t cells   = cells_bytes(r);
     const bool forward   = r == &s->run[FORWARD];
 
     CT_FOR_ROWS (i, s->workers, CT_GRAIN) {
@@ -485,7 +527,7 @@ static void run(const struct ct_conv *c, const struct ct_amx_run *r,
             const int64_t share = k / chunks;
             struct item t = { .c = c, .r = r, .x = x, .weights = weights,
                               .cells = (uint16_t *)(void *)own, .y = y,
-                              .block = (float *)(void *)(own + cells),
+                              .sums = (float *)(void *)(own + cells),
                               .k = ct_amx_chunk_at(&r->way, k % chunks) };
 
             t.end = (struct ct_amx_end){ .bias = bias_of(c),

@@ -24,7 +24,10 @@
 enum {
     SIDE = CT_AMX_SIDE, HALF = SIDE / 2, SUMS = CT_AMX_SUMS,
     MOST_BYTES = 5 << 18,  /* of a chunk, both factors */
-    MOST_PARTS = 16, PART_PLACES = 1024, PART_FLOATS = 4 << 20
+    MOST_PARTS = 16, PART_PLACES = 1024, PART_FLOATS = 4 << 20,
+    /* Steps at a time, so that x of 32 channels, and dy too where many taps
+     * read it, stay in the first-level cache.  Bits do not depend on them. */
+    SOME_OF_TAPS = 8, SOME_OF_ONE = 16
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -301,27 +304,41 @@ static void task_bias(const struct task *t, int64_t steps)
     }
 }
 
+/* Steps [from, from + n) of a chunk's `steps`, for inputs of block i. */
+static void task_steps(const struct task *t, int64_t i, int64_t steps,
+                       int64_t from, int64_t n, bool add)
+{
+    const struct ct_amx_grad *g = t->g;
+    struct ct_amx_sum sum = { .n = n, .a_step = g->pitch, .at = g->at + from,
+                              .c_step = HALF };
+
+    for (int64_t o = t->out_from; o < t->out_to; o++)
+        for (int64_t tap = 0; tap < g->way.taps; tap++) {
+            sum.a = t->own.turned + (i - t->in_from) * SIDE * g->pitch +
+                    ct_amx_tap_at(&g->way, tap);
+            sum.b = t->own.pairs +
+                    ((o - t->out_from) * steps + from) * CT_AMX_STEP;
+            for (int q = 0; q < 4; q++)
+                sum.c[q] = tile_at(t, 2 * i + q / 2, 2 * o + q % 2, tap);
+            ct_amx_block(&sum, add);
+        }
+}
+
 static void task_chunk(const struct task *t, int64_t chunk, bool add)
 {
     const struct ct_amx_grad *g = t->g;
     const struct ct_amx_chunk k = ct_amx_chunk_at(&g->way, chunk);
-    struct ct_amx_sum sum = { .n = blocks_of(k.places), .a_step = g->pitch,
-                              .at = g->at, .c_step = HALF };
+    const int64_t steps = blocks_of(k.places);
+    const int64_t some  = g->way.taps > 1 ? SOME_OF_TAPS : SOME_OF_ONE;
 
     turn_chunk(t, &k);
-    pair_chunk(t, &k, sum.n);
+    pair_chunk(t, &k, steps);
     if (t->bias)
-        task_bias(t, sum.n);
+        task_bias(t, steps);
     for (int64_t i = t->in_from; i < t->in_to; i++)
-        for (int64_t o = t->out_from; o < t->out_to; o++)
-            for (int64_t tap = 0; tap < g->way.taps; tap++) {
-                sum.a = t->own.turned + (i - t->in_from) * SIDE * g->pitch +
-                        ct_amx_tap_at(&g->way, tap);
-                sum.b = t->own.pairs + (o - t->out_from) * sum.n * CT_AMX_STEP;
-                for (int q = 0; q < 4; q++)
-                    sum.c[q] = tile_at(t, 2 * i + q / 2, 2 * o + q % 2, tap);
-                ct_amx_block(&sum, add);
-            }
+        for (int64_t from = 0; from < steps; from += some)
+            task_steps(t, i, steps, from, smaller(some, steps - from),
+                       add || from > 0);
 }
 
 /* All chunks of a part for one share of its blocks. */
