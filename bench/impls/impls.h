@@ -15,6 +15,11 @@ void compare(const char *what, const void *op, enum ct_pass pass,
              struct ct_impl_pass *slot, const struct ct_impl *const *impls,
              run_fn run, void *arg);
 
+/* Seconds of one run, over runs that together take a turn. */
+double turn(run_fn run, void *arg);
+
+extern int bench_batch; /* --batch; convolutions alone heed it */
+
 const char *layout_name(enum ct_layout layout);
 /* n random values in [-1, 1]; free with ct_free(). */
 float *values(int64_t n);
@@ -27,5 +32,6 @@ void bench_lrn(void);
 void bench_norm(void);
 void bench_softmax(void);
 void bench_ip(void);
+void bench_conv(void);
 
 #endif

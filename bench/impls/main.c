@@ -1,12 +1,14 @@
 /* main.c - every implementation of an operation beside the others.
  *
- *     impls_bench [--threads=N] [OPERATION...]      pool lrn norm softmax ip
+ *     impls_bench [--threads=N] [--batch=N] [OPERATION...]
+ *                                         pool lrn norm softmax ip conv
  *
  * One line a case, layout and pass: microseconds of each implementation that
  * takes it (the best of several turns, which alternate), a star at the one
  * that runs when nothing is forced, and its time over oneDNN's: below 1 the
- * choice is right.  Times are those on the cores, for busy machines; with
- * more than one thread they are those on the wall. */
+ * choice is right.  Convolutions are those of bfloat16 (conv_shapes.c).  Times
+ * are those on the cores, for busy machines; with more than one thread they
+ * are those on the wall. */
 #include "impls.h"
 
 #include <math.h>
@@ -21,6 +23,7 @@
 
 enum { ROUNDS = 7 };
 static const double TURN = 0.01; /* seconds */
+int bench_batch = 8;
 
 const char *layout_name(enum ct_layout layout)
 {
@@ -64,8 +67,7 @@ void must(enum ct_status st)
     exit(1);
 }
 
-/* Seconds of one run, over runs that together take a turn. */
-static double turn(run_fn run, void *arg)
+double turn(run_fn run, void *arg)
 {
     double start = now(), end;
     int n = 0;
@@ -118,12 +120,14 @@ int main(int argc, char **argv)
         void (*run)(void);
     } operations[] = { { "pool", bench_pool },       { "lrn", bench_lrn },
                        { "norm", bench_norm },       { "ip", bench_ip },
-                       { "softmax", bench_softmax } };
+                       { "softmax", bench_softmax }, { "conv", bench_conv } };
     int threads = 1, named = 0;
 
     for (int i = 1; i < argc; i++)
         if (strncmp(argv[i], "--threads=", 10) == 0)
             threads = atoi(argv[i] + 10);
+        else if (strncmp(argv[i], "--batch=", 8) == 0)
+            bench_batch = atoi(argv[i] + 8);
         else
             named++;
     ct_device_cpu_set_threads(threads);
