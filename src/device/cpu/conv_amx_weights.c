@@ -11,6 +11,7 @@
  * Chunks fall into parts that have sums of their own, so that cores find work
  * where channels are few.  Chunks and parts depend on the shape alone: bits do
  * not depend on the number of threads. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -23,12 +24,16 @@
 
 enum {
     SIDE = CT_AMX_SIDE, HALF = SIDE / 2, SUMS = CT_AMX_SUMS,
-    MOST_BYTES = 5 << 18,  /* of a chunk, both factors */
+    MOST_BYTES = 3 << 19, /* of a chunk: cells, and both factors */
     MOST_PARTS = 16, PART_PLACES = 1024, PART_FLOATS = 4 << 20,
     /* Steps at a time, so that x of 32 channels, and dy too where many taps
      * read it, stay in the first-level cache.  Bits do not depend on them. */
     SOME_OF_TAPS = 8, SOME_OF_ONE = 16
 };
+
+/* Cycles a place: of a block of 32 x 32, and to pack 32 channels; and of a
+ * block's sums, for each chunk. */
+static const double BLOCK_CYCLES = 2.5, PACK_CYCLES = 8, CHUNK_CYCLES = 64;
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -55,48 +60,77 @@ static int64_t chunk_bytes(const struct ct_amx_way *w)
 {
     const int64_t places = ct_amx_places(w, w->images, w->out_rows);
 
-    return 2 * (ct_amx_cells(w) * ct_amx_up(depth(w), SIDE) +
+    const int64_t cell = ct_amx_up(depth(w), SIDE) + (w->direct ? 0 : w->cell);
+
+    return 2 * (ct_amx_cells(w) * cell +
                 places * ct_amx_up(w->out_channels, SIDE));
 }
 
-/* The largest chunks, of equal size, of no more than `bytes`. */
-static void set_chunks(struct ct_amx_way *w, int64_t bytes)
+/* What a part's chunks cost in cycles, roughly, times the parts.  Where there
+ * are fewer of them than workers, these share blocks, and pack more than once.
+ * To depend on the shape alone it takes 16 workers for granted. */
+static double cost(const struct ct_amx_grad *g, int64_t parts)
 {
-    const int64_t grain = w->flat ? SIDE : 1;
-    int64_t parts       = 1;
+    const struct ct_amx_way *w = &g->way;
+    const double each   = (double)((ct_amx_chunks(w) + parts - 1) / parts);
+    const double in     = (double)g->in_blocks, out = (double)g->out_blocks;
+    const double blocks = in * out * (double)w->taps;
+    const double places = (double)(
+        SIDE * blocks_of(ct_amx_places(w, w->images, w->out_rows)));
+    const double again  = sqrt((double)MOST_PARTS / (double)parts);
 
-    w->out_rows = w->out_h;
-    for (w->images = w->batch; w->images > 1; w->images--)
-        if (chunk_bytes(w) <= bytes)
-            return;
-    while (chunk_bytes(w) > bytes && w->out_rows > grain) {
-        parts++;
-        w->out_rows = smaller(w->out_h,
-                              ct_amx_up((w->out_h + parts - 1) / parts,
-                                        grain));
+    return (double)parts * each *
+           (blocks * (BLOCK_CYCLES * places + CHUNK_CYCLES) +
+            again * PACK_CYCLES *
+                (out * places + in * (double)ct_amx_cells(w)));
+}
+
+/* The number of parts, a power of 2, that costs least with these chunks. */
+static void try_chunks(const struct ct_amx_grad *g, int64_t most,
+                       struct ct_amx_grad *best, double *least)
+{
+    for (int64_t p = 1; p <= smaller(most, ct_amx_chunks(&g->way)); p *= 2) {
+        const double t = cost(g, p);
+
+        if (*least > 0 && t >= *least)
+            continue;
+        *least       = t;
+        *best        = *g;
+        best->parts  = p;
+        best->chunks = ct_amx_chunks(&g->way);
     }
 }
 
+/* Chunks that stay in the cache, of whole images or rows of one; and parts. */
 static void set_parts(struct ct_amx_grad *g)
 {
     struct ct_amx_way *w = &g->way;
     const int64_t places = w->batch * w->out_h * w->out_w;
-    const int64_t want   = larger(
+    const int64_t most   = larger(
         1, smaller(smaller(MOST_PARTS, PART_FLOATS / g->n),
                    places / PART_PLACES));
-    int64_t bytes = MOST_BYTES;
+    const int64_t grain     = w->flat ? SIDE : 1;
+    struct ct_amx_grad best = *g;
+    double least            = 0;
 
-    set_chunks(w, bytes);
-    while (ct_amx_chunks(w) < want && bytes > 1 << 16) {
-        bytes /= 2;
-        set_chunks(w, bytes);
+    for (int64_t n = 1; n <= w->out_h; n++) {
+        const int64_t rows = ct_amx_up((w->out_h + n - 1) / n, grain);
+        const int64_t all  = n > 1 ? 1 : w->batch;
+
+        w->out_rows = smaller(rows, w->out_h);
+        for (w->images = 1; w->images <= all; w->images++)
+            if (chunk_bytes(w) <= MOST_BYTES ||
+                (w->images == 1 && rows <= grain))
+                try_chunks(g, most, &best, &least);
+        w->images = 1;
+        if (least > 0 && ct_amx_chunks(w) > 8 * MOST_PARTS)
+            break; /* smaller ones only cost */
     }
-    g->chunks = ct_amx_chunks(w);
-    g->parts  = smaller(want, g->chunks);
+    *g = best;
 }
 
 /* Workers that a part has share its blocks; each packs what it needs of both
- * factors, which takes about a quarter of a cycle for each value. */
+ * factors. */
 static void set_shares(struct ct_amx_grad *g, int64_t workers)
 {
     double least = 0;
@@ -108,8 +142,8 @@ static void set_shares(struct ct_amx_grad *g, int64_t workers)
             const double in  = (double)((g->in_blocks + i - 1) / i);
             const double out = (double)((g->out_blocks + o - 1) / o);
             const double t =
-                rounds * (8 * (in + out) + 2.5 * in * out *
-                                               (double)g->way.taps);
+                rounds * (PACK_CYCLES * (in + out) +
+                          BLOCK_CYCLES * in * out * (double)g->way.taps);
 
             if (least <= 0 || t < least) {
                 least         = t;
