@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "device/conv.h"
+#include "device/cpu/amx.h"
 #include "device/tuning.h"
 #include "testing/test.h"
 
@@ -159,6 +160,31 @@ TEST(conv_tune, what_was_measured_is_used_from_then_on)
     ASSERT_STR("measured before", why);
     ASSERT_STR(first, chosen(&wide, &alone, why));
     ASSERT_STR("measured before", why);
+}
+
+static void emulate_no_more(void *unused)
+{
+    (void)unused;
+    ct_amx_emulate(false);
+}
+
+TEST(conv_tune, what_was_measured_without_amx_says_nothing_about_it)
+{
+    struct ct_conv_desc d = wide;
+    char why[128];
+
+    if (ct_amx_runs())
+        test_skip("this CPU has AMX");
+    d.src_type = d.dst_type = CT_BF16;
+    d.src_layout = d.dst_layout = CT_NHWC;
+    start();
+    (void)chosen(&d, &alone, why);
+    if (!strstr(why, "measured: "))
+        test_skip("one implementation alone takes bfloat16 here");
+    test_defer(emulate_no_more, NULL);
+    ct_amx_emulate(true);
+    ASSERT_STR("amx", chosen(&d, &ranks, why));
+    ASSERT_STR("first that takes it", why);
 }
 
 /* Else the next run would measure it, and differ in its last bits. */

@@ -26,6 +26,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "device/choice.h"
+#include "device/cpu/amx.h"
 #include "device/layout.h"
 #include "device/tuning.h"
 
@@ -58,6 +59,10 @@ static void key_of(const struct ct_conv *c,
                    const struct ct_conv_impl *const *impls, struct ct_text *t)
 {
     const struct ct_conv_desc *d = &c->desc;
+    /* What was measured without AMX's tiles says nothing about them. */
+    const char *type = !ct_conv_is_short(d) ? ""
+                       : ct_amx_runs()      ? " bf16 amx"
+                                            : " bf16";
     char name[64], version[32] = "none";
     int n = 0;
 
@@ -74,8 +79,8 @@ static void key_of(const struct ct_conv *c,
                  "%d%d%d%d%d%d,", name, ct_device_cpu_threads(), version,
                  n, d->batch, d->in_channels, d->out_channels, d->group,
                  (int)d->src_layout, (int)d->dst_layout,
-                 ct_conv_is_short(d) ? " bf16" : "", d->has_bias, d->sum,
-                 d->relu, d->packed, d->forward_only, c->work->lane);
+                 type, d->has_bias, d->sum, d->relu, d->packed,
+                 d->forward_only, c->work->lane);
     for (int i = 0; i < d->n_spatial; i++)
         ct_text_addf(t, " %" PRId64 " by %" PRId64 " s%" PRId64 " p%" PRId64
                      " d%" PRId64, d->in[i], d->kernel[i], d->stride[i],
