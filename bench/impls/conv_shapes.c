@@ -1,5 +1,6 @@
 /* conv_shapes.c - convolutions of bfloat16 by each implementation, and in
- * float32, pass by pass: those of VGG-16, ResNet-50 and GoogLeNet.
+ * float32, pass by pass: those of VGG-16, ResNet-50 and GoogLeNet.  Before
+ * them, where there is AMX, what its blocks of products reach by themselves.
  *
  * A line a shape and pass: milliseconds and GFLOP/s of each, and the time of
  * the first that takes it over those of oneDNN and of float32. */
@@ -8,6 +9,7 @@
 
 #include "base/mem.h"
 #include "device/conv.h"
+#include "device/cpu/amx.h"
 #include "device/cpu/bf16.h"
 #include "device/layout.h"
 #include "impls.h"
@@ -165,6 +167,69 @@ static void conv_case(const struct ct_conv_desc *d)
     arrays_free(&a);
 }
 
+/* Blocks of `steps` whose left factor is one of `lefts` and whose right one of
+ * `rights`, turn by turn. */
+struct blocks {
+    int64_t         steps, lefts, rights;
+    const uint16_t *a, *b;
+    const int64_t  *at;
+    float          *c;
+};
+
+static enum ct_status run_blocks(void *arg)
+{
+    const struct blocks *k = arg;
+    const int64_t each     = k->steps * CT_AMX_STEP;
+
+    ct_amx_begin();
+    for (int64_t i = 0; i < k->lefts; i++)
+        for (int64_t j = 0; j < k->rights; j++) {
+            struct ct_amx_sum s = { .n = k->steps, .a = k->a + i * each,
+                                    .a_step = k->steps * CT_AMX_SIDE,
+                                    .at = k->at, .b = k->b + j * each,
+                                    .c_step = 16 };
+
+            for (int q = 0; q < 4; q++)
+                s.c[q] = k->c + q * CT_AMX_SUMS;
+            ct_amx_block(&s, false);
+        }
+    ct_amx_end();
+    return CT_OK;
+}
+
+/* The peak, and how much of it is left when factors come from farther away;
+ * on one thread. */
+static void bench_blocks(void)
+{
+    /* steps, lefts, rights: bytes are 2048 times steps times their number */
+    static const int64_t cases[][3] = {
+        { 8, 1, 1 },  { 16, 1, 32 }, { 16, 8, 8 },   { 72, 1, 8 },
+        { 72, 8, 1 }, { 64, 8, 8 },  { 8, 64, 1 },   { 8, 1, 64 },
+        { 8, 32, 32 }
+    };
+    enum { MOST_STEPS = 72, MOST = 8 * MOST_STEPS * CT_AMX_STEP };
+    float *v = values(MOST), *a = narrow(MOST, v), *b = narrow(MOST, v);
+    float *c = values((int64_t)4 * CT_AMX_SUMS);
+    int64_t at[MOST_STEPS];
+
+    for (int64_t i = 0; i < MOST_STEPS; i++)
+        at[i] = i * CT_AMX_SIDE;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int64_t *k = cases[i];
+        struct blocks r  = { k[0], k[1], k[2], ct_bf16(a), ct_bf16(b), at, c };
+        const double macs = 32768.0 * (double)(k[0] * k[1] * k[2]);
+
+        must(run_blocks(&r));
+        printf("amx blocks of %d steps, %d KB times %d KB: %.0f GFLOP/s\n",
+               (int)k[0], (int)(k[0] * k[1] * 2), (int)(k[0] * k[2] * 2),
+               2e-9 * macs / turn(run_blocks, &r));
+    }
+    ct_free(v);
+    ct_free(a);
+    ct_free(b);
+    ct_free(c);
+}
+
 void bench_conv(void)
 {
     /* in, out, size, kernel, stride */
@@ -197,6 +262,8 @@ void bench_conv(void)
         { 48, 128, 7, 5, 1 },
     };
 
+    if (ct_amx_runs())
+        bench_blocks();
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         const int64_t *s      = shapes[i];
         struct ct_conv_desc d = {
