@@ -104,7 +104,7 @@ VECTORS static inline __m512i narrow2(const float *low, const float *high)
                                         _mm512_loadu_ps(low));
 }
 
-VECTORS static void weights_vectors(const float *tile, uint16_t *to)
+VECTORS static void weights_vectors(const float *w, int64_t step, uint16_t *to)
 {
     static const uint16_t order[32] = {
         0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -115,17 +115,18 @@ VECTORS static void weights_vectors(const float *tile, uint16_t *to)
     for (int i = 0; i < 8; i++)
         _mm512_storeu_si512(
             to + i * 32,
-            _mm512_permutexvar_epi16(index, narrow2(tile + 32 * i,
-                                                    tile + 32 * i + 16)));
+            _mm512_permutexvar_epi16(index, narrow2(w + 2 * i * step,
+                                                    w + (2 * i + 1) * step)));
 }
 
-VECTORS static void turned_vectors(const float *tile, const float *next,
-                                   uint16_t *to)
+VECTORS static void turned_vectors(const float *w, const float *next,
+                                   int64_t step, uint16_t *to)
 {
+    static const float none[16];
     __m512i r[16];
 
     for (int i = 0; i < 16; i++)
-        r[i] = narrow2(tile + 16 * i, next + 16 * i);
+        r[i] = narrow2(w + i * step, next ? next + i * step : none);
     turn16(r);
     for (int i = 0; i < 16; i++)
         _mm512_storeu_si512(to + i * 32, r[i]);
@@ -181,19 +182,23 @@ static void pair_plain(int64_t n, const uint16_t *first,
     }
 }
 
-static void weights_plain(const float *tile, uint16_t *to)
+static void weights_plain(const float *w, int64_t step, uint16_t *to)
 {
     for (int i = 0; i < 16; i++)
-        for (int o = 0; o < 16; o++)
-            to[i / 2 * 32 + o * 2 + i % 2] = ct_narrow(tile[i * 16 + o]);
+        for (int j = 0; j < 16; j++)
+            to[i / 2 * 32 + j * 2 + i % 2] = ct_narrow(w[i * step + j]);
 }
 
-static void turned_plain(const float *tile, const float *next, uint16_t *to)
+static void turned_plain(const float *w, const float *next, int64_t step,
+                         uint16_t *to)
 {
     for (int i = 0; i < 16; i++)
-        for (int o = 0; o < 32; o++)
-            to[o / 2 * 32 + i * 2 + o % 2] =
-                ct_narrow((o < 16 ? tile : next)[i * 16 + o % 16]);
+        for (int j = 0; j < 16; j++) {
+            uint16_t *at = to + j / 2 * 32 + i * 2 + j % 2;
+
+            at[0]   = ct_narrow(w[i * step + j]);
+            at[256] = next ? ct_narrow(next[i * step + j]) : 0;
+        }
 }
 
 static void finish_plain(const struct ct_amx_end *e, int64_t rows,
@@ -234,14 +239,15 @@ void ct_amx_pair(int64_t n, const uint16_t *first, const uint16_t *second,
     EITHER(pair, n, first, second, to, step);
 }
 
-void ct_amx_weights(const float *tile, uint16_t *to)
+void ct_amx_weights(const float *w, int64_t step, uint16_t *to)
 {
-    EITHER(weights, tile, to);
+    EITHER(weights, w, step, to);
 }
 
-void ct_amx_weights_turned(const float *tile, const float *next, uint16_t *to)
+void ct_amx_weights_turned(const float *w, const float *next, int64_t step,
+                           uint16_t *to)
 {
-    EITHER(turned, tile, next, to);
+    EITHER(turned, w, next, step, to);
 }
 
 void ct_amx_finish(const struct ct_amx_end *e, int64_t rows, const float *c,

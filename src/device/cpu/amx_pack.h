@@ -16,11 +16,12 @@ void ct_amx_turn(int64_t n, const uint16_t *x, int64_t step, uint16_t *to,
 void ct_amx_pair(int64_t n, const uint16_t *first, const uint16_t *second,
                  uint16_t *to, int64_t step);
 
-/* A tile of weights (tiles.h: 16 inputs x 16 outputs): 8 rows of pairs of
- * inputs, for the forward pass; and turned around, two such tiles of 16 inputs
- * and 32 outputs make 16 rows of pairs of outputs. */
-void ct_amx_weights(const float *tile, uint16_t *to);
-void ct_amx_weights_turned(const float *tile, const float *next, uint16_t *to);
+/* 16 x 16 weights, rows `step` floats apart.  Where rows are k: 8 rows of
+ * pairs of k.  Where columns are k, two of them side by side in k make 16 rows
+ * of such pairs; the second may be NULL, for zeros. */
+void ct_amx_weights(const float *w, int64_t step, uint16_t *to);
+void ct_amx_weights_turned(const float *w, const float *next, int64_t step,
+                           uint16_t *to);
 
 /* Rows of 32 sums, of which n count, go out: y = sum + bias, + y with `sum`,
  * and at least 0 with `relu`.  Rows of y are `step` values apart. */

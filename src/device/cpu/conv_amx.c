@@ -159,7 +159,7 @@ static size_t run_own(const struct ct_amx_run *r)
  * belongs to each worker.  The gradient of weights has its own order. */
 static size_t tiles_bytes(const struct ct_conv *c)
 {
-    const bool copies = ct_amx_takes_tiles(c);
+    const bool copies = ct_amx_takes_tiles(c) && c->taps > 1;
 
     return copies ? ct_amx_bytes((size_t)(c->desc.out_channels * c->in_group *
                                           c->taps) * sizeof(float))
@@ -304,82 +304,92 @@ static void pack_plain(const struct ct_conv *c, const struct ct_amx_run *r,
                     weight_at(c, r, w, step, k, block * SIDE + j);
 }
 
-/* From tiles of 16 x 16: those of the forward pass, two above each other. */
-static void pack_forward(const struct ct_conv *c, const struct ct_amx_run *r,
-                         const float *w, int64_t block, uint16_t *to)
-{
-    const int64_t taps = r->way.taps, ins = c->in_group / HALF;
-    const int64_t outs = c->desc.out_channels / HALF;
+/* Where weights lie that are packed 16 x 16 at a time: in tiles, or plain ones
+ * of a 1x1 kernel, which are a matrix.  Rows are inputs there, outputs here. */
+struct lie {
+    const float *w;
+    bool         fits, tiles; /* else one by one */
+};
 
-    for (int64_t o = block * 2; o < block * 2 + 2 && o < outs; o++)
-        for (int64_t i = 0; i < ins; i++)
-            for (int64_t t = 0; t < taps; t++)
-                ct_amx_weights(
-                    w + ((o * ins + i) * c->taps + r->way.which[t]) *
-                            CT_AMX_SUMS,
-                    to + (i / 2 * taps + t) * CT_AMX_STEP +
-                        o % 2 * CT_AMX_TILE + i % 2 * (CT_AMX_TILE / 2));
+/* 16 x 16 weights that the run sums over k and has as outputs n. */
+static const float *weights_at(const struct ct_conv *c,
+                               const struct ct_amx_run *r,
+                               const struct lie *l, int64_t k, int64_t n,
+                               int64_t tap)
+{
+    const struct ct_amx_conv *s = c->state;
+    const bool forward          = r == &s->run[FORWARD];
+    const int64_t o = forward ? n : k, i = forward ? k : n;
+
+    if (!l->tiles)
+        return l->w + (o * c->in_group + i) * HALF;
+    return l->w + ((o * (c->in_group / HALF) + i) * c->taps +
+                   r->way.which[tap]) * CT_AMX_SUMS;
 }
 
-static void pack_back(const struct ct_conv *c, const struct ct_amx_run *r,
-                      const float *w, int64_t block, uint16_t *to)
+static void pack_block(const struct ct_conv *c, const struct ct_amx_run *r,
+                       const struct lie *l, int64_t block, uint16_t *to)
 {
-    static const float none[CT_AMX_SUMS];
-    const int64_t taps = r->way.taps, ins = c->in_group / HALF;
-    const int64_t outs = c->desc.out_channels / HALF;
+    const struct ct_amx_conv *s = c->state;
+    const int64_t ks   = r->way.channels / HALF, taps = r->way.taps;
+    const int64_t ns   = r->way.out_channels / HALF;
+    const int64_t step = l->tiles ? HALF : c->in_group;
+    const bool turned  = (r == &s->run[FORWARD]) != l->tiles;
 
-    for (int64_t i = block * 2; i < block * 2 + 2 && i < ins; i++)
-        for (int64_t o = 0; o < outs; o += 2)
+    for (int64_t n = block * 2; n < block * 2 + 2 && n < ns; n++)
+        for (int64_t k = 0; k < ks; k += 1 + turned)
             for (int64_t t = 0; t < taps; t++) {
-                const int64_t which = r->way.which[t];
-                const float *tile =
-                    w + ((o * ins + i) * c->taps + which) * CT_AMX_SUMS;
+                const float *w = weights_at(c, r, l, k, n, t);
+                uint16_t *at   = to + (k / 2 * taps + t) * CT_AMX_STEP +
+                               n % 2 * CT_AMX_TILE;
 
-                ct_amx_weights_turned(
-                    tile, o + 1 < outs ? tile + ins * c->taps * CT_AMX_SUMS
-                                       : none,
-                    to + (o / 2 * taps + t) * CT_AMX_STEP +
-                        i % 2 * CT_AMX_TILE);
+                if (turned)
+                    ct_amx_weights_turned(
+                        w, k + 1 < ks ? weights_at(c, r, l, k + 1, n, t) : NULL,
+                        step, at);
+                else
+                    ct_amx_weights(w, step, at + k % 2 * (CT_AMX_TILE / 2));
             }
 }
 
-/* The weights of a run, from plain ones or, with `tiles`, from such. */
 static void pack_run(const struct ct_conv *c, const struct ct_amx_run *r,
-                     const float *w, bool tiles, uint16_t *to)
+                     const struct lie *l, uint16_t *to)
 {
-    const struct ct_amx_conv *s = c->state;
-    const int64_t each          = r->steps * CT_AMX_STEP;
+    const int64_t each = r->steps * CT_AMX_STEP;
     const bool odd = c->desc.in_channels % SIDE || c->desc.out_channels % SIDE;
 
     CT_FOR_ROWS (i, r->blocks, each) {
         uint16_t *at = to + i * each;
 
-        if (tiles && odd)
+        if (l->fits && odd)
             memset(at, 0, (size_t)each * sizeof(*at));
-        if (!tiles)
-            pack_plain(c, r, w, i, at);
-        else if (r == &s->run[FORWARD])
-            pack_forward(c, r, w, i, at);
+        if (l->fits)
+            pack_block(c, r, l, i, at);
         else
-            pack_back(c, r, w, i, at);
+            pack_plain(c, r, l->w, i, at);
     }
 }
 
-/* Plain weights are brought into tiles first: that is one loop to be fast. */
-static const float *in_tiles(const struct ct_conv *c, const float *w)
+/* Plain weights of several taps are brought into tiles. */
+static struct lie lie_of(const struct ct_conv *c, const float *w)
 {
-    if (c->tiles || !ct_amx_takes_tiles(c))
-        return w;
-    ct_tiles_in(c->desc.out_channels, c->in_group, c->taps, w, c->work->ptr);
-    return c->work->ptr;
+    struct lie l = { w, ct_amx_takes_tiles(c), c->tiles };
+
+    if (l.fits && !l.tiles && c->taps > 1) {
+        ct_tiles_in(c->desc.out_channels, c->in_group, c->taps, w,
+                    c->work->ptr);
+        l.w     = c->work->ptr;
+        l.tiles = true;
+    }
+    return l;
 }
 
 static enum ct_status amx_pack(struct ct_conv *c, const float *w, bool *kept)
 {
     struct ct_amx_conv *s = c->state;
+    const struct lie l    = lie_of(c, w);
 
-    pack_run(c, &s->run[FORWARD], in_tiles(c, w), ct_amx_takes_tiles(c),
-             s->packed);
+    pack_run(c, &s->run[FORWARD], &l, s->packed);
     *kept = true;
     return CT_OK;
 }
@@ -549,8 +559,11 @@ static enum ct_status amx_forward(struct ct_conv *c, const float *x,
     memset(bias_of(c), 0, bias_bytes(c));
     if (b)
         memcpy(bias_of(c), b, (size_t)c->desc.out_channels * sizeof(*b));
-    if (!s->packed)
-        pack_run(c, r, in_tiles(c, w), ct_amx_takes_tiles(c), room_of(c));
+    if (!s->packed) {
+        const struct lie l = lie_of(c, w);
+
+        pack_run(c, r, &l, room_of(c));
+    }
     run(c, r, x, s->packed ? s->packed : room_of(c), y);
     return CT_OK;
 }
@@ -559,13 +572,13 @@ static enum ct_status amx_backward_data(struct ct_conv *c, const float *w,
                                         const float *dy, float *dx)
 {
     const struct ct_amx_conv *s = c->state;
+    const struct lie l          = lie_of(c, w);
 
     memset(bias_of(c), 0, bias_bytes(c));
-    w = in_tiles(c, w);
     for (int i = 1; i < s->n_runs; i++) {
         uint16_t *to = room_of(c) + s->run[i].weights;
 
-        pack_run(c, &s->run[i], w, ct_amx_takes_tiles(c), to);
+        pack_run(c, &s->run[i], &l, to);
         run(c, &s->run[i], dy, to, dx);
     }
     return CT_OK;
