@@ -7,6 +7,7 @@
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/tiles.h"
+#include "device/kernels.h"
 #include "testing/test.h"
 
 static float *values(uint64_t key, int64_t n, bool zero)
@@ -272,8 +273,16 @@ static void same_bits(const char *what, int64_t n, const float *a,
         FAIL("%s differs", what);
 }
 
+/* With AMX others convolve. */
+static void skip_without_winograd(void)
+{
+    if (ct_cpu_has_amx())
+        test_skip("this CPU has AMX");
+}
+
 TEST(conv_bf16, threads_do_not_change_the_bits_of_winograds_method)
 {
+    skip_without_winograd();
     for (uint64_t i = 0; i < 6; i++) {
         const struct ct_conv_desc d = drawn_desc(100 + i);
         const int64_t n_w = d.out_channels * d.in_channels * 9;
@@ -305,6 +314,7 @@ TEST(conv_bf16, winograds_method_takes_weights_in_tiles)
     float *y[2], *dx[2];
     struct ct_conv *c;
 
+    skip_without_winograd();
     ct_tiles_in(48, 64, 9, w, tiles);
     ct_tiles_in(48, 64, 9, dw[0], dw[1]);
     ASSERT_OK(ct_conv_create(ct_device_cpu(), &d, NULL, &c));

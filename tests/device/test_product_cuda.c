@@ -106,5 +106,5 @@ TEST(product_cuda, small_products_agree_with_sums_in_double)
     for (int i = 0; i < (int)(sizeof(shapes) / sizeof(shapes[0])); i++)
         for (int how = 0; how < 8; how++)
             check(d, &shapes[i], how & 1 ? CT_T : CT_N, how & 2 ? CT_T : CT_N,
-                  how & 4 ? 1 : 0);
+                  how & 4 ? 1.0f : 0.0f);
 }
