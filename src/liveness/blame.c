@@ -12,7 +12,7 @@ enum {
 static bool known(const struct live_watch *w, int r)
 {
     return live_knows(w, r) && w->seat[r].like &&
-           (w->seat[r].page || w->seat[r].heard);
+           (w->seat[r].page || w->seat[r].heard) && !live_has_gone_on(w, r);
 }
 
 struct culprit {

@@ -56,7 +56,7 @@ static void write_records(const struct live_watch *w, const char *why)
 
         if (r == w->rank)
             live_record_write(s->page, why);
-        else if (!live_knows(w, r))
+        else if (!live_knows(w, r) || live_has_gone_on(w, r))
             continue;
         else if (s->page && s->gone)
             live_record_write(s->page, "this rank has died");
@@ -440,6 +440,7 @@ static enum ct_status take_seats(struct live_watch *w)
     w->mine->size = w->size;
     w->mine->view = w->config.view;
     w->n_asked    = w->config.asked(w->config.arg);
+    atomic_store(&w->mine->asked, w->n_asked); /* before this view */
     return CT_OK;
 }
 

@@ -85,6 +85,14 @@ static inline bool live_knows(const struct live_watch *w, int rank)
     return rank == w->rank || atomic_load(&w->met);
 }
 
+/* Where ranks come and go, those are no longer waited for in this view that
+ * have left it for the next: their pulse stands still here. */
+static inline bool live_has_gone_on(const struct live_watch *w, int rank)
+{
+    return w->config.view > 0 && rank != w->rank && !w->seat[rank].gone &&
+           live_view_of(w, rank).phase == CT_PULSE_LEAVING;
+}
+
 static inline uint64_t live_since(uint64_t then, uint64_t now)
 {
     return now > then ? now - then : 0;

@@ -187,15 +187,17 @@ static void leave_out(struct autopsy *a, struct autopsy_rank *r)
     a->n_old++;
 }
 
-/* Where ranks come and go, those of one view are compared: that of the newest
- * record. */
+/* Where ranks come and go, those of one view are compared: of the last one.  A
+ * rank that was held up may write records of an earlier view after that. */
 static void keep_newest_view(struct autopsy *a)
 {
     const struct autopsy_rank *newest = NULL;
     int n_ranks;
 
     for (int r = 0; r < a->n_ranks; r++)
-        if (a->rank[r].here && (!newest || a->rank[r].time > newest->time))
+        if (a->rank[r].here && (!newest || a->rank[r].view > newest->view ||
+                                (a->rank[r].view == newest->view &&
+                                 a->rank[r].time > newest->time)))
             newest = &a->rank[r];
     if (!newest || newest->view == 0)
         return;

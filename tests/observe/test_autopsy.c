@@ -61,18 +61,31 @@ TEST(autopsy, who_did_not_come_is_named)
     ASSERT_HAS("it had waited 3.2 s for rank 1", said);
 }
 
-TEST(autopsy, of_ranks_that_come_and_go_the_newest_view_counts)
+static void check_newest_view(const char *old_time)
 {
+    char old[200];
     const char *said;
 
+    snprintf(old, sizeof(old), "view\t6\ntime\t%s\n" SUM(3, "c", "begun"),
+             old_time);
     record(0, 2, "stalled", "view\t7\ntime\t1002\n" SUM(8, "a", "begun"));
     record(1, 2, "silent", "view\t7\ntime\t1001\n" SUM(7, "b", "done"));
-    record(2, 3, "long ago", "view\t6\ntime\t1000\n" SUM(3, "c", "begun"));
+    record(2, 3, "long ago", old);
     said = say();
     ASSERT_HAS("View 7: 2 rank(s), 2 record(s). 1 record(s) of other views "
                "are left out. ", said);
     ASSERT_HAS("NOT COME: rank 1.", said);
     ASSERT(!strstr(said, "long ago"));
+}
+
+TEST(autopsy, of_ranks_that_come_and_go_the_newest_view_counts)
+{
+    check_newest_view("1000");
+}
+
+TEST(autopsy, who_writes_of_an_earlier_view_after_that_does_not_count)
+{
+    check_newest_view("1009");
 }
 
 TEST(autopsy, the_first_that_somebody_missed_counts)
