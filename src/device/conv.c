@@ -3,6 +3,7 @@
 #include "device/conv.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -160,6 +161,8 @@ static enum ct_status conv_choose(struct ct_conv *c)
         c->dev->kind == CT_CPU ? ct_conv_known(c, impls) : NULL;
     enum ct_status st = best ? conv_try(c, best) : CT_ENOTSUP;
 
+    if (best && st == CT_ENOTSUP) /* measured on a CPU that could */
+        snprintf(c->why, sizeof(c->why), "first that takes it");
     for (int i = 0; impls[i] && st == CT_ENOTSUP; i++)
         if (ct_impl_allowed("conv", impls[i]->name))
             st = conv_try(c, impls[i]);

@@ -204,6 +204,8 @@ static void place_sums(struct plan *p)
             continue;
         p->life[top].root = at;
         p->life[at].last  = p->life[top].last;
+        if (p->life[at].first > p->life[top].first)
+            p->life[at].first = p->life[top].first;
     }
 }
 

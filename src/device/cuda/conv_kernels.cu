@@ -220,7 +220,7 @@ enum { AHEAD = 4 }; /* rows that a thread has under way */
  * written: behind a max pooling that is nearly all. */
 template <bool MASK, typename T>
 __global__ static void __launch_bounds__(CT_BLOCK, 4)
-sums16(struct ct_columns m, const T *__restrict__ y, T *__restrict__ dy,
+sums16(struct ct_columns m, const T *y, T *__restrict__ dy,
        float *part, unsigned *turn, float *db)
 {
     CT_TURN();

@@ -83,7 +83,7 @@ extern __shared__ float4 tile_fours[];
 /* K channels at once inside. */
 template <int K, typename T>
 __global__ static void tiles_in(struct ct_weight_tiles m,
-                                const float *__restrict__ w,
+                                const float *w,
                                 T *__restrict__ to)
 {
     CT_TURN();
@@ -125,7 +125,7 @@ __global__ static void tiles_in(struct ct_weight_tiles m,
 /* dw is asked for first: it arrives while the gradient is turned. */
 template <int K, typename T>
 __global__ static void tiles_add(struct ct_weight_tiles m,
-                                 const T *__restrict__ g,
+                                 const T *g,
                                  float *__restrict__ dw)
 {
     CT_TURN();

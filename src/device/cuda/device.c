@@ -243,14 +243,18 @@ static enum ct_status open_gpu(struct ct_cuda *g)
 {
     const struct ct_device *d = &g->device;
     struct cudaDeviceProp prop;
-    int lowest = 0, highest = 0;
+    int lowest = 0, highest = 0, driver = 0;
     void *sum;
 
     CT_TRY(ct_cuda_check(d, cudaSetDevice(d->id), "choosing the GPU"));
     CT_TRY(ct_cuda_check(d, cudaGetDeviceProperties(&prop, d->id),
                          "asking for properties"));
     g->n_multiprocessors = prop.multiProcessorCount;
-    g->early = ct_cuda_kernels_wait() && ct_impl_allowed("launch", "early");
+    CT_TRY(ct_cuda_check(d, cudaDriverGetVersion(&driver),
+                         "asking for the driver"));
+    /* Recorded steps know of it since then. */
+    g->early = driver >= 12030 && ct_cuda_kernels_wait() &&
+               ct_impl_allowed("launch", "early");
     snprintf(g->name, sizeof(g->name), "%.60s", prop.name);
     CT_TRY(ct_cuda_check(d, cudaDeviceGetStreamPriorityRange(&lowest,
                                                              &highest),

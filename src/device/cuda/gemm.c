@@ -286,7 +286,8 @@ static enum ct_status choose(const struct ct_device *d,
         *best = 0;
         st    = measure(d, p, n, found, o, best);
         snprintf(text, sizeof(text), "%d", *best);
-        if (st == CT_OK)
+        /* Who leaves ours out does so for himself. */
+        if (st == CT_OK && ct_impl_allowed("product", "small"))
             ct_choices_keep(c, name, text);
     }
     ct_choices_go_on(c);

@@ -14,7 +14,9 @@
  * CT_TURN() (tools/check_banned looks), before it reads or writes anything: it
  * waits until all that the kernel depends on has ended and is visible, and
  * then lets the next one be set up.  One that comes two later waits for the
- * one between, which has waited for the first. */
+ * one between, which has waited for the first.  What it reads may be written
+ * while it waits, so inputs are never const and __restrict__, by which the
+ * compiler would take them for constant. */
 #ifndef CT_DEVICE_CUDA_KERNEL_H
 #define CT_DEVICE_CUDA_KERNEL_H
 

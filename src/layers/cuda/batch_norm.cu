@@ -363,10 +363,14 @@ static enum ct_status merge_moments(const struct ct_layer *l)
 
 static enum ct_status merge_slopes(const struct ct_layer *l)
 {
+    const struct batch_norm *s = (const struct batch_norm *)l->state;
     struct norm n = norm_of(l);
 
+    if (s->view.n * s->view.inner == 0) /* nothing was summed up here */
+        CT_TRY(ct_fill(l->dev, 2 * s->channels, 0,
+                       ct_data(s->stats) + SLOPE * s->channels));
     CT_TRY(merge(l, SLOPE, merge_sums));
-    n.m = ((const struct batch_norm *)l->state)->m;
+    n.m = s->m;
     return CT_LAUNCH(l->dev, n.channels, merged_slopes, n);
 }
 

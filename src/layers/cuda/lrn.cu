@@ -166,7 +166,7 @@ __device__ static inline float channel(const struct across &p, const T *line,
  * threads those of neighbouring positions, with the window in registers. */
 template <int HALF, typename T>
 __global__ static void walk_forward(struct across p, int64_t n,
-                                    const T *__restrict__ x,
+                                    const T *x,
                                     T *__restrict__ y)
 {
     CT_TURN();
@@ -189,8 +189,8 @@ __global__ static void walk_forward(struct across p, int64_t n,
  * of c. */
 template <int HALF, typename T>
 __global__ static void walk_backward(struct across p, int64_t n,
-                                     const T *__restrict__ x,
-                                     const T *__restrict__ dy,
+                                     const T *x,
+                                     const T *dy,
                                      T *__restrict__ dx)
 {
     CT_TURN();
