@@ -279,7 +279,7 @@ enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
     CT_ASSERT(!db || c->desc.has_bias);
     if (c->desc.batch == 0)
         return CT_OK;
-    if (dw && c->tiles && !ct_conv_takes_tiles(c))
+    if (dw && c->copies)
         return ct_conv_tiled_gradient(c, x, dy, dw, db);
     if (dw)
         return c->impl->backward_weights(c, x, dy, dw, db);

@@ -37,7 +37,8 @@ struct ct_conv {
     void   *state;                         /* the implementation's */
     char    why[128];                      /* it is this implementation */
     bool    write; /* gradients of weights are written, not added */
-    bool    tiles; /* weights and their gradients lie in tiles */
+    bool    tiles; /* weights and their gradients come to it in tiles */
+    bool    copies; /* the caller's are tiles, and it works on plain copies */
     float  *plain; /* both, for one that cannot have them so; owned */
     struct ct_workspace *work;             /* lent, or `own` */
     struct ct_workspace  own;

@@ -11,11 +11,6 @@ static int64_t n_weights(const struct ct_conv *c)
     return c->desc.out_channels * c->in_group * c->taps;
 }
 
-static bool copies(const struct ct_conv *c)
-{
-    return c->tiles && !ct_conv_takes_tiles(c);
-}
-
 static void untile(const struct ct_conv *c, const float *tiles, float *plain)
 {
     ct_tiles_out(c->desc.out_channels, c->in_group, c->taps, tiles, false,
@@ -29,8 +24,9 @@ bool ct_conv_takes_tiles(const struct ct_conv *c)
 
 enum ct_status ct_conv_set_tiles(struct ct_conv *c, bool tiles)
 {
-    c->tiles = tiles;
-    if (!copies(c) || c->plain)
+    c->tiles  = tiles && ct_conv_takes_tiles(c);
+    c->copies = tiles && !c->tiles;
+    if (!c->copies || c->plain)
         return CT_OK;
     return ct_alloc(2 * (size_t)n_weights(c), sizeof(*c->plain),
                     "plain weights", &c->plain);
@@ -38,7 +34,7 @@ enum ct_status ct_conv_set_tiles(struct ct_conv *c, bool tiles)
 
 const float *ct_conv_plain(const struct ct_conv *c, const float *w)
 {
-    if (!copies(c))
+    if (!c->copies)
         return w;
     untile(c, w, c->plain);
     return c->plain;

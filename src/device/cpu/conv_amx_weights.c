@@ -458,7 +458,7 @@ enum ct_status ct_amx_backward_weights(struct ct_conv *c, const float *x,
     const struct ct_amx_conv *s = c->state;
     const struct ct_amx_grad *g = &s->grad;
     const int64_t items = g->parts * g->in_shares * g->out_shares;
-    const bool can = ct_amx_takes_tiles(c), tiles = can && c->tiles;
+    const bool can = ct_amx_takes_tiles(c), tiles = c->tiles;
     const bool straight = tiles && g->parts == 1, add = !c->write;
     char *own           = (char *)c->work->ptr + ct_amx_grad_room(g);
     float *sums         = straight ? dw : c->work->ptr;

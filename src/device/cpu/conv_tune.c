@@ -230,6 +230,7 @@ static void prepare(struct racer *r, bool rests, const struct arrays *a)
 {
     bool kept;
 
+    r->c->copies = false;
     if (r->c->desc.packed)
         r->out = ct_conv_pack(r->c, a->w, &kept) != CT_OK;
     else
@@ -292,7 +293,7 @@ static const struct ct_conv_impl *race(
     const struct ct_conv_impl *best = NULL;
     struct racer r[MOST_RACERS];
     struct arrays a = { 0 };
-    const bool tiles = c->tiles;
+    const bool tiles = c->tiles, copies = c->copies;
     const int n      = gather(c, impls, r);
 
     if (n > 1 && arrays_init(c, &a) == CT_OK) {
@@ -300,7 +301,8 @@ static const struct ct_conv_impl *race(
             prepare(&r[i], c->work->tuning->packs, &a);
         if (!r[0].out)
             best = judge(r, n, &a, why);
-        c->tiles = tiles;
+        c->tiles  = tiles;
+        c->copies = copies;
     }
     for (int i = 1; i < n; i++)
         racer_fini(&r[i]);
