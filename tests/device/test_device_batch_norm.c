@@ -114,7 +114,8 @@ TEST(device_batch_norm, plain_arrays_and_those_in_place_are_ours)
     p.in_place    = true;
     ASSERT_STR("ref", chosen(&p));
 #ifdef CT_HAVE_ONEDNN
-    p.in_place = false;
+    p.in_place    = false;
+    p.view.layout = ct_layout_blocked();
     ASSERT_STR("onednn", chosen(&p));
 #endif
     p.view.n = 0;

@@ -146,7 +146,7 @@ TEST(device_lrn, onednn_runs_where_it_is_faster)
 
     ASSERT_STR("onednn", chosen(&p, CT_FORWARD));
     p.within = true;
-    p.layout = CT_BLOCKED16;
+    p.layout = ct_layout_blocked();
     ASSERT_STR("onednn", chosen(&p, CT_BACKWARD));
     p.beta = 0.5f; /* which it has no fast kernel for */
     ASSERT_STR("blocked", chosen(&p, CT_BACKWARD));

@@ -268,9 +268,11 @@ TEST(pool, onednn_runs_where_it_is_faster)
 {
     struct ct_pool p = pool_of(&cases[2], CT_PLAIN);
 
-    ASSERT_STR("onednn", chosen(&p, CT_FORWARD));
+    /* Its kernels for plain images are those for AVX-512. */
+    ASSERT_STR(ct_layout_blocked() == CT_BLOCKED16 ? "onednn" : "rows",
+               chosen(&p, CT_FORWARD));
     p.average = true;
-    p.layout  = CT_BLOCKED16;
+    p.layout  = ct_layout_blocked();
     ASSERT_STR("blocked", chosen(&p, CT_FORWARD));
     ASSERT_STR("onednn", chosen(&p, CT_BACKWARD));
     ct_pool_fini(&p);

@@ -172,8 +172,8 @@ static void train(struct ct_solver *s, const struct scene *scene, int steps,
     *last = ct_solver_loss(s);
 }
 
-/* The best proposal is the box. */
-static void finds_the_box(const struct ct_solver *s)
+/* Whether the best proposal is the box. */
+static bool finds_the_box(const struct ct_solver *s)
 {
     const struct pixel_box box = { 8, 8, 19, 19 };
     struct pixel_box found;
@@ -181,23 +181,23 @@ static void finds_the_box(const struct ct_solver *s)
 
     get(s, "found", rois, 40);
     found = (struct pixel_box){ rois[1], rois[2], rois[3], rois[4] };
-    if (!(pixel_box_overlap(&found, &box) > 0.7f))
-        FAIL("the best proposal is %g %g %g %g", (double)rois[1],
-             (double)rois[2], (double)rois[3], (double)rois[4]);
+    return pixel_box_overlap(&found, &box) > 0.7f;
 }
 
 static void learns(const char *pool, const char *head)
 {
     struct ct_solver *s = solver_of(detector(pool, head, ""));
     struct scene scene;
-    double first, last;
+    double first = 0, last = 0, unused;
 
     draw_scene(&scene);
-    train(s, &scene, 250, &first, &last);
+    train(s, &scene, 150, &first, &last);
     ASSERT(isfinite(first) && first > 0.5);
-    if (!(last < 0.3 * first))
+    /* Hard examples make it leap now and then, at another step on each CPU. */
+    for (int i = 0; i < 14 && !(last < 0.3 * first && finds_the_box(s)); i++)
+        train(s, &scene, 25, &unused, &last);
+    if (!(last < 0.3 * first && finds_the_box(s)))
         FAIL("the loss went from %g to %g", first, last);
-    finds_the_box(s);
 }
 
 static const char roi_pooling[] =
