@@ -57,6 +57,7 @@ bool ct_conv_desc_equal(const struct ct_conv_desc *a,
            a->has_bias == b->has_bias && a->sum == b->sum &&
            a->relu == b->relu && a->packed == b->packed &&
            a->untuned == b->untuned && a->forward_only == b->forward_only &&
+           a->transposed == b->transposed &&
            a->src_layout == b->src_layout && a->dst_layout == b->dst_layout &&
            a->src_type == b->src_type && a->dst_type == b->dst_type;
 }

@@ -40,6 +40,7 @@ struct ct_conv_desc {
     bool           has_bias, sum, relu, packed;
     bool           untuned; /* what was measured plays no part */
     bool           forward_only; /* no backward passes follow */
+    bool           transposed; /* a deconvolution's: run backwards */
     enum ct_layout src_layout, dst_layout;
     enum ct_dtype  src_type, dst_type;
 };

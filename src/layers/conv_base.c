@@ -262,7 +262,8 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
 
     CT_TRY(bottoms_check(l, io));
     CT_TRY(top_shape(l, &io->bottom[0]->shape, &s->desc, &y));
-    s->desc.untuned = l->run->share > 0; /* same bits on any machine */
+    s->desc.untuned    = l->run->share > 0; /* same bits on any machine */
+    s->desc.transposed = s->kind == CT_CONV_TRANSPOSED;
     s->desc.forward_only =
         l->run->forward_only && s->kind != CT_CONV_TRANSPOSED;
     if (s->kind != CT_CONV_TRANSPOSED) {

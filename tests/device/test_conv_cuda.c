@@ -445,6 +445,52 @@ TEST(conv_cuda, a_nan_goes_through_a_relu)
     }
 }
 
+/* Its passes run backwards: weights change behind the convolution's forward. */
+TEST(conv_cuda, a_deconvolution_sees_weights_that_have_changed)
+{
+    test_defer(forget, NULL);
+    ASSERT(setenv("CORTADO_CACHE", "none", 1) == 0);
+    for (int i = 0; i < N_PRECISIONS; i++) {
+        const struct ct_device *g = open_gpu(precisions[i].value, true);
+        const struct ct_device_ops *ops = g->ops;
+        struct ct_conv_desc d = desc_of(&shapes[0]);
+        struct ct_conv *c     = NULL;
+        void *dx, *y, *w, *plain;
+        float weights[32 * 16 * 9] = { 0 }, got[16 * 90];
+
+        test_defer(close_device, (void *)(uintptr_t)g);
+        d.batch      = 1;
+        d.has_bias   = d.relu = false;
+        d.transposed = true;
+        d.src_type   = d.dst_type   = ct_device_dtype(g);
+        d.src_layout = d.dst_layout = i == 0 ? CT_PLAIN : CT_NHWC;
+        ASSERT_OK(ct_conv_create(g, &d, NULL, &c));
+        ASSERT_OK(ops->alloc(g, 16 * 90 * sizeof(float), "dx", &dx));
+        ASSERT_OK(ops->alloc(g, 32 * 90 * sizeof(float), "y", &y));
+        ASSERT_OK(ops->alloc(g, sizeof(weights), "w", &w));
+        ASSERT_OK(ops->alloc(g, sizeof(got), "plain dx", &plain));
+        for (int j = 0; j < 32 * 16 * 9; j++)
+            weights[j] = NAN;
+        ASSERT_OK(ops->from_host(g, sizeof(weights), weights, w));
+        ASSERT_OK(ct_conv_backward_data(c, w, y, dx));
+        ASSERT_OK(ct_conv_forward(c, dx, w, NULL, y));
+        memset(weights, 0, sizeof(weights));
+        ASSERT_OK(ops->from_host(g, sizeof(weights), weights, w));
+        ASSERT_OK(ops->fill(g, 32 * 90, 0, y));
+        ASSERT_OK(ct_conv_backward_data(c, w, y, dx));
+        ASSERT_OK(ops->convert(g, 1, 16, 90, d.src_layout, d.src_type, dx,
+                               CT_PLAIN, CT_F32, plain));
+        ASSERT_OK(ops->to_host(g, sizeof(got), plain, got));
+        for (int j = 0; j < 16 * 90; j++)
+            ASSERT_FLOAT(0, got[j], 0);
+        ct_conv_destroy(c);
+        ops->free(g, dx);
+        ops->free(g, y);
+        ops->free(g, w);
+        ops->free(g, plain);
+    }
+}
+
 TEST(conv_cuda, a_choice_is_kept_in_the_cache_folder_and_taken_again)
 {
     const char *folder = test_folder();

@@ -196,7 +196,8 @@ static enum ct_status conv_forward(struct ct_conv *c, const float *x,
     CT_TRY(scratch(c, CT_FORWARD, x, y, &work));
     p = s->pick[CT_FORWARD];
     CT_TRY(weights_for(c, CT_FORWARD, w, &inside));
-    s->made  = w;
+    /* Behind a deconvolution's last pass the weights change. */
+    s->made  = c->desc.transposed ? NULL : w;
     s->folds = s->folded ? x : NULL;
     return ct_conv_way_forward(c, &p->way, &p->plan, work, x, inside, b, y,
                                s->folded);

@@ -52,7 +52,9 @@ static inline unsigned ct_blocks(const struct ct_device *d, int64_t n)
     return (unsigned)(want < 1 ? 1 : want < most ? want : most);
 }
 
-/* A kernel and where it runs; called with the kernel's arguments. */
+/* A kernel and where it runs; called with the kernel's arguments.  Each file
+ * has its own: arguments of two files may have types of the same name. */
+namespace {
 template <typename... P>
 struct ct_start {
     void (*kernel)(P...);
@@ -78,6 +80,7 @@ struct ct_start {
         return cudaGetLastError();
     }
 };
+} // namespace
 
 template <typename... P>
 static inline struct ct_start<P...> ct_start_of(const struct ct_device *d,

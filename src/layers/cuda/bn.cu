@@ -192,7 +192,8 @@ static struct ct_view view_of(const struct bn *s)
     return { s->view.n, s->view.c, s->view.inner };
 }
 
-/* Two rows of the statistics from `row` on: to the CPU, over ranks, back. */
+/* Two rows of the statistics from `row` on: to the CPU, over ranks, back.  A
+ * rank without samples has summed up nothing. */
 static enum ct_status merge(struct ct_layer *l, int row)
 {
     struct bn *s       = (struct bn *)l->state;
@@ -200,7 +201,10 @@ static enum ct_status merge(struct ct_layer *l, int row)
     const size_t bytes = 2 * (size_t)n * sizeof(float);
     float *there       = ct_data(s->stats) + row * n;
 
-    CT_TRY(l->dev->ops->to_host(l->dev, bytes, there, s->here));
+    if (s->view.n * s->view.inner == 0)
+        memset(s->here, 0, bytes);
+    else
+        CT_TRY(l->dev->ops->to_host(l->dev, bytes, there, s->here));
     if (row == MEAN)
         CT_TRY(ct_merge_moments(l, n, s->merged, &s->m, s->here,
                                 s->here + n));
