@@ -8,6 +8,10 @@ import signal
 import subprocess
 import time
 
+MOST_RANKS = 8
+# What ends processes; the others heal by themselves.
+ENDS = ("kill", "coordinator", "agent", "leave")
+
 
 def ip(*words):
     subprocess.run(["ip"] + list(words), check=True)
@@ -60,14 +64,25 @@ def stop(job):
     begin = time.monotonic()
     end = begin + job.random.choice([0.2, 1, 3])
     os.kill(pid, signal.SIGSTOP)
+    job.stopped.add(pid)
 
     def go_on():
         time.sleep(max(0, end - time.monotonic()))
+        job.stopped.discard(pid)
         try:
             os.kill(pid, signal.SIGCONT)
         except ProcessLookupError:
             pass
     return begin, go_on
+
+
+def join(job):
+    """Somebody comes, whether or not anybody is missing."""
+    if len(job.ranks()) >= MOST_RANKS:
+        return None
+    begin = time.monotonic()
+    job.start(1)
+    return begin, None
 
 
 def link(job):
@@ -117,15 +132,16 @@ def disk(job):
 
 # name: (how often, beside the others; only between hosts)
 FAULTS = {
-    "kill": (5, kill, False), "coordinator": (2, coordinator, False),
+    "kill": (5, kill, False), "coordinator": (3, coordinator, False),
     "agent": (1, agent, False), "stop": (2, stop, False),
-    "leave": (1, leave, False), "link": (2, link, True),
-    "slow": (1, slow, True), "disk": (1, disk, True),
+    "leave": (1, leave, False), "join": (1, join, False),
+    "link": (2, link, True), "slow": (1, slow, True),
+    "disk": (1, disk, True),
 }
 
 
-def draw(job):
+def draw(job, only=None):
     able = [name for name, (_, _, hosts) in FAULTS.items()
-            if job.hosts or not hosts]
+            if (job.hosts or not hosts) and (not only or name in only)]
     name, = job.random.choices(able, [FAULTS[k][0] for k in able])
     return name, FAULTS[name][1]

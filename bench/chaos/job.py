@@ -25,11 +25,11 @@ MODES = {
     "ps": ["--road=ps"],
     "sharded": ["--road=sharded"],
     "factors": ["--road=factors"],
-    "topk": ["--compress=topk:0.05"],
-    "onebit": ["--compress=onebit"],
+    "topk": ["--compress=topk:0.05:0"],
+    "onebit": ["--compress=onebit:0"],
     "root": ["--data=root"],
     "local": ["--sync=local", "--local_steps=4"],
-    "adam": ["--reduce=ring"],
+    "adam": ["--canonical", "--parts=8"],
     "ssp": ["--sync=ssp", "--staleness=2"],
     "async": ["--sync=async"],
     "servers": ["--servers=1", "--road=ps"],
@@ -37,9 +37,11 @@ MODES = {
 # Where servers keep the parameters, a loss of any rank costs what came since the
 # newest snapshot.
 RELOADS = ("ssp", "async", "servers")
-# Where an update is the sum of gradients, a weight can count samples.
+# Where an update is the sum of gradients, a weight can count samples.  Codecs
+# leave one of fewer than 1024 values as it is.  The others end with the bits of
+# one rank.
 COUNTS = ("auto", "ring", "tree", "halving", "ps", "sharded", "factors",
-          "local") + RELOADS
+          "local", "topk", "onebit", "root") + RELOADS
 
 SOLVER = """net: "%(folder)s/net.prototxt"
 base_lr: %(rate)g
@@ -60,10 +62,10 @@ solver_mode: CPU
 # smaller by one: after training the weights tell how often each was used.
 COUNTER = """
 layer {
-  name: "numbers" type: "ImageData" top: "pixel" top: "number"
+  name: "numbers" type: "Data" top: "pixel" top: "number"
   include { phase: TRAIN }
-  image_data_param { source: "%(root)s/numbers" batch_size: %(batch)d
-                     is_color: false }
+  data_param { source: "%(root)s/numbers" batch_size: %(batch)d
+               backend: LMDB }
 }
 layer {
   name: "nothing" type: "Silence" bottom: "pixel" include { phase: TRAIN }
@@ -143,7 +145,7 @@ def miscounted(model, n_samples):
     """What is wrong with the samples of a training, or nothing."""
     got = counts(model)
     if got is None:
-        return ""
+        return "nobody counted the samples"
     for i, n in enumerate(got):
         want = (n_samples - i + N_IDS - 1) // N_IDS
         if abs(n - want) > 0.01:
@@ -160,6 +162,7 @@ class Job:
         self.log = open(folder + "/log", "w")
         self.agents, self.pages, self.n_started = [], {}, 0
         self.leaving = set() # ranks that were asked to
+        self.stopped = set() # ranks that stand still
         self.hosts = os.environ.get("CLUSTER_HOSTS", "").split(",") \
             if int(got["hosts"]) else []
         self.reloads = mode in RELOADS
@@ -286,11 +289,22 @@ class Job:
         found = self.views()
         at = re.search(r"go on at iteration (\d+)", found[-1][1]) \
             if found else None
-        ranks = [self.iteration_of(pid) for pid in self.ranks()
-                 if pid not in self.leaving]
-        newest = max(ranks, default=-1)
-        return at and newest > int(at.group(1)) + 3 and \
-            sum(n >= newest - 1 for n in ranks) > 1
+        return at and self.iteration() > int(at.group(1)) + 3 and \
+            len(self.holders()) > 1
+
+    def holders(self):
+        """The ranks that have what training has come to, and stay."""
+        ranks = {pid: self.iteration_of(pid) for pid in self.ranks()
+                 if pid not in self.leaving}
+        newest = max(ranks.values(), default=-1)
+        least = 1 if self.reloads else newest - 1
+        return [pid for pid, n in ranks.items() if n >= least]
+
+    def may_lose_another(self, holders):
+        """Whether two of these remain if one more of them is lost."""
+        here = self.ranks()
+        return sum(pid in here and pid not in self.leaving and
+                   pid not in self.stopped for pid in holders) > 2
 
     def interrupt(self):
         for pid in [a.pid for a in self.agents if a.poll() is None] + \
@@ -314,8 +328,7 @@ class Job:
         return self.newest_snapshot()
 
     def result(self, iterations):
-        """SHA-256 of the model, losses in the log by iteration, and what is
-        wrong with its samples."""
+        """SHA-256 of the model, and what is wrong with its samples."""
         return result(self.got, self.folder, iterations)
 
     def end(self):
@@ -335,10 +348,7 @@ def result(got, folder, iterations):
         raise RuntimeError("it ended without a model")
     with open(model, "rb") as f:
         sha = hashlib.sha256(f.read()).hexdigest()
-    with open(folder + "/log", errors="replace") as f:
-        found = re.findall(r"Iteration (\d+) .*, loss = ([^ \n]+)", f.read())
-    return (sha, {int(i): float(loss) for i, loss in found},
-            miscounted(model, iterations * int(got["batch"])))
+    return sha, miscounted(model, iterations * int(got["batch"]))
 
 
 def prepare_data(got, root):
@@ -347,9 +357,12 @@ def prepare_data(got, root):
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open(root + "/pixel.pgm", "wb") as f:
         f.write(b"P5 1 1 255\n\0")
-    with open(root + "/numbers", "w") as f:
+    with open(root + "/numbers.txt", "w") as f:
         for i in range(N_IDS):
-            f.write("%s/pixel.pgm %d\n" % (root, i))
+            f.write("pixel.pgm %d\n" % i)
+    subprocess.run([got["program"], "convert_imageset", "--gray", root + "/",
+                    root + "/numbers.txt", root + "/numbers"], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def prepare(got, mode, root, iterations=10000000):
@@ -409,7 +422,6 @@ def alone(got, mode, root, iterations):
     with open(folder + "/log", "w") as log:
         subprocess.run([got["program"], "train", "--threads=1",
                         "--solver=%s/solver.prototxt" % folder] +
-                       (MODES[mode] + ["--batch=global"]
-                        if mode == "canonical" else []),
+                       MODES[mode] + ["--batch=global"],
                        check=True, stdout=log, stderr=log)
     return result(got, folder, iterations)
