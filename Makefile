@@ -19,8 +19,8 @@ CONFIGURE = $(if $(CI),-DCORTADO_WERROR=ON -DCORTADO_CUDA_ARCHITECTURES=90)
 # is seen once is there.
 REPEAT = $(if $(CI),--repeat until-pass:2)
 
-.PHONY: all demo test check install packages test-packages asan tsan inject valgrind \
-    fuzz random analyze gpu-bundle deb clean help
+.PHONY: all demo test check install packages test-packages asan asan-build tsan \
+    tsan-build inject valgrind fuzz fuzz-build random analyze gpu-bundle deb clean help
 .NOTPARALLEL:
 
 all:
@@ -49,16 +49,20 @@ packages:
 test-packages:
 	@tools/install_packages --tests
 
-asan:
+asan-build:
 	@tools/install_packages
 	@cmake --preset asan $(CONFIGURE) >/dev/null
 	@cmake --build build-asan -j $(JOBS)
+
+asan: asan-build
 	@ctest --preset asan -j $(TESTS) $(REPEAT) $(if $(SKIP),-E '$(SKIP)')
 
-tsan:
+tsan-build:
 	@tools/install_packages
 	@cmake --preset tsan $(CONFIGURE) >/dev/null
 	@cmake --build build-tsan -j $(JOBS) --target thread_tests
+
+tsan: tsan-build
 	@ctest --preset tsan -j $(TESTS) $(if $(SKIP),-E '$(SKIP)')
 
 inject:
@@ -76,6 +80,10 @@ valgrind:
 analyze: all
 	@tools/install_packages clang-tidy cppcheck
 	@tools/analyze $(BUILD)
+
+fuzz-build:
+	@tools/install_packages clang
+	@tools/run_fuzz build-fuzz 0
 
 fuzz:
 	@tools/install_packages clang
