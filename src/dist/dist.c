@@ -186,8 +186,9 @@ enum ct_status ct_dist_keep_records(struct ct_dist *d, const char *folder)
         return CT_ENOMEM;
     ct_free(d->report.records);
     d->report.records = copy; /* for the views that follow */
-    if (d->elastic.place.view == 1)
-        live_records_forget(folder);
+    if (d->elastic.place.view == 1 ||
+        (!d->elastic.members && d->view.all_rank == 0))
+        live_records_forget(folder); /* of an earlier job */
     return live_watch_keep(d->view.watch, folder);
 }
 
@@ -199,7 +200,7 @@ void ct_dist_ask_records(struct ct_dist *d)
 
 int ct_dist_rank(const struct ct_dist *d)
 {
-    return d ? d->view.all->rank : 0;
+    return d ? d->view.all_rank : 0;
 }
 
 int ct_dist_size(const struct ct_dist *d)
@@ -209,7 +210,7 @@ int ct_dist_size(const struct ct_dist *d)
 
 int ct_dist_local_rank(const struct ct_dist *d)
 {
-    return d ? d->view.all->place.local : 0;
+    return d ? d->view.local_rank : 0;
 }
 
 int ct_dist_n_hosts(const struct ct_dist *d)

@@ -37,6 +37,8 @@ struct dist_view {
     struct ct_comm_thread *thread;
     struct live_watch     *watch;  /* NULL: alone, or it has not begun */
     int                    rank, size; /* of comm */
+    int                    all_rank, all_size, local_rank; /* of all; known
+                                    * between two views, too */
     bool                   serves; /* this rank, and does not train */
 };
 

@@ -198,6 +198,9 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
         return st;
     }
     CT_TRY(ct_comm_create(t, &d->view.all));
+    d->view.all_rank   = d->view.all->rank;
+    d->view.all_size   = d->view.all->size;
+    d->view.local_rank = d->view.all->place.local;
     d->view.all->stall_after = d->options->stall;
     CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
     if (d->plan.reloads)

@@ -69,6 +69,18 @@ static enum ct_status live(struct member *m, struct ct_dist **d,
     return keep_weights(m, ct_solver_net(*s));
 }
 
+/* Whoever ends between two views can say who it was. */
+static void ask_who(struct ct_dist *d)
+{
+    struct ct_rank_state state;
+
+    if (!d)
+        return;
+    (void)ct_dist_rank_state(d, ct_dist_rank(d), &state);
+    CT_ASSERT(ct_dist_rank(d) < ct_dist_n_ranks(d));
+    CT_ASSERT(ct_dist_local_rank(d) <= ct_dist_rank(d));
+}
+
 static void *member_main(void *arg)
 {
     struct member *m    = arg;
@@ -91,6 +103,7 @@ static void *member_main(void *arg)
     pthread_mutex_lock(&m->bus->lock);
     bus_leave(m);
     pthread_mutex_unlock(&m->bus->lock);
+    ask_who(d);
     ct_solver_destroy(s);
     ct_dist_destroy(d);
     return NULL;

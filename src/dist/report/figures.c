@@ -68,8 +68,8 @@ bool ct_dist_rank_state(struct ct_dist *d, int rank,
     struct live_look look;
 
     *out = (struct ct_rank_state){ .rank = rank, .waiting_for = -1 };
-    if (!d || rank < 0 || rank >= d->view.all->size)
-        return false;
+    if (!d || !d->view.all || rank < 0 || rank >= d->view.all_size)
+        return false; /* there, or between two views */
     if (!live_watch_look(d->view.watch, rank, &look))
         return look_up(d, rank, out);
     place(d, rank, out);
@@ -99,7 +99,7 @@ bool dist_has_lost(const struct ct_dist *d)
 
 int ct_dist_n_ranks(const struct ct_dist *d)
 {
-    return d ? d->view.all->size : 1;
+    return d ? d->view.all_size : 1;
 }
 
 bool dist_next_mark(struct ct_dist *d, uint64_t *seen, struct ct_mark *out)
