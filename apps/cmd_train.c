@@ -124,7 +124,7 @@ static enum ct_status agree(struct ct_dist *d, Caffe__SolverParameter *p)
         return CT_OK;
     if (!p->has_random_seed || p->random_seed < 0) {
         p->has_random_seed = true;
-        p->random_seed     = (int64_t)(ct_entropy() >> 1);
+        p->random_seed     = (int64_t)solver_seed_of(ct_entropy());
     }
     CT_TRY(ct_dist_broadcast(d, &p->random_seed, sizeof(p->random_seed)));
     CT_TRY(ct_text_print(p, &text));

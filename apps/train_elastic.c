@@ -8,6 +8,7 @@
 #include "dist/engine.h"
 #include "proto/edit.h"
 #include "signals.h"
+#include "solver/solver_inner.h"
 #include "train.h"
 
 static enum ct_status fit_elastic(const struct train_flags *f,
@@ -68,7 +69,7 @@ static enum ct_status train_member(struct elastic_member *m, void *arg)
         st = dist_create_elastic(member_asks(m), j->param->distributed, &d);
         if (st == CT_OK && draws) { /* they all draw alike */
             j->param->has_random_seed = true;
-            j->param->random_seed     = (int64_t)(member_seed(m) >> 1);
+            j->param->random_seed     = (int64_t)solver_seed_of(member_seed(m));
         }
         if (st == CT_OK) {
             j->flags->net.local  = ct_dist_local_rank(d);

@@ -1,4 +1,5 @@
 /* journal_facts.c - what a run is: run.json, the prototxts, net.json. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "net/chain.h"
 #include "observe/journal_inner.h"
 #include "observe/json.h"
+#include "solver/solver_inner.h"
 
 const struct ct_device *journal_device(const struct ct_journal *j)
 {
@@ -54,6 +56,14 @@ static void add_ranks(struct ct_text *t, struct ct_journal *j)
     ct_text_add(t, "]");
 }
 
+/* The one that the solver draws from: a snapshot brings its own.  All of its
+ * digits count, so it is no double. */
+static void add_seed(struct ct_text *t, const struct ct_journal *j)
+{
+    ct_json_key(t, "seed");
+    ct_text_addf(t, "%" PRIu64, j->solver->seed);
+}
+
 enum ct_status journal_write_run(struct ct_journal *j)
 {
     const Caffe__SolverParameter *p = ct_solver_param(j->solver);
@@ -83,7 +93,7 @@ enum ct_status journal_write_run(struct ct_journal *j)
     ct_json_field_number(&t, "max_iter", j->max_iter);
     ct_json_field_number(&t, "iter", atomic_load(&j->iter));
     ct_json_field_string(&t, "solver", p->type);
-    ct_json_field_number(&t, "seed", (double)p->random_seed);
+    add_seed(&t, j);
     ct_json_field_number(&t, "threads", ct_device_cpu_threads());
     ct_json_field_number(&t, "hosts", ct_dist_n_hosts(j->dist));
     ct_json_field_string(&t, "address", j->address);
@@ -209,6 +219,16 @@ static enum ct_status write_message(const struct ct_journal *j,
     return ct_output_replace(j->folder, name, &t);
 }
 
+/* As it is in force, with the seed that was drawn or came with a snapshot. */
+static enum ct_status write_solver(const struct ct_journal *j)
+{
+    Caffe__SolverParameter p = *ct_solver_param(j->solver);
+
+    p.has_random_seed = true;
+    p.random_seed     = (int64_t)j->solver->seed;
+    return write_message(j, "solver.prototxt", &p);
+}
+
 /* What the ranks do and why, then how the net runs. */
 static enum ct_status write_plan(const struct ct_journal *j)
 {
@@ -227,7 +247,7 @@ enum ct_status journal_write_net(struct ct_journal *j)
     const struct ct_net *net = ct_solver_net(j->solver);
     struct ct_text t         = { 0 };
 
-    CT_TRY(write_message(j, "solver.prototxt", ct_solver_param(j->solver)));
+    CT_TRY(write_solver(j));
     CT_TRY(write_message(j, "net.prototxt", ct_net_param_message(net)));
     CT_TRY(write_plan(j));
     ct_text_add(&t, "{");

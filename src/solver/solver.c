@@ -89,7 +89,7 @@ static enum ct_status init(struct ct_solver *s)
     if ((p->snapshot > 0 || p->snapshot_seconds > 0) && s->options.rank == 0)
         CT_TRY(solver_check_writable(s));
     s->seed = p->random_seed >= 0 ? (uint64_t)p->random_seed
-                                  : ct_entropy() >> 1;
+                                  : solver_seed_of(ct_entropy());
     CT_TRY(ct_alloc((size_t)p->average_loss, sizeof(*s->shown.losses), "losses",
                     &s->shown.losses));
     CT_TRY(solver_create_nets(s));

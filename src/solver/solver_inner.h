@@ -447,6 +447,13 @@ static inline bool solver_due(int iter, int interval)
     return interval > 0 && iter % interval == 0;
 }
 
+/* A seed out of 64 random bits.  It has 53, because many readers of JSON hold
+ * numbers as doubles. */
+static inline uint64_t solver_seed_of(uint64_t bits)
+{
+    return bits >> 11;
+}
+
 /* step.c: the gradient arena as peers see it. */
 float *solver_peer_diffs(const struct ct_solver *s);
 
