@@ -77,17 +77,21 @@ static void test_scalars(struct ct_journal *j, const struct journal_note *n)
 {
     struct ct_json *line = NULL;
     const struct ct_json *o;
-    char tag[160];
 
-    if (strncmp(n->line, "{\"kind\":\"test\"", 14) != 0 ||
-        ct_json_parse(n->line, strlen(n->line), "a test", &line) != CT_OK)
+    if (strncmp(n->line.s, "{\"kind\":\"test\"", 14) != 0 ||
+        ct_json_parse(n->line.s, n->line.n_bytes, "a test", &line) != CT_OK)
         return;
     o = ct_json_get(line, "outputs");
     for (o = o ? o->child : NULL; o; o = o->next) {
-        snprintf(tag, sizeof(tag), "test%.0f/%s",
-                 ct_json_number(ct_json_get(line, "net"), 0), o->key);
-        scalar(j, n->time, (int)ct_json_number(ct_json_get(line, "iter"), 0),
-               tag, ct_json_number(o, (double)NAN));
+        struct ct_text tag = { 0 };
+
+        ct_text_addf(&tag, "test%.0f/%s",
+                     ct_json_number(ct_json_get(line, "net"), 0), o->key);
+        if (!tag.failed)
+            scalar(j, n->time,
+                   (int)ct_json_number(ct_json_get(line, "iter"), 0), tag.s,
+                   ct_json_number(o, (double)NAN));
+        ct_text_fini(&tag);
     }
     ct_json_free(line);
 }
@@ -128,12 +132,13 @@ static void drain(struct ct_journal *j)
     struct journal_note n;
 
     while (take_note(j, &n)) {
-        if (n.kind == NOTE_ITERATION)
+        if (n.kind == NOTE_ITERATION) {
             write_iteration(j, &n);
-        else
-            ct_text_add(&j->series.pending, n.line);
-        if (n.kind == NOTE_LINE)
-            test_scalars(j, &n);
+            continue;
+        }
+        ct_text_add(&j->series.pending, n.line.s);
+        test_scalars(j, &n);
+        ct_text_fini(&n.line);
     }
     write_marks(j);
     pthread_mutex_lock(&j->lock);
@@ -522,6 +527,8 @@ void ct_journal_destroy(struct ct_journal *j)
     journal_times_fini(j);
     pthread_cond_destroy(&j->wake);
     pthread_mutex_destroy(&j->lock);
+    for (int i = 0; i < j->n_notes; i++)
+        ct_text_fini(&j->note[(j->first_note + i) % JOURNAL_NOTES].line);
     ct_text_fini(&j->log);
     ct_pairs_fini(&j->links);
     ct_nvml_close(j->nvml);

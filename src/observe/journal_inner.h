@@ -24,7 +24,7 @@ struct journal_note {
     enum { NOTE_ITERATION, NOTE_LINE } kind;
     double              time; /* seconds since 1970 */
     struct ct_iteration iteration;
-    char                line[1600]; /* a whole line of series.jsonl */
+    struct ct_text      line; /* a whole line of series.jsonl; owned */
 };
 
 /* One parameter, as inspect saw it. */

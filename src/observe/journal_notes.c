@@ -10,14 +10,20 @@
  * longer, so that a week makes some hundred thousand and not a million. */
 static const double note_every = .05, notes_kept = 20000;
 
-static void note(struct ct_journal *j, const struct journal_note *n)
+/* Takes what the note owns. */
+static void note(struct ct_journal *j, struct journal_note *n)
 {
+    bool kept;
+
     pthread_mutex_lock(&j->lock);
-    if (j->n_notes < JOURNAL_NOTES)
+    kept = j->n_notes < JOURNAL_NOTES && !n->line.failed;
+    if (kept)
         j->note[(j->first_note + j->n_notes++) % JOURNAL_NOTES] = *n;
     else
         j->n_lost++;
     pthread_mutex_unlock(&j->lock);
+    if (!kept)
+        ct_text_fini(&n->line);
 }
 
 struct ct_text journal_line(const char *kind, int iter, double time)
@@ -31,25 +37,25 @@ struct ct_text journal_line(const char *kind, int iter, double time)
     return t;
 }
 
-/* Ends the line and notes it; one that is too long is lost. */
+/* Ends the line and notes it; takes the text. */
 static void note_line(struct ct_journal *j, struct ct_text *t)
 {
     struct journal_note n = { .kind = NOTE_LINE, .time = journal_clock() };
 
     ct_text_add(t, "}\n");
-    if (!j->asleep && !t->failed && t->n_bytes < sizeof(n.line)) {
-        memcpy(n.line, t->s, t->n_bytes + 1);
+    n.line = *t;
+    if (j->asleep)
+        ct_text_fini(t);
+    else
         note(j, &n);
-    }
-    ct_text_fini(t);
 }
 
 static void on_iteration(const struct ct_iteration *e, void *arg)
 {
-    struct ct_journal *j = arg;
-    struct journal_note n;
-    const double now = journal_clock();
-    const double gap = fmax(note_every, (now - j->started) / notes_kept);
+    struct ct_journal *j  = arg;
+    struct journal_note n = { .kind = NOTE_ITERATION };
+    const double now      = journal_clock();
+    const double gap      = fmax(note_every, (now - j->started) / notes_kept);
 
     if (j->asleep)
         return;
@@ -58,10 +64,8 @@ static void on_iteration(const struct ct_iteration *e, void *arg)
         e->iter + 1 < e->max_iter)
         return;
     j->last_noted = now;
-    n.kind        = NOTE_ITERATION;
     n.time        = now;
     n.iteration   = *e;
-    n.line[0]     = '\0';
     note(j, &n);
 }
 

@@ -12,7 +12,8 @@
 #include "testing/files.h"
 #include "testing/test.h"
 
-#define SOLVER                                                               \
+/* A small net with `more` layers. */
+#define SOLVER(more)                                                         \
     "net_param { name: 'small' "                                             \
     "layer { name: 'x' type: 'DummyData' top: 'x' top: 'y' "                 \
     "  dummy_data_param { shape { dim: 6 dim: 3 dim: 8 dim: 8 } "            \
@@ -25,8 +26,25 @@
     "  inner_product_param { num_output: 3 "                                 \
     "  weight_filler { type: 'xavier' } } }"                                 \
     "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'y' "     \
-    "  top: 'l' } } random_seed: 3 base_lr: 0.01 lr_policy: 'fixed' "        \
+    "  top: 'l' } " more " } "                                               \
+    "random_seed: 3 base_lr: 0.01 lr_policy: 'fixed' "                       \
     "display: 1 snapshot_after_train: false test_iter: 1 test_interval: 20 "
+
+static const char plain_solver[] = SOLVER("");
+static const char *config        = plain_solver;
+
+static void be_plain(void *arg)
+{
+    (void)arg;
+    config = plain_solver;
+}
+
+/* Until this test ends. */
+static void use_solver(const char *text)
+{
+    config = text;
+    test_defer(be_plain, NULL);
+}
 
 static double losses[64];
 
@@ -47,7 +65,7 @@ static struct ct_solver *solver(int max_iter, struct ct_journal *j)
     struct ct_solver *s        = NULL;
     char text[4096];
 
-    snprintf(text, sizeof(text), SOLVER "max_iter: %d", max_iter);
+    snprintf(text, sizeof(text), "%s max_iter: %d", config, max_iter);
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
                             strlen(text), "test", &p));
     ASSERT_OK(ct_upgrade_solver(p, "test.prototxt"));
@@ -204,6 +222,50 @@ TEST(journal, another_run_in_the_folder_appends)
     train(folder, 4, false);
     ASSERT_INT(2, count(folder, "start", NULL, 0));
     ASSERT_INT(7, count(folder, "iteration", NULL, 0));
+}
+
+/* The last line of this kind; ct_json_free'd by the caller. */
+static struct ct_json *last_of(const char *folder, const char *kind)
+{
+    struct ct_bytes b    = test_read(test_format("%s/series.jsonl", folder));
+    const char *at       = (const char *)b.ptr, *end = at + b.n, *line_end;
+    struct ct_json *last = NULL;
+
+    for (; at < end; at = line_end + 1) {
+        struct ct_json *j = NULL;
+
+        line_end = memchr(at, '\n', (size_t)(end - at));
+        ASSERT_OK(ct_json_parse(at, (size_t)(line_end - at), "line", &j));
+        if (strcmp(ct_json_text(ct_json_get(j, "kind"), ""), kind) == 0) {
+            ct_json_free(last);
+            last = j;
+        } else {
+            ct_json_free(j);
+        }
+    }
+    ASSERT(last);
+    return last;
+}
+
+TEST(journal, a_test_of_many_outputs_is_recorded)
+{
+    const char *folder = test_path("wide");
+    struct ct_json *test, *run;
+
+    use_solver(SOLVER("layer { name: 'w' type: 'DummyData' "
+                      "top: 'one_of_two_hundred_outputs' "
+                      "include { phase: TEST } dummy_data_param { "
+                      "shape { dim: 200 } data_filler { value: 5 } } }"));
+    train(folder, 2, false);
+    test = last_of(folder, "test");
+    ASSERT_INT(201, ct_json_get(test, "outputs")->n); /* and the loss */
+    ASSERT_FLOAT(5, ct_json_number(
+                        ct_json_get(ct_json_get(test, "outputs"),
+                                    "one_of_two_hundred_outputs[199]"), 0), 0);
+    run = read_json(folder, "run.json");
+    ASSERT_FLOAT(0, ct_json_number(ct_json_get(run, "lost_notes"), 1), 0);
+    ct_json_free(test);
+    ct_json_free(run);
 }
 
 /* A file behind which there is no room. */
