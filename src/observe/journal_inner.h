@@ -29,7 +29,7 @@ struct journal_note {
 
 /* One parameter, as inspect saw it. */
 struct journal_param {
-    char   name[64];
+    char  *name; /* "conv1[0]"; owned */
     double norm, gradient_norm; /* gradient_norm < 0: not stored */
     struct ct_histogram values, gradients;
 };

@@ -32,6 +32,18 @@ static int find_filters(const struct ct_net *net)
     return -1;
 }
 
+/* "conv1[0]"; NULL: no memory. */
+static char *name_of(const struct ct_net *net, const struct ct_net_param *p)
+{
+    struct ct_text t = { 0 };
+    char *out;
+
+    ct_text_addf(&t, "%s[%d]", ct_net_layer(net, p->layer)->name, p->index);
+    out = t.failed ? NULL : ct_strdup(t.s, "look");
+    ct_text_fini(&t);
+    return out;
+}
+
 enum ct_status journal_look_init(struct ct_journal *j)
 {
     const struct ct_net *net  = ct_solver_net(j->solver);
@@ -45,8 +57,9 @@ enum ct_status journal_look_init(struct ct_journal *j)
     for (int i = 0; i < look->n_params; i++) {
         const struct ct_net_param *p = ct_net_param(net, i);
 
-        snprintf(look->param[i].name, sizeof(look->param[i].name), "%s[%d]",
-                 ct_net_layer(net, p->layer)->name, p->index);
+        look->param[i].name = name_of(net, p);
+        if (!look->param[i].name)
+            return CT_ENOMEM;
         if (p->blob->dev->kind != CT_CPU && p->blob->count > most)
             most = p->blob->count;
     }
@@ -62,6 +75,8 @@ enum ct_status journal_look_init(struct ct_journal *j)
 
 void journal_look_fini(struct ct_journal *j)
 {
+    for (int i = 0; j->look.param && i < j->look.n_params; i++)
+        ct_free(j->look.param[i].name);
     ct_free(j->look.param);
     ct_free(j->look.sample);
     ct_free(j->look.host);
@@ -180,12 +195,21 @@ static void add_param(struct ct_text *t, const struct journal_param *p)
     ct_text_add(t, "}");
 }
 
+static void tf_histogram(struct ct_journal *j, const char *group,
+                         const char *name, const struct ct_histogram *h)
+{
+    struct ct_text tag = { 0 };
+
+    ct_text_addf(&tag, "%s/%s", group, name);
+    if (!tag.failed)
+        ct_tf_histogram(&j->tf.pending, j->look.time, j->look.iter, tag.s, h);
+    ct_text_fini(&tag);
+}
+
 static void write_layers(struct ct_journal *j)
 {
     const struct journal_look *look = &j->look;
     struct ct_text *t               = &j->layers.pending;
-    struct ct_text *tf              = &j->tf.pending;
-    char tag[96];
 
     ct_text_add(t, "{");
     ct_json_field_number(t, "iter", look->iter);
@@ -196,12 +220,9 @@ static void write_layers(struct ct_journal *j)
         const struct journal_param *p = &look->param[i];
 
         add_param(t, p);
-        snprintf(tag, sizeof(tag), "weights/%s", p->name);
-        ct_tf_histogram(tf, look->time, look->iter, tag, &p->values);
-        if (p->gradient_norm < 0)
-            continue;
-        snprintf(tag, sizeof(tag), "gradients/%s", p->name);
-        ct_tf_histogram(tf, look->time, look->iter, tag, &p->gradients);
+        tf_histogram(j, "weights", p->name, &p->values);
+        if (p->gradient_norm >= 0)
+            tf_histogram(j, "gradients", p->name, &p->gradients);
     }
     ct_text_add(t, "]}\n");
 }

@@ -2,6 +2,7 @@
  * nothing when it cannot. */
 #include "observe/journal.h"
 
+#include <dirent.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -266,6 +267,45 @@ TEST(journal, a_test_of_many_outputs_is_recorded)
     ASSERT_FLOAT(0, ct_json_number(ct_json_get(run, "lost_notes"), 1), 0);
     ct_json_free(test);
     ct_json_free(run);
+}
+
+#define LONG_NAME                                                            \
+    "stage_one/block_two/branch_three/a_convolution_with_a_name_of_more_"    \
+    "than_one_hundred_characters_which_generators_of_nets_like_to_write"
+
+/* A file of the folder that begins so, whole. */
+static struct ct_bytes read_like(const char *folder, const char *begin)
+{
+    DIR *d           = opendir(folder);
+    const char *path = NULL;
+    struct dirent *e;
+
+    while (d && (e = readdir(d)))
+        if (strncmp(e->d_name, begin, strlen(begin)) == 0)
+            path = test_format("%s/%s", folder, e->d_name);
+    if (d)
+        closedir(d);
+    ASSERT(path);
+    return test_read(path);
+}
+
+TEST(journal, layers_with_long_names_have_histograms)
+{
+    const char *folder = test_path("long");
+    static const char whole[] = "\"" LONG_NAME "[0]\"";
+    static const char tag[]   = "gradients/" LONG_NAME "[0]";
+    struct ct_bytes layers, events_file;
+
+    use_solver(SOLVER("layer { name: '" LONG_NAME "' type: 'InnerProduct' "
+                      "bottom: 'c' top: 'b' inner_product_param { "
+                      "num_output: 3 weight_filler { type: 'xavier' } } }"
+                      "layer { name: 'k' type: 'SoftmaxWithLoss' bottom: 'b' "
+                      "bottom: 'y' top: 'k' }"));
+    train(folder, 60, false);
+    layers = test_read(test_format("%s/layers.jsonl", folder));
+    ASSERT(memmem(layers.ptr, layers.n, whole, sizeof(whole) - 1));
+    events_file = read_like(folder, "events.out.tfevents.");
+    ASSERT(memmem(events_file.ptr, events_file.n, tag, sizeof(tag) - 1));
 }
 
 /* A file behind which there is no room. */
