@@ -136,6 +136,7 @@ static void *visit(void *arg)
             (void)ask(b->port, "api/runs");
             ask_more(b->port, "series.jsonl", 100, &series);
             ask_more(b->port, "ranks.jsonl", 10, &ranks);
+            (void)ask(b->port, "api/runs/0/ranks_now.json");
             if (i % SCRAPE == 0)
                 (void)ask(b->port, "metrics");
         }

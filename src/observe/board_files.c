@@ -13,11 +13,9 @@
 #include "observe/board_inner.h"
 #include "observe/json.h"
 #include "observe/output.h"
+#include "observe/run_folder.h"
 
 enum { MOST_BYTES = 4 << 20 }; /* of an answer, and of a small file */
-
-/* A run that writes nothing for so many seconds has been killed. */
-static const double most_silent = 30;
 
 /* The files that can be had.  `grows`: lines that are appended. */
 static const struct {
@@ -27,6 +25,7 @@ static const struct {
     { "run.json", "application/json", false },
     { "net.json", "application/json", false },
     { "times.json", "application/json", false },
+    { "ranks_now.json", "application/json", false },
     { "roads.json", "application/json", false },
     { "filters.json", "application/json", false },
     { "plan.txt", "text/plain; charset=utf-8", false },
@@ -251,20 +250,6 @@ bool board_file(const struct ct_board *b, int run, const char *name,
 
 /* ---- the list */
 
-/* Is somebody still writing there? */
-static bool is_alive(const char *folder)
-{
-    struct stat st;
-    int fd = open_file(folder, "times.json", &st);
-
-    if (fd < 0)
-        fd = open_file(folder, "run.json", &st);
-    if (fd < 0)
-        return false;
-    close(fd);
-    return difftime(time(NULL), st.st_mtime) < most_silent;
-}
-
 void board_list(struct ct_board *b, struct ct_text *out)
 {
     ct_text_add(out, "[");
@@ -286,7 +271,9 @@ void board_list(struct ct_board *b, struct ct_text *out)
         ct_json_field_string(out, "name",
                              slash && slash[1] ? slash + 1 : b->run[i]);
         ct_json_key(out, "alive");
-        ct_text_add(out, is_alive(b->run[i]) ? "true" : "false");
+        ct_text_add(out, ct_run_is_alive(b->run[i], (double)time(NULL))
+                             ? "true"
+                             : "false");
         /* Only what is whole is passed on. */
         if (run.s && ct_json_parse(run.s, run.n_bytes, b->run[i], &j) ==
                          CT_OK) {

@@ -22,7 +22,8 @@
 
 /* How often, in seconds; lines on ranks become rarer as the run gets longer. */
 static const double least_tick = .05, most_tick = 1, flush_every = .5,
-                    ranks_every = 1, times_every = 2, ranks_kept = 2000;
+                    ranks_every = 1, times_every = 2, ranks_kept = 2000,
+                    now_every = 1;
 /* Of the time, that looking at parameters may take. */
 static const double look_share = .001, look_least = 2;
 /* Of this process's time on processors, that the journal's thread may take. */
@@ -177,6 +178,11 @@ static enum ct_status at_tick(struct ct_journal *j)
                                    fmax(ranks_every, age / ranks_kept)) *
                                   (1 + j->n_ranks / 64);
     }
+    if (now >= j->next_now) {
+        CT_TRY(journal_ranks_write_now(j, journal_clock()));
+        j->next_now = now + fmax(2 * j->tick, now_every) *
+                                (1 + j->n_ranks / 512);
+    }
     /* Ranks know each other's devices once training has begun. */
     if (!j->knows_ranks && atomic_load(&j->iter) > j->start_iter) {
         CT_TRY(journal_write_run(j));
@@ -317,12 +323,15 @@ static enum ct_status meet_ranks(struct ct_journal *j)
     const struct ct_exchange *x = ct_dist_exchange(j->dist);
 
     j->pulse = x && x->facts.pulse ? x->facts.pulse : &j->own_pulse;
-    ct_free(j->before);
-    j->before      = NULL;
     j->knows_ranks = false;
     j->n_ranks     = ct_dist_n_ranks(j->dist);
-    return ct_alloc((size_t)j->n_ranks, sizeof(*j->before), "journal",
-                    &j->before);
+    for (int f = 0; f < N_RANKS_FILES; f++) {
+        ct_free(j->before[f]);
+        j->before[f] = NULL;
+        CT_TRY(ct_alloc((size_t)j->n_ranks, sizeof(*j->before[f]), "journal",
+                        &j->before[f]));
+    }
+    return CT_OK;
 }
 
 static enum ct_status init(struct ct_journal *j,
@@ -484,6 +493,7 @@ static enum ct_status write_rest(struct ct_journal *j)
     }
     if (j->solver) {
         journal_ranks_write(j, journal_clock());
+        CT_TRY(journal_ranks_write_now(j, journal_clock()));
         CT_TRY(journal_times_write(j));
         CT_TRY(journal_write_run(j));
     }
@@ -532,7 +542,8 @@ void ct_journal_destroy(struct ct_journal *j)
     ct_text_fini(&j->log);
     ct_pairs_fini(&j->links);
     ct_nvml_close(j->nvml);
-    ct_free(j->before);
+    for (int f = 0; f < N_RANKS_FILES; f++)
+        ct_free(j->before[f]);
     ct_free(j->folder);
     ct_free(j->version);
     ct_free(j->command);

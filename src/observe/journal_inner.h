@@ -72,12 +72,15 @@ struct journal_times {
     uint64_t n_samples;
 };
 
-/* A rank as it was at the line before, to tell rates. */
+/* A rank as it was when it was written before, to tell rates. */
 struct journal_rank {
     double   time, waited;
     uint64_t sent;
     int      iter;
 };
+
+/* Where ranks are written: a line now and then, and a file for this moment. */
+enum journal_ranks { RANKS_LINES, RANKS_NOW, N_RANKS_FILES };
 
 struct ct_journal {
     char             *folder;
@@ -114,14 +117,14 @@ struct ct_journal {
     struct journal_look  look;
     struct journal_clocked clocked;
     struct journal_times times;
-    struct journal_rank *before; /* per rank; owned */
+    struct journal_rank *before[N_RANKS_FILES]; /* per rank; owned */
     int              n_ranks;
     uint64_t         n_marks;  /* of the job, noted so far */
     struct ct_pairs  links;    /* between ranks; size 0: not measured */
     struct ct_nvml  *nvml;     /* owned; NULL: none, or not asked for yet */
     bool             sought_nvml;
     double           tick;     /* seconds to the next one */
-    double           next_look, next_ranks, next_times, next_flush;
+    double           next_look, next_ranks, next_now, next_times, next_flush;
     struct ct_iteration latest; /* noted last */
     double           latest_time, step_seconds; /* smoothed */
     const char      *status;   /* "running", "done", "stopped", "failed" */
@@ -171,7 +174,10 @@ CT_MUST_CHECK enum ct_status journal_clocked_init(struct ct_journal *j);
 void journal_clocked_fini(struct ct_journal *j);
 void journal_clocked_begin(struct ct_journal *j);
 void journal_clocked_end(struct ct_journal *j, struct ct_solver *s);
-/* journal_ranks.c: one line on all ranks, and scalars for TensorBoard. */
+/* journal_ranks.c: one line on all ranks, and scalars for TensorBoard; and
+ * ranks_now.json. */
 void journal_ranks_write(struct ct_journal *j, double now);
+CT_MUST_CHECK enum ct_status journal_ranks_write_now(struct ct_journal *j,
+                                                     double now);
 
 #endif

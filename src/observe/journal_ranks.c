@@ -1,4 +1,6 @@
-/* journal_ranks.c - how all ranks are doing, as one line. */
+/* journal_ranks.c - how all ranks are doing: a line now and then, and a file
+ * for this moment. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +15,7 @@ enum { MOST_TAGS = 16 }; /* ranks that have scalars of their own */
 
 struct row {
     struct ct_rank_state state;
-    double speed; /* iterations a second, since the line before */
+    double speed; /* iterations a second, since it was written before */
     double wait;  /* share of the time that it waited */
     double sent;  /* bytes a second */
     int    temperature; /* of its GPU, degrees Celsius; 0: unknown */
@@ -54,9 +56,10 @@ static int temperature_of(struct ct_journal *j, const struct ct_rank_state *s)
                : 0;
 }
 
-static void look_at(struct ct_journal *j, int r, double now, struct row *out)
+static void look_at(struct ct_journal *j, enum journal_ranks file, int r,
+                    double now, struct row *out)
 {
-    struct journal_rank *before = &j->before[r];
+    struct journal_rank *before = &j->before[file][r];
     const double lapse          = now - before->time;
 
     *out = (struct row){ .speed = 0 };
@@ -120,39 +123,100 @@ static void add_words(struct ct_text *t, const struct row *row, int n,
     ct_text_add(t, "]");
 }
 
+enum { COMPUTE, WAIT, BYTES, N_SHARES };
+
+static const char *const shares[] = { "compute_share", "wait_share",
+                                      "bytes_per_second" };
+
+static double share_of(const struct row *r, int share)
+{
+    const double wait = r->wait < 1 ? r->wait : 1;
+
+    return share == COMPUTE ? 1 - wait : share == WAIT ? wait : r->sent;
+}
+
+static void scalar(struct ct_journal *j, const char *rank, int share,
+                   double now, double value)
+{
+    char tag[64];
+
+    snprintf(tag, sizeof(tag), "ranks/%s/%s", rank, shares[share]);
+    ct_tf_scalar(&j->tf.pending, now, atomic_load(&j->iter), tag, value);
+}
+
+/* Over all ranks that live. */
+static void add_spread(struct ct_journal *j, const struct row *row, int share,
+                       double now)
+{
+    double least = INFINITY, most = -INFINITY, sum = 0;
+    int n        = 0;
+
+    for (int r = 0; r < j->n_ranks; r++) {
+        const double v = share_of(&row[r], share);
+
+        if (row[r].state.gone)
+            continue;
+        least = fmin(least, v);
+        most  = fmax(most, v);
+        sum += v;
+        n++;
+    }
+    if (n == 0)
+        return;
+    scalar(j, "min", share, now, least);
+    scalar(j, "mean", share, now, sum / n);
+    scalar(j, "max", share, now, most);
+}
+
 static void add_scalars(struct ct_journal *j, const struct row *row,
                         double now)
 {
-    struct ct_text *tf = &j->tf.pending;
-    const int iter     = atomic_load(&j->iter);
-    char tag[64];
+    char rank[16];
 
-    for (int r = 0; r < j->n_ranks && r < MOST_TAGS; r++) {
-        snprintf(tag, sizeof(tag), "ranks/%d/compute_share", r);
-        ct_tf_scalar(tf, now, iter, tag, 1 - number_of(&row[r], 2));
-        snprintf(tag, sizeof(tag), "ranks/%d/wait_share", r);
-        ct_tf_scalar(tf, now, iter, tag, number_of(&row[r], 2));
-        snprintf(tag, sizeof(tag), "ranks/%d/bytes_per_second", r);
-        ct_tf_scalar(tf, now, iter, tag, row[r].sent);
+    for (int s = 0; s < N_SHARES; s++) {
+        for (int r = 0; r < j->n_ranks && r < MOST_TAGS; r++) {
+            snprintf(rank, sizeof(rank), "%d", r);
+            scalar(j, rank, s, now, share_of(&row[r], s));
+        }
+        if (j->n_ranks > 1)
+            add_spread(j, row, s, now);
     }
+}
+
+/* One line; *row has what it is made of and is ct_free'd by the caller. */
+static enum ct_status add_line(struct ct_journal *j, enum journal_ranks file,
+                               double now, struct ct_text *t, struct row **row)
+{
+    CT_TRY(ct_alloc((size_t)j->n_ranks, sizeof(**row), "ranks", row));
+    for (int r = 0; r < j->n_ranks; r++)
+        look_at(j, file, r, now, &(*row)[r]);
+    ct_text_add(t, "{");
+    ct_json_field_number(t, "time", now);
+    for (int c = 0; c < (int)(sizeof(columns) / sizeof(columns[0])); c++)
+        add_column(t, *row, j->n_ranks, c);
+    add_words(t, *row, j->n_ranks, "phase");
+    add_words(t, *row, j->n_ranks, "layer");
+    ct_text_add(t, "}\n");
+    return CT_OK;
 }
 
 void journal_ranks_write(struct ct_journal *j, double now)
 {
-    struct ct_text *t = &j->ranks.pending;
-    struct row *row   = NULL;
+    struct row *row = NULL;
 
-    if (ct_alloc((size_t)j->n_ranks, sizeof(*row), "ranks", &row) != CT_OK)
-        return;
-    for (int r = 0; r < j->n_ranks; r++)
-        look_at(j, r, now, &row[r]);
-    ct_text_add(t, "{");
-    ct_json_field_number(t, "time", now);
-    for (int c = 0; c < (int)(sizeof(columns) / sizeof(columns[0])); c++)
-        add_column(t, row, j->n_ranks, c);
-    add_words(t, row, j->n_ranks, "phase");
-    add_words(t, row, j->n_ranks, "layer");
-    ct_text_add(t, "}\n");
-    add_scalars(j, row, now);
+    if (add_line(j, RANKS_LINES, now, &j->ranks.pending, &row) == CT_OK)
+        add_scalars(j, row, now);
     ct_free(row);
+}
+
+enum ct_status journal_ranks_write_now(struct ct_journal *j, double now)
+{
+    struct ct_text t = { 0 };
+    struct row *row  = NULL;
+    enum ct_status st;
+
+    st = add_line(j, RANKS_NOW, now, &t, &row);
+    ct_free(row);
+    CT_TRY(st);
+    return ct_output_replace(j->folder, "ranks_now.json", &t);
 }

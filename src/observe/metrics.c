@@ -60,7 +60,7 @@ static struct latest find_latest(const struct ct_board *b, int run)
     struct latest l;
 
     read_tail(b, run, "series.jsonl", &series);
-    read_tail(b, run, "ranks.jsonl", &ranks);
+    read_tail(b, run, "ranks_now.json", &ranks);
     l.iteration = last_line(&series, "{\"kind\":\"iteration\"");
     l.test      = last_line(&series, "{\"kind\":\"test\"");
     l.norms     = last_line(&series, "{\"kind\":\"norms\"");

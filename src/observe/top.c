@@ -8,8 +8,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "observe/json.h"
+#include "observe/run_folder.h"
 
-enum { TAIL_BYTES = 4 << 20, KILLED_AFTER = 30 };
+enum { TAIL_BYTES = 4 << 20 };
 
 struct top {
     struct ct_json *run, *iteration, *ranks; /* iteration, ranks: or NULL */
@@ -210,7 +211,8 @@ static enum ct_status read_top(const char *folder, int most, struct top *t)
     CT_TRY(read_json(folder, "run.json", &t->run));
     t->iteration = last_line(folder, "series.jsonl",
                              "\"kind\":\"iteration\"");
-    t->ranks     = last_line(folder, "ranks.jsonl", "\"iter\"");
+    if (read_json(folder, "ranks_now.json", &t->ranks) != CT_OK)
+        t->ranks = NULL; /* not yet */
     list         = ct_json_get(t->run, "ranks");
     t->n         = list && list->kind == CT_JSON_LIST ? list->n : 0;
     CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*t->order), "top", &t->order));
@@ -228,12 +230,9 @@ enum ct_status ct_top(const char *folder, int most, double now,
     enum ct_status st = read_top(folder, most, &t);
 
     if (st == CT_OK) {
-        const double last = t.ranks ? number(t.ranks, "time", now)
-                                    : number(t.run, "written", now);
-
         *running = strcmp(ct_json_text(ct_json_get(t.run, "status"), ""),
                           "running") == 0 &&
-                   now - last < KILLED_AFTER + 2 * number(t.ranks, "every", 0);
+                   ct_run_is_alive(folder, now);
         add_head(&t, folder, now, *running, out);
         add_rows(&t, most, out);
         st = out->failed ? CT_ENOMEM : CT_OK;

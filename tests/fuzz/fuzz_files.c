@@ -141,7 +141,7 @@ static enum ct_status read_pairs(const char *path, bool labels)
 static enum ct_status read_run(const uint8_t *data, size_t n_bytes)
 {
     static const char *const name[] = { "run.json", "series.jsonl",
-                                        "ranks.jsonl" };
+                                        "ranks_now.json" };
     const char *folder = NULL;
     struct ct_text t   = { 0 };
     bool running       = false;

@@ -42,7 +42,7 @@ static struct ct_board *board(bool (*action)(const char *, void *))
     test_write(test_path("runs/one/run.json"), run, sizeof(run) - 1);
     test_write(test_path("runs/one/series.jsonl"), series,
                sizeof(series) - 1);
-    test_write(test_path("runs/one/ranks.jsonl"), ranks, sizeof(ranks) - 1);
+    test_write(test_path("runs/one/ranks_now.json"), ranks, sizeof(ranks) - 1);
     test_write(test_path("secret.txt"), "secret", 6);
     test_write(test_path("runs/one/secret.txt"), "secret", 6);
     folder[0] = action ? test_path("runs/one") : test_path("runs");

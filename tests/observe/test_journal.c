@@ -47,7 +47,8 @@ static void use_solver(const char *text)
     test_defer(be_plain, NULL);
 }
 
-static double losses[64];
+static double losses[256];
+static void (*at_iteration)(int iter);
 
 /* Slow enough for the journal's thread to look on. */
 static void remember(const struct ct_iteration *e, void *arg)
@@ -55,6 +56,8 @@ static void remember(const struct ct_iteration *e, void *arg)
     (void)arg;
     losses[e->iter] = e->loss;
     usleep(30000);
+    if (at_iteration)
+        at_iteration(e->iter);
 }
 
 static const struct ct_solver_events events = { .iteration = remember };
@@ -76,7 +79,9 @@ static struct ct_solver *solver(int max_iter, struct ct_journal *j)
     return s;
 }
 
-static void train(const char *folder, int max_iter, bool clock_layers)
+/* As if it had begun so many seconds ago. */
+static void train_since(const char *folder, int max_iter, bool clock_layers,
+                        double age)
 {
     char word[]    = "train";
     char *words[]  = { word };
@@ -87,11 +92,17 @@ static void train(const char *folder, int max_iter, bool clock_layers)
     struct ct_solver *s;
 
     ASSERT_OK(ct_journal_create(&o, &j));
+    j->started -= age;
     s = solver(max_iter, j);
     ASSERT_OK(ct_journal_follow(j, s));
     ASSERT_OK(ct_solver_solve(s));
     ct_journal_destroy(j);
     ct_solver_destroy(s);
+}
+
+static void train(const char *folder, int max_iter, bool clock_layers)
+{
+    train_since(folder, max_iter, clock_layers, 0);
 }
 
 static struct ct_json *read_json(const char *folder, const char *name)
@@ -193,6 +204,47 @@ TEST(journal, layers_are_clocked_in_an_iteration)
     times = read_json(test_path("runs/plain"), "times.json");
     ASSERT(!ct_json_get(times, "clocked_iter"));
     ct_json_free(times);
+}
+
+static double latest_seen; /* iteration of ranks_now.json while it trained */
+
+static void look_at_ranks(int iter)
+{
+    struct ct_json *now;
+
+    if (iter != 100)
+        return;
+    now         = read_json(test_path("old"), "ranks_now.json");
+    latest_seen = ct_json_number(ct_json_at(ct_json_get(now, "iter"), 0), -1);
+    ct_json_free(now);
+}
+
+static void look_no_more(void *arg)
+{
+    (void)arg;
+    at_iteration = NULL;
+}
+
+static int n_lines(const char *path)
+{
+    struct ct_bytes b = test_read(path);
+    int n             = 0;
+
+    for (size_t i = 0; i < b.n; i++)
+        n += ((const char *)b.ptr)[i] == '\n';
+    return n;
+}
+
+/* Its lines on ranks come every minute: a file has what ranks do now. */
+TEST(journal, a_run_of_a_day_still_shows_its_ranks)
+{
+    const char *folder = test_path("old");
+
+    at_iteration = look_at_ranks;
+    test_defer(look_no_more, NULL);
+    train_since(folder, 101, false, 120000);
+    ASSERT(latest_seen > 30);
+    ASSERT(n_lines(test_format("%s/ranks.jsonl", folder)) <= 2);
 }
 
 static void nobody(enum ct_log_level level, const char *line, void *arg)

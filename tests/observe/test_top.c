@@ -1,4 +1,7 @@
 /* test_top.c - a run folder, written by hand, as a table of ranks. */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "base/file.h"
 #include "observe/top.h"
 #include "testing/test.h"
@@ -29,20 +32,33 @@ static const char series[] =
     "{\"kind\":\"test\",\"iter\":42,\"time\":1101}\n"
     "{\"kind\":\"iteration\",\"iter\":99"; /* unfinished */
 static const char ranks[] =
-    "{\"time\":1050,\"iter\":[1,1,1]}\n"
     "{\"time\":1100,\"iter\":[42,41,40],\"iterations_per_second\":[2,2,2.5],"
     "\"phase\":[\"forward\",\"backward\",\"exchange\"],\"layer\":[\"conv1\","
     "\"ip1\",\"\"],\"wait\":[0.5,0.01,0.25],\"waiting\":[0,0,12],"
     "\"waiting_for\":[-1,-1,1],\"sent_per_second\":[1500000,0,0],"
     "\"memory\":[0,0,0],\"gone\":[0,1,0]}\n";
 
+static int times_written = 1100; /* seconds since 1970 */
+
+static void wrote_at(const char *name, int when)
+{
+    const struct timespec times[2] = { { when, 0 }, { when, 0 } };
+    char path[600];
+
+    snprintf(path, sizeof(path), "%s/%s", test_folder(), name);
+    ASSERT_INT(0, utimensat(AT_FDCWD, path, times, 0));
+}
+
 static const char *top(int most, double now, bool *running)
 {
-    text = (struct ct_text){ 0 };
+    ct_text_fini(&text);
     test_defer(drop, &text);
     put("run.json", run);
     put("series.jsonl", series);
-    put("ranks.jsonl", ranks);
+    put("ranks_now.json", ranks);
+    put("times.json", "{}");
+    wrote_at("run.json", 1000);
+    wrote_at("times.json", times_written);
     ASSERT_OK(ct_top(test_folder(), most, now, &text, running));
     return text.s;
 }
@@ -79,6 +95,19 @@ TEST(top, of_many_those_that_wait_least_stand_first)
     ASSERT(strstr(said, "     1  n1") < strstr(said, "     2  n2"));
     ASSERT(!strstr(said, "     0  n1"));
     ASSERT_HAS("and 1 more", said);
+}
+
+/* As for the live page: how old the lines on ranks are tells nothing. */
+TEST(top, a_run_lives_while_it_writes_where_its_time_goes)
+{
+    bool running;
+
+    times_written = 99990;
+    ASSERT_HAS(": running, 3 rank(s)", top(10, 100000, &running));
+    ASSERT(running);
+    ASSERT_HAS(": killed, 3 rank(s)", top(10, 100021, &running));
+    ASSERT(!running);
+    times_written = 1100;
 }
 
 TEST(top, a_run_that_no_longer_writes_was_killed)
