@@ -24,8 +24,9 @@
 static const double least_tick = .05, most_tick = 1, flush_every = .5,
                     ranks_every = 1, times_every = 2, ranks_kept = 2000,
                     now_every = 1;
-/* Of the time, that looking at parameters may take. */
-static const double look_share = .001, look_least = 2;
+/* Of the time, that looking at parameters may take.  Looks become rarer, too:
+ * each is a long line. */
+static const double look_share = .001, look_least = 2, looks_kept = 500;
 /* Of this process's time on processors, that the journal's thread may take. */
 static const double tick_share = .001;
 
@@ -167,7 +168,8 @@ static enum ct_status at_tick(struct ct_journal *j)
     if (atomic_load(&j->look.state) == LOOK_FULL) {
         CT_TRY(journal_look_write(j));
         journal_times_clocked(j);
-        j->next_look = now + fmax(look_least, j->look.seconds / look_share);
+        j->next_look = now + fmax(fmax(look_least, age / looks_kept),
+                                  j->look.seconds / look_share);
         atomic_store(&j->look.state, LOOK_IDLE);
     }
     if (now >= j->next_look && atomic_load(&j->look.state) == LOOK_IDLE)

@@ -1,6 +1,6 @@
 /* journal_times.c - where the time of a step goes.
  *
- * The pulse says what the rank is at; looking there up to fifty times a second
+ * The pulse says what the rank is at; looking there up to twenty times a second
  * tells how the time is shared out, and costs the rank nothing.  Layers that
  * run as one are seen at the turn of the last of them.  Old samples fade: half
  * a minute is half.  Where layers are clocked (journal_clocked.c), samples tell

@@ -242,9 +242,10 @@ TEST(journal, a_run_of_a_day_still_shows_its_ranks)
 
     at_iteration = look_at_ranks;
     test_defer(look_no_more, NULL);
-    train_since(folder, 101, false, 120000);
+    train_since(folder, 140, false, 120000);
     ASSERT(latest_seen > 30);
     ASSERT(n_lines(test_format("%s/ranks.jsonl", folder)) <= 2);
+    ASSERT_INT(1, count(folder, "norms", NULL, 0)); /* the next is far off */
 }
 
 static void nobody(enum ct_log_level level, const char *line, void *arg)
