@@ -9,6 +9,10 @@
  * where it differs may round differently. */
 const char *ct_cpu_kernels(char *text, size_t bytes);
 
+/* "CUDA 12.8, driver 12.8, cuDNN 9.8.0"; false: the device is no GPU. */
+struct ct_device;
+bool ct_cuda_kernels(const struct ct_device *d, char *text, size_t bytes);
+
 /* Whether OpenBLAS has kernels for vectors as wide as this CPU's.  It goes by
  * models, and takes one that is newer than itself for the oldest. */
 bool ct_cpu_blas_is_current(void);

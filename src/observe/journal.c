@@ -162,7 +162,7 @@ static enum ct_status flush(struct ct_journal *j)
 
 static enum ct_status at_tick(struct ct_journal *j)
 {
-    const double now = ct_now(), age = journal_clock() - j->started;
+    const double now = ct_now(), age = journal_clock() - j->begun;
 
     journal_times_sample(j, now);
     if (atomic_load(&j->look.state) == LOOK_FULL) {
@@ -288,23 +288,34 @@ static enum ct_status open_tf(struct ct_journal *j)
         snprintf(host, sizeof(host), "host");
     /* Another start within a second gets a file of its own. */
     snprintf(name, sizeof(name), "events.out.tfevents.%010.0f.%s.%d",
-             j->started, host, (int)getpid());
+             j->begun, host, (int)getpid());
     CT_TRY(ct_output_open(&j->tf, j->folder, name, 0));
-    ct_tf_begin(&j->tf.pending, j->started, j->start_iter);
-    ct_tf_graph(&j->tf.pending, j->started, ct_solver_net(j->solver));
+    ct_tf_begin(&j->tf.pending, j->begun, j->start_iter);
+    ct_tf_graph(&j->tf.pending, j->begun, ct_solver_net(j->solver));
     return CT_OK;
 }
 
-static char *join_words(int n, char *const *words)
+/* For people, with blanks between the words; and as a list of JSON. */
+static enum ct_status keep_words(struct ct_journal *j, int n,
+                                 char *const *words)
 {
-    struct ct_text t = { 0 };
-    char *out;
+    struct ct_text line = { 0 }, list = { 0 };
 
-    for (int i = 0; i < n; i++)
-        ct_text_addf(&t, "%s%s", i ? " " : "", words[i]);
-    out = ct_strdup(t.s ? t.s : "", "command line");
-    ct_text_fini(&t);
-    return out;
+    ct_text_add(&line, "");
+    ct_text_add(&list, "[");
+    for (int i = 0; i < n; i++) {
+        ct_text_addf(&line, "%s%s", i ? " " : "", words[i]);
+        ct_json_comma(&list);
+        ct_json_add_string(&list, words[i]);
+    }
+    ct_text_add(&list, "]");
+    if (!line.failed && !list.failed) {
+        j->command = ct_strdup(line.s, "command line");
+        j->argv    = ct_strdup(list.s, "command line");
+    }
+    ct_text_fini(&line);
+    ct_text_fini(&list);
+    return j->command && j->argv ? CT_OK : CT_ENOMEM;
 }
 
 static enum ct_status open_files(struct ct_journal *j)
@@ -349,7 +360,7 @@ static enum ct_status init(struct ct_journal *j,
     j->series.fd = j->ranks.fd = j->layers.fd = j->log_file.fd = j->tf.fd = -1;
     j->tick      = least_tick;
     j->status    = "running";
-    j->started   = journal_clock();
+    j->begun     = journal_clock();
     j->dist      = o->dist;
     j->asleep    = o->asleep;
     j->clock_layers = o->clock_layers;
@@ -358,10 +369,10 @@ static enum ct_status init(struct ct_journal *j,
     j->pulse   = &j->own_pulse;
     j->folder  = ct_strdup(o->folder, "run folder");
     j->version = ct_strdup(o->version, "version");
-    j->command = join_words(o->argc, o->argv);
     j->address = ct_strdup(o->address ? o->address : "", "address");
-    if (!j->folder || !j->version || !j->command || !j->address)
+    if (!j->folder || !j->version || !j->address)
         return CT_ENOMEM;
+    CT_TRY(keep_words(j, o->argc, o->argv));
     return j->asleep ? CT_OK : open_files(j);
 }
 
@@ -387,8 +398,10 @@ struct ct_pulse *ct_journal_pulse(struct ct_journal *j)
 
 static enum ct_status write_start(struct ct_journal *j)
 {
-    struct ct_text t = journal_line("start", j->start_iter, j->started);
+    struct ct_text t = journal_line("start", j->start_iter, j->begun);
 
+    journal_keep_started(j);
+    journal_add_beginning(j, &t);
     ct_text_add(&t, "}\n");
     ct_text_add(&j->series.pending, t.s ? t.s : "");
     ct_text_fini(&t);
@@ -460,7 +473,7 @@ static void skip_marks(struct ct_journal *j)
 
 static enum ct_status begin_here(struct ct_journal *j)
 {
-    j->started    = journal_clock();
+    j->begun      = journal_clock();
     j->start_iter = ct_solver_iter(j->solver);
     skip_marks(j);
     CT_TRY(open_files(j));
@@ -549,6 +562,7 @@ void ct_journal_destroy(struct ct_journal *j)
     ct_free(j->folder);
     ct_free(j->version);
     ct_free(j->command);
+    ct_free(j->argv);
     ct_free(j->address);
     ct_free(j);
 }

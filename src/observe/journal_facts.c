@@ -4,9 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
+#include "comm/transport/transports.h"
 #include "cortado/log.h"
 #include "device/cpu/loop.h"
+#include "device/kernels.h"
 #include "dist/engine.h"
 #include "net/chain.h"
 #include "observe/journal_inner.h"
@@ -64,6 +67,50 @@ static void add_seed(struct ct_text *t, const struct ct_journal *j)
     ct_text_addf(t, "%" PRIu64, j->solver->seed);
 }
 
+void journal_add_beginning(struct ct_journal *j, struct ct_text *t)
+{
+    ct_json_field_string(t, "version", j->version);
+    ct_json_key(t, "argv");
+    ct_text_add(t, j->argv);
+    add_seed(t, j);
+    ct_json_field_number(t, "n_ranks", j->n_ranks);
+}
+
+/* Training that begins at iteration 0 makes what came before void. */
+void journal_keep_started(struct ct_journal *j)
+{
+    char *path       = ct_path_join(j->folder, "run.json"), *text = NULL;
+    struct ct_json *run = NULL;
+    size_t n_bytes   = 0;
+
+    j->started = j->begun;
+    if (j->start_iter > 0 && path &&
+        ct_file_read(path, &text, &n_bytes) == CT_OK &&
+        ct_json_parse(text, n_bytes, path, &run) == CT_OK)
+        j->started = ct_json_number(ct_json_get(run, "started"), j->begun);
+    ct_json_free(run);
+    ct_free(text);
+    ct_free(path);
+}
+
+/* Libraries whose arithmetic and messages a run consists of. */
+static void add_libraries(struct ct_text *t, const struct ct_journal *j)
+{
+    char text[256];
+
+    ct_json_key(t, "libraries");
+    ct_text_add(t, "{");
+    ct_json_field_string(t, "cpu", ct_cpu_kernels(text, sizeof(text)));
+    if (ct_cuda_kernels(journal_device(j), text, sizeof(text)))
+        ct_json_field_string(t, "gpu", text);
+    if (j->dist)
+        ct_json_field_string(
+            t, "transport",
+            ct_transport_version(j->dist->view.all->transport->type, text,
+                                 sizeof(text)));
+    ct_text_add(t, "}");
+}
+
 enum ct_status journal_write_run(struct ct_journal *j)
 {
     const Caffe__SolverParameter *p = ct_solver_param(j->solver);
@@ -80,7 +127,7 @@ enum ct_status journal_write_run(struct ct_journal *j)
     ct_text_add(&t, "{");
     ct_json_field_number(&t, "format", 1);
     ct_json_field_string(&t, "program", "cortado");
-    ct_json_field_string(&t, "version", j->version);
+    journal_add_beginning(j, &t);
     ct_json_field_string(&t, "command", j->command);
     if (getcwd(folder, sizeof(folder)))
         ct_json_field_string(&t, "folder", folder);
@@ -88,12 +135,13 @@ enum ct_status journal_write_run(struct ct_journal *j)
     ct_json_field_string(&t, "status", status);
     ct_json_field_string(&t, "why", why);
     ct_json_field_number(&t, "started", j->started);
+    ct_json_field_number(&t, "begun", j->begun);
     ct_json_field_number(&t, "written", journal_clock());
     ct_json_field_number(&t, "start_iter", j->start_iter);
     ct_json_field_number(&t, "max_iter", j->max_iter);
     ct_json_field_number(&t, "iter", atomic_load(&j->iter));
     ct_json_field_string(&t, "solver", p->type);
-    add_seed(&t, j);
+    add_libraries(&t, j);
     ct_json_field_number(&t, "threads", ct_device_cpu_threads());
     ct_json_field_number(&t, "hosts", ct_dist_n_hosts(j->dist));
     ct_json_field_string(&t, "address", j->address);

@@ -85,13 +85,15 @@ enum journal_ranks { RANKS_LINES, RANKS_NOW, N_RANKS_FILES };
 struct ct_journal {
     char             *folder;
     char             *version, *command, *address; /* owned */
+    char             *argv; /* the command's words, as JSON; owned */
     struct ct_dist   *dist;
     struct ct_pulse   own_pulse; /* alone */
     const struct ct_pulse *pulse;
     struct ct_solver *solver; /* borrowed; NULL: not yet */
     bool              clock_layers;
     int               max_iter, start_iter;
-    double            started; /* seconds since 1970 */
+    double            started; /* seconds since 1970: the run, */
+    double            begun;   /* and this process's part of it */
     atomic_int        iter;    /* the latest */
 
     /* Shared, under the lock: */
@@ -145,6 +147,10 @@ struct ct_text journal_line(const char *kind, int iter, double time);
 
 /* journal_facts.c: run.json; the prototxts, net.json and plan.txt. */
 CT_MUST_CHECK enum ct_status journal_write_run(struct ct_journal *j);
+/* A run that goes on has started when the run.json of before says. */
+void journal_keep_started(struct ct_journal *j);
+/* How this process began: version, argv, seed, ranks, into a JSON object. */
+void journal_add_beginning(struct ct_journal *j, struct ct_text *t);
 CT_MUST_CHECK enum ct_status journal_write_net(struct ct_journal *j);
 /* Where the net of this process is: the GPU that layers run on, else the
  * CPU. */

@@ -55,7 +55,7 @@ static void on_iteration(const struct ct_iteration *e, void *arg)
     struct ct_journal *j  = arg;
     struct journal_note n = { .kind = NOTE_ITERATION };
     const double now      = journal_clock();
-    const double gap      = fmax(note_every, (now - j->started) / notes_kept);
+    const double gap      = fmax(note_every, (now - j->begun) / notes_kept);
 
     if (j->asleep)
         return;

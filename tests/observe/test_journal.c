@@ -92,7 +92,7 @@ static void train_since(const char *folder, int max_iter, bool clock_layers,
     struct ct_solver *s;
 
     ASSERT_OK(ct_journal_create(&o, &j));
-    j->started -= age;
+    j->begun -= age;
     s = solver(max_iter, j);
     ASSERT_OK(ct_journal_follow(j, s));
     ASSERT_OK(ct_solver_solve(s));

@@ -2,6 +2,7 @@
 #include "cortado/device.h"
 #include "device/cpu/bf16.h"
 #include "device/device_inner.h"
+#include "device/kernels.h"
 #include "device/nvml.h"
 #include "device/recording.h"
 #include "device/staging.h"
@@ -42,6 +43,12 @@ struct ct_device_memory ct_device_memory(const struct ct_device *d)
 bool ct_device_cuda_bus(int id, char *out, size_t bytes)
 {
     (void)id, (void)out, (void)bytes;
+    return false;
+}
+
+bool ct_cuda_kernels(const struct ct_device *d, char *text, size_t bytes)
+{
+    (void)d, (void)text, (void)bytes;
     return false;
 }
 

@@ -9,6 +9,7 @@
 #include "device/cuda/libs.h"
 #include "device/device_inner.h"
 #include "device/impl.h"
+#include "device/kernels.h"
 #include "device/nvml.h"
 
 enum ct_status ct_cuda_check(const struct ct_device *d, cudaError_t e,
@@ -162,6 +163,21 @@ bool ct_device_cuda_bus(int id, char *out, size_t bytes)
     if (e != cudaSuccess)
         (void)cudaGetLastError();
     return e == cudaSuccess;
+}
+
+bool ct_cuda_kernels(const struct ct_device *d, char *text, size_t bytes)
+{
+    int runtime = 0, driver = 0, cudnn;
+
+    if (d->kind != CT_CUDA || cudaRuntimeGetVersion(&runtime) != cudaSuccess ||
+        cudaDriverGetVersion(&driver) != cudaSuccess)
+        return false;
+    cudnn = (int)ct_cuda(d)->libs->cudnnGetVersion();
+    snprintf(text, bytes, "CUDA %d.%d, driver %d.%d, cuDNN %d.%d.%d",
+             runtime / 1000, runtime % 1000 / 10, driver / 1000,
+             driver % 1000 / 10, cudnn / 10000, cudnn % 10000 / 100,
+             cudnn % 100);
+    return true;
 }
 
 struct ct_device_memory ct_device_memory(const struct ct_device *d)
