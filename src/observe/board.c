@@ -179,8 +179,10 @@ void ct_board_destroy(struct ct_board *b)
     if (!b)
         return;
     ct_http_destroy(b->http);
-    for (int i = 0; i < b->n_runs; i++)
+    for (int i = 0; i < b->n_runs; i++) {
+        board_latest_fini(&b->latest[i]);
         ct_free(b->run[i]);
+    }
     for (int i = 0; b->folder && i < b->options.n_folders; i++)
         ct_free(b->folder[i]);
     ct_free(b->folder);

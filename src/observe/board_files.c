@@ -48,14 +48,45 @@ static bool is_run(const char *folder)
     return found;
 }
 
+/* "runs/one/" is "runs/one". */
+static char *without_slash(const char *folder)
+{
+    char *out = ct_strdup(folder, "run folder");
+    size_t n  = strlen(folder);
+
+    while (out && n > 1 && out[n - 1] == '/')
+        out[--n] = '\0';
+    return out;
+}
+
 static void add_run(struct ct_board *b, const char *folder)
 {
+    char *path = without_slash(folder);
+    bool known = !path || b->n_runs == BOARD_MOST_RUNS;
+
+    for (int i = 0; i < b->n_runs && !known; i++)
+        known = strcmp(b->run[i], path) == 0;
+    if (known)
+        ct_free(path);
+    else
+        b->run[b->n_runs++] = path;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+const char *board_run_name(const struct ct_board *b, int run)
+{
+    const char *name = last_part(b->run[run]);
+
     for (int i = 0; i < b->n_runs; i++)
-        if (strcmp(b->run[i], folder) == 0)
-            return;
-    if (b->n_runs < BOARD_MOST_RUNS &&
-        (b->run[b->n_runs] = ct_strdup(folder, "run folder")))
-        b->n_runs++;
+        if (i != run && strcmp(last_part(b->run[i]), name) == 0)
+            return b->run[run];
+    return name;
 }
 
 static int by_name(const void *a, const void *b)
@@ -254,7 +285,6 @@ void board_list(struct ct_board *b, struct ct_text *out)
 {
     ct_text_add(out, "[");
     for (int i = 0; i < b->n_runs; i++) {
-        const char *slash = strrchr(b->run[i], '/');
         struct ct_text run = { 0 };
         struct ct_json *j = NULL;
         struct stat st;
@@ -268,8 +298,7 @@ void board_list(struct ct_board *b, struct ct_text *out)
         ct_json_comma(out);
         ct_text_add(out, "\n{");
         ct_json_field_number(out, "id", i);
-        ct_json_field_string(out, "name",
-                             slash && slash[1] ? slash + 1 : b->run[i]);
+        ct_json_field_string(out, "name", board_run_name(b, i));
         ct_json_key(out, "alive");
         ct_text_add(out, ct_run_is_alive(b->run[i], (double)time(NULL))
                              ? "true"

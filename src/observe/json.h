@@ -11,6 +11,8 @@
 
 /* In quotes; bytes that are no UTF-8 become question marks. */
 void ct_json_add_string(struct ct_text *t, const char *s);
+/* The bytes of the character at s; 0: it is no UTF-8. */
+int ct_utf8_bytes(const char *s);
 /* null where the number is not finite. */
 void ct_json_add_number(struct ct_text *t, double v);
 /* "key":value, with a comma before it unless it is the first of its object. */

@@ -4,9 +4,9 @@
 
 #include "observe/json.h"
 
-/* The bytes of the character at s; 0: it is no UTF-8. */
-static int length_at(const unsigned char *s)
+int ct_utf8_bytes(const char *text)
 {
+    const unsigned char *s = (const unsigned char *)text;
     const int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
                   : (s[0] & 0xf0) == 0xe0 ? 3
                   : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
@@ -26,7 +26,7 @@ void ct_json_add_string(struct ct_text *t, const char *s)
 
     ct_text_add(t, "\"");
     while (*at) {
-        const int n = length_at(at);
+        const int n = ct_utf8_bytes((const char *)at);
 
         if (*at == '"' || *at == '\\')
             ct_text_addf(t, "\\%c", *at);

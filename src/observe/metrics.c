@@ -10,71 +10,80 @@
 #include "observe/board_inner.h"
 #include "observe/json.h"
 
-/* The latest line of a kind, of a file of lines. */
+/* What a run has told last. */
 struct latest {
-    struct ct_json *iteration, *test, *norms, *ranks;
+    struct ct_json *iteration, *norms, *ranks;
+    struct ct_json **test; /* per net; owned */
+    int              n_tests;
 };
 
-enum { TAIL = 256 << 10 };
-
-static void read_tail(const struct ct_board *b, int run, const char *name,
-                      struct ct_text *out)
-{
-    struct ct_http_request r = { .method = CT_HTTP_GET };
-    struct ct_http_answer a  = { .status = 200, .next = -1 };
-
-    snprintf(r.query, sizeof(r.query), "tail=%d", (int)TAIL);
-    if (board_file(b, run, name, &r, &a))
-        *out = a.body;
-}
-
-static struct ct_json *parse_line(const char *at, const char *end)
+static struct ct_json *parse(const char *text)
 {
     struct ct_json *j = NULL;
 
-    if (ct_json_parse(at, (size_t)(end - at), "line", &j) != CT_OK)
+    if (!text || ct_json_parse(text, strlen(text), "line", &j) != CT_OK)
         return NULL;
     return j;
 }
 
-/* The last line that starts with this. */
-static struct ct_json *last_line(const struct ct_text *t, const char *start)
+static struct ct_json *read_ranks(const struct ct_board *b, int run)
 {
-    const char *end = t->s ? t->s + t->n_bytes : NULL;
+    struct ct_http_request r = { .method = CT_HTTP_GET };
+    struct ct_http_answer a  = { .status = 200, .next = -1 };
+    struct ct_json *j        = NULL;
 
-    while (end && end > t->s) {
-        const char *at = end - 1;
-
-        while (at > t->s && at[-1] != '\n')
-            at--;
-        if (strncmp(at, start, strlen(start)) == 0)
-            return parse_line(at, end);
-        end = at;
-    }
-    return NULL;
+    if (board_file(b, run, "ranks_now.json", &r, &a))
+        j = parse(a.body.s);
+    ct_text_fini(&a.body);
+    return j;
 }
 
-static struct latest find_latest(const struct ct_board *b, int run)
+static enum ct_status find_latest(struct ct_board *b, int run,
+                                  struct latest *out)
 {
-    struct ct_text series = { 0 }, ranks = { 0 };
-    struct latest l;
+    const struct board_latest *l = &b->latest[run];
 
-    read_tail(b, run, "series.jsonl", &series);
-    read_tail(b, run, "ranks_now.json", &ranks);
-    l.iteration = last_line(&series, "{\"kind\":\"iteration\"");
-    l.test      = last_line(&series, "{\"kind\":\"test\"");
-    l.norms     = last_line(&series, "{\"kind\":\"norms\"");
-    l.ranks     = last_line(&ranks, "{");
-    ct_text_fini(&series);
-    ct_text_fini(&ranks);
-    return l;
+    board_latest_read(b, run);
+    CT_TRY(ct_alloc((size_t)l->n_tests + 1, sizeof(*out->test), "metrics",
+                    &out->test));
+    out->n_tests   = l->n_tests;
+    out->iteration = parse(l->iteration);
+    out->norms     = parse(l->norms);
+    out->ranks     = read_ranks(b, run);
+    for (int i = 0; i < l->n_tests; i++)
+        out->test[i] = parse(l->test[i]);
+    return CT_OK;
 }
 
-/* Label values: backslash, quote and newline are escaped, as in JSON. */
+static void free_latest(struct latest *l)
+{
+    ct_json_free(l->iteration);
+    ct_json_free(l->norms);
+    ct_json_free(l->ranks);
+    for (int i = 0; i < l->n_tests; i++)
+        ct_json_free(l->test[i]);
+    ct_free(l->test);
+}
+
+/* Backslash, quote and newline are escaped; the format has no other escapes.
+ * Bytes that are no UTF-8 become question marks. */
 static void add_label(struct ct_text *t, const char *key, const char *value)
 {
-    ct_text_addf(t, "%s=", key);
-    ct_json_add_string(t, value);
+    ct_text_addf(t, "%s=\"", key);
+    while (*value) {
+        const int n = ct_utf8_bytes(value);
+
+        if (*value == '\\' || *value == '"')
+            ct_text_addf(t, "\\%c", *value);
+        else if (*value == '\n')
+            ct_text_add(t, "\\n");
+        else if (n == 0)
+            ct_text_add(t, "?");
+        else
+            ct_text_add_bytes(t, value, (size_t)n);
+        value += n ? n : 1;
+    }
+    ct_text_add(t, "\"");
 }
 
 static void add_value(struct ct_text *t, double v)
@@ -94,13 +103,6 @@ static void sample(struct ct_text *t, const char *name, const char *run,
     add_label(t, "run", run);
     ct_text_add(t, "}");
     add_value(t, ct_json_number(value, (double)NAN));
-}
-
-static const char *name_of(const struct ct_board *b, int run)
-{
-    const char *slash = strrchr(b->run[run], '/');
-
-    return slash && slash[1] ? slash + 1 : b->run[run];
 }
 
 static void add_help(struct ct_text *t, const char *name, const char *type,
@@ -145,10 +147,25 @@ static void add_job(struct ct_board *b, const struct latest *l,
     for (size_t k = 0; k < sizeof(job) / sizeof(job[0]); k++) {
         add_help(t, job[k].name, job[k].type, job[k].help);
         for (int i = 0; i < b->n_runs; i++)
-            sample(t, job[k].name, name_of(b, i),
+            sample(t, job[k].name, board_run_name(b, i),
                    ct_json_get(job[k].source == NORMS ? l[i].norms
                                                       : l[i].iteration,
                                job[k].key));
+    }
+}
+
+static void add_test(struct ct_text *t, const char *run, int net,
+                     const struct ct_json *test)
+{
+    const struct ct_json *o = ct_json_get(test, "outputs");
+
+    for (o = o ? o->child : NULL; o; o = o->next) {
+        ct_text_add(t, "cortado_test_output{");
+        add_label(t, "run", run);
+        ct_text_addf(t, ",net=\"%d\",", net);
+        add_label(t, "output", o->key);
+        ct_text_add(t, "}");
+        add_value(t, ct_json_number(o, (double)NAN));
     }
 }
 
@@ -157,23 +174,9 @@ static void add_tests(struct ct_board *b, const struct latest *l,
 {
     add_help(t, "cortado_test_output", "gauge",
              "Mean of an output over the latest test.");
-    for (int i = 0; i < b->n_runs; i++) {
-        const struct ct_json *o = ct_json_get(l[i].test, "outputs");
-        char net[16];
-
-        snprintf(net, sizeof(net), "%.0f",
-                 ct_json_number(ct_json_get(l[i].test, "net"), 0));
-        for (o = o ? o->child : NULL; o; o = o->next) {
-            ct_text_add(t, "cortado_test_output{");
-            add_label(t, "run", name_of(b, i));
-            ct_text_add(t, ",");
-            add_label(t, "net", net);
-            ct_text_add(t, ",");
-            add_label(t, "output", o->key);
-            ct_text_add(t, "}");
-            add_value(t, ct_json_number(o, (double)NAN));
-        }
-    }
+    for (int i = 0; i < b->n_runs; i++)
+        for (int net = 0; net < l[i].n_tests; net++)
+            add_test(t, board_run_name(b, i), net, l[i].test[net]);
 }
 
 /* ---- of the ranks */
@@ -195,10 +198,15 @@ static const struct {
     { "cortado_rank_device_memory_bytes", "gauge",
       "Memory of the rank's GPU.", "device_memory" },
     { "cortado_rank_temperature_celsius", "gauge",
-      "Temperature of the rank's GPU; 0 where it is not known.",
-      "temperature" },
+      "Temperature of the rank's GPU, where it is known.", "temperature" },
     { "cortado_rank_lost", "gauge", "1 when the rank has died.", "gone" },
 };
+
+/* 0 degrees: nobody knows. */
+static bool is_known(const char *key, double v)
+{
+    return strcmp(key, "temperature") != 0 || v != 0;
+}
 
 static void add_ranks(struct ct_board *b, const struct latest *l,
                       struct ct_text *t)
@@ -209,11 +217,15 @@ static void add_ranks(struct ct_board *b, const struct latest *l,
             const struct ct_json *v = ct_json_get(l[i].ranks, rank[k].key);
             int r                   = 0;
 
-            for (v = v ? v->child : NULL; v; v = v->next) {
+            for (v = v ? v->child : NULL; v; v = v->next, r++) {
+                const double number = ct_json_number(v, (double)NAN);
+
+                if (!is_known(rank[k].key, number))
+                    continue;
                 ct_text_addf(t, "%s{", rank[k].name);
-                add_label(t, "run", name_of(b, i));
-                ct_text_addf(t, ",rank=\"%d\"}", r++);
-                add_value(t, ct_json_number(v, (double)NAN));
+                add_label(t, "run", board_run_name(b, i));
+                ct_text_addf(t, ",rank=\"%d\"}", r);
+                add_value(t, number);
             }
         }
     }
@@ -223,20 +235,16 @@ void board_metrics(struct ct_board *b, struct ct_text *out)
 {
     struct latest *l = NULL;
 
-    if (ct_alloc((size_t)b->n_runs + 1, sizeof(*l), "metrics", &l) != CT_OK) {
-        out->failed = 1;
-        return;
+    out->failed |= ct_alloc((size_t)b->n_runs + 1, sizeof(*l), "metrics",
+                            &l) != CT_OK;
+    for (int i = 0; i < b->n_runs && !out->failed; i++)
+        out->failed |= find_latest(b, i, &l[i]) != CT_OK;
+    if (!out->failed) {
+        add_job(b, l, out);
+        add_tests(b, l, out);
+        add_ranks(b, l, out);
     }
-    for (int i = 0; i < b->n_runs; i++)
-        l[i] = find_latest(b, i);
-    add_job(b, l, out);
-    add_tests(b, l, out);
-    add_ranks(b, l, out);
-    for (int i = 0; i < b->n_runs; i++) {
-        ct_json_free(l[i].iteration);
-        ct_json_free(l[i].test);
-        ct_json_free(l[i].norms);
-        ct_json_free(l[i].ranks);
-    }
+    for (int i = 0; i < b->n_runs && l; i++)
+        free_latest(&l[i]);
     ct_free(l);
 }

@@ -30,7 +30,7 @@ static struct ct_board *board(bool (*action)(const char *, void *))
         "{\"kind\":\"iteration\",\"iter\":3,\"ti";
     static const char ranks[] =
         "{\"time\":1,\"iter\":[5,6],\"wait\":[0.5,0],\"sent\":[100,200],"
-        "\"gone\":[0,1]}\n";
+        "\"gone\":[0,1],\"temperature\":[0,61]}\n";
     static const char run[] = "{\"status\":\"running\",\"max_iter\":9}";
     const char *folder[1];
     struct ct_board_options o = { .folder = folder, .n_folders = 1,
@@ -245,6 +245,118 @@ TEST(board, metrics_have_help_type_and_every_rank)
     ASSERT_HAS("cortado_rank_lost{run=\"one\",rank=\"1\"} 1\n", a.body.s);
     ASSERT_INT('\n', a.body.s[a.body.n_bytes - 1]);
     ct_text_fini(&a.body);
+    ct_board_destroy(b);
+}
+
+/* Appends `n` times. */
+static void append(const char *path, const char *text, int n)
+{
+    FILE *f = fopen(path, "a");
+
+    ASSERT(f);
+    for (int i = 0; i < n; i++)
+        fputs(text, f);
+    ASSERT_INT(0, fclose(f));
+}
+
+static void assert_metrics(struct ct_board *b, bool there, const char *text)
+{
+    struct ct_http_answer a = get(b, "GET /metrics", "x");
+
+    if (!strstr(a.body.s, text) == there)
+        FAIL("%s is %s", text, there ? "missing" : "there");
+    ct_text_fini(&a.body);
+}
+
+TEST(board, metrics_have_the_latest_test_however_old_it_is)
+{
+    static const char norms[] = "{\"kind\":\"norms\",\"iter\":2,\"time\":4,"
+                                "\"weights\":1.5,\"gradients\":2.5}\n";
+    static const char iteration[] = "{\"kind\":\"iteration\",\"iter\":9,"
+                                    "\"time\":5,\"loss\":0.125}\n";
+    struct ct_board *b = board(NULL);
+    const char *path   = test_path("runs/one/series.jsonl");
+
+    append(path, "\n", 1); /* ends the unfinished line */
+    append(path, norms, 1);
+    append(path, iteration, 100000); /* several answers of the board */
+    assert_metrics(b, true, "cortado_loss{run=\"one\"} 0.125\n");
+    assert_metrics(b, true, "output=\"acc\\\"y\"} 0.75\n");
+    assert_metrics(b, true, "cortado_weight_norm{run=\"one\"} 1.5\n");
+    append(path, "{\"kind\":\"test\",\"iter\":10,\"time\":6,\"net\":0,"
+                 "\"outputs\":{\"acc\\\"y\":0.8}}\n", 1);
+    append(path, "{\"kind\":\"iteration\",\"iter\":11,\"time\":7,"
+                 "\"loss\":0.0625}\n", 1);
+    assert_metrics(b, true, "cortado_loss{run=\"one\"} 0.0625\n");
+    assert_metrics(b, true, "output=\"acc\\\"y\"} 0.8\n");
+    /* From iteration 5 on all is void. */
+    append(path, "{\"kind\":\"start\",\"iter\":5,\"time\":8}\n", 1);
+    assert_metrics(b, false, "cortado_test_output{");
+    assert_metrics(b, false, "cortado_loss{");
+    assert_metrics(b, true, "cortado_weight_norm{run=\"one\"} 1.5\n");
+    /* Another file in its place. */
+    test_write(path, iteration, sizeof(iteration) - 1);
+    assert_metrics(b, true, "cortado_loss{run=\"one\"} 0.125\n");
+    assert_metrics(b, false, "cortado_weight_norm{");
+    ct_board_destroy(b);
+}
+
+TEST(board, metrics_have_every_test_net)
+{
+    struct ct_board *b = board(NULL);
+    const char *path   = test_path("runs/one/series.jsonl");
+
+    append(path, "\n{\"kind\":\"test\",\"iter\":3,\"time\":4,\"net\":2,"
+                 "\"outputs\":{\"acc\":0.5}}\n", 1);
+    assert_metrics(b, true, "net=\"0\",output=\"acc\\\"y\"} 0.75\n");
+    assert_metrics(b, true, "net=\"2\",output=\"acc\"} 0.5\n");
+    assert_metrics(b, false, "net=\"1\"");
+    ct_board_destroy(b);
+}
+
+TEST(board, runs_of_one_name_are_told_apart)
+{
+    const char *folder[]      = { test_path("runs"), test_path("more/one/"),
+                                  test_path("more/one") };
+    struct ct_board_options o = { .folder = folder, .n_folders = 3 };
+    struct ct_board *b        = NULL;
+    struct ct_http_answer a;
+
+    ct_board_destroy(board(NULL));
+    mkdir(test_path("more"), 0777);
+    mkdir(test_path("more/one"), 0777);
+    test_write(test_path("more/one/run.json"), "{}", 2);
+    append(test_path("more/one/series.jsonl"),
+           "{\"kind\":\"iteration\",\"iter\":1,\"time\":2,\"loss\":7}\n", 1);
+    ASSERT_OK(ct_board_create(&o, &b));
+    assert_metrics(b, true, test_format("cortado_loss{run=\"%s\"} 0.25\n",
+                                        test_path("runs/one")));
+    assert_metrics(b, true, test_format("cortado_loss{run=\"%s\"} 7\n",
+                                        test_path("more/one")));
+    a = get(b, "GET /api/runs", "x");
+    ASSERT_HAS(test_format("\"name\":\"%s\"", test_path("more/one")), a.body.s);
+    ASSERT(!strstr(a.body.s, "\"id\":2")); /* with a slash it is the same */
+    ct_text_fini(&a.body);
+    ct_board_destroy(b);
+}
+
+TEST(board, metrics_escape_what_their_format_escapes)
+{
+    struct ct_board *b = board(NULL);
+
+    append(test_path("runs/one/series.jsonl"),
+           "\n{\"kind\":\"test\",\"iter\":3,\"time\":4,\"net\":0,"
+           "\"outputs\":{\"a\\u0001\\tb\\nc\\\\d\\\"e\":0.5}}\n", 1);
+    assert_metrics(b, true, "output=\"a\001\tb\\nc\\\\d\\\"e\"} 0.5\n");
+    ct_board_destroy(b);
+}
+
+TEST(board, metrics_have_no_temperature_that_nobody_knows)
+{
+    struct ct_board *b = board(NULL);
+
+    assert_metrics(b, true, "temperature_celsius{run=\"one\",rank=\"1\"} 61\n");
+    assert_metrics(b, false, "temperature_celsius{run=\"one\",rank=\"0\"}");
     ct_board_destroy(b);
 }
 
