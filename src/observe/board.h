@@ -8,7 +8,8 @@
  *     GET  /api/runs             all runs, with what their run.json says
  *     GET  /api/runs/3/FILE      a file of the run; of those that grow, whole
  *                                lines: ?from=N from byte N on, ?thin=N about
- *                                N lines of all; X-Next is where to go on
+ *                                N lines of all, 1: the last; X-Next is where
+ *                                to go on
  *     POST /api/runs/3/ACTION    snapshot, trace, stop: of the run that serves
  *     GET  /metrics              for Prometheus                            */
 #ifndef CT_OBSERVE_BOARD_H

@@ -198,24 +198,115 @@ static bool is_rare(const char *line)
            strncmp(line + sizeof(kind) - 1, common, sizeof(common) - 1) != 0;
 }
 
-/* Every k-th line of those that are common, and the last. */
-static void thin(const struct ct_text *all, long most, struct ct_text *out)
-{
-    const char *at = all->s, *end, *next;
-    long n = 0, step, i = 0;
+/* A file's lines, read block by block: it may be larger than memory. */
+struct lines {
+    int    fd;
+    off_t  at, size; /* at: where the next block begins */
+    char  *room;     /* owned */
+    size_t capacity, from, end; /* of room; from, end: what is left in it */
+    bool   failed;
+};
 
-    if (!all->s)
-        return;
-    end = at + all->n_bytes;
-    for (const char *p = at; p && p < end; p = next ? next + 1 : NULL, n++)
-        next = memchr(p, '\n', (size_t)(end - p));
-    step = most > 0 ? (n + most - 1) / most : 1;
-    for (; at && at < end; at = next, i++) {
-        next = memchr(at, '\n', (size_t)(end - at));
-        next = next ? next + 1 : end;
-        if (i % step == 0 || next == end || is_rare(at))
-            ct_text_add_bytes(out, at, (size_t)(next - at));
+static void read_block(struct lines *l)
+{
+    size_t wish;
+    ssize_t got;
+
+    memmove(l->room, l->room + l->from, l->end - l->from);
+    l->end -= l->from;
+    l->from = 0;
+    if (l->end == l->capacity) { /* a long line */
+        char *room = ct_malloc(2 * l->capacity, "board");
+
+        l->failed = !room;
+        if (!room)
+            return;
+        memcpy(room, l->room, l->end);
+        ct_free(l->room);
+        l->room = room;
+        l->capacity *= 2;
     }
+    wish = l->capacity - l->end;
+    if ((off_t)wish > l->size - l->at)
+        wish = (size_t)(l->size - l->at);
+    do
+        got = pread(l->fd, l->room + l->end, wish, l->at);
+    while (got < 0 && errno == EINTR);
+    l->failed = got <= 0;
+    l->at += got > 0 ? got : 0;
+    l->end += got > 0 ? (size_t)got : 0;
+}
+
+/* The next whole line, with its newline; NULL: there is none. */
+static const char *next_line(struct lines *l, size_t *n_bytes)
+{
+    const char *line = NULL, *end = NULL;
+
+    while (!l->failed) {
+        line = l->room + l->from;
+        end  = memchr(line, '\n', l->end - l->from);
+        if (end || l->at >= l->size)
+            break;
+        read_block(l);
+    }
+    if (!end)
+        return NULL;
+    *n_bytes = (size_t)(end + 1 - line);
+    l->from += *n_bytes;
+    return line;
+}
+
+/* Every k-th line of those that are common, and the last.  Returns where the
+ * whole lines end. */
+static long thin(int fd, off_t size, long most, struct ct_text *out)
+{
+    struct lines l = { .fd = fd, .size = size, .capacity = 1 << 20 };
+    long n = 0, step;
+    const char *line;
+    size_t bytes;
+
+    l.room   = ct_malloc(l.capacity, "board");
+    l.failed = !l.room;
+    while (next_line(&l, &bytes))
+        n++;
+    step   = (n + most - 1) / most;
+    l.at   = 0;
+    l.from = l.end = 0;
+    for (long i = 0; i < n && (line = next_line(&l, &bytes)); i++)
+        if (i % step == 0 || i == n - 1 || is_rare(line))
+            ct_text_add_bytes(out, line, bytes);
+    out->failed |= l.failed;
+    ct_free(l.room);
+    return (long)(l.at - (off_t)(l.end - l.from));
+}
+
+/* Where the line begins that ends at `end`; 0: with the file. */
+static off_t line_begin(int fd, off_t end)
+{
+    char block[1 << 12];
+
+    while (end > 0) {
+        const off_t from = end > (off_t)sizeof(block)
+                               ? end - (off_t)sizeof(block)
+                               : 0;
+        const ssize_t n  = pread(fd, block, (size_t)(end - from), from);
+        const char *last = n > 0 ? memrchr(block, '\n', (size_t)n) : NULL;
+
+        if (last)
+            return from + (last - block) + 1;
+        end = from;
+    }
+    return 0;
+}
+
+/* The last whole line, whatever comes before.  Returns where it ends. */
+static long last_line(int fd, off_t size, struct ct_text *out)
+{
+    const off_t end   = line_begin(fd, size);
+    const off_t begin = end > 0 ? line_begin(fd, end - 1) : 0;
+
+    read_part(fd, begin, (size_t)(end - begin), out);
+    return (long)end;
 }
 
 static void read_lines(int fd, off_t size, const struct ct_http_request *r,
@@ -224,18 +315,10 @@ static void read_lines(int fd, off_t size, const struct ct_http_request *r,
     const long most = ct_http_query(r, "thin", 0);
     long from       = ct_http_query(r, "from", 0);
     const long tail = ct_http_query(r, "tail", 0);
-    struct ct_text all = { 0 };
 
     if (most > 0) {
-        enum { MOST_FILE = 256 << 20 };
-        const off_t skip = size > MOST_FILE ? size - MOST_FILE : 0;
-
-        read_part(fd, skip, (size_t)(size - skip), &all);
-        whole_lines(&all);
-        thin(&all, most, &out->body);
-        out->body.failed |= all.failed;
-        out->next = (long)skip + (long)all.n_bytes;
-        ct_text_fini(&all);
+        out->next = most > 1 ? thin(fd, size, most, &out->body)
+                             : last_line(fd, size, &out->body);
         return;
     }
     if (tail > 0 && size > tail) /* from the next line on */

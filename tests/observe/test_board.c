@@ -1,6 +1,7 @@
 /* test_board.c - what can be had of run folders, by whom, and what cannot. */
 #include "observe/board.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -117,6 +118,71 @@ TEST(board, files_that_grow_come_in_whole_lines)
     ASSERT_HAS("\"kind\":\"test\"", a.body.s);
     ASSERT_INT((int)next, (int)a.next);
     ct_text_fini(&a.body);
+    ct_board_destroy(b);
+}
+
+/* A file of `n` lines of 1 kB, and then an unfinished one. */
+static void write_large(const char *path, int n)
+{
+    FILE *f = fopen(path, "w");
+
+    ASSERT(f);
+    for (int i = 0; i < n; i++)
+        fprintf(f, "{\"line\":%07d%1000s}\n", i, "");
+    fputs("{\"line\":", f);
+    ASSERT_INT(0, fclose(f));
+}
+
+static size_t most_memory(void)
+{
+    struct rusage u;
+
+    ASSERT_INT(0, getrusage(RUSAGE_SELF, &u));
+    return (size_t)u.ru_maxrss << 10;
+}
+
+/* Whoever serves may be rank 0 of a job, with no memory to spare. */
+TEST(board, a_large_file_is_thinned_in_little_memory)
+{
+    enum { LINES = 40000 };
+    struct ct_board *b  = board(NULL);
+    const char *path    = test_path("runs/one/layers.jsonl");
+    const size_t before = most_memory();
+    struct ct_http_answer a;
+
+    write_large(path, LINES);
+    a = get(b, "GET /api/runs/0/layers.jsonl?thin=100", "x");
+    ASSERT(most_memory() - before < 20 << 20);
+    ASSERT_INT(LINES * 1017, (int)a.next);
+    ASSERT_INT(101 * 1017, (int)a.body.n_bytes);
+    ASSERT_INT(0, strncmp(a.body.s + 1017, "{\"line\":0000400 ", 16));
+    ASSERT_INT(0, strncmp(a.body.s + 100 * 1017, "{\"line\":0039999 ", 16));
+    ct_text_fini(&a.body);
+    a = get(b, "GET /api/runs/0/layers.jsonl?thin=1", "x");
+    ASSERT_INT(LINES * 1017, (int)a.next);
+    ASSERT_INT(1017, (int)a.body.n_bytes);
+    ASSERT_INT(0, strncmp(a.body.s, "{\"line\":0039999 ", 16));
+    ct_text_fini(&a.body);
+    unlink(path);
+    ct_board_destroy(b);
+}
+
+/* One line is larger than what is read at a time. */
+TEST(board, long_lines_come_whole)
+{
+    struct ct_board *b = board(NULL);
+    const char *path   = test_path("runs/one/layers.jsonl");
+    FILE *f            = fopen(path, "w");
+    struct ct_http_answer a;
+
+    ASSERT(f);
+    fprintf(f, "1%3000000s\n2%5000000s\n3\n", "", "");
+    ASSERT_INT(0, fclose(f));
+    a = get(b, "GET /api/runs/0/layers.jsonl?thin=9", "x");
+    ASSERT_INT(8000006, (int)a.body.n_bytes);
+    ASSERT_INT('2', a.body.s[3000002]);
+    ct_text_fini(&a.body);
+    unlink(path);
     ct_board_destroy(b);
 }
 
