@@ -1,6 +1,7 @@
 /* observe.c - what `cortado train` records and shows of itself. */
 #include "observe.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "base/text.h"
 #include "observe/board.h"
 #include "observe/journal.h"
+#include "observe/output.h"
 #include "observe/trace_file.h"
 #include "peers.h"
 
@@ -125,16 +127,27 @@ static enum ct_status make_journal(struct ct_dist *d, struct observe *o)
     return st;
 }
 
-/* Every rank's, for `cortado autopsy`. */
-static enum ct_status keep_records(const char *run, struct ct_dist *d)
+/* Every rank's, for `cortado autopsy`.  *full: there is no room for them. */
+static enum ct_status keep_records(const char *run, struct ct_dist *d,
+                                   bool *full)
 {
     struct ct_text folder = { 0 };
     enum ct_status st;
 
     ct_text_addf(&folder, "%s/autopsy", run);
-    st = folder.failed ? CT_ENOMEM : ct_dist_keep_records(d, folder.s);
+    st    = folder.failed ? CT_ENOMEM : ct_dist_keep_records(d, folder.s);
+    *full = st == CT_EIO && ct_disk_is_full(errno);
     ct_text_fini(&folder);
     return st;
+}
+
+/* Once per host; what rank 0 cannot write, its journal says. */
+static void say_no_records(const struct observe *o, struct ct_dist *d,
+                           const char *why)
+{
+    if (o ? ct_journal_is_kept(o->journal)
+          : ct_dist_rank(d) > 0 && ct_dist_local_rank(d) == 0)
+        CT_WARN("no records for an autopsy: %s", why);
 }
 
 /* The folder's name, as rank 0 has it, on all ranks. */
@@ -175,46 +188,60 @@ static enum ct_status make_board(const struct observe_flags *f,
     return CT_OK;
 }
 
+/* On rank 0, or where any rank may become it. */
+static enum ct_status make_observe(const struct observe_flags *f,
+                                   const char *folder, bool elastic,
+                                   struct ct_dist *d, struct observe **out)
+{
+    struct observe *o;
+
+    CT_TRY(ct_alloc(1, sizeof(*o), "observe", &o));
+    *out = o;
+    pthread_mutex_init(&o->lock, NULL);
+    o->flags   = f;
+    o->job     = d;
+    o->elastic = elastic;
+    o->folder  = ct_strdup(folder, "run folder");
+    if (!o->folder)
+        return CT_ENOMEM;
+    if (f->http && !elastic)
+        CT_TRY(make_board(f, o));
+    CT_TRY(make_journal(d, o));
+    if (elastic)
+        return CT_OK;
+    peers_set_last_words(ended, o);
+    if (ct_journal_is_kept(o->journal))
+        CT_INFO("Recording this run in %s", o->folder);
+    return CT_OK;
+}
+
 enum ct_status observe_start(const struct observe_flags *f,
                              const Caffe__SolverParameter *param,
                              const uint64_t *job, struct ct_dist *d,
                              struct observe **out)
 {
-    char folder[512] = "";
-    enum ct_status st;
+    char folder[512] = "", why[1024];
+    bool full        = false;
+    enum ct_status kept, st = CT_OK;
 
     *out = NULL;
     if (!wants_any(f))
         return CT_OK;
     CT_TRY(name_folder(f, param, job, d, folder, sizeof(folder)));
-    st = keep_records(folder, d);
-    if (st != CT_OK && job) /* a rank that has joined trains on without */
-        CT_WARN("no records for an autopsy: %s", ct_last_error());
-    else
-        CT_TRY(st);
-    if (ct_dist_rank(d) > 0 && !job)
-        return CT_OK;
-    CT_TRY(ct_alloc(1, sizeof(**out), "observe", out));
-    pthread_mutex_init(&(*out)->lock, NULL);
-    (*out)->flags   = f;
-    (*out)->job     = d;
-    (*out)->elastic = job != NULL;
-    (*out)->folder  = ct_strdup(folder, "run folder");
-    st              = (*out)->folder ? CT_OK : CT_ENOMEM;
-    if (st == CT_OK && f->http && !job)
-        st = make_board(f, *out);
-    if (st == CT_OK)
-        st = make_journal(d, *out);
-    if (st == CT_OK && job)
-        return CT_OK;
-    if (st == CT_OK) {
-        peers_set_last_words(ended, *out);
-        CT_INFO("Recording this run in %s", (*out)->folder);
-        return CT_OK;
+    kept = keep_records(folder, d, &full);
+    snprintf(why, sizeof(why), "%s", ct_last_error());
+    if (kept != CT_OK && !full && !job)
+        return kept;
+    if (ct_dist_rank(d) == 0 || job)
+        st = make_observe(f, folder, job != NULL, d, out);
+    if (st != CT_OK) {
+        observe_end(*out);
+        *out = NULL;
+        return st;
     }
-    observe_end(*out);
-    *out = NULL;
-    return st;
+    if (kept != CT_OK)
+        say_no_records(*out, d, why);
+    return CT_OK;
 }
 
 struct ct_pulse *observe_pulse(struct observe *o)

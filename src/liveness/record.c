@@ -25,23 +25,28 @@ static void record_path(const struct live_page *page, char *out, size_t bytes)
     snprintf(out, bytes, "%s/rank-%d.txt", page->folder, page->rank);
 }
 
-/* The folder and those that it lies in. */
+/* The folder and those that it lies in.  After CT_EIO errno says why. */
 static enum ct_status make_folder(const char *folder)
 {
     char path[512];
+    int why = 0; /* the first of them could not be made */
 
     if (snprintf(path, sizeof(path), "%s", folder) >= (int)sizeof(path))
         return ct_fail(CT_EINVAL, "%s: this name is too long", folder);
     for (char *s = path + 1; *s; s++)
         if (*s == '/') {
             *s = '\0';
-            (void)mkdir(path, 0777);
+            if (mkdir(path, 0777) != 0 && errno != EEXIST && !why)
+                why = errno;
             *s = '/';
         }
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return ct_fail(CT_EIO, "cannot make the folder %s: %s", folder,
-                       strerror(errno));
-    return CT_OK;
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return CT_OK;
+    why = why ? why : errno;
+    (void)ct_fail(CT_EIO, "cannot make the folder %s: %s", folder,
+                  strerror(why));
+    errno = why;
+    return CT_EIO;
 }
 
 enum ct_status live_record_keep(struct live_page *page, const char *folder)

@@ -261,22 +261,27 @@ static void *journal_main(void *arg)
 
 /* ---- beginning and end */
 
+/* After CT_EIO errno says why. */
 static enum ct_status make_folder(const char *path)
 {
     char *part = ct_strdup(path, "path");
     enum ct_status st = part ? CT_OK : CT_ENOMEM;
+    int why           = 0;
 
     for (char *at = part ? part + 1 : NULL; st == CT_OK && at;) {
         at = strchr(at, '/');
         if (at)
             *at = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            st = ct_fail(CT_EIO, "cannot make the folder %s: %s", part,
-                         strerror(errno));
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+            why = errno;
+            st  = ct_fail(CT_EIO, "cannot make the folder %s: %s", part,
+                          strerror(why));
+        }
         if (at)
             *at++ = '/';
     }
     ct_free(part);
+    errno = why;
     return st;
 }
 
@@ -330,6 +335,17 @@ static enum ct_status open_files(struct ct_journal *j)
     return CT_OK;
 }
 
+/* A wrong path ends the run before it begins; a full disk does not. */
+static enum ct_status open_first(struct ct_journal *j)
+{
+    const enum ct_status st = open_files(j);
+
+    if (st != CT_EIO || !ct_disk_is_full(errno))
+        return st;
+    give_up(j);
+    return CT_OK;
+}
+
 /* Those who train together now. */
 static enum ct_status meet_ranks(struct ct_journal *j)
 {
@@ -373,7 +389,12 @@ static enum ct_status init(struct ct_journal *j,
     if (!j->folder || !j->version || !j->address)
         return CT_ENOMEM;
     CT_TRY(keep_words(j, o->argc, o->argv));
-    return j->asleep ? CT_OK : open_files(j);
+    return j->asleep ? CT_OK : open_first(j);
+}
+
+bool ct_journal_is_kept(const struct ct_journal *j)
+{
+    return !j->broken;
 }
 
 enum ct_status ct_journal_create(const struct ct_journal_options *options,
@@ -421,6 +442,8 @@ static enum ct_status start_thread(struct ct_journal *j)
 
 enum ct_status ct_journal_follow(struct ct_journal *j, struct ct_solver *s)
 {
+    if (j->broken)
+        return CT_OK;
     j->solver     = s;
     j->start_iter = ct_solver_iter(s);
     j->max_iter   = ct_solver_param(s)->max_iter;
@@ -565,23 +588,4 @@ void ct_journal_destroy(struct ct_journal *j)
     ct_free(j->argv);
     ct_free(j->address);
     ct_free(j);
-}
-
-enum ct_status ct_journal_default_folder(const Caffe__SolverParameter *p,
-                                         char **out)
-{
-    const char *path  = p->net ? p->net : p->train_net ? p->train_net : "run";
-    const char *slash = strrchr(path, '/');
-    struct ct_text t  = { 0 };
-    time_t now        = time(NULL);
-    struct tm tm;
-    char when[32];
-
-    path = slash ? slash + 1 : path;
-    localtime_r(&now, &tm);
-    strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
-    ct_text_addf(&t, "runs/%.*s-%s", (int)strcspn(path, "."), path, when);
-    *out = t.failed ? NULL : ct_strdup(t.s, "run folder");
-    ct_text_fini(&t);
-    return *out ? CT_OK : CT_ENOMEM;
 }

@@ -26,9 +26,13 @@ struct ct_journal_options {
     bool               asleep;  /* until ct_journal_wake() */
 };
 
-/* Makes the folder and begins to keep the log.  Everything is copied. */
+/* Makes the folder and begins to keep the log.  Everything is copied.  A disk
+ * that is full ends the journal with a warning, and this is CT_OK. */
 CT_MUST_CHECK enum ct_status ct_journal_create(
     const struct ct_journal_options *options, struct ct_journal **out);
+
+/* False: something could not be written, and the journal has ended. */
+bool ct_journal_is_kept(const struct ct_journal *j);
 
 /* All ranks call it, those without a journal with NULL, before they train:
  * measures the links between up to 16 ranks. */

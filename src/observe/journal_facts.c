@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -149,6 +150,27 @@ enum ct_status journal_write_run(struct ct_journal *j)
     add_ranks(&t, j);
     ct_text_add(&t, "}\n");
     return ct_output_replace(j->folder, "run.json", &t);
+}
+
+/* ---- its name */
+
+enum ct_status ct_journal_default_folder(const Caffe__SolverParameter *p,
+                                         char **out)
+{
+    const char *path  = p->net ? p->net : p->train_net ? p->train_net : "run";
+    const char *slash = strrchr(path, '/');
+    struct ct_text t  = { 0 };
+    time_t now        = time(NULL);
+    struct tm tm;
+    char when[32];
+
+    path = slash ? slash + 1 : path;
+    localtime_r(&now, &tm);
+    strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
+    ct_text_addf(&t, "runs/%.*s-%s", (int)strcspn(path, "."), path, when);
+    *out = t.failed ? NULL : ct_strdup(t.s, "run folder");
+    ct_text_fini(&t);
+    return *out ? CT_OK : CT_ENOMEM;
 }
 
 /* ---- the net */

@@ -9,9 +9,20 @@
 
 #include "base/mem.h"
 
+/* Leaves errno as it is. */
 static enum ct_status refused(const char *path)
 {
-    return ct_fail(CT_EIO, "cannot write %s: %s", path, strerror(errno));
+    const int why           = errno;
+    const enum ct_status st = ct_fail(CT_EIO, "cannot write %s: %s", path,
+                                      strerror(why));
+
+    errno = why;
+    return st;
+}
+
+bool ct_disk_is_full(int error)
+{
+    return error == ENOSPC || error == EDQUOT || error == EROFS;
 }
 
 char *ct_path_join(const char *folder, const char *name)

@@ -16,7 +16,8 @@ struct ct_output {
 };
 
 /* Opens for appending; the file is made where it is not there, and an
- * unfinished last line, which a crash may have left, is ended if `lines`. */
+ * unfinished last line, which a crash may have left, is ended if `lines`.
+ * After CT_EIO errno says why. */
 CT_MUST_CHECK enum ct_status ct_output_open(struct ct_output *o,
                                             const char *folder,
                                             const char *name, int lines);
@@ -30,6 +31,10 @@ void ct_output_close(struct ct_output *o); /* flushes nothing */
 CT_MUST_CHECK enum ct_status ct_output_replace(const char *folder,
                                                const char *name,
                                                struct ct_text *text);
+
+/* Whether an error of the system means that a disk takes nothing more: it is
+ * full, or cannot be written at all. */
+bool ct_disk_is_full(int error);
 
 /* folder/name; ct_free'd by the caller; NULL: no memory. */
 char *ct_path_join(const char *folder, const char *name);
