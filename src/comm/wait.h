@@ -8,7 +8,20 @@
  * Between two looks ct_wait_on lets the thread that owns the comm go on with
  * what it does for others (ct_comm.background, ct_comm.tick), says in the
  * pulse whom this rank waits for once that takes longer than a moment, asks
- * now and then whether the wait can still end well, and pauses. */
+ * now and then whether the wait can still end well, and pauses.
+ *
+ * Four waits are outside it, because none is a wait for a peer:
+ *
+ *     comm/thread.c        the compute thread sleeps until its own comm thread
+ *                          has done a job; the job waits here
+ *     device/cuda/stage.c  the compute thread waits for its own GPU, at that
+ *                          GPU's pace.  If the GPU waits for others, NCCL says
+ *                          whether one is lost (ct_stage_judge), while the
+ *                          comm thread waits here for the same ranks
+ *     transport/tcp.c      the end of a view: what was sent leaves, for a
+ *                          bounded time
+ *     transport/mpi.c      the end of a request: MPI lets go of its memory,
+ *                          for a bounded time */
 #ifndef CT_COMM_WAIT_H
 #define CT_COMM_WAIT_H
 

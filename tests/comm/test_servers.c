@@ -1,5 +1,7 @@
 /* test_servers.c - slices, clocks, views: what parameter servers stand on. */
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "comm/coll/coll.h"
 #include "comm/ps/worker_clock.h"
 #include "comm/ps/ps.h"
@@ -246,6 +248,72 @@ TEST(servers, answers_look_ahead)
 
     ranks_run(3, NULL, push_alone, &none);
     ranks_run(3, NULL, push_alone, &half);
+}
+
+/* What a rank says in its pulse while it waits. */
+struct seen {
+    struct ct_pulse pulse;
+    int             n_looks, peer;
+    bool            is_lost; /* the one that it waits for */
+};
+
+static enum ct_status look_at_pulse(void *arg)
+{
+    struct seen *s = arg;
+
+    s->n_looks++;
+    s->peer = ct_pulse_view(&s->pulse).peer;
+    return s->is_lost ? ct_fail(CT_ECOMM, "the server is lost") : CT_OK;
+}
+
+/* Rank 0 has pushed to rank 1, which does not answer. */
+static enum ct_status await_for_a_time(struct ct_comm *c, struct seen *s,
+                                       double seconds)
+{
+    static const size_t border[] = { 0, N };
+    static const int worker[] = { 0 }, server[] = { 1 };
+    float x[N] = { 0 };
+    struct ct_ps_table t;
+    struct ct_ps *ps = NULL;
+    enum ct_status st;
+
+    CT_TRY(ct_ps_table_init(&t, border, 2, 1));
+    CT_TRY(ct_ps_create(&(struct ct_ps_config){
+        .comm = c, .table = &t, .worker_rank = worker, .server_rank = server,
+        .n_workers = 1, .values = true, .staleness = CT_PS_ASYNC }, &ps));
+    ct_ps_reset(ps, x, 0);
+    CT_TRY(ct_ps_await_until(ps, 0, 1, ct_now() + 60)); /* none is due */
+    CT_TRY(ct_ps_push(ps, 0, 0, &(struct ct_ps_weight){ 1, 1 }, x, NULL));
+    c->pulse    = &s->pulse;
+    c->judge    = look_at_pulse;
+    c->tick_arg = s;
+    st          = ct_ps_await_until(ps, 0, 1, ct_now() + seconds);
+    ct_ps_destroy(ps);
+    ct_ps_table_fini(&t);
+    return st;
+}
+
+TEST(servers, a_wait_for_a_time_is_seen_judged_and_ends)
+{
+    struct ct_transport *t[2];
+    struct ct_comm *c[2];
+    struct seen s = { 0 };
+    double start;
+
+    ASSERT_OK(ct_loopback_create(2, &(struct ct_loopback_options){ 0 }, t));
+    for (int r = 0; r < 2; r++)
+        ASSERT_OK(ct_comm_create(t[r], &c[r]));
+    ct_pulse_init(&s.pulse);
+    start = ct_now();
+    ASSERT_OK(await_for_a_time(c[0], &s, 0.3));
+    ASSERT(ct_now() - start >= 0.3 && ct_now() - start < 30);
+    ASSERT(s.n_looks > 0);
+    ASSERT_INT(1, s.peer); /* the server */
+    ASSERT(ct_pulse_view(&s.pulse).waiting == 0);
+    s.is_lost = true;
+    ASSERT_STATUS(CT_ECOMM, await_for_a_time(c[0], &s, 60));
+    for (int r = 0; r < 2; r++)
+        ct_comm_destroy(c[r]);
 }
 
 /* What a rank sends that is no worker of this version, or has lost count. */

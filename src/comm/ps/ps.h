@@ -169,7 +169,7 @@ CT_MUST_CHECK enum ct_status ct_ps_push(struct ct_ps *p, int slice,
                                         int64_t clock,
                                         const struct ct_ps_weight *weight,
                                         float *x, const int64_t *words);
-/* The same for the comm thread itself. */
+/* ct_ps_push for the comm thread itself, which goes on with its work. */
 CT_MUST_CHECK enum ct_status ct_ps_push_here(struct ct_ps *p, int slice,
                                              int64_t clock,
                                              const struct ct_ps_weight *weight,
@@ -178,9 +178,11 @@ CT_MUST_CHECK enum ct_status ct_ps_push_here(struct ct_ps *p, int slice,
  * push of iteration clock - 1 is answered. */
 CT_MUST_CHECK enum ct_status ct_ps_await(struct ct_ps *p, int slice,
                                          int64_t clock);
-/* Until `until`, at the longest: for `clock`, or for answers to all pushes. */
-void ct_ps_hope(struct ct_ps *p, int slice, int64_t clock, double until);
-/* The same as ct_ps_await for the comm thread itself. */
+/* Waits for `clock` or for answers to all pushes, whichever comes first, and no
+ * longer than until the time `until` of ct_now(). */
+CT_MUST_CHECK enum ct_status ct_ps_await_until(struct ct_ps *p, int slice,
+                                               int64_t clock, double until);
+/* ct_ps_await for the comm thread itself, which goes on with its work. */
 CT_MUST_CHECK enum ct_status ct_ps_await_here(struct ct_ps *p, int slice,
                                               int64_t clock);
 /* Without waiting: would ct_ps_await return at once? */

@@ -32,6 +32,14 @@ static bool has_room(const struct ct_ps *p, int slice, int64_t clock)
            !l->push[l->n_pushed % (uint64_t)c->depth].sending;
 }
 
+/* Nothing that would bring the clock is on its way. */
+static bool has_all_answers(const struct ct_ps *p, int slice, int64_t clock)
+{
+    const struct ps_local *l = &p->client->local[slice];
+
+    return has_clock(p, slice, clock) || l->n_answered == l->n_pushed;
+}
+
 static bool has_pulled(const struct ct_ps *p, int slice, int64_t clock)
 {
     (void)slice, (void)clock;
@@ -56,7 +64,9 @@ struct waiting {
     ready_fn      ready;
     int           slice;
     int64_t       clock;
-    double        news; /* when the latest came */
+    bool          here;  /* on the comm thread, which moves things along */
+    double        until; /* then it ends in any case; 0: never */
+    double        news;  /* when the latest came */
     bool          done;
 };
 
@@ -65,7 +75,8 @@ static enum ct_status look(struct waiting *x)
 {
     struct ct_ps *p = x->ps;
 
-    x->done = x->ready(p, x->slice, x->clock);
+    x->done = x->ready(p, x->slice, x->clock) ||
+              (x->until > 0 && ct_now() >= x->until);
     x->news = p->client->last_news;
     return x->done || p->failed == CT_OK ? CT_OK
                                          : ct_fail(p->failed, "%s", p->why);
@@ -74,14 +85,19 @@ static enum ct_status look(struct waiting *x)
 static void sleep_for_news(void *arg)
 {
     struct waiting *x = arg;
+    const double left = x->until - ct_now();
+    const bool ends   = x->until > 0 && left < 1e-9 * LOOK_NS;
 
+    if (ends && left <= 0)
+        return;
     pthread_mutex_lock(&x->ps->lock);
     if (!x->ready(x->ps, x->slice, x->clock) && x->ps->failed == CT_OK)
-        wait_news(x->ps, LOOK_NS);
+        wait_news(x->ps, ends ? (long)(1e9 * left) : LOOK_NS);
     pthread_mutex_unlock(&x->ps->lock);
 }
 
-/* Is the comm thread, which brings answers, well? */
+/* Is the comm thread, which brings answers, well?  It may be at work for a
+ * while before it can say so. */
 static enum ct_status comm_is_well(void *arg, int peer)
 {
     const struct ct_ps_config *c = &((struct waiting *)arg)->ps->config;
@@ -90,19 +106,17 @@ static enum ct_status comm_is_well(void *arg, int peer)
     return c->health ? c->health(c->arg) : CT_OK;
 }
 
-/* On the comm thread (here), which moves things along itself, or another. */
-static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
-                            int64_t clock, bool here)
+static enum ct_status await(struct waiting x)
 {
-    const int server = p->config.table->slice[slice].server;
-    struct waiting x = { p, ready, slice, clock, 0, false };
+    struct ct_ps *p  = x.ps;
+    const int server = p->config.table->slice[x.slice].server;
     struct ct_wait w = {
         .comm  = p->config.comm,
         .peer  = p->config.server_rank[server],
-        .owner = here,
-        .pace  = here ? polling : sleeping,
-        .sleep = here ? NULL : sleep_for_news,
-        .alive = here ? NULL : comm_is_well,
+        .owner = x.here,
+        .pace  = x.here ? polling : sleeping,
+        .sleep = x.here ? NULL : sleep_for_news,
+        .alive = x.here || x.until > 0 ? NULL : comm_is_well,
         .arg   = &x,
     };
     enum ct_status st = CT_OK;
@@ -110,14 +124,14 @@ static enum ct_status await(struct ct_ps *p, ready_fn ready, int slice,
 
     ct_wait_begin(&w);
     for (;;) {
-        if (here)
+        if (x.here)
             CT_TRY_GOTO(ct_ps_progress(p), st, out);
         pthread_mutex_lock(&p->lock);
         st = look(&x);
         pthread_mutex_unlock(&p->lock);
         if (st != CT_OK || x.done)
             break;
-        if (!span && !here)
+        if (!span && !x.here)
             span = ct_trace_begin();
         ct_wait_news(&w, x.news);
         CT_TRY_GOTO(ct_wait_on(&w), st, out);
@@ -171,7 +185,8 @@ static enum ct_status await_and_push(struct ct_ps *p, int slice, int64_t clock,
 {
     enum ct_status st;
 
-    CT_TRY(await(p, has_room, slice, clock, here));
+    CT_TRY(await((struct waiting){ .ps = p, .ready = has_room, .slice = slice,
+                                   .clock = clock, .here = here }));
     pthread_mutex_lock(&p->lock);
     st = push(p, slice, clock, weight, x, words);
     pthread_mutex_unlock(&p->lock);
@@ -194,28 +209,22 @@ enum ct_status ct_ps_push_here(struct ct_ps *p, int slice, int64_t clock,
 
 enum ct_status ct_ps_await(struct ct_ps *p, int slice, int64_t clock)
 {
-    return await(p, has_clock, slice, clock, false);
+    return await((struct waiting){ .ps = p, .ready = has_clock, .slice = slice,
+                                   .clock = clock });
 }
 
-void ct_ps_hope(struct ct_ps *p, int slice, int64_t clock, double until)
+enum ct_status ct_ps_await_until(struct ct_ps *p, int slice, int64_t clock,
+                                 double until)
 {
-    const struct ps_local *l = &p->client->local[slice];
-
-    pthread_mutex_lock(&p->lock);
-    while (p->failed == CT_OK && !has_clock(p, slice, clock) &&
-           l->n_answered < l->n_pushed) {
-        const double left = until - ct_now();
-
-        if (left <= 0)
-            break;
-        wait_news(p, left < 1e-9 * LOOK_NS ? (long)(1e9 * left) : LOOK_NS);
-    }
-    pthread_mutex_unlock(&p->lock);
+    return await((struct waiting){ .ps = p, .ready = has_all_answers,
+                                   .slice = slice, .clock = clock,
+                                   .until = until });
 }
 
 enum ct_status ct_ps_await_here(struct ct_ps *p, int slice, int64_t clock)
 {
-    return await(p, has_clock, slice, clock, true);
+    return await((struct waiting){ .ps = p, .ready = has_clock, .slice = slice,
+                                   .clock = clock, .here = true });
 }
 
 bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock)
@@ -312,7 +321,9 @@ enum ct_status ct_ps_pull(struct ct_ps *p, int64_t clock, int history,
     pthread_mutex_lock(&p->lock);
     st = begin_pull(p, clock, history, out);
     pthread_mutex_unlock(&p->lock);
-    return st == CT_OK ? await(p, has_pulled, 0, clock, false) : st;
+    return st == CT_OK ? await((struct waiting){ .ps = p, .ready = has_pulled,
+                                                 .clock = clock })
+                       : st;
 }
 
 struct ct_ps_head ct_ps_latest(struct ct_ps *p)

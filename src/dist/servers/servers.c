@@ -370,15 +370,16 @@ static void note_fetch(struct dist_ps *p, double now)
 /* What must be in; and what is on its way is worth a moment. */
 static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
 {
+    enum ct_status st = CT_OK;
     double start;
 
     if (d->plan.staleness != CT_PS_ASYNC)
         CT_TRY(dist_ps_await(d, i, d->ps.clock - d->plan.staleness));
     start = ct_now();
     if (d->plan.staleness != 0)
-        ct_ps_hope(d->ps.ps, i, d->ps.clock, until);
+        st = ct_ps_await_until(d->ps.ps, i, d->ps.clock, until);
     d->counts.wait_seconds += ct_now() - start;
-    return CT_OK;
+    return st;
 }
 
 static enum ct_status value_fetch(struct ct_exchange *x, int iter)
