@@ -73,8 +73,8 @@ struct ct_comm {
     struct ct_choice choice[CT_MOST_CHOICES]; /* made by ct_allreduce_tune */
     int              n_choices;
 
-    /* coll/shared.h: made by the first who asks, or asks in vain, which
-     * place.no_window says from then on. */
+    /* coll/shared.h: made by the first who asks.  If that fails on any rank,
+     * place.window_failed is set and nobody asks again. */
     struct ct_shared *_Atomic shared;
 
     void  *staging;      /* grows to what collectives ask for */

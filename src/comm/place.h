@@ -16,7 +16,8 @@ struct ct_place {
     int        n_hosts;
     int        local, n_local; /* my number on my host, and of how many */
     bool       even;    /* every host has n_local ranks */
-    bool       no_window; /* ranks of a host share no memory */
+    bool       no_window;     /* ranks of a host are not to share memory */
+    bool       window_failed; /* they have tried to, in vain */
 };
 
 /* Some of the ranks, in an order that all of them agree on. */
@@ -38,6 +39,12 @@ void ct_place_number_hosts(int size, const int *host, int *out);
 
 /* `host` as ct_place_number_hosts leaves it, or NULL. */
 struct ct_place ct_place(int rank, int size, const int *host);
+/* Can, as far as is known, the ranks of a host share memory? */
+static inline bool ct_place_has_window(const struct ct_place *p)
+{
+    return !p->no_window && !p->window_failed;
+}
+
 int ct_place_host(const struct ct_place *p, int rank);
 /* The rank with number `local` on `host`. */
 int ct_place_rank(const struct ct_place *p, int host, int local);

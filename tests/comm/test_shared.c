@@ -67,7 +67,7 @@ static enum ct_status many_runs(struct ct_comm *c, void *arg)
         for (int64_t i = 0; i < FLOATS; i++)
             ct_shared_mine(s)[i] = value(round, c->rank, i);
         for (int k = 0; k < RUNS && st == CT_OK; k++) {
-            st = ct_shared_post(s, run_first(k),
+            st = ct_shared_post(s, "sum", run_first(k),
                                 run_first(k + 1) - run_first(k), &ticket[k]);
             if (k % 7 == c->rank)
                 ct_shared_progress(s);
@@ -106,7 +106,7 @@ static enum ct_status meetings(struct ct_comm *c, void *arg)
     CT_TRY(ct_shared_create(c, 64, 0, &s));
     for (int k = 0; k < 3 * CT_SHARED_RUNS && st == CT_OK; k++) {
         if (k % 3 == 0)
-            st = ct_shared_post(s, 0, 64, &ticket);
+            st = ct_shared_post(s, "sum", 0, 64, &ticket);
         atomic_fetch_add(&n[k], 1);
         if (st == CT_OK)
             st = ct_shared_meet(s);
@@ -146,6 +146,14 @@ static enum ct_status add_piece(struct ct_shared *s, void *arg, int64_t piece)
     return CT_OK;
 }
 
+static enum ct_status post_chain(struct ct_shared *s, struct chain *x,
+                                 uint64_t *ticket)
+{
+    return ct_shared_post_work(s, &(struct ct_shared_work){
+        .label = "chain", .run = add_piece, .arg = x, .n_pieces = PIECES,
+        .bytes = 40 }, ticket);
+}
+
 static enum ct_status check_pieces(const struct ct_shared *s, int round, int k)
 {
     for (int i = 0; i < PIECES; i++) {
@@ -172,8 +180,7 @@ static enum ct_status pieces_of_work(struct ct_comm *c, void *arg)
     for (int round = 0; round < ROUNDS && st == CT_OK; round++) {
         for (int k = 0; k < RUNS && st == CT_OK; k++) {
             x[k] = (struct chain){ k, 0 };
-            st = ct_shared_post_work(s, add_piece, &x[k], PIECES, 40,
-                                     &ticket[k]);
+            st = post_chain(s, &x[k], &ticket[k]);
             if (c->rank != 0)
                 ct_shared_progress(s);
         }
@@ -218,7 +225,7 @@ static enum ct_status late_rank(struct ct_comm *c, void *arg)
         if (c->rank == 1)
             nap(0.02);
         ct_shared_mine(s)[99] = (float)(k + c->rank);
-        st = ct_shared_post(s, 0, 100, &ticket);
+        st = ct_shared_post(s, "sum", 0, 100, &ticket);
         if (st == CT_OK)
             st = ct_shared_wait(s, ticket);
         if (st == CT_OK && ct_shared_sums(s)[99] != (float)(3 * k + 3))
@@ -243,7 +250,7 @@ static enum ct_status idle_rank(struct ct_comm *c, void *arg)
     enum ct_status st;
 
     CT_TRY(ct_shared_create(c, 10, PIECES, &s));
-    st = ct_shared_post_work(s, add_piece, &x, PIECES, 40, &ticket);
+    st = post_chain(s, &x, &ticket);
     for (int i = 0; c->rank == 1 && i < 500 && atomic_load(n_seen) < 2; i++)
         nap(0.01);
     if (st == CT_OK)
@@ -282,7 +289,7 @@ static enum ct_status absent_rank(struct ct_comm *c, void *arg)
     } else {
         if (how == STALL)
             c->stall_after = 0.2;
-        st = ct_shared_post(s, 0, 100, &ticket);
+        st = ct_shared_post(s, "sum", 0, 100, &ticket);
         if (st == CT_OK)
             st = ct_shared_wait(s, ticket);
     }
@@ -341,7 +348,7 @@ static enum ct_status ticking_rank(struct ct_comm *c, void *arg)
     c->tick_arg = &n_ticks;
     if (c->rank == 1)
         nap(0.5);
-    w.st = ct_shared_post(w.shared, 0, 100, &w.ticket);
+    w.st = ct_shared_post(w.shared, "sum", 0, 100, &w.ticket);
     if (w.st == CT_OK && apart && pthread_create(&thread, NULL, wait_main,
                                                  &w) == 0)
         pthread_join(thread, NULL);

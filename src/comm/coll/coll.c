@@ -95,7 +95,7 @@ enum ct_status ct_allreduce(struct ct_comm *c, float *x, int64_t n)
     enum ct_status st                    = type->run(c, x, n);
 
     /* All ranks have heard that they cannot share memory; x is untouched. */
-    if (st == CT_ENOTSUP && type == &ct_coll_shared && c->place.no_window)
+    if (st == CT_ENOTSUP && type == &ct_coll_shared && c->place.window_failed)
         return ct_allreduce_choose(c, n)->run(c, x, n);
     return st;
 }

@@ -52,7 +52,7 @@ static enum ct_status even_run(struct ct_comm *c, float *x, int64_t n)
 
     if (c->local.size == 1)
         return cross_sum(c, x, n, 1);
-    if (!c->place.no_window)
+    if (ct_place_has_window(&c->place))
         st = ct_shared_run(c, x, n, between_hosts);
     return st == CT_ENOTSUP ? ring_run(c, x, n) : st;
 }
@@ -104,7 +104,7 @@ static double hierarchical_bytes(const struct ct_place *p, int64_t n)
 
     if (p->even && p->n_local == 1)
         return cross_bytes(p, n);
-    if (p->even && p->no_window)
+    if (p->even && !ct_place_has_window(p))
         return rings_bytes(p, n);
     if (p->even)
         return (double)n * sizeof(float) + slices_bytes(p, n);

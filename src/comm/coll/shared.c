@@ -344,7 +344,6 @@ static enum ct_status post(struct ct_shared *s, struct shared_run run,
     if (s->n_posted >= CT_SHARED_RUNS) /* whose place it takes */
         CT_TRY(ct_shared_wait(s, s->n_posted + 1 - CT_SHARED_RUNS));
     start     = ct_trace_begin();
-    run.label = s->label ? s->label : "sum";
     run.entry = ct_logbook_begin(book_of(s), (uint64_t)(s->number + 1) << 16 |
                                                  s->comm->channel,
                                  s->n_posted + 1, run.work ? "share work"
@@ -361,20 +360,22 @@ static enum ct_status post(struct ct_shared *s, struct shared_run run,
     return CT_OK;
 }
 
-enum ct_status ct_shared_post(struct ct_shared *s, int64_t first, int64_t n,
-                              uint64_t *ticket)
+enum ct_status ct_shared_post(struct ct_shared *s, const char *label,
+                              int64_t first, int64_t n, uint64_t *ticket)
 {
-    return post(s, (struct shared_run){ .floats = { first, n } },
+    return post(s, (struct shared_run){ .label = label,
+                                        .floats = { first, n } },
                 (uint64_t)n * sizeof(float), ticket);
 }
 
-enum ct_status ct_shared_post_work(struct ct_shared *s, ct_shared_fn work,
-                                   void *arg, int64_t n_pieces, uint64_t bytes,
+enum ct_status ct_shared_post_work(struct ct_shared *s,
+                                   const struct ct_shared_work *work,
                                    uint64_t *ticket)
 {
-    return post(s, (struct shared_run){ .work = work, .arg = arg,
-                                        .n_pieces = n_pieces },
-                bytes, ticket);
+    return post(s, (struct shared_run){ .label = work->label,
+                                        .work = work->run, .arg = work->arg,
+                                        .n_pieces = work->n_pieces },
+                work->bytes, ticket);
 }
 
 static int not_here(void *arg)
@@ -391,7 +392,7 @@ enum ct_status ct_shared_meet(struct ct_shared *s)
     struct waiting w = { .shared = s };
     uint64_t start;
 
-    CT_TRY(ct_shared_post(s, 0, 0, &w.ticket));
+    CT_TRY(ct_shared_post(s, "meet", 0, 0, &w.ticket));
     start = ct_trace_begin();
     CT_TRY(ct_window_wait(s->window, not_here, &w));
     if (start && ct_trace_now() - start > SHORT_NS)
@@ -410,7 +411,7 @@ enum ct_status ct_shared_run(
     if (!s) {
         enum ct_status st = ct_shared_create(c, CT_SHARED_SEGMENT, 0, &s);
 
-        c->place.no_window |= st == CT_ENOTSUP;
+        c->place.window_failed |= st == CT_ENOTSUP;
         CT_TRY(st);
         atomic_store(&c->shared, s);
     }
@@ -419,7 +420,7 @@ enum ct_status ct_shared_run(
         int64_t some = n - i < CT_SHARED_SEGMENT ? n - i : CT_SHARED_SEGMENT;
 
         memcpy(ct_shared_mine(s), x + i, (size_t)some * sizeof(*x));
-        CT_TRY(ct_shared_post(s, 0, some, &ticket));
+        CT_TRY(ct_shared_post(s, "sum", 0, some, &ticket));
         CT_TRY(ct_shared_wait(s, ticket));
         memcpy(x + i, ct_shared_sums(s), (size_t)some * sizeof(*x));
     }
@@ -429,7 +430,7 @@ enum ct_status ct_shared_run(
 static bool shared_is_usual(const struct ct_place *p, double bytes)
 {
     (void)bytes;
-    return p->n_hosts == 1 && !p->no_window;
+    return p->n_hosts == 1 && ct_place_has_window(p);
 }
 
 static bool shared_available(const struct ct_comm *c)

@@ -33,7 +33,7 @@ typedef enum ct_status (*ct_shared_fn)(struct ct_shared *s, void *arg,
                                        int64_t piece);
 
 struct shared_run {
-    const char    *label;
+    const char    *label; /* borrowed */
     struct ct_part floats;
     ct_shared_fn   work; /* NULL: the floats are summed */
     void          *arg;
@@ -57,7 +57,6 @@ struct ct_shared {
      * read it.  For sums between hosts; runs on the caller's thread. */
     enum ct_status    (*between)(struct ct_comm *c, float *x, int64_t n);
     enum ct_status      failed; /* of between, or of a work */
-    const char         *label;  /* what is posted next, for traces; borrowed */
     uint32_t            number; /* of these sums among all, on all ranks */
 };
 
@@ -72,15 +71,22 @@ float *ct_shared_mine(const struct ct_shared *s); /* this rank's floats */
 float *ct_shared_sums(const struct ct_shared *s);
 float *ct_shared_more(const struct ct_shared *s); /* line-aligned */
 
-/* Floats [first, first + n) are complete.  The ticket is for the wait. */
-CT_MUST_CHECK enum ct_status ct_shared_post(struct ct_shared *s, int64_t first,
+/* Floats [first, first + n) are complete.  The label is for traces and the
+ * logbook; borrowed.  The ticket is for the wait. */
+CT_MUST_CHECK enum ct_status ct_shared_post(struct ct_shared *s,
+                                            const char *label, int64_t first,
                                             int64_t n, uint64_t *ticket);
-/* Other work in place of sums, for which others read `bytes` of this rank. */
-CT_MUST_CHECK enum ct_status ct_shared_post_work(struct ct_shared *s,
-                                                 ct_shared_fn work, void *arg,
-                                                 int64_t n_pieces,
-                                                 uint64_t bytes,
-                                                 uint64_t *ticket);
+
+/* Other work in place of a sum. */
+struct ct_shared_work {
+    const char  *label; /* borrowed */
+    ct_shared_fn run;
+    void        *arg;
+    int64_t      n_pieces;
+    uint64_t     bytes; /* of this rank that others read for it */
+};
+CT_MUST_CHECK enum ct_status ct_shared_post_work(
+    struct ct_shared *s, const struct ct_shared_work *work, uint64_t *ticket);
 /* For such work: y = the sum of floats [first, first + n) over ranks. */
 void ct_shared_add(const struct ct_shared *s, int64_t first, int64_t n,
                    float *y);

@@ -223,8 +223,8 @@ static enum ct_status send_to_sum(struct ct_dist *d, int n_ready)
     while (d->buckets.n_sent < n_ready) {
         struct dist_flight *f = &d->buckets.flight[d->buckets.n_sent++];
 
-        d->host.shared->label = f->name;
-        CT_TRY(ct_shared_post(d->host.shared, f->first, f->n, &f->ticket));
+        CT_TRY(ct_shared_post(d->host.shared, f->name, f->first, f->n,
+                              &f->ticket));
     }
     ct_shared_progress(d->host.shared);
     d->host.seconds += ct_now() - start;
@@ -238,12 +238,13 @@ static enum ct_status send_to_update(struct ct_dist *d, int n_ready)
 
     while (d->buckets.n_sent < n_ready) {
         struct dist_flight *f = &d->buckets.flight[d->buckets.n_sent++];
+        const struct ct_shared_work w = {
+            .label = f->name, .run = update_piece, .arg = f,
+            .n_pieces = (f->n + PIECE - 1) / PIECE,
+            .bytes    = (uint64_t)f->n * sizeof(float),
+        };
 
-        d->host.shared->label = f->name;
-        CT_TRY(ct_shared_post_work(d->host.shared, update_piece, f,
-                                   (f->n + PIECE - 1) / PIECE,
-                                   (uint64_t)f->n * sizeof(float),
-                                   &f->ticket));
+        CT_TRY(ct_shared_post_work(d->host.shared, &w, &f->ticket));
     }
     d->host.seconds += ct_now() - start;
     return CT_OK;
@@ -272,7 +273,6 @@ enum ct_status dist_direct_meet(struct ct_dist *d)
 {
     const double start = ct_now();
 
-    d->host.shared->label = "meet";
     CT_TRY(ct_shared_meet(d->host.shared));
     d->counts.wait_seconds += ct_now() - start;
     return CT_OK;

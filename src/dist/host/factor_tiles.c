@@ -105,10 +105,13 @@ static enum ct_status post(struct dist_factor *x, const struct ct_factors *f)
 
     memcpy(x->u + first * x->n, f->u, u * sizeof(float));
     memcpy(x->v + first * x->m, f->v, v * sizeof(float));
-    x->dist->host.shared->label = x->name;
-    return ct_shared_post_work(x->dist->host.shared, make_tile, x,
-                               row_tiles(x) * ((x->m + COLUMNS - 1) / COLUMNS),
-                               (u + v) * sizeof(float), &x->ticket);
+    return ct_shared_post_work(
+        x->dist->host.shared,
+        &(struct ct_shared_work){
+            .label = x->name, .run = make_tile, .arg = x,
+            .n_pieces = row_tiles(x) * ((x->m + COLUMNS - 1) / COLUMNS),
+            .bytes    = (u + v) * sizeof(float) },
+        &x->ticket);
 }
 
 static bool arrived(struct dist_factor *x)
