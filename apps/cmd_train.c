@@ -267,12 +267,13 @@ static enum ct_status say_end(const struct train_job *j, enum ct_status st)
 enum ct_status train_as_rank(struct train_job *j, struct ct_dist *d)
 {
     const struct train_flags *f = j->flags;
-    struct askers askers        = { .job = j };
-    struct ct_solver_options o  = {
+    struct askers askers         = { .job = j };
+    struct ct_solver_watch watch = { NULL };
+    struct ct_solver_options o   = {
         .device = f->net.device, .level = f->net.level, .stage = f->net.stages,
         .n_stage = f->net.n_stages, .action = poll_askers, .arg = &askers,
         .rank = ct_dist_rank(d), .size = ct_dist_size(d),
-        .exchange = ct_dist_exchange(d),
+        .exchange = ct_dist_exchange(d), .watch = &watch,
     };
     const uint64_t job   = j->member ? member_seed(j->member) : 0;
     struct ct_trace_file trace;
@@ -282,11 +283,11 @@ enum ct_status train_as_rank(struct train_job *j, struct ct_dist *d)
     enum ct_status st;
 
     CT_TRY(ct_trace_file_init(&trace, f->trace, f->observe.run));
-    o.tracing = &trace.tracing;
+    watch.tracing = &trace.tracing;
     CT_TRY_GOTO(train_signals_read(&f->signals, j->member), st, out);
     CT_TRY_GOTO(observe_start(&f->observe, j->param, j->member ? &job : NULL, d,
                               &look), st, out);
-    o.pulse        = observe_pulse(look);
+    watch.pulse    = observe_pulse(look);
     askers.observe = look;
     CT_TRY_GOTO(make_solver(j, d, &o, &s), st, out);
     if (f->explain) {

@@ -26,6 +26,7 @@
 #include "cortado/dist.h"
 #include "observe/board.h"
 #include "observe/journal.h"
+#include "solver/tracing.h"
 
 enum { LEAST_STEPS = 6, MAX_STEPS = 4096 }; /* of a turn */
 static const double TURN_SECONDS = 1.0;
@@ -229,15 +230,17 @@ static enum ct_status lead(struct bench *b, int argc, char **argv)
 static enum ct_status run(struct bench *b, int argc, char **argv)
 {
     const bool leads           = ct_dist_rank(b->dist) == 0;
+    struct ct_solver_watch watch = { 0 };
     struct ct_solver_options o = { .rank = ct_dist_rank(b->dist),
                                    .size = ct_dist_size(b->dist),
-                                   .exchange = ct_dist_exchange(b->dist) };
+                                   .exchange = ct_dist_exchange(b->dist),
+                                   .watch = &watch };
     pthread_t visitor;
     enum ct_status st;
 
     if (leads) {
         CT_TRY(lead(b, argc, argv));
-        o.pulse = ct_journal_pulse(b->journal);
+        watch.pulse = ct_journal_pulse(b->journal);
     }
     CT_TRY(ct_solver_create_file(argv[1], &o, &b->solver));
     CT_TRY(ct_journal_measure_links(b->journal, b->dist));

@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-struct ct_workspace; /* inside the library */
+struct ct_workspace; /* inside the library, as is: */
+struct ct_dealing;
 
 /* What one call may touch.  Borrowed: the net owns every blob named here and
  * has made it resident on layer->dev, so ct_data() and ct_diff() are plain
@@ -25,19 +26,12 @@ struct ct_io {
     const bool            *want_grad; /* per bottom; NULL before backward */
 };
 
-struct ct_feed;
-struct ct_feed_config;
-
-/* What a layer may ask of the same layer on the other ranks; each may be
- * NULL: no. */
+/* What a layer may ask of the same layer on the other ranks.  A function that
+ * is NULL cannot be asked for. */
 struct ct_peers {
     /* x becomes the sum over ranks, with the same bits on all; they call it
      * at the same point of their passes. */
     enum ct_status (*sum)(const struct ct_peers *p, double *x, int64_t n);
-    /* The records of a Data layer, where one rank reads for all. */
-    enum ct_status (*open_feed)(const struct ct_peers *p,
-                                const struct ct_feed_config *config,
-                                struct ct_feed **out);
     void *arg;
 };
 
@@ -47,10 +41,10 @@ struct ct_peers {
 struct ct_run {
     uint64_t seed;
     uint64_t pass;       /* forward passes of this net before this one */
-    uint64_t *pass_on_device; /* the same number for kernels; NULL: none */
+    uint64_t *pass_on_device; /* `pass`, for kernels; NULL: none */
     int      rank, size; /* among the ranks that share one training run */
     struct ct_workspace *work; /* memory for layers in turn; NULL: their own */
-    bool     aside;      /* parameters' gradients may run in the side lane */
+    bool     aside;      /* gradients of parameters may run beside the rest */
     bool     forward_only; /* there are no backward passes */
     /* Layers may keep what they make of parameters until `params`, a count of
      * their changes, is another; else parameters may change at any time. */
@@ -58,15 +52,9 @@ struct ct_run {
     uint64_t params;
     bool     own_data;   /* each trains on a source of its own */
     bool     deal_tests; /* they deal out test batches too, not only others */
-    /* Batches that this rank takes in a row, from which on, and what all
-     * together take; zeros: each takes one. */
-    int      share, share_first, share_all;
-    /* Where ranks have unequal batches: samples of this rank, of the ranks
-     * before it, and of all.  Zeros: all have the same. */
-    int64_t  batch_mine, batch_first, batch_step;
-    /* Sources of the train net read `skew` samples further on than passes say,
-     * where a step takes skew_step of them: see layers/deal.h. */
-    int64_t  skew, skew_step;
+    int      share;      /* batches that this rank takes in a row; 0: one */
+    const struct ct_dealing *dealing; /* what else its sources read by, where
+                                       * ranks train together; NULL: nothing */
     const struct ct_peers *peers; /* NULL: none */
     const struct ct_device *device; /* of the net; NULL: the CPU */
 };
@@ -154,9 +142,9 @@ enum ct_layer_flags {
      * turn this into ALIAS_DIFF. */
     CT_LAYER_PASSES_DIFF = 1 << 17,
     CT_LAYER_STEADY      = 1 << 18, /* tops never change after the first pass */
-    /* With ct_run.aside backward puts the gradients of parameters into the
-     * side lane (device/recording.h): a net keeps bottom data and top diffs to
-     * the end of the pass. */
+    /* With ct_run.aside backward puts the gradients of parameters into a second
+     * stream of the GPU: a net keeps bottom data and top diffs to the end of
+     * the pass. */
     CT_LAYER_ASIDE       = 1 << 19,
     /* Tops but the first hold numbers that 16 bits cannot: they are plain
      * float32 always. */

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 struct ct_net;
-struct ct_pulse;
+struct ct_net_training; /* inside the library */
 
 struct ct_net_options {
     const struct ct_device *device; /* NULL: the CPU */
@@ -23,21 +23,12 @@ struct ct_net_options {
     int                     n_stage;
     uint64_t                seed;
     int                     rank, size;   /* size 0: alone */
-    bool                    more_come;    /* built as for several, whatever
-                                           * size is now */
-    bool                    own_data;     /* see struct ct_run */
-    bool                    deal_tests;
-    int                     share, share_first, share_all;
-    int64_t                 batch_mine, batch_first, batch_step;
-    float                   loss_scale; /* of every loss weight; 0: 1 */
-    const struct ct_peers  *peers; /* borrowed; NULL: as if alone */
-    struct ct_pulse        *pulse; /* told of every layer; NULL: nobody */
+    bool                    deal_tests;   /* see struct ct_run */
     bool                    keep_blobs;   /* every blob readable after a pass */
     bool                    forward_only; /* no memory for gradients */
-    int                     n_histories; /* a solver keeps beside gradients */
     bool                    fixed_params; /* changed by calls below alone */
     bool                    quiet; /* logs and measures nothing at build */
-    bool                    trial; /* no advice where it does not fit */
+    const struct ct_net_training *training; /* a solver's; NULL: none */
 };
 
 /* Called before or after layer `layer` runs. */

@@ -10,9 +10,8 @@ extern "C" {
 #endif
 
 struct ct_exchange;
-struct ct_pulse;
 struct ct_solver;
-struct ct_tracing;
+struct ct_solver_watch; /* inside the library */
 
 enum ct_solver_action {
     CT_ACTION_NONE,
@@ -31,11 +30,7 @@ struct ct_solver_options {
     void *arg;
     bool  keep_blobs; /* as for nets; and every gradient after a step */
     struct ct_exchange *exchange; /* with peers; NULL: alone.  Borrowed */
-    /* Told where a solver without peers stands; borrowed; NULL: nobody asks.
-     * With peers the exchange has one. */
-    struct ct_pulse *pulse;
-    /* Iterations to record, on all ranks or on none; NULL: none.  Borrowed */
-    struct ct_tracing *tracing;
+    const struct ct_solver_watch *watch; /* NULL: nobody looks on */
 };
 
 /* `param` is already upgraded and is copied. */

@@ -6,7 +6,7 @@
  *
  * The interface is a table because a feed need not read a database: with
  * `data: "root"` rank 0 reads and sends encoded records, and the other ranks'
- * feeds receive them (dist/feed/root.h; layers reach it by struct ct_peers). */
+ * feeds receive them (dist/feed/root.h; layers reach it by struct ct_feeds). */
 #ifndef CT_DATA_FEED_H
 #define CT_DATA_FEED_H
 
@@ -58,5 +58,14 @@ struct ct_feed_config {
 CT_MUST_CHECK enum ct_status ct_feed_open(const struct ct_feed_config *config,
                                           struct ct_feed **out);
 void ct_feed_destroy(struct ct_feed *f); /* takes NULL */
+
+/* Where one rank reads for all: opens the feed of a Data layer, on all ranks at
+ * the same point of their jobs. */
+struct ct_feeds {
+    enum ct_status (*open)(const struct ct_feeds *f,
+                           const struct ct_feed_config *config,
+                           struct ct_feed **out);
+    void *arg;
+};
 
 #endif

@@ -6,6 +6,7 @@
 #include "comm/coll/shared.h"
 #include "comm/thread.h"
 #include "cortado/dist.h"
+#include "data/feed.h"
 #include "dist/bsp/roads.h"
 #include "dist/bsp/bucket.h"
 #include "dist/proof/canonical.h"
@@ -62,6 +63,7 @@ struct dist_host {
 /* What layers ask of peers (job.c, feed/root.c). */
 struct dist_services {
     struct ct_peers   peers;
+    struct ct_feeds   feeds;
     struct dist_root *roots;      /* feeds that rank 0 reads for */
     double           *sums;       /* of every rank; owned */
     size_t            sums_bytes; /* room for one rank */

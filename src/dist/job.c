@@ -93,11 +93,9 @@ void dist_fill_exchange(struct ct_dist *d)
     const struct dist_plan *p            = &d->plan;
     const int n = p->parts ? p->parts : d->view.size;
 
-    d->services.peers    = (struct ct_peers){
-        .sum       = p->sync_bn ? peers_sum : NULL,
-        .open_feed = p->root_data ? dist_root_open : NULL,
-        .arg       = d,
-    };
+    d->services.peers = (struct ct_peers){
+        .sum = p->sync_bn ? peers_sum : NULL, .arg = d };
+    d->services.feeds = (struct ct_feeds){ .open = dist_root_open, .arg = d };
     d->exchange = (struct ct_exchange){
         .facts = {
             .rank           = d->view.all->rank,
@@ -124,6 +122,7 @@ void dist_fill_exchange(struct ct_dist *d)
             .bucket_bytes   = (size_t)o->bucket_bytes,
             .guard_interval = p->guards ? o->guard_interval : 0,
             .peers          = &d->services.peers,
+            .feeds          = p->root_data ? &d->services.feeds : NULL,
         },
         .ops   = p->kind,
         .job   = &job_ops,

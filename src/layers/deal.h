@@ -13,14 +13,32 @@
 
 #include "base/rng.h"
 #include "cortado/layer.h"
+#include "data/feed.h"
 #include "data/order.h"
 
-/* m, V and f of the head; 1, 1 and 0 where ranks do not deal.  Then ct_run's
- * batch_mine, batch_first and batch_step, where they count. */
+/* What a net's sources read by, beside ct_run's rank, size and share.  Owned by
+ * the net; zeros and NULL: as if none of it were there. */
+struct ct_dealing {
+    /* With ct_run.share: the first batch that is this rank's (f), and how many
+     * all take together (V). */
+    int     share_first, share_all;
+    /* Where ranks have unequal batches: samples of this rank, of the ranks
+     * before it, and of all. */
+    int64_t batch_mine, batch_first, batch_step;
+    /* Sources of the train net read `skew` samples further on than passes say,
+     * where a step takes skew_step of them. */
+    int64_t skew, skew_step;
+    const struct ct_feeds *feeds; /* borrowed; NULL: each rank reads itself */
+};
+
+/* m, V and f of the head; 1, 1 and 0 where ranks do not deal.  Then the batch_
+ * members of struct ct_dealing, where they count. */
 struct ct_deal {
     uint64_t share, all, from;
     uint64_t mine, first, step;
 };
+/* What ct_run.dealing says; all zeros where it is NULL. */
+const struct ct_dealing *ct_dealing_of(const struct ct_run *run);
 struct ct_deal ct_deal_of(const struct ct_layer *l);
 
 /* The number of the batch of a pass, for kernels too. */
@@ -48,8 +66,8 @@ uint64_t ct_deal_batch(const struct ct_layer *l);
 uint64_t ct_deal_row(const struct ct_layer *l, int64_t rows);
 /* Where a source with this batch size reads. */
 struct ct_shard ct_deal_shard(const struct ct_layer *l, int64_t batch);
-/* What a seek is to add to the positions of such a shard (ct_run.skew, which
- * counts samples of the first source of the net). */
+/* What a seek is to add to the positions of such a shard (ct_dealing.skew,
+ * which counts samples of the first source of the net). */
 int64_t ct_deal_skew(const struct ct_layer *l, const struct ct_shard *s);
 
 #endif

@@ -52,7 +52,7 @@ static enum ct_status feed_open(struct ct_layer *l,
         .skip    = r->batches.skip,
         .ahead   = (int)p->prefetch,
     };
-    const struct ct_peers *peers = l->run->peers;
+    const struct ct_feeds *feeds = ct_dealing_of(l->run)->feeds;
     enum ct_status st;
 
     if (!p->source || !p->source[0])
@@ -60,8 +60,8 @@ static enum ct_status feed_open(struct ct_layer *l,
                        l->name);
     if (config.mode == CT_DATA_LOCAL)
         config.shard = ct_shard_even(0, 1, p->batch_size, 1);
-    if (train && peers && peers->open_feed)
-        st = peers->open_feed(peers, &config, &r->feed);
+    if (train && feeds)
+        st = feeds->open(feeds, &config, &r->feed);
     else if (p->mode == CAFFE__DATA_PARAMETER__MODE__ROOT &&
              !ct_shard_is_whole(&config.shard))
         return ct_fail(CT_EINVAL, "layer %s: for mode ROOT start training with "

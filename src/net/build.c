@@ -121,8 +121,8 @@ static enum ct_status loss_weights(struct ct_net *net, struct net_layer *l,
     for (int i = 0; i < l->n_top; i++) {
         l->loss_weight[i] = p->n_loss_weight ? p->loss_weight[i] : 0;
         net->blob[l->top_id[i]].loss_weight = l->loss_weight[i];
-        if (net->options.loss_scale != 0)
-            l->loss_weight[i] *= net->options.loss_scale;
+        if (net->training.loss_scale != 0)
+            l->loss_weight[i] *= net->training.loss_scale;
         /* It rests in the top's diff; layers before write to the bottom's. */
         if (l->loss_weight[i] != 0)
             l->layer->flags &= ~(unsigned)CT_LAYER_ALIAS_DIFF;

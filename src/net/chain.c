@@ -235,7 +235,7 @@ enum ct_status net_chain_again(struct ct_net *net)
 static bool allowed(const struct ct_net *net)
 {
     return net->dev->kind == CT_CPU && !net->options.keep_blobs &&
-           !net->options.trial && !net->debug_info && !net->no_chain &&
+           !net->training.trial && !net->debug_info && !net->no_chain &&
            net->run.share == 0 && !ct_impl_allowed("chain", "none");
 }
 

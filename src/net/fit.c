@@ -31,17 +31,21 @@ static enum ct_status build_small(const Caffe__NetParameter *param,
                                   const struct ct_net_options *options,
                                   int64_t batch, struct ct_net **out)
 {
+    const struct ct_net_training alone = {
+        .more_come   = options->training && options->training->more_come,
+        .own_data    = options->training && options->training->own_data,
+        .loss_scale  = options->training ? options->training->loss_scale : 0,
+        .n_histories = options->training ? options->training->n_histories : 0,
+        .trial       = true,
+    };
     struct ct_net_options o  = *options;
     Caffe__NetParameter *own = NULL;
     enum ct_status st;
 
     /* Alone: the peers of a rank whose net does not fit wait for nothing. */
-    o.rank = o.size = o.share = o.share_first = o.share_all = 0;
-    o.batch_mine = o.batch_first = o.batch_step = 0;
-    o.peers = NULL;
-    o.pulse = NULL;
-    o.quiet = true;
-    o.trial = true;
+    o.rank = o.size = 0;
+    o.quiet    = true;
+    o.training = &alone;
     CT_TRY(ct_message_copy(param, &own));
     ct_batch_set(own, ct_batch_of(param), batch);
     st = ct_net_create(own, &o, out);
@@ -93,7 +97,7 @@ enum ct_status net_fit_create(const Caffe__NetParameter *param,
     if (options->device)
         ct_device_trim(options->device);
     CT_TRY_GOTO(measure(f, param, options, 0, &f->net), st, out);
-    f->histories = (double)options->n_histories * sizeof(float) *
+    f->histories = (double)f->net->training.n_histories * sizeof(float) *
                    (double)f->net->arena_count;
 out:
     ct_net_destroy(second);

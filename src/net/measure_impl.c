@@ -11,20 +11,20 @@
 
 enum ct_status net_tuning(struct ct_net *net)
 {
-    const struct ct_net_options *o = &net->options;
-    const int n_ranks              = net->run.size + o->more_come;
-    const struct ct_tuning_case c  = {
-        .word      = o->trial ? "off" : getenv("CORTADO_TUNE"),
+    const struct ct_net_training *t = &net->training;
+    const int n_ranks               = net->run.size + t->more_come;
+    const struct ct_tuning_case c   = {
+        .word      = t->trial ? "off" : getenv("CORTADO_TUNE"),
         .forced    = ct_impl_forced("conv"),
         .compared  = ct_impl_asked(),
         .canonical = net->run.share > 0,
-        .looked_at = o->quiet,
+        .looked_at = net->options.quiet,
         .n_ranks   = n_ranks,
     };
 
     if (net->dev->kind != CT_CPU)
         return CT_OK;
-    net->tuning.packs = o->n_histories > 0 && n_ranks == 1;
+    net->tuning.packs = t->n_histories > 0 && n_ranks == 1;
     net->work.tuning  = &net->tuning;
     return ct_tuning_init(&net->tuning, &c, "conv-cpu");
 }

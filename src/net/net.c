@@ -56,28 +56,28 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
                              struct ct_net **out)
 {
     struct ct_net *net;
+    bool trial;
     enum ct_status st;
 
     CT_TRY(ct_impl_check());
     CT_TRY(ct_alloc(1, sizeof(*net), "net", &net));
     net->options     = *options;
+    if (options->training)
+        net->training = *options->training;
+    net->options.training = NULL;
     net->dev         = options->device ? options->device : ct_device_cpu();
     net->run.seed    = options->seed;
     net->run.rank    = options->rank;
     net->run.device  = net->dev;
     net->run.work    = &net->work;
     net->run.size    = options->size > 0 ? options->size : 1;
-    net->run.own_data   = options->own_data;
+    net->run.own_data   = net->training.own_data;
     net->run.deal_tests = options->deal_tests;
-    net->run.share      = options->share;
-    net->run.share_first = options->share_first;
-    net->run.share_all  = options->share_all;
+    net->run.share      = net->training.share;
+    net->run.dealing    = &net->training.dealing;
     net->run.forward_only = options->forward_only;
     net->run.fixed_params = options->fixed_params;
-    net->run.peers      = options->peers;
-    net->run.batch_mine  = options->batch_mine;
-    net->run.batch_first = options->batch_first;
-    net->run.batch_step  = options->batch_step;
+    net->run.peers      = net->training.peers;
     net->debug_info  = param->debug_info;
     st               = ct_plugins_load_asked(param);
     if (st == CT_OK)
@@ -87,8 +87,9 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->options.stage   = NULL; /* borrowed for the build only */
     net->options.n_stage = 0;
     if (st != CT_OK) {
+        trial = net->training.trial;
         ct_net_destroy(net);
-        if (st == CT_ENOMEM && !options->trial)
+        if (st == CT_ENOMEM && !trial)
             st = net_explain_memory(param, options);
         return param->name ? ct_fail_in(st, "net %s", param->name) : st;
     }
@@ -181,18 +182,18 @@ int ct_net_share(const struct ct_net *net)
 
 void ct_net_set_skew(struct ct_net *net, int64_t skew, int64_t step)
 {
-    net->run.skew      = skew;
-    net->run.skew_step = step;
+    net->training.dealing.skew      = skew;
+    net->training.dealing.skew_step = step;
 }
 
 int64_t ct_net_skew(const struct ct_net *net)
 {
-    return net->run.skew;
+    return net->training.dealing.skew;
 }
 
 int64_t ct_net_skew_step(const struct ct_net *net)
 {
-    return net->run.skew_step;
+    return net->training.dealing.skew_step;
 }
 
 const char *ct_net_name(const struct ct_net *net)
@@ -344,7 +345,7 @@ void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done, void *arg)
 
 void ct_net_set_pulse(struct ct_net *net, struct ct_pulse *pulse)
 {
-    net->options.pulse = pulse;
+    net->training.pulse = pulse;
 }
 
 void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start, void *arg)

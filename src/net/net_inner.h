@@ -21,6 +21,7 @@
 #include "cortado/net.h"
 #include "device/tuning.h"
 #include "device/workspace.h"
+#include "net/training.h"
 
 struct net_chain;
 
@@ -66,7 +67,8 @@ struct net_blob {
 
 struct ct_net {
     Caffe__NetParameter  *param; /* filtered, split; owned */
-    struct ct_net_options options;
+    struct ct_net_options options;   /* without `training`: */
+    struct ct_net_training training; /* a copy */
     const struct ct_device *dev;
     struct ct_run         run;
     struct ct_workspace   work; /* of its layers, in turn */

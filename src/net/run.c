@@ -210,8 +210,8 @@ static void tell(const struct ct_net *net, int i, enum ct_pulse_phase phase)
 {
     const struct ct_layer *l = net->layer[i].layer;
 
-    if (net->options.pulse)
-        ct_pulse_set(net->options.pulse,
+    if (net->training.pulse)
+        ct_pulse_set(net->training.pulse,
                      l->phase == CAFFE__PHASE__TEST            ? CT_PULSE_TEST
                      : l->type->flags & CT_LAYER_SOURCE ? CT_PULSE_DATA
                                                                : phase,

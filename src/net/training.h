@@ -4,6 +4,23 @@
 #define CT_NET_TRAINING_H
 
 #include "cortado/net.h"
+#include "layers/deal.h"
+
+struct ct_pulse;
+
+/* For ct_net_options.training, which is copied: what a solver adds to the
+ * options of its nets. */
+struct ct_net_training {
+    bool  more_come;   /* built as for several ranks, whatever size is now */
+    bool  own_data;    /* as in struct ct_run, and so is: */
+    int   share;
+    float loss_scale;  /* of every loss weight; 0: 1 */
+    struct ct_dealing      dealing;
+    const struct ct_peers *peers; /* borrowed; NULL: as if alone */
+    struct ct_pulse       *pulse; /* told of every layer; NULL: nobody */
+    int   n_histories; /* that the solver keeps beside gradients */
+    bool  trial;       /* no advice where it does not fit */
+};
 
 /* ---- Gradients. */
 
@@ -17,7 +34,8 @@ void ct_net_set_loss_scale(struct ct_net *net, const float *scale);
 /* One more call after each layer's backward: it runs after that of the hooks
  * and leaves them in place.  NULL: none. */
 void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done, void *arg);
-/* The same before each layer's forward: its parameters are about to be read. */
+/* One more call before each layer's forward, whose parameters are about to be
+ * read.  NULL: none. */
 void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start, void *arg);
 
 /* Who is told of every layer from now on; NULL: nobody. */

@@ -63,7 +63,7 @@ static enum ct_status divide_evenly(int64_t whole, int n, int64_t *out)
 
 enum ct_status solver_divide_batch(struct ct_solver *s,
                                    Caffe__NetParameter *net,
-                                   struct ct_net_options *o)
+                                   struct ct_net_training *t)
 {
     struct ct_exchange *x = s->options.exchange;
     /* A rank that serves has a net like the others' and takes no samples. */
@@ -82,11 +82,11 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
         mine = s->shares.batches[rank];
     }
     if (s->shares.dealt && rank == x->facts.rank) {
-        o->batch_step = whole;
-        o->batch_mine = mine;
+        t->dealing.batch_step = whole;
+        t->dealing.batch_mine = mine;
         for (int r = 0; r < rank; r++)
-            o->batch_first += s->shares.dealt[r];
-        o->loss_scale = (float)solver_weight(s);
+            t->dealing.batch_first += s->shares.dealt[r];
+        t->loss_scale = (float)solver_weight(s);
     }
     ct_batch_set(net, each, mine);
     return CT_OK;

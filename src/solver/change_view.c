@@ -17,10 +17,10 @@
 
 void solver_leave_pulse(struct ct_solver *s)
 {
-    ct_net_set_pulse(s->net, s->options.pulse);
+    ct_net_set_pulse(s->net, s->watch.pulse);
     for (int i = 0; i < s->tests.n; i++)
         if (s->tests.net[i])
-            ct_net_set_pulse(s->tests.net[i], s->options.pulse);
+            ct_net_set_pulse(s->tests.net[i], s->watch.pulse);
 }
 
 static void detach(struct ct_solver *s)

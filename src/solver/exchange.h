@@ -40,6 +40,7 @@
 #include "cortado/events.h"
 #include "cortado/net.h"
 
+struct ct_feeds;
 struct ct_mirror;
 struct ct_pulse;
 
@@ -140,6 +141,7 @@ struct ct_exchange_facts {
     size_t   bucket_bytes;  /* of gradients that travel together; 0: any */
     int      guard_interval; /* iterations from one check to the next; 0: no */
     const struct ct_peers *peers; /* for layers of the train net; NULL: no */
+    const struct ct_feeds *feeds; /* for its sources; NULL: no */
     struct ct_pulse *pulse; /* to say where this rank stands; NULL: no */
 };
 

@@ -23,7 +23,9 @@ struct net_origin {
 };
 
 /* Batch sizes and sources of this rank, of the layers that it trains. */
-static enum ct_status share_out(struct ct_solver *s, struct ct_net_options *o,
+static enum ct_status share_out(struct ct_solver *s,
+                                const struct ct_net_options *o,
+                                struct ct_net_training *t,
                                 Caffe__NetParameter **param)
 {
     Caffe__NetParameter *whole = *param;
@@ -33,8 +35,31 @@ static enum ct_status share_out(struct ct_solver *s, struct ct_net_options *o,
     st     = net_filter(whole, o, param);
     ct_message_free(whole);
     CT_TRY(st);
-    CT_TRY(solver_divide_batch(s, *param, o));
+    CT_TRY(solver_divide_batch(s, *param, t));
     return solver_place_data(s->options.exchange, *param);
+}
+
+/* Peers deal out what a train net reads, and its layers may ask them. */
+static struct ct_net_training training_of(struct ct_solver *s, bool train)
+{
+    const struct ct_exchange *x = train ? s->options.exchange : NULL;
+    struct ct_net_training t    = {
+        .more_come   = solver_commits(s),
+        .pulse       = solver_pulse(s),
+        .n_histories = train ? s->rule->n_history : 0,
+    };
+
+    if (!x)
+        return t;
+    t.own_data            = x->facts.own_data;
+    t.share               = x->facts.micro;
+    t.dealing.share_first = x->facts.first_part;
+    t.dealing.share_all   = x->facts.parts;
+    if (!s->shares.measuring) {
+        t.peers         = x->facts.peers;
+        t.dealing.feeds = x->facts.feeds;
+    }
+    return t;
 }
 
 static enum ct_status build_net(struct ct_solver *s,
@@ -45,6 +70,7 @@ static enum ct_status build_net(struct ct_solver *s,
     const struct ct_solver_options *o = &s->options;
     Caffe__NetParameter *param = NULL;
     const char **stage = NULL;
+    struct ct_net_training training = training_of(s, train);
     struct ct_net_options no = {
         .device       = o->device,
         .phase        = from->state && from->state->has_phase
@@ -54,21 +80,11 @@ static enum ct_status build_net(struct ct_solver *s,
         .seed         = s->seed,
         .rank         = o->rank,
         .size         = o->size,
-        .more_come    = solver_commits(s),
-        .own_data     = train && o->exchange && o->exchange->facts.own_data,
         .deal_tests   = s->tests.deals && !train,
-        .pulse        = solver_pulse(s),
-        .share        = train && o->exchange ? o->exchange->facts.micro : 0,
-        .share_first  = train && o->exchange ? o->exchange->facts.first_part
-                                             : 0,
-        .share_all    = train && o->exchange ? o->exchange->facts.parts : 0,
-        .peers        = train && o->exchange && !s->shares.measuring
-                            ? o->exchange->facts.peers
-                            : NULL,
         .quiet        = s->shares.measuring,
         .keep_blobs   = o->keep_blobs,
         .forward_only = !train && !o->keep_blobs,
-        .n_histories  = train ? s->rule->n_history : 0,
+        .training     = &training,
     };
     size_t n_own = from->state ? from->state->n_stage : 0;
     enum ct_status st;
@@ -90,7 +106,7 @@ static enum ct_status build_net(struct ct_solver *s,
     if (!from->path)
         CT_TRY_GOTO(ct_upgrade_net(param, "solver"), st, out);
     if (train && o->exchange)
-        CT_TRY_GOTO(share_out(s, &no, &param), st, out);
+        CT_TRY_GOTO(share_out(s, &no, &training, &param), st, out);
     st = ct_net_create(param, &no, out);
     if (st != CT_OK && from->path)
         st = ct_fail_in(st, "%s", from->path);

@@ -139,6 +139,9 @@ enum ct_status ct_solver_create(const Caffe__SolverParameter *param,
 
     CT_TRY(ct_alloc(1, sizeof(*s), "solver", &s));
     s->options = *options;
+    if (options->watch)
+        s->watch = *options->watch;
+    s->options.watch = NULL;
     if (!s->options.device)
         s->options.device = ct_device_cpu();
     st = keep_stages(s);

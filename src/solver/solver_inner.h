@@ -4,6 +4,7 @@
 
 #include "cortado/solver.h"
 #include "device/update.h"
+#include "net/training.h"
 #include "solver/exchange.h"
 #include "solver/mirror.h"
 #include "solver/tracing.h"
@@ -199,7 +200,8 @@ struct solver_listeners {
 
 struct ct_solver {
     Caffe__SolverParameter  *param; /* owned */
-    struct ct_solver_options options;
+    struct ct_solver_options options; /* without `watch`: */
+    struct ct_solver_watch   watch;   /* a copy */
     char                   **stages; /* of options; owned, ends with NULL */
     const struct solver_rule *rule;
     struct ct_net           *net;          /* trained; owned */
@@ -394,7 +396,7 @@ CT_MUST_CHECK enum ct_status solver_attach(struct ct_solver *s);
 /* batch_parts.c: this rank's part of the batch, where ranks divide one. */
 CT_MUST_CHECK enum ct_status solver_divide_batch(struct ct_solver *s,
                                                  Caffe__NetParameter *net,
-                                                 struct ct_net_options *o);
+                                                 struct ct_net_training *t);
 /* Logs what ranks take together, and how many epochs that makes. */
 void solver_say_samples(const struct ct_solver *s);
 /* Warns of losses that are sums, which ranks take the mean of. */

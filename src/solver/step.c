@@ -23,7 +23,7 @@ struct ct_pulse *solver_pulse(const struct ct_solver *s)
 {
     return s->options.exchange && s->options.exchange->facts.pulse
                ? s->options.exchange->facts.pulse
-               : s->options.pulse;
+               : s->watch.pulse;
 }
 
 void solver_smooth(struct ct_solver *s, double loss)

@@ -40,7 +40,7 @@ static enum ct_status take_part(void *arg, int rank, const void *data,
 /* Everybody's parts on rank 0, which writes them. */
 static enum ct_status collect(struct ct_solver *s, const struct ct_text *mine)
 {
-    struct ct_tracing *t  = s->options.tracing;
+    struct ct_tracing *t  = s->watch.tracing;
     struct ct_exchange *x = s->options.exchange;
     struct parts p        = { .n = x ? x->facts.size : 1 };
     enum ct_status st;
@@ -64,7 +64,7 @@ static enum ct_status finish(struct ct_solver *s)
     struct ct_text mine         = { 0 };
     enum ct_status st;
 
-    s->options.tracing->on = false;
+    s->watch.tracing->on = false;
     ct_trace_stop();
     ct_trace_pack(x ? x->facts.rank : 0, &mine);
     st = mine.failed ? CT_ENOMEM : collect(s, &mine);
@@ -74,7 +74,7 @@ static enum ct_status finish(struct ct_solver *s)
 
 static void start(struct ct_solver *s, int end)
 {
-    struct ct_tracing *t = s->options.tracing;
+    struct ct_tracing *t = s->watch.tracing;
 
     if (t->on) /* two requests at once: the later end counts */
         t->end = t->end > end ? t->end : end;
@@ -90,7 +90,7 @@ static void start(struct ct_solver *s, int end)
 
 enum ct_status solver_trace_iteration(struct ct_solver *s)
 {
-    struct ct_tracing *t = s->options.tracing;
+    struct ct_tracing *t = s->watch.tracing;
 
     if (!t)
         return CT_OK;
@@ -116,7 +116,7 @@ enum ct_status solver_trace_iteration(struct ct_solver *s)
 
 void solver_trace_drop(struct ct_solver *s)
 {
-    struct ct_tracing *t = s->options.tracing;
+    struct ct_tracing *t = s->watch.tracing;
 
     s->peers.trace_agreed = false;
     if (!t || !t->on)
@@ -131,12 +131,12 @@ void solver_trace_drop(struct ct_solver *s)
 
 enum ct_status solver_trace_over(struct ct_solver *s)
 {
-    return s->options.tracing && s->options.tracing->on ? finish(s) : CT_OK;
+    return s->watch.tracing && s->watch.tracing->on ? finish(s) : CT_OK;
 }
 
 bool solver_trace_wanted(const struct ct_solver *s)
 {
-    struct ct_tracing *t = s->options.tracing;
+    struct ct_tracing *t = s->watch.tracing;
 
     return t && atomic_load_explicit(&t->wanted, memory_order_relaxed) &&
            atomic_exchange(&t->wanted, false);

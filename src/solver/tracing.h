@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-/* The caller's, for struct ct_solver_options; the same on all ranks but for
+/* The caller's, for struct ct_solver_watch; the same on all ranks but for
  * `wanted`. */
 struct ct_tracing {
     int  from, count; /* the iterations to record; from -1: none by itself */
@@ -23,6 +23,17 @@ struct ct_tracing {
     /* The solver's: */
     bool on;
     int  first, end; /* what is being recorded */
+};
+
+struct ct_pulse;
+
+/* For ct_solver_options.watch, which is copied: who looks on. */
+struct ct_solver_watch {
+    /* Told where a solver without peers stands; borrowed; NULL: nobody asks.
+     * With peers the exchange has one. */
+    struct ct_pulse *pulse;
+    /* Iterations to record, on all ranks or on none; NULL: none.  Borrowed */
+    struct ct_tracing *tracing;
 };
 
 #endif

@@ -369,7 +369,8 @@ TEST(chain, who_looks_at_every_layer_sees_whole_batches)
     struct ct_net *want = whole(straight, plain_options);
     struct ct_net *got  = in_groups(straight, "2", 2, plain_options);
     const struct ct_net_options keeps = { .keep_blobs = true };
-    const struct ct_net_options deals = { .share = 1 };
+    const struct ct_net_training shares = { .share = 1 };
+    const struct ct_net_options deals = { .training = &shares };
 
     ct_log_set_level(CT_LOG_NONE);
     ct_net_set_debug_info(got, true);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "net/training.h"
 #include "net_test.h"
 
 /* Two convolutions, of which gemm and oneDNN's take the first. */
@@ -86,17 +87,21 @@ TEST(tune, measured_nets_give_the_numbers_of_others)
 
 TEST(tune, nets_that_are_looked_at_and_ranks_measure_nothing)
 {
+    const struct ct_net_training trial = { .trial = true },
+                                 more = { .more_come = true },
+                                 shares = { .share = 1 };
+
     start();
     (void)net_with(small, CAFFE__PHASE__TRAIN,
                    (struct ct_net_options){ .quiet = true });
     (void)net_with(small, CAFFE__PHASE__TRAIN,
-                   (struct ct_net_options){ .trial = true });
+                   (struct ct_net_options){ .training = &trial });
     (void)net_with(small, CAFFE__PHASE__TRAIN,
                    (struct ct_net_options){ .size = 2 });
     (void)net_with(small, CAFFE__PHASE__TRAIN,
-                   (struct ct_net_options){ .more_come = true });
+                   (struct ct_net_options){ .training = &more });
     (void)net_with(small, CAFFE__PHASE__TRAIN,
-                   (struct ct_net_options){ .share = 1 });
+                   (struct ct_net_options){ .training = &shares });
     setenv("CORTADO_IMPL", "pool:ref", 1);
     (void)net_of(small);
     ASSERT(!has_measured());

@@ -10,6 +10,7 @@
 #include "cortado/log.h"
 #include "observe/journal_inner.h"
 #include "observe/json.h"
+#include "solver/tracing.h"
 #include "testing/files.h"
 #include "testing/test.h"
 
@@ -64,7 +65,8 @@ static const struct ct_solver_events events = { .iteration = remember };
 
 static struct ct_solver *solver(int max_iter, struct ct_journal *j)
 {
-    struct ct_solver_options o = { .pulse = ct_journal_pulse(j) };
+    const struct ct_solver_watch watch = { .pulse = ct_journal_pulse(j) };
+    struct ct_solver_options o = { .watch = &watch };
     Caffe__SolverParameter *p  = NULL;
     struct ct_solver *s        = NULL;
     char text[4096];

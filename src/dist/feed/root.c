@@ -403,7 +403,7 @@ static enum ct_status open_feed(struct dist_root *f,
     return root_ask(f); /* the layer looks at its first sample at once */
 }
 
-enum ct_status dist_root_open(const struct ct_peers *p,
+enum ct_status dist_root_open(const struct ct_feeds *p,
                               const struct ct_feed_config *config,
                               struct ct_feed **out)
 {

@@ -9,14 +9,14 @@
 #ifndef CT_DIST_FEED_ROOT_H
 #define CT_DIST_FEED_ROOT_H
 
-#include "cortado/layer.h"
+#include "data/feed.h"
 
 struct ct_dist;
 struct dist_root; /* a feed of this kind */
 
-/* For struct ct_peers: the feed of a Data layer.  All ranks call it. */
+/* For struct ct_feeds: the feed of a Data layer.  All ranks call it. */
 CT_MUST_CHECK enum ct_status dist_root_open(
-    const struct ct_peers *p, const struct ct_feed_config *config,
+    const struct ct_feeds *p, const struct ct_feed_config *config,
     struct ct_feed **out);
 /* The peers go before the feeds do: these give nothing more. */
 void dist_root_orphan(struct ct_dist *d);
