@@ -64,3 +64,13 @@ int live_members_silent(struct live_members *m, double now, double limit)
         }
     return first;
 }
+
+bool live_members_is_suspect(const struct live_members *m, int i)
+{
+    return m->one[i].suspect;
+}
+
+uint64_t live_members_n_missed(const struct live_members *m, int i)
+{
+    return m->one[i].n_missed;
+}

@@ -34,13 +34,17 @@ void live_members_fini(struct live_members *m);
 
 /* A sign of life; it does not end a suspicion. */
 void live_members_heard(struct live_members *m, int i, double now);
-/* It was in an iteration, or came back to one: alive.  True when it was
+/* It was in an iteration, or came back to one, and is alive.  True when it was
  * suspect before. */
 bool live_members_came(struct live_members *m, int i, double now);
-/* It was not.  True when that makes it suspect. */
+/* It missed an iteration.  True when that makes it suspect. */
 bool live_members_missed(struct live_members *m, int i);
 /* Those silent for longer than `limit` become suspect; the first of them or
  * -1.  limit 0: nobody. */
 int live_members_silent(struct live_members *m, double now, double limit);
+
+bool live_members_is_suspect(const struct live_members *m, int i);
+/* Iterations that it missed. */
+uint64_t live_members_n_missed(const struct live_members *m, int i);
 
 #endif

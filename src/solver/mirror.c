@@ -47,7 +47,7 @@ static enum ct_status plan(struct ct_mirror *m, size_t group_bytes)
     const size_t n = (size_t)ct_net_n_params(m->net);
 
     CT_TRY(cut(m, group_bytes));
-    CT_TRY(ct_alloc(n + 1, sizeof(*m->apart), "mirror", &m->apart));
+    CT_TRY(ct_alloc(n + 1, sizeof(*m->stays), "mirror", &m->stays));
     CT_TRY(ct_alloc((size_t)m->groups.n + 1, sizeof(*m->arrived), "mirror",
                     &m->arrived));
     CT_TRY(ct_alloc((size_t)ct_net_n_layers(m->net) + 1, sizeof(*m->of_layer),
@@ -100,7 +100,7 @@ void ct_mirror_destroy(struct ct_mirror *m)
     ct_stage_free(m->dev, m->diff);
     for (int h = 0; h < 2; h++)
         ct_stage_free(m->dev, m->history[h]);
-    ct_free(m->apart);
+    ct_free(m->stays);
     ct_free(m->arrived);
     ct_free(m->of_layer);
     ct_cut_fini(&m->groups);
@@ -125,7 +125,7 @@ static enum ct_status each_run(struct ct_mirror *m, int g, run_fn run,
     size_t first = m->groups.run[g].first, end = first;
 
     for (int k = m->groups.run[g].begin; k < m->groups.run[g].end; k++) {
-        if (m->apart[m->groups.order[k]]) {
+        if (m->stays[m->groups.order[k]]) {
             CT_TRY(run(m, first, end - first, arg));
             first = ct_cut_end(&m->groups, m->net, k);
         }
@@ -140,6 +140,16 @@ static enum ct_status out_run(struct ct_mirror *m, size_t first, size_t n,
     (void)arg;
     return ct_stage_out(m->stage, n * sizeof(float),
                         ct_net_arena_diff(m->net) + first, m->diff + first);
+}
+
+void ct_mirror_keep(struct ct_mirror *m, int param, bool stays)
+{
+    m->stays[param] = stays;
+}
+
+struct ct_stage *ct_mirror_stage(const struct ct_mirror *m)
+{
+    return m->stage;
 }
 
 enum ct_status ct_mirror_queue(struct ct_mirror *m, int layer)

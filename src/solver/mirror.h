@@ -21,15 +21,16 @@ struct ct_mirror {
     const struct ct_device *dev; /* the net's */
     float         *data, *diff; /* as the arenas lie; owned */
     float         *history[2];  /* NULL: the exchange does without; owned */
-    bool          *apart; /* a parameter: its gradient stays on the device,
-                             where the exchange sums it; owned */
-    float               *on_device[2]; /* the solver's histories */
-    struct ct_stage     *stage;
-    struct ct_cut        groups;   /* runs that are copied as one */
-    bool                *arrived;  /* a group: ... over peers, and is back on
-                                      the device */
-    int                  n_queued; /* groups */
-    int                 *of_layer; /* the last group to wait for; -1: none */
+    /* mirror.c's: */
+    bool            *stays;        /* per parameter: ct_mirror_keep; owned */
+    float           *on_device[2]; /* the solver's histories; borrowed */
+    struct ct_stage *stage;        /* makes the copies; owned */
+    struct ct_cut    groups;       /* runs that are copied as one */
+    bool            *arrived;      /* per group: its sums are on the device;
+                                    * owned */
+    int              n_queued;     /* groups whose copies are queued */
+    int             *of_layer;     /* per layer: the last group to wait for,
+                                    * -1: none; owned */
 };
 
 /* Groups of up to group_bytes, 0: as copies like it.  `history` has n_history
@@ -42,12 +43,18 @@ CT_MUST_CHECK enum ct_status ct_mirror_create(struct ct_net *net,
                                               struct ct_mirror **out);
 void ct_mirror_destroy(struct ct_mirror *m); /* takes NULL */
 
+/* The gradient of `param` stays on the device, where the exchange sums it, and
+ * is not copied; or is copied again. */
+void ct_mirror_keep(struct ct_mirror *m, int param, bool stays);
+/* For copies of the exchange's own, in order with the mirror's. */
+struct ct_stage *ct_mirror_stage(const struct ct_mirror *m);
+
 /* A pass is about to be queued whose gradients go out. */
 void ct_mirror_expect(struct ct_mirror *m);
 /* For the net's layer_done, while the pass is queued. */
 CT_MUST_CHECK enum ct_status ct_mirror_queue(struct ct_mirror *m, int layer);
 /* Waits until what layers from `layer` up have made is in diff, but for what
- * is apart. */
+ * stays on the device. */
 CT_MUST_CHECK enum ct_status ct_mirror_wait(struct ct_mirror *m, int layer);
 /* Once x->wait() returns for them, the gradients of the group that `param` is
  * in go back to the device; once a pass. */

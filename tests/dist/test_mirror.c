@@ -113,7 +113,7 @@ TEST(mirror, sums_go_back_once_and_what_is_apart_stays)
     const struct ct_net_param *b = ct_net_param(p->net, 2);
     float kept;
 
-    m->apart[2] = true; /* the weight of b */
+    ct_mirror_keep(m, 2, true); /* the weight of b */
     run_pass(p);
     kept = ct_diff(b->blob)[0];
     ASSERT(kept != 0);

@@ -68,19 +68,19 @@ static enum ct_status join_nccl(struct ct_dist *d)
     CT_TRY(dist_broadcast(d, &id, sizeof(id)));
     CT_TRY(ct_nccl_create(m->dev, &id, d->view.rank, d->view.size,
                           &d->device_sum.nccl));
-    ct_stage_judge(m->stage, judge, d);
+    ct_stage_judge(ct_mirror_stage(m), judge, d);
     return CT_OK;
 }
 
 /* From now on gradients stay on the device. */
 static enum ct_status keep_there(struct ct_dist *d, enum dist_device_way way)
 {
-    const struct ct_mirror *m = d->trainer.mirror;
+    struct ct_mirror *m = d->trainer.mirror;
 
     d->facts.on_device   = way;
     d->device_sum.riders = (struct ct_job){ .run = sum_riders, .arg = d };
     for (int i = 0; i < ct_net_n_params(m->net); i++)
-        m->apart[i] = true;
+        ct_mirror_keep(m, i, true);
     if (d->view.rank == 0)
         CT_INFO("%s sums gradients in the memory of GPUs",
                 way == DIST_BY_NCCL  ? "NCCL"
@@ -146,9 +146,9 @@ void dist_device_sum_fini(struct ct_dist *d)
 
     for (int i = 0; m && d->facts.on_device && i < ct_net_n_params(m->net);
          i++)
-        m->apart[i] = false;
+        ct_mirror_keep(m, i, false);
     if (m)
-        ct_stage_judge(m->stage, NULL, NULL);
+        ct_stage_judge(ct_mirror_stage(m), NULL, NULL);
     if (m && x->nccl) /* it does not leave while a recording has its sums */
         ct_net_forget_passes(m->net);
     ct_nccl_destroy(x->nccl);

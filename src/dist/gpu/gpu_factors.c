@@ -47,13 +47,13 @@ static enum ct_status read_all(struct ct_comm *c, void *arg)
 
 static enum ct_status make(struct dist_factor *x)
 {
-    const struct ct_mirror *m = x->dist->trainer.mirror;
-    const int64_t n           = dist_factors_before(x, x->dist->view.size);
-    const size_t all          = (size_t)n * sizeof(float);
+    struct ct_mirror *m = x->dist->trainer.mirror;
+    const int64_t n     = dist_factors_before(x, x->dist->view.size);
+    const size_t all    = (size_t)n * sizeof(float);
     const size_t mine = (size_t)(x->rows * (x->n + x->m)) * sizeof(float);
     void *kept = NULL, *gathered = NULL;
 
-    m->apart[x->param] = true;
+    ct_mirror_keep(m, x->param, true);
     if (x->dist->plan.near_factors)
         CT_TRY(dist_factors_try_peers(x));
     CT_TRY(m->dev->ops->alloc(m->dev, all, "factors", &gathered));
@@ -73,9 +73,9 @@ static enum ct_status make(struct dist_factor *x)
 
 static void drop(struct dist_factor *x)
 {
-    const struct ct_mirror *m = x->dist->trainer.mirror;
+    struct ct_mirror *m = x->dist->trainer.mirror;
 
-    m->apart[x->param] = false;
+    ct_mirror_keep(m, x->param, false);
     if (x->kept && !x->near)
         m->dev->ops->free(m->dev, x->kept);
     if (x->gathered)
@@ -103,7 +103,7 @@ static enum ct_status copy_out(struct dist_factor *x,
                                const struct ct_factors *f)
 {
     CT_TRY(put_aside(x, f));
-    return ct_stage_out(x->dist->trainer.mirror->stage,
+    return ct_stage_out(ct_mirror_stage(x->dist->trainer.mirror),
                         (size_t)(x->rows * (x->n + x->m)) * sizeof(float),
                         x->kept, x->staged);
 }
@@ -120,7 +120,7 @@ static enum ct_status send_copy(struct dist_factor *x,
 
 static enum ct_status copy_in(struct dist_factor *x)
 {
-    struct ct_stage *stage = x->dist->trainer.mirror->stage;
+    struct ct_stage *stage = ct_mirror_stage(x->dist->trainer.mirror);
     const int64_t n        = dist_factors_before(x, x->dist->view.size);
 
     CT_TRY(ct_stage_in(stage, (size_t)n * sizeof(float), x->all, x->gathered));

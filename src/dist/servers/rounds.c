@@ -350,11 +350,12 @@ static bool enough(struct dist_round *r, const struct note *n, bool overdue)
     float in = 0, all = 0;
 
     for (int w = 0; w < r->n_workers; w++) {
-        bool got = ct_ps_mask_has(&n->got, w);
+        const bool got     = ct_ps_mask_has(&n->got, w);
+        const bool suspect = live_members_is_suspect(&r->members, w);
 
         in += got ? r->weight[w] : 0;
-        all += got || !r->members.one[w].suspect ? r->weight[w] : 0;
-        n_waited_for += !got && !r->members.one[w].suspect;
+        all += got || !suspect ? r->weight[w] : 0;
+        n_waited_for += !got && !suspect;
     }
     if (!ct_ps_mask_has(&n->got, 0) || (n_waited_for > 0 && !overdue))
         return false;
@@ -380,7 +381,7 @@ static void count_members(struct dist_round *r, const struct note *n)
             live_members_came(&r->members, w, now);
         else if (closes)
             live_members_missed(&r->members, w);
-        if (!r->members.one[w].suspect)
+        if (!live_members_is_suspect(&r->members, w))
             ct_ps_mask_add(&r->alive, w);
     }
 }
@@ -430,7 +431,7 @@ bool dist_round_suspects(const struct dist_round *r, int rank)
 {
     for (int w = 0; w < r->n_workers; w++)
         if (r->dist->ps.worker_rank[w] == rank)
-            return r->members.one[w].suspect;
+            return live_members_is_suspect(&r->members, w);
     return false;
 }
 
@@ -462,7 +463,7 @@ static void tell(struct dist_round *r, const struct ct_ps_head *h)
             continue;
         }
         ct_text_addf(&who, "%s%d", n_out++ ? ", " : "", rank);
-        n_news += !r->seen.one[w].suspect;
+        n_news += !live_members_is_suspect(&r->seen, w);
         if (live_members_missed(&r->seen, w)) {
             CT_WARN("Rank %d is suspect: it missed %d iterations in a row and "
                     "is not waited for until it comes back", rank,
@@ -510,7 +511,8 @@ enum ct_status dist_round_save(const struct dist_round *r,
     bool any = false;
 
     for (int w = 0; w < r->n_workers; w++) {
-        lag[w] = (float)(r->behind[w] + r->seen.one[w].n_missed);
+        lag[w] = (float)(r->behind[w] +
+                         live_members_n_missed(&r->seen, w));
         any |= lag[w] > 0;
     }
     if (!any || r->dist->view.all->rank != 0 ||
@@ -546,8 +548,11 @@ void dist_round_report(const struct dist_round *r)
         return;
     CT_INFO("%" PRIu64 " of %" PRIu64 " iterations went on without some rank",
             r->n_short, r->n_rounds);
-    for (int w = 0; w < r->n_workers; w++)
-        if (r->seen.one[w].n_missed)
+    for (int w = 0; w < r->n_workers; w++) {
+        const uint64_t n = live_members_n_missed(&r->seen, w);
+
+        if (n > 0)
             CT_INFO("Rank %d was left out of %" PRIu64 " iterations",
-                    r->dist->ps.worker_rank[w], r->seen.one[w].n_missed);
+                    r->dist->ps.worker_rank[w], n);
+    }
 }
