@@ -34,7 +34,7 @@ CT_API CT_MUST_CHECK enum ct_status ct_blob_reshape(struct ct_blob *b,
 /* Where the values (or the gradient) lie at this moment; NULL: nowhere. */
 CT_API float *ct_blob_address(const struct ct_blob *b, bool diff);
 
-/* The same for keeps: gives the blob memory where it has none, and counts
+/* Values for keeps: gives the blob memory where it has none, and counts
  * that memory once more in *hold, so that *values stays valid, whatever
  * becomes of the blob, until ct_blob_release(*hold).  *hold may be NULL:
  * then the memory is the blob's owner's.  Only values in the host's memory,

@@ -142,7 +142,7 @@ static inline enum ct_status ct_gemm_ld(
                         ldc);
 }
 
-/* The same for matrices without gaps between rows. */
+/* ct_gemm_ld() for matrices without gaps between rows. */
 static inline enum ct_status ct_gemm(const struct ct_device *d,
                                      enum ct_transpose ta,
                                      enum ct_transpose tb, int64_t m,

@@ -33,7 +33,7 @@ CT_API bool ct_dist_launched(void);
  * this process lets it know first. */
 CT_API CT_MUST_CHECK enum ct_status ct_dist_create(
     const Caffe__DistributedParameter *options, struct ct_dist **out);
-/* The same with options as text, "road: 'factors' overlap: false"; for
+/* ct_dist_create() with options as text, "road: 'factors' overlap: false"; for
  * bindings, which do not know how messages lie in memory.  What `text` says
  * goes before the `distributed { }` of the solver file (may be NULL), and that
  * before the defaults. */

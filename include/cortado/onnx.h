@@ -28,7 +28,7 @@ struct ct_onnx_options {
 CT_API CT_MUST_CHECK enum ct_status ct_onnx_export(
     const struct ct_net *net, const struct ct_onnx_options *options,
     const char *path);
-/* The same from files; `weights` may be NULL: as the fillers make them. */
+/* ct_onnx_export() from files; `weights` NULL: as the fillers make them. */
 CT_API CT_MUST_CHECK enum ct_status ct_onnx_export_file(
     const char *model, const char *weights,
     const struct ct_onnx_options *options, const char *path);
@@ -38,7 +38,7 @@ CT_API CT_MUST_CHECK enum ct_status ct_onnx_export_file(
 CT_API CT_MUST_CHECK enum ct_status ct_onnx_import(
     const char *path, const struct ct_onnx_options *options,
     Caffe__NetParameter **out);
-/* The same from memory; `source` names it in messages. */
+/* ct_onnx_import() from memory; `source` names it in messages. */
 CT_API CT_MUST_CHECK enum ct_status ct_onnx_import_bytes(
     const void *data, size_t n_bytes, const char *source,
     const struct ct_onnx_options *options, Caffe__NetParameter **out);

@@ -17,8 +17,8 @@ CT_MUST_CHECK enum ct_status ct_file_read(const char *path, char **out,
 CT_MUST_CHECK enum ct_status ct_file_write(const char *path, const void *data,
                                            size_t n_bytes);
 
-/* The same for writers that need a path of their own (HDF5): write to the
- * file named by ct_file_temp(), then commit or discard it. */
+/* For writers that need a path of their own (HDF5): write to the file named by
+ * ct_file_temp(), then commit it as ct_file_write() does, or discard it. */
 CT_MUST_CHECK enum ct_status ct_file_temp(const char *path, char **out);
 CT_MUST_CHECK enum ct_status ct_file_commit(const char *temp,
                                             const char *path);

@@ -56,7 +56,7 @@ struct ct_pulse {
     atomic_uint_least64_t device_memory; /* bytes it has on its GPU; 0: none */
 };
 
-/* The same at one moment, for messages.  `waiting` is the longest wait of the
+/* A pulse at one moment, for messages.  `waiting` is the longest wait of the
  * threads, and `peer` is for whom. */
 struct ct_pulse_view {
     uint64_t changed, waiting, beat;

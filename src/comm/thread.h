@@ -73,7 +73,7 @@ bool ct_job_done(struct ct_job *job); /* true for one never handed in */
  * CT_ECOMM the ranks are out of step: every later job fails with the same
  * cause, unrun. */
 CT_MUST_CHECK enum ct_status ct_job_wait(struct ct_job *job);
-/* The same for so many seconds: false where it is not done by then. */
+/* Waits for the job, so many seconds at most: is it done by then? */
 bool ct_job_done_within(struct ct_job *job, double seconds);
 /* Hands in and waits. */
 CT_MUST_CHECK enum ct_status ct_job_run(struct ct_comm_thread *t,

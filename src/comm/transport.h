@@ -90,9 +90,9 @@ CT_MUST_CHECK enum ct_status ct_loopback_create(
 
 /* transport/subset.c: `size` ranks from `first` on, this one among them, as if
  * they were all.  `inner` stays the caller's and outlives it. */
-CT_MUST_CHECK enum ct_status ct_view_create(struct ct_transport *inner,
-                                            int first, int size,
-                                            struct ct_transport **out);
+CT_MUST_CHECK enum ct_status ct_subset_create(struct ct_transport *inner,
+                                              int first, int size,
+                                              struct ct_transport **out);
 
 /* transport/limit.c: `inner`, which it takes over when it succeeds, sending
  * `bytes_s` a second at most.  `now` is the clock in seconds; NULL: the

@@ -18,7 +18,7 @@ struct ct_buffer {
 CT_MUST_CHECK enum ct_status ct_buffer_create(const struct ct_device *dev,
                                               size_t bytes, const char *name,
                                               struct ct_buffer **out);
-/* The same around memory that stays another's, and that is there until the
+/* A buffer around memory that stays another's, and that is there until the
  * last user has dropped the buffer and `release` (may be NULL) has been told.
  * It is told when this fails, too. */
 CT_MUST_CHECK enum ct_status ct_buffer_borrow(const struct ct_device *dev,
@@ -38,7 +38,7 @@ void ct_tensor_point(struct ct_tensor *t, float *ptr, size_t room_bytes);
 
 /* The elements the storage of a shape takes in a layout, padding included. */
 int64_t ct_layout_count(const struct ct_shape *s, enum ct_layout layout);
-/* The same in bytes, for the tensor's layout and type. */
+/* The bytes that it takes in the layout and type of a tensor. */
 size_t ct_tensor_bytes(const struct ct_shape *s, const struct ct_tensor *t);
 
 #endif

@@ -45,7 +45,7 @@ CT_MUST_CHECK enum ct_status ct_annotated_write(
     struct ct_bytes datum, const struct ct_objects *objects,
     struct ct_text *out);
 
-/* The same without an annotation type: the datum's label is all there is. */
+/* An annotated datum without an annotation type: its label is all there is. */
 CT_MUST_CHECK enum ct_status ct_annotated_write_datum(struct ct_bytes datum,
                                                       struct ct_text *out);
 

@@ -26,7 +26,7 @@ static inline size_t ct_pixels_bytes(const struct ct_pixels *p)
            (p->is_float ? sizeof(float) : 1);
 }
 
-/* The same size, type and order. */
+/* Do both have the same size, type and order? */
 static inline bool ct_pixels_alike(const struct ct_pixels *a,
                                    const struct ct_pixels *b)
 {

@@ -28,7 +28,7 @@ struct ct_ip {
 /* Choose implementations, once the other fields are set, and again when they
  * change. */
 CT_MUST_CHECK enum ct_status ct_ip_choose(struct ct_ip *p);
-/* The same for one pass, where the others are not wanted. */
+/* Choose one for this pass, where the others are not wanted. */
 CT_MUST_CHECK enum ct_status ct_ip_choose_pass(struct ct_ip *p,
                                                enum ct_pass pass);
 void ct_ip_fini(struct ct_ip *p);

@@ -19,9 +19,9 @@ enum ct_status ct_peer_create(const struct ct_device *d, int64_t n,
 
     if (d->kind != CT_CPU)
         return ct_cuda_peer_create(d, n, out);
-    CT_TRY(ct_alloc(1, sizeof(*w), "near array", &w));
+    CT_TRY(ct_alloc(1, sizeof(*w), "peer memory", &w));
     w->dev = d;
-    st     = ct_alloc((size_t)n, sizeof(float), "near array", &w->array);
+    st     = ct_alloc((size_t)n, sizeof(float), "peer memory", &w->array);
     if (st != CT_OK)
         ct_peer_destroy(w);
     else

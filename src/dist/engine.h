@@ -146,7 +146,7 @@ static inline float *dist_diff(const struct ct_dist *d,
     return ct_mirror_diff(d->trainer.mirror, net);
 }
 
-/* The same over any transport, which it takes over; for tests. */
+/* ct_dist_create() over any transport, which it takes over; for tests. */
 CT_MUST_CHECK enum ct_status dist_create_over(
     struct ct_transport *transport,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
@@ -211,8 +211,8 @@ void dist_await_or_call_off(struct ct_dist *d, struct ct_job *job);
 extern const struct ct_exchange_ops dist_bsp, dist_servers_sum,
     dist_servers_values;
 
-/* job.c: the exchange, by the mode; once attached: which gradients a codec
- * holds back. */
+/* job.c: the exchange of the plan's kind of synchronisation; once attached,
+ * which gradients a codec holds back. */
 void dist_fill_exchange(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_find_held(struct ct_dist *d);
 
@@ -222,7 +222,7 @@ void dist_explain(const struct ct_dist *d, struct ct_text *out);
 /* In a few words, how gradients come together. */
 const char *dist_way(const struct ct_dist *d);
 
-/* bsp.c: away with what it has of a net. */
+/* bsp/bsp.c: frees what it has of a net. */
 void dist_bsp_fini(struct ct_dist *d);
 
 /* proof/census.c: programs, MPIs and devices of all ranks fit each other. */
@@ -235,27 +235,28 @@ CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                                          const size_t *bytes, void *out);
 
-/* The same of all ranks, those that serve among them. */
+/* dist_gather() of all ranks, those that serve among them. */
 CT_MUST_CHECK enum ct_status dist_all_gather(struct ct_dist *d,
                                              const void *mine,
                                              const size_t *bytes, void *out);
 
-/* collect.c: as struct ct_job_ops has it. */
+/* report/collect.c: as struct ct_job_ops has it. */
 CT_MUST_CHECK enum ct_status dist_collect(struct ct_exchange *x,
                                           const void *mine, size_t bytes,
                                           ct_collect_fn take, void *arg);
 
-/* device.c: which devices the ranks have; says so, and notes what follows. */
+/* gpu/devices.c: which devices the ranks have; logs it, and sets the facts that
+ * follow from it. */
 CT_MUST_CHECK enum ct_status dist_devices_meet(struct ct_dist *d,
                                                const struct ct_net *net);
 /* dist.c: every rank gets rank 0's parameters, and a GPU its copy. */
 CT_MUST_CHECK enum ct_status dist_spread_values(struct ct_dist *d,
                                                 const struct ct_net *net);
 
-/* sweep.c: times ways to sum between hosts, once buckets are made. */
+/* bsp/sweep.c: times ways to sum between hosts, once buckets are made. */
 CT_MUST_CHECK enum ct_status dist_sweep(struct ct_dist *d);
 
-/* direct.c: inside one host, without the comm thread.  Moves the net's
+/* host/direct.c: inside one host, without the comm thread.  Moves the net's
  * gradients where d->host.shared can sum them, or leaves that NULL. */
 CT_MUST_CHECK enum ct_status dist_direct_init(struct ct_dist *d,
                                               struct ct_net *net);
@@ -278,15 +279,15 @@ CT_MUST_CHECK enum ct_status dist_share_params(
 /* Statistics that ranks keep apart become one on all that train. */
 CT_MUST_CHECK enum ct_status dist_settle_statistics(struct ct_dist *d);
 
-/* local.c: of `all` iterations, at `iter`: every so many there is a mean.  In
- * the first tenth, while ranks would part fast, 1, 2, 4, ... up to H, and in
- * the last twentieth, so that noise settles, 1. */
+/* sync/local.c: after how many iterations there is a mean, at iteration `iter`
+ * of `all`.  In the first tenth, while ranks would part fast, 1, 2, 4, ... up
+ * to H, and in the last twentieth, so that noise settles, 1. */
 int dist_local_steps(int H, int all, int iter);
 
 /* dist.c: x becomes the sum over the group; traffic is counted from here. */
 CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,
                                             int64_t n);
-/* The same over all ranks, those that serve among them. */
+/* x becomes the sum over all ranks, those that serve among them. */
 CT_MUST_CHECK enum ct_status dist_all_sum(struct ct_dist *d, float *x,
                                           int64_t n);
 /* A meeting of all ranks, those that serve among them. */
@@ -297,7 +298,7 @@ void dist_stats_end(struct ct_dist *d);
 /* By every comm of this rank since it began; on any thread. */
 uint64_t dist_bytes_sent(const struct ct_dist *d);
 
-/* guard.c: do all ranks hold the same parameters? */
+/* proof/guard.c: do all ranks hold the same parameters? */
 CT_MUST_CHECK enum ct_status dist_guard_check(struct ct_dist *d, int iter);
 
 #endif

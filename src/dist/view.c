@@ -70,7 +70,7 @@ static enum ct_status make_part(struct ct_dist *d, int first, int n,
 {
     struct ct_transport *t;
 
-    CT_TRY(ct_view_create(d->view.all->transport, first, n, &t));
+    CT_TRY(ct_subset_create(d->view.all->transport, first, n, &t));
     CT_TRY(ct_comm_create(t, out));
     (*out)->stall_after = d->options->stall;
     (*out)->bytes_s     = d->plan.bytes_s;

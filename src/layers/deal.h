@@ -13,8 +13,9 @@
 
 #include "base/rng.h"
 #include "cortado/layer.h"
-#include "data/feed.h"
 #include "data/order.h"
+
+struct ct_feeds; /* data/feed.h */
 
 /* What a net's sources read by, beside ct_run's rank, size and share.  Owned by
  * the net; zeros and NULL: as if none of it were there. */

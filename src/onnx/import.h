@@ -46,8 +46,8 @@ enum ct_status onnx_reject(const struct onnx_import *m, const char *fmt, ...);
  * it.  Borrowed until the next value is added. */
 CT_MUST_CHECK enum ct_status onnx_input(struct onnx_import *m, size_t i,
                                         struct onnx_value **out);
-/* The same, which must be a blob, or a constant; a constant that must be a
- * blob becomes a Parameter layer. */
+/* Input i, which must be a blob, or a constant; a constant that must be a blob
+ * becomes a Parameter layer. */
 CT_MUST_CHECK enum ct_status onnx_input_blob(struct onnx_import *m, size_t i,
                                              struct onnx_value **out);
 CT_MUST_CHECK enum ct_status onnx_input_floats(struct onnx_import *m,

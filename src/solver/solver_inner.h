@@ -234,8 +234,8 @@ CT_MUST_CHECK enum ct_status solver_rate(struct ct_solver *s, float *out);
 CT_MUST_CHECK enum ct_status solver_check_policy(
     const Caffe__SolverParameter *p);
 
-/* device_update.c: all parameters in one launch. */
-/* A net that was built again gets the scale of losses, where there is one. */
+/* device_update.c, which updates all parameters in one launch: a net that was
+ * built again gets the scale of losses, where there is one. */
 void solver_device_scale(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_device_init(struct ct_solver *s);
 /* With the rates in s->gpu.runs; `step` has what all share. */
@@ -264,10 +264,11 @@ CT_MUST_CHECK enum ct_status solver_update_layer(struct ct_solver *s,
                                                  int layer);
 /* Everything is updated. */
 CT_MUST_CHECK enum ct_status solver_update_all(struct ct_solver *s);
-/* The same, and peers hear of it. */
+/* The exchange hears that the update of this iteration is done. */
 CT_MUST_CHECK enum ct_status solver_updated(struct ct_solver *s);
-/* Is some parameter not up to date?  It will not be any more. */
+/* Is the update of some parameter still to come? */
 bool solver_is_due(const struct ct_solver *s);
+/* Updates that are still to come will not be done. */
 void solver_update_drop(struct ct_solver *s);
 
 /* apply.c: whether an update changes anything of a parameter.  One with lr_mult
@@ -324,12 +325,12 @@ CT_MUST_CHECK enum ct_status solver_remote_start(struct ct_solver *s,
                                                  struct ct_updater *out);
 void solver_remote_stop(struct ct_solver *s);
 
-/* change_view.c: this rank leaves the ranks that it trained with; and goes on
- * among others, once the exchange has.  `is_new`: it was not among the old
- * ones, and its solver has just been made. */
+/* change_view.c: this rank leaves the ranks that it trained with, who can be
+ * reached; or cannot be reached any more. */
 CT_MUST_CHECK enum ct_status solver_leave_view(struct ct_solver *s);
-/* The same where they cannot be reached any more. */
 CT_MUST_CHECK enum ct_status solver_abandon_view(struct ct_solver *s);
+/* It goes on among others, once the exchange has.  `is_new`: it was not among
+ * the old ones, and its solver has just been made. */
 CT_MUST_CHECK enum ct_status solver_enter_view(struct ct_solver *s,
                                                bool is_new);
 /* A solver that was alone goes on among these: who is new to them gets all

@@ -338,7 +338,7 @@ TEST(loopback, a_part_of_a_view_ends_with_it)
 
     ASSERT_OK(ct_loopback_create(2, NULL, t));
     ASSERT_OK(ct_limit_create(t[0], 1e9, NULL, NULL, &slow));
-    ASSERT_OK(ct_view_create(slow, 0, 2, &part));
+    ASSERT_OK(ct_subset_create(slow, 0, 2, &part));
     part->ops->over(part);
     ASSERT_STATUS(CT_ECOMM, part->ops->receive(part, 1, 0, &x, 1, &r));
     ASSERT_STATUS(CT_ECOMM, ct_transport_check(part));

@@ -1,4 +1,4 @@
-/* test_servers.c - slices, clocks, views: what parameter servers stand on. */
+/* test_servers.c - slices, clocks, subsets: what parameter servers stand on. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pulse.h"
@@ -59,7 +59,7 @@ TEST(servers, the_slowest_clock_counts_and_none_runs_back)
 }
 
 /* Ranks 0 to 2 sum for themselves, ranks 3 and 4 too; then all of them. */
-static enum ct_status sum_in_views(struct ct_comm *c, void *arg)
+static enum ct_status sum_in_subsets(struct ct_comm *c, void *arg)
 {
     const bool low = c->rank < 3;
     struct ct_transport *t;
@@ -67,7 +67,7 @@ static enum ct_status sum_in_views(struct ct_comm *c, void *arg)
     float x = (float)(1 << c->rank), y = 1;
 
     (void)arg;
-    CT_TRY(ct_view_create(c->transport, low ? 0 : 3, low ? 3 : 2, &t));
+    CT_TRY(ct_subset_create(c->transport, low ? 0 : 3, low ? 3 : 2, &t));
     CT_TRY(ct_comm_create(t, &part));
     CT_TRY(ct_allreduce(part, &x, 1));
     ct_comm_destroy(part);
@@ -77,9 +77,9 @@ static enum ct_status sum_in_views(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-TEST(servers, a_view_is_a_transport_of_some_ranks)
+TEST(servers, a_subset_is_a_transport_of_some_ranks)
 {
-    ranks_run(5, NULL, sum_in_views, NULL);
+    ranks_run(5, NULL, sum_in_subsets, NULL);
 }
 
 static enum ct_status count_looks(void *arg)

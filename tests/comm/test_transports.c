@@ -84,7 +84,7 @@ TEST(transports, one_rank_comes_by_name)
     char text[64];
 
     for (int i = 0; i < 2; i++) {
-        struct ct_transport *t = NULL, *view = NULL, *limit = NULL;
+        struct ct_transport *t = NULL, *subset = NULL, *limit = NULL;
 
         ASSERT_OK(ct_transport_open(name[i], &t));
         ASSERT_STR(name[i], t->type->name);
@@ -94,9 +94,9 @@ TEST(transports, one_rank_comes_by_name)
         ASSERT_STR("none", ct_transport_thread_level(t->type));
         ASSERT(!ct_transport_takes_gpu_memory(t->type));
         /* What stands before a transport is of its type. */
-        ASSERT_OK(ct_view_create(t, 0, 1, &view));
-        ASSERT(view->type == t->type);
-        view->ops->destroy(view);
+        ASSERT_OK(ct_subset_create(t, 0, 1, &subset));
+        ASSERT(subset->type == t->type);
+        subset->ops->destroy(subset);
         ASSERT_OK(ct_limit_create(t, 1e9, NULL, NULL, &limit));
         ASSERT_STR(name[i], limit->type->name);
         limit->ops->destroy(limit);

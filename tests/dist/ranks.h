@@ -86,11 +86,11 @@ Caffe__SolverParameter *ranks_solver(int n_ranks, const char *more);
 struct rank *ranks_train(int n, const char *more, const char *options,
                          int spoil_at);
 
-/* The same, going on from a solverstate; with `stay` they take a snapshot in
+/* ranks_train() from a solverstate on; with `stay` they take a snapshot in
  * place of steps. */
 struct rank *ranks_resume(int n, const char *more, const char *options,
                           const char *snapshot, bool stay);
-/* The same in one call of the solver, whose updates may then be put off. */
+/* ranks_train() in one call of the solver, whose updates may be put off. */
 struct rank *ranks_train_at_once(int n, const char *more,
                                  const char *options);
 

@@ -112,7 +112,7 @@ TEST(shared_params, any_number_of_ranks_trains_as_copies_do)
 /* Each rank has seen other samples; a copy for all would mix them up. */
 TEST(shared_params, statistics_stay_each_ranks_own)
 {
-    struct rank *copies, *house;
+    struct rank *copies, *shared;
 
     ranks_make_data();
     ranks_insert("layer { name: 'n' type: 'BatchNorm' bottom: 'c' top: 'c' } "
@@ -121,10 +121,10 @@ TEST(shared_params, statistics_stay_each_ranks_own)
                  "layer { name: 'z' type: 'Scale' bottom: 'c' top: 'c' "
                  "param { lr_mult: 0 } } ");
     copies = ranks_train(3, "", "reduce: 'ring'", 0);
-    house  = ranks_train(3, "", "", 0);
-    same(copies, house, 3);
-    ASSERT(memcmp(house[0].weights, house[1].weights,
-                  house->n * sizeof(float)) != 0);
+    shared  = ranks_train(3, "", "", 0);
+    same(copies, shared, 3);
+    ASSERT(memcmp(shared[0].weights, shared[1].weights,
+                  shared->n * sizeof(float)) != 0);
 }
 
 TEST(shared_params, a_snapshot_goes_on_with_any_number_of_ranks)
@@ -259,16 +259,16 @@ static void run_by_hand(const char *options,
 
 TEST(shared_params, updates_by_hand_happen_once_and_who_leaves_takes_a_copy)
 {
-    struct by_hand copies[P], house[P];
+    struct by_hand copies[P], shared[P];
 
     ranks_make_data();
     run_by_hand("road: 'allreduce' reduce: 'ring'", live, copies);
-    run_by_hand("road: 'allreduce'", live, house);
+    run_by_hand("road: 'allreduce'", live, shared);
     for (int i = 0; i < P; i++) {
-        ASSERT_FLOAT(copies[i].first, house[i].first, 1e-6);
-        ASSERT_FLOAT(copies[i].after, house[i].after, 1e-5);
-        ASSERT(fabsf(house[i].after - house[i].first) > 1e-4f);
-        ASSERT_FLOAT(house[i].after + (float)i, house[i].alone, 1e-6);
+        ASSERT_FLOAT(copies[i].first, shared[i].first, 1e-6);
+        ASSERT_FLOAT(copies[i].after, shared[i].after, 1e-5);
+        ASSERT(fabsf(shared[i].after - shared[i].first) > 1e-4f);
+        ASSERT_FLOAT(shared[i].after + (float)i, shared[i].alone, 1e-6);
     }
 }
 

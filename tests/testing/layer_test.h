@@ -30,7 +30,7 @@ void case_in_place(struct layer_case *c); /* top[0] is bottom[0] */
  * new values, and a new shape with case_reshape(). */
 void case_bottom(struct layer_case *c, int i, struct ct_shape shape,
                  const float *values);
-/* The same with values spread over (lo, hi), or integers in [0, n). */
+/* case_bottom() with values spread over (lo, hi), or integers in [0, n). */
 void case_bottom_range(struct layer_case *c, int i, struct ct_shape shape,
                        float lo, float hi);
 void case_bottom_labels(struct layer_case *c, int i, struct ct_shape shape,

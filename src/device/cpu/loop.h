@@ -41,7 +41,7 @@ bool ct_cpu_shares_cores(void);
               if((n) > 1 && (n) * (work) > CT_GRAIN))                        \
     for (int64_t i = 0; i < (n); i++)
 
-/* The same with `sum` (a local double) added up over all iterations. */
+/* CT_FOR_EACH with `sum` (a local double) added up over all iterations. */
 #define CT_SUM_EACH(i, n, sum)                                               \
     CT_PRAGMA(omp parallel for simd schedule(static) reduction(+ : sum)      \
               if((n) > CT_GRAIN))                                            \

@@ -55,7 +55,7 @@ struct ct_md {
 CT_MUST_CHECK enum ct_status ct_md_layout(struct ct_md *m, int n_axes,
                                           const int64_t *dims,
                                           enum ct_layout layout);
-/* The same of another type. */
+/* ct_md_layout() of another type than float32. */
 CT_MUST_CHECK enum ct_status ct_md_typed(struct ct_md *m, int n_axes,
                                          const int64_t *dims,
                                          enum ct_layout layout,

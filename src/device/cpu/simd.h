@@ -44,7 +44,7 @@
     CT_SIMD_PRAGMA(omp simd)                                                 \
     for (int64_t i = 0; i < (n); i++)
 
-/* The same over [from, to). */
+/* CT_SIMD_EACH over [from, to). */
 #define CT_SIMD_FROM(i, from, to)                                            \
     CT_SIMD_PRAGMA(omp simd)                                                 \
     for (int64_t i = (from); i < (to); i++)

@@ -98,7 +98,7 @@ static inline struct ct_start<P...> ct_start_of(const struct ct_device *d,
                               kernel)(__VA_ARGS__),                          \
                   #kernel)
 
-/* The same on enough threads for n. */
+/* CT_START on enough threads for n. */
 #define CT_LAUNCH(d, n, kernel, ...)                                         \
     CT_START((d), ct_blocks((d), (n)), CT_BLOCK, 0, kernel, __VA_ARGS__)
 

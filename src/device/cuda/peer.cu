@@ -12,14 +12,14 @@ extern "C" {
 }
 #include "device/cuda/kernel.h"
 
-struct near {
+struct gpu_memory {
     struct ct_peer_memory base;
     cudaStream_t   stream;
 };
 
-static struct near *near_of(struct ct_peer_memory *w)
+static struct gpu_memory *memory_of(struct ct_peer_memory *w)
 {
-    return (struct near *)w;
+    return (struct gpu_memory *)w;
 }
 
 static enum ct_status choose_gpu(const struct ct_device *d)
@@ -27,7 +27,7 @@ static enum ct_status choose_gpu(const struct ct_device *d)
     return ct_cuda_check(d, cudaSetDevice(d->id), "choosing the GPU");
 }
 
-static enum ct_status allocate(struct near *w, int64_t n)
+static enum ct_status allocate(struct gpu_memory *w, int64_t n)
 {
     const struct ct_device *d = w->base.dev;
 
@@ -36,17 +36,17 @@ static enum ct_status allocate(struct near *w, int64_t n)
                              &w->stream, cudaStreamNonBlocking), "stream"));
     return ct_cuda_check(d, cudaMalloc((void **)&w->base.array,
                                        (size_t)n * sizeof(float)),
-                         "gradients for near ranks");
+                         "gradients for peers");
 }
 
 extern "C" enum ct_status ct_cuda_peer_create(const struct ct_device *d,
                                               int64_t n,
                                               struct ct_peer_memory **out)
 {
-    struct near *w;
+    struct gpu_memory *w;
     enum ct_status st;
 
-    CT_TRY(ct_alloc(1, sizeof(*w), "near array", &w));
+    CT_TRY(ct_alloc(1, sizeof(*w), "peer memory", &w));
     w->base.dev = d;
     st          = allocate(w, n);
     if (st != CT_OK)
@@ -58,7 +58,7 @@ extern "C" enum ct_status ct_cuda_peer_create(const struct ct_device *d,
 
 extern "C" void ct_cuda_peer_destroy(struct ct_peer_memory *base)
 {
-    struct near *w = near_of(base);
+    struct gpu_memory *w = memory_of(base);
 
     (void)cudaSetDevice(base->dev->id);
     if (w->stream)
@@ -149,7 +149,7 @@ extern "C" enum ct_status ct_cuda_peer_run(struct ct_peer_memory *base,
                                            float *y)
 {
     const struct ct_device *d = base->dev;
-    cudaStream_t s            = near_of(base)->stream;
+    cudaStream_t s            = memory_of(base)->stream;
 
     CT_TRY(choose_gpu(d));
     if (adds) {

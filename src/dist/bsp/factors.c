@@ -269,7 +269,7 @@ static enum ct_status wire_make(struct dist_factor *x)
 
 static void wire_drop(struct dist_factor *x)
 {
-    dist_peer_arrays_destroy(x->near);
+    dist_peer_arrays_destroy(x->peers);
     ct_free(x->all);
     ct_free(x->bytes);
     ct_free(x->code);

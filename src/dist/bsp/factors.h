@@ -56,7 +56,7 @@ struct dist_factor {
     float          *kept, *staged, *gathered;
     /* Where ranks read each other's: `kept` is this one's array, and nothing
      * of it goes to the CPU; `gathered` has all rows of u, then all of v. */
-    struct dist_peer_arrays *near;
+    struct dist_peer_arrays *peers;
     bool            built;      /* this iteration's gradient is made */
     double          product_seconds; /* that making it took, the last time */
     /* factor_tiles.c, with shared parameters: everybody's factors, and the tile

@@ -16,8 +16,8 @@
 
 struct ct_dist;
 
-/* The same in memory, where an iteration may have to be done again: as it was
- * when the iteration began, or what goes over into another view. */
+/* What codecs hold back, in memory: as it was when an iteration began that may
+ * have to be done again, or what goes over into another view. */
 enum { DIST_HELD_KINDS = 4 };
 struct dist_held_back {
     float *kept[DIST_HELD_KINDS]; /* laid out as the arena; owned; or NULL */

@@ -43,7 +43,7 @@ enum ct_status dist_device_tree_sum(struct dist_device_tree *t,
                                     struct ct_comm *c, float *x, int64_t n)
 {
     const ptrdiff_t at = x - t->diff;
-    struct ct_peer_memory *w  = t->all->near;
+    struct ct_peer_memory *w  = t->all->memory;
     float *mine        = ct_peer_array(w) + at;
     int up, down, read;
 

@@ -21,7 +21,7 @@ enum ct_status dist_factors_try_peers(struct dist_factor *x)
         if (x->first[r + 1] - x->first[r] > most)
             most = x->first[r + 1] - x->first[r];
     return dist_peer_arrays_create(x->dist, "factors", most * (x->n + x->m),
-                                   &x->near);
+                                   &x->peers);
 }
 
 /* Everybody's rows from where they are.  Nobody goes on, and writes the next
@@ -29,7 +29,7 @@ enum ct_status dist_factors_try_peers(struct dist_factor *x)
 static enum ct_status read_all(struct ct_comm *c, void *arg)
 {
     struct dist_factor *x            = arg;
-    const struct dist_peer_arrays *w = x->near;
+    const struct dist_peer_arrays *w = x->peers;
     float *u = x->gathered, *v = u + x->first[c->size] * x->n;
 
     CT_TRY(ct_barrier(c)); /* all are there */
@@ -37,9 +37,9 @@ static enum ct_status read_all(struct ct_comm *c, void *arg)
         const int r        = (c->rank + i) % c->size;
         const int64_t rows = x->first[r + 1] - x->first[r];
 
-        CT_TRY(ct_peer_copy(w->near, rows * x->n, w->of[r].x,
+        CT_TRY(ct_peer_copy(w->memory, rows * x->n, w->of[r].x,
                             u + x->first[r] * x->n));
-        CT_TRY(ct_peer_copy(w->near, rows * x->m, w->of[r].x + rows * x->n,
+        CT_TRY(ct_peer_copy(w->memory, rows * x->m, w->of[r].x + rows * x->n,
                             v + x->first[r] * x->m));
     }
     return ct_barrier(c);
@@ -58,9 +58,9 @@ static enum ct_status make(struct dist_factor *x)
         CT_TRY(dist_factors_try_peers(x));
     CT_TRY(m->dev->ops->alloc(m->dev, all, "factors", &gathered));
     x->gathered = gathered;
-    if (x->near) {
+    if (x->peers) {
         x->way     = &dist_factors_of_peers;
-        x->kept    = ct_peer_array(x->near->near);
+        x->kept    = ct_peer_array(x->peers->memory);
         x->job.run = read_all;
         return CT_OK;
     }
@@ -76,13 +76,13 @@ static void drop(struct dist_factor *x)
     struct ct_mirror *m = x->dist->trainer.mirror;
 
     ct_mirror_keep(m, x->param, false);
-    if (x->kept && !x->near)
+    if (x->kept && !x->peers)
         m->dev->ops->free(m->dev, x->kept);
     if (x->gathered)
         m->dev->ops->free(m->dev, x->gathered);
     ct_stage_free(m->dev, x->staged);
     ct_stage_free(m->dev, x->all);
-    dist_peer_arrays_destroy(x->near);
+    dist_peer_arrays_destroy(x->peers);
     ct_free(x->bytes);
     ct_free(x->code);
 }

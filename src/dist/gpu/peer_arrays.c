@@ -46,9 +46,9 @@ static enum ct_status make_array(struct ct_dist *d, const char *what,
         return ct_fail(CT_ENOTSUP, "ranks are on several hosts");
     if (!m)
         return ct_fail(CT_ENOTSUP, "it has no GPU");
-    if (!ct_impl_allowed(what, "near"))
+    if (!ct_impl_allowed(what, "peer"))
         return ct_fail(CT_ENOTSUP, "so it was asked%s", ct_impl_hint());
-    return ct_peer_create(m->dev, n, &w->near);
+    return ct_peer_create(m->dev, n, &w->memory);
 }
 
 static enum ct_status open_all(struct dist_peer_arrays *w, int rank,
@@ -57,9 +57,9 @@ static enum ct_status open_all(struct dist_peer_arrays *w, int rank,
     for (int r = 0; r < w->n; r++) {
         w->of[r].address = all[r].address;
         if (r == rank)
-            w->of[r].x = ct_peer_array(w->near);
+            w->of[r].x = ct_peer_array(w->memory);
         else
-            CT_TRY(ct_peer_open(w->near, &all[r].address, &w->of[r].x));
+            CT_TRY(ct_peer_open(w->memory, &all[r].address, &w->of[r].x));
     }
     return CT_OK;
 }
@@ -72,8 +72,8 @@ static enum ct_status get_to_know(struct ct_dist *d, const char *what,
     struct card mine = { .why = "" };
 
     note(&mine, make_array(d, what, n, w));
-    if (w->near)
-        mine.address = ct_peer_address(w->near);
+    if (w->memory)
+        mine.address = ct_peer_address(w->memory);
     CT_TRY(gather(d, &mine, all));
     *who = first_without(d, all);
     if (*who >= 0)
@@ -117,8 +117,8 @@ void dist_peer_arrays_destroy(struct dist_peer_arrays *w)
     if (!w)
         return;
     for (int r = 0; w->of && r < w->n; r++)
-        ct_peer_close(w->near, &w->of[r].address, w->of[r].x);
-    ct_peer_destroy(w->near);
+        ct_peer_close(w->memory, &w->of[r].address, w->of[r].x);
+    ct_peer_destroy(w->memory);
     ct_free(w->of);
     ct_free(w);
 }

@@ -16,9 +16,9 @@ struct dist_peer_array {
 };
 
 struct dist_peer_arrays {
-    struct ct_peer_memory        *near; /* this rank's array; owned */
-    int                    n;
-    struct dist_peer_array *of;   /* by rank; owned */
+    struct ct_peer_memory  *memory; /* this rank's array; owned */
+    int                     n;
+    struct dist_peer_array *of;     /* by rank; owned */
 };
 
 /* All ranks: arrays of n floats.  *out is NULL on all of them where some rank

@@ -76,7 +76,7 @@ CT_MUST_CHECK enum ct_status dist_canonical_fold(struct dist_canonical *q,
 /* Of the last: n floats of the arena from x become the sum of its branch. */
 void dist_canonical_unfold(const struct dist_canonical *q, float *x,
                            int64_t n);
-/* The same, then the sum over all ranks. */
+/* dist_canonical_unfold(), then the sum over all ranks. */
 CT_MUST_CHECK enum ct_status dist_canonical_sum(struct dist_canonical *q,
                                                 struct ct_comm *c, float *x,
                                                 int64_t n);

@@ -15,7 +15,7 @@ struct ct_dist;
 /* All ranks, on the comm thread, while servers still answer.  Sets d->gone
  * where a rank did not come. */
 CT_MUST_CHECK enum ct_status dist_farewell(struct ct_comm *c, void *dist);
-/* The same place in the program for those who came, at any later time. */
+/* A later meeting of those who came to dist_farewell(). */
 CT_MUST_CHECK enum ct_status dist_farewell_meet(struct ct_dist *d);
 
 #endif

@@ -348,7 +348,7 @@ __global__ static void __launch_bounds__(CT_BLOCK, ct_resident(TWO))
     }
 }
 
-/* The same by lines: a block of (channel, split). */
+/* Sums of channels by lines: a block of (channel, split). */
 template <int K, bool TWO, typename R, typename A, typename T>
 __global__ static void ct_sum_lines(struct ct_view v, R r, A a, const T *b,
                                     double *part)
@@ -517,7 +517,7 @@ static enum ct_status ct_channel_sum_from(const struct ct_device *d,
     return ct_channel_sum_by<1, true>(d, v, r, a, b);
 }
 
-/* The same of an array; b NULL: add() gets a twice. */
+/* The sums of an array's channels; b NULL: add() gets a twice. */
 template <typename R, typename T>
 static enum ct_status ct_channel_sum(const struct ct_device *d,
                                      struct ct_view v, R r, const T *a,
