@@ -1,6 +1,6 @@
 /* update.h - one step of an optimizer over whole arenas, on a GPU.
  *
- * The rules are those of solver/rules.c.  All parameters go in one launch: a
+ * The rules are those of solver/apply.c.  All parameters go in one launch: a
  * table says for each run of the arena which rate and decay hold there. */
 #ifndef CT_DEVICE_UPDATE_H
 #define CT_DEVICE_UPDATE_H

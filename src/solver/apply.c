@@ -1,15 +1,219 @@
-/* apply.c - the one way to apply an update: a range of the arena, its gradient
- * and the solver's rule.
+/* apply.c - the update rules, and the one way to apply them: a range of the
+ * arena, its gradient and the solver's rule.
  *
- * Who applies it, and when, are schedules of ranges: parameter by parameter
+ *     g = scale dw + l2 w + l1 sign(w)         (AdamW: l2 acts apart)
+ *
+ *     SGD       h = mu h + r g                  w -= h
+ *     Nesterov  h' = mu h + r g                 w -= (1+mu) h' - mu h
+ *     AdaGrad   h += g^2                        w -= r g / (sqrt(h) + d)
+ *     RMSProp   h = rho h + (1-rho) g^2         w -= r g / (sqrt(h) + d)
+ *     AdaDelta  h = mu h + (1-mu) g^2
+ *               u = g sqrt((q + d) / (h + d))   w -= r u
+ *               q = mu q + (1-mu) u^2
+ *     Adam      m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
+ *               w -= r sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) + d)
+ *     AdamW     as Adam, then w -= r l2 w
+ *
+ * r is the rate, mu momentum, d delta, rho rms_decay, b1 momentum, b2
+ * momentum2.  The rate lies inside the history, as in Caffe.
+ *
+ * Who applies a rule, and when, are schedules of ranges: parameter by parameter
  * (update.c), slices while the gradient is made (early.c), parts of the one
- * copy that a host has (shared_params.c), slices that a server keeps
- * (remote.c).  On a GPU all parameters go in one launch (device_update.c), by
- * the same numbers. */
+ * copy that a host has (shared_params.c), slices that a server keeps (at the
+ * end of this file).  On a GPU all parameters go in one launch
+ * (device_update.c), by the same numbers. */
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "core/buffer.h"
+#include "device/cpu/loop.h"
+#include "device/cpu/simd.h"
 #include "solver/solver_inner.h"
+
+/* Rows are updated by one thread each, and stay in its first cache. */
+enum { ROW = 4096 };
+
+typedef void (*row_fn)(const struct rule_step *step, int64_t from, int64_t to);
+
+static void each_row(const struct rule_step *s, row_fn row)
+{
+    CT_FOR_ROWS (r, (s->n + ROW - 1) / ROW, ROW) {
+        const int64_t from = r * ROW;
+
+        row(s, from, from + ROW < s->n ? from + ROW : s->n);
+    }
+}
+
+CT_INLINE float sign(float w)
+{
+    return (float)((w > 0) - (w < 0));
+}
+
+/* `s` is a copy in the row's own frame: writes to w cannot change it. */
+CT_INLINE float gradient(const struct rule_step *s, int64_t i)
+{
+    return s->scale * s->g[i] + s->l2 * s->w[i] + s->l1 * sign(s->w[i]);
+}
+
+CT_SIMD static void sgd_row(const struct rule_step *step, int64_t from,
+                            int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *w = s.w;
+
+    CT_SIMD_FROM (i, from, to) {
+        h[i] = s.momentum * h[i] + s.rate * gradient(&s, i);
+        w[i] -= h[i];
+    }
+}
+
+static void sgd(const struct rule_step *s)
+{
+    each_row(s, sgd_row);
+}
+
+CT_SIMD static void nesterov_row(const struct rule_step *step, int64_t from,
+                                 int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *w = s.w;
+
+    CT_SIMD_FROM (i, from, to) {
+        float old = h[i];
+
+        h[i] = s.momentum * old + s.rate * gradient(&s, i);
+        w[i] -= (1 + s.momentum) * h[i] - s.momentum * old;
+    }
+}
+
+static void nesterov(const struct rule_step *s)
+{
+    each_row(s, nesterov_row);
+}
+
+CT_SIMD static void adagrad_row(const struct rule_step *step, int64_t from,
+                                int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *w = s.w;
+
+    CT_SIMD_FROM (i, from, to) {
+        float g = gradient(&s, i);
+
+        h[i] += g * g;
+        w[i] -= s.rate * g / (sqrtf(h[i]) + s.delta);
+    }
+}
+
+static void adagrad(const struct rule_step *s)
+{
+    each_row(s, adagrad_row);
+}
+
+CT_SIMD static void rmsprop_row(const struct rule_step *step, int64_t from,
+                                int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *w = s.w;
+
+    CT_SIMD_FROM (i, from, to) {
+        float g = gradient(&s, i);
+
+        h[i] = s.rms_decay * h[i] + (1 - s.rms_decay) * g * g;
+        w[i] -= s.rate * g / (sqrtf(h[i]) + s.delta);
+    }
+}
+
+static void rmsprop(const struct rule_step *s)
+{
+    each_row(s, rmsprop_row);
+}
+
+CT_SIMD static void adadelta_row(const struct rule_step *step, int64_t from,
+                                 int64_t to)
+{
+    const struct rule_step s = *step;
+    float *h = s.history[0], *q = s.history[1], *w = s.w;
+
+    CT_SIMD_FROM (i, from, to) {
+        float g = gradient(&s, i), u;
+
+        h[i] = s.momentum * h[i] + (1 - s.momentum) * g * g;
+        u    = g * sqrtf((q[i] + s.delta) / (h[i] + s.delta));
+        q[i] = s.momentum * q[i] + (1 - s.momentum) * u * u;
+        w[i] -= s.rate * u;
+    }
+}
+
+static void adadelta(const struct rule_step *s)
+{
+    each_row(s, adadelta_row);
+}
+
+/* AdamW's own decay: shrink is 1 for Adam, whose l2 acts in the gradient. */
+CT_INLINE void adam_with(struct rule_step s, float shrink, int64_t from,
+                         int64_t to)
+{
+    const float b1 = s.momentum, b2 = s.momentum2;
+    const float rate = (float)((double)s.rate * sqrt(1 - pow(b2, s.t)) /
+                               (1 - pow(b1, s.t)));
+    float *m = s.history[0], *v = s.history[1], *w = s.w;
+
+    CT_SIMD_FROM (i, from, to) {
+        float g = gradient(&s, i);
+
+        m[i] = b1 * m[i] + (1 - b1) * g;
+        v[i] = b2 * v[i] + (1 - b2) * g * g;
+        w[i] = shrink * w[i] - rate * m[i] / (sqrtf(v[i]) + s.delta);
+    }
+}
+
+CT_SIMD static void adam_row(const struct rule_step *step, int64_t from,
+                             int64_t to)
+{
+    adam_with(*step, 1, from, to);
+}
+
+static void adam(const struct rule_step *s)
+{
+    each_row(s, adam_row);
+}
+
+CT_SIMD static void adamw_row(const struct rule_step *step, int64_t from,
+                              int64_t to)
+{
+    struct rule_step apart = *step;
+
+    apart.l2 = 0;
+    adam_with(apart, 1 - step->rate * step->l2, from, to);
+}
+
+static void adamw(const struct rule_step *s)
+{
+    each_row(s, adamw_row);
+}
+
+static const struct solver_rule rules[] = {
+    { "SGD", 1, false, false, false, sgd },
+    { "Nesterov", 1, false, false, false, nesterov },
+    { "AdaGrad", 1, true, false, true, adagrad },
+    { "RMSProp", 1, true, false, true, rmsprop },
+    { "AdaDelta", 2, false, false, true, adadelta },
+    { "Adam", 2, false, false, true, adam },
+    { "AdamW", 2, false, true, true, adamw },
+    { "LARS", 1, false, false, false, sgd },
+};
+
+const struct solver_rule *solver_rule_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        if (strcmp(rules[i].name, name) == 0)
+            return &rules[i];
+    return NULL;
+}
+
+/* ---- Ranges of the arena ---- */
 
 /* The history holds lr times gradients, so a rate that grows in warm-up must
  * let it grow too, or the first steps weigh too little. */
@@ -134,4 +338,104 @@ const char *solver_needs_norms(const struct ct_solver *s)
            : p->local_lr_auto                   ? "local_lr_auto"
            : strcmp(s->rule->name, "LARS") == 0 ? "type LARS"
                                                 : NULL;
+}
+
+/* ---- Servers
+ *
+ * A server has the sum of gradients for a run of the arena and the values
+ * there; the solver's own rule, rates and histories make the update.  It runs
+ * on the comm thread while the compute thread is iterations ahead or behind,
+ * so it counts iterations and rates by itself, on a copy of the solver that
+ * shares nothing but what does not change and the histories.  All of it is in
+ * the CPU's memory, also where ranks train on GPUs. */
+
+/* Runs of the arena are at iterations that differ by less. */
+enum { KEPT = 64 };
+
+struct solver_remote {
+    const struct ct_solver *of;
+    struct ct_solver solver; /* a copy; its iter is the next to be rated */
+    float           *history[2];
+    float            rate[KEPT], before[KEPT]; /* by iteration */
+    bool             one_thread;
+};
+
+/* The rate of iteration `iter`, and that of the one before. */
+static enum ct_status rate_at(struct solver_remote *r, int iter, float *rate,
+                              float *before)
+{
+    struct ct_solver *s = &r->solver;
+
+    if (iter < s->iter - KEPT)
+        return ct_fail(CT_EINTERNAL, "an update of iteration %d, when another "
+                       "part is at %d", iter, s->iter);
+    for (; s->iter <= iter; s->iter++) {
+        float *to = &r->rate[s->iter % KEPT];
+
+        r->before[s->iter % KEPT] = s->last_rate;
+        CT_TRY(solver_rate(s, to));
+        s->last_rate = *to;
+    }
+    *rate   = r->rate[iter % KEPT];
+    *before = r->before[iter % KEPT];
+    return CT_OK;
+}
+
+static enum ct_status update(void *arg, int iter,
+                             const struct ct_update_range *range)
+{
+    struct solver_remote *r = arg;
+    struct ct_solver at     = r->solver;
+    struct solver_update with;
+    float rate = 0;
+
+    /* The comm thread has the cores that the compute thread leaves. */
+    if (!r->one_thread)
+        ct_device_cpu_set_threads(1);
+    r->one_thread = true;
+    CT_TRY(rate_at(r, iter, &rate, &at.last_rate));
+    at.iter = iter;
+    with    = solver_update_at(&at, rate);
+    solver_apply(&at, &with, r->history, range);
+    return CT_OK;
+}
+
+static enum ct_status check(const struct ct_solver *s)
+{
+    const char *what = solver_needs_norms(s);
+
+    if (what)
+        return ct_fail(CT_ENOTSUP, "%s needs norms over whole gradients, and "
+                       "here servers update parts of them; train with "
+                       "--sync=bsp and without --deadline and --groups", what);
+    return CT_OK;
+}
+
+static void begin(void *arg)
+{
+    struct solver_remote *r = arg;
+
+    /* The exchange's own may change when a rank that serves is asked for more
+     * steps, while the others' last gradients still come. */
+    r->solver = *r->of;
+    memcpy(r->history, r->of->peers.updater.history, sizeof(r->history));
+}
+
+enum ct_status solver_remote_start(struct ct_solver *s, struct ct_updater *out)
+{
+    CT_TRY(check(s));
+    if (!s->peers.remote)
+        CT_TRY(ct_alloc(1, sizeof(*s->peers.remote), "remote updates",
+                        &s->peers.remote));
+    s->peers.remote->of = s;
+    out->arg            = s->peers.remote;
+    out->begin    = begin;
+    out->update   = update;
+    return CT_OK;
+}
+
+void solver_remote_stop(struct ct_solver *s)
+{
+    ct_free(s->peers.remote);
+    s->peers.remote = NULL;
 }

@@ -226,7 +226,7 @@ struct ct_solver {
     struct solver_listeners   listeners;
 };
 
-/* rules.c: NULL when there is none. */
+/* apply.c: the rule of that name; NULL: there is none. */
 const struct solver_rule *solver_rule_find(const char *name);
 
 /* lr_policy.c: the rate of the current iteration; moves current_step on. */
@@ -320,7 +320,7 @@ CT_MUST_CHECK enum ct_status solver_share_with_tests(struct ct_solver *s);
 /* With diffs that the caller has summed: each rank its part. */
 CT_MUST_CHECK enum ct_status solver_update_shared(struct ct_solver *s);
 
-/* remote.c: lets servers in this process update for all. */
+/* apply.c: lets servers in this process update for all. */
 CT_MUST_CHECK enum ct_status solver_remote_start(struct ct_solver *s,
                                                  struct ct_updater *out);
 void solver_remote_stop(struct ct_solver *s);

@@ -2,17 +2,6 @@
 #include "base/clock.h"
 #include "comm/ps/server.h"
 
-enum ct_status ps_apply(struct ct_ps *p, struct ps_owned *o, float *sum,
-                        float scale, int64_t clock)
-{
-    struct ct_ps_update u = { o->first, o->n, clock, sum, scale, 1, o->value };
-
-    if (p->config.staleness == CT_PS_ASYNC)
-        u.share = 1 / (float)p->config.n_workers;
-    o->stamp++;
-    return p->config.apply(p->config.arg, &u);
-}
-
 /* ---- in order
  *
  * Pairs of workers, then pairs of pairs: the order does not depend on who

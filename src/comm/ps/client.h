@@ -75,8 +75,19 @@ static inline int64_t ps_link_turn(const struct ct_ps *p,
     return p->begun + (int64_t)(i / (uint64_t)l->n);
 }
 
-/* With the lock held: one more answer will come. */
+/* The push that is number `i` of a link. */
+static inline struct ps_push *ps_link_push(struct ps_client *c,
+                                           struct ps_link *l, uint64_t i)
+{
+    struct ps_local *s = &c->local[l->slice[i % (uint64_t)l->n]];
+
+    return &s->push[i / (uint64_t)l->n % (uint64_t)c->depth];
+}
+
+/* worker.c; with the lock held: one more answer will come. */
 CT_MUST_CHECK enum ct_status ps_client_expect(struct ps_link *l,
                                               struct ps_due due);
+/* Without the lock: until all slices of a pull have come. */
+CT_MUST_CHECK enum ct_status ps_client_await_pulled(struct ct_ps *p);
 
 #endif

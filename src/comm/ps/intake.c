@@ -282,6 +282,17 @@ static enum ct_status release(struct ct_ps *p, int w)
     return CT_OK;
 }
 
+enum ct_status ps_apply(struct ct_ps *p, struct ps_owned *o, float *sum,
+                        float scale, int64_t clock)
+{
+    struct ct_ps_update u = { o->first, o->n, clock, sum, scale, 1, o->value };
+
+    if (p->config.staleness == CT_PS_ASYNC)
+        u.share = 1 / (float)p->config.n_workers;
+    o->stamp++;
+    return p->config.apply(p->config.arg, &u);
+}
+
 static enum ct_status change_values(struct ct_ps *p)
 {
     struct ps_server *s = p->server;
@@ -469,7 +480,7 @@ static enum ct_status ask_for_floats(struct ct_ps *p, int w)
     return CT_OK;
 }
 
-enum ct_status ps_intake(struct ct_ps *p, int w)
+static enum ct_status take_pushes(struct ct_ps *p, int w)
 {
     struct ps_channel *c = &p->server->channel[w];
 
@@ -508,4 +519,16 @@ enum ct_status ps_server_push(struct ct_ps *p, const void *message, bool *out)
     c->n_announced++;
     c->n_posted++;
     return CT_OK;
+}
+
+enum ct_status ps_server_progress(struct ct_ps *p)
+{
+    struct ps_server *s = p->server;
+
+    for (int w = 0; w < p->config.n_workers && s->n_owned > 0; w++) {
+        CT_TRY(take_pushes(p, w));
+        if (p->config.values)
+            CT_TRY(ps_take_pull(p, w));
+    }
+    return ps_answer_all(p);
 }

@@ -2,7 +2,6 @@
 #include "comm/ps/ps.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/mem.h"
 #include "comm/ps/parts.h"
@@ -130,32 +129,4 @@ int ct_ps_worker(const struct ct_ps *p)
 bool ct_ps_serves(const struct ct_ps *p)
 {
     return p->server;
-}
-
-static enum ct_status progress(struct ct_ps *p)
-{
-    if (p->client)
-        CT_TRY(ps_client_progress(p));
-    if (p->server)
-        CT_TRY(ps_server_progress(p));
-    return CT_OK;
-}
-
-/* Who waits for an answer must hear that none will come. */
-enum ct_status ct_ps_progress(void *ps)
-{
-    struct ct_ps *p = ps;
-    enum ct_status st;
-
-    if (p->failed != CT_OK)
-        return ct_fail(p->failed, "%s", p->why);
-    st = progress(p);
-    if (st != CT_OK) {
-        pthread_mutex_lock(&p->lock);
-        p->failed = st;
-        snprintf(p->why, sizeof(p->why), "%s", ct_last_error());
-        pthread_cond_broadcast(&p->news);
-        pthread_mutex_unlock(&p->lock);
-    }
-    return st;
 }

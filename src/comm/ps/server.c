@@ -1,4 +1,4 @@
-/* server.c - a server: it begins, looks at its workers in turn, and ends. */
+/* server.c - a server: it begins, is asked for values, and ends. */
 #include "comm/ps/server.h"
 
 #include "base/mem.h"
@@ -101,7 +101,7 @@ void ps_server_pull(struct ct_ps *p, const struct ct_ps_pull *pull)
 }
 
 /* A pull waits for the pushes that were sent before it. */
-static enum ct_status take_pull(struct ct_ps *p, int w)
+enum ct_status ps_take_pull(struct ct_ps *p, int w)
 {
     struct ps_server *s  = p->server;
     struct ps_channel *c = &s->channel[w];
@@ -126,18 +126,6 @@ static enum ct_status take_pull(struct ct_ps *p, int w)
         CT_TRY(ps_want(c, &(struct ps_want){ .k = k, .what = c->pull.what,
                                              .need = c->pull.need }));
     return CT_OK;
-}
-
-enum ct_status ps_server_progress(struct ct_ps *p)
-{
-    struct ps_server *s = p->server;
-
-    for (int w = 0; w < p->config.n_workers && s->n_owned > 0; w++) {
-        CT_TRY(ps_intake(p, w));
-        if (p->config.values)
-            CT_TRY(take_pull(p, w));
-    }
-    return ps_answer_all(p);
 }
 
 void ct_ps_reset(struct ct_ps *p, const float *x, int64_t clock)

@@ -136,15 +136,19 @@ static inline int ps_ring_size(const struct ct_ps_config *c)
 /* intake.c: what comes in, as far as there is room for it. */
 CT_MUST_CHECK enum ct_status ps_intake_init(struct ct_ps *p);
 void ps_intake_fini(struct ct_ps *p);
-CT_MUST_CHECK enum ct_status ps_intake(struct ct_ps *p, int worker);
 /* The message of a slot is added: others may use it. */
 void ps_give_back(struct ps_server *s, void *message);
 void ps_empty_slot(struct ps_server *s, struct ps_slot *slot);
 
-/* adding.c: slot w of slice k is full. */
-CT_MUST_CHECK enum ct_status ps_add_push(struct ct_ps *p, int k, int w);
+/* The layer above changes the values of a slice with a sum. */
 CT_MUST_CHECK enum ct_status ps_apply(struct ct_ps *p, struct ps_owned *o,
                                       float *sum, float scale, int64_t clock);
+
+/* adding.c: slot w of slice k is full. */
+CT_MUST_CHECK enum ct_status ps_add_push(struct ct_ps *p, int k, int w);
+
+/* server.c: a pull of worker w, where one has come. */
+CT_MUST_CHECK enum ct_status ps_take_pull(struct ct_ps *p, int w);
 
 /* answer.c: what is wanted, as far as it can be given. */
 CT_MUST_CHECK enum ct_status ps_want(struct ps_channel *c,

@@ -1,4 +1,6 @@
-/* worker.c - the worker's side on the thread that computes. */
+/* worker.c - the worker's side: pushes and waits on the thread that computes,
+ * messages on the comm thread, which also moves the server's side along. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -227,6 +229,11 @@ enum ct_status ct_ps_await_here(struct ct_ps *p, int slice, int64_t clock)
                                    .clock = clock, .here = true });
 }
 
+enum ct_status ps_client_await_pulled(struct ct_ps *p)
+{
+    return await((struct waiting){ .ps = p, .ready = has_pulled });
+}
+
 bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock)
 {
     bool has;
@@ -237,117 +244,323 @@ bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock)
     return has;
 }
 
-void ct_ps_take(struct ct_ps *p, int slice, float *out)
-{
-    pthread_mutex_lock(&p->lock);
-    ct_ps_unpack(p->client->local[slice].fresh,
-                 p->config.table->slice[slice].n, out);
-    pthread_mutex_unlock(&p->lock);
-}
+/* ---- The comm thread ---- */
 
-/* The floats of a slice's push number i, from 0. */
-static enum ct_status open_own(struct ct_ps *p, int slice, uint64_t i,
-                               const float **out)
+/* With the lock held. */
+enum ct_status ps_client_expect(struct ps_link *l, struct ps_due due)
 {
-    const struct ct_ps_form *f = &p->config.form;
-    struct ps_client *c        = p->client;
-    void *message = c->local[slice].push[i % (uint64_t)c->depth].message;
+    if (l->n_due - l->n_come == l->most_due) {
+        uint64_t most     = 2 * l->most_due + 16;
+        struct ps_due *to = NULL;
 
-    *out = ct_ps_payload(message);
-    if (!f->push_bytes)
-        return CT_OK;
-    CT_TRY(f->open(f->arg, slice, p->begun + (int64_t)i, *out,
-                   c->opened + p->config.table->longest, c->opened));
-    *out = c->opened;
+        CT_TRY(ct_alloc(most, sizeof(*to), "answers due", &to));
+        for (uint64_t i = l->n_come; i < l->n_due; i++)
+            to[i % most] = l->due[i % l->most_due];
+        ct_free(l->due);
+        l->due      = to;
+        l->most_due = most;
+    }
+    l->due[l->n_due++ % l->most_due] = due;
     return CT_OK;
 }
 
-enum ct_status ct_ps_own(struct ct_ps *p, int slice, ct_ps_own_fn add,
-                         void *arg)
+/* With the lock held: own pushes that an answer's values hold. */
+static int64_t own_until(const struct ct_ps *p, const struct ps_local *l,
+                         const struct ct_ps_head *h)
 {
+    const uint64_t depth = (uint64_t)p->client->depth;
+
+    if (p->config.staleness != CT_PS_ASYNC || l->n_answered == 0)
+        return h->clock;
+    return l->push[(l->n_answered - 1) % depth].clock + 1;
+}
+
+/* With the lock held: an answer for slice i is in `message`; where values are
+ * kept, it has become `fresh`. */
+static void accept(struct ct_ps *p, int i, bool pulled, const void *message)
+{
+    const struct ct_ps_head *h  = message;
+    const struct ct_ps_slice *t = &p->config.table->slice[i];
+    const struct ct_ps_form *f  = &p->config.form;
     struct ps_client *c         = p->client;
-    struct ps_local *l          = &c->local[slice];
-    const struct ct_ps_slice *t = &p->config.table->slice[slice];
-    uint64_t depth              = (uint64_t)c->depth, i;
-    enum ct_status st           = CT_OK;
-    const bool any = p->config.staleness == CT_PS_ASYNC;
+    struct ps_local *l          = &c->local[i];
+
+    c->last_news = ct_now();
+    c->n_pulled += pulled;
+    l->n_answered += !pulled;
+    if (h->what > 0) {
+        ct_ps_unpack(message, t->n, c->pull_to + t->first);
+    } else {
+        if (i == 0)
+            c->latest = *h;
+        if (f->take)
+            f->take(f->arg, i, (const char *)message + sizeof(*h),
+                    l->x + t->first);
+        else if (!p->config.values)
+            ct_ps_unpack(message, t->n, l->x + t->first);
+        l->holds = own_until(p, l, h);
+        l->clock = h->clock;
+    }
+    pthread_cond_broadcast(&p->news);
+}
+
+static void swap(void **a, void **b)
+{
+    void *t = *a;
+
+    *a = *b;
+    *b = t;
+}
+
+/* With the lock held: on to those behind this worker. */
+static enum ct_status pass_on(struct ct_ps *p, const struct ps_link *l,
+                              struct ps_local *s, int slice)
+{
+    for (int i = 0; i < PS_FAN; i++)
+        if (l->child[i] >= 0)
+            CT_TRY(ct_comm_send(p->config.comm, l->child[i], CT_PS_TAG_ANSWER,
+                                s->staging,
+                                ps_answer_bytes(&p->config, slice),
+                                &s->pass[s->n_pass++]));
+    return CT_OK;
+}
+
+/* With the lock held: is the staging read by nobody any more? */
+static enum ct_status has_passed(struct ct_ps *p, struct ps_local *s,
+                                 bool *out)
+{
+    for (int i = s->n_pass - 1; i >= 0; i--) {
+        bool done;
+
+        CT_TRY(ct_comm_test(p->config.comm, &s->pass[i], &done));
+        if (done)
+            s->pass[i] = s->pass[--s->n_pass];
+    }
+    *out = s->n_pass == 0;
+    return CT_OK;
+}
+
+/* The staging of the oldest posted answer is full. */
+static enum ct_status come(struct ct_ps *p, struct ps_link *l)
+{
+    struct ps_due due  = l->due[l->n_come % l->most_due];
+    struct ps_local *s = &p->client->local[due.slice];
+    void *message      = s->staging;
+
+    CT_TRY(ps_check(message, l->from, 0, due.slice));
+    if (ct_ps_head(message)->what != due.what)
+        return ct_fail(CT_ECOMM, "from rank %d came history %u of slice %d "
+                       "where %u was due; 0 is its values", l->from,
+                       (unsigned)ct_ps_head(message)->what, due.slice,
+                       (unsigned)due.what);
+    s->posted = false;
+    CT_TRY(pass_on(p, l, s, due.slice));
+    if (p->config.values && ct_ps_head(message)->what == 0)
+        swap(&s->staging, &s->fresh);
+    l->n_come++;
+    accept(p, due.slice, due.pulled, message);
+    return CT_OK;
+}
+
+void ps_client_answer(struct ct_ps *p, const void *message)
+{
+    const struct ct_ps_head *h = message;
+    struct ps_link *l          = &p->client->link[p->i_server];
+    struct ps_local *s         = &p->client->local[h->slice];
+    size_t n                   = p->config.table->slice[h->slice].n;
 
     pthread_mutex_lock(&p->lock);
-    i = l->n_pushed > depth ? l->n_pushed - depth : 0;
-    for (; i < l->n_pushed && st == CT_OK; i++) {
-        const int64_t clock = l->push[i % depth].clock;
-        const float *x      = NULL;
-
-        if (clock < l->holds && !(any && i + 1 == l->n_pushed))
-            continue;
-        st = open_own(p, slice, i, &x);
-        if (st == CT_OK)
-            add(arg, clock, t->first, t->n, x);
+    if (p->config.values && h->what == 0) {
+        *ct_ps_head(s->fresh) = *h;
+        ct_ps_unpack(message, n, ct_ps_payload(s->fresh));
     }
+    accept(p, h->slice, l->due[l->n_come++ % l->most_due].pulled, message);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* With the lock held, here and below. */
+static enum ct_status see_off(struct ct_ps *p, struct ps_link *l)
+{
+    while (l->n_gone < l->n_sent) {
+        bool done;
+
+        if (!l->head_gone)
+            CT_TRY(ct_comm_test(p->config.comm,
+                                &l->head[l->n_gone % (uint64_t)l->n],
+                                &l->head_gone));
+        if (!l->head_gone)
+            break;
+        CT_TRY(ct_comm_test(p->config.comm, &l->send[l->n_gone % PS_DEPTH],
+                            &done));
+        if (!done)
+            break;
+        l->head_gone = false;
+        ps_link_push(p->client, l, l->n_gone++)->sending = false;
+        pthread_cond_broadcast(&p->news);
+    }
+    return CT_OK;
+}
+
+/* Heads say which pushes there are. */
+static enum ct_status announce(struct ct_ps *p, struct ps_link *l)
+{
+    for (; l->n_announced < l->n_ready &&
+           l->n_announced - l->n_gone < (uint64_t)l->n; l->n_announced++)
+        CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_HEAD,
+                            ps_link_push(p->client, l, l->n_announced)->message,
+                            sizeof(struct ct_ps_head),
+                            &l->head[l->n_announced % (uint64_t)l->n]));
+    return CT_OK;
+}
+
+/* The server asks for floats when it has room. */
+static enum ct_status send_floats(struct ct_ps *p, struct ps_link *l)
+{
+    for (; l->n_sent < l->n_announced && l->n_sent - l->n_gone < PS_DEPTH;
+         l->n_sent++) {
+        const int slice    = l->slice[l->n_sent % (uint64_t)l->n];
+        const size_t bytes = ps_push_bytes(&p->config, slice,
+                                           ps_link_turn(p, l, l->n_sent));
+
+        CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PUSH,
+                            ct_ps_payload(ps_link_push(p->client, l,
+                                                    l->n_sent)->message),
+                            bytes - sizeof(struct ct_ps_head),
+                            &l->send[l->n_sent % PS_DEPTH]));
+    }
+    return CT_OK;
+}
+
+/* To the server in this process. */
+static enum ct_status hand_over(struct ct_ps *p, struct ps_link *l)
+{
+    bool taken = true;
+
+    while (l->n_sent < l->n_ready && taken) {
+        struct ps_push *push = ps_link_push(p->client, l, l->n_sent);
+
+        CT_TRY(ps_server_push(p, push->message, &taken));
+        if (taken) {
+            push->sending  = false;
+            l->n_announced = l->n_gone = ++l->n_sent;
+        }
+    }
+    return CT_OK;
+}
+
+static enum ct_status send_pushes(struct ct_ps *p, struct ps_link *l)
+{
+    if (l->local)
+        return hand_over(p, l);
+    CT_TRY(see_off(p, l));
+    CT_TRY(announce(p, l));
+    return send_floats(p, l);
+}
+
+static enum ct_status receive_answers(struct ct_ps *p, struct ps_link *l)
+{
+    struct ps_client *c = p->client;
+
+    for (;;) {
+        bool done = false;
+
+        while (l->n_posted < l->n_due && l->n_posted - l->n_come < PS_DEPTH) {
+            int i              = l->due[l->n_posted % l->most_due].slice;
+            struct ps_local *s = &c->local[i];
+            bool passed        = false;
+
+            if (!s->posted)
+                CT_TRY(has_passed(p, s, &passed));
+            if (!passed)
+                break;
+            ct_ps_head(s->staging)->magic = 0;
+            CT_TRY(ct_comm_receive(p->config.comm, l->from, CT_PS_TAG_ANSWER,
+                                   s->staging,
+                                   ps_answer_bytes(&p->config, i),
+                                   &l->receive[l->n_posted % PS_DEPTH]));
+            s->posted = true;
+            l->n_posted++;
+        }
+        if (l->n_come < l->n_posted)
+            CT_TRY(ct_comm_test(p->config.comm,
+                                &l->receive[l->n_come % PS_DEPTH], &done));
+        if (!done)
+            return CT_OK;
+        CT_TRY(come(p, l));
+    }
+}
+
+/* A pull tells how many pushes it follows, so it need not wait for them. */
+static enum ct_status send_pull(struct ct_ps *p, struct ps_link *l)
+{
+    bool done = false;
+
+    if (l->pull_due && l->local) {
+        ps_server_pull(p, &l->pull);
+        l->pull_due = false;
+    }
+    if (l->pull_due && !l->pull_posted) {
+        l->pull_sent = l->pull; /* the next may be due before it is sent */
+        CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PULL,
+                            &l->pull_sent, sizeof(l->pull_sent),
+                            &l->pull_request));
+        l->pull_posted = true;
+        l->pull_due    = false;
+    }
+    if (l->pull_posted) {
+        CT_TRY(ct_comm_test(p->config.comm, &l->pull_request, &done));
+        l->pull_posted = !done;
+    }
+    return CT_OK;
+}
+
+static enum ct_status link_progress(struct ct_ps *p, struct ps_link *l)
+{
+    CT_TRY(send_pushes(p, l));
+    CT_TRY(send_pull(p, l));
+    return l->local ? CT_OK : receive_answers(p, l);
+}
+
+/* From the server behind this worker on, so that workers do not all start at
+ * the same one. */
+enum ct_status ps_client_progress(struct ct_ps *p)
+{
+    const int n       = p->config.table->n_servers;
+    enum ct_status st = CT_OK;
+
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < n && st == CT_OK; i++)
+        st = link_progress(p, &p->client->link[(p->worker + 1 + i) % n]);
     pthread_mutex_unlock(&p->lock);
     return st;
 }
 
-/* With the lock held. */
-static enum ct_status begin_pull(struct ct_ps *p, int64_t clock, int history,
-                                 float *out)
+/* ---- Both sides ---- */
+
+static enum ct_status progress(struct ct_ps *p)
 {
-    struct ps_client *c = p->client;
-
-    c->pull_to  = out;
-    c->n_pulled = 0;
-    for (int s = 0; s < p->config.table->n_servers; s++) {
-        struct ps_link *l = &c->link[s];
-
-        if (l->n == 0)
-            continue;
-        l->pull = (struct ct_ps_pull){ .magic = CT_PS_MAGIC,
-                                       .what  = (uint32_t)(history + 1),
-                                       .need  = clock,
-                                       .after = l->n_ready };
-        l->pull_due = true;
-        for (int k = 0; k < l->n; k++)
-            CT_TRY(ps_client_expect(l, (struct ps_due){ l->slice[k], true,
-                                                        l->pull.what }));
-    }
+    if (p->client)
+        CT_TRY(ps_client_progress(p));
+    if (p->server)
+        CT_TRY(ps_server_progress(p));
     return CT_OK;
 }
 
-enum ct_status ct_ps_pull(struct ct_ps *p, int64_t clock, int history,
-                          float *out)
+/* Who waits for an answer must hear that none will come. */
+enum ct_status ct_ps_progress(void *ps)
 {
+    struct ct_ps *p = ps;
     enum ct_status st;
 
-    pthread_mutex_lock(&p->lock);
-    st = begin_pull(p, clock, history, out);
-    pthread_mutex_unlock(&p->lock);
-    return st == CT_OK ? await((struct waiting){ .ps = p, .ready = has_pulled,
-                                                 .clock = clock })
-                       : st;
-}
-
-struct ct_ps_head ct_ps_latest(struct ct_ps *p)
-{
-    struct ct_ps_head h;
-
-    pthread_mutex_lock(&p->lock);
-    h = p->client->latest;
-    pthread_mutex_unlock(&p->lock);
-    return h;
-}
-
-void ps_client_reset(struct ct_ps *p, const float *x, int64_t clock)
-{
-    pthread_mutex_lock(&p->lock);
-    for (int i = 0; i < p->config.table->n; i++) {
-        const struct ct_ps_slice *t = &p->config.table->slice[i];
-        struct ps_local *l          = &p->client->local[i];
-
-        l->clock = l->holds = clock;
-        ct_ps_pack(l->fresh, x + t->first, 1, t->n);
-        for (int k = 0; k < p->client->depth; k++)
-            l->push[k].clock = clock - 1;
+    if (p->failed != CT_OK)
+        return ct_fail(p->failed, "%s", p->why);
+    st = progress(p);
+    if (st != CT_OK) {
+        pthread_mutex_lock(&p->lock);
+        p->failed = st;
+        snprintf(p->why, sizeof(p->why), "%s", ct_last_error());
+        pthread_cond_broadcast(&p->news);
+        pthread_mutex_unlock(&p->lock);
     }
-    p->client->latest = (struct ct_ps_head){ .clock = clock };
-    pthread_mutex_unlock(&p->lock);
+    return st;
 }

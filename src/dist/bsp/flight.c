@@ -8,17 +8,39 @@
 #include "comm/coll/transfer.h"
 #include "dist/bsp/carrier.h"
 #include "dist/engine.h"
+#include "dist/gpu/device_tree.h"
 #include "net/arena.h"
+
+enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
+                              float *x, int64_t n)
+{
+    const struct ct_allreduce_type *type = d->plan.reduce;
+
+    return type && ct_allreduce_available(c, type) ? type->run(c, x, n)
+                                                   : ct_allreduce(c, x, n);
+}
+
+double dist_dense_sends(const struct ct_dist *d, const struct ct_comm *c,
+                        int64_t n)
+{
+    const struct ct_allreduce_type *type = d->plan.reduce;
+
+    type = type ? type : ct_allreduce_choose(c, n);
+    return n ? type->bytes(&c->place, n) : 0;
+}
 
 static enum ct_status sum_slice(struct ct_comm *c, void *arg)
 {
-    const struct dist_leg *s  = arg;
-    const struct dist_flight *f = s->flight;
+    const struct dist_bucket_slice *s = arg;
+    const struct dist_flight *f       = s->flight;
 
     if (f->dist->plan.parts)
         return dist_canonical_sum(&f->dist->canonical, c, s->x, s->n);
-    return f->wire ? dist_wire_sum(c, f->wire, s->x)
-                   : dist_device_sum_run(f->dist, c, s->x, s->n);
+    if (f->wire)
+        return dist_wire_sum(c, f->wire, s->x);
+    return f->dist->device_sum.tree
+               ? dist_device_tree_sum(f->dist->device_sum.tree, c, s->x, s->n)
+               : dist_dense_sum(f->dist, c, s->x, s->n);
 }
 
 /* By the first layer that needs it: 0 is for what is waited for at once, and
@@ -50,10 +72,10 @@ static enum ct_status cut(struct dist_flight *f, int priority)
     CT_TRY(ct_alloc((size_t)f->n_slices, sizeof(*f->slice), "slices",
                     &f->slice));
     for (int i = 0; i < f->n_slices; i++) {
-        struct dist_leg *s = &f->slice[i];
-        struct ct_part part  = ct_part(f->n, f->n_slices, i);
+        struct dist_bucket_slice *s = &f->slice[i];
+        struct ct_part part         = ct_part(f->n, f->n_slices, i);
 
-        *s = (struct dist_leg){
+        *s = (struct dist_bucket_slice){
             .job    = { .run = sum_slice, .arg = s, .priority = priority,
                         .name = f->name },
             .flight = f,

@@ -15,7 +15,8 @@ struct ct_dist;
 struct ct_net;
 struct dist_wire;
 
-struct dist_leg {
+/* A slice of a bucket: what the comm thread sums in one go. */
+struct dist_bucket_slice {
     struct ct_job       job;
     struct dist_flight *flight;
     float              *x;
@@ -23,7 +24,7 @@ struct dist_leg {
 };
 
 struct dist_flight {
-    struct dist_leg *slice; /* owned */
+    struct dist_bucket_slice *slice; /* owned */
     int                n_slices;
     struct ct_dist    *dist;
     float             *x;
@@ -50,5 +51,13 @@ bool dist_flight_done(struct dist_flight *f);
 CT_MUST_CHECK enum ct_status dist_flight_wait(struct dist_flight *f);
 /* That the comm thread spent on it. */
 double dist_flight_seconds(const struct dist_flight *f);
+
+/* On the comm thread: x becomes its sum over ranks, as it is, by the way of the
+ * plan; and the bytes that this sends. */
+CT_MUST_CHECK enum ct_status dist_dense_sum(const struct ct_dist *d,
+                                            struct ct_comm *c, float *x,
+                                            int64_t n);
+double dist_dense_sends(const struct ct_dist *d, const struct ct_comm *c,
+                        int64_t n);
 
 #endif

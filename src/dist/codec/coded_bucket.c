@@ -10,24 +10,6 @@
 #include "dist/engine.h"
 #include "net/arena.h"
 
-enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
-                              float *x, int64_t n)
-{
-    const struct ct_allreduce_type *type = d->plan.reduce;
-
-    return type && ct_allreduce_available(c, type) ? type->run(c, x, n)
-                                                   : ct_allreduce(c, x, n);
-}
-
-double dist_dense_sends(const struct ct_dist *d, const struct ct_comm *c,
-                        int64_t n)
-{
-    const struct ct_allreduce_type *type = d->plan.reduce;
-
-    type = type ? type : ct_allreduce_choose(c, n);
-    return n ? type->bytes(&c->place, n) : 0;
-}
-
 static void add_piece(struct dist_wire *w, size_t first, int64_t n,
                       int64_t rows, int64_t cols, bool is_coded)
 {

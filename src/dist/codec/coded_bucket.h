@@ -91,11 +91,4 @@ double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w);
 /* The coding of `n` floats of a wire. */
 struct dist_run dist_wire_run(const struct dist_wire *w, float *x, int64_t n);
 
-/* The sum as it is, by the algorithm of the options; and what it sends. */
-CT_MUST_CHECK enum ct_status dist_dense_sum(const struct ct_dist *d,
-                                            struct ct_comm *c, float *x,
-                                            int64_t n);
-double dist_dense_sends(const struct ct_dist *d, const struct ct_comm *c,
-                        int64_t n);
-
 #endif

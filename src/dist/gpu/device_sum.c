@@ -158,14 +158,6 @@ void dist_device_sum_fini(struct ct_dist *d)
     d->facts.on_device = DIST_BY_HOST;
 }
 
-enum ct_status dist_device_sum_run(struct ct_dist *d, struct ct_comm *c,
-                                   float *x, int64_t n)
-{
-    return d->device_sum.tree
-               ? dist_device_tree_sum(d->device_sum.tree, c, x, n)
-               : dist_dense_sum(d, c, x, n);
-}
-
 /* ---- Carriers. */
 
 static float *diffs_there(const struct ct_dist *d, const struct ct_net *net)

@@ -33,9 +33,4 @@ CT_MUST_CHECK enum ct_status dist_device_sum_init(struct ct_dist *d,
                                                   const struct ct_net *net);
 void dist_device_sum_fini(struct ct_dist *d);
 
-/* MPI or tree, on the comm thread: n floats of them. */
-CT_MUST_CHECK enum ct_status dist_device_sum_run(struct ct_dist *d,
-                                                 struct ct_comm *c, float *x,
-                                                 int64_t n);
-
 #endif

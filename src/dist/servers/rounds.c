@@ -31,8 +31,8 @@ struct note {
     struct ct_ps_mask got, late, alive;
 };
 
-/* A note on its way. */
-struct wire {
+/* A note that is sent or awaited. */
+struct message {
     struct note       note;
     struct ct_request request;
     bool              posted;
@@ -44,8 +44,8 @@ struct dist_round {
     bool                 first; /* this is the first server */
     struct live_members  members; /* as the first server sees them */
     struct ct_ps_mask    alive;   /* of the latest decision */
-    struct wire         *report;   /* first: from each; else [0], to it */
-    struct wire         *decision; /* first: to each; else [0], from it */
+    struct message      *report;   /* first: from each; else [0], to it */
+    struct message      *decision; /* first: to each; else [0], from it */
     struct note         *known;    /* first: what each reported last */
     struct note          told;     /* what this server reported last */
     uint64_t             n_decided;
@@ -55,7 +55,7 @@ struct dist_round {
     double               last_in;  /* when the latest push came */
     double               usual;    /* seconds of an iteration */
     int                  n_usual;  /* iterations that it is the mean of */
-    struct wire         *beat;     /* first: from each worker; else [0] */
+    struct message      *beat;     /* first: from each worker; else [0] */
     double               next_beat;
     bool                 warned;
     /* Rank 0's compute thread: */
@@ -131,13 +131,13 @@ out:
     return st;
 }
 
-static bool take_back(struct dist_round *r, struct wire *w, int n)
+static bool take_back(struct dist_round *r, struct message *m, int n)
 {
     bool all = true;
 
-    for (int i = 0; w && i < n; i++)
-        if (w[i].posted)
-            all &= ct_comm_cancel(r->dist->view.all, &w[i].request);
+    for (int i = 0; m && i < n; i++)
+        if (m[i].posted)
+            all &= ct_comm_cancel(r->dist->view.all, &m[i].request);
     return all;
 }
 
@@ -159,35 +159,35 @@ void dist_round_destroy(struct dist_round *r)
     ct_free(r);
 }
 
-static enum ct_status send_note(struct dist_round *r, struct wire *w, int to,
-                                int tag, const struct note *n)
+static enum ct_status send_note(struct dist_round *r, struct message *m,
+                                int to, int tag, const struct note *n)
 {
-    w->note   = *n;
-    w->posted = true;
-    return ct_comm_send(r->dist->view.all, to, tag, &w->note, sizeof(w->note),
-                        &w->request);
+    m->note   = *n;
+    m->posted = true;
+    return ct_comm_send(r->dist->view.all, to, tag, &m->note, sizeof(m->note),
+                        &m->request);
 }
 
 /* True when a note has come, or one that was sent has gone. */
-static enum ct_status test_note(struct dist_round *r, struct wire *w,
+static enum ct_status test_note(struct dist_round *r, struct message *m,
                                 bool *done)
 {
     *done = false;
-    if (!w->posted)
+    if (!m->posted)
         return CT_OK;
-    CT_TRY(ct_comm_test(r->dist->view.all, &w->request, done));
-    w->posted = !*done;
+    CT_TRY(ct_comm_test(r->dist->view.all, &m->request, done));
+    m->posted = !*done;
     return CT_OK;
 }
 
-static enum ct_status receive_note(struct dist_round *r, struct wire *w,
+static enum ct_status receive_note(struct dist_round *r, struct message *m,
                                    int from, int tag, bool *come)
 {
-    if (!w->posted)
-        CT_TRY(ct_comm_receive(r->dist->view.all, from, tag, &w->note,
-                               sizeof(w->note), &w->request));
-    w->posted = true;
-    return test_note(r, w, come);
+    if (!m->posted)
+        CT_TRY(ct_comm_receive(r->dist->view.all, from, tag, &m->note,
+                               sizeof(m->note), &m->request));
+    m->posted = true;
+    return test_note(r, m, come);
 }
 
 /* ---- Heartbeats ---- */
@@ -303,7 +303,7 @@ static bool is_long(const struct dist_round *r)
 
 static enum ct_status follow(struct dist_round *r)
 {
-    struct wire *report = &r->report[0], *decision = &r->decision[0];
+    struct message *report = &r->report[0], *decision = &r->decision[0];
     struct note mine;
     bool overdue, done;
 

@@ -259,6 +259,16 @@ enum ct_status dist_ps_serve(struct ct_exchange *x, int end, int *iter)
 
 /* ---- Servers that keep parameters and update them ---- */
 
+/* On the comm thread: what came for a slice changes its values. */
+enum ct_status dist_ps_apply(void *arg, const struct ct_ps_update *u)
+{
+    const struct ct_updater *to = &((struct ct_dist *)arg)->ps.updater;
+
+    return to->update(to->arg, (int)u->clock, &(struct ct_update_range){
+        .first = u->first, .n = u->n, .value = u->value, .sum = u->sum,
+        .scale = u->scale, .share = u->share });
+}
+
 static enum ct_status meet_workers(struct ct_comm *c, void *arg)
 {
     (void)c;

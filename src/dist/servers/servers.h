@@ -87,6 +87,10 @@ CT_MUST_CHECK enum ct_status dist_ps_serve(struct ct_exchange *x, int end,
 CT_MUST_CHECK enum ct_status dist_ps_await(struct ct_dist *d, int slice,
                                            int64_t clock);
 
+/* For struct ct_ps_config: the solver's updater changes a slice's values. */
+CT_MUST_CHECK enum ct_status dist_ps_apply(void *dist,
+                                           const struct ct_ps_update *u);
+
 /* setup.c */
 CT_MUST_CHECK enum ct_status dist_ps_build(struct ct_dist *d,
                                            struct ct_net *net);

@@ -124,15 +124,6 @@ static enum ct_status weigh(struct ct_dist *d, const struct ct_net *net)
     return CT_OK;
 }
 
-static enum ct_status apply(void *arg, const struct ct_ps_update *u)
-{
-    const struct ct_updater *to = &((struct ct_dist *)arg)->ps.updater;
-
-    return to->update(to->arg, (int)u->clock, &(struct ct_update_range){
-        .first = u->first, .n = u->n, .value = u->value, .sum = u->sum,
-        .scale = u->scale, .share = u->share });
-}
-
 static enum ct_status read_history(void *arg, int64_t history, size_t first,
                                    size_t n, float *out)
 {
@@ -163,7 +154,7 @@ float dist_ps_momentum(const struct ct_dist *d)
 {
     const float mu = d->plan.holds_back ? 0 : d->trainer.momentum;
 
-    /* Each of P pushes is a P-th of an update (solver/remote.c). */
+    /* Each of P pushes is a P-th of an update (solver/apply.c). */
     return d->plan.staleness == CT_PS_ASYNC
                ? powf(mu, 1 / (float)d->plan.n_groups)
                : mu;
@@ -213,7 +204,7 @@ static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
         .clock       = d->trainer.iter,
         .fold        = d->plan.late == DIST_LATE_FOLD ? 0.5f : 0,
         .stall       = o->stall,
-        .apply       = apply,
+        .apply       = dist_ps_apply,
         .read        = read_history,
         .note        = d->plan.values ? dist_words_note : NULL,
         .fill        = d->plan.values ? dist_words_fill : NULL,
