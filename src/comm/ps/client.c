@@ -1,4 +1,4 @@
-/* client.c - the worker's side: it begins, reads what servers keep, and ends. */
+/* client.c - the worker's side: it begins, reads what is served, and ends. */
 #include "comm/ps/client.h"
 
 #include <string.h>
