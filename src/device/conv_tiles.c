@@ -4,7 +4,7 @@
  * so.  When a new shape brings another one in, it works on plain copies. */
 #include "base/mem.h"
 #include "device/conv_impl.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 
 static int64_t n_weights(const struct ct_conv *c)
 {

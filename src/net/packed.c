@@ -2,8 +2,8 @@
  * them.
  *
  * oneDNN takes the weights of most convolutions in tiles of 16 x 16 channels
- * (device/cpu/tiles.h), and gives their gradients so.  Update rules work value
- * by value and do not care.  So between two moments at which somebody asks for
+ * (device/cpu/tiles16.h), and gives their gradients so.  Update rules work
+ * value by value and do not care.  So between two moments at which somebody asks for
  * Caffe's order (a test, a snapshot, the end of a run of iterations) values,
  * gradients and histories lie in tiles in their arenas, and no pass converts
  * them:

@@ -9,7 +9,7 @@
 #include "device/cpu/amx_pack.h"
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 #include "testing/test.h"
 
 enum { SHAPES = 60 };

@@ -6,7 +6,7 @@
 #include "device/conv_impl.h"
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 #include "device/kernels.h"
 #include "testing/test.h"
 

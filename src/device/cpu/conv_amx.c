@@ -17,7 +17,7 @@
 #include "device/cpu/bf16.h"
 #include "device/cpu/conv_amx.h"
 #include "device/cpu/loop.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 
 enum {
     SIDE = CT_AMX_SIDE, HALF = SIDE / 2, FORWARD = 0,

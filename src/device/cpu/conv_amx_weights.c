@@ -6,7 +6,7 @@
  * another tap is but another begin, and its dy to pairs of places, zeros where
  * a place is no output.  Both lie in its second-level cache while all taps and
  * blocks of 32 x 32 channels are multiplied.  A block of sums is four tiles of
- * weights as tiles.h has them, so they are added where they belong.
+ * weights as tiles16.h has them, so they are added where they belong.
  *
  * Chunks fall into parts that have sums of their own, so that cores find work
  * where channels are few.  Chunks and parts depend on the shape alone: bits do
@@ -20,7 +20,7 @@
 #include "device/cpu/conv_amx.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 
 enum {
     SIDE = CT_AMX_SIDE, HALF = SIDE / 2, SUMS = CT_AMX_SUMS,

@@ -22,7 +22,7 @@
  * time and stay in its cache.
  *
  * The order of all sums is the same with any number of threads.  Weights are
- * best in tiles (tiles.h); plain ones are copied there. */
+ * best in tiles (tiles16.h); plain ones are copied there. */
 #include "device/cpu/wino_bf16.h"
 
 #if defined(CT_HAVE_ONEDNN) && defined(__x86_64__)
@@ -32,7 +32,7 @@
 #include "device/conv_impl.h"
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 #include "device/kernels.h"
 
 enum {

@@ -16,7 +16,7 @@
  * are turned around.  That of the weights is, for 32 outputs and some inputs,
  * dU = V^T M with M of dy, and is brought back while it is in the cache.
  *
- * Weights are best in tiles (tiles.h); plain ones are copied there.  For
+ * Weights are best in tiles (tiles16.h); plain ones are copied there.  For
  * AVX-512.  Results differ from the direct ones by about 1e-6 of the largest
  * value. */
 #ifdef CT_HAVE_ONEDNN
@@ -26,7 +26,7 @@
 #include "device/conv_impl.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/product.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 #include "device/cpu/winograd.h"
 #include "device/layout.h"
 

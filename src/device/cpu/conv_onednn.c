@@ -33,7 +33,7 @@
 #include "base/mem.h"
 #include "device/conv_impl.h"
 #include "device/cpu/onednn_pass.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 #include "device/kernels.h"
 #include "device/layout.h"
 

@@ -9,7 +9,7 @@
 
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 
 enum { SIDE = 64, ROW = 16384 }; /* of a tile; values of a row for a thread */
 

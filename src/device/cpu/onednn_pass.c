@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "device/cpu/tiles.h"
+#include "device/cpu/tiles16.h"
 
 void ct_arrays_fini(struct ct_arrays *a)
 {

@@ -9,7 +9,7 @@
  *     w -> [weights] -> forward -> [dst] -> y        ...
  *
  * Weights and their gradients are plain or, where the user says so for a run,
- * tiles (tiles.h), which most primitives take straight.  Weight gradients are
+ * tiles (tiles16.h), which most primitives take straight.  Weight gradients are
  * added to dw by the reorder that brings them out, or written by another one;
  * out of tiles we bring them ourselves. */
 #ifndef CT_DEVICE_CPU_ONEDNN_PASS_H

@@ -62,7 +62,7 @@ void ct_wino_weights_grad(const struct ct_wino *g,
                           const struct ct_wino_kernels *k, const float *du,
                           const struct ct_wino_at *at, float *dw);
 
-/* 16 x 16 kernels of 3 x 3 values in one tile (tiles.h) as place x in x out;
+/* 16 x 16 kernels of 3 x 3 values in one tile (tiles16.h) as place x in x out;
  * `turned` as place x out x in, and each kernel from its end, which is what
  * the gradient of the input is a convolution with.  dw = or += the gradient of
  * the former. */

@@ -1,12 +1,12 @@
-/* tiles.h - weights in tiles of 16 inputs x 16 outputs, CT_TILES16.
+/* tiles16.h - weights in tiles of 16 inputs x 16 outputs, CT_TILES16.
  *
  *     tiles: o/16 x i/16 x taps x 16 (i) x 16 (o)      plain: o x i x taps
  *
  * That is how oneDNN's convolutions for AVX-512 take weights forward and give
  * their gradients.  Its own reorder out of it runs at a fifth of the speed of
  * memory, which was 4 % of a training step of ResNet-50. */
-#ifndef CT_DEVICE_CPU_TILES_H
-#define CT_DEVICE_CPU_TILES_H
+#ifndef CT_DEVICE_CPU_TILES16_H
+#define CT_DEVICE_CPU_TILES16_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* device.c - the device under test. */
+/* chosen_device.c - the device under test. */
 #include <stdlib.h>
 
 #include "testing/test.h"

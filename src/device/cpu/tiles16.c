@@ -1,5 +1,5 @@
-/* tiles.c - weights into tiles of 16 x 16 channels and out of them. */
-#include "device/cpu/tiles.h"
+/* tiles16.c - weights into tiles of 16 x 16 channels and out of them. */
+#include "device/cpu/tiles16.h"
 
 #include "device/cpu/simd.h"
 
