@@ -100,7 +100,8 @@ def save():
 
 caffe.distributed.init(canonical=True, parts=4, **eval(sys.argv[1]))
 solver = caffe.get_solver('solver.prototxt')
-solver.listen(view=lambda v: note('views', v.number, v.rank, v.size))
+solver.listen(view=lambda v: note('views', v.number, v.rank, v.size),
+              mark=lambda m: note('marks', m.what, m.rank))
 """
 
 STEPS = HEAD + """
@@ -383,6 +384,11 @@ class TestJobs(Elastic):
         self.until_size(3, lost)
         iterations = self.end_rounds()
         self.ended(job)
+        marks = list(self.noted('marks').values())
+        self.assertTrue(any(
+            ['lost', '0'] in one and ['lost', '1'] in one and
+            sum(what == 'joined' for what, _ in one) >= 2
+            for one in marks), marks)
         self.check_weights(iterations, 3)
 
     def test_a_whole_training_survives(self):

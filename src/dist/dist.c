@@ -140,6 +140,7 @@ void ct_dist_destroy(struct ct_dist *d)
     dist_census_fini(&d->report.census);
     pthread_mutex_destroy(&d->report.lock);
     dist_marks_fini(&d->report.marks);
+    dist_crews_fini(d);
     ct_free(d->held);
     ct_free(d->gone);
     ct_free(d);

@@ -6,6 +6,13 @@
  * again. */
 #include "dist/engine.h"
 
+#include <stdio.h>
+
+#include "base/mem.h"
+
+/* Of many ranks that come or go at once, so many have marks of their own. */
+enum { MOST_TOLD = 8 };
+
 enum ct_status dist_mark(struct ct_exchange *x)
 {
     return dist_held_back_take(x->state);
@@ -61,6 +68,97 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
     return CT_OK;
 }
 
+/* ---- Who came and went. */
+
+void dist_crews_fini(struct ct_dist *d)
+{
+    ct_free(d->elastic.crew.process);
+    ct_free(d->elastic.crew_before.process);
+}
+
+void dist_crew_lost(struct ct_dist *d, int rank)
+{
+    if (rank < d->elastic.crew.n)
+        d->elastic.crew.process[rank].told = true;
+}
+
+enum ct_status dist_crew_note(struct ct_dist *d)
+{
+    const struct elastic_membership *m = d->elastic.members;
+    struct dist_crew *crew             = &d->elastic.crew;
+    const int n                        = d->view.all->size;
+
+    if (!m || !m->id)
+        return CT_OK;
+    if (d->elastic.crew_before.process) /* nobody got to train in the last */
+        ct_free(crew->process);
+    else
+        d->elastic.crew_before = *crew;
+    *crew = (struct dist_crew){ 0 };
+    CT_TRY(ct_alloc((size_t)n, sizeof(*crew->process), "crew",
+                    &crew->process));
+    crew->n = n;
+    for (int r = 0; r < n; r++) {
+        struct dist_process *p = &crew->process[r];
+
+        p->id = m->id(m->arg, r);
+        if (m->who && !m->who(m->arg, r, p->host, sizeof(p->host), &p->pid))
+            p->host[0] = '\0';
+    }
+    return CT_OK;
+}
+
+static bool has(const struct dist_crew *crew, uint64_t id)
+{
+    for (int r = 0; r < crew->n; r++)
+        if (crew->process[r].id == id)
+            return true;
+    return false;
+}
+
+/* Marks for those of `crew` that `other` has not. */
+static void mark_missing(struct ct_dist *d, const struct dist_crew *crew,
+                         const struct dist_crew *other,
+                         enum ct_mark_kind kind)
+{
+    const char *what = kind == CT_MARK_LOST ? "has gone" : "came";
+    const int iter   = d->elastic.place.base < 0 ? 0 : d->elastic.place.base;
+    char who[96];
+    int n = 0;
+
+    for (int r = 0; r < crew->n; r++) {
+        const struct dist_process *p = &crew->process[r];
+
+        if (!p->id || p->told || has(other, p->id))
+            continue;
+        if (p->host[0])
+            snprintf(who, sizeof(who), " (process %d on %s)", p->pid, p->host);
+        else
+            who[0] = '\0';
+        if (n++ < MOST_TOLD)
+            dist_marks_add(&d->report.marks, kind, r, iter, "rank %d%s %s", r,
+                           who, what);
+    }
+    if (n > MOST_TOLD)
+        dist_marks_add(&d->report.marks, kind, -1, iter, "%d more %s",
+                       n - MOST_TOLD, kind == CT_MARK_LOST ? "have gone"
+                                                           : "came");
+}
+
+/* Who is there before the first iteration has not come to a running job. */
+static void mark_changes(struct ct_dist *d)
+{
+    struct dist_crew *before = &d->elastic.crew_before;
+
+    if (before->process) {
+        mark_missing(d, before, &d->elastic.crew, CT_MARK_LOST);
+        if (d->elastic.place.base != 0)
+            mark_missing(d, &d->elastic.crew, before, CT_MARK_JOINED);
+    }
+    ct_free(before->process);
+    *before = (struct dist_crew){ 0 };
+}
+
 enum ct_status dist_enter_view(struct ct_exchange *x)
 {
     struct ct_dist *d = x->state;
@@ -70,6 +168,7 @@ enum ct_status dist_enter_view(struct ct_exchange *x)
     dist_view_close(d);
     CT_TRY(d->elastic.members->open(d->elastic.members->arg, &t));
     CT_TRY(dist_view_open(d, t));
+    mark_changes(d);
     dist_marks_add(&d->report.marks, CT_MARK_VIEW, -1, d->elastic.place.base,
                    "%s", d->elastic.place.why);
     return CT_OK;

@@ -43,10 +43,27 @@ struct dist_view {
     bool                   serves; /* this rank, and does not train */
 };
 
+/* The process that is a rank of a view. */
+struct dist_process {
+    uint64_t id;    /* 0: unknown */
+    bool     told;  /* a mark tells that it is lost */
+    int      pid;
+    char     host[64]; /* "": it and pid are unknown */
+};
+
+/* The ranks of a view, by number. */
+struct dist_crew {
+    struct dist_process *process; /* owned */
+    int                  n;
+};
+
 /* Ranks that come and go (elastic.c): what outlives a view. */
 struct dist_elastic {
     const struct elastic_membership *members; /* NULL: ranks stay the same */
     struct elastic_place  place;     /* this rank's, in its view */
+    struct dist_crew      crew;      /* of the view; while it is open, `told`
+                                      * is the watch's */
+    struct dist_crew      crew_before; /* of the last view that marks tell of */
     struct dist_held_back held_back; /* by codecs */
     struct dist_machine   machine;   /* as measured; alpha 0: it was not */
 };
@@ -184,6 +201,11 @@ void dist_last(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,
                                             struct ct_next_view *out);
 CT_MUST_CHECK enum ct_status dist_enter_view(struct ct_exchange *x);
+/* While a view opens: notes who its ranks are. */
+CT_MUST_CHECK enum ct_status dist_crew_note(struct ct_dist *d);
+/* A mark tells that this rank is lost; on any thread. */
+void dist_crew_lost(struct ct_dist *d, int rank);
+void dist_crews_fini(struct ct_dist *d);
 /* dist.c: an exchange over a transport, which it takes over; `place` and
  * `members` may be NULL. */
 CT_MUST_CHECK enum ct_status dist_create_at(

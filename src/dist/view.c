@@ -136,6 +136,7 @@ static void rank_lost(void *arg, int rank, int iter, const char *text)
 {
     struct ct_dist *d = arg;
 
+    dist_crew_lost(d, rank);
     dist_marks_add(&d->report.marks, CT_MARK_LOST, rank, iter, "%s", text);
 }
 
@@ -202,6 +203,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     d->view.all_size   = d->view.all->size;
     d->view.local_rank = d->view.all->place.local;
     d->view.all->stall_after = d->options->stall;
+    CT_TRY(dist_crew_note(d));
     CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
     if (d->plan.reloads)
         d->elastic.place.n_full = 0; /* the newest snapshot has more */

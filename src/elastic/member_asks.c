@@ -395,6 +395,17 @@ static bool who(void *arg, int rank, char *host, size_t bytes, int *pid)
     return c != NULL;
 }
 
+static uint64_t id(void *arg, int rank)
+{
+    struct elastic_member *m = arg;
+    uint64_t out;
+
+    pthread_mutex_lock(&m->lock);
+    out = rank >= 0 && rank < m->given.n ? m->given.id[rank] : 0;
+    pthread_mutex_unlock(&m->lock);
+    return out;
+}
+
 enum ct_status member_begin(struct elastic_member *m, int iter)
 {
     const double begin = ct_now();
@@ -523,5 +534,5 @@ void member_hush(const struct elastic_place *p, int level)
 struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
-                                        ready, who, last };
+                                        ready, who, id, last };
 }

@@ -36,6 +36,9 @@ struct elastic_membership {
     /* Host and process of a rank of that place; on any thread.  False: nobody
      * knows.  May be NULL. */
     bool (*who)(void *arg, int rank, char *host, size_t bytes, int *pid);
+    /* A number of that rank's process, which no other one has or had.  0:
+     * nobody knows.  May be NULL. */
+    uint64_t (*id)(void *arg, int rank);
     /* Training is done after so many iterations, as it turns out: then fewer
      * will do.  May be NULL. */
     void (*last)(void *arg, int iter);

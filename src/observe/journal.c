@@ -482,16 +482,20 @@ void ct_journal_sleep(struct ct_journal *j)
     j->asleep = true;
 }
 
-/* It has seen what its process went through, as a rank of any number. */
+/* It has seen what its process went through, as a rank of any number.  What
+ * made it rank 0 is told: all since the view before began. */
 static void skip_marks(struct ct_journal *j)
 {
     struct ct_mark m;
-    bool is_view = false;
+    uint64_t before = j->n_marks, latest = j->n_marks;
 
-    while (dist_next_mark(j->dist, &j->n_marks, &m))
-        is_view = m.kind == CT_MARK_VIEW;
-    if (is_view) /* that made it rank 0 */
-        j->n_marks--;
+    while (dist_next_mark(j->dist, &j->n_marks, &m)) {
+        if (m.kind != CT_MARK_VIEW)
+            continue;
+        before = latest;
+        latest = j->n_marks;
+    }
+    j->n_marks = before;
 }
 
 static enum ct_status begin_here(struct ct_journal *j)

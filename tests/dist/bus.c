@@ -149,6 +149,7 @@ static enum ct_status next(void *arg, struct elastic_place *out)
         m->transport = NULL;
     } else {
         m->given = v->number;
+        memcpy(m->given_id, v->id, (size_t)v->n * sizeof(v->id[0]));
         *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                        .size = v->n, .base = v->base,
                                        v->n_full };
@@ -196,6 +197,14 @@ static bool ready(void *arg, int iter)
     return yes;
 }
 
+/* The members' numbers, from 1 on. */
+static uint64_t id(void *arg, int rank)
+{
+    struct member *m = arg;
+
+    return m->given_id[rank];
+}
+
 /* ---- What happens to them. */
 
 static struct member *make_member(struct bus *b)
@@ -206,7 +215,7 @@ static struct member *make_member(struct bus *b)
     *m = (struct member){ .bus = b, .number = b->n, .made = true,
                           .alive = true };
     m->asks = (struct elastic_membership){ m, next, open_end, close_end,
-                                           ready, NULL, NULL };
+                                           ready, NULL, id, NULL };
     elastic_init(&m->a, (uint64_t)b->n + 1, send, m);
     b->n++;
     return m;

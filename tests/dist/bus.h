@@ -35,6 +35,7 @@ struct member {
     struct elastic_agreement a;
     struct elastic_membership asks;
     uint32_t                 given; /* the last view that it got */
+    uint64_t                 given_id[BUS_MEMBERS]; /* whose ranks these are */
     struct ct_transport     *transport; /* its end in that view; borrowed */
     bool                     over;
     double                   loss[BUS_STEPS];
