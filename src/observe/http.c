@@ -23,9 +23,11 @@
 
 enum { MOST_CLIENTS = 64, BACKLOG = 64 };
 
-/* Seconds that a client may take to send a request, to take an answer, and to
- * think of another one; after `evict` it makes room for who waits. */
-static const double most_slow = 10, most_idle = 30, evict_after = 2;
+/* Seconds that a client may take to send a request, and to think of another
+ * one; after `evict` it makes room for who waits.  An answer may take as long
+ * as a request, and what it takes at so many bytes a second. */
+static const double most_slow = 10, most_idle = 30, evict_after = 2,
+                    slowest = 50e3;
 
 static const char security[] =
     "Content-Security-Policy: default-src 'none'; script-src 'self'; "
@@ -39,7 +41,9 @@ static const char security[] =
 
 struct client {
     int            fd; /* -1: free */
-    double         since; /* the latest byte, or the accept */
+    double         since; /* its accept, the first byte of a request, the
+                           * start or the end of an answer: the latest.  Single
+                           * bytes do not renew it. */
     char           in[CT_HTTP_MOST_HEAD + 1];
     size_t         n_in;
     struct ct_text out; /* what is still to be sent, from `sent` on */
@@ -155,7 +159,7 @@ static void drop(struct client *c)
     c->closing = false;
 }
 
-/* A free place, or that of the client that has been silent longest. */
+/* A free place, or that of the client that has had its longest. */
 static struct client *find_place(struct ct_http *h, double now)
 {
     struct client *oldest = NULL;
@@ -244,7 +248,7 @@ static void send_answer(struct client *c, struct ct_http_answer *a,
 }
 
 /* Every whole request that has come, one answer at a time. */
-static void serve(struct ct_http *h, struct client *c)
+static void serve(struct ct_http *h, struct client *c, double now)
 {
     struct ct_http_request r;
     struct ct_http_answer a = { 200, "text/plain; charset=utf-8",
@@ -256,6 +260,7 @@ static void serve(struct ct_http *h, struct client *c)
     n = ct_http_parse(c->in, c->n_in, &r);
     if (n == 0)
         return;
+    c->since = now;
     if (n < 0) {
         a.status = -n;
         send_answer(c, &a, true, false);
@@ -273,8 +278,9 @@ static void read_from(struct client *c, double now)
     ssize_t n = read(c->fd, c->in + c->n_in, CT_HTTP_MOST_HEAD - c->n_in);
 
     if (n > 0) {
+        if (c->n_in == 0)
+            c->since = now;
         c->n_in += (size_t)n;
-        c->since = now;
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         drop(c);
     }
@@ -287,7 +293,6 @@ static void write_to(struct client *c, double now)
 
     if (n > 0) {
         c->sent += (size_t)n;
-        c->since = now;
     } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
         drop(c);
         return;
@@ -295,16 +300,20 @@ static void write_to(struct client *c, double now)
     if (c->sent < c->out.n_bytes)
         return;
     ct_text_fini(&c->out); /* a large one does not stay */
-    c->sent = 0;
+    c->sent  = 0;
+    c->since = now;
     if (c->closing)
         drop(c);
 }
 
 static bool is_late(const struct client *c, double now)
 {
-    const bool busy = c->n_in > 0 || c->out.n_bytes > 0;
+    const double most = c->out.n_bytes > 0
+                            ? most_slow + (double)c->out.n_bytes / slowest
+                        : c->n_in > 0 ? most_slow
+                                      : most_idle;
 
-    return now - c->since > (busy ? most_slow : most_idle);
+    return now - c->since > most;
 }
 
 static void look_after(struct ct_http *h, struct client *c, int events,
@@ -315,11 +324,11 @@ static void look_after(struct ct_http *h, struct client *c, int events,
     if (c->fd >= 0 && events & (POLLIN | POLLHUP) && !c->out.n_bytes)
         read_from(c, now);
     if (c->fd >= 0)
-        serve(h, c);
+        serve(h, c, now);
     if (c->fd >= 0 && c->out.n_bytes)
         write_to(c, now);
     if (c->fd >= 0 && c->n_in) /* another request may have come with it */
-        serve(h, c);
+        serve(h, c, now);
     if (c->fd >= 0 && is_late(c, now))
         drop(c);
 }
