@@ -23,9 +23,17 @@ static void look_at_ranks(struct status_line *s, double now)
 
     if (!s->dist || n < 2 || span < look_s)
         return;
-    if (!s->waited &&
-        ct_alloc((size_t)n, sizeof(*s->waited), "ranks", &s->waited) != CT_OK)
-        return;
+    if (n != s->n_waited) { /* ranks came or went: it looks anew */
+        ct_free(s->waited);
+        s->waited      = NULL;
+        s->n_waited    = 0;
+        s->last_looked = 0;
+        s->slowest     = -1;
+        if (ct_alloc((size_t)n, sizeof(*s->waited), "ranks", &s->waited) !=
+            CT_OK)
+            return;
+        s->n_waited = n;
+    }
     for (int r = 0; r < n; r++) {
         struct ct_rank_state state;
         double part;

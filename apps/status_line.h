@@ -10,6 +10,7 @@ struct status_line {
     double  last_drawn, last_looked; /* ct_now() */
     double  step;         /* seconds of one, smoothed */
     double *waited;       /* of each rank, at the last look; owned */
+    int     n_waited;     /* ranks that it has room for */
     int     slowest;      /* that the others wait for; -1: none stands out */
 };
 
