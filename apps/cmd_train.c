@@ -420,6 +420,8 @@ static int train_with_peers(struct train_flags *f)
     if (st != CT_OK || code != EXIT_DONE) {
         code = st == CT_OK ? code : command_failed(st);
     } else if (f->elastic.elastic) {
+        if (job.param->distributed)
+            f->elastic.stall = job.param->distributed->stall;
         code = train_elastic(&job);
     } else if (f->hosts || (f->ranks > 1 && !ct_dist_launched())) {
         st = train_supervised(f, job.param, &code);

@@ -35,6 +35,14 @@ static void placed(void *arg, const struct elastic_place *p)
     member_hush(p, r->level);
 }
 
+/* Files are not flushed: the thread that hangs may hold one. */
+static void hangs(void *arg, const char *why)
+{
+    (void)arg;
+    CT_ERROR("%s", why);
+    _exit(EXIT_RUNTIME);
+}
+
 static int run_member(void *arg, const struct member_config *given)
 {
     struct running *r        = arg;
@@ -43,6 +51,7 @@ static int run_member(void *arg, const struct member_config *given)
     enum ct_status st;
 
     c.placed = placed;
+    c.hangs  = hangs;
     c.arg    = r;
     st       = member_create(&c, &m);
     if (st == CT_OK)
@@ -168,7 +177,8 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     enum ct_status st;
 
     a.member = (struct member_config){ .suspect = f->suspect,
-                                       .orphan = f->orphan, .will = -1,
+                                       .orphan = f->orphan,
+                                       .stall = f->stall, .will = -1,
                                        .digest = digest,
                                        .last = iterations };
     CT_TRY_GOTO(check_flags(f, a.n_ranks), st, out);

@@ -9,13 +9,15 @@ struct elastic_flags {
     const char *elastic; /* MIN:MAX; NULL: the job keeps its size */
     const char *rendezvous, *secret_file;
     double      suspect, orphan;
+    double      stall; /* no flag of its own; 0: for ever */
     int         restarts;
     char      **words; /* of the command line, which ends with NULL */
     char      **program; /* that ranks become, with its words; NULL: none */
 };
 
 enum { ELASTIC_RESTARTS = 10 }; /* unless somebody says otherwise */
-#define ELASTIC_DEFAULTS { .suspect = 3, .orphan = 60, .restarts = -1 }
+#define ELASTIC_DEFAULTS { .suspect = 3, .orphan = 60, .stall = 300, \
+                           .restarts = -1 }
 #define ELASTIC_FLAGS(f)                                              \
     FLAG("elastic", &(f).elastic), FLAG("rendezvous", &(f).rendezvous), \
         FLAG("secret_file", &(f).secret_file),                        \

@@ -14,13 +14,13 @@
 #include "elastic/bytes.h"
 
 /* The first bytes of the file; the last one counts its forms. */
-static const char magic[8] = { 'c', 'o', 'r', 't', 'r', 'a', 'n', 2 };
+static const char magic[8] = { 'c', 'o', 'r', 't', 'r', 'a', 'n', 3 };
 static const char variable[] = "CORTADO_HANDED";
 
 enum {
     DOOR_BYTES  = 2 + 16 + 2,
     FIXED_BYTES = sizeof(magic) + 4 + SEAL_SECRET_BYTES + 4 + 4 + 1 + 8 + 4 +
-                  4 + 8 + 8 + 2 + MEMBER_DOORS * DOOR_BYTES,
+                  4 + 8 + 8 + 8 + 2 + MEMBER_DOORS * DOOR_BYTES,
     MOST_BYTES  = 1 << 20
 };
 
@@ -43,6 +43,7 @@ static size_t write_config(const struct member_config *c, uint8_t *out)
     put(&w, (uint32_t)c->most, 4);
     put(&w, (uint64_t)(c->suspect / micro), 8);
     put(&w, (uint64_t)(c->orphan / micro), 8);
+    put(&w, (uint64_t)(c->stall / micro), 8);
     put(&w, (uint64_t)c->n_knock, 2);
     for (int i = 0; i < c->n_knock; i++) {
         put(&w, (uint64_t)c->knock[i].at.family, 2);
@@ -122,6 +123,7 @@ static enum ct_status read_config(struct reader *r, struct handed *out)
     c->most    = (int32_t)take(r, 4);
     c->suspect = (double)take(r, 8) * micro;
     c->orphan  = (double)take(r, 8) * micro;
+    c->stall   = (double)take(r, 8) * micro;
     c->n_knock = (int)take(r, 2);
     if (c->n_knock > MEMBER_DOORS)
         r->short_of = true;

@@ -66,60 +66,6 @@ void member_send_rules(void *arg, uint64_t to, const struct elastic_message *r)
     (void)!post_send(&m->post, to, POST_RULES, bytes, (size_t)(w.at - bytes));
 }
 
-/* ---- What happened, for the log. */
-
-static int given_rank(const struct elastic_member *m, uint64_t id)
-{
-    for (int r = 0; r < m->given.n; r++)
-        if (m->given.id[r] == id)
-            return r;
-    return -1;
-}
-
-/* "rank 2 (process 77 on a) ended; " */
-static void put_event(const struct elastic_member *m, int rank,
-                      const char *what, char *out, size_t bytes)
-{
-    const uint64_t id            = m->given.id[rank];
-    const struct post_peer *q    = post_find(&m->post, id);
-    const struct elastic_card *c = id == m->a.me ? &m->post.config.card
-                                   : q           ? &q->card
-                                                 : NULL;
-
-    if (c)
-        snprintf(out, bytes, "rank %d (process %u on %s) %s; ", rank, c->pid,
-                 c->host, what);
-    else
-        snprintf(out, bytes, "rank %d %s; ", rank, what);
-}
-
-/* Of the view that this member trains in, what concerns nobody else, and once
- * each. */
-void member_note(struct elastic_member *m, uint64_t id, const char *what)
-{
-    const int rank = given_rank(m, id);
-    const size_t n = strlen(m->events);
-
-    if (rank < 0 || m->noted[rank])
-        return;
-    m->noted[rank] = true;
-    if (n == 0)
-        m->since = ct_now();
-    put_event(m, rank, what, m->events + n, sizeof(m->events) - n);
-}
-
-/* The first who says so: the others may do so because of it. */
-void member_note_cannot(struct elastic_member *m, uint64_t id, const char *why)
-{
-    const int rank = given_rank(m, id);
-    char what[160];
-
-    if (rank < 0 || m->cannot[0])
-        return;
-    snprintf(what, sizeof(what), "cannot go on: %s", why);
-    put_event(m, rank, what, m->cannot, sizeof(m->cannot));
-}
-
 /* ---- Deaths. */
 
 /* A job that began anew counts its views anew: what was decided before is
@@ -241,6 +187,8 @@ static void take_cannot(struct elastic_member *m, uint64_t from,
     char why[128];
     size_t n = (size_t)(r.end - r.at);
 
+    if (!r.short_of && view > m->given_up)
+        m->given_up = (uint32_t)view;
     if (r.short_of || view != m->given.number)
         return;
     n = n < sizeof(why) - 1 ? n : sizeof(why) - 1;
@@ -249,15 +197,12 @@ static void take_cannot(struct elastic_member *m, uint64_t from,
     member_note_cannot(m, from, why);
 }
 
-static void describe(const struct elastic_member *m, bool json,
-                     struct ct_text *out);
-
 static void answer(struct elastic_member *m, struct post_caller *to, int what)
 {
     struct ct_text text = { 0 };
 
     if (what == MEMBER_ASK_JSON || what == MEMBER_ASK_TEXT)
-        describe(m, what == MEMBER_ASK_JSON, &text);
+        member_describe(m, what == MEMBER_ASK_JSON, &text);
     else if (what == MEMBER_ASK_DESCRIPTION && m->config.description)
         ct_text_add(&text, m->config.description);
     if (!text.failed && text.s)
@@ -322,6 +267,8 @@ static void look_after(struct elastic_member *m, double now)
     const double stood           = now - m->worked;
 
     m->worked = now;
+    if (stood > 1)
+        m->over_since += stood;
     if (m->seen != number)
         m->seen_since = now;
     m->seen = number;
@@ -339,6 +286,32 @@ static void look_after(struct elastic_member *m, double now)
         if (why)
             member_note(m, v->id[r], why);
         elastic_suspect(&m->a, v->id[r], why != NULL);
+    }
+}
+
+/* The thread that trains may hang, e.g. as it reads data, while this member goes
+ * on answering.  The others have waited for it in a view that it has not come
+ * to, and given that up; then they are better off without this process.  Who is
+ * slow has as long as --stall. */
+static void mind_training(struct elastic_member *m, double now)
+{
+    char why[256];
+
+    if (m->config.stall <= 0 || !m->over || m->asking || m->through ||
+        m->hangs || m->a.rank < 0 || m->given.number == 0 ||
+        m->given_up <= m->given.number ||
+        now - m->over_since < m->config.stall)
+        return;
+    m->hangs = true;
+    snprintf(why, sizeof(why), "the training of this process, rank %d of view "
+             "%u, has not come to view %u within %.0f s (--stall); the others "
+             "waited there, and go on without it", m->a.rank, m->given.number,
+             m->given_up, now - m->over_since);
+    if (m->config.hangs) {
+        m->config.hangs(m->config.arg, why);
+    } else {
+        CT_ERROR("%s", why);
+        elastic_leave(&m->a);
     }
 }
 
@@ -406,8 +379,12 @@ void member_settle(struct elastic_member *m)
     if (member_leaves(m) && !m->a.leaves && m->a.rank >= 0)
         elastic_leave(&m->a);
     if (m->a.frozen || m->a.own.view.number != m->given.number) {
+        if (m->since == 0 && m->given.number > 0)
+            m->since = ct_now();
         if (m->transport && !m->over)
             m->transport->ops->over(m->transport);
+        if (!m->over)
+            m->over_since = ct_now();
         m->over = true;
     }
     member_write_will(m);
@@ -429,59 +406,12 @@ static void *member_main(void *arg)
         now = ct_now();
         look_after(m, now);
         dismiss_silent(m, now);
+        mind_training(m, now);
         retry(m, now);
         member_settle(m);
         pthread_mutex_unlock(&m->lock);
     }
     return NULL;
-}
-
-/* ---- What it is. */
-
-static const char *state_of(const struct elastic_peer *p)
-{
-    return p->dead      ? "ended"
-           : p->suspect ? "silent"
-           : p->leaves  ? "leaves"
-                        : "trains";
-}
-
-static void describe_member(const struct elastic_member *m, int r, bool json,
-                            struct ct_text *out)
-{
-    static const struct elastic_card nobody;
-    const struct post_peer *q    = post_find(&m->post, m->a.own.view.id[r]);
-    const struct elastic_card *c = r == m->a.rank ? &m->post.config.card
-                                   : q            ? &q->card
-                                                  : &nobody;
-
-    ct_text_addf(out, json ? "%s{\"rank\": %d, \"host\": \"%s\", "
-                             "\"process\": %u, \"state\": \"%s\"}"
-                           : "%s%5d  %-20s  %8u  %s\n",
-                 json && r > 0 ? ", " : "", r, c->host, c->pid,
-                 state_of(&m->a.peer[r]));
-}
-
-static void describe(const struct elastic_member *m, bool json,
-                     struct ct_text *out)
-{
-    const struct elastic_view *v = &m->a.own.view;
-
-    ct_text_add(out, json ? "{\"job\": \"" : "job ");
-    for (int i = 0; i < POST_JOB_BYTES; i++)
-        ct_text_addf(out, "%02x", m->post.job[i]);
-    ct_text_addf(out, json ? "\", \"view\": %u, \"iteration\": %d, "
-                             "\"ranks\": %d, \"least\": %d, \"most\": "
-                             "%d, \"waiting\": %d, \"members\": ["
-                           : ", view %u, iteration %d\n%d rank(s), %d to %d, "
-                             "and %d waiting\n rank  host                   "
-                             "process  state\n",
-                 v->number, m->a.ready, v->n, m->config.least, m->config.most,
-                 m->a.n_joiners);
-    for (int r = 0; r < v->n; r++)
-        describe_member(m, r, json, out);
-    if (json)
-        ct_text_add(out, "]}\n");
 }
 
 const struct elastic_membership *member_asks(const struct elastic_member *m)

@@ -30,12 +30,18 @@ struct member_config {
                                  * then fewer will do */
     double         suspect;     /* seconds of silence */
     double         orphan;      /* seconds without the others, until it ends */
+    double         stall;       /* seconds that the thread which trains has to
+                                 * come to a view; 0: for ever */
     uint64_t       digest;      /* of solver, net and flags */
     const char    *description; /* what one needs to take part; borrowed */
     struct elastic_door knock[MEMBER_DOORS]; /* where the job may be */
     int            n_knock;
     /* On the thread that asks for a place: it has this one now. */
     void (*placed)(void *arg, const struct elastic_place *p);
+    /* On the member's thread: the thread that trains hangs, and others wait for
+     * it in vain.  The process is to end.  NULL: the member asks to be left
+     * out, and comes back if that thread ever asks again. */
+    void (*hangs)(void *arg, const char *why);
     void  *arg;
 };
 

@@ -54,54 +54,6 @@ static int rank_in(const struct elastic_view *v, uint64_t id)
     return r < v->n ? r : -1;
 }
 
-static bool has(const struct elastic_view *v, uint64_t id)
-{
-    return rank_in(v, id) >= 0;
-}
-
-static void note_left(struct elastic_member *m)
-{
-    for (int r = 0; r < m->given.n; r++)
-        if (!has(&m->a.own.view, m->given.id[r]))
-            member_note(m, m->given.id[r], "left");
-}
-
-/* Of those who came, the ones that were not there already. */
-static int count_new(const struct elastic_member *m)
-{
-    const struct elastic_view *v = &m->a.own.view;
-    int n                        = 0;
-
-    for (int r = 0; r < v->n && m->given.n > 0; r++)
-        n += !has(&m->given, v->id[r]);
-    return n;
-}
-
-/* One line for every change: who, why, how long it took, what is next. */
-static void say_view(struct elastic_member *m, struct elastic_place *out)
-{
-    const struct elastic_view *v = &m->a.own.view;
-    const int n_new              = count_new(m);
-    char came[32] = "", where[48] = "from the newest snapshot";
-
-    note_left(m);
-    if (v->base >= 0)
-        snprintf(where, sizeof(where), "at iteration %d", v->base);
-    if (n_new > 0)
-        snprintf(came, sizeof(came), "%d more came; ", n_new);
-    if (!m->events[0] && n_new == 0)
-        memcpy(m->events, m->cannot, sizeof(m->cannot));
-    snprintf(out->why, sizeof(out->why), "%.140s%s%d rank(s) go on", m->events,
-             came, v->n);
-    if (m->a.rank == 0)
-        CT_INFO("View %u: %s%s%d rank(s) go on %s, after %.0f ms", v->number,
-                m->events, came, v->n, where,
-                m->since > 0 ? 1e3 * (ct_now() - m->since) : 0);
-    m->since     = 0;
-    m->events[0] = m->cannot[0] = '\0';
-    memset(m->noted, 0, sizeof(m->noted));
-}
-
 /* The same members are where they were, and have not been at it for long. */
 static bool is_in_vain(const struct elastic_member *m)
 {
@@ -121,11 +73,11 @@ static void give(struct elastic_member *m, struct elastic_place *out)
                                    .n_full = v->n_full };
     if (m->config.placed)
         m->config.placed(m->config.arg, out);
-    say_view(m, out);
+    member_say_view(m, out);
     m->n_vain   = is_in_vain(m) ? m->n_vain + 1 : 0;
     m->given_at = ct_now();
     m->given    = *v;
-    m->over     = false;
+    m->over     = m->hangs = false;
 }
 
 /* It gets ready by itself, and begin() lets the others in. */
@@ -275,6 +227,7 @@ static enum ct_status next(void *arg, struct elastic_place *out)
 
     snprintf(why, sizeof(why), "%s", ct_last_error());
     pthread_mutex_lock(&m->lock);
+    m->asking = true;
     if (has_to_go(m, false))
         st = leave_for_good(m, why);
     else if (stands(m))
@@ -283,6 +236,7 @@ static enum ct_status next(void *arg, struct elastic_place *out)
         st = wait_for_place(m);
     if (st == CT_OK)
         give(m, out);
+    m->asking = false;
     pthread_mutex_unlock(&m->lock);
     return st;
 }
@@ -357,6 +311,7 @@ static bool ready(void *arg, int iter)
     bool yes;
 
     pthread_mutex_lock(&m->lock);
+    m->over_since = ct_now();
     yes = m->a.own.view.number == m->given.number &&
           elastic_ready(&m->a, iter);
     pthread_mutex_unlock(&m->lock);
@@ -380,13 +335,8 @@ static bool who(void *arg, int rank, char *host, size_t bytes, int *pid)
     const struct elastic_card *c = NULL;
 
     pthread_mutex_lock(&m->lock);
-    if (rank >= 0 && rank < m->given.n) {
-        const struct post_peer *q = post_find(&m->post, m->given.id[rank]);
-
-        c = m->given.id[rank] == m->a.me ? &m->post.config.card
-            : q                          ? &q->card
-                                         : NULL;
-    }
+    if (rank >= 0 && rank < m->given.n)
+        c = member_card_of(m, m->given.id[rank]);
     if (c) {
         snprintf(host, bytes, "%s", c->host);
         *pid = (int)c->pid;
@@ -418,12 +368,14 @@ enum ct_status member_begin(struct elastic_member *m, int iter)
         m->a.most = m->config.most;
     else
         first = false;
+    m->asking = first;
     while (first && st == CT_OK && m->a.own.view.n < m->config.least) {
         member_say_wait(m, ct_now() - begin, &say);
         st = member_leaves(m) || atomic_load(&m->wants_to_end)
                  ? ct_fail(CT_ESTOP, "the job was ended before it began")
                  : wait_a_little(m);
     }
+    m->asking = false;
     pthread_mutex_unlock(&m->lock);
     return st;
 }
@@ -437,7 +389,8 @@ void member_end(struct elastic_member *m)
 void member_done(struct elastic_member *m)
 {
     pthread_mutex_lock(&m->lock);
-    m->a.most = 0;
+    m->a.most  = 0;
+    m->through = true;
     atomic_store(&m->page->over, true);
     post_send_all(&m->post, POST_DONE, m->post.job, sizeof(m->post.job));
     post_flush(&m->post);

@@ -14,7 +14,14 @@ struct ct_tcp;
 struct links;
 
 /* A job's number is random, and ends with when it began. */
-enum { MEMBER_BEGAN_BYTES = 5 };
+enum { MEMBER_BEGAN_BYTES = 5, MEMBER_LOSSES = 4 };
+
+/* Who is gone, as far as this member has seen it. */
+struct elastic_losses {
+    int  n_lost, n_left;
+    int  n_last;                    /* texts so far */
+    char last[MEMBER_LOSSES][320];  /* the last of them, in a ring */
+};
 
 struct elastic_member {
     struct member_config     config;
@@ -39,13 +46,23 @@ struct elastic_member {
     struct neighbours        neighbours;
     char                     events[512]; /* since `given`: who was lost */
     bool                     noted[ELASTIC_MEMBERS]; /* ranks in `events` */
-    double                   since;       /* when the first of these was */
-    char                     cannot[256]; /* go on in `given`: who, and why */
+    double                   since;       /* when the change began; 0: there
+                                           * is none */
+    struct elastic_losses    losses;
+    char                     cannot[320]; /* go on in `given`: who, and why */
     int                      n_vain;   /* views in a row that came to nothing */
     double                   given_at; /* when the last one of these began */
     double                   worked;      /* when the thread last did */
     double                   next_retry;
     bool                     job_done;   /* others have finished it */
+    /* Of the thread that trains: */
+    bool                     asking;     /* it waits for a view */
+    bool                     through;    /* it asks for none any more */
+    bool                     hangs;      /* it was found to */
+    double                   over_since; /* its view is over, or it last gave
+                                          * a sign since */
+    uint32_t                 given_up;   /* the newest view that another one
+                                          * could not go on in */
     uint32_t                 seen;       /* the view that it last looked at */
     double                   seen_since; /* when it first looked at that */
 };
@@ -58,11 +75,24 @@ void member_write_will(struct elastic_member *m);
 /* What follows from what it knows now. */
 void member_settle(struct elastic_member *m);
 void member_knock(struct elastic_member *m);
-/* For the line that the log has of a change: what became of a rank. */
+/* member_says.c.  For the line that the log has of a change: what became of a
+ * rank. */
 void member_note(struct elastic_member *m, uint64_t id, const char *what);
 /* The same for who gave a view up in which nobody was lost, came or went. */
 void member_note_cannot(struct elastic_member *m, uint64_t id,
                         const char *why);
+/* That line, for the view that it is in. */
+void member_say_view(struct elastic_member *m, struct elastic_place *out);
+/* The whole job, for who asks. */
+void member_describe(const struct elastic_member *m, bool json,
+                     struct ct_text *out);
+/* NULL: nobody knows that process any more. */
+const struct elastic_card *member_card_of(const struct elastic_member *m,
+                                          uint64_t id);
+/* "rank 2 (process 77 on a)" */
+void member_name_rank(const struct elastic_member *m,
+                      const struct elastic_view *v, int r, char *out,
+                      size_t bytes);
 
 /* member_waits.c: who has waited so long for a place says for whom, once it is
  * time for the next line; *next begins as 0. */

@@ -8,22 +8,6 @@ enum { NAMES = 3 }; /* more than these are counted */
 
 static const double first_seconds = 5;
 
-/* "rank 2 (process 77 on a)", of the newest view that this member knows. */
-static void name_of(const struct elastic_member *m, int r, char *out,
-                    size_t bytes)
-{
-    const uint64_t id            = m->a.own.view.id[r];
-    const struct post_peer *q    = post_find(&m->post, id);
-    const struct elastic_card *c = id == m->a.me ? &m->post.config.card
-                                   : q           ? &q->card
-                                                 : NULL;
-
-    if (c)
-        snprintf(out, bytes, "rank %d (process %u on %s)", r, c->pid, c->host);
-    else
-        snprintf(out, bytes, "rank %d", r);
-}
-
 /* Has it still to answer the ballot that this member leads? */
 static bool owes(const struct elastic_member *m, int r)
 {
@@ -46,7 +30,7 @@ static void put_debtors(const struct elastic_member *m, char *out,
 
         if (!owes(m, r) || ++all > NAMES)
             continue;
-        name_of(m, r, name, sizeof(name));
+        member_name_rank(m, &m->a.own.view, r, name, sizeof(name));
         n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? ", " : "", name);
     }
     if (all > NAMES)
@@ -78,7 +62,7 @@ static void describe(const struct elastic_member *m, char *out, size_t bytes)
         snprintf(out, bytes, "the others of the job: it knows %d, and "
                  "training takes %d", v->n, m->config.least);
     } else if (m->a.frozen || v->number == m->given.number) {
-        name_of(m, leads, who, sizeof(who));
+        member_name_rank(m, v, leads, who, sizeof(who));
         snprintf(out, bytes, "%s to bring view %u about", who, v->number + 1);
     } else {
         snprintf(out, bytes, "word of where the others of view %u are",

@@ -14,7 +14,7 @@ struct elastic_place {
     int      rank, size;
     int      base;   /* iterations that count */
     int      n_full; /* the first so many ranks have parameters */
-    char     why[192]; /* who came and went, since the place before */
+    char     why[320]; /* who came and went, since the place before */
 };
 
 struct elastic_membership {

@@ -1,10 +1,12 @@
 /* test_member.c - members of a job in one process, by their real post. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "comm/transport/address.h"
 #include "elastic/member.h"
 #include "elastic/seal.h"
@@ -19,11 +21,17 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
-static struct elastic_member *make_of(uint16_t *port, bool founds, int least)
+static struct member_config usual(bool founds, int least)
 {
-    struct member_config c = { .secret = secret, .door = -1, .will = -1,
-                               .founds = founds, .least = least, .most = 4,
-                               .last = 100, .suspect = 30, .orphan = 60 };
+    return (struct member_config){ .secret = secret, .door = -1, .will = -1,
+                                   .founds = founds, .least = least,
+                                   .most = 4, .last = 100, .suspect = 30,
+                                   .orphan = 60 };
+}
+
+static struct elastic_member *make_like(struct member_config c, uint16_t *port,
+                                        bool founds)
+{
     struct elastic_member *m = NULL;
 
     if (founds)
@@ -32,6 +40,11 @@ static struct elastic_member *make_of(uint16_t *port, bool founds, int least)
     c.n_knock  = !founds;
     ASSERT_OK(member_create(&c, &m));
     return m;
+}
+
+static struct elastic_member *make_of(uint16_t *port, bool founds, int least)
+{
+    return make_like(usual(founds, least), port, founds);
 }
 
 static struct elastic_member *make(uint16_t *port, bool founds)
@@ -45,6 +58,8 @@ struct follower {
     struct elastic_place   place;
     pthread_mutex_t        lock;
     bool                   stop;
+    double                 patience; /* seconds in a view of two; 0: any */
+    int                    n_given_up; /* views, because they took longer */
     pthread_t              thread;
 };
 
@@ -58,6 +73,31 @@ static struct elastic_place place_of(struct follower *f)
     return p;
 }
 
+static int n_given_up(struct follower *f)
+{
+    int n;
+
+    pthread_mutex_lock(&f->lock);
+    n = f->n_given_up;
+    pthread_mutex_unlock(&f->lock);
+    return n;
+}
+
+/* As where another rank stalls. */
+static bool gives_up(struct follower *f, const struct elastic_place *p,
+                     double since)
+{
+    bool yes;
+
+    pthread_mutex_lock(&f->lock);
+    yes = f->patience > 0 && p->size == 2 && ct_now() - since > f->patience;
+    f->n_given_up += yes;
+    pthread_mutex_unlock(&f->lock);
+    if (yes)
+        (void)!ct_fail(CT_ECOMM, "rank 1 stands still");
+    return yes;
+}
+
 static void *follow(void *arg)
 {
     struct follower *f                  = arg;
@@ -67,6 +107,7 @@ static void *follow(void *arg)
 
     while (!stop && by->next(by->arg, &p) == CT_OK) {
         struct ct_transport *t = NULL;
+        const double since     = ct_now();
 
         if (p.view == 1 && member_begin(f->m, 0) != CT_OK)
             break;
@@ -76,7 +117,8 @@ static void *follow(void *arg)
         pthread_mutex_lock(&f->lock);
         f->place = p;
         pthread_mutex_unlock(&f->lock);
-        while (!stop && ct_transport_check(t) == CT_OK) {
+        while (!stop && ct_transport_check(t) == CT_OK &&
+               !gives_up(f, &p, since)) {
             nap();
             pthread_mutex_lock(&f->lock);
             stop = f->stop;
@@ -226,4 +268,112 @@ TEST(member, at_the_end_fewer_will_do)
     ASSERT_INT(1, p.size);
     ASSERT_INT(7, p.base);
     member_destroy(m);
+}
+
+/* A process whose training hangs: it takes a place, and never asks again.  The
+ * other one gives view after view up. */
+struct hanging {
+    struct follower f; /* the other one */
+    struct elastic_member *m;
+    atomic_int n_found;
+    int n_given_up; /* when it was found to hang */
+    double since, found;
+};
+
+static void found_to_hang(void *arg, const char *why)
+{
+    struct hanging *h = arg;
+
+    ASSERT_HAS("(--stall)", why);
+    h->n_given_up = n_given_up(&h->f);
+    h->found      = ct_now();
+    atomic_fetch_add(&h->n_found, 1);
+}
+
+static void begin_to_hang(struct hanging *h, double stall, bool ends)
+{
+    struct member_config c = usual(false, 1);
+    uint16_t port          = 0;
+    struct elastic_place p = { 0 };
+    const struct elastic_membership *by;
+
+    pthread_mutex_init(&h->f.lock, NULL);
+    h->f.patience = 0.3;
+    h->f.m        = make(&port, true);
+    pthread_create(&h->f.thread, NULL, follow, &h->f);
+    c.stall = stall;
+    c.hangs = ends ? found_to_hang : NULL;
+    c.arg   = h;
+    h->m    = make_like(c, &port, false);
+    by      = member_asks(h->m);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(2, p.size);
+    h->since = ct_now();
+}
+
+TEST(member, one_whose_training_hangs_says_so_after_a_stall)
+{
+    struct hanging h = { .m = NULL };
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    begin_to_hang(&h, 0.2, true);
+    while (atomic_load(&h.n_found) == 0)
+        nap();
+    ASSERT(h.n_given_up >= 2); /* of which one it had not even come to */
+    ASSERT(h.found - h.since >= 0.5);
+    while (n_given_up(&h.f) < 4)
+        nap();
+    ASSERT_INT(1, atomic_load(&h.n_found));
+    member_destroy(h.m); /* as its process ends */
+    while (place_of(&h.f).size != 1)
+        nap();
+    stop_following(&h.f);
+}
+
+TEST(member, one_whose_training_hung_is_left_out_and_comes_back)
+{
+    struct hanging h       = { .m = NULL };
+    struct elastic_place p = { 0 };
+    const struct elastic_membership *by;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    begin_to_hang(&h, 0.2, false);
+    while (place_of(&h.f).size != 1)
+        nap();
+    ASSERT(n_given_up(&h.f) >= 2);
+    by = member_asks(h.m);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(2, p.size);
+    member_destroy(h.m);
+    stop_following(&h.f);
+}
+
+/* Who is slow, and comes to each view in the end, stays. */
+TEST(member, one_that_is_slow_stays)
+{
+    struct hanging h       = { .m = NULL };
+    struct elastic_place p = { 0 };
+    const struct elastic_membership *by;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    begin_to_hang(&h, 3, true);
+    by = member_asks(h.m);
+    for (int i = 0; i < 4; i++) {
+        const int n = n_given_up(&h.f);
+        double until;
+
+        while (n_given_up(&h.f) == n)
+            nap();
+        until = ct_now() + 1; /* the other one gives it up again */
+        while (ct_now() < until)
+            nap();
+        ASSERT_OK(by->next(by->arg, &p));
+        ASSERT_INT(2, p.size);
+    }
+    ASSERT_INT(0, atomic_load(&h.n_found));
+    member_destroy(h.m);
+    stop_following(&h.f);
 }

@@ -1,0 +1,220 @@
+/* member_says.c - what a member tells of its job: the log's line of each
+ * change, and answers to those who ask. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cortado/log.h"
+#include "elastic/member_inner.h"
+
+enum { NAMES = 3 }; /* of those who came; more than these are counted */
+
+static int rank_in(const struct elastic_view *v, uint64_t id)
+{
+    for (int r = 0; r < v->n; r++)
+        if (v->id[r] == id)
+            return r;
+    return -1;
+}
+
+const struct elastic_card *member_card_of(const struct elastic_member *m,
+                                          uint64_t id)
+{
+    const struct post_peer *q = post_find(&m->post, id);
+
+    return id == m->a.me ? &m->post.config.card : q ? &q->card : NULL;
+}
+
+void member_name_rank(const struct elastic_member *m,
+                      const struct elastic_view *v, int r, char *out,
+                      size_t bytes)
+{
+    const struct elastic_card *c = member_card_of(m, v->id[r]);
+
+    if (c)
+        snprintf(out, bytes, "rank %d (process %u on %s)", r, c->pid, c->host);
+    else
+        snprintf(out, bytes, "rank %d", r);
+}
+
+/* ---- What happened, for the log. */
+
+/* "rank 2 (process 77 on a) ended; " */
+static void put_event(const struct elastic_member *m, int rank,
+                      const char *what, char *out, size_t bytes)
+{
+    char name[128];
+
+    member_name_rank(m, &m->given, rank, name, sizeof(name));
+    snprintf(out, bytes, "%s %s; ", name, what);
+}
+
+/* Of the view that this member trains in, what concerns nobody else, and once
+ * each. */
+void member_note(struct elastic_member *m, uint64_t id, const char *what)
+{
+    const int rank = rank_in(&m->given, id);
+    const size_t n = strlen(m->events);
+
+    if (rank < 0 || m->noted[rank])
+        return;
+    m->noted[rank] = true;
+    if (m->since == 0)
+        m->since = ct_now();
+    put_event(m, rank, what, m->events + n, sizeof(m->events) - n);
+}
+
+/* The first who says so: the others may do so because of it. */
+void member_note_cannot(struct elastic_member *m, uint64_t id, const char *why)
+{
+    const int rank = rank_in(&m->given, id);
+    char what[160];
+
+    if (rank < 0 || m->cannot[0])
+        return;
+    snprintf(what, sizeof(what), "cannot go on: %s", why);
+    put_event(m, rank, what, m->cannot, sizeof(m->cannot));
+}
+
+/* Who is not in the next view and was not lost has left.  The last losses are
+ * kept for those who ask. */
+static void note_gone(struct elastic_member *m)
+{
+    struct elastic_losses *l = &m->losses;
+    bool any                 = false;
+
+    for (int r = 0; r < m->given.n; r++) {
+        if (rank_in(&m->a.own.view, m->given.id[r]) >= 0)
+            continue;
+        any = true;
+        l->n_lost += m->noted[r];
+        l->n_left += !m->noted[r];
+        member_note(m, m->given.id[r], "left");
+    }
+    if (any)
+        snprintf(l->last[l->n_last++ % MEMBER_LOSSES], sizeof(l->last[0]),
+                 "view %u: %.*s", m->a.own.view.number,
+                 (int)strlen(m->events) - 2, m->events); /* not its "; " */
+}
+
+/* Those who were not in the view before; "": nobody. */
+static void name_new(const struct elastic_member *m, char *out, size_t bytes)
+{
+    const struct elastic_view *v = &m->a.own.view;
+    size_t n                     = 0;
+    int all                      = 0;
+
+    out[0] = '\0';
+    for (int r = 0; r < v->n && m->given.n > 0; r++) {
+        char name[128];
+
+        if (rank_in(&m->given, v->id[r]) >= 0 || ++all > NAMES)
+            continue;
+        member_name_rank(m, v, r, name, sizeof(name));
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? ", " : "", name);
+    }
+    if (all > NAMES)
+        n += (size_t)snprintf(out + n, bytes - n, " and %d more", all - NAMES);
+    if (all > 0)
+        snprintf(out + n, bytes - n, " came; ");
+}
+
+/* One line for every change: who, why, how long it took, what is next. */
+void member_say_view(struct elastic_member *m, struct elastic_place *out)
+{
+    const struct elastic_view *v = &m->a.own.view;
+    char came[512], where[48] = "from the newest snapshot", took[32] = "";
+
+    note_gone(m);
+    name_new(m, came, sizeof(came));
+    if (v->base >= 0)
+        snprintf(where, sizeof(where), "at iteration %d", v->base);
+    if (m->since > 0)
+        snprintf(took, sizeof(took), ", after %.0f ms",
+                 1e3 * (ct_now() - m->since));
+    if (!m->events[0] && !came[0])
+        memcpy(m->events, m->cannot, sizeof(m->cannot));
+    snprintf(out->why, sizeof(out->why), "%.140s%.140s%d rank(s) go on",
+             m->events, came, v->n);
+    if (m->a.rank == 0)
+        CT_INFO("View %u: %s%s%d rank(s) go on %s%s", v->number, m->events,
+                came, v->n, where, took);
+    m->since     = 0;
+    m->events[0] = m->cannot[0] = '\0';
+    memset(m->noted, 0, sizeof(m->noted));
+}
+
+/* ---- What it is. */
+
+static const char *state_of(const struct elastic_peer *p)
+{
+    return p->dead      ? "ended"
+           : p->suspect ? "silent"
+           : p->leaves  ? "leaves"
+                        : "trains";
+}
+
+static void describe_member(const struct elastic_member *m, int r, bool json,
+                            struct ct_text *out)
+{
+    static const struct elastic_card nobody;
+    const struct elastic_card *c = member_card_of(m, m->a.own.view.id[r]);
+
+    if (!c)
+        c = &nobody;
+    ct_text_addf(out, json ? "%s{\"rank\": %d, \"host\": \"%s\", "
+                             "\"process\": %u, \"state\": \"%s\"}"
+                           : "%s%5d  %-20s  %8u  %s\n",
+                 json && r > 0 ? ", " : "", r, c->host, c->pid,
+                 state_of(&m->a.peer[r]));
+}
+
+/* Letters that would end a string of JSON are left out. */
+static void add_quoted(struct ct_text *out, const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text >= ' ' && *text != '"' && *text != '\\')
+            ct_text_addf(out, "%c", *text);
+}
+
+/* The oldest of those that are kept first. */
+static void describe_losses(const struct elastic_member *m, bool json,
+                            struct ct_text *out)
+{
+    const struct elastic_losses *l = &m->losses;
+    const int kept = l->n_last < MEMBER_LOSSES ? l->n_last : MEMBER_LOSSES;
+
+    ct_text_addf(out, json ? "], \"lost\": %d, \"left\": %d, \"losses\": ["
+                           : "%d lost and %d left, as far as the process that "
+                             "answers saw it\n", l->n_lost, l->n_left);
+    for (int i = l->n_last - kept; i < l->n_last; i++) {
+        ct_text_add(out, !json                  ? "  "
+                         : i > l->n_last - kept ? ", \""
+                                                : "\"");
+        add_quoted(out, l->last[i % MEMBER_LOSSES]);
+        ct_text_add(out, json ? "\"" : "\n");
+    }
+    if (json)
+        ct_text_add(out, "]}\n");
+}
+
+void member_describe(const struct elastic_member *m, bool json,
+                     struct ct_text *out)
+{
+    const struct elastic_view *v = &m->a.own.view;
+
+    ct_text_add(out, json ? "{\"job\": \"" : "job ");
+    for (int i = 0; i < POST_JOB_BYTES; i++)
+        ct_text_addf(out, "%02x", m->post.job[i]);
+    ct_text_addf(out, json ? "\", \"view\": %u, \"iteration\": %d, "
+                             "\"ranks\": %d, \"least\": %d, \"most\": "
+                             "%d, \"waiting\": %d, \"members\": ["
+                           : ", view %u, iteration %d\n%d rank(s), %d to %d, "
+                             "and %d waiting\n rank  host                   "
+                             "process  state\n",
+                 v->number, m->a.ready, v->n, m->config.least, m->config.most,
+                 m->a.n_joiners);
+    for (int r = 0; r < v->n; r++)
+        describe_member(m, r, json, out);
+    describe_losses(m, json, out);
+}
