@@ -17,9 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "command.h"
 #include "comm/transport/address.h"
+#include "elastic/rendezvous.h"
 #include "elastic/secret.h"
 #include "elastic_run.h"
 #include "flags.h"
@@ -29,6 +31,9 @@
 #include "train.h"
 
 enum { USUAL_PORT = 29400 };
+
+/* Seconds from the end of an agent to the start of the next. */
+static const double least_pause = 1, most_pause = 60;
 
 struct launch_flags {
     const char          *hosts;
@@ -40,15 +45,20 @@ struct launch_flags {
 
 /* Of one host. */
 struct agent {
-    pid_t pid; /* its own, or of what started it; 0: it has ended */
-    int   to;  /* its standard input */
+    pid_t  pid;  /* its own, or of what started it; 0: it has ended */
+    int    to;   /* its standard input */
+    int    port; /* that it listens on, or tries to */
+    int    n_restarts;
+    double pause, next_start; /* 0: it is not started again */
 };
 
 struct launch {
     struct hosts hosts;
     struct agent agent[HOSTS_MOST]; /* one a host */
     char        secret[2 * SEAL_SECRET_BYTES + 2]; /* as a line */
-    char        meet[300];
+    char        meet[300]; /* where the first host is */
+    bool        all_here;
+    bool        asked;     /* to end */
     char        self[PATH_MAX], folder[PATH_MAX];
     char      **words; /* behind `train`, or a program's; NULL ends them */
     bool        is_program;
@@ -56,14 +66,24 @@ struct launch {
     const struct elastic_flags *elastic;
 };
 
+static bool is_same(const struct host *a, const struct host *b)
+{
+    return (a->is_here && b->is_here) || strcmp(a->name, b->name) == 0;
+}
+
+static const char *name_of(const struct launch *l, int k)
+{
+    return l->all_here ? "127.0.0.1" : l->hosts.host[k].name;
+}
+
 /* Where they meet: at the first host.  There, here, any free port will do. */
 static enum ct_status choose_meeting(struct launch *l, int port)
 {
-    bool all_here    = true;
     uint16_t free_one = 0;
 
+    l->all_here = true;
     for (int i = 0; i < l->hosts.n; i++)
-        all_here &= l->hosts.host[i].is_here;
+        l->all_here &= l->hosts.host[i].is_here;
     if (port == 0 && l->hosts.host[0].is_here) {
         const int fd = ct_listen(&free_one);
 
@@ -73,10 +93,40 @@ static enum ct_status choose_meeting(struct launch *l, int port)
         close(fd);
         port = ntohs(free_one);
     }
-    snprintf(l->meet, sizeof(l->meet), "%s:%d",
-             all_here ? "127.0.0.1" : l->hosts.host[0].name,
-             port ? port : USUAL_PORT);
+    port = port ? port : USUAL_PORT;
+    for (int i = 0; i < l->hosts.n; i++) {
+        l->agent[i].port = port;
+        for (int k = 0; k < i; k++)
+            l->agent[i].port += is_same(&l->hosts.host[i], &l->hosts.host[k]);
+    }
+    snprintf(l->meet, sizeof(l->meet), "%s:%d", name_of(l, 0), port);
     return CT_OK;
+}
+
+/* Each agent has a port of its own, where others find the job when the first
+ * host is lost.  One that comes in place of another knows those who are there,
+ * and begins no job. */
+static void put_meeting(const struct launch *l, int k, bool again, char *out,
+                        size_t bytes)
+{
+    size_t n;
+
+    if (!again && k == 0) {
+        snprintf(out, bytes, "--rendezvous=%s", l->meet);
+        return;
+    }
+    n = (size_t)snprintf(out, bytes, again ? "--rendezvous=%s:%d"
+                                           : "--rendezvous=%s,:%d",
+                         again ? rendezvous_again : l->meet,
+                         l->agent[k].port);
+    for (int i = 0; i < l->hosts.n && again; i++) {
+        char word[300];
+        const int m = snprintf(word, sizeof(word), ",%s:%d", name_of(l, i),
+                               l->agent[i].port);
+
+        if (i != k && l->agent[i].pid > 0 && n + (size_t)m < bytes)
+            n += (size_t)snprintf(out + n, bytes - n, "%s", word);
+    }
 }
 
 /* ---- Starting. */
@@ -84,14 +134,15 @@ static enum ct_status choose_meeting(struct launch *l, int port)
 enum { OWN_WORDS = 16, OWN_BYTES = 512 };
 
 /* Flags of an agent; those with numbers lie in `own`. */
-static int agent_flags(const struct launch *l, const struct host *h,
+static int agent_flags(const struct launch *l, int k, bool again,
                        char own[][OWN_BYTES], const char **out)
 {
     const struct elastic_flags *f = l->elastic;
+    const struct host *h          = &l->hosts.host[k];
     int n = 0;
 
     snprintf(own[n++], OWN_BYTES, "--ranks=%d", h->n_ranks);
-    snprintf(own[n++], OWN_BYTES, "--rendezvous=%s", l->meet);
+    put_meeting(l, k, again, own[n++], OWN_BYTES);
     if (l->is_program) {
         snprintf(own[n++], OWN_BYTES, "--elastic=%s",
                  f->elastic ? f->elastic : "1:1024");
@@ -108,14 +159,14 @@ static int agent_flags(const struct launch *l, const struct host *h,
 }
 
 /* What an agent is started with. */
-static void agent_words(const struct launch *l, const struct host *h,
+static void agent_words(const struct launch *l, int k, bool again,
                         char own[][OWN_BYTES], const char **out)
 {
     int n = 0;
 
     out[n++] = l->self;
     out[n++] = l->is_program ? "launch" : "train";
-    n += agent_flags(l, h, own, out + n);
+    n += agent_flags(l, k, again, own, out + n);
     if (l->is_program)
         out[n++] = "--";
     for (char **w = l->words; *w; w++)
@@ -123,10 +174,11 @@ static void agent_words(const struct launch *l, const struct host *h,
     out[n] = NULL;
 }
 
-static enum ct_status start(const struct launch *l, const struct host *h,
-                            struct agent *a)
+static enum ct_status start(struct launch *l, int k, bool again)
 {
-    const char **words = NULL;
+    const struct host *h = &l->hosts.host[k];
+    struct agent *a      = &l->agent[k];
+    const char **words   = NULL;
     char own[OWN_WORDS][OWN_BYTES];
     size_t n_words = OWN_WORDS + 4;
     int ends[2];
@@ -134,7 +186,7 @@ static enum ct_status start(const struct launch *l, const struct host *h,
     for (char **w = l->words; *w; w++)
         n_words++;
     CT_TRY(ct_alloc(n_words, sizeof(*words), "a command line", &words));
-    agent_words(l, h, own, words);
+    agent_words(l, k, again, own, words);
     if (pipe2(ends, O_CLOEXEC) != 0 || (a->pid = fork()) < 0) {
         ct_free(words);
         a->pid = 0;
@@ -167,6 +219,8 @@ static void pass_on(struct launch *l)
 
         if (!passed_on_take(passed_on[i]))
             continue;
+        l->asked |= passed_on[i] == SIGINT || passed_on[i] == SIGTERM ||
+                    passed_on[i] == SIGUSR1;
         n = snprintf(line, sizeof(line), "signal %d\n", passed_on[i]);
         for (int k = 0; k < l->hosts.n; k++)
             if (l->agent[k].pid > 0)
@@ -179,34 +233,92 @@ static bool is_done(int status)
     return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_DONE;
 }
 
+/* Agents that run, or are to start again. */
+static int count_left(const struct launch *l, bool running)
+{
+    int n = 0;
+
+    for (int k = 0; k < l->hosts.n; k++)
+        n += l->agent[k].pid > 0 ||
+             (!running && l->agent[k].next_start > 0);
+    return n;
+}
+
+/* It was killed, its host or the connection to that was lost, or ranks of the
+ * one before it still run.  An agent that gives up by itself has tried to start
+ * ranks often enough. */
+static bool was_lost(const struct launch *l, int k, int status)
+{
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+
+    return WIFSIGNALED(status) ||
+           (!l->hosts.host[k].is_here && code > 128) ||
+           (l->agent[k].n_restarts > 0 && code == EXIT_RUNTIME);
+}
+
+static void agent_ended(struct launch *l, int k, int status)
+{
+    struct agent *a  = &l->agent[k];
+    const char *name = l->hosts.host[k].name;
+    const int code   = WIFEXITED(status) ? WEXITSTATUS(status)
+                                         : 128 + WTERMSIG(status);
+
+    a->pid = 0;
+    close(a->to);
+    if (is_done(status))
+        return;
+    if (l->asked || !was_lost(l, k, status) ||
+        a->n_restarts >= l->elastic->restarts || count_left(l, true) == 0) {
+        CT_WARN("%s: its agent ended with status %d", name, code);
+        return;
+    }
+    a->pause = a->n_restarts == 0            ? least_pause
+               : 2 * a->pause < most_pause ? 2 * a->pause
+                                             : most_pause;
+    a->next_start = ct_now() + a->pause;
+    a->n_restarts++;
+    CT_WARN("%s: its agent ended with status %d; another one starts in %.0f s, "
+            "%d of %d times", name, code, a->pause, a->n_restarts,
+            l->elastic->restarts);
+}
+
+/* While others run, whose job the new ones join. */
+static void start_due(struct launch *l)
+{
+    for (int k = 0; k < l->hosts.n; k++) {
+        struct agent *a = &l->agent[k];
+
+        if (a->next_start == 0)
+            continue;
+        if (l->asked || count_left(l, true) == 0) {
+            a->next_start = 0;
+        } else if (ct_now() >= a->next_start) {
+            a->next_start = 0;
+            if (start(l, k, true) != CT_OK)
+                CT_WARN("%s", ct_last_error());
+        }
+    }
+}
+
 /* The best that an agent came to: a job that one of them finished is done. */
 static int attend(struct launch *l)
 {
-    int left = l->hosts.n, code = EXIT_RUNTIME;
+    int code  = EXIT_RUNTIME;
     bool done = false;
 
-    while (left > 0) {
+    while (count_left(l, false) > 0) {
         int status      = 0;
         const pid_t pid = waitpid(-1, &status, WNOHANG);
 
-        for (int k = 0; k < l->hosts.n && pid > 0; k++) {
-            struct agent *a = &l->agent[k];
-
-            if (a->pid != pid)
-                continue;
-            a->pid = 0;
-            left--;
-            close(a->to);
-            done |= is_done(status);
-            if (WIFEXITED(status) && !done)
-                code = WEXITSTATUS(status);
-            if (!is_done(status))
-                CT_WARN("%s: its agent ended with status %d",
-                        l->hosts.host[k].name,
-                        WIFEXITED(status) ? WEXITSTATUS(status)
-                                          : 128 + WTERMSIG(status));
-        }
+        for (int k = 0; k < l->hosts.n && pid > 0; k++)
+            if (l->agent[k].pid == pid) {
+                done |= is_done(status);
+                if (WIFEXITED(status) && !done)
+                    code = WEXITSTATUS(status);
+                agent_ended(l, k, status);
+            }
         pass_on(l);
+        start_due(l);
         if (pid <= 0)
             poll(NULL, 0, 100);
     }
@@ -249,7 +361,7 @@ static int launch(struct launch *l, const struct launch_flags *f)
     CT_INFO("%d rank(s) on %d host(s) meet at %s", l->hosts.n_ranks,
             l->hosts.n, l->meet);
     for (int k = 0; k < l->hosts.n && st == CT_OK; k++)
-        st = start(l, &l->hosts.host[k], &l->agent[k]);
+        st = start(l, k, false);
     if (st != CT_OK) {
         code = command_failed(st);
         passed_on_note(SIGINT); /* those that have started end again */

@@ -185,7 +185,8 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     CT_TRY_GOTO(read_size(f->elastic, a.n_ranks, &a.member.least,
                           &a.member.most), st, out);
     allow_files();
-    CT_TRY_GOTO(rendezvous_open(&r, f->rendezvous, f->secret_file), st, out);
+    CT_TRY_GOTO(rendezvous_open_within(&r, f->rendezvous, f->secret_file,
+                                       f->orphan), st, out);
     CT_TRY_GOTO(describe(f->words, &description), st, out);
     say_where(&r);
     if (f->secret_file && strcmp(f->secret_file, "-") == 0)
@@ -193,6 +194,7 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     a.founds          = r.founds;
     a.member.secret   = r.secret;
     a.member.door     = r.door;
+    a.member.file     = r.file;
     a.member.description = description;
     st = agent_run(&a, &code);
 out:

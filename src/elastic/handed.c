@@ -19,8 +19,10 @@ static const char variable[] = "CORTADO_HANDED";
 
 enum {
     DOOR_BYTES  = 2 + 16 + 2,
+    FILE_BYTES  = 4096, /* no name of a file is longer */
     FIXED_BYTES = sizeof(magic) + 4 + SEAL_SECRET_BYTES + 4 + 4 + 1 + 8 + 4 +
-                  4 + 8 + 8 + 8 + 2 + MEMBER_DOORS * DOOR_BYTES,
+                  4 + 8 + 8 + 8 + 2 + MEMBER_DOORS * DOOR_BYTES + 2 +
+                  FILE_BYTES,
     MOST_BYTES  = 1 << 20
 };
 
@@ -30,6 +32,7 @@ static const double micro = 1e-6; /* seconds are handed down in these */
 
 static size_t write_config(const struct member_config *c, uint8_t *out)
 {
+    const size_t n  = c->file ? strlen(c->file) : 0;
     struct writer w = { out };
 
     put_bytes(&w, magic, sizeof(magic));
@@ -50,6 +53,9 @@ static size_t write_config(const struct member_config *c, uint8_t *out)
         put_bytes(&w, c->knock[i].at.ip, 16);
         put_bytes(&w, &c->knock[i].port, 2);
     }
+    put(&w, n < FILE_BYTES ? n : 0, 2);
+    if (n > 0 && n < FILE_BYTES)
+        put_bytes(&w, c->file, n);
     return (size_t)(w.at - out);
 }
 
@@ -104,6 +110,20 @@ bool handed_is_there(void)
     return find_file() >= 0;
 }
 
+/* NULL: there is none. */
+static enum ct_status read_name(struct reader *r, char **out)
+{
+    const size_t n = (size_t)take(r, 2);
+
+    if (n >= FILE_BYTES)
+        r->short_of = true;
+    if (n == 0 || r->short_of)
+        return CT_OK;
+    CT_TRY(ct_alloc(n + 1, 1, "a file of addresses", out));
+    take_bytes(r, (uint8_t *)*out, n);
+    return CT_OK;
+}
+
 static enum ct_status read_config(struct reader *r, struct handed *out)
 {
     struct member_config *c = &out->config;
@@ -132,6 +152,7 @@ static enum ct_status read_config(struct reader *r, struct handed *out)
         take_bytes(r, c->knock[i].at.ip, 16);
         take_bytes(r, &c->knock[i].port, 2);
     }
+    CT_TRY(read_name(r, &out->file));
     return r->short_of ? ct_fail(CT_EPARSE, "what the agent handed down is of "
                                  "another version of this program")
                        : CT_OK;
@@ -186,11 +207,13 @@ enum ct_status handed_take(struct handed *out)
     keep_to_itself(out->config.will);
     out->config.secret      = out->secret;
     out->config.description = out->description;
+    out->config.file        = out->file;
     return CT_OK;
 }
 
 void handed_fini(struct handed *h)
 {
     ct_free(h->description);
+    ct_free(h->file);
     memset(h, 0, sizeof(*h));
 }

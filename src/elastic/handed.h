@@ -11,9 +11,9 @@
 
 /* What a program is handed: of `config` all but digest, last and placed. */
 struct handed {
-    struct member_config config; /* its secret and description lie below */
+    struct member_config config; /* its secret and texts lie below */
     uint8_t  secret[SEAL_SECRET_BYTES];
-    char    *description;        /* owned */
+    char    *description, *file; /* owned */
 };
 
 /* In the agent's child, before it becomes the program: descriptors stay open

@@ -2,20 +2,25 @@
 #include "elastic/links.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "elastic/card.h"
 
 enum { PAUSE_MS = 300, END_MS = 200 };
+static const double touch_seconds = 4;
 
 struct links {
     pthread_mutex_t lock;
     pthread_cond_t  change;
     links_fn        found;
     void           *arg;
+    char           *file;  /* owned; NULL: none */
     bool            stop;  /* nobody wants to hear of them any more */
     bool            ended; /* the thread has, or will free all this itself */
 };
@@ -36,14 +41,25 @@ static void links_free(struct links *l)
 {
     pthread_cond_destroy(&l->change);
     pthread_mutex_destroy(&l->lock);
+    ct_free(l->file);
     ct_free(l);
+}
+
+/* It may be gone by now, and is not made anew. */
+static void touch(const struct links *l, double *next)
+{
+    if (!l->file || ct_now() < *next)
+        return;
+    *next = ct_now() + touch_seconds;
+    (void)!utimensat(AT_FDCWD, l->file, NULL, 0);
 }
 
 static void *links_main(void *arg)
 {
     struct links *l = arg;
     struct ct_ip address[CARD_ADDRESSES];
-    bool is_ours;
+    double next_touch = 0;
+    bool is_ours, touches = false;
 
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
@@ -51,9 +67,11 @@ static void *links_main(void *arg)
 
         pthread_mutex_unlock(&l->lock);
         n = ct_list_addresses(address, CARD_ADDRESSES);
+        if (touches)
+            touch(l, &next_touch);
         pthread_mutex_lock(&l->lock);
         if (!l->stop)
-            l->found(l->arg, address, n);
+            touches = l->found(l->arg, address, n);
         while (!l->stop && await_change(l, PAUSE_MS) == 0)
             ;
     }
@@ -77,7 +95,8 @@ static void links_init(struct links *l)
     pthread_condattr_destroy(&attr);
 }
 
-enum ct_status links_start(links_fn found, void *arg, struct links **out)
+enum ct_status links_start(links_fn found, void *arg, const char *file,
+                           struct links **out)
 {
     struct links *l = NULL;
     pthread_attr_t alone;
@@ -87,6 +106,7 @@ enum ct_status links_start(links_fn found, void *arg, struct links **out)
     CT_TRY(ct_alloc(1, sizeof(*l), "links", &l));
     l->found = found;
     l->arg   = arg;
+    l->file  = file ? ct_strdup(file, "a file of addresses") : NULL;
     links_init(l);
     pthread_attr_init(&alone);
     pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED);

@@ -210,8 +210,8 @@ static void answer(struct elastic_member *m, struct post_caller *to, int what)
     ct_text_fini(&text);
 }
 
-static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
-                      const uint8_t *body, size_t bytes)
+void member_on_letter(void *arg, struct post_caller *from,
+                      enum post_kind kind, const uint8_t *body, size_t bytes)
 {
     struct elastic_member *m = arg;
 
@@ -289,10 +289,10 @@ static void look_after(struct elastic_member *m, double now)
     }
 }
 
-/* The thread that trains may hang, e.g. as it reads data, while this member goes
- * on answering.  The others have waited for it in a view that it has not come
- * to, and given that up; then they are better off without this process.  Who is
- * slow has as long as --stall. */
+/* The thread that trains may hang, e.g. as it reads data, while this member
+ * goes on answering.  The others have waited for it in a view that it has not
+ * come to, and given that up; then they are better off without this process.
+ * Who is slow has as long as --stall. */
 static void mind_training(struct elastic_member *m, double now)
 {
     char why[256];
@@ -330,10 +330,11 @@ static void ask_to_join(struct elastic_member *m)
     post_send_all(&m->post, POST_RULES, bytes, (size_t)(w.at - bytes));
 }
 
-static void learn_addresses(void *arg, const struct ct_ip *now, int n_now)
+static bool learn_addresses(void *arg, const struct ct_ip *now, int n_now)
 {
     struct elastic_member *m = arg;
     struct elastic_card *c   = &m->post.config.card;
+    bool is_in;
 
     pthread_mutex_lock(&m->lock);
     if (card_learn_addresses(c, now, n_now)) {
@@ -342,7 +343,9 @@ static void learn_addresses(void *arg, const struct ct_ip *now, int n_now)
                c->data_bytes);
         post_tell_card(&m->post);
     }
+    is_in = m->a.rank >= 0;
     pthread_mutex_unlock(&m->lock);
+    return is_in;
 }
 
 static void retry(struct elastic_member *m, double now)
@@ -462,7 +465,7 @@ static enum ct_status begin(struct elastic_member *m)
 {
     struct post_config p = { .secret = m->config.secret, .what = POST_MEMBER,
                              .digest = m->config.digest,
-                             .door = m->config.door, .take = on_letter,
+                             .door = m->config.door, .take = member_on_letter,
                              .learn = on_learn, .event = on_event, .arg = m };
 
     CT_TRY(seal_init());
@@ -487,7 +490,7 @@ static enum ct_status begin(struct elastic_member *m)
     if (pthread_create(&m->thread, NULL, member_main, m) != 0)
         return ct_fail(CT_EIO, "a thread: %s", strerror(errno));
     m->runs = true;
-    return links_start(learn_addresses, m, &m->links);
+    return links_start(learn_addresses, m, m->config.file, &m->links);
 }
 
 enum ct_status member_create(const struct member_config *c,

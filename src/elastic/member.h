@@ -34,6 +34,8 @@ struct member_config {
                                  * come to a view; 0: for ever */
     uint64_t       digest;      /* of solver, net and flags */
     const char    *description; /* what one needs to take part; borrowed */
+    const char    *file;        /* of addresses, that is touched while this
+                                 * process is in the job; borrowed; NULL */
     struct elastic_door knock[MEMBER_DOORS]; /* where the job may be */
     int            n_knock;
     /* On the thread that asks for a place: it has this one now. */

@@ -67,13 +67,16 @@ static bool is_in_vain(const struct elastic_member *m)
 static void give(struct elastic_member *m, struct elastic_place *out)
 {
     const struct elastic_view *v = &m->a.own.view;
+    char line[1280];
 
     *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                    .size = v->n, .base = v->base,
                                    .n_full = v->n_full };
     if (m->config.placed)
         m->config.placed(m->config.arg, out);
-    member_say_view(m, out);
+    member_tell_view(m, out, line, sizeof(line));
+    if (m->a.rank == 0)
+        CT_INFO("%s", line);
     m->n_vain   = is_in_vain(m) ? m->n_vain + 1 : 0;
     m->given_at = ct_now();
     m->given    = *v;

@@ -70,6 +70,9 @@ struct elastic_member {
 /* With `lock` held: */
 void member_send_rules(void *arg, uint64_t to,
                        const struct elastic_message *r);
+/* A letter that came; also for tests. */
+void member_on_letter(void *arg, struct post_caller *from,
+                      enum post_kind kind, const uint8_t *body, size_t bytes);
 /* What it is bound by goes to its page, where that has changed. */
 void member_write_will(struct elastic_member *m);
 /* What follows from what it knows now. */
@@ -81,8 +84,9 @@ void member_note(struct elastic_member *m, uint64_t id, const char *what);
 /* The same for who gave a view up in which nobody was lost, came or went. */
 void member_note_cannot(struct elastic_member *m, uint64_t id,
                         const char *why);
-/* That line, for the view that it is in. */
-void member_say_view(struct elastic_member *m, struct elastic_place *out);
+/* That line, for the view that it is in; what is in it is not said again. */
+void member_tell_view(struct elastic_member *m, struct elastic_place *out,
+                      char *line, size_t bytes);
 /* The whole job, for who asks. */
 void member_describe(const struct elastic_member *m, bool json,
                      struct ct_text *out);

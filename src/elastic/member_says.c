@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cortado/log.h"
 #include "elastic/member_inner.h"
 
 enum { NAMES = 3 }; /* of those who came; more than these are counted */
@@ -119,8 +118,9 @@ static void name_new(const struct elastic_member *m, char *out, size_t bytes)
         snprintf(out + n, bytes - n, " came; ");
 }
 
-/* One line for every change: who, why, how long it took, what is next. */
-void member_say_view(struct elastic_member *m, struct elastic_place *out)
+/* Who, why, how long it took, what is next. */
+void member_tell_view(struct elastic_member *m, struct elastic_place *out,
+                      char *line, size_t bytes)
 {
     const struct elastic_view *v = &m->a.own.view;
     char came[512], where[48] = "from the newest snapshot", took[32] = "";
@@ -136,9 +136,8 @@ void member_say_view(struct elastic_member *m, struct elastic_place *out)
         memcpy(m->events, m->cannot, sizeof(m->cannot));
     snprintf(out->why, sizeof(out->why), "%.140s%.140s%d rank(s) go on",
              m->events, came, v->n);
-    if (m->a.rank == 0)
-        CT_INFO("View %u: %s%s%d rank(s) go on %s%s", v->number, m->events,
-                came, v->n, where, took);
+    snprintf(line, bytes, "View %u: %s%s%d rank(s) go on %s%s", v->number,
+             m->events, came, v->n, where, took);
     m->since     = 0;
     m->events[0] = m->cannot[0] = '\0';
     memset(m->noted, 0, sizeof(m->noted));

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -139,6 +140,8 @@ void post_open_door(struct post *p, bool open)
     if (p->config.door < 0 || open == p->door_open)
         return;
     p->door_open = open;
+    if (open) /* which may have been reserved alone */
+        (void)!listen(p->config.door, SOMAXCONN);
     if (open)
         watch(p, p->config.door, &p->about[POST_DOOR], false);
     else
@@ -354,19 +357,23 @@ static void from_caller(void *arg, const uint8_t *frame, size_t bytes)
 }
 
 /* On lines that this process called, only answers come. */
-static void from_peer(void *arg, const uint8_t *frame, size_t bytes)
+void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes)
 {
-    struct post_peer *q = arg;
-    struct post *p      = q->post;
+    struct post *p = q->post;
 
-    if (bytes > 1 && frame[0] == POST_NO && !p->refusal[0]) {
+    if (bytes > 1 && letter[0] == POST_NO && !p->refusal[0]) {
         const size_t n = bytes - 1 < sizeof(p->refusal) - 1
                              ? bytes - 1
                              : sizeof(p->refusal) - 1;
 
-        memcpy(p->refusal, frame + 1, n);
+        memcpy(p->refusal, letter + 1, n);
         p->refusal[n] = '\0';
     }
+}
+
+static void from_peer(void *arg, const uint8_t *frame, size_t bytes)
+{
+    post_take_answer(arg, frame, bytes);
 }
 
 /* ---- Calling. */

@@ -135,6 +135,8 @@ void post_rename(struct post *p, uint64_t id);
 
 /* A letter that came; also for tests. */
 void post_take(struct post_caller *c, const uint8_t *letter, size_t bytes);
+/* What came back on a line that this process called; also for tests. */
+void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes);
 /* Writes what there is to write. */
 void post_flush(struct post *p);
 

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -18,19 +19,28 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "elastic/bytes.h"
+#include "cortado/log.h"
+#include "elastic/doors.h"
+#include "elastic/places.h"
 #include "elastic/secret.h"
 
-/* A job that is busy beginning takes a moment to answer. */
-static const double answer_seconds = 10;
+/* Members touch their file every few seconds (links.c).  Disks that others see
+ * as well may take a moment to show it. */
+static const double fresh_seconds = 20;
+static const double usual_orphan  = 60;
+
+const char rendezvous_again[] = "again:";
 
 /* ---- Doors. */
 
+/* An address of the n-th word of a list. */
 static void add_door(struct rendezvous *r, const struct ct_ip *at,
-                     uint16_t port)
+                     uint16_t port, int n)
 {
-    if (r->n_knock < MEMBER_DOORS)
-        r->knock[r->n_knock++] = (struct elastic_door){ *at, port };
+    if (r->n_knock == MEMBER_DOORS)
+        return;
+    r->word[r->n_knock]    = n;
+    r->knock[r->n_knock++] = (struct elastic_door){ *at, port };
 }
 
 static struct ct_ip ip_of(const struct sockaddr *a)
@@ -57,7 +67,7 @@ static uint16_t read_port(const char *text)
 
 /* One `host:port` of a list; [host]:port for IPv6. */
 static enum ct_status add_host(struct rendezvous *r, const char *text,
-                               size_t bytes)
+                               size_t bytes, int n)
 {
     const struct addrinfo wish = { .ai_socktype = SOCK_STREAM };
     struct addrinfo *found     = NULL;
@@ -70,10 +80,17 @@ static enum ct_status add_host(struct rendezvous *r, const char *text,
     memcpy(word, text, bytes);
     word[bytes] = '\0';
     port        = strrchr(word, ':');
-    if (!port || port == word || read_port(port + 1) == 0)
+    if (!port || read_port(port + 1) == 0)
         return ct_fail(CT_EINVAL, "--rendezvous: '%s' is no host:port and no "
                        "file:FOLDER", word);
     *port++ = '\0';
+    if (!*host) {
+        const struct ct_ip here = ct_loopback_address();
+
+        r->own = r->n_knock;
+        add_door(r, &here, read_port(port), n);
+        return CT_OK;
+    }
     if (host[0] == '[' && host[strlen(host) - 1] == ']') {
         host[strlen(host) - 1] = '\0';
         host++;
@@ -86,195 +103,121 @@ static enum ct_status add_host(struct rendezvous *r, const char *text,
         if (a->ai_family == AF_INET || a->ai_family == AF_INET6) {
             const struct ct_ip ip = ip_of(a->ai_addr);
 
-            add_door(r, &ip, read_port(port));
+            add_door(r, &ip, read_port(port), n);
         }
     freeaddrinfo(found);
     return CT_OK;
 }
 
-static enum ct_status add_hosts(struct rendezvous *r, const char *list)
+/* Who comes again need not find all of them. */
+static enum ct_status add_hosts(struct rendezvous *r, const char *list,
+                                bool again)
 {
-    while (*list) {
+    enum ct_status st;
+
+    for (int word = 0; *list; word++) {
         const size_t n = strcspn(list, ",");
 
-        CT_TRY(add_host(r, list, n));
+        st = add_host(r, list, n, word);
+        if (st != CT_OK && (!again || st != CT_ENOTFOUND))
+            return st;
         list += n + (list[n] == ',');
     }
     return CT_OK;
 }
 
-/* Is that an address of this machine? */
-static bool is_here(const struct ct_ip *ip)
-{
-    static const uint8_t six_loopback[16] = { [15] = 1 };
-    struct ct_ip own[CARD_ADDRESSES];
-    const int n = ct_list_addresses(own, CARD_ADDRESSES);
-
-    if (ip->family == AF_INET ? ip->ip[0] == 127
-                              : memcmp(ip->ip, six_loopback, 16) == 0)
-        return true;
-    for (int i = 0; i < n; i++)
-        if (own[i].family == ip->family &&
-            memcmp(own[i].ip, ip->ip, ip->family == AF_INET ? 4 : 16) == 0)
-            return true;
-    return false;
-}
-
 /* ---- Asking. */
-
-struct asking {
-    char *answer; /* owned; NULL: none yet */
-    bool  failed;
-};
-
-static void take_answer(void *arg, const uint8_t *frame, size_t bytes)
-{
-    struct asking *a = arg;
-
-    if (a->answer || bytes < 1 || frame[0] != POST_TELL)
-        return;
-    if (ct_alloc(bytes, 1, "an answer", &a->answer) != CT_OK) {
-        a->failed = true;
-        return;
-    }
-    memcpy(a->answer, frame + 1, bytes - 1);
-    a->answer[bytes - 1] = '\0';
-}
-
-static void put_question(struct elastic_line *l, int what)
-{
-    const uint8_t question[2] = { POST_ASK, (uint8_t)what };
-    uint8_t hello[CARD_WIRE_BYTES + 64];
-    struct writer w = { hello };
-    struct elastic_card card;
-
-    card_of_this_process(&card);
-    card.id = 1;
-    put(&w, POST_HELLO, 1);
-    put(&w, POST_VERSION, 1);
-    put(&w, POST_GUEST, 1);
-    for (int i = 0; i < POST_JOB_BYTES + 8; i++)
-        put(&w, 0, 1);
-    w.at += card_write(&card, w.at);
-    (void)!line_put(l, hello, (size_t)(w.at - hello));
-    (void)!line_put(l, question, sizeof(question));
-}
-
-/* NULL: nobody who knows the secret answers there; *silent: in time; *no_road:
- * this host has none to that address. */
-static char *ask_door(const struct rendezvous *r,
-                      const struct elastic_door *door, int what, bool *silent,
-                      bool *no_road)
-{
-    const double end      = ct_now() + answer_seconds;
-    struct elastic_line l = { 0 };
-    struct asking a       = { 0 };
-    bool asked            = false;
-
-    *silent = *no_road = false;
-    if (!line_call(&l, &door->at, door->port, r->secret)) {
-        *no_road = l.error == ENETUNREACH;
-        return NULL;
-    }
-    while (!a.answer && !a.failed && ct_now() < end) {
-        struct pollfd p = { l.fd, POLLIN, 0 };
-
-        if (line_wants_to_write(&l))
-            p.events |= POLLOUT;
-        if (poll(&p, 1, 100) <= 0)
-            continue;
-        if (!line_step(&l, take_answer, &a))
-            break;
-        if (l.state == LINE_OPEN && !asked) {
-            put_question(&l, what);
-            asked = true;
-        }
-    }
-    *silent = !a.answer && !a.failed && l.state != LINE_CLOSED &&
-              l.state != LINE_CALLING;
-    line_close(&l);
-    return a.answer;
-}
 
 enum ct_status rendezvous_ask(const struct rendezvous *r, int what,
                               char **out)
 {
-    for (int i = 0; i < r->n_knock; i++) {
-        bool silent, no_road;
+    enum door_state state[MEMBER_DOORS];
 
-        *out = ask_door(r, &r->knock[i], what, &silent, &no_road);
-        if (*out)
-            return CT_OK;
-    }
-    return ct_fail(CT_ENOTFOUND, "nobody who knows the secret answers there");
-}
-
-/* Who takes a call and says nothing may be a job that stands still, and a host
- * without a network sees no job at all: nobody begins another one beside it. */
-static enum ct_status find_job(const struct rendezvous *r, bool *found)
-{
-    int n_away = 0, n_cut_off = 0; /* addresses of others */
-
-    *found = false;
-    for (int i = 0; i < r->n_knock && !*found; i++) {
-        bool silent, no_road;
-        char *answer = ask_door(r, &r->knock[i], MEMBER_ASK_JSON, &silent,
-                                &no_road);
-
-        *found = answer != NULL;
-        n_away += !is_here(&r->knock[i].at);
-        n_cut_off += no_road;
-        ct_free(answer);
-        if (silent)
-            return ct_fail(CT_EIO, "--rendezvous: somebody listens on port %d "
-                           "and does not answer; if that is no process of "
-                           "this job, meet elsewhere",
-                           ntohs(r->knock[i].port));
-    }
-    if (!*found && n_away > 0 && n_cut_off == n_away)
-        return ct_fail(CT_EIO, "--rendezvous: this host has no network to any "
-                       "of the %d addresses where the job may be; start again "
-                       "when it has", n_away);
-    return CT_OK;
+    doors_ask(r->knock, r->n_knock, r->secret, what, state, out);
+    return *out ? CT_OK
+                : ct_fail(CT_ENOTFOUND, "nobody who knows the secret answers "
+                          "there");
 }
 
 /* ---- At hosts and ports. */
 
-static enum ct_status open_door(struct rendezvous *r, uint16_t port)
+static enum ct_status open_door(struct rendezvous *r, uint16_t port,
+                                bool listens)
 {
     r->port = port;
-    r->door = ct_listen(&r->port);
+    r->door = listens ? ct_listen(&r->port) : ct_reserve_port(&r->port);
     return r->door >= 0 || errno == EADDRINUSE
                ? CT_OK
                : ct_fail(CT_ECOMM, "cannot listen on port %d: %s", ntohs(port),
                          strerror(errno));
 }
 
-/* Whoever gets the first address begins the job, unless it is found at
- * another. */
-static enum ct_status open_at_hosts(struct rendezvous *r, const char *list)
+/* All hosts of the list but for this process itself. */
+static void list_hosts(const struct rendezvous *r, struct places *out)
 {
-    bool first = false, found;
+    char name[PLACE_BYTES], ip[INET6_ADDRSTRLEN];
 
-    CT_TRY(add_hosts(r, list));
-    for (int i = 0; i < r->n_knock && r->door < 0; i++) {
-        if (!is_here(&r->knock[i].at))
+    memset(out, 0, sizeof(*out));
+    for (int i = 0; i < r->n_knock; i++) {
+        const struct elastic_door *d = &r->knock[i];
+
+        if (places_is_here(&d->at) && d->port == r->port)
             continue;
-        CT_TRY(open_door(r, r->knock[i].port));
-        first = r->door >= 0 && r->knock[i].port == r->knock[0].port &&
-                is_here(&r->knock[0].at);
+        if (i == 0 || r->word[i] != r->word[i - 1] || out->n == 0) {
+            if (!inet_ntop(d->at.family, d->at.ip, ip, sizeof(ip)))
+                ip[0] = '\0';
+            snprintf(name, sizeof(name), "%s:%d", ip, ntohs(d->port));
+            places_add(out, name, true);
+        }
+        places_add_door(out, d);
     }
-    if (first) {
-        struct rendezvous others = *r;
+}
 
-        others.n_knock = 0;
-        for (int i = 0; i < r->n_knock; i++)
-            if (!is_here(&r->knock[i].at) || r->knock[i].port != r->port)
-                others.knock[others.n_knock++] = r->knock[i];
-        CT_TRY(find_job(&others, &found));
-        r->founds = !found;
+static enum ct_status look_at_hosts(struct rendezvous *r, double orphan)
+{
+    const double begin = ct_now();
+    enum places_verdict found = PLACES_UNKNOWN;
+    struct places others;
+    const char *who = "";
+
+    for (;;) {
+        list_hosts(r, &others);
+        CT_TRY(places_find_job(&others, r->secret, &found, &who));
+        r->founds = found == PLACES_NO_JOB;
+        if (found != PLACES_UNKNOWN)
+            return CT_OK;
+        CT_TRY(places_wait(who, begin, orphan));
     }
-    return r->door >= 0 ? CT_OK : open_door(r, 0);
+}
+
+/* Whoever gets the first address begins the job, unless it is found at another.
+ * At the others nobody listens until a rank is in the job: who looks for one
+ * need not wait for them. */
+static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
+                                    double orphan)
+{
+    const bool again = strncmp(list, rendezvous_again,
+                               strlen(rendezvous_again)) == 0;
+    bool first       = false;
+
+    CT_TRY(add_hosts(r, again ? list + strlen(rendezvous_again) : list,
+                     again));
+    for (int i = 0; i < r->n_knock && r->door < 0 && (i == 0 || !again); i++) {
+        const bool is_first = r->knock[i].port == r->knock[0].port &&
+                              places_is_here(&r->knock[0].at) && !again;
+
+        if (!places_is_here(&r->knock[i].at) || (r->own >= 0 && i != r->own))
+            continue;
+        CT_TRY(open_door(r, r->knock[i].port, is_first));
+        first = r->door >= 0 && is_first;
+    }
+    if (again && r->door < 0)
+        return ct_fail(CT_EIO, "--rendezvous: port %d of this host is in use: "
+                       "ranks of the agent before this one may still run",
+                       ntohs(r->knock[0].port));
+    if (first)
+        return look_at_hosts(r, orphan);
+    return r->door >= 0 ? CT_OK : open_door(r, 0, true);
 }
 
 /* ---- In a folder. */
@@ -287,7 +230,7 @@ static bool is_address_file(const char *name)
 }
 
 /* Lines of `address port`. */
-static void read_addresses(struct rendezvous *r, const char *path)
+static void read_addresses(const char *path, struct places *out)
 {
     char *text = NULL, *save = NULL, ip[64];
     size_t n   = 0;
@@ -297,46 +240,63 @@ static void read_addresses(struct rendezvous *r, const char *path)
         return; /* its owner has just left */
     for (char *line = strtok_r(text, "\n", &save); line;
          line       = strtok_r(NULL, "\n", &save)) {
-        struct ct_ip at = { 0 };
+        struct elastic_door d = { 0 };
 
         if (sscanf(line, "%63s %d", ip, &port) != 2 || port < 1 ||
             port > 65535)
             continue;
-        at.family = strchr(ip, ':') ? AF_INET6 : AF_INET;
-        if (inet_pton(at.family, ip, at.ip) == 1)
-            add_door(r, &at, htons((uint16_t)port));
+        d.at.family = strchr(ip, ':') ? AF_INET6 : AF_INET;
+        d.port      = htons((uint16_t)port);
+        if (inet_pton(d.at.family, ip, d.at.ip) == 1)
+            places_add_door(out, &d);
     }
     ct_free(text);
 }
 
-typedef void (*each_fn)(struct rendezvous *r, const char *path);
-
-static void remove_file(struct rendezvous *r, const char *path)
+/* Seconds since 1970, by the clock of the disk; 0: nobody knows. */
+static double time_of_disk(int fd)
 {
-    (void)r;
-    unlink(path);
+    struct stat about;
+
+    return futimens(fd, NULL) == 0 && fstat(fd, &about) == 0
+               ? (double)about.st_mtim.tv_sec
+               : 0;
 }
 
-static enum ct_status each_file(struct rendezvous *r, const char *folder,
-                                each_fn fn)
+/* All files of addresses.  Of one that a member has touched lately, at `now`,
+ * the member may live, though nobody may reach it. */
+static enum ct_status list_files(const char *folder, double now,
+                                 struct places *out)
 {
     DIR *dir = opendir(folder);
 
+    memset(out, 0, sizeof(*out));
     if (!dir)
         return ct_fail(CT_EIO, "--rendezvous: %s: %s", folder,
                        strerror(errno));
     for (struct dirent *e; (e = readdir(dir));) {
         struct ct_text path = { 0 };
+        struct stat about;
 
         if (!is_address_file(e->d_name))
             continue;
         ct_text_addf(&path, "%s/%s", folder, e->d_name);
-        if (!path.failed)
-            fn(r, path.s);
+        if (!path.failed && stat(path.s, &about) == 0) {
+            places_add(out, e->d_name,
+                      now == 0 || now - (double)about.st_mtim.tv_sec <
+                                      fresh_seconds);
+            read_addresses(path.s, out);
+        }
         ct_text_fini(&path);
     }
     closedir(dir);
     return CT_OK;
+}
+
+static void knock_at(struct rendezvous *r, const struct places *p)
+{
+    memcpy(r->knock, p->door, sizeof(r->knock));
+    r->n_knock = p->n_doors;
 }
 
 static enum ct_status leave_address(struct rendezvous *r, const char *folder)
@@ -344,7 +304,7 @@ static enum ct_status leave_address(struct rendezvous *r, const char *folder)
     struct ct_ip own[CARD_ADDRESSES];
     const int n         = ct_list_addresses(own, CARD_ADDRESSES);
     struct ct_text text = { 0 }, path = { 0 };
-    char host[64] = "", ip[INET6_ADDRSTRLEN];
+    char host[64] = "", ip[INET6_ADDRSTRLEN], real[PATH_MAX];
     enum ct_status st;
 
     (void)!gethostname(host, sizeof(host) - 1);
@@ -356,32 +316,85 @@ static enum ct_status leave_address(struct rendezvous *r, const char *folder)
     st = text.failed || path.failed
              ? CT_ENOMEM
              : ct_file_write(path.s, text.s, text.n_bytes);
+    if (st == CT_OK && realpath(path.s, real)) /* who touches it may go */
+        r->file = ct_strdup(real, "a file of addresses");
     ct_text_fini(&text);
-    r->file = path.s;
+    ct_text_fini(&path);
     return st;
 }
 
-/* One at a time looks for the job, and begins it where there is none. */
-static enum ct_status meet_in_folder(struct rendezvous *r, const char *folder)
+static bool has_place(const struct places *p, const char *name)
 {
-    struct rendezvous found = *r;
-    bool is_there;
+    for (int i = 0; i < p->n; i++)
+        if (strcmp(p->name[i], name) == 0)
+            return true;
+    return false;
+}
 
-    found.n_knock = 0;
-    CT_TRY(each_file(&found, folder, read_addresses));
-    CT_TRY(find_job(&found, &is_there));
-    r->founds = !is_there;
-    if (r->founds) {
-        CT_TRY(each_file(r, folder, remove_file));
-    } else {
-        memcpy(r->knock, found.knock, sizeof(r->knock));
-        r->n_knock = found.n_knock;
+/* With the lock held, where no job was found at `seen`: *first if nobody has
+ * come since.  What those who are gone left behind goes, too. */
+static enum ct_status begin_in_folder(struct rendezvous *r, const char *folder,
+                                      double now, const struct places *seen,
+                                      bool *first)
+{
+    struct places come;
+
+    CT_TRY(list_files(folder, now, &come));
+    *first = true;
+    for (int i = 0; i < come.n; i++)
+        *first &= has_place(seen, come.name[i]);
+    if (!*first)
+        return CT_OK;
+    for (int i = 0; i < come.n; i++) {
+        struct ct_text path = { 0 };
+
+        ct_text_addf(&path, "%s/%s", folder, come.name[i]);
+        if (!path.failed)
+            unlink(path.s);
+        ct_text_fini(&path);
     }
-    CT_TRY(open_door(r, 0));
+    r->founds = true;
+    CT_TRY(open_door(r, 0, true));
     return leave_address(r, folder);
 }
 
-static enum ct_status open_in_folder(struct rendezvous *r, const char *folder)
+/* Looks for the job, which may take a while, without the lock; of those who
+ * find none, one at a time begins it. */
+static enum ct_status meet_in_folder(struct rendezvous *r, const char *folder,
+                                     int lock, double orphan)
+{
+    const double begin = ct_now();
+    struct places seen;
+    const char *who = "";
+    enum places_verdict found;
+    bool first = false;
+
+    while (!first) {
+        const double now = time_of_disk(lock);
+
+        CT_TRY(list_files(folder, now, &seen));
+        CT_TRY(places_find_job(&seen, r->secret, &found, &who));
+        if (found == PLACES_JOB) {
+            CT_TRY(list_files(folder, now, &seen));
+            knock_at(r, &seen);
+            CT_TRY(open_door(r, 0, false));
+            return leave_address(r, folder);
+        }
+        if (found == PLACES_UNKNOWN) {
+            CT_TRY(places_wait(who, begin, orphan));
+            continue;
+        }
+        if (flock(lock, LOCK_EX) != 0)
+            return ct_fail(CT_EIO, "--rendezvous: cannot lock %s/lock: %s",
+                           folder, strerror(errno));
+        CT_TRY(begin_in_folder(r, folder, now, &seen, &first));
+        flock(lock, LOCK_UN);
+    }
+    return CT_OK;
+}
+
+static enum ct_status open_in_folder(struct rendezvous *r, const char *folder,
+                                     double orphan)
 {
     struct ct_text lock = { 0 };
     enum ct_status st;
@@ -392,13 +405,11 @@ static enum ct_status open_in_folder(struct rendezvous *r, const char *folder)
         return CT_ENOMEM;
     fd = open(lock.s, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     ct_text_fini(&lock);
-    if (fd < 0 || flock(fd, LOCK_EX) != 0)
-        st = ct_fail(CT_EIO, "--rendezvous: cannot lock %s/lock: %s", folder,
-                     strerror(errno));
-    else
-        st = meet_in_folder(r, folder);
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return ct_fail(CT_EIO, "--rendezvous: cannot open %s/lock: %s", folder,
+                       strerror(errno));
+    st = meet_in_folder(r, folder, fd, orphan);
+    close(fd); /* and its lock */
     return st;
 }
 
@@ -437,7 +448,7 @@ static enum ct_status rendezvous_init(struct rendezvous *r, const char *where,
     const char *folder = folder_of(where);
 
     memset(r, 0, sizeof(*r));
-    r->door = -1;
+    r->door = r->own = -1;
     CT_TRY(seal_init());
     if (folder && make && mkdir(folder, 0700) != 0 && errno != EEXIST)
         return ct_fail(CT_EIO, "--rendezvous: %s: %s", folder,
@@ -445,16 +456,32 @@ static enum ct_status rendezvous_init(struct rendezvous *r, const char *where,
     return find_secret(r, folder, secret_file, make);
 }
 
-enum ct_status rendezvous_open(struct rendezvous *r, const char *where,
-                               const char *secret_file)
+enum ct_status rendezvous_open_within(struct rendezvous *r, const char *where,
+                                      const char *secret_file, double orphan)
 {
     CT_TRY(rendezvous_init(r, where, secret_file, true));
     if (folder_of(where))
-        return open_in_folder(r, folder_of(where));
+        return open_in_folder(r, folder_of(where), orphan);
     if (where && where[0])
-        return open_at_hosts(r, where);
+        return open_at_hosts(r, where, orphan);
     r->founds = true;
-    return open_door(r, 0);
+    return open_door(r, 0, true);
+}
+
+enum ct_status rendezvous_open(struct rendezvous *r, const char *where,
+                               const char *secret_file)
+{
+    return rendezvous_open_within(r, where, secret_file, usual_orphan);
+}
+
+/* Doors of those who are there now. */
+static enum ct_status read_folder(struct rendezvous *r, const char *folder)
+{
+    struct places now;
+
+    CT_TRY(list_files(folder, 0, &now));
+    knock_at(r, &now);
+    return CT_OK;
 }
 
 enum ct_status rendezvous_find(struct rendezvous *r, const char *where,
@@ -463,8 +490,7 @@ enum ct_status rendezvous_find(struct rendezvous *r, const char *where,
     const char *folder = folder_of(where);
 
     CT_TRY(rendezvous_init(r, where, secret_file, false));
-    return folder ? each_file(r, folder, read_addresses)
-                  : add_hosts(r, where);
+    return folder ? read_folder(r, folder) : add_hosts(r, where, false);
 }
 
 void rendezvous_look(struct rendezvous *r, const char *where)
@@ -474,7 +500,7 @@ void rendezvous_look(struct rendezvous *r, const char *where)
     if (!folder)
         return;
     r->n_knock = 0;
-    (void)!each_file(r, folder, read_addresses); /* then it waits */
+    (void)!read_folder(r, folder); /* then it waits */
 }
 
 void rendezvous_close(struct rendezvous *r)

@@ -111,7 +111,7 @@ static int close_failed(int fd)
     return -1;
 }
 
-static int listen_at(int family, uint16_t *port)
+static int listen_at(int family, uint16_t *port, bool listens)
 {
     struct sockaddr_in6 any = { .sin6_family = (sa_family_t)family,
                                 .sin6_port = *port };
@@ -126,7 +126,7 @@ static int listen_at(int family, uint16_t *port)
     if (*port != 0) /* an earlier job's connections may linger on it */
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, (struct sockaddr *)&any, length) != 0 ||
-        listen(fd, BACKLOG) != 0 ||
+        (listens && listen(fd, BACKLOG) != 0) ||
         getsockname(fd, (struct sockaddr *)&any, &length) != 0)
         return close_failed(fd);
     *port = any.sin6_port; /* where IPv4's is, too */
@@ -134,11 +134,22 @@ static int listen_at(int family, uint16_t *port)
 }
 
 /* With IPv6, which takes IPv4 too, or without where there is none. */
+static int open_port(uint16_t *port, bool listens)
+{
+    const int fd = listen_at(AF_INET6, port, listens);
+
+    return fd >= 0 || errno == EADDRINUSE ? fd
+                                          : listen_at(AF_INET, port, listens);
+}
+
 int ct_listen(uint16_t *port)
 {
-    const int fd = listen_at(AF_INET6, port);
+    return open_port(port, true);
+}
 
-    return fd >= 0 || errno == EADDRINUSE ? fd : listen_at(AF_INET, port);
+int ct_reserve_port(uint16_t *port)
+{
+    return open_port(port, false);
 }
 
 int ct_connect(const struct ct_ip *to, uint16_t port)

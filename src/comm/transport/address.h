@@ -30,6 +30,8 @@ struct ct_ip ct_loopback_address(void);
 /* A socket that listens on all interfaces, without waiting; -1: errno says why.
  * *port is in network order; 0: any, and it is filled in. */
 int ct_listen(uint16_t *port);
+/* The same before listen(): callers are refused. */
+int ct_reserve_port(uint16_t *port);
 /* A socket that is being connected; -1: errno says why.  port as above. */
 int ct_connect(const struct ct_ip *to, uint16_t port);
 

@@ -1,0 +1,147 @@
+/* doors.c - asks who is behind some doors. */
+#include "elastic/doors.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "elastic/bytes.h"
+
+/* A job that is busy beginning takes a moment to answer. */
+static const double answer_seconds = 10;
+
+/* One door. */
+struct asking {
+    struct elastic_line line;
+    bool                asked;
+    char               *answer; /* owned; NULL: none yet */
+};
+
+char *doors_read_answer(const uint8_t *letter, size_t bytes)
+{
+    char *text = NULL;
+
+    if (bytes < 1 || letter[0] != POST_TELL ||
+        ct_alloc(bytes, 1, "an answer", &text) != CT_OK)
+        return NULL;
+    memcpy(text, letter + 1, bytes - 1);
+    text[bytes - 1] = '\0';
+    return text;
+}
+
+static void take_answer(void *arg, const uint8_t *frame, size_t bytes)
+{
+    struct asking *a = arg;
+
+    if (!a->answer)
+        a->answer = doors_read_answer(frame, bytes);
+}
+
+static void put_question(struct elastic_line *l, int what)
+{
+    const uint8_t question[2] = { POST_ASK, (uint8_t)what };
+    uint8_t hello[CARD_WIRE_BYTES + 64];
+    struct writer w = { hello };
+    struct elastic_card card;
+
+    card_of_this_process(&card);
+    card.id = 1;
+    put(&w, POST_HELLO, 1);
+    put(&w, POST_VERSION, 1);
+    put(&w, POST_GUEST, 1);
+    for (int i = 0; i < POST_JOB_BYTES + 8; i++)
+        put(&w, 0, 1);
+    w.at += card_write(&card, w.at);
+    (void)!line_put(l, hello, (size_t)(w.at - hello));
+    (void)!line_put(l, question, sizeof(question));
+}
+
+/* What a line that came to its end says of its host: who refuses or hangs up is
+ * there. */
+static enum door_state state_of_end(const struct elastic_line *l)
+{
+    return l->error == 0 || l->error == ECONNREFUSED ? DOOR_SHUT
+                                                     : DOOR_UNREACHED;
+}
+
+/* Something has come, or can be written. */
+static void step(struct asking *a, int what, enum door_state *state)
+{
+    if (!line_step(&a->line, take_answer, a)) {
+        *state = state_of_end(&a->line);
+    } else if (a->line.state == LINE_OPEN && !a->asked) {
+        put_question(&a->line, what);
+        a->asked = true;
+    }
+    if (a->line.state != LINE_CLOSED && a->line.state != LINE_CALLING)
+        *state = DOOR_SILENT; /* so far */
+    if (a->answer)
+        *state = DOOR_ANSWERED;
+}
+
+static int list_open(const struct asking *a, int n, struct pollfd *out,
+                     int *which)
+{
+    int n_open = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (a[i].line.state == LINE_CLOSED)
+            continue;
+        which[n_open] = i;
+        out[n_open++] = (struct pollfd){
+            a[i].line.fd,
+            (short)(POLLIN | (line_wants_to_write(&a[i].line) ? POLLOUT : 0)),
+            0 };
+    }
+    return n_open;
+}
+
+/* The first that answered; -1: none has. */
+static int wait_for_one(struct asking *a, int n, int what,
+                        enum door_state *state)
+{
+    const double end = ct_now() + answer_seconds;
+    struct pollfd p[MEMBER_DOORS];
+    int which[MEMBER_DOORS], n_open;
+
+    while ((n_open = list_open(a, n, p, which)) > 0 && ct_now() < end) {
+        if (poll(p, (nfds_t)n_open, 100) <= 0)
+            continue;
+        for (int k = 0; k < n_open; k++) {
+            if (p[k].revents == 0)
+                continue;
+            step(&a[which[k]], what, &state[which[k]]);
+            if (state[which[k]] == DOOR_ANSWERED)
+                return which[k];
+        }
+    }
+    return -1;
+}
+
+void doors_ask(const struct elastic_door *door, int n, const uint8_t *secret,
+               int what, enum door_state *state, char **answer)
+{
+    struct asking *a = NULL;
+    int first;
+
+    *answer = NULL;
+    for (int i = 0; i < n; i++)
+        state[i] = DOOR_UNREACHED;
+    if (n == 0 || ct_alloc((size_t)n, sizeof(*a), "doors", &a) != CT_OK)
+        return;
+    for (int i = 0; i < n; i++)
+        if (!line_call(&a[i].line, &door[i].at, door[i].port, secret))
+            state[i] = state_of_end(&a[i].line);
+    first = wait_for_one(a, n, what, state);
+    if (first >= 0) {
+        *answer         = a[first].answer;
+        a[first].answer = NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        line_close(&a[i].line);
+        ct_free(a[i].answer);
+    }
+    ct_free(a);
+}

@@ -1,0 +1,114 @@
+/* places.c - places where a job may be. */
+#include "elastic/places.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cortado/log.h"
+#include "elastic/doors.h"
+
+static const int look_ms = 1000; /* from one look to the next */
+
+bool places_is_here(const struct ct_ip *ip)
+{
+    static const uint8_t six_loopback[16] = { [15] = 1 };
+    struct ct_ip own[CARD_ADDRESSES];
+    const int n = ct_list_addresses(own, CARD_ADDRESSES);
+
+    if (ip->family == AF_INET ? ip->ip[0] == 127
+                              : memcmp(ip->ip, six_loopback, 16) == 0)
+        return true;
+    for (int i = 0; i < n; i++)
+        if (own[i].family == ip->family &&
+            memcmp(own[i].ip, ip->ip, ip->family == AF_INET ? 4 : 16) == 0)
+            return true;
+    return false;
+}
+
+void places_add(struct places *p, const char *name, bool counts)
+{
+    if (p->n == MEMBER_DOORS)
+        return;
+    snprintf(p->name[p->n], PLACE_BYTES, "%s", name);
+    p->counts[p->n++] = counts;
+}
+
+void places_add_door(struct places *p, const struct elastic_door *d)
+{
+    if (p->n_doors == MEMBER_DOORS)
+        return;
+    p->place[p->n_doors]  = p->n - 1;
+    p->door[p->n_doors++] = *d;
+}
+
+/* Addresses of this machine, e.g. of a bridge that all have, say nothing of a
+ * place that is elsewhere. */
+static void drop_own_doors(struct places *p)
+{
+    bool away[MEMBER_DOORS] = { false };
+    int n                   = 0;
+
+    for (int i = 0; i < p->n_doors; i++)
+        away[p->place[i]] |= !places_is_here(&p->door[i].at);
+    for (int i = 0; i < p->n_doors; i++) {
+        if (away[p->place[i]] && places_is_here(&p->door[i].at))
+            continue;
+        p->place[n]  = p->place[i];
+        p->door[n++] = p->door[i];
+    }
+    p->n_doors = n;
+    for (int i = 0; i < p->n; i++)
+        p->counts[i] &= away[i];
+}
+
+enum ct_status places_find_job(struct places *p, const uint8_t *secret,
+                               enum places_verdict *out, const char **who)
+{
+    enum door_state state[MEMBER_DOORS];
+    bool told[MEMBER_DOORS] = { false };
+    char *answer;
+
+    *out = PLACES_NO_JOB;
+    drop_own_doors(p);
+    doors_ask(p->door, p->n_doors, secret, MEMBER_ASK_JSON, state, &answer);
+    if (answer) {
+        ct_free(answer);
+        *out = PLACES_JOB;
+        return CT_OK;
+    }
+    for (int i = 0; i < p->n_doors; i++) {
+        if (state[i] == DOOR_SILENT)
+            return ct_fail(CT_EIO, "--rendezvous: somebody listens on port %d "
+                           "and does not answer; if that is no process of "
+                           "this job, meet elsewhere",
+                           ntohs(p->door[i].port));
+        told[p->place[i]] |= state[i] == DOOR_SHUT;
+    }
+    for (int i = 0; i < p->n && *out == PLACES_NO_JOB; i++)
+        if (p->counts[i] && !told[i]) {
+            *out = PLACES_UNKNOWN;
+            *who = p->name[i];
+        }
+    return CT_OK;
+}
+
+/* Whoever cannot see whether there is a job begins none beside it: its network
+ * may have parted.  It looks again, until that is too long. */
+enum ct_status places_wait(const char *who, double begin, double most)
+{
+    const double waited = ct_now() - begin;
+
+    if (waited > most)
+        return ct_fail(CT_EIO, "--rendezvous: %s may be in the job, and was "
+                       "not reached for %.0f s (--orphan): this process does "
+                       "not begin another one; start again when the network "
+                       "is whole", who, waited);
+    CT_WARN("%s may be in the job and is not reached: this process waits, and "
+            "begins no other one", who);
+    poll(NULL, 0, most < 4 * look_ms / 1e3 ? look_ms / 4 : look_ms);
+    return CT_OK;
+}

@@ -1,0 +1,155 @@
+/* test_rendezvous.c - who begins a job, and who must not. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "elastic/rendezvous.h"
+#include "elastic/seal.h"
+#include "testing/files.h"
+
+/* Of a group: nobody can be called there. */
+#define AWAY "224.0.0.1"
+
+static char folder[256], where[300], file[300];
+
+/* What a process of another host has left there so many seconds ago. */
+static void leave_file(int seconds)
+{
+    static const char text[] = AWAY " 29400\n127.0.0.1 29400\n";
+    struct timeval t[2]      = { { time(NULL) - seconds, 0 },
+                                 { time(NULL) - seconds, 0 } };
+
+    snprintf(folder, sizeof(folder), "%s", test_path("meet"));
+    ASSERT_INT(0, mkdir(folder, 0700));
+    snprintf(where, sizeof(where), "file:%s", folder);
+    snprintf(file, sizeof(file), "%s/other-7.address", folder);
+    ASSERT_OK(ct_file_write(file, text, sizeof(text) - 1));
+    ASSERT_INT(0, utimes(file, t));
+}
+
+TEST(rendezvous, nobody_begins_a_job_beside_one_that_it_does_not_reach)
+{
+    struct rendezvous r;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    leave_file(0);
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&r, where, NULL, 0.1));
+    ASSERT_HAS("other-7.address may be in the job", ct_last_error());
+    ASSERT_INT(0, access(file, F_OK));
+    rendezvous_close(&r);
+}
+
+TEST(rendezvous, what_nobody_touches_any_more_is_no_job)
+{
+    struct rendezvous r;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    leave_file(100);
+    ASSERT_OK(rendezvous_open_within(&r, where, NULL, 0.1));
+    ASSERT(r.founds);
+    ASSERT(access(file, F_OK) != 0);
+    ASSERT_INT(0, access(r.file, F_OK));
+    rendezvous_close(&r);
+}
+
+static uint16_t free_port(void)
+{
+    uint16_t port = 0;
+
+    close(ct_listen(&port));
+    return ntohs(port);
+}
+
+TEST(rendezvous, the_first_of_a_list_waits_for_word_of_the_others)
+{
+    char secret[300];
+    struct rendezvous r;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(secret, sizeof(secret), "%s", test_path("secret"));
+    snprintf(where, sizeof(where), "127.0.0.1:%d," AWAY ":29400", free_port());
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT_HAS(AWAY ":29400 may be in the job", ct_last_error());
+    rendezvous_close(&r);
+    snprintf(where, sizeof(where), "127.0.0.1:%d,127.0.0.1:%d", free_port(),
+             free_port());
+    ASSERT_OK(rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT(r.founds);
+    rendezvous_close(&r);
+}
+
+/* Those who wait for the job keep nobody from beginning it. */
+TEST(rendezvous, who_has_another_address_is_no_job_before_it_is_in_one)
+{
+    char secret[300];
+    struct rendezvous second, first;
+    const int ports[2] = { free_port(), free_port() };
+    const int taken    = ct_listen(&(uint16_t){ htons((uint16_t)ports[0]) });
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(secret, sizeof(secret), "%s", test_path("secret"));
+    snprintf(where, sizeof(where), "127.0.0.1:%d,127.0.0.1:%d", ports[0],
+             ports[1]);
+    ASSERT_OK(rendezvous_open_within(&second, where, secret, 0.1));
+    ASSERT(!second.founds);
+    ASSERT_INT(ports[1], ntohs(second.port));
+    close(taken);
+    ASSERT_OK(rendezvous_open_within(&first, where, secret, 0.1));
+    ASSERT(first.founds);
+    rendezvous_close(&second);
+    rendezvous_close(&first);
+}
+
+/* In place of an agent that was lost. */
+TEST(rendezvous, who_comes_again_begins_nothing)
+{
+    char secret[300];
+    struct rendezvous r, other;
+    const int port = free_port();
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(secret, sizeof(secret), "%s", test_path("secret"));
+    snprintf(where, sizeof(where), "again::%d,no.such.host.invalid:1,127.0.0.1:"
+             "%d", port, free_port());
+    ASSERT_OK(rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT(!r.founds);
+    ASSERT_INT(port, ntohs(r.port));
+    ASSERT_INT(2, r.n_knock);
+    ASSERT_INT(0, listen(r.door, 8)); /* its ranks train */
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&other, where, secret, 0.1));
+    ASSERT_HAS("may still run", ct_last_error());
+    rendezvous_close(&other);
+    rendezvous_close(&r);
+}
+
+/* Two that take calls and do not answer are asked at the same time. */
+TEST(rendezvous, doors_are_asked_together)
+{
+    char secret[300];
+    uint16_t port[2]   = { 0, 0 };
+    const int fd[2]    = { ct_listen(&port[0]), ct_listen(&port[1]) };
+    const double begin = ct_now();
+    struct rendezvous r;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(secret, sizeof(secret), "%s", test_path("secret"));
+    snprintf(where, sizeof(where), "127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d",
+             free_port(), ntohs(port[0]), ntohs(port[1]));
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT_HAS("somebody listens on port", ct_last_error());
+    ASSERT(ct_now() - begin < 15);
+    rendezvous_close(&r);
+    close(fd[0]);
+    close(fd[1]);
+}
