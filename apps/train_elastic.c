@@ -1,6 +1,7 @@
 /* train_elastic.c - `cortado train --elastic`: a training among processes that
  * come and go. */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -17,9 +18,6 @@ static enum ct_status fit_elastic(const struct train_flags *f,
     if (f->net.precision && strcmp(f->net.precision, "fp16") == 0)
         return ct_fail(CT_ENOTSUP, "--precision=fp16 scales losses by what "
                        "each process has seen; use bf16 with --elastic");
-    if (f->explain)
-        return ct_fail(CT_ENOTSUP, "--explain is for jobs of fixed size: "
-                       "leave --elastic out, or it");
     if (ct_dist_launched())
         return ct_fail(CT_EINVAL, "--elastic brings its own processes: start "
                        "it without mpirun");
@@ -127,12 +125,29 @@ static enum ct_status digest_of(const struct train_flags *f,
     return st;
 }
 
+/* What the ranks that this process starts would do by themselves, on CPUs. */
+static int explain_elastic(const struct train_job *j)
+{
+    const int n         = j->flags->ranks > 1 ? j->flags->ranks : 1;
+    struct ct_text text = { 0 };
+    enum ct_status st   = dist_explain_elastic(j->param->distributed, n, &text);
+
+    if (st == CT_OK && text.failed)
+        st = CT_ENOMEM;
+    if (st == CT_OK)
+        fputs(text.s, stdout);
+    ct_text_fini(&text);
+    return st == CT_OK ? 0 : command_failed(st);
+}
+
 int train_elastic(struct train_job *j)
 {
     const struct train_flags *f = j->flags;
     uint64_t digest             = 0;
     enum ct_status st           = fit_elastic(f, j->param);
 
+    if (st == CT_OK && f->explain)
+        return explain_elastic(j);
     if (st == CT_OK)
         st = take_net(j->param);
     if (st == CT_OK)

@@ -111,7 +111,6 @@ void dist_fill_exchange(struct ct_dist *d)
             .first_part     = d->canonical.first,
             .parts          = p->parts,
             .remote         = p->values,
-            .lazy           = p->lazy,
             .commits        = p->commits,
             .apart          = p->apart,
             .n_full         = d->elastic.place.n_full,

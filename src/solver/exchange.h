@@ -125,7 +125,6 @@ struct ct_exchange_facts {
     int      micro, first_part; /* canonical training: how many micro-batches
                                  * this rank runs, and the first of them */
     bool     remote;        /* servers update; the solver must not */
-    bool     lazy;
     bool     commits;       /* ranks come and go: see job->commit */
     bool     apart;         /* with `commits`: ranks train apart until they
                              * meet, and iterations count from then on, see
@@ -160,6 +159,7 @@ struct ct_trainer {
 
 /* What attach came to. */
 struct ct_attached {
+    bool lazy;        /* updates may wait for the next forward pass */
     bool queues_sums; /* `queued` has gradients summed on the GPU, and
                          layer_done needs none of them */
     bool sums_apart;  /* the net's gradients stay this rank's own */

@@ -277,15 +277,13 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
 
 enum ct_status solver_complete(struct ct_solver *s)
 {
-    const struct ct_exchange *x = s->options.exchange;
-    const bool show             = solver_due(s->iter, s->param->display);
+    const bool show = solver_due(s->iter, s->param->display);
 
     solver_smooth(s, s->loss);
     if (show)
         display(s);
     CT_TRY(solver_update_begin(s));
-    if (!x || !x->facts.lazy || s->peers.after_backward || s->gpu.update ||
-        s->peers.mirror)
+    if (!s->peers.attached.lazy || s->peers.after_backward)
         CT_TRY(solver_update_all(s));
     s->standing.loose_ends = true;
     CT_TRY(solver_updated(s));

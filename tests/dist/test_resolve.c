@@ -45,6 +45,19 @@ static struct dist_plan plan_of(const char *text, struct dist_facts f)
     return p;
 }
 
+static enum ct_status resolved(const char *fields, const struct dist_facts *f)
+{
+    Caffe__DistributedParameter *o = NULL;
+    struct dist_plan p;
+    enum ct_status st;
+
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, fields,
+                            strlen(fields), fields, &o));
+    st = dist_resolve(o, f, &p);
+    ct_message_free(o);
+    return st;
+}
+
 TEST(resolve, facts_change_the_plan_and_nothing_else_does)
 {
     struct dist_facts f = { .size = 4, .n_hosts = 1 };
@@ -143,6 +156,88 @@ TEST(resolve, codes_are_for_who_has_peers_and_tokens_for_ranks_in_step)
     ASSERT(!plan_of("compress: 'topk:0.25'", f).whole);
 }
 
+/* ---- What is said of a plan. */
+
+static const char *said(const char *fields, struct dist_facts f)
+{
+    const struct dist_plan p = plan_of(fields, f);
+    Caffe__DistributedParameter *o = NULL;
+    struct ct_text text = { 0 };
+    const char *out;
+
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, fields,
+                            strlen(fields), fields, &o));
+    dist_plan_explain(&p, o, &f, &text);
+    ct_message_free(o);
+    out = test_format("%s", text.s);
+    ct_text_fini(&text);
+    return out;
+}
+
+TEST(resolve, what_is_said_of_updates_is_what_happens)
+{
+    struct dist_facts f = { .size = 4, .n_hosts = 2, .met = true,
+                            .learns = true };
+
+    ASSERT_HAS("in the next forward pass", said("", f));
+    ASSERT_HAS("of --nooverlap", said("overlap: false", f));
+    f.gpus = f.own_gpus = f.copied = true; /* as this rank's solver does */
+    ASSERT(!plan_of("", f).lazy);
+    ASSERT_HAS("a GPU updates all parameters at once", said("", f));
+    f = (struct dist_facts){ .size = 4, .n_hosts = 1, .met = true,
+                             .learns = true, .shared_params = true };
+    ASSERT_HAS("by ranks that wait", said("", f));
+    ASSERT_HAS("one copy of the parameters", said("", f));
+    f.elastic = true;
+    ASSERT_HAS("into a second copy", said("", f));
+    f.shared_params = false;
+    ASSERT_HAS("all must have all sums first", said("", f));
+    ASSERT_HAS("all begin again from the newest", said("sync: 'ssp'", f));
+    ASSERT_HAS("from the last mean of weights", said("sync: 'local'", f));
+}
+
+TEST(resolve, what_is_said_of_sums_is_what_happens)
+{
+    struct dist_facts f = { .size = 4, .n_hosts = 1, .met = true,
+                            .learns = true };
+
+    ASSERT_HAS("in memory that the host's ranks share", said("", f));
+    ASSERT_HAS("each rank adds up parts of a bucket", said("", f));
+    ASSERT_HAS("--reduce names another way", said("reduce: 'ring'", f));
+    f.no_windows = true;
+    ASSERT_HAS("cannot share memory", said("", f));
+    f.no_windows = false;
+    ASSERT_HAS("along one tree", said("canonical: true parts: 4", f));
+    ASSERT_HAS("--reduce         has no effect",
+               said("canonical: true parts: 4 reduce: 'ring'", f));
+    f.gpus = f.own_gpus = f.copied = true;
+    /* NCCL was tried in vain. */
+    ASSERT_HAS("by a thread beside", said("", f));
+    ASSERT_HAS("NCCL cannot be used on every rank", said("", f));
+    ASSERT_HAS("--compress works in the CPU's memory",
+               said("compress: 'bf16'", f));
+    f.on_device = DIST_BY_NCCL;
+    ASSERT_HAS("in the memory of GPUs", said("", f));
+    ASSERT_HAS("way to sum       NCCL", said("", f));
+    f.on_device = DIST_BY_HOST;
+    f.own_gpus  = false;
+    ASSERT_HAS("not every rank has a GPU of its own", said("", f));
+}
+
+TEST(resolve, nccl_is_refused_where_ranks_come_and_go)
+{
+    struct dist_facts f = { .size = 4, .n_hosts = 1 };
+
+    ASSERT_OK(resolved("reduce: 'nccl'", &f));
+    f.elastic = true;
+    ASSERT_STATUS(CT_EINVAL, resolved("reduce: 'nccl'", &f));
+    ASSERT_HAS("--reduce=nccl does not go with --elastic", ct_last_error());
+    /* Nor do others keep gradients on GPUs there. */
+    f.met = f.learns = f.gpus = f.own_gpus = true;
+    ASSERT_HAS("lost in the middle", plan_of("", f).not_on_gpus);
+    ASSERT(plan_of("", f).on_device == DIST_BY_HOST);
+}
+
 /* ---- Every pair. */
 
 static bool has(const char *fields, const char *word)
@@ -213,19 +308,6 @@ static void add_devices(struct dist_facts *f)
 
     f->met = f->gpus = mixed || (name && strcmp(name, "cuda") == 0);
     f->mixed = f->unlike = mixed;
-}
-
-static enum ct_status resolved(const char *fields, const struct dist_facts *f)
-{
-    Caffe__DistributedParameter *o = NULL;
-    struct dist_plan p;
-    enum ct_status st;
-
-    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, fields,
-                            strlen(fields), fields, &o));
-    st = dist_resolve(o, f, &p);
-    ct_message_free(o);
-    return st;
 }
 
 static void try_fields(const char *fields, const struct judges *by)

@@ -73,6 +73,7 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
         CT_TRY(dist_canonical_attach(&d->canonical, net, dist_diff(d, net)));
     }
     d->net = net;
+    dist_plan_say(&d->plan, d->options);
     dist_auto_say(d);
     CT_TRY(d->plan.carrier->spread(d, net));
     dist_stats_begin(d);
@@ -96,6 +97,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net,
         CT_TRY(attach_net(d, net));
     CT_TRY(dist_find_held(d));
     *out = (struct ct_attached){
+        .lazy        = d->plan.lazy,
         .queues_sums = d->plan.carrier->queues_sums,
         .sums_apart  = d->plan.carrier->sums_apart,
         .held        = d->held };

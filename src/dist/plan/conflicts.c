@@ -139,6 +139,11 @@ static bool nccl(const struct wish *w)
     return is(w->o->reduce, "nccl");
 }
 
+static bool elastic(const struct wish *w)
+{
+    return w->f->elastic;
+}
+
 static bool no_own_gpus(const struct wish *w)
 {
     return w->f->met && !w->f->own_gpus;
@@ -156,6 +161,10 @@ static bool unlike(const struct wish *w)
 
 /* ---- The rules. */
 
+/* Servers, for rules about all that ask for some. */
+#define SERVERS "servers (--road=ps, --road=sharded, --sync=ssp, " \
+                "--sync=async, --groups, --servers, --deadline)"
+
 typedef bool (*side_fn)(const struct wish *w);
 
 static const struct rule {
@@ -165,75 +174,79 @@ static const struct rule {
 } rules[] = {
     { { "--sync=local", "--road=ps, --road=sharded, --servers, --groups or "
         "--deadline", "it sums weights between ranks, and these are about "
-        "gradients; leave them out" }, local, servers, CT_EINVAL },
+        "gradients", "leave them out" }, local, servers, CT_EINVAL },
     { { "--road=allreduce or --road=factors", "servers, which --sync=ssp, "
         "--sync=async, --groups, --servers and --deadline ask for",
-        "that road has no servers; use ps or sharded" },
+        "that road has no servers", "use ps or sharded" },
       road_without_servers, servers, CT_EINVAL },
     { { "--deadline and --patience", "--sync=ssp and --sync=async",
-        "they are for --sync=bsp, where ranks wait for each other" }, rounds,
-      not_in_step, CT_EINVAL },
+        "they are for --sync=bsp, where ranks wait for each other", NULL },
+      rounds, not_in_step, CT_EINVAL },
     { { "--deadline and --patience", "--groups", "a rank is left out by "
-        "itself, and a group pushes as one" }, rounds, groups, CT_EINVAL },
-    { { "--sync=async", "--groups", "groups have a bound, --staleness; use "
-        "--sync=ssp or bsp with them" }, async, groups, CT_EINVAL },
+        "itself, and a group pushes as one", NULL }, rounds, groups,
+      CT_EINVAL },
+    { { "--sync=async", "--groups", "groups have a bound, --staleness",
+        "use --sync=ssp or bsp with them" }, async, groups, CT_EINVAL },
     { { "--staleness above 0", "--sync=bsp without --groups", "it means "
-        "--sync=ssp" }, stale, bsp_alone, CT_EINVAL },
+        "--sync=ssp", NULL }, stale, bsp_alone, CT_EINVAL },
     { { "--canonical", "--sync=ssp, async or local, --groups and --deadline",
-        "it keeps ranks in step" }, canonical, values_or_local, CT_EINVAL },
+        "it keeps ranks in step", NULL }, canonical, values_or_local,
+      CT_EINVAL },
     { { "--canonical", "--compress", "codes round differently for other "
-        "numbers of ranks" }, canonical, codec, CT_EINVAL },
-    { { "--canonical", "--bandwidth", "what is left for later would differ" },
-      canonical, bandwidth, CT_EINVAL },
+        "numbers of ranks", NULL }, canonical, codec, CT_EINVAL },
+    { { "--canonical", "--bandwidth", "what is left for later would differ",
+        NULL }, canonical, bandwidth, CT_EINVAL },
     { { "--canonical", "--sync_bn", "each of its micro-batches is normalised "
-        "by itself" }, canonical, sync_bn, CT_EINVAL },
-    { { "--canonical", "--road=factors", "it adds along one tree" },
+        "by itself", NULL }, canonical, sync_bn, CT_EINVAL },
+    { { "--canonical", "--road=factors", "it adds along one tree", NULL },
       canonical, road_factors, CT_EINVAL },
     { { "--canonical", "--data=root", "its micro-batches are read by every "
-        "rank" }, canonical, root, CT_EINVAL },
-    { { "--canonical", "--shares", "its micro-batches are of one size" },
+        "rank", NULL }, canonical, root, CT_EINVAL },
+    { { "--canonical", "--shares", "its micro-batches are of one size", NULL },
       canonical, shares, CT_EINVAL },
-    { { "--canonical", "ranks with unlike devices", "they round differently; "
+    { { "--canonical", "ranks with unlike devices", "they round differently",
         "use one kind" }, canonical, unlike, CT_EINVAL },
     { { "--data=root", "--sync=ssp, async or local, --groups and --deadline",
-        "it keeps ranks in step" }, root, values_or_local, CT_EINVAL },
-    { { "--data=root", "--servers", "ranks that serve take no samples" },
+        "it keeps ranks in step", NULL }, root, values_or_local, CT_EINVAL },
+    { { "--data=root", "--servers", "ranks that serve take no samples", NULL },
       root, own_servers, CT_EINVAL },
     { { "--shares", "--sync=local", "it divides the batches of ranks in "
-        "step" }, shares, local, CT_EINVAL },
+        "step", NULL }, shares, local, CT_EINVAL },
     { { "--shares=speed", "--data=root", "it needs data to measure with on "
-        "every rank; use --data=shared, or give weights" }, speed, root,
+        "every rank", "use --data=shared, or give weights" }, speed, root,
       CT_EINVAL },
     { { "--sync_bn", "--sync=ssp, async or local, --groups and --deadline",
-        "it keeps ranks in step; use it with --sync=bsp" }, sync_bn,
+        "it keeps ranks in step", "use it with --sync=bsp" }, sync_bn,
       values_or_local, CT_EINVAL },
     { { "--sync_bn", "CPUs and GPUs in one job", "on a GPU gradients leave "
         "when the pass is queued, on a CPU during it, so the two cannot share "
-        "statistics; use one kind of device" }, sync_bn, mixed, CT_EINVAL },
+        "statistics", "use one kind of device" }, sync_bn, mixed, CT_EINVAL },
     { { "--compress", "--sync=local", "it codes gradients, and local sends "
-        "weights, every --local_steps iterations; raise those to send less" },
-      codec, local, CT_ENOTSUP },
-    { { "--compress=powersgd", "servers", "it needs two sums an iteration, "
-        "the second made of the first, and a push to servers is one; use "
+        "weights, every --local_steps iterations", "raise those to send "
+        "less" }, codec, local, CT_ENOTSUP },
+    { { "--compress=powersgd", SERVERS, "it needs two sums an iteration, "
+        "the second made of the first, and a push to servers is one", "use "
         "--road=allreduce, or another codec" }, two_sums, servers,
       CT_ENOTSUP },
     { { "--compress=onebit, topk or powersgd", "--deadline", "they hold parts "
         "of gradients back, and with a deadline a gradient may be thrown away "
-        "and its rank may miss a snapshot; use bf16, fp16 or qsgd, which hold "
-        "nothing back" }, keeps_residuals, rounds, CT_ENOTSUP },
-    { { "--reduce=nccl", "--sync=local and servers", "it is for --sync=bsp "
-        "without servers; use --reduce=auto" }, nccl, servers_or_local,
-      CT_EINVAL },
-    { { "--reduce=nccl", "--compress", "that works in the CPU's memory; use "
-        "--reduce=auto" }, nccl, codec, CT_EINVAL },
-    { { "--reduce=nccl", "--canonical", "that adds along a tree; use "
-        "--reduce=auto" }, nccl, canonical, CT_EINVAL },
-    { { "--reduce=nccl", "--bandwidth", "that does not limit it; use "
-        "--reduce=auto" }, nccl, bandwidth, CT_EINVAL },
-    { { "--reduce=nccl", "--road=factors", "that goes through the CPU's "
-        "memory; use --reduce=auto" }, nccl, road_factors, CT_EINVAL },
+        "and its rank may miss a snapshot", "use bf16, fp16 or qsgd, which "
+        "hold nothing back" }, keeps_residuals, rounds, CT_ENOTSUP },
+    { { "--reduce=nccl", "--sync=local and " SERVERS, "it is for "
+        "--sync=bsp without servers", "use --reduce=auto" }, nccl,
+      servers_or_local, CT_EINVAL },
+    { { "--reduce=nccl", "--compress", "--compress works in the CPU's memory",
+        "use --reduce=auto" }, nccl, codec, CT_EINVAL },
+    { { "--reduce=nccl", "--elastic", "a rank may be lost in the middle of a "
+        "sum", "use --reduce=auto" }, nccl, elastic, CT_EINVAL },
+    { { "--reduce=nccl", "--canonical", "--canonical adds along a tree",
+        "use --reduce=auto" }, nccl, canonical, CT_EINVAL },
+    { { "--reduce=nccl", "--bandwidth", "--bandwidth does not limit it",
+        "use --reduce=auto" }, nccl, bandwidth, CT_EINVAL },
+    { { "--reduce=nccl", "--road=factors", "--road=factors goes through the "
+        "CPU's memory", "use --reduce=auto" }, nccl, road_factors, CT_EINVAL },
     { { "--reduce=nccl", "ranks without a GPU of their own", "not every rank "
-        "has a GPU of its own; use --reduce=auto" }, nccl, no_own_gpus,
+        "has a GPU of its own", "use --reduce=auto" }, nccl, no_own_gpus,
       CT_EINVAL },
 };
 
@@ -272,12 +285,30 @@ enum ct_status dist_check_rules(const Caffe__DistributedParameter *o,
 {
     const struct wish w = { o, f, p };
 
-    for (int i = 0; i < N_RULES; i++)
+    for (int i = 0; i < N_RULES; i++) {
+        const struct dist_rule *t = &rules[i].text;
+
         if (rules[i].one(&w) && rules[i].other(&w))
-            return ct_fail(rules[i].status, "%s does not go with %s: %s",
-                           rules[i].text.one, rules[i].text.other,
-                           rules[i].text.why);
+            return ct_fail(rules[i].status, "%s does not go with %s: %s%s%s",
+                           t->one, t->other, t->why, t->instead ? "; " : "",
+                           t->instead ? t->instead : "");
+    }
     return o->canonical ? check_parts(&w) : CT_OK;
+}
+
+/* What keeps NCCL out keeps out any sum there; only that others than NCCL take
+ * GPUs which ranks share. */
+const char *dist_why_not_on_gpus(const Caffe__DistributedParameter *o,
+                                 const struct dist_facts *f,
+                                 const struct dist_plan *p)
+{
+    const struct wish w = { o, f, p };
+
+    for (int i = 0; i < N_RULES; i++)
+        if (rules[i].one == nccl && rules[i].other != no_own_gpus &&
+            rules[i].other(&w))
+            return rules[i].text.why;
+    return NULL;
 }
 
 /* ---- Options by themselves. */

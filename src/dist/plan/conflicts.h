@@ -11,5 +11,10 @@ CT_MUST_CHECK enum ct_status dist_check_words(
 CT_MUST_CHECK enum ct_status dist_check_rules(
     const Caffe__DistributedParameter *o, const struct dist_facts *f,
     const struct dist_plan *p);
+/* Why gradients cannot be summed in the memory of GPUs, by the rules of
+ * --reduce=nccl; NULL: they can. */
+const char *dist_why_not_on_gpus(const Caffe__DistributedParameter *o,
+                                 const struct dist_facts *f,
+                                 const struct dist_plan *p);
 
 #endif

@@ -79,46 +79,91 @@ static void explain_data(const struct dist_plan *p,
              "of --sync_bn");
 }
 
-static void explain_memory(const struct dist_plan *p,
-                           const struct dist_facts *f, struct ct_text *out)
+/* Why gradients go through messages; the plan has made no other choice. */
+static const char *why_by_messages(const struct dist_plan *p,
+                                   const struct dist_facts *f)
+{
+    if (!f->gpus)
+        return p->not_in_memory;
+    switch (p->on_device) {
+    case DIST_BY_NCCL:
+        return "NCCL cannot be used on every rank";
+    case DIST_BY_MPI:
+        return "MPI does not take the memory of GPUs here";
+    case DIST_BY_TREE:
+        return "GPUs cannot reach each other's memory";
+    case DIST_BY_HOST:
+        break;
+    }
+    return p->not_on_gpus ? p->not_on_gpus
+           : p->reduce    ? "--reduce names a way through the CPU's memory"
+                          : "not every rank has a GPU of its own";
+}
+
+static void explain_sums(const struct dist_plan *p,
+                         const struct dist_facts *f, struct ct_text *out)
 {
     if (p->in_memory)
         line(out, "sums", "by the compute threads, in memory that the host's "
              "ranks share", "all ranks are on one host and on CPUs, and "
              "gradients go as they are");
-    else if (f->gpus && p->on_gpus)
-        line(out, "sums", "in the memory of GPUs where they can reach each "
-             "other", "some ranks have GPUs and nothing needs the CPU");
-    else
+    else if (p->carrier == &dist_by_thread)
         line(out, "sums", "by a thread beside the one that computes",
-             !p->windows           ? "--bandwidth limits what is sent"
-             : f->n_hosts > 1      ? "ranks are on several hosts"
-             : p->codec.type       ? "--compress codes them"
-             : p->parts            ? "--canonical adds along one tree"
-             : f->met && f->gpus   ? p->not_on_gpus ? p->not_on_gpus
-                                                    : "they are on GPUs"
-             : f->met && f->copied ? "gradients are copied from devices"
-                                   : "--reduce names another way");
-    if (f->gpus && p->not_on_gpus)
-        line(out, "GPU memory", "gradients leave it", p->not_on_gpus);
+             why_by_messages(p, f));
+    else
+        line(out, "sums", "in the memory of GPUs", "some ranks have GPUs and "
+             "nothing needs the CPU");
 }
 
-static void explain_travel(const struct dist_plan *p,
-                           const Caffe__DistributedParameter *o,
-                           const struct dist_facts *f, struct ct_text *out)
+/* By which pattern of messages, or of reads. */
+static void explain_way(const struct dist_plan *p, struct ct_text *out)
 {
-    if (p->sync || p->alone)
-        return;
-    if (!p->servers) {
-        explain_memory(p, f, out);
-        line(out, "way to sum", p->reduce ? p->reduce->name
-                                : p->nccl ? "NCCL"
+    if (p->parts)
+        line(out, "way to sum", "along one tree of micro-batches",
+             "of --canonical");
+    else if (p->carrier == &dist_by_nccl)
+        line(out, "way to sum", "NCCL", p->nccl ? "of --reduce"
+                                                : "every rank has a GPU of "
+                                                  "its own");
+    else if (p->in_memory)
+        line(out, "way to sum", "each rank adds up parts of a bucket",
+             p->reduce ? "of --reduce" : "ranks share memory");
+    else
+        line(out, "way to sum", p->reduce   ? p->reduce->name
                                 : p->sweeps ? "what is fastest for each size, "
                                               "timed at the start"
                                             : "by size and place of ranks",
-             p->reduce || p->nccl ? "of --reduce" : "of --reduce=auto, which "
-                                                    "is usual");
-    }
+             p->reduce ? "of --reduce" : "of --reduce=auto, which is usual");
+}
+
+static void explain_updates(const struct dist_plan *p, bool on_device,
+                            struct ct_text *out)
+{
+    if (p->values)
+        line(out, "updates", "by servers", "they keep the parameters");
+    else if (p->shared_params && p->commits)
+        line(out, "updates", "into a second copy in shared memory, piece by "
+             "piece, by ranks that wait", "ranks come and go, and may have "
+             "to go back to the first copy");
+    else if (p->shared_params)
+        line(out, "updates", "in shared memory, piece by piece, by ranks that "
+             "wait", "the host has one copy of the parameters");
+    else if (p->lazy)
+        line(out, "updates", "in the next forward pass, layer by layer",
+             "gradients may still be under way then");
+    else
+        line(out, "updates", "at the end of the iteration",
+             p->commits   ? "ranks come and go: all must have all sums first"
+             : p->parts   ? "--canonical waits for all gradients"
+             : p->servers ? "sums come back in slices"
+             : on_device  ? "a GPU updates all parameters at once"
+                          : "of --nooverlap");
+}
+
+static void explain_road(const struct dist_plan *p,
+                         const Caffe__DistributedParameter *o,
+                         const struct dist_facts *f, struct ct_text *out)
+{
     line(out, "road", p->road == DIST_ROAD_FACTORS
                           ? "weights of inner products as factors, the rest "
                             "summed"
@@ -132,6 +177,19 @@ static void explain_travel(const struct dist_plan *p,
                                     "sums, which have no factors"
          : p->servers             ? "servers take slices"
                                   : "of --road=auto, which is usual");
+}
+
+static void explain_travel(const struct dist_plan *p,
+                           const Caffe__DistributedParameter *o,
+                           const struct dist_facts *f, struct ct_text *out)
+{
+    if (p->sync || p->alone)
+        return;
+    if (!p->servers) {
+        explain_sums(p, f, out);
+        explain_way(p, out);
+    }
+    explain_road(p, o, f, out);
     if (p->codec.type)
         line(out, "code", p->codec.type->name, "of --compress");
     if (p->bytes_s > 0)
@@ -139,26 +197,45 @@ static void explain_travel(const struct dist_plan *p,
                                           "the next"
                                         : "a step waits until all is sent",
              "of --bandwidth");
-    line(out, "updates", p->values ? "by servers"
-                         : p->lazy ? "in the next forward pass, layer by "
-                                     "layer"
-                                   : "at the end of the iteration",
-         p->values    ? "they keep the parameters"
-         : p->lazy    ? "gradients may still be under way then"
-         : p->parts   ? "--canonical waits for all gradients"
-         : p->servers ? "sums come back in slices"
-                      : "of --nooverlap");
+    explain_updates(p, f->copied, out);
+}
+
+/* Why --reduce has no effect; NULL: it has. */
+static const char *reduce_unused(const struct dist_plan *p,
+                                 const Caffe__DistributedParameter *o)
+{
+    return is(o->reduce, "auto")         ? NULL
+           : p->alone                    ? "there are no other ranks"
+           : p->servers && o->groups <= 1 ? "servers add up"
+           : p->parts                    ? "--canonical adds along one tree"
+                                         : NULL;
 }
 
 static void explain_unused(const struct dist_plan *p,
                            const Caffe__DistributedParameter *o,
                            struct ct_text *out)
 {
-    if (!is(o->reduce, "auto") && p->servers && o->groups == 1)
-        line(out, "--reduce", "has no effect", "servers add up");
-    if (is(o->road, "factors") && p->local_steps)
+    const char *why = reduce_unused(p, o);
+
+    if (why)
+        line(out, "--reduce", "has no effect", why);
+    if (is(o->road, "factors") && p->sync)
         line(out, "--road", "has no effect", "weights are sent, and no "
              "gradients");
+}
+
+/* What becomes of training when the ranks change. */
+static void explain_elastic(const struct dist_plan *p, struct ct_text *out)
+{
+    if (p->reloads)
+        line(out, "another view", "all begin again from the newest snapshot",
+             "servers have what is nowhere else");
+    else if (p->apart)
+        line(out, "another view", "all go on from the last mean of weights",
+             "what a rank trained since then is its own");
+    else if (p->commits)
+        line(out, "another view", "the iteration under way counts for all, or "
+             "all do it again", "of --elastic");
 }
 
 void dist_plan_explain(const struct dist_plan *p,
@@ -168,9 +245,22 @@ void dist_plan_explain(const struct dist_plan *p,
     ct_text_addf(out, "%-16s %d on %d host(s), %d train\n", "ranks", f->size,
                  f->n_hosts, p->n_workers);
     explain_kind(p, o, out);
+    explain_elastic(p, out);
     explain_data(p, o, out);
     explain_travel(p, o, f, out);
     explain_unused(p, o, out);
+}
+
+enum ct_status dist_explain_elastic(const Caffe__DistributedParameter *o,
+                                    int n_ranks, struct ct_text *out)
+{
+    const struct dist_facts f = { .size = n_ranks, .n_hosts = 1,
+                                  .elastic = true, .iter_size = 1 };
+    struct dist_plan p;
+
+    CT_TRY(dist_resolve(o, &f, &p));
+    dist_plan_explain(&p, o, &f, out);
+    return CT_OK;
 }
 
 static void explain_roads(const struct ct_dist *d, struct ct_text *out)
@@ -221,8 +311,10 @@ const char *dist_way(const struct ct_dist *d)
 void dist_plan_say(const struct dist_plan *p,
                    const Caffe__DistributedParameter *o)
 {
-    if (!is(o->reduce, "auto") && p->servers && o->groups == 1)
-        CT_WARN("--reduce=%s has no effect: servers add up", o->reduce);
+    const char *unused = reduce_unused(p, o);
+
+    if (unused)
+        CT_WARN("--reduce=%s has no effect: %s", o->reduce, unused);
     if (p->local_steps) {
         CT_INFO("%d ranks train by themselves; every %d iterations weights "
                 "and history become their means", p->n_workers,
@@ -365,6 +457,7 @@ enum ct_status dist_combinations(struct ct_text *out)
     ct_text_add(out, "\n| this | does not go with | because |\n"
                      "|---|---|---|\n");
     for (int i = 0; dist_rule_at(i, &r); i++)
-        ct_text_addf(out, "| %s | %s | %s |\n", r.one, r.other, r.why);
+        ct_text_addf(out, "| %s | %s | %s%s%s |\n", r.one, r.other, r.why,
+                     r.instead ? "; " : "", r.instead ? r.instead : "");
     return out->failed ? CT_ENOMEM : CT_OK;
 }

@@ -90,7 +90,8 @@ struct dist_plan {
     int64_t slice_floats; /* of a bucket that are summed at once; 0: all */
     bool   agrees;       /* ranks agree on the order of sums as they go */
     bool   overlap;      /* they leave during the backward pass */
-    bool   lazy;         /* updates wait for the next forward pass */
+    bool   lazy;         /* updates wait for the next forward pass; this
+                          * rank's, where some have a GPU */
     bool   commits;      /* ranks come and go: updates wait until all ranks have
                           * all sums */
     bool   reloads;      /* ranks come and go, and begin again then from the
@@ -101,6 +102,7 @@ struct dist_plan {
     bool   whole;        /* the solver gets mean gradients, all of them */
     bool   windows;      /* ranks of a host may share memory */
     bool   in_memory;    /* compute threads sum gradients where they lie */
+    const char *not_in_memory; /* why not; NULL */
     bool   shares_params; /* ranks of a host may share one copy of parameters */
     bool   shared_params; /* ranks of a host share one copy of parameters */
     bool   on_gpus;      /* they may stay in the memory of GPUs */
@@ -131,6 +133,9 @@ int dist_group_of(const struct dist_plan *p, int rank);
 void dist_plan_explain(const struct dist_plan *p,
                        const Caffe__DistributedParameter *o,
                        const struct dist_facts *f, struct ct_text *out);
+/* The same of a job that has not begun and whose ranks come and go. */
+CT_MUST_CHECK enum ct_status dist_explain_elastic(
+    const Caffe__DistributedParameter *o, int n_ranks, struct ct_text *out);
 /* A few lines for the log, when training starts. */
 void dist_plan_say(const struct dist_plan *p,
                    const Caffe__DistributedParameter *o);
@@ -152,6 +157,7 @@ CT_MUST_CHECK enum ct_status dist_combinations(struct ct_text *out);
 /* conflicts.c: what does not go together. */
 struct dist_rule {
     const char *one, *other, *why;
+    const char *instead; /* what to do; NULL: nothing is said */
 };
 /* Rule i as the manual has it; false: there are not so many. */
 bool dist_rule_at(int i, struct dist_rule *out);

@@ -69,25 +69,31 @@ static void choose_reduce(const Caffe__DistributedParameter *o,
                           struct dist_plan *p)
 {
     p->nccl   = is(o->reduce, "nccl");
-    p->reduce = is(o->reduce, "auto") || p->nccl ? NULL
-                                                 : ct_allreduce_find(o->reduce);
+    p->reduce = is(o->reduce, "auto") || p->nccl || p->parts
+                    ? NULL
+                    : ct_allreduce_find(o->reduce);
     p->road   = is(o->road, "factors") && !p->parts ? DIST_ROAD_FACTORS
                 : is(o->road, "auto") && !p->parts  ? DIST_ROAD_AUTO
                                                     : DIST_ROAD_ALLREDUCE;
 }
 
-/* Why gradients cannot stay on GPUs, or NULL. */
-static const char *why_not_on_gpus(const struct dist_plan *p)
+/* Why compute threads cannot sum gradients where they lie, or NULL. */
+static const char *why_not_in_memory(const struct dist_facts *f,
+                                     const struct dist_plan *p)
 {
-    return p->servers || p->sync
-               ? "it is for --sync=bsp without servers"
-           : p->codec.type ? "--compress works in the CPU's memory"
-           : p->commits    ? "a rank may be lost in the middle of a sum"
-           : p->parts      ? "--canonical adds along a tree"
-           : p->bytes_s > 0 ? "--bandwidth does not limit it"
-           : p->road == DIST_ROAD_FACTORS
-               ? "--road=factors goes through the CPU's memory"
-               : NULL;
+    return f->size == 1             ? "there are no other ranks"
+           : p->servers || p->sync  ? "ranks do not sum gradients"
+           : f->n_hosts > 1         ? "ranks are on several hosts"
+           : !p->windows            ? "--bandwidth limits what is sent"
+           : p->codec.type          ? "--compress codes them"
+           : p->parts               ? "--canonical adds along one tree"
+           : p->reduce && p->reduce != ct_allreduce_find("shared")
+               ? "--reduce names another way"
+           : f->no_windows          ? "ranks of this host cannot share memory"
+           : f->met && f->gpus      ? "some ranks have GPUs"
+           : f->met && f->copied    ? "gradients are copied from devices"
+           : f->met && !f->learns   ? "the net has no parameters"
+                                    : NULL;
 }
 
 /* What a codec keeps lies bucket by bucket, and stays so. */
@@ -142,16 +148,15 @@ static void choose_travel(const Caffe__DistributedParameter *o,
 
     p->overlap     = o->overlap;
     p->commits     = f->elastic && !p->reloads;
-    p->lazy        = o->overlap && !p->parts && in_step && !p->commits;
+    /* A GPU updates all parameters at once. */
+    p->lazy        = o->overlap && !p->parts && in_step && !p->commits &&
+              !f->copied;
     /* Who may send only so much is not to go around that by memory, and waits
      * in memory serve nobody. */
     p->windows     = p->bytes_s == 0 && !p->servers;
-    p->in_memory   = f->size > 1 && f->n_hosts == 1 && in_step &&
-                   p->windows && !f->no_windows && !p->codec.type &&
-                   !p->parts &&
-                   (!p->reduce || p->reduce == ct_allreduce_find("shared")) &&
-                   (!f->met || (!f->gpus && !f->copied && f->learns));
-    p->not_on_gpus = why_not_on_gpus(p);
+    p->not_in_memory = why_not_in_memory(f, p);
+    p->in_memory   = !p->not_in_memory;
+    p->not_on_gpus = dist_why_not_on_gpus(o, f, p);
     p->on_gpus     = !p->not_on_gpus && (f->size > 1 || p->nccl);
     p->on_device   = device_way(f, p);
     p->shares_params = p->in_memory;
