@@ -39,6 +39,8 @@ enum ct_status dist_create_at(struct ct_transport *transport,
         transport->ops->destroy(transport);
         return CT_ENOMEM;
     }
+    d->facts           = &d->decision.facts;
+    d->plan            = &d->decision.plan;
     d->elastic.members = members;
     if (place)
         d->elastic.place = *place;
@@ -206,7 +208,7 @@ int ct_dist_rank(const struct ct_dist *d)
 
 int ct_dist_size(const struct ct_dist *d)
 {
-    return d ? d->plan.n_workers : 1;
+    return d ? d->plan->n_workers : 1;
 }
 
 int ct_dist_local_rank(const struct ct_dist *d)
@@ -216,12 +218,12 @@ int ct_dist_local_rank(const struct ct_dist *d)
 
 int ct_dist_n_hosts(const struct ct_dist *d)
 {
-    return d ? d->facts.n_hosts : 1;
+    return d ? d->facts->n_hosts : 1;
 }
 
 struct ct_exchange *ct_dist_exchange(struct ct_dist *d)
 {
-    return d && !d->plan.alone ? &d->exchange : NULL;
+    return d && !d->plan->alone ? &d->exchange : NULL;
 }
 
 struct bytes {
@@ -248,7 +250,7 @@ enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
 /* --bandwidth counts at the start, too: somebody may wonder. */
 static void say_slow(const struct ct_dist *d, double bytes)
 {
-    const double rate    = d->plan.bytes_s;
+    const double rate    = d->plan->bytes_s;
     const double seconds =
         rate > 0 ? bytes * log2(d->view.all->size) / rate : 0;
 

@@ -114,6 +114,11 @@ struct dist_report {
     atomic_uint        n_asked; /* how often these were asked for here */
 };
 
+struct dist_decision {
+    struct dist_facts facts;
+    struct dist_plan  plan;
+};
+
 struct ct_dist {
     struct ct_exchange  exchange; /* what the solver sees */
     struct ct_trainer   trainer;  /* what it told when it attached; iter: the
@@ -123,9 +128,10 @@ struct ct_dist {
     bool                under_way; /* an iteration: it has begun, and what
                                     * peers wait for is not all sent */
     Caffe__DistributedParameter *options; /* owned */
-    struct dist_facts   facts;
-    struct dist_plan    plan;     /* of these two; made anew when more is
-                                   * known, and else not changed */
+    const struct dist_facts *facts; /* what the job has */
+    const struct dist_plan  *plan;  /* of options and facts */
+    struct dist_decision decision;  /* where these two lie; dist_replan() alone
+                                     * writes there */
     struct dist_view    view;
     struct dist_elastic elastic;
     struct dist_auto    roads;
@@ -237,6 +243,11 @@ extern const struct ct_exchange_ops dist_bsp, dist_servers_sum,
  * which gradients a codec holds back. */
 void dist_fill_exchange(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_find_held(struct ct_dist *d);
+
+/* plan/resolve.c: more is known of the job, or other things: a plan of that.
+ * Where there is none, facts and plan stay as they are. */
+CT_MUST_CHECK enum ct_status dist_replan(struct ct_dist *d,
+                                         const struct dist_facts *facts);
 
 /* plan/explain.c: what this job does, and why; once it is attached to a net,
  * also how each parameter travels.  Takes NULL: one rank by itself. */

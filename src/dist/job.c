@@ -90,7 +90,7 @@ static enum ct_status peers_sum(const struct ct_peers *p, double *x, int64_t n)
 void dist_fill_exchange(struct ct_dist *d)
 {
     const Caffe__DistributedParameter *o = d->options;
-    const struct dist_plan *p            = &d->plan;
+    const struct dist_plan *p            = d->plan;
     const int n = p->parts ? p->parts : d->view.size;
 
     d->services.peers = (struct ct_peers){

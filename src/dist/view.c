@@ -43,12 +43,12 @@ static double tokens(void *arg)
 /* No more than that is sent a second. */
 static enum ct_status limit_bandwidth(struct ct_dist *d)
 {
-    if (d->plan.bytes_s == 0)
+    if (d->plan->bytes_s == 0)
         return CT_OK;
-    CT_TRY(ct_limit_create(d->view.all->transport, d->plan.bytes_s, NULL, NULL,
+    CT_TRY(ct_limit_create(d->view.all->transport, d->plan->bytes_s, NULL, NULL,
                            &d->view.all->transport));
-    d->view.all->bytes_s = d->plan.bytes_s;
-    if (d->plan.sheds) {
+    d->view.all->bytes_s = d->plan->bytes_s;
+    if (d->plan->sheds) {
         d->wires.tokens     = tokens;
         d->wires.tokens_arg = d;
     }
@@ -73,13 +73,13 @@ static enum ct_status make_part(struct ct_dist *d, int first, int n,
     CT_TRY(ct_subset_create(d->view.all->transport, first, n, &t));
     CT_TRY(ct_comm_create(t, out));
     (*out)->stall_after = d->options->stall;
-    (*out)->bytes_s     = d->plan.bytes_s;
+    (*out)->bytes_s     = d->plan->bytes_s;
     return CT_OK;
 }
 
 static enum ct_status make_parts(struct ct_dist *d)
 {
-    const struct dist_plan *m = &d->plan;
+    const struct dist_plan *m = d->plan;
     int group                 = dist_group_of(m, d->view.all->rank);
     int first                 = dist_group_first(m, group);
 
@@ -105,15 +105,15 @@ static enum ct_status start_thread(struct ct_dist *d)
                                         .idle_ns = IDLE_NS };
     struct ct_comm *part[] = { d->view.all, d->view.comm, d->view.group };
 
-    for (int i = 0; d->plan.servers && i < 3; i++)
+    for (int i = 0; d->plan->servers && i < 3; i++)
         if (part[i]) {
             part[i]->background     = dist_ps_progress;
             part[i]->background_arg = d;
         }
     for (int i = 0; i < 3; i++)
         if (part[i])
-            part[i]->place.no_window = !d->plan.windows;
-    if (d->plan.servers) {
+            part[i]->place.no_window = !d->plan->windows;
+    if (d->plan->servers) {
         o.idle     = dist_ps_idle;
         o.idle_arg = d;
         o.idle_ns  = POLL_NS;
@@ -124,7 +124,7 @@ static enum ct_status start_thread(struct ct_dist *d)
 /* Some ways need what this place may not have. */
 static enum ct_status check_reduce(const struct ct_dist *d)
 {
-    const struct ct_allreduce_type *r = d->plan.reduce;
+    const struct ct_allreduce_type *r = d->plan->reduce;
 
     return !r || ct_allreduce_available(d->view.comm, r)
                ? CT_OK
@@ -167,7 +167,7 @@ static enum ct_status start_watch(struct ct_dist *d)
         .alike     = d->view.comm,
         .group     = d->view.group,
         .thread    = d->view.thread,
-        .n_train   = d->plan.n_workers,
+        .n_train   = d->plan->n_workers,
         .stall     = d->options->stall,
         .heartbeat = d->options->heartbeat,
         .view      = d->elastic.place.view,
@@ -184,12 +184,12 @@ static enum ct_status start_watch(struct ct_dist *d)
 
 enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
 {
+    const struct dist_facts facts = { .size    = t->size,
+                                      .n_hosts = count_hosts(t),
+                                      .elastic = d->elastic.members != NULL };
     enum ct_status st;
 
-    d->elastic.held_back.pending = d->elastic.members != NULL;
-    d->facts = (struct dist_facts){ .size    = t->size,
-                                    .n_hosts = count_hosts(t),
-                                    .elastic = d->elastic.members != NULL };
+    d->elastic.held_back.pending = facts.elastic;
     d->view.rank  = t->rank;
     d->view.size  = t->size;
     st = ct_alloc((size_t)d->view.size, sizeof(*d->services.part_bytes), "sums",
@@ -204,13 +204,13 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     d->view.local_rank = d->view.all->place.local;
     d->view.all->stall_after = d->options->stall;
     CT_TRY(dist_crew_note(d));
-    CT_TRY(dist_resolve(d->options, &d->facts, &d->plan));
-    if (d->plan.reloads)
+    CT_TRY(dist_replan(d, &facts));
+    if (d->plan->reloads)
         d->elastic.place.n_full = 0; /* the newest snapshot has more */
     CT_TRY(limit_bandwidth(d));
     CT_TRY(make_parts(d));
     if (!d->view.serves)
-        CT_TRY(dist_canonical_init(&d->canonical, d->plan.parts, d->view.rank,
+        CT_TRY(dist_canonical_init(&d->canonical, d->plan->parts, d->view.rank,
                                    d->view.size));
     CT_TRY(check_reduce(d));
     CT_TRY(start_thread(d));
@@ -231,7 +231,7 @@ void dist_await_or_call_off(struct ct_dist *d, struct ct_job *job)
 void dist_view_close(struct ct_dist *d)
 {
     dist_stats_end(d);
-    if (d->plan.servers)
+    if (d->plan->servers)
         dist_ps_fini(d);
     dist_root_orphan(d);
     live_watch_stop(d->view.watch);
@@ -261,12 +261,12 @@ void dist_view_close(struct ct_dist *d)
 
 enum ct_status dist_change_view(struct ct_dist *d, struct ct_transport *t)
 {
-    const int before = d->plan.n_workers;
+    const int before = d->plan->n_workers;
 
     CT_ASSERT(!d->net && !d->host.params_of); /* the solver has left */
     dist_view_close(d);
     CT_TRY(dist_view_open(d, t));
     dist_marks_add(&d->report.marks, CT_MARK_VIEW, d->view.all->rank, 0,
-                   "%d ranks train, after %d", d->plan.n_workers, before);
+                   "%d ranks train, after %d", d->plan->n_workers, before);
     return CT_OK;
 }

@@ -363,17 +363,19 @@ static enum ct_status matrix_steps(struct ct_comm *c, struct dist_wire *w,
 static enum ct_status matrix_rank(struct ct_comm *c, void *arg)
 {
     const struct matrix *m = arg;
+    struct dist_plan plan  = { .n_workers = c->size };
     struct ct_dist d = { .view = { .rank = c->rank, .size = c->size,
-                                   .comm = c } };
+                                   .comm = c },
+                         .plan = &plan };
     struct dist_piece piece = { .n = m->rows * m->cols, .rows = m->rows,
                                 .cols = m->cols, .is_coded = true };
     struct dist_wire wire, *w = &wire;
     enum ct_status st;
 
-    CT_TRY(dist_codec_parse(m->codec, &d.plan.codec));
+    CT_TRY(dist_codec_parse(m->codec, &plan.codec));
     d.trainer.momentum = m->momentum;
     d.trainer.seed     = 5;
-    wire = (struct dist_wire){ .dist = &d, .codec = &d.plan.codec,
+    wire = (struct dist_wire){ .dist = &d, .codec = &plan.codec,
                                .piece = &piece, .n_pieces = 1,
                                .n_coded = piece.n };
     w->coded = ct_calloc((size_t)piece.n, sizeof(float), "coded");

@@ -71,15 +71,16 @@ static enum ct_status steps(struct ct_comm *c, struct dist_wire *w,
 static enum ct_status one_rank(struct ct_comm *c, void *arg)
 {
     struct run *run  = arg;
+    struct dist_plan plan = { .reduce = ct_allreduce_find("ring"),
+                              .sheds  = true };
     struct ct_dist d = { .view = { .rank = c->rank, .size = c->size,
                                    .comm = c },
-                         .plan = { .reduce = ct_allreduce_find("ring"),
-                                   .sheds  = true } };
-    struct dist_wire wire = { .dist = &d, .codec = &d.plan.codec,
+                         .plan = &plan };
+    struct dist_wire wire = { .dist = &d, .codec = &plan.codec,
                               .n_coded = N, .n_dense = 16 };
     enum ct_status st;
 
-    CT_TRY(dist_codec_parse(run->codec, &d.plan.codec));
+    CT_TRY(dist_codec_parse(run->codec, &plan.codec));
     d.wires.wire       = &wire;
     d.wires.n          = 1;
     d.wires.tokens     = tokens_of;

@@ -58,7 +58,7 @@ static enum ct_status push_turn(struct pusher *q, int turn, int *next)
     struct ct_answer answer = { 0 };
 
     atomic_store(&q->turn, turn);
-    while (q->dist->plan.rounds && q->dist->view.rank == 2 && turn == LATE &&
+    while (q->dist->plan->rounds && q->dist->view.rank == 2 && turn == LATE &&
            atomic_load(&q->all->turn) <= LATE)
         usleep(1000);
     CT_TRY(x->ops->fetch(x, turn));

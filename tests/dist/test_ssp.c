@@ -190,14 +190,13 @@ TEST(ssp, async_decays_weights_as_one_rank)
  * that are missing: the first goes on with 0.81. */
 TEST(ssp, own_gradients_stand_for_missing_ones)
 {
-    struct ct_dist d = { .trainer.momentum = 0.81f };
+    struct dist_plan plan = { .n_groups = 2, .staleness = CT_PS_ASYNC };
+    struct ct_dist d      = { .trainer.momentum = 0.81f, .plan = &plan };
 
-    d.plan.n_groups  = 2;
-    d.plan.staleness = CT_PS_ASYNC;
     ASSERT_FLOAT(0.9, dist_ps_momentum(&d), 1e-6);
     ASSERT_FLOAT(0.5 * 0.1 / 0.19, dist_ps_step(&d, 5), 1e-6);
-    d.plan.staleness = 2;
-    d.ps.clock       = 7;
+    plan.staleness = 2;
+    d.ps.clock     = 7;
     ASSERT_FLOAT(0.81, dist_ps_momentum(&d), 1e-6);
     ASSERT_FLOAT(1.81, dist_ps_step(&d, 5), 1e-6);
     ASSERT_FLOAT(1, dist_ps_step(&d, 6), 1e-6);

@@ -64,18 +64,18 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
     CT_TRY(dist_sweep(d));
-    if (d->plan.agrees)
+    if (d->plan->agrees)
         CT_TRY(ct_comm_thread_agree(d->view.thread));
-    if (d->plan.parts) {
+    if (d->plan->parts) {
         CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
                             "bits",
                             (uint64_t)ct_device_cpu_threads()));
         CT_TRY(dist_canonical_attach(&d->canonical, net, dist_diff(d, net)));
     }
     d->net = net;
-    dist_plan_say(&d->plan, d->options);
+    dist_plan_say(d->plan, d->options);
     dist_auto_say(d);
-    CT_TRY(d->plan.carrier->spread(d, net));
+    CT_TRY(d->plan->carrier->spread(d, net));
     dist_stats_begin(d);
     return CT_OK;
 }
@@ -97,9 +97,9 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net,
         CT_TRY(attach_net(d, net));
     CT_TRY(dist_find_held(d));
     *out = (struct ct_attached){
-        .lazy        = d->plan.lazy,
-        .queues_sums = d->plan.carrier->queues_sums,
-        .sums_apart  = d->plan.carrier->sums_apart,
+        .lazy        = d->plan->lazy,
+        .queues_sums = d->plan->carrier->queues_sums,
+        .sums_apart  = d->plan->carrier->sums_apart,
         .held        = d->held };
     return CT_OK;
 }
@@ -133,7 +133,7 @@ static enum ct_status bsp_queued(struct ct_exchange *x, int layer)
     struct ct_dist *d = dist_of(x);
 
     CT_TRY(dist_factors_queued(d, layer));
-    return d->plan.carrier->queued(d, layer);
+    return d->plan->carrier->queued(d, layer);
 }
 
 static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
@@ -142,15 +142,15 @@ static enum ct_status bsp_layer_done(struct ct_exchange *x, int layer)
     int n             = d->buckets.n_sent;
 
     if (layer == ct_net_n_layers(d->net) - 1)
-        d->plan.carrier->loss_done(d);
+        d->plan->carrier->loss_done(d);
     dist_auto_layer_done(d, layer);
     CT_TRY(dist_factors_layer_done(d, layer));
-    if (!d->plan.overlap && layer > 0)
+    if (!d->plan->overlap && layer > 0)
         return CT_OK;
     while (n < d->buckets.cut.n &&
            (layer == 0 || d->buckets.cut.run[n].layer >= layer))
         n++;
-    return d->plan.carrier->send(d, n);
+    return d->plan->carrier->send(d, n);
 }
 
 static enum ct_status bsp_fold(struct ct_exchange *x, int k)
@@ -168,8 +168,8 @@ static enum ct_status bsp_wait(struct ct_exchange *x, int param,
         *sum = dist_carrier_own_sum(d, param);
         return dist_factors_wait(d, factor);
     }
-    *sum = d->plan.carrier->sum(d, param);
-    return d->plan.carrier->wait(d, d->buckets.cut.of_param[param]);
+    *sum = d->plan->carrier->sum(d, param);
+    return d->plan->carrier->wait(d, d->buckets.cut.of_param[param]);
 }
 
 static bool bsp_ready(struct ct_exchange *x, int param)
@@ -179,7 +179,7 @@ static bool bsp_ready(struct ct_exchange *x, int param)
 
     return factor >= 0
                ? dist_factors_arrived(d, factor)
-               : d->plan.carrier->arrived(d, d->buckets.cut.of_param[param]);
+               : d->plan->carrier->arrived(d, d->buckets.cut.of_param[param]);
 }
 
 static enum ct_status bsp_finish(struct ct_exchange *x, struct ct_answer *out)
@@ -188,7 +188,7 @@ static enum ct_status bsp_finish(struct ct_exchange *x, struct ct_answer *out)
     const float *riders;
 
     d->under_way = false;
-    CT_TRY(d->plan.carrier->finish(d, &riders));
+    CT_TRY(d->plan->carrier->finish(d, &riders));
     *out = ct_answer_of(x, riders);
     return CT_OK;
 }

@@ -78,7 +78,7 @@ static int64_t floats_from(const struct dist_factor *x, int r)
 static enum ct_status gather_job(struct ct_comm *c, void *arg)
 {
     struct dist_factor *x           = arg;
-    const struct dist_codec_type *t = x->dist->plan.factor_codec;
+    const struct dist_codec_type *t = x->dist->plan->factor_codec;
     float *mine   = x->all + dist_factors_before(x, c->rank);
     uint8_t *code = x->code;
 
@@ -112,7 +112,7 @@ enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
 enum ct_status dist_factors_make_codes(struct dist_factor *x)
 {
     const struct ct_dist *d         = x->dist;
-    const struct dist_codec_type *t = d->plan.factor_codec;
+    const struct dist_codec_type *t = d->plan->factor_codec;
     size_t all                      = 0;
 
     x->job.run = gather_job;
@@ -134,7 +134,7 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     struct dist_factor *x        = &d->factors.factor[d->factors.n];
 
     x->dist    = d;
-    x->way     = d->plan.factor_way;
+    x->way     = d->plan->factor_way;
     x->param   = param;
     x->layer   = p->layer;
     x->blob    = p->index;
@@ -261,7 +261,7 @@ static enum ct_status wire_make(struct dist_factor *x)
 {
     const size_t n = (size_t)dist_factors_before(x, x->dist->view.size);
 
-    if (x->dist->plan.near_factors) /* some ranks have GPUs, and try */
+    if (x->dist->plan->near_factors) /* some ranks have GPUs, and try */
         CT_TRY(dist_factors_try_peers(x));
     CT_TRY(ct_alloc(n, sizeof(*x->all), "factors", &x->all));
     return dist_factors_make_codes(x);

@@ -34,7 +34,7 @@ static enum ct_status sum_slice(struct ct_comm *c, void *arg)
     const struct dist_bucket_slice *s = arg;
     const struct dist_flight *f       = s->flight;
 
-    if (f->dist->plan.parts)
+    if (f->dist->plan->parts)
         return dist_canonical_sum(&f->dist->canonical, c, s->x, s->n);
     if (f->wire)
         return dist_wire_sum(c, f->wire, s->x);
@@ -61,7 +61,7 @@ static int urgency(const struct ct_dist *d, const struct ct_net *net,
 
 static int count_slices(const struct ct_dist *d, const struct dist_flight *f)
 {
-    const int64_t most = d->plan.slice_floats;
+    const int64_t most = d->plan->slice_floats;
 
     return most == 0 || f->n <= most ? 1 : (int)((f->n + most - 1) / most);
 }
@@ -110,7 +110,7 @@ static void name_flight(const struct ct_dist *d, const struct ct_net *net,
 
 enum ct_status dist_flights_init(struct ct_dist *d, const struct ct_net *net)
 {
-    const struct dist_carrier *carrier = d->plan.carrier;
+    const struct dist_carrier *carrier = d->plan->carrier;
     float *diff                        = carrier->diffs(d, net);
 
     CT_TRY(ct_alloc((size_t)d->buckets.cut.n + 1, sizeof(*d->buckets.flight),

@@ -106,22 +106,22 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
     CT_TRY(ct_alloc(layers, sizeof(double), "roads", &a->backward));
     a->options.first_bytes  = DIST_FIRST_BUCKET;
     a->options.bucket_bytes = (size_t)d->options->bucket_bytes;
-    a->options.overlap      = d->plan.overlap;
-    a->options.codec        = d->plan.codec;
-    a->options.reduce       = d->plan.reduce;
+    a->options.overlap      = d->plan->overlap;
+    a->options.codec        = d->plan->codec;
+    a->options.reduce       = d->plan->reduce;
     m = model_of(d, net);
     for (int i = 0; i < n; i++) {
-        a->may[i]   = d->plan.factors && dist_model_load(&m, i).k > 0;
-        a->apart[i] = a->may[i] && d->plan.road == DIST_ROAD_FACTORS ? 0 : -1;
+        a->may[i]   = d->plan->factors && dist_model_load(&m, i).k > 0;
+        a->apart[i] = a->may[i] && d->plan->road == DIST_ROAD_FACTORS ? 0 : -1;
         a->n_choices += a->may[i];
     }
-    if (d->plan.road != DIST_ROAD_AUTO || a->n_choices == 0)
+    if (d->plan->road != DIST_ROAD_AUTO || a->n_choices == 0)
         return CT_OK;
     CT_TRY(measure(d));
-    CT_TRY(d->plan.carrier->choose(d, &m));
+    CT_TRY(d->plan->carrier->choose(d, &m));
     /* Ranks may differ in samples. */
     CT_TRY(ct_dist_broadcast(d, a->apart, (size_t)n * sizeof(*a->apart)));
-    a->learning = d->plan.learns;
+    a->learning = d->plan->learns;
     a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide
                                                     : FIRST_LOOK;
     return CT_OK;
@@ -250,11 +250,11 @@ bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)
     struct dist_cost c = { 0 };
 
     *out = (struct dist_travel){ .floats = 0 };
-    if (!d->net || !d->plan.roads)
+    if (!d->net || !d->plan->roads)
         return false;
     name_of(d->net, param, out->param, sizeof(out->param));
     out->floats     = (double)ct_net_param(d->net, param)->blob->count;
-    out->name       = d->plan.carrier->road(d, param, &c, &out->measured);
+    out->name       = d->plan->carrier->road(d, param, &c, &out->measured);
     out->bytes      = c.bytes;
     out->may_choose = d->roads.may[param];
     if (d->roads.measured)
@@ -282,7 +282,7 @@ static void say_table(const struct ct_dist *d, bool with_observed)
             n_rest++;
             continue;
         }
-        road = d->plan.carrier->road(d, i, &c, &observed);
+        road = d->plan->carrier->road(d, i, &c, &observed);
         if (with_observed)
             snprintf(seen, sizeof(seen), " %12.3g", 1e3 * observed);
         CT_INFO("%-24s %11.0f  %-12s %10.4g %12.3g%s",
@@ -302,7 +302,7 @@ void dist_auto_say(const struct ct_dist *d)
     CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding %.3g "
             "ns a byte, products run at %.4g GFLOP/s", 1e6 * w->alpha,
             1e9 * w->beta, 1e9 * w->gamma, w->flops / 1e9);
-    if (d->facts.n_hosts > 1 && d->roads.slow_rank >= 0)
+    if (d->facts->n_hosts > 1 && d->roads.slow_rank >= 0)
         CT_INFO("The slowest link is that of ranks %d and %d: %.4g MB/s",
                 d->roads.slow_rank, d->roads.slow_peer, 1e-6 / w->beta);
     say_table(d, false);

@@ -62,7 +62,7 @@ enum ct_status dist_sweep(struct ct_dist *d)
 {
     struct sweep s = { .most = longest(d) };
 
-    if (!d->plan.sweeps || d->view.comm->n_choices > 0)
+    if (!d->plan->sweeps || d->view.comm->n_choices > 0)
         return CT_OK;
     CT_TRY(ct_job_run(d->view.thread, sweep_job, &s));
     say(d->view.comm, s.out.n_known > s.out.n_sizes);

@@ -51,7 +51,7 @@ static bool is_taken(const struct dist_wire *w, const struct ct_net *net,
                      int i, int64_t rows, int64_t cols)
 {
     const struct dist_codec_type *t = w->codec->type;
-    const bool managed              = w->dist->plan.sheds;
+    const bool managed              = w->dist->plan->sheds;
 
     if ((managed || t->feedback || t->sum) && is_first(net, i))
         return false;
@@ -117,7 +117,7 @@ static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
                     &w->coded));
     CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*w->bytes), "wire",
                     &w->bytes));
-    if (d->plan.sheds)
+    if (d->plan->sheds)
         return dist_managed_reserve(w);
     if (w->n_coded == 0)
         return CT_OK;
@@ -128,7 +128,7 @@ static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
 const char *dist_wires_codec(const struct ct_dist *d, int param)
 {
     const size_t offset = ct_net_param(d->net, param)->offset;
-    const struct dist_codec_type *t = d->plan.codec.type;
+    const struct dist_codec_type *t = d->plan->codec.type;
 
     for (int k = 0; k < d->wires.n; k++)
         for (int i = 0; i < d->wires.wire[k].n_pieces; i++) {
@@ -144,9 +144,9 @@ enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
 {
     struct dist_wires *all = &d->wires;
 
-    if (!d->plan.codes)
+    if (!d->plan->codes)
         return CT_OK;
-    all->codec = d->plan.codec;
+    all->codec = d->plan->codec;
     dist_codec_schedule(&all->codec, d->trainer.max_iter);
     all->share = 1;
     CT_TRY(ct_alloc((size_t)d->buckets.cut.n + 1, sizeof(*all->wire), "wires",
@@ -183,7 +183,7 @@ static enum ct_status slice_init(struct dist_wire *w, struct ct_dist *d,
                                  const struct ct_net *net,
                                  const struct ct_ps_slice *s)
 {
-    const struct dist_codec_type *t = d->plan.codec.type;
+    const struct dist_codec_type *t = d->plan->codec.type;
 
     w->dist   = d;
     w->codec  = &d->wires.codec;
@@ -211,7 +211,7 @@ enum ct_status dist_wires_init_slices(struct ct_dist *d,
     const struct ct_ps_table *t = &d->ps.table;
     struct dist_wires *all      = &d->wires;
 
-    all->codec = d->plan.codec;
+    all->codec = d->plan->codec;
     dist_codec_schedule(&all->codec, d->trainer.max_iter);
     CT_TRY(ct_alloc((size_t)t->n + 1, sizeof(*all->wire), "wires",
                     &all->wire));
@@ -350,7 +350,7 @@ static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
 enum ct_status dist_wire_sum(struct ct_comm *c, struct dist_wire *w, float *x)
 {
     move(w, x, true);
-    if (w->dist->plan.sheds) {
+    if (w->dist->plan->sheds) {
         CT_TRY(dist_managed_sum(c, w));
         move(w, x, false);
         return CT_OK;
@@ -370,7 +370,7 @@ double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w)
     const struct dist_codec_type *t = w->codec->type;
     double dense = dist_dense_sends(w->dist, c, w->n_dense);
 
-    if (w->dist->plan.sheds)
+    if (w->dist->plan->sheds)
         return dist_managed_sends(c, w, w->dist->wires.share);
     if (w->n_coded == 0)
         return dense;

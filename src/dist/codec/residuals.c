@@ -78,17 +78,17 @@ static enum ct_status save_ranks(const struct ct_dist *d, enum kind kind,
                                  const struct ct_keep *keep,
                                  const float *arena, int64_t n)
 {
-    const int group   = dist_group_of(&d->plan, d->view.rank);
-    const float count = (float)d->plan.n_groups;
+    const int group   = dist_group_of(d->plan, d->view.rank);
+    const float count = (float)d->plan->n_groups;
     char name[64];
 
     snprintf(name, sizeof(name), "wire.%s.n", names[kind]);
     if (d->view.rank == 0)
         CT_TRY(keep->put(keep->arg, name, 1, &count));
-    for (int g = 1; g < d->plan.n_groups && d->view.rank == 0; g++)
-        CT_TRY(keep->elsewhere(keep->arg, dist_group_first(&d->plan, g)));
+    for (int g = 1; g < d->plan->n_groups && d->view.rank == 0; g++)
+        CT_TRY(keep->elsewhere(keep->arg, dist_group_first(d->plan, g)));
     snprintf(name, sizeof(name), "wire.%s.%d", names[kind], group);
-    return dist_group_first(&d->plan, group) == d->view.rank
+    return dist_group_first(d->plan, group) == d->view.rank
                ? keep->put(keep->arg, name, n, arena)
                : CT_OK;
 }
@@ -160,7 +160,7 @@ static enum ct_status restore_sum(const struct ct_dist *d, enum kind kind,
             ct_comm_add(n, mine, sum);
     }
     for (int64_t i = 0; i < n; i++)
-        mine[i] = sum[i] / (float)d->plan.n_groups;
+        mine[i] = sum[i] / (float)d->plan->n_groups;
     return CT_OK;
 }
 
@@ -168,8 +168,8 @@ static enum ct_status restore_ranks(const struct ct_dist *d, enum kind kind,
                                     const struct ct_keep *keep, int64_t n,
                                     float *mine, float *sum, bool *any)
 {
-    const int group  = dist_group_of(&d->plan, d->view.rank);
-    const bool codes = dist_group_first(&d->plan, group) == d->view.rank;
+    const int group  = dist_group_of(d->plan, d->view.rank);
+    const bool codes = dist_group_first(d->plan, group) == d->view.rank;
     bool found       = true;
     int count        = 0;
 
@@ -183,7 +183,7 @@ static enum ct_status restore_ranks(const struct ct_dist *d, enum kind kind,
     memset(mine, 0, (size_t)n * sizeof(*mine));
     if (!codes || count == 0)
         return CT_OK;
-    return count == d->plan.n_groups
+    return count == d->plan->n_groups
                ? restore_coder(kind, keep, group, n, mine, &found)
                : restore_sum(d, kind, keep, count, n, mine, sum);
 }

@@ -34,7 +34,7 @@ static enum ct_status all_have_it(struct ct_dist *d, bool *all)
     for (int r = 0; r < d->view.size && *all; r++) {
         every[r].why[sizeof(mine.why) - 1] = '\0';
         *all = !every[r].why[0];
-        if (!*all && d->plan.nccl)
+        if (!*all && d->plan->nccl)
             st = ct_fail(CT_ENOTFOUND, "--reduce=nccl: rank %d: %s", r,
                          every[r].why);
         else if (!*all && d->view.rank == 0)
@@ -75,9 +75,11 @@ static enum ct_status join_nccl(struct ct_dist *d)
 /* From now on gradients stay on the device. */
 static enum ct_status keep_there(struct ct_dist *d, enum dist_device_way way)
 {
-    struct ct_mirror *m = d->trainer.mirror;
+    struct ct_mirror *m     = d->trainer.mirror;
+    struct dist_facts facts = *d->facts;
 
-    d->facts.on_device   = way;
+    facts.on_device      = way;
+    d->device_sum.stays  = true;
     d->device_sum.riders = (struct ct_job){ .run = sum_riders, .arg = d };
     for (int i = 0; i < ct_net_n_params(m->net); i++)
         ct_mirror_keep(m, i, true);
@@ -86,7 +88,7 @@ static enum ct_status keep_there(struct ct_dist *d, enum dist_device_way way)
                 way == DIST_BY_NCCL  ? "NCCL"
                 : way == DIST_BY_MPI ? "MPI"
                                      : "A tree");
-    return dist_resolve(d->options, &d->facts, &d->plan);
+    return dist_replan(d, &facts);
 }
 
 /* On the CPU, where only tests have mirrors, any MPI does. */
@@ -126,7 +128,7 @@ static enum ct_status use_nccl(struct ct_dist *d)
 enum ct_status dist_device_sum_init(struct ct_dist *d,
                                     const struct ct_net *net)
 {
-    switch (d->plan.on_device) {
+    switch (d->plan->on_device) {
     case DIST_BY_NCCL:
         return use_nccl(d);
     case DIST_BY_MPI:
@@ -144,8 +146,7 @@ void dist_device_sum_fini(struct ct_dist *d)
     struct dist_device_sum *x = &d->device_sum;
     struct ct_mirror *m       = d->trainer.mirror;
 
-    for (int i = 0; m && d->facts.on_device && i < ct_net_n_params(m->net);
-         i++)
+    for (int i = 0; m && x->stays && i < ct_net_n_params(m->net); i++)
         ct_mirror_keep(m, i, false);
     if (m)
         ct_stage_judge(ct_mirror_stage(m), NULL, NULL);
@@ -153,9 +154,9 @@ void dist_device_sum_fini(struct ct_dist *d)
         ct_net_forget_passes(m->net);
     ct_nccl_destroy(x->nccl);
     dist_device_tree_destroy(x->tree);
-    x->nccl = NULL;
-    x->tree = NULL;
-    d->facts.on_device = DIST_BY_HOST;
+    x->nccl  = NULL;
+    x->tree  = NULL;
+    x->stays = false;
 }
 
 /* ---- Carriers. */
@@ -178,7 +179,7 @@ static enum ct_status queue_sums(struct ct_dist *d, int layer)
         const struct ct_cut_run *b = &d->buckets.cut.run[x->n_queued];
         size_t first = b->first ? b->first : CT_ARENA_RIDERS;
 
-        if (layer > 0 && (b->layer < layer || !d->plan.overlap))
+        if (layer > 0 && (b->layer < layer || !d->plan->overlap))
             break;
         CT_TRY(ct_nccl_sum(x->nccl, diff + first,
                            (int64_t)(b->first + b->n - first)));

@@ -21,6 +21,7 @@
 struct ct_dist;
 
 struct dist_device_sum {
+    bool             stays;    /* gradients stay in the memory of GPUs */
     struct ct_nccl  *nccl;
     struct dist_device_tree *tree;
     struct ct_job    riders;   /* their sum */

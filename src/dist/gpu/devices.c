@@ -43,20 +43,22 @@ static void say(const struct dist_census *s)
 static enum ct_status resolve(struct ct_dist *d, const struct ct_net *net)
 {
     const struct dist_census *s = &d->report.census;
+    struct dist_facts f         = *d->facts;
     int n_cpu = 0;
 
     for (int r = 0; r < s->n; r++)
         n_cpu += strcmp(s->seat[r].device, "cpu") == 0;
-    d->facts.met       = true;
-    d->facts.gpus      = dist_census_gpus(s);
-    d->facts.own_gpus  = dist_census_own_gpus(s);
-    d->facts.mixed     = n_cpu > 0 && n_cpu < s->n;
-    d->facts.unlike    = dist_census_unlike(s);
-    d->facts.copied    = d->trainer.mirror;
-    d->facts.learns    = ct_net_n_params(net) > 0;
-    d->facts.iter_size = d->trainer.iter_size;
-    d->facts.on_device = DIST_BY_HOST;
-    return dist_resolve(d->options, &d->facts, &d->plan);
+    f.met           = true;
+    f.gpus          = dist_census_gpus(s);
+    f.own_gpus      = dist_census_own_gpus(s);
+    f.mixed         = n_cpu > 0 && n_cpu < s->n;
+    f.unlike        = dist_census_unlike(s);
+    f.copied        = d->trainer.mirror;
+    f.learns        = ct_net_n_params(net) > 0;
+    f.iter_size     = d->trainer.iter_size;
+    f.on_device     = DIST_BY_HOST;
+    f.shared_params = d->host.params_of != NULL;
+    return dist_replan(d, &f);
 }
 
 enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
@@ -70,12 +72,12 @@ enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
     d->report.census = m.census;
     pthread_mutex_unlock(&d->report.lock);
     CT_TRY(resolve(d, net));
-    if ((d->facts.gpus || d->facts.unlike) && d->view.rank == 0)
+    if ((d->facts->gpus || d->facts->unlike) && d->view.rank == 0)
         say(&d->report.census);
     if (pulse)
         atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);
     /* Where others use gradients nobody scales them. */
-    if (d->plan.whole)
+    if (d->plan->whole)
         CT_TRY(dist_census_check(&d->report.census));
     return dist_device_sum_init(d, net);
 }

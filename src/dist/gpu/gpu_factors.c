@@ -54,7 +54,7 @@ static enum ct_status make(struct dist_factor *x)
     void *kept = NULL, *gathered = NULL;
 
     ct_mirror_keep(m, x->param, true);
-    if (x->dist->plan.near_factors)
+    if (x->dist->plan->near_factors)
         CT_TRY(dist_factors_try_peers(x));
     CT_TRY(m->dev->ops->alloc(m->dev, all, "factors", &gathered));
     x->gathered = gathered;

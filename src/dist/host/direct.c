@@ -72,7 +72,7 @@ static enum ct_status lend_copy(struct ct_dist *d, const struct ct_net *net,
 /* Of all arrays; see struct ct_shared_params. */
 static int n_copies(const struct ct_dist *d)
 {
-    return d->plan.commits ? 2 : 1;
+    return d->plan->commits ? 2 : 1;
 }
 
 static enum ct_status lend(struct ct_dist *d, const struct ct_net *net,
@@ -115,7 +115,7 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     enum ct_status st;
     bool all;
 
-    if (!d->plan.shares_params || d->host.shared || ct_net_n_params(net) == 0)
+    if (!d->plan->shares_params || d->host.shared || ct_net_n_params(net) == 0)
         return CT_OK;
     CT_TRY(agree(d, user->n_arrays, &all));
     if (!all)
@@ -129,7 +129,6 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     d->host.shared = c.out;
     d->host.params_of = net;
     d->host.user = *user;
-    d->facts.shared_params = true;
     return lend(d, net, user->n_arrays, out);
 }
 
@@ -148,17 +147,18 @@ static enum ct_status lend_diffs(struct ct_dist *d, struct ct_net *net)
 
 enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
 {
-    struct creation x = { .n = (int64_t)ct_net_arena_count(net) };
+    struct creation x       = { .n = (int64_t)ct_net_arena_count(net) };
+    struct dist_facts facts = *d->facts;
     enum ct_status st;
 
-    if (!d->plan.in_memory)
+    if (!d->plan->in_memory)
         return CT_OK;
     if (!d->host.shared) {
         st = ct_job_run(d->view.thread, create_job, &x);
-        if (st == CT_ENOTSUP && !d->plan.reduce) { /* on all ranks alike */
+        if (st == CT_ENOTSUP && !d->plan->reduce) { /* on all ranks alike */
             CT_WARN("%s", ct_last_error());
-            d->facts.no_windows = true;
-            return dist_resolve(d->options, &d->facts, &d->plan);
+            facts.no_windows = true;
+            return dist_replan(d, &facts);
         }
         CT_TRY(st);
         d->host.shared = x.out;
@@ -179,7 +179,6 @@ void dist_direct_abort(struct ct_dist *d)
 
 void dist_direct_fini(struct ct_dist *d)
 {
-    d->facts.shared_params = false;
     if (d->host.params_of) {
         d->host.params_of = NULL;
         d->host.user.leave(d->host.user.arg);

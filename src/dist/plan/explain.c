@@ -292,7 +292,7 @@ void dist_explain(const struct ct_dist *d, struct ct_text *out)
     struct dist_plan p;
 
     if (d) {
-        dist_plan_explain(&d->plan, d->options, &d->facts, out);
+        dist_plan_explain(d->plan, d->options, d->facts, out);
         explain_roads(d, out);
     } else if (dist_resolve(&none, &one, &p) == CT_OK) {
         dist_plan_explain(&p, &none, &one, out);
@@ -301,7 +301,7 @@ void dist_explain(const struct ct_dist *d, struct ct_text *out)
 
 const char *dist_way(const struct ct_dist *d)
 {
-    const struct dist_plan *p = &d->plan;
+    const struct dist_plan *p = d->plan;
 
     return p->servers ? "parameter servers"
            : p->sync  ? p->sync->does

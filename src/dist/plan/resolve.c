@@ -244,6 +244,15 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
     return CT_OK;
 }
 
+enum ct_status dist_replan(struct ct_dist *d, const struct dist_facts *facts)
+{
+    struct dist_decision made = { .facts = *facts };
+
+    CT_TRY(dist_resolve(d->options, facts, &made.plan));
+    d->decision = made;
+    return CT_OK;
+}
+
 int dist_group_first(const struct dist_plan *p, int group)
 {
     return (int)((int64_t)p->n_workers * group / p->n_groups);

@@ -242,7 +242,7 @@ enum ct_status ct_dist_same_inputs(struct ct_dist *d,
 
     if (!d)
         return CT_OK;
-    CT_TRY(dist_input_digest(solver, d->plan.shared_data, &nets,
+    CT_TRY(dist_input_digest(solver, d->plan->shared_data, &nets,
                              &data));
     CT_TRY(ct_dist_same(d, "net prototxt", nets));
     return ct_dist_same(d, "database (records, first or last key)", data);

@@ -16,7 +16,7 @@ void dist_begun(struct ct_dist *d)
     struct ct_pulse *pulse = d->exchange.facts.pulse;
 
     d->counts.n_exchanges++;
-    if (d->plan.reloads) /* for those who ask, no more */
+    if (d->plan->reloads) /* for those who ask, no more */
         (void)!d->elastic.members->ready(d->elastic.members->arg,
                                          d->trainer.iter);
     if (pulse)
@@ -34,7 +34,7 @@ static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
 {
     const struct dist_seat *seat;
 
-    out->serves  = rank >= d->plan.n_workers;
+    out->serves  = rank >= d->plan->n_workers;
     out->samples = d->trainer.batches && !out->serves
                        ? d->trainer.batches[rank]
                        : 0;

@@ -97,7 +97,7 @@ static void form_take(void *arg, int slice, const void *payload, float *x)
 enum ct_status dist_ps_form(struct ct_dist *d, const struct ct_net *net,
                             struct ct_ps_form *out)
 {
-    if (!d->plan.codes)
+    if (!d->plan->codes)
         return CT_OK;
     CT_TRY(dist_wires_init_slices(d, net));
     *out = (struct ct_ps_form){
@@ -106,7 +106,7 @@ enum ct_status dist_ps_form(struct ct_dist *d, const struct ct_net *net,
         .open       = form_open,
         .arg        = d,
     };
-    if (!d->plan.codes_answers)
+    if (!d->plan->codes_answers)
         return CT_OK;
     out->answer_bytes = form_answer_bytes;
     out->answer       = form_answer;

@@ -93,8 +93,8 @@ static int first_rank(const struct dist_round *r)
 
 enum ct_status dist_round_create(struct ct_dist *d, struct dist_round **out)
 {
-    size_t n_servers = (size_t)d->plan.n_servers;
-    size_t n_workers = (size_t)d->plan.n_groups;
+    size_t n_servers = (size_t)d->plan->n_servers;
+    size_t n_workers = (size_t)d->plan->n_groups;
     struct dist_round *r;
     enum ct_status st;
 
@@ -391,7 +391,7 @@ static enum ct_status refuse_late(const struct dist_round *r,
 {
     for (int w = 0; w < r->n_workers; w++)
         if (ct_ps_mask_has(&n->late, w) &&
-            r->dist->plan.late == DIST_LATE_ERROR)
+            r->dist->plan->late == DIST_LATE_ERROR)
             return ct_fail(CT_ECOMM, "iteration %" PRId64 ": rank %d comes "
                            "after its deadline, and --late=error", n->clock,
                            r->dist->ps.worker_rank[w]);
@@ -490,7 +490,7 @@ enum ct_status dist_round_finish(struct dist_round *r,
         ct_ps_mask_has(&latest->mask, ct_ps_worker(d->ps.ps)))
         return CT_OK;
     *ahead = (int)latest->clock;
-    *again = d->plan.late == DIST_LATE_DISCARD;
+    *again = d->plan->late == DIST_LATE_DISCARD;
     CT_WARN("rank %d came late with iteration %" PRId64 "; going on at %d%s",
             d->view.all->rank, d->ps.clock, *ahead,
             *again ? " with the same samples" : "");
@@ -516,7 +516,7 @@ enum ct_status dist_round_save(const struct dist_round *r,
         any |= lag[w] > 0;
     }
     if (!any || r->dist->view.all->rank != 0 ||
-        r->dist->plan.late != DIST_LATE_DISCARD)
+        r->dist->plan->late != DIST_LATE_DISCARD)
         return CT_OK;
     lag_name(r, name, sizeof(name));
     return keep->put(keep->arg, name, r->n_workers, lag);

@@ -106,10 +106,10 @@ enum ct_status dist_ps_attach(struct ct_exchange *x, struct ct_net *net,
     d->trainer = *t;
     if (d->net != net) {
         d->net = net;
-        dist_plan_say(&d->plan, d->options);
+        dist_plan_say(d->plan, d->options);
         CT_TRY(dist_devices_meet(d, net));
         CT_TRY(dist_spread_values(d, net));
-        if (d->plan.parts && !d->view.serves)
+        if (d->plan->parts && !d->view.serves)
             CT_TRY(dist_canonical_attach(&d->canonical, net,
                                          dist_diff(d, net)));
         CT_TRY(dist_ps_build(d, net));
@@ -119,7 +119,7 @@ enum ct_status dist_ps_attach(struct ct_exchange *x, struct ct_net *net,
     }
     CT_TRY(dist_find_held(d));
     *out = (struct ct_attached){ .held = d->held };
-    if (!d->plan.values)
+    if (!d->plan->values)
         return CT_OK;
     d->ps.clock = t->iter;
     CT_TRY(restart(d));
@@ -208,7 +208,7 @@ static enum ct_status send_slice(struct ct_dist *d, int i)
         ct_job_submit(d->view.thread, &p->slice[i].job);
         return CT_OK;
     }
-    if (d->plan.parts)
+    if (d->plan->parts)
         dist_canonical_unfold(&d->canonical, diff + t->first, (int64_t)t->n);
     if (i == 0) /* a loss by itself, whatever it weighs */
         dist_words_write(diff, p->weight / p->times, words);
@@ -220,7 +220,7 @@ enum ct_status dist_ps_layer_done(struct ct_exchange *x, int layer)
     struct ct_dist *d = dist_of(x);
     struct dist_ps *p = &d->ps;
 
-    if (!d->plan.overlap && layer > 0)
+    if (!d->plan->overlap && layer > 0)
         return CT_OK;
     while (p->n_sent < p->table.n &&
            (layer == 0 || p->slice[p->n_sent].ready_after >= layer))
@@ -311,7 +311,7 @@ static enum ct_status materialise(struct ct_dist *d, int i)
     struct preview v = { d, d->ps.scratch };
 
     ct_ps_take(d->ps.ps, i, d->ps.scratch);
-    return d->plan.staleness != 0
+    return d->plan->staleness != 0
                ? ct_ps_own(d->ps.ps, i, preview_push, &v)
                : CT_OK;
 }
@@ -364,7 +364,7 @@ static enum ct_status spread_job(struct ct_comm *c, void *arg)
     struct ct_dist *d = arg;
 
     (void)c;
-    return spread(d, d->ps.clock - d->plan.staleness);
+    return spread(d, d->ps.clock - d->plan->staleness);
 }
 
 /* How long iterations take, the newest counting for a fifth. */
@@ -383,10 +383,10 @@ static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
     enum ct_status st = CT_OK;
     double start;
 
-    if (d->plan.staleness != CT_PS_ASYNC)
-        CT_TRY(dist_ps_await(d, i, d->ps.clock - d->plan.staleness));
+    if (d->plan->staleness != CT_PS_ASYNC)
+        CT_TRY(dist_ps_await(d, i, d->ps.clock - d->plan->staleness));
     start = ct_now();
-    if (d->plan.staleness != 0)
+    if (d->plan->staleness != 0)
         st = ct_ps_await_until(d->ps.ps, i, d->ps.clock, until);
     d->counts.wait_seconds += ct_now() - start;
     return st;
@@ -460,7 +460,7 @@ static enum ct_status value_finish(struct ct_exchange *x,
         CT_TRY(ct_job_wait(&p->slice[0].job));
     rider[CT_RIDER_LOSS] *= (float)d->view.size /
                             (float)(d->view.group ? p->group_size : 1);
-    if (d->plan.staleness == 0)
+    if (d->plan->staleness == 0)
         CT_TRY(read_latest(d));
     if (p->round)
         CT_TRY(dist_round_finish(p->round, &p->latest, &ahead, &again));
@@ -510,7 +510,7 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
     CT_TRY(put_adopted(d));
     /* In step, and with bounded staleness, no server moves on before all have
      * what they came for; here it would. */
-    return d->plan.staleness == CT_PS_ASYNC
+    return d->plan->staleness == CT_PS_ASYNC
                ? ct_job_run(d->view.thread, meet_workers, d)
                : CT_OK;
 }
@@ -518,7 +518,7 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
 /* After a snapshot; else no server moves on without rank 0. */
 static enum ct_status go_on(struct ct_dist *d)
 {
-    return d->plan.staleness == CT_PS_ASYNC && !d->view.serves
+    return d->plan->staleness == CT_PS_ASYNC && !d->view.serves
                ? ct_job_run(d->view.thread, meet_workers, d)
                : CT_OK;
 }
@@ -537,7 +537,7 @@ static enum ct_status value_settle(struct ct_exchange *x, int iter,
     if (why == CT_SETTLE_CHECK)
         return dist_guard_check(d, iter);
     /* With a deadline not all may come: rank 0's statistics stand for all. */
-    return why == CT_SETTLE_END || d->plan.rounds ? CT_OK
+    return why == CT_SETTLE_END || d->plan->rounds ? CT_OK
                                                   : dist_settle_statistics(d);
 }
 

@@ -17,7 +17,7 @@ enum {
 static enum ct_status cut_arena(struct ct_dist *d, const struct ct_net *net)
 {
     const size_t total = ct_net_arena_count(net);
-    const size_t even  = total / (size_t)(PER_SERVER * d->plan.n_servers) + 1;
+    const size_t even  = total / (size_t)(PER_SERVER * d->plan->n_servers) + 1;
     const size_t most  = even < LEAST_FLOATS ? LEAST_FLOATS : even;
     const struct ct_cut_policy policy = {
         .first = SIZE_MAX,
@@ -34,7 +34,7 @@ static enum ct_status cut_arena(struct ct_dist *d, const struct ct_net *net)
     for (int i = 0; i < cut.n; i++)
         border[i] = cut.run[i].first;
     border[cut.n] = total;
-    st = ct_ps_table_init(&d->ps.table, border, cut.n + 1, d->plan.n_servers);
+    st = ct_ps_table_init(&d->ps.table, border, cut.n + 1, d->plan->n_servers);
 out:
     ct_free(border);
     ct_cut_fini(&cut);
@@ -73,7 +73,7 @@ static enum ct_status describe(struct ct_dist *d, const struct ct_net *net,
 
 static enum ct_status name_ranks(struct ct_dist *d)
 {
-    const struct dist_plan *m = &d->plan;
+    const struct dist_plan *m = d->plan;
     struct dist_ps *p         = &d->ps;
 
     CT_TRY(ct_alloc((size_t)m->n_groups, sizeof(*p->worker_rank), "ranks",
@@ -152,11 +152,11 @@ static enum ct_status health(void *arg)
 
 float dist_ps_momentum(const struct ct_dist *d)
 {
-    const float mu = d->plan.holds_back ? 0 : d->trainer.momentum;
+    const float mu = d->plan->holds_back ? 0 : d->trainer.momentum;
 
     /* Each of P pushes is a P-th of an update (solver/apply.c). */
-    return d->plan.staleness == CT_PS_ASYNC
-               ? powf(mu, 1 / (float)d->plan.n_groups)
+    return d->plan->staleness == CT_PS_ASYNC
+               ? powf(mu, 1 / (float)d->plan->n_groups)
                : mu;
 }
 
@@ -164,12 +164,12 @@ float dist_ps_momentum(const struct ct_dist *d)
  * each is about what its newest was. */
 static float step_among(const struct ct_dist *d)
 {
-    const float P  = (float)d->plan.n_groups, mu = dist_ps_momentum(d);
+    const float P  = (float)d->plan->n_groups, mu = dist_ps_momentum(d);
     float once = 1 / P, sum = 0, all = 0;
 
     if (mu > 0)
         once *= (1 - mu) / (1 - powf(mu, P));
-    for (int k = 1; k < d->plan.n_groups; k++) {
+    for (int k = 1; k < d->plan->n_groups; k++) {
         sum = 1 + mu * sum;
         all += sum;
     }
@@ -181,7 +181,7 @@ float dist_ps_step(const struct ct_dist *d, int64_t clock)
     const float mu = dist_ps_momentum(d);
     float step     = 0;
 
-    if (d->plan.staleness == CT_PS_ASYNC)
+    if (d->plan->staleness == CT_PS_ASYNC)
         return step_among(d);
     for (int64_t k = clock; k < d->ps.clock; k++)
         step = 1 + mu * step;
@@ -196,25 +196,25 @@ static enum ct_status create(struct ct_dist *d, const struct ct_net *net)
         .table       = &d->ps.table,
         .worker_rank = d->ps.worker_rank,
         .server_rank = d->ps.server_rank,
-        .n_workers   = d->plan.n_groups,
-        .values      = d->plan.values,
-        .rounds      = d->plan.rounds,
-        .staleness   = d->plan.values ? d->plan.staleness : 0,
-        .momentum    = d->plan.values ? dist_ps_momentum(d) : 0,
+        .n_workers   = d->plan->n_groups,
+        .values      = d->plan->values,
+        .rounds      = d->plan->rounds,
+        .staleness   = d->plan->values ? d->plan->staleness : 0,
+        .momentum    = d->plan->values ? dist_ps_momentum(d) : 0,
         .clock       = d->trainer.iter,
-        .fold        = d->plan.late == DIST_LATE_FOLD ? 0.5f : 0,
+        .fold        = d->plan->late == DIST_LATE_FOLD ? 0.5f : 0,
         .stall       = o->stall,
         .apply       = dist_ps_apply,
         .read        = read_history,
-        .note        = d->plan.values ? dist_words_note : NULL,
-        .fill        = d->plan.values ? dist_words_fill : NULL,
+        .note        = d->plan->values ? dist_words_note : NULL,
+        .fill        = d->plan->values ? dist_words_fill : NULL,
         .health      = health,
         .arg         = d,
     };
 
     CT_TRY(dist_ps_form(d, net, &config.form));
     CT_TRY(ct_ps_create(&config, &d->ps.ps));
-    if (d->plan.rounds)
+    if (d->plan->rounds)
         CT_TRY(dist_round_create(d, &d->ps.round));
     return CT_OK;
 }

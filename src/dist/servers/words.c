@@ -53,7 +53,7 @@ bool dist_words_note(void *dist, const struct ct_ps_head *push)
 {
     struct ct_dist *d = dist;
     struct dist_ps *p = &d->ps;
-    int64_t margin    = (d->plan.staleness > 0 ? d->plan.staleness : 1) + 2;
+    int64_t margin    = (d->plan->staleness > 0 ? d->plan->staleness : 1) + 2;
     int64_t when;
 
     p->loss[push->worker]   = to_double(push->word[LOSS]);
@@ -76,8 +76,8 @@ void dist_words_fill(void *dist, struct ct_ps_head *answer)
 
     if (answer->slice != 0)
         return;
-    for (int w = 0; w < d->plan.n_groups; w++)
-        if (!d->plan.rounds || ct_ps_mask_has(&answer->mask, w)) {
+    for (int w = 0; w < d->plan->n_groups; w++)
+        if (!d->plan->rounds || ct_ps_mask_has(&answer->mask, w)) {
             sum += d->ps.weighs[w] * d->ps.loss[w];
             n += d->ps.weighs[w];
         }

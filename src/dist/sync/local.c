@@ -23,7 +23,7 @@ static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net,
     if (d->net == net)
         return CT_OK;
     d->net = net;
-    dist_plan_say(&d->plan, d->options);
+    dist_plan_say(d->plan, d->options);
     CT_TRY(dist_devices_meet(d, net));
     CT_TRY(dist_spread_values(d, net));
     dist_stats_begin(d);
@@ -65,7 +65,7 @@ static enum ct_status mean_of(struct ct_dist *d, float *x)
 /* Where ranks come and go, what they trained counts when all have the mean. */
 static enum ct_status agree(struct ct_dist *d, int iter)
 {
-    if (!d->plan.commits)
+    if (!d->plan->commits)
         return CT_OK;
     CT_TRY(dist_hold(&d->exchange, iter));
     return d->exchange.job->meet(&d->exchange);
@@ -95,7 +95,7 @@ static enum ct_status mean(struct ct_dist *d, int iter)
 /* Steps to the mean that follows iteration `iter`. */
 static int steps_at(const struct ct_dist *d, int iter)
 {
-    return dist_local_steps(d->plan.local_steps, d->trainer.max_iter, iter);
+    return dist_local_steps(d->plan->local_steps, d->trainer.max_iter, iter);
 }
 
 int dist_local_steps(int H, int all, int iter)
