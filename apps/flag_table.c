@@ -377,7 +377,7 @@ static void add_choices(const struct flag_info *f, struct ct_text *out)
     else if (strcmp(f->name, "transport") == 0)
         ct_transport_choices(out);
     else if (strcmp(f->name, "sync") == 0)
-        dist_sync_describe(out);
+        dist_sync_list(out);
 }
 
 const char *flag_help(const struct flag_info *f, char *room, size_t bytes)

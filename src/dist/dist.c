@@ -144,6 +144,7 @@ void ct_dist_destroy(struct ct_dist *d)
     dist_marks_fini(&d->report.marks);
     dist_crews_fini(d);
     ct_free(d->held);
+    ct_free(d->sync_state);
     ct_free(d->gone);
     ct_free(d);
     live_witness_dismiss();

@@ -87,12 +87,6 @@ struct dist_services {
     size_t           *part_bytes; /* one for each rank; owned */
 };
 
-/* Means of weights (sync/local.c). */
-struct dist_local {
-    int  mean_at; /* iteration of the last mean */
-    bool asked[CT_RIDER_STOP + 1]; /* since then */
-};
-
 /* What training took (dist.c), in this view and those before. */
 struct dist_counts {
     bool     begun;         /* in this view, where it counts from here: */
@@ -143,7 +137,7 @@ struct ct_dist {
     struct dist_device_sum device_sum; /* where GPUs sum by themselves */
     struct dist_ps      ps;
     struct ct_ps       *served; /* ps.ps, for the comm thread alone */
-    struct dist_local   local;
+    void               *sync_state; /* what a kind of sync/ keeps; owned */
     struct dist_services services;
     struct dist_counts  counts;
     struct dist_report  report;
@@ -311,11 +305,6 @@ CT_MUST_CHECK enum ct_status dist_share_params(
 
 /* Statistics that ranks keep apart become one on all that train. */
 CT_MUST_CHECK enum ct_status dist_settle_statistics(struct ct_dist *d);
-
-/* sync/local.c: after how many iterations there is a mean, at iteration `iter`
- * of `all`.  In the first tenth, while ranks would part fast, 1, 2, 4, ... up
- * to H, and in the last twentieth, so that noise settles, 1. */
-int dist_local_steps(int H, int all, int iter);
 
 /* dist.c: x becomes the sum over the group; traffic is counted from here. */
 CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,

@@ -132,6 +132,17 @@ static enum ct_status check_reduce(const struct ct_dist *d)
                          "here; use auto", r->name);
 }
 
+/* What a kind by itself keeps outlives views. */
+static enum ct_status make_sync_state(struct ct_dist *d)
+{
+    const struct dist_sync_type *t = d->plan->sync;
+
+    return t && t->state_bytes > 0 && !d->sync_state
+               ? ct_alloc(1, t->state_bytes, "what a kind of --sync keeps",
+                          &d->sync_state)
+               : CT_OK;
+}
+
 static void rank_lost(void *arg, int rank, int iter, const char *text)
 {
     struct ct_dist *d = arg;
@@ -212,6 +223,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     if (!d->view.serves)
         CT_TRY(dist_canonical_init(&d->canonical, d->plan->parts, d->view.rank,
                                    d->view.size));
+    CT_TRY(make_sync_state(d));
     CT_TRY(check_reduce(d));
     CT_TRY(start_thread(d));
     dist_fill_exchange(d);

@@ -210,6 +210,8 @@ TEST(resolve, what_is_said_of_sums_is_what_happens)
     ASSERT_HAS("along one tree", said("canonical: true parts: 4", f));
     ASSERT_HAS("--reduce         has no effect",
                said("canonical: true parts: 4 reduce: 'ring'", f));
+    ASSERT_HAS("every 5 iterations", said("sync: 'local:5'", f));
+    ASSERT_HAS("every 7 iterations", said("sync: 'local' local_steps: 7", f));
     f.gpus = f.own_gpus = f.copied = true;
     /* NCCL was tried in vain. */
     ASSERT_HAS("by a thread beside", said("", f));
@@ -406,4 +408,17 @@ TEST(resolve, every_pair_is_refused_or_trains_to_the_right_result)
                 try_pair(a, b, &by);
         }
     solver_share_seconds = 1;
+}
+
+TEST(resolve, a_kind_checks_its_own_options)
+{
+    const struct dist_facts f = { .size = 4, .n_hosts = 1 };
+
+    ASSERT_STATUS(CT_EINVAL, resolved("sync: 'local:0'", &f));
+    ASSERT_STATUS(CT_EINVAL, resolved("sync: 'local:2x'", &f));
+    ASSERT_STATUS(CT_EINVAL, resolved("sync: 'local:'", &f));
+    ASSERT_STATUS(CT_EINVAL, resolved("local_steps: 0", &f));
+    ASSERT_HAS("--local_steps", ct_last_error());
+    ASSERT_STATUS(CT_EINVAL, resolved("sync: 'ssp:2'", &f));
+    ASSERT_OK(resolved("sync: 'local:2'", &f));
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "dist/ranks.h"
+#include "dist/sync/local.h"
 
 enum { STEPS = 30 };
 

@@ -328,12 +328,12 @@ static enum ct_status check_word(const char *flag, const char *word,
 
 static enum ct_status check_numbers(const Caffe__DistributedParameter *o)
 {
-    if (o->staleness < 0 || o->local_steps < 1 || o->servers < 0 ||
+    if (o->staleness < 0 || o->servers < 0 ||
         o->groups < 1 || !(o->quorum >= 0 && o->quorum <= 1) ||
         !(o->deadline >= 0) || !(o->patience == 0 || o->patience >= 1))
         return ct_fail(CT_EINVAL, "staleness, servers and deadline cannot be "
-                       "negative; local_steps, groups and patience start at "
-                       "1, and quorum lies in [0, 1]");
+                       "negative; groups and patience start at 1, and "
+                       "quorum lies in [0, 1]");
     return CT_OK;
 }
 
@@ -377,6 +377,7 @@ enum ct_status dist_check_words(const Caffe__DistributedParameter *o,
                                 const struct dist_facts *f)
 {
     CT_TRY(check_sync(o->sync));
+    CT_TRY(dist_sync_check(o));
     CT_TRY(check_word("late", o->late, "discard fold error"));
     CT_TRY(check_word("batch", o->batch, "per_rank global"));
     CT_TRY(check_word("data", o->data, "shared local root"));

@@ -23,13 +23,17 @@ static void explain_kind(const struct dist_plan *p,
                          const Caffe__DistributedParameter *o,
                          struct ct_text *out)
 {
+    struct ct_text text = { 0 };
     char choice[160];
 
     if (p->alone)
         line(out, "synchronisation", "none: one rank trains by itself",
              "there are no other ranks");
     else if (p->sync) {
-        line(out, "synchronisation", p->sync->does, "of --sync");
+        dist_sync_describe(p->sync, o, &text);
+        line(out, "synchronisation", text.s ? text.s : p->sync->does,
+             "of --sync");
+        ct_text_fini(&text);
     } else if (p->values) {
         snprintf(choice, sizeof(choice), "%d server(s) from rank %d on keep "
                  "the parameters and update them", p->n_servers,
@@ -311,14 +315,16 @@ const char *dist_way(const struct ct_dist *d)
 void dist_plan_say(const struct dist_plan *p,
                    const Caffe__DistributedParameter *o)
 {
-    const char *unused = reduce_unused(p, o);
+    const char *unused  = reduce_unused(p, o);
+    struct ct_text text = { 0 };
 
     if (unused)
         CT_WARN("--reduce=%s has no effect: %s", o->reduce, unused);
-    if (p->local_steps) {
-        CT_INFO("%d ranks train by themselves; every %d iterations weights "
-                "and history become their means", p->n_workers,
-                p->local_steps);
+    if (p->sync) {
+        dist_sync_describe(p->sync, o, &text);
+        CT_INFO("%d ranks: %s", p->n_workers,
+                text.s ? text.s : p->sync->does);
+        ct_text_fini(&text);
         return;
     }
     if (!p->servers)

@@ -67,7 +67,6 @@ struct dist_plan {
     bool rounds;       /* servers go on without slow workers */
     enum dist_late late; /* what slow workers send afterwards */
     int  staleness;    /* CT_PS_ASYNC: any */
-    int  local_steps;  /* between two means of the weights; 0: no such */
     const struct dist_sync_type *sync; /* a kind by itself; NULL: in step, or
                                         * servers */
     int  parts;        /* canonical: micro-batches of all ranks; 0: no */

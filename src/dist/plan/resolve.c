@@ -45,7 +45,6 @@ static void choose_servers(const Caffe__DistributedParameter *o, int size,
     p->values      = stale || p->rounds;
     p->staleness   = is(o->sync, "async") ? CT_PS_ASYNC : o->staleness;
     p->sync        = dist_sync_find(o->sync);
-    p->local_steps = is(o->sync, "local") ? o->local_steps : 0;
     p->n_groups    = o->groups > 1 ? o->groups : p->n_workers;
     if (!p->servers)
         return;

@@ -5,11 +5,59 @@
  *
  * H = 1 is lock-step training for rules that are linear in the gradient.
  * Requests to stop or snapshot wait for the next mean, where all hear them. */
+#include "dist/sync/local.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "dist/engine.h"
 #include "dist/nothing.h"
-#include "dist/sync/sync.h"
 #include "net/arena.h"
+
+struct local {
+    int  mean_at; /* iteration of the last mean */
+    bool asked[CT_RIDER_STOP + 1]; /* since then */
+};
+
+static struct local *local_of(const struct ct_dist *d)
+{
+    return d->sync_state;
+}
+
+/* --sync=local:STEPS, or --local_steps; 0: it is not a number above 0. */
+static int steps_of(const Caffe__DistributedParameter *o, const char *value)
+{
+    char *end;
+    long n;
+
+    if (!value)
+        return o->local_steps > 0 ? o->local_steps : 0;
+    n = strtol(value, &end, 10);
+    return end > value && !*end && n > 0 && n <= INT_MAX ? (int)n : 0;
+}
+
+static enum ct_status local_check(const Caffe__DistributedParameter *o,
+                                  const char *value)
+{
+    return steps_of(o, value) > 0
+               ? CT_OK
+               : ct_fail(CT_EINVAL, "--local_steps, or N of --sync=local:N, "
+                         "starts at 1");
+}
+
+static void local_describe(const Caffe__DistributedParameter *o,
+                           struct ct_text *out)
+{
+    ct_text_addf(out, "every rank trains by itself, and every %d iterations "
+                 "weights and histories become their means",
+                 steps_of(o, dist_sync_value(o->sync)));
+}
+
+static int local_counts(struct ct_exchange *x)
+{
+    return local_of(dist_of(x))->mean_at;
+}
 
 static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net,
                                    const struct ct_trainer *t,
@@ -19,7 +67,8 @@ static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net,
 
     *out       = (struct ct_attached){ 0 };
     d->trainer = *t;
-    d->local.mean_at = t->iter; /* where a snapshot may have taken all ranks */
+    /* A snapshot may have taken all ranks there. */
+    local_of(d)->mean_at = t->iter;
     if (d->net == net)
         return CT_OK;
     d->net = net;
@@ -77,7 +126,7 @@ static enum ct_status mean(struct ct_dist *d, int iter)
     const struct ct_updater *u = &d->trainer.updater;
     double start               = ct_now();
 
-    if (d->local.mean_at == iter)
+    if (local_of(d)->mean_at == iter)
         return CT_OK;
     CT_TRY(ct_mirror_get(d->trainer.mirror));
     CT_TRY(ct_mirror_get_history(d->trainer.mirror));
@@ -87,7 +136,7 @@ static enum ct_status mean(struct ct_dist *d, int iter)
     CT_TRY(ct_mirror_put(d->trainer.mirror));
     CT_TRY(ct_mirror_put_history(d->trainer.mirror));
     CT_TRY(agree(d, iter));
-    d->local.mean_at = iter;
+    local_of(d)->mean_at = iter;
     d->counts.wait_seconds += ct_now() - start;
     return CT_OK;
 }
@@ -95,7 +144,10 @@ static enum ct_status mean(struct ct_dist *d, int iter)
 /* Steps to the mean that follows iteration `iter`. */
 static int steps_at(const struct ct_dist *d, int iter)
 {
-    return dist_local_steps(d->plan->local_steps, d->trainer.max_iter, iter);
+    const Caffe__DistributedParameter *o = d->options;
+
+    return dist_local_steps(steps_of(o, dist_sync_value(o->sync)),
+                            d->trainer.max_iter, iter);
 }
 
 int dist_local_steps(int H, int all, int iter)
@@ -123,7 +175,7 @@ static enum ct_status local_begin(struct ct_exchange *x, int iter)
     dist_begun(d);
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++)
         if (rider[i] > 0)
-            d->local.asked[i] = true;
+            local_of(d)->asked[i] = true;
     return CT_OK;
 }
 
@@ -138,13 +190,14 @@ static enum ct_status local_finish(struct ct_exchange *x,
                                    struct ct_answer *out)
 {
     struct ct_dist *d = dist_of(x);
+    struct local *l   = local_of(d);
     float *rider      = dist_diff(d, d->net);
     int iter          = d->trainer.iter;
     bool meet         = (iter + 1) % steps_at(d, iter) == 0;
 
     for (int i = CT_RIDER_SNAPSHOT; i <= CT_RIDER_STOP; i++) {
-        rider[i]    = meet && d->local.asked[i];
-        d->local.asked[i] = d->local.asked[i] && !meet;
+        rider[i]     = meet && l->asked[i];
+        l->asked[i] &= !meet;
     }
     if (meet)
         CT_TRY(ct_dist_sum(d, rider, CT_ARENA_RIDERS));
@@ -174,10 +227,15 @@ static enum ct_status local_settle(struct ct_exchange *x, int iter,
 
 const struct dist_sync_type dist_sync_local = {
     .name          = "local",
-    .about         = "average weights now and then",
+    .about         = "average weights every --local_steps iterations, or "
+            "every N with local:N",
     .does          = "every rank trains by itself, and weights become their "
-            "means every --local_steps iterations",
+            "means now and then",
     .keeps_history = true,
+    .state_bytes   = sizeof(struct local),
+    .check         = local_check,
+    .describe      = local_describe,
+    .counts        = local_counts,
     .ops = {
         .name       = "local",
         .attach     = local_attach,

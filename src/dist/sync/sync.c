@@ -22,15 +22,49 @@ static const struct {
                      { "ssp", "bounded lead" },
                      { "async", "no waiting" } };
 
-const struct dist_sync_type *dist_sync_find(const char *name)
+const struct dist_sync_type *dist_sync_find(const char *word)
 {
+    const size_t n = strcspn(word, ":");
+
     for (int i = 0; i < N_TYPES; i++)
-        if (strcmp(types[i]->name, name) == 0)
+        if (strlen(types[i]->name) == n &&
+            strncmp(types[i]->name, word, n) == 0)
             return types[i];
     return NULL;
 }
 
-void dist_sync_describe(struct ct_text *out)
+const char *dist_sync_value(const char *word)
+{
+    const char *colon = strchr(word, ':');
+
+    return colon ? colon + 1 : NULL;
+}
+
+enum ct_status dist_sync_check(const Caffe__DistributedParameter *o)
+{
+    const struct dist_sync_type *chosen = dist_sync_find(o->sync);
+    const char *value                   = dist_sync_value(o->sync);
+
+    if (chosen && value && !chosen->check)
+        return ct_fail(CT_EINVAL, "--sync=%s: %s takes no value", o->sync,
+                       chosen->name);
+    for (int i = 0; i < N_TYPES; i++)
+        if (types[i]->check)
+            CT_TRY(types[i]->check(o, types[i] == chosen ? value : NULL));
+    return CT_OK;
+}
+
+void dist_sync_describe(const struct dist_sync_type *t,
+                        const Caffe__DistributedParameter *o,
+                        struct ct_text *out)
+{
+    if (t->describe)
+        t->describe(o, out);
+    else
+        ct_text_add(out, t->does);
+}
+
+void dist_sync_list(struct ct_text *out)
 {
     for (int i = 0; i < N_FIRST; i++)
         ct_text_addf(out, "%s%s: %s", i ? "; " : "", first[i].name,
