@@ -161,13 +161,10 @@ static void mark_changes(struct ct_dist *d)
 
 enum ct_status dist_enter_view(struct ct_exchange *x)
 {
-    struct ct_dist *d = x->state;
-    struct ct_transport *t;
+    struct ct_dist *d                  = x->state;
+    const struct elastic_membership *m = d->elastic.members;
 
-    CT_ASSERT(!d->net && !d->host.params_of); /* the solver has left */
-    dist_view_close(d);
-    CT_TRY(d->elastic.members->open(d->elastic.members->arg, &t));
-    CT_TRY(dist_view_open(d, t));
+    CT_TRY(dist_change_view(d, m->open, m->arg));
     mark_changes(d);
     dist_marks_add(&d->report.marks, CT_MARK_VIEW, -1, d->elastic.place.base,
                    "%s", d->elastic.place.why);

@@ -214,13 +214,15 @@ CT_MUST_CHECK enum ct_status dist_create_at(
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 
 /* view.c: opens a view on a transport, which it takes over, also when it fails;
- * closes it.  Another one in its place, between two iterations: the solver has
- * left the old one (solver_leave_view). */
+ * closes it.  Another one in its place, between two iterations, on the
+ * transport that `open` makes when the old one is closed: the solver has left
+ * that (solver_leave_view). */
+typedef enum ct_status (*dist_open_fn)(void *arg, struct ct_transport **out);
 CT_MUST_CHECK enum ct_status dist_view_open(struct ct_dist *d,
                                             struct ct_transport *t);
 void dist_view_close(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_change_view(struct ct_dist *d,
-                                              struct ct_transport *t);
+                                              dist_open_fn open, void *arg);
 
 /* For a net that is about to go, while the comm thread may work on it: waits
  * for this job of its.  In the middle of an iteration, which then has failed,

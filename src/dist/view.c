@@ -271,14 +271,13 @@ void dist_view_close(struct ct_dist *d)
     d->trainer     = (struct ct_trainer){ 0 };
 }
 
-enum ct_status dist_change_view(struct ct_dist *d, struct ct_transport *t)
+enum ct_status dist_change_view(struct ct_dist *d, dist_open_fn open,
+                                void *arg)
 {
-    const int before = d->plan->n_workers;
+    struct ct_transport *t;
 
     CT_ASSERT(!d->net && !d->host.params_of); /* the solver has left */
     dist_view_close(d);
-    CT_TRY(dist_view_open(d, t));
-    dist_marks_add(&d->report.marks, CT_MARK_VIEW, d->view.all->rank, 0,
-                   "%d ranks train, after %d", d->plan->n_workers, before);
-    return CT_OK;
+    CT_TRY(open(arg, &t));
+    return dist_view_open(d, t);
 }

@@ -14,7 +14,7 @@
 enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
                               float *x, int64_t n)
 {
-    const struct ct_allreduce_type *type = d->plan.reduce;
+    const struct ct_allreduce_type *type = d->plan->reduce;
 
     return type && ct_allreduce_available(c, type) ? type->run(c, x, n)
                                                    : ct_allreduce(c, x, n);
@@ -23,7 +23,7 @@ enum ct_status dist_dense_sum(const struct ct_dist *d, struct ct_comm *c,
 double dist_dense_sends(const struct ct_dist *d, const struct ct_comm *c,
                         int64_t n)
 {
-    const struct ct_allreduce_type *type = d->plan.reduce;
+    const struct ct_allreduce_type *type = d->plan->reduce;
 
     type = type ? type : ct_allreduce_choose(c, n);
     return n ? type->bytes(&c->place, n) : 0;
