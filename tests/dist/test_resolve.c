@@ -247,12 +247,29 @@ static bool has(const char *fields, const char *word)
     return strstr(fields, word) != NULL;
 }
 
-/* What rounds, delays or leaves out comes near; all else is the same. */
-static bool is_near(const char *fields)
+/* How far from one rank's weights ranks may end, in parts of the way that those
+ * went from the start: about twice what codecs and stale gradients cost here.
+ * Who makes no update is 1 away.  All else, --bandwidth that suffices among it,
+ * is the same as one rank. */
+static const struct {
+    const char *word;
+    double      apart;
+} nears[] = { { "'bf16'", 0.01 },  { "'fp16'", 0.01 },  { "'qsgd'", 0.15 },
+              { "'onebit'", 0.4 }, { "'topk:", 0.3 },   { "'powersgd:", 0.4 },
+              { "'async'", 0.3 },
+              /* They settle after each step here, and differ by rounding; but
+               * their losses may be those of a rank. */
+              { "sync: 'local", 0.001 }, { "'ssp'", 0.001 },
+              { "groups", 0.001 } };
+
+/* 0: they are to be the same. */
+static double how_near(const char *fields)
 {
-    return has(fields, "compress") || has(fields, "'ssp'") ||
-           has(fields, "'async'") || has(fields, "'local'") ||
-           has(fields, "bandwidth") || has(fields, "groups");
+    double sum = 0;
+
+    for (size_t i = 0; i < sizeof(nears) / sizeof(nears[0]); i++)
+        sum += has(fields, nears[i].word) ? nears[i].apart : 0;
+    return sum;
 }
 
 /* Where all ranks make the same updates; unlike devices round them. */
@@ -270,37 +287,60 @@ static void same_weights(const char *fields, const struct rank *a,
              fields, apart);
 }
 
-/* The ranks end alike, and their loss is about that of one. */
-static void near_one(const char *fields, const struct rank *one,
-                     const struct rank *r, int n)
-{
-    const bool stale  = has(fields, "'ssp'") || has(fields, "'async'");
-    const double want = one->loss[RANKS_STEPS - 1];
-    double got        = 0;
+/* By whom each result is judged: one rank on the whole batch, or on its part
+ * where every rank has a source of its own, which are all alike; and where all
+ * of them start. */
+struct judges {
+    const struct rank *whole, *part, *start;
+};
 
-    for (int i = 0; i < n; i++) {
-        got += r[i].loss[RANKS_STEPS - 1] / n;
-        if (r[i].st != CT_OK)
-            FAIL("%s: rank %d: %s", fields, i, r[i].why);
-        same_weights(fields, &r[0], &r[i], ranks_alike(i));
+static double distance(const struct rank *a, const struct rank *b)
+{
+    double sum = 0;
+
+    for (size_t j = 0; j < a->n; j++) {
+        const double d = (double)(a->weights[j] - b->weights[j]);
+
+        sum += d * d;
     }
-    /* Uneven parts of sources that are alike are other samples than one rank's.
-     * */
-    if (has(fields, "data: 'local'") && has(fields, "shares")) {
-        ASSERT(isfinite(got));
-        return;
-    }
-    /* What stale ranks say is a step old, or some. */
-    if (!(fabs(got - want) <= 0.5 * want + (stale ? 0.6 : 0.2)))
-        FAIL("%s: %d ranks end with a loss of %g, one with %g", fields, n,
-             got, want);
+    return sqrt(sum);
 }
 
-/* By whom each result is judged: one rank on the whole batch, or on its part
- * where every rank has a source of its own, which are all alike. */
-struct judges {
-    const struct rank *whole, *part;
-};
+/* Uneven parts of sources that are alike are other samples than one rank's. */
+static bool other_samples(const char *fields)
+{
+    return has(fields, "data: 'local'") && has(fields, "shares");
+}
+
+/* The ranks end alike, near one rank's weights, and have learnt as it has. */
+static void near_one(const char *fields, const struct judges *by,
+                     const struct rank *one, const struct rank *r, int n)
+{
+    const double way   = distance(one, by->start);
+    const double first = one->loss[0], want = one->loss[RANKS_STEPS - 1];
+    const double most  = how_near(fields);
+    double got = 0, apart;
+
+    for (int i = 0; i < n; i++) {
+        if (r[i].st != CT_OK)
+            FAIL("%s: rank %d: %s", fields, i, r[i].why);
+        got += r[i].loss[RANKS_STEPS - 1] / n;
+        same_weights(fields, &r[0], &r[i], ranks_alike(i));
+    }
+    apart = distance(r, one) / way;
+    if (other_samples(fields)) { /* they go as far, to another place */
+        const double went = distance(r, by->start) / way;
+
+        ASSERT(isfinite(got) && went > 0.3 && went < 3);
+        return;
+    }
+    if (!(apart <= most))
+        FAIL("%s: %d ranks end %g from the weights of one, in parts of its "
+             "way; %g are allowed", fields, n, apart, most);
+    if (!(fabs(got - want) <= 0.3 * fabs(first - want)))
+        FAIL("%s: %d ranks end with a loss of %g, one with %g, after %g",
+             fields, n, got, want, first);
+}
 
 /* The devices that the ranks train on here. */
 static void add_devices(struct dist_facts *f)
@@ -312,7 +352,36 @@ static void add_devices(struct dist_facts *f)
     f->mixed = f->unlike = mixed;
 }
 
-static void try_fields(const char *fields, const struct judges *by)
+/* The message is about this flag: it has it as it is, or without its value, or
+ * the value in a list behind it ("--sync=ssp, async or local"). */
+static bool names(const char *message, const char *flag)
+{
+    const size_t n    = strcspn(flag, "=");
+    const char *value = flag[n] ? flag + n + 1 : "";
+    const char *at    = strstr(message, test_format("%.*s", (int)n, flag));
+
+    if (strcmp(test_format("%.*s", (int)n, flag), "--gpu") == 0)
+        return has(message, "GPU") || has(message, "device");
+    return at && (at[n] != '=' || !value[0] || strstr(at, value));
+}
+
+/* The rule that refuses a pair is the pair's own. */
+static void names_both(const struct dist_choice *a, const struct dist_choice *b)
+{
+    const char *text = ct_last_error(), *with, *why;
+
+    ASSERT_HAS("does not go with", text);
+    with = strstr(text, "does not go with");
+    why  = strstr(with, ": ");
+    ASSERT(why);
+    text = test_format("%.*s", (int)(why - text), text);
+    if (!names(text, a->flag) || !names(text, b->flag))
+        FAIL("%s and %s are refused by another rule: %s", a->flag, b->flag,
+             text);
+}
+
+static void try_fields(const char *fields, const struct dist_choice *a,
+                       const struct dist_choice *b, const struct judges *by)
 {
     const int n_servers = has(fields, "servers");
     const int n         = RANKS + n_servers;
@@ -326,7 +395,7 @@ static void try_fields(const char *fields, const struct judges *by)
 
     add_devices(&f);
     if (resolved(fields, &f) != CT_OK) {
-        ASSERT_HAS("does not go with", ct_last_error());
+        names_both(a, b);
         return;
     }
     ranks_batch(global ? RANKS_BATCH : 0);
@@ -335,8 +404,8 @@ static void try_fields(const char *fields, const struct judges *by)
         ranks_refuse("GPU of its own", r, n);
         return;
     }
-    if (is_near(fields) || (own && has(fields, "shares")))
-        near_one(fields, one, r, RANKS);
+    if (how_near(fields) > 0 || other_samples(fields))
+        near_one(fields, by, one, r, RANKS);
     else
         ranks_same_as_one(one, r, RANKS);
 }
@@ -344,14 +413,15 @@ static void try_fields(const char *fields, const struct judges *by)
 /* Unlike devices train where there are some: CORTADO_TEST_DEVICE=mixed makes
  * every pair one of them.  Here it is refused with its reason, or there is a
  * plan, by which unlike ranks share no memory and no GPU sums. */
-static void plan_unlike(const struct dist_choice *unlike, const char *fields)
+static void plan_unlike(const struct dist_choice *a,
+                        const struct dist_choice *b, const char *fields)
 {
     struct dist_facts f = { .size = RANKS + has(fields, "servers"),
                             .n_hosts = 1 };
 
-    dist_choice_facts(unlike, &f);
+    dist_choice_facts(a->cpus ? a : b, &f);
     if (resolved(fields, &f) != CT_OK) {
-        ASSERT_HAS("does not go with", ct_last_error());
+        names_both(a, b);
         return;
     }
     ASSERT(f.mixed && !plan_of(fields, f).in_memory);
@@ -368,33 +438,42 @@ static void try_pair(const struct dist_choice *a, const struct dist_choice *b,
         a == b ? a->fields : test_format("%s %s", a->fields, b->fields);
 
     if (a->cpus || b->cpus) {
-        plan_unlike(a->cpus ? a : b, fields);
+        plan_unlike(a, b, fields);
         return;
     }
     if (a->gpus && !getenv("CORTADO_TEST_DEVICE"))
         setenv("CORTADO_IMPL", "mirror:copy", 1);
-    try_fields(fields, by);
+    try_fields(fields, a, b, by);
     if (a->gpus && !getenv("CORTADO_TEST_DEVICE"))
         unsetenv("CORTADO_IMPL");
 }
 
-TEST(resolve, every_pair_is_refused_or_trains_to_the_right_result)
+static struct judges call_judges(void)
 {
     const char *path;
-    const char *which = getenv("CORTADO_TEST_PAIR"); /* one flag, for a look */
     struct judges by;
 
     ranks_make_data();
     path = ranks_make_db("db");
     for (int i = 0; i < RANKS; i++)
         (void)ranks_make_db(test_format("db_%d", i));
-    solver_share_seconds = 0.01;
     ranks_source_db(path, "");
     by.whole = ranks_train(1, "", "", 0);
     ASSERT_OK(by.whole->st);
+    by.start = ranks_train(1, "base_lr: 0", "", 0);
+    ASSERT_OK(by.start->st);
     ranks_batch(RANKS_BATCH / RANKS);
     by.part = ranks_train(1, "", "", 0);
     ASSERT_OK(by.part->st);
+    return by;
+}
+
+TEST(resolve, every_pair_is_refused_or_trains_to_the_right_result)
+{
+    const char *which = getenv("CORTADO_TEST_PAIR"); /* one flag, for a look */
+    const struct judges by = call_judges();
+
+    solver_share_seconds = 0.01;
     for (int i = 0; i < dist_n_choices; i++)
         for (int k = 0; k <= i; k++) {
             const struct dist_choice *a = &dist_choices[i];
@@ -408,6 +487,30 @@ TEST(resolve, every_pair_is_refused_or_trains_to_the_right_result)
                 try_pair(a, b, &by);
         }
     solver_share_seconds = 1;
+}
+
+/* Values that have no row in the manual's table, alone and beside a few. */
+TEST(resolve, other_values_train_to_the_right_result)
+{
+    static const struct dist_choice other[] = {
+        { "--reduce=halving", "reduce: 'halving'", false, false },
+        { "--reduce=hierarchical", "reduce: 'hierarchical'", false, false },
+        { "--reduce=shared", "reduce: 'shared'", false, false },
+        { "--compress=fp16", "compress: 'fp16'", false, false },
+        { "--sync=local", "sync: 'local:3'", false, false } };
+    static const struct dist_choice beside[] = {
+        { "--batch=global", "batch: 'global'", false, false },
+        { "--bandwidth", "bandwidth: '1gbit'", false, false },
+        { "--road=factors", "road: 'factors'", false, false },
+        { "--deadline", "deadline: 5", false, false } };
+    const struct judges by = call_judges();
+
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+        for (size_t k = 0; k < sizeof(beside) / sizeof(beside[0]); k++)
+            try_pair(&other[i], &beside[k], &by);
+    /* Only MPI has that one. */
+    ranks_refuse("no such way to sum", ranks_train(2, "", "reduce: 'mpi'", 0),
+                 2);
 }
 
 TEST(resolve, a_kind_checks_its_own_options)
