@@ -21,7 +21,8 @@ static bool own_data(const struct ct_layer *l)
 
 static bool uneven(const struct ct_layer *l)
 {
-    return ct_dealing_of(l->run)->batch_step > 0 && l->phase == CAFFE__PHASE__TRAIN;
+    return ct_dealing_of(l->run)->batch_step > 0 &&
+           l->phase == CAFFE__PHASE__TRAIN;
 }
 
 struct ct_deal ct_deal_of(const struct ct_layer *l)

@@ -3,10 +3,10 @@
  *
  * oneDNN takes the weights of most convolutions in tiles of 16 x 16 channels
  * (device/cpu/tiles16.h), and gives their gradients so.  Update rules work
- * value by value and do not care.  So between two moments at which somebody asks for
- * Caffe's order (a test, a snapshot, the end of a run of iterations) values,
- * gradients and histories lie in tiles in their arenas, and no pass converts
- * them:
+ * value by value and do not care.  So between two moments at which somebody
+ * asks for Caffe's order (a test, a snapshot, the end of a run of iterations)
+ * values, gradients and histories lie in tiles in their arenas, and no pass
+ * converts them:
  *
  *     Caffe's order  --rest-->  passes, updates, passes, ...  --rest-->  back
  *

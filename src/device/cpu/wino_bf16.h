@@ -61,7 +61,8 @@ void ct_short_output(const struct ct_short_tiles *g, const float *m,
                      const struct ct_short_end *end, uint16_t *y);
 
 /* 16 x 16 kernels in one tile of weights (tiles16.h) as
- * place x in / 2 x out x 2, of which the caller has rows of 32 outputs; `turned` as in winograd.h. */
+ * place x in / 2 x out x 2, of which the caller has rows of 32 outputs;
+ * `turned` as in winograd.h. */
 void ct_short_weights(const float *w, bool turned, int64_t plane, uint16_t *u);
 /* dw = or += the gradient, from floats in rows of 32 outputs. */
 void ct_short_weights_grad(const float *du, int64_t plane, bool add,
