@@ -4,6 +4,7 @@ import collections
 import ctypes
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_void_p
 
+from . import _device
 from ._library import check, decode, lib
 
 
@@ -35,14 +36,16 @@ class _Mark(ctypes.Structure):
 
 _EVENT_FN = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
 _STOP_FN = ctypes.CFUNCTYPE(None, c_int, c_int, c_void_p)
+_WANTS_FN = ctypes.CFUNCTYPE(c_bool, c_int, c_void_p)
+_INSPECT_FN = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
 _VIEW_FN = ctypes.CFUNCTYPE(None, c_bool, c_void_p)
 
 
 class _Table(ctypes.Structure):
     _fields_ = [('iteration', _EVENT_FN), ('test', _EVENT_FN),
                 ('snapshot', _EVENT_FN), ('mark', _EVENT_FN),
-                ('stop', _STOP_FN), ('wants_inspect', c_void_p),
-                ('inspect', c_void_p), ('view', _VIEW_FN)]
+                ('stop', _STOP_FN), ('wants_inspect', _WANTS_FN),
+                ('inspect', _INSPECT_FN), ('view', _VIEW_FN)]
 
 
 Iteration = collections.namedtuple(
@@ -50,6 +53,7 @@ Iteration = collections.namedtuple(
 Test = collections.namedtuple('Test', 'iter net seconds outputs')
 Snapshot = collections.namedtuple('Snapshot', 'iter model state')
 Mark = collections.namedtuple('Mark', 'what rank iter time text')
+Inspect = collections.namedtuple('Inspect', 'iter')
 Stop = collections.namedtuple('Stop', 'iter status')
 
 
@@ -96,9 +100,13 @@ class Listener:
                 raise TypeError('listen(%s=...) takes a function' % name)
             if name == 'view':
                 continue  # the job tells of these, when nets are there again
-            made = (self._stop(function) if name == 'stop'
-                    else self._event(function, *_KINDS[name]))
+            if name in _KINDS:
+                made = self._event(function, *_KINDS[name])
+            else:
+                made = getattr(self, '_' + name)(function)
             setattr(self._table, name, made)
+        if 'inspect' in functions and 'wants_inspect' not in functions:
+            self._table.wants_inspect = self._wants_inspect(lambda _iter: True)
         check(lib.ct_solver_listen(pointer, ctypes.byref(self._table), None))
 
     def tell_view(self, view):
@@ -109,13 +117,24 @@ class Listener:
     def _call(self, function, event):
         if self.raised is None:
             try:
-                function(event)
+                return function(event)
             except BaseException as raised:  # also KeyboardInterrupt
                 self.raised = raised
+        return None
 
     def _event(self, function, struct, convert):
         return _EVENT_FN(lambda e, _arg: self._call(
             function, convert(struct.from_address(e))))
+
+    def _wants_inspect(self, function):
+        return _WANTS_FN(lambda iteration, _arg: bool(
+            self._call(function, iteration)))
+
+    def _inspect(self, function):
+        def inspect(_solver, iteration, _arg):
+            _device.ran()  # arrays that somebody has are of the pass before
+            self._call(function, Inspect(iteration))
+        return _INSPECT_FN(inspect)
 
     def _stop(self, function):
         return _STOP_FN(lambda iteration, status, _arg: self._call(

@@ -320,16 +320,19 @@ class Solver(Pinned):
     def listen(self, **functions) -> None:
         """Call functions with what happens while this solver trains.
 
-        iteration=f, test=f, snapshot=f, mark=f (a rank was lost, is late or
-        is back), view=f (an elastic job goes on with other ranks) and stop=f;
-        each takes one named tuple.  Training waits for them.  What one raises
-        ends training after the iteration that runs.
+        iteration=f, test=f, snapshot=f, mark=f (a rank came, was lost, is
+        late or is back), view=f (an elastic job goes on with other ranks),
+        inspect=f (parameters are updated, gradients are still there) and
+        stop=f; each takes one named tuple.  inspect=f comes after every
+        iteration, or after those for which wants_inspect=g says so, which
+        takes an iteration's number before it.  Training waits for them.  What
+        one raises ends training after the iteration that runs.
         """
         unknown = set(functions) - {'iteration', 'test', 'snapshot', 'mark',
-                                    'view', 'stop'}
+                                    'view', 'wants_inspect', 'inspect', 'stop'}
         if unknown:
             raise TypeError('listen() knows iteration, test, snapshot, mark, '
-                            'view and stop, not %s'
+                            'view, wants_inspect, inspect and stop, not %s'
                             % ', '.join(sorted(unknown)))
         self._handle.listeners.append(
             Listener(self._handle.pointer, functions))

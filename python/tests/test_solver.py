@@ -205,6 +205,36 @@ class TestListen(SolverCase):
         self.assertEqual(written[-1].iter, 4)
         self.assertTrue(os.path.exists(written[-1].state))
 
+    def test_inspect_sees_gradients_after_the_update(self):
+        solver = self.solver(6)
+        seen, asked = [], []
+
+        def look(e):
+            seen.append((e.iter, [(b.data.copy(), b.diff.copy())
+                                  for p in solver.net.params.values()
+                                  for b in p]))
+
+        def wants(i):
+            asked.append(i)
+            return i in (1, 4)
+        solver.listen(inspect=look, wants_inspect=wants)
+        solver.step(2)
+        now = [b.data for p in solver.net.params.values() for b in p]
+        self.assertEqual(len(now), len(seen[0][1]))
+        for (data, diff), after in zip(seen[0][1], now):
+            self.assertTrue((data == after).all())
+        self.assertTrue(any(diff.any() for _, diff in seen[0][1]))
+        solver.step(4)
+        self.assertEqual(asked, list(range(6)))
+        self.assertEqual([i for i, _ in seen], [1, 4])
+
+    def test_inspect_comes_after_every_iteration_by_default(self):
+        solver = self.solver(3)
+        seen = []
+        solver.listen(inspect=seen.append)
+        solver.solve()
+        self.assertEqual([e.iter for e in seen], [0, 1, 2])
+
     def test_what_a_listener_raises_stops_training(self):
         solver = self.solver(100)
 
