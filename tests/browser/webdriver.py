@@ -133,6 +133,15 @@ class Browser:
                         move[1], move[2],
                         {'type': 'pointerUp', 'button': 0}]}]})
 
+    def wheel(self, css, by):
+        """Over the middle of the element."""
+        found = self._call('POST', self._session + '/element',
+                           {'using': 'css selector', 'value': css})
+        self._call('POST', self._session + '/actions', {'actions': [{
+            'type': 'wheel', 'id': 'wheel', 'actions': [{
+                'type': 'scroll', 'x': 0, 'y': 0, 'deltaX': 0, 'deltaY': by,
+                'origin': found}]}]})
+
     def size(self, width, height):
         self._call('POST', self._session + '/window/rect',
                    {'width': width, 'height': height})

@@ -99,18 +99,19 @@ function open() {
 
 // ---- buttons
 
+// As the system has it, the opposite of that, the same whatever it has.
 function themes() {
   const root = document.documentElement;
   const set = (t) => {
     if (t) root.dataset.theme = t;
     else delete root.dataset.theme;
+    $('theme').title = 'now: ' + (t || 'as the system has it');
   };
   set(localStorage.getItem('theme'));
   $('theme').addEventListener('click', () => {
     const dark = matchMedia('(prefers-color-scheme: dark)').matches;
-    const next = { '': dark ? 'light' : 'dark',
-      light: dark ? '' : 'dark', dark: dark ? 'light' : '' };
-    const t = next[root.dataset.theme || ''] || '';
+    const all = dark ? ['', 'light', 'dark'] : ['', 'dark', 'light'];
+    const t = all[(all.indexOf(root.dataset.theme || '') + 1) % 3];
     set(t);
     localStorage.setItem('theme', t);
     open();

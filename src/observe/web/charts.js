@@ -1,5 +1,5 @@
 // charts.js - curves of all chosen runs, and the page that shows them.
-import { el, shown, first, state, save } from './data.js';
+import { el, shown, first, state, save, wholeSeries } from './data.js';
 
 const options = { smooth: 0.6, log: false, time: false };
 const groups = [
@@ -38,8 +38,7 @@ function table(group) {
     let k = 0;
     for (const [name, c] of trainFirst(run.series.curves)) {
       if (!group.pick(name) || !c.x.length) continue;
-      const start = run.run ? run.run.started : c.t[0];
-      const x = options.time ? c.t.map((t) => t - start) : c.x;
+      const x = options.time ? c.t.map((t) => t - run.series.begun) : c.x;
       const label = (shown().length > 1 ? run.name + ' ' : '') + name;
       const stroke = shown().length > 1 || !k ? run.color
         : ['#e07b39', '#4f9d69', '#b04a5a'][(k - 1) % 3];
@@ -78,8 +77,7 @@ export function drawMarks(u, run, place) {
   }
 }
 
-const placeOf = (m) => options.time
-  ? m.time - (first().run ? first().run.started : m.time) : m.iter;
+const placeOf = (m) => options.time ? m.time - first().series.begun : m.iter;
 
 const short = (v) => v === null || v === undefined ? '–'
   : Math.abs(v) >= 1e5 || (v !== 0 && Math.abs(v) < 1e-3)
@@ -131,13 +129,17 @@ function update(chart, force) {
   }
 }
 
-function csv(group) {
+// A field of a CSV file, as RFC 4180 has it.
+export const field = (v) => /[",\r\n]/.test(v)
+  ? '"' + String(v).replaceAll('"', '""') + '"' : v;
+
+async function csv(group) {
   const rows = ['run,curve,iteration,time,value'];
   for (const run of shown())
-    for (const [name, c] of run.series.curves)
+    for (const [name, c] of (await wholeSeries(run)).curves)
       if (group.pick(name))
-        c.x.forEach((x, i) => rows.push(
-          [run.name, name, x, c.t[i].toFixed(3), c.y[i]].join(',')));
+        c.x.forEach((x, i) => rows.push([field(run.name), field(name), x,
+          c.t[i].toFixed(3), c.y[i] === null ? 'nan' : c.y[i]].join(',')));
   return rows.join('\n') + '\n';
 }
 
@@ -219,9 +221,10 @@ export function open(box) {
     const name = group.title.toLowerCase().replace(/ /g, '_');
     chart.card = el('section', { class: 'card', id: 'chart_' + name },
       el('header', {}, el('h2', {}, group.title),
-        el('button', { class: 'csv', onclick: () =>
-          save(name + '.csv', 'text/csv', csv(group)) }, 'CSV'),
-        el('button', { class: 'svg', onclick: () =>
+        el('button', { class: 'csv', title: 'every recorded value',
+          onclick: async () =>
+            save(name + '.csv', 'text/csv', await csv(group)) }, 'CSV'),
+        el('button', { class: 'svg', title: 'what is shown now', onclick: () =>
           save(name + '.svg', 'image/svg+xml', svg(chart)) }, 'SVG')),
       plot);
     return chart;
@@ -246,5 +249,7 @@ addEventListener('resize', () => charts.forEach((c) => {
 }));
 
 // For tests, and for people at the console.
-window.cortado = { state, first, zoomed: (title) => charts.some((c) =>
-  c.group.title === title && c.zoomed) };
+const chartOf = (title) => charts.find((c) => c.group.title === title);
+window.cortado = { state, first, field,
+  zoomed: (title) => chartOf(title).zoomed,
+  plot: (title) => chartOf(title).plot };

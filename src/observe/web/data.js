@@ -78,9 +78,10 @@ export async function getLines(run, name, cursor, thin) {
 
 const column = () => ({ x: [], t: [], y: [] });
 
+// begun: the time of the earliest line, also where a run was resumed.
 function newSeries() {
   return { cursor: {}, curves: new Map(), marks: [], snapshots: [], last: null,
-    changed: 0 };
+    changed: 0, begun: Infinity };
 }
 
 function put(s, name, line, value) {
@@ -107,6 +108,7 @@ const fields = { loss: 'train loss', rate: 'learning rate',
 
 function takeLine(s, line) {
   s.changed++;
+  if (line.time < s.begun) s.begun = line.time;
   if (line.kind === 'start') rewind(s, line.iter);
   else if (line.kind === 'iteration') {
     for (const [key, name] of Object.entries(fields))
@@ -128,6 +130,17 @@ export async function refreshSeries(run) {
   const s = run.series;
   for (const line of await getLines(run, 'series.jsonl', s.cursor, 4000))
     takeLine(s, line);
+}
+
+// The series as it was written: the page itself thins out a long one.
+export async function wholeSeries(run) {
+  const s = newSeries();
+  s.cursor.next = 0;
+  for (;;) {
+    const lines = await getLines(run, 'series.jsonl', s.cursor, 0);
+    if (!lines.length) return s;
+    lines.forEach((line) => takeLine(s, line));
+  }
 }
 
 export async function refreshRuns() {

@@ -52,7 +52,7 @@ export function open(into) {
         follow = e.target.checked;
         draw();
       } }), ' follow'),
-    el('button', { onclick: () => save('log.txt', 'text/plain',
+    el('button', { id: 'savelog', onclick: () => save('log.txt', 'text/plain',
       lines.map((l) => l.text).join('\n') + '\n') }, 'Save'),
     el('span', { class: 'dim', id: 'loglines' })),
   el('section', { class: 'card scroll' }, shownText));

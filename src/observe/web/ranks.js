@@ -4,7 +4,9 @@ import { drawMarks, marksOf } from './charts.js';
 
 const many = 64;   // ranks from which on the table shows the slowest alone
 let box = null, sort = null, metric = 'wait';
-let cursor = null, latest = null, history = [];
+// Numbers of old lines that are fetched, by all ranks together.
+const most = 10000;
+let cursor = null, latest = null, history = []; // of waiting: time and spread
 
 const columns = [
   ['rank', 'rank', (r) => r.rank],
@@ -39,7 +41,8 @@ function rows(run) {
       waiting: latest.waiting[i], waiting_for: latest.waiting_for[i],
       sent: latest.sent_per_second[i], memory: latest.memory[i],
       device_memory: latest.device_memory[i],
-      temperature: latest.temperature ? latest.temperature[i] : 0, gone: latest.gone[i] === 1 };
+      temperature: latest.temperature ? latest.temperature[i] : 0,
+      gone: latest.gone[i] === 1 };
   });
 }
 
@@ -86,8 +89,9 @@ function picture(all) {
     c.fillRect((i % across) * cell, Math.floor(i / across) * cell,
       cell - 1, cell - 1);
   });
-  const what = el('div', { class: 'dim' }, `blue ${short(s.min)}, orange ` +
-    short(s.max) + '; red: lost');
+  const say = metric === 'memory' ? (v) => count(v, 'B') : short;
+  const what = el('div', { class: 'dim' }, `blue ${say(s.min)}, orange ` +
+    say(s.max) + '; red: lost');
   canvas.addEventListener('mousemove', (e) => {
     const k = canvas.width / canvas.getBoundingClientRect().width;
     const r = all[Math.floor(e.offsetY * k / cell) * across +
@@ -96,13 +100,14 @@ function picture(all) {
       `waits ${percent(r.wait)}, iteration ${r.iter}`;
   });
   return el('section', { class: 'card' }, el('h2', {}, 'All ranks by ',
-    el('select', { onchange: (e) => { metric = e.target.value; draw(); } },
+    el('select', { id: 'rankmetric', onchange: (e) => { metric = e.target.value; draw(); } },
       ...['wait', 'speed', 'iter', 'memory'].map((m) =>
         el('option', { value: m, selected: m === metric }, m)))),
   canvas, what);
 }
 
-const short = (v) => v === undefined ? '–' : Number(v.toPrecision(3)) + '';
+const short = (v) => v === undefined ? '–'
+  : String(Number.isInteger(v) ? v : Number(v.toPrecision(3)));
 
 function table(all) {
   // Of many ranks those come first that the others wait for.
@@ -113,7 +118,9 @@ function table(all) {
   const part = all.length > many
     ? [...list.filter((r) => r.gone), ...list.filter((r) => !r.gone)]
       .slice(0, many) : list;
-  const head = columns.map(([key, name, , kind]) => el('th',
+  const shown = columns.filter(([key]) => key !== 'temperature' ||
+    all.some((r) => r.temperature));
+  const head = shown.map(([key, name, , kind]) => el('th',
     { class: (kind || '') + (key === by ? ' sorted' : '') +
         (key === by && up ? ' up' : ''),
       // Not a click: rows come anew every second, also in the middle of one.
@@ -125,7 +132,7 @@ function table(all) {
     el('div', { class: 'scroll' }, el('table', { id: 'ranktable' },
       el('thead', {}, el('tr', {}, ...head)),
       el('tbody', {}, ...part.map((r) =>
-        el('tr', { class: r.gone ? 'gone' : '' }, ...columns.map(
+        el('tr', { class: r.gone ? 'gone' : '' }, ...shown.map(
           ([, , text, kind]) => el('td', { class: kind || '' }, text(r)))))))),
     part.length < all.length ? el('div', { class: 'dim' },
       `${part.length} of ${all.length} ranks, sorted by ${by}`) : null);
@@ -137,10 +144,8 @@ function waitChart() {
   const card = el('section', { class: 'card' },
     el('h2', {}, 'Share of time spent waiting'), plot);
   const t0 = history[0].time;
-  const data = [history.map((h) => h.time - t0),
-    history.map((h) => Math.min(...h.wait)),
-    history.map((h) => h.wait.reduce((a, b) => a + b, 0) / h.wait.length),
-    history.map((h) => Math.max(...h.wait))];
+  const data = ['time', 'least', 'mean', 'most'].map((key) =>
+    history.map((h) => key === 'time' ? h.time - t0 : h[key]));
   const css = getComputedStyle(document.documentElement);
   const axis = { stroke: css.getPropertyValue('--dim'), grid:
     { stroke: css.getPropertyValue('--line'), width: 1 } };
@@ -187,15 +192,22 @@ export function open(into) {
 
 window.cortado.rankTimes = () => history.map((h) => h.time);
 
+// Only waiting is kept of a line that is not the latest.
+const waitsOf = (line) => ({ time: line.time, least: Math.min(...line.wait),
+  mean: line.wait.reduce((a, b) => a + b, 0) / line.wait.length,
+  most: Math.max(...line.wait) });
+
 export async function refresh() {
   const run = first();
   if (!run || !box) return;
-  const mine = cursor;
-  const lines = await getLines(run, 'ranks.jsonl', mine, 300);
+  const mine = cursor, n = run.run ? run.run.ranks.length : 1;
+  // A line grows with the ranks: of many ranks fewer old lines are fetched.
+  const lines = await getLines(run, 'ranks.jsonl', mine,
+    Math.max(8, Math.min(300, Math.floor(most / n))));
   if (mine !== cursor) return; // the page was opened again
   if (lines.length) {
     latest = lines[lines.length - 1];
-    history.push(...lines);
+    history.push(...lines.map(waitsOf));
     if (history.length > 600) history.splice(0, history.length - 600);
   }
   if (lines.length || !box.firstChild) draw();

@@ -52,6 +52,17 @@ function table(params) {
     'no measured time.'));
 }
 
+// Why there is no table of links.
+function noMatrix(run) {
+  const n = run && run.run ? run.run.ranks.length : 0;
+  return el('section', { class: 'card', id: 'nolinks' }, el('h2', {}, 'Links'),
+    el('p', { class: 'dim' }, n > 16
+      ? `Links are measured between every two of up to 16 ranks; this run ` +
+        `has ${n}.`
+      : 'Links are measured when a run with a fixed number of ranks begins, ' +
+        'not where ranks come and go.'));
+}
+
 function draw(r) {
   const run = first();
   if (!r) {
@@ -64,8 +75,8 @@ function draw(r) {
     el('b', {}, r.way), r.message_seconds ? `. A message takes ` +
     `${seconds(r.message_seconds)} and ${count(1 / r.seconds_per_byte,
       'B/s')}; products run at ${count(r.flops, 'FLOP/s')}.` : '.'),
-  el('div', { class: 'grid' }, r.links ? matrix(r.links) : '',
-    r.params.length ? table(r.params) : ''));
+  r.links ? matrix(r.links) : noMatrix(run),
+  r.params.length ? table(r.params) : '');
 }
 
 export function open(into) {
