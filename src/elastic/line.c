@@ -164,6 +164,21 @@ static size_t greeting_bytes(const struct elastic_line *l)
                                       : SEAL_HELLO_BYTES;
 }
 
+/* False: a greeting that was heard before, and recorded. */
+static bool is_new(struct line_memory *m, const uint8_t *greeting)
+{
+    uint64_t number;
+
+    if (!m)
+        return true;
+    memcpy(&number, greeting, sizeof(number)); /* it is drawn at random */
+    for (int i = 0; i < LINE_REMEMBERED; i++)
+        if (m->number[i] == number)
+            return false;
+    m->number[m->n++ % LINE_REMEMBERED] = number;
+    return true;
+}
+
 /* What was to come first has come.  Only now, where it is proof of the secret,
  * is anything said. */
 static bool take_greeting(struct elastic_line *l)
@@ -182,7 +197,8 @@ static bool take_greeting(struct elastic_line *l)
         l->state  = LINE_OPEN;
         l->proven = well; /* it has answered this very call */
     } else {
-        well     = seal_answer(&l->seal, l->secret, l->greeting, said);
+        well     = seal_answer(&l->seal, l->secret, l->greeting, said) &&
+                   is_new(l->memory, l->greeting);
         bytes    = SEAL_ANSWER_BYTES;
         l->state = LINE_BEGINNING;
     }

@@ -17,7 +17,14 @@
 enum {
     LINE_FRAME_BYTES = 4 << 20,
     LINE_FIRST_BYTES = 4096, /* of the first frame that an end takes */
-    LINE_OUT_BYTES   = 16 << 20
+    LINE_OUT_BYTES   = 16 << 20,
+    LINE_REMEMBERED  = 1024
+};
+
+/* The last greetings that proved the secret: none is answered twice. */
+struct line_memory {
+    uint64_t number[LINE_REMEMBERED]; /* in a ring */
+    unsigned n;
 };
 
 enum line_state {
@@ -43,6 +50,7 @@ struct elastic_line {
     uint8_t            *in, *out;   /* owned */
     size_t              n_in, in_room, n_out, n_sent, out_room;
     int                 error; /* errno, where a call failed */
+    struct line_memory *memory; /* borrowed; of who is called; NULL: none */
 };
 
 /* `frame` is the line's. */

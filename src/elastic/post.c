@@ -499,6 +499,7 @@ static void accept_some(struct post *p, int listener)
         c->next    = p->callers;
         p->callers = c;
         line_answer(&c->line, fd, p->config.secret);
+        c->line.memory = &p->greetings;
         watch_line(p, &c->line, c, false);
     }
 }

@@ -94,6 +94,7 @@ struct post {
     uint64_t            n_learned;
     double              next_beat;
     bool                door_open;
+    struct line_memory  greetings;
     char                refusal[256]; /* "": nobody has said NO */
 };
 

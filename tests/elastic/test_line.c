@@ -53,6 +53,48 @@ static void step_both(struct elastic_line *a, struct elastic_line *b,
     }
 }
 
+/* Says what was recorded; returns the bytes of the answer. */
+static long say_again(const uint8_t *hello, struct line_memory *memory)
+{
+    struct elastic_line l = { 0 };
+    struct heard nothing  = { 0 };
+    uint8_t answer[2 * SEAL_ANSWER_BYTES];
+    int fd[2];
+    long n;
+
+    ASSERT_INT(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd));
+    line_answer(&l, fd[1], secret);
+    l.memory = memory;
+    ASSERT_INT(SEAL_HELLO_BYTES, send(fd[0], hello, SEAL_HELLO_BYTES, 0));
+    (void)!line_step(&l, take, &nothing);
+    line_close(&l);
+    n = (long)recv(fd[0], answer, sizeof(answer), 0);
+    close(fd[0]);
+    return n;
+}
+
+TEST(line, a_greeting_is_answered_once)
+{
+    struct line_memory memory = { .n = 0 };
+    struct elastic_seal s;
+    uint8_t hello[2][SEAL_HELLO_BYTES];
+
+    ASSERT_OK(seal_init());
+    for (int i = 0; i < 2; i++) {
+        seal_hello(&s, secret, hello[i]);
+        ASSERT_INT(SEAL_ANSWER_BYTES, say_again(hello[i], &memory));
+    }
+    for (int i = 0; i < 2; i++)
+        ASSERT_INT(0, say_again(hello[i], &memory)); /* and it hangs up */
+    for (int i = 0; i < LINE_REMEMBERED; i++) {
+        uint8_t more[SEAL_HELLO_BYTES];
+
+        seal_hello(&s, secret, more);
+        ASSERT_INT(SEAL_ANSWER_BYTES, say_again(more, &memory));
+        ASSERT_INT(0, say_again(more, &memory));
+    }
+}
+
 TEST(line, frames_go_both_ways)
 {
     struct elastic_line a = { 0 }, b = { 0 };
