@@ -165,7 +165,9 @@ static enum ct_status solve(struct ct_solver *s)
         CT_TRY(solver_check_writable(s));
     s->standing.whole = true;
     s->standing.over  = false;
-    s->standing.trained      = false;
+    /* Who comes behind the iterations takes no new ones, even if a later view
+     * is back at their loose ends. */
+    s->standing.trained      = s->standing.stage > 0;
     s->standing.n_met_before = s->standing.n_met;
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", s->param->lr_policy);

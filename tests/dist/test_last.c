@@ -26,7 +26,10 @@ static struct script {
     bool        solves, snapshots; /* in place of steps; behind them */
     bool        stops;   /* the job is asked to end, behind them */
     bool        dies;    /* member 0, with the snapshot that it was writing */
+    bool        goes_back; /* once one has come: another view, in which rank 0
+                            * has yet to hear that the job was asked to end */
     atomic_int  n_there, n_waiting;
+    atomic_int  n_unaware; /* who meets behind that, and has not heard of it */
 } script;
 
 struct actor {
@@ -54,7 +57,8 @@ static void start(struct member *m)
  * have had the time to go on. */
 static enum ct_status lose_view(struct actor *a)
 {
-    struct bus *b = a->m->bus;
+    struct bus *b    = a->m->bus;
+    const bool again = script.goes_back && b->n > 2;
 
     if (script.dies) {
         ASSERT_INT(0, unlink(test_path("s_iter_4.solverstate")));
@@ -64,11 +68,16 @@ static enum ct_status lose_view(struct actor *a)
         return ct_fail(CT_ECOMM, "it is dead");
     }
 
-    while (atomic_load(&script.n_waiting) < b->n - 1)
+    while (atomic_load(&script.n_waiting) < (again ? 3 : b->n - 1))
         bus_nap(200);
     bus_nap(5000);
+    if (again) {
+        a->solver->standing.stage      = 0;
+        a->solver->standing.loose_ends = true;
+        a->solver->peers.agreed        = CT_ACTION_STOP;
+    }
     pthread_mutex_lock(&b->lock);
-    if (script.renews)
+    if (script.renews || again)
         bus_renew(b, a->m);
     else
         start(bus_join(b));
@@ -80,8 +89,12 @@ static enum ct_status lose_view(struct actor *a)
 
 static bool is_moment(enum moment m)
 {
-    return here->m->number == 0 && script.moment == m &&
-           atomic_fetch_add(&script.n_there, 1) + 1 == script.nth;
+    int n;
+
+    if (here->m->number > 0 || script.moment != m)
+        return false;
+    n = atomic_fetch_add(&script.n_there, 1) + 1;
+    return n == script.nth || (script.goes_back && n == script.nth + 1);
 }
 
 static enum ct_status settle(struct ct_exchange *x, int iter,
@@ -97,6 +110,8 @@ static enum ct_status meet(struct ct_exchange *x)
 {
     if (here->solver->iter == LAST)
         atomic_fetch_add(&script.n_waiting, here->m->number > 0);
+    if (script.goes_back && here->m->given > 2 && !here->solver->stop)
+        atomic_fetch_add(&script.n_unaware, 1);
     if (here->solver->iter == LAST && is_moment(AT_MEETING))
         return lose_view(here);
     CT_TRY(here->real_job->meet(x));
@@ -122,6 +137,14 @@ static void watch(struct actor *a)
         x->job      = &a->job;
     }
 }
+
+static void see_view(bool begins, void *arg)
+{
+    if (begins && script.goes_back)
+        watch(arg);
+}
+
+static const struct ct_solver_events events = { .view = see_view };
 
 /* The view behind a death ends before anybody is in it. */
 static enum ct_status (*real_open)(void *arg, struct ct_transport **out);
@@ -151,6 +174,7 @@ static enum ct_status live(struct actor *a)
     o.rank     = ct_dist_rank(a->dist);
     o.size     = ct_dist_size(a->dist);
     CT_TRY(ct_solver_create(a->m->bus->param, &o, &a->solver));
+    CT_TRY(ct_solver_listen(a->solver, &events, a));
     if (o.exchange->facts.n_full < o.size)
         CT_TRY(solver_enter_view(a->solver, true));
     watch(a);
@@ -209,7 +233,8 @@ static void play(const char *more, const char *options, struct script s)
     bus_stop(b);
     ASSERT_INT(s.renews ? 2 : 3, b->n);
     for (int i = 0; i < b->n; i++) {
-        if ((s.stops && !s.dies && i == 2) || (s.dies && i == 0)) {
+        if ((s.stops && !s.dies && i == 2) || (s.dies && i == 0) ||
+            s.goes_back) {
             ASSERT_INT(CT_ESTOP, b->member[i].st);
             continue;
         }
@@ -217,6 +242,8 @@ static void play(const char *more, const char *options, struct script s)
             FAIL("member %d: %s", i, b->member[i].why);
         ASSERT_INT(LAST, b->member[i].iter);
     }
+    if (s.goes_back)
+        ASSERT_INT(0, atomic_load(&script.n_unaware));
     bus_destroy(b);
     ct_message_free(p);
     ct_message_free(param);
@@ -260,6 +287,15 @@ TEST(last, who_comes_last_goes_with_the_others)
                               .solves = true });
     play("max_iter: 4", "batch: 'global'",
          (struct script){ .moment = AT_MEETING, .nth = 1 });
+}
+
+/* Rank 0 of the view after it has not heard yet what the others had. */
+TEST(last, who_comes_last_goes_back_with_the_others)
+{
+    make_data();
+    play("max_iter: 4", "batch: 'global'",
+         (struct script){ .moment = AT_MEETING, .nth = 1, .solves = true,
+                          .goes_back = true });
 }
 
 /* Rank 0 was not through a meeting that was over for the other. */
