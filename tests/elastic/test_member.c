@@ -309,6 +309,8 @@ static void begin_to_hang(struct hanging *h, double stall, bool ends)
     ASSERT_OK(by->next(by->arg, &p));
     ASSERT_INT(2, p.size);
     h->since = ct_now();
+    while (place_of(&h->f).size != 2)
+        nap();
 }
 
 TEST(member, one_whose_training_hangs_says_so_after_a_stall)
