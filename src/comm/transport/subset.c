@@ -118,6 +118,7 @@ enum ct_status ct_subset_create(struct ct_transport *inner, int first, int size,
         .rank = inner->rank - first,
         .size = size,
         .host = inner->host ? inner->host + first : NULL,
+        .threads = inner->threads,
         .is_over = inner->is_over,
     };
     s->inner = inner;
