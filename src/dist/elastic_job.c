@@ -120,6 +120,7 @@ static enum ct_status meet(struct ct_elastic *e)
     CT_TRY(rendezvous_open(&e->meet, e->rendezvous, e->secret_file));
     c->secret  = e->meet.secret;
     c->door    = e->meet.door;
+    c->file    = e->meet.file;
     c->founds  = e->meet.founds;
     c->n_knock = e->meet.n_knock;
     memcpy(c->knock, e->meet.knock, sizeof(c->knock));
@@ -257,6 +258,8 @@ enum ct_status ct_elastic_enter(struct ct_elastic *e, struct ct_solver *s)
     enum ct_status st;
 
     CT_TRY(options_of(e, s, &options));
+    if (!e->launched)
+        e->handed.config.stall = options->stall;
     st = begin_member(e, s);
     if (st == CT_OK) {
         how.again = member_founds_again(e->member);
