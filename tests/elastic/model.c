@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { P = ELASTIC_MEMBERS, LETTERS = 64, VIEWS = 12, ITERS = 2 };
+enum {
+    P = ELASTIC_MEMBERS, LETTERS = 64, VIEWS = 12, ITERS = 2, DEPTH = 400
+};
 
 struct process {
     struct elastic_agreement a;
@@ -25,7 +27,6 @@ struct process {
     uint32_t seen;         /* the view that its solver is in */
     bool     full;         /* it has parameters */
     int      applied;      /* iterations */
-    uint8_t  value[ITERS]; /* of each iteration: the view of its sums */
     bool     sums;         /* of iteration `applied`, of view `seen` */
 };
 
@@ -53,16 +54,21 @@ struct state {
 static struct state *now; /* the one that events act on */
 static long n_states, n_ends;
 static int all_crashes, all_suspicions; /* before any came */
-static uint64_t *table;
-static int table_bits = 22;
-static const char *trail[400];
+static uint64_t *table; /* hashes of the states that were seen */
+static int table_bits;
+static struct state path[DEPTH]; /* a copy to try events on, for each depth */
+static struct {
+    const char *kind;
+    int         i, k;
+} trail[DEPTH]; /* the events that led here */
 static int depth;
 
 static void show(const char *what)
 {
     fprintf(stderr, "%s, after:\n", what);
     for (int i = 0; i < depth; i++)
-        fprintf(stderr, "  %s\n", trail[i]);
+        fprintf(stderr, "  %s %d %d\n", trail[i].kind, trail[i].i,
+                trail[i].k);
     for (int i = 0; i < P; i++)
         if (now->p[i].alive)
             fprintf(stderr, "process %d: view %u rank %d frozen %d"
@@ -139,7 +145,6 @@ static void commit(struct process *p, uint32_t view)
     require(now->committed[t] == 0 || now->committed[t] == view,
             "an iteration has two committed values");
     now->committed[t] = (uint8_t)view;
-    p->value[t]       = (uint8_t)view;
     p->applied        = t + 1;
     p->sums           = false;
 }
@@ -254,7 +259,6 @@ static bool event_transfer(int i)
             q->a.rank >= p->a.own.view.n_full ||
             q->applied != p->a.own.view.base)
             continue;
-        memcpy(p->value, q->value, sizeof(p->value));
         p->applied = q->applied;
         p->full    = true;
         (void)elastic_ready(&p->a, p->applied);
@@ -286,13 +290,25 @@ static bool event_lose(int from, int to)
     return true;
 }
 
+/* Of a dead process only its will counts. */
+static void bury(int i)
+{
+    const struct elastic_agreement last = now->p[i].a;
+
+    memset(&now->p[i], 0, sizeof(now->p[i]));
+    now->p[i].a.me   = last.me;
+    now->p[i].a.own  = last.own;
+    now->learnt[i]   = 0;
+    now->suspects[i] = 0;
+}
+
 static bool event_crash(int i, int unused)
 {
     (void)unused;
     if (now->crashes == 0)
         return false;
     now->crashes--;
-    now->p[i].alive = false;
+    bury(i);
     for (int k = 0; k < P; k++)
         lose_letters(k, i);
     return true;
@@ -360,33 +376,100 @@ static void copy_state(struct state *to, const struct state *from)
     memcpy(to, from, bytes_of(from));
 }
 
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
+}
+
+/* In two sums, so that neither waits for the other. */
 static uint64_t hash_of(const struct state *s)
 {
     const uint64_t *w = (const uint64_t *)s;
-    const size_t n    = bytes_of(s);
-    uint64_t h        = 0x9e3779b97f4a7c15u;
+    const size_t n    = bytes_of(s) / sizeof(*w);
+    uint64_t a = 1, b = 2;
+    size_t i = 0;
 
-    for (size_t i = 0; i < n / sizeof(*w); i++) {
-        h = (h ^ w[i]) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
+    for (; i + 1 < n; i += 2) {
+        a = mix(a, w[i]);
+        b = mix(b, w[i + 1]);
     }
-    return h | 1;
+    if (i < n)
+        a = mix(a, w[i]);
+    return mix(mix(a, b), n) | 1;
+}
+
+/* Where a hash stands, or would. */
+static uint64_t *place_of(uint64_t h)
+{
+    const uint64_t mask = ((uint64_t)1 << table_bits) - 1;
+    uint64_t i          = h >> 8;
+
+    while (table[i & mask] != 0 && table[i & mask] != h)
+        i++;
+    return &table[i & mask];
+}
+
+static void make_table(int bits)
+{
+    table_bits = bits;
+    table      = calloc((size_t)1 << bits, sizeof(*table));
+    require(table != NULL, "no memory for so many states");
+}
+
+static void grow_table(void)
+{
+    uint64_t *old  = table;
+    const size_t n = (size_t)1 << table_bits;
+
+    make_table(table_bits + 1);
+    for (size_t i = 0; i < n; i++)
+        if (old[i] != 0)
+            *place_of(old[i]) = old[i];
+    free(old);
 }
 
 static bool is_new(const struct state *s)
 {
-    const uint64_t h = hash_of(s), mask = ((uint64_t)1 << table_bits) - 1;
+    const uint64_t h = hash_of(s);
 
-    for (uint64_t i = h >> 8;; i++) {
-        uint64_t *at = &table[i & mask];
+    if (*place_of(h) == h)
+        return false;
+    if (++n_states > (long)1 << (table_bits - 1))
+        grow_table();
+    *place_of(h) = h;
+    return true;
+}
 
-        if (*at == h)
+/* Can a view of this number no longer come to anybody?  It is behind all. */
+static bool is_past(const struct state *s, uint32_t view)
+{
+    for (int i = 0; i < P; i++)
+        if (s->p[i].alive && s->p[i].a.own.view.number <= view)
             return false;
-        if (*at == 0) {
-            *at = h;
-            require(++n_states < (long)(mask * 3 / 4), "the table is full");
-            return true;
-        }
+    return true;
+}
+
+/* What can change nothing any more goes, so that states that differ in nothing
+ * else are one: records of views that are past, and news of views to members
+ * that are as far or further. */
+static void forget_past(void)
+{
+    struct state *s = now;
+
+    for (uint32_t v = 1; v < VIEWS && is_past(s, v); v++) {
+        memset(s->began[v], 0, sizeof(s->began[v]));
+        memset(s->ready[v], 0, sizeof(s->ready[v]));
+        memset(&s->view[v], 0, sizeof(s->view[v]));
+    }
+    for (int i = 0; i < s->n_letters;) {
+        const struct letter *l = &s->letter[i];
+
+        if (l->m.kind == ELASTIC_INSTALL &&
+            l->m.next.number <= s->p[l->to].a.own.view.number)
+            take_letter(i);
+        else
+            i++;
     }
 }
 
@@ -453,43 +536,35 @@ static void check_end(const struct state *silent)
 
 static void explore(void);
 
-static void after(struct state *s, const char *name)
+/* Goes on from `s`, in which something has just happened. */
+static void after(struct state *s)
 {
-    now            = s;
-    trail[depth++] = name;
+    require(++depth < DEPTH, "a path without an end");
     for (int i = 0; i < P; i++)
         if (s->p[i].alive)
             follow(i);
-    require(depth < 390, "a path without an end");
+    forget_past();
     if (is_new(s))
         explore();
     depth--;
 }
 
-/* Tries one event on a copy. */
+/* Tries one event on path[depth], a copy of `old`, which an event that cannot
+ * happen leaves as it is. */
 static bool attempt(const struct state *old, bool (*event)(int, int), int i,
-                    int k, const char *name)
+                    int k, const char *kind)
 {
-    static char names[P * P * 16][32];
-    static int n_names;
-    struct state *s = malloc(sizeof(*s));
-    char text[32];
-    int at = 0;
-    bool did;
+    struct state *s = &path[depth];
 
+    now               = s;
+    trail[depth].kind = kind;
+    trail[depth].i    = i;
+    trail[depth].k    = k;
+    if (!event(i, k))
+        return false;
+    after(s);
     copy_state(s, old);
-    now = s;
-    did = event(i, k);
-    if (did) {
-        snprintf(text, sizeof(text), "%s %d %d", name, i, k);
-        while (at < n_names && strcmp(names[at], text) != 0)
-            at++;
-        if (at == n_names)
-            strcpy(names[n_names++], text);
-        after(s, names[at]);
-    }
-    free(s);
-    return did;
+    return true;
 }
 
 static bool ready1(int i, int k) { (void)k; return event_ready(i); }
@@ -511,6 +586,7 @@ static void explore(void)
     const struct state *old = now;
     bool moved              = false;
 
+    copy_state(&path[depth], old);
     for (int i = 0; i < P; i++) {
         for (int k = 0; k < P; k++) {
             if (find_letter(old, i, k) >= 0) {
@@ -629,7 +705,6 @@ static void run(const struct extent *e)
     static struct state first;
 
     memset(&first, 0, sizeof(first));
-    memset(table, 0, sizeof(*table) << table_bits);
     n_states         = n_ends = 0;
     first.iters      = e->iters;
     first.crashes    = e->crashes;
@@ -640,8 +715,10 @@ static void run(const struct extent *e)
     all_crashes      = e->crashes;
     all_suspicions   = e->suspicions;
     now              = &first;
+    make_table(20);
     start(e->members);
     explore();
+    free(table);
     printf("%d members, %d iterations, %d crashes, %d suspicions, %d joins, "
            "%d leaves, %d retries: %ld states, %ld ends\n", e->members,
            e->iters, e->crashes, e->suspicions, e->joins, e->leaves,
@@ -651,20 +728,18 @@ static void run(const struct extent *e)
 
 int main(int argc, char **argv)
 {
-    /* A few seconds; all numbers on the command line for more, in 4 GB. */
+    /* Some 10 s; seven numbers on the command line for another extent. */
     static const struct extent usual[] = {
-        { 3, 2, 2, 0, 0, 0, 1 }, { 2, 2, 1, 0, 1, 0, 1 },
-        { 3, 1, 1, 1, 0, 0, 0 }, { 3, 1, 1, 0, 0, 1, 0 },
-        { 2, 2, 1, 1, 0, 0, 1 }, { 3, 0, 0, 2, 0, 0, 0 },
-        { 1, 2, 0, 0, 1, 1, 1 }, { 2, 1, 0, 0, 1, 1, 0 },
+        { 3, 1, 2, 0, 1, 0, 0 }, { 3, 2, 2, 0, 0, 0, 1 },
+        { 2, 2, 1, 0, 1, 0, 1 }, { 3, 1, 1, 1, 0, 0, 0 },
+        { 3, 1, 1, 0, 0, 1, 0 }, { 2, 2, 1, 1, 0, 0, 1 },
+        { 3, 0, 0, 2, 0, 0, 0 }, { 1, 2, 0, 0, 1, 1, 1 },
+        { 2, 1, 0, 0, 1, 1, 0 },
     };
     struct extent own;
     int *number[] = { &own.members, &own.iters, &own.crashes, &own.suspicions,
                       &own.joins, &own.leaves, &own.retries };
 
-    if (argc == 8)
-        table_bits = 29;
-    table = calloc((size_t)1 << table_bits, sizeof(*table));
     for (int i = 1; i < argc && i <= 7; i++)
         *number[i - 1] = atoi(argv[i]);
     a_late_will_binds();
@@ -673,6 +748,5 @@ int main(int argc, char **argv)
         run(&own);
     for (size_t i = 0; argc != 8 && i < sizeof(usual) / sizeof(usual[0]); i++)
         run(&usual[i]);
-    free(table);
     return 0;
 }
