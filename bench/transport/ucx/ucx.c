@@ -46,7 +46,8 @@ struct view {
 };
 
 struct message {
-    bool         done, is_send, forgotten; /* whoever forgets leaves it to UCX */
+    bool         done, is_send;
+    bool         forgotten; /* whoever forgets it leaves it to UCX */
     ucs_status_t status;
     size_t       bytes, got;
     int          peer;

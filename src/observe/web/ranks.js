@@ -1,5 +1,7 @@
 // ranks.js - how every rank is doing; many of them as a picture.
-import { el, first, getLines, count, percent, seconds } from './data.js';
+import {
+  el, first, getFile, getLines, count, percent, seconds,
+} from './data.js';
 import { drawMarks, marksOf } from './charts.js';
 
 const many = 64;   // ranks from which on the table shows the slowest alone
@@ -210,5 +212,19 @@ export async function refresh() {
     history.push(...lines.map(waitsOf));
     if (history.length > 600) history.splice(0, history.length - 600);
   }
-  if (lines.length || !box.firstChild) draw();
+  const newer = await getNow(run, mine, n);
+  if (mine !== cursor) return;
+  if (newer) latest = newer;
+  if (lines.length || newer || !box.firstChild) draw();
+}
+
+// Lines come more rarely as a run gets longer.  How ranks are now stands in a
+// file of its own, which is fetched where the last line is old.
+async function getNow(run, mine, n) {
+  const time = Date.now() / 1000, far = n > many ? 5 : 2;
+  if (run.status !== 'running' || !latest || time - latest.time < far ||
+      time - (mine.looked || 0) < far) return null;
+  mine.looked = time;
+  const now = await getFile(run, 'ranks_now.json');
+  return now && now.time > latest.time ? now : null;
 }
