@@ -358,9 +358,12 @@ static bool names(const char *message, const char *flag)
 {
     const size_t n    = strcspn(flag, "=");
     const char *value = flag[n] ? flag + n + 1 : "";
-    const char *at    = strstr(message, test_format("%.*s", (int)n, flag));
+    char word[64];
+    const char *at;
 
-    if (strcmp(test_format("%.*s", (int)n, flag), "--gpu") == 0)
+    snprintf(word, sizeof(word), "%.*s", (int)n, flag);
+    at = strstr(message, word);
+    if (strcmp(word, "--gpu") == 0)
         return has(message, "GPU") || has(message, "device");
     return at && (at[n] != '=' || !value[0] || strstr(at, value));
 }
@@ -368,13 +371,15 @@ static bool names(const char *message, const char *flag)
 /* The rule that refuses a pair is the pair's own. */
 static void names_both(const struct dist_choice *a, const struct dist_choice *b)
 {
-    const char *text = ct_last_error(), *with, *why;
+    const char *with, *why;
+    char text[512];
 
-    ASSERT_HAS("does not go with", text);
-    with = strstr(text, "does not go with");
+    ASSERT_HAS("does not go with", ct_last_error());
+    with = strstr(ct_last_error(), "does not go with");
     why  = strstr(with, ": ");
     ASSERT(why);
-    text = test_format("%.*s", (int)(why - text), text);
+    snprintf(text, sizeof(text), "%.*s", (int)(why - ct_last_error()),
+             ct_last_error());
     if (!names(text, a->flag) || !names(text, b->flag))
         FAIL("%s and %s are refused by another rule: %s", a->flag, b->flag,
              text);
