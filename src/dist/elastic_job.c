@@ -258,8 +258,7 @@ enum ct_status ct_elastic_enter(struct ct_elastic *e, struct ct_solver *s)
     enum ct_status st;
 
     CT_TRY(options_of(e, s, &options));
-    if (!e->launched)
-        e->handed.config.stall = options->stall;
+    e->handed.config.stall = options->stall;
     st = begin_member(e, s);
     if (st == CT_OK) {
         how.again = member_founds_again(e->member);

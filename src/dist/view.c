@@ -193,6 +193,15 @@ static enum ct_status start_watch(struct ct_dist *d)
     return live_watch_create(&config, &d->view.watch);
 }
 
+/* To the member of this process, which sees by it whether training hangs. */
+static void show_pulse(const struct ct_dist *d, const struct ct_pulse *pulse)
+{
+    const struct elastic_membership *m = d->elastic.members;
+
+    if (m && m->follow)
+        m->follow(m->arg, pulse);
+}
+
 enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
 {
     const struct dist_facts facts = { .size    = t->size,
@@ -230,6 +239,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     if (d->view.all->size > 1)
         CT_TRY(start_watch(d));
     d->exchange.facts.pulse = live_watch_pulse(d->view.watch);
+    show_pulse(d, d->exchange.facts.pulse);
     return CT_OK;
 }
 
@@ -246,6 +256,7 @@ void dist_view_close(struct ct_dist *d)
     if (d->plan->servers)
         dist_ps_fini(d);
     dist_root_orphan(d);
+    show_pulse(d, NULL);
     live_watch_stop(d->view.watch);
     ct_comm_thread_destroy(d->view.thread);
     d->view.thread = NULL;

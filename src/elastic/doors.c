@@ -58,12 +58,12 @@ static void put_question(struct elastic_line *l, int what)
     (void)!line_put(l, question, sizeof(question));
 }
 
-/* What a line that came to its end says of its host: who refuses or hangs up is
- * there. */
+/* What a line that came to its end says of its host: who refuses is there, and
+ * has no door.  Who hangs up may be a member with too many callers, or one that
+ * has just ended. */
 static enum door_state state_of_end(const struct elastic_line *l)
 {
-    return l->error == 0 || l->error == ECONNREFUSED ? DOOR_SHUT
-                                                     : DOOR_UNREACHED;
+    return l->error == ECONNREFUSED ? DOOR_SHUT : DOOR_UNREACHED;
 }
 
 /* Something has come, or can be written. */

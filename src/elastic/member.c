@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pulse.h"
 #include "comm/transport/tcp.h"
 #include "cortado/log.h"
 #include "elastic/bytes.h"
@@ -289,6 +290,20 @@ static void look_after(struct elastic_member *m, double now)
     }
 }
 
+/* Whether training is still at work in the view that it has not left: a long
+ * test, a snapshot on a slow disk, or steps between two means of the weights.
+ * One rank alone tells nobody how it moves. */
+static bool training_moves(const struct elastic_member *m)
+{
+    const struct ct_pulse *p = m->pulse;
+
+    if (m->given.n < 2)
+        return true;
+    return p && (atomic_load(&p->phase) == CT_PULSE_SNAPSHOT ||
+                 1e-6 * (double)(ct_pulse_now() - atomic_load(&p->changed)) <
+                     m->config.stall);
+}
+
 /* The thread that trains may hang, e.g. as it reads data, while this member
  * goes on answering.  The others have waited for it in a view that it has not
  * come to, and given that up; then they are better off without this process.
@@ -300,7 +315,7 @@ static void mind_training(struct elastic_member *m, double now)
     if (m->config.stall <= 0 || !m->over || m->asking || m->through ||
         m->hangs || m->a.rank < 0 || m->given.number == 0 ||
         m->given_up <= m->given.number ||
-        now - m->over_since < m->config.stall)
+        now - m->over_since < m->config.stall || training_moves(m))
         return;
     m->hangs = true;
     snprintf(why, sizeof(why), "the training of this process, rank %d of view "

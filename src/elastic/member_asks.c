@@ -487,8 +487,17 @@ void member_hush(const struct elastic_place *p, int level)
                          : CT_LOG_ERROR);
 }
 
+static void follow(void *arg, const struct ct_pulse *pulse)
+{
+    struct elastic_member *m = arg;
+
+    pthread_mutex_lock(&m->lock);
+    m->pulse = pulse;
+    pthread_mutex_unlock(&m->lock);
+}
+
 struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
-                                        ready, who, id, last };
+                                        ready, who, id, last, follow };
 }

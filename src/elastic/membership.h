@@ -17,6 +17,8 @@ struct elastic_place {
     char     why[320]; /* who came and went, since the place before */
 };
 
+struct ct_pulse;
+
 struct elastic_membership {
     void *arg;
     /* Waits for the view after the last one that this gave.  Who asks cannot go
@@ -42,6 +44,9 @@ struct elastic_membership {
     /* Training is done after so many iterations, as it turns out: then fewer
      * will do.  May be NULL. */
     void (*last)(void *arg, int iter);
+    /* How the training of this process moves, from now on; NULL: nobody can
+     * tell any more.  Borrowed.  May be NULL. */
+    void (*follow)(void *arg, const struct ct_pulse *pulse);
 };
 
 #endif

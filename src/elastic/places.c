@@ -49,11 +49,13 @@ void places_add_door(struct places *p, const struct elastic_door *d)
  * place that is elsewhere. */
 static void drop_own_doors(struct places *p)
 {
-    bool away[MEMBER_DOORS] = { false };
+    bool away[MEMBER_DOORS] = { false }, known[MEMBER_DOORS] = { false };
     int n                   = 0;
 
-    for (int i = 0; i < p->n_doors; i++)
+    for (int i = 0; i < p->n_doors; i++) {
         away[p->place[i]] |= !places_is_here(&p->door[i].at);
+        known[p->place[i]] = true;
+    }
     for (int i = 0; i < p->n_doors; i++) {
         if (away[p->place[i]] && places_is_here(&p->door[i].at))
             continue;
@@ -62,7 +64,7 @@ static void drop_own_doors(struct places *p)
     }
     p->n_doors = n;
     for (int i = 0; i < p->n; i++)
-        p->counts[i] &= away[i];
+        p->counts[i] &= away[i] || !known[i]; /* there was no room for it */
 }
 
 enum ct_status places_find_job(struct places *p, const uint8_t *secret,

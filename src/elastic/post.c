@@ -139,9 +139,11 @@ void post_open_door(struct post *p, bool open)
 {
     if (p->config.door < 0 || open == p->door_open)
         return;
+    /* It may have been reserved alone.  Where another process listens on that
+     * port, this one has no door. */
+    if (open && listen(p->config.door, SOMAXCONN) != 0)
+        return;
     p->door_open = open;
-    if (open) /* which may have been reserved alone */
-        (void)!listen(p->config.door, SOMAXCONN);
     if (open)
         watch(p, p->config.door, &p->about[POST_DOOR], false);
     else

@@ -312,7 +312,10 @@ static enum ct_status leave_address(struct rendezvous *r, const char *folder)
         if (inet_ntop(own[i].family, own[i].ip, ip, sizeof(ip)))
             ct_text_addf(&text, "%s %d\n", ip, ntohs(r->port));
     ct_text_addf(&text, "127.0.0.1 %d\n", ntohs(r->port));
-    ct_text_addf(&path, "%s/%s-%ld.address", folder, host, (long)getpid());
+    /* Containers restart with the same name and process number: a file of a new
+     * process has another name than the one that was left. */
+    ct_text_addf(&path, "%s/%s-%ld-%08x.address", folder, host, (long)getpid(),
+                 (unsigned)(uint64_t)(1e9 * ct_now()));
     st = text.failed || path.failed
              ? CT_ENOMEM
              : ct_file_write(path.s, text.s, text.n_bytes);

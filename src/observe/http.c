@@ -270,6 +270,7 @@ static void serve(struct ct_http *h, struct client *c, double now)
     c->n_in -= (size_t)n;
     atomic_store(&h->asked, ct_now());
     h->options.answer(&r, &a, h->options.arg);
+    c->since = ct_now(); /* making it may have taken a while */
     send_answer(c, &a, r.method != CT_HTTP_HEAD, r.keep_alive);
 }
 

@@ -215,7 +215,7 @@ static struct member *make_member(struct bus *b)
     *m = (struct member){ .bus = b, .number = b->n, .made = true,
                           .alive = true };
     m->asks = (struct elastic_membership){ m, next, open_end, close_end,
-                                           ready, NULL, id, NULL };
+                                           ready, NULL, id, NULL, NULL };
     elastic_init(&m->a, (uint64_t)b->n + 1, send, m);
     b->n++;
     return m;

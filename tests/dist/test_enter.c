@@ -120,7 +120,7 @@ TEST(enter, views_without_parameters_follow_each_other)
         comer[i].m    = bus_join(b);
         comer[i].asks = (struct elastic_membership){ &comer[i], next, open_end,
                                                      close_end, ready, NULL,
-                                                     NULL, NULL };
+                                                     NULL, NULL, NULL };
         pthread_create(&comer[i].m->thread, NULL, comer_main, &comer[i]);
     }
     pthread_mutex_unlock(&b->lock);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/pulse.h"
 #include "comm/transport/address.h"
 #include "elastic/member.h"
 #include "elastic/seal.h"
@@ -348,6 +349,37 @@ TEST(member, one_whose_training_hung_is_left_out_and_comes_back)
     by = member_asks(h.m);
     ASSERT_OK(by->next(by->arg, &p));
     ASSERT_INT(2, p.size);
+    member_destroy(h.m);
+    stop_following(&h.f);
+}
+
+/* A long test, or a snapshot: others give views up that it has not come to, and
+ * it stays for as long as its training moves. */
+TEST(member, one_that_is_at_work_stays)
+{
+    struct hanging h      = { .m = NULL };
+    struct ct_pulse pulse = { .iter = 0 };
+    const struct elastic_membership *by;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    ct_pulse_init(&pulse);
+    begin_to_hang(&h, 1, true);
+    by = member_asks(h.m);
+    by->follow(by->arg, &pulse);
+    while (n_given_up(&h.f) < 8 || ct_now() - h.since < 3) {
+        ct_pulse_set(&pulse, CT_PULSE_TEST, "conv1");
+        nap();
+    }
+    ASSERT_INT(0, atomic_load(&h.n_found));
+    ct_pulse_set(&pulse, CT_PULSE_SNAPSHOT, NULL);
+    while (ct_now() - h.since < 6)
+        nap();
+    ASSERT_INT(0, atomic_load(&h.n_found));
+    ct_pulse_set(&pulse, CT_PULSE_TEST, "conv1");
+    while (atomic_load(&h.n_found) == 0)
+        nap();
+    by->follow(by->arg, NULL);
     member_destroy(h.m);
     stop_following(&h.f);
 }

@@ -420,7 +420,7 @@ static void *player_main(void *arg)
     here    = p;
     p->asks = (struct elastic_membership){ p, next_place, open_place,
                                            close_place, be_ready, NULL,
-                                           NULL, NULL };
+                                           NULL, NULL, NULL };
     ct_device_cpu_set_threads(1);
     st = live(p);
     if (st != CT_OK && p->result.st == CT_OK) {

@@ -26,15 +26,19 @@ static struct local *local_of(const struct ct_dist *d)
 }
 
 /* --sync=local:STEPS, or --local_steps; 0: it is not a number above 0. */
+enum { MOST_STEPS = 1 << 30 };
+
 static int steps_of(const Caffe__DistributedParameter *o, const char *value)
 {
     char *end;
     long n;
 
     if (!value)
-        return o->local_steps > 0 ? o->local_steps : 0;
+        return o->local_steps > 0 && o->local_steps <= MOST_STEPS
+                   ? o->local_steps
+                   : 0;
     n = strtol(value, &end, 10);
-    return end > value && !*end && n > 0 && n <= INT_MAX ? (int)n : 0;
+    return end > value && !*end && n > 0 && n <= MOST_STEPS ? (int)n : 0;
 }
 
 static enum ct_status local_check(const Caffe__DistributedParameter *o,
@@ -43,7 +47,7 @@ static enum ct_status local_check(const Caffe__DistributedParameter *o,
     return steps_of(o, value) > 0
                ? CT_OK
                : ct_fail(CT_EINVAL, "--local_steps, or N of --sync=local:N, "
-                         "starts at 1");
+                         "lies between 1 and %d", MOST_STEPS);
 }
 
 static void local_describe(const Caffe__DistributedParameter *o,

@@ -17,7 +17,7 @@ struct dist_sync_type {
     const char *does;  /* what it does, for whoever watches */
     struct ct_exchange_ops ops;
     bool keeps_history; /* it works on the solver's histories */
-    /* What a rank keeps as long as it trains, dist_sync_state(); zeros at
+    /* What a rank keeps as long as it trains, ct_dist.sync_state; zeros at
      * first. */
     size_t state_bytes;
     /* Those that follow may be NULL. */
