@@ -351,6 +351,12 @@ void ranks_refuse(const char *text, const struct rank *r, int n)
 
 void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)
 {
+    ranks_near_one(one, r, n, tolerance());
+}
+
+void ranks_near_one(const struct rank *one, const struct rank *r, int n,
+                    double limit)
+{
     double most = 0;
 
     for (size_t j = 0; j < one->n; j++)
@@ -359,12 +365,11 @@ void ranks_same_as_one(const struct rank *one, const struct rank *r, int n)
         if (r[i].st != CT_OK)
             FAIL("rank %d: %s", i, r[i].why);
         for (int k = 0; k < RANKS_STEPS; k++)
-            if (!(fabs(one->loss[k] - r[i].loss[k]) <= tolerance()))
+            if (!(fabs(one->loss[k] - r[i].loss[k]) <= limit))
                 FAIL("rank %d of %d, step %d: the loss is %.9g, wanted %.9g",
                      i, n, k, r[i].loss[k], one->loss[k]);
         for (size_t j = 0; j < one->n; j++)
-            ASSERT_FLOAT(one->weights[j], r[i].weights[j],
-                         tolerance() * most);
+            ASSERT_FLOAT(one->weights[j], r[i].weights[j], limit * most);
         if (ranks_alike(i))
             ASSERT_INT(0, memcmp(r[0].weights, r[i].weights,
                                  one->n * sizeof(float)));

@@ -79,7 +79,8 @@ TEST(coded, with_a_deadline_16_and_8_bits_are_lock_step)
                  "compress: '%s'", short_ones[k]);
         one = ranks_train(P, "", values, 0);
         learnt(one, P, 0.9);
-        ranks_same_as_one(one, ranks_train(P, "", rounds, 0), P);
+        /* What differs in the last bit may round to another code. */
+        ranks_near_one(one, ranks_train(P, "", rounds, 0), P, 1e-3);
     }
 }
 
