@@ -103,7 +103,8 @@ void ranks_refuse(const char *text, const struct rank *r, int n);
 
 /* Ranks 0 to n - 1 trained as `one` did, and are equal bit for bit. */
 void ranks_same_as_one(const struct rank *one, const struct rank *r, int n);
-/* They trained so within `limit`, of losses and, beside the largest, of weights. */
+/* They trained so within `limit`, of losses and, beside the largest, of
+ * weights. */
 void ranks_near_one(const struct rank *one, const struct rank *r, int n,
                     double limit);
 
