@@ -256,6 +256,9 @@ class TestListen(SolverCase):
 class TestInterrupt(SolverCase):
 
     def test_ctrl_c_stops_training_and_training_can_go_on(self):
+        # A shell starts what it puts in the background without Ctrl-C.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         solver = self.solver(10 ** 6)
         main = threading.main_thread().ident
 
