@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/mem.h"
 #include "launch.h"
 
@@ -297,13 +297,6 @@ out:
 
 /* ---- all ways */
 
-static int n_cores(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 /* The fastest; NULL: none, and *code says how to end. */
 static enum ct_status try_all(const struct train_flags *f, struct way *way,
                               int n, const struct way **best, int *code)
@@ -334,7 +327,7 @@ static enum ct_status try_all(const struct train_flags *f, struct way *way,
 static enum ct_status list_ways(const struct train_flags *f, struct way *way,
                                 int *n)
 {
-    const int cores = n_cores(), threads = f->net.threads;
+    const int cores = ct_cores(), threads = f->net.threads;
 
     *n = 0;
     if (threads > cores)

@@ -61,6 +61,8 @@ int cmd_device_query(int argc, char **argv)
     if (!is_list(gpu))
         return command_failed(ct_fail(CT_EINVAL, "--gpu is all or numbers of "
                                       "GPUs, such as 0,1, not '%s'", gpu));
+    if (!getenv("OMP_NUM_THREADS"))
+        ct_device_cpu_set_threads(0);
     cpu_name(name, sizeof(name));
     printf("CPU:             %s\n", name);
     printf("Cores:           %ld\n", sysconf(_SC_NPROCESSORS_ONLN));

@@ -1,6 +1,7 @@
 /* net_flags.c - what the commands that build a net have in common. */
 #include "net_flags.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -76,7 +77,9 @@ enum ct_status net_flags_apply(struct net_flags *f)
     if (f->threads < 0)
         return ct_fail(CT_EINVAL, "--threads cannot be negative");
     ct_device_cpu_set_threads(f->threads ? f->threads
-                                         : ct_device_cpu_threads());
+                              : getenv("OMP_NUM_THREADS")
+                                  ? ct_device_cpu_threads()
+                                  : 0);
     CT_TRY(load_plugins(f));
     CT_TRY(open_device(f));
     if (f->stage && f->stage[0]) {

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "comm/coll/coll.h"
@@ -226,7 +227,7 @@ static enum ct_status window_count_cores(struct ct_window *w,
     CT_TRY(ct_barrier(c));
     for (int i = 0; i < w->local.size; i++)
         CPU_OR(&all, &all, &w->head->rank[i].cores);
-    w->crowded = CPU_COUNT(&all) < w->local.size;
+    w->crowded = ct_cores_of(CPU_COUNT(&all)) < w->local.size;
     return CT_OK;
 }
 

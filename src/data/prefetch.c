@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/mem.h"
 #include "base/queue.h"
 #include "base/trace.h"
@@ -338,10 +339,9 @@ static enum ct_status hand_grow(struct hand *h, const struct ct_worker *like)
 static enum ct_status pool_start_threads(struct ct_prefetch *p)
 {
     int wanted = p->config.n_threads;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     if (wanted <= 0) {
-        wanted = (int)(cores + 1) / 2;
+        wanted = (ct_cores() + 1) / 2;
         wanted = wanted < 1 ? 1 : wanted > AUTO_THREADS ? AUTO_THREADS : wanted;
     }
     wanted = wanted > MOST_THREADS ? MOST_THREADS : wanted;

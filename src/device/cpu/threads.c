@@ -13,6 +13,7 @@
 #include <omp.h>
 #endif
 
+#include "base/cores.h"
 #include "cortado/device.h"
 #include "device/cpu/loop.h"
 
@@ -56,7 +57,7 @@ static void place(int n)
 void ct_device_cpu_set_threads(int n)
 {
 #ifdef _OPENMP
-    n = n > 0 ? n : omp_get_num_procs();
+    n = n > 0 ? n : ct_cores();
     omp_set_num_threads(n);
     if (n > 1)
         place(n);

@@ -1,11 +1,11 @@
 /* census.c - what every rank says of itself, compared. */
 #include "dist/proof/census.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "comm/coll/coll.h"
@@ -19,7 +19,6 @@
 static void describe(const struct ct_transport_type *transport,
                      const struct ct_device *device, struct dist_seat *s)
 {
-    cpu_set_t set;
 
     *s = (struct dist_seat){ .device = "cpu",
                              .uuid   = ct_device_uuid(device) };
@@ -39,9 +38,7 @@ static void describe(const struct ct_transport_type *transport,
     ct_transport_version(transport, s->mpi, sizeof(s->mpi));
     snprintf(s->level, sizeof(s->level), "%s",
              ct_transport_thread_level(transport));
-    s->cores   = sched_getaffinity(0, sizeof(set), &set) == 0
-                     ? CPU_COUNT(&set)
-                     : 1;
+    s->cores   = ct_cores();
     s->threads = ct_device_cpu_threads();
 }
 
