@@ -395,6 +395,15 @@ bool ct_job_done_within(struct ct_job *job, double seconds)
     return done;
 }
 
+void ct_comm_thread_pace(struct ct_comm_thread *t, long idle_ns)
+{
+    pthread_mutex_lock(&t->lock);
+    if (idle_ns < t->options.idle_ns)
+        pthread_cond_signal(&t->work);
+    t->options.idle_ns = idle_ns;
+    pthread_mutex_unlock(&t->lock);
+}
+
 void ct_comm_thread_call_off(struct ct_comm_thread *t)
 {
     struct ct_transport *transport = t->comm->transport;

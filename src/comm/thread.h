@@ -86,6 +86,10 @@ void ct_comm_thread_rest(struct ct_comm_thread *t);
  * same place between the same jobs. */
 CT_MUST_CHECK enum ct_status ct_comm_thread_agree(struct ct_comm_thread *t);
 
+/* From one call of `idle` to the next, from now on.  Where that is sooner, the
+ * thread looks at once. */
+void ct_comm_thread_pace(struct ct_comm_thread *t, long idle_ns);
+
 /* For a rank that has failed and whose peers may not come: its view is over.
  * What is queued fails, unrun, and what runs fails as soon as it waits. */
 void ct_comm_thread_call_off(struct ct_comm_thread *t);

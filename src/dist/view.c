@@ -13,9 +13,6 @@
 
 enum { IDLE_NS = 50000000 };
 
-/* From one look at the messages of servers to the next. */
-enum { POLL_NS = 50000 };
-
 /* That a rank which has failed waits for what its peers may still send. */
 enum { SOON_S = 1 };
 
@@ -116,7 +113,7 @@ static enum ct_status start_thread(struct ct_dist *d)
     if (d->plan->servers) {
         o.idle     = dist_ps_idle;
         o.idle_arg = d;
-        o.idle_ns  = POLL_NS;
+        o.idle_ns  = DIST_POLL_NS;
     }
     return ct_comm_thread_create(d->view.comm, &o, &d->view.thread);
 }

@@ -188,6 +188,28 @@ TEST(thread, without_jobs_the_idle_function_runs)
     ct_comm_destroy(c);
 }
 
+/* With an hour between two calls the second comes when the pace changes. */
+TEST(thread, the_idle_function_runs_at_another_pace)
+{
+    const long moment = 100000, hour = 3600000000000;
+    atomic_int n;
+    struct ct_comm *c = alone();
+    struct ct_comm_thread *t;
+
+    atomic_init(&n, 0);
+    t = started(c, &(struct ct_comm_thread_options){ .idle = idle_job,
+                                                     .idle_arg = &n,
+                                                     .idle_ns = hour });
+    while (atomic_load(&n) < 1)
+        usleep(100);
+    ct_comm_thread_pace(t, moment);
+    while (atomic_load(&n) < 5)
+        usleep(100);
+    ct_comm_thread_pace(t, hour);
+    ct_comm_thread_destroy(t);
+    ct_comm_destroy(c);
+}
+
 /* Every rank has a compute thread, the test's, and a comm thread. */
 struct bucket {
     float x[1000];

@@ -37,6 +37,10 @@ struct dist_slice {
 
 enum { DIST_RATES = 64 };
 
+/* From one look at the messages of servers to the next, where somebody waits
+ * for them; and at most. */
+enum { DIST_POLL_NS = 50000, DIST_CALM_NS = 2000000 };
+
 struct dist_ps {
     struct ct_ps       *ps;
     struct ct_ps_table  table;
