@@ -35,6 +35,7 @@ enum {
     GROUP = 11 << 18, /* bytes of the largest blob of a group */
     FEW   = 8,        /* images: fewer in a group are no gain */
     LEAST = 128,      /* positions a weight meets in a group */
+    SMALL = 4,        /* images: no lane is cut to fewer */
     UNITS = 2         /* layers, or groups that run as one */
 };
 
@@ -55,6 +56,7 @@ struct draft {
     const struct ct_net *net;
     int64_t batch, largest; /* images, and bytes of an image's largest blob */
     int64_t weights;        /* so far */
+    int64_t least;          /* images that keep every weight busy */
     double  macs, all_macs; /* of all chains, and of the net */
     int64_t cache;          /* bytes */
     int64_t forced;         /* images a group; 0: find out */
@@ -141,6 +143,18 @@ static bool pays(const struct draft *d, int i, int64_t largest,
             each * (double)group_size(d, largest) >= LEAST * (double)own);
 }
 
+/* Images that a lane has at least for layer i's `own` weights to meet enough
+ * positions in it: their gradients are written and read once a lane. */
+static int64_t busy(const struct draft *d, int i, int64_t own)
+{
+    const double macs   = macs_of(d->net, i) / (double)d->batch;
+    const int64_t least = own > 0 && macs > 0
+                              ? (int64_t)(LEAST * (double)own / macs) + 1
+                              : 1;
+
+    return least > d->least ? least : d->least;
+}
+
 /* Layer i and those with it as a part of the chain; false: they cannot be. */
 static bool extend(struct draft *d, int i)
 {
@@ -158,6 +172,7 @@ static bool extend(struct draft *d, int i)
         weights += head->layer->blob[b]->count;
     if (!pays(d, i, largest, weights))
         return false;
+    d->least   = d->forced ? 1 : busy(d, i, weights - d->weights);
     d->largest = largest;
     d->weights = weights;
     return true;
@@ -179,6 +194,7 @@ static enum ct_status add_chain(struct ct_net *net, const struct draft *d,
     c->last              = last;
     c->batch             = d->batch;
     c->size              = group_size(d, d->largest);
+    c->least             = d->least;
     for (int i = first; i <= last; i++)
         net->layer[i].chain = c;
     return CT_OK;
@@ -249,6 +265,7 @@ static enum ct_status chain_at(struct ct_net *net, struct draft *d, int i,
 
     *end       = l->last + 1;
     d->largest = d->weights = 0;
+    d->least   = d->forced ? 1 : SMALL;
     d->batch   = l->n_bottom && l->bottom[0]->shape.n_axes
                      ? l->bottom[0]->shape.dim[0]
                      : 0;
@@ -301,12 +318,14 @@ void net_chain_lines(struct ct_text *t, const struct ct_net *net)
     for (int i = 0; i < net->n_chain; i++) {
         const struct net_chain *c = net->chain[i];
 
-        ct_text_addf(t, "%s .. %s: %" PRId64 " images in %d groups, %d "
-                     "lane%s with %.2f MB of its own\n",
+        ct_text_addf(t, "%s .. %s: %" PRId64 " images in %d groups on %d "
+                     "lane%s, for %d thread%s with %.2f MB of their own\n",
                      net->layer[c->first].layer->name,
                      net->layer[c->last].layer->name, c->batch, c->n_group,
-                     c->n_lane, c->n_lane == 1 ? "" : "s, each",
-                     (double)(c->value_bytes + c->sum_bytes) / 1e6);
+                     c->n_lane, c->n_lane == 1 ? "" : "s", c->n_hand,
+                     c->n_hand == 1 ? "" : "s",
+                     ((double)c->value_bytes * c->n_hand +
+                      (double)c->sum_bytes * (c->n_lane - 1)) / 1e6);
     }
     if (net->n_chain == 0)
         ct_text_add(t, "none\n");

@@ -6,18 +6,23 @@
  *
  *     first .. last      consecutive layers that take each image by itself
  *
- * every thread has a lane: a part of the batch, which it brings through all
- * layers, a group of images after the other, without waiting for anybody.
+ * a lane is a part of the batch, which one thread brings through all layers, a
+ * group of images after the other, without waiting for anybody.
  *
- *     batch   | group 0 | group 1 | group 2 | group 3 |
- *             '----- lane 0 ------'----- lane 1 ------'
+ *     batch   | group 0 | group 1 | group 2 | group 3 | group 4 | 5 |
+ *             '----- lane 0 ------'----- lane 1 ------' lane 2  '-3-'
+ *
+ * There are more lanes than threads, and they get smaller.  Whoever is free
+ * takes the next one: a thread whose core is slow at the moment takes fewer,
+ * and at the end nobody waits for longer than the smallest takes.  Who takes
+ * which does not show in the results: lanes add up by themselves.
  *
  * A group has twins of the layers (layers/twin.h), which see the blobs' parts
  * that belong to its images; so the blobs are as ever for everybody else.
- * What only the chain itself reads, in one pass, lies in the lane's own memory,
- * a group large, and is not in memory as a whole: gradients, mostly.  Lane 0
- * adds to the gradients of parameters, the others to sums of their own, which
- * are added at the end.
+ * What only the chain itself reads, in one pass, lies in the thread's own
+ * memory, a group large, and is not in memory as a whole: gradients, mostly.
+ * Lane 0 adds to the gradients of parameters, the others to sums of their own,
+ * which are added at the end.
  *
  * A chain runs at the turn of its last layer, forward and backward, like a
  * group of fused layers (fuse.c), and all hooks are called as ever. */
@@ -35,12 +40,18 @@ struct chain_unit {
     int n_bottom, n_top;
 };
 
-/* One thread's part.  Touched by that thread alone while the chain runs. */
-struct chain_lane {
-    struct ct_run       run;  /* the net's, with `work` in place of its own */
+/* What a thread has to run lanes with. */
+struct chain_hand {
     struct ct_workspace work;
     struct ct_buffer   *values; /* what the batch has no place for */
-    struct ct_buffer   *sums;   /* of parameters' gradients; NULL: lane 0 */
+};
+
+/* A part of the batch.  While the chain runs, touched by the thread alone that
+ * has taken it. */
+struct chain_lane {
+    struct ct_run       run;  /* the net's, with `work` in place of its own */
+    struct ct_workspace work; /* its memory is that of the hand that has it */
+    struct ct_buffer   *sums; /* of parameters' gradients; NULL: lane 0 */
     int                 first, end; /* groups */
     enum ct_status      status;     /* of the last pass, with its text */
     char                error[CHAIN_ERROR];
@@ -57,24 +68,35 @@ struct chain_group {
 struct net_chain {
     int      first, last;
     int64_t  batch, size;   /* images: all, and of a group at most */
-    int      n_lane, n_group, n_unit, n_blob;
+    int64_t  least;         /* of a lane, where there is a choice */
+    int      n_hand, n_lane, n_group, n_unit, n_blob;
     struct chain_unit  *unit;
     int                *blob;  /* ids */
     uint32_t           *seen;  /* their versions when the lanes were made */
     size_t             *place; /* data and diff of each, in a lane's values */
-    size_t              value_bytes, sum_bytes; /* of a lane */
+    size_t              value_bytes, sum_bytes; /* of a hand; of a lane */
+    struct chain_hand  *hand;
     struct chain_lane  *lane;
     struct chain_group *group;
 };
 
 #define CHAIN_NOWHERE SIZE_MAX
 
-/* lanes.c: what runs a chain; made for the shapes that its blobs have. */
+/* chain_cut.c: lanes, their groups, and a hand for each thread. */
+CT_MUST_CHECK enum ct_status net_chain_cut(struct ct_net *net,
+                                           struct net_chain *c);
+/* To create and tune a lane's layers it needs memory to work with: hand 0's,
+ * which may grow.  Then every hand has as much. */
+void net_chain_lend(const struct chain_hand *hand, struct chain_lane *lane);
+void net_chain_return(struct chain_hand *hand, struct chain_lane *lane);
+CT_MUST_CHECK enum ct_status net_chain_level(struct net_chain *c);
+
+/* chain_run.c: what runs a chain; made for the shapes that its blobs have. */
 CT_MUST_CHECK enum ct_status net_lanes_make(struct ct_net *net,
                                             struct net_chain *c);
 void net_lanes_drop(struct net_chain *c);
 
-/* memory.c: at[2 * id + diff] is where a lane keeps the tensors that live only
+/* memory.c: at[2 * id + diff] is where a hand keeps the tensors that live only
  * while the chain runs, and *total what they take. */
 CT_MUST_CHECK enum ct_status net_lane_places(struct ct_net *net,
                                              const struct net_chain *c,

@@ -1,11 +1,14 @@
 /* chain_run.c - a chain at work: its groups, their twins, and the lanes that
  * run them; see chain.h. */
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/mem.h"
 #include "device/cpu/loop.h"
 #include "layers/twin.h"
 #include "net/chain.h"
+
+enum { BLOCK = 1024 }; /* floats that stay in the first cache */
 
 static void group_fini(const struct net_chain *c, struct chain_group *g)
 {
@@ -29,10 +32,11 @@ void net_lanes_drop(struct net_chain *c)
 {
     for (int g = 0; c->group && g < c->n_group; g++)
         group_fini(c, &c->group[g]);
-    for (int i = 0; c->lane && i < c->n_lane; i++) {
-        ct_workspace_fini(&c->lane[i].work);
-        ct_buffer_drop(c->lane[i].values);
+    for (int i = 0; c->lane && i < c->n_lane; i++)
         ct_buffer_drop(c->lane[i].sums);
+    for (int i = 0; c->hand && i < c->n_hand; i++) {
+        ct_workspace_fini(&c->hand[i].work);
+        ct_buffer_drop(c->hand[i].values);
     }
     for (int u = 0; c->unit && u < c->n_unit; u++) {
         ct_free(c->unit[u].bottom);
@@ -40,12 +44,14 @@ void net_lanes_drop(struct net_chain *c)
     }
     ct_free(c->group);
     ct_free(c->lane);
+    ct_free(c->hand);
     ct_free(c->unit);
     ct_free(c->blob);
     ct_free(c->seen);
     ct_free(c->place);
     *c = (struct net_chain){ .first = c->first, .last = c->last,
-                             .batch = c->batch, .size = c->size };
+                             .batch = c->batch, .size = c->size,
+                             .least = c->least };
 }
 
 /* The place of a blob among those of the chain, at the end if it is new. */
@@ -119,45 +125,6 @@ static size_t sum_floats(const struct ct_blob *b)
     return ((size_t)b->count + line - 1) / line * line;
 }
 
-/* Lanes and groups as even as they can be. */
-static enum ct_status cut(struct ct_net *net, struct net_chain *c)
-{
-    const int threads = ct_device_cpu_threads();
-    int64_t image     = 0;
-
-    c->n_lane = threads > c->batch ? (int)c->batch : threads;
-    CT_TRY(ct_alloc((size_t)c->n_lane + 1, sizeof(*c->lane), "chain",
-                    &c->lane));
-    CT_TRY(ct_alloc((size_t)c->batch + 1, sizeof(*c->group), "chain",
-                    &c->group));
-    for (int i = 0; i < c->n_lane; i++) {
-        struct chain_lane *l = &c->lane[i];
-        const int64_t end    = c->batch * (i + 1) / c->n_lane;
-        const int64_t mine   = end - image;
-        const int64_t n      = (mine + c->size - 1) / c->size;
-
-        l->first = c->n_group;
-        for (int64_t g = 0; g < n; g++, c->n_group++) {
-            struct chain_group *group = &c->group[c->n_group];
-
-            group->first = image + mine * g / n;
-            group->n     = image + mine * (g + 1) / n - group->first;
-        }
-        l->end      = c->n_group;
-        l->run      = net->run;
-        l->run.work = &l->work;
-        l->work     = (struct ct_workspace){ .tuning = net->work.tuning,
-                                             .lane   = true };
-        image       = end;
-        CT_TRY(ct_buffer_create(net->dev, c->value_bytes, "lane",
-                                &l->values));
-        if (i > 0)
-            CT_TRY(ct_buffer_create(net->dev, c->sum_bytes, "lane gradients",
-                                    &l->sums));
-    }
-    return CT_OK;
-}
-
 static enum ct_status views_make(struct ct_net *net, struct net_chain *c,
                                  struct chain_group *g)
 {
@@ -224,21 +191,34 @@ static enum ct_status twin_make(struct ct_net *net, struct net_chain *c,
     return st;
 }
 
+static enum ct_status group_make(struct ct_net *net, struct net_chain *c,
+                                 struct chain_lane *lane,
+                                 struct chain_group *g)
+{
+    const size_t n = (size_t)c->n_unit;
+
+    CT_TRY(views_make(net, c, g));
+    CT_TRY(ct_alloc(n, sizeof(*g->twin), "chain", &g->twin));
+    CT_TRY(ct_alloc(n, sizeof(*g->bottom), "chain", &g->bottom));
+    CT_TRY(ct_alloc(n, sizeof(*g->top), "chain", &g->top));
+    for (int u = 0; u < c->n_unit; u++)
+        CT_TRY(twin_make(net, c, lane, g, u));
+    return CT_OK;
+}
+
 static enum ct_status groups_make(struct ct_net *net, struct net_chain *c)
 {
-    for (int i = 0; i < c->n_lane; i++)
-        for (int k = c->lane[i].first; k < c->lane[i].end; k++) {
-            struct chain_group *g = &c->group[k];
-            const size_t n        = (size_t)c->n_unit;
+    enum ct_status st = CT_OK;
 
-            CT_TRY(views_make(net, c, g));
-            CT_TRY(ct_alloc(n, sizeof(*g->twin), "chain", &g->twin));
-            CT_TRY(ct_alloc(n, sizeof(*g->bottom), "chain", &g->bottom));
-            CT_TRY(ct_alloc(n, sizeof(*g->top), "chain", &g->top));
-            for (int u = 0; u < c->n_unit; u++)
-                CT_TRY(twin_make(net, c, &c->lane[i], g, u));
-        }
-    return CT_OK;
+    for (int i = 0; i < c->n_lane && st == CT_OK; i++) {
+        struct chain_lane *lane = &c->lane[i];
+
+        net_chain_lend(&c->hand[0], lane);
+        for (int k = lane->first; k < lane->end && st == CT_OK; k++)
+            st = group_make(net, c, lane, &c->group[k]);
+        net_chain_return(&c->hand[0], lane);
+    }
+    return st == CT_OK ? net_chain_level(c) : st;
 }
 
 enum ct_status net_lanes_make(struct ct_net *net, struct net_chain *c)
@@ -256,7 +236,7 @@ enum ct_status net_lanes_make(struct ct_net *net, struct net_chain *c)
             c->sum_bytes += sum_floats(l->blob[b]) * sizeof(float);
     }
     CT_TRY(places_make(net, c));
-    CT_TRY(cut(net, c));
+    CT_TRY(net_chain_cut(net, c));
     threads = ct_cpu_team(1); /* a twin runs on its lane's thread alone */
     st      = groups_make(net, c);
     ct_cpu_team(threads);
@@ -277,20 +257,30 @@ const struct ct_layer *net_chain_twin(const struct net_layer *l)
     return l->layer;
 }
 
+static enum ct_status tune_group(const struct net_chain *c,
+                                 const struct chain_group *g)
+{
+    for (int u = 0; u < c->n_unit; u++)
+        if (g->twin[u]->type->tune)
+            CT_TRY(g->twin[u]->type->tune(g->twin[u]));
+    return CT_OK;
+}
+
 enum ct_status net_chain_tune(struct net_chain *c)
 {
     const int threads = ct_cpu_team(1);
     enum ct_status st = CT_OK;
 
-    for (int g = 0; g < c->n_group && st == CT_OK; g++)
-        for (int u = 0; u < c->n_unit && st == CT_OK; u++) {
-            struct ct_layer *twin = c->group[g].twin[u];
+    for (int i = 0; i < c->n_lane && st == CT_OK; i++) {
+        struct chain_lane *lane = &c->lane[i];
 
-            if (twin->type->tune)
-                st = twin->type->tune(twin);
-        }
+        net_chain_lend(&c->hand[0], lane);
+        for (int k = lane->first; k < lane->end && st == CT_OK; k++)
+            st = tune_group(c, &c->group[k]);
+        net_chain_return(&c->hand[0], lane);
+    }
     ct_cpu_team(threads);
-    return st;
+    return st == CT_OK ? net_chain_level(c) : st;
 }
 
 static void point(struct ct_tensor *t, const struct ct_tensor *all,
@@ -311,6 +301,7 @@ static void point(struct ct_tensor *t, const struct ct_tensor *all,
 
 /* Blobs and parameters may have moved since the last pass. */
 static void point_group(const struct ct_net *net, const struct net_chain *c,
+                        const struct chain_hand *hand,
                         const struct chain_lane *lane,
                         const struct chain_group *g)
 {
@@ -320,9 +311,9 @@ static void point_group(const struct ct_net *net, const struct net_chain *c,
         const struct ct_blob *all = net->blob[c->blob[b]].blob;
         struct ct_blob *view      = g->view[b];
 
-        point(&view->data, &all->data, view, g->first, lane->values->ptr,
+        point(&view->data, &all->data, view, g->first, hand->values->ptr,
               c->place[2 * b]);
-        point(&view->diff, &all->diff, view, g->first, lane->values->ptr,
+        point(&view->diff, &all->diff, view, g->first, hand->values->ptr,
               c->place[2 * b + 1]);
         view->no_diff = !view->diff.ptr;
     }
@@ -347,24 +338,32 @@ typedef enum ct_status (*lane_fn)(const struct ct_net *net,
                                   const struct net_chain *c,
                                   struct chain_lane *lane);
 
+static void run_lane(const struct ct_net *net, const struct net_chain *c,
+                     const struct chain_hand *hand, struct chain_lane *l,
+                     lane_fn fn)
+{
+    l->run       = net->run;
+    l->run.work  = &l->work;
+    l->run.aside = false;
+    net_chain_lend(hand, l);
+    for (int g = l->first; g < l->end; g++)
+        point_group(net, c, hand, l, &c->group[g]);
+    l->status = fn(net, c, l);
+    if (l->status != CT_OK)
+        snprintf(l->error, sizeof(l->error), "%s", ct_last_error());
+}
+
+/* Each thread has a hand, which takes lanes until there are no more. */
 static enum ct_status run_lanes(struct ct_net *net, struct net_chain *c,
                                 lane_fn fn)
 {
-    for (int i = 0; i < c->n_lane; i++) {
-        struct chain_lane *l = &c->lane[i];
+    atomic_int next = 0;
 
-        l->run       = net->run;
-        l->run.work  = &l->work;
-        l->run.aside = false;
-        for (int g = l->first; g < l->end; g++)
-            point_group(net, c, l, &c->group[g]);
-    }
-    CT_FOR_ROWS (i, c->n_lane, CT_GRAIN) {
-        struct chain_lane *l = &c->lane[i];
+    CT_FOR_ROWS (i, c->n_hand, CT_GRAIN) {
+        int k;
 
-        l->status = fn(net, c, l);
-        if (l->status != CT_OK)
-            snprintf(l->error, sizeof(l->error), "%s", ct_last_error());
+        while ((k = atomic_fetch_add(&next, 1)) < c->n_lane)
+            run_lane(net, c, &c->hand[i], &c->lane[k], fn);
     }
     for (int i = 0; i < c->n_lane; i++)
         if (c->lane[i].status != CT_OK)
@@ -442,23 +441,34 @@ static enum ct_status lane_backward(const struct ct_net *net,
     return CT_OK;
 }
 
-/* The other lanes' gradients come to those of lane 0. */
-static enum ct_status add_sums(const struct net_chain *c, int u,
-                               struct ct_layer *l)
+/* Floats [first, first + n) of blob b of unit u: the other lanes' gradients come
+ * to those of lane 0, one after the other. */
+static void add_part(const struct net_chain *c, int u, int b, int64_t first,
+                     int64_t n, float *y)
+{
+    for (int i = 1; i < c->n_lane; i++) {
+        const struct chain_group *g = &c->group[c->lane[i].first];
+        const float *x              = ct_diff(g->twin[u]->blob[b]) + first;
+
+        for (int64_t k = 0; k < n; k++)
+            y[first + k] += x[k];
+    }
+}
+
+static void add_sums(const struct net_chain *c, int u,
+                     const struct ct_layer *l)
 {
     for (int b = 0; b < l->n_blob; b++) {
+        const int64_t n = l->blob[b]->count;
+
         if (!l->blob_wants_grad[b])
             continue;
         l->blob[b]->stale = false;
-        for (int i = 1; i < c->n_lane; i++) {
-            const struct chain_group *g = &c->group[c->lane[i].first];
-
-            CT_TRY(ct_axpy(l->dev, l->blob[b]->count, 1,
-                           ct_diff(g->twin[u]->blob[b]),
-                           ct_diff(l->blob[b])));
-        }
+        CT_FOR_ROWS (i, (n + BLOCK - 1) / BLOCK, BLOCK * c->n_lane)
+            add_part(c, u, b, i * BLOCK,
+                     n - i * BLOCK < BLOCK ? n - i * BLOCK : BLOCK,
+                     ct_diff(l->blob[b]));
     }
-    return CT_OK;
 }
 
 enum ct_status net_chain_backward(struct ct_net *net, struct net_chain *c)
@@ -466,6 +476,6 @@ enum ct_status net_chain_backward(struct ct_net *net, struct net_chain *c)
     CT_TRY(run_lanes(net, c, lane_backward));
     for (int u = 0; u < c->n_unit; u++)
         if (net->layer[c->unit[u].last].needs_backward)
-            CT_TRY(add_sums(c, u, net->layer[c->unit[u].head].layer));
+            add_sums(c, u, net->layer[c->unit[u].head].layer);
     return CT_OK;
 }

@@ -54,6 +54,7 @@ const struct way ways[] = {
     FORCED("softmax:ref"), FORCED("softmax:onednn+ref"), FORCED("ip:gemm"),
     FORCED("ip:onednn+gemm"), FORCED("layout:plain"), FORCED("fuse:none"),
     FORCED("chain:none"), FORCED("chain:1"), FORCED("chain:3"),
+    ALONE("chain:1, 2 threads", "chain:1", 2), /* more lanes than threads */
     ALONE("chain:2, 2 threads", "chain:2", 2), FORCED("params:plain"),
     FORCED("params:tiles"), FORCED("update:late"), FORCED("update:early"),
     FORCED("diffs:add"), FORCED("layout:plain,chain:3"),
