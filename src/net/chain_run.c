@@ -441,8 +441,8 @@ static enum ct_status lane_backward(const struct ct_net *net,
     return CT_OK;
 }
 
-/* Floats [first, first + n) of blob b of unit u: the other lanes' gradients come
- * to those of lane 0, one after the other. */
+/* Floats [first, first + n) of blob b of unit u: the other lanes' gradients
+ * come to those of lane 0, one after the other. */
 static void add_part(const struct net_chain *c, int u, int b, int64_t first,
                      int64_t n, float *y)
 {
