@@ -209,17 +209,19 @@ static enum ct_status begin_among(const struct train_job *j,
 }
 
 /* A solver as it stands when training begins; *out also when this fails. */
-static enum ct_status make_solver(const struct train_job *j, struct ct_dist *d,
+static enum ct_status make_solver(struct train_job *j, struct ct_dist *d,
                                   const struct ct_solver_options *o,
                                   struct ct_solver **out)
 {
-    const struct train_flags *f = j->flags;
+    struct solver_preparation *p = j->prepared;
+    const struct train_flags *f  = j->flags;
     enum ct_status st;
 
     CT_TRY(say_solver(j->param));
     if (!j->member)
         CT_TRY(agree(d, j->param));
-    st = ct_solver_create(j->param, o, out);
+    j->prepared = NULL;
+    st          = solver_create_prepared(j->param, o, p, out);
     if (st != CT_OK)
         return ct_fail_in(st, "%s", f->solver);
     if (j->member)

@@ -52,6 +52,7 @@ static int run_member(void *arg, const struct member_config *given)
 
     c.placed = placed;
     c.hangs  = hangs;
+    c.prepares = true;
     c.arg    = r;
     st       = member_create(&c, &m);
     if (st == CT_OK)

@@ -9,6 +9,7 @@
 #include "train_signals.h"
 
 struct hosts;
+struct solver_preparation;
 
 struct train_flags {
     struct net_flags       net;
@@ -30,12 +31,15 @@ struct train_flags {
     struct observe_flags   observe;
 };
 
-/* All of it borrowed. */
+/* Borrowed, where it says nothing else. */
 struct train_job {
     struct train_flags     *flags;
     Caffe__SolverParameter *param;  /* the solver in force */
     struct elastic_member  *member; /* NULL: ranks stay the same */
+    bool                    draws; /* its seed is the job's */
     int                     reached; /* iterations, before all began again */
+    struct solver_preparation *prepared; /* for the place that it is likely to
+                                      * get; owned; NULL: nothing */
 };
 
 /* Trains as one of d's ranks; d NULL: alone. */

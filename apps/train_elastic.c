@@ -48,12 +48,51 @@ static enum ct_status part(struct elastic_member *m, struct ct_dist *d,
     return stopped ? ct_fail(CT_ESTOP, "training was asked to stop") : CT_OK;
 }
 
+/* Once; a GPU is chosen by the rank's number on its host, each time. */
+static enum ct_status apply_flags(struct train_job *j, int local)
+{
+    struct net_flags *f = &j->flags->net;
+
+    if (f->device && !f->gpu)
+        return CT_OK;
+    f->local  = local;
+    f->solver = j->param;
+    return net_flags_apply(f);
+}
+
+/* They all draw alike. */
+static void draw_seed(struct train_job *j)
+{
+    Caffe__SolverParameter *p = j->param;
+
+    j->draws |= !p->has_random_seed || p->random_seed < 0;
+    if (!j->draws)
+        return;
+    p->has_random_seed = true;
+    p->random_seed     = (int64_t)solver_seed_of(member_seed(j->member));
+}
+
+/* Who waits for a place builds nets for the one that it is likely to get. */
+static void prepare(void *arg, const struct ct_expected *e)
+{
+    struct train_job *j = arg;
+    struct net_flags *f = &j->flags->net;
+    struct ct_solver_options o;
+
+    if (f->gpu || apply_flags(j, 0) != CT_OK)
+        return;
+    draw_seed(j);
+    o = (struct ct_solver_options){ .device = f->device, .level = f->level,
+                                    .stage = f->stages,
+                                    .n_stage = f->n_stages };
+    solver_prepare_first(j->param, &o, e, &j->prepared);
+}
+
 /* A view may end while this process comes in; then it comes again. */
 static enum ct_status train_member(struct elastic_member *m, void *arg)
 {
     struct train_job *j = arg;
-    const bool draws    = !j->param->has_random_seed ||
-                       j->param->random_seed < 0;
+    const struct dist_preparer preparer = { prepare, j };
     struct ct_dist *d   = NULL;
     enum ct_status st;
 
@@ -64,16 +103,12 @@ static enum ct_status train_member(struct elastic_member *m, void *arg)
     train_signals_catch_requests();
     signals_aside(true); /* which lets them in */
     do {
-        st = dist_create_elastic(member_asks(m), j->param->distributed, &d);
-        if (st == CT_OK && draws) { /* they all draw alike */
-            j->param->has_random_seed = true;
-            j->param->random_seed     = (int64_t)solver_seed_of(member_seed(m));
-        }
-        if (st == CT_OK) {
-            j->flags->net.local  = ct_dist_local_rank(d);
-            j->flags->net.solver = j->param;
-            st = net_flags_apply(&j->flags->net);
-        }
+        st = dist_create_elastic(member_asks(m), j->param->distributed,
+                                 &preparer, &d);
+        if (st == CT_OK)
+            draw_seed(j);
+        if (st == CT_OK)
+            st = apply_flags(j, ct_dist_local_rank(d));
         if (st == CT_OK)
             st = train_as_rank(j, d);
         if (d && (st == CT_OK || st == CT_ESTOP))
@@ -81,6 +116,8 @@ static enum ct_status train_member(struct elastic_member *m, void *arg)
         ct_dist_destroy(d);
         d = NULL;
     } while (st == CT_ECOMM);
+    solver_preparation_destroy(j->prepared);
+    j->prepared = NULL;
     train_signals_forget_member();
     return st;
 }

@@ -57,6 +57,8 @@ struct ct_run {
                                        * ranks train together; NULL: nothing */
     const struct ct_peers *peers; /* NULL: none */
     const struct ct_device *device; /* of the net; NULL: the CPU */
+    bool     unfilled;   /* parameters get their values from elsewhere and begin
+                          * as zeros: fillers do not run */
 };
 
 struct ct_layer {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/fork.h"
 #include "cortado/log.h"
@@ -158,6 +159,22 @@ void *ct_realloc(void *p, size_t bytes, const char *name)
         ct_free(p);
     }
     return q;
+}
+
+void ct_mem_clear(void *p, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = (uintptr_t)p, end = from + bytes;
+    const uintptr_t first = (from + page - 1) / page * page;
+    const uintptr_t last  = end / page * page;
+
+    if (first >= last ||
+        madvise((void *)first, last - first, MADV_DONTNEED) != 0) {
+        memset(p, 0, bytes);
+        return;
+    }
+    memset(p, 0, first - from);
+    memset((void *)last, 0, end - last);
 }
 
 void ct_free(void *p)

@@ -24,6 +24,9 @@ struct ct_mem_stats {
  * with ct_last_error() set; zero bytes give a valid pointer. */
 void *ct_malloc(size_t bytes, const char *name);
 void *ct_calloc(size_t n, size_t size, const char *name);
+/* Zeros in place of what was there.  Whole pages take no memory until somebody
+ * touches them. */
+void ct_mem_clear(void *p, size_t bytes);
 void *ct_realloc(void *p, size_t bytes, const char *name);
 char *ct_strdup(const char *s, const char *name);
 

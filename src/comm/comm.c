@@ -78,6 +78,7 @@ void ct_comm_destroy(struct ct_comm *c)
     if (!c)
         return;
     ct_shared_destroy(c->shared);
+    ct_spare_destroy(c->spare);
     c->transport->ops->destroy(c->transport);
     if (!c->staging_lost)
         ct_free(c->staging);

@@ -76,6 +76,8 @@ struct ct_comm {
     /* coll/shared.h: made by the first who asks.  If that fails on any rank,
      * place.window_failed is set and nobody asks again. */
     struct ct_shared *_Atomic shared;
+    struct ct_spare  *spare; /* for the next window that it makes (window.h);
+                              * owned; NULL: none */
 
     void  *staging;      /* grows to what collectives ask for */
     size_t staging_bytes;

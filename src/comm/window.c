@@ -33,7 +33,7 @@
 static const struct ct_pace roomy = { .spin_s = 20e-6, .yield_s = 50e-3 },
                             tight = { .spin_s = 0, .yield_s = 50e-6 };
 
-enum { NAP_NS = 5000000 };
+enum { NAP_NS = 5000000, LARGE = 16 << 20 };
 
 struct window_rank {
     _Alignas(64) atomic_bool left;
@@ -126,19 +126,70 @@ static bool window_map(struct ct_window *w)
     return true;
 }
 
-/* The first rank makes what the others will open. */
-static bool window_make(struct ct_window *w, bool threads, struct card *card)
+struct ct_spare *ct_spare_create(size_t bytes)
 {
-    if (threads) {
-        if (!threads_make(w))
-            return false;
-    } else {
-        w->fd = memfd_create("cortado", MFD_CLOEXEC);
-        if (w->fd < 0 || ftruncate(w->fd, (off_t)w->mapped_bytes) != 0 ||
-            !window_map(w))
-            return false;
+    struct ct_spare *s = ct_calloc(1, sizeof(*s), "a window to come");
+
+    if (!s)
+        return NULL;
+    s->bytes  = bytes;
+    s->memory = MAP_FAILED;
+    s->fd     = memfd_create("cortado", MFD_CLOEXEC);
+    if (s->fd >= 0 && ftruncate(s->fd, (off_t)bytes) == 0)
+        s->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         s->fd, 0);
+    if (s->memory != MAP_FAILED &&
+        madvise(s->memory, bytes, MADV_POPULATE_WRITE) == 0)
+        return s;
+    ct_spare_destroy(s);
+    return NULL;
+}
+
+void ct_spare_destroy(struct ct_spare *s)
+{
+    if (!s)
+        return;
+    if (s->memory != MAP_FAILED)
+        munmap(s->memory, s->bytes);
+    if (s->fd >= 0)
+        close(s->fd);
+    ct_free(s);
+}
+
+/* What is mapped already needs not be so again, page by page. */
+static bool window_take(struct ct_window *w, struct ct_spare *s)
+{
+    void *p;
+
+    if (!s || ftruncate(s->fd, (off_t)w->mapped_bytes) != 0)
+        return false;
+    p = mremap(s->memory, s->bytes, w->mapped_bytes, MREMAP_MAYMOVE);
+    if (p == MAP_FAILED)
+        return false;
+    w->fd     = s->fd;
+    w->head   = p;
+    s->fd     = -1;
+    s->memory = MAP_FAILED;
+    return true;
+}
+
+static bool files_make(struct ct_window *w, struct ct_spare *spare)
+{
+    if (window_take(w, spare))
+        return true;
+    w->fd = memfd_create("cortado", MFD_CLOEXEC);
+    return w->fd >= 0 && ftruncate(w->fd, (off_t)w->mapped_bytes) == 0 &&
+           window_map(w);
+}
+
+/* The first rank makes what the others will open. */
+static bool window_make(struct ct_window *w, bool threads,
+                        struct ct_spare *spare, struct card *card)
+{
+    if (!(threads ? threads_make(w) : files_make(w, spare)))
+        return false;
+    if (!threads)
         w->head->token = ct_entropy() | 1;
-    }
     *card = (struct card){ w->head->token, getpid(), w->fd };
     return true;
 }
@@ -190,7 +241,7 @@ static enum ct_status window_join(struct ct_window *w, struct ct_comm *c,
     struct ct_request r;
 
     if (g->me == 0)
-        *joined = window_make(w, threads, &card);
+        *joined = window_make(w, threads, c->spare, &card);
     for (int i = 1; i < g->size && g->me == 0; i++) {
         CT_TRY(ct_comm_send(c, g->rank[i], tag, &card, sizeof(card), &r));
         CT_TRY(ct_comm_wait(c, g->rank[i], &r));
@@ -257,13 +308,49 @@ enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
     w    = NULL;
     atomic_store(&c->bytes_sent, sent); /* counted are sums, not their setup */
 out:
+    ct_spare_destroy(c->spare);
+    c->spare = NULL;
     ct_window_destroy(w);
     return st;
+}
+
+void ct_window_reach(const void *at, size_t bytes, bool writes)
+{
+    const uintptr_t page  = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = (uintptr_t)at / page * page;
+
+    /* Older systems do not know it, and find pages one by one. */
+    (void)!madvise((void *)first, (uintptr_t)at + bytes - first,
+                   writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
 void ct_window_keep(struct ct_window *w)
 {
     atomic_fetch_add(&w->n_keepers, 1);
+}
+
+static void *unmap(void *window)
+{
+    struct ct_window *w = window;
+
+    if (w->head)
+        munmap(w->head, w->mapped_bytes);
+    close(w->fd);
+    ct_free(w);
+    return NULL;
+}
+
+/* The system takes a while to give large memory back, and others may wait for
+ * this rank: then a thread waits for it. */
+static void unmap_aside(struct ct_window *w)
+{
+    pthread_t thread;
+
+    if (w->mapped_bytes >= LARGE &&
+        pthread_create(&thread, NULL, unmap, w) == 0)
+        pthread_detach(thread);
+    else
+        unmap(w);
 }
 
 void ct_window_drop(void *window)
@@ -273,12 +360,11 @@ void ct_window_drop(void *window)
     if (atomic_fetch_sub(&w->n_keepers, 1) > 1)
         return;
     if (w->fd >= 0) {
-        if (w->head)
-            munmap(w->head, w->mapped_bytes);
-        close(w->fd);
-    } else if (w->head) {
-        threads_drop(w->head);
+        unmap_aside(w);
+        return;
     }
+    if (w->head)
+        threads_drop(w->head);
     ct_free(w);
 }
 

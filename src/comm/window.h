@@ -33,10 +33,24 @@ struct ct_window {
     double              wait_seconds;
 };
 
+/* Memory for a window that is made later, by the first rank of a host: so many
+ * bytes, or about as many, that the system has found and cleared already. */
+struct ct_spare {
+    int    fd;
+    void  *memory; /* all of it, mapped */
+    size_t bytes;
+};
+/* NULL: there is none, and a window does without. */
+struct ct_spare *ct_spare_create(size_t bytes);
+void ct_spare_destroy(struct ct_spare *s); /* takes NULL */
+
 /* All ranks call it, on the thread that owns `c`.  CT_ENOTSUP on all of them
- * where some host's ranks cannot share memory. */
+ * where some host's ranks cannot share memory.  Takes c->spare. */
 CT_MUST_CHECK enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
                                               struct ct_window **out);
+/* Bytes of it that this rank is about to write, or to read, all of them: they
+ * are mapped at once, not page by page. */
+void ct_window_reach(const void *at, size_t bytes, bool writes);
 /* Takes NULL.  A peer that still waits for this rank fails. */
 void ct_window_destroy(struct ct_window *w);
 /* The memory stays, also when the window is destroyed, until it is dropped as

@@ -38,7 +38,12 @@ enum ct_status dist_commit(struct ct_exchange *x, int iter)
     for (int i = 0; i < ct_net_n_params(d->net); i++)
         CT_TRY(x->ops->wait(x, i, &sum));
     CT_TRY(dist_hold(x, iter + 1));
-    return d->host.shared ? dist_direct_meet(d) : x->job->meet(x);
+    return x->job->meet(x);
+}
+
+enum ct_status dist_check_view(struct ct_exchange *x)
+{
+    return ct_transport_check(dist_of(x)->view.all->transport);
 }
 
 void dist_last(struct ct_exchange *x, int iter)
@@ -49,12 +54,71 @@ void dist_last(struct ct_exchange *x, int iter)
         m->last(m->arg, iter);
 }
 
+/* ---- Places. */
+
+/* The facts of a place that is only likely, for who is on so many hosts now. */
+static bool expect(const struct elastic_membership *m,
+                   const Caffe__DistributedParameter *o, int n_hosts,
+                   const struct elastic_place *place, struct ct_expected *out)
+{
+    const struct dist_facts facts = { .size = place->size, .n_hosts = n_hosts,
+                                      .elastic = true };
+    struct dist_plan p;
+
+    if (dist_resolve(o, &facts, &p) != CT_OK || !p.commits)
+        return false;
+    *out = (struct ct_expected){
+        .facts    = dist_facts_of(o, &p, place->rank, p.n_workers),
+        .shares   = p.shares_params,
+        .hint     = place->hint,
+        .prepared = m->prepared,
+        .arg      = m->arg };
+    return true;
+}
+
+/* The first rank of a host makes what all of them share. */
+bool dist_expects(struct ct_exchange *x, struct ct_expected *out)
+{
+    const struct ct_dist *d            = dist_of(x);
+    const struct elastic_membership *m = d->elastic.members;
+    struct elastic_place place;
+
+    if (!m->expects || !m->expects(m->arg, &place))
+        return false;
+    if (expect(m, d->options, d->facts->n_hosts, &place, out)) {
+        if (out->shares && place.rank == 0)
+            out->reserve = dist_direct_reserve;
+        out->owner = x->state;
+        return true;
+    }
+    m->prepared(m->arg, place.hint);
+    return false;
+}
+
+/* Who waits prepares for places that it is likely to get. */
+static enum ct_status await_place(const struct elastic_membership *m,
+                                  const Caffe__DistributedParameter *options,
+                                  const struct dist_preparer *p,
+                                  struct elastic_place *out)
+{
+    struct ct_expected e;
+
+    CT_TRY(m->next(m->arg, out));
+    while (out->view == 0) {
+        if (p && p->prepare && expect(m, options, 1, out, &e))
+            p->prepare(p->arg, &e);
+        m->prepared(m->arg, out->hint);
+        CT_TRY(m->next(m->arg, out));
+    }
+    return CT_OK;
+}
+
 enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
 {
     struct ct_dist *d           = x->state;
     struct elastic_place *place = &d->elastic.place;
 
-    CT_TRY(d->elastic.members->next(d->elastic.members->arg, place));
+    CT_TRY(await_place(d->elastic.members, d->options, NULL, place));
     if (d->view.thread) /* what it still has fails by itself */
         ct_comm_thread_rest(d->view.thread);
     /* The iteration under way counts: so does what it left to hold back. */
@@ -173,12 +237,13 @@ enum ct_status dist_enter_view(struct ct_exchange *x)
 
 enum ct_status dist_create_elastic(const struct elastic_membership *members,
                                    const Caffe__DistributedParameter *options,
+                                   const struct dist_preparer *preparer,
                                    struct ct_dist **out)
 {
     struct elastic_place place;
     struct ct_transport *t;
 
-    CT_TRY(members->next(members->arg, &place));
+    CT_TRY(await_place(members, options, preparer, &place));
     CT_TRY(members->open(members->arg, &t));
     return dist_create_at(t, &place, members, options, out);
 }

@@ -137,6 +137,7 @@ static enum ct_status begin_member(struct ct_elastic *e, struct ct_solver *s)
     c->last   = s->param->max_iter;
     c->placed = placed;
     c->arg    = e;
+    c->prepares = true;
     CT_TRY(digest_of(e, s, &c->digest));
     if (!e->launched)
         CT_TRY(meet(e));
@@ -201,14 +202,20 @@ static enum ct_status find_state(const struct dist_entry *how,
     return st;
 }
 
+static void prepare(void *arg, const struct ct_expected *e)
+{
+    solver_prepare_now(arg, e);
+}
+
 static enum ct_status take_place(const struct elastic_membership *members,
                                  const struct dist_entry *how,
                                  const Caffe__DistributedParameter *options,
                                  struct ct_solver *s, struct ct_dist **dist)
 {
+    const struct dist_preparer preparer = { prepare, s };
     struct ct_exchange *x;
 
-    CT_TRY(dist_create_elastic(members, options, dist));
+    CT_TRY(dist_create_elastic(members, options, &preparer, dist));
     x = ct_dist_exchange(*dist);
     if (!x || !x->facts.commits)
         return ct_fail(CT_ENOTSUP, "servers keep the parameters in this mode, "

@@ -75,6 +75,7 @@ struct dist_host {
                                        * for all ranks; NULL: nobody's */
     struct ct_params_user  user;      /* who updates those */
     double                 seconds;   /* spent in sums */
+    struct ct_spare *_Atomic spare;   /* for the next view; owned; NULL: none */
 };
 
 /* What layers ask of peers (job.c, feed/root.c). */
@@ -176,9 +177,16 @@ CT_MUST_CHECK enum ct_status dist_read_options(
 
 /* elastic.c: one among ranks that come and go, with its first place among them;
  * `members` outlives it.  The rest as struct ct_job_ops has it. */
+/* Whoever waits for that place may prepare for it; on the same thread. */
+struct dist_preparer {
+    void (*prepare)(void *arg, const struct ct_expected *e); /* NULL: nobody
+                                                              * does */
+    void *arg;
+};
 CT_MUST_CHECK enum ct_status dist_create_elastic(
     const struct elastic_membership *members,
-    const Caffe__DistributedParameter *options, struct ct_dist **out);
+    const Caffe__DistributedParameter *options,
+    const struct dist_preparer *preparer, struct ct_dist **out);
 /* elastic_job.c: a solver that was alone goes there, as often as views end
  * before it is in one. */
 struct dist_entry {
@@ -201,6 +209,8 @@ void dist_last(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,
                                             struct ct_next_view *out);
 CT_MUST_CHECK enum ct_status dist_enter_view(struct ct_exchange *x);
+CT_MUST_CHECK enum ct_status dist_check_view(struct ct_exchange *x);
+bool dist_expects(struct ct_exchange *x, struct ct_expected *out);
 /* While a view opens: notes who its ranks are. */
 CT_MUST_CHECK enum ct_status dist_crew_note(struct ct_dist *d);
 /* A mark tells that this rank is lost; on any thread. */
@@ -238,6 +248,11 @@ extern const struct ct_exchange_ops dist_bsp, dist_servers_sum,
 /* job.c: the exchange of the plan's kind of synchronisation; once attached,
  * which gradients a codec holds back. */
 void dist_fill_exchange(struct ct_dist *d);
+/* What a rank's facts are by this plan, among so many like it; those alone that
+ * follow from it. */
+struct ct_exchange_facts dist_facts_of(const Caffe__DistributedParameter *o,
+                                       const struct dist_plan *p, int rank,
+                                       int n_alike);
 CT_MUST_CHECK enum ct_status dist_find_held(struct ct_dist *d);
 
 /* plan/resolve.c: more is known of the job, or other things: a plan of that.
@@ -300,6 +315,9 @@ CT_MUST_CHECK enum ct_status dist_direct_wait(struct ct_dist *d,
                                               uint64_t ticket);
 /* All ranks are here: they meet in that memory. */
 CT_MUST_CHECK enum ct_status dist_direct_meet(struct ct_dist *d);
+/* As struct ct_expected has it. */
+void dist_direct_reserve(void *dist, int n_ranks, size_t n_floats,
+                         int n_arrays);
 /* As struct ct_job_ops has it. */
 CT_MUST_CHECK enum ct_status dist_share_params(
     struct ct_exchange *x, struct ct_net *net,

@@ -12,7 +12,10 @@ static enum ct_status meet_job(struct ct_comm *c, void *arg)
 
 static enum ct_status meet(struct ct_exchange *x)
 {
-    return ct_job_run(dist_of(x)->view.thread, meet_job, NULL);
+    struct ct_dist *d = dist_of(x);
+
+    return d->host.shared ? dist_direct_meet(d)
+                          : ct_job_run(d->view.thread, meet_job, NULL);
 }
 
 static enum ct_status gather(struct ct_exchange *x, const void *mine,
@@ -60,6 +63,8 @@ static const struct ct_job_ops job_ops = {
     .last       = dist_last,
     .next_view  = dist_next_view,
     .enter_view = dist_enter_view,
+    .check      = dist_check_view,
+    .expects    = dist_expects,
 };
 
 /* For layers, in the middle of a pass: it takes its turn behind the buckets
@@ -89,46 +94,58 @@ static enum ct_status peers_sum(const struct ct_peers *p, double *x, int64_t n)
     return CT_OK;
 }
 
+struct ct_exchange_facts dist_facts_of(const Caffe__DistributedParameter *o,
+                                       const struct dist_plan *p, int rank,
+                                       int n_alike)
+{
+    const bool serves = rank >= p->n_workers;
+    const int first   = dist_part_first(p->parts, p->n_workers, rank);
+    const int n       = p->parts ? p->parts : n_alike;
+
+    return (struct ct_exchange_facts){
+        .rank           = rank,
+        .size           = p->n_workers,
+        .serves         = serves,
+        .scale          = p->sync ? 1 : 1.0f / (float)n,
+        .loss_scale     = 1.0 / n,
+        .own_data       = p->own_data,
+        .root_data      = p->root_data,
+        .global_batch   = p->global_batch,
+        .shares         = serves ? NULL : o->shares,
+        .parts          = p->parts,
+        .micro          = dist_part_first(p->parts, p->n_workers, rank + 1) -
+                 first,
+        .first_part     = first,
+        .remote         = p->values,
+        .commits        = p->commits,
+        .apart          = p->apart,
+        .keeps_history  = p->keeps_history,
+        .holds_back     = p->holds_back,
+        .whole          = p->whole,
+        .sums_in_layers = p->sync_bn,
+        .deal_tests     = p->deals_tests,
+        .bucket_bytes   = (size_t)o->bucket_bytes,
+        .guard_interval = p->guards ? o->guard_interval : 0,
+    };
+}
+
 void dist_fill_exchange(struct ct_dist *d)
 {
-    const Caffe__DistributedParameter *o = d->options;
-    const struct dist_plan *p            = d->plan;
-    const int n = p->parts ? p->parts : d->view.size;
+    const struct dist_plan *p = d->plan;
 
     d->services.peers = (struct ct_peers){
         .sum = p->sync_bn ? peers_sum : NULL, .arg = d };
     d->services.feeds = (struct ct_feeds){ .open = dist_root_open, .arg = d };
     d->exchange = (struct ct_exchange){
-        .facts = {
-            .rank           = d->view.all->rank,
-            .size           = p->n_workers,
-            .serves         = d->view.serves,
-            .scale          = p->sync ? 1 : 1.0f / (float)n,
-            .loss_scale     = 1.0 / n,
-            .own_data       = p->own_data,
-            .root_data      = p->root_data,
-            .global_batch   = p->global_batch,
-            .shares         = d->view.serves ? NULL : o->shares,
-            .micro          = d->canonical.micro,
-            .first_part     = d->canonical.first,
-            .parts          = p->parts,
-            .remote         = p->values,
-            .commits        = p->commits,
-            .apart          = p->apart,
-            .n_full         = d->elastic.place.n_full,
-            .keeps_history  = p->keeps_history,
-            .holds_back     = p->holds_back,
-            .whole          = p->whole,
-            .deal_tests     = p->deals_tests,
-            .bucket_bytes   = (size_t)o->bucket_bytes,
-            .guard_interval = p->guards ? o->guard_interval : 0,
-            .peers          = &d->services.peers,
-            .feeds          = p->root_data ? &d->services.feeds : NULL,
-        },
+        .facts = dist_facts_of(d->options, p, d->view.all->rank,
+                               d->view.size),
         .ops   = p->kind,
         .job   = &job_ops,
         .state = d,
     };
+    d->exchange.facts.n_full = d->elastic.place.n_full;
+    d->exchange.facts.peers  = &d->services.peers;
+    d->exchange.facts.feeds  = p->root_data ? &d->services.feeds : NULL;
 }
 
 /* Once for a net: servers in this process read it while the solver goes on. */

@@ -461,20 +461,37 @@ static void pass_joiners_on(struct elastic_agreement *a)
     }
 }
 
-void elastic_join(struct elastic_agreement *a, uint64_t id)
+/* Whether that one is new among those who ask. */
+static bool note_joiner(struct elastic_agreement *a, uint64_t id)
 {
     if (rank_of(&a->own.view, id) >= 0) { /* it has not heard */
         tell_install(a, id);
-        return;
+        return false;
     }
     for (int i = 0; i < a->n_joiners; i++)
         if (a->joiner[i] == id)
-            return;
+            return false;
     if (a->rank < 0 || a->n_joiners == ELASTIC_MEMBERS)
-        return;
+        return false;
     a->joiner[a->n_joiners++] = id;
+    return true;
+}
+
+void elastic_join_all(struct elastic_agreement *a, const uint64_t *id, int n)
+{
+    bool any = false;
+
+    for (int i = 0; i < n; i++)
+        any |= note_joiner(a, id[i]);
+    if (!any)
+        return;
     pass_joiners_on(a);
     consider(a);
+}
+
+void elastic_join(struct elastic_agreement *a, uint64_t id)
+{
+    elastic_join_all(a, &id, 1);
 }
 
 void elastic_dismiss(struct elastic_agreement *a, uint64_t id)

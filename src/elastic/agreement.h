@@ -127,8 +127,10 @@ void elastic_receive(struct elastic_agreement *a, uint64_t from,
 void elastic_dead(struct elastic_agreement *a, uint64_t id,
                   const struct elastic_will *will);
 void elastic_suspect(struct elastic_agreement *a, uint64_t id, bool suspect);
-/* Process `id` asks to be taken in; this member asks to be left out. */
+/* Process `id` asks to be taken in, or n processes do at once; this member asks
+ * to be left out. */
 void elastic_join(struct elastic_agreement *a, uint64_t id);
+void elastic_join_all(struct elastic_agreement *a, const uint64_t *id, int n);
 void elastic_leave(struct elastic_agreement *a);
 /* Process `id`, which asked to be taken in, is not to be for now. */
 void elastic_dismiss(struct elastic_agreement *a, uint64_t id);

@@ -173,7 +173,10 @@ static void take_rules(struct elastic_member *m, const struct post_caller *from,
     if (from->id == 0 || (to != 0 && to != m->a.me) ||
         (rule.kind == ELASTIC_JOIN && !is_reached(m, rule.about)))
         return;
-    elastic_receive(&m->a, from->id, &rule);
+    if (rule.kind == ELASTIC_JOIN)
+        room_ask(m, rule.about);
+    else
+        elastic_receive(&m->a, from->id, &rule);
     if (!had_a_view && m->a.own.view.number > 0) {
         memcpy(m->post.job, from->job, sizeof(m->post.job));
         memset(&m->written, 0xff, sizeof(m->written)); /* not in that one */
@@ -226,6 +229,10 @@ void member_on_letter(void *arg, struct post_caller *from,
         atomic_store(&m->page->over, true);
     } else if (kind == POST_CANNOT)
         take_cannot(m, from->id, body, bytes);
+    else if (kind == POST_EXPECT)
+        room_take_hint(m, from, body, bytes);
+    else if (kind == POST_PREPARED)
+        room_take_prepared(m, from->id, body, bytes);
     else if (kind == POST_ASK && bytes == 1)
         answer(m, from, body[0]);
 }
@@ -297,7 +304,7 @@ static bool training_moves(const struct elastic_member *m)
 {
     const struct ct_pulse *p = m->pulse;
 
-    if (m->given.n < 2)
+    if (m->given.n == 1)
         return true;
     return p && (atomic_load(&p->phase) == CT_PULSE_SNAPSHOT ||
                  1e-6 * (double)(ct_pulse_now() - atomic_load(&p->changed)) <
@@ -313,7 +320,7 @@ static void mind_training(struct elastic_member *m, double now)
     char why[256];
 
     if (m->config.stall <= 0 || !m->over || m->asking || m->through ||
-        m->hangs || m->a.rank < 0 || m->given.number == 0 ||
+        m->hangs || m->a.rank < 0 ||
         m->given_up <= m->given.number ||
         now - m->over_since < m->config.stall || training_moves(m))
         return;
@@ -426,6 +433,7 @@ static void *member_main(void *arg)
         dismiss_silent(m, now);
         mind_training(m, now);
         retry(m, now);
+        room_mind(m, now);
         member_settle(m);
         pthread_mutex_unlock(&m->lock);
     }

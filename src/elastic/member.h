@@ -38,6 +38,8 @@ struct member_config {
                                  * process is in the job; borrowed; NULL */
     struct elastic_door knock[MEMBER_DOORS]; /* where the job may be */
     int            n_knock;
+    bool           prepares;    /* the thread that trains takes hints of its
+                                 * next place (membership.h) */
     /* On the thread that asks for a place: it has this one now. */
     void (*placed)(void *arg, const struct elastic_place *p);
     /* On the member's thread: the thread that trains hangs, and others wait for
@@ -76,7 +78,8 @@ void member_done(struct elastic_member *m);
 /* Has another member said so?  Waits a moment for its word, which may come
  * behind the news of its end. */
 bool member_hears_done(struct elastic_member *m);
-/* A number that all processes of the job have, for those who draw. */
+/* A number that all processes of the job have, for those who draw; also for who
+ * has been given a hint of its place there. */
 uint64_t member_seed(struct elastic_member *m);
 /* When it began, in seconds since 1970, by the clock of who began it.  A job
  * that all ranks were lost of and that began anew is the same one. */

@@ -81,6 +81,8 @@ static void give(struct elastic_member *m, struct elastic_place *out)
     m->given_at = ct_now();
     m->given    = *v;
     m->over     = m->hangs = false;
+    m->hint     = (struct elastic_hint){ .number = 0 };
+    atomic_store(&m->hinted, false);
 }
 
 /* It gets ready by itself, and begin() lets the others in. */
@@ -127,7 +129,9 @@ static enum ct_status wait_a_little(struct elastic_member *m)
                          "%s", m->post.refusal);
 }
 
-static enum ct_status wait_for_place(struct elastic_member *m)
+/* Until there is a place, or a hint of one for who has none. */
+static enum ct_status wait_for_place(struct elastic_member *m,
+                                     struct elastic_place *hint)
 {
     const double begin = ct_now();
     double say         = 0;
@@ -135,6 +139,8 @@ static enum ct_status wait_for_place(struct elastic_member *m)
     while (!has_place(m)) {
         const double waited = ct_now() - begin;
 
+        if (m->a.own.view.number == 0 && room_expects(m, hint))
+            return CT_OK;
         if (m->job_done)
             return ct_fail(CT_ESTOP, "the others have finished the job");
         if (m->a.rank < 0 && m->a.own.view.number > 0) {
@@ -224,8 +230,9 @@ static enum ct_status end_view(struct elastic_member *m, const char *why)
 
 static enum ct_status next(void *arg, struct elastic_place *out)
 {
-    struct elastic_member *m = arg;
-    enum ct_status st        = CT_OK;
+    struct elastic_member *m  = arg;
+    struct elastic_place hint = { 0 };
+    enum ct_status st         = CT_OK;
     char why[256];
 
     snprintf(why, sizeof(why), "%s", ct_last_error());
@@ -236,8 +243,10 @@ static enum ct_status next(void *arg, struct elastic_place *out)
     else if (stands(m))
         st = end_view(m, why);
     if (st == CT_OK)
-        st = wait_for_place(m);
-    if (st == CT_OK)
+        st = wait_for_place(m, &hint);
+    if (st == CT_OK && hint.hint > 0)
+        *out = hint;
+    else if (st == CT_OK)
         give(m, out);
     m->asking = false;
     pthread_mutex_unlock(&m->lock);
@@ -418,7 +427,8 @@ uint64_t member_seed(struct elastic_member *m)
     uint64_t seed;
 
     pthread_mutex_lock(&m->lock);
-    memcpy(&seed, m->post.job, sizeof(seed));
+    memcpy(&seed, m->a.own.view.number > 0 ? m->post.job : m->hint.job,
+           sizeof(seed));
     pthread_mutex_unlock(&m->lock);
     return seed;
 }
@@ -496,8 +506,35 @@ static void follow(void *arg, const struct ct_pulse *pulse)
     pthread_mutex_unlock(&m->lock);
 }
 
+/* Asked in every iteration. */
+static bool expects(void *arg, struct elastic_place *out)
+{
+    struct elastic_member *m = arg;
+    bool yes;
+
+    if (!atomic_load(&m->hinted) && !atomic_load(&m->all_wait))
+        return false;
+    pthread_mutex_lock(&m->lock);
+    room_turn(m);
+    yes = room_expects(m, out);
+    pthread_mutex_unlock(&m->lock);
+    return yes;
+}
+
+static void prepared(void *arg, uint64_t hint)
+{
+    struct elastic_member *m = arg;
+
+    pthread_mutex_lock(&m->lock);
+    room_prepared(m, hint);
+    post_flush(&m->post);
+    pthread_mutex_unlock(&m->lock);
+    post_wake(&m->post); /* it may have been the last */
+}
+
 struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
-                                        ready, who, id, last, follow };
+                                        ready, who, id, last, follow, expects,
+                                        prepared };
 }

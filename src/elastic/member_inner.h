@@ -23,6 +23,28 @@ struct elastic_losses {
     char last[MEMBER_LOSSES][320];  /* the last of them, in a ring */
 };
 
+/* Those who have asked this member, which coordinates, to be taken in, and who
+ * of all is prepared for that (member_room.c). */
+struct elastic_room {
+    uint64_t id[ELASTIC_MEMBERS];
+    int      n;
+    double   since;      /* when the first of them came */
+    double   changed;    /* when the last one came or went */
+    uint64_t hint;       /* the last that was given */
+    uint32_t view;       /* in which; 0: it does not hold any more */
+    double   complete;   /* since when all are prepared */
+    uint64_t expected[ELASTIC_MEMBERS]; /* in the next view, by rank */
+    bool     prepared[ELASTIC_MEMBERS]; /* for it */
+    int      n_expected;
+};
+
+/* The hint that this member has, and from whom. */
+struct elastic_hint {
+    uint64_t number, from;
+    int      rank, size;
+    uint8_t  job[POST_JOB_BYTES];
+};
+
 struct elastic_member {
     struct member_config     config;
     struct elastic_membership asks;
@@ -55,6 +77,11 @@ struct elastic_member {
     double                   worked;      /* when the thread last did */
     double                   next_retry;
     bool                     job_done;   /* others have finished it */
+    struct elastic_room      room;
+    struct elastic_hint      hint;
+    atomic_bool              hinted;     /* the training has yet to take it */
+    atomic_bool              all_wait;   /* for the training's next iteration:
+                                          * then who asked is let in */
     /* Of the thread that trains: */
     bool                     asking;     /* it waits for a view */
     bool                     through;    /* it asks for none any more */
@@ -98,6 +125,22 @@ const struct elastic_card *member_card_of(const struct elastic_member *m,
 void member_name_rank(const struct elastic_member *m,
                       const struct elastic_view *v, int r, char *out,
                       size_t bytes);
+
+/* member_room.c.  Process `id` asks to be taken in. */
+void room_ask(struct elastic_member *m, uint64_t id);
+/* Now and then: gives hints, and takes in who has waited long enough. */
+void room_mind(struct elastic_member *m, double now);
+/* Letters about it. */
+void room_take_hint(struct elastic_member *m, const struct post_caller *from,
+                    const uint8_t *body, size_t bytes);
+void room_take_prepared(struct elastic_member *m, uint64_t from,
+                        const uint8_t *body, size_t bytes);
+/* The training begins an iteration: a good moment to let them in. */
+void room_turn(struct elastic_member *m);
+/* The hint that the training has yet to take; false: there is none. */
+bool room_expects(struct elastic_member *m, struct elastic_place *out);
+/* This member is prepared for it. */
+void room_prepared(struct elastic_member *m, uint64_t hint);
 
 /* member_waits.c: who has waited so long for a place says for whom, once it is
  * time for the next line; *next begins as 0. */

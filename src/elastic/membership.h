@@ -8,9 +8,11 @@
 
 #include "comm/transport.h"
 
-/* A rank's place in a view. */
+/* A rank's place in a view, or the place that it is likely to have in the next
+ * one: a hint, on which nothing depends but how long the others wait. */
 struct elastic_place {
-    uint32_t view;
+    uint32_t view;   /* 0: it is likely to have this rank among so many */
+    uint64_t hint;   /* then, the number of the hint */
     int      rank, size;
     int      base;   /* iterations that count */
     int      n_full; /* the first so many ranks have parameters */
@@ -24,6 +26,8 @@ struct elastic_membership {
     /* Waits for the view after the last one that this gave.  Who asks cannot go
      * on in that one, for the reason of ct_last_error(): if nobody else has
      * ended it, this does.  Its transport is over by then.
+     * A process that waits to be taken in may get hints first (view 0), each
+     * once: it prepares for the place, says so with prepared(), and asks again.
      * CT_ESTOP: this process is to go, or has been left out.  CT_EIO: it has
      * asked again and again, and is to go. */
     enum ct_status (*next)(void *arg, struct elastic_place *out);
@@ -47,6 +51,12 @@ struct elastic_membership {
     /* How the training of this process moves, from now on; NULL: nobody can
      * tell any more.  Borrowed.  May be NULL. */
     void (*follow)(void *arg, const struct ct_pulse *pulse);
+    /* While it trains: a hint that it did not have yet; false: there is none.
+     * May be NULL. */
+    bool (*expects)(void *arg, struct elastic_place *out);
+    /* It is prepared for the place of that hint, or will not be; on any thread.
+     * Only then is it asked to go there, or when that takes too long. */
+    void (*prepared)(void *arg, uint64_t hint);
 };
 
 #endif

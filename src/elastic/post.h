@@ -18,7 +18,7 @@
 #include "elastic/card.h"
 #include "elastic/line.h"
 
-enum { POST_JOB_BYTES = 16, POST_VERSION = 3 };
+enum { POST_JOB_BYTES = 16, POST_VERSION = 4 };
 
 enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, then a card */
@@ -31,7 +31,11 @@ enum post_kind {
     POST_TELL,      /* the answer */
     POST_NO,        /* it cannot be taken in: the reason */
     POST_DONE,      /* its job: training is over, and all is written */
-    POST_CANNOT     /* view u32, then why its sender cannot go on in it */
+    POST_CANNOT,    /* view u32, then why its sender cannot go on in it */
+    POST_EXPECT,    /* hint u64, view u32, rank u32, size u32: the place that is
+                     * likely to be the receiver's in the view after that one;
+                     * view 0: it is in none */
+    POST_PREPARED   /* hint u64: its receiver is prepared for that place */
 };
 
 enum post_what { POST_MEMBER = 1, POST_AGENT, POST_GUEST };

@@ -61,7 +61,8 @@ enum ct_status ct_layer_add_blob(struct ct_layer *l, struct ct_shape shape,
     if (l->twin)
         return ct_reshape(b, shape);
     if (ct_reshape(b, shape) != CT_OK ||
-        fill_blob(fill, l->key, (uint64_t)l->n_blob, b) != CT_OK)
+        (!l->run->unfilled &&
+         fill_blob(fill, l->key, (uint64_t)l->n_blob, b) != CT_OK))
         return ct_fail_in(CT_EINVAL, "layer %s: parameter %d", l->name,
                           l->n_blob - 1);
     return CT_OK;

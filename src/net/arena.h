@@ -22,12 +22,21 @@ CT_MUST_CHECK enum ct_status ct_net_pack(struct ct_net *net, bool packed,
  * the net's own. */
 CT_MUST_CHECK enum ct_status ct_net_move_diffs(struct ct_net *net,
                                                struct ct_buffer *memory);
+/* Values and gradients become zeros, and take no memory until they are touched.
+ * For a net of the CPU that is about to get others. */
+void ct_net_clear_arenas(struct ct_net *net);
+/* Gradients lie in this memory from now on; what they were is lost. */
+void ct_net_lend_diffs(struct ct_net *net, struct ct_buffer *memory);
 /* Learned parameters lie in `shared`, which is filled and laid out as the
  * arena; those with lr_mult 0, such as statistics, stay the net's own and are
  * in no arena.  NULL: all lie in an arena of the net's own again, as they are.
  * Nets that share weights with this one must be told again. */
 CT_MUST_CHECK enum ct_status ct_net_share_values(struct ct_net *net,
                                                  struct ct_buffer *shared);
+/* As in the net `from`, which has the same parameters and shares its learned
+ * ones: this one shares them, too, and gets copies of the others. */
+CT_MUST_CHECK enum ct_status ct_net_share_values_of(
+    struct ct_net *net, const struct ct_net *from);
 /* Such parameters lie in another array of that kind from now on.  Nets that
  * share weights with this one still read the old one. */
 void ct_net_swap_values(struct ct_net *net, struct ct_buffer *shared);

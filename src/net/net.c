@@ -78,6 +78,7 @@ enum ct_status ct_net_create(const Caffe__NetParameter *param,
     net->run.forward_only = options->forward_only;
     net->run.fixed_params = options->fixed_params;
     net->run.peers      = net->training.peers;
+    net->run.unfilled   = net->training.unfilled;
     net->debug_info  = param->debug_info;
     st               = ct_plugins_load_asked(param);
     if (st == CT_OK)

@@ -209,6 +209,37 @@ enum ct_status net_params(struct ct_net *net)
     return CT_OK;
 }
 
+/* Lets every gradient lie in `to`, whose use the net takes over. */
+static void place_diffs(struct ct_net *net, struct ct_buffer *to)
+{
+    for (int i = 0; i < net->n_params; i++) {
+        struct ct_net_param *p = &net->params[i];
+
+        ct_tensor_place(&p->blob->diff, to, p->offset * sizeof(float),
+                        (size_t)p->blob->count * sizeof(float));
+    }
+    share_params(net);
+    ct_buffer_drop(net->arena_diff);
+    net->arena_diff = to;
+}
+
+static void clear_arena(const struct ct_buffer *b)
+{
+    if (b)
+        ct_mem_clear(b->ptr, b->bytes);
+}
+
+void ct_net_clear_arenas(struct ct_net *net)
+{
+    clear_arena(net->arena_data);
+    clear_arena(net->arena_diff);
+}
+
+void ct_net_lend_diffs(struct ct_net *net, struct ct_buffer *memory)
+{
+    place_diffs(net, ct_buffer_use(memory));
+}
+
 enum ct_status ct_net_move_diffs(struct ct_net *net, struct ct_buffer *memory)
 {
     const size_t bytes     = net->arena_count * sizeof(float);
@@ -227,15 +258,7 @@ enum ct_status ct_net_move_diffs(struct ct_net *net, struct ct_buffer *memory)
         ct_buffer_drop(to);
         return ct_fail_in(CT_EINTERNAL, "cannot move the gradients");
     }
-    net->arena_diff = to;
-    for (int i = 0; i < net->n_params; i++) {
-        struct ct_net_param *p = &net->params[i];
-
-        ct_tensor_place(&p->blob->diff, to, p->offset * sizeof(float),
-                        (size_t)p->blob->count * sizeof(float));
-    }
-    share_params(net);
-    ct_buffer_drop(from);
+    place_diffs(net, to);
     return CT_OK;
 }
 
@@ -316,6 +339,17 @@ enum ct_status ct_net_share_values(struct ct_net *net,
         place_values(net, own, any);
     ct_buffer_drop(own);
     return st;
+}
+
+enum ct_status ct_net_share_values_of(struct ct_net *net,
+                                      const struct ct_net *from)
+{
+    for (int i = 0; i < net->n_params; i++)
+        if (!is_learned(&net->params[i]))
+            CT_TRY(ct_copy(net->dev, net->params[i].blob->count,
+                           ct_data(from->params[i].blob),
+                           ct_data(net->params[i].blob)));
+    return ct_net_share_values(net, from->arena_data);
 }
 
 void ct_net_swap_values(struct ct_net *net, struct ct_buffer *shared)

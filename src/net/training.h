@@ -19,6 +19,7 @@ struct ct_net_training {
     const struct ct_peers *peers; /* borrowed; NULL: as if alone */
     struct ct_pulse       *pulse; /* told of every layer; NULL: nobody */
     int   n_histories; /* that the solver keeps beside gradients */
+    bool  unfilled;    /* as in struct ct_run */
     bool  trial;       /* no advice where it does not fit */
 };
 

@@ -411,6 +411,7 @@ void ct_solver_leave(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
+    solver_prepare_fini(s);
     if (x)
         x->ops->detach(x, s->net);
     ct_net_set_layer_done(s->net, NULL, NULL);

@@ -49,7 +49,9 @@ enum ct_status solver_leave_view(struct ct_solver *s)
 enum ct_status solver_abandon_view(struct ct_solver *s)
 {
     CT_TRY(solver_unpack(s));
+    s->standing.moves = true;
     detach(s);
+    s->standing.moves = false;
     return CT_OK;
 }
 
@@ -67,8 +69,10 @@ static enum ct_status take_over(struct ct_solver *s, const struct ct_net *old)
     if (ct_net_arena_count(old) != n)
         return ct_fail(CT_EINTERNAL, "the net has %zu floats for these ranks "
                        "and had %zu before", n, ct_net_arena_count(old));
-    CT_TRY(ct_copy(s->options.device, (int64_t)n, ct_net_arena_data(old),
-                   ct_net_arena_data(s->net)));
+    CT_TRY(s->peers.shares_params
+               ? ct_net_share_values_of(s->net, old)
+               : ct_copy(s->options.device, (int64_t)n, ct_net_arena_data(old),
+                         ct_net_arena_data(s->net)));
     ct_net_set_skew(s->net, ct_net_skew(old), ct_net_skew_step(old));
     return ct_net_seek(s->net,
                        (s->standing.mark.back ? s->standing.mark.n_passes
@@ -350,12 +354,11 @@ static enum ct_status share_state(struct ct_solver *s)
     CT_TRY(share_tests(s));
     if (x->facts.n_full > 0)
         CT_TRY(merge_statistics(s));
-    if (x->facts.n_full == x->facts.size) /* all have the same */
-        return CT_OK;
+    if (x->facts.n_full == x->facts.size || s->peers.shared.array[0])
+        return CT_OK; /* all have the same, or will find them there */
     CT_TRY(spread_floats(s, ct_net_arena_data(s->net)));
     for (int h = 0; h < s->rule->n_history; h++)
         CT_TRY(spread_floats(s, s->history[h]->ptr));
-    s->standing.half = false;
     return CT_OK;
 }
 
@@ -385,11 +388,13 @@ enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
         CT_TRY(solver_commits(s) ? solver_find_shared(s)
                                  : solver_share_params(s));
     }
-    CT_TRY(solver_leave_shared(s));
+    if (!solver_commits(s) || !s->peers.shared.array[0])
+        CT_TRY(solver_leave_shared(s));
     if (!s->options.exchange->facts.serves)
         CT_TRY(share_state(s));
     s->standing.has_come = is_new || comes_back(s);
     CT_TRY(solver_enter_shared(s));
+    s->standing.half = false;
     s->standing.between = false;
     return solver_commits(s) ? solver_engage(s) : CT_OK; /* it has them now */
 }

@@ -100,7 +100,8 @@ struct ct_params_user {
     void *arg;
     /* Floats [first, first + n) of the arena, by this iteration's rule. */
     void (*update)(void *arg, size_t first, size_t n, const float *sum);
-    /* Before updates end for good: the solver takes a copy and leaves. */
+    /* Before updates end for good: the solver takes a copy and leaves, or goes
+     * on reading what there is until it has another view. */
     void (*leave)(void *arg);
 };
 struct ct_shared_params {
@@ -108,7 +109,6 @@ struct ct_shared_params {
     /* With `commits`, else NULL: updates go here until the iteration commits;
      * then the solver swaps both. */
     struct ct_buffer *next[CT_SHARED_ARRAYS];
-    bool              fills; /* this rank's values are to be everybody's */
 };
 
 /* The job as a solver sees it. */
@@ -134,6 +134,8 @@ struct ct_exchange_facts {
     bool     keeps_history; /* the exchange works on the solver's histories */
     bool     holds_back;    /* some gradients are; see struct ct_attached */
     bool     whole;         /* the solver gets mean gradients, all of them */
+    bool     sums_in_layers; /* layers of a train net sum over ranks in a
+                              * pass */
     bool     deal_tests;    /* ranks hold the same parameters at a test, so
                              * they deal out its batches; otherwise rank 0
                              * tests by itself */
@@ -238,6 +240,22 @@ struct ct_next_view {
                 * snapshot */
 };
 
+/* How the facts of this rank are likely to be in the next view. */
+struct ct_expected {
+    struct ct_exchange_facts facts; /* what they say of nets and their data */
+    bool                     shares; /* a host's ranks share parameters */
+    uint64_t                 hint;  /* its number */
+    /* This rank is prepared for that, or will not be; on any thread, also when
+     * that view has come or never will. */
+    void (*prepared)(void *arg, uint64_t hint);
+    void *arg;
+    /* On any thread, before that: memory that ranks will share, for gradients
+     * of so many floats and `n_arrays` for parameters and histories; NULL: it
+     * is not this rank's to make. */
+    void (*reserve)(void *owner, int n_ranks, size_t n_floats, int n_arrays);
+    void *owner;
+};
+
 /* What all kinds have. */
 struct ct_job_ops {
     enum ct_status (*meet)(struct ct_exchange *x); /* all ranks are here */
@@ -283,6 +301,12 @@ struct ct_job_ops {
     enum ct_status (*next_view)(struct ct_exchange *x,
                                 struct ct_next_view *out);
     enum ct_status (*enter_view)(struct ct_exchange *x);
+    /* With `commits`, at any moment of an iteration: CT_ECOMM when the view is
+     * over, so that there is no sense in going on with it. */
+    enum ct_status (*check)(struct ct_exchange *x);
+    /* With `commits`, before an iteration: a hint of the next view; false:
+     * there is none that this did not give. */
+    bool (*expects)(struct ct_exchange *x, struct ct_expected *out);
 };
 
 struct ct_exchange {

@@ -47,6 +47,7 @@ static struct ct_net_training training_of(struct ct_solver *s, bool train)
         .more_come   = solver_commits(s),
         .pulse       = solver_pulse(s),
         .n_histories = train ? s->rule->n_history : 0,
+        .unfilled    = s->is_draft,
     };
 
     if (!x)
@@ -281,20 +282,17 @@ static struct verdict judge_tests(const struct ct_solver *s,
     return v;
 }
 
-/* Every rank builds the test nets for its part of their batches.  If one
- * cannot, because its layers or its data do not allow it, nobody deals. */
-static enum ct_status deal_tests(struct ct_solver *s)
+/* Every rank has built the test nets for its part of their batches.  If one
+ * could not, because its layers or its data do not allow it, nobody deals. */
+static enum ct_status agree_to_deal(struct ct_solver *s, enum ct_status built)
 {
-    struct ct_exchange *x = s->options.exchange;
-    const size_t n        = (size_t)x->facts.size;
-    struct verdict mine, *all = NULL;
-    enum ct_status st = CT_OK;
+    struct ct_exchange *x     = s->options.exchange;
+    const size_t n            = (size_t)x->facts.size;
+    const struct verdict mine = judge_tests(s, built);
+    struct verdict *all       = NULL;
+    enum ct_status st;
 
-    s->tests.deals = true;
-    for (size_t i = 0; i < s->param->n_test_iter && st == CT_OK; i++)
-        st = build_test(s, i);
-    mine = judge_tests(s, st);
-    CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "verdicts", &all), st, out);
+    CT_TRY(ct_alloc(n, sizeof(*all), "verdicts", &all));
     CT_TRY_GOTO(ct_exchange_gather(x, &mine, sizeof(mine), all), st, out);
     s->tests.count = all[0].counts;
     for (size_t r = 0; r < n && s->tests.deals; r++)
@@ -309,30 +307,45 @@ out:
     return st;
 }
 
-static enum ct_status create_tests(struct ct_solver *s)
+static enum ct_status build_tests(struct ct_solver *s)
 {
-    const Caffe__SolverParameter *p = s->param;
-    const struct ct_exchange *x     = s->options.exchange;
-
-    CT_TRY(check_tests(p));
-    if (p->n_test_iter == 0)
+    if (s->tests.n > 0) /* they were prepared */
         return CT_OK;
-    CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->tests.net), "test nets",
-                    &s->tests.net));
-    CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->tests.n_batches), "test nets",
-                    &s->tests.n_batches));
-    if (x && x->facts.size > 1 && x->facts.deal_tests)
-        CT_TRY(deal_tests(s));
-    if (s->tests.deals || (x && x->facts.rank > 0))
-        return CT_OK;
-    for (size_t i = 0; i < p->n_test_iter; i++)
+    for (size_t i = 0; i < s->param->n_test_iter; i++)
         CT_TRY(build_test(s, i));
     return CT_OK;
 }
 
+static enum ct_status create_tests(struct ct_solver *s)
+{
+    const Caffe__SolverParameter *p = s->param;
+    const struct ct_exchange *x     = s->options.exchange;
+    enum ct_status st;
+
+    CT_TRY(check_tests(p));
+    if (p->n_test_iter == 0)
+        return CT_OK;
+    if (!s->tests.net)
+        CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->tests.net), "test nets",
+                        &s->tests.net));
+    if (!s->tests.n_batches)
+        CT_TRY(ct_alloc(p->n_test_iter, sizeof(*s->tests.n_batches),
+                        "test nets", &s->tests.n_batches));
+    s->tests.deals = x && x->facts.size > 1 && x->facts.deal_tests;
+    if (s->tests.deals) {
+        st = build_tests(s);
+        if (s->is_draft)
+            return st;
+        CT_TRY(agree_to_deal(s, st));
+    }
+    return s->tests.deals || (x && x->facts.rank > 0) ? CT_OK
+                                                      : build_tests(s);
+}
+
 enum ct_status solver_create_nets(struct ct_solver *s)
 {
-    CT_TRY(create_train(s));
+    if (!solver_take_prepared(s))
+        CT_TRY(create_train(s));
     return create_tests(s);
 }
 

@@ -15,9 +15,12 @@
  * changes, and the next, into which updates go.  When all ranks have the whole
  * of it, the iteration counts, and each rank takes the next one for current.
  * A rank may be lost, or be thought so and go on, in the middle of a piece:
- * what it leaves is in a copy that the others do not look at.  An update of the
- * next iteration writes to the copy where this one began, but only after every
- * rank has posted gradients for it: no rank can have to go back any more. */
+ * what it leaves is in a copy that the others do not look at.  So they go on
+ * reading the current one when the view is over, and copy it once, to where the
+ * ranks of the next view share it, each rank that has it a part.  An update of
+ * the next iteration writes to the copy where this one began, but only after
+ * every rank has posted gradients for it: no rank can have to go back any
+ * more. */
 #include <string.h>
 
 #include "core/buffer.h"
@@ -25,7 +28,7 @@
 #include "net/arena.h"
 #include "solver/solver_inner.h"
 
-static bool fits(const struct ct_solver *s)
+bool solver_fits_shared(const struct ct_solver *s)
 {
     return !solver_wants_mirror(s) && !solver_needs_norms(s) &&
            !s->param->debug_info; /* it reads what peers may be updating */
@@ -85,20 +88,25 @@ void solver_swap_shared(struct ct_solver *s)
     use_histories(s);
 }
 
-/* This rank's values are everybody's. */
-static enum ct_status fill(const struct ct_solver *s,
-                           struct ct_buffer *const *to)
+/* This rank's part of the values becomes everybody's: of ranks that have all of
+ * them each brings its part, or rank 0 brings all.  The next copy is written by
+ * the first update, all of it. */
+static enum ct_status fill(const struct ct_solver *s)
 {
-    const int64_t n = (int64_t)ct_net_arena_count(s->net);
+    const struct ct_exchange_facts *f = &s->options.exchange->facts;
+    struct ct_buffer *const *to       = s->peers.shared.array;
+    const size_t n      = ct_net_arena_count(s->net);
+    const size_t n_full = f->n_full > 0 ? (size_t)f->n_full : 1;
+    const size_t rank   = (size_t)f->rank;
+    const size_t first  = n * rank / n_full, end = n * (rank + 1) / n_full;
 
-    if (!to[0])
+    if (rank >= n_full)
         return CT_OK;
-
-    CT_TRY(ct_copy(s->options.device, n, ct_net_arena_data(s->net),
-                   to[0]->ptr));
-    for (int h = 0; h < s->rule->n_history; h++)
-        CT_TRY(ct_copy(s->options.device, n, s->history[h]->ptr,
-                       to[h + 1]->ptr));
+    for (int i = 0; i <= s->rule->n_history; i++)
+        CT_TRY(ct_copy(s->options.device, (int64_t)(end - first),
+                       (i == 0 ? ct_net_arena_data(s->net)
+                               : s->history[i - 1]->ptr) + first,
+                       to[i]->ptr + first));
     return CT_OK;
 }
 
@@ -109,10 +117,7 @@ enum ct_status solver_enter_shared(struct ct_solver *s)
     if (!s->peers.shared.array[0])
         return CT_OK;
     CT_TRY(x->job->meet(x)); /* nobody reads there any more */
-    if (s->peers.shared.fills) {
-        CT_TRY(fill(s, s->peers.shared.array));
-        CT_TRY(fill(s, s->peers.shared.next));
-    }
+    CT_TRY(fill(s));
     CT_TRY(x->job->meet(x));
     CT_TRY(ct_net_share_values(s->net, s->peers.shared.array[0]));
     s->peers.shares_params = true;
@@ -148,7 +153,7 @@ void solver_drop_shared(struct ct_solver *s)
         ct_buffer_drop(s->peers.shared.array[i]);
         ct_buffer_drop(s->peers.shared.next[i]);
     }
-    s->peers.shared = (struct ct_shared_params){ .fills = false };
+    s->peers.shared = (struct ct_shared_params){ .array = { NULL } };
 }
 
 static void leave(void *arg)
@@ -156,8 +161,9 @@ static void leave(void *arg)
     struct ct_solver *s = arg;
 
     /* Without memory for its own it reads the shared ones, and trains when
-     * there is some: peers may have them still. */
-    if (solver_leave_shared(s) != CT_OK)
+     * there is some: peers may have them still.  Between two views nothing
+     * changes them: updates lead into the other copy. */
+    if (!s->standing.moves && solver_leave_shared(s) != CT_OK)
         CT_WARN("parameters stay in shared memory: %s", ct_last_error());
     solver_drop_shared(s);
 }
@@ -179,7 +185,7 @@ enum ct_status solver_find_shared(struct ct_solver *s)
 
     if (!x || x->facts.size == 1)
         return CT_OK;
-    if (fits(s))
+    if (solver_fits_shared(s))
         user.n_arrays = 1 + s->rule->n_history;
     return x->job->share(x, s->net, &user, &s->peers.shared);
 }

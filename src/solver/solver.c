@@ -62,9 +62,20 @@ static enum ct_status check(struct ct_solver *s)
     return solver_check_policy(p);
 }
 
+/* Who comes to others gets theirs. */
+static bool gets_weights(const struct ct_solver *s)
+{
+    const struct ct_exchange *x = s->options.exchange;
+
+    return solver_commits(s) && x->facts.n_full > 0 &&
+           x->facts.rank >= x->facts.n_full;
+}
+
 static enum ct_status load_weights(struct ct_solver *s)
 {
-    for (size_t i = 0; i < s->param->n_weights; i++) {
+    const bool gets = gets_weights(s);
+
+    for (size_t i = 0; i < s->param->n_weights && !gets; i++) {
         char *list = ct_strdup(s->param->weights[i], "weights");
         char *rest = list, *path;
         enum ct_status st = list ? CT_OK : CT_ENOMEM;
@@ -130,14 +141,19 @@ static enum ct_status keep_stages(struct ct_solver *s)
     return st;
 }
 
-enum ct_status ct_solver_create(const Caffe__SolverParameter *param,
-                                const struct ct_solver_options *options,
-                                struct ct_solver **out)
+enum ct_status solver_create_prepared(const Caffe__SolverParameter *param,
+                                      const struct ct_solver_options *options,
+                                      struct solver_preparation *p,
+                                      struct ct_solver **out)
 {
-    struct ct_solver *s;
-    enum ct_status st;
+    struct ct_solver *s = NULL;
+    enum ct_status st   = ct_alloc(1, sizeof(*s), "solver", &s);
 
-    CT_TRY(ct_alloc(1, sizeof(*s), "solver", &s));
+    if (st != CT_OK) {
+        solver_preparation_destroy(p);
+        return st;
+    }
+    s->ahead.prepared = p;
     s->options = *options;
     if (options->watch)
         s->watch = *options->watch;
@@ -155,6 +171,13 @@ enum ct_status ct_solver_create(const Caffe__SolverParameter *param,
     }
     *out = s;
     return CT_OK;
+}
+
+enum ct_status ct_solver_create(const Caffe__SolverParameter *param,
+                                const struct ct_solver_options *options,
+                                struct ct_solver **out)
+{
+    return solver_create_prepared(param, options, NULL, out);
 }
 
 enum ct_status ct_solver_create_file(const char *path,
@@ -178,6 +201,7 @@ void ct_solver_destroy(struct ct_solver *s)
         return;
     snprintf(why, sizeof(why), "%s", ct_last_error());
     solver_snapshot_fini(s);
+    solver_prepare_fini(s);
     s->peers.shares_params = false; /* there is no need for a copy */
     if (s->options.exchange)
         s->options.exchange->ops->detach(s->options.exchange, s->net);

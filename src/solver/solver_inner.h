@@ -155,6 +155,7 @@ struct solver_standing {
     bool half;       /* this rank has a part of what others had */
     bool wrote;      /* this rank wrote the snapshots of the view before */
     bool between;    /* a view is over, and the next has not begun */
+    bool moves;      /* then, it is about to go on in another one */
     int  stage;      /* of a whole training (solve.c) */
     int  end;        /* the iteration where what was asked for ends */
     bool was_asked;  /* this solver was asked for iterations */
@@ -179,7 +180,8 @@ struct solver_peers {
     struct ct_updater       updater;  /* what the exchange may call */
     struct ct_attached      attached; /* what attach came to */
     struct ct_shared_params shared;   /* arrays of NULL: none */
-    bool                    shares_params; /* parameters lie there */
+    bool                    shares_params; /* parameters lie there, or where
+                                            * the view before had them */
     struct ct_mirror       *mirror;   /* owned; NULL: a CPU's net */
     struct solver_remote   *remote;   /* owned; NULL: nobody asked */
     bool                    exchanged; /* gradients go to peers */
@@ -188,6 +190,15 @@ struct solver_peers {
     bool                    trace_agreed; /* the next ones are recorded */
     enum ct_solver_action   pending;  /* asked for here, not yet told */
     uint64_t                n_marks;  /* of the exchange, told so far */
+};
+
+/* Nets for a view that is likely to come (prepare.c). */
+struct solver_preparation;
+struct solver_ahead {
+    struct solver_preparation *prepared; /* or under way; owned; NULL: none */
+    struct solver_preparation *dropped;  /* that is still under way; owned */
+    struct ct_expected         next;     /* to begin when that is over */
+    bool                       has_next;
 };
 
 /* Who listens (listen.c). */
@@ -215,6 +226,8 @@ struct ct_solver {
     bool                     last_pass; /* of iter_size: gradients leave */
     bool                     stop;
     int                      least_packed; /* iterations; see packing.c */
+    bool                     is_draft; /* it has nets and nothing else; see
+                                        * prepare.c */
     struct solver_tests       tests;
     struct solver_shares      shares;
     struct solver_gpu         gpu;
@@ -223,6 +236,7 @@ struct ct_solver {
     struct solver_snapshots   snapshots;
     struct solver_standing    standing;
     struct solver_peers       peers;
+    struct solver_ahead       ahead;
     struct solver_listeners   listeners;
 };
 
@@ -304,6 +318,8 @@ CT_MUST_CHECK enum ct_status solver_unpack(struct ct_solver *s);
  * the host's first rank's become everybody's; nothing happens where there is
  * none. */
 CT_MUST_CHECK enum ct_status solver_share_params(struct ct_solver *s);
+/* Can its parameters lie there? */
+bool solver_fits_shared(const struct ct_solver *s);
 /* The first half of that: asks, and moves nothing. */
 CT_MUST_CHECK enum ct_status solver_find_shared(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_leave_shared(struct ct_solver *s);
@@ -389,6 +405,27 @@ CT_MUST_CHECK enum ct_status solver_engage(struct ct_solver *s);
 
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
+
+/* prepare.c: before an iteration: begins to build nets for the view that is
+ * likely to come, on a thread of their own. */
+void solver_prepare(struct ct_solver *s);
+/* The same on this thread; for a solver that is yet to be made. */
+void solver_prepare_now(struct ct_solver *s, const struct ct_expected *e);
+void solver_prepare_first(const Caffe__SolverParameter *param,
+                          const struct ct_solver_options *options,
+                          const struct ct_expected *e,
+                          struct solver_preparation **out);
+/* As ct_solver_create(); takes `p` over, which may be NULL. */
+CT_MUST_CHECK enum ct_status solver_create_prepared(
+    const Caffe__SolverParameter *param,
+    const struct ct_solver_options *options, struct solver_preparation *p,
+    struct ct_solver **out);
+/* The nets that were prepared become the solver's; false: they do not fit the
+ * view that has come, or there are none. */
+bool solver_take_prepared(struct ct_solver *s);
+/* There is no next view for what is prepared; takes NULL. */
+void solver_prepare_fini(struct ct_solver *s);
+void solver_preparation_destroy(struct solver_preparation *p);
 
 /* step.c: tells the exchange of the solver and gives it the net; nothing
  * happens alone, or when that is done. */

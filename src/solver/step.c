@@ -80,12 +80,24 @@ enum ct_status solver_check_loss(struct ct_solver *s, double loss)
                    layer < 0 ? "(none)" : ct_net_layer(s->net, layer)->name);
 }
 
+/* An iteration that cannot count any more is given up between two layers; a
+ * GPU's is queued as a whole. */
+static enum ct_status check_view(const struct ct_solver *s)
+{
+    struct ct_exchange *x = s->options.exchange;
+
+    return solver_commits(s) && s->options.device->kind == CT_CPU
+               ? x->job->check(x)
+               : CT_OK;
+}
+
 /* After each layer's backward pass. */
 static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
 {
     struct ct_solver *s   = arg;
     struct ct_exchange *x = s->options.exchange;
 
+    CT_TRY(check_view(s));
     if (!s->last_pass || (s->peers.after_backward && layer > 0))
         return CT_OK;
     for (int i = s->peers.after_backward ? ct_net_n_layers(net) - 1 : layer;
@@ -114,6 +126,7 @@ static enum ct_status layer_queued(struct ct_net *net, int layer, void *arg)
 static enum ct_status layer_start(struct ct_net *net, int layer, void *arg)
 {
     (void)net;
+    CT_TRY(check_view(arg));
     return solver_update_layer(arg, layer);
 }
 
@@ -323,6 +336,7 @@ static enum ct_status run_iteration(struct ct_solver *s, int end)
     solver_tell_begin(s);
     ct_net_set_debug_info(s->net, p->debug_info &&
                                       solver_due(s->iter, p->display));
+    solver_prepare(s);
     CT_TRY(solver_pack(s, end));
     CT_TRY(solver_mark(s));
     CT_TRY(solver_early_begin(s));

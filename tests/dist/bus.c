@@ -132,6 +132,43 @@ static struct ct_transport *take_end(struct bus *b,
     return t;
 }
 
+/* A hint of the next view, right or wrong: one rank less, as many, or up to two
+ * more. */
+static void draw_hint(struct member *m, int rank, int size,
+                      struct elastic_place *out)
+{
+    struct bus *b = m->bus;
+
+    size += bus_any(b, 4) - 1;
+    size = size > 1 ? size : 1;
+    rank -= bus_any(b, 4) == 0;
+    rank = rank < 0 ? 0 : rank < size ? rank : size - 1;
+    *out = (struct elastic_place){ .hint = ++m->n_hints, .rank = rank,
+                                   .size = size };
+}
+
+static bool expects(void *arg, struct elastic_place *out)
+{
+    struct member *m = arg;
+    bool yes;
+
+    pthread_mutex_lock(&m->bus->lock);
+    yes = m->alive && m->a.rank >= 0 && bus_any(m->bus, 4) == 0;
+    if (yes)
+        draw_hint(m, m->a.rank, m->a.own.view.n, out);
+    pthread_mutex_unlock(&m->bus->lock);
+    return yes;
+}
+
+static void prepared(void *arg, uint64_t hint)
+{
+    struct member *m = arg;
+
+    pthread_mutex_lock(&m->bus->lock);
+    CT_ASSERT(hint > 0 && hint <= m->n_hints);
+    pthread_mutex_unlock(&m->bus->lock);
+}
+
 static enum ct_status next(void *arg, struct elastic_place *out)
 {
     struct member *m = arg;
@@ -140,6 +177,13 @@ static enum ct_status next(void *arg, struct elastic_place *out)
     enum ct_status st = CT_OK;
 
     pthread_mutex_lock(&b->lock);
+    if (m->alive && v->number == 0 && m->n_hints == 0) {
+        const int n = bus_n_full(b); /* it comes behind them */
+
+        draw_hint(m, n, n, out);
+        pthread_mutex_unlock(&b->lock);
+        return CT_OK;
+    }
     if (m->alive && m->given > 0 && v->number == m->given && !m->a.frozen)
         elastic_renew(&m->a);
     while (m->alive && (v->number <= m->given || v->number == 0))
@@ -214,8 +258,9 @@ static struct member *make_member(struct bus *b)
     CT_ASSERT(b->n < BUS_MEMBERS);
     *m = (struct member){ .bus = b, .number = b->n, .made = true,
                           .alive = true };
-    m->asks = (struct elastic_membership){ m, next, open_end, close_end,
-                                           ready, NULL, id, NULL, NULL };
+    m->asks = (struct elastic_membership){
+        .arg = m, .next = next, .open = open_end, .close = close_end,
+        .ready = ready, .id = id, .expects = expects, .prepared = prepared };
     elastic_init(&m->a, (uint64_t)b->n + 1, send, m);
     b->n++;
     return m;

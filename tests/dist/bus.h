@@ -1,5 +1,7 @@
 /* bus.h - members of an elastic job as threads of one process.
  *
+ * Now and then a member gets a hint of its next place, right or wrong, for
+ * which it prepares.
  * They agree by the real rules (elastic/agreement.h), through messages that
  * wait and overtake each other by a seed.  A rank that is killed sees its
  * transport end and goes away without a word; its death is certified to each
@@ -35,6 +37,7 @@ struct member {
     struct elastic_agreement a;
     struct elastic_membership asks;
     uint32_t                 given; /* the last view that it got */
+    uint64_t                 n_hints; /* of the next, that it got */
     uint64_t                 given_id[BUS_MEMBERS]; /* whose ranks these are */
     struct ct_transport     *transport; /* its end in that view; borrowed */
     bool                     over;

@@ -48,16 +48,37 @@ static enum ct_status begin_again(struct ct_solver *s)
     return st == CT_ENOTFOUND ? CT_OK : st;
 }
 
+/* Nets for the place that it is likely to get. */
+struct plans {
+    const struct member       *of;
+    struct solver_preparation *made;
+};
+
+static void prepare(void *arg, const struct ct_expected *e)
+{
+    const struct ct_solver_options o = { .device = ct_device_cpu() };
+    struct plans *p                  = arg;
+
+    solver_prepare_first(p->of->bus->param, &o, e, &p->made);
+}
+
 static enum ct_status live(struct member *m, struct ct_dist **d,
                            struct ct_solver **s)
 {
     struct ct_solver_options o = { .device = ct_device_cpu() };
+    struct plans plans         = { .of = m };
+    const struct dist_preparer preparer = { prepare, &plans };
+    enum ct_status st;
 
-    CT_TRY(dist_create_elastic(&m->asks, m->bus->options, d));
+    st = dist_create_elastic(&m->asks, m->bus->options, &preparer, d);
+    if (st != CT_OK) {
+        solver_preparation_destroy(plans.made);
+        return st;
+    }
     o.exchange = ct_dist_exchange(*d);
     o.rank     = ct_dist_rank(*d);
     o.size     = ct_dist_size(*d);
-    CT_TRY(ct_solver_create(m->bus->param, &o, s));
+    CT_TRY(solver_create_prepared(m->bus->param, &o, plans.made, s));
     CT_TRY(ct_solver_listen(*s, &events, m));
     if (o.exchange->facts.n_full == 0)
         CT_TRY(begin_again(*s));

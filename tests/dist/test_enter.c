@@ -45,6 +45,13 @@ static void close_end(void *arg)
     c->m->asks.close(c->m);
 }
 
+static void prepared(void *arg, uint64_t hint)
+{
+    struct comer *c = arg;
+
+    c->m->asks.prepared(c->m, hint);
+}
+
 /* The view ends before it can say that it has them, once. */
 static bool ready(void *arg, int iter)
 {
@@ -118,9 +125,9 @@ TEST(enter, views_without_parameters_follow_each_other)
     pthread_mutex_lock(&b->lock);
     for (int i = 0; i < 2; i++) {
         comer[i].m    = bus_join(b);
-        comer[i].asks = (struct elastic_membership){ &comer[i], next, open_end,
-                                                     close_end, ready, NULL,
-                                                     NULL, NULL, NULL };
+        comer[i].asks = (struct elastic_membership){
+            .arg = &comer[i], .next = next, .open = open_end,
+            .close = close_end, .ready = ready, .prepared = prepared };
         pthread_create(&comer[i].m->thread, NULL, comer_main, &comer[i]);
     }
     pthread_mutex_unlock(&b->lock);
@@ -157,7 +164,7 @@ static void refuse(const char *why, const char *layer, const char *more)
                             strlen(options), "test", &p));
     ASSERT_OK(bus_create(1, param, p, &b));
     bus_start(b, 1);
-    ASSERT_OK(dist_create_elastic(&b->member[0].asks, p, &d));
+    ASSERT_OK(dist_create_elastic(&b->member[0].asks, p, NULL, &d));
     o.exchange = ct_dist_exchange(d);
     ASSERT_STATUS(CT_EINVAL, ct_solver_create(param, &o, &s));
     ASSERT_HAS(why, ct_last_error());

@@ -169,7 +169,8 @@ static enum ct_status live(struct actor *a)
 {
     struct ct_solver_options o = { .device = ct_device_cpu() };
 
-    CT_TRY(dist_create_elastic(&a->m->asks, a->m->bus->options, &a->dist));
+    CT_TRY(dist_create_elastic(&a->m->asks, a->m->bus->options, NULL,
+                               &a->dist));
     o.exchange = ct_dist_exchange(a->dist);
     o.rank     = ct_dist_rank(a->dist);
     o.size     = ct_dist_size(a->dist);

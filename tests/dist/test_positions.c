@@ -107,7 +107,7 @@ static enum ct_status live(struct member *m, struct ct_dist **d,
     struct ct_solver_options o = { .device = ct_device_cpu() };
     bool is_full;
 
-    CT_TRY(dist_create_elastic(&m->asks, m->bus->options, d));
+    CT_TRY(dist_create_elastic(&m->asks, m->bus->options, NULL, d));
     o.exchange = ct_dist_exchange(*d);
     o.rank     = ct_dist_rank(*d);
     o.size     = ct_dist_size(*d);

@@ -411,3 +411,67 @@ TEST(member, one_that_is_slow_stays)
     member_destroy(h.m);
     stop_following(&h.f);
 }
+
+/* ---- Who comes waits until all are prepared. */
+
+static struct elastic_member *make_preparing(uint16_t *port, bool founds)
+{
+    struct member_config c = usual(founds, 1);
+
+    c.prepares = true;
+    return make_like(c, port, founds);
+}
+
+static bool is_over(const struct elastic_membership *by,
+                    const struct ct_transport *t)
+{
+    struct elastic_place p;
+
+    nap();
+    ASSERT(!by->expects(by->arg, &p)); /* as an iteration begins */
+    return ct_transport_check(t) != CT_OK;
+}
+
+TEST(member, who_comes_waits_until_all_are_prepared)
+{
+    uint16_t port = 0;
+    const struct elastic_membership *first, *second;
+    struct elastic_place p = { 0 }, q = { 0 };
+    struct elastic_member *a, *b;
+    struct ct_transport *t = NULL;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    a     = make_preparing(&port, true);
+    first = member_asks(a);
+    ASSERT_OK(first->next(first->arg, &p));
+    ASSERT_OK(member_begin(a, 0));
+    ASSERT_OK(first->open(first->arg, &t));
+    b      = make_preparing(&port, false);
+    second = member_asks(b);
+    ASSERT_OK(second->next(second->arg, &q)); /* a hint */
+    ASSERT_INT(0, q.view);
+    ASSERT_INT(1, q.rank);
+    ASSERT_INT(2, q.size);
+    while (!first->expects(first->arg, &p))
+        nap();
+    ASSERT_INT(0, p.rank);
+    ASSERT_INT(2, p.size);
+    first->prepared(first->arg, p.hint);
+    second->prepared(second->arg, q.hint + 1); /* not the one that it has */
+    for (int i = 0; i < 20; i++)
+        ASSERT(!is_over(first, t));
+    second->prepared(second->arg, q.hint);
+    while (!is_over(first, t))
+        continue;
+    first->close(first->arg);
+    t->ops->destroy(t);
+    ASSERT_OK(first->next(first->arg, &p));
+    ASSERT_OK(second->next(second->arg, &q));
+    ASSERT_INT(2, p.view);
+    ASSERT_INT(2, q.view);
+    ASSERT_INT(0, p.rank);
+    ASSERT_INT(1, q.rank);
+    member_destroy(b);
+    member_destroy(a);
+}

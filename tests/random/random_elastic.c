@@ -65,6 +65,7 @@ struct player {
     struct ct_dist         *dist;
     struct ct_solver       *solver;
     struct elastic_membership asks;
+    struct solver_preparation *preparation; /* owned; NULL: none */
     struct ct_exchange_ops  ops; /* the exchange's, with points in them */
     struct ct_job_ops       job;
     const struct ct_exchange_ops *real_ops;
@@ -328,30 +329,56 @@ static bool be_ready(void *arg, int iter)
     return true;
 }
 
+static bool expects(void *arg, struct elastic_place *out)
+{
+    struct player *p = arg;
+
+    return p->m->asks.expects(p->m, out);
+}
+
+static void prepared(void *arg, uint64_t hint)
+{
+    struct player *p = arg;
+
+    p->m->asks.prepared(p->m, hint);
+}
+
 /* ---- A member. */
 
 static enum ct_status make_solver(struct player *p, struct ct_exchange *x)
 {
     struct ct_solver_options o = { .device = ct_device_cpu(), .exchange = x };
+    struct solver_preparation *ready = p->preparation;
 
     if (x) {
         o.rank = x->facts.rank;
         o.size = x->facts.size;
     }
-    CT_TRY(ct_solver_create(p->play->param, &o, &p->solver));
+    p->preparation = NULL;
+    CT_TRY(solver_create_prepared(p->play->param, &o, ready, &p->solver));
     return ct_solver_listen(p->solver, &player_events, p);
+}
+
+static void prepare(void *arg, const struct ct_expected *e)
+{
+    struct player *p                 = arg;
+    const struct ct_solver_options o = { .device = ct_device_cpu() };
+
+    solver_prepare_first(p->play->param, &o, e, &p->preparation);
 }
 
 /* As the program does: each view has a solver made for it. */
 static enum ct_status enter_as_program(struct player *p)
 {
+    const struct dist_preparer preparer = { prepare, p };
     struct ct_exchange *x;
 
     ct_solver_destroy(p->solver);
     ct_dist_destroy(p->dist);
     p->solver = NULL;
     p->dist   = NULL;
-    CT_TRY(dist_create_elastic(&p->asks, p->play->bus->options, &p->dist));
+    CT_TRY(dist_create_elastic(&p->asks, p->play->bus->options, &preparer,
+                               &p->dist));
     x = ct_dist_exchange(p->dist);
     CT_TRY(make_solver(p, x));
     return x->facts.n_full < x->facts.size ? solver_enter_view(p->solver, true)
@@ -418,9 +445,9 @@ static void *player_main(void *arg)
     enum ct_status st;
 
     here    = p;
-    p->asks = (struct elastic_membership){ p, next_place, open_place,
-                                           close_place, be_ready, NULL,
-                                           NULL, NULL, NULL };
+    p->asks = (struct elastic_membership){
+        .arg = p, .next = next_place, .open = open_place, .close = close_place,
+        .ready = be_ready, .expects = expects, .prepared = prepared };
     ct_device_cpu_set_threads(1);
     st = live(p);
     if (st != CT_OK && p->result.st == CT_OK) {
@@ -432,6 +459,7 @@ static void *player_main(void *arg)
     pthread_mutex_lock(&p->play->bus->lock);
     bus_leave(p->m);
     pthread_mutex_unlock(&p->play->bus->lock);
+    solver_preparation_destroy(p->preparation);
     ct_solver_destroy(p->solver);
     ct_dist_destroy(p->dist);
     return NULL;

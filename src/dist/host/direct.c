@@ -34,6 +34,7 @@ enum { BLOCK = 2048, PIECE = 4 * BLOCK };
 
 struct creation {
     int64_t           n, more;
+    struct ct_spare  *spare; /* taken over */
     struct ct_shared *out;
 };
 
@@ -41,6 +42,7 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
 {
     struct creation *x = arg;
 
+    c->spare = x->spare;
     return ct_shared_create(c, x->n, x->more, &x->out);
 }
 
@@ -48,6 +50,20 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
 static int64_t stride_of(const struct ct_net *net)
 {
     return ((int64_t)ct_net_arena_count(net) + 15) / 16 * 16;
+}
+
+/* Beside gradients and their sums there are two copies of all arrays.  Room for
+ * factors is not known yet; a window may be larger than its spare. */
+void dist_direct_reserve(void *dist, int n_ranks, size_t n_floats,
+                         int n_arrays)
+{
+    struct ct_dist *d = dist;
+    const int n       = n_ranks + 1 + 2 * n_arrays;
+    size_t bytes;
+
+    if (ct_mul_fits((size_t)n, n_floats * sizeof(float), &bytes))
+        ct_spare_destroy(atomic_exchange(&d->host.spare,
+                                         ct_spare_create(bytes)));
 }
 
 static enum ct_status lend_copy(struct ct_dist *d, const struct ct_net *net,
@@ -84,7 +100,6 @@ static enum ct_status lend(struct ct_dist *d, const struct ct_net *net,
     if (n_copies(d) > 1)
         CT_TRY(lend_copy(d, net, n_arrays, &at, out->next));
     d->factors.space = at;
-    out->fills       = d->host.shared->window->local.me == 0;
     return CT_OK;
 }
 
@@ -122,6 +137,7 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
         return CT_OK;
     CT_TRY(dist_rows_space(d, net, &c.more));
     c.more += n_copies(d) * user->n_arrays * stride_of(net);
+    c.spare = atomic_exchange(&d->host.spare, NULL);
     st = ct_job_run(d->view.thread, create_job, &c);
     if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
         return CT_OK;
@@ -132,15 +148,21 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     return lend(d, net, user->n_arrays, out);
 }
 
-/* The net's gradients move to this rank's place. */
+/* The net's gradients move to this rank's place.  Where ranks come and go, its
+ * net is made for this view and goes with it, and has none yet. */
 static enum ct_status lend_diffs(struct ct_dist *d, struct ct_net *net)
 {
     float *at              = ct_shared_mine(d->host.shared);
     struct ct_buffer *mine = NULL;
-    enum ct_status st;
+    enum ct_status st      = CT_OK;
 
     CT_TRY(lend_copy(d, net, 1, &at, &mine));
-    st = ct_net_move_diffs(net, mine);
+    if (d->plan->commits) {
+        ct_window_reach(mine->ptr, mine->bytes, true);
+        ct_net_lend_diffs(net, mine);
+    } else {
+        st = ct_net_move_diffs(net, mine);
+    }
     ct_buffer_drop(mine);
     return st;
 }
@@ -183,8 +205,10 @@ void dist_direct_fini(struct ct_dist *d)
         d->host.params_of = NULL;
         d->host.user.leave(d->host.user.arg);
     }
-    /* Without memory for its own the net keeps the window's. */
-    if (d->host.shared && d->net && ct_net_move_diffs(d->net, NULL) != CT_OK)
+    /* Without memory for its own the net keeps the window's; so does one that
+     * is about to go. */
+    if (d->host.shared && d->net && !d->plan->commits &&
+        ct_net_move_diffs(d->net, NULL) != CT_OK)
         CT_WARN("the gradients stay in shared memory: %s", ct_last_error());
     ct_shared_destroy(d->host.shared);
     d->host.shared = NULL;

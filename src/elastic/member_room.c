@@ -1,0 +1,265 @@
+/* member_room.c - whoever asks to be taken in waits until all are prepared.
+ *
+ *     who comes          asks to be taken in
+ *     the coordinator    EXPECT     to all: the rank each is likely to have,
+ *                                   among how many
+ *     each of them       PREPARED   its nets for that place are there
+ *     the coordinator    lets the agreement know who asks
+ *
+ * Meanwhile the view trains on.  All of this is about time alone: the agreement
+ * (agreement.h) hears of a request late, as it may by a slow network, and
+ * decides as ever.  A hint that is lost, or does not come true, costs those who
+ * had prepared for it, or had not, the time to build nets while others wait.
+ * Any other reason for a view counts at once. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "elastic/bytes.h"
+#include "elastic/member_inner.h"
+
+/* Others who come with the first one are awaited a little; all of them wait for
+ * those who prepare no longer than `most_seconds`, and then for the end of an
+ * iteration. */
+static const double quiet_seconds = 0.1, gather_seconds = 0.5,
+                    most_seconds = 10, turn_seconds = 1;
+
+enum { HINT_BYTES = 8 };
+
+static bool leads(const struct elastic_member *m)
+{
+    return m->a.rank >= 0 && elastic_coordinator(&m->a) == m->a.me;
+}
+
+static void add(struct elastic_member *m, uint64_t id)
+{
+    struct elastic_room *r = &m->room;
+
+    for (int i = 0; i < r->n; i++)
+        if (r->id[i] == id)
+            return;
+    if (r->n == ELASTIC_MEMBERS)
+        return;
+    r->changed = ct_now();
+    if (r->n == 0)
+        r->since = r->changed;
+    r->id[r->n++] = id;
+}
+
+static bool is_in_view(const struct elastic_member *m, uint64_t id)
+{
+    for (int r = 0; r < m->a.own.view.n; r++)
+        if (m->a.own.view.id[r] == id)
+            return true;
+    return false;
+}
+
+void room_ask(struct elastic_member *m, uint64_t id)
+{
+    if (leads(m) && !is_in_view(m, id))
+        add(m, id);
+    else
+        elastic_join(&m->a, id);
+}
+
+/* Who is not reached any more asks again if it lives. */
+static void forget_gone(struct elastic_member *m, double now)
+{
+    struct elastic_room *r = &m->room;
+    int n                  = 0;
+
+    for (int i = 0; i < r->n; i++) {
+        const struct post_peer *q = post_find(&m->post, r->id[i]);
+
+        if (q && q->open && now - q->heard <= m->config.suspect &&
+            !is_in_view(m, r->id[i]))
+            r->id[n++] = r->id[i];
+    }
+    if (n != r->n)
+        r->changed = now;
+    r->n = n;
+}
+
+/* ---- Hints. */
+
+static void keep_hint(struct elastic_member *m, const struct elastic_hint *h)
+{
+    m->hint = *h;
+    atomic_store(&m->hinted, m->config.prepares);
+    if (!m->config.prepares)
+        room_prepared(m, h->number);
+}
+
+static void tell_hint(struct elastic_member *m, int rank)
+{
+    struct elastic_room *r = &m->room;
+    const uint64_t to      = r->expected[rank];
+    uint8_t letter[HINT_BYTES + 12];
+    struct writer w = { letter };
+
+    put(&w, r->hint, HINT_BYTES);
+    put(&w, is_in_view(m, to) ? r->view : 0, 4);
+    put(&w, (uint32_t)rank, 4);
+    put(&w, (uint32_t)r->n_expected, 4);
+    if (to == m->a.me)
+        keep_hint(m, &(struct elastic_hint){ r->hint, to, rank,
+                                             r->n_expected, { 0 } });
+    else
+        (void)!post_send(&m->post, to, POST_EXPECT, letter, sizeof(letter));
+}
+
+/* Members in their order, then those who come. */
+static void expect(struct elastic_member *m)
+{
+    const struct elastic_view *v = &m->a.own.view;
+    struct elastic_room *r       = &m->room;
+
+    r->n_expected = 0;
+    for (int i = 0; i < v->n; i++)
+        if (!m->a.peer[i].leaves)
+            r->expected[r->n_expected++] = v->id[i];
+    for (int i = 0; i < r->n && r->n_expected < m->a.most; i++)
+        r->expected[r->n_expected++] = r->id[i];
+    for (int i = 0; i < r->n_expected; i++)
+        r->prepared[i] = false;
+    r->view = v->number;
+    r->hint++;
+    for (int i = 0; i < r->n_expected; i++)
+        tell_hint(m, i);
+}
+
+void room_take_hint(struct elastic_member *m, const struct post_caller *from,
+                    const uint8_t *body, size_t bytes)
+{
+    struct reader r       = { body, body + bytes, false };
+    const uint64_t number = take(&r, HINT_BYTES);
+    const uint32_t view   = (uint32_t)take(&r, 4);
+    const uint64_t rank   = take(&r, 4), size = take(&r, 4);
+    struct elastic_hint h = { number, from->id, (int)rank, (int)size, { 0 } };
+
+    if (r.short_of || r.at != r.end || view != m->a.own.view.number ||
+        number == 0 || size > ELASTIC_MEMBERS || rank >= size || from->id == 0)
+        return;
+    memcpy(h.job, from->job, sizeof(h.job));
+    keep_hint(m, &h);
+}
+
+bool room_expects(struct elastic_member *m, struct elastic_place *out)
+{
+    if (!atomic_exchange(&m->hinted, false))
+        return false;
+    *out = (struct elastic_place){ .hint = m->hint.number,
+                                   .rank = m->hint.rank,
+                                   .size = m->hint.size };
+    return true;
+}
+
+/* ---- Who is prepared. */
+
+static void note_prepared(struct elastic_member *m, uint64_t id, uint64_t hint)
+{
+    struct elastic_room *r = &m->room;
+
+    for (int i = 0; i < r->n_expected && hint == r->hint; i++)
+        if (r->expected[i] == id)
+            r->prepared[i] = true;
+}
+
+void room_prepared(struct elastic_member *m, uint64_t hint)
+{
+    uint8_t letter[HINT_BYTES];
+    struct writer w = { letter };
+
+    if (hint != m->hint.number)
+        return;
+    put(&w, hint, HINT_BYTES);
+    if (m->hint.from == m->a.me)
+        note_prepared(m, m->a.me, hint);
+    else
+        (void)!post_send(&m->post, m->hint.from, POST_PREPARED, letter,
+                         sizeof(letter));
+}
+
+void room_take_prepared(struct elastic_member *m, uint64_t from,
+                        const uint8_t *body, size_t bytes)
+{
+    struct reader r     = { body, body + bytes, false };
+    const uint64_t hint = take(&r, HINT_BYTES);
+
+    if (!r.short_of)
+        note_prepared(m, from, hint);
+}
+
+static bool all_prepared(const struct elastic_room *r)
+{
+    for (int i = 0; i < r->n_expected; i++)
+        if (!r->prepared[i])
+            return false;
+    return true;
+}
+
+/* The hint speaks of the view and the room as they are now. */
+static bool holds(const struct elastic_member *m)
+{
+    const struct elastic_room *r = &m->room;
+    int n                        = 0;
+
+    if (r->view != m->a.own.view.number)
+        return false;
+    for (int i = 0; i < m->a.own.view.n; i++)
+        n += !m->a.peer[i].leaves;
+    for (int i = 0; i < r->n && n < m->a.most; i++)
+        if (r->expected[n++] != r->id[i] || n > r->n_expected)
+            return false;
+    return n == r->n_expected;
+}
+
+static void let_in(struct elastic_member *m)
+{
+    const int n = m->room.n;
+
+    m->room.n    = 0;
+    m->room.view = 0;
+    atomic_store(&m->all_wait, false);
+    elastic_join_all(&m->a, m->room.id, n);
+}
+
+/* There is room, and nothing else under way. */
+static bool is_open(const struct elastic_member *m)
+{
+    return m->room.n > 0 && leads(m) && !m->a.frozen &&
+           m->a.own.view.n < m->a.most;
+}
+
+/* Between two iterations nothing has to be done again. */
+void room_turn(struct elastic_member *m)
+{
+    if (!atomic_exchange(&m->all_wait, false) || !is_open(m) || !holds(m))
+        return;
+    let_in(m);
+    member_settle(m);
+}
+
+void room_mind(struct elastic_member *m, double now)
+{
+    struct elastic_room *r = &m->room;
+
+    forget_gone(m, now);
+    if (!leads(m))
+        r->n = 0; /* they ask who does */
+    if (!is_open(m)) {
+        r->since = now;
+        atomic_store(&m->all_wait, false);
+    } else if (m->a.own.view.n < m->config.least ||
+               now - r->since > most_seconds) {
+        let_in(m); /* nobody trains meanwhile, or somebody takes too long */
+    } else if (!holds(m)) {
+        if (now - r->changed > quiet_seconds || now - r->since > gather_seconds)
+            expect(m);
+        r->complete = 0;
+    } else if (all_prepared(r)) {
+        r->complete = r->complete > 0 ? r->complete : now;
+        atomic_store(&m->all_wait, m->config.prepares);
+        if (!m->config.prepares || now - r->complete > turn_seconds)
+            let_in(m);
+    }
+}
