@@ -7,9 +7,17 @@
 #include "device/ip_impl.h"
 
 #if defined(CT_HAVE_ONEDNN) && defined(__x86_64__)
-#define IN_BF16 { &ct_ip_bf16.head, NULL },
+/* To go through columns of W pays where they serve many rows. */
+static bool bf16_backward(const void *op)
+{
+    return ((const struct ct_ip *)op)->m >= 16;
+}
+
+#define FORWARD_IN_BF16 { &ct_ip_bf16.head, NULL },
+#define BACKWARD_IN_BF16 { &ct_ip_bf16.head, bf16_backward },
 #else
-#define IN_BF16
+#define FORWARD_IN_BF16
+#define BACKWARD_IN_BF16
 #endif
 
 #ifdef CT_HAVE_ONEDNN
@@ -27,7 +35,7 @@ static bool onednn_forward(const void *op)
  * put first.  The latter takes everything. */
 static const struct ct_impl_choice order[CT_WEIGHTED_PASSES][5] = {
     [CT_FORWARD] = {
-        IN_BF16
+        FORWARD_IN_BF16
 #ifdef CT_HAVE_ONEDNN
         { &ct_ip_onednn.head, onednn_forward },
 #endif
@@ -37,14 +45,14 @@ static const struct ct_impl_choice order[CT_WEIGHTED_PASSES][5] = {
 #endif
     },
     [CT_BACKWARD] = {
-        IN_BF16
+        BACKWARD_IN_BF16
         { &ct_ip_gemm.head, NULL },
 #ifdef CT_HAVE_ONEDNN
         { &ct_ip_onednn.head, NULL },
 #endif
     },
     [CT_BACKWARD_WEIGHTS] = {
-        IN_BF16
+        BACKWARD_IN_BF16
         { &ct_ip_gemm.head, NULL },
 #ifdef CT_HAVE_ONEDNN
         { &ct_ip_onednn.head, NULL },
@@ -100,12 +108,13 @@ void ct_ip_relu(const struct ct_ip *p, float *y)
             relu_row(p->n, y + i * p->n);
 }
 
-enum ct_status ct_ip_pack(const struct ct_ip *p, const float *w)
+enum ct_status ct_ip_pack(const struct ct_ip *p, enum ct_pass pass,
+                          const float *w)
 {
-    const struct ct_ip_impl *f = impl(p, CT_FORWARD);
+    const struct ct_ip_impl *f = impl(p, pass);
 
-    CT_ASSERT(p->packed);
-    return f->pack ? f->pack(p, w) : CT_OK;
+    CT_ASSERT(p->packed && pass != CT_BACKWARD_WEIGHTS);
+    return f->pack ? f->pack(p, pass, w) : CT_OK;
 }
 
 enum ct_status ct_ip_forward(const struct ct_ip *p, const float *x,

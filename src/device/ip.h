@@ -8,8 +8,8 @@
  * not added.
  * Matrices are plain.  Nothing is allocated after ct_ip_choose().
  *
- * With `packed` many forward passes share weights: ct_ip_pack() before them
- * may bring these into another order. */
+ * With `packed` many passes of a kind, forward or backward to x, share weights:
+ * ct_ip_pack() before them may bring these into another order. */
 #ifndef CT_DEVICE_IP_H
 #define CT_DEVICE_IP_H
 
@@ -33,8 +33,9 @@ CT_MUST_CHECK enum ct_status ct_ip_choose_pass(struct ct_ip *p,
                                                enum ct_pass pass);
 void ct_ip_fini(struct ct_ip *p);
 
-/* With `packed`: w is what the following forward passes have. */
-CT_MUST_CHECK enum ct_status ct_ip_pack(const struct ct_ip *p, const float *w);
+/* With `packed`: w is what the following passes of this kind have. */
+CT_MUST_CHECK enum ct_status ct_ip_pack(const struct ct_ip *p,
+                                        enum ct_pass pass, const float *w);
 
 /* b is NULL unless has_bias. */
 CT_MUST_CHECK enum ct_status ct_ip_forward(const struct ct_ip *p,

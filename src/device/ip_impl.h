@@ -9,8 +9,9 @@ struct ct_ip_impl {
     struct ct_impl head; /* first; the description is a struct ct_ip */
     enum ct_status (*forward)(const struct ct_ip *p, const float *x,
                               const float *w, const float *b, float *y);
-    /* NULL: forward passes read w as it is. */
-    enum ct_status (*pack)(const struct ct_ip *p, const float *w);
+    /* NULL: passes read w as it is. */
+    enum ct_status (*pack)(const struct ct_ip *p, enum ct_pass pass,
+                           const float *w);
     enum ct_status (*backward_data)(const struct ct_ip *p, const float *w,
                                     const float *dy, float *dx);
     /* The bias is the dispatcher's work. */

@@ -202,7 +202,7 @@ enum ct_status ct_recurrent_inputs(struct ct_layer *l, const struct ct_io *io,
         CT_TRY(ct_gemm(l->dev, CT_N, CT_T, r->n, r->g, r->s, 1,
                        ct_data(io->bottom[STATIC]), ct_data(l->blob[r->w_s]),
                        0, ct_data(r->fixed)));
-    CT_TRY(ct_ip_pack(&r->state_part, ct_data(l->blob[r->w_h])));
+    CT_TRY(ct_ip_pack(&r->state_part, CT_FORWARD, ct_data(l->blob[r->w_h])));
     return ct_ip_forward(&r->input, ct_data(io->bottom[X]),
                          ct_data(l->blob[r->w_x]), NULL, ct_data(r->gates));
 }
@@ -250,9 +250,12 @@ enum ct_status ct_recurrent_step_back(struct ct_layer *l,
                                       const struct ct_io *io,
                                       struct ct_recurrent *r, int64_t t)
 {
-    float *dh = ct_data(r->dh);
+    const float *w = ct_data(l->blob[r->w_h]);
+    float *dh      = ct_data(r->dh);
 
-    CT_TRY(ct_ip_backward_data(&r->state_part, ct_data(l->blob[r->w_h]),
+    if (t == r->t - 1)
+        CT_TRY(ct_ip_pack(&r->state_part, CT_BACKWARD, w));
+    CT_TRY(ct_ip_backward_data(&r->state_part, w,
                                ct_data(r->dgates) + t * r->n * r->g, dh));
     return rec_mark(l, r, ct_data(io->bottom[CONT]) + t * r->n, dh, dh);
 }

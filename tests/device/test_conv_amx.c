@@ -442,8 +442,8 @@ TEST(conv_amx, a_relu_hides_no_nan)
     problem_free(&p);
 }
 
-/* What the instruction does and what stands for it in tests is one thing. */
-TEST(conv_amx, tiles_of_the_cpu_and_in_plain_c_agree)
+/* What the CPU does and what stands for it in tests is one thing. */
+TEST(conv_amx, blocks_of_the_cpu_and_in_plain_c_agree)
 {
     static const int64_t at[3] = { 0, 40, 7 };
     float *v = values(9, 4096 + 4096);
@@ -451,8 +451,8 @@ TEST(conv_amx, tiles_of_the_cpu_and_in_plain_c_agree)
     float c[2][4 * CT_AMX_SUMS];
 
     test_defer(ct_free, v);
-    if (!ct_amx_runs())
-        test_skip("this CPU has no AMX");
+    if (!ct_amx_vectors())
+        test_skip("this CPU has neither AMX nor AVX512_BF16");
     ct_narrow_row(33 * 64, v, a);
     ct_narrow_row(3 * CT_AMX_STEP, v + 4096, b);
     for (int k = 0; k < 2; k++) {

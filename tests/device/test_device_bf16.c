@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "device/conv_impl.h"
+#include "device/cpu/amx.h"
 #include "device/cpu/bf16.h"
 #include "device/cpu/lrn_impl.h"
 #include "device/cpu/pool_impl.h"
@@ -311,7 +312,8 @@ static void ip_end(void *p)
 }
 
 /* Factors that bfloat16 does not hold, sizes that fill no vector. */
-static void check_ip(int64_t m, int64_t n, int64_t k, bool relu, bool add)
+static void check_ip(int64_t m, int64_t n, int64_t k, bool relu, bool add,
+                     bool packed)
 {
     static struct ct_ip p[2];
     float *x = floats(m * k), *w = floats(n * k), *dy = floats(m * n);
@@ -327,12 +329,15 @@ static void check_ip(int64_t m, int64_t n, int64_t k, bool relu, bool add)
         p[i] = (struct ct_ip){ .dev = i ? ct_device_cpu_bf16()
                                         : ct_device_cpu(),
                                .m = m, .n = n, .k = k, .has_bias = b,
-                               .add = add, .relu = relu, .overwrite = relu };
+                               .add = add, .relu = relu, .overwrite = relu,
+                               .packed = packed };
         test_defer(ip_end, &p[i]);
         ASSERT_OK(ct_ip_choose(&p[i]));
         y[i]  = drawn(35, m * n);
         dx[i] = drawn(36, m * k);
         dw[i] = drawn(37, n * k);
+        for (int pass = 0; pass < 2 && packed; pass++)
+            ASSERT_OK(ct_ip_pack(&p[i], pass ? CT_BACKWARD : CT_FORWARD, w));
         ASSERT_OK(ct_ip_forward(&p[i], x, w, b, y[i]));
         ASSERT_OK(ct_ip_backward_data(&p[i], w, dy, dx[i]));
         ASSERT_OK(ct_ip_backward_weights(&p[i], x, dy, dw[i], NULL));
@@ -343,13 +348,24 @@ static void check_ip(int64_t m, int64_t n, int64_t k, bool relu, bool add)
     near("dw", n * k, dw[0], dw[1]);
 }
 
+static void emulate_no_more(void *unused)
+{
+    (void)unused;
+    ct_amx_emulate(false);
+}
+
 TEST(device_bf16, inner_products_are_those_of_floats)
 {
-    check_ip(16, 32, 32, false, false);
-    check_ip(33, 77, 45, true, false);
-    check_ip(65, 500, 801, false, true);
-    check_ip(17, 34, 131, true, true);
-    check_ip(1, 10, 50, false, false);
+    test_defer(emulate_no_more, NULL);
+    for (int k = 0; k < 4; k++) {
+        ct_amx_emulate(k / 2);
+        check_ip(16, 32, 32, false, false, k % 2);
+        check_ip(33, 77, 45, true, false, k % 2);
+        check_ip(65, 260, 301, false, true, k % 2);
+        check_ip(17, 34, 131, true, true, k % 2);
+        check_ip(8, 100, 64, true, false, k % 2);
+        check_ip(1, 10, 50, false, false, k % 2);
+    }
 }
 
 static void check_lrn(struct ct_lrn p)

@@ -137,7 +137,7 @@ TEST(ip, packed_weights_serve_many_passes_that_add)
 
             ASSERT_OK(ct_impl_try(impls[k], &p, CT_FORWARD,
                                   &p.pass[CT_FORWARD]));
-            ASSERT_OK(ct_ip_pack(&p, w));
+            ASSERT_OK(ct_ip_pack(&p, CT_FORWARD, w));
             ASSERT_OK(ct_ip_forward(&p, x, w, NULL, y));
             ASSERT_OK(ct_ip_forward(&p, x, w, NULL, y));
             for (int64_t i = 0; i < m * 70; i++) {

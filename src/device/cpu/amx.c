@@ -1,4 +1,5 @@
-/* amx.c - a block of products in tiles, by AMX or in plain C. */
+/* amx.c - a block of products in tiles, by AMX, by vectors of AVX512_BF16 or in
+ * plain C. */
 #include "device/cpu/amx.h"
 
 #include <string.h>
@@ -9,6 +10,7 @@
 #endif
 
 #include "device/cpu/bf16.h"
+#include "device/cpu/short.h"
 #include "device/kernels.h"
 
 static bool emulated;
@@ -19,7 +21,8 @@ void ct_amx_emulate(bool on)
 }
 
 /* One step after the other; a tile is loaded just before its first use, so
- * that loads and products overlap. */
+ * that loads and products overlap.  The first steps fetch the sums to add to
+ * in the next block. */
 #define BLOCK(ZERO, LOAD, MULTIPLY, STORE)                                   \
     const uint16_t *b = s->b;                                                \
     const int64_t a_step = s->a_step * 2, c_step = s->c_step * 4;            \
@@ -38,6 +41,9 @@ void ct_amx_emulate(bool on)
     for (int64_t i = 0; i < s->n; i++, b += CT_AMX_STEP) {                   \
         const uint16_t *a = s->a + s->at[i];                                 \
                                                                              \
+        if (i < 4 && s->next[i])                                             \
+            for (int row = 0; row < 16; row++)                               \
+                __builtin_prefetch(s->next[i] + row * s->c_step);            \
         LOAD(6, b, 64);                                                      \
         LOAD(4, a, a_step);                                                  \
         MULTIPLY(0, 4, 6);                                                   \
@@ -102,6 +108,83 @@ static void block_plain(const struct ct_amx_sum *s, bool add)
     BLOCK(PLAIN_ZERO, PLAIN_LOAD, PLAIN_MULTIPLY, PLAIN_STORE);
 }
 
+#ifdef __x86_64__
+#define EACH_ROW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+#define SUMS(r) __m512 left##r = _mm512_setzero_ps(), right##r = left##r;
+#define OLD_SUMS(r)                                                          \
+    left##r  = _mm512_loadu_ps(c0 + (r) * s->c_step);                        \
+    right##r = _mm512_loadu_ps(c1 + (r) * s->c_step);
+#define MULTIPLY_ROW(r)                                                      \
+    {                                                                        \
+        const __m512bh x = (__m512bh)_mm512_set1_epi32(p[(r) * row]);        \
+                                                                             \
+        left##r  = _mm512_dpbf16_ps(left##r, b0, x);                         \
+        right##r = _mm512_dpbf16_ps(right##r, b1, x);                        \
+    }
+#define NEW_SUMS(r)                                                          \
+    _mm512_storeu_ps(c0 + (r) * s->c_step, left##r);                         \
+    _mm512_storeu_ps(c1 + (r) * s->c_step, right##r);
+
+/* Eight rows of a block, from `first` on, in sixteen vectors of sums. */
+CT_SHORT static void rows_short(const struct ct_amx_sum *s, int first,
+                                bool add)
+{
+    typedef int32_t pair __attribute__((may_alias));
+    const int64_t row = s->a_step / 2;
+    float *c0 = s->c[first / 16 * 2] + first % 16 * s->c_step;
+    float *c1 = s->c[first / 16 * 2 + 1] + first % 16 * s->c_step;
+
+    EACH_ROW(SUMS)
+    if (add) {
+        EACH_ROW(OLD_SUMS)
+    }
+    for (int64_t i = 0; i < s->n; i++) {
+        const uint16_t *b = s->b + i * CT_AMX_STEP;
+        const pair *p =
+            (const pair *)(const void *)(s->a + s->at[i] + first * s->a_step);
+
+        for (int k = 0; k < 16; k++, p++, b += 32) {
+            const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b);
+            const __m512bh b1 = (__m512bh)_mm512_loadu_si512(b + CT_AMX_TILE);
+
+            EACH_ROW(MULTIPLY_ROW)
+        }
+    }
+    EACH_ROW(NEW_SUMS)
+}
+
+static void block_short(const struct ct_amx_sum *s, bool add)
+{
+    const int64_t rows = s->rows ? s->rows : CT_AMX_SIDE;
+
+    for (int first = 0; first < CT_AMX_SIDE && first < rows; first += 8)
+        rows_short(s, first, add);
+}
+
+static bool has_short(void)
+{
+    return __builtin_cpu_supports("avx512bf16") &&
+           __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq");
+}
+#else
+static void block_short(const struct ct_amx_sum *s, bool add)
+{
+    block_plain(s, add);
+}
+
+static bool has_short(void)
+{
+    return false;
+}
+#endif
+
+bool ct_amx_vectors(void)
+{
+    return emulated || has_short();
+}
+
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
 #define AMX __attribute__((target("amx-tile,amx-bf16"), noinline))
 
@@ -153,24 +236,31 @@ AMX static void block_amx(const struct ct_amx_sum *s, bool add)
     BLOCK(_tile_zero, _tile_loadd, _tile_dpbf16ps, _tile_stored);
 }
 
+static bool in_tiles(void)
+{
+    return !emulated && ct_amx_runs();
+}
+
 void ct_amx_begin(void)
 {
-    if (!emulated)
+    if (in_tiles())
         begin();
 }
 
 void ct_amx_end(void)
 {
-    if (!emulated)
+    if (in_tiles())
         end();
 }
 
 void ct_amx_block(const struct ct_amx_sum *s, bool add)
 {
-    if (emulated)
-        block_plain(s, add);
-    else
+    if (in_tiles())
         block_amx(s, add);
+    else if (!emulated && has_short())
+        block_short(s, add);
+    else
+        block_plain(s, add);
 }
 #else
 bool ct_amx_runs(void)
@@ -188,6 +278,9 @@ void ct_amx_end(void)
 
 void ct_amx_block(const struct ct_amx_sum *s, bool add)
 {
-    block_plain(s, add);
+    if (!emulated && has_short())
+        block_short(s, add);
+    else
+        block_plain(s, add);
 }
 #endif

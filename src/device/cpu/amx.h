@@ -5,7 +5,8 @@
  * lie in pairs: a row holds two neighbouring k of each of 16 columns.
  *
  * Eight registers make a block of 32 x 32 sums, four of them, and two of each
- * factor.  Tests can have the same done in plain C on any CPU. */
+ * factor.  CPUs that have AVX512_BF16 alone make such blocks in vectors, of the
+ * same factors.  Tests can have it done in plain C on any CPU. */
 #ifndef CT_DEVICE_CPU_AMX_H
 #define CT_DEVICE_CPU_AMX_H
 
@@ -21,6 +22,8 @@ enum {
 
 /* Whether this CPU has it and the system lets us use it, or it is emulated. */
 bool ct_amx_runs(void);
+/* Whether blocks are made in vectors at least. */
+bool ct_amx_vectors(void);
 void ct_amx_emulate(bool on); /* for tests */
 
 /* Around the products of one thread: they set the tiles up and free them. */
@@ -30,11 +33,13 @@ void ct_amx_end(void);
 /* sum over i < n of  a_i (32 x 32) b_i (32 x 32) */
 struct ct_amx_sum {
     int64_t         n;
+    int64_t         rows;   /* that count, the others may be left out; 0: all */
     const uint16_t *a;      /* a_i begins at a + at[i] */
     int64_t         a_step; /* values from one row of it to the next */
     const int64_t  *at;
     const uint16_t *b;      /* b_i: two tiles at b + i * CT_AMX_STEP */
     float          *c[4];   /* its tiles: upper left and right, lower ... */
+    float          *next[4]; /* those that the next block adds to, or NULL */
     int64_t         c_step; /* floats from one row of them to the next */
 };
 

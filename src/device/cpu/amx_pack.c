@@ -132,33 +132,44 @@ VECTORS static void turned_vectors(const float *w, const float *next,
         _mm512_storeu_si512(to + i * 32, r[i]);
 }
 
-VECTORS static inline __attribute__((always_inline)) void finish16(
-    const struct ct_amx_end *e, __mmask16 mask, const float *c, __m512 bias,
-    uint16_t *y)
+VECTORS static void rows_vectors(const uint16_t *x, int64_t step, uint16_t *to)
 {
-    const __m512 zero = _mm512_setzero_ps();
-    __m512 v          = _mm512_add_ps(_mm512_loadu_ps(c), bias);
+    __m512i r[16];
+
+    for (int i = 0; i < 16; i++)
+        r[i] = _mm512_loadu_si512(x + i * step);
+    turn16(r);
+    for (int i = 0; i < 16; i++)
+        _mm512_storeu_si512(to + i * 32, r[i]);
+}
+
+/* Sixteen of a row. */
+VECTORS static inline __attribute__((always_inline)) __m512 ended(
+    const struct ct_amx_end *e, __mmask16 mask, const float *c, __m512 bias,
+    const uint16_t *y)
+{
+    __m512 v = _mm512_add_ps(_mm512_loadu_ps(c), bias);
 
     if (e->sum)
         v = _mm512_add_ps(v, (__m512)_mm512_slli_epi32(
             _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, y)), 16));
-    if (e->relu) /* NaN stays: it is not less */
-        v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, zero, _CMP_LT_OQ),
-                               zero);
-    _mm256_mask_storeu_epi16(y, mask, (__m256i)_mm512_cvtneps_pbh(v));
+    /* NaN stays: the second one counts if either is one. */
+    return e->relu ? _mm512_max_ps(_mm512_setzero_ps(), v) : v;
 }
 
 VECTORS static void finish_vectors(const struct ct_amx_end *e, int64_t rows,
                                    const float *c, uint16_t *y)
 {
-    const uint32_t mask  = e->n >= 32 ? ~0u : (1u << e->n) - 1;
-    const __m512 low     = _mm512_loadu_ps(e->bias);
-    const __m512 high    = _mm512_loadu_ps(e->bias + 16);
+    const uint32_t mask = e->n >= 32 ? ~0u : (1u << e->n) - 1;
+    const __m512 low    = _mm512_loadu_ps(e->bias);
+    const __m512 high   = _mm512_loadu_ps(e->bias + 16);
 
     for (int64_t i = 0; i < rows; i++, c += 32, y += e->step) {
-        finish16(e, (__mmask16)mask, c, low, y);
-        if (mask >> 16)
-            finish16(e, (__mmask16)(mask >> 16), c + 16, high, y + 16);
+        const __m512 a = ended(e, (__mmask16)mask, c, low, y);
+        const __m512 b =
+            ended(e, (__mmask16)(mask >> 16), c + 16, high, y + 16);
+
+        _mm512_mask_storeu_epi16(y, mask, (__m512i)_mm512_cvtne2ps_pbh(b, a));
     }
 }
 #endif
@@ -199,6 +210,13 @@ static void turned_plain(const float *w, const float *next, int64_t step,
             at[0]   = ct_narrow(w[i * step + j]);
             at[256] = next ? ct_narrow(next[i * step + j]) : 0;
         }
+}
+
+static void rows_plain(const uint16_t *x, int64_t step, uint16_t *to)
+{
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 32; j++)
+            to[j / 2 * 32 + i * 2 + j % 2] = x[i * step + j];
 }
 
 static void finish_plain(const struct ct_amx_end *e, int64_t rows,
@@ -248,6 +266,11 @@ void ct_amx_weights_turned(const float *w, const float *next, int64_t step,
                            uint16_t *to)
 {
     EITHER(turned, w, next, step, to);
+}
+
+void ct_amx_rows_turned(const uint16_t *x, int64_t step, uint16_t *to)
+{
+    EITHER(rows, x, step, to);
 }
 
 void ct_amx_finish(const struct ct_amx_end *e, int64_t rows, const float *c,

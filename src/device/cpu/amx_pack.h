@@ -22,6 +22,8 @@ void ct_amx_pair(int64_t n, const uint16_t *first, const uint16_t *second,
 void ct_amx_weights(const float *w, int64_t step, uint16_t *to);
 void ct_amx_weights_turned(const float *w, const float *next, int64_t step,
                            uint16_t *to);
+/* The same of 16 x 32 values that are rounded already, whose columns are k. */
+void ct_amx_rows_turned(const uint16_t *x, int64_t step, uint16_t *to);
 
 /* Rows of 32 sums, of which n count, go out: y = sum + bias, + y with `sum`,
  * and at least 0 with `relu`.  Rows of y are `step` values apart. */

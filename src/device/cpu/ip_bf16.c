@@ -1,14 +1,15 @@
 /* ip_bf16.c - the inner product with factors of bfloat16, for nets in that
  * precision.
  *
- * Matrices stay floats; what a product needs is rounded on its way, W a few
- * rows or columns at a time, so that its bfloat16 never leaves the cache:
+ * Matrices stay floats.  What a product needs is rounded on its way: the left
+ * factor at once, the right one some rows of 32 columns at a time, so that it
+ * never leaves the cache.  Blocks of 32 x 32 are made as amx.h has them:
  *
- *     forward            8 rows of W, all of x turned:      y^T = W x^T
- *     backward           32 columns of W in pairs of rows:  dx = dy W
- *     backward weights   32 columns of x in pairs of rows:  dW = dy^T x
+ *     forward            y  = x W^T        columns are outputs
+ *     backward           dx = dy W         columns are inputs
+ *     backward weights   dW = dy^T x       columns are inputs
  *
- * A CPU with AMX has faster ways than the products of wino_bf16.h. */
+ * Where many passes share W (`packed`), all of its columns are rounded once. */
 #include "device/cpu/bf16.h"
 #include "device/ip_impl.h"
 
@@ -16,82 +17,99 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/cpu/amx.h"
+#include "device/cpu/amx_pack.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/short.h"
-#include "device/cpu/wino_bf16.h"
-#include "device/kernels.h"
 
 enum {
-    ROWS = CT_SHORT_ROWS, COLUMNS = CT_SHORT_COLUMNS, LANES = 16,
-    LEAST_ROWS = 16, LEAST_COLUMNS = 32
+    SIDE = CT_AMX_SIDE, HALF = SIDE / 2, LANES = 16, STEP = CT_AMX_STEP,
+    LEAST_ROWS = 16, FEW_ROWS = 4, LEAST_COLUMNS = 32,
+    SOME = 512 /* rows of the right factor at a time */
 };
 
-static int64_t up_to(int64_t n, int64_t step)
+static int64_t up(int64_t n)
 {
-    return (n + step - 1) / step * step;
+    return (n + SIDE - 1) / SIDE * SIDE;
 }
 
 static bool bf16_takes(const void *op)
 {
     const struct ct_ip *p = op;
 
-    return p->dev == ct_device_cpu_bf16() && !p->packed && !p->transpose &&
-           p->m >= LEAST_ROWS && p->n >= LEAST_COLUMNS &&
-           p->k >= LEAST_COLUMNS && ct_short_runs() && !ct_cpu_has_amx();
+    return p->dev == ct_device_cpu_bf16() && !p->transpose &&
+           p->m >= (ct_amx_runs() ? FEW_ROWS : LEAST_ROWS) && p->n >= LEAST_COLUMNS &&
+           p->k >= LEAST_COLUMNS && ct_amx_vectors();
 }
 
-/* Sizes of the factor that all workers share and of what each has: values. */
+/* A pass: rows x columns of sums over `deep` products. */
 struct sizes {
-    int64_t shared, own;
+    int64_t rows, columns, deep;
 };
 
 static struct sizes sizes_of(const struct ct_ip *p, enum ct_pass pass)
 {
-    const int64_t k2 = up_to(p->k, 2), n2 = up_to(p->n, 2);
-    const int64_t m2 = up_to(p->m, 2);
-
     if (pass == CT_FORWARD)
-        return (struct sizes){ up_to(p->m, COLUMNS) * k2, ROWS * k2 };
+        return (struct sizes){ p->m, p->n, p->k };
     if (pass == CT_BACKWARD)
-        return (struct sizes){ up_to(p->m, ROWS) * n2, COLUMNS * n2 };
-    return (struct sizes){ up_to(p->n, ROWS) * m2, COLUMNS * m2 };
+        return (struct sizes){ p->m, p->k, p->n };
+    return (struct sizes){ p->n, p->k, p->m };
 }
 
-/* State: as many workers as there were threads when it was made. */
+/* State.  As many workers as there were threads when it was made have room for
+ * some rows of 32 columns, or there is room for all of the right factor. */
 struct room {
-    int64_t  workers;
-    uint16_t values[] __attribute__((aligned(CT_ALIGN)));
+    int64_t   workers;
+    int64_t  *at; /* where each step of 32 begins in a row of `left` */
+    uint16_t *left, *right;
+    float    *sums; /* a worker's: all rows of 32 columns */
+    bool      whole;
+    uint16_t  values[] __attribute__((aligned(CT_ALIGN)));
 };
+
+/* Sizes of its arrays, in values. */
+struct room_sizes {
+    int64_t at, left, right, sums;
+};
+
+static struct room_sizes room_of(const struct sizes *s, bool whole,
+                                 int64_t workers)
+{
+    const int64_t deep = up(s->deep), some = deep < SOME ? deep : SOME;
+    struct room_sizes r;
+
+    r.at    = up(deep / SIDE * (int64_t)(sizeof(int64_t) / 2));
+    r.left  = up(s->rows) * deep;
+    r.right = whole ? up(s->columns) * deep : workers * SIDE * some;
+    r.sums  = workers * up(s->rows) * SIDE * 2;
+    return r;
+}
 
 static enum ct_status bf16_create(const void *op, enum ct_pass pass,
                                   void **state)
 {
-    const struct sizes s  = sizes_of(op, pass);
-    const int64_t workers = ct_device_cpu_threads();
-    const size_t values   = (size_t)(s.shared + workers * s.own);
+    const struct ct_ip *p     = op;
+    const struct sizes s      = sizes_of(p, pass);
+    const bool whole          = p->packed && pass != CT_BACKWARD_WEIGHTS;
+    const int64_t workers     = ct_device_cpu_threads();
+    const struct room_sizes r = room_of(&s, whole, workers);
     struct room *room;
 
-    CT_TRY(ct_alloc(1, sizeof(*room) + values * sizeof(uint16_t),
+    CT_TRY(ct_alloc(1, sizeof(*room) +
+                           (size_t)(r.at + r.left + r.right + r.sums) *
+                               sizeof(uint16_t),
                     "inner product in bfloat16", &room));
     room->workers = workers;
-    *state        = room;
+    room->whole   = whole;
+    room->at      = (int64_t *)(void *)room->values;
+    room->left    = room->values + r.at;
+    room->right   = room->left + r.left;
+    room->sums    = (float *)(void *)(room->right + r.right);
+    for (int64_t i = 0; i < up(s.deep) / SIDE; i++)
+        room->at[i] = i * SIDE;
+    memset(room->left, 0, (size_t)r.left * sizeof(uint16_t));
+    *state = room;
     return CT_OK;
-}
-
-/* n values and, where they are odd, a zero. */
-CT_SHORT static void round_row(int64_t n, const float *x, uint16_t *y)
-{
-    int64_t i = 0;
-
-    for (; i + LANES <= n; i += LANES)
-        ct_short_narrow(_mm512_loadu_ps(x + i), y + i);
-    if (i < up_to(n, 2)) {
-        const int left        = (int)(n - i);
-        const __mmask16 some  = (__mmask16)((1 << left) - 1);
-        const __mmask16 wider = (__mmask16)((1 << (left + left % 2)) - 1);
-
-        ct_short_narrow_some(wider, _mm512_maskz_loadu_ps(some, x + i), y + i);
-    }
 }
 
 /* Which of sixteen values from `first` on there are. */
@@ -104,124 +122,223 @@ CT_SHORT_PART __mmask16 there(int64_t n, int64_t first)
                                      : (1 << left) - 1);
 }
 
-/* Rows of `width` floats, `step` apart, in pairs: rows / 2 x `room` x 2, of
- * which those behind `width` are zeros. */
-CT_SHORT static void weave_rows(int64_t rows, int64_t width, const float *x,
-                                int64_t step, int64_t room, uint16_t *y)
+/* n values, and zeros up to whole 32s. */
+CT_SHORT static void round_row(int64_t n, const float *x, uint16_t *y)
 {
-    for (int64_t i = 0; i < rows; i += 2, y += 2 * room)
-        for (int64_t j = 0; j < room; j += LANES) {
-            const __mmask16 some  = there(width, j);
-            const __mmask16 other = i + 1 < rows ? some : 0;
-            const float *from     = x + i * step + j;
-            const __m512i pairs   = ct_short_weave(
-                (__m256i)_mm512_cvtneps_pbh(
-                    _mm512_maskz_loadu_ps(some, from)),
-                (__m256i)_mm512_cvtneps_pbh(
-                    _mm512_maskz_loadu_ps(other, from + step)));
+    for (int64_t i = 0; i < up(n); i += LANES)
+        ct_short_narrow(_mm512_maskz_loadu_ps(there(n, i), x + i), y + i);
+}
 
-            _mm512_mask_storeu_epi32(y + 2 * j, there(room, j), pairs);
+/* The left factor: rows as they are, or rows that become columns. */
+static void make_left(int64_t rows, int64_t deep, const float *x, uint16_t *to)
+{
+    CT_FOR_ROWS (i, rows, deep)
+        round_row(deep, x + i * deep, to + i * up(deep));
+}
+
+static void make_left_turned(int64_t rows, int64_t deep, const float *x,
+                             uint16_t *to)
+{
+    CT_FOR_ROWS (b, up(rows) / SIDE, SIDE * deep) {
+        const int64_t from = b * SIDE, n = rows - from;
+        uint16_t part[SIDE * SIDE] __attribute__((aligned(64)));
+
+        for (int64_t i = 0; i < deep; i += SIDE) {
+            for (int64_t j = 0; j < SIDE; j++)
+                if (i + j < deep)
+                    round_row(n < SIDE ? n : SIDE, x + (i + j) * rows + from,
+                              part + j * SIDE);
+                else
+                    memset(part + j * SIDE, 0, SIDE * sizeof(*part));
+            ct_amx_turn(SIDE, part, SIDE, to + from * up(deep) + i, up(deep));
+        }
+    }
+}
+
+/* The right factor: columns [column, column + 32) and rows [from, from + some)
+ * of what `make` makes of w, n x k. */
+struct right {
+    void (*make)(const struct right *r, int64_t column, int64_t from,
+                 int64_t some, uint16_t *to);
+    int64_t      n, k;
+    const float *w;
+};
+
+/* Rows of w become columns: some of each are read at once, as memory has them,
+ * and turned in the cache. */
+static void make_turned(const struct right *r, int64_t column, int64_t from,
+                        int64_t some, uint16_t *to)
+{
+    enum { PITCH = SOME + SIDE };
+    uint16_t part[SIDE * PITCH] __attribute__((aligned(64)));
+
+    if (column + SIDE > r->n)
+        memset(part, 0, sizeof(part));
+    for (int64_t i = 0; i < SIDE && column + i < r->n; i++) {
+        const float *w = r->w + (column + i) * r->k + from;
+
+        for (int64_t j = 0; j < some && column + i + 1 < r->n; j += LANES)
+            __builtin_prefetch(w + r->k + j);
+        round_row(some, w, part + i * PITCH);
+    }
+    for (int64_t i = 0; i < some; i += SIDE, to += STEP) {
+        ct_amx_rows_turned(part + i, PITCH, to);
+        ct_amx_rows_turned(part + HALF * PITCH + i, PITCH, to + CT_AMX_TILE);
+    }
+}
+
+/* 32 x 32 floats where the matrix ends, with zeros beyond. */
+static const float *filled_up(int64_t rows, int64_t columns, const float *w,
+                              int64_t step, float to[SIDE * SIDE])
+{
+    memset(to, 0, SIDE * SIDE * sizeof(*to));
+    for (int64_t i = 0; i < rows && i < SIDE; i++)
+        memcpy(to + i * SIDE, w + i * step,
+               (size_t)(columns < SIDE ? columns : SIDE) * sizeof(*to));
+    return to;
+}
+
+static void make_step(const float *w, int64_t step, uint16_t *to)
+{
+    for (int64_t i = 0; i < SIDE; i += HALF)
+        for (int64_t j = 0; j < SIDE; j += HALF)
+            ct_amx_weights(w + i * step + j, step,
+                           to + j / HALF * CT_AMX_TILE + i * HALF);
+}
+
+/* Columns of w as they are. */
+static void make_straight(const struct right *r, int64_t column, int64_t from,
+                          int64_t some, uint16_t *to)
+{
+    float edge[SIDE * SIDE] __attribute__((aligned(64)));
+    const int64_t k = r->k;
+
+    for (int64_t i = from; i < from + some; i += SIDE, to += STEP) {
+        const float *w    = r->w + i * k + column;
+        const bool inside = column + SIDE <= k && i + SIDE <= r->n;
+
+        make_step(inside ? w : filled_up(r->n - i, k - column, w, k, edge),
+                  inside ? k : SIDE, to);
+    }
+}
+
+/* What becomes of sums: to = them, + bias, + to, at least 0. */
+struct end {
+    const float *bias; /* or NULL */
+    bool         add, relu;
+    float       *to;
+    int64_t      step;
+};
+
+CT_SHORT static void put(const struct end *e, int64_t rows, int64_t columns,
+                         const float *c)
+{
+    float *to = e->to;
+
+    for (int64_t i = 0; i < rows; i++, to += e->step)
+        for (int64_t j = 0; j < SIDE; j += LANES) {
+            const __mmask16 some = there(columns, j);
+            __m512 v             = _mm512_loadu_ps(c + i * SIDE + j);
+
+            if (e->bias)
+                v += _mm512_maskz_loadu_ps(some, e->bias + j);
+            if (e->add)
+                v += _mm512_maskz_loadu_ps(some, to + j);
+            if (e->relu)
+                v = ct_short_clamp(v);
+            _mm512_mask_storeu_ps(to + j, some, v);
         }
 }
 
-/* x turned: 32 rows together, as k / 2 x 32 x 2. */
-static void turn_x(const struct ct_ip *p, const float *x, uint16_t *to)
+/* All rows of 32 columns of the right factor. */
+static void pack_columns(const struct sizes *s, const struct right *r,
+                         int64_t column, uint16_t *to)
 {
-    const int64_t k2 = up_to(p->k, 2);
-
-    memset(to, 0, (size_t)(up_to(p->m, COLUMNS) * k2) * sizeof(*to));
-    CT_FOR_ROWS (c, (p->m + COLUMNS - 1) / COLUMNS, COLUMNS * k2)
-        for (int64_t i = 0; i < p->k; i++) {
-            uint16_t *at = to + c * COLUMNS * k2 + i / 2 * COLUMNS * 2 + i % 2;
-
-            for (int64_t j = 0; j < COLUMNS && c * COLUMNS + j < p->m; j++)
-                at[2 * j] = ct_narrow(x[(c * COLUMNS + j) * p->k + i]);
-        }
+    for (int64_t i = 0; i < s->deep; i += SOME, to += SOME * SIDE)
+        r->make(r, column, i, s->deep - i < SOME ? s->deep - i : SOME, to);
 }
 
-/* y of eight outputs from `o` on. */
-static void outputs(const struct ct_ip *p, int64_t o, const uint16_t *x,
-                    const uint16_t *w, const float *b, float *y)
+/* Sums over rows [from, from + some) of 32 columns; what the last ones make is
+ * put where it belongs. */
+static void run_some(const struct sizes *s, const struct room *room,
+                     const uint16_t *right, int64_t from, int64_t some,
+                     float *c, struct end e, int64_t columns)
 {
-    const int64_t k2 = up_to(p->k, 2);
-    const int64_t n  = p->n - o < ROWS ? p->n - o : ROWS;
-    float c[ROWS * COLUMNS] __attribute__((aligned(64)));
+    const bool last       = from + some >= s->deep;
+    struct ct_amx_sum sum = { .n = up(some) / SIDE, .a_step = up(s->deep),
+                              .at = room->at + from / SIDE, .b = right,
+                              .c_step = SIDE };
 
-    for (int64_t m = 0; m < p->m; m += COLUMNS) {
-        ct_short_product(k2 / 2, w, k2 / 2, 1, x + m * k2, false, c);
-        for (int64_t j = 0; j < COLUMNS && m + j < p->m; j++) {
-            float *to = y + (m + j) * p->n + o;
+    for (int64_t i = 0; i < s->rows; i += SIDE, c += SIDE * SIDE) {
+        sum.a    = room->left + i * up(s->deep);
+        sum.rows = s->rows - i < SIDE ? s->rows - i : SIDE;
+        for (int q = 0; q < 4; q++)
+            sum.c[q] = c + q / 2 * HALF * SIDE + q % 2 * HALF;
+        ct_amx_block(&sum, from > 0);
+        if (last)
+            put(&e, sum.rows, columns, c);
+        e.to += SIDE * e.step;
+    }
+}
 
-            for (int64_t i = 0; i < n; i++) {
-                float v = c[i * COLUMNS + j] + (b ? b[o + i] : 0);
+static void run_columns(const struct sizes *s, const struct room *room,
+                        const struct right *r, int64_t worker, int64_t column,
+                        struct end e)
+{
+    const int64_t deep = up(s->deep), most = deep < SOME ? deep : SOME;
+    float *c           = room->sums + worker * up(s->rows) * SIDE;
+    uint16_t *right    = room->right + worker * SIDE * most;
 
-                v += p->add ? to[i] : 0;
-                to[i] = p->relu && v < 0 ? 0 : v;
-            }
-        }
+    e.bias = e.bias ? e.bias + column : NULL;
+    e.to += column;
+    if (room->whole) {
+        run_some(s, room, room->right + column * deep, 0, s->deep, c, e,
+                 s->columns - column);
+        return;
+    }
+    for (int64_t i = 0; i < s->deep; i += SOME) {
+        const int64_t some = s->deep - i < SOME ? s->deep - i : SOME;
+
+        r->make(r, column, i, some, right);
+        run_some(s, room, right, i, some, c, e, s->columns - column);
+    }
+}
+
+static void run(const struct sizes *s, const struct room *room,
+                const struct right *r, const struct end *e)
+{
+    CT_FOR_ROWS (i, room->workers, CT_GRAIN) {
+        ct_amx_begin();
+        for (int64_t b = i * SIDE; b < s->columns; b += room->workers * SIDE)
+            run_columns(s, room, r, i, b, *e);
+        ct_amx_end();
     }
 }
 
 static enum ct_status bf16_forward(const struct ct_ip *p, const float *x,
                                    const float *w, const float *b, float *y)
 {
-    const struct sizes s  = sizes_of(p, CT_FORWARD);
-    struct room *room     = p->pass[CT_FORWARD].state;
-    const int64_t workers = room->workers, k2 = up_to(p->k, 2);
-    uint16_t *turned      = room->values;
+    const struct sizes s = sizes_of(p, CT_FORWARD);
+    struct room *room    = p->pass[CT_FORWARD].state;
+    const struct right r = { make_turned, p->n, p->k, w };
+    const struct end e   = { b, p->add, p->relu, y, p->n };
 
-    turn_x(p, x, turned);
-    CT_FOR_ROWS (i, workers, CT_GRAIN) {
-        uint16_t *rows = turned + s.shared + i * s.own;
-
-        for (int64_t o = i * ROWS; o < p->n; o += workers * ROWS) {
-            for (int64_t r = 0; r < ROWS && o + r < p->n; r++)
-                round_row(p->k, w + (o + r) * p->k, rows + r * k2);
-            outputs(p, o, turned, rows, b, y);
-        }
-    }
+    make_left(p->m, p->k, x, room->left);
+    run(&s, room, &r, &e);
     return CT_OK;
-}
-
-/* c (8 x 32) where rows and columns of the result end. */
-CT_SHORT static void put(int64_t rows, int64_t columns, const float *c,
-                         bool add, float *to, int64_t step)
-{
-    for (int64_t i = 0; i < rows && i < ROWS; i++, to += step)
-        for (int64_t j = 0; j < COLUMNS; j += LANES) {
-            const __mmask16 some = there(columns, j);
-            __m512 v             = _mm512_loadu_ps(c + i * COLUMNS + j);
-
-            if (add)
-                v += _mm512_maskz_loadu_ps(some, to + j);
-            _mm512_mask_storeu_ps(to + j, some, v);
-        }
 }
 
 static enum ct_status bf16_backward_data(const struct ct_ip *p,
                                          const float *w, const float *dy,
                                          float *dx)
 {
-    const struct sizes s  = sizes_of(p, CT_BACKWARD);
-    struct room *room     = p->pass[CT_BACKWARD].state;
-    const int64_t workers = room->workers, n2 = up_to(p->n, 2);
-    uint16_t *rows        = room->values;
+    const struct sizes s = sizes_of(p, CT_BACKWARD);
+    struct room *room    = p->pass[CT_BACKWARD].state;
+    const struct right r = { make_straight, p->n, p->k, w };
+    const struct end e   = { .to = dx, .step = p->k };
 
-    for (int64_t i = 0; i < p->m; i++)
-        round_row(p->n, dy + i * p->n, rows + i * n2);
-    CT_FOR_ROWS (i, workers, CT_GRAIN) {
-        uint16_t *pairs = rows + s.shared + i * s.own;
-        float c[ROWS * COLUMNS] __attribute__((aligned(64)));
-
-        for (int64_t k = i * COLUMNS; k < p->k; k += workers * COLUMNS) {
-            weave_rows(p->n, p->k - k, w + k, p->k, COLUMNS, pairs);
-            for (int64_t m = 0; m < p->m; m += ROWS) {
-                ct_short_product(n2 / 2, rows + m * n2, n2 / 2, 1, pairs,
-                                 false, c);
-                put(p->m - m, p->k - k, c, false, dx + m * p->k + k, p->k);
-            }
-        }
-    }
+    make_left(p->m, p->n, dy, room->left);
+    run(&s, room, &r, &e);
     return CT_OK;
 }
 
@@ -229,27 +346,27 @@ static enum ct_status bf16_backward_weights(const struct ct_ip *p,
                                             const float *x, const float *dy,
                                             float *dw)
 {
-    const struct sizes s  = sizes_of(p, CT_BACKWARD_WEIGHTS);
-    struct room *room     = p->pass[CT_BACKWARD_WEIGHTS].state;
-    const int64_t workers = room->workers, m2 = up_to(p->m, 2);
-    const int64_t width   = up_to(p->n, ROWS);
-    uint16_t *turned      = room->values;
+    const struct sizes s = sizes_of(p, CT_BACKWARD_WEIGHTS);
+    struct room *room    = p->pass[CT_BACKWARD_WEIGHTS].state;
+    const struct right r = { make_straight, p->m, p->k, x };
+    const struct end e   = { .add = !p->overwrite, .to = dw, .step = p->k };
 
-    weave_rows(p->m, p->n, dy, p->n, width, turned);
-    CT_FOR_ROWS (i, workers, CT_GRAIN) {
-        uint16_t *pairs = turned + s.shared + i * s.own;
-        float c[ROWS * COLUMNS] __attribute__((aligned(64)));
+    make_left_turned(p->n, p->m, dy, room->left);
+    run(&s, room, &r, &e);
+    return CT_OK;
+}
 
-        for (int64_t k = i * COLUMNS; k < p->k; k += workers * COLUMNS) {
-            weave_rows(p->m, p->k - k, x + k, p->k, COLUMNS, pairs);
-            for (int64_t o = 0; o < p->n; o += ROWS) {
-                ct_short_product(m2 / 2, turned + 2 * o, 1, width, pairs,
-                                 false, c);
-                put(p->n - o, p->k - k, c, !p->overwrite, dw + o * p->k + k,
-                    p->k);
-            }
-        }
-    }
+static enum ct_status bf16_pack(const struct ct_ip *p, enum ct_pass pass,
+                                const float *w)
+{
+    const struct sizes s = sizes_of(p, pass);
+    const struct right r = { pass == CT_FORWARD ? make_turned : make_straight,
+                             p->n, p->k, w };
+
+    struct room *room = p->pass[pass].state;
+
+    CT_FOR_ROWS (i, up(s.columns) / SIDE, SIDE * s.deep)
+        pack_columns(&s, &r, i * SIDE, room->right + i * SIDE * up(s.deep));
     return CT_OK;
 }
 
@@ -257,6 +374,7 @@ const struct ct_ip_impl ct_ip_bf16 = {
     .head             = { .name = "bf16", .takes = bf16_takes,
                           .create = bf16_create, .destroy = ct_free },
     .forward          = bf16_forward,
+    .pack             = bf16_pack,
     .backward_data    = bf16_backward_data,
     .backward_weights = bf16_backward_weights,
 };

@@ -167,10 +167,13 @@ static struct ct_prim *prim_of(const struct ct_ip *p, enum ct_pass pass)
     return &((struct onednn_ip *)p->pass[pass].state)->prim;
 }
 
-static enum ct_status onednn_pack(const struct ct_ip *p, const float *w)
+static enum ct_status onednn_pack(const struct ct_ip *p, enum ct_pass pass,
+                                  const float *w)
 {
     struct onednn_ip *s = p->pass[CT_FORWARD].state;
 
+    if (pass != CT_FORWARD)
+        return CT_OK;
     CT_TRY(ct_prim_set(&s->pack, DNNL_ARG_FROM, w));
     return ct_prim_run(&s->pack);
 }
