@@ -135,8 +135,8 @@ static int64_t steps_at_once(const struct ct_amx_run *r)
                                                          : r->steps;
 }
 
-/* A worker's: cells, or the last places of a direct way; and behind them a
- * block, or all of a chunk, where steps are several times some. */
+/* A worker's: cells, or the last places of a direct way; and behind them two
+ * blocks, or all of a chunk, where steps are several times some. */
 static size_t cells_bytes(const struct ct_amx_run *r)
 {
     const struct ct_amx_way *w = &r->way;
@@ -150,7 +150,7 @@ static size_t run_own(const struct ct_amx_run *r)
     const struct ct_amx_way *w = &r->way;
     const int64_t places = ct_amx_places(w, w->images, w->out_rows);
     const int64_t blocks =
-        steps_at_once(r) < r->steps ? (places + SIDE - 1) / SIDE : 1;
+        steps_at_once(r) < r->steps ? (places + SIDE - 1) / SIDE : 2;
 
     return cells_bytes(r) + (size_t)blocks * BLOCK_FLOATS * sizeof(float);
 }
@@ -471,28 +471,33 @@ static const uint16_t *places_at(const struct item *t, int64_t f)
     return t->cells;
 }
 
-/* Steps [from, from + n) of a block of outputs, at all places. */
+/* Steps [from, from + n) of a block of outputs, at all places.  Sums go out one
+ * block late: the CPU does so while the next products are made. */
 static void item_steps(const struct item *t, int64_t block, int64_t from,
                        int64_t n)
 {
     const struct ct_amx_run *r = t->r;
-    const struct ct_amx_way *w = &r->way;
     const bool last            = from + n >= r->steps;
-    const int64_t next         = n < r->steps ? BLOCK_FLOATS : 0;
+    const int64_t apart        = n < r->steps ? INT64_MAX : 2;
+    const float *before        = NULL;
     struct ct_amx_sum sum      = {
-        .n = n, .a_step = w->cell, .at = r->at + from, .c_step = SIDE,
+        .n = n, .a_step = r->way.cell, .at = r->at + from, .c_step = SIDE,
         .b = t->weights + (block * r->steps + from) * CT_AMX_STEP
     };
-    float *c = t->sums;
 
-    for (int64_t f = 0; f < t->k.places; f += SIDE, c += next) {
+    for (int64_t f = 0; f < t->k.places; f += SIDE) {
+        float *c = t->sums + f / SIDE % apart * BLOCK_FLOATS;
+
         for (int q = 0; q < 4; q++)
             sum.c[q] = c + q / 2 * HALF * SIDE + q % 2 * HALF;
         sum.a = places_at(t, f);
         ct_amx_block(&sum, from > 0);
-        if (last)
-            finish(t, c, f, block * SIDE);
+        if (last && before)
+            finish(t, before, f - SIDE, block * SIDE);
+        before = c;
     }
+    if (last)
+        finish(t, before, (t->k.places - 1) / SIDE * SIDE, block * SIDE);
 }
 
 static void item_run(struct item *t, int64_t first, int64_t end)

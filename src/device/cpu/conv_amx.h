@@ -20,7 +20,7 @@ struct ct_amx_run {
 struct ct_amx_grad {
     struct ct_amx_way way;
     int64_t  parts, chunks;
-    int64_t  in_blocks, out_blocks, in_shares, out_shares;
+    int64_t  in_blocks, out_blocks, in_shares, out_shares, tap_shares;
     int64_t  in_tiles, out_tiles, n; /* tiles of 16, and floats of all */
     int64_t  pitch, steps;           /* of turned cells; most of a chunk */
     int64_t *at, *nowhere;           /* 32 more a step, and zeros; owned */

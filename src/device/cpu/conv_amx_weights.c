@@ -129,28 +129,39 @@ static void set_parts(struct ct_amx_grad *g)
     *g = best;
 }
 
-/* Workers that a part has share its blocks; each packs what it needs of both
- * factors. */
+/* What all workers need in cycles with so many shares of a part. */
+static double shares_cost(const struct ct_amx_grad *g, int64_t workers,
+                          int64_t in, int64_t out, int64_t taps)
+{
+    const int64_t items = g->parts * in * out * taps;
+    const double rounds = (double)((items + workers - 1) / workers);
+    const double i      = (double)((g->in_blocks + in - 1) / in);
+    const double o      = (double)((g->out_blocks + out - 1) / out);
+    const double t      = (double)((g->way.taps + taps - 1) / taps);
+
+    return rounds * (PACK_CYCLES * (i + o) + BLOCK_CYCLES * i * o * t);
+}
+
+/* Workers that a part has share its blocks and taps; each packs what it needs
+ * of both factors. */
 static void set_shares(struct ct_amx_grad *g, int64_t workers)
 {
     double least = 0;
 
     for (int64_t i = 1; i <= g->in_blocks; i++)
-        for (int64_t o = 1; o <= g->out_blocks; o++) {
-            const double rounds =
-                (double)((g->parts * i * o + workers - 1) / workers);
-            const double in  = (double)((g->in_blocks + i - 1) / i);
-            const double out = (double)((g->out_blocks + o - 1) / o);
-            const double t =
-                rounds * (PACK_CYCLES * (in + out) +
-                          BLOCK_CYCLES * in * out * (double)g->way.taps);
+        for (int64_t o = 1; o <= g->out_blocks; o++)
+            for (int64_t taps = 1; taps <= g->way.taps; taps++) {
+                const double t = shares_cost(g, workers, i, o, taps);
 
-            if (least <= 0 || t < least) {
+                if (taps > 1 && g->parts * i * o * (taps - 1) > workers)
+                    break; /* enough for all */
+                if (least > 0 && t >= least)
+                    continue;
                 least         = t;
                 g->in_shares  = i;
                 g->out_shares = o;
+                g->tap_shares = taps;
             }
-        }
 }
 
 enum ct_status ct_amx_grad_init(const struct ct_conv *c, struct ct_amx_conv *s)
@@ -226,11 +237,11 @@ size_t ct_amx_grad_own(const struct ct_amx_grad *g)
     return own_layout(g, NULL, NULL);
 }
 
-/* One worker's share of a part: blocks [from, to) of both sides. */
+/* One worker's share of a part: blocks [from, to) of both sides, and taps. */
 struct task {
     const struct ct_amx_grad *g;
     struct own   own;
-    int64_t      in_from, in_to, out_from, out_to;
+    int64_t      in_from, in_to, out_from, out_to, tap_from, tap_to;
     const float *x, *dy;
     float       *sums, *bias; /* of the part; no bias: NULL */
 };
@@ -338,6 +349,14 @@ static void task_bias(const struct task *t, int64_t steps)
     }
 }
 
+/* Where the four tiles of a block's sums lie. */
+static void tiles_at(const struct task *t, int64_t in, int64_t out,
+                     int64_t tap, float *tile[4])
+{
+    for (int q = 0; q < 4; q++)
+        tile[q] = tile_at(t, 2 * in + q / 2, 2 * out + q % 2, tap);
+}
+
 /* Steps [from, from + n) of a chunk's `steps`, for inputs of block i. */
 static void task_steps(const struct task *t, int64_t i, int64_t steps,
                        int64_t from, int64_t n, bool add)
@@ -347,13 +366,15 @@ static void task_steps(const struct task *t, int64_t i, int64_t steps,
                               .c_step = HALF };
 
     for (int64_t o = t->out_from; o < t->out_to; o++)
-        for (int64_t tap = 0; tap < g->way.taps; tap++) {
+        for (int64_t tap = t->tap_from; tap < t->tap_to; tap++) {
+            const bool more = tap + 1 < t->tap_to;
+
             sum.a = t->own.turned + (i - t->in_from) * SIDE * g->pitch +
                     ct_amx_tap_at(&g->way, tap);
             sum.b = t->own.pairs +
                     ((o - t->out_from) * steps + from) * CT_AMX_STEP;
-            for (int q = 0; q < 4; q++)
-                sum.c[q] = tile_at(t, 2 * i + q / 2, 2 * o + q % 2, tap);
+            tiles_at(t, i, o, tap, sum.c);
+            tiles_at(t, i, o, more ? tap + 1 : tap, sum.next);
             ct_amx_block(&sum, add);
         }
 }
@@ -379,22 +400,28 @@ static void task_chunk(const struct task *t, int64_t chunk, bool add)
 static void work(const struct ct_amx_grad *g, int64_t item, struct task *t,
                  bool add)
 {
-    const int64_t shares = g->in_shares * g->out_shares;
-    const int64_t part = item / shares, in = item % shares / g->out_shares;
-    const int64_t out  = item % g->out_shares;
-    const int64_t from = ct_amx_from(part, g->parts, g->chunks);
-    const int64_t to   = ct_amx_from(part + 1, g->parts, g->chunks);
+    const int64_t shares = g->in_shares * g->out_shares * g->tap_shares;
+    const int64_t part   = item / shares;
+    const int64_t in     = item % shares / (g->out_shares * g->tap_shares);
+    const int64_t out    = item / g->tap_shares % g->out_shares;
+    const int64_t tap    = item % g->tap_shares;
+    const int64_t from   = ct_amx_from(part, g->parts, g->chunks);
+    const int64_t to     = ct_amx_from(part + 1, g->parts, g->chunks);
 
     t->g        = g;
     t->in_from  = ct_amx_from(in, g->in_shares, g->in_blocks);
     t->in_to    = ct_amx_from(in + 1, g->in_shares, g->in_blocks);
     t->out_from = ct_amx_from(out, g->out_shares, g->out_blocks);
     t->out_to   = ct_amx_from(out + 1, g->out_shares, g->out_blocks);
+    t->tap_from = ct_amx_from(tap, g->tap_shares, g->way.taps);
+    t->tap_to   = ct_amx_from(tap + 1, g->tap_shares, g->way.taps);
     t->sums += part * g->n;
     memset(t->own.block, 0, SUMS * sizeof(*t->own.block));
     for (int i = 0; i < SIDE; i++)
         t->own.ones[i] = ct_narrow(1);
-    t->bias = t->bias && in == 0 ? t->bias + part * g->out_blocks * SIDE : NULL;
+    t->bias = t->bias && in + tap == 0
+                  ? t->bias + part * g->out_blocks * SIDE
+                  : NULL;
     if (t->bias)
         memset(t->bias + t->out_from * SIDE, 0,
                (size_t)((t->out_to - t->out_from) * SIDE) * sizeof(*t->bias));
@@ -457,7 +484,8 @@ enum ct_status ct_amx_backward_weights(struct ct_conv *c, const float *x,
 {
     const struct ct_amx_conv *s = c->state;
     const struct ct_amx_grad *g = &s->grad;
-    const int64_t items = g->parts * g->in_shares * g->out_shares;
+    const int64_t items = g->parts * g->in_shares * g->out_shares *
+                          g->tap_shares;
     const bool can = ct_amx_takes_tiles(c), tiles = c->tiles;
     const bool straight = tiles && g->parts == 1, add = !c->write;
     char *own           = (char *)c->work->ptr + ct_amx_grad_room(g);
