@@ -9,6 +9,7 @@
  * make the compiler branch at every element instead of using vectors. */
 #include "cortado/layer.h"
 
+#include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "layers/chunks.h"
@@ -32,6 +33,22 @@ CT_SIMD static void relu_row_grad(int64_t n, float slope, const float *x,
     }
 }
 
+/* Of bfloat16, without a slope.  As a number without sign, what is below zero
+ * lies above 0x8000; NaN, which stays, above that of infinity. */
+CT_SIMD static void relu_shorts_row(int64_t n, const uint16_t *x, uint16_t *y)
+{
+    CT_SIMD_EACH (i, n)
+        y[i] = x[i] >= 0x8000 && x[i] <= 0xff80 ? 0 : x[i];
+}
+
+static void relu_shorts(int64_t n, const float *x, float *y)
+{
+    CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
+        relu_shorts_row(ct_chunk_end(c, n) - c * CT_CHUNK,
+                        ct_bf16(x) + c * CT_CHUNK,
+                        ct_bf16_out(y) + c * CT_CHUNK);
+}
+
 static enum ct_status relu_setup(struct ct_layer *l, const struct ct_io *io)
 {
     (void)io;
@@ -49,6 +66,10 @@ static enum ct_status relu_forward(struct ct_layer *l, const struct ct_io *io)
     float *y          = ct_data(io->top[0]);
     const int64_t n   = ct_elements(io->top[0]);
 
+    if (ct_chunks_any(io) && slope == 0) {
+        relu_shorts(n, x, y);
+        return CT_OK;
+    }
     if (ct_chunks_any(io))
         return ct_chunks_forward(l, io, relu_forward);
     CT_FOR_ROWS (c, ct_chunks(n), CT_CHUNK)
@@ -64,6 +85,11 @@ static enum ct_status relu_backward(struct ct_layer *l, const struct ct_io *io)
     float *dx       = ct_diff(io->bottom[0]);
     const int64_t n = ct_elements(io->top[0]);
 
+    if (ct_chunks_any(io) && slope == 0) {
+        if (io->want_grad[0])
+            ct_gather_shorts(n, dy, NULL, x, 1, dx);
+        return CT_OK;
+    }
     if (ct_chunks_any(io))
         return ct_chunks_backward(l, io, relu_backward);
     if (io->want_grad[0])
