@@ -158,12 +158,18 @@ static enum ct_status conv_choose(struct ct_conv *c)
 {
     const struct ct_conv_impl *const *impls =
         c->dev->kind == CT_CPU ? cpu_impls : cuda_impls;
-    const struct ct_conv_impl *best =
-        c->dev->kind == CT_CPU ? ct_conv_known(c, impls) : NULL;
-    enum ct_status st = best ? conv_try(c, best) : CT_ENOTSUP;
+    struct ct_conv_choice best = { 0 };
+    enum ct_status st          = CT_ENOTSUP;
 
-    if (best && st == CT_ENOTSUP) /* measured on a CPU that could */
-        snprintf(c->why, sizeof(c->why), "first that takes it");
+    if (c->dev->kind == CT_CPU && ct_conv_known(c, impls, &best)) {
+        st = conv_try(c, best.impl);
+        if (st == CT_OK && best.other) {
+            st = ct_conv_set_other(c, &best);
+            st = st == CT_ENOTSUP ? CT_OK : st;
+        }
+        if (st == CT_ENOTSUP) /* measured on a CPU that could */
+            snprintf(c->why, sizeof(c->why), "first that takes it");
+    }
     for (int i = 0; impls[i] && st == CT_ENOTSUP; i++)
         if (ct_impl_allowed("conv", impls[i]->name))
             st = conv_try(c, impls[i]);
@@ -200,8 +206,7 @@ enum ct_status ct_conv_create(const struct ct_device *dev,
     }
     st = conv_choose(c);
     if (st != CT_OK) {
-        ct_workspace_fini(&c->own);
-        ct_free(c);
+        ct_conv_destroy(c);
         return st;
     }
     *out = c;
@@ -212,6 +217,7 @@ void ct_conv_destroy(struct ct_conv *c)
 {
     if (!c)
         return;
+    ct_conv_drop_other(c);
     if (c->impl)
         c->impl->destroy(c);
     ct_workspace_fini(&c->own);
@@ -225,6 +231,7 @@ enum ct_status ct_conv_tune(struct ct_conv *c)
 
     if (c->dev->kind != CT_CPU || !ct_conv_measure(c, cpu_impls, why))
         return CT_OK;
+    ct_conv_drop_other(c);
     c->impl->destroy(c);
     c->state = NULL;
     CT_TRY(conv_choose(c));
@@ -258,6 +265,7 @@ enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,
                                const float *w, const float *b, float *y)
 {
     CT_ASSERT((b != NULL) == c->desc.has_bias);
+    c = ct_conv_of(c, CT_CONV_FORWARD);
     return c->desc.batch ? c->impl->forward(c, x, ct_conv_plain(c, w), b, y)
                          : CT_OK;
 }
@@ -265,6 +273,7 @@ enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,
 enum ct_status ct_conv_backward_data(struct ct_conv *c, const float *w,
                                      const float *dy, float *dx)
 {
+    c = ct_conv_of(c, CT_CONV_DATA);
     return c->desc.batch
                ? c->impl->backward_data(c, ct_conv_plain(c, w), dy, dx)
                : CT_OK;
@@ -280,6 +289,7 @@ enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
     CT_ASSERT(!db || c->desc.has_bias);
     if (c->desc.batch == 0)
         return CT_OK;
+    c = ct_conv_of(c, CT_CONV_WEIGHTS);
     if (dw && c->copies)
         return ct_conv_tiled_gradient(c, x, dy, dw, db);
     if (dw)
@@ -293,6 +303,7 @@ enum ct_status ct_conv_write_weights(struct ct_conv *c, const float *x,
     const int64_t n = c->desc.out_channels;
     enum ct_status st;
 
+    c        = ct_conv_of(c, CT_CONV_WEIGHTS);
     c->write = dw && c->impl->writes && c->desc.batch;
     if (dw && !c->write)
         CT_TRY(ct_fill(c->dev, n * c->in_group * c->taps, 0, dw));

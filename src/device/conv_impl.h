@@ -4,6 +4,10 @@
 
 #include "device/conv.h"
 
+enum ct_conv_pass {
+    CT_CONV_FORWARD, CT_CONV_DATA, CT_CONV_WEIGHTS, CT_CONV_PASSES
+};
+
 struct ct_conv_impl {
     const char *name;
     bool        shorts; /* on the CPU: it takes arrays of bfloat16, too */
@@ -40,6 +44,8 @@ struct ct_conv {
     bool    tiles; /* weights and their gradients come to it in tiles */
     bool    copies; /* the caller's are tiles, and it works on plain copies */
     float  *plain; /* both, for one that cannot have them so; owned */
+    struct ct_conv *other; /* has another implementation; owned, or NULL */
+    bool    others[CT_CONV_PASSES]; /* the passes that it runs */
     struct ct_workspace *work;             /* lent, or `own` */
     struct ct_workspace  own;
 };
@@ -68,6 +74,25 @@ extern const struct ct_conv_impl ct_conv_amx;
 extern const struct ct_conv_impl ct_conv_float32;
 extern const struct ct_conv_impl ct_conv_gemm;
 extern const struct ct_conv_impl ct_conv_ref;
+
+/* What measuring prefers for each pass (cpu/conv_tune.h). */
+struct ct_conv_choice {
+    const struct ct_conv_impl *impl, *other; /* no other: NULL */
+    bool                       others[CT_CONV_PASSES];
+};
+
+/* conv_other.c: has c run the passes of a choice by its other implementation,
+ * in the same workspace.  CT_ENOTSUP, without a text: it does not take c. */
+CT_MUST_CHECK enum ct_status ct_conv_set_other(
+    struct ct_conv *c, const struct ct_conv_choice *choice);
+void ct_conv_drop_other(struct ct_conv *c);
+
+/* The one of the two that runs a pass. */
+static inline struct ct_conv *ct_conv_of(struct ct_conv *c,
+                                         enum ct_conv_pass pass)
+{
+    return c->other && c->others[pass] ? c->other : c;
+}
 
 static inline bool ct_conv_is_short(const struct ct_conv_desc *d)
 {

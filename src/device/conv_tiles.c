@@ -24,6 +24,8 @@ bool ct_conv_takes_tiles(const struct ct_conv *c)
 
 enum ct_status ct_conv_set_tiles(struct ct_conv *c, bool tiles)
 {
+    if (c->other)
+        CT_TRY(ct_conv_set_tiles(c->other, tiles));
     c->tiles  = tiles && ct_conv_takes_tiles(c);
     c->copies = tiles && !c->tiles;
     if (!c->copies || c->plain)

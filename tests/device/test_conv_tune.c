@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "device/conv.h"
 #include "device/cpu/amx.h"
+#include "device/cpu/bf16.h"
 #include "device/tuning.h"
 #include "testing/test.h"
 
@@ -252,6 +253,78 @@ TEST(conv_tune, a_file_of_noise_is_no_reason_to_fail)
     ASSERT_HAS("measured: ", why);
     (void)chosen(&wide, &ranks, why);
     ASSERT_STR("measured before", why);
+}
+
+/* The same values, as floats or bfloat16 alike, for all passes. */
+struct passes {
+    float y[2 * 16 * 64], dx[2 * 16 * 64], dw[16 * 16 * 9], db[16];
+};
+
+static void run_all(struct ct_conv *conv, struct passes *out)
+{
+    static float x[2 * 16 * 64], w[16 * 16 * 9], b[16];
+
+    for (int i = 0; i < 2 * 16 * 64; i++)
+        ct_bf16_out(x)[i] = ct_narrow((float)(i * 7 % 31 - 15) / 8);
+    for (int i = 0; i < 16 * 16 * 9; i++)
+        w[i] = (float)(i * 5 % 23 - 11) / 64;
+    memset(out, 0, sizeof(*out));
+    ASSERT_OK(ct_conv_forward(conv, x, w, b, out->y));
+    ASSERT_OK(ct_conv_backward_data(conv, w, x, out->dx));
+    ASSERT_OK(ct_conv_write_weights(conv, x, x, out->dw, out->db));
+}
+
+static void run_known(const struct ct_conv_desc *d, struct passes *out)
+{
+    struct ct_tuning tuning  = { 0 };
+    struct ct_workspace work = { .tuning = &tuning };
+    struct ct_conv *conv     = NULL;
+
+    ASSERT_OK(ct_tuning_init(&tuning, &ranks, "conv-cpu"));
+    ASSERT_OK(ct_conv_create(ct_device_cpu(), d, &work, &conv));
+    run_all(conv, out);
+    ct_conv_destroy(conv);
+    ct_workspace_fini(&work);
+    ct_tuning_fini(&tuning);
+}
+
+/* float32 takes bfloat16 on every CPU, and differs from AMX in its bits. */
+TEST(conv_tune, passes_of_bfloat16_may_have_different_implementations)
+{
+    static struct passes amx, other, got;
+    struct ct_conv_desc d = wide;
+    char why[128];
+
+    d.src_type = d.dst_type = CT_BF16;
+    d.src_layout = d.dst_layout = CT_NHWC;
+    start();
+    test_defer(emulate_no_more, NULL);
+    ct_amx_emulate(!ct_amx_runs());
+    (void)chosen(&d, &always, why);
+    ASSERT_HAS("amx ", why);
+    rewrite("amx");
+    run_known(&d, &amx);
+    rewrite("float32");
+    run_known(&d, &other);
+    rewrite("amx float32:fw");
+    run_known(&d, &got);
+    ASSERT(memcmp(got.y, other.y, sizeof(got.y)) == 0);
+    ASSERT(memcmp(got.dx, amx.dx, sizeof(got.dx)) == 0);
+    ASSERT(memcmp(got.dw, other.dw, sizeof(got.dw)) == 0);
+    ASSERT(memcmp(got.dw, amx.dw, sizeof(got.dw)) != 0);
+    rewrite("amx float32:d");
+    run_known(&d, &got);
+    ASSERT(memcmp(got.y, amx.y, sizeof(got.y)) == 0);
+    ASSERT(memcmp(got.dw, amx.dw, sizeof(got.dw)) == 0);
+    ASSERT(memcmp(got.db, amx.db, sizeof(got.db)) == 0);
+    ASSERT_STR("amx", chosen(&d, &ranks, why));
+    ASSERT_STR("measured before", why);
+    rewrite("amx nobody:f");
+    ASSERT_STR("amx", chosen(&d, &ranks, why));
+    ASSERT_STR("first that takes it", why);
+    rewrite("amx float32");
+    (void)chosen(&d, &ranks, why);
+    ASSERT_STR("first that takes it", why);
 }
 
 /* A file stands where the folder should be, so root cannot write either. */

@@ -207,27 +207,41 @@ CT_SIMD static void mask_row(int64_t n, const float *y, float *dy)
         dy[i] = y[i] > 0 ? dy[i] : 0;
 }
 
+/* Above zero, up to infinity: NaN is not. */
 CT_SIMD static void mask_row_bf16(int64_t n, const uint16_t *y, uint16_t *dy)
 {
     CT_SIMD_EACH (i, n)
-        dy[i] = ct_widen(y[i]) > 0 ? dy[i] : 0;
+        dy[i] = y[i] > 0 && y[i] <= 0x7f80 ? dy[i] : 0;
+}
+
+/* Each value by itself: in runs of which there are enough for all threads. */
+static void mask(const struct ct_bias_desc *d, int64_t n, const float *y,
+                 float *dy)
+{
+    enum { RUN = 1 << 14 };
+
+    CT_FOR_ROWS (r, (n + RUN - 1) / RUN, RUN) {
+        const int64_t at  = r * RUN;
+        const int64_t run = n - at < RUN ? n - at : RUN;
+
+        if (d->dtype == CT_BF16)
+            mask_row_bf16(run, ct_bf16(y) + at, ct_bf16_out(dy) + at);
+        else
+            mask_row(run, y + at, dy + at);
+    }
 }
 
 enum ct_status ct_bias_mask(const struct ct_device *dev,
                             const struct ct_bias_desc *d, const float *y,
                             float *dy, float *db)
 {
-    const int64_t block = block_of(d), row = d->spatial * block;
-    const int64_t rows  = d->batch * ((d->channels + block - 1) / block);
+    const int64_t block  = block_of(d);
+    const int64_t blocks = (d->channels + block - 1) / block;
 
 #ifdef CT_HAVE_CUDA
     if (dev->kind == CT_CUDA)
         return ct_cuda_conv_mask(dev, d, y, dy, db);
 #endif
-    CT_FOR_ROWS (r, rows, row)
-        if (d->dtype == CT_BF16)
-            mask_row_bf16(row, ct_bf16(y) + r * row, ct_bf16_out(dy) + r * row);
-        else
-            mask_row(row, y + r * row, dy + r * row);
+    mask(d, d->batch * blocks * block * d->spatial, y, dy);
     return db ? ct_bias_backward(dev, d, dy, db) : CT_OK;
 }

@@ -3,8 +3,11 @@
  * The first in their order that takes the description runs against those that
  * come behind it: turn by turn, each all its passes on zeros.  The sum of the
  * shortest times counts, and to win over the first takes a lead that noise
- * seldom gives, twice: bits are not to change for nothing.  The reference does
- * not take part, nor in a lane what would wake the threads of its library.
+ * seldom gives, twice: bits are not to change for nothing.  In bfloat16, where
+ * arrays are of one kind, one of the others may have some passes alone: a
+ * choice is "amx", or "amx onednn:fw" where oneDNN runs forward and makes the
+ * gradient of weights.  The reference does not take part, nor in a lane what
+ * would wake the threads of its library.
  *
  * Choices are kept in the file `conv-cpu` of the cache folder (choice.h) under
  * the CPU, its threads, oneDNN's version and the description.  Whether there
@@ -143,9 +146,12 @@ static bool has_pass(const struct ct_conv_desc *d, int pass)
     return pass == 0 || (!forward_only && (pass == 2 || d->in_channels > 4));
 }
 
+/* As many as take the time of one in float32: AMX makes eight in it. */
 static double all_macs(const struct ct_conv_desc *d)
 {
-    return (1 + has_pass(d, 1) + has_pass(d, 2)) * ct_conv_macs(d);
+    const double share = ct_conv_is_short(d) && ct_amx_runs() ? 0.125 : 1;
+
+    return share * (1 + has_pass(d, 1) + has_pass(d, 2)) * ct_conv_macs(d);
 }
 
 static enum ct_status pass_run(struct ct_conv *c, int pass, struct arrays *a)
@@ -209,6 +215,7 @@ static bool racer_init(struct racer *r, const struct ct_conv *like,
     r->c->impl  = impl;
     r->c->state = NULL;
     r->c->plain = NULL;
+    r->c->other = NULL;
     r->c->own   = (struct ct_workspace){ .lane = like->work->lane };
     r->c->work  = &r->c->own;
     if (impl->create(r->c) == CT_OK)
@@ -259,38 +266,91 @@ static int gather(struct ct_conv *c, const struct ct_conv_impl *const *impls,
     return n;
 }
 
-/* The fastest, if it is so twice; else the first. */
-static const struct ct_conv_impl *judge(struct racer *r, int n,
-                                        struct arrays *a, char why[128])
+/* Which passes r[1] has a lead in, over r[0], and how much they save. */
+static double lead_in(const struct racer *r, const struct racer *other,
+                      bool pass[CT_CONV_PASSES])
 {
-    int best = 0;
-    size_t at;
+    double saved = 0;
 
-    turns(r, n, a);
+    for (int p = 0; p < CT_CONV_PASSES; p++) {
+        pass[p] = !other->out && other->best[p] < lead() * r->best[p];
+        saved += pass[p] ? r->best[p] - other->best[p] : 0;
+    }
+    return saved;
+}
+
+/* All passes by one or the other. */
+static double lead_of_all(const struct racer *r, const struct racer *other,
+                          bool pass[CT_CONV_PASSES])
+{
+    const bool faster = !other->out && time_of(other) < lead() * time_of(r);
+
+    for (int p = 0; p < CT_CONV_PASSES; p++)
+        pass[p] = faster;
+    return faster ? time_of(r) - time_of(other) : 0;
+}
+
+static void say_times(const struct racer *r, int n, char why[128])
+{
     snprintf(why, 128, "measured: ");
     for (int i = 0; i < n; i++) {
-        at = strlen(why);
+        const size_t at = strlen(why);
+
         if (!r[i].out)
             snprintf(why + at, 128 - at, "%s%s %.3f ms", i ? ", " : "",
                      r[i].c->impl->name, 1e3 * time_of(&r[i]));
-        if (i > 0 && !r[i].out && time_of(&r[i]) < lead() * time_of(&r[0]) &&
-            (best == 0 || time_of(&r[i]) < time_of(&r[best])))
-            best = i;
+    }
+}
+
+/* Where weights lie in tiles, one that knows none would work on copies. */
+static bool may_share(const struct racer *r, const struct racer *other)
+{
+    return ct_conv_is_short(&r->c->desc) && !r->c->desc.packed &&
+           (other->c->tiles || !r->c->tiles);
+}
+
+/* The one that saves most, if it does so twice. */
+static struct ct_conv_choice judge(struct racer *r, int n, struct arrays *a,
+                                   char why[128])
+{
+    struct ct_conv_choice c = { .impl = r[0].c->impl };
+    int best                = 0;
+    double most             = 0;
+    bool all                = true;
+
+    turns(r, n, a);
+    say_times(r, n, why);
+    for (int i = 1; i < n; i++) {
+        const double saved = may_share(&r[0], &r[i])
+                                 ? lead_in(&r[0], &r[i], c.others)
+                                 : lead_of_all(&r[0], &r[i], c.others);
+
+        best = saved > most ? i : best;
+        most = saved > most ? saved : most;
     }
     if (best > 0) {
         struct racer pair[2] = { r[0], r[best] };
 
         turns(pair, 2, a);
-        if (pair[1].out || time_of(&pair[1]) >= lead() * time_of(&pair[0]))
-            best = 0;
+        most = may_share(&pair[0], &pair[1])
+                   ? lead_in(&pair[0], &pair[1], c.others)
+                   : lead_of_all(&pair[0], &pair[1], c.others);
     }
-    return r[best].c->impl;
+    if (most <= 0)
+        return c;
+    for (int p = 0; p < CT_CONV_PASSES; p++)
+        all &= c.others[p] || !has_pass(&r[0].c->desc, p);
+    if (all)
+        return (struct ct_conv_choice){ .impl = r[best].c->impl };
+    c.other = r[best].c->impl;
+    return c;
 }
 
-static const struct ct_conv_impl *race(
-    struct ct_conv *c, const struct ct_conv_impl *const *impls, char why[128])
+static struct ct_conv_choice race(struct ct_conv *c,
+                                  const struct ct_conv_impl *const *impls,
+                                  char why[128])
 {
-    const struct ct_conv_impl *best = NULL;
+    struct ct_conv_choice best = { 0 };
     struct racer r[MOST_RACERS];
     struct arrays a = { 0 };
     const bool tiles = c->tiles, copies = c->copies;
@@ -310,6 +370,50 @@ static const struct ct_conv_impl *race(
     return best;
 }
 
+static const char letters[] = "fdw"; /* forward, data, weights */
+
+static void choice_text(const struct ct_conv_choice *c, struct ct_text *t)
+{
+    ct_text_addf(t, "%s", c->impl->name);
+    if (!c->other)
+        return;
+    ct_text_addf(t, " %s:", c->other->name);
+    for (int p = 0; p < CT_CONV_PASSES; p++)
+        if (c->others[p])
+            ct_text_addf(t, "%c", letters[p]);
+}
+
+static const struct ct_conv_impl *named(
+    const struct ct_conv *c, const struct ct_conv_impl *const *impls,
+    const char *name, size_t length)
+{
+    for (int i = 0; impls[i]; i++)
+        if (strlen(impls[i]->name) == length &&
+            strncmp(impls[i]->name, name, length) == 0)
+            return may_race(c, impls[i]) ? impls[i] : NULL;
+    return NULL;
+}
+
+/* False: it is no choice, or none for c. */
+static bool read_choice(const struct ct_conv *c,
+                        const struct ct_conv_impl *const *impls,
+                        const char *text, struct ct_conv_choice *out)
+{
+    const size_t first = strcspn(text, " ");
+    const char *other  = text + first + 1, *passes;
+
+    *out = (struct ct_conv_choice){ .impl = named(c, impls, text, first) };
+    if (!out->impl || !text[first])
+        return out->impl;
+    passes = other + strcspn(other, ":");
+    if (!*passes || !ct_conv_is_short(&c->desc))
+        return false;
+    out->other = named(c, impls, other, (size_t)(passes - other));
+    for (int p = 0; p < CT_CONV_PASSES; p++)
+        out->others[p] = strchr(passes, letters[p]);
+    return out->other;
+}
+
 /* Whether choices play a part in what runs c. */
 static bool open_to(const struct ct_conv *c)
 {
@@ -317,33 +421,31 @@ static bool open_to(const struct ct_conv *c)
            c->desc.batch > 0;
 }
 
-const struct ct_conv_impl *ct_conv_known(
-    struct ct_conv *c, const struct ct_conv_impl *const *impls)
+bool ct_conv_known(struct ct_conv *c, const struct ct_conv_impl *const *impls,
+                   struct ct_conv_choice *out)
 {
     struct ct_text key = { 0 };
-    const char *name   = NULL;
+    const char *text   = NULL;
 
     snprintf(c->why, sizeof(c->why), "first that takes it");
     if (!open_to(c))
-        return NULL;
+        return false;
     key_of(c, impls, &key);
     if (!key.failed)
-        name = ct_choices_find(c->work->tuning->choices, key.s);
+        text = ct_choices_find(c->work->tuning->choices, key.s);
     ct_text_fini(&key);
-    for (int i = 0; name && impls[i]; i++)
-        if (strcmp(impls[i]->name, name) == 0 && may_race(c, impls[i])) {
-            snprintf(c->why, sizeof(c->why), "measured before");
-            return impls[i];
-        }
-    return NULL;
+    if (!text || !read_choice(c, impls, text, out))
+        return false;
+    snprintf(c->why, sizeof(c->why), "measured before");
+    return true;
 }
 
 bool ct_conv_measure(struct ct_conv *c,
                      const struct ct_conv_impl *const *impls, char why[128])
 {
-    struct ct_tuning *t = c->work->tuning;
-    const struct ct_conv_impl *best = NULL;
-    struct ct_text key = { 0 };
+    struct ct_tuning *t        = c->work->tuning;
+    struct ct_conv_choice best = { 0 };
+    struct ct_text key = { 0 }, text = { 0 };
     const double began = ct_now();
 
     if (!open_to(c) || !ct_tuning_may(t, all_macs(&c->desc)))
@@ -355,8 +457,11 @@ bool ct_conv_measure(struct ct_conv *c,
         else
             ct_tuning_settle(t, key.s, c->impl->name);
     }
-    if (best)
-        ct_tuning_keep(t, key.s, best->name, ct_now() - began);
+    if (best.impl)
+        choice_text(&best, &text);
+    if (best.impl && !text.failed)
+        ct_tuning_keep(t, key.s, text.s, ct_now() - began);
+    ct_text_fini(&text);
     ct_text_fini(&key);
-    return best != NULL;
+    return best.impl != NULL;
 }

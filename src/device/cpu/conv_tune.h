@@ -1,4 +1,4 @@
-/* conv_tune.h - which implementation of a convolution measuring prefers.
+/* conv_tune.h - which implementations of a convolution measuring prefers.
  *
  * `impls` are in the order in which they are tried, and end with NULL; the
  * last is the reference. */
@@ -7,10 +7,10 @@
 
 #include "device/conv_impl.h"
 
-/* The one that is known to be the fastest for c->desc on this machine, or NULL:
+/* Those that are known to be the fastest for c->desc on this machine; false:
  * their order decides.  c->why says how it came to that. */
-const struct ct_conv_impl *ct_conv_known(
-    struct ct_conv *c, const struct ct_conv_impl *const *impls);
+bool ct_conv_known(struct ct_conv *c, const struct ct_conv_impl *const *impls,
+                   struct ct_conv_choice *out);
 
 /* Measures c, as it is, against those behind it, if c->work->tuning has it so
  * and nothing is known.  True: then something is, and `why` says the times. */

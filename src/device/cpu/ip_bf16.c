@@ -38,8 +38,8 @@ static bool bf16_takes(const void *op)
     const struct ct_ip *p = op;
 
     return p->dev == ct_device_cpu_bf16() && !p->transpose &&
-           p->m >= (ct_amx_runs() ? FEW_ROWS : LEAST_ROWS) && p->n >= LEAST_COLUMNS &&
-           p->k >= LEAST_COLUMNS && ct_amx_vectors();
+           p->m >= (ct_amx_runs() ? FEW_ROWS : LEAST_ROWS) &&
+           p->n >= LEAST_COLUMNS && p->k >= LEAST_COLUMNS && ct_amx_vectors();
 }
 
 /* A pass: rows x columns of sums over `deep` products. */
