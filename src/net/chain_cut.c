@@ -8,9 +8,9 @@
  *
  *     | 60 | 60 | .. | 60 | 20 | .. | 20 | 10 | .. | 10 | 5 | .. | 5 | 5 | ..
  *
- * Cores of one speed have the same to do at the end.  Small groups are slower by
- * the image (LeNet's by a tenth, 4 to 16 of them for 32 at once), so a thread's
- * part that is few groups is one lane. */
+ * Cores of one speed have the same to do at the end.  Small groups are slower
+ * by the image (LeNet's by a tenth, 4 to 16 of them for 32 at once), so a
+ * thread's part that is few groups is one lane. */
 #include "base/mem.h"
 #include "net/chain.h"
 
