@@ -68,6 +68,7 @@ extern const struct ct_conv_impl ct_conv_strided;
 extern const struct ct_conv_impl ct_conv_fold;
 extern const struct ct_conv_impl ct_conv_wide;
 extern const struct ct_conv_impl ct_conv_direct;
+extern const struct ct_conv_impl ct_conv_slabs;
 extern const struct ct_conv_impl ct_conv_cuda_ref;
 #endif
 extern const struct ct_conv_impl ct_conv_amx;

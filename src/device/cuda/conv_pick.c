@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "device/choice.h"
+#include "device/cuda/conv_slabs.h"
 #include "device/recording.h"
 #include "device/impl.h"
 
@@ -58,7 +59,7 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
     const struct ct_cuda *g      = ct_cuda(c->dev);
     struct ct_text t             = { 0 };
 
-    ct_text_addf(&t, "conv 4 %s cudnn %zu precision %d %s", g->name,
+    ct_text_addf(&t, "conv 5 %s cudnn %zu precision %d %s", g->name,
                  g->libs->cudnnGetVersion(), (int)g->precision,
                  pass_name[pass]);
     if (road != CT_CONV_ROADS)
@@ -320,27 +321,47 @@ out:
 }
 
 /* A way without cuDNN has no engines: its plan is empty. */
-static enum ct_status try_direct(struct search *s)
+static enum ct_status try_ours(struct search *s, const struct ct_conv_way *way)
 {
     const struct ct_conv_plan plan = { .pass = s->pass, .repeats = true };
     struct trial t                 = { NULL };
-    struct ct_conv_way way;
-    enum ct_status st = ct_conv_way_make(s->c, s->pass, CT_CONV_DIRECT, false,
-                                         CT_PLAIN, CT_F32, &way);
-    float ms          = 0;
+    enum ct_status st              = CT_OK;
+    float ms                       = 0;
 
     /* Without measuring, the library is the safer guess. */
-    if (st != CT_OK || (s->quick && s->found))
-        return st == CT_ENOTSUP ? CT_OK : st;
+    if (s->quick && s->found)
+        return CT_OK;
     if (!s->quick) {
-        CT_TRY(trial_make(s->c, &way, &t));
-        st = time_plan(s->c, &way, &plan, &t, s->event, s->cost, &ms);
+        CT_TRY(trial_make(s->c, way, &t));
+        st = time_plan(s->c, way, &plan, &t, s->event, s->cost, &ms);
         s->c->dev->ops->free(s->c->dev, t.block);
     }
     if (st == CT_OK && (!s->found || cost_of(s, &plan, ms) < s->cost))
-        take(s, &way, &plan, 0, ms);
+        take(s, way, &plan, way->form, ms);
     /* As an engine that fails: see try_engine(). */
     return CT_OK;
+}
+
+static enum ct_status try_direct(struct search *s)
+{
+    struct ct_conv_way way;
+    enum ct_status st = ct_conv_way_make(s->c, s->pass, CT_CONV_DIRECT, false,
+                                         CT_PLAIN, CT_F32, &way);
+
+    return st == CT_OK ? try_ours(s, &way) : st == CT_ENOTSUP ? CT_OK : st;
+}
+
+static enum ct_status try_slabs(struct search *s)
+{
+    struct ct_conv_way way;
+    enum ct_status st = ct_conv_way_make(s->c, s->pass, CT_CONV_SLABS, false,
+                                         CT_NHWC, CT_F16, &way);
+
+    for (int i = 0; st == CT_OK && i < CT_SLABS_FORMS; i++) {
+        st = ct_conv_way_form(s->c, i, &way);
+        st = st == CT_OK ? try_ours(s, &way) : st == CT_ENOTSUP ? CT_OK : st;
+    }
+    return st == CT_ENOTSUP ? CT_OK : st;
 }
 
 /* Every road in every form that has a chance.  Tensor cores like NHWC, so a
@@ -359,7 +380,7 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
                  { CT_PLAIN, dtype, plain },
                  { CT_PLAIN, CT_F32, false } };
 
-    for (int i = 0; i < 3 && road != CT_CONV_DIRECT; i++)
+    for (int i = 0; i < 3 && !ct_conv_road_is_ours(road); i++)
         for (int k = 0; k < 2 * CT_CONV_DIRECT; k++) {
             const int r = k / 2;
             struct ct_conv_way way;
@@ -376,18 +397,22 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
             if (st != CT_OK && st != CT_ENOTSUP)
                 return st;
         }
-    return road == CT_CONV_DIRECT || road == CT_CONV_ROADS ? try_direct(s)
-                                                           : CT_OK;
+    if (road == CT_CONV_DIRECT || road == CT_CONV_ROADS)
+        CT_TRY(try_direct(s));
+    return road == CT_CONV_SLABS || road == CT_CONV_ROADS ? try_slabs(s)
+                                                          : CT_OK;
 }
 
 static enum ct_status take_engine(struct search *s,
-                                  const struct ct_conv_way *way, int engine)
+                                  struct ct_conv_way *way, int engine)
 {
     struct ct_conv_graph *g  = NULL;
     struct ct_conv_plan plan = { .pass = s->pass, .repeats = true };
     enum ct_status st        = CT_OK;
 
-    if (way->road != CT_CONV_DIRECT) {
+    if (way->road == CT_CONV_SLABS) {
+        st = ct_conv_way_form(s->c, engine, way);
+    } else if (way->road != CT_CONV_DIRECT) {
         st = ct_conv_graph_create(s->c->dev, &way->problem, asks_all(way), &g);
         if (st == CT_OK)
             st = ct_conv_graph_plan(g, engine, &plan);

@@ -2,6 +2,8 @@
 #include "device/cuda/conv_way.h"
 
 #include "device/cuda/conv_direct.h"
+#include "device/cuda/conv_scale.h"
+#include "device/cuda/conv_slabs.h"
 
 enum { MOST_FOLDED = 256, FEW_CHANNELS = 4, MOST_RUNS = 16, LEAST_APART = 16 };
 
@@ -14,6 +16,7 @@ const char *ct_conv_road_name(enum ct_conv_road r)
         [CT_CONV_FOLD]    = "fold",
         [CT_CONV_WIDE]    = "wide",
         [CT_CONV_DIRECT]  = "direct",
+        [CT_CONV_SLABS]   = "slabs",
     };
 
     return name[r];
@@ -180,6 +183,32 @@ static enum ct_status direct(const struct ct_conv *c, struct ct_conv_way *way)
                : CT_ENOTSUP;
 }
 
+/* float32 images are scaled into float16, where tf32 is allowed.  Those of 16
+ * bits have cuDNN, which is the faster one there. */
+static enum ct_status slabs(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    const struct ct_conv_desc *d = &c->desc;
+
+    if (way->problem.pass != CT_BACKWARD_WEIGHTS || way->fused ||
+        way->problem.strict || way->layout != CT_NHWC ||
+        way->dtype != CT_F16 || d->src_layout != CT_NHWC ||
+        d->dst_layout != CT_NHWC || d->src_type != CT_F32 ||
+        d->dst_type != CT_F32)
+        return CT_ENOTSUP;
+    way->stage_w = false;
+    return ct_conv_way_form(c, 0, way);
+}
+
+enum ct_status ct_conv_way_form(const struct ct_conv *c, int form,
+                                struct ct_conv_way *way)
+{
+    way->form = form;
+    return form >= 0 && form < CT_SLABS_FORMS &&
+                   ct_cuda_slabs_takes(c, form, &way->scratch)
+               ? CT_OK
+               : CT_ENOTSUP;
+}
+
 enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
                                 enum ct_conv_road road, bool fused,
                                 enum ct_layout layout, enum ct_dtype dtype,
@@ -214,6 +243,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = widen(c, out);
     else if (road == CT_CONV_DIRECT)
         st = direct(c, out);
+    else if (road == CT_CONV_SLABS)
+        st = slabs(c, out);
     p->bias = fused;
     p->relu = fused && d->relu;
     return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
@@ -245,10 +276,10 @@ static bool askew(const void *p)
 }
 
 /* Staged arrays lie behind each other: x, y, the gradient of w, which never
- * goes straight out, and a bias in the engine's type.  The plan's scratch is
- * last. */
+ * goes straight out of an engine, a bias in the engine's type, and by what
+ * channels were scaled.  The plan's scratch, or the way's, is last. */
 struct places {
-    char *x, *y, *w, *b, *rest;
+    char *x, *y, *w, *b, *largest, *rest;
 };
 
 static size_t bytes_of(const struct ct_conv_way *way, bool needed, int64_t n)
@@ -259,15 +290,20 @@ static size_t bytes_of(const struct ct_conv_way *way, bool needed, int64_t n)
 static struct places places_in(const struct ct_conv_way *way, const void *x,
                                const void *y, char *work)
 {
-    const bool w = way->problem.pass == CT_BACKWARD_WEIGHTS;
+    const bool ours = ct_conv_road_is_ours(way->road);
+    const bool w    = way->problem.pass == CT_BACKWARD_WEIGHTS && !ours;
     struct places p;
 
     p.x    = work;
     p.y    = p.x + bytes_of(way, way->stage_x || askew(x), way->n_x);
     p.w    = p.y + bytes_of(way, way->stage_y || askew(y), way->n_y);
     p.b    = p.w + bytes_of(way, w, way->n_w);
-    p.rest = p.b + (way->fused ? round_up((size_t)way->problem.y[1] *
-                                          sizeof(float))
+    p.largest = p.b + (way->fused ? round_up((size_t)way->problem.y[1] *
+                                             sizeof(float))
+                                  : 0);
+    p.rest = p.largest + (ours ? round_up((size_t)(way->problem.x[1] +
+                                                   way->problem.y[1]) *
+                                          sizeof(uint32_t))
                                : 0);
     return p;
 }
@@ -278,8 +314,9 @@ size_t ct_conv_way_bytes(const struct ct_conv_way *way, const void *x,
     char base;
     struct places p = places_in(way, x, y, &base);
 
-    return way->road == CT_CONV_DIRECT ? way->scratch
-                                       : (size_t)(p.rest - &base);
+    return way->road == CT_CONV_DIRECT
+               ? way->scratch
+               : (size_t)(p.rest - &base) + way->scratch;
 }
 
 /* x or dy as the way has it; `room` is where it goes if it must. */
@@ -401,6 +438,24 @@ enum ct_status ct_conv_way_data(const struct ct_conv *c,
     return take_out(c, way, true, xi, NULL, dx);
 }
 
+/* Images in float16, and the gradient of them. */
+static enum ct_status slabs_gradient(const struct ct_conv *c,
+                                     const struct ct_conv_way *way,
+                                     const struct places *p, const void *x,
+                                     const void *dy, float *dw)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    uint32_t *largest            = (uint32_t *)(void *)p->largest;
+
+    CT_TRY(ct_cuda_scale_in(c->dev, d->batch * c->in_spatial, d->in_channels,
+                            x, largest, p->x));
+    CT_TRY(ct_cuda_scale_in(c->dev, d->batch * c->out_spatial,
+                            d->out_channels, dy, largest + d->in_channels,
+                            p->y));
+    return ct_cuda_slabs_gradient(c, way->form, p->x, p->y, largest,
+                                  (float *)(void *)p->rest, dw);
+}
+
 enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
                                     const struct ct_conv_way *way,
                                     const struct ct_conv_plan *plan,
@@ -412,6 +467,8 @@ enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
 
     if (way->road == CT_CONV_DIRECT)
         return ct_cuda_direct_gradient(c, x, dy, work, dw);
+    if (way->road == CT_CONV_SLABS)
+        return slabs_gradient(c, way, &p, x, dy, dw);
     if (!folded)
         CT_TRY(bring_in(c, way, true, x, p.x, &xi));
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));

@@ -10,6 +10,9 @@
  *              vectors: tensor cores are slow on an odd number of them
  *     direct   without cuDNN, for few input channels (conv_direct.h): forward
  *              and the weights' gradient, on arrays as they lie outside
+ *     slabs    without cuDNN, the weights' gradient alone, in tf32: images
+ *              become float16 by scales of their own (conv_scale.h), and sums
+ *              are float32 (conv_slabs.h); in several forms
  *
  * Forward may be `fused`: bias and ReLU are the engine's work then, and else a
  * pass of their own, or part of the one that takes y out.  An engine takes a
@@ -32,6 +35,7 @@ enum ct_conv_road {
     CT_CONV_FOLD,
     CT_CONV_WIDE,
     CT_CONV_DIRECT,
+    CT_CONV_SLABS,
     CT_CONV_ROADS
 };
 
@@ -46,7 +50,8 @@ struct ct_conv_way {
     int64_t                n_x, n_y, n_w;       /* values inside */
     bool                   stage_x, stage_y, stage_w;
     struct ct_conv_cells   cells; /* how weights, and folded images, lie */
-    size_t                 scratch; /* bytes that a direct way needs */
+    size_t                 scratch; /* bytes that a way without cuDNN needs */
+    int                    form;    /* of slabs */
 };
 
 const char *ct_conv_road_name(enum ct_conv_road r);
@@ -59,6 +64,17 @@ CT_MUST_CHECK enum ct_status ct_conv_way_make(const struct ct_conv *c,
                                               enum ct_layout layout,
                                               enum ct_dtype dtype,
                                               struct ct_conv_way *out);
+
+/* Whether it has no engines of cuDNN. */
+static inline bool ct_conv_road_is_ours(enum ct_conv_road r)
+{
+    return r == CT_CONV_DIRECT || r == CT_CONV_SLABS;
+}
+
+/* The same way in another form; CT_ENOTSUP: not in that one. */
+CT_MUST_CHECK enum ct_status ct_conv_way_form(const struct ct_conv *c,
+                                              int form,
+                                              struct ct_conv_way *way);
 
 /* Scratch for staging; the plan's own follows it.  x and y are the arrays of
  * the pass, or NULL: what is not aligned is staged too. */
@@ -79,9 +95,9 @@ bool ct_conv_way_same_cells(const struct ct_conv_way *a,
                             const struct ct_conv_way *b);
 
 /* The passes.  `w` is inside already; `work` has what the way and the plan
- * ask for; a direct way has no plan.  Where `folded` is not NULL, it has room
- * for n_x values: forward leaves there what it makes of x, and a gradient of
- * the same cells finds it. */
+ * ask for; a way without cuDNN has no plan.  Where `folded` is not NULL, it has
+ * room for n_x values: forward leaves there what it makes of x, and a gradient
+ * of the same cells finds it. */
 CT_MUST_CHECK enum ct_status ct_conv_way_forward(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *x, const void *w,

@@ -38,6 +38,7 @@ struct ct_cuda {
     struct ct_device       device; /* first: what the rest of us sees */
     enum ct_precision      precision;
     int                    n_multiprocessors;
+    int                    major; /* of its compute capability */
     cudaStream_t           stream;
     const struct ct_cuda_libs *libs;
     void                  *cudnn;    /* cudnnHandle_t, on the stream */

@@ -266,6 +266,7 @@ static enum ct_status open_gpu(struct ct_cuda *g)
     CT_TRY(ct_cuda_check(d, cudaGetDeviceProperties(&prop, d->id),
                          "asking for properties"));
     g->n_multiprocessors = prop.multiProcessorCount;
+    g->major             = prop.major;
     CT_TRY(ct_cuda_check(d, cudaDriverGetVersion(&driver),
                          "asking for the driver"));
     /* Recorded steps know of it since then. */
