@@ -169,7 +169,6 @@ static void await_news(struct ct_comm_thread *t, long ns)
 /* With `lock` held: until there is a job, for a moment, or for the stop. */
 static void jobs_await(struct ct_comm_thread *t)
 {
-    const long ns = t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS;
     const uint64_t seen = t->n_handed_in;
     enum ct_status st;
 
@@ -186,7 +185,7 @@ static void jobs_await(struct ct_comm_thread *t)
     if (st != CT_OK)
         thread_break(t, st);
     if (t->n_handed_in == seen && !t->stop && t->broken == CT_OK)
-        await_news(t, ns);
+        await_news(t, t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS);
 }
 
 /* With `lock` held, which it lets go of to talk: makes known which job is

@@ -43,7 +43,10 @@ enum ct_status dist_commit(struct ct_exchange *x, int iter)
 
 enum ct_status dist_check_view(struct ct_exchange *x)
 {
-    return ct_transport_check(dist_of(x)->view.all->transport);
+    const struct ct_comm *all = dist_of(x)->view.all;
+
+    return all ? ct_transport_check(all->transport)
+               : ct_fail(CT_ECOMM, "the view is over");
 }
 
 void dist_last(struct ct_exchange *x, int iter)

@@ -245,6 +245,7 @@ enum ct_status dist_enter_elastic(const struct elastic_membership *members,
         ct_dist_destroy(*dist);
         *dist = NULL;
     } while (st == CT_ECOMM); /* the view ended while it came in */
+    solver_prepare_fini(s);   /* it reads the options, which go now */
     return st;
 }
 

@@ -122,7 +122,7 @@ static void make_room(struct solver_preparation *p)
     const struct ct_expected *e = &p->expected;
     const struct ct_solver *d   = &p->draft;
 
-    if (!e->shares || !solver_fits_shared(d))
+    if (!e->shares || !solver_fits_shared(d) || atomic_load(&p->dropped))
         return;
     ct_net_clear_arenas(d->net);
     if (e->reserve)

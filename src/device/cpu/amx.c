@@ -182,7 +182,7 @@ static bool has_short(void)
 
 bool ct_amx_vectors(void)
 {
-    return emulated || has_short();
+    return has_short();
 }
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)

@@ -22,7 +22,7 @@ enum {
 
 /* Whether this CPU has it and the system lets us use it, or it is emulated. */
 bool ct_amx_runs(void);
-/* Whether blocks are made in vectors at least. */
+/* Whether this CPU has vectors of bfloat16: who asks rounds in them, too. */
 bool ct_amx_vectors(void);
 void ct_amx_emulate(bool on); /* for tests */
 

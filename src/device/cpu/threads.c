@@ -57,7 +57,8 @@ static void place(int n)
 void ct_device_cpu_set_threads(int n)
 {
 #ifdef _OPENMP
-    n = n > 0 ? n : ct_cores();
+    /* OpenMP may have bound this thread to one of the cores that it knows. */
+    n = n > 0 ? n : ct_cores_of(omp_get_num_procs());
     omp_set_num_threads(n);
     if (n > 1)
         place(n);

@@ -43,6 +43,7 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
     struct creation *x = arg;
 
     c->spare = x->spare;
+    x->spare = NULL;
     return ct_shared_create(c, x->n, x->more, &x->out);
 }
 
@@ -139,6 +140,7 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     c.more += n_copies(d) * user->n_arrays * stride_of(net);
     c.spare = atomic_exchange(&d->host.spare, NULL);
     st = ct_job_run(d->view.thread, create_job, &c);
+    ct_spare_destroy(c.spare); /* of a job that did not run */
     if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
         return CT_OK;
     CT_TRY(st);
