@@ -122,7 +122,8 @@ static void expect(struct elastic_member *m)
     for (int i = 0; i < r->n_expected; i++)
         r->prepared[i] = false;
     r->view = v->number;
-    r->hint++;
+    /* Of another coordinator than before it is another number, too. */
+    r->hint = (uint64_t)v->number << 32 | (uint32_t)(r->hint + 1);
     for (int i = 0; i < r->n_expected; i++)
         tell_hint(m, i);
 }
