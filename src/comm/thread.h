@@ -27,7 +27,7 @@ struct ct_job {
     uint64_t               number; /* of those handed in, on all ranks */
     enum { CT_JOB_IDLE, CT_JOB_QUEUED, CT_JOB_DONE } state;
     enum ct_status         status;
-    double                 queued_at, seconds; /* seconds: that it ran */
+    double                 seconds; /* how long it ran */
     char                   why[512]; /* of a failure */
 };
 
@@ -52,7 +52,6 @@ struct ct_comm_thread_options {
 struct ct_comm_thread_stats {
     uint64_t n_jobs, n_failed;
     double   busy_seconds;   /* running jobs */
-    double   queued_seconds; /* that jobs waited for their turn, summed */
     uint64_t bytes_sent, bytes_received, n_sent;
     int      waiting_for;    /* the peer that a job waits for; -1: none */
     int      n_queued;

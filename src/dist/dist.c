@@ -301,14 +301,6 @@ enum ct_status dist_gather(struct ct_dist *d, const void *mine,
     return ct_job_run(d->view.thread, gather_job, &p);
 }
 
-enum ct_status dist_all_gather(struct ct_dist *d, const void *mine,
-                               const size_t *bytes, void *out)
-{
-    struct parts p = { d->view.all, mine, bytes, out };
-
-    return ct_job_run(d->view.thread, gather_job, &p);
-}
-
 struct floats {
     struct ct_comm *comm;
     float          *x;

@@ -279,11 +279,6 @@ CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                                          const size_t *bytes, void *out);
 
-/* dist_gather() of all ranks, those that serve among them. */
-CT_MUST_CHECK enum ct_status dist_all_gather(struct ct_dist *d,
-                                             const void *mine,
-                                             const size_t *bytes, void *out);
-
 /* report/collect.c: as struct ct_job_ops has it. */
 CT_MUST_CHECK enum ct_status dist_collect(struct ct_exchange *x,
                                           const void *mine, size_t bytes,

@@ -138,8 +138,6 @@ void ct_ps_reset(struct ct_ps *p, const float *x, int64_t clock);
 void ct_ps_values(struct ct_ps *p, float *x);
 /* The least version among the slices it keeps. */
 int64_t ct_ps_version(struct ct_ps *p);
-/* Nothing that came waits for an answer or is still being answered. */
-bool ct_ps_quiet(struct ct_ps *p);
 
 /* rounds: which workers' pushes have come whole for the current iteration,
  * and whose belong to one that is over. */

@@ -148,7 +148,7 @@ void dist_flight_start(struct dist_flight *f)
         ct_job_submit(f->dist->view.thread, &f->slice[i].job);
 }
 
-bool dist_flight_done(struct dist_flight *f)
+static bool is_done(struct dist_flight *f)
 {
     for (int i = 0; i < f->n_slices; i++)
         if (!ct_job_done(&f->slice[i].job))
@@ -204,7 +204,7 @@ enum ct_status dist_flights_send(struct ct_dist *d, int n_ready)
 
 bool dist_flights_arrived(struct ct_dist *d, int bucket)
 {
-    return dist_flight_done(&d->buckets.flight[bucket]);
+    return is_done(&d->buckets.flight[bucket]);
 }
 
 enum ct_status dist_flights_wait(struct ct_dist *d, int bucket)
@@ -213,7 +213,7 @@ enum ct_status dist_flights_wait(struct ct_dist *d, int bucket)
     double start;
     enum ct_status st;
 
-    if (dist_flight_done(f))
+    if (is_done(f))
         return dist_flight_wait(f);
     start = ct_now();
     st    = dist_flight_wait(f);

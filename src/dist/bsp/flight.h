@@ -47,7 +47,6 @@ CT_MUST_CHECK enum ct_status dist_flights_init(struct ct_dist *d,
 void dist_flights_fini(struct ct_dist *d);
 
 void dist_flight_start(struct dist_flight *f);
-bool dist_flight_done(struct dist_flight *f);
 CT_MUST_CHECK enum ct_status dist_flight_wait(struct dist_flight *f);
 /* That the comm thread spent on it. */
 double dist_flight_seconds(const struct dist_flight *f);

@@ -85,8 +85,6 @@ CT_MUST_CHECK enum ct_status dist_wire_add(const struct dist_wire *w,
 /* x, the bucket in the arena, becomes its sum over ranks. */
 CT_MUST_CHECK enum ct_status dist_wire_sum(struct ct_comm *c,
                                            struct dist_wire *w, float *x);
-/* What that sends, to the byte. */
-double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w);
 
 /* The coding of `n` floats of a wire. */
 struct dist_run dist_wire_run(const struct dist_wire *w, float *x, int64_t n);

@@ -76,7 +76,5 @@ const struct ct_allreduce_type *dist_usual_sum(const struct dist_machine *w,
  * the last one. */
 int dist_ps_copies(int size);
 int dist_ps_hops(int size);
-/* Ranks on one host, and hosts, when `size` are dealt out. */
-int dist_per_host(const struct dist_machine *w, int size);
 
 #endif
