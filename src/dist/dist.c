@@ -301,6 +301,14 @@ enum ct_status dist_gather(struct ct_dist *d, const void *mine,
     return ct_job_run(d->view.thread, gather_job, &p);
 }
 
+enum ct_status dist_gather_each(struct ct_dist *d, const void *mine,
+                                size_t each, void *out)
+{
+    for (int r = 0; r < d->view.size; r++)
+        d->view.part_bytes[r] = each;
+    return dist_gather(d, mine, d->view.part_bytes, out);
+}
+
 struct floats {
     struct ct_comm *comm;
     float          *x;

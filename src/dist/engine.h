@@ -38,9 +38,11 @@ struct dist_view {
     struct ct_comm_thread *thread;
     struct live_watch     *watch;  /* NULL: alone, or it has not begun */
     int                    rank, size; /* of comm */
-    int                    all_rank, all_size, local_rank; /* of all; known
-                                    * between two views, too */
-    bool                   serves; /* this rank, and does not train */
+    int                    all_rank, all_size, local_rank; /* of all; they stay
+                                    * valid between two views */
+    bool                   serves; /* this rank serves and does not train */
+    size_t                *part_bytes; /* dist_gather_each()'s, one per rank of
+                                    * comm; owned */
 };
 
 /* The process that is a rank of a view. */
@@ -85,7 +87,6 @@ struct dist_services {
     struct dist_root *roots;      /* feeds that rank 0 reads for */
     double           *sums;       /* of every rank; owned */
     size_t            sums_bytes; /* room for one rank */
-    size_t           *part_bytes; /* one for each rank; owned */
 };
 
 /* What training took (dist.c), in this view and those before. */
@@ -272,12 +273,15 @@ void dist_bsp_fini(struct ct_dist *d);
 /* proof/census.c: programs, MPIs and devices of all ranks fit each other. */
 CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
 
-/* dist.c: the first rank's bytes to all like this one; as ct_allgather(); both
- * on the comm thread. */
+/* dist.c: collectives of view.comm, run on the comm thread: rank 0's bytes on
+ * every rank; ct_allgather(); the same with `each` bytes from every rank. */
 CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
                                             size_t bytes);
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                                          const size_t *bytes, void *out);
+CT_MUST_CHECK enum ct_status dist_gather_each(struct ct_dist *d,
+                                              const void *mine, size_t each,
+                                              void *out);
 
 /* report/collect.c: as struct ct_job_ops has it. */
 CT_MUST_CHECK enum ct_status dist_collect(struct ct_exchange *x,

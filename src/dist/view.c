@@ -209,8 +209,8 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     d->elastic.held_back.pending = facts.elastic;
     d->view.rank  = t->rank;
     d->view.size  = t->size;
-    st = ct_alloc((size_t)d->view.size, sizeof(*d->services.part_bytes), "sums",
-                  &d->services.part_bytes);
+    st = ct_alloc((size_t)d->view.size, sizeof(*d->view.part_bytes), "view",
+                  &d->view.part_bytes);
     if (st != CT_OK) {
         t->ops->destroy(t);
         return st;
@@ -266,12 +266,12 @@ void dist_view_close(struct ct_dist *d)
     if (d->view.comm != d->view.all)
         ct_comm_destroy(d->view.comm);
     ct_comm_destroy(d->view.all);
-    ct_free(d->services.part_bytes);
+    ct_free(d->view.part_bytes);
     ct_free(d->services.sums);
     d->view.watch       = NULL;
     d->exchange.facts.pulse = NULL;
     d->view.all         = d->view.comm = d->view.group = NULL;
-    d->services.part_bytes  = NULL;
+    d->view.part_bytes  = NULL;
     d->services.sums        = NULL;
     d->services.sums_bytes  = 0;
     d->wires.tokens = NULL;

@@ -100,10 +100,8 @@ static enum ct_status gather_job(struct ct_comm *c, void *arg)
 enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
                                  int64_t *first)
 {
-    for (int r = 0; r < d->view.size; r++)
-        d->services.part_bytes[r] = sizeof(mine);
     first[0] = 0;
-    CT_TRY(dist_gather(d, &mine, d->services.part_bytes, first + 1));
+    CT_TRY(dist_gather_each(d, &mine, sizeof(mine), first + 1));
     for (int r = 0; r < d->view.size; r++)
         first[r + 1] += first[r];
     return CT_OK;

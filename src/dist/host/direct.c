@@ -111,9 +111,7 @@ static enum ct_status agree(struct ct_dist *d, int n_arrays, bool *all)
     enum ct_status st;
 
     CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*every), "agreement", &every));
-    for (int r = 0; r < d->view.size; r++)
-        d->services.part_bytes[r] = sizeof(*every);
-    st   = dist_gather(d, &n_arrays, d->services.part_bytes, every);
+    st   = dist_gather_each(d, &n_arrays, sizeof(n_arrays), every);
     *all = n_arrays > 0;
     for (int r = 0; r < d->view.size; r++)
         *all &= every[r] == n_arrays;
