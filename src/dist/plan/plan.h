@@ -72,7 +72,8 @@ struct dist_plan {
     int  parts;        /* canonical: micro-batches of all ranks; 0: no */
     bool alone;        /* one rank whose training is that of a process alone */
     bool keeps_history; /* the exchange works on the solver's histories */
-    bool guards;       /* that ranks stay equal is checked */
+    bool guards;       /* check from time to time that ranks are equal */
+    bool equal_bits;   /* ranks have the same bits; otherwise they are near */
     /* What it trains on. */
     bool shared_data;  /* every rank reads the same files */
     bool root_data, own_data, global_batch, sync_bn;

@@ -234,6 +234,7 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
     p->apart         = p->commits && p->sync;
     p->keeps_history = p->values || (p->sync && p->sync->keeps_history);
     p->guards        = !p->rounds; /* a rank may be behind */
+    p->equal_bits    = !f->unlike;
     p->root_data     = p->root_data && p->n_workers > 1;
     /* Others may have no data, or one may stand still. */
     p->deals_tests   = !p->root_data && !p->rounds;

@@ -119,9 +119,9 @@ enum ct_status dist_guard_check(struct ct_dist *d, int iter)
     CT_TRY_GOTO(digests_init(d, (size_t)ct_net_n_params(d->net), &g), st, out);
     CT_TRY_GOTO(ct_mirror_get(d->trainer.mirror), st, out);
     mine = g.all + (size_t)d->view.rank * g.n;
-    if (d->facts->unlike)
+    if (!d->plan->equal_bits)
         CT_TRY_GOTO(come_near(d, mine), st, out);
-    for (size_t i = 0; i < g.n && !d->facts->unlike; i++)
+    for (size_t i = 0; i < g.n && d->plan->equal_bits; i++)
         mine[i] = param_digest(d, (int)i);
     CT_TRY_GOTO(gather(d, &g), st, out);
     st = compare(d, &g, iter);
