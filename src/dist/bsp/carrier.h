@@ -57,6 +57,8 @@ float *dist_carrier_diffs(const struct ct_dist *d, const struct ct_net *net);
 const float *dist_carrier_own_sum(const struct ct_dist *d, int param);
 CT_MUST_CHECK enum ct_status dist_carrier_not_queued(struct ct_dist *d,
                                                      int layer);
+/* For loss_done where riders are the first floats of the first bucket. */
+void dist_carrier_riders_in_bucket(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_flights_send(struct ct_dist *d, int n_ready);
 /* roads.c: by what the model predicts, and how that came out. */
 CT_MUST_CHECK enum ct_status dist_roads_choose(struct ct_dist *d,

@@ -301,11 +301,6 @@ enum ct_status dist_direct_meet(struct ct_dist *d)
     return CT_OK;
 }
 
-static void post_nothing(struct ct_dist *d)
-{
-    (void)d; /* riders sit in front of the first bucket */
-}
-
 static bool arrived(struct ct_dist *d, int bucket)
 {
     return dist_direct_arrived(d, d->buckets.flight[bucket].ticket);
@@ -332,7 +327,7 @@ const struct dist_carrier dist_by_memory = {
     .sums_apart = true,
     .diffs      = dist_carrier_diffs,
     .queued     = dist_carrier_not_queued,
-    .loss_done  = post_nothing,
+    .loss_done  = dist_carrier_riders_in_bucket,
     .send       = send_to_sum,
     .arrived    = arrived,
     .wait       = wait_bucket,
@@ -395,7 +390,7 @@ const struct dist_carrier dist_by_shared_params = {
     .sums_apart = true,
     .diffs      = dist_carrier_diffs,
     .queued     = dist_carrier_not_queued,
-    .loss_done  = post_nothing,
+    .loss_done  = dist_carrier_riders_in_bucket,
     .send       = send_to_update,
     .arrived    = arrived,
     .wait       = wait_bucket,
