@@ -18,7 +18,8 @@
 #include "device/impl.h"
 #include "solver/solver_inner.h"
 
-enum { LARGE = 1 << 20 }; /* values, from which on it pays */
+enum { LARGE = 1 << 20 }; /* least values of a parameter for which this is
+                           * faster */
 
 static void take(const struct ct_sink *sink, int64_t first, int64_t n,
                  const float *g)

@@ -56,7 +56,8 @@ static enum ct_status open_all(struct dist_peer_arrays *w, int rank,
     return CT_OK;
 }
 
-/* Everybody's array, then everybody's view of the others; *who cannot. */
+/* Creates this rank's array, then opens those of the others; *who: the first
+ * rank that cannot, -1: all can. */
 static enum ct_status get_to_know(struct ct_dist *d, const char *what,
                                   int64_t n, struct dist_peer_arrays *w,
                                   struct card *all, int *who)

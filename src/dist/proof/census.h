@@ -31,7 +31,8 @@ CT_MUST_CHECK enum ct_status dist_census_take(struct ct_comm *c,
                                               const struct ct_device *device,
                                               struct dist_census *out);
 void dist_census_fini(struct dist_census *s);
-/* Fails and names the ranks if versions differ. */
+/* Fails and names the ranks if versions, MPI libraries or loss scaling
+ * differ. */
 CT_MUST_CHECK enum ct_status dist_census_check(const struct dist_census *s);
 /* Does any rank have a GPU? Has every rank its own GPU? Do devices differ in
  * model, so that they round differently? */
