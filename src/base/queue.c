@@ -82,16 +82,6 @@ bool ct_queue_pop(struct ct_queue *q, void *out)
     return got;
 }
 
-bool ct_queue_try_pop(struct ct_queue *q, void *out)
-{
-    bool got;
-
-    pthread_mutex_lock(&q->lock);
-    got = queue_take(q, out);
-    pthread_mutex_unlock(&q->lock);
-    return got;
-}
-
 void ct_queue_close(struct ct_queue *q)
 {
     pthread_mutex_lock(&q->lock);
@@ -99,14 +89,4 @@ void ct_queue_close(struct ct_queue *q)
     pthread_cond_broadcast(&q->has_item);
     pthread_cond_broadcast(&q->has_room);
     pthread_mutex_unlock(&q->lock);
-}
-
-size_t ct_queue_length(struct ct_queue *q)
-{
-    size_t n;
-
-    pthread_mutex_lock(&q->lock);
-    n = q->length;
-    pthread_mutex_unlock(&q->lock);
-    return n;
 }

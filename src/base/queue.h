@@ -20,8 +20,6 @@ void ct_queue_destroy(struct ct_queue *q); /* takes NULL */
 bool ct_queue_push(struct ct_queue *q, void *item);
 /* Waits for an item; false when the queue is closed and empty. */
 bool ct_queue_pop(struct ct_queue *q, void *out);
-bool ct_queue_try_pop(struct ct_queue *q, void *out);
 void ct_queue_close(struct ct_queue *q);
-size_t ct_queue_length(struct ct_queue *q);
 
 #endif

@@ -2,8 +2,8 @@
  *
  *     0 -> 1 .. 8,  1 -> 9 .. 16,  2 -> 17 .. 24, ...
  *
- * Rank 0 says which job comes next, by a number that all ranks count alike;
- * who hears it passes it on to eight others.  The comm thread's alone. */
+ * Rank 0 sends the number of the next job; all ranks number jobs equally.  Each
+ * rank forwards it to up to eight others.  Only the comm thread uses this. */
 #ifndef CT_COMM_AGREE_H
 #define CT_COMM_AGREE_H
 
@@ -15,19 +15,19 @@ struct ct_agree {
     struct ct_comm  *comm; /* borrowed */
     int              parent, n_children;
     struct ct_flight child[CT_AGREE_FAN];
-    uint64_t         word[CT_DEPTH]; /* under way */
-    uint64_t         n;              /* said so far */
+    uint64_t         word[CT_DEPTH]; /* numbers in flight */
+    uint64_t         n;              /* numbers sent so far */
 };
 
 void ct_agree_init(struct ct_agree *a, struct ct_comm *c);
-/* On rank 0: job `number` is the next one.  It waits for nobody, unless a
- * peer is CT_DEPTH jobs behind. */
+/* On rank 0: announces the next job.  Does not wait, unless a peer is CT_DEPTH
+ * jobs behind. */
 CT_MUST_CHECK enum ct_status ct_agree_tell(struct ct_agree *a,
                                            uint64_t number);
-/* On the others: waits for it. */
+/* On the other ranks: waits for the next number. */
 CT_MUST_CHECK enum ct_status ct_agree_hear(struct ct_agree *a,
                                            uint64_t *number);
-/* Until all have heard what was said. */
+/* Waits until all announcements have arrived. */
 CT_MUST_CHECK enum ct_status ct_agree_end(struct ct_agree *a);
 
 #endif

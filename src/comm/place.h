@@ -3,8 +3,8 @@
  *     host 0: ranks 0 1 2     local numbers 0 1 2
  *     host 1: ranks 3 4       local numbers 0 1     (not even: 3 and 2)
  *
- * A place is small and made on the spot, also for machines that are only
- * thought of (the cost model asks for bytes on 10,000 ranks). */
+ * A place is small and made when it is needed, also for machines that do not
+ * exist (the cost model asks for bytes on 10,000 ranks). */
 #ifndef CT_COMM_PLACE_H
 #define CT_COMM_PLACE_H
 
@@ -14,19 +14,19 @@ struct ct_place {
     int        rank, size;
     const int *host;    /* borrowed; NULL: one host */
     int        n_hosts;
-    int        local, n_local; /* my number on my host, and of how many */
+    int        local, n_local; /* this rank's number on its host; ranks there */
     bool       even;    /* every host has n_local ranks */
-    bool       no_window;     /* ranks of a host are not to share memory */
-    bool       window_failed; /* they have tried to, in vain */
+    bool       no_window;     /* ranks of a host must not share memory */
+    bool       window_failed; /* an attempt to share memory has failed */
 };
 
-/* Some of the ranks, in an order that all of them agree on. */
+/* Some of the ranks, in the same order on all of them. */
 struct ct_group {
     const int *rank; /* borrowed; rank[me] is this process */
     int        me, size;
 };
 
-/* A tree over all ranks or those of one host; this rank's part of it. */
+/* This rank's part of a tree over all ranks or over those of one host. */
 enum { CT_MOST_CHILDREN = 62 };
 struct ct_tree {
     int parent; /* -1: this is the root */
@@ -37,9 +37,9 @@ struct ct_tree {
 /* Host numbers from 0 up, in the order of the hosts' first ranks. */
 void ct_place_number_hosts(int size, const int *host, int *out);
 
-/* `host` as ct_place_number_hosts leaves it, or NULL. */
+/* `host`: from ct_place_number_hosts(), or NULL. */
 struct ct_place ct_place(int rank, int size, const int *host);
-/* Can, as far as is known, the ranks of a host share memory? */
+/* May ranks of a host share memory, and has no attempt failed? */
 static inline bool ct_place_has_window(const struct ct_place *p)
 {
     return !p->no_window && !p->window_failed;

@@ -125,7 +125,6 @@ static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
     enum ct_status st = t->broken;
     double start      = ct_now();
 
-    t->stats.queued_seconds += start - job->queued_at;
     job->seconds = 0;
     if (st != CT_OK) {
         memcpy(job->why, t->why, sizeof(job->why));
@@ -317,11 +316,10 @@ void ct_job_submit(struct ct_comm_thread *t, struct ct_job *job)
 
     pthread_mutex_lock(&t->lock);
     CT_ASSERT(job->state != CT_JOB_QUEUED);
-    job->thread    = t;
-    job->state     = CT_JOB_QUEUED;
-    job->status    = CT_OK;
-    job->queued_at = ct_now();
-    job->why[0]    = '\0';
+    job->thread = t;
+    job->state  = CT_JOB_QUEUED;
+    job->status = CT_OK;
+    job->why[0] = '\0';
     jobs_append(t, job);
     number = job->number;
     pthread_cond_signal(&t->work);

@@ -5,23 +5,23 @@
  *         st = ct_wait_on(&w);
  *     took = ct_wait_end(&w);
  *
- * Between two looks ct_wait_on lets the thread that owns the comm go on with
- * what it does for others (ct_comm.background, ct_comm.tick), says in the
- * pulse whom this rank waits for once that takes longer than a moment, asks
- * now and then whether the wait can still end well, and pauses.
+ * Each call of ct_wait_on lets the comm's own thread work for other ranks
+ * (ct_comm.background, ct_comm.tick), writes to the pulse which rank this one
+ * waits for if that takes more than a moment, checks from time to time whether
+ * the awaited rank is lost, and pauses.
  *
- * Four waits are outside it, because none is a wait for a peer:
+ * Four waits do not use it, because they do not wait for a peer:
  *
  *     comm/thread.c        the compute thread sleeps until its own comm thread
- *                          has done a job; the job waits here
- *     device/cuda/stage.c  the compute thread waits for its own GPU, at that
- *                          GPU's pace.  If the GPU waits for others, NCCL says
- *                          whether one is lost (ct_stage_judge), while the
- *                          comm thread waits here for the same ranks
- *     transport/tcp.c      the end of a view: what was sent leaves, for a
+ *                          has done a job; the job itself waits here
+ *     device/cuda/stage.c  the compute thread waits for its own GPU.  If the
+ *                          GPU waits for other ranks, NCCL reports a lost rank
+ *                          (ct_stage_judge), and the comm thread waits here for
+ *                          the same ranks
+ *     transport/tcp.c      the end of a view: sends what is queued, for a
  *                          bounded time
- *     transport/mpi.c      the end of a request: MPI lets go of its memory,
- *                          for a bounded time */
+ *     transport/mpi.c      the end of a request: MPI releases its memory, for a
+ *                          bounded time */
 #ifndef CT_COMM_WAIT_H
 #define CT_COMM_WAIT_H
 
@@ -30,26 +30,26 @@
 
 struct ct_wait {
     struct ct_comm *comm;
-    int             peer;  /* whom it waits for, a rank of the comm; -1: all */
-    bool            owner; /* on the comm's own thread */
-    bool            own;   /* it waits for this rank itself: peers need not
-                            * know, and nobody judges */
+    int             peer;  /* the awaited rank of the comm; -1: all */
+    bool            owner; /* the caller is the comm's own thread */
+    bool            own;   /* it waits for this rank itself: not reported to
+                            * peers, and nobody is judged */
     struct ct_pace  pace;
-    /* Optional.  In place of a nap; whether the one that is waited for can
-     * still come. */
+    /* Optional.  Called instead of a nap; checks that the awaited rank can
+     * still answer. */
     void (*sleep)(void *arg);
     enum ct_status (*alive)(void *arg, int peer);
     void *arg;
-    /* wait.c's: */
-    double start, since, next_look; /* since: nothing has come */
+    /* Private to wait.c: */
+    double start, since, next_look; /* since: time of the last progress */
     bool   told;
 };
 
 void ct_wait_begin(struct ct_wait *w);
-/* Something has come, if not all: silence counts from `when` on. */
+/* There was progress at time `when`: silence counts from then on. */
 void ct_wait_news(struct ct_wait *w, double when);
 CT_MUST_CHECK enum ct_status ct_wait_on(struct ct_wait *w);
-/* Seconds that it took. */
+/* Ends the wait; returns its duration in seconds. */
 double ct_wait_end(struct ct_wait *w);
 
 #endif

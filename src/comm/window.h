@@ -1,13 +1,13 @@
-/* window.h - memory that all ranks of a host see, and waiting in it.
+/* window.h - memory that all ranks of a host share, and waiting in it.
  *
- * Ranks that are processes map one file that has no name (memfd): the system
- * takes it back when the last of them ends, however it ends.  Ranks that are
- * threads share plain memory.  The bytes start as zeros.
+ * Ranks that are processes map one anonymous file (memfd).  The system frees it
+ * when the last process ends, for whatever reason.  Ranks that are threads use
+ * plain memory.  The memory is zeroed at first.
  *
- * What ranks tell each other are atomic numbers that grow; ct_window_wait
- * waits for them without keeping a core from those who work: it spins for a
- * moment, gives its turn away for a while, then sleeps until a peer rings.  A
- * peer that dies, leaves or aborts meanwhile ends the wait with its name. */
+ * Ranks signal each other by atomic numbers that grow.  ct_window_wait waits
+ * for them without taking a core from ranks that work: it spins for a moment,
+ * yields for a while, then sleeps until a peer wakes it.  If a peer dies,
+ * leaves or aborts, the wait fails and names it. */
 #ifndef CT_COMM_WINDOW_H
 #define CT_COMM_WINDOW_H
 
@@ -17,14 +17,14 @@
 
 struct window_head;
 
-/* Used by one thread of each rank, which need not be the comm thread; waits
- * of that one tick. */
+/* Used by one thread of each rank.  If that is the comm thread, waits call
+ * ct_comm.tick. */
 struct ct_window {
-    void               *memory; /* `bytes` long; line-aligned */
+    void               *memory; /* `bytes` long; aligned to a cache line */
     size_t              bytes;
     struct ct_group     local;  /* the ranks that share it; borrowed */
     struct ct_comm     *comm;   /* for waits; borrowed */
-    pthread_t           owner;  /* the comm's thread */
+    pthread_t           owner;  /* the thread of the comm */
     struct window_head *head;
     size_t              mapped_bytes;
     int                 fd;      /* -1: ranks are threads */
@@ -33,40 +33,40 @@ struct ct_window {
     double              wait_seconds;
 };
 
-/* Memory for a window that is made later, by the first rank of a host: so many
- * bytes, or about as many, that the system has found and cleared already. */
+/* Memory for a window that is created later by the first rank of a host.  About
+ * `bytes` bytes, which the system has allocated and zeroed already. */
 struct ct_spare {
     int    fd;
     void  *memory; /* all of it, mapped */
     size_t bytes;
 };
-/* NULL: there is none, and a window does without. */
+/* NULL: not available; windows work without it. */
 struct ct_spare *ct_spare_create(size_t bytes);
 void ct_spare_destroy(struct ct_spare *s); /* takes NULL */
 
-/* All ranks call it, on the thread that owns `c`.  CT_ENOTSUP on all of them
- * where some host's ranks cannot share memory.  Takes c->spare. */
+/* All ranks call it on the thread that owns `c`.  CT_ENOTSUP on all ranks if
+ * the ranks of some host cannot share memory.  Takes c->spare. */
 CT_MUST_CHECK enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
                                               struct ct_window **out);
-/* Bytes of it that this rank is about to write, or to read, all of them: they
- * are mapped at once, not page by page. */
+/* This rank will write (or read) all of these bytes: maps them at once, not
+ * page by page. */
 void ct_window_reach(const void *at, size_t bytes, bool writes);
-/* Takes NULL.  A peer that still waits for this rank fails. */
+/* Takes NULL. Peers that still wait for this rank fail. */
 void ct_window_destroy(struct ct_window *w);
-/* The memory stays, also when the window is destroyed, until it is dropped as
- * often as it was kept. */
+/* The memory stays valid, also after destroy, until it was dropped as often as
+ * kept. */
 void ct_window_keep(struct ct_window *w);
 void ct_window_drop(void *w);
-/* Ends the waits of all peers: this rank cannot go on. */
+/* Ends the waits of all peers, because this rank has failed. */
 void ct_window_abort(struct ct_window *w);
 
-/* The index in `local` of a rank that is still missing; -1: all have come. */
+/* The index in `local` of a rank that is still awaited; -1: none. */
 typedef int (*ct_missing_fn)(void *arg);
-/* Until nobody is missing.  `missing` is called often, and may work. */
+/* Waits until `missing` returns -1.  It is called often and may do work. */
 CT_MUST_CHECK enum ct_status ct_window_wait(struct ct_window *w,
                                             ct_missing_fn missing, void *arg);
-/* Does anybody sleep?  Ask after telling (memory_order_seq_cst), and ring if
- * what was told may end a wait. */
+/* Is any rank asleep?  Ask after the signal is stored (memory_order_seq_cst),
+ * and ring if the signal may end a wait. */
 bool ct_window_asleep(struct ct_window *w);
 void ct_window_ring(struct ct_window *w);
 

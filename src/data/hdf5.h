@@ -68,9 +68,7 @@ CT_MUST_CHECK enum ct_status ct_hdf5_read_blob(struct ct_hdf5 *h,
                                                const char *name,
                                                struct ct_blob *b);
 
-/* A blob's values, of its own shape, wherever they are. */
-CT_MUST_CHECK enum ct_status ct_hdf5_save(struct ct_hdf5 *h, const char *name,
-                                          const struct ct_blob *b, bool diff);
+/* Reads a blob's data or diff; the blob may be on any device. */
 CT_MUST_CHECK enum ct_status ct_hdf5_load(struct ct_hdf5 *h, const char *name,
                                           struct ct_blob *b, bool diff);
 

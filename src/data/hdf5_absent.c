@@ -76,12 +76,6 @@ enum ct_status ct_hdf5_read_rows(struct ct_hdf5 *h, const char *name,
     return h5_absent(h, name, out);
 }
 
-enum ct_status ct_hdf5_read_blob(struct ct_hdf5 *h, const char *name,
-                                 struct ct_blob *b)
-{
-    return h5_absent(h, name, b);
-}
-
 enum ct_status ct_hdf5_write(struct ct_hdf5 *h, const char *name,
                              struct ct_shape shape, const float *values)
 {

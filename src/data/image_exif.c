@@ -17,7 +17,7 @@ static unsigned number(const unsigned char *p, int n, bool big)
     return v;
 }
 
-int ct_exif_orientation(struct ct_bytes exif)
+static int exif_orientation(struct ct_bytes exif)
 {
     const unsigned char *p = exif.ptr;
     unsigned at, n, value;
@@ -59,7 +59,7 @@ int ct_jpeg_orientation(struct ct_bytes file)
             return 1;
         if (p[at + 1] == 0xe1 && n >= 8 &&
             memcmp(p + at + 4, "Exif\0", 6) == 0)
-            return ct_exif_orientation(
+            return exif_orientation(
                 (struct ct_bytes){ p + at + 10, n - 8 });
         at += 2 + n;
     }
@@ -78,7 +78,7 @@ int ct_png_orientation(struct ct_bytes file)
         if (n > file.n - at - 12)
             return 1;
         if (memcmp(p + at + 4, "eXIf", 4) == 0)
-            return ct_exif_orientation((struct ct_bytes){ p + at + 8, n });
+            return exif_orientation((struct ct_bytes){ p + at + 8, n });
         if (memcmp(p + at + 4, "IDAT", 4) == 0)
             return 1;
         at += 12 + n;

@@ -34,9 +34,8 @@ CT_MUST_CHECK enum ct_status ct_image_convert(struct ct_codec *c,
 /* In place: B G R, of which `channels` lie apart, to gray as OpenCV. */
 void ct_image_gray(unsigned char *p, size_t n, int channels);
 
-/* image_exif.c: the orientation that Exif data, a JPEG or a PNG states; and an
- * image turned upright. */
-int ct_exif_orientation(struct ct_bytes exif);
+/* image_exif.c: the orientation that the Exif data of a JPEG or a PNG states;
+ * and an image turned upright. */
 int ct_jpeg_orientation(struct ct_bytes file);
 int ct_png_orientation(struct ct_bytes file);
 CT_MUST_CHECK enum ct_status ct_image_turn(struct ct_codec *c,

@@ -56,17 +56,6 @@ struct ct_shard ct_shard_even(int rank, int size, int64_t batch,
                               batch, share, 0 };
 }
 
-struct ct_shard ct_shard_of(int rank, int size, const int64_t *batch)
-{
-    struct ct_shard s = { 0, 0, batch[rank], 1, 0 };
-
-    for (int r = 0; r < size; r++) {
-        s.first += r < rank ? batch[r] : 0;
-        s.step += batch[r];
-    }
-    return s;
-}
-
 int64_t ct_shard_position(const struct ct_shard *s, int64_t start, int64_t t,
                           int64_t i)
 {

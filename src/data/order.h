@@ -49,8 +49,6 @@ struct ct_shard {
 /* `share` batches of the same size on every rank. */
 struct ct_shard ct_shard_even(int rank, int size, int64_t batch,
                               int64_t share);
-/* Ranks of different speed: b_r = batch[r]. */
-struct ct_shard ct_shard_of(int rank, int size, const int64_t *batch);
 /* The position of item i of this rank in its pass t, when the first step
  * starts at position `start`. */
 int64_t ct_shard_position(const struct ct_shard *s, int64_t start, int64_t t,

@@ -301,12 +301,12 @@ enum ct_status dist_gather(struct ct_dist *d, const void *mine,
     return ct_job_run(d->view.thread, gather_job, &p);
 }
 
-enum ct_status dist_all_gather(struct ct_dist *d, const void *mine,
-                               const size_t *bytes, void *out)
+enum ct_status dist_gather_each(struct ct_dist *d, const void *mine,
+                                size_t each, void *out)
 {
-    struct parts p = { d->view.all, mine, bytes, out };
-
-    return ct_job_run(d->view.thread, gather_job, &p);
+    for (int r = 0; r < d->view.size; r++)
+        d->view.part_bytes[r] = each;
+    return dist_gather(d, mine, d->view.part_bytes, out);
 }
 
 struct floats {

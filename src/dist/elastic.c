@@ -1,16 +1,16 @@
-/* elastic.c - an exchange whose ranks come and go.
+/* elastic.c - the exchange of an elastic job.
  *
- * Sums become an update only when every rank of the view has all of them; see
- * elastic/agreement.h for what follows from that.  So a view may end at any
- * moment, and those who go on either all have the iteration or all do it
- * again. */
+ * An update follows only when every rank of the view has all sums; see
+ * elastic/agreement.h.  So a view may end at any time, and the ranks of the
+ * next view either all have the iteration or all repeat it. */
 #include "dist/engine.h"
 
 #include <stdio.h>
 
 #include "base/mem.h"
 
-/* Of many ranks that come or go at once, so many have marks of their own. */
+/* Most marks for ranks that join or leave at once; one mark counts the
+ * others. */
 enum { MOST_TOLD = 8 };
 
 enum ct_status dist_mark(struct ct_exchange *x)
@@ -59,7 +59,7 @@ void dist_last(struct ct_exchange *x, int iter)
 
 /* ---- Places. */
 
-/* The facts of a place that is only likely, for who is on so many hosts now. */
+/* The facts of a likely place, if the number of hosts stays the same. */
 static bool expect(const struct elastic_membership *m,
                    const Caffe__DistributedParameter *o, int n_hosts,
                    const struct elastic_place *place, struct ct_expected *out)
@@ -79,7 +79,7 @@ static bool expect(const struct elastic_membership *m,
     return true;
 }
 
-/* The first rank of a host makes what all of them share. */
+/* The first rank of a host reserves the shared memory. */
 bool dist_expects(struct ct_exchange *x, struct ct_expected *out)
 {
     const struct ct_dist *d            = dist_of(x);
@@ -98,7 +98,7 @@ bool dist_expects(struct ct_exchange *x, struct ct_expected *out)
     return false;
 }
 
-/* Who waits prepares for places that it is likely to get. */
+/* A process that waits prepares for its likely places. */
 static enum ct_status await_place(const struct elastic_membership *m,
                                   const Caffe__DistributedParameter *options,
                                   const struct dist_preparer *p,
@@ -122,9 +122,9 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
     struct elastic_place *place = &d->elastic.place;
 
     CT_TRY(await_place(d->elastic.members, d->options, NULL, place));
-    if (d->view.thread) /* what it still has fails by itself */
+    if (d->view.thread) /* its remaining jobs fail */
         ct_comm_thread_rest(d->view.thread);
-    /* The iteration under way counts: so does what it left to hold back. */
+    /* The current iteration counts, and so does what its codecs hold back. */
     if (d->net && !d->elastic.held_back.pending &&
         place->rank < place->n_full && place->base == d->trainer.iter + 1)
         CT_TRY(dist_held_back_take(d));
@@ -157,7 +157,7 @@ enum ct_status dist_crew_note(struct ct_dist *d)
 
     if (!m || !m->id)
         return CT_OK;
-    if (d->elastic.crew_before.process) /* nobody got to train in the last */
+    if (d->elastic.crew_before.process) /* no rank trained in the last view */
         ct_free(crew->process);
     else
         d->elastic.crew_before = *crew;
@@ -183,7 +183,7 @@ static bool has(const struct dist_crew *crew, uint64_t id)
     return false;
 }
 
-/* Marks for those of `crew` that `other` has not. */
+/* Adds marks for the processes of `crew` that are not in `other`. */
 static void mark_missing(struct ct_dist *d, const struct dist_crew *crew,
                          const struct dist_crew *other,
                          enum ct_mark_kind kind)
@@ -212,7 +212,7 @@ static void mark_missing(struct ct_dist *d, const struct dist_crew *crew,
                                                            : "came");
 }
 
-/* Who is there before the first iteration has not come to a running job. */
+/* Processes of the first view have not joined a running job. */
 static void mark_changes(struct ct_dist *d)
 {
     struct dist_crew *before = &d->elastic.crew_before;

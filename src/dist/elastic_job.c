@@ -165,9 +165,9 @@ static enum ct_status options_of(const struct ct_elastic *e,
     return st;
 }
 
-/* Where nobody has parameters, the newest snapshot of the job has them; without
- * one all begin as rank 0 was asked to, or with what it got from others before
- * they went. */
+/* If no rank has parameters, restores the newest snapshot of the job.  Without
+ * one all begin as rank 0 was asked to, or with what rank 0 got from others
+ * before they left. */
 static enum ct_status find_state(const struct dist_entry *how,
                                  struct ct_solver *s,
                                  const struct ct_exchange *x)

@@ -28,85 +28,95 @@ struct ct_solver;
 struct dist_root;
 struct live_watch;
 
-/* Who the ranks are (view.c): made when a view opens, dropped when it closes.
- * Comms and the watch are the comm thread's, while it runs. */
+/* The ranks of the current view and what is made from them (view.c).  Created
+ * when a view opens, dropped when it closes.  While the comm thread runs, it
+ * alone uses the comms and the watch. */
 struct dist_view {
     struct ct_comm        *all;    /* every rank */
-    struct ct_comm        *comm;   /* those like this one, which train or which
-                                    * serve; may be `all` */
-    struct ct_comm        *group;  /* that push as one; NULL: none */
+    struct ct_comm        *comm;   /* the ranks with the same role as this one:
+                                    * all that train, or all that serve; may be
+                                    * `all` */
+    struct ct_comm        *group;  /* the ranks that push to servers as one;
+                                    * NULL: no groups */
     struct ct_comm_thread *thread;
-    struct live_watch     *watch;  /* NULL: alone, or it has not begun */
+    struct live_watch     *watch;  /* NULL: a single rank, or not started */
     int                    rank, size; /* of comm */
-    int                    all_rank, all_size, local_rank; /* of all; known
-                                    * between two views, too */
-    bool                   serves; /* this rank, and does not train */
+    int                    all_rank, all_size, local_rank; /* of all; they stay
+                                    * valid between two views */
+    bool                   serves; /* this rank serves and does not train */
+    size_t                *part_bytes; /* dist_gather_each()'s, one per rank of
+                                    * comm; owned */
 };
 
-/* The process that is a rank of a view. */
+/* The process behind a rank of a view. */
 struct dist_process {
     uint64_t id;    /* 0: unknown */
-    bool     told;  /* a mark tells that it is lost */
+    bool     told;  /* its loss has been reported by a mark */
     int      pid;
-    char     host[64]; /* "": it and pid are unknown */
+    char     host[64]; /* "": host and pid are unknown */
 };
 
-/* The ranks of a view, by number. */
+/* The processes of a view, by rank. */
 struct dist_crew {
     struct dist_process *process; /* owned */
     int                  n;
 };
 
-/* Ranks that come and go (elastic.c): what outlives a view. */
+/* Elastic jobs (elastic.c): what survives a change of view. */
 struct dist_elastic {
-    const struct elastic_membership *members; /* NULL: ranks stay the same */
-    struct elastic_place  place;     /* this rank's, in its view */
-    struct dist_crew      crew;      /* of the view; while it is open, `told`
-                                      * is the watch's */
-    struct dist_crew      crew_before; /* of the last view that marks tell of */
-    struct dist_held_back held_back; /* by codecs */
-    struct dist_machine   machine;   /* as measured; alpha 0: it was not */
+    const struct elastic_membership *members; /* NULL: the job is not elastic */
+    struct elastic_place  place;     /* of this process in the current view */
+    struct dist_crew      crew;      /* processes of the current view; while it
+                                      * is open, the watch owns `told` */
+    struct dist_crew      crew_before; /* processes of the last view that marks
+                                        * have reported */
+    struct dist_held_back held_back; /* values that codecs carry over to the
+                                      * next view */
+    struct dist_machine   machine;   /* measured link and compute speeds; alpha
+                                      * 0: not measured */
 };
 
-/* Gradients of a host's ranks, in memory that they share (host/direct.c). */
+/* Gradients of the ranks of a host in shared memory (host/direct.c). */
 struct dist_host {
-    struct ct_shared      *shared;    /* NULL: they share none */
-    const struct ct_net   *params_of; /* whose parameters lie there, too, once
-                                       * for all ranks; NULL: nobody's */
-    struct ct_params_user  user;      /* who updates those */
-    double                 seconds;   /* spent in sums */
-    struct ct_spare *_Atomic spare;   /* for the next view; owned; NULL: none */
+    struct ct_shared      *shared;    /* NULL: no shared memory */
+    const struct ct_net   *params_of; /* the net whose parameters are in the
+                                       * shared memory as well, once for all
+                                       * ranks; NULL: none */
+    struct ct_params_user  user;      /* updates those parameters */
+    double                 seconds;   /* time spent in sums */
+    struct ct_spare *_Atomic spare;   /* memory reserved for the next view;
+                                       * owned; NULL: none */
 };
 
-/* What layers ask of peers (job.c, feed/root.c). */
+/* Services that layers use to reach other ranks (job.c, feed/root.c). */
 struct dist_services {
     struct ct_peers   peers;
     struct ct_feeds   feeds;
-    struct dist_root *roots;      /* feeds that rank 0 reads for */
-    double           *sums;       /* of every rank; owned */
-    size_t            sums_bytes; /* room for one rank */
-    size_t           *part_bytes; /* one for each rank; owned */
+    struct dist_root *roots;      /* feeds that rank 0 reads for all ranks */
+    double           *sums;       /* values of every rank; owned */
+    size_t            sums_bytes; /* allocated bytes per rank */
 };
 
-/* What training took (dist.c), in this view and those before. */
+/* Traffic and time of training (dist.c), in this view and in earlier ones. */
 struct dist_counts {
-    bool     begun;         /* in this view, where it counts from here: */
+    bool     begun;         /* training has begun in this view; the next two
+                             * members are the counters at that moment */
     uint64_t sent_at_start;
     struct ct_comm_thread_stats at_start;
-    uint64_t sent_before;   /* in others */
+    uint64_t sent_before;   /* bytes sent in earlier views */
     double   busy_before;
     double   wait_seconds;
     uint64_t n_exchanges;
 };
 
-/* What others than the solver read (report/). */
+/* What monitoring reads (report/). */
 struct dist_report {
     struct dist_marks  marks;
-    pthread_mutex_t    lock;   /* of the census */
+    pthread_mutex_t    lock;   /* protects the census */
     struct dist_census census; /* of the ranks that train */
-    char              *records; /* the folder for those of an autopsy; NULL:
-                                 * none; owned */
-    atomic_uint        n_asked; /* how often these were asked for here */
+    char              *records; /* the folder of autopsy records; NULL: none;
+                                 * owned */
+    atomic_uint        n_asked; /* how often this process asked for records */
 };
 
 struct dist_decision {
@@ -115,35 +125,36 @@ struct dist_decision {
 };
 
 struct ct_dist {
-    struct ct_exchange  exchange; /* what the solver sees */
-    struct ct_trainer   trainer;  /* what it told when it attached; iter: the
-                                   * iteration under way */
-    struct ct_net      *net;      /* attached to; borrowed */
-    bool               *held;     /* as struct ct_attached has it; owned */
-    bool                under_way; /* an iteration: it has begun, and what
-                                    * peers wait for is not all sent */
+    struct ct_exchange  exchange; /* the solver's interface to this rank's
+                                   * engine */
+    struct ct_trainer   trainer;  /* what the solver said when it attached;
+                                   * iter: the current iteration */
+    struct ct_net      *net;      /* the attached net; borrowed */
+    bool               *held;     /* see struct ct_attached; owned */
+    bool                under_way; /* an iteration has begun and this rank has
+                                    * not yet sent all that peers wait for */
     Caffe__DistributedParameter *options; /* owned */
-    const struct dist_facts *facts; /* what the job has */
-    const struct dist_plan  *plan;  /* of options and facts */
-    struct dist_decision decision;  /* where these two lie; dist_replan() alone
-                                     * writes there */
+    const struct dist_facts *facts; /* ranks, hosts and devices of the job */
+    const struct dist_plan  *plan;  /* made from options and facts */
+    struct dist_decision decision;  /* storage of facts and plan; only
+                                     * dist_replan() writes to it */
     struct dist_view    view;
     struct dist_elastic elastic;
     struct dist_auto    roads;
     struct dist_factors factors;
     struct dist_buckets buckets;
     struct dist_canonical canonical;
-    struct dist_wires   wires;    /* where a codec codes buckets */
+    struct dist_wires   wires;    /* buckets that a codec encodes */
     struct dist_host    host;
-    struct dist_device_sum device_sum; /* where GPUs sum by themselves */
+    struct dist_device_sum device_sum; /* sums in GPU memory */
     struct dist_ps      ps;
-    struct ct_ps       *served; /* ps.ps, for the comm thread alone */
-    void               *sync_state; /* what a kind of sync/ keeps; owned */
+    struct ct_ps       *served; /* ps.ps as the comm thread sees it */
+    void               *sync_state; /* state of a kind of sync/; owned */
     struct dist_services services;
     struct dist_counts  counts;
     struct dist_report  report;
-    bool               *gone;     /* who never came to the end; NULL: all did;
-                                   * owned */
+    bool               *gone;     /* by rank: did not reach the end of training;
+                                   * NULL: all did; owned */
 };
 
 static inline struct ct_dist *dist_of(struct ct_exchange *x)
@@ -151,7 +162,8 @@ static inline struct ct_dist *dist_of(struct ct_exchange *x)
     return x->state;
 }
 
-/* The arenas of `net` in the CPU's memory: its own, or copies of a GPU's. */
+/* The value and gradient arenas of `net` in CPU memory: the net's own, or the
+ * copies of a net on a GPU. */
 static inline float *dist_data(const struct ct_dist *d,
                                const struct ct_net *net)
 {
@@ -164,37 +176,38 @@ static inline float *dist_diff(const struct ct_dist *d,
     return ct_mirror_diff(d->trainer.mirror, net);
 }
 
-/* ct_dist_create() over any transport, which it takes over; for tests. */
+/* ct_dist_create() on any transport; takes ownership of it.  For tests. */
 CT_MUST_CHECK enum ct_status dist_create_over(
     struct ct_transport *transport,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 
-/* plan/options.c: what `text` says goes before `solver` (may be NULL), and that
- * before the defaults; all as fields of `distributed { }`. */
+/* plan/options.c: merges three sets of `distributed { }` fields.  `text`
+ * overrides `solver` (may be NULL), which overrides `defaults`. */
 CT_MUST_CHECK enum ct_status dist_read_options(
     const char *defaults, const Caffe__DistributedParameter *solver,
     const char *text, Caffe__DistributedParameter **out);
 
-/* elastic.c: one among ranks that come and go, with its first place among them;
- * `members` outlives it.  The rest as struct ct_job_ops has it. */
-/* Whoever waits for that place may prepare for it; on the same thread. */
+/* elastic.c: joins an elastic job and waits for a first place in a view.
+ * `members` must outlive the result. dist_mark() to dist_expects() implement
+ * struct ct_job_ops. */
+/* Called for likely places while a process waits, on the same thread. */
 struct dist_preparer {
-    void (*prepare)(void *arg, const struct ct_expected *e); /* NULL: nobody
-                                                              * does */
+    void (*prepare)(void *arg, const struct ct_expected *e); /* NULL: none */
     void *arg;
 };
 CT_MUST_CHECK enum ct_status dist_create_elastic(
     const struct elastic_membership *members,
     const Caffe__DistributedParameter *options,
     const struct dist_preparer *preparer, struct ct_dist **out);
-/* elastic_job.c: a solver that was alone goes there, as often as views end
- * before it is in one. */
+/* elastic_job.c: takes a solver that was alone into an elastic job.  Tries
+ * again each time a view ends before the solver is in it. */
 struct dist_entry {
-    bool again; /* the whole job was started anew */
-    /* Where nobody has parameters, a snapshot since the job began has: when
-     * that was, in seconds since 1970, as who is in it knows; NULL: ever. */
+    bool again; /* the whole job was restarted */
+    /* When the job began, in seconds since 1970, according to its members.  If
+     * no member has parameters, snapshots since then are valid.  NULL:
+     * snapshots of any age are. */
     int64_t (*began)(void *arg);
-    /* When it is in: waits until training may begin. */
+    /* Called when the solver is in the view; waits until training may begin. */
     enum ct_status (*begin)(void *arg, int iter);
     void *arg;
 };
@@ -211,22 +224,22 @@ CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,
 CT_MUST_CHECK enum ct_status dist_enter_view(struct ct_exchange *x);
 CT_MUST_CHECK enum ct_status dist_check_view(struct ct_exchange *x);
 bool dist_expects(struct ct_exchange *x, struct ct_expected *out);
-/* While a view opens: notes who its ranks are. */
+/* Records the processes of a view while it opens. */
 CT_MUST_CHECK enum ct_status dist_crew_note(struct ct_dist *d);
-/* A mark tells that this rank is lost; on any thread. */
+/* A mark has reported the loss of this rank; any thread. */
 void dist_crew_lost(struct ct_dist *d, int rank);
 void dist_crews_fini(struct ct_dist *d);
-/* dist.c: an exchange over a transport, which it takes over; `place` and
- * `members` may be NULL. */
+/* dist.c: creates the engine on a transport and takes ownership of it. `place`
+ * and `members` may be NULL. */
 CT_MUST_CHECK enum ct_status dist_create_at(
     struct ct_transport *transport, const struct elastic_place *place,
     const struct elastic_membership *members,
     const Caffe__DistributedParameter *options, struct ct_dist **out);
 
-/* view.c: opens a view on a transport, which it takes over, also when it fails;
- * closes it.  Another one in its place, between two iterations, on the
- * transport that `open` makes when the old one is closed: the solver has left
- * that (solver_leave_view). */
+/* view.c: dist_view_open() takes ownership of the transport, even if it fails.
+ * dist_change_view() closes the current view and opens another one on the
+ * transport that `open` returns.  Call it between two iterations, after the
+ * solver has left (solver_leave_view). */
 typedef enum ct_status (*dist_open_fn)(void *arg, struct ct_transport **out);
 CT_MUST_CHECK enum ct_status dist_view_open(struct ct_dist *d,
                                             struct ct_transport *t);
@@ -234,113 +247,112 @@ void dist_view_close(struct ct_dist *d);
 CT_MUST_CHECK enum ct_status dist_change_view(struct ct_dist *d,
                                               dist_open_fn open, void *arg);
 
-/* For a net that is about to go, while the comm thread may work on it: waits
- * for this job of its.  In the middle of an iteration, which then has failed,
- * peers may never come: what does not end soon is called off. */
+/* Waits for a job of the comm thread before its net is destroyed.  If an
+ * iteration has failed, peers may never answer: a job that does not end soon is
+ * cancelled. */
 void dist_await_or_call_off(struct ct_dist *d, struct ct_job *job);
 
-/* The kinds of synchronisation: every rank applies the same mean gradient;
- * servers add up gradients; servers keep parameters.  sync/sync.h has the
- * others. */
+/* The kinds of synchronisation: all ranks apply the same mean gradient; servers
+ * add up gradients; servers keep parameters. sync/sync.h has the others. */
 extern const struct ct_exchange_ops dist_bsp, dist_servers_sum,
     dist_servers_values;
 
-/* job.c: the exchange of the plan's kind of synchronisation; once attached,
- * which gradients a codec holds back. */
+/* job.c: sets up d->exchange for the plan's kind of synchronisation; after
+ * attach, finds the gradients that a codec holds back. */
 void dist_fill_exchange(struct ct_dist *d);
-/* What a rank's facts are by this plan, among so many like it; those alone that
- * follow from it. */
+/* The facts of a rank that follow from the plan, with n_alike ranks of the same
+ * role. */
 struct ct_exchange_facts dist_facts_of(const Caffe__DistributedParameter *o,
                                        const struct dist_plan *p, int rank,
                                        int n_alike);
 CT_MUST_CHECK enum ct_status dist_find_held(struct ct_dist *d);
 
-/* plan/resolve.c: more is known of the job, or other things: a plan of that.
- * Where there is none, facts and plan stay as they are. */
+/* plan/resolve.c: makes a plan from other facts.  On failure facts and plan
+ * stay unchanged. */
 CT_MUST_CHECK enum ct_status dist_replan(struct ct_dist *d,
                                          const struct dist_facts *facts);
 
-/* plan/explain.c: what this job does, and why; once it is attached to a net,
- * also how each parameter travels.  Takes NULL: one rank by itself. */
+/* plan/explain.c: describes what the job does and why; after attach, also how
+ * each parameter travels.  Takes NULL: a single rank. */
 void dist_explain(const struct ct_dist *d, struct ct_text *out);
-/* In a few words, how gradients come together. */
+/* How gradients are combined, in a few words. */
 const char *dist_way(const struct ct_dist *d);
 
-/* bsp/bsp.c: frees what it has of a net. */
+/* bsp/bsp.c: frees all state that belongs to the net. */
 void dist_bsp_fini(struct ct_dist *d);
 
-/* proof/census.c: programs, MPIs and devices of all ranks fit each other. */
+/* proof/census.c: checks that programs, MPI libraries and devices of all ranks
+ * are compatible. */
 CT_MUST_CHECK enum ct_status dist_selftest(struct ct_dist *d);
 
-/* dist.c: the first rank's bytes to all like this one; as ct_allgather(); both
- * on the comm thread. */
+/* dist.c: collectives of view.comm, run on the comm thread: rank 0's bytes on
+ * every rank; ct_allgather(); the same with `each` bytes from every rank. */
 CT_MUST_CHECK enum ct_status dist_broadcast(struct ct_dist *d, void *data,
                                             size_t bytes);
 CT_MUST_CHECK enum ct_status dist_gather(struct ct_dist *d, const void *mine,
                                          const size_t *bytes, void *out);
+CT_MUST_CHECK enum ct_status dist_gather_each(struct ct_dist *d,
+                                              const void *mine, size_t each,
+                                              void *out);
 
-/* dist_gather() of all ranks, those that serve among them. */
-CT_MUST_CHECK enum ct_status dist_all_gather(struct ct_dist *d,
-                                             const void *mine,
-                                             const size_t *bytes, void *out);
-
-/* report/collect.c: as struct ct_job_ops has it. */
+/* report/collect.c: implements struct ct_job_ops. */
 CT_MUST_CHECK enum ct_status dist_collect(struct ct_exchange *x,
                                           const void *mine, size_t bytes,
                                           ct_collect_fn take, void *arg);
 
-/* gpu/devices.c: which devices the ranks have; logs it, and sets the facts that
- * follow from it. */
+/* gpu/devices.c: exchanges the devices of all ranks, logs them, and replans
+ * with these facts. */
 CT_MUST_CHECK enum ct_status dist_devices_meet(struct ct_dist *d,
                                                const struct ct_net *net);
-/* dist.c: every rank gets rank 0's parameters, and a GPU its copy. */
+/* dist.c: copies rank 0's parameters to all ranks, and to their GPUs. */
 CT_MUST_CHECK enum ct_status dist_spread_values(struct ct_dist *d,
                                                 const struct ct_net *net);
 
-/* bsp/sweep.c: times ways to sum between hosts, once buckets are made. */
+/* bsp/sweep.c: times the ways to sum between hosts; buckets must exist. */
 CT_MUST_CHECK enum ct_status dist_sweep(struct ct_dist *d);
 
-/* host/direct.c: inside one host, without the comm thread.  Moves the net's
- * gradients where d->host.shared can sum them, or leaves that NULL. */
+/* host/direct.c: sums inside one host, without the comm thread.  Moves the
+ * net's gradients into d->host.shared; leaves that NULL if it is not
+ * possible. */
 CT_MUST_CHECK enum ct_status dist_direct_init(struct ct_dist *d,
                                               struct ct_net *net);
 void dist_direct_fini(struct ct_dist *d);
-/* Do this net's parameters lie there, once for all ranks? */
+/* Are this net's parameters in the shared memory, once for all ranks? */
 bool dist_shares_params_of(const struct ct_dist *d, const struct ct_net *net);
-/* Nobody is to wait there any more: this rank fails. */
+/* Wakes all ranks that wait in the shared memory: this rank has failed. */
 void dist_direct_abort(struct ct_dist *d);
-/* What was posted by this ticket is done; waits for it. */
+/* Is the posted work of this ticket done? dist_direct_wait() waits for it. */
 bool dist_direct_arrived(struct ct_dist *d, uint64_t ticket);
 CT_MUST_CHECK enum ct_status dist_direct_wait(struct ct_dist *d,
                                               uint64_t ticket);
-/* All ranks are here: they meet in that memory. */
+/* A barrier in the shared memory. */
 CT_MUST_CHECK enum ct_status dist_direct_meet(struct ct_dist *d);
-/* As struct ct_expected has it. */
+/* Implements struct ct_expected. */
 void dist_direct_reserve(void *dist, int n_ranks, size_t n_floats,
                          int n_arrays);
-/* As struct ct_job_ops has it. */
+/* Implements struct ct_job_ops. */
 CT_MUST_CHECK enum ct_status dist_share_params(
     struct ct_exchange *x, struct ct_net *net,
     const struct ct_params_user *user, struct ct_shared_params *out);
 
-/* Statistics that ranks keep apart become one on all that train. */
+/* Averages the statistics of layers over all ranks that train. */
 CT_MUST_CHECK enum ct_status dist_settle_statistics(struct ct_dist *d);
 
-/* dist.c: x becomes the sum over the group; traffic is counted from here. */
+/* dist.c: x becomes the sum over the group. */
 CT_MUST_CHECK enum ct_status dist_group_sum(struct ct_dist *d, float *x,
                                             int64_t n);
-/* x becomes the sum over all ranks, those that serve among them. */
+/* x becomes the sum over all ranks, including those that serve. */
 CT_MUST_CHECK enum ct_status dist_all_sum(struct ct_dist *d, float *x,
                                           int64_t n);
-/* A meeting of all ranks, those that serve among them. */
+/* A barrier of all ranks, including those that serve. */
 CT_MUST_CHECK enum ct_status dist_meet_all(struct ct_dist *d);
+/* Start and end of what ct_dist_stats() counts in this view. */
 void dist_stats_begin(struct ct_dist *d);
-/* The view ends. */
 void dist_stats_end(struct ct_dist *d);
-/* By every comm of this rank since it began; on any thread. */
+/* Bytes that all comms of this rank have sent; any thread. */
 uint64_t dist_bytes_sent(const struct ct_dist *d);
 
-/* proof/guard.c: do all ranks hold the same parameters? */
+/* proof/guard.c: checks that all ranks hold the same parameters. */
 CT_MUST_CHECK enum ct_status dist_guard_check(struct ct_dist *d, int iter);
 
 #endif

@@ -83,9 +83,7 @@ static enum ct_status peers_sum(const struct ct_peers *p, double *x, int64_t n)
         d->services.sums_bytes = bytes;
     }
     all = d->services.sums;
-    for (int r = 0; r < d->view.size; r++)
-        d->services.part_bytes[r] = bytes;
-    CT_TRY(dist_gather(d, x, d->services.part_bytes, all));
+    CT_TRY(dist_gather_each(d, x, bytes, all));
     for (int64_t i = 0; i < n; i++) {
         x[i] = 0;
         for (int r = 0; r < d->view.size; r++)

@@ -1,5 +1,5 @@
-/* nothing.h - what a kind of synchronisation does where it has nothing to do;
- * for complete tables. */
+/* nothing.h - empty functions that complete the table of a kind of
+ * synchronisation. */
 #ifndef CT_DIST_NOTHING_H
 #define CT_DIST_NOTHING_H
 

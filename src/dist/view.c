@@ -1,10 +1,10 @@
-/* view.c - who the ranks are, and all that is made from it.
+/* view.c - the ranks that train together, and all that is made from them.
  *
  * A view is a transport with its ranks.  Comms, the comm thread, the watch and
- * the plan are made from it when it opens; buckets, windows, shares and roads
- * when a solver attaches to it.  All of it is dropped when it closes, and no
- * module keeps a number of ranks of its own, so that between two iterations
- * one view can follow another. */
+ * the plan are made when it opens; buckets, windows, shares and roads when a
+ * solver attaches.  All of it is dropped when the view closes.  No module keeps
+ * its own number of ranks, so another view can follow between two
+ * iterations. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "dist/engine.h"
@@ -13,7 +13,7 @@
 
 enum { IDLE_NS = 50000000 };
 
-/* That a rank which has failed waits for what its peers may still send. */
+/* How long a rank that has failed waits for messages of its peers. */
 enum { SOON_S = 1 };
 
 static int count_hosts(const struct ct_transport *t)
@@ -37,7 +37,7 @@ static double tokens(void *arg)
     return ct_limit_tokens(d->view.all->transport);
 }
 
-/* No more than that is sent a second. */
+/* Limits the bytes per second that this rank sends. */
 static enum ct_status limit_bandwidth(struct ct_dist *d)
 {
     if (d->plan->bytes_s == 0)
@@ -52,8 +52,8 @@ static enum ct_status limit_bandwidth(struct ct_dist *d)
     return CT_OK;
 }
 
-/* Between jobs the comm thread still has messages about itself to send.  Peers
- * wait for the connections of a rank that is busy with its net, too. */
+/* Between jobs the comm thread still sends its own messages, and accepts
+ * connections of peers while this rank is busy with its net. */
 static enum ct_status idle(struct ct_comm *c, void *arg)
 {
     (void)arg;
@@ -61,7 +61,7 @@ static enum ct_status idle(struct ct_comm *c, void *arg)
     return ct_comm_tick(c, ct_now());
 }
 
-/* A comm of `n` ranks of all, from `first` on. */
+/* A comm of ranks [first, first + n) of all. */
 static enum ct_status make_part(struct ct_dist *d, int first, int n,
                                 struct ct_comm **out)
 {
@@ -94,7 +94,7 @@ static enum ct_status make_parts(struct ct_dist *d)
     return CT_OK;
 }
 
-/* Servers answer while the comm thread idles or waits for something else. */
+/* Servers answer while the comm thread is idle or waits. */
 static enum ct_status start_thread(struct ct_dist *d)
 {
     struct ct_comm_thread_options o = { .order   = CT_JOBS_FIFO,
@@ -118,7 +118,7 @@ static enum ct_status start_thread(struct ct_dist *d)
     return ct_comm_thread_create(d->view.comm, &o, &d->view.thread);
 }
 
-/* Some ways need what this place may not have. */
+/* Some ways to sum are not available everywhere. */
 static enum ct_status check_reduce(const struct ct_dist *d)
 {
     const struct ct_allreduce_type *r = d->plan->reduce;
@@ -129,7 +129,7 @@ static enum ct_status check_reduce(const struct ct_dist *d)
                          "here; use auto", r->name);
 }
 
-/* What a kind by itself keeps outlives views. */
+/* The state of a kind of sync/ survives a change of view. */
 static enum ct_status make_sync_state(struct ct_dist *d)
 {
     const struct dist_sync_type *t = d->plan->sync;
@@ -190,7 +190,8 @@ static enum ct_status start_watch(struct ct_dist *d)
     return live_watch_create(&config, &d->view.watch);
 }
 
-/* To the member of this process, which sees by it whether training hangs. */
+/* Gives the pulse to this process's member, which detects by it that training
+ * hangs. */
 static void show_pulse(const struct ct_dist *d, const struct ct_pulse *pulse)
 {
     const struct elastic_membership *m = d->elastic.members;
@@ -209,8 +210,8 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     d->elastic.held_back.pending = facts.elastic;
     d->view.rank  = t->rank;
     d->view.size  = t->size;
-    st = ct_alloc((size_t)d->view.size, sizeof(*d->services.part_bytes), "sums",
-                  &d->services.part_bytes);
+    st = ct_alloc((size_t)d->view.size, sizeof(*d->view.part_bytes), "view",
+                  &d->view.part_bytes);
     if (st != CT_OK) {
         t->ops->destroy(t);
         return st;
@@ -223,7 +224,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     CT_TRY(dist_crew_note(d));
     CT_TRY(dist_replan(d, &facts));
     if (d->plan->reloads)
-        d->elastic.place.n_full = 0; /* the newest snapshot has more */
+        d->elastic.place.n_full = 0; /* the newest snapshot is used */
     CT_TRY(limit_bandwidth(d));
     CT_TRY(make_parts(d));
     if (!d->view.serves)
@@ -266,12 +267,12 @@ void dist_view_close(struct ct_dist *d)
     if (d->view.comm != d->view.all)
         ct_comm_destroy(d->view.comm);
     ct_comm_destroy(d->view.all);
-    ct_free(d->services.part_bytes);
+    ct_free(d->view.part_bytes);
     ct_free(d->services.sums);
     d->view.watch       = NULL;
     d->exchange.facts.pulse = NULL;
     d->view.all         = d->view.comm = d->view.group = NULL;
-    d->services.part_bytes  = NULL;
+    d->view.part_bytes  = NULL;
     d->services.sums        = NULL;
     d->services.sums_bytes  = 0;
     d->wires.tokens = NULL;
@@ -284,7 +285,7 @@ enum ct_status dist_change_view(struct ct_dist *d, dist_open_fn open,
 {
     struct ct_transport *t;
 
-    CT_ASSERT(!d->net && !d->host.params_of); /* the solver has left */
+    CT_ASSERT(!d->net && !d->host.params_of); /* the solver has left the view */
     dist_view_close(d);
     CT_TRY(open(arg, &t));
     return dist_view_open(d, t);

@@ -1,22 +1,23 @@
-/* doors.h - asks who is behind some doors, all of them at the same time. */
+/* doors.h - asks several addresses at the same time whether they have a job. */
 #ifndef CT_ELASTIC_DOORS_H
 #define CT_ELASTIC_DOORS_H
 
 #include "elastic/member.h"
 
 enum door_state {
-    DOOR_UNREACHED, /* no road, or no word of that host in time */
-    DOOR_SHUT,      /* the host is there: nobody listens, or hangs up */
-    DOOR_SILENT,    /* somebody takes the call and says nothing in time */
+    DOOR_UNREACHED, /* no route, or no reaction of the host in time */
+    DOOR_SHUT,      /* the host refuses or closes the connection */
+    DOOR_SILENT,    /* the connection is accepted, but no answer comes in
+                     * time */
     DOOR_ANSWERED
 };
 
-/* Ends with the first answer, for the caller to ct_free: NULL where there is
- * none.  `what` as in member.h. */
+/* Returns after the first answer; the caller frees it with ct_free.  NULL: no
+ * answer.  `what`: see member.h. */
 void doors_ask(const struct elastic_door *door, int n, const uint8_t *secret,
                int what, enum door_state *state, char **answer);
 
-/* The text of an answer, for the caller to ct_free; NULL: it is none. */
+/* The text of an answer, to be freed with ct_free; NULL: not an answer. */
 char *doors_read_answer(const uint8_t *letter, size_t bytes);
 
 #endif

@@ -1,10 +1,10 @@
-/* links.h - under which addresses this machine is reached, now and then.
+/* links.h - lists the addresses of this machine from time to time.
  *
- * A process may begin while its machine has no link.  To list addresses takes
- * the system long while somebody makes or ends network namespaces, so a thread
- * of its own does it, and nobody waits for that: not even its end.  It also
- * touches the file that shows others that this process lives; a disk may take
- * long, too. */
+ * A process may start before its machine has a network link.  Listing addresses
+ * is slow while network namespaces are created or destroyed, so a separate
+ * thread does it, and no other thread waits for it, not even at its end.  The
+ * same thread touches the file that shows that this process is alive, because a
+ * disk may be slow, too. */
 #ifndef CT_ELASTIC_LINKS_H
 #define CT_ELASTIC_LINKS_H
 
@@ -13,13 +13,14 @@
 
 struct links;
 
-/* Called on that thread, with what there is.  Is the file to be touched? */
+/* Called on that thread with the current addresses.  Returns whether to touch
+ * the file. */
 typedef bool (*links_fn)(void *arg, const struct ct_ip *address, int n);
 
 /* `file` may be NULL. */
 CT_MUST_CHECK enum ct_status links_start(links_fn found, void *arg,
                                          const char *file, struct links **out);
-/* When this returns, `found` is not called any more.  Takes NULL. */
+/* `found` is not called after this returns.  Takes NULL. */
 void links_stop(struct links *l);
 
 #endif

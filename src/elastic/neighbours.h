@@ -1,4 +1,4 @@
-/* neighbours.h - processes of this host, whose end can be seen. */
+/* neighbours.h - processes of this host, whose end the kernel reports. */
 #ifndef CT_ELASTIC_NEIGHBOURS_H
 #define CT_ELASTIC_NEIGHBOURS_H
 
@@ -6,7 +6,7 @@
 
 struct neighbour;
 
-/* Embedded; zero-initialised is none. */
+/* Embedded; zero-initialised: empty. */
 struct neighbours {
     struct neighbour *first;
 };
@@ -15,12 +15,12 @@ struct will_place;
 typedef void (*neighbour_end_fn)(void *arg, uint64_t id,
                                  const struct will_place *w);
 
-/* Looks after the process of a card from now on, through the post's
- * descriptors.  Nothing happens where it is on another host, or in processes of
- * its own that are not seen from here. */
+/* Watches the process of a card through the post's descriptors.  Does nothing
+ * if it is on another host or in another pid namespace. */
 void neighbours_add(struct neighbours *n, struct post *p,
                     const struct elastic_card *c);
-/* An event of the post: if it is a neighbour's, that one has ended. */
+/* Handles an event of the post.  If it belongs to a neighbour, that process has
+ * ended. */
 void neighbours_look(struct neighbours *n, void *about, neighbour_end_fn end,
                      void *arg);
 void neighbours_fini(struct neighbours *n);

@@ -1,13 +1,12 @@
-/* seal.h - two processes that know a secret talk, and nobody else hears or is
- * heard.
+/* seal.h - encryption between two processes that know the job's secret.
  *
- *     caller      hello    a number drawn, and proof of the secret
- *     answerer    answer   another number, proof that covers both; a header
+ *     caller      hello    a random number, and a proof of the secret
+ *     answerer    answer   another number, a proof of both; a header
  *     caller      begin    a header
- *     both        frames   each sealed with a key of this talk and direction
+ *     both        frames   sealed with a key of this session and direction
  *
- * Whoever does not know the secret is told nothing, not even that somebody is
- * there.  Bytes of another talk, or in another order, open nothing. */
+ * A peer that does not know the secret gets no answer.  Frames of another
+ * session, or in another order, cannot be opened. */
 #ifndef CT_ELASTIC_SEAL_H
 #define CT_ELASTIC_SEAL_H
 
@@ -23,28 +22,28 @@ enum {
     SEAL_HEADER_BYTES = 24,
     SEAL_HELLO_BYTES  = 64,
     SEAL_ANSWER_BYTES = 64 + SEAL_HEADER_BYTES,
-    SEAL_EXTRA_BYTES  = 17, /* that a sealed frame is longer */
+    SEAL_EXTRA_BYTES  = 17, /* added length of a sealed frame */
     SEAL_STATE_BYTES  = 64
 };
 
-/* One end of a talk; embedded. */
+/* One end of a session; embedded. */
 struct elastic_seal {
-    uint8_t number[2][SEAL_NUMBER_BYTES]; /* the caller's, the answerer's */
+    uint8_t number[2][SEAL_NUMBER_BYTES]; /* of the caller, of the answerer */
     bool    caller;
     _Alignas(16) uint8_t out[SEAL_STATE_BYTES];
     _Alignas(16) uint8_t in[SEAL_STATE_BYTES];
 };
 
-/* Once in a process; CT_ENOTSUP: this build has no libsodium. */
+/* Call it once per process.  CT_ENOTSUP: built without libsodium. */
 CT_MUST_CHECK enum ct_status seal_init(void);
 
-/* Random bytes that nobody can guess. */
+/* Cryptographically secure random bytes. */
 void seal_draw(void *out, size_t bytes);
 
 /* The caller: writes SEAL_HELLO_BYTES. */
 void seal_hello(struct elastic_seal *s, const uint8_t *secret, uint8_t *out);
-/* The answerer: reads them, writes SEAL_ANSWER_BYTES.  False: no such
- * secret. */
+/* The answerer: reads them, writes SEAL_ANSWER_BYTES. False: the caller does
+ * not know the secret. */
 bool seal_answer(struct elastic_seal *s, const uint8_t *secret,
                  const uint8_t *hello, uint8_t *out);
 /* The caller: reads those, writes SEAL_HEADER_BYTES. */
@@ -54,11 +53,11 @@ bool seal_begin(struct elastic_seal *s, const uint8_t *secret,
 bool seal_begun(struct elastic_seal *s, const uint8_t *secret,
                 const uint8_t *header);
 
-/* bytes + SEAL_EXTRA_BYTES to out; in other memory than data. */
+/* Writes bytes + SEAL_EXTRA_BYTES to out, which must not overlap data. */
 void seal_close(struct elastic_seal *s, const void *data, size_t bytes,
                 uint8_t *out);
-/* bytes - SEAL_EXTRA_BYTES to out.  False: nobody who knows the secret sent
- * these, here. */
+/* Writes bytes - SEAL_EXTRA_BYTES to out.  False: not a frame of this session,
+ * or out of order. */
 bool seal_open(struct elastic_seal *s, const uint8_t *data, size_t bytes,
                uint8_t *out);
 

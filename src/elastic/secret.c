@@ -22,7 +22,7 @@ static int digit(char c)
                                   : -1;
 }
 
-enum ct_status secret_parse(const char *text, const char *from,
+static enum ct_status parse(const char *text, const char *from,
                             uint8_t out[SEAL_SECRET_BYTES])
 {
     size_t n = 0;
@@ -110,7 +110,7 @@ static enum ct_status read_line(uint8_t out[SEAL_SECRET_BYTES])
     while (n <= DIGITS && read(STDIN_FILENO, text + n, 1) == 1 &&
            text[n] != '\n')
         n++;
-    return secret_parse(text, "standard input", out);
+    return parse(text, "standard input", out);
 }
 
 enum ct_status secret_read(const char *path, bool make,
@@ -143,5 +143,5 @@ enum ct_status secret_read(const char *path, bool make,
     n = read(fd, text, sizeof(text) - 1);
     close(fd);
     return n < 0 ? ct_fail(CT_EIO, "%s: %s", path, strerror(errno))
-                 : secret_parse(text, path, out);
+                 : parse(text, path, out);
 }

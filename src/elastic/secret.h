@@ -13,9 +13,6 @@
  * standard input. */
 CT_MUST_CHECK enum ct_status secret_read(const char *path, bool make,
                                          uint8_t out[SEAL_SECRET_BYTES]);
-/* As a file has it; from elsewhere, e.g. a pipe. */
-CT_MUST_CHECK enum ct_status secret_parse(const char *text, const char *from,
-                                          uint8_t out[SEAL_SECRET_BYTES]);
 /* Where it is without another word: ~/.cortado/secret.  For the caller to
  * ct_free. */
 CT_MUST_CHECK enum ct_status secret_default_path(char **out);

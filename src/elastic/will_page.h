@@ -1,12 +1,12 @@
-/* will_page.h - what a member is bound by, in memory that outlives it.
+/* will_page.h - the promises of a member, in memory that outlives it.
  *
- * A member writes down what it promises before it says so, together with the
- * cards of those whom its death concerns.  Whoever sees it end reads that: its
- * agent, which made the page and handed it down, or another member of its host,
- * which maps it by its process.
+ * A member writes its promises here before it sends them, together with the
+ * cards of the members that must know of its end.  The process that notices its
+ * end reads them: its agent, which created the page, or another member of its
+ * host, which maps the page through /proc.
  *
- * A member can be killed between any two stores, so there are two places, and
- * a number that says which is whole. */
+ * A member can be killed between any two stores.  Therefore there are two
+ * places, and a number says which one is complete. */
 #ifndef CT_ELASTIC_WILL_PAGE_H
 #define CT_ELASTIC_WILL_PAGE_H
 
@@ -17,7 +17,8 @@
 #include "elastic/post.h"
 #include "elastic/wire.h"
 
-/* Of both places of the page: a will, and cards of members of its views. */
+/* Sizes in each place of the page: a will, and cards of members of its
+ * views. */
 enum {
     WILL_BYTES  = ELASTIC_WIRE_BYTES + 8,
     CARDS_BYTES = ELASTIC_MEMBERS * (CARD_WIRE_BYTES + 2)
@@ -25,31 +26,32 @@ enum {
 
 struct will_place {
     uint32_t will_bytes, cards_bytes;
-    uint8_t  job[POST_JOB_BYTES]; /* that it is bound in */
+    uint8_t  job[POST_JOB_BYTES]; /* the job that the promises belong to */
     uint8_t  will[WILL_BYTES];
-    uint8_t  cards[CARDS_BYTES]; /* each after its length, u16 */
+    uint8_t  cards[CARDS_BYTES]; /* each preceded by its length, u16 */
 };
 
 struct will_page {
-    atomic_uint       n_written; /* the last is place[n_written % 2] */
-    _Atomic(uint64_t) id;        /* whose it is; 0: nobody's yet */
-    _Atomic(int32_t)  iter;      /* iterations that it was ready for */
-    atomic_bool       over;      /* it said, or heard, that the job is */
+    atomic_uint       n_written; /* the current one is place[n_written % 2] */
+    _Atomic(uint64_t) id;        /* id of its member; 0: none yet */
+    _Atomic(int32_t)  iter;      /* last iteration for which it was ready */
+    atomic_bool       over;      /* it has sent or received that the job is
+                                  * over */
     struct will_place place[2];
 };
 
-/* A page, and the file that others map it by; it is not closed on exec(). */
+/* Creates a page and its file, which stays open across exec(). */
 CT_MUST_CHECK enum ct_status will_page_create(int *fd, struct will_page **out);
-/* The same page, of this process's file or of process `pid`'s; NULL: it cannot
- * be had. */
+/* Maps the page of a file of this process, or of process `pid`; NULL: not
+ * possible. */
 struct will_page *will_page_map(int fd);
 struct will_page *will_page_map_of(uint32_t pid, uint32_t fd);
 void will_page_unmap(struct will_page *p); /* takes NULL */
 
-/* The next writing: fill it in, then it counts. */
+/* next: the place to fill in; publish: makes it the current one. */
 struct will_place *will_page_next(struct will_page *p);
 void will_page_publish(struct will_page *p);
-/* The last one; of a process that has ended, or of this one. */
+/* The current place, of this process or of one that has ended. */
 const struct will_place *will_page_last(const struct will_page *p);
 
 #endif

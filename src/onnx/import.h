@@ -28,7 +28,6 @@ struct onnx_import {
     const Onnx__ModelProto *model; /* borrowed */
     const char             *source;
     Caffe__NetParameter    *net; /* owned */
-    size_t                  room_layer;
     struct onnx_value      *value; /* owned; grows */
     size_t                  n_value, room_value;
     int64_t                 opset;

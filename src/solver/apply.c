@@ -195,14 +195,14 @@ static void adamw(const struct rule_step *s)
 }
 
 static const struct solver_rule rules[] = {
-    { "SGD", 1, false, false, false, sgd },
-    { "Nesterov", 1, false, false, false, nesterov },
-    { "AdaGrad", 1, true, false, true, adagrad },
-    { "RMSProp", 1, true, false, true, rmsprop },
-    { "AdaDelta", 2, false, false, true, adadelta },
-    { "Adam", 2, false, false, true, adam },
-    { "AdamW", 2, false, true, true, adamw },
-    { "LARS", 1, false, false, false, sgd },
+    { "SGD", 1, false, false, sgd },
+    { "Nesterov", 1, false, false, nesterov },
+    { "AdaGrad", 1, true, true, adagrad },
+    { "RMSProp", 1, true, true, rmsprop },
+    { "AdaDelta", 2, false, true, adadelta },
+    { "Adam", 2, false, true, adam },
+    { "AdamW", 2, false, true, adamw },
+    { "LARS", 1, false, false, sgd },
 };
 
 const struct solver_rule *solver_rule_find(const char *name)

@@ -207,7 +207,7 @@ static enum ct_status follow_once(struct ct_solver *s)
 }
 
 /* A view may end while this rank enters it. */
-enum ct_status solver_follow(struct ct_solver *s)
+static enum ct_status follow(struct ct_solver *s)
 {
     enum ct_status st;
 
@@ -220,6 +220,6 @@ enum ct_status solver_follow(struct ct_solver *s)
 enum ct_status solver_or_follow(struct ct_solver *s, enum ct_status st)
 {
     return st == CT_ECOMM && solver_commits(s) && !s->standing.lost
-               ? solver_follow(s)
+               ? follow(s)
                : st;
 }

@@ -1,16 +1,16 @@
-/* early.c - large parameters are updated while their gradient is made.
+/* early.c - updates large parameters while their gradient is computed.
  *
- * The gradient of a large inner product costs more to write, to read again and
- * to clear than to compute, and as much memory as the parameter.  Where nobody
- * else wants to see it, slices of it go to the update rule as they are made
- * (struct ct_sink) and are never stored.
+ * Writing, reading and clearing the gradient of a large inner product costs
+ * more than computing it, and it takes as much memory as the parameter.  If
+ * nothing else reads it, slices of it are passed to the update rule as soon as
+ * they are computed (struct ct_sink) and are never stored.
  *
- * That is so for a solver alone on the CPU with iter_size 1, whose update
- * needs no norm of gradients (clipping, LARS, LARC), and which shows gradients
- * to nobody (keep_blobs, debug_info, snapshot_diff).  The update is the one
- * that follows the pass otherwise: same rate, same numbers.
- * CORTADO_IMPL=update:late stores all gradients, update:early none of inner
- * products, however small. */
+ * This needs a solver that trains alone on the CPU with iter_size 1, an update
+ * without norms of gradients (no clipping, LARS or LARC), and no reader of
+ * gradients (keep_blobs, debug_info, snapshot_diff).  The result is the same as
+ * that of an update after the pass.  CORTADO_IMPL=update:late stores all
+ * gradients; update:early stores none of inner products, even of small
+ * ones. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -18,7 +18,8 @@
 #include "device/impl.h"
 #include "solver/solver_inner.h"
 
-enum { LARGE = 1 << 20 }; /* values, from which on it pays */
+enum { LARGE = 1 << 20 }; /* least values of a parameter for which this is
+                           * faster */
 
 static void take(const struct ct_sink *sink, int64_t first, int64_t n,
                  const float *g)

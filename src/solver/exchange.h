@@ -1,39 +1,39 @@
-/* exchange.h - how a solver shares its gradients with its peers.
+/* exchange.h - how a solver exchanges gradients with other ranks.
  *
- * A solver alone has none of this.  With peers it gets an exchange: facts about
- * the job, which it reads; one table of functions for the kind of
- * synchronisation (in step, servers, means of weights) and one that all kinds
- * share, which it calls.  Neither changes while a view lasts.  The solver
- * describes itself when it attaches, and `finish` returns what came of an
- * iteration.  On every rank alike:
+ * A solver that trains alone has no exchange.  Otherwise its exchange has facts
+ * about the job, one table of functions for the kind of synchronisation (in
+ * step, servers, means of weights), and one table that all kinds share.  They
+ * are constant within a view.  The solver describes itself when it attaches.
+ * `finish` returns the result of an iteration.  Every rank calls, in this
+ * order:
  *
- *     fetch        before an iteration's first forward pass
- *     begin        before the last backward pass; what rides along is set
- *     queued       on a GPU, while that pass is queued: behind each layer's
- *                  backward
+ *     fetch        before the first forward pass of an iteration
+ *     begin        before the last backward pass, after the riders are set
+ *     queued       on a GPU: after each layer's backward is queued
  *     layer_done   after each layer's backward in that pass
- *     finish       what rode along has arrived
- *     wait         before parameter i is updated: the sum over ranks of its
- *                  gradient is there when this returns
+ *     finish       waits for the sums of the riders
+ *     wait         before the update of parameter i: waits for the sum of its
+ *                  gradient over ranks
  *     updated      after the update
- *     settle       before others look at parameters, and when all is over
+ *     settle       before parameters are read by others, and at the end
  *
- * Who updates is a choice.  Every rank does, with the sum of gradients; or
- * each rank its part of the one copy that its host has (shared parameters), as
- * soon as all have sent their gradients of it; or servers do, each its part of
- * the parameters for all (`remote`), and fetch brings the outcome.
+ * There are three ways to update.  Every rank updates all parameters with the
+ * summed gradient.  Or the ranks of a host share one copy of the parameters,
+ * and each rank updates a part of it once all ranks have sent their gradients.
+ * Or servers update, each a part of the parameters (`remote`), and `fetch` gets
+ * the result.
  *
- * With `lazy`, parameters are updated when the next forward pass comes to
- * their layer, so that gradients may still be under way until then.
+ * With `lazy`, a parameter is updated when the next forward pass reaches its
+ * layer, so its gradient may travel until then.
  *
- * Four numbers ride along with the gradients, in the first floats of the
- * gradient arena: each rank's loss and its requests to snapshot, to trace or
- * to stop.
+ * The riders are the first floats of the gradient arena: each rank's loss and
+ * its requests to snapshot, to trace or to stop.  They are summed together with
+ * the gradients.
  *
- * Where the net lies on a GPU, all of this is about the copies of its arenas
- * in the CPU's memory that `mirror` has; the solver brings gradients there
- * before layer_done, and their sums back after wait.  On a GPU begin comes
- * before the forward pass, and the loss rides along only at layer_done. */
+ * If the net is on a GPU, the exchange works on copies of its arenas in CPU
+ * memory (`mirror`).  The solver copies gradients there before layer_done, and
+ * copies their sums back after wait.  It calls begin before the forward pass
+ * and sets the loss before layer_done. */
 #ifndef CT_SOLVER_EXCHANGE_H
 #define CT_SOLVER_EXCHANGE_H
 
@@ -51,261 +51,272 @@ enum ct_rider {
     CT_RIDER_STOP
 };
 
-/* What came from a rank; clock_offset ns added to a time of its host's
- * monotonic clock is rank 0's time, with an error of clock_error at most. */
+/* Receives the data of one rank.  A time of that rank's monotonic clock plus
+ * clock_offset ns is rank 0's time, with an error of at most clock_error. */
 typedef enum ct_status (*ct_collect_fn)(void *arg, int rank, const void *data,
                                         size_t bytes, int64_t clock_offset,
                                         int64_t clock_error);
 
-/* Where numbers that ranks keep between iterations go in a snapshot, under a
- * name, and come back from. */
+/* Saves named arrays of numbers in a snapshot and reads them back. */
 struct ct_keep {
     enum ct_status (*put)(void *arg, const char *name, int64_t n,
                           const float *x);
-    /* On rank 0: another rank puts numbers of its own, to a file of its own. */
+    /* On rank 0: rank `rank` writes its own numbers to its own file. */
     enum ct_status (*elsewhere)(void *arg, int rank);
-    /* *found: there is one of that name; it has n numbers or this fails. */
+    /* *found: the snapshot has an array of this name.  Fails if it has not n
+     * numbers. */
     enum ct_status (*get)(void *arg, const char *name, int64_t n, float *x,
                           bool *found);
     void *arg;
 };
 
-/* A part of the parameters that is to be updated. */
+/* A range of the parameters to be updated. */
 struct ct_update_range {
     size_t first, n;  /* floats of the arena */
-    float *value;     /* n of them, to be changed; NULL: the net's own */
-    const float *sum; /* of gradients; scale times it is their mean */
+    float *value;     /* the n values to be changed; NULL: the net's own */
+    const float *sum; /* sum of gradients; their mean is scale times this */
     float  scale;
-    float  share;     /* of an update, in time; 1: all of it */
-    const float *rate; /* NULL: the update's, as the parameter takes it */
+    float  share;     /* part of an update's rate and momentum, e.g. 1/P for one
+                       * of P gradients; 1: all of it */
+    const float *rate; /* NULL: the rate of the iteration times the parameter's
+                        * lr_mult */
 };
 
-/* What servers ask of the solver in their process, on the comm thread. */
+/* The functions of the solver that a server in its process calls, on the comm
+ * thread. */
 struct ct_updater {
     void *arg;
-    /* From the iteration that the solver stands at; it stands still. */
+    /* Updates begin at the solver's current iteration.  The solver does not
+     * train during this call. */
     void (*begin)(void *arg);
     enum ct_status (*update)(void *arg, int iter,
                              const struct ct_update_range *r);
-    float *history[2]; /* as the arena lies; NULL: none */
+    float *history[2]; /* laid out as the arena; NULL: none */
     int    n_history;
 };
 
-/* One copy of parameters and histories for all ranks of a host, and a solver
- * that uses it.  Called on its thread, or on threads that it waits for. */
+/* A solver that uses one copy of parameters and histories together with the
+ * other ranks of its host.  Called on the solver's thread, or on threads that
+ * it waits for. */
 enum { CT_SHARED_ARRAYS = 3 };
 struct ct_params_user {
-    int   n_arrays; /* as the arena lies: values, then histories; 0: it wants
-                     * none, so nobody gets any */
+    int   n_arrays; /* values, then histories, each laid out as the arena; 0:
+                     * this solver cannot share, so no rank does */
     void *arg;
-    /* Floats [first, first + n) of the arena, by this iteration's rule. */
+    /* Updates floats [first, first + n) of the arena by this iteration's
+     * rule. */
     void (*update)(void *arg, size_t first, size_t n, const float *sum);
-    /* Before updates end for good: the solver takes a copy and leaves, or goes
-     * on reading what there is until it has another view. */
+    /* Called before the shared copy is dropped.  The solver takes a private
+     * copy, or keeps reading the shared one until it has another view. */
     void (*leave)(void *arg);
 };
 struct ct_shared_params {
-    struct ct_buffer *array[CT_SHARED_ARRAYS]; /* zeros; the user drops them */
-    /* With `commits`, else NULL: updates go here until the iteration commits;
-     * then the solver swaps both. */
+    struct ct_buffer *array[CT_SHARED_ARRAYS]; /* zeroed; dropped by the user */
+    /* With `commits`, otherwise NULL: updates are written here.  When the
+     * iteration commits, the solver swaps both. */
     struct ct_buffer *next[CT_SHARED_ARRAYS];
 };
 
 /* The job as a solver sees it. */
 struct ct_exchange_facts {
     int      rank, size;
-    bool     serves;        /* this rank does not train: see ops->serve */
-    float    scale;         /* sum times scale is the mean gradient */
-    double   loss_scale;    /* the same for the loss */
-    bool     own_data, root_data; /* SOURCE_RANK; rank 0 reads for all */
-    bool     global_batch;  /* batch_size is that of all ranks together */
-    const char *shares;     /* of a batch: "even", "speed", weights; or NULL */
+    bool     serves;        /* this rank does not train; see ops->serve */
+    float    scale;         /* the mean gradient is the sum times this */
+    double   loss_scale;    /* the mean loss is the sum times this */
+    bool     own_data, root_data; /* own_data: each rank has its own files
+                                   * (SOURCE_RANK); root_data: rank 0 reads for
+                                   * all ranks */
+    bool     global_batch;  /* batch_size is the sum over all ranks */
+    const char *shares;     /* of the batch: "even", "speed" or weights; NULL:
+                             * this rank does not train */
     int      parts;         /* canonical training: micro-batches of all ranks
-                             * in an iteration; 0: it has iter_size passes */
-    int      micro, first_part; /* canonical training: how many micro-batches
-                                 * this rank runs, and the first of them */
+                             * per iteration; 0: not canonical, iter_size
+                             * passes */
+    int      micro, first_part; /* canonical training: number of micro-batches
+                                 * of this rank, and the first of them */
     bool     remote;        /* servers update; the solver must not */
-    bool     commits;       /* ranks come and go: see job->commit */
-    bool     apart;         /* with `commits`: ranks train apart until they
-                             * meet, and iterations count from then on, see
-                             * job->counts */
-    int      n_full;        /* the first so many ranks have the parameters,
-                             * and the others get them; 0: rank 0 alone */
-    bool     keeps_history; /* the exchange works on the solver's histories */
-    bool     holds_back;    /* some gradients are; see struct ct_attached */
-    bool     whole;         /* the solver gets mean gradients, all of them */
-    bool     sums_in_layers; /* layers of a train net sum over ranks in a
+    bool     commits;       /* elastic; see job->commit */
+    bool     apart;         /* with `commits`: ranks have different weights
+                             * between two meetings, and an iteration counts
+                             * only after the next meeting; see job->counts */
+    int      n_full;        /* ranks 0 to n_full - 1 have the parameters, the
+                             * others receive them; 0: only rank 0 has them */
+    bool     keeps_history; /* the exchange changes the solver's histories */
+    bool     holds_back;    /* parts of some gradients are held back; see struct
+                             * ct_attached */
+    bool     whole;         /* the solver gets complete mean gradients */
+    bool     sums_in_layers; /* layers of a train net sum over ranks during a
                               * pass */
-    bool     deal_tests;    /* ranks hold the same parameters at a test, so
-                             * they deal out its batches; otherwise rank 0
-                             * tests by itself */
-    size_t   bucket_bytes;  /* of gradients that travel together; 0: any */
-    int      guard_interval; /* iterations from one check to the next; 0: no */
-    const struct ct_peers *peers; /* for layers of the train net; NULL: no */
-    const struct ct_feeds *feeds; /* for its sources; NULL: no */
-    struct ct_pulse *pulse; /* to say where this rank stands; NULL: no */
+    bool     deal_tests;    /* ranks hold the same parameters at a test and
+                             * divide its batches; otherwise rank 0 tests
+                             * alone */
+    size_t   bucket_bytes;  /* size of buckets of gradients; 0: any */
+    int      guard_interval; /* iterations between two checks; 0: no checks */
+    const struct ct_peers *peers; /* for layers of the train net; NULL: none */
+    const struct ct_feeds *feeds; /* for data sources of the train net; NULL:
+                                   * none */
+    struct ct_pulse *pulse; /* reports the progress of this rank; NULL: none */
 };
 
 /* A solver as the exchange sees it. */
 struct ct_trainer {
     int      iter_size, iter;
-    int      max_iter; /* where training is to end; 0: not known */
+    int      max_iter; /* last iteration; 0: unknown */
     uint64_t seed;
     float    momentum, clip; /* clip 0: none */
     struct ct_updater updater;
-    struct ct_mirror *mirror; /* NULL: the net is in the CPU's memory */
-    /* Samples of every rank in a pass, or NULL where all have as many.  Losses
-     * are weighted by them. */
+    struct ct_mirror *mirror; /* NULL: the net is in CPU memory */
+    /* Samples per pass of every rank; NULL: equal on all ranks.  Losses are
+     * weighted by them. */
     const int64_t *batches;
 };
 
-/* What attach came to. */
+/* Result of attach. */
 struct ct_attached {
     bool lazy;        /* updates may wait for the next forward pass */
-    bool queues_sums; /* `queued` has gradients summed on the GPU, and
-                         layer_done needs none of them */
-    bool sums_apart;  /* the net's gradients stay this rank's own */
-    /* By parameter, or NULL: no.  Gradients of such a parameter are held back;
-     * they have been clipped and have gathered momentum before they arrive, so
-     * the solver clips nothing and gives them none.  Borrowed. */
+    bool queues_sums; /* `queued` sums gradients on the GPU; layer_done does not
+                       * need them */
+    bool sums_apart;  /* sums are not written to the net's gradients */
+    /* By parameter: parts of its gradient are held back.  NULL: none.  Such a
+     * gradient has been clipped and has momentum already, so the solver applies
+     * neither.  Borrowed. */
     const bool *held;
 };
 
-/* What an iteration came to. */
+/* Result of an iteration. */
 struct ct_answer {
-    double loss; /* the mean over ranks */
-    bool   snapshot, trace, stop; /* some rank asked for it */
-    /* For a rank that was left behind: the iteration that the others are at
-     * (0: this one), and that its samples count for nothing and are to be
-     * drawn again. */
+    double loss; /* mean over ranks */
+    bool   snapshot, trace, stop; /* requested by at least one rank */
+    /* For a rank that missed the deadline: the iteration of the other ranks (0:
+     * this one); its samples did not count and must be drawn again. */
     int    ahead;
     bool   again;
 };
 
 /* Why ranks settle. */
 enum ct_settle {
-    CT_SETTLE_TEST,     /* parameters become those of all updates so far, and
-                         * statistics that ranks keep apart become one, on
-                         * every rank */
+    CT_SETTLE_TEST,     /* all updates are applied to the parameters, and
+                         * statistics of layers are averaged, on every rank */
     CT_SETTLE_SNAPSHOT, /* the same, and rank 0 gets all histories */
-    CT_SETTLE_WRITTEN,  /* that snapshot is on disk */
-    CT_SETTLE_CHECK,    /* proves that all ranks hold the same parameters, or
-                         * names the layer where they part */
-    CT_SETTLE_END       /* the iterations that were asked for are over */
+    CT_SETTLE_WRITTEN,  /* the snapshot is on disk */
+    CT_SETTLE_CHECK,    /* checks that all ranks hold the same parameters; names
+                         * the first layer that differs */
+    CT_SETTLE_END       /* the requested iterations are done */
 };
 
-/* A kind of synchronisation; complete. */
+/* A kind of synchronisation.  All members are set. */
 struct ct_exchange;
 struct ct_exchange_ops {
     const char *name;
-    /* When training starts, and again before later steps: every rank gets
-     * rank 0's parameters, the first time. */
+    /* Called when training starts and before later calls of step.  The first
+     * call copies rank 0's parameters to every rank. */
     enum ct_status (*attach)(struct ct_exchange *x, struct ct_net *net,
                              const struct ct_trainer *t,
                              struct ct_attached *out);
-    /* The net is about to go; nothing happens where it is not attached. */
+    /* The net will be destroyed.  Does nothing if it is not attached. */
     void (*detach)(struct ct_exchange *x, const struct ct_net *net);
     enum ct_status (*fetch)(struct ct_exchange *x, int iter);
     enum ct_status (*begin)(struct ct_exchange *x, int iter);
-    /* Canonical training: takes in the gradient of micro-batch k, any but the
-     * last, and clears it. */
+    /* Canonical training: adds the gradient of micro-batch k, except the last
+     * one, to the sum of this rank and clears it. */
     enum ct_status (*fold)(struct ct_exchange *x, int k);
     enum ct_status (*queued)(struct ct_exchange *x, int layer);
     enum ct_status (*layer_done)(struct ct_exchange *x, int layer);
     enum ct_status (*finish)(struct ct_exchange *x, struct ct_answer *out);
-    /* With lazy: would `wait` return at once? */
+    /* With lazy: would `wait` return without waiting? */
     bool (*ready)(struct ct_exchange *x, int param);
-    /* *sum: where the sum lies, for reading.  With shared parameters it
-     * returns when all ranks have updated their parts of the parameter. */
+    /* *sum: the sum, read-only.  With shared parameters: returns when all ranks
+     * have updated their parts of the parameter. */
     enum ct_status (*wait)(struct ct_exchange *x, int param,
                            const float **sum);
-    /* The update of iteration iter - 1 is done, by this rate. */
+    /* The update of iteration iter - 1 was done with this rate. */
     enum ct_status (*updated)(struct ct_exchange *x, int iter, float rate);
     enum ct_status (*settle)(struct ct_exchange *x, int iter,
                              enum ct_settle why);
-    /* What all ranks hold, into a snapshot (keep->put: what is small or all
-     * ranks' by rank 0, large things of a rank by itself), or back, by each
-     * rank, when the net is attached. */
+    /* Writes state that ranks keep between iterations to a snapshot
+     * (keep->put), or reads it back when the net is attached (keep->get).  Rank
+     * 0 writes what is small or common; each rank writes its own large
+     * arrays. */
     enum ct_status (*keep)(struct ct_exchange *x, const struct ct_keep *keep);
-    /* On a rank that serves and does not train, in place of all that: until
-     * the others have reached iteration `end`, or stop before it. */
+    /* Replaces all other calls on a rank that serves and does not train.
+     * Returns when the others have reached iteration `end` or stop earlier. */
     enum ct_status (*serve)(struct ct_exchange *x, int end, int *iter);
 };
 
-/* The view that follows when one is over. */
+/* The view that follows one that has ended. */
 struct ct_next_view {
-    int  base; /* iterations that count, for every rank of it */
-    bool full; /* this rank has them; else it gets all anew */
-    bool lost; /* nobody has: whoever made the solver begins again, from a
-                * snapshot */
+    int  base; /* number of iterations that count; the same for all ranks */
+    bool full; /* this rank has their result; otherwise it receives
+                * everything */
+    bool lost; /* no rank has it: the caller restarts from a snapshot */
 };
 
-/* How the facts of this rank are likely to be in the next view. */
+/* The probable facts of this rank in the next view. */
 struct ct_expected {
-    struct ct_exchange_facts facts; /* what they say of nets and their data */
-    bool                     shares; /* a host's ranks share parameters */
-    uint64_t                 hint;  /* its number */
-    /* This rank is prepared for that, or will not be; on any thread, also when
-     * that view has come or never will. */
+    struct ct_exchange_facts facts; /* valid for nets and their data */
+    bool                     shares; /* the ranks of a host share parameters */
+    uint64_t                 hint;  /* number of the hint */
+    /* This rank is prepared, or will not be.  Any thread; also after that view
+     * has come or was dropped. */
     void (*prepared)(void *arg, uint64_t hint);
     void *arg;
-    /* On any thread, before that: memory that ranks will share, for gradients
-     * of so many floats and `n_arrays` for parameters and histories; NULL: it
-     * is not this rank's to make. */
+    /* Reserves shared memory for gradients of n_floats floats and `n_arrays`
+     * arrays of parameters and histories.  Any thread, before `prepared`.
+     * NULL: another rank does it. */
     void (*reserve)(void *owner, int n_ranks, size_t n_floats, int n_arrays);
     void *owner;
 };
 
-/* What all kinds have. */
+/* Functions that all kinds share. */
 struct ct_job_ops {
-    enum ct_status (*meet)(struct ct_exchange *x); /* all ranks are here */
-    /* When the solver is made: arrays of NULL where ranks keep copies of their
-     * own. */
+    enum ct_status (*meet)(struct ct_exchange *x); /* a barrier */
+    /* Called when the solver is created.  Arrays stay NULL if every rank keeps
+     * its own copy. */
     enum ct_status (*share)(struct ct_exchange *x, struct ct_net *net,
                             const struct ct_params_user *user,
                             struct ct_shared_params *out);
-    /* Everyone's bytes on every rank, in the order of ranks: bytes[r] from
-     * rank r.  `mine` may be its place in out already. */
+    /* Gathers bytes[r] bytes from each rank r on every rank, in rank order.
+     * `mine` may point into `out`. */
     enum ct_status (*gather)(struct ct_exchange *x, const void *mine,
                              const size_t *bytes, void *out);
-    /* Rank 0's bytes become those of all ranks, also of those that serve. */
+    /* Rank 0's bytes on every rank, including ranks that serve. */
     enum ct_status (*broadcast)(struct ct_exchange *x, void *data,
                                 size_t bytes);
     /* Rank 0's bytes on every rank that trains. */
     enum ct_status (*spread)(struct ct_exchange *x, void *data, size_t bytes);
-    /* Every rank's bytes, one rank after the other, to `take` on rank 0; all
-     * ranks call it at the same place. */
+    /* Passes the bytes of every rank, in rank order, to `take` on rank 0.  All
+     * ranks call it at the same point. */
     enum ct_status (*collect)(struct ct_exchange *x, const void *mine,
                               size_t bytes, ct_collect_fn take, void *arg);
-    /* What happened among the ranks, in order.  *seen counts those that the
-     * caller had; false: there is no other. */
+    /* The next event among the ranks. *seen counts the events that the caller
+     * has read; false: no other event. */
     bool (*next_mark)(struct ct_exchange *x, uint64_t *seen,
                       struct ct_mark *out);
-    /* With `commits`, before gradients are made: an iteration begins that may
-     * have to be done again. */
+    /* With `commits`: an iteration begins that may have to be repeated.  Called
+     * before gradients are computed. */
     enum ct_status (*mark)(struct ct_exchange *x);
-    /* With `commits`, in a new view: this rank has the parameters of `iter`
+    /* With `commits`, in a new view: this rank has the parameters after `iter`
      * iterations. */
     enum ct_status (*hold)(struct ct_exchange *x, int iter);
     /* With `commits`, after finish: returns when every rank has all sums of the
-     * iteration.  Nothing that outlives it may change before. */
+     * iteration.  State that outlives the iteration must not change earlier. */
     enum ct_status (*commit)(struct ct_exchange *x, int iter);
-    /* With `apart`: iterations that count.  Since then each rank has weights
-     * of its own, and all go back there where a view ends. */
+    /* With `apart`: number of iterations that count.  Later ones differ between
+     * ranks, and all ranks go back to this one when the view ends. */
     int (*counts)(struct ct_exchange *x);
-    /* With `commits`: training ends after so many iterations, as it turns out.
-     * Who has them needs no others to end. */
+    /* With `commits`: training ends after `iter` iterations.  A rank that has
+     * them can end without the others. */
     void (*last)(struct ct_exchange *x, int iter);
-    /* With `commits`, after a CT_ECOMM: waits for the next view, and enters it
-     * once the solver is detached.  That changes `facts`. */
+    /* With `commits`, after CT_ECOMM: next_view waits for the next view;
+     * enter_view enters it once the solver is detached, and changes `facts`. */
     enum ct_status (*next_view)(struct ct_exchange *x,
                                 struct ct_next_view *out);
     enum ct_status (*enter_view)(struct ct_exchange *x);
-    /* With `commits`, at any moment of an iteration: CT_ECOMM when the view is
-     * over, so that there is no sense in going on with it. */
+    /* With `commits`, at any time: CT_ECOMM if the view has ended, so the
+     * iteration is useless. */
     enum ct_status (*check)(struct ct_exchange *x);
-    /* With `commits`, before an iteration: a hint of the next view; false:
-     * there is none that this did not give. */
+    /* With `commits`, before an iteration: a hint about the next view; false:
+     * no hint that was not returned before. */
     bool (*expects)(struct ct_exchange *x, struct ct_expected *out);
 };
 
@@ -316,10 +327,11 @@ struct ct_exchange {
     void                         *state;
 };
 
-/* The answer that riders give which have been summed over ranks. */
+/* The result of an iteration from riders that were summed over ranks. */
 struct ct_answer ct_answer_of(const struct ct_exchange *x, const float *rider);
 
-/* `each` bytes of every rank, on all ranks; and the mean of a number. */
+/* Gathers `each` bytes of every rank on all ranks; the mean of a number over
+ * ranks. */
 CT_MUST_CHECK enum ct_status ct_exchange_gather(struct ct_exchange *x,
                                                 const void *mine, size_t each,
                                                 void *out);

@@ -1,13 +1,13 @@
-/* mirror.h - what lies on a GPU, in the CPU's memory, where peers read it and
- * write to it.
+/* mirror.h - a copy in CPU memory of a net's arenas on a GPU, which peers read
+ * and write.
  *
- *     gradients    go out in groups, each as soon as the backward pass has
- *                  completed its layers and while it goes on; what the ranks
- *                  made of them comes back group by group before the update
- *     parameters   and histories are copied when the exchange asks: when
+ *     gradients    are copied out in groups, each as soon as the backward pass
+ *                  has completed its layers; their sums are copied back group
+ *                  by group before the update
+ *     parameters   and histories are copied when the exchange needs them: when
  *                  training starts, for means of weights, from servers
  *
- * Everything that dist/ does works on these copies as on a CPU's net. */
+ * dist/ works on these copies as on a net in CPU memory. */
 #ifndef CT_SOLVER_MIRROR_H
 #define CT_SOLVER_MIRROR_H
 
@@ -18,14 +18,14 @@ struct ct_stage;
 
 struct ct_mirror {
     struct ct_net *net;
-    const struct ct_device *dev; /* the net's */
-    float         *data, *diff; /* as the arenas lie; owned */
-    float         *history[2];  /* NULL: the exchange does without; owned */
-    /* mirror.c's: */
+    const struct ct_device *dev; /* the device of the net */
+    float         *data, *diff; /* laid out as the arenas; owned */
+    float         *history[2];  /* NULL: not needed by the exchange; owned */
+    /* Private to mirror.c: */
     bool            *stays;        /* per parameter: ct_mirror_keep; owned */
     float           *on_device[2]; /* the solver's histories; borrowed */
     struct ct_stage *stage;        /* makes the copies; owned */
-    struct ct_cut    groups;       /* runs that are copied as one */
+    struct ct_cut    groups;       /* runs that are copied together */
     bool            *arrived;      /* per group: its sums are on the device;
                                     * owned */
     int              n_queued;     /* groups whose copies are queued */
@@ -33,8 +33,8 @@ struct ct_mirror {
                                     * -1: none; owned */
 };
 
-/* Groups of up to group_bytes, 0: as copies like it.  `history` has n_history
- * arrays on the device, those that the exchange works with. */
+/* Groups of up to group_bytes; 0: a size that suits copies.  `history`:
+ * n_history arrays on the device that the exchange uses. */
 CT_MUST_CHECK enum ct_status ct_mirror_create(struct ct_net *net,
                                               const struct ct_device *dev,
                                               size_t group_bytes,
@@ -43,27 +43,27 @@ CT_MUST_CHECK enum ct_status ct_mirror_create(struct ct_net *net,
                                               struct ct_mirror **out);
 void ct_mirror_destroy(struct ct_mirror *m); /* takes NULL */
 
-/* The gradient of `param` stays on the device, where the exchange sums it, and
- * is not copied; or is copied again. */
+/* stays: the gradient of `param` is summed on the device and not copied. */
 void ct_mirror_keep(struct ct_mirror *m, int param, bool stays);
-/* For copies of the exchange's own, in order with the mirror's. */
+/* For the exchange's own copies, in order with those of the mirror. */
 struct ct_stage *ct_mirror_stage(const struct ct_mirror *m);
 
-/* A pass is about to be queued whose gradients go out. */
+/* Call it before a pass is queued whose gradients will be copied. */
 void ct_mirror_expect(struct ct_mirror *m);
 /* For the net's layer_done, while the pass is queued. */
 CT_MUST_CHECK enum ct_status ct_mirror_queue(struct ct_mirror *m, int layer);
-/* Waits until what layers from `layer` up have made is in diff, but for what
- * stays on the device. */
+/* Waits until the gradients of layers from `layer` up are in diff, except those
+ * that stay on the device. */
 CT_MUST_CHECK enum ct_status ct_mirror_wait(struct ct_mirror *m, int layer);
-/* Once x->wait() returns for them, the gradients of the group that `param` is
- * in go back to the device; once a pass. */
+/* Waits for the sums of the group of `param` with x->wait() and copies them to
+ * the device; once per pass. */
 CT_MUST_CHECK enum ct_status ct_mirror_arrive(struct ct_mirror *m,
                                               struct ct_exchange *x,
                                               int param);
 
-/* Parameters from the device and to it; of both arenas' floats [first,
- * first + n); histories.  Each takes NULL, does nothing then, and waits. */
+/* Copy parameters from and to the device; floats [first, first + n) of both
+ * arenas; histories.  Each waits for its copies, and does nothing if m is
+ * NULL. */
 CT_MUST_CHECK enum ct_status ct_mirror_get(struct ct_mirror *m);
 CT_MUST_CHECK enum ct_status ct_mirror_put(struct ct_mirror *m);
 CT_MUST_CHECK enum ct_status ct_mirror_put_run(struct ct_mirror *m,
@@ -71,8 +71,8 @@ CT_MUST_CHECK enum ct_status ct_mirror_put_run(struct ct_mirror *m,
 CT_MUST_CHECK enum ct_status ct_mirror_get_history(struct ct_mirror *m);
 CT_MUST_CHECK enum ct_status ct_mirror_put_history(struct ct_mirror *m);
 
-/* Where the exchange finds the arenas of `net` in the CPU's memory, a
- * parameter, and the device: what the mirror has; with NULL, the net itself. */
+/* The arenas of `net`, a parameter and the device as the exchange sees them:
+ * those of the mirror; if m is NULL, those of the net. */
 static inline float *ct_mirror_data(const struct ct_mirror *m,
                                     const struct ct_net *net)
 {

@@ -1,26 +1,25 @@
 /* shared_params.c - parameters and histories in memory that all ranks of a host
  * share.
  *
- * Where the exchange has room for it, parameters that are learned and their
- * histories lie in memory that all ranks see, and each rank updates a part of
- * them with the sum of everyone's gradients, by the solver's own rule.  So a
- * host holds the model once, and an update is done once, not by each rank.
+ * If the exchange offers it, learned parameters and their histories are in
+ * memory that all ranks share.  Each rank updates a part of them with the
+ * summed gradients, by the solver's own rule.  So a host holds the model once
+ * and updates it once.
  *
- * Parts are updated while the backward pass is still at layers below: all
- * ranks are past the layers that read them.  The next forward pass waits for
- * what its layers need.  Who writes to parameters outside of an update must
- * know that peers see it; all ranks meet before and after.
+ * A part is updated during the backward pass, when all ranks are past the
+ * layers that read it.  The next forward pass waits for the parameters of its
+ * layers.  Code that writes to parameters outside of an update changes them for
+ * all ranks; all ranks must meet before and after.
  *
- * Where ranks come and go there are two copies: the current one, which nobody
- * changes, and the next, into which updates go.  When all ranks have the whole
- * of it, the iteration counts, and each rank takes the next one for current.
- * A rank may be lost, or be thought so and go on, in the middle of a piece:
- * what it leaves is in a copy that the others do not look at.  So they go on
- * reading the current one when the view is over, and copy it once, to where the
- * ranks of the next view share it, each rank that has it a part.  An update of
- * the next iteration writes to the copy where this one began, but only after
- * every rank has posted gradients for it: no rank can have to go back any
- * more. */
+ * In elastic jobs there are two copies.  Nobody changes the current one;
+ * updates are written to the next one.  When all ranks have all of it, the
+ * iteration counts, and the next copy becomes the current one on each rank.  A
+ * rank may be lost in the middle of a piece, or be taken for lost and continue:
+ * it writes only to a copy that the others do not read.  When a view ends,
+ * ranks keep reading the current copy and copy it once to the shared memory of
+ * the next view, each rank that has it a part.  An update of the next iteration
+ * writes to the copy in which this iteration began, but only after every rank
+ * has posted gradients for it; then no rank can have to go back. */
 #include <string.h>
 
 #include "core/buffer.h"

@@ -29,7 +29,6 @@ struct solver_rule {
     const char *name;
     int         n_history;
     bool        no_momentum;     /* refuses one in the prototxt */
-    bool        decoupled_decay; /* l2 acts on w directly (AdamW) */
     bool        adapts; /* histories are of gradients, whatever the rate */
     void      (*update)(const struct rule_step *s);
 };
@@ -392,7 +391,6 @@ CT_MUST_CHECK enum ct_status solver_newest_since(const struct ct_solver *s,
 bool solver_commits(const struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_mark(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_commit(struct ct_solver *s);
-CT_MUST_CHECK enum ct_status solver_follow(struct ct_solver *s);
 void solver_mark_fini(struct ct_solver *s);
 /* `st`; where it says that a view has ended, what comes of following, and the
  * caller does anew what it did. */
@@ -493,9 +491,6 @@ static inline uint64_t solver_seed_of(uint64_t bits)
 {
     return bits >> 11;
 }
-
-/* step.c: the gradient arena as peers see it. */
-float *solver_peer_diffs(const struct ct_solver *s);
 
 /* step.c: peers see copies of what the net has. */
 bool solver_wants_mirror(const struct ct_solver *s);

@@ -106,7 +106,8 @@ static enum ct_status layer_done(struct ct_net *net, int layer, void *arg)
     return CT_OK;
 }
 
-float *solver_peer_diffs(const struct ct_solver *s)
+/* The gradient arena as peers see it. */
+static float *peer_diffs(const struct ct_solver *s)
 {
     return s->peers.mirror ? s->peers.mirror->diff : ct_net_arena_diff(s->net);
 }
@@ -148,7 +149,7 @@ static enum ct_status begin_exchange(struct ct_solver *s, double loss)
     s->peers.pending = CT_ACTION_NONE;
     if (act != CT_ACTION_NONE || !x->facts.apart)
         s->standing.mark.asked = act;
-    rider                    = solver_peer_diffs(s);
+    rider                    = peer_diffs(s);
     rider[CT_RIDER_LOSS]     = (float)loss;
     rider[CT_RIDER_SNAPSHOT] = act == CT_ACTION_SNAPSHOT;
     rider[CT_RIDER_STOP]     = act == CT_ACTION_STOP;
@@ -249,7 +250,7 @@ static enum ct_status micro_pass(struct ct_solver *s, int i, double *loss)
         if (last)
             return CT_OK;
     }
-    solver_peer_diffs(s)[CT_RIDER_LOSS] = (float)*loss;
+    peer_diffs(s)[CT_RIDER_LOSS] = (float)*loss;
     return x->ops->fold(x, i);
 }
 

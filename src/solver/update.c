@@ -1,9 +1,8 @@
 /* update.c - one update of all parameters, in Caffe's order: rate, clipping
  * by the global norm, division by iter_size, weight decay, rule.
  *
- * Each parameter has a state.  An update makes all of them due; each is
- * brought up to date at once, or when the next forward pass comes to its
- * layer. */
+ * Each parameter has a state.  An iteration makes all parameters due.  Each is
+ * updated at once, or when the next forward pass reaches its layer. */
 #include <math.h>
 #include <string.h>
 
@@ -20,14 +19,14 @@ static enum ct_status squares(const struct ct_blob *b, const float *x,
     return b->dev->ops->dot(b->dev, b->count, x, x, out);
 }
 
-/* What turns the sum over ranks that a diff holds into their mean. */
+/* The factor that turns a sum over ranks into the mean. */
 static float mean_scale(const struct ct_solver *s)
 {
     return s->options.exchange ? s->options.exchange->facts.scale : 1;
 }
 
-/* The gradient, summed over ranks, has arrived.  Gradients that the solver did
- * not send are the caller's to sum. */
+/* Waits for the summed gradient.  Gradients that the solver did not send are
+ * summed by the caller. */
 static enum ct_status arrived(const struct ct_solver *s, int param,
                               const float **sum)
 {
@@ -111,7 +110,8 @@ static enum ct_status local_rate(const struct ct_solver *s,
     return CT_OK;
 }
 
-/* What the update of parameter i takes, once its gradient is in. */
+/* Waits for the gradient of parameter i and computes the numbers of its
+ * update. */
 static enum ct_status prepare(struct ct_solver *s, int i, const float **g,
                               struct rule_step *out)
 {
@@ -124,7 +124,7 @@ static enum ct_status prepare(struct ct_solver *s, int i, const float **g,
     return local_rate(s, p, *g, out->scale * s->due.now.factor, &out->rate);
 }
 
-/* On a GPU all parameters go in one launch. */
+/* On a GPU one launch updates all parameters. */
 static enum ct_status update_on_device(struct ct_solver *s)
 {
     const uint64_t start  = ct_trace_begin();
@@ -190,7 +190,7 @@ static void take_statistics_in(struct ct_solver *s)
     }
 }
 
-/* Statistics that came with the gradients are no part of their norm. */
+/* Statistics travel with the gradients and are not part of their norm. */
 static enum ct_status set_statistics_aside(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -208,7 +208,7 @@ static enum ct_status set_statistics_aside(struct ct_solver *s)
     return CT_OK;
 }
 
-/* On a GPU, once all gradients are in. */
+/* On a GPU, when all gradients have arrived. */
 static enum ct_status judge_on_device(struct ct_solver *s)
 {
     const float *g;
@@ -219,7 +219,7 @@ static enum ct_status judge_on_device(struct ct_solver *s)
     return solver_device_judge(s, mean_scale(s));
 }
 
-/* Clipping needs the norm of all gradients before the first is used. */
+/* Clipping needs the norm of all gradients before the first update. */
 static enum ct_status find_scale(struct ct_solver *s)
 {
     if (!s->due.now.scaled && s->gpu.gradients)
@@ -230,7 +230,7 @@ static enum ct_status find_scale(struct ct_solver *s)
     return CT_OK;
 }
 
-/* For a pass that has begun already: the diff starts at zero. */
+/* The pass has begun already, so its diff must be cleared. */
 static enum ct_status update_and_clear(struct ct_solver *s, int i)
 {
     CT_TRY(update_param(s, i));
@@ -248,7 +248,7 @@ enum ct_status solver_update_rate(struct ct_solver *s)
     return CT_OK;
 }
 
-/* Who updates the parameters of this iteration. */
+/* Sets the state of every parameter for this iteration. */
 static void make_due(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -289,8 +289,8 @@ void solver_update_drop(struct ct_solver *s)
     s->peers.exchanged        = false;
 }
 
-/* Parameters lie in the order of their layers.  While the one that is needed
- * is under way, those of the last layers, which came first, take their turn. */
+/* Parameters are in the order of their layers.  While the required one has not
+ * arrived, those of the last layers, which were sent first, are updated. */
 enum ct_status solver_update_layer(struct ct_solver *s, int layer)
 {
     struct ct_exchange *x = s->options.exchange;

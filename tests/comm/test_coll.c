@@ -398,28 +398,6 @@ TEST(coll, nobody_passes_a_barrier_before_all_have_come)
     }
 }
 
-static enum ct_status reduce_rank(struct ct_comm *c, void *arg)
-{
-    double *root = arg;
-    float x[5];
-
-    for (int i = 0; i < 5; i++)
-        x[i] = (float)(c->rank + i);
-    CT_TRY(ct_tree_reduce(c, x, 5));
-    for (int i = 0; c->rank == 0 && i < 5; i++)
-        root[i] = (double)x[i];
-    return CT_OK;
-}
-
-TEST(coll, tree_reduce_leaves_the_sum_with_rank_0)
-{
-    double root[5];
-
-    ranks_run(7, NULL, reduce_rank, root);
-    for (int i = 0; i < 5; i++)
-        ASSERT_FLOAT(21 + 7 * i, root[i], 0);
-}
-
 static enum ct_status tune_rank(struct ct_comm *c, void *arg)
 {
     struct ct_tuning *all = arg;

@@ -54,7 +54,7 @@ static enum ct_status steps(struct ct_comm *c, struct dist_wire *w,
                 return ct_fail(CT_EINTERNAL, "dense value %d is %g", (int)i,
                                (double)w->dense[i]);
         sent = (double)(atomic_load(&c->bytes_sent) - before);
-        want = dist_wire_sends(c, w);
+        want = dist_managed_sends(c, w, w->dist->wires.share);
         /* The last slice is shorter. */
         if (c->size > 1 && !(sent <= want && sent >= want - 60))
             return ct_fail(CT_EINTERNAL, "%g bytes, not %g", sent, want);

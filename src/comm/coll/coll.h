@@ -70,10 +70,6 @@ double ct_broadcast_bytes(const struct ct_place *p, int root, size_t bytes);
 CT_MUST_CHECK enum ct_status ct_allgather(struct ct_comm *c, const void *mine,
                                           const size_t *bytes, void *out);
 double ct_allgather_bytes(const struct ct_place *p, const size_t *bytes);
-/* Sums x over ranks into rank 0's x along the tree of tree.c; the others' x
- * is changed on the way. */
-CT_MUST_CHECK enum ct_status ct_tree_reduce(struct ct_comm *c, float *x,
-                                            int64_t n);
 /* Nobody goes on before all have come. */
 CT_MUST_CHECK enum ct_status ct_barrier(struct ct_comm *c);
 double ct_barrier_bytes(const struct ct_place *p);

@@ -136,15 +136,6 @@ enum ct_status ct_tree_spread(struct ct_comm *c, const struct ct_tree *t,
     return st;
 }
 
-enum ct_status ct_tree_reduce(struct ct_comm *c, float *x, int64_t n)
-{
-    struct ct_tree t;
-
-    ct_comm_begin(c, "reduce", (uint64_t)n * sizeof(*x));
-    ct_tree_init(&t, &c->place, 0);
-    return ct_tree_sum(c, &t, x, n, ct_comm_tag(c, 0));
-}
-
 enum ct_status ct_broadcast(struct ct_comm *c, int root, void *data,
                             size_t bytes)
 {

@@ -2,9 +2,9 @@
  *
  *     push --> message --> link of its server --> ... --> answer --> fresh
  *
- * A link is the way to one server and back.  Both ends count, so a link always
- * knows which slice its next answer is for.  Everything is under the lock of
- * struct ct_ps but what a request is writing to or reading from. */
+ * A link connects a worker to one server.  Both ends count messages, so a link
+ * knows the slice of its next answer.  The lock of struct ct_ps protects
+ * everything except buffers of active requests. */
 #ifndef CT_COMM_PS_CLIENT_H
 #define CT_COMM_PS_CLIENT_H
 

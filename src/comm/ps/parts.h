@@ -38,7 +38,6 @@ void ps_server_pull(struct ct_ps *p, const struct ct_ps_pull *pull);
 
 CT_MUST_CHECK enum ct_status ps_client_create(struct ct_ps *p);
 void ps_client_destroy(struct ct_ps *p);
-CT_MUST_CHECK enum ct_status ps_client_progress(struct ct_ps *p);
 void ps_client_reset(struct ct_ps *p, const float *x, int64_t clock);
 /* From the server in this process. */
 void ps_client_answer(struct ct_ps *p, const void *message);

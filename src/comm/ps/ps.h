@@ -1,25 +1,26 @@
 /* ps.h - parameter servers: floats in slices, kept or summed for workers.
  *
- * Each iteration a worker pushes every slice to the slice's server and gets
- * one answer for each push.  What a server does with pushes is one of:
+ * In each iteration a worker pushes every slice to the slice's server and gets
+ * one answer per push.  A server works in one of these modes:
  *
- *     sum      nothing is kept.  When the slice has come from all workers it
- *              is added up along a binary tree in worker order, and the sum is
- *              the answer.
- *     values   the server keeps the slice.  What came from all workers for
- *              iteration c is added up, apply() changes the values with it,
- *              and version c becomes c + 1.  A push of iteration c is
- *              answered with the values as soon as they hold every iteration
- *              up to c - s: staleness s = 0 is lock-step.
- *     async    values, where every push is applied by itself when it comes, as
- *              a P-th of an update.
- *     rounds   values with s = 0, where the layer above says who is in an
- *              iteration (ct_ps_round, ct_ps_close); the rest is late.
+ *     sum      keeps nothing.  When all workers have pushed the slice, adds the
+ *              pushes along a binary tree in worker order and answers with the
+ *              sum.
+ *     values   keeps the slice.  Adds the pushes of all workers for iteration
+ *              c, calls apply() to update the values, and increments the
+ *              version.  A push of iteration c is answered with the values as
+ *              soon as they include every iteration up to c - s.  Staleness
+ *              s = 0 is lock-step.
+ *     async    values, but each push is applied when it arrives, as 1/P of an
+ *              update.
+ *     rounds   values with s = 0, but the layer above decides which workers
+ *              are part of an iteration (ct_ps_round, ct_ps_close); the others
+ *              are late.
  *
- * A process may be worker, server or both.  All of it but the functions marked
- * so runs on the comm thread: ct_ps_progress moves everything along, never
- * waits, and is called whenever that thread has nothing else to do or waits
- * for something (ct_comm.background). */
+ * A process may be a worker, a server or both.  Everything runs on the comm
+ * thread, except functions that say otherwise.  ct_ps_progress never waits; the
+ * thread calls it when it has no job and while it waits (ct_comm.background).
+ */
 #ifndef CT_COMM_PS_PS_H
 #define CT_COMM_PS_PS_H
 
@@ -30,45 +31,46 @@
 
 enum { CT_PS_ASYNC = -1 };
 
-/* Of a usual iteration: how long bounded staleness waits for the others' latest
- * gradients, which would be in the values a moment later.  Ranks that are about
- * as fast as each other then train on fresh values, and one that is held up
- * holds the others up by this much at most. */
+/* Part of a usual iteration that bounded staleness waits for the latest
+ * gradients of other workers, which may arrive a moment later.  Workers of
+ * similar speed then train on fresh values, and a slow worker delays the others
+ * by at most this much. */
 #define CT_PS_FRESH 0.5
 
-/* What came from all workers for one slice. */
+/* The sum of the pushes of all workers for one slice. */
 struct ct_ps_update {
     size_t  first, n;
-    int64_t clock; /* the iteration it belongs to */
-    float  *sum;   /* scale times sum is the weighted mean; may be changed */
+    int64_t clock; /* its iteration */
+    float  *sum;   /* the weighted mean is scale times this; may be changed */
     float   scale;
-    float   share; /* of an update; async: 1 / workers, otherwise 1 */
+    float   share; /* part of an update; async: 1 / workers, otherwise 1 */
     float  *value;
 };
 
-/* Another form of what travels.  A payload has room for the floats of its
- * slice, and no more.  `turn` counts a worker's pushes of a slice, from the
- * iteration that all began with; both ends know it. */
+/* An encoded form of messages.  A payload is at most as long as the floats of
+ * its slice.  `turn` counts the pushes of a slice by a worker, from the first
+ * iteration on, equally at both ends. */
 struct ct_ps_form {
-    /* All of these, or none: a push is floats then. */
+    /* Set all three functions, or none: pushes are floats. */
     size_t (*push_bytes)(void *arg, int slice, int64_t turn);
-    /* Worker: the slice's floats x, times `times`, become a payload. */
+    /* Worker: encodes the floats x of a slice, times `times`. */
     void (*push)(void *arg, int slice, int64_t turn, float times,
                  const float *x, void *payload);
-    /* A push's payload becomes floats; x may be the payload, and scratch is
-     * as long as the slice. */
+    /* Server: decodes the payload of a push to x, which may be the payload
+     * itself; scratch is as long as the slice. */
     enum ct_status (*open)(void *arg, int slice, int64_t turn,
                            const void *payload, float *scratch, float *x);
-    /* All of these, or none; in sum mode alone, on the comm thread. */
+    /* Set all three functions, or none.  Only in sum mode, on the comm
+     * thread. */
     size_t (*answer_bytes)(void *arg, int slice);
-    /* Server: the sum becomes an answer's payload, in its place. */
+    /* Server: encodes the sum in place. */
     void (*answer)(void *arg, int slice, float *x);
-    /* Worker: an answer's payload becomes floats. */
+    /* Worker: decodes the payload of an answer. */
     void (*take)(void *arg, int slice, const void *payload, float *x);
     void *arg;
 };
 
-/* All ranks have the same but for the callbacks.  Copied; what it points to is
+/* Equal on all ranks except for the callbacks.  Copied; pointers in it are
  * borrowed. */
 struct ct_ps_config {
     struct ct_comm           *comm;
@@ -76,26 +78,29 @@ struct ct_ps_config {
     const int *worker_rank, *server_rank; /* ranks of the comm */
     int        n_workers;
     bool       values, rounds;
-    int        staleness; /* values only; CT_PS_ASYNC: any */
-    /* Of the updates: history 0 is the latest one, and the next one is so much
-     * of it, and a gradient.  0: unknown.  Answers then look ahead (answer.c),
+    int        staleness; /* only with values; CT_PS_ASYNC: unlimited */
+    /* Momentum of the updates: the next update is history 0 times this, plus a
+     * gradient. 0: unknown.  If it is known, answers look ahead (answer.c),
      * which needs `read`. */
     float      momentum;
     int64_t    clock;     /* the first iteration */
-    float      fold;      /* rounds: share of a late push an iteration later */
-    /* s without an answer that are an error, where the comm has no judge; 0:
-     * none. */
+    float      fold;      /* rounds: weight of a late push per iteration of
+                           * delay */
+    /* Seconds without an answer that are an error, if the comm has no judge; 0:
+     * no limit. */
     double     stall;
     struct ct_ps_form form;
-    /* Server, values: apply one update; a history of a slice for a pull. */
+    /* Server with values: applies one update; reads a history of a slice for a
+     * pull. */
     enum ct_status (*apply)(void *arg, const struct ct_ps_update *u);
     enum ct_status (*read)(void *arg, int64_t history, size_t first, size_t n,
                            float *out);
-    /* Server of slice 0: a push has come (true: answers differ from now on);
-     * words of an answer are wanted. */
+    /* Server of slice 0: note: a push has arrived (returns true if answers
+     * change); fill: fills in the words of an answer. */
     bool (*note)(void *arg, const struct ct_ps_head *push);
     void (*fill)(void *arg, struct ct_ps_head *answer);
-    /* Worker, any thread that waits, now and then: is the comm thread well? */
+    /* Worker, called from time to time by any thread that waits: has the comm
+     * thread failed? */
     enum ct_status (*health)(void *arg);
     void *arg;
 };
@@ -105,99 +110,99 @@ struct ps_client;
 
 struct ct_ps {
     struct ct_ps_config config;
-    int64_t             begun; /* the iteration that turns count from */
-    int                 worker, i_server; /* -1: this rank is none */
+    int64_t             begun; /* the first iteration, from which turns are
+                                * counted */
+    int                 worker, i_server; /* number of this worker and server;
+                                           * -1: this rank is none */
     struct ps_server   *server;
     struct ps_client   *client;
-    pthread_mutex_t     lock; /* the client's, and what follows */
+    pthread_mutex_t     lock; /* protects the client and the members below */
     pthread_cond_t      news;
-    enum ct_status      failed; /* progress has */
+    enum ct_status      failed; /* status of ct_ps_progress, if it failed */
     char                why[512];
 };
 
-/* On any thread, before the comm thread calls ct_ps_progress. */
+/* Any thread, before the comm thread calls ct_ps_progress. */
 CT_MUST_CHECK enum ct_status ct_ps_create(const struct ct_ps_config *config,
                                           struct ct_ps **out);
-/* When the comm thread leaves it alone; takes back what is under way. */
+/* After the last ct_ps_progress; cancels active requests. */
 void ct_ps_destroy(struct ct_ps *p); /* takes NULL */
 
-/* This rank's number among the workers; -1: it is none.  Does it serve? */
+/* This rank's number among the workers; -1: not a worker.  Is it a server? */
 int ct_ps_worker(const struct ct_ps *p);
 bool ct_ps_serves(const struct ct_ps *p);
 
 /* Comm thread. */
 CT_MUST_CHECK enum ct_status ct_ps_progress(void *ps);
 
-/* Values, on both sides, become x's, as of iteration `clock`; while all ranks
- * stand still. */
+/* Sets the values on both sides to x, as of iteration `clock`.  No rank may
+ * train meanwhile. */
 void ct_ps_reset(struct ct_ps *p, const float *x, int64_t clock);
 
 /* ---- The server's side; comm thread. ---- */
 
-/* The values that it keeps, into the whole array x. */
+/* Copies the values that it keeps to the whole array x. */
 void ct_ps_values(struct ct_ps *p, float *x);
-/* The least version among the slices it keeps. */
+/* The smallest version of the slices that it keeps. */
 int64_t ct_ps_version(struct ct_ps *p);
-/* Nothing that came waits for an answer or is still being answered. */
-bool ct_ps_quiet(struct ct_ps *p);
 
-/* rounds: which workers' pushes have come whole for the current iteration,
- * and whose belong to one that is over. */
+/* rounds: the workers whose pushes are complete for the current iteration, and
+ * those whose pushes belong to an earlier one. */
 struct ct_ps_round {
     int64_t           clock;
     struct ct_ps_mask got, late;
-    double            since; /* of the first; 0: none yet */
+    double            since; /* time of the first push; 0: none yet */
 };
 void ct_ps_round(struct ct_ps *p, struct ct_ps_round *out);
-/* Ends the iteration with those `in` it. */
+/* Ends the iteration with the workers in `in`. */
 CT_MUST_CHECK enum ct_status ct_ps_close(struct ct_ps *p,
                                          const struct ct_ps_mask *in);
-/* Answers those who are late, so that they go on with the current iteration;
- * where config.fold is above 0 what they pushed counts in it. */
+/* Answers late workers, so that they continue with the current iteration; if
+ * config.fold is above 0, their pushes count in it. */
 CT_MUST_CHECK enum ct_status ct_ps_rejoin(struct ct_ps *p,
                                           const struct ct_ps_mask *late);
 
 /* ---- The worker's side; any one thread at a time. ---- */
 
-/* A slice is ready: x (the whole array) is copied from.  In sum mode the
- * answer is written over it.  Waits while too many are under way. */
+/* Pushes a slice of x, the whole array; copies it.  In sum mode the answer is
+ * written to x.  Waits while too many pushes are unanswered. */
 struct ct_ps_weight {
-    float times; /* what the floats are multiplied by */
-    float of;    /* what the push then counts in the mean */
+    float times; /* factor of the floats */
+    float of;    /* weight of the push in the mean */
 };
 CT_MUST_CHECK enum ct_status ct_ps_push(struct ct_ps *p, int slice,
                                         int64_t clock,
                                         const struct ct_ps_weight *weight,
                                         float *x, const int64_t *words);
-/* ct_ps_push for the comm thread itself, which goes on with its work. */
+/* ct_ps_push for the comm thread itself; it makes progress while it waits. */
 CT_MUST_CHECK enum ct_status ct_ps_push_here(struct ct_ps *p, int slice,
                                              int64_t clock,
                                              const struct ct_ps_weight *weight,
                                              float *x, const int64_t *words);
-/* Until the answer holds all iterations before `clock`; sum mode: until the
- * push of iteration clock - 1 is answered. */
+/* Waits until the answer includes all iterations before `clock`; sum mode:
+ * until the push of iteration clock - 1 is answered. */
 CT_MUST_CHECK enum ct_status ct_ps_await(struct ct_ps *p, int slice,
                                          int64_t clock);
-/* Waits for `clock` or for answers to all pushes, whichever comes first, and no
- * longer than until the time `until` of ct_now(). */
+/* Waits for `clock`, or for answers to all pushes, or until ct_now() is
+ * `until`, whichever comes first. */
 CT_MUST_CHECK enum ct_status ct_ps_await_until(struct ct_ps *p, int slice,
                                                int64_t clock, double until);
-/* ct_ps_await for the comm thread itself, which goes on with its work. */
+/* ct_ps_await for the comm thread itself; it makes progress while it waits. */
 CT_MUST_CHECK enum ct_status ct_ps_await_here(struct ct_ps *p, int slice,
                                               int64_t clock);
-/* Without waiting: would ct_ps_await return at once? */
+/* Would ct_ps_await return without waiting? */
 bool ct_ps_has(struct ct_ps *p, int slice, int64_t clock);
-/* Values: the newest answer's, n floats of the slice, into out. */
+/* Values: copies the newest answer of the slice to out. */
 void ct_ps_take(struct ct_ps *p, int slice, float *out);
-/* Values: calls `add` for each push of this worker's that the newest answer
- * does not hold, oldest first, and async for the newest in any case.  x is
- * the pushed slice as the server sees it. */
+/* Values: calls `add` for each push of this worker that the newest answer does
+ * not include, oldest first; async: always for the newest one. x is the pushed
+ * slice as the server sees it. */
 typedef void (*ct_ps_own_fn)(void *arg, int64_t clock, size_t first, size_t n,
                              const float *x);
 CT_MUST_CHECK enum ct_status ct_ps_own(struct ct_ps *p, int slice,
                                        ct_ps_own_fn add, void *arg);
-/* Values: all slices as of iteration `clock`; or, history >= 0, that history
- * of all slices, into out. */
+/* Values: reads all slices as of iteration `clock`, or with history >= 0 that
+ * history of all slices. */
 CT_MUST_CHECK enum ct_status ct_ps_pull(struct ct_ps *p, int64_t clock,
                                         int history, float *out);
 /* The head of the newest answer for slice 0. */

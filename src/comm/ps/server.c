@@ -170,13 +170,3 @@ int64_t ct_ps_version(struct ct_ps *p)
             least = p->server->owned[k].version;
     return least;
 }
-
-bool ct_ps_quiet(struct ct_ps *p)
-{
-    bool quiet = !p->server || p->server->n_flights == 0;
-
-    for (int w = 0; p->server && w < p->config.n_workers; w++)
-        quiet &= p->server->channel[w].n_wants == 0 &&
-                 !p->server->channel[w].pulling;
-    return quiet;
-}

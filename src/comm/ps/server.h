@@ -3,11 +3,11 @@
  *     head of a push, worker w, slice k --> may it come? --> slot[w]
  *     slot[w] --> sum --> values --> answer
  *
- * A push is announced by its head.  The floats stay with the worker until the
- * server has room for them, so what a server holds does not grow with the
- * number of workers (intake.c).  A push in another form becomes floats when it
- * has come, and is added as soon as the order of additions allows it
- * (adding.c, intake.c). */
+ * A worker announces a push by its head and sends the floats when the server
+ * has room for them, so the memory of a server does not grow with the number of
+ * workers (intake.c).  An encoded push is decoded when it has arrived.  A push
+ * is added as soon as the order of additions allows it (adding.c,
+ * intake.c). */
 #ifndef CT_COMM_PS_SERVER_H
 #define CT_COMM_PS_SERVER_H
 

@@ -523,7 +523,7 @@ static enum ct_status link_progress(struct ct_ps *p, struct ps_link *l)
 
 /* From the server behind this worker on, so that workers do not all start at
  * the same one. */
-enum ct_status ps_client_progress(struct ct_ps *p)
+static enum ct_status client_progress(struct ct_ps *p)
 {
     const int n       = p->config.table->n_servers;
     enum ct_status st = CT_OK;
@@ -540,7 +540,7 @@ enum ct_status ps_client_progress(struct ct_ps *p)
 static enum ct_status progress(struct ct_ps *p)
 {
     if (p->client)
-        CT_TRY(ps_client_progress(p));
+        CT_TRY(client_progress(p));
     if (p->server)
         CT_TRY(ps_server_progress(p));
     return CT_OK;

@@ -32,12 +32,3 @@ int64_t ct_ps_clock_least(const struct ct_ps_clock *c)
         least = c->at[i] < least ? c->at[i] : least;
     return least;
 }
-
-int64_t ct_ps_clock_most(const struct ct_ps_clock *c)
-{
-    int64_t most = c->at[0];
-
-    for (int i = 1; i < c->n; i++)
-        most = c->at[i] > most ? c->at[i] : most;
-    return most;
-}

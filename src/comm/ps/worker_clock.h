@@ -18,6 +18,5 @@ void ct_ps_clock_fini(struct ct_ps_clock *c);
 /* Clocks never run backwards. */
 void ct_ps_clock_advance(struct ct_ps_clock *c, int worker, int64_t to);
 int64_t ct_ps_clock_least(const struct ct_ps_clock *c);
-int64_t ct_ps_clock_most(const struct ct_ps_clock *c);
 
 #endif

@@ -1,13 +1,12 @@
 /* bsp.c - bulk synchronous training with wait-free backpropagation.
  *
- * A bucket leaves as soon as the backward pass has completed it, while the
- * layers below are still at work; the comm thread sums it over ranks, slice by
- * slice and the most urgent first (flight.c), or, inside one host, the compute
- * thread does (direct.c).  The solver updates a parameter when its bucket is
- * in.  Weights that travel as factors (factors.c) leave the buckets out.
- * Every rank then applies the same mean gradient to the same parameters, and
- * they stay equal bit for bit; or, where a host's ranks have them once, to a
- * part of them.
+ * A bucket is sent as soon as the backward pass has completed it, while the
+ * pass continues.  The comm thread sums it over ranks, slice by slice, the most
+ * urgent first (flight.c); inside one host the compute threads do (direct.c).
+ * The solver updates a parameter when its bucket has arrived.  Weights that
+ * travel as factors (factors.c) are in no bucket.  Every rank applies the same
+ * mean gradient to the same parameters, so they stay equal bit for bit; with
+ * shared parameters every rank updates a part of them.
  *
  *     mean gradient = (1 / P) sum over ranks of each rank's mean gradient
  *

@@ -100,10 +100,8 @@ static enum ct_status gather_job(struct ct_comm *c, void *arg)
 enum ct_status dist_factors_rows(struct ct_dist *d, int64_t mine,
                                  int64_t *first)
 {
-    for (int r = 0; r < d->view.size; r++)
-        d->services.part_bytes[r] = sizeof(mine);
     first[0] = 0;
-    CT_TRY(dist_gather(d, &mine, d->services.part_bytes, first + 1));
+    CT_TRY(dist_gather_each(d, &mine, sizeof(mine), first + 1));
     for (int r = 0; r < d->view.size; r++)
         first[r + 1] += first[r];
     return CT_OK;
@@ -213,7 +211,7 @@ static enum ct_status factors_now(const struct ct_dist *d,
     return check_rows(d, x, out);
 }
 
-enum ct_status dist_factors_queued(struct ct_dist *d, int layer)
+static enum ct_status hand_over(struct ct_dist *d, int layer, bool queued)
 {
     for (int i = 0; i < d->factors.n; i++) {
         struct dist_factor *x = &d->factors.factor[i];
@@ -222,23 +220,19 @@ enum ct_status dist_factors_queued(struct ct_dist *d, int layer)
         if (x->layer != layer)
             continue;
         CT_TRY(factors_now(d, x, &f));
-        CT_TRY(x->way->keep(x, &f));
+        CT_TRY(queued ? x->way->keep(x, &f) : x->way->leave(x, &f));
     }
     return CT_OK;
 }
 
+enum ct_status dist_factors_queued(struct ct_dist *d, int layer)
+{
+    return hand_over(d, layer, true);
+}
+
 enum ct_status dist_factors_layer_done(struct ct_dist *d, int layer)
 {
-    for (int i = 0; i < d->factors.n; i++) {
-        struct dist_factor *x = &d->factors.factor[i];
-        struct ct_factors f;
-
-        if (x->layer != layer)
-            continue;
-        CT_TRY(factors_now(d, x, &f));
-        CT_TRY(x->way->leave(x, &f));
-    }
-    return CT_OK;
+    return hand_over(d, layer, false);
 }
 
 bool dist_factors_arrived(struct ct_dist *d, int factor)

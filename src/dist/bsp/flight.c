@@ -148,7 +148,7 @@ void dist_flight_start(struct dist_flight *f)
         ct_job_submit(f->dist->view.thread, &f->slice[i].job);
 }
 
-bool dist_flight_done(struct dist_flight *f)
+static bool is_done(struct dist_flight *f)
 {
     for (int i = 0; i < f->n_slices; i++)
         if (!ct_job_done(&f->slice[i].job))
@@ -190,9 +190,9 @@ enum ct_status dist_carrier_not_queued(struct ct_dist *d, int layer)
     return CT_OK;
 }
 
-static void nothing_yet(struct ct_dist *d)
+void dist_carrier_riders_in_bucket(struct ct_dist *d)
 {
-    (void)d; /* riders sit in front of the first bucket */
+    (void)d;
 }
 
 enum ct_status dist_flights_send(struct ct_dist *d, int n_ready)
@@ -204,7 +204,7 @@ enum ct_status dist_flights_send(struct ct_dist *d, int n_ready)
 
 bool dist_flights_arrived(struct ct_dist *d, int bucket)
 {
-    return dist_flight_done(&d->buckets.flight[bucket]);
+    return is_done(&d->buckets.flight[bucket]);
 }
 
 enum ct_status dist_flights_wait(struct ct_dist *d, int bucket)
@@ -213,7 +213,7 @@ enum ct_status dist_flights_wait(struct ct_dist *d, int bucket)
     double start;
     enum ct_status st;
 
-    if (dist_flight_done(f))
+    if (is_done(f))
         return dist_flight_wait(f);
     start = ct_now();
     st    = dist_flight_wait(f);
@@ -231,7 +231,7 @@ const struct dist_carrier dist_by_thread = {
     .name      = "sums by messages",
     .diffs     = dist_carrier_diffs,
     .queued    = dist_carrier_not_queued,
-    .loss_done = nothing_yet,
+    .loss_done = dist_carrier_riders_in_bucket,
     .send      = dist_flights_send,
     .arrived   = dist_flights_arrived,
     .wait      = dist_flights_wait,

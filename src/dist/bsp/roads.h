@@ -1,11 +1,10 @@
 /* roads.h - which road each gradient takes, and whether that was right.
  *
- * At the start the choice stands on measured links alone.  From then on every
- * iteration tells how long backward takes, layer by layer, and how long the
- * exchanges took that the model had predicted; after ten iterations and then
- * every `redecide` rank 0 decides again with what it has learnt and tells all,
- * so that all change over in the same iteration.  A change must promise a
- * tenth of the step. */
+ * The first choice uses measured links only.  Every iteration then measures
+ * backward per layer and the exchanges that the model predicted.  After ten
+ * iterations, and then every `redecide`, rank 0 chooses again and sends the
+ * choice to all ranks, so that all change in the same iteration.  A change must
+ * save at least a tenth of the step. */
 #ifndef CT_DIST_BSP_ROADS_H
 #define CT_DIST_BSP_ROADS_H
 
@@ -15,40 +14,43 @@ struct ct_dist;
 
 struct dist_auto {
     struct dist_options options;
-    double *forward, *backward; /* seconds of each layer, as learnt */
-    int    *apart;       /* the choice: 0 factors, -1 in a bucket */
-    bool   *may;         /* go as factors */
-    int     n_choices;   /* parameters that may */
+    double *forward, *backward; /* measured seconds per layer */
+    int    *apart;       /* the choice per parameter: 0 factors, -1 in a
+                          * bucket */
+    bool   *may;         /* per parameter: factors are possible */
+    int     n_choices;   /* number of parameters for which factors are
+                          * possible */
     bool    measured;    /* options.machine is known */
     int     slow_rank, slow_peer; /* the slowest link; -1: none */
-    bool    learning;    /* may change its mind */
-    int     n_seen;      /* iterations since the latest choice */
-    int     due;         /* iterations until the next */
-    double  mark;        /* when the latest layer was done */
-    double  begun, step; /* the latest iteration's begin; seconds of one */
+    bool    learning;    /* the choice may change */
+    int     n_seen;      /* iterations since the last choice */
+    int     due;         /* iterations until the next choice */
+    double  mark;        /* time at which the last layer was done */
+    double  begun, step; /* start of the current iteration; mean duration of
+                          * one */
 };
 
-/* Before factors and buckets are made: apart[] is set. */
+/* Sets apart[]. Call it before factors and buckets are made. */
 CT_MUST_CHECK enum ct_status dist_auto_init(struct ct_dist *d,
                                             const struct ct_net *net);
 void dist_auto_fini(struct ct_dist *d);
-/* Once factors and buckets are made: says what was chosen. */
+/* Logs the choice.  Call it after factors and buckets are made. */
 void dist_auto_say(const struct ct_dist *d);
 
-/* Before backward: all that the iteration before sent is in.  *changed: the
- * caller makes factors and buckets anew. */
+/* Call it before backward, when all sums of the previous iteration have
+ * arrived. *changed: the caller must make factors and buckets again. */
 CT_MUST_CHECK enum ct_status dist_auto_begin(struct ct_dist *d,
                                              bool *changed);
 void dist_auto_layer_done(struct ct_dist *d, int layer);
 
-/* How a parameter's gradient travels, for whoever watches; on the thread that
- * trains.  false: not by a road that is chosen here (servers, means). */
+/* How a parameter's gradient travels, for monitoring.  On the thread that
+ * trains. false: no road is chosen for it here (servers, means of weights). */
 struct dist_travel {
     char        param[64];
     const char *name;     /* "shared", "factors", ... */
-    double      floats, bytes; /* bytes: that this rank sends */
+    double      floats, bytes; /* bytes: sent by this rank */
     double      predicted, measured; /* seconds; 0: unknown */
-    bool        may_choose; /* factors would be possible */
+    bool        may_choose; /* factors are possible */
 };
 bool dist_travel_of(const struct ct_dist *d, int param,
                     struct dist_travel *out);

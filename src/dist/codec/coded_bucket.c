@@ -365,22 +365,6 @@ enum ct_status dist_wire_sum(struct ct_comm *c, struct dist_wire *w, float *x)
     return CT_OK;
 }
 
-double dist_wire_sends(const struct ct_comm *c, const struct dist_wire *w)
-{
-    const struct dist_codec_type *t = w->codec->type;
-    double dense = dist_dense_sends(w->dist, c, w->n_dense);
-
-    if (w->dist->plan->sheds)
-        return dist_managed_sends(c, w, w->dist->wires.share);
-    if (w->n_coded == 0)
-        return dense;
-    if (rests(w, w->dist->trainer.iter))
-        return dense + dist_dense_sends(w->dist, c, w->n_coded);
-    return dense + (t->sends ? t->sends(c, w)
-                             : dist_run_sends(t, w->n_coded, c->rank,
-                                              c->size));
-}
-
 size_t dist_wire_push_bytes(const struct dist_wire *w, int64_t iter)
 {
     const struct dist_codec_type *t = w->codec->type;

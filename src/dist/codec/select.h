@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* The places of the k largest magnitudes of n values, in order, k from 1 to n;
- * of equal ones the first.  What is not finite is largest.  `index` and
- * `scratch` have room for n. */
+/* The indices of the k largest magnitudes of n values, in ascending order, 1 <=
+ * k <= n.  Of equal values the first is taken.  Values that are not finite are
+ * the largest.  `index` and `scratch` have room for n. */
 void dist_largest(int64_t n, const float *v, int64_t k, uint32_t *index,
                   uint32_t *scratch);
 

@@ -18,13 +18,13 @@ struct dist_block {
 };
 
 void dist_block_fini(struct dist_block *b);
-/* Room for so many bytes, of which those that are there stay. */
+/* Makes room for `bytes` bytes and keeps the contents. */
 CT_MUST_CHECK enum ct_status dist_block_grow(struct dist_block *b,
                                              uint64_t bytes);
 CT_MUST_CHECK enum ct_status dist_block_add(struct dist_block *b,
                                             const struct ct_record *r);
-/* The record at byte *at, which moves on behind it; what `out` has lies in the
- * block.  CT_ECOMM where no whole one is left. */
+/* Reads the record at byte *at and advances *at; `out` points into the block.
+ * CT_ECOMM: no complete record is left. */
 CT_MUST_CHECK enum ct_status dist_block_next(const struct dist_block *b,
                                              size_t *at,
                                              struct ct_record *out);

@@ -395,9 +395,7 @@ static enum ct_status open_feed(struct dist_root *f,
     }
     CT_TRY(ct_alloc((size_t)f->size, sizeof(*f->counts), "root feed",
                     &f->counts));
-    for (int r = 0; r < f->size; r++)
-        d->services.part_bytes[r] = sizeof(f->count);
-    CT_TRY(dist_gather(d, &f->count, d->services.part_bytes, f->counts));
+    CT_TRY(dist_gather_each(d, &f->count, sizeof(f->count), f->counts));
     if (d->view.rank == 0)
         CT_TRY(open_source(f, config));
     return root_ask(f); /* the layer looks at its first sample at once */

@@ -27,9 +27,7 @@ static enum ct_status all_have_it(struct ct_dist *d, bool *all)
     if (ct_nccl_available() != CT_OK)
         snprintf(mine.why, sizeof(mine.why), "%s", ct_last_error());
     CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*every), "verdicts", &every));
-    for (int r = 0; r < d->view.size; r++)
-        d->services.part_bytes[r] = sizeof(mine);
-    CT_TRY_GOTO(dist_gather(d, &mine, d->services.part_bytes, every), st, out);
+    CT_TRY_GOTO(dist_gather_each(d, &mine, sizeof(mine), every), st, out);
     *all = true;
     for (int r = 0; r < d->view.size && *all; r++) {
         every[r].why[sizeof(mine.why) - 1] = '\0';

@@ -1,16 +1,16 @@
-/* device_sum.h - gradients summed in the memory of GPUs.
+/* device_sum.h - gradients summed in GPU memory.
  *
- *     nccl   every rank has a GPU of its own: buckets are queued behind the
- *            layers that complete them, on a stream of their own, recorded
- *            with the pass; the CPU waits for none of it
- *     mpi    the MPI says that it takes a GPU's memory: the comm thread hands
- *            it buckets when their layers are done
- *     tree   ranks of one host read each other's memory (device_tree.h)
+ *     nccl   every rank has its own GPU.  Sums of buckets are queued on a
+ *            separate stream after the layers that complete them, and recorded
+ *            with the pass.  The CPU does not wait for them
+ *     mpi    MPI accepts GPU memory.  The comm thread passes buckets to it when
+ *            their layers are done
+ *     tree   ranks of one host read each other's GPU memory (device_tree.h)
  *
- * What rides along is summed apart, in the CPU's memory.  --reduce=auto takes
- * NCCL where it can, and otherwise gradients go through the CPU's memory;
- * --reduce=nccl insists; --reduce=mpi and --reduce=tree take the MPI's sum and
- * the tree, by whichever memory they can. */
+ * Riders are summed separately, in CPU memory.  --reduce=auto uses NCCL if it
+ * is available, otherwise gradients go through CPU memory.  --reduce=nccl fails
+ * without NCCL.  --reduce=mpi and --reduce=tree use GPU memory if possible,
+ * otherwise CPU memory. */
 #ifndef CT_DIST_GPU_DEVICE_SUM_H
 #define CT_DIST_GPU_DEVICE_SUM_H
 
@@ -21,15 +21,15 @@
 struct ct_dist;
 
 struct dist_device_sum {
-    bool             stays;    /* gradients stay in the memory of GPUs */
+    bool             stays;    /* gradients are summed in GPU memory */
     struct ct_nccl  *nccl;
     struct dist_device_tree *tree;
-    struct ct_job    riders;   /* their sum */
-    int              n_queued; /* buckets of the pass that is queued */
+    struct ct_job    riders;   /* the job that sums the riders */
+    int              n_queued; /* buckets queued in the current pass */
 };
 
-/* After ranks know of each other's devices: tries the way that the plan names,
- * and tells the plan.  All ranks come to the same. */
+/* Tries the plan's way when the devices of all ranks are known, and replans
+ * with the result, which is the same on all ranks. */
 CT_MUST_CHECK enum ct_status dist_device_sum_init(struct ct_dist *d,
                                                   const struct ct_net *net);
 void dist_device_sum_fini(struct ct_dist *d);

@@ -1,15 +1,15 @@
-/* device_tree.h - the sum up and down a binomial tree over the ranks of a
- * host, in the memory of their GPUs.
+/* device_tree.h - a sum along a binomial tree over the ranks of a host, in GPU
+ * memory.
  *
  * Each rank has an array on its GPU that its neighbours in the tree read:
  *
- *     up     when all children have said that theirs is complete, a rank adds
- *            them to its own gradients, nearest first, and tells its parent
- *     down   when the parent says so, a rank copies the sum, tells its
- *            children, and goes on when they have read it
+ *     up     a rank waits until the arrays of its children are complete, adds
+ *            them to its own gradients, nearest first, and notifies its parent
+ *     down   a rank waits for its parent, copies the sum, notifies its
+ *            children, and continues when they have read it
  *
- * What is sent are three bytes an edge.  Sums have the order, and so the bits,
- * of the tree through the CPU's memory (comm/coll/tree.c). */
+ * Three bytes are sent per edge.  Sums have the same order, and so the same
+ * bits, as those of comm/coll/tree.c in CPU memory. */
 #ifndef CT_DIST_GPU_DEVICE_TREE_H
 #define CT_DIST_GPU_DEVICE_TREE_H
 
@@ -19,14 +19,14 @@
 struct ct_dist;
 struct dist_device_tree; /* of one rank */
 
-/* All ranks.  *out is NULL on all of them where some rank cannot read the
- * memory of another; rank 0 says why. */
+/* All ranks call it. *out is NULL on all ranks if a rank cannot read another
+ * one's memory; rank 0 logs why. */
 CT_MUST_CHECK enum ct_status dist_device_tree_create(
     struct ct_dist *d, const struct ct_net *net,
     struct dist_device_tree **out);
 void dist_device_tree_destroy(struct dist_device_tree *t); /* takes NULL */
 
-/* On the comm thread: n floats of the net's gradients become their sum. */
+/* On the comm thread: replaces n floats of the net's gradients by their sum. */
 CT_MUST_CHECK enum ct_status dist_device_tree_sum(struct dist_device_tree *t,
                                                   struct ct_comm *c, float *x,
                                                   int64_t n);

@@ -7,7 +7,7 @@
 #include "dist/engine.h"
 #include "dist/proof/census.h"
 
-/* A line a rank, up to so many. */
+/* Most lines in the log, one per rank. */
 enum { MOST_LINES = 64 };
 
 struct meeting {
@@ -39,7 +39,7 @@ static void say(const struct dist_census *s)
                 "and not compared bit by bit");
 }
 
-/* What ranks have becomes part of the plan. */
+/* Replans with the devices of all ranks. */
 static enum ct_status resolve(struct ct_dist *d, const struct ct_net *net)
 {
     const struct dist_census *s = &d->report.census;
@@ -76,7 +76,8 @@ enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
         say(&d->report.census);
     if (pulse)
         atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);
-    /* Where others use gradients nobody scales them. */
+    /* Servers and codecs that hold values back get unscaled gradients.
+     * Otherwise all ranks must scale them alike. */
     if (d->plan->whole)
         CT_TRY(dist_census_check(&d->report.census));
     return dist_device_sum_init(d, net);

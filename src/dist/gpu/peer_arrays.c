@@ -14,14 +14,6 @@ struct card {
     char                   why[160]; /* it cannot; "": it can */
 };
 
-static enum ct_status gather(struct ct_dist *d, const struct card *mine,
-                             struct card *all)
-{
-    for (int r = 0; r < d->view.size; r++)
-        d->services.part_bytes[r] = sizeof(*mine);
-    return dist_gather(d, mine, d->services.part_bytes, all);
-}
-
 /* The first rank that cannot; -1: all can. */
 static int first_without(const struct ct_dist *d, const struct card *all)
 {
@@ -64,7 +56,8 @@ static enum ct_status open_all(struct dist_peer_arrays *w, int rank,
     return CT_OK;
 }
 
-/* Everybody's array, then everybody's view of the others; *who cannot. */
+/* Creates this rank's array, then opens those of the others; *who: the first
+ * rank that cannot, -1: all can. */
 static enum ct_status get_to_know(struct ct_dist *d, const char *what,
                                   int64_t n, struct dist_peer_arrays *w,
                                   struct card *all, int *who)
@@ -74,12 +67,12 @@ static enum ct_status get_to_know(struct ct_dist *d, const char *what,
     note(&mine, make_array(d, what, n, w));
     if (w->memory)
         mine.address = ct_peer_address(w->memory);
-    CT_TRY(gather(d, &mine, all));
+    CT_TRY(dist_gather_each(d, &mine, sizeof(mine), all));
     *who = first_without(d, all);
     if (*who >= 0)
         return CT_OK;
     note(&mine, open_all(w, d->view.rank, all));
-    CT_TRY(gather(d, &mine, all));
+    CT_TRY(dist_gather_each(d, &mine, sizeof(mine), all));
     *who = first_without(d, all);
     return CT_OK;
 }

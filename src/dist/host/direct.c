@@ -1,23 +1,22 @@
 /* direct.c - buckets of one host's ranks, summed where they lie.
  *
- * The gradient arena moves into memory that all ranks of the host see, so a
- * bucket is posted, not copied or sent, and every rank adds up its slice of
- * it (comm/coll/shared.h).  The compute thread does that itself, after each
- * layer and when it has to wait: on a core that it shares with nobody there
- * is no comm thread to wait for.
+ * The gradient arena is in memory that all ranks of the host share.  A bucket
+ * is posted, not copied or sent, and every rank adds up its slice of it
+ * (comm/coll/shared.h).  The compute thread does this after each layer and
+ * while it waits, so no comm thread needs a core.
  *
- * Usually parameters and histories lie there, too, once for all ranks.  Then
- * whoever has added up a block updates the parameters of that block at once,
- * and the sums are never written.  Ranks do so while they wait, so those whose
- * cores are slow, and for whom the others wait, do least of it:
+ * Usually parameters and histories are in the shared memory as well, once for
+ * all ranks.  A rank that has added up a block then updates the parameters of
+ * that block at once, and sums are never written.  Ranks take blocks while they
+ * wait, so a slow rank, for which the others wait, takes the fewest:
  *
  *     | rank 0's gradients | ... | rank L-1's | riders' sums |
  *     | parameters | history | (history) | (a second copy) | factors |
  *
- * All ranks are past the layers of a bucket when the last one posts it, so
- * nobody reads its old parameters any more.  Where ranks come and go, updates
- * lead into a second copy (solver/shared_params.c).  Otherwise every rank
- * updates all parameters of its own, reading the sums in place. */
+ * When the last rank posts a bucket, all ranks are past its layers, so nobody
+ * reads its old parameters.  In elastic jobs updates go to a second copy
+ * (solver/shared_params.c).  Without shared parameters every rank updates its
+ * own parameters and reads the sums in place. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -29,7 +28,8 @@
 #include "dist/engine.h"
 #include "net/arena.h"
 
-/* Floats summed and used while they are in a cache; that a rank takes. */
+/* BLOCK: floats that are summed and used while they are in the cache.  PIECE:
+ * floats that a rank takes at a time. */
 enum { BLOCK = 2048, PIECE = 4 * BLOCK };
 
 struct creation {
@@ -53,7 +53,7 @@ static int64_t stride_of(const struct ct_net *net)
     return ((int64_t)ct_net_arena_count(net) + 15) / 16 * 16;
 }
 
-/* Beside gradients and their sums there are two copies of all arrays.  Room for
+/* Room for gradients, their sums and two copies of all arrays.  The room for
  * factors is not known yet; a window may be larger than its spare. */
 void dist_direct_reserve(void *dist, int n_ranks, size_t n_floats,
                          int n_arrays)
@@ -86,7 +86,7 @@ static enum ct_status lend_copy(struct ct_dist *d, const struct ct_net *net,
     return CT_OK;
 }
 
-/* Of all arrays; see struct ct_shared_params. */
+/* Copies of all arrays; see struct ct_shared_params. */
 static int n_copies(const struct ct_dist *d)
 {
     return d->plan->commits ? 2 : 1;
@@ -111,9 +111,7 @@ static enum ct_status agree(struct ct_dist *d, int n_arrays, bool *all)
     enum ct_status st;
 
     CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*every), "agreement", &every));
-    for (int r = 0; r < d->view.size; r++)
-        d->services.part_bytes[r] = sizeof(*every);
-    st   = dist_gather(d, &n_arrays, d->services.part_bytes, every);
+    st   = dist_gather_each(d, &n_arrays, sizeof(n_arrays), every);
     *all = n_arrays > 0;
     for (int r = 0; r < d->view.size; r++)
         *all &= every[r] == n_arrays;
@@ -121,7 +119,8 @@ static enum ct_status agree(struct ct_dist *d, int n_arrays, bool *all)
     return st;
 }
 
-/* One solver at a time lives there; a second one keeps what it has. */
+/* Only one solver can use the shared memory; a second one keeps its own
+ * arrays. */
 enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
                                  const struct ct_params_user *user,
                                  struct ct_shared_params *out)
@@ -140,7 +139,7 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     c.more += n_copies(d) * user->n_arrays * stride_of(net);
     c.spare = atomic_exchange(&d->host.spare, NULL);
     st = ct_job_run(d->view.thread, create_job, &c);
-    ct_spare_destroy(c.spare); /* of a job that did not run */
+    ct_spare_destroy(c.spare); /* left if the job did not run */
     if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
         return CT_OK;
     CT_TRY(st);
@@ -150,8 +149,8 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     return lend(d, net, user->n_arrays, out);
 }
 
-/* The net's gradients move to this rank's place.  Where ranks come and go, its
- * net is made for this view and goes with it, and has none yet. */
+/* Moves the net's gradients to this rank's part of the shared memory.  In an
+ * elastic job the net belongs to this view and has no gradients yet. */
 static enum ct_status lend_diffs(struct ct_dist *d, struct ct_net *net)
 {
     float *at              = ct_shared_mine(d->host.shared);
@@ -207,8 +206,8 @@ void dist_direct_fini(struct ct_dist *d)
         d->host.params_of = NULL;
         d->host.user.leave(d->host.user.arg);
     }
-    /* Without memory for its own the net keeps the window's; so does one that
-     * is about to go. */
+    /* Without memory for its own gradients the net keeps the window's, and so
+     * does a net that will be destroyed. */
     if (d->host.shared && d->net && !d->plan->commits &&
         ct_net_move_diffs(d->net, NULL) != CT_OK)
         CT_WARN("the gradients stay in shared memory: %s", ct_last_error());
@@ -216,7 +215,7 @@ void dist_direct_fini(struct ct_dist *d)
     d->host.shared = NULL;
 }
 
-/* A piece of a bucket: summed, block by block, and used. */
+/* Sums a piece of a bucket block by block and updates with it. */
 static enum ct_status update_piece(struct ct_shared *s, void *arg,
                                    int64_t piece)
 {
@@ -256,7 +255,7 @@ static enum ct_status send_to_sum(struct ct_dist *d, int n_ready)
     return CT_OK;
 }
 
-/* Who waits updates: those for whom the others wait do least of it. */
+/* Ranks that wait run the updates, so slow ranks run the fewest. */
 static enum ct_status send_to_update(struct ct_dist *d, int n_ready)
 {
     double start = ct_now();
@@ -303,11 +302,6 @@ enum ct_status dist_direct_meet(struct ct_dist *d)
     return CT_OK;
 }
 
-static void post_nothing(struct ct_dist *d)
-{
-    (void)d; /* riders sit in front of the first bucket */
-}
-
 static bool arrived(struct ct_dist *d, int bucket)
 {
     return dist_direct_arrived(d, d->buckets.flight[bucket].ticket);
@@ -334,7 +328,7 @@ const struct dist_carrier dist_by_memory = {
     .sums_apart = true,
     .diffs      = dist_carrier_diffs,
     .queued     = dist_carrier_not_queued,
-    .loss_done  = post_nothing,
+    .loss_done  = dist_carrier_riders_in_bucket,
     .send       = send_to_sum,
     .arrived    = arrived,
     .wait       = wait_bucket,
@@ -347,7 +341,7 @@ const struct dist_carrier dist_by_memory = {
 
 /* ---- Memory that has the parameters, too. */
 
-/* Those that no update changes ranks have apart. */
+/* Parameters that are never updated are not shared: each rank has its own. */
 static enum ct_status spread_fixed(struct ct_dist *d, const struct ct_net *net)
 {
     for (int i = 0; i < ct_net_n_params(net); i++) {
@@ -367,7 +361,7 @@ static struct dist_cost cost_of(const struct ct_dist *d, bool factors,
                             load);
 }
 
-/* Time goes by the memory moved, so nothing needs to be learnt. */
+/* Time is proportional to the memory moved, so nothing has to be measured. */
 static enum ct_status choose(struct ct_dist *d, const struct dist_model *m)
 {
     for (int i = 0; i < ct_net_n_params(m->net); i++) {
@@ -397,7 +391,7 @@ const struct dist_carrier dist_by_shared_params = {
     .sums_apart = true,
     .diffs      = dist_carrier_diffs,
     .queued     = dist_carrier_not_queued,
-    .loss_done  = post_nothing,
+    .loss_done  = dist_carrier_riders_in_bucket,
     .send       = send_to_update,
     .arrived    = arrived,
     .wait       = wait_bucket,

@@ -52,7 +52,7 @@ static struct dist_cost cost_gather(const struct ct_terms *t, double bytes)
     };
 }
 
-int dist_per_host(const struct dist_machine *w, int size)
+static int ranks_per_host(const struct dist_machine *w, int size)
 {
     int n = w->per_host > 1 ? w->per_host : 1;
 
@@ -68,7 +68,7 @@ static struct ct_links links_of(const struct dist_machine *w)
 /* Rank 0's, on a host that is full. */
 static struct ct_place place_of(const struct dist_machine *w, int size)
 {
-    const int per_host = dist_per_host(w, size);
+    const int per_host = ranks_per_host(w, size);
 
     return (struct ct_place){ .size    = size,
                               .n_hosts = (size + per_host - 1) / per_host,

@@ -31,7 +31,8 @@
 #include "dist/codec/codec.h"
 
 struct dist_machine {
-    double alpha, beta, gamma, flops; /* between hosts; adding; computing */
+    double alpha, beta, gamma, flops; /* links between hosts; additions;
+                                       * products */
     int    per_host;                  /* ranks on a host; 0: one */
     double local_alpha, local_beta;   /* inside a host */
 };
@@ -40,43 +41,41 @@ struct dist_machine {
 struct dist_load {
     double floats;
     double n, m; /* rows, columns; a vector is one row */
-    double k;    /* samples, of a gradient that has factors; 0: none */
+    double k;    /* samples, if the gradient has factors; 0: it has none */
 };
 
 struct dist_cost {
-    double bytes;   /* that the busiest rank sends */
-    double seconds; /* of the comm thread: the wire, and adding */
-    double back;    /* the part of `seconds` that answers of servers take */
+    double bytes;   /* sent by the busiest rank */
+    double seconds; /* of the comm thread: sending and adding */
+    double back;    /* part of `seconds` for answers of servers */
     double compute; /* of the compute thread, before the update */
 };
 
-/* The sum of so many floats, by one of comm/coll/coll.def. */
+/* The cost of a sum, by an algorithm of comm/coll/coll.def. */
 struct dist_cost dist_cost_sum(const struct dist_machine *w, int size,
                                const struct ct_allreduce_type *type,
                                double floats);
-/* By rank 0's server, and by one on every rank. */
+/* The cost with one server on rank 0; with a server on every rank. */
 struct dist_cost dist_cost_ps(const struct dist_machine *w, int size,
                               double floats);
 struct dist_cost dist_cost_sharded(const struct dist_machine *w, int size,
                                    double floats);
 struct dist_cost dist_cost_factors(const struct dist_machine *w, int size,
                                    const struct dist_load *load);
-/* With shared parameters: sums in their memory, or factors. */
+/* With shared parameters: sums in shared memory, or factors. */
 struct dist_cost dist_cost_shared(const struct dist_machine *w, int size,
                                  bool factors, const struct dist_load *load);
-/* An n x m matrix through a codec that takes it: its own bytes, a ring's
- * messages, and the time to code. */
+/* An n x m matrix that a codec encodes: the codec's bytes, the messages of a
+ * ring, and the time for encoding. */
 struct dist_cost dist_cost_coded(const struct dist_machine *w, int size,
                                  const struct dist_codec *codec,
                                  const struct dist_load *load);
-/* What --reduce=auto sums so many floats with, before it has measured. */
+/* The algorithm of --reduce=auto before measurements. */
 const struct ct_allreduce_type *dist_usual_sum(const struct dist_machine *w,
                                                int size, double floats);
-/* How often rank 0's server sends a sum, and over how many ranks it comes to
- * the last one. */
+/* How many copies of a sum rank 0's server sends, and over how many hops the
+ * last rank gets it. */
 int dist_ps_copies(int size);
 int dist_ps_hops(int size);
-/* Ranks on one host, and hosts, when `size` are dealt out. */
-int dist_per_host(const struct dist_machine *w, int size);
 
 #endif

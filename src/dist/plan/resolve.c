@@ -25,7 +25,7 @@ static enum ct_status choose_bandwidth(const Caffe__DistributedParameter *o,
     if (rest[0] && !is(rest, ":all"))
         return ct_fail(CT_EINVAL, "--bandwidth=%s: behind a rate stands "
                        "nothing or ':all'", o->bandwidth);
-    /* A codec that holds values back does so itself. */
+    /* A codec that holds values back limits its bytes itself. */
     p->sheds = !rest[0] && dist_managed_suits(p->codec.type);
     return CT_OK;
 }
@@ -49,7 +49,7 @@ static void choose_servers(const Caffe__DistributedParameter *o, int size,
     if (!p->servers)
         return;
     p->first_server = o->servers ? p->n_workers : 0;
-    /* A rank that stands still must not be one that the others need. */
+    /* A rank that may hang must not be a server. */
     p->n_servers = o->servers ? o->servers
                    : is(o->road, "ps") || (p->rounds && is(o->road, "auto"))
                        ? 1
@@ -95,7 +95,7 @@ static const char *why_not_in_memory(const struct dist_facts *f,
                                     : NULL;
 }
 
-/* What a codec keeps lies bucket by bucket, and stays so. */
+/* Codecs that keep values keep them per bucket, so buckets must not change. */
 static bool keeps_values(const struct dist_plan *p)
 {
     return p->sheds ||
@@ -106,13 +106,13 @@ static void choose_codes(struct dist_plan *p)
 {
     const struct dist_codec_type *t = p->codec.type;
 
-    /* What goes to servers, or is a mean of weights, goes whole. */
+    /* Pushes to servers and means of weights are always complete. */
     p->sheds         = p->sheds && !p->servers && !p->sync;
     p->codes         = (t || p->sheds) && p->n_workers > 1;
     p->codes_answers = t && p->codes && t->both_ways && !p->values;
     p->holds_back    = t && t->momentum && p->n_workers > 1;
     p->whole         = !p->values && !p->holds_back;
-    /* They are products' inputs, not sums: nothing is held back of them. */
+    /* Factors are multiplied, not added, so nothing may be held back. */
     p->factor_codec  = t && t->for_factors ? t : NULL;
 }
 
@@ -124,7 +124,7 @@ static enum dist_device_way device_way(const struct dist_facts *f,
         return DIST_BY_HOST;
     if (p->reduce == ct_allreduce_find("mpi"))
         return DIST_BY_MPI;
-    /* Where no rank has copies of a GPU's gradients nobody asks. */
+    /* Only if some rank has a GPU or copies gradients. */
     if (p->reduce == ct_allreduce_find("tree") && (f->gpus || f->copied))
         return DIST_BY_TREE;
     return !p->reduce && f->own_gpus ? DIST_BY_NCCL : DIST_BY_HOST;
@@ -150,8 +150,8 @@ static void choose_travel(const Caffe__DistributedParameter *o,
     /* A GPU updates all parameters at once. */
     p->lazy        = o->overlap && !p->parts && in_step && !p->commits &&
               !f->copied;
-    /* Who may send only so much is not to go around that by memory, and waits
-     * in memory serve nobody. */
+    /* A limited bandwidth must not be bypassed by shared memory, and waits in
+     * shared memory do not serve other ranks. */
     p->windows     = p->bytes_s == 0 && !p->servers;
     p->not_in_memory = why_not_in_memory(f, p);
     p->in_memory   = !p->not_in_memory;
@@ -161,7 +161,7 @@ static void choose_travel(const Caffe__DistributedParameter *o,
     p->shares_params = p->in_memory;
     p->shared_params = p->in_memory && f->shared_params;
     p->carrier       = carrier_of(f, p);
-    /* What a codec keeps, and a tree of micro-batches, is of whole buckets. */
+    /* Codecs and canonical sums work on whole buckets. */
     p->slice_floats = p->codes || p->parts || o->slice_bytes < 0
                           ? 0
                           : o->slice_bytes / (int64_t)sizeof(float);
@@ -178,18 +178,18 @@ static void choose_roads(const Caffe__DistributedParameter *o,
     p->factor_way   = p->shared_params ? &dist_factors_in_tiles
                       : f->copied      ? &dist_factors_of_gpu
                                        : &dist_factors_by_wire;
-    /* Codes are made in the CPU's memory. */
+    /* Codecs work in CPU memory. */
     p->near_factors = (f->gpus || f->copied) && !p->factor_codec;
-    /* Whoever comes and goes would wait for it each time. */
+    /* An elastic job would repeat it in every view. */
     p->sweeps       = p->roads && f->n_hosts > 1 && !p->reduce &&
                 p->bytes_s == 0 && !p->parts && !p->commits;
-    /* CPU and GPU ranks begin their steps elsewhere. */
+    /* Ranks with unlike devices start their steps at different times. */
     p->learns       = o->redecide > 0 && p->road == DIST_ROAD_AUTO &&
                 !keeps_values(p) && !f->unlike && !p->shared_params;
 }
 
-/* Options for `size` ranks; where ranks come and go, there may be fewer than
- * somebody thought of.  Text is borrowed from `o`. */
+/* Adapts options to `size` ranks: an elastic job may have fewer ranks than the
+ * options assume.  Text is borrowed from `o`. */
 static Caffe__DistributedParameter fit(const Caffe__DistributedParameter *o,
                                        const struct dist_facts *f)
 {
@@ -220,8 +220,8 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
     CT_TRY(dist_codec_parse(o->compress, &p->codec));
     CT_TRY(choose_bandwidth(o, p));
     choose_servers(o, f->size, p);
-    /* Servers have what is nowhere else: parameters, or ranks of their own.
-     * How many ranks there are at the moment does not matter. */
+    /* Servers have state that no other rank has.  This does not depend on the
+     * current number of ranks. */
     p->reloads = f->elastic &&
                  (p->values || asked->servers > 0 || asked->groups > 1);
     CT_TRY(dist_check_rules(o, f, p));
@@ -233,9 +233,10 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
     choose_roads(o, f, p);
     p->apart         = p->commits && p->sync;
     p->keeps_history = p->values || (p->sync && p->sync->keeps_history);
-    p->guards        = !p->rounds; /* a rank may be behind */
+    p->guards        = !p->rounds; /* with a deadline a rank may be behind */
+    p->equal_bits    = !f->unlike;
     p->root_data     = p->root_data && p->n_workers > 1;
-    /* Others may have no data, or one may stand still. */
+    /* Other ranks may have no data, or one may hang. */
     p->deals_tests   = !p->root_data && !p->rounds;
     p->kind          = kind_of(p);
     p->alone         = f->size == 1 && !p->parts && !p->servers && !p->sync &&

@@ -17,33 +17,22 @@
 #include "dist/servers/farewell.h"
 
 struct digests {
-    uint32_t *all; /* rank by rank */
-    size_t   *bytes;
-    size_t    n; /* digests a rank */
+    uint32_t *all; /* n of rank 0, n of rank 1, ...; owned */
+    size_t    n;   /* digests per rank */
 };
 
 static enum ct_status gather(struct ct_dist *d, struct digests *g)
 {
-    for (int r = 0; r < d->view.size; r++)
-        g->bytes[r] = g->n * sizeof(*g->all);
-    return dist_gather(d, g->all + (size_t)d->view.rank * g->n, g->bytes,
-                       g->all);
+    return dist_gather_each(d, g->all + (size_t)d->view.rank * g->n,
+                            g->n * sizeof(*g->all), g->all);
 }
 
 static enum ct_status digests_init(struct ct_dist *d, size_t n,
                                    struct digests *g)
 {
     *g = (struct digests){ .n = n };
-    CT_TRY(ct_alloc((size_t)d->view.size * (n + 1), sizeof(*g->all), "digests",
-                    &g->all));
-    return ct_alloc((size_t)d->view.size, sizeof(*g->bytes), "digests",
-                    &g->bytes);
-}
-
-static void digests_fini(struct digests *g)
-{
-    ct_free(g->all);
-    ct_free(g->bytes);
+    return ct_alloc((size_t)d->view.size * (n + 1), sizeof(*g->all), "digests",
+                    &g->all);
 }
 
 static bool is_kept_apart(const struct ct_net *net, int i)
@@ -130,14 +119,14 @@ enum ct_status dist_guard_check(struct ct_dist *d, int iter)
     CT_TRY_GOTO(digests_init(d, (size_t)ct_net_n_params(d->net), &g), st, out);
     CT_TRY_GOTO(ct_mirror_get(d->trainer.mirror), st, out);
     mine = g.all + (size_t)d->view.rank * g.n;
-    if (d->facts->unlike)
+    if (!d->plan->equal_bits)
         CT_TRY_GOTO(come_near(d, mine), st, out);
-    for (size_t i = 0; i < g.n && !d->facts->unlike; i++)
+    for (size_t i = 0; i < g.n && d->plan->equal_bits; i++)
         mine[i] = param_digest(d, (int)i);
     CT_TRY_GOTO(gather(d, &g), st, out);
     st = compare(d, &g, iter);
 out:
-    digests_fini(&g);
+    ct_free(g.all);
     return st;
 }
 
@@ -166,6 +155,6 @@ enum ct_status ct_dist_same(struct ct_dist *d, const char *what,
             st = ct_fail(CT_EINVAL, "rank %d has another %s than rank 0; every "
                          "rank must be started alike", r, what);
 out:
-    digests_fini(&g);
+    ct_free(g.all);
     return st;
 }

@@ -1,7 +1,7 @@
-/* marks.h - what happened among the ranks: the latest of it, for whoever asks.
+/* marks.h - a ring of the latest events among the ranks, for monitoring.
  *
- * Any thread adds, any thread reads.  A reader that is more than a ring behind
- * loses the oldest. */
+ * Any thread may add and read.  A reader that is more than a ring behind loses
+ * the oldest events. */
 #ifndef CT_DIST_REPORT_MARKS_H
 #define CT_DIST_REPORT_MARKS_H
 
@@ -13,7 +13,7 @@ enum { DIST_MARKS = 64 };
 
 struct dist_marks {
     pthread_mutex_t lock;
-    uint64_t        n; /* ever added */
+    uint64_t        n; /* number of events added so far */
     struct ct_mark  ring[DIST_MARKS];
 };
 
@@ -22,7 +22,7 @@ void dist_marks_fini(struct dist_marks *m);
 CT_PRINTF(5, 6) void dist_marks_add(struct dist_marks *m,
                                     enum ct_mark_kind kind, int rank, int iter,
                                     const char *fmt, ...);
-/* *seen: how many the caller had.  false: there is no other. */
+/* *seen: number of events that the caller has read. false: no other event. */
 bool dist_marks_next(struct dist_marks *m, uint64_t *seen,
                      struct ct_mark *out);
 

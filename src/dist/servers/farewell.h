@@ -1,10 +1,9 @@
-/* farewell.h - the end of a training that did not wait for everyone.
+/* farewell.h - the end of a training that did not wait for slow ranks.
  *
- * Every rank tells the first server that it has come to the end.  Ranks that
- * are suspect by then have `heartbeat` seconds to come as well.  After that the
- * first server tells the others who is gone.  Those who came end the job
- * together: rank 0 tells the launcher to end it, with the exit status of a
- * training that finished. */
+ * Every rank reports to the first server when it reaches the end.  Suspect
+ * ranks get `heartbeat` more seconds.  Then the first server tells the others
+ * which ranks are gone.  The remaining ranks end the job together: rank 0 tells
+ * the launcher to end it, with the exit status of a finished training. */
 #ifndef CT_DIST_SERVERS_FAREWELL_H
 #define CT_DIST_SERVERS_FAREWELL_H
 
@@ -12,10 +11,10 @@
 
 struct ct_dist;
 
-/* All ranks, on the comm thread, while servers still answer.  Sets d->gone
- * where a rank did not come. */
+/* All ranks call it on the comm thread, while servers still answer.  Sets
+ * d->gone if a rank did not reach the end. */
 CT_MUST_CHECK enum ct_status dist_farewell(struct ct_comm *c, void *dist);
-/* A later meeting of those who came to dist_farewell(). */
+/* A later barrier of the ranks that reached dist_farewell(). */
 CT_MUST_CHECK enum ct_status dist_farewell_meet(struct ct_dist *d);
 
 #endif

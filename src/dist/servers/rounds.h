@@ -1,20 +1,21 @@
 /* rounds.h - iterations that do not wait for everyone.
  *
- * Servers report who has pushed for the current iteration; the first server
- * decides who is in it, and all of them close it with that mask:
+ * Servers report which ranks have pushed for the current iteration.  The first
+ * server decides which ranks are part of it, and all servers close the
+ * iteration with that mask:
  *
- *     all who are waited for are in            at once
- *     the deadline is over, a quorum is in     without the rest
+ *     all ranks that count have pushed         at once
+ *     deadline over, quorum reached            without the others
  *
- * The deadline is a time after the first has come (deadline), a multiple of
- * what iterations usually take (patience; a running mean over those before),
- * or the later of both.  The quorum is a share of the samples.
+ * The deadline is a time after the first push (deadline), a multiple of the
+ * usual duration of an iteration (patience; a running mean), or the later of
+ * both.  The quorum is a fraction of the samples.
  *
- * The iteration's gradient is the mean over the samples that are in.  A rank
- * that comes late gets the newest values at once and goes on from there; its
- * gradient is thrown away, and it draws the same samples again, or counts by
- * half for each iteration that it is late.  Rank 0 is always waited for: it
- * tests and writes snapshots for all. */
+ * The gradient of the iteration is the mean over the samples that arrived.  A
+ * late rank gets the newest values at once and continues with them.  Its
+ * gradient is dropped and it draws the same samples again, or its gradient
+ * counts by half for each iteration that it is late.  Servers always wait for
+ * rank 0, because it tests and writes snapshots. */
 #ifndef CT_DIST_SERVERS_ROUNDS_H
 #define CT_DIST_SERVERS_ROUNDS_H
 
@@ -24,30 +25,31 @@
 struct ct_dist;
 struct dist_round;
 
-/* From this tag on they are others'. */
+/* The first tag that rounds do not use. */
 enum { DIST_ROUND_TAG_FREE = CT_PS_TAG_FREE + 3 };
 
 CT_MUST_CHECK enum ct_status dist_round_create(struct ct_dist *d,
                                                struct dist_round **out);
 void dist_round_destroy(struct dist_round *r); /* takes NULL */
-/* Comm thread: reports, decisions, heartbeats. */
+/* On the comm thread: sends and receives reports, decisions and heartbeats. */
 CT_MUST_CHECK enum ct_status dist_round_progress(struct dist_round *r);
 
-/* First server: is this rank, which trains, one that is not waited for? */
+/* On the first server: is this worker suspect, so that nobody waits for it? */
 bool dist_round_suspects(const struct dist_round *r, int rank);
 
-/* On a worker, when its answer is in: was it left behind?  Rank 0 logs who
- * was. */
+/* On a worker, when its answer has arrived: was it too late?  Rank 0 logs the
+ * late ranks. */
 CT_MUST_CHECK enum ct_status dist_round_finish(struct dist_round *r,
                                                const struct ct_ps_head *latest,
                                                int *ahead, bool *again);
-/* How many batches each rank is behind, into a snapshot; and back, on the same
- * number of ranks, where each draws on from its own. */
+/* Saves how many batches each rank is behind; restores it on the same number of
+ * ranks. */
 CT_MUST_CHECK enum ct_status dist_round_save(const struct dist_round *r,
                                              const struct ct_keep *keep);
 CT_MUST_CHECK enum ct_status dist_round_restore(struct dist_round *r,
                                                 const struct ct_keep *keep);
-/* Rank 0, at the end: how many iterations were short, and of whom. */
+/* On rank 0, at the end: logs how many iterations were incomplete, and which
+ * ranks missed them. */
 void dist_round_report(const struct dist_round *r);
 
 #endif

@@ -115,7 +115,7 @@ static enum ct_status mean_of(struct ct_dist *d, float *x)
     return ct_scale(ct_device_cpu(), n, 1 / (float)d->view.size, x);
 }
 
-/* Where ranks come and go, what they trained counts when all have the mean. */
+/* In elastic jobs iterations count when all ranks have the mean. */
 static enum ct_status agree(struct ct_dist *d, int iter)
 {
     if (!d->plan->commits)
