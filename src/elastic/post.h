@@ -34,7 +34,8 @@ enum post_kind {
     POST_CANNOT,    /* view u32, then why its sender cannot go on in it */
     POST_EXPECT,    /* hint u64, view u32, rank u32, size u32: the place that is
                      * likely to be the receiver's in the view after that one;
-                     * view 0: it is in none */
+                     * view 0: it is in none; size 0: the last one does not hold
+                     * any more */
     POST_PREPARED   /* hint u64: its receiver is prepared for that place */
 };
 

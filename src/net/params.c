@@ -262,6 +262,13 @@ enum ct_status ct_net_move_diffs(struct ct_net *net, struct ct_buffer *memory)
     return CT_OK;
 }
 
+enum ct_status ct_net_own_diffs(struct ct_net *net)
+{
+    return net->arena_diff && net->arena_diff->borrowed
+               ? ct_net_move_diffs(net, NULL)
+               : CT_OK;
+}
+
 /* The values of every parameter into `to`, at its offset. */
 static enum ct_status copy_values(const struct ct_net *net,
                                   struct ct_buffer *to)

@@ -242,7 +242,8 @@ struct ct_next_view {
 
 /* How the facts of this rank are likely to be in the next view. */
 struct ct_expected {
-    struct ct_exchange_facts facts; /* what they say of nets and their data */
+    struct ct_exchange_facts facts; /* what they say of nets and their data;
+                                     * size 0: none is likely any more */
     bool                     shares; /* a host's ranks share parameters */
     uint64_t                 hint;  /* its number */
     /* This rank is prepared for that, or will not be; on any thread, also when
@@ -250,8 +251,8 @@ struct ct_expected {
     void (*prepared)(void *arg, uint64_t hint);
     void *arg;
     /* On any thread, before that: memory that ranks will share, for gradients
-     * of so many floats and `n_arrays` for parameters and histories; NULL: it
-     * is not this rank's to make. */
+     * of so many floats and `n_arrays` for parameters and histories; for no
+     * ranks: it is given back.  NULL: it is not this rank's to make. */
     void (*reserve)(void *owner, int n_ranks, size_t n_floats, int n_arrays);
     void *owner;
 };

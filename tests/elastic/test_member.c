@@ -475,3 +475,82 @@ TEST(member, who_comes_waits_until_all_are_prepared)
     member_destroy(b);
     member_destroy(a);
 }
+
+/* The hint that a member has yet to take, of so many ranks. */
+static struct elastic_place await_hint(const struct elastic_membership *by,
+                                       int size)
+{
+    struct elastic_place p = { .size = -1 };
+    const double end       = ct_now() + 30;
+
+    while (p.size != size) {
+        while (!by->expects(by->arg, &p) && ct_now() < end)
+            nap();
+        ASSERT(ct_now() < end);
+        ASSERT_INT(0, p.view);
+    }
+    return p;
+}
+
+/* Whoever asked is gone before it was taken in: what was prepared for it is of
+ * no use, until the next one comes. */
+TEST(member, a_hint_that_will_not_come_true_is_withdrawn)
+{
+    uint16_t port          = 0;
+    struct elastic_place p = { 0 }, q = { 0 };
+    const struct elastic_membership *by;
+    struct elastic_member *a, *b;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    a  = make_preparing(&port, true);
+    by = member_asks(a);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_OK(member_begin(a, 0));
+    for (int i = 0; i < 2; i++) {
+        b = make_preparing(&port, false);
+        q = await_hint(by, 2);
+        ASSERT(q.hint > p.hint);
+        member_destroy(b);
+        p = await_hint(by, 0);
+        ASSERT(p.hint > q.hint);
+        by->prepared(by->arg, q.hint); /* too late, and of no effect */
+    }
+    member_destroy(a);
+}
+
+/* Two are the least that train.  One of two wants to go, and stays until others
+ * have come: it has its place in the next view. */
+TEST(member, who_is_not_let_go_is_expected)
+{
+    uint16_t port     = 0;
+    struct follower f = { .m = NULL };
+    const struct elastic_membership *by;
+    struct member_config c = usual(true, 2);
+    struct elastic_place p = { 0 };
+    struct elastic_member *a, *b;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.prepares = true;
+    a  = make_like(c, &port, true);
+    by = member_asks(a);
+    ASSERT_OK(by->next(by->arg, &p));
+    f.m = make_of(&port, false, 2);
+    pthread_mutex_init(&f.lock, NULL);
+    pthread_create(&f.thread, NULL, follow, &f);
+    ASSERT_OK(member_begin(a, 0));
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT(by->ready(by->arg, 1));
+    while (place_of(&f).size != 2)
+        nap();
+    member_leave(f.m);
+    while (!member_ends_job(f.m)) /* it has asked, in vain */
+        nap();
+    b = make_of(&port, false, 2);
+    p = await_hint(by, 3);
+    ASSERT_INT(0, p.rank);
+    member_destroy(b);
+    stop_following(&f);
+    member_destroy(a);
+}
