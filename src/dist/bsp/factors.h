@@ -79,9 +79,10 @@ CT_MUST_CHECK enum ct_status dist_factors_of(const struct ct_net *net,
                                              int param,
                                              struct ct_factors *out);
 
-/* The rate of a matrix product of a usual size, on this rank. */
+/* The rate of a matrix product of a usual size, on this rank; briefly where
+ * others wait for it. */
 CT_MUST_CHECK enum ct_status dist_measure_flops(const struct ct_device *d,
-                                                double *out);
+                                                bool brief, double *out);
 
 /* Makes ready the parameters whose `apart` is not negative, and tells their
  * layers not to make the gradient themselves; fini takes that back. */
