@@ -21,6 +21,8 @@ struct places {
                                                * that nobody answers is no
                                                * proof */
     int                 n;
+    char                silent[PLACE_BYTES]; /* who takes calls and says
+                                              * nothing */
 };
 
 void places_add(struct places *p, const char *name, bool counts);
@@ -31,9 +33,9 @@ bool places_is_here(const struct ct_ip *ip);
 
 enum places_verdict { PLACES_NO_JOB, PLACES_JOB, PLACES_UNKNOWN };
 
-/* PLACES_UNKNOWN: *who is a place that counts and is not reached.  CT_EIO:
- * somebody takes calls and says nothing, as a job that stands still would. */
-CT_MUST_CHECK enum ct_status places_find_job(struct places *p,
+/* PLACES_UNKNOWN: *who is a place that counts and is not reached, or somebody
+ * who takes calls and says nothing, as a job that stands still would. */
+void places_find_job(struct places *p,
                                              const uint8_t *secret,
                                              enum places_verdict *out,
                                              const char **who);
