@@ -2,6 +2,7 @@
 #ifndef CT_DIST_ENGINE_H
 #define CT_DIST_ENGINE_H
 
+#include "base/pulse.h"
 #include "comm/coll/coll.h"
 #include "comm/coll/shared.h"
 #include "comm/thread.h"
@@ -66,6 +67,8 @@ struct dist_elastic {
     struct dist_crew      crew_before; /* of the last view that marks tell of */
     struct dist_held_back held_back; /* by codecs */
     struct dist_machine   machine;   /* as measured; alpha 0: it was not */
+    struct ct_pulse       pulse;     /* of a view of one rank, which has no
+                                      * watch */
 };
 
 /* Gradients of a host's ranks, in memory that they share (host/direct.c). */

@@ -384,6 +384,48 @@ TEST(member, one_that_is_at_work_stays)
     stop_following(&h.f);
 }
 
+/* Training of the only rank hangs, as others come: they wait in vain. */
+TEST(member, one_alone_whose_training_hangs_says_so)
+{
+    struct hanging h       = { .m = NULL };
+    struct member_config c = usual(true, 1);
+    struct ct_pulse pulse  = { .iter = 0 };
+    uint16_t port          = 0;
+    struct elastic_place p = { 0 };
+    const struct elastic_membership *by;
+    double until;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    pthread_mutex_init(&h.f.lock, NULL);
+    h.f.patience = 0.3;
+    c.stall = 1;
+    c.hangs = found_to_hang;
+    c.arg   = &h;
+    h.m     = make_like(c, &port, true);
+    by      = member_asks(h.m);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(1, p.size);
+    ASSERT_OK(member_begin(h.m, 0));
+    ct_pulse_init(&pulse);
+    by->follow(by->arg, &pulse);
+    h.f.m = make(&port, false);
+    pthread_create(&h.f.thread, NULL, follow, &h.f);
+    until = ct_now() + 2;
+    while (n_given_up(&h.f) < 2 || ct_now() < until) {
+        ct_pulse_set(&pulse, CT_PULSE_FORWARD, "conv1");
+        nap();
+    }
+    ASSERT_INT(0, atomic_load(&h.n_found));
+    until = ct_now() + 30;
+    while (atomic_load(&h.n_found) == 0 && ct_now() < until)
+        nap();
+    ASSERT_INT(1, atomic_load(&h.n_found));
+    by->follow(by->arg, NULL);
+    member_destroy(h.m);
+    stop_following(&h.f);
+}
+
 /* Who is slow, and comes to each view in the end, stays. */
 TEST(member, one_that_is_slow_stays)
 {
