@@ -20,6 +20,7 @@ struct comer {
     bool             half;   /* of what others have, it had when it said that
                               * it has all */
     bool             owns;   /* its gradients, after it left */
+    bool             unfilled, has_own; /* its nets, of the last view */
     struct elastic_membership asks;
     struct ct_dist   *dist;
     struct ct_solver *solver;
@@ -178,6 +179,20 @@ static bool owns_diffs(struct ct_net *net)
     return ct_net_own_diffs(net) == CT_OK && ct_net_arena_diff(net) == at;
 }
 
+/* Is the parameter that only its test net has as fillers make it? */
+static bool has_own(const struct ct_solver *s)
+{
+    const struct ct_net *net = s->tests.net[0];
+
+    for (int i = 0; i < ct_net_n_layers(net); i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+
+        if (strcmp(l->name, "own") == 0)
+            return ct_data(l->blob[0])[0] == 3;
+    }
+    return false;
+}
+
 static enum ct_status live_on(struct comer *c)
 {
     const struct dist_entry how = { .begin = begin_anywhere };
@@ -204,6 +219,10 @@ static void *pair_main(void *arg)
     if (c->m->st == CT_OK)
         ct_solver_leave(c->solver);
     c->owns = c->m->st == CT_OK && owns_diffs(c->solver->net);
+    if (c->m->st == CT_OK) {
+        c->unfilled = ct_net_layer(c->solver->net, 1)->run->unfilled;
+        c->has_own  = has_own(c->solver);
+    }
     pthread_mutex_lock(&c->m->bus->lock);
     bus_leave(c->m);
     pthread_mutex_unlock(&c->m->bus->lock);
@@ -215,9 +234,17 @@ static void *pair_main(void *arg)
 }
 
 /* A parameter that is not learned comes last, with the net: until then the one
- * that comes has not all.  Who leaves has gradients of its own. */
+ * that comes has not all.  Who leaves has gradients of its own.  Nets that are
+ * built for a view run no fillers, but for what only a test net has. */
 TEST(enter, who_comes_has_all_once_it_has_what_is_not_learned)
 {
+    const char *in_file =
+        "layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { "
+        "shape { dim: 2 dim: 3 } } } "
+        "layer { name: 'own' type: 'InnerProduct' bottom: 'x' top: 'y' "
+        "inner_product_param { num_output: 2 "
+        "weight_filler { type: 'constant' value: 3 } } } "
+        "layer { name: 's' type: 'Silence' bottom: 'y' }";
     Caffe__DistributedParameter *p = NULL;
     const char *options            = "batch: 'global'";
     struct comer comer[2]          = { { .first = false } };
@@ -228,7 +255,10 @@ TEST(enter, who_comes_has_all_once_it_has_what_is_not_learned)
     ranks_batch(RANKS_BATCH);
     ranks_insert("layer { name: 'z' type: 'Scale' bottom: 'c' top: 'c' "
                  "param { lr_mult: 0 } }");
-    param = ranks_solver(1, "");
+    test_write(test_path("own.prototxt"), in_file, strlen(in_file));
+    param = ranks_solver(1, test_format(
+        "test_net: '%s' test_iter: 1 test_interval: 1000 "
+        "test_initialization: false", test_path("own.prototxt")));
     ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
                             strlen(options), "test", &p));
     ASSERT_OK(bus_create(1, param, p, &b));
@@ -251,6 +281,8 @@ TEST(enter, who_comes_has_all_once_it_has_what_is_not_learned)
         if (comer[i].m->st != CT_OK)
             FAIL("process %d: %s", i, comer[i].m->why);
         ASSERT(comer[i].owns);
+        ASSERT(comer[i].unfilled);
+        ASSERT(comer[i].has_own);
         ASSERT_INT(i, comer[i].half);
     }
     bus_destroy(b);
