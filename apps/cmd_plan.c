@@ -156,7 +156,7 @@ static enum ct_status look_around(struct here *h)
     struct ct_probe probe  = { 0 };
     enum ct_status st;
 
-    CT_TRY(dist_measure_flops(ct_device_cpu(), &h->flops));
+    CT_TRY(dist_measure_flops(ct_device_cpu(), false, &h->flops));
     CT_TRY(ct_transport_open("auto", &t));
     CT_TRY(ct_comm_create(t, &c));
     st       = ct_comm_probe(c, &probe);

@@ -82,7 +82,7 @@ enum ct_status ct_comm_probe_pairs(struct ct_comm *c, struct ct_pairs *out)
 
         ct_comm_begin(c, "probe pairs", CT_PROBE_BYTES);
         if (peer >= 0)
-            CT_TRY_GOTO(ct_probe_link(c, peer, c->rank < peer, data,
+            CT_TRY_GOTO(ct_probe_link(c, peer, c->rank < peer, false, data,
                                       &out->link[c->rank * c->size + peer]),
                         st, out);
         CT_TRY_GOTO(ct_barrier(c), st, out);

@@ -29,6 +29,8 @@ enum {
  * for pings. */
 static const double slow_seconds = 0.05, large_seconds = 0.1,
                     ping_seconds = 0.2, tiny_seconds = 0.02;
+/* The same for pings and for TINY where others wait. */
+static const double brief_ping_seconds = 0.004, brief_tiny_seconds = 0.002;
 
 enum step { PING, DATA, WORD };
 
@@ -80,41 +82,30 @@ static enum ct_status agree(struct ct_comm *c, int peer, bool first,
 }
 
 static enum ct_status probe_alpha(struct ct_comm *c, int peer, bool first,
-                                  char *data, double *out)
+                                  bool brief, char *data, double *out)
 {
-    double more = INFINITY;
+    const double room = brief ? brief_ping_seconds : ping_seconds;
+    double more       = INFINITY;
     char n;
 
     CT_TRY(one_way(c, peer, first, data, 1, FIRST, PING, out));
-    n = (char)fmin(ping_seconds / (2 * *out + 1e-9), PINGS - FIRST);
+    n = (char)fmin(room / (2 * *out + 1e-9), PINGS - FIRST);
     CT_TRY(agree(c, peer, first, data, &n));
     CT_TRY(one_way(c, peer, first, data, 1, n, PING, &more));
     *out = fmin(*out, more);
     return CT_OK;
 }
 
-/* Both ends of a link run this; the first one's result counts. */
-enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
-                             char *data, struct ct_link *out)
+/* By SMALL, and by what is larger where there is time. */
+static enum ct_status probe_beta(struct ct_comm *c, int peer, bool first,
+                                 bool brief, char *data, struct ct_link *out)
 {
-    double tiny, small, large;
+    double small, large;
     size_t bytes;
     char n;
 
-    CT_TRY(probe_alpha(c, peer, first, data, &out->alpha));
-    if (c->bytes_s > 0) { /* it is known, and would take long */
-        out->beta = 1 / c->bytes_s;
-        return CT_OK;
-    }
-    CT_TRY(one_way(c, peer, first, data, TINY, 1, DATA, &tiny));
-    n = tiny < tiny_seconds;
-    CT_TRY(agree(c, peer, first, data, &n));
-    if (n == 0) {
-        out->beta = fmax(tiny - out->alpha, 0) / TINY;
-        return CT_OK;
-    }
     CT_TRY(one_way(c, peer, first, data, SMALL, 1, DATA, &small));
-    n = small < slow_seconds;
+    n = small < slow_seconds && !brief;
     CT_TRY(agree(c, peer, first, data, &n));
     if (n == 0) {
         out->beta = fmax(small - out->alpha, 0) / SMALL;
@@ -134,7 +125,28 @@ enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
     return CT_OK;
 }
 
-static enum ct_status probe_links(struct ct_comm *c, char *data,
+/* Both ends of a link run this; the first one's result counts. */
+enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
+                             bool brief, char *data, struct ct_link *out)
+{
+    double tiny;
+    char n;
+
+    CT_TRY(probe_alpha(c, peer, first, brief, data, &out->alpha));
+    if (c->bytes_s > 0) { /* it is known, and would take long */
+        out->beta = 1 / c->bytes_s;
+        return CT_OK;
+    }
+    CT_TRY(one_way(c, peer, first, data, TINY, 1, DATA, &tiny));
+    n = tiny < (brief ? brief_tiny_seconds : tiny_seconds);
+    CT_TRY(agree(c, peer, first, data, &n));
+    if (n > 0)
+        return probe_beta(c, peer, first, brief, data, out);
+    out->beta = fmax(tiny - out->alpha, 0) / TINY;
+    return CT_OK;
+}
+
+static enum ct_status probe_links(struct ct_comm *c, bool brief, char *data,
                                   struct ct_link *mine)
 {
     const int P = c->size, next = (c->rank + 1) % P;
@@ -148,9 +160,9 @@ static enum ct_status probe_links(struct ct_comm *c, char *data,
 
         ct_comm_begin(c, "probe", CT_PROBE_BYTES);
         if (turn == own)
-            CT_TRY(ct_probe_link(c, next, true, data, mine));
+            CT_TRY(ct_probe_link(c, next, true, brief, data, mine));
         if (turn == others)
-            CT_TRY(ct_probe_link(c, last, false, data, &theirs));
+            CT_TRY(ct_probe_link(c, last, false, brief, data, &theirs));
         CT_TRY(ct_barrier(c));
     }
     return CT_OK;
@@ -213,7 +225,8 @@ out:
     return st;
 }
 
-enum ct_status ct_comm_probe(struct ct_comm *c, struct ct_probe *out)
+static enum ct_status probe(struct ct_comm *c, bool brief,
+                            struct ct_probe *out)
 {
     struct finding mine = { { 0, 0 }, 0 };
     char *data          = NULL;
@@ -222,7 +235,7 @@ enum ct_status ct_comm_probe(struct ct_comm *c, struct ct_probe *out)
     *out = (struct ct_probe){ .slow_rank = -1, .slow_peer = -1 };
     CT_TRY(ct_alloc(LARGE, 1, "probe", &data));
     if (c->size > 1)
-        CT_TRY_GOTO(probe_links(c, data, &mine.link), st, out);
+        CT_TRY_GOTO(probe_links(c, brief, data, &mine.link), st, out);
     mine.gamma = probe_gamma(data);
     CT_TRY_GOTO(probe_share(c, &mine, out), st, out);
 out:
@@ -230,6 +243,26 @@ out:
     if (st != CT_OK)
         ct_probe_fini(out);
     return st;
+}
+
+enum ct_status ct_comm_probe(struct ct_comm *c, struct ct_probe *out)
+{
+    return probe(c, false, out);
+}
+
+enum ct_status ct_comm_probe_briefly(struct ct_comm *c, struct ct_probe *out)
+{
+    return probe(c, true, out);
+}
+
+enum ct_status ct_probe_adding(double *gamma)
+{
+    char *data = NULL;
+
+    CT_TRY(ct_alloc((REPEATS + 1) * (size_t)SMALL, 1, "probe", &data));
+    *gamma = probe_gamma(data);
+    ct_free(data);
+    return CT_OK;
 }
 
 void ct_probe_fini(struct ct_probe *p)

@@ -30,9 +30,15 @@ CT_MUST_CHECK enum ct_status ct_comm_probe(struct ct_comm *c,
  * `data` has CT_PROBE_BYTES. Only the first end gets the numbers. */
 enum { CT_PROBE_BYTES = 16 << 20 };
 CT_MUST_CHECK enum ct_status ct_probe_link(struct ct_comm *c, int peer,
-                                           bool first, char *data,
+                                           bool first, bool brief, char *data,
                                            struct ct_link *out);
 void ct_probe_fini(struct ct_probe *p);
+/* The same where others wait for it: a few messages, and none that is large, so
+ * that it takes a tenth of the time, or less, and is less exact. */
+CT_MUST_CHECK enum ct_status ct_comm_probe_briefly(struct ct_comm *c,
+                                                   struct ct_probe *out);
+/* Seconds that this process takes to add a byte to another. */
+CT_MUST_CHECK enum ct_status ct_probe_adding(double *gamma);
 
 /* pairs.c: measures the links of all pairs, P/2 at a time. */
 struct ct_pairs {

@@ -88,6 +88,10 @@ bool dist_expects(struct ct_exchange *x, struct ct_expected *out)
 
     if (!m->expects || !m->expects(m->arg, &place))
         return false;
+    if (place.size == 0) {
+        *out = (struct ct_expected){ .hint = place.hint };
+        return true;
+    }
     if (expect(m, d->options, d->facts->n_hosts, &place, out)) {
         if (out->shares && place.rank == 0)
             out->reserve = dist_direct_reserve;
@@ -108,7 +112,8 @@ static enum ct_status await_place(const struct elastic_membership *m,
 
     CT_TRY(m->next(m->arg, out));
     while (out->view == 0) {
-        if (p && p->prepare && expect(m, options, 1, out, &e))
+        if (p && p->prepare && out->size > 0 &&
+            expect(m, options, 1, out, &e))
             p->prepare(p->arg, &e);
         m->prepared(m->arg, out->hint);
         CT_TRY(m->next(m->arg, out));

@@ -2,6 +2,7 @@
 #ifndef CT_DIST_ENGINE_H
 #define CT_DIST_ENGINE_H
 
+#include "base/pulse.h"
 #include "comm/coll/coll.h"
 #include "comm/coll/shared.h"
 #include "comm/thread.h"
@@ -74,6 +75,8 @@ struct dist_elastic {
                                       * next view */
     struct dist_machine   machine;   /* measured link and compute speeds; alpha
                                       * 0: not measured */
+    struct ct_pulse       pulse;     /* of a view of one rank, which has no
+                                      * watch */
 };
 
 /* Gradients of the ranks of a host in shared memory (host/direct.c). */

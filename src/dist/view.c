@@ -237,6 +237,10 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     if (d->view.all->size > 1)
         CT_TRY(start_watch(d));
     d->exchange.facts.pulse = live_watch_pulse(d->view.watch);
+    if (!d->exchange.facts.pulse && d->elastic.members) {
+        ct_pulse_init(&d->elastic.pulse);
+        d->exchange.facts.pulse = &d->elastic.pulse;
+    }
     show_pulse(d, d->exchange.facts.pulse);
     return CT_OK;
 }

@@ -125,6 +125,14 @@ static bool keeps_parameters(const struct elastic_agreement *a)
     return false;
 }
 
+bool elastic_stays(const struct elastic_agreement *a, int r)
+{
+    const struct elastic_peer *p = &a->peer[r];
+
+    return !lost(p) &&
+           !(p->leaves && elastic_lets_go(a) && keeps_parameters(a));
+}
+
 static bool wants_change(const struct elastic_agreement *a)
 {
     const bool lets_go = elastic_lets_go(a) && keeps_parameters(a);

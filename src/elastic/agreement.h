@@ -155,6 +155,9 @@ bool elastic_ready(struct elastic_agreement *a, int iter);
 uint64_t elastic_coordinator(const struct elastic_agreement *a);
 /* Do enough members stay, so that others can leave? */
 bool elastic_lets_go(const struct elastic_agreement *a);
+/* Will rank r of the view be in the next one, as far as this member knows?  Who
+ * wants to go stays for as long as it is not let go. */
+bool elastic_stays(const struct elastic_agreement *a, int r);
 /* Is this member outside of every view it knows of? */
 static inline bool elastic_is_out(const struct elastic_agreement *a)
 {

@@ -298,14 +298,12 @@ static void look_after(struct elastic_member *m, double now)
 }
 
 /* Whether training is still at work in the view that it has not left: a long
- * test, a snapshot on a slow disk, or steps between two means of the weights.
- * One rank alone tells nobody how it moves. */
+ * test, a snapshot on a slow disk, or steps between two means of the
+ * weights. */
 static bool training_moves(const struct elastic_member *m)
 {
     const struct ct_pulse *p = m->pulse;
 
-    if (m->given.n == 1)
-        return true;
     return p && (atomic_load(&p->phase) == CT_PULSE_SNAPSHOT ||
                  1e-6 * (double)(ct_pulse_now() - atomic_load(&p->changed)) <
                      m->config.stall);

@@ -31,7 +31,8 @@ struct elastic_room {
     double   since;      /* when the first of them came */
     double   changed;    /* when the last one came or went */
     uint64_t hint;       /* the last that was given */
-    uint32_t view;       /* in which; 0: it does not hold any more */
+    uint32_t view;       /* in which; 0: none stands: it has come true, or was
+                          * withdrawn */
     double   complete;   /* since when all are prepared */
     uint64_t expected[ELASTIC_MEMBERS]; /* in the next view, by rank */
     bool     prepared[ELASTIC_MEMBERS]; /* for it */

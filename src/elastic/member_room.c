@@ -6,6 +6,9 @@
  *     each of them       PREPARED   its nets for that place are there
  *     the coordinator    lets the agreement know who asks
  *
+ * Where all who asked are gone before that, the coordinator withdraws its hint:
+ * EXPECT of no ranks.
+ *
  * Meanwhile the view trains on.  All of this is about time alone: the agreement
  * (agreement.h) hears of a request late, as it may by a slow network, and
  * decides as ever.  A hint that is lost, or does not come true, costs those who
@@ -85,26 +88,34 @@ static void keep_hint(struct elastic_member *m, const struct elastic_hint *h)
 {
     m->hint = *h;
     atomic_store(&m->hinted, m->config.prepares);
-    if (!m->config.prepares)
+    if (!m->config.prepares && h->size > 0)
         room_prepared(m, h->number);
 }
 
-static void tell_hint(struct elastic_member *m, int rank)
+/* Of so many ranks; 0: of none, what was said does not hold. */
+static void tell_hint(struct elastic_member *m, uint64_t to, int rank, int size)
 {
-    struct elastic_room *r = &m->room;
-    const uint64_t to      = r->expected[rank];
+    const struct elastic_room *r = &m->room;
     uint8_t letter[HINT_BYTES + 12];
     struct writer w = { letter };
 
     put(&w, r->hint, HINT_BYTES);
     put(&w, is_in_view(m, to) ? r->view : 0, 4);
     put(&w, (uint32_t)rank, 4);
-    put(&w, (uint32_t)r->n_expected, 4);
+    put(&w, (uint32_t)size, 4);
     if (to == m->a.me)
-        keep_hint(m, &(struct elastic_hint){ r->hint, to, rank,
-                                             r->n_expected, { 0 } });
+        keep_hint(m, &(struct elastic_hint){ r->hint, to, rank, size, { 0 } });
     else
         (void)!post_send(&m->post, to, POST_EXPECT, letter, sizeof(letter));
+}
+
+/* Of another coordinator than before it is another number, too. */
+static void number_hint(struct elastic_member *m)
+{
+    struct elastic_room *r = &m->room;
+
+    r->view = m->a.own.view.number;
+    r->hint = (uint64_t)r->view << 32 | (uint32_t)(r->hint + 1);
 }
 
 /* Members in their order, then those who come. */
@@ -115,17 +126,30 @@ static void expect(struct elastic_member *m)
 
     r->n_expected = 0;
     for (int i = 0; i < v->n; i++)
-        if (!m->a.peer[i].leaves)
+        if (elastic_stays(&m->a, i))
             r->expected[r->n_expected++] = v->id[i];
     for (int i = 0; i < r->n && r->n_expected < m->a.most; i++)
         r->expected[r->n_expected++] = r->id[i];
     for (int i = 0; i < r->n_expected; i++)
         r->prepared[i] = false;
-    r->view = v->number;
-    /* Of another coordinator than before it is another number, too. */
-    r->hint = (uint64_t)v->number << 32 | (uint32_t)(r->hint + 1);
+    number_hint(m);
     for (int i = 0; i < r->n_expected; i++)
-        tell_hint(m, i);
+        tell_hint(m, r->expected[i], i, r->n_expected);
+}
+
+/* Nobody comes any more: members need not keep what they have prepared. */
+static void withdraw(struct elastic_member *m)
+{
+    struct elastic_room *r = &m->room;
+
+    if (r->view == 0 || r->view != m->a.own.view.number)
+        return;
+    number_hint(m);
+    for (int i = 0; i < r->n_expected; i++)
+        if (is_in_view(m, r->expected[i]))
+            tell_hint(m, r->expected[i], 0, 0);
+    r->n_expected = 0;
+    r->view       = 0;
 }
 
 void room_take_hint(struct elastic_member *m, const struct post_caller *from,
@@ -138,7 +162,8 @@ void room_take_hint(struct elastic_member *m, const struct post_caller *from,
     struct elastic_hint h = { number, from->id, (int)rank, (int)size, { 0 } };
 
     if (r.short_of || r.at != r.end || view != m->a.own.view.number ||
-        number == 0 || size > ELASTIC_MEMBERS || rank >= size || from->id == 0)
+        number == 0 || size > ELASTIC_MEMBERS || from->id == 0 ||
+        (size > 0 ? rank >= size : rank > 0))
         return;
     memcpy(h.job, from->job, sizeof(h.job));
     keep_hint(m, &h);
@@ -207,7 +232,7 @@ static bool holds(const struct elastic_member *m)
     if (r->view != m->a.own.view.number)
         return false;
     for (int i = 0; i < m->a.own.view.n; i++)
-        n += !m->a.peer[i].leaves;
+        n += elastic_stays(&m->a, i);
     for (int i = 0; i < r->n && n < m->a.most; i++)
         if (r->expected[n++] != r->id[i] || n > r->n_expected)
             return false;
@@ -247,6 +272,8 @@ void room_mind(struct elastic_member *m, double now)
     forget_gone(m, now);
     if (!leads(m))
         r->n = 0; /* they ask who does */
+    else if (r->n == 0 && !m->a.frozen)
+        withdraw(m);
     if (!is_open(m)) {
         r->since = now;
         atomic_store(&m->all_wait, false);

@@ -13,7 +13,8 @@
 struct elastic_place {
     uint32_t view;   /* 0: it is likely to have this rank among so many */
     uint64_t hint;   /* then, the number of the hint */
-    int      rank, size;
+    int      rank, size; /* with view 0, size 0: the hint before this one does
+                          * not hold any more */
     int      base;   /* iterations that count */
     int      n_full; /* the first so many ranks have parameters */
     char     why[320]; /* who came and went, since the place before */

@@ -67,8 +67,8 @@ static void drop_own_doors(struct places *p)
         p->counts[i] &= away[i] || !known[i]; /* there was no room for it */
 }
 
-enum ct_status places_find_job(struct places *p, const uint8_t *secret,
-                               enum places_verdict *out, const char **who)
+void places_find_job(struct places *p, const uint8_t *secret,
+                     enum places_verdict *out, const char **who)
 {
     enum door_state state[MEMBER_DOORS];
     bool told[MEMBER_DOORS] = { false };
@@ -80,22 +80,22 @@ enum ct_status places_find_job(struct places *p, const uint8_t *secret,
     if (answer) {
         ct_free(answer);
         *out = PLACES_JOB;
-        return CT_OK;
+        return;
     }
     for (int i = 0; i < p->n_doors; i++) {
-        if (state[i] == DOOR_SILENT)
-            return ct_fail(CT_EIO, "--rendezvous: somebody listens on port %d "
-                           "and does not answer; if that is no process of "
-                           "this job, meet elsewhere",
-                           ntohs(p->door[i].port));
         told[p->place[i]] |= state[i] == DOOR_SHUT;
+        if (state[i] != DOOR_SILENT)
+            continue;
+        snprintf(p->silent, sizeof(p->silent), "somebody who listens on port "
+                 "%d and does not answer", ntohs(p->door[i].port));
+        *who = p->silent;
+        *out = PLACES_UNKNOWN;
     }
     for (int i = 0; i < p->n && *out == PLACES_NO_JOB; i++)
         if (p->counts[i] && !told[i]) {
             *out = PLACES_UNKNOWN;
             *who = p->name[i];
         }
-    return CT_OK;
 }
 
 /* Whoever cannot see whether there is a job begins none beside it: its network
@@ -108,7 +108,7 @@ enum ct_status places_wait(const char *who, double begin, double most)
         return ct_fail(CT_EIO, "--rendezvous: %s may be in the job, and was "
                        "not reached for %.0f s (--orphan): this process does "
                        "not begin another one; start again when the network "
-                       "is whole", who, waited);
+                       "is whole, or meet elsewhere", who, waited);
     CT_WARN("%s may be in the job and is not reached: this process waits, and "
             "begins no other one", who);
     poll(NULL, 0, most < 4 * look_ms / 1e3 ? look_ms / 4 : look_ms);

@@ -20,6 +20,8 @@ struct places {
                                                * does not prove that it is
                                                * not */
     int                 n;
+    char                silent[PLACE_BYTES]; /* who takes calls and says
+                                              * nothing */
 };
 
 void places_add(struct places *p, const char *name, bool counts);
@@ -30,12 +32,10 @@ bool places_is_here(const struct ct_ip *ip);
 
 enum places_verdict { PLACES_NO_JOB, PLACES_JOB, PLACES_UNKNOWN };
 
-/* PLACES_UNKNOWN: *who is a place that counts and cannot be reached.  CT_EIO: a
- * place accepts connections and does not answer, as a job that hangs would. */
-CT_MUST_CHECK enum ct_status places_find_job(struct places *p,
-                                             const uint8_t *secret,
-                                             enum places_verdict *out,
-                                             const char **who);
+/* PLACES_UNKNOWN: *who is a place that counts and cannot be reached, or a place
+ * that accepts connections and does not answer, as a job that hangs would. */
+void places_find_job(struct places *p, const uint8_t *secret,
+                     enum places_verdict *out, const char **who);
 /* After PLACES_UNKNOWN: waits until it is time to look again.  CT_EIO: more
  * than `most` seconds have passed since `begin`. */
 CT_MUST_CHECK enum ct_status places_wait(const char *who, double begin,

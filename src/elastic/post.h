@@ -33,7 +33,7 @@ enum post_kind {
     POST_CANNOT,    /* view u32, then why the sender cannot continue in it */
     POST_EXPECT,    /* hint u64, view u32, rank u32, size u32: the receiver's
                      * likely place in the view after that one; view 0: it is in
-                     * none */
+                     * none; size 0: the last hint is withdrawn */
     POST_PREPARED   /* hint u64: the sender is prepared for that place */
 };
 

@@ -22,6 +22,9 @@ CT_MUST_CHECK enum ct_status ct_net_pack(struct ct_net *net, bool packed,
  * the net's own. */
 CT_MUST_CHECK enum ct_status ct_net_move_diffs(struct ct_net *net,
                                                struct ct_buffer *memory);
+/* Gradients that lie in memory of others move to memory of the net's own; none
+ * is made where the net has it, or has no gradients. */
+CT_MUST_CHECK enum ct_status ct_net_own_diffs(struct ct_net *net);
 /* Values and gradients become zeros, and take no memory until they are touched.
  * For a net of the CPU that is about to get others. */
 void ct_net_clear_arenas(struct ct_net *net);

@@ -168,7 +168,8 @@ static enum ct_status move_in(struct ct_net *net, struct ct_net_param *p)
     size_t bytes = (size_t)p->blob->count * sizeof(float);
     float *to    = net->arena_data->ptr + p->offset;
 
-    CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob), to));
+    if (!net->run.unfilled) /* else both are zeros */
+        CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob), to));
     ct_tensor_place(&p->blob->data, net->arena_data,
                     p->offset * sizeof(float), bytes);
     ct_tensor_clear(&p->blob->diff);
@@ -260,6 +261,13 @@ enum ct_status ct_net_move_diffs(struct ct_net *net, struct ct_buffer *memory)
     }
     place_diffs(net, to);
     return CT_OK;
+}
+
+enum ct_status ct_net_own_diffs(struct ct_net *net)
+{
+    return net->arena_diff && net->arena_diff->borrowed
+               ? ct_net_move_diffs(net, NULL)
+               : CT_OK;
 }
 
 /* The values of every parameter into `to`, at its offset. */

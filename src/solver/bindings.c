@@ -6,7 +6,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "core/buffer.h"
+#include "cortado/log.h"
 #include "layers/deal.h"
+#include "net/arena.h"
 #include "net/training.h"
 #include "proto/edit.h"
 #include "solver/solver_inner.h"
@@ -414,6 +416,8 @@ void ct_solver_leave(struct ct_solver *s)
     solver_prepare_fini(s);
     if (x)
         x->ops->detach(x, s->net);
+    if (ct_net_own_diffs(s->net) != CT_OK)
+        CT_WARN("the gradients stay in shared memory: %s", ct_last_error());
     ct_net_set_layer_done(s->net, NULL, NULL);
     ct_net_set_layer_start(s->net, NULL, NULL);
     solver_leave_pulse(s);

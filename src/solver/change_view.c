@@ -394,9 +394,14 @@ enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
         CT_TRY(share_state(s));
     s->standing.has_come = is_new || comes_back(s);
     CT_TRY(solver_enter_shared(s));
-    s->standing.half = false;
+    /* Parameters that are not learned come with the net.  Where nobody has
+     * trained any, those that it was made with will do. */
+    s->standing.half &= s->options.exchange->facts.n_full > 0;
     s->standing.between = false;
-    return solver_commits(s) ? solver_engage(s) : CT_OK; /* it has them now */
+    if (solver_commits(s))
+        CT_TRY(solver_engage(s)); /* it has them now */
+    s->standing.half = false;
+    return CT_OK;
 }
 
 enum ct_status solver_join(struct ct_solver *s, struct ct_exchange *x)

@@ -253,7 +253,8 @@ struct ct_next_view {
 
 /* The probable facts of this rank in the next view. */
 struct ct_expected {
-    struct ct_exchange_facts facts; /* valid for nets and their data */
+    struct ct_exchange_facts facts; /* valid for nets and their data;
+                                     * size 0: the last hint is withdrawn */
     bool                     shares; /* the ranks of a host share parameters */
     uint64_t                 hint;  /* number of the hint */
     /* This rank is prepared, or will not be.  Any thread; also after that view
@@ -261,8 +262,8 @@ struct ct_expected {
     void (*prepared)(void *arg, uint64_t hint);
     void *arg;
     /* Reserves shared memory for gradients of n_floats floats and `n_arrays`
-     * arrays of parameters and histories.  Any thread, before `prepared`.
-     * NULL: another rank does it. */
+     * arrays of parameters and histories; n_ranks 0: frees it.  Any thread,
+     * before `prepared`.  NULL: another rank does it. */
     void (*reserve)(void *owner, int n_ranks, size_t n_floats, int n_arrays);
     void *owner;
 };

@@ -20,6 +20,7 @@ struct net_origin {
     const char                *path;
     const Caffe__NetParameter *message;
     const Caffe__NetState     *state;
+    bool                       filled; /* its parameters are its own */
 };
 
 /* Batch sizes and sources of this rank, of the layers that it trains. */
@@ -39,15 +40,18 @@ static enum ct_status share_out(struct ct_solver *s,
     return solver_place_data(s->options.exchange, *param);
 }
 
-/* Peers deal out what a train net reads, and its layers may ask them. */
-static struct ct_net_training training_of(struct ct_solver *s, bool train)
+/* Peers deal out what a train net reads, and its layers may ask them.  Between
+ * two views parameters come from the nets of the last one: fillers of a large
+ * net take seconds, in which others wait. */
+static struct ct_net_training training_of(struct ct_solver *s, bool train,
+                                          bool filled)
 {
     const struct ct_exchange *x = train ? s->options.exchange : NULL;
     struct ct_net_training t    = {
         .more_come   = solver_commits(s),
         .pulse       = solver_pulse(s),
         .n_histories = train ? s->rule->n_history : 0,
-        .unfilled    = s->is_draft,
+        .unfilled    = !filled && (s->is_draft || s->standing.between),
     };
 
     if (!x)
@@ -71,7 +75,7 @@ static enum ct_status build_net(struct ct_solver *s,
     const struct ct_solver_options *o = &s->options;
     Caffe__NetParameter *param = NULL;
     const char **stage = NULL;
-    struct ct_net_training training = training_of(s, train);
+    struct ct_net_training training = training_of(s, train, from->filled);
     struct ct_net_options no = {
         .device       = o->device,
         .phase        = from->state && from->state->has_phase
@@ -213,6 +217,26 @@ static enum ct_status check_tests(const Caffe__SolverParameter *p)
     return CT_OK;
 }
 
+/* Has a test net that was not filled parameters that the train net has not? */
+static bool has_own_params(const struct ct_net *test,
+                           const struct ct_net *train)
+{
+    const int n = ct_net_n_layers(train);
+
+    for (int i = 0; i < ct_net_n_layers(test); i++) {
+        const struct ct_layer *l = ct_net_layer(test, i);
+        int k                    = 0;
+
+        if (l->n_blob == 0 || !l->run->unfilled)
+            continue;
+        while (k < n && strcmp(ct_net_layer(train, k)->name, l->name) != 0)
+            k++;
+        if (k == n)
+            return true;
+    }
+    return false;
+}
+
 static enum ct_status build_test(struct ct_solver *s, size_t i)
 {
     const Caffe__SolverParameter *p = s->param;
@@ -234,6 +258,12 @@ static enum ct_status build_test(struct ct_solver *s, size_t i)
     else
         CT_INFO("Creating test net (#%zu) specified in net_param", i);
     CT_TRY(build_net(s, &from, CAFFE__PHASE__TEST, &s->tests.net[i]));
+    if (has_own_params(s->tests.net[i], s->net)) {
+        ct_net_destroy(s->tests.net[i]);
+        s->tests.net[i] = NULL;
+        from.filled     = true;
+        CT_TRY(build_net(s, &from, CAFFE__PHASE__TEST, &s->tests.net[i]));
+    }
     s->tests.n++;
     CT_TRY(check_places(s, s->tests.net[i]));
     return ct_net_share_weights(s->tests.net[i], s->net);

@@ -5,7 +5,8 @@
  * that place, on a thread of its own while it trains on, and runs a pass, so
  * that what the first pass of a net makes is there: primitives, scratch memory,
  * pages.  When the view comes, nets that fit it take the place of the old ones
- * at once; others are dropped, and nets are built as if nobody had known.
+ * at once; others are dropped, and nets are built as if nobody had known.  So
+ * are those of a hint that is withdrawn, at once.
  *
  *     hint         solver_prepare      begins
  *     next view    solver_take_prepared
@@ -35,6 +36,7 @@ struct solver_preparation {
     bool               runs;     /* the thread has yet to be joined */
     int                n_threads; /* of its loops */
     atomic_bool        done, dropped;
+    bool               withdrawn; /* nothing of it is of use to anybody */
     enum ct_status     st;
 };
 
@@ -77,6 +79,18 @@ static bool all_harmless(const struct ct_solver *s)
                           : !p->net && !p->train_net && p->n_test_net == 0);
 }
 
+/* Will it have test nets, and has this rank built none of these files? */
+static bool is_in_the_dark(const struct ct_solver *s,
+                           const struct ct_exchange_facts *f)
+{
+    const Caffe__SolverParameter *p = s->param;
+    const size_t n_named            = p->n_test_net + p->n_test_net_param;
+
+    return (f->rank == 0 || (f->size > 1 && f->deal_tests)) &&
+           (p->n_test_net > 0 || (p->net && p->n_test_iter > n_named)) &&
+           s->tests.n < (int)p->n_test_iter;
+}
+
 /* Others take part in building the nets of shares that are measured, and in the
  * passes of layers that sum; a GPU allocates nothing while another thread
  * records. */
@@ -86,7 +100,8 @@ static bool can_prepare(const struct ct_solver *s,
     const bool measures = f->shares && strcmp(f->shares, "speed") == 0;
 
     return s->options.device->kind == CT_CPU && !f->serves && !f->root_data &&
-           !f->sums_in_layers && !measures && all_harmless(s);
+           !f->sums_in_layers && !measures && all_harmless(s) &&
+           !is_in_the_dark(s, f);
 }
 
 /* ---- Preparing. */
@@ -200,6 +215,8 @@ void solver_preparation_destroy(struct solver_preparation *p)
     d = &p->draft;
     atomic_store(&p->dropped, true);
     finish(p);
+    if (p->withdrawn && p->expected.reserve)
+        p->expected.reserve(p->expected.owner, 0, 0, 0);
     for (int i = 0; i < d->tests.n; i++)
         ct_net_destroy(d->tests.net[i]);
     ct_free(d->tests.net);
@@ -224,6 +241,17 @@ static void drop(struct solver_ahead *a)
         solver_preparation_destroy(p);
     else
         a->dropped = p;
+}
+
+/* No hint stands. */
+static void withdraw(struct solver_ahead *a)
+{
+    if (a->has_next)
+        return;
+    if (a->prepared)
+        a->prepared->withdrawn = true;
+    if (a->dropped)
+        a->dropped->withdrawn = true;
 }
 
 static void begin(struct ct_solver *s, const struct ct_expected *e)
@@ -252,7 +280,8 @@ void solver_prepare(struct ct_solver *s)
         a->dropped = NULL;
     }
     if (x->job->expects(x, &a->next)) {
-        a->has_next = true;
+        a->has_next = a->next.facts.size > 0;
+        withdraw(a);
         drop(a);
     }
     if (!a->has_next || a->dropped)

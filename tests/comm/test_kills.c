@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "comm/coll/coll.h"
-#include "comm/transport/tcp.h"
+#include "comm/transport/tcp_parts.h"
 #include "testing/test.h"
 
 enum { MOST = 4, ADDRESS = 1024, LONGEST = 100000, ENOUGH = 5 };
@@ -426,15 +426,13 @@ static long memory_kb(pid_t id)
 /* A hello that knows the key: what it claims must be right as well. */
 static void claim(const struct process *p, uint32_t view, uint32_t rank)
 {
-    static const uint64_t magic = 0x316f6c6c65687463;
-    char hello[32];
-    int fd = knock(p);
+    struct tcp_hello hello = { .magic = tcp_hello_magic, .view = view,
+                               .rank = rank };
+    int fd                 = knock(p);
 
-    memcpy(hello, &magic, 8);
-    memcpy(hello + 8, p->address + 16, 16);
-    memcpy(hello + 24, &view, 4);
-    memcpy(hello + 28, &rank, 4);
-    write_some(fd, hello, sizeof(hello));
+    hello.tag = tcp_tag((const uint8_t *)p->address + 16, TCP_HELLO, &hello,
+                        NULL);
+    write_some(fd, &hello, sizeof(hello));
     ASSERT(is_refused(fd));
     close(fd);
 }

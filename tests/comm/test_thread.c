@@ -400,6 +400,41 @@ static enum ct_status probe_rank(struct ct_comm *c, void *arg)
     return ct_comm_probe(c, (struct ct_probe *)arg + c->rank);
 }
 
+/* What a rank finds briefly, and bytes that it sends for that. */
+struct brief {
+    struct ct_probe probe;
+    uint64_t        bytes;
+};
+
+static enum ct_status probe_briefly(struct ct_comm *c, void *arg)
+{
+    struct brief *b = (struct brief *)arg + c->rank;
+    enum ct_status st;
+
+    st       = ct_comm_probe_briefly(c, &b->probe);
+    b->bytes = atomic_load(&c->bytes_sent);
+    return st;
+}
+
+/* Two links a rank, each with a megabyte there and back. */
+TEST(thread, a_brief_probe_sends_little_and_finds_the_same_everywhere)
+{
+    for (int P = 2; P <= 5; P++) {
+        struct brief b[5];
+
+        ranks_run(P, NULL, probe_briefly, b);
+        for (int r = 0; r < P; r++) {
+            ASSERT(b[r].bytes < 3 << 20);
+            ASSERT(b[r].probe.gamma > 0 && b[r].probe.alpha > 0);
+            ASSERT_INT(P, b[r].probe.n_links);
+            ASSERT_FLOAT(b[0].probe.alpha, b[r].probe.alpha, 0);
+            ASSERT_FLOAT(b[0].probe.beta, b[r].probe.beta, 0);
+        }
+        for (int r = 0; r < P; r++)
+            ct_probe_fini(&b[r].probe);
+    }
+}
+
 TEST(thread, the_probe_gives_all_ranks_the_same_positive_costs)
 {
     for (int P = 1; P <= 4; P++) {

@@ -1,9 +1,12 @@
 /* test_enter.c - solvers that were made alone come to ranks that go. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dist/bus.h"
+#include "cortado/access.h"
 #include "dist/ranks.h"
+#include "net/arena.h"
 #include "solver/solver_inner.h"
 #include "testing/files.h"
 
@@ -14,6 +17,10 @@ struct comer {
     struct member   *m;
     bool             first;  /* ends member 0, once it has a place beside it */
     int              n_ready;
+    bool             half;   /* of what others have, it had when it said that
+                              * it has all */
+    bool             owns;   /* its gradients, after it left */
+    bool             unfilled, has_own; /* its nets, of the last view */
     struct elastic_membership asks;
     struct ct_dist   *dist;
     struct ct_solver *solver;
@@ -139,6 +146,268 @@ TEST(enter, views_without_parameters_follow_each_other)
             FAIL("process %d: %s", i, comer[i].m->why);
         ASSERT_INT(LAST, comer[i].m->iter);
     }
+    bus_destroy(b);
+    ct_message_free(p);
+    ct_message_free(param);
+}
+
+/* ---- One that trains, and one that comes to it and goes again. */
+
+static atomic_bool has_gone; /* the second */
+
+/* What it has got, as it first says that it has all. */
+static bool ready_at_once(void *arg, int iter)
+{
+    struct comer *c = arg;
+
+    if (c->n_ready++ == 0)
+        c->half = c->solver->standing.half;
+    return c->m->asks.ready(c->m, iter);
+}
+
+static enum ct_status begin_anywhere(void *arg, int iter)
+{
+    (void)arg;
+    (void)iter;
+    return CT_OK;
+}
+
+static bool owns_diffs(struct ct_net *net)
+{
+    const float *at = ct_net_arena_diff(net);
+
+    return ct_net_own_diffs(net) == CT_OK && ct_net_arena_diff(net) == at;
+}
+
+/* Is the parameter that only its test net has as fillers make it? */
+static bool has_own(const struct ct_solver *s)
+{
+    const struct ct_net *net = s->tests.net[0];
+
+    for (int i = 0; i < ct_net_n_layers(net); i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+
+        if (strcmp(l->name, "own") == 0)
+            return ct_data(l->blob[0])[0] == 3;
+    }
+    return false;
+}
+
+static enum ct_status live_on(struct comer *c)
+{
+    const struct dist_entry how = { .begin = begin_anywhere };
+    struct ct_solver_options o  = { .device = ct_device_cpu() };
+
+    CT_TRY(ct_solver_create(c->m->bus->param, &o, &c->solver));
+    CT_TRY(dist_enter_elastic(&c->asks, &how, c->m->bus->options, c->solver,
+                              &c->dist));
+    if (c->m->number == 1)
+        return ct_solver_step(c->solver, LAST);
+    while (!atomic_load(&has_gone))
+        CT_TRY(ct_solver_step(c->solver, 1));
+    return CT_OK;
+}
+
+static void *pair_main(void *arg)
+{
+    struct comer *c = arg;
+
+    ct_device_cpu_set_threads(1);
+    c->m->st = live_on(c);
+    if (c->m->st != CT_OK)
+        snprintf(c->m->why, sizeof(c->m->why), "%s", ct_last_error());
+    if (c->m->st == CT_OK)
+        ct_solver_leave(c->solver);
+    c->owns = c->m->st == CT_OK && owns_diffs(c->solver->net);
+    if (c->m->st == CT_OK) {
+        c->unfilled = ct_net_layer(c->solver->net, 1)->run->unfilled;
+        c->has_own  = has_own(c->solver);
+    }
+    pthread_mutex_lock(&c->m->bus->lock);
+    bus_leave(c->m);
+    pthread_mutex_unlock(&c->m->bus->lock);
+    if (c->m->number == 1)
+        atomic_store(&has_gone, true);
+    ct_solver_destroy(c->solver);
+    ct_dist_destroy(c->dist);
+    return NULL;
+}
+
+/* A parameter that is not learned comes last, with the net: until then the one
+ * that comes has not all.  Who leaves has gradients of its own.  Nets that are
+ * built for a view run no fillers, but for what only a test net has. */
+TEST(enter, who_comes_has_all_once_it_has_what_is_not_learned)
+{
+    const char *in_file =
+        "layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { "
+        "shape { dim: 2 dim: 3 } } } "
+        "layer { name: 'own' type: 'InnerProduct' bottom: 'x' top: 'y' "
+        "inner_product_param { num_output: 2 "
+        "weight_filler { type: 'constant' value: 3 } } } "
+        "layer { name: 's' type: 'Silence' bottom: 'y' }";
+    Caffe__DistributedParameter *p = NULL;
+    const char *options            = "batch: 'global'";
+    struct comer comer[2]          = { { .first = false } };
+    Caffe__SolverParameter *param;
+    struct bus *b;
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    ranks_insert("layer { name: 'z' type: 'Scale' bottom: 'c' top: 'c' "
+                 "param { lr_mult: 0 } }");
+    test_write(test_path("own.prototxt"), in_file, strlen(in_file));
+    param = ranks_solver(1, test_format(
+        "test_net: '%s' test_iter: 1 test_interval: 1000 "
+        "test_initialization: false", test_path("own.prototxt")));
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", &p));
+    ASSERT_OK(bus_create(1, param, p, &b));
+    bus_start(b, 1);
+    atomic_store(&has_gone, false);
+    pthread_mutex_lock(&b->lock);
+    for (int i = 0; i < 2; i++) {
+        comer[i].m    = i == 0 ? &b->member[0] : bus_join(b);
+        comer[i].asks = (struct elastic_membership){
+            .arg = &comer[i], .next = next, .open = open_end,
+            .close = close_end, .ready = ready_at_once,
+            .prepared = prepared };
+        pthread_create(&comer[i].m->thread, NULL, pair_main, &comer[i]);
+    }
+    pthread_mutex_unlock(&b->lock);
+    for (int i = 0; i < 2; i++)
+        pthread_join(comer[i].m->thread, NULL);
+    bus_stop(b);
+    for (int i = 0; i < 2; i++) {
+        if (comer[i].m->st != CT_OK)
+            FAIL("process %d: %s", i, comer[i].m->why);
+        ASSERT(comer[i].owns);
+        ASSERT(comer[i].unfilled);
+        ASSERT(comer[i].has_own);
+        ASSERT_INT(i, comer[i].half);
+    }
+    bus_destroy(b);
+    ct_message_free(p);
+    ct_message_free(param);
+}
+
+/* ---- Places that are only likely. */
+
+/* What a member hears of the next view. */
+struct hints {
+    struct member *m;
+    int size, rank; /* of the next one; -1: there is none */
+    uint64_t n;
+};
+
+static enum ct_status next_hinted(void *arg, struct elastic_place *out)
+{
+    const struct hints *h = arg;
+
+    return h->m->asks.next(h->m, out);
+}
+
+static enum ct_status open_hinted(void *arg, struct ct_transport **out)
+{
+    const struct hints *h = arg;
+
+    return h->m->asks.open(h->m, out);
+}
+
+static void close_hinted(void *arg)
+{
+    const struct hints *h = arg;
+
+    h->m->asks.close(h->m);
+}
+
+static bool ready_hinted(void *arg, int iter)
+{
+    const struct hints *h = arg;
+
+    return h->m->asks.ready(h->m, iter);
+}
+
+static bool expects_hinted(void *arg, struct elastic_place *out)
+{
+    struct hints *h = arg;
+
+    if (h->size < 0)
+        return false;
+    *out    = (struct elastic_place){ .hint = ++h->n, .rank = h->rank,
+                                      .size = h->size };
+    h->size = -1;
+    return true;
+}
+
+static void prepared_hinted(void *arg, uint64_t hint)
+{
+    (void)arg;
+    ASSERT(hint > 0);
+}
+
+/* Steps with this hint; whether anything was prepared for it. */
+static bool prepares(struct ct_solver *s, struct hints *h, int rank, int size)
+{
+    h->rank = rank;
+    h->size = size;
+    ASSERT_OK(ct_solver_step(s, 1));
+    ASSERT_INT(-1, h->size);
+    return s->ahead.prepared != NULL;
+}
+
+/* A hint that is withdrawn leaves nothing behind; and a rank that has not built
+ * the test nets of a file, which may have layers that write or that run the
+ * user's code, builds none ahead. */
+TEST(enter, what_is_prepared_goes_with_its_hint)
+{
+    const char *in_file =
+        "layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { "
+        "shape { dim: 2 dim: 3 } } } "
+        "layer { name: 's' type: 'Silence' bottom: 'x' }";
+    Caffe__DistributedParameter *p = NULL;
+    const char *options            = "batch: 'global'";
+    struct ct_solver_options o     = { .device = ct_device_cpu(), .size = 1 };
+    struct hints h                 = { .size = -1 };
+    struct ct_solver *s            = NULL;
+    struct ct_dist *d              = NULL;
+    struct elastic_membership asks;
+    Caffe__SolverParameter *param;
+    struct bus *b;
+    int n_tests;
+
+    ranks_make_data();
+    ranks_batch(RANKS_BATCH);
+    test_write(test_path("test.prototxt"), in_file, strlen(in_file));
+    param = ranks_solver(1, test_format(
+        "test_net: '%s' test_iter: 1 test_interval: 100 "
+        "test_initialization: false", test_path("test.prototxt")));
+    ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
+                            strlen(options), "test", &p));
+    ASSERT_OK(bus_create(1, param, p, &b));
+    bus_start(b, 1);
+    h.m  = &b->member[0];
+    asks = (struct elastic_membership){
+        .arg = &h, .next = next_hinted, .open = open_hinted,
+        .close = close_hinted, .ready = ready_hinted,
+        .expects = expects_hinted, .prepared = prepared_hinted };
+    ASSERT_OK(dist_create_elastic(&asks, p, NULL, &d));
+    o.exchange = ct_dist_exchange(d);
+    ASSERT_OK(ct_solver_create(param, &o, &s));
+    ASSERT(prepares(s, &h, 0, 2));
+    while (!atomic_load(&d->host.spare))
+        bus_nap(1000); /* the last that its thread makes */
+    ASSERT(!prepares(s, &h, 0, 0));
+    while (s->ahead.dropped)
+        ASSERT_OK(ct_solver_step(s, 1));
+    ASSERT(!atomic_load(&d->host.spare));
+    n_tests    = s->tests.n;
+    s->tests.n = 0; /* as on ranks that do not test */
+    ASSERT(!prepares(s, &h, 0, 2));
+    s->tests.n = n_tests;
+    ASSERT(prepares(s, &h, 0, 2));
+    ct_solver_destroy(s);
+    ct_dist_destroy(d);
+    bus_stop(b);
     bus_destroy(b);
     ct_message_free(p);
     ct_message_free(param);

@@ -384,6 +384,48 @@ TEST(member, one_that_is_at_work_stays)
     stop_following(&h.f);
 }
 
+/* Training of the only rank hangs, as others come: they wait in vain. */
+TEST(member, one_alone_whose_training_hangs_says_so)
+{
+    struct hanging h       = { .m = NULL };
+    struct member_config c = usual(true, 1);
+    struct ct_pulse pulse  = { .iter = 0 };
+    uint16_t port          = 0;
+    struct elastic_place p = { 0 };
+    const struct elastic_membership *by;
+    double until;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    pthread_mutex_init(&h.f.lock, NULL);
+    h.f.patience = 0.3;
+    c.stall = 1;
+    c.hangs = found_to_hang;
+    c.arg   = &h;
+    h.m     = make_like(c, &port, true);
+    by      = member_asks(h.m);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(1, p.size);
+    ASSERT_OK(member_begin(h.m, 0));
+    ct_pulse_init(&pulse);
+    by->follow(by->arg, &pulse);
+    h.f.m = make(&port, false);
+    pthread_create(&h.f.thread, NULL, follow, &h.f);
+    until = ct_now() + 2;
+    while (n_given_up(&h.f) < 2 || ct_now() < until) {
+        ct_pulse_set(&pulse, CT_PULSE_FORWARD, "conv1");
+        nap();
+    }
+    ASSERT_INT(0, atomic_load(&h.n_found));
+    until = ct_now() + 30;
+    while (atomic_load(&h.n_found) == 0 && ct_now() < until)
+        nap();
+    ASSERT_INT(1, atomic_load(&h.n_found));
+    by->follow(by->arg, NULL);
+    member_destroy(h.m);
+    stop_following(&h.f);
+}
+
 /* Who is slow, and comes to each view in the end, stays. */
 TEST(member, one_that_is_slow_stays)
 {
@@ -473,5 +515,84 @@ TEST(member, who_comes_waits_until_all_are_prepared)
     ASSERT_INT(0, p.rank);
     ASSERT_INT(1, q.rank);
     member_destroy(b);
+    member_destroy(a);
+}
+
+/* The hint that a member has yet to take, of so many ranks. */
+static struct elastic_place await_hint(const struct elastic_membership *by,
+                                       int size)
+{
+    struct elastic_place p = { .size = -1 };
+    const double end       = ct_now() + 30;
+
+    while (p.size != size) {
+        while (!by->expects(by->arg, &p) && ct_now() < end)
+            nap();
+        ASSERT(ct_now() < end);
+        ASSERT_INT(0, p.view);
+    }
+    return p;
+}
+
+/* Whoever asked is gone before it was taken in: what was prepared for it is of
+ * no use, until the next one comes. */
+TEST(member, a_hint_that_will_not_come_true_is_withdrawn)
+{
+    uint16_t port          = 0;
+    struct elastic_place p = { 0 }, q = { 0 };
+    const struct elastic_membership *by;
+    struct elastic_member *a, *b;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    a  = make_preparing(&port, true);
+    by = member_asks(a);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_OK(member_begin(a, 0));
+    for (int i = 0; i < 2; i++) {
+        b = make_preparing(&port, false);
+        q = await_hint(by, 2);
+        ASSERT(q.hint > p.hint);
+        member_destroy(b);
+        p = await_hint(by, 0);
+        ASSERT(p.hint > q.hint);
+        by->prepared(by->arg, q.hint); /* too late, and of no effect */
+    }
+    member_destroy(a);
+}
+
+/* Two are the least that train.  One of two wants to go, and stays until others
+ * have come: it has its place in the next view. */
+TEST(member, who_is_not_let_go_is_expected)
+{
+    uint16_t port     = 0;
+    struct follower f = { .m = NULL };
+    const struct elastic_membership *by;
+    struct member_config c = usual(true, 2);
+    struct elastic_place p = { 0 };
+    struct elastic_member *a, *b;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.prepares = true;
+    a  = make_like(c, &port, true);
+    by = member_asks(a);
+    ASSERT_OK(by->next(by->arg, &p));
+    f.m = make_of(&port, false, 2);
+    pthread_mutex_init(&f.lock, NULL);
+    pthread_create(&f.thread, NULL, follow, &f);
+    ASSERT_OK(member_begin(a, 0));
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT(by->ready(by->arg, 1));
+    while (place_of(&f).size != 2)
+        nap();
+    member_leave(f.m);
+    while (!member_ends_job(f.m)) /* it has asked, in vain */
+        nap();
+    b = make_of(&port, false, 2);
+    p = await_hint(by, 3);
+    ASSERT_INT(0, p.rank);
+    member_destroy(b);
+    stop_following(&f);
     member_destroy(a);
 }

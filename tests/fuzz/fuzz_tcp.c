@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "comm/transport/tcp.h"
+#include "comm/transport/tcp_parts.h"
 #include "cortado/log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,17 +44,23 @@ static void write_all(int fd, const void *x, size_t bytes)
     (void)!send(fd, x, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void introduce(int fd, const char *address, uint32_t view)
+/* With the proof, too: it is read once the end has had time to answer. */
+static void introduce(int fd, struct ct_transport *t, const char *address,
+                      uint32_t view)
 {
-    static const uint64_t magic = 0x316f6c6c65687463;
-    const uint32_t rank         = 0;
-    char hello[32];
+    const uint8_t *key     = (const uint8_t *)address + 16;
+    struct tcp_hello hello = { .magic = tcp_hello_magic, .view = view };
+    struct tcp_answer answer;
+    uint64_t proof;
 
-    memcpy(hello, &magic, 8);
-    memcpy(hello + 8, address + 16, 16);
-    memcpy(hello + 24, &view, 4);
-    memcpy(hello + 28, &rank, 4);
-    write_all(fd, hello, sizeof(hello));
+    hello.tag = tcp_tag(key, TCP_HELLO, &hello, NULL);
+    write_all(fd, &hello, sizeof(hello));
+    for (int i = 0; i < PASSES; i++)
+        t->ops->progress(t);
+    if (recv(fd, &answer, sizeof(answer), MSG_DONTWAIT) != sizeof(answer))
+        return;
+    proof = tcp_tag(key, TCP_PROOF, &hello, answer.nonce);
+    write_all(fd, &proof, sizeof(proof));
 }
 
 /* What waits: receives of three lengths, and sends of two. */
@@ -104,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     fd = knock(address[0]);
     if (fd >= 0 && size > 0 && data[0] % 4 > 0)
-        introduce(fd, address[0], number);
+        introduce(fd, t, address[0], number);
     if (fd >= 0)
         write_all(fd, size > 0 ? data + 1 : data, size > 0 ? size - 1 : 0);
     wait_for_it(t);

@@ -3,7 +3,8 @@
  * Of two ranks the lower one calls, at all addresses of the other at once; the
  * other answers the first call that comes through, and that connection is the
  * one.  Calls for a view that is not open yet wait.  Callers without the key
- * are closed without a word; there are never more than a few of them. */
+ * are closed without a word; there are never more than a few of them.  Who
+ * sends what it has recorded gets an answer at most, and has no proof to it. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,19 +15,17 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "comm/transport/address.h"
 #include "comm/transport/tcp_parts.h"
 
 enum {
     EVENTS       = 32,
     MOST_UNKNOWN = 64, /* connections that have not shown the key */
+    MOST_PROVING = 1024, /* that a view may have beside each other */
     ACCEPT       = 64  /* at a time */
 };
 
 static const uint64_t address_magic = 0x317463702d746300; /* "\0ct-pct1" */
-static const uint64_t hello_magic   = 0x316f6c6c65687463,
-                      answer_magic  = 0x3172657773746331;
 /* A caller that has not shown the key by then never will. */
 static const double hello_seconds = 5;
 
@@ -65,11 +64,7 @@ static enum ct_status end_start(struct ct_tcp *e)
     e->address = a;
     a->magic   = address_magic;
     a->machine = ct_machine_number();
-    for (int i = 0; i < TCP_KEY_BYTES; i += 8) {
-        const uint64_t word = ct_entropy();
-
-        memcpy(e->key + i, &word, 8);
-    }
+    tcp_draw(e->key);
     memcpy(a->key, e->key, TCP_KEY_BYTES);
     a->n        = (uint16_t)ct_list_addresses(a->at, TCP_CALLS);
     e->listener = ct_listen(&a->port);
@@ -112,7 +107,7 @@ static void guest_leave(struct ct_tcp *e, struct tcp_guest *g, bool hang_up)
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;
-    e->n_unknown -= g->n_read < sizeof(g->hello);
+    e->n_guests[g->state]--;
     if (hang_up)
         tcp_close(e, g->fd);
     ct_free(g);
@@ -152,13 +147,14 @@ static void no_delay(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-static bool has_key(const struct ct_tcp *e, const struct tcp_hello *h)
+static void guest_becomes(struct ct_tcp *e, struct tcp_guest *g,
+                          enum tcp_guest_state state)
 {
-    unsigned differs = h->magic != hello_magic;
-
-    for (int i = 0; i < TCP_KEY_BYTES; i++) /* takes as long for any key */
-        differs |= (unsigned)(h->key[i] ^ e->key[i]);
-    return differs == 0;
+    e->n_guests[g->state]--;
+    e->n_guests[state]++;
+    g->state  = state;
+    g->since  = ct_now();
+    g->n_read = 0;
 }
 
 /* The peer of the open view that it says it is, if that one is expected. */
@@ -173,27 +169,56 @@ static struct tcp_peer *seat_of(const struct ct_tcp *e,
     return &v->peer[h->rank];
 }
 
-/* One that has shown the key: a peer, somebody for later, or late. */
+static bool guest_answer(struct ct_tcp *e, struct tcp_guest *g)
+{
+    struct tcp_answer a = { .magic = tcp_answer_magic };
+
+    tcp_draw(g->nonce);
+    memcpy(a.nonce, g->nonce, TCP_NONCE_BYTES);
+    a.tag = tcp_tag(e->key, TCP_ANSWER, &g->hello, g->nonce);
+    return send(g->fd, &a, sizeof(a), MSG_NOSIGNAL) == sizeof(a) &&
+           tcp_watch(e, g->fd, g, false);
+}
+
+/* One whose hello is right: a peer, somebody for later, or late. */
 static void guest_known(struct ct_tcp *e, struct tcp_guest *g)
+{
+    const struct tcp_peer *p = seat_of(e, &g->hello);
+
+    if (p && guest_answer(e, g)) {
+        guest_becomes(e, g, TCP_PROVING);
+    } else if (p || (e->view && g->hello.view <= e->view->number)) {
+        guest_leave(e, g, true);
+    } else { /* it is heard when its view opens */
+        guest_becomes(e, g, TCP_AWAITED);
+        (void)epoll_ctl(e->epoll, EPOLL_CTL_DEL, g->fd, NULL);
+    }
+}
+
+/* It has said a hello, or given its proof. */
+static void guest_said(struct ct_tcp *e, struct tcp_guest *g)
 {
     struct tcp_peer *p = seat_of(e, &g->hello);
     const int fd       = g->fd;
 
-    if (p && send(fd, &answer_magic, sizeof(answer_magic), MSG_NOSIGNAL) ==
-                 sizeof(answer_magic)) {
+    if (g->state == TCP_UNKNOWN && g->hello.magic == tcp_hello_magic &&
+        g->hello.tag == tcp_tag(e->key, TCP_HELLO, &g->hello, NULL)) {
+        guest_known(e, g);
+    } else if (g->state == TCP_PROVING && p &&
+               g->proof == tcp_tag(e->key, TCP_PROOF, &g->hello, g->nonce)) {
         guest_leave(e, g, false);
         tcp_peer_connected(p, fd);
-    } else if (p || (e->view && g->hello.view <= e->view->number)) {
+    } else {
         guest_leave(e, g, true);
-    } else { /* it is heard when its view opens */
-        (void)epoll_ctl(e->epoll, EPOLL_CTL_DEL, fd, NULL);
     }
 }
 
 static void guest_read(struct ct_tcp *e, struct tcp_guest *g)
 {
-    ssize_t n = recv(g->fd, (char *)&g->hello + g->n_read,
-                     sizeof(g->hello) - g->n_read, 0);
+    const bool proves  = g->state == TCP_PROVING;
+    const size_t bytes = proves ? sizeof(g->proof) : sizeof(g->hello);
+    char *to           = proves ? (char *)&g->proof : (char *)&g->hello;
+    const ssize_t n    = recv(g->fd, to + g->n_read, bytes - g->n_read, 0);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -202,17 +227,13 @@ static void guest_read(struct ct_tcp *e, struct tcp_guest *g)
         return;
     }
     g->n_read += (size_t)n;
-    if (g->n_read < sizeof(g->hello))
-        return;
-    e->n_unknown--;
-    if (has_key(e, &g->hello))
-        guest_known(e, g);
-    else
-        guest_leave(e, g, true);
+    if (g->n_read == bytes)
+        guest_said(e, g);
 }
 
 /* The oldest of those who have not shown the key makes room. */
-static void guests_limit(struct ct_tcp *e)
+static void guests_limit(struct ct_tcp *e, enum tcp_guest_state state,
+                         int most)
 {
     const double now = ct_now();
 
@@ -220,9 +241,9 @@ static void guests_limit(struct ct_tcp *e)
         struct tcp_guest *oldest = NULL;
 
         for (struct tcp_guest *g = e->guests; g; g = g->next)
-            if (g->n_read < sizeof(g->hello))
+            if (g->state == state && (!oldest || g->since <= oldest->since))
                 oldest = g;
-        if (!oldest || (e->n_unknown <= MOST_UNKNOWN &&
+        if (!oldest || (e->n_guests[state] <= most &&
                         now - oldest->since < hello_seconds))
             return;
         guest_leave(e, oldest, true);
@@ -247,11 +268,12 @@ static void accept_some(struct ct_tcp *e)
         *g = (struct tcp_guest){ .about = TCP_GUEST, .fd = fd,
                                  .next = e->guests, .since = ct_now() };
         e->guests = g;
-        e->n_unknown++;
+        e->n_guests[TCP_UNKNOWN]++;
         if (!tcp_watch(e, fd, g, false))
             guest_leave(e, g, true);
     }
-    guests_limit(e);
+    guests_limit(e, TCP_UNKNOWN, MOST_UNKNOWN);
+    guests_limit(e, TCP_PROVING, MOST_PROVING);
 }
 
 void tcp_seat_guests(struct ct_tcp *e)
@@ -260,7 +282,7 @@ void tcp_seat_guests(struct ct_tcp *e)
 
     for (struct tcp_guest *g = e->guests; g; g = next) {
         next = g->next;
-        if (g->n_read == sizeof(g->hello))
+        if (g->state == TCP_AWAITED)
             guest_known(e, g);
     }
 }
@@ -295,22 +317,37 @@ static void call_failed(struct tcp_call *c, const char *why)
 static void call_ask(struct ct_tcp *e, struct tcp_call *c)
 {
     const struct tcp_view *v = c->peer->view;
-    struct tcp_hello h = { .magic = hello_magic, .view = v->number,
-                           .rank = (uint32_t)v->base.rank };
-    int error        = 0;
-    socklen_t length = sizeof(error);
+    struct tcp_hello *h      = &c->hello;
+    int error                = 0;
+    socklen_t length         = sizeof(error);
 
     getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) {
         call_failed(c, strerror(error));
         return;
     }
-    memcpy(h.key, c->peer->key, TCP_KEY_BYTES);
-    if (send(c->fd, &h, sizeof(h), MSG_NOSIGNAL) != sizeof(h) ||
+    *h = (struct tcp_hello){ .magic = tcp_hello_magic, .view = v->number,
+                             .rank = (uint32_t)v->base.rank };
+    tcp_draw(h->nonce);
+    h->tag = tcp_tag(c->peer->key, TCP_HELLO, h, NULL);
+    if (send(c->fd, h, sizeof(*h), MSG_NOSIGNAL) != sizeof(*h) ||
         !tcp_watch(e, c->fd, c, false))
         call_failed(c, strerror(errno));
     else
         c->asked = true;
+}
+
+/* What the other side said comes from who has the key, and hears that this side
+ * has it, too. */
+static bool call_prove(const struct tcp_call *c)
+{
+    const uint8_t *key   = c->peer->key;
+    const uint64_t proof = tcp_tag(key, TCP_PROOF, &c->hello, c->answer.nonce);
+
+    return c->answer.magic == tcp_answer_magic &&
+           c->answer.tag == tcp_tag(key, TCP_ANSWER, &c->hello,
+                                    c->answer.nonce) &&
+           send(c->fd, &proof, sizeof(proof), MSG_NOSIGNAL) == sizeof(proof);
 }
 
 static void call_hear(struct tcp_call *c)
@@ -329,7 +366,7 @@ static void call_hear(struct tcp_call *c)
     c->n_read += (size_t)n;
     if (c->n_read < sizeof(c->answer))
         return;
-    if (c->answer != answer_magic) {
+    if (!call_prove(c)) {
         call_failed(c, "somebody else answered");
         return;
     }

@@ -1,10 +1,12 @@
 /* tcp_parts.h - what the files of the transport tcp share.
  *
- * On a connection: a hello of the one that connects, one word of the other,
- * then frames in both directions.
+ * On a connection: a hello of the one that connects, an answer of the other,
+ * a proof that the first one talks now and has not been recorded, then frames
+ * in both directions.
  *
- *     hello   magic 8 | key 16 | view 4 | rank 4
- *     answer  magic 8
+ *     hello   magic 8 | number 16 | view 4 | rank 4 | tag 8
+ *     answer  magic 8 | number 16 | tag 8
+ *     proof   tag 8
  *     frame   kind 4 | tag 4 | bytes 8 | data, for MESSAGE and GRANTED
  *
  * Numbers are in the order of the host; a magic in another order is refused. */
@@ -17,17 +19,31 @@
 
 enum {
     TCP_KEY_BYTES = 16,
+    TCP_NONCE_BYTES = 16,
     TCP_CALLS     = 8, /* addresses of an end that are tried at once */
     TCP_SMALL     = 8192,       /* bytes that are sent without being asked */
     TCP_EARLY     = 256 * 1024, /* bytes of those before one is received */
     TCP_INPUT     = 64 * 1024
 };
 
+static const uint64_t tcp_hello_magic  = 0x326f6c6c65687463,
+                      tcp_answer_magic = 0x3272657773746331;
+
 struct tcp_hello {
     uint64_t magic;
-    uint8_t  key[TCP_KEY_BYTES];
+    uint8_t  nonce[TCP_NONCE_BYTES];
     uint32_t view, rank;
+    uint64_t tag;
 };
+
+struct tcp_answer {
+    uint64_t magic;
+    uint8_t  nonce[TCP_NONCE_BYTES];
+    uint64_t tag;
+};
+
+/* What a tag is of. */
+enum tcp_word { TCP_HELLO = 1, TCP_ANSWER, TCP_PROOF };
 
 enum tcp_kind {
     TCP_MESSAGE = 1, /* a small message */
@@ -45,15 +61,24 @@ struct tcp_frame {
 /* What epoll says an event is about; the first member of each. */
 enum tcp_about { TCP_LISTENER, TCP_GUEST, TCP_CALL, TCP_PEER };
 
-/* A connection that somebody made to this end: not known yet, or for a view
- * that is not open yet. */
+enum tcp_guest_state {
+    TCP_UNKNOWN, /* it has not said a hello that is right */
+    TCP_AWAITED, /* it has, for a view that is not open yet */
+    TCP_PROVING, /* it was answered, and has to show that it talks now */
+    TCP_N_GUESTS
+};
+
+/* A connection that somebody made to this end, and that is not a peer's yet. */
 struct tcp_guest {
-    enum tcp_about    about;
-    int               fd;
-    struct tcp_guest *next;
-    double            since;
-    size_t            n_read; /* of hello */
-    struct tcp_hello  hello;
+    enum tcp_about       about;
+    enum tcp_guest_state state;
+    int                  fd;
+    struct tcp_guest    *next;
+    double               since;  /* when that state began */
+    size_t               n_read; /* of hello, or of proof */
+    struct tcp_hello     hello;
+    uint8_t              nonce[TCP_NONCE_BYTES]; /* of the answer */
+    uint64_t             proof;
 };
 
 struct ct_tcp {
@@ -62,19 +87,20 @@ struct ct_tcp {
     void             *address; /* owned */
     uint8_t           key[TCP_KEY_BYTES];
     struct tcp_guest *guests; /* the newest first */
-    int               n_unknown;
+    int               n_guests[TCP_N_GUESTS];
     struct tcp_view  *view; /* the one that is open; NULL: none */
     bool              knocked; /* somebody wants to be accepted */
 };
 
 /* A connection that this rank makes to one address of a peer. */
 struct tcp_call {
-    enum tcp_about   about;
-    int              fd; /* -1: unused */
-    bool             asked; /* hello is sent */
-    struct tcp_peer *peer;
-    size_t           n_read; /* of answer */
-    uint64_t         answer;
+    enum tcp_about    about;
+    int               fd; /* -1: unused */
+    bool              asked; /* hello is sent */
+    struct tcp_peer  *peer;
+    struct tcp_hello  hello;
+    size_t            n_read; /* of answer */
+    struct tcp_answer answer;
 };
 
 enum tcp_state {
@@ -121,7 +147,7 @@ struct tcp_peer {
     int               fd;   /* -1: not connected */
     int               rank;
     bool              local; /* on this machine */
-    uint8_t           key[TCP_KEY_BYTES]; /* that it wants to see */
+    uint8_t           key[TCP_KEY_BYTES]; /* by which it knows others */
     struct tcp_view  *view;
     struct tcp_call   call[TCP_CALLS];
     bool              lost;
@@ -160,6 +186,13 @@ struct tcp_view {
     struct tcp_operation *unused;
     struct tcp_slab      *slabs;
 };
+
+/* tcp_proof.c: numbers that nobody can know before, and what shows that their
+ * sender has the key; `answer` is the other's, NULL: none yet. */
+void tcp_draw(uint8_t *nonce);
+uint64_t tcp_tag(const uint8_t *key, enum tcp_word word,
+                 const struct tcp_hello *h, const uint8_t *answer);
+uint64_t tcp_hash(const uint8_t *key, const void *data, size_t bytes);
 
 /* tcp_end.c: accepts, connects, and lets peers read and write what they can. */
 void tcp_progress(struct ct_tcp *e);

@@ -84,9 +84,10 @@ CT_MUST_CHECK enum ct_status dist_factors_of(const struct ct_net *net,
                                              int param,
                                              struct ct_factors *out);
 
-/* The FLOP/s of a matrix product of a usual size on this rank. */
+/* The FLOP/s of a matrix product of a usual size on this rank; brief: measured
+ * for a short time, because others wait for it. */
 CT_MUST_CHECK enum ct_status dist_measure_flops(const struct ct_device *d,
-                                                double *out);
+                                                bool brief, double *out);
 
 /* Prepares the parameters whose `apart` is not negative and tells their layers
  * not to compute the gradient; fini reverts that. */

@@ -24,11 +24,13 @@ static void learn(double *x, double now)
 
 static enum ct_status probe_job(struct ct_comm *c, void *arg)
 {
-    struct dist_auto *a    = arg;
+    struct ct_dist *d      = arg;
+    struct dist_auto *a    = &d->roads;
     struct dist_machine *w = &a->options.machine;
     struct ct_probe p      = { 0 };
 
-    CT_TRY(ct_comm_probe(c, &p));
+    CT_TRY(d->elastic.members ? ct_comm_probe_briefly(c, &p)
+                              : ct_comm_probe(c, &p));
     w->alpha    = p.alpha;
     w->beta     = p.beta;
     w->gamma    = p.gamma;
@@ -58,19 +60,38 @@ static enum ct_status recall(struct ct_dist *d, bool *known)
     return CT_OK;
 }
 
-/* Every rank decides by rank 0's numbers. */
+/* Where choices go by the memory that is moved, which way is the shorter one
+ * does not depend on its speed.  Others wait while ranks come, so that is all
+ * that is measured, by rank 0. */
+static enum ct_status measure_memory(struct ct_dist *d)
+{
+    double *gamma = &d->elastic.machine.gamma;
+
+    if (*gamma == 0 && d->view.rank == 0)
+        CT_TRY(ct_probe_adding(gamma));
+    CT_TRY(ct_dist_broadcast(d, gamma, sizeof(*gamma)));
+    d->roads.options.machine.gamma = *gamma;
+    d->roads.slow_rank = d->roads.slow_peer = -1;
+    d->roads.measured  = true;
+    return CT_OK;
+}
+
+/* Every rank decides by rank 0's numbers.  Ranks that come and go measure
+ * briefly, and learn from what they see. */
 static enum ct_status measure(struct ct_dist *d)
 {
     struct dist_machine *w = &d->roads.options.machine;
     bool known             = false;
 
+    if (d->elastic.members && d->plan->carrier == &dist_by_shared_params)
+        return measure_memory(d);
     if (d->elastic.members)
         CT_TRY(recall(d, &known));
     if (known)
         return CT_OK;
-    CT_TRY(ct_job_run(d->view.thread, probe_job, &d->roads));
+    CT_TRY(ct_job_run(d->view.thread, probe_job, d));
     CT_TRY(dist_measure_flops(ct_mirror_device(d->trainer.mirror),
-                              &w->flops));
+                              d->elastic.members != NULL, &w->flops));
     /* The probe saw the worst link; inside a host it is the copy's speed. */
     w->local_alpha = fmin(w->alpha, 2e-6);
     w->local_beta  = fmin(w->beta, 2 * w->gamma);
@@ -299,9 +320,13 @@ void dist_auto_say(const struct ct_dist *d)
 
     if (!d->roads.measured || d->view.rank != 0)
         return;
-    CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding %.3g "
-            "ns a byte, products run at %.4g GFLOP/s", 1e6 * w->alpha,
-            1e9 * w->beta, 1e9 * w->gamma, w->flops / 1e9);
+    if (w->alpha == 0) /* none is sent */
+        CT_INFO("Roads: adding takes %.3g ns a byte", 1e9 * w->gamma);
+    else
+        CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding "
+                "%.3g ns a byte, products run at %.4g GFLOP/s",
+                1e6 * w->alpha, 1e9 * w->beta, 1e9 * w->gamma,
+                w->flops / 1e9);
     if (d->facts->n_hosts > 1 && d->roads.slow_rank >= 0)
         CT_INFO("The slowest link is that of ranks %d and %d: %.4g MB/s",
                 d->roads.slow_rank, d->roads.slow_peer, 1e-6 / w->beta);

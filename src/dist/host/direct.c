@@ -62,7 +62,9 @@ void dist_direct_reserve(void *dist, int n_ranks, size_t n_floats,
     const int n       = n_ranks + 1 + 2 * n_arrays;
     size_t bytes;
 
-    if (ct_mul_fits((size_t)n, n_floats * sizeof(float), &bytes))
+    if (n_ranks == 0)
+        ct_spare_destroy(atomic_exchange(&d->host.spare, NULL));
+    else if (ct_mul_fits((size_t)n, n_floats * sizeof(float), &bytes))
         ct_spare_destroy(atomic_exchange(&d->host.spare,
                                          ct_spare_create(bytes)));
 }

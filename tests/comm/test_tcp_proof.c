@@ -1,0 +1,124 @@
+/* test_tcp_proof.c - who may connect to an end: both sides know its key. */
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "comm/transport/address.h"
+#include "comm/transport/tcp_parts.h"
+#include "testing/test.h"
+
+/* The example of the authors of SipHash. */
+TEST(tcp_proof, a_tag_is_what_others_find)
+{
+    uint8_t key[TCP_KEY_BYTES], text[15];
+
+    for (size_t i = 0; i < sizeof(key); i++)
+        key[i] = (uint8_t)i;
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = (uint8_t)i;
+    ASSERT(tcp_hash(key, text, sizeof(text)) == 0xa129ca6149be45e5);
+}
+
+static int knock(const char *address)
+{
+    const struct ct_ip here = ct_loopback_address();
+    uint16_t port;
+    int fd;
+
+    memcpy(&port, address + 32, sizeof(port)); /* behind numbers and the key */
+    fd = ct_connect(&here, port);
+    ASSERT(fd >= 0);
+    return fd;
+}
+
+static void say(int fd, const void *x, size_t bytes)
+{
+    struct pollfd p = { .fd = fd, .events = POLLOUT }; /* it may still call */
+
+    ASSERT(poll(&p, 1, 5000) == 1);
+    ASSERT_INT((int)bytes, (int)send(fd, x, bytes, MSG_NOSIGNAL));
+}
+
+/* Until the other end says something; the bytes of it, 0: it hangs up. */
+static int hear(struct ct_transport *t, int fd, void *to, size_t bytes)
+{
+    ssize_t n = -1;
+
+    for (int i = 0; i < 5000 && n < 0; i++) {
+        t->ops->progress(t);
+        n = recv(fd, to, bytes, MSG_DONTWAIT);
+        if (n < 0)
+            usleep(1000);
+    }
+    return (int)n;
+}
+
+/* Has this end a connection to rank 0? */
+static bool is_connected(struct ct_tcp *e, struct ct_transport *t, int tries)
+{
+    for (int i = 0; i < tries && e->view->peer[0].fd < 0; i++) {
+        t->ops->progress(t);
+        usleep(1000);
+    }
+    return e->view->peer[0].fd >= 0;
+}
+
+/* Says this hello; the proof that belongs to the answer. */
+static uint64_t greet(struct ct_transport *t, int fd,
+                      const struct tcp_hello *hello, const uint8_t *key)
+{
+    struct tcp_answer a;
+
+    say(fd, hello, sizeof(*hello));
+    ASSERT_INT((int)sizeof(a), hear(t, fd, &a, sizeof(a)));
+    ASSERT(a.magic == tcp_answer_magic);
+    ASSERT(a.tag == tcp_tag(key, TCP_ANSWER, hello, a.nonce));
+    return tcp_tag(key, TCP_PROOF, hello, a.nonce);
+}
+
+/* Who has recorded a hello and a proof, and sends them again, gets an answer to
+ * which that proof is none; who knows the key gets in. */
+TEST(tcp_proof, what_was_recorded_opens_no_connection)
+{
+    struct tcp_hello hello = { .magic = tcp_hello_magic, .view = 1 };
+    const void *address[2];
+    size_t bytes[2];
+    struct ct_tcp_view view = { .number = 1, .rank = 1, .size = 2,
+                                .address = address, .address_bytes = bytes };
+    struct ct_tcp *e       = NULL;
+    struct ct_transport *t = NULL;
+    const uint8_t *key;
+    uint64_t first, second;
+    char x;
+    int fd;
+
+    ASSERT_OK(ct_tcp_create(&e));
+    address[0] = address[1] = ct_tcp_address(e, &bytes[0]);
+    bytes[1]   = bytes[0];
+    ASSERT_OK(ct_tcp_open(e, &view, &t)); /* rank 0 is this test */
+    key       = (const uint8_t *)address[1] + 16;
+    hello.tag = tcp_tag(key, TCP_HELLO, &hello, NULL);
+    fd        = knock(address[1]);
+    first     = greet(t, fd, &hello, key);
+    close(fd);
+    fd     = knock(address[1]);
+    second = greet(t, fd, &hello, key);
+    ASSERT(first != second);
+    say(fd, &first, sizeof(first));
+    ASSERT_INT(0, hear(t, fd, &x, 1));
+    close(fd);
+    ASSERT(!is_connected(e, t, 20));
+    fd     = knock(address[1]);
+    second = greet(t, fd, &hello, key);
+    say(fd, &second, sizeof(second));
+    ASSERT(is_connected(e, t, 5000));
+    close(fd);
+    hello.tag++; /* not known by who says it */
+    fd = knock(address[1]);
+    say(fd, &hello, sizeof(hello));
+    ASSERT_INT(0, hear(t, fd, &x, 1));
+    close(fd);
+    t->ops->destroy(t);
+    ct_tcp_destroy(e);
+}
