@@ -402,7 +402,10 @@ static void try_fields(const char *fields, const struct dist_choice *a,
 
     add_devices(&f);
     if (resolved(fields, &f) != CT_OK) {
-        names_both(a, b);
+        /* Ranks that share a GPU have no NCCL, whatever else they ask for. */
+        if (!(f.met && has(fields, "nccl") &&
+              has(ct_last_error(), "GPU of their own")))
+            names_both(a, b);
         return;
     }
     ranks_batch(global ? RANKS_BATCH : 0);
