@@ -6,10 +6,11 @@
  * concat_dim is its old name and takes no negative values.  A single bottom is
  * passed on.
  *
- * On a GPU it absorbs a Split behind it: dy is the sum of the diffs of its
- * tops.  Where bottoms come from convolutions that have absorbed a ReLU, it
- * masks their diffs for them, and adds up the gradients of their biases, in
- * the pass that it takes over these diffs anyway. */
+ * On a GPU, in precisions whose nets are NHWC, it absorbs a Split behind it: dy
+ * is the sum of the diffs of its tops.  Where bottoms come from convolutions
+ * that have absorbed a ReLU, it masks their diffs for them, and adds up the
+ * gradients of their biases, in the pass that it takes over these diffs
+ * anyway. */
 #include "cortado/layer.h"
 
 #include <string.h>
@@ -64,7 +65,8 @@ static enum ct_status concat_reshape(struct ct_layer *l,
     }
     if (c->axis == 0)
         l->flags &= ~(unsigned)CT_LAYER_BY_ITEM;
-    c->whole = l->dev->kind == CT_CUDA && ct_impl_allowed("concat", "whole");
+    c->whole = l->dev->kind == CT_CUDA && ct_device_prefers_nhwc(l->dev) &&
+               ct_impl_allowed("concat", "whole");
     c->outer = ct_shape_count(&y, 0, c->axis);
     c->inner = ct_shape_count(&y, c->axis + 1, CT_END);
     return ct_reshape(io->top[0], y);
