@@ -15,6 +15,7 @@ struct cudnn_conv {
     const float *made;              /* the weights that lie in `inside` */
     void        *folded;            /* room for a folded x, or NULL */
     const void  *folds;             /* the x that lies there */
+    void        *scales; /* of images, by the last gradient; or NULL */
 };
 
 enum { FOLDED_PART = 256 }; /* of the GPU's memory, that a folded x may take */
@@ -30,6 +31,7 @@ static void conv_destroy(struct ct_conv *c)
     for (int i = 0; i < CT_PASSES; i++)
         c->dev->ops->free(c->dev, s->inside[i]);
     c->dev->ops->free(c->dev, s->folded);
+    c->dev->ops->free(c->dev, s->scales);
     ct_free(s);
 }
 
@@ -67,6 +69,22 @@ static enum ct_status keep_folded(const struct ct_conv *c)
     return c->dev->ops->alloc(c->dev, bytes, "folded images", &s->folded);
 }
 
+/* Room for what the weights' gradient knows of the images of its last pass. */
+static enum ct_status keep_scales(const struct ct_conv *c)
+{
+    struct cudnn_conv *s = c->state;
+    const size_t n = ct_conv_way_scales(&s->pick[CT_BACKWARD_WEIGHTS]->way);
+
+    if (n == 0)
+        return CT_OK;
+    CT_TRY(c->dev->ops->alloc(c->dev, n * sizeof(uint32_t), "scales of images",
+                              &s->scales));
+    return ct_cuda_check(c->dev, cudaMemsetAsync(s->scales, 0,
+                                                 n * sizeof(uint32_t),
+                                                 ct_cuda_stream(c->dev)),
+                         "clear");
+}
+
 /* Finds the way of a pass, and room for its weights and scratch.  Forward's
  * and data's weights lie in one place where they lie alike. */
 static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
@@ -83,8 +101,10 @@ static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
     CT_TRY(ct_conv_pick_get(c, pass, s->road, &p));
     s->pick[pass] = p;
     CT_TRY(ct_cuda_workspace(c->dev, p->bytes, &unused));
-    if (pass == CT_BACKWARD_WEIGHTS)
+    if (pass == CT_BACKWARD_WEIGHTS) {
+        CT_TRY(keep_scales(c));
         return keep_folded(c);
+    }
     other     = s->pick[pass == CT_FORWARD ? CT_BACKWARD : CT_FORWARD];
     s->shared = other && ct_conv_way_same_weights(&p->way, &other->way);
     if (s->shared)
@@ -241,7 +261,7 @@ static enum ct_status conv_backward_weights(struct ct_conv *c, const float *x,
     p        = s->pick[CT_BACKWARD_WEIGHTS];
     s->folds = NULL;
     CT_TRY(ct_conv_way_gradient(c, &p->way, &p->plan, work, x, dy, dw,
-                                folded));
+                                folded, s->scales));
     return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
 }
 

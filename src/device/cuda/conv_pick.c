@@ -59,13 +59,15 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
     const struct ct_cuda *g      = ct_cuda(c->dev);
     struct ct_text t             = { 0 };
 
-    ct_text_addf(&t, "conv 5 %s cudnn %zu precision %d %s", g->name,
+    ct_text_addf(&t, "conv 6 %s cudnn %zu precision %d %s", g->name,
                  g->libs->cudnnGetVersion(), (int)g->precision,
                  pass_name[pass]);
     if (road != CT_CONV_ROADS)
         ct_text_addf(&t, " %s", ct_conv_road_name(road));
     if (must_repeat(c))
         ct_text_add(&t, " repeating");
+    if (!ct_impl_allowed("scale", "once"))
+        ct_text_add(&t, " scaled twice");
     ct_text_addf(&t, " %" PRId64 "x%" PRId64, d->batch, d->in_channels);
     add_sizes(&t, "x", d->n_spatial, d->in);
     ct_text_addf(&t, " to %" PRId64, d->out_channels);
@@ -154,7 +156,7 @@ static enum ct_status trial_pass(const struct ct_conv *c,
         return ct_conv_way_data(c, way, plan, t->work, t->inside, t->y, t->x);
     default:
         return ct_conv_way_gradient(c, way, plan, t->work, t->x, t->y, t->w,
-                                    NULL);
+                                    NULL, NULL);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "device/cuda/conv_direct.h"
 #include "device/cuda/conv_scale.h"
 #include "device/cuda/conv_slabs.h"
+#include "device/impl.h"
 
 enum { MOST_FOLDED = 256, FEW_CHANNELS = 4, MOST_RUNS = 16, LEAST_APART = 16 };
 
@@ -196,6 +197,7 @@ static enum ct_status slabs(const struct ct_conv *c, struct ct_conv_way *way)
         d->dst_type != CT_F32)
         return CT_ENOTSUP;
     way->stage_w = false;
+    way->once    = ct_impl_allowed("scale", "once");
     return ct_conv_way_form(c, 0, way);
 }
 
@@ -287,6 +289,20 @@ static size_t bytes_of(const struct ct_conv_way *way, bool needed, int64_t n)
     return needed ? round_up((size_t)n * ct_dtype_bytes(way->dtype)) : 0;
 }
 
+/* Of slabs: the largest values of channels of x and of y, and those of the
+ * pass before. */
+static size_t scales_of(const struct ct_conv_way *way)
+{
+    return way->road == CT_CONV_SLABS
+               ? 2 * (size_t)(way->problem.x[1] + way->problem.y[1])
+               : 0;
+}
+
+size_t ct_conv_way_scales(const struct ct_conv_way *way)
+{
+    return way->once ? scales_of(way) : 0;
+}
+
 static struct places places_in(const struct ct_conv_way *way, const void *x,
                                const void *y, char *work)
 {
@@ -301,10 +317,7 @@ static struct places places_in(const struct ct_conv_way *way, const void *x,
     p.largest = p.b + (way->fused ? round_up((size_t)way->problem.y[1] *
                                              sizeof(float))
                                   : 0);
-    p.rest = p.largest + (ours ? round_up((size_t)(way->problem.x[1] +
-                                                   way->problem.y[1]) *
-                                          sizeof(uint32_t))
-                               : 0);
+    p.rest = p.largest + round_up(scales_of(way) * sizeof(uint32_t));
     return p;
 }
 
@@ -442,16 +455,21 @@ enum ct_status ct_conv_way_data(const struct ct_conv *c,
 static enum ct_status slabs_gradient(const struct ct_conv *c,
                                      const struct ct_conv_way *way,
                                      const struct places *p, const void *x,
-                                     const void *dy, float *dw)
+                                     const void *dy, float *dw,
+                                     uint32_t *scales)
 {
     const struct ct_conv_desc *d = &c->desc;
-    uint32_t *largest            = (uint32_t *)(void *)p->largest;
+    const int64_t channels       = d->in_channels + d->out_channels;
+    uint32_t *largest = scales ? scales : (uint32_t *)(void *)p->largest;
+    uint32_t *before  = way->once ? largest + channels : NULL;
 
+    if (before)
+        CT_TRY(ct_cuda_scale_begin(c->dev, channels, largest, before));
     CT_TRY(ct_cuda_scale_in(c->dev, d->batch * c->in_spatial, d->in_channels,
-                            x, largest, p->x));
+                            x, largest, before, p->x));
     CT_TRY(ct_cuda_scale_in(c->dev, d->batch * c->out_spatial,
                             d->out_channels, dy, largest + d->in_channels,
-                            p->y));
+                            before ? before + d->in_channels : NULL, p->y));
     return ct_cuda_slabs_gradient(c, way->form, p->x, p->y, largest,
                                   (float *)(void *)p->rest, dw);
 }
@@ -460,7 +478,8 @@ enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
                                     const struct ct_conv_way *way,
                                     const struct ct_conv_plan *plan,
                                     void *work, const void *x, const void *dy,
-                                    float *dw, const void *folded)
+                                    float *dw, const void *folded,
+                                    uint32_t *scales)
 {
     const struct places p = places_in(way, x, dy, work);
     const void *xi = folded, *yi;
@@ -468,7 +487,7 @@ enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
     if (way->road == CT_CONV_DIRECT)
         return ct_cuda_direct_gradient(c, x, dy, work, dw);
     if (way->road == CT_CONV_SLABS)
-        return slabs_gradient(c, way, &p, x, dy, dw);
+        return slabs_gradient(c, way, &p, x, dy, dw, scales);
     if (!folded)
         CT_TRY(bring_in(c, way, true, x, p.x, &xi));
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));

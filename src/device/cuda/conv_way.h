@@ -52,6 +52,7 @@ struct ct_conv_way {
     struct ct_conv_cells   cells; /* how weights, and folded images, lie */
     size_t                 scratch; /* bytes that a way without cuDNN needs */
     int                    form;    /* of slabs */
+    bool                   once;    /* images of slabs are read once */
 };
 
 const char *ct_conv_road_name(enum ct_conv_road r);
@@ -106,10 +107,13 @@ CT_MUST_CHECK enum ct_status ct_conv_way_data(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *w,
     const void *dy, void *dx);
-/* dw += ... */
+/* Values of `scales`, which a gradient by slabs that reads images once finds
+ * as its last pass left them; at first they may be anything.  0: none. */
+size_t ct_conv_way_scales(const struct ct_conv_way *way);
+/* dw += ...; scales that are NULL lie in `work`. */
 CT_MUST_CHECK enum ct_status ct_conv_way_gradient(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *x,
-    const void *dy, float *dw, const void *folded);
+    const void *dy, float *dw, const void *folded, uint32_t *scales);
 
 #endif
