@@ -39,6 +39,7 @@ static const struct ct_conv_impl *const cuda_impls[] = {
     &ct_conv_wide,
     &ct_conv_direct,
     &ct_conv_slabs,
+    &ct_conv_patch,
     &ct_conv_cuda_ref,
 #endif
     NULL,

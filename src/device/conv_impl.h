@@ -69,6 +69,7 @@ extern const struct ct_conv_impl ct_conv_fold;
 extern const struct ct_conv_impl ct_conv_wide;
 extern const struct ct_conv_impl ct_conv_direct;
 extern const struct ct_conv_impl ct_conv_slabs;
+extern const struct ct_conv_impl ct_conv_patch;
 extern const struct ct_conv_impl ct_conv_cuda_ref;
 #endif
 extern const struct ct_conv_impl ct_conv_amx;

@@ -177,6 +177,11 @@ static enum ct_status create_slabs(struct ct_conv *c)
     return create_on(c, CT_CONV_SLABS);
 }
 
+static enum ct_status create_patch(struct ct_conv *c)
+{
+    return create_on(c, CT_CONV_PATCH);
+}
+
 /* The weights of a pass as its way has them.  Plain float32 ones are taken
  * where they lie, unless that is askew. */
 static enum ct_status weights_for(const struct ct_conv *c, enum ct_pass pass,
@@ -283,3 +288,4 @@ const struct ct_conv_impl ct_conv_wide    = CUDNN_IMPL("wide", create_wide);
 const struct ct_conv_impl ct_conv_direct  = CUDNN_IMPL("direct",
                                                        create_direct);
 const struct ct_conv_impl ct_conv_slabs   = CUDNN_IMPL("slabs", create_slabs);
+const struct ct_conv_impl ct_conv_patch   = CUDNN_IMPL("patch", create_patch);

@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "device/choice.h"
-#include "device/cuda/conv_slabs.h"
 #include "device/recording.h"
 #include "device/impl.h"
 
@@ -344,22 +343,18 @@ static enum ct_status try_ours(struct search *s, const struct ct_conv_way *way)
     return CT_OK;
 }
 
-static enum ct_status try_direct(struct search *s)
+/* Every form of a road of ours. */
+static enum ct_status try_road(struct search *s, enum ct_conv_road road,
+                               enum ct_layout layout, enum ct_dtype dtype)
 {
     struct ct_conv_way way;
-    enum ct_status st = ct_conv_way_make(s->c, s->pass, CT_CONV_DIRECT, false,
-                                         CT_PLAIN, CT_F32, &way);
+    enum ct_status st = ct_conv_way_make(s->c, s->pass, road, false, layout,
+                                         dtype, &way);
 
-    return st == CT_OK ? try_ours(s, &way) : st == CT_ENOTSUP ? CT_OK : st;
-}
-
-static enum ct_status try_slabs(struct search *s)
-{
-    struct ct_conv_way way;
-    enum ct_status st = ct_conv_way_make(s->c, s->pass, CT_CONV_SLABS, false,
-                                         CT_NHWC, CT_F16, &way);
-
-    for (int i = 0; st == CT_OK && i < CT_SLABS_FORMS; i++) {
+    if (st == CT_OK && road == CT_CONV_DIRECT)
+        return try_ours(s, &way);
+    for (int i = 0; st == CT_OK && i < ct_conv_road_forms(road, s->pass);
+         i++) {
         st = ct_conv_way_form(s->c, i, &way);
         st = st == CT_OK ? try_ours(s, &way) : st == CT_ENOTSUP ? CT_OK : st;
     }
@@ -400,9 +395,12 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
                 return st;
         }
     if (road == CT_CONV_DIRECT || road == CT_CONV_ROADS)
-        CT_TRY(try_direct(s));
-    return road == CT_CONV_SLABS || road == CT_CONV_ROADS ? try_slabs(s)
-                                                          : CT_OK;
+        CT_TRY(try_road(s, CT_CONV_DIRECT, CT_PLAIN, CT_F32));
+    if (road == CT_CONV_PATCH || road == CT_CONV_ROADS)
+        CT_TRY(try_road(s, CT_CONV_PATCH, CT_PLAIN, CT_F32));
+    return road == CT_CONV_SLABS || road == CT_CONV_ROADS
+               ? try_road(s, CT_CONV_SLABS, CT_NHWC, CT_F16)
+               : CT_OK;
 }
 
 static enum ct_status take_engine(struct search *s,
@@ -412,7 +410,7 @@ static enum ct_status take_engine(struct search *s,
     struct ct_conv_plan plan = { .pass = s->pass, .repeats = true };
     enum ct_status st        = CT_OK;
 
-    if (way->road == CT_CONV_SLABS) {
+    if (way->road == CT_CONV_SLABS || way->road == CT_CONV_PATCH) {
         st = ct_conv_way_form(s->c, engine, way);
     } else if (way->road != CT_CONV_DIRECT) {
         st = ct_conv_graph_create(s->c->dev, &way->problem, asks_all(way), &g);

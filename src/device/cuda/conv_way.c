@@ -2,6 +2,7 @@
 #include "device/cuda/conv_way.h"
 
 #include "device/cuda/conv_direct.h"
+#include "device/cuda/conv_patch.h"
 #include "device/cuda/conv_scale.h"
 #include "device/cuda/conv_slabs.h"
 #include "device/impl.h"
@@ -18,6 +19,7 @@ const char *ct_conv_road_name(enum ct_conv_road r)
         [CT_CONV_WIDE]    = "wide",
         [CT_CONV_DIRECT]  = "direct",
         [CT_CONV_SLABS]   = "slabs",
+        [CT_CONV_PATCH]   = "patch",
     };
 
     return name[r];
@@ -201,14 +203,39 @@ static enum ct_status slabs(const struct ct_conv *c, struct ct_conv_way *way)
     return ct_conv_way_form(c, 0, way);
 }
 
+/* As direct, but for the order of weights. */
+static enum ct_status patch(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    if (way->layout != CT_PLAIN || way->dtype != CT_F32 || way->fused)
+        return CT_ENOTSUP;
+    way->stage_x = way->stage_y = false;
+    way->stage_w = true;
+    for (int i = 0; i < ct_patch_forms(way->problem.pass); i++)
+        if (ct_conv_way_form(c, i, way) == CT_OK)
+            return CT_OK;
+    return CT_ENOTSUP;
+}
+
+int ct_conv_road_forms(enum ct_conv_road r, enum ct_pass pass)
+{
+    return r == CT_CONV_SLABS   ? (int)CT_SLABS_FORMS
+           : r == CT_CONV_PATCH ? ct_patch_forms(pass)
+                                : 1;
+}
+
 enum ct_status ct_conv_way_form(const struct ct_conv *c, int form,
                                 struct ct_conv_way *way)
 {
+    const enum ct_pass pass = way->problem.pass;
+    bool takes              = form >= 0 &&
+                 form < ct_conv_road_forms(way->road, pass);
+
     way->form = form;
-    return form >= 0 && form < CT_SLABS_FORMS &&
-                   ct_cuda_slabs_takes(c, form, &way->scratch)
-               ? CT_OK
-               : CT_ENOTSUP;
+    if (takes && way->road == CT_CONV_PATCH)
+        takes = ct_cuda_patch_takes(c, pass, form, &way->n_w, &way->scratch);
+    else if (takes && way->road == CT_CONV_SLABS)
+        takes = ct_cuda_slabs_takes(c, form, &way->scratch);
+    return takes ? CT_OK : CT_ENOTSUP;
 }
 
 enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
@@ -247,6 +274,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = direct(c, out);
     else if (road == CT_CONV_SLABS)
         st = slabs(c, out);
+    else if (road == CT_CONV_PATCH)
+        st = patch(c, out);
     p->bias = fused;
     p->relu = fused && d->relu;
     return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
@@ -258,7 +287,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
 bool ct_conv_way_same_weights(const struct ct_conv_way *a,
                               const struct ct_conv_way *b)
 {
-    return a->layout == b->layout && a->dtype == b->dtype &&
+    return (a->road == CT_CONV_PATCH) == (b->road == CT_CONV_PATCH) &&
+           a->layout == b->layout && a->dtype == b->dtype &&
            a->cells.s_h == b->cells.s_h && a->cells.s_w == b->cells.s_w &&
            a->cells.inside == b->cells.inside &&
            a->cells.outputs_inside == b->cells.outputs_inside;
@@ -327,7 +357,7 @@ size_t ct_conv_way_bytes(const struct ct_conv_way *way, const void *x,
     char base;
     struct places p = places_in(way, x, y, &base);
 
-    return way->road == CT_CONV_DIRECT
+    return way->road == CT_CONV_DIRECT || way->road == CT_CONV_PATCH
                ? way->scratch
                : (size_t)(p.rest - &base) + way->scratch;
 }
@@ -409,6 +439,8 @@ enum ct_status ct_conv_way_weights(const struct ct_conv *c,
                                    const struct ct_conv_way *way,
                                    const float *w, void *inside)
 {
+    if (way->road == CT_CONV_PATCH)
+        return ct_cuda_patch_weights(c, w, inside);
     if (way->layout == CT_PLAIN)
         return ct_cuda_convert(c->dev, way->n_w, CT_F32, w, way->dtype,
                                inside);
@@ -427,6 +459,8 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
 
     if (way->road == CT_CONV_DIRECT)
         return ct_cuda_direct_forward(c, x, w, b, y);
+    if (way->road == CT_CONV_PATCH)
+        return ct_cuda_patch_forward(c, way->form, x, w, b, y);
     CT_TRY(bring_in(c, way, true, x, folded ? folded : p.x, &xi));
     if (way->fused && (way->dtype != CT_F32 || askew(b))) {
         CT_TRY(ct_cuda_convert(c->dev, way->problem.y[1], CT_F32, b,
@@ -446,6 +480,8 @@ enum ct_status ct_conv_way_data(const struct ct_conv *c,
     void *xi              = way->stage_x || askew(dx) ? p.x : dx;
     const void *yi;
 
+    if (way->road == CT_CONV_PATCH)
+        return ct_cuda_patch_data(c, way->form, dy, w, dx);
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));
     CT_TRY(run(c, way, plan, xi, w, NULL, yi, p.rest));
     return take_out(c, way, true, xi, NULL, dx);
@@ -486,6 +522,8 @@ enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
 
     if (way->road == CT_CONV_DIRECT)
         return ct_cuda_direct_gradient(c, x, dy, work, dw);
+    if (way->road == CT_CONV_PATCH)
+        return ct_cuda_sums_gradient(c, way->form, x, dy, work, dw);
     if (way->road == CT_CONV_SLABS)
         return slabs_gradient(c, way, &p, x, dy, dw, scales);
     if (!folded)

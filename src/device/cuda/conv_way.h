@@ -13,6 +13,9 @@
  *     slabs    without cuDNN, the weights' gradient alone, in tf32: images
  *              become float16 by scales of their own (conv_scale.h), and sums
  *              are float32 (conv_slabs.h); in several forms
+ *     patch    without cuDNN, for small convolutions of stride 1
+ *              (conv_patch.h): all passes, on arrays as they lie outside; in
+ *              several forms.  Weights lie inside for forward and data at once
  *
  * Forward may be `fused`: bias and ReLU are the engine's work then, and else a
  * pass of their own, or part of the one that takes y out.  An engine takes a
@@ -36,6 +39,7 @@ enum ct_conv_road {
     CT_CONV_WIDE,
     CT_CONV_DIRECT,
     CT_CONV_SLABS,
+    CT_CONV_PATCH,
     CT_CONV_ROADS
 };
 
@@ -51,7 +55,7 @@ struct ct_conv_way {
     bool                   stage_x, stage_y, stage_w;
     struct ct_conv_cells   cells; /* how weights, and folded images, lie */
     size_t                 scratch; /* bytes that a way without cuDNN needs */
-    int                    form;    /* of slabs */
+    int                    form;    /* of slabs, and of patches */
     bool                   once;    /* images of slabs are read once */
 };
 
@@ -69,8 +73,11 @@ CT_MUST_CHECK enum ct_status ct_conv_way_make(const struct ct_conv *c,
 /* Whether it has no engines of cuDNN. */
 static inline bool ct_conv_road_is_ours(enum ct_conv_road r)
 {
-    return r == CT_CONV_DIRECT || r == CT_CONV_SLABS;
+    return r == CT_CONV_DIRECT || r == CT_CONV_SLABS || r == CT_CONV_PATCH;
 }
+
+/* How many forms a way of ours has for a pass. */
+int ct_conv_road_forms(enum ct_conv_road r, enum ct_pass pass);
 
 /* The same way in another form; CT_ENOTSUP: not in that one. */
 CT_MUST_CHECK enum ct_status ct_conv_way_form(const struct ct_conv *c,
