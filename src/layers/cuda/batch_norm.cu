@@ -1,7 +1,7 @@
 /* batch_norm.cu - BatchNorm on a GPU, with the Scale, the sum and the ReLU
  * behind it where it absorbed them; formulas and blobs as in batch_norm.c. */
 #include "layers/batch_norm.h"
-#include "layers/cuda/channel_kernels.h"
+#include "device/cuda/channel_kernels.h"
 #include "layers/cuda/slots.h"
 #include "proto/params.h"
 
