@@ -27,6 +27,9 @@ struct arrays {
 
 void must(enum ct_status st);
 
+/* points.c: prints a table of its own, in bf16. */
+void points_compare(const struct ct_device *d);
+
 /* ours.c: one of our layers, with arrays of drawn values. */
 struct ours;
 struct ours *ours_create(const struct ct_device *d, const struct work *w);

@@ -2,6 +2,7 @@
  *
  *     cudnn_bench [--precision=fp32|tf32|bf16] [KIND...]
  *                                   max ave lrn norm softmax dropout lstm
+ *                                   points
  *
  * One line a layer: microseconds on the GPU forward and backward, ours and
  * cuDNN's (the better of its ways), each a recorded run of REPEATS calls, the
@@ -188,6 +189,9 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++)
             if (wanted(argc, argv, kinds[works[i].kind]))
                 compare(d, precisions[p].name, &works[i]);
+        if (precisions[p].precision == CT_BF16_MIXED &&
+            wanted(argc, argv, "points"))
+            points_compare(d);
         ct_device_close(d);
     }
     return 0;

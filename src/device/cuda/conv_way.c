@@ -2,6 +2,7 @@
 #include "device/cuda/conv_way.h"
 
 #include "device/cuda/conv_direct.h"
+#include "device/cuda/conv_points.h"
 #include "device/cuda/conv_scale.h"
 #include "device/cuda/conv_slabs.h"
 
@@ -17,6 +18,7 @@ const char *ct_conv_road_name(enum ct_conv_road r)
         [CT_CONV_WIDE]    = "wide",
         [CT_CONV_DIRECT]  = "direct",
         [CT_CONV_SLABS]   = "slabs",
+        [CT_CONV_POINTS]  = "points",
     };
 
     return name[r];
@@ -199,10 +201,45 @@ static enum ct_status slabs(const struct ct_conv *c, struct ct_conv_way *way)
     return ct_conv_way_form(c, 0, way);
 }
 
+/* In the first form that takes it. */
+static enum ct_status points(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    enum ct_status st = CT_ENOTSUP;
+
+    if (way->problem.pass != CT_FORWARD || way->fused || !c->desc.moments ||
+        way->layout != CT_NHWC || way->dtype != CT_BF16)
+        return CT_ENOTSUP;
+    for (int i = 0; i < CT_POINTS_FORMS && st == CT_ENOTSUP; i++)
+        st = ct_conv_way_form(c, i, way);
+    return st;
+}
+
+bool ct_conv_sums_up(const struct ct_conv *c, enum ct_pass pass)
+{
+    struct ct_conv_way way;
+
+    return pass == CT_FORWARD &&
+           ct_conv_way_make(c, pass, CT_CONV_POINTS, false, CT_NHWC, CT_BF16,
+                            &way) == CT_OK;
+}
+
+static enum ct_status points_form(const struct ct_conv *c, int form,
+                                  struct ct_conv_way *way)
+{
+    enum { SLOT = 4 * sizeof(float) };
+
+    if (!ct_cuda_points_takes(c, form, &way->slots))
+        return CT_ENOTSUP;
+    way->scratch = (size_t)(way->slots * c->desc.out_channels) * SLOT;
+    return CT_OK;
+}
+
 enum ct_status ct_conv_way_form(const struct ct_conv *c, int form,
                                 struct ct_conv_way *way)
 {
     way->form = form;
+    if (way->road == CT_CONV_POINTS)
+        return points_form(c, form, way);
     return form >= 0 && form < CT_SLABS_FORMS &&
                    ct_cuda_slabs_takes(c, form, &way->scratch)
                ? CT_OK
@@ -245,6 +282,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = direct(c, out);
     else if (road == CT_CONV_SLABS)
         st = slabs(c, out);
+    else if (road == CT_CONV_POINTS)
+        st = points(c, out);
     p->bias = fused;
     p->relu = fused && d->relu;
     return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
@@ -406,7 +445,8 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
                                    const struct ct_conv_way *way,
                                    const struct ct_conv_plan *plan, void *work,
                                    const void *x, const void *w,
-                                   const float *b, void *y, void *folded)
+                                   const float *b, void *y, void *folded,
+                                   float *sums)
 {
     const struct places p = places_in(way, x, y, work);
     void *yi              = way->stage_y || askew(y) ? p.y : y;
@@ -420,7 +460,12 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
                                way->dtype, p.b));
         bi = p.b;
     }
-    CT_TRY(run(c, way, plan, xi, w, bi, yi, p.rest));
+    if (way->road == CT_CONV_POINTS)
+        CT_TRY(ct_cuda_points_forward(c, way->form, xi, w, yi,
+                                      sums ? sums
+                                           : (float *)(void *)p.rest));
+    else
+        CT_TRY(run(c, way, plan, xi, w, bi, yi, p.rest));
     return take_out(c, way, false, yi, way->fused ? NULL : b, y);
 }
 
