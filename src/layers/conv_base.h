@@ -25,6 +25,7 @@ struct ct_conv_layer {
     bool                has_bias;
     struct ct_fold      fold;      /* see conv_fuse.c */
     bool                sum, relu; /* absorbed */
+    bool                moments;   /* the layer behind asks for them */
     struct ct_conv    **conv; /* owned, and what it points to */
     int                 n_conv;
 };
