@@ -24,6 +24,8 @@ struct ct_conv_impl {
                               const float *w, const float *b, float *y);
     enum ct_status (*backward_data)(struct ct_conv *c, const float *w,
                                     const float *dy, float *dx);
+    /* Optional: as ct_conv_moments(). */
+    bool (*moments)(struct ct_conv *c, const float *y, struct ct_moments *out);
     bool writes; /* backward_weights honours ct_conv.write */
     /* dw is not NULL: a bias alone is the dispatcher's work. */
     enum ct_status (*backward_weights)(struct ct_conv *c, const float *x,

@@ -264,6 +264,7 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
     CT_TRY(top_shape(l, &io->bottom[0]->shape, &s->desc, &y));
     s->desc.untuned    = l->run->share > 0; /* same bits on any machine */
     s->desc.transposed = s->kind == CT_CONV_TRANSPOSED;
+    s->desc.moments    = s->moments && !s->desc.untuned && io->n_top == 1;
     s->desc.forward_only =
         l->run->forward_only && s->kind != CT_CONV_TRANSPOSED;
     if (s->kind != CT_CONV_TRANSPOSED) {

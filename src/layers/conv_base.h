@@ -28,6 +28,7 @@ struct ct_conv_layer {
     /* Since forward another layer has masked the top's diff for the ReLU and
      * added up the gradient of the bias; see ct_conv_layer_masks(). */
     bool                masked;
+    bool                moments;   /* the layer behind asks for them */
     struct ct_conv    **conv; /* owned, and what it points to */
     int                 n_conv;
 };

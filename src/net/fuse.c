@@ -27,11 +27,14 @@
  *
  * At last a layer may meet those that write its bottoms: a Concat masks the
  * diffs of convolutions that have absorbed a ReLU.
+ * Last, a layer is told who writes its bottom, for what the two may agree upon
+ * (layers/behind.h).
  *
  * Nothing of this happens when blobs are to be kept, as pycaffe's are, or with
  * CORTADO_IMPL=fuse:none. */
 #include "base/mem.h"
 #include "device/impl.h"
+#include "layers/behind.h"
 #include "layers/meet.h"
 #include "net/net_inner.h"
 
@@ -278,6 +281,23 @@ static enum ct_status introduce(struct ct_net *net)
     return CT_OK;
 }
 
+/* Layers that read what another one writes, and nobody else before them. */
+static enum ct_status line_up(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+        const int j = l->n_bottom ? writer_of(net, l->bottom_id[0], i) : -1;
+
+        if (j < 0 || l->first != i || net->layer[j].first != j ||
+            net->layer[j].last != j ||
+            !ct_layer_stand_behind(l->layer, net->layer[j].layer))
+            continue;
+        net->lined_up = true;
+        CT_TRY(net_layer_reshape(net, &net->layer[j]));
+    }
+    return CT_OK;
+}
+
 enum ct_status net_fuse(struct ct_net *net)
 {
     if (net->options.keep_blobs || net->debug_info ||
@@ -305,19 +325,21 @@ enum ct_status net_fuse(struct ct_net *net)
             CT_TRY(net_layer_reshape(net, &net->layer[j]));
         i = last;
     }
-    return introduce(net);
+    CT_TRY(introduce(net));
+    return line_up(net);
 }
 
 enum ct_status net_unfuse(struct ct_net *net)
 {
-    if (!net->fused && net->n_chain == 0)
+    if (!net->fused && !net->lined_up && net->n_chain == 0)
         return CT_OK;
-    net->fused = false;
+    net->fused = net->lined_up = false;
     for (int i = 0; i < net->n_layer; i++) {
         struct net_layer *l = &net->layer[i];
 
         if (l->last > i && l->first == i)
             (void)l->layer->type->absorb(l->layer, NULL);
+        (void)ct_layer_stand_behind(l->layer, NULL);
         l->layer->absorbed = false;
         l->joins           = NULL;
         l->diff_top        = 0;

@@ -2,6 +2,7 @@
  *
  *     cudnn_bench [--precision=fp32|tf32|bf16] [KIND...]
  *                              conv max ave lrn norm softmax dropout lstm
+ *                              points
  *
  * One line a layer: microseconds on the GPU forward and backward, ours and
  * cuDNN's (the better of its ways), each a recorded run of REPEATS calls, the
@@ -203,6 +204,9 @@ int main(int argc, char **argv)
                 compare(d, precisions[p].name, &works[i]);
         if (wanted(argc, argv, "conv"))
             bench_convolutions(d, precisions[p].name);
+        if (precisions[p].precision == CT_BF16_MIXED &&
+            wanted(argc, argv, "points"))
+            points_compare(d);
         ct_device_close(d);
     }
     return 0;

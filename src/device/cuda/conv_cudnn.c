@@ -16,6 +16,9 @@ struct cudnn_conv {
     void        *folded;            /* room for a folded x, or NULL */
     const void  *folds;             /* the x that lies there */
     void        *scales; /* of images, by the last gradient; or NULL */
+    float       *sums;              /* of y's channels, where forward leaves
+                                     * them, or NULL */
+    const void  *summed;            /* the y whose sums lie there */
 };
 
 enum { FOLDED_PART = 256 }; /* of the GPU's memory, that a folded x may take */
@@ -32,6 +35,7 @@ static void conv_destroy(struct ct_conv *c)
         c->dev->ops->free(c->dev, s->inside[i]);
     c->dev->ops->free(c->dev, s->folded);
     c->dev->ops->free(c->dev, s->scales);
+    c->dev->ops->free(c->dev, s->sums);
     ct_free(s);
 }
 
@@ -85,6 +89,20 @@ static enum ct_status keep_scales(const struct ct_conv *c)
                          "clear");
 }
 
+static enum ct_status keep_sums(const struct ct_conv *c)
+{
+    struct cudnn_conv *s          = c->state;
+    const struct ct_conv_way *way = &s->pick[CT_FORWARD]->way;
+    void *room                    = NULL;
+
+    if (way->slots == 0)
+        return CT_OK;
+    CT_TRY(c->dev->ops->alloc(c->dev, way->scratch, "sums of channels",
+                              &room));
+    s->sums = room;
+    return CT_OK;
+}
+
 /* Finds the way of a pass, and room for its weights and scratch.  Forward's
  * and data's weights lie in one place where they lie alike. */
 static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
@@ -105,6 +123,8 @@ static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
         CT_TRY(keep_scales(c));
         return keep_folded(c);
     }
+    if (pass == CT_FORWARD)
+        CT_TRY(keep_sums(c));
     other     = s->pick[pass == CT_FORWARD ? CT_BACKWARD : CT_FORWARD];
     s->shared = other && ct_conv_way_same_weights(&p->way, &other->way);
     if (s->shared)
@@ -229,8 +249,22 @@ static enum ct_status conv_forward(struct ct_conv *c, const float *x,
     /* Behind a deconvolution's last pass the weights change. */
     s->made  = c->desc.transposed ? NULL : w;
     s->folds = s->folded ? x : NULL;
+    s->summed = s->sums ? y : NULL;
     return ct_conv_way_forward(c, &p->way, &p->plan, work, x, inside, b, y,
-                               s->folded);
+                               s->folded, s->sums);
+}
+
+/* They serve one who asks: y may change after that. */
+static bool conv_moments(struct ct_conv *c, const float *y,
+                         struct ct_moments *out)
+{
+    struct cudnn_conv *s = c->state;
+    const bool left      = s->summed && s->summed == y;
+
+    s->summed = NULL;
+    if (left)
+        *out = (struct ct_moments){ s->sums, s->pick[CT_FORWARD]->way.slots };
+    return left;
 }
 
 /* What forward made serves one pass: who comes without it may have changed
@@ -274,7 +308,7 @@ static enum ct_status conv_backward_weights(struct ct_conv *c, const float *x,
     {                                                                        \
         .name = (word), .create = (how), .destroy = conv_destroy,            \
         .forward = conv_forward, .backward_data = conv_backward_data,        \
-        .backward_weights = conv_backward_weights,                           \
+        .backward_weights = conv_backward_weights, .moments = conv_moments,  \
     }
 
 /* The best of all ways, and one kind at a time, to be forced. */

@@ -3,6 +3,7 @@
 
 #include "device/cuda/conv_direct.h"
 #include "device/cuda/conv_patch.h"
+#include "device/cuda/conv_points.h"
 #include "device/cuda/conv_scale.h"
 #include "device/cuda/conv_slabs.h"
 #include "device/impl.h"
@@ -20,6 +21,7 @@ const char *ct_conv_road_name(enum ct_conv_road r)
         [CT_CONV_DIRECT]  = "direct",
         [CT_CONV_SLABS]   = "slabs",
         [CT_CONV_PATCH]   = "patch",
+        [CT_CONV_POINTS]  = "points",
     };
 
     return name[r];
@@ -218,9 +220,48 @@ static enum ct_status patch(const struct ct_conv *c, struct ct_conv_way *way)
 
 int ct_conv_road_forms(enum ct_conv_road r, enum ct_pass pass)
 {
-    return r == CT_CONV_SLABS   ? (int)CT_SLABS_FORMS
-           : r == CT_CONV_PATCH ? ct_patch_forms(pass)
-                                : 1;
+    switch (r) {
+    case CT_CONV_SLABS:
+        return CT_SLABS_FORMS;
+    case CT_CONV_POINTS:
+        return CT_POINTS_FORMS;
+    case CT_CONV_PATCH:
+        return ct_patch_forms(pass);
+    default:
+        return 1;
+    }
+}
+
+/* In the first form that takes it. */
+static enum ct_status points(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    enum ct_status st = CT_ENOTSUP;
+
+    if (way->problem.pass != CT_FORWARD || way->fused || !c->desc.moments ||
+        way->layout != CT_NHWC || way->dtype != CT_BF16)
+        return CT_ENOTSUP;
+    for (int i = 0; i < CT_POINTS_FORMS && st == CT_ENOTSUP; i++)
+        st = ct_conv_way_form(c, i, way);
+    return st;
+}
+
+bool ct_conv_sums_up(const struct ct_conv *c, enum ct_pass pass)
+{
+    struct ct_conv_way way;
+
+    return pass == CT_FORWARD &&
+           ct_conv_way_make(c, pass, CT_CONV_POINTS, false, CT_NHWC, CT_BF16,
+                            &way) == CT_OK;
+}
+
+static bool points_form(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    enum { SLOT = 4 * sizeof(float) };
+
+    if (!ct_cuda_points_takes(c, way->form, &way->slots))
+        return false;
+    way->scratch = (size_t)(way->slots * c->desc.out_channels) * SLOT;
+    return true;
 }
 
 enum ct_status ct_conv_way_form(const struct ct_conv *c, int form,
@@ -233,6 +274,8 @@ enum ct_status ct_conv_way_form(const struct ct_conv *c, int form,
     way->form = form;
     if (takes && way->road == CT_CONV_PATCH)
         takes = ct_cuda_patch_takes(c, pass, form, &way->n_w, &way->scratch);
+    else if (takes && way->road == CT_CONV_POINTS)
+        takes = points_form(c, way);
     else if (takes && way->road == CT_CONV_SLABS)
         takes = ct_cuda_slabs_takes(c, form, &way->scratch);
     return takes ? CT_OK : CT_ENOTSUP;
@@ -276,6 +319,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = slabs(c, out);
     else if (road == CT_CONV_PATCH)
         st = patch(c, out);
+    else if (road == CT_CONV_POINTS)
+        st = points(c, out);
     p->bias = fused;
     p->relu = fused && d->relu;
     return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
@@ -451,7 +496,8 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
                                    const struct ct_conv_way *way,
                                    const struct ct_conv_plan *plan, void *work,
                                    const void *x, const void *w,
-                                   const float *b, void *y, void *folded)
+                                   const float *b, void *y, void *folded,
+                                   float *sums)
 {
     const struct places p = places_in(way, x, y, work);
     void *yi              = way->stage_y || askew(y) ? p.y : y;
@@ -467,7 +513,12 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
                                way->dtype, p.b));
         bi = p.b;
     }
-    CT_TRY(run(c, way, plan, xi, w, bi, yi, p.rest));
+    if (way->road == CT_CONV_POINTS)
+        CT_TRY(ct_cuda_points_forward(c, way->form, xi, w, yi,
+                                      sums ? sums
+                                           : (float *)(void *)p.rest));
+    else
+        CT_TRY(run(c, way, plan, xi, w, bi, yi, p.rest));
     return take_out(c, way, false, yi, way->fused ? NULL : b, y);
 }
 
