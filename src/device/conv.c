@@ -17,6 +17,7 @@ static const struct ct_conv_impl *const cpu_impls[] = {
 #ifdef CT_HAVE_ONEDNN
 #ifdef __x86_64__
     &ct_conv_bf16,
+    &ct_conv_quarters,
     &ct_conv_few,
 #endif
     &ct_conv_cached,

@@ -59,6 +59,7 @@ extern const struct ct_conv_impl ct_conv_tiles;
 extern const struct ct_conv_impl ct_conv_cached;
 #ifdef __x86_64__
 extern const struct ct_conv_impl ct_conv_bf16;
+extern const struct ct_conv_impl ct_conv_quarters;
 extern const struct ct_conv_impl ct_conv_few;
 #endif
 #endif

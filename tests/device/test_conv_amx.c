@@ -330,6 +330,31 @@ TEST(conv_amx, large_images_agree_with_the_definition)
     check(desc(4, 96, 208, 7, 3, 1), false, true);
 }
 
+/* 1x1 kernels: some places through all outputs; all steps of few places in
+ * parts; what lacks to 32 places at the end. */
+TEST(conv_amx, any_order_of_places_and_outputs_agrees_with_the_definition)
+{
+    test_defer(emulate_no_more, NULL);
+    check(desc(2, 64, 160, 17, 1, 1), false, true);
+    check(desc(3, 256, 80, 9, 1, 1), true, false);
+    check(desc(1, 1088, 96, 5, 1, 1), false, true);
+    check(desc(1, 96, 1088, 5, 1, 1), true, false);
+}
+
+/* Rows longer than what is packed at once. */
+TEST(conv_amx, images_of_floats_agree_with_the_definition)
+{
+    test_defer(emulate_no_more, NULL);
+    for (int64_t channels = 1; channels <= 4; channels++)
+        for (int64_t stride = 1; stride <= 2; stride++) {
+            struct ct_conv_desc d = desc(2, channels, 20, 37, 7, stride);
+
+            d.src_type   = CT_F32;
+            d.src_layout = CT_PLAIN;
+            check(d, true, false);
+        }
+}
+
 /* A phase of the gradient may need fewer zeros behind dy than before it. */
 TEST(conv_amx, even_kernels_with_stride_agree_with_the_definition)
 {

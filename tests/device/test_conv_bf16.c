@@ -7,6 +7,7 @@
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/tiles16.h"
+#include "device/cpu/wino_bf16.h"
 #include "device/kernels.h"
 #include "testing/test.h"
 
@@ -280,33 +281,94 @@ static void skip_without_winograd(void)
         test_skip("this CPU has AMX");
 }
 
+/* With one thread and with three. */
+static void check_bits(const struct ct_conv_desc *d, const char *impl,
+                       bool write)
+{
+    const int64_t n_w = d->out_channels * d->in_channels / d->group *
+                        d->kernel[0] * d->kernel[1];
+    const int64_t out = ct_conv_out(d, 0) * ct_conv_out(d, 1);
+    const int team    = ct_cpu_team(1);
+    const struct results one = run(d, impl, write);
+    struct results three;
+
+    ct_cpu_team(3);
+    three = run(d, impl, write);
+    ct_cpu_team(team);
+    same_bits("y", d->batch * d->out_channels * out, one.y, three.y);
+    same_bits("dx", d->batch * d->in_channels * d->in[0] * d->in[1], one.dx,
+              three.dx);
+    same_bits("dw", n_w, one.dw, three.dw);
+}
+
 TEST(conv_bf16, threads_do_not_change_the_bits_of_winograds_method)
 {
     skip_without_winograd();
     for (uint64_t i = 0; i < 6; i++) {
         const struct ct_conv_desc d = drawn_desc(100 + i);
-        const int64_t n_w = d.out_channels * d.in_channels * 9;
-        const int64_t out = ct_conv_out(&d, 0) * ct_conv_out(&d, 1);
-        const int64_t n_y = d.batch * d.out_channels * out;
-        const char *impl  = "conv:bf16+onednn+float32+gemm";
-        const int team    = ct_cpu_team(1);
-        const struct results one = run(&d, impl, i % 2);
-        struct results three;
 
-        ct_cpu_team(3);
-        three = run(&d, impl, i % 2);
-        ct_cpu_team(team);
-        same_bits("y", n_y, one.y, three.y);
-        same_bits("dx", d.batch * d.in_channels * d.in[0] * d.in[1], one.dx,
-                  three.dx);
-        same_bits("dw", n_w, one.dw, three.dw);
+        check_bits(&d, "conv:bf16+onednn+float32+gemm", i % 2);
     }
 }
 
-TEST(conv_bf16, winograds_method_takes_weights_in_tiles)
+/* Kernels of 3 to 6 taps along each axis, groups, odd batches. */
+static struct ct_conv_desc drawn_quarters(uint64_t i)
 {
-    const struct ct_conv_desc d = desc(64, 48, 1, 3, 1);
-    const int64_t n_w = 64 * 48 * 9, n_x = 3 * 64 * 99, n_y = 3 * 48 * 99;
+    struct ct_conv_desc d = drawn_desc(300 + i);
+
+    d.group        = drawn(i, 40, 1, 2);
+    d.in_channels  = 16 * d.group * drawn(i, 41, 1, 4);
+    d.out_channels = 16 * d.group * drawn(i, 42, 1, 5);
+    for (unsigned axis = 0; axis < 2; axis++) {
+        d.kernel[axis] = drawn(i, 43 + axis, 3, 6);
+        d.pad[axis]    = drawn(i, 45 + axis, 0, d.kernel[axis] - 1);
+        d.in[axis]     = drawn(i, 47 + axis, d.kernel[axis], 19);
+    }
+    return d;
+}
+
+static void skip_without_quarters(void)
+{
+    skip_without_winograd();
+    if (!ct_short_runs())
+        test_skip("this CPU has no AVX512_BF16");
+}
+
+TEST(conv_bf16, any_kernel_in_quarters_agrees_with_floats)
+{
+    skip_without_quarters();
+    for (uint64_t i = 0; i < 32; i++)
+        check_within(0.012, drawn_quarters(i), "conv:onednn+gemm",
+                     "conv:quarters", i % 2);
+}
+
+/* Of CIFAR's nets: several bundles of images, and an error like 3x3's. */
+TEST(conv_bf16, the_error_of_quarters_is_that_of_3x3_kernels)
+{
+    struct ct_conv_desc d = desc(32, 64, 1, 5, 1);
+
+    skip_without_quarters();
+    d.batch = 17;
+    d.in[0] = d.in[1] = 16;
+    check_within(0.007, d, "conv:onednn+gemm", "conv:quarters", true);
+}
+
+TEST(conv_bf16, threads_do_not_change_the_bits_of_quarters)
+{
+    skip_without_quarters();
+    for (uint64_t i = 0; i < 6; i++) {
+        const struct ct_conv_desc d = drawn_quarters(100 + i);
+
+        check_bits(&d, "conv:quarters", i % 2);
+    }
+}
+
+/* The same bits whether weights are plain or in tiles. */
+static void check_tiles(int64_t kernel, const char *impl)
+{
+    const struct ct_conv_desc d = desc(64, 48, 1, kernel, 1);
+    const int64_t taps = kernel * kernel, n_w = 64 * 48 * taps;
+    const int64_t n_x = 3 * 64 * 99, n_y = 3 * 48 * 99;
     const float *w = values(1, n_w, false), *b = values(2, 48, false);
     const float *x = values(3, n_x, false), *dy = values(4, n_y, false);
     float *tiles = values(0, n_w, true), *turned = values(0, n_w, true);
@@ -314,10 +376,11 @@ TEST(conv_bf16, winograds_method_takes_weights_in_tiles)
     float *y[2], *dx[2];
     struct ct_conv *c;
 
-    skip_without_winograd();
-    ct_tiles_in(48, 64, 9, w, tiles);
-    ct_tiles_in(48, 64, 9, dw[0], dw[1]);
+    ct_tiles_in(48, 64, taps, w, tiles);
+    ct_tiles_in(48, 64, taps, dw[0], dw[1]);
+    setenv("CORTADO_IMPL", impl, 1);
     ASSERT_OK(ct_conv_create(ct_device_cpu(), &d, NULL, &c));
+    unsetenv("CORTADO_IMPL");
     for (int i = 0; i < 2; i++) {
         y[i]  = values(0, n_y, true);
         dx[i] = values(0, n_x, true);
@@ -327,10 +390,17 @@ TEST(conv_bf16, winograds_method_takes_weights_in_tiles)
         ASSERT_OK(ct_conv_backward_weights(c, x, dy, dw[i], NULL));
     }
     ct_conv_destroy(c);
-    ct_tiles_out(48, 64, 9, dw[1], false, turned);
+    ct_tiles_out(48, 64, taps, dw[1], false, turned);
     same_bits("y", n_y, y[0], y[1]);
     same_bits("dx", n_x, dx[0], dx[1]);
     same_bits("dw", n_w, dw[0], turned);
+}
+
+TEST(conv_bf16, winograds_method_takes_weights_in_tiles)
+{
+    skip_without_quarters();
+    check_tiles(3, "conv:bf16");
+    check_tiles(5, "conv:quarters");
 }
 
 /* Where a neighbour has plain floats; without a bias; with a ReLU; added to

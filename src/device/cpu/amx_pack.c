@@ -132,6 +132,68 @@ VECTORS static void turned_vectors(const float *w, const float *next,
         _mm512_storeu_si512(to + i * 32, r[i]);
 }
 
+/* Sixteen floats that are `step` apart. */
+VECTORS static inline __m256i apart16(const float *x, __m512i index,
+                                      __mmask16 mask)
+{
+    const __m512 none = _mm512_setzero_ps();
+
+    return x ? (__m256i)_mm512_cvtneps_pbh(
+                   _mm512_mask_i32gather_ps(none, mask, index, x, 4))
+             : _mm256_setzero_si256();
+}
+
+VECTORS static void row_vectors(const float *even, const float *odd,
+                                int64_t n, int64_t step, uint16_t *to)
+{
+    const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+                                            11, 12, 13, 14, 15);
+    const __m512i index = _mm512_mullo_epi32(count,
+                                             _mm512_set1_epi32((int)step));
+    const __mmask16 mask = (__mmask16)(n >= 16 ? 0xffff
+                                       : n <= 0 ? 0
+                                                : (1 << n) - 1);
+    const __m512i low  = _mm512_cvtepu16_epi32(apart16(even, index, mask));
+    const __m512i high = _mm512_cvtepu16_epi32(apart16(odd, index, mask));
+
+    _mm512_storeu_si512(to, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+}
+
+/* Sixteen positions at a time of three channels, or of one. */
+VECTORS static void merge_vectors(int64_t n, int64_t channels, const float *x,
+                                  int64_t plane, uint16_t *to)
+{
+    static const uint16_t order[64] = {
+        0,  16, 32, 1,  17, 33, 2,  18, 34, 3,  19, 35, 4,  20, 36, 5,
+        21, 37, 6,  22, 38, 7,  23, 39, 8,  24, 40, 9,  25, 41, 10, 26,
+        42, 11, 27, 43, 12, 28, 44, 13, 29, 45, 14, 30, 46, 15, 31, 47
+    };
+    const __m512i first = _mm512_loadu_si512(order);
+    const __m512i rest  = _mm512_loadu_si512(order + 32);
+
+    for (int64_t i = 0; i < n; i += 16, to += 16 * channels) {
+        const int64_t left   = n - i < 16 ? n - i : 16;
+        const __mmask16 mask = (__mmask16)((1u << left) - 1);
+        const uint64_t all   = ((uint64_t)1 << left * channels) - 1;
+        const __m512 a       = _mm512_maskz_loadu_ps(mask, x + i);
+        __m512 b, c;
+        __m512i ab, last;
+
+        if (channels == 1) {
+            _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh(a));
+            continue;
+        }
+        b    = _mm512_maskz_loadu_ps(mask, x + plane + i);
+        c    = _mm512_maskz_loadu_ps(mask, x + 2 * plane + i);
+        ab   = (__m512i)_mm512_cvtne2ps_pbh(b, a);
+        last = _mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(c));
+        _mm512_mask_storeu_epi16(to, (__mmask32)all,
+                                 _mm512_permutex2var_epi16(ab, first, last));
+        _mm512_mask_storeu_epi16(to + 32, (__mmask32)(all >> 32),
+                                 _mm512_permutex2var_epi16(ab, rest, last));
+    }
+}
+
 VECTORS static void rows_vectors(const uint16_t *x, int64_t step, uint16_t *to)
 {
     __m512i r[16];
@@ -212,6 +274,23 @@ static void turned_plain(const float *w, const float *next, int64_t step,
         }
 }
 
+static void row_plain(const float *even, const float *odd, int64_t n,
+                      int64_t step, uint16_t *to)
+{
+    for (int64_t i = 0; i < 16; i++) {
+        to[2 * i]     = even && i < n ? ct_narrow(even[i * step]) : 0;
+        to[2 * i + 1] = odd && i < n ? ct_narrow(odd[i * step]) : 0;
+    }
+}
+
+static void merge_plain(int64_t n, int64_t channels, const float *x,
+                        int64_t plane, uint16_t *to)
+{
+    for (int64_t k = 0; k < channels; k++)
+        for (int64_t i = 0; i < n; i++)
+            to[i * channels + k] = ct_narrow(x[k * plane + i]);
+}
+
 static void rows_plain(const uint16_t *x, int64_t step, uint16_t *to)
 {
     for (int i = 0; i < 16; i++)
@@ -266,6 +345,21 @@ void ct_amx_weights_turned(const float *w, const float *next, int64_t step,
                            uint16_t *to)
 {
     EITHER(turned, w, next, step, to);
+}
+
+void ct_amx_weights_row(const float *even, const float *odd, int64_t n,
+                        int64_t step, uint16_t *to)
+{
+    EITHER(row, even, odd, n, step, to);
+}
+
+void ct_amx_merge(int64_t n, int64_t channels, const float *x, int64_t plane,
+                  uint16_t *to)
+{
+    if (channels == 1 || channels == 3)
+        EITHER(merge, n, channels, x, plane, to);
+    else
+        merge_plain(n, channels, x, plane, to);
 }
 
 void ct_amx_rows_turned(const uint16_t *x, int64_t step, uint16_t *to)

@@ -22,8 +22,17 @@ void ct_amx_pair(int64_t n, const uint16_t *first, const uint16_t *second,
 void ct_amx_weights(const float *w, int64_t step, uint16_t *to);
 void ct_amx_weights_turned(const float *w, const float *next, int64_t step,
                            uint16_t *to);
+/* A row of pairs: those of n outputs, as far as there are 16, which are `step`
+ * floats apart; NULL is a k of zeros. */
+void ct_amx_weights_row(const float *even, const float *odd, int64_t n,
+                        int64_t step, uint16_t *to);
 /* The same of 16 x 32 values that are rounded already, whose columns are k. */
 void ct_amx_rows_turned(const uint16_t *x, int64_t step, uint16_t *to);
+
+/* n positions of planes of floats, channel after channel, rounded: the channels
+ * of a position become neighbours. */
+void ct_amx_merge(int64_t n, int64_t channels, const float *x, int64_t plane,
+                  uint16_t *to);
 
 /* Rows of 32 sums, of which n count, go out: y = sum + bias, + y with `sum`,
  * and at least 0 with `relu`.  Rows of y are `step` values apart. */

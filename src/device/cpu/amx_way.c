@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "device/cpu/amx_pack.h"
 #include "device/cpu/bf16.h"
 
 enum { SIDE = CT_AMX_SIDE };
@@ -210,13 +211,12 @@ struct strip {
     int64_t     y, from, step, first, n, cell;
 };
 
+/* Of an image of floats. */
 static uint16_t value_at(const struct ct_amx_way *w, const struct strip *s,
                          int64_t x, int64_t channel)
 {
-    if (w->floats)
-        return ct_narrow(
-            ((const float *)s->x)[(channel * w->h + s->y) * w->w + x]);
-    return ((const uint16_t *)s->x)[(s->y * w->w + x) * w->channels + channel];
+    return ct_narrow(
+        ((const float *)s->x)[(channel * w->h + s->y) * w->w + x]);
 }
 
 /* A cell is one position. */
@@ -253,9 +253,9 @@ static void fill_merged(const struct ct_amx_way *w, const struct strip *s,
 
     memset(to, 0, (size_t)(begin * c) * sizeof(*to));
     if (w->floats)
-        for (int64_t k = 0; k < c; k++)
-            for (int64_t i = begin; i < end; i++)
-                to[i * c + k] = value_at(w, s, s->from + i, k);
+        ct_amx_merge(end - begin, c,
+                     (const float *)s->x + s->y * w->w + s->from + begin,
+                     w->h * w->w, to + begin * c);
     else
         memcpy(to + begin * c,
                (const uint16_t *)s->x + (s->y * w->w + s->from + begin) * c,

@@ -17,7 +17,6 @@
 #include "device/cpu/bf16.h"
 #include "device/cpu/conv_amx.h"
 #include "device/cpu/loop.h"
-#include "device/cpu/tiles16.h"
 
 enum {
     SIDE = CT_AMX_SIDE, HALF = SIDE / 2, FORWARD = 0,
@@ -26,7 +25,8 @@ enum {
     /* Steps of k at a time for 1x1 kernels, if there are more than twice as
      * many: weights of 32 outputs then stay in the first-level cache, and sums
      * are added to.  Other kernels find x there.  Bits do not depend on it. */
-    SOME_STEPS = 16
+    SOME_STEPS = 16,
+    MOST_OF_PLACES = 16 << 10, MOST_OF_WEIGHTS = 256 << 10 /* bytes */
 };
 
 /* Any shape with one group, in two dimensions, that hands bfloat16 on. */
@@ -271,125 +271,12 @@ static void amx_destroy(struct ct_conv *c)
     ct_free(s);
 }
 
-/* The weight of a step's k and output; 0 where there is none. */
-static uint16_t weight_at(const struct ct_conv *c, const struct ct_amx_run *r,
-                          const float *w, int64_t step, int64_t k, int64_t to)
-{
-    const struct ct_amx_way *way = &r->way;
-    const int64_t across = c->desc.kernel[1];
-    int64_t tap = way->which[step % way->taps];
-    int64_t o = to, i = step / way->taps * SIDE + k;
-
-    if (way->merged) {
-        tap = tap * across + k / way->channels;
-        i   = k % way->channels;
-        if (k >= across * way->channels)
-            return 0;
-    }
-    if (i >= way->channels || o >= way->out_channels)
-        return 0;
-    return ct_narrow(r == &((struct ct_amx_conv *)c->state)->run[FORWARD]
-                         ? w[(o * c->in_group + i) * c->taps + tap]
-                         : w[(i * c->in_group + o) * c->taps + tap]);
-}
-
-static void pack_plain(const struct ct_conv *c, const struct ct_amx_run *r,
-                       const float *w, int64_t block, uint16_t *to)
-{
-    for (int64_t step = 0; step < r->steps; step++)
-        for (int64_t k = 0; k < SIDE; k++)
-            for (int64_t j = 0; j < SIDE; j++)
-                to[step * CT_AMX_STEP + j / HALF * CT_AMX_TILE +
-                   k / 2 * SIDE + j % HALF * 2 + k % 2] =
-                    weight_at(c, r, w, step, k, block * SIDE + j);
-}
-
-/* Where weights lie that are packed 16 x 16 at a time: in tiles, or plain ones
- * of a 1x1 kernel, which are a matrix.  Rows are inputs there, outputs here. */
-struct lie {
-    const float *w;
-    bool         fits, tiles; /* else one by one */
-};
-
-/* 16 x 16 weights that the run sums over k and has as outputs n. */
-static const float *weights_at(const struct ct_conv *c,
-                               const struct ct_amx_run *r,
-                               const struct lie *l, int64_t k, int64_t n,
-                               int64_t tap)
-{
-    const struct ct_amx_conv *s = c->state;
-    const bool forward          = r == &s->run[FORWARD];
-    const int64_t o = forward ? n : k, i = forward ? k : n;
-
-    if (!l->tiles)
-        return l->w + (o * c->in_group + i) * HALF;
-    return l->w + ((o * (c->in_group / HALF) + i) * c->taps +
-                   r->way.which[tap]) * CT_AMX_SUMS;
-}
-
-static void pack_block(const struct ct_conv *c, const struct ct_amx_run *r,
-                       const struct lie *l, int64_t block, uint16_t *to)
-{
-    const struct ct_amx_conv *s = c->state;
-    const int64_t ks   = r->way.channels / HALF, taps = r->way.taps;
-    const int64_t ns   = r->way.out_channels / HALF;
-    const int64_t step = l->tiles ? HALF : c->in_group;
-    const bool turned  = (r == &s->run[FORWARD]) != l->tiles;
-
-    for (int64_t n = block * 2; n < block * 2 + 2 && n < ns; n++)
-        for (int64_t k = 0; k < ks; k += 1 + turned)
-            for (int64_t t = 0; t < taps; t++) {
-                const float *w = weights_at(c, r, l, k, n, t);
-                uint16_t *at   = to + (k / 2 * taps + t) * CT_AMX_STEP +
-                               n % 2 * CT_AMX_TILE;
-
-                if (turned)
-                    ct_amx_weights_turned(
-                        w, k + 1 < ks ? weights_at(c, r, l, k + 1, n, t) : NULL,
-                        step, at);
-                else
-                    ct_amx_weights(w, step, at + k % 2 * (CT_AMX_TILE / 2));
-            }
-}
-
-static void pack_run(const struct ct_conv *c, const struct ct_amx_run *r,
-                     const struct lie *l, uint16_t *to)
-{
-    const int64_t each = r->steps * CT_AMX_STEP;
-    const bool odd = c->desc.in_channels % SIDE || c->desc.out_channels % SIDE;
-
-    CT_FOR_ROWS (i, r->blocks, each) {
-        uint16_t *at = to + i * each;
-
-        if (l->fits && odd)
-            memset(at, 0, (size_t)each * sizeof(*at));
-        if (l->fits)
-            pack_block(c, r, l, i, at);
-        else
-            pack_plain(c, r, l->w, i, at);
-    }
-}
-
-/* Plain weights of several taps are brought into tiles. */
-static struct lie lie_of(const struct ct_conv *c, const float *w)
-{
-    struct lie l = { w, ct_amx_takes_tiles(c), c->tiles };
-
-    if (l.fits && !l.tiles && c->taps > 1) {
-        ct_tiles_in(c->desc.out_channels, c->in_group, c->taps, w,
-                    c->work->ptr);
-        l.w     = c->work->ptr;
-        l.tiles = true;
-    }
-    return l;
-}
-
 static enum ct_status amx_pack(struct ct_conv *c, const float *w, bool *kept)
 {
     struct ct_amx_conv *s = c->state;
-    const struct lie l    = lie_of(c, w);
+    const struct ct_amx_lie l = ct_amx_lie_of(c, w);
 
-    pack_run(c, &s->run[FORWARD], &l, s->packed);
+    ct_amx_pack_run(c, &s->run[FORWARD], &l, s->packed);
     *kept = true;
     return CT_OK;
 }
@@ -403,8 +290,11 @@ struct item {
     const uint16_t            *weights;
     uint16_t                  *cells; /* the worker's */
     float                     *sums;
+    const float               *bias; /* of all outputs */
     struct ct_amx_end          end;
     float                     *y;
+    const float *late; /* sums of a block that have not gone out; or NULL */
+    int64_t      late_place, late_block, turn;
 };
 
 /* The gradient of an image that came as floats; nobody is in a hurry. */
@@ -471,58 +361,93 @@ static const uint16_t *places_at(const struct item *t, int64_t f)
     return t->cells;
 }
 
-/* Steps [from, from + n) of a block of outputs, at all places.  Sums go out one
- * block late: the CPU does so while the next products are made. */
-static void item_steps(const struct item *t, int64_t block, int64_t from,
-                       int64_t n)
+/* The block whose sums are still to go out, if there is one. */
+static void settle(struct item *t)
+{
+    const struct ct_amx_way *w = &t->r->way;
+    const int64_t first        = t->late_block * SIDE;
+    const int64_t left         = w->out_channels - first;
+
+    if (!t->late)
+        return;
+    t->end.n    = left < SIDE ? left : SIDE;
+    t->end.bias = t->bias + first;
+    t->end.step = w->to_step[1] * w->out_channels;
+    finish(t, t->late, t->late_place, first);
+    t->late = NULL;
+}
+
+/* Steps [from, from + n) of a block of outputs, at places [f, to).  Sums go out
+ * one block late: the CPU does so while the next products are made. */
+static void item_steps(struct item *t, int64_t block, int64_t from, int64_t n,
+                       int64_t f, int64_t to)
 {
     const struct ct_amx_run *r = t->r;
     const bool last            = from + n >= r->steps;
-    const int64_t apart        = n < r->steps ? INT64_MAX : 2;
-    const float *before        = NULL;
     struct ct_amx_sum sum      = {
         .n = n, .a_step = r->way.cell, .at = r->at + from, .c_step = SIDE,
         .b = t->weights + (block * r->steps + from) * CT_AMX_STEP
     };
 
-    for (int64_t f = 0; f < t->k.places; f += SIDE) {
-        float *c = t->sums + f / SIDE % apart * BLOCK_FLOATS;
+    for (; f < to; f += SIDE) {
+        const int64_t slot = n < r->steps ? f / SIDE : t->turn++ % 2;
+        float *c           = t->sums + slot * BLOCK_FLOATS;
 
         for (int q = 0; q < 4; q++)
             sum.c[q] = c + q / 2 * HALF * SIDE + q % 2 * HALF;
         sum.a = places_at(t, f);
         ct_amx_block(&sum, from > 0);
-        if (last && before)
-            finish(t, before, f - SIDE, block * SIDE);
-        before = c;
+        settle(t);
+        if (!last)
+            continue;
+        t->late       = c;
+        t->late_place = f;
+        t->late_block = block;
     }
-    if (last)
-        finish(t, before, (t->k.places - 1) / SIDE * SIDE, block * SIDE);
+    if (n < r->steps) /* the next block begins with these sums */
+        settle(t);
+}
+
+/* Where the weights of all outputs are few and x of 32 places stays in the
+ * first-level cache, some places go through all blocks of outputs: x comes
+ * from memory evenly, and y is written as it lies.  How many places at once. */
+static int64_t places_at_once(const struct item *t)
+{
+    const struct ct_amx_run *r = t->r;
+    const int64_t row          = r->way.cell * (int64_t)sizeof(uint16_t);
+    const int64_t weights      = r->blocks * r->steps * CT_AMX_STEP *
+                            (int64_t)sizeof(uint16_t);
+
+    if (!r->way.direct || row * SIDE > MOST_OF_PLACES ||
+        weights > MOST_OF_WEIGHTS)
+        return t->k.places;
+    return MOST_OF_PLACES / row / SIDE * SIDE;
 }
 
 static void item_run(struct item *t, int64_t first, int64_t end)
 {
     const struct ct_amx_run *r = t->r;
     const struct ct_amx_way *w = &r->way;
-    const float *bias          = t->end.bias;
-    const int64_t some         = steps_at_once(r);
+    const int64_t some         = steps_at_once(r), few = places_at_once(t);
 
     if (!w->direct && w->taps)
         ct_amx_gather(w, &t->k, t->x, 0, w->channels, t->cells);
-    t->end.step = w->to_step[1] * w->out_channels;
-    for (int64_t n = first; n < end; n++) {
-        const int64_t left = w->out_channels - n * SIDE;
-        int64_t from       = 0;
+    for (int64_t f = 0; f < t->k.places; f += few) {
+        const int64_t left = t->k.places - f;
+        const int64_t to   = f + (left < few ? left : few);
 
-        t->end.n    = left < SIDE ? left : SIDE;
-        t->end.bias = bias + n * SIDE;
-        do {
-            const int64_t rest = r->steps - from;
+        for (int64_t n = first; n < end; n++) {
+            int64_t from = 0;
 
-            item_steps(t, n, from, rest < some ? rest : some);
-            from += some;
-        } while (from < r->steps);
+            do {
+                const int64_t rest = r->steps - from;
+
+                item_steps(t, n, from, rest < some ? rest : some, f, to);
+                from += some;
+            } while (from < r->steps);
+        }
     }
+    settle(t);
 }
 
 static void run(const struct ct_conv *c, const struct ct_amx_run *r,
@@ -545,9 +470,9 @@ static void run(const struct ct_conv *c, const struct ct_amx_run *r,
                               .sums = (float *)(void *)(own + cells),
                               .k = ct_amx_chunk_at(&r->way, k % chunks) };
 
-            t.end = (struct ct_amx_end){ .bias = bias_of(c),
-                                         .sum  = forward && c->desc.sum,
-                                         .relu = forward && c->desc.relu };
+            t.bias = bias_of(c);
+            t.end  = (struct ct_amx_end){ .sum  = forward && c->desc.sum,
+                                          .relu = forward && c->desc.relu };
             item_run(&t, ct_amx_from(share, r->shares, r->blocks),
                      ct_amx_from(share + 1, r->shares, r->blocks));
         }
@@ -565,9 +490,9 @@ static enum ct_status amx_forward(struct ct_conv *c, const float *x,
     if (b)
         memcpy(bias_of(c), b, (size_t)c->desc.out_channels * sizeof(*b));
     if (!s->packed) {
-        const struct lie l = lie_of(c, w);
+        const struct ct_amx_lie l = ct_amx_lie_of(c, w);
 
-        pack_run(c, r, &l, room_of(c));
+        ct_amx_pack_run(c, r, &l, room_of(c));
     }
     run(c, r, x, s->packed ? s->packed : room_of(c), y);
     return CT_OK;
@@ -577,13 +502,13 @@ static enum ct_status amx_backward_data(struct ct_conv *c, const float *w,
                                         const float *dy, float *dx)
 {
     const struct ct_amx_conv *s = c->state;
-    const struct lie l          = lie_of(c, w);
+    const struct ct_amx_lie l   = ct_amx_lie_of(c, w);
 
     memset(bias_of(c), 0, bias_bytes(c));
     for (int i = 1; i < s->n_runs; i++) {
         uint16_t *to = room_of(c) + s->run[i].weights;
 
-        pack_run(c, &s->run[i], &l, to);
+        ct_amx_pack_run(c, &s->run[i], &l, to);
         run(c, &s->run[i], dy, to, dx);
     }
     return CT_OK;

@@ -36,6 +36,19 @@ struct ct_amx_conv {
     uint16_t          *packed;    /* weights that stay; owned */
 };
 
+/* conv_amx_pack.c */
+/* Where weights lie that are packed 16 x 16 at a time: in tiles, or plain ones
+ * of a 1x1 kernel, which are a matrix.  Rows are inputs there, outputs here. */
+struct ct_amx_lie {
+    const float *w;
+    bool         fits, tiles; /* else one by one */
+};
+/* Plain weights of several taps are brought into tiles in the workspace. */
+struct ct_amx_lie ct_amx_lie_of(const struct ct_conv *c, const float *w);
+/* Weights of a run, all blocks. */
+void ct_amx_pack_run(const struct ct_conv *c, const struct ct_amx_run *r,
+                     const struct ct_amx_lie *l, uint16_t *to);
+
 /* conv_amx_weights.c */
 CT_MUST_CHECK enum ct_status ct_amx_grad_init(const struct ct_conv *c,
                                               struct ct_amx_conv *s);

@@ -444,26 +444,26 @@ static void join(const struct ct_amx_grad *g, const float *sums, bool add,
         join_row(SUMS, g->parts, g->n, sums + i * SUMS, add, to + i * SUMS);
 }
 
-/* Tiles whose channels are no 16s, or hold taps, to plain weights. */
+/* Tiles whose channels are no 16s, or hold taps, to plain weights.  Work counts
+ * twice: what is read lies far apart. */
 static void spread(const struct ct_conv *c, const struct ct_amx_grad *g,
                    const float *sums, bool add, float *dw)
 {
     const struct ct_amx_way *w = &g->way;
-    const int64_t across       = c->desc.kernel[1];
+    const int64_t across       = w->merged ? c->desc.kernel[1] : 1;
 
-    CT_FOR_ROWS (o, c->desc.out_channels, c->in_group * c->taps)
+    CT_FOR_ROWS (o, c->desc.out_channels, 2 * c->in_group * c->taps)
         for (int64_t i = 0; i < c->in_group; i++)
-            for (int64_t tap = 0; tap < c->taps; tap++) {
-                const int64_t v = w->merged
-                                      ? tap % across * w->channels + i
-                                      : i;
-                const int64_t t = w->merged ? tap / across : tap;
-                const float sum =
-                    sums[((o / HALF * g->in_tiles + v / HALF) * w->taps + t) *
-                             SUMS + v % HALF * HALF + o % HALF];
-                float *to = dw + (o * c->in_group + i) * c->taps + tap;
+            for (int64_t x = 0; x < across; x++) {
+                const int64_t v   = x * w->channels + i;
+                const float *from = sums + v % HALF * HALF + o % HALF +
+                                    (o / HALF * g->in_tiles + v / HALF) *
+                                        w->taps * SUMS;
+                float *to = dw + (o * c->in_group + i) * c->taps + x;
 
-                *to = add ? *to + sum : sum;
+                for (int64_t t = 0; t < w->taps; t++)
+                    to[t * across] = from[t * SUMS] +
+                                     (add ? to[t * across] : 0);
             }
 }
 

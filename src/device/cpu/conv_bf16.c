@@ -122,6 +122,8 @@ static struct way way_of(const struct ct_conv *c, bool back)
     t->pad_w    = back ? 2 - d->pad[1] : d->pad[1];
     t->in       = back ? d->out_channels : d->in_channels;
     t->out      = back ? d->in_channels : d->out_channels;
+    t->in_all   = t->in;
+    t->out_all  = t->out;
     t->rows     = (t->out_h + CT_SHORT_SIDE - 1) / CT_SHORT_SIDE;
     t->columns  = (t->out_w + CT_SHORT_SIDE - 1) / CT_SHORT_SIDE;
     w.n         = d->batch * t->rows * t->columns;

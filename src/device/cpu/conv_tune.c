@@ -35,6 +35,7 @@
 
 enum { TURNS = 10, LEAST_TURNS = 2, MOST_RACERS = 8 };
 static const double LONG = 0.02; /* seconds of one racer; no more turns then */
+static const double FAR_BEHIND = 1.3; /* times the first's, in every pass */
 
 /* How much of the first's time may be used to win over it.  Several threads
  * are timed on the wall, which others disturb. */
@@ -114,12 +115,15 @@ static void arrays_fini(struct arrays *a)
     ct_free(a->b);
 }
 
-/* Zeros that are written: memory which nobody has touched is one page. */
-static enum ct_status array_init(int64_t n, float **out)
+/* Zeros that are written: memory which nobody has touched is one page.  In all
+ * threads, as it may take longer than what is measured. */
+static enum ct_status array_init(const struct ct_conv *c, int64_t n,
+                                 enum ct_dtype type, float **out)
 {
-    CT_TRY(ct_alloc((size_t)n, sizeof(**out), "tuning", out));
-    memset(*out, 0, (size_t)n * sizeof(**out));
-    return CT_OK;
+    const int64_t floats = type == CT_BF16 ? (n + 1) / 2 : n;
+
+    CT_TRY(ct_alloc((size_t)floats, sizeof(**out), "tuning", out));
+    return ct_fill(c->dev, floats, 0, *out);
 }
 
 static enum ct_status arrays_init(const struct ct_conv *c, struct arrays *a)
@@ -131,11 +135,11 @@ static enum ct_status arrays_init(const struct ct_conv *c, struct arrays *a)
                         ct_layout_blocks(d->dst_layout, d->out_channels);
     const int64_t n   = d->out_channels * c->in_group * c->taps;
 
-    CT_TRY(array_init(d->batch * in * c->in_spatial, &a->x));
-    CT_TRY(array_init(d->batch * out * c->out_spatial, &a->y));
-    CT_TRY(array_init(n, &a->w));
-    CT_TRY(array_init(n, &a->dw));
-    return array_init(d->out_channels, &a->b);
+    CT_TRY(array_init(c, d->batch * in * c->in_spatial, d->src_type, &a->x));
+    CT_TRY(array_init(c, d->batch * out * c->out_spatial, d->dst_type, &a->y));
+    CT_TRY(array_init(c, n, CT_F32, &a->w));
+    CT_TRY(array_init(c, n, CT_F32, &a->dw));
+    return array_init(c, d->out_channels, CT_F32, &a->b);
 }
 
 /* Up to four channels are those of images, whose gradient nobody wants. */
@@ -194,15 +198,37 @@ static void turn(struct racer *r, struct arrays *a)
     }
 }
 
-/* Side by side, so that what else the machine does disturbs all of them. */
+/* Whether a racer is behind the first by so much, in every pass, that no turn
+ * will change it. */
+static bool hopeless(const struct racer *first, const struct racer *r)
+{
+    bool behind = true;
+
+    for (int p = 0; p < CT_CONV_PASSES; p++)
+        behind &= !has_pass(&r->c->desc, p) ||
+                  r->best[p] > FAR_BEHIND * first->best[p];
+    return r->out || behind;
+}
+
+/* Side by side, so that what else the machine does disturbs all of them.  What
+ * time there is goes to those that may win: who is far behind stops, and the
+ * first does when it is alone. */
 static void turns(struct racer *r, int n, struct arrays *a)
 {
     for (int i = 0; i < n; i++)
         r[i].spent = r[i].best[0] = r[i].best[1] = r[i].best[2] = 0;
-    for (int t = 0; t < TURNS; t++)
+    for (int t = 0; t < TURNS; t++) {
+        bool in[MOST_RACERS] = { false };
+
+        for (int i = 1; i < n; i++) {
+            in[i] = t < LEAST_TURNS ||
+                    (r[i].spent < LONG && !hopeless(&r[0], &r[i]));
+            in[0] |= in[i];
+        }
         for (int i = 0; i < n; i++)
-            if (t < LEAST_TURNS || r[i].spent < LONG)
+            if (in[i])
                 turn(&r[i], a);
+    }
 }
 
 static bool racer_init(struct racer *r, const struct ct_conv *like,

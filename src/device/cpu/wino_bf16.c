@@ -141,8 +141,8 @@ PART void input_tile(const struct ct_short_tiles *g, const uint16_t *x,
             d[i] = _mm512_setzero_ps();
         return;
     }
-    square_in(x + s->image * g->h * g->w * g->in + channel, g->h, g->w, g->in,
-              s->row - g->pad_h, s->column - g->pad_w, SIDE, d);
+    square_in(x + s->image * g->h * g->w * g->in_all + channel, g->h, g->w,
+              g->in_all, s->row - g->pad_h, s->column - g->pad_w, SIDE, d);
     for (int j = 0; j < SIDE; j++)
         input_1d(d + j, SIDE, e + j, SIDE);
     for (int j = 0; j < SIDE; j++)
@@ -166,6 +166,21 @@ SHORT static void input_single(const struct ct_short_tiles *g,
     }
 }
 
+/* All channels of two tiles, side by side. */
+PART void input_two(const struct ct_short_tiles *g, const uint16_t *x,
+                    const struct spot *s, const struct spot *next, bool both,
+                    int64_t plane, uint16_t *v)
+{
+    for (int64_t c = 0; c < g->in; c += LANES) {
+        wide d[PLACES], e[PLACES];
+
+        input_tile(g, x, s, c, true, d);
+        input_tile(g, x, next, c, both, e);
+        for (int i = 0; i < PLACES; i++)
+            ct_short_narrow_pair(d[i], e[i], v + i * plane + 2 * c);
+    }
+}
+
 SHORT static void input_paired(const struct ct_short_tiles *g,
                                const uint16_t *x, int64_t from, int64_t to,
                                const struct ct_short_at *at, uint16_t *v)
@@ -173,14 +188,22 @@ SHORT static void input_paired(const struct ct_short_tiles *g,
     for (int64_t t = from; t < to; t += 2, v += at->step) {
         const struct spot s = spot_of(g, t), next = spot_of(g, t + 1);
 
-        for (int64_t c = 0; c < g->in; c += LANES) {
-            wide d[PLACES], e[PLACES];
+        input_two(g, x, &s, &next, t + 1 < to, at->plane, v);
+    }
+}
 
-            input_tile(g, x, &s, c, true, d);
-            input_tile(g, x, &next, c, t + 1 < to, e);
-            for (int i = 0; i < PLACES; i++)
-                ct_short_narrow_pair(d[i], e[i], v + i * at->plane + 2 * c);
-        }
+SHORT void ct_short_input_images(const struct ct_short_tiles *g,
+                                 const uint16_t *x, int64_t image, bool both,
+                                 int64_t from, int64_t to,
+                                 const struct ct_short_at *at, uint16_t *v)
+{
+    const int64_t n = g->rows * g->columns;
+
+    for (int64_t t = from; t < to; t++, v += at->step) {
+        const struct spot s    = spot_of(g, image * n + t);
+        const struct spot next = { s.image + 1, s.row, s.column };
+
+        input_two(g, x, &s, &next, both, at->plane, v);
     }
 }
 
@@ -205,12 +228,29 @@ PART void output_grad_tile(const struct ct_short_tiles *g, const uint16_t *dy,
             e[i] = _mm512_setzero_ps();
         return;
     }
-    square_in(dy + s->image * g->out_h * g->out_w * g->out + channel,
-              g->out_h, g->out_w, g->out, s->row, s->column, M, in);
+    square_in(dy + s->image * g->out_h * g->out_w * g->out_all + channel,
+              g->out_h, g->out_w, g->out_all, s->row, s->column, M, in);
     for (int j = 0; j < M; j++)
         output_grad_1d(in + j, M, half + j, M);
     for (int j = 0; j < SIDE; j++)
         output_grad_1d(half + j * M, 1, e + j * SIDE, 1);
+}
+
+/* 32 channels of two tiles, side by side. */
+PART void output_grad_two(const struct ct_short_tiles *g, const uint16_t *dy,
+                          const struct spot *s, const struct spot *next,
+                          bool both, int64_t first, int64_t plane,
+                          uint16_t *v)
+{
+    for (int64_t c = 0; c < COLUMNS; c += LANES) {
+        const bool there = first + c < g->out;
+        wide d[PLACES], e[PLACES];
+
+        output_grad_tile(g, dy, s, first + c, there, d);
+        output_grad_tile(g, dy, next, first + c, there && both, e);
+        for (int i = 0; i < PLACES; i++)
+            ct_short_narrow_pair(d[i], e[i], v + i * plane + 2 * c);
+    }
 }
 
 SHORT void ct_short_output_grad(const struct ct_short_tiles *g,
@@ -221,15 +261,23 @@ SHORT void ct_short_output_grad(const struct ct_short_tiles *g,
     for (int64_t t = from; t < to; t += 2, v += at->step) {
         const struct spot s = spot_of(g, t), next = spot_of(g, t + 1);
 
-        for (int64_t c = 0; c < COLUMNS; c += LANES) {
-            const bool there = first + c < g->out;
-            wide d[PLACES], e[PLACES];
+        output_grad_two(g, dy, &s, &next, t + 1 < to, first, at->plane, v);
+    }
+}
 
-            output_grad_tile(g, dy, &s, first + c, there, d);
-            output_grad_tile(g, dy, &next, first + c, there && t + 1 < to, e);
-            for (int i = 0; i < PLACES; i++)
-                ct_short_narrow_pair(d[i], e[i], v + i * at->plane + 2 * c);
-        }
+SHORT void ct_short_output_grad_images(const struct ct_short_tiles *g,
+                                       const uint16_t *dy, int64_t first,
+                                       int64_t image, bool both,
+                                       const struct ct_short_at *at,
+                                       uint16_t *v)
+{
+    const int64_t n = g->rows * g->columns;
+
+    for (int64_t t = 0; t < n; t++, v += at->step) {
+        const struct spot s    = spot_of(g, image * n + t);
+        const struct spot next = { s.image + 1, s.row, s.column };
+
+        output_grad_two(g, dy, &s, &next, both, first, at->plane, v);
     }
 }
 
@@ -256,7 +304,7 @@ SHORT void ct_short_output(const struct ct_short_tiles *g, const float *m,
             const wide add = _mm512_loadu_ps(end->bias + first + c);
             uint16_t *at   = y + first + c +
                            ((s.image * g->out_h + s.row) * g->out_w +
-                            s.column) * g->out;
+                            s.column) * g->out_all;
             wide e[PLACES], half[M * SIDE], out[M * M];
 
             for (int i = 0; i < PLACES; i++)
@@ -267,8 +315,8 @@ SHORT void ct_short_output(const struct ct_short_tiles *g, const float *m,
                 output_1d(half + j * SIDE, 1, out + j * M, 1);
             for (int j = 0; j < M && j < rows; j++)
                 for (int k = 0; k < M && k < columns; k++)
-                    put(at + (j * g->out_w + k) * g->out, out[j * M + k] + add,
-                        end);
+                    put(at + (j * g->out_w + k) * g->out_all,
+                        out[j * M + k] + add, end);
         }
     }
 }
@@ -327,13 +375,16 @@ SHORT void ct_short_weights_grad(const float *du, int64_t plane, bool add,
 
 #define EACH_ROW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define SUMS(r) wide left##r = { 0 }, right##r = { 0 };
-#define MULTIPLY(r)                                                          \
+#define MULTIPLY(r, at)                                                      \
     {                                                                        \
-        const __m512bh x = (__m512bh)_mm512_set1_epi32(p[(r) * row]);        \
+        const __m512bh x = (__m512bh)_mm512_set1_epi32(at);                  \
                                                                              \
         left##r  = _mm512_dpbf16_ps(left##r, b0, x);                         \
         right##r = _mm512_dpbf16_ps(right##r, b1, x);                        \
     }
+#define TAKE_B                                                               \
+    const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b);                     \
+    const __m512bh b1 = (__m512bh)_mm512_loadu_si512(b + COLUMNS);
 #define ADD_OLD(r)                                                           \
     left##r += _mm512_loadu_ps(c + (r) * COLUMNS);                           \
     right##r += _mm512_loadu_ps(c + (r) * COLUMNS + LANES);
@@ -341,19 +392,62 @@ SHORT void ct_short_weights_grad(const float *du, int64_t plane, bool add,
     _mm512_storeu_ps(c + (r) * COLUMNS, left##r);                            \
     _mm512_storeu_ps(c + (r) * COLUMNS + LANES, right##r);
 
+typedef int32_t pair __attribute__((may_alias));
+
 SHORT void ct_short_product(int64_t n, const uint16_t *a, int64_t row,
                             int64_t next, const uint16_t *b, bool add,
                             float *c)
 {
-    typedef int32_t pair __attribute__((may_alias));
     const pair *p = (const pair *)(const void *)a;
 
     EACH_ROW(SUMS)
     for (int64_t k = 0; k < n; k++, p += next, b += 2 * COLUMNS) {
-        const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b);
-        const __m512bh b1 = (__m512bh)_mm512_loadu_si512(b + COLUMNS);
+        TAKE_B
+#define OF_ROW(r) MULTIPLY(r, p[(r) * row])
+        EACH_ROW(OF_ROW)
+#undef OF_ROW
+    }
+    if (add) {
+        EACH_ROW(ADD_OLD)
+    }
+    EACH_ROW(STORE)
+}
 
-        EACH_ROW(MULTIPLY)
+SHORT void ct_short_product_rows(const struct ct_short_parts *s,
+                                 const uint16_t *const row[CT_SHORT_ROWS],
+                                 const uint16_t *b, float *c)
+{
+    const uint16_t *const first = b;
+
+    EACH_ROW(SUMS)
+    for (int64_t i = 0; i < s->parts; i++) {
+#define BEGIN(r)                                                             \
+    const pair *p##r = (const pair *)(const void *)(row[r] + s->a[i]);
+        EACH_ROW(BEGIN)
+#undef BEGIN
+        b = first + s->b[i];
+        for (int64_t k = 0; k < s->n; k++, b += 2 * COLUMNS) {
+            TAKE_B
+#define OF_ROW(r) MULTIPLY(r, p##r[k])
+            EACH_ROW(OF_ROW)
+#undef OF_ROW
+        }
+    }
+    EACH_ROW(STORE)
+}
+
+SHORT void ct_short_product_steps(int64_t n, const int32_t *at,
+                                  const uint16_t *a, const uint16_t *b,
+                                  bool add, float *c)
+{
+    EACH_ROW(SUMS)
+    for (int64_t k = 0; k < n; k++, b += 2 * COLUMNS) {
+        const pair *p = (const pair *)(const void *)a + at[k];
+
+        TAKE_B
+#define OF_ROW(r) MULTIPLY(r, p[r])
+        EACH_ROW(OF_ROW)
+#undef OF_ROW
     }
     if (add) {
         EACH_ROW(ADD_OLD)

@@ -31,8 +31,9 @@ bool ct_short_runs(void); /* on this CPU */
 /* How images fall into tiles, which are counted through all images. */
 struct ct_short_tiles {
     int64_t h, w, out_h, out_w, pad_h, pad_w;
-    int64_t in, out;       /* channels */
-    int64_t rows, columns; /* of tiles, per image */
+    int64_t in, out;         /* channels */
+    int64_t in_all, out_all; /* those of a position: of all groups */
+    int64_t rows, columns;   /* of tiles, per image */
 };
 
 /* How y ends. */
@@ -55,6 +56,15 @@ void ct_short_input(const struct ct_short_tiles *g, const uint16_t *x,
 void ct_short_output_grad(const struct ct_short_tiles *g, const uint16_t *dy,
                           int64_t first, int64_t from, int64_t to,
                           const struct ct_short_at *at, uint16_t *v);
+/* The same for tiles [from, to) of an image, each in a pair with that of the
+ * next image, or with zeros where `both` says that there is none. */
+void ct_short_input_images(const struct ct_short_tiles *g, const uint16_t *x,
+                           int64_t image, bool both, int64_t from, int64_t to,
+                           const struct ct_short_at *at, uint16_t *v);
+void ct_short_output_grad_images(const struct ct_short_tiles *g,
+                                 const uint16_t *dy, int64_t first,
+                                 int64_t image, bool both,
+                                 const struct ct_short_at *at, uint16_t *v);
 /* Channels [first, first + 32) of y from floats in rows of 32. */
 void ct_short_output(const struct ct_short_tiles *g, const float *m,
                      int64_t plane, int64_t first, int64_t from, int64_t to,
@@ -72,5 +82,18 @@ void ct_short_weights_grad(const float *du, int64_t plane, bool add,
  * are `row` pairs apart and the a_k `next` pairs; b and c lie in rows of 32. */
 void ct_short_product(int64_t n, const uint16_t *a, int64_t row, int64_t next,
                       const uint16_t *b, bool add, float *c);
+/* The same where the sum is of several parts, of n pairs each: part i of the
+ * rows is a[i] values behind their begin, and its factors are b[i] behind b. */
+struct ct_short_parts {
+    int64_t n, parts;
+    int64_t a[4], b[4];
+};
+void ct_short_product_rows(const struct ct_short_parts *s,
+                           const uint16_t *const row[CT_SHORT_ROWS],
+                           const uint16_t *b, float *c);
+/* The same where rows are neighbours, and the a_k begin at[k] pairs behind a;
+ * b is in one piece. */
+void ct_short_product_steps(int64_t n, const int32_t *at, const uint16_t *a,
+                            const uint16_t *b, bool add, float *c);
 
 #endif
