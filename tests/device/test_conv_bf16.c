@@ -317,8 +317,8 @@ static struct ct_conv_desc drawn_quarters(uint64_t i)
     struct ct_conv_desc d = drawn_desc(300 + i);
 
     d.group        = drawn(i, 40, 1, 2);
-    d.in_channels  = 16 * d.group * drawn(i, 41, 1, 4);
-    d.out_channels = 16 * d.group * drawn(i, 42, 1, 5);
+    d.in_channels  = 16 * d.group * drawn(i, 41, d.group, 4);
+    d.out_channels = 16 * d.group * drawn(i, 42, d.group, 5);
     for (unsigned axis = 0; axis < 2; axis++) {
         d.kernel[axis] = drawn(i, 43 + axis, 3, 6);
         d.pad[axis]    = drawn(i, 45 + axis, 0, d.kernel[axis] - 1);

@@ -41,7 +41,8 @@ enum {
     SIDE = CT_TILE_SIDE, TILE = CT_QUARTER_TILE, M = CT_SHORT_SIDE, LAST = 4,
     PLACES = CT_SHORT_PLACES, ROWS = CT_SHORT_ROWS,
     COLUMNS = CT_SHORT_COLUMNS, LINE = CT_QUARTER_LINE,
-    LEAST_KERNEL = 3, MOST_KERNEL = 6, LEAST_CHANNELS = 16,
+    LEAST_KERNEL = 3, MOST_KERNEL = 6,
+    LEAST_CHANNELS = 32, /* of several groups: half a chunk would be empty */
     BUNDLE_BYTES = 1 << 19, /* of V, so that U and M find room beside it */
     IMAGE_BYTES  = 4 << 20, /* of V of one image, at most */
     FEW_TILES    = 64
@@ -68,12 +69,13 @@ static int64_t image_bytes(const struct ct_conv *c)
 static bool takes(const struct ct_conv *c)
 {
     const struct ct_conv_desc *d = &c->desc;
+    const int64_t fewest = ct_quarter_least(c->in_group, c->out_group);
 
     if (d->n_spatial != 2 || d->batch == 0 || d->packed ||
         d->src_type != CT_BF16 || d->dst_type != CT_BF16 ||
         d->src_layout != CT_NHWC || d->dst_layout != CT_NHWC ||
         c->in_group % SIDE || c->out_group % SIDE ||
-        c->in_group < LEAST_CHANNELS || c->out_group < LEAST_CHANNELS)
+        (d->group > 1 && fewest < LEAST_CHANNELS))
         return false;
     for (int i = 0; i < 2; i++)
         if (d->kernel[i] < LEAST_KERNEL || d->kernel[i] > MOST_KERNEL ||
