@@ -40,6 +40,7 @@ static const struct ct_conv_impl *const cuda_impls[] = {
     &ct_conv_wide,
     &ct_conv_direct,
     &ct_conv_slabs,
+    &ct_conv_patch,
     &ct_conv_cuda_ref,
 #endif
     NULL,
@@ -58,6 +59,7 @@ bool ct_conv_desc_equal(const struct ct_conv_desc *a,
            a->out_channels == b->out_channels && a->group == b->group &&
            a->has_bias == b->has_bias && a->sum == b->sum &&
            a->relu == b->relu && a->packed == b->packed &&
+           a->moments == b->moments &&
            a->untuned == b->untuned && a->forward_only == b->forward_only &&
            a->transposed == b->transposed &&
            a->src_layout == b->src_layout && a->dst_layout == b->dst_layout &&
@@ -270,6 +272,13 @@ enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,
     c = ct_conv_of(c, CT_CONV_FORWARD);
     return c->desc.batch ? c->impl->forward(c, x, ct_conv_plain(c, w), b, y)
                          : CT_OK;
+}
+
+bool ct_conv_moments(struct ct_conv *c, const float *y, struct ct_moments *out)
+{
+    c = ct_conv_of(c, CT_CONV_FORWARD);
+    return c->desc.moments && c->desc.batch && c->impl->moments &&
+           c->impl->moments(c, y, out);
 }
 
 enum ct_status ct_conv_backward_data(struct ct_conv *c, const float *w,

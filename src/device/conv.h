@@ -12,7 +12,9 @@
  * With `sum` the product is added to what y holds, and with `relu` what is
  * below zero then becomes zero; the backward passes take the dy that is left
  * where y > 0.  With `packed` only forward runs, many times with weights that
- * ct_conv_pack() has seen before.
+ * ct_conv_pack() has seen before.  With `moments` somebody asks for the sums
+ * of y's channels after a forward pass, and gets them where making them on the
+ * way is faster than reading y again.
  *
  * Deconvolution is the same object run backwards: its forward pass is
  * backward_data, its backward pass is forward, and x and dy change places in
@@ -38,6 +40,7 @@ struct ct_conv_desc {
     int64_t        in[CT_CONV_MAX], kernel[CT_CONV_MAX], stride[CT_CONV_MAX];
     int64_t        pad[CT_CONV_MAX], dilation[CT_CONV_MAX];
     bool           has_bias, sum, relu, packed;
+    bool           moments; /* the sums of y's channels are of use */
     bool           untuned; /* what was measured plays no part */
     bool           forward_only; /* no backward passes follow */
     bool           transposed; /* a deconvolution's: run backwards */
@@ -94,6 +97,19 @@ CT_MUST_CHECK enum ct_status ct_conv_pack(struct ct_conv *c, const float *w,
 CT_MUST_CHECK enum ct_status ct_conv_forward(struct ct_conv *c, const float *x,
                                              const float *w, const float *b,
                                              float *y);
+/* Sums over the channels of an array, in the device's memory: four floats for
+ * each slot i of channel q, at part[4 (q slots + i)].  They are a number of
+ * values, one of them or nearly, and the sums of their differences from that
+ * and of the squares of these.  All slots of a channel together have all of its
+ * values. */
+struct ct_moments {
+    const float *part;
+    int64_t      slots;
+};
+
+/* Those that the last forward pass left of y, for one who asks; false: it left
+ * none. */
+bool ct_conv_moments(struct ct_conv *c, const float *y, struct ct_moments *out);
 /* dx = ... */
 CT_MUST_CHECK enum ct_status ct_conv_backward_data(struct ct_conv *c,
                                                    const float *w,

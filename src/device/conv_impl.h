@@ -24,6 +24,8 @@ struct ct_conv_impl {
                               const float *w, const float *b, float *y);
     enum ct_status (*backward_data)(struct ct_conv *c, const float *w,
                                     const float *dy, float *dx);
+    /* Optional: as ct_conv_moments(). */
+    bool (*moments)(struct ct_conv *c, const float *y, struct ct_moments *out);
     bool writes; /* backward_weights honours ct_conv.write */
     /* dw is not NULL: a bias alone is the dispatcher's work. */
     enum ct_status (*backward_weights)(struct ct_conv *c, const float *x,
@@ -70,6 +72,7 @@ extern const struct ct_conv_impl ct_conv_fold;
 extern const struct ct_conv_impl ct_conv_wide;
 extern const struct ct_conv_impl ct_conv_direct;
 extern const struct ct_conv_impl ct_conv_slabs;
+extern const struct ct_conv_impl ct_conv_patch;
 extern const struct ct_conv_impl ct_conv_cuda_ref;
 #endif
 extern const struct ct_conv_impl ct_conv_amx;

@@ -28,6 +28,8 @@
  *
  *     y = max(s v z + b + a, 0)    da = e, the sum of all dy where y > 0
  *
+ * There a convolution before it may have added up x already (behind.h).
+ *
  * Where ranks share their statistics (ct_run.peers) m counts the values of all
  * of them, and every sum above is one over ranks, but those of ds and db. */
 #include "cortado/layer.h"

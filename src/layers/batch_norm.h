@@ -31,6 +31,7 @@ struct batch_norm {
     double            *merged; /* sums over ranks; NULL: own batch; owned */
     float             *here;   /* two rows of stats, from a GPU; owned */
     double             m;      /* values a channel that the statistics see */
+    struct ct_layer   *before; /* adds up x for it (behind.h), or NULL */
 };
 
 /* Over ranks, in the CPU's memory, where the functions on a GPU have copied

@@ -4,15 +4,27 @@
  *
  * All other dimensions are the same.  `axis` counts from either end;
  * concat_dim is its old name and takes no negative values.  A single bottom is
- * passed on. */
+ * passed on.
+ *
+ * On a GPU, in precisions whose nets are NHWC, it absorbs a Split behind it: dy
+ * is the sum of the diffs of its tops.  Where bottoms come from convolutions
+ * that have absorbed a ReLU, it masks their diffs for them, and adds up the
+ * gradients of their biases, in the pass that it takes over these diffs
+ * anyway. */
 #include "cortado/layer.h"
 
+#include <string.h>
+
+#include "base/mem.h"
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
+#include "device/impl.h"
 #include "device/layout.h"
 #include "layers/common.h"
 #include "layers/concat.h"
+#include "layers/conv_base.h"
 #include "layers/cuda/slots.h"
+#include "layers/meet.h"
 #include "proto/params.h"
 
 static enum ct_status concat_axis(struct ct_layer *l, const struct ct_io *io)
@@ -53,6 +65,8 @@ static enum ct_status concat_reshape(struct ct_layer *l,
     }
     if (c->axis == 0)
         l->flags &= ~(unsigned)CT_LAYER_BY_ITEM;
+    c->whole = l->dev->kind == CT_CUDA && ct_device_prefers_nhwc(l->dev) &&
+               ct_impl_allowed("concat", "whole");
     c->outer = ct_shape_count(&y, 0, c->axis);
     c->inner = ct_shape_count(&y, c->axis + 1, CT_END);
     return ct_reshape(io->top[0], y);
@@ -144,6 +158,40 @@ static bool concat_accepts(const struct ct_layer *l, const struct ct_io *io,
                            ct_layer_shorts(l));
 }
 
+static bool concat_absorb(struct ct_layer *l, const struct ct_layer *next)
+{
+    const struct concat *c = l->state;
+
+    return !next || (c->whole && strcmp(next->type->name, "Split") == 0 &&
+                     next->param->n_top <= CONCAT_TOPS);
+}
+
+/* A bottom that had to be converted is a copy of the writer's top. */
+bool ct_concat_masks(const struct ct_layer *l, const struct ct_io *io, int i,
+                     float **db)
+{
+    const struct concat *c = l->state;
+
+    *db = NULL;
+    return c->writer && c->writer[i].conv && io->want_grad[i] &&
+           io->bottom[i] == c->writer[i].top &&
+           ct_conv_layer_masks(c->writer[i].conv, db);
+}
+
+void ct_concat_masked(const struct ct_layer *l, int i)
+{
+    const struct concat *c = l->state;
+
+    ct_conv_layer_masked(c->writer[i].conv);
+}
+
+static void concat_teardown(struct ct_layer *l)
+{
+    struct concat *c = l->state;
+
+    ct_free(c->writer);
+}
+
 const struct ct_layer_type ct_layer_concat = {
     .name       = "Concat",
     .bottoms    = CT_AT_LEAST(1),
@@ -155,4 +203,22 @@ const struct ct_layer_type ct_layer_concat = {
     .forward    = { concat_forward, CT_CUDA_FN(concat_forward) },
     .backward   = { concat_backward, CT_CUDA_FN(concat_backward) },
     .accepts    = concat_accepts,
+    .absorb     = concat_absorb,
+    .teardown   = concat_teardown,
 };
+
+enum ct_status ct_layer_meet(struct ct_layer *l, int i,
+                             struct ct_layer *writer,
+                             const struct ct_blob *top)
+{
+    struct concat *c = l->type == &ct_layer_concat ? l->state : NULL;
+
+    if (!c || !c->whole || writer->dev != l->dev ||
+        writer->type->backward[CT_CUDA] != ct_conv_layer_backward)
+        return CT_OK;
+    if (!c->writer)
+        CT_TRY(ct_alloc(l->param->n_bottom, sizeof(*c->writer),
+                        "layers before a Concat", &c->writer));
+    c->writer[i] = (struct concat_writer){ writer, top };
+    return CT_OK;
+}

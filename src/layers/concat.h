@@ -4,9 +4,33 @@
 
 #include "cortado/layer.h"
 
+enum { CONCAT_TOPS = 16 }; /* of a Split that is absorbed, at most */
+
+/* The convolution that writes a bottom, whose diff may be masked for it. */
+struct concat_writer {
+    struct ct_layer      *conv; /* borrowed; NULL: none */
+    const struct ct_blob *top;  /* of it, the bottom; borrowed */
+};
+
 struct concat {
     int     axis;
     int64_t outer, inner; /* elements before and behind the axis */
+    bool    whole;        /* all bottoms at once, where that fits; GPU */
+    struct concat_writer *writer; /* per bottom, or NULL; owned */
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In the backward pass, while the diff of bottom i is written: whether it is to
+ * be masked by the sign of the bottom, with the sums of its channels added to
+ * *db (NULL: none); and afterwards, that this was done. */
+bool ct_concat_masks(const struct ct_layer *l, const struct ct_io *io, int i,
+                     float **db);
+void ct_concat_masked(const struct ct_layer *l, int i);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -264,6 +264,7 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
     CT_TRY(top_shape(l, &io->bottom[0]->shape, &s->desc, &y));
     s->desc.untuned    = l->run->share > 0; /* same bits on any machine */
     s->desc.transposed = s->kind == CT_CONV_TRANSPOSED;
+    s->desc.moments    = s->moments && !s->desc.untuned && io->n_top == 1;
     s->desc.forward_only =
         l->run->forward_only && s->kind != CT_CONV_TRANSPOSED;
     if (s->kind != CT_CONV_TRANSPOSED) {
@@ -324,9 +325,10 @@ float *ct_conv_layer_diff(const struct ct_layer *l, int i)
 enum ct_status ct_conv_layer_forward(struct ct_layer *l,
                                      const struct ct_io *io)
 {
-    const struct ct_conv_layer *s = l->state;
+    struct ct_conv_layer *s = l->state;
     const float *w, *b;
 
+    s->masked = false;
     CT_TRY(ct_conv_layer_weights(l, &w, &b));
     if (s->sum && ct_data(io->bottom[1]) != ct_data(io->top[0]))
         ct_copy_values(io->top[0], ct_data(io->bottom[1]),
@@ -342,11 +344,13 @@ enum ct_status ct_conv_layer_forward(struct ct_layer *l,
 enum ct_status ct_conv_layer_backward(struct ct_layer *l,
                                       const struct ct_io *io)
 {
-    const struct ct_conv_layer *s = l->state;
+    struct ct_conv_layer *s = l->state;
+    float *dw    = ct_conv_layer_diff(l, CT_CONV_WEIGHT);
+    float *db    = s->masked ? NULL : ct_conv_layer_diff(l, CT_CONV_BIAS);
+    bool write   = l->overwrites;
+    bool masks   = s->relu && !s->masked;
 
-    float *dw  = ct_conv_layer_diff(l, CT_CONV_WEIGHT);
-    float *db  = ct_conv_layer_diff(l, CT_CONV_BIAS);
-    bool write = l->overwrites;
+    s->masked = false;
 
     for (int i = 0; i < io->n_top; i++, write = false) {
         const float *dy = ct_diff(io->top[i]), *x = ct_data(io->bottom[i]);
@@ -356,7 +360,7 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
         const bool aside = may && io->want_grad[i];
 
         CT_TRY(ct_conv_set_tiles(s->conv[i], in_tiles(l)));
-        if (s->relu)
+        if (masks)
             CT_TRY(ct_conv_layer_mask(l, io->top[i], &db));
         if (may && !aside && dw && db) { /* beside the weights' alone */
             CT_TRY(ct_side_begin(l->dev));

@@ -25,6 +25,10 @@ struct ct_conv_layer {
     bool                has_bias;
     struct ct_fold      fold;      /* see conv_fuse.c */
     bool                sum, relu; /* absorbed */
+    /* Since forward another layer has masked the top's diff for the ReLU and
+     * added up the gradient of the bias; see ct_conv_layer_masks(). */
+    bool                masked;
+    bool                moments;   /* the layer behind asks for them */
     struct ct_conv    **conv; /* owned, and what it points to */
     int                 n_conv;
 };
@@ -67,6 +71,12 @@ CT_MUST_CHECK enum ct_status ct_conv_layer_weights(struct ct_layer *l,
 CT_MUST_CHECK enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
                                                 const struct ct_blob *top,
                                                 float **db);
+
+/* For a layer that writes the diff of its only top in the backward pass: does
+ * it mask that diff itself, with *db to be added to (NULL: none)?  Then
+ * ct_conv_layer_masked() says that it is done. */
+bool ct_conv_layer_masks(const struct ct_layer *l, float **db);
+void ct_conv_layer_masked(struct ct_layer *l);
 
 /* A type whose objects run forwards: all of them differ in name and setup. */
 #define CT_CONV_TYPE(called, setup_fn)                                       \

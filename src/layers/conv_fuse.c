@@ -75,6 +75,21 @@ enum ct_status ct_conv_layer_weights(struct ct_layer *l, const float **w,
     return CT_OK;
 }
 
+bool ct_conv_layer_masks(const struct ct_layer *l, float **db)
+{
+    const struct ct_conv_layer *s = l->state;
+
+    *db = s->relu ? ct_conv_layer_diff(l, CT_CONV_BIAS) : NULL;
+    return s->relu;
+}
+
+void ct_conv_layer_masked(struct ct_layer *l)
+{
+    struct ct_conv_layer *s = l->state;
+
+    s->masked = true;
+}
+
 enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
                                   const struct ct_blob *top, float **db)
 {

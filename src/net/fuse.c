@@ -25,10 +25,17 @@
  * other bottoms where they are equal (CT_LAYER_ONE_DIFF) and nobody writes
  * there who is not the last to look.
  *
+ * At last a layer may meet those that write its bottoms: a Concat masks the
+ * diffs of convolutions that have absorbed a ReLU.
+ * Last, a layer is told who writes its bottom, for what the two may agree upon
+ * (layers/behind.h).
+ *
  * Nothing of this happens when blobs are to be kept, as pycaffe's are, or with
  * CORTADO_IMPL=fuse:none. */
 #include "base/mem.h"
 #include "device/impl.h"
+#include "layers/behind.h"
+#include "layers/meet.h"
 #include "net/net_inner.h"
 
 /* The layer that last wrote blob b before layer i, and to which no layer in
@@ -237,6 +244,60 @@ static int absorb(struct ct_net *net, int i)
     return last;
 }
 
+/* The layer that does the work of the group whose only top is bottom b of
+ * layer i; NULL: there is none.  Whoever else reads it has a Split between. */
+static struct ct_layer *head_before(const struct ct_net *net, int i, int b)
+{
+    const int id = net->layer[i].bottom_id[b];
+
+    for (int j = i - 1; j >= 0; j--)
+        for (int t = 0; t < net->layer[j].n_top; t++)
+            if (net->layer[j].top_id[t] == id) {
+                const struct net_layer *head = &net->layer[net->layer[j].first];
+
+                return net->layer[j].last == j && net->layer[j].n_top == 1 &&
+                               head->n_top == 1 && head->n_bottom == 1
+                           ? head->layer
+                           : NULL;
+            }
+    return NULL;
+}
+
+/* Layers get to know those before them. */
+static enum ct_status introduce(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+
+        for (int b = 0; b < l->n_bottom; b++) {
+            struct ct_layer *head =
+                l->want_grad[b] ? head_before(net, i, b) : NULL;
+
+            if (head)
+                CT_TRY(ct_layer_meet(l->layer, b, head,
+                                     net->blob[l->bottom_id[b]].blob));
+        }
+    }
+    return CT_OK;
+}
+
+/* Layers that read what another one writes, and nobody else before them. */
+static enum ct_status line_up(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_layer; i++) {
+        const struct net_layer *l = &net->layer[i];
+        const int j = l->n_bottom ? writer_of(net, l->bottom_id[0], i) : -1;
+
+        if (j < 0 || l->first != i || net->layer[j].first != j ||
+            net->layer[j].last != j ||
+            !ct_layer_stand_behind(l->layer, net->layer[j].layer))
+            continue;
+        net->lined_up = true;
+        CT_TRY(net_layer_reshape(net, &net->layer[j]));
+    }
+    return CT_OK;
+}
+
 enum ct_status net_fuse(struct ct_net *net)
 {
     if (net->options.keep_blobs || net->debug_info ||
@@ -264,19 +325,21 @@ enum ct_status net_fuse(struct ct_net *net)
             CT_TRY(net_layer_reshape(net, &net->layer[j]));
         i = last;
     }
-    return CT_OK;
+    CT_TRY(introduce(net));
+    return line_up(net);
 }
 
 enum ct_status net_unfuse(struct ct_net *net)
 {
-    if (!net->fused && net->n_chain == 0)
+    if (!net->fused && !net->lined_up && net->n_chain == 0)
         return CT_OK;
-    net->fused = false;
+    net->fused = net->lined_up = false;
     for (int i = 0; i < net->n_layer; i++) {
         struct net_layer *l = &net->layer[i];
 
         if (l->last > i && l->first == i)
             (void)l->layer->type->absorb(l->layer, NULL);
+        (void)ct_layer_stand_behind(l->layer, NULL);
         l->layer->absorbed = false;
         l->joins           = NULL;
         l->diff_top        = 0;

@@ -363,7 +363,7 @@ static int solve_forms(const struct shape *s, const struct precision *at,
 TEST(conv_cuda, every_way_agrees_with_the_reference_in_every_precision)
 {
     static const char *const ways[] = { "cudnn", "whole", "apart", "strided",
-                                        "fold", "wide", "direct" };
+                                        "fold", "wide", "direct", "patch" };
 
     n_wrong = 0;
     test_defer(forget, NULL);
@@ -372,7 +372,7 @@ TEST(conv_cuda, every_way_agrees_with_the_reference_in_every_precision)
 
         test_defer(close_device, (void *)(uintptr_t)g);
         for (int j = 0; j < N_SHAPES; j++)
-            for (int k = 0; k < 7; k++) {
+            for (int k = 0; k < 8; k++) {
                 const char *must = shapes[j].way;
                 int n = solve_forms(&shapes[j], &precisions[i], g, ways[k], 0);
 

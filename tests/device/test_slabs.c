@@ -13,6 +13,7 @@
 #include "device/cuda/slab_cut.h"
 #include "testing/test.h"
 #ifdef CT_HAVE_CUDA
+#include "device/cuda/conv_scale.h"
 #include "device/cuda/conv_slabs.h"
 #endif
 
@@ -270,19 +271,24 @@ TEST(slabs, every_form_adds_the_exact_gradient)
     ASSERT_INT(0, n_wrong);
 }
 
-/* In tf32, by one way through the convolution. */
-static void run_way(const struct ct_device *g, const struct problem *p,
-                    const char *way, float *got)
+/* A convolution of the problem's, as CORTADO_IMPL=force has it. */
+static struct ct_conv *forced(const struct ct_device *g,
+                              const struct problem *p, const char *force)
 {
     struct ct_conv *c = NULL;
-    char force[32];
-    void *x, *dy, *dw = NULL;
 
-    snprintf(force, sizeof(force), "conv:%s", way);
     ASSERT(setenv("CORTADO_IMPL", force, 1) == 0);
     ASSERT_OK(ct_conv_create(g, &p->d, NULL, &c));
     ASSERT(unsetenv("CORTADO_IMPL") == 0);
-    ASSERT(strcmp(way, ct_conv_impl_name(c)) == 0);
+    return c;
+}
+
+/* The gradient of weights, by one more pass. */
+static void run_pass(const struct ct_device *g, const struct problem *p,
+                     struct ct_conv *c, float *got)
+{
+    void *x, *dy, *dw = NULL;
+
     x  = bring(g, p->n_x, CT_F32, p->x);
     dy = bring(g, p->n_y, CT_F32, p->dy);
     ASSERT_OK(g->ops->alloc(g, (size_t)p->n_w * sizeof(float), "test", &dw));
@@ -292,6 +298,19 @@ static void run_way(const struct ct_device *g, const struct problem *p,
     g->ops->free(g, x);
     g->ops->free(g, dy);
     g->ops->free(g, dw);
+}
+
+/* In tf32, by one way through the convolution. */
+static void run_way(const struct ct_device *g, const struct problem *p,
+                    const char *way, float *got)
+{
+    struct ct_conv *c;
+    char force[32];
+
+    snprintf(force, sizeof(force), "conv:%s", way);
+    c = forced(g, p, force);
+    ASSERT(strcmp(way, ct_conv_impl_name(c)) == 0);
+    run_pass(g, p, c, got);
     ct_conv_destroy(c);
 }
 
@@ -371,6 +390,153 @@ TEST(slabs, what_is_not_finite_shows_in_its_channels_alone)
     }
     ct_free(got);
     problem_free(&p);
+}
+
+static uint64_t draw(uint64_t turn, uint64_t i, uint64_t below)
+{
+    return (uint64_t)(ct_uniform(7, turn, i) * (float)below) % below;
+}
+
+/* Rows of channels of all magnitudes, some of zeros, a few not finite. */
+static void draw_image(uint64_t turn, int64_t rows, int64_t channels, float *x)
+{
+    static const float odd[] = { NAN, INFINITY, -INFINITY };
+
+    for (int64_t c = 0; c < channels; c++) {
+        const uint64_t kind = draw(turn, (uint64_t)c, 12);
+        const int power     = (int)draw(turn + 1, (uint64_t)c, 250) - 125;
+
+        for (int64_t r = 0; r < rows; r++) {
+            const uint64_t at = (uint64_t)(r * channels + c);
+            const float v     = 2 * ct_uniform(8, turn, at) - 1;
+
+            /* Some are far below their channel's largest. */
+            x[at] = kind == 0 ? (v < 0 ? -0.0f : 0)
+                              : ldexpf(v, power - (int)(at % 7) * 6);
+        }
+        if (kind == 1)
+            x[(int64_t)draw(turn + 2, (uint64_t)c, (uint64_t)rows) * channels +
+              c] = odd[c % 3];
+    }
+}
+
+/* Scales an image of drawn size; `known` is what the pass before is said to
+ * have seen, NULL: two passes.  `to` and `largest` are the results. */
+static void scale(const struct ct_device *g, int64_t rows, int64_t channels,
+                  const float *x, const uint32_t *known, uint16_t *to,
+                  uint32_t *largest)
+{
+    const size_t all = (size_t)(rows * channels), n = (size_t)channels;
+    void *from = NULL, *most = NULL, *before = NULL, *out = NULL;
+
+    ASSERT_OK(g->ops->alloc(g, all * sizeof(float), "test", &from));
+    ASSERT_OK(g->ops->alloc(g, all * sizeof(float), "test", &out));
+    ASSERT_OK(g->ops->alloc(g, n * sizeof(float), "test", &most));
+    ASSERT_OK(g->ops->alloc(g, n * sizeof(float), "test", &before));
+    ASSERT_OK(g->ops->from_host(g, all * sizeof(float), x, from));
+    ASSERT_OK(g->ops->fill(g, (int64_t)all, NAN, out));
+    ASSERT_OK(g->ops->fill(g, channels, INFINITY, most));
+    if (known) {
+        ASSERT_OK(g->ops->from_host(g, n * sizeof(*known), known, most));
+        ASSERT_OK(g->ops->from_host(g, n * sizeof(*known), known, before));
+        ASSERT_OK(ct_cuda_scale_begin(g, channels, most, before));
+    }
+    ASSERT_OK(ct_cuda_scale_in(g, rows, channels, from, most,
+                               known ? before : NULL, out));
+    ASSERT_OK(g->ops->to_host(g, all * sizeof(*to), out, to));
+    ASSERT_OK(g->ops->to_host(g, n * sizeof(*largest), most, largest));
+    g->ops->free(g, from);
+    g->ops->free(g, out);
+    g->ops->free(g, most);
+    g->ops->free(g, before);
+}
+
+/* What an earlier pass may have seen of a channel whose largest value is
+ * `is`: the same, one of a class nearby, or anything at all. */
+static uint32_t guess(uint64_t turn, uint64_t c, uint32_t is)
+{
+    switch (draw(turn + 3, c, 5)) {
+    case 0:
+        return is;
+    case 1:
+        return is + (1u << 23);
+    case 2:
+        return is - (8u << 23);
+    case 3:
+        return 0;
+    default:
+        return (uint32_t)(draw(turn + 4, c, 1 << 16) << 16);
+    }
+}
+
+TEST(slabs, images_scaled_in_one_pass_have_the_bits_of_two)
+{
+    const struct ct_device *g = open_gpu(CT_TF32);
+
+    for (uint64_t turn = 0; turn < 200; turn += 5) {
+        const int64_t channels = 1 + (int64_t)draw(turn, 1000, 300);
+        const int64_t rows     = 1 + (int64_t)draw(turn, 1001, 4000);
+        const size_t all       = (size_t)(rows * channels);
+        float *x               = values((int64_t)all);
+        uint32_t most[3][512];
+        uint16_t *to[2];
+
+        draw_image(turn, rows, channels, x);
+        for (int i = 0; i < 2; i++)
+            to[i] = (uint16_t *)(void *)values((int64_t)all);
+        scale(g, rows, channels, x, NULL, to[0], most[0]);
+        for (int64_t c = 0; c < channels; c++)
+            most[2][c] = guess(turn, (uint64_t)c, most[0][c]);
+        scale(g, rows, channels, x, most[2], to[1], most[1]);
+        for (int64_t c = 0; c < channels; c++)
+            ASSERT_INT(most[0][c], most[1][c]);
+        for (size_t i = 0; i < all; i++)
+            if (to[0][i] != to[1][i])
+                FAIL("%lld rows of %lld: value %zu is %04x, wanted %04x",
+                     (long long)rows, (long long)channels, i,
+                     (unsigned)to[1][i], (unsigned)to[0][i]);
+        ct_free(to[0]);
+        ct_free(to[1]);
+        ct_free(x);
+    }
+}
+
+/* Every step has other magnitudes: some channels grow, some shrink, some
+ * vanish and come back. */
+TEST(slabs, steps_before_leave_no_trace)
+{
+    static const int tried[] = { 0, 3, 5 };
+    const struct ct_device *g = open_gpu(CT_TF32);
+
+    for (int i = 0; i < 3; i++) {
+        struct ct_conv *once, *twice;
+        struct problem p;
+        float *want, *got;
+
+        problem_make(&shapes[tried[i]], &p);
+        want = values(p.n_w);
+        got  = values(p.n_w);
+        once = forced(g, &p, "conv:slabs");
+        for (uint64_t turn = 0; turn < 40; turn += 5) {
+            draw_image(turn, p.n_x / p.d.in_channels, p.d.in_channels, p.x);
+            draw_image(turn + 500, p.n_y / p.d.out_channels, p.d.out_channels,
+                       p.dy);
+            run_pass(g, &p, once, got);
+            twice = forced(g, &p, "conv:slabs,scale:twice");
+            run_pass(g, &p, twice, want);
+            ct_conv_destroy(twice);
+            for (int64_t k = 0; k < p.n_w; k++)
+                if (memcmp(want + k, got + k, sizeof(*got)) != 0 &&
+                    !(isnan(want[k]) && isnan(got[k])))
+                    FAIL("shape %d, step %d, value %lld is %.9g, wanted %.9g",
+                         tried[i], (int)turn / 5, (long long)k,
+                         (double)got[k], (double)want[k]);
+        }
+        ct_conv_destroy(once);
+        ct_free(want);
+        ct_free(got);
+        problem_free(&p);
+    }
 }
 
 #endif

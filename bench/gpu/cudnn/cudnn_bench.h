@@ -25,7 +25,18 @@ struct arrays {
     bool          nhwc;
 };
 
+typedef enum ct_status (*run_fn)(void *arg, bool backward);
+
 void must(enum ct_status st);
+
+/* Microseconds of one call, the best of some recorded runs; INFINITY: it does
+ * not do that. */
+double time_run(const struct ct_device *d, run_fn run, void *arg);
+
+/* convolutions.c: small convolutions by each of their ways. */
+void bench_convolutions(const struct ct_device *d, const char *precision);
+/* points.c: prints a table of its own, in bf16. */
+void points_compare(const struct ct_device *d);
 
 /* ours.c: one of our layers, with arrays of drawn values. */
 struct ours;

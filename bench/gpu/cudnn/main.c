@@ -1,12 +1,14 @@
 /* main.c - our layers beside cuDNN's, on the shapes of well-known nets.
  *
  *     cudnn_bench [--precision=fp32|tf32|bf16] [KIND...]
- *                                   max ave lrn norm softmax dropout lstm
+ *                              conv max ave lrn norm softmax dropout lstm
+ *                              points
  *
  * One line a layer: microseconds on the GPU forward and backward, ours and
  * cuDNN's (the better of its ways), each a recorded run of REPEATS calls, the
  * best of several turns that alternate; and cuDNN's time over ours, so that
- * above 1 ours is the faster.  "inf": it does not do that. */
+ * above 1 ours is the faster.  "inf": it does not do that.  `conv` is a table
+ * of its own: see convolutions.c. */
 #include "cudnn_bench.h"
 
 #include <math.h>
@@ -56,8 +58,6 @@ static const struct work works[] = {
     { "20 steps", LSTM, 32, 256, 20, 1, 0, 0, 0 },
 };
 
-typedef enum ct_status (*run_fn)(void *arg, bool backward);
-
 void must(enum ct_status st)
 {
     if (st == CT_OK)
@@ -103,6 +103,20 @@ static double turn(const struct ct_device *d, struct ct_graph *g)
     (void)cudaEventDestroy(from);
     (void)cudaEventDestroy(to);
     return 1e3 * (double)ms / REPEATS;
+}
+
+double time_run(const struct ct_device *d, run_fn run, void *arg)
+{
+    struct ct_graph *g = recorded(d, run, arg, false);
+    double best        = INFINITY;
+
+    for (int t = 0; g && t < TURNS; t++) {
+        const double us = turn(d, g);
+
+        best = us < best ? us : best;
+    }
+    ct_graph_destroy(g);
+    return best;
 }
 
 /* Both in turns; times[0] is ours, times[1] the rival's, where it is less. */
@@ -188,6 +202,11 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++)
             if (wanted(argc, argv, kinds[works[i].kind]))
                 compare(d, precisions[p].name, &works[i]);
+        if (wanted(argc, argv, "conv"))
+            bench_convolutions(d, precisions[p].name);
+        if (precisions[p].precision == CT_BF16_MIXED &&
+            wanted(argc, argv, "points"))
+            points_compare(d);
         ct_device_close(d);
     }
     return 0;

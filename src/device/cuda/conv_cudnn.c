@@ -15,6 +15,10 @@ struct cudnn_conv {
     const float *made;              /* the weights that lie in `inside` */
     void        *folded;            /* room for a folded x, or NULL */
     const void  *folds;             /* the x that lies there */
+    void        *scales; /* of images, by the last gradient; or NULL */
+    float       *sums;              /* of y's channels, where forward leaves
+                                     * them, or NULL */
+    const void  *summed;            /* the y whose sums lie there */
 };
 
 enum { FOLDED_PART = 256 }; /* of the GPU's memory, that a folded x may take */
@@ -30,6 +34,8 @@ static void conv_destroy(struct ct_conv *c)
     for (int i = 0; i < CT_PASSES; i++)
         c->dev->ops->free(c->dev, s->inside[i]);
     c->dev->ops->free(c->dev, s->folded);
+    c->dev->ops->free(c->dev, s->scales);
+    c->dev->ops->free(c->dev, s->sums);
     ct_free(s);
 }
 
@@ -67,6 +73,36 @@ static enum ct_status keep_folded(const struct ct_conv *c)
     return c->dev->ops->alloc(c->dev, bytes, "folded images", &s->folded);
 }
 
+/* Room for what the weights' gradient knows of the images of its last pass. */
+static enum ct_status keep_scales(const struct ct_conv *c)
+{
+    struct cudnn_conv *s = c->state;
+    const size_t n = ct_conv_way_scales(&s->pick[CT_BACKWARD_WEIGHTS]->way);
+
+    if (n == 0)
+        return CT_OK;
+    CT_TRY(c->dev->ops->alloc(c->dev, n * sizeof(uint32_t), "scales of images",
+                              &s->scales));
+    return ct_cuda_check(c->dev, cudaMemsetAsync(s->scales, 0,
+                                                 n * sizeof(uint32_t),
+                                                 ct_cuda_stream(c->dev)),
+                         "clear");
+}
+
+static enum ct_status keep_sums(const struct ct_conv *c)
+{
+    struct cudnn_conv *s          = c->state;
+    const struct ct_conv_way *way = &s->pick[CT_FORWARD]->way;
+    void *room                    = NULL;
+
+    if (way->slots == 0)
+        return CT_OK;
+    CT_TRY(c->dev->ops->alloc(c->dev, way->scratch, "sums of channels",
+                              &room));
+    s->sums = room;
+    return CT_OK;
+}
+
 /* Finds the way of a pass, and room for its weights and scratch.  Forward's
  * and data's weights lie in one place where they lie alike. */
 static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
@@ -83,8 +119,12 @@ static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
     CT_TRY(ct_conv_pick_get(c, pass, s->road, &p));
     s->pick[pass] = p;
     CT_TRY(ct_cuda_workspace(c->dev, p->bytes, &unused));
-    if (pass == CT_BACKWARD_WEIGHTS)
+    if (pass == CT_BACKWARD_WEIGHTS) {
+        CT_TRY(keep_scales(c));
         return keep_folded(c);
+    }
+    if (pass == CT_FORWARD)
+        CT_TRY(keep_sums(c));
     other     = s->pick[pass == CT_FORWARD ? CT_BACKWARD : CT_FORWARD];
     s->shared = other && ct_conv_way_same_weights(&p->way, &other->way);
     if (s->shared)
@@ -157,6 +197,11 @@ static enum ct_status create_slabs(struct ct_conv *c)
     return create_on(c, CT_CONV_SLABS);
 }
 
+static enum ct_status create_patch(struct ct_conv *c)
+{
+    return create_on(c, CT_CONV_PATCH);
+}
+
 /* The weights of a pass as its way has them.  Plain float32 ones are taken
  * where they lie, unless that is askew. */
 static enum ct_status weights_for(const struct ct_conv *c, enum ct_pass pass,
@@ -204,8 +249,22 @@ static enum ct_status conv_forward(struct ct_conv *c, const float *x,
     /* Behind a deconvolution's last pass the weights change. */
     s->made  = c->desc.transposed ? NULL : w;
     s->folds = s->folded ? x : NULL;
+    s->summed = s->sums ? y : NULL;
     return ct_conv_way_forward(c, &p->way, &p->plan, work, x, inside, b, y,
-                               s->folded);
+                               s->folded, s->sums);
+}
+
+/* They serve one who asks: y may change after that. */
+static bool conv_moments(struct ct_conv *c, const float *y,
+                         struct ct_moments *out)
+{
+    struct cudnn_conv *s = c->state;
+    const bool left      = s->summed && s->summed == y;
+
+    s->summed = NULL;
+    if (left)
+        *out = (struct ct_moments){ s->sums, s->pick[CT_FORWARD]->way.slots };
+    return left;
 }
 
 /* What forward made serves one pass: who comes without it may have changed
@@ -241,7 +300,7 @@ static enum ct_status conv_backward_weights(struct ct_conv *c, const float *x,
     p        = s->pick[CT_BACKWARD_WEIGHTS];
     s->folds = NULL;
     CT_TRY(ct_conv_way_gradient(c, &p->way, &p->plan, work, x, dy, dw,
-                                folded));
+                                folded, s->scales));
     return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
 }
 
@@ -249,7 +308,7 @@ static enum ct_status conv_backward_weights(struct ct_conv *c, const float *x,
     {                                                                        \
         .name = (word), .create = (how), .destroy = conv_destroy,            \
         .forward = conv_forward, .backward_data = conv_backward_data,        \
-        .backward_weights = conv_backward_weights,                           \
+        .backward_weights = conv_backward_weights, .moments = conv_moments,  \
     }
 
 /* The best of all ways, and one kind at a time, to be forced. */
@@ -263,3 +322,4 @@ const struct ct_conv_impl ct_conv_wide    = CUDNN_IMPL("wide", create_wide);
 const struct ct_conv_impl ct_conv_direct  = CUDNN_IMPL("direct",
                                                        create_direct);
 const struct ct_conv_impl ct_conv_slabs   = CUDNN_IMPL("slabs", create_slabs);
+const struct ct_conv_impl ct_conv_patch   = CUDNN_IMPL("patch", create_patch);

@@ -8,12 +8,9 @@
  * the block that ends last, in an order that depends on the shape and the GPU
  * alone. */
 #include "device/cuda/conv_kernels.h"
+#include "device/cuda/column_sums.h"
 #include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
-#include "device/cuda/tiles.h"
-#include "device/cuda/vector.h"
-
-static_assert((int)CT_TILE_THREADS == (int)CT_BLOCK, "one size of blocks");
 
 /* A NaN stays one. */
 __device__ static inline float finish(float v, bool relu)
@@ -62,20 +59,6 @@ struct where_above {
     }
 };
 
-/* Whether this block is the last of `blocks` to come here: what the others
- * wrote before is there for it.  The turn is 0 again afterwards. */
-__device__ static inline bool is_last(unsigned blocks, unsigned *turn)
-{
-    __shared__ bool last;
-
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        last = atomicInc(turn, blocks - 1) == blocks - 1;
-    __syncthreads();
-    return last;
-}
-
 /* Plain: one block a channel and share of the images, K neighbours a time. */
 template <int K, bool MASK, typename T>
 __global__ static void sums_plain(int batch, int channels,
@@ -111,7 +94,7 @@ __global__ static void sums_plain(int batch, int channels,
     sum = ct_block_sum(sum);
     if (threadIdx.x == 0)
         part[(int64_t)c * shares + blockIdx.y] = sum;
-    if (!is_last(shares, turn + c))
+    if (!ct_is_last(shares, turn + c))
         return;
     sum = 0;
     for (int i = threadIdx.x; i < shares; i += blockDim.x)
@@ -119,47 +102,6 @@ __global__ static void sums_plain(int batch, int channels,
     sum = ct_block_sum(sum);
     if (threadIdx.x == 0)
         db[c] += sum;
-}
-
-/* Words of 16-byte vectors: dy where y is above 0, else 0, and their sums. */
-__device__ static inline uint32_t keep(const float *, uint32_t dy, uint32_t y)
-{
-    return __uint_as_float(y) > 0 ? dy : 0;
-}
-
-__device__ static inline uint32_t keep(const __nv_bfloat16 *, uint32_t dy,
-                                       uint32_t y)
-{
-    const __nv_bfloat162 v = *(const __nv_bfloat162 *)&y;
-
-    return dy & __hgt2_mask(v, __floats2bfloat162_rn(0, 0));
-}
-
-__device__ static inline uint32_t keep(const __half *, uint32_t dy, uint32_t y)
-{
-    const __half2 v = *(const __half2 *)&y;
-
-    return dy & __hgt2_mask(v, __floats2half2_rn(0, 0));
-}
-
-__device__ static inline void add(const float *, uint32_t w, float *sum)
-{
-    sum[0] += __uint_as_float(w);
-}
-
-__device__ static inline void add(const __nv_bfloat16 *, uint32_t w,
-                                  float *sum)
-{
-    sum[0] += __uint_as_float(w << 16);
-    sum[1] += __uint_as_float(w & 0xffff0000u);
-}
-
-__device__ static inline void add(const __half *, uint32_t w, float *sum)
-{
-    const float2 v = __half22float2(*(const __half2 *)&w);
-
-    sum[0] += v.x;
-    sum[1] += v.y;
 }
 
 /* Masks v and adds it up; whether that changed v. */
@@ -171,49 +113,25 @@ __device__ static inline bool take(uint4 *v, const uint4 &out, float *sum)
     const uint4 was     = *v;
 
     if (MASK) {
-        v->x = keep(type, was.x, out.x);
-        v->y = keep(type, was.y, out.y);
-        v->z = keep(type, was.z, out.z);
-        v->w = keep(type, was.w, out.w);
+        v->x = ct_keep(type, was.x, out.x);
+        v->y = ct_keep(type, was.y, out.y);
+        v->z = ct_keep(type, was.z, out.z);
+        v->w = ct_keep(type, was.w, out.w);
     }
-    add(type, v->x, sum);
-    add(type, v->y, sum + EACH);
-    add(type, v->z, sum + 2 * EACH);
-    add(type, v->w, sum + 3 * EACH);
+    ct_add(type, v->x, sum);
+    ct_add(type, v->y, sum + EACH);
+    ct_add(type, v->z, sum + 2 * EACH);
+    ct_add(type, v->w, sum + 3 * EACH);
     return v->x != was.x || v->y != was.y || v->z != was.z || v->w != was.w;
 }
 
-/* The sums over all shares of n channels, by one block: each thread has four
- * channels, and of the shares every so many. */
-__device__ static inline void join_shares(int n, int shares, const float *part,
-                                          float4 *tile, float *db)
-{
-    const int fours = n / 4, at_once = CT_BLOCK / fours;
-    const int column = threadIdx.x % fours, mine = threadIdx.x / fours;
-    float4 sum = make_float4(0, 0, 0, 0);
-
-#pragma unroll 16
-    for (int i = mine; i < (mine < at_once ? shares : 0); i += at_once) {
-        const float4 v = __ldcg((const float4 *)part + i * fours + column);
-
-        sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-    }
-    tile[threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.x >= fours)
-        return;
-    for (int i = 1; i < at_once; i++) {
-        const float4 v = tile[i * fours + column];
-
-        sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-    }
-    db[4 * column] += sum.x;
-    db[4 * column + 1] += sum.y;
-    db[4 * column + 2] += sum.z;
-    db[4 * column + 3] += sum.w;
-}
-
 enum { AHEAD = 4 }; /* rows that a thread has under way */
+
+/* Where the sum of a channel goes. */
+struct in_a_row {
+    float *db;
+    __device__ float *operator()(int channel) const { return db + channel; }
+};
 
 /* NHWC by vectors, as tiles.h shares them out: one group of columns and one
  * share of the rows a block.  What the mask leaves as it is need not be
@@ -224,11 +142,10 @@ sums16(struct ct_columns m, const T *y, T *__restrict__ dy,
        float *part, unsigned *turn, float *db)
 {
     CT_TURN();
-    enum { V = CT_VECTOR(T), STEP = V + 1 }; /* odd: no two in one bank */
-    __shared__ __align__(16) float tile[CT_BLOCK * STEP];
+    enum { V = CT_VECTOR(T) };
+    __shared__ __align__(16) float tile[CT_COLUMN_TILE(V)];
     const struct ct_column at =
         ct_column_of(&m, blockIdx.x, blockIdx.y, threadIdx.x);
-    const int n = m.width * V, folds = CT_BLOCK / n;
     float sum[V] = {};
 
     for (int r = at.row; r < m.rows; r += AHEAD * at.step) {
@@ -249,35 +166,7 @@ sums16(struct ct_columns m, const T *y, T *__restrict__ dy,
                 take<MASK, T>(&v[a], out[a], sum) && MASK)
                 ((uint4 *)dy)[(r + a * at.step) * m.row + at.column] = v[a];
     }
-#pragma unroll
-    for (int j = 0; j < V; j++)
-        tile[threadIdx.x * STEP + j] = sum[j];
-    __syncthreads();
-    /* Many rows at once: first by all threads, down to `folds` of them. */
-    if (folds > 1) {
-        const int c = threadIdx.x % n, mine = threadIdx.x / n;
-        float all = 0;
-
-        for (int i = mine; i < (mine < folds ? m.at_once : 0); i += folds)
-            all += tile[(i * m.width + c / V) * STEP + c % V];
-        __syncthreads();
-        tile[threadIdx.x] = all;
-        __syncthreads();
-    }
-    for (int c = threadIdx.x; c < n; c += CT_BLOCK) {
-        float all = 0;
-
-        for (int i = 0; i < (folds > 1 ? folds : m.at_once); i++)
-            all += folds > 1 ? tile[i * n + c]
-                             : tile[(i * m.width + c / V) * STEP + c % V];
-        if (m.shares == 1)
-            db[blockIdx.x * n + c] += all;
-        else
-            part[(blockIdx.x * m.shares + blockIdx.y) * n + c] = all;
-    }
-    if (m.shares > 1 && is_last(m.shares, turn + blockIdx.x))
-        join_shares(n, m.shares, part + blockIdx.x * m.shares * n,
-                    (float4 *)tile, db + blockIdx.x * n);
+    ct_column_sums<V>(m, sum, tile, part, turn, in_a_row{ db });
 }
 
 /* Any shape: 32 channels and a share of the rows a block, 32 x 8 threads. */

@@ -8,15 +8,12 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "device/choice.h"
-#include "device/cuda/conv_slabs.h"
-#include "device/recording.h"
+#include "device/cuda/conv_trial.h"
 #include "device/impl.h"
 
 /* Plans that are tried on one way: the library's first guesses, or many. */
 enum { TRIES = 10, TRIES_ALL = 48 };
 
-static const size_t most_work  = (size_t)4 << 30; /* scratch of a plan */
-static const size_t least_work = (size_t)16 << 20;
 static const size_t quick_work = (size_t)256 << 20; /* without measuring */
 
 static const char *const pass_name[CT_WEIGHTED_PASSES] = {
@@ -59,13 +56,17 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
     const struct ct_cuda *g      = ct_cuda(c->dev);
     struct ct_text t             = { 0 };
 
-    ct_text_addf(&t, "conv 5 %s cudnn %zu precision %d %s", g->name,
+    ct_text_addf(&t, "conv 6 %s cudnn %zu precision %d %s", g->name,
                  g->libs->cudnnGetVersion(), (int)g->precision,
                  pass_name[pass]);
     if (road != CT_CONV_ROADS)
         ct_text_addf(&t, " %s", ct_conv_road_name(road));
     if (must_repeat(c))
         ct_text_add(&t, " repeating");
+    if (!ct_impl_allowed("scale", "once"))
+        ct_text_add(&t, " scaled twice");
+    if (ct_conv_sums_up(c, pass))
+        ct_text_add(&t, " sums");
     ct_text_addf(&t, " %" PRId64 "x%" PRId64, d->batch, d->in_channels);
     add_sizes(&t, "x", d->n_spatial, d->in);
     ct_text_addf(&t, " to %" PRId64, d->out_channels);
@@ -83,141 +84,6 @@ static enum ct_status make_key(const struct ct_conv *c, enum ct_pass pass,
         return ct_fail(CT_ENOMEM, "no memory for the name of a convolution");
     }
     *out = t.s;
-    return CT_OK;
-}
-
-/* Arrays to measure on; all lie in one block. */
-struct trial {
-    void  *block;
-    void  *x, *y, *inside, *work;
-    float *w, *b;
-    size_t room; /* of a plan in `work` */
-};
-
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
-static enum ct_status trial_make(const struct ct_conv *c,
-                                 const struct ct_conv_way *way,
-                                 struct trial *t)
-{
-    const struct ct_conv_desc *d = &c->desc;
-    const size_t x = round_up((size_t)(d->batch * d->in_channels *
-                                       c->in_spatial) *
-                              ct_dtype_bytes(d->src_type));
-    const size_t y = round_up((size_t)(d->batch * d->out_channels *
-                                       c->out_spatial) *
-                              ct_dtype_bytes(d->dst_type));
-    const size_t w = round_up((size_t)(d->out_channels * c->in_group *
-                                       c->taps) * sizeof(float));
-    const size_t b = round_up((size_t)d->out_channels * sizeof(float));
-    const size_t inside = round_up((size_t)way->n_w * sizeof(float));
-    const size_t stage  = ct_conv_way_bytes(way, NULL, NULL);
-    size_t free_bytes = 0, all = 0;
-    enum ct_status st;
-    char *at;
-
-    CT_TRY(ct_cuda_check(c->dev, cudaMemGetInfo(&free_bytes, &all),
-                         "asking for free memory"));
-    t->room = free_bytes / 8 < most_work ? free_bytes / 8 : most_work;
-    t->room = t->room < least_work ? least_work : round_up(t->room);
-    st      = CT_ENOMEM;
-    for (; st == CT_ENOMEM && t->room >= least_work; t->room /= 4)
-        st = c->dev->ops->alloc(c->dev,
-                                x + y + w + b + inside + stage + t->room,
-                                "trial of a convolution", &t->block);
-    CT_TRY(st);
-    t->room *= 4;
-    at        = t->block;
-    t->x      = at;
-    t->y      = at + x;
-    t->w      = (float *)(void *)(at + x + y);
-    t->b      = (float *)(void *)(at + x + y + w);
-    t->inside = at + x + y + w + b;
-    t->work   = at + x + y + w + b + inside;
-    return CT_OK;
-}
-
-static enum ct_status trial_pass(const struct ct_conv *c,
-                                 const struct ct_conv_way *way,
-                                 const struct ct_conv_plan *plan,
-                                 const struct trial *t)
-{
-    switch (way->problem.pass) {
-    case CT_FORWARD:
-        return ct_conv_way_forward(c, way, plan, t->work, t->x, t->inside,
-                                   c->desc.has_bias ? t->b : NULL, t->y,
-                                   NULL);
-    case CT_BACKWARD:
-        return ct_conv_way_data(c, way, plan, t->work, t->inside, t->y, t->x);
-    default:
-        return ct_conv_way_gradient(c, way, plan, t->work, t->x, t->y, t->w,
-                                    NULL);
-    }
-}
-
-/* What `times` runs of a recorded pass take, in milliseconds: as in a step,
- * which is replayed, without the time that launching takes. */
-static enum ct_status time_runs(const struct ct_conv *c,
-                                const struct ct_conv_way *way,
-                                const struct ct_conv_plan *plan,
-                                const struct trial *t, int times,
-                                const cudaEvent_t *event, float *ms)
-{
-    cudaStream_t s         = ct_cuda_stream(c->dev);
-    struct ct_graph *graph = NULL;
-    enum ct_status st      = CT_OK, ended;
-
-    CT_TRY(ct_graph_begin(c->dev));
-    for (int i = 0; i < times && st == CT_OK; i++)
-        st = trial_pass(c, way, plan, t);
-    ended = ct_graph_end(c->dev, &graph);
-    st    = st == CT_OK ? ended : st;
-    CT_TRY_GOTO(st, st, out);
-    CT_TRY_GOTO(ct_graph_launch(graph), st, out);
-    CT_TRY_GOTO(ct_cuda_check(c->dev, cudaEventRecord(event[0], s), "timing"),
-                st, out);
-    CT_TRY_GOTO(ct_graph_launch(graph), st, out);
-    CT_TRY_GOTO(ct_cuda_check(c->dev, cudaEventRecord(event[1], s), "timing"),
-                st, out);
-    CT_TRY_GOTO(c->dev->ops->sync(c->dev), st, out);
-    st = ct_cuda_check(c->dev, cudaEventElapsedTime(ms, event[0], event[1]),
-                       "timing");
-    *ms /= (float)times;
-out:
-    ct_graph_destroy(graph);
-    return st;
-}
-
-/* Once to see how slow it is, then often enough to be sure.  The very first
- * run also loads the kernel. */
-static enum ct_status time_plan(const struct ct_conv *c,
-                                const struct ct_conv_way *way,
-                                const struct ct_conv_plan *plan,
-                                const struct trial *t,
-                                const cudaEvent_t *event, float best,
-                                float *ms)
-{
-    cudaStream_t s = ct_cuda_stream(c->dev);
-    float more     = 0;
-    int times;
-
-    CT_TRY(ct_cuda_check(c->dev, cudaEventRecord(event[0], s), "timing"));
-    CT_TRY(trial_pass(c, way, plan, t));
-    CT_TRY(ct_cuda_check(c->dev, cudaEventRecord(event[1], s), "timing"));
-    CT_TRY(c->dev->ops->sync(c->dev));
-    CT_TRY(ct_cuda_check(c->dev, cudaEventElapsedTime(ms, event[0], event[1]),
-                         "timing"));
-    if (*ms > 3 * best + 30)
-        return CT_OK;
-    CT_TRY(time_runs(c, way, plan, t, 1, event, ms));
-    if (*ms > 1.3f * best)
-        return CT_OK;
-    times = *ms > 0.5f ? 2 : *ms > 0.05f ? 5 : 20;
-    CT_TRY(time_runs(c, way, plan, t, times, event, &more));
-    *ms = more;
     return CT_OK;
 }
 
@@ -263,7 +129,7 @@ static void take(struct search *s, const struct ct_conv_way *way,
 static enum ct_status try_engine(struct search *s,
                                  const struct ct_conv_way *way,
                                  struct ct_conv_graph *g, int engine,
-                                 const struct trial *t, bool *ran)
+                                 const struct ct_trial *t, bool *ran)
 {
     struct ct_conv_plan plan;
     enum ct_status st = ct_conv_graph_plan(g, engine, &plan);
@@ -275,7 +141,7 @@ static enum ct_status try_engine(struct search *s,
     if (plan.bytes > t->room || (!plan.repeats && s->must_repeat && s->found))
         st = CT_ENOTSUP;
     if (st == CT_OK && !s->quick)
-        st = time_plan(s->c, way, &plan, t, s->event, s->cost, &ms);
+        st = ct_trial_time(s->c, way, &plan, t, s->event, s->cost, &ms);
     *ran = st == CT_OK;
     if (st == CT_OK && (!s->found || cost_of(s, &plan, ms) < s->cost))
         take(s, way, &plan, engine, ms);
@@ -296,7 +162,7 @@ static enum ct_status try_way(struct search *s, const struct ct_conv_way *way)
 {
     const struct ct_device *dev = s->c->dev;
     const bool all = asks_all(way) && !s->quick;
-    struct trial t = { .room = quick_work };
+    struct ct_trial t = { .room = quick_work };
     struct ct_conv_graph *g = NULL;
     enum ct_status st;
 
@@ -304,7 +170,7 @@ static enum ct_status try_way(struct search *s, const struct ct_conv_way *way)
     if (st != CT_OK)
         return st == CT_ENOTSUP ? CT_OK : st;
     if (!s->quick)
-        CT_TRY_GOTO(trial_make(s->c, way, &t), st, out);
+        CT_TRY_GOTO(ct_trial_make(s->c, way, &t), st, out);
     for (int i = 0, n = 0; i < ct_conv_graph_engines(g) &&
                            n < (all ? TRIES_ALL : TRIES); i++) {
         bool ran;
@@ -324,7 +190,7 @@ out:
 static enum ct_status try_ours(struct search *s, const struct ct_conv_way *way)
 {
     const struct ct_conv_plan plan = { .pass = s->pass, .repeats = true };
-    struct trial t                 = { NULL };
+    struct ct_trial t                 = { NULL };
     enum ct_status st              = CT_OK;
     float ms                       = 0;
 
@@ -332,8 +198,8 @@ static enum ct_status try_ours(struct search *s, const struct ct_conv_way *way)
     if (s->quick && s->found)
         return CT_OK;
     if (!s->quick) {
-        CT_TRY(trial_make(s->c, way, &t));
-        st = time_plan(s->c, way, &plan, &t, s->event, s->cost, &ms);
+        CT_TRY(ct_trial_make(s->c, way, &t));
+        st = ct_trial_time(s->c, way, &plan, &t, s->event, s->cost, &ms);
         s->c->dev->ops->free(s->c->dev, t.block);
     }
     if (st == CT_OK && (!s->found || cost_of(s, &plan, ms) < s->cost))
@@ -342,22 +208,18 @@ static enum ct_status try_ours(struct search *s, const struct ct_conv_way *way)
     return CT_OK;
 }
 
-static enum ct_status try_direct(struct search *s)
+/* Every form of a road of ours. */
+static enum ct_status try_road(struct search *s, enum ct_conv_road road,
+                               enum ct_layout layout, enum ct_dtype dtype)
 {
     struct ct_conv_way way;
-    enum ct_status st = ct_conv_way_make(s->c, s->pass, CT_CONV_DIRECT, false,
-                                         CT_PLAIN, CT_F32, &way);
+    enum ct_status st = ct_conv_way_make(s->c, s->pass, road, false, layout,
+                                         dtype, &way);
 
-    return st == CT_OK ? try_ours(s, &way) : st == CT_ENOTSUP ? CT_OK : st;
-}
-
-static enum ct_status try_slabs(struct search *s)
-{
-    struct ct_conv_way way;
-    enum ct_status st = ct_conv_way_make(s->c, s->pass, CT_CONV_SLABS, false,
-                                         CT_NHWC, CT_F16, &way);
-
-    for (int i = 0; st == CT_OK && i < CT_SLABS_FORMS; i++) {
+    if (st == CT_OK && road == CT_CONV_DIRECT)
+        return try_ours(s, &way);
+    for (int i = 0; st == CT_OK && i < ct_conv_road_forms(road, s->pass);
+         i++) {
         st = ct_conv_way_form(s->c, i, &way);
         st = st == CT_OK ? try_ours(s, &way) : st == CT_ENOTSUP ? CT_OK : st;
     }
@@ -398,9 +260,14 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
                 return st;
         }
     if (road == CT_CONV_DIRECT || road == CT_CONV_ROADS)
-        CT_TRY(try_direct(s));
-    return road == CT_CONV_SLABS || road == CT_CONV_ROADS ? try_slabs(s)
-                                                          : CT_OK;
+        CT_TRY(try_road(s, CT_CONV_DIRECT, CT_PLAIN, CT_F32));
+    if (road == CT_CONV_PATCH || road == CT_CONV_ROADS)
+        CT_TRY(try_road(s, CT_CONV_PATCH, CT_PLAIN, CT_F32));
+    if (road == CT_CONV_SLABS || road == CT_CONV_ROADS)
+        CT_TRY(try_road(s, CT_CONV_SLABS, CT_NHWC, CT_F16));
+    if (road == CT_CONV_POINTS || road == CT_CONV_ROADS)
+        CT_TRY(try_road(s, CT_CONV_POINTS, CT_NHWC, CT_BF16));
+    return CT_OK;
 }
 
 static enum ct_status take_engine(struct search *s,
@@ -410,7 +277,8 @@ static enum ct_status take_engine(struct search *s,
     struct ct_conv_plan plan = { .pass = s->pass, .repeats = true };
     enum ct_status st        = CT_OK;
 
-    if (way->road == CT_CONV_SLABS) {
+    if (way->road == CT_CONV_SLABS || way->road == CT_CONV_PATCH ||
+        way->road == CT_CONV_POINTS) {
         st = ct_conv_way_form(s->c, engine, way);
     } else if (way->road != CT_CONV_DIRECT) {
         st = ct_conv_graph_create(s->c->dev, &way->problem, asks_all(way), &g);
@@ -537,6 +405,9 @@ enum ct_status ct_conv_pick_get(const struct ct_conv *c, enum ct_pass pass,
     char *key         = NULL;
     enum ct_status st;
 
+    if (road == CT_CONV_ROADS && ct_conv_sums_up(c, pass) &&
+        !ct_impl_allowed("moments", "pass"))
+        s.road = road = CT_CONV_POINTS;
     CT_TRY(make_key(c, pass, road, &key));
     for (struct ct_conv_pick *p = g->convs; p; p = p->next)
         if (strcmp(p->key, key) == 0) {

@@ -13,6 +13,7 @@
 #include "device/cuda/conv_scale.h"
 #include "device/cuda/elementwise.h"
 #include "device/cuda/slab_cut.h"
+#include "device/cuda/tensor_map.h"
 #include "device/cuda/wgmma.h"
 
 #if CUDART_VERSION >= 12050
@@ -269,27 +270,6 @@ __global__ static void __launch_bounds__(CT_BLOCK)
                          : tile[i];
 }
 
-typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t,
-                              void *, const cuuint64_t *, const cuuint64_t *,
-                              const cuuint32_t *, const cuuint32_t *,
-                              CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion,
-                              CUtensorMapFloatOOBfill);
-
-/* The driver's function, or NULL. */
-static encode_fn find_encode(void)
-{
-    void *fn = NULL;
-    cudaDriverEntryPointQueryResult found;
-
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &fn, 12000,
-                                         cudaEnableDefault,
-                                         &found) != cudaSuccess ||
-        found != cudaDriverEntryPointSuccess)
-        return NULL;
-    return (encode_fn)fn;
-}
-
 /* An array of images and the boxes that are taken out of it, `step` positions
  * apart. */
 static enum ct_status describe(const struct ct_device *d, int64_t batch,
@@ -297,7 +277,7 @@ static enum ct_status describe(const struct ct_device *d, int64_t batch,
                                const struct ct_slabs *s, const int *step,
                                const void *p, CUtensorMap *out)
 {
-    const encode_fn encode = find_encode();
+    const ct_encode_fn encode = ct_find_encode();
     const cuuint64_t bytes = (cuuint64_t)channels * 2;
     const cuuint64_t size[4] = { (cuuint64_t)channels, (cuuint64_t)in[1],
                                  (cuuint64_t)in[0], (cuuint64_t)batch };
@@ -401,7 +381,7 @@ extern "C" bool ct_cuda_slabs_takes(const struct ct_conv *c, int form,
     struct ct_slabs s;
 
     if (d->n_spatial != 2 || d->group != 1 || c->taps > MOST_TAPS ||
-        ct_cuda(c->dev)->major != 9 || !find_encode() || !cut(c, form, &s))
+        ct_cuda(c->dev)->major != 9 || !ct_find_encode() || !cut(c, form, &s))
         return false;
     *bytes = (size_t)s.shares * (size_t)(s.outputs * s.channels) *
              (size_t)s.taps * sizeof(float);

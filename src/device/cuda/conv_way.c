@@ -2,8 +2,11 @@
 #include "device/cuda/conv_way.h"
 
 #include "device/cuda/conv_direct.h"
+#include "device/cuda/conv_patch.h"
+#include "device/cuda/conv_points.h"
 #include "device/cuda/conv_scale.h"
 #include "device/cuda/conv_slabs.h"
+#include "device/impl.h"
 
 enum { MOST_FOLDED = 256, FEW_CHANNELS = 4, MOST_RUNS = 16, LEAST_APART = 16 };
 
@@ -17,6 +20,8 @@ const char *ct_conv_road_name(enum ct_conv_road r)
         [CT_CONV_WIDE]    = "wide",
         [CT_CONV_DIRECT]  = "direct",
         [CT_CONV_SLABS]   = "slabs",
+        [CT_CONV_PATCH]   = "patch",
+        [CT_CONV_POINTS]  = "points",
     };
 
     return name[r];
@@ -196,17 +201,84 @@ static enum ct_status slabs(const struct ct_conv *c, struct ct_conv_way *way)
         d->dst_type != CT_F32)
         return CT_ENOTSUP;
     way->stage_w = false;
+    way->once    = ct_impl_allowed("scale", "once");
     return ct_conv_way_form(c, 0, way);
+}
+
+/* As direct, but for the order of weights. */
+static enum ct_status patch(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    if (way->layout != CT_PLAIN || way->dtype != CT_F32 || way->fused)
+        return CT_ENOTSUP;
+    way->stage_x = way->stage_y = false;
+    way->stage_w = true;
+    for (int i = 0; i < ct_patch_forms(way->problem.pass); i++)
+        if (ct_conv_way_form(c, i, way) == CT_OK)
+            return CT_OK;
+    return CT_ENOTSUP;
+}
+
+int ct_conv_road_forms(enum ct_conv_road r, enum ct_pass pass)
+{
+    switch (r) {
+    case CT_CONV_SLABS:
+        return CT_SLABS_FORMS;
+    case CT_CONV_POINTS:
+        return CT_POINTS_FORMS;
+    case CT_CONV_PATCH:
+        return ct_patch_forms(pass);
+    default:
+        return 1;
+    }
+}
+
+/* In the first form that takes it. */
+static enum ct_status points(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    enum ct_status st = CT_ENOTSUP;
+
+    if (way->problem.pass != CT_FORWARD || way->fused || !c->desc.moments ||
+        way->layout != CT_NHWC || way->dtype != CT_BF16)
+        return CT_ENOTSUP;
+    for (int i = 0; i < CT_POINTS_FORMS && st == CT_ENOTSUP; i++)
+        st = ct_conv_way_form(c, i, way);
+    return st;
+}
+
+bool ct_conv_sums_up(const struct ct_conv *c, enum ct_pass pass)
+{
+    struct ct_conv_way way;
+
+    return pass == CT_FORWARD &&
+           ct_conv_way_make(c, pass, CT_CONV_POINTS, false, CT_NHWC, CT_BF16,
+                            &way) == CT_OK;
+}
+
+static bool points_form(const struct ct_conv *c, struct ct_conv_way *way)
+{
+    enum { SLOT = 4 * sizeof(float) };
+
+    if (!ct_cuda_points_takes(c, way->form, &way->slots))
+        return false;
+    way->scratch = (size_t)(way->slots * c->desc.out_channels) * SLOT;
+    return true;
 }
 
 enum ct_status ct_conv_way_form(const struct ct_conv *c, int form,
                                 struct ct_conv_way *way)
 {
+    const enum ct_pass pass = way->problem.pass;
+    bool takes              = form >= 0 &&
+                 form < ct_conv_road_forms(way->road, pass);
+
     way->form = form;
-    return form >= 0 && form < CT_SLABS_FORMS &&
-                   ct_cuda_slabs_takes(c, form, &way->scratch)
-               ? CT_OK
-               : CT_ENOTSUP;
+    if (takes && way->road == CT_CONV_PATCH)
+        takes = ct_cuda_patch_takes(c, pass, form, &way->n_w, &way->scratch);
+    else if (takes && way->road == CT_CONV_POINTS)
+        takes = points_form(c, way);
+    else if (takes && way->road == CT_CONV_SLABS)
+        takes = ct_cuda_slabs_takes(c, form, &way->scratch);
+    return takes ? CT_OK : CT_ENOTSUP;
 }
 
 enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
@@ -245,6 +317,10 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = direct(c, out);
     else if (road == CT_CONV_SLABS)
         st = slabs(c, out);
+    else if (road == CT_CONV_PATCH)
+        st = patch(c, out);
+    else if (road == CT_CONV_POINTS)
+        st = points(c, out);
     p->bias = fused;
     p->relu = fused && d->relu;
     return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
@@ -256,7 +332,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
 bool ct_conv_way_same_weights(const struct ct_conv_way *a,
                               const struct ct_conv_way *b)
 {
-    return a->layout == b->layout && a->dtype == b->dtype &&
+    return (a->road == CT_CONV_PATCH) == (b->road == CT_CONV_PATCH) &&
+           a->layout == b->layout && a->dtype == b->dtype &&
            a->cells.s_h == b->cells.s_h && a->cells.s_w == b->cells.s_w &&
            a->cells.inside == b->cells.inside &&
            a->cells.outputs_inside == b->cells.outputs_inside;
@@ -287,6 +364,20 @@ static size_t bytes_of(const struct ct_conv_way *way, bool needed, int64_t n)
     return needed ? round_up((size_t)n * ct_dtype_bytes(way->dtype)) : 0;
 }
 
+/* Of slabs: the largest values of channels of x and of y, and those of the
+ * pass before. */
+static size_t scales_of(const struct ct_conv_way *way)
+{
+    return way->road == CT_CONV_SLABS
+               ? 2 * (size_t)(way->problem.x[1] + way->problem.y[1])
+               : 0;
+}
+
+size_t ct_conv_way_scales(const struct ct_conv_way *way)
+{
+    return way->once ? scales_of(way) : 0;
+}
+
 static struct places places_in(const struct ct_conv_way *way, const void *x,
                                const void *y, char *work)
 {
@@ -301,10 +392,7 @@ static struct places places_in(const struct ct_conv_way *way, const void *x,
     p.largest = p.b + (way->fused ? round_up((size_t)way->problem.y[1] *
                                              sizeof(float))
                                   : 0);
-    p.rest = p.largest + (ours ? round_up((size_t)(way->problem.x[1] +
-                                                   way->problem.y[1]) *
-                                          sizeof(uint32_t))
-                               : 0);
+    p.rest = p.largest + round_up(scales_of(way) * sizeof(uint32_t));
     return p;
 }
 
@@ -314,7 +402,7 @@ size_t ct_conv_way_bytes(const struct ct_conv_way *way, const void *x,
     char base;
     struct places p = places_in(way, x, y, &base);
 
-    return way->road == CT_CONV_DIRECT
+    return way->road == CT_CONV_DIRECT || way->road == CT_CONV_PATCH
                ? way->scratch
                : (size_t)(p.rest - &base) + way->scratch;
 }
@@ -396,6 +484,8 @@ enum ct_status ct_conv_way_weights(const struct ct_conv *c,
                                    const struct ct_conv_way *way,
                                    const float *w, void *inside)
 {
+    if (way->road == CT_CONV_PATCH)
+        return ct_cuda_patch_weights(c, w, inside);
     if (way->layout == CT_PLAIN)
         return ct_cuda_convert(c->dev, way->n_w, CT_F32, w, way->dtype,
                                inside);
@@ -406,7 +496,8 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
                                    const struct ct_conv_way *way,
                                    const struct ct_conv_plan *plan, void *work,
                                    const void *x, const void *w,
-                                   const float *b, void *y, void *folded)
+                                   const float *b, void *y, void *folded,
+                                   float *sums)
 {
     const struct places p = places_in(way, x, y, work);
     void *yi              = way->stage_y || askew(y) ? p.y : y;
@@ -414,13 +505,20 @@ enum ct_status ct_conv_way_forward(const struct ct_conv *c,
 
     if (way->road == CT_CONV_DIRECT)
         return ct_cuda_direct_forward(c, x, w, b, y);
+    if (way->road == CT_CONV_PATCH)
+        return ct_cuda_patch_forward(c, way->form, x, w, b, y);
     CT_TRY(bring_in(c, way, true, x, folded ? folded : p.x, &xi));
     if (way->fused && (way->dtype != CT_F32 || askew(b))) {
         CT_TRY(ct_cuda_convert(c->dev, way->problem.y[1], CT_F32, b,
                                way->dtype, p.b));
         bi = p.b;
     }
-    CT_TRY(run(c, way, plan, xi, w, bi, yi, p.rest));
+    if (way->road == CT_CONV_POINTS)
+        CT_TRY(ct_cuda_points_forward(c, way->form, xi, w, yi,
+                                      sums ? sums
+                                           : (float *)(void *)p.rest));
+    else
+        CT_TRY(run(c, way, plan, xi, w, bi, yi, p.rest));
     return take_out(c, way, false, yi, way->fused ? NULL : b, y);
 }
 
@@ -433,6 +531,8 @@ enum ct_status ct_conv_way_data(const struct ct_conv *c,
     void *xi              = way->stage_x || askew(dx) ? p.x : dx;
     const void *yi;
 
+    if (way->road == CT_CONV_PATCH)
+        return ct_cuda_patch_data(c, way->form, dy, w, dx);
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));
     CT_TRY(run(c, way, plan, xi, w, NULL, yi, p.rest));
     return take_out(c, way, true, xi, NULL, dx);
@@ -442,16 +542,21 @@ enum ct_status ct_conv_way_data(const struct ct_conv *c,
 static enum ct_status slabs_gradient(const struct ct_conv *c,
                                      const struct ct_conv_way *way,
                                      const struct places *p, const void *x,
-                                     const void *dy, float *dw)
+                                     const void *dy, float *dw,
+                                     uint32_t *scales)
 {
     const struct ct_conv_desc *d = &c->desc;
-    uint32_t *largest            = (uint32_t *)(void *)p->largest;
+    const int64_t channels       = d->in_channels + d->out_channels;
+    uint32_t *largest = scales ? scales : (uint32_t *)(void *)p->largest;
+    uint32_t *before  = way->once ? largest + channels : NULL;
 
+    if (before)
+        CT_TRY(ct_cuda_scale_begin(c->dev, channels, largest, before));
     CT_TRY(ct_cuda_scale_in(c->dev, d->batch * c->in_spatial, d->in_channels,
-                            x, largest, p->x));
+                            x, largest, before, p->x));
     CT_TRY(ct_cuda_scale_in(c->dev, d->batch * c->out_spatial,
                             d->out_channels, dy, largest + d->in_channels,
-                            p->y));
+                            before ? before + d->in_channels : NULL, p->y));
     return ct_cuda_slabs_gradient(c, way->form, p->x, p->y, largest,
                                   (float *)(void *)p->rest, dw);
 }
@@ -460,15 +565,18 @@ enum ct_status ct_conv_way_gradient(const struct ct_conv *c,
                                     const struct ct_conv_way *way,
                                     const struct ct_conv_plan *plan,
                                     void *work, const void *x, const void *dy,
-                                    float *dw, const void *folded)
+                                    float *dw, const void *folded,
+                                    uint32_t *scales)
 {
     const struct places p = places_in(way, x, dy, work);
     const void *xi = folded, *yi;
 
     if (way->road == CT_CONV_DIRECT)
         return ct_cuda_direct_gradient(c, x, dy, work, dw);
+    if (way->road == CT_CONV_PATCH)
+        return ct_cuda_sums_gradient(c, way->form, x, dy, work, dw);
     if (way->road == CT_CONV_SLABS)
-        return slabs_gradient(c, way, &p, x, dy, dw);
+        return slabs_gradient(c, way, &p, x, dy, dw, scales);
     if (!folded)
         CT_TRY(bring_in(c, way, true, x, p.x, &xi));
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));

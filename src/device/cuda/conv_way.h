@@ -13,6 +13,12 @@
  *     slabs    without cuDNN, the weights' gradient alone, in tf32: images
  *              become float16 by scales of their own (conv_scale.h), and sums
  *              are float32 (conv_slabs.h); in several forms
+ *     patch    without cuDNN, for small convolutions of stride 1
+ *              (conv_patch.h): all passes, on arrays as they lie outside; in
+ *              several forms.  Weights lie inside for forward and data at once
+ *     points   without cuDNN, forward alone, in bfloat16: kernels of one point
+ *              (conv_points.h), which leave the sums of y's channels; where
+ *              these are asked for, and in several forms
  *
  * Forward may be `fused`: bias and ReLU are the engine's work then, and else a
  * pass of their own, or part of the one that takes y out.  An engine takes a
@@ -36,6 +42,8 @@ enum ct_conv_road {
     CT_CONV_WIDE,
     CT_CONV_DIRECT,
     CT_CONV_SLABS,
+    CT_CONV_PATCH,
+    CT_CONV_POINTS,
     CT_CONV_ROADS
 };
 
@@ -51,7 +59,9 @@ struct ct_conv_way {
     bool                   stage_x, stage_y, stage_w;
     struct ct_conv_cells   cells; /* how weights, and folded images, lie */
     size_t                 scratch; /* bytes that a way without cuDNN needs */
-    int                    form;    /* of slabs */
+    int                    form;    /* of slabs, patches or points */
+    bool                   once;    /* images of slabs are read once */
+    int64_t                slots;   /* of the sums of y; 0: it leaves none */
 };
 
 const char *ct_conv_road_name(enum ct_conv_road r);
@@ -68,13 +78,20 @@ CT_MUST_CHECK enum ct_status ct_conv_way_make(const struct ct_conv *c,
 /* Whether it has no engines of cuDNN. */
 static inline bool ct_conv_road_is_ours(enum ct_conv_road r)
 {
-    return r == CT_CONV_DIRECT || r == CT_CONV_SLABS;
+    return r == CT_CONV_DIRECT || r == CT_CONV_SLABS || r == CT_CONV_PATCH ||
+           r == CT_CONV_POINTS;
 }
+
+/* How many forms a way of ours has for a pass. */
+int ct_conv_road_forms(enum ct_conv_road r, enum ct_pass pass);
 
 /* The same way in another form; CT_ENOTSUP: not in that one. */
 CT_MUST_CHECK enum ct_status ct_conv_way_form(const struct ct_conv *c,
                                               int form,
                                               struct ct_conv_way *way);
+
+/* Whether the sums of y are asked for, and some way leaves them. */
+bool ct_conv_sums_up(const struct ct_conv *c, enum ct_pass pass);
 
 /* Scratch for staging; the plan's own follows it.  x and y are the arrays of
  * the pass, or NULL: what is not aligned is staged too. */
@@ -97,19 +114,23 @@ bool ct_conv_way_same_cells(const struct ct_conv_way *a,
 /* The passes.  `w` is inside already; `work` has what the way and the plan
  * ask for; a way without cuDNN has no plan.  Where `folded` is not NULL, it has
  * room for n_x values: forward leaves there what it makes of x, and a gradient
- * of the same cells finds it. */
+ * of the same cells finds it.  Sums of y go to `sums`, or where that is NULL
+ * into scratch. */
 CT_MUST_CHECK enum ct_status ct_conv_way_forward(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *x, const void *w,
-    const float *b, void *y, void *folded);
+    const float *b, void *y, void *folded, float *sums);
 CT_MUST_CHECK enum ct_status ct_conv_way_data(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *w,
     const void *dy, void *dx);
-/* dw += ... */
+/* Values of `scales`, which a gradient by slabs that reads images once finds
+ * as its last pass left them; at first they may be anything.  0: none. */
+size_t ct_conv_way_scales(const struct ct_conv_way *way);
+/* dw += ...; scales that are NULL lie in `work`. */
 CT_MUST_CHECK enum ct_status ct_conv_way_gradient(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *x,
-    const void *dy, float *dw, const void *folded);
+    const void *dy, float *dw, const void *folded, uint32_t *scales);
 
 #endif

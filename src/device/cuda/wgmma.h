@@ -70,6 +70,34 @@ __device__ inline void ct_barrier_wait(uint64_t *b, int parity)
                  : "memory");
 }
 
+/* The same for about a second at most: a kernel that waits for what never comes
+ * ends with an error. */
+__device__ inline void ct_barrier_wait_long(uint64_t *b, int parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred over, late;\n"
+                 ".reg .s64 since, at;\n"
+                 "mov.u64 since, %%clock64;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+                 "@over bra done;\n"
+                 "mov.u64 at, %%clock64;\n"
+                 "sub.s64 at, at, since;\n"
+                 "setp.gt.s64 late, at, 2000000000;\n"
+                 "@late trap;\n"
+                 "bra again;\n"
+                 "done:\n"
+                 "}" ::"r"(ct_shared_address(b)),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* Until all of these n threads are there; barriers have numbers from 1 on. */
+__device__ inline void ct_threads_meet(int barrier, int n)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(n) : "memory");
+}
+
 /* A box of a tensor with four axes, from these coordinates on, into `to`;
  * zeros stand for what lies outside. */
 __device__ inline void ct_copy_box(void *to, const CUtensorMap *map,
@@ -81,6 +109,50 @@ __device__ inline void ct_copy_box(void *to, const CUtensorMap *map,
                  "l"(map), "r"(ct_shared_address(b)), "r"(c), "r"(x), "r"(y),
                  "r"(n)
                  : "memory");
+}
+
+/* The same of a matrix: columns from `column` on of rows from `row` on. */
+__device__ inline void ct_copy_part(void *to, const CUtensorMap *map,
+                                    uint64_t *b, int column, int row)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::"
+                 "complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(
+                     ct_shared_address(to)),
+                 "l"(map), "r"(ct_shared_address(b)), "r"(column), "r"(row)
+                 : "memory");
+}
+
+/* Back to the matrix; what lies outside of it is left away.  All who wrote to
+ * `from` have called ct_writes_shown() and met before. */
+__device__ inline void ct_store_part(const CUtensorMap *map, const void *from,
+                                     int column, int row)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, "
+                 "{%2, %3}], [%1];" ::"l"(map),
+                 "r"(ct_shared_address(from)), "r"(column), "r"(row)
+                 : "memory");
+}
+
+__device__ inline void ct_writes_shown(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ inline void ct_stores_commit(void)
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Until this thread's stores have read shared memory. */
+__device__ inline void ct_stores_read(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+/* Until they are done. */
+__device__ inline void ct_stores_done(void)
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 /* A tile of rows of 128 bytes, swizzled as the copy engine does it, in which a
@@ -95,6 +167,18 @@ __device__ inline uint64_t ct_tile_of_rows(uint32_t address, int slab)
 }
 
 enum { CT_TILE_STEP = 16 * 128 / 16 }; /* to the next 16 rows, in a tile */
+
+/* Such a tile in which a row is one of the product's rows or columns, and has
+ * 64 steps of the sum. */
+__device__ inline uint64_t ct_tile_of_steps(uint32_t address)
+{
+    const uint64_t swizzled = (uint64_t)1 << 62, eight_rows = 1024;
+
+    return swizzled | (eight_rows >> 4) << 32 | (uint64_t)1 << 16 |
+           (address & 0x3ffff) >> 4;
+}
+
+enum { CT_TILE_STEPS = 16 * 2 / 16 }; /* to the next 16 steps, in a tile */
 
 __device__ inline void ct_products_begin(void)
 {
@@ -144,31 +228,46 @@ __device__ inline void ct_registers_less(void)
     ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "    \
     "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, " \
     "%91, %92, %93, %94, %95"
+#define CT_NAMES_128                                                         \
+    CT_NAMES_96                                                              \
+    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, " \
+    "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, "     \
+    "%119, %120, %121, %122, %123, %124, %125, %126, %127"
+
 /* d += a^T b: 64 rows, 64 S columns, 16 steps of a sum, of tiles of rows. */
 template <typename T, int S>
 struct ct_product;
 
-#define CT_PRODUCT(T, type, S, columns, names, a_name, b_name, ...)          \
+/* d += a b^T: the same, of tiles of steps. */
+template <typename T, int S>
+struct ct_inner_product;
+
+#define CT_PRODUCT(name, turned, T, type, S, columns, names, a_name, b_name, \
+                   ...)                                                      \
     template <>                                                              \
-    struct ct_product<T, S> {                                                \
+    struct name<T, S> {                                                      \
         __device__ static void add(float (&d)[32 * S], uint64_t a,           \
                                    uint64_t b)                               \
         {                                                                    \
             asm volatile("wgmma.mma_async.sync.aligned.m64n" columns         \
                          "k16.f32." type "." type " {" names "}, " a_name    \
-                         ", " b_name ", 1, 1, 1, 1, 1;"                      \
+                         ", " b_name ", 1, 1, 1, " turned ";"                \
                          : __VA_ARGS__                                       \
                          : "l"(a), "l"(b));                                  \
         }                                                                    \
     };
-#define CT_PRODUCTS(T, type)                                                 \
-    CT_PRODUCT(T, type, 1, "64", CT_NAMES_32, "%32", "%33", CT_D32(0))       \
-    CT_PRODUCT(T, type, 2, "128", CT_NAMES_64, "%64", "%65", CT_D32(0),      \
-               CT_D32(32))                                                   \
-    CT_PRODUCT(T, type, 3, "192", CT_NAMES_96, "%96", "%97", CT_D32(0),      \
-               CT_D32(32), CT_D32(64))
+#define CT_PRODUCTS(name, turned, T, type)                                   \
+    CT_PRODUCT(name, turned, T, type, 1, "64", CT_NAMES_32, "%32", "%33",    \
+               CT_D32(0))                                                    \
+    CT_PRODUCT(name, turned, T, type, 2, "128", CT_NAMES_64, "%64", "%65",   \
+               CT_D32(0), CT_D32(32))                                        \
+    CT_PRODUCT(name, turned, T, type, 3, "192", CT_NAMES_96, "%96", "%97",   \
+               CT_D32(0), CT_D32(32), CT_D32(64))                            \
+    CT_PRODUCT(name, turned, T, type, 4, "256", CT_NAMES_128, "%128",        \
+               "%129", CT_D32(0), CT_D32(32), CT_D32(64), CT_D32(96))
 
-CT_PRODUCTS(__half, "f16")
+CT_PRODUCTS(ct_product, "1, 1", __half, "f16")
+CT_PRODUCTS(ct_inner_product, "0, 0", __nv_bfloat16, "bf16")
 
 #endif
 #endif

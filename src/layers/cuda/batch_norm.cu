@@ -1,7 +1,9 @@
 /* batch_norm.cu - BatchNorm on a GPU, with the Scale, the sum and the ReLU
  * behind it where it absorbed them; formulas and blobs as in batch_norm.c. */
 #include "layers/batch_norm.h"
-#include "layers/cuda/channel_kernels.h"
+#include "device/conv.h"
+#include "device/cuda/channel_kernels.h"
+#include "layers/behind.h"
 #include "layers/cuda/slots.h"
 #include "proto/params.h"
 
@@ -81,6 +83,32 @@ struct moments {
             n.keep(q);
     }
 };
+
+/* The same of sums that are there (ct_moments): a block a channel.  A slot has
+ * differences from a value of its own; double takes them to those from 0. */
+__global__ static void __launch_bounds__(CT_BLOCK)
+    moments_of_slots(struct norm n, int64_t slots, const float4 *part)
+{
+    CT_TURN();
+    const int64_t q = blockIdx.x;
+    double s = 0, t = 0;
+
+    for (int64_t i = threadIdx.x; i < slots; i += CT_BLOCK) {
+        const float4 v     = part[q * slots + i];
+        const double first = v.y;
+
+        s += v.x * first + v.z;
+        t += (v.x * first + 2.0 * v.z) * first + v.w;
+    }
+    s = ct_block_sum(s) / n.m;
+    t = ct_block_sum(t) / n.m;
+    if (threadIdx.x > 0)
+        return;
+    n.stat(BATCH_MEAN)[q] = (float)s;
+    n.stat(BATCH_VAR)[q]  = (float)fmax(t - s * s, 0.0);
+    if (!n.merged)
+        n.keep(q);
+}
 
 __global__ static void keep_stats(struct norm n)
 {
@@ -374,6 +402,24 @@ static enum ct_status merge_slopes(const struct ct_layer *l)
     return CT_LAUNCH(l->dev, n.channels, merged_slopes, n);
 }
 
+/* Means and variances of x, of which scales and running sums are made. */
+template <typename T>
+static enum ct_status find_stats(const struct ct_layer *l, const struct norm &n,
+                                 const struct ct_view &v, const T *x)
+{
+    struct ct_moments there;
+
+    if (n.global)
+        return CT_LAUNCH(l->dev, n.channels, global_stats, n);
+    if (v.outer * v.inner == 0)
+        return CT_LAUNCH(l->dev, n.channels, keep_no_stats, n);
+    if (ct_layer_moments(l, (const float *)x, &there))
+        return CT_START(l->dev, (unsigned)n.channels, CT_BLOCK, 0,
+                        moments_of_slots, n, there.slots,
+                        (const float4 *)there.part);
+    return ct_channel_sum(l->dev, v, moments<T>{ n, x }, x, (T *)NULL);
+}
+
 template <typename T>
 static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 {
@@ -384,12 +430,7 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
     T *y = (T *)ct_data(io->top[0]);
     T *kept = s->kept ? (T *)ct_data(s->kept) : NULL;
 
-    if (s->global)
-        CT_TRY(CT_LAUNCH(l->dev, n.channels, global_stats, n));
-    else if (v.outer * v.inner > 0)
-        CT_TRY(ct_channel_sum(l->dev, v, moments<T>{ n, x }, x, (T *)NULL));
-    else
-        CT_TRY(CT_LAUNCH(l->dev, n.channels, keep_no_stats, n));
+    CT_TRY(find_stats(l, n, v, x));
     if (s->merged)
         CT_TRY(merge_moments(l));
     if (s->sum) {

@@ -1,6 +1,6 @@
 /* bn.cu - BN on a GPU; formulas, blobs and dialects as in bn.c. */
 #include "layers/bn.h"
-#include "layers/cuda/channel_kernels.h"
+#include "device/cuda/channel_kernels.h"
 #include "layers/cuda/slots.h"
 #include "layers/merge.h"
 

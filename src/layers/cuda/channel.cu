@@ -1,7 +1,7 @@
 /* channel.cu - Scale, Bias and PReLU on a GPU; formulas, blobs and shapes as in
  * scale.c, bias.c and prelu.c. */
 #include "layers/bias.h"
-#include "layers/cuda/channel_kernels.h"
+#include "device/cuda/channel_kernels.h"
 #include "layers/cuda/slots.h"
 #include "layers/prelu.h"
 #include "layers/scale.h"

@@ -3,7 +3,7 @@
  * The gradient of a row is made by the first of the indices that name it,
  * which adds up all of them in order: nobody else writes there, and sums
  * repeat.  An index out of range gives NaN. */
-#include "layers/cuda/channel_kernels.h"
+#include "device/cuda/channel_kernels.h"
 #include "layers/cuda/slots.h"
 #include "layers/embed.h"
 

@@ -1,6 +1,6 @@
 /* group_norm.cu - GroupNorm on a GPU; formulas as in group_norm.c.  A group is
  * a channel of channels.h. */
-#include "layers/cuda/channel_kernels.h"
+#include "device/cuda/channel_kernels.h"
 #include "layers/cuda/slots.h"
 #include "layers/group_norm.h"
 

@@ -1,6 +1,6 @@
 /* mvn.cu - MVN on a GPU; formulas as in mvn.c.  A row is a channel of
  * channels.h. */
-#include "layers/cuda/channel_kernels.h"
+#include "device/cuda/channel_kernels.h"
 #include "layers/cuda/slots.h"
 #include "layers/mvn.h"
 #include "proto/params.h"

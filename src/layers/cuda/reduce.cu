@@ -2,7 +2,7 @@
  * files.  A row is a channel of channels.h. */
 #include "layers/argmax.h"
 #include "layers/axpy.h"
-#include "layers/cuda/channel_kernels.h"
+#include "device/cuda/channel_kernels.h"
 #include "layers/cuda/slots.h"
 #include "layers/reduction.h"
 #include "proto/params.h"

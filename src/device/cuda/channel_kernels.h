@@ -12,8 +12,8 @@
  *
  * Sums are made in float by threads, in double above them, in an order that
  * depends on the shape and the GPU alone. */
-#ifndef CT_LAYERS_CUDA_CHANNEL_KERNELS_H
-#define CT_LAYERS_CUDA_CHANNEL_KERNELS_H
+#ifndef CT_DEVICE_CUDA_CHANNEL_KERNELS_H
+#define CT_DEVICE_CUDA_CHANNEL_KERNELS_H
 
 #include "device/cuda/elementwise.h"
 
