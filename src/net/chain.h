@@ -91,10 +91,16 @@ void net_chain_lend(const struct chain_hand *hand, struct chain_lane *lane);
 void net_chain_return(struct chain_hand *hand, struct chain_lane *lane);
 CT_MUST_CHECK enum ct_status net_chain_level(struct net_chain *c);
 
-/* chain_run.c: what runs a chain; made for the shapes that its blobs have. */
+/* chain_make.c: what runs a chain; made for the shapes that its blobs have. */
 CT_MUST_CHECK enum ct_status net_lanes_make(struct ct_net *net,
                                             struct net_chain *c);
 void net_lanes_drop(struct net_chain *c);
+
+/* What unit u of a group is given. */
+struct ct_io net_chain_io(const struct ct_net *net, const struct net_chain *c,
+                          const struct chain_group *g, int u);
+/* Floats of a parameter's gradient among a lane's sums. */
+size_t net_chain_floats(const struct ct_blob *b);
 
 /* memory.c: at[2 * id + diff] is where a hand keeps the tensors that live only
  * while the chain runs, and *total what they take. */
