@@ -2,6 +2,7 @@
  * chain.h. */
 #include "base/mem.h"
 #include "device/cpu/loop.h"
+#include "layers/in_parts.h"
 #include "layers/twin.h"
 #include "net/chain.h"
 
@@ -17,10 +18,13 @@ static void group_fini(const struct net_chain *c, struct chain_group *g)
     }
     for (int b = 0; g->view && b < c->n_blob; b++)
         ct_blob_destroy(g->view[b]);
+    for (int i = 0; g->shadow && i < c->n_shadow; i++)
+        ct_blob_destroy(g->shadow[i]);
     ct_free(g->twin);
     ct_free(g->bottom);
     ct_free(g->top);
     ct_free(g->view);
+    ct_free(g->shadow);
 }
 
 void net_lanes_drop(struct net_chain *c)
@@ -41,10 +45,12 @@ void net_lanes_drop(struct net_chain *c)
     ct_free(c->lane);
     ct_free(c->hand);
     ct_free(c->unit);
+    ct_free(c->shadow);
     ct_free(c->blob);
     ct_free(c->seen);
     ct_free(c->place);
     *c = (struct net_chain){ .first = c->first, .last = c->last,
+                             .turns = c->turns,
                              .batch = c->batch, .size = c->size,
                              .least = c->least };
 }
@@ -70,11 +76,16 @@ static enum ct_status unit_make(const struct ct_net *net, struct net_chain *c,
     u->last     = l->last;
     u->n_bottom = l->n_bottom;
     u->n_top    = end->n_top;
+    u->parts    = c->turns ? ct_layer_parts(l->layer) : NULL;
     CT_TRY(ct_alloc((size_t)u->n_bottom + 1, sizeof(*u->bottom), "chain",
                     &u->bottom));
     CT_TRY(ct_alloc((size_t)u->n_top + 1, sizeof(*u->top), "chain", &u->top));
-    for (int i = 0; i < u->n_bottom; i++)
+    for (int i = 0; i < u->n_bottom; i++) {
         u->bottom[i] = blob_index(c, l->bottom_id[i]);
+        if (l->shadow && l->shadow[i])
+            c->shadow[c->n_shadow++] =
+                (struct chain_shadow){ c->n_unit - 1, i };
+    }
     for (int i = 0; i < u->n_top; i++)
         u->top[i] = blob_index(c, end->top_id[i]);
     return CT_OK;
@@ -89,6 +100,7 @@ static enum ct_status units_make(struct ct_net *net, struct net_chain *c)
     CT_TRY(ct_alloc(n, sizeof(*c->unit), "chain", &c->unit));
     CT_TRY(ct_alloc(n_blobs, sizeof(*c->blob), "chain", &c->blob));
     CT_TRY(ct_alloc(n_blobs, sizeof(*c->seen), "chain", &c->seen));
+    CT_TRY(ct_alloc(n_blobs, sizeof(*c->shadow), "chain", &c->shadow));
     CT_TRY(ct_alloc(2 * n_blobs, sizeof(*c->place), "chain", &c->place));
     for (int i = c->first; i <= c->last; i = net->layer[i].last + 1)
         CT_TRY(unit_make(net, c, i));
@@ -119,26 +131,42 @@ size_t net_chain_floats(const struct ct_blob *b)
     return ((size_t)b->count + line - 1) / line * line;
 }
 
+/* The group's items of `all`; of a loss, which has none, all of it. */
+static enum ct_status view_make(const struct ct_net *net,
+                                const struct ct_blob *all, int64_t n,
+                                struct ct_blob **out)
+{
+    struct ct_shape shape = all->shape;
+    struct ct_blob *view;
+
+    CT_TRY(ct_blob_create(net->dev, out));
+    view              = *out;
+    view->name        = all->name;
+    view->planned     = true;
+    view->data.layout = all->data.layout;
+    view->diff.layout = all->diff.layout;
+    view->data.dtype  = all->data.dtype;
+    view->diff.dtype  = all->diff.dtype;
+    if (shape.n_axes > 0)
+        shape.dim[0] = n;
+    return ct_reshape(view, shape);
+}
+
 static enum ct_status views_make(struct ct_net *net, struct net_chain *c,
                                  struct chain_group *g)
 {
     CT_TRY(ct_alloc((size_t)c->n_blob + 1, sizeof(*g->view), "chain",
                     &g->view));
-    for (int b = 0; b < c->n_blob; b++) {
-        const struct ct_blob *all = net->blob[c->blob[b]].blob;
-        struct ct_shape shape     = all->shape;
-        struct ct_blob *view;
+    CT_TRY(ct_alloc((size_t)c->n_shadow + 1, sizeof(*g->shadow), "chain",
+                    &g->shadow));
+    for (int b = 0; b < c->n_blob; b++)
+        CT_TRY(view_make(net, net->blob[c->blob[b]].blob, g->n, &g->view[b]));
+    for (int i = 0; i < c->n_shadow; i++) {
+        const struct net_layer *l =
+            &net->layer[c->unit[c->shadow[i].unit].head];
 
-        CT_TRY(ct_blob_create(net->dev, &g->view[b]));
-        view              = g->view[b];
-        view->name        = all->name;
-        view->planned     = true;
-        view->data.layout = all->data.layout;
-        view->diff.layout = all->diff.layout;
-        view->data.dtype  = all->data.dtype;
-        view->diff.dtype  = all->diff.dtype;
-        shape.dim[0]      = g->n;
-        CT_TRY(ct_reshape(view, shape));
+        CT_TRY(view_make(net, l->shadow[c->shadow[i].bottom], g->n,
+                         &g->shadow[i]));
     }
     return CT_OK;
 }
@@ -173,6 +201,9 @@ static enum ct_status twin_make(struct ct_net *net, struct net_chain *c,
 
     CT_TRY(list_make(g->view, unit->bottom, unit->n_bottom, &g->bottom[u]));
     CT_TRY(list_make(g->view, unit->top, unit->n_top, &g->top[u]));
+    for (int i = 0; i < c->n_shadow; i++)
+        if (c->shadow[i].unit == u)
+            g->bottom[u][c->shadow[i].bottom] = g->shadow[i];
     CT_TRY(ct_alloc((size_t)n + 1, sizeof(*then), "chain", &then));
     for (int i = 0; i < n; i++)
         then[i] = net->layer[unit->head + 1 + i].layer;
