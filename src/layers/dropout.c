@@ -23,6 +23,7 @@
 #include "layers/cuda/slots.h"
 #include "layers/deal.h"
 #include "layers/dropout.h"
+#include "layers/in_parts.h"
 #include "proto/params.h"
 
 static enum ct_status dropout_setup(struct ct_layer *l, const struct ct_io *io)
@@ -48,7 +49,8 @@ static enum ct_status dropout_reshape(struct ct_layer *l,
     struct dropout *d    = l->state;
     struct ct_shape mask = ct_any_layout(&io->bottom[0]->shape);
 
-    mask.dim[0] = (mask.dim[0] + 3) / 4; /* four bytes to a float */
+    d->n_samples = ct_shape_legacy(&io->bottom[0]->shape, 0);
+    mask.dim[0]  = (mask.dim[0] + 3) / 4; /* four bytes to a float */
     if (d->mask)
         CT_TRY(ct_reshape(d->mask, mask));
     return ct_layer_same_shape(l, io);
@@ -119,15 +121,15 @@ static void dropout_blocks(const struct ct_layer *l, const struct ct_io *io,
     }
 }
 
-static enum ct_status dropout_forward(struct ct_layer *l,
-                                      const struct ct_io *io)
+/* `first` is the number of the first sample in the training run. */
+static enum ct_status dropout_from(const struct ct_layer *l,
+                                   const struct ct_io *io, uint64_t first)
 {
     const struct dropout *d = l->state;
     const int64_t n = ct_elements(io->top[0]);
-    const int64_t n_samples = ct_shape_legacy(&io->top[0]->shape, 0);
+    const int64_t n_samples = d->n_samples;
     const int64_t per = n_samples > 0 ? n / n_samples : 0;
     const int64_t chunks = ct_chunks(per);
-    const uint64_t first = ct_deal_row(l, n_samples);
     const float *x = ct_data(io->bottom[0]), scale = d->scale;
     float *y = ct_data(io->top[0]);
     uint8_t *mask;
@@ -151,6 +153,30 @@ static enum ct_status dropout_forward(struct ct_layer *l,
             y[i] = x[i] * (mask[i] ? scale : 0);
     }
     return CT_OK;
+}
+
+static enum ct_status dropout_forward(struct ct_layer *l,
+                                      const struct ct_io *io)
+{
+    const struct dropout *d = l->state;
+
+    return dropout_from(l, io, ct_deal_row(l, d->n_samples));
+}
+
+static enum ct_status dropout_part(struct ct_layer *l, const struct ct_io *io,
+                                   int64_t first)
+{
+    const struct dropout *of = l->twin->state;
+
+    return dropout_from(l, io,
+                        ct_deal_row(l, of->n_samples) + (uint64_t)first);
+}
+
+const struct ct_parts *dropout_parts(const struct ct_layer *l)
+{
+    static const struct ct_parts parts = { NULL, NULL, dropout_part };
+
+    return l->dev->kind == CT_CPU ? &parts : NULL;
 }
 
 static enum ct_status dropout_backward(struct ct_layer *l,

@@ -7,6 +7,7 @@
 struct dropout {
     float           ratio, scale;
     uint32_t        threshold; /* of words: below it ct_uniform() < ratio */
+    int64_t         n_samples;
     struct ct_blob *mask;      /* one byte a value: 1 keeps it */
 };
 

@@ -24,6 +24,7 @@
 #include "device/workspace.h"
 #include "layers/cuda/slots.h"
 #include "layers/inner_product.h"
+#include "layers/in_parts.h"
 #include "proto/params.h"
 
 enum { WEIGHT, BIAS };
@@ -108,6 +109,7 @@ static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
     s->ip.has_bias = ct_inner_product_param(l->param)->bias_term ||
                      ct_fold_any(&s->fold);
     s->ip.relu = s->relu && l->dev->kind == CT_CPU;
+    s->sinks |= l->sink != NULL;
     if (l->sink) {
         const struct slices cut = slices_of(&s->ip);
 
@@ -247,6 +249,21 @@ static void ip_teardown(struct ct_layer *l)
     ct_ip_fini(&s->ip);
     ct_fold_fini(&s->fold);
     ct_workspace_fini(&s->own);
+}
+
+/* Rows are items.  A sink takes the gradient of the whole, and a product that
+ * is not oneDNN's wakes the threads of its library. */
+const struct ct_parts *inner_product_parts(const struct ct_layer *l)
+{
+#ifdef CT_HAVE_ONEDNN
+    static const struct ct_parts parts = { NULL, NULL, NULL };
+    const struct inner_product *s      = l->state;
+
+    return l->dev->kind == CT_CPU && s->axis == 1 && !s->sinks ? &parts : NULL;
+#else
+    (void)l;
+    return NULL;
+#endif
 }
 
 static double ip_macs(const struct ct_layer *l, const struct ct_io *io)

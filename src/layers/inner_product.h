@@ -15,6 +15,7 @@ struct inner_product {
     int             axis;
     struct ct_workspace own; /* for slices, where the net lends none */
     bool            relu; /* absorbed */
+    bool            sinks; /* there are times when it has a sink */
     /* On a GPU in the 16-bit precisions: x and W of the forward pass and dy,
      * as the products take them. */
     struct ct_blob *shorts[CT_IP_SHORTS];

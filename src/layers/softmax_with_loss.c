@@ -23,6 +23,7 @@
 #include "device/softmax_ops.h"
 #include "layers/cuda/slots.h"
 #include "layers/loss.h"
+#include "layers/in_parts.h"
 #include "layers/softmax_with_loss.h"
 #include "proto/params.h"
 
@@ -86,18 +87,28 @@ enum ct_status softmax_with_loss_reshape(struct ct_layer *l,
     return ct_reshape(s->prob ? s->prob : io->top[1], x->shape);
 }
 
-enum ct_status softmax_with_loss_forward(struct ct_layer *l,
-                                         const struct ct_io *io)
+/* What all terms are divided by; it takes labels alone. */
+static enum ct_status swl_begin(struct ct_layer *l, const struct ct_io *io)
+{
+    struct softmax_with_loss *s = l->state;
+    int64_t n_valid             = 0;
+
+    CT_TRY(ct_loss_check_labels(l, &s->loss, ct_data(io->bottom[1]),
+                                s->outer * s->inner, s->classes, &n_valid));
+    s->normalizer = ct_loss_normalizer(&s->loss, s->outer, s->inner, n_valid);
+    return CT_OK;
+}
+
+/* Probabilities, and a term for each position. */
+static enum ct_status swl_terms(const struct ct_layer *l,
+                                const struct ct_io *io, float *terms)
 {
     struct softmax_with_loss *s = l->state;
     const float *weights = s->weights ? ct_data(s->weights) : NULL;
     const float *x = ct_data(io->bottom[0]), *t = ct_data(io->bottom[1]);
-    float *p     = ct_data(s->prob ? s->prob : io->top[1]);
-    float *terms = ct_data(s->terms);
-    int64_t n = s->outer * s->inner, n_valid = 0;
-    double sum = 0;
+    float *p        = ct_data(s->prob ? s->prob : io->top[1]);
+    const int64_t n = s->outer * s->inner;
 
-    CT_TRY(ct_loss_check_labels(l, &s->loss, t, n, s->classes, &n_valid));
     CT_TRY(ct_softmax_forward(&s->softmax, x, p));
     CT_FOR_EACH (i, n) {
         int64_t row = i / s->inner * s->classes;
@@ -111,13 +122,52 @@ enum ct_status softmax_with_loss_forward(struct ct_layer *l,
                        (weights ? weights[(int64_t)t[i]] : 1);
         }
     }
+    return CT_OK;
+}
+
+static enum ct_status swl_end(struct ct_layer *l, const struct ct_io *io)
+{
+    const struct softmax_with_loss *s = l->state;
+    const float *terms                = ct_data(s->terms);
+    const int64_t n                   = s->outer * s->inner;
+    double sum                        = 0;
+
     if (io->n_top > 2)
         memcpy(ct_data(io->top[2]), terms, (size_t)n * sizeof(*terms));
     for (int64_t i = 0; i < n; i++)
         sum += terms[i];
-    s->normalizer = ct_loss_normalizer(&s->loss, s->outer, s->inner, n_valid);
     ct_data(io->top[0])[0] = (float)(sum / s->normalizer);
     return CT_OK;
+}
+
+enum ct_status softmax_with_loss_forward(struct ct_layer *l,
+                                         const struct ct_io *io)
+{
+    const struct softmax_with_loss *s = l->state;
+
+    CT_TRY(swl_begin(l, io));
+    CT_TRY(swl_terms(l, io, ct_data(s->terms)));
+    return swl_end(l, io);
+}
+
+/* Terms go to where the whole adds them up. */
+static enum ct_status swl_part(struct ct_layer *l, const struct ct_io *io,
+                               int64_t first)
+{
+    struct softmax_with_loss *s        = l->state;
+    const struct softmax_with_loss *of = l->twin->state;
+
+    s->normalizer = of->normalizer;
+    return swl_terms(l, io, ct_data(of->terms) + first * s->inner);
+}
+
+/* With a top of probabilities somebody reads the whole of it. */
+const struct ct_parts *softmax_with_loss_parts(const struct ct_layer *l)
+{
+    static const struct ct_parts parts = { swl_begin, swl_end, swl_part };
+    const struct softmax_with_loss *s  = l->state;
+
+    return s->prob && l->dev->kind == CT_CPU ? &parts : NULL;
 }
 
 /* The classes of a position by the weight of its label; 0: ignored. */

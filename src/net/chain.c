@@ -16,6 +16,15 @@
  * images run in chains, and nets like AlexNet and GoogLeNet, where measured
  * chains gain nothing and lose 4 to 10 %, do not.
  *
+ * First of all a chain is tried that has everything from the first layer with a
+ * gradient to the losses, and turns (chain.h).  Inner products and losses can
+ * be parts of that one alone:
+ *
+ *     all weights fit into the cache
+ *     on average each weight meets 128 positions and more in a group
+ *
+ * CORTADO_IMPL=turn:never leaves that out.
+ *
  * Nothing of this happens on a GPU, when blobs are to be kept, for those who
  * look at layers one by one (debug_info, hooks, passes over a part of the net),
  * in canonical training, whose bits do not depend on threads, or with
@@ -29,6 +38,7 @@
 
 #include "base/mem.h"
 #include "device/impl.h"
+#include "layers/in_parts.h"
 
 enum {
     CACHE = 1 << 20,  /* bytes, where the system does not say */
@@ -62,11 +72,14 @@ struct draft {
     int64_t forced;         /* images a group; 0: find out */
     int     lanes;
     int     n_layer;        /* layers from here on may see other batches */
+    bool    whole;          /* it is to be all of the pass, and turn */
 };
 
 static int64_t image_bytes(const struct ct_blob *b)
 {
-    return (int64_t)ct_tensor_bytes(&b->shape, &b->data) / b->shape.dim[0];
+    const int64_t bytes = (int64_t)ct_tensor_bytes(&b->shape, &b->data);
+
+    return b->shape.n_axes > 0 ? bytes / b->shape.dim[0] : bytes;
 }
 
 /* Images of a group, as even as they can be. */
@@ -96,22 +109,40 @@ static bool wakes_threads(const struct ct_layer *l)
                     strcmp(name, "float32") == 0);
 }
 
+/* What a layer that is no chain's by itself needs to be in one that turns. */
+static const struct ct_parts *parts_of(const struct draft *d,
+                                       const struct ct_layer *l)
+{
+    return d->whole && !(l->flags & CT_LAYER_BY_ITEM) ? ct_layer_parts(l)
+                                                      : NULL;
+}
+
+/* A loss that is the sum of its parts, or a top that has the batch. */
+static bool top_fits(const struct draft *d, const struct net_layer *end, int t,
+                     const struct ct_parts *parts)
+{
+    if (parts && parts->end)
+        return end->top[t]->shape.n_axes == 0;
+    return end->loss_weight[t] == 0 && has_batch(end->top[t], d->batch);
+}
+
 /* Whether the layers that run as one with layer i take images one by one. */
 static bool by_item(const struct draft *d, int i)
 {
     const struct net_layer *head = &d->net->layer[i];
     const struct net_layer *end  = &d->net->layer[head->last];
+    const struct ct_parts *parts = parts_of(d, head->layer);
 
-    if (i >= d->n_layer || !(head->layer->flags & CT_LAYER_BY_ITEM) ||
-        head->joins ||
+    if (i >= d->n_layer ||
+        !((head->layer->flags & CT_LAYER_BY_ITEM) || parts) || head->joins ||
         head->host_top || head->n_bottom == 0 || wakes_threads(head->layer))
         return false;
     for (int b = 0; b < head->n_bottom; b++)
-        if ((head->shadow && head->shadow[b]) ||
+        if ((head->shadow && head->shadow[b] && !d->whole) ||
             !has_batch(head->bottom[b], d->batch))
             return false;
     for (int t = 0; t < end->n_top; t++)
-        if (end->loss_weight[t] != 0 || !has_batch(end->top[t], d->batch))
+        if (!top_fits(d, end, t, parts))
             return false;
     return true;
 }
@@ -136,11 +167,14 @@ static bool pays(const struct draft *d, int i, int64_t largest,
 {
     const double each = macs_of(d->net, i) / (double)d->batch;
     const int64_t own = weights - d->weights;
+    const bool serves = parts_of(d, d->net->layer[i].layer);
 
     return d->forced ||
            (largest * FEW <= GROUP && group_size(d, largest) >= FEW &&
-            weights * (int64_t)sizeof(float) <= d->cache / 2 &&
-            each * (double)group_size(d, largest) >= LEAST * (double)own);
+            weights * (int64_t)sizeof(float) <=
+                (d->whole ? d->cache : d->cache / 2) &&
+            (serves ||
+             each * (double)group_size(d, largest) >= LEAST * (double)own));
 }
 
 /* Images that a lane has at least for layer i's `own` weights to meet enough
@@ -172,7 +206,8 @@ static bool extend(struct draft *d, int i)
         weights += head->layer->blob[b]->count;
     if (!pays(d, i, largest, weights))
         return false;
-    d->least   = d->forced ? 1 : busy(d, i, weights - d->weights);
+    if (!d->forced && !parts_of(d, head->layer))
+        d->least = busy(d, i, weights - d->weights);
     d->largest = largest;
     d->weights = weights;
     return true;
@@ -248,6 +283,25 @@ enum ct_status net_chain_again(struct ct_net *net)
     return net_memory(net);
 }
 
+bool net_chain_turns(const struct net_chain *c)
+{
+    return c->turns;
+}
+
+static bool any_turns(const struct ct_net *net)
+{
+    for (int i = 0; i < net->n_chain; i++)
+        if (net->chain[i]->turns)
+            return true;
+    return false;
+}
+
+enum ct_status ct_net_keep_factors(struct ct_net *net)
+{
+    net->no_turn = true;
+    return any_turns(net) ? net_memory(net) : CT_OK;
+}
+
 static bool allowed(const struct ct_net *net)
 {
     return net->dev->kind == CT_CPU && !net->options.keep_blobs &&
@@ -294,6 +348,69 @@ static int first_dynamic(const struct ct_net *net)
     return i;
 }
 
+static enum ct_status find_chains(struct ct_net *net, struct draft *d)
+{
+    net_chains_drop(net);
+    d->macs = 0;
+    for (int i = 0; i < net->n_layer;)
+        CT_TRY(chain_at(net, d, i, &i));
+    return CT_OK;
+}
+
+/* Whether a layer that is not in chain c writes blob `id`. */
+static bool comes_from_outside(const struct ct_net *net,
+                               const struct net_chain *c, int id)
+{
+    for (int i = 0; i < net->n_layer; i++)
+        for (int t = 0; t < net->layer[i].n_top; t++)
+            if (net->layer[i].chain != c && net->layer[i].top_id[t] == id)
+                return true;
+    return false;
+}
+
+/* Whether layer i, in the chain or not, lets the chain turn: it reads no blob
+ * from outside whose gradient is asked for, and writes to none. */
+static bool lets_turn(const struct ct_net *net, const struct net_chain *c,
+                      int i)
+{
+    const struct net_layer *l = &net->layer[i];
+
+    if (l->chain != c)
+        return !l->needs_backward;
+    for (int b = 0; b < l->n_bottom; b++)
+        if (l->want_grad[b] && comes_from_outside(net, c, l->bottom_id[b]))
+            return false;
+    for (int t = 0; t < l->n_top; t++)
+        if (comes_from_outside(net, c, l->top_id[t]))
+            return false;
+    return true;
+}
+
+/* Whether the chain that was found is all there is to a pass, and its weights
+ * have enough to do. */
+static bool turns(const struct ct_net *net, const struct draft *d)
+{
+    const struct net_chain *c = net->n_chain == 1 ? net->chain[0] : NULL;
+    double weights            = 0;
+
+    for (int i = 0; c && i < net->n_layer; i++) {
+        if (!lets_turn(net, c, i))
+            return false;
+        for (int b = 0; b < net->layer[i].layer->n_blob; b++)
+            weights += (double)net->layer[i].layer->blob[b]->count;
+    }
+    return c && (d->forced || d->macs / (double)c->batch * (double)c->size >=
+                                  LEAST * weights);
+}
+
+static bool may_turn(const struct ct_net *net)
+{
+    return net->training.pairs && !net->no_turn &&
+           !net->options.forward_only &&
+           ct_device_dtype(net->dev) == CT_F32 &&
+           ct_impl_allowed("turn", "groups");
+}
+
 enum ct_status net_chains(struct ct_net *net)
 {
     struct draft d = { .net = net, .cache = cache_bytes(),
@@ -303,10 +420,18 @@ enum ct_status net_chains(struct ct_net *net)
     net_chains_drop(net);
     if (!allowed(net))
         return CT_OK;
+    d.whole = may_turn(net);
+    if (d.whole) {
+        CT_TRY(find_chains(net, &d));
+        if (turns(net, &d)) {
+            net->chain[0]->turns = true;
+            return CT_OK;
+        }
+    }
+    d.whole = false;
+    CT_TRY(find_chains(net, &d));
     for (int i = 0; i < net->n_layer; i++)
         d.all_macs += macs_of(net, i);
-    for (int i = 0; i < net->n_layer;)
-        CT_TRY(chain_at(net, &d, i, &i));
     if (!d.forced && d.macs <= d.all_macs / 2)
         net_chains_drop(net);
     return CT_OK;
@@ -319,13 +444,15 @@ void net_chain_lines(struct ct_text *t, const struct ct_net *net)
         const struct net_chain *c = net->chain[i];
 
         ct_text_addf(t, "%s .. %s: %" PRId64 " images in %d groups on %d "
-                     "lane%s, for %d thread%s with %.2f MB of their own\n",
+                     "lane%s, for %d thread%s with %.2f MB of their own%s\n",
                      net->layer[c->first].layer->name,
                      net->layer[c->last].layer->name, c->batch, c->n_group,
                      c->n_lane, c->n_lane == 1 ? "" : "s", c->n_hand,
                      c->n_hand == 1 ? "" : "s",
                      ((double)c->value_bytes * c->n_hand +
-                      (double)c->sum_bytes * (c->n_lane - 1)) / 1e6);
+                      (double)c->sum_bytes * (c->n_lane - 1)) / 1e6,
+                     c->turns ? "; each forward and right away backward"
+                              : "");
     }
     if (net->n_chain == 0)
         ct_text_add(t, "none\n");

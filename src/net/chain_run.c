@@ -1,295 +1,23 @@
-/* chain_run.c - a chain at work: its groups, their twins, and the lanes that
- * run them; see chain.h. */
+/* chain_run.c - a chain at work: lanes, and the threads that take them; see
+ * chain.h. */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "base/mem.h"
 #include "device/cpu/loop.h"
-#include "layers/twin.h"
+#include "layers/in_parts.h"
 #include "net/chain.h"
 
 enum { BLOCK = 1024 }; /* floats that stay in the first cache */
-
-static void group_fini(const struct net_chain *c, struct chain_group *g)
-{
-    for (int u = 0; u < c->n_unit; u++) {
-        if (g->twin)
-            ct_layer_destroy(g->twin[u]);
-        if (g->bottom)
-            ct_free(g->bottom[u]);
-        if (g->top)
-            ct_free(g->top[u]);
-    }
-    for (int b = 0; g->view && b < c->n_blob; b++)
-        ct_blob_destroy(g->view[b]);
-    ct_free(g->twin);
-    ct_free(g->bottom);
-    ct_free(g->top);
-    ct_free(g->view);
-}
-
-void net_lanes_drop(struct net_chain *c)
-{
-    for (int g = 0; c->group && g < c->n_group; g++)
-        group_fini(c, &c->group[g]);
-    for (int i = 0; c->lane && i < c->n_lane; i++)
-        ct_buffer_drop(c->lane[i].sums);
-    for (int i = 0; c->hand && i < c->n_hand; i++) {
-        ct_workspace_fini(&c->hand[i].work);
-        ct_buffer_drop(c->hand[i].values);
-    }
-    for (int u = 0; c->unit && u < c->n_unit; u++) {
-        ct_free(c->unit[u].bottom);
-        ct_free(c->unit[u].top);
-    }
-    ct_free(c->group);
-    ct_free(c->lane);
-    ct_free(c->hand);
-    ct_free(c->unit);
-    ct_free(c->blob);
-    ct_free(c->seen);
-    ct_free(c->place);
-    *c = (struct net_chain){ .first = c->first, .last = c->last,
-                             .batch = c->batch, .size = c->size,
-                             .least = c->least };
-}
-
-/* The place of a blob among those of the chain, at the end if it is new. */
-static int blob_index(struct net_chain *c, int id)
-{
-    for (int i = 0; i < c->n_blob; i++)
-        if (c->blob[i] == id)
-            return i;
-    c->blob[c->n_blob] = id;
-    return c->n_blob++;
-}
-
-static enum ct_status unit_make(const struct ct_net *net, struct net_chain *c,
-                                int head)
-{
-    const struct net_layer *l   = &net->layer[head];
-    const struct net_layer *end = &net->layer[l->last];
-    struct chain_unit *u        = &c->unit[c->n_unit++];
-
-    u->head     = head;
-    u->last     = l->last;
-    u->n_bottom = l->n_bottom;
-    u->n_top    = end->n_top;
-    CT_TRY(ct_alloc((size_t)u->n_bottom + 1, sizeof(*u->bottom), "chain",
-                    &u->bottom));
-    CT_TRY(ct_alloc((size_t)u->n_top + 1, sizeof(*u->top), "chain", &u->top));
-    for (int i = 0; i < u->n_bottom; i++)
-        u->bottom[i] = blob_index(c, l->bottom_id[i]);
-    for (int i = 0; i < u->n_top; i++)
-        u->top[i] = blob_index(c, end->top_id[i]);
-    return CT_OK;
-}
-
-static enum ct_status units_make(struct ct_net *net, struct net_chain *c)
-{
-    size_t n = (size_t)(c->last - c->first) + 1, n_blobs = 0;
-
-    for (int i = c->first; i <= c->last; i++)
-        n_blobs += (size_t)(net->layer[i].n_bottom + net->layer[i].n_top);
-    CT_TRY(ct_alloc(n, sizeof(*c->unit), "chain", &c->unit));
-    CT_TRY(ct_alloc(n_blobs, sizeof(*c->blob), "chain", &c->blob));
-    CT_TRY(ct_alloc(n_blobs, sizeof(*c->seen), "chain", &c->seen));
-    CT_TRY(ct_alloc(2 * n_blobs, sizeof(*c->place), "chain", &c->place));
-    for (int i = c->first; i <= c->last; i = net->layer[i].last + 1)
-        CT_TRY(unit_make(net, c, i));
-    for (int b = 0; b < c->n_blob; b++)
-        c->seen[b] = net->blob[c->blob[b]].blob->version;
-    return CT_OK;
-}
-
-static enum ct_status places_make(struct ct_net *net, struct net_chain *c)
-{
-    size_t *at;
-    enum ct_status st;
-
-    CT_TRY(ct_alloc(2 * (size_t)net->n_blob + 1, sizeof(*at), "chain", &at));
-    st = net_lane_places(net, c, at, &c->value_bytes);
-    for (int b = 0; b < c->n_blob; b++) {
-        c->place[2 * b]     = at[2 * c->blob[b]];
-        c->place[2 * b + 1] = at[2 * c->blob[b] + 1];
-    }
-    ct_free(at);
-    return st;
-}
-
-/* Floats of a parameter's gradient among a lane's sums. */
-static size_t sum_floats(const struct ct_blob *b)
-{
-    const size_t line = CT_ALIGN / sizeof(float);
-
-    return ((size_t)b->count + line - 1) / line * line;
-}
-
-static enum ct_status views_make(struct ct_net *net, struct net_chain *c,
-                                 struct chain_group *g)
-{
-    CT_TRY(ct_alloc((size_t)c->n_blob + 1, sizeof(*g->view), "chain",
-                    &g->view));
-    for (int b = 0; b < c->n_blob; b++) {
-        const struct ct_blob *all = net->blob[c->blob[b]].blob;
-        struct ct_shape shape     = all->shape;
-        struct ct_blob *view;
-
-        CT_TRY(ct_blob_create(net->dev, &g->view[b]));
-        view              = g->view[b];
-        view->name        = all->name;
-        view->planned     = true;
-        view->data.layout = all->data.layout;
-        view->diff.layout = all->diff.layout;
-        view->data.dtype  = all->data.dtype;
-        view->diff.dtype  = all->diff.dtype;
-        shape.dim[0]      = g->n;
-        CT_TRY(ct_reshape(view, shape));
-    }
-    return CT_OK;
-}
-
-static enum ct_status list_make(struct ct_blob *const *view, const int *index,
-                                int n, struct ct_blob ***out)
-{
-    CT_TRY(ct_alloc((size_t)n + 1, sizeof(**out), "chain", out));
-    for (int i = 0; i < n; i++)
-        (*out)[i] = view[index[i]];
-    return CT_OK;
-}
-
-static struct ct_io unit_io(const struct ct_net *net,
-                            const struct net_chain *c,
-                            const struct chain_group *g, int u)
-{
-    const struct chain_unit *unit = &c->unit[u];
-
-    return (struct ct_io){ g->bottom[u], g->top[u], unit->n_bottom,
-                           unit->n_top, net->layer[unit->head].want_grad };
-}
-
-static enum ct_status twin_make(struct ct_net *net, struct net_chain *c,
-                                struct chain_lane *lane, struct chain_group *g,
-                                int u)
-{
-    const struct chain_unit *unit = &c->unit[u];
-    const int n                   = unit->last - unit->head;
-    const struct ct_layer **then  = NULL;
-    struct ct_io io;
-    enum ct_status st;
-
-    CT_TRY(list_make(g->view, unit->bottom, unit->n_bottom, &g->bottom[u]));
-    CT_TRY(list_make(g->view, unit->top, unit->n_top, &g->top[u]));
-    CT_TRY(ct_alloc((size_t)n + 1, sizeof(*then), "chain", &then));
-    for (int i = 0; i < n; i++)
-        then[i] = net->layer[unit->head + 1 + i].layer;
-    io           = unit_io(net, c, g, u);
-    io.want_grad = NULL;
-    st = ct_layer_twin(net->layer[unit->head].layer, then, n, &lane->run, &io,
-                       &g->twin[u]);
-    ct_free(then);
-    return st;
-}
-
-static enum ct_status group_make(struct ct_net *net, struct net_chain *c,
-                                 struct chain_lane *lane,
-                                 struct chain_group *g)
-{
-    const size_t n = (size_t)c->n_unit;
-
-    CT_TRY(views_make(net, c, g));
-    CT_TRY(ct_alloc(n, sizeof(*g->twin), "chain", &g->twin));
-    CT_TRY(ct_alloc(n, sizeof(*g->bottom), "chain", &g->bottom));
-    CT_TRY(ct_alloc(n, sizeof(*g->top), "chain", &g->top));
-    for (int u = 0; u < c->n_unit; u++)
-        CT_TRY(twin_make(net, c, lane, g, u));
-    return CT_OK;
-}
-
-static enum ct_status groups_make(struct ct_net *net, struct net_chain *c)
-{
-    enum ct_status st = CT_OK;
-
-    for (int i = 0; i < c->n_lane && st == CT_OK; i++) {
-        struct chain_lane *lane = &c->lane[i];
-
-        net_chain_lend(&c->hand[0], lane);
-        for (int k = lane->first; k < lane->end && st == CT_OK; k++)
-            st = group_make(net, c, lane, &c->group[k]);
-        net_chain_return(&c->hand[0], lane);
-    }
-    return st == CT_OK ? net_chain_level(c) : st;
-}
-
-enum ct_status net_lanes_make(struct ct_net *net, struct net_chain *c)
-{
-    int threads;
-    enum ct_status st;
-
-    net_lanes_drop(c);
-    c->batch = net->layer[c->first].bottom[0]->shape.dim[0];
-    CT_TRY(units_make(net, c));
-    for (int u = 0; u < c->n_unit; u++) {
-        const struct ct_layer *l = net->layer[c->unit[u].head].layer;
-
-        for (int b = 0; b < l->n_blob && !net->options.forward_only; b++)
-            c->sum_bytes += sum_floats(l->blob[b]) * sizeof(float);
-    }
-    CT_TRY(places_make(net, c));
-    CT_TRY(net_chain_cut(net, c));
-    threads = ct_cpu_team(1); /* a twin runs on its lane's thread alone */
-    st      = groups_make(net, c);
-    ct_cpu_team(threads);
-    return st == CT_OK ? CT_OK
-                       : ct_fail_in(st, "cannot take layers %s to %s in groups "
-                                    "of images",
-                                    net->layer[c->first].layer->name,
-                                    net->layer[c->last].layer->name);
-}
-
-const struct ct_layer *net_chain_twin(const struct net_layer *l)
-{
-    const struct net_chain *c = l->chain;
-
-    for (int u = 0; c && c->n_group > 0 && u < c->n_unit; u++)
-        if (c->group[0].twin[u]->twin == l->layer)
-            return c->group[0].twin[u];
-    return l->layer;
-}
-
-static enum ct_status tune_group(const struct net_chain *c,
-                                 const struct chain_group *g)
-{
-    for (int u = 0; u < c->n_unit; u++)
-        if (g->twin[u]->type->tune)
-            CT_TRY(g->twin[u]->type->tune(g->twin[u]));
-    return CT_OK;
-}
-
-enum ct_status net_chain_tune(struct net_chain *c)
-{
-    const int threads = ct_cpu_team(1);
-    enum ct_status st = CT_OK;
-
-    for (int i = 0; i < c->n_lane && st == CT_OK; i++) {
-        struct chain_lane *lane = &c->lane[i];
-
-        net_chain_lend(&c->hand[0], lane);
-        for (int k = lane->first; k < lane->end && st == CT_OK; k++)
-            st = tune_group(c, &c->group[k]);
-        net_chain_return(&c->hand[0], lane);
-    }
-    ct_cpu_team(threads);
-    return st == CT_OK ? net_chain_level(c) : st;
-}
 
 static void point(struct ct_tensor *t, const struct ct_tensor *all,
                   const struct ct_blob *view, int64_t first, float *values,
                   size_t place)
 {
     const size_t bytes = ct_tensor_bytes(&view->shape, t);
-    const size_t image = bytes / (size_t)view->shape.dim[0];
-    char *base         = (char *)all->ptr;
+    const size_t image =
+        view->shape.n_axes > 0 ? bytes / (size_t)view->shape.dim[0] : 0;
+    char *base = (char *)all->ptr;
 
     if (place != CHAIN_NOWHERE)
         ct_tensor_point(t, values + place / sizeof(float), bytes);
@@ -297,6 +25,21 @@ static void point(struct ct_tensor *t, const struct ct_tensor *all,
         ct_tensor_point(t, base ? (float *)(void *)(base + image *
                                                     (size_t)first)
                                 : NULL, bytes);
+}
+
+static void point_shadows(const struct ct_net *net, const struct net_chain *c,
+                          const struct chain_group *g)
+{
+    for (int i = 0; i < c->n_shadow; i++) {
+        const struct chain_shadow *s = &c->shadow[i];
+        const struct ct_blob *all =
+            net->layer[c->unit[s->unit].head].shadow[s->bottom];
+        struct ct_blob *view = g->shadow[i];
+
+        point(&view->data, &all->data, view, g->first, NULL, CHAIN_NOWHERE);
+        point(&view->diff, &all->diff, view, g->first, NULL, CHAIN_NOWHERE);
+        view->no_diff = !view->diff.ptr;
+    }
 }
 
 /* Blobs and parameters may have moved since the last pass. */
@@ -317,6 +60,7 @@ static void point_group(const struct ct_net *net, const struct net_chain *c,
               c->place[2 * b + 1]);
         view->no_diff = !view->diff.ptr;
     }
+    point_shadows(net, c, g);
     for (int u = 0; u < c->n_unit; u++) {
         const struct ct_layer *l = net->layer[c->unit[u].head].layer;
 
@@ -329,7 +73,7 @@ static void point_group(const struct ct_net *net, const struct net_chain *c,
             to->data.layout = to->diff.layout = from->data.layout;
             ct_tensor_point(&to->diff, sums ? sums : from->diff.ptr, bytes);
             if (sums)
-                sums += sum_floats(from);
+                sums += net_chain_floats(from);
         }
     }
 }
@@ -338,32 +82,40 @@ typedef enum ct_status (*lane_fn)(const struct ct_net *net,
                                   const struct net_chain *c,
                                   struct chain_lane *lane);
 
+/* What a pass over all lanes is. */
+struct lane_pass {
+    lane_fn  fn;
+    uint64_t number; /* ct_run.pass */
+};
+
 static void run_lane(const struct ct_net *net, const struct net_chain *c,
                      const struct chain_hand *hand, struct chain_lane *l,
-                     lane_fn fn)
+                     const struct lane_pass *pass)
 {
     l->run       = net->run;
+    l->run.pass  = pass->number;
     l->run.work  = &l->work;
     l->run.aside = false;
     net_chain_lend(hand, l);
     for (int g = l->first; g < l->end; g++)
         point_group(net, c, hand, l, &c->group[g]);
-    l->status = fn(net, c, l);
+    l->status = pass->fn(net, c, l);
     if (l->status != CT_OK)
         snprintf(l->error, sizeof(l->error), "%s", ct_last_error());
 }
 
 /* Each thread has a hand, which takes lanes until there are no more. */
 static enum ct_status run_lanes(struct ct_net *net, struct net_chain *c,
-                                lane_fn fn)
+                                uint64_t number, lane_fn fn)
 {
-    atomic_int next = 0;
+    const struct lane_pass pass = { fn, number };
+    atomic_int next             = 0;
 
     CT_FOR_ROWS (i, c->n_hand, CT_GRAIN) {
         int k;
 
         while ((k = atomic_fetch_add(&next, 1)) < c->n_lane)
-            run_lane(net, c, &c->hand[i], &c->lane[k], fn);
+            run_lane(net, c, &c->hand[i], &c->lane[k], &pass);
     }
     for (int i = 0; i < c->n_lane; i++)
         if (c->lane[i].status != CT_OK)
@@ -371,19 +123,55 @@ static enum ct_status run_lanes(struct ct_net *net, struct net_chain *c,
     return CT_OK;
 }
 
+/* Unit u's copies in other layouts: of data, or of gradients and back. */
+static enum ct_status convert(const struct ct_net *net,
+                              const struct net_chain *c,
+                              const struct chain_group *g, int u, bool back)
+{
+    for (int i = 0; i < c->n_shadow; i++) {
+        const struct chain_shadow *s   = &c->shadow[i];
+        const struct chain_unit *unit  = &c->unit[s->unit];
+        const struct ct_blob *of, *copy = g->shadow[i];
+
+        if (s->unit != u)
+            continue;
+        of = g->view[unit->bottom[s->bottom]];
+        if (!back)
+            CT_TRY(net_convert(of, &of->data, &copy->data));
+        else if (net->layer[unit->head].want_grad[s->bottom])
+            CT_TRY(net_convert(of, &copy->diff, &of->diff));
+    }
+    return CT_OK;
+}
+
+static enum ct_status unit_forward(const struct ct_net *net,
+                                   const struct net_chain *c,
+                                   const struct chain_group *g, int u)
+{
+    const struct ct_parts *parts = c->unit[u].parts;
+    struct ct_io io              = net_chain_io(net, c, g, u);
+
+    CT_TRY(convert(net, c, g, u, false));
+    return parts && parts->forward
+               ? parts->forward(g->twin[u], &io, g->first)
+               : ct_layer_forward(g->twin[u], &io);
+}
+
+static enum ct_status group_forward(const struct ct_net *net,
+                                    const struct net_chain *c,
+                                    const struct chain_group *g)
+{
+    for (int u = 0; u < c->n_unit; u++)
+        CT_TRY(unit_forward(net, c, g, u));
+    return CT_OK;
+}
+
 static enum ct_status lane_forward(const struct ct_net *net,
                                    const struct net_chain *c,
                                    struct chain_lane *lane)
 {
-    for (int k = lane->first; k < lane->end; k++) {
-        const struct chain_group *g = &c->group[k];
-
-        for (int u = 0; u < c->n_unit; u++) {
-            struct ct_io io = unit_io(net, c, g, u);
-
-            CT_TRY(ct_layer_forward(g->twin[u], &io));
-        }
-    }
+    for (int k = lane->first; k < lane->end; k++)
+        CT_TRY(group_forward(net, c, &c->group[k]));
     return CT_OK;
 }
 
@@ -393,13 +181,6 @@ static bool same_shapes(const struct ct_net *net, const struct net_chain *c)
         if (net->blob[c->blob[b]].blob->version != c->seen[b])
             return false;
     return true;
-}
-
-enum ct_status net_chain_forward(struct ct_net *net, struct net_chain *c)
-{
-    if (!same_shapes(net, c))
-        CT_TRY(net_lanes_make(net, c));
-    return run_lanes(net, c, lane_forward);
 }
 
 /* A lane's first group writes what the others add to. */
@@ -420,29 +201,49 @@ static enum ct_status begin_sums(const struct ct_layer *l,
     return CT_OK;
 }
 
+static enum ct_status group_backward(const struct ct_net *net,
+                                     const struct net_chain *c,
+                                     const struct chain_lane *lane, int k)
+{
+    const struct chain_group *g = &c->group[k];
+
+    for (int u = c->n_unit - 1; u >= 0; u--) {
+        struct ct_io io = net_chain_io(net, c, g, u);
+
+        if (!net->layer[c->unit[u].last].needs_backward)
+            continue;
+        CT_TRY(begin_sums(net->layer[c->unit[u].head].layer, lane,
+                          k == lane->end - 1, g->twin[u]));
+        CT_TRY(ct_layer_backward(g->twin[u], &io));
+        CT_TRY(convert(net, c, g, u, true));
+    }
+    return CT_OK;
+}
+
 /* Last group first: it is the one that forward left in the caches. */
 static enum ct_status lane_backward(const struct ct_net *net,
                                     const struct net_chain *c,
                                     struct chain_lane *lane)
 {
+    for (int k = lane->end - 1; k >= lane->first; k--)
+        CT_TRY(group_backward(net, c, lane, k));
+    return CT_OK;
+}
+
+/* In the order of lane_backward, so that sums have the same bits. */
+static enum ct_status lane_turn(const struct ct_net *net,
+                                const struct net_chain *c,
+                                struct chain_lane *lane)
+{
     for (int k = lane->end - 1; k >= lane->first; k--) {
-        const struct chain_group *g = &c->group[k];
-
-        for (int u = c->n_unit - 1; u >= 0; u--) {
-            struct ct_io io = unit_io(net, c, g, u);
-
-            if (!net->layer[c->unit[u].last].needs_backward)
-                continue;
-            CT_TRY(begin_sums(net->layer[c->unit[u].head].layer, lane,
-                              k == lane->end - 1, g->twin[u]));
-            CT_TRY(ct_layer_backward(g->twin[u], &io));
-        }
+        CT_TRY(group_forward(net, c, &c->group[k]));
+        CT_TRY(group_backward(net, c, lane, k));
     }
     return CT_OK;
 }
 
-/* Floats [first, first + n) of blob b of unit u: the other lanes' gradients
- * come to those of lane 0, one after the other. */
+/* Floats [first, first + n) of a blob: the other lanes' gradients come to those
+ * of lane 0, one after the other. */
 static void add_part(const struct net_chain *c, int u, int b, int64_t first,
                      int64_t n, float *y)
 {
@@ -455,27 +256,142 @@ static void add_part(const struct net_chain *c, int u, int b, int64_t first,
     }
 }
 
-static void add_sums(const struct net_chain *c, int u,
-                     const struct ct_layer *l)
+/* Whether lanes have sums for blob b of unit u. */
+static bool has_sums(const struct ct_net *net, const struct chain_unit *unit,
+                     int b)
 {
-    for (int b = 0; b < l->n_blob; b++) {
-        const int64_t n = l->blob[b]->count;
+    return net->layer[unit->last].needs_backward &&
+           net->layer[unit->head].layer->blob_wants_grad[b];
+}
 
-        if (!l->blob_wants_grad[b])
-            continue;
-        l->blob[b]->stale = false;
-        CT_FOR_ROWS (i, (n + BLOCK - 1) / BLOCK, BLOCK * c->n_lane)
-            add_part(c, u, b, i * BLOCK,
-                     n - i * BLOCK < BLOCK ? n - i * BLOCK : BLOCK,
-                     ct_diff(l->blob[b]));
+static int64_t n_blocks(const struct ct_blob *b)
+{
+    return (b->count + BLOCK - 1) / BLOCK;
+}
+
+/* Block k of all gradients. */
+static void add_block(const struct ct_net *net, const struct net_chain *c,
+                      int64_t k)
+{
+    for (int u = 0; u < c->n_unit; u++) {
+        const struct ct_layer *l = net->layer[c->unit[u].head].layer;
+
+        for (int b = 0; b < l->n_blob; b++) {
+            const int64_t left = l->blob[b]->count - k * BLOCK;
+
+            if (!has_sums(net, &c->unit[u], b))
+                continue;
+            if (left > 0) {
+                add_part(c, u, b, k * BLOCK, left < BLOCK ? left : BLOCK,
+                         ct_diff(l->blob[b]));
+                return;
+            }
+            k -= n_blocks(l->blob[b]);
+        }
     }
 }
 
+/* Threads take blocks as they take lanes. */
+static void add_sums(const struct ct_net *net, const struct net_chain *c)
+{
+    atomic_llong next = 0;
+    int64_t n         = 0;
+
+    for (int u = 0; u < c->n_unit; u++) {
+        const struct ct_layer *l = net->layer[c->unit[u].head].layer;
+
+        for (int b = 0; b < l->n_blob; b++)
+            if (has_sums(net, &c->unit[u], b)) {
+                l->blob[b]->stale = false;
+                n += n_blocks(l->blob[b]);
+            }
+    }
+    if (c->n_lane == 1)
+        return;
+    CT_FOR_ROWS (i, c->n_hand, n * BLOCK * c->n_lane / c->n_hand) {
+        int64_t k;
+
+        (void)i;
+        while ((k = atomic_fetch_add(&next, 1)) < n)
+            add_block(net, c, k);
+    }
+}
+
+/* Losses that take parts of the batch, before or behind all of them. */
+static enum ct_status for_losses(struct ct_net *net, const struct net_chain *c,
+                                 bool end)
+{
+    for (int u = 0; u < c->n_unit; u++) {
+        const struct ct_parts *parts = c->unit[u].parts;
+        struct net_layer *l          = &net->layer[c->unit[u].head];
+        struct ct_io io              = net_io(l);
+        const ct_layer_fn fn = !parts ? NULL : end ? parts->end : parts->begin;
+
+        if (fn)
+            CT_TRY(fn(l->layer, &io));
+    }
+    return CT_OK;
+}
+
+enum ct_status net_chain_forward(struct ct_net *net, struct net_chain *c)
+{
+    const bool turn = c->turns && net->paired && !net->loss_scale;
+
+    if (!same_shapes(net, c))
+        CT_TRY(net_lanes_make(net, c));
+    CT_TRY(for_losses(net, c, false));
+    CT_TRY(run_lanes(net, c, net->run.pass, turn ? lane_turn : lane_forward));
+    if (turn) {
+        add_sums(net, c);
+        net->came_back = true;
+    }
+    return for_losses(net, c, true);
+}
+
+/* The forward pass that went before has counted itself already. */
 enum ct_status net_chain_backward(struct ct_net *net, struct net_chain *c)
 {
-    CT_TRY(run_lanes(net, c, lane_backward));
-    for (int u = 0; u < c->n_unit; u++)
-        if (net->layer[c->unit[u].last].needs_backward)
-            add_sums(c, u, net->layer[c->unit[u].head].layer);
+    CT_TRY(run_lanes(net, c, net->run.pass - (c->turns ? 1 : 0),
+                     c->turns ? lane_turn : lane_backward));
+    add_sums(net, c);
+    return CT_OK;
+}
+
+static bool all_finite(const struct ct_blob *b)
+{
+    double sum = 0;
+
+    if (!ct_data(b) || b->data.dtype != CT_F32)
+        return true;
+    (void)b->dev->ops->asum(b->dev, ct_elements(b), ct_data(b), &sum);
+    return isfinite(sum);
+}
+
+static enum ct_status lane_look(const struct ct_net *net,
+                                const struct net_chain *c,
+                                struct chain_lane *lane)
+{
+    lane->bad = c->n_unit;
+    for (int k = lane->first; k < lane->end; k++)
+        for (int u = 0; u < lane->bad; u++) {
+            const struct chain_group *g = &c->group[k];
+
+            CT_TRY(unit_forward(net, c, g, u));
+            for (int t = 0; t < c->unit[u].n_top; t++)
+                if (!all_finite(g->top[u][t]))
+                    lane->bad = u;
+        }
+    return CT_OK;
+}
+
+enum ct_status net_chain_look(struct ct_net *net, struct net_chain *c,
+                              int *layer)
+{
+    int bad = c->n_unit;
+
+    CT_TRY(run_lanes(net, c, net->run.pass, lane_look));
+    for (int i = 0; i < c->n_lane; i++)
+        bad = c->lane[i].bad < bad ? c->lane[i].bad : bad;
+    *layer = bad < c->n_unit ? c->unit[bad].last : -1;
     return CT_OK;
 }

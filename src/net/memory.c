@@ -17,7 +17,9 @@
  *
  * The layers of a chain (chain.h) all run at the turn of its last one.  What
  * lives in one such step only needs no memory here: lanes have it, a group of
- * images large, placed in the same way but by the layers' own steps.
+ * images large, placed in the same way but by the layers' own steps.  One that
+ * turns has its backward pass in that same step, and what it reads stays for
+ * who asks for a backward pass by itself.
  *
  * Two tensors whose lives do not meet may lie in the same place.  Tensors are
  * placed largest first at the lowest offset that is free throughout their
@@ -98,6 +100,21 @@ static int step_of(const struct plan *p, int i)
     return c && !p->apart ? c->last : i;
 }
 
+static bool turned(const struct plan *p, int i)
+{
+    const struct net_chain *c = p->net->layer[i].chain;
+
+    return c && !p->apart && c->turns;
+}
+
+/* And backward. */
+static int back_of(const struct plan *p, int i)
+{
+    const int step = step_of(p, i);
+
+    return turned(p, i) ? step : 2 * p->net->n_layer - 1 - step;
+}
+
 static void find_views(struct plan *p)
 {
     for (int i = 0; i < p->net->n_layer; i++) {
@@ -136,6 +153,27 @@ static void touch_aside(struct plan *p, const struct net_layer *l)
     }
 }
 
+static bool makes(const struct net_chain *c, const struct ct_net *net, int id)
+{
+    for (int i = c->first; i <= c->last; i++)
+        for (int t = 0; t < net->layer[i].n_top; t++)
+            if (net->layer[i].top_id[t] == id)
+                return true;
+    return false;
+}
+
+/* What a chain that turns reads and does not make. */
+static void touch_read(struct plan *p, int i)
+{
+    const struct net_layer *head = &p->net->layer[p->net->layer[i].first];
+    const int step               = step_of(p, i);
+
+    for (int b = 0; b < head->n_bottom && turned(p, i); b++)
+        if (!makes(head->chain, p->net, head->bottom_id[b]))
+            touch(p, data_of(head->bottom_id[b]),
+                  2 * p->net->n_layer - 1 - step);
+}
+
 /* A group runs at its last layer's turn, by its first layer; what lies between
  * them is never touched. */
 static void touch_layer(struct plan *p, int i)
@@ -144,11 +182,12 @@ static void touch_layer(struct plan *p, int i)
     const struct net_layer *head = &p->net->layer[l->first];
     unsigned flags               = head->layer->flags;
     int step                     = step_of(p, i);
-    int back                     = 2 * p->net->n_layer - 1 - step;
+    int back                     = back_of(p, i);
     bool runs_back = l->needs_backward && !p->net->options.forward_only;
 
     if (l->last != i)
         return;
+    touch_read(p, i);
     if (head->joins) {
         const int other = head->joins->bottom_id[head->joins_bottom];
 

@@ -110,6 +110,9 @@ struct ct_net {
     int                   n_chain;
     bool                  no_chain; /* someone looks at single layers, */
     bool                  hooked;   /* by hooks, which may go */
+    bool                  no_turn;  /* someone reads the batch of a layer */
+    bool                  paired;   /* a backward pass follows this one */
+    bool                  came_back; /* it has no gradient to make */
 };
 
 /* precision.c: says, once, which of NVIDIA's words are not followed. */
@@ -171,6 +174,11 @@ CT_MUST_CHECK enum ct_status net_chain_forward(struct ct_net *net,
                                                struct net_chain *c);
 CT_MUST_CHECK enum ct_status net_chain_backward(struct ct_net *net,
                                                 struct net_chain *c);
+/* Forward again: the first layer whose output is not finite; -1: none. */
+CT_MUST_CHECK enum ct_status net_chain_look(struct ct_net *net,
+                                            struct net_chain *c, int *layer);
+/* Whether it makes gradients in the forward pass. */
+bool net_chain_turns(const struct net_chain *c);
 /* The layers of its groups; and the one of the first group that runs in place
  * of `l`, or l's own. */
 CT_MUST_CHECK enum ct_status net_chain_tune(struct net_chain *c);

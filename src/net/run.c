@@ -250,6 +250,19 @@ static enum ct_status named(const struct ct_net *net, int i, const char *pass,
                       st == CT_EDEVICE ? " or before it" : "");
 }
 
+/* The losses that are there when layer i had its turn. */
+static enum ct_status turn_losses(const struct ct_net *net, int i,
+                                  double *loss)
+{
+    const struct net_chain *c = net->layer[i].chain;
+
+    if (c && i < net_chain_last(c))
+        return CT_OK;
+    for (int j = c ? net_chain_first(c) : i; j <= i; j++)
+        CT_TRY(layer_loss(&net->layer[j], loss));
+    return CT_OK;
+}
+
 static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
 {
     struct net_layer *l = &net->layer[i];
@@ -267,7 +280,8 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
         CT_TRY(net_layer_reshape(net, l));
         CT_TRY(refill_weights(l));
     }
-    CT_TRY(shadows_in(net, l));
+    if (!l->chain)
+        CT_TRY(shadows_in(net, l));
     CT_TRY(net_bridge_forward_in(net, l));
     net_layer_alias(net, l);
     if (net_bridge_is_direct(l))
@@ -279,7 +293,7 @@ static enum ct_status forward_one(struct ct_net *net, int i, double *loss)
     CT_TRY(net_bridge_forward_out(net, l));
     CT_TRY(net_copies_fill(net, l));
     if (loss)
-        CT_TRY(layer_loss(l, loss));
+        CT_TRY(turn_losses(net, i, loss));
     if (net->debug_info)
         forward_debug(net, l);
     if (net->hooks.after_forward)
@@ -315,8 +329,10 @@ enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
         CT_TRY(net_unchain(net));
     else if (from == 0 && net->hooked)
         CT_TRY(net_chain_again(net));
-    if (from == 0)
+    if (from == 0) {
+        net->came_back = false;
         ct_cpu_look_around();
+    }
     for (int i = from; i < to; i++)
         CT_TRY(forward_layer(net, i, later ? NULL : &sum));
     if (to == net->n_layer) {
@@ -334,6 +350,16 @@ enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
 enum ct_status ct_net_forward(struct ct_net *net, double *loss)
 {
     return ct_net_forward_range(net, 0, net->n_layer, loss);
+}
+
+enum ct_status ct_net_forward_paired(struct ct_net *net, double *loss)
+{
+    enum ct_status st;
+
+    net->paired = true;
+    st          = ct_net_forward(net, loss);
+    net->paired = false;
+    return st;
 }
 
 /* Gradients that the layer did not write are zero. */
@@ -358,7 +384,7 @@ static enum ct_status backward_layer(struct ct_net *net, int i)
     tell(net, i, CT_PULSE_BACKWARD);
     if (net->hooks.before_backward)
         CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
-    if (l->chain && net_chain_last(l->chain) == i)
+    if (l->chain && net_chain_last(l->chain) == i && !net->came_back)
         CT_TRY(net_chain_backward(net, l->chain));
     if (l->needs_backward && l->last == i && !l->chain) {
         CT_TRY(net_bridge_backward_in(net, l));
@@ -521,7 +547,9 @@ enum ct_status ct_net_find_nan(struct ct_net *net, int *layer)
             CT_TRY(forward_layer(net, i, NULL));
         if (l->chain && i < net_chain_last(l->chain))
             continue;
-        for (int j = first; j <= i && *layer < 0; j++)
+        if (l->chain && net_chain_turns(l->chain) && *layer < 0)
+            CT_TRY(net_chain_look(net, l->chain, layer));
+        for (int j = first; j <= i && (*layer < 0 || j < *layer); j++)
             if (!layer_finite(net, j))
                 *layer = j;
     }

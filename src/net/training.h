@@ -21,6 +21,7 @@ struct ct_net_training {
     int   n_histories; /* that the solver keeps beside gradients */
     bool  unfilled;    /* as in struct ct_run */
     bool  trial;       /* no advice where it does not fit */
+    bool  pairs;       /* passes come by ct_net_forward_paired() */
 };
 
 /* ---- Gradients. */
@@ -29,6 +30,13 @@ struct ct_net_training {
  * which that writes anyway need no zeros.  Or for parameter i alone. */
 CT_MUST_CHECK enum ct_status ct_net_begin_diffs(struct ct_net *net);
 CT_MUST_CHECK enum ct_status ct_net_begin_diff(struct ct_net *net, int i);
+/* As ct_net_forward() when gradients are begun and ct_net_backward() follows:
+ * some may be made right away. */
+CT_MUST_CHECK enum ct_status ct_net_forward_paired(struct ct_net *net,
+                                                   double *loss);
+/* Someone reads bottoms and top diffs of layers after their backward pass, as
+ * factors of gradients are made of. */
+CT_MUST_CHECK enum ct_status ct_net_keep_factors(struct ct_net *net);
 /* From now on every loss weight is multiplied by *scale during backward, so
  * gradients are too.  It lies on the net's device; NULL: by nothing. */
 void ct_net_set_loss_scale(struct ct_net *net, const float *scale);

@@ -52,6 +52,7 @@ static struct ct_net_training training_of(struct ct_solver *s, bool train,
         .pulse       = solver_pulse(s),
         .n_histories = train ? s->rule->n_history : 0,
         .unfilled    = !filled && (s->is_draft || s->standing.between),
+        .pairs       = train,
     };
 
     if (!x)

@@ -124,7 +124,7 @@ static enum ct_status warm_up(struct solver_preparation *p)
 
     ct_net_set_layer_start(net, stop_if_dropped, p);
     CT_TRY(ct_net_begin_diffs(net));
-    CT_TRY(ct_net_forward(net, &loss));
+    CT_TRY(ct_net_forward_paired(net, &loss));
     CT_TRY(ct_net_backward(net));
     ct_net_set_layer_start(net, NULL, NULL);
     return CT_OK;

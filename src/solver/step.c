@@ -278,7 +278,7 @@ static enum ct_status compute_gradients(struct ct_solver *s, double *loss)
             if (i == n - 1)
                 CT_TRY(begin_exchange(s, *loss));
         } else {
-            CT_TRY(ct_net_forward(s->net, &part));
+            CT_TRY(ct_net_forward_paired(s->net, &part));
             CT_TRY(solver_check_loss(s, part));
             *loss += part / n;
             if (i == n - 1)

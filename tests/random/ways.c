@@ -9,7 +9,8 @@
  * gradients cleared and added to. */
 #define PLAINEST                                                             \
     "conv:ref,pool:ref,lrn:ref,norm:ref,softmax:ref,ip:gemm,layout:plain,"   \
-    "fuse:none,chain:none,params:plain,update:late,diffs:add"
+    "fuse:none,chain:none,turn:never,params:plain,update:late,"              \
+    "diffs:add"
 
 const char *const draw_plainest = PLAINEST;
 const struct way way_plainest   = { "plainest", WAY_STEP, PLAINEST, 1, 0, 0,
@@ -55,7 +56,9 @@ const struct way ways[] = {
     FORCED("ip:onednn+gemm"), FORCED("layout:plain"), FORCED("fuse:none"),
     FORCED("chain:none"), FORCED("chain:1"), FORCED("chain:3"),
     ALONE("chain:1, 2 threads", "chain:1", 2), /* more lanes than threads */
-    ALONE("chain:2, 2 threads", "chain:2", 2), FORCED("params:plain"),
+    ALONE("chain:2, 2 threads", "chain:2", 2),
+    ALONE("chain:2 that never turns", "chain:2,turn:never", 2),
+    FORCED("params:plain"),
     FORCED("params:tiles"), FORCED("update:late"), FORCED("update:early"),
     FORCED("diffs:add"), FORCED("layout:plain,chain:3"),
     FORCED("update:early,params:tiles"), FORCED("fuse:none,update:early"),
@@ -73,6 +76,10 @@ const struct way ways[] = {
     TOGETHER(2, 0, "road: 'sharded' bucket_bytes: 1024"),
     TOGETHER(3, 1, "road: 'ps' servers: 1"),
     TOGETHER(3, 0, "shares: '2:1:1'"),
+    { "2 ranks in groups", WAY_RANKS, "chain:2", 1, 2, 0,
+      "batch: 'global' guard_interval: 1 road: 'auto'", false, false },
+    { "3 ranks in groups, factors", WAY_RANKS, "chain:2", 1, 3, 0,
+      "batch: 'global' guard_interval: 1 road: 'factors'", false, false },
     { "2 ranks, mirrored", WAY_RANKS, "mirror:copy", 1, 2, 0,
       "batch: 'global' guard_interval: 1 road: 'allreduce'", false, false },
     TOGETHER(2, 0, "road: 'allreduce' sync_bn: true"),
@@ -107,8 +114,9 @@ const int n_ways = (int)(sizeof(ways) / sizeof(ways[0]));
 
 /* What may keep a wrong result away when it is added to a way. */
 const struct way way_switch[] = {
-    FORCED("fuse:none"), FORCED("chain:none"), FORCED("layout:plain"),
-    FORCED("update:late"), FORCED("params:plain"), FORCED("diffs:add"),
+    FORCED("fuse:none"), FORCED("chain:none"), FORCED("turn:never"),
+    FORCED("layout:plain"), FORCED("update:late"), FORCED("params:plain"),
+    FORCED("diffs:add"),
     FORCED("conv:ref"), FORCED("conv:gemm"), FORCED("pool:ref"),
     FORCED("lrn:ref"), FORCED("norm:ref"), FORCED("softmax:ref"),
     FORCED("ip:gemm"), FORCED("replay:none"),

@@ -9,6 +9,7 @@
 #include "dist/engine.h"
 #include "dist/gpu/peer_arrays.h"
 #include "net/arena.h"
+#include "net/training.h"
 
 /* A GPU may hold activations in other types and orders. */
 static bool is_plain(const struct ct_io *io)
@@ -153,7 +154,7 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
     CT_TRY(x->way->make(x));
     /* The layer leaves its own product out; all rows are multiplied here. */
     ct_net_make_gradient(net, param, false);
-    return CT_OK;
+    return ct_net_keep_factors(net);
 }
 
 enum ct_status dist_factors_init(struct ct_dist *d, struct ct_net *net,
