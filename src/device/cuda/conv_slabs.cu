@@ -18,10 +18,14 @@
 
 #if CUDART_VERSION >= 12050
 
+/* Every slab comes through the cache between memory and multiprocessors, which
+ * is what limits most forms: r rows and c columns take r + c slabs for r c
+ * products. */
 static const struct ct_slab_form forms[CT_SLABS_FORMS] = {
     { 2, 2, 3, 112, 1 }, { 2, 2, 3, 112, 3 }, { 1, 2, 2, 112, 2 },
     { 2, 2, 2, 112, 1 }, { 2, 2, 2, 112, 3 }, { 2, 2, 1, 64, 1 },
-    { 3, 3, 3, 64, 1 },
+    { 3, 3, 3, 64, 1 },  { 4, 4, 2, 64, 1 },  { 4, 4, 2, 64, 3 },
+    { 1, 3, 3, 48, 1 },
 };
 
 #if CT_HAS_WGMMA
@@ -184,7 +188,7 @@ __global__ static void __launch_bounds__(128 * (GROUPS + 1), 1)
 #if CT_HAS_WGMMA
     constexpr int COLUMNS = GROUPS / ROWS * SLABS;
     /* What the group that asks for boxes leaves to the others. */
-    constexpr int REGISTERS = GROUPS == 3 ? 152 : 232;
+    constexpr int REGISTERS = GROUPS == 4 ? 104 : GROUPS == 3 ? 152 : 232;
     extern __shared__ char shared[];
     __shared__ struct stages b;
     char *tiles = (char *)(((uintptr_t)shared + 1023) & ~(uintptr_t)1023);
@@ -344,8 +348,12 @@ static enum ct_status start_form(const struct ct_device *d, int form,
 {
     const struct ct_slab_form *f = &forms[form];
 
+    if (f->rows == 4)
+        return start<4, 4, 2>(d, f, s, of_dy, of_x, part);
     if (f->rows == 3)
         return start<3, 3, 3>(d, f, s, of_dy, of_x, part);
+    if (f->rows == 1 && f->groups == 3)
+        return start<1, 3, 3>(d, f, s, of_dy, of_x, part);
     if (f->rows == 1)
         return start<1, 2, 2>(d, f, s, of_dy, of_x, part);
     if (f->slabs == 1)
