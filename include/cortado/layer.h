@@ -222,6 +222,12 @@ struct ct_layer_type {
      * io->top are its tops, whose data is one place and whose diffs add up.
      * False: cannot.  NULL: every layer for itself again.  Reshape follows. */
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
+    /* Optional, when all have absorbed what they can: `writer` alone writes
+     * `top`, which is bottom i, and nobody else reads it.  NULL: that is no
+     * longer so.  True: the writer has more to do now, and its reshape
+     * follows. */
+    bool (*meet)(struct ct_layer *l, int i, struct ct_layer *writer,
+                 const struct ct_blob *top);
     /* Optional: whether blob 0 had better lie in CT_TILES16, values and
      * gradients; forward and backward look where it lies.  CPU. */
     bool (*packs)(const struct ct_layer *l);

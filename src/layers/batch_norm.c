@@ -28,7 +28,7 @@
  *
  *     y = max(s v z + b + a, 0)    da = e, the sum of all dy where y > 0
  *
- * There a convolution before it may have added up x already (behind.h).
+ * There a convolution before it may have added up x already (meet).
  *
  * Where ranks share their statistics (ct_run.peers) m counts the values of all
  * of them, and every sum above is one over ranks, but those of ds and db. */
@@ -41,11 +41,13 @@
 #include "base/mem.h"
 #include "cortado/log.h"
 #include "device/batch_norm_ops.h"
+#include "device/impl.h"
 #include "device/norm_gate.h"
 #include "device/stage.h"
 #include "layers/batch_norm.h"
 #include "layers/channels.h"
 #include "layers/common.h"
+#include "layers/conv_base.h"
 #include "layers/cuda/slots.h"
 #include "layers/eltwise.h"
 #include "layers/merge.h"
@@ -487,6 +489,39 @@ static bool bn_absorb(struct ct_layer *l, const struct ct_layer *next)
     return true;
 }
 
+/* The convolution must write the bottom as it is, with nothing absorbed. */
+static bool bn_meet(struct ct_layer *l, int i, struct ct_layer *writer,
+                    const struct ct_blob *top)
+{
+    struct batch_norm *s       = l->state;
+    struct ct_conv_layer *conv = writer ? ct_conv_layer_of(writer) : NULL;
+
+    (void)i;
+    (void)top;
+    if (s->before)
+        ct_conv_layer_of(s->before)->moments = false;
+    s->before = NULL;
+    if (!conv || l->dev->kind == CT_CPU || writer->dev != l->dev ||
+        s->global || conv->kind != CT_CONV_PLAIN || conv->sum || conv->relu ||
+        ct_fold_any(&conv->fold) || !ct_impl_allowed("moments", "conv"))
+        return false;
+    conv->moments = true;
+    s->before     = writer;
+    return true;
+}
+
+bool batch_norm_moments(const struct ct_layer *l, const float *x,
+                        struct ct_moments *out)
+{
+    const struct batch_norm *s = l->state;
+    const struct ct_conv_layer *conv;
+
+    if (!s->before)
+        return false;
+    conv = s->before->state;
+    return conv->conv[0] && ct_conv_moments(conv->conv[0], x, out);
+}
+
 static void bn_teardown(struct ct_layer *l)
 {
     struct batch_norm *s = l->state;
@@ -509,6 +544,7 @@ const struct ct_layer_type ct_layer_batch_norm = {
     .forward    = { bn_forward, CT_CUDA_FN(batch_norm_forward) },
     .backward   = { bn_backward, CT_CUDA_FN(batch_norm_backward) },
     .absorb     = bn_absorb,
+    .meet       = bn_meet,
     .take_in    = bn_take_in,
     .teardown   = bn_teardown,
 };

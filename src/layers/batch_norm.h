@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+struct ct_moments;
+
 /* Its blobs. */
 enum { MEAN, VARIANCE, FACTOR, N_BLOBS };
 
@@ -31,7 +33,7 @@ struct batch_norm {
     double            *merged; /* sums over ranks; NULL: own batch; owned */
     float             *here;   /* two rows of stats, from a GPU; owned */
     double             m;      /* values a channel that the statistics see */
-    struct ct_layer   *before; /* adds up x for it (behind.h), or NULL */
+    struct ct_layer   *before; /* a convolution that adds up x, or NULL */
 };
 
 /* Over ranks, in the CPU's memory, where the functions on a GPU have copied
@@ -42,6 +44,12 @@ CT_MUST_CHECK enum ct_status batch_norm_merge_moments(
 CT_MUST_CHECK enum ct_status batch_norm_merge_sums(const struct ct_layer *l,
                                                    float *offset,
                                                    float *slope);
+
+/* The sums over channels of x, the bottom, where the convolution before it has
+ * left them: where it takes another way, or the batch is empty, there are none,
+ * as when they were asked for already. */
+bool batch_norm_moments(const struct ct_layer *l, const float *x,
+                        struct ct_moments *out);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,6 @@
 
 #include <string.h>
 
-#include "base/mem.h"
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/impl.h"
@@ -24,7 +23,6 @@
 #include "layers/concat.h"
 #include "layers/conv_base.h"
 #include "layers/cuda/slots.h"
-#include "layers/meet.h"
 #include "proto/params.h"
 
 static enum ct_status concat_axis(struct ct_layer *l, const struct ct_io *io)
@@ -173,7 +171,7 @@ bool ct_concat_masks(const struct ct_layer *l, const struct ct_io *io, int i,
     const struct concat *c = l->state;
 
     *db = NULL;
-    return c->writer && c->writer[i].conv && io->want_grad[i] &&
+    return i < CONCAT_WRITERS && c->writer[i].conv && io->want_grad[i] &&
            io->bottom[i] == c->writer[i].top &&
            ct_conv_layer_masks(c->writer[i].conv, db);
 }
@@ -185,11 +183,17 @@ void ct_concat_masked(const struct ct_layer *l, int i)
     ct_conv_layer_masked(c->writer[i].conv);
 }
 
-static void concat_teardown(struct ct_layer *l)
+static bool concat_meet(struct ct_layer *l, int i, struct ct_layer *writer,
+                        const struct ct_blob *top)
 {
     struct concat *c = l->state;
+    const bool takes = writer && c->whole && writer->dev == l->dev &&
+                       ct_conv_layer_of(writer);
 
-    ct_free(c->writer);
+    if (i < CONCAT_WRITERS)
+        c->writer[i] = takes ? (struct concat_writer){ writer, top }
+                             : (struct concat_writer){ NULL, NULL };
+    return false;
 }
 
 const struct ct_layer_type ct_layer_concat = {
@@ -204,21 +208,5 @@ const struct ct_layer_type ct_layer_concat = {
     .backward   = { concat_backward, CT_CUDA_FN(concat_backward) },
     .accepts    = concat_accepts,
     .absorb     = concat_absorb,
-    .teardown   = concat_teardown,
+    .meet       = concat_meet,
 };
-
-enum ct_status ct_layer_meet(struct ct_layer *l, int i,
-                             struct ct_layer *writer,
-                             const struct ct_blob *top)
-{
-    struct concat *c = l->type == &ct_layer_concat ? l->state : NULL;
-
-    if (!c || !c->whole || writer->dev != l->dev ||
-        writer->type->backward[CT_CUDA] != ct_conv_layer_backward)
-        return CT_OK;
-    if (!c->writer)
-        CT_TRY(ct_alloc(l->param->n_bottom, sizeof(*c->writer),
-                        "layers before a Concat", &c->writer));
-    c->writer[i] = (struct concat_writer){ writer, top };
-    return CT_OK;
-}

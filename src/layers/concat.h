@@ -4,7 +4,10 @@
 
 #include "cortado/layer.h"
 
-enum { CONCAT_TOPS = 16 }; /* of a Split that is absorbed, at most */
+enum {
+    CONCAT_TOPS    = 16, /* of a Split that is absorbed, at most */
+    CONCAT_WRITERS = 8   /* that it knows: those of the first bottoms */
+};
 
 /* The convolution that writes a bottom, whose diff may be masked for it. */
 struct concat_writer {
@@ -16,7 +19,7 @@ struct concat {
     int     axis;
     int64_t outer, inner; /* elements before and behind the axis */
     bool    whole;        /* all bottoms at once, where that fits; GPU */
-    struct concat_writer *writer; /* per bottom, or NULL; owned */
+    struct concat_writer writer[CONCAT_WRITERS];
 };
 
 #ifdef __cplusplus

@@ -317,6 +317,11 @@ bool ct_conv_layer_rests(const struct ct_layer *l)
     return s->n_conv > 0 && !s->desc.packed;
 }
 
+struct ct_conv_layer *ct_conv_layer_of(struct ct_layer *l)
+{
+    return l->type->forward[CT_CPU] == ct_conv_layer_forward ? l->state : NULL;
+}
+
 float *ct_conv_layer_diff(const struct ct_layer *l, int i)
 {
     return i < l->n_blob && l->blob_wants_grad[i] ? ct_diff(l->blob[i]) : NULL;

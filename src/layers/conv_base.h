@@ -72,6 +72,9 @@ CT_MUST_CHECK enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
                                                 const struct ct_blob *top,
                                                 float **db);
 
+/* The state of a layer whose objects run forwards; NULL: it has no such. */
+struct ct_conv_layer *ct_conv_layer_of(struct ct_layer *l);
+
 /* For a layer that writes the diff of its only top in the backward pass: does
  * it mask that diff itself, with *db to be added to (NULL: none)?  Then
  * ct_conv_layer_masked() says that it is done. */

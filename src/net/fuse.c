@@ -25,17 +25,14 @@
  * other bottoms where they are equal (CT_LAYER_ONE_DIFF) and nobody writes
  * there who is not the last to look.
  *
- * At last a layer may meet those that write its bottoms: a Concat masks the
- * diffs of convolutions that have absorbed a ReLU.
- * Last, a layer is told who writes its bottom, for what the two may agree upon
- * (layers/behind.h).
+ * At last a layer may meet those that write its bottoms, for what the two may
+ * agree upon: a Concat masks the diffs of convolutions that have absorbed a
+ * ReLU, a convolution adds up what BatchNorm makes its statistics of.
  *
  * Nothing of this happens when blobs are to be kept, as pycaffe's are, or with
  * CORTADO_IMPL=fuse:none. */
 #include "base/mem.h"
 #include "device/impl.h"
-#include "layers/behind.h"
-#include "layers/meet.h"
 #include "net/net_inner.h"
 
 /* The layer that last wrote blob b before layer i, and to which no layer in
@@ -244,20 +241,20 @@ static int absorb(struct ct_net *net, int i)
     return last;
 }
 
-/* The layer that does the work of the group whose only top is bottom b of
- * layer i; NULL: there is none.  Whoever else reads it has a Split between. */
-static struct ct_layer *head_before(const struct ct_net *net, int i, int b)
+/* The group whose only top is bottom b of layer i, by the layer that does its
+ * work; NULL: there is none.  Whoever else reads it has a Split between. */
+static struct net_layer *group_before(struct ct_net *net, int i, int b)
 {
     const int id = net->layer[i].bottom_id[b];
 
     for (int j = i - 1; j >= 0; j--)
         for (int t = 0; t < net->layer[j].n_top; t++)
             if (net->layer[j].top_id[t] == id) {
-                const struct net_layer *head = &net->layer[net->layer[j].first];
+                struct net_layer *head = &net->layer[net->layer[j].first];
 
                 return net->layer[j].last == j && net->layer[j].n_top == 1 &&
                                head->n_top == 1 && head->n_bottom == 1
-                           ? head->layer
+                           ? head
                            : NULL;
             }
     return NULL;
@@ -267,35 +264,27 @@ static struct ct_layer *head_before(const struct ct_net *net, int i, int b)
 static enum ct_status introduce(struct ct_net *net)
 {
     for (int i = 0; i < net->n_layer; i++) {
-        const struct net_layer *l = &net->layer[i];
+        const struct net_layer *l        = &net->layer[i];
+        const struct ct_layer_type *type = l->layer->type;
 
-        for (int b = 0; b < l->n_bottom; b++) {
-            struct ct_layer *head =
-                l->want_grad[b] ? head_before(net, i, b) : NULL;
+        for (int b = 0; type->meet && l->first == i && b < l->n_bottom; b++) {
+            struct net_layer *head = group_before(net, i, b);
 
-            if (head)
-                CT_TRY(ct_layer_meet(l->layer, b, head,
-                                     net->blob[l->bottom_id[b]].blob));
+            if (!head || !type->meet(l->layer, b, head->layer,
+                                     net->blob[l->bottom_id[b]].blob))
+                continue;
+            net->met = true;
+            for (int j = head->first; j <= head->last; j++)
+                CT_TRY(net_layer_reshape(net, &net->layer[j]));
         }
     }
     return CT_OK;
 }
 
-/* Layers that read what another one writes, and nobody else before them. */
-static enum ct_status line_up(struct ct_net *net)
+static void part_again(const struct net_layer *l)
 {
-    for (int i = 0; i < net->n_layer; i++) {
-        const struct net_layer *l = &net->layer[i];
-        const int j = l->n_bottom ? writer_of(net, l->bottom_id[0], i) : -1;
-
-        if (j < 0 || l->first != i || net->layer[j].first != j ||
-            net->layer[j].last != j ||
-            !ct_layer_stand_behind(l->layer, net->layer[j].layer))
-            continue;
-        net->lined_up = true;
-        CT_TRY(net_layer_reshape(net, &net->layer[j]));
-    }
-    return CT_OK;
+    for (int b = 0; l->layer->type->meet && b < l->n_bottom; b++)
+        (void)l->layer->type->meet(l->layer, b, NULL, NULL);
 }
 
 enum ct_status net_fuse(struct ct_net *net)
@@ -325,21 +314,20 @@ enum ct_status net_fuse(struct ct_net *net)
             CT_TRY(net_layer_reshape(net, &net->layer[j]));
         i = last;
     }
-    CT_TRY(introduce(net));
-    return line_up(net);
+    return introduce(net);
 }
 
 enum ct_status net_unfuse(struct ct_net *net)
 {
-    if (!net->fused && !net->lined_up && net->n_chain == 0)
+    if (!net->fused && !net->met && net->n_chain == 0)
         return CT_OK;
-    net->fused = net->lined_up = false;
+    net->fused = net->met = false;
     for (int i = 0; i < net->n_layer; i++) {
         struct net_layer *l = &net->layer[i];
 
         if (l->last > i && l->first == i)
             (void)l->layer->type->absorb(l->layer, NULL);
-        (void)ct_layer_stand_behind(l->layer, NULL);
+        part_again(l);
         l->layer->absorbed = false;
         l->joins           = NULL;
         l->diff_top        = 0;

@@ -104,7 +104,7 @@ struct ct_net {
     void                 *layer_start_arg;
     bool                  debug_info;
     bool                  fused; /* some layers run as one */
-    bool                  lined_up; /* some do more for the next (fuse.c) */
+    bool                  met;   /* some do more for the next (fuse.c) */
     bool                  packed; /* parameters are; see packed.c */
     struct net_chain    **chain; /* owned */
     int                   n_chain;

@@ -49,10 +49,12 @@ static struct ct_conv_desc desc_of(const struct shape *s)
 TEST(slabs, boxes_cover_every_position_and_shares_every_box)
 {
     static const struct ct_slab_form forms[] = { { 2, 2, 3, 112, 1 },
-                                                 { 3, 3, 3, 64, 1 } };
+                                                 { 3, 3, 3, 64, 1 },
+                                                 { 4, 4, 2, 64, 3 },
+                                                 { 1, 3, 3, 48, 1 } };
 
     for (int i = 0; i < N_SHAPES; i++)
-        for (int f = 0; f < 2; f++) {
+        for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
             const struct ct_conv_desc d = desc_of(&shapes[i]);
             struct ct_slab_shape s = { .batch = d.batch,
                                        .channels = d.in_channels,

@@ -1,5 +1,5 @@
 /* test_moments.c - a BatchNorm that takes its statistics from the convolution
- * before it (layers/behind.h) gives what one gives that reads its bottom.
+ * before it gives what one gives that reads its bottom (meet, cortado/layer.h).
  *
  * On a GPU, in bfloat16, where CORTADO_TEST_DEVICE names one. */
 #include <stdlib.h>

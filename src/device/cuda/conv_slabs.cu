@@ -18,10 +18,14 @@
 
 #if CUDART_VERSION >= 12050
 
+/* Every slab comes through the cache between memory and multiprocessors, which
+ * is what limits most forms: r rows and c columns take r + c slabs for r c
+ * products. */
 static const struct ct_slab_form forms[CT_SLABS_FORMS] = {
     { 2, 2, 3, 112, 1 }, { 2, 2, 3, 112, 3 }, { 1, 2, 2, 112, 2 },
     { 2, 2, 2, 112, 1 }, { 2, 2, 2, 112, 3 }, { 2, 2, 1, 64, 1 },
-    { 3, 3, 3, 64, 1 },
+    { 3, 3, 3, 64, 1 },  { 4, 4, 2, 64, 1 },  { 4, 4, 2, 64, 3 },
+    { 1, 3, 3, 48, 1 },
 };
 
 #if CT_HAS_WGMMA
@@ -184,7 +188,7 @@ __global__ static void __launch_bounds__(128 * (GROUPS + 1), 1)
 #if CT_HAS_WGMMA
     constexpr int COLUMNS = GROUPS / ROWS * SLABS;
     /* What the group that asks for boxes leaves to the others. */
-    constexpr int REGISTERS = GROUPS == 3 ? 152 : 232;
+    constexpr int REGISTERS = GROUPS == 4 ? 104 : GROUPS == 3 ? 152 : 232;
     extern __shared__ char shared[];
     __shared__ struct stages b;
     char *tiles = (char *)(((uintptr_t)shared + 1023) & ~(uintptr_t)1023);
@@ -222,8 +226,8 @@ struct joint {
 };
 
 __global__ static void __launch_bounds__(CT_BLOCK)
-    join_shares(struct joint m, const uint32_t *largest, const float *part,
-                float *dw)
+    join_shares(struct joint m, const uint32_t *__restrict__ largest,
+                const float *__restrict__ part, float *__restrict__ dw)
 {
     CT_TURN();
     extern __shared__ float tile[]; /* channel, tap: as dw has them */
@@ -242,7 +246,7 @@ __global__ static void __launch_bounds__(CT_BLOCK)
             part + ((int64_t)o * m.taps + tap) * m.channels + first + c;
         float4 v = make_float4(0, 0, 0, 0);
 
-#pragma unroll 4
+#pragma unroll 8
         for (int s = mine; i < items && s < m.shares; s += groups) {
             const float4 a = *(const float4 *)(from + s * all);
 
@@ -264,6 +268,7 @@ __global__ static void __launch_bounds__(CT_BLOCK)
         __syncthreads();
     }
     dw += ((int64_t)o * m.channels + first) * m.taps;
+#pragma unroll 4
     for (int i = threadIdx.x; i < n * m.taps; i += CT_BLOCK)
         dw[i] += largest ? tile[i] * scale *
                                ct_unscale_of(largest[first + i / m.taps])
@@ -344,8 +349,12 @@ static enum ct_status start_form(const struct ct_device *d, int form,
 {
     const struct ct_slab_form *f = &forms[form];
 
+    if (f->rows == 4)
+        return start<4, 4, 2>(d, f, s, of_dy, of_x, part);
     if (f->rows == 3)
         return start<3, 3, 3>(d, f, s, of_dy, of_x, part);
+    if (f->rows == 1 && f->groups == 3)
+        return start<1, 3, 3>(d, f, s, of_dy, of_x, part);
     if (f->rows == 1)
         return start<1, 2, 2>(d, f, s, of_dy, of_x, part);
     if (f->slabs == 1)
@@ -359,13 +368,16 @@ static enum ct_status join(const struct ct_device *d, const struct ct_slabs *s,
                            const uint32_t *largest, const float *part,
                            float *dw)
 {
-    enum { VALUES = 2048 }; /* of a block */
+    enum { VALUES = 2048 }; /* of a block, at most */
+    const int least = 2 * ct_cuda(d)->n_multiprocessors; /* blocks, if it can */
     struct joint m = { s->outputs, s->channels, s->taps, s->shares,
                        VALUES / s->taps / 8 * 8, CT_BLOCK };
     int runs;
 
     m.run = m.run < 8 ? 8 : m.run > s->channels ? s->channels : m.run;
-    runs  = (s->channels - 1) / m.run + 1;
+    while (m.run > 8 && s->outputs * ((s->channels - 1) / m.run + 1) < least)
+        m.run = (m.run / 2 + 7) / 8 * 8;
+    runs = (s->channels - 1) / m.run + 1;
     while (m.lanes > 32 && CT_BLOCK / m.lanes * 8 <= s->shares)
         m.lanes /= 2;
     return CT_START(d, (unsigned)(s->outputs * runs), CT_BLOCK,

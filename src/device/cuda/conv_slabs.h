@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { CT_SLABS_FORMS = 7 }; /* ways to cut the product; see slab_cut.h */
+enum { CT_SLABS_FORMS = 10 }; /* ways to cut the product; see slab_cut.h */
 
 /* Whether this form takes the convolution; *bytes: its scratch. */
 bool ct_cuda_slabs_takes(const struct ct_conv *c, int form, size_t *bytes);

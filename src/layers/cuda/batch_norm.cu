@@ -3,7 +3,6 @@
 #include "layers/batch_norm.h"
 #include "device/conv.h"
 #include "device/cuda/channel_kernels.h"
-#include "layers/behind.h"
 #include "layers/cuda/slots.h"
 #include "proto/params.h"
 
@@ -413,7 +412,7 @@ static enum ct_status find_stats(const struct ct_layer *l, const struct norm &n,
         return CT_LAUNCH(l->dev, n.channels, global_stats, n);
     if (v.outer * v.inner == 0)
         return CT_LAUNCH(l->dev, n.channels, keep_no_stats, n);
-    if (ct_layer_moments(l, (const float *)x, &there))
+    if (batch_norm_moments(l, (const float *)x, &there))
         return CT_START(l->dev, (unsigned)n.channels, CT_BLOCK, 0,
                         moments_of_slots, n, there.slots,
                         (const float4 *)there.part);
