@@ -8,7 +8,6 @@
 struct lrn {
     struct ct_lrn   lrn;
     struct ct_blob *scratch;
-    bool            planes; /* on a GPU: CORTADO_IMPL allows them */
 };
 
 #endif
