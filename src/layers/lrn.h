@@ -8,6 +8,7 @@
 struct lrn {
     struct ct_lrn   lrn;
     struct ct_blob *scratch;
+    bool            near; /* on a GPU: CORTADO_IMPL allows it */
 };
 
 #endif

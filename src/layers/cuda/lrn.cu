@@ -7,10 +7,12 @@
  * gradient's terms of the channels that it reaches again.  In the plain layout
  * it walks down the channels of a position.
  *
- * Within a channel, and for other windows, a thread makes a value from its
- * definition; within a channel backward by way of the terms. */
+ * Within a channel, lrn_near.h has windows of 3 and 5.  For all others a thread
+ * makes a value from its definition; within a channel backward by way of the
+ * terms. */
 #include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
+#include "layers/cuda/lrn_near.h"
 #include "layers/cuda/slots.h"
 #include "layers/lrn.h"
 
@@ -21,18 +23,6 @@ struct across {
     int     c, chunk; /* channels of a line; those that a thread walks */
     float   a, k, beta;
 };
-
-/* s^-beta, and s^-(beta + 1) where asked for; an error of a few units in the
- * last place. */
-__device__ static inline float power(float s, float beta, float *next)
-{
-    const float r = rsqrtf(s);
-    const float p = beta == 0.75f ? r * r * rsqrtf(r) : exp2f(-beta * log2f(s));
-
-    if (next)
-        *next = p * (r * r);
-    return p;
-}
 
 /* The pack of channels at x and the packs beside it, as floats; what is not
  * there counts as 0. */
@@ -442,11 +432,14 @@ static enum ct_status across_backward(const struct ct_device *d,
 template <typename T>
 static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 {
-    const struct ct_lrn *p = &((const struct lrn *)l->state)->lrn;
+    const struct lrn *s    = (const struct lrn *)l->state;
+    const struct ct_lrn *p = &s->lrn;
     const int64_t n        = ct_elements(io->top[0]);
     const T *x = (const T *)ct_data(io->bottom[0]);
     T *y = (T *)ct_data(io->top[0]);
 
+    if (takes_near<T>(s, x, y, NULL))
+        NEAR(l->dev, p, T, near_forward, x, y);
     if (!takes_across(p))
         return CT_LAUNCH(l->dev, n, any_forward<T>, any_of(p), n, x, y);
     return p->size == 3 ? across_forward<1>(l->dev, p, x, y)
@@ -465,6 +458,10 @@ static enum ct_status backward(const struct ct_layer *l,
     T *dx = (T *)ct_diff(io->bottom[0]);
     float *term = ct_data(s->scratch);
 
+    if (takes_near<T>(s, x, dy, dx)) {
+        CT_TRY(near_terms_of(l->dev, p, x, dy, term));
+        NEAR(l->dev, p, T, near_backward, x, dy, (const float *)term, dx);
+    }
     if (takes_across(p))
         return p->size == 3 ? across_backward<1>(l->dev, p, x, dy, dx)
                             : across_backward<2>(l->dev, p, x, dy, dx);
