@@ -34,7 +34,7 @@ static enum ct_status lrn_setup(struct ct_layer *l, const struct ct_io *io)
     s->lrn.within = p->norm_region ==
                     CAFFE__LRNPARAMETER__NORM_REGION__WITHIN_CHANNEL;
     s->lrn.k      = s->lrn.within ? 1 : p->k;
-    s->planes     = ct_impl_allowed("within", "planes");
+    s->near       = ct_impl_allowed("within", "near");
     return ct_layer_add_scratch(l, &s->scratch);
 }
 

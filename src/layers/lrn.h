@@ -12,7 +12,7 @@ extern "C" {
 struct lrn {
     struct ct_lrn   lrn;
     struct ct_blob *scratch;
-    bool            planes; /* on a GPU: CORTADO_IMPL allows them */
+    bool            near; /* on a GPU: CORTADO_IMPL allows it */
     /* A convolution that has absorbed a ReLU and writes `top`, the bottom;
      * borrowed, or NULL. */
     struct ct_layer      *writer;

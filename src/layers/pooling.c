@@ -102,6 +102,7 @@ static enum ct_status pooling_setup(struct ct_layer *l, const struct ct_io *io)
     struct pooling *s = l->state;
 
     CT_TRY(pooling_check(l, p));
+    s->strips = ct_impl_allowed("plain", "strips");
     s->global = p->global_pooling;
     s->floor  = p->has_ceil_mode
                     ? !p->ceil_mode

@@ -12,6 +12,7 @@ extern "C" {
 struct pooling {
     struct ct_pool  pool;
     bool            global, floor;
+    bool            strips; /* on a GPU: CORTADO_IMPL allows them */
     struct ct_blob *at;   /* places, 32-bit integers in a float blob */
     struct ct_blob *kept; /* x, for STOCHASTIC in the TEST phase */
     /* A convolution that has absorbed a ReLU and writes `top`, the bottom;

@@ -80,12 +80,11 @@ static void unforce(void *unused)
 enum { PLANES = 3 * 37 * 16 * 16 };
 
 /* Both results of one layer, behind each other. */
-static void run_within(enum ct_device_kind dev, struct ct_shape shape,
-                       float *out)
+static void run_within(enum ct_device_kind dev, const char *prototxt,
+                       struct ct_shape shape, float *out)
 {
     static float dy[PLANES];
-    struct layer_case *c = layer_case(dev, "type: 'LRN' lrn_param { "
-        "local_size: 5 alpha: 2 norm_region: WITHIN_CHANNEL }");
+    struct layer_case *c = layer_case(dev, prototxt);
     const struct ct_blob *b;
 
     for (int i = 0; i < PLANES; i++)
@@ -100,44 +99,55 @@ static void run_within(enum ct_device_kind dev, struct ct_shape shape,
     memcpy(out + b->count, ct_diff(b), (size_t)b->count * sizeof(float));
 }
 
+/* Rows that fall into fours, of one four and of several, and some that do not;
+ * images smaller than a window. */
 TEST_EACH_DEVICE(lrn, within_a_channel_every_way_gives_what_the_definition_does)
 {
-    static float want[2 * PLANES], got[2 * PLANES];
+    static const char *const kinds[] = {
+        "type: 'LRN' lrn_param { local_size: 3 alpha: 2 "
+        "norm_region: WITHIN_CHANNEL }",
+        "type: 'LRN' lrn_param { local_size: 5 alpha: 2 beta: 0.6 "
+        "norm_region: WITHIN_CHANNEL }"
+    };
     static const int64_t shapes[][4] = { { 3, 37, 16, 16 }, { 2, 5, 9, 13 },
-                                         { 3, 2, 31, 29 }, { 1, 3, 70, 67 } };
+                                         { 3, 2, 31, 28 }, { 1, 3, 1, 4 },
+                                         { 2, 3, 2, 8 } };
+    static float want[2 * PLANES], got[2 * PLANES];
 
     test_defer(unforce, NULL);
-    for (int i = 0; i < 4; i++) {
-        const struct ct_shape s = CT_SHAPE(shapes[i][0], shapes[i][1],
-                                           shapes[i][2], shapes[i][3]);
+    for (int i = 0; i < 10; i++) {
+        const int64_t *d        = shapes[i / 2];
+        const struct ct_shape s = CT_SHAPE(d[0], d[1], d[2], d[3]);
 
-        run_within(dev, s, got);
+        run_within(dev, kinds[i % 2], s, got);
         ASSERT(setenv("CORTADO_IMPL",
                       dev == CT_CUDA ? "within:values" : "lrn:ref", 1) == 0);
-        run_within(dev, s, want);
+        run_within(dev, kinds[i % 2], s, want);
         unforce(NULL);
-        for (int64_t j = 0; j < 2 * s.dim[0] * s.dim[1] * s.dim[2] * s.dim[3];
-             j++)
+        for (int64_t j = 0; j < 2 * d[0] * d[1] * d[2] * d[3]; j++)
             ASSERT_FLOAT(want[j], got[j], 1e-5f);
     }
 }
 
 TEST(lrn, packed_images_within_a_channel_give_what_plain_ones_do)
 {
-    /* Whole groups of channels, some that are not, planes that a block has by
-     * themselves and some that it has not; windows wider than an image. */
+    /* Channels that come in packs, in packs of some types alone, in none. */
     static const int64_t shapes[][4] = { { 3, 32, 16, 16 }, { 2, 19, 5, 4 },
-                                         { 2, 3, 37, 41 }, { 1, 2, 70, 61 },
-                                         { 2, 40, 8, 8 } };
+                                         { 2, 12, 9, 7 }, { 1, 8, 1, 1 },
+                                         { 2, 40, 8, 2 } };
+    static const char *const kinds[] = {
+        "type: 'LRN' lrn_param { local_size: 3 alpha: 2 "
+        "norm_region: WITHIN_CHANNEL }",
+        "type: 'LRN' lrn_param { local_size: 5 alpha: 2 beta: 0.6 "
+        "norm_region: WITHIN_CHANNEL }",
+        "type: 'LRN' lrn_param { local_size: 7 alpha: 2 "
+        "norm_region: WITHIN_CHANNEL }"
+    };
 
-    for (int i = 0; i < 5; i++) {
-        const struct ct_shape s = CT_SHAPE(shapes[i][0], shapes[i][1],
-                                           shapes[i][2], shapes[i][3]);
+    for (int i = 0; i < 15; i++) {
+        const int64_t *d = shapes[i / 3];
 
-        check_packed("type: 'LRN' lrn_param { local_size: 3 alpha: 2 "
-                     "norm_region: WITHIN_CHANNEL }", false, s);
-        check_packed("type: 'LRN' lrn_param { local_size: 11 alpha: 2 "
-                     "beta: 0.6 norm_region: WITHIN_CHANNEL }", false, s);
+        check_packed(kinds[i % 3], false, CT_SHAPE(d[0], d[1], d[2], d[3]));
     }
 }
 

@@ -3,6 +3,8 @@
  *      1  2  3  4
  *      8  7  6  5
  *      9 10 12 11                                                        */
+#include <stdlib.h>
+
 #include "layout_case.h"
 
 static const float x[] = { 1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 12, 11 };
@@ -230,6 +232,66 @@ TEST(pooling, channels_in_packs_give_what_the_cpu_gives)
         g->ops->free(g, dx);
         g->ops->free(g, y);
         layout_run_free(&r, false);
+    }
+}
+
+static void unforce(void *unused)
+{
+    (void)unused;
+    unsetenv("CORTADO_IMPL");
+}
+
+enum { PLAIN = 2 * 3 * 32 * 32 };
+
+/* y and dx of one layer, behind each other. */
+static void run_plain(enum ct_device_kind dev, const char *prototxt,
+                      struct ct_shape shape, float *out)
+{
+    static float dy[PLAIN];
+    struct layer_case *c = layer_case(dev, prototxt);
+    const struct ct_blob *b;
+
+    for (int i = 0; i < PLAIN; i++)
+        dy[i] = 2 * ct_uniform(5, 1, (uint64_t)i) - 1;
+    case_bottom(c, 0, shape, NULL);
+    ASSERT_OK(case_setup(c));
+    case_top_diff(c, 0, dy);
+    ASSERT_OK(case_backward(c));
+    b = case_find(c, "bottom[0].diff");
+    memcpy(out, ct_diff(b), (size_t)b->count * sizeof(float));
+    b = case_find(c, "top[0].data");
+    memcpy(out + PLAIN, ct_data(b), (size_t)b->count * sizeof(float));
+}
+
+/* Rows that fall into fours, outputs that do and that do not, windows that
+ * overhang and rows that none holds. */
+TEST_EACH_DEVICE(pooling, plain_images_every_way_give_what_the_definition_does)
+{
+    static const char *const kinds[] = {
+        "type: 'Pooling' pooling_param { kernel_size: 2 stride: 2 }",
+        "type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 }",
+        "type: 'Pooling' pooling_param { pool: AVE kernel_size: 2 stride: 2 }",
+        "type: 'Pooling' pooling_param { pool: AVE kernel_size: 3 stride: 2 }",
+        "type: 'Pooling' pooling_param { kernel_size: 3 stride: 2 "
+        "round_mode: FLOOR }"
+    };
+    static const int64_t shapes[][4] = { { 2, 3, 32, 32 }, { 1, 2, 7, 8 },
+                                         { 2, 1, 16, 8 },  { 3, 2, 9, 12 },
+                                         { 1, 5, 4, 16 },  { 2, 2, 6, 7 } };
+    static float want[2 * PLAIN], got[2 * PLAIN];
+
+    test_defer(unforce, NULL);
+    for (int i = 0; i < 30; i++) {
+        const int64_t *d        = shapes[i / 5];
+        const struct ct_shape s = CT_SHAPE(d[0], d[1], d[2], d[3]);
+
+        run_plain(dev, kinds[i % 5], s, got);
+        ASSERT(setenv("CORTADO_IMPL",
+                      dev == CT_CUDA ? "plain:places" : "pool:ref", 1) == 0);
+        run_plain(dev, kinds[i % 5], s, want);
+        unforce(NULL);
+        for (int j = 0; j < 2 * PLAIN; j++)
+            ASSERT_FLOAT(want[j], got[j], 1e-6f);
     }
 }
 

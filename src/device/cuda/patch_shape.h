@@ -6,6 +6,17 @@
 #include "device/cuda/patch_cut.h"
 #include "device/cuda/patch_load.h"
 
+/* Whether it is so small that a library's tiles do not pay. */
+static inline bool ct_patch_few(const struct ct_conv *c)
+{
+    const struct ct_conv_desc *d = &c->desc;
+    const double most            = 2e9; /* products of a pass */
+
+    return (double)d->batch * (double)(c->out[0] * c->out[1]) *
+               (double)(d->kernel[0] * d->kernel[1]) *
+               (double)(d->in_channels * d->out_channels) <= most;
+}
+
 /* False: not this convolution. */
 static inline bool ct_patch_shape_of(const struct ct_conv *c,
                                      struct ct_patch_shape *s)
@@ -24,6 +35,8 @@ static inline bool ct_patch_shape_of(const struct ct_conv *c,
         s->kernel[i] = (int)d->kernel[i];
         s->pad[i]    = (int)d->pad[i];
     }
+    if (!ct_patch_few(c))
+        return false;
     s->batch    = (int)d->batch;
     s->channels = (int)d->in_channels;
     s->outputs  = (int)d->out_channels;

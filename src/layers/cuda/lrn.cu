@@ -7,13 +7,12 @@
  * gradient's terms of the channels that it reaches again.  In the plain layout
  * it walks down the channels of a position.
  *
- * Within a channel, a block has some channels of an image in shared memory, and
- * backward their terms, too.  Where images are too large for that, and for
- * other windows across channels, a thread makes a value from its definition;
- * within a channel backward by way of the terms. */
+ * Within a channel, lrn_near.h has windows of 3 and 5.  For all others a thread
+ * makes a value from its definition; within a channel backward by way of the
+ * terms. */
 #include "device/cuda/divide.h"
 #include "device/cuda/elementwise.h"
-#include "layers/cuda/lrn_planes.h"
+#include "layers/cuda/lrn_near.h"
 #include "layers/cuda/slots.h"
 #include "layers/lrn.h"
 
@@ -210,6 +209,15 @@ __global__ static void walk_backward(struct across p, int64_t n,
         }
     }
 }
+
+/* Any window, one value a thread. */
+struct any {
+    int64_t n, step; /* step: from position to position */
+    int     c, h, w, half;
+    bool    within, nhwc;
+    float   a, k, beta;
+    struct ct_divider by_c, by_h, by_w;
+};
 
 /* A value's place: image and channel begin at `base`. */
 struct spot {
@@ -428,28 +436,6 @@ static enum ct_status across_backward(const struct ct_device *d,
                      dy, dx);
 }
 
-/* Channels of a block: 32 bytes of a position, or some 2048 values; three
- * arrays of them fit into shared memory.  False: planes are too large. */
-static bool planes_of(const struct lrn *s, struct planes *out)
-{
-    enum { MOST = 4096, USUAL = 2048 };
-    const struct ct_lrn *p = &s->lrn;
-    const int64_t plane    = p->h * p->w;
-    int64_t each           = 32 / (int)ct_dtype_bytes(p->dtype);
-
-    if (!s->planes || !p->within || plane > MOST ||
-        p->n * p->c * plane > INT32_MAX)
-        return false;
-    if (p->layout != CT_NHWC)
-        each = plane < USUAL ? USUAL / plane : 1;
-    while (each > 1 && (each * plane > MOST || each >= 2 * p->c))
-        each /= 2;
-    *out = { any_of(p), (int)each, (int)((p->c + each - 1) / each),
-             (int)(each * plane), ct_divider_of(each, INT32_MAX),
-             ct_divider_of(plane, INT32_MAX) };
-    return true;
-}
-
 template <typename T>
 static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 {
@@ -458,12 +444,9 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
     const int64_t n        = ct_elements(io->top[0]);
     const T *x = (const T *)ct_data(io->bottom[0]);
     T *y = (T *)ct_data(io->top[0]);
-    struct planes v;
 
-    if (planes_of(s, &v))
-        return CT_START(l->dev, (unsigned)(p->n * v.groups), CT_BLOCK,
-                        (size_t)v.values * sizeof(float), planes_forward<T>, v,
-                        x, y);
+    if (takes_near<T>(s, x, y, NULL))
+        NEAR(l->dev, p, T, near_forward, x, y);
     if (!takes_across(p))
         return CT_LAUNCH(l->dev, n, any_forward<T>, any_of(p), n, x, y);
     return p->size == 3 ? across_forward<1>(l->dev, p, x, y)
@@ -481,12 +464,11 @@ static enum ct_status backward(const struct ct_layer *l,
     const T *dy = (const T *)ct_diff(io->top[0]);
     T *dx = (T *)ct_diff(io->bottom[0]);
     float *term = ct_data(s->scratch);
-    struct planes v;
 
-    if (planes_of(s, &v))
-        return CT_START(l->dev, (unsigned)(p->n * v.groups), CT_BLOCK,
-                        3 * (size_t)v.values * sizeof(float),
-                        planes_backward<T>, v, x, dy, dx);
+    if (takes_near<T>(s, x, dy, dx)) {
+        CT_TRY(near_terms_of(l->dev, p, x, dy, term));
+        NEAR(l->dev, p, T, near_backward, x, dy, (const float *)term, dx);
+    }
     if (takes_across(p)) {
         *masks = lrn_masks(l, io);
         return p->size == 3 ? across_backward<1>(l->dev, p, x, dy, dx, masks)

@@ -15,6 +15,7 @@
 #include "layers/cuda/pass_draws.h"
 #include "layers/cuda/pool_packs.h"
 #include "layers/cuda/pool_rows.h"
+#include "layers/cuda/pool_strips.h"
 #include "layers/cuda/pool_sums.h"
 #include "layers/cuda/windows.h"
 #include "layers/pooling.h"
@@ -372,7 +373,11 @@ static enum ct_status max_run(const struct ct_layer *l, const struct ct_io *io)
     I *at = (I *)ct_data(s->at);
     const int64_t n = ct_elements(io->top[0]);
     constexpr int K = 16 / sizeof(T);
+    struct strips st;
 
+    if constexpr (N > 1 && sizeof(T) == 4 && sizeof(I) == 1)
+        if (s->strips && strips_of(&s->pool, false, x, y, at, &st))
+            return strips_max(l->dev, &s->pool, st, x, y, at);
     if constexpr (N > 1 && sizeof(T) == 2 && sizeof(I) == 1)
         if (by_packs<T>(&s->pool, x, y))
             return CT_LAUNCH(l->dev, n / K, (max_pairs<N, T>),
@@ -426,7 +431,11 @@ static enum ct_status average_of(const struct ct_layer *l,
     T *y = (T *)ct_data(io->top[0]);
     const int64_t n = ct_elements(io->top[0]);
     constexpr int K = 16 / sizeof(T);
+    struct strips st;
 
+    if constexpr (N > 1 && sizeof(T) == 4)
+        if (s->strips && strips_of(&s->pool, false, x, y, NULL, &st))
+            return strips_average(l->dev, &s->pool, st, x, y);
     if (by_packs<T>(&s->pool, x, y))
         return CT_LAUNCH(l->dev, n / K, (average_forward<N, K, T>),
                          shape_of(&s->pool, true, K), x, y);
@@ -502,15 +511,19 @@ static enum ct_status backward(const struct ct_layer *l,
 {
     const struct pooling *s = (const struct pooling *)l->state;
     const int holders       = holder_size(&s->pool);
+    const uint8_t *at = s->at ? (const uint8_t *)ct_data(s->at) : NULL;
+    float *dy = ct_diff(io->top[0]), *dx = ct_diff(io->bottom[0]);
+    struct strips st;
 
     if (io->top[0]->count == 0)
         return ct_clear_values(l->dev, ct_elements(io->bottom[0]),
                                io->bottom[0]->diff.dtype,
                                ct_diff(io->bottom[0]));
+    if (sizeof(T) == 4 && !s->kept && s->strips &&
+        strips_of(&s->pool, true, dy, dx, at, &st))
+        return strips_back(l->dev, &s->pool, st, at, dy, dx);
     if (sizeof(T) == 4 && !s->kept && by_rows(&s->pool))
-        return pool_rows(l->dev, &s->pool,
-                         s->at ? (const uint8_t *)ct_data(s->at) : NULL,
-                         ct_diff(io->top[0]), ct_diff(io->bottom[0]));
+        return pool_rows(l->dev, &s->pool, at, dy, dx);
     if (s->at && by_bytes(&s->pool))
         BY_SIZE(holders, N, return (max_back<N, T, uint8_t>(l, io)));
     if (s->at)
