@@ -50,6 +50,14 @@ struct ct_channel_coef {
     typedef decltype(((const F *)nullptr)->load(0)) type;
 };
 
+/* Gets what a map writes to y.  Of overloads, the one for an F of one's own may
+ * keep something of it. */
+template <int K, typename F, typename Y>
+__device__ inline void ct_channel_note(const F &, const Y *,
+                                       const ct_pack<K, Y> &)
+{
+}
+
 /* y = f(coefficients of the channel, x ...); kept, where not NULL, gets the
  * first x as it was. */
 template <int K, typename F, typename Y, typename X, typename... Z>
@@ -66,6 +74,7 @@ __device__ inline void ct_channel_pack(
     if (kept)
         ct_store_pack<K>(kept, x);
     ct_store_pack<K>(y, out);
+    ct_channel_note(f, y, out);
 }
 
 /* CT_AHEAD packs, `step` values apart. */
