@@ -28,6 +28,7 @@
  *
  *     y = max(s v z + b + a, 0)    da = e, the sum of all dy where y > 0
  *
+ * and forward keeps a bit for each y > 0, so that backward need not read y.
  * There a convolution before it may have added up x already (meet).
  *
  * Where ranks share their statistics (ct_run.peers) m counts the values of all
@@ -100,6 +101,7 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
         l->blob_wants_grad[i] = false;
     CT_TRY(ct_layer_add_scratch(l, &s->stats));
     CT_TRY(ct_layer_add_scratch(l, &s->sums));
+    CT_TRY(ct_layer_add_scratch(l, &s->above));
     if (io->bottom[0] == io->top[0] && !s->global)
         CT_TRY(ct_layer_add_scratch(l, &s->kept));
     if (!s->global)
@@ -107,6 +109,20 @@ static enum ct_status bn_setup(struct ct_layer *l, const struct ct_io *io)
     if (!s->global && sums)
         CT_TRY(bn_setup_merging(l));
     return ct_reshape(s->stats, CT_SHAPE(N_STATS, s->channels));
+}
+
+/* A byte for 16 bytes of y, where a sum's ReLU was absorbed. */
+static enum ct_status bn_reshape_above(const struct batch_norm *s,
+                                       const struct ct_blob *y)
+{
+    const int64_t per = 16 / (int64_t)ct_dtype_bytes(s->view.dtype) *
+                        (int64_t)sizeof(float);
+
+    if (s->sum && s->relu && ct_impl_allowed("mask", "bits"))
+        return ct_reshape(s->above,
+                          CT_SHAPE((ct_elements(y) + per - 1) / per));
+    ct_tensor_clear(&s->above->data);
+    return CT_OK;
 }
 
 static enum ct_status bn_reshape(struct ct_layer *l, const struct ct_io *io)
@@ -123,6 +139,7 @@ static enum ct_status bn_reshape(struct ct_layer *l, const struct ct_io *io)
         return ct_fail(CT_ENOTSUP, "layer %s: top and bottom need one layout",
                        l->name);
     CT_TRY(ct_layer_keep(l, io, s->kept));
+    CT_TRY(bn_reshape_above(s, io->bottom[0]));
     s->alone.view     = s->view;
     s->alone.eps      = ct_batch_norm_param(l->param)->eps;
     s->alone.in_place = ct_layer_kept(s->kept) != NULL;

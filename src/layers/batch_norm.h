@@ -25,6 +25,8 @@ struct batch_norm {
     struct ct_blob    *stats;  /* N_STATS rows of c */
     struct ct_blob    *sums;   /* scratch of the reductions */
     struct ct_blob    *kept;   /* x, in place */
+    struct ct_blob    *above;  /* a bit for each y above 0, behind a sum */
+    bool               noted;  /* forward has written them */
     struct ct_batch_norm alone; /* with nothing absorbed, in training */
     const struct ct_layer *scale; /* absorbed, or NULL */
     bool               sum;       /* absorbed: y = z + bottom 1 */

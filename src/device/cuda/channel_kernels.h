@@ -50,6 +50,14 @@ struct ct_channel_coef {
     typedef decltype(((const F *)nullptr)->load(0)) type;
 };
 
+/* Gets what a map writes to y.  Of overloads, the one for an F of one's own may
+ * keep something of it. */
+template <int K, typename F, typename Y>
+__device__ inline void ct_channel_note(const F &, const Y *,
+                                       const ct_pack<K, Y> &)
+{
+}
+
 /* y = f(coefficients of the channel, x ...); kept, where not NULL, gets the
  * first x as it was. */
 template <int K, typename F, typename Y, typename X, typename... Z>
@@ -66,38 +74,52 @@ __device__ inline void ct_channel_pack(
     if (kept)
         ct_store_pack<K>(kept, x);
     ct_store_pack<K>(y, out);
+    ct_channel_note(f, y, out);
 }
 
-/* CT_AHEAD packs, `step` values apart. */
-template <int K, typename T>
+/* N packs, `step` values apart. */
+template <int N, int K, typename T>
 struct ct_packs {
-    ct_pack<K, T> v[CT_AHEAD];
+    ct_pack<K, T> v[N];
 };
 
-template <int K, typename T>
-__device__ inline struct ct_packs<K, T> ct_load_packs(const T *p, int64_t step)
+template <int N, int K, typename T>
+__device__ inline struct ct_packs<N, K, T> ct_load_packs(const T *p,
+                                                         int64_t step)
 {
-    struct ct_packs<K, T> all;
+    struct ct_packs<N, K, T> all;
 
 #pragma unroll
-    for (int u = 0; u < CT_AHEAD; u++)
+    for (int u = 0; u < N; u++)
         all.v[u] = ct_load_pack<K>(p + u * step);
     return all;
 }
 
-template <int K, typename F, typename Y, typename X, typename... Z>
+template <int N, int K, typename F, typename Y, typename X, typename... Z>
 __device__ inline void ct_channel_packs_out(
     const F &f, const typename ct_channel_coef<F>::type *coef, int coef_step,
-    int64_t step, Y *y, X *kept, const struct ct_packs<K, X> &x,
-    const struct ct_packs<K, Z> &...z)
+    int64_t step, Y *y, X *kept, const struct ct_packs<N, K, X> &x,
+    const struct ct_packs<N, K, Z> &...z)
 {
 #pragma unroll
-    for (int u = 0; u < CT_AHEAD; u++)
+    for (int u = 0; u < N; u++)
         ct_channel_pack<K>(f, coef, coef_step, y + u * step,
                            kept ? kept + u * step : kept, x.v[u], z.v[u]...);
 }
 
-/* n places from `i` on, `step` apart. */
+/* N places from `i` on, `step` apart: all are asked for before one is used. */
+template <int N, int K, typename F, typename Y, typename X, typename... Z>
+__device__ inline void ct_channel_places(
+    const F &f, const typename ct_channel_coef<F>::type *coef, int coef_step,
+    int64_t i, int64_t step, Y *y, X *kept, const X *x, const Z *...z)
+{
+    ct_channel_packs_out<N, K>(f, coef, coef_step, step, y + i,
+                               kept ? kept + i : kept,
+                               ct_load_packs<N, K>(x + i, step),
+                               ct_load_packs<N, K>(z + i, step)...);
+}
+
+/* n places from `i` on, `step` apart; the last few by two and by one. */
 template <int K, typename F, typename Y, typename X, typename... Z>
 __device__ inline void ct_channel_walk(
     const F &f, const typename ct_channel_coef<F>::type *coef, int coef_step,
@@ -105,13 +127,12 @@ __device__ inline void ct_channel_walk(
     const Z *...z)
 {
     for (; n >= CT_AHEAD; n -= CT_AHEAD, i += CT_AHEAD * step)
-        ct_channel_packs_out<K>(f, coef, coef_step, step, y + i,
-                                kept ? kept + i : kept,
-                                ct_load_packs<K>(x + i, step),
-                                ct_load_packs<K>(z + i, step)...);
-    for (; n > 0; n--, i += step)
-        ct_channel_pack<K>(f, coef, coef_step, y + i, kept ? kept + i : kept,
-                           ct_load_pack<K>(x + i), ct_load_pack<K>(z + i)...);
+        ct_channel_places<CT_AHEAD, K>(f, coef, coef_step, i, step, y, kept, x,
+                                       z...);
+    for (; n >= 2; n -= 2, i += 2 * step)
+        ct_channel_places<2, K>(f, coef, coef_step, i, step, y, kept, x, z...);
+    if (n > 0)
+        ct_channel_places<1, K>(f, coef, coef_step, i, step, y, kept, x, z...);
 }
 
 template <int K, typename F, typename Y, typename X, typename... Z>
@@ -281,7 +302,7 @@ __device__ inline void ct_sum_places(const R &r, const C *coef, int coef_step,
     }
 }
 
-/* n places from `i` on, `step` apart. */
+/* n places from `i` on, `step` apart; the last few by two and by one. */
 template <int K, bool TWO, typename R, typename C, typename A, typename T>
 __device__ inline void ct_sum_walk(const R &r, const C *coef, int coef_step,
                                    int64_t i, int64_t n, int64_t step,
@@ -291,7 +312,9 @@ __device__ inline void ct_sum_walk(const R &r, const C *coef, int coef_step,
     for (; n >= A::AHEAD; n -= A::AHEAD, i += A::AHEAD * step)
         ct_sum_places<A::AHEAD, K, TWO>(r, coef, coef_step, i, step, a, b,
                                         out);
-    for (; n > 0; n--, i += step)
+    for (; A::AHEAD > 2 && n >= 2; n -= 2, i += 2 * step)
+        ct_sum_places<2, K, TWO>(r, coef, coef_step, i, step, a, b, out);
+    if (n > 0)
         ct_sum_places<1, K, TWO>(r, coef, coef_step, i, step, a, b, out);
 }
 

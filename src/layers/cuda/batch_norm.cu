@@ -3,6 +3,8 @@
 #include "layers/batch_norm.h"
 #include "device/conv.h"
 #include "device/cuda/channel_kernels.h"
+#include "device/cuda/vector.h"
+#include "layers/cuda/gathered.h"
 #include "layers/cuda/slots.h"
 #include "proto/params.h"
 
@@ -184,6 +186,26 @@ struct normalise_sum {
     }
 };
 
+/* The same, and a byte for each pack of y: which values are above 0. */
+template <typename T>
+struct noted_sum : normalise_sum<true> {
+    const T *y;
+    uint8_t *above;
+};
+
+template <int K, typename T>
+__device__ inline void ct_channel_note(const noted_sum<T> &f, const T *y,
+                                       const ct_pack<K, T> &out)
+{
+    unsigned bits = 0;
+
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        bits |= (ct_load(out.v + k) > 0 ? 1u : 0u) << k;
+    if (K == CT_VECTOR(T))
+        f.above[(y - f.y) / K] = (uint8_t)bits;
+}
+
 /* What becomes of the sums of e and e (x - mean). */
 struct slope_sums {
     struct norm n;
@@ -224,54 +246,6 @@ struct slopes_of_sum : slope_sums {
     {
         *s += e;
         *t += e * (x - mean);
-    }
-};
-
-/* e = dy + dy2 where y is above 0: read on the way, and written for those who
- * want it, rounded as they see it.  Each of the three may be NULL. */
-template <typename T>
-struct gathered {
-    enum { AHEAD = CT_AHEAD / 2 };
-    typedef T type;
-    const T  *dy, *dy2, *y;
-    T        *e;
-
-    template <int K>
-    struct raw {
-        ct_pack<K, T> dy, dy2, y;
-    };
-
-    template <int K>
-    __device__ raw<K> fetch(int64_t i) const
-    {
-        raw<K> r = {};
-
-        if (dy)
-            r.dy = ct_load_pack<K>(dy + i);
-        if (dy2)
-            r.dy2 = ct_load_pack<K>(dy2 + i);
-        if (y)
-            r.y = ct_load_pack<K>(y + i);
-        return r;
-    }
-    template <int K>
-    __device__ ct_pack<K, T> take(int64_t i, const raw<K> &r) const
-    {
-        ct_pack<K, T> out;
-
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-            const float sum = ct_load(r.dy.v + k) + ct_load(r.dy2.v + k);
-
-            ct_store(out.v + k, !y || ct_load(r.y.v + k) > 0 ? sum : 0);
-        }
-        ct_store_pack<K>(e + i, out);
-        return out;
-    }
-    bool aligned() const
-    {
-        return ct_aligned(dy) && ct_aligned(dy2) && ct_aligned(y) &&
-               ct_aligned(e);
     }
 };
 
@@ -419,6 +393,28 @@ static enum ct_status find_stats(const struct ct_layer *l, const struct norm &n,
     return ct_channel_sum(l->dev, v, moments<T>{ n, x }, x, (T *)NULL);
 }
 
+/* y = z + a, perhaps above 0 alone. */
+template <typename T>
+static enum ct_status forward_sum(const struct ct_layer *l, T *y, T *kept,
+                                  const T *x, const T *a)
+{
+    struct batch_norm *s   = (struct batch_norm *)l->state;
+    const struct norm n    = norm_of(l);
+    const struct ct_view v = view_of(s);
+    uint8_t *above         = (uint8_t *)ct_data(s->above);
+
+    s->noted = above && s->relu && ct_channel_packs(&v, CT_VECTOR(T)) &&
+               ct_aligned(y) && ct_aligned(kept) && ct_aligned(x) &&
+               ct_aligned(a);
+    if (s->noted)
+        return ct_channel_map(l->dev, v, noted_sum<T>{ { n }, y, above }, y,
+                              kept, x, a);
+    if (s->relu)
+        return ct_channel_map(l->dev, v, normalise_sum<true>{ n }, y, kept, x,
+                              a);
+    return ct_channel_map(l->dev, v, normalise_sum<false>{ n }, y, kept, x, a);
+}
+
 template <typename T>
 static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 {
@@ -432,15 +428,8 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
     CT_TRY(find_stats(l, n, v, x));
     if (s->merged)
         CT_TRY(merge_moments(l));
-    if (s->sum) {
-        const T *a = (const T *)ct_data(io->bottom[1]);
-
-        if (s->relu)
-            return ct_channel_map(l->dev, v, normalise_sum<true>{ n }, y, kept,
-                                  x, a);
-        return ct_channel_map(l->dev, v, normalise_sum<false>{ n }, y, kept, x,
-                              a);
-    }
+    if (s->sum)
+        return forward_sum(l, y, kept, x, (const T *)ct_data(io->bottom[1]));
     if (s->relu)
         return ct_channel_map(l->dev, v, normalise<true>{ n }, y, kept, x);
     return ct_channel_map(l->dev, v, normalise<false>{ n }, y, kept, x);
@@ -458,11 +447,19 @@ static enum ct_status backward_of_sum(const struct ct_layer *l,
     const T *x = (const T *)(kept ? kept : ct_data(io->bottom[0]));
     const T *second = io->n_top > 1 ? (const T *)ct_diff(io->top[1]) : NULL;
     T *e            = (T *)ct_diff(io->bottom[1]);
-    const gathered<T> sum = { (const T *)ct_diff(io->top[0]), second,
-                              s->relu ? (const T *)ct_data(io->top[0]) : NULL,
-                              e };
+    const T *dy     = (const T *)ct_diff(io->top[0]);
+    const T *y      = s->relu ? (const T *)ct_data(io->top[0]) : NULL;
 
-    CT_TRY(ct_channel_sum_from(l->dev, v, slopes_of_sum{ { n } }, sum, x));
+    if (s->noted && s->relu)
+        CT_TRY(ct_channel_sum_from(
+            l->dev, v, slopes_of_sum{ { n } },
+            gathered<T, by_bits<T>>{
+                dy, second, { (const uint8_t *)ct_data(s->above) }, e },
+            x));
+    else
+        CT_TRY(ct_channel_sum_from(
+            l->dev, v, slopes_of_sum{ { n } },
+            gathered<T, by_values<T>>{ dy, second, { y }, e }, x));
     if (!io->want_grad[0])
         return CT_OK;
     if (s->merged)
