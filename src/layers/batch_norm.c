@@ -118,7 +118,7 @@ static enum ct_status bn_reshape_above(const struct batch_norm *s,
     const int64_t per = 16 / (int64_t)ct_dtype_bytes(s->view.dtype) *
                         (int64_t)sizeof(float);
 
-    if (s->sum && s->relu && ct_impl_allowed("mask", "bits"))
+    if (s->sum && s->relu && ct_impl_allowed("signs", "bits"))
         return ct_reshape(s->above,
                           CT_SHAPE((ct_elements(y) + per - 1) / per));
     ct_tensor_clear(&s->above->data);

@@ -137,13 +137,13 @@ static bool fits(const struct batch_norm *s)
 /* Passes one by one, and recorded ones from the third on. */
 static void compare(const struct ct_device *g, const int *d, int *n_noted)
 {
-    struct ct_net *values = net_on(g, d, "mask:values");
+    struct ct_net *values = net_on(g, d, "signs:values");
     struct ct_net *bits;
     double want[5];
 
     for (uint64_t turn = 0; turn < 5; turn++)
         want[turn] = pass(g, values, turn);
-    bits = net_on(g, d, "mask:bits");
+    bits = net_on(g, d, "signs:bits");
     for (uint64_t turn = 0; turn < 5; turn++)
         if (pass(g, bits, turn) != want[turn])
             FAIL("%d x %d x %d x %d: another loss", d[0], d[1], d[2], d[3]);
