@@ -25,6 +25,11 @@
 #define ONE(name, type, bottom, top, more)                                   \
     "layer { name: '" name "' type: '" type "' bottom: '" bottom "' "        \
     "  top: '" top "' " more " }"
+/* These have the same weights, as many as a thread adds at a time. */
+#define SHARED(name, bottom)                                                 \
+    ONE(name, "Convolution", bottom, name,                                   \
+        "param { name: 'w' } convolution_param { num_output: 32 "            \
+        "kernel_size: 1 bias_term: false weight_filler { type: 'xavier' } }")
 #define PRODUCT(name, bottom, out)                                           \
     ONE(name, "InnerProduct", bottom, name,                                  \
         "inner_product_param { num_output: " #out " "                        \
@@ -205,6 +210,18 @@ static void same_bits(const char *text, const char *impl, int n_ways)
 TEST(turn, halves_of_a_pass_have_the_same_bits)
 {
     same_bits(losses, "chain:2", 2);
+}
+
+/* Nor on who adds lanes up, where layers have one gradient. */
+TEST(turn, shared_parameters_have_the_same_bits)
+{
+    static const char *const shared =
+        INPUT CONV("c0", "x", 32) SHARED("s1", "c0") SHARED("s2", "s1")
+        SHARED("s3", "s2") SHARED("s4", "s3") SHARED("s5", "s4")
+        SHARED("s6", "s5") PRODUCT("f", "s6", 3) LOSS("l", "f", "");
+
+    same_bits(shared, "chain:1", 2);
+    same_bits(shared, "chain:1,turn:never", 1);
 }
 
 TEST(turn, gradients_of_several_passes_add_up)
