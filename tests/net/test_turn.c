@@ -353,6 +353,30 @@ TEST(turn, labels_are_there_before_the_chain_runs)
     every_cut(seen, "c1 .. l: 7 images");
 }
 
+TEST(turn, classes_may_be_on_any_axis_of_an_image)
+{
+    static const char *const rows =
+        LABELS("dim: 7 dim: 16 dim: 10") CONV("c1", "x", 16)
+        CONV("c2", "c1", 16) ONE("t", "TanH", "c2", "t", "")
+        LOSS("l", "t", "softmax_param { axis: 2 }");
+
+    every_cut(rows, "c1 .. l: 7 images");
+}
+
+TEST(turn, images_that_are_classes_stay_together)
+{
+    static const char *const images =
+        LABELS("dim: 7 dim: 240") CONV("c1", "x", 14)
+        CONV("c2", "c1", 14) ONE("t", "TanH", "c2", "t", "")
+        LOSS("l", "t", "softmax_param { axis: 0 }");
+    struct ct_net *want = whole(images);
+    struct ct_net *got  = net_as(images, "chain:2", 2);
+
+    ASSERT(!strstr(net_plan(got), "right away"));
+    ASSERT_FLOAT(pass(want, 0), pass(got, 0), 2e-6);
+    same_gradients(want, got);
+}
+
 /* 100 images as CIFAR's. */
 TEST(turn, small_nets_turn_by_themselves)
 {
