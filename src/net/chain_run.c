@@ -42,7 +42,8 @@ static void point_shadows(const struct ct_net *net, const struct net_chain *c,
     }
 }
 
-/* Blobs and parameters may have moved since the last pass. */
+/* Blobs and parameters may have moved since the last pass, and the seed may be
+ * another. */
 static void point_group(const struct ct_net *net, const struct net_chain *c,
                         const struct chain_hand *hand,
                         const struct chain_lane *lane,
@@ -64,6 +65,7 @@ static void point_group(const struct ct_net *net, const struct net_chain *c,
     for (int u = 0; u < c->n_unit; u++) {
         const struct ct_layer *l = net->layer[c->unit[u].head].layer;
 
+        g->twin[u]->key = l->key;
         for (int b = 0; b < l->n_blob; b++) {
             const struct ct_blob *from = l->blob[b];
             struct ct_blob *to         = g->twin[u]->blob[b];

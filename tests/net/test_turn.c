@@ -377,6 +377,19 @@ TEST(turn, images_that_are_classes_stay_together)
     same_gradients(want, got);
 }
 
+TEST(turn, another_seed_leaves_other_values_out)
+{
+    struct ct_net *want = whole(straight);
+    struct ct_net *got  = net_as(straight, "chain:2", 2);
+
+    pass(want, 0);
+    pass(got, 0);
+    ct_net_reseed(want, 99);
+    ct_net_reseed(got, 99);
+    ASSERT_FLOAT(pass(want, 1), pass(got, 1), 2e-6);
+    same_gradients(want, got);
+}
+
 /* 100 images as CIFAR's. */
 TEST(turn, small_nets_turn_by_themselves)
 {
