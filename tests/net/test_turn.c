@@ -390,6 +390,18 @@ TEST(turn, another_seed_leaves_other_values_out)
     same_gradients(want, got);
 }
 
+TEST(turn, a_second_backward_pass_makes_the_gradients_again)
+{
+    struct ct_net *want = whole(straight);
+    struct ct_net *got  = net_as(straight, "chain:2", 2);
+
+    pass(want, 0);
+    pass(got, 0);
+    ASSERT_OK(ct_net_begin_diffs(got));
+    ASSERT_OK(ct_net_backward(got));
+    same_gradients(want, got);
+}
+
 /* 100 images as CIFAR's. */
 TEST(turn, small_nets_turn_by_themselves)
 {
