@@ -67,6 +67,7 @@ enum ct_status softmax_with_loss_reshape(struct ct_layer *l,
     CT_TRY(ct_loss_reshape(l, io));
     if (ct_axis(x, ct_softmax_param(l->param)->axis, &axis) != CT_OK)
         return ct_fail_in(CT_EINVAL, "layer %s: softmax_param", l->name);
+    s->axis    = axis;
     s->outer   = ct_count(x, 0, axis);
     s->classes = x->shape.dim[axis];
     s->inner   = ct_count(x, axis + 1, CT_END);
@@ -157,17 +158,21 @@ static enum ct_status swl_part(struct ct_layer *l, const struct ct_io *io,
     struct softmax_with_loss *s        = l->state;
     const struct softmax_with_loss *of = l->twin->state;
 
+    const int64_t each =
+        s->outer * s->inner / io->bottom[0]->shape.dim[0]; /* an item */
+
     s->normalizer = of->normalizer;
-    return swl_terms(l, io, ct_data(of->terms) + first * s->inner);
+    return swl_terms(l, io, ct_data(of->terms) + first * each);
 }
 
-/* With a top of probabilities somebody reads the whole of it. */
+/* With a top of probabilities somebody reads the whole of it; classes on the
+ * first axis leave no items to part. */
 const struct ct_parts *softmax_with_loss_parts(const struct ct_layer *l)
 {
     static const struct ct_parts parts = { swl_begin, swl_end, swl_part };
     const struct softmax_with_loss *s  = l->state;
 
-    return s->prob && l->dev->kind == CT_CPU ? &parts : NULL;
+    return s->prob && s->axis > 0 && l->dev->kind == CT_CPU ? &parts : NULL;
 }
 
 /* The classes of a position by the weight of its label; 0: ignored. */

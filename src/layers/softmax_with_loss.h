@@ -11,6 +11,7 @@ struct softmax_with_loss {
     struct ct_loss  loss;
     struct ct_softmax softmax;
     int64_t         outer, classes, inner;
+    int             axis;  /* of the classes */
     float           normalizer;
     struct ct_blob *weights; /* of classes; NULL: all are 1 */
     struct ct_blob *prob;  /* p, where there is no second top */

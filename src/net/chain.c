@@ -368,8 +368,41 @@ static bool comes_from_outside(const struct ct_net *net,
     return false;
 }
 
+/* Whether blob `id` is there before chain c runs: layers of the chain write
+ * none of it, they look at it at most. */
+static bool is_there_before(const struct ct_net *net,
+                            const struct net_chain *c, int id)
+{
+    for (int i = c->last; i >= c->first; i--) {
+        const struct net_layer *l = &net->layer[i];
+        bool writes               = false;
+
+        for (int t = 0; t < l->n_top; t++)
+            writes |= l->top_id[t] == id;
+        if (writes && !(l->layer->flags & CT_LAYER_ALIAS_DATA))
+            return false;
+        if (writes)
+            id = l->bottom_id[0];
+    }
+    return true;
+}
+
+/* What the whole of a layer reads before its parts do, as labels. */
+static bool has_labels(const struct ct_net *net, const struct net_chain *c,
+                       const struct net_layer *l)
+{
+    const struct ct_parts *parts = ct_layer_parts(l->layer);
+
+    for (int b = 1; parts && parts->begin && b < l->n_bottom; b++)
+        if ((l->shadow && l->shadow[b]) ||
+            !is_there_before(net, c, l->bottom_id[b]))
+            return false;
+    return true;
+}
+
 /* Whether layer i, in the chain or not, lets the chain turn: it reads no blob
- * from outside whose gradient is asked for, and writes to none. */
+ * from outside whose gradient is asked for, writes to none, and has what it
+ * reads before the chain runs. */
 static bool lets_turn(const struct ct_net *net, const struct net_chain *c,
                       int i)
 {
@@ -383,7 +416,7 @@ static bool lets_turn(const struct ct_net *net, const struct net_chain *c,
     for (int t = 0; t < l->n_top; t++)
         if (comes_from_outside(net, c, l->top_id[t]))
             return false;
-    return true;
+    return has_labels(net, c, l);
 }
 
 /* Whether the chain that was found is all there is to a pass, and its weights

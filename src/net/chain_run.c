@@ -42,7 +42,8 @@ static void point_shadows(const struct ct_net *net, const struct net_chain *c,
     }
 }
 
-/* Blobs and parameters may have moved since the last pass. */
+/* Blobs and parameters may have moved since the last pass, and the seed may be
+ * another. */
 static void point_group(const struct ct_net *net, const struct net_chain *c,
                         const struct chain_hand *hand,
                         const struct chain_lane *lane,
@@ -64,6 +65,7 @@ static void point_group(const struct ct_net *net, const struct net_chain *c,
     for (int u = 0; u < c->n_unit; u++) {
         const struct ct_layer *l = net->layer[c->unit[u].head].layer;
 
+        g->twin[u]->key = l->key;
         for (int b = 0; b < l->n_blob; b++) {
             const struct ct_blob *from = l->blob[b];
             struct ct_blob *to         = g->twin[u]->blob[b];
@@ -291,9 +293,21 @@ static void add_block(const struct ct_net *net, const struct net_chain *c,
     }
 }
 
+/* Layers that share a parameter have one gradient, to which only one thread
+ * may add. */
+static int n_adders(const struct ct_net *net, const struct net_chain *c)
+{
+    for (int i = c->first; i <= c->last; i++)
+        for (int b = 0; b < net->layer[i].layer->n_blob; b++)
+            if (net->params[net->layer[i].param_id[b]].n_sharers > 1)
+                return 1;
+    return c->n_hand;
+}
+
 /* Threads take blocks as they take lanes. */
 static void add_sums(const struct ct_net *net, const struct net_chain *c)
 {
+    const int n_adder = n_adders(net, c);
     atomic_llong next = 0;
     int64_t n         = 0;
 
@@ -308,7 +322,7 @@ static void add_sums(const struct ct_net *net, const struct net_chain *c)
     }
     if (c->n_lane == 1)
         return;
-    CT_FOR_ROWS (i, c->n_hand, n * BLOCK * c->n_lane / c->n_hand) {
+    CT_FOR_ROWS (i, n_adder, n * BLOCK * c->n_lane / n_adder) {
         int64_t k;
 
         (void)i;

@@ -384,8 +384,11 @@ static enum ct_status backward_layer(struct ct_net *net, int i)
     tell(net, i, CT_PULSE_BACKWARD);
     if (net->hooks.before_backward)
         CT_TRY(net->hooks.before_backward(net, i, net->hooks.arg));
-    if (l->chain && net_chain_last(l->chain) == i && !net->came_back)
-        CT_TRY(net_chain_backward(net, l->chain));
+    if (l->chain && net_chain_last(l->chain) == i) {
+        if (!net->came_back)
+            CT_TRY(net_chain_backward(net, l->chain));
+        net->came_back = false; /* a second pass makes its own */
+    }
     if (l->needs_backward && l->last == i && !l->chain) {
         CT_TRY(net_bridge_backward_in(net, l));
         CT_TRY(ct_layer_backward(net->layer[l->first].layer, &io));

@@ -4,7 +4,10 @@
  * rank 0 is told of another machine, so that it changes its mind, and all must
  * follow in the same iteration. */
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/mem.h"
 #include "dist/ranks.h"
 
 enum { P = 4, CHANGE_AT = 4, TURN_AT = 6 };
@@ -25,6 +28,8 @@ struct one_rank {
     char                               why[512];
     double                             loss[RANKS_STEPS];
     int                                n_factors[RANKS_STEPS];
+    const char *net;                    /* NULL: the usual one */
+    bool        turns; /* its chain, after any step; see net/chain.h */
 };
 
 /* What rank 0 is told of the iteration before: exchanges took so many times
@@ -60,6 +65,16 @@ static void tell(struct one_rank *r, struct ct_dist *d, int i)
         pretend(i >= TURN_AT && r->took_then > 0 ? r->took_then : r->took, d);
 }
 
+static enum ct_status look(struct one_rank *r, struct ct_solver *s)
+{
+    char *text;
+
+    CT_TRY(ct_net_plan_text(ct_solver_net(s), &text));
+    r->turns |= strstr(text, "right away backward") != NULL;
+    ct_free(text);
+    return CT_OK;
+}
+
 static enum ct_status train(struct one_rank *r, struct ct_dist *d)
 {
     struct ct_solver_options o = { .rank     = ct_dist_rank(d),
@@ -74,6 +89,8 @@ static enum ct_status train(struct one_rank *r, struct ct_dist *d)
         if (d->view.rank == 0)
             tell(r, d, i);
         st              = ct_solver_step(s, 1);
+        if (st == CT_OK)
+            st = look(r, s);
         r->scale[i]     = d->roads.options.scales.dense;
         r->loss[i]      = ct_solver_loss(s);
         r->n_factors[i] = d->factors.n;
@@ -99,10 +116,10 @@ static void *rank_thread(void *arg)
     return NULL;
 }
 
-static Caffe__SolverParameter *solver(void)
+static Caffe__SolverParameter *solver(const char *net)
 {
-    static const char text[] =
-        "net_param { layer { name: 'd' type: 'DummyData' top: 'x' top: 't' "
+    static const char usual[] =
+        "layer { name: 'd' type: 'DummyData' top: 'x' top: 't' "
         "  dummy_data_param { shape { dim: 6 dim: 50 } "
         "  shape { dim: 6 dim: 300 } data_filler { value: 0.5 } "
         "  data_filler { value: 2 } } }"
@@ -110,12 +127,15 @@ static Caffe__SolverParameter *solver(void)
         "  inner_product_param { num_output: 300 "
         "  weight_filler { type: 'xavier' } } }"
         "layer { name: 'l' type: 'EuclideanLoss' bottom: 'y' bottom: 't' "
-        "  top: 'loss' } } base_lr: 0.001 lr_policy: 'fixed' momentum: 0.9 "
-        "random_seed: 9 snapshot_after_train: false";
+        "  top: 'loss' }";
     Caffe__SolverParameter *p = NULL;
+    char text[2048];
 
+    snprintf(text, sizeof(text), "net_param { %s } base_lr: 0.001 "
+             "lr_policy: 'fixed' momentum: 0.9 random_seed: 9 "
+             "snapshot_after_train: false", net ? net : usual);
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
-                            sizeof(text) - 1, "test", &p));
+                            strlen(text), "test", &p));
     return p;
 }
 
@@ -123,7 +143,7 @@ static void train_so(struct one_rank *r, const char *options,
                      struct one_rank how)
 {
     const struct ct_loopback_options loop = { 0 };
-    Caffe__SolverParameter *param  = solver();
+    Caffe__SolverParameter *param  = solver(how.net);
     Caffe__DistributedParameter *p = NULL;
     struct ct_transport *t[P];
     pthread_t thread[P];
@@ -233,5 +253,45 @@ TEST(auto, what_is_new_counts_for_a_fifth)
     for (int i = CHANGE_AT; i < RANKS_STEPS; i++) {
         scale = i < TURN_AT ? 3 : 0.8 * scale + 0.2;
         ASSERT_FLOAT(scale, r[0].scale[i], 1e-6);
+    }
+}
+
+static void small_groups_end(void *unused)
+{
+    (void)unused;
+    unsetenv("CORTADO_IMPL");
+}
+
+/* Roads change between forward and backward, and factors are made of what a
+ * chain that turns has thrown away. */
+TEST(auto, nets_whose_roads_may_change_do_not_turn)
+{
+    static const char net[] =
+        "layer { name: 'd' type: 'DummyData' top: 'x' top: 't' "
+        "  dummy_data_param { shape { dim: 6 dim: 3 dim: 8 dim: 8 } "
+        "  shape { dim: 6 } data_filler { value: 0.5 } "
+        "  data_filler { value: 2 } } }"
+        "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "
+        "  convolution_param { num_output: 16 kernel_size: 3 pad: 1 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'ip' type: 'InnerProduct' bottom: 'c' top: 'y' "
+        "  inner_product_param { num_output: 24 "
+        "  weight_filler { type: 'xavier' } } }"
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 't' "
+        "  top: 'loss' }";
+    struct one_rank dense[P], r[P];
+    struct one_rank how = { .machine = slow_links, .net = net };
+
+    test_defer(small_groups_end, NULL);
+    setenv("CORTADO_IMPL", "chain:2", 1);
+    train_so(dense, "road: 'allreduce' reduce: 'ring'", how);
+    train_so(r, "road: 'auto' redecide: 1 reduce: 'ring'", how);
+    ASSERT_INT(1, r[0].n_factors[RANKS_STEPS - 1]);
+    for (int i = 0; i < P; i++) {
+        ASSERT(dense[i].turns);
+        ASSERT(!r[i].turns);
+        for (int k = 0; k < RANKS_STEPS; k++)
+            ASSERT_FLOAT(dense[i].loss[k], r[i].loss[k],
+                         1e-4 * dense[i].loss[0]);
     }
 }

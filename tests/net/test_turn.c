@@ -12,10 +12,11 @@
 #include "net/training.h"
 #include "net_test.h"
 
-#define INPUT                                                                \
+#define LABELS(shape)                                                        \
     "layer { name: 'in' type: 'Input' top: 'x' top: 'label' "                \
     "  input_param { shape { dim: 7 dim: 3 dim: 12 dim: 10 } "               \
-    "                shape { dim: 7 } } }"
+    "                shape { " shape " } } }"
+#define INPUT LABELS("dim: 7")
 #define CONV(name, bottom, out)                                              \
     "layer { name: '" name "' type: 'Convolution' bottom: '" bottom "' "     \
     "  top: '" name "' convolution_param { num_output: " #out " "            \
@@ -24,14 +25,22 @@
 #define ONE(name, type, bottom, top, more)                                   \
     "layer { name: '" name "' type: '" type "' bottom: '" bottom "' "        \
     "  top: '" top "' " more " }"
+/* These have the same weights, as many as a thread adds at a time. */
+#define SHARED(name, bottom)                                                 \
+    ONE(name, "Convolution", bottom, name,                                   \
+        "param { name: 'w' } convolution_param { num_output: 32 "            \
+        "kernel_size: 1 bias_term: false weight_filler { type: 'xavier' } }")
 #define PRODUCT(name, bottom, out)                                           \
     ONE(name, "InnerProduct", bottom, name,                                  \
         "inner_product_param { num_output: " #out " "                        \
         "weight_filler { type: 'xavier' } "                                  \
         "bias_filler { type: 'uniform' min: -1 } }")
-#define LOSS(name, bottom, more)                                             \
+#define LOSS_OF(name, bottom, label, more)                                   \
     "layer { name: '" name "' type: 'SoftmaxWithLoss' bottom: '" bottom "' " \
-    "  bottom: 'label' top: '" name "' " more " }"
+    "  bottom: '" label "' top: '" name "' " more " }"
+#define LOSS(name, bottom, more) LOSS_OF(name, bottom, "label", more)
+#define MINUS(name, bottom)                                                  \
+    ONE(name, "Power", bottom, name, "power_param { scale: -1 }")
 
 /* The first product reads a copy of `p` in another layout, and takes a ReLU
  * in; values are left out by samples. */
@@ -170,15 +179,14 @@ TEST(turn, losses_are_the_sums_of_their_parts)
     every_cut(losses, "l1: 7 images");
 }
 
-/* The bits of a pass do not depend on how it was asked for, nor on who took
- * which lane. */
-TEST(turn, halves_of_a_pass_have_the_same_bits)
+/* Of a net for 61 images, whose passes come in n ways. */
+static void same_bits(const char *text, const char *impl, int n_ways)
 {
-    struct ct_net *net = net_as(losses, "chain:2", 3);
+    struct ct_net *net = net_as(text, impl, 3);
     size_t n           = ct_net_arena_count(net);
     float *first;
 
-    setenv("CORTADO_IMPL", "chain:2", 1);
+    setenv("CORTADO_IMPL", impl, 1);
     ASSERT_OK(ct_reshape(net_blob_named(net, "x"), CT_SHAPE(61, 3, 12, 10)));
     ASSERT_OK(ct_reshape(net_blob_named(net, "label"), CT_SHAPE(61)));
     ASSERT_OK(ct_net_reshape(net));
@@ -186,8 +194,8 @@ TEST(turn, halves_of_a_pass_have_the_same_bits)
     pass(net, 0);
     ASSERT_OK(ct_alloc(n, sizeof(*first), "gradients", &first));
     memcpy(first, ct_net_arena_diff(net), n * sizeof(*first));
-    for (int i = 0; i < 10; i++) {
-        if (i % 2)
+    for (int i = 0; i < 30; i++) {
+        if (i % n_ways == 0)
             pass(net, 0);
         else
             halves(net, 0);
@@ -195,6 +203,25 @@ TEST(turn, halves_of_a_pass_have_the_same_bits)
                              n * sizeof(*first)));
     }
     ct_free(first);
+}
+
+/* The bits of a pass do not depend on how it was asked for, nor on who took
+ * which lane. */
+TEST(turn, halves_of_a_pass_have_the_same_bits)
+{
+    same_bits(losses, "chain:2", 2);
+}
+
+/* Nor on who adds lanes up, where layers have one gradient. */
+TEST(turn, shared_parameters_have_the_same_bits)
+{
+    static const char *const shared =
+        INPUT CONV("c0", "x", 32) SHARED("s1", "c0") SHARED("s2", "s1")
+        SHARED("s3", "s2") SHARED("s4", "s3") SHARED("s5", "s4")
+        SHARED("s6", "s5") PRODUCT("f", "s6", 3) LOSS("l", "f", "");
+
+    same_bits(shared, "chain:1", 2);
+    same_bits(shared, "chain:1,turn:never", 1);
 }
 
 TEST(turn, gradients_of_several_passes_add_up)
@@ -301,6 +328,78 @@ TEST(turn, a_wrong_label_is_refused)
     ASSERT_OK(ct_net_begin_diffs(net));
     ASSERT(ct_net_forward_paired(net, &loss) == CT_EINVAL);
     ASSERT_HAS("label 6 is 3", ct_last_error());
+}
+
+/* Labels that the chain makes are not there when the loss looks at them, those
+ * that it only looks at are. */
+TEST(turn, labels_are_there_before_the_chain_runs)
+{
+    static const char *const made =
+        INPUT CONV("c1", "x", 16) MINUS("a", "label") MINUS("b", "a")
+        PRODUCT("f", "c1", 3) LOSS_OF("l0", "f", "b", "")
+        LOSS_OF("l", "f", "b", "");
+    static const char *const seen =
+        INPUT CONV("c1", "x", 16)
+        ONE("v", "Split", "label", "v0", "top: 'v1'") PRODUCT("f", "c1", 3)
+        LOSS_OF("l0", "f", "v0", "") LOSS_OF("l", "f", "v1", "");
+    struct ct_net *want = whole(made);
+    struct ct_net *got  = net_as(made, "chain:2", 2);
+
+    ASSERT(!strstr(net_plan(got), "right away"));
+    for (uint64_t turn = 0; turn < 2; turn++) {
+        ASSERT_FLOAT(pass(want, turn), pass(got, turn), 2e-6);
+        same_gradients(want, got);
+    }
+    every_cut(seen, "c1 .. l: 7 images");
+}
+
+TEST(turn, classes_may_be_on_any_axis_of_an_image)
+{
+    static const char *const rows =
+        LABELS("dim: 7 dim: 16 dim: 10") CONV("c1", "x", 16)
+        CONV("c2", "c1", 16) ONE("t", "TanH", "c2", "t", "")
+        LOSS("l", "t", "softmax_param { axis: 2 }");
+
+    every_cut(rows, "c1 .. l: 7 images");
+}
+
+TEST(turn, images_that_are_classes_stay_together)
+{
+    static const char *const images =
+        LABELS("dim: 7 dim: 240") CONV("c1", "x", 14)
+        CONV("c2", "c1", 14) ONE("t", "TanH", "c2", "t", "")
+        LOSS("l", "t", "softmax_param { axis: 0 }");
+    struct ct_net *want = whole(images);
+    struct ct_net *got  = net_as(images, "chain:2", 2);
+
+    ASSERT(!strstr(net_plan(got), "right away"));
+    ASSERT_FLOAT(pass(want, 0), pass(got, 0), 2e-6);
+    same_gradients(want, got);
+}
+
+TEST(turn, another_seed_leaves_other_values_out)
+{
+    struct ct_net *want = whole(straight);
+    struct ct_net *got  = net_as(straight, "chain:2", 2);
+
+    pass(want, 0);
+    pass(got, 0);
+    ct_net_reseed(want, 99);
+    ct_net_reseed(got, 99);
+    ASSERT_FLOAT(pass(want, 1), pass(got, 1), 2e-6);
+    same_gradients(want, got);
+}
+
+TEST(turn, a_second_backward_pass_makes_the_gradients_again)
+{
+    struct ct_net *want = whole(straight);
+    struct ct_net *got  = net_as(straight, "chain:2", 2);
+
+    pass(want, 0);
+    pass(got, 0);
+    ASSERT_OK(ct_net_begin_diffs(got));
+    ASSERT_OK(ct_net_backward(got));
+    same_gradients(want, got);
 }
 
 /* 100 images as CIFAR's. */

@@ -19,6 +19,7 @@
 #include "dist/codec/residuals.h"
 #include "dist/engine.h"
 #include "dist/nothing.h"
+#include "net/training.h"
 
 /* Factors, buckets and flights, as d->roads has chosen. */
 static enum ct_status make_ways(struct ct_dist *d, struct ct_net *net)
@@ -62,6 +63,9 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     CT_TRY(dist_direct_init(d, net));
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
+    /* Parameters may take to factors when their forward pass is over. */
+    if (d->roads.learning)
+        CT_TRY(ct_net_keep_factors(net));
     CT_TRY(dist_sweep(d));
     if (d->plan->agrees)
         CT_TRY(ct_comm_thread_agree(d->view.thread));
