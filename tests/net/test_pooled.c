@@ -1,15 +1,14 @@
-/* test_masks.c - a max pooling or an LRN that masks gradients for the
- * convolution before it gives what both give one by one.
+/* test_pooled.c - a max pooling that masks gradients for the convolution before
+ * it gives what both give one by one.
  *
  * Nets of drawn shapes are built as they come, with CORTADO_IMPL=mask:conv and
  * with fuse:none, and trained on the same numbers.  CORTADO_TEST_DEVICE names
- * the device; on a CPU they do nothing for others. */
+ * the device; on a CPU a pooling does nothing for others. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "layers/lrn.h"
 #include "layers/pooling.h"
 #include "net_test.h"
 
@@ -105,7 +104,7 @@ static void same_gradients(const char *what, struct ct_net *want,
     }
 }
 
-/* Whether the layer behind the convolution masked in the last pass. */
+/* Whether the pooling masked in the last pass. */
 static bool masks(struct ct_net *net)
 {
     for (int i = 0; i < ct_net_n_layers(net); i++) {
@@ -113,13 +112,11 @@ static bool masks(struct ct_net *net)
 
         if (strcmp(l->type->name, "Pooling") == 0)
             return ((const struct pooling *)l->state)->masks;
-        if (strcmp(l->type->name, "LRN") == 0)
-            return ((const struct lrn *)l->state)->masks;
     }
     return false;
 }
 
-/* `can`: the layer may mask. */
+/* `can`: the pooling may mask. */
 static void check(const struct sizes *s, const char *between, bool can)
 {
     struct ct_net *net, *conv, *alone;
@@ -148,11 +145,11 @@ static int draw(int n, uint64_t i, uint64_t k)
 
 /* Windows apart, side by side and overlapping, with and without padding, over
  * images that they cover or not, and channels that come in vectors or not. */
-TEST(masks, gradients_of_a_pooling_are_those_of_single_layers)
+TEST(pooled, gradients_are_those_of_single_layers)
 {
     static const int outputs[] = { 8, 16, 12, 40, 6, 72, 64, 136 };
 
-    for (uint64_t i = 0; i < 12; i++) {
+    for (uint64_t i = 0; i < 16; i++) {
         const int kernel = 2 + draw(3, i, 0);
         const int stride = 1 + draw(3, i, 1);
         const int pad    = draw(2, i, 2);
@@ -170,13 +167,13 @@ TEST(masks, gradients_of_a_pooling_are_those_of_single_layers)
 }
 
 /* Windows that have more places than a byte counts. */
-TEST(masks, large_windows_are_the_same)
+TEST(pooled, large_windows_are_the_same)
 {
     check(&(struct sizes){ 2, 20, 19, 16 },
           RELU("") POOL("kernel_size: 17 stride: 2", ""), true);
 }
 
-TEST(masks, others_mask_for_themselves)
+TEST(pooled, others_mask_for_themselves)
 {
     const struct sizes s = { 3, 9, 8, 16 };
 
@@ -186,34 +183,4 @@ TEST(masks, others_mask_for_themselves)
     check(&s, RELU("") POOL("pool: AVE kernel_size: 2 stride: 2", ""), false);
     check(&s, RELU("") POOL("kernel_size: 2 stride: 2", "top: 'places' "),
           false);
-}
-
-/* Channels in vectors are masked on the way, in NHWC. */
-TEST(masks, gradients_of_an_lrn_are_those_of_single_layers)
-{
-    static const int outputs[] = { 8, 40, 6, 72, 12, 16 };
-    const bool nhwc            = ct_device_prefers_nhwc(test_device());
-
-    for (uint64_t i = 0; i < 12; i++) {
-        const struct sizes s = { 1 + draw(5, i, 3), 3 + draw(8, i, 4),
-                                 3 + draw(8, i, 5), outputs[i % 6] };
-        char between[512];
-
-        snprintf(between, sizeof(between),
-                 RELU("") "layer { name: 'p' type: 'LRN' bottom: 'c' "
-                 "  top: 'p' lrn_param { local_size: %d alpha: 0.5 "
-                 "  beta: 0.75 } }", i % 2 ? 3 : 5);
-        check(&s, between, nhwc && s.outputs % 8 == 0);
-    }
-}
-
-/* Windows of channels that are made from their definition. */
-TEST(masks, other_lrns_leave_it_to_the_convolution)
-{
-    check(&(struct sizes){ 2, 7, 6, 16 },
-          RELU("") "layer { name: 'p' type: 'LRN' bottom: 'c' top: 'p' "
-          "  lrn_param { local_size: 7 alpha: 0.5 beta: 0.75 } }", false);
-    check(&(struct sizes){ 2, 7, 6, 16 },
-          "layer { name: 'p' type: 'LRN' bottom: 'c' top: 'p' "
-          "  lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 } }", false);
 }
