@@ -1,5 +1,5 @@
-/* test_mask_bits.c - the mask of a ReLU behind a sum with BatchNorm: bits of the
- * forward pass give what the values do, to the last bit.
+/* test_mask_bits.c - the mask of a ReLU behind a sum with BatchNorm: bits of
+ * the forward pass give what the values do, to the last bit.
  *
  * On a GPU, where CORTADO_TEST_DEVICE names one. */
 #include <stdio.h>

@@ -226,8 +226,8 @@ struct joint {
 };
 
 __global__ static void __launch_bounds__(CT_BLOCK)
-    join_shares(struct joint m, const uint32_t *__restrict__ largest,
-                const float *__restrict__ part, float *__restrict__ dw)
+    join_shares(struct joint m, const uint32_t *largest, const float *part,
+                float *dw)
 {
     CT_TURN();
     extern __shared__ float tile[]; /* channel, tap: as dw has them */
