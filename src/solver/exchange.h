@@ -117,6 +117,13 @@ struct ct_shared_params {
     struct ct_buffer *next[CT_SHARED_ARRAYS];
 };
 
+/* How ranks divide a batch. */
+enum ct_shares {
+    CT_SHARES_EVEN,
+    CT_SHARES_GIVEN, /* by weights that the user gives */
+    CT_SHARES_SPEED  /* by the measured speed of the ranks */
+};
+
 /* The job as a solver sees it. */
 struct ct_exchange_facts {
     int      rank, size;
@@ -127,8 +134,8 @@ struct ct_exchange_facts {
                                    * (SOURCE_RANK); root_data: rank 0 reads for
                                    * all ranks */
     bool     global_batch;  /* batch_size is the sum over all ranks */
-    const char *shares;     /* of the batch: "even", "speed" or weights; NULL:
-                             * this rank does not train */
+    enum ct_shares shares;
+    const char *weights;    /* CT_SHARES_GIVEN: one per rank, as in "2:1:1" */
     int      parts;         /* canonical training: micro-batches of all ranks
                              * per iteration; 0: not canonical, iter_size
                              * passes */

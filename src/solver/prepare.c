@@ -97,11 +97,9 @@ static bool is_in_the_dark(const struct ct_solver *s,
 static bool can_prepare(const struct ct_solver *s,
                         const struct ct_exchange_facts *f)
 {
-    const bool measures = f->shares && strcmp(f->shares, "speed") == 0;
-
     return s->options.device->kind == CT_CPU && !f->serves && !f->root_data &&
-           !f->sums_in_layers && !measures && all_harmless(s) &&
-           !is_in_the_dark(s, f);
+           !f->sums_in_layers && f->shares != CT_SHARES_SPEED &&
+           all_harmless(s) && !is_in_the_dark(s, f);
 }
 
 /* ---- Preparing. */
@@ -345,7 +343,8 @@ static bool fits(const struct solver_preparation *p, const struct ct_solver *s)
     return b->n_full > 0 && a->rank == b->rank && a->size == b->size &&
            a->serves == b->serves && a->own_data == b->own_data &&
            a->root_data == b->root_data &&
-           a->global_batch == b->global_batch && is(a->shares, b->shares) &&
+           a->global_batch == b->global_batch && a->shares == b->shares &&
+           is(a->weights, b->weights) &&
            a->parts == b->parts && a->micro == b->micro &&
            a->first_part == b->first_part && a->commits == b->commits &&
            a->sums_in_layers == b->sums_in_layers &&

@@ -12,7 +12,6 @@
  * that round, and shares that follow it would make it worse. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -23,30 +22,24 @@ enum { LONGEST = 4 }; /* passes of the slowest rank that are measured */
 double solver_share_seconds = 1; /* more passes are, until so long is over */
 static const double alike = 4.0 / 3;
 
-static bool is(const char *a, const char *b)
-{
-    return strcmp(a, b) == 0;
-}
-
 bool solver_has_shares(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
 
-    return x && x->facts.size > 1 && x->facts.shares &&
-           !is(x->facts.shares, "even");
+    return x && x->facts.size > 1 && x->facts.shares != CT_SHARES_EVEN;
 }
 
 bool solver_measures_shares(const struct ct_solver *s)
 {
     return solver_has_shares(s) &&
-           is(s->options.exchange->facts.shares, "speed");
+           s->options.exchange->facts.shares == CT_SHARES_SPEED;
 }
 
 /* "2:1:1", a weight a rank. */
 static enum ct_status read_weights(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
-    const char *text            = x->facts.shares;
+    const char *text            = x->facts.weights;
     int n                       = 0;
     char *end;
 
@@ -57,7 +50,7 @@ static enum ct_status read_weights(struct ct_solver *s)
             *end != (n + 1 < x->facts.size ? ':' : '\0'))
             return ct_fail(CT_EINVAL, "shares is \"%s\"; use even, speed, or "
                            "a weight above 0 for each of the %d ranks, as in "
-                           "2:1:1", x->facts.shares, x->facts.size);
+                           "2:1:1", x->facts.weights, x->facts.size);
     }
     return CT_OK;
 }

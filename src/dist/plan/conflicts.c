@@ -99,12 +99,12 @@ static bool root(const struct wish *w)
 
 static bool shares(const struct wish *w)
 {
-    return !is(w->o->shares, "even");
+    return w->p->shares != CT_SHARES_EVEN;
 }
 
 static bool speed(const struct wish *w)
 {
-    return is(w->o->shares, "speed");
+    return w->p->shares == CT_SHARES_SPEED;
 }
 
 static bool sync_bn(const struct wish *w)

@@ -55,9 +55,7 @@ static void explain_kind(const struct dist_plan *p,
     }
 }
 
-static void explain_data(const struct dist_plan *p,
-                         const Caffe__DistributedParameter *o,
-                         struct ct_text *out)
+static void explain_data(const struct dist_plan *p, struct ct_text *out)
 {
     line(out, "data", p->root_data  ? "rank 0 reads for all"
                       : p->own_data ? "every rank reads a source of its own"
@@ -70,8 +68,8 @@ static void explain_data(const struct dist_plan *p,
                            : "batch_size is each rank's",
          p->global_batch ? "of --batch=global" : "of --batch=per_rank, which "
                                                  "is usual");
-    if (!is(o->shares, "even"))
-        line(out, "shares", is(o->shares, "speed")
+    if (p->shares != CT_SHARES_EVEN)
+        line(out, "shares", p->shares == CT_SHARES_SPEED
                                 ? "of a batch by the measured speed of ranks"
                                 : "of a batch by the weights given",
              "of --shares");
@@ -250,7 +248,7 @@ void dist_plan_explain(const struct dist_plan *p,
                  f->n_hosts, p->n_workers);
     explain_kind(p, o, out);
     explain_elastic(p, out);
-    explain_data(p, o, out);
+    explain_data(p, out);
     explain_travel(p, o, f, out);
     explain_unused(p, o, out);
 }

@@ -17,6 +17,7 @@
 #include "dist/codec/codec.h"
 #include "dist/model/schedule.h"
 #include "dist/sync/sync.h"
+#include "solver/exchange.h"
 
 /* How gradients are summed in GPU memory; see gpu/device_sum.h. */
 enum dist_device_way {
@@ -83,6 +84,7 @@ struct dist_plan {
     /* Data. */
     bool shared_data;  /* every rank reads the same files */
     bool root_data, own_data, global_batch, sync_bn;
+    enum ct_shares shares; /* how ranks divide a batch */
     bool deals_tests;  /* ranks deal out the batches of a test */
     /* How gradients travel. */
     enum dist_road    road;

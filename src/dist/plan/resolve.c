@@ -216,6 +216,9 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
         .own_data     = is(o->data, "local"),
         .global_batch = is(o->batch, "global"),
         .sync_bn      = o->sync_bn,
+        .shares       = is(o->shares, "even")    ? CT_SHARES_EVEN
+                        : is(o->shares, "speed") ? CT_SHARES_SPEED
+                                                 : CT_SHARES_GIVEN,
     };
     CT_TRY(dist_codec_parse(o->compress, &p->codec));
     CT_TRY(choose_bandwidth(o, p));
