@@ -76,30 +76,51 @@ static const char *name_of(const struct launch *l, int k)
     return l->all_here ? "127.0.0.1" : l->hosts.host[k].name;
 }
 
-/* Where they meet: at the first host.  There, here, any free port will do. */
-static enum ct_status choose_meeting(struct launch *l, int port)
+/* Each agent has a port that is free on this machine.  Ports that follow each
+ * other would not do: systems give odd ports to those who listen, and even ones
+ * to connections, or the other way round. */
+static enum ct_status choose_free_ports(struct launch *l)
 {
-    uint16_t free_one = 0;
+    int fd[HOSTS_MOST], n = 0;
+    enum ct_status st = CT_OK;
 
-    l->all_here = true;
-    for (int i = 0; i < l->hosts.n; i++)
-        l->all_here &= l->hosts.host[i].is_here;
-    if (port == 0 && l->hosts.host[0].is_here) {
-        const int fd = ct_listen(&free_one);
+    for (; n < l->hosts.n && st == CT_OK; n++) {
+        uint16_t port = 0;
 
-        if (fd < 0)
-            return ct_fail(CT_ECOMM, "there is no free port: %s",
-                           strerror(errno));
-        close(fd);
-        port = ntohs(free_one);
+        fd[n] = ct_listen(&port);
+        if (fd[n] < 0)
+            st = ct_fail(CT_ECOMM, "there is no free port: %s",
+                         strerror(errno));
+        l->agent[n].port = ntohs(port);
     }
-    port = port ? port : USUAL_PORT;
+    while (n-- > 0)
+        if (fd[n] >= 0)
+            close(fd[n]);
+    return st;
+}
+
+/* From `port` on, one port per agent of a host. */
+static void count_ports(struct launch *l, int port)
+{
     for (int i = 0; i < l->hosts.n; i++) {
         l->agent[i].port = port;
         for (int k = 0; k < i; k++)
             l->agent[i].port += is_same(&l->hosts.host[i], &l->hosts.host[k]);
     }
-    snprintf(l->meet, sizeof(l->meet), "%s:%d", name_of(l, 0), port);
+}
+
+/* All agents meet at the first host. */
+static enum ct_status choose_meeting(struct launch *l, int port)
+{
+    l->all_here = true;
+    for (int i = 0; i < l->hosts.n; i++)
+        l->all_here &= l->hosts.host[i].is_here;
+    if (port == 0 && l->hosts.host[0].is_here)
+        CT_TRY(choose_free_ports(l));
+    else
+        count_ports(l, port ? port : USUAL_PORT);
+    snprintf(l->meet, sizeof(l->meet), "%s:%d", name_of(l, 0),
+             l->agent[0].port);
     return CT_OK;
 }
 

@@ -130,7 +130,7 @@ void member_tell_view(struct elastic_member *m, struct elastic_place *out,
     if (v->base >= 0)
         snprintf(where, sizeof(where), "at iteration %d", v->base);
     if (m->since > 0)
-        snprintf(took, sizeof(took), ", after %.0f ms",
+        snprintf(took, sizeof(took), ", after %.1f ms",
                  1e3 * (ct_now() - m->since));
     if (!m->events[0] && !came[0])
         memcpy(m->events, m->cannot, sizeof(m->cannot));

@@ -29,6 +29,10 @@
 static const double fresh_seconds = 20;
 static const double usual_orphan  = 60;
 
+/* A rank that starts listens at its port within this time. */
+static const double begin_seconds = 5;
+static const int look_ms          = 250;
+
 const char rendezvous_again[] = "again:";
 
 /* ---- Doors. */
@@ -190,6 +194,28 @@ static enum ct_status look_at_hosts(struct rendezvous *r, double orphan)
     }
 }
 
+/* Whether the ranks of a lost agent may still have their port, which is in use.
+ * They answer there, or take connections.  A connection of any other program
+ * may have the port as its own end: then a call is refused.  Ranks that are
+ * about to begin refuse calls, too, but not for long. */
+static bool may_still_run(const struct rendezvous *r)
+{
+    const double end = ct_now() + begin_seconds;
+    const struct elastic_door door = { ct_loopback_address(),
+                                       r->knock[0].port };
+    enum door_state state;
+    char *answer;
+
+    do {
+        doors_ask(&door, 1, r->secret, MEMBER_ASK_JSON, &state, &answer);
+        ct_free(answer);
+        if (state != DOOR_SHUT)
+            return true;
+        poll(NULL, 0, look_ms);
+    } while (ct_now() < end);
+    return false;
+}
+
 /* Whoever gets the first address begins the job, unless it is found at another.
  * At the others nobody listens until a rank is in the job: who looks for one
  * need not wait for them. */
@@ -211,7 +237,7 @@ static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
         CT_TRY(open_door(r, r->knock[i].port, is_first));
         first = r->door >= 0 && is_first;
     }
-    if (again && r->door < 0)
+    if (again && r->door < 0 && may_still_run(r))
         return ct_fail(CT_EIO, "--rendezvous: port %d of this host is in use: "
                        "ranks of the agent before this one may still run",
                        ntohs(r->knock[0].port));

@@ -1,8 +1,10 @@
 /* test_rendezvous.c - who begins a job, and who must not. */
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -131,6 +133,36 @@ TEST(rendezvous, who_comes_again_begins_nothing)
     ASSERT_HAS("may still run", ct_last_error());
     rendezvous_close(&other);
     rendezvous_close(&r);
+}
+
+/* A connection of another program has the port as its end here. */
+TEST(rendezvous, a_port_that_others_have_keeps_nobody_away)
+{
+    struct sockaddr_in own = { .sin_family = AF_INET }, to;
+    char secret[300];
+    struct rendezvous r;
+    uint16_t far = 0;
+    socklen_t n  = sizeof(own);
+    const int there = ct_listen(&far), fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT(there >= 0 && fd >= 0);
+    ASSERT_INT(0, bind(fd, (struct sockaddr *)&own, n));
+    ASSERT_INT(0, getsockname(fd, (struct sockaddr *)&own, &n));
+    to          = own;
+    to.sin_port = far;
+    ASSERT_INT(0, connect(fd, (struct sockaddr *)&to, n));
+    snprintf(secret, sizeof(secret), "%s", test_path("secret"));
+    snprintf(where, sizeof(where), "again::%d,127.0.0.1:%d",
+             ntohs(own.sin_port), free_port());
+    ASSERT_OK(rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT(!r.founds);
+    ASSERT(r.door >= 0 && r.port != own.sin_port);
+    rendezvous_close(&r);
+    close(fd);
+    close(there);
 }
 
 /* Takes calls for longer than a look lasts, and then is gone. */
