@@ -1,7 +1,7 @@
-/* cost.h - what an exchange takes, predicted from a few measured numbers.
+/* cost.h - predicts the cost of an exchange from a few measured numbers.
  *
- * The ways to sum state their costs themselves (comm/coll/coll.h).  Of the
- * others, for S bytes of gradients on P ranks, each on a host of its own:
+ * Algorithms that sum have their own formulas (comm/coll/coll.h).  The others,
+ * for S bytes of gradients on P ranks, each on its own host:
  *
  *     ps          2a + 2(P-1)S b + (P-1)S c          through rank 0's link;
  *                 with P > 4 sums go down a binary tree of ranks (comm/ps):
