@@ -378,7 +378,7 @@ static void note_fetch(struct dist_ps *p, double now)
     p->fetched = now;
 }
 
-/* Waits for the values that staleness requires, then a moment for newer ones. */
+/* Waits for the values that staleness requires, then briefly for newer ones. */
 static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
 {
     enum ct_status st = CT_OK;
@@ -469,7 +469,7 @@ static enum ct_status read_latest(struct ct_dist *d)
     return CT_OK;
 }
 
-/* In step, waits for this iteration's losses; otherwise uses the latest ones. */
+/* In step, waits for this iteration's losses; else uses the latest ones. */
 static enum ct_status value_finish(struct ct_exchange *x,
                                    struct ct_answer *out)
 {
