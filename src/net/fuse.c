@@ -4,33 +4,33 @@
  * A layer whose type has absorb() is offered the next layer, then the one after
  * that: BatchNorm absorbs a Scale and a ReLU.  Such a group
  *
- *     first .. last      consecutive layers, each the only reader of the one
- *                        before, in place or not
+ *     first .. last      consecutive layers; each is the only reader of the
+ *                        layer before, in place or not
  *
- * in which one layer may read a second blob, of an earlier layer (a sum),
- * runs at the turn of its last layer, forward and backward, by its first one.
- * All hooks are called as ever, so parameters that arrive layer by layer are
+ * runs in its first layer, at the turn of its last one, forward and backward.
+ * One layer of the group may read a second blob, of an earlier layer (a sum).
+ * All hooks are called as usual.  So parameters that arrive layer by layer are
  * there when the group runs, and its gradients are complete when its first
- * layers are reported done.  What lies between the layers of a group is never
- * written and has no memory.
+ * layers are reported done.  Blobs between the layers of a group are not
+ * written and have no memory.
  *
- * A layer that works in place but needs its bottom again in the backward pass
- * (CT_LAYER_KEEPS) is parted from it: whoever writes that blob writes to one
- * of its own, whose memory is planned by lifetime, instead of a copy for ever.
+ * A layer that works in place but needs its bottom in the backward pass
+ * (CT_LAYER_KEEPS) gets a separate bottom (part.c), with memory by lifetime, so
+ * that it need not keep a copy.
  *
- * A Split may be the last of a group: its tops are the group's, and whoever is
- * first adds up their gradients on his way.
+ * A Split may be the last layer of a group: its tops are those of the group,
+ * and the first layer adds up their gradients.
  *
- * A sum hands its gradient on to its first bottom (CT_LAYER_PASSES_DIFF): both
- * diffs lie in one place, unless a loss weight rests there.  So do those of its
- * other bottoms where they are equal (CT_LAYER_ONE_DIFF) and nobody writes
- * there who is not the last to look.
+ * A sum passes its gradient to its first bottom (CT_LAYER_PASSES_DIFF): both
+ * diffs share memory, unless it has a loss weight.  Diffs of its other bottoms
+ * share it, too, if they are equal (CT_LAYER_ONE_DIFF) and only the layer that
+ * reads them last changes them.
  *
- * At last a layer may meet those that write its bottoms, for what the two may
- * agree upon: a Concat masks the diffs of convolutions that have absorbed a
- * ReLU, a convolution adds up what BatchNorm makes its statistics of.
+ * At the end a layer may meet the layers that write its bottoms: a Concat masks
+ * the diffs of convolutions that have absorbed a ReLU; a convolution computes
+ * the sums from which BatchNorm makes its statistics.
  *
- * Nothing of this happens when blobs are to be kept, as pycaffe's are, or with
+ * All of this is off if blobs are kept, as for pycaffe, or with
  * CORTADO_IMPL=fuse:none. */
 #include "base/mem.h"
 #include "device/impl.h"
@@ -71,8 +71,9 @@ static bool rewritten(const struct ct_net *net, int i)
     return false;
 }
 
-/* One top, or views of the bottom whose diffs add up, as a Split has them.  A
- * loss weight rests in a top's diff, which a group may mask in place. */
+/* Whether a layer has one top, or, like a Split, tops that are views of its
+ * bottom and whose diffs are added.  No top may have a loss weight: it is kept
+ * in the diff, which a group may change in place. */
 static bool ends_in_one(const struct net_layer *l)
 {
     const unsigned views = CT_LAYER_ALIAS_DATA | CT_LAYER_ALIAS_DIFF;

@@ -6,8 +6,9 @@
  *     code: | a b: floats | ... one pair per chunk ... | 32 signs | ... |
  *           8 ceil(n / 64) + 4 ceil(n / 32) bytes
  *
- * Whoever owns a part of a sum sends that on in one bit too, with a residual
- * of its own.  Seide et al., "1-bit stochastic gradient descent", 2014. */
+ * The rank that owns a part of a sum also sends it in one bit per value, with a
+ * residual of its own.  Seide et al., "1-bit stochastic gradient descent",
+ * 2014. */
 #include "device/cpu/simd.h"
 #include "dist/codec/codec.h"
 

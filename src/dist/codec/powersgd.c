@@ -5,12 +5,12 @@
  *     Q = sum(A^T P)          M x r; kept for the next iteration
  *     sum of gradients = P Q^T;   e = A - P (A^T P)^T
  *
- * P and Q are summed as they are: r (N + M) floats in place of N M.  A matrix
- * goes this way when that is at most half.  P and Q are stored transposed, a
- * column of the formula in a row.  The first iterations are summed in full,
- * because gradients still change their direction fast then.
- * Vogels et al., "PowerSGD", 2019; the residual is that of the rank's own
- * projection, which has the same sum and is smaller. */
+ * P and Q are summed as floats: r (N + M) instead of N M.  A matrix is encoded
+ * if that is at most half.  P and Q are stored transposed, a column of the
+ * formula in a row.  The first iterations send complete gradients, because
+ * these change their direction fast.
+ * Vogels et al., "PowerSGD", 2019.  The residual here is that of the rank's own
+ * projection; it has the same sum and is smaller. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,9 @@
  *     code: | v: float | ... one per chunk ... | sign and q: 8 bits | ... |
  *           4 chunks + n bytes, rounded up to 4
  *
- * Unbiased, so no residual is kept.  The draws are functions of the seed, the
- * iteration, the rank and the element, so a run repeats bit for bit.
+ * The rounding is unbiased, so no residual is kept.  Random numbers are
+ * functions of the seed, the iteration, the rank and the element, so a run
+ * repeats bit for bit.
  * Alistarh et al., "QSGD", 2017. */
 #include "base/rng.h"
 #include "device/cpu/simd.h"
