@@ -26,8 +26,8 @@ static enum ct_status stalled(const struct ct_wait *w)
     const struct ct_comm *c = w->comm;
 
     if (w->peer < 0)
-        return ct_fail(CT_ECOMM, "rank %d: the ranks have not come together "
-                       "for %g s", c->rank, c->stall_after);
+        return ct_fail(CT_ECOMM, "rank %d: the ranks have waited for each "
+                       "other for %g s", c->rank, c->stall_after);
     return ct_fail(CT_ECOMM, "rank %d: nothing from or to rank %d for %g s",
                    c->rank, w->peer, c->stall_after);
 }

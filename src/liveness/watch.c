@@ -508,7 +508,7 @@ void live_watch_stop(struct live_watch *w)
         return;
     ct_pulse_set(&w->mine->pulse, CT_PULSE_LEAVING, NULL);
     if (write(w->wake, &one, sizeof(one)) < 0)
-        CT_WARN("the watching thread does not hear");
+        CT_WARN("cannot wake the watching thread");
     pthread_join(w->thread, NULL);
     for (int r = 0; r < w->size; r++)
         live_line_leave(&w->seat[r].line);

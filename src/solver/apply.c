@@ -371,8 +371,8 @@ static enum ct_status rate_at(struct solver_remote *r, int iter, float *rate,
     struct ct_solver *s = &r->solver;
 
     if (iter < s->iter - KEPT)
-        return ct_fail(CT_EINTERNAL, "an update of iteration %d, when another "
-                       "part is at %d", iter, s->iter);
+        return ct_fail(CT_EINTERNAL, "an update of iteration %d came when "
+                       "another part was at %d", iter, s->iter);
     for (; s->iter <= iter; s->iter++) {
         float *to = &r->rate[s->iter % KEPT];
 

@@ -138,7 +138,7 @@ static const char *sum_of(const struct ct_layer *l)
     if (strcmp(l->type->name, "Reduction") == 0)
         return ct_reduction_param(l->param)->operation !=
                        CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN
-                   ? "its operation is no MEAN"
+                   ? "its operation is not MEAN"
                    : NULL;
     return loss && loss->has_normalization &&
                    loss->normalization ==

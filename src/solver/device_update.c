@@ -73,8 +73,8 @@ static enum ct_status init_gradients(struct ct_solver *s)
     const float scale = first_scale(s);
 
     if (ct_device_dtype(s->options.device) == CT_F16 && is_for_others(s))
-        CT_WARN("losses are not scaled for fp16, since servers or a codec "
-                "take the gradients; use bf16, where small ones stay");
+        CT_WARN("losses are not scaled for fp16, because servers or a codec "
+                "use the gradients: small ones are lost.  Use bf16");
     if (scale == 0 && clip_of(s) < 0)
         return CT_OK;
     CT_TRY(ct_gradients_create(s->options.device, scale, &s->gpu.gradients));

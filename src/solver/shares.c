@@ -201,7 +201,7 @@ void solver_say_shares(const struct ct_solver *s)
         return;
     for (int r = 0; r < x->facts.size; r++)
         if (solver_measures_shares(s))
-            CT_INFO("Rank %d takes %lld samples of a batch: it makes %.4g a "
+            CT_INFO("Rank %d takes %lld samples of a batch: it trains %.4g per "
                     "second", r, (long long)s->shares.dealt[r],
                     s->shares.weights[r]);
         else

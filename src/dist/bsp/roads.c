@@ -325,10 +325,10 @@ void dist_auto_say(const struct ct_dist *d)
     if (!d->roads.measured || d->view.rank != 0)
         return;
     if (w->alpha == 0) /* only memory was measured; there are no messages */
-        CT_INFO("Roads: adding takes %.3g ns a byte", 1e9 * w->gamma);
+        CT_INFO("Roads: adding takes %.3g ns per byte", 1e9 * w->gamma);
     else
-        CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding "
-                "%.3g ns a byte, products run at %.4g GFLOP/s",
+        CT_INFO("Roads: a message takes %.3g us and %.3g ns per byte, adding "
+                "%.3g ns per byte, products run at %.4g GFLOP/s",
                 1e6 * w->alpha, 1e9 * w->beta, 1e9 * w->gamma,
                 w->flops / 1e9);
     if (d->facts->n_hosts > 1 && d->roads.slow_rank >= 0)

@@ -103,8 +103,8 @@ static enum ct_status compare(const struct ct_dist *d, const struct digests *g,
                 const struct ct_net_param *p = ct_net_param(d->net, (int)i);
 
                 return ct_fail(CT_ECOMM, "iteration %d: rank %d no longer has "
-                               "rank 0's parameters; they part in layer %s "
-                               "(parameter %d)", iter, r,
+                               "rank 0's parameters; they differ first in "
+                               "layer %s (parameter %d)", iter, r,
                                ct_net_layer(d->net, p->layer)->name,
                                p->index);
             }

@@ -500,7 +500,7 @@ enum ct_status dist_round_finish(struct dist_round *r,
         return CT_OK;
     *ahead = (int)latest->clock;
     *again = d->plan->late == DIST_LATE_DISCARD;
-    CT_WARN("rank %d came late with iteration %" PRId64 "; going on at %d%s",
+    CT_WARN("rank %d is late with iteration %" PRId64 "; it continues at %d%s",
             d->view.all->rank, d->ps.clock, *ahead,
             *again ? " with the same samples" : "");
     return CT_OK;
