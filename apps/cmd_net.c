@@ -118,8 +118,8 @@ static enum ct_status test_links(struct ct_comm *c)
     else if (st == CT_OK && speaks(c) && c->size > 1)
         print_neighbours(&probe);
     if (st == CT_OK && speaks(c))
-        printf("a message takes %.1f us and %.3g ns a byte at most; adding "
-               "%.3g ns a byte\n", 1e6 * probe.alpha, 1e9 * probe.beta,
+        printf("a message takes %.1f us and %.3g ns per byte at most; adding "
+               "%.3g ns per byte\n", 1e6 * probe.alpha, 1e9 * probe.beta,
                1e9 * probe.gamma);
     ct_probe_fini(&probe);
     ct_pairs_fini(&pairs);

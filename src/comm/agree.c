@@ -21,7 +21,7 @@ enum ct_status ct_agree_tell(struct ct_agree *a, uint64_t number)
 {
     const int64_t place = (int64_t)(a->n % CT_DEPTH);
 
-    for (int i = 0; i < a->n_children; i++) /* its word is free again */
+    for (int i = 0; i < a->n_children; i++) /* then word[place] is free */
         CT_TRY(ct_flight_wait(&a->child[i], (int64_t)a->n - CT_DEPTH + 1));
     a->word[place] = number;
     for (int i = 0; i < a->n_children; i++)

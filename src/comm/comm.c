@@ -1,4 +1,4 @@
-/* comm.c - waiting for peers, and what was sent. */
+/* comm.c - messages to and from peers, waits, counts of bytes. */
 #include "comm/comm.h"
 
 #include <string.h>
@@ -10,15 +10,16 @@
 #include "comm/logbook.h"
 #include "comm/wait.h"
 
-/* Inside a host turns last for as long as a segment takes, because both ends
- * must be awake to move it.  Between hosts the kernels move it, and every poll
- * takes time from them on busy cores. */
+/* How waits poll and sleep.  Inside a host a rank polls for as long as a
+ * segment takes, because both ends must be awake to move it.  Between hosts the
+ * kernels move it, and polling takes time from them on busy cores. */
 static const struct ct_pace near = { 20e-6, 500e-6, 5e-3, 20000, 200000 },
                             far  = { 20e-6, 100e-6, 5e-3, 50000, 200000 };
 
 static const double tick_s = 0.1;
 
-/* Gives every rank its groups: numbers holds host[P], all[P], local, cross. */
+/* Sets the groups of this rank.  `numbers` holds host[P], all[P], local[P],
+ * cross[P]. */
 static enum ct_status comm_groups(struct ct_comm *c)
 {
     const int *host = c->transport->host, P = c->size;

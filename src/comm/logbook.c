@@ -23,7 +23,7 @@ static void put_text(atomic_uint_least64_t *to, int n_words, const char *text)
 
         memcpy(&word, text, n);
         put(&to[i], word);
-        text += n; /* at its end it stays there */
+        text += n; /* n is 0 at the end of the text */
     }
 }
 

@@ -1,10 +1,10 @@
 /* logbook.h - the last collectives of a rank, for an autopsy.
  *
- * A ring in memory that other processes may map: whoever survives reads what
- * a rank did last, also after it has died.  The comm thread and the compute
- * thread, which sums in shared memory, write to it.  Everything is atomic; a
- * reader may see parts of an entry that is being written, and such an entry
- * has the number 0.  An entry costs about a tenth of a microsecond. */
+ * A ring in memory that other processes may map, so that survivors can read the
+ * last steps of a rank that has died.  The comm thread writes to it, and the
+ * compute thread, which sums in shared memory.  Everything is atomic.  A reader
+ * may see parts of an entry that is being written; such an entry has the number
+ * 0.  Writing an entry takes about a tenth of a microsecond. */
 #ifndef CT_COMM_LOGBOOK_H
 #define CT_COMM_LOGBOOK_H
 
@@ -26,12 +26,13 @@ enum ct_logbook_state {
     CT_LOGBOOK_FAILED
 };
 
-/* Ranks number the collectives of a channel alike: those of one comm, or of
- * one piece of shared memory. */
+/* An entry.  A channel is one comm or one piece of shared memory; all ranks
+ * number the collectives of a channel equally. */
 struct ct_logbook_slot {
     atomic_uint_least64_t number; /* of entries, from 1 on; 0: being written */
     atomic_uint_least64_t channel, sequence, bytes;
-    atomic_uint_least64_t begun, ended; /* us, ct_pulse_now(); 0: not yet */
+    atomic_uint_least64_t begun, ended; /* us, ct_pulse_now(); ended 0: not
+                                         * yet */
     atomic_uint_least64_t what[CT_LOGBOOK_WHAT_WORDS];
     atomic_uint_least64_t label[CT_LOGBOOK_LABEL_WORDS];
     atomic_int            state;
@@ -42,7 +43,7 @@ struct ct_logbook {
     struct ct_logbook_slot slot[CT_LOGBOOK_ENTRIES];
 };
 
-/* An entry, copied. */
+/* A copy of an entry. */
 struct ct_logbook_entry {
     uint64_t number, channel, sequence, bytes, begun, ended;
     char     what[8 * CT_LOGBOOK_WHAT_WORDS + 1];
@@ -50,28 +51,28 @@ struct ct_logbook_entry {
     enum ct_logbook_state state;
 };
 
-/* Notes that a collective begins; `label` may be NULL.  Returns the entry's
- * number, 0 for NULL. */
+/* Records that a collective begins; `label` may be NULL.  Returns the number of
+ * the entry, or 0 if b is NULL. */
 uint64_t ct_logbook_begin(struct ct_logbook *b, uint64_t channel,
                           uint64_t sequence, const char *what, uint64_t bytes,
                           const char *label);
-/* It has ended.  Does nothing where the entry is no longer in the ring, or
- * for number 0. */
+/* Records the end of a collective.  Does nothing if the entry is no longer in
+ * the ring, or for number 0. */
 void ct_logbook_end(struct ct_logbook *b, uint64_t number, enum ct_status st);
-/* What the comm thread writes with: one collective of it is open at a time,
- * on whichever comm.  Process-private, unlike the book. */
+/* The comm thread writes through a pen, which has at most one open entry for
+ * all comms.  Private to the process, unlike the book. */
 struct ct_logbook_pen {
-    struct ct_logbook *book;
-    uint64_t           open;  /* an entry; 0: none */
-    const char        *label; /* of those that begin next; borrowed */
+    struct ct_logbook *book; /* borrowed */
+    uint64_t           open;  /* the open entry; 0: none */
+    const char        *label; /* of entries that follow; borrowed */
 };
-/* Ends what is open, and begins. */
+/* Ends the open entry and begins another. */
 void ct_logbook_pen_begin(struct ct_logbook_pen *p, uint64_t channel,
                           uint64_t sequence, const char *what,
                           uint64_t bytes);
 void ct_logbook_pen_end(struct ct_logbook_pen *p, enum ct_status st);
 
-/* The entry of that number; false: it is not there. */
+/* Copies entry `number`; false: it is not in the ring. */
 bool ct_logbook_read(const struct ct_logbook *b, uint64_t number,
                      struct ct_logbook_entry *out);
 

@@ -1,12 +1,13 @@
-/* pairs.c - the link between every two ranks.
+/* pairs.c - measures the link between every two ranks.
  *
- * A round-robin tournament by the circle method: the last of an even number of
- * places stays, the others move on by one each round.
+ * A round-robin tournament by the circle method: of an even number of places
+ * the last one is fixed, and the others rotate by one in each round.
  *
- *     round k: ranks a and b, both below the last place n, meet when
- *              a + b = k (mod n); the one with 2 a = k (mod n) meets n
+ *     round k: ranks a and b, both below the last place n, are a pair if
+ *              a + b = k (mod n); the rank with 2 a = k (mod n) is paired
+ *              with n
  *
- * For an odd number of ranks place n is empty, and who meets it rests. */
+ * For an odd number of ranks place n is empty, and its partner pauses. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -33,7 +34,7 @@ int ct_pairs_partner(int rank, int size, int round)
     return other < size ? other : -1;
 }
 
-/* Each rank knows its own row; everyone gets the whole matrix. */
+/* Each rank has its own row of the matrix; all ranks get all rows. */
 static enum ct_status share(struct ct_comm *c, struct ct_pairs *p)
 {
     size_t *bytes = NULL;
@@ -48,7 +49,8 @@ static enum ct_status share(struct ct_comm *c, struct ct_pairs *p)
     return st;
 }
 
-/* The lower rank of a pair measured it. */
+/* Copies the result of each pair, which its lower rank has, to the other half
+ * of the matrix, and finds the slowest pair. */
 static void mirror(struct ct_pairs *p)
 {
     double worst = -1;

@@ -1,7 +1,7 @@
 /* place.c - hosts, local numbers and trees.
  *
- *     binomial tree over v = 0..n-1: v hangs on v without its lowest set bit,
- *     and carries v + 1, v + 2, v + 4, ... below that bit. */
+ *     binomial tree over v = 0..n-1: the parent of v is v without its lowest
+ *     set bit; its children are v + 1, v + 2, v + 4, ... below that bit. */
 #include "comm/place.h"
 
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void tree_add(struct ct_tree *t, int child)
     t->child[t->n_child++] = child;
 }
 
-/* v's lowest set bit; for the root the first power of two not below n. */
+/* The lowest set bit of v; for v = 0 the first power of two not below n. */
 static int low_bit(int v, int n)
 {
     int bit = 1;
@@ -77,7 +77,8 @@ static int low_bit(int v, int n)
     return bit;
 }
 
-/* This host's ranks counted from `leader`; gives this rank's count. */
+/* Sets the tree of this host.  Ranks are counted from `leader`, its root;
+ * returns the count of this rank. */
 static int tree_inside(struct ct_tree *t, const struct ct_place *p, int leader)
 {
     const int n = p->n_local, host = ct_place_host(p, p->rank);

@@ -1,10 +1,10 @@
-/* place.h - where a rank stands: among all, on its host, across hosts.
+/* place.h - the place of a rank: among all ranks, on its host, across hosts.
  *
  *     host 0: ranks 0 1 2     local numbers 0 1 2
  *     host 1: ranks 3 4       local numbers 0 1     (not even: 3 and 2)
  *
- * A place is small and made when it is needed, also for machines that do not
- * exist (the cost model asks for bytes on 10,000 ranks). */
+ * A place is small and is made when it is needed, even for machines that do not
+ * exist (the cost model computes bytes on 10,000 ranks). */
 #ifndef CT_COMM_PLACE_H
 #define CT_COMM_PLACE_H
 
@@ -26,7 +26,8 @@ struct ct_group {
     int        me, size;
 };
 
-/* This rank's part of a tree over all ranks or over those of one host. */
+/* The parent and the children of this rank in a tree over all ranks or over
+ * those of one host. */
 enum { CT_MOST_CHILDREN = 62 };
 struct ct_tree {
     int parent; /* -1: this is the root */
@@ -39,7 +40,7 @@ void ct_place_number_hosts(int size, const int *host, int *out);
 
 /* `host`: from ct_place_number_hosts(), or NULL. */
 struct ct_place ct_place(int rank, int size, const int *host);
-/* May ranks of a host share memory, and has no attempt failed? */
+/* Whether ranks of a host may share memory and no attempt has failed. */
 static inline bool ct_place_has_window(const struct ct_place *p)
 {
     return !p->no_window && !p->window_failed;
@@ -49,9 +50,9 @@ int ct_place_host(const struct ct_place *p, int rank);
 /* The rank with number `local` on `host`. */
 int ct_place_rank(const struct ct_place *p, int host, int local);
 
-/* Binomial on each host, then between the first ranks of hosts. */
+/* A binomial tree on each host, and one between the first ranks of hosts. */
 void ct_tree_init(struct ct_tree *t, const struct ct_place *p, int root);
-/* Binomial on this host alone; its first rank is the root. */
+/* A binomial tree on this host; its first rank is the root. */
 void ct_tree_init_local(struct ct_tree *t, const struct ct_place *p);
 
 #endif

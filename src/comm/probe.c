@@ -1,11 +1,11 @@
 /* probe.c - ping-pong for alpha, two sizes for beta, a loop for gamma.
  *
- * Start-up is no time to fill a slow link: of pings there are no more than a
- * fifth of a second has room for, and where 64 KB take long nothing larger is
- * sent.
+ * On slow links the probe must be short: pings take at most a fifth of a
+ * second, and if 64 KB take long, nothing larger is sent.
  *
- * Links that share a rank take turns: first (0,1) (2,3) ..., then (1,2)
- * (3,4) ..., and with an odd number of ranks the link back to 0 alone. */
+ * Links that share a rank are measured one after the other: first (0,1) (2,3)
+ * ..., then (1,2) (3,4) ..., and with an odd number of ranks the link from the
+ * last rank to rank 0 by itself. */
 #include "comm/probe.h"
 
 #include <math.h>
@@ -17,24 +17,24 @@
 #include "comm/coll/transfer.h"
 
 enum {
-    PINGS   = 20, /* of which the first ones say how many there is time for */
-    FIRST   = 3,
+    PINGS   = 20, /* at most */
+    FIRST   = 3, /* first pings; their time limits the number of others */
     REPEATS = 3,
     TINY    = 1 << 16,  /* bytes, for slow links */
     SMALL   = 1 << 20,  /* bytes of the first size */
     LARGE   = CT_PROBE_BYTES /* bytes of the second size, at most */
 };
 
-/* For TINY and SMALL: a larger one would take long.  For the larger one, and
- * for pings. */
+/* If SMALL or TINY takes longer than slow_seconds or tiny_seconds, no larger
+ * message follows.  The other two limit a larger message and all pings. */
 static const double slow_seconds = 0.05, large_seconds = 0.1,
                     ping_seconds = 0.2, tiny_seconds = 0.02;
-/* The same for pings and for TINY where others wait. */
+/* The limits of a brief probe. */
 static const double brief_ping_seconds = 0.004, brief_tiny_seconds = 0.002;
 
 enum step { PING, DATA, WORD };
 
-/* One way to the peer and back, in segments. */
+/* Sends data to the peer and back, in segments. */
 static enum ct_status there_and_back(struct ct_comm *c, int peer, bool first,
                                      char *data, size_t bytes, int step)
 {
@@ -48,7 +48,7 @@ static enum ct_status there_and_back(struct ct_comm *c, int peer, bool first,
     return ct_transfer(c, first ? &take : &give, tag);
 }
 
-/* The least time one way, of several. */
+/* The shortest time of one way among some repeats. */
 static enum ct_status one_way(struct ct_comm *c, int peer, bool first,
                               char *data, size_t bytes, int repeats, int step,
                               double *out)
@@ -63,7 +63,7 @@ static enum ct_status one_way(struct ct_comm *c, int peer, bool first,
     return CT_OK;
 }
 
-/* The second size, in units of the first, which took so long; 0: none. */
+/* The second size, in units of SMALL, which took `seconds`; 0: none. */
 static char larger(double seconds)
 {
     const double n = fmin(large_seconds / seconds, LARGE / SMALL);
@@ -71,7 +71,7 @@ static char larger(double seconds)
     return seconds < slow_seconds ? (char)n : 0;
 }
 
-/* The first end's word becomes that of both. */
+/* Both ends use the word of the first end. */
 static enum ct_status agree(struct ct_comm *c, int peer, bool first,
                             char *data, char *word)
 {
@@ -96,7 +96,7 @@ static enum ct_status probe_alpha(struct ct_comm *c, int peer, bool first,
     return CT_OK;
 }
 
-/* By SMALL, and by what is larger where there is time. */
+/* Measures with SMALL, and with a larger size if there is time. */
 static enum ct_status probe_beta(struct ct_comm *c, int peer, bool first,
                                  bool brief, char *data, struct ct_link *out)
 {
@@ -125,7 +125,7 @@ static enum ct_status probe_beta(struct ct_comm *c, int peer, bool first,
     return CT_OK;
 }
 
-/* Both ends of a link run this; the first one's result counts. */
+/* Both ends of a link call it; the result of the first one counts. */
 enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
                              bool brief, char *data, struct ct_link *out)
 {
@@ -133,7 +133,7 @@ enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
     char n;
 
     CT_TRY(probe_alpha(c, peer, first, brief, data, &out->alpha));
-    if (c->bytes_s > 0) { /* it is known, and would take long */
+    if (c->bytes_s > 0) { /* a limited rate is known; measuring takes long */
         out->beta = 1 / c->bytes_s;
         return CT_OK;
     }
@@ -168,7 +168,7 @@ static enum ct_status probe_links(struct ct_comm *c, bool brief, char *data,
     return CT_OK;
 }
 
-/* The time to add a megabyte that the cache does not hold for sure. */
+/* Seconds per byte to add a megabyte that may not be in the cache. */
 static double probe_gamma(char *data)
 {
     const int64_t n = SMALL / (int64_t)sizeof(float);
@@ -183,7 +183,7 @@ static double probe_gamma(char *data)
     return best / SMALL;
 }
 
-/* What every rank found, on every rank. */
+/* The measurements of one rank. */
 struct finding {
     struct ct_link link;
     double         gamma;

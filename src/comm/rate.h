@@ -1,9 +1,10 @@
-/* rate.h - a token bucket: how much may be sent, and when.
+/* rate.h - a token bucket, which limits how many bytes are sent per second.
  *
- * Tokens are bytes.  They come at `per_s` a second, up to `most`; a message
- * goes when there is any token and takes all it needs, so the level may fall
- * below zero and the next ones wait until it is above again.  Over a time T
- * no more than per_s T + most + one message is sent. */
+ * Tokens are bytes.  `per_s` of them arrive per second, and the bucket holds at
+ * most `most`.  A message may be sent if there is any token, and takes as many
+ * as it has bytes.  So the level may fall below zero, and the next messages
+ * wait until it is positive again.  In a time T at most per_s T + most + one
+ * message are sent. */
 #ifndef CT_COMM_RATE_H
 #define CT_COMM_RATE_H
 
@@ -18,15 +19,15 @@ struct ct_rate {
 };
 
 /* "100mbit", "1gbit", "12.5MB": a number and bit, kbit, mbit, gbit or B, kB,
- * MB, GB a second, in thousands.  Reads up to the end or a colon, which *rest
- * points to. */
+ * MB, GB per second; k, M, G are powers of 1000.  Reads up to the end or a
+ * colon, where *rest points to. */
 CT_MUST_CHECK enum ct_status ct_rate_parse(const char *text, double *bytes_s,
                                            const char **rest);
 
-/* A second's tokens at most; none at the start. */
+/* The bucket holds the tokens of one second and starts empty. */
 void ct_rate_init(struct ct_rate *r, double bytes_s, double now);
 double ct_rate_level(struct ct_rate *r, double now);
-/* True: take them and go.  False: wait. */
+/* True: the tokens are taken, and the message may be sent.  False: wait. */
 bool ct_rate_take(struct ct_rate *r, double now, size_t bytes);
 
 #endif

@@ -17,23 +17,23 @@
 enum { IDLE_NS = 200000, LOOK_NS = 50000000, SLACK_NS = 1000 };
 
 struct ct_comm_thread {
-    struct ct_comm               *comm; /* borrowed; the thread's alone */
+    struct ct_comm               *comm; /* borrowed; only the thread uses it */
     struct ct_comm_thread_options options;
     pthread_t                     thread;
-    struct ct_agree               agree; /* the thread's alone */
-    /* What follows is under `lock`. */
+    struct ct_agree               agree; /* only the thread uses it */
+    /* `lock` protects the members below. */
     pthread_mutex_t lock;
     pthread_cond_t  work, done;
     enum ct_job_order order;
-    struct ct_job  *first; /* in the order they were handed in */
+    struct ct_job  *first; /* queued jobs, oldest first; borrowed */
     uint64_t        n_handed_in;
-    bool            knows; /* which one is next: */
-    uint64_t        next;
-    bool            stop;  /* it is to end */
-    bool            runs;  /* a job is under way */
-    int             n_waiting;  /* for a job to be done */
-    enum ct_status  broken; /* the failure after which no job runs */
-    char            why[512];
+    bool            knows; /* `next` is valid */
+    uint64_t        next;  /* number of the next job; CT_JOBS_AGREED */
+    bool            stop;  /* the thread ends after the queued jobs */
+    bool            runs;  /* a job is running */
+    int             n_waiting;  /* threads that wait for a job */
+    enum ct_status  broken; /* not CT_OK: later jobs fail with it */
+    char            why[512]; /* text of that failure */
     struct ct_comm_thread_stats stats;
 };
 
@@ -61,7 +61,7 @@ static struct ct_job *jobs_most_urgent(const struct ct_comm_thread *t)
     return best;
 }
 
-/* With `lock` held: takes the job out of the queue; NULL: it is not there. */
+/* With `lock` held: removes the job from the queue; NULL: it is not there. */
 static struct ct_job *jobs_take(struct ct_comm_thread *t, uint64_t number)
 {
     struct ct_job **at = &t->first, *job;
@@ -93,8 +93,9 @@ static const char *name_of(const struct ct_job *job)
     return job->name ? job->name : "exchange";
 }
 
-/* A job that began a collective is the same exchange on all ranks; others are
- * between this rank and a server. */
+/* Runs a job and records it in the logbook and the trace.  A job that began a
+ * collective is the same exchange on all ranks; other jobs concern only this
+ * rank and a server. */
 static enum ct_status run_noted(struct ct_comm *c, struct ct_job *job)
 {
     const uint64_t start    = ct_trace_begin();
@@ -119,7 +120,7 @@ static enum ct_status run_noted(struct ct_comm *c, struct ct_job *job)
     return st;
 }
 
-/* With `lock` held, which it lets go of while the job runs. */
+/* With `lock` held, which is released while the job runs. */
 static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
 {
     enum ct_status st = t->broken;
@@ -146,14 +147,15 @@ static void jobs_run(struct ct_comm_thread *t, struct ct_job *job)
     jobs_finish(t, job, st);
 }
 
-/* With `lock` held: no job runs any more, for the reason of ct_last_error. */
+/* With `lock` held: later jobs fail with `st` and the text of
+ * ct_last_error(). */
 static void thread_break(struct ct_comm_thread *t, enum ct_status st)
 {
     t->broken = st;
     snprintf(t->why, sizeof(t->why), "%s", ct_last_error());
 }
 
-/* With `lock` held: for news, or so long. */
+/* With `lock` held: waits for a signal, at most `ns` nanoseconds. */
 static void await_news(struct ct_comm_thread *t, long ns)
 {
     struct timespec until;
@@ -165,14 +167,15 @@ static void await_news(struct ct_comm_thread *t, long ns)
     pthread_cond_timedwait(&t->work, &t->lock, &until);
 }
 
-/* With `lock` held: until there is a job, for a moment, or for the stop. */
+/* With `lock` held: waits for a job or the stop, or for a moment; calls `idle`
+ * meanwhile. */
 static void jobs_await(struct ct_comm_thread *t)
 {
     const uint64_t seen = t->n_handed_in;
     enum ct_status st;
 
     if (!t->options.idle || t->broken != CT_OK) {
-        if (t->first) /* the view may end before another job comes */
+        if (t->first) /* the view may end before the agreed job is submitted */
             await_news(t, LOOK_NS);
         else
             pthread_cond_wait(&t->work, &t->lock);
@@ -187,8 +190,8 @@ static void jobs_await(struct ct_comm_thread *t)
         await_news(t, t->options.idle_ns > 0 ? t->options.idle_ns : IDLE_NS);
 }
 
-/* With `lock` held, which it lets go of to talk: makes known which job is
- * next, where there is one. */
+/* With `lock` held, which is released during messages: if a job is queued,
+ * finds out the number of the next job.  Rank 0 chooses and sends it. */
 static void jobs_agree(struct ct_comm_thread *t)
 {
     struct ct_job *best = jobs_most_urgent(t);
@@ -227,7 +230,8 @@ static struct ct_job *jobs_next(struct ct_comm_thread *t)
     if (!job)
         return NULL;
     t->knows = false;
-    /* The others learn what follows while this one runs. */
+    /* Rank 0 sends the number of the job after this one now, so that others get
+     * it while this one runs. */
     if (t->comm->rank == 0)
         jobs_agree(t);
     return job;
@@ -238,7 +242,7 @@ static void *thread_main(void *arg)
     struct ct_comm_thread *t = arg;
 
     ct_trace_thread("comm");
-    /* Naps between polls are shorter than the kernel's usual slack. */
+    /* Sleeps between polls are shorter than the kernel's usual slack. */
     prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK_NS, 0, 0, 0);
     pthread_mutex_lock(&t->lock);
     for (;;) {
@@ -298,7 +302,8 @@ void ct_comm_thread_destroy(struct ct_comm_thread *t)
     pthread_cond_signal(&t->work);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
-    /* All jobs are done, but who waited for one may not have heard of it. */
+    /* All jobs are done, but threads that waited may still be in
+     * ct_job_wait(). */
     pthread_mutex_lock(&t->lock);
     while (t->n_waiting > 0)
         pthread_cond_wait(&t->work, &t->lock);

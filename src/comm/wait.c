@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "base/pulse.h"
 
-/* Silence that peers need not know of; between two looks at how it stands. */
+/* The shortest wait that is reported to peers; the time between two checks of a
+ * wait. */
 static const double moment_s = 5e-3, look_s = 50e-3;
 
 void ct_wait_begin(struct ct_wait *w)
@@ -25,13 +26,13 @@ static enum ct_status stalled(const struct ct_wait *w)
     const struct ct_comm *c = w->comm;
 
     if (w->peer < 0)
-        return ct_fail(CT_ECOMM, "rank %d: the ranks have not come together "
-                       "for %g s", c->rank, c->stall_after);
+        return ct_fail(CT_ECOMM, "rank %d: the ranks have waited for each "
+                       "other for %g s", c->rank, c->stall_after);
     return ct_fail(CT_ECOMM, "rank %d: nothing from or to rank %d for %g s",
                    c->rank, w->peer, c->stall_after);
 }
 
-/* Can it still end well? */
+/* Fails if the wait cannot succeed any more. */
 static enum ct_status judge(struct ct_wait *w, double now)
 {
     const struct ct_comm *c = w->comm;
@@ -44,7 +45,8 @@ static enum ct_status judge(struct ct_wait *w, double now)
                                                                 : CT_OK;
 }
 
-/* What peers see of this thread; the other one may wait as well. */
+/* Reports the wait of this thread to peers.  The compute thread and the comm
+ * thread may wait at the same time. */
 static void tell(const struct ct_wait *w, int peer, uint64_t since)
 {
     ct_pulse_tell_wait(w->comm->pulse,
@@ -63,7 +65,8 @@ static enum ct_status look_around(struct ct_wait *w, double now)
         return CT_OK;
     tell(w, w->peer, ct_pulse_now() - (uint64_t)(1e6 * silent));
     w->told = true;
-    /* Others who see a death tell of it first: the watch, a witness. */
+    /* The watch and witnesses know more about a death, so they report it
+     * first. */
     return silent < look_s ? CT_OK : judge(w, now);
 }
 

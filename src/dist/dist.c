@@ -1,4 +1,4 @@
-/* dist.c - joining peers and leaving them. */
+/* dist.c - a rank joins its peers, and leaves them. */
 #include "dist/engine.h"
 
 #include <math.h>
@@ -14,9 +14,9 @@
 #include "liveness/watch.h"
 #include "liveness/witness.h"
 
-enum { SLOW_S = 2 }; /* beyond that it is said why a start takes long */
+enum { SLOW_S = 2 }; /* if the start takes longer, the log says why */
 
-/* A whole message of our own, defaults where nothing is said. */
+/* Makes the options: those given, with defaults for the others. */
 static enum ct_status take_options(struct ct_dist *d,
                                    const Caffe__DistributedParameter *given)
 {
@@ -71,7 +71,7 @@ bool ct_dist_launched(void)
     return ct_launched();
 }
 
-/* Before the program quiets all ranks but one. */
+/* Call it before the program mutes the log of all ranks but one. */
 static enum ct_status start_log(struct ct_dist *d)
 {
     struct ct_text path = { 0 };
@@ -118,15 +118,15 @@ enum ct_status ct_dist_create(const Caffe__DistributedParameter *options,
                 "keeps the log of one");
     if (type == &ct_transport_alone && !(options && options->canonical))
         return CT_OK;
-    if (!type->launched) { /* all micro-batches on one rank */
+    if (!type->launched) { /* one rank runs all micro-batches */
         CT_TRY(type->create(&t));
         return dist_create_over(t, options, out);
     }
-    /* A program that uses MPI itself may not fork. */
+    /* A program that has already started MPI may not fork. */
     if (!ct_transports_left_open())
         live_witness_start();
     st = join(type, options, out);
-    if (st != CT_OK) /* this rank tells of it itself */
+    if (st != CT_OK) /* this rank reports the failure itself */
         live_witness_dismiss();
     return st;
 }
@@ -157,9 +157,10 @@ void ct_dist_abort(struct ct_dist *d, int code)
         return;
     live_watch_record(d->view.watch, ct_last_error());
     live_witness_see_abort();
-    /* Launchers end everybody now, witnesses of the dead among them. */
+    /* The abort makes the launcher end all processes.  Witnesses of ranks that
+     * have died get time to report first. */
     live_watch_hear_out(d->view.watch);
-    live_watch_stop(d->view.watch); /* nobody needs to find out who is gone */
+    live_watch_stop(d->view.watch); /* no more deaths need to be found */
     dist_direct_abort(d);
     ct_comm_abort(d->view.all, code);
 }
@@ -190,10 +191,10 @@ enum ct_status ct_dist_keep_records(struct ct_dist *d, const char *folder)
     if (!copy)
         return CT_ENOMEM;
     ct_free(d->report.records);
-    d->report.records = copy; /* for the views that follow */
+    d->report.records = copy; /* for later views */
     if (d->elastic.place.view == 1 ||
         (!d->elastic.members && d->view.all_rank == 0))
-        live_records_forget(folder); /* of an earlier job */
+        live_records_forget(folder); /* records of an earlier job */
     return live_watch_keep(d->view.watch, folder);
 }
 
@@ -249,7 +250,7 @@ enum ct_status ct_dist_broadcast(struct ct_dist *d, void *data, size_t bytes)
     return d ? ct_job_run(d->view.thread, broadcast_job, &b) : CT_OK;
 }
 
-/* --bandwidth counts at the start, too: somebody may wonder. */
+/* --bandwidth also limits the start; if that takes long, the log says so. */
 static void say_slow(const struct ct_dist *d, double bytes)
 {
     const double rate    = d->plan->bytes_s;

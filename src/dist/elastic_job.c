@@ -1,5 +1,5 @@
-/* elastic_job.c - cortado/elastic.h: a solver among processes that come and
- * go, for programs of any kind. */
+/* elastic_job.c - cortado/elastic.h: the solver of a program takes part in an
+ * elastic job. */
 #include "cortado/elastic.h"
 
 #include <stdatomic.h>
@@ -17,15 +17,15 @@
 #include "solver/solver_inner.h"
 
 struct ct_elastic {
-    struct handed     handed; /* config: what it joins with */
-    struct rendezvous meet;   /* door -1 where an agent keeps it */
+    struct handed     handed; /* its config: how this process joins */
+    struct rendezvous meet;   /* its door is -1 if an agent keeps it */
     char             *rendezvous, *secret_file, *road, *distributed; /* owned */
     bool              launched;
     atomic_bool       leaves;
-    struct elastic_member *_Atomic member; /* NULL: it has not entered */
-    struct ct_dist   *dist;
-    struct ct_solver *solver;    /* borrowed, since it entered */
-    int               level;     /* of the log of rank 0 */
+    struct elastic_member *_Atomic member; /* owned; NULL: not entered */
+    struct ct_dist   *dist;      /* owned */
+    struct ct_solver *solver;    /* borrowed; NULL: not entered */
+    int               level;     /* log level of rank 0 */
 };
 
 static const double usual_suspect = 3, usual_orphan = 60;
@@ -35,7 +35,7 @@ bool ct_elastic_launched(void)
     return handed_is_there();
 }
 
-/* ---- What was asked for. */
+/* ---- Options. */
 
 static enum ct_status keep(const char *text, char **out)
 {
@@ -98,7 +98,8 @@ static void placed(void *arg, const struct elastic_place *p)
     member_hush(p, e->level);
 }
 
-/* Solver, shapes, and how gradients travel. */
+/* A digest of the solver, the shapes and the options of gradients, which must
+ * be equal on all ranks. */
 static enum ct_status digest_of(const struct ct_elastic *e,
                                 const struct ct_solver *s, uint64_t *out)
 {
@@ -127,8 +128,8 @@ static enum ct_status meet(struct ct_elastic *e)
     return CT_OK;
 }
 
-/* Nobody answers at the door before its member is there, so the two follow each
- * other at once. */
+/* The member is created directly after meet(), which opens the door, because
+ * nobody answers at the door without a member. */
 static enum ct_status begin_member(struct ct_elastic *e, struct ct_solver *s)
 {
     struct member_config *c  = &e->handed.config;
@@ -143,12 +144,12 @@ static enum ct_status begin_member(struct ct_elastic *e, struct ct_solver *s)
         CT_TRY(meet(e));
     CT_TRY(member_create(c, &m));
     atomic_store(&e->member, m);
-    if (atomic_load(&e->leaves)) /* it was asked to before */
+    if (atomic_load(&e->leaves)) /* ct_elastic_leave() was called before */
         member_leave(m);
     return CT_OK;
 }
 
-/* The batch is that of all ranks together, unless somebody says otherwise. */
+/* The batch is that of all ranks together, unless an option says otherwise. */
 static enum ct_status options_of(const struct ct_elastic *e,
                                  const struct ct_solver *s,
                                  Caffe__DistributedParameter **out)
@@ -244,8 +245,8 @@ enum ct_status dist_enter_elastic(const struct elastic_membership *members,
             ct_solver_leave(s);
         ct_dist_destroy(*dist);
         *dist = NULL;
-    } while (st == CT_ECOMM); /* the view ended while it came in */
-    solver_prepare_fini(s);   /* it reads the options, which go now */
+    } while (st == CT_ECOMM); /* the view ended before this rank was in it */
+    solver_prepare_fini(s);   /* it reads the options, which the caller frees */
     return st;
 }
 
@@ -280,7 +281,7 @@ enum ct_status ct_elastic_enter(struct ct_elastic *e, struct ct_solver *s)
     return st;
 }
 
-/* ---- Being there, and leaving. */
+/* ---- Taking part, and leaving. */
 
 struct ct_dist *ct_elastic_dist(const struct ct_elastic *e)
 {
@@ -314,8 +315,8 @@ bool ct_elastic_ends(struct ct_elastic *e)
     return m && member_ends_job(m);
 }
 
-/* Nobody goes before all are done: another one might have to go on alone, with
- * fewer than the job takes. */
+/* No rank leaves before all are done: the others might have to go on with fewer
+ * ranks than the job needs. */
 static void meet_last(struct ct_elastic *e)
 {
     if (solver_meet_last(e->solver) != CT_OK)

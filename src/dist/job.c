@@ -1,5 +1,5 @@
-/* job.c - what all kinds of synchronisation have: the solver's facts, and
- * services between its ranks. */
+/* job.c - what all kinds of synchronisation share: the facts for the solver,
+ * and services between its ranks. */
 #include "base/mem.h"
 #include "dist/engine.h"
 #include "dist/feed/root.h"
@@ -67,8 +67,8 @@ static const struct ct_job_ops job_ops = {
     .expects    = dist_expects,
 };
 
-/* For layers, in the middle of a pass: it takes its turn behind the buckets
- * that are under way.  Everyone adds in the order of ranks. */
+/* A sum for layers in the middle of a pass, after the buckets that are already
+ * being summed.  All ranks add in the order of ranks. */
 static enum ct_status peers_sum(const struct ct_peers *p, double *x, int64_t n)
 {
     struct ct_dist *d  = p->arg;
@@ -147,7 +147,8 @@ void dist_fill_exchange(struct ct_dist *d)
     d->exchange.facts.feeds  = p->root_data ? &d->services.feeds : NULL;
 }
 
-/* Once for a net: servers in this process read it while the solver goes on. */
+/* Set once per net, because servers in this process read it while the solver
+ * trains. */
 enum ct_status dist_find_held(struct ct_dist *d)
 {
     const int n = ct_net_n_params(d->net);

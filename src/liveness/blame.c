@@ -1,28 +1,31 @@
-/* blame.c - who is waited for, and whether a wait can still end well. */
+/* blame.c - finds the rank that others wait for, and judges waits. */
 #include <stdio.h>
 
 #include "liveness/watch_inner.h"
 
 enum {
     GRACE_US  = 5000000,
-    ANSWER_US = 10000000 /* without an answer of rank 0: it is gone */
+    ANSWER_US = 10000000 /* rank 0 is gone if it does not answer for so long */
 };
 
-/* Those who serve run no collectives with those who train. */
+/* Whether the pulse of a rank is known and can be compared with this one's:
+ * ranks that serve run no collectives with ranks that train. */
 static bool known(const struct live_watch *w, int r)
 {
     return live_knows(w, r) && w->seat[r].like &&
            (w->seat[r].page || w->seat[r].heard) && !live_has_gone_on(w, r);
 }
 
+/* The ranks that the others wait for. */
 struct culprit {
-    int      rank;    /* -1: nobody stands out */
-    int      n;       /* as many as it */
-    bool     silent;
-    uint64_t changed; /* when the latest of them moved on */
+    int      rank;    /* one of them; -1: none was found */
+    int      n;       /* number of them */
+    bool     silent;  /* `rank` gives no sign of life */
+    uint64_t changed; /* latest time when one of them made progress */
 };
 
-/* Those who have begun the fewest collectives and do not wait for others. */
+/* Finds the ranks that have begun the fewest collectives and do not wait
+ * themselves. */
 static struct culprit find_culprit(const struct live_watch *w, uint64_t now)
 {
     struct culprit c = { .rank = -1 };
@@ -50,7 +53,7 @@ static struct culprit find_culprit(const struct live_watch *w, uint64_t now)
     return c;
 }
 
-/* Nobody stands out: what this rank itself waits for. */
+/* Describes what this rank waits for, if no culprit was found. */
 static void explain_own(const struct live_watch *w, uint64_t waited, char *out,
                         size_t bytes)
 {
@@ -87,7 +90,6 @@ void live_explain(const struct live_watch *w, uint64_t waited, uint64_t now,
              1e-6 * (double)live_since(v.changed, now));
 }
 
-/* How long the rank that has waited longest, of those seen, has waited. */
 uint64_t live_longest_wait(const struct live_watch *w, uint64_t now)
 {
     uint64_t most = 0;
@@ -101,7 +103,6 @@ uint64_t live_longest_wait(const struct live_watch *w, uint64_t now)
     return most;
 }
 
-/* How long ago the one that all wait for moved on. */
 uint64_t live_age_of_move(const struct live_watch *w, uint64_t now)
 {
     const struct culprit c = find_culprit(w, now);
@@ -109,10 +110,9 @@ uint64_t live_age_of_move(const struct live_watch *w, uint64_t now)
     return c.rank >= 0 ? live_since(c.changed, now) : now;
 }
 
-/* Before they have met, everybody speaks for itself. */
 bool live_speaks(const struct live_watch *w, uint64_t now)
 {
-    if (!atomic_load(&w->met))
+    if (!atomic_load(&w->met)) /* ranks do not know each other yet */
         return true;
     for (int r = 0; r < w->rank; r++)
         if (w->seat[r].page && !w->seat[r].gone &&
@@ -121,14 +121,14 @@ bool live_speaks(const struct live_watch *w, uint64_t now)
     return w->rank == 0 || w->seat[0].page;
 }
 
-/* Rank 0, who knows more, may speak first. */
+/* Rank 0 knows more, so other ranks report a stall later by this time. */
 static uint64_t grace(const struct live_watch *w)
 {
     return w->stall < GRACE_US ? w->stall : GRACE_US;
 }
 
-/* Who has nothing left to do waits for as long as the others give signs of
- * life: what they are at is no part of the training any more. */
+/* A rank that is done waits as long as the others give signs of life: they may
+ * still test or write, which takes any time. */
 static bool has_time(const struct live_watch *w, const struct culprit *c,
                      uint64_t now)
 {
@@ -139,7 +139,8 @@ static bool has_time(const struct live_watch *w, const struct culprit *c,
             live_since(atomic_load(&w->answered), now) < most);
 }
 
-/* Has the time come to give up?  A rank that still moves is waited for. */
+/* Fails if this rank has waited for longer than `stall` and no awaited rank has
+ * made progress for so long. */
 static enum ct_status stalled(struct live_watch *w, uint64_t now)
 {
     const uint64_t waiting = ct_pulse_view(&w->mine->pulse).waiting;
@@ -152,7 +153,7 @@ static enum ct_status stalled(struct live_watch *w, uint64_t now)
     c = find_culprit(w, now);
     if (c.rank >= 0 && (live_since(c.changed, now) < w->stall ||
                         live_view_of(w, c.rank).phase == CT_PULSE_SNAPSHOT))
-        return CT_OK; /* a slow disk is no stall */
+        return CT_OK; /* writing to a slow disk is not a stall */
     if (live_since(atomic_load(&w->moved), now) < w->stall ||
         has_time(w, &c, now))
         return CT_OK;

@@ -1,6 +1,6 @@
-/* heartbeat.c - pulses of ranks that rank 0 cannot map, as messages.
+/* heartbeat.c - ranks whose pulse rank 0 cannot map send it as messages.
  *
- * Nothing waits here: what has not come is looked for at the next tick. */
+ * Nothing waits here; the next tick tests requests that are not done. */
 #include "liveness/watch_inner.h"
 
 enum {
@@ -9,7 +9,7 @@ enum {
     SEND_US   = 1000000 /* between two messages to rank 0 */
 };
 
-/* Messages hold ages, because hosts have clocks of their own. */
+/* Messages have ages and not times, because hosts have different clocks. */
 static void to_ages(struct ct_pulse_view *v, uint64_t now)
 {
     v->changed = live_since(v->changed, now);
@@ -24,8 +24,8 @@ static void from_ages(struct ct_pulse_view *v, uint64_t now)
     v->beat    = now;
 }
 
-/* Nothing comes of a request any more; it is given up at the end. */
-static bool is_over(struct ct_transport *t, struct ct_request *r, bool *done)
+/* Tests a request; true: it has failed.  live_heartbeat_end() cancels it. */
+static bool has_failed(struct ct_transport *t, struct ct_request *r, bool *done)
 {
     return t->ops->test(t, r, done) != CT_OK;
 }
@@ -35,7 +35,7 @@ static void send_pulse(struct live_watch *w, struct ct_transport *t,
 {
     bool done = false;
 
-    if (w->sending && (is_over(t, &w->sent, &done) || !done))
+    if (w->sending && (has_failed(t, &w->sent, &done) || !done))
         return;
     w->sending = false;
     if (now < w->next_send)
@@ -47,13 +47,14 @@ static void send_pulse(struct live_watch *w, struct ct_transport *t,
                               &w->sent) == CT_OK;
 }
 
-/* Rank 0's answer, which knows who moves on other hosts. */
+/* Receives the answer of rank 0: how long ago the awaited rank, on any host,
+ * made progress. */
 static void hear_answer(struct live_watch *w, struct ct_transport *t,
                         uint64_t now)
 {
     bool done = false;
 
-    if (w->hearing && (is_over(t, &w->answer, &done) || !done))
+    if (w->hearing && (has_failed(t, &w->answer, &done) || !done))
         return;
     if (done) {
         atomic_store(&w->moved, live_since(w->age, now));
@@ -69,7 +70,7 @@ static void answer_pulse(struct live_watch *w, struct ct_transport *t, int r,
     struct live_seat *s = &w->seat[r];
     bool done      = false;
 
-    if (s->answering && (is_over(t, &s->answer, &done) || !done))
+    if (s->answering && (has_failed(t, &s->answer, &done) || !done))
         return;
     s->moved     = live_age_of_move(w, now);
     s->answering = t->ops->send(t, r, TAG_MOVED, &s->moved, sizeof(s->moved),
@@ -85,8 +86,8 @@ static void hear_pulses(struct live_watch *w, struct ct_transport *t,
 
         if (!w->remote[r])
             continue;
-        if (s->posted && is_over(t, &s->request, &done)) {
-            w->remote[r] = false; /* it is gone; others find out */
+        if (s->posted && has_failed(t, &s->request, &done)) {
+            w->remote[r] = false; /* it is gone; a wait will report it */
             continue;
         }
         if (s->posted && !done)
@@ -110,7 +111,7 @@ enum ct_status live_tick(struct ct_comm *c, void *arg)
 
     (void)c;
     if (!atomic_load(&w->met)) {
-        /* Nobody knows yet who hears whom. */
+        /* It is not known yet which ranks send pulses. */
     } else if (w->rank == 0) {
         hear_pulses(w, t, now);
     } else if (w->remote[w->rank]) {

@@ -16,10 +16,10 @@
 #include "cortado/log.h"
 
 enum {
-    MOST_BETWEEN = 8,    /* shells and other wrappers between it and a rank */
-    TURNS        = 26,   /* of a second, that its end is waited for */
-    PATIENCE     = 10,   /* of those, one child uncollected */
-    ABORT_TURNS  = 20,   /* of those, after an abort */
+    MOST_BETWEEN = 8,    /* most ancestors between a rank and its launcher */
+    TURNS        = 26,   /* longest wait for the launcher's end, in s */
+    PATIENCE     = 10,   /* s with a child that is not collected */
+    ABORT_TURNS  = 20,   /* s after an abort */
     NOTICE       = 3000, /* ms between SIGTERM and SIGKILL */
     MOST_FILES   = 4096
 };
@@ -72,8 +72,8 @@ struct live_launcher live_launcher_of(pid_t pid)
     return l;
 }
 
-/* A child that has ended and waits to be collected, where all children have
- * ended; else 0: while ranks live, there may be reasons. */
+/* A child of `parent` that has ended and is not collected; 0 if a child is
+ * alive, because then the launcher may have reasons to wait. */
 static pid_t uncollected(pid_t parent)
 {
     DIR *all = opendir("/proc");
@@ -96,8 +96,8 @@ static pid_t uncollected(pid_t parent)
     return lives ? 0 : found;
 }
 
-/* What we would print goes through the launcher; so it is put where its own
- * words go. */
+/* Writes to the launcher's own stderr, because output of this process would go
+ * through the launcher. */
 static void speak_for(pid_t launcher, int seconds)
 {
     char path[48];
@@ -123,7 +123,7 @@ static bool ends_within(int fd, int ms)
 
 void live_launcher_see_off(const struct live_launcher *l, bool aborted)
 {
-    const int fd   = STDIN_FILENO; /* the lowest: all above can be closed */
+    const int fd   = STDIN_FILENO; /* so that all files above can be closed */
     const int most = aborted ? ABORT_TURNS : PATIENCE;
     pid_t child    = 0;
     int n_turns    = 0;

@@ -1,4 +1,4 @@
-/* lifeline.c - a connection that ends when a rank of another host does. */
+/* lifeline.c - a connection that ends when a rank of another host ends. */
 #include "liveness/lifeline.h"
 
 #include <arpa/inet.h>
@@ -16,7 +16,8 @@
 
 enum { HELLO_MS = 500, CONNECT_MS = 1000, BACKLOG = 1024 };
 
-/* Seconds of silence, between probes, and unanswered ones: LINE_LOST_S. */
+/* The kernel probes a silent connection after QUIET_S, then every PROBE_S, and
+ * ends it after PROBES without an answer: together LINE_LOST_S. */
 enum { QUIET_S = 15, PROBE_S = 5, PROBES = 5 };
 
 struct hello {
@@ -29,7 +30,7 @@ static void set(int fd, int level, int name, int value)
     (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-/* The system asks by itself whether the other end is still there. */
+/* The kernel checks whether the other host is still there. */
 static void keep_alive(int fd)
 {
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -79,7 +80,7 @@ int live_line_listen(uint64_t nonce, struct live_offer *out)
     return fd;
 }
 
-/* So many bytes within so many milliseconds. */
+/* Receives `bytes` bytes within `ms` milliseconds. */
 static bool hear(int fd, void *to, size_t bytes, int ms)
 {
     struct pollfd p  = { .fd = fd, .events = POLLIN };
@@ -183,7 +184,7 @@ enum live_line_state live_line_look(struct live_line *line)
             return end(line, LIVE_LINE_ENDED);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return LIVE_LINE_WELL;
-        if (n < 0) /* a reset is an end, too; the rest are lost hosts */
+        if (n < 0) /* a reset is an end; other errors are lost hosts */
             return end(line, errno == ECONNRESET ? LIVE_LINE_ENDED
                                                  : LIVE_LINE_LOST);
         line->sure |= word == 'c';

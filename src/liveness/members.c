@@ -1,4 +1,4 @@
-/* members.c - signs of life, and their absence. */
+/* members.c - keeps track of signs of life. */
 #include "liveness/members.h"
 
 #include "base/mem.h"

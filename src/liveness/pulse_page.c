@@ -41,7 +41,7 @@ struct live_page *live_page_map(int pid, int fd)
     mine = open(path, O_RDONLY | O_CLOEXEC);
     if (mine < 0)
         return NULL;
-    /* The number may be another file's by now, which may be shorter. */
+    /* The number may belong to another, shorter file now. */
     p = lseek(mine, 0, SEEK_END) >= (off_t)sizeof(struct live_page)
             ? mmap(NULL, sizeof(struct live_page), PROT_READ, MAP_SHARED, mine,
                    0)

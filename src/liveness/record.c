@@ -1,4 +1,4 @@
-/* record.c - what a rank did last, written to a file. */
+/* record.c - writes the last collectives of a rank to a file. */
 #include "liveness/record.h"
 
 #include <dirent.h>
@@ -17,7 +17,8 @@
 #include "base/text.h"
 #include "cortado/log.h"
 
-/* A file is written by one thread of a process at a time: this one's. */
+/* Held while a record is written: threads of this process may write the same
+ * file. */
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 static void record_path(const struct live_page *page, char *out, size_t bytes)
@@ -25,11 +26,11 @@ static void record_path(const struct live_page *page, char *out, size_t bytes)
     snprintf(out, bytes, "%s/rank-%d.txt", page->folder, page->rank);
 }
 
-/* The folder and those that it lies in.  After CT_EIO errno says why. */
+/* Makes the folder and its parents.  After CT_EIO errno has the cause. */
 static enum ct_status make_folder(const char *folder)
 {
     char path[512];
-    int why = 0; /* the first of them could not be made */
+    int why = 0; /* errno of the first parent that could not be made */
 
     if (snprintf(path, sizeof(path), "%s", folder) >= (int)sizeof(path))
         return ct_fail(CT_EINVAL, "%s: this name is too long", folder);
@@ -62,7 +63,7 @@ enum ct_status live_record_keep(struct live_page *page, const char *folder)
         snprintf(page->host, sizeof(page->host), "unknown");
     record_path(page, path, sizeof(path));
     if (page->view == 0)
-        (void)unlink(path); /* of an earlier job */
+        (void)unlink(path); /* it belongs to an earlier job */
     atomic_store(&page->keeps, true);
     return CT_OK;
 }
@@ -79,7 +80,7 @@ void live_records_forget(const char *folder)
         closedir(dir);
 }
 
-/* On one line, without tabs. */
+/* Adds a line; control characters of the text become blanks. */
 static void add_line(struct ct_text *t, const char *key, const char *text)
 {
     ct_text_addf(t, "%s\t", key);

@@ -1,7 +1,7 @@
-/* record.h - what a rank did last, written to a file.
+/* record.h - writes the last collectives of a rank to a file.
  *
  * A record is text: lines of a key and a value, then one line per collective,
- * the oldest first, with tabs between its fields:
+ * oldest first, with tabs between the fields:
  *
  *     entry  channel  sequence  what  bytes  of  state  seconds ago  took
  *
@@ -11,16 +11,16 @@
 
 #include "liveness/pulse_page.h"
 
-/* Records of this page's rank go to `folder`, which is made.  Where ranks stay
- * the same, that of an earlier job goes; else a rank of an earlier view may
- * have left it, and live_records_forget() is called once a job. */
+/* Makes `folder`, and sets it as the place for records of this page's rank.  If
+ * the job is not elastic, removes the record of an earlier job.  In an elastic
+ * job the old record may be that of an earlier view, so live_records_forget()
+ * is called once per job instead. */
 CT_MUST_CHECK enum ct_status live_record_keep(struct live_page *page,
                                                const char *folder);
-/* All records of an earlier job go. */
+/* Removes all records in the folder. */
 void live_records_forget(const char *folder);
-/* Writes FOLDER/rank-R.txt; on any thread, in any process that has the page
- * mapped.  Nothing happens where no record is to be kept.  What goes wrong is
- * logged. */
+/* Writes FOLDER/rank-R.txt; on any thread, in any process that has mapped the
+ * page.  Does nothing without live_record_keep().  Failures are logged. */
 void live_record_write(const struct live_page *page, const char *why);
 
 #endif

@@ -1,4 +1,4 @@
-/* watch.c - a watch begins and ends; the thread that looks. */
+/* watch.c - creates and destroys a watch; the watching thread. */
 #include "liveness/watch.h"
 
 #include <inttypes.h>
@@ -19,9 +19,10 @@
 
 enum {
     LOOK_MS    = 200,     /* between two looks at the pulses */
-    LAST_MS    = 100,     /* that last words wait for a death to show */
-    WITNESS_US = 300000,  /* that a witness needs to tell of a death */
-    STUCK_US   = 10000000 /* that a transport may keep the comm thread */
+    LAST_MS    = 100,     /* last words wait so long for news of a death */
+    WITNESS_US = 300000,  /* time for a witness to report a death */
+    STUCK_US   = 10000000 /* longest time of the comm thread in a transport
+                           * after a death */
 };
 
 struct ct_pulse_view live_view_of(const struct live_watch *w, int r)
@@ -45,8 +46,8 @@ const char *live_name_of(const struct live_watch *w, int r, char *text,
 
 /* ---- the watching thread */
 
-/* This rank's, and those of ranks of this host that cannot do it: the dead,
- * and those that give no sign of life. */
+/* Writes the record of this rank, and those of ranks of this host that are dead
+ * or silent and cannot write theirs. */
 static void write_records(const struct live_watch *w, const char *why)
 {
     const uint64_t now = ct_pulse_now();
@@ -106,7 +107,8 @@ static void look_for_waits(struct live_watch *w)
         CT_ERROR("%s", text);
 }
 
-/* What is said of it.  Of rank 0 others know nothing more. */
+/* Writes the text about a dead rank.  Its phase is known if its page is mapped
+ * or, on rank 0, if it sent its pulse. */
 static void write_why(struct live_watch *w, int r, const char *how)
 {
     const struct live_seat *s = &w->seat[r];
@@ -120,8 +122,9 @@ static void write_why(struct live_watch *w, int r, const char *how)
                                  : " at the start");
 }
 
-/* The first to live on a host tells of those who died there, if nobody else
- * does; of those of other hosts, whoever fails of it. */
+/* Notes that a rank has died.  Without a witness, the lowest living rank of its
+ * host logs the death.  A death on another host is logged by the rank that
+ * fails because of it. */
 static void note_gone(struct live_watch *w, int r, const char *how)
 {
     struct ct_pulse_view v = live_view_of(w, r);
@@ -145,7 +148,7 @@ static void note_gone(struct live_watch *w, int r, const char *how)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* What is polled: the wake, new lines, and per rank a process or a line. */
+/* Indices of polled files; per rank there is its process or its line. */
 enum { WAKE, LISTENER, RANKS };
 
 static struct pollfd *make_polls(const struct live_watch *w)
@@ -174,12 +177,12 @@ static void take_line(struct live_watch *w)
 
     if (r < 0)
         return;
-    live_line_leave(&w->seat[r].line); /* the same, a try before */
+    live_line_leave(&w->seat[r].line); /* of an earlier attempt of that rank */
     w->seat[r].line = line;
 }
 
-/* Waits up to `ms` for a process to end or for the wake; true: woken.  Lines
- * are the watching thread's. */
+/* Waits up to `ms` for the end of a process or for the wake; true: woken.  Only
+ * the watching thread sets `lines`, because it owns them. */
 static bool look_for_deaths(struct live_watch *w, struct pollfd *fd, int ms,
                             bool lines)
 {
@@ -208,9 +211,9 @@ static bool look_for_deaths(struct live_watch *w, struct pollfd *fd, int ms,
     return fd[WAKE].revents != 0;
 }
 
-/* The comm thread fails as soon as it sees a loss.  Open MPI may not return to
- * it if it was writing to the rank that died; then only this thread can end the
- * rank.  A snapshot that is being written is waited for. */
+/* The comm thread fails as soon as it learns of a death.  But Open MPI may not
+ * return to it if it was writing to the rank that died.  Then this thread must
+ * end the rank.  It first waits for a snapshot that is being written. */
 static void end_if_stuck(struct live_watch *w)
 {
     const uint64_t now  = ct_pulse_now();
@@ -233,7 +236,7 @@ static void *watch_main(void *arg)
 {
     struct live_watch *w = arg;
     struct pollfd *fd    = make_polls(w);
-    bool lined           = false; /* to rank 0, where there is such a line */
+    bool lined           = false; /* connected to rank 0, if necessary */
 
     while (fd && !look_for_deaths(w, fd, LOOK_MS, true)) {
         if (!lined && atomic_load(&w->met)) {
@@ -252,8 +255,7 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
-/* Of all that are ended on this host, the first says where it stood: it is the
- * only one, or all are. */
+/* If several ranks of this host are ended, only the first one logs it. */
 static void tell_own_end(const struct live_watch *w)
 {
     struct ct_pulse_view v = live_view_of(w, w->rank);
@@ -324,7 +326,7 @@ static void seat_rank(struct live_watch *w, int r, const struct live_card *mine,
     struct live_seat *s = &w->seat[r];
 
     if (r == w->rank)
-        return; /* the watching thread looks there */
+        return; /* set already, and the watching thread reads it */
     if (!w->config.who)
         s->card = *its;
     if (strcmp(its->host, mine->host) == 0 &&
@@ -336,7 +338,8 @@ static void seat_rank(struct live_watch *w, int r, const struct live_card *mine,
     w->remote[r] = !s->page;
 }
 
-/* Rank 0 listens where ranks are on other hosts; threads cannot die alone. */
+/* Rank 0 listens if there are ranks on other hosts.  Ranks that are threads
+ * need no lines, because a thread does not die alone. */
 static void offer_lines(struct live_watch *w)
 {
     bool any = false;
@@ -348,7 +351,8 @@ static void offer_lines(struct live_watch *w)
         w->listener = live_line_listen(w->mine->nonce, &w->offer);
 }
 
-/* On the comm thread: who is there, and of whom rank 0 must hear. */
+/* On the comm thread: ranks exchange their cards, and learn which of them send
+ * their pulse to rank 0. */
 static enum ct_status meet_job(struct ct_comm *c, void *arg)
 {
     struct live_watch *w  = arg;
@@ -369,8 +373,8 @@ static enum ct_status meet_job(struct ct_comm *c, void *arg)
                              n * sizeof(*w->remote)), st, out);
     offer_lines(w);
     st = ct_broadcast(w->config.all, 0, &w->offer, sizeof(w->offer));
-    /* Who serves is among all until training ends, however long that takes;
-     * those who train judge their waits. */
+    /* A rank that serves waits for all ranks until training ends, which is not
+     * a stall.  Ranks that train judge their own waits. */
     if (w->rank >= w->config.n_train)
         w->config.all->pulse = NULL;
     if (st == CT_OK)
@@ -396,10 +400,10 @@ static void install(struct live_watch *w, struct ct_comm *c)
     c->channel     = (uint64_t)(c == w->config.all     ? 1
                                 : c == w->config.alike ? 2 + serves
                                                        : 4 + c->pulse_first);
-    c->stall_after = 0; /* the watch knows better */
+    c->stall_after = 0; /* live_judge() checks for stalls */
 }
 
-/* On the comm thread, whose these are. */
+/* On the comm thread, which owns the comms. */
 static enum ct_status install_job(struct ct_comm *c, void *arg)
 {
     struct live_watch *w = arg;
@@ -407,11 +411,11 @@ static enum ct_status install_job(struct ct_comm *c, void *arg)
     install(w, w->config.all);
     install(w, w->config.group);
     install(w, c);
-    c->counts = true; /* groups are not in step with each other */
+    c->counts = true; /* `alike` counts, because groups are not in step */
     return CT_OK;
 }
 
-/* What this rank knows before it meets the others. */
+/* Fills the seats with what is known before ranks meet. */
 static enum ct_status take_seats(struct live_watch *w)
 {
     const size_t n         = (size_t)w->size;
@@ -440,11 +444,11 @@ static enum ct_status take_seats(struct live_watch *w)
     w->mine->size = w->size;
     w->mine->view = w->config.view;
     w->n_asked    = w->config.asked(w->config.arg);
-    atomic_store(&w->mine->asked, w->n_asked); /* before this view */
+    atomic_store(&w->mine->asked, w->n_asked); /* in earlier views */
     return CT_OK;
 }
 
-/* Ranks that come and go train on without records. */
+/* A failure is only a warning: an elastic job trains without records. */
 static void keep_if_asked(struct live_watch *w)
 {
     if (w->config.folder && live_watch_keep(w, w->config.folder) != CT_OK)
@@ -504,7 +508,7 @@ void live_watch_stop(struct live_watch *w)
         return;
     ct_pulse_set(&w->mine->pulse, CT_PULSE_LEAVING, NULL);
     if (write(w->wake, &one, sizeof(one)) < 0)
-        CT_WARN("the watching thread does not hear");
+        CT_WARN("cannot wake the watching thread");
     pthread_join(w->thread, NULL);
     for (int r = 0; r < w->size; r++)
         live_line_leave(&w->seat[r].line);

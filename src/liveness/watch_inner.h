@@ -1,8 +1,8 @@
-/* watch_inner.h - what the files of a watch share.
+/* watch_inner.h - shared by the files of a watch.
  *
- *     watch.c       beginning, end, and the thread that looks
- *     blame.c       who is waited for, and whether a wait can still end well
- *     heartbeat.c   pulses of ranks that rank 0 cannot map, as messages */
+ *     watch.c       beginning, end, and the watching thread
+ *     blame.c       finds the rank that others wait for, and judges waits
+ *     heartbeat.c   ranks whose pulse rank 0 cannot map send it as messages */
 #ifndef CT_LIVENESS_WATCH_INNER_H
 #define CT_LIVENESS_WATCH_INNER_H
 
@@ -12,9 +12,10 @@
 #include "liveness/pulse_page.h"
 #include "liveness/watch.h"
 
-enum { LIVE_SILENT_US = 3000000 }; /* without a beat for so long: silent */
+enum { LIVE_SILENT_US = 3000000 }; /* a rank without a beat for this long is
+                                    * silent */
 
-/* What a rank tells the others at the start. */
+/* What a rank tells the others about itself at the start. */
 struct live_card {
     char     host[64];
     int32_t  pid, fd;
@@ -23,54 +24,57 @@ struct live_card {
 
 struct live_seat {
     struct live_card  card;
-    struct live_page *page;  /* mapped; NULL: not of this host */
-    struct ct_pulse   copy;  /* of one that is not, on rank 0 */
-    int               pidfd; /* -1: none */
-    struct live_line  line;  /* to a rank of another host */
-    bool              like;  /* it trains, or serves, as this rank does */
+    struct live_page *page;  /* mapped; NULL: another host */
+    struct ct_pulse   copy;  /* on rank 0, without `page`: the last message */
+    int               pidfd; /* of its process; owned; -1: none */
+    struct live_line  line;  /* if it is on another host */
+    bool              like;  /* it trains if this rank trains, and serves if
+                              * this rank serves */
     atomic_bool       gone;
-    atomic_bool       heard; /* a message came, on rank 0 */
-    /* The comm thread's, on rank 0: */
+    atomic_bool       heard; /* on rank 0: `copy` is valid */
+    /* Only the comm thread of rank 0 uses these: */
     bool              posted, answering;
     struct ct_request request, answer;
-    struct ct_pulse_view wire; /* times are ages */
-    uint64_t          moved;   /* likewise: what it is answered */
+    struct ct_pulse_view wire; /* the message; times are ages */
+    uint64_t          moved;   /* the answer, an age */
 };
 
 struct live_watch {
     struct live_watch_config config;
-    int             rank, size, fd; /* among all, those that serve too */
+    int             rank, size, fd; /* among all ranks; fd: of `mine` */
     uint64_t        stall, warn; /* us */
     struct live_page *mine;
-    struct live_seat    *seat; /* before `met`, other threads than the comm
-                                * thread read this rank's alone, and cards
-                                * where config.who is there */
+    struct live_seat    *seat; /* per rank; owned.  Before `met`, only the comm
+                                * thread reads seats of other ranks; with
+                                * config.who other threads read their cards */
     atomic_bool     met;
-    bool           *remote; /* per rank: rank 0 hears of it by messages */
-    /* The comm thread's: */
+    bool           *remote; /* per rank: it sends its pulse to rank 0; owned */
+    /* Only the comm thread uses these: */
     bool              sending, hearing;
     struct ct_request sent, answer;
     struct ct_pulse_view out;
     uint64_t          next_send;
-    uint64_t          age;   /* what rank 0 answers: since somebody moved */
-    atomic_uint_least64_t moved; /* by that; 0: it has not answered */
-    atomic_uint_least64_t answered; /* when it last did */
-    /* The watching thread's: */
+    uint64_t          age;   /* answer of rank 0: how long ago the awaited rank
+                              * made progress */
+    atomic_uint_least64_t moved; /* that time; 0: no answer yet */
+    atomic_uint_least64_t answered; /* time of the last answer */
+    /* Only the watching thread uses these: */
     pthread_t thread;
     bool      runs;
     int       wake;
-    int       listener;      /* rank 0's, for lines; -1: none */
-    struct live_offer offer; /* where that is */
-    uint64_t  next_warn; /* us of waiting at which the next line comes */
-    uint64_t  next_record; /* likewise: records for an autopsy */
-    unsigned  n_asked;     /* requests for these, of all of this host */
-    bool      counts_all;  /* that is so; before they have met, of this rank */
-    struct ct_logbook_pen pen; /* the comm thread's */
-    atomic_bool lost;
-    atomic_bool told;             /* the comm thread knows of it */
+    int       listener;      /* on rank 0: for lines; -1: none */
+    struct live_offer offer; /* its addresses */
+    uint64_t  next_warn; /* duration of a wait, in us, that is logged next */
+    uint64_t  next_record; /* duration that makes ranks write records */
+    unsigned  n_asked;     /* requests for records on this host */
+    bool      counts_all;  /* n_asked counts all ranks of the host; false: only
+                            * this one, before ranks have met */
+    struct ct_logbook_pen pen; /* the comm thread uses it */
+    atomic_bool lost;             /* a rank has died */
+    atomic_bool told;             /* the comm thread knows it */
     atomic_uint_least64_t came_by; /* when that thread last judged */
     pthread_mutex_t lock;
-    char            why[512]; /* of `lost` */
+    char            why[512]; /* describes the death; under `lock` */
     uint64_t        lost_at;
 };
 
@@ -79,14 +83,15 @@ struct ct_pulse_view live_view_of(const struct live_watch *w, int rank);
 const char *live_name_of(const struct live_watch *w, int rank, char *text,
                          size_t bytes);
 
-/* Before ranks have met, this one knows of no other. */
+/* Whether this rank knows `rank`.  Before ranks have met, it knows only
+ * itself. */
 static inline bool live_knows(const struct live_watch *w, int rank)
 {
     return rank == w->rank || atomic_load(&w->met);
 }
 
-/* Where ranks come and go, those are no longer waited for in this view that
- * have left it for the next: their pulse stands still here. */
+/* In an elastic job: whether a rank has left this view for the next one.  Its
+ * pulse of this view stops then, and nobody waits for it here. */
 static inline bool live_has_gone_on(const struct live_watch *w, int rank)
 {
     return w->config.view > 0 && rank != w->rank && !w->seat[rank].gone &&
@@ -98,21 +103,22 @@ static inline uint64_t live_since(uint64_t then, uint64_t now)
     return now > then ? now - then : 0;
 }
 
-/* blame.c: how long the rank that has waited longest, of those seen, has
- * waited; for whom, in words; how long ago the one that all wait for moved
- * on. */
+/* blame.c: the longest wait of all known ranks. */
 uint64_t live_longest_wait(const struct live_watch *w, uint64_t now);
+/* Writes which rank is awaited and what it does. */
 void live_explain(const struct live_watch *w, uint64_t waited, uint64_t now,
                   char *out, size_t bytes);
+/* How long ago the awaited rank made progress. */
 uint64_t live_age_of_move(const struct live_watch *w, uint64_t now);
-/* Rank 0, or who comes after it on its host, speaks for all. */
+/* Whether this rank logs for all: it is rank 0, or on its host, and the ranks
+ * before it are gone or silent. */
 bool live_speaks(const struct live_watch *w, uint64_t now);
-/* Can a wait still end well?  For ct_comm.judge. */
+/* Fails if a wait cannot succeed any more.  For ct_comm.judge. */
 CT_MUST_CHECK enum ct_status live_judge(void *watch);
 
-/* heartbeat.c, on the comm thread: sends and hears pulses, then judges; for
- * ct_comm.tick.  And gives up what is under way: false where the transport may
- * still read or write there. */
+/* heartbeat.c, on the comm thread.  live_tick(), for ct_comm.tick, sends and
+ * receives pulses, then judges.  live_heartbeat_end() cancels requests; false:
+ * the transport may still use memory of the watch. */
 CT_MUST_CHECK enum ct_status live_tick(struct ct_comm *c, void *watch);
 bool live_heartbeat_end(struct live_watch *w);
 

@@ -1,4 +1,4 @@
-/* witness.c - a process beside a rank that tells how the rank ended. */
+/* witness.c - a process beside a rank that reports how the rank ended. */
 #include "liveness/witness.h"
 
 #include <linux/sockios.h>
@@ -23,21 +23,21 @@
 #include "liveness/pulse_page.h"
 #include "liveness/watch.h"
 
-/* This process's: a socket, or -1, and whose child it is.  Static, because a
- * handler of signals must find them. */
+/* The socket to the witness of this process, or -1, and the pid of this
+ * process.  Static, because a signal handler needs them. */
 static atomic_int witness = -1, witness_of;
 
-/* What the rank tells its witness: where its pulse lies, or goodbye, or that
- * its launcher ends it, or that it ends the job. */
+/* Words of the rank to its witness; a number from 0 is the file of its pulse.
+ * ENDED: the launcher ends the rank.  ABORTS: the rank ends the job. */
 enum { GOODBYE = -1, ENDED = -2, ABORTS = -3 };
 
-enum { ABORT_MS = 10000 }; /* that a rank may take for that */
+enum { ABORT_MS = 10000 }; /* how long the rank may take to end the job */
 
-/* Tenths of a second that a launcher gets to hear the rank out. */
+/* Tenths of a second that a launcher gets to read the last line. */
 enum { MOST_MOMENTS = 50 };
 
-/* What a launcher or a terminal sends is for the rank: the witness goes when
- * its parent is gone. */
+/* Signals of a launcher or a terminal are meant for the rank.  The witness ends
+ * after its parent. */
 static void ignore_signals(void)
 {
     static const int number[] = { SIGINT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2,
@@ -50,9 +50,9 @@ static void ignore_signals(void)
     pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Who looks for ranks by name or command line is not to find their witnesses:
- * both become ct_witness.  The words of the command line lie where the kernel
- * reads them, in memory that is the child's own. */
+/* Changes the name and the command line of the witness to ct_witness, so that a
+ * search for ranks by name does not find it.  The kernel reads the command line
+ * from memory of the process. */
 static void change_name(void)
 {
     static const char name[] = "ct_witness";
@@ -62,7 +62,7 @@ static void change_name(void)
     prctl(PR_SET_NAME, name, 0, 0, 0);
     if (!f)
         return;
-    /* Behind the program's name, which ends the 2nd word: the 48th, 49th. */
+    /* Words 48 and 49 are the addresses; the name ends word 2. */
     if (fscanf(f, "%*[^)])") == 0)
         for (int word = 3; word < 48; word++)
             if (fscanf(f, "%*s") != 0)
@@ -89,7 +89,8 @@ static void tell(pid_t parent, const struct ct_pulse *pulse)
              (int)parent, host, ct_pulse_text(&v, where, sizeof(where)));
 }
 
-/* Is nothing on its way to or from the launcher?  Takes what came. */
+/* Whether nothing is in flight to or from the launcher; reads what has
+ * arrived. */
 static bool is_quiet(int fd)
 {
     char answer[256];
@@ -101,10 +102,10 @@ static bool is_quiet(int fd)
     return !came && (ioctl(fd, SIOCOUTQ, &unread) != 0 || unread == 0);
 }
 
-/* The launcher passes the line on, and then learns of the death by the end of
- * the rank's connection.  Hydra, MPICH's, breaks down itself, line and all,
- * when that ends between a question and its answer, as it may where a rank
- * dies in MPI_Init. */
+/* Keeps the rank's connection to the launcher open until the launcher has
+ * forwarded the line of the witness.  MPICH's Hydra crashes, and loses the
+ * line, if the connection ends between a question and its answer, which can
+ * happen if a rank dies in MPI_Init. */
 static void leave_launcher(void)
 {
     const struct timespec moment = { 0, 100000000 };
@@ -118,8 +119,9 @@ static void leave_launcher(void)
     }
 }
 
-/* Until a word comes, or the parent has ended; children that it has may hold
- * the socket open for longer. */
+/* Waits for a word or for the end of the parent; false: the end.  The end of
+ * the socket would not tell, because other children of the parent may have
+ * it. */
 static bool hear_word(int from, int parent_fd, int32_t *word)
 {
     struct pollfd fd[] = { { .fd = from, .events = POLLIN },
@@ -132,7 +134,8 @@ static bool hear_word(int from, int parent_fd, int32_t *word)
                (ssize_t)sizeof(*word);
 }
 
-/* The launcher, which ends all of the rank's group, is not to end us. */
+/* Leaves the rank's process group, which the launcher ends, and waits for the
+ * end of the rank. */
 static void await_abort(int parent_fd)
 {
     struct pollfd p = { .fd = parent_fd, .events = POLLIN };
@@ -170,7 +173,7 @@ static void watch_parent(int from, pid_t parent)
     live_launcher_see_off(&launcher, word == ABORTS);
 }
 
-/* For handlers of signals, too. */
+/* Can be called from signal handlers. */
 static bool send_word(int32_t word)
 {
     const int to = atomic_load(&witness);
@@ -179,7 +182,7 @@ static bool send_word(int32_t word)
            send(to, &word, sizeof(word), MSG_NOSIGNAL) > 0;
 }
 
-/* Ended from outside: that is no death to tell of. */
+/* SIGTERM: the rank is ended from outside, which is not reported as a death. */
 static void on_term(int number)
 {
     (void)send_word(ENDED);

@@ -1,28 +1,29 @@
-/* witness.h - a process beside a rank that tells how the rank ended.
+/* witness.h - a process beside a rank that reports how the rank ended.
  *
- * Launchers end the other ranks as soon as they see that one has died, some of
- * them at once and with SIGKILL, so no survivor can be counted on to speak; a
- * rank alone on its host has none.  A child of the rank can: it sleeps until
- * its parent is gone, and holds the parent's connection to the launcher open
- * until it has said who died, where, and in which iteration.
+ * When a rank dies, launchers end the other ranks, some of them at once and
+ * with SIGKILL, so survivors may not be able to report the death; and a host
+ * with one rank has no survivor.  The witness is a child of the rank.  It
+ * sleeps until its parent has ended.  It keeps the parent's connection to the
+ * launcher open until it has logged which rank died, in which phase and
+ * iteration.
  *
- * A process has one at most. */
+ * A process has at most one witness. */
 #ifndef CT_LIVENESS_WITNESS_H
 #define CT_LIVENESS_WITNESS_H
 
 struct live_watch;
 
-/* Before MPI starts.  Where SIGTERM, by which launchers end ranks, would end
- * the process, it does so a little later: it dismisses the witness first. */
+/* Call it before MPI starts.  Launchers end ranks by SIGTERM.  If SIGTERM has
+ * its default action, a handler first tells the witness. */
 void live_witness_start(void);
-/* From here on it knows what the rank is at.  Takes NULL. */
+/* Shows the pulse of the rank to the witness.  Takes NULL. */
 void live_witness_introduce(struct live_watch *w);
-/* The rank ends in an orderly way, or tells of its end itself; on any thread,
- * and as often as one likes. */
+/* The rank ends as planned, or reports its end itself.  On any thread; later
+ * calls do nothing. */
 void live_witness_dismiss(void);
 
-/* In place of that, before the rank ends the job: the witness waits for the
- * launcher's end, and ends it where it stays. */
+/* Instead of dismiss, before the rank ends the job: the witness waits for the
+ * launcher's end, and ends a launcher that hangs. */
 void live_witness_see_abort(void);
 
 #endif

@@ -1,11 +1,11 @@
-/* add_splits.c - a blob that several layers read gets a Split layer after its
- * last producer, so that each reader has a gradient of its own to write.
+/* add_splits.c - adds a Split layer for each blob that several layers read,
+ * after its last producer, so that each reader writes its own gradient.
  *
  *     data --> a             data --> data_input_0_split --> ..._split_0 --> a
  *          \-> b     becomes                             \-> ..._split_1 --> b
  *
- * An explicit, non-zero loss_weight reads the blob too: it moves to the first
- * top of the split.  Names are Caffe's, because snapshots carry them. */
+ * An explicit, non-zero loss_weight counts as a reader and moves to the first
+ * top of the split.  Names are Caffe's, because snapshots have them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "net/net_inner.h"
 #include "proto/edit.h"
 
-/* One top: where a name is produced. */
+/* A top: a place where a name is produced. */
 struct source {
     const char *name; /* borrowed */
     int         layer, top;
@@ -124,10 +124,10 @@ out:
     return st;
 }
 
-/* Point the bottoms of every layer at the split top that is theirs. */
+/* Gives every bottom its own top of the split. */
 static enum ct_status rename_bottoms(struct split *s, const int *reads)
 {
-    /* A weight that moves to split top 0 takes that top first. */
+    /* A loss weight takes split top 0. */
     for (int i = 0; i < s->n_source; i++)
         s->source[i].next = s->source[i].loss_weight != 0;
     for (size_t i = 0; i < s->net->n_layer; i++) {
@@ -153,7 +153,7 @@ static enum ct_status rename_bottoms(struct split *s, const int *reads)
 
 static enum ct_status insert_splits(struct split *s)
 {
-    /* From the back, so that indices of earlier layers stay true. */
+    /* Inserted from the end, so that indices of earlier layers stay valid. */
     for (int i = s->n_source - 1; i >= 0; i--) {
         const struct source *from = &s->source[i];
         Caffe__LayerParameter *split, *owner = s->net->layer[from->layer];

@@ -1,11 +1,11 @@
-/* backward.c - who needs a gradient.
+/* backward.c - finds the layers, bottoms and tops that need a gradient.
  *
- * Forward sweep: a layer needs backward when one of its parameters learns or
- * a bottom needs a gradient; then its tops do.  Bottoms that a type takes for
- * constant (the regions of Proposal) end there.  Backward sweep: layers that
- * lead to no loss, and layers all of whose tops are cut off by
- * propagate_down, drop out.  force_backward turns everything on that a layer
- * type can do. */
+ * Forward sweep: a layer needs backward if one of its parameters learns or one
+ * of its bottoms needs a gradient; then its tops need one, too.  Bottoms that a
+ * layer type treats as constants (the regions of Proposal) need none.  Backward
+ * sweep: layers are removed if no loss depends on them, or if propagate_down
+ * blocks all of their tops.  force_backward adds every gradient that a layer
+ * type can compute. */
 #include "base/mem.h"
 #include "net/net_inner.h"
 
@@ -100,13 +100,14 @@ static void force(struct ct_net *net)
         l->needs_backward = true;
         for (int b = 0; b < l->n_bottom; b++)
             l->want_grad[b] |= can_have_grad(l, b);
-        /* It reads them, also where no layer after it writes them. */
+        /* Its backward reads them, even if no later layer writes them. */
         for (int t = 0; t < l->n_top && has_backward(l); t++)
             net->blob[l->top_id[t]].needs_grad = true;
     }
 }
 
-/* What Caffe finds out when the pass reaches the layer, said at the start. */
+/* Refuses gradients that a layer cannot compute.  Caffe refuses them when the
+ * pass reaches the layer. */
 static enum ct_status refuse_impossible(struct ct_net *net)
 {
     for (int i = 0; i < net->n_layer; i++) {
@@ -137,8 +138,8 @@ static enum ct_status refuse_impossible(struct ct_net *net)
     return CT_OK;
 }
 
-/* propagate_down may ask for a gradient that nothing before it uses: it is
- * written all the same. */
+/* propagate_down may ask for a gradient that no earlier layer uses; the layer
+ * writes it nevertheless. */
 static void mark_written(struct ct_net *net)
 {
     for (int i = 0; i < net->n_layer; i++) {

@@ -1,13 +1,13 @@
 /* bridge.c - layers that stay on the CPU while their net is on a GPU.
  *
- * Sources read files, and a few types have no kernels.  Such a layer sees
- * blobs of its own in host memory; values cross over before and after it:
+ * Sources read files, and a few types have no kernels.  Such a layer has its
+ * own blobs in host memory; values are copied before and after it:
  *
  *     forward    bottoms to the host, run, tops to the GPU
  *     backward   top diffs to the host, run, bottom diffs to the GPU
  *
- * The net's blobs may have any layout and type, the host's are plain.  Sources
- * of batches write to the GPU by themselves (forward_to). */
+ * The net's blobs may have any layout and type; blobs in host memory are plain.
+ * Sources of batches write to the GPU themselves (forward_to). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -69,7 +69,7 @@ enum ct_status net_bridge_wire(struct ct_net *net, struct net_layer *l)
         if (!b)
             CT_TRY(host_blob(net, l->top_id[i], source, &b));
         if (l->layer->type->forward_to)
-            b->planned = true; /* it needs no memory */
+            b->planned = true; /* the net allocates no memory for it */
         l->top[i] = l->host_top[i] = b;
         l->gpu_top[i] = net->blob[l->top_id[i]].blob;
     }
@@ -121,7 +121,7 @@ enum ct_status net_bridge_forward_in(struct ct_net *net, struct net_layer *l)
     return CT_OK;
 }
 
-/* A steady top stays where it was put, until that place is another one. */
+/* A top whose values do not change is copied only when its address changes. */
 static bool is_there(struct net_layer *l, int i, const struct ct_blob *b)
 {
     bool there = (l->layer->flags & CT_LAYER_STEADY) &&

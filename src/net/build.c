@@ -1,8 +1,9 @@
-/* build.c - layers are created, wired to blobs by name, and set up.
+/* build.c - creates layers, connects them to blobs by name, and sets them up.
  *
- * A top named like the bottom at the same place works in place on the same
- * blob; any other second producer of a name is refused.  Loss layers that
- * name too few tops get anonymous ones.  What no layer reads is an output. */
+ * If a top has the name of the bottom at the same index, the layer works in
+ * place on this blob; any other second producer of a name is refused.  Loss
+ * layers that name too few tops get anonymous ones.  A blob that no layer reads
+ * is an output. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ enum ct_status net_add_blob(struct ct_net *net, const char *name, int *out)
     return CT_OK;
 }
 
-/* The latest blob of that name, or -1. */
+/* The last blob of this name; -1: none. */
 static int blob_named(const struct ct_net *net, const char *name)
 {
     for (int i = net->n_blob - 1; i >= 0; i--)
@@ -90,21 +91,22 @@ static enum ct_status wire(struct ct_net *net, struct net_layer *l,
     CT_TRY(wire_alloc(l, (int)p->n_bottom, n_top));
     for (int i = 0; i < l->n_bottom; i++) {
         l->bottom_id[i] = blob_named(net, p->bottom[i]);
-        CT_ASSERT(l->bottom_id[i] >= 0); /* split.c has checked */
+        CT_ASSERT(l->bottom_id[i] >= 0); /* add_splits.c has checked */
         l->bottom[i] = net->blob[l->bottom_id[i]].blob;
     }
     for (int i = 0; i < n_top; i++) {
         CT_TRY(wire_top(net, p, (size_t)i, &l->top_id[i]));
         l->top[i] = net->blob[l->top_id[i]].blob;
     }
-    /* A source fills its tops itself, from prefetched memory if it likes. */
+    /* A source provides the memory of its tops; it may be prefetched memory. */
     if ((type->flags & CT_LAYER_SOURCE) && l->layer->dev == net->dev)
         for (int i = 0; i < n_top; i++)
             l->top[i]->planned = false;
     return net_bridge_wire(net, l);
 }
 
-/* loss_weight once a top or not at all; loss layers have 1 on their first. */
+/* loss_weight is given for every top or not at all; the default is 1 for the
+ * first top of a loss layer, otherwise 0. */
 static enum ct_status loss_weights(struct ct_net *net, struct net_layer *l,
                                    Caffe__LayerParameter *p)
 {
@@ -123,7 +125,8 @@ static enum ct_status loss_weights(struct ct_net *net, struct net_layer *l,
         net->blob[l->top_id[i]].loss_weight = l->loss_weight[i];
         if (net->training.loss_scale != 0)
             l->loss_weight[i] *= net->training.loss_scale;
-        /* It rests in the top's diff; layers before write to the bottom's. */
+        /* The weight is kept in the top's diff, and earlier layers write to the
+         * bottom's diff. */
         if (l->loss_weight[i] != 0)
             l->layer->flags &= ~(unsigned)CT_LAYER_ALIAS_DIFF;
     }
@@ -173,8 +176,8 @@ static int by_name(const void *a, const void *b, void *arg)
                   net->blob[*(const int *)b].name);
 }
 
-/* Inputs are the tops of Input layers, in order; outputs are what nobody
- * reads, in alphabetical order. */
+/* Inputs are the tops of Input layers, in order.  Outputs are the blobs that no
+ * layer reads, in alphabetical order. */
 static enum ct_status find_ends(struct ct_net *net)
 {
     bool *read = NULL;

@@ -5,14 +5,14 @@
 
 #include "base/mem.h"
 
-/* A cut in the making. */
+/* A cut that is being made. */
 struct cutter {
     const struct ct_net        *net;
     const struct ct_cut_policy *policy;
     struct ct_cut              *to;
-    size_t start; /* of the run that is open */
-    int    begin; /* its first parameter's place */
-    int    layer; /* the last to complete what it has */
+    size_t start; /* first float of the open run */
+    int    begin; /* place of its first parameter */
+    int    layer; /* the layer that completes it so far */
 };
 
 static int by_offset(const void *a, const void *b, void *arg)
@@ -31,7 +31,7 @@ size_t ct_cut_end(const struct ct_cut *c, const struct ct_net *net, int k)
                : ct_net_arena_count(net);
 }
 
-/* The open run ends before `end`; the next one starts there, with the
+/* Ends the open run before `end`, and starts the next one there, with the
  * parameter at place k. */
 static void close_run(struct cutter *c, size_t end, int k)
 {
@@ -55,7 +55,8 @@ static void cut_long(struct cutter *c, size_t end, int k)
     }
 }
 
-/* Does what is left behind `end` fit the last run, and did not before? */
+/* Whether the floats after `end` fit into the last run, and did not without the
+ * present parameter. */
 static bool is_tail(const struct cutter *c, size_t first, size_t end)
 {
     const size_t all = ct_net_arena_count(c->net), last = c->policy->last;

@@ -1,13 +1,13 @@
-/* fit.c - how much memory a net takes at any batch, and which batch fits.
+/* fit.c - predicts the memory of a net at any batch, and finds the largest
+ * batch that fits.
  *
- * The net is built twice, at small batches.  Each tensor of the memory plan
- * takes a + b N bytes, which the two show; planned with those sizes, a batch
- * of N takes
+ * The net is built twice, with small batches.  Each tensor of the memory plan
+ * takes a + b N bytes; the two nets give a and b.  A batch of N then takes
  *
- *     plan(N)          activations, by lifetime, as the net would place them
- *   + rest(N)          parameters, gradients, scratch: linear in N, as
- *                      measured on the device while the small nets were built
- *   + histories        what a solver adds to the parameters               */
+ *     plan(N)          activations, planned by lifetime with these sizes
+ *   + rest(N)          parameters, gradients, scratch: linear in N, measured
+ *                      on the device while the small nets were built
+ *   + histories        of the solver                                      */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,15 +16,15 @@
 #include "net/net_inner.h"
 #include "proto/batch_size.h"
 
-enum { SMALL = 4 }; /* the batches: this and twice it, or 1 and 2 */
+enum { SMALL = 4 }; /* the small batches are 4 and 8, or 1 and 2 */
 
 struct net_fit {
-    struct ct_net *net;      /* the first; its lifetimes count */
-    int64_t        at[2];    /* batches */
-    size_t        *bytes[2]; /* of tensors */
+    struct ct_net *net;      /* the first net, for lifetimes; owned */
+    int64_t        at[2];    /* the two batches */
+    size_t        *bytes[2]; /* per batch: sizes of tensors; owned */
     double         rest[2];
     double         histories;
-    size_t         used;     /* of the device, before net was built */
+    size_t         used;     /* of the device, before the net was built */
 };
 
 static enum ct_status build_small(const Caffe__NetParameter *param,
@@ -42,7 +42,7 @@ static enum ct_status build_small(const Caffe__NetParameter *param,
     Caffe__NetParameter *own = NULL;
     enum ct_status st;
 
-    /* Alone: the peers of a rank whose net does not fit wait for nothing. */
+    /* Built without peers, because the other ranks do not take part. */
     o.rank = o.size = 0;
     o.quiet    = true;
     o.training = &alone;
@@ -53,7 +53,7 @@ static enum ct_status build_small(const Caffe__NetParameter *param,
     return st;
 }
 
-/* Builds number k and takes its measure. */
+/* Builds net number k and measures it. */
 static enum ct_status measure(struct net_fit *f,
                               const Caffe__NetParameter *param,
                               const struct ct_net_options *options, int k,
@@ -90,7 +90,8 @@ enum ct_status net_fit_create(const Caffe__NetParameter *param,
     if (batch <= 2)
         CT_TRY_GOTO(ct_fail(CT_ENOTSUP, "no source has a batch to make "
                             "smaller"), st, out);
-    /* The larger first, and gone before the other: scratch only grows. */
+    /* The larger net is built first and destroyed before the other is built,
+     * because scratch memory never shrinks. */
     CT_TRY_GOTO(measure(f, param, options, 1, &second), st, out);
     ct_net_destroy(second);
     second = NULL;
@@ -119,7 +120,7 @@ void net_fit_destroy(struct net_fit *f)
     ct_free(f);
 }
 
-/* On the line through both small batches. */
+/* The value at `batch` on the line through both small batches. */
 static double line(const struct net_fit *f, double a, double b, int64_t batch)
 {
     const double v = a + (b - a) * (double)(batch - f->at[0]) /
@@ -167,7 +168,7 @@ enum ct_status net_fit_largest(const struct net_fit *f, size_t room,
     return CT_OK;
 }
 
-/* The blob that takes most at this batch, and who makes it. */
+/* The largest blob at this batch, and the layer that writes it. */
 static const char *largest_blob(const struct net_fit *f, int64_t batch,
                                 const char **layer, size_t *bytes)
 {

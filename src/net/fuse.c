@@ -1,42 +1,43 @@
-/* fuse.c - neighbours that one pass over memory can do run as one.
+/* fuse.c - neighbours whose work can be done in one pass over memory run as
+ * one.
  *
- * A layer whose type has absorb() is offered the layer behind it, then the one
- * behind that: BatchNorm takes a Scale and a ReLU.  Such a group
+ * A layer whose type has absorb() is offered the next layer, then the one after
+ * that: BatchNorm absorbs a Scale and a ReLU.  Such a group
  *
- *     first .. last      consecutive layers, each the only reader of the one
- *                        before, in place or not
+ *     first .. last      consecutive layers; each is the only reader of the
+ *                        layer before, in place or not
  *
- * in which one layer may read a second blob, of an earlier layer (a sum),
- * runs at the turn of its last layer, forward and backward, by its first one.
- * All hooks are called as ever, so parameters that arrive layer by layer are
+ * runs in its first layer, at the turn of its last one, forward and backward.
+ * One layer of the group may read a second blob, of an earlier layer (a sum).
+ * All hooks are called as usual.  So parameters that arrive layer by layer are
  * there when the group runs, and its gradients are complete when its first
- * layers are reported done.  What lies between the layers of a group is never
- * written and has no memory.
+ * layers are reported done.  Blobs between the layers of a group are not
+ * written and have no memory.
  *
- * A layer that works in place but needs its bottom again in the backward pass
- * (CT_LAYER_KEEPS) is parted from it: whoever writes that blob writes to one
- * of its own, whose memory is planned by lifetime, instead of a copy for ever.
+ * A layer that works in place but needs its bottom in the backward pass
+ * (CT_LAYER_KEEPS) gets a separate bottom (part.c), with memory by lifetime, so
+ * that it need not keep a copy.
  *
- * A Split may be the last of a group: its tops are the group's, and whoever is
- * first adds up their gradients on his way.
+ * A Split may be the last layer of a group: its tops are those of the group,
+ * and the first layer adds up their gradients.
  *
- * A sum hands its gradient on to its first bottom (CT_LAYER_PASSES_DIFF): both
- * diffs lie in one place, unless a loss weight rests there.  So do those of its
- * other bottoms where they are equal (CT_LAYER_ONE_DIFF) and nobody writes
- * there who is not the last to look.
+ * A sum passes its gradient to its first bottom (CT_LAYER_PASSES_DIFF): both
+ * diffs share memory, unless it has a loss weight.  Diffs of its other bottoms
+ * share it, too, if they are equal (CT_LAYER_ONE_DIFF) and only the layer that
+ * reads them last changes them.
  *
- * At last a layer may meet those that write its bottoms, for what the two may
- * agree upon: a Concat masks the diffs of convolutions that have absorbed a
- * ReLU, a convolution adds up what BatchNorm makes its statistics of.
+ * At the end a layer may meet the layers that write its bottoms: a Concat masks
+ * the diffs of convolutions that have absorbed a ReLU; a convolution computes
+ * the sums from which BatchNorm makes its statistics.
  *
- * Nothing of this happens when blobs are to be kept, as pycaffe's are, or with
+ * All of this is off if blobs are kept, as for pycaffe, or with
  * CORTADO_IMPL=fuse:none. */
 #include "base/mem.h"
 #include "device/impl.h"
 #include "net/net_inner.h"
 
-/* The layer that last wrote blob b before layer i, and to which no layer in
- * between has looked; -1 when it cannot write elsewhere. */
+/* The layer that last wrote blob b before layer i, if no layer in between reads
+ * b; -1: there is none, or it cannot write to another blob. */
 static int writer_of(const struct ct_net *net, int b, int i)
 {
     const unsigned fixed = CT_LAYER_SOURCE | CT_LAYER_ALIAS_DATA |
@@ -55,8 +56,9 @@ static int writer_of(const struct ct_net *net, int b, int i)
     return -1;
 }
 
-/* A layer that is no longer there reads its bottom's sign off its top, so
- * nobody may work on that in place, unless Caffe would read it there too. */
+/* Whether a later layer overwrites a top of layer i in place.  A layer that was
+ * absorbed finds the sign of its bottom in its top, so the top must not change,
+ * unless Caffe would read the changed one, too. */
 static bool rewritten(const struct ct_net *net, int i)
 {
     const struct net_layer *l = &net->layer[i];
@@ -69,8 +71,9 @@ static bool rewritten(const struct ct_net *net, int i)
     return false;
 }
 
-/* One top, or views of the bottom whose diffs add up, as a Split has them.  A
- * loss weight rests in a top's diff, which a group may mask in place. */
+/* Whether a layer has one top, or, like a Split, tops that are views of its
+ * bottom and whose diffs are added.  No top may have a loss weight: it is kept
+ * in the diff, which a group may change in place. */
 static bool ends_in_one(const struct net_layer *l)
 {
     const unsigned views = CT_LAYER_ALIAS_DATA | CT_LAYER_ALIAS_DIFF;
@@ -83,8 +86,8 @@ static bool ends_in_one(const struct net_layer *l)
             (l->layer->type->flags & views) == CT_LAYER_ALIAS_DATA);
 }
 
-/* Whether layer i + 1 may be part of layer i, whose top it reads; a loss weight
- * there would have made a Split of it. */
+/* Whether layer i + 1 may become a part of layer i, whose top it reads.  That
+ * top has no loss weight, because add_splits.c would have added a Split. */
 static bool adjoins(const struct ct_net *net, int i)
 {
     const struct net_layer *l = &net->layer[i], *next = l + 1;
@@ -94,8 +97,8 @@ static bool adjoins(const struct ct_net *net, int i)
             next->top_id[0] == l->top_id[0]);
 }
 
-/* Whether layer i + 1 reads what layer i writes, alone and without conditions
- * of its own on gradients. */
+/* Whether layer i + 1 reads only layer i's top, and has no propagate_down of
+ * its own. */
 static bool follows(const struct ct_net *net, int i)
 {
     const struct net_layer *l = &net->layer[i], *next = l + 1;
@@ -108,9 +111,9 @@ static bool follows(const struct ct_net *net, int i)
            !rewritten(net, i + 1);
 }
 
-/* Whether layer i + 1 reads what layer i writes and one blob more, whose
- * bottom this is; -1: no.  In training both want gradients: one pass makes
- * them. */
+/* If layer i + 1 reads the top of layer i and one other blob: the index of the
+ * other bottom; -1 otherwise.  In training both bottoms must need gradients,
+ * because one pass computes both. */
 static int joins(const struct ct_net *net, int i)
 {
     const struct net_layer *l = &net->layer[i], *next = l + 1;
@@ -140,7 +143,7 @@ static bool has_gradient(const struct ct_net *net, int b)
     return false;
 }
 
-/* The group that reads the diff of bottom b of layer i; NULL: nobody. */
+/* The group that reads the diff of bottom b of layer i; NULL: none. */
 static const struct net_layer *reader_of(const struct ct_net *net, int i,
                                          int b)
 {
@@ -160,14 +163,15 @@ static bool leaves_diff(const struct ct_net *net, const struct net_layer *l)
            l->bottom_id[0] != net->layer[l->last].top_id[0];
 }
 
-/* What a GPU's side lane reads must stay to the end of the pass. */
+/* Whether the side lane of a GPU reads diffs of this layer, which must then
+ * remain until the end of the pass. */
 static bool reads_aside(const struct ct_net *net, const struct net_layer *l)
 {
     return net->dev->kind != CT_CPU && (l->layer->flags & CT_LAYER_ASIDE);
 }
 
-/* Whether all readers of what layer i writes to the diffs of its bottoms find
- * it there: only the one whose turn is last may write. */
+/* Whether the diffs of all bottoms of layer i can be one array: of the layers
+ * that read them only the last one may change it. */
 static bool may_be_one(const struct ct_net *net, int i)
 {
     const struct net_layer *l    = &net->layer[i];
@@ -195,7 +199,9 @@ static bool may_be_one(const struct ct_net *net, int i)
     return true;
 }
 
-/* A diff that nobody writes must stay zero, and who is passed it may write. */
+/* Lets layer i pass the diff of its top on as the diff of its bottom.  Not if
+ * no layer writes that diff: it must stay zero, and a layer that gets it may
+ * change it. */
 static void pass_diff(struct ct_net *net, int i)
 {
     struct net_layer *l         = &net->layer[i];
@@ -241,8 +247,8 @@ static int absorb(struct ct_net *net, int i)
     return last;
 }
 
-/* The group whose only top is bottom b of layer i, by the layer that does its
- * work; NULL: there is none.  Whoever else reads it has a Split between. */
+/* The first layer of the group whose only top is bottom b of layer i; NULL:
+ * none.  Layer i is the only reader, because others would read a Split. */
 static struct net_layer *group_before(struct ct_net *net, int i, int b)
 {
     const int id = net->layer[i].bottom_id[b];
@@ -260,7 +266,7 @@ static struct net_layer *group_before(struct ct_net *net, int i, int b)
     return NULL;
 }
 
-/* Layers get to know those before them. */
+/* Calls `meet` of each layer with the layers before it. */
 static enum ct_status introduce(struct ct_net *net)
 {
     for (int i = 0; i < net->n_layer; i++) {

@@ -1,12 +1,12 @@
-/* layouts.c - which blobs lie in the blocked layout that convolutions like.
+/* layouts.c - chooses which blobs have the blocked layout of convolutions.
  *
- * Layers of one layout (CT_LAYER_SAME_LAYOUT) tie their four-axis blobs into
- * groups; convolutions (CT_LAYER_OWN_LAYOUT) read and write either layout and
- * separate groups; CT_LAYER_PLAIN_TOPS read either and write plain ones; all
- * other layers take plain blobs only.  A group becomes
- * blocked when a convolution touches it and every producer in it can write it
- * so.  A layer that reads such a blob but takes plain ones gets a converted
- * shadow of it; its gradient is converted back.
+ * Layers with CT_LAYER_SAME_LAYOUT join their four-axis blobs to groups of one
+ * layout.  Convolutions (CT_LAYER_OWN_LAYOUT) read and write both layouts and
+ * separate groups.  CT_LAYER_PLAIN_TOPS read both and write plain blobs; all
+ * other layers use plain blobs only.  A group becomes blocked if a convolution
+ * uses it and every producer in it can write the layout.  A layer that needs
+ * plain blobs reads a converted copy (shadow), and its gradient is converted
+ * back.
  *
  * On a GPU the layout is NHWC, with 16-bit values in those precisions; on a CPU
  * that computes in bfloat16 it is NHWC with bfloat16, and layers without
@@ -22,11 +22,11 @@
 
 struct layouts {
     struct ct_net *net;
-    enum ct_layout blocked; /* or NHWC, which is what a GPU likes */
-    enum ct_dtype  dtype;   /* of the blobs that get it */
+    enum ct_layout blocked; /* NHWC on a GPU */
+    enum ct_dtype  dtype;   /* of the blobs with this layout */
     int           *group; /* per blob: union-find parent */
-    bool          *plain; /* per root: some member must be plain */
-    bool          *gains; /* per root: a convolution touches it */
+    bool          *plain; /* per root: a member must be plain */
+    bool          *gains; /* per root: a convolution uses a member */
 };
 
 static int root_of(const struct layouts *p, int blob)
@@ -99,7 +99,7 @@ static void judge_groups(struct layouts *p)
     }
     for (int i = 0; i < p->net->n_layer; i++) {
         const struct net_layer *l = &p->net->layer[i];
-        /* What comes from the host is converted on the way. */
+        /* Blobs of a layer on the CPU are converted while they are copied. */
         bool blocked = l->host_top || takes_blocked(p, l);
         bool own = l->layer->type->flags & CT_LAYER_OWN_LAYOUT;
         bool plain = !blocked ||
@@ -202,13 +202,13 @@ static enum ct_status apply(struct layouts *p)
         st = reshape_all(p->net);
     if (st == CT_OK)
         return CT_OK;
-    /* The implementations at hand cannot do it: all plain always works. */
+    /* No implementation supports these layouts; plain ones always work. */
     drop_shadows(p->net);
     set_layouts(p, CT_PLAIN, CT_F32);
     return reshape_all(p->net);
 }
 
-/* What convolutions like on this device; false: plain float32. */
+/* The layout and type of convolutions on this device; false: plain float32. */
 static bool favourite(const struct ct_device *dev, struct layouts *p)
 {
     if (dev->kind == CT_CPU && ct_device_dtype(dev) == CT_F32) {

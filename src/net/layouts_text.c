@@ -1,12 +1,12 @@
-/* layouts_text.c - what the plan and memory passes decided, for people.
+/* layouts_text.c - prints layouts, memory and fused layers as a table.
  *
  *     blob   shape        layout     data            diff
  *     conv1  64 20 24 24  blocked16  0.00..4.72 MB   4.72..9.44 MB
  *
- * data and diff are byte ranges in the activations' memory; blobs whose lives
- * do not meet, and views of one another, lie in the same range.  Then come the
- * conversions between layouts, which cost time in every pass, the layers that
- * run as one, and what runs those that can be run in several ways. */
+ * data and diff are byte ranges in the memory of activations.  Blobs with
+ * lifetimes that do not overlap, and views of each other, share a range.  Then
+ * follow conversions between layouts, which take time in every pass, layers
+ * that run as one, and the implementations of layers that have several. */
 #include <stdio.h>
 
 #include "base/text.h"
@@ -62,7 +62,7 @@ static void blob_line(struct ct_text *t, const struct ct_net *net, int i)
                  layout_name(b->data.layout), data, diff);
 }
 
-/* A layer that takes plain blobs only has a converted copy of its bottom. */
+/* A layer that needs plain blobs has a converted copy of its bottom. */
 static size_t shadow_lines(struct ct_text *t, const struct ct_net *net)
 {
     size_t all = 0;
@@ -88,7 +88,7 @@ static size_t shadow_lines(struct ct_text *t, const struct ct_net *net)
     return all;
 }
 
-/* A convolution that takes one layout and gives another converts inside. */
+/* A convolution with different layouts of bottom and top converts inside. */
 static void own_lines(struct ct_text *t, const struct ct_net *net)
 {
     for (int i = 0; i < net->n_layer; i++) {
@@ -105,8 +105,8 @@ static void own_lines(struct ct_text *t, const struct ct_net *net)
     }
 }
 
-/* Weights that a solver lets lie as convolutions take them, and those that
- * they convert in every pass. */
+/* Weights that a solver packs for convolutions, and weights that are converted
+ * in every pass. */
 static void param_lines(struct ct_text *t, const struct ct_net *net)
 {
     size_t bytes[2] = { 0, 0 };
@@ -146,7 +146,7 @@ static void group_lines(struct ct_text *t, const struct ct_net *net)
         ct_text_add(t, "none\n");
 }
 
-/* Layers that can run in several ways. */
+/* Layers with several implementations. */
 static void impl_lines(struct ct_text *t, const struct ct_net *net)
 {
     ct_text_add(t, "\nimplementations:\n");

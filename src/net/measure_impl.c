@@ -1,9 +1,8 @@
-/* measure_impl.c - a net's implementations are measured once it is known what
- * runs.
+/* measure_impl.c - measures the implementations of a net's operations.
  *
- * That is at the end of building: layouts, layers that run as one and chains
- * decide on the descriptions that operations have.  A layer of a chain runs as
- * the twins of its groups, so those are measured and not the layer itself. */
+ * This is the last step of building, because layouts, fused layers and chains
+ * change the operations.  A layer of a chain runs as the twins of its groups,
+ * so the twins are measured and not the layer itself. */
 #include <stdlib.h>
 
 #include "device/impl.h"

@@ -1,4 +1,4 @@
-/* net.c - a net's life, and what others may ask it. */
+/* net.c - creates and destroys a net; queries. */
 #include "net/net_inner.h"
 
 #include <string.h>

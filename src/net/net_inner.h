@@ -1,18 +1,18 @@
 /* net_inner.h - inside a net; shared by the passes that build it.
  *
- * Built in this order, one file a pass:
- *     filter   layers whose rules do not fit the state are dropped
- *     split    a blob read twice gets a Split layer
- *     build    layers are created, wired and set up; shapes are known
- *     backward which layers and bottoms need a gradient
- *     params   parameters are shared by name and laid into two arenas
- *     part     layers in place leave others what they need
- *     fuse     neighbours that one pass over memory can do run as one
- *     plan     layouts, and conversions where layers disagree
- *     chain    layers that images go through a few at a time
- *     memory   activations get memory by lifetime
- *     tune     implementations are measured
- * then run.c runs it. */
+ * Passes in this order, one file each:
+ *     phase         removes layers whose rules do not fit the state
+ *     add_splits    adds Split layers for blobs that are read twice
+ *     build         creates, connects and sets up layers; shapes are known
+ *     backward      finds the layers and bottoms that need a gradient
+ *     params        shares parameters by name and lays them into two arenas
+ *     part          separates in-place layers from bottoms that others need
+ *     fuse          lets neighbours run as one
+ *     layouts       chooses layouts, and converts where layers disagree
+ *     chain         finds layers that images pass through in groups
+ *     memory        gives activations memory by lifetime
+ *     measure_impl  measures implementations
+ * run.c runs the net. */
 #ifndef CT_NET_NET_INNER_H
 #define CT_NET_NET_INNER_H
 
@@ -29,12 +29,12 @@ struct net_chain;
 struct net_layer {
     struct ct_layer *layer;
     struct ct_blob **bottom, **top;     /* borrowed from net->blob, shadow */
-    struct ct_blob **shadow;            /* per bottom, plain copies; owned */
-    /* The host's copies, for a layer that stays on the CPU while its net is
-     * on a GPU; NULL elsewhere.  Owned; in place both lists name one. */
-    struct ct_blob **host_bottom, **host_top;
-    struct ct_blob **gpu_top; /* then, the net's own; borrowed */
-    const float    **put; /* where each top was put last */
+    struct ct_blob **shadow;            /* per bottom: plain copy; owned */
+    /* For a layer on the CPU in a net on a GPU, otherwise NULL: */
+    struct ct_blob **host_bottom, **host_top; /* copies in host memory; owned;
+                                               * in place both have the same */
+    struct ct_blob **gpu_top; /* the net's own tops; borrowed */
+    const float    **put; /* per top: address to which it was copied last */
     int             *bottom_id, *top_id; /* indices into net->blob */
     int              n_bottom, n_top;
     uint32_t        *seen;              /* bottom versions at last reshape */
@@ -42,125 +42,130 @@ struct net_layer {
     float           *loss_weight;       /* per top */
     int             *param_id;          /* per layer blob, into net->param */
     bool             needs_backward;
-    int              first, last;       /* the group it runs in; see fuse.c */
+    int              first, last;       /* layers of its group; see fuse.c */
     struct net_chain *chain;            /* borrowed; NULL: none, see chain.h */
-    /* Of a group's first layer: a layer of the group that reads one more blob
-     * and which bottom that is; NULL: none. */
+    /* In the first layer of a group: the layer of the group that reads another
+     * blob, and the index of that bottom; NULL: none. */
     struct net_layer *joins;
     int              joins_bottom;
-    struct ct_blob  *with[2];           /* then, the bottoms of the group */
-    bool             with_grad[2];      /* and which of them want a gradient */
-    int              diff_top; /* whose diff is bottom 0's, with ALIAS_DIFF */
-    bool             one_diff; /* the diffs of its bottoms are one place */
+    struct ct_blob  *with[2];           /* with `joins`: bottoms of the group */
+    bool             with_grad[2];      /* with `joins`: those with gradient */
+    int              diff_top; /* with ALIAS_DIFF: the top with bottom 0's
+                                * diff */
+    bool             one_diff; /* the diffs of its bottoms are one array */
 };
 
 struct net_blob {
     struct ct_blob *blob; /* owned */
     char           *name; /* owned */
-    int             stands_for; /* the blob of the prototxt; see part.c */
-    int             copy; /* of a source's top: what layers read; 0: the top */
+    int             stands_for; /* id of the prototxt's blob; see part.c */
+    int             copy; /* a source's top: id of the copy that layers read;
+                           * 0: they read the top */
     float           loss_weight;
     bool            needs_grad;
-    bool            pinned; /* input, output or loss: memory of its own */
-    bool            lane_data, lane_diff; /* a chain's lanes have it */
+    bool            pinned; /* input, output or loss: its memory is not
+                             * shared */
+    bool            lane_data, lane_diff; /* in the memory of a chain's lanes */
 };
 
 struct ct_net {
-    Caffe__NetParameter  *param; /* filtered, split; owned */
-    struct ct_net_options options;   /* without `training`: */
-    struct ct_net_training training; /* a copy */
+    Caffe__NetParameter  *param; /* after phase and add_splits; owned */
+    struct ct_net_options options;   /* its `training` is not used */
+    struct ct_net_training training; /* copy of the one in the options */
     const struct ct_device *dev;
     struct ct_run         run;
-    struct ct_workspace   work; /* of its layers, in turn */
-    struct ct_tuning      tuning; /* of their implementations */
+    struct ct_workspace   work; /* shared by its layers */
+    struct ct_tuning      tuning; /* of its implementations */
     struct net_layer     *layer;
     int                   n_layer;
     struct net_blob      *blob;
-    int                   n_blob, n_named; /* those of the prototxt first */
+    int                   n_blob, n_named; /* the prototxt's n_named first */
     int                  *input, *output; /* blob ids */
     int                   n_input, n_output;
-    struct ct_net_param  *params; /* learnable, each once */
+    struct ct_net_param  *params; /* shared ones once; owned */
     int                   n_params;
     struct ct_buffer     *arena_data, *arena_diff;
     size_t                arena_count;     /* floats */
     struct ct_buffer     *activations;
     struct ct_buffer     *cells; /* on the device: the pass number */
-    /* Recorded passes, without and with clearing the gradients, and both with
-     * layer_done; replay.c. */
+    /* Recorded passes (replay.c): without and with clearing of gradients, and
+     * both with layer_done. */
     struct ct_graph      *graph[4];
     uint64_t              graph_stamp[4];
-    struct ct_beacon     *beacon; /* brings the loss of a replayed pass */
-    uint64_t              stamp;  /* of shapes and places, at the last pass */
-    int                   n_same; /* passes in a row that had it before */
+    struct ct_beacon     *beacon; /* sends the loss of a replayed pass */
+    uint64_t              stamp;  /* shapes and addresses of the last pass */
+    int                   n_same; /* passes before with the same stamp */
     bool                  no_replay;
     bool                  aside; /* memory is planned for the side lane */
     size_t                activation_bytes; /* with sharing by lifetime */
-    size_t                unshared_bytes;   /* without */
-    const float          *loss_scale; /* on the device; NULL: none */
+    size_t                unshared_bytes;   /* without sharing */
+    const float          *loss_scale; /* on the device; borrowed; or NULL */
     struct ct_net_hooks   hooks;
-    ct_net_fn             layer_done; /* the solver's; may be NULL */
+    ct_net_fn             layer_done; /* set by the solver; may be NULL */
     void                 *layer_done_arg;
-    ct_net_fn             layer_start; /* likewise */
+    ct_net_fn             layer_start; /* set by the solver; may be NULL */
     void                 *layer_start_arg;
     bool                  debug_info;
     bool                  fused; /* some layers run as one */
-    bool                  met;   /* some do more for the next (fuse.c) */
-    bool                  packed; /* parameters are; see packed.c */
+    bool                  met;   /* some layers work for the next (fuse.c) */
+    bool                  packed; /* parameters are packed; see packed.c */
     struct net_chain    **chain; /* owned */
     int                   n_chain;
-    bool                  no_chain; /* someone looks at single layers, */
-    bool                  hooked;   /* by hooks, which may go */
-    bool                  no_turn;  /* someone reads the batch of a layer */
+    bool                  no_chain; /* a caller reads single layers */
+    bool                  hooked;   /* it does so by hooks, which may end */
+    bool                  no_turn;  /* a caller reads the batch of a layer */
     bool                  paired;   /* a backward pass follows this one */
-    bool                  came_back; /* it has no gradient to make */
+    bool                  came_back; /* this pass has computed the gradients of
+                                      * chains, too */
 };
 
-/* precision.c: says, once, which of NVIDIA's words are not followed. */
+/* precision_words.c: logs once which of NVIDIA's words have no effect. */
 void net_precision_note(const struct ct_net *net);
 
-/* split.c: inserts Split layers into `param`. */
+/* add_splits.c: inserts Split layers into `param`. */
 CT_MUST_CHECK enum ct_status net_split(Caffe__NetParameter *param);
 
-/* build.c: fills layer, blob, input, output of a net whose param is there. */
+/* build.c: sets layer, blob, input, output of a net from its param. */
 CT_MUST_CHECK enum ct_status net_build(struct ct_net *net);
 
-/* backward.c: needs_backward, want_grad, needs_grad. */
+/* backward.c: sets needs_backward, want_grad, needs_grad. */
 CT_MUST_CHECK enum ct_status net_backward_needs(struct ct_net *net);
 
-/* params.c: params, sharing, arenas. */
+/* params.c: sets params, shares them and makes the arenas. */
 CT_MUST_CHECK enum ct_status net_params(struct ct_net *net);
 
-/* build.c: a blob that the net plans memory for. */
+/* build.c: adds a blob; memory.c gives it memory. */
 CT_MUST_CHECK enum ct_status net_add_blob(struct ct_net *net,
                                           const char *name, int *out);
 
-/* packed.c: whether parameter i would lie in tiles. */
+/* packed.c: whether parameter i can be packed. */
 bool net_param_packs(const struct ct_net *net, int i);
 
-/* part.c: layers in place that would take from others what they need write to
- * another blob.  Or layer i alone, which works in place on blob b. */
+/* part.c: separates in-place layers from bottoms that other layers need; only
+ * layer i, which works in place on blob b. */
 CT_MUST_CHECK enum ct_status net_part_all(struct ct_net *net);
 CT_MUST_CHECK enum ct_status net_part(struct ct_net *net, int i, int b);
-/* Tops of source `l` that have a copy: it takes their shape; it takes their
- * values, after forward; its gradient goes to them, after backward. */
+/* For tops of source `l` that have a copy: the copy gets their shape; their
+ * values, after forward; they get its gradient, after backward. */
 CT_MUST_CHECK enum ct_status net_copies_shape(struct ct_net *net,
                                               const struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_copies_fill(struct ct_net *net,
                                              const struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_copies_back(struct ct_net *net,
                                              const struct net_layer *l);
-/* Whether a layer after i works in place where blob b lies, perhaps on a view
- * of it. */
+/* Whether a layer after i works in place on blob b or on a view of it. */
 bool net_overwritten(const struct ct_net *net, int b, int i);
 
-/* fuse.c: first and last of every layer. */
+/* fuse.c: sets first and last of every layer. */
 CT_MUST_CHECK enum ct_status net_fuse(struct ct_net *net);
-/* Every layer for itself again. */
+/* Every layer runs by itself again. */
 CT_MUST_CHECK enum ct_status net_unfuse(struct ct_net *net);
-/* replay.c: tells sources which tops may have rows that mean nothing. */
+/* replay.c: tells sources which of their tops may have unused rows at the
+ * end. */
 void net_mark_open_ended(struct ct_net *net);
 
-/* layouts.c: layouts of blobs, and shadows where layers disagree. */
+/* layouts.c: chooses layouts of blobs, and makes shadows where layers
+ * disagree. */
 CT_MUST_CHECK enum ct_status net_layouts(struct ct_net *net);
 
 /* chain.c: finds chains for the shapes that there are, which chain_run.c
@@ -198,13 +203,13 @@ CT_MUST_CHECK enum ct_status net_plan_sizes(struct ct_net *net, size_t *bytes);
 CT_MUST_CHECK enum ct_status net_plan_total(struct ct_net *net,
                                             const size_t *bytes, size_t *out);
 
-/* tune.c: whether choices count for this net, before it is built; and what is
- * to be measured, at its end. */
+/* measure_impl.c: before building: whether measured choices are used for this
+ * net; after building: measures. */
 CT_MUST_CHECK enum ct_status net_tuning(struct ct_net *net);
 CT_MUST_CHECK enum ct_status net_tune(struct ct_net *net);
 
-/* fit.c: how much memory a net takes at any batch, by those of two small
- * ones.  `options` are the large one's. */
+/* fit.c: predicts the memory of a net at any batch from two small batches.
+ * `options` are those of the large net. */
 struct net_fit;
 CT_MUST_CHECK enum ct_status net_fit_create(
     const Caffe__NetParameter *param, const struct ct_net_options *options,
@@ -216,28 +221,29 @@ CT_MUST_CHECK enum ct_status net_fit_bytes(const struct net_fit *f,
 CT_MUST_CHECK enum ct_status net_fit_largest(const struct net_fit *f,
                                              size_t room, int64_t batch,
                                              int64_t *out);
-/* After a net did not fit and is gone: says what it would take, what there is
- * and what would fit.  Keeps the message so far at its end. */
+/* After a net did not fit and was destroyed: adds to the error how much memory
+ * it needs, how much there is, and which batch fits. */
 CT_MUST_CHECK enum ct_status net_explain_memory(
     const Caffe__NetParameter *param, const struct ct_net_options *options);
 
-/* bridge.c: layers that stay on the CPU while the net is on a GPU.  The calls
- * do nothing for the others. */
+/* bridge.c: layers that stay on the CPU while the net is on a GPU.  For other
+ * layers these functions do nothing. */
 const struct ct_device *net_layer_device(const struct ct_net *net,
                                          const Caffe__LayerParameter *p);
 CT_MUST_CHECK enum ct_status net_bridge_wire(struct ct_net *net,
                                              struct net_layer *l);
-/* Bottoms take the net's shapes; the net's blobs those of tops. */
+/* Copies in host memory get the shapes of the net's bottoms; the net's tops get
+ * the shapes of the copies. */
 CT_MUST_CHECK enum ct_status net_bridge_bottoms(struct ct_net *net,
                                                 struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_tops(struct ct_net *net,
                                              struct net_layer *l);
-/* Values before and after each pass. */
+/* Copy values before and after each pass. */
 CT_MUST_CHECK enum ct_status net_bridge_forward_in(struct ct_net *net,
                                                    struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_forward_out(struct ct_net *net,
                                                     struct net_layer *l);
-/* Sources that write to the GPU by themselves. */
+/* Sources that write to the GPU themselves. */
 bool net_bridge_is_direct(const struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_direct(struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_bridge_backward_in(struct ct_net *net,
@@ -246,8 +252,8 @@ CT_MUST_CHECK enum ct_status net_bridge_backward_out(struct ct_net *net,
                                                      struct net_layer *l);
 void net_bridge_fini(struct net_layer *l);
 
-/* `st`, where a device or a peer failed: that is not the fault of shapes or
- * words. */
+/* `st` if a device or a peer has failed, because then shapes or options are not
+ * the cause. */
 static inline enum ct_status net_status(enum ct_status st,
                                         enum ct_status otherwise)
 {
@@ -255,16 +261,16 @@ static inline enum ct_status net_status(enum ct_status st,
                                                                 : otherwise;
 }
 
-/* run.c: the values of blob b from one of its layouts and types to another. */
+/* run.c: converts values of blob b between two layouts and types. */
 CT_MUST_CHECK enum ct_status net_convert(const struct ct_blob *b,
                                          const struct ct_tensor *from,
                                          const struct ct_tensor *to);
-/* Reshape of one layer, remembering what it saw. */
+/* Reshapes one layer, and keeps the versions of its bottoms in `seen`. */
 CT_MUST_CHECK enum ct_status net_layer_reshape(struct ct_net *net,
                                                struct net_layer *l);
 CT_MUST_CHECK enum ct_status net_forward_layer(struct ct_net *net, int i);
-/* Whether the side lane may be used: not in the first pass, where operations
- * measure how they are done best. */
+/* Whether the side lane may be used.  Not in the first pass, because operations
+ * choose their implementation by measuring. */
 static inline bool net_may_aside(const struct ct_net *net)
 {
     return net->aside && net->n_same > 0;
@@ -278,7 +284,7 @@ static inline bool net_has_hooks(const struct ct_net *net)
            h->after_backward;
 }
 
-/* Let tops that are views follow their bottom. */
+/* Sets the memory of tops that are views of their bottom. */
 void net_layer_alias(const struct ct_net *net, struct net_layer *l);
 
 static inline struct ct_io net_io(const struct net_layer *l)
@@ -287,7 +293,7 @@ static inline struct ct_io net_io(const struct net_layer *l)
                            l->want_grad };
 }
 
-/* What the layer that does the work of a group is given. */
+/* The bottoms and tops of the layer that does the work of a group. */
 static inline struct ct_io net_group_io(struct ct_net *net, int layer)
 {
     struct net_layer *head      = &net->layer[net->layer[layer].first];

@@ -1,16 +1,14 @@
-/* packed.c - parameters rest where they are as the layers that read them like
- * them.
+/* packed.c - packs parameters into the layouts of their layers.
  *
- * oneDNN takes the weights of most convolutions in tiles of 16 x 16 channels
- * (device/cpu/tiles16.h), and gives their gradients so.  Update rules work
- * value by value and do not care.  So between two moments at which somebody
- * asks for Caffe's order (a test, a snapshot, the end of a run of iterations)
- * values, gradients and histories lie in tiles in their arenas, and no pass
- * converts them:
+ * oneDNN needs the weights of most convolutions in tiles of 16 x 16 channels
+ * (device/cpu/tiles16.h), and computes their gradients in tiles.  Update rules
+ * work value by value in any layout.  So values, gradients and histories stay
+ * in tiles in their arenas, and no pass converts them, until Caffe's layout is
+ * needed: for a test, a snapshot, or at the end of a run of iterations.
  *
- *     Caffe's order  --rest-->  passes, updates, passes, ...  --rest-->  back
+ *     Caffe's layout  --pack-->  passes, updates, passes, ...  --unpack-->
  *
- * Parameters that several layers share stay as they are. */
+ * Parameters that several layers share are not packed. */
 #include "net/net_inner.h"
 #include "net/arena.h"
 
@@ -23,7 +21,8 @@ bool net_param_packs(const struct ct_net *net, int i)
            l->type->packs && l->type->packs(l);
 }
 
-/* Through the workspace, which nobody uses between passes. */
+/* Converts an array in place, through the workspace, which is free between
+ * passes. */
 static enum ct_status turn(struct ct_net *net, const struct ct_blob *b,
                            float *x, enum ct_layout from, enum ct_layout to)
 {

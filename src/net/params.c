@@ -1,8 +1,8 @@
-/* params.c - the net's parameters: shared by name, laid out flat.
+/* params.c - the net's parameters: shared by name, in two arenas.
  *
- * All parameters lie in one buffer and all their gradients in another, in
- * reverse order of layers, so that backward fills the gradients front to back
- * and a run of them is ready while the rest is still being computed:
+ * All parameters are in one buffer and all gradients in another, in reverse
+ * order of layers.  So backward fills the gradients front to back, and a run of
+ * them is complete while the others are still being computed:
  *
  *     arena:  | riders | last layer's W | b | ... | first layer's W | b |
  *
@@ -23,9 +23,8 @@ static const Caffe__ParamSpec *spec_of(const struct net_layer *l, int i)
     return (size_t)i < p->n_param ? p->param[i] : &none;
 }
 
-/* A layer that never wants a gradient for a blob (statistics of BatchNorm and
- * BN) gets lr_mult 0 where the prototxt is silent; snapshots show it.  So do
- * statistics that have another. */
+/* Sets lr_mult 0 for blobs that never have a gradient, if the prototxt does not
+ * set it, and for all statistics (BatchNorm, BN).  Snapshots show it. */
 static enum ct_status add_fixed_specs(struct ct_net *net, int layer)
 {
     Caffe__LayerParameter *p = net->param->layer[layer];
@@ -103,7 +102,8 @@ static enum ct_status join_owner(struct ct_net *net, struct ct_net_param *o,
     CT_TRY(merge_mult("decay_mult", s->name, s->has_decay_mult, s->decay_mult,
                       &o->has_decay_mult, &o->decay_mult));
     o->n_sharers++;
-    /* Layers that add to one gradient do so in one order, not beside it. */
+    /* Layers that share a gradient add to it in a fixed order, so none of them
+     * may run on the side lane. */
     l->layer->flags &= ~(unsigned)CT_LAYER_ASIDE;
     net->layer[o->layer].layer->flags &= ~(unsigned)CT_LAYER_ASIDE;
     return CT_OK;
@@ -168,7 +168,7 @@ static enum ct_status move_in(struct ct_net *net, struct ct_net_param *p)
     size_t bytes = (size_t)p->blob->count * sizeof(float);
     float *to    = net->arena_data->ptr + p->offset;
 
-    if (!net->run.unfilled) /* else both are zeros */
+    if (!net->run.unfilled) /* otherwise both are zeros */
         CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob), to));
     ct_tensor_place(&p->blob->data, net->arena_data,
                     p->offset * sizeof(float), bytes);
@@ -179,7 +179,7 @@ static enum ct_status move_in(struct ct_net *net, struct ct_net_param *p)
     return CT_OK;
 }
 
-/* Layers that share a parameter see its owner's memory. */
+/* Layers that share a parameter use its owner's memory. */
 static void share_params(struct ct_net *net)
 {
     for (int i = 0; i < net->n_layer; i++)
@@ -210,7 +210,7 @@ enum ct_status net_params(struct ct_net *net)
     return CT_OK;
 }
 
-/* Lets every gradient lie in `to`, whose use the net takes over. */
+/* Places all gradients in `to`; the net takes over the reference. */
 static void place_diffs(struct ct_net *net, struct ct_buffer *to)
 {
     for (int i = 0; i < net->n_params; i++) {
@@ -270,7 +270,7 @@ enum ct_status ct_net_own_diffs(struct ct_net *net)
                : CT_OK;
 }
 
-/* The values of every parameter into `to`, at its offset. */
+/* Copies the values of all parameters to `to`, at their offsets. */
 static enum ct_status copy_values(const struct ct_net *net,
                                   struct ct_buffer *to)
 {
@@ -283,7 +283,7 @@ static enum ct_status copy_values(const struct ct_net *net,
     return CT_OK;
 }
 
-/* Lets every parameter for which `here` says so lie in `to`. */
+/* Places the parameters for which `here` is true in `to`. */
 static void place_values(struct ct_net *net, struct ct_buffer *to,
                          bool (*here)(const struct ct_net_param *p))
 {
@@ -311,7 +311,7 @@ static bool is_learned(const struct ct_net_param *p)
     return p->lr_mult != 0;
 }
 
-/* What is not learned gets memory of its own, a blob each. */
+/* Parameters that are not learned get private memory, one buffer each. */
 static enum ct_status keep_own(struct ct_net *net)
 {
     for (int i = 0; i < net->n_params; i++) {
@@ -365,7 +365,7 @@ void ct_net_swap_values(struct ct_net *net, struct ct_buffer *shared)
     place_values(net, shared, is_learned);
 }
 
-/* One that it makes again is added to nothing. */
+/* A gradient that the layer computes again must start from zero. */
 void ct_net_make_gradient(struct ct_net *net, int param, bool itself)
 {
     const struct ct_net_param *p = ct_net_param(net, param);

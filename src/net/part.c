@@ -1,25 +1,26 @@
-/* part.c - layers in place that would take from others what they still need.
+/* part.c - separates in-place layers from bottoms that others still need.
  *
- * A layer that works in place overwrites what lies there.  Two kinds of layers
- * may need it again in the backward pass: one before it, that reads its top
- * (Sigmoid) or, in place itself, what it left there (ReLU); and the layer
- * itself, where it keeps no copy (Power).  And where the bottom is a view of
- * another blob, as a Flatten's top is, layers that read that blob later would
- * find it changed; so would this layer, if its second bottom lies there too
- * (Scale).  Gradients lie in one place too, so those that a layer is to stop
- * (propagate_down: false) pass, and one is written over a loss weight.  Caffe
- * reads what it finds; here such a layer is parted from its bottom: all before
- * it use a blob of their own,
+ * A layer that works in place overwrites its bottom.  Two kinds of layers may
+ * need the old values in the backward pass: an earlier layer that reads its top
+ * (Sigmoid), or its own result if it works in place (ReLU); and the layer
+ * itself, if it keeps no copy (Power).  If the bottom is a view of another
+ * blob, as the top of Flatten is, layers that read that blob later would read
+ * changed values.  So would this layer if its second bottom is in the same
+ * memory (Scale).  Gradients share memory, too: those that propagate_down:
+ * false should stop are passed on, and one may overwrite a loss weight.  Caffe
+ * reads the changed values.  Here such a layer gets a separate bottom, and all
+ * layers before it use that new blob:
  *
  *     conv -> c, sigmoid c -> c, bias c -> c
  *     conv -> c', sigmoid c' -> c', bias c' -> c
  *
- * whose memory is planned by lifetime, and c is what the prototxt calls c: what
- * is there in the end.  The caller may fill the top of a source, so a source
- * goes on to write c; c' gets a copy when the source has run.
+ * The memory of c' is planned by lifetime.  c has the values that the prototxt
+ * calls c: those at the end.  A caller may fill the top of a source, so a
+ * source still writes c, and c' gets a copy after the source has run.
  *
- * Nothing needs parting where all in the chain look at signs alone, and change
- * none where gradients pass (CT_LAYER_KEEPS_SIGN): ReLU, then Dropout. */
+ * No separation is needed if all layers in the chain read only signs, and do
+ * not change signs where gradients pass (CT_LAYER_KEEPS_SIGN): ReLU, then
+ * Dropout. */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -48,7 +49,8 @@ static bool is_source(const struct net_layer *l)
     return l->layer->flags & CT_LAYER_SOURCE;
 }
 
-/* Layers in place write that top too, and leave the copy alone. */
+/* Only tops that the source itself writes have a copy; later in-place layers
+ * write the top and not the copy. */
 enum ct_status net_copies_shape(struct ct_net *net, const struct net_layer *l)
 {
     for (int t = 0; t < l->n_top && is_source(l); t++) {
@@ -61,7 +63,7 @@ enum ct_status net_copies_shape(struct ct_net *net, const struct net_layer *l)
     return CT_OK;
 }
 
-/* Copies are plain; a top on a GPU may be of another layout and type. */
+/* Copies are plain; a top on a GPU may have another layout and type. */
 static enum ct_status copy_tensor(const struct ct_blob *b,
                                   const struct ct_tensor *from,
                                   const struct ct_tensor *to)
@@ -90,7 +92,7 @@ enum ct_status net_copies_back(struct ct_net *net, const struct net_layer *l)
         const struct net_blob *to   = &net->blob[l->top_id[t]];
         const struct net_blob *from = &net->blob[to->copy];
 
-        /* A loss weight rests there for the next pass. */
+        /* Not if the diff has a loss weight, which the next pass needs. */
         if (to->copy && from->needs_grad && ct_diff(to->blob) &&
             to->loss_weight == 0)
             CT_TRY(copy_tensor(to->blob, &from->blob->diff, &to->blob->diff));
@@ -98,8 +100,8 @@ enum ct_status net_copies_back(struct ct_net *net, const struct net_layer *l)
     return CT_OK;
 }
 
-/* The first parting of a source's top makes its copy, an input like the top
- * itself; later ones leave both alone. */
+/* The first separation of a source's top makes its copy, which is an input like
+ * the top itself; later ones change neither. */
 static enum ct_status copy_top(struct ct_net *net, const struct net_layer *l,
                                int b, int id)
 {
@@ -121,7 +123,7 @@ enum ct_status net_part(struct ct_net *net, int i, int b)
     CT_TRY(net_add_blob(net, name, &id));
     net->blob[id].needs_grad = net->blob[b].needs_grad;
     net->blob[id].stands_for = net->blob[b].stands_for;
-    net->blob[id].blob->name = net->blob[b].name; /* what messages call it */
+    net->blob[id].blob->name = net->blob[b].name; /* for messages */
     for (int j = 0; j <= i; j++) {
         struct net_layer *w = &net->layer[j];
         bool changed        = false;
@@ -146,8 +148,8 @@ enum ct_status net_part(struct ct_net *net, int i, int b)
     return CT_OK;
 }
 
-/* The blob whose memory b's values lie in before layer `at`: b itself, or what
- * it is a view of. */
+/* The blob that has the memory of b before layer `at`: b itself, or the blob of
+ * which it is a view. */
 static int root_of(const struct ct_net *net, int b, int at)
 {
     for (int j = at - 1; j >= 0; j--) {
@@ -177,7 +179,7 @@ bool net_overwritten(const struct ct_net *net, int b, int i)
     return false;
 }
 
-/* Whether blob `id`, read by layer j, is a view of what layer i left in b. */
+/* Whether blob `id`, which layer j reads, is a view of b after layer i. */
 static bool comes_after(const struct ct_net *net, int id, int j, int i, int b)
 {
     for (; j > i && id != b; j--)
@@ -192,7 +194,7 @@ static bool runs_back(const struct ct_net *net, const struct net_layer *l)
     return l->needs_backward && !net->options.forward_only;
 }
 
-/* Whether a layer reads what lies in blob b in the backward pass. */
+/* Whether a layer reads the values of blob b in the backward pass. */
 static bool reads_back(const struct ct_net *net, const struct net_layer *l,
                        int b)
 {
@@ -209,7 +211,7 @@ static bool reads_back(const struct ct_net *net, const struct net_layer *l,
             !(flags & CT_LAYER_NO_BOTTOM));
 }
 
-/* Whether signs are all that layers j to i, in place on b, look at. */
+/* Whether layers j to i, in place on b, need only the signs of b. */
 static bool keep_signs(const struct ct_net *net, int j, int i, int b)
 {
     for (; j <= i; j++)
@@ -220,7 +222,8 @@ static bool keep_signs(const struct ct_net *net, int j, int i, int b)
     return true;
 }
 
-/* Whether layer i, in place on b, takes away what a layer before it needs. */
+/* Whether layer i, in place on b, overwrites values that an earlier layer
+ * needs. */
 static bool harms_before(const struct ct_net *net, int i, int b)
 {
     for (int j = 0; j < i; j++)
@@ -229,7 +232,7 @@ static bool harms_before(const struct ct_net *net, int i, int b)
     return false;
 }
 
-/* Whether nobody reads blob `id`: then the caller does. */
+/* Whether no layer reads blob `id`, so that it is an output for the caller. */
 static bool is_output(const struct ct_net *net, int id)
 {
     for (int j = 0; j < net->n_layer; j++)
@@ -238,7 +241,8 @@ static bool is_output(const struct ct_net *net, int id)
     return true;
 }
 
-/* The same where b is a view of blob `root`, and so may others be. */
+/* Whether layer i, in place on b, overwrites values that another layer or the
+ * caller needs.  b is a view of blob `root`; others may be views of it, too. */
 static bool harms_root(const struct ct_net *net, int i, int b, int root)
 {
     for (int j = 0; j < net->n_layer; j++) {
@@ -251,7 +255,7 @@ static bool harms_root(const struct ct_net *net, int i, int b, int root)
 
             if (id == b || root_of(net, id, j + 1) != root)
                 continue;
-            if (j == i) /* it writes over what it reads */
+            if (j == i) /* the layer overwrites its other bottom */
                 return true;
             if (j < i ? reads_back(net, l, id) ||
                             (!bottom && is_output(net, id))
@@ -264,8 +268,8 @@ static bool harms_root(const struct ct_net *net, int i, int b, int root)
     return false;
 }
 
-/* Whether gradients stop at layer i: what comes to its top must not be what
- * the layers before it find, though both lie in one place. */
+/* Whether gradients stop at layer i.  Then the gradient of its top must not
+ * reach earlier layers, which it would in shared memory. */
 static bool stops_gradient(const struct ct_net *net, int i, int b)
 {
     const struct net_layer *l = &net->layer[i];
@@ -279,7 +283,7 @@ static bool stops_gradient(const struct ct_net *net, int i, int b)
     return false;
 }
 
-/* Whether layer i would write its gradient where its loss weight rests. */
+/* Whether layer i would overwrite its loss weight with its gradient. */
 static bool loses_weight(const struct ct_net *net, int i, int b)
 {
     const struct net_layer *l = &net->layer[i];
@@ -301,9 +305,9 @@ static bool needs_parting(const struct ct_net *net, int i, int b)
            (root != b && harms_root(net, i, b, root));
 }
 
-/* Whether all that wrote blob b before layer i may write elsewhere.  A layer
- * beside the GPU has blobs of its own.  A Python layer in place may count on
- * finding its bottom in its top. */
+/* Whether all earlier layers that use blob b can use another blob.  A layer on
+ * the CPU beside a GPU's net has its own blobs.  A Python layer in place may
+ * expect its bottom in its top. */
 static bool can_part(const struct ct_net *net, int i, int b)
 {
     if (net->layer[i].layer->flags & CT_LAYER_DYNAMIC)

@@ -1,8 +1,8 @@
-/* phase.c - which layers a net of a given phase, level and stages has.
+/* phase.c - selects the layers of a net for a phase, a level and stages.
  *
- * A layer without rules is in.  With `include` rules it is in when any of
- * them fits; with `exclude` rules it is out when any fits; with both it is
- * refused.  A rule fits when everything it names does. */
+ * A layer without rules belongs to the net.  With `include` rules it belongs if
+ * any of them fits; with `exclude` rules it does not if any fits; both kinds
+ * together are refused.  A rule fits if everything that it names fits. */
 #include "net/phase.h"
 
 #include <string.h>

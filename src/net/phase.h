@@ -1,11 +1,11 @@
-/* phase.h - which layers a net of a given phase, level and stages has. */
+/* phase.h - selects the layers of a net for a phase, a level and stages. */
 #ifndef CT_NET_PHASE_H
 #define CT_NET_PHASE_H
 
 #include "cortado/net.h"
 
-/* *out is a copy of `in` with the layers that the net's state, the phase, level
- * and stages of `options` added to it, leaves.  Set also on failure. */
+/* *out: a copy of `in` with the layers that belong to the net in its state, to
+ * which `options` add a phase, a level and stages.  Also set on failure. */
 CT_MUST_CHECK enum ct_status net_filter(const Caffe__NetParameter *in,
                                         const struct ct_net_options *options,
                                         Caffe__NetParameter **out);

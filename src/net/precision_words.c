@@ -3,9 +3,10 @@
  *     default_forward_type: FLOAT16     every layer's, where it says nothing
  *     layer { forward_type: FLOAT }     one layer's
  *
- * and the same for backward_type, forward_math and backward_math.  Here a net
- * has one precision, in which losses, statistics, weights and sums are float32
- * anyway; so the net's words choose it and a layer's own only earn a note. */
+ * and the same for backward_type, forward_math and backward_math.  In Cortado a
+ * net has one precision; losses, statistics, weights and sums are float32 in
+ * each of them.  So the words of the net choose the precision, and those of a
+ * layer have no effect but a note in the log. */
 #include <string.h>
 
 #include "cortado/log.h"
@@ -45,7 +46,7 @@ static bool differs(const Caffe__LayerParameter *l, Caffe__DataType type)
            (l->has_backward_type && l->backward_type != type);
 }
 
-/* A net's word for everything: is it what is done? */
+/* Whether a word of the net agrees with the precision that is used. */
 static bool net_differs(const Caffe__NetParameter *p, Caffe__DataType type)
 {
     return (p->has_default_forward_type && p->default_forward_type != type) ||

@@ -1,16 +1,16 @@
 /* replay.c - a whole pass, forward and backward, replayed on a GPU.
  *
- * Small nets take less time to compute than to launch kernel by kernel.  So
- * from the third pass on the sources run as ever, and everything behind them
- * is one recorded graph, for as long as no blob changes its shape or place;
- * after that it takes three passes again.  What the solver's layer_done queues,
- * gradients on their way to peers, is recorded with it.
- * Hooks, a layer on the CPU, or one whose work depends on what the host sees
- * (CT_LAYER_NO_CAPTURE) keep a net from it; CORTADO_IMPL=replay:none too.
+ * In small nets it takes longer to launch kernels one by one than to run them.
+ * So from the third pass on only the sources run as usual, and everything after
+ * them is one recorded graph.  If a blob changes its shape or address, it takes
+ * three passes again.  Work that the solver's layer_done queues, such as copies
+ * of gradients for peers, is recorded, too.  A net is not recorded if it has
+ * hooks, a layer on the CPU, or a layer whose work depends on values that the
+ * host reads (CT_LAYER_NO_CAPTURE), or with CORTADO_IMPL=replay:none.
  *
- * The loss is sent when the forward pass is over.  While the GPU is at work on
- * the backward pass the host looks at it and prepares the update and the next
- * pass, so the GPU never waits. */
+ * The loss is sent to the host when the forward pass is over.  While the GPU
+ * runs the backward pass, the host reads the loss and prepares the update and
+ * the next pass, so the GPU never waits. */
 #include "net/replay.h"
 
 #include "base/trace.h"
@@ -56,8 +56,8 @@ static bool is_source(const struct ct_net *net, int i)
     return net->layer[i].layer->type->flags & CT_LAYER_SOURCE;
 }
 
-/* Whether somebody reads blob `id` and takes rows of -1 at its end for
- * nothing, as all others who read it do. */
+/* Whether blob `id` has readers, and all of them ignore rows of -1 at its
+ * end. */
 static bool is_open_ended(const struct ct_net *net, int id)
 {
     bool is_read = false;
@@ -81,7 +81,8 @@ void net_mark_open_ended(struct ct_net *net)
                 net->layer[i].layer->may_pad |= 1u << t;
 }
 
-/* Changes when a shape or an address does, or what gradients are made. */
+/* A number that changes when a shape or an address changes, or when other
+ * gradients are computed. */
 static uint64_t stamp_of(const struct ct_net *net)
 {
     uint64_t stamp = (uint64_t)(uintptr_t)net->activations +
@@ -115,7 +116,7 @@ static enum ct_status end_aside(const struct ct_net *net)
     return net_may_aside(net) ? ct_side_end(net->dev) : CT_OK;
 }
 
-/* The weighted sum of all losses; the pass is counted with it. */
+/* Computes the weighted sum of all losses, and counts the pass. */
 static enum ct_status send_loss(struct ct_net *net)
 {
     struct ct_beacon_part part[MOST_LOSSES];
@@ -133,8 +134,9 @@ static enum ct_status send_loss(struct ct_net *net)
     return ct_beacon_send(net->beacon, n, part, net->run.pass_on_device);
 }
 
-/* Beside the forward pass, which leaves gradients alone: but for statistics
- * that it adds to them in canonical training. */
+/* Clears gradients at the same time as the forward pass, which does not use
+ * them.  Canonical training is an exception: its forward pass adds statistics
+ * to them. */
 static enum ct_status clear_diffs(struct ct_net *net)
 {
     if (net->run.share > 0)
@@ -144,8 +146,8 @@ static enum ct_status clear_diffs(struct ct_net *net)
     return end_aside(net);
 }
 
-/* What the graph holds: all but the sources.  The loss is sent beside the
- * backward pass. */
+/* The work that is recorded: everything except the sources.  The loss is sent
+ * at the same time as the backward pass runs. */
 static enum ct_status run_rest(struct ct_net *net, bool fresh)
 {
     if (fresh)
@@ -164,7 +166,8 @@ static enum ct_status run_rest(struct ct_net *net, bool fresh)
     return ct_net_backward(net);
 }
 
-/* Which recording: passes differ in two ways. */
+/* Index of the recording: with or without clearing, with or without
+ * layer_done. */
 static int kind_of(const struct ct_net *net, bool fresh)
 {
     return fresh + 2 * (net->layer_done != NULL);

@@ -1,4 +1,4 @@
-/* run.c - a net at work: forward, backward, reshape. */
+/* run.c - runs a net: forward, backward, reshape. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,8 +101,8 @@ static bool bottoms_changed(const struct net_layer *l)
     return false;
 }
 
-/* Sums of absolute values keep an infinity or a NaN to the end.  What is not
- * float32 comes to the host for it: this is for looking, not for training. */
+/* The mean of absolute values, for debug output; it shows an infinity or a NaN.
+ * Values that are not float32 are copied to the host, which is slow. */
 static double mean_abs(const struct ct_blob *b, const struct ct_tensor *t)
 {
     double sum  = 0;
@@ -122,7 +122,7 @@ static double mean_abs(const struct ct_blob *b, const struct ct_tensor *t)
     return sum / (double)b->count;
 }
 
-/* A blob's own name is the prototxt's, also where a net has parted it. */
+/* top->name is the name in the prototxt, even if part.c made the blob. */
 static void forward_debug(const struct ct_net *net, const struct net_layer *l)
 {
     const Caffe__LayerParameter *p = l->layer->param;
@@ -195,7 +195,7 @@ static enum ct_status layer_loss(const struct net_layer *l, double *loss)
 }
 
 
-/* Loss tops that change shape need their weight in the new places too. */
+/* After a reshape: fills the diffs of loss tops with the loss weight again. */
 static enum ct_status refill_weights(const struct net_layer *l)
 {
     for (int i = 0; i < l->n_top; i++)
@@ -205,7 +205,7 @@ static enum ct_status refill_weights(const struct net_layer *l)
     return CT_OK;
 }
 
-/* Peers may wonder what takes so long. */
+/* Reports the layer in the pulse, so that peers can see what takes long. */
 static void tell(const struct ct_net *net, int i, enum ct_pulse_phase phase)
 {
     const struct ct_layer *l = net->layer[i].layer;
@@ -218,8 +218,8 @@ static void tell(const struct ct_net *net, int i, enum ct_pulse_phase phase)
                      l->name);
 }
 
-/* Layers that run as one have one span, with the names of the first and the
- * last of them. */
+/* Layers that run as one have one span with the names of the first and the last
+ * layer. */
 static void trace_layer(const struct ct_net *net, uint64_t start, int i,
                         enum ct_trace_kind kind)
 {
@@ -237,7 +237,8 @@ static void trace_layer(const struct ct_net *net, uint64_t start, int i,
     ct_trace_end(start, kind, name);
 }
 
-/* What a GPU reports may be the fault of work that was given to it before. */
+/* Adds the layer to an error.  A GPU may report the failure of work that was
+ * queued before this layer. */
 static enum ct_status named(const struct ct_net *net, int i, const char *pass,
                             enum ct_status st)
 {
@@ -250,7 +251,7 @@ static enum ct_status named(const struct ct_net *net, int i, const char *pass,
                       st == CT_EDEVICE ? " or before it" : "");
 }
 
-/* The losses that are there when layer i had its turn. */
+/* Adds the losses that are complete after layer i. */
 static enum ct_status turn_losses(const struct ct_net *net, int i,
                                   double *loss)
 {
@@ -315,7 +316,8 @@ enum ct_status net_forward_layer(struct ct_net *net, int i)
 enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
                                     double *loss)
 {
-    /* Loss tops live for ever: a GPU is asked for them once a pass. */
+    /* The memory of loss tops is not reused, so a GPU's losses are read once at
+     * the end of the pass. */
     bool later = net->dev->kind != CT_CPU;
     double sum = 0;
 
@@ -323,8 +325,8 @@ enum ct_status ct_net_forward_range(struct ct_net *net, int from, int to,
         return ct_fail(CT_EINVAL, "layers %d to %d of a net that has %d", from,
                        to, net->n_layer);
     if (net->debug_info && from == 0)
-        CT_TRY(net_unfuse(net)); /* it tells of every layer's top */
-    /* Someone looks at layers one by one, or no longer does. */
+        CT_TRY(net_unfuse(net)); /* debug output shows every layer's top */
+    /* Chains cannot run if a caller reads layers one by one. */
     if (from == 0 && (to < net->n_layer || net_has_hooks(net)))
         CT_TRY(net_unchain(net));
     else if (from == 0 && net->hooked)
@@ -362,7 +364,7 @@ enum ct_status ct_net_forward_paired(struct ct_net *net, double *loss)
     return st;
 }
 
-/* Gradients that the layer did not write are zero. */
+/* Clears gradients that are marked stale and that the layer did not write. */
 static enum ct_status settle_diffs(const struct net_layer *l)
 {
     for (int b = 0; b < l->layer->n_blob; b++) {
@@ -387,7 +389,7 @@ static enum ct_status backward_layer(struct ct_net *net, int i)
     if (l->chain && net_chain_last(l->chain) == i) {
         if (!net->came_back)
             CT_TRY(net_chain_backward(net, l->chain));
-        net->came_back = false; /* a second pass makes its own */
+        net->came_back = false; /* a second pass must run backward again */
     }
     if (l->needs_backward && l->last == i && !l->chain) {
         CT_TRY(net_bridge_backward_in(net, l));
@@ -417,7 +419,8 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
     if (net->options.forward_only)
         return ct_fail(CT_EINVAL, "this net was built for forward passes "
                        "only");
-    /* Who looks at a layer after its turn wants its gradients. */
+    /* A caller that reads a layer after its turn needs its gradients, so the
+     * side lane must not be behind. */
     net->run.aside = net_may_aside(net) && !net->debug_info &&
                      !net->layer_done && !net->hooks.after_backward;
     for (int i = from; i >= to; i--)
@@ -425,7 +428,8 @@ enum ct_status ct_net_backward_range(struct ct_net *net, int from, int to)
     return ct_side_join(net->dev);
 }
 
-/* Weights rest in the diffs of losses; for a backward pass they are scaled. */
+/* Scales the loss weights, which are in the diffs of loss tops, for a backward
+ * pass. */
 static enum ct_status scale_losses(struct ct_net *net)
 {
     for (int i = 0; i < net->n_layer; i++)
@@ -539,9 +543,8 @@ static bool layer_finite(const struct ct_net *net, int i)
 enum ct_status ct_net_find_nan(struct ct_net *net, int *layer)
 {
     *layer = -1;
-    /* Memory is shared by lifetime, so each top is looked at right after its
-     * layer ran, not when the pass is over; and the pass goes on to its end,
-     * because backward may follow. */
+    /* Blobs share memory by lifetime, so each top is checked right after its
+     * layer.  The pass continues to its end, because backward may follow. */
     for (int i = 0; i < net->n_layer; i++) {
         struct net_layer *l = &net->layer[i];
         int first           = l->chain ? net_chain_first(l->chain) : i;

@@ -1,4 +1,4 @@
-/* summary.c - a net as a table a person can read.
+/* summary.c - prints a net as a table.
  *
  *     layer   type         output        parameters   multiply-adds   memory
  *     conv1   Convolution  64 20 24 24         520         18.4 M     2.8 MB */
@@ -15,7 +15,7 @@ struct row {
     char cell[N_COLUMNS][CELL];
 };
 
-/* 18.4 M, 2.8 G: three digits and a unit, for people. */
+/* Three digits and a unit: 18.4 M, 2.8 G. */
 static void short_number(char *out, double v, const char *unit)
 {
     static const char *const prefix[] = { "", "k", "M", "G", "T", "P" };

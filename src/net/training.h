@@ -1,5 +1,4 @@
-/* training.h - what a solver and its peers ask of a net, beyond what any user
- * of one does. */
+/* training.h - functions of a net that only solvers and their peers use. */
 #ifndef CT_NET_TRAINING_H
 #define CT_NET_TRAINING_H
 
@@ -8,75 +7,77 @@
 
 struct ct_pulse;
 
-/* For ct_net_options.training, which is copied: what a solver adds to the
- * options of its nets. */
+/* Options that a solver adds to those of its nets (ct_net_options.training);
+ * copied. */
 struct ct_net_training {
-    bool  more_come;   /* built as for several ranks, whatever size is now */
-    bool  own_data;    /* as in struct ct_run, and so is: */
-    int   share;
-    float loss_scale;  /* of every loss weight; 0: 1 */
+    bool  more_come;   /* build as for several ranks, for any current size */
+    bool  own_data;    /* see struct ct_run */
+    int   share;       /* see struct ct_run */
+    float loss_scale;  /* factor of every loss weight; 0: 1 */
     struct ct_dealing      dealing;
-    const struct ct_peers *peers; /* borrowed; NULL: as if alone */
-    struct ct_pulse       *pulse; /* told of every layer; NULL: nobody */
-    int   n_histories; /* that the solver keeps beside gradients */
-    bool  unfilled;    /* as in struct ct_run */
-    bool  trial;       /* no advice where it does not fit */
-    bool  pairs;       /* passes come by ct_net_forward_paired() */
+    const struct ct_peers *peers; /* borrowed; NULL: none */
+    struct ct_pulse       *pulse; /* every layer is reported here; borrowed;
+                                   * NULL: none */
+    int   n_histories; /* histories of the solver */
+    bool  unfilled;    /* see struct ct_run */
+    bool  trial;       /* no advice if the net does not fit into memory */
+    bool  pairs;       /* the solver calls ct_net_forward_paired() */
 };
 
 /* ---- Gradients. */
 
-/* As ct_net_clear_diffs() for a full backward pass that follows: gradients
- * which that writes anyway need no zeros.  Or for parameter i alone. */
+/* Prepares gradients for a full backward pass that follows.  Unlike
+ * ct_net_clear_diffs() it does not clear gradients that the pass overwrites.
+ * The second function does it for parameter i. */
 CT_MUST_CHECK enum ct_status ct_net_begin_diffs(struct ct_net *net);
 CT_MUST_CHECK enum ct_status ct_net_begin_diff(struct ct_net *net, int i);
-/* As ct_net_forward() when gradients are begun and ct_net_backward() follows:
- * some may be made right away. */
+/* ct_net_forward() for the case that gradients are prepared and
+ * ct_net_backward() follows: some gradients may be computed at once. */
 CT_MUST_CHECK enum ct_status ct_net_forward_paired(struct ct_net *net,
                                                    double *loss);
-/* Someone reads bottoms and top diffs of layers after their backward pass, as
- * factors of gradients are made of. */
+/* Keeps bottoms and top diffs, of which factors are made, after the backward
+ * pass of their layer. */
 CT_MUST_CHECK enum ct_status ct_net_keep_factors(struct ct_net *net);
-/* From now on every loss weight is multiplied by *scale during backward, so
- * gradients are too.  It lies on the net's device; NULL: by nothing. */
+/* From now on *scale, on the net's device, multiplies every loss weight during
+ * backward, and so all gradients.  NULL: none. */
 void ct_net_set_loss_scale(struct ct_net *net, const float *scale);
-/* One more call after each layer's backward: it runs after that of the hooks
- * and leaves them in place.  NULL: none. */
+/* `done` is called after each layer's backward, after the hooks, which stay.
+ * NULL: none. */
 void ct_net_set_layer_done(struct ct_net *net, ct_net_fn done, void *arg);
-/* One more call before each layer's forward, whose parameters are about to be
- * read.  NULL: none. */
+/* `start` is called before each layer's forward, which reads its parameters.
+ * NULL: none. */
 void ct_net_set_layer_start(struct ct_net *net, ct_net_fn start, void *arg);
 
-/* Who is told of every layer from now on; NULL: nobody. */
+/* Every layer is reported in `pulse` from now on; NULL: none. */
 void ct_net_set_pulse(struct ct_net *net, struct ct_pulse *pulse);
 
-/* ---- Where it stands. */
+/* ---- The position in the data. */
 
-/* Continue as if n passes had been made: data position, random draws. */
+/* Sets data position and random draws to those after n_passes passes. */
 CT_MUST_CHECK enum ct_status ct_net_seek(struct ct_net *net,
                                          uint64_t n_passes);
 uint64_t ct_net_n_passes(const struct ct_net *net);
-/* Use `seed` from now on; sources follow with the next ct_net_seek(). */
+/* Sets the seed; sources use it after the next ct_net_seek(). */
 void ct_net_reseed(struct ct_net *net, uint64_t seed);
-/* After a resume with another number of ranks or another batch: `skew` samples
- * are to be added to where passes of `step` samples (of all ranks) would read.
+/* After a resume with another number of ranks or another batch: a pass of
+ * `step` samples (of all ranks) reads `skew` samples after its usual position.
  * Takes effect with the next ct_net_seek(). */
 void ct_net_set_skew(struct ct_net *net, int64_t skew, int64_t step);
 int64_t ct_net_skew(const struct ct_net *net);
 int64_t ct_net_skew_step(const struct ct_net *net);
-/* Passes that this rank makes in a step where ranks share out many; 1: no. */
+/* Passes of this rank in a step, if ranks divide the passes; otherwise 1. */
 int ct_net_share(const struct ct_net *net);
 
-/* ---- What it holds. */
+/* ---- Values. */
 
-/* What ct_net_save_hdf5() writes, of a message that ct_net_to_message() made;
- * any thread may call it while the net works. */
+/* Writes the file of ct_net_save_hdf5() from a message that
+ * ct_net_to_message() made.  Any thread may call it while the net runs. */
 CT_MUST_CHECK enum ct_status ct_net_message_hdf5(
     const struct ct_net *net, const Caffe__NetParameter *from,
     const char *path, bool with_diff);
-/* Runs the net forward again on the data it has and finds the first layer
- * whose parameters or output hold a value that is not finite; -1 when all
- * are.  For reports: layer state (moving averages) moves on. */
+/* Runs the net forward again on its current data and finds the first layer
+ * whose parameters or output have a value that is not finite; -1: none.  For
+ * reports only: it changes the state of layers (moving averages). */
 CT_MUST_CHECK enum ct_status ct_net_find_nan(struct ct_net *net, int *layer);
 
 #endif

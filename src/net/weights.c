@@ -1,4 +1,4 @@
-/* weights.c - parameters in and out of files, by layer name. */
+/* weights.c - reads and writes parameters by layer name. */
 #include <string.h>
 
 #include "base/file.h"
@@ -47,7 +47,7 @@ static enum ct_status copy_layer(struct ct_layer *l,
     return CT_OK;
 }
 
-/* Says when a file gave nothing to a net that has parameters. */
+/* Warns if a file had no parameter for a net that has some. */
 static void warn_unmatched(const struct ct_net *net, const char *source,
                            int n_matched)
 {
@@ -99,7 +99,7 @@ static enum ct_status load_hdf5_layer(struct ct_net *net, int layer,
         ct_text_addf(&name, "/data/%s/%d", l->name, i);
         if (name.failed)
             return CT_ENOMEM;
-        /* Files hold a shared parameter once, with its owner. */
+        /* Files have a shared parameter once, at its owner. */
         if (!ct_hdf5_has(h, name.s)) {
             if (owner->layer == layer && owner->index == i)
                 st = ct_fail(CT_ENOTFOUND, "%s: layer '%s' has no parameter "
@@ -190,7 +190,7 @@ enum ct_status ct_net_share_weights(struct ct_net *net,
         else
             all &= l->n_blob == 0;
     }
-    /* Nobody lies in the own arena any more. */
+    /* No parameter uses the net's own arena any more. */
     if (all) {
         ct_buffer_drop(net->arena_data);
         net->arena_data = ct_buffer_use(from->arena_data);
@@ -255,7 +255,7 @@ enum ct_status ct_net_save(const struct ct_net *net, const char *path,
     return st;
 }
 
-/* One value of the file, of a parameter that is captured in `b`. */
+/* Writes a dataset of the file from the copy `b` of a parameter. */
 static enum ct_status save_blob(struct ct_hdf5 *h, const char *name,
                                 const Caffe__BlobProto *b, bool diff)
 {
@@ -265,8 +265,8 @@ static enum ct_status save_blob(struct ct_hdf5 *h, const char *name,
     return ct_hdf5_write(h, name, shape, diff ? b->diff : b->data);
 }
 
-/* The group of one layer with the parameters it owns.  `name` is room for
- * paths; layers may have names of any length. */
+/* Writes the group of one layer with the parameters that it owns.  `name` is a
+ * buffer for paths, because names of layers may have any length. */
 static enum ct_status save_layer(const struct ct_net *net, int layer,
                                  const Caffe__LayerParameter *from,
                                  struct ct_hdf5 *h, const char *root,

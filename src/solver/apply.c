@@ -15,13 +15,13 @@
  *     AdamW     as Adam, then w -= r l2 w
  *
  * r is the rate, mu momentum, d delta, rho rms_decay, b1 momentum, b2
- * momentum2.  The rate lies inside the history, as in Caffe.
+ * momentum2.  The history of SGD and Nesterov includes the rate, as in Caffe.
  *
- * Who applies a rule, and when, are schedules of ranges: parameter by parameter
- * (update.c), slices while the gradient is made (early.c), parts of the one
- * copy that a host has (shared_params.c), slices that a server keeps (at the
- * end of this file).  On a GPU all parameters go in one launch
- * (device_update.c), by the same numbers. */
+ * Callers apply the rule to different ranges: whole parameters (update.c),
+ * slices while the gradient is computed (early.c), parts of the copy that the
+ * ranks of a host share (shared_params.c), slices that a server keeps (end of
+ * this file).  On a GPU one launch updates all parameters with the same numbers
+ * (device_update.c). */
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@
 #include "device/cpu/simd.h"
 #include "solver/solver_inner.h"
 
-/* Rows are updated by one thread each, and stay in its first cache. */
+/* One thread updates a row, which fits into its first-level cache. */
 enum { ROW = 4096 };
 
 typedef void (*row_fn)(const struct rule_step *step, int64_t from, int64_t to);
@@ -50,7 +50,8 @@ CT_INLINE float sign(float w)
     return (float)((w > 0) - (w < 0));
 }
 
-/* `s` is a copy in the row's own frame: writes to w cannot change it. */
+/* `s` is a local copy of the caller, so the compiler knows that writes to w do
+ * not change it. */
 CT_INLINE float gradient(const struct rule_step *s, int64_t i)
 {
     return s->scale * s->g[i] + s->l2 * s->w[i] + s->l1 * sign(s->w[i]);
@@ -151,7 +152,8 @@ static void adadelta(const struct rule_step *s)
     each_row(s, adadelta_row);
 }
 
-/* AdamW's own decay: shrink is 1 for Adam, whose l2 acts in the gradient. */
+/* shrink: the weight decay of AdamW; 1 for Adam, whose l2 is part of the
+ * gradient. */
 CT_INLINE void adam_with(struct rule_step s, float shrink, int64_t from,
                          int64_t to)
 {
@@ -215,8 +217,8 @@ const struct solver_rule *solver_rule_find(const char *name)
 
 /* ---- Ranges of the arena ---- */
 
-/* The history holds lr times gradients, so a rate that grows in warm-up must
- * let it grow too, or the first steps weigh too little. */
+/* The history holds lr times gradients.  While the rate grows in warm-up, the
+ * history must grow with it, or the first steps count too little. */
 static float warm_momentum(const struct ct_solver *s, float rate)
 {
     int warm = s->param->warmup_iter > s->param->rampup_interval
@@ -249,7 +251,8 @@ bool solver_updates(const struct ct_solver *s, int param)
             !ct_layer_is_statistic(ct_net_layer(s->net, p->layer), p->index));
 }
 
-/* A parameter whose gradients come with their momentum. */
+/* Whether the exchange holds parts of this gradient back.  Such a gradient has
+ * momentum already. */
 static bool is_held_back(const struct ct_solver *s, int param)
 {
     return s->options.exchange && s->peers.attached.held &&
@@ -265,7 +268,7 @@ struct rule_step solver_rule_step(const struct ct_solver *s, int param,
     float decay = sp->weight_decay * p->decay_mult;
     bool l1     = strcmp(sp->regularization_type, "L1") == 0;
 
-    if (held) /* in the long run momentum makes 1 / (1 - mu) of a decay */
+    if (held) /* momentum would multiply the decay by 1 / (1 - mu) */
         decay /= 1 - sp->momentum;
 
     return (struct rule_step){
@@ -281,9 +284,10 @@ struct rule_step solver_rule_step(const struct ct_solver *s, int param,
     };
 }
 
-/* Where each rank's gradient is a share 1/P of an update, P of them are to do
- * what one update does.  Momentum that acts P times is mu^(1/P), and the rate
- * is what then leads as far: r / P (1 - mu^(1/P)) / (1 - mu). */
+/* If each rank's gradient is applied as 1/P of an update, P of them together
+ * must have the effect of one update.  Momentum then acts P times, so it is
+ * mu^(1/P), and the rate r / P (1 - mu^(1/P)) / (1 - mu) moves parameters
+ * equally far. */
 static void take_share(const struct ct_solver *s, float share,
                        struct rule_step *step)
 {
@@ -342,33 +346,33 @@ const char *solver_needs_norms(const struct ct_solver *s)
 
 /* ---- Servers
  *
- * A server has the sum of gradients for a run of the arena and the values
- * there; the solver's own rule, rates and histories make the update.  It runs
- * on the comm thread while the compute thread is iterations ahead or behind,
- * so it counts iterations and rates by itself, on a copy of the solver that
- * shares nothing but what does not change and the histories.  All of it is in
- * the CPU's memory, also where ranks train on GPUs. */
+ * A server has a run of the arena: its values and the sum of its gradients.  It
+ * updates them by the solver's rule, rates and histories, on the comm thread.
+ * The compute thread may be iterations ahead or behind.  So the server counts
+ * iterations and computes rates in a copy of the solver, which shares only
+ * constants and histories with the original.  All arrays are in CPU memory,
+ * even if ranks train on GPUs. */
 
-/* Runs of the arena are at iterations that differ by less. */
+/* The iterations of any two runs of the arena differ by less than this. */
 enum { KEPT = 64 };
 
 struct solver_remote {
     const struct ct_solver *of;
-    struct ct_solver solver; /* a copy; its iter is the next to be rated */
-    float           *history[2];
-    float            rate[KEPT], before[KEPT]; /* by iteration */
-    bool             one_thread;
+    struct ct_solver solver; /* a copy; its iter is the first without a rate */
+    float           *history[2]; /* borrowed */
+    float            rate[KEPT], before[KEPT]; /* per iteration, modulo KEPT */
+    bool             one_thread; /* the comm thread computes on one thread */
 };
 
-/* The rate of iteration `iter`, and that of the one before. */
+/* The rate of iteration `iter`, and the rate of the iteration before. */
 static enum ct_status rate_at(struct solver_remote *r, int iter, float *rate,
                               float *before)
 {
     struct ct_solver *s = &r->solver;
 
     if (iter < s->iter - KEPT)
-        return ct_fail(CT_EINTERNAL, "an update of iteration %d, when another "
-                       "part is at %d", iter, s->iter);
+        return ct_fail(CT_EINTERNAL, "an update of iteration %d came when "
+                       "another part was at %d", iter, s->iter);
     for (; s->iter <= iter; s->iter++) {
         float *to = &r->rate[s->iter % KEPT];
 
@@ -389,7 +393,7 @@ static enum ct_status update(void *arg, int iter,
     struct solver_update with;
     float rate = 0;
 
-    /* The comm thread has the cores that the compute thread leaves. */
+    /* The compute thread uses the other cores. */
     if (!r->one_thread)
         ct_device_cpu_set_threads(1);
     r->one_thread = true;
@@ -415,8 +419,9 @@ static void begin(void *arg)
 {
     struct solver_remote *r = arg;
 
-    /* The exchange's own may change when a rank that serves is asked for more
-     * steps, while the others' last gradients still come. */
+    /* The server keeps its own pointers: those of the updater may change when
+     * this rank is asked for more steps, while the last gradients of others
+     * still arrive. */
     r->solver = *r->of;
     memcpy(r->history, r->of->peers.updater.history, sizeof(r->history));
 }

@@ -1,11 +1,10 @@
-/* batch_parts.c - a rank's part of the samples: how many, and where they come
- * from.
+/* batch_parts.c - the samples of a rank: how many, and from which source.
  *
- * All ranks together take B samples in a pass: with `batch: global` the
- * batch_size of the prototxt, else that times P.  Rank r gets b_r of them
- * (shares.c), and where they differ its loss is weighted with b_r P / B, so
- * that the mean over ranks is the one over samples.  In canonical training
- * every one of the V micro-batches gets B / V. */
+ * All P ranks together take B samples per pass.  With `batch: global` B is the
+ * batch_size of the prototxt, otherwise P times that.  Rank r takes b_r of them
+ * (shares.c).  If these differ, the loss of rank r is multiplied by b_r P / B,
+ * so that the mean over ranks is the mean over samples.  In canonical training
+ * each of the V micro-batches has B / V samples. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -16,7 +15,8 @@
 #include "proto/params.h"
 #include "solver/solver_inner.h"
 
-/* The one that all sources have; `net` has no other layers than it trains. */
+/* The batch_size of all sources.  `net` has only the layers that are
+ * trained. */
 static enum ct_status batch_of(const Caffe__NetParameter *net, int64_t *out)
 {
     *out = ct_batch_of(net);
@@ -34,7 +34,7 @@ static enum ct_status batch_of(const Caffe__NetParameter *net, int64_t *out)
                           "ranks");
 }
 
-/* A Python layer without bottoms brings samples in, and only it knows how
+/* A Python layer without bottoms reads samples, and only the layer knows how
  * many. */
 static enum ct_status check_python(const Caffe__NetParameter *net)
 {
@@ -66,7 +66,7 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
                                    struct ct_net_training *t)
 {
     struct ct_exchange *x = s->options.exchange;
-    /* A rank that serves has a net like the others' and takes no samples. */
+    /* A rank that serves builds the same net and reads no samples. */
     const int rank = x->facts.rank < x->facts.size ? x->facts.rank : 0;
     int64_t each, whole, mine;
 
@@ -92,8 +92,8 @@ enum ct_status solver_divide_batch(struct ct_solver *s,
     return CT_OK;
 }
 
-/* The first source of the train net: what a pass of this rank takes, and
- * samples of an epoch, if somebody has counted them. */
+/* The first source of the train net: samples per pass of this rank, and records
+ * in an epoch; 0: unknown. */
 static void look_at_source(const struct ct_net *net, int64_t *batch,
                            int64_t *records)
 {
@@ -129,7 +129,8 @@ void solver_count_samples(const struct ct_solver *s, int64_t *mine,
         *all = (r ? *all : 0) + s->shares.dealt[r] * iter_size;
 }
 
-/* What makes a layer's loss a sum over samples and not a mean; or NULL. */
+/* Why a layer's loss is a sum over samples and not a mean; NULL: it is a
+ * mean. */
 static const char *sum_of(const struct ct_layer *l)
 {
     const Caffe__LossParameter *loss = l->param->loss_param;
@@ -137,7 +138,7 @@ static const char *sum_of(const struct ct_layer *l)
     if (strcmp(l->type->name, "Reduction") == 0)
         return ct_reduction_param(l->param)->operation !=
                        CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN
-                   ? "its operation is no MEAN"
+                   ? "its operation is not MEAN"
                    : NULL;
     return loss && loss->has_normalization &&
                    loss->normalization ==
@@ -184,7 +185,7 @@ void solver_say_samples(const struct ct_solver *s)
     CT_INFO("An iteration takes %lld samples of %d ranks, %lld of them here; "
             "the learning rate is the solver's, base_lr %g, for any number",
             (long long)all, x->facts.size, (long long)mine, (double)p->base_lr);
-    if (records > 0) /* each its own source: as much of that */
+    if (records > 0) /* with own data, an epoch is one of this rank's source */
         CT_INFO("%lld records%s: %d iterations are %.3g epochs",
                 (long long)records, x->facts.own_data ? " here" : "",
                 p->max_iter,
@@ -192,7 +193,7 @@ void solver_say_samples(const struct ct_solver *s)
                     (double)records);
 }
 
-/* A source of records, which rank 0 can read for all. */
+/* Whether rank 0 can read the records of this source for all ranks. */
 static bool has_records(const Caffe__LayerParameter *l)
 {
     return l->data_param && (strcmp(l->type, "Data") == 0 ||
@@ -203,7 +204,7 @@ static char **source_of(Caffe__LayerParameter *l)
 {
     if (has_records(l))
         return l->data_param->mode == CAFFE__DATA_PARAMETER__MODE__LOCAL
-                   ? NULL /* it does so by itself */
+                   ? NULL /* the layer finds its own file */
                    : &l->data_param->source;
     if (l->image_data_param && (strcmp(l->type, "ImageData") == 0 ||
                                 strcmp(l->type, "ImageSegData") == 0))
@@ -220,7 +221,7 @@ static char **source_of(Caffe__LayerParameter *l)
 enum ct_status solver_place_data(const struct ct_exchange *x,
                                  Caffe__NetParameter *net)
 {
-    /* A rank that serves has a net like the others' and reads nothing. */
+    /* A rank that serves builds the net of rank 0 and reads nothing. */
     const int rank = x->facts.serves ? 0 : x->facts.rank;
 
     for (size_t i = 0; i < net->n_layer; i++) {

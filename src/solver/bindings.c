@@ -91,7 +91,7 @@ bool ct_blob_on_host(const struct ct_blob *b)
     return b->dev->kind == CT_CPU;
 }
 
-/* Gives a part memory of its own where it has none. */
+/* Allocates memory for the values or the gradient, if there is none. */
 static enum ct_status give_memory(struct ct_blob *b, bool diff)
 {
     struct ct_tensor *t = diff ? &b->diff : &b->data;
@@ -104,7 +104,7 @@ static enum ct_status give_memory(struct ct_blob *b, bool diff)
     ct_tensor_place(t, fresh, 0, bytes);
     ct_buffer_drop(fresh);
     if (diff)
-        b->no_diff = false; /* it follows the shape from here on */
+        b->no_diff = false; /* a reshape now also resizes the gradient */
     return CT_OK;
 }
 
@@ -278,7 +278,7 @@ int ct_net_n_tops(const struct ct_net *net, int layer)
 
 static enum ct_status set_type(Caffe__SolverParameter *p, const char *type)
 {
-    /* The schema's own text is not ours to free. */
+    /* The default text belongs to the schema and must not be freed. */
     if (p->type == caffe__solver_parameter__type__default_value)
         p->type = NULL;
     return ct_edit_string(&p->type, type);
@@ -360,7 +360,7 @@ void ct_solver_clear_stop(struct ct_solver *s)
     s->stop = false;
 }
 
-/* Fields that name files, which each rank may keep in its own place. */
+/* Fields that name files.  Their paths may differ between ranks. */
 static bool names_a_file(const char *line)
 {
     static const char *const field[] = {

@@ -48,7 +48,7 @@ static enum ct_status take_output(struct ct_detections *d, int output,
             one.right    = -1;
             one.n_truths = (int32_t)row[2];
         } else if (row[3] == 0 && row[4] == 0) {
-            continue; /* it found a difficult truth, which does not count */
+            continue; /* a difficult truth was found; it does not count */
         }
         CT_TRY(add(d, one));
     }
@@ -82,7 +82,7 @@ static enum ct_status take_batch(void *arg, struct ct_net *net, int k,
     return st;
 }
 
-/* Everyone's rows. */
+/* Gathers the rows of all ranks. */
 static enum ct_status share(struct ct_detections *d, struct ct_exchange *x)
 {
     int64_t mine = d->n, total = 0, *count = NULL;
@@ -113,8 +113,9 @@ out:
     return st;
 }
 
-/* For qsort(): outputs and classes together, numbers of truths first, then the
- * best; an order that does not depend on ranks. */
+/* For qsort(): by output, then by class.  Within a class the numbers of truths
+ * come first, then detections by falling score.  The order does not depend on
+ * the number of ranks. */
 static int in_order(const void *a, const void *b)
 {
     const struct ct_detection *x = a, *y = b;
@@ -153,7 +154,7 @@ void ct_detections_fini(struct ct_detections *d)
     *d = (struct ct_detections){ 0 };
 }
 
-/* After detection i of those that `curve` walks over. */
+/* A point of the curve: the values after one more detection. */
 struct curve {
     double precision, recall;
 };
@@ -195,8 +196,8 @@ double ct_average_precision(const char *ap_version, int64_t n,
     }
     for (int64_t i = 0; i < n; i++)
         n_right += best[i].right;
-    /* Recall rises by 1 / n_truths at each that is right; from the end, so
-     * that the highest precision of what follows is known. */
+    /* Recall rises by 1 / n_truths at each right detection.  The loop starts at
+     * the end, so that the highest precision at a higher recall is known. */
     for (int64_t i = n - 1; i >= 0; i--) {
         struct curve c = curve_at(n_right, i, n_truths);
 
@@ -236,7 +237,7 @@ double ct_detections_map(const struct ct_detections *d, int output,
                d->at[i].label == label)
             i++;
         if (!counted)
-            continue; /* the background's, or of no class */
+            continue; /* no number of truths: the background, or no class */
         if (i == first)
             CT_WARN("Missing true_pos for label: %d", label);
         ap = ct_average_precision(ap_version, i - first, d->at + first,

@@ -1,8 +1,8 @@
 /* device_update.c - the update of all parameters on a GPU, in one launch.
  *
- * Before it, where gradients are clipped or losses scaled (fp16), a pass over
- * all gradients decides on the device by how much, and whether the update is
- * taken at all; the log hears of it two steps later. */
+ * If gradients are clipped or losses are scaled (fp16), a pass over all
+ * gradients comes first.  It decides on the device about the factor, and
+ * whether the update is skipped.  The log shows its result two steps later. */
 #include <math.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ static enum ct_update_rule rule_of(const char *name)
     return CT_UPDATE_SGD;
 }
 
-/* What the norm of gradients is brought down to; -1: nothing.  Peers that
- * hold gradients back clip what they send. */
+/* The limit for the norm of gradients; -1: none.  Peers that hold gradients
+ * back clip what they send. */
 static float clip_of(const struct ct_solver *s)
 {
     return s->options.exchange && s->options.exchange->facts.holds_back
@@ -40,8 +40,8 @@ static float clip_of(const struct ct_solver *s)
                : s->param->clip_gradients;
 }
 
-/* Others who use gradients, servers and those who hold some back for later,
- * do not know their scale. */
+/* Whether code that does not know the loss scale uses the gradients: servers,
+ * and codecs that hold parts back. */
 static bool is_for_others(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -49,7 +49,7 @@ static bool is_for_others(const struct ct_solver *s)
     return x && !x->facts.whole;
 }
 
-/* The scale that losses start with; 0: they are not scaled. */
+/* The first loss scale; 0: losses are not scaled. */
 static float first_scale(const struct ct_solver *s)
 {
     const Caffe__NetParameter *p = ct_net_param_message(s->net);
@@ -73,8 +73,8 @@ static enum ct_status init_gradients(struct ct_solver *s)
     const float scale = first_scale(s);
 
     if (ct_device_dtype(s->options.device) == CT_F16 && is_for_others(s))
-        CT_WARN("losses are not scaled for fp16, since servers or a codec "
-                "take the gradients; use bf16, where small ones stay");
+        CT_WARN("losses are not scaled for fp16, because servers or a codec "
+                "use the gradients: small ones are lost.  Use bf16");
     if (scale == 0 && clip_of(s) < 0)
         return CT_OK;
     CT_TRY(ct_gradients_create(s->options.device, scale, &s->gpu.gradients));

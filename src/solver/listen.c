@@ -39,7 +39,7 @@ void solver_tell_begin(struct ct_solver *s)
     }
 }
 
-/* Of all ranks in one iteration. */
+/* Samples of one iteration over all ranks. */
 static int64_t samples(const struct ct_solver *s)
 {
     int64_t mine, all;
@@ -67,7 +67,8 @@ void solver_tell_view(struct ct_solver *s, bool begins)
             s->listeners.list[i].events->view(begins, s->listeners.list[i].arg);
 }
 
-/* The update is done as far as it goes by itself, and s->iter counts it. */
+/* The update has begun, and s->iter counts it; the updates of some parameters
+ * may still wait for peers. */
 void solver_tell_iteration(struct ct_solver *s, double loss, bool displayed)
 {
     struct ct_iteration e = { .iter      = s->iter - 1,
@@ -107,8 +108,8 @@ enum ct_status solver_tell_inspect(struct ct_solver *s)
     return CT_OK;
 }
 
-/* Ranks that share parameters sum gradients on the way into them, and store
- * none. */
+/* Ranks that share parameters update them from sums that are not stored in the
+ * net's gradients. */
 float ct_solver_gradient_scale(const struct ct_solver *s, int i)
 {
     const struct ct_net_param *p  = ct_net_param(s->net, i);
@@ -120,7 +121,7 @@ float ct_solver_gradient_scale(const struct ct_solver *s, int i)
         return 0;
     if (!x)
         return own;
-    if (!layer->blob_wants_grad[p->index]) /* it travels as factors */
+    if (!layer->blob_wants_grad[p->index]) /* sent as factors */
         return s->peers.shares_params ? 0 : x->facts.scale * own;
     if (s->peers.shares_params || x->facts.remote)
         return own;

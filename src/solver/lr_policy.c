@@ -9,9 +9,9 @@
  *     sigmoid    b / (1 + exp(-g (t - stepsize)))
  *     cosine     m + (b - m) (1 + cos(pi t / max_iter)) / 2
  *
- * b is base_lr, g gamma, p power.  Warm-up comes before any of them: linear
- * over warmup_iter from warmup_start_lr, or quadratic over rampup_interval
- * from rampup_lr. */
+ * b is base_lr, g gamma, p power.  Warm-up replaces the policy in the first
+ * iterations: linear over warmup_iter from warmup_start_lr, or quadratic over
+ * rampup_interval from rampup_lr. */
 #include <math.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static double inv(struct ct_solver *s, const Caffe__SolverParameter *p,
            pow(1 + (double)p->gamma * t, -(double)p->power);
 }
 
-/* At most one step a call, as in Caffe; the solver state keeps the count. */
+/* At most one step per call, as in Caffe; the solver state has the count. */
 static double multistep(struct ct_solver *s, const Caffe__SolverParameter *p,
                         double t)
 {

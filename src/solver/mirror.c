@@ -1,4 +1,4 @@
-/* mirror.c - what lies on a GPU, in the CPU's memory. */
+/* mirror.c - copies of a GPU's arenas in CPU memory. */
 #include "solver/mirror.h"
 
 #include <stdint.h>
@@ -9,11 +9,12 @@
 #include "net/arena.h"
 #include "solver/exchange.h"
 
-/* Copies below these sizes cost more to start than to make.  The first group
- * is small, so that peers have something to do early. */
+/* Starting a copy below these sizes takes longer than the copy.  The first
+ * group is small, so that peers get it early. */
 enum { FIRST_BYTES = 256 << 10, GROUP_BYTES = 2 << 20 };
 
-/* Layers are never cut: their backward completes all they have. */
+/* A group has whole layers, because a layer's backward pass completes all of
+ * its gradients. */
 static enum ct_status cut(struct ct_mirror *m, size_t group_bytes)
 {
     const size_t most = group_bytes ? (group_bytes + 3) / sizeof(float)
@@ -30,7 +31,8 @@ static enum ct_status cut(struct ct_mirror *m, size_t group_bytes)
     return ct_cut_init(&m->groups, m->net, &policy);
 }
 
-/* Of each layer: the last group that it, or one above it, completes. */
+/* Finds for each layer the last group that is complete after its backward
+ * pass. */
 static void follow_layers(struct ct_mirror *m)
 {
     for (int l = 0; l < ct_net_n_layers(m->net); l++) {
@@ -114,11 +116,11 @@ void ct_mirror_expect(struct ct_mirror *m)
         m->arrived[g] = false;
 }
 
-/* Calls `run` for the floats of group g that are not apart, as few runs as
- * can be. */
 typedef enum ct_status (*run_fn)(struct ct_mirror *m, size_t first, size_t n,
                                  const void *arg);
 
+/* Calls `run` for the floats of group g that do not stay on the device, with as
+ * few calls as possible. */
 static enum ct_status each_run(struct ct_mirror *m, int g, run_fn run,
                                const void *arg)
 {
@@ -177,7 +179,8 @@ enum ct_status ct_mirror_wait(struct ct_mirror *m, int layer)
     return CT_OK;
 }
 
-/* What came for a run: the sums lie as the arena does, wherever they are. */
+/* Copies the sums of a run to the device.  `arg` points to the address of the
+ * sums, which are laid out as the arena. */
 static enum ct_status in_run(struct ct_mirror *m, size_t first, size_t n,
                              const void *arg)
 {

@@ -2,7 +2,7 @@
  *
  * The train net is named by exactly one of net, net_param, train_net and
  * train_net_param.  Test nets come from test_net_param, then test_net, then
- * the general net or net_param for the test_iter entries that are left.
+ * the general net or net_param for the remaining entries of test_iter.
  * States merge: phase, then the net's own, then train_state or test_state. */
 #include <stdio.h>
 #include <string.h>
@@ -13,17 +13,18 @@
 #include "net/phase.h"
 #include "solver/solver_inner.h"
 
-enum { TRIALS = 2 }; /* nets whose times are shares.c's */
+enum { TRIALS = 2 }; /* nets that are built to measure shares (shares.c) */
 
-/* Where a net comes from: a file or a message inside the solver's. */
+/* The definition of a net: a file, or a message inside the solver's. */
 struct net_origin {
     const char                *path;
     const Caffe__NetParameter *message;
     const Caffe__NetState     *state;
-    bool                       filled; /* its parameters are its own */
+    bool                       filled; /* fillers set its parameters */
 };
 
-/* Batch sizes and sources of this rank, of the layers that it trains. */
+/* Removes layers of other phases from *param, and sets this rank's batch sizes
+ * and sources. */
 static enum ct_status share_out(struct ct_solver *s,
                                 const struct ct_net_options *o,
                                 struct ct_net_training *t,
@@ -40,9 +41,9 @@ static enum ct_status share_out(struct ct_solver *s,
     return solver_place_data(s->options.exchange, *param);
 }
 
-/* Peers deal out what a train net reads, and its layers may ask them.  Between
- * two views parameters come from the nets of the last one: fillers of a large
- * net take seconds, in which others wait. */
+/* What a net of this training needs from its solver and from peers.  Between
+ * two views parameters come from the old nets, so fillers do not run: those of
+ * a large net take seconds, and other ranks would wait. */
 static struct ct_net_training training_of(struct ct_solver *s, bool train,
                                           bool filled)
 {
@@ -122,7 +123,8 @@ out:
     return st;
 }
 
-/* A net whose time with these shares tells the next ones. */
+/* Builds a net with the current shares and computes the next shares from its
+ * speed. */
 static enum ct_status try_shares(struct ct_solver *s,
                                  const struct net_origin *from)
 {
@@ -138,8 +140,8 @@ static enum ct_status try_shares(struct ct_solver *s,
     return st;
 }
 
-/* Where ranks come and go, nets are built anew, and each sample is to count
- * once. */
+/* In an elastic job nets are built again in every view, and each sample must
+ * count once.  So every source must be able to find its place again. */
 static enum ct_status check_places(const struct ct_solver *s,
                                    const struct ct_net *net)
 {
@@ -218,7 +220,8 @@ static enum ct_status check_tests(const Caffe__SolverParameter *p)
     return CT_OK;
 }
 
-/* Has a test net that was not filled parameters that the train net has not? */
+/* Whether a test net without fillers has parameters that the train net does not
+ * have. */
 static bool has_own_params(const struct ct_net *test,
                            const struct ct_net *train)
 {
@@ -276,14 +279,14 @@ static void drop_tests(struct ct_solver *s)
         ct_net_destroy(s->tests.net[--s->tests.n]);
 }
 
-/* Why this rank cannot test its part of the batches; empty: it can.  And
+/* Why this rank cannot test its part of the batches (empty: it can), and
  * whether tests change statistics. */
 struct verdict {
     char why[191];
     bool counts;
 };
 
-/* A BatchNorm that goes on counting in tests. */
+/* Whether a BatchNorm updates its statistics in tests. */
 static bool counts(const struct ct_net *net)
 {
     for (int i = 0; i < ct_net_n_layers(net); i++) {
@@ -340,7 +343,7 @@ out:
 
 static enum ct_status build_tests(struct ct_solver *s)
 {
-    if (s->tests.n > 0) /* they were prepared */
+    if (s->tests.n > 0) /* prepare.c has built them */
         return CT_OK;
     for (size_t i = 0; i < s->param->n_test_iter; i++)
         CT_TRY(build_test(s, i));

@@ -1,11 +1,12 @@
-/* packing.c - when parameters lie as the layers like them.
+/* packing.c - when parameters are packed into the layouts of their layers
+ * (net/packed.c).
  *
- * That is so while a solver alone on the CPU runs iterations (net/packed.c).
- * It costs as much as a few iterations gain to bring values, gradients and
- * histories there and back, so it is not done for less.  With peers, and for
- * who looks at blobs after every step (keep_blobs) or at gradients
- * (debug_info), parameters stay in Caffe's order. CORTADO_IMPL=params:plain
- * leaves them there always, params:tiles never. */
+ * A solver that trains alone on the CPU packs them while it runs iterations.
+ * To pack and unpack values, gradients and histories takes the time that a few
+ * iterations gain, so a shorter run does not pack.  Parameters stay in Caffe's
+ * layout with peers, and when a reader wants blobs after every step
+ * (keep_blobs) or gradients (debug_info).  CORTADO_IMPL=params:plain never
+ * packs, params:tiles packs for a single iteration, too. */
 #include <limits.h>
 
 #include "core/buffer.h"
@@ -13,7 +14,7 @@
 #include "net/arena.h"
 #include "solver/solver_inner.h"
 
-enum { PAYS = 8 }; /* iterations, from which on it does */
+enum { PAYS = 8 }; /* the fewest iterations that make packing pay */
 
 void solver_pack_init(struct ct_solver *s)
 {
@@ -25,7 +26,7 @@ void solver_pack_init(struct ct_solver *s)
         s->least_packed = ct_impl_allowed("params", "plain") ? PAYS : 1;
 }
 
-/* Iterations before somebody looks at parameters, `end` being the last. */
+/* Iterations until a test, a snapshot or the end (`end`) reads parameters. */
 static int ahead(const struct ct_solver *s, int end)
 {
     const int interval[] = { s->param->test_interval, s->param->snapshot };
@@ -40,7 +41,7 @@ static int ahead(const struct ct_solver *s, int end)
     return n;
 }
 
-static enum ct_status turn(struct ct_solver *s, bool packed)
+static enum ct_status set_packed(struct ct_solver *s, bool packed)
 {
     float *history[2] = { NULL, NULL };
 
@@ -51,10 +52,10 @@ static enum ct_status turn(struct ct_solver *s, bool packed)
 
 enum ct_status solver_pack(struct ct_solver *s, int end)
 {
-    return ahead(s, end) < s->least_packed ? CT_OK : turn(s, true);
+    return ahead(s, end) < s->least_packed ? CT_OK : set_packed(s, true);
 }
 
 enum ct_status solver_unpack(struct ct_solver *s)
 {
-    return turn(s, false);
+    return set_packed(s, false);
 }

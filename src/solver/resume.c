@@ -1,8 +1,8 @@
-/* resume.c - going on from a snapshot.
+/* resume.c - resumes from a snapshot.
  *
- * Rank 0 chooses it, reads it and sends it: the others may have no such file,
- * or an older one.  Then every rank puts it to its net and shows that it
- * stands where rank 0 does. */
+ * Rank 0 chooses the snapshot, reads it and sends it, because the files of
+ * other ranks may be missing or older.  Every rank restores its net from it.
+ * Then all ranks check that they are in the same state as rank 0. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "proto/edit.h"
 #include "solver/state.h"
 
-/* Large things go in parts. */
+/* Broadcasts in parts of 64 MB. */
 static enum ct_status share(struct ct_exchange *x, void *data, size_t bytes)
 {
     const size_t part = (size_t)64 << 20;
@@ -27,7 +27,8 @@ static enum ct_status share(struct ct_exchange *x, void *data, size_t bytes)
     return CT_OK;
 }
 
-/* Rank 0 has come this far, or says why not; the others follow. */
+/* Rank 0 tells the others the status of its last step; a failure becomes the
+ * failure of all ranks. */
 static enum ct_status follow(struct ct_exchange *x, enum ct_status st)
 {
     struct {
@@ -48,7 +49,8 @@ static enum ct_status follow(struct ct_exchange *x, enum ct_status st)
 
 /* ---- the message, from rank 0 to all */
 
-/* What is sent are floats of few axes, whatever the file has. */
+/* Converts blobs to floats and to shapes of few axes, the form in which they
+ * are sent. */
 static enum ct_status make_plain(Caffe__BlobProto **list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -117,7 +119,7 @@ static enum ct_status share_blobs(struct ct_exchange *x,
     return CT_OK;
 }
 
-/* All but the arrays, in protobuf's form. */
+/* Sends everything but the arrays, as a protobuf message. */
 static enum ct_status share_head(struct ct_exchange *x, Caffe__SolverState **m)
 {
     Caffe__SolverState bare;
@@ -150,7 +152,7 @@ static enum ct_status share_state(struct ct_exchange *x,
     return share_blobs(x, &(*m)->state, &(*m)->n_state);
 }
 
-/* Every parameter, wherever it lies. */
+/* Sends all parameters, through CPU memory. */
 static enum ct_status share_weights(struct ct_exchange *x, struct ct_net *net)
 {
     enum ct_status st = CT_OK;
@@ -199,7 +201,7 @@ static enum ct_status find_stand(const struct ct_solver *s, struct stand *out)
     const struct ct_exchange *x = s->options.exchange;
     const bool serves           = x && x->facts.serves;
 
-    /* Bytes between members count as well. */
+    /* Padding bytes are compared, too. */
     memset(out, 0, sizeof(*out));
     out->iter    = s->iter;
     out->step    = s->current_step;
@@ -222,7 +224,8 @@ static enum ct_status find_stand(const struct ct_solver *s, struct stand *out)
     return CT_OK;
 }
 
-/* Ranks that serve draw no samples; all others stand as one. */
+/* Fails if this rank's state differs from rank 0's.  Ranks that serve draw no
+ * samples, so theirs are not compared. */
 static enum ct_status prove_equal(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
@@ -248,7 +251,7 @@ static enum ct_status prove_equal(struct ct_solver *s)
 
 /* ---- what the program calls */
 
-/* Rank 0's part: the message, with the weights in the net. */
+/* Rank 0 reads the message and loads the weights into its net. */
 static enum ct_status read_files(struct ct_solver *s, const char *path,
                                  Caffe__SolverState **m)
 {
@@ -293,7 +296,7 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     enum ct_status st;
 
     CT_INFO("Restoring previous solver status from %s", path);
-    solver_snapshot_wait(s); /* it may be the one */
+    solver_snapshot_wait(s); /* `path` may still be being written */
     solver_snapshot_forget(s);
     CT_TRY(solver_unpack(s));
     CT_TRY(solver_leave_shared(s));
@@ -304,7 +307,7 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     return solver_enter_shared(s);
 }
 
-/* Whether this rank has what the snapshot says it keeps for itself. */
+/* Whether this rank has its own file of the snapshot, if there was one. */
 static bool has_own(const struct ct_exchange *x, const Caffe__SolverState *m,
                     const char *path)
 {
@@ -323,7 +326,7 @@ static bool has_own(const struct ct_exchange *x, const Caffe__SolverState *m,
     return whole;
 }
 
-/* The path that rank 0 found becomes everybody's; *out is ct_free'd. */
+/* Sends the path that rank 0 found; the caller ct_free's *out. */
 static enum ct_status share_path(struct ct_exchange *x, char **out)
 {
     uint64_t bytes = x->facts.rank == 0 ? strlen(*out) + 1 : 0;
@@ -353,8 +356,8 @@ static enum ct_status ask_all(struct ct_exchange *x, bool mine,
     return st;
 }
 
-/* Do all ranks have their parts of it?  A job that was killed may have left
- * those of some only. */
+/* Whether all ranks have their own files of the snapshot.  If the job was
+ * killed, some of them may be missing. */
 static enum ct_status all_have(struct ct_exchange *x, const char *path,
                                bool *out)
 {
@@ -370,7 +373,7 @@ static enum ct_status all_have(struct ct_exchange *x, const char *path,
         goto out;
     if (x->facts.rank < x->facts.size && !x->facts.serves)
         CT_TRY_GOTO(ask_all(x, has_own(x, m, path), path, out), st, out);
-    /* Ranks that serve look on. */
+    /* Ranks that serve did not take part and get the result. */
     st = x->job->broadcast(x, out, sizeof(*out));
 out:
     ct_message_free(m);
@@ -393,7 +396,7 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
 {
     struct ct_exchange *x = s->options.exchange;
     int64_t limit         = -1;
-    char *newest          = NULL; /* which lacks parts */
+    char *newest          = NULL; /* newest one that lacks files of ranks */
 
     for (;;) {
         char *found       = NULL;
@@ -404,7 +407,7 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
             st = solver_find_newest(prefix_of(s), limit, since, &found,
                                     &limit);
         st = follow(x, st);
-        if (st == CT_ENOTFOUND && newest) { /* better than none */
+        if (st == CT_ENOTFOUND && newest) { /* no complete one: use this one */
             *path = newest;
             return CT_OK;
         }
@@ -421,7 +424,7 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
             *path = found;
             return CT_OK;
         }
-        if (st != CT_OK) { /* *path stays the caller's */
+        if (st != CT_OK) { /* *path is not set */
             ct_free(newest);
             ct_free(found);
             return st;

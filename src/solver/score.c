@@ -1,4 +1,4 @@
-/* score.c - what a net puts out, batch by batch. */
+/* score.c - the outputs of a net, batch by batch. */
 #include "solver/score.h"
 
 #include <string.h>
@@ -20,10 +20,10 @@ uint64_t ct_scores_passes(uint64_t n, int rank, int size)
     return (n + (uint64_t)(size - 1 - rank)) / (uint64_t)size;
 }
 
-/* Where the next row goes. */
+/* The scores that are being filled. */
 struct filling {
     struct ct_scores *scores;
-    double           *row;
+    double           *row; /* the next one */
 };
 
 static enum ct_status take_row(void *arg, struct ct_net *net, int k,
@@ -51,7 +51,7 @@ static enum ct_status take_row(void *arg, struct ct_net *net, int k,
     return st;
 }
 
-/* Everyone's rows, which lie rank by rank, in the order of batches. */
+/* Gathers the rows of all ranks and puts them into the order of batches. */
 static enum ct_status share(struct ct_scores *s, struct ct_exchange *x,
                             uint64_t first, int n)
 {

@@ -1,15 +1,16 @@
-/* shares.c - how much of a batch each rank takes.
+/* shares.c - how many samples of a batch each rank takes.
  *
- * Ranks in step go at the pace of the slowest.  By its weight w_r, rank r takes
+ * Ranks in step are as fast as the slowest of them.  Rank r with weight w_r
+ * takes
  *
- *     b_r = B w_r / sum w        rounded, all together B, none nothing
+ *     b_r = B w_r / sum w        rounded; at least 1; their sum is B
  *
- * Weights are even, given (2:1:1), or the samples a second that each rank makes
- * while all work: a GPU beside CPUs, cores that share a chip's units.  They are
- * measured on nets that are dropped again, twice: a net of the shares found
- * first may do better or worse by the sample than one of even shares.  Ranks
- * that differ by less than a third at first are alike: the next moment may turn
- * that round, and shares that follow it would make it worse. */
+ * Weights are equal, given (2:1:1), or measured: the samples per second of each
+ * rank while all ranks work.  Ranks differ, for example, if one has a GPU, or
+ * if cores share units of a chip.  Each of two measurements builds a net and
+ * drops it again.  The second one is needed because time per sample depends on
+ * the number of samples.  If the first speeds differ by less than a third,
+ * shares stay equal: such differences change from moment to moment. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,8 +19,8 @@
 #include "cortado/log.h"
 #include "solver/solver_inner.h"
 
-enum { LONGEST = 4 }; /* passes of the slowest rank that are measured */
-double solver_share_seconds = 1; /* more passes are, until so long is over */
+enum { LONGEST = 4 }; /* least passes of the slowest rank in a measurement */
+double solver_share_seconds = 1; /* least duration of a measurement */
 static const double alike = 4.0 / 3;
 
 bool solver_has_shares(const struct ct_solver *s)
@@ -35,7 +36,7 @@ bool solver_measures_shares(const struct ct_solver *s)
            s->options.exchange->facts.shares == CT_SHARES_SPEED;
 }
 
-/* "2:1:1", a weight a rank. */
+/* Reads weights such as "2:1:1", one per rank. */
 static enum ct_status read_weights(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -71,7 +72,7 @@ static enum ct_status make_weights(struct ct_solver *s)
                                                               : CT_OK;
 }
 
-/* The rank that is furthest below its part, the first of equals. */
+/* The rank that lacks most of its part; among equals the first one. */
 static int neediest(const struct ct_solver *s, int n, int64_t whole,
                     double sum)
 {
@@ -127,7 +128,7 @@ static enum ct_status pass(struct ct_solver *s, struct ct_net *net)
     return d->ops->sync ? d->ops->sync(d) : CT_OK;
 }
 
-/* Everyone's number, in s->shares.weights. */
+/* Gathers a number of every rank in s->shares.weights. */
 static enum ct_status tell(struct ct_solver *s, double mine)
 {
     return ct_exchange_gather(s->options.exchange, &mine, sizeof(mine),
@@ -149,8 +150,8 @@ static struct range range_of(const double *x, int n)
     return out;
 }
 
-/* Of even shares, as long as nothing speaks against them. */
-static void forgive(const struct ct_solver *s)
+/* If shares are still equal and speeds differ little, makes weights equal. */
+static void ignore_small_differences(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
     const struct range speed    = range_of(s->shares.weights, x->facts.size);
@@ -166,22 +167,22 @@ enum ct_status solver_time_ranks(struct ct_solver *s, struct ct_net *net)
     double start, end, until;
     int n = 0;
 
-    CT_TRY(pass(s, net)); /* what is done once */
-    CT_TRY(tell(s, 0));   /* all are here */
+    CT_TRY(pass(s, net)); /* the first pass does work that later ones do not */
+    CT_TRY(tell(s, 0));   /* a barrier */
     start = ct_now();
     CT_TRY(pass(s, net));
     CT_TRY(tell(s, ct_now() - start));
     until = fmax(solver_share_seconds,
                  LONGEST * range_of(s->shares.weights, x->facts.size).most);
     start = ct_now();
-    do { /* all for as long as the slowest, which they slow down */
+    do { /* all ranks work equally long, because they slow each other down */
         CT_TRY(pass(s, net));
         end = ct_now();
         n++;
     } while (end - start < until);
     CT_TRY(tell(s, n * (double)s->shares.batches[x->facts.rank] /
                        (end - start)));
-    forgive(s);
+    ignore_small_differences(s);
     return CT_OK;
 }
 
@@ -193,7 +194,7 @@ void solver_say_shares(const struct ct_solver *s)
         return;
     for (int r = 0; r < x->facts.size; r++)
         if (solver_measures_shares(s))
-            CT_INFO("Rank %d takes %lld samples of a batch: it makes %.4g a "
+            CT_INFO("Rank %d takes %lld samples of a batch: it trains %.4g per "
                     "second", r, (long long)s->shares.dealt[r],
                     s->shares.weights[r]);
         else

@@ -1,15 +1,15 @@
-/* snapshot.c - writing snapshots.
+/* snapshot.c - writes snapshots.
  *
- *     taken     on the solver's thread: a copy of weights and state
- *     written   on a thread of its own, while training goes on: the model,
+ *     take      on the solver's thread: copies weights and state
+ *     write     on a thread of its own, while training continues: the model,
  *               then the state with the model's checksum
- *     reaped    on the solver's thread: listeners hear of it
+ *     reap      on the solver's thread: ends the other thread, tells listeners
  *
- * Each file appears whole or not at all, and the model before the state, so a
- * state that exists always has its model.  At most one snapshot is under way;
- * the next one waits for it, but not for ever: then it is left out, unless it
- * turns out to be the last.  All ranks take part in taking one; rank 0 writes
- * it, and others what they keep for themselves. */
+ * A file appears only when it is complete, and the model before the state, so a
+ * state that exists always has its model.  Only one snapshot is written at a
+ * time.  The next one waits for it, but not without limit: after that it is
+ * omitted, unless it is the last one of the training.  All ranks take a
+ * snapshot; rank 0 writes it, and each other rank writes what only it has. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +28,8 @@
 #include "proto/edit.h"
 #include "solver/state.h"
 
-/* Owned by the solver; the thread's until `done`. */
+/* One snapshot.  Owned by the solver; only its thread may use it until
+ * `done`. */
 struct solver_snapshot {
     int                  iter, rank;
     bool                 hdf5, diff;
@@ -70,7 +71,7 @@ static enum ct_status file_name(const struct ct_solver *s, const char *kind,
     return t.failed ? CT_ENOMEM : CT_OK;
 }
 
-/* Also removes what processes that are gone left half written. */
+/* Also removes incomplete files of processes that have ended. */
 enum ct_status solver_check_writable(const struct ct_solver *s)
 {
     const char *slash    = strrchr(prefix_of(s), '/');
@@ -78,7 +79,7 @@ enum ct_status solver_check_writable(const struct ct_solver *s)
     enum ct_status st    = CT_OK;
     int n;
 
-    /* A rank that this one follows may be at it still. */
+    /* Another rank that uses the prefix may be doing the same. */
     ct_text_addf(&probe, "%s.tempfile%ld", prefix_of(s), (long)gettid());
     if (probe.failed)
         return CT_ENOMEM;
@@ -114,7 +115,7 @@ static void snapshot_free(struct solver_snapshot *w)
     ct_free(w);
 }
 
-/* All ranks alike.  *out stays NULL where this rank has nothing to write. */
+/* All ranks call it.  *out stays NULL if this rank has nothing to write. */
 static enum ct_status take(struct ct_solver *s, struct solver_snapshot **out)
 {
     struct solver_snapshot *w = NULL;
@@ -138,7 +139,7 @@ static enum ct_status take(struct ct_solver *s, struct solver_snapshot **out)
         ct_free(w->state_path);
         w->state_path = own;
         if (w->state->n_state == 0)
-            goto out; /* with nothing to write */
+            goto out; /* nothing to write */
     } else {
         CT_INFO("Snapshotting to %s file %s", w->hdf5 ? "HDF5"
                                                       : "binary proto",
@@ -197,7 +198,7 @@ static void start(struct ct_solver *s, struct solver_snapshot *w)
 
 /* ---- reaping */
 
-/* Waits at most so long; a negative number: for ever. */
+/* Waits at most so many seconds; negative: without limit. */
 static bool await(const struct solver_snapshot *w, double seconds)
 {
     const struct timespec nap = { 0, 2000000 };
@@ -211,8 +212,8 @@ static bool await(const struct solver_snapshot *w, double seconds)
     return true;
 }
 
-/* Its outcome, when it is there.  One of this very iteration that failed is
- * kept: it can be tried again. */
+/* Joins the thread of the snapshot under way and returns its status.  A failed
+ * snapshot of the current iteration is kept, because it can be retried. */
 static enum ct_status reap(struct ct_solver *s)
 {
     struct solver_snapshot *w = s->snapshots.writing;
@@ -242,14 +243,13 @@ static enum ct_status reap(struct ct_solver *s)
     return st;
 }
 
-/* The latest one has failed; there will be another. */
 static void warn_failed(void)
 {
     CT_WARN("%s.  Training goes on and tries again at the next snapshot; the "
             "latest whole one stays as it is", ct_last_error());
 }
 
-/* One that is under way makes room for the next, in good time. */
+/* Waits until the snapshot under way is written; false: it takes too long. */
 static bool make_room(struct ct_solver *s)
 {
     if (!s->snapshots.writing)
@@ -268,7 +268,7 @@ static bool make_room(struct ct_solver *s)
 
 /* ---- what the solver calls */
 
-/* Parameters as they are after this iteration, everywhere; then a copy. */
+/* Applies all updates on every rank, then copies parameters and state. */
 static enum ct_status settle_and_take(struct ct_solver *s,
                                       struct solver_snapshot **out)
 {
@@ -289,7 +289,7 @@ static enum ct_status settle_and_take(struct ct_solver *s,
     return CT_OK;
 }
 
-static enum ct_status go_on(struct ct_solver *s)
+static enum ct_status settle_written(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
 
@@ -304,11 +304,11 @@ enum ct_status solver_snapshot_aside(struct ct_solver *s)
     if (w && make_room(s))
         start(s, w);
     else
-        s->snapshots.failed = w; /* until the next one: it may be the last */
-    return go_on(s);
+        s->snapshots.failed = w; /* kept: it may be the last one */
+    return settle_written(s);
 }
 
-/* Until it is written or cannot be. */
+/* Writes `w`, after the one under way, and waits for it. */
 static enum ct_status write_now(struct ct_solver *s, struct solver_snapshot *w)
 {
     if (s->snapshots.writing) {
@@ -323,21 +323,22 @@ static enum ct_status write_now(struct ct_solver *s, struct solver_snapshot *w)
     return reap(s);
 }
 
-/* Ranks that come and go take it as what follows an iteration, so that they can
- * begin it again: see commit.c.  They meet before and after it, so that nobody
- * takes it for a part of the step before, or has begun the one behind it. */
+/* In an elastic job the snapshot is a loose end of the last iteration, so that
+ * ranks of the next view can repeat it (commit.c).  Ranks meet before and after
+ * it: it is not a part of the call before, and no rank is in the call after
+ * it. */
 enum ct_status solver_snapshot_among(struct ct_solver *s)
 {
     if (s->standing.snapshot == 0 && s->standing.has_come)
-        return CT_OK; /* to others, who are past it */
-    if (s->standing.snapshot == 0) /* else the others', to whom it came */
+        return CT_OK; /* the ranks that it joined are past this call */
+    if (s->standing.snapshot == 0) /* else those ranks have begun it */
         s->standing.snapshot = 1;
     s->standing.was_asked = true;
     do {
         s->standing.has_come = false;
         CT_TRY(solver_meet(s));
         if (s->standing.has_come)
-            continue; /* it came back, to what they are at now */
+            continue; /* it joined again: do what the others do */
         if (s->standing.snapshot == 1) {
             s->standing.snapshot   = 2;
             s->stop                = false;
@@ -359,11 +360,11 @@ enum ct_status ct_solver_snapshot(struct ct_solver *s)
         return solver_snapshot_among(s);
     CT_TRY(settle_and_take(s, &w));
     st = write_now(s, w);
-    CT_TRY(go_on(s));
+    CT_TRY(settle_written(s));
     return st;
 }
 
-/* Each rank by itself: the others have nothing to do with it. */
+/* Writes the failed snapshot again and again, without other ranks. */
 static enum ct_status retry(struct ct_solver *s)
 {
     const double end    = ct_now() + s->param->snapshot_retry;
@@ -393,7 +394,7 @@ static enum ct_status retry(struct ct_solver *s)
 enum ct_status solver_snapshot_last(struct ct_solver *s)
 {
     struct solver_snapshot *w = NULL;
-    const bool take_it        = s->snapshots.iter != s->iter; /* all alike */
+    const bool take_it        = s->snapshots.iter != s->iter; /* on all ranks */
 
     if (take_it) {
         CT_TRY(settle_and_take(s, &w));
@@ -404,7 +405,7 @@ enum ct_status solver_snapshot_last(struct ct_solver *s)
     if (write_now(s, w) != CT_OK)
         CT_WARN("%s", ct_last_error());
     if (take_it)
-        CT_TRY(go_on(s));
+        CT_TRY(settle_written(s));
     return s->snapshots.failed ? retry(s) : CT_OK;
 }
 

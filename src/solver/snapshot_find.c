@@ -2,9 +2,9 @@
  *
  *     <prefix>_iter_<N>.caffemodel[.h5]           the weights
  *     <prefix>_iter_<N>.solverstate[.h5]          the state (state_file.c)
- *     <prefix>_iter_<N>.rank<R>.residuals[.h5]    what rank R > 0 keeps
+ *     <prefix>_iter_<N>.rank<R>.residuals[.h5]    what only rank R > 0 has
  *
- * A state that is found has a whole model, unless the disk has damaged one. */
+ * A state has a complete model, unless a file was damaged later. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -102,7 +102,7 @@ enum ct_status solver_find_model(const Caffe__SolverState *m, const char *path,
         *out = near;
         return CT_OK;
     }
-    /* It may lie where it was written. */
+    /* The model may be in the folder where it was written. */
     if (st != CT_ENOMEM && strcmp(near, m->learned_net) != 0 &&
         ct_file_exists(m->learned_net)) {
         ct_free(near);
@@ -136,7 +136,8 @@ static int64_t iteration_in(const char *name, const char *stem,
     return name[0] < '0' || name[0] > '9' ? -1 : iter;
 }
 
-/* Newest first; of one iteration the binary form. */
+/* A state in the folder.  The order is newest first, and of one iteration the
+ * binary form before HDF5. */
 struct candidate {
     int64_t iter;
     bool    hdf5;
@@ -201,7 +202,8 @@ static enum ct_status list_states(const char *folder, const char *stem,
     return CT_OK;
 }
 
-/* Damaged is not the same as unreadable, or too large for now. */
+/* Checks a state and its model.  Only some failures mean damage: a file may
+ * also be unreadable, or too large for the free memory. */
 static enum ct_status check_state(const char *path)
 {
     Caffe__SolverState *m = NULL;
@@ -228,9 +230,10 @@ static bool is_older(const char *path, int64_t since)
     return since > 0 && stat(path, &s) == 0 && s.st_mtime < since;
 }
 
-/* By the clock of who keeps the folder, which may be behind or ahead; a second
- * is none, because both are cut to seconds. */
-static int64_t there(const char *folder, int64_t since)
+/* `since` by the clock of the file system, which may belong to another host.  A
+ * difference of one second is ignored, because both times are whole
+ * seconds. */
+static int64_t since_in(const char *folder, int64_t since)
 {
     const int64_t behind = since > 0 ? ct_file_clock_behind(folder, time(NULL))
                                      : 0;
@@ -277,7 +280,8 @@ static enum ct_status newest_of(const char *folder, const char *stem,
                    "solverstate", folder, stem);
 }
 
-/* The folder and the start of names of a prefix, in one piece of memory. */
+/* Splits a prefix into its folder and the start of file names.  Both lie in the
+ * memory of *folder. */
 static enum ct_status split(const char *prefix, char **folder, char **stem)
 {
     const char *slash = strrchr(prefix, '/');
@@ -303,12 +307,12 @@ enum ct_status solver_find_newest(const char *prefix, int64_t limit,
     enum ct_status st;
 
     CT_TRY(split(prefix, &folder, &stem));
-    st = newest_of(folder, stem, limit, there(folder, since), path, iter);
+    st = newest_of(folder, stem, limit, since_in(folder, since), path, iter);
     ct_free(folder);
     return st;
 }
 
-/* A name that a snapshot has, and that is this rank's to remove. */
+/* Whether `rest` ends the name of a file that this rank removes. */
 static bool is_ours(const char *rest, int rank)
 {
     static const char *const ends[] = { ".solverstate", ".solverstate.h5",
@@ -326,7 +330,7 @@ static bool is_ours(const char *rest, int rank)
     return false;
 }
 
-/* The iteration below which nothing stays; -1: all do. */
+/* Snapshots of earlier iterations than this are removed; -1: none. */
 static int64_t oldest_kept(const char *folder, const char *stem, int64_t iter,
                            int keep)
 {
@@ -358,7 +362,8 @@ void solver_remove_older(const char *prefix, int rank, int64_t iter, int keep)
         return;
     oldest = oldest_kept(folder, stem, iter, keep);
     dir    = oldest < 0 ? NULL : opendir(folder);
-    /* The state first: without it the rest is nothing that auto would take. */
+    /* States first, because --snapshot=auto must not find one without its
+     * model. */
     for (int models = 0; dir && models < 2; models++) {
         rewinddir(dir);
         for (struct dirent *e; (e = readdir(dir));) {

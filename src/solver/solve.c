@@ -1,5 +1,5 @@
-/* solve.c - a whole training: all iterations, the last snapshot, and what Caffe
- * prints at the end. */
+/* solve.c - a whole training: all iterations, the last snapshot, and the output
+ * that Caffe prints at the end. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "cortado/log.h"
 #include "solver/solver_inner.h"
 
-/* An update may have left what no later pass will meet. */
+/* Fails if the last update made parameters that are not finite; there is no
+ * later pass that would notice. */
 static enum ct_status check_params(struct ct_solver *s)
 {
     int n = ct_net_n_params(s->net), bad = -1;
@@ -39,9 +40,10 @@ static enum ct_status check_params(struct ct_solver *s)
                    ct_net_layer(s->net, bad)->name);
 }
 
-/* This rank's loss becomes the mean over ranks, where they are together; *of
- * says whose it is otherwise.  In canonical training it is that of the first
- * micro-batch, whatever P is; with a deadline ranks may be missing. */
+/* *loss becomes the mean over ranks, if all ranks are in step.  Otherwise it
+ * remains that of this rank, and *of says so in the log.  In canonical training
+ * it is the loss of the first micro-batch, for any number of ranks.  With a
+ * deadline ranks may be missing. */
 static enum ct_status mean_loss(const struct ct_solver *s, double *loss,
                                 const char **of)
 {
@@ -59,7 +61,7 @@ static enum ct_status mean_loss(const struct ct_solver *s, double *loss,
     return CT_OK;
 }
 
-/* What Caffe prints when the last iteration is over. */
+/* The loss and the test that Caffe prints after the last iteration. */
 static enum ct_status last_words(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
@@ -88,7 +90,8 @@ static void report_layers(const struct ct_net *net)
     }
 }
 
-/* Who was done with it does what rank 0 has left of it. */
+/* Runs the iterations.  In a later view this stage may be repeated; then it
+ * only does what rank 0 still has to do. */
 static enum ct_status train(struct ct_solver *s)
 {
     const int left   = s->param->max_iter - s->iter;
@@ -101,7 +104,8 @@ static enum ct_status train(struct ct_solver *s)
                : check_params(s);
 }
 
-/* Who asks to stop wants to go on later. */
+/* Whether to write a last snapshot.  After a request to stop it serves to
+ * resume later. */
 static bool wants_last(const struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
@@ -124,7 +128,7 @@ static enum ct_status last_snapshot(struct ct_solver *s)
     solver_tell_last(s);
     if (wants_last(s))
         CT_TRY(solver_snapshot_last(s));
-    /* Nobody goes before it is whole: another one may have to write it. */
+    /* No rank leaves before it is written: another rank may have to do that. */
     if (solver_commits(s))
         CT_TRY(s->options.exchange->job->meet(s->options.exchange));
     report_layers(s->net);
@@ -135,8 +139,9 @@ static enum ct_status last_snapshot(struct ct_solver *s)
     return CT_OK;
 }
 
-/* Nobody goes while others may need it for their last words.  Rank 0 may have
- * gone on in the view before, and then all may. */
+/* No rank leaves while others need it for the last loss and test.  If ranks
+ * have met since the training began, rank 0 was past this point in the view
+ * before, and all ranks may leave. */
 static enum ct_status part(struct ct_solver *s)
 {
     return !solver_commits(s) || s->standing.n_met > s->standing.n_met_before
@@ -144,7 +149,7 @@ static enum ct_status part(struct ct_solver *s)
                : solver_try_to_meet(s);
 }
 
-/* A whole training.  Ranks that enter a view go on at the same stage. */
+/* A whole training.  Ranks that join others continue at the stage of rank 0. */
 static enum ct_status solve(struct ct_solver *s)
 {
     enum ct_status (*const stage[])(struct ct_solver *s) = {
@@ -159,20 +164,20 @@ static enum ct_status solve(struct ct_solver *s)
                        "all of them have to run the same program");
     if (solver_comes_late(s, &st))
         return st;
-    /* Better now than after days of training. */
+    /* A folder that cannot be written is reported before training. */
     if (s->param->snapshot_after_train &&
         !(s->options.exchange && s->options.exchange->facts.rank > 0))
         CT_TRY(solver_check_writable(s));
     s->standing.whole = true;
     s->standing.over  = false;
-    /* Who comes behind the iterations takes no new ones, even if a later view
-     * is back at their loose ends. */
+    /* A rank that joins after the iterations runs no more of them, even if a
+     * later view returns to the stage of iterations. */
     s->standing.trained      = s->standing.stage > 0;
     s->standing.n_met_before = s->standing.n_met;
     CT_INFO("Solving %s", ct_net_name(s->net));
     CT_INFO("Learning Rate Policy: %s", s->param->lr_policy);
     solver_say_samples(s);
-    if (s->standing.stage > 0) /* as the others, who have come this far */
+    if (s->standing.stage > 0) /* the stages before would have attached it */
         st = solver_or_follow(s, solver_engage(s));
     while (s->standing.stage < n_stages && st == CT_OK) {
         const int at = s->standing.stage;

@@ -1,4 +1,4 @@
-/* solver.c - a solver's life. */
+/* solver.c - creates and destroys a solver. */
 #include "solver/solver_inner.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "cortado/log.h"
 #include "solver/detect.h"
 
-/* A window of more iterations is a mistake, and its memory is not there. */
+/* The largest average_loss: more would take too much memory. */
 enum { MOST_LOSSES = 1 << 24 };
 
 static enum ct_status check(struct ct_solver *s)
@@ -62,7 +62,7 @@ static enum ct_status check(struct ct_solver *s)
     return solver_check_policy(p);
 }
 
-/* Who comes to others gets theirs. */
+/* Whether this rank gets its weights from ranks that it joins. */
 static bool gets_weights(const struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -125,7 +125,7 @@ static enum ct_status init(struct ct_solver *s)
     return CT_OK;
 }
 
-/* Borrowed until now; nets may be built again. */
+/* Copies the stages of the options, because nets may be built again later. */
 static enum ct_status keep_stages(struct ct_solver *s)
 {
     const struct ct_solver_options *o = &s->options;
@@ -195,14 +195,14 @@ enum ct_status ct_solver_create_file(const char *path,
 
 void ct_solver_destroy(struct ct_solver *s)
 {
-    char why[2048]; /* of what was before: jobs under way may fail now */
+    char why[2048]; /* the last error; what happens here must not hide it */
 
     if (!s)
         return;
     snprintf(why, sizeof(why), "%s", ct_last_error());
     solver_snapshot_fini(s);
     solver_prepare_fini(s);
-    s->peers.shares_params = false; /* there is no need for a copy */
+    s->peers.shares_params = false; /* so that detach makes no private copy */
     if (s->options.exchange)
         s->options.exchange->ops->detach(s->options.exchange, s->net);
     solver_remote_stop(s);
@@ -214,7 +214,7 @@ void ct_solver_destroy(struct ct_solver *s)
     ct_free(s->shares.weights);
     ct_free(s->shares.batches);
     ct_net_destroy(s->net);
-    /* The net may have recorded its copies. */
+    /* After the net, which may have recorded copies of the mirror. */
     ct_mirror_destroy(s->peers.mirror);
     solver_device_fini(s);
     solver_early_fini(s);

@@ -22,7 +22,7 @@ static struct ct_blob history_view(const struct ct_solver *s, int h, int i)
     return b;
 }
 
-/* ---- what ranks and layers keep between iterations */
+/* ---- values that ranks and layers keep between iterations */
 
 static enum ct_status keep_put(void *arg, const char *name, int64_t n,
                                const float *x)
@@ -83,7 +83,8 @@ static enum ct_status take_from(const Caffe__SolverState *m, const char *name,
     return CT_OK;
 }
 
-/* The file of `rank` becomes the open one; without it there is none. */
+/* Opens the file of `rank` and closes the one before.  If it cannot be read,
+ * k->file is NULL. */
 static enum ct_status open_rank(struct kept *k, int rank)
 {
     char *path = NULL;
@@ -119,7 +120,7 @@ static enum ct_status keep_get(void *arg, const char *name, int64_t n,
     CT_TRY(take_from(k->m, name, n, x, found));
     if (!*found)
         CT_TRY(take_from(k->file, name, n, x, found));
-    /* The own file first: mostly it is there. */
+    /* This rank's file first: it mostly has the value. */
     for (int own = 1; own >= 0; own--)
         for (size_t i = 0; i < k->m->n_rank_file && !*found; i++) {
             if ((k->m->rank_file[i] == k->rank) != (own == 1))
@@ -139,7 +140,7 @@ static enum ct_status keep_one(const struct ct_keep *keep, const char *layer,
     enum ct_status st;
 
     snprintf(name, sizeof(name), "carried.%d.%s", number, layer);
-    for (char *c = name; *c; c++) /* HDF5 takes it for a group's end */
+    for (char *c = name; *c; c++) /* in HDF5 a slash ends a group's name */
         *c = *c == '/' ? '|' : *c;
     CT_TRY(ct_alloc((size_t)b->count + 1, sizeof(*host), "carried", &host));
     if (keep->put) {
@@ -148,7 +149,7 @@ static enum ct_status keep_one(const struct ct_keep *keep, const char *layer,
             st = keep->put(keep->arg, name, b->count, host);
     } else {
         st = keep->get(keep->arg, name, b->count, host, &found);
-        if (st == CT_ESHAPE) { /* another batch, say */
+        if (st == CT_ESHAPE) { /* for example, the batch size has changed */
             CT_WARN("layer %s begins anew: %s", layer, ct_last_error());
             st = CT_OK;
         } else if (st == CT_OK && found)
@@ -158,8 +159,9 @@ static enum ct_status keep_one(const struct ct_keep *keep, const char *layer,
     return st;
 }
 
-/* Each value that layers carry from pass to pass, into snapshots and out of
- * them.  Ranks that train together carry different ones and begin anew. */
+/* Writes the values that layers carry from pass to pass to a snapshot, or reads
+ * them back.  With several ranks these values differ between ranks and are not
+ * kept. */
 static enum ct_status keep_carried(const struct ct_solver *s,
                                    const struct ct_keep *keep)
 {
@@ -242,7 +244,7 @@ enum ct_status solver_state_fits(const struct ct_solver *s,
     return CT_OK;
 }
 
-/* A damaged file of an older version may hold anything. */
+/* Checks the numbers, because a file of an older version has no checksum. */
 static enum ct_status put_iteration(struct ct_solver *s,
                                     const Caffe__SolverState *m)
 {
@@ -251,7 +253,7 @@ static enum ct_status put_iteration(struct ct_solver *s,
     if (m->iter < 0 || m->current_step < 0)
         return ct_fail(CT_EPARSE, "it stands at iteration %d, step %d",
                        m->iter, m->current_step);
-    if (m->iter > 0) { /* warm-up needs the rate before */
+    if (m->iter > 0) { /* warm-up needs the rate of the iteration before */
         s->iter         = m->iter - 1;
         s->current_step = m->current_step;
         CT_TRY(solver_rate(s, &rate));

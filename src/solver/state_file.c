@@ -5,7 +5,7 @@
  *         iter, learned_net, current_step, history/0, ...      Caffe's
  *         seed, n_passes/0, ..., state/<name>, and more numbers    our own
  *
- * The checksum is over the message, so it is the same in both. */
+ * The checksum is that of the message, so it is the same in both forms. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "proto/edit.h"
 #include "solver/state.h"
 
-/* A sink for packed bytes that only adds them up. */
+/* A protobuf buffer that only computes the checksum of packed bytes. */
 struct sum {
     ProtobufCBuffer base;
     uint32_t        crc;
@@ -40,7 +40,7 @@ static uint32_t sum_of(const Caffe__SolverState *m)
     return s.crc;
 }
 
-/* ---- numbers of the message that HDF5 has under their own names */
+/* ---- numbers of the message, which HDF5 stores under their names */
 
 struct number {
     const char *name;
@@ -206,7 +206,7 @@ static enum ct_status read_integers(struct ct_hdf5 *h, const char *group,
     return CT_OK;
 }
 
-/* What ranks and layers keep, in the order of its names. */
+/* Values that ranks and layers keep, in the order of their names. */
 static enum ct_status read_kept(struct ct_hdf5 *h, Caffe__SolverState *m)
 {
     char **names = NULL, name[1024];
@@ -284,9 +284,10 @@ static enum ct_status open_hdf5(const char *path, Caffe__SolverState **out)
     return st;
 }
 
-/* ---- both */
+/* ---- both forms */
 
-/* HDF5 lists names in order of their bytes; so does the message, then. */
+/* Sorts kept values by the bytes of their names, the order in which HDF5 lists
+ * them, so that the checksum is the same. */
 static void sort_kept(Caffe__SolverState *m)
 {
     for (size_t i = 1; i < m->n_state; i++)
@@ -322,7 +323,7 @@ enum ct_status solver_state_read(const char *path, Caffe__SolverState **out)
     if (st == CT_OK && m->n_state != m->n_state_name)
         st = ct_fail(CT_EPARSE, "%s is damaged: it has %zu names for %zu "
                      "values", path, m->n_state_name, m->n_state);
-    /* Who writes one checksum writes both. */
+    /* Every writer sets both checksums or none. */
     if (st == CT_OK && (m->has_own_crc || m->has_crc) &&
         (!m->has_own_crc || m->own_crc != sum_of(m)))
         st = ct_fail(CT_EPARSE, "%s is damaged: its content does not have the "

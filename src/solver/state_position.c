@@ -1,12 +1,13 @@
-/* state_position.c - where training stands in its data.
+/* state_position.c - the position of the training in its data.
  *
  * All ranks together take the samples of one endless sequence in order
- * (data/order.h).  A snapshot keeps how many they have taken, so that another
- * number of ranks, or another batch, goes on with the sample that is next:
+ * (data/order.h).  A snapshot has the number of samples taken, so that a
+ * training with another number of ranks or another batch continues with the
+ * next sample:
  *
  *     sample of pass t = skew + t / share * step
  *
- * where a step takes `step` samples of all ranks in `share` passes of each.
+ * A step takes `step` samples over all ranks, in `share` passes of each rank.
  * The skew is 0 until ranks or batch change. */
 #include <inttypes.h>
 
@@ -15,11 +16,12 @@
 #include "proto/edit.h"
 #include "solver/state.h"
 
-/* So many times the samples of a batch still fit a number. */
+/* More passes than this are an error in the file.  So many passes times the
+ * samples of a batch fit into 64 bits. */
 static const int64_t most_passes = (int64_t)1 << 40;
 
-/* Passes of all ranks in place of this one's, where they share out those of a
- * step, and back. */
+/* Canonical training divides the passes of a step among ranks: converts passes
+ * of this rank to passes of all ranks. */
 static int64_t passes_of_all(const struct ct_solver *s, int64_t mine)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -27,6 +29,7 @@ static int64_t passes_of_all(const struct ct_solver *s, int64_t mine)
     return x && x->facts.parts ? mine / x->facts.micro * x->facts.parts : mine;
 }
 
+/* Converts passes of all ranks to passes of this rank. */
 static int64_t passes_of_mine(const struct ct_solver *s, int64_t all)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -39,8 +42,9 @@ static int n_ranks(const struct ct_solver *s)
     return s->options.exchange ? s->options.exchange->facts.size : 1;
 }
 
-/* What one step takes, on all ranks, and its passes; with sources of their
- * own, ranks count only theirs.  *step 0: nobody knows. */
+/* Samples of one step over all ranks, and passes of a step on this rank.  If
+ * each rank has its own source, only its own samples count.  *step 0:
+ * unknown. */
 static void find_step(const struct ct_solver *s, int64_t *step, int64_t *share)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -65,8 +69,8 @@ int64_t solver_samples(const struct ct_solver *s)
     return x && x->facts.own_data ? skew * x->facts.size : skew;
 }
 
-/* Batches of test net i that all ranks have run; a program may have run it by
- * itself, too. */
+/* Batches of test net i that all ranks have run.  Without dealing, passes are
+ * counted by the net, because a program may have run it outside of tests. */
 static int64_t n_tested(const struct ct_solver *s, int i)
 {
     return (int64_t)(s->tests.deals ? s->tests.n_batches[i]
@@ -81,8 +85,8 @@ enum ct_status solver_position_take(const struct ct_solver *s,
 
     CT_TRY(ct_edit_resize(&m->n_passes, n_nets, sizeof(*m->n_passes)));
     m->n_n_passes = n_nets;
-    /* In canonical training of all ranks, since another number of them shares
-     * them out otherwise. */
+    /* In canonical training the passes of all ranks are kept, because another
+     * number of ranks divides them differently. */
     m->n_passes[0] = passes_of_all(s, (int64_t)ct_net_n_passes(s->net));
     for (int i = 0; i < s->tests.n; i++)
         m->n_passes[i + 1] = n_tested(s, i);
@@ -107,7 +111,8 @@ static void say_batch(const struct ct_solver *s, const Caffe__SolverState *m)
             m->batch, m->n_ranks, all, n_ranks(s), m->samples);
 }
 
-/* Ranks and batch may be others than the snapshot's. */
+/* The skew for this number of ranks and this batch, which may differ from those
+ * of the snapshot. */
 static int64_t skew_of(const struct ct_solver *s, const Caffe__SolverState *m,
                        int64_t n_passes, int64_t *step)
 {

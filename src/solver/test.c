@@ -1,7 +1,7 @@
-/* test.c - the test nets at work, in Caffe's words.
+/* test.c - runs the test nets and prints scores in Caffe's words.
  *
- * With peers all ranks share the batches of a test where the net allows it;
- * where it does not, rank 0 has the test nets and the others go on. */
+ * With peers, all ranks divide the batches of a test if the nets allow it.
+ * Otherwise rank 0 tests, and the others continue. */
 #include <math.h>
 #include <string.h>
 
@@ -60,11 +60,11 @@ void solver_print_outputs(const struct ct_net *net, const char *which,
 
 struct between {
     struct ct_solver *solver;
-    enum ct_status    status; /* of a snapshot taken here */
+    enum ct_status    status; /* of a snapshot between two batches */
 };
 
-/* Alone, a request is met between test batches.  With peers it waits for the
- * next exchange, where all ranks hear of it. */
+/* Without peers a request takes effect between test batches.  With peers it
+ * waits for the next exchange, which tells it to all ranks. */
 static bool pause_for_requests(void *arg)
 {
     struct between *b         = arg;
@@ -91,8 +91,9 @@ enum ct_status solver_test_seek(struct ct_solver *s, int i, uint64_t n_batches)
           : n_batches);
 }
 
-/* A score that is no number means that the net is spoilt, except before
- * training: statistics of a deep net that has seen no data can overflow. */
+/* A score that is not a number means that training has failed.  Before training
+ * it is only a warning, because statistics of a deep net that has seen no data
+ * can overflow. */
 static enum ct_status check_means(const struct ct_solver *s, int i,
                                   const double *mean)
 {
@@ -164,7 +165,7 @@ static enum ct_status print_detections(struct ct_solver *s, int i,
     return st;
 }
 
-/* Runs the batches of a test, then prints what they came to. */
+/* Runs the batches of a test, then prints the means. */
 static enum ct_status run_test(struct ct_solver *s, int i, struct between *b)
 {
     struct ct_exchange *x      = s->tests.deals ? s->options.exchange : NULL;
@@ -181,7 +182,7 @@ static enum ct_status run_test(struct ct_solver *s, int i, struct between *b)
     else
         st = ct_scores_run(&scores, s->tests.net[i], x, s->tests.n_batches[i],
                            n, pause_for_requests, b);
-    if (st != CT_ECOMM) /* after which the test is made again */
+    if (st != CT_ECOMM) /* otherwise the test is repeated in the next view */
         s->tests.n_batches[i] = s->tests.deals
                                     ? s->tests.n_batches[i] + (uint64_t)n
                                     : ct_net_n_passes(s->tests.net[i]);
@@ -202,7 +203,7 @@ static enum ct_status test_one(struct ct_solver *s, int i)
 
     CT_INFO("Iteration %d, Testing net (#%d)", s->iter, i);
     CT_TRY(ct_net_share_weights(s->tests.net[i], s->net));
-    if (!s->tests.deals) /* a program may have run the net by itself */
+    if (!s->tests.deals) /* a program may have run the net outside of tests */
         s->tests.n_batches[i] = ct_net_n_passes(s->tests.net[i]);
     st = run_test(s, i, &b);
     if (st == CT_ESTOP)
@@ -212,7 +213,7 @@ static enum ct_status test_one(struct ct_solver *s, int i)
     return s->stop && st == CT_ESTOP ? CT_OK : st;
 }
 
-/* Rank 0's values on all ranks. */
+/* Copies rank 0's values to all ranks. */
 static enum ct_status spread(struct ct_exchange *x, struct ct_blob *b)
 {
     const size_t n = (size_t)b->count * sizeof(float);
@@ -234,9 +235,9 @@ out:
     return st;
 }
 
-/* Where rank 0 tests alone, and a BatchNorm goes on counting there
- * (use_global_stats: false), what it has seen counts for all, as it does on
- * one rank. */
+/* A BatchNorm with use_global_stats: false updates its statistics in tests,
+ * too.  If rank 0 tests alone, all ranks get its statistics, so that the result
+ * is that of a single rank. */
 static enum ct_status spread_statistics(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;

@@ -1,8 +1,8 @@
-/* tracing.c - some iterations recorded on all ranks.
+/* tracing.c - traces some iterations on all ranks.
  *
- * Recording starts and ends between two iterations, the same ones on every
- * rank: those that were asked for from the start, or those after the exchange
- * by which all ranks heard of a request. */
+ * A trace starts and ends between two iterations, the same ones on every rank.
+ * It covers the iterations of --trace, or those after an exchange that told all
+ * ranks of a request. */
 #include "solver/tracing.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static enum ct_status take_part(void *arg, int rank, const void *data,
     return CT_OK;
 }
 
-/* Everybody's parts on rank 0, which writes them. */
+/* Sends the parts of all ranks to rank 0, which writes them. */
 static enum ct_status collect(struct ct_solver *s, const struct ct_text *mine)
 {
     struct ct_tracing *t  = s->watch.tracing;
@@ -76,7 +76,7 @@ static void start(struct ct_solver *s, int end)
 {
     struct ct_tracing *t = s->watch.tracing;
 
-    if (t->on) /* two requests at once: the later end counts */
+    if (t->on) /* of two requests the later end counts */
         t->end = t->end > end ? t->end : end;
     else
         t->end = end > s->iter ? end : s->iter + 1;
@@ -96,8 +96,9 @@ enum ct_status solver_trace_iteration(struct ct_solver *s)
         return CT_OK;
     if (t->on && s->iter >= t->end)
         CT_TRY(finish(s));
-    /* A rank that was left behind may come to `from` late, but it comes.
-     * Among those that come and go all stand at the same iteration. */
+    /* A rank that missed a deadline may skip iteration `from`, so a later one
+     * starts the trace, too.  In an elastic job all ranks are at the same
+     * iteration. */
     if (t->from >= 0 && s->iter >= t->from) {
         if ((solver_commits(s) ? s->iter : s->shown.start_iter) <
             t->from + t->count)
@@ -124,7 +125,7 @@ void solver_trace_drop(struct ct_solver *s)
     t->on = false;
     ct_trace_stop();
     if (t->planned >= 0 && t->end == t->planned + t->count)
-        t->from = t->planned; /* what is left of it */
+        t->from = t->planned; /* the remaining iterations are traced again */
     else
         CT_WARN("the trace is lost: other ranks train now");
 }

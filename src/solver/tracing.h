@@ -1,4 +1,4 @@
-/* tracing.h - some iterations recorded on all ranks, and what becomes of it. */
+/* tracing.h - the interface of a solver to a trace of all ranks. */
 #ifndef CT_SOLVER_TRACING_H
 #define CT_SOLVER_TRACING_H
 
@@ -7,32 +7,33 @@
 
 #include "base/text.h"
 
-/* The caller's, for struct ct_solver_watch; the same on all ranks but for
- * `wanted`. */
+/* Owned by the caller, for struct ct_solver_watch.  All ranks have the same
+ * values, except for `wanted`. */
 struct ct_tracing {
-    int  from, count; /* the iterations to record; from -1: none by itself */
-    int  planned;     /* the `from` of those that are being recorded; -1 */
-    /* Set by any thread or signal handler of any rank: the next `count`
-     * iterations are recorded on all ranks. */
+    int  from, count; /* the iterations to trace; from -1: only on request */
+    int  planned;     /* `from` of a planned trace that has begun; -1: none */
+    /* Any thread or signal handler of any rank may set it: all ranks then trace
+     * the next `count` iterations. */
     atomic_bool wanted;
-    /* On rank 0, when the iterations from `first` are over: part[r] has what
-     * rank r packed (base/trace.h).  A failure is logged and ends nothing. */
+    /* Called on rank 0 when a trace that began at iteration `first` ends.
+     * part[r] is the packed trace of rank r (base/trace.h).  A failure is
+     * logged, and training continues. */
     enum ct_status (*write)(void *arg, int first, struct ct_text *part,
                             int n_parts);
     void *arg;
-    /* The solver's: */
-    bool on;
-    int  first, end; /* what is being recorded */
+    /* Only the solver changes these: */
+    bool on;         /* a trace is running */
+    int  first, end; /* its iterations */
 };
 
 struct ct_pulse;
 
-/* For ct_solver_options.watch, which is copied: who looks on. */
+/* Observers of a solver, for ct_solver_options.watch, which is copied. */
 struct ct_solver_watch {
-    /* Told where a solver without peers stands; borrowed; NULL: nobody asks.
-     * With peers the exchange has one. */
+    /* A solver without peers reports its progress here; with peers it uses the
+     * pulse of the exchange.  Borrowed; NULL: none. */
     struct ct_pulse *pulse;
-    /* Iterations to record, on all ranks or on none; NULL: none.  Borrowed */
+    /* Set on all ranks or on none.  Borrowed; NULL: no trace. */
     struct ct_tracing *tracing;
 };
 

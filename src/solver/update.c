@@ -176,8 +176,8 @@ static enum ct_status update_param(struct ct_solver *s, int i)
                                      : CT_OK;
 }
 
-/* In canonical training the statistics of all micro-batches came with the
- * gradients. */
+/* In canonical training the statistics of all micro-batches arrive with the
+ * gradients; layers take them from there. */
 static void take_statistics_in(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
@@ -208,7 +208,7 @@ static enum ct_status set_statistics_aside(struct ct_solver *s)
     return CT_OK;
 }
 
-/* On a GPU, when all gradients have arrived. */
+/* On a GPU: waits for all gradients and computes their factor. */
 static enum ct_status judge_on_device(struct ct_solver *s)
 {
     const float *g;
@@ -260,7 +260,7 @@ static void make_due(struct ct_solver *s)
         s->due.state[i] = s->due.state[i] == SOLVER_EARLY ? SOLVER_CURRENT
                           : by_peers                      ? SOLVER_ELSEWHERE
                                                           : SOLVER_DUE;
-    if (x && x->facts.remote) { /* fetch brings what servers have made */
+    if (x && x->facts.remote) { /* servers update; fetch gets the results */
         s->due.end         = 0;
         s->peers.exchanged = false;
     }
@@ -324,7 +324,7 @@ enum ct_status solver_update_all(struct ct_solver *s)
     /* Last layers first: that is the order in which gradients arrive. */
     while (solver_is_due(s))
         CT_TRY(update_param(s, --s->due.end));
-    if (!s->gpu.gradients) /* otherwise they are in already */
+    if (!s->gpu.gradients) /* otherwise judge_on_device() has done it */
         take_statistics_in(s);
     solver_swap_shared(s);
     s->peers.exchanged = false;

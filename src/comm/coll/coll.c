@@ -1,4 +1,4 @@
-/* coll.c - the table of sums and the choice among them. */
+/* coll.c - the list of algorithms that sum, and the choice of one. */
 #include "comm/coll/coll.h"
 
 #include <string.h>
@@ -94,7 +94,7 @@ enum ct_status ct_allreduce(struct ct_comm *c, float *x, int64_t n)
     const struct ct_allreduce_type *type = ct_allreduce_choose(c, n);
     enum ct_status st                    = type->run(c, x, n);
 
-    /* All ranks have heard that they cannot share memory; x is untouched. */
+    /* All ranks know that they cannot share memory; x has not changed. */
     if (st == CT_ENOTSUP && type == &ct_coll_shared && c->place.window_failed)
         return ct_allreduce_choose(c, n)->run(c, x, n);
     return st;

@@ -1,10 +1,10 @@
-/* gather.c - everyone's part to all, and the barrier.
+/* gather.c - all-gather and barrier.
  *
- * All-gather goes around the ring: each of P-1 steps passes on the part that
- * came last.  T = (P-1) alpha + (sum - own) beta.
+ * All-gather uses a ring: in each of P-1 steps a rank forwards the part that it
+ * received last.  T = (P-1) alpha + (sum - own) beta.
  *
- * The barrier: in step k rank r tells r + 2^k and hears from r - 2^k; after
- * ceil(log2 P) steps everyone has heard of everyone. */
+ * Barrier: in step k rank r sends to r + 2^k and receives from r - 2^k; after
+ * ceil(log2 P) steps every rank has news of all others. */
 #include <string.h>
 
 #include "comm/coll/coll.h"
@@ -43,7 +43,7 @@ enum ct_status ct_allgather(struct ct_comm *c, const void *mine,
     return CT_OK;
 }
 
-/* All but what the next rank has of itself. */
+/* A rank forwards all parts except the next rank's own. */
 double ct_allgather_bytes(const struct ct_place *p, const size_t *bytes)
 {
     double sum = 0;

@@ -1,15 +1,16 @@
 /* halving.c - recursive halving, then doubling (Rabenseifner; any P).
  *
  *     p = the largest power of two not above P, rest = P - p.
- *     Fold:   of the first 2 rest ranks each even one gives its floats to the
- *             next, which adds them; p ranks are left, renumbered v = 0..p-1.
- *     Halve:  d = p/2, p/4, ..., 1: with v^d exchange halves of the window,
- *             keep (and add to) the lower one if v & d is 0, else the upper.
- *     Double: the same partners in reverse give back what they own.
- *     Unfold: the odd ones of the first 2 rest give the sum back.
+ *     Fold:   among the first 2 rest ranks each even one sends its floats to
+ *             the next, which adds them; p ranks remain, renumbered
+ *             v = 0..p-1.
+ *     Halve:  d = p/2, p/4, ..., 1: exchange halves of the window with v^d;
+ *             keep, and add to, the lower half if v & d is 0, else the upper.
+ *     Double: the same partners in reverse order send back their sums.
+ *     Unfold: the odd ones of the first 2 rest ranks send the sum back.
  *
  *     T = 2 log2(p) alpha + 2 n (p-1)/p beta + n (p-1)/p gamma
- *         (+ 2 (alpha + n beta) + n gamma where P is no power of two)      */
+ *         (+ 2 (alpha + n beta) + n gamma if P is not a power of two)      */
 #include <math.h>
 
 #include "comm/coll/coll.h"
@@ -19,7 +20,7 @@ enum { MOST_LEVELS = 31 };
 
 /* The windows of one rank, from all n floats down to its own block. */
 struct halving {
-    int            p, rest, v; /* v -1: this rank sits out */
+    int            p, rest, v; /* v -1: this rank only folds and unfolds */
     int            n_levels;
     int            distance[MOST_LEVELS];
     struct ct_part keep[MOST_LEVELS], give[MOST_LEVELS];
@@ -50,7 +51,7 @@ static void halving_plan(struct halving *h, int me, int size, int64_t n)
     }
 }
 
-/* The group's index of number v. */
+/* The index in the group of the rank with number v. */
 static int halving_index(const struct halving *h, int v)
 {
     return v < h->rest ? 2 * v + 1 : v + h->rest;
@@ -107,7 +108,7 @@ double ct_halving_bytes(int me, int size, int64_t n)
     int64_t floats = 0;
 
     halving_plan(&h, me, size, n);
-    if (me < 2 * h.rest) /* the fold one way, the unfold the other */
+    if (me < 2 * h.rest) /* even ranks send the fold, odd ones the unfold */
         floats += n;
     for (int i = 0; i < h.n_levels; i++)
         floats += h.give[i].n + h.keep[i].n;
@@ -125,8 +126,8 @@ static double halving_bytes(const struct ct_place *p, int64_t n)
     return ct_halving_bytes(p->rank, p->size, n);
 }
 
-/* The steps between hosts come first, with the largest halves, and L ranks
- * of a host make them at once over one link. */
+/* The steps between hosts come first, with the largest halves.  The L ranks of
+ * a host take them at the same time over one link. */
 static struct ct_cost halving_cost(const struct ct_terms *t)
 {
     double p     = exp2(floor(log2(t->P))), l = fmin(t->L, p);
@@ -143,8 +144,8 @@ static struct ct_cost halving_cost(const struct ct_terms *t)
     };
 }
 
-/* Beyond both the ring uses the wire best, and each of its 2(P-1) messages is
- * worth its latency. */
+/* For more bytes the ring is better: its 2(P-1) messages are then long enough
+ * for their latency. */
 static bool halving_is_usual(const struct ct_place *p, double bytes)
 {
     return bytes < 1 << 20 || bytes / p->size < 8 << 10;

@@ -1,18 +1,19 @@
-/* hierarchical.c - sum inside hosts, between hosts, inside hosts again.
+/* hierarchical.c - sums inside hosts, then between hosts.
  *
- *     L ranks on each of H hosts.  Through the host's memory (shared.h) each
- *     rank adds up 1/L of the floats; L sums at once between ranks of equal
- *     local number; everybody reads all of it from the host's memory.
+ *     L ranks on each of H hosts.  In shared memory of the host (shared.h) each
+ *     rank adds up 1/L of the floats.  Ranks with equal local numbers sum these
+ *     between hosts, L sums at the same time.  Then each rank reads all sums
+ *     from the memory of its host.
  *
- * The network carries 2 n (H-1)/H floats a host, through as many adapters as
- * there are ranks, and everything else stays inside.  Where hosts have unequal
- * numbers of ranks the first rank of each sums for it: a tree inside, a sum
- * between first ranks, the tree back. */
+ * The network carries 2 n (H-1)/H floats per host; L ranks send them, so L
+ * adapters can work.  Everything else stays inside the hosts.  If hosts have
+ * different numbers of ranks, the first rank of each host sums for it: a tree
+ * inside the host, a sum between first ranks, and the tree back. */
 #include "comm/coll/coll.h"
 #include "comm/coll/transfer.h"
 #include "comm/coll/shared.h"
 
-enum { RING_FLOATS = 64 << 10 }; /* between hosts: from here on a ring */
+enum { RING_FLOATS = 64 << 10 }; /* from this size a ring between hosts */
 
 static enum ct_status cross_sum(struct ct_comm *c, float *x, int64_t n,
                                 int step)
@@ -35,7 +36,7 @@ static enum ct_status between_hosts(struct ct_comm *c, float *x, int64_t n)
     return cross_sum(c, x, n, 1);
 }
 
-/* Where ranks cannot share memory: rings on the host. */
+/* Without shared memory: rings inside the host. */
 static enum ct_status ring_run(struct ct_comm *c, float *x, int64_t n)
 {
     struct ct_part mine = ct_part(n, c->local.size,
@@ -75,7 +76,7 @@ static enum ct_status hierarchical_run(struct ct_comm *c, float *x, int64_t n)
     return c->place.even ? even_run(c, x, n) : uneven_run(c, x, n);
 }
 
-/* Between hosts, for this rank's slice of each segment. */
+/* Bytes between hosts for this rank's slice of each segment. */
 static double slices_bytes(const struct ct_place *p, int64_t n)
 {
     double bytes = 0;
@@ -113,8 +114,8 @@ static double hierarchical_bytes(const struct ct_place *p, int64_t n)
     return p->local == 0 ? bytes + cross_bytes(p, n) : bytes;
 }
 
-/* Inside, two waits; a byte copied into or out of the host's memory takes what
- * one added takes. */
+/* Inside a host there are two waits.  Copying a byte to or from shared memory
+ * is assumed to take as long as adding one. */
 static struct ct_cost hierarchical_cost(const struct ct_terms *t)
 {
     double in   = t->L > 1 ? t->S : 0;

@@ -1,9 +1,9 @@
 /* library.c - the sum of the library below the transport: MPI_Iallreduce,
  * polled.
  *
- * How it adds is the library's business, and so is what it sends: the bytes
- * counted and the time predicted are those of a ring, which sends the least
- * that any algorithm can do with. */
+ * The library decides how to add and what to send, so both are unknown.  The
+ * bytes that are counted and the time that is predicted are those of a ring,
+ * which sends the fewest bytes of all algorithms. */
 #include "comm/coll/coll.h"
 #include "comm/coll/transfer.h"
 

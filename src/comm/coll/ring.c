@@ -1,17 +1,16 @@
 /* ring.c - sum around a ring: reduce-scatter, then all-gather.
  *
  *     P parts.  Step j = 0..2P-3: send part r-j, receive part r-j-1; add it
- *     in the first half (j < P-1), keep it as it is in the second.
+ *     in the first half (j < P-1), store it in the second.
  *
  * After the first half rank r owns the sum of part r+1.  Part p is added up in
  * the order p, p+1, ..., p+P-1 (mod P).  Each rank sends 2 (P-1)/P n floats,
- * always to one neighbour and from the other, which is what real networks and
- * both MPIs do best.
+ * all of them to one neighbour, and receives only from the other, which real
+ * networks and both MPIs do best.
  *
- * Parts are cut into S segments and the steps run into one another: segment s
- * leaves in step j as soon as it has come in step j-1.  So there is one long
- * row of items k = j S + s, and no moment in which the wire waits for the end
- * of a step.
+ * Parts are cut into S segments, and steps overlap: segment s is sent in step j
+ * as soon as it was received in step j-1.  So there is one long row of items
+ * k = j S + s, and the wire never waits for the end of a step.
  *
  *     T = 2(P-1) alpha + 2 n (P-1)/P beta + n (P-1)/P gamma              */
 #include "comm/coll/coll.h"
@@ -59,9 +58,9 @@ static float *ring_slot(const struct ring *q, int64_t k)
     return q->staging + k % CT_DEPTH * q->slot_n;
 }
 
-/* Posts the receive of item k.  One that writes into x itself first waits for
- * the send of the same floats, P-1 steps before.  Its peer has them by the time
- * anything can come back, but MPI allows no receive into what is being sent. */
+/* Posts the receive of item k.  A receive into x first waits until the same
+ * floats are sent, P-1 steps before.  The peer has them before anything can
+ * come back, but MPI forbids a receive into memory that is being sent. */
 static enum ct_status ring_post(struct ring *q, int64_t k, int64_t first)
 {
     struct ct_part in = ring_item(q, k, 1);
@@ -75,7 +74,7 @@ static enum ct_status ring_post(struct ring *q, int64_t k, int64_t first)
                              (size_t)in.n * sizeof(float));
 }
 
-/* Items first..end-1.  By induction over k nobody waits for ever: when all
+/* Items first..end-1.  By induction over k no rank waits for ever: when all
  * ranks are at item k, all have posted its receive, so all its sends end. */
 static enum ct_status ring_items(struct ring *q, int64_t first, int64_t end)
 {
@@ -123,7 +122,7 @@ enum ct_status ct_ring(struct ct_comm *c, const struct ct_group *g, float *x,
     return st;
 }
 
-/* All parts but the one that stays, in each half. */
+/* In each half a rank sends all parts except one. */
 double ct_ring_bytes(int me, int size, int64_t n, enum ct_ring_part part)
 {
     int64_t floats = 0;
@@ -158,7 +157,7 @@ struct ct_cost ct_ring_cost(const struct ct_terms *t)
     };
 }
 
-/* Whatever no other takes. */
+/* All sizes; the algorithms before it in coll.def are asked first. */
 static bool ring_is_usual(const struct ct_place *p, double bytes)
 {
     (void)p, (void)bytes;

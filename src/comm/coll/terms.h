@@ -1,16 +1,16 @@
-/* terms.h - what a sum takes, predicted from a few measured numbers.
+/* terms.h - predicts the cost of a sum from a few measured numbers.
  *
- * a is the latency of a message, b seconds per byte on the wire, c seconds per
- * byte added; P ranks on H hosts, L ranks per host, S bytes to sum.  What stays
- * inside a host takes that host's own latency (la) and time per byte (lb), and
- * what leaves it shares one link.  Each collective states its formula in its
- * own file. */
+ * a is the latency of a message, b the seconds per byte sent, c the seconds per
+ * byte added; P ranks on H hosts, L ranks per host, S bytes to sum.  Messages
+ * inside a host have another latency (la) and time per byte (lb); messages that
+ * leave a host share one link.  Each collective has its formula in its own
+ * file. */
 #ifndef CT_COMM_COLL_TERMS_H
 #define CT_COMM_COLL_TERMS_H
 
 #include "comm/place.h"
 
-/* What is measured: seconds per message, per byte sent, per byte added. */
+/* Measured: seconds per message, per byte sent, per byte added. */
 struct ct_links {
     double alpha, beta, gamma;      /* between hosts */
     double local_alpha, local_beta; /* inside a host */
@@ -24,8 +24,8 @@ struct ct_terms {
 };
 
 struct ct_cost {
-    double bytes;   /* that the busiest rank sends */
-    double seconds; /* on the wire, and adding */
+    double bytes;   /* sent by the rank that sends most */
+    double seconds; /* for messages and additions */
 };
 
 struct ct_terms ct_terms(const struct ct_links *links,

@@ -1,4 +1,4 @@
-/* transfer.c - windows of messages, and transfers in segments. */
+/* transfer.c - messages in flight, and transfers in segments. */
 #include "comm/coll/transfer.h"
 
 void ct_flight_init(struct ct_flight *f, struct ct_comm *c, int peer, int tag)
@@ -20,7 +20,7 @@ enum ct_status ct_flight_wait(struct ct_flight *f, int64_t n)
     return CT_OK;
 }
 
-/* The place for the next message. */
+/* Makes room for the next message. */
 static enum ct_status flight_slot(struct ct_flight *f, size_t bytes, int64_t *i)
 {
     CT_TRY(ct_flight_wait(f, f->n_posted - CT_DEPTH + 1));
@@ -81,7 +81,7 @@ static size_t segment_bytes(size_t bytes, int64_t s)
     return left < CT_SEGMENT_BYTES ? left : CT_SEGMENT_BYTES;
 }
 
-/* Segment s of what is taken; where it is added it goes through staging. */
+/* Posts the receive of segment s, into staging if it will be added. */
 static enum ct_status take_post(struct ct_flight *got,
                                 const struct ct_transfer *t, char *staging,
                                 int64_t s)
@@ -104,7 +104,7 @@ static enum ct_status take_done(struct ct_flight *got,
     return CT_OK;
 }
 
-/* Receives run CT_DEPTH ahead, so a peer's send always finds one. */
+/* CT_DEPTH receives are posted in advance, so that a peer's send finds one. */
 enum ct_status ct_transfer(struct ct_comm *c, const struct ct_transfer *t,
                            int tag)
 {

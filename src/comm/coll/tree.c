@@ -1,10 +1,10 @@
-/* tree.c - sum up a binomial tree, spread down it: BVLC Caffe's first way
- * between devices, for any number of ranks.
+/* tree.c - sums up a binomial tree and sends the sum down it, as the first BVLC
+ * Caffe did between devices, but for any number of ranks.
  *
- * Ranks of one host meet first, then the first ranks of the hosts do, so that
- * each host sends its sum over the network once.  Rank 0 is the root.  A rank
- * adds its children to its own floats, nearest first: a fixed order.  Large n
- * goes in segments that follow one another through the tree.
+ * Ranks of one host sum first, then the first ranks of the hosts, so that each
+ * host sends its sum over the network once.  Rank 0 is the root.  A rank adds
+ * its children to its own floats in a fixed order, nearest first.  Large sums
+ * pass through the tree in segments.
  *
  *     T = 2 log2(P) (alpha + n beta) + log2(P) n gamma                     */
 #include "comm/coll/coll.h"
@@ -13,7 +13,7 @@
 enum { SEGMENT = CT_SEGMENT_BYTES / sizeof(float) };
 
 struct sum {
-    float  *x, *staging; /* CT_DEPTH slots of slot_n floats a child */
+    float  *x, *staging; /* per child CT_DEPTH slots of slot_n floats */
     int64_t n, slot_n, n_segments;
     struct ct_flight up, from[CT_MOST_CHILDREN];
 };
@@ -168,7 +168,7 @@ static enum ct_status tree_run(struct ct_comm *c, float *x, int64_t n)
                           ct_comm_tag(c, 1));
 }
 
-/* Up once, down once a child. */
+/* A rank sends once to its parent and once to each child. */
 static double tree_bytes(const struct ct_place *p, int64_t n)
 {
     struct ct_tree t;
@@ -189,7 +189,7 @@ static struct ct_cost tree_cost(const struct ct_terms *t)
     };
 }
 
-/* Of few bytes, latency is what counts. */
+/* For few bytes only latency counts. */
 static bool tree_is_usual(const struct ct_place *p, double bytes)
 {
     (void)p;

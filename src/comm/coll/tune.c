@@ -1,15 +1,16 @@
-/* tune.c - times the sums at a few sizes and keeps the best for each.
+/* tune.c - measures all algorithms at a few sizes and keeps the fastest for
+ * each size.
  *
- * A size's time is the least of its repeats, averaged over ranks.  Slow links
- * leave no time for long sums, in which other ways are better than in short
- * ones.  So their times are predicted: by the latency and the time per byte
- * that fit what was timed best, in the formulas of the algorithms (terms.h).
- * Where latency was nearly all of it, nothing is known of long sums, and what
- * is usual for them is taken.
+ * The time for a size is the least of some repeats, averaged over ranks.  On
+ * slow links there is no time to measure long sums, for which other algorithms
+ * are better than for short ones.  Their times are predicted by the formulas of
+ * the algorithms (terms.h), with the latency and the time per byte that fit the
+ * measurements best.  If the measured times are nearly all latency, long sums
+ * cannot be predicted, and the usual algorithm is taken.
  *
- * Between two sizes the choice changes at their geometric mean; beyond the
- * largest it stays.  All ranks follow rank 0's table, so that they always run
- * the same algorithm. */
+ * Between two sizes the choice changes at their geometric mean; above the
+ * largest size it does not change.  All ranks use the table of rank 0, so that
+ * they always run the same algorithm. */
 #include <math.h>
 #include <string.h>
 
@@ -22,10 +23,12 @@ enum { REPEATS = 3, GROWTH = 8 };
 static const int64_t tune_floats[CT_TUNE_SIZES] = { 256, 4 << 10, 64 << 10,
                                                     512 << 10, 4 << 20 };
 
-static const double usual_gets = 0.9; /* of its time: runs repeat */
+/* The time of the usual algorithm is multiplied by this, so that it is kept
+ * unless another one is clearly faster: then runs choose equally. */
+static const double usual_gets = 0.9;
 
-/* Of the latency of a message, the least time of its bytes that tells how fast
- * the link is. */
+/* The time per byte is known if the bytes of the longest message took at least
+ * this part of its latency. */
 static const double bytes_tell = 0.2;
 
 static enum ct_status tune_time(struct ct_comm *c,
@@ -47,7 +50,7 @@ static enum ct_status tune_time(struct ct_comm *c,
     return CT_OK;
 }
 
-/* The fastest, unless what is usual is about as fast. */
+/* The fastest algorithm, or the usual one if it is nearly as fast. */
 static int tune_best(const struct ct_comm *c, int64_t n, const double *seconds)
 {
     double least = INFINITY;
@@ -101,8 +104,8 @@ static double predicted(const struct ct_comm *c, int type, int64_t n,
                              (double)n).seconds;
 }
 
-/* alpha and beta with the least squares of relative errors: every time is
- * u alpha + v beta, divided by itself. */
+/* Finds alpha and beta by least squares of relative errors.  A time s is
+ * s u alpha + s v beta, so u alpha + v beta should be 1. */
 static void fit(const struct ct_comm *c, const struct ct_tuning *t,
                 double *alpha, double *beta)
 {
@@ -206,7 +209,7 @@ enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
     for (int i = 0; i < n && go_on; i++) {
         last = ct_now();
         CT_TRY_GOTO(tune_size(c, x, tune_floats[i], out), st, out);
-        last  = GROWTH * (ct_now() - last); /* what the next size may take */
+        last  = GROWTH * (ct_now() - last); /* estimate for the next size */
         go_on = ct_now() - begin + last < budget_seconds;
         CT_TRY_GOTO(ct_broadcast(c, 0, &go_on, sizeof(go_on)), st, out);
     }

@@ -1,7 +1,7 @@
-/* tune.h - the ways to sum by number, and a sweep that times them all.
+/* tune.h - the algorithms by number, and a sweep that measures all of them.
  *
- * What includes this is compiled again when coll.def changes; coll.h is not
- * among it. */
+ * Files that include this are compiled again when coll.def changes; those that
+ * include only coll.h are not. */
 #ifndef CT_COMM_COLL_TUNE_H
 #define CT_COMM_COLL_TUNE_H
 
@@ -14,29 +14,29 @@ enum {
     CT_N_ALLREDUCE
 };
 
-/* A sweep over sizes, for c's choice and for a table. */
+/* The result of a sweep over sizes. */
 enum { CT_TUNE_SIZES = 5 };
 struct ct_tuning {
-    int n_sizes; /* fewer than CT_TUNE_SIZES when the links are slow */
-    int n_known; /* with those that are only predicted */
+    int n_sizes; /* measured sizes; fewer than CT_TUNE_SIZES on slow links */
+    int n_known; /* measured and predicted sizes */
     struct {
         int64_t n;                       /* floats */
         double  seconds[CT_N_ALLREDUCE]; /* mean over ranks; -1: cannot run */
         int     best;
     } size[CT_TUNE_SIZES];
 };
-/* Times every algorithm, for sums of up to about `most` floats; rank 0 decides
- * for all.  What is usual stays where nothing is a tenth faster.  Stops at
- * larger sizes once it has taken about `budget_seconds`; what larger ones take
- * is predicted then. */
+/* Measures every algorithm for sums of up to about `most` floats; rank 0
+ * decides for all.  The usual algorithm is kept unless another is a tenth
+ * faster.  Sizes that would take more than about `budget_seconds` are
+ * predicted. */
 CT_MUST_CHECK enum ct_status ct_allreduce_tune(struct ct_comm *c, int64_t most,
                                                double budget_seconds,
                                                struct ct_tuning *out);
-/* Takes the table that rank 0 sent for c's choices; refuses one that no rank of
- * this program can have sent. */
+/* Sets the choices of c from the table that rank 0 sent; fails if a rank of
+ * this program cannot have sent it. */
 CT_MUST_CHECK enum ct_status ct_tuning_take(struct ct_comm *c,
                                             const struct ct_tuning *t);
-/* Predicts the first `n` sizes that were not timed, from those that were. */
+/* Predicts those of the first `n` sizes that were not measured. */
 void ct_tuning_predict(const struct ct_comm *c, int n, struct ct_tuning *t);
 
 #endif

@@ -1,15 +1,15 @@
-/* adding.c - what a server does with a push that has come. */
+/* adding.c - how a server adds up a push that it has received. */
 #include "base/clock.h"
 #include "comm/ps/server.h"
 
 /* ---- in order
  *
- * Pairs of workers, then pairs of pairs: the order does not depend on who
- * serves or who comes first, and for a power of two it is that of canonical
- * sums (dist/proof/canonical.h).  Worker w ends as many pairs as its number has
- * ones at its end:
+ * Pairs of workers are added, then pairs of pairs.  The order does not depend
+ * on which rank serves or which push arrives first.  For a power of two it is
+ * the order of canonical sums (dist/proof/canonical.h).  Worker w completes as
+ * many pairs as its number has binary ones at its end:
  *
- *     parts behind worker 0: 0   1: 01   2: 01 2   3: 0123   4: 0123 4       */
+ *     parts after worker 0: 0   1: 01   2: 01 2   3: 0123   4: 0123 4        */
 
 static void add_last_two(struct ps_server *s, struct ps_owned *o)
 {
@@ -19,7 +19,7 @@ static void add_last_two(struct ps_server *s, struct ps_owned *o)
     ps_give_back(s, last);
 }
 
-/* The next worker's push. */
+/* Adds the push of the next worker in order. */
 static void add_next(struct ps_server *s, struct ps_owned *o)
 {
     const int w = o->n_added++;
@@ -31,7 +31,7 @@ static void add_next(struct ps_server *s, struct ps_owned *o)
         add_last_two(s, o);
 }
 
-/* All workers' pushes of a slice are in parts. */
+/* The parts have the pushes of all workers: makes the sum of them. */
 static enum ct_status end_sum(struct ct_ps *p, struct ps_owned *o)
 {
     struct ps_answer *a = NULL;
@@ -70,7 +70,7 @@ static enum ct_status add_in_order(struct ct_ps *p, struct ps_owned *o)
     return o->n_added == n ? end_sum(p, o) : CT_OK;
 }
 
-/* ---- as they come */
+/* ---- in the order of arrival */
 
 static void add_at_once(struct ps_owned *o, const void *message, int ring)
 {
@@ -84,7 +84,7 @@ static void add_at_once(struct ps_owned *o, const void *message, int ring)
     to->weight += h->weight;
 }
 
-/* How long iterations take, the newest counting for a fifth. */
+/* Updates the usual duration of an iteration; the latest one counts a fifth. */
 static void note_version(struct ps_owned *o)
 {
     const double now = ct_now(), took = now - o->since;
@@ -94,7 +94,8 @@ static void note_version(struct ps_owned *o)
     o->since = now;
 }
 
-/* Bounded staleness: iterations that are whole change the values. */
+/* Bounded staleness: an iteration changes the values when all its pushes are
+ * added. */
 static enum ct_status apply_whole(struct ct_ps *p, struct ps_owned *o)
 {
     const int ring = ps_ring_size(&p->config);
@@ -111,8 +112,8 @@ static enum ct_status apply_whole(struct ct_ps *p, struct ps_owned *o)
     return CT_OK;
 }
 
-/* Each push is an update of its own, with a share of the rate: so weight decay,
- * too, acts once while all workers push once. */
+/* Unbounded staleness: each push is an update with a share of the rate.  So the
+ * effect of weight decay while all workers push once is that of one update. */
 static enum ct_status apply_alone(struct ct_ps *p, struct ps_owned *o,
                                   void *message)
 {

@@ -1,19 +1,20 @@
-/* answer.c - from the server back to the workers.
+/* answer.c - answers of the server to the workers.
  *
- * A slice's answer is made once and sent to all who want that state of it.
- * One that is still being sent, to a worker that stands still perhaps, is left
- * alone and another is made: nobody waits for the slowest reader.  Workers that
- * are out of step want different states.  So each of them has PS_DEPTH answers
- * under way at most; the rest is made when it can be sent.
+ * The answer for a slice is made once and sent to all workers that want this
+ * state of the slice.  If the state changes while an answer is still being
+ * sent, another answer is made, so no worker waits for the slowest one.
+ * Workers that are not in step want different states.  So each of them has at
+ * most PS_DEPTH answers in flight; others are made when they can be sent.
  *
- * A gradient that is applied m updates after its values were read points where
- * they were, and momentum mu carries them on meanwhile: the two together swing.
- * So values are sent as they will be by then, as far as that is known:
+ * A gradient that is applied m updates after its values were sent was computed
+ * at old values, while momentum mu has moved them on.  Both together make
+ * training oscillate.  So the server sends a prediction of the values at that
+ * time:
  *
  *     w - (mu + mu^2 + ... + mu^m) h        h: the latest update
  *
- * With bounded staleness m is the number of iterations that are missing, and
- * without a bound that of the other workers. */
+ * With bounded staleness m is the number of iterations that are missing,
+ * otherwise the number of the other workers. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -70,7 +71,7 @@ static void write_head(struct ct_ps *p, const struct ps_owned *o,
         p->config.fill(p->config.arg, h);
 }
 
-/* How much of the latest update is to come again. */
+/* The factor of the latest update in the prediction. */
 static float ahead_of(const struct ct_ps *p, const struct ps_owned *o,
                       const struct ps_want *q)
 {
@@ -98,7 +99,7 @@ static enum ct_status write_values(struct ct_ps *p, const struct ps_owned *o,
     return CT_OK;
 }
 
-/* The message that meets a want. */
+/* Makes or finds the message for a want. */
 static enum ct_status make_answer(struct ct_ps *p, struct ps_owned *o,
                                   const struct ps_want *q,
                                   struct ps_answer **out)

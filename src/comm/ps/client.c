@@ -1,4 +1,4 @@
-/* client.c - the worker's side: it begins, reads what is served, and ends. */
+/* client.c - the worker's side: creates it, reads values, destroys it. */
 #include "comm/ps/client.h"
 
 #include <string.h>
@@ -62,7 +62,8 @@ enum ct_status ps_client_create(struct ct_ps *p)
                : CT_OK;
 }
 
-/* Takes requests back; memory that they may still use stays behind. */
+/* Cancels requests.  Memory that a cancelled request may still use is not
+ * freed. */
 static void link_fini(struct ct_ps *p, struct ps_link *l)
 {
     struct ps_client *c  = p->client;
@@ -128,7 +129,7 @@ void ct_ps_take(struct ct_ps *p, int slice, float *out)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The floats of a slice's push number i, from 0. */
+/* The floats of push number i, from 0, of a slice. */
 static enum ct_status open_own(struct ct_ps *p, int slice, uint64_t i,
                                const float **out)
 {

@@ -1,18 +1,18 @@
-/* intake.c - pushes come in, as far as there is room for them, and those of an
- * iteration that ends go out of it.
+/* intake.c - receives pushes when there is room for them, and ends rounds.
  *
- * Heads come at once: they are small.  Floats come when there is a message to
- * put them into.  A server has as many as PS_PLACES workers push in one
- * iteration, and lets in
+ * Heads are small and are always received.  Floats are received when a message
+ * is free.  A server has as many messages as PS_PLACES workers push in one
+ * iteration.  It accepts
  *
- *     in order      those of the PS_PLACES workers who are added next; the
- *                   slice that all wait for may always come
- *     at once       whoever is there first
- *     rounds        whole turns of workers; see below
+ *     in order               pushes of the next PS_PLACES workers in the order
+ *                            of addition; always those of the slice that is
+ *                            furthest behind
+ *     in order of arrival    any push
+ *     rounds                 whole turns of workers; see below
  *
- * A worker that stands still in the middle of a push keeps its message.  If
- * nothing has come for a second while others wait, each of them may come, so
- * that they do not wait for those who stand still. */
+ * A worker that stops in the middle of a push keeps its message.  If nothing
+ * has arrived for a second, the others get messages beyond the limit, so that
+ * they do not wait for workers that have stopped. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@
 
 static const double stuck_s = 1;
 
-enum { LEAST_OUT = 8 };
+enum { LEAST_OUT = 8 }; /* messages that are always allowed */
 
 enum ct_status ps_intake_init(struct ct_ps *p)
 {
@@ -52,7 +52,7 @@ static struct ps_owned *owned_of(struct ps_server *s, uint64_t i)
     return &s->owned[i % (uint64_t)s->n_owned];
 }
 
-/* Takes receives back; memory that may still be written to stays behind. */
+/* Cancels receives.  Memory that may still be written to is not freed. */
 static void channel_fini(struct ct_ps *p, int w)
 {
     struct ct_comm *comm = p->config.comm;
@@ -118,9 +118,9 @@ void ps_empty_slot(struct ps_server *s, struct ps_slot *slot)
     *slot = (struct ps_slot){ 0 };
 }
 
-/* ---- who may come in */
+/* ---- which pushes are accepted */
 
-/* The slice that is the furthest behind: all of it can come. */
+/* The slice that is furthest behind; its pushes are always accepted. */
 static const struct ps_owned *front(const struct ps_server *s)
 {
     const struct ps_owned *least = &s->owned[0];
@@ -131,23 +131,24 @@ static const struct ps_owned *front(const struct ps_server *s)
     return least;
 }
 
-/* Nothing has come for a while. */
+/* Whether nothing has arrived for a while. */
 static bool is_stuck(const struct ps_server *s)
 {
     return ct_now() - s->moved > stuck_s;
 }
 
-/* ---- Rounds: iterations of which the layer above says who is in them.
+/* ---- Rounds: the caller decides which workers are in an iteration.
  *
- * A turn of a worker, all of its slices, is in an iteration or not.  So slices
- * are kept until the turn is whole, PS_PLACES turns at a time; for those that
- * workers have wholly ready there are as many places more, so that a worker
- * which is slow in the middle of its turn does not keep the fast ones out.  If
- * a place is needed, a turn that is whole is added at once; the others when the
- * iteration ends, in the order of workers.
+ * A turn is all slices of a worker for one iteration.  Either all of them or
+ * none count.  So slices are kept until the turn is complete, for PS_PLACES
+ * turns at a time.  There are as many places more for workers whose pushes of
+ * the turn are all announced, so that a worker that is slow in the middle of
+ * its turn does not block fast ones.  If a place is needed, a complete turn is
+ * added at once; the others are added when the iteration ends, in the order of
+ * workers.
  *
- * With several servers a turn that was added here may not have reached another
- * one in time.  Then it counts in the slices of this server alone. */
+ * With several servers, a turn that is complete here may be late at another
+ * server.  Then it counts only in the slices of this server. */
 
 static void set_place(struct ps_server *s, struct ps_channel *c, int place)
 {
@@ -174,7 +175,8 @@ static void add_to(struct ps_sum *to, const struct ps_owned *o, int w,
     to->weight += scale * h->weight;
 }
 
-/* What is kept of worker w's turn counts so much, and is gone. */
+/* Adds the kept slices of worker w's turn, times `scale`, and frees its
+ * place. */
 static void add_kept(struct ps_server *s, int w, float scale)
 {
     for (int k = 0; k < s->n_owned; k++) {
@@ -189,7 +191,7 @@ static void add_kept(struct ps_server *s, int w, float scale)
     set_place(s, &s->channel[w], PS_OUTSIDE);
 }
 
-/* What a push of an earlier iteration counts in the current one. */
+/* The weight of a push of an earlier iteration in the current one. */
 static float share_of(const struct ct_ps *p, int64_t clock)
 {
     return p->config.fold > 0
@@ -197,7 +199,8 @@ static float share_of(const struct ct_ps *p, int64_t clock)
                : 0;
 }
 
-/* Adds the first turn that is whole. */
+/* Adds the first complete turn, so that a place is free; false: none is
+ * complete. */
 static bool make_room(struct ct_ps *p, int place)
 {
     struct ps_server *s = p->server;
@@ -218,7 +221,7 @@ static bool round_has_room(struct ct_ps *p, int w, const struct ct_ps_head *h)
     const uint64_t n     = (uint64_t)s->n_owned;
     const bool ready     = c->n_announced / n > c->n_posted / n;
 
-    if (h->clock < s->round) /* it is added, or dropped, as it comes */
+    if (h->clock < s->round) /* added or dropped on arrival: needs no place */
         return c->n_posted == c->n_taken;
     if (c->place != PS_OUTSIDE)
         return true;
@@ -270,7 +273,7 @@ void ct_ps_round(struct ct_ps *p, struct ct_ps_round *out)
     }
 }
 
-/* Worker w gets the values as they are, and may push again. */
+/* Worker w gets the current values and may push again. */
 static enum ct_status release(struct ct_ps *p, int w)
 {
     struct ps_server *s  = p->server;
@@ -299,7 +302,7 @@ static enum ct_status change_values(struct ct_ps *p)
 
     for (int k = 0; k < s->n_owned; k++) {
         struct ps_owned *o = &s->owned[k];
-        struct ps_sum *sum = &o->sum[0]; /* with what was folded in */
+        struct ps_sum *sum = &o->sum[0]; /* includes late gradients (fold) */
 
         CT_TRY(ps_apply(p, o, sum->sum, 1 / sum->weight, s->round));
         *sum       = (struct ps_sum){ .sum = sum->sum };
@@ -325,9 +328,10 @@ enum ct_status ct_ps_close(struct ct_ps *p, const struct ct_ps_mask *in)
         if (ct_ps_mask_has(in, w))
             CT_TRY(release(p, w));
         else if (c->n_slices > 0 && c->clock >= s->round)
-            s->since = ct_now(); /* one that was ahead of this server */
+            s->since = ct_now(); /* this worker is already in the next round */
         else if (c->n_slices > 0 || c->place != PS_OUTSIDE)
-            add_kept(s, w, share_of(p, c->clock)); /* the rest comes late */
+            add_kept(s, w, share_of(p, c->clock)); /* its other slices will
+                                                    * be late, too */
     }
     return CT_OK;
 }
@@ -340,9 +344,9 @@ enum ct_status ct_ps_rejoin(struct ct_ps *p, const struct ct_ps_mask *late)
     return CT_OK;
 }
 
-/* ---- What comes in ---- */
+/* ---- pushes that arrive */
 
-/* May the next push of worker w come in? */
+/* Whether the next push of worker w is accepted. */
 static bool has_room(struct ct_ps *p, int w, const struct ct_ps_head *h)
 {
     struct ps_server *s        = p->server;
@@ -359,10 +363,8 @@ static bool has_room(struct ct_ps *p, int w, const struct ct_ps_head *h)
     return room || (c->n_posted == c->n_taken && is_stuck(s));
 }
 
-/* ---- what comes */
-
-/* Is it what worker w sends next?  With bounded staleness its iteration has a
- * place in the ring of sums. */
+/* Fails if this is not the next push of worker w, or, with bounded staleness,
+ * if its iteration is not in the ring of sums. */
 static enum ct_status check_head(const struct ct_ps *p,
                                  const struct ps_owned *o, int w,
                                  const struct ct_ps_head *h)
@@ -387,13 +389,14 @@ static enum ct_status check_head(const struct ct_ps *p,
     return CT_OK;
 }
 
-/* Which push of its slice number `i` of a channel is. */
+/* The turn of push number `i` of a channel: how many pushes of its slice were
+ * before it, counted from p->begun. */
 static int64_t turn_of(const struct ct_ps *p, uint64_t i)
 {
     return p->begun + (int64_t)(i / (uint64_t)p->server->n_owned);
 }
 
-/* What came in another form becomes floats. */
+/* Decodes a push that was sent in another form. */
 static enum ct_status open_push(struct ct_ps *p, struct ps_owned *o, int w)
 {
     const struct ct_ps_form *f = &p->config.form;
@@ -406,7 +409,7 @@ static enum ct_status open_push(struct ct_ps *p, struct ps_owned *o, int w)
                : CT_OK;
 }
 
-/* The oldest push under way is there. */
+/* Handles the oldest push in flight, which has arrived. */
 static enum ct_status take(struct ct_ps *p, int w)
 {
     const struct ct_ps_config *g = &p->config;

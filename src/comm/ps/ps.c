@@ -1,4 +1,4 @@
-/* ps.c - what both sides have in common. */
+/* ps.c - code that both sides share. */
 #include "comm/ps/ps.h"
 
 #include <inttypes.h>

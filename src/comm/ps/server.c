@@ -1,4 +1,4 @@
-/* server.c - a server: it begins, is asked for values, and ends. */
+/* server.c - the server's side: creates it, answers pulls, destroys it. */
 #include "comm/ps/server.h"
 
 #include "base/mem.h"
@@ -100,7 +100,7 @@ void ps_server_pull(struct ct_ps *p, const struct ct_ps_pull *pull)
     c->pulling = true;
 }
 
-/* A pull waits for the pushes that were sent before it. */
+/* Takes a pull of worker w; its answers wait for the pushes before it. */
 enum ct_status ps_take_pull(struct ct_ps *p, int w)
 {
     struct ps_server *s  = p->server;

@@ -1,4 +1,4 @@
-/* table.c - slices shared out to servers. */
+/* table.c - deals slices to servers. */
 #include "comm/ps/table.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int longest_first(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The longest slices first, each to the server that has the fewest floats. */
+/* Deals the longest slices first, each to the server with the fewest floats. */
 static enum ct_status share_out(struct ct_ps_table *t)
 {
     struct ct_ps_slice **order = NULL;

@@ -1,10 +1,10 @@
-/* table.h - an array of floats in slices, and which server keeps each.
+/* table.h - an array of floats in slices, and the server of each slice.
  *
  *     slices   |    0    | 1 |  2  |  3  | 4 |      as the caller cut them
  *     server        0      1    1     0    1        least loaded first
  *
- * Every rank makes the same table from the same borders; it holds for the
- * whole run. */
+ * Every rank makes the same table from the same borders.  A table does not
+ * change. */
 #ifndef CT_COMM_PS_TABLE_H
 #define CT_COMM_PS_TABLE_H
 
@@ -25,8 +25,8 @@ struct ct_ps_table {
     size_t              longest;
 };
 
-/* Between two borders lies a slice.  They ascend from 0; the last is the number
- * of floats. */
+/* A slice is the range between two borders.  Borders ascend from 0 to the
+ * number of floats. */
 CT_MUST_CHECK enum ct_status ct_ps_table_init(struct ct_ps_table *t,
                                               const size_t *border,
                                               int n_borders, int n_servers);

@@ -1,5 +1,5 @@
-/* worker.c - the worker's side: pushes and waits on the thread that computes,
- * messages on the comm thread, which also moves the server's side along. */
+/* worker.c - the worker's side.  The compute thread pushes and waits; the comm
+ * thread sends and receives messages and runs the server's side, too. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,10 +10,9 @@
 #include "comm/ps/client.h"
 #include "comm/wait.h"
 
-enum { LOOK_NS = 200000000 }; /* from one look at the comm thread's health to
-                                * the next */
+enum { LOOK_NS = 200000000 }; /* between two checks of the comm thread */
 
-/* The comm thread polls; the compute thread sleeps until there are news. */
+/* The comm thread polls; the compute thread sleeps until it is signalled. */
 static const struct ct_pace polling = { .nap_ns = 20000 }, sleeping = { 0 };
 
 typedef bool (*ready_fn)(const struct ct_ps *p, int slice, int64_t clock);
@@ -23,7 +22,7 @@ static bool has_clock(const struct ct_ps *p, int slice, int64_t clock)
     return p->client->local[slice].clock >= clock;
 }
 
-/* The oldest push makes room for another. */
+/* Whether another push of the slice can be made. */
 static bool has_room(const struct ct_ps *p, int slice, int64_t clock)
 {
     const struct ps_client *c = p->client;
@@ -34,7 +33,8 @@ static bool has_room(const struct ct_ps *p, int slice, int64_t clock)
            !l->push[l->n_pushed % (uint64_t)c->depth].sending;
 }
 
-/* Nothing that would bring the clock is on its way. */
+/* Whether no answer in flight can bring the clock: it is reached, or all pushes
+ * are answered. */
 static bool has_all_answers(const struct ct_ps *p, int slice, int64_t clock)
 {
     const struct ps_local *l = &p->client->local[slice];
@@ -48,7 +48,8 @@ static bool has_pulled(const struct ct_ps *p, int slice, int64_t clock)
     return p->client->n_pulled == p->config.table->n;
 }
 
-/* With the lock held, which it lets go of: waits for news, or so long. */
+/* With the lock held, which is released: waits for a signal, at most `ns`
+ * nanoseconds. */
 static void wait_news(struct ct_ps *p, long ns)
 {
     struct timespec until;
@@ -60,15 +61,16 @@ static void wait_news(struct ct_ps *p, long ns)
     pthread_cond_timedwait(&p->news, &p->lock, &until);
 }
 
-/* What is waited for: a slice's answer of that clock, room for another push. */
+/* A wait of a worker: for an answer of a slice with some clock, or for room for
+ * another push. */
 struct waiting {
     struct ct_ps *ps;
     ready_fn      ready;
     int           slice;
     int64_t       clock;
-    bool          here;  /* on the comm thread, which moves things along */
-    double        until; /* then it ends in any case; 0: never */
-    double        news;  /* when the latest came */
+    bool          here;  /* on the comm thread, which must make progress */
+    double        until; /* time when the wait ends anyway; 0: none */
+    double        news;  /* time of the latest answer */
     bool          done;
 };
 
@@ -98,8 +100,8 @@ static void sleep_for_news(void *arg)
     pthread_mutex_unlock(&x->ps->lock);
 }
 
-/* Is the comm thread, which brings answers, well?  It may be at work for a
- * while before it can say so. */
+/* Fails if the comm thread, which receives answers, does not work any more.
+ * The caller's `health` knows. */
 static enum ct_status comm_is_well(void *arg, int peer)
 {
     const struct ct_ps_config *c = &((struct waiting *)arg)->ps->config;
@@ -144,7 +146,7 @@ out:
     return st;
 }
 
-/* With the lock held, and room. */
+/* With the lock held; there is room. */
 static enum ct_status push(struct ct_ps *p, int slice, int64_t clock,
                            const struct ct_ps_weight *weight, float *x,
                            const int64_t *words)
@@ -264,7 +266,8 @@ enum ct_status ps_client_expect(struct ps_link *l, struct ps_due due)
     return CT_OK;
 }
 
-/* With the lock held: own pushes that an answer's values hold. */
+/* With the lock held: an answer contains this worker's pushes before the clock
+ * that is returned. */
 static int64_t own_until(const struct ct_ps *p, const struct ps_local *l,
                          const struct ct_ps_head *h)
 {
@@ -275,8 +278,8 @@ static int64_t own_until(const struct ct_ps *p, const struct ps_local *l,
     return l->push[(l->n_answered - 1) % depth].clock + 1;
 }
 
-/* With the lock held: an answer for slice i is in `message`; where values are
- * kept, it has become `fresh`. */
+/* With the lock held: accepts an answer for slice i in `message`.  If the
+ * server keeps values, `message` is already `fresh`. */
 static void accept(struct ct_ps *p, int i, bool pulled, const void *message)
 {
     const struct ct_ps_head *h  = message;
@@ -312,7 +315,7 @@ static void swap(void **a, void **b)
     *b = t;
 }
 
-/* With the lock held: on to those behind this worker. */
+/* With the lock held: forwards the answer to the children of this worker. */
 static enum ct_status pass_on(struct ct_ps *p, const struct ps_link *l,
                               struct ps_local *s, int slice)
 {
@@ -325,7 +328,8 @@ static enum ct_status pass_on(struct ct_ps *p, const struct ps_link *l,
     return CT_OK;
 }
 
-/* With the lock held: is the staging read by nobody any more? */
+/* With the lock held: *out tells whether all forwarding sends of the staging
+ * memory are done. */
 static enum ct_status has_passed(struct ct_ps *p, struct ps_local *s,
                                  bool *out)
 {
@@ -340,7 +344,7 @@ static enum ct_status has_passed(struct ct_ps *p, struct ps_local *s,
     return CT_OK;
 }
 
-/* The staging of the oldest posted answer is full. */
+/* Handles the oldest posted answer, which has arrived. */
 static enum ct_status come(struct ct_ps *p, struct ps_link *l)
 {
     struct ps_due due  = l->due[l->n_come % l->most_due];
@@ -378,8 +382,8 @@ void ps_client_answer(struct ct_ps *p, const void *message)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* With the lock held, here and below. */
-static enum ct_status see_off(struct ct_ps *p, struct ps_link *l)
+/* With the lock held, here and below: finishes sends that are done. */
+static enum ct_status finish_sends(struct ct_ps *p, struct ps_link *l)
 {
     while (l->n_gone < l->n_sent) {
         bool done;
@@ -401,7 +405,7 @@ static enum ct_status see_off(struct ct_ps *p, struct ps_link *l)
     return CT_OK;
 }
 
-/* Heads say which pushes there are. */
+/* Sends the heads of pushes, which tell the server what there is. */
 static enum ct_status announce(struct ct_ps *p, struct ps_link *l)
 {
     for (; l->n_announced < l->n_ready &&
@@ -413,7 +417,7 @@ static enum ct_status announce(struct ct_ps *p, struct ps_link *l)
     return CT_OK;
 }
 
-/* The server asks for floats when it has room. */
+/* Posts the sends of floats; the server receives them when it has room. */
 static enum ct_status send_floats(struct ct_ps *p, struct ps_link *l)
 {
     for (; l->n_sent < l->n_announced && l->n_sent - l->n_gone < PS_DEPTH;
@@ -431,7 +435,7 @@ static enum ct_status send_floats(struct ct_ps *p, struct ps_link *l)
     return CT_OK;
 }
 
-/* To the server in this process. */
+/* Passes pushes to the server in this process. */
 static enum ct_status hand_over(struct ct_ps *p, struct ps_link *l)
 {
     bool taken = true;
@@ -452,7 +456,7 @@ static enum ct_status send_pushes(struct ct_ps *p, struct ps_link *l)
 {
     if (l->local)
         return hand_over(p, l);
-    CT_TRY(see_off(p, l));
+    CT_TRY(finish_sends(p, l));
     CT_TRY(announce(p, l));
     return send_floats(p, l);
 }
@@ -490,7 +494,8 @@ static enum ct_status receive_answers(struct ct_ps *p, struct ps_link *l)
     }
 }
 
-/* A pull tells how many pushes it follows, so it need not wait for them. */
+/* Sends a pull.  It says how many pushes are before it, so it can be sent at
+ * once. */
 static enum ct_status send_pull(struct ct_ps *p, struct ps_link *l)
 {
     bool done = false;
@@ -500,7 +505,8 @@ static enum ct_status send_pull(struct ct_ps *p, struct ps_link *l)
         l->pull_due = false;
     }
     if (l->pull_due && !l->pull_posted) {
-        l->pull_sent = l->pull; /* the next may be due before it is sent */
+        l->pull_sent = l->pull; /* a copy: l->pull may change before it is
+                                 * sent */
         CT_TRY(ct_comm_send(p->config.comm, l->rank, CT_PS_TAG_PULL,
                             &l->pull_sent, sizeof(l->pull_sent),
                             &l->pull_request));
@@ -521,8 +527,8 @@ static enum ct_status link_progress(struct ct_ps *p, struct ps_link *l)
     return l->local ? CT_OK : receive_answers(p, l);
 }
 
-/* From the server behind this worker on, so that workers do not all start at
- * the same one. */
+/* Each worker starts with another server, so that they do not all use the same
+ * one at a time. */
 static enum ct_status client_progress(struct ct_ps *p)
 {
     const int n       = p->config.table->n_servers;
@@ -546,7 +552,7 @@ static enum ct_status progress(struct ct_ps *p)
     return CT_OK;
 }
 
-/* Who waits for an answer must hear that none will come. */
+/* A failure is kept, so that threads that wait for answers learn of it. */
 enum ct_status ct_ps_progress(void *ps)
 {
     struct ct_ps *p = ps;

@@ -1,4 +1,4 @@
-/* worker_clock.c - a clock for each worker. */
+/* worker_clock.c - one clock per worker. */
 #include "comm/ps/worker_clock.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* address.c - where processes are reached over sockets. */
+/* address.c - addresses and sockets of processes. */
 #include "comm/transport/address.h"
 
 #include <arpa/inet.h>
@@ -56,7 +56,7 @@ int ct_list_addresses(struct ct_ip *out, int most)
     int n                = 0;
 
     if (getifaddrs(&list) != 0)
-        return 0; /* this machine alone can reach it */
+        return 0; /* only processes of this machine can connect */
     for (struct ifaddrs *i = list; i && n < most; i = i->ifa_next) {
         const struct sockaddr_in *four = (const void *)i->ifa_addr;
         const struct sockaddr_in6 *six = (const void *)i->ifa_addr;
@@ -123,17 +123,17 @@ static int listen_at(int family, uint16_t *port, bool listens)
         return -1;
     if (family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    if (*port != 0) /* an earlier job's connections may linger on it */
+    if (*port != 0) /* old connections of an earlier job may still use it */
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, (struct sockaddr *)&any, length) != 0 ||
         (listens && listen(fd, BACKLOG) != 0) ||
         getsockname(fd, (struct sockaddr *)&any, &length) != 0)
         return close_failed(fd);
-    *port = any.sin6_port; /* where IPv4's is, too */
+    *port = any.sin6_port; /* sockaddr_in has its port in the same place */
     return fd;
 }
 
-/* With IPv6, which takes IPv4 too, or without where there is none. */
+/* An IPv6 socket, which accepts IPv4, too; without IPv6 an IPv4 socket. */
 static int open_port(uint16_t *port, bool listens)
 {
     const int fd = listen_at(AF_INET6, port, listens);

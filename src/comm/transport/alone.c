@@ -1,4 +1,4 @@
-/* alone.c - one rank, no peers: what a run without a launcher stands on. */
+/* alone.c - the transport of a run without a launcher: one rank, no peers. */
 #include "base/mem.h"
 #include "comm/transport/transports.h"
 

@@ -1,9 +1,9 @@
-/* launched.c - did a launcher start this process as one of several?
+/* launched.c - whether a launcher started this process as one of several.
  *
- * Launchers say so in the environment, each in its own words.  It is looked at
- * in builds without MPI too: ranks that do not know of each other must not
- * train as if they were together.  CORTADO_DISTRIBUTED=0 is for those who
- * start several independent runs with a launcher. */
+ * Launchers set environment variables, each its own.  Builds without MPI look
+ * at them, too: ranks that cannot reach each other must not train as if they
+ * were alone.  CORTADO_DISTRIBUTED=0 is for independent runs that are started
+ * with a launcher. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +61,6 @@ bool ct_launched(void)
 {
     const int n = ct_launched_size();
 
-    /* A PMIx launcher need not say how many. */
+    /* A PMIx launcher may not set the number of ranks. */
     return n > 1 || (n == 0 && !apart() && getenv("PMIX_RANK"));
 }

@@ -1,9 +1,9 @@
-/* limit.c - another transport, sending no more than it may a second.
+/* limit.c - limits the bytes per second of another transport.
  *
- * A send that finds no tokens waits in line; every test of any request looks
- * whether the first in line may go, so receives never wait for sends.  The
- * line keeps the order of all sends.  Each request has a slot here, which its
- * first word names. */
+ * A send that finds no tokens waits in a queue.  Each test of any request sends
+ * the first of the queue if there are tokens, so receives never wait for sends.
+ * The queue keeps the order of all sends.  Each request has a slot; its first
+ * word is the index of the slot. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/rate.h"
@@ -11,12 +11,12 @@
 
 struct slot {
     struct ct_request inner;
-    enum ct_status sent; /* what became of it; not CT_OK: inner is nothing */
-    bool        waits; /* in line; what follows is its message */
+    enum ct_status sent; /* result of the inner send; CT_OK: inner is valid */
+    bool        waits; /* in the queue, with the message below */
     int         to, tag;
     const void *data;
     size_t      bytes;
-    int         next;  /* in line, or of the unused; -1: the last */
+    int         next;  /* in the queue or the list of unused slots; -1: none */
 };
 
 /* Owned and called by the thread that calls the transport. */
@@ -26,8 +26,9 @@ struct limit {
     struct ct_rate       rate;
     double             (*now)(void *arg);
     void                *arg;
-    struct slot         *slot;
-    int                  n_slots, unused, first, last; /* -1: none */
+    struct slot         *slot; /* owned */
+    int                  n_slots;
+    int                  unused, first, last; /* slots; -1: none */
 };
 
 static struct limit *limit_of(struct ct_transport *t)
@@ -71,7 +72,8 @@ static void slot_drop(struct limit *l, int i)
     l->unused       = i;
 }
 
-/* Sends what may go.  What cannot be sent fails when it is tested. */
+/* Sends from the queue while there are tokens.  If a send fails, its test
+ * reports the failure. */
 static void line_move(struct limit *l)
 {
     while (l->first >= 0) {
@@ -201,7 +203,8 @@ static void limit_progress(struct ct_transport *t)
     ct_transport_progress(limit_of(t)->inner);
 }
 
-/* No `sum`: what the library sends for it would not be counted. */
+/* There is no `sum`, because the bytes that a library sends for it are
+ * unknown. */
 static const struct ct_transport_ops limit_ops = {
     .name     = "limit",
     .send     = limit_send,

@@ -1,16 +1,17 @@
 /* loopback.c - ranks as threads of one process, for tests and sanitizers.
  *
- * Each rank has a mailbox: sends to it and its own receives that have not met
- * yet, each in the order they were posted.
+ * Each rank has a mailbox with two lists in the order of posting: sends to this
+ * rank and its own receives, both without a partner so far.
  *
  *     mailbox of rank 2   sends:    (from 0, tag 5) (from 1, tag 5) ...
  *                         receives: (from 1, tag 7) ...
  *
- * A send and a receive meet when sender and tag agree; then the bytes are
- * copied and both are done.  A send is never buffered: it waits for its
- * receive, the strictest thing that an MPI may do.  With delays a send can be
- * met only after a moment drawn from (seed, sender, receiver, number), so
- * messages with other tags overtake it; those with its own wait behind it. */
+ * A send and a receive are matched when sender and tag agree; then the bytes
+ * are copied and both are done.  A send is never buffered: it waits for its
+ * receive, which is the strictest behaviour that MPI allows.  With delays, some
+ * sends can be matched only after a moment drawn from (seed, sender, receiver,
+ * number).  So messages with other tags overtake them; those with the same tag
+ * wait behind them. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -23,17 +24,17 @@
 enum {
     SLAB         = 64,  /* posts allocated at once */
     DELAY_EVERY  = 4,   /* one message in four is late */
-    MOST_DELAY_US = 400 /* a late message is late by at most this */
+    MOST_DELAY_US = 400 /* the longest delay */
 };
 
-/* A send or a receive; under the lock of the mailbox it is in. */
+/* A send or a receive.  The lock of its mailbox protects it. */
 struct post {
     struct post   *next;
     int            from, to, tag;
     bool           is_send, done;
-    void          *data; /* a send's is never written */
-    size_t         bytes, got; /* got: what came, for a receive */
-    double         due;        /* a send's: not before */
+    void          *data; /* borrowed; that of a send is only read */
+    size_t         bytes, got; /* got: a receive: bytes of the message */
+    double         due;        /* a send: the earliest time to match it */
 };
 
 struct slab {
@@ -43,7 +44,7 @@ struct slab {
 
 struct mailbox {
     pthread_mutex_t lock;
-    struct post    *sends, *receives; /* not met yet, oldest first */
+    struct post    *sends, *receives; /* not matched yet, oldest first */
     struct post    *unused;
     struct slab    *slabs;
 };
@@ -51,14 +52,14 @@ struct mailbox {
 struct hub {
     int             size;
     unsigned        delay_seed;
-    struct mailbox *mailbox; /* one a rank */
-    atomic_bool    *gone;    /* one a rank: its end is destroyed */
+    struct mailbox *mailbox; /* per rank; owned */
+    atomic_bool    *gone;    /* per rank: its end is destroyed; owned */
     atomic_int      n_ends;
-    atomic_int      aborted_by; /* a rank; -1: nobody */
-    int            *host;
+    atomic_int      aborted_by; /* a rank; -1: none */
+    int            *host; /* owned */
 };
 
-/* One rank's end; its rank's thread alone touches it. */
+/* The end of one rank; only the thread of this rank uses it. */
 struct loopback {
     struct ct_transport base;
     struct hub         *hub;
@@ -82,7 +83,7 @@ static struct mailbox *request_mailbox(struct hub *h,
     return &h->mailbox[r->word[1]];
 }
 
-/* The functions up to the next ruler are called with the mailbox locked. */
+/* ---- the mailbox is locked */
 
 static struct post *mailbox_new(struct mailbox *m)
 {
@@ -129,7 +130,7 @@ static bool list_remove(struct post **list, struct post *p)
     return false;
 }
 
-/* The oldest send for this receive, or NULL when it is not due. */
+/* The oldest send for this receive; NULL: there is none, or it is not due. */
 static struct post *mailbox_find(const struct mailbox *m,
                                  const struct post *receive, double now)
 {
@@ -158,7 +159,7 @@ static void mailbox_progress(struct mailbox *m, double now)
     }
 }
 
-/* ---- */
+/* ---- the ends */
 
 static double loopback_due(struct loopback *l, int to)
 {
@@ -226,7 +227,7 @@ static enum ct_status loopback_receive(struct ct_transport *t, int from,
     return loopback_post(t, &p, out);
 }
 
-/* Why a request that has met nobody never will, or CT_OK. */
+/* Fails if a request without a partner will never have one. */
 static enum ct_status loopback_hopeless(struct hub *h, const struct post *p)
 {
     const int peer = p->is_send ? p->to : p->from;
@@ -307,7 +308,8 @@ static void hub_destroy(struct hub *h)
     ct_free(h);
 }
 
-/* What this rank leaves behind must not be met: its buffers are going. */
+/* Removes the posts of a rank that leaves, because their buffers will be
+ * freed. */
 static void mailbox_forget(struct mailbox *m, const struct hub *h, int rank)
 {
     struct post *next;
@@ -332,7 +334,7 @@ static void loopback_destroy(struct ct_transport *t)
 
     for (int r = 0; r < h->size; r++)
         mailbox_forget(&h->mailbox[r], h, t->rank);
-    /* Who has seen the end of its view says nothing of it to the others. */
+    /* A rank whose view is over does not tell the others that it leaves. */
     if (!atomic_load(&((struct loopback *)t)->is_over))
         atomic_store(&h->gone[t->rank], true);
     ct_free(t);

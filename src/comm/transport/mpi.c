@@ -1,8 +1,8 @@
 /* mpi.c - ranks as processes that a launcher started, over MPI-3.
  *
- * One thread calls MPI, and another one only to end the job; a lock keeps the
- * two apart, so MPI_THREAD_SERIALIZED is enough.  Everything goes over a
- * duplicate of MPI_COMM_WORLD whose errors come back as statuses.
+ * One thread calls MPI; another one may call it to end the job.  A lock
+ * separates them, so MPI_THREAD_SERIALIZED is enough.  All messages use a
+ * duplicate of MPI_COMM_WORLD, whose errors are returned.
  *
  *     struct ct_request: word 0 MPI_Request, 1 bytes, 2 what, 3 peer       */
 #include <mpi.h>
@@ -28,19 +28,20 @@ enum what { SEND, RECEIVE, SUM };
 
 static const double cancel_seconds = 0.1, leave_seconds = 20;
 
-enum { ABORT_SECONDS = 2 }; /* that an abort waits for the comm thread */
+enum { ABORT_SECONDS = 2 }; /* how long an abort waits for the comm thread */
 
 struct mpi {
     struct ct_transport base;
     MPI_Comm            comm; /* owned */
-    bool                started; /* by us, so that we finish it */
-    pthread_mutex_t     lock;    /* who has it may call MPI */
+    bool                started; /* this transport called MPI_Init and calls
+                                  * MPI_Finalize */
+    pthread_mutex_t     lock;    /* held while MPI is called */
     atomic_bool         is_over;
 };
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "it fits a word");
 
-/* The library's words for an error code. */
+/* Fails with the library's text for an error code. */
 static enum ct_status mpi_fail(int code, const char *call)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -60,7 +61,7 @@ static enum ct_status mpi_fail(int code, const char *call)
             return mpi_fail(ct_mpi_code, #call);                             \
     } while (0)
 
-/* The same, while another thread may want to end the job. */
+/* Like CT_MPI, with the lock, because another thread may end the job. */
 #define CT_MPI_LOCKED(m, call)                                               \
     do {                                                                     \
         enum ct_status ct_mpi_st = CT_OK;                                    \
@@ -166,7 +167,8 @@ static enum ct_status mpi_test(struct ct_transport *t, struct ct_request *q,
     return CT_OK;
 }
 
-/* Tests until done or for `seconds`; MPI's blocking calls have no such end. */
+/* Tests until done, at most for `seconds`; MPI's blocking calls have no
+ * timeout. */
 static bool mpi_wait_briefly(struct mpi *m, MPI_Request *r, double seconds)
 {
     const struct timespec nap = { 0, 200000 };
@@ -184,15 +186,15 @@ static bool mpi_wait_briefly(struct mpi *m, MPI_Request *r, double seconds)
     }
 }
 
-/* A receive can be taken back, unless its bytes are coming already; a send or
- * a sum cannot, it can only be left behind with its buffer. */
+/* A receive can be cancelled, unless its bytes are already arriving.  A send or
+ * a sum cannot be cancelled; if it does not end, its buffer must stay. */
 static bool mpi_cancel(struct ct_transport *t, struct ct_request *q)
 {
     struct mpi *m = mpi_of(t);
     MPI_Request r;
 
     memcpy(&r, &q->word[0], sizeof(r));
-    if (r == MPI_REQUEST_NULL) /* it came, with another size */
+    if (r == MPI_REQUEST_NULL) /* a message of another size was received */
         return true;
     pthread_mutex_lock(&m->lock);
     if (q->word[2] == RECEIVE)
@@ -201,8 +203,8 @@ static bool mpi_cancel(struct ct_transport *t, struct ct_request *q)
     return mpi_wait_briefly(m, &r, cancel_seconds);
 }
 
-/* Says a line of the process management protocol to Hydra, MPICH's launcher.
- * False: it is not that launcher, or does not hear. */
+/* Sends a line of the process management protocol to Hydra, MPICH's launcher.
+ * False: the launcher is another one, or the line could not be sent. */
 static bool mpi_tell_hydra(const char *line, int *fd)
 {
     const char *text = getenv("PMI_FD");
@@ -212,9 +214,10 @@ static bool mpi_tell_hydra(const char *line, int *fd)
            write(*fd, line, strlen(line)) == (ssize_t)strlen(line);
 }
 
-/* Hydra takes a rank that ends without MPI_Finalize for a crash and kills the
- * others on its host.  What it looks for is one line that MPI_Finalize says
- * last; we say it ourselves.  Other launchers (srun) go by exit statuses. */
+/* If a rank ends without MPI_Finalize, Hydra assumes a crash and kills the
+ * other ranks of its host.  It waits for the last line that MPI_Finalize sends,
+ * so this function sends that line.  Other launchers (srun) look at exit
+ * statuses. */
 static void mpi_say_farewell(void)
 {
     struct pollfd fd = { .events = POLLIN };
@@ -228,9 +231,9 @@ static void mpi_say_farewell(void)
         CT_WARN("the launcher was not told that this rank ends");
 }
 
-/* MPI_Abort of MPICH 4.0 sends its peers what it still has for them first, and
- * waits for as long as one of them takes nothing: so Hydra, which ends all of
- * them, is told without it. */
+/* MPI_Abort of MPICH 4.0 first sends all pending messages, and hangs while a
+ * peer receives nothing.  So this function tells Hydra directly, which ends all
+ * ranks. */
 static void mpi_abort_by_hydra(int code)
 {
     char line[64];
@@ -238,11 +241,11 @@ static void mpi_abort_by_hydra(int code)
 
     snprintf(line, sizeof(line), "cmd=abort exitcode=%d\n", code);
     if (mpi_tell_hydra(line, &fd))
-        sleep(ABORT_SECONDS); /* it does not come back from here */
+        sleep(ABORT_SECONDS); /* Hydra ends this process meanwhile */
 }
 
-/* The comm thread is between two calls then, and stays there.  One that hangs
- * inside a call is past caring. */
+/* With the lock held the comm thread is not inside a call of MPI and cannot
+ * begin one.  If it hangs inside a call, the job is ended without the lock. */
 static void mpi_abort(struct ct_transport *t, int code)
 {
     struct mpi *m = mpi_of(t);
@@ -257,12 +260,12 @@ static void mpi_abort(struct ct_transport *t, int code)
     MPI_Abort(m->comm, code);
 }
 
-/* MPICH 4.0 over TCP hangs in MPI_Finalize in one job of four, whatever was
- * sent before.  There we take leave of the launcher alone, keep MPI open, and
- * left_open() tells the program to end with _exit().  Open MPI's
- * launcher wants MPI_Finalize.  In both cases nobody leaves before all have
- * come: a rank that is gone while others still send ends the job.  The wait
- * has an end, so that a rank whose peers died does not hang here. */
+/* MPICH 4.0 over TCP hangs in MPI_Finalize in one job of four.  With MPICH this
+ * function only tells the launcher that the rank ends, and MPI stays open:
+ * left_open() tells the program to end with _exit().  Open MPI's launcher needs
+ * MPI_Finalize.  In both cases ranks wait for each other first, because a rank
+ * that is gone while others still send would end the job.  The wait is limited,
+ * so that a rank whose peers have died does not hang. */
 static void mpi_leave(struct mpi *m)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -302,7 +305,7 @@ static void mpi_over(struct ct_transport *t)
     atomic_store(&mpi_of(t)->is_over, true);
 }
 
-/* Where it is over the others do not come, and MPI stays open. */
+/* If the view is over, the other ranks do not come here, and MPI stays open. */
 static void mpi_destroy(struct ct_transport *t)
 {
     if (!atomic_load(&mpi_of(t)->is_over))
@@ -351,14 +354,16 @@ static const char *mpi_thread_level(void)
                                             : "single";
 }
 
-/* Open MPI sends messages beyond 64 KB over TCP only when the receiver has
- * answered.  On busy hosts that takes as long as the message itself, and our
- * receives are posted ahead anyway: a segment (coll/transfer.h) goes at once.
+/* Sets options of MPI libraries, unless the user has set them.
  *
- * MPICH's UCX reads long messages out of the sender's memory (cma), and aborts
- * the process when that one is gone: a survivor would die of another's death,
- * without a word, and be the one that is named.  Shared memory has no such
- * end.  What the user has set stays. */
+ * Open MPI sends messages above 64 KB over TCP only after an answer of the
+ * receiver.  On busy hosts this takes as long as the message itself.  Our
+ * receives are posted in advance, so a segment (coll/transfer.h) can be sent
+ * at once.
+ *
+ * MPICH's UCX reads long messages from the sender's memory (cma).  If the
+ * sender has died, it aborts the receiver without a message, and the survivor
+ * looks like the cause.  UCX's shared memory does not do that. */
 static void mpi_prepare(void)
 {
     setenv("UCX_TLS", "^cma", 0);
@@ -389,7 +394,7 @@ static enum ct_status mpi_start(bool *started)
     return CT_OK;
 }
 
-/* The least rank that shares memory with this one names the host. */
+/* The number of a host is its lowest rank. */
 static enum ct_status mpi_hosts(const struct mpi *m, int *host)
 {
     MPI_Comm shared;
@@ -424,8 +429,8 @@ static enum ct_status mpi_join(struct mpi *m)
     return mpi_hosts(m, host);
 }
 
-/* MPI_COMM_WORLD.  Starts MPI with MPI_THREAD_SERIALIZED unless somebody has;
- * destroy finishes what it started. */
+/* The ranks of MPI_COMM_WORLD.  Starts MPI with MPI_THREAD_SERIALIZED unless it
+ * runs already; destroy finalizes it only if create started it. */
 static enum ct_status mpi_create(struct ct_transport **out)
 {
     bool started = false;
@@ -451,7 +456,7 @@ static enum ct_status mpi_create(struct ct_transport **out)
     return CT_OK;
 }
 
-/* What MPI says of itself, where it can say so (Open MPI). */
+/* Only Open MPI can tell this about itself. */
 static bool mpi_takes_gpu_memory(void)
 {
 #ifdef MPIX_CUDA_AWARE_SUPPORT

@@ -1,7 +1,7 @@
 /* mpi_absent.c - the transport `mpi` in a build without MPI.
  *
- * It is launched all the same: ranks that cannot reach each other must not
- * train as if they were alone. */
+ * It has `launched`, so that --transport=auto selects it and fails: ranks that
+ * cannot reach each other must not train as if they were alone. */
 #include "comm/transport/transports.h"
 
 static enum ct_status mpi_create(struct ct_transport **out)

@@ -1,11 +1,11 @@
-/* subset.c - some ranks of a transport as if they were all.
+/* subset.c - some ranks of a transport as a transport of their own.
  *
- *     inner ranks   0 1 2 3 | 4 5        subsets [0, 4) and [4, 6)
- *     their ranks   0 1 2 3 | 0 1
+ *     inner ranks    0 1 2 3 | 4 5        subsets [0, 4) and [4, 6)
+ *     subset ranks   0 1 2 3 | 0 1
  *
- * Groups sum and broadcast with the collectives that all ranks use.  Messages
- * keep their tags; those between two ranks stay in order whichever subset sends
- * them.  The inner transport stays its owner's and outlives the subset. */
+ * So groups sum and broadcast with the same collectives as all ranks.  Messages
+ * keep their tags, and the order between two ranks is that of the inner
+ * transport.  The inner transport is borrowed and outlives the subset. */
 #include "base/mem.h"
 #include "comm/transport.h"
 

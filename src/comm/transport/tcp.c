@@ -13,7 +13,8 @@
 #include "comm/transport/tcp_parts.h"
 #include "comm/transport/transports.h"
 
-/* At most, for what was sent to leave this host when a view ends well. */
+/* When a view ends without a failure: the longest wait until everything that
+ * was sent has left this host. */
 static const double leave_seconds = 5;
 
 static struct tcp_view *view_of(struct ct_transport *t)
@@ -124,8 +125,9 @@ static void view_abort(struct ct_transport *t, int code)
     view_over(t);
 }
 
-/* Inside a machine what is sent is with its receiver at once; to others it
- * must be acknowledged, or the end of the connection may overtake it. */
+/* Whether everything that was sent to a peer will arrive.  Inside a machine it
+ * is at the receiver as soon as it is sent.  Another machine must have
+ * acknowledged it, or closing the connection could discard it. */
 static bool has_left(const struct tcp_peer *p)
 {
     int n = 0;
@@ -188,7 +190,7 @@ static const struct ct_transport_ops view_ops = {
     .progress = view_progress,
 };
 
-/* Not in transports.def: it takes a view to create one, see ct_tcp_open. */
+/* Not in transports.def, because it is created for a view (ct_tcp_open). */
 static const struct ct_transport_type tcp_type = {
     .name  = "tcp",
     .about = "ranks that come and go",

@@ -1,10 +1,12 @@
-/* tcp_end.c - a process's end: it listens, calls others and answers calls.
+/* tcp_end.c - the end of a process: listens, connects to others, accepts
+ * connections.
  *
- * Of two ranks the lower one calls, at all addresses of the other at once; the
- * other answers the first call that comes through, and that connection is the
- * one.  Calls for a view that is not open yet wait.  Callers without the key
- * are closed without a word; there are never more than a few of them.  Who
- * sends what it has recorded gets an answer at most, and has no proof to it. */
+ * Of two ranks the lower one calls: it connects to all addresses of the other
+ * at the same time.  The other answers the first call that arrives, and this
+ * connection is used.  Calls for a view that is not open yet wait.  Callers
+ * without the key are closed without an answer, and their number is limited.  A
+ * caller that replays a recorded hello gets an answer, but cannot prove that it
+ * has the key. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,13 +22,13 @@
 
 enum {
     EVENTS       = 32,
-    MOST_UNKNOWN = 64, /* connections that have not shown the key */
-    MOST_PROVING = 1024, /* that a view may have beside each other */
-    ACCEPT       = 64  /* at a time */
+    MOST_UNKNOWN = 64, /* connections without a correct hello */
+    MOST_PROVING = 1024, /* connections without a proof */
+    ACCEPT       = 64  /* connections accepted per call */
 };
 
 static const uint64_t address_magic = 0x317463702d746300; /* "\0ct-pct1" */
-/* A caller that has not shown the key by then never will. */
+/* A caller that takes longer for its hello or proof is closed. */
 static const double hello_seconds = 5;
 
 struct tcp_address {
@@ -157,7 +159,8 @@ static void guest_becomes(struct ct_tcp *e, struct tcp_guest *g,
     g->n_read = 0;
 }
 
-/* The peer of the open view that it says it is, if that one is expected. */
+/* The peer of the open view that sent this hello; NULL: no such peer is
+ * expected. */
 static struct tcp_peer *seat_of(const struct ct_tcp *e,
                                 const struct tcp_hello *h)
 {
@@ -180,7 +183,8 @@ static bool guest_answer(struct ct_tcp *e, struct tcp_guest *g)
            tcp_watch(e, g->fd, g, false);
 }
 
-/* One whose hello is right: a peer, somebody for later, or late. */
+/* Handles a guest with a correct hello: a peer of this view, of a later one, or
+ * of an earlier one. */
 static void guest_known(struct ct_tcp *e, struct tcp_guest *g)
 {
     const struct tcp_peer *p = seat_of(e, &g->hello);
@@ -189,13 +193,13 @@ static void guest_known(struct ct_tcp *e, struct tcp_guest *g)
         guest_becomes(e, g, TCP_PROVING);
     } else if (p || (e->view && g->hello.view <= e->view->number)) {
         guest_leave(e, g, true);
-    } else { /* it is heard when its view opens */
+    } else { /* tcp_seat_guests() answers it when its view opens */
         guest_becomes(e, g, TCP_AWAITED);
         (void)epoll_ctl(e->epoll, EPOLL_CTL_DEL, g->fd, NULL);
     }
 }
 
-/* It has said a hello, or given its proof. */
+/* Handles a complete hello or proof. */
 static void guest_said(struct ct_tcp *e, struct tcp_guest *g)
 {
     struct tcp_peer *p = seat_of(e, &g->hello);
@@ -231,7 +235,7 @@ static void guest_read(struct ct_tcp *e, struct tcp_guest *g)
         guest_said(e, g);
 }
 
-/* The oldest of those who have not shown the key makes room. */
+/* Closes the oldest guests in a state if they are too many or too old. */
 static void guests_limit(struct ct_tcp *e, enum tcp_guest_state state,
                          int most)
 {
@@ -309,11 +313,11 @@ static void call_failed(struct tcp_call *c, const char *why)
     call_end(c);
     for (int i = 0; i < TCP_CALLS; i++)
         if (p->call[i].fd >= 0)
-            return; /* another address may do */
+            return; /* a call to another address is still possible */
     tcp_peer_lose(p, why);
 }
 
-/* Connected: says who it is. */
+/* The call is connected: sends the hello. */
 static void call_ask(struct ct_tcp *e, struct tcp_call *c)
 {
     const struct tcp_view *v = c->peer->view;
@@ -337,8 +341,8 @@ static void call_ask(struct ct_tcp *e, struct tcp_call *c)
         c->asked = true;
 }
 
-/* What the other side said comes from who has the key, and hears that this side
- * has it, too. */
+/* Checks that the sender of the answer has the key, and sends the proof that
+ * this side has it, too. */
 static bool call_prove(const struct tcp_call *c)
 {
     const uint8_t *key   = c->peer->key;
@@ -383,7 +387,7 @@ static enum ct_status call_one(struct ct_tcp *e, struct tcp_call *c,
     c->fd    = ct_connect(to, port);
     if (c->fd >= 0 && !tcp_watch(e, c->fd, c, true))
         return ct_fail(CT_ECOMM, "epoll: %s", strerror(errno));
-    return CT_OK; /* another address may do */
+    return CT_OK; /* call_all() checks whether any call has begun */
 }
 
 static enum ct_status call_all(struct ct_tcp *e, struct tcp_peer *p,
@@ -421,7 +425,7 @@ enum ct_status tcp_peer_address(struct tcp_peer *p, const void *address,
     return p->rank > p->view->base.rank ? call_all(e, p, &a) : CT_OK;
 }
 
-/* ---- */
+/* ---- events */
 
 static void peer_event(struct tcp_peer *p, uint32_t events)
 {
@@ -459,7 +463,7 @@ void tcp_progress(struct ct_tcp *e)
             peer_event(event[i].data.ptr, event[i].events);
             break;
         }
-    /* Last: it may close guests, and their events come first. */
+    /* Accepting comes last: it may close guests that have events. */
     if (e->knocked)
         accept_some(e);
     e->knocked = false;

@@ -1,10 +1,11 @@
 /* tcp_peer.c - messages to and from one peer.
  *
- * A small message is sent at once, as long as the receiver keeps up.  A long
- * one waits for a GO, which the receiver sends when it posts a long receive;
- * so it does not wait where receives are posted ahead, and nobody keeps long
- * messages in memory.  If no GO is there yet it is offered: the offer holds its
- * place among the messages of its tag, and gets a GO when its receive comes.
+ * A small message is sent at once, unless too many small ones are not received
+ * yet.  A long message waits for a GO, which the receiver sends when it posts a
+ * long receive.  So it does not wait if receives are posted in advance, and no
+ * rank buffers long messages.  Without a GO the message is offered: the offer
+ * keeps its place among the messages of its tag, and gets a GO when its receive
+ * is posted.
  *
  *     sender                            receiver
  *     send 8 bytes    -- MESSAGE -->    receive 8 bytes
@@ -14,9 +15,9 @@
  *                     <-- GO ------     receive 1 MB
  *                     -- GRANTED -->
  *
- * Messages and offers of one tag arrive in the order they were sent, and meet
- * the receives of that tag in the order they were posted.  GRANTED messages of
- * one tag come in the order of their offers. */
+ * Messages and offers of one tag arrive in the order of sending, and are
+ * matched with receives of this tag in the order of posting.  GRANTED messages
+ * of one tag arrive in the order of their offers. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +29,8 @@
 #include "comm/transport/tcp_parts.h"
 
 enum {
-    TURNS    = 16, /* reads of one peer before others have theirs */
-    OVERHEAD = 64  /* what a small message costs beside its bytes */
+    TURNS    = 16, /* reads from one peer before other peers are read */
+    OVERHEAD = 64  /* bytes that a small message counts in addition */
 };
 
 static size_t cost_of(size_t bytes)
@@ -106,7 +107,7 @@ static void wait_for_room(struct tcp_peer *p, bool blocked)
         tcp_peer_lose(p, strerror(errno));
 }
 
-/* As much of the first frame as goes; its bytes are n_out. */
+/* Writes as much of the rest of the first frame as possible. */
 static ssize_t write_first(const struct tcp_peer *p)
 {
     struct tcp_operation *o = p->out.first;
@@ -151,7 +152,7 @@ void tcp_peer_write(struct tcp_peer *p)
         if (n < 0) {
             const int why = errno;
 
-            tcp_peer_read(p); /* what it sent before it went */
+            tcp_peer_read(p); /* what it sent before the failure */
             tcp_peer_lose(p, strerror(why));
             return;
         }
@@ -176,7 +177,7 @@ static void queue_frame(struct tcp_operation *o, enum tcp_kind kind)
         tcp_peer_write(p);
 }
 
-/* A frame without data. */
+/* Sends a frame without data. */
 static void tell(struct tcp_peer *p, enum tcp_kind kind, uint32_t tag,
                  size_t bytes)
 {
@@ -294,7 +295,8 @@ static struct tcp_early *early_new(struct tcp_peer *p,
     return e;
 }
 
-/* Tells the sender now and then that there is room again. */
+/* Reports received small messages to the sender from time to time, so that it
+ * can send more. */
 static void used(struct tcp_peer *p, const struct tcp_frame *f)
 {
     if (f->kind != TCP_MESSAGE)
@@ -350,7 +352,8 @@ void tcp_peer_receive(struct tcp_operation *o)
         ask_for(o);
 }
 
-/* The receive for a message that comes without or after an offer. */
+/* The posted receive for a frame: for GRANTED the first with a GO, otherwise
+ * the first without an offer. */
 static struct tcp_operation *receiver_of(const struct tcp_peer *p,
                                          const struct tcp_frame *f)
 {
@@ -452,7 +455,8 @@ static size_t take_data(struct tcp_peer *p, const char *from, size_t n)
     return n;
 }
 
-/* Frames and data out of the input, whose last bytes may be half a frame. */
+/* Handles frames and data in the input; an incomplete frame at its end stays
+ * there. */
 static void take_input(struct tcp_peer *p, size_t n)
 {
     size_t at = 0;
@@ -471,7 +475,8 @@ static void take_input(struct tcp_peer *p, size_t n)
     memmove(p->input, p->input + at, p->n_input);
 }
 
-/* Data straight to where it belongs, and what follows into the input. */
+/* Reads the missing data of a message directly into its buffer, and what
+ * follows it into the input. */
 static ssize_t read_some(struct tcp_peer *p, size_t *direct)
 {
     struct iovec part[2];
@@ -513,7 +518,8 @@ void tcp_peer_read(struct tcp_peer *p)
 
 /* ---- giving up */
 
-/* A frame of which a part is written must be finished: from a copy. */
+/* A frame that is partly written must be finished.  The rest is sent from a
+ * copy of the data. */
 static void finish_alone(struct tcp_operation *o)
 {
     struct tcp_peer *p          = o->peer;
@@ -563,7 +569,7 @@ void tcp_peer_give_up(struct tcp_operation *o)
         return;
     }
     tcp_queue_remove(&p->posted, o);
-    if (p->filling == o) { /* the rest of it goes nowhere */
+    if (p->filling == o) { /* the rest of the data is discarded */
         p->filling = NULL;
         p->at      = NULL;
     }

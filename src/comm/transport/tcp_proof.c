@@ -1,10 +1,10 @@
-/* tcp_proof.c - both ends of a connection show that they know a key, and
- * neither sends it.
+/* tcp_proof.c - both sides of a connection prove that they know a key without
+ * sending it.
  *
- * A tag is SipHash-2-4 (Aumasson, Bernstein 2012) of what is said, by the key
- * of the end that is called; other members have it from the control plane,
- * which is sealed.  Numbers that each side draws for one connection are part of
- * it, so that what was recorded is of no use in another. */
+ * A tag is SipHash-2-4 (Aumasson, Bernstein 2012) of a message, with the key of
+ * the end that is called.  Other members of the job got this key in sealed
+ * messages.  Each side draws a random number for the connection, and tags
+ * include it, so a recorded message cannot be replayed. */
 #include <string.h>
 
 #include "base/rng.h"

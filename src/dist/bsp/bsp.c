@@ -21,7 +21,7 @@
 #include "dist/nothing.h"
 #include "net/training.h"
 
-/* Factors, buckets and flights, as d->roads has chosen. */
+/* Makes factors, buckets and flights for the roads that d->roads has chosen. */
 static enum ct_status make_ways(struct ct_dist *d, struct ct_net *net)
 {
     struct ct_cut_policy policy;
@@ -43,7 +43,7 @@ static void drop_ways(struct ct_dist *d)
     ct_cut_fini(&d->buckets.cut);
 }
 
-/* Between two iterations: everything sent is in, nothing is under way. */
+/* Changes roads between two iterations, when no message is in flight. */
 static enum ct_status change_ways(struct ct_dist *d)
 {
     for (int i = 0; i < d->buckets.cut.n; i++)
@@ -63,7 +63,7 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     CT_TRY(dist_direct_init(d, net));
     CT_TRY(dist_auto_init(d, net));
     CT_TRY(make_ways(d, net));
-    /* Parameters may take to factors when their forward pass is over. */
+    /* Roads may change later, and factors are needed before that. */
     if (d->roads.learning)
         CT_TRY(ct_net_keep_factors(net));
     CT_TRY(dist_sweep(d));
@@ -88,7 +88,7 @@ static enum ct_status bsp_attach(struct ct_exchange *x, struct ct_net *net,
                                  struct ct_attached *out)
 {
     struct ct_dist *d   = dist_of(x);
-    const uint64_t seed = d->trainer.seed; /* rank 0's, from the first time */
+    const uint64_t seed = d->trainer.seed; /* rank 0's, if attached before */
     const bool again    = d->net == net;
 
     if (!again && (d->net || !dist_shares_params_of(d, net)))
@@ -111,7 +111,7 @@ static void bsp_detach(struct ct_exchange *x, const struct ct_net *net)
 {
     struct ct_dist *d = dist_of(x);
 
-    /* Without a net it may be half attached. */
+    /* If d->net is NULL, an attach may have failed halfway. */
     if (!net || (d->net && d->net != net && !dist_shares_params_of(d, net)))
         return;
     dist_bsp_fini(d);
@@ -213,14 +213,14 @@ out:
     return st;
 }
 
-/* Statistics, added up over ranks and divided by P.  For BatchNorm's sums and
- * their weight that means: their quotient is the mean over all samples that any
- * rank has seen.  Ranks go on from these: a running sum is linear in what it
- * takes in, so merging now and then gives what merging once in the end would,
- * and needs no copies. */
+/* Replaces statistics by their mean over ranks.  BatchNorm has sums and their
+ * weight, so their quotient becomes the mean over the samples of all ranks.
+ * Ranks continue from these values.  A running sum is linear in its inputs, so
+ * several merges give the same result as one merge at the end, and no copies
+ * are needed. */
 enum ct_status dist_settle_statistics(struct ct_dist *d)
 {
-    if (d->canonical.parts) /* every rank has those of all: to the bit */
+    if (d->canonical.parts) /* equal on all ranks already, bit for bit */
         return CT_OK;
     for (int l = 0; d->net && l < ct_net_n_layers(d->net); l++) {
         struct ct_layer *layer = ct_net_layer(d->net, l);
@@ -241,7 +241,7 @@ static enum ct_status bsp_settle(struct ct_exchange *x, int iter,
         return dist_guard_check(d, iter);
     return why == CT_SETTLE_TEST || why == CT_SETTLE_SNAPSHOT
                ? dist_settle_statistics(d)
-               : CT_OK; /* every rank has all of it */
+               : CT_OK; /* every rank has all parameters and histories */
 }
 
 static enum ct_status bsp_keep(struct ct_exchange *x,
@@ -269,8 +269,8 @@ const struct ct_exchange_ops dist_bsp = {
     .serve      = dist_none_serve,
 };
 
-/* The comm thread lets go of the net: a step may have failed with jobs of its
- * under way. */
+/* Waits for jobs that use the net, or ends them: if a step has failed, some may
+ * still be in flight. */
 static void land(struct ct_dist *d)
 {
     for (int i = 0; d->buckets.flight && i < d->buckets.cut.n; i++) {

@@ -1,4 +1,4 @@
-/* factors.c - gradients sent as what they are made of. */
+/* factors.c - sends factors of gradients instead of gradients. */
 #include "dist/bsp/factors.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include "net/arena.h"
 #include "net/training.h"
 
-/* A GPU may hold activations in other types and orders. */
+/* Whether activations are floats in plain layout; on a GPU they may have other
+ * types and layouts. */
 static bool is_plain(const struct ct_io *io)
 {
     const struct ct_tensor *x = &io->bottom[0]->data, *y = &io->top[0]->diff;
@@ -29,7 +30,7 @@ enum ct_status dist_factors_of(const struct ct_net *net, int param,
     struct ct_layer *l           = ct_net_layer(net, p->layer);
     struct ct_io io              = ct_net_io(net, p->layer);
 
-    /* What it has absorbed writes to tops of its own. */
+    /* If the layer has absorbed others, its output is the top of the last. */
     io.top = ct_net_io(net, ct_net_group_last(net, p->layer)).top;
     if (!l->type->factors || p->n_sharers > 1 || p->lr_mult == 0 ||
         !ct_net_layer_needs_backward(net, p->layer) || !is_plain(&io))
@@ -51,7 +52,8 @@ enum ct_status dist_measure_flops(const struct ct_device *d, bool brief,
     a  = room;
     st = ct_fill(d, 2 * n * n, 0, a);
     begin = ct_now();
-    /* Longer than a busy host leaves a process without a core. */
+    /* Measured for longer than a busy host may leave a process without a
+     * core. */
     for (int i = 0; st == CT_OK && (i < 5 || (!brief && ct_now() - begin <
                                                             0.02)); i++) {
         double start = ct_now(), rate;
@@ -92,7 +94,7 @@ static enum ct_status gather_job(struct ct_comm *c, void *arg)
     t->encode(NULL, x->rows * (x->n + x->m), mine, NULL, code);
     CT_TRY(ct_allgather(c, code, x->bytes, x->code));
     code = x->code;
-    for (int r = 0; r < c->size; r++) { /* the own too: the same bits for all */
+    for (int r = 0; r < c->size; r++) { /* with its own: equal bits on all */
         t->decode(floats_from(x, r), code, false,
                   x->all + dist_factors_before(x, r));
         code += x->bytes[r];
@@ -152,7 +154,8 @@ static enum ct_status add_factor(struct ct_dist *d, struct ct_net *net,
                     &x->first));
     CT_TRY(dist_factors_rows(d, f->rows, x->first));
     CT_TRY(x->way->make(x));
-    /* The layer leaves its own product out; all rows are multiplied here. */
+    /* The layer does not multiply; the rows of all ranks are multiplied
+     * here. */
     ct_net_make_gradient(net, param, false);
     return ct_net_keep_factors(net);
 }
@@ -205,7 +208,7 @@ static enum ct_status check_rows(const struct ct_dist *d,
                    (long long)f->rows);
 }
 
-/* What the layer has made in this pass. */
+/* The factors of the current pass. */
 static enum ct_status factors_now(const struct ct_dist *d,
                                   const struct dist_factor *x,
                                   struct ct_factors *out)
@@ -252,13 +255,13 @@ enum ct_status dist_factors_wait(struct ct_dist *d, int factor)
     return x->way->wait(x);
 }
 
-/* ---- Between the memories of CPUs. */
+/* ---- Factors in CPU memory. */
 
 static enum ct_status wire_make(struct dist_factor *x)
 {
     const size_t n = (size_t)dist_factors_before(x, x->dist->view.size);
 
-    if (x->dist->plan->near_factors) /* some ranks have GPUs, and try */
+    if (x->dist->plan->near_factors) /* all ranks try; this one has no GPU */
         CT_TRY(dist_factors_try_peers(x));
     CT_TRY(ct_alloc(n, sizeof(*x->all), "factors", &x->all));
     return dist_factors_make_codes(x);
@@ -279,7 +282,7 @@ static enum ct_status wire_keep(struct dist_factor *x,
     return CT_OK;
 }
 
-/* Row by row, so that all rows of all ranks form one matrix in the end. */
+/* Rows of u and v alternate, so that the rows of all ranks form one matrix. */
 enum ct_status dist_factors_send(struct dist_factor *x,
                                  const struct ct_factors *f)
 {

@@ -1,4 +1,4 @@
-/* flight.c - buckets on their way. */
+/* flight.c - buckets that are being summed. */
 #include "dist/bsp/flight.h"
 
 #include <stdio.h>
@@ -43,14 +43,14 @@ static enum ct_status sum_slice(struct ct_comm *c, void *arg)
                : dist_dense_sum(f->dist, c, s->x, s->n);
 }
 
-/* By the first layer that needs it: 0 is for what is waited for at once, and
- * for the riders, which the end of an iteration waits for. */
+/* The urgency of a bucket is 1 + the first layer that needs it.  0 is for the
+ * riders, for which the end of an iteration waits, and for encoded buckets. */
 static int urgency(const struct ct_dist *d, const struct ct_net *net,
                    int bucket)
 {
     int least = ct_net_n_layers(net);
 
-    if (bucket == 0 || d->wires.wire) /* codes belong to an order */
+    if (bucket == 0 || d->wires.wire) /* codecs need a fixed order */
         return 0;
     for (int i = 0; i < ct_net_n_params(net); i++)
         if (d->buckets.cut.of_param[i] == bucket &&

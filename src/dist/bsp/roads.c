@@ -1,4 +1,4 @@
-/* roads.c - which road each gradient takes. */
+/* roads.c - chooses the road of each gradient. */
 #include "dist/bsp/roads.h"
 
 #include <math.h>
@@ -14,7 +14,9 @@
 
 enum { FIRST_LOOK = 10 };
 
-/* What is new counts for a fifth: a busy moment does not turn the choice. */
+/* The weight of a new measurement, so that a busy moment does not change the
+ * choice; the ratio of step times that is worth a change; the least part of all
+ * bytes for which a measurement counts. */
 static const double newest = .2, worth_it = .9, telling_share = .1;
 
 static void learn(double *x, double now)
@@ -41,8 +43,8 @@ static enum ct_status probe_job(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-/* Ranks that come and go do not wait for a measurement each time: what rank 0
- * knows of an earlier view counts. */
+/* In an elastic job ranks do not measure in every view: they use the numbers
+ * that rank 0 has from an earlier view, if there are any. */
 static enum ct_status recall(struct ct_dist *d, bool *known)
 {
     const struct ct_place *place = &d->view.comm->place;
@@ -60,9 +62,9 @@ static enum ct_status recall(struct ct_dist *d, bool *known)
     return CT_OK;
 }
 
-/* Where choices go by the memory that is moved, which way is the shorter one
- * does not depend on its speed.  Others wait while ranks come, so that is all
- * that is measured, by rank 0. */
+/* With shared parameters the choice depends only on how much memory is moved,
+ * so the links need no measurement.  Other ranks wait while ranks join, so only
+ * rank 0 measures, and only the speed of additions. */
 static enum ct_status measure_memory(struct ct_dist *d)
 {
     double *gamma = &d->elastic.machine.gamma;
@@ -76,8 +78,8 @@ static enum ct_status measure_memory(struct ct_dist *d)
     return CT_OK;
 }
 
-/* Every rank decides by rank 0's numbers.  Ranks that come and go measure
- * briefly, and learn from what they see. */
+/* Every rank uses the numbers of rank 0.  In an elastic job the measurement is
+ * brief, and later iterations correct it. */
 static enum ct_status measure(struct ct_dist *d)
 {
     struct dist_machine *w = &d->roads.options.machine;
@@ -92,7 +94,7 @@ static enum ct_status measure(struct ct_dist *d)
     CT_TRY(ct_job_run(d->view.thread, probe_job, d));
     CT_TRY(dist_measure_flops(ct_mirror_device(d->trainer.mirror),
                               d->elastic.members != NULL, &w->flops));
-    /* The probe saw the worst link; inside a host it is the copy's speed. */
+    /* The probe gives the worst link; inside a host memory is copied. */
     w->local_alpha = fmin(w->alpha, 2e-6);
     w->local_beta  = fmin(w->beta, 2 * w->gamma);
     CT_TRY(ct_dist_broadcast(d, w, sizeof(*w)));
@@ -140,7 +142,8 @@ enum ct_status dist_auto_init(struct ct_dist *d, const struct ct_net *net)
         return CT_OK;
     CT_TRY(measure(d));
     CT_TRY(d->plan->carrier->choose(d, &m));
-    /* Ranks may differ in samples. */
+    /* Ranks may have different numbers of samples: the choice of rank 0
+     * counts. */
     CT_TRY(ct_dist_broadcast(d, a->apart, (size_t)n * sizeof(*a->apart)));
     a->learning = d->plan->learns;
     a->due      = d->options->redecide < FIRST_LOOK ? d->options->redecide
@@ -157,10 +160,10 @@ void dist_auto_fini(struct ct_dist *d)
     d->roads = (struct dist_auto){ 0 };
 }
 
-/* ---- What was observed. */
+/* ---- Learning from measured iterations. */
 
-/* Predicted and observed seconds of buckets, of factors, and of products; and
- * the bytes of the first two. */
+/* Predicted and observed seconds of buckets, of factors, and of products; bytes
+ * of buckets and of factors. */
 struct sums {
     double predicted[3], observed[3], bytes[2];
 };
@@ -194,10 +197,11 @@ static struct sums compare(const struct ct_dist *d)
     return s;
 }
 
-/* How wrong the predictions were, as factors that the next ones get.  Sums, or
- * factors, that are a small part of what travels say nothing of large ones: a
- * few biases take as long as ranks wait for each other.  A link that is slower
- * than it seemed is so for both. */
+/* Updates the scales, observed over predicted time, which multiply the next
+ * predictions.  If sums, or factors, are only a small part of all bytes, their
+ * time does not count: a sum of a few biases takes as long as ranks wait for
+ * each other.  Then both get the scale of the other, because a slow link is
+ * slow for both. */
 static void learn_scales(struct ct_dist *d)
 {
     struct dist_scales *k = &d->roads.options.scales;
@@ -283,7 +287,7 @@ bool dist_travel_of(const struct ct_dist *d, int param, struct dist_travel *out)
     return true;
 }
 
-/* A line for every parameter that matters, one for the others. */
+/* Logs a line per large parameter, and one for the others. */
 static void say_table(const struct ct_dist *d, bool with_observed)
 {
     const struct ct_net *net = d->net;
@@ -320,11 +324,11 @@ void dist_auto_say(const struct ct_dist *d)
 
     if (!d->roads.measured || d->view.rank != 0)
         return;
-    if (w->alpha == 0) /* none is sent */
-        CT_INFO("Roads: adding takes %.3g ns a byte", 1e9 * w->gamma);
+    if (w->alpha == 0) /* only memory was measured; there are no messages */
+        CT_INFO("Roads: adding takes %.3g ns per byte", 1e9 * w->gamma);
     else
-        CT_INFO("Roads: a message takes %.3g us and %.3g ns a byte, adding "
-                "%.3g ns a byte, products run at %.4g GFLOP/s",
+        CT_INFO("Roads: a message takes %.3g us and %.3g ns per byte, adding "
+                "%.3g ns per byte, products run at %.4g GFLOP/s",
                 1e6 * w->alpha, 1e9 * w->beta, 1e9 * w->gamma,
                 w->flops / 1e9);
     if (d->facts->n_hosts > 1 && d->roads.slow_rank >= 0)
@@ -333,7 +337,7 @@ void dist_auto_say(const struct ct_dist *d)
     say_table(d, false);
 }
 
-/* Rank 0's mind, after what was seen. */
+/* Rank 0 chooses roads again, with the scales that it has learned. */
 static enum ct_status reconsider(struct ct_dist *d, int *apart)
 {
     const struct dist_model m = model_of(d, d->net);

@@ -1,9 +1,9 @@
-/* sweep.c - which way to sum is best at what size, measured at the start.
+/* sweep.c - measures at the start which algorithm sums fastest at which size.
  *
- * Between hosts every way that the transport has is timed at a few sizes, up to
- * the largest that the net's buckets are sent in, for a second or so.  Inside a
- * host memory is the way.  Untimed: what is named by --reduce, canonical sums,
- * what servers do, and links whose rate --bandwidth sets. */
+ * Between hosts every algorithm that the transport supports is timed at a few
+ * sizes, up to the largest one of the net's buckets, for about a second.
+ * Nothing is timed inside a host, where ranks sum in shared memory, and with
+ * --reduce, canonical sums, servers or --bandwidth. */
 #include <stdio.h>
 
 #include "comm/coll/tune.h"
@@ -26,7 +26,7 @@ static int64_t longest(const struct ct_dist *d)
     return n;
 }
 
-/* "tree up to 32 KB, then ring": equal neighbours are one. */
+/* Logs the choice, e.g. "tree up to 32 KB, then ring". */
 static void say(const struct ct_comm *c, bool predicted)
 {
     char text[256];

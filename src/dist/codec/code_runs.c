@@ -1,4 +1,4 @@
-/* code_runs.c - the sum over ranks of runs that travel coded. */
+/* code_runs.c - sums encoded runs over ranks. */
 #include "dist/codec/code_runs.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool gathers(int size)
     return size <= 2;
 }
 
-/* Whole chunks, so that a part's codes are those of the run. */
+/* Parts are whole chunks, so that the codes of a part are those of the run. */
 struct dist_run_part dist_run_owned(int64_t n, int size, int rank)
 {
     struct ct_part p  = ct_part(dist_chunks(n), size, rank);
@@ -58,7 +58,7 @@ double dist_run_sends(const struct dist_codec_type *type, int64_t n, int rank,
         return 0;
     if (gathers(size))
         return (size - 1) * (double)type->bytes(n);
-    /* All parts but the own one, then all but the next rank's. */
+    /* First all parts except the own one, then all except the next rank's. */
     return 2 * whole - (double)part_bytes(type, n, size, rank) -
            (double)part_bytes(type, n, size, (rank + 1) % size);
 }
@@ -70,7 +70,7 @@ static enum ct_status sum_gathered(struct ct_comm *c, struct dist_run *q)
 
     for (int r = 0; r < c->size; r++)
         q->bytes[r] = each;
-    if (q->owner) { /* what more ranks left, in a snapshot */
+    if (q->owner) { /* from a snapshot that more ranks wrote */
         struct dist_run_part own = dist_run_owned(q->n, c->size, c->rank);
 
         ct_comm_add(own.n, q->owner, q->x + own.first);
@@ -89,7 +89,7 @@ static enum ct_status sum_gathered(struct ct_comm *c, struct dist_run *q)
     return CT_OK;
 }
 
-/* Where the code of each rank's part lies. */
+/* The address of the code of a rank's part. */
 static uint8_t *code_of(const struct dist_run *q, int rank)
 {
     uint8_t *at = q->code;
@@ -112,7 +112,7 @@ static void encode_part(const struct dist_run *q, int rank,
     ct_trace_end(start, CT_TRACE_CODEC, q->type->name);
 }
 
-/* Everyone's codes of the own part are added to its floats. */
+/* Adds the codes of the own part, from all ranks, to its floats. */
 static enum ct_status scatter_sum(struct ct_comm *c, const struct dist_run *q,
                                   struct dist_run_part own)
 {
@@ -155,7 +155,7 @@ static enum ct_status sum_owned(struct ct_comm *c, struct dist_run *q)
             encode_part(q, r, p, q->residual ? q->residual + p.first : NULL);
     }
     CT_TRY(scatter_sum(c, q, own));
-    q->draw.hi |= 1 << 16; /* the owner draws again */
+    q->draw.hi |= 1 << 16; /* the owner draws other random numbers */
     encode_part(q, c->rank, own, q->owner);
     CT_TRY(ct_allgather(c, code_of(q, c->rank), q->bytes, q->code));
     start = ct_trace_begin();

@@ -1,4 +1,4 @@
-/* codec.c - the table of codecs, and what they cost. */
+/* codec.c - the table of codecs, and their predicted costs. */
 #include "dist/codec/codec.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* coded_bucket.c - buckets taken apart for a codec and put together again. */
+/* coded_bucket.c - packs buckets for a codec and unpacks the sums. */
 #include "dist/codec/coded_bucket.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static void add_piece(struct dist_wire *w, size_t first, int64_t n,
     *end += n;
 }
 
-/* Caffe's old shapes have ones in front. */
+/* Rows of a parameter.  Caffe's old shapes begin with axes of 1, which are
+ * skipped. */
 static int64_t rows_of(const struct ct_shape *s)
 {
     int64_t rows = s->n_axes > 1 ? s->dim[0] : 1;
@@ -32,9 +33,9 @@ static int64_t rows_of(const struct ct_shape *s)
     return rows;
 }
 
-/* Is parameter i the first matrix of the net, with few of its values?  Its
- * inputs are data as they come, and its loss the steepest: what is held back
- * there makes training unsteady, and is little. */
+/* Whether parameter i is the first matrix of the net and has few of the net's
+ * values.  Its inputs are raw data, and the loss depends on it most.  Holding
+ * its gradient back makes training unstable and saves few bytes. */
 static bool is_first(const struct ct_net *net, int i)
 {
     int64_t all = 0;
@@ -59,8 +60,8 @@ static bool is_taken(const struct dist_wire *w, const struct ct_net *net,
                    : t->takes(w->codec, rows, cols);
 }
 
-/* The riders, and what of the parameters lies in n floats of the arena from
- * `first` on. */
+/* Adds the pieces of floats [first, first + n) of the arena: parts of
+ * parameters, and the riders. */
 static void add_pieces(struct dist_wire *w, const struct ct_net *net,
                        size_t first, size_t n)
 {
@@ -110,7 +111,7 @@ static enum ct_status wire_init(struct dist_wire *w, struct ct_dist *d,
     CT_TRY(ct_alloc((size_t)ct_net_n_params(net) + 1, sizeof(*w->piece),
                     "wire", &w->piece));
     add_pieces(w, net, range->first, range->n);
-    /* With room for what rides along in managed.c. */
+    /* managed.c appends its values to the dense ones. */
     CT_TRY(ct_alloc((size_t)(w->n_dense + w->n_coded) + 2, sizeof(float),
                     "wire", &w->dense));
     CT_TRY(ct_alloc((size_t)w->n_coded + 1, sizeof(float), "wire",
@@ -161,7 +162,7 @@ enum ct_status dist_wires_init(struct ct_dist *d, const struct ct_net *net)
     return CT_OK;
 }
 
-/* A code must not be longer than the floats: short runs go as they are. */
+/* If the code is not shorter than the floats, sends the run as floats. */
 static void keep_short(struct dist_wire *w)
 {
     const struct dist_codec_type *t = w->codec->type;
@@ -249,7 +250,8 @@ void dist_wires_fini(struct ct_dist *d)
     d->wires.n    = 0;
 }
 
-/* Between the arena and the two runs; `x` is where the bucket starts. */
+/* Copies a bucket, which starts at `x`, to the dense and the coded run, or
+ * back. */
 static void move(const struct dist_wire *w, float *x, bool pack)
 {
     for (int i = 0; i < w->n_pieces; i++) {
@@ -271,10 +273,10 @@ static double squares(int64_t n, const float *x)
     return sum;
 }
 
-/* Where a codec holds gradients back, the sum of an iteration is not its
- * gradient, and the solver cannot clip it.  Each rank then clips its own
- * gradient before: its norm is about sqrt(P) times that of the mean, and a
- * bucket's share of it is that of its values. */
+/* If a codec holds gradients back, the sum of an iteration is not its gradient,
+ * and the solver cannot clip it.  So each rank clips its own gradient first.
+ * The norm of that is about sqrt(P) times the norm of the mean.  The part of a
+ * bucket is assumed to be in proportion to its number of values. */
 static void clip(struct dist_wire *w)
 {
     const struct ct_trainer *x = &w->dist->trainer;
@@ -312,15 +314,16 @@ struct dist_run dist_wire_run(const struct dist_wire *w, float *x, int64_t n)
     };
 }
 
-/* Run codecs that keep something send floats at first, when gradients change
- * fast and what waits is out of date when it comes, and at the end. */
+/* Whether a run codec with a residual sends floats in this iteration.  It does
+ * so at the start, because gradients change fast and values that wait would be
+ * out of date, and at the end. */
 static bool rests(const struct dist_wire *w, int64_t iter)
 {
     return w->codec->type->feedback && dist_codec_rests(w->codec, iter);
 }
 
-/* What was held back goes out at once. */
-static void let_go(struct dist_wire *w)
+/* Adds everything that was held back to the values that are sent now. */
+static void release_residuals(struct dist_wire *w)
 {
     struct dist_run_part own = dist_run_owned(w->n_coded, w->dist->view.size,
                                               w->dist->view.rank);
@@ -338,7 +341,7 @@ static enum ct_status sum_coded(struct ct_comm *c, struct dist_wire *w)
     struct dist_run run = dist_wire_run(w, w->coded, w->n_coded);
 
     if (rests(w, w->dist->trainer.iter)) {
-        let_go(w);
+        release_residuals(w);
         return dist_dense_sum(w->dist, c, w->coded, w->n_coded);
     }
     run.residual = w->residual;
@@ -397,7 +400,7 @@ void dist_wire_push(struct dist_wire *w, int64_t iter, float times,
     memcpy(dense, w->dense, (size_t)w->n_dense * sizeof(float));
     draw.hi |= (uint64_t)w->dist->view.rank;
     if (w->n_coded && rests(w, iter)) {
-        let_go(w);
+        release_residuals(w);
         memcpy(dense + w->n_dense, w->coded,
                (size_t)w->n_coded * sizeof(float));
     } else if (w->n_coded && t->push)

@@ -1,6 +1,6 @@
 /* fp16.c - half precision with a scale for each chunk.
  *
- *     code: | 1 / scale: float | ... one a chunk ... | value: 16 bits | ... |
+ *     code: | 1 / scale: float | ... one per chunk .. | value: 16 bits | ... |
  *           4 chunks + 2n bytes, rounded up to 4
  *
  * The scale of a chunk is the power of two that brings its largest value into
@@ -51,8 +51,8 @@ CT_INLINE uint16_t half_of(float x)
 
     u &= 0x7fffffff;
     normal = (u - (112u << 23) + 0xfff + (u >> 13 & 1)) >> 13;
-    /* One half plus a value below 2^-14 has the value, rounded to what a
-     * half can say, in its last bits. */
+    /* After 0.5 is added to a value below 2^-14, the last bits of the sum are
+     * the value, rounded to the precision of a half. */
     small = bits_of(float_of(u) + 0.5f) - bits_of(0.5f);
     huge  = u > 0x7f800000 ? 0x7e00 : 0x7c00;
     u     = u < 0x38800000 ? small : normal;

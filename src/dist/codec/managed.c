@@ -1,4 +1,4 @@
-/* managed.c - partial updates where bandwidth is short. */
+/* managed.c - partial updates for a limited bandwidth. */
 #include "dist/codec/managed.h"
 
 #include <math.h>
@@ -10,11 +10,12 @@
 #include "dist/codec/select.h"
 #include "dist/engine.h"
 
-/* Slices that are short hold large values or small ones, hardly both.  One in
- * OLD goes because it has waited. */
+/* Slices are short, so that their values are mostly of similar size.  One of
+ * OLD slices is sent because it has waited longest. */
 enum { SLICE = 64, LEAST = 1024, OLD = 8 };
 
-/* So much travels at least, or a slow link would starve the model. */
+/* The least share that is sent, even on a slow link, so that training goes
+ * on. */
 static const double least_share = 1.0 / 16;
 
 bool dist_managed_suits(const struct dist_codec_type *type)
@@ -91,7 +92,7 @@ double dist_managed_sends(const struct ct_comm *c, const struct dist_wire *w,
     return sends(c, w, n < w->n_coded ? n : w->n_coded);
 }
 
-/* What part of a step's bytes rank 0 has tokens for. */
+/* The part of a step's bytes for which rank 0 has tokens. */
 static double share_now(const struct ct_comm *c, const struct dist_wires *all)
 {
     double bytes = 0, share;
@@ -102,7 +103,8 @@ static double share_now(const struct ct_comm *c, const struct dist_wires *all)
     return share > 1 ? 1 : share > least_share ? share : least_share;
 }
 
-/* Dense values, with what all must know to choose alike. */
+/* Sums the dense values, together with the numbers from which all ranks choose
+ * the same slices. */
 static enum ct_status sum_dense(struct ct_comm *c, struct dist_wire *w)
 {
     struct dist_wires *all = &w->dist->wires;
@@ -118,9 +120,9 @@ static enum ct_status sum_dense(struct ct_comm *c, struct dist_wire *w)
     return CT_OK;
 }
 
-/* k slices into w->index: the largest, but an eighth, over several steps, are
- * those that have waited longest, so that none waits for more than 8 n / k
- * steps, however small its gradients are beside those of other layers. */
+/* Chooses k slices and writes them to w->index.  On average 7 of 8 are the
+ * largest ones, and 1 of 8 has waited longest.  So no slice waits for more than
+ * 8 n / k steps, even if its gradients are small. */
 static void choose(struct dist_wire *w, int64_t k)
 {
     const int64_t n     = n_slices(w);
@@ -140,7 +142,8 @@ static void choose(struct dist_wire *w, int64_t k)
         w->waited[w->index[j]] = 0;
 }
 
-/* The chosen slices side by side into `work`; what stays into `residual`. */
+/* Copies the chosen slices to `work`, one after the other, and the others to
+ * `residual`. */
 static int64_t pack(struct dist_wire *w, int64_t k)
 {
     int64_t n = 0;

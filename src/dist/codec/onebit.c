@@ -3,17 +3,17 @@
  *     x = g + e;   a = mean of x where x >= 0,   b = mean of x where x < 0
  *     sent: a or b for each x;   e = x - sent
  *
- *     code: | a b: floats | ... one pair a chunk ... | 32 signs | ... |
+ *     code: | a b: floats | ... one pair per chunk ... | 32 signs | ... |
  *           8 ceil(n / 64) + 4 ceil(n / 32) bytes
  *
- * Whoever owns a part of a sum sends that on in one bit too, with a residual
- * of its own.  Seide et al., "1-bit stochastic gradient descent", 2014. */
+ * The rank that owns a part of a sum also sends it in one bit per value, with a
+ * residual of its own.  Seide et al., "1-bit stochastic gradient descent",
+ * 2014. */
 #include "device/cpu/simd.h"
 #include "dist/codec/codec.h"
 
-/* Floats with one pair of means: few, because values of neighbouring channels
- * differ in size, and the pair has to serve the largest.  DIST_CHUNK is a
- * multiple of it. */
+/* Floats that share a pair of means.  The number is small, because values of
+ * neighbouring channels differ in size.  DIST_CHUNK is a multiple of it. */
 enum { LEAST = 1024, CHUNK = 64 };
 
 static int64_t chunks(int64_t n)
@@ -83,7 +83,7 @@ CT_SIMD static void add_to(int64_t n, const float *restrict x,
         y[i] += x[i];
 }
 
-/* What is left of x; nothing where the means are not finite. */
+/* Writes what the code leaves out of x; 0 if the means are not finite. */
 CT_SIMD static void leave(int64_t n, const float *mean, float *restrict x)
 {
     const float a = mean[0], b = mean[1];

@@ -2,15 +2,15 @@
  *
  *     A = g + e               N x M, on each rank
  *     P = sum(A Q)            N x r; its columns are made orthonormal
- *     Q = sum(A^T P)          M x r; stays for the next iteration
+ *     Q = sum(A^T P)          M x r; kept for the next iteration
  *     sum of gradients = P Q^T;   e = A - P (A^T P)^T
  *
- * P and Q are summed as they are: r (N + M) floats in place of N M.  A matrix
- * goes this way when that is at most half.  P and Q are stored transposed, a
- * column of the formula in a row.  The first iterations are summed in full,
- * because gradients still change their direction fast then.
- * Vogels et al., "PowerSGD", 2019; the residual is that of the rank's own
- * projection, which has the same sum and is smaller. */
+ * P and Q are summed as floats: r (N + M) instead of N M.  A matrix is encoded
+ * if that is at most half.  P and Q are stored transposed, a column of the
+ * formula in a row.  The first iterations send complete gradients, because
+ * these change their direction fast.
+ * Vogels et al., "PowerSGD", 2019.  The residual here is that of the rank's own
+ * projection; it has the same sum and is smaller. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static void lengths(const struct dist_wire *w, int64_t *n_p, int64_t *n_q)
     }
 }
 
-/* The same on every rank, and no two columns alike. */
+/* Draws the first Q: equal on all ranks, all columns different. */
 static void first_basis(const struct dist_wire *w, float *q, int64_t n)
 {
     uint64_t key = ct_key(w->dist->trainer.seed, "powersgd");
@@ -111,8 +111,9 @@ CT_SIMD static void scale_row(int64_t n, float a, float *x)
         x[i] *= a;
 }
 
-/* Takes the rows before it out of row k, twice, because once leaves rounding
- * errors that matter; false when nothing is left. */
+/* Subtracts from row k its projections on the rows before it.  It does so
+ * twice, because rounding errors of the first time are too large.  False: the
+ * row is zero then. */
 static bool project(int64_t k, int64_t n, const float *rows, float *x)
 {
     double before = dot(n, x, x), after;
@@ -127,8 +128,8 @@ static bool project(int64_t k, int64_t n, const float *rows, float *x)
     return true;
 }
 
-/* Makes r rows of n orthonormal.  A row that depends on those before it (or is
- * zero) becomes one drawn at random, or the basis would stay poorer. */
+/* Makes r rows of n orthonormal.  A row that depends on those before it, or is
+ * zero, is replaced by a random one, so that the basis keeps its rank. */
 static void orthonormalise(int64_t r, int64_t n, float *rows)
 {
     for (int64_t k = 0; k < r; k++)
@@ -138,7 +139,7 @@ static void orthonormalise(int64_t r, int64_t n, float *rows)
                 rows[k * n + i] = ct_normal((uint64_t)k, draw, (uint64_t)i);
 }
 
-/* Which of the two products, or what comes of them. */
+/* The two products, and the result. */
 enum product { MAKE_P, MAKE_Q, LEAVE, MAKE_SUM };
 
 static enum ct_status multiply(struct dist_wire *w, enum product what)

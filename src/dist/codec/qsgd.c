@@ -1,14 +1,15 @@
-/* qsgd.c - 8 bits a value, rounded at random so that the mean is right.
+/* qsgd.c - 8 bits per value, rounded at random so that the mean is right.
  *
  *     v = |x|_2 of the chunk,  s = 127
  *     q = floor(s |x_i| / v + u),  u uniform in [0, 1)
  *     sent: v sign(x_i) q / s,  whose expectation is x_i
  *
- *     code: | v: float | ... one a chunk ... | sign and q: 8 bits | ... |
+ *     code: | v: float | ... one per chunk ... | sign and q: 8 bits | ... |
  *           4 chunks + n bytes, rounded up to 4
  *
- * Unbiased, so no residual is kept.  The draws are functions of the seed, the
- * iteration, the rank and the element, so a run repeats bit for bit.
+ * The rounding is unbiased, so no residual is kept.  Random numbers are
+ * functions of the seed, the iteration, the rank and the element, so a run
+ * repeats bit for bit.
  * Alistarh et al., "QSGD", 2017. */
 #include "base/rng.h"
 #include "device/cpu/simd.h"
@@ -28,8 +29,8 @@ static size_t qsgd_bytes(int64_t n)
     return dist_round4(4 * dist_chunks(n) + n);
 }
 
-/* One call of the generator serves eight elements, an eighth of a chunk
- * apart: 16 bits are enough for a rounding. */
+/* One call of the generator serves eight elements, because 16 bits are enough
+ * for a rounding.  They are an eighth of a chunk apart. */
 CT_SIMD static void draw_chunk(const struct dist_draw *draw,
                                uint16_t *restrict u)
 {

@@ -1,4 +1,5 @@
-/* residuals.c - what wires keep between iterations, into snapshots and back. */
+/* residuals.c - writes what wires keep between iterations to snapshots, and
+ * reads it back. */
 #include "dist/codec/residuals.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static float *kept_by(const struct dist_wire *w, enum kind kind)
                               : w->basis;
 }
 
-/* Does any bucket, and so every rank, keep such numbers? */
+/* Whether a bucket keeps numbers of this kind; the same on all ranks. */
 static bool is_kept(const struct ct_dist *d, enum kind kind)
 {
     for (int i = 0; i < d->wires.n; i++)
@@ -31,7 +32,7 @@ static bool is_kept(const struct ct_dist *d, enum kind kind)
     return false;
 }
 
-/* Between one wire's numbers and the arena's layout. */
+/* Copies the numbers of a wire to an array laid out as the arena, or back. */
 static void move(struct dist_wire *w, enum kind kind, bool save, float *arena)
 {
     struct dist_run_part own = dist_run_owned(w->n_coded, w->dist->view.size,
@@ -41,7 +42,7 @@ static void move(struct dist_wire *w, enum kind kind, bool save, float *arena)
 
     if (!kept)
         return;
-    if (kind == OWNER) { /* a part of the run: by way of a whole one */
+    if (kind == OWNER) { /* only a part of the run: extend it to all of it */
         run = w->coded;
         memset(run, 0, (size_t)w->n_coded * sizeof(float));
         memcpy(run + own.first, kept, (size_t)own.n * sizeof(float));
@@ -71,9 +72,9 @@ static void move_all(struct ct_dist *d, enum kind kind, bool save,
         move(&d->wires.wire[i], kind, save, arena);
 }
 
-/* Every rank that codes keeps something, in a file of its own: all that train,
- * or the first of each group, which codes the group's sum.  The state has how
- * many of them there are. */
+/* Each rank that encodes (a coder) writes to its own file.  Coders are all
+ * ranks that train, or, with groups, the first rank of each group, which
+ * encodes the group's sum.  The state has the number of coders. */
 static enum ct_status save_ranks(const struct ct_dist *d, enum kind kind,
                                  const struct ct_keep *keep,
                                  const float *arena, int64_t n)
@@ -111,7 +112,7 @@ enum ct_status dist_wires_save(struct ct_dist *d, const struct ct_keep *keep)
             st = save_ranks(d, (enum kind)k, keep, arena, n);
             continue;
         }
-        if (k == OWNER) /* one rank has it, the others zeros */
+        if (k == OWNER) /* each part is on one rank; the others have zeros */
             CT_TRY_GOTO(ct_dist_sum(d, arena, n), st, out);
         snprintf(name, sizeof(name), "wire.%s", names[k]);
         if (d->view.rank == 0)
@@ -122,7 +123,8 @@ out:
     return st;
 }
 
-/* How many coders wrote; 0: none, or before they said so. */
+/* The number of coders that wrote the snapshot; 0: none, or an older snapshot
+ * without the number. */
 static enum ct_status count_coders(enum kind kind, const struct ct_keep *keep,
                                    int *out)
 {
@@ -136,7 +138,8 @@ static enum ct_status count_coders(enum kind kind, const struct ct_keep *keep,
     return CT_OK;
 }
 
-/* What coder `number` kept.  One whose file is gone kept nothing. */
+/* Reads the numbers of coder `number`; *found is false if its file is
+ * missing. */
 static enum ct_status restore_coder(enum kind kind, const struct ct_keep *keep,
                                     int number, int64_t n, float *to,
                                     bool *found)
@@ -147,7 +150,8 @@ static enum ct_status restore_coder(enum kind kind, const struct ct_keep *keep,
     return keep->get(keep->arg, name, n, to, found);
 }
 
-/* An equal share of the sum of all, where another number of coders wrote. */
+/* If another number of coders wrote the snapshot: each coder takes an equal
+ * share of the sum of all. */
 static enum ct_status restore_sum(const struct ct_dist *d, enum kind kind,
                                   const struct ct_keep *keep, int count,
                                   int64_t n, float *mine, float *sum)
@@ -241,8 +245,9 @@ enum ct_status dist_held_back_take(struct ct_dist *d)
     return CT_OK;
 }
 
-/* What belongs to sums may belong to another rank now.  What was kept stays as
- * it is, for a view that ends here. */
+/* Gives what was kept to the wires of this view, by way of x.  Residuals of
+ * sums may have another owner now.  The kept copy does not change, because this
+ * view may end before all ranks are done. */
 static enum ct_status give_held(struct ct_dist *d, enum kind kind, float *x)
 {
     const size_t n = ct_net_arena_count(d->net);
@@ -264,7 +269,7 @@ enum ct_status dist_held_back_put(struct ct_dist *d)
     for (int k = RESIDUAL; k <= BASIS; k++) {
         if (!d->net || !is_kept(d, (enum kind)k))
             continue;
-        if (!d->elastic.held_back.kept[k]) /* it is new: as its wires begin */
+        if (!d->elastic.held_back.kept[k]) /* a new rank: its wires are empty */
             CT_TRY_GOTO(dist_held_back_take(d), st, out);
         if (!x)
             CT_TRY_GOTO(ct_alloc(ct_net_arena_count(d->net), sizeof(*x),

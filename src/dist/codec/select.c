@@ -1,4 +1,5 @@
-/* select.c - the largest of many: a bound from a sample, then exactly. */
+/* select.c - finds the largest of many values: first a bound from a sample,
+ * then exactly. */
 #include "dist/codec/select.h"
 
 #include <stdbool.h>
@@ -8,7 +9,8 @@
 
 enum { SAMPLE_LEAST = 1024 };
 
-/* Magnitudes compare as integers; what is not finite is largest. */
+/* Magnitudes are compared as integers; values that are not finite are the
+ * largest. */
 CT_INLINE uint32_t magnitude(float x)
 {
     uint32_t u;
@@ -17,8 +19,8 @@ CT_INLINE uint32_t magnitude(float x)
     return u & 0x7fffffff;
 }
 
-/* The k-th largest of n, k from 1; x is reordered.  Parts in three, so equal
- * values, of which gradients have many, cost nothing. */
+/* The k-th largest of n, k from 1; x is reordered.  Each step makes three
+ * parts, so that equal values, which gradients have often, are fast. */
 static uint32_t kth_largest(uint32_t *x, int64_t n, int64_t k)
 {
     int64_t low = 0, high = n - 1, at = k - 1;
@@ -51,7 +53,7 @@ static uint32_t kth_largest(uint32_t *x, int64_t n, int64_t k)
     return x[low];
 }
 
-/* A bound below the k-th largest, most likely, from one value in a hundred. */
+/* A bound that is probably below the k-th largest, from 1 % of the values. */
 static uint32_t guess(int64_t n, const float *v, int64_t k, uint32_t *scratch)
 {
     int64_t step = n / SAMPLE_LEAST < 100 ? n / SAMPLE_LEAST : 100, count = 0;
@@ -65,7 +67,7 @@ static uint32_t guess(int64_t n, const float *v, int64_t k, uint32_t *scratch)
     return want < count ? kth_largest(scratch, count, want) : 0;
 }
 
-/* The places of the magnitudes of at least `least`, in order. */
+/* The indices of magnitudes of at least `least`, in ascending order. */
 static int64_t survivors(int64_t n, const float *v, uint32_t least,
                          uint32_t *index)
 {
@@ -82,7 +84,7 @@ void dist_largest(int64_t n, const float *v, int64_t k, uint32_t *index,
                   uint32_t *scratch)
 {
     int64_t count = survivors(n, v, guess(n, v, k, scratch), index), out = 0;
-    int64_t spare = k; /* places left for values that equal the k-th */
+    int64_t spare = k; /* how many values equal to the k-th are taken */
     uint32_t kth;
 
     if (count < k)

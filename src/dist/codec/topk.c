@@ -1,21 +1,21 @@
-/* topk.c - the largest values alone; the rest waits and grows.
+/* topk.c - sends only the largest values; the others wait and add up.
  *
  *     u = m u + g;   v += u;   sent: the k largest |v| of a parameter
  *     v = 0 where sent
  *
- * m is the solver's momentum, which acts here and not in the solver, so that
- * a value that waits has the momentum it would have had (u is the velocity, v
- * the residual).  Gradients are clipped before, by coded_bucket.c.  The paper
- * clears u with v.  That takes the momentum from those values that are sent
- * often, which are the ones that matter most: with k = n there would be none.
+ * m is the solver's momentum.  It is applied here and not in the solver, so
+ * that a value that waits gets its momentum (u is the velocity, v the
+ * residual).  coded_bucket.c clips gradients first.  The paper clears u with v,
+ * which removes the momentum of values that are sent often.  These matter most:
+ * with k = n there would be no momentum at all.
  *
  *     code: | index: 32 bits | ... k ... | value: float | ... k ... |
  *
- * All ranks' codes are gathered: (P-1) 8k bytes a rank.  Where that is no
- * less than the dense sum's 8n (P-1)/P, zeros and all are summed instead.
- * k = ceil(ratio n); during the warm-up the ratio falls in four equal stages,
- * 1/4, 1/16, 1/64, 1/256, as long as that is above it, and at the end all
- * values travel.
+ * The codes of all ranks are gathered: (P-1) 8k bytes per rank.  If a dense sum
+ * has no more bytes, 8n (P-1)/P, all values including zeros are summed instead.
+ * k = ceil(ratio n).  During the warm-up the ratio falls in four equal stages,
+ * 1/4, 1/16, 1/64, 1/256, as long as they are above the final ratio.  At the
+ * end of the training all values are sent.
  * Lin et al., "Deep gradient compression", 2018. */
 #include <math.h>
 #include <stdlib.h>
@@ -81,7 +81,8 @@ static int64_t count_all(const struct dist_wire *w, int64_t iter)
     return k;
 }
 
-/* Are zeros and all fewer bytes than indices and values? */
+/* Whether all values, including zeros, are fewer bytes than indices and
+ * values. */
 static bool is_dense(const struct dist_wire *w, int64_t k, int size)
 {
     return k * size >= w->n_coded;
@@ -119,7 +120,8 @@ CT_SIMD static void accumulate(int64_t n, float m, const float *restrict g,
     }
 }
 
-/* The places of what travels, of all pieces, into w->index. */
+/* Writes the indices of the values that are sent, of all pieces, to
+ * w->index. */
 static int64_t choose(struct dist_wire *w, int64_t iter)
 {
     int64_t k = 0;
@@ -131,7 +133,7 @@ static int64_t choose(struct dist_wire *w, int64_t iter)
         if (!p->is_coded)
             continue;
         count = count_of(w, p, iter);
-        /* Room for all of the piece stands behind what is chosen: k <= at. */
+        /* There is room for the indices of this piece, because k <= at. */
         dist_largest(p->n, w->residual + p->at, count, w->index + k,
                      w->index + w->n_coded);
         for (int64_t j = 0; j < count; j++)
@@ -157,7 +159,7 @@ static enum ct_status add_code(const struct dist_wire *w, const void *code,
     return CT_OK;
 }
 
-/* What was chosen, into a code. */
+/* Writes the chosen values as a code. */
 static void write_code(struct dist_wire *w, int64_t k, void *code)
 {
     float *value = (float *)(void *)((uint32_t *)code + k);
@@ -167,7 +169,7 @@ static void write_code(struct dist_wire *w, int64_t k, void *code)
         value[j] = w->residual[w->index[j]];
 }
 
-/* The same with zeros, in w->coded. */
+/* Writes the chosen values to w->coded, and zeros for the others. */
 static void write_dense(struct dist_wire *w, int64_t k)
 {
     memset(w->coded, 0, (size_t)w->n_coded * sizeof(float));
@@ -175,7 +177,7 @@ static void write_dense(struct dist_wire *w, int64_t k)
         w->coded[w->index[j]] = w->residual[w->index[j]];
 }
 
-/* What was sent does not wait any longer. */
+/* Removes the values that were sent from those that wait. */
 static void forget(struct dist_wire *w, int64_t k)
 {
     for (int64_t j = 0; j < k; j++) {
@@ -228,7 +230,7 @@ static double topk_sends(const struct ct_comm *c, const struct dist_wire *w)
                : 8.0 * (double)k * (c->size - 1);
 }
 
-/* To a server 8k bytes go, or 4n. */
+/* A push has 8k bytes, or 4n if it is dense. */
 static size_t topk_push_bytes(const struct dist_wire *w, int64_t iter)
 {
     int64_t k = count_all(w, iter);

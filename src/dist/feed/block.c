@@ -1,4 +1,4 @@
-/* block.c - records in a row. */
+/* block.c - a block of records. */
 #include "dist/feed/block.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* root.c - rank 0 reads for all. */
+/* root.c - rank 0 reads for all ranks. */
 #include "dist/feed/root.h"
 
 #include <pthread.h>
@@ -15,10 +15,10 @@ enum {
     LEAST_AHEAD = 2,
     N_PACKS     = 3,
     WAIT_NS     = 100000000,
-    SERVE_NS    = 200000 /* where it also serves others */
+    SERVE_NS    = 200000 /* time between two polls if rank 0 also serves */
 };
 
-/* One pass of this rank. */
+/* The block of this rank for one pass. */
 struct slot {
     struct ct_job     job;
     struct dist_root *root;
@@ -26,27 +26,28 @@ struct slot {
     int64_t           pass;
 };
 
-/* One pass of all ranks, on rank 0; under the lock but while it is filled. */
+/* The blocks of all ranks for one pass, on rank 0.  The lock protects it,
+ * except while the reader fills it. */
 struct pack {
-    struct dist_block *of; /* per rank */
+    struct dist_block *of; /* per rank; owned */
     bool          full;
 };
 
 struct dist_root {
     struct ct_feed    base;
-    struct ct_dist   *dist; /* NULL: gone */
-    struct dist_root *next; /* of the same dist */
+    struct ct_dist   *dist; /* borrowed; NULL: the view has ended */
+    struct dist_root *next; /* in the list of the same dist */
     int               size, depth, n_slots;
-    struct slot      *slot;
-    int64_t           n_asked, n_steps; /* the compute thread's */
-    int64_t           count, pass, item; /* what next() gives */
-    int64_t           skew; /* of the latest seek */
-    size_t            at; /* in the block of that pass */
-    /* Rank 0's: */
-    struct ct_feed *source;
-    int64_t        *counts; /* samples a pass, per rank */
+    struct slot      *slot; /* owned */
+    int64_t           n_asked, n_steps; /* only the compute thread uses them */
+    int64_t           count, pass, item; /* position of next() */
+    int64_t           skew; /* of the last seek */
+    size_t            at; /* position in the block of that pass */
+    /* Only on rank 0: */
+    struct ct_feed *source; /* owned */
+    int64_t        *counts; /* per rank: samples per pass; owned */
     struct pack     pack[N_PACKS];
-    int64_t         first; /* the pass that the reader begins with */
+    int64_t         first; /* the first pass of the reader */
     pthread_t       reader;
     bool            reads, stop;
     pthread_mutex_t lock;
@@ -262,7 +263,8 @@ static enum ct_status root_step(struct ct_feed *base)
     return CT_OK;
 }
 
-/* What was asked for comes: all ranks have asked. */
+/* Waits for all blocks that were asked for.  They will arrive, because all
+ * ranks have asked. */
 static void root_drain(struct dist_root *f)
 {
     for (int i = 0; f->dist && f->slot && i < f->n_slots; i++)
@@ -279,7 +281,7 @@ static enum ct_status root_seek(struct ct_feed *base, int64_t n_passes,
     f->item = 0;
     if (skew == f->skew && n_passes == f->n_steps &&
         f->n_asked == n_passes + 1)
-        return CT_OK; /* its block is the one that is there */
+        return CT_OK; /* the block of this pass has been asked for already */
     root_drain(f);
     f->skew    = skew;
     f->n_asked = f->n_steps = n_passes;
@@ -357,7 +359,8 @@ static const struct ct_feed_ops root_ops = {
     .destroy = root_destroy,
 };
 
-/* Rank 0's feed has the samples of all ranks in a row. */
+/* Opens the database on rank 0, which reads the samples of all ranks in
+ * order. */
 static enum ct_status open_source(struct dist_root *f,
                                   const struct ct_feed_config *config)
 {
@@ -382,7 +385,8 @@ static enum ct_status open_feed(struct dist_root *f,
 
     f->size    = d->view.size;
     f->count   = config->shard.count;
-    /* For a GPU one batch more is made ahead; all ranks ask alike. */
+    /* One batch more, because a GPU prepares one in advance; all ranks must ask
+     * equally often. */
     f->depth   = config->ahead < LEAST_AHEAD ? LEAST_AHEAD
                                              : config->ahead + 1;
     f->n_slots = f->depth + 2;
@@ -398,7 +402,7 @@ static enum ct_status open_feed(struct dist_root *f,
     CT_TRY(dist_gather_each(d, &f->count, sizeof(f->count), f->counts));
     if (d->view.rank == 0)
         CT_TRY(open_source(f, config));
-    return root_ask(f); /* the layer looks at its first sample at once */
+    return root_ask(f); /* the layer reads its first sample in setup */
 }
 
 enum ct_status dist_root_open(const struct ct_feeds *p,

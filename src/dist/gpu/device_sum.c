@@ -1,4 +1,4 @@
-/* device_sum.c - gradients summed in the memory of GPUs. */
+/* device_sum.c - sums gradients in GPU memory. */
 #include "dist/gpu/device_sum.h"
 
 #include <stdio.h>
@@ -16,7 +16,8 @@
 #include "net/arena.h"
 #include "net/replay.h"
 
-/* Every rank must be able to open it.  *why is rank r's, of one that cannot. */
+/* *all: every rank can use NCCL.  If one cannot, rank 0 logs the cause, or
+ * every rank fails with it if --reduce=nccl was given. */
 static enum ct_status all_have_it(struct ct_dist *d, bool *all)
 {
     struct verdict {
@@ -70,7 +71,7 @@ static enum ct_status join_nccl(struct ct_dist *d)
     return CT_OK;
 }
 
-/* From now on gradients stay on the device. */
+/* Gradients stay on the device from now on. */
 static enum ct_status keep_there(struct ct_dist *d, enum dist_device_way way)
 {
     struct ct_mirror *m     = d->trainer.mirror;
@@ -89,7 +90,8 @@ static enum ct_status keep_there(struct ct_dist *d, enum dist_device_way way)
     return dist_replan(d, &facts);
 }
 
-/* On the CPU, where only tests have mirrors, any MPI does. */
+/* Whether MPI accepts the memory of this rank's device.  On the CPU, where only
+ * tests have mirrors, any MPI does. */
 static bool mpi_takes_it(const struct ct_dist *d)
 {
     const struct ct_mirror *m            = d->trainer.mirror;
@@ -148,7 +150,7 @@ void dist_device_sum_fini(struct ct_dist *d)
         ct_mirror_keep(m, i, false);
     if (m)
         ct_stage_judge(ct_mirror_stage(m), NULL, NULL);
-    if (m && x->nccl) /* it does not leave while a recording has its sums */
+    if (m && x->nccl) /* NCCL cannot end while a recorded pass has its sums */
         ct_net_forget_passes(m->net);
     ct_nccl_destroy(x->nccl);
     dist_device_tree_destroy(x->tree);
@@ -165,7 +167,8 @@ static float *diffs_there(const struct ct_dist *d, const struct ct_net *net)
     return ct_net_arena_diff(net);
 }
 
-/* NCCL: the buckets of `layer` are queued behind its backward pass. */
+/* NCCL: queues the sums of the buckets that `layer` completes after its
+ * backward pass. */
 static enum ct_status queue_sums(struct ct_dist *d, int layer)
 {
     struct dist_device_sum *x = &d->device_sum;
@@ -206,7 +209,7 @@ static enum ct_status nccl_finish(struct ct_dist *d, const float **riders)
     return ct_nccl_check(d->device_sum.nccl);
 }
 
-/* Buckets are queued already; updates are queued behind them. */
+/* Nothing to do: sums are queued already, and updates are queued after them. */
 static enum ct_status nccl_send(struct ct_dist *d, int n_ready)
 {
     (void)d, (void)n_ready;

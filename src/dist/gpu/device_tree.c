@@ -1,4 +1,4 @@
-/* device_tree.c - a tree over the memory of a host's GPUs. */
+/* device_tree.c - sums along a tree in the memory of a host's GPUs. */
 #include "dist/gpu/device_tree.h"
 
 #include "base/mem.h"

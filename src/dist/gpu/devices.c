@@ -1,4 +1,4 @@
-/* devices.c - which devices the ranks of a job have, and what follows. */
+/* devices.c - finds out which devices the ranks of a job have, and replans. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,12 +1,12 @@
-/* gpu_factors.c - factors that are made on GPUs, and multiplied there.
+/* gpu_factors.c - factors that are computed on GPUs, and multiplied there.
  *
- * Layers below reuse the memory of u and v, so both are kept aside as soon as
- * they are made.  Then they go
+ * Earlier layers reuse the memory of u and v, so both are copied as soon as
+ * they are computed.  Then they are sent
  *
- *     through the CPU's memory   copied out, gathered as between CPUs, and all
- *                                rows copied in
- *     from GPU to GPU            read where the peers keep them, where all
- *                                ranks can (peer_arrays.h) */
+ *     through CPU memory   copied to the CPU and gathered there; all rows are
+ *                          copied back to the GPU
+ *     from GPU to GPU      every rank reads the memory of its peers, if all
+ *                          ranks can do so (peer_arrays.h) */
 #include "base/mem.h"
 #include "device/stage.h"
 #include "dist/bsp/factors.h"
@@ -24,15 +24,15 @@ enum ct_status dist_factors_try_peers(struct dist_factor *x)
                                    &x->peers);
 }
 
-/* Everybody's rows from where they are.  Nobody goes on, and writes the next
- * ones, before all have read. */
+/* Copies the rows of all ranks from their memory.  No rank writes the next rows
+ * before all ranks have read these. */
 static enum ct_status read_all(struct ct_comm *c, void *arg)
 {
     struct dist_factor *x            = arg;
     const struct dist_peer_arrays *w = x->peers;
     float *u = x->gathered, *v = u + x->first[c->size] * x->n;
 
-    CT_TRY(ct_barrier(c)); /* all are there */
+    CT_TRY(ct_barrier(c)); /* the rows of all ranks are complete */
     for (int i = 0; i < c->size; i++) {
         const int r        = (c->rank + i) % c->size;
         const int64_t rows = x->first[r + 1] - x->first[r];
@@ -87,7 +87,7 @@ static void drop(struct dist_factor *x)
     ct_free(x->code);
 }
 
-/* ---- Through the CPU's memory. */
+/* ---- Through CPU memory. */
 
 static enum ct_status put_aside(struct dist_factor *x,
                                 const struct ct_factors *f)
@@ -153,7 +153,7 @@ static enum ct_status let_read(struct dist_factor *x,
     return CT_OK;
 }
 
-/* u^T v: all rows of u lie in front of all of v. */
+/* Computes u^T v.  All rows of u come before all rows of v. */
 static enum ct_status multiply_there(struct dist_factor *x)
 {
     const struct ct_blob *b = ct_net_param(x->dist->net, x->param)->blob;

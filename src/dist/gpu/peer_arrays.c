@@ -1,4 +1,4 @@
-/* peer_arrays.c - arrays on devices that a host's ranks read. */
+/* peer_arrays.c - GPU arrays that all ranks of a host read. */
 #include "dist/gpu/peer_arrays.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 /* What ranks tell each other before they read. */
 struct card {
     struct ct_peer_address address;
-    char                   why[160]; /* it cannot; "": it can */
+    char                   why[160]; /* why it cannot read; "": it can */
 };
 
 /* The first rank that cannot; -1: all can. */

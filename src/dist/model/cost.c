@@ -1,10 +1,10 @@
-/* cost.c - what an exchange takes. */
+/* cost.c - predicts the cost of an exchange. */
 #include "dist/model/cost.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-enum { FEW = 4 }; /* workers that a server answers itself: comm/ps/parts.h */
+enum { FEW = 4 }; /* with more workers a server uses a tree (comm/ps/parts.h) */
 
 int dist_ps_copies(int size)
 {
@@ -43,7 +43,7 @@ static struct dist_cost cost_sharded(const struct ct_terms *t)
     };
 }
 
-/* Everyone's `bytes` to everyone, around the ring. */
+/* An all-gather of `bytes` per rank, around a ring. */
 static struct dist_cost cost_gather(const struct ct_terms *t, double bytes)
 {
     return (struct dist_cost){
@@ -65,7 +65,7 @@ static struct ct_links links_of(const struct dist_machine *w)
                               w->local_beta };
 }
 
-/* Rank 0's, on a host that is full. */
+/* The place of rank 0, on a host with all its ranks. */
 static struct ct_place place_of(const struct dist_machine *w, int size)
 {
     const int per_host = ranks_per_host(w, size);

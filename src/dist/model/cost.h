@@ -1,7 +1,7 @@
-/* cost.h - what an exchange takes, predicted from a few measured numbers.
+/* cost.h - predicts the cost of an exchange from a few measured numbers.
  *
- * The ways to sum state their costs themselves (comm/coll/coll.h).  Of the
- * others, for S bytes of gradients on P ranks, each on a host of its own:
+ * Algorithms that sum have their own formulas (comm/coll/coll.h).  The others,
+ * for S bytes of gradients on P ranks, each on its own host:
  *
  *     ps          2a + 2(P-1)S b + (P-1)S c          through rank 0's link;
  *                 with P > 4 sums go down a binary tree of ranks (comm/ps):
@@ -9,18 +9,20 @@
  *     sharded     2(P-1) a + 2S(P-1)/P b + S(P-1)/P c
  *     factors     (P-1) a + (P-1) 4K(N+M) b, and 2NMK(P-1)/F of computing
  *
- * a is latency, b seconds a byte on the wire, c seconds a byte added, F
- * operations a second of a matrix product.  Factors are of an N x M matrix
- * from K samples a rank; they cost the products of all other ranks' samples.
- * Where a host's P ranks have parameters once and each updates its
- * part, time goes by the bytes of memory that a rank moves:
+ * a is latency, b seconds per byte sent, c seconds per byte added, F operations
+ * per second of a matrix product.  Factors are those of an N x M matrix from K
+ * samples per rank; each rank also computes the products of all other ranks'
+ * samples.  If the P ranks of a host share parameters and each updates a part,
+ * the time is that of the bytes of memory that a rank moves:
  *
- *     shared      16 NM                clears, makes and adds it; all read it
- *     factors     12 KN + (8 + 4P) KM  writes both; reads its part and all of M
+ *     shared      16 NM                clears, computes and adds the gradient;
+ *                                      all ranks read the sum
+ *     factors     12 KN + (8 + 4P) KM  writes both factors; reads its part of
+ *                                      N and all of M
  *
- * and the products are as many either way, P times as deep with factors.
- * With L ranks on a host, what stays inside goes at the host's own a and b,
- * and what leaves it shares one link. */
+ * Both ways have the same number of products; with factors each is P times as
+ * deep.  With L ranks per host, messages inside a host have the host's own a
+ * and b, and messages that leave it share one link. */
 #ifndef CT_DIST_MODEL_COST_H
 #define CT_DIST_MODEL_COST_H
 

@@ -1,4 +1,4 @@
-/* predict.c - measures a net here and predicts it elsewhere. */
+/* predict.c - measures a net on this host and predicts its speed on others. */
 #include "dist/model/predict.h"
 
 #include <math.h>
@@ -10,11 +10,13 @@
 
 enum { WARM_UP = 2, MOST_TASKS = 100000 };
 
-/* Times of every layer in every step, layer by layer. */
+/* Measured times. */
 struct watch {
     int     n_layers, n_steps, step;
-    double *forward, *backward, *rest, *whole;
-    double  mark, inside; /* inside: this step's layers together */
+    double *forward, *backward; /* per layer and step; owned */
+    double *rest, *whole; /* per step: the time outside of layers; the time of
+                           * a step without hooks; owned */
+    double  mark, inside; /* inside: the layers of this step together */
 };
 
 static enum ct_status tick(struct ct_net *net, int layer, void *arg)
@@ -77,7 +79,7 @@ static enum ct_status one_step(struct ct_solver *s,
     return st;
 }
 
-/* Steps whose layers are watched and whole ones take turns. */
+/* Steps with hooks in every layer and steps without hooks alternate. */
 static enum ct_status watch_steps(struct ct_solver *s, struct watch *w)
 {
     const struct ct_net_hooks hooks = { tick, after_forward, tick,
@@ -102,8 +104,9 @@ out:
     return st;
 }
 
-/* While layers are watched they run one by one, and a turn of other work on
- * these cores hits few layers of a step, so that their medians miss it. */
+/* Makes the sum of the times of layers equal to the time of a whole step.  Both
+ * differ: with hooks layers run one by one, and other work on these cores
+ * disturbs only few layers of a step, so their medians do not show it. */
 void dist_timing_fit(struct dist_timing *t, double whole)
 {
     double sum = t->update;

@@ -1,4 +1,4 @@
-/* schedule.c - what is sent when. */
+/* schedule.c - predicts what is sent when. */
 #include "dist/model/schedule.h"
 
 #include <math.h>
@@ -9,12 +9,12 @@
 #include "dist/bsp/factors.h"
 #include "dist/model/simulate.h"
 
-/* Something that the comm thread does. */
+/* A job of the comm thread. */
 struct send {
     int              after; /* the layer whose backward completes it */
     struct dist_cost cost;
     double           floats;
-    int              first_layer; /* the first that waits for it */
+    int              first_layer; /* the first layer that waits for it */
     bool             in_slices;
 };
 
@@ -42,7 +42,7 @@ struct dist_load dist_model_load(const struct dist_model *m, int param)
     return load;
 }
 
-/* Values as they are. */
+/* The cost of values without a codec. */
 static struct dist_cost dense_cost(const struct dist_options *o,
                                    enum dist_road road, int size,
                                    double floats)
@@ -107,7 +107,8 @@ static int first_layer(const struct dist_model *m,
     return least;
 }
 
-/* What the codec takes goes through it, the rest as it is. */
+/* The codec encodes the parameters that it accepts; the others are sent as
+ * floats. */
 struct dist_cost dist_bucket_cost(const struct dist_model *m,
                                   const struct dist_options *o,
                                   enum dist_road road, int size,
@@ -136,7 +137,7 @@ struct dist_cost dist_bucket_cost(const struct dist_model *m,
     };
 }
 
-/* In the order in which bsp.c hands them to the comm thread. */
+/* Jobs in the order in which bsp.c submits them to the comm thread. */
 static enum ct_status sends_init(const struct dist_model *m,
                                  const struct dist_options *o,
                                  enum dist_road road, int size,
@@ -184,8 +185,9 @@ static void totals(const struct dist_model *m, const struct sends *s,
     }
 }
 
-/* While a server's sum goes back the next bucket comes in: two queues.  Others
- * have one. */
+/* The time when the last sum has arrived.  With servers there are two queues:
+ * while a sum is sent back, the next bucket is received.  Other roads have
+ * one. */
 static double last_in(const struct dist_model *m, const struct sends *s,
                       double *products)
 {
@@ -226,9 +228,9 @@ static enum ct_status formula(const struct dist_model *m,
     return st;
 }
 
-/* Starts from what each matrix alone is best at, then turns one after the
- * other around where the whole step gets shorter: what backward hides is
- * free, whichever way it goes. */
+/* Starts with the road that is fastest for each matrix by itself.  Then changes
+ * the road of one matrix after the other if that makes the step shorter:
+ * messages that overlap with backward cost no time on either road. */
 enum ct_status dist_model_choose(const struct dist_model *m,
                                  const struct dist_options *o, int size,
                                  int *apart)
@@ -264,7 +266,7 @@ enum ct_status dist_model_choose(const struct dist_model *m,
     return CT_OK;
 }
 
-/* apart[] for a road; ct_free'd by the caller. */
+/* Makes apart[] for a road; the caller ct_free's it. */
 static enum ct_status choose(const struct dist_model *m,
                              const struct dist_options *o,
                              enum dist_road road, int size, int **apart)
@@ -312,11 +314,11 @@ struct stage {
     enum dist_road road;
     int  size;
     int  compute, wire;       /* resources */
-    int  server, link_in, link_out; /* rank 0's */
-    int *worker_in, *worker_out;
-    int *done;  /* the task after which send i is in */
-    int  last;  /* the compute thread's latest task */
-    int  first; /* the first of this iteration */
+    int  server, link_in, link_out; /* resources of rank 0 */
+    int *worker_in, *worker_out; /* resources per worker; owned */
+    int *done;  /* per send: the task that ends it; owned */
+    int  last;  /* latest task of the compute thread */
+    int  first; /* first task of this iteration */
 };
 
 /* A task of the compute thread, after the one before. */
@@ -329,8 +331,9 @@ static int compute_task(struct stage *g, double seconds)
     return g->last = t;
 }
 
-/* Every worker's message in, the sum, and its copies out; where workers pass
- * it on to each other, slices are small and hops cost latency alone. */
+/* Tasks of a server: the messages of all workers arrive, the sum is made, and
+ * copies are sent.  If workers forward the sum, slices are small, so a hop
+ * takes only latency. */
 static int server_tasks(struct stage *g, int after, const struct send *x)
 {
     const struct dist_machine *w = &g->o->machine;
@@ -356,7 +359,7 @@ static int server_tasks(struct stage *g, int after, const struct send *x)
     return all;
 }
 
-/* As flight.c cuts and ranks them; the riders' bucket is the first. */
+/* Slices and urgency as in flight.c; the first send has the riders. */
 static int send_task(struct stage *g, int after, const struct send *x)
 {
     const double slice = (double)g->o->slice_bytes;
@@ -378,8 +381,7 @@ static int send_task(struct stage *g, int after, const struct send *x)
     return all;
 }
 
-/* The compute thread goes on when those sends are in that layer `layer` needs;
- * -1: all. */
+/* The compute thread waits for the sends that layer `layer` needs; -1: all. */
 static void wait_for(struct stage *g, int layer)
 {
     double products = 0;
@@ -419,8 +421,8 @@ static void iteration(struct stage *g, bool first)
     }
     if (!g->o->next_forward)
         wait_for(g, -1);
-    /* With the overlap each part of the update comes before its layer; the
-     * compute thread takes as long for it in all. */
+    /* With overlap the update is done in parts, each before its layer.  The
+     * compute thread needs the same time for all of them. */
     compute_task(g, g->m->update);
 }
 
@@ -453,7 +455,8 @@ static void stage_fini(struct stage *g)
     ct_free(g->done);
 }
 
-/* From the second iteration to the third, when all is in its stride. */
+/* Measures from the second iteration to the third, because the first one has
+ * nothing to wait for. */
 static enum ct_status simulate(struct stage *g, double *seconds)
 {
     int begin;

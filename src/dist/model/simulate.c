@@ -1,5 +1,4 @@
-/* simulate.c - events in the order of time, queues in the order of urgency and
- * arrival. */
+/* simulate.c - a heap of events by time, and queues by urgency and arrival. */
 #include "dist/model/simulate.h"
 
 #include <math.h>
@@ -15,9 +14,9 @@ struct task {
     double seconds, delay, earliest, start, end;
     int    resource[2];
     int    urgency;     /* least first */
-    int    n_before;    /* that have not ended */
-    int    first_edge;  /* to those that wait for it */
-    int    next[2];     /* behind it in each resource's queue */
+    int    n_before;    /* tasks before it that have not ended */
+    int    first_edge;  /* list of the tasks that wait for it */
+    int    next[2];     /* next task in the queue of each resource */
     bool   started, ended;
 };
 
@@ -26,11 +25,12 @@ struct edge {
 };
 
 struct resource {
-    int  head, tail; /* tasks that wait */
+    int  head, tail; /* queue of tasks that wait */
     bool busy;
 };
 
-/* Ends come before releases at the same moment: who leaves makes room. */
+/* At the same time, ends come before releases: a task that ends frees its
+ * resources. */
 enum event_kind { ENDED, RELEASED };
 
 struct event {
@@ -47,10 +47,10 @@ struct sim {
     int n_task, n_edge, n_resource, n_heap;
     int room_task, room_edge, room_resource, room_heap;
     int n_ended;
-    bool failed; /* no memory */
+    bool failed; /* out of memory */
 };
 
-/* Room for one more in *array. */
+/* Makes room for one more element in *array. */
 static bool grow(struct sim *s, void *array, int n, int *room, size_t size)
 {
     void *old, *more;
@@ -191,13 +191,13 @@ static void start(struct sim *s, int i, double now)
     push(s, t->end, ENDED, i);
 }
 
-/* Which of a task's two places belongs to this resource. */
+/* Index of a resource among the two of a task. */
 static int side(const struct task *t, int resource)
 {
     return t->resource[0] == resource ? 0 : 1;
 }
 
-/* Behind those as urgent or more so. */
+/* Adds a task to its queues, after tasks that are equally urgent or more. */
 static void enqueue(struct sim *s, int i)
 {
     for (int k = 0; k < 2; k++) {
@@ -221,8 +221,8 @@ static void enqueue(struct sim *s, int i)
     }
 }
 
-/* Starts the first waiting task of a free resource that can.  Tasks that
- * another resource's queue has started are dropped on the way. */
+/* If the resource is free, starts the first waiting task whose resources are
+ * all free.  Removes tasks that were started from another queue. */
 static void serve(struct sim *s, int r, double now)
 {
     struct resource *q = &s->resource[r];

@@ -1,14 +1,14 @@
-/* conflicts.c - what does not go together, one line a rule.
+/* conflicts.c - the rules: choices that do not go together.
  *
- * Each has the two sides as a user writes them and the reason, with what to do
- * instead; the manual's table is made of these (explain.c). */
+ * Each rule has two sides as a user writes them, the reason, and advice.  The
+ * table of the manual is made from the rules (explain.c). */
 #include "dist/plan/conflicts.h"
 
 #include <string.h>
 
 #include "dist/proof/canonical.h"
 
-/* What a rule looks at. */
+/* The input of a rule. */
 struct wish {
     const Caffe__DistributedParameter *o;
     const struct dist_facts           *f;
@@ -20,7 +20,7 @@ static bool is(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
-/* ---- One side of a rule. */
+/* ---- Sides of rules. */
 
 static bool local(const struct wish *w)
 {
@@ -161,7 +161,7 @@ static bool unlike(const struct wish *w)
 
 /* ---- The rules. */
 
-/* Servers, for rules about all that ask for some. */
+/* For rules about all options that need servers. */
 #define SERVERS "servers (--road=ps, --road=sharded, --sync=ssp, " \
                 "--sync=async, --groups, --servers, --deadline)"
 
@@ -296,8 +296,8 @@ enum ct_status dist_check_rules(const Caffe__DistributedParameter *o,
     return o->canonical ? check_parts(&w) : CT_OK;
 }
 
-/* What keeps NCCL out keeps out any sum there; only that others than NCCL take
- * GPUs which ranks share. */
+/* The rules against NCCL forbid every sum in GPU memory, with one exception:
+ * the other ways accept GPUs that several ranks share. */
 const char *dist_why_not_on_gpus(const Caffe__DistributedParameter *o,
                                  const struct dist_facts *f,
                                  const struct dist_plan *p)

@@ -1,4 +1,4 @@
-/* explain.c - a plan in words, and the manual's table of what goes together. */
+/* explain.c - describes a plan; makes the manual's table of combinations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ static void explain_data(const struct dist_plan *p, struct ct_text *out)
              "of --sync_bn");
 }
 
-/* Why gradients go through messages; the plan has made no other choice. */
+/* Why gradients go through messages, in a plan that uses messages. */
 static const char *why_by_messages(const struct dist_plan *p,
                                    const struct dist_facts *f)
 {
@@ -117,7 +117,7 @@ static void explain_sums(const struct dist_plan *p,
              "nothing needs the CPU");
 }
 
-/* By which pattern of messages, or of reads. */
+/* Explains the algorithm of sums. */
 static void explain_way(const struct dist_plan *p, struct ct_text *out)
 {
     if (p->parts)
@@ -202,7 +202,7 @@ static void explain_travel(const struct dist_plan *p,
     explain_updates(p, f->copied, out);
 }
 
-/* Why --reduce has no effect; NULL: it has. */
+/* Why --reduce has no effect; NULL: it has one. */
 static const char *reduce_unused(const struct dist_plan *p,
                                  const Caffe__DistributedParameter *o)
 {
@@ -226,7 +226,7 @@ static void explain_unused(const struct dist_plan *p,
              "gradients");
 }
 
-/* What becomes of training when the ranks change. */
+/* Explains how training continues when the ranks change. */
 static void explain_elastic(const struct dist_plan *p, struct ct_text *out)
 {
     if (p->reloads)
@@ -395,7 +395,7 @@ void dist_choice_facts(const struct dist_choice *c, struct dist_facts *f)
     f->mixed = f->unlike = c->cpus;
 }
 
-/* Two values of one flag exclude each other without a word. */
+/* Whether two choices are values of the same flag, which exclude each other. */
 static bool same_flag(const struct dist_choice *a, const struct dist_choice *b)
 {
     const size_t n = strcspn(a->flag, "=");
@@ -403,7 +403,7 @@ static bool same_flag(const struct dist_choice *a, const struct dist_choice *b)
     return strcspn(b->flag, "=") == n && strncmp(a->flag, b->flag, n) == 0;
 }
 
-/* Would both train on four ranks of one host that have what they need? */
+/* Whether two choices can be combined on four ranks of one host. */
 static enum ct_status go_together(const struct dist_choice *a,
                                   const struct dist_choice *b, bool *out)
 {

@@ -1,4 +1,4 @@
-/* options.c - joining peers, for bindings. */
+/* options.c - reads options and joins peers, for bindings. */
 #include <string.h>
 
 #include "cortado/dist.h"
@@ -10,7 +10,7 @@ static enum ct_status parse(const char *text, Caffe__DistributedParameter **out)
                          strlen(text), "distributed options", out);
 }
 
-/* *into with what `more` says (may be NULL) in place of its own words. */
+/* Fields of `more`, which may be NULL, replace those of *into. */
 static enum ct_status add(Caffe__DistributedParameter **into,
                           const Caffe__DistributedParameter *more)
 {

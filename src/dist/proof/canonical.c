@@ -24,7 +24,7 @@ bool dist_canonical_is_even(int V, int size)
 
 /* ---- Branches of this rank. */
 
-/* With its right neighbour missing a branch goes up as it is. */
+/* A branch without a right neighbour moves up unchanged. */
 static struct dist_branch lift(int V, struct dist_branch b)
 {
     while (b.index > 0 && b.index % 2 == 0 &&
@@ -41,8 +41,8 @@ static bool are_siblings(struct dist_branch left, struct dist_branch right)
            right.index == left.index + 1;
 }
 
-/* Leaf `leaf` joins the n branches before it.  Returns how many it completes,
- * the last first; *out is what they become together. */
+/* Adds leaf `leaf` to the n branches before it.  Returns how many of them it
+ * completes, counted from the last; *out is the branch that they form. */
 static int complete(int V, const struct dist_branch *before, int n, int leaf,
                     struct dist_branch *out)
 {
@@ -77,7 +77,7 @@ struct planner {
     int                    V, rank, size;
     struct dist_branch     mine[2 * CANONICAL_MOST_LEVELS];
     int                    n_mine;
-    bool                   counts; /* and makes none yet */
+    bool                   counts; /* steps are only counted, not stored */
 };
 
 static int rank_of(const struct planner *p, int leaf)
@@ -85,7 +85,8 @@ static int rank_of(const struct planner *p, int leaf)
     return (int)(((int64_t)(leaf + 1) * p->size + p->V - 1) / p->V) - 1;
 }
 
-/* Which of this rank's branches it is; the last that begins there or before. */
+/* Index of this rank's branch that contains a leaf: the last one that begins at
+ * the leaf or before it. */
 static int branch_at(const struct planner *p, int leaf)
 {
     int i = p->n_mine - 1;
@@ -95,7 +96,8 @@ static int branch_at(const struct planner *p, int leaf)
     return i;
 }
 
-/* The owner's right neighbour sends its branch; the owner adds. */
+/* A step: the rank of the right branch sends it, and the rank of the left one
+ * adds it. */
 static void join(struct planner *p, int left, int right)
 {
     struct dist_canonical *q = p->q;
@@ -110,8 +112,8 @@ static void join(struct planner *p, int left, int right)
     q->n_steps++;
 }
 
-/* A branch that several ranks have, its parts first.  The rank of its first
- * leaf gets the sum. */
+/* Steps for a branch that several ranks share; its parts come first.  The rank
+ * of its first leaf gets the sum. */
 static void plan_branch(struct planner *p, struct dist_branch b)
 {
     const int64_t first = (int64_t)b.index << b.level;
@@ -197,7 +199,7 @@ void dist_canonical_fini(struct dist_canonical *q)
 
 /* ---- Sums. */
 
-/* The riders are set in the CPU's memory. */
+/* Riders are not copied from the device, because they are set in CPU memory. */
 enum ct_status dist_canonical_fold(struct dist_canonical *q, int k)
 {
     struct dist_branch b;
@@ -218,7 +220,7 @@ enum ct_status dist_canonical_fold(struct dist_canonical *q, int k)
     return CT_OK;
 }
 
-/* How many of the branches before it the last leaf completes. */
+/* How many branches the last leaf of this rank completes. */
 static int n_completed(const struct dist_canonical *q)
 {
     struct dist_branch b;
@@ -236,8 +238,8 @@ void dist_canonical_unfold(const struct dist_canonical *q, float *x, int64_t n)
         ct_comm_add(n, q->sum[q->n_branches - i] + (x - q->diff), x);
 }
 
-/* This rank's branch number i, as far as floats from x go; the last has the
- * last leaf. */
+/* The sum of this rank's branch number i for the floats from x on.  The last
+ * branch has the last leaf, and its sum is in the arena. */
 static float *branch_sum(const struct dist_canonical *q, int i, float *x)
 {
     const int last = q->micro > 1 ? q->n_branches - n_completed(q) : 0;

@@ -1,4 +1,4 @@
-/* census.c - what every rank says of itself, compared. */
+/* census.c - compares the self-descriptions of all ranks. */
 #include "dist/proof/census.h"
 
 #include <stdio.h>
@@ -163,15 +163,16 @@ bool dist_census_crowded(const struct dist_census *s, const char **host,
 
 static uint64_t mix(uint64_t digest, const void *data, size_t n)
 {
-    /* Two checksums of 32 bits from different starts make one of 64. */
+    /* Two 32-bit checksums with different start values make 64 bits. */
     uint32_t low  = ct_crc32c((uint32_t)digest, data, n);
     uint32_t high = ct_crc32c((uint32_t)(digest >> 32) ^ low, data, n);
 
     return (uint64_t)high << 32 | low;
 }
 
-/* Records, first key and last key of a database; of LevelDB, which would walk
- * over all its data to count, the first key. */
+/* Adds the number of records, the first key and the last key of a database; of
+ * LevelDB only the first key, because it would read all data to count
+ * records. */
 static enum ct_status mix_database(const Caffe__DataParameter *p,
                                    uint64_t *digest)
 {
@@ -198,7 +199,8 @@ out:
     return st;
 }
 
-/* A net that a solver names; what is inside the solver is compared there. */
+/* Adds a net file of a solver.  Nets inside the solver's message are compared
+ * with that message. */
 static enum ct_status mix_net(const char *path, bool with_data,
                               uint64_t *nets, uint64_t *data)
 {

@@ -1,11 +1,11 @@
-/* guard.c - proof that all ranks hold the same parameters.
+/* guard.c - checks that all ranks hold the same parameters.
  *
- * Every rank sends a digest of each parameter; the first that differs from
- * rank 0's is named.  BatchNorm's statistics are each rank's own between
- * tests and are left out.
+ * Every rank sends a digest of each parameter; the error names the first
+ * parameter that differs from rank 0's.  BatchNorm's statistics are not
+ * compared, because they differ between ranks from one test to the next.
  *
- * Unlike devices, a CPU and a GPU in one job, make the same update with other
- * roundings.  Their ranks stay close, and go on from rank 0's parameters. */
+ * Unlike devices, such as a CPU and a GPU in one job, round differently.  Their
+ * parameters must be close to those of rank 0, and are replaced by them. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static uint32_t param_digest(const struct ct_dist *d, int i)
                      (size_t)p->blob->count * sizeof(float));
 }
 
-/* 0: x is what rounding may make of y; 1: it is not. */
+/* 1: x differs from y by more than rounding can explain; 0: it does not. */
 static uint32_t is_far(int64_t n, const float *x, const float *y)
 {
     double most = 0, apart = 0;
@@ -66,7 +66,8 @@ static uint32_t is_far(int64_t n, const float *x, const float *y)
     return apart > 1e-2 * most + 1e-6;
 }
 
-/* Marks in `far` what is no longer near rank 0's, and takes the rest over. */
+/* Sets far[i] if parameter i is not close to rank 0's, and takes over rank 0's
+ * parameters. */
 static enum ct_status come_near(struct ct_dist *d, uint32_t *far)
 {
     const size_t n = ct_net_arena_count(d->net);
@@ -102,8 +103,8 @@ static enum ct_status compare(const struct ct_dist *d, const struct digests *g,
                 const struct ct_net_param *p = ct_net_param(d->net, (int)i);
 
                 return ct_fail(CT_ECOMM, "iteration %d: rank %d no longer has "
-                               "rank 0's parameters; they part in layer %s "
-                               "(parameter %d)", iter, r,
+                               "rank 0's parameters; they differ first in "
+                               "layer %s (parameter %d)", iter, r,
                                ct_net_layer(d->net, p->layer)->name,
                                p->index);
             }

@@ -1,13 +1,14 @@
-/* collect.c - every rank's bytes on rank 0, with how their clocks differ.
+/* collect.c - gathers bytes of every rank on rank 0, with the differences of
+ * their clocks.
  *
- * Rank 0 turns to one rank after the other:
+ * Rank 0 asks one rank after the other:
  *
  *     0 -> r  go       r -> 0  its clock           N_PINGS times
  *     0 -> r  go       r -> 0  number of bytes, then the bytes
  *
- * A rank's answer was made between the question and its arrival, so the
- * difference of clocks lies between two bounds; every ping narrows them.
- * Ranks of one host read the same clock, and need none of this. */
+ * A rank reads its clock after rank 0 sent the question and before the answer
+ * arrives.  So the difference of clocks lies between two bounds, and every ping
+ * narrows them.  Ranks of one host read the same clock and need no pings. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "dist/engine.h"
@@ -44,7 +45,7 @@ static bool one_clock(const struct ct_comm *c, int rank)
     return ct_place_host(&c->place, rank) == ct_place_host(&c->place, 0);
 }
 
-/* On rank 0: what makes times of rank r its own, and the error of that. */
+/* On rank 0: the offset from the clock of rank r to its own, and the error. */
 static enum ct_status compare_clocks(struct ct_comm *c, int r,
                                      int64_t *offset, int64_t *error)
 {

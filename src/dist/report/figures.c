@@ -1,7 +1,8 @@
-/* figures.c - how every rank is doing, for whoever watches the run.
+/* figures.c - the state of every rank, for monitoring.
  *
- * Nothing is sent for it: rank 0 reads the pulses that the watch has (watch.h),
- * mapped memory on its own host, messages once a second from others. */
+ * It needs no messages of its own: rank 0 reads the pulses of the watch
+ * (watch.h), which are mapped memory on its host and messages, one per second,
+ * from other hosts. */
 #include "dist/report/figures.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ void dist_begun(struct ct_dist *d)
     struct ct_pulse *pulse = d->exchange.facts.pulse;
 
     d->counts.n_exchanges++;
-    if (d->plan->reloads) /* for those who ask, no more */
+    if (d->plan->reloads) /* only for monitoring: nothing depends on it */
         (void)!d->elastic.members->ready(d->elastic.members->arg,
                                          d->trainer.iter);
     if (pulse)
@@ -48,8 +49,8 @@ static void place(struct ct_dist *d, int rank, struct ct_rank_state *out)
     pthread_mutex_unlock(&d->report.lock);
 }
 
-/* Of ranks that come and go, also those are known of whom the watch has not
- * heard. */
+/* In an elastic job the membership knows host and pid of ranks of which the
+ * watch has no pulse. */
 static bool look_up(struct ct_dist *d, int rank, struct ct_rank_state *out)
 {
     const struct elastic_membership *m = d->elastic.members;
@@ -69,7 +70,7 @@ bool ct_dist_rank_state(struct ct_dist *d, int rank,
 
     *out = (struct ct_rank_state){ .rank = rank, .waiting_for = -1 };
     if (!d || !d->view.all || rank < 0 || rank >= d->view.all_size)
-        return false; /* there, or between two views */
+        return false; /* no such rank, or between two views */
     if (!live_watch_look(d->view.watch, rank, &look))
         return look_up(d, rank, out);
     place(d, rank, out);

@@ -1,4 +1,4 @@
-/* marks.c - what happened among the ranks. */
+/* marks.c - keeps the latest events among the ranks. */
 #include "dist/report/marks.h"
 
 #include <stdarg.h>

@@ -1,17 +1,17 @@
-/* coded.c - coded gradients on their way to servers.
+/* coded.c - encoded gradients between workers and servers.
  *
- * A worker's push is the code of its slice (codec/coded_bucket.h); what the
- * codec leaves out stays with the worker.  The server makes floats of it when
- * it has come, and does with those what it does without a code.  Where servers
- * add up, answers are 16 bits a float if the codec is that; parameters, which
- * servers keep, always come back as they are.
+ * A worker pushes the code of its slice (codec/coded_bucket.h), and keeps what
+ * the codec leaves out.  The server decodes a push when it has arrived, and
+ * handles the floats as without a codec.  If servers only add up and the codec
+ * has 16 bits per float, answers are encoded, too.  Parameters that servers
+ * keep are always sent as floats.
  *
- *     payload of a push:   | dense floats | code |
- *     of an answer:        | floats, as in the arena |, or as a push
+ *     payload of a push:      | dense floats | code |
+ *     payload of an answer:   | floats, as in the arena |, or as a push
  *
- * Wires are the thread's that pushes: the compute thread, or with groups the
- * comm thread.  `run`, where answers are coded and decoded, is the comm
- * thread's. */
+ * Only the thread that pushes uses wires: the compute thread, or with groups
+ * the comm thread.  Only the comm thread uses `run`, where answers are encoded
+ * and decoded. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -33,7 +33,7 @@ static void form_push(void *arg, int slice, int64_t turn, float times,
     dist_wire_push(wire_of(arg, slice), turn, times, x, payload);
 }
 
-/* Dense and coded floats where they lie in the slice at x. */
+/* Copies dense and coded floats to their places in the slice at x. */
 static void spread(const struct dist_wire *w, const float *dense,
                    const float *coded, float *x)
 {

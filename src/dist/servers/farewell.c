@@ -1,4 +1,4 @@
-/* farewell.c - the end of a training that did not wait for everyone. */
+/* farewell.c - the end of a training that did not wait for slow ranks. */
 #include "dist/servers/farewell.h"
 
 #include <string.h>
@@ -13,19 +13,20 @@
 
 enum {
     TAG_CAME = DIST_ROUND_TAG_FREE, /* rank -> first server, or rank 0 */
-    TAG_GONE                        /* first server -> rank: who is gone */
+    TAG_GONE                        /* first server -> rank: ranks that are
+                                     * gone */
 };
 
-/* The first server's list of those who have come. */
+/* The first server's list of ranks that have reached the end. */
 struct guests {
     struct ct_dist    *dist;
     int                n;
-    char              *word;    /* one per rank; what it sent */
-    bool              *came;    /* per rank */
-    struct ct_request *request; /* per rank; waits for its word until it came */
-    int                n_posted; /* of these, from the first */
-    double             since;   /* when only suspects were missing; 0: others
-                                 * are, too */
+    char              *word;    /* per rank: the byte that it sends; owned */
+    bool              *came;    /* per rank: it has reached the end; owned */
+    struct ct_request *request; /* per rank: the receive of its byte; owned */
+    int                n_posted; /* ranks whose receive is posted */
+    double             since;   /* since when only suspects are missing; 0:
+                                 * others are missing, too */
 };
 
 static enum ct_status guests_init(struct guests *g, struct ct_dist *d)
@@ -37,7 +38,7 @@ static enum ct_status guests_init(struct guests *g, struct ct_dist *d)
                     &g->request);
 }
 
-/* Memory that MPI may still write to is left behind. */
+/* Memory that MPI may still write to is not freed. */
 static void guests_fini(struct guests *g)
 {
     bool all = true;
@@ -51,8 +52,8 @@ static void guests_fini(struct guests *g)
     ct_free(g->request);
 }
 
-/* The first who is still waited for; -1: nobody.  Rank 0, which wrote the
- * snapshot, and dedicated servers are always waited for. */
+/* *out: a rank that is still awaited; -1: none.  Rank 0, which wrote the
+ * snapshot, and dedicated servers are always awaited. */
 static enum ct_status first_missing(struct guests *g, int *out)
 {
     const double now = ct_now();

@@ -17,21 +17,24 @@ enum {
     TAG_REPORT = CT_PS_TAG_FREE, /* server -> first server */
     TAG_DECISION,                /* first server -> server */
     TAG_BEAT,                    /* worker -> first server */
-    BEATS = 4,                   /* in the time that makes a rank suspect */
-    FEW   = 3                    /* iterations that tell what is usual */
+    BEATS = 4,                   /* beats in the time that makes a rank
+                                  * suspect */
+    FEW   = 3                    /* iterations needed to know the usual
+                                  * duration */
 };
 
-/* What the latest iteration counts in what is usual. */
+/* The weight of the latest iteration in the usual duration. */
 static const double newest = .2;
 
 /* A report, or a decision: to close the iteration, or to let late ones in. */
 struct note {
     int64_t           clock;
-    uint64_t          n_decided; /* decisions before it; others are stale */
+    uint64_t          n_decided; /* decisions before this note; if the number
+                                  * differs, a report is out of date */
     struct ct_ps_mask got, late, alive;
 };
 
-/* A note that is sent or awaited. */
+/* A note that is being sent or received. */
 struct message {
     struct note       note;
     struct ct_request request;
@@ -42,26 +45,30 @@ struct dist_round {
     struct ct_dist      *dist;
     int                  n_workers, n_servers;
     bool                 first; /* this is the first server */
-    struct live_members  members; /* as the first server sees them */
-    struct ct_ps_mask    alive;   /* of the latest decision */
-    struct message      *report;   /* first: from each; else [0], to it */
-    struct message      *decision; /* first: to each; else [0], from it */
-    struct note         *known;    /* first: what each reported last */
-    struct note          told;     /* what this server reported last */
+    struct live_members  members; /* used by the first server */
+    struct ct_ps_mask    alive;   /* from the latest decision */
+    /* On the first server there is a message per server; on another server [0]
+     * is exchanged with the first server.  All are owned. */
+    struct message      *report, *decision;
+    struct note         *known;    /* on the first server: last report of each
+                                    * server; owned */
+    struct note          told;     /* last report of this server */
     uint64_t             n_decided;
-    float               *weight;   /* samples of each, in even shares */
-    double               begun;    /* this iteration; 0: not yet */
-    int                  n_in;     /* workers whose push of it has come */
-    double               last_in;  /* when the latest push came */
-    double               usual;    /* seconds of an iteration */
-    int                  n_usual;  /* iterations that it is the mean of */
-    struct message      *beat;     /* first: from each worker; else [0] */
+    float               *weight;   /* per worker: its samples; 1: an equal
+                                    * share; owned */
+    double               begun;    /* start of this iteration; 0: unknown */
+    int                  n_in;     /* workers whose turn is complete */
+    double               last_in;  /* time when the last turn was complete */
+    double               usual;    /* usual duration of an iteration, in s */
+    int                  n_usual;  /* iterations in that mean */
+    struct message      *beat;     /* first server: per worker; on a worker:
+                                    * [0]; owned */
     double               next_beat;
     bool                 warned;
-    /* Rank 0's compute thread: */
+    /* Used by the compute thread of rank 0: */
     struct live_members  seen;
     uint64_t             n_rounds, n_short;
-    uint64_t             behind[CT_PS_MOST_WORKERS]; /* at the start */
+    uint64_t             behind[CT_PS_MOST_WORKERS]; /* from the snapshot */
 };
 
 static struct ct_ps_mask mask_and(struct ct_ps_mask a,
@@ -145,7 +152,7 @@ void dist_round_destroy(struct dist_round *r)
 {
     if (!r)
         return;
-    /* What MPI may still write to is left behind. */
+    /* Memory that MPI may still write to is not freed. */
     if (take_back(r, r->report, r->n_servers))
         ct_free(r->report);
     if (take_back(r, r->decision, r->n_servers))
@@ -168,7 +175,7 @@ static enum ct_status send_note(struct dist_round *r, struct message *m,
                         &m->request);
 }
 
-/* True when a note has come, or one that was sent has gone. */
+/* *done: the note has arrived, or has been sent. */
 static enum ct_status test_note(struct dist_round *r, struct message *m,
                                 bool *done)
 {
@@ -258,7 +265,7 @@ static void own_note(struct dist_round *r, struct note *out, bool *overdue)
     *overdue = is_over(r, round.since, now);
 }
 
-/* An iteration closes: how long it took those who are in it. */
+/* When an iteration closes: updates the usual duration. */
 static void learn(struct dist_round *r)
 {
     double took = r->last_in - r->begun;
@@ -290,8 +297,8 @@ static enum ct_status obey(struct dist_round *r, const struct note *n)
     return ct_ps_close(r->dist->ps.ps, &n->got);
 }
 
-/* Long enough for the first server to miss somebody, of whom this one does not
- * know, whatever iterations usually take. */
+/* Whether the iteration has taken so long that the first server may suspect a
+ * worker, which this server cannot know. */
 static bool is_long(const struct dist_round *r)
 {
     struct ct_ps_round round;
@@ -321,7 +328,8 @@ static enum ct_status follow(struct dist_round *r)
 
 /* ---- The first server ---- */
 
-/* What all servers have; false while one has not said. */
+/* Makes the note that holds for all servers; *whole is false while a current
+ * report is missing. */
 static enum ct_status gather_notes(struct dist_round *r, struct note *n,
                                    bool *whole)
 {
@@ -343,7 +351,7 @@ static enum ct_status gather_notes(struct dist_round *r, struct note *n,
     return CT_OK;
 }
 
-/* May the iteration end with those who are in? */
+/* Whether the iteration may end with the workers that have pushed. */
 static bool enough(struct dist_round *r, const struct note *n, bool overdue)
 {
     int n_waited_for = 0;
@@ -369,7 +377,8 @@ static bool enough(struct dist_round *r, const struct note *n, bool overdue)
     return false;
 }
 
-/* Those in the note come; when it closes the iteration the rest miss it. */
+/* Workers of the note took part.  If it closes the iteration, the others have
+ * missed it. */
 static void count_members(struct dist_round *r, const struct note *n)
 {
     bool closes = is_empty(&n->late);
@@ -444,11 +453,11 @@ static void mark(struct dist_round *r, const struct ct_ps_head *h,
                    "rank %d %s", rank, what);
 }
 
-/* Rank 0 follows the masks and says what they mean. */
+/* Rank 0 logs which ranks are missing and which are back. */
 static void tell(struct dist_round *r, const struct ct_ps_head *h)
 {
     struct ct_text who = { 0 };
-    int n_out = 0, n_news = 0; /* of these: not known to be suspect */
+    int n_out = 0, n_news = 0; /* missing; missing and not suspect before */
 
     r->n_rounds++;
     for (int w = 0; w < r->n_workers; w++) {
@@ -491,13 +500,14 @@ enum ct_status dist_round_finish(struct dist_round *r,
         return CT_OK;
     *ahead = (int)latest->clock;
     *again = d->plan->late == DIST_LATE_DISCARD;
-    CT_WARN("rank %d came late with iteration %" PRId64 "; going on at %d%s",
+    CT_WARN("rank %d is late with iteration %" PRId64 "; it continues at %d%s",
             d->view.all->rank, d->ps.clock, *ahead,
             *again ? " with the same samples" : "");
     return CT_OK;
 }
 
-/* A snapshot for another number of ranks has another name. */
+/* The name has the number of workers, so that a snapshot of another number is
+ * not used. */
 static void lag_name(const struct dist_round *r, char *name, size_t bytes)
 {
     snprintf(name, bytes, "batches_behind_of_%d", r->n_workers);

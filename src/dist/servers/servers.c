@@ -1,6 +1,5 @@
-/* servers.c - the solver's exchange over parameter servers: what servers that
- * add up (sums.c) and those that keep parameters have in common, and all of the
- * latter. */
+/* servers.c - the exchange over parameter servers: code for both kinds, and the
+ * kind where servers keep parameters; sums.c is the other kind. */
 #include "dist/servers/servers.h"
 
 #include <string.h>
@@ -32,12 +31,12 @@ enum ct_status dist_ps_idle(struct ct_comm *c, void *dist)
     const struct ct_dist *d = dist;
 
     CT_TRY(ct_comm_tick(c, ct_now()));
-    if (!d->served) /* until it looks for pushes, nobody looks at connections */
+    if (!d->served) /* otherwise polling for pushes makes progress */
         ct_transport_progress(c->transport);
     return dist_ps_progress(dist);
 }
 
-/* The comm thread learns of servers, and forgets them, by itself. */
+/* d->served belongs to the comm thread, so jobs set and clear it. */
 static enum ct_status begin_serving(struct ct_comm *c, void *arg)
 {
     struct ct_dist *d = arg;
@@ -47,7 +46,8 @@ static enum ct_status begin_serving(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-/* What is still posted is taken back here: MPI has one caller at a time. */
+/* Cancels posted requests on the comm thread, because only one thread may call
+ * MPI at a time. */
 static enum ct_status end_serving(struct ct_comm *c, void *arg)
 {
     struct ct_dist *d = arg;
@@ -60,8 +60,8 @@ static enum ct_status end_serving(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-/* Before servers stop.  One that only serves is here as long as the others
- * train; the watch knows that this is no stall. */
+/* All ranks meet before servers stop.  A rank that only serves waits here all
+ * the time, which the watch does not count as a stall. */
 static enum ct_status meet_at_end(struct ct_comm *c, void *arg)
 {
     const struct ct_dist *d = arg;
@@ -74,7 +74,7 @@ static enum ct_status reset_job(struct ct_comm *c, void *arg)
     struct ct_dist *d = arg;
 
     (void)c;
-    if (d->view.serves && d->ps.started) /* its net has not trained */
+    if (d->view.serves && d->ps.started) /* a server's net is not trained */
         ct_ps_values(d->ps.ps, dist_data(d, d->net));
     ct_ps_reset(d->ps.ps, dist_data(d, d->net), d->trainer.iter);
     d->ps.started = true;
@@ -85,7 +85,7 @@ static enum ct_status reset_job(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-/* Servers start from what the nets hold, which a program may have changed. */
+/* Servers start from the nets' parameters: a program may have changed them. */
 static enum ct_status restart(struct ct_dist *d)
 {
     CT_TRY(ct_mirror_get(d->trainer.mirror));
@@ -127,7 +127,8 @@ enum ct_status dist_ps_attach(struct ct_exchange *x, struct ct_net *net,
     return CT_OK;
 }
 
-/* Nobody leaves while others may still ask; after a failure nobody waits. */
+/* No rank leaves while others may still send requests; after a failure ranks do
+ * not wait for each other. */
 void dist_ps_fini(struct ct_dist *d)
 {
     for (int i = 0; d->ps.slice && i < d->ps.table.n; i++)
@@ -170,7 +171,7 @@ enum ct_status dist_ps_begin(struct ct_exchange *x, int iter)
     return CT_OK;
 }
 
-/* On the comm thread: the group's sum, which its first rank pushes. */
+/* On the comm thread: sums a slice over the group; its first rank pushes it. */
 static enum ct_status group_job(struct ct_comm *c, void *arg)
 {
     struct dist_slice *s        = arg;
@@ -210,7 +211,7 @@ static enum ct_status send_slice(struct ct_dist *d, int i)
     }
     if (d->plan->parts)
         dist_canonical_unfold(&d->canonical, diff + t->first, (int64_t)t->n);
-    if (i == 0) /* a loss by itself, whatever it weighs */
+    if (i == 0) /* the loss without its weight, which the server applies */
         dist_words_write(diff, p->weight / p->times, words);
     return ct_ps_push(p->ps, i, p->clock, &weight, diff, words);
 }
@@ -247,8 +248,8 @@ enum ct_status dist_ps_fold(struct ct_exchange *x, int k)
 
 /* ---- Ranks that do not train ---- */
 
-/* The comm thread does all there is to do, from now until all ranks have
- * ended; dist_ps_fini waits for that. */
+/* The comm thread serves until all ranks have ended; dist_ps_fini() waits for
+ * that. */
 enum ct_status dist_ps_serve(struct ct_exchange *x, int end, int *iter)
 {
     ct_pulse_set(x->facts.pulse, CT_PULSE_SERVING, NULL);
@@ -259,7 +260,7 @@ enum ct_status dist_ps_serve(struct ct_exchange *x, int end, int *iter)
 
 /* ---- Servers that keep parameters and update them ---- */
 
-/* On the comm thread: what came for a slice changes its values. */
+/* On the comm thread: updates the values of a slice. */
 enum ct_status dist_ps_apply(void *arg, const struct ct_ps_update *u)
 {
     const struct ct_updater *to = &((struct ct_dist *)arg)->ps.updater;
@@ -280,11 +281,11 @@ struct preview {
     float                *to; /* the slice */
 };
 
-/* What this rank has pushed and the values lack: it reads its own writes.  They
- * stand for those of all ranks, which are missing too and are about the same,
- * and momentum carries them on until the iteration that begins.  What it
- * carries on of earlier updates, servers have looked ahead for.  So a rank
- * trains on what lock-step would give it, but for the noise of its samples. */
+/* Applies a push of this rank that the values do not contain yet.  Pushes of
+ * other ranks are missing, too, and are about the same: this one is applied in
+ * place of all, with the momentum until the iteration that begins.  The server
+ * has predicted the momentum of earlier updates.  So a rank trains on nearly
+ * the values of lock-step; only the noise of its samples differs. */
 static void preview_push(void *arg, int64_t clock, size_t first, size_t n,
                          const float *g)
 {
@@ -305,7 +306,7 @@ static void preview_push(void *arg, int64_t clock, size_t first, size_t n,
     }
 }
 
-/* The newest values of slice i as this rank is to see them, in scratch. */
+/* Writes the latest values of slice i, with own pushes applied, to scratch. */
 static enum ct_status materialise(struct ct_dist *d, int i)
 {
     struct preview v = { d, d->ps.scratch };
@@ -316,7 +317,7 @@ static enum ct_status materialise(struct ct_dist *d, int i)
                : CT_OK;
 }
 
-/* Learned parameters alone: what ranks keep apart stays. */
+/* Copies learned parameters from scratch; statistics remain this rank's. */
 static void adopt(struct ct_dist *d, int i)
 {
     const struct dist_slice *s = &d->ps.slice[i];
@@ -328,7 +329,7 @@ static void adopt(struct ct_dist *d, int i)
                s->run[r].n * sizeof(*data));
 }
 
-/* What was adopted goes on to the GPU. */
+/* Copies adopted parameters to the GPU. */
 static enum ct_status put_adopted(struct ct_dist *d)
 {
     struct ct_mirror *m = d->trainer.mirror;
@@ -340,7 +341,7 @@ static enum ct_status put_adopted(struct ct_dist *d)
     return CT_OK;
 }
 
-/* On the comm thread: the group's first rank passes on what it has. */
+/* On the comm thread: the group's first rank sends its values to the others. */
 static enum ct_status spread(struct ct_dist *d, int64_t need)
 {
     struct dist_ps *p = &d->ps;
@@ -367,7 +368,7 @@ static enum ct_status spread_job(struct ct_comm *c, void *arg)
     return spread(d, d->ps.clock - d->plan->staleness);
 }
 
-/* How long iterations take, the newest counting for a fifth. */
+/* Updates the usual duration of an iteration; the latest one counts a fifth. */
 static void note_fetch(struct dist_ps *p, double now)
 {
     const double took = now - p->fetched;
@@ -377,7 +378,7 @@ static void note_fetch(struct dist_ps *p, double now)
     p->fetched = now;
 }
 
-/* What must be in; and what is on its way is worth a moment. */
+/* Waits for the values that staleness requires, then briefly for newer ones. */
 static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
 {
     enum ct_status st = CT_OK;
@@ -392,9 +393,9 @@ static enum ct_status await_fresh(struct ct_dist *d, int i, double until)
     return st;
 }
 
-/* Each look takes the core from the compute thread for 20 us, which at 50 us is
- * a quarter of it.  Where values may be old, those who compute answer others
- * within a small part of an iteration. */
+/* Sets how often the comm thread polls.  A poll takes 20 us from the compute
+ * thread, so polling every 50 us takes a quarter of a core.  If values may be
+ * stale, it is enough to answer others within a small part of an iteration. */
 static void look_often(struct ct_dist *d, bool often)
 {
     const double calm = 1e9 * d->ps.usual / 32;
@@ -445,7 +446,7 @@ static enum ct_status value_wait(struct ct_exchange *x, int param,
     return CT_OK; /* servers update */
 }
 
-/* On the comm thread: what came with slice 0, for all of the group. */
+/* On the comm thread: sends the head of slice 0's answer to the group. */
 static enum ct_status latest_job(struct ct_comm *c, void *arg)
 {
     struct ct_dist *d = arg;
@@ -468,7 +469,7 @@ static enum ct_status read_latest(struct ct_dist *d)
     return CT_OK;
 }
 
-/* In step the losses of this iteration are waited for; else the latest do. */
+/* In step, waits for this iteration's losses; else uses the latest ones. */
 static enum ct_status value_finish(struct ct_exchange *x,
                                    struct ct_answer *out)
 {
@@ -479,7 +480,7 @@ static enum ct_status value_finish(struct ct_exchange *x,
     bool again        = false;
 
     d->under_way = false;
-    if (d->view.group) /* the sum of the group, as if all were like it */
+    if (d->view.group) /* the loss of the group, scaled to all ranks below */
         CT_TRY(ct_job_wait(&p->slice[0].job));
     rider[CT_RIDER_LOSS] *= (float)d->view.size /
                             (float)(d->view.group ? p->group_size : 1);
@@ -505,14 +506,14 @@ static enum ct_status value_updated(struct ct_exchange *x, int iter,
     return CT_OK;
 }
 
-/* Parameters with all updates before `iter`; with `history` rank 0 gets that,
- * too. */
+/* Gets parameters with all updates before `iter`; `history`: rank 0 also gets
+ * histories. */
 static enum ct_status drain(struct ct_dist *d, int iter, bool history)
 {
     struct dist_ps *p          = &d->ps;
     const struct ct_updater *u = &p->updater;
 
-    /* What the comm thread has still to push comes before the pull. */
+    /* The comm thread must push before the pull. */
     for (int i = 0; d->view.group && i < p->table.n; i++)
         CT_TRY(ct_job_wait(&p->slice[i].job));
     if (p->root)
@@ -526,19 +527,20 @@ static enum ct_status drain(struct ct_dist *d, int iter, bool history)
         CT_TRY(ct_job_run(d->view.thread, spread_job, d));
         return put_adopted(d);
     }
-    for (int i = 0; i < p->table.n; i++) { /* all pushes are in */
+    for (int i = 0; i < p->table.n; i++) { /* values contain all own pushes */
         ct_ps_take(p->ps, i, p->scratch);
         adopt(d, i);
     }
     CT_TRY(put_adopted(d));
-    /* In step, and with bounded staleness, no server moves on before all have
-     * what they came for; here it would. */
+    /* With unbounded staleness a server could update before all ranks have
+     * these values, so ranks meet.  Otherwise servers wait for all ranks. */
     return d->plan->staleness == CT_PS_ASYNC
                ? ct_job_run(d->view.thread, meet_workers, d)
                : CT_OK;
 }
 
-/* After a snapshot; else no server moves on without rank 0. */
+/* After a snapshot: with unbounded staleness ranks wait for rank 0; otherwise
+ * servers do. */
 static enum ct_status go_on(struct ct_dist *d)
 {
     return d->plan->staleness == CT_PS_ASYNC && !d->view.serves
@@ -559,12 +561,13 @@ static enum ct_status value_settle(struct ct_exchange *x, int iter,
     d->ps.ended |= why == CT_SETTLE_END;
     if (why == CT_SETTLE_CHECK)
         return dist_guard_check(d, iter);
-    /* With a deadline not all may come: rank 0's statistics stand for all. */
+    /* With a deadline ranks may be missing, so rank 0's statistics are used. */
     return why == CT_SETTLE_END || d->plan->rounds ? CT_OK
                                                   : dist_settle_statistics(d);
 }
 
-/* Which batches ranks that were left out are behind by. */
+/* With a deadline, keeps how many batches each rank is behind; otherwise what
+ * codecs hold back. */
 static enum ct_status value_keep(struct ct_exchange *x,
                                  const struct ct_keep *keep)
 {

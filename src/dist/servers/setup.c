@@ -1,4 +1,4 @@
-/* setup.c - a net's parameters cut into slices, and servers for them. */
+/* setup.c - cuts a net's parameters into slices and creates their servers. */
 #include <math.h>
 #include <stdint.h>
 
@@ -7,13 +7,13 @@
 #include "dist/servers/rounds.h"
 
 enum {
-    MOST_FLOATS  = 256 << 10, /* of a slice */
-    LEAST_FLOATS = 1024,      /* that one may be limited to */
-    PER_SERVER   = 4 /* slices, at least, so that loads are even */
+    MOST_FLOATS  = 256 << 10, /* largest slice */
+    LEAST_FLOATS = 1024,      /* no smaller limit for slices is used */
+    PER_SERVER   = 4 /* least slices per server, so that loads are equal */
 };
 
-/* Small neighbours share a slice, large parameters have several; the riders
- * belong to the first. */
+/* Small neighbours share a slice, large parameters have several.  The first
+ * slice has the riders. */
 static enum ct_status cut_arena(struct ct_dist *d, const struct ct_net *net)
 {
     const size_t total = ct_net_arena_count(net);
@@ -41,7 +41,7 @@ out:
     return st;
 }
 
-/* Which parameters lie in a slice, and when the last of them is ready. */
+/* Finds the parameters in each slice, and the layer that completes it. */
 static enum ct_status describe(struct ct_dist *d, const struct ct_net *net,
                                int id)
 {
@@ -95,7 +95,7 @@ static enum ct_status name_ranks(struct ct_dist *d)
     return CT_OK;
 }
 
-/* How many samples an iteration of this rank takes. */
+/* Samples per pass of this rank. */
 static float batch_size(const struct ct_net *net)
 {
     for (int i = 0; i < ct_net_n_layers(net); i++) {
@@ -108,7 +108,7 @@ static float batch_size(const struct ct_net *net)
     return 1;
 }
 
-/* The gradient of a rank weighs as many samples as it is the mean of. */
+/* Sets the weight of this rank's gradient, in proportion to its samples. */
 static enum ct_status weigh(struct ct_dist *d, const struct ct_net *net)
 {
     float mine = batch_size(net), all = mine;
@@ -144,7 +144,7 @@ static enum ct_status nothing(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-/* After a failure the comm thread runs no job, not even this one. */
+/* Fails if the comm thread has failed, because then it runs no job. */
 static enum ct_status health(void *arg)
 {
     return ct_job_run(((struct ct_dist *)arg)->view.thread, nothing, NULL);
@@ -154,14 +154,14 @@ float dist_ps_momentum(const struct ct_dist *d)
 {
     const float mu = d->plan->holds_back ? 0 : d->trainer.momentum;
 
-    /* Each of P pushes is a P-th of an update (solver/apply.c). */
+    /* Each of P pushes is 1/P of an update (solver/apply.c). */
     return d->plan->staleness == CT_PS_ASYNC
                ? powf(mu, 1 / (float)d->plan->n_groups)
                : mu;
 }
 
-/* Without a bound P - 1 other pushes come before the next one of this rank, and
- * each is about what its newest was. */
+/* Unbounded staleness: P - 1 pushes of other ranks arrive before the next one
+ * of this rank, and each is about equal to this rank's last one. */
 static float step_among(const struct ct_dist *d)
 {
     const float P  = (float)d->plan->n_groups, mu = dist_ps_momentum(d);

@@ -1,13 +1,13 @@
-/* words.c - what rides with the gradients, where servers keep values.
+/* words.c - losses and requests in messages, if servers keep values.
  *
  *     push    word 0: stop   1: snapshot   2: loss   3: trace
  *     answer  word 0, 1, 3: the iteration at which all do so, + 1; 0: none
  *             word 2: the mean of the latest losses
  *
- * Ranks are at different iterations, so a request is met at one that none has
- * reached: the server of slice 0 names it, and everyone hears of it before,
- * because a worker cannot push more than `depth` iterations beyond the newest
- * answer that it has. */
+ * Ranks are at different iterations, so a request takes effect at an iteration
+ * that no rank has reached.  The server of slice 0 chooses it.  Every rank
+ * learns of it in time, because a worker cannot push more than `depth`
+ * iterations after the latest answer that it has. */
 #include <string.h>
 
 #include "dist/engine.h"
@@ -38,8 +38,8 @@ void dist_words_write(const float *rider, float n_ranks, int64_t *words)
     words[LOSS]     = from_double((double)(rider[CT_RIDER_LOSS] / n_ranks));
 }
 
-/* Names the iteration for a request, in *at.  Another one may follow when all
- * have met this one. */
+/* Sets the iteration of a request in *at, unless an earlier request may not
+ * have taken effect on all ranks. */
 static bool name_when(int64_t asked, int64_t when, int64_t margin,
                       const struct dist_ps *p, int64_t *at)
 {
@@ -90,11 +90,11 @@ void dist_words_fill(void *dist, struct ct_ps_head *answer)
 void dist_words_read(const struct ct_ps_head *h, int64_t clock, int64_t next,
                      float n_ranks, float *rider, int64_t *traced)
 {
-    if (h->magic) /* an answer has come */
+    if (h->magic) /* an answer has arrived */
         rider[CT_RIDER_LOSS] = n_ranks * (float)to_double(h->word[LOSS]);
     rider[CT_RIDER_STOP]     = h->word[STOP] > 0 && next >= h->word[STOP];
     rider[CT_RIDER_SNAPSHOT] = clock + 1 == h->word[SNAPSHOT];
-    /* A rank that was left behind may meet it later than the others. */
+    /* A rank that missed a deadline may skip that iteration. */
     rider[CT_RIDER_TRACE] = h->word[TRACE] > *traced &&
                             next >= h->word[TRACE];
     if (rider[CT_RIDER_TRACE] > 0)

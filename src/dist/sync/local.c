@@ -4,7 +4,8 @@
  *     w = (1 / P) sum of w_r       history likewise
  *
  * H = 1 is lock-step training for rules that are linear in the gradient.
- * Requests to stop or snapshot wait for the next mean, where all hear them. */
+ * Requests to stop or snapshot wait for the next mean, which tells them to all
+ * ranks. */
 #include "dist/sync/local.h"
 
 #include <limits.h>
@@ -17,7 +18,7 @@
 
 struct local {
     int  mean_at; /* iteration of the last mean */
-    bool asked[CT_RIDER_STOP + 1]; /* since then */
+    bool asked[CT_RIDER_STOP + 1]; /* requests since then */
 };
 
 static struct local *local_of(const struct ct_dist *d)
@@ -25,9 +26,9 @@ static struct local *local_of(const struct ct_dist *d)
     return d->sync_state;
 }
 
-/* --sync=local:STEPS, or --local_steps; 0: it is not a number above 0. */
 enum { MOST_STEPS = 1 << 30 };
 
+/* The steps of --sync=local:STEPS or --local_steps; 0: not a valid number. */
 static int steps_of(const Caffe__DistributedParameter *o, const char *value)
 {
     char *end;
@@ -71,7 +72,7 @@ static enum ct_status local_attach(struct ct_exchange *x, struct ct_net *net,
 
     *out       = (struct ct_attached){ 0 };
     d->trainer = *t;
-    /* A snapshot may have taken all ranks there. */
+    /* All ranks have the same weights here, e.g. after a resume. */
     local_of(d)->mean_at = t->iter;
     if (d->net == net)
         return CT_OK;
@@ -115,7 +116,7 @@ static enum ct_status mean_of(struct ct_dist *d, float *x)
     return ct_scale(ct_device_cpu(), n, 1 / (float)d->view.size, x);
 }
 
-/* In elastic jobs iterations count when all ranks have the mean. */
+/* In an elastic job iterations count when all ranks have the mean. */
 static enum ct_status agree(struct ct_dist *d, int iter)
 {
     if (!d->plan->commits)
@@ -124,7 +125,7 @@ static enum ct_status agree(struct ct_dist *d, int iter)
     return d->exchange.job->meet(&d->exchange);
 }
 
-/* Once an iteration, however often it is asked for. */
+/* Takes the mean; only once per iteration. */
 static enum ct_status mean(struct ct_dist *d, int iter)
 {
     const struct ct_updater *u = &d->trainer.updater;
@@ -145,7 +146,7 @@ static enum ct_status mean(struct ct_dist *d, int iter)
     return CT_OK;
 }
 
-/* Steps to the mean that follows iteration `iter`. */
+/* Steps from iteration `iter` to the next mean. */
 static int steps_at(const struct ct_dist *d, int iter)
 {
     const Caffe__DistributedParameter *o = d->options;
