@@ -349,6 +349,19 @@ enum ct_status ct_net_share_values(struct ct_net *net,
     return st;
 }
 
+enum ct_status ct_net_keep_values(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_params; i++) {
+        const struct ct_net_param *p = &net->params[i];
+
+        if (!is_learned(p))
+            CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob),
+                           net->arena_data->ptr + p->offset));
+    }
+    place_values(net, net->arena_data, any);
+    return CT_OK;
+}
+
 enum ct_status ct_net_share_values_of(struct ct_net *net,
                                       const struct ct_net *from)
 {

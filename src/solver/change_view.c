@@ -387,6 +387,8 @@ enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
         CT_TRY(rebuild_nets(s));
         CT_TRY(solver_commits(s) ? solver_find_shared(s)
                                  : solver_share_params(s));
+        if (solver_commits(s))
+            CT_TRY(solver_keep_alone(s));
     }
     if (!solver_commits(s) || !s->peers.shared.array[0])
         CT_TRY(solver_leave_shared(s));

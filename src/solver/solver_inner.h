@@ -323,6 +323,8 @@ bool solver_fits_shared(const struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_find_shared(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_leave_shared(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_enter_shared(struct ct_solver *s);
+/* Out of it without a copy, where the others have ended. */
+CT_MUST_CHECK enum ct_status solver_keep_alone(struct ct_solver *s);
 /* Who has left its peers has its own, or there is no memory for them; nothing
  * happens among peers. */
 CT_MUST_CHECK enum ct_status solver_be_alone(struct ct_solver *s);
