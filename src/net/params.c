@@ -373,6 +373,13 @@ enum ct_status ct_net_share_values_of(struct ct_net *net,
     return ct_net_share_values(net, from->arena_data);
 }
 
+void ct_net_take_arenas(struct ct_net *net, const struct ct_net *from)
+{
+    place_values(net, from->arena_data, any);
+    if (net->arena_diff && from->arena_diff && !from->arena_diff->borrowed)
+        place_diffs(net, ct_buffer_use(from->arena_diff));
+}
+
 void ct_net_swap_values(struct ct_net *net, struct ct_buffer *shared)
 {
     place_values(net, shared, is_learned);

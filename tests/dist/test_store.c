@@ -198,6 +198,25 @@ TEST(store, parameters_stay_where_they_are_as_ranks_end)
     }
 }
 
+/* Ranks that share nothing keep theirs, from net to net. */
+TEST(store, own_parameters_and_gradients_stay_where_they_are)
+{
+    static const char *const options[] = {
+        "batch: 'global' canonical: true parts: 8",
+        "batch: 'global' reduce: 'ring'" };
+    static const int steps[RANKS] = { 14, 9, 5 };
+
+    skip_on_gpu();
+    for (int i = 0; i < 2; i++) {
+        ranks_make_data();
+        ranks_batch(RANKS_BATCH);
+        train(options[i], "", steps, false);
+        for (int r = 0; r < RANKS; r++)
+            ASSERT(stayed(&leaver[r], 0, steps[r]));
+        as_one("", steps[0]);
+    }
+}
+
 /* It could still write there. */
 TEST(store, nobody_goes_on_beside_a_rank_that_lives)
 {
