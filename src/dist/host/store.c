@@ -14,7 +14,7 @@
  * Ranks keep the places of their gradients.  Those of the ranks that are gone
  * are given back to the system.  A rank that is left alone keeps its gradients
  * and what it reads, and gives back all the rest. */
-#include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
