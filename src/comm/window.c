@@ -37,6 +37,7 @@ enum { NAP_NS = 5000000, LARGE = 16 << 20 };
 
 struct window_rank {
     _Alignas(64) atomic_bool left;
+    atomic_bool dropped; /* where ranks are threads */
     cpu_set_t cores; /* that this rank may run on */
 };
 
@@ -340,17 +341,16 @@ static void *unmap(void *window)
     return NULL;
 }
 
-/* The system takes a while to give large memory back, and others may wait for
+/* The system takes a while to take large memory back, and others may wait for
  * this rank: then a thread waits for it. */
-static void unmap_aside(struct ct_window *w)
+static void aside(void *(*work)(void *arg), void *arg, size_t bytes)
 {
     pthread_t thread;
 
-    if (w->mapped_bytes >= LARGE &&
-        pthread_create(&thread, NULL, unmap, w) == 0)
+    if (bytes >= LARGE && pthread_create(&thread, NULL, work, arg) == 0)
         pthread_detach(thread);
     else
-        unmap(w);
+        work(arg);
 }
 
 void ct_window_drop(void *window)
@@ -360,12 +360,57 @@ void ct_window_drop(void *window)
     if (atomic_fetch_sub(&w->n_keepers, 1) > 1)
         return;
     if (w->fd >= 0) {
-        unmap_aside(w);
+        aside(unmap, w, w->mapped_bytes);
         return;
     }
-    if (w->head)
+    if (w->head) {
+        atomic_store(&w->head->rank[w->local.me].dropped, true);
         threads_drop(w->head);
+    }
     ct_free(w);
+}
+
+uint64_t ct_window_number(const struct ct_window *w)
+{
+    return w->head->token;
+}
+
+/* A process that ends gives its memory back before its locks. */
+bool ct_window_is_free_of(const struct ct_window *w, int i)
+{
+    return w->fd >= 0 ? has_died(w, i)
+                      : atomic_load(&w->head->rank[i].dropped);
+}
+
+struct discarded {
+    struct ct_window *window;
+    void             *at;
+    size_t            bytes;
+};
+
+static void *discard(void *arg)
+{
+    struct discarded *d = arg;
+
+    (void)madvise(d->at, d->bytes, MADV_REMOVE);
+    ct_window_drop(d->window);
+    ct_free(d);
+    return NULL;
+}
+
+void ct_window_discard(struct ct_window *w, const void *at, size_t bytes)
+{
+    const uintptr_t page  = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = ((uintptr_t)at + page - 1) / page * page;
+    const uintptr_t end   = ((uintptr_t)at + bytes) / page * page;
+    struct discarded *d;
+
+    if (w->fd < 0 || end <= first ||
+        ct_alloc(1, sizeof(*d), "discarded memory", &d) != CT_OK)
+        return;
+    *d = (struct discarded){ w, (void *)first, end - first };
+    ct_window_keep(w);
+    aside(discard, d, d->bytes);
 }
 
 void ct_window_destroy(struct ct_window *w)

@@ -23,7 +23,8 @@ struct ct_window {
     void               *memory; /* `bytes` long; aligned to a cache line */
     size_t              bytes;
     struct ct_group     local;  /* the ranks that share it; borrowed */
-    struct ct_comm     *comm;   /* for waits; borrowed */
+    struct ct_comm     *comm;   /* for waits and aborts, not for the memory;
+                                 * borrowed */
     pthread_t           owner;  /* the thread of the comm */
     struct window_head *head;
     size_t              mapped_bytes;
@@ -57,6 +58,14 @@ void ct_window_destroy(struct ct_window *w);
  * kept. */
 void ct_window_keep(struct ct_window *w);
 void ct_window_drop(void *w);
+/* A number that no other window has, the same on all its ranks. */
+uint64_t ct_window_number(const struct ct_window *w);
+/* Rank i of `local` cannot touch the memory any more, for certain: its process
+ * has ended, or it has dropped the window. */
+bool ct_window_is_free_of(const struct ct_window *w, int i);
+/* Nobody needs these bytes any more: the system gets their pages back, while
+ * this rank goes on. */
+void ct_window_discard(struct ct_window *w, const void *at, size_t bytes);
 /* Ends the waits of all peers, because this rank has failed. */
 void ct_window_abort(struct ct_window *w);
 

@@ -143,6 +143,7 @@ void ct_dist_destroy(struct ct_dist *d)
     pthread_mutex_destroy(&d->report.lock);
     dist_marks_fini(&d->report.marks);
     dist_crews_fini(d);
+    dist_store_drop(d);
     ct_spare_destroy(atomic_load(&d->host.spare));
     ct_free(d->held);
     ct_free(d->sync_state);

@@ -79,8 +79,18 @@ struct dist_elastic {
                                       * watch */
 };
 
+/* Shared memory of a host's ranks that may outlive a view (host/store.c).  It
+ * is the latest that was made, if not the one that the solver reads. */
+struct dist_store {
+    struct ct_window *window;   /* NULL: none */
+    int64_t           stride;   /* floats of an array */
+    int64_t           rows;     /* floats for factors */
+    int               n_arrays, n_copies;
+};
+
 /* Gradients of the ranks of a host in shared memory (host/direct.c). */
 struct dist_host {
+    struct dist_store      store;     /* of parameters */
     struct ct_shared      *shared;    /* NULL: no shared memory */
     const struct ct_net   *params_of; /* the net whose parameters are in the
                                        * shared memory as well, once for all
@@ -333,6 +343,16 @@ CT_MUST_CHECK enum ct_status dist_direct_meet(struct ct_dist *d);
 /* Implements struct ct_expected. */
 void dist_direct_reserve(void *dist, int n_ranks, size_t n_floats,
                          int n_arrays);
+/* host/store.c: finds memory for parameters, histories, gradients and factors,
+ * and makes d->host.shared in it; leaves that NULL if not all ranks can share.
+ * Without windows: CT_ENOTSUP. */
+CT_MUST_CHECK enum ct_status dist_store_open(
+    struct ct_dist *d, const struct ct_net *net,
+    const struct ct_params_user *user, struct ct_shared_params *out);
+void dist_store_drop(struct ct_dist *d); /* buffers in it stay valid */
+/* Implements struct ct_job_ops. */
+bool dist_store_keep(struct ct_exchange *x, const struct ct_net *net,
+                     struct ct_buffer **diff);
 /* Implements struct ct_job_ops. */
 CT_MUST_CHECK enum ct_status dist_share_params(
     struct ct_exchange *x, struct ct_net *net,

@@ -51,6 +51,7 @@ static int counts(struct ct_exchange *x)
 static const struct ct_job_ops job_ops = {
     .meet      = meet,
     .share     = dist_share_params,
+    .keep_alone = dist_store_keep,
     .gather    = gather,
     .spread    = spread,
     .broadcast = broadcast,

@@ -349,6 +349,19 @@ enum ct_status ct_net_share_values(struct ct_net *net,
     return st;
 }
 
+enum ct_status ct_net_keep_values(struct ct_net *net)
+{
+    for (int i = 0; i < net->n_params; i++) {
+        const struct ct_net_param *p = &net->params[i];
+
+        if (!is_learned(p))
+            CT_TRY(ct_copy(net->dev, p->blob->count, ct_data(p->blob),
+                           net->arena_data->ptr + p->offset));
+    }
+    place_values(net, net->arena_data, any);
+    return CT_OK;
+}
+
 enum ct_status ct_net_share_values_of(struct ct_net *net,
                                       const struct ct_net *from)
 {
@@ -358,6 +371,13 @@ enum ct_status ct_net_share_values_of(struct ct_net *net,
                            ct_data(from->params[i].blob),
                            ct_data(net->params[i].blob)));
     return ct_net_share_values(net, from->arena_data);
+}
+
+void ct_net_take_arenas(struct ct_net *net, const struct ct_net *from)
+{
+    place_values(net, from->arena_data, any);
+    if (net->arena_diff && from->arena_diff && !from->arena_diff->borrowed)
+        place_diffs(net, ct_buffer_use(from->arena_diff));
 }
 
 void ct_net_swap_values(struct ct_net *net, struct ct_buffer *shared)

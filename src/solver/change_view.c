@@ -61,6 +61,21 @@ static uint64_t share_of(const struct ct_net *net)
     return (uint64_t)ct_net_share(net);
 }
 
+/* On a GPU layers may have read where they lie. */
+static enum ct_status take_values(struct ct_solver *s,
+                                  const struct ct_net *old)
+{
+    const struct ct_device *dev = s->options.device;
+
+    if (s->peers.shares_params)
+        return ct_net_share_values_of(s->net, old);
+    if (dev->kind != CT_CPU)
+        return ct_copy(dev, (int64_t)ct_net_arena_count(old),
+                       ct_net_arena_data(old), ct_net_arena_data(s->net));
+    ct_net_take_arenas(s->net, old);
+    return solver_share_with_tests(s);
+}
+
 /* The values of the old train net go over to the new one. */
 static enum ct_status take_over(struct ct_solver *s, const struct ct_net *old)
 {
@@ -69,10 +84,7 @@ static enum ct_status take_over(struct ct_solver *s, const struct ct_net *old)
     if (ct_net_arena_count(old) != n)
         return ct_fail(CT_EINTERNAL, "the net has %zu floats for these ranks "
                        "and had %zu before", n, ct_net_arena_count(old));
-    CT_TRY(s->peers.shares_params
-               ? ct_net_share_values_of(s->net, old)
-               : ct_copy(s->options.device, (int64_t)n, ct_net_arena_data(old),
-                         ct_net_arena_data(s->net)));
+    CT_TRY(take_values(s, old));
     ct_net_set_skew(s->net, ct_net_skew(old), ct_net_skew_step(old));
     return ct_net_seek(s->net,
                        (s->standing.mark.back ? s->standing.mark.n_passes
@@ -387,6 +399,8 @@ enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
         CT_TRY(rebuild_nets(s));
         CT_TRY(solver_commits(s) ? solver_find_shared(s)
                                  : solver_share_params(s));
+        if (solver_commits(s))
+            CT_TRY(solver_keep_alone(s));
     }
     if (!solver_commits(s) || !s->peers.shared.array[0])
         CT_TRY(solver_leave_shared(s));

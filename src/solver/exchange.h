@@ -102,6 +102,8 @@ enum { CT_SHARED_ARRAYS = 3 };
 struct ct_params_user {
     int   n_arrays; /* values, then histories, each laid out as the arena; 0:
                      * this solver cannot share, so no rank does */
+    const float *values; /* where its values lie, if others may share them from
+                          * the view before; NULL otherwise */
     void *arg;
     /* Updates floats [first, first + n) of the arena by this iteration's
      * rule. */
@@ -115,6 +117,8 @@ struct ct_shared_params {
     /* With `commits`, otherwise NULL: updates are written here.  When the
      * iteration commits, the solver swaps both. */
     struct ct_buffer *next[CT_SHARED_ARRAYS];
+    /* `array` is where values and histories of all ranks lie already. */
+    bool kept;
 };
 
 /* How ranks divide a batch. */
@@ -283,6 +287,12 @@ struct ct_job_ops {
     enum ct_status (*share)(struct ct_exchange *x, struct ct_net *net,
                             const struct ct_params_user *user,
                             struct ct_shared_params *out);
+    /* With `commits`, alone: are the values of this net, which ranks shared in
+     * the view before, only this rank's by now?  Then they and their histories
+     * stay where they are; *diff is memory for gradients, for the caller to
+     * drop; and the rest of what they shared is given back. */
+    bool (*keep_alone)(struct ct_exchange *x, const struct ct_net *net,
+                       struct ct_buffer **diff);
     /* Gathers bytes[r] bytes from each rank r on every rank, in rank order.
      * `mine` may point into `out`. */
     enum ct_status (*gather)(struct ct_exchange *x, const void *mine,

@@ -16,10 +16,11 @@
  * iteration counts, and the next copy becomes the current one on each rank.  A
  * rank may be lost in the middle of a piece, or be taken for lost and continue:
  * it writes only to a copy that the others do not read.  When a view ends,
- * ranks keep reading the current copy and copy it once to the shared memory of
- * the next view, each rank that has it a part.  An update of the next iteration
- * writes to the copy in which this iteration began, but only after every rank
- * has posted gradients for it; then no rank can have to go back. */
+ * ranks keep reading the current copy.  In the next view they go on with both
+ * copies, if nobody else can write there any more; otherwise they copy it once
+ * to other shared memory, each rank that has it a part.  An update of the next
+ * iteration writes to the copy in which this iteration began, but only after
+ * every rank has posted gradients for it; then no rank can have to go back. */
 #include <string.h>
 
 #include "core/buffer.h"
@@ -115,9 +116,11 @@ enum ct_status solver_enter_shared(struct ct_solver *s)
 
     if (!s->peers.shared.array[0])
         return CT_OK;
-    CT_TRY(x->job->meet(x)); /* nobody reads there any more */
-    CT_TRY(fill(s));
-    CT_TRY(x->job->meet(x));
+    if (!s->peers.shared.kept) {
+        CT_TRY(x->job->meet(x)); /* nobody reads there any more */
+        CT_TRY(fill(s));
+        CT_TRY(x->job->meet(x));
+    }
     CT_TRY(ct_net_share_values(s->net, s->peers.shared.array[0]));
     s->peers.shares_params = true;
     use_histories(s);
@@ -142,6 +145,21 @@ enum ct_status solver_leave_shared(struct ct_solver *s)
         s->history[h]         = own;
         s->histories[h] = own->ptr;
     }
+    s->peers.shares_params = false;
+    return solver_share_with_tests(s);
+}
+
+enum ct_status solver_keep_alone(struct ct_solver *s)
+{
+    struct ct_exchange *x  = s->options.exchange;
+    struct ct_buffer *diff = NULL;
+
+    if (!s->peers.shares_params || x->facts.size > 1 ||
+        !x->job->keep_alone(x, s->net, &diff))
+        return CT_OK;
+    ct_net_lend_diffs(s->net, diff);
+    ct_buffer_drop(diff);
+    CT_TRY(ct_net_keep_values(s->net));
     s->peers.shares_params = false;
     return solver_share_with_tests(s);
 }
@@ -180,12 +198,15 @@ enum ct_status solver_be_alone(struct ct_solver *s)
 enum ct_status solver_find_shared(struct ct_solver *s)
 {
     struct ct_exchange *x   = s->options.exchange;
-    struct ct_params_user user = { 0, s, update_part, leave };
+    struct ct_params_user user = { .arg = s, .update = update_part,
+                                   .leave = leave };
 
     if (!x || x->facts.size == 1)
         return CT_OK;
     if (solver_fits_shared(s))
         user.n_arrays = 1 + s->rule->n_history;
+    if (s->peers.shares_params)
+        user.values = ct_net_arena_data(s->net);
     return x->job->share(x, s->net, &user, &s->peers.shared);
 }
 

@@ -343,6 +343,9 @@ bool solver_fits_shared(const struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_find_shared(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_leave_shared(struct ct_solver *s);
 CT_MUST_CHECK enum ct_status solver_enter_shared(struct ct_solver *s);
+/* Keeps the shared memory as private memory, without a copy, after all other
+ * ranks of the host have ended. */
+CT_MUST_CHECK enum ct_status solver_keep_alone(struct ct_solver *s);
 /* Without an exchange: makes sure that parameters are in private memory. */
 CT_MUST_CHECK enum ct_status solver_be_alone(struct ct_solver *s);
 void solver_drop_shared(struct ct_solver *s);

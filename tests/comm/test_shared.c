@@ -94,6 +94,44 @@ TEST(shared, many_runs_are_summed_in_rank_order)
         ranks_run(sizes[i], NULL, many_runs, NULL);
 }
 
+/* ---- Floats that lie elsewhere. */
+
+struct elsewhere {
+    float vector[4][64], sums[64];
+};
+
+/* In any order. */
+static enum ct_status elsewhere_rank(struct ct_comm *c, void *arg)
+{
+    struct elsewhere *e    = arg;
+    float *const vector[4] = { e->vector[2], e->vector[0], e->vector[3],
+                               e->vector[1] };
+    struct ct_shared *s;
+    uint64_t ticket;
+    enum ct_status st;
+
+    CT_TRY(ct_shared_create_at(c, vector, e->sums, &s));
+    for (int i = 0; i < 64; i++)
+        vector[c->rank][i] = (float)((c->rank + 1) * (i + 1));
+    st = ct_shared_mine(s) == vector[c->rank] ? CT_OK : CT_EINTERNAL;
+    if (st == CT_OK)
+        st = ct_shared_post(s, "sum", 0, 64, &ticket);
+    if (st == CT_OK)
+        st = ct_shared_wait(s, ticket);
+    for (int i = 0; i < 64 && st == CT_OK; i++)
+        if (e->sums[i] != (float)(10 * (i + 1)))
+            st = ct_fail(CT_EINTERNAL, "%g", (double)e->sums[i]);
+    ct_shared_destroy(s);
+    return st;
+}
+
+TEST(shared, sums_floats_that_lie_elsewhere)
+{
+    static struct elsewhere e;
+
+    ranks_run(4, NULL, elsewhere_rank, &e);
+}
+
 /* Who comes back from the k-th meeting finds all others there; sums and work
  * may stand between them. */
 static enum ct_status meetings(struct ct_comm *c, void *arg)

@@ -584,6 +584,20 @@ static bool others_went_on(struct bus *b, const struct member *m)
     return yes;
 }
 
+/* It lives on for a while, in the same update. */
+static void go_on_writing(const struct ct_solver *s)
+{
+    for (int k = 0; k < 20; k++) {
+        for (int i = 0; i <= s->rule->n_history; i++) {
+            const struct ct_buffer *b = s->peers.shared.next[i];
+
+            for (size_t j = 0; j < b->bytes / sizeof(float); j++)
+                b->ptr[j] = NAN;
+        }
+        bus_nap(500);
+    }
+}
+
 /* What it leaves is no number, and is never said to be done. */
 static void update_half(void *arg, size_t first, size_t n, const float *sum)
 {
@@ -603,6 +617,7 @@ static void update_half(void *arg, size_t first, size_t n, const float *sum)
     pthread_mutex_unlock(&m->bus->lock);
     while (!others_went_on(m->bus, m))
         bus_nap(200);
+    go_on_writing(s);
 }
 
 static void leave_half(void *arg)

@@ -50,35 +50,60 @@ struct ct_part ct_shared_slice(int64_t n, int size, int i)
     return p;
 }
 
-enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
-                                struct ct_shared **out)
+/* With `bytes` behind what ranks tell each other. */
+static enum ct_status create(struct ct_comm *c, size_t bytes,
+                             struct ct_shared **out, void **behind)
 {
-    const int64_t stride = (n + LINE - 1) / LINE * LINE;
-    const size_t lines = (size_t)c->local.size * sizeof(struct shared_line);
+    const size_t size  = (size_t)c->local.size;
+    const size_t lines = size * sizeof(struct shared_line);
     const size_t heads = lines + CT_SHARED_RUNS * sizeof(struct shared_pieces);
-    size_t floats;
     struct ct_shared *s;
     enum ct_status st;
 
     CT_TRY(ct_alloc(1, sizeof(*s), "shared sums", &s));
-    if (!ct_mul_fits((size_t)c->local.size + 1,
-                     (size_t)stride * sizeof(float), &floats)) {
-        ct_free(s);
-        return ct_fail(CT_ENOMEM, "%lld floats a rank", (long long)n);
-    }
-    st = ct_window_create(c, heads + floats + (size_t)more * sizeof(float),
-                          &s->window);
+    st = ct_alloc(size, sizeof(*s->vector), "shared sums", &s->vector);
+    if (st == CT_OK)
+        st = ct_window_create(c, heads + bytes, &s->window);
     if (st != CT_OK) {
-        ct_free(s);
+        ct_shared_destroy(s);
         return st;
     }
     s->comm   = c;
     s->line   = s->window->memory;
     s->pieces = (void *)((char *)s->window->memory + lines);
-    s->floats = (float *)((char *)s->window->memory + heads);
-    s->stride = stride;
     s->number = c->sequence;
+    *behind   = (char *)s->window->memory + heads;
     *out      = s;
+    return CT_OK;
+}
+
+enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
+                                struct ct_shared **out)
+{
+    const int64_t stride = (n + LINE - 1) / LINE * LINE;
+    const int size       = c->local.size;
+    size_t bytes;
+    void *floats;
+
+    if (!ct_mul_fits((size_t)size + 1, (size_t)stride * sizeof(float), &bytes))
+        return ct_fail(CT_ENOMEM, "%lld floats a rank", (long long)n);
+    CT_TRY(create(c, bytes + (size_t)more * sizeof(float), out, &floats));
+    for (int r = 0; r < size; r++)
+        (*out)->vector[r] = (float *)floats + r * stride;
+    (*out)->sums = (float *)floats + size * stride;
+    (*out)->more = (*out)->sums + stride;
+    return CT_OK;
+}
+
+enum ct_status ct_shared_create_at(struct ct_comm *c, float *const *vector,
+                                   float *sums, struct ct_shared **out)
+{
+    void *none;
+
+    CT_TRY(create(c, 0, out, &none));
+    for (int r = 0; r < c->local.size; r++)
+        (*out)->vector[r] = vector[r];
+    (*out)->sums = sums;
     return CT_OK;
 }
 
@@ -87,22 +112,23 @@ void ct_shared_destroy(struct ct_shared *s)
     if (!s)
         return;
     ct_window_destroy(s->window);
+    ct_free(s->vector);
     ct_free(s);
 }
 
 float *ct_shared_mine(const struct ct_shared *s)
 {
-    return s->floats + s->window->local.me * s->stride;
+    return s->vector[s->window->local.me];
 }
 
 float *ct_shared_sums(const struct ct_shared *s)
 {
-    return s->floats + s->window->local.size * s->stride;
+    return s->sums;
 }
 
 float *ct_shared_more(const struct ct_shared *s)
 {
-    return ct_shared_sums(s) + s->stride;
+    return s->more;
 }
 
 /* y = ((y + a) + b) + c: the order is part of the result. */
@@ -124,15 +150,14 @@ CT_SIMD static void add1(int64_t n, const float *restrict a,
 void ct_shared_add(const struct ct_shared *s, int64_t first, int64_t n,
                    float *y)
 {
-    const int64_t w = s->stride;
-    const float *x  = s->floats + first;
+    float *const *x = s->vector;
     int size        = s->window->local.size, r = 1;
 
-    memcpy(y, x, (size_t)n * sizeof(*y));
+    memcpy(y, x[0] + first, (size_t)n * sizeof(*y));
     for (; r + 2 < size; r += 3)
-        add3(n, x + r * w, x + (r + 1) * w, x + (r + 2) * w, y);
+        add3(n, x[r] + first, x[r + 1] + first, x[r + 2] + first, y);
     for (; r < size; r++)
-        add1(n, x + r * w, y);
+        add1(n, x[r] + first, y);
 }
 
 static void add_slice(struct ct_shared *s, const struct ct_part *run)

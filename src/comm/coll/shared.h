@@ -47,8 +47,8 @@ struct ct_shared {
     struct ct_window   *window;
     struct shared_line *line; /* one a rank: what it has told the others */
     struct shared_pieces *pieces; /* of the latest runs, CT_SHARED_RUNS */
-    float              *floats;
-    int64_t             stride; /* floats a rank */
+    float             **vector; /* the floats of each rank; owned */
+    float              *sums, *more;
     /* Runs from the start on; `everywhere`: known to be posted by all. */
     uint64_t            n_posted, n_added, everywhere;
     uint64_t            n_noted; /* runs whose end the logbook has */
@@ -65,6 +65,12 @@ struct ct_shared {
 CT_MUST_CHECK enum ct_status ct_shared_create(struct ct_comm *c, int64_t n,
                                               int64_t more,
                                               struct ct_shared **out);
+/* The same for floats that lie elsewhere, in memory that these ranks share:
+ * vector[i] is that of rank i of c->local. */
+CT_MUST_CHECK enum ct_status ct_shared_create_at(struct ct_comm *c,
+                                                 float *const *vector,
+                                                 float *sums,
+                                                 struct ct_shared **out);
 void ct_shared_destroy(struct ct_shared *s); /* takes NULL */
 
 float *ct_shared_mine(const struct ct_shared *s); /* this rank's floats */

@@ -8,10 +8,8 @@
  * Usually parameters and histories are in the shared memory as well, once for
  * all ranks.  A rank that has added up a block then updates the parameters of
  * that block at once, and sums are never written.  Ranks take blocks while they
- * wait, so a slow rank, for which the others wait, takes the fewest:
- *
- *     | rank 0's gradients | ... | rank L-1's | riders' sums |
- *     | parameters | history | (history) | (a second copy) | factors |
+ * wait, so a slow rank, for which the others wait, takes the fewest (store.c
+ * has the memory).
  *
  * When the last rank posts a bucket, all ranks are past its layers, so nobody
  * reads its old parameters.  In elastic jobs updates go to a second copy
@@ -33,8 +31,7 @@
 enum { BLOCK = 2048, PIECE = 4 * BLOCK };
 
 struct creation {
-    int64_t           n, more;
-    struct ct_spare  *spare; /* taken over */
+    int64_t           n;
     struct ct_shared *out;
 };
 
@@ -42,15 +39,7 @@ static enum ct_status create_job(struct ct_comm *c, void *arg)
 {
     struct creation *x = arg;
 
-    c->spare = x->spare;
-    x->spare = NULL;
-    return ct_shared_create(c, x->n, x->more, &x->out);
-}
-
-/* Floats of an array that is laid out as the arena. */
-static int64_t stride_of(const struct ct_net *net)
-{
-    return ((int64_t)ct_net_arena_count(net) + 15) / 16 * 16;
+    return ct_shared_create(c, x->n, 0, &x->out);
 }
 
 /* Room for gradients, their sums and two copies of all arrays.  The room for
@@ -69,58 +58,6 @@ void dist_direct_reserve(void *dist, int n_ranks, size_t n_floats,
                                          ct_spare_create(bytes)));
 }
 
-static enum ct_status lend_copy(struct ct_dist *d, const struct ct_net *net,
-                                int n_arrays, float **at,
-                                struct ct_buffer **out)
-{
-    for (int i = 0; i < n_arrays; i++) {
-        enum ct_status st;
-
-        ct_window_keep(d->host.shared->window);
-        st = ct_buffer_borrow(ct_device_cpu(), *at,
-                              ct_net_arena_count(net) * sizeof(float),
-                              ct_window_drop, d->host.shared->window, &out[i]);
-        if (st != CT_OK)
-            ct_window_drop(d->host.shared->window);
-        CT_TRY(st);
-        *at += stride_of(net);
-    }
-    return CT_OK;
-}
-
-/* Copies of all arrays; see struct ct_shared_params. */
-static int n_copies(const struct ct_dist *d)
-{
-    return d->plan->commits ? 2 : 1;
-}
-
-static enum ct_status lend(struct ct_dist *d, const struct ct_net *net,
-                           int n_arrays, struct ct_shared_params *out)
-{
-    float *at = ct_shared_more(d->host.shared);
-
-    CT_TRY(lend_copy(d, net, n_arrays, &at, out->array));
-    if (n_copies(d) > 1)
-        CT_TRY(lend_copy(d, net, n_arrays, &at, out->next));
-    d->factors.space = at;
-    return CT_OK;
-}
-
-/* Do all ranks want the same? */
-static enum ct_status agree(struct ct_dist *d, int n_arrays, bool *all)
-{
-    int *every = NULL;
-    enum ct_status st;
-
-    CT_TRY(ct_alloc((size_t)d->view.size, sizeof(*every), "agreement", &every));
-    st   = dist_gather_each(d, &n_arrays, sizeof(n_arrays), every);
-    *all = n_arrays > 0;
-    for (int r = 0; r < d->view.size; r++)
-        *all &= every[r] == n_arrays;
-    ct_free(every);
-    return st;
-}
-
 /* Only one solver can use the shared memory; a second one keeps its own
  * arrays. */
 enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
@@ -128,38 +65,40 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
                                  struct ct_shared_params *out)
 {
     struct ct_dist *d = x->state;
-    struct creation c = { .n = (int64_t)ct_net_arena_count(net) };
     enum ct_status st;
-    bool all;
 
     if (!d->plan->shares_params || d->host.shared || ct_net_n_params(net) == 0)
         return CT_OK;
-    CT_TRY(agree(d, user->n_arrays, &all));
-    if (!all)
-        return CT_OK;
-    CT_TRY(dist_rows_space(d, net, &c.more));
-    c.more += n_copies(d) * user->n_arrays * stride_of(net);
-    c.spare = atomic_exchange(&d->host.spare, NULL);
-    st = ct_job_run(d->view.thread, create_job, &c);
-    ct_spare_destroy(c.spare); /* left if the job did not run */
+    st = dist_store_open(d, net, user, out);
     if (st == CT_ENOTSUP) /* on all ranks alike; attach says why */
         return CT_OK;
-    CT_TRY(st);
-    d->host.shared = c.out;
+    if (!d->host.shared)
+        return st;
     d->host.params_of = net;
-    d->host.user = *user;
-    return lend(d, net, user->n_arrays, out);
+    d->host.user      = *user;
+    return st;
+}
+
+/* This rank's part of the shared memory as a buffer. */
+static enum ct_status lend_mine(const struct ct_dist *d, size_t n,
+                                struct ct_buffer **out)
+{
+    struct ct_window *w = d->host.params_of ? d->host.store.window
+                                            : d->host.shared->window;
+
+    ct_window_keep(w);
+    return ct_buffer_borrow(ct_device_cpu(), ct_shared_mine(d->host.shared),
+                            n * sizeof(float), ct_window_drop, w, out);
 }
 
 /* Moves the net's gradients to this rank's part of the shared memory.  In an
  * elastic job the net belongs to this view and has no gradients yet. */
 static enum ct_status lend_diffs(struct ct_dist *d, struct ct_net *net)
 {
-    float *at              = ct_shared_mine(d->host.shared);
     struct ct_buffer *mine = NULL;
     enum ct_status st      = CT_OK;
 
-    CT_TRY(lend_copy(d, net, 1, &at, &mine));
+    CT_TRY(lend_mine(d, ct_net_arena_count(net), &mine));
     if (d->plan->commits) {
         ct_window_reach(mine->ptr, mine->bytes, true);
         ct_net_lend_diffs(net, mine);
@@ -176,6 +115,8 @@ enum ct_status dist_direct_init(struct ct_dist *d, struct ct_net *net)
     struct dist_facts facts = *d->facts;
     enum ct_status st;
 
+    if (!d->host.params_of)
+        dist_store_drop(d);
     if (!d->plan->in_memory)
         return CT_OK;
     if (!d->host.shared) {
@@ -215,6 +156,8 @@ void dist_direct_fini(struct ct_dist *d)
         CT_WARN("the gradients stay in shared memory: %s", ct_last_error());
     ct_shared_destroy(d->host.shared);
     d->host.shared = NULL;
+    if (!d->plan->commits)
+        dist_store_drop(d);
 }
 
 /* Sums a piece of a bucket block by block and updates with it. */
