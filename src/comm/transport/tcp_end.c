@@ -180,6 +180,17 @@ static bool guest_answer(struct ct_tcp *e, struct tcp_guest *g)
            tcp_watch(e, g->fd, g, false);
 }
 
+/* Each caller draws a number, so that this very hello has been recorded.  Of
+ * those who wait for a view there are no more than members have called. */
+static bool is_awaited(const struct ct_tcp *e, const struct tcp_hello *h)
+{
+    for (const struct tcp_guest *g = e->guests; g; g = g->next)
+        if (g->state == TCP_AWAITED &&
+            memcmp(g->hello.nonce, h->nonce, TCP_NONCE_BYTES) == 0)
+            return true;
+    return false;
+}
+
 /* One whose hello is right: a peer, somebody for later, or late. */
 static void guest_known(struct ct_tcp *e, struct tcp_guest *g)
 {
@@ -187,7 +198,8 @@ static void guest_known(struct ct_tcp *e, struct tcp_guest *g)
 
     if (p && guest_answer(e, g)) {
         guest_becomes(e, g, TCP_PROVING);
-    } else if (p || (e->view && g->hello.view <= e->view->number)) {
+    } else if (p || (e->view && g->hello.view <= e->view->number) ||
+               (g->state != TCP_AWAITED && is_awaited(e, &g->hello))) {
         guest_leave(e, g, true);
     } else { /* it is heard when its view opens */
         guest_becomes(e, g, TCP_AWAITED);
