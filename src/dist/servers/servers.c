@@ -61,12 +61,17 @@ static enum ct_status end_serving(struct ct_comm *c, void *arg)
 }
 
 /* Before servers stop.  One that only serves is here as long as the others
- * train; the watch knows that this is no stall. */
+ * train; the watch knows that this is no stall.  A rank that fails here, for
+ * want of memory, say, has not met the others, who wait for what it owes them:
+ * like one whose peers are lost it takes part in nothing that follows, and they
+ * see it leave. */
 static enum ct_status meet_at_end(struct ct_comm *c, void *arg)
 {
     const struct ct_dist *d = arg;
+    const enum ct_status st = d->ps.round ? dist_farewell(c, arg)
+                                          : ct_barrier(d->view.all);
 
-    return d->ps.round ? dist_farewell(c, arg) : ct_barrier(d->view.all);
+    return st == CT_OK ? CT_OK : ct_fail_in(CT_ECOMM, "the last meeting");
 }
 
 static enum ct_status reset_job(struct ct_comm *c, void *arg)
