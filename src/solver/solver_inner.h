@@ -384,6 +384,11 @@ bool solver_comes(const struct ct_solver *s);
  * earlier than this (seconds since 1970). */
 CT_MUST_CHECK enum ct_status solver_newest_since(const struct ct_solver *s,
                                                  int64_t since, char **path);
+/* Finds and restores it.  Who was rank 0 before this process may write and
+ * remove snapshots meanwhile: then the newest is looked for again.
+ * CT_ENOTFOUND: there is none. */
+CT_MUST_CHECK enum ct_status solver_resume_newest(struct ct_solver *s,
+                                                  int64_t since);
 
 /* commit.c: where ranks come and go, and nothing happens elsewhere: an
  * iteration begins; it counts; a view ended and this rank goes on in the next,
