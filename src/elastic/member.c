@@ -524,7 +524,8 @@ enum ct_status member_create(const struct member_config *c,
     m->config    = *c;
     m->page_file = -1;
     m->post.listener = m->post.epoll = m->post.wake = -1;
-    m->asks = member_answers(m);
+    m->heeds = m->config.prepares;
+    m->asks  = member_answers(m);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->change, NULL);
     st = begin(m);

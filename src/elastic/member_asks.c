@@ -536,5 +536,16 @@ struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
                                         ready, who, id, last, follow, expects,
-                                        prepared };
+                                        prepared, heeds };
 }
+static void heeds(void *arg, bool hints)
+{
+    struct elastic_member *m = arg;
+
+    pthread_mutex_lock(&m->lock);
+    room_heed(m, hints && m->config.prepares);
+    post_flush(&m->post);
+    pthread_mutex_unlock(&m->lock);
+    post_wake(&m->post);
+}
+

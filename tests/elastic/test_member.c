@@ -518,6 +518,37 @@ TEST(member, who_comes_waits_until_all_are_prepared)
     member_destroy(a);
 }
 
+/* Where servers keep the parameters, no rank makes anything in advance, and who
+ * comes need not wait for that.  A hint that came before that was known counts
+ * as taken. */
+TEST(member, who_comes_waits_for_nobody_who_takes_no_hints)
+{
+    uint16_t port = 0;
+    const struct elastic_membership *first, *second;
+    struct elastic_place p = { 0 }, q = { 0 };
+    struct elastic_member *a, *b;
+    double begin;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    a     = make_preparing(&port, true);
+    first = member_asks(a);
+    ASSERT_OK(first->next(first->arg, &p));
+    ASSERT_OK(member_begin(a, 0));
+    b      = make_preparing(&port, false);
+    second = member_asks(b);
+    ASSERT_OK(second->next(second->arg, &q)); /* a hint */
+    ASSERT_INT(0, q.view);
+    begin = ct_now();
+    first->heeds(first->arg, false);
+    second->prepared(second->arg, q.hint);
+    ASSERT_OK(second->next(second->arg, &q));
+    ASSERT_INT(2, q.view);
+    ASSERT(ct_now() - begin < 5); /* it would be taken in after ten */
+    member_destroy(b);
+    member_destroy(a);
+}
+
 /* The hint that a member has yet to take, of so many ranks. */
 static struct elastic_place await_hint(const struct elastic_membership *by,
                                        int size)
