@@ -522,6 +522,18 @@ static void say_goodbye(struct agent *a)
         tell_deaths(a);
         for (const struct post_peer *q = a->post.peers; q; q = q->next)
             for (const struct death *d = a->deaths; d; d = d->next)
+/* All its ranks may be dead as the others finish the job. */
+static void hear_done(struct agent *a)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+
+    if (a->over || memcmp(a->post.done, none, sizeof(none)) == 0 ||
+        (a->began > 0 && memcmp(a->post.done, a->job, sizeof(a->job)) != 0))
+        return;
+    a->over = true;
+    CT_INFO("The others have finished the job");
+}
+
                 all &= was_told(d, q->card.id) || q->refused;
         if (all)
             return;
@@ -530,6 +542,7 @@ static void say_goodbye(struct agent *a)
 
 static void attend(struct agent *a)
 {
+        hear_done(a);
     struct post_events events;
 
     while (!is_over(a)) {

@@ -330,7 +330,7 @@ void ct_elastic_close(struct ct_elastic *e, bool done)
     ct_dist_destroy(e->dist);
     m = atomic_exchange(&e->member, NULL);
     if (m && done)
-        member_done(m);
+        member_done(m, true);
     member_destroy(m);
     rendezvous_close(&e->meet);
     handed_fini(&e->handed);
