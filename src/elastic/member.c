@@ -454,6 +454,7 @@ static enum ct_status make_card(struct elastic_member *m,
     seal_draw(&c->id, sizeof(c->id));
     c->id |= 1;
     c->will = (uint32_t)m->page_file;
+    c->door = m->config.door >= 0 ? ct_port_of(m->config.door) : 0;
     address = ct_tcp_address(m->tcp, &c->data_bytes);
     if (c->data_bytes > CARD_DATA_BYTES)
         return ct_fail(CT_EINTERNAL, "an address of %zu bytes", c->data_bytes);

@@ -17,7 +17,7 @@
 #include "elastic/card.h"
 #include "elastic/line.h"
 
-enum { POST_JOB_BYTES = 16, POST_VERSION = 4 };
+enum { POST_JOB_BYTES = 16, POST_VERSION = 5 };
 
 enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, then a card */

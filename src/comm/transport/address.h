@@ -32,6 +32,8 @@ struct ct_ip ct_loopback_address(void);
 int ct_listen(uint16_t *port);
 /* The same before listen(): callers are refused. */
 int ct_reserve_port(uint16_t *port);
+/* The port of such a socket, in network order; 0: it has none. */
+uint16_t ct_port_of(int fd);
 /* A socket that is being connected; -1: errno says why.  port as above. */
 int ct_connect(const struct ct_ip *to, uint16_t port);
 
