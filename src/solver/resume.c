@@ -470,10 +470,8 @@ enum ct_status solver_resume_newest(struct ct_solver *s, int64_t since)
         CT_INFO("Resuming from %s", path);
         st = restore_or_not(s, path, &unread);
         ct_free(path);
-        if (!unread)
-            return st;
-        if (i == TRIES) /* there are some, but none that stays */
-            return ct_fail(CT_EIO, "%s", ct_last_error());
+        if (!unread || i == TRIES) /* there is one, whatever it lacks */
+            return st == CT_ENOTFOUND ? ct_fail_in(CT_EIO, "resuming") : st;
         CT_WARN("%s; looking for the newest snapshot again", ct_last_error());
     }
 }
