@@ -78,22 +78,47 @@ static const char *name_of(const struct launch *l, int k)
     return l->all_here ? "127.0.0.1" : l->hosts.host[k].name;
 }
 
-/* Where they meet: at the first host.  There, here, any free port will do. */
+/* The first of n ports of this machine that are free, one behind the other; 0:
+ * there are none. */
+static int find_ports(int n)
+{
+    enum { TRIES = 100 };
+    int fd[HOSTS_MOST];
+
+    for (int i = 0; i < TRIES; i++) {
+        uint16_t first = 0;
+        int n_open     = (fd[0] = ct_listen(&first)) >= 0;
+
+        while (n_open > 0 && n_open < n) {
+            uint16_t next = htons((uint16_t)(ntohs(first) + n_open));
+
+            fd[n_open] = next == 0 ? -1 : ct_listen(&next);
+            if (fd[n_open] < 0)
+                break;
+            n_open++;
+        }
+        for (int k = 0; k < n_open; k++)
+            close(fd[k]);
+        if (n_open == n)
+            return ntohs(first);
+    }
+    return 0;
+}
+
+/* Where they meet: at the first host.  There, here, any free ports will do, one
+ * for each agent. */
 static enum ct_status choose_meeting(struct launch *l, int port)
 {
-    uint16_t free_one = 0;
+    int n_here = 0;
 
-    l->all_here = true;
     for (int i = 0; i < l->hosts.n; i++)
-        l->all_here &= l->hosts.host[i].is_here;
+        n_here += l->hosts.host[i].is_here;
+    l->all_here = n_here == l->hosts.n;
     if (port == 0 && l->hosts.host[0].is_here) {
-        const int fd = ct_listen(&free_one);
-
-        if (fd < 0)
+        port = find_ports(n_here);
+        if (port == 0)
             return ct_fail(CT_ECOMM, "there is no free port: %s",
                            strerror(errno));
-        close(fd);
-        port = ntohs(free_one);
     }
     port = port ? port : USUAL_PORT;
     for (int i = 0; i < l->hosts.n; i++) {
