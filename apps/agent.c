@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent_doors.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
@@ -60,6 +61,7 @@ struct agent {
     struct member_config       member; /* for the next rank */
     char                       order[64]; /* of which so many bytes came */
     size_t                     n_order;
+    struct agent_doors         doors; /* of the job */
     uint64_t                   dead[ELASTIC_MEMBERS]; /* ranks of this agent */
     unsigned                   n_dead;
     struct elastic_view        newest; /* that a dead one knew of */
@@ -199,8 +201,10 @@ static void learn_cards(struct agent *a, const struct will_place *w)
 
         if ((size_t)(r.end - r.at) < n)
             return;
-        if (card_read(r.at, n, &card) == CT_OK)
+        if (card_read(r.at, n, &card) == CT_OK) {
             (void)!post_learn(&a->post, &card);
+            agent_doors_learn(&a->doors, &a->post.config.card, &card);
+        }
         r.at += n;
     }
 }
@@ -341,25 +345,15 @@ static bool is_deserted(const struct agent *a)
     return true;
 }
 
-static void add_doors(struct agent *a, const struct elastic_card *c)
-{
-    const bool near = c->machine == a->post.config.card.machine;
-
-    for (int i = 0; i < (near ? 1 : c->n_addresses); i++)
-        if (a->member.n_knock < MEMBER_DOORS)
-            a->member.knock[a->member.n_knock++] = (struct elastic_door){
-                near ? ct_loopback_address() : c->address[i], c->port };
-}
-
 /* The next rank begins the job anew where nobody is left of it; otherwise it
- * knocks at those that the dead knew. */
+ * knocks at those that the dead knew, and at the doors that others share with
+ * those who came after them. */
 static void plan_start(struct agent *a)
 {
     a->member.n_knock = a->config->member.n_knock;
     if (a->config->find)
         a->config->find(a->config->arg, &a->member);
-    for (const struct post_peer *q = a->post.peers; q; q = q->next)
-        add_doors(a, &q->card);
+    agent_doors_knock(&a->doors, &a->post, &a->member);
     if (a->founds) /* the first of all has not begun yet */
         return;
     a->founds = is_deserted(a);
@@ -528,6 +522,18 @@ static void say_goodbye(struct agent *a)
     }
 }
 
+/* All its ranks may be dead as the others finish the job. */
+static void hear_done(struct agent *a)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+
+    if (a->over || memcmp(a->post.done, none, sizeof(none)) == 0 ||
+        (a->began > 0 && memcmp(a->post.done, a->job, sizeof(a->job)) != 0))
+        return;
+    a->over = true;
+    CT_INFO("The others have finished the job");
+}
+
 static void attend(struct agent *a)
 {
     struct post_events events;
@@ -536,6 +542,7 @@ static void attend(struct agent *a)
         start_due(a);
         post_wait(&a->post, TICK_MS, &events);
         post_work(&a->post, &events);
+        hear_done(a);
         tell_deaths(a);
         pass_signals_on(a);
     }
@@ -573,6 +580,7 @@ enum ct_status agent_run(const struct agent_config *c, int *code)
     take_config(a, c);
     p.arg = a;
     card_of_this_process(&p.card);
+    p.card.door = c->member.door >= 0 ? ct_port_of(c->member.door) : 0;
     seal_draw(&p.card.id, sizeof(p.card.id));
     p.card.id |= 1;
     st = post_start(&a->post, &p);

@@ -55,10 +55,12 @@ struct agent {
 struct launch {
     struct hosts hosts;
     struct agent agent[HOSTS_MOST]; /* one a host */
-    char        secret[2 * SEAL_SECRET_BYTES + 2]; /* as a line */
+    uint8_t     key[SEAL_SECRET_BYTES];
+    char        secret[2 * SEAL_SECRET_BYTES + 2]; /* the same as a line */
     char        meet[300]; /* where the first host is */
     bool        all_here;
     bool        asked;     /* to end */
+    bool        done;      /* an agent says that the job is */
     char        self[PATH_MAX], folder[PATH_MAX];
     char      **words; /* behind `train`, or a program's; NULL ends them */
     bool        is_program;
@@ -125,8 +127,8 @@ static enum ct_status choose_meeting(struct launch *l, int port)
 }
 
 /* Each agent has a port of its own, where others find the job when the first
- * host is lost.  One that comes in place of another knows those who are there,
- * and begins no job. */
+ * host is lost.  One that comes in place of another knows all of them, because
+ * ranks live on without their agent, and begins no job. */
 static void put_meeting(const struct launch *l, int k, bool again, char *out,
                         size_t bytes)
 {
@@ -145,7 +147,7 @@ static void put_meeting(const struct launch *l, int k, bool again, char *out,
         const int m = snprintf(word, sizeof(word), ",%s:%d", name_of(l, i),
                                l->agent[i].port);
 
-        if (i != k && l->agent[i].pid > 0 && n + (size_t)m < bytes)
+        if (i != k && n + (size_t)m < bytes)
             n += (size_t)snprintf(out + n, bytes - n, "%s", word);
     }
 }
@@ -202,17 +204,21 @@ static enum ct_status start(struct launch *l, int k, bool again)
     const char **words   = NULL;
     char own[OWN_WORDS][OWN_BYTES];
     size_t n_words = OWN_WORDS + 4;
-    int ends[2];
+    int ends[2]    = { -1, -1 };
 
     for (char **w = l->words; *w; w++)
         n_words++;
     CT_TRY(ct_alloc(n_words, sizeof(*words), "a command line", &words));
     agent_words(l, k, again, own, words);
     if (pipe2(ends, O_CLOEXEC) != 0 || (a->pid = fork()) < 0) {
+        const int error = errno;
+
         ct_free(words);
+        for (int i = 0; i < 2 && ends[i] >= 0; i++)
+            close(ends[i]);
         a->pid = 0;
         return ct_fail(CT_EIO, "%s: cannot start: %s", h->name,
-                       strerror(errno));
+                       strerror(error));
     }
     if (a->pid == 0) {
         dup2(ends[0], STDIN_FILENO);
@@ -265,6 +271,26 @@ static int count_left(const struct launch *l, bool running)
     return n;
 }
 
+/* Is there a job that an agent can join?  Ranks may go on when all agents are
+ * lost. */
+static bool job_is_there(const struct launch *l)
+{
+    struct ct_text list = { 0 };
+    char *answer        = NULL;
+    bool yes            = count_left(l, true) > 0;
+
+    if (yes)
+        return true;
+    for (int k = 0; k < l->hosts.n; k++)
+        ct_text_addf(&list, "%s%s:%d", k > 0 ? "," : "", name_of(l, k),
+                     l->agent[k].port);
+    yes = !list.failed &&
+          rendezvous_ask_at(list.s, l->key, MEMBER_ASK_JSON, &answer) == CT_OK;
+    ct_text_fini(&list);
+    ct_free(answer);
+    return yes;
+}
+
 /* It was killed, its host or the connection to that was lost, or ranks of the
  * one before it still run.  An agent that gives up by itself has tried to start
  * ranks often enough. */
@@ -274,58 +300,73 @@ static bool was_lost(const struct launch *l, int k, int status)
 
     return WIFSIGNALED(status) ||
            (!l->hosts.host[k].is_here && code > 128) ||
-           (l->agent[k].n_restarts > 0 && code == EXIT_RUNTIME);
+           (l->agent[k].n_restarts > 0 && code == EXIT_RUNTIME) ||
+           code == EXIT_EARLY;
 }
 
-static void agent_ended(struct launch *l, int k, int status)
+/* An agent that came too early has started nothing, which does not count. */
+static void plan_restart(struct launch *l, int k, int code)
 {
     struct agent *a  = &l->agent[k];
     const char *name = l->hosts.host[k].name;
-    const int code   = WIFEXITED(status) ? WEXITSTATUS(status)
-                                         : 128 + WTERMSIG(status);
 
-    a->pid = 0;
-    close(a->to);
-    if (is_done(status))
-        return;
-    if (l->asked || !was_lost(l, k, status) ||
-        a->n_restarts >= l->elastic->restarts || count_left(l, true) == 0) {
-        CT_WARN("%s: its agent ended with status %d", name, code);
-        return;
-    }
     a->pause = a->n_restarts == 0            ? least_pause
                : 2 * a->pause < most_pause ? 2 * a->pause
                                              : most_pause;
     a->next_start = ct_now() + a->pause;
+    if (code == EXIT_EARLY) {
+        CT_WARN("%s: ranks of its last agent still run; another agent starts "
+                "in %.0f s", name, a->pause);
+        return;
+    }
     a->n_restarts++;
     CT_WARN("%s: its agent ended with status %d; another one starts in %.0f s, "
             "%d of %d times", name, code, a->pause, a->n_restarts,
             l->elastic->restarts);
 }
 
-/* While others run, whose job the new ones join. */
+static void agent_ended(struct launch *l, int k, int status)
+{
+    struct agent *a = &l->agent[k];
+    const int code  = WIFEXITED(status) ? WEXITSTATUS(status)
+                                        : 128 + WTERMSIG(status);
+
+    a->pid = 0;
+    close(a->to);
+    if (is_done(status))
+        return;
+    if (l->asked || l->done || !was_lost(l, k, status) ||
+        (a->n_restarts >= l->elastic->restarts && code != EXIT_EARLY))
+        CT_WARN("%s: its agent ended with status %d", l->hosts.host[k].name,
+                code);
+    else
+        plan_restart(l, k, code);
+}
+
+/* While there is a job, which the new ones join. */
 static void start_due(struct launch *l)
 {
     for (int k = 0; k < l->hosts.n; k++) {
         struct agent *a = &l->agent[k];
 
-        if (a->next_start == 0)
+        if (a->next_start == 0 ||
+            (ct_now() < a->next_start && !l->asked && !l->done))
             continue;
-        if (l->asked || count_left(l, true) == 0) {
-            a->next_start = 0;
-        } else if (ct_now() >= a->next_start) {
-            a->next_start = 0;
-            if (start(l, k, true) != CT_OK)
-                CT_WARN("%s", ct_last_error());
-        }
+        a->next_start = 0;
+        if (l->asked || l->done || !job_is_there(l))
+            continue;
+        if (start(l, k, true) == CT_OK)
+            continue;
+        CT_WARN("%s", ct_last_error());
+        if (a->pid == 0) /* processes are short; that may pass */
+            a->next_start = ct_now() + a->pause;
     }
 }
 
 /* The best that an agent came to: a job that one of them finished is done. */
 static int attend(struct launch *l)
 {
-    int code  = EXIT_RUNTIME;
-    bool done = false;
+    int code = EXIT_RUNTIME;
 
     while (count_left(l, false) > 0) {
         int status      = 0;
@@ -333,8 +374,8 @@ static int attend(struct launch *l)
 
         for (int k = 0; k < l->hosts.n && pid > 0; k++)
             if (l->agent[k].pid == pid) {
-                done |= is_done(status);
-                if (WIFEXITED(status) && !done)
+                l->done |= is_done(status);
+                if (WIFEXITED(status) && WEXITSTATUS(status) != EXIT_EARLY)
                     code = WEXITSTATUS(status);
                 agent_ended(l, k, status);
             }
@@ -343,12 +384,11 @@ static int attend(struct launch *l)
         if (pid <= 0)
             poll(NULL, 0, 100);
     }
-    return done ? EXIT_DONE : code;
+    return l->done ? EXIT_DONE : code;
 }
 
 static enum ct_status prepare(struct launch *l, const struct launch_flags *f)
 {
-    uint8_t secret[SEAL_SECRET_BYTES];
     char *path = NULL;
     ssize_t n  = readlink("/proc/self/exe", l->self, sizeof(l->self) - 1);
     enum ct_status st;
@@ -359,11 +399,11 @@ static enum ct_status prepare(struct launch *l, const struct launch_flags *f)
     CT_TRY(seal_init());
     if (!f->elastic.secret_file)
         CT_TRY(secret_default_path(&path));
-    st = secret_read(path ? path : f->elastic.secret_file, true, secret);
+    st = secret_read(path ? path : f->elastic.secret_file, true, l->key);
     ct_free(path);
     CT_TRY(st);
     for (int i = 0; i < SEAL_SECRET_BYTES; i++)
-        snprintf(l->secret + 2 * i, 3, "%02x", secret[i]);
+        snprintf(l->secret + 2 * i, 3, "%02x", l->key[i]);
     strcat(l->secret, "\n");
     for (char **w = l->words; *w && !l->is_program; w++)
         l->has_size |= strncmp(*w + strspn(*w, "-"), "elastic", 7) == 0;

@@ -93,7 +93,6 @@ static enum ct_status say_solver(const Caffe__SolverParameter *p)
 
 static enum ct_status resume(struct ct_solver *s, const char *snapshot)
 {
-    char *newest = NULL;
     enum ct_status st;
     int64_t since;
 
@@ -101,16 +100,11 @@ static enum ct_status resume(struct ct_solver *s, const char *snapshot)
         CT_INFO("Resuming from %s", snapshot);
         return ct_solver_restore(s, snapshot);
     }
-    st = since > 0 ? solver_newest_since(s, since, &newest)
-                   : ct_solver_newest_snapshot(s, &newest);
+    st = solver_resume_newest(s, since);
     if (st == CT_ENOTFOUND) {
         CT_INFO("--snapshot=%s: %s; starting anew", snapshot, ct_last_error());
         return CT_OK;
     }
-    CT_TRY(st);
-    CT_INFO("Resuming from %s", newest);
-    st = ct_solver_restore(s, newest);
-    ct_free(newest);
     return st;
 }
 
@@ -169,16 +163,11 @@ static enum ct_status begin_again(const struct train_job *j,
                                   struct ct_solver *s,
                                   const struct ct_exchange *x)
 {
-    char *newest      = NULL;
-    enum ct_status st = solver_newest_since(s, member_began(j->member),
-                                            &newest);
+    enum ct_status st = solver_resume_newest(s, member_began(j->member));
     const bool found  = st == CT_OK;
 
-    if (st == CT_OK)
-        st = resume(s, newest);
-    else if (st == CT_ENOTFOUND)
+    if (st == CT_ENOTFOUND)
         st = j->flags->snapshot ? resume(s, j->flags->snapshot) : CT_OK;
-    ct_free(newest);
     CT_TRY(st);
     if (x->facts.commits)
         CT_WARN("All ranks that had the parameters are gone; %s: training goes "

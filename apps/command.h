@@ -11,8 +11,10 @@ enum exit_code {
     EXIT_INPUT   = 2, /* a file or value that was given is bad */
     EXIT_RUNTIME = 3, /* something failed while running */
     EXIT_STOPPED = 4, /* training was asked to stop, and wrote a snapshot */
-    EXIT_GAVE_UP = 5  /* to `cortado launch`: an agent's ranks were killed, and
+    EXIT_GAVE_UP = 5, /* to `cortado launch`: an agent's ranks were killed, and
                        * it has started others often enough */
+    EXIT_EARLY   = 6  /* to `cortado launch`: ranks of the agent before this one
+                       * still run */
 };
 
 struct command {

@@ -204,5 +204,7 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
 out:
     rendezvous_close(&r);
     ct_free(description);
-    return st == CT_OK ? code : command_failed(st);
+    if (st != CT_OK)
+        code = command_failed(st);
+    return r.is_taken ? EXIT_EARLY : code;
 }

@@ -44,7 +44,7 @@ static enum ct_status part(struct elastic_member *m, struct ct_dist *d,
         met = ct_dist_end(d);
     if (met != CT_OK && !member_hears_done(m))
         return met;
-    member_done(m);
+    member_done(m, !stopped);
     return stopped ? ct_fail(CT_ESTOP, "training was asked to stop") : CT_OK;
 }
 

@@ -478,7 +478,7 @@ class TestJobs(Elastic):
                    self.log(), 'another beginning')
         iterations = self.end_rounds()
         self.ended(job)
-        self.assertNotIn('resuming from', self.log())
+        self.assertNotIn('training goes on from', self.log())
         self.check_weights(iterations, 2)
 
     def test_who_stood_still_for_a_moment_stays(self):

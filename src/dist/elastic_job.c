@@ -173,14 +173,12 @@ static enum ct_status find_state(const struct dist_entry *how,
                                  struct ct_solver *s,
                                  const struct ct_exchange *x)
 {
-    char *newest = NULL;
     enum ct_status st;
 
     if (!how->again && x->facts.n_full > 0)
         return CT_OK;
     solver_forget_others(s);
-    st = solver_newest_since(s, how->began ? how->began(how->arg) : 0,
-                             &newest);
+    st = solver_resume_newest(s, how->began ? how->began(how->arg) : 0);
     if (st == CT_ENOTFOUND && s->standing.half)
         return ct_fail(CT_EIO, "all ranks that had the parameters are gone "
                        "while this process got them, and the job had written "
@@ -194,13 +192,10 @@ static enum ct_status find_state(const struct dist_entry *how,
     if (st == CT_ENOTFOUND)
         return CT_OK;
     CT_TRY(st);
-    CT_WARN("All ranks that had the parameters are gone: resuming from %s",
-            newest);
-    st = ct_solver_restore(s, newest);
-    ct_free(newest);
-    if (st == CT_OK)
-        s->standing.half = false;
-    return st;
+    CT_WARN("All ranks that had the parameters are gone: training goes on from "
+            "iteration %d, the newest snapshot", s->iter);
+    s->standing.half = false;
+    return CT_OK;
 }
 
 static void prepare(void *arg, const struct ct_expected *e)
@@ -336,7 +331,7 @@ void ct_elastic_close(struct ct_elastic *e, bool done)
     ct_dist_destroy(e->dist);
     m = atomic_exchange(&e->member, NULL);
     if (m && done)
-        member_done(m);
+        member_done(m, true);
     member_destroy(m);
     rendezvous_close(&e->meet);
     handed_fini(&e->handed);

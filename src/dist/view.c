@@ -200,6 +200,15 @@ static void show_pulse(const struct ct_dist *d, const struct ct_pulse *pulse)
         m->follow(m->arg, pulse);
 }
 
+/* Only ranks that commit their iterations prepare for another view. */
+static void tell_heeds(const struct ct_dist *d)
+{
+    const struct elastic_membership *m = d->elastic.members;
+
+    if (m && m->heeds)
+        m->heeds(m->arg, d->plan->commits);
+}
+
 enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
 {
     const struct dist_facts facts = { .size    = t->size,
@@ -225,6 +234,7 @@ enum ct_status dist_view_open(struct ct_dist *d, struct ct_transport *t)
     CT_TRY(dist_replan(d, &facts));
     if (d->plan->reloads)
         d->elastic.place.n_full = 0; /* the newest snapshot is used */
+    tell_heeds(d);
     CT_TRY(limit_bandwidth(d));
     CT_TRY(make_parts(d));
     if (!d->view.serves)

@@ -1,9 +1,9 @@
 /* card.h - what a process of an elastic job tells the others about itself.
  *
  *     card   id u64, edition u32, machine u64, processes u64, pid u32,
- *            started u64, will u32, port u16, n u8, then n addresses
- *            (family u8, 16 bytes), data n u16, then its bytes, host n u8,
- *            then its bytes
+ *            started u64, will u32, port u16, door u16, n u8, then n
+ *            addresses (family u8, 16 bytes), data n u16, then its bytes,
+ *            host n u8, then its bytes
  *
  * Other processes use the card to connect to it, to find out whether they can
  * observe its end, and to find its will page. */
@@ -30,6 +30,8 @@ struct elastic_card {
                              * with this pid */
     uint32_t     will;      /* descriptor of its will page (will_page.h) */
     uint16_t     port;      /* in network order */
+    uint16_t     door;      /* port that it shares with the other ranks of its
+                             * agent, for who wants to join; 0: none */
     int          n_addresses;
     struct ct_ip address[CARD_ADDRESSES];
     size_t       data_bytes; /* its address for gradients: ct_tcp_address() */
@@ -37,7 +39,7 @@ struct elastic_card {
     char         host[CARD_HOST_BYTES];
 };
 
-/* Fills in this process's card, except id, port, data and will. */
+/* Fills in this process's card, except id, ports, data and will. */
 void card_of_this_process(struct elastic_card *out);
 /* Adds the current addresses of this machine.  True: at least one is new. */
 bool card_learn_addresses(struct elastic_card *c, const struct ct_ip *now,

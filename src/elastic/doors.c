@@ -63,7 +63,12 @@ static void put_question(struct elastic_line *l, int what)
  * has just ended. */
 static enum door_state state_of_end(const struct elastic_line *l)
 {
-    return l->error == ECONNREFUSED ? DOOR_SHUT : DOOR_UNREACHED;
+    const bool was_there = l->error == 0 || l->error == ECONNRESET ||
+                           l->error == EPIPE;
+
+    return l->error == ECONNREFUSED ? DOOR_SHUT
+           : was_there              ? DOOR_HUNG_UP
+                                    : DOOR_UNREACHED;
 }
 
 /* Something has come, or can be written. */

@@ -6,7 +6,8 @@
 
 enum door_state {
     DOOR_UNREACHED, /* no route, or no reaction of the host in time */
-    DOOR_SHUT,      /* the host refuses or closes the connection */
+    DOOR_SHUT,      /* the host refuses the connection */
+    DOOR_HUNG_UP,   /* the connection was made, and closed without an answer */
     DOOR_SILENT,    /* the connection is accepted, but no answer comes in
                      * time */
     DOOR_ANSWERED

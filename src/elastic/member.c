@@ -454,6 +454,7 @@ static enum ct_status make_card(struct elastic_member *m,
     seal_draw(&c->id, sizeof(c->id));
     c->id |= 1;
     c->will = (uint32_t)m->page_file;
+    c->door = m->config.door >= 0 ? ct_port_of(m->config.door) : 0;
     address = ct_tcp_address(m->tcp, &c->data_bytes);
     if (c->data_bytes > CARD_DATA_BYTES)
         return ct_fail(CT_EINTERNAL, "an address of %zu bytes", c->data_bytes);
@@ -524,7 +525,8 @@ enum ct_status member_create(const struct member_config *c,
     m->config    = *c;
     m->page_file = -1;
     m->post.listener = m->post.epoll = m->post.wake = -1;
-    m->asks = member_answers(m);
+    m->heeds = m->config.prepares;
+    m->asks  = member_answers(m);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->change, NULL);
     st = begin(m);

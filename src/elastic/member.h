@@ -73,8 +73,9 @@ void member_leave(struct elastic_member *m);
  * also in a signal handler. */
 void member_end(struct elastic_member *m);
 /* Training is done: nobody is taken in any more, and its agent starts nobody in
- * its place. */
-void member_done(struct elastic_member *m);
+ * its place.  `finished`: it came to its end and was not stopped; then agents
+ * that have no rank in the job hear of it, too. */
+void member_done(struct elastic_member *m, bool finished);
 /* Has another member said so?  Waits a moment for its word, which may come
  * behind the news of its end. */
 bool member_hears_done(struct elastic_member *m);

@@ -14,6 +14,8 @@
  * the next it waits for twice as long, so that this takes five seconds. */
 enum { MOST_VAIN = 12 };
 static const double least_pause = 0.01, most_pause = 1;
+static const double call_seconds = 2; /* that a job has to call who is refused
+                                       * by another one */
 
 /* Taken for lost by the others: it comes back as somebody new. */
 static void come_back(struct elastic_member *m)
@@ -115,12 +117,21 @@ static void await_change(struct elastic_member *m)
     (void)!pthread_cond_timedwait(&m->change, &m->lock, &t);
 }
 
+/* Behind a door that was the job's there may be another job by now, which
+ * refuses this process while its own job is about to call. */
+static bool is_refused(const struct elastic_member *m)
+{
+    return m->post.refusal[0] && m->a.own.view.number == 0 &&
+           ct_now() - m->post.refused > call_seconds &&
+           !post_is_known(&m->post);
+}
+
 /* CT_EINVAL: there is no sense in waiting; CT_EIO: not for this process, but
  * another one may come in its place. */
 static enum ct_status wait_a_little(struct elastic_member *m)
 {
     await_change(m);
-    if (!m->post.refusal[0] || m->a.own.view.number > 0)
+    if (!is_refused(m))
         return CT_OK;
     return m->given.number > 0
                ? ct_fail(CT_EIO, "all others of the job were lost, and it has "
@@ -398,13 +409,16 @@ void member_end(struct elastic_member *m)
     post_wake(&m->post);
 }
 
-void member_done(struct elastic_member *m)
+void member_done(struct elastic_member *m, bool finished)
 {
     pthread_mutex_lock(&m->lock);
     m->a.most  = 0;
     m->through = true;
     atomic_store(&m->page->over, true);
     post_send_all(&m->post, POST_DONE, m->post.job, sizeof(m->post.job));
+    if (finished)
+        post_tell_agents(&m->post, POST_DONE, m->post.job,
+                         sizeof(m->post.job));
     post_flush(&m->post);
     pthread_mutex_unlock(&m->lock);
 }
@@ -532,9 +546,20 @@ static void prepared(void *arg, uint64_t hint)
     post_wake(&m->post); /* it may have been the last */
 }
 
+static void heeds(void *arg, bool hints)
+{
+    struct elastic_member *m = arg;
+
+    pthread_mutex_lock(&m->lock);
+    room_heed(m, hints && m->config.prepares);
+    post_flush(&m->post);
+    pthread_mutex_unlock(&m->lock);
+    post_wake(&m->post);
+}
+
 struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
                                         ready, who, id, last, follow, expects,
-                                        prepared };
+                                        prepared, heeds };
 }

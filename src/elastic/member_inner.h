@@ -80,6 +80,7 @@ struct elastic_member {
     bool                     job_done;   /* others have finished it */
     struct elastic_room      room;
     struct elastic_hint      hint;
+    bool                     heeds;      /* the training takes hints */
     atomic_bool              hinted;     /* the training has yet to take it */
     atomic_bool              all_wait;   /* for the training's next iteration:
                                           * then who asked is let in */
@@ -142,6 +143,9 @@ void room_turn(struct elastic_member *m);
 bool room_expects(struct elastic_member *m, struct elastic_place *out);
 /* This member is prepared for it. */
 void room_prepared(struct elastic_member *m, uint64_t hint);
+/* Its training takes hints from now on, or does not: then this member is
+ * prepared for any place. */
+void room_heed(struct elastic_member *m, bool hints);
 
 /* member_waits.c: who has waited so long for a place says for whom, once it is
  * time for the next line; *next begins as 0. */

@@ -87,8 +87,8 @@ static void forget_gone(struct elastic_member *m, double now)
 static void keep_hint(struct elastic_member *m, const struct elastic_hint *h)
 {
     m->hint = *h;
-    atomic_store(&m->hinted, m->config.prepares);
-    if (!m->config.prepares && h->size > 0)
+    atomic_store(&m->hinted, m->heeds);
+    if (!m->heeds && h->size > 0)
         room_prepared(m, h->number);
 }
 
@@ -205,6 +205,13 @@ void room_prepared(struct elastic_member *m, uint64_t hint)
                          sizeof(letter));
 }
 
+void room_heed(struct elastic_member *m, bool hints)
+{
+    m->heeds = hints;
+    if (!hints && atomic_exchange(&m->hinted, false) && m->hint.size > 0)
+        room_prepared(m, m->hint.number);
+}
+
 void room_take_prepared(struct elastic_member *m, uint64_t from,
                         const uint8_t *body, size_t bytes)
 {
@@ -286,8 +293,8 @@ void room_mind(struct elastic_member *m, double now)
         r->complete = 0;
     } else if (all_prepared(r)) {
         r->complete = r->complete > 0 ? r->complete : now;
-        atomic_store(&m->all_wait, m->config.prepares);
-        if (!m->config.prepares || now - r->complete > turn_seconds)
+        atomic_store(&m->all_wait, m->heeds);
+        if (!m->heeds || now - r->complete > turn_seconds)
             let_in(m);
     }
 }

@@ -58,6 +58,9 @@ struct elastic_membership {
     /* It is prepared for the place of that hint, or will not be; on any thread.
      * Only then is it asked to go there, or when that takes too long. */
     void (*prepared)(void *arg, uint64_t hint);
+    /* Whether the training of this view takes hints with expects().  Before its
+     * first view a process always does.  May be NULL. */
+    void (*heeds)(void *arg, bool hints);
 };
 
 #endif

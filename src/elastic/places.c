@@ -63,15 +63,15 @@ static void drop_own_doors(struct places *p)
         p->door[n++] = p->door[i];
     }
     p->n_doors = n;
-    for (int i = 0; i < p->n; i++)
-        p->counts[i] &= away[i] || !known[i]; /* there was no room for it */
+    for (int i = 0; i < p->n; i++) /* those unknown had no room */
+        p->here[i] = known[i] && !away[i];
 }
 
 void places_find_job(struct places *p, const uint8_t *secret,
                      enum places_verdict *out, const char **who)
 {
     enum door_state state[MEMBER_DOORS];
-    bool told[MEMBER_DOORS] = { false };
+    bool told[MEMBER_DOORS] = { false }, met[MEMBER_DOORS] = { false };
     char *answer;
 
     *out = PLACES_NO_JOB;
@@ -84,6 +84,7 @@ void places_find_job(struct places *p, const uint8_t *secret,
     }
     for (int i = 0; i < p->n_doors; i++) {
         told[p->place[i]] |= state[i] == DOOR_SHUT;
+        met[p->place[i]] |= state[i] == DOOR_HUNG_UP;
         if (state[i] != DOOR_SILENT)
             continue;
         snprintf(p->silent, sizeof(p->silent), "somebody who listens on port "
@@ -92,7 +93,7 @@ void places_find_job(struct places *p, const uint8_t *secret,
         *out = PLACES_UNKNOWN;
     }
     for (int i = 0; i < p->n && *out == PLACES_NO_JOB; i++)
-        if (p->counts[i] && !told[i]) {
+        if (p->counts[i] && !told[i] && (!p->here[i] || met[i])) {
             *out = PLACES_UNKNOWN;
             *who = p->name[i];
         }

@@ -19,6 +19,9 @@ struct places {
     bool                counts[MEMBER_DOORS]; /* the job may be there: silence
                                                * does not prove that it is
                                                * not */
+    bool                here[MEMBER_DOORS]; /* all its doors are addresses of
+                                             * this machine, where a process
+                                             * that exists takes calls */
     int                 n;
     char                silent[PLACE_BYTES]; /* who takes calls and says
                                               * nothing */

@@ -53,6 +53,14 @@ struct post_peer *post_find(const struct post *p, uint64_t id)
     return NULL;
 }
 
+bool post_is_known(const struct post *p)
+{
+    for (const struct post_caller *c = p->callers; c; c = c->next)
+        if (c->what == POST_MEMBER && c->line.state == LINE_OPEN)
+            return true;
+    return false;
+}
+
 static struct post_peer *add_peer(struct post *p, const struct elastic_card *c)
 {
     struct post_peer *q = ct_calloc(1, sizeof(*q), "a card");
@@ -363,6 +371,8 @@ void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes)
 {
     struct post *p = q->post;
 
+    if (bytes == 1 + POST_JOB_BYTES && letter[0] == POST_DONE)
+        memcpy(p->done, letter + 1, POST_JOB_BYTES);
     if (bytes > 1 && letter[0] == POST_NO && !p->refusal[0]) {
         const size_t n = bytes - 1 < sizeof(p->refusal) - 1
                              ? bytes - 1
@@ -370,6 +380,7 @@ void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes)
 
         memcpy(p->refusal, letter + 1, n);
         p->refusal[n] = '\0';
+        p->refused    = ct_now();
     }
 }
 
@@ -461,6 +472,14 @@ static void step_caller(struct post *p, struct post_caller *c)
     (void)!line_step(&c->line, from_caller, c);
     if (c->line.state != LINE_CLOSED)
         watch_line(p, &c->line, c, line_wants_to_write(&c->line));
+}
+
+void post_tell_agents(struct post *p, enum post_kind kind, const void *body,
+                      size_t bytes)
+{
+    for (struct post_caller *c = p->callers; c; c = c->next)
+        if (c->what == POST_AGENT && post_answer(c, kind, body, bytes))
+            step_caller(p, c);
 }
 
 /* Callers at their end, strangers that took too long, and the oldest of too

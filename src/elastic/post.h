@@ -17,7 +17,7 @@
 #include "elastic/card.h"
 #include "elastic/line.h"
 
-enum { POST_JOB_BYTES = 16, POST_VERSION = 4 };
+enum { POST_JOB_BYTES = 16, POST_VERSION = 5 };
 
 enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, then a card */
@@ -101,6 +101,10 @@ struct post {
     bool                door_open;
     struct line_memory  greetings;
     char                refusal[256]; /* "": no POST_NO was received */
+    double              refused; /* when it was */
+    uint8_t             done[POST_JOB_BYTES]; /* the job that a member said to
+                                               * an agent to be over; zeroes:
+                                               * none */
 };
 
 CT_MUST_CHECK enum ct_status post_start(struct post *p,
@@ -123,6 +127,8 @@ void post_open_door(struct post *p, bool open);
 void post_watch(struct post *p, int fd, void *about);
 void post_unwatch(struct post *p, int fd);
 
+/* Does a member of a job know this process? */
+bool post_is_known(const struct post *p);
 struct post_peer *post_find(const struct post *p, uint64_t id);
 /* Adds or replaces a card; the higher edition wins.  NULL: out of memory. */
 struct post_peer *post_learn(struct post *p, const struct elastic_card *c);
@@ -150,6 +156,9 @@ bool post_send(struct post *p, uint64_t to, enum post_kind kind,
                const void *body, size_t bytes);
 void post_send_all(struct post *p, enum post_kind kind, const void *body,
                    size_t bytes);
+/* To agents that have called this process, at once. */
+void post_tell_agents(struct post *p, enum post_kind kind, const void *body,
+                      size_t bytes);
 /* Answers on the line of the question. */
 bool post_answer(struct post_caller *to, enum post_kind kind,
                  const void *body, size_t bytes);

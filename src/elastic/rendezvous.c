@@ -143,6 +143,17 @@ enum ct_status rendezvous_ask(const struct rendezvous *r, int what,
                           "there");
 }
 
+enum ct_status rendezvous_ask_at(const char *list, const uint8_t *secret,
+                                 int what, char **out)
+{
+    struct rendezvous r = { .door = -1, .own = -1 };
+
+    CT_TRY(seal_init());
+    memcpy(r.secret, secret, sizeof(r.secret));
+    CT_TRY(add_hosts(&r, list, true)); /* not all need have a name now */
+    return rendezvous_ask(&r, what, out);
+}
+
 /* ---- At hosts and ports. */
 
 static enum ct_status open_door(struct rendezvous *r, uint16_t port,
@@ -237,7 +248,8 @@ static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
         CT_TRY(open_door(r, r->knock[i].port, is_first));
         first = r->door >= 0 && is_first;
     }
-    if (again && r->door < 0 && may_still_run(r))
+    r->is_taken = again && r->door < 0 && may_still_run(r);
+    if (r->is_taken)
         return ct_fail(CT_EIO, "--rendezvous: port %d of this host is in use: "
                        "ranks of the agent before this one may still run",
                        ntohs(r->knock[0].port));

@@ -24,6 +24,7 @@ struct rendezvous {
                                 * none */
     uint16_t            port;  /* of `door`, in network order */
     bool                founds;
+    bool                is_taken; /* again: another process has its door */
     struct elastic_door knock[MEMBER_DOORS];
     int                 word[MEMBER_DOORS]; /* number of the list entry of each
                                              * door */
@@ -58,5 +59,9 @@ void rendezvous_close(struct rendezvous *r);
  * CT_ENOTFOUND: no answer. */
 CT_MUST_CHECK enum ct_status rendezvous_ask(const struct rendezvous *r,
                                             int what, char **out);
+/* The same of the addresses of a list. */
+CT_MUST_CHECK enum ct_status rendezvous_ask_at(const char *list,
+                                               const uint8_t *secret, int what,
+                                               char **out);
 
 #endif

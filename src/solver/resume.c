@@ -272,15 +272,25 @@ static enum ct_status read_files(struct ct_solver *s, const char *path,
     return st;
 }
 
+/* What rank 0 comes to where it reads a file that another process replaces or
+ * removes. */
+static bool is_replaced(enum ct_status st)
+{
+    return st == CT_EPARSE || st == CT_ENOTFOUND;
+}
+
+/* *unread, on all ranks: rank 0 found it damaged or gone. */
 static enum ct_status restore(struct ct_solver *s, const char *path,
-                              Caffe__SolverState **m)
+                              Caffe__SolverState **m, bool *unread)
 {
     struct ct_exchange *x = s->options.exchange;
     enum ct_status st     = CT_OK;
 
     if (!x || x->facts.rank == 0)
         st = read_files(s, path, m);
-    CT_TRY(follow(x, st));
+    st      = follow(x, st);
+    *unread = is_replaced(st);
+    CT_TRY(st);
     if (x) {
         CT_TRY(share_state(x, m));
         CT_TRY(share_weights(x, s->net));
@@ -290,7 +300,11 @@ static enum ct_status restore(struct ct_solver *s, const char *path,
     return solver_kept_put(s, *m, path);
 }
 
-enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
+/* Anew, where a snapshot is replaced in the middle. */
+enum { TRIES = 8 };
+
+static enum ct_status restore_or_not(struct ct_solver *s, const char *path,
+                                     bool *unread)
 {
     Caffe__SolverState *m = NULL;
     enum ct_status st;
@@ -300,11 +314,18 @@ enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
     solver_snapshot_forget(s);
     CT_TRY(solver_unpack(s));
     CT_TRY(solver_leave_shared(s));
-    st = restore(s, path, &m);
+    st = restore(s, path, &m, unread);
     ct_message_free(m);
     if (st != CT_OK)
         return ct_fail_in(st, "cannot resume from %s", path);
     return solver_enter_shared(s);
+}
+
+enum ct_status ct_solver_restore(struct ct_solver *s, const char *path)
+{
+    bool unread = false;
+
+    return restore_or_not(s, path, &unread);
 }
 
 /* Whether this rank has its own file of the snapshot, if there was one. */
@@ -357,9 +378,10 @@ static enum ct_status ask_all(struct ct_exchange *x, bool mine,
 }
 
 /* Whether all ranks have their own files of the snapshot.  If the job was
- * killed, some of them may be missing. */
+ * killed, some of them may be missing.
+ * *unread as above. */
 static enum ct_status all_have(struct ct_exchange *x, const char *path,
-                               bool *out)
+                               bool *out, bool *unread)
 {
     Caffe__SolverState *m = NULL;
     enum ct_status st     = CT_OK;
@@ -367,7 +389,10 @@ static enum ct_status all_have(struct ct_exchange *x, const char *path,
     *out = true;
     if (x->facts.rank == 0)
         st = solver_state_read(path, &m);
-    CT_TRY_GOTO(follow(x, st), st, out);
+    st      = follow(x, st);
+    *unread = is_replaced(st);
+    if (st != CT_OK)
+        goto out;
     CT_TRY_GOTO(share_head(x, &m), st, out);
     if (m->n_rank_file == 0)
         goto out;
@@ -395,17 +420,17 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
                                    char **path)
 {
     struct ct_exchange *x = s->options.exchange;
-    int64_t limit         = -1;
-    char *newest          = NULL; /* newest one that lacks files of ranks */
+    int64_t limit = -1, at = -1;
+    char *newest  = NULL; /* newest one that lacks files of ranks */
+    int tries     = 0;
 
     for (;;) {
         char *found       = NULL;
         enum ct_status st = CT_OK;
-        bool all          = true;
+        bool all = true, unread = false;
 
         if (!x || x->facts.rank == 0)
-            st = solver_find_newest(prefix_of(s), limit, since, &found,
-                                    &limit);
+            st = solver_find_newest(prefix_of(s), limit, since, &found, &at);
         st = follow(x, st);
         if (st == CT_ENOTFOUND && newest) { /* no complete one: use this one */
             *path = newest;
@@ -414,7 +439,12 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
         if (st == CT_OK && x)
             st = share_path(x, &found);
         if (st == CT_OK && x)
-            st = all_have(x, found, &all);
+            st = all_have(x, found, &all, &unread);
+        if (unread && tries++ < TRIES) {
+            ct_free(found);
+            continue;
+        }
+        limit = at;
         if (st == CT_OK && !all && !newest) {
             newest = found;
             continue;
@@ -430,5 +460,22 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
             return st;
         }
         ct_free(found);
+    }
+}
+
+enum ct_status solver_resume_newest(struct ct_solver *s, int64_t since)
+{
+    for (int i = 0;; i++) {
+        char *path  = NULL;
+        bool unread = false;
+        enum ct_status st;
+
+        CT_TRY(solver_newest_since(s, since, &path));
+        CT_INFO("Resuming from %s", path);
+        st = restore_or_not(s, path, &unread);
+        ct_free(path);
+        if (!unread || i == TRIES) /* there is one, whatever it lacks */
+            return st == CT_ENOTFOUND ? ct_fail_in(CT_EIO, "resuming") : st;
+        CT_WARN("%s; looking for the newest snapshot again", ct_last_error());
     }
 }

@@ -241,9 +241,35 @@ static int64_t since_in(const char *folder, int64_t since)
     return behind > 1 || behind < -1 ? since - behind : since;
 }
 
-static enum ct_status newest_of(const char *folder, const char *stem,
-                                int64_t limit, int64_t since, char **path,
-                                int64_t *iter)
+/* One that is not whole may be in the making, or have made room for a newer
+ * one: a process that was rank 0 before finishes what it began. */
+static bool is_changing(const char *folder, const char *stem,
+                        const struct candidate *c)
+{
+    struct ct_text state = { 0 }, model = { 0 };
+    struct stat s, m;
+    bool yes = false;
+
+    ct_text_addf(&state, "%s/%s_iter_%" PRId64 ".solverstate%s", folder, stem,
+                 c->iter, c->hdf5 ? ".h5" : "");
+    ct_text_addf(&model, "%s/%s_iter_%" PRId64 ".caffemodel%s", folder, stem,
+                 c->iter, c->hdf5 ? ".h5" : "");
+    if (!state.failed && !model.failed)
+        yes = stat(state.s, &s) != 0
+                  ? errno == ENOENT
+                  : stat(model.s, &m) == 0 &&
+                        (m.st_mtim.tv_sec > s.st_mtim.tv_sec ||
+                         (m.st_mtim.tv_sec == s.st_mtim.tv_sec &&
+                          m.st_mtim.tv_nsec > s.st_mtim.tv_nsec));
+    ct_text_fini(&state);
+    ct_text_fini(&model);
+    return yes;
+}
+
+/* *changing: it ended at one that is; NULL: those are passed over, too. */
+static enum ct_status newest_listed(const char *folder, const char *stem,
+                                    int64_t limit, int64_t since, char **path,
+                                    int64_t *iter, bool *changing)
 {
     struct candidate *list = NULL;
     size_t n               = 0;
@@ -268,16 +294,39 @@ static enum ct_status newest_of(const char *folder, const char *stem,
             ct_free(list);
             return CT_OK;
         }
-        if (is_damage(whole))
-            CT_WARN("%s; looking for an older snapshot", ct_last_error());
-        else
+        if (!is_damage(whole)) {
             st = whole;
+        } else if (changing && is_changing(folder, stem, &list[i])) {
+            *changing = true;
+            st        = CT_ENOTFOUND;
+        } else {
+            CT_WARN("%s; looking for an older snapshot", ct_last_error());
+        }
         ct_text_fini(&name);
     }
     ct_free(list);
     CT_TRY(st);
     return ct_fail(CT_ENOTFOUND, "there is no whole snapshot %s/%s_iter_*."
                    "solverstate", folder, stem);
+}
+
+static enum ct_status newest_of(const char *folder, const char *stem,
+                                int64_t limit, int64_t since, char **path,
+                                int64_t *iter)
+{
+    enum { TRIES = 20 };
+    const struct timespec nap = { 0, 100000000 };
+
+    for (int i = 0; i < TRIES; i++) {
+        bool changing           = false;
+        const enum ct_status st = newest_listed(folder, stem, limit, since,
+                                                path, iter, &changing);
+
+        if (!changing)
+            return st;
+        nanosleep(&nap, NULL);
+    }
+    return newest_listed(folder, stem, limit, since, path, iter, NULL);
 }
 
 /* Splits a prefix into its folder and the start of file names.  Both lie in the

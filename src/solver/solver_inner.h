@@ -408,6 +408,11 @@ bool solver_comes(const struct ct_solver *s);
  * (seconds since 1970) or later. */
 CT_MUST_CHECK enum ct_status solver_newest_since(const struct ct_solver *s,
                                                  int64_t since, char **path);
+/* Finds and restores it.  Who was rank 0 before this process may write and
+ * remove snapshots meanwhile: then the newest is looked for again.
+ * CT_ENOTFOUND: there is none. */
+CT_MUST_CHECK enum ct_status solver_resume_newest(struct ct_solver *s,
+                                                  int64_t since);
 
 /* commit.c: for elastic jobs; nothing happens in others.  solver_mark() keeps
  * the start of an iteration, solver_commit() waits until it counts. */

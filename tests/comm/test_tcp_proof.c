@@ -122,3 +122,44 @@ TEST(tcp_proof, what_was_recorded_opens_no_connection)
     t->ops->destroy(t);
     ct_tcp_destroy(e);
 }
+
+/* A hello for a view that is not open yet waits, once however often it is said:
+ * nobody without the key fills memory so. */
+TEST(tcp_proof, what_was_recorded_does_not_wait_for_a_view)
+{
+    enum { TIMES = 200 };
+    struct tcp_hello hello = { .magic = tcp_hello_magic, .view = 9 };
+    const void *address[2];
+    size_t bytes[2];
+    struct ct_tcp_view view = { .number = 1, .rank = 1, .size = 2,
+                                .address = address, .address_bytes = bytes };
+    struct ct_tcp *e       = NULL;
+    struct ct_transport *t = NULL;
+    int fd[TIMES], n_closed = 0;
+    char x;
+
+    ASSERT_OK(ct_tcp_create(&e));
+    address[0] = address[1] = ct_tcp_address(e, &bytes[0]);
+    bytes[1]   = bytes[0];
+    ASSERT_OK(ct_tcp_open(e, &view, &t)); /* rank 0 is this test */
+    hello.tag = tcp_tag((const uint8_t *)address[1] + 16, TCP_HELLO, &hello,
+                        NULL);
+    for (int i = 0; i < TIMES; i++) {
+        fd[i] = knock(address[1]);
+        say(fd[i], &hello, sizeof(hello));
+        t->ops->progress(t);
+    }
+    for (int i = 0; i < 5000 && n_closed < TIMES - 1; i++) {
+        usleep(1000);
+        t->ops->progress(t);
+        n_closed = 0;
+        for (int k = 0; k < TIMES; k++)
+            n_closed += recv(fd[k], &x, 1, MSG_DONTWAIT) == 0;
+    }
+    ASSERT_INT(TIMES - 1, n_closed);
+    ASSERT_INT(1, e->n_guests[TCP_AWAITED]);
+    for (int i = 0; i < TIMES; i++)
+        close(fd[i]);
+    t->ops->destroy(t);
+    ct_tcp_destroy(e);
+}

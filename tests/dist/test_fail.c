@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "comm/ps/ps_message.h"
 #include "dist/ranks.h"
+#include "dist/servers/rounds.h"
 
 enum { N_RANKS = 3 };
 
@@ -137,6 +138,7 @@ struct poor_end {
 };
 
 static atomic_bool is_poor;
+static int poor_tag; /* messages that it cannot send */
 
 static struct ct_transport *inner_of(struct ct_transport *t)
 {
@@ -147,8 +149,8 @@ static enum ct_status poor_send(struct ct_transport *t, int to, int tag,
                                 const void *data, size_t bytes,
                                 struct ct_request *out)
 {
-    if (tag == CT_PS_TAG_ANSWER && atomic_load(&is_poor))
-        return ct_fail(CT_ENOMEM, "no memory for an answer");
+    if (tag == poor_tag && atomic_load(&is_poor))
+        return ct_fail(CT_ENOMEM, "no memory for a message");
     return inner_of(t)->ops->send(inner_of(t), to, tag, data, bytes, out);
 }
 
@@ -239,7 +241,7 @@ static void *poor_main(void *arg)
     return NULL;
 }
 
-static void serve_without_memory(const char *options)
+static void serve_without_memory(const char *options, int tag)
 {
     Caffe__DistributedParameter *p = NULL;
     Caffe__SolverParameter *param  = ranks_solver(N_RANKS - 1, "");
@@ -252,6 +254,7 @@ static void serve_without_memory(const char *options)
     ASSERT_OK(ct_loopback_create(N_RANKS, &(struct ct_loopback_options){ 0 },
                                  t));
     atomic_store(&is_poor, false);
+    poor_tag = tag;
     t[N_RANKS - 1] = make_poor(t[N_RANKS - 1]);
     for (int r = 0; r < N_RANKS; r++) {
         e[r] = (struct end){ .transport = t[r], .param = param, .options = p,
@@ -270,11 +273,22 @@ static void serve_without_memory(const char *options)
 TEST(fail, a_server_that_adds_up_without_memory_ends_the_job)
 {
     ranks_make_data();
-    serve_without_memory("road: 'ps' servers: 1 stall: 0");
+    serve_without_memory("road: 'ps' servers: 1 stall: 0",
+                         CT_PS_TAG_ANSWER);
 }
 
 TEST(fail, a_server_that_keeps_parameters_without_memory_ends_the_job)
 {
     ranks_make_data();
-    serve_without_memory("sync: 'ssp' staleness: 1 servers: 1 stall: 0");
+    serve_without_memory("sync: 'ssp' staleness: 1 servers: 1 stall: 0",
+                         CT_PS_TAG_ANSWER);
+}
+
+/* All have trained, and wait for its word of who has come. */
+TEST(fail, a_server_without_memory_for_the_last_meeting_ends_the_job)
+{
+    const int of_who_is_gone = DIST_ROUND_TAG_FREE + 1;
+
+    ranks_make_data();
+    serve_without_memory("deadline: 5 servers: 1 stall: 0", of_who_is_gone);
 }

@@ -220,6 +220,7 @@ TEST(line, cards_come_back)
     ASSERT(c.started != 0);
     c.id         = 77;
     c.port       = 4242;
+    c.door       = 2424;
     c.data_bytes = 100;
     n            = card_write(&c, bytes);
     ASSERT_OK(card_read(bytes, n, &back));

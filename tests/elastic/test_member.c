@@ -518,6 +518,128 @@ TEST(member, who_comes_waits_until_all_are_prepared)
     member_destroy(a);
 }
 
+/* Where servers keep the parameters, no rank makes anything in advance, and who
+ * comes need not wait for that.  A hint that came before that was known counts
+ * as taken. */
+TEST(member, who_comes_waits_for_nobody_who_takes_no_hints)
+{
+    uint16_t port = 0;
+    const struct elastic_membership *first, *second;
+    struct elastic_place p = { 0 }, q = { 0 };
+    struct elastic_member *a, *b;
+    double begin;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    a     = make_preparing(&port, true);
+    first = member_asks(a);
+    ASSERT_OK(first->next(first->arg, &p));
+    ASSERT_OK(member_begin(a, 0));
+    b      = make_preparing(&port, false);
+    second = member_asks(b);
+    ASSERT_OK(second->next(second->arg, &q)); /* a hint */
+    ASSERT_INT(0, q.view);
+    begin = ct_now();
+    first->heeds(first->arg, false);
+    second->prepared(second->arg, q.hint);
+    ASSERT_OK(second->next(second->arg, &q));
+    ASSERT_INT(2, q.view);
+    ASSERT(ct_now() - begin < 5); /* it would be taken in after ten */
+    member_destroy(b);
+    member_destroy(a);
+}
+
+struct comer {
+    struct elastic_member *m;
+    struct elastic_place   place;
+    enum ct_status         st;
+};
+
+static void *come(void *arg)
+{
+    struct comer *c                     = arg;
+    const struct elastic_membership *by = member_asks(c->m);
+
+    c->st = by->next(by->arg, &c->place);
+    return NULL;
+}
+
+/* Another job has come to where the one that is looked for had a door. */
+TEST(member, a_refusal_of_another_job_is_not_the_last_word)
+{
+    const struct timespec moment = { 0, 200000000 };
+    uint16_t other = 0, own = 0;
+    const int door           = ct_reserve_port(&own);
+    struct member_config c   = usual(true, 1);
+    struct comer comer       = { .m = NULL };
+    struct elastic_place p   = { 0 };
+    struct elastic_member *a, *b;
+    pthread_t thread;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.digest = 7;
+    a        = make_like(c, &other, true);
+    ASSERT_OK(member_asks(a)->next(member_asks(a)->arg, &p));
+    ASSERT_OK(member_begin(a, 0));
+    c          = usual(false, 1);
+    c.knock[1] = (struct elastic_door){ ct_loopback_address(), own };
+    c.knock[0] = (struct elastic_door){ ct_loopback_address(), other };
+    c.n_knock  = 2;
+    ASSERT_OK(member_create(&c, &comer.m));
+    pthread_create(&thread, NULL, come, &comer);
+    nanosleep(&moment, NULL); /* in which it is refused */
+    c      = usual(true, 1);
+    c.door = door;
+    ASSERT_OK(member_create(&c, &b));
+    ASSERT_OK(member_asks(b)->next(member_asks(b)->arg, &p));
+    ASSERT_OK(member_begin(b, 0));
+    pthread_join(thread, NULL);
+    ASSERT_OK(comer.st);
+    ASSERT_INT(2, comer.place.size);
+    member_destroy(comer.m);
+    member_destroy(b);
+    member_destroy(a);
+}
+
+/* An agent whose ranks are all dead has told others of them.  It hears that
+ * these have finished the job. */
+TEST(member, agents_hear_of_the_end)
+{
+    struct post_config c   = { .secret = secret, .what = POST_AGENT,
+                               .door = -1 };
+    const struct ct_ip here = ct_loopback_address();
+    const double end       = ct_now() + 30;
+    struct elastic_place p = { 0 };
+    uint16_t port          = 0;
+    struct elastic_member *m;
+    struct post_events e;
+    struct post agent;
+    int64_t began;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    m = make(&port, true);
+    ASSERT_OK(member_asks(m)->next(member_asks(m)->arg, &p));
+    card_of_this_process(&c.card);
+    c.card.id = 5;
+    ASSERT_OK(post_start(&agent, &c));
+    ASSERT(post_door(&agent, &here, port));
+    while (!agent.peers->open && ct_now() < end) {
+        post_wait(&agent, 10, &e);
+        post_work(&agent, &e);
+    }
+    while (member_job_began(agent.done) == 0 && ct_now() < end) {
+        member_done(m, true); /* until it knows who has called */
+        post_wait(&agent, 10, &e);
+        post_work(&agent, &e);
+    }
+    began = member_job_began(agent.done);
+    ASSERT(began > 0 && began == member_began(m));
+    post_stop(&agent);
+    member_destroy(m);
+}
+
 /* The hint that a member has yet to take, of so many ranks. */
 static struct elastic_place await_hint(const struct elastic_membership *by,
                                        int size)

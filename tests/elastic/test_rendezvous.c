@@ -1,6 +1,7 @@
 /* test_rendezvous.c - who begins a job, and who must not. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -196,6 +197,42 @@ TEST(rendezvous, doors_are_asked_together_and_waited_for)
     ASSERT_OK(rendezvous_open_within(&r, where, secret, 30));
     ASSERT(r.founds);
     ASSERT(ct_now() - begin > 10 && ct_now() - begin < 18);
+    pthread_join(thread, NULL);
+    rendezvous_close(&r);
+}
+
+/* Takes one call, and is killed before it answers. */
+static void *hang_up_once(void *arg)
+{
+    const int *listener = arg;
+    struct pollfd p     = { .fd = *listener, .events = POLLIN };
+
+    if (poll(&p, 1, 20000) == 1)
+        close(accept(*listener, NULL, NULL));
+    close(*listener);
+    return NULL;
+}
+
+/* A rank that ends as it is asked says nothing of its job, whose other ranks
+ * may go on: its door is asked again. */
+TEST(rendezvous, a_door_of_this_machine_that_hangs_up_is_asked_again)
+{
+    char secret[300];
+    uint16_t port      = 0;
+    int listener       = ct_listen(&port);
+    const double begin = ct_now();
+    pthread_t thread;
+    struct rendezvous r;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(secret, sizeof(secret), "%s", test_path("secret"));
+    snprintf(where, sizeof(where), "127.0.0.1:%d,127.0.0.1:%d", free_port(),
+             ntohs(port));
+    pthread_create(&thread, NULL, hang_up_once, &listener);
+    ASSERT_OK(rendezvous_open_within(&r, where, secret, 30));
+    ASSERT(r.founds); /* nobody is there any more */
+    ASSERT(ct_now() - begin > 0.5);
     pthread_join(thread, NULL);
     rendezvous_close(&r);
 }

@@ -1,6 +1,7 @@
 /* test_snapshot.c - snapshots on bad disks, in moved folders, half gone. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -476,4 +477,75 @@ TEST(snapshot, what_was_written_before_a_job_is_not_its_own)
     ASSERT_HAS("_iter_1.", path);
     ct_free(path);
     ASSERT_STATUS(CT_ENOTFOUND, solver_newest_since(s, now + 600, &path));
+}
+
+static atomic_bool has_written;
+
+static void *write_on(void *arg)
+{
+    struct ct_solver *s = arg;
+
+    for (int i = 0; i < 60; i++)
+        if (ct_solver_step(s, 1) != CT_OK || ct_solver_snapshot(s) != CT_OK)
+            break;
+    atomic_store(&has_written, true);
+    return NULL;
+}
+
+/* Who was rank 0 of an elastic job still writes snapshots, and keeps one, while
+ * the next ranks go on from the newest. */
+TEST(snapshot, one_is_found_while_another_process_replaces_them)
+{
+    struct ct_solver *before = solver_with("snapshot_keep: 1");
+    struct ct_solver *s      = solver_with("");
+    pthread_t thread;
+    int n = 0;
+
+    ASSERT_OK(ct_solver_step(before, 1));
+    ASSERT_OK(ct_solver_snapshot(before));
+    atomic_store(&has_written, false);
+    pthread_create(&thread, NULL, write_on, before);
+    for (; !atomic_load(&has_written); n++)
+        ASSERT_OK(solver_resume_newest(s, 0));
+    pthread_join(thread, NULL);
+    ASSERT(n > 0);
+    ASSERT_OK(solver_resume_newest(s, 0));
+    ASSERT_INT(61, ct_solver_iter(s));
+}
+
+static struct ct_bytes late_state;
+static const char     *late_path;
+
+static void *write_late(void *arg)
+{
+    const struct timespec nap = { 0, 300000000 };
+
+    (void)arg;
+    nanosleep(&nap, NULL);
+    test_write(late_path, late_state.ptr, late_state.n);
+    return NULL;
+}
+
+/* The weights of an iteration are there anew, and their state is not yet. */
+TEST(snapshot, one_that_is_written_again_is_waited_for)
+{
+    struct ct_solver *s = solver_with(""), *other = solver_with("");
+    struct ct_bytes old;
+    pthread_t thread;
+    char *path = NULL;
+
+    ASSERT_OK(ct_solver_step(s, 1));
+    ASSERT_OK(ct_solver_snapshot(s));
+    old = test_read(state_of(1, ""));
+    ct_data(ct_net_param(ct_solver_net(other), 0)->blob)[0] += 1;
+    ASSERT_OK(ct_solver_step(other, 1));
+    ASSERT_OK(ct_solver_snapshot(other));
+    late_path  = state_of(1, "");
+    late_state = test_read(late_path);
+    ASSERT_OK(ct_file_write(state_of(1, ""), old.ptr, old.n));
+    age(state_of(1, ""));
+    pthread_create(&thread, NULL, write_late, NULL);
+    ASSERT_OK(solver_newest_since(s, 0, &path));
+    pthread_join(thread, NULL);
+    ct_free(path);
 }

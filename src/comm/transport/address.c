@@ -152,6 +152,16 @@ int ct_reserve_port(uint16_t *port)
     return open_port(port, false);
 }
 
+uint16_t ct_port_of(int fd)
+{
+    struct sockaddr_in6 any = { .sin6_port = 0 };
+    socklen_t length        = sizeof(any);
+
+    return getsockname(fd, (struct sockaddr *)&any, &length) == 0
+               ? any.sin6_port /* where IPv4's is, too */
+               : 0;
+}
+
 int ct_connect(const struct ct_ip *to, uint16_t port)
 {
     struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = port };

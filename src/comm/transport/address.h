@@ -33,6 +33,8 @@ struct ct_ip ct_loopback_address(void);
 int ct_listen(uint16_t *port);
 /* A socket that holds the port and does not listen: connections are refused. */
 int ct_reserve_port(uint16_t *port);
+/* The port of such a socket, in network order; 0: it has none. */
+uint16_t ct_port_of(int fd);
 /* A non-blocking socket that is connecting; -1: errno has the cause.  port is
  * in network order. */
 int ct_connect(const struct ct_ip *to, uint16_t port);

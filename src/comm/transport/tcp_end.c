@@ -183,6 +183,18 @@ static bool guest_answer(struct ct_tcp *e, struct tcp_guest *g)
            tcp_watch(e, g->fd, g, false);
 }
 
+/* Whether a guest with the same nonce waits already.  Each caller draws its own
+ * nonce, so this hello is a recorded copy.  So no more guests can wait than
+ * members have called. */
+static bool is_awaited(const struct ct_tcp *e, const struct tcp_hello *h)
+{
+    for (const struct tcp_guest *g = e->guests; g; g = g->next)
+        if (g->state == TCP_AWAITED &&
+            memcmp(g->hello.nonce, h->nonce, TCP_NONCE_BYTES) == 0)
+            return true;
+    return false;
+}
+
 /* Handles a guest with a correct hello: a peer of this view, of a later one, or
  * of an earlier one. */
 static void guest_known(struct ct_tcp *e, struct tcp_guest *g)
@@ -191,7 +203,8 @@ static void guest_known(struct ct_tcp *e, struct tcp_guest *g)
 
     if (p && guest_answer(e, g)) {
         guest_becomes(e, g, TCP_PROVING);
-    } else if (p || (e->view && g->hello.view <= e->view->number)) {
+    } else if (p || (e->view && g->hello.view <= e->view->number) ||
+               (g->state != TCP_AWAITED && is_awaited(e, &g->hello))) {
         guest_leave(e, g, true);
     } else { /* tcp_seat_guests() answers it when its view opens */
         guest_becomes(e, g, TCP_AWAITED);

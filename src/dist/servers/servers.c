@@ -60,13 +60,16 @@ static enum ct_status end_serving(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-/* All ranks meet before servers stop.  A rank that only serves waits here all
- * the time, which the watch does not count as a stall. */
+/* All ranks meet before servers stop; the watch knows that servers wait here.
+ * A rank that fails, e.g. without memory, takes part in nothing that follows,
+ * and the others see it leave. */
 static enum ct_status meet_at_end(struct ct_comm *c, void *arg)
 {
     const struct ct_dist *d = arg;
+    const enum ct_status st = d->ps.round ? dist_farewell(c, arg)
+                                          : ct_barrier(d->view.all);
 
-    return d->ps.round ? dist_farewell(c, arg) : ct_barrier(d->view.all);
+    return st == CT_OK ? CT_OK : ct_fail_in(CT_ECOMM, "the last meeting");
 }
 
 static enum ct_status reset_job(struct ct_comm *c, void *arg)
