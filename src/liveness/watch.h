@@ -49,7 +49,9 @@ struct live_watch_config {
     void *arg;
 };
 
-/* All ranks call it; the comm thread runs. */
+/* All ranks call it; the comm thread runs.  The ranks meet.  Where they come
+ * and go nobody waits for that: it is the comm thread's next job, during which
+ * each makes its nets. */
 CT_MUST_CHECK enum ct_status live_watch_create(
     const struct live_watch_config *config, struct live_watch **out);
 /* Before this rank ends the job: time for the witness of a dead one. */

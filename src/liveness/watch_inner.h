@@ -1,6 +1,7 @@
 /* watch_inner.h - what the files of a watch share.
  *
  *     watch.c       beginning, end, and the thread that looks
+ *     meeting.c     ranks learn where the others' pulses are
  *     blame.c       who is waited for, and whether a wait can still end well
  *     heartbeat.c   pulses of ranks that rank 0 cannot map, as messages */
 #ifndef CT_LIVENESS_WATCH_INNER_H
@@ -46,6 +47,7 @@ struct live_watch {
                                 * thread read this rank's alone, and cards
                                 * where config.who is there */
     atomic_bool     met;
+    struct ct_job   meeting; /* of the ranks, on the comm thread */
     bool           *remote; /* per rank: rank 0 hears of it by messages */
     /* The comm thread's: */
     bool              sending, hearing;
@@ -109,6 +111,9 @@ uint64_t live_age_of_move(const struct live_watch *w, uint64_t now);
 bool live_speaks(const struct live_watch *w, uint64_t now);
 /* Can a wait still end well?  For ct_comm.judge. */
 CT_MUST_CHECK enum ct_status live_judge(void *watch);
+
+/* meeting.c, on the comm thread: all ranks meet. */
+CT_MUST_CHECK enum ct_status live_meet_job(struct ct_comm *c, void *watch);
 
 /* heartbeat.c, on the comm thread: sends and hears pulses, then judges; for
  * ct_comm.tick.  And gives up what is under way: false where the transport may
