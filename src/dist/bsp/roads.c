@@ -60,13 +60,24 @@ static enum ct_status recall(struct ct_dist *d, bool *known)
     return CT_OK;
 }
 
+void dist_auto_ahead(struct ct_dist *d)
+{
+    double gamma = 0;
+
+    if (atomic_load(&d->elastic.adding) == 0 &&
+        ct_probe_adding(&gamma) == CT_OK) /* or else when it is needed */
+        atomic_store(&d->elastic.adding, gamma);
+}
+
 /* Where choices go by the memory that is moved, which way is the shorter one
  * does not depend on its speed.  Others wait while ranks come, so that is all
- * that is measured, by rank 0. */
+ * that is measured, by rank 0, and where it can be before they do. */
 static enum ct_status measure_memory(struct ct_dist *d)
 {
     double *gamma = &d->elastic.machine.gamma;
 
+    if (*gamma == 0)
+        *gamma = atomic_load(&d->elastic.adding);
     if (*gamma == 0 && d->view.rank == 0)
         CT_TRY(ct_probe_adding(gamma));
     CT_TRY(ct_dist_broadcast(d, gamma, sizeof(*gamma)));
