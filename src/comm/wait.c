@@ -1,8 +1,17 @@
-/* wait.c - the one way in which a rank waits for its peers. */
+/* wait.c - the one way in which a rank waits for its peers.
+ *
+ * A thread that only yields its core stays on it.  If another rank came to that
+ * core, both share it, for tens of iterations, while another core may be idle:
+ * the kernel finds a free core for threads that wake up, and moves others
+ * late.  So who finds that somebody else has used its core for long takes a nap
+ * next, and wakes up elsewhere. */
 #include "comm/wait.h"
 
 #include "base/clock.h"
 #include "base/pulse.h"
+
+/* What others do on a core between two looks takes less, or they compute. */
+static const double turn_s = 5e-4;
 
 /* Silence that peers need not know of; between two looks at how it stands. */
 static const double moment_s = 5e-3, look_s = 50e-3;
@@ -11,7 +20,7 @@ void ct_wait_begin(struct ct_wait *w)
 {
     w->start = w->since = ct_now();
     w->next_look        = w->start + moment_s;
-    w->told             = false;
+    w->told = w->shares_core = false;
 }
 
 void ct_wait_news(struct ct_wait *w, double when)
@@ -78,8 +87,12 @@ enum ct_status ct_wait_on(struct ct_wait *w)
     now = ct_now();
     if (now >= w->next_look)
         CT_TRY(look_around(w, now));
-    if (!ct_pace_turn(&w->pace, now - w->start))
+    if (!w->shares_core && !ct_pace_turn(&w->pace, now - w->start)) {
+        w->shares_core = now - w->start >= w->pace.spin_s &&
+                         ct_now() - now > turn_s;
         return CT_OK;
+    }
+    w->shares_core = false;
     if (w->sleep)
         w->sleep(w->arg);
     else
