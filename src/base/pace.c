@@ -21,3 +21,10 @@ void ct_pace_nap(const struct ct_pace *p, double waited)
 
     nanosleep(&nap, NULL);
 }
+
+void ct_pace_spread(void)
+{
+    const struct timespec moment = { 0, 1 };
+
+    nanosleep(&moment, NULL);
+}

@@ -20,4 +20,9 @@ struct ct_pace {
 bool ct_pace_turn(const struct ct_pace *p, double waited);
 void ct_pace_nap(const struct ct_pace *p, double waited);
 
+/* Sleeps for a moment, less than a tenth of a millisecond.  The kernel puts who
+ * wakes up on a free core, and moves who only runs on late: so threads that
+ * were woken by each other on one core come apart. */
+void ct_pace_spread(void);
+
 #endif

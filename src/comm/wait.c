@@ -1,8 +1,18 @@
-/* wait.c - the one way in which a rank waits for its peers. */
+/* wait.c - the one way in which a rank waits for its peers.
+ *
+ * A thread that only yields its core stays on it.  If another rank came to that
+ * core, both share it, for tens of iterations, while another core may be idle:
+ * the kernel finds a free core for threads that wake up, and moves others
+ * late.  So who finds that somebody else has used its core for long takes a nap
+ * next, and wakes up elsewhere. */
 #include "comm/wait.h"
 
 #include "base/clock.h"
 #include "base/pulse.h"
+
+/* If another thread has had the core for longer than this between two looks, it
+ * computes. */
+static const double turn_s = 5e-4;
 
 /* The shortest wait that is reported to peers; the time between two checks of a
  * wait. */
@@ -12,7 +22,7 @@ void ct_wait_begin(struct ct_wait *w)
 {
     w->start = w->since = ct_now();
     w->next_look        = w->start + moment_s;
-    w->told             = false;
+    w->told = w->shares_core = false;
 }
 
 void ct_wait_news(struct ct_wait *w, double when)
@@ -81,8 +91,12 @@ enum ct_status ct_wait_on(struct ct_wait *w)
     now = ct_now();
     if (now >= w->next_look)
         CT_TRY(look_around(w, now));
-    if (!ct_pace_turn(&w->pace, now - w->start))
+    if (!w->shares_core && !ct_pace_turn(&w->pace, now - w->start)) {
+        w->shares_core = now - w->start >= w->pace.spin_s &&
+                         ct_now() - now > turn_s;
         return CT_OK;
+    }
+    w->shares_core = false;
     if (w->sleep)
         w->sleep(w->arg);
     else

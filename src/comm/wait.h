@@ -34,7 +34,8 @@ struct ct_wait {
     bool            owner; /* the caller is the comm's own thread */
     bool            own;   /* it waits for this rank itself: not reported to
                             * peers, and nobody is judged */
-    struct ct_pace  pace;
+    struct ct_pace  pace;  /* a turn that another thread takes for long is
+                            * followed by a nap: see wait.c */
     /* Optional.  Called instead of a nap; checks that the awaited rank can
      * still answer. */
     void (*sleep)(void *arg);
@@ -42,7 +43,7 @@ struct ct_wait {
     void *arg;
     /* Private to wait.c: */
     double start, since, next_look; /* since: time of the last progress */
-    bool   told;
+    bool   told, shares_core;
 };
 
 void ct_wait_begin(struct ct_wait *w);

@@ -79,6 +79,15 @@ static bool expect(const struct elastic_membership *m,
     return true;
 }
 
+/* On the thread that prepares, of the rank that will be rank 0: what others
+ * would wait for. */
+static void get_ready(void *owner, int n_ranks, size_t n_floats, int n_arrays)
+{
+    if (n_ranks > 0)
+        dist_auto_ahead(owner);
+    dist_direct_reserve(owner, n_ranks, n_floats, n_arrays);
+}
+
 /* The first rank of a host reserves the shared memory. */
 bool dist_expects(struct ct_exchange *x, struct ct_expected *out)
 {
@@ -94,7 +103,7 @@ bool dist_expects(struct ct_exchange *x, struct ct_expected *out)
     }
     if (expect(m, d->options, d->facts->n_hosts, &place, out)) {
         if (out->shares && place.rank == 0)
-            out->reserve = dist_direct_reserve;
+            out->reserve = get_ready;
         out->owner = x->state;
         return true;
     }

@@ -75,6 +75,8 @@ struct dist_elastic {
                                       * next view */
     struct dist_machine   machine;   /* measured link and compute speeds; alpha
                                       * 0: not measured */
+    double _Atomic        adding;    /* seconds a byte, measured by the thread
+                                      * that prepares a view; 0: not measured */
     struct ct_pulse       pulse;     /* of a view of one rank, which has no
                                       * watch */
 };

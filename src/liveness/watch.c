@@ -7,11 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "comm/coll/coll.h"
 #include "cortado/log.h"
 #include "liveness/record.h"
 #include "liveness/watch_inner.h"
@@ -261,7 +259,7 @@ static void tell_own_end(const struct live_watch *w)
     struct ct_pulse_view v = live_view_of(w, w->rank);
     char who[128], where[128];
 
-    for (int r = 0; r < w->rank; r++)
+    for (int r = 0; r < w->rank && atomic_load(&w->met); r++)
         if (w->seat[r].page && (w->seat[r].gone ||
                                 atomic_load(&w->seat[r].page->ending)))
             return;
@@ -300,89 +298,12 @@ void live_watch_last_words(struct live_watch *w)
 
 /* ---- beginning and end */
 
-static struct live_page *map_peer(const struct live_card *c)
-{
-    struct live_page *page = live_page_map(c->pid, c->fd);
-
-    if (!page || page->nonce == c->nonce)
-        return page;
-    live_page_unmap(page);
-    return NULL;
-}
-
 int live_watch_show(struct live_watch *w)
 {
     if (!w)
         return -1;
     atomic_store(&w->mine->witnessed, true);
     return w->fd;
-}
-
-static void seat_rank(struct live_watch *w, int r, const struct live_card *mine,
-                      const struct live_card *its)
-{
-    const struct ct_place *place = &w->config.all->place;
-    const bool serves = w->rank >= w->config.n_train;
-    struct live_seat *s = &w->seat[r];
-
-    if (r == w->rank)
-        return; /* set already, and the watching thread reads it */
-    if (!w->config.who)
-        s->card = *its;
-    if (strcmp(its->host, mine->host) == 0 &&
-        ct_place_host(place, r) == ct_place_host(place, w->rank))
-        s->page = map_peer(its);
-    if (s->page && its->pid != mine->pid && w->config.view == 0)
-        s->pidfd = (int)syscall(SYS_pidfd_open, its->pid, 0);
-    s->like      = (r >= w->config.n_train) == serves;
-    w->remote[r] = !s->page;
-}
-
-/* Rank 0 listens if there are ranks on other hosts.  Ranks that are threads
- * need no lines, because a thread does not die alone. */
-static void offer_lines(struct live_watch *w)
-{
-    bool any = false;
-
-    for (int r = 0; r < w->size; r++)
-        any |= w->remote[r];
-    if (w->rank == 0 && any && !w->config.all->transport->threads &&
-        w->config.view == 0)
-        w->listener = live_line_listen(w->mine->nonce, &w->offer);
-}
-
-/* On the comm thread: ranks exchange their cards, and learn which of them send
- * their pulse to rank 0. */
-static enum ct_status meet_job(struct ct_comm *c, void *arg)
-{
-    struct live_watch *w  = arg;
-    const size_t n        = (size_t)w->size;
-    struct live_card mine = w->seat[w->rank].card, *all = NULL;
-    size_t *bytes = NULL;
-    enum ct_status st;
-
-    (void)c;
-    CT_TRY_GOTO(ct_alloc(n, sizeof(*all), "watch", &all), st, out);
-    CT_TRY_GOTO(ct_alloc(n, sizeof(*bytes), "watch", &bytes), st, out);
-    for (size_t r = 0; r < n; r++)
-        bytes[r] = sizeof(*all);
-    CT_TRY_GOTO(ct_allgather(w->config.all, &mine, bytes, all), st, out);
-    for (int r = 0; r < w->size; r++)
-        seat_rank(w, r, &mine, &all[r]);
-    CT_TRY_GOTO(ct_broadcast(w->config.all, 0, w->remote,
-                             n * sizeof(*w->remote)), st, out);
-    offer_lines(w);
-    st = ct_broadcast(w->config.all, 0, &w->offer, sizeof(w->offer));
-    /* A rank that serves waits for all ranks until training ends, which is not
-     * a stall.  Ranks that train judge their own waits. */
-    if (w->rank >= w->config.n_train)
-        w->config.all->pulse = NULL;
-    if (st == CT_OK)
-        atomic_store(&w->met, true);
-out:
-    ct_free(all);
-    ct_free(bytes);
-    return st;
 }
 
 static void install(struct live_watch *w, struct ct_comm *c)
@@ -478,8 +399,11 @@ enum ct_status live_watch_create(const struct live_watch_config *config,
     CT_TRY(ct_job_run(config->thread, install_job, w));
     if (w->wake < 0 || pthread_create(&w->thread, NULL, watch_main, w) != 0)
         return ct_fail(CT_ENOMEM, "cannot start the watching thread");
-    w->runs = true;
-    return ct_job_run(config->thread, meet_job, w);
+    w->runs    = true;
+    w->meeting = (struct ct_job){ .run = live_meet_job, .arg = w,
+                                  .name = "meet" };
+    ct_job_submit(config->thread, &w->meeting);
+    return config->view > 0 ? CT_OK : ct_job_wait(&w->meeting);
 }
 
 static bool has_died(const struct live_seat *s)
@@ -494,7 +418,8 @@ void live_watch_hear_out(struct live_watch *w)
     bool wait = false;
 
     for (int r = 0; w && r < w->size; r++)
-        wait |= r != w->rank && w->seat[r].page && has_died(&w->seat[r]) &&
+        wait |= r != w->rank && live_knows(w, r) && w->seat[r].page &&
+                has_died(&w->seat[r]) &&
                 atomic_load(&w->seat[r].page->witnessed);
     if (wait)
         usleep(WITNESS_US);
@@ -560,7 +485,7 @@ bool live_watch_look(const struct live_watch *w, int rank,
 {
     const struct live_seat *s = w ? &w->seat[rank] : NULL;
 
-    if (!s || (!s->page && !s->heard))
+    if (!s || !live_knows(w, rank) || (!s->page && !s->heard))
         return false;
     out->view = live_view_of(w, rank);
     out->pid  = s->card.pid;

@@ -50,7 +50,9 @@ struct live_watch_config {
     void *arg;
 };
 
-/* All ranks call it, while the comm thread runs. */
+/* All ranks call it, while the comm thread runs.  The ranks meet.  In an elastic
+ * job nobody waits for that: the meeting is the next job of the comm thread,
+ * and each rank makes its nets meanwhile. */
 CT_MUST_CHECK enum ct_status live_watch_create(
     const struct live_watch_config *config, struct live_watch **out);
 /* Call it before this rank ends the job.  If a rank of this host has died,

@@ -1,6 +1,7 @@
 /* watch_inner.h - shared by the files of a watch.
  *
  *     watch.c       beginning, end, and the watching thread
+ *     meeting.c     ranks learn where the pulses of the others are
  *     blame.c       finds the rank that others wait for, and judges waits
  *     heartbeat.c   ranks whose pulse rank 0 cannot map send it as messages */
 #ifndef CT_LIVENESS_WATCH_INNER_H
@@ -48,6 +49,7 @@ struct live_watch {
                                 * thread reads seats of other ranks; with
                                 * config.who other threads read their cards */
     atomic_bool     met;
+    struct ct_job   meeting; /* of the ranks, on the comm thread */
     bool           *remote; /* per rank: it sends its pulse to rank 0; owned */
     /* Only the comm thread uses these: */
     bool              sending, hearing;
@@ -115,6 +117,9 @@ uint64_t live_age_of_move(const struct live_watch *w, uint64_t now);
 bool live_speaks(const struct live_watch *w, uint64_t now);
 /* Fails if a wait cannot succeed any more.  For ct_comm.judge. */
 CT_MUST_CHECK enum ct_status live_judge(void *watch);
+
+/* meeting.c, on the comm thread: all ranks meet. */
+CT_MUST_CHECK enum ct_status live_meet_job(struct ct_comm *c, void *watch);
 
 /* heartbeat.c, on the comm thread.  live_tick(), for ct_comm.tick, sends and
  * receives pulses, then judges.  live_heartbeat_end() cancels requests; false:

@@ -1,4 +1,8 @@
 /* test_wait.c - what peers see of a rank whose threads both wait. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "base/pulse.h"
 #include "comm/transport/transports.h"
@@ -37,5 +41,63 @@ TEST(wait, a_wait_that_ends_hides_no_other_threads)
     ASSERT_INT(3, ct_pulse_view(&pulse).peer);
     (void)ct_wait_end(&compute);
     ASSERT(ct_pulse_view(&pulse).waiting == 0);
+    ct_comm_destroy(c);
+}
+
+/* ---- Two threads on one core. */
+
+static atomic_bool stop;
+
+static void *compute(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&stop))
+        ;
+    return NULL;
+}
+
+static void count_nap(void *arg)
+{
+    ++*(int *)arg;
+}
+
+/* The core that this thread is on; both stay there. */
+static void stay_here(cpu_set_t *before)
+{
+    cpu_set_t here;
+
+    CPU_ZERO(&here);
+    CPU_SET((size_t)sched_getcpu(), &here);
+    ASSERT_INT(0, sched_getaffinity(0, sizeof(*before), before));
+    ASSERT_INT(0, sched_setaffinity(0, sizeof(here), &here));
+}
+
+/* It would wait by yields for ever. */
+TEST(wait, who_shares_its_core_naps)
+{
+    const double end       = ct_now() + 60;
+    struct ct_transport *t = NULL;
+    struct ct_comm *c      = NULL;
+    int n_naps             = 0;
+    struct ct_wait w;
+    cpu_set_t before;
+    pthread_t other;
+
+    ASSERT_OK(ct_transport_alone.create(&t));
+    ASSERT_OK(ct_comm_create(t, &c));
+    w = (struct ct_wait){ .comm = c, .peer = 1, .own = true,
+                          .pace = { .yield_s = 1e9 }, .sleep = count_nap,
+                          .arg = &n_naps };
+    stay_here(&before);
+    atomic_store(&stop, false);
+    ASSERT_INT(0, pthread_create(&other, NULL, compute, NULL));
+    ct_wait_begin(&w);
+    while (n_naps == 0 && ct_now() < end)
+        ASSERT_OK(ct_wait_on(&w));
+    (void)ct_wait_end(&w);
+    atomic_store(&stop, true);
+    pthread_join(other, NULL);
+    ASSERT_INT(0, sched_setaffinity(0, sizeof(before), &before));
+    ASSERT_INT(1, n_naps);
     ct_comm_destroy(c);
 }

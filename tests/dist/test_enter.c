@@ -396,6 +396,7 @@ TEST(enter, what_is_prepared_goes_with_its_hint)
     ASSERT(prepares(s, &h, 0, 2));
     while (!atomic_load(&d->host.spare))
         bus_nap(1000); /* the last that its thread makes */
+    ASSERT(atomic_load(&d->elastic.adding) > 0); /* nobody waits for that */
     ASSERT(!prepares(s, &h, 0, 0));
     while (s->ahead.dropped)
         ASSERT_OK(ct_solver_step(s, 1));

@@ -2,12 +2,14 @@
  * at; so is one of another host, which tells of itself in messages. */
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/pulse.h"
 #include "comm/coll/coll.h"
 #include "cortado/log.h"
 #include "dist/ranks.h"
+#include "liveness/watch.h"
 
 enum { MOST = 5 };
 
@@ -366,4 +368,75 @@ TEST(watch, ranks_of_other_hosts_are_heard_while_a_host_waits_for_its_own)
     ASSERT_HAS("s for rank 1 (pid ", noted);
     if (strstr(noted, "no sign of life"))
         FAIL("%s", noted);
+}
+
+/* ---- A view of ranks that come and go. */
+
+static uint64_t none_sent(const void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static unsigned none_asked(const void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* One rank of a view. */
+struct viewer {
+    struct ct_comm        *comm;
+    struct ct_comm_thread *thread;
+    struct live_watch     *watch;
+    struct ct_job          meeting;
+};
+
+static void come_to_view(struct viewer *v, struct ct_transport *t)
+{
+    struct live_watch_config config = {
+        .n_train = t->size, .stall = 100, .heartbeat = 100, .view = 7,
+        .sent = none_sent, .asked = none_asked };
+
+    ASSERT_OK(ct_comm_create(t, &v->comm));
+    ASSERT_OK(ct_comm_thread_create(v->comm, NULL, &v->thread));
+    config.all = config.alike = v->comm;
+    config.thread             = v->thread;
+    ASSERT_OK(live_watch_create(&config, &v->watch));
+}
+
+static enum ct_status meet_job(struct ct_comm *c, void *arg)
+{
+    (void)arg;
+    return ct_barrier(c);
+}
+
+/* One thread makes all of them, one after the other: it would wait for ever if
+ * one waited for the next. */
+TEST(watch, in_a_view_nobody_waits_until_the_others_are_there)
+{
+    struct viewer v[2] = { { .comm = NULL } };
+    struct ct_transport *t[2];
+    struct live_look look;
+
+    ASSERT_OK(test_ends(2, NULL, t));
+    come_to_view(&v[0], t[0]);
+    ASSERT(live_watch_look(v[0].watch, 0, &look));
+    ASSERT(!live_watch_look(v[0].watch, 1, &look));
+    come_to_view(&v[1], t[1]);
+    for (int r = 0; r < 2; r++) {
+        v[r].meeting = (struct ct_job){ .run = meet_job };
+        ct_job_submit(v[r].thread, &v[r].meeting);
+    }
+    for (int r = 0; r < 2; r++) {
+        ASSERT_OK(ct_job_wait(&v[r].meeting));
+        ASSERT(live_watch_look(v[r].watch, 1 - r, &look));
+        ASSERT_INT(getpid(), look.pid);
+    }
+    for (int r = 0; r < 2; r++) {
+        live_watch_stop(v[r].watch);
+        ct_comm_thread_destroy(v[r].thread);
+        live_watch_destroy(v[r].watch);
+        ct_comm_destroy(v[r].comm);
+    }
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/pace.h"
 #include "core/buffer.h"
 #include "dist/bsp/carrier.h"
 #include "dist/codec/residuals.h"
@@ -80,6 +81,8 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     dist_auto_say(d);
     CT_TRY(d->plan->carrier->spread(d, net));
     dist_stats_begin(d);
+    if (d->elastic.members) /* all of them were woken a moment ago */
+        ct_pace_spread();
     return CT_OK;
 }
 

@@ -62,13 +62,25 @@ static enum ct_status recall(struct ct_dist *d, bool *known)
     return CT_OK;
 }
 
+void dist_auto_ahead(struct ct_dist *d)
+{
+    double gamma = 0;
+
+    if (atomic_load(&d->elastic.adding) == 0 &&
+        ct_probe_adding(&gamma) == CT_OK) /* or else when it is needed */
+        atomic_store(&d->elastic.adding, gamma);
+}
+
 /* With shared parameters the choice depends only on how much memory is moved,
  * so the links need no measurement.  Other ranks wait while ranks join, so only
- * rank 0 measures, and only the speed of additions. */
+ * rank 0 measures, and only the speed of additions: before they wait, if it
+ * can. */
 static enum ct_status measure_memory(struct ct_dist *d)
 {
     double *gamma = &d->elastic.machine.gamma;
 
+    if (*gamma == 0)
+        *gamma = atomic_load(&d->elastic.adding);
     if (*gamma == 0 && d->view.rank == 0)
         CT_TRY(ct_probe_adding(gamma));
     CT_TRY(ct_dist_broadcast(d, gamma, sizeof(*gamma)));

@@ -33,6 +33,9 @@ struct dist_auto {
 /* Sets apart[]. Call it before factors and buckets are made. */
 CT_MUST_CHECK enum ct_status dist_auto_init(struct ct_dist *d,
                                             const struct ct_net *net);
+/* Measures what it needs for ranks of one host, before they come.  Any
+ * thread. */
+void dist_auto_ahead(struct ct_dist *d);
 void dist_auto_fini(struct ct_dist *d);
 /* Logs the choice.  Call it after factors and buckets are made. */
 void dist_auto_say(const struct ct_dist *d);
