@@ -97,8 +97,11 @@ enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
     const struct ct_bias_desc desc = { s->desc.batch, s->num_output,
                                        ct_count(top, s->axis + 1, CT_END),
                                        top->data.layout, top->data.dtype };
-    float *const sums = l->dev->kind == CT_CPU ? NULL : *db;
+    const bool cpu    = l->dev->kind == CT_CPU;
+    float *const sums = cpu && desc.dtype != CT_BF16 ? NULL : *db;
 
+    if (sums && cpu && l->overwrites)
+        CT_TRY(ct_fill(l->dev, s->num_output, 0, sums));
     *db = sums ? NULL : *db;
     return ct_bias_mask(l->dev, &desc, ct_data(top), ct_diff(top), sums);
 }

@@ -7,6 +7,7 @@
 
 #include "device/conv_impl.h"
 #include "device/cpu/bf16.h"
+#include "device/cpu/bias_bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
 #include "device/layout.h"
@@ -171,6 +172,11 @@ enum ct_status ct_bias_backward(const struct ct_device *dev,
     (void)dev;
     if (d->dtype == CT_BF16) {
         CT_ASSERT(d->layout == CT_NHWC);
+        if (ct_bias_short_takes(d->channels)) {
+            ct_bias_short(d->batch * d->spatial, d->channels, ct_bf16(dy),
+                          NULL, NULL, db);
+            return CT_OK;
+        }
         CT_FOR_ROWS (r, (d->channels + 15) / 16, d->batch * d->spatial * 16)
             sum_channels_bf16(d, ct_bf16(dy), r * 16,
                               r * 16 + 16 < d->channels ? r * 16 + 16
@@ -242,6 +248,12 @@ enum ct_status ct_bias_mask(const struct ct_device *dev,
     if (dev->kind == CT_CUDA)
         return ct_cuda_conv_mask(dev, d, y, dy, db);
 #endif
+    if (db && d->dtype == CT_BF16 && d->layout == CT_NHWC &&
+        ct_bias_short_takes(d->channels)) {
+        ct_bias_short(d->batch * d->spatial, d->channels, ct_bf16(dy),
+                      ct_bf16(y), ct_bf16_out(dy), db);
+        return CT_OK;
+    }
     mask(d, d->batch * blocks * block * d->spatial, y, dy);
     return db ? ct_bias_backward(dev, d, dy, db) : CT_OK;
 }

@@ -17,6 +17,7 @@
 
 #include "base/mem.h"
 #include "device/conv_impl.h"
+#include "device/cpu/amx_pack.h"
 #include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/wino_bf16.h"
@@ -184,19 +185,9 @@ static void make_image(const struct ct_conv *c, const float *x, uint16_t *to)
     const int64_t n              = d->in_channels;
 
     memset(to, 0, (size_t)f->size * sizeof(*to));
-    for (int64_t i = 0; i < d->in[0]; i++) {
-        uint16_t *row = to + (i + d->pad[0]) * f->line + d->pad[1] * n;
-
-        for (int64_t k = 0; k < n; k++) {
-            const float *from = x + (k * d->in[0] + i) * d->in[1];
-
-            if (n == 1)
-                ct_narrow_row(d->in[1], from, row);
-            else
-                for (int64_t j = 0; j < d->in[1]; j++)
-                    row[j * n + k] = ct_narrow(from[j]);
-        }
-    }
+    for (int64_t i = 0; i < d->in[0]; i++)
+        ct_amx_merge(d->in[1], n, x + i * d->in[1], c->in_spatial,
+                     to + (i + d->pad[0]) * f->line + d->pad[1] * n);
 }
 
 static void forward_image(const struct ct_conv *c, const uint16_t *image,
