@@ -13,21 +13,8 @@
  *     thread, which waits for nobody, it would fill two groups and more
  *
  * A layer for which this is not true is left out and ends the chain.  So small
- * images run in chains.
- *
- * Large images leave the caches whatever is done, but threads that go through
- * many layers by themselves wait less for each other.  So where no such chains
- * are found, several threads take large groups:
- *
- *     a quarter of a thread's part of the batch, or 4 images
- *     a thread's part is 4 images and more
- *     each weight meets 128 positions and more in a group
- *     chains do more than half of the net's multiply-adds
- *     the net trains, and no other ranks wait for its gradients, which come
- *     later from a chain
- *
- * CORTADO_IMPL=chain:auto leaves these out, and chain:large takes no others,
- * wherever layers allow it.
+ * images run in chains, and nets like AlexNet and GoogLeNet, where measured
+ * chains gain nothing and lose 4 to 10 %, do not.
  *
  * First of all a chain is tried that has everything from the first layer with a
  * gradient to the losses, and turns (chain.h).  Inner products and losses can
@@ -59,8 +46,7 @@ enum {
     FEW   = 8,        /* images: fewer in a group are no gain */
     LEAST = 128,      /* positions a weight meets in a group */
     SMALL = 4,        /* images: no lane is cut to fewer */
-    UNITS = 2,        /* layers, or groups that run as one */
-    PARTS = 4         /* large groups of a thread's part of the batch */
+    UNITS = 2         /* layers, or groups that run as one */
 };
 
 /* The second-level cache of a core in bytes. */
@@ -81,14 +67,12 @@ struct draft {
     int64_t batch, largest; /* images, and bytes of an image's largest blob */
     int64_t weights;        /* so far */
     int64_t least;          /* images that keep every weight busy */
-    double  macs;           /* of all chains */
+    double  macs, all_macs; /* of all chains, and of the net */
     int64_t cache;          /* bytes */
     int64_t forced;         /* images a group; 0: find out */
     int     lanes;
     int     n_layer;        /* layers from here on may see other batches */
     bool    whole;          /* it is to be all of the pass, and turn */
-    bool    large;          /* groups are */
-    bool    anywhere;       /* also where they may not pay */
 };
 
 static int64_t image_bytes(const struct ct_blob *b)
@@ -98,27 +82,11 @@ static int64_t image_bytes(const struct ct_blob *b)
     return b->shape.n_axes > 0 ? bytes / b->shape.dim[0] : bytes;
 }
 
-/* Images that a thread takes, if all take as many. */
-static int64_t thread_part(const struct draft *d)
-{
-    return (d->batch + d->lanes - 1) / d->lanes;
-}
-
-/* Images of a large group. */
-static int64_t large_size(int64_t part)
-{
-    const int64_t n = (part + PARTS - 1) / PARTS;
-
-    return n < SMALL ? SMALL : n;
-}
-
 /* Images of a group, as even as they can be. */
 static int64_t group_size(const struct draft *d, int64_t largest)
 {
-    const int64_t lane = thread_part(d);
-    int64_t most = d->forced  ? d->forced
-                   : d->large ? large_size(lane)
-                              : GROUP / (largest + 1);
+    const int64_t lane = (d->batch + d->lanes - 1) / d->lanes;
+    int64_t most = d->forced ? d->forced : GROUP / (largest + 1);
     int64_t groups;
 
     most   = most < 1 ? 1 : most > lane ? lane : most;
@@ -192,18 +160,8 @@ static double macs_of(const struct ct_net *net, int i)
     return l->layer->type->macs ? l->layer->type->macs(l->layer, &io) : 0;
 }
 
-/* Whether groups fit the caches, or are large. */
-static bool has_size(const struct draft *d, int64_t largest, int64_t weights)
-{
-    if (d->large)
-        return d->lanes > 1 && thread_part(d) >= SMALL;
-    return largest * FEW <= GROUP && group_size(d, largest) >= FEW &&
-           weights * (int64_t)sizeof(float) <=
-               (d->whole ? d->cache : d->cache / 2);
-}
-
-/* Whether groups of layer i's images are of the right size, and its weights
- * have enough to do in them. */
+/* Whether groups of layer i's images fit the caches, and its weights have
+ * enough to do in them. */
 static bool pays(const struct draft *d, int i, int64_t largest,
                  int64_t weights)
 {
@@ -211,8 +169,10 @@ static bool pays(const struct draft *d, int i, int64_t largest,
     const int64_t own = weights - d->weights;
     const bool serves = parts_of(d, d->net->layer[i].layer);
 
-    return d->forced || d->anywhere ||
-           (has_size(d, largest, weights) &&
+    return d->forced ||
+           (largest * FEW <= GROUP && group_size(d, largest) >= FEW &&
+            weights * (int64_t)sizeof(float) <=
+                (d->whole ? d->cache : d->cache / 2) &&
             (serves ||
              each * (double)group_size(d, largest) >= LEAST * (double)own));
 }
@@ -246,7 +206,7 @@ static bool extend(struct draft *d, int i)
         weights += head->layer->blob[b]->count;
     if (!pays(d, i, largest, weights))
         return false;
-    if (!d->forced && !d->anywhere && !parts_of(d, head->layer))
+    if (!d->forced && !parts_of(d, head->layer))
         d->least = busy(d, i, weights - d->weights);
     d->largest = largest;
     d->weights = weights;
@@ -281,9 +241,8 @@ static bool is_chain(const struct draft *d, int n_units)
     if (n_units < UNITS ||
         (d->lanes == 1 && d->batch == group_size(d, d->largest)))
         return false;
-    return d->forced || d->anywhere ||
-           d->batch * d->largest >
-               (d->lanes > 1 ? d->cache : 2 * (int64_t)GROUP);
+    return d->forced || d->batch * d->largest >
+                            (d->lanes > 1 ? d->cache : 2 * (int64_t)GROUP);
 }
 
 void net_chains_drop(struct ct_net *net)
@@ -360,7 +319,7 @@ static enum ct_status chain_at(struct ct_net *net, struct draft *d, int i,
 
     *end       = l->last + 1;
     d->largest = d->weights = 0;
-    d->least   = d->forced || d->anywhere ? 1 : SMALL;
+    d->least   = d->forced ? 1 : SMALL;
     d->batch   = l->n_bottom && l->bottom[0]->shape.n_axes
                      ? l->bottom[0]->shape.dim[0]
                      : 0;
@@ -485,43 +444,8 @@ static bool may_turn(const struct ct_net *net)
            ct_impl_allowed("turn", "groups");
 }
 
-/* Whether it makes gradients and nobody waits for them: those of a chain come
- * all at once. */
-static bool trains_alone(const struct ct_net *net)
-{
-    return net->options.size <= 1 && !net->training.more_come &&
-           !net->options.forward_only;
-}
-
-/* Chains that do more than half of the net's multiply-adds, or none. */
-static enum ct_status find_most(struct ct_net *net, struct draft *d)
-{
-    double all_macs = 0;
-
-    CT_TRY(find_chains(net, d));
-    for (int i = 0; i < net->n_layer; i++)
-        all_macs += macs_of(net, i);
-    if (!d->forced && !d->anywhere && d->macs <= all_macs / 2)
-        net_chains_drop(net);
-    return CT_OK;
-}
-
-/* One chain for all of a pass, or none. */
-static enum ct_status find_turn(struct ct_net *net, struct draft *d)
-{
-    d->whole = true;
-    CT_TRY(find_chains(net, d));
-    d->whole = false;
-    if (turns(net, d))
-        net->chain[0]->turns = true;
-    else
-        net_chains_drop(net);
-    return CT_OK;
-}
-
 enum ct_status net_chains(struct ct_net *net)
 {
-    const bool any = ct_impl_allowed("chain", "auto");
     struct draft d = { .net = net, .cache = cache_bytes(),
                        .forced  = ct_impl_number("chain"),
                        .n_layer = first_dynamic(net) };
@@ -529,16 +453,21 @@ enum ct_status net_chains(struct ct_net *net)
     net_chains_drop(net);
     if (!allowed(net))
         return CT_OK;
-    if ((any || d.forced) && may_turn(net))
-        CT_TRY(find_turn(net, &d));
-    if ((any || d.forced) && net->n_chain == 0)
-        CT_TRY(find_most(net, &d));
-    if (net->n_chain > 0 || !ct_impl_allowed("chain", "large") ||
-        (any && !trains_alone(net)))
-        return CT_OK;
-    d.large    = true;
-    d.anywhere = !any;
-    return find_most(net, &d);
+    d.whole = may_turn(net);
+    if (d.whole) {
+        CT_TRY(find_chains(net, &d));
+        if (turns(net, &d)) {
+            net->chain[0]->turns = true;
+            return CT_OK;
+        }
+    }
+    d.whole = false;
+    CT_TRY(find_chains(net, &d));
+    for (int i = 0; i < net->n_layer; i++)
+        d.all_macs += macs_of(net, i);
+    if (!d.forced && d.macs <= d.all_macs / 2)
+        net_chains_drop(net);
+    return CT_OK;
 }
 
 void net_chain_lines(struct ct_text *t, const struct ct_net *net)

@@ -305,19 +305,16 @@ TEST(chain, threads_take_lanes_that_get_smaller)
     }
 }
 
-/* 80 images by five threads, 20 times. */
-static void same_bits(const char *impl, const char *cut)
+TEST(chain, who_takes_a_lane_does_not_show)
 {
-    struct ct_net *net = in_groups(branches, impl, 5, plain_options);
+    struct ct_net *net = in_groups(branches, "2", 5, plain_options);
     size_t n           = ct_net_arena_count(net);
     float *first;
-    char forced[32];
 
-    snprintf(forced, sizeof(forced), "chain:%s", impl);
-    setenv("CORTADO_IMPL", forced, 1);
+    setenv("CORTADO_IMPL", "chain:2", 1);
     set_batch(net, 80, true);
     unsetenv("CORTADO_IMPL");
-    ASSERT_HAS(cut, net_plan(net));
+    ASSERT_HAS("80 images in 45 groups on 25 lanes", net_plan(net));
     pass(net, 0);
     ASSERT_OK(ct_alloc(n, sizeof(*first), "gradients", &first));
     memcpy(first, ct_net_arena_diff(net), n * sizeof(*first));
@@ -327,36 +324,6 @@ static void same_bits(const char *impl, const char *cut)
                              n * sizeof(*first)));
     }
     ct_free(first);
-}
-
-TEST(chain, who_takes_a_lane_does_not_show)
-{
-    same_bits("2", "80 images in 45 groups on 25 lanes");
-    same_bits("large", "80 images in 30 groups on 25 lanes");
-}
-
-/* Groups of a quarter of what each thread has, or of 4 images. */
-TEST(chain, large_groups_give_what_the_batch_gives)
-{
-    static const char *const nets[] = { straight, branches };
-    static const int64_t batches[]  = { 7, 16, 61 };
-
-    for (int k = 0; k < 6; k++) {
-        const char *text    = nets[k % 2];
-        struct ct_net *want = whole(text, plain_options);
-
-        set_batch(want, batches[k / 2], true);
-        for (int threads = 2; threads <= 4; threads++) {
-            struct ct_net *got = in_groups(text, "large", threads,
-                                           plain_options);
-
-            setenv("CORTADO_IMPL", "chain:large", 1);
-            set_batch(got, batches[k / 2], true);
-            unsetenv("CORTADO_IMPL");
-            ASSERT_HAS("chains:\nc1 .. end", net_plan(got));
-            same_steps(want, got);
-        }
-    }
 }
 
 TEST(chain, a_step_allocates_nothing_after_the_first)
@@ -510,71 +477,30 @@ TEST(chain, nan_is_found_inside)
     ASSERT_INT(c2, layer);
 }
 
-/* Images through a convolution and a pooling layer. */
-static const char *plan_as(int batch, const char *image, const char *impl,
-                           int threads, struct ct_net_options o)
+/* 64 images through a convolution and a pooling layer. */
+static const char *plan_at(const char *image, const char *out, int threads)
 {
     char text[2048];
     struct ct_net *net;
 
     snprintf(text, sizeof(text),
              "layer { name: 'in' type: 'Input' top: 'x' "
-             "  input_param { shape { dim: %d dim: 3 %s } } }"
+             "  input_param { shape { dim: 64 dim: 3 %s } } }"
              "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' "
-             "  convolution_param { num_output: 8 kernel_size: 5 } }"
+             "  convolution_param { num_output: %s kernel_size: 5 } }"
              "layer { name: 'p' type: 'Pooling' bottom: 'c' top: 'p' "
-             "  pooling_param { kernel_size: 3 stride: 2 } }", batch, image);
+             "  pooling_param { kernel_size: 3 stride: 2 } }", image, out);
     test_defer(one_thread, NULL);
     ct_device_cpu_set_threads(threads);
-    setenv("CORTADO_IMPL", impl, 1);
-    net = net_with(text, CAFFE__PHASE__TRAIN, o);
-    unsetenv("CORTADO_IMPL");
+    net = net_with(text, CAFFE__PHASE__TRAIN, plain_options);
     return net_plan(net);
-}
-
-static const char *plan_at(int batch, const char *image, const char *impl,
-                           int threads)
-{
-    return plan_as(batch, image, impl, threads, plain_options);
 }
 
 TEST(chain, only_batches_of_images_that_caches_hold_are_cut)
 {
     ASSERT_HAS("c .. p: 64 images",
-               plan_at(64, "dim: 64 dim: 64", "chain:auto", 2));
-    ASSERT_HAS("chains:\nnone",
-               plan_at(64, "dim: 64 dim: 64", "chain:auto", 16));
-    ASSERT_HAS("chains:\nnone",
-               plan_at(64, "dim: 8 dim: 8", "chain:auto", 2));
-    ASSERT_HAS("chains:\nnone",
-               plan_at(64, "dim: 128 dim: 128", "chain:auto", 2));
-}
-
-TEST(chain, others_go_in_large_groups_where_there_are_several_threads)
-{
-    const char *const usual = "chain:auto+large";
-
-    ASSERT_HAS("c .. p: 64 images in 16 groups on 16 lanes",
-               plan_at(64, "dim: 64 dim: 64", usual, 16));
-    ASSERT_HAS("c .. p: 64 images in 10 groups on 8 lanes",
-               plan_at(64, "dim: 128 dim: 128", usual, 2));
-    ASSERT_HAS("c .. p: 8 images in 2 groups on 2 lanes",
-               plan_at(8, "dim: 128 dim: 128", usual, 2));
-    ASSERT_HAS("chains:\nnone", plan_at(6, "dim: 128 dim: 128", usual, 2));
-    ASSERT_HAS("chains:\nnone", plan_at(64, "dim: 128 dim: 128", usual, 1));
-    ASSERT_HAS("chains:\nnone", plan_at(64, "dim: 8 dim: 8", usual, 2));
-}
-
-TEST(chain, nobody_waits_for_gradients_of_large_groups)
-{
-    const struct ct_net_options ranks     = { .rank = 1, .size = 2 };
-    const struct ct_net_options scores    = { .forward_only = true };
-    const struct ct_net_training members  = { .more_come = true };
-    const struct ct_net_options elastic   = { .training = &members };
-    const char *const usual = "chain:auto+large", *image = "dim: 128 dim: 128";
-
-    ASSERT_HAS("chains:\nnone", plan_as(64, image, usual, 2, ranks));
-    ASSERT_HAS("chains:\nnone", plan_as(64, image, usual, 2, elastic));
-    ASSERT_HAS("chains:\nnone", plan_as(64, image, usual, 2, scores));
-    ASSERT_HAS("c .. p: 64", plan_as(64, image, "chain:large", 2, ranks));
+               plan_at("dim: 64 dim: 64", "8", 2));
+    ASSERT_HAS("chains:\nnone", plan_at("dim: 64 dim: 64", "8", 16));
+    ASSERT_HAS("chains:\nnone", plan_at("dim: 8 dim: 8", "8", 2));
+    ASSERT_HAS("chains:\nnone", plan_at("dim: 128 dim: 128", "8", 2));
 }

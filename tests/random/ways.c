@@ -58,9 +58,6 @@ const struct way ways[] = {
     ALONE("chain:1, 2 threads", "chain:1", 2), /* more lanes than threads */
     ALONE("chain:2, 2 threads", "chain:2", 2),
     ALONE("chain:2 that never turns", "chain:2,turn:never", 2),
-    ALONE("chain:large, 2 threads", "chain:large", 2),
-    ALONE("chain:large, 3 threads, everything",
-          "chain:large,update:early,params:tiles", 3),
     FORCED("params:plain"),
     FORCED("params:tiles"), FORCED("update:late"), FORCED("update:early"),
     FORCED("diffs:add"), FORCED("layout:plain,chain:3"),
@@ -81,8 +78,6 @@ const struct way ways[] = {
     TOGETHER(3, 0, "shares: '2:1:1'"),
     { "2 ranks in groups", WAY_RANKS, "chain:2", 1, 2, 0,
       "batch: 'global' guard_interval: 1 road: 'auto'", false, false },
-    { "2 ranks in large groups", WAY_RANKS, "chain:large", 1, 2, 0,
-      "batch: 'global' guard_interval: 1 road: 'allreduce'", false, false },
     { "3 ranks in groups, factors", WAY_RANKS, "chain:2", 1, 3, 0,
       "batch: 'global' guard_interval: 1 road: 'factors'", false, false },
     { "2 ranks, mirrored", WAY_RANKS, "mirror:copy", 1, 2, 0,
