@@ -241,10 +241,17 @@ static int64_t since_in(const char *folder, int64_t since)
     return behind > 1 || behind < -1 ? since - behind : since;
 }
 
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec > b->tv_sec ||
+           (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
+}
+
 /* One that is not whole may be in the making, or have made room for a newer
- * one: a process that was rank 0 before finishes what it began. */
+ * one: a process that was rank 0 before finishes what it began.  `before`: its
+ * state as it was before it was read. */
 static bool is_changing(const char *folder, const char *stem,
-                        const struct candidate *c)
+                        const struct candidate *c, const struct stat *before)
 {
     struct ct_text state = { 0 }, model = { 0 };
     struct stat s, m;
@@ -257,10 +264,10 @@ static bool is_changing(const char *folder, const char *stem,
     if (!state.failed && !model.failed)
         yes = stat(state.s, &s) != 0
                   ? errno == ENOENT
-                  : stat(model.s, &m) == 0 &&
-                        (m.st_mtim.tv_sec > s.st_mtim.tv_sec ||
-                         (m.st_mtim.tv_sec == s.st_mtim.tv_sec &&
-                          m.st_mtim.tv_nsec > s.st_mtim.tv_nsec));
+                  : s.st_ino != before->st_ino ||
+                        is_later(&s.st_mtim, &before->st_mtim) ||
+                        (stat(model.s, &m) == 0 &&
+                         is_later(&m.st_mtim, &s.st_mtim));
     ct_text_fini(&state);
     ct_text_fini(&model);
     return yes;
@@ -277,6 +284,7 @@ static enum ct_status newest_listed(const char *folder, const char *stem,
 
     for (size_t i = 0; i < n && st == CT_OK; i++) {
         struct ct_text name = { 0 };
+        struct stat before  = { 0 };
         enum ct_status whole;
 
         if (limit >= 0 && list[i].iter >= limit)
@@ -287,6 +295,8 @@ static enum ct_status newest_listed(const char *folder, const char *stem,
             ct_text_fini(&name);
             continue;
         }
+        if (!name.failed)
+            (void)!stat(name.s, &before); /* zeroes: it is gone already */
         whole = name.failed ? CT_ENOMEM : check_state(name.s);
         if (whole == CT_OK) {
             *path = name.s;
@@ -296,7 +306,8 @@ static enum ct_status newest_listed(const char *folder, const char *stem,
         }
         if (!is_damage(whole)) {
             st = whole;
-        } else if (changing && is_changing(folder, stem, &list[i])) {
+        } else if (changing && is_changing(folder, stem, &list[i],
+                                           &before)) {
             *changing = true;
             st        = CT_ENOTFOUND;
         } else {
