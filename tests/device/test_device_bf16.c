@@ -368,6 +368,20 @@ TEST(device_bf16, inner_products_are_those_of_floats)
     }
 }
 
+static int64_t size_of(uint64_t i, uint64_t what, int64_t least, int64_t most)
+{
+    return least + (int64_t)(ct_uniform(38, what, i) * (float)(most - least));
+}
+
+/* Few rows of x and many, weights that fill no vector and several caches. */
+TEST(device_bf16, any_inner_product_is_that_of_floats)
+{
+    for (uint64_t i = 0; i < 32; i++)
+        check_ip(i % 4 == 3 ? size_of(i, 1, 16, 80) : size_of(i, 1, 1, 16),
+                 size_of(i, 2, 32, 200), size_of(i, 3, 32, 1400), i % 2,
+                 i / 2 % 2, false);
+}
+
 static void check_lrn(struct ct_lrn p)
 {
     const int64_t all = p.n * p.c * p.h * p.w;

@@ -9,6 +9,7 @@
  *     backward           dx = dy W         columns are inputs
  *     backward weights   dW = dy^T x       columns are inputs
  *
+ * Few rows of x go along those of W instead, which is read once (ip_dots.h).
  * Where many passes share W (`packed`), all of its columns are rounded once. */
 #include "device/cpu/bf16.h"
 #include "device/ip_impl.h"
@@ -19,6 +20,7 @@
 #include "base/mem.h"
 #include "device/cpu/amx.h"
 #include "device/cpu/amx_pack.h"
+#include "device/cpu/ip_dots.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/short.h"
 
@@ -33,12 +35,18 @@ static int64_t up(int64_t n)
     return (n + SIDE - 1) / SIDE * SIDE;
 }
 
+/* Whether y is made of sums along the rows of W (ip_dots.h). */
+static bool is_dots(const struct ct_ip *p)
+{
+    return p->m < LEAST_ROWS && !p->packed && !ct_amx_runs();
+}
+
 static bool bf16_takes(const void *op)
 {
     const struct ct_ip *p = op;
 
     return p->dev == ct_device_cpu_bf16() && !p->transpose &&
-           p->m >= (ct_amx_runs() ? FEW_ROWS : LEAST_ROWS) &&
+           (p->m >= (ct_amx_runs() ? FEW_ROWS : LEAST_ROWS) || is_dots(p)) &&
            p->n >= LEAST_COLUMNS && p->k >= LEAST_COLUMNS && ct_amx_vectors();
 }
 
@@ -324,7 +332,10 @@ static enum ct_status bf16_forward(const struct ct_ip *p, const float *x,
     const struct end e   = { b, p->add, p->relu, y, p->n };
 
     make_left(p->m, p->k, x, room->left);
-    run(&s, room, &r, &e);
+    if (is_dots(p))
+        ct_ip_dots(p, room->left, up(p->k), w, b, y);
+    else
+        run(&s, room, &r, &e);
     return CT_OK;
 }
 
