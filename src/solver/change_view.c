@@ -165,7 +165,7 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
     /* Its thread reads names of the old net. */
     if (s->param->snapshot_format ==
         CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5)
-        solver_snapshot_wait(s);
+        solver_snapshot_finish(s);
     if (!s->standing.between) /* it may be the second try */
         s->standing.wrote = s->options.rank == 0;
     s->standing.between = true;

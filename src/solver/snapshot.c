@@ -308,14 +308,19 @@ enum ct_status solver_snapshot_aside(struct ct_solver *s)
     return settle_written(s);
 }
 
+void solver_snapshot_finish(struct ct_solver *s)
+{
+    if (!s->snapshots.writing)
+        return;
+    (void)await(s->snapshots.writing, -1);
+    if (reap(s) != CT_OK)
+        warn_failed();
+}
+
 /* Writes `w`, after the one under way, and waits for it. */
 static enum ct_status write_now(struct ct_solver *s, struct solver_snapshot *w)
 {
-    if (s->snapshots.writing) {
-        (void)await(s->snapshots.writing, -1);
-        if (reap(s) != CT_OK)
-            warn_failed();
-    }
+    solver_snapshot_finish(s);
     if (!w)
         return CT_OK;
     start(s, w);

@@ -569,6 +569,9 @@ CT_MUST_CHECK enum ct_status solver_snapshot_last(struct ct_solver *s);
 bool solver_snapshot_due(struct ct_solver *s);
 /* Waits until the snapshot under way is written, at most a minute. */
 void solver_snapshot_wait(struct ct_solver *s);
+/* Waits until it is written, however long that takes: its thread reads names of
+ * the net. */
+void solver_snapshot_finish(struct ct_solver *s);
 /* After a restore: forgets the latest snapshot and one that failed. */
 void solver_snapshot_forget(struct ct_solver *s);
 /* Waits without a limit; listeners are not told. */

@@ -527,7 +527,11 @@ static void finish_alone(struct tcp_operation *o)
     void *copy = stand ? ct_malloc(o->bytes, "rest of a message") : NULL;
 
     if (!copy) {
+        if (stand)
+            tcp_operation_drop(stand);
         tcp_peer_lose(p, "no memory");
+        tcp_queue_remove(&p->out, o);
+        p->n_out = 0;
         return;
     }
     memcpy(copy, o->data, o->bytes);

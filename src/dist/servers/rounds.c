@@ -2,6 +2,7 @@
 #include "dist/servers/rounds.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -535,21 +536,29 @@ enum ct_status dist_round_save(const struct dist_round *r,
 enum ct_status dist_round_restore(struct dist_round *r,
                                   const struct ct_keep *keep)
 {
-    struct ct_net *net = r->dist->net;
-    int me             = ct_ps_worker(r->dist->ps.ps);
+    struct ct_net *net      = r->dist->net;
+    const int me            = ct_ps_worker(r->dist->ps.ps);
+    const uint64_t passes   = ct_net_n_passes(net);
+    const uint64_t per_iter = (uint64_t)r->dist->trainer.iter_size;
     float lag[CT_PS_MOST_WORKERS];
     char name[64];
     bool found;
 
     lag_name(r, name, sizeof(name));
     CT_TRY(keep->get(keep->arg, name, r->n_workers, lag, &found));
-    for (int w = 0; w < r->n_workers && found; w++)
+    for (int w = 0; w < r->n_workers && found; w++) {
+        if (!(lag[w] >= 0 && lag[w] <= (float)INT_MAX))
+            return ct_fail(CT_EINVAL, "the snapshot is damaged: worker %d is "
+                           "%g iterations behind", w, (double)lag[w]);
         r->behind[w] = (uint64_t)lag[w];
+    }
     if (!found || me < 0 || r->behind[me] == 0)
         return CT_OK;
-    return ct_net_seek(net, ct_net_n_passes(net) -
-                                r->behind[me] *
-                                    (uint64_t)r->dist->trainer.iter_size);
+    if (r->behind[me] * per_iter > passes)
+        return ct_fail(CT_EINVAL, "the snapshot is damaged: worker %d is %"
+                       PRIu64 " iterations behind, and has made fewer", me,
+                       r->behind[me]);
+    return ct_net_seek(net, passes - r->behind[me] * per_iter);
 }
 
 void dist_round_report(const struct dist_round *r)
