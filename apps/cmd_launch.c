@@ -34,6 +34,7 @@ enum { USUAL_PORT = 29400 };
 
 /* Seconds from the end of an agent to the start of the next. */
 static const double least_pause = 1, most_pause = 60;
+static const double early_pause = 5; /* at most, after one that came early */
 
 struct launch_flags {
     const char          *hosts;
@@ -43,13 +44,14 @@ struct launch_flags {
     int                  min_ranks;
 };
 
-/* Of one host. */
+/* The agent of one host. */
 struct agent {
     pid_t  pid;  /* its own, or of what started it; 0: it has ended */
     int    to;   /* its standard input */
     int    port; /* that it listens on, or tries to */
     int    n_restarts;
     double pause, next_start; /* 0: it is not started again */
+    double unanswered; /* since when the job has not answered; 0: it has */
 };
 
 struct launch {
@@ -313,6 +315,8 @@ static void plan_restart(struct launch *l, int k, int code)
     a->pause = a->n_restarts == 0            ? least_pause
                : 2 * a->pause < most_pause ? 2 * a->pause
                                              : most_pause;
+    if (code == EXIT_EARLY && a->pause > early_pause)
+        a->pause = early_pause;
     a->next_start = ct_now() + a->pause;
     if (code == EXIT_EARLY) {
         CT_WARN("%s: ranks of its last agent still run; another agent starts "
@@ -343,7 +347,24 @@ static void agent_ended(struct launch *l, int k, int status)
         plan_restart(l, k, code);
 }
 
-/* While there is a job, which the new ones join. */
+/* The network may be down for a while: then the job is asked again. */
+static void await_job(struct launch *l, struct agent *a)
+{
+    const double now = ct_now();
+
+    if (a->unanswered == 0)
+        a->unanswered = now;
+    if (l->all_here || now - a->unanswered > l->elastic->orphan) {
+        CT_WARN("The job does not answer: no other agent is started");
+        return;
+    }
+    if (a->unanswered == now)
+        CT_WARN("The job does not answer: it is asked again for %.0f s",
+                l->elastic->orphan);
+    a->next_start = now + least_pause;
+}
+
+/* Starts agents that are due, if the job is still there. */
 static void start_due(struct launch *l)
 {
     for (int k = 0; k < l->hosts.n; k++) {
@@ -353,17 +374,23 @@ static void start_due(struct launch *l)
             (ct_now() < a->next_start && !l->asked && !l->done))
             continue;
         a->next_start = 0;
-        if (l->asked || l->done || !job_is_there(l))
+        if (l->asked || l->done)
             continue;
+        if (!job_is_there(l)) {
+            await_job(l, a);
+            continue;
+        }
+        a->unanswered = 0;
         if (start(l, k, true) == CT_OK)
             continue;
         CT_WARN("%s", ct_last_error());
-        if (a->pid == 0) /* processes are short; that may pass */
+        if (a->pid == 0) /* fork failed, which may pass */
             a->next_start = ct_now() + a->pause;
     }
 }
 
-/* The best that an agent came to: a job that one of them finished is done. */
+/* Returns EXIT_DONE if any agent finished the job, otherwise the status of the
+ * last agent. */
 static int attend(struct launch *l)
 {
     int code = EXIT_RUNTIME;

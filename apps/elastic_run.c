@@ -198,8 +198,9 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     a.member.file     = r.file;
     a.member.description = description;
     st = agent_run(&a, &code);
-    /* From another host that would be a lost agent's status, or ssh's. */
-    if (a.orders >= 0 && code > 128)
+    /* A program may end with a status that has another meaning for `launch`:
+     * that of a lost agent, of ssh, or of an agent that came too early. */
+    if (a.orders >= 0 && (code > 128 || code == EXIT_EARLY))
         code = EXIT_GAVE_UP;
 out:
     rendezvous_close(&r);

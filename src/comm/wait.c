@@ -3,8 +3,8 @@
  * A thread that only yields its core stays on it.  If another rank came to that
  * core, both share it, for tens of iterations, while another core may be idle:
  * the kernel finds a free core for threads that wake up, and moves others
- * late.  So who finds that somebody else has used its core for long takes a nap
- * next, and wakes up elsewhere. */
+ * late.  So a thread that finds that another one has used its core for long
+ * sleeps once, and the kernel wakes it on a free core. */
 #include "comm/wait.h"
 
 #include "base/clock.h"
@@ -89,8 +89,10 @@ enum ct_status ct_wait_on(struct ct_wait *w)
     if (w->owner && c->background)
         CT_TRY(c->background(c->background_arg));
     now = ct_now();
-    if (now >= w->next_look)
+    if (now >= w->next_look) {
         CT_TRY(look_around(w, now));
+        now = ct_now();
+    }
     if (!w->shares_core && !ct_pace_turn(&w->pace, now - w->start)) {
         w->shares_core = now - w->start >= w->pace.spin_s &&
                          ct_now() - now > turn_s;

@@ -82,7 +82,8 @@ struct dist_elastic {
 };
 
 /* Shared memory of a host's ranks that may outlive a view (host/store.c).  It
- * is the latest that was made, if not the one that the solver reads. */
+ * is the last one that was made.  The parameters may still be in an older one,
+ * if a view ended before they were copied. */
 struct dist_store {
     struct ct_window *window;   /* NULL: none */
     int64_t           stride;   /* floats of an array */

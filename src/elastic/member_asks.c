@@ -14,8 +14,8 @@
  * the next it waits for twice as long, so that this takes five seconds. */
 enum { MOST_VAIN = 12 };
 static const double least_pause = 0.01, most_pause = 1;
-static const double call_seconds = 2; /* that a job has to call who is refused
-                                       * by another one */
+/* Time in which the job can call a process that another job has refused. */
+static const double call_seconds = 2;
 
 /* Taken for lost by the others: it comes back as somebody new. */
 static void come_back(struct elastic_member *m)
@@ -117,8 +117,8 @@ static void await_change(struct elastic_member *m)
     (void)!pthread_cond_timedwait(&m->change, &m->lock, &t);
 }
 
-/* Behind a door that was the job's there may be another job by now, which
- * refuses this process while its own job is about to call. */
+/* A port of the job may belong to another job by now, which refuses this
+ * process.  So a refusal counts only if the job has not called for a while. */
 static bool is_refused(const struct elastic_member *m)
 {
     return m->post.refusal[0] && m->a.own.view.number == 0 &&

@@ -106,12 +106,12 @@ enum ct_status places_wait(const char *who, double begin, double most)
     const double waited = ct_now() - begin;
 
     if (waited > most)
-        return ct_fail(CT_EIO, "--rendezvous: %s may be in the job, and was "
-                       "not reached for %.0f s (--orphan): this process does "
+        return ct_fail(CT_EIO, "--rendezvous: %s may be in the job, and "
+                       "gave no answer for %.0f s (--orphan): this process does "
                        "not begin another one; start again when the network "
                        "is whole, or meet elsewhere", who, waited);
-    CT_WARN("%s may be in the job and is not reached: this process waits, and "
-            "begins no other one", who);
+    CT_WARN("%s may be in the job and gives no answer: this process waits, "
+            "and begins no other one", who);
     poll(NULL, 0, most < 4 * look_ms / 1e3 ? look_ms / 4 : look_ms);
     return CT_OK;
 }

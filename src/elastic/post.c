@@ -53,10 +53,18 @@ struct post_peer *post_find(const struct post *p, uint64_t id)
     return NULL;
 }
 
+static bool is_job(const uint8_t *job)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+
+    return memcmp(job, none, POST_JOB_BYTES) != 0;
+}
+
 bool post_is_known(const struct post *p)
 {
     for (const struct post_caller *c = p->callers; c; c = c->next)
-        if (c->what == POST_MEMBER && c->line.state == LINE_OPEN)
+        if (c->what == POST_MEMBER && is_job(c->job) &&
+            c->line.state == LINE_OPEN)
             return true;
     return false;
 }
@@ -273,13 +281,6 @@ bool post_answer(struct post_caller *to, enum post_kind kind,
 }
 
 /* ---- Reading. */
-
-static bool is_job(const uint8_t *job)
-{
-    static const uint8_t none[POST_JOB_BYTES];
-
-    return memcmp(job, none, POST_JOB_BYTES) != 0;
-}
 
 static void refuse(struct post_caller *c, const struct elastic_card *card,
                    const char *why)

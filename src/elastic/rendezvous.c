@@ -29,9 +29,7 @@
 static const double fresh_seconds = 20;
 static const double usual_orphan  = 60;
 
-/* A rank that starts listens at its port within this time. */
-static const double begin_seconds = 5;
-static const int look_ms          = 250;
+static const int look_ms = 250;
 
 const char rendezvous_again[] = "again:";
 
@@ -207,11 +205,11 @@ static enum ct_status look_at_hosts(struct rendezvous *r, double orphan)
 
 /* Whether the ranks of a lost agent may still have their port, which is in use.
  * They answer there, or take connections.  A connection of any other program
- * may have the port as its own end: then a call is refused.  Ranks that are
- * about to begin refuse calls, too, but not for long. */
-static bool may_still_run(const struct rendezvous *r)
+ * may have the port as its own end: then a call is refused.  Ranks that have no
+ * place in a view yet refuse calls, too, but not for longer than `orphan`. */
+static bool may_still_run(const struct rendezvous *r, double orphan)
 {
-    const double end = ct_now() + begin_seconds;
+    const double end = ct_now() + orphan;
     const struct elastic_door door = { ct_loopback_address(),
                                        r->knock[0].port };
     enum door_state state;
@@ -248,7 +246,7 @@ static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
         CT_TRY(open_door(r, r->knock[i].port, is_first));
         first = r->door >= 0 && is_first;
     }
-    r->is_taken = again && r->door < 0 && may_still_run(r);
+    r->is_taken = again && r->door < 0 && may_still_run(r, orphan);
     if (r->is_taken)
         return ct_fail(CT_EIO, "--rendezvous: port %d of this host is in use: "
                        "ranks of the agent before this one may still run",

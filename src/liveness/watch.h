@@ -50,8 +50,8 @@ struct live_watch_config {
     void *arg;
 };
 
-/* All ranks call it, while the comm thread runs.  The ranks meet.  In an elastic
- * job nobody waits for that: the meeting is the next job of the comm thread,
+/* All ranks call it, while the comm thread runs.  The ranks meet.  In elastic
+ * jobs nobody waits for that: the meeting is the next job of the comm thread,
  * and each rank makes its nets meanwhile. */
 CT_MUST_CHECK enum ct_status live_watch_create(
     const struct live_watch_config *config, struct live_watch **out);

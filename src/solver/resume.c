@@ -269,11 +269,16 @@ static enum ct_status read_files(struct ct_solver *s, const char *path,
     CT_TRY(solver_find_model(*m, path, &model));
     st = ct_net_load(s->net, model);
     ct_free(model);
+    model = NULL;
+    /* In an elastic job a former rank 0 may have replaced it meanwhile. */
+    if (st == CT_OK && s->options.exchange &&
+        s->options.exchange->facts.commits)
+        st = solver_find_model(*m, path, &model);
+    ct_free(model);
     return st;
 }
 
-/* What rank 0 comes to where it reads a file that another process replaces or
- * removes. */
+/* Errors that rank 0 gets if another process replaces or removes the file. */
 static bool is_replaced(enum ct_status st)
 {
     return st == CT_EPARSE || st == CT_ENOTFOUND;
@@ -300,7 +305,7 @@ static enum ct_status restore(struct ct_solver *s, const char *path,
     return solver_kept_put(s, *m, path);
 }
 
-/* Anew, where a snapshot is replaced in the middle. */
+/* Attempts to read a snapshot that is being replaced. */
 enum { TRIES = 8 };
 
 static enum ct_status restore_or_not(struct ct_solver *s, const char *path,
@@ -378,8 +383,8 @@ static enum ct_status ask_all(struct ct_exchange *x, bool mine,
 }
 
 /* Whether all ranks have their own files of the snapshot.  If the job was
- * killed, some of them may be missing.
- * *unread as above. */
+ * killed, some of them may be missing.  *unread, on all ranks: rank 0 found the
+ * state damaged or gone. */
 static enum ct_status all_have(struct ct_exchange *x, const char *path,
                                bool *out, bool *unread)
 {
@@ -444,6 +449,8 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
             ct_free(found);
             continue;
         }
+        if (unread) /* there is one, so training must not begin anew */
+            st = ct_fail_in(CT_EIO, "looking for a snapshot");
         limit = at;
         if (st == CT_OK && !all && !newest) {
             newest = found;
@@ -474,8 +481,12 @@ enum ct_status solver_resume_newest(struct ct_solver *s, int64_t since)
         CT_INFO("Resuming from %s", path);
         st = restore_or_not(s, path, &unread);
         ct_free(path);
-        if (!unread || i == TRIES) /* there is one, whatever it lacks */
-            return st == CT_ENOTFOUND ? ct_fail_in(CT_EIO, "resuming") : st;
+        if (st == CT_OK)
+            return st;
+        if (!unread || i == TRIES) /* there is one, so training must not begin
+                                    * anew */
+            return unread || st == CT_ENOTFOUND ? ct_fail_in(CT_EIO, "resuming")
+                                                : st;
         CT_WARN("%s; looking for the newest snapshot again", ct_last_error());
     }
 }

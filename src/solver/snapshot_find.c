@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -247,9 +248,9 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
            (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
 }
 
-/* One that is not whole may be in the making, or have made room for a newer
- * one: a process that was rank 0 before finishes what it began.  `before`: its
- * state as it was before it was read. */
+/* Whether an incomplete snapshot is being written, or was removed just now, by
+ * a former rank 0 that finishes what it began.  `before`: stat of the state
+ * before it was read. */
 static bool is_changing(const char *folder, const char *stem,
                         const struct candidate *c, const struct stat *before)
 {
@@ -273,7 +274,8 @@ static bool is_changing(const char *folder, const char *stem,
     return yes;
 }
 
-/* *changing: it ended at one that is; NULL: those are passed over, too. */
+/* *changing: the search stopped at a snapshot that is being written.  NULL:
+ * such snapshots are skipped. */
 static enum ct_status newest_listed(const char *folder, const char *stem,
                                     int64_t limit, int64_t since, char **path,
                                     int64_t *iter, bool *changing)
@@ -325,10 +327,10 @@ static enum ct_status newest_of(const char *folder, const char *stem,
                                 int64_t limit, int64_t since, char **path,
                                 int64_t *iter)
 {
-    enum { TRIES = 20 };
     const struct timespec nap = { 0, 100000000 };
+    const double end          = ct_now() + 2; /* of waiting */
 
-    for (int i = 0; i < TRIES; i++) {
+    do {
         bool changing           = false;
         const enum ct_status st = newest_listed(folder, stem, limit, since,
                                                 path, iter, &changing);
@@ -336,7 +338,7 @@ static enum ct_status newest_of(const char *folder, const char *stem,
         if (!changing)
             return st;
         nanosleep(&nap, NULL);
-    }
+    } while (ct_now() < end);
     return newest_listed(folder, stem, limit, since, path, iter, NULL);
 }
 

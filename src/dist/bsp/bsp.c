@@ -81,7 +81,7 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     dist_auto_say(d);
     CT_TRY(d->plan->carrier->spread(d, net));
     dist_stats_begin(d);
-    if (d->elastic.members) /* all of them were woken a moment ago */
+    if (d->elastic.members) /* ranks woke each other, maybe on one core */
         ct_pace_spread();
     return CT_OK;
 }

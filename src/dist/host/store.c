@@ -22,8 +22,8 @@
 #include "dist/engine.h"
 #include "net/arena.h"
 
-/* The end of a process is certified by another way than the one that this looks
- * at, which may be a moment late. */
+/* Seconds.  The kernel may release the lock of a process a moment after others
+ * have certified its end. */
 static const double patience = 0.05;
 enum { LOOK_NS = 200000 };
 
@@ -125,7 +125,7 @@ static void discard(const struct dist_store *s, const float *from,
 
 /* ---- The same store in another view. */
 
-/* By what all ranks said. */
+/* Whether all ranks have the parameters of the same iteration in this store. */
 static bool may_go_on(const struct ct_dist *d, const struct dist_store *want,
                       const struct offer *all)
 {
@@ -142,7 +142,8 @@ static bool may_go_on(const struct ct_dist *d, const struct dist_store *want,
     return true;
 }
 
-/* Nobody else has it: rank 0 looks. */
+/* Rank 0 looks whether nobody else has the store, and tells the others.  If so,
+ * it discards the gradients of ranks that are gone. */
 static enum ct_status is_ours(struct ct_dist *d, const struct offer *all,
                               bool *ours)
 {
@@ -268,24 +269,19 @@ static bool all_share(const struct ct_dist *d, const struct offer *all)
     return yes;
 }
 
-/* A new one where the old one will not do.  *copy: where the parameters are
- * already; -1: nowhere. */
+/* Takes the old store over, or makes a new one.  *copy: which copy has the
+ * parameters; -1: none in a new store. */
 static enum ct_status find(struct ct_dist *d, const struct dist_store *want,
                            const struct offer *all, int *copy)
 {
-    struct ct_spare *spare = atomic_exchange(&d->host.spare, NULL);
-    bool ours              = false;
-    enum ct_status st      = CT_OK;
+    bool ours = false;
 
     if (may_go_on(d, want, all))
-        st = is_ours(d, all, &ours);
-    if (st != CT_OK || ours) {
-        ct_spare_destroy(spare);
-        *copy = all[0].copy;
-        return st == CT_OK ? create_sums(d, all) : st;
-    }
-    *copy = -1;
-    CT_TRY(create(d, want, spare));
+        CT_TRY(is_ours(d, all, &ours));
+    *copy = ours ? all[0].copy : -1;
+    if (ours) /* what is reserved stays so: a rank may be about to join */
+        return create_sums(d, all);
+    CT_TRY(create(d, want, atomic_exchange(&d->host.spare, NULL)));
     return create_sums(d, NULL);
 }
 
