@@ -107,9 +107,9 @@ enum ct_status places_wait(const char *who, double begin, double most)
 
     if (waited > most)
         return ct_fail(CT_EIO, "--rendezvous: %s may be in the job, and "
-                       "gave no answer for %.0f s (--orphan): this process does "
-                       "not begin another one; start again when the network "
-                       "is whole, or meet elsewhere", who, waited);
+                       "gave no answer for %.0f s (--orphan): this process "
+                       "does not begin another one; start again when the "
+                       "network is whole, or meet elsewhere", who, waited);
     CT_WARN("%s may be in the job and gives no answer: this process waits, "
             "and begins no other one", who);
     poll(NULL, 0, most < 4 * look_ms / 1e3 ? look_ms / 4 : look_ms);
