@@ -101,7 +101,7 @@ static bool asks_for_end(int number)
     return number == SIGINT || number == SIGTERM || number == SIGUSR1;
 }
 
-/* Who does not know the others yet would die of them. */
+/* A rank that has no handlers yet would be ended by other signals. */
 static void pass_signals_on(struct agent *a)
 {
     for (int i = 0; i < N_PASSED_ON; i++) {
@@ -190,7 +190,7 @@ static enum ct_status start_rank(struct agent *a, struct rank *r)
 
 /* ---- Ends. */
 
-/* Those whom the dead one knew hear of it. */
+/* The processes that the dead rank knew will be told of its death. */
 static void learn_cards(struct agent *a, const struct will_place *w)
 {
     struct reader r = { w->cards, w->cards + w->cards_bytes, false };
@@ -266,7 +266,7 @@ static void tell_deaths(struct agent *a)
         *at = d->next;
         ct_free(d);
     }
-    if (!a->deaths) /* it has nothing to say to anybody */
+    if (!a->deaths) /* there is nothing to tell */
         while (a->post.peers)
             post_forget(&a->post, a->post.peers->card.id);
     post_flush(&a->post);

@@ -60,7 +60,7 @@ static enum ct_status apply_flags(struct train_job *j, int local)
     return net_flags_apply(f);
 }
 
-/* They all draw alike. */
+/* All ranks draw the same seed. */
 static void draw_seed(struct train_job *j)
 {
     Caffe__SolverParameter *p = j->param;
@@ -137,7 +137,8 @@ static enum ct_status take_net(Caffe__SolverParameter *p)
     return CT_OK;
 }
 
-/* All that members must have alike.  Weights are the first one's. */
+/* A digest of what must be equal on all members.  Weights need not be: those of
+ * the first member count. */
 static enum ct_status digest_of(const struct train_flags *f,
                                 const Caffe__SolverParameter *p, uint64_t *out)
 {

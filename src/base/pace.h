@@ -1,8 +1,8 @@
-/* pace.h - how a wait goes on that polls: looks alone, then turns for other
- * threads between looks, then naps, then longer ones.
+/* pace.h - how a wait that polls pauses: first it spins, then it yields the
+ * core between two looks, then it sleeps, then it sleeps longer.
  *
- * Looks alone find what comes at once; turns keep nobody from working; naps
- * leave the core to others for good. */
+ * A wait that spins finds at once what arrives.  One that yields lets other
+ * threads work, and one that sleeps leaves them the core. */
 #ifndef CT_BASE_PACE_H
 #define CT_BASE_PACE_H
 
@@ -12,7 +12,8 @@
 struct ct_pace {
     double spin_s;  /* until then it only looks */
     double yield_s; /* until then it yields the core between looks */
-    double long_s;  /* until then it naps for nap_ns; 0: for ever */
+    double long_s;  /* until then it sleeps for nap_ns, then for long_nap_ns; 0:
+                     * always for nap_ns */
     long   nap_ns, long_nap_ns;
 };
 

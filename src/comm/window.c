@@ -37,7 +37,8 @@ enum { NAP_NS = 5000000, LARGE = 16 << 20 };
 
 struct window_rank {
     _Alignas(64) atomic_bool left;
-    atomic_bool dropped; /* where ranks are threads */
+    atomic_bool dropped; /* ranks that are threads: it has dropped the window,
+                          * which ct_window_is_free_of() asks */
     cpu_set_t cores; /* that this rank may run on */
 };
 
@@ -341,8 +342,8 @@ static void *unmap(void *window)
     return NULL;
 }
 
-/* The system takes a while to take large memory back, and others may wait for
- * this rank: then a thread waits for it. */
+/* Giving large memory back to the system takes a while, and other ranks may
+ * wait for this one: then another thread does it. */
 static void aside(void *(*work)(void *arg), void *arg, size_t bytes)
 {
     pthread_t thread;

@@ -111,7 +111,7 @@ static enum ct_status add_host(struct rendezvous *r, const char *text,
     return CT_OK;
 }
 
-/* Who comes again need not find all of them. */
+/* A process that joins again may skip hosts that have no address now. */
 static enum ct_status add_hosts(struct rendezvous *r, const char *list,
                                 bool again)
 {

@@ -24,7 +24,8 @@ struct rendezvous {
                                 * none */
     uint16_t            port;  /* of `door`, in network order */
     bool                founds;
-    bool                is_taken; /* again: another process has its door */
+    bool                is_taken; /* ranks of the agent before this one have
+                                   * its port */
     struct elastic_door knock[MEMBER_DOORS];
     int                 word[MEMBER_DOORS]; /* number of the list entry of each
                                              * door */

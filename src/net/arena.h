@@ -44,9 +44,10 @@ CT_MUST_CHECK enum ct_status ct_net_share_values_of(
  * that are not learned go there as well.  Nets that share weights with this one
  * must be told again. */
 CT_MUST_CHECK enum ct_status ct_net_keep_values(struct ct_net *net);
-/* Takes the arenas over from `from`, which has the same parameters, is not
- * shared and goes: no value is copied, and no page is found anew.  Gradients
- * that lie in memory of others stay behind.  For nets of the CPU. */
+/* Takes the arenas over from `from`, which will be destroyed.  It has the same
+ * parameters, and no other rank shares them.  No value is copied and no page is
+ * touched for the first time.  Gradients in borrowed memory stay behind.  For
+ * nets on the CPU. */
 void ct_net_take_arenas(struct ct_net *net, const struct ct_net *from);
 /* Such parameters lie in another array of that kind from now on.  Nets that
  * share weights with this one still read the old one. */

@@ -287,10 +287,11 @@ struct ct_job_ops {
     enum ct_status (*share)(struct ct_exchange *x, struct ct_net *net,
                             const struct ct_params_user *user,
                             struct ct_shared_params *out);
-    /* With `commits`, alone: are the values of this net, which ranks shared in
-     * the view before, only this rank's by now?  Then they and their histories
-     * stay where they are; *diff is memory for gradients, for the caller to
-     * drop; and the rest of what they shared is given back. */
+    /* With `commits`, for a rank that is alone: makes the values of this net,
+     * which ranks shared in the view before, private without a copy.  They and
+     * their histories stay where they are; *diff is memory for gradients, for
+     * the caller to drop; the rest of the shared memory is given back.  False:
+     * others may still write there. */
     bool (*keep_alone)(struct ct_exchange *x, const struct ct_net *net,
                        struct ct_buffer **diff);
     /* Gathers bytes[r] bytes from each rank r on every rank, in rank order.

@@ -65,8 +65,9 @@ struct ct_shared {
 CT_MUST_CHECK enum ct_status ct_shared_create(struct ct_comm *c, int64_t n,
                                               int64_t more,
                                               struct ct_shared **out);
-/* The same for floats that lie elsewhere, in memory that these ranks share:
- * vector[i] is that of rank i of c->local. */
+/* The same for floats that lie elsewhere, in memory that these ranks share and
+ * that outlives *out: vector[i] is that of rank i of c->local; the list itself
+ * is copied. */
 CT_MUST_CHECK enum ct_status ct_shared_create_at(struct ct_comm *c,
                                                  float *const *vector,
                                                  float *sums,

@@ -97,7 +97,7 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
-static bool is_free_but_for(const struct dist_store *s, const bool *here)
+static bool is_free_of_others(const struct dist_store *s, const bool *here)
 {
     for (int i = 0; i < n_slots(s); i++)
         if (!here[i] && !ct_window_is_free_of(s->window, i))
@@ -105,11 +105,11 @@ static bool is_free_but_for(const struct dist_store *s, const bool *here)
     return true;
 }
 
-static bool await_free_but_for(const struct dist_store *s, const bool *here)
+static bool await_free_of_others(const struct dist_store *s, const bool *here)
 {
     const double end = ct_now() + patience;
 
-    while (!is_free_but_for(s, here)) {
+    while (!is_free_of_others(s, here)) {
         if (ct_now() > end)
             return false;
         nap();
@@ -154,7 +154,7 @@ static enum ct_status is_ours(struct ct_dist *d, const struct offer *all,
     CT_TRY(ct_alloc((size_t)n_slots(s), sizeof(*here), "who is here", &here));
     for (int r = 0; r < d->view.size; r++)
         here[all[r].slot] = true;
-    *ours = d->view.rank > 0 || await_free_but_for(s, here);
+    *ours = d->view.rank > 0 || await_free_of_others(s, here);
     st    = dist_broadcast(d, ours, sizeof(*ours));
     for (int i = 0; i < n_slots(s) && st == CT_OK && *ours; i++)
         if (!here[i] && d->view.rank == 0)
@@ -325,7 +325,7 @@ static void discard_others(const struct dist_store *s, int copy)
     discard(s, mine + s->stride, slot_at(s, n_slots(s)) + s->rows);
 }
 
-static bool has_all(const struct dist_store *s)
+static bool is_alone(const struct dist_store *s)
 {
     bool *here = NULL, yes;
 
@@ -333,7 +333,7 @@ static bool has_all(const struct dist_store *s)
         CT_OK)
         return false;
     here[s->window->local.me] = true;
-    yes                       = await_free_but_for(s, here);
+    yes                       = await_free_of_others(s, here);
     ct_free(here);
     return yes;
 }
@@ -345,7 +345,7 @@ bool dist_store_keep(struct ct_exchange *x, const struct ct_net *net,
     const struct dist_store *s = &d->host.store;
     const int copy             = copy_of(s, ct_net_arena_data(net));
 
-    if (copy < 0 || d->view.size > 1 || !has_all(s) ||
+    if (copy < 0 || d->view.size > 1 || !is_alone(s) ||
         lend(s, slot_at(s, s->window->local.me), ct_net_arena_count(net),
              diff) != CT_OK)
         return false;
