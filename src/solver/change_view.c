@@ -61,7 +61,6 @@ static uint64_t share_of(const struct ct_net *net)
     return (uint64_t)ct_net_share(net);
 }
 
-/* On a GPU layers may have read where they lie. */
 static enum ct_status take_values(struct ct_solver *s,
                                   const struct ct_net *old)
 {
@@ -69,7 +68,7 @@ static enum ct_status take_values(struct ct_solver *s,
 
     if (s->peers.shares_params)
         return ct_net_share_values_of(s->net, old);
-    if (dev->kind != CT_CPU)
+    if (dev->kind != CT_CPU) /* layers may have recorded addresses of theirs */
         return ct_copy(dev, (int64_t)ct_net_arena_count(old),
                        ct_net_arena_data(old), ct_net_arena_data(s->net));
     ct_net_take_arenas(s->net, old);
@@ -103,16 +102,12 @@ static void drop_deals(struct ct_solver *s)
     s->tests.count    = false;
 }
 
-/* The nets of a solver. */
-struct nets {
-    struct ct_net *train, **test;
-    uint64_t      *tested;
-    int            n_test;
-};
+/* More floats: memory that nobody needs is worth more than a moment. */
+static const size_t most_retired = 16 << 20;
 
-static struct nets take_nets(struct ct_solver *s)
+static struct solver_nets take_nets(struct ct_solver *s)
 {
-    const struct nets n = { s->net, s->tests.net, s->tests.n_batches,
+    const struct solver_nets n = { s->net, s->tests.net, s->tests.n_batches,
                             s->tests.n };
 
     s->net        = NULL;
@@ -122,7 +117,7 @@ static struct nets take_nets(struct ct_solver *s)
     return n;
 }
 
-static void put_nets(struct ct_solver *s, const struct nets *n)
+static void put_nets(struct ct_solver *s, const struct solver_nets *n)
 {
     s->net        = n->train;
     s->tests.net       = n->test;
@@ -130,7 +125,7 @@ static void put_nets(struct ct_solver *s, const struct nets *n)
     s->tests.n         = n->n_test;
 }
 
-static void drop_nets(const struct nets *n)
+static void drop_nets(const struct solver_nets *n)
 {
     for (int i = 0; i < n->n_test; i++)
         ct_net_destroy(n->test[i]);
@@ -139,7 +134,26 @@ static void drop_nets(const struct nets *n)
     ct_net_destroy(n->train);
 }
 
-static enum ct_status build_nets(struct ct_solver *s, const struct nets *old)
+void solver_drop_retired(struct ct_solver *s)
+{
+    drop_nets(&s->ahead.retired);
+    s->ahead.retired = (struct solver_nets){ NULL };
+}
+
+/* Frees the nets of the view before.  All ranks wait while a view begins, and
+ * freeing nets takes time: so those that leave nothing outside of the process
+ * (only such nets are prepared) are freed when the first iteration counts. */
+static void retire(struct ct_solver *s, const struct solver_nets *old)
+{
+    if (!s->ahead.taken || ct_net_arena_count(old->train) > most_retired) {
+        drop_nets(old);
+        return;
+    }
+    s->ahead.retired    = *old;
+    s->ahead.retired_at = s->iter;
+}
+
+static enum ct_status build_nets(struct ct_solver *s, const struct solver_nets *old)
 {
     enum ct_status st;
 
@@ -158,8 +172,8 @@ static enum ct_status build_nets(struct ct_solver *s, const struct nets *old)
 static enum ct_status rebuild_nets(struct ct_solver *s)
 {
     const struct ct_exchange *x = s->options.exchange;
-    const struct nets old       = take_nets(s);
-    struct nets half;
+    const struct solver_nets old       = take_nets(s);
+    struct solver_nets half;
     enum ct_status st;
 
     /* Its thread reads names of the old net. */
@@ -172,6 +186,7 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
     s->options.rank = x->facts.rank;
     s->options.size = x->facts.size;
     drop_deals(s);
+    solver_drop_retired(s);
     st = build_nets(s, &old);
     if (st != CT_OK) {
         half = take_nets(s);
@@ -181,7 +196,7 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
     }
     s->standing.mark.back = false;
     solver_device_scale(s);
-    drop_nets(&old);
+    retire(s, &old);
     ct_mirror_destroy(s->peers.mirror); /* the old net may have recorded it */
     s->peers.mirror = NULL;
     return CT_OK;

@@ -271,6 +271,8 @@ void solver_prepare(struct ct_solver *s)
     struct ct_exchange *x  = s->options.exchange;
     struct solver_ahead *a = &s->ahead;
 
+    if (a->retired.train && s->iter > a->retired_at)
+        solver_drop_retired(s);
     if (!solver_commits(s))
         return;
     if (a->dropped && atomic_load(&a->dropped->done)) {
@@ -371,7 +373,7 @@ bool solver_take_prepared(struct ct_solver *s)
     struct solver_preparation *p = s->ahead.prepared;
     bool taken;
 
-    s->ahead.has_next = false;
+    s->ahead.has_next = s->ahead.taken = false;
     if (!p || !fits(p, s)) {
         drop(&s->ahead);
         return false;
@@ -381,6 +383,7 @@ bool solver_take_prepared(struct ct_solver *s)
     if (taken)
         take(s, &p->draft);
     drop(&s->ahead);
+    s->ahead.taken = taken;
     return taken;
 }
 
@@ -388,5 +391,6 @@ void solver_prepare_fini(struct ct_solver *s)
 {
     solver_preparation_destroy(s->ahead.prepared);
     solver_preparation_destroy(s->ahead.dropped);
+    solver_drop_retired(s);
     s->ahead = (struct solver_ahead){ NULL };
 }

@@ -208,6 +208,11 @@ struct solver_peers {
 
 /* Nets for a likely next view (prepare.c). */
 struct solver_preparation;
+struct solver_nets {
+    struct ct_net *train, **test;
+    uint64_t      *tested; /* per test net: batches; owned */
+    int            n_test;
+};
 struct solver_ahead {
     struct solver_preparation *prepared; /* done or running; owned; or NULL */
     struct solver_preparation *dropped;  /* useless, but its thread still runs;
@@ -215,6 +220,10 @@ struct solver_ahead {
     struct ct_expected         next;     /* hint to begin with when `dropped`
                                           * has ended */
     bool                       has_next;
+    bool               taken;   /* the present nets were prepared */
+    struct solver_nets retired; /* those before, until an iteration counts with
+                                 * the present ones; owned */
+    int                retired_at; /* the iteration then */
 };
 
 /* The listeners of a solver (listen.c). */
@@ -452,8 +461,10 @@ CT_MUST_CHECK enum ct_status solver_create_prepared(
 /* The solver takes the prepared nets; false: there are none, or they do not fit
  * its view. */
 bool solver_take_prepared(struct ct_solver *s);
-/* Frees everything that is prepared. */
+/* Frees everything that is prepared, and retired nets. */
 void solver_prepare_fini(struct ct_solver *s);
+/* change_view.c: frees retired nets. */
+void solver_drop_retired(struct ct_solver *s);
 void solver_preparation_destroy(struct solver_preparation *p); /* takes NULL */
 
 /* step.c: describes the solver to its exchange and gives it the net; nothing
