@@ -153,7 +153,8 @@ static void retire(struct ct_solver *s, const struct solver_nets *old)
     s->ahead.retired_at = s->iter;
 }
 
-static enum ct_status build_nets(struct ct_solver *s, const struct solver_nets *old)
+static enum ct_status build_nets(struct ct_solver *s,
+                                 const struct solver_nets *old)
 {
     enum ct_status st;
 
