@@ -6,52 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/pulse.h"
-#include "comm/transport/address.h"
-#include "elastic/member.h"
-#include "elastic/seal.h"
+#include "elastic/member_test.h"
 #include "testing/files.h"
-
-static const uint8_t secret[SEAL_SECRET_BYTES] = "of the test";
-
-static void nap(void)
-{
-    const struct timespec t = { 0, 1000000 };
-
-    nanosleep(&t, NULL);
-}
-
-static struct member_config usual(bool founds, int least)
-{
-    return (struct member_config){ .secret = secret, .door = -1, .will = -1,
-                                   .founds = founds, .least = least,
-                                   .most = 4, .last = 100, .suspect = 30,
-                                   .orphan = 60 };
-}
-
-static struct elastic_member *make_like(struct member_config c, uint16_t *port,
-                                        bool founds)
-{
-    struct elastic_member *m = NULL;
-
-    if (founds)
-        c.door = ct_listen(port);
-    c.knock[0] = (struct elastic_door){ ct_loopback_address(), *port };
-    c.n_knock  = !founds;
-    ASSERT_OK(member_create(&c, &m));
-    return m;
-}
-
-static struct elastic_member *make_of(uint16_t *port, bool founds, int least)
-{
-    return make_like(usual(founds, least), port, founds);
-}
-
-static struct elastic_member *make(uint16_t *port, bool founds)
-{
-    return make_of(port, founds, 1);
-}
 
 /* One that goes along with whatever views there are. */
 struct follower {
@@ -454,101 +411,6 @@ TEST(member, one_that_is_slow_stays)
     stop_following(&h.f);
 }
 
-/* ---- Who comes waits until all are prepared. */
-
-static struct elastic_member *make_preparing(uint16_t *port, bool founds)
-{
-    struct member_config c = usual(founds, 1);
-
-    c.prepares = true;
-    return make_like(c, port, founds);
-}
-
-static bool is_over(const struct elastic_membership *by,
-                    const struct ct_transport *t)
-{
-    struct elastic_place p;
-
-    nap();
-    ASSERT(!by->expects(by->arg, &p)); /* as an iteration begins */
-    return ct_transport_check(t) != CT_OK;
-}
-
-TEST(member, who_comes_waits_until_all_are_prepared)
-{
-    uint16_t port = 0;
-    const struct elastic_membership *first, *second;
-    struct elastic_place p = { 0 }, q = { 0 };
-    struct elastic_member *a, *b;
-    struct ct_transport *t = NULL;
-
-    if (seal_init() != CT_OK)
-        return; /* there are no elastic jobs in this build */
-    a     = make_preparing(&port, true);
-    first = member_asks(a);
-    ASSERT_OK(first->next(first->arg, &p));
-    ASSERT_OK(member_begin(a, 0));
-    ASSERT_OK(first->open(first->arg, &t));
-    b      = make_preparing(&port, false);
-    second = member_asks(b);
-    ASSERT_OK(second->next(second->arg, &q)); /* a hint */
-    ASSERT_INT(0, q.view);
-    ASSERT_INT(1, q.rank);
-    ASSERT_INT(2, q.size);
-    while (!first->expects(first->arg, &p))
-        nap();
-    ASSERT_INT(0, p.rank);
-    ASSERT_INT(2, p.size);
-    first->prepared(first->arg, p.hint);
-    second->prepared(second->arg, q.hint + 1); /* not the one that it has */
-    for (int i = 0; i < 20; i++)
-        ASSERT(!is_over(first, t));
-    second->prepared(second->arg, q.hint);
-    while (!is_over(first, t))
-        continue;
-    first->close(first->arg);
-    t->ops->destroy(t);
-    ASSERT_OK(first->next(first->arg, &p));
-    ASSERT_OK(second->next(second->arg, &q));
-    ASSERT_INT(2, p.view);
-    ASSERT_INT(2, q.view);
-    ASSERT_INT(0, p.rank);
-    ASSERT_INT(1, q.rank);
-    member_destroy(b);
-    member_destroy(a);
-}
-
-/* Where servers keep the parameters, no rank makes anything in advance, and who
- * comes need not wait for that.  A hint that came before that was known counts
- * as taken. */
-TEST(member, who_comes_waits_for_nobody_who_takes_no_hints)
-{
-    uint16_t port = 0;
-    const struct elastic_membership *first, *second;
-    struct elastic_place p = { 0 }, q = { 0 };
-    struct elastic_member *a, *b;
-    double begin;
-
-    if (seal_init() != CT_OK)
-        return; /* there are no elastic jobs in this build */
-    a     = make_preparing(&port, true);
-    first = member_asks(a);
-    ASSERT_OK(first->next(first->arg, &p));
-    ASSERT_OK(member_begin(a, 0));
-    b      = make_preparing(&port, false);
-    second = member_asks(b);
-    ASSERT_OK(second->next(second->arg, &q)); /* a hint */
-    ASSERT_INT(0, q.view);
-    begin = ct_now();
-    first->heeds(first->arg, false);
-    second->prepared(second->arg, q.hint);
-    ASSERT_OK(second->next(second->arg, &q));
-    ASSERT_INT(2, q.view);
-    ASSERT(ct_now() - begin < 5); /* it would be taken in after ten */
-    member_destroy(b);
-    member_destroy(a);
-}
-
 struct comer {
     struct elastic_member *m;
     struct elastic_place   place;
@@ -638,49 +500,6 @@ TEST(member, agents_hear_of_the_end)
     ASSERT(began > 0 && began == member_began(m));
     post_stop(&agent);
     member_destroy(m);
-}
-
-/* The hint that a member has yet to take, of so many ranks. */
-static struct elastic_place await_hint(const struct elastic_membership *by,
-                                       int size)
-{
-    struct elastic_place p = { .size = -1 };
-    const double end       = ct_now() + 30;
-
-    while (p.size != size) {
-        while (!by->expects(by->arg, &p) && ct_now() < end)
-            nap();
-        ASSERT(ct_now() < end);
-        ASSERT_INT(0, p.view);
-    }
-    return p;
-}
-
-/* Whoever asked is gone before it was taken in: what was prepared for it is of
- * no use, until the next one comes. */
-TEST(member, a_hint_that_will_not_come_true_is_withdrawn)
-{
-    uint16_t port          = 0;
-    struct elastic_place p = { 0 }, q = { 0 };
-    const struct elastic_membership *by;
-    struct elastic_member *a, *b;
-
-    if (seal_init() != CT_OK)
-        return; /* there are no elastic jobs in this build */
-    a  = make_preparing(&port, true);
-    by = member_asks(a);
-    ASSERT_OK(by->next(by->arg, &p));
-    ASSERT_OK(member_begin(a, 0));
-    for (int i = 0; i < 2; i++) {
-        b = make_preparing(&port, false);
-        q = await_hint(by, 2);
-        ASSERT(q.hint > p.hint);
-        member_destroy(b);
-        p = await_hint(by, 0);
-        ASSERT(p.hint > q.hint);
-        by->prepared(by->arg, q.hint); /* too late, and of no effect */
-    }
-    member_destroy(a);
 }
 
 /* Two are the least that train.  One of two wants to go, and stays until others

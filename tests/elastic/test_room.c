@@ -1,0 +1,122 @@
+/* test_room.c - a process that asks to be taken in waits until all are
+ * prepared. */
+#include "elastic/member_test.h"
+
+/* A member that founds the job is in a view of its own; another one, which
+ * would join it, has its first hint. */
+static void make_two(struct elastic_member **a, struct elastic_member **b,
+                     struct elastic_place *hint)
+{
+    const struct elastic_membership *by;
+    struct elastic_place p = { 0 };
+    uint16_t port          = 0;
+
+    *a = make_preparing(&port, true);
+    by = member_asks(*a);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_OK(member_begin(*a, 0));
+    *b = make_preparing(&port, false);
+    by = member_asks(*b);
+    ASSERT_OK(by->next(by->arg, hint));
+    ASSERT_INT(0, hint->view);
+}
+
+static bool is_over(const struct elastic_membership *by,
+                    const struct ct_transport *t)
+{
+    struct elastic_place p;
+
+    nap();
+    ASSERT(!by->expects(by->arg, &p)); /* as an iteration begins */
+    return ct_transport_check(t) != CT_OK;
+}
+
+TEST(room, who_comes_waits_until_all_are_prepared)
+{
+    const struct elastic_membership *first, *second;
+    struct elastic_place p = { 0 }, q = { 0 };
+    struct elastic_member *a, *b;
+    struct ct_transport *t = NULL;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    make_two(&a, &b, &q);
+    first  = member_asks(a);
+    second = member_asks(b);
+    ASSERT_OK(first->open(first->arg, &t));
+    ASSERT_INT(1, q.rank);
+    ASSERT_INT(2, q.size);
+    while (!first->expects(first->arg, &p))
+        nap();
+    ASSERT_INT(0, p.rank);
+    ASSERT_INT(2, p.size);
+    first->prepared(first->arg, p.hint);
+    second->prepared(second->arg, q.hint + 1); /* not the one that it has */
+    for (int i = 0; i < 20; i++)
+        ASSERT(!is_over(first, t));
+    second->prepared(second->arg, q.hint);
+    while (!is_over(first, t))
+        continue;
+    first->close(first->arg);
+    t->ops->destroy(t);
+    ASSERT_OK(first->next(first->arg, &p));
+    ASSERT_OK(second->next(second->arg, &q));
+    ASSERT_INT(2, p.view);
+    ASSERT_INT(2, q.view);
+    ASSERT_INT(0, p.rank);
+    ASSERT_INT(1, q.rank);
+    member_destroy(b);
+    member_destroy(a);
+}
+
+/* Where servers keep the parameters, no rank makes anything in advance, and who
+ * comes need not wait for that.  A hint that came before that was known counts
+ * as taken. */
+TEST(room, who_comes_waits_for_nobody_who_takes_no_hints)
+{
+    const struct elastic_membership *first, *second;
+    struct elastic_place q = { 0 };
+    struct elastic_member *a, *b;
+    double begin;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    make_two(&a, &b, &q);
+    first  = member_asks(a);
+    second = member_asks(b);
+    begin = ct_now();
+    first->heeds(first->arg, false);
+    second->prepared(second->arg, q.hint);
+    ASSERT_OK(second->next(second->arg, &q));
+    ASSERT_INT(2, q.view);
+    ASSERT(ct_now() - begin < 5); /* it would be taken in after ten */
+    member_destroy(b);
+    member_destroy(a);
+}
+
+/* Whoever asked is gone before it was taken in: what was prepared for it is of
+ * no use, until the next one comes. */
+TEST(room, a_hint_that_will_not_come_true_is_withdrawn)
+{
+    uint16_t port          = 0;
+    struct elastic_place p = { 0 }, q = { 0 };
+    const struct elastic_membership *by;
+    struct elastic_member *a, *b;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    a  = make_preparing(&port, true);
+    by = member_asks(a);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_OK(member_begin(a, 0));
+    for (int i = 0; i < 2; i++) {
+        b = make_preparing(&port, false);
+        q = await_hint(by, 2);
+        ASSERT(q.hint > p.hint);
+        member_destroy(b);
+        p = await_hint(by, 0);
+        ASSERT(p.hint > q.hint);
+        by->prepared(by->arg, q.hint); /* too late, and of no effect */
+    }
+    member_destroy(a);
+}
