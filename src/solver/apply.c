@@ -29,19 +29,50 @@
 #include "core/buffer.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
+#include "device/cpu/stream.h"
 #include "solver/solver_inner.h"
 
-/* One thread updates a row, which fits into its first-level cache. */
-enum { ROW = 4096 };
+/* One thread updates a row, which fits into its first-level cache; results that
+ * are streamed are made in smaller parts. */
+enum { ROW = 4096, STREAMED = 1024 };
 
 typedef void (*row_fn)(const struct rule_step *step, int64_t from, int64_t to);
+
+/* A row whose results go past the caches: made in this thread's first-level
+ * cache, part by part. */
+static void stream_row(const struct rule_step *s, row_fn row, int64_t from,
+                       int64_t to)
+{
+    float room[CT_SHARED_ARRAYS][STREAMED];
+
+    for (int64_t i = from; i < to; i += STREAMED) {
+        const int64_t n       = to - i < STREAMED ? to - i : STREAMED;
+        struct rule_step part = *s;
+
+        part.old_w += i;
+        part.g += i;
+        part.w = room[0];
+        for (int h = 0; h < 2 && s->history[h]; h++) {
+            part.old[h] += i;
+            part.history[h] = room[1 + h];
+        }
+        row(&part, 0, n);
+        ct_stream_copy(n, room[0], s->w + i);
+        for (int h = 0; h < 2 && s->history[h]; h++)
+            ct_stream_copy(n, room[1 + h], s->history[h] + i);
+    }
+}
 
 static void each_row(const struct rule_step *s, row_fn row)
 {
     CT_FOR_ROWS (r, (s->n + ROW - 1) / ROW, ROW) {
         const int64_t from = r * ROW;
+        const int64_t to   = from + ROW < s->n ? from + ROW : s->n;
 
-        row(s, from, from + ROW < s->n ? from + ROW : s->n);
+        if (s->streams)
+            stream_row(s, row, from, to);
+        else
+            row(s, from, to);
     }
 }
 
@@ -54,18 +85,19 @@ CT_INLINE float sign(float w)
  * not change it. */
 CT_INLINE float gradient(const struct rule_step *s, int64_t i)
 {
-    return s->scale * s->g[i] + s->l2 * s->w[i] + s->l1 * sign(s->w[i]);
+    return s->scale * s->g[i] + s->l2 * s->old_w[i] + s->l1 * sign(s->old_w[i]);
 }
 
 CT_SIMD static void sgd_row(const struct rule_step *step, int64_t from,
                             int64_t to)
 {
     const struct rule_step s = *step;
+    const float *old = s.old[0], *old_w = s.old_w;
     float *h = s.history[0], *w = s.w;
 
     CT_SIMD_FROM (i, from, to) {
-        h[i] = s.momentum * h[i] + s.rate * gradient(&s, i);
-        w[i] -= h[i];
+        h[i] = s.momentum * old[i] + s.rate * gradient(&s, i);
+        w[i] = old_w[i] - h[i];
     }
 }
 
@@ -78,13 +110,14 @@ CT_SIMD static void nesterov_row(const struct rule_step *step, int64_t from,
                                  int64_t to)
 {
     const struct rule_step s = *step;
+    const float *old_h = s.old[0], *old_w = s.old_w;
     float *h = s.history[0], *w = s.w;
 
     CT_SIMD_FROM (i, from, to) {
-        float old = h[i];
+        float old = old_h[i];
 
         h[i] = s.momentum * old + s.rate * gradient(&s, i);
-        w[i] -= (1 + s.momentum) * h[i] - s.momentum * old;
+        w[i] = old_w[i] - ((1 + s.momentum) * h[i] - s.momentum * old);
     }
 }
 
@@ -97,13 +130,14 @@ CT_SIMD static void adagrad_row(const struct rule_step *step, int64_t from,
                                 int64_t to)
 {
     const struct rule_step s = *step;
+    const float *old = s.old[0], *old_w = s.old_w;
     float *h = s.history[0], *w = s.w;
 
     CT_SIMD_FROM (i, from, to) {
         float g = gradient(&s, i);
 
-        h[i] += g * g;
-        w[i] -= s.rate * g / (sqrtf(h[i]) + s.delta);
+        h[i] = old[i] + g * g;
+        w[i] = old_w[i] - s.rate * g / (sqrtf(h[i]) + s.delta);
     }
 }
 
@@ -116,13 +150,14 @@ CT_SIMD static void rmsprop_row(const struct rule_step *step, int64_t from,
                                 int64_t to)
 {
     const struct rule_step s = *step;
+    const float *old = s.old[0], *old_w = s.old_w;
     float *h = s.history[0], *w = s.w;
 
     CT_SIMD_FROM (i, from, to) {
         float g = gradient(&s, i);
 
-        h[i] = s.rms_decay * h[i] + (1 - s.rms_decay) * g * g;
-        w[i] -= s.rate * g / (sqrtf(h[i]) + s.delta);
+        h[i] = s.rms_decay * old[i] + (1 - s.rms_decay) * g * g;
+        w[i] = old_w[i] - s.rate * g / (sqrtf(h[i]) + s.delta);
     }
 }
 
@@ -135,15 +170,16 @@ CT_SIMD static void adadelta_row(const struct rule_step *step, int64_t from,
                                  int64_t to)
 {
     const struct rule_step s = *step;
+    const float *old_h = s.old[0], *old_q = s.old[1], *old_w = s.old_w;
     float *h = s.history[0], *q = s.history[1], *w = s.w;
 
     CT_SIMD_FROM (i, from, to) {
-        float g = gradient(&s, i), u;
+        float g = gradient(&s, i), old = old_q[i], u;
 
-        h[i] = s.momentum * h[i] + (1 - s.momentum) * g * g;
-        u    = g * sqrtf((q[i] + s.delta) / (h[i] + s.delta));
-        q[i] = s.momentum * q[i] + (1 - s.momentum) * u * u;
-        w[i] -= s.rate * u;
+        h[i] = s.momentum * old_h[i] + (1 - s.momentum) * g * g;
+        u    = g * sqrtf((old + s.delta) / (h[i] + s.delta));
+        q[i] = s.momentum * old + (1 - s.momentum) * u * u;
+        w[i] = old_w[i] - s.rate * u;
     }
 }
 
@@ -160,14 +196,15 @@ CT_INLINE void adam_with(struct rule_step s, float shrink, int64_t from,
     const float b1 = s.momentum, b2 = s.momentum2;
     const float rate = (float)((double)s.rate * sqrt(1 - pow(b2, s.t)) /
                                (1 - pow(b1, s.t)));
+    const float *old_m = s.old[0], *old_v = s.old[1], *old_w = s.old_w;
     float *m = s.history[0], *v = s.history[1], *w = s.w;
 
     CT_SIMD_FROM (i, from, to) {
         float g = gradient(&s, i);
 
-        m[i] = b1 * m[i] + (1 - b1) * g;
-        v[i] = b2 * v[i] + (1 - b2) * g * g;
-        w[i] = shrink * w[i] - rate * m[i] / (sqrtf(v[i]) + s.delta);
+        m[i] = b1 * old_m[i] + (1 - b1) * g;
+        v[i] = b2 * old_v[i] + (1 - b2) * g * g;
+        w[i] = shrink * old_w[i] - rate * m[i] / (sqrtf(v[i]) + s.delta);
     }
 }
 
@@ -300,14 +337,23 @@ static void take_share(const struct ct_solver *s, float share,
     step->rate *= (1 - step->momentum) / (1 - mu);
 }
 
+/* Where the update of a range reads and writes.  Histories are laid out as the
+ * arena, and so is the other copy. */
+struct places {
+    float *const               *history;
+    const struct solver_copies *copies; /* NULL: in place */
+};
+
 static void apply_part(const struct ct_solver *s,
-                       const struct solver_update *u, float *const *history,
+                       const struct solver_update *u, const struct places *at,
                        const struct ct_update_range *r, int param)
 {
-    const struct ct_net_param *p = ct_net_param(s->net, param);
+    const struct ct_net_param *p   = ct_net_param(s->net, param);
+    const struct solver_copies *to = at->copies;
     struct rule_step step;
     size_t from = p->offset > r->first ? p->offset : r->first;
     size_t end  = p->offset + (size_t)p->blob->count;
+    float *here;
 
     if (end > r->first + r->n)
         end = r->first + r->n;
@@ -317,20 +363,57 @@ static void apply_part(const struct ct_solver *s,
     if (r->rate)
         step.rate = *r->rate;
     take_share(s, r->share, &step);
-    step.n = (int64_t)(end - from);
-    step.w = r->value ? r->value + (from - r->first)
-                      : ct_data(p->blob) + (from - p->offset);
-    step.g = r->sum + (from - r->first);
-    for (int h = 0; h < s->rule->n_history; h++)
-        step.history[h] = history[h] + from;
+    here       = r->value ? r->value + (from - r->first)
+                          : ct_data(p->blob) + (from - p->offset);
+    step.n     = (int64_t)(end - from);
+    step.old_w = to ? to->from[0] + from : here;
+    step.w     = to ? to->to[0] + from : here;
+    step.g     = r->sum + (from - r->first);
+    for (int h = 0; h < s->rule->n_history; h++) {
+        step.old[h]     = to ? to->from[1 + h] + from : at->history[h] + from;
+        step.history[h] = to ? to->to[1 + h] + from : at->history[h] + from;
+    }
+    step.streams = to && to->streams;
     s->rule->update(&step);
+}
+
+static void apply(const struct ct_solver *s, const struct solver_update *u,
+                  const struct places *at, const struct ct_update_range *r)
+{
+    for (int i = 0; i < ct_net_n_params(s->net); i++)
+        apply_part(s, u, at, r, i);
 }
 
 void solver_apply(const struct ct_solver *s, const struct solver_update *u,
                   float *const *history, const struct ct_update_range *r)
 {
-    for (int i = 0; i < ct_net_n_params(s->net); i++)
-        apply_part(s, u, history, r, i);
+    apply(s, u, &(struct places){ .history = history }, r);
+}
+
+/* Does the rule change every float of the range? */
+static bool changes_all(const struct ct_solver *s,
+                        const struct ct_update_range *r)
+{
+    for (int i = 0; i < ct_net_n_params(s->net); i++) {
+        const struct ct_net_param *p = ct_net_param(s->net, i);
+
+        if (r->first >= p->offset &&
+            r->first + r->n <= p->offset + (size_t)p->blob->count)
+            return solver_updates(s, i);
+    }
+    return false;
+}
+
+void solver_apply_to(const struct ct_solver *s, const struct solver_update *u,
+                     const struct solver_copies *c,
+                     const struct ct_update_range *r)
+{
+    const bool whole = changes_all(s, r);
+
+    for (int i = 0; i <= s->rule->n_history && !whole; i++)
+        memcpy(c->to[i] + r->first, c->from[i] + r->first,
+               r->n * sizeof(float));
+    apply(s, u, &(struct places){ .copies = c }, r);
 }
 
 const char *solver_needs_norms(const struct ct_solver *s)

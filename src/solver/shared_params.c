@@ -25,6 +25,8 @@
 
 #include "core/buffer.h"
 #include "cortado/log.h"
+#include "device/cpu/stream.h"
+#include "device/impl.h"
 #include "net/arena.h"
 #include "solver/solver_inner.h"
 
@@ -41,26 +43,24 @@ enum ct_status solver_share_with_tests(struct ct_solver *s)
     return CT_OK;
 }
 
-/* Where there are two copies, it is copied into the next one first, and is
- * still in a cache when it is updated. */
 static void update_part(void *arg, size_t first, size_t n, const float *sum)
 {
     const struct ct_solver *s          = arg;
     const struct ct_shared_params *all = &s->peers.shared;
-    float *history[CT_SHARED_ARRAYS - 1] = { s->histories[0], s->histories[1] };
-    struct ct_update_range range = { .first = first, .n = n, .sum = sum,
-                                     .scale = s->options.exchange->facts.scale,
-                                     .share = 1 };
+    const struct ct_update_range range = {
+        .first = first, .n = n, .sum = sum,
+        .scale = s->options.exchange->facts.scale, .share = 1 };
+    struct solver_copies copies        = { .streams = s->peers.streams };
 
-    for (int i = 0; i <= s->rule->n_history && all->next[0]; i++) {
-        memcpy(all->next[i]->ptr + first, all->array[i]->ptr + first,
-               n * sizeof(float));
-        if (i > 0)
-            history[i - 1] = all->next[i]->ptr;
-        else
-            range.value = all->next[0]->ptr + first;
+    if (!all->next[0]) {
+        solver_apply(s, &s->due.next, s->histories, &range);
+        return;
     }
-    solver_apply(s, &s->due.next, history, &range);
+    for (int i = 0; i <= s->rule->n_history; i++) {
+        copies.from[i] = all->array[i]->ptr;
+        copies.to[i]   = all->next[i]->ptr;
+    }
+    solver_apply_to(s, &s->due.next, &copies, &range);
 }
 
 static void use_histories(struct ct_solver *s)
@@ -110,6 +110,16 @@ static enum ct_status fill(const struct ct_solver *s)
     return CT_OK;
 }
 
+/* A copy that does not stay in a cache until it is read. */
+static bool streams(const struct ct_solver *s)
+{
+    const size_t bytes = 2 * ct_net_arena_count(s->net) * sizeof(float) *
+                         (size_t)(1 + s->rule->n_history);
+
+    return ct_impl_allowed("second", "stream") &&
+           (!ct_impl_allowed("second", "cached") || ct_stream_pays(bytes));
+}
+
 enum ct_status solver_enter_shared(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
@@ -123,6 +133,7 @@ enum ct_status solver_enter_shared(struct ct_solver *s)
     }
     CT_TRY(ct_net_share_values(s->net, s->peers.shared.array[0]));
     s->peers.shares_params = true;
+    s->peers.streams       = streams(s);
     use_histories(s);
     return solver_share_with_tests(s);
 }

@@ -14,15 +14,23 @@
  * apply.c scales it and adds the weight decay. */
 struct rule_step {
     int64_t n;
-    float  *w;
+    const float *old_w, *old[2]; /* values and histories before the update */
+    float  *w, *history[2];      /* and after it; may be the same arrays */
     const float *g;
-    float  *history[2];
+    bool    streams; /* results are written past the caches */
     float   rate;                /* lr times lr_mult (times LARS) */
     float   scale;               /* of g: clipping, 1 / iter_size */
     float   l2, l1;              /* weight decay times decay_mult */
     float   momentum, momentum2; /* momentum is corrected for warm-up */
     float   delta, rms_decay;
     int     t;                   /* iteration, counted from 1 */
+};
+
+/* Two copies of values and histories. */
+struct solver_copies {
+    const float *from[CT_SHARED_ARRAYS];
+    float       *to[CT_SHARED_ARRAYS];
+    bool         streams; /* `to` is written past the caches */
 };
 
 struct solver_rule {
@@ -194,6 +202,8 @@ struct solver_peers {
     struct ct_shared_params shared;   /* arrays NULL: parameters not shared */
     bool                    shares_params; /* parameters are in memory shared
                                             * in this view or the one before */
+    bool                    streams; /* updates to the second copy of shared
+                                      * parameters go past the caches */
     struct ct_mirror       *mirror;   /* owned; NULL: net in CPU memory */
     struct solver_remote   *remote;   /* owned; NULL: no server here updates */
     bool                    exchanged; /* gradients were sent to peers */
@@ -324,6 +334,11 @@ struct rule_step solver_rule_step(const struct ct_solver *s, int param,
 /* Updates a range; histories are laid out as the arena. */
 void solver_apply(const struct ct_solver *s, const struct solver_update *u,
                   float *const *history, const struct ct_update_range *r);
+/* The same into another copy: `from` and `to` are values and histories, laid
+ * out as the arena.  All of the range is written, also what no rule changes. */
+void solver_apply_to(const struct ct_solver *s, const struct solver_update *u,
+                     const struct solver_copies *c,
+                     const struct ct_update_range *r);
 /* The option that needs norms of whole gradients, so that ranges cannot be
  * updated one by one; NULL: none. */
 const char *solver_needs_norms(const struct ct_solver *s);
