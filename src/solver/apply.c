@@ -29,50 +29,19 @@
 #include "core/buffer.h"
 #include "device/cpu/loop.h"
 #include "device/cpu/simd.h"
-#include "device/cpu/stream.h"
 #include "solver/solver_inner.h"
 
-/* One thread updates a row, which fits into its first-level cache; results that
- * are streamed are made in smaller parts. */
-enum { ROW = 4096, STREAMED = 1024 };
+/* One thread updates a row, which fits into its first-level cache. */
+enum { ROW = 4096 };
 
 typedef void (*row_fn)(const struct rule_step *step, int64_t from, int64_t to);
-
-/* A row whose results go past the caches: made in this thread's first-level
- * cache, part by part. */
-static void stream_row(const struct rule_step *s, row_fn row, int64_t from,
-                       int64_t to)
-{
-    float room[CT_SHARED_ARRAYS][STREAMED];
-
-    for (int64_t i = from; i < to; i += STREAMED) {
-        const int64_t n       = to - i < STREAMED ? to - i : STREAMED;
-        struct rule_step part = *s;
-
-        part.old_w += i;
-        part.g += i;
-        part.w = room[0];
-        for (int h = 0; h < 2 && s->history[h]; h++) {
-            part.old[h] += i;
-            part.history[h] = room[1 + h];
-        }
-        row(&part, 0, n);
-        ct_stream_copy(n, room[0], s->w + i);
-        for (int h = 0; h < 2 && s->history[h]; h++)
-            ct_stream_copy(n, room[1 + h], s->history[h] + i);
-    }
-}
 
 static void each_row(const struct rule_step *s, row_fn row)
 {
     CT_FOR_ROWS (r, (s->n + ROW - 1) / ROW, ROW) {
         const int64_t from = r * ROW;
-        const int64_t to   = from + ROW < s->n ? from + ROW : s->n;
 
-        if (s->streams)
-            stream_row(s, row, from, to);
-        else
-            row(s, from, to);
+        row(s, from, from + ROW < s->n ? from + ROW : s->n);
     }
 }
 
@@ -373,7 +342,6 @@ static void apply_part(const struct ct_solver *s,
         step.old[h]     = to ? to->from[1 + h] + from : at->history[h] + from;
         step.history[h] = to ? to->to[1 + h] + from : at->history[h] + from;
     }
-    step.streams = to && to->streams;
     s->rule->update(&step);
 }
 

@@ -25,8 +25,6 @@
 
 #include "core/buffer.h"
 #include "cortado/log.h"
-#include "device/cpu/stream.h"
-#include "device/impl.h"
 #include "net/arena.h"
 #include "solver/solver_inner.h"
 
@@ -50,7 +48,7 @@ static void update_part(void *arg, size_t first, size_t n, const float *sum)
     const struct ct_update_range range = {
         .first = first, .n = n, .sum = sum,
         .scale = s->options.exchange->facts.scale, .share = 1 };
-    struct solver_copies copies        = { .streams = s->peers.streams };
+    struct solver_copies copies;
 
     if (!all->next[0]) {
         solver_apply(s, &s->due.next, s->histories, &range);
@@ -110,16 +108,6 @@ static enum ct_status fill(const struct ct_solver *s)
     return CT_OK;
 }
 
-/* A copy that does not stay in a cache until it is read. */
-static bool streams(const struct ct_solver *s)
-{
-    const size_t bytes = 2 * ct_net_arena_count(s->net) * sizeof(float) *
-                         (size_t)(1 + s->rule->n_history);
-
-    return ct_impl_allowed("second", "stream") &&
-           (!ct_impl_allowed("second", "cached") || ct_stream_pays(bytes));
-}
-
 enum ct_status solver_enter_shared(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
@@ -133,7 +121,6 @@ enum ct_status solver_enter_shared(struct ct_solver *s)
     }
     CT_TRY(ct_net_share_values(s->net, s->peers.shared.array[0]));
     s->peers.shares_params = true;
-    s->peers.streams       = streams(s);
     use_histories(s);
     return solver_share_with_tests(s);
 }

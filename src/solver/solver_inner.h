@@ -17,7 +17,6 @@ struct rule_step {
     const float *old_w, *old[2]; /* values and histories before the update */
     float  *w, *history[2];      /* and after it; may be the same arrays */
     const float *g;
-    bool    streams; /* results are written past the caches */
     float   rate;                /* lr times lr_mult (times LARS) */
     float   scale;               /* of g: clipping, 1 / iter_size */
     float   l2, l1;              /* weight decay times decay_mult */
@@ -30,7 +29,6 @@ struct rule_step {
 struct solver_copies {
     const float *from[CT_SHARED_ARRAYS];
     float       *to[CT_SHARED_ARRAYS];
-    bool         streams; /* `to` is written past the caches */
 };
 
 struct solver_rule {
@@ -202,8 +200,6 @@ struct solver_peers {
     struct ct_shared_params shared;   /* arrays NULL: parameters not shared */
     bool                    shares_params; /* parameters are in memory shared
                                             * in this view or the one before */
-    bool                    streams; /* updates to the second copy of shared
-                                      * parameters go past the caches */
     struct ct_mirror       *mirror;   /* owned; NULL: net in CPU memory */
     struct solver_remote   *remote;   /* owned; NULL: no server here updates */
     bool                    exchanged; /* gradients were sent to peers */

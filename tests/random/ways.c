@@ -90,8 +90,6 @@ const struct way ways[] = {
     CANONICAL("road: 'allreduce' overlap: false"),
     CANONICAL("road: 'ps'"),
     ELASTIC("", "road: 'auto'"), /* with two copies of parameters */
-    ELASTIC("second:stream", "road: 'auto'"),
-    ELASTIC("second:stream", "road: 'allreduce' bucket_bytes: 1024"),
     ELASTIC("", "bucket_bytes: 1024"),
     ELASTIC("", "sync_bn: true"),
     ELASTIC("", "road: 'factors'"),

@@ -4,12 +4,11 @@
 
 #include "base/rng.h"
 #include "core/buffer.h"
-#include "device/cpu/stream.h"
 #include "net/arena.h"
 #include "solver/solver_inner.h"
 #include "solver_test.h"
 
-/* w is frozen, v is not; both are longer than what is streamed at once. */
+/* w is frozen, v is not. */
 #define TWO_WEIGHTS                                                          \
     "net_param { layer { name: 'd' type: 'DummyData' top: 'x' top: 't' "     \
     "  dummy_data_param { shape { dim: 1 dim: 51 } "                         \
@@ -26,7 +25,7 @@
 enum { MOST = 1 << 14, ARRAYS = 3 };
 
 struct arrays {
-    _Alignas(64) float x[ARRAYS][MOST];
+    float x[ARRAYS][MOST];
 };
 
 static struct arrays before, in_place, copy;
@@ -48,15 +47,14 @@ static void fill(size_t n)
 /* Updates floats [first, first + n) in place and into `copy`, which has
  * something else before, and compares: the range, and that nothing else was
  * touched. */
-static void agree(const struct ct_solver *s, size_t first, size_t n,
-                  bool streams)
+static void agree(const struct ct_solver *s, size_t first, size_t n)
 {
     const size_t all                = ct_net_arena_count(s->net);
     const struct solver_update with = solver_update_at(s, 0.1f);
     float *const history[]          = { in_place.x[1], in_place.x[2] };
     struct ct_update_range r        = { .first = first, .n = n, .share = 1,
                                         .scale = 0.5f, .sum = gradient };
-    struct solver_copies c          = { .streams = streams };
+    struct solver_copies c;
 
     memcpy(&in_place, &before, sizeof(before));
     memset(&copy, 0x5a, sizeof(copy));
@@ -83,7 +81,7 @@ static const char *const rules[] = {
     "type: 'AdaDelta' momentum: 0.75 delta: 1e-3", "type: 'Adam' momentum: 0.5",
     "type: 'AdamW' momentum: 0.5" };
 
-static void agree_for_each_rule(bool streams)
+TEST(copies, another_copy_gets_the_bits_of_an_update_in_place)
 {
     char text[2048];
 
@@ -95,36 +93,10 @@ static void agree_for_each_rule(bool streams)
         s = solver_of(text);
         v = ct_net_param(s->net, 1);
         fill(ct_net_arena_count(s->net));
-        agree(s, 0, ct_net_arena_count(s->net), streams);
-        agree(s, v->offset, (size_t)v->blob->count, streams);
-        agree(s, v->offset + 5, 3000, streams); /* no line begins there */
-        agree(s, v->offset + 7, 3, streams);
-        agree(s, ct_net_param(s->net, 0)->offset + 1, 2000, streams);
+        agree(s, 0, ct_net_arena_count(s->net));
+        agree(s, v->offset, (size_t)v->blob->count);
+        agree(s, v->offset + 5, 3000);
+        agree(s, v->offset + 7, 3);
+        agree(s, ct_net_param(s->net, 0)->offset + 1, 2000);
     }
-}
-
-TEST(copies, another_copy_gets_the_bits_of_an_update_in_place)
-{
-    agree_for_each_rule(false);
-}
-
-TEST(copies, and_the_same_past_the_caches)
-{
-    agree_for_each_rule(true);
-}
-
-TEST(copies, a_stream_writes_what_it_should_and_no_more)
-{
-    float *to = copy.x[0], *from = before.x[0];
-
-    fill(MOST);
-    for (size_t first = 0; first < 20; first++)
-        for (size_t n = 0; n < 100; n++) {
-            memset(to, 0x5a, 200 * sizeof(*to));
-            ct_stream_copy((int64_t)n, from + 3, to + first);
-            ASSERT(memcmp(to + first, from + 3, n * sizeof(*to)) == 0);
-            for (size_t k = 0; k < 200; k++)
-                if (k < first || k >= first + n)
-                    ASSERT(memcmp(&to[k], "ZZZZ", 4) == 0);
-        }
 }
