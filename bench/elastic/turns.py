@@ -3,7 +3,10 @@
 All are started, and stopped with SIGSTOP.  Then one after the other continues
 for some seconds, many times.  What changes on the machine meanwhile meets all of
 them, so that their ratio tells less than a percent, which runs one after the
-other do not."""
+other do not.  A job that wakes up takes a while to be as it was, so the first
+moments of a turn do not count, and what counts is from one line about an
+iteration to another one, by the times that they carry."""
+import datetime
 import os
 import random
 import re
@@ -11,8 +14,8 @@ import signal
 import statistics
 import time
 
-START_S, DRAWS = 120, 400
-DONE = re.compile(r"Iteration (\d+) \(")
+START_S, AWAKE_S, DRAWS = 120, 0.5, 400
+DONE = re.compile(r"^I(\d{4} [\d:.]+) .*Iteration (\d+) \(", re.M)
 
 
 def processes(solver):
@@ -36,10 +39,15 @@ class Turns:
         self.job, self.solver, self.log = job, solver, log
         self.iterations, self.seconds = [], []
 
-    def iteration(self):
+    def done(self, since=0):
+        """(time, iteration) of each line since then."""
         with open(self.log, errors="replace") as f:
             found = DONE.findall(f.read())
-        return int(found[-1]) if found else -1
+        year = "%d" % datetime.date.today().year
+        lines = [(datetime.datetime.strptime(
+            year + at, "%Y%m%d %H:%M:%S.%f").timestamp(), int(n))
+            for at, n in found]
+        return [line for line in lines if line[0] >= since]
 
     def signal(self, number):
         for pid in processes(self.solver):
@@ -50,7 +58,7 @@ class Turns:
 
     def warm_up(self, seconds):
         end = time.monotonic() + START_S
-        while self.iteration() <= 0:
+        while len(self.done()) < 2:
             if time.monotonic() > end:
                 with open(self.log, errors="replace") as f:
                     raise RuntimeError("a job does not begin:\n" +
@@ -60,12 +68,15 @@ class Turns:
         self.signal(signal.SIGSTOP)
 
     def turn(self, seconds):
-        before, start = self.iteration(), time.monotonic()
+        start = time.time()
         self.signal(signal.SIGCONT)
-        time.sleep(seconds)
+        time.sleep(AWAKE_S + seconds)
         self.signal(signal.SIGSTOP)
-        self.seconds.append(time.monotonic() - start)
-        self.iterations.append(self.iteration() - before)
+        done = self.done(start + AWAKE_S)
+        if len(done) < 2:
+            raise RuntimeError("a turn is too short for two lines of the log")
+        self.seconds.append(done[-1][0] - done[0][0])
+        self.iterations.append(done[-1][1] - done[0][1])
 
     def end(self):
         self.signal(signal.SIGKILL)
