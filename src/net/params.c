@@ -23,32 +23,37 @@ static const Caffe__ParamSpec *spec_of(const struct net_layer *l, int i)
     return (size_t)i < p->n_param ? p->param[i] : &none;
 }
 
+/* The specs of blobs 0 to n - 1: empty where the prototxt has none. */
+static enum ct_status add_specs(Caffe__LayerParameter *p, size_t n)
+{
+    while (p->n_param < n) {
+        Caffe__ParamSpec *spec;
+
+        CT_TRY(ct_edit_create(&caffe__param_spec__descriptor, &spec));
+        if (ct_edit_insert(&p->param, &p->n_param, p->n_param, spec) !=
+            CT_OK) {
+            ct_message_free(spec);
+            return CT_ENOMEM;
+        }
+    }
+    return CT_OK;
+}
+
 /* Sets lr_mult 0 for blobs that never have a gradient, if the prototxt does not
  * set it, and for all statistics (BatchNorm, BN).  Snapshots show it. */
 static enum ct_status add_fixed_specs(struct ct_net *net, int layer)
 {
     Caffe__LayerParameter *p = net->param->layer[layer];
     const struct ct_layer *l = net->layer[layer].layer;
+    const size_t n_given     = p->n_param;
 
     for (int i = 0; i < l->n_blob; i++) {
-        Caffe__ParamSpec *spec;
-
-        if (ct_layer_is_statistic(l, i) && (size_t)i < p->n_param) {
-            p->param[i]->has_lr_mult = true;
-            p->param[i]->lr_mult     = 0;
-        }
-        if (l->blob_wants_grad[i] || (size_t)i < p->n_param)
+        if (!ct_layer_is_statistic(l, i) &&
+            (l->blob_wants_grad[i] || (size_t)i < n_given))
             continue;
-        if ((size_t)i > p->n_param)
-            return CT_OK;
-        CT_TRY(ct_edit_create(&caffe__param_spec__descriptor, &spec));
-        spec->has_lr_mult = true;
-        spec->lr_mult     = 0;
-        if (ct_edit_insert(&p->param, &p->n_param, p->n_param, spec) !=
-            CT_OK) {
-            ct_message_free(spec);
-            return CT_ENOMEM;
-        }
+        CT_TRY(add_specs(p, (size_t)i + 1));
+        p->param[i]->has_lr_mult = true;
+        p->param[i]->lr_mult     = 0;
     }
     return CT_OK;
 }

@@ -178,6 +178,31 @@ TEST(build, sharing_refuses_other_shapes_and_other_multipliers)
     "  inner_product_param { num_output: 3 } }"                              \
     "layer { name: 'l' type: 'EuclideanLoss' bottom: 'y' bottom: 't' }"
 
+/* Statistics are never learned, whatever specs the prototxt gives: not even by
+ * weight decay. */
+TEST(build, statistics_do_not_learn)
+{
+    static const char *const specs[] = {
+        "", "param { lr_mult: 2 }", "param { } param { }",
+        "param { } param { } param { lr_mult: 1 }",
+        "param { } param { } param { } param { }"
+    };
+
+    for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
+        char text[1024];
+        struct ct_net *net;
+
+        snprintf(text, sizeof(text), INPUT
+            "layer { name: 'a' type: 'BN' bottom: 'x' top: 'y' %s "
+            "  bn_param { slope_filler { value: 1 } } }", specs[i]);
+        net = net_of(text);
+        ASSERT_INT(4, ct_net_n_params(net));
+        for (int k = 0; k < 4; k++)
+            ASSERT_FLOAT(k >= 2 ? 0 : k == 0 && i == 1 ? 2 : 1,
+                         ct_net_param(net, k)->lr_mult, 0);
+    }
+}
+
 TEST(build, gradients_flow_only_where_something_learns)
 {
     struct ct_net *net = net_of(TWO_LAYERS("", ""));

@@ -199,10 +199,12 @@ static void group_norm(const struct definition *d)
     }
 }
 
-/* SegNet's, which learns: statistics of the batch, blobs 0 and 1. */
+/* Statistics of the batch, blobs 0 and 1; eps as the dialect has it. */
 static void bn(const struct definition *d)
 {
-    const struct tensor *x = d->bottom;
+    const Caffe__BNParameter *p = ct_bn_param(d->param);
+    const double eps            = p->slope_filler ? (double)p->eps : 1e-9;
+    const struct tensor *x      = d->bottom;
     const int64_t c = define_dim(x, 1), n = define_count(x, 2, 99);
     const double m  = (double)(x->n / c);
 
@@ -217,7 +219,7 @@ static void bn(const struct definition *d)
         for (int64_t i = 0; i < x->n; i++)
             if (i / n % c == k)
                 d->top->v[i] = d->blob[0].v[k] * (x->v[i] - mean) /
-                                   sqrt(var + 1e-9) + d->blob[1].v[k];
+                                   sqrt(var + eps) + d->blob[1].v[k];
     }
 }
 

@@ -201,7 +201,8 @@ static bool batch_norm(struct drawing *d)
     return true;
 }
 
-/* SegNet's dialect, the batch's statistics. */
+/* SegNet's dialect, the batch's statistics; or PSPNet's, which keeps running
+ * ones, with specs for some of its blobs. */
 static bool bn(struct drawing *d)
 {
     struct value *b = pick(d, 4);
@@ -212,9 +213,17 @@ static bool bn(struct drawing *d)
     t = open_layer(d, "BN");
     add_bottom(d, b);
     add_top_or_in_place(d, b);
-    ct_text_add(t, "bn_param { scale_filler { type: 'uniform' min: 0.5 "
-                "max: 1.5 } shift_filler { type: 'uniform' min: -0.2 "
-                "max: 0.2 } } ");
+    if (stream_chance(&d->r, 50)) {
+        ct_text_add(t, "bn_param { scale_filler { type: 'uniform' min: 0.5 "
+                    "max: 1.5 } shift_filler { type: 'uniform' min: -0.2 "
+                    "max: 0.2 } } ");
+    } else {
+        for (int i = stream_below(&d->r, 5); i > 0; i--)
+            ct_text_add(t, "param { } ");
+        ct_text_add(t, "bn_param { slope_filler { type: 'uniform' min: 0.5 "
+                    "max: 1.5 } bias_filler { type: 'uniform' min: -0.2 "
+                    "max: 0.2 } momentum: 0.7 } ");
+    }
     if (!close_layer(d))
         return false;
     d->out->batch_norm = true;
