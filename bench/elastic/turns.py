@@ -32,6 +32,13 @@ def processes(solver):
     return found
 
 
+def when(at):
+    """Of "1119 12:30:59.123456" in a log."""
+    year = "%d" % datetime.date.today().year
+    return datetime.datetime.strptime(year + at,
+                                      "%Y%m%d %H:%M:%S.%f").timestamp()
+
+
 class Turns:
     """Of one job: iterations and seconds of each turn."""
 
@@ -43,10 +50,7 @@ class Turns:
         """(time, iteration) of each line since then."""
         with open(self.log, errors="replace") as f:
             found = DONE.findall(f.read())
-        year = "%d" % datetime.date.today().year
-        lines = [(datetime.datetime.strptime(
-            year + at, "%Y%m%d %H:%M:%S.%f").timestamp(), int(n))
-            for at, n in found]
+        lines = [(when(at), int(n)) for at, n in found]
         return [line for line in lines if line[0] >= since]
 
     def signal(self, number):
