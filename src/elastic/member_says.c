@@ -76,10 +76,11 @@ void member_note_cannot(struct elastic_member *m, uint64_t id, const char *why)
 }
 
 /* Who is not in the next view and was not lost has left.  The last losses are
- * kept for those who ask. */
-static void note_gone(struct elastic_member *m)
+ * kept for those who ask.  Returns whether anybody has left. */
+static bool note_gone(struct elastic_member *m)
 {
     struct elastic_losses *l = &m->losses;
+    const int n_left         = l->n_left;
     bool any                 = false;
 
     for (int r = 0; r < m->given.n; r++) {
@@ -94,6 +95,7 @@ static void note_gone(struct elastic_member *m)
         snprintf(l->last[l->n_last++ % MEMBER_LOSSES], sizeof(l->last[0]),
                  "view %u: %.*s", m->a.own.view.number,
                  (int)strlen(m->events) - 2, m->events); /* not its "; " */
+    return l->n_left > n_left;
 }
 
 /* Those who were not in the view before; "": nobody. */
@@ -125,7 +127,7 @@ void member_tell_view(struct elastic_member *m, struct elastic_place *out,
     const struct elastic_view *v = &m->a.own.view;
     char came[512], where[48] = "from the newest snapshot", took[32] = "";
 
-    note_gone(m);
+    out->left = note_gone(m);
     name_new(m, came, sizeof(came));
     if (v->base >= 0)
         snprintf(where, sizeof(where), "at iteration %d", v->base);
