@@ -18,6 +18,7 @@
 #include "elastic/bytes.h"
 #include "elastic/will_page.h"
 #include "passed_on.h"
+#include "restarts.h"
 
 enum { TICK_MS = 100, SAME_PLACE = 3 };
 static const double tell_seconds = 40; /* that a death is told of */
@@ -28,9 +29,8 @@ struct rank {
     int               pidfd;
     int               page_file;
     struct will_page *page;
-    int               n_restarts;
+    struct restarts   again;
     bool              gave_up, founds;
-    double            next_start, pause;
     int               last_iter, last_status, n_same; /* of its ends */
 };
 
@@ -183,6 +183,7 @@ static enum ct_status start_rank(struct agent *a, struct rank *r)
         return st;
     }
     post_watch(&a->post, r->pidfd, r);
+    restarts_began(&r->again);
     r->founds = a->founds;
     a->founds = false;
     return CT_OK;
@@ -374,7 +375,7 @@ static void say_end(const struct rank *r, pid_t pid, int status, bool again)
                  WEXITSTATUS(status));
     if (again)
         CT_WARN("Process %ld %s; another one starts in %.1f s", (long)pid, how,
-                r->pause);
+                r->again.pause);
     else if (r->n_same >= SAME_PLACE)
         CT_ERROR("Process %ld %s after iteration %d, as %d before it: it is "
                  "not started again", (long)pid, how, r->last_iter,
@@ -400,15 +401,13 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
     r->last_status = status;
     a->hopeless |= WIFEXITED(status) &&
                    WEXITSTATUS(status) <= a->config->hopeless;
-    again = !starts_nobody(a) && r->n_restarts < a->config->restarts &&
+    restarts_ended(&r->again);
+    again = !starts_nobody(a) && r->again.n < a->config->restarts &&
             r->n_same < SAME_PLACE;
-    r->pause = r->n_restarts == 0            ? least_pause
-               : 2 * r->pause < most_pause ? 2 * r->pause
-                                             : most_pause;
+    restarts_plan(&r->again, least_pause, most_pause);
     say_end(r, pid, status, again);
-    r->gave_up    = !again;
-    r->next_start = ct_now() + r->pause;
-    r->n_restarts++;
+    r->gave_up = !again;
+    r->again.n++;
     if (!again)
         a->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
                                       : WEXITSTATUS(status);
@@ -492,12 +491,12 @@ static void start_due(struct agent *a)
         struct rank *k = &a->rank[r];
 
         if (k->pid > 0 || k->gave_up || starts_nobody(a) ||
-            ct_now() < k->next_start)
+            ct_now() < k->again.next_start)
             continue;
         plan_start(a);
         if (start_rank(a, k) != CT_OK) { /* memory or processes are short */
             CT_WARN("%s; it is tried again", ct_last_error());
-            k->next_start = ct_now() + 1;
+            k->again.next_start = ct_now() + 1;
         }
     }
 }

@@ -28,6 +28,7 @@
 #include "help.h"
 #include "hosts.h"
 #include "passed_on.h"
+#include "restarts.h"
 #include "train.h"
 
 enum { USUAL_PORT = 29400 };
@@ -49,8 +50,7 @@ struct agent {
     pid_t  pid;  /* its own, or of what started it; 0: it has ended */
     int    to;   /* its standard input */
     int    port; /* that it listens on, or tries to */
-    int    n_restarts;
-    double pause, next_start; /* 0: it is not started again */
+    struct restarts again;
     double unanswered; /* since when the job has not answered; 0: it has */
 };
 
@@ -229,6 +229,7 @@ static enum ct_status start(struct launch *l, int k, bool again)
         fprintf(stderr, "cortado launch: %s: %s\n", h->name, strerror(errno));
         _exit(127);
     }
+    restarts_began(&a->again);
     ct_free(words);
     close(ends[0]);
     a->to = ends[1];
@@ -269,7 +270,7 @@ static int count_left(const struct launch *l, bool running)
 
     for (int k = 0; k < l->hosts.n; k++)
         n += l->agent[k].pid > 0 ||
-             (!running && l->agent[k].next_start > 0);
+             (!running && l->agent[k].again.next_start > 0);
     return n;
 }
 
@@ -302,30 +303,26 @@ static bool was_lost(const struct launch *l, int k, int status)
 
     return WIFSIGNALED(status) ||
            (!l->hosts.host[k].is_here && code > 128) ||
-           (l->agent[k].n_restarts > 0 && code == EXIT_RUNTIME) ||
+           (l->agent[k].again.n > 0 && code == EXIT_RUNTIME) ||
            code == EXIT_EARLY;
 }
 
 /* An agent that came too early has started nothing, which does not count. */
 static void plan_restart(struct launch *l, int k, int code)
 {
-    struct agent *a  = &l->agent[k];
-    const char *name = l->hosts.host[k].name;
+    struct restarts *r = &l->agent[k].again;
+    const char *name   = l->hosts.host[k].name;
 
-    a->pause = a->n_restarts == 0            ? least_pause
-               : 2 * a->pause < most_pause ? 2 * a->pause
-                                             : most_pause;
-    if (code == EXIT_EARLY && a->pause > early_pause)
-        a->pause = early_pause;
-    a->next_start = ct_now() + a->pause;
     if (code == EXIT_EARLY) {
+        restarts_plan(r, least_pause, early_pause);
         CT_WARN("%s: ranks of its last agent still run; another agent starts "
-                "in %.0f s", name, a->pause);
+                "in %.0f s", name, r->pause);
         return;
     }
-    a->n_restarts++;
+    restarts_plan(r, least_pause, most_pause);
+    r->n++;
     CT_WARN("%s: its agent ended with status %d; another one starts in %.0f s, "
-            "%d of %d times", name, code, a->pause, a->n_restarts,
+            "%d of %d times", name, code, r->pause, r->n,
             l->elastic->restarts);
 }
 
@@ -334,13 +331,15 @@ static void agent_ended(struct launch *l, int k, int status)
     struct agent *a = &l->agent[k];
     const int code  = WIFEXITED(status) ? WEXITSTATUS(status)
                                         : 128 + WTERMSIG(status);
+    const bool lost = was_lost(l, k, status);
 
     a->pid = 0;
     close(a->to);
     if (is_done(status))
         return;
-    if (l->asked || l->done || !was_lost(l, k, status) ||
-        (a->n_restarts >= l->elastic->restarts && code != EXIT_EARLY))
+    restarts_ended(&a->again);
+    if (l->asked || l->done || !lost ||
+        (a->again.n >= l->elastic->restarts && code != EXIT_EARLY))
         CT_WARN("%s: its agent ended with status %d", l->hosts.host[k].name,
                 code);
     else
@@ -361,7 +360,7 @@ static void await_job(struct launch *l, struct agent *a)
     if (a->unanswered == now)
         CT_WARN("The job does not answer: it is asked again for %.0f s",
                 l->elastic->orphan);
-    a->next_start = now + least_pause;
+    a->again.next_start = now + least_pause;
 }
 
 /* Starts agents that are due, if the job is still there. */
@@ -370,10 +369,10 @@ static void start_due(struct launch *l)
     for (int k = 0; k < l->hosts.n; k++) {
         struct agent *a = &l->agent[k];
 
-        if (a->next_start == 0 ||
-            (ct_now() < a->next_start && !l->asked && !l->done))
+        if (a->again.next_start == 0 ||
+            (ct_now() < a->again.next_start && !l->asked && !l->done))
             continue;
-        a->next_start = 0;
+        a->again.next_start = 0;
         if (l->asked || l->done)
             continue;
         if (!job_is_there(l)) {
@@ -385,7 +384,7 @@ static void start_due(struct launch *l)
             continue;
         CT_WARN("%s", ct_last_error());
         if (a->pid == 0) /* fork failed, which may pass */
-            a->next_start = ct_now() + a->pause;
+            a->again.next_start = ct_now() + a->again.pause;
     }
 }
 
