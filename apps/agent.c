@@ -51,8 +51,6 @@ struct agent {
     struct rank                rank[AGENT_RANKS];
     struct death              *deaths;
     bool                       founds; /* the next rank begins the job */
-    int64_t                    began;  /* when the job did that its dead were
-                                        * in; 0: there was none */
     bool                       asked; /* to end, or the job was */
     bool                       over;  /* the job is */
     bool                       hopeless; /* the job will not get any further */
@@ -65,7 +63,8 @@ struct agent {
     uint64_t                   dead[ELASTIC_MEMBERS]; /* ranks of this agent */
     unsigned                   n_dead;
     struct elastic_view        newest; /* that a dead one knew of */
-    uint8_t                    job[POST_JOB_BYTES];  /* that `newest` is of */
+    uint8_t                    job[POST_JOB_BYTES];  /* that `newest` is of;
+                                                      * zeroes: none */
     uint8_t                    past[POST_JOB_BYTES]; /* what it was called
                                                       * before it began anew */
 };
@@ -120,6 +119,11 @@ static void pass_signals_on(struct agent *a)
 
 /* ---- Starting. */
 
+static bool has_job(const struct agent *a)
+{
+    return member_job_began(a->job) > 0;
+}
+
 /* In the child: nothing of the agent's is left but what it was given. */
 static void become_rank(struct agent *a, const struct rank *r,
                         const sigset_t *before)
@@ -137,7 +141,10 @@ static void become_rank(struct agent *a, const struct rank *r,
     (void)setpgid(0, 0); /* Ctrl-C reaches the agent, which passes it on */
     m.will   = r->page_file;
     m.founds = a->founds;
-    m.began  = a->founds ? a->began : 0;
+    if (a->founds)
+        memcpy(m.before, a->job, sizeof(m.before));
+    else if (has_job(a))
+        memcpy(m.seeks, a->job, sizeof(m.seeks));
     post_stop_child(&a->post);
     for (int k = 0; k < a->config->n_ranks; k++) {
         if (a->rank[k].pidfd >= 0)
@@ -302,13 +309,12 @@ static void note_dead(struct agent *a, const struct rank *r)
         memcmp(job, a->past, sizeof(a->past)) == 0)
         return; /* whose views count no more: those of a new job count anew */
     if (member_job_began(job) > 0) {
-        if (a->began > 0 && memcmp(job, a->job, sizeof(a->job)) != 0) {
+        if (has_job(a) && memcmp(job, a->job, sizeof(a->job)) != 0) {
             /* another agent has founded it anew */
             memcpy(a->past, a->job, sizeof(a->past));
             a->newest = (struct elastic_view){ 0 };
         }
         memcpy(a->job, job, sizeof(a->job));
-        a->began = member_job_began(job);
     }
     if (will.view.number > a->newest.number)
         a->newest = will.view;
@@ -527,7 +533,7 @@ static void hear_done(struct agent *a)
     static const uint8_t none[POST_JOB_BYTES];
 
     if (a->over || memcmp(a->post.done, none, sizeof(none)) == 0 ||
-        (a->began > 0 && memcmp(a->post.done, a->job, sizeof(a->job)) != 0))
+        (has_job(a) && memcmp(a->post.done, a->job, sizeof(a->job)) != 0))
         return;
     a->over = true;
     CT_INFO("The others have finished the job");
@@ -566,6 +572,17 @@ static int code_of(const struct agent *a)
     return a->code == 0 && a->any_left ? a->config->stopped : a->code;
 }
 
+static void make_card(const struct agent_config *c, struct elastic_card *out)
+{
+    card_of_this_process(out);
+    out->door = c->member.door >= 0 ? ct_port_of(c->member.door) : 0;
+    out->id   = c->member.agent;
+    if (out->id == 0) {
+        seal_draw(&out->id, sizeof(out->id));
+        out->id |= 1;
+    }
+}
+
 enum ct_status agent_run(const struct agent_config *c, int *code)
 {
     struct post_config p = { .secret = c->member.secret, .what = POST_AGENT,
@@ -578,12 +595,11 @@ enum ct_status agent_run(const struct agent_config *c, int *code)
     CT_TRY(ct_alloc(1, sizeof(*a), "an agent", &a));
     take_config(a, c);
     p.arg = a;
-    card_of_this_process(&p.card);
-    p.card.door = c->member.door >= 0 ? ct_port_of(c->member.door) : 0;
-    seal_draw(&p.card.id, sizeof(p.card.id));
-    p.card.id |= 1;
+    make_card(c, &p.card);
     st = post_start(&a->post, &p);
     if (st == CT_OK) {
+        a->member.agent      = a->post.config.card.id;
+        a->member.agent_port = a->post.config.card.port;
         passed_on_catch();
         if (c->orders >= 0)
             post_watch(&a->post, c->orders, a->order);

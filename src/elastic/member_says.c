@@ -1,5 +1,7 @@
 /* member_says.c - what a member tells of its job: the log's line of each
  * change, and answers to those who ask. */
+#include <arpa/inet.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -197,6 +199,21 @@ static void describe_losses(const struct elastic_member *m, bool json,
     }
     if (json)
         ct_text_add(out, "]}\n");
+}
+
+void member_call_roll(const struct elastic_member *m, struct ct_text *out)
+{
+    ct_text_add(out, "job ");
+    for (int i = 0; i < POST_JOB_BYTES; i++)
+        ct_text_addf(out, "%02x", m->post.job[i]);
+    ct_text_add(out, "\n");
+    for (int r = 0; r < m->a.own.view.n; r++) {
+        const struct elastic_card *c = member_card_of(m, m->a.own.view.id[r]);
+
+        if (c)
+            ct_text_addf(out, "agent %016" PRIx64 ", door %d\n", c->agent,
+                         ntohs(c->door));
+    }
 }
 
 void member_describe(const struct elastic_member *m, bool json,
