@@ -105,8 +105,8 @@ static void look_for_waits(struct live_watch *w)
         CT_ERROR("%s", text);
 }
 
-/* With the lock held: writes the text about a dead rank.  Its phase is known if its page is mapped
- * or, on rank 0, if it sent its pulse. */
+/* With the lock held: writes the text about a dead rank.  Its phase is known if
+ * its page is mapped or, on rank 0, if it sent its pulse. */
 static void write_why(struct live_watch *w, int r, const char *how)
 {
     const struct live_seat *s = &w->seat[r];
