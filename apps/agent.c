@@ -11,16 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent_deaths.h"
 #include "agent_doors.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
-#include "elastic/bytes.h"
 #include "elastic/will_page.h"
 #include "passed_on.h"
+#include "restarts.h"
 
 enum { TICK_MS = 100, SAME_PLACE = 3 };
-static const double tell_seconds = 40; /* that a death is told of */
 static const double least_pause = 0.2, most_pause = 30;
 
 struct rank {
@@ -28,31 +28,18 @@ struct rank {
     int               pidfd;
     int               page_file;
     struct will_page *page;
-    int               n_restarts;
+    struct restarts   again;
     bool              gave_up, founds;
-    double            next_start, pause;
+    bool              makes_way; /* for one that begins the job anew */
     int               last_iter, last_status, n_same; /* of its ends */
-};
-
-/* A death that others may still have to hear of. */
-struct death {
-    uint64_t      id;
-    double        since;
-    size_t        bytes;
-    uint8_t       letter[8 + POST_JOB_BYTES + ELASTIC_WIRE_BYTES];
-    uint64_t      told[ELASTIC_MEMBERS];
-    int           n_told;
-    struct death *next;
 };
 
 struct agent {
     const struct agent_config *config;
     struct post                post;
     struct rank                rank[AGENT_RANKS];
-    struct death              *deaths;
+    struct agent_deaths        deaths;
     bool                       founds; /* the next rank begins the job */
-    int64_t                    began;  /* when the job did that its dead were
-                                        * in; 0: there was none */
     bool                       asked; /* to end, or the job was */
     bool                       over;  /* the job is */
     bool                       hopeless; /* the job will not get any further */
@@ -62,12 +49,6 @@ struct agent {
     char                       order[64]; /* of which so many bytes came */
     size_t                     n_order;
     struct agent_doors         doors; /* of the job */
-    uint64_t                   dead[ELASTIC_MEMBERS]; /* ranks of this agent */
-    unsigned                   n_dead;
-    struct elastic_view        newest; /* that a dead one knew of */
-    uint8_t                    job[POST_JOB_BYTES];  /* that `newest` is of */
-    uint8_t                    past[POST_JOB_BYTES]; /* what it was called
-                                                      * before it began anew */
 };
 
 /* ---- Signals, which go to the ranks. */
@@ -137,7 +118,10 @@ static void become_rank(struct agent *a, const struct rank *r,
     (void)setpgid(0, 0); /* Ctrl-C reaches the agent, which passes it on */
     m.will   = r->page_file;
     m.founds = a->founds;
-    m.began  = a->founds ? a->began : 0;
+    if (a->founds)
+        memcpy(m.before, a->deaths.job, sizeof(m.before));
+    else if (deaths_knows_job(&a->deaths))
+        memcpy(m.seeks, a->deaths.job, sizeof(m.seeks));
     post_stop_child(&a->post);
     for (int k = 0; k < a->config->n_ranks; k++) {
         if (a->rank[k].pidfd >= 0)
@@ -183,103 +167,19 @@ static enum ct_status start_rank(struct agent *a, struct rank *r)
         return st;
     }
     post_watch(&a->post, r->pidfd, r);
+    restarts_began(&r->again);
     r->founds = a->founds;
     a->founds = false;
     return CT_OK;
 }
 
-/* ---- Ends. */
-
-/* The processes that the dead rank knew will be told of its death. */
-static void learn_cards(struct agent *a, const struct will_place *w)
-{
-    struct reader r = { w->cards, w->cards + w->cards_bytes, false };
-
-    while (r.at < r.end && !r.short_of) {
-        const size_t n = (size_t)take(&r, 2);
-        struct elastic_card card;
-
-        if ((size_t)(r.end - r.at) < n)
-            return;
-        if (card_read(r.at, n, &card) == CT_OK) {
-            (void)!post_learn(&a->post, &card);
-            agent_doors_learn(&a->doors, &a->post.config.card, &card);
-        }
-        r.at += n;
-    }
-}
-
-static void begin_telling(struct agent *a, uint64_t id,
-                          const struct will_place *w)
-{
-    struct death *d = ct_calloc(1, sizeof(*d), "a death");
-    struct writer at;
-
-    if (!d)
-        return;
-    at.at    = d->letter;
-    d->id    = id;
-    d->since = ct_now();
-    put(&at, id, 8);
-    put_bytes(&at, w->job, sizeof(w->job));
-    put_bytes(&at, w->will, w->will_bytes);
-    d->bytes  = (size_t)(at.at - d->letter);
-    d->next   = a->deaths;
-    a->deaths = d;
-}
-
-static void certify(struct agent *a, const struct rank *r)
-{
-    const uint64_t id          = atomic_load(&r->page->id);
-    const struct will_place *w = will_page_last(r->page);
-
-    if (id == 0 || w->will_bytes > ELASTIC_WIRE_BYTES ||
-        w->cards_bytes > CARDS_BYTES)
-        return; /* it had not begun */
-    learn_cards(a, w);
-    post_forget(&a->post, id);
-    begin_telling(a, id, w);
-}
-
-static bool was_told(const struct death *d, uint64_t id)
-{
-    for (int i = 0; i < d->n_told; i++)
-        if (d->told[i] == id)
-            return true;
-    return d->n_told == ELASTIC_MEMBERS;
-}
-
-static void tell_deaths(struct agent *a)
-{
-    for (struct death **at = &a->deaths; *at;) {
-        struct death *d = *at;
-
-        for (struct post_peer *q = a->post.peers; q; q = q->next)
-            if (!was_told(d, q->card.id) &&
-                post_send(&a->post, q->card.id, POST_DEAD, d->letter,
-                          d->bytes))
-                d->told[d->n_told++] = q->card.id;
-        if (ct_now() - d->since < tell_seconds) {
-            at = &d->next;
-            continue;
-        }
-        *at = d->next;
-        ct_free(d);
-    }
-    if (!a->deaths) /* there is nothing to tell */
-        while (a->post.peers)
-            post_forget(&a->post, a->post.peers->card.id);
-    post_flush(&a->post);
-}
-
 /* ---- Again. */
 
-static bool is_dead_child(const struct agent *a, uint64_t id)
+/* Of the processes that the dead knew. */
+static void learn_doors(struct agent *a)
 {
-    for (int i = 0; i < ELASTIC_MEMBERS; i++)
-        if (a->dead[i] == id)
-            return true;
-    return false;
+    for (const struct post_peer *q = a->post.peers; q; q = q->next)
+        agent_doors_learn(&a->doors, &a->post.config.card, &q->card);
 }
 
 static bool read_will(const struct rank *r, struct elastic_will *out)
@@ -288,31 +188,6 @@ static bool read_will(const struct rank *r, struct elastic_will *out)
 
     return w && w->will_bytes <= ELASTIC_WIRE_BYTES &&
            elastic_will_read(w->will, w->will_bytes, out) == CT_OK;
-}
-
-/* The newest view that it knew, or had agreed to. */
-static void note_dead(struct agent *a, const struct rank *r)
-{
-    const uint8_t *job = will_page_last(r->page)->job;
-    struct elastic_will will;
-
-    a->dead[a->n_dead++ % ELASTIC_MEMBERS] = atomic_load(&r->page->id);
-    if (!read_will(r, &will) || will.view.number == 0 ||
-        memcmp(job, a->past, sizeof(a->past)) == 0)
-        return; /* whose views count no more: those of a new job count anew */
-    if (member_job_began(job) > 0) {
-        if (a->began > 0 && memcmp(job, a->job, sizeof(a->job)) != 0) {
-            /* another agent has founded it anew */
-            memcpy(a->past, a->job, sizeof(a->past));
-            a->newest = (struct elastic_view){ 0 };
-        }
-        memcpy(a->job, job, sizeof(a->job));
-        a->began = member_job_began(job);
-    }
-    if (will.view.number > a->newest.number)
-        a->newest = will.view;
-    if (will.accepted && will.next.number > a->newest.number)
-        a->newest = will.next;
 }
 
 /* Who has left is in no view. */
@@ -329,16 +204,13 @@ static bool is_in_view(const struct rank *r)
     return false;
 }
 
-/* Nobody is in the job any more, and it is not over: all that were in its
- * newest view have ended here.  (A view of one that never began is such a view,
- * too.)  Who left it before that is in none. */
+/* Nobody is in the job any more, it is not over, and this agent is the one to
+ * begin it anew.  (A view of one that never began is such a view, too.)  Who
+ * left it before that is in none. */
 static bool is_deserted(const struct agent *a)
 {
-    if (a->over || a->newest.number == 0)
+    if (a->over || !deaths_leave_job_to_us(&a->deaths))
         return false;
-    for (int i = 0; i < a->newest.n; i++)
-        if (!is_dead_child(a, a->newest.id[i]))
-            return false;
     for (int r = 0; r < a->config->n_ranks; r++)
         if (a->rank[r].pid > 0 && is_in_view(&a->rank[r]))
             return false;
@@ -357,10 +229,8 @@ static void plan_start(struct agent *a)
     if (a->founds) /* the first of all has not begun yet */
         return;
     a->founds = is_deserted(a);
-    if (!a->founds)
-        return;
-    memset(&a->newest, 0, sizeof(a->newest));
-    memcpy(a->past, a->job, sizeof(a->past));
+    if (a->founds)
+        deaths_begin_anew(&a->deaths);
 }
 
 static void say_end(const struct rank *r, pid_t pid, int status, bool again)
@@ -374,7 +244,7 @@ static void say_end(const struct rank *r, pid_t pid, int status, bool again)
                  WEXITSTATUS(status));
     if (again)
         CT_WARN("Process %ld %s; another one starts in %.1f s", (long)pid, how,
-                r->pause);
+                r->again.pause);
     else if (r->n_same >= SAME_PLACE)
         CT_ERROR("Process %ld %s after iteration %d, as %d before it: it is "
                  "not started again", (long)pid, how, r->last_iter,
@@ -386,6 +256,29 @@ static void say_end(const struct rank *r, pid_t pid, int status, bool again)
 static bool starts_nobody(const struct agent *a)
 {
     return a->asked || a->over || a->hopeless;
+}
+
+/* The last of the others is heard to be dead while all new ranks wait for them:
+ * one that begins the job takes the place of one that waits. */
+static void make_way(struct agent *a)
+{
+    struct rank *one = NULL;
+
+    if (a->founds || starts_nobody(a) || !is_deserted(a))
+        return;
+    for (int r = 0; r < a->config->n_ranks; r++) {
+        struct rank *k = &a->rank[r];
+
+        if (k->makes_way || (k->pid == 0 && !k->gave_up))
+            return; /* one is about to start */
+        if (k->pid > 0)
+            one = k;
+    }
+    if (!one)
+        return;
+    CT_WARN("All processes of the job have ended, those of other agents, too: "
+            "it begins anew");
+    one->makes_way = kill(one->pid, SIGKILL) == 0;
 }
 
 static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
@@ -400,15 +293,13 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
     r->last_status = status;
     a->hopeless |= WIFEXITED(status) &&
                    WEXITSTATUS(status) <= a->config->hopeless;
-    again = !starts_nobody(a) && r->n_restarts < a->config->restarts &&
+    restarts_ended(&r->again);
+    again = !starts_nobody(a) && r->again.n < a->config->restarts &&
             r->n_same < SAME_PLACE;
-    r->pause = r->n_restarts == 0            ? least_pause
-               : 2 * r->pause < most_pause ? 2 * r->pause
-                                             : most_pause;
+    restarts_plan(&r->again, least_pause, most_pause);
     say_end(r, pid, status, again);
-    r->gave_up    = !again;
-    r->next_start = ct_now() + r->pause;
-    r->n_restarts++;
+    r->gave_up = !again;
+    r->again.n++;
     if (!again)
         a->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
                                       : WEXITSTATUS(status);
@@ -455,10 +346,12 @@ static void rank_ended(struct agent *a, struct rank *r)
     r->pid   = 0;
     if (r->founds && atomic_load(&r->page->id) == 0)
         a->founds = true; /* it had not even begun */
-    note_dead(a, r);
-    certify(a, r);
+    deaths_note_own(&a->deaths, &a->post, r->page);
+    learn_doors(a);
     a->over |= atomic_load(&r->page->over);
-    if (!ended_well(a, r, pid, status))
+    if (r->makes_way)
+        r->makes_way = false;
+    else if (!ended_well(a, r, pid, status))
         plan_again(a, r, pid, status);
 }
 
@@ -471,6 +364,20 @@ static void on_event(void *arg, void *about)
     for (int r = 0; r < a->config->n_ranks; r++)
         if (about == &a->rank[r] && a->rank[r].pid > 0)
             rank_ended(a, &a->rank[r]);
+}
+
+/* Of another agent. */
+static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
+                      const uint8_t *body, size_t bytes)
+{
+    struct agent *a = arg;
+
+    if (from->what != POST_AGENT)
+        return;
+    if (kind == POST_DEAD)
+        deaths_take(&a->deaths, body, bytes);
+    else if (kind == POST_DONE && bytes == POST_JOB_BYTES)
+        memcpy(a->post.done, body, bytes);
 }
 
 /* ---- The whole. */
@@ -492,12 +399,12 @@ static void start_due(struct agent *a)
         struct rank *k = &a->rank[r];
 
         if (k->pid > 0 || k->gave_up || starts_nobody(a) ||
-            ct_now() < k->next_start)
+            ct_now() < k->again.next_start)
             continue;
         plan_start(a);
         if (start_rank(a, k) != CT_OK) { /* memory or processes are short */
             CT_WARN("%s; it is tried again", ct_last_error());
-            k->next_start = ct_now() + 1;
+            k->again.next_start = ct_now() + 1;
         }
     }
 }
@@ -509,15 +416,10 @@ static void say_goodbye(struct agent *a)
     struct post_events events;
 
     while (a->post.peers && ct_now() < end) {
-        bool all = true;
-
         post_wait(&a->post, 10, &events);
         post_work(&a->post, &events);
-        tell_deaths(a);
-        for (const struct post_peer *q = a->post.peers; q; q = q->next)
-            for (const struct death *d = a->deaths; d; d = d->next)
-                all &= was_told(d, q->card.id) || q->refused;
-        if (all)
+        deaths_tell(&a->deaths, &a->post, a->over);
+        if (deaths_are_told(&a->deaths, &a->post))
             return;
     }
 }
@@ -528,7 +430,8 @@ static void hear_done(struct agent *a)
     static const uint8_t none[POST_JOB_BYTES];
 
     if (a->over || memcmp(a->post.done, none, sizeof(none)) == 0 ||
-        (a->began > 0 && memcmp(a->post.done, a->job, sizeof(a->job)) != 0))
+        (deaths_knows_job(&a->deaths) &&
+         memcmp(a->post.done, a->deaths.job, sizeof(none)) != 0))
         return;
     a->over = true;
     CT_INFO("The others have finished the job");
@@ -543,7 +446,8 @@ static void attend(struct agent *a)
         post_wait(&a->post, TICK_MS, &events);
         post_work(&a->post, &events);
         hear_done(a);
-        tell_deaths(a);
+        make_way(a);
+        deaths_tell(&a->deaths, &a->post, a->over);
         pass_signals_on(a);
     }
     say_goodbye(a);
@@ -567,10 +471,22 @@ static int code_of(const struct agent *a)
     return a->code == 0 && a->any_left ? a->config->stopped : a->code;
 }
 
+static void make_card(const struct agent_config *c, struct elastic_card *out)
+{
+    card_of_this_process(out);
+    out->door = c->member.door >= 0 ? ct_port_of(c->member.door) : 0;
+    out->id   = c->member.agent;
+    if (out->id == 0) {
+        seal_draw(&out->id, sizeof(out->id));
+        out->id |= 1;
+    }
+}
+
 enum ct_status agent_run(const struct agent_config *c, int *code)
 {
     struct post_config p = { .secret = c->member.secret, .what = POST_AGENT,
-                             .door = -1, .event = on_event };
+                             .door = -1, .take = on_letter,
+                             .event = on_event };
     struct agent *a      = NULL;
     enum ct_status st;
 
@@ -579,12 +495,11 @@ enum ct_status agent_run(const struct agent_config *c, int *code)
     CT_TRY(ct_alloc(1, sizeof(*a), "an agent", &a));
     take_config(a, c);
     p.arg = a;
-    card_of_this_process(&p.card);
-    p.card.door = c->member.door >= 0 ? ct_port_of(c->member.door) : 0;
-    seal_draw(&p.card.id, sizeof(p.card.id));
-    p.card.id |= 1;
+    make_card(c, &p.card);
     st = post_start(&a->post, &p);
     if (st == CT_OK) {
+        a->member.agent      = a->post.config.card.id;
+        a->member.agent_port = a->post.config.card.port;
         passed_on_catch();
         if (c->orders >= 0)
             post_watch(&a->post, c->orders, a->order);
@@ -592,10 +507,7 @@ enum ct_status agent_run(const struct agent_config *c, int *code)
         post_stop(&a->post);
     }
     *code = code_of(a);
-    for (struct death *d = a->deaths, *next; d; d = next) {
-        next = d->next;
-        ct_free(d);
-    }
+    deaths_fini(&a->deaths);
     ct_free(a);
     return st;
 }

@@ -52,5 +52,6 @@ void agent_doors_knock(const struct agent_doors *d, const struct post *p,
     for (int i = 0; i < DOORS && d->door[i].port != 0; i++)
         knock_at(out, &d->door[i].at, d->door[i].port);
     for (const struct post_peer *q = p->peers; q; q = q->next)
-        knock_at_rank(out, &p->config.card, &q->card);
+        if (q->card.agent != q->card.id) /* which takes nobody in */
+            knock_at_rank(out, &p->config.card, &q->card);
 }

@@ -5,7 +5,6 @@
  * Slurm job; this host's by itself.  The secret goes to their standard input,
  * and signals that this process gets follow it there.  Agents and ranks go on
  * when this process is killed. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,17 +19,15 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "command.h"
-#include "comm/transport/address.h"
-#include "elastic/rendezvous.h"
 #include "elastic/secret.h"
 #include "elastic_run.h"
 #include "flags.h"
 #include "help.h"
 #include "hosts.h"
 #include "passed_on.h"
+#include "restarts.h"
 #include "train.h"
-
-enum { USUAL_PORT = 29400 };
+#include "whereabouts.h"
 
 /* Seconds from the end of an agent to the start of the next. */
 static const double least_pause = 1, most_pause = 60;
@@ -48,9 +45,7 @@ struct launch_flags {
 struct agent {
     pid_t  pid;  /* its own, or of what started it; 0: it has ended */
     int    to;   /* its standard input */
-    int    port; /* that it listens on, or tries to */
-    int    n_restarts;
-    double pause, next_start; /* 0: it is not started again */
+    struct restarts again;
     double unanswered; /* since when the job has not answered; 0: it has */
 };
 
@@ -58,9 +53,7 @@ struct launch {
     struct hosts hosts;
     struct agent agent[HOSTS_MOST]; /* one a host */
     uint8_t     key[SEAL_SECRET_BYTES];
-    char        secret[2 * SEAL_SECRET_BYTES + 2]; /* the same as a line */
-    char        meet[300]; /* where the first host is */
-    bool        all_here;
+    struct whereabouts where;
     bool        asked;     /* to end */
     bool        done;      /* an agent says that the job is */
     char        self[PATH_MAX], folder[PATH_MAX];
@@ -69,90 +62,6 @@ struct launch {
     bool        has_size; /* one of them is --elastic */
     const struct elastic_flags *elastic;
 };
-
-static bool is_same(const struct host *a, const struct host *b)
-{
-    return (a->is_here && b->is_here) || strcmp(a->name, b->name) == 0;
-}
-
-static const char *name_of(const struct launch *l, int k)
-{
-    return l->all_here ? "127.0.0.1" : l->hosts.host[k].name;
-}
-
-/* Each agent has a port that is free on this machine.  Ports that follow each
- * other would not do: systems give odd ports to those who listen, and even ones
- * to connections, or the other way round. */
-static enum ct_status choose_free_ports(struct launch *l)
-{
-    int fd[HOSTS_MOST], n = 0;
-    enum ct_status st = CT_OK;
-
-    for (; n < l->hosts.n && st == CT_OK; n++) {
-        uint16_t port = 0;
-
-        fd[n] = ct_listen(&port);
-        if (fd[n] < 0)
-            st = ct_fail(CT_ECOMM, "there is no free port: %s",
-                         strerror(errno));
-        l->agent[n].port = ntohs(port);
-    }
-    while (n-- > 0)
-        if (fd[n] >= 0)
-            close(fd[n]);
-    return st;
-}
-
-/* From `port` on, one port per agent of a host. */
-static void count_ports(struct launch *l, int port)
-{
-    for (int i = 0; i < l->hosts.n; i++) {
-        l->agent[i].port = port;
-        for (int k = 0; k < i; k++)
-            l->agent[i].port += is_same(&l->hosts.host[i], &l->hosts.host[k]);
-    }
-}
-
-/* All agents meet at the first host. */
-static enum ct_status choose_meeting(struct launch *l, int port)
-{
-    l->all_here = true;
-    for (int i = 0; i < l->hosts.n; i++)
-        l->all_here &= l->hosts.host[i].is_here;
-    if (port == 0 && l->hosts.host[0].is_here)
-        CT_TRY(choose_free_ports(l));
-    else
-        count_ports(l, port ? port : USUAL_PORT);
-    snprintf(l->meet, sizeof(l->meet), "%s:%d", name_of(l, 0),
-             l->agent[0].port);
-    return CT_OK;
-}
-
-/* Each agent has a port of its own, where others find the job when the first
- * host is lost.  One that comes in place of another knows all of them, because
- * ranks live on without their agent, and begins no job. */
-static void put_meeting(const struct launch *l, int k, bool again, char *out,
-                        size_t bytes)
-{
-    size_t n;
-
-    if (!again && k == 0) {
-        snprintf(out, bytes, "--rendezvous=%s", l->meet);
-        return;
-    }
-    n = (size_t)snprintf(out, bytes, again ? "--rendezvous=%s:%d"
-                                           : "--rendezvous=%s,:%d",
-                         again ? rendezvous_again : l->meet,
-                         l->agent[k].port);
-    for (int i = 0; i < l->hosts.n && again; i++) {
-        char word[300];
-        const int m = snprintf(word, sizeof(word), ",%s:%d", name_of(l, i),
-                               l->agent[i].port);
-
-        if (i != k && n + (size_t)m < bytes)
-            n += (size_t)snprintf(out + n, bytes - n, "%s", word);
-    }
-}
 
 /* ---- Starting. */
 
@@ -167,7 +76,7 @@ static int agent_flags(const struct launch *l, int k, bool again,
     int n = 0;
 
     snprintf(own[n++], OWN_BYTES, "--ranks=%d", h->n_ranks);
-    put_meeting(l, k, again, own[n++], OWN_BYTES);
+    where_put_flag(&l->where, k, again, own[n++], OWN_BYTES);
     if (l->is_program) {
         snprintf(own[n++], OWN_BYTES, "--elastic=%s",
                  f->elastic ? f->elastic : "1:1024");
@@ -197,6 +106,18 @@ static void agent_words(const struct launch *l, int k, bool again,
     for (char **w = l->words; *w; w++)
         out[n++] = *w;
     out[n] = NULL;
+}
+
+static bool give_orders(struct launch *l, int k)
+{
+    struct ct_text line = { 0 };
+    bool well;
+
+    where_put_line(&l->where, k, &line);
+    well = !line.failed && write(l->agent[k].to, line.s, line.n_bytes) ==
+                               (ssize_t)line.n_bytes;
+    ct_text_fini(&line);
+    return well;
 }
 
 static enum ct_status start(struct launch *l, int k, bool again)
@@ -229,13 +150,13 @@ static enum ct_status start(struct launch *l, int k, bool again)
         fprintf(stderr, "cortado launch: %s: %s\n", h->name, strerror(errno));
         _exit(127);
     }
+    restarts_began(&a->again);
     ct_free(words);
     close(ends[0]);
     a->to = ends[1];
-    return write(a->to, l->secret, strlen(l->secret)) ==
-                   (ssize_t)strlen(l->secret)
-               ? CT_OK
-               : ct_fail(CT_EIO, "%s: %s", h->name, strerror(errno));
+    return give_orders(l, k) ? CT_OK
+                             : ct_fail(CT_EIO, "%s: %s", h->name,
+                                       strerror(errno));
 }
 
 /* ---- While they run. */
@@ -269,28 +190,17 @@ static int count_left(const struct launch *l, bool running)
 
     for (int k = 0; k < l->hosts.n; k++)
         n += l->agent[k].pid > 0 ||
-             (!running && l->agent[k].next_start > 0);
+             (!running && l->agent[k].again.next_start > 0);
     return n;
 }
 
 /* Is there a job that an agent can join?  Ranks may go on when all agents are
  * lost. */
-static bool job_is_there(const struct launch *l)
+static bool job_is_there(struct launch *l)
 {
-    struct ct_text list = { 0 };
-    char *answer        = NULL;
-    bool yes            = count_left(l, true) > 0;
+    const bool runs = count_left(l, true) > 0;
 
-    if (yes)
-        return true;
-    for (int k = 0; k < l->hosts.n; k++)
-        ct_text_addf(&list, "%s%s:%d", k > 0 ? "," : "", name_of(l, k),
-                     l->agent[k].port);
-    yes = !list.failed &&
-          rendezvous_ask_at(list.s, l->key, MEMBER_ASK_JSON, &answer) == CT_OK;
-    ct_text_fini(&list);
-    ct_free(answer);
-    return yes;
+    return where_ask(&l->where, runs ? 1 : 0) || runs;
 }
 
 /* It was killed, its host or the connection to that was lost, or ranks of the
@@ -302,30 +212,26 @@ static bool was_lost(const struct launch *l, int k, int status)
 
     return WIFSIGNALED(status) ||
            (!l->hosts.host[k].is_here && code > 128) ||
-           (l->agent[k].n_restarts > 0 && code == EXIT_RUNTIME) ||
+           (l->agent[k].again.n > 0 && code == EXIT_RUNTIME) ||
            code == EXIT_EARLY;
 }
 
 /* An agent that came too early has started nothing, which does not count. */
 static void plan_restart(struct launch *l, int k, int code)
 {
-    struct agent *a  = &l->agent[k];
-    const char *name = l->hosts.host[k].name;
+    struct restarts *r = &l->agent[k].again;
+    const char *name   = l->hosts.host[k].name;
 
-    a->pause = a->n_restarts == 0            ? least_pause
-               : 2 * a->pause < most_pause ? 2 * a->pause
-                                             : most_pause;
-    if (code == EXIT_EARLY && a->pause > early_pause)
-        a->pause = early_pause;
-    a->next_start = ct_now() + a->pause;
     if (code == EXIT_EARLY) {
+        restarts_plan(r, least_pause, early_pause);
         CT_WARN("%s: ranks of its last agent still run; another agent starts "
-                "in %.0f s", name, a->pause);
+                "in %.0f s", name, r->pause);
         return;
     }
-    a->n_restarts++;
+    restarts_plan(r, least_pause, most_pause);
+    r->n++;
     CT_WARN("%s: its agent ended with status %d; another one starts in %.0f s, "
-            "%d of %d times", name, code, a->pause, a->n_restarts,
+            "%d of %d times", name, code, r->pause, r->n,
             l->elastic->restarts);
 }
 
@@ -334,13 +240,16 @@ static void agent_ended(struct launch *l, int k, int status)
     struct agent *a = &l->agent[k];
     const int code  = WIFEXITED(status) ? WEXITSTATUS(status)
                                         : 128 + WTERMSIG(status);
+    const bool lost = was_lost(l, k, status);
 
     a->pid = 0;
     close(a->to);
+    where_end(&l->where, k);
     if (is_done(status))
         return;
-    if (l->asked || l->done || !was_lost(l, k, status) ||
-        (a->n_restarts >= l->elastic->restarts && code != EXIT_EARLY))
+    restarts_ended(&a->again);
+    if (l->asked || l->done || !lost ||
+        (a->again.n >= l->elastic->restarts && code != EXIT_EARLY))
         CT_WARN("%s: its agent ended with status %d", l->hosts.host[k].name,
                 code);
     else
@@ -354,14 +263,14 @@ static void await_job(struct launch *l, struct agent *a)
 
     if (a->unanswered == 0)
         a->unanswered = now;
-    if (l->all_here || now - a->unanswered > l->elastic->orphan) {
+    if (l->where.all_here || now - a->unanswered > l->elastic->orphan) {
         CT_WARN("The job does not answer: no other agent is started");
         return;
     }
     if (a->unanswered == now)
         CT_WARN("The job does not answer: it is asked again for %.0f s",
                 l->elastic->orphan);
-    a->next_start = now + least_pause;
+    a->again.next_start = now + least_pause;
 }
 
 /* Starts agents that are due, if the job is still there. */
@@ -370,10 +279,10 @@ static void start_due(struct launch *l)
     for (int k = 0; k < l->hosts.n; k++) {
         struct agent *a = &l->agent[k];
 
-        if (a->next_start == 0 ||
-            (ct_now() < a->next_start && !l->asked && !l->done))
+        if (a->again.next_start == 0 ||
+            (ct_now() < a->again.next_start && !l->asked && !l->done))
             continue;
-        a->next_start = 0;
+        a->again.next_start = 0;
         if (l->asked || l->done)
             continue;
         if (!job_is_there(l)) {
@@ -385,7 +294,7 @@ static void start_due(struct launch *l)
             continue;
         CT_WARN("%s", ct_last_error());
         if (a->pid == 0) /* fork failed, which may pass */
-            a->next_start = ct_now() + a->pause;
+            a->again.next_start = ct_now() + a->again.pause;
     }
 }
 
@@ -408,6 +317,7 @@ static int attend(struct launch *l)
             }
         pass_on(l);
         start_due(l);
+        where_look(&l->where);
         if (pid <= 0)
             poll(NULL, 0, 100);
     }
@@ -429,13 +339,10 @@ static enum ct_status prepare(struct launch *l, const struct launch_flags *f)
     st = secret_read(path ? path : f->elastic.secret_file, true, l->key);
     ct_free(path);
     CT_TRY(st);
-    for (int i = 0; i < SEAL_SECRET_BYTES; i++)
-        snprintf(l->secret + 2 * i, 3, "%02x", l->key[i]);
-    strcat(l->secret, "\n");
     for (char **w = l->words; *w && !l->is_program; w++)
         l->has_size |= strncmp(*w + strspn(*w, "-"), "elastic", 7) == 0;
     CT_TRY(hosts_read(&l->hosts, f->hosts));
-    return choose_meeting(l, f->port);
+    return where_choose(&l->where, &l->hosts, l->key, f->port);
 }
 
 static int launch(struct launch *l, const struct launch_flags *f)
@@ -447,7 +354,7 @@ static int launch(struct launch *l, const struct launch_flags *f)
         return command_failed(st);
     passed_on_catch();
     CT_INFO("%d rank(s) on %d host(s) meet at %s", l->hosts.n_ranks,
-            l->hosts.n, l->meet);
+            l->hosts.n, l->where.meet);
     for (int k = 0; k < l->hosts.n && st == CT_OK; k++)
         st = start(l, k, false);
     if (st != CT_OK) {

@@ -193,6 +193,8 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     if (f->secret_file && strcmp(f->secret_file, "-") == 0)
         a.orders = STDIN_FILENO; /* behind the secret */
     a.founds          = r.founds;
+    a.member.agent    = r.agent;
+    memcpy(a.member.seeks, r.job, sizeof(a.member.seeks));
     a.member.secret   = r.secret;
     a.member.door     = r.door;
     a.member.file     = r.file;

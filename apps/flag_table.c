@@ -283,7 +283,8 @@ const struct flag_info flag_table[] = {
     { "train launch", "restarts", FLAG_INT, FAULTS, "N",
       "10 with --elastic and launch, else 0",
       "how often a process of an elastic job that died is started again, or, "
-      "with --ranks and --mpi, a whole job from its newest snapshot" },
+      "with --ranks and --mpi, a whole job from its newest snapshot; after ten "
+      "minutes without a death the count begins anew" },
     { "launch", "mpi", FLAG_SWITCH, FAULTS, NULL, NULL,
       "a job of fixed size: MPI starts its ranks, and, when it fails, starts "
       "it again on the hosts that are left" },

@@ -21,6 +21,7 @@
 #include "command.h"
 #include "launch.h"
 #include "look.h"
+#include "restarts.h"
 
 enum { SAME_PLACE = 3, MOST_PAUSE = 60 };
 
@@ -33,7 +34,8 @@ struct job {
     int64_t          since;  /* that snapshots are of this job */
     struct ct_text   gone;   /* who does not answer */
     char             self[PATH_MAX], folder[PATH_MAX];
-    int              n_starts, n_same, last_code, pause;
+    int              n_starts, n_same, last_code;
+    struct restarts  again;
     bool             was_lost; /* a host of the last start is gone */
     struct host      writer;   /* rank 0's of the last start */
     bool             lost_writer;
@@ -192,18 +194,18 @@ static void count_same(struct job *j, int code)
     j->last_code = code;
     if (is_further) {
         j->best  = j->newest;
-        j->pause = 1;
+        j->again.pause = 0;
     }
 }
 
 /* Why there is no further start; NULL: there is one. */
-static const char *reason_to_end(const struct job *j, int code, int n_restarts)
+static const char *reason_to_end(const struct job *j, int code)
 {
     if (code == EXIT_INPUT && !j->was_lost)
         return "what it was given is bad";
     if (j->n_same >= SAME_PLACE)
         return "it ended so three times without a newer snapshot";
-    return n_restarts >= j->asked->restarts ? "it has been so often" : NULL;
+    return j->again.n >= j->asked->restarts ? "it has been so often" : NULL;
 }
 
 static enum ct_status give_up(const struct job *j, const char *how,
@@ -217,10 +219,10 @@ static enum ct_status give_up(const struct job *j, const char *how,
     return CT_OK;
 }
 
-static void say_next(const struct job *j, const char *how, bool starts,
-                     int n_restarts)
+static void say_next(const struct job *j, const char *how, bool starts)
 {
-    char from[400] = "where it began";
+    const struct restarts *r = &j->again;
+    char from[400]           = "where it began";
 
     if (j->newest < 0 && j->lost_writer)
         snprintf(from, sizeof(from), "where it began, because nobody sees the "
@@ -230,13 +232,13 @@ static void say_next(const struct job *j, const char *how, bool starts,
         snprintf(from, sizeof(from), "the snapshot of iteration %" PRId64,
                  j->newest);
     if (starts)
-        CT_WARN("%s; %sit starts again with %d of %d rank(s) from %s in %d s, "
-                "%d of %d times", how, j->gone.s ? j->gone.s : "",
-                j->hosts.n_ranks, j->asked->hosts->n_ranks, from, j->pause,
-                n_restarts, j->asked->restarts);
+        CT_WARN("%s; %sit starts again with %d of %d rank(s) from %s in %.0f "
+                "s, %d of %d times", how, j->gone.s ? j->gone.s : "",
+                j->hosts.n_ranks, j->asked->hosts->n_ranks, from, r->pause,
+                r->n, j->asked->restarts);
     else
-        CT_WARN("%s; %sthis is looked at again in %d s, %d of %d times", how,
-                j->gone.s ? j->gone.s : "", j->pause, n_restarts,
+        CT_WARN("%s; %sthis is looked at again in %.0f s, %d of %d times", how,
+                j->gone.s ? j->gone.s : "", r->pause, r->n,
                 j->asked->restarts);
 }
 
@@ -250,17 +252,17 @@ static bool is_over(int code)
 static enum ct_status try_once(struct job *j, char *how, size_t bytes,
                                bool *has_run, bool *over, int *code)
 {
-    const double begin = ct_now();
-
     *has_run = *over = false;
     if (!can_start(j, how, bytes))
         return look_around(j);
+    restarts_began(&j->again);
     CT_TRY(start(j, code));
     *has_run = true;
     *over    = is_over(*code);
     if (*over)
         return CT_OK;
-    say_how(*code, ct_now() - begin, how, bytes);
+    say_how(*code, ct_now() - j->again.began, how, bytes);
+    restarts_ended(&j->again);
     launch_tidy();
     CT_TRY(look_around(j));
     count_same(j, *code);
@@ -277,7 +279,7 @@ static enum ct_status run(struct job *j, int *code)
         *code = EXIT_STOPPED;
         return CT_OK;
     }
-    for (int n_restarts = 0;;) {
+    for (;;) {
         const char *end;
         bool has_run, over;
 
@@ -286,19 +288,20 @@ static enum ct_status run(struct job *j, int *code)
             return CT_OK;
         if (!has_run && can_start(j, why, sizeof(why)))
             continue; /* a host has come back */
-        end = has_run || n_restarts >= j->asked->restarts
-                  ? reason_to_end(j, *code, n_restarts)
+        end = has_run || j->again.n >= j->asked->restarts
+                  ? reason_to_end(j, *code)
                   : NULL;
         if (end)
             return give_up(j, how, end, has_run || j->n_starts > 0);
-        say_next(j, how, has_run, ++n_restarts);
-        launch_pause(j->pause);
+        restarts_plan(&j->again, 1, MOST_PAUSE);
+        j->again.n++;
+        say_next(j, how, has_run);
+        launch_pause((int)j->again.pause);
         if (launch_is_asked_to_end()) {
             if (j->n_starts == 0)
                 *code = EXIT_STOPPED;
             return CT_OK;
         }
-        j->pause = 2 * j->pause < MOST_PAUSE ? 2 * j->pause : MOST_PAUSE;
     }
 }
 
@@ -310,7 +313,6 @@ enum ct_status supervise(const struct supervised *s, int *code)
 
     CT_TRY(ct_alloc(1, sizeof(*j), "a job", &j));
     j->asked = s;
-    j->pause = 1;
     *code    = EXIT_RUNTIME;
     n        = readlink("/proc/self/exe", j->self, sizeof(j->self) - 1);
     if (n < 0 || !getcwd(j->folder, sizeof(j->folder))) {

@@ -430,6 +430,41 @@ static void take_will(struct elastic_agreement *a,
         hear(a, a->left, &a->left_next);
 }
 
+/* A member without a view may hear of a death before the last message of the
+ * dead, which can bring its first view.  What the dead were bound by counts
+ * then, too. */
+static void keep_will(struct elastic_agreement *a,
+                      const struct elastic_will *will)
+{
+    struct elastic_will *w = &a->unread;
+
+    if (will->view.number > w->view.number) {
+        *w = *will;
+    } else if (will->view.number == w->view.number) {
+        if (will->promised > w->promised)
+            w->promised = will->promised;
+        if (will->accepted > w->accepted) {
+            w->accepted = will->accepted;
+            w->next     = will->next;
+        }
+    }
+}
+
+/* Who waits to be taken in wants a view that has it, and that is not past. */
+static void take_first_view(struct elastic_agreement *a,
+                            const struct elastic_view *v)
+{
+    const struct elastic_will unread = a->unread;
+
+    if (rank_of(v, a->me) < 0 || v->number < unread.view.number)
+        return;
+    memset(&a->unread, 0, sizeof(a->unread));
+    install(a, v);
+    if (v->number == unread.view.number)
+        take_will(a, &unread);
+    consider(a);
+}
+
 void elastic_dead(struct elastic_agreement *a, uint64_t id,
                   const struct elastic_will *will)
 {
@@ -440,7 +475,9 @@ void elastic_dead(struct elastic_agreement *a, uint64_t id,
     forget_joiner(a, id);
     if (will->view.number > a->own.view.number && a->own.view.number > 0)
         install(a, &will->view); /* nobody else may know of it */
-    if (will->view.number == a->own.view.number)
+    if (a->own.view.number == 0)
+        keep_will(a, will);
+    else if (will->view.number == a->own.view.number)
         take_will(a, will);
     count_dead(a);
     decide(a); /* fewer are enough now */
@@ -634,9 +671,9 @@ void elastic_receive(struct elastic_agreement *a, uint64_t from,
         elastic_join(a, m->about);
         return;
     case ELASTIC_INSTALL:
-        /* Who waits to be taken in wants a view that has it. */
-        if (m->next.number > a->own.view.number &&
-            (a->own.view.number > 0 || rank_of(&m->next, a->me) >= 0)) {
+        if (a->own.view.number == 0) {
+            take_first_view(a, &m->next);
+        } else if (m->next.number > a->own.view.number) {
             install(a, &m->next);
             consider(a);
         }

@@ -116,6 +116,8 @@ struct elastic_agreement {
     uint64_t            left;   /* the highest ballot that dead members had
                                  * accepted */
     struct elastic_view left_next; /* the view of `left` */
+    struct elastic_will unread; /* while this member has no view: of the dead,
+                                 * those in the newest view, together */
     elastic_send_fn     send;   /* not called for `me` */
     void               *arg;
 };

@@ -9,7 +9,7 @@
 
 #include "elastic/bytes.h"
 
-_Static_assert(8 * 4 + 4 * 3 + 2 * 2 + 1 + CARD_ADDRESSES * 17 + 2 +
+_Static_assert(8 * 5 + 4 * 3 + 2 * 3 + 1 + CARD_ADDRESSES * 17 + 2 +
                CARD_DATA_BYTES + 1 + CARD_HOST_BYTES <= CARD_WIRE_BYTES,
                "a card is longer than there is room");
 
@@ -72,6 +72,8 @@ size_t card_write(const struct elastic_card *c, uint8_t *out)
     put(&w, c->will, 4);
     put(&w, c->port, 2);
     put(&w, c->door, 2);
+    put(&w, c->agent, 8);
+    put(&w, c->agent_port, 2);
     put(&w, (uint64_t)c->n_addresses, 1);
     for (int i = 0; i < c->n_addresses; i++) {
         put(&w, c->address[i].family == AF_INET6 ? 6 : 4, 1);
@@ -119,6 +121,8 @@ enum ct_status card_read(const uint8_t *data, size_t bytes,
     out->will      = (uint32_t)take(&r, 4);
     out->port      = (uint16_t)take(&r, 2);
     out->door      = (uint16_t)take(&r, 2);
+    out->agent      = take(&r, 8);
+    out->agent_port = (uint16_t)take(&r, 2);
     CT_TRY(take_addresses(&r, out));
     out->data_bytes = (size_t)take(&r, 2);
     if (out->data_bytes > CARD_DATA_BYTES)

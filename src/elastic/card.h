@@ -1,9 +1,9 @@
 /* card.h - what a process of an elastic job tells the others about itself.
  *
  *     card   id u64, edition u32, machine u64, processes u64, pid u32,
- *            started u64, will u32, port u16, door u16, n u8, then n
- *            addresses (family u8, 16 bytes), data n u16, then its bytes,
- *            host n u8, then its bytes
+ *            started u64, will u32, port u16, door u16, agent u64, its
+ *            port u16, n u8, then n addresses (family u8, 16 bytes), data n
+ *            u16, then its bytes, host n u8, then its bytes
  *
  * Other processes use the card to connect to it, to find out whether they can
  * observe its end, and to find its will page. */
@@ -32,6 +32,8 @@ struct elastic_card {
     uint16_t     port;      /* in network order */
     uint16_t     door;      /* port that it shares with the other ranks of its
                              * agent, for who wants to join; 0: none */
+    uint64_t     agent;     /* number of its agent; 0: none */
+    uint16_t     agent_port; /* where that listens for letters */
     int          n_addresses;
     struct ct_ip address[CARD_ADDRESSES];
     size_t       data_bytes; /* its address for gradients: ct_tcp_address() */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "elastic/bytes.h"
+#include "elastic/roll.h"
 
 /* A job that is busy beginning takes a moment to answer. */
 static const double answer_seconds = 10;
@@ -51,7 +52,7 @@ static void put_question(struct elastic_line *l, int what)
     put(&w, POST_HELLO, 1);
     put(&w, POST_VERSION, 1);
     put(&w, POST_GUEST, 1);
-    for (int i = 0; i < POST_JOB_BYTES + 8; i++)
+    for (int i = 0; i < 2 * POST_JOB_BYTES + 8; i++)
         put(&w, 0, 1);
     w.at += card_write(&card, w.at);
     (void)!line_put(l, hello, (size_t)(w.at - hello));
@@ -72,18 +73,23 @@ static enum door_state state_of_end(const struct elastic_line *l)
 }
 
 /* Something has come, or can be written. */
-static void step(struct asking *a, int what, enum door_state *state)
+static void step(struct asking *a, const struct doors_question *question,
+                 enum door_state *state)
 {
     if (!line_step(&a->line, take_answer, a)) {
         *state = state_of_end(&a->line);
     } else if (a->line.state == LINE_OPEN && !a->asked) {
-        put_question(&a->line, what);
+        put_question(&a->line, question->what);
         a->asked = true;
     }
     if (a->line.state != LINE_CLOSED && a->line.state != LINE_CALLING)
         *state = DOOR_SILENT; /* so far */
-    if (a->answer)
+    if (a->answer && question->job && !roll_is_of(a->answer, question->job)) {
+        line_close(&a->line);
+        *state = DOOR_OF_OTHERS;
+    } else if (a->answer) {
         *state = DOOR_ANSWERED;
+    }
 }
 
 static int list_open(const struct asking *a, int n, struct pollfd *out,
@@ -104,10 +110,12 @@ static int list_open(const struct asking *a, int n, struct pollfd *out,
 }
 
 /* The first that answered; -1: none has. */
-static int wait_for_one(struct asking *a, int n, int what,
+static int wait_for_one(struct asking *a, int n,
+                        const struct doors_question *question,
                         enum door_state *state)
 {
-    const double end = ct_now() + answer_seconds;
+    const double end = ct_now() + (question->seconds > 0 ? question->seconds
+                                                         : answer_seconds);
     struct pollfd p[MEMBER_DOORS];
     int which[MEMBER_DOORS], n_open;
 
@@ -117,7 +125,7 @@ static int wait_for_one(struct asking *a, int n, int what,
         for (int k = 0; k < n_open; k++) {
             if (p[k].revents == 0)
                 continue;
-            step(&a[which[k]], what, &state[which[k]]);
+            step(&a[which[k]], question, &state[which[k]]);
             if (state[which[k]] == DOOR_ANSWERED)
                 return which[k];
         }
@@ -126,7 +134,8 @@ static int wait_for_one(struct asking *a, int n, int what,
 }
 
 void doors_ask(const struct elastic_door *door, int n, const uint8_t *secret,
-               int what, enum door_state *state, char **answer)
+               const struct doors_question *question, enum door_state *state,
+               char **answer)
 {
     struct asking *a = NULL;
     int first;
@@ -139,7 +148,7 @@ void doors_ask(const struct elastic_door *door, int n, const uint8_t *secret,
     for (int i = 0; i < n; i++)
         if (!line_call(&a[i].line, &door[i].at, door[i].port, secret))
             state[i] = state_of_end(&a[i].line);
-    first = wait_for_one(a, n, what, state);
+    first = wait_for_one(a, n, question, state);
     if (first >= 0) {
         *answer         = a[first].answer;
         a[first].answer = NULL;

@@ -10,13 +10,22 @@ enum door_state {
     DOOR_HUNG_UP,   /* the connection was made, and closed without an answer */
     DOOR_SILENT,    /* the connection is accepted, but no answer comes in
                      * time */
+    DOOR_OF_OTHERS, /* another job answers */
     DOOR_ANSWERED
 };
 
+struct doors_question {
+    int            what;    /* see member.h */
+    double         seconds; /* to wait for an answer; 0: ten */
+    const uint8_t *job;     /* that is to answer MEMBER_ASK_ROLL; borrowed;
+                             * NULL: any */
+};
+
 /* Returns after the first answer; the caller frees it with ct_free.  NULL: no
- * answer.  `what`: see member.h. */
+ * answer. */
 void doors_ask(const struct elastic_door *door, int n, const uint8_t *secret,
-               int what, enum door_state *state, char **answer);
+               const struct doors_question *question, enum door_state *state,
+               char **answer);
 
 /* The text of an answer, to be freed with ct_free; NULL: not an answer. */
 char *doors_read_answer(const uint8_t *letter, size_t bytes);

@@ -14,15 +14,15 @@
 #include "elastic/bytes.h"
 
 /* The first bytes of the file; the last one counts its forms. */
-static const char magic[8] = { 'c', 'o', 'r', 't', 'r', 'a', 'n', 3 };
+static const char magic[8] = { 'c', 'o', 'r', 't', 'r', 'a', 'n', 4 };
 static const char variable[] = "CORTADO_HANDED";
 
 enum {
     DOOR_BYTES  = 2 + 16 + 2,
     FILE_BYTES  = 4096, /* no name of a file is longer */
-    FIXED_BYTES = sizeof(magic) + 4 + SEAL_SECRET_BYTES + 4 + 4 + 1 + 8 + 4 +
-                  4 + 8 + 8 + 8 + 2 + MEMBER_DOORS * DOOR_BYTES + 2 +
-                  FILE_BYTES,
+    FIXED_BYTES = sizeof(magic) + 4 + SEAL_SECRET_BYTES + 4 + 4 + 1 +
+                  2 * POST_JOB_BYTES + 8 + 2 + 4 + 4 + 8 + 8 + 8 + 2 +
+                  MEMBER_DOORS * DOOR_BYTES + 2 + FILE_BYTES,
     MOST_BYTES  = 1 << 20
 };
 
@@ -41,7 +41,10 @@ static size_t write_config(const struct member_config *c, uint8_t *out)
     put(&w, (uint32_t)c->door, 4);
     put(&w, (uint32_t)c->will, 4);
     put(&w, c->founds, 1);
-    put(&w, (uint64_t)c->began, 8);
+    put_bytes(&w, c->before, sizeof(c->before));
+    put_bytes(&w, c->seeks, sizeof(c->seeks));
+    put(&w, c->agent, 8);
+    put(&w, c->agent_port, 2);
     put(&w, (uint32_t)c->least, 4);
     put(&w, (uint32_t)c->most, 4);
     put(&w, (uint64_t)(c->suspect / micro), 8);
@@ -138,7 +141,10 @@ static enum ct_status read_config(struct reader *r, struct handed *out)
     c->door    = (int32_t)take(r, 4);
     c->will    = (int32_t)take(r, 4);
     c->founds  = take(r, 1) != 0;
-    c->began   = (int64_t)take(r, 8);
+    take_bytes(r, c->before, sizeof(c->before));
+    take_bytes(r, c->seeks, sizeof(c->seeks));
+    c->agent      = take(r, 8);
+    c->agent_port = (uint16_t)take(r, 2);
     c->least   = (int32_t)take(r, 4);
     c->most    = (int32_t)take(r, 4);
     c->suspect = (double)take(r, 8) * micro;

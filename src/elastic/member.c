@@ -209,6 +209,8 @@ static void answer(struct elastic_member *m, struct post_caller *to, int what)
         member_describe(m, what == MEMBER_ASK_JSON, &text);
     else if (what == MEMBER_ASK_DESCRIPTION && m->config.description)
         ct_text_add(&text, m->config.description);
+    else if (what == MEMBER_ASK_ROLL)
+        member_call_roll(m, &text);
     if (!text.failed && text.s)
         (void)!post_answer(to, POST_TELL, text.s, text.n_bytes);
     ct_text_fini(&text);
@@ -455,6 +457,8 @@ static enum ct_status make_card(struct elastic_member *m,
     c->id |= 1;
     c->will = (uint32_t)m->page_file;
     c->door = m->config.door >= 0 ? ct_port_of(m->config.door) : 0;
+    c->agent      = m->config.agent;
+    c->agent_port = m->config.agent_port;
     address = ct_tcp_address(m->tcp, &c->data_bytes);
     if (c->data_bytes > CARD_DATA_BYTES)
         return ct_fail(CT_EINTERNAL, "an address of %zu bytes", c->data_bytes);
@@ -476,11 +480,17 @@ static enum ct_status make_page(struct elastic_member *m)
 
 static void draw_job(struct elastic_member *m)
 {
-    struct writer w = { m->post.job + POST_JOB_BYTES - MEMBER_BEGAN_BYTES };
+    uint8_t *job          = m->post.job;
+    const uint8_t *before = m->config.before;
+    const int64_t began   = member_job_began(before);
+    struct writer w = { job + POST_KEPT_BYTES };
 
-    seal_draw(m->post.job, sizeof(m->post.job));
-    put(&w, (uint64_t)(m->config.began > 0 ? m->config.began : time(NULL)),
-        MEMBER_BEGAN_BYTES);
+    seal_draw(job, POST_JOB_BYTES);
+    put(&w, began > 0 ? (uint64_t)post_job_generation(before) + 1 : 0, 2);
+    if (began > 0)
+        memcpy(job, before, POST_KEPT_BYTES);
+    w.at = job + POST_JOB_BYTES - POST_BEGAN_BYTES;
+    put(&w, (uint64_t)(began > 0 ? began : time(NULL)), POST_BEGAN_BYTES);
 }
 
 static enum ct_status begin(struct elastic_member *m)
@@ -494,6 +504,7 @@ static enum ct_status begin(struct elastic_member *m)
     CT_TRY(ct_tcp_create(&m->tcp));
     CT_TRY(make_page(m));
     CT_TRY(make_card(m, &p.card));
+    memcpy(p.seeks, m->config.seeks, sizeof(p.seeks));
     CT_TRY(post_start(&m->post, &p));
     elastic_init(&m->a, p.card.id, member_send_rules, m);
     m->a.least = m->config.least;

@@ -23,8 +23,12 @@ struct member_config {
     int            door;        /* a socket for strangers; -1: none */
     int            will;        /* a page that the agent handed down; -1 */
     bool           founds;      /* it begins the job, and joins none */
-    int64_t        began;       /* with `founds`: when the job first began, in
-                                 * seconds since 1970; 0: it begins now */
+    uint8_t        before[POST_JOB_BYTES]; /* with `founds`: the job that it
+                                 * begins anew; zeroes: it begins another */
+    uint8_t        seeks[POST_JOB_BYTES]; /* without `founds`: the job that it
+                                 * is to join; zeroes: any */
+    uint64_t       agent;       /* number of the agent; 0: there is none */
+    uint16_t       agent_port;  /* where that listens, in network order */
     int            least, most; /* members that train */
     int            last;        /* iterations after which training is done:
                                  * then fewer will do */
@@ -83,7 +87,8 @@ bool member_hears_done(struct elastic_member *m);
  * has been given a hint of its place there. */
 uint64_t member_seed(struct elastic_member *m);
 /* When it began, in seconds since 1970, by the clock of who began it.  A job
- * that all ranks were lost of and that began anew is the same one. */
+ * that all ranks were lost of and that began anew is the same one, with another
+ * number. */
 int64_t member_began(struct elastic_member *m);
 /* The same of the job with that number, POST_JOB_BYTES. */
 int64_t member_job_began(const uint8_t *job);
@@ -96,7 +101,8 @@ bool member_ends_job(struct elastic_member *m);
 enum {
     MEMBER_ASK_JSON        = 'j',
     MEMBER_ASK_TEXT        = 't',
-    MEMBER_ASK_DESCRIPTION = 'd'
+    MEMBER_ASK_DESCRIPTION = 'd',
+    MEMBER_ASK_ROLL        = 'r' /* roll.h */
 };
 
 #endif

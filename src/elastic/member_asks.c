@@ -449,10 +449,10 @@ uint64_t member_seed(struct elastic_member *m)
 
 int64_t member_job_began(const uint8_t *job)
 {
-    struct reader r = { job + POST_JOB_BYTES - MEMBER_BEGAN_BYTES,
+    struct reader r = { job + POST_JOB_BYTES - POST_BEGAN_BYTES,
                         job + POST_JOB_BYTES, false };
 
-    return (int64_t)take(&r, MEMBER_BEGAN_BYTES);
+    return (int64_t)take(&r, POST_BEGAN_BYTES);
 }
 
 int64_t member_began(struct elastic_member *m)
@@ -467,7 +467,7 @@ int64_t member_began(struct elastic_member *m)
 
 bool member_founds_again(const struct elastic_member *m)
 {
-    return m->config.founds && m->config.began > 0;
+    return m->config.founds && member_job_began(m->config.before) > 0;
 }
 
 void member_leave(struct elastic_member *m)

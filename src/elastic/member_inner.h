@@ -13,8 +13,7 @@
 struct ct_tcp;
 struct links;
 
-/* A job's number is random, and ends with when it began. */
-enum { MEMBER_BEGAN_BYTES = 5, MEMBER_LOSSES = 4 };
+enum { MEMBER_LOSSES = 4 };
 
 /* Who is gone, as far as this member has seen it. */
 struct elastic_losses {
@@ -120,6 +119,8 @@ void member_tell_view(struct elastic_member *m, struct elastic_place *out,
 /* The whole job, for who asks. */
 void member_describe(const struct elastic_member *m, bool json,
                      struct ct_text *out);
+/* Its agents, for who seeks one of them (roll.h). */
+void member_call_roll(const struct elastic_member *m, struct ct_text *out);
 /* NULL: nobody knows that process any more. */
 const struct elastic_card *member_card_of(const struct elastic_member *m,
                                           uint64_t id);

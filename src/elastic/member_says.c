@@ -1,5 +1,7 @@
 /* member_says.c - what a member tells of its job: the log's line of each
  * change, and answers to those who ask. */
+#include <arpa/inet.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,10 +78,11 @@ void member_note_cannot(struct elastic_member *m, uint64_t id, const char *why)
 }
 
 /* Who is not in the next view and was not lost has left.  The last losses are
- * kept for those who ask. */
-static void note_gone(struct elastic_member *m)
+ * kept for those who ask.  Returns whether anybody has left. */
+static bool note_gone(struct elastic_member *m)
 {
     struct elastic_losses *l = &m->losses;
+    const int n_left         = l->n_left;
     bool any                 = false;
 
     for (int r = 0; r < m->given.n; r++) {
@@ -94,6 +97,7 @@ static void note_gone(struct elastic_member *m)
         snprintf(l->last[l->n_last++ % MEMBER_LOSSES], sizeof(l->last[0]),
                  "view %u: %.*s", m->a.own.view.number,
                  (int)strlen(m->events) - 2, m->events); /* not its "; " */
+    return l->n_left > n_left;
 }
 
 /* Those who were not in the view before; "": nobody. */
@@ -125,7 +129,7 @@ void member_tell_view(struct elastic_member *m, struct elastic_place *out,
     const struct elastic_view *v = &m->a.own.view;
     char came[512], where[48] = "from the newest snapshot", took[32] = "";
 
-    note_gone(m);
+    out->left = note_gone(m);
     name_new(m, came, sizeof(came));
     if (v->base >= 0)
         snprintf(where, sizeof(where), "at iteration %d", v->base);
@@ -195,6 +199,21 @@ static void describe_losses(const struct elastic_member *m, bool json,
     }
     if (json)
         ct_text_add(out, "]}\n");
+}
+
+void member_call_roll(const struct elastic_member *m, struct ct_text *out)
+{
+    ct_text_add(out, "job ");
+    for (int i = 0; i < POST_JOB_BYTES; i++)
+        ct_text_addf(out, "%02x", m->post.job[i]);
+    ct_text_add(out, "\n");
+    for (int r = 0; r < m->a.own.view.n; r++) {
+        const struct elastic_card *c = member_card_of(m, m->a.own.view.id[r]);
+
+        if (c)
+            ct_text_addf(out, "agent %016" PRIx64 ", door %d\n", c->agent,
+                         ntohs(c->door));
+    }
 }
 
 void member_describe(const struct elastic_member *m, bool json,

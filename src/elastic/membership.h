@@ -17,6 +17,8 @@ struct elastic_place {
                           * not hold any more */
     int      base;   /* iterations that count */
     int      n_full; /* the first so many ranks have parameters */
+    bool     left;   /* a rank of the view before left of itself: its process
+                      * may live on for a while */
     char     why[320]; /* who came and went, since the place before */
 };
 

@@ -70,13 +70,14 @@ static void drop_own_doors(struct places *p)
 void places_find_job(struct places *p, const uint8_t *secret,
                      enum places_verdict *out, const char **who)
 {
+    const struct doors_question question = { .what = MEMBER_ASK_JSON };
     enum door_state state[MEMBER_DOORS];
     bool told[MEMBER_DOORS] = { false }, met[MEMBER_DOORS] = { false };
     char *answer;
 
     *out = PLACES_NO_JOB;
     drop_own_doors(p);
-    doors_ask(p->door, p->n_doors, secret, MEMBER_ASK_JSON, state, &answer);
+    doors_ask(p->door, p->n_doors, secret, &question, state, &answer);
     if (answer) {
         ct_free(answer);
         *out = PLACES_JOB;

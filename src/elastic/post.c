@@ -60,6 +60,21 @@ static bool is_job(const uint8_t *job)
     return memcmp(job, none, POST_JOB_BYTES) != 0;
 }
 
+bool post_same_job(const uint8_t *a, const uint8_t *b)
+{
+    const size_t end = POST_JOB_BYTES - POST_BEGAN_BYTES;
+
+    return memcmp(a, b, POST_KEPT_BYTES) == 0 &&
+           memcmp(a + end, b + end, POST_BEGAN_BYTES) == 0;
+}
+
+int post_job_generation(const uint8_t *job)
+{
+    struct reader r = { job + POST_KEPT_BYTES, job + POST_JOB_BYTES, false };
+
+    return (int)take(&r, 2);
+}
+
 bool post_is_known(const struct post *p)
 {
     for (const struct post_caller *c = p->callers; c; c = c->next)
@@ -221,6 +236,7 @@ static void put_hello(const struct post *p, struct post_peer *q)
     put(&w, (uint64_t)p->config.what, 1);
     put_bytes(&w, p->job, POST_JOB_BYTES);
     put(&w, p->config.digest, 8);
+    put_bytes(&w, p->config.seeks, POST_JOB_BYTES);
     w.at += card_write(&p->config.card, w.at);
     (void)!put_letter(&q->line, POST_HELLO, bytes, (size_t)(w.at - bytes));
 }
@@ -293,7 +309,7 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
                                  const uint8_t *body, size_t bytes)
 {
     struct reader r = { body, body + bytes, false };
-    uint8_t job[POST_JOB_BYTES];
+    uint8_t job[POST_JOB_BYTES], seeks[POST_JOB_BYTES];
     struct elastic_card card;
     struct post_peer *q;
     uint64_t version = take(&r, 1), what = take(&r, 1), digest;
@@ -308,8 +324,10 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
     }
     take_bytes(&r, job, sizeof(job));
     digest = take(&r, 8);
+    take_bytes(&r, seeks, sizeof(seeks));
     CT_TRY(card_read(r.at, (size_t)(r.end - r.at), &card));
-    if (what != POST_MEMBER || card.id == p->config.card.id) {
+    if (what != POST_MEMBER || card.id == p->config.card.id ||
+        (is_job(seeks) && is_job(p->job) && !post_same_job(seeks, p->job))) {
         c->what = what == POST_AGENT ? POST_AGENT : POST_GUEST;
         return CT_OK;
     }

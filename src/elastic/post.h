@@ -17,10 +17,15 @@
 #include "elastic/card.h"
 #include "elastic/line.h"
 
-enum { POST_JOB_BYTES = 16, POST_VERSION = 5 };
+/* A job's number is random but for how often it has begun anew, u16, behind the
+ * first bytes, and for when it began, in the last ones.  One that begins anew
+ * keeps those and these. */
+enum { POST_JOB_BYTES = 16, POST_KEPT_BYTES = 6, POST_BEGAN_BYTES = 5,
+       POST_VERSION = 6 };
 
 enum post_kind {
-    POST_HELLO = 1, /* version u8, what u8, job, digest u64, then a card */
+    POST_HELLO = 1, /* version u8, what u8, job, digest u64, the job that it
+                     * is to join, then a card */
     POST_CARD,      /* a card */
     POST_BEAT,      /* empty: the sender is alive */
     POST_RULES,     /* receiver u64, 0: any; a message of the agreement
@@ -77,6 +82,8 @@ struct post_config {
     struct elastic_card card;   /* its port is set by post_start */
     uint64_t            digest; /* of everything that must be equal on all
                                  * members */
+    uint8_t             seeks[POST_JOB_BYTES]; /* the job that it is to join,
+                                 * and no other; zeroes: any */
     int                 door;   /* a socket for processes that want to join,
                                  * which other processes may share; -1: none */
     /* A letter of any kind but HELLO and CARD. */
@@ -106,6 +113,11 @@ struct post {
                                                * an agent to be over; zeroes:
                                                * none */
 };
+
+/* Are these numbers of the same job, which may have begun anew? */
+bool post_same_job(const uint8_t *a, const uint8_t *b);
+/* How often it has. */
+int post_job_generation(const uint8_t *job);
 
 CT_MUST_CHECK enum ct_status post_start(struct post *p,
                                         const struct post_config *config);

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -22,6 +23,7 @@
 #include "cortado/log.h"
 #include "elastic/doors.h"
 #include "elastic/places.h"
+#include "elastic/roll.h"
 #include "elastic/secret.h"
 
 /* Members touch their file every few seconds (links.c).  Disks that others see
@@ -133,23 +135,32 @@ static enum ct_status add_hosts(struct rendezvous *r, const char *list,
 enum ct_status rendezvous_ask(const struct rendezvous *r, int what,
                               char **out)
 {
+    const struct doors_question question = { .what = what };
     enum door_state state[MEMBER_DOORS];
 
-    doors_ask(r->knock, r->n_knock, r->secret, what, state, out);
+    doors_ask(r->knock, r->n_knock, r->secret, &question, state, out);
     return *out ? CT_OK
                 : ct_fail(CT_ENOTFOUND, "nobody who knows the secret answers "
                           "there");
 }
 
-enum ct_status rendezvous_ask_at(const char *list, const uint8_t *secret,
-                                 int what, char **out)
+enum ct_status rendezvous_call_roll(const char *list, const uint8_t *secret,
+                                    const uint8_t *job, double seconds,
+                                    struct elastic_roll **out)
 {
+    const struct doors_question question = { MEMBER_ASK_ROLL, seconds, job };
     struct rendezvous r = { .door = -1, .own = -1 };
+    enum door_state state[MEMBER_DOORS];
+    char *answer = NULL;
+    enum ct_status st;
 
     CT_TRY(seal_init());
-    memcpy(r.secret, secret, sizeof(r.secret));
     CT_TRY(add_hosts(&r, list, true)); /* not all need have a name now */
-    return rendezvous_ask(&r, what, out);
+    doors_ask(r.knock, r.n_knock, secret, &question, state, &answer);
+    st = answer ? roll_read(answer, out)
+                : ct_fail(CT_ENOTFOUND, "the job does not answer");
+    ct_free(answer);
+    return st;
 }
 
 /* ---- At hosts and ports. */
@@ -206,20 +217,24 @@ static enum ct_status look_at_hosts(struct rendezvous *r, double orphan)
 /* Whether the ranks of a lost agent may still have their port, which is in use.
  * They answer there, or take connections.  A connection of any other program
  * may have the port as its own end: then a call is refused.  Ranks that have no
- * place in a view yet refuse calls, too, but not for longer than `orphan`. */
+ * place in a view yet refuse calls, too, but not for longer than `orphan`.
+ * Another job that has the same secret answers with another number. */
 static bool may_still_run(const struct rendezvous *r, double orphan)
 {
     const double end = ct_now() + orphan;
     const struct elastic_door door = { ct_loopback_address(),
                                        r->knock[0].port };
+    const bool knows_job = member_job_began(r->job) > 0;
+    const struct doors_question question = {
+        .what = MEMBER_ASK_ROLL, .job = knows_job ? r->job : NULL };
     enum door_state state;
     char *answer;
 
     do {
-        doors_ask(&door, 1, r->secret, MEMBER_ASK_JSON, &state, &answer);
+        doors_ask(&door, 1, r->secret, &question, &state, &answer);
         ct_free(answer);
         if (state != DOOR_SHUT)
-            return true;
+            return state != DOOR_OF_OTHERS;
         poll(NULL, 0, look_ms);
     } while (ct_now() < end);
     return false;
@@ -459,6 +474,18 @@ static const char *folder_of(const char *where)
     return where && strncmp(where, "file:", 5) == 0 ? where + 5 : NULL;
 }
 
+/* A launcher tells its agents more than the secret. */
+static enum ct_status read_orders(struct rendezvous *r)
+{
+    char more[64], job[40] = "";
+
+    CT_TRY(secret_read_line(r->secret, more, sizeof(more)));
+    if (sscanf(more, "%16" SCNx64 " %39s", &r->agent, job) > 1 &&
+        !roll_read_job(job, r->job))
+        return ct_fail(CT_EPARSE, "standard input: '%s' is no job", job);
+    return CT_OK;
+}
+
 static enum ct_status find_secret(struct rendezvous *r, const char *folder,
                                   const char *secret_file, bool make)
 {
@@ -466,6 +493,8 @@ static enum ct_status find_secret(struct rendezvous *r, const char *folder,
     char *path          = NULL;
     enum ct_status st   = CT_OK;
 
+    if (secret_file && strcmp(secret_file, "-") == 0)
+        return read_orders(r);
     if (secret_file)
         return secret_read(secret_file, make, r->secret);
     if (folder) {

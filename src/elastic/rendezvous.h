@@ -18,8 +18,13 @@
 
 #include "elastic/member.h"
 
+struct elastic_roll;
+
 struct rendezvous {
     uint8_t             secret[SEAL_SECRET_BYTES];
+    uint64_t            agent; /* number of this process, from `cortado
+                                * launch`; 0: none */
+    uint8_t             job[POST_JOB_BYTES]; /* the job to find; zeroes: any */
     int                 door;  /* socket for processes that want to join; -1:
                                 * none */
     uint16_t            port;  /* of `door`, in network order */
@@ -60,9 +65,13 @@ void rendezvous_close(struct rendezvous *r);
  * CT_ENOTFOUND: no answer. */
 CT_MUST_CHECK enum ct_status rendezvous_ask(const struct rendezvous *r,
                                             int what, char **out);
-/* The same of the addresses of a list. */
-CT_MUST_CHECK enum ct_status rendezvous_ask_at(const char *list,
-                                               const uint8_t *secret, int what,
-                                               char **out);
+/* The roll of the job, asked for at the addresses of a list for so many seconds
+ * at most.  `job`: its number, as another one may have such an address by now;
+ * NULL: not known.  *out is to be freed with ct_free. */
+CT_MUST_CHECK enum ct_status rendezvous_call_roll(const char *list,
+                                                  const uint8_t *secret,
+                                                  const uint8_t *job,
+                                                  double seconds,
+                                                  struct elastic_roll **out);
 
 #endif

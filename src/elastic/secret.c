@@ -101,15 +101,18 @@ static void make_folder(const char *path)
     ct_free(folder);
 }
 
-/* Not a byte more: what follows is for others. */
-static enum ct_status read_line(uint8_t out[SEAL_SECRET_BYTES])
+enum ct_status secret_read_line(uint8_t out[SEAL_SECRET_BYTES], char *more,
+                                size_t bytes)
 {
-    char text[DIGITS + 2] = "";
+    char text[4 * DIGITS] = "";
     size_t n              = 0;
 
-    while (n <= DIGITS && read(STDIN_FILENO, text + n, 1) == 1 &&
+    while (n < sizeof(text) - 1 && read(STDIN_FILENO, text + n, 1) == 1 &&
            text[n] != '\n')
         n++;
+    text[n] = '\0';
+    if (bytes > 0)
+        snprintf(more, bytes, "%s", n > DIGITS ? text + DIGITS + 1 : "");
     return parse(text, "standard input", out);
 }
 
@@ -122,7 +125,7 @@ enum ct_status secret_read(const char *path, bool make,
     int fd;
 
     if (strcmp(path, "-") == 0)
-        return read_line(out);
+        return secret_read_line(out, NULL, 0);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && make) {
         make_folder(path);

@@ -105,8 +105,8 @@ static void look_for_waits(struct live_watch *w)
         CT_ERROR("%s", text);
 }
 
-/* Writes the text about a dead rank.  Its phase is known if its page is mapped
- * or, on rank 0, if it sent its pulse. */
+/* With the lock held: writes the text about a dead rank.  Its phase is known if
+ * its page is mapped or, on rank 0, if it sent its pulse. */
 static void write_why(struct live_watch *w, int r, const char *how)
 {
     const struct live_seat *s = &w->seat[r];
@@ -143,6 +143,14 @@ static void note_gone(struct live_watch *w, int r, const char *how)
         atomic_store(&w->lost, true);
     }
     w->seat[r].gone = true;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Another thread may write it in this moment. */
+static void copy_why(struct live_watch *w, char out[sizeof(w->why)])
+{
+    pthread_mutex_lock(&w->lock);
+    memcpy(out, w->why, sizeof(w->why));
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -216,15 +224,17 @@ static void end_if_stuck(struct live_watch *w)
 {
     const uint64_t now  = ct_pulse_now();
     const uint64_t came = atomic_load(&w->came_by);
+    char why[sizeof(w->why)];
 
     if (!atomic_load(&w->lost) || atomic_load(&w->told) ||
         live_view_of(w, w->rank).phase == CT_PULSE_SNAPSHOT ||
         live_since(w->lost_at > came ? w->lost_at : came, now) < STUCK_US ||
         ct_comm_thread_stats(w->config.thread).broken)
         return;
+    copy_why(w, why);
     CT_ERROR("%s; the transport has not returned for %d s, and rank %d ends "
-             "without it", w->why, STUCK_US / 1000000, w->rank);
-    write_records(w, w->why);
+             "without it", why, STUCK_US / 1000000, w->rank);
+    write_records(w, why);
     live_witness_see_abort();
     fflush(NULL);
     _exit(EXIT_FAILURE);
@@ -272,16 +282,19 @@ void live_watch_last_words(struct live_watch *w)
 {
     uint64_t now = ct_pulse_now();
     struct pollfd *fd;
-    char who[128], where[128];
+    char who[128], where[128], why[sizeof(w->why)];
 
     if (!w || !(fd = make_polls(w)))
         return;
     atomic_store(&w->mine->ending, true);
     (void)look_for_deaths(w, fd, LAST_MS, false);
     ct_free(fd);
-    write_records(w, atomic_load(&w->lost) ? w->why : "ended from outside");
-    if (atomic_load(&w->lost))
+    if (atomic_load(&w->lost)) {
+        copy_why(w, why);
+        write_records(w, why);
         return;
+    }
+    write_records(w, "ended from outside");
     tell_own_end(w);
     if (!live_speaks(w, now))
         return;

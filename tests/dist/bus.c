@@ -196,7 +196,7 @@ static enum ct_status next(void *arg, struct elastic_place *out)
         memcpy(m->given_id, v->id, (size_t)v->n * sizeof(v->id[0]));
         *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                        .size = v->n, .base = v->base,
-                                       v->n_full };
+                                       v->n_full, .left = b->part };
     }
     pthread_mutex_unlock(&b->lock);
     return st;

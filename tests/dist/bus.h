@@ -56,6 +56,7 @@ struct bus {
     bool                 stop;
     bool                 shaken;    /* views follow each other */
     int                  shaken_at; /* the latest after so many iterations */
+    bool                 part;      /* who is gone has left of itself */
     bool                 begins_again; /* without who had the parameters */
     uint64_t             seed;
     atomic_ullong        n_drawn;

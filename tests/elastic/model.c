@@ -1,5 +1,6 @@
 /* model.c - every order of events, for a few members: nobody commits another
- * value of an iteration, and nobody waits for ever.
+ * value of an iteration, nobody waits for ever, and agents begin no job anew
+ * beside one that goes on.
  *
  *     elastic_model [MEMBERS ITERATIONS CRASHES SUSPICIONS JOINS LEAVES
  *                    RETRIES]
@@ -534,6 +535,59 @@ static void check_end(const struct state *silent)
     n_ends++;
 }
 
+/* ---- Agents, which know of some of the dead. */
+
+static bool is_gone(const struct state *s, int i)
+{
+    return !s->p[i].alive && s->p[i].a.me != 0;
+}
+
+/* The newest view that one of these was in, if all of it are among them, and
+ * all of any view behind it that one of them had agreed to; NULL: they are
+ * not. */
+static const struct elastic_view *newest_of(const struct state *s, int these)
+{
+    const struct elastic_view *v = &s->view[0];
+    bool all;
+
+    for (int i = 0; i < P; i++)
+        if (these & 1 << i && s->p[i].a.own.view.number > v->number)
+            v = &s->p[i].a.own.view;
+    all = v->number > 0 && all_of(v, (uint8_t)these);
+    for (int i = 0; i < P; i++) {
+        const struct elastic_will *w = &s->p[i].a.own;
+
+        if (these & 1 << i && w->accepted && w->next.number > v->number)
+            all &= all_of(&w->next, (uint8_t)these);
+    }
+    return all ? v : NULL;
+}
+
+/* Where agents know that all of the newest view are dead, the job may begin
+ * anew: nobody goes on with the old one, and all agents that know this name the
+ * same view, so that its rank 0 says who begins. */
+static void check_deserted(const struct state *s)
+{
+    const struct elastic_view *first = NULL;
+    int gone                         = 0;
+
+    for (int i = 0; i < P; i++)
+        gone |= is_gone(s, i) << i;
+    for (int these = gone; these > 0; these = (these - 1) & gone) {
+        const struct elastic_view *v = newest_of(s, these);
+
+        if (!v)
+            continue;
+        first = first ? first : v;
+        require(memcmp(first, v, sizeof(*v)) == 0,
+                "two agents may begin the job anew");
+        for (int i = 0; i < P; i++)
+            require(!s->p[i].alive || s->p[i].a.rank < 0 ||
+                        s->p[i].a.own.view.number < v->number,
+                    "a job begins anew beside one that goes on");
+    }
+}
+
 static void explore(void);
 
 /* Goes on from `s`, in which something has just happened. */
@@ -543,6 +597,7 @@ static void after(struct state *s)
     for (int i = 0; i < P; i++)
         if (s->p[i].alive)
             follow(i);
+    check_deserted(s);
     forget_past();
     if (is_new(s))
         explore();
@@ -734,7 +789,9 @@ int main(int argc, char **argv)
         { 2, 2, 1, 0, 1, 0, 1 }, { 3, 1, 1, 1, 0, 0, 0 },
         { 3, 1, 1, 0, 0, 1, 0 }, { 2, 2, 1, 1, 0, 0, 1 },
         { 3, 0, 0, 2, 0, 0, 0 }, { 1, 2, 0, 0, 1, 1, 1 },
-        { 2, 1, 0, 0, 1, 1, 0 },
+        { 2, 1, 0, 0, 1, 1, 0 }, { 3, 0, 3, 0, 0, 0, 0 },
+        { 2, 0, 2, 1, 1, 0, 0 }, { 1, 0, 2, 0, 2, 0, 0 },
+        { 2, 0, 2, 2, 0, 0, 1 }, { 3, 0, 3, 1, 0, 0, 0 },
     };
     struct extent own;
     int *number[] = { &own.members, &own.iters, &own.crashes, &own.suspicions,

@@ -221,6 +221,8 @@ TEST(line, cards_come_back)
     c.id         = 77;
     c.port       = 4242;
     c.door       = 2424;
+    c.agent      = 1234567890123;
+    c.agent_port = 9;
     c.data_bytes = 100;
     n            = card_write(&c, bytes);
     ASSERT_OK(card_read(bytes, n, &back));

@@ -196,6 +196,36 @@ TEST(member, nothing_of_one_that_went_is_left_though_a_forked_process_lives)
     ASSERT(waitpid(child, NULL, 0) == child);
 }
 
+/* Who leaves has a process that lives on for a while; who is lost has none. */
+TEST(member, a_place_says_whether_somebody_has_left)
+{
+    for (int leaves = 0; leaves < 2; leaves++) {
+        uint16_t port     = 0;
+        struct follower f = { .m = NULL }, g = { .m = NULL };
+        struct follower *both[] = { &f, &g };
+
+        if (seal_init() != CT_OK)
+            return; /* there are no elastic jobs in this build */
+        for (int i = 0; i < 2; i++) {
+            both[i]->m = make(&port, i == 0);
+            pthread_mutex_init(&both[i]->lock, NULL);
+            pthread_create(&both[i]->thread, NULL, follow, both[i]);
+        }
+        while (place_of(&f).size != 2 || place_of(&g).size != 2)
+            nap();
+        ASSERT(!place_of(&f).left);
+        if (leaves)
+            member_leave(g.m);
+        while (leaves && place_of(&f).size != 1)
+            nap();
+        stop_following(&g);
+        while (place_of(&f).size != 1)
+            nap();
+        ASSERT_INT(leaves, place_of(&f).left);
+        stop_following(&f);
+    }
+}
+
 /* Training was asked to stop.  One process sees the other go, which is through,
  * before it is so itself: it ends alone, though the job takes two. */
 TEST(member, at_the_end_fewer_will_do)

@@ -23,7 +23,7 @@
 #include "net/arena.h"
 
 /* Seconds.  The kernel may release the lock of a process a moment after others
- * have certified its end. */
+ * have certified its end.  A process that has left ends when it is done. */
 static const double patience = 0.05;
 enum { LOOK_NS = 200000 };
 
@@ -105,12 +105,12 @@ static bool is_free_of_others(const struct dist_store *s, const bool *here)
     return true;
 }
 
-static bool await_free_of_others(const struct dist_store *s, const bool *here)
+static bool await_free_of_others(const struct ct_dist *d, const bool *here)
 {
     const double end = ct_now() + patience;
 
-    while (!is_free_of_others(s, here)) {
-        if (ct_now() > end)
+    while (!is_free_of_others(&d->host.store, here)) {
+        if (d->elastic.place.left || ct_now() > end)
             return false;
         nap();
     }
@@ -154,7 +154,7 @@ static enum ct_status is_ours(struct ct_dist *d, const struct offer *all,
     CT_TRY(ct_alloc((size_t)n_slots(s), sizeof(*here), "who is here", &here));
     for (int r = 0; r < d->view.size; r++)
         here[all[r].slot] = true;
-    *ours = d->view.rank > 0 || await_free_of_others(s, here);
+    *ours = d->view.rank > 0 || await_free_of_others(d, here);
     st    = dist_broadcast(d, ours, sizeof(*ours));
     for (int i = 0; i < n_slots(s) && st == CT_OK && *ours; i++)
         if (!here[i] && d->view.rank == 0)
@@ -325,15 +325,16 @@ static void discard_others(const struct dist_store *s, int copy)
     discard(s, mine + s->stride, slot_at(s, n_slots(s)) + s->rows);
 }
 
-static bool is_alone(const struct dist_store *s)
+static bool is_alone(const struct ct_dist *d)
 {
-    bool *here = NULL, yes;
+    const struct dist_store *s = &d->host.store;
+    bool *here                 = NULL, yes;
 
     if (ct_alloc((size_t)n_slots(s), sizeof(*here), "who is here", &here) !=
         CT_OK)
         return false;
     here[s->window->local.me] = true;
-    yes                       = await_free_of_others(s, here);
+    yes                       = await_free_of_others(d, here);
     ct_free(here);
     return yes;
 }
@@ -345,7 +346,7 @@ bool dist_store_keep(struct ct_exchange *x, const struct ct_net *net,
     const struct dist_store *s = &d->host.store;
     const int copy             = copy_of(s, ct_net_arena_data(net));
 
-    if (copy < 0 || d->view.size > 1 || !is_alone(s) ||
+    if (copy < 0 || d->view.size > 1 || !is_alone(d) ||
         lend(s, slot_at(s, s->window->local.me), ct_net_arena_count(net),
              diff) != CT_OK)
         return false;

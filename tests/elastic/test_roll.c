@@ -1,0 +1,115 @@
+/* test_roll.c - jobs that have the same secret are told apart by their
+ * numbers. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "elastic/member_test.h"
+#include "elastic/rendezvous.h"
+#include "elastic/roll.h"
+
+/* A job of one member. */
+static struct elastic_member *found(const uint8_t *before, uint16_t *port)
+{
+    struct member_config c = usual(true, 1);
+    const struct elastic_membership *by;
+    struct elastic_place p;
+    struct elastic_member *m;
+
+    c.agent = 77;
+    if (before)
+        memcpy(c.before, before, sizeof(c.before));
+    m  = make_like(c, port, true);
+    by = member_asks(m);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_OK(member_begin(m, 0));
+    return m;
+}
+
+static enum ct_status call_roll(uint16_t port, const uint8_t *job,
+                                struct elastic_roll *out)
+{
+    struct elastic_roll *roll = NULL;
+    enum ct_status st;
+    char list[64];
+
+    snprintf(list, sizeof(list), "127.0.0.1:%d", ntohs(port));
+    st = rendezvous_call_roll(list, secret, job, 5, &roll);
+    if (st == CT_OK)
+        *out = *roll;
+    ct_free(roll);
+    return st;
+}
+
+TEST(roll, says_which_job_it_is_and_where_its_agents_are)
+{
+    static struct elastic_roll roll, again;
+    uint16_t port = 0, other = 0;
+    struct elastic_member *m;
+    uint8_t job[POST_JOB_BYTES];
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    m = found(NULL, &port);
+    ASSERT_OK(call_roll(port, NULL, &roll));
+    ASSERT_INT(1, roll.n);
+    ASSERT_INT(77, (int)roll.agent[0]);
+    ASSERT_INT(ntohs(port), roll.door[0]);
+    ASSERT_INT(0, post_job_generation(roll.job));
+    ASSERT_OK(call_roll(port, roll.job, &again));
+    memcpy(job, roll.job, sizeof(job));
+    job[0] ^= 1;
+    ASSERT_STATUS(CT_ENOTFOUND, call_roll(port, job, &again));
+    member_destroy(m);
+    m = found(roll.job, &other); /* the same one begins anew */
+    ASSERT_OK(call_roll(other, roll.job, &again));
+    ASSERT(memcmp(again.job, roll.job, sizeof(again.job)) != 0);
+    ASSERT_INT(1, post_job_generation(again.job));
+    member_destroy(m);
+}
+
+/* It waits where it knocks, as if nobody was there. */
+TEST(roll, who_seeks_another_job_is_not_taken_in)
+{
+    static struct elastic_roll roll;
+    uint16_t port = 0;
+    struct elastic_member *m;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    m = found(NULL, &port);
+    ASSERT_OK(call_roll(port, NULL, &roll));
+    for (int same = 0; same < 2; same++) {
+        struct member_config c = usual(false, 1);
+        const struct elastic_membership *by;
+        struct elastic_member *seeker;
+        struct elastic_place p = { 0 };
+
+        memcpy(c.seeks, roll.job, sizeof(c.seeks));
+        c.seeks[0] ^= (uint8_t)!same;
+        c.orphan = same ? 60 : 3;
+        seeker   = make_like(c, &port, false);
+        by       = member_asks(seeker);
+        ASSERT_STATUS(same ? CT_OK : CT_EIO, by->next(by->arg, &p));
+        ASSERT_INT(same ? 2 : 0, p.size);
+        member_destroy(seeker);
+    }
+    member_destroy(m);
+}
+
+TEST(roll, what_is_no_roll_is_refused)
+{
+    struct elastic_roll *roll = NULL;
+
+    ASSERT_STATUS(CT_EPARSE, roll_read("", &roll));
+    ASSERT_STATUS(CT_EPARSE, roll_read("job 0011", &roll));
+    ASSERT_STATUS(CT_EPARSE, roll_read("{\"job\": \"00\"}", &roll));
+    ASSERT_OK(roll_read("job 00112233445566778899aabbccddeeff\nagent x\n"
+                        "agent 00000000000000ff, door 12\n", &roll));
+    ASSERT_INT(0x11, roll->job[1]);
+    ASSERT_INT(1, roll->n);
+    ASSERT_INT(255, (int)roll->agent[0]);
+    ASSERT_INT(12, roll->door[0]);
+    ct_free(roll);
+}
