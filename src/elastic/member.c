@@ -155,6 +155,18 @@ static bool is_reached(const struct elastic_member *m, uint64_t id)
     return q && q->open;
 }
 
+/* Whoever sends a first view says first which job that is of.  One that has not
+ * heard of its own job when it says hello says so again (post_set_job). */
+static bool is_nameless(const struct elastic_member *m,
+                        const struct post_caller *from,
+                        const struct elastic_message *rule)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+
+    return rule->kind == ELASTIC_INSTALL && m->a.own.view.number == 0 &&
+           memcmp(from->job, none, sizeof(none)) == 0;
+}
+
 /* Of those to whom this process was before it came back, none counts.  With its
  * first view a member is in the job of who sent it. */
 static void take_rules(struct elastic_member *m, const struct post_caller *from,
@@ -171,14 +183,15 @@ static void take_rules(struct elastic_member *m, const struct post_caller *from,
         return;
     }
     if (from->id == 0 || (to != 0 && to != m->a.me) ||
-        (rule.kind == ELASTIC_JOIN && !is_reached(m, rule.about)))
+        (rule.kind == ELASTIC_JOIN && !is_reached(m, rule.about)) ||
+        is_nameless(m, from, &rule))
         return;
     if (rule.kind == ELASTIC_JOIN)
         room_ask(m, rule.about);
     else
         elastic_receive(&m->a, from->id, &rule);
     if (!had_a_view && m->a.own.view.number > 0) {
-        memcpy(m->post.job, from->job, sizeof(m->post.job));
+        post_set_job(&m->post, from->job);
         memset(&m->written, 0xff, sizeof(m->written)); /* not in that one */
     }
 }

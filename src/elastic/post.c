@@ -225,6 +225,16 @@ static void put_hello(const struct post *p, struct post_peer *q)
     (void)!put_letter(&q->line, POST_HELLO, bytes, (size_t)(w.at - bytes));
 }
 
+void post_set_job(struct post *p, const uint8_t *job)
+{
+    if (memcmp(p->job, job, POST_JOB_BYTES) == 0)
+        return;
+    memcpy(p->job, job, POST_JOB_BYTES);
+    for (struct post_peer *q = p->peers; q; q = q->next)
+        if (q->open)
+            put_hello(p, q);
+}
+
 /* Everybody that q has not been told of. */
 static void put_news(const struct post *p, struct post_peer *q)
 {

@@ -130,8 +130,11 @@ void post_unwatch(struct post *p, int fd);
 /* Does a member of a job know this process? */
 bool post_is_known(const struct post *p);
 struct post_peer *post_find(const struct post *p, uint64_t id);
-/* Adds or replaces a card; the higher edition wins.  NULL: out of memory. */
+/* Adds or replaces a card; the higher edition wins.  NULL: out of memory, or
+ * its process has ended. */
 struct post_peer *post_learn(struct post *p, const struct elastic_card *c);
+/* This process is in that job, from now on; all hear of it. */
+void post_set_job(struct post *p, const uint8_t *job);
 /* Sends this process's changed card to all. */
 void post_tell_card(struct post *p);
 /* Closes the line and forgets the card. */
