@@ -392,7 +392,9 @@ enum ct_status member_begin(struct elastic_member *m, int iter)
     else
         first = false;
     m->asking = first;
-    while (first && st == CT_OK && m->a.own.view.n < m->config.least) {
+    /* Left out, e.g. because it was suspended, it comes back with next(). */
+    while (first && st == CT_OK && m->a.rank >= 0 &&
+           m->a.own.view.n < m->config.least) {
         member_say_wait(m, ct_now() - begin, &say);
         st = member_leaves(m) || atomic_load(&m->wants_to_end)
                  ? ct_fail(CT_ESTOP, "the job was ended before it began")

@@ -614,3 +614,53 @@ TEST(member, who_hears_of_a_view_from_another_that_came_knows_the_job)
     for (int i = 0; i < 2; i++)
         member_destroy(m[i]);
 }
+
+struct beginner {
+    struct elastic_member *m;
+    atomic_bool            ended;
+    enum ct_status         st;
+};
+
+static void *begin(void *arg)
+{
+    struct beginner *b = arg;
+
+    b->st = member_begin(b->m, 0);
+    atomic_store(&b->ended, true);
+    return NULL;
+}
+
+/* It was suspended while it waited for others, and they left it out. */
+TEST(member, one_that_is_left_out_before_it_begins_comes_back)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+    const struct elastic_view v = { .number = 2, .n = 1, .n_full = 1,
+                                    .id = { 77 } };
+    const double end       = ct_now() + 30;
+    uint16_t port          = 0;
+    struct beginner b      = { .m = NULL };
+    struct elastic_place p = { 0 };
+    struct member_config c = usual(true, 2);
+    uint64_t id;
+    pthread_t thread;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.orphan = 0.5;
+    b.m = make_like(c, &port, true);
+    id  = b.m->a.me;
+    ASSERT_OK(member_asks(b.m)->next(b.m, &p));
+    pthread_create(&thread, NULL, begin, &b);
+    nap();
+    install(b.m, 77, none, &v);
+    while (!atomic_load(&b.ended)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_join(thread, NULL);
+    ASSERT_OK(b.st);
+    ASSERT_STATUS(CT_EIO, member_asks(b.m)->next(b.m, &p));
+    ASSERT_HAS("--orphan", ct_last_error()); /* there are no others */
+    ASSERT(b.m->a.me != id);
+    member_destroy(b.m);
+}
