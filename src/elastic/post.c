@@ -98,13 +98,18 @@ static void take_edition(struct post *p, struct post_peer *q,
     q->next_call = 0;
 }
 
+static bool has_ended(const struct post *p, uint64_t id)
+{
+    return p->config.ended && p->config.ended(p->config.arg, id);
+}
+
 struct post_peer *post_learn(struct post *p, const struct elastic_card *c)
 {
     struct post_peer *q = post_find(p, c->id);
 
     if (q && c->edition > q->card.edition)
         take_edition(p, q, c);
-    if (q || c->id == p->config.card.id)
+    if (q || c->id == p->config.card.id || has_ended(p, c->id))
         return q;
     q = add_peer(p, c);
     if (q && p->config.learn)
@@ -338,7 +343,7 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
     q       = post_learn(p, &card);
     if (q && !q->open)
         q->next_call = 0; /* it is there now */
-    return q ? CT_OK : CT_ENOMEM;
+    return q || has_ended(p, c->id) ? CT_OK : CT_ENOMEM;
 }
 
 static enum ct_status take_letter(struct post *p, struct post_caller *c,

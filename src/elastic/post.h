@@ -82,6 +82,9 @@ struct post_config {
     /* A letter of any kind but HELLO and CARD. */
     void (*take)(void *arg, struct post_caller *from, enum post_kind kind,
                  const uint8_t *body, size_t bytes);
+    /* Has this process ended?  Then its card is not learned again.  May be
+     * NULL. */
+    bool (*ended)(void *arg, uint64_t id);
     /* A new card. */
     void (*learn)(void *arg, struct post_peer *p);
     /* An event of post_watch(). */

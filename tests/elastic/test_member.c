@@ -664,3 +664,37 @@ TEST(member, one_that_is_left_out_before_it_begins_comes_back)
     ASSERT(b.m->a.me != id);
     member_destroy(b.m);
 }
+
+/* Who was in no view when it was lost is seen to by nobody. */
+TEST(member, who_is_not_heard_of_is_forgotten)
+{
+    const struct elastic_will will = { .promised = 0 };
+    struct elastic_card card       = { .id = 99 };
+    struct member_config c         = usual(true, 1);
+    const double end               = ct_now() + 30;
+    uint16_t port                  = 0;
+    struct elastic_member *m;
+    bool known                     = true;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.orphan = 0.5;
+    m        = make_like(c, &port, true);
+    pthread_mutex_lock(&m->lock);
+    ASSERT(post_learn(&m->post, &card));
+    pthread_mutex_unlock(&m->lock);
+    while (known) {
+        ASSERT(ct_now() < end);
+        nap();
+        pthread_mutex_lock(&m->lock);
+        known = post_find(&m->post, card.id) != NULL;
+        pthread_mutex_unlock(&m->lock);
+    }
+    pthread_mutex_lock(&m->lock);
+    ASSERT(post_learn(&m->post, &card)); /* it may live */
+    elastic_dead(&m->a, card.id, &will);
+    post_forget(&m->post, card.id);
+    ASSERT(!post_learn(&m->post, &card));
+    pthread_mutex_unlock(&m->lock);
+    member_destroy(m);
+}
