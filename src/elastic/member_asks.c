@@ -506,6 +506,18 @@ enum ct_status member_read_size(const char *text, int *least, int *most)
                          ELASTIC_MEMBERS, text);
 }
 
+enum ct_status member_limit_size(int limit, int least, int *most)
+{
+    if (limit <= 0)
+        return CT_OK;
+    if (least > limit)
+        return ct_fail(CT_EINVAL, "no more than %d ranks can train, as many as "
+                       "there are micro-batches (--parts), and --elastic asks "
+                       "for %d at least", limit, least);
+    *most = *most < limit ? *most : limit;
+    return CT_OK;
+}
+
 void member_hush(const struct elastic_place *p, int level)
 {
     ct_log_set_level(p->rank == 0 || level > CT_LOG_ERROR

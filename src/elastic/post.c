@@ -334,7 +334,8 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
         return CT_OK;
     }
     if (digest != p->config.digest) {
-        refuse(c, &card, "its solver, net or flags differ from this job's");
+        refuse(c, &card, "its solver, net, flags or version of cortado differ "
+               "from this job's");
         return CT_OK;
     }
     memcpy(c->job, job, sizeof(job));
