@@ -450,6 +450,28 @@ TEST(enter, what_is_prepared_goes_with_its_hint)
     hermit_end(&a);
 }
 
+/* Rank 0 tests alone.  Whoever becomes rank 0 goes on behind its batches. */
+TEST(enter, tests_go_on_where_another_rank_ended_them)
+{
+    struct hermit a;
+    uint64_t n;
+
+    hermit_begin(&a, 1);
+    ASSERT_OK(ct_solver_step(a.s, 3));
+    n = a.s->tests.n_batches[0];
+    ASSERT_INT(2, n);
+    ct_net_destroy(a.s->tests.net[0]); /* as on ranks that do not test */
+    a.s->tests.n = 0;
+    ASSERT_OK(ct_solver_step(a.s, 2));
+    ASSERT_INT(4, a.s->tests.n_batches[0]);
+    renew(&a);
+    ASSERT_OK(ct_solver_step(a.s, 1));
+    ASSERT_INT(1, a.s->tests.n);
+    ASSERT(a.s->tests.n_batches[0] >= 5);
+    ASSERT(ct_net_n_passes(a.s->tests.net[0]) == a.s->tests.n_batches[0]);
+    hermit_end(&a);
+}
+
 /* ---- Sources that a view would leave without their samples. */
 
 /* A solver whose net has this layer, too, is refused for this reason. */
