@@ -73,7 +73,8 @@ static void give(struct elastic_member *m, struct elastic_place *out)
 
     *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                    .size = v->n, .base = v->base,
-                                   .n_full = v->n_full };
+                                   .n_full = v->n_full,
+                                   .again = member_founds_again(m) };
     if (m->config.placed)
         m->config.placed(m->config.arg, out);
     member_tell_view(m, out, line, sizeof(line));

@@ -17,6 +17,7 @@ struct elastic_place {
                           * not hold any more */
     int      base;   /* iterations that count */
     int      n_full; /* the first so many ranks have parameters */
+    bool     again;  /* the job has begun anew after all ranks were lost */
     char     why[320]; /* who came and went, since the place before */
 };
 
