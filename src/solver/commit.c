@@ -192,8 +192,8 @@ static enum ct_status reach(struct ct_solver *s,
 
 /* The reason why ranks cannot train together may be a process that has just
  * come, e.g. with another number of threads.  All ranks of the view find it,
- * and that process ends.  The others give it a moment for that, and then ask for
- * the next view: if no iteration is done, who came has to go first
+ * and that process ends.  The others give it a moment for that, and then ask
+ * for the next view: if no iteration is done, who came has to go first
  * (elastic/member_asks.c). */
 static enum ct_status blame(struct ct_solver *s)
 {

@@ -267,8 +267,8 @@ static void begin(struct ct_solver *s, const struct ct_expected *e)
 }
 
 /* Memory that was reserved for a view and not taken by it is given back when an
- * iteration counts, because all ranks wait while a view begins.  A place that is
- * prepared for reserves it anew. */
+ * iteration counts, because all ranks wait while a view begins.  Whoever
+ * prepares for another place reserves it anew. */
 static void give_back(struct ct_solver *s)
 {
     struct solver_ahead *a = &s->ahead;

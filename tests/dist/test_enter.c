@@ -421,9 +421,9 @@ static void await_spare(const struct ct_dist *d)
         bus_nap(1000); /* the last that its thread makes */
 }
 
-/* A hint that is withdrawn, or of a view that has come otherwise, leaves nothing
- * behind; and a rank that has not built the test nets of a file, which may have
- * layers that write or that run the user's code, builds none ahead. */
+/* A hint that is withdrawn, or of a view that has come otherwise, leaves
+ * nothing behind; and a rank that has not built the test nets of a file, which
+ * may have layers that write or that run the user's code, builds none ahead. */
 TEST(enter, what_is_prepared_goes_with_its_hint)
 {
     struct hermit a;
