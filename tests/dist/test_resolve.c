@@ -237,6 +237,9 @@ TEST(resolve, canonical_servers_are_refused_where_ranks_come_and_go)
     ASSERT_STATUS(CT_EINVAL, resolved(fields, &f));
     ASSERT_HAS("does not go with --elastic", ct_last_error());
     ASSERT_OK(resolved("canonical: true parts: 8", &f));
+    f.size = 1; /* which is a server once another one comes */
+    ASSERT_STATUS(CT_EINVAL,
+                  resolved("canonical: true parts: 8 servers: 1", &f));
 }
 
 TEST(resolve, nccl_is_refused_where_ranks_come_and_go)

@@ -94,7 +94,7 @@ static bool canonical(const struct wish *w)
 
 static bool canonical_servers(const struct wish *w)
 {
-    return w->o->canonical && w->p->servers;
+    return w->o->canonical && (w->p->servers || w->p->reloads);
 }
 
 static bool root(const struct wish *w)
