@@ -97,12 +97,17 @@ static void find_doors(void *arg, struct member_config *c)
             (struct elastic_door){ ct_loopback_address(), now.port };
 }
 
-static enum ct_status read_size(const char *text, int n, int *least, int *most)
+static enum ct_status read_size(const struct elastic_flags *f, int n,
+                                int *least, int *most)
 {
+    const char *text = f->elastic;
+
     CT_TRY(member_read_size(text, least, most));
+    CT_TRY(member_limit_size(f->most, *least, most));
     if (n > *most)
         return ct_fail(CT_EINVAL, "--ranks=%d is more than the %d of "
-                       "--elastic=%s", n, *most, text);
+                       "--elastic=%s%s", n, *most, text,
+                       *most == f->most ? " and --parts" : "");
     return CT_OK;
 }
 
@@ -183,8 +188,8 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                                        .digest = digest,
                                        .last = iterations };
     CT_TRY_GOTO(check_flags(f, a.n_ranks), st, out);
-    CT_TRY_GOTO(read_size(f->elastic, a.n_ranks, &a.member.least,
-                          &a.member.most), st, out);
+    CT_TRY_GOTO(read_size(f, a.n_ranks, &a.member.least, &a.member.most), st,
+                out);
     allow_files();
     CT_TRY_GOTO(rendezvous_open_within(&r, f->rendezvous, f->secret_file,
                                        f->orphan), st, out);

@@ -11,6 +11,7 @@ struct elastic_flags {
     double      suspect, orphan;
     double      stall; /* no flag of its own; 0: for ever */
     int         restarts;
+    int         most; /* no flag of its own: ranks that can train; 0: any */
     char      **words; /* of the command line, which ends with NULL */
     char      **program; /* that ranks become, with its words; NULL: none */
 };

@@ -176,7 +176,7 @@ const struct flag_info flag_table[] = {
     { "join launch", "ranks", FLAG_INT, RANKS, "N", "1",
       "ranks that start on this machine" },
     { "join", "threads", FLAG_INT, EVERYDAY, "N", "0",
-      "CPU threads per rank; 0 means one per core" },
+      "CPU threads per rank; 0 means as many as the job says" },
     { "launch", "hosts", FLAG_STRING, EVERYDAY, "HOST:RANKS,...", NULL,
       "where to start, and how many ranks; -H is the same" },
     { "launch", "port", FLAG_INT, EVERYDAY, "N", NULL,

@@ -9,11 +9,12 @@
 
 #include "base/mem.h"
 
-/* Flags that are this machine's own. */
-static bool is_own(const char *word)
+/* Flags that are this machine's own; --threads is, if it is given. */
+static bool is_own(const char *word, const struct join_flags *f)
 {
-    static const char *const own[] = { "ranks", "threads", "rendezvous",
-                                       "secret_file", "weights", "snapshot" };
+    const char *const own[] = { "ranks", "rendezvous", "secret_file",
+                                "weights", "snapshot",
+                                f->threads > 0 ? "threads" : "" };
     const char *name = word + strspn(word, "-");
     const size_t n   = strcspn(name, "=");
 
@@ -45,7 +46,7 @@ static enum ct_status add_all_own(struct join_words *w, const char *where,
     snprintf(number, sizeof(number), "%d", f->ranks);
     CT_TRY(add_own(w, "ranks", number));
     snprintf(number, sizeof(number), "%d", f->threads);
-    if (!is_program)
+    if (!is_program && f->threads > 0)
         CT_TRY(add_own(w, "threads", number));
     else if (f->threads > 0 && setenv("OMP_NUM_THREADS", number, 1) != 0)
         return ct_fail(CT_ENOMEM, "the environment: %s", strerror(errno));
@@ -86,7 +87,7 @@ enum ct_status join_words_build(char *description, const char *where,
         word = take_line(&rest);
     for (bool flags = true; word; word = take_line(&rest)) {
         flags &= strcmp(word, "--") != 0;
-        if (!flags || !is_own(word))
+        if (!flags || !is_own(word, f))
             w->word[w->n++] = word;
         else if (!strchr(word, '=')) /* its value is the next word */
             (void)!take_line(&rest);

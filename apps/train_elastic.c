@@ -153,6 +153,7 @@ static enum ct_status digest_of(const struct train_flags *f,
     st = ct_text_print(copy, &text);
     if (st == CT_OK) {
         crc  = ct_crc32c(0, text, strlen(text));
+        crc  = ct_crc32c(crc, ct_version(), strlen(ct_version()));
         crc  = ct_crc32c(crc, &f->net.level, sizeof(f->net.level));
         *out = f->net.stage ? ct_crc32c(crc, f->net.stage,
                                         strlen(f->net.stage))
@@ -181,6 +182,7 @@ static int explain_elastic(const struct train_job *j)
 int train_elastic(struct train_job *j)
 {
     const struct train_flags *f = j->flags;
+    struct elastic_flags flags  = f->elastic;
     uint64_t digest             = 0;
     enum ct_status st           = fit_elastic(f, j->param);
 
@@ -190,7 +192,8 @@ int train_elastic(struct train_job *j)
         st = take_net(j->param);
     if (st == CT_OK)
         st = digest_of(f, j->param, &digest);
-    return st == CT_OK ? elastic_run(&f->elastic, f->ranks, digest,
+    flags.most = dist_most_ranks(j->param->distributed);
+    return st == CT_OK ? elastic_run(&flags, f->ranks, digest,
                                      j->param->max_iter, train_member, j)
                        : command_failed(st);
 }

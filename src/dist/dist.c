@@ -193,7 +193,7 @@ enum ct_status ct_dist_keep_records(struct ct_dist *d, const char *folder)
         return CT_ENOMEM;
     ct_free(d->report.records);
     d->report.records = copy; /* for later views */
-    if (d->elastic.place.view == 1 ||
+    if ((d->elastic.place.view == 1 && !d->elastic.place.again) ||
         (!d->elastic.members && d->view.all_rank == 0))
         live_records_forget(folder); /* records of an earlier job */
     return live_watch_keep(d->view.watch, folder);

@@ -59,6 +59,11 @@ void dist_last(struct ct_exchange *x, int iter)
 
 /* ---- Places. */
 
+int dist_most_ranks(const Caffe__DistributedParameter *o)
+{
+    return o && o->canonical && o->parts > 0 ? o->parts : 0;
+}
+
 /* The facts of a likely place, if the number of hosts stays the same. */
 static bool expect(const struct elastic_membership *m,
                    const Caffe__DistributedParameter *o, int n_hosts,
@@ -145,7 +150,8 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
     *out = (struct ct_next_view){
         .base = d->elastic.place.base,
         .full = d->elastic.place.rank < d->elastic.place.n_full,
-        .lost = d->elastic.place.n_full == 0 };
+        .lost = d->elastic.place.n_full == 0,
+        .grows = d->elastic.place.n_full < d->elastic.place.size };
     return CT_OK;
 }
 

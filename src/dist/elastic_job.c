@@ -98,16 +98,16 @@ static void placed(void *arg, const struct elastic_place *p)
     member_hush(p, e->level);
 }
 
-/* A digest of the solver, the shapes and the options of gradients, which must
- * be equal on all ranks. */
+/* A digest of the solver, the shapes, the options of gradients and the version,
+ * which must be equal on all ranks. */
 static enum ct_status digest_of(const struct ct_elastic *e,
                                 const struct ct_solver *s, uint64_t *out)
 {
-    const char *words[] = { e->road, e->distributed };
+    const char *words[] = { e->road, e->distributed, ct_version() };
     uint32_t crc        = 0;
 
     CT_TRY(ct_solver_digest(s, out));
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         if (words[i])
             crc = ct_crc32c(crc, words[i], strlen(words[i]));
     *out ^= crc;
@@ -263,7 +263,10 @@ enum ct_status ct_elastic_enter(struct ct_elastic *e, struct ct_solver *s)
 
     CT_TRY(options_of(e, s, &options));
     e->handed.config.stall = options->stall;
-    st = begin_member(e, s);
+    st = member_limit_size(dist_most_ranks(options), e->handed.config.least,
+                           &e->handed.config.most);
+    if (st == CT_OK)
+        st = begin_member(e, s);
     if (st == CT_OK) {
         how.again = member_founds_again(e->member);
         how.arg   = e->member;

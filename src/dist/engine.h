@@ -235,6 +235,9 @@ CT_MUST_CHECK enum ct_status dist_mark(struct ct_exchange *x);
 CT_MUST_CHECK enum ct_status dist_hold(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_commit(struct ct_exchange *x, int iter);
 void dist_last(struct ct_exchange *x, int iter);
+/* The most ranks that can train with these options, which may be NULL; 0: any
+ * number. */
+int dist_most_ranks(const Caffe__DistributedParameter *o);
 CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,
                                             struct ct_next_view *out);
 CT_MUST_CHECK enum ct_status dist_enter_view(struct ct_exchange *x);

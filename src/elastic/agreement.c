@@ -465,12 +465,19 @@ static void take_first_view(struct elastic_agreement *a,
     consider(a);
 }
 
-void elastic_dead(struct elastic_agreement *a, uint64_t id,
-                  const struct elastic_will *will)
+bool elastic_has_ended(const struct elastic_agreement *a, uint64_t id)
 {
     for (int i = 0; i < ELASTIC_MEMBERS; i++)
         if (a->grave[i] == id)
-            return;
+            return true;
+    return false;
+}
+
+void elastic_dead(struct elastic_agreement *a, uint64_t id,
+                  const struct elastic_will *will)
+{
+    if (elastic_has_ended(a, id))
+        return;
     a->grave[a->n_graves++ % ELASTIC_MEMBERS] = id;
     forget_joiner(a, id);
     if (will->view.number > a->own.view.number && a->own.view.number > 0)

@@ -135,6 +135,8 @@ void elastic_receive(struct elastic_agreement *a, uint64_t from,
 void elastic_dead(struct elastic_agreement *a, uint64_t id,
                   const struct elastic_will *will);
 void elastic_suspect(struct elastic_agreement *a, uint64_t id, bool suspect);
+/* Has process `id` ended, as far as this member knows? */
+bool elastic_has_ended(const struct elastic_agreement *a, uint64_t id);
 /* Process `id` asks to join, or n processes at once; this member asks to
  * leave. */
 void elastic_join(struct elastic_agreement *a, uint64_t id);

@@ -122,6 +122,13 @@ static void on_event(void *arg, void *about)
     neighbours_look(&m->neighbours, about, on_end, m);
 }
 
+static bool has_ended(void *arg, uint64_t id)
+{
+    const struct elastic_member *m = arg;
+
+    return elastic_has_ended(&m->a, id);
+}
+
 static void on_learn(void *arg, struct post_peer *q)
 {
     struct elastic_member *m = arg;
@@ -155,6 +162,18 @@ static bool is_reached(const struct elastic_member *m, uint64_t id)
     return q && q->open;
 }
 
+/* Whoever sends a first view says first which job that is of.  One that has not
+ * heard of its own job when it says hello says so again (post_set_job). */
+static bool is_nameless(const struct elastic_member *m,
+                        const struct post_caller *from,
+                        const struct elastic_message *rule)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+
+    return rule->kind == ELASTIC_INSTALL && m->a.own.view.number == 0 &&
+           memcmp(from->job, none, sizeof(none)) == 0;
+}
+
 /* Of those to whom this process was before it came back, none counts.  With its
  * first view a member is in the job of who sent it. */
 static void take_rules(struct elastic_member *m, const struct post_caller *from,
@@ -171,14 +190,15 @@ static void take_rules(struct elastic_member *m, const struct post_caller *from,
         return;
     }
     if (from->id == 0 || (to != 0 && to != m->a.me) ||
-        (rule.kind == ELASTIC_JOIN && !is_reached(m, rule.about)))
+        (rule.kind == ELASTIC_JOIN && !is_reached(m, rule.about)) ||
+        is_nameless(m, from, &rule))
         return;
     if (rule.kind == ELASTIC_JOIN)
         room_ask(m, rule.about);
     else
         elastic_receive(&m->a, from->id, &rule);
     if (!had_a_view && m->a.own.view.number > 0) {
-        memcpy(m->post.job, from->job, sizeof(m->post.job));
+        post_set_job(&m->post, from->job);
         memset(&m->written, 0xff, sizeof(m->written)); /* not in that one */
     }
 }
@@ -249,6 +269,27 @@ static void dismiss_silent(struct elastic_member *m, double now)
 
         if (!q || !q->open || now - q->heard > m->config.suspect)
             elastic_dismiss(&m->a, m->a.joiner[i]);
+    }
+}
+
+static bool is_in_view(const struct elastic_member *m, uint64_t id)
+{
+    for (int r = 0; r < m->a.own.view.n; r++)
+        if (m->a.own.view.id[r] == id)
+            return true;
+    return false;
+}
+
+/* A process that is in no view, and was not heard for so long that it has given
+ * the job up, may have ended where nobody could see it.  If it lives, it calls
+ * again, and is learned again. */
+static void forget_absent(struct elastic_member *m, double now)
+{
+    for (struct post_peer *q = m->post.peers, *next; q; q = next) {
+        next = q->next;
+        if (q->card.id != 0 && now - q->heard > m->config.orphan &&
+            m->a.rank >= 0 && !is_in_view(m, q->card.id))
+            post_forget(&m->post, q->card.id);
     }
 }
 
@@ -431,6 +472,7 @@ static void *member_main(void *arg)
         now = ct_now();
         look_after(m, now);
         dismiss_silent(m, now);
+        forget_absent(m, now);
         mind_training(m, now);
         retry(m, now);
         room_mind(m, now);
@@ -498,7 +540,8 @@ static enum ct_status begin(struct elastic_member *m)
     struct post_config p = { .secret = m->config.secret, .what = POST_MEMBER,
                              .digest = m->config.digest,
                              .door = m->config.door, .take = member_on_letter,
-                             .learn = on_learn, .event = on_event, .arg = m };
+                             .learn = on_learn, .ended = has_ended,
+                             .event = on_event, .arg = m };
 
     CT_TRY(seal_init());
     CT_TRY(ct_tcp_create(&m->tcp));

@@ -56,6 +56,9 @@ struct member_config {
 /* "MIN:MAX"; NULL, "" or "true": any number. */
 CT_MUST_CHECK enum ct_status member_read_size(const char *text, int *least,
                                               int *most);
+/* No more than so many can train; 0: any number. */
+CT_MUST_CHECK enum ct_status member_limit_size(int limit, int least,
+                                               int *most);
 /* Rank 0 alone logs at this level, whoever that is now. */
 void member_hush(const struct elastic_place *p, int level);
 

@@ -73,7 +73,8 @@ static void give(struct elastic_member *m, struct elastic_place *out)
 
     *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                    .size = v->n, .base = v->base,
-                                   .n_full = v->n_full };
+                                   .n_full = v->n_full,
+                                   .again = member_founds_again(m) };
     if (m->config.placed)
         m->config.placed(m->config.arg, out);
     member_tell_view(m, out, line, sizeof(line));
@@ -392,7 +393,9 @@ enum ct_status member_begin(struct elastic_member *m, int iter)
     else
         first = false;
     m->asking = first;
-    while (first && st == CT_OK && m->a.own.view.n < m->config.least) {
+    /* Left out, e.g. because it was suspended, it comes back with next(). */
+    while (first && st == CT_OK && m->a.rank >= 0 &&
+           m->a.own.view.n < m->config.least) {
         member_say_wait(m, ct_now() - begin, &say);
         st = member_leaves(m) || atomic_load(&m->wants_to_end)
                  ? ct_fail(CT_ESTOP, "the job was ended before it began")
@@ -502,6 +505,18 @@ enum ct_status member_read_size(const char *text, int *least, int *most)
                : ct_fail(CT_EINVAL, "--elastic is MIN:MAX, how many ranks "
                          "train at least and at most (%d), not '%s'",
                          ELASTIC_MEMBERS, text);
+}
+
+enum ct_status member_limit_size(int limit, int least, int *most)
+{
+    if (limit <= 0)
+        return CT_OK;
+    if (least > limit)
+        return ct_fail(CT_EINVAL, "no more than %d ranks can train, as many as "
+                       "there are micro-batches (--parts), and --elastic asks "
+                       "for %d at least", limit, least);
+    *most = *most < limit ? *most : limit;
+    return CT_OK;
 }
 
 void member_hush(const struct elastic_place *p, int level)

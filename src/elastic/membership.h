@@ -19,6 +19,7 @@ struct elastic_place {
     int      n_full; /* the first so many ranks have parameters */
     bool     left;   /* a rank of the view before left of itself: its process
                       * may live on for a while */
+    bool     again;  /* the job has begun anew after all ranks were lost */
     char     why[320]; /* who came and went, since the place before */
 };
 

@@ -42,12 +42,23 @@ static bool is_found(struct neighbour *n, const struct elastic_card *c)
     return n->page && atomic_load(&n->page->id) == c->id;
 }
 
+/* Its card may be forgotten and learned again while it lives. */
+static bool is_known(const struct neighbours *all, uint64_t id)
+{
+    const struct neighbour *n = all->first;
+
+    while (n && n->id != id)
+        n = n->next;
+    return n != NULL;
+}
+
 void neighbours_add(struct neighbours *all, struct post *p,
                     const struct elastic_card *c)
 {
     struct neighbour *n;
 
-    if (c->processes != p->config.card.processes || c->pid == 0)
+    if (c->processes != p->config.card.processes || c->pid == 0 ||
+        is_known(all, c->id))
         return;
     n = ct_calloc(1, sizeof(*n), "a neighbour");
     if (!n)

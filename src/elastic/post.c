@@ -113,13 +113,18 @@ static void take_edition(struct post *p, struct post_peer *q,
     q->next_call = 0;
 }
 
+static bool has_ended(const struct post *p, uint64_t id)
+{
+    return p->config.ended && p->config.ended(p->config.arg, id);
+}
+
 struct post_peer *post_learn(struct post *p, const struct elastic_card *c)
 {
     struct post_peer *q = post_find(p, c->id);
 
     if (q && c->edition > q->card.edition)
         take_edition(p, q, c);
-    if (q || c->id == p->config.card.id)
+    if (q || c->id == p->config.card.id || has_ended(p, c->id))
         return q;
     q = add_peer(p, c);
     if (q && p->config.learn)
@@ -241,6 +246,16 @@ static void put_hello(const struct post *p, struct post_peer *q)
     (void)!put_letter(&q->line, POST_HELLO, bytes, (size_t)(w.at - bytes));
 }
 
+void post_set_job(struct post *p, const uint8_t *job)
+{
+    if (memcmp(p->job, job, POST_JOB_BYTES) == 0)
+        return;
+    memcpy(p->job, job, POST_JOB_BYTES);
+    for (struct post_peer *q = p->peers; q; q = q->next)
+        if (q->open)
+            put_hello(p, q);
+}
+
 /* Everybody that q has not been told of. */
 static void put_news(const struct post *p, struct post_peer *q)
 {
@@ -337,7 +352,8 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
         return CT_OK;
     }
     if (digest != p->config.digest) {
-        refuse(c, &card, "its solver, net or flags differ from this job's");
+        refuse(c, &card, "its solver, net, flags or version of cortado differ "
+               "from this job's");
         return CT_OK;
     }
     memcpy(c->job, job, sizeof(job));
@@ -346,7 +362,7 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
     q       = post_learn(p, &card);
     if (q && !q->open)
         q->next_call = 0; /* it is there now */
-    return q ? CT_OK : CT_ENOMEM;
+    return q || has_ended(p, c->id) ? CT_OK : CT_ENOMEM;
 }
 
 static enum ct_status take_letter(struct post *p, struct post_caller *c,

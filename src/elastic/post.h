@@ -89,6 +89,9 @@ struct post_config {
     /* A letter of any kind but HELLO and CARD. */
     void (*take)(void *arg, struct post_caller *from, enum post_kind kind,
                  const uint8_t *body, size_t bytes);
+    /* Has this process ended?  Then its card is not learned again.  May be
+     * NULL. */
+    bool (*ended)(void *arg, uint64_t id);
     /* A new card. */
     void (*learn)(void *arg, struct post_peer *p);
     /* An event of post_watch(). */
@@ -142,8 +145,11 @@ void post_unwatch(struct post *p, int fd);
 /* Does a member of a job know this process? */
 bool post_is_known(const struct post *p);
 struct post_peer *post_find(const struct post *p, uint64_t id);
-/* Adds or replaces a card; the higher edition wins.  NULL: out of memory. */
+/* Adds or replaces a card; the higher edition wins.  NULL: out of memory, or
+ * its process has ended. */
 struct post_peer *post_learn(struct post *p, const struct elastic_card *c);
+/* This process is in that job, from now on; all hear of it. */
+void post_set_job(struct post *p, const uint8_t *job);
 /* Sends this process's changed card to all. */
 void post_tell_card(struct post *p);
 /* Closes the line and forgets the card. */

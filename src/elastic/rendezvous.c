@@ -432,7 +432,10 @@ static enum ct_status meet_in_folder(struct rendezvous *r, const char *folder,
             CT_TRY(list_files(folder, now, &seen));
             knock_at(r, &seen);
             CT_TRY(open_door(r, 0, false));
-            return leave_address(r, folder);
+            if (leave_address(r, folder) != CT_OK)
+                CT_WARN("This process cannot be found by its folder, but the "
+                        "job can: %s", ct_last_error());
+            return CT_OK;
         }
         if (found == PLACES_UNKNOWN) {
             CT_TRY(places_wait(who, begin, orphan));

@@ -8,6 +8,8 @@
  * stays keeps its own; one that is new gets rank 0's, with histories and the
  * place in the data.  With a batch of all ranks together the mathematics stays
  * the same, whatever their number: nets are built anew for each rank's part. */
+#include <string.h>
+
 #include "base/hush.h"
 #include "base/mem.h"
 #include "core/buffer.h"
@@ -163,6 +165,9 @@ static enum ct_status build_nets(struct ct_solver *s,
     ct_log_hush(false);
     CT_TRY(st);
     CT_TRY(take_over(s, old->train));
+    if (old->tested) /* also where rank 0 tests alone: another may become it */
+        memcpy(s->tests.n_batches, old->tested,
+               s->param->n_test_iter * sizeof(*old->tested));
     for (int i = 0; i < s->tests.n && i < old->n_test; i++)
         CT_TRY(solver_test_seek(s, i, old->tested[i]));
     return CT_OK;

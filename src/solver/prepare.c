@@ -266,6 +266,20 @@ static void begin(struct ct_solver *s, const struct ct_expected *e)
     e->prepared(e->arg, e->hint);
 }
 
+/* Memory that was reserved for a view and not taken by it is given back when an
+ * iteration counts, because all ranks wait while a view begins.  Whoever
+ * prepares for another place reserves it anew. */
+static void give_back(struct ct_solver *s)
+{
+    struct solver_ahead *a = &s->ahead;
+
+    if (!a->reserved.reserve || s->iter <= a->reserved_at || a->dropped)
+        return;
+    if (!a->prepared || !a->prepared->expected.reserve)
+        a->reserved.reserve(a->reserved.owner, 0, 0, 0);
+    a->reserved.reserve = NULL;
+}
+
 void solver_prepare(struct ct_solver *s)
 {
     struct ct_exchange *x  = s->options.exchange;
@@ -279,6 +293,7 @@ void solver_prepare(struct ct_solver *s)
         solver_preparation_destroy(a->dropped);
         a->dropped = NULL;
     }
+    give_back(s);
     if (x->job->expects(x, &a->next)) {
         a->has_next = a->next.facts.size > 0;
         withdraw(a);
@@ -371,9 +386,14 @@ static void take(struct ct_solver *s, struct ct_solver *draft)
 bool solver_take_prepared(struct ct_solver *s)
 {
     struct solver_preparation *p = s->ahead.prepared;
+    struct solver_preparation *last = p ? p : s->ahead.dropped;
     bool taken;
 
     s->ahead.has_next = s->ahead.taken = false;
+    if (last && last->expected.reserve) {
+        s->ahead.reserved    = last->expected;
+        s->ahead.reserved_at = s->iter;
+    }
     if (!p || !fits(p, s)) {
         drop(&s->ahead);
         return false;

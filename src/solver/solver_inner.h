@@ -230,6 +230,10 @@ struct solver_ahead {
     struct solver_nets retired; /* those before, until an iteration counts with
                                  * the present ones; owned */
     int                retired_at; /* the iteration then */
+    struct ct_expected reserved; /* memory was reserved for this place in a
+                                  * view before the present one; `reserve` NULL:
+                                  * none */
+    int                reserved_at; /* the iteration when that view ended */
 };
 
 /* The listeners of a solver (listen.c). */

@@ -163,3 +163,41 @@ TEST(tcp_proof, what_was_recorded_does_not_wait_for_a_view)
     t->ops->destroy(t);
     ct_tcp_destroy(e);
 }
+
+/* In a large job many ranks call at once.  None of them calls twice. */
+TEST(tcp_proof, all_of_many_callers_are_heard)
+{
+    enum { TIMES = 300 };
+    struct tcp_hello hello = { .magic = tcp_hello_magic, .view = 9 };
+    const void *address[2];
+    size_t bytes[2];
+    struct ct_tcp_view view = { .number = 1, .rank = 1, .size = 2,
+                                .address = address, .address_bytes = bytes };
+    struct ct_tcp *e       = NULL;
+    struct ct_transport *t = NULL;
+    int fd[TIMES];
+    char x;
+
+    ASSERT_OK(ct_tcp_create(&e));
+    address[0] = address[1] = ct_tcp_address(e, &bytes[0]);
+    bytes[1]   = bytes[0];
+    ASSERT_OK(ct_tcp_open(e, &view, &t)); /* rank 0 is this test */
+    for (int i = 0; i < TIMES; i++) {
+        memcpy(hello.nonce, &i, sizeof(i));
+        hello.tag = tcp_tag((const uint8_t *)address[1] + 16, TCP_HELLO,
+                            &hello, NULL);
+        fd[i] = knock(address[1]);
+        say(fd[i], &hello, sizeof(hello));
+    }
+    for (int i = 0; i < 5000 && e->n_guests[TCP_AWAITED] < TIMES; i++) {
+        t->ops->progress(t);
+        usleep(1000);
+    }
+    ASSERT_INT(TIMES, e->n_guests[TCP_AWAITED]);
+    for (int i = 0; i < TIMES; i++) {
+        ASSERT(recv(fd[i], &x, 1, MSG_DONTWAIT) < 0); /* it is still open */
+        close(fd[i]);
+    }
+    t->ops->destroy(t);
+    ct_tcp_destroy(e);
+}

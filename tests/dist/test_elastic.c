@@ -331,6 +331,64 @@ TEST(elastic, ranks_are_lost_and_the_losses_stay)
     storms(0, options, 6, "");
 }
 
+/* All members have done an iteration of the first view. */
+static bool all_train(struct bus *b, int n)
+{
+    bool yes = true;
+
+    pthread_mutex_lock(&b->lock);
+    for (int i = 0; i < n; i++)
+        yes &= b->member[i].a.ready > 0;
+    pthread_mutex_unlock(&b->lock);
+    return yes;
+}
+
+/* With one more rank than the four, nobody can train. */
+static void fifth_wheel(unsigned seed, const char *options, const char *why)
+{
+    Caffe__SolverParameter *param  = ranks_solver(1, "");
+    Caffe__DistributedParameter *p = NULL;
+    struct bus *b                  = make_bus(seed, options, param, &p);
+    struct alone alone             = { .apart = false };
+    struct member *last            = &b->member[4];
+
+    if (strstr(options, "canonical"))
+        train_canonical(param, options, &alone);
+    else
+        train_alone(param, NULL, &alone);
+    bus_start(b, 4);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&b->member[i].thread, NULL, member_main, &b->member[i]);
+    while (!all_train(b, 4))
+        bus_nap(100);
+    pthread_mutex_lock(&b->lock);
+    join_member(b);
+    pthread_mutex_unlock(&b->lock);
+    bus_await(b);
+    bus_stop(b);
+    ASSERT_STATUS(CT_EINVAL, last->st);
+    ASSERT_HAS(why, last->why);
+    last->st = CT_ESTOP;
+    judge(b, &alone);
+    for (int i = 0; i < 4; i++)
+        ASSERT(b->member[i].done);
+    ct_free(alone.weights);
+    ct_message_free(param);
+    ct_message_free(p);
+    bus_destroy(b);
+}
+
+TEST(elastic, one_that_does_not_fit_ends_and_the_others_go_on)
+{
+    ranks_make_data();
+    ranks_batch(4);
+    for (unsigned i = 0; i < 4; i++) {
+        fifth_wheel(i, "batch: 'global'", "cannot be divided by 5 ranks");
+        fifth_wheel(i, "batch: 'global' canonical: true parts: 4",
+                    "cannot be dealt out to 5 ranks");
+    }
+}
+
 /* A mean after every iteration is training in step; with more between them
  * ranks go back to the last one, and all end alike. */
 TEST(elastic, ranks_that_train_apart_go_back_to_where_they_met)

@@ -355,63 +355,121 @@ static bool prepares(struct ct_solver *s, struct hints *h, int rank, int size)
     return s->ahead.prepared != NULL;
 }
 
-/* A hint that is withdrawn leaves nothing behind; and a rank that has not built
- * the test nets of a file, which may have layers that write or that run the
- * user's code, builds none ahead. */
-TEST(enter, what_is_prepared_goes_with_its_hint)
+/* One that trains alone, and has a test net of a file. */
+struct hermit {
+    struct hints              h;
+    struct elastic_membership asks;
+    Caffe__DistributedParameter *p;
+    Caffe__SolverParameter   *param;
+    struct bus               *b;
+    struct ct_dist           *d;
+    struct ct_solver         *s;
+};
+
+static void hermit_begin(struct hermit *a, int test_interval)
 {
-    const char *in_file =
+    static const char in_file[] =
         "layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { "
         "shape { dim: 2 dim: 3 } } } "
         "layer { name: 's' type: 'Silence' bottom: 'x' }";
-    Caffe__DistributedParameter *p = NULL;
-    const char *options            = "batch: 'global'";
-    struct ct_solver_options o     = { .device = ct_device_cpu(), .size = 1 };
-    struct hints h                 = { .size = -1 };
-    struct ct_solver *s            = NULL;
-    struct ct_dist *d              = NULL;
-    struct elastic_membership asks;
-    Caffe__SolverParameter *param;
-    struct bus *b;
-    int n_tests;
+    static const char options[] = "batch: 'global'";
+    struct ct_solver_options o  = { .device = ct_device_cpu(), .size = 1 };
 
+    *a = (struct hermit){ .h = { .size = -1 } };
     ranks_make_data();
     ranks_batch(RANKS_BATCH);
     test_write(test_path("test.prototxt"), in_file, strlen(in_file));
-    param = ranks_solver(1, test_format(
-        "test_net: '%s' test_iter: 1 test_interval: 100 "
-        "test_initialization: false", test_path("test.prototxt")));
+    a->param = ranks_solver(1, test_format(
+        "test_net: '%s' test_iter: 1 test_interval: %d "
+        "test_initialization: false", test_path("test.prototxt"),
+        test_interval));
     ASSERT_OK(ct_text_parse(&caffe__distributed_parameter__descriptor, options,
-                            strlen(options), "test", &p));
-    ASSERT_OK(bus_create(1, param, p, &b));
-    bus_start(b, 1);
-    h.m  = &b->member[0];
-    asks = (struct elastic_membership){
-        .arg = &h, .next = next_hinted, .open = open_hinted,
+                            strlen(options), "test", &a->p));
+    ASSERT_OK(bus_create(1, a->param, a->p, &a->b));
+    bus_start(a->b, 1);
+    a->h.m  = &a->b->member[0];
+    a->asks = (struct elastic_membership){
+        .arg = &a->h, .next = next_hinted, .open = open_hinted,
         .close = close_hinted, .ready = ready_hinted,
         .expects = expects_hinted, .prepared = prepared_hinted };
-    ASSERT_OK(dist_create_elastic(&asks, p, NULL, &d));
-    o.exchange = ct_dist_exchange(d);
-    ASSERT_OK(ct_solver_create(param, &o, &s));
-    ASSERT(prepares(s, &h, 0, 2));
+    ASSERT_OK(dist_create_elastic(&a->asks, a->p, NULL, &a->d));
+    o.exchange = ct_dist_exchange(a->d);
+    ASSERT_OK(ct_solver_create(a->param, &o, &a->s));
+}
+
+static void hermit_end(struct hermit *a)
+{
+    ct_solver_destroy(a->s);
+    ct_dist_destroy(a->d);
+    bus_stop(a->b);
+    bus_destroy(a->b);
+    ct_message_free(a->p);
+    ct_message_free(a->param);
+}
+
+/* Another view comes, and nobody with it. */
+static void renew(struct hermit *a)
+{
+    pthread_mutex_lock(&a->b->lock);
+    bus_renew(a->b, a->h.m);
+    pthread_mutex_unlock(&a->b->lock);
+}
+
+static void await_spare(const struct ct_dist *d)
+{
     while (!atomic_load(&d->host.spare))
         bus_nap(1000); /* the last that its thread makes */
-    ASSERT(atomic_load(&d->elastic.adding) > 0); /* nobody waits for that */
-    ASSERT(!prepares(s, &h, 0, 0));
-    while (s->ahead.dropped)
-        ASSERT_OK(ct_solver_step(s, 1));
-    ASSERT(!atomic_load(&d->host.spare));
-    n_tests    = s->tests.n;
-    s->tests.n = 0; /* as on ranks that do not test */
-    ASSERT(!prepares(s, &h, 0, 2));
-    s->tests.n = n_tests;
-    ASSERT(prepares(s, &h, 0, 2));
-    ct_solver_destroy(s);
-    ct_dist_destroy(d);
-    bus_stop(b);
-    bus_destroy(b);
-    ct_message_free(p);
-    ct_message_free(param);
+}
+
+/* A hint that is withdrawn, or of a view that has come otherwise, leaves
+ * nothing behind; and a rank that has not built the test nets of a file, which
+ * may have layers that write or that run the user's code, builds none ahead. */
+TEST(enter, what_is_prepared_goes_with_its_hint)
+{
+    struct hermit a;
+    int n_tests;
+
+    hermit_begin(&a, 100);
+    ASSERT(prepares(a.s, &a.h, 0, 2));
+    await_spare(a.d);
+    ASSERT(atomic_load(&a.d->elastic.adding) > 0); /* nobody waits for that */
+    ASSERT(!prepares(a.s, &a.h, 0, 0));
+    while (a.s->ahead.dropped)
+        ASSERT_OK(ct_solver_step(a.s, 1));
+    ASSERT(!atomic_load(&a.d->host.spare));
+    n_tests      = a.s->tests.n;
+    a.s->tests.n = 0; /* as on ranks that do not test */
+    ASSERT(!prepares(a.s, &a.h, 0, 2));
+    a.s->tests.n = n_tests;
+    ASSERT(prepares(a.s, &a.h, 0, 2));
+    await_spare(a.d);
+    renew(&a);
+    for (int i = 0; i < 3 || a.s->ahead.dropped; i++)
+        ASSERT_OK(ct_solver_step(a.s, 1));
+    ASSERT(!atomic_load(&a.d->host.spare));
+    hermit_end(&a);
+}
+
+/* Rank 0 tests alone.  Whoever becomes rank 0 goes on behind its batches. */
+TEST(enter, tests_go_on_where_another_rank_ended_them)
+{
+    struct hermit a;
+    uint64_t n;
+
+    hermit_begin(&a, 1);
+    ASSERT_OK(ct_solver_step(a.s, 3));
+    n = a.s->tests.n_batches[0];
+    ASSERT_INT(2, n);
+    ct_net_destroy(a.s->tests.net[0]); /* as on ranks that do not test */
+    a.s->tests.n = 0;
+    ASSERT_OK(ct_solver_step(a.s, 2));
+    ASSERT_INT(4, a.s->tests.n_batches[0]);
+    renew(&a);
+    ASSERT_OK(ct_solver_step(a.s, 1));
+    ASSERT_INT(1, a.s->tests.n);
+    ASSERT(a.s->tests.n_batches[0] >= 5);
+    ASSERT(ct_net_n_passes(a.s->tests.net[0]) == a.s->tests.n_batches[0]);
+    hermit_end(&a);
 }
 
 /* ---- Sources that a view would leave without their samples. */

@@ -226,6 +226,22 @@ TEST(resolve, what_is_said_of_sums_is_what_happens)
     ASSERT_HAS("not every rank has a GPU of its own", said("", f));
 }
 
+/* Three of four ranks cannot push eight micro-batches. */
+TEST(resolve, canonical_servers_are_refused_where_ranks_come_and_go)
+{
+    static const char fields[] = "canonical: true parts: 8 road: 'ps'";
+    struct dist_facts f        = { .size = 4, .n_hosts = 1 };
+
+    ASSERT_OK(resolved(fields, &f));
+    f.elastic = true;
+    ASSERT_STATUS(CT_EINVAL, resolved(fields, &f));
+    ASSERT_HAS("does not go with --elastic", ct_last_error());
+    ASSERT_OK(resolved("canonical: true parts: 8", &f));
+    f.size = 1; /* which is a server once another one comes */
+    ASSERT_STATUS(CT_EINVAL,
+                  resolved("canonical: true parts: 8 servers: 1", &f));
+}
+
 TEST(resolve, nccl_is_refused_where_ranks_come_and_go)
 {
     struct dist_facts f = { .size = 4, .n_hosts = 1 };

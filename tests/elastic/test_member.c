@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/pulse.h"
+#include "elastic/member_inner.h"
 #include "elastic/member_test.h"
+#include "elastic/wire.h"
 #include "testing/files.h"
 
 /* One that goes along with whatever views there are. */
@@ -566,4 +568,163 @@ TEST(member, who_is_not_let_go_is_expected)
     member_destroy(b);
     stop_following(&f);
     member_destroy(a);
+}
+
+/* ---- Letters as others would write them. */
+
+/* Process `by` says that this is the next view. */
+static void install(struct elastic_member *m, uint64_t by, const uint8_t *job,
+                    const struct elastic_view *v)
+{
+    const struct elastic_message r = { .kind = ELASTIC_INSTALL,
+                                       .view = v->number, .next = *v };
+    struct post_caller caller      = { .id = by, .what = POST_MEMBER };
+    static uint8_t letter[8 + ELASTIC_WIRE_BYTES]; /* to 0: to anybody */
+    const size_t n = elastic_message_write(&r, letter + 8);
+
+    memcpy(caller.job, job, POST_JOB_BYTES);
+    pthread_mutex_lock(&m->lock);
+    member_on_letter(m, &caller, POST_RULES, letter, 8 + n);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static bool reaches(struct elastic_member *m, uint64_t id)
+{
+    const struct post_peer *q;
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    q   = post_find(&m->post, id);
+    yes = q && q->open;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
+}
+
+static uint32_t view_of(struct elastic_member *m)
+{
+    uint32_t v;
+
+    pthread_mutex_lock(&m->lock);
+    v = m->a.own.view.number;
+    pthread_mutex_unlock(&m->lock);
+    return v;
+}
+
+/* Two wait and know each other.  The first to be told of the view tells the
+ * other one, which has it from nobody else. */
+TEST(member, who_hears_of_a_view_from_another_that_came_knows_the_job)
+{
+    static const uint8_t job[POST_JOB_BYTES] = "of who began it";
+    struct elastic_view v    = { .number = 2, .n = 3, .n_full = 1,
+                                 .id = { 77 } };
+    const double end         = ct_now() + 30;
+    struct member_config c   = usual(false, 1);
+    struct elastic_member *m[2];
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(member_create(&c, &m[i]));
+        v.id[i + 1] = m[i]->a.me;
+    }
+    pthread_mutex_lock(&m[0]->lock);
+    ASSERT(post_learn(&m[0]->post, &m[1]->post.config.card));
+    pthread_mutex_unlock(&m[0]->lock);
+    while (!reaches(m[0], v.id[2]) || !reaches(m[1], v.id[1])) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    install(m[0], 77, job, &v);
+    while (view_of(m[1]) == 0) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    for (int i = 0; i < 2; i++)
+        ASSERT(memcmp(job, m[i]->post.job, sizeof(job)) == 0);
+    for (int i = 0; i < 2; i++)
+        member_destroy(m[i]);
+}
+
+struct beginner {
+    struct elastic_member *m;
+    atomic_bool            ended;
+    enum ct_status         st;
+};
+
+static void *begin(void *arg)
+{
+    struct beginner *b = arg;
+
+    b->st = member_begin(b->m, 0);
+    atomic_store(&b->ended, true);
+    return NULL;
+}
+
+/* It was suspended while it waited for others, and they left it out. */
+TEST(member, one_that_is_left_out_before_it_begins_comes_back)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+    const struct elastic_view v = { .number = 2, .n = 1, .n_full = 1,
+                                    .id = { 77 } };
+    const double end       = ct_now() + 30;
+    uint16_t port          = 0;
+    struct beginner b      = { .m = NULL };
+    struct elastic_place p = { 0 };
+    struct member_config c = usual(true, 2);
+    uint64_t id;
+    pthread_t thread;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.orphan = 0.5;
+    b.m = make_like(c, &port, true);
+    id  = b.m->a.me;
+    ASSERT_OK(member_asks(b.m)->next(b.m, &p));
+    pthread_create(&thread, NULL, begin, &b);
+    nap();
+    install(b.m, 77, none, &v);
+    while (!atomic_load(&b.ended)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_join(thread, NULL);
+    ASSERT_OK(b.st);
+    ASSERT_STATUS(CT_EIO, member_asks(b.m)->next(b.m, &p));
+    ASSERT_HAS("--orphan", ct_last_error()); /* there are no others */
+    ASSERT(b.m->a.me != id);
+    member_destroy(b.m);
+}
+
+/* Who was in no view when it was lost is seen to by nobody. */
+TEST(member, who_is_not_heard_of_is_forgotten)
+{
+    const struct elastic_will will = { .promised = 0 };
+    struct elastic_card card       = { .id = 99 };
+    struct member_config c         = usual(true, 1);
+    const double end               = ct_now() + 30;
+    uint16_t port                  = 0;
+    struct elastic_member *m;
+    bool known                     = true;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.orphan = 0.5;
+    m        = make_like(c, &port, true);
+    pthread_mutex_lock(&m->lock);
+    ASSERT(post_learn(&m->post, &card));
+    pthread_mutex_unlock(&m->lock);
+    while (known) {
+        ASSERT(ct_now() < end);
+        nap();
+        pthread_mutex_lock(&m->lock);
+        known = post_find(&m->post, card.id) != NULL;
+        pthread_mutex_unlock(&m->lock);
+    }
+    pthread_mutex_lock(&m->lock);
+    ASSERT(post_learn(&m->post, &card)); /* it may live */
+    elastic_dead(&m->a, card.id, &will);
+    post_forget(&m->post, card.id);
+    ASSERT(!post_learn(&m->post, &card));
+    pthread_mutex_unlock(&m->lock);
+    member_destroy(m);
 }

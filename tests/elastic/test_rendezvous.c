@@ -3,8 +3,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -235,4 +237,36 @@ TEST(rendezvous, a_door_of_this_machine_that_hangs_up_is_asked_again)
     ASSERT(ct_now() - begin > 0.5);
     pthread_join(thread, NULL);
     rendezvous_close(&r);
+}
+
+/* The disk is full, and the job was found: that is enough. */
+TEST(rendezvous, who_finds_the_job_joins_it_though_it_cannot_write)
+{
+    struct member_config c   = { .will = -1, .founds = true, .least = 1,
+                                 .most = 4, .last = 9, .suspect = 30,
+                                 .orphan = 60 };
+    struct rlimit limit, none;
+    struct elastic_member *m = NULL;
+    struct rendezvous first, second;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(where, sizeof(where), "file:%s", test_path("full"));
+    ASSERT_OK(rendezvous_open_within(&first, where, NULL, 1));
+    ASSERT(first.founds && first.file);
+    c.secret = first.secret;
+    c.door   = first.door;
+    c.file   = first.file;
+    ASSERT_OK(member_create(&c, &m));
+    ASSERT_INT(0, getrlimit(RLIMIT_FSIZE, &limit));
+    none = (struct rlimit){ 0, limit.rlim_max };
+    signal(SIGXFSZ, SIG_IGN);
+    ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &none));
+    ASSERT_OK(rendezvous_open_within(&second, where, NULL, 1));
+    ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &limit));
+    ASSERT(!second.founds && second.n_knock > 0);
+    ASSERT(!second.file);
+    rendezvous_close(&second);
+    member_destroy(m);
+    rendezvous_close(&first);
 }

@@ -248,7 +248,19 @@ static void guest_read(struct ct_tcp *e, struct tcp_guest *g)
         guest_said(e, g);
 }
 
-/* Closes the oldest guests in a state if they are too many or too old. */
+/* Whether the guest is still in that state after what it may have said is
+ * read. */
+static bool guest_stays(struct ct_tcp *e, struct tcp_guest *g,
+                        enum tcp_guest_state state)
+{
+    const int n = e->n_guests[state];
+
+    guest_read(e, g);
+    return e->n_guests[state] == n;
+}
+
+/* Closes the oldest guests in a state if they are too many or too old.  A guest
+ * that has said all that it has to is not closed: it does not call again. */
 static void guests_limit(struct ct_tcp *e, enum tcp_guest_state state,
                          int most)
 {
@@ -263,7 +275,8 @@ static void guests_limit(struct ct_tcp *e, enum tcp_guest_state state,
         if (!oldest || (e->n_guests[state] <= most &&
                         now - oldest->since < hello_seconds))
             return;
-        guest_leave(e, oldest, true);
+        if (guest_stays(e, oldest, state))
+            guest_leave(e, oldest, true);
     }
 }
 
@@ -288,6 +301,8 @@ static void accept_some(struct ct_tcp *e)
         e->n_guests[TCP_UNKNOWN]++;
         if (!tcp_watch(e, fd, g, false))
             guest_leave(e, g, true);
+        else
+            guest_read(e, g); /* only silent guests count */
     }
     guests_limit(e, TCP_UNKNOWN, MOST_UNKNOWN);
     guests_limit(e, TCP_PROVING, MOST_PROVING);

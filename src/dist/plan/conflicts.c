@@ -92,6 +92,11 @@ static bool canonical(const struct wish *w)
     return w->o->canonical;
 }
 
+static bool canonical_servers(const struct wish *w)
+{
+    return w->o->canonical && (w->p->servers || w->p->reloads);
+}
+
 static bool root(const struct wish *w)
 {
     return w->p->root_data;
@@ -204,6 +209,10 @@ static const struct rule {
         "rank", NULL }, canonical, root, CT_EINVAL },
     { { "--canonical", "--shares", "its micro-batches are of one size", NULL },
       canonical, shares, CT_EINVAL },
+    { { "--canonical with --road=ps, --road=sharded or --servers",
+        "--elastic", "servers take one branch of the tree from each rank, and "
+        "after a loss there may be none for each", "use --road=allreduce" },
+      canonical_servers, elastic, CT_EINVAL },
     { { "--canonical", "ranks with unlike devices", "they round differently",
         "use one kind" }, canonical, unlike, CT_EINVAL },
     { { "--data=root", "--sync=ssp, async or local, --groups and --deadline",
