@@ -54,6 +54,7 @@ struct launch {
     struct agent agent[HOSTS_MOST]; /* one a host */
     uint8_t     key[SEAL_SECRET_BYTES];
     struct whereabouts where;
+    struct signal_flags signals; /* what they do to ranks */
     bool        asked;     /* to end */
     bool        done;      /* an agent says that the job is */
     char        self[PATH_MAX], folder[PATH_MAX];
@@ -169,8 +170,7 @@ static void pass_on(struct launch *l)
 
         if (!passed_on_take(passed_on[i]))
             continue;
-        l->asked |= passed_on[i] == SIGINT || passed_on[i] == SIGTERM ||
-                    passed_on[i] == SIGUSR1;
+        l->asked |= signal_flags_end(&l->signals, passed_on[i]);
         n = snprintf(line, sizeof(line), "signal %d\n", passed_on[i]);
         for (int k = 0; k < l->hosts.n; k++)
             if (l->agent[k].pid > 0)
@@ -324,6 +324,19 @@ static int attend(struct launch *l)
     return l->done ? EXIT_DONE : code;
 }
 
+/* What signals do, as agents and ranks read it. */
+static void read_signals(struct launch *l)
+{
+    if (!l->is_program)
+        l->signals = (struct signal_flags){
+            flags_peek("train", l->words, "sigint_effect"),
+            flags_peek("train", l->words, "sighup_effect"),
+            flags_peek("train", l->words, "sigterm_effect"),
+            flags_peek("train", l->words, "sigusr1_effect"),
+        };
+    signal_flags_default(&l->signals, true);
+}
+
 static enum ct_status prepare(struct launch *l, const struct launch_flags *f)
 {
     char *path = NULL;
@@ -341,6 +354,7 @@ static enum ct_status prepare(struct launch *l, const struct launch_flags *f)
     CT_TRY(st);
     for (char **w = l->words; *w && !l->is_program; w++)
         l->has_size |= strncmp(*w + strspn(*w, "-"), "elastic", 7) == 0;
+    read_signals(l);
     CT_TRY(hosts_read(&l->hosts, f->hosts));
     return where_choose(&l->where, &l->hosts, l->key, f->port);
 }
