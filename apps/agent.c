@@ -77,9 +77,9 @@ static void take_orders(struct agent *a)
         a->n_order = 0; /* that is no order */
 }
 
-static bool asks_for_end(int number)
+static bool asks_for_end(const struct agent *a, int number)
 {
-    return number == SIGINT || number == SIGTERM || number == SIGUSR1;
+    return signal_flags_end(&a->config->signals, number);
 }
 
 /* A rank that has no handlers yet would be ended by other signals. */
@@ -90,10 +90,10 @@ static void pass_signals_on(struct agent *a)
 
         if (!passed_on_take(number))
             continue;
-        a->asked |= asks_for_end(number);
+        a->asked |= asks_for_end(a, number);
         for (int r = 0; r < a->config->n_ranks; r++)
             if (a->rank[r].pid > 0 &&
-                (asks_for_end(number) ||
+                (asks_for_end(a, number) ||
                  passed_on_is_taken(a->rank[r].pid, number)))
                 kill(a->rank[r].pid, number);
     }
@@ -323,7 +323,7 @@ static bool ended_well(struct agent *a, struct rank *r, pid_t pid, int status)
         a->asked |= a->over || is_in_view(r);
         a->any_left = true;
     } else if (WIFSIGNALED(status) && a->asked && !entered &&
-               asks_for_end(WTERMSIG(status))) {
+               asks_for_end(a, WTERMSIG(status))) {
         CT_INFO("Process %ld was asked to end before it was in the job",
                 (long)pid);
         a->any_left = true;

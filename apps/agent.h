@@ -6,6 +6,7 @@
 #define CT_APPS_AGENT_H
 
 #include "elastic/member.h"
+#include "train_signals.h"
 
 enum { AGENT_RANKS = 256 };
 
@@ -21,6 +22,7 @@ struct agent_config {
     void (*find)(void *arg, struct member_config *c);
     void *arg;
     int   orders;        /* a descriptor with lines `signal N`; -1: none */
+    struct signal_flags signals; /* what they do to ranks */
     int   done, stopped; /* exit statuses of ranks that ended as planned; the
                           * first counts where the job is over */
     int   hopeless;      /* up to this, but for `done`: another one would end

@@ -4,7 +4,8 @@
  * On each host one agent (agent.h) is started, by ssh, or by srun inside a
  * Slurm job; this host's by itself.  The secret goes to their standard input,
  * and signals that this process gets follow it there.  Agents and ranks go on
- * when this process is killed. */
+ * when this process is killed.  Ranks go on without their agent, too: a signal
+ * that is to end them becomes a request to the job, which ends as a whole. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,6 +33,7 @@
 /* Seconds from the end of an agent to the start of the next. */
 static const double least_pause = 1, most_pause = 60;
 static const double early_pause = 5; /* at most, after one that came early */
+static const double end_pause = 1; /* between requests to end */
 
 struct launch_flags {
     const char          *hosts;
@@ -47,6 +49,7 @@ struct agent {
     int    to;   /* its standard input */
     struct restarts again;
     double unanswered; /* since when the job has not answered; 0: it has */
+    bool   lost; /* the last one was: its ranks may go on */
 };
 
 struct launch {
@@ -54,7 +57,13 @@ struct launch {
     struct agent agent[HOSTS_MOST]; /* one a host */
     uint8_t     key[SEAL_SECRET_BYTES];
     struct whereabouts where;
+    struct signal_flags signals; /* what they do to ranks */
     bool        asked;     /* to end */
+    double      next_request; /* to the job to end */
+    double      unanswered;   /* since when it has not answered one; 0: it
+                               * has */
+    bool        stopped;   /* the job has answered one: it is to end */
+    int         code;      /* of the last agent */
     bool        done;      /* an agent says that the job is */
     char        self[PATH_MAX], folder[PATH_MAX];
     char      **words; /* behind `train`, or a program's; NULL ends them */
@@ -151,6 +160,7 @@ static enum ct_status start(struct launch *l, int k, bool again)
         _exit(127);
     }
     restarts_began(&a->again);
+    a->lost = false;
     ct_free(words);
     close(ends[0]);
     a->to = ends[1];
@@ -161,17 +171,40 @@ static enum ct_status start(struct launch *l, int k, bool again)
 
 /* ---- While they run. */
 
+/* Hosts that no signal reaches, though their ranks may go on. */
+static int count_lost(const struct launch *l)
+{
+    int n = 0;
+
+    for (int k = 0; k < l->hosts.n; k++)
+        n += l->agent[k].lost;
+    return n;
+}
+
+/* The signal for agents in place of one that is to end their ranks, while there
+ * are ranks that it does not reach: one that stops the whole job, if there is
+ * one. */
+static int signal_for_all(const struct launch *l, int number)
+{
+    for (int i = 0; i < N_PASSED_ON && count_lost(l) > 0; i++)
+        if (signal_flags_stop(&l->signals, passed_on[i]))
+            return passed_on[i];
+    return number;
+}
+
 static void pass_on(struct launch *l)
 {
     for (int i = 0; i < N_PASSED_ON; i++) {
+        int n, number = passed_on[i];
         char line[32];
-        int n;
 
-        if (!passed_on_take(passed_on[i]))
+        if (!passed_on_take(number))
             continue;
-        l->asked |= passed_on[i] == SIGINT || passed_on[i] == SIGTERM ||
-                    passed_on[i] == SIGUSR1;
-        n = snprintf(line, sizeof(line), "signal %d\n", passed_on[i]);
+        if (signal_flags_end(&l->signals, number)) {
+            l->asked = true;
+            number   = signal_for_all(l, number);
+        }
+        n = snprintf(line, sizeof(line), "signal %d\n", number);
         for (int k = 0; k < l->hosts.n; k++)
             if (l->agent[k].pid > 0)
                 (void)!write(l->agent[k].to, line, (size_t)n);
@@ -242,9 +275,12 @@ static void agent_ended(struct launch *l, int k, int status)
                                         : 128 + WTERMSIG(status);
     const bool lost = was_lost(l, k, status);
 
-    a->pid = 0;
+    a->pid  = 0;
+    a->lost = lost;
     close(a->to);
     where_end(&l->where, k);
+    if (WIFEXITED(status) && code != EXIT_EARLY && !(l->asked && code > 128))
+        l->code = code;
     if (is_done(status))
         return;
     restarts_ended(&a->again);
@@ -298,30 +334,85 @@ static void start_due(struct launch *l)
     }
 }
 
+/* Hosts whose agents were lost have no rank of the job any more (`gone`), or it
+ * did not answer for long. */
+static void forget_lost(struct launch *l, bool gone)
+{
+    for (int k = 0; k < l->hosts.n; k++) {
+        if (l->agent[k].lost && !gone)
+            CT_WARN("%s: its agent was lost, and the job does not answer: "
+                    "ranks may still train there", l->hosts.host[k].name);
+        l->agent[k].lost = false;
+    }
+}
+
+/* Is the job to end, while there may be ranks that signals do not reach? */
+static bool is_ending_lost(const struct launch *l)
+{
+    return l->asked && !l->done && count_lost(l) > 0;
+}
+
+/* Asks the job to end while there are ranks that signals do not reach, again
+ * and again: the rank that hears it may be lost before the others know. */
+static void end_lost(struct launch *l)
+{
+    const double now = ct_now();
+    enum ct_status st;
+
+    if (!is_ending_lost(l) || now < l->next_request)
+        return;
+    if (l->next_request == 0)
+        CT_WARN("Signals do not reach the ranks of lost agents: the whole job "
+                "is asked to end");
+    l->next_request = now + end_pause;
+    st = where_end_job(&l->where);
+    if (st == CT_OK) {
+        l->unanswered = 0;
+        l->code       = l->stopped ? l->code : EXIT_STOPPED;
+        l->stopped    = true;
+        return;
+    }
+    if (l->unanswered == 0)
+        l->unanswered = now;
+    if (st == CT_ENOTFOUND || now - l->unanswered > l->elastic->orphan)
+        forget_lost(l, st == CT_ENOTFOUND);
+}
+
 /* Returns EXIT_DONE if any agent finished the job, otherwise the status of the
  * last agent. */
 static int attend(struct launch *l)
 {
-    int code = EXIT_RUNTIME;
-
-    while (count_left(l, false) > 0) {
+    l->code = EXIT_RUNTIME;
+    while (count_left(l, false) > 0 || is_ending_lost(l)) {
         int status      = 0;
         const pid_t pid = waitpid(-1, &status, WNOHANG);
 
         for (int k = 0; k < l->hosts.n && pid > 0; k++)
             if (l->agent[k].pid == pid) {
                 l->done |= is_done(status);
-                if (WIFEXITED(status) && WEXITSTATUS(status) != EXIT_EARLY)
-                    code = WEXITSTATUS(status);
                 agent_ended(l, k, status);
             }
         pass_on(l);
         start_due(l);
+        end_lost(l);
         where_look(&l->where);
         if (pid <= 0)
             poll(NULL, 0, 100);
     }
-    return l->done ? EXIT_DONE : code;
+    return l->done ? EXIT_DONE : l->code;
+}
+
+/* What signals do, as agents and ranks read it. */
+static void read_signals(struct launch *l)
+{
+    if (!l->is_program)
+        l->signals = (struct signal_flags){
+            flags_peek("train", l->words, "sigint_effect"),
+            flags_peek("train", l->words, "sighup_effect"),
+            flags_peek("train", l->words, "sigterm_effect"),
+            flags_peek("train", l->words, "sigusr1_effect"),
+        };
+    signal_flags_default(&l->signals, true);
 }
 
 static enum ct_status prepare(struct launch *l, const struct launch_flags *f)
@@ -341,6 +432,7 @@ static enum ct_status prepare(struct launch *l, const struct launch_flags *f)
     CT_TRY(st);
     for (char **w = l->words; *w && !l->is_program; w++)
         l->has_size |= strncmp(*w + strspn(*w, "-"), "elastic", 7) == 0;
+    read_signals(l);
     CT_TRY(hosts_read(&l->hosts, f->hosts));
     return where_choose(&l->where, &l->hosts, l->key, f->port);
 }

@@ -472,8 +472,6 @@ static int train_by_words(const struct hosts *hosts, int min_ranks,
                           int restarts, int argc, char **argv, char **words)
 {
     struct train_flags f = { .hosts = hosts, .min_ranks = min_ranks,
-                             .signals = { .sigint = "stop",
-                                          .sighup = "snapshot" },
                              .elastic = ELASTIC_DEFAULTS };
     const struct flag flags[] = {
         FLAG("solver", &f.solver),
@@ -506,10 +504,8 @@ static int train_by_words(const struct hosts *hosts, int min_ranks,
         f.elastic.restarts = restarts;
     if (f.elastic.restarts < 0)
         f.elastic.restarts = f.elastic.elastic || hosts ? ELASTIC_RESTARTS : 0;
-    if (!f.signals.sigterm)
-        f.signals.sigterm = f.elastic.elastic ? "leave" : "stop";
-    if (!f.signals.sigusr1)
-        f.signals.sigusr1 = f.elastic.elastic ? "leave" : "stop";
+    signal_flags_default(&f.signals, f.elastic.elastic != NULL);
+    f.elastic.signals = &f.signals;
     if (f.measure > 0)
         measure_flags(&f);
     train_signals_catch_requests(); /* one that comes too early ends nothing */

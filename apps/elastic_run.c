@@ -182,6 +182,9 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     int code          = EXIT_DONE;
     enum ct_status st;
 
+    if (f->signals)
+        a.signals = *f->signals;
+    signal_flags_default(&a.signals, true);
     a.member = (struct member_config){ .suspect = f->suspect,
                                        .orphan = f->orphan,
                                        .stall = f->stall, .will = -1,

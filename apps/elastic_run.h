@@ -4,6 +4,7 @@
 
 #include "agent.h"
 #include "command.h"
+#include "train_signals.h"
 
 struct elastic_flags {
     const char *elastic; /* MIN:MAX; NULL: the job keeps its size */
@@ -14,6 +15,7 @@ struct elastic_flags {
     int         most; /* no flag of its own: ranks that can train; 0: any */
     char      **words; /* of the command line, which ends with NULL */
     char      **program; /* that ranks become, with its words; NULL: none */
+    const struct signal_flags *signals; /* borrowed; NULL: the usual ones */
 };
 
 enum { ELASTIC_RESTARTS = 10 }; /* unless somebody says otherwise */

@@ -181,6 +181,31 @@ static bool take(const struct flag *flags, int argc, char **argv, int *i)
     return true;
 }
 
+const char *flags_peek(const char *command, char *const *words,
+                       const char *name)
+{
+    static const struct flag none[] = { FLAG_END };
+    const char *value               = NULL;
+
+    for (; *words; words++) {
+        const char *arg = *words + (words[0][0] == '-') +
+                          (strncmp(*words, "--", 2) == 0);
+        const size_t n  = strcspn(arg, "=");
+        struct found f  = { NULL, NULL };
+
+        if (arg != *words)
+            f = find(none, command, arg, n);
+        if (!f.info || is_switch(f.info))
+            continue;
+        if (arg[n] != '=' && !words[1])
+            break;
+        arg = arg[n] == '=' ? arg + n + 1 : *++words;
+        if (strcmp(f.info->name, name) == 0)
+            value = arg;
+    }
+    return value;
+}
+
 enum ct_status flags_keep_words(int argc, char **argv, char ***out)
 {
     CT_TRY(ct_alloc((size_t)argc + 1, sizeof(**out), "a command line", out));

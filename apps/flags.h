@@ -40,6 +40,11 @@ struct flag {
 bool flags_parse(const struct flag *flags, int *argc, char **argv,
                  bool *helped);
 
+/* The last value that words for another command give a flag of that; NULL:
+ * none. */
+const char *flags_peek(const char *command, char *const *words,
+                       const char *name);
+
 /* The list of words as it stands before parsing changes it, ended by NULL;
  * ct_free it. */
 CT_MUST_CHECK enum ct_status flags_keep_words(int argc, char **argv,

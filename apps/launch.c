@@ -127,13 +127,7 @@ void launch_begin(const struct signal_flags *f)
 
 static bool asks_for_end(int number)
 {
-    const char *word = number == SIGINT    ? effects->sigint
-                       : number == SIGTERM ? effects->sigterm
-                       : number == SIGUSR1 ? effects->sigusr1
-                       : number == SIGHUP  ? effects->sighup
-                                           : "none";
-
-    return strcmp(word, "stop") == 0;
+    return signal_flags_stop(effects, number);
 }
 
 /* Some parents send the same signal to a process and to its group; another one

@@ -35,6 +35,36 @@ static atomic_bool leaves_at[NSIG];
  * does not want to wait for that. */
 static atomic_bool is_alone, begun;
 
+void signal_flags_default(struct signal_flags *f, bool elastic)
+{
+    const char *end = elastic ? "leave" : "stop";
+
+    f->sigint  = f->sigint ? f->sigint : "stop";
+    f->sighup  = f->sighup ? f->sighup : "snapshot";
+    f->sigterm = f->sigterm ? f->sigterm : end;
+    f->sigusr1 = f->sigusr1 ? f->sigusr1 : end;
+}
+
+static const char *effect_of(const struct signal_flags *f, int number)
+{
+    return number == SIGINT    ? f->sigint
+           : number == SIGTERM ? f->sigterm
+           : number == SIGUSR1 ? f->sigusr1
+           : number == SIGHUP  ? f->sighup
+                               : "none";
+}
+
+bool signal_flags_stop(const struct signal_flags *f, int number)
+{
+    return strcmp(effect_of(f, number), "stop") == 0;
+}
+
+bool signal_flags_end(const struct signal_flags *f, int number)
+{
+    return signal_flags_stop(f, number) ||
+           strcmp(effect_of(f, number), "leave") == 0;
+}
+
 static bool stops_at(int number)
 {
     for (int i = 0; i < N_EFFECTS; i++)
@@ -51,7 +81,7 @@ static void on_signal(int number)
         member_leave(m);
         return;
     }
-    if (m && (number == SIGINT || number == SIGTERM || number == SIGUSR1))
+    if (m && stops_at(number))
         member_end(m); /* where it only waits to begin */
     if (atomic_exchange(&got[number], true) && is_alone && !begun &&
         stops_at(number)) {

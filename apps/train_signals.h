@@ -22,6 +22,13 @@ struct signal_flags {
         FLAG("sigterm_effect", &(f).sigterm), \
         FLAG("sigusr1_effect", &(f).sigusr1)
 
+/* Those that were not given.  Ranks of an elastic job can leave it. */
+void signal_flags_default(struct signal_flags *f, bool elastic);
+/* Does this signal stop all ranks? */
+bool signal_flags_stop(const struct signal_flags *f, int number);
+/* Does it end the rank that gets it: that stops, or leaves? */
+bool signal_flags_end(const struct signal_flags *f, int number);
+
 /* Fails on a word that it does not know.  `m`, or NULL: the member of an
  * elastic job that leaves it at some signals; borrowed until NULL is given. */
 CT_MUST_CHECK enum ct_status train_signals_read(const struct signal_flags *f,

@@ -167,23 +167,37 @@ static void take_roll(struct whereabouts *w, const struct elastic_roll *roll)
         memcpy(w->job, roll->job, sizeof(w->job));
 }
 
-bool where_ask(struct whereabouts *w, double seconds)
+static enum ct_status ask(struct whereabouts *w, int what, double seconds)
 {
     struct ct_text list       = { 0 };
     struct elastic_roll *roll = NULL;
-    bool yes;
+    enum ct_status st         = CT_ENOMEM;
 
     for (int k = 0; k < w->hosts->n; k++)
         ct_text_addf(&list, "%s%s:%d", k > 0 ? "," : "", name_of(w, k),
                      w->agent[k].port);
-    yes = !list.failed &&
-          rendezvous_call_roll(list.s, w->key, knows_job(w) ? w->job : NULL,
-                               seconds, &roll) == CT_OK;
-    if (yes)
+    if (!list.failed)
+        st = rendezvous_call_roll(list.s, w->key,
+                                  knows_job(w) ? w->job : NULL, what, seconds,
+                                  &roll);
+    if (st == CT_OK)
         take_roll(w, roll);
     ct_text_fini(&list);
     ct_free(roll);
-    return yes;
+    return st;
+}
+
+bool where_ask(struct whereabouts *w, double seconds)
+{
+    return ask(w, MEMBER_ASK_ROLL, seconds) == CT_OK;
+}
+
+enum ct_status where_end_job(struct whereabouts *w)
+{
+    if (!knows_job(w))
+        CT_TRY(ask(w, MEMBER_ASK_ROLL, most_answer));
+    return knows_job(w) ? ask(w, MEMBER_ASK_END, most_answer)
+                        : ct_fail(CT_ENOTFOUND, "another job answers");
 }
 
 void where_look(struct whereabouts *w)

@@ -38,6 +38,9 @@ void where_put_line(struct whereabouts *w, int k, struct ct_text *out);
 void where_end(struct whereabouts *w, int k);
 /* Does the job answer within so many seconds?  0: as long as it takes. */
 bool where_ask(struct whereabouts *w, double seconds);
+/* Asks the job to end, all of it, as after SIGINT.  CT_ENOTFOUND: it is not
+ * there; CT_ECOMM: it does not answer, and may be there. */
+CT_MUST_CHECK enum ct_status where_end_job(struct whereabouts *w);
 /* Now and then: asks where agents are of which word is awaited. */
 void where_look(struct whereabouts *w);
 

@@ -40,9 +40,11 @@ static void take_answer(void *arg, const uint8_t *frame, size_t bytes)
         a->answer = doors_read_answer(frame, bytes);
 }
 
-static void put_question(struct elastic_line *l, int what)
+static void put_question(struct elastic_line *l,
+                         const struct doors_question *q)
 {
-    const uint8_t question[2] = { POST_ASK, (uint8_t)what };
+    uint8_t question[2 + POST_JOB_BYTES] = { POST_ASK, (uint8_t)q->what };
+    size_t bytes                         = 2;
     uint8_t hello[CARD_WIRE_BYTES + 64];
     struct writer w = { hello };
     struct elastic_card card;
@@ -56,7 +58,11 @@ static void put_question(struct elastic_line *l, int what)
         put(&w, 0, 1);
     w.at += card_write(&card, w.at);
     (void)!line_put(l, hello, (size_t)(w.at - hello));
-    (void)!line_put(l, question, sizeof(question));
+    if (q->what == MEMBER_ASK_END) {
+        memcpy(question + bytes, q->job, POST_JOB_BYTES);
+        bytes += POST_JOB_BYTES;
+    }
+    (void)!line_put(l, question, bytes);
 }
 
 /* What a line that came to its end says of its host: who refuses is there, and
@@ -79,7 +85,7 @@ static void step(struct asking *a, const struct doors_question *question,
     if (!line_step(&a->line, take_answer, a)) {
         *state = state_of_end(&a->line);
     } else if (a->line.state == LINE_OPEN && !a->asked) {
-        put_question(&a->line, question->what);
+        put_question(&a->line, question);
         a->asked = true;
     }
     if (a->line.state != LINE_CLOSED && a->line.state != LINE_CALLING)
@@ -158,4 +164,23 @@ void doors_ask(const struct elastic_door *door, int n, const uint8_t *secret,
         ct_free(a[i].answer);
     }
     ct_free(a);
+}
+
+bool doors_deny(const enum door_state *state, const int *host, int n,
+                int n_hosts)
+{
+    bool denies[MEMBER_DOORS] = { false };
+    int n_denied              = 0;
+
+    if (n_hosts > MEMBER_DOORS)
+        return false;
+    for (int i = 0; i < n; i++) {
+        if (state[i] != DOOR_SHUT && state[i] != DOOR_OF_OTHERS &&
+            state[i] != DOOR_UNREACHED)
+            return false;
+        denies[host[i]] |= state[i] != DOOR_UNREACHED;
+    }
+    for (int k = 0; k < n_hosts; k++)
+        n_denied += denies[k];
+    return n_denied == n_hosts;
 }

@@ -17,8 +17,8 @@ enum door_state {
 struct doors_question {
     int            what;    /* see member.h */
     double         seconds; /* to wait for an answer; 0: ten */
-    const uint8_t *job;     /* that is to answer MEMBER_ASK_ROLL; borrowed;
-                             * NULL: any */
+    const uint8_t *job;     /* that is to answer MEMBER_ASK_ROLL, or to end;
+                             * borrowed; NULL: any may answer */
 };
 
 /* Returns after the first answer; the caller frees it with ct_free.  NULL: no
@@ -26,6 +26,11 @@ struct doors_question {
 void doors_ask(const struct elastic_door *door, int n, const uint8_t *secret,
                const struct doors_question *question, enum door_state *state,
                char **answer);
+
+/* Do these say of all n_hosts hosts that the job is not there?  host: that each
+ * of the n doors is of. */
+bool doors_deny(const enum door_state *state, const int *host, int n,
+                int n_hosts);
 
 /* The text of an answer, to be freed with ct_free; NULL: not an answer. */
 char *doors_read_answer(const uint8_t *letter, size_t bytes);

@@ -236,6 +236,27 @@ static void answer(struct elastic_member *m, struct post_caller *to, int what)
     ct_text_fini(&text);
 }
 
+/* Another job with the same secret may be meant. */
+static void end_job(struct elastic_member *m, const uint8_t *job)
+{
+    if (!post_same_job(job, m->post.job) ||
+        atomic_exchange(&m->ends_job, true))
+        return;
+    CT_INFO("Somebody who knows the secret asks the job to end");
+    member_end(m);
+}
+
+static void take_question(struct elastic_member *m, struct post_caller *from,
+                          const uint8_t *body, size_t bytes)
+{
+    if (bytes == 1) {
+        answer(m, from, body[0]);
+    } else if (bytes == 1 + POST_JOB_BYTES && body[0] == MEMBER_ASK_END) {
+        end_job(m, body + 1);
+        answer(m, from, MEMBER_ASK_ROLL);
+    }
+}
+
 void member_on_letter(void *arg, struct post_caller *from,
                       enum post_kind kind, const uint8_t *body, size_t bytes)
 {
@@ -255,8 +276,8 @@ void member_on_letter(void *arg, struct post_caller *from,
         room_take_hint(m, from, body, bytes);
     else if (kind == POST_PREPARED)
         room_take_prepared(m, from->id, body, bytes);
-    else if (kind == POST_ASK && bytes == 1)
-        answer(m, from, body[0]);
+    else if (kind == POST_ASK)
+        take_question(m, from, body, bytes);
 }
 
 /* ---- Who is silent. */

@@ -97,7 +97,8 @@ int64_t member_began(struct elastic_member *m);
 int64_t member_job_began(const uint8_t *job);
 /* Did this member begin the job anew? */
 bool member_founds_again(const struct elastic_member *m);
-/* It asked to leave, and too few would stay: the whole job is to end. */
+/* The whole job is to end: this member asked to leave, and too few would stay,
+ * or somebody asked it for the end with MEMBER_ASK_END. */
 bool member_ends_job(struct elastic_member *m);
 
 /* What one asks with POST_ASK. */
@@ -105,7 +106,9 @@ enum {
     MEMBER_ASK_JSON        = 'j',
     MEMBER_ASK_TEXT        = 't',
     MEMBER_ASK_DESCRIPTION = 'd',
-    MEMBER_ASK_ROLL        = 'r' /* roll.h */
+    MEMBER_ASK_ROLL        = 'r', /* roll.h */
+    MEMBER_ASK_END         = 'e'  /* the same, and the job with the number
+                                   * behind this word is to end */
 };
 
 #endif

@@ -483,6 +483,8 @@ bool member_ends_job(struct elastic_member *m)
 {
     bool yes;
 
+    if (atomic_load(&m->ends_job))
+        return true;
     if (!member_leaves(m))
         return false;
     pthread_mutex_lock(&m->lock);

@@ -56,6 +56,7 @@ struct elastic_member {
     bool                     runs;
     struct links            *links;
     atomic_bool              stop, wants_to_leave, wants_to_end;
+    atomic_bool              ends_job;  /* somebody has asked for that */
     /* The rest with `lock` held. */
     pthread_mutex_t          lock;
     pthread_cond_t           change;

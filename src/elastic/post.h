@@ -31,7 +31,8 @@ enum post_kind {
     POST_RULES,     /* receiver u64, 0: any; a message of the agreement
                      * (wire.h) */
     POST_DEAD,      /* id u64, its job, then its will */
-    POST_ASK,       /* what u8; the answer comes back on the same line */
+    POST_ASK,       /* what u8 (member.h); the answer comes back on the same
+                     * line */
     POST_TELL,      /* the answer */
     POST_NO,        /* the receiver is not admitted: the reason */
     POST_DONE,      /* its job: training is over, and all files are written */

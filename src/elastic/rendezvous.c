@@ -145,20 +145,25 @@ enum ct_status rendezvous_ask(const struct rendezvous *r, int what,
 }
 
 enum ct_status rendezvous_call_roll(const char *list, const uint8_t *secret,
-                                    const uint8_t *job, double seconds,
-                                    struct elastic_roll **out)
+                                    const uint8_t *job, int what,
+                                    double seconds, struct elastic_roll **out)
 {
-    const struct doors_question question = { MEMBER_ASK_ROLL, seconds, job };
+    const struct doors_question question = { what, seconds, job };
     struct rendezvous r = { .door = -1, .own = -1 };
     enum door_state state[MEMBER_DOORS];
+    int n_words  = 1;
     char *answer = NULL;
     enum ct_status st;
 
     CT_TRY(seal_init());
     CT_TRY(add_hosts(&r, list, true)); /* not all need have a name now */
     doors_ask(r.knock, r.n_knock, secret, &question, state, &answer);
+    for (const char *c = list; *c; c++)
+        n_words += *c == ',';
     st = answer ? roll_read(answer, out)
-                : ct_fail(CT_ENOTFOUND, "the job does not answer");
+                : ct_fail(doors_deny(state, r.word, r.n_knock, n_words)
+                              ? CT_ENOTFOUND : CT_ECOMM,
+                          "the job does not answer");
     ct_free(answer);
     return st;
 }

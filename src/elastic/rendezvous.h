@@ -67,10 +67,12 @@ CT_MUST_CHECK enum ct_status rendezvous_ask(const struct rendezvous *r,
                                             int what, char **out);
 /* The roll of the job, asked for at the addresses of a list for so many seconds
  * at most.  `job`: its number, as another one may have such an address by now;
- * NULL: not known.  *out is to be freed with ct_free. */
+ * NULL: not known.  `what` is MEMBER_ASK_ROLL, or MEMBER_ASK_END where the
+ * number is known.  *out is to be freed with ct_free.  CT_ENOTFOUND: none of
+ * the addresses has the job; CT_ECOMM: one of them may have it. */
 CT_MUST_CHECK enum ct_status rendezvous_call_roll(const char *list,
                                                   const uint8_t *secret,
-                                                  const uint8_t *job,
+                                                  const uint8_t *job, int what,
                                                   double seconds,
                                                   struct elastic_roll **out);
 

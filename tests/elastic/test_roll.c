@@ -1,8 +1,9 @@
-/* test_roll.c - jobs that have the same secret are told apart by their
- * numbers. */
+/* test_roll.c - jobs that have the same secret are told apart by their numbers,
+ * also by who asks one of them to end. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "elastic/member_test.h"
@@ -27,19 +28,31 @@ static struct elastic_member *found(const uint8_t *before, uint16_t *port)
     return m;
 }
 
-static enum ct_status call_roll(uint16_t port, const uint8_t *job,
-                                struct elastic_roll *out)
+static enum ct_status ask(const char *list, const uint8_t *job, int what,
+                          struct elastic_roll *out)
 {
     struct elastic_roll *roll = NULL;
-    enum ct_status st;
-    char list[64];
+    enum ct_status st = rendezvous_call_roll(list, secret, job, what, 5, &roll);
 
-    snprintf(list, sizeof(list), "127.0.0.1:%d", ntohs(port));
-    st = rendezvous_call_roll(list, secret, job, 5, &roll);
     if (st == CT_OK)
         *out = *roll;
     ct_free(roll);
     return st;
+}
+
+static enum ct_status ask_at(uint16_t port, const uint8_t *job, int what,
+                             struct elastic_roll *out)
+{
+    char list[64];
+
+    snprintf(list, sizeof(list), "127.0.0.1:%d", ntohs(port));
+    return ask(list, job, what, out);
+}
+
+static enum ct_status call_roll(uint16_t port, const uint8_t *job,
+                                struct elastic_roll *out)
+{
+    return ask_at(port, job, MEMBER_ASK_ROLL, out);
 }
 
 TEST(roll, says_which_job_it_is_and_where_its_agents_are)
@@ -112,4 +125,53 @@ TEST(roll, what_is_no_roll_is_refused)
     ASSERT_INT(255, (int)roll->agent[0]);
     ASSERT_INT(12, roll->door[0]);
     ct_free(roll);
+}
+
+TEST(roll, only_the_job_that_is_meant_ends)
+{
+    static struct elastic_roll roll, again;
+    uint8_t other[POST_JOB_BYTES];
+    uint16_t port = 0;
+    struct elastic_member *m;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    m = found(NULL, &port);
+    ASSERT_OK(call_roll(port, NULL, &roll));
+    memcpy(other, roll.job, sizeof(other));
+    other[0] ^= 1;
+    ASSERT_STATUS(CT_ENOTFOUND, ask_at(port, other, MEMBER_ASK_END, &again));
+    ASSERT(!member_ends_job(m));
+    ASSERT_OK(ask_at(port, roll.job, MEMBER_ASK_END, &again));
+    ASSERT_INT(0, memcmp(again.job, roll.job, sizeof(roll.job)));
+    ASSERT(member_ends_job(m));
+    member_destroy(m);
+}
+
+static int free_port(void)
+{
+    uint16_t port = 0;
+
+    close(ct_listen(&port));
+    return ntohs(port);
+}
+
+/* The first list has nobody who listens; the others have, beside that, an
+ * address of a group, which nobody can call, and a name without an address. */
+TEST(roll, a_job_is_gone_when_all_hosts_say_so)
+{
+    static const uint8_t job[POST_JOB_BYTES] = { 1, 2, 3 };
+    static struct elastic_roll roll;
+    char list[128];
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(list, sizeof(list), "127.0.0.1:%d,localhost:%d", free_port(),
+             free_port());
+    ASSERT_STATUS(CT_ENOTFOUND, ask(list, job, MEMBER_ASK_END, &roll));
+    snprintf(list, sizeof(list), "127.0.0.1:%d,224.0.0.1:1", free_port());
+    ASSERT_STATUS(CT_ECOMM, ask(list, job, MEMBER_ASK_END, &roll));
+    snprintf(list, sizeof(list), "no.such.host.invalid:1,127.0.0.1:%d",
+             free_port());
+    ASSERT_STATUS(CT_ECOMM, ask(list, job, MEMBER_ASK_END, &roll));
 }
