@@ -5,11 +5,16 @@
  *
  * x, y: n c h w.  The sums go over local_size channels, or over local_size x
  * local_size positions, around each value; outside there are zeros.  Within a
- * channel `k` is ignored, as in Caffe, which has no other way either. */
+ * channel `k` is ignored, as in Caffe, which has no other way either.
+ *
+ * Backward reads x.  Behind a convolution that has absorbed a ReLU, where x is
+ * its y, a GPU masks dx for it on the way. */
 #include "cortado/layer.h"
 
+#include "device/impl.h"
 #include "device/lrn_ops.h"
 #include "layers/common.h"
+#include "layers/conv_base.h"
 #include "layers/cuda/slots.h"
 #include "layers/lrn.h"
 #include "proto/params.h"
@@ -84,6 +89,42 @@ static bool lrn_accepts(const struct ct_layer *l, const struct ct_io *io,
            s->lrn.size <= CT_LRN_BF16_MOST;
 }
 
+static bool lrn_meet(struct ct_layer *l, int i, struct ct_layer *writer,
+                     const struct ct_blob *top)
+{
+    struct lrn *s    = l->state;
+    const bool takes = writer && l->dev->kind == CT_CUDA &&
+                       writer->dev == l->dev && ct_conv_layer_of(writer) &&
+                       ct_impl_allowed("mask", "next");
+
+    (void)i;
+    s->writer = takes ? writer : NULL;
+    s->top    = takes ? top : NULL;
+    return false;
+}
+
+bool lrn_masks(const struct ct_layer *l, const struct ct_io *io)
+{
+    const struct lrn *s = l->state;
+    float *db;
+
+    return s->writer && io->bottom[0] == s->top &&
+           ct_conv_layer_masks(s->writer, &db);
+}
+
+enum ct_status lrn_masked(const struct ct_layer *l, const struct ct_io *io)
+{
+    const struct lrn *s            = l->state;
+    const struct ct_bias_desc desc = { s->lrn.n, s->lrn.c, s->lrn.h * s->lrn.w,
+                                       s->lrn.layout, s->lrn.dtype };
+    float *db = NULL;
+
+    if (ct_conv_layer_masks(s->writer, &db) && db)
+        CT_TRY(ct_bias_backward(l->dev, &desc, ct_diff(io->bottom[0]), db));
+    ct_conv_layer_masked(s->writer);
+    return CT_OK;
+}
+
 static void lrn_teardown(struct ct_layer *l)
 {
     struct lrn *s = l->state;
@@ -103,5 +144,6 @@ const struct ct_layer_type ct_layer_lrn = {
     .forward    = { lrn_forward, CT_CUDA_FN(lrn_forward) },
     .backward   = { lrn_backward, CT_CUDA_FN(lrn_backward) },
     .accepts    = lrn_accepts,
+    .meet       = lrn_meet,
     .teardown   = lrn_teardown,
 };

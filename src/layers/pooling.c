@@ -13,7 +13,13 @@
  * padding, a last window that starts beyond the image and its padding is
  * dropped.  global_pooling takes the image as the one window.
  *
- * Backward writes dx and reads neither x nor y.  Deviations from Caffe: AVE
+ * Backward writes dx and reads neither x nor y.  Behind a convolution that has
+ * absorbed a ReLU, a GPU forgets the places of maxima that are not above 0: dx
+ * is 0 where the ReLU would make it so, and its sums over channels, which are
+ * the gradient of the convolution's bias, are those of the dy that have a
+ * place.
+ *
+ * Deviations from Caffe: AVE
  * gives 0, not NaN, for a window without any position (stride > kernel), and
  * STOCHASTIC runs on the CPU, and backward in the TEST phase too. */
 #include "cortado/layer.h"
@@ -21,9 +27,11 @@
 #include <inttypes.h>
 
 #include "device/cpu/loop.h"
+#include "device/impl.h"
 #include "device/layout.h"
 #include "device/pool.h"
 #include "layers/common.h"
+#include "layers/conv_base.h"
 #include "layers/cuda/slots.h"
 #include "layers/deal.h"
 #include "layers/pooling.h"
@@ -242,6 +250,40 @@ static bool pooling_accepts(const struct ct_layer *l, const struct ct_io *io,
            ct_pooling_param(l->param)->pool != METHOD(STOCHASTIC);
 }
 
+/* A second top shows all places. */
+static bool pooling_meet(struct ct_layer *l, int i, struct ct_layer *writer,
+                         const struct ct_blob *top)
+{
+    struct pooling *s = l->state;
+    const bool takes  = writer && l->dev->kind == CT_CUDA &&
+                       writer->dev == l->dev && l->param->n_top == 1 &&
+                       ct_pooling_param(l->param)->pool == METHOD(MAX) &&
+                       ct_conv_layer_of(writer) &&
+                       ct_impl_allowed("mask", "next");
+
+    (void)i;
+    s->writer = takes ? writer : NULL;
+    s->top    = takes ? top : NULL;
+    return false;
+}
+
+bool pooling_masks(const struct ct_layer *l, const struct ct_io *io,
+                   float **db)
+{
+    const struct pooling *s = l->state;
+
+    *db = NULL;
+    return s->writer && io->bottom[0] == s->top &&
+           ct_conv_layer_masks(s->writer, db);
+}
+
+void pooling_masked(const struct ct_layer *l)
+{
+    const struct pooling *s = l->state;
+
+    ct_conv_layer_masked(s->writer);
+}
+
 static void pooling_teardown(struct ct_layer *l)
 {
     struct pooling *s = l->state;
@@ -261,5 +303,6 @@ const struct ct_layer_type ct_layer_pooling = {
     .forward    = { pooling_forward, CT_CUDA_FN(pooling_forward) },
     .backward   = { pooling_backward, CT_CUDA_FN(pooling_backward) },
     .accepts    = pooling_accepts,
+    .meet       = pooling_meet,
     .teardown   = pooling_teardown,
 };

@@ -79,8 +79,9 @@ __global__ static void packs_forward(struct across p, unsigned packs,
     }
 }
 
-/* What lies outside of the line has a dy of 0, and so no term. */
-template <int K, int HALF, typename T>
+/* What lies outside of the line has a dy of 0, and so no term.  MASKS: dx is 0
+ * where x is not above it. */
+template <bool MASKS, int K, int HALF, typename T>
 __global__ static void packs_backward(struct across p, unsigned packs,
                                       unsigned groups, const T *x,
                                       const T *dy, T *dx)
@@ -112,8 +113,9 @@ __global__ static void packs_backward(struct across p, unsigned packs,
 #pragma unroll
             for (int j = 0; j <= 2 * HALF; j++)
                 sum += term[k + j];
-            ct_store(out.v + k, d[K + k] * s[HALF + k] -
-                                    2 * p.a * p.beta * v[K + k] * sum);
+            sum = d[K + k] * s[HALF + k] -
+                  2 * p.a * p.beta * v[K + k] * sum;
+            ct_store(out.v + k, !MASKS || v[K + k] > 0 ? sum : 0);
         }
         ct_store_pack<K>(dx + (int64_t)i * K, out);
     }
@@ -411,10 +413,11 @@ static enum ct_status across_forward(const struct ct_device *d,
                      y);
 }
 
+/* *masks: dx is to be masked; afterwards, it is. */
 template <int HALF, typename T>
 static enum ct_status across_backward(const struct ct_device *d,
                                       const struct ct_lrn *p, const T *x,
-                                      const T *dy, T *dx)
+                                      const T *dy, T *dx, bool *masks)
 {
     const struct across v = across_of(d, p);
     constexpr int K       = 16 / sizeof(T);
@@ -422,9 +425,13 @@ static enum ct_status across_backward(const struct ct_device *d,
     if (takes_packs<T>(p, x, dy, dx)) {
         const unsigned packs = (unsigned)(v.lines * v.c / K);
 
-        return CT_LAUNCH(d, packs, (packs_backward<K, HALF, T>), v, packs,
-                         (unsigned)v.c / K, x, dy, dx);
+        if (*masks)
+            return CT_LAUNCH(d, packs, (packs_backward<true, K, HALF, T>), v,
+                             packs, (unsigned)v.c / K, x, dy, dx);
+        return CT_LAUNCH(d, packs, (packs_backward<false, K, HALF, T>), v,
+                         packs, (unsigned)v.c / K, x, dy, dx);
     }
+    *masks = false;
     return CT_LAUNCH(d, walks(&v), (walk_backward<HALF, T>), v, walks(&v), x,
                      dy, dx);
 }
@@ -448,7 +455,7 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 
 template <typename T>
 static enum ct_status backward(const struct ct_layer *l,
-                               const struct ct_io *io)
+                               const struct ct_io *io, bool *masks)
 {
     const struct lrn *s    = (const struct lrn *)l->state;
     const struct ct_lrn *p = &s->lrn;
@@ -462,9 +469,11 @@ static enum ct_status backward(const struct ct_layer *l,
         CT_TRY(near_terms_of(l->dev, p, x, dy, term));
         NEAR(l->dev, p, T, near_backward, x, dy, (const float *)term, dx);
     }
-    if (takes_across(p))
-        return p->size == 3 ? across_backward<1>(l->dev, p, x, dy, dx)
-                            : across_backward<2>(l->dev, p, x, dy, dx);
+    if (takes_across(p)) {
+        *masks = lrn_masks(l, io);
+        return p->size == 3 ? across_backward<1>(l->dev, p, x, dy, dx, masks)
+                            : across_backward<2>(l->dev, p, x, dy, dx, masks);
+    }
     if (p->within)
         CT_TRY(CT_LAUNCH(l->dev, n, any_terms<T>, any_of(p), n, x, dy, term));
     return CT_LAUNCH(l->dev, n, any_backward<T>, any_of(p), n, x, dy,
@@ -482,7 +491,12 @@ extern "C" enum ct_status ct_cuda_lrn_forward(struct ct_layer *l,
 extern "C" enum ct_status ct_cuda_lrn_backward(struct ct_layer *l,
                                                const struct ct_io *io)
 {
+    struct lrn *s = (struct lrn *)l->state;
+
+    s->masks = false;
     if (!io->want_grad[0] || io->top[0]->count == 0)
         return CT_OK;
-    CT_BY_TYPE(io->bottom[0]->data.dtype, T, return backward<T>(l, io));
+    CT_BY_TYPE(io->bottom[0]->data.dtype, T,
+               CT_TRY(backward<T>(l, io, &s->masks)));
+    return s->masks ? lrn_masked(l, io) : CT_OK;
 }

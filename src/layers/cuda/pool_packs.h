@@ -41,10 +41,10 @@ __device__ static inline uint32_t larger(uint32_t a, uint32_t b)
 
 /* The largest of n pairs of lanes of which some are there, and its place,
  * the first of several.  As in float, neither NaN nor -infinity is taken: the
- * place is all ones then. */
+ * place is all ones then, and where the largest is not above `floor`. */
 template <typename T, int N>
 __device__ static inline uint32_t largest(const uint32_t *v, const bool *is,
-                                          uint32_t *place)
+                                          uint32_t floor, uint32_t *place)
 {
     uint32_t best = lanes<T>::LOWEST, at = 0;
 
@@ -59,16 +59,18 @@ __device__ static inline uint32_t largest(const uint32_t *v, const bool *is,
         at = (same & (uint32_t)(i * 0x10001)) | (~same & at);
     }
     *place = at |
-             ~__hgt2_mask(two_of<T>(best), two_of<T>(lanes<T>::LOWEST));
+             ~__hgt2_mask(two_of<T>(best), two_of<T>(floor));
     return best;
 }
 
 /* Windows of K x K in 16 bits. */
 template <int K, typename T>
-__global__ static void max_pairs(struct shape p, const T *x, T *y, uint8_t *at)
+__global__ static void max_pairs(struct shape p, bool masks, const T *x, T *y,
+                                 uint8_t *at)
 {
     CT_TURN();
     enum { P = 8, PAIRS = P / 2, N = K * K };
+    const uint32_t floor = masks ? 0 : lanes<T>::LOWEST;
 
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / P)) {
         const struct place a = place_of<P>(p, o);
@@ -94,7 +96,7 @@ __global__ static void max_pairs(struct shape p, const T *x, T *y, uint8_t *at)
         }
 #pragma unroll
         for (int k = 0; k < PAIRS; k++)
-            out.v[k] = largest<T, N>(v[k], is, place + k);
+            out.v[k] = largest<T, N>(v[k], is, floor, place + k);
         /* The low bytes of four pairs of places. */
         where.v[0] = __byte_perm(place[0], place[1], 0x6420);
         where.v[1] = __byte_perm(place[2], place[3], 0x6420);

@@ -6,7 +6,8 @@
  * that sums repeat.
  *
  * A window's place is kept in a byte, counted within the window, where the
- * window is small, and else as a place in the plane. */
+ * window is small, and else as a place in the plane.  A window without one has
+ * all ones there. */
 #include <float.h>
 
 #include "device/cuda/elementwise.h"
@@ -15,6 +16,7 @@
 #include "layers/cuda/pool_packs.h"
 #include "layers/cuda/pool_rows.h"
 #include "layers/cuda/pool_strips.h"
+#include "layers/cuda/pool_sums.h"
 #include "layers/cuda/windows.h"
 #include "layers/pooling.h"
 #include "proto/params.h"
@@ -44,7 +46,8 @@ __device__ static inline bool within(const struct span &s, int i)
 }
 
 template <int N, int K, typename T, typename I>
-__global__ static void max_forward(struct shape p, const T *x, T *y, I *at)
+__global__ static void max_forward(struct shape p, bool masks, const T *x,
+                                   T *y, I *at)
 {
     CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / K)) {
@@ -79,8 +82,10 @@ __global__ static void max_forward(struct shape p, const T *x, T *y, I *at)
                     }
             }
 #pragma unroll
-        for (int k = 0; k < K; k++)
+        for (int k = 0; k < K; k++) {
             ct_store(out.v + k, best[k]);
+            arg.v[k] = masks && !(best[k] > 0) ? (I)-1 : arg.v[k];
+        }
         ct_store_pack<K>(y + o * K, out);
         ct_store_pack<K>(at + o * K, arg);
     }
@@ -376,12 +381,12 @@ static enum ct_status max_run(const struct ct_layer *l, const struct ct_io *io)
     if constexpr (N > 1 && sizeof(T) == 2 && sizeof(I) == 1)
         if (by_packs<T>(&s->pool, x, y))
             return CT_LAUNCH(l->dev, n / K, (max_pairs<N, T>),
-                             shape_of(&s->pool, true, K), x, y, at);
+                             shape_of(&s->pool, true, K), s->masks, x, y, at);
     if (by_packs<T>(&s->pool, x, y))
         return CT_LAUNCH(l->dev, n / K, (max_forward<N, K, T, I>),
-                         shape_of(&s->pool, true, K), x, y, at);
+                         shape_of(&s->pool, true, K), s->masks, x, y, at);
     return CT_LAUNCH(l->dev, n, (max_forward<N, 1, T, I>),
-                     shape_of(&s->pool, true, 1), x, y, at);
+                     shape_of(&s->pool, true, 1), s->masks, x, y, at);
 }
 
 template <typename T, typename I>
@@ -535,9 +540,36 @@ static enum ct_status backward(const struct ct_layer *l,
 extern "C" enum ct_status ct_cuda_pooling_forward(struct ct_layer *l,
                                                   const struct ct_io *io)
 {
+    struct pooling *s = (struct pooling *)l->state;
+    float *db;
+
+    /* Ways through plain images keep all places, and have no sums. */
+    s->masks = s->pool.layout == CT_NHWC && pooling_masks(l, io, &db);
     if (io->top[0]->count == 0)
         return CT_OK;
     CT_BY_TYPE(io->bottom[0]->data.dtype, T, return forward<T>(l, io));
+}
+
+/* The convolution before it is spared a pass over dx. */
+static enum ct_status spare_writer(const struct ct_layer *l,
+                                   const struct ct_io *io)
+{
+    const struct pooling *s = (const struct pooling *)l->state;
+    enum ct_status st       = CT_OK;
+    float *db;
+
+    if (!s->masks || !pooling_masks(l, io, &db))
+        return CT_OK;
+    if (db && !by_bytes(&s->pool))
+        return CT_OK;
+    if (db)
+        CT_BY_TYPE(io->top[0]->diff.dtype, T,
+                   st = pool_sums<T>(l->dev, &s->pool,
+                                     (const T *)ct_diff(io->top[0]),
+                                     (const uint8_t *)ct_data(s->at), db));
+    if (st == CT_OK)
+        pooling_masked(l);
+    return st == CT_ENOTSUP ? CT_OK : st;
 }
 
 extern "C" enum ct_status ct_cuda_pooling_backward(struct ct_layer *l,
@@ -545,5 +577,6 @@ extern "C" enum ct_status ct_cuda_pooling_backward(struct ct_layer *l,
 {
     if (!io->want_grad[0] || io->bottom[0]->count == 0)
         return CT_OK;
-    CT_BY_TYPE(io->top[0]->diff.dtype, T, return backward<T>(l, io));
+    CT_BY_TYPE(io->top[0]->diff.dtype, T, CT_TRY(backward<T>(l, io)));
+    return spare_writer(l, io);
 }
