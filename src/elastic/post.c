@@ -1,6 +1,7 @@
 /* post.c - letters between the processes of a job. */
 #include "elastic/post.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -341,9 +342,13 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
     digest = take(&r, 8);
     take_bytes(&r, seeks, sizeof(seeks));
     CT_TRY(card_read(r.at, (size_t)(r.end - r.at), &card));
-    if (what != POST_MEMBER || card.id == p->config.card.id ||
-        (is_job(seeks) && is_job(p->job) && !post_same_job(seeks, p->job))) {
+    if (what != POST_MEMBER || card.id == p->config.card.id) {
         c->what = what == POST_AGENT ? POST_AGENT : POST_GUEST;
+        return CT_OK;
+    }
+    if (is_job(seeks) && is_job(p->job) && !post_same_job(seeks, p->job)) {
+        c->what = POST_GUEST;
+        (void)!post_answer(c, POST_NO, NULL, 0);
         return CT_OK;
     }
     if (is_job(job) && is_job(p->job) &&
@@ -401,6 +406,15 @@ static void from_caller(void *arg, const uint8_t *frame, size_t bytes)
     post_take(arg, frame, bytes);
 }
 
+/* The job that this process is to join may come yet. */
+static void take_misled(struct post *p, const struct post_peer *q)
+{
+    if (!p->misled && is_job(p->config.seeks))
+        CT_WARN("Another job than the one that this process is to join answers "
+                "at port %d; it waits for its own", ntohs(q->card.port));
+    p->misled = true;
+}
+
 /* On lines that this process called, only answers come. */
 void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes)
 {
@@ -408,6 +422,8 @@ void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes)
 
     if (bytes == 1 + POST_JOB_BYTES && letter[0] == POST_DONE)
         memcpy(p->done, letter + 1, POST_JOB_BYTES);
+    if (bytes == 1 && letter[0] == POST_NO)
+        take_misled(p, q);
     if (bytes > 1 && letter[0] == POST_NO && !p->refusal[0]) {
         const size_t n = bytes - 1 < sizeof(p->refusal) - 1
                              ? bytes - 1

@@ -34,7 +34,8 @@ enum post_kind {
     POST_ASK,       /* what u8 (member.h); the answer comes back on the same
                      * line */
     POST_TELL,      /* the answer */
-    POST_NO,        /* the receiver is not admitted: the reason */
+    POST_NO,        /* the receiver is not admitted: the reason; empty: the
+                     * sender is in another job than the one to join */
     POST_DONE,      /* its job: training is over, and all files are written */
     POST_CANNOT,    /* view u32, then why the sender cannot continue in it */
     POST_EXPECT,    /* hint u64, view u32, rank u32, size u32: the receiver's
@@ -113,6 +114,7 @@ struct post {
     struct line_memory  greetings;
     char                refusal[256]; /* "": no POST_NO was received */
     double              refused; /* when it was */
+    bool                misled;  /* another job has answered */
     uint8_t             done[POST_JOB_BYTES]; /* the job that a member said to
                                                * an agent to be over; zeroes:
                                                * none */
