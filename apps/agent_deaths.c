@@ -120,6 +120,16 @@ bool deaths_leave_job_to_us(const struct agent_deaths *d)
     return d->newest.number > 0 && !d->too_many;
 }
 
+bool deaths_are_newer(const struct agent_deaths *d, const uint8_t *job,
+                      const struct elastic_view *v)
+{
+    const int generation = post_job_generation(job);
+
+    if (member_job_began(job) > 0 && generation != d->generation)
+        return generation < d->generation;
+    return v->number < d->newest.number;
+}
+
 void deaths_begin_anew(struct agent_deaths *d)
 {
     forget_views(d);
