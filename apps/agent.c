@@ -453,8 +453,7 @@ static void hear_done(struct agent *a)
     static const uint8_t none[POST_JOB_BYTES];
 
     if (a->over || memcmp(a->post.done, none, sizeof(none)) == 0 ||
-        (deaths_knows_job(&a->deaths) &&
-         memcmp(a->post.done, a->deaths.job, sizeof(none)) != 0))
+        !deaths_may_be_of(&a->deaths, a->post.done))
         return;
     a->over = true;
     CT_INFO("The others have finished the job");
@@ -503,6 +502,7 @@ static void make_card(const struct agent_config *c, struct elastic_card *out)
         seal_draw(&out->id, sizeof(out->id));
         out->id |= 1;
     }
+    out->agent = out->id;
 }
 
 enum ct_status agent_run(const struct agent_config *c, int *code)

@@ -48,6 +48,8 @@ void deaths_note_own(struct agent_deaths *d, struct post *p,
 /* The letter of another agent: POST_DEAD. */
 void deaths_take(struct agent_deaths *d, const uint8_t *letter, size_t bytes);
 bool deaths_knows_job(const struct agent_deaths *d);
+/* Is that its job, which may have begun anew since, as far as it knows? */
+bool deaths_may_be_of(const struct agent_deaths *d, const uint8_t *job);
 /* All of the newest view have ended, and of those behind it that some had
  * agreed to; and its rank 0 was one of this agent. */
 bool deaths_leave_job_to_us(const struct agent_deaths *d);

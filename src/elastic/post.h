@@ -25,7 +25,7 @@ enum { POST_JOB_BYTES = 16, POST_KEPT_BYTES = 6, POST_BEGAN_BYTES = 5,
 
 enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, the job that it
-                     * is to join, then a card */
+                     * is to join, the receiver u64, 0: any, then a card */
     POST_CARD,      /* a card */
     POST_BEAT,      /* empty: the sender is alive */
     POST_RULES,     /* receiver u64, 0: any; a message of the agreement
@@ -56,6 +56,7 @@ struct post_caller {
     uint64_t            id; /* 0: unknown yet, or a guest */
     enum post_what      what; /* 0: unknown yet */
     uint8_t             job[POST_JOB_BYTES]; /* its job; zeroes: none */
+    struct elastic_card card; /* of an agent that called another one */
     struct post        *post;
     struct post_caller *next;
 };
