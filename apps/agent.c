@@ -191,17 +191,40 @@ static bool read_will(const struct rank *r, struct elastic_will *out)
 }
 
 /* Who has left is in no view. */
-static bool is_in_view(const struct rank *r)
+static bool is_in(const struct elastic_view *v, const struct rank *r)
 {
     const uint64_t id = atomic_load(&r->page->id);
-    struct elastic_will will;
 
-    if (!read_will(r, &will))
-        return false;
-    for (int i = 0; i < will.view.n; i++)
-        if (will.view.id[i] == id)
+    for (int i = 0; i < v->n; i++)
+        if (v->id[i] == id)
             return true;
     return false;
+}
+
+static bool is_in_view(const struct rank *r)
+{
+    struct elastic_will will;
+
+    return read_will(r, &will) && is_in(&will.view, r);
+}
+
+/* Who was left out and is stopped has not heard of it. */
+static bool holds_job(const struct agent *a, const struct rank *r)
+{
+    struct elastic_will will;
+
+    return read_will(r, &will) && is_in(&will.view, r) &&
+           !deaths_are_newer(&a->deaths, will_page_last(r->page)->job,
+                             &will.view);
+}
+
+/* Who has left may be at work for itself. */
+static bool was_never_in(const struct rank *r)
+{
+    struct elastic_will will;
+
+    return atomic_load(&r->page->id) == 0 ||
+           (read_will(r, &will) && will.view.number == 0);
 }
 
 /* Nobody is in the job any more, it is not over, and this agent is the one to
@@ -212,7 +235,7 @@ static bool is_deserted(const struct agent *a)
     if (a->over || !deaths_leave_job_to_us(&a->deaths))
         return false;
     for (int r = 0; r < a->config->n_ranks; r++)
-        if (a->rank[r].pid > 0 && is_in_view(&a->rank[r]))
+        if (a->rank[r].pid > 0 && holds_job(a, &a->rank[r]))
             return false;
     return true;
 }
@@ -271,7 +294,7 @@ static void make_way(struct agent *a)
 
         if (k->makes_way || (k->pid == 0 && !k->gave_up))
             return; /* one is about to start */
-        if (k->pid > 0)
+        if (k->pid > 0 && was_never_in(k))
             one = k;
     }
     if (!one)
@@ -430,8 +453,7 @@ static void hear_done(struct agent *a)
     static const uint8_t none[POST_JOB_BYTES];
 
     if (a->over || memcmp(a->post.done, none, sizeof(none)) == 0 ||
-        (deaths_knows_job(&a->deaths) &&
-         memcmp(a->post.done, a->deaths.job, sizeof(none)) != 0))
+        !deaths_may_be_of(&a->deaths, a->post.done))
         return;
     a->over = true;
     CT_INFO("The others have finished the job");
@@ -480,6 +502,7 @@ static void make_card(const struct agent_config *c, struct elastic_card *out)
         seal_draw(&out->id, sizeof(out->id));
         out->id |= 1;
     }
+    out->agent = out->id;
 }
 
 enum ct_status agent_run(const struct agent_config *c, int *code)

@@ -27,6 +27,11 @@ bool deaths_knows_job(const struct agent_deaths *d)
     return member_job_began(d->job) > 0;
 }
 
+bool deaths_may_be_of(const struct agent_deaths *d, const uint8_t *job)
+{
+    return !deaths_knows_job(d) || post_same_job(job, d->job);
+}
+
 static int find(const struct agent_deaths *d, uint64_t id)
 {
     for (int i = 0; i < AGENT_GRAVES; i++)
@@ -61,7 +66,7 @@ static bool counts(struct agent_deaths *d, const uint8_t *job)
 
     if (member_job_began(job) == 0)
         return true; /* it had not heard the number yet */
-    if (deaths_knows_job(d) && !post_same_job(job, d->job))
+    if (!deaths_may_be_of(d, job))
         return false;
     if (generation < d->generation)
         return false;
@@ -120,6 +125,16 @@ bool deaths_leave_job_to_us(const struct agent_deaths *d)
     return d->newest.number > 0 && !d->too_many;
 }
 
+bool deaths_are_newer(const struct agent_deaths *d, const uint8_t *job,
+                      const struct elastic_view *v)
+{
+    const int generation = post_job_generation(job);
+
+    if (member_job_began(job) > 0 && generation != d->generation)
+        return generation < d->generation;
+    return v->number < d->newest.number;
+}
+
 void deaths_begin_anew(struct agent_deaths *d)
 {
     forget_views(d);
@@ -160,6 +175,15 @@ static void learn_cards(struct post *p, const struct will_place *w)
     }
 }
 
+/* The dead may have forgotten agents that have told this one of deaths. */
+static void learn_callers(struct post *p)
+{
+    for (const struct post_caller *c = p->callers; c; c = c->next)
+        if (c->what == POST_AGENT && c->card.id != 0 &&
+            c->line.state != LINE_CLOSED)
+            (void)!post_learn(p, &c->card);
+}
+
 static void begin_telling(struct agent_deaths *d, uint64_t id,
                           const struct will_place *w)
 {
@@ -192,6 +216,7 @@ void deaths_note_own(struct agent_deaths *d, struct post *p,
         return; /* it had not begun */
     note(d, id, w->job, &will, true);
     learn_cards(p, w);
+    learn_callers(p);
     post_forget(p, id);
     begin_telling(d, id, w);
 }
@@ -207,7 +232,7 @@ void deaths_take(struct agent_deaths *d, const uint8_t *letter, size_t bytes)
     if (r.short_of || id == 0 ||
         elastic_will_read(r.at, (size_t)(r.end - r.at), &will) != CT_OK)
         CT_WARN("The letter of another agent makes no sense");
-    else if (!deaths_knows_job(d) || post_same_job(job, d->job))
+    else if (deaths_may_be_of(d, job) || member_job_began(job) == 0)
         note(d, id, job, &will, false);
 }
 
@@ -235,6 +260,8 @@ static void tell_one(struct agent_deaths *d, struct post *p,
 
 void deaths_tell(struct agent_deaths *d, struct post *p, bool over)
 {
+    if (d->first)
+        learn_callers(p);
     for (struct death **at = &d->first; *at;) {
         struct death *one = *at;
 

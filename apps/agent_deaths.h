@@ -48,9 +48,15 @@ void deaths_note_own(struct agent_deaths *d, struct post *p,
 /* The letter of another agent: POST_DEAD. */
 void deaths_take(struct agent_deaths *d, const uint8_t *letter, size_t bytes);
 bool deaths_knows_job(const struct agent_deaths *d);
+/* Is that its job, which may have begun anew since, as far as it knows? */
+bool deaths_may_be_of(const struct agent_deaths *d, const uint8_t *job);
 /* All of the newest view have ended, and of those behind it that some had
  * agreed to; and its rank 0 was one of this agent. */
 bool deaths_leave_job_to_us(const struct agent_deaths *d);
+/* Was one of the dead in a newer view than this one, of that job?  Then nobody
+ * goes on in this one. */
+bool deaths_are_newer(const struct agent_deaths *d, const uint8_t *job,
+                      const struct elastic_view *v);
 /* This agent begins the job anew: what was before counts no more. */
 void deaths_begin_anew(struct agent_deaths *d);
 

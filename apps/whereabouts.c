@@ -16,6 +16,7 @@
 #include "elastic/roll.h"
 
 enum { USUAL_PORT = 29400 };
+static const uint64_t last_digits = 0xffff; /* of an agent's number */
 
 /* Seconds that the job has to say where its agents are, while others wait, and
  * those from one such question to the next. */
@@ -125,10 +126,25 @@ static void put_digits(struct ct_text *out, const uint8_t *at, int n)
         ct_text_addf(out, "%02x", at[i]);
 }
 
+/* The agents of a host have numbers that differ in their last digits alone, so
+ * that the ranks of one that was lost say which job it is, too. */
+static uint64_t number_after(uint64_t number)
+{
+    if (number == 0) {
+        seal_draw(&number, sizeof(number));
+        return number & ~last_digits;
+    }
+    return (number & ~last_digits) | ((number + 1) & last_digits);
+}
+
+static bool is_of_host(uint64_t agent, uint64_t number)
+{
+    return ((agent ^ number) & ~last_digits) == 0;
+}
+
 void where_put_line(struct whereabouts *w, int k, struct ct_text *out)
 {
-    seal_draw(&w->agent[k].number, sizeof(w->agent[k].number));
-    w->agent[k].number |= 1;
+    w->agent[k].number  = number_after(w->agent[k].number);
     w->agent[k].awaited = true;
     w->look             = (struct restarts){ 0 };
     put_digits(out, w->key, SEAL_SECRET_BYTES);
@@ -145,21 +161,23 @@ void where_end(struct whereabouts *w, int k)
 
 /* ---- What the job says. */
 
-/* The first roll with one of these agents is of this job. */
+/* The first roll with one of these agents, or of those before them, is of this
+ * job. */
 static void take_roll(struct whereabouts *w, const struct elastic_roll *roll)
 {
     bool ours = knows_job(w);
 
     for (int i = 0; i < roll->n; i++)
         for (int k = 0; k < w->hosts->n; k++) {
-            if (w->agent[k].number == 0 || roll->door[i] == 0 ||
-                w->agent[k].number != roll->agent[i])
+            if (w->agent[k].number == 0 || roll->door[i] == 0)
+                continue;
+            ours |= is_of_host(roll->agent[i], w->agent[k].number);
+            if (w->agent[k].number != roll->agent[i])
                 continue;
             if (w->agent[k].port != roll->door[i])
                 CT_INFO("%s: its agent is at port %d, because another program "
                         "had port %d", w->hosts->host[k].name, roll->door[i],
                         w->agent[k].port);
-            ours                = true;
             w->agent[k].port    = roll->door[i];
             w->agent[k].awaited = false;
         }

@@ -45,7 +45,7 @@ static void put_question(struct elastic_line *l,
 {
     uint8_t question[2 + POST_JOB_BYTES] = { POST_ASK, (uint8_t)q->what };
     size_t bytes                         = 2;
-    uint8_t hello[CARD_WIRE_BYTES + 64];
+    uint8_t hello[CARD_WIRE_BYTES + 72];
     struct writer w = { hello };
     struct elastic_card card;
 
@@ -54,7 +54,7 @@ static void put_question(struct elastic_line *l,
     put(&w, POST_HELLO, 1);
     put(&w, POST_VERSION, 1);
     put(&w, POST_GUEST, 1);
-    for (int i = 0; i < 2 * POST_JOB_BYTES + 8; i++)
+    for (int i = 0; i < 2 * POST_JOB_BYTES + 8 + 8; i++)
         put(&w, 0, 1);
     w.at += card_write(&card, w.at);
     (void)!line_put(l, hello, (size_t)(w.at - hello));

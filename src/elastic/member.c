@@ -134,6 +134,8 @@ static void on_learn(void *arg, struct post_peer *q)
     struct elastic_member *m = arg;
 
     neighbours_add(&m->neighbours, &m->post, &q->card);
+    if (m->a.own.view.number == 0) /* its agent is to know whom to tell */
+        memset(&m->written, 0xff, sizeof(m->written));
 }
 
 /* ---- Letters. */

@@ -1,6 +1,7 @@
 /* post.c - letters between the processes of a job. */
 #include "elastic/post.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -234,7 +235,7 @@ static void put_card(struct post_peer *q, const struct elastic_card *c)
 
 static void put_hello(const struct post *p, struct post_peer *q)
 {
-    uint8_t bytes[CARD_WIRE_BYTES + 64];
+    uint8_t bytes[CARD_WIRE_BYTES + 72];
     struct writer w = { bytes };
 
     put(&w, POST_VERSION, 1);
@@ -242,6 +243,7 @@ static void put_hello(const struct post *p, struct post_peer *q)
     put_bytes(&w, p->job, POST_JOB_BYTES);
     put(&w, p->config.digest, 8);
     put_bytes(&w, p->config.seeks, POST_JOB_BYTES);
+    put(&w, q->card.id, 8);
     w.at += card_write(&p->config.card, w.at);
     (void)!put_letter(&q->line, POST_HELLO, bytes, (size_t)(w.at - bytes));
 }
@@ -320,6 +322,19 @@ static void refuse(struct post_caller *c, const struct elastic_card *card,
     (void)!post_answer(c, POST_NO, why, strlen(why));
 }
 
+/* What it told another agent, whose port this one has by now, is not for this
+ * one. */
+static void take_agent(struct post *p, struct post_caller *c, uint64_t to,
+                       const struct elastic_card *card)
+{
+    const bool errs = p->config.what == POST_AGENT && to != 0 &&
+                      to != p->config.card.id;
+
+    c->what = errs ? POST_GUEST : POST_AGENT;
+    if (p->config.what == POST_AGENT && !errs)
+        c->card = *card;
+}
+
 static enum ct_status take_hello(struct post *p, struct post_caller *c,
                                  const uint8_t *body, size_t bytes)
 {
@@ -327,7 +342,7 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
     uint8_t job[POST_JOB_BYTES], seeks[POST_JOB_BYTES];
     struct elastic_card card;
     struct post_peer *q;
-    uint64_t version = take(&r, 1), what = take(&r, 1), digest;
+    uint64_t version = take(&r, 1), what = take(&r, 1), digest, to;
 
     if (version != POST_VERSION) { /* what follows is not known */
         static const char why[] = "it is of another version of cortado";
@@ -340,10 +355,19 @@ static enum ct_status take_hello(struct post *p, struct post_caller *c,
     take_bytes(&r, job, sizeof(job));
     digest = take(&r, 8);
     take_bytes(&r, seeks, sizeof(seeks));
+    to = take(&r, 8);
     CT_TRY(card_read(r.at, (size_t)(r.end - r.at), &card));
-    if (what != POST_MEMBER || card.id == p->config.card.id ||
-        (is_job(seeks) && is_job(p->job) && !post_same_job(seeks, p->job))) {
-        c->what = what == POST_AGENT ? POST_AGENT : POST_GUEST;
+    if (what == POST_AGENT) {
+        take_agent(p, c, to, &card);
+        return CT_OK;
+    }
+    if (what != POST_MEMBER || card.id == p->config.card.id) {
+        c->what = POST_GUEST;
+        return CT_OK;
+    }
+    if (is_job(seeks) && is_job(p->job) && !post_same_job(seeks, p->job)) {
+        c->what = POST_GUEST;
+        (void)!post_answer(c, POST_NO, NULL, 0);
         return CT_OK;
     }
     if (is_job(job) && is_job(p->job) &&
@@ -401,6 +425,15 @@ static void from_caller(void *arg, const uint8_t *frame, size_t bytes)
     post_take(arg, frame, bytes);
 }
 
+/* The job that this process is to join may come yet. */
+static void take_misled(struct post *p, const struct post_peer *q)
+{
+    if (!p->misled && is_job(p->config.seeks))
+        CT_WARN("Another job than the one that this process is to join answers "
+                "at port %d; it waits for its own", ntohs(q->card.port));
+    p->misled = true;
+}
+
 /* On lines that this process called, only answers come. */
 void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes)
 {
@@ -408,6 +441,8 @@ void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes)
 
     if (bytes == 1 + POST_JOB_BYTES && letter[0] == POST_DONE)
         memcpy(p->done, letter + 1, POST_JOB_BYTES);
+    if (bytes == 1 && letter[0] == POST_NO)
+        take_misled(p, q);
     if (bytes > 1 && letter[0] == POST_NO && !p->refusal[0]) {
         const size_t n = bytes - 1 < sizeof(p->refusal) - 1
                              ? bytes - 1

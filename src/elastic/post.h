@@ -25,7 +25,7 @@ enum { POST_JOB_BYTES = 16, POST_KEPT_BYTES = 6, POST_BEGAN_BYTES = 5,
 
 enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, the job that it
-                     * is to join, then a card */
+                     * is to join, the receiver u64, 0: any, then a card */
     POST_CARD,      /* a card */
     POST_BEAT,      /* empty: the sender is alive */
     POST_RULES,     /* receiver u64, 0: any; a message of the agreement
@@ -34,7 +34,8 @@ enum post_kind {
     POST_ASK,       /* what u8 (member.h); the answer comes back on the same
                      * line */
     POST_TELL,      /* the answer */
-    POST_NO,        /* the receiver is not admitted: the reason */
+    POST_NO,        /* the receiver is not admitted: the reason; empty: the
+                     * sender is in another job than the one to join */
     POST_DONE,      /* its job: training is over, and all files are written */
     POST_CANNOT,    /* view u32, then why the sender cannot continue in it */
     POST_EXPECT,    /* hint u64, view u32, rank u32, size u32: the receiver's
@@ -55,6 +56,7 @@ struct post_caller {
     uint64_t            id; /* 0: unknown yet, or a guest */
     enum post_what      what; /* 0: unknown yet */
     uint8_t             job[POST_JOB_BYTES]; /* its job; zeroes: none */
+    struct elastic_card card; /* of an agent that called another one */
     struct post        *post;
     struct post_caller *next;
 };
@@ -113,6 +115,7 @@ struct post {
     struct line_memory  greetings;
     char                refusal[256]; /* "": no POST_NO was received */
     double              refused; /* when it was */
+    bool                misled;  /* another job has answered */
     uint8_t             done[POST_JOB_BYTES]; /* the job that a member said to
                                                * an agent to be over; zeroes:
                                                * none */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "elastic/member_inner.h"
 #include "elastic/member_test.h"
 #include "elastic/rendezvous.h"
 #include "elastic/roll.h"
@@ -82,7 +83,7 @@ TEST(roll, says_which_job_it_is_and_where_its_agents_are)
     member_destroy(m);
 }
 
-/* It waits where it knocks, as if nobody was there. */
+/* It waits where it knocks, and says so. */
 TEST(roll, who_seeks_another_job_is_not_taken_in)
 {
     static struct elastic_roll roll;
@@ -106,6 +107,9 @@ TEST(roll, who_seeks_another_job_is_not_taken_in)
         by       = member_asks(seeker);
         ASSERT_STATUS(same ? CT_OK : CT_EIO, by->next(by->arg, &p));
         ASSERT_INT(same ? 2 : 0, p.size);
+        pthread_mutex_lock(&seeker->lock);
+        ASSERT_INT(!same, seeker->post.misled);
+        pthread_mutex_unlock(&seeker->lock);
         member_destroy(seeker);
     }
     member_destroy(m);

@@ -1,0 +1,251 @@
+/* test_agents.c - what agents tell each other of the dead. */
+#include <string.h>
+#include <unistd.h>
+
+#include "elastic/bytes.h"
+#include "elastic/member_inner.h"
+#include "elastic/member_test.h"
+#include "elastic/wire.h"
+
+#include "../../apps/agent_deaths.h"
+
+/* ---- Who is dead. */
+
+static const uint8_t no_job[POST_JOB_BYTES];
+
+/* A job that has begun, so often anew. */
+static void make_job(uint8_t job[POST_JOB_BYTES], int generation)
+{
+    struct writer w = { job + POST_KEPT_BYTES };
+
+    memset(job, 1, POST_JOB_BYTES);
+    put(&w, (uint64_t)generation, 2);
+}
+
+/* A rank of this agent ends with that will. */
+static void lose(struct agent_deaths *d, struct post *p, uint64_t id,
+                 const uint8_t *job, const struct elastic_will *will)
+{
+    struct will_page *page = NULL;
+    struct will_place *w;
+    int fd;
+
+    ASSERT_OK(will_page_create(&fd, &page));
+    w             = will_page_next(page);
+    w->will_bytes = (uint32_t)elastic_will_write(will, w->will);
+    memcpy(w->job, job, sizeof(w->job));
+    will_page_publish(page);
+    atomic_store(&page->id, id);
+    deaths_note_own(d, p, page);
+    will_page_unmap(page);
+    close(fd);
+}
+
+static void take_death(struct agent_deaths *d, uint64_t id, const uint8_t *job,
+                       const struct elastic_will *will)
+{
+    uint8_t letter[8 + POST_JOB_BYTES + ELASTIC_WIRE_BYTES];
+    struct writer w = { letter };
+
+    put(&w, id, 8);
+    put_bytes(&w, job, POST_JOB_BYTES);
+    w.at += elastic_will_write(will, w.at);
+    deaths_take(d, letter, (size_t)(w.at - letter));
+}
+
+/* It may be in a view that another one had agreed to. */
+TEST(agents, who_died_before_its_first_view_is_dead)
+{
+    const struct elastic_will none = { .promised = 0 };
+    struct elastic_will will       = {
+        .view     = { .number = 3, .n = 1, .n_full = 1, .id = { 10 } },
+        .promised = 5,
+        .accepted = 5,
+        .next     = { .number = 4, .n = 2, .n_full = 1, .id = { 10, 20 } },
+    };
+    struct agent_deaths d = { 0 };
+    struct post p         = { 0 };
+    uint8_t job[POST_JOB_BYTES], other[POST_JOB_BYTES];
+
+    make_job(job, 0);
+    make_job(other, 0);
+    other[0] = 2;
+    lose(&d, &p, 10, job, &will);
+    ASSERT(!deaths_leave_job_to_us(&d));
+    take_death(&d, 20, other, &none);
+    ASSERT(!deaths_leave_job_to_us(&d));
+    take_death(&d, 20, no_job, &none);
+    ASSERT(deaths_leave_job_to_us(&d));
+    deaths_fini(&d);
+}
+
+/* A rank that was left out and is stopped has not heard of newer views. */
+TEST(agents, an_older_view_keeps_no_job)
+{
+    const struct elastic_will will = {
+        .view = { .number = 3, .n = 1, .n_full = 1, .id = { 10 } },
+    };
+    const struct elastic_view older = { .number = 2, .n = 2 };
+    struct agent_deaths d           = { 0 };
+    struct post p                   = { 0 };
+    uint8_t job[POST_JOB_BYTES], before[POST_JOB_BYTES], after[POST_JOB_BYTES];
+
+    make_job(before, 1);
+    make_job(job, 2);
+    make_job(after, 3);
+    lose(&d, &p, 10, job, &will);
+    ASSERT(deaths_are_newer(&d, job, &older));
+    ASSERT(deaths_are_newer(&d, no_job, &older));
+    ASSERT(!deaths_are_newer(&d, job, &will.view));
+    ASSERT(deaths_are_newer(&d, before, &will.view));
+    ASSERT(!deaths_are_newer(&d, after, &older));
+    deaths_fini(&d);
+}
+
+/* It may have begun anew since the last death that an agent saw. */
+TEST(agents, a_job_is_the_same_when_it_began_anew)
+{
+    const struct elastic_will will = {
+        .view = { .number = 3, .n = 1, .n_full = 1, .id = { 10 } },
+    };
+    struct agent_deaths d = { 0 };
+    struct post p         = { 0 };
+    uint8_t job[POST_JOB_BYTES], after[POST_JOB_BYTES], other[POST_JOB_BYTES];
+
+    make_job(job, 0);
+    make_job(after, 1);
+    make_job(other, 0);
+    other[0] = 2;
+    ASSERT(deaths_may_be_of(&d, other)); /* it knows of none */
+    lose(&d, &p, 10, job, &will);
+    ASSERT(deaths_may_be_of(&d, job));
+    ASSERT(deaths_may_be_of(&d, after));
+    ASSERT(!deaths_may_be_of(&d, other));
+    deaths_fini(&d);
+}
+
+/* ---- Letters. */
+
+struct heard {
+    int            n_dead;
+    enum post_what from;
+};
+
+static void hear(void *arg, struct post_caller *from, enum post_kind kind,
+                 const uint8_t *body, size_t bytes)
+{
+    struct heard *h = arg;
+
+    (void)body;
+    (void)bytes;
+    h->n_dead += kind == POST_DEAD;
+    h->from = from->what;
+}
+
+static void start_agent(struct post *p, uint64_t id, struct heard *h)
+{
+    struct post_config c = { .secret = secret, .what = POST_AGENT, .door = -1,
+                             .take = hear, .arg = h };
+
+    card_of_this_process(&c.card);
+    c.card.id = c.card.agent = id;
+    ASSERT_OK(post_start(p, &c));
+}
+
+static void work(struct post *a, struct post *b)
+{
+    struct post_events e;
+
+    post_wait(a, 5, &e);
+    post_work(a, &e);
+    post_wait(b, 5, &e);
+    post_work(b, &e);
+}
+
+/* Agent 2 knows of agent 1 only because that has called. */
+TEST(agents, who_has_called_hears_of_deaths)
+{
+    static struct post a, b;
+    const struct elastic_will none = { .promised = 0 };
+    struct heard at_a = { 0 }, at_b = { 0 };
+    struct agent_deaths d = { 0 };
+    const double end      = ct_now() + 20;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    start_agent(&a, 1, &at_a);
+    start_agent(&b, 2, &at_b);
+    ASSERT(post_learn(&a, &b.config.card));
+    while (!b.callers || b.callers->what != POST_AGENT) {
+        ASSERT(ct_now() < end);
+        work(&a, &b);
+        deaths_tell(&d, &b, false);
+    }
+    ASSERT(!b.peers);
+    lose(&d, &b, 10, no_job, &none);
+    while (at_a.n_dead == 0) {
+        ASSERT(ct_now() < end);
+        work(&a, &b);
+        deaths_tell(&d, &b, false);
+    }
+    ASSERT_INT(POST_AGENT, (int)at_a.from);
+    deaths_fini(&d);
+    post_stop(&a);
+    post_stop(&b);
+}
+
+/* The port belonged to agent 3 before. */
+TEST(agents, what_another_one_is_told_is_not_taken)
+{
+    static struct post a, b;
+    struct heard at_a = { 0 }, at_b = { 0 };
+    const double end         = ct_now() + 20;
+    struct elastic_card card;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    start_agent(&a, 1, &at_a);
+    start_agent(&b, 2, &at_b);
+    card    = b.config.card;
+    card.id = card.agent = 3;
+    ASSERT(post_learn(&a, &card));
+    while (at_b.n_dead == 0) {
+        ASSERT(ct_now() < end);
+        work(&a, &b);
+        (void)!post_send(&a, 3, POST_DEAD, "", 1);
+    }
+    ASSERT_INT(POST_GUEST, (int)at_b.from);
+    post_stop(&a);
+    post_stop(&b);
+}
+
+/* The job has no room for it. */
+TEST(agents, who_only_waits_leaves_them_addresses)
+{
+    struct member_config c = usual(true, 1);
+    const double end       = ct_now() + 20;
+    struct will_page *page = NULL;
+    struct elastic_place p = { 0 };
+    uint16_t port          = 0;
+    struct elastic_member *m, *waits;
+    int fd;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.most = 1;
+    m      = make_like(c, &port, true);
+    ASSERT_OK(member_asks(m)->next(member_asks(m)->arg, &p));
+    ASSERT_OK(member_begin(m, 0));
+    ASSERT_OK(will_page_create(&fd, &page));
+    c      = usual(false, 1);
+    c.will = fd;
+    waits  = make_like(c, &port, false);
+    while (will_page_last(page)->cards_bytes == 0) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    member_destroy(waits);
+    member_destroy(m);
+    will_page_unmap(page);
+    close(fd);
+}
