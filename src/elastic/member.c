@@ -71,21 +71,61 @@ void member_send_rules(void *arg, uint64_t to, const struct elastic_message *r)
 
 /* A job that began anew counts its views anew: what was decided before is
  * nothing to it. */
-static bool is_of_another_job(const struct elastic_member *m,
-                              const uint8_t *job)
+static bool are_other_jobs(const uint8_t *a, const uint8_t *b)
 {
     static const uint8_t none[POST_JOB_BYTES];
 
-    return memcmp(job, none, sizeof(none)) != 0 &&
-           memcmp(m->post.job, none, sizeof(none)) != 0 &&
-           memcmp(job, m->post.job, sizeof(none)) != 0;
+    return memcmp(a, none, sizeof(none)) != 0 &&
+           memcmp(b, none, sizeof(none)) != 0 &&
+           memcmp(a, b, sizeof(none)) != 0;
 }
 
-static void bury(struct elastic_member *m, uint64_t id,
-                 const struct elastic_will *will, const char *how)
+static bool is_of_another_job(const struct elastic_member *m,
+                              const uint8_t *job)
 {
-    member_note(m, id, how);
-    elastic_dead(&m->a, id, will);
+    return are_other_jobs(job, m->post.job);
+}
+
+/* Is that what the other job was before it began anew? */
+static bool is_before(const uint8_t *job, const uint8_t *other)
+{
+    return post_same_job(job, other) &&
+           post_job_generation(job) < post_job_generation(other);
+}
+
+static void forget_unread(struct elastic_member *m)
+{
+    memset(&m->a.unread, 0, sizeof(m->a.unread));
+}
+
+/* Who has no view yet keeps what the dead were bound by in one job alone: the
+ * one that it may be taken into is the one that began last.  False: what this
+ * one was bound by is nothing to it. */
+static bool keeps_will_of(struct elastic_member *m, const uint8_t *job,
+                          const struct elastic_will *will)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+    const bool keeps_any = m->a.unread.view.number > 0;
+
+    if (m->a.own.view.number > 0 || will->view.number == 0)
+        return true;
+    if (keeps_any && are_other_jobs(job, m->unread_job)) {
+        if (is_before(job, m->unread_job))
+            return false;
+        forget_unread(m);
+    }
+    if (!keeps_any || memcmp(job, none, sizeof(none)) != 0)
+        memcpy(m->unread_job, job, sizeof(m->unread_job));
+    return true;
+}
+
+static void bury(struct elastic_member *m, uint64_t id, const uint8_t *job,
+                 const struct elastic_will *will)
+{
+    static const struct elastic_will none;
+
+    member_note(m, id, "has ended");
+    elastic_dead(&m->a, id, keeps_will_of(m, job, will) ? will : &none);
     post_forget(&m->post, id);
 }
 
@@ -112,7 +152,7 @@ static void on_end(void *arg, uint64_t id, const struct will_place *w)
         is_of_another_job(m, w->job))
         return; /* it is silent, then */
     tell_death(m, id, w);
-    bury(m, id, &will, "has ended");
+    bury(m, id, w->job, &will);
 }
 
 static void on_event(void *arg, void *about)
@@ -151,7 +191,7 @@ static void take_death(struct elastic_member *m, const uint8_t *body,
                           CT_OK)
         CT_WARN("A death makes no sense: %s", ct_last_error());
     else if (id != m->a.me && !is_of_another_job(m, job))
-        bury(m, id, &will, "has ended");
+        bury(m, id, job, &will);
 }
 
 /* Nobody can be taken in who would never hear of it.  It asks again. */
@@ -174,6 +214,20 @@ static bool is_nameless(const struct elastic_member *m,
            memcmp(from->job, none, sizeof(none)) == 0;
 }
 
+/* It has no view, and is told of one of another job than those of the dead that
+ * it has heard of.  They do not bind it there.  False: that job has begun anew
+ * since. */
+static bool is_news_of_job(struct elastic_member *m, const uint8_t *job)
+{
+    if (m->a.own.view.number > 0 || m->a.unread.view.number == 0 ||
+        !are_other_jobs(job, m->unread_job))
+        return true;
+    if (is_before(job, m->unread_job))
+        return false;
+    forget_unread(m);
+    return true;
+}
+
 /* Of those to whom this process was before it came back, none counts.  With its
  * first view a member is in the job of who sent it. */
 static void take_rules(struct elastic_member *m, const struct post_caller *from,
@@ -191,7 +245,8 @@ static void take_rules(struct elastic_member *m, const struct post_caller *from,
     }
     if (from->id == 0 || (to != 0 && to != m->a.me) ||
         (rule.kind == ELASTIC_JOIN && !is_reached(m, rule.about)) ||
-        is_nameless(m, from, &rule))
+        is_nameless(m, from, &rule) ||
+        (rule.kind == ELASTIC_INSTALL && !is_news_of_job(m, from->job)))
         return;
     if (rule.kind == ELASTIC_JOIN)
         room_ask(m, rule.about);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/pulse.h"
+#include "elastic/bytes.h"
 #include "elastic/member_inner.h"
 #include "elastic/member_test.h"
 #include "elastic/wire.h"
@@ -643,6 +644,90 @@ TEST(member, who_hears_of_a_view_from_another_that_came_knows_the_job)
         ASSERT(memcmp(job, m[i]->post.job, sizeof(job)) == 0);
     for (int i = 0; i < 2; i++)
         member_destroy(m[i]);
+}
+
+/* Process `id` has ended, and was bound by that. */
+static void tell_end(struct elastic_member *m, uint64_t id, const uint8_t *job,
+                     const struct elastic_will *will)
+{
+    struct post_caller caller = { .id = 78, .what = POST_MEMBER };
+    static uint8_t letter[8 + POST_JOB_BYTES + ELASTIC_WIRE_BYTES];
+    struct writer w = { letter };
+
+    put(&w, id, 8);
+    put_bytes(&w, job, POST_JOB_BYTES);
+    w.at += elastic_will_write(will, w.at);
+    pthread_mutex_lock(&m->lock);
+    member_on_letter(m, &caller, POST_DEAD, letter, (size_t)(w.at - letter));
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* A job has begun anew while a process waited to be taken in.  What the dead of
+ * before were bound by is nothing to its views, which it counts anew; nor are
+ * views of before that come late. */
+TEST(member, who_waits_is_not_bound_by_the_dead_of_before)
+{
+    static const uint8_t job[2][POST_JOB_BYTES] = {
+        { 1, 2, 3, 4, 5, 6, 8, 0, 9 }, { 1, 2, 3, 4, 5, 6, 9, 0, 7 } };
+    static const uint32_t number[] = { 57, 3, 2 }; /* of the first death */
+    struct elastic_view v = { .number = 2, .n = 2, .n_full = 1, .id = { 77 } };
+    struct elastic_view old = { .number = 60, .n = 2, .n_full = 1,
+                                .id = { 60 } };
+    struct elastic_will before = { .promised = 1 << 16 | 1,
+                                   .accepted = 1 << 16 | 1 };
+    const struct elastic_will last = { .view = { .number = 1, .n = 1,
+                                                 .id = { 56 } } };
+    struct member_config c = usual(false, 1);
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    for (int i = 0; i < 3; i++) {
+        struct elastic_member *m = NULL;
+
+        ASSERT_OK(member_create(&c, &m));
+        v.id[1] = old.id[1] = m->a.me;
+        before.view         = (struct elastic_view){ number[i], 0, 1, 1,
+                                                     { 55 } };
+        before.next         = before.view;
+        before.next.number++;
+        tell_end(m, 55, job[0], &before);
+        if (i == 1) {
+            tell_end(m, 56, job[1], &last);
+            tell_end(m, 57, job[0], &before);
+            ASSERT(elastic_has_ended(&m->a, 57));
+            install(m, 60, job[0], &old);
+            ASSERT_INT(0, view_of(m));
+        }
+        install(m, 77, job[1], &v);
+        ASSERT_INT(2, view_of(m));
+        ASSERT(m->a.left == 0);
+        member_destroy(m);
+    }
+}
+
+/* The same job: its past views are past. */
+TEST(member, who_waits_is_bound_by_the_dead)
+{
+    static const uint8_t job[POST_JOB_BYTES] = "of who began it";
+    struct elastic_view v = { .number = 2, .n = 2, .n_full = 1, .id = { 77 } };
+    const struct elastic_will will = { .view = { .number = 3, .n = 1,
+                                                 .id = { 55 } },
+                                       .accepted = 1 << 16 | 1 };
+    struct member_config c   = usual(false, 1);
+    struct elastic_member *m = NULL;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    ASSERT_OK(member_create(&c, &m));
+    v.id[1] = m->a.me;
+    tell_end(m, 55, job, &will);
+    install(m, 77, job, &v);
+    ASSERT_INT(0, view_of(m));
+    v.number = 3;
+    install(m, 77, job, &v);
+    ASSERT_INT(3, view_of(m));
+    ASSERT(m->a.left == will.accepted);
+    member_destroy(m);
 }
 
 struct beginner {
