@@ -357,15 +357,20 @@ static bool is_in_view(const struct elastic_member *m, uint64_t id)
 }
 
 /* A process that is in no view, and was not heard for so long that it has given
- * the job up, may have ended where nobody could see it.  If it lives, it calls
- * again, and is learned again. */
+ * the job up, may have ended where nobody could see it.  If it lives, e.g. on a
+ * host that slept, it calls again, and is learned again: what it says on lines
+ * that were open before would be of somebody unknown. */
 static void forget_absent(struct elastic_member *m, double now)
 {
     for (struct post_peer *q = m->post.peers, *next; q; q = next) {
+        const uint64_t id = q->card.id;
+
         next = q->next;
-        if (q->card.id != 0 && now - q->heard > m->config.orphan &&
-            m->a.rank >= 0 && !is_in_view(m, q->card.id))
-            post_forget(&m->post, q->card.id);
+        if (id == 0 || now - q->heard <= m->config.orphan || m->a.rank < 0 ||
+            is_in_view(m, id))
+            continue;
+        post_forget(&m->post, id);
+        post_hang_up(&m->post, id);
     }
 }
 

@@ -161,6 +161,14 @@ void post_forget(struct post *p, uint64_t id)
     drop_peers(p, id);
 }
 
+/* sweep_callers() does the rest. */
+void post_hang_up(struct post *p, uint64_t id)
+{
+    for (struct post_caller *c = p->callers; c; c = c->next)
+        if (c->id == id && id != 0)
+            line_close(&c->line);
+}
+
 void post_forget_doors(struct post *p)
 {
     drop_peers(p, 0);

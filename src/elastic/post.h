@@ -155,6 +155,9 @@ void post_set_job(struct post *p, const uint8_t *job);
 void post_tell_card(struct post *p);
 /* Closes the line and forgets the card. */
 void post_forget(struct post *p, uint64_t id);
+/* Closes the lines on which that process has called; if it lives, it calls
+ * again, and says who it is. */
+void post_hang_up(struct post *p, uint64_t id);
 /* Adds an address that gets all letters to everybody.  The process there learns
  * of this one and connects to it. */
 struct post_peer *post_door(struct post *p, const struct ct_ip *at,

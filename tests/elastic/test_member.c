@@ -780,6 +780,49 @@ TEST(member, one_that_is_left_out_before_it_begins_comes_back)
     member_destroy(b.m);
 }
 
+static bool knows(struct elastic_member *m, uint64_t id)
+{
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    yes = post_find(&m->post, id) != NULL;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
+}
+
+/* Its lines to the others are still there when it wakes. */
+TEST(member, who_slept_until_it_was_forgotten_comes_back)
+{
+    struct member_config c = usual(true, 1);
+    const double end       = ct_now() + 30;
+    uint16_t port          = 0;
+    struct elastic_member *a, *b;
+    uint64_t id;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.orphan = 0.5;
+    a        = make_like(c, &port, true);
+    b        = make(&port, false);
+    id       = b->a.me;
+    while (!reaches(a, id) || !reaches(b, a->a.me)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_mutex_lock(&b->lock); /* its thread can do nothing */
+    while (knows(a, id)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_mutex_unlock(&b->lock);
+    while (!reaches(a, id)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    member_destroy(b);
+    member_destroy(a);
+}
+
 /* Who was in no view when it was lost is seen to by nobody. */
 TEST(member, who_is_not_heard_of_is_forgotten)
 {
