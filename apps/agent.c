@@ -204,17 +204,20 @@ static bool is_in_view(const struct rank *r)
     return false;
 }
 
+static bool has_members(const struct agent *a)
+{
+    for (int r = 0; r < a->config->n_ranks; r++)
+        if (a->rank[r].pid > 0 && is_in_view(&a->rank[r]))
+            return true;
+    return false;
+}
+
 /* Nobody is in the job any more, it is not over, and this agent is the one to
  * begin it anew.  (A view of one that never began is such a view, too.)  Who
  * left it before that is in none. */
 static bool is_deserted(const struct agent *a)
 {
-    if (a->over || !deaths_leave_job_to_us(&a->deaths))
-        return false;
-    for (int r = 0; r < a->config->n_ranks; r++)
-        if (a->rank[r].pid > 0 && is_in_view(&a->rank[r]))
-            return false;
-    return true;
+    return !a->over && deaths_leave_job_to_us(&a->deaths) && !has_members(a);
 }
 
 /* The next rank begins the job anew where nobody is left of it; otherwise it
@@ -281,9 +284,14 @@ static void make_way(struct agent *a)
     one->makes_way = kill(one->pid, SIGKILL) == 0;
 }
 
+/* Another one in its place would end alike.  While others of this agent are in
+ * the job, e.g. because there is no room for one more, the job goes on, and
+ * they are still replaced. */
 static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
 {
-    const int iter = atomic_load(&r->page->iter);
+    const int iter     = atomic_load(&r->page->iter);
+    const bool in_vain = WIFEXITED(status) &&
+                         WEXITSTATUS(status) <= a->config->hopeless;
     bool again;
 
     r->n_same = iter == r->last_iter && status == r->last_status
@@ -291,11 +299,10 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
                     : 1;
     r->last_iter   = iter;
     r->last_status = status;
-    a->hopeless |= WIFEXITED(status) &&
-                   WEXITSTATUS(status) <= a->config->hopeless;
+    a->hopeless |= in_vain && !has_members(a);
     restarts_ended(&r->again);
-    again = !starts_nobody(a) && r->again.n < a->config->restarts &&
-            r->n_same < SAME_PLACE;
+    again = !in_vain && !starts_nobody(a) &&
+            r->again.n < a->config->restarts && r->n_same < SAME_PLACE;
     restarts_plan(&r->again, least_pause, most_pause);
     say_end(r, pid, status, again);
     r->gave_up = !again;
