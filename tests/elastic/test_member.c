@@ -104,26 +104,29 @@ static void stop_following(struct follower *f)
 /* One that has no parameters yet asks for a view after the other, or its peer
  * does because it leaves each one at once; nobody is lost, and nothing done.
  * Then it is the one to go and says why, and who has the parameters goes on. */
-static void never_goes_on(bool connects)
+static void never_goes_on(bool connects, double orphan)
 {
-    uint16_t port     = 0;
-    struct follower f = { .m = NULL };
-    struct elastic_member *m;
-    const struct elastic_membership *by;
+    uint16_t port          = 0;
+    struct follower f      = { .m = NULL };
+    struct member_config c = usual(false, 1);
     struct elastic_place p = { 0 };
     enum ct_status st      = CT_OK;
     uint32_t first         = 0;
+    struct elastic_member *m;
+    const struct elastic_membership *by;
 
     if (seal_init() != CT_OK)
         return; /* there are no elastic jobs in this build */
     f.m = make(&port, true);
     pthread_mutex_init(&f.lock, NULL);
     pthread_create(&f.thread, NULL, follow, &f);
-    m  = make(&port, false);
-    by = member_asks(m);
+    c.orphan = orphan;
+    m        = make_like(c, &port, false);
+    by       = member_asks(m);
     while (st == CT_OK) {
         struct ct_transport *t = NULL;
 
+        ASSERT(p.view < 100);
         (void)!ct_fail(CT_ECOMM, "the wire of rank 0 is cut");
         st = by->next(by->arg, &p);
         if (first == 0)
@@ -152,12 +155,19 @@ static void never_goes_on(bool connects)
 
 TEST(member, one_that_never_can_go_on_leaves)
 {
-    never_goes_on(false);
+    never_goes_on(false, 60);
+}
+
+/* Others may be given up within less than a second: then views in vain are
+ * longer, and count. */
+TEST(member, one_that_never_can_go_on_leaves_with_a_small_orphan)
+{
+    never_goes_on(false, 0.9);
 }
 
 TEST(member, one_that_fails_its_peers_leaves_and_not_they)
 {
-    never_goes_on(true);
+    never_goes_on(true, 60);
 }
 
 /* A process that was forked, such as those that read data for a Python script,
