@@ -23,6 +23,14 @@
 enum { TICK_MS = 50 };
 static const double retry_seconds = 0.3, join_seconds = 0.1;
 
+static bool is_in_view(const struct elastic_member *m, uint64_t id)
+{
+    for (int r = 0; r < m->a.own.view.n; r++)
+        if (m->a.own.view.id[r] == id)
+            return true;
+    return false;
+}
+
 /* ---- What is said, and written down before. */
 
 static void add_card(struct will_place *w, const struct elastic_card *c)
@@ -167,6 +175,11 @@ static bool has_ended(void *arg, uint64_t id)
     const struct elastic_member *m = arg;
 
     return elastic_has_ended(&m->a, id);
+}
+
+static bool is_in(void *arg, uint64_t id)
+{
+    return is_in_view(arg, id);
 }
 
 static void on_learn(void *arg, struct post_peer *q)
@@ -348,14 +361,6 @@ static void dismiss_silent(struct elastic_member *m, double now)
     }
 }
 
-static bool is_in_view(const struct elastic_member *m, uint64_t id)
-{
-    for (int r = 0; r < m->a.own.view.n; r++)
-        if (m->a.own.view.id[r] == id)
-            return true;
-    return false;
-}
-
 /* A process that is in no view, and was not heard for so long that it has given
  * the job up, may have ended where nobody could see it.  If it lives, e.g. on a
  * host that slept, it calls again, and is learned again: what it says on lines
@@ -392,6 +397,14 @@ static const char *complaint(const struct elastic_member *m,
     return q->refused || now - closed > most ? "is reached no more" : NULL;
 }
 
+/* Of those that are reached everybody has heard. */
+static void tell_of_members(struct elastic_member *m)
+{
+    for (struct post_peer *q = m->post.peers; q; q = q->next)
+        if (!q->open && is_in_view(m, q->card.id))
+            post_tell_of(&m->post, q);
+}
+
 static void look_after(struct elastic_member *m, double now)
 {
     const struct elastic_view *v = &m->a.own.view;
@@ -401,8 +414,10 @@ static void look_after(struct elastic_member *m, double now)
     m->worked = now;
     if (stood > 1)
         m->over_since += stood;
-    if (m->seen != number)
+    if (m->seen != number) {
         m->seen_since = now;
+        tell_of_members(m);
+    }
     m->seen = number;
     for (struct post_peer *q = m->post.peers; q && stood > 1; q = q->next) {
         q->heard += stood; /* this process did, not the others */
@@ -622,7 +637,7 @@ static enum ct_status begin(struct elastic_member *m)
                              .digest = m->config.digest,
                              .door = m->config.door, .take = member_on_letter,
                              .learn = on_learn, .ended = has_ended,
-                             .event = on_event, .arg = m };
+                             .is_in = is_in, .event = on_event, .arg = m };
 
     CT_TRY(seal_init());
     CT_TRY(ct_tcp_create(&m->tcp));

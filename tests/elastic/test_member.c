@@ -833,6 +833,50 @@ TEST(member, who_slept_until_it_was_forgotten_comes_back)
     member_destroy(a);
 }
 
+/* Who may be gone is heard of from those alone who reach it, or are in a view
+ * with it: if each told the next one, nobody would forget it. */
+TEST(member, who_is_not_reached_is_not_passed_on)
+{
+    struct elastic_card card = { .id = 99 };
+    struct elastic_view v    = { .number = 2, .n = 2, .n_full = 2 };
+    const double end         = ct_now() + 30;
+    uint16_t port            = 0;
+    struct elastic_member *a, *b, *c;
+    double until;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    a = make(&port, true);
+    b = make(&port, false);
+    while (!reaches(a, b->a.me) || !reaches(b, a->a.me)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_mutex_lock(&a->lock);
+    ASSERT(post_learn(&a->post, &card));
+    pthread_mutex_unlock(&a->lock);
+    c = make(&port, false);
+    while (!reaches(b, c->a.me) || !reaches(c, b->a.me)) {
+        ASSERT(ct_now() < end); /* these two have heard of each other */
+        nap();
+    }
+    until = ct_now() + 1; /* some letters */
+    while (ct_now() < until) {
+        ASSERT(!knows(b, card.id) && !knows(c, card.id));
+        nap();
+    }
+    v.id[0] = a->a.me;
+    v.id[1] = card.id;
+    install(a, card.id, a->post.job, &v);
+    while (!knows(b, card.id) || !knows(c, card.id)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    member_destroy(c);
+    member_destroy(b);
+    member_destroy(a);
+}
+
 /* Who was in no view when it was lost is seen to by nobody. */
 TEST(member, who_is_not_heard_of_is_forgotten)
 {
