@@ -227,6 +227,14 @@ static bool was_never_in(const struct rank *r)
            (read_will(r, &will) && will.view.number == 0);
 }
 
+static bool has_members(const struct agent *a)
+{
+    for (int r = 0; r < a->config->n_ranks; r++)
+        if (a->rank[r].pid > 0 && is_in_view(&a->rank[r]))
+            return true;
+    return false;
+}
+
 /* Nobody is in the job any more, it is not over, and this agent is the one to
  * begin it anew.  (A view of one that never began is such a view, too.)  Who
  * left it before that is in none. */
@@ -304,9 +312,14 @@ static void make_way(struct agent *a)
     one->makes_way = kill(one->pid, SIGKILL) == 0;
 }
 
+/* Another one in its place would end alike.  While others of this agent are in
+ * the job, e.g. because there is no room for one more, the job goes on, and
+ * they are still replaced. */
 static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
 {
-    const int iter = atomic_load(&r->page->iter);
+    const int iter     = atomic_load(&r->page->iter);
+    const bool in_vain = WIFEXITED(status) &&
+                         WEXITSTATUS(status) <= a->config->hopeless;
     bool again;
 
     r->n_same = iter == r->last_iter && status == r->last_status
@@ -314,11 +327,10 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
                     : 1;
     r->last_iter   = iter;
     r->last_status = status;
-    a->hopeless |= WIFEXITED(status) &&
-                   WEXITSTATUS(status) <= a->config->hopeless;
+    a->hopeless |= in_vain && !has_members(a);
     restarts_ended(&r->again);
-    again = !starts_nobody(a) && r->again.n < a->config->restarts &&
-            r->n_same < SAME_PLACE;
+    again = !in_vain && !starts_nobody(a) &&
+            r->again.n < a->config->restarts && r->n_same < SAME_PLACE;
     restarts_plan(&r->again, least_pause, most_pause);
     say_end(r, pid, status, again);
     r->gave_up = !again;

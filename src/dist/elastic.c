@@ -151,7 +151,7 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
         .base = d->elastic.place.base,
         .full = d->elastic.place.rank < d->elastic.place.n_full,
         .lost = d->elastic.place.n_full == 0,
-        .grows = d->elastic.place.n_full < d->elastic.place.size };
+        .n_new = d->elastic.place.size - d->elastic.place.n_full };
     return CT_OK;
 }
 

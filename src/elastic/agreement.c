@@ -432,7 +432,7 @@ static void take_will(struct elastic_agreement *a,
 
 /* A member without a view may hear of a death before the last message of the
  * dead, which can bring its first view.  What the dead were bound by counts
- * then, too. */
+ * then, too.  The caller sees to it that all of them were of one job. */
 static void keep_will(struct elastic_agreement *a,
                       const struct elastic_will *will)
 {

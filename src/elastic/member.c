@@ -23,6 +23,14 @@
 enum { TICK_MS = 50 };
 static const double retry_seconds = 0.3, join_seconds = 0.1;
 
+static bool is_in_view(const struct elastic_member *m, uint64_t id)
+{
+    for (int r = 0; r < m->a.own.view.n; r++)
+        if (m->a.own.view.id[r] == id)
+            return true;
+    return false;
+}
+
 /* ---- What is said, and written down before. */
 
 static void add_card(struct will_place *w, const struct elastic_card *c)
@@ -71,21 +79,61 @@ void member_send_rules(void *arg, uint64_t to, const struct elastic_message *r)
 
 /* A job that began anew counts its views anew: what was decided before is
  * nothing to it. */
-static bool is_of_another_job(const struct elastic_member *m,
-                              const uint8_t *job)
+static bool are_other_jobs(const uint8_t *a, const uint8_t *b)
 {
     static const uint8_t none[POST_JOB_BYTES];
 
-    return memcmp(job, none, sizeof(none)) != 0 &&
-           memcmp(m->post.job, none, sizeof(none)) != 0 &&
-           memcmp(job, m->post.job, sizeof(none)) != 0;
+    return memcmp(a, none, sizeof(none)) != 0 &&
+           memcmp(b, none, sizeof(none)) != 0 &&
+           memcmp(a, b, sizeof(none)) != 0;
 }
 
-static void bury(struct elastic_member *m, uint64_t id,
-                 const struct elastic_will *will, const char *how)
+static bool is_of_another_job(const struct elastic_member *m,
+                              const uint8_t *job)
 {
-    member_note(m, id, how);
-    elastic_dead(&m->a, id, will);
+    return are_other_jobs(job, m->post.job);
+}
+
+/* Is that what the other job was before it began anew? */
+static bool is_before(const uint8_t *job, const uint8_t *other)
+{
+    return post_same_job(job, other) &&
+           post_job_generation(job) < post_job_generation(other);
+}
+
+static void forget_unread(struct elastic_member *m)
+{
+    memset(&m->a.unread, 0, sizeof(m->a.unread));
+}
+
+/* Who has no view yet keeps what the dead were bound by in one job alone: the
+ * one that it may be taken into is the one that began last.  False: what this
+ * one was bound by is nothing to it. */
+static bool keeps_will_of(struct elastic_member *m, const uint8_t *job,
+                          const struct elastic_will *will)
+{
+    static const uint8_t none[POST_JOB_BYTES];
+    const bool keeps_any = m->a.unread.view.number > 0;
+
+    if (m->a.own.view.number > 0 || will->view.number == 0)
+        return true;
+    if (keeps_any && are_other_jobs(job, m->unread_job)) {
+        if (is_before(job, m->unread_job))
+            return false;
+        forget_unread(m);
+    }
+    if (!keeps_any || memcmp(job, none, sizeof(none)) != 0)
+        memcpy(m->unread_job, job, sizeof(m->unread_job));
+    return true;
+}
+
+static void bury(struct elastic_member *m, uint64_t id, const uint8_t *job,
+                 const struct elastic_will *will)
+{
+    static const struct elastic_will none;
+
+    member_note(m, id, "has ended");
+    elastic_dead(&m->a, id, keeps_will_of(m, job, will) ? will : &none);
     post_forget(&m->post, id);
 }
 
@@ -112,7 +160,7 @@ static void on_end(void *arg, uint64_t id, const struct will_place *w)
         is_of_another_job(m, w->job))
         return; /* it is silent, then */
     tell_death(m, id, w);
-    bury(m, id, &will, "has ended");
+    bury(m, id, w->job, &will);
 }
 
 static void on_event(void *arg, void *about)
@@ -127,6 +175,11 @@ static bool has_ended(void *arg, uint64_t id)
     const struct elastic_member *m = arg;
 
     return elastic_has_ended(&m->a, id);
+}
+
+static bool is_in(void *arg, uint64_t id)
+{
+    return is_in_view(arg, id);
 }
 
 static void on_learn(void *arg, struct post_peer *q)
@@ -153,7 +206,7 @@ static void take_death(struct elastic_member *m, const uint8_t *body,
                           CT_OK)
         CT_WARN("A death makes no sense: %s", ct_last_error());
     else if (id != m->a.me && !is_of_another_job(m, job))
-        bury(m, id, &will, "has ended");
+        bury(m, id, job, &will);
 }
 
 /* Nobody can be taken in who would never hear of it.  It asks again. */
@@ -176,6 +229,20 @@ static bool is_nameless(const struct elastic_member *m,
            memcmp(from->job, none, sizeof(none)) == 0;
 }
 
+/* It has no view, and is told of one of another job than those of the dead that
+ * it has heard of.  They do not bind it there.  False: that job has begun anew
+ * since. */
+static bool is_news_of_job(struct elastic_member *m, const uint8_t *job)
+{
+    if (m->a.own.view.number > 0 || m->a.unread.view.number == 0 ||
+        !are_other_jobs(job, m->unread_job))
+        return true;
+    if (is_before(job, m->unread_job))
+        return false;
+    forget_unread(m);
+    return true;
+}
+
 /* Of those to whom this process was before it came back, none counts.  With its
  * first view a member is in the job of who sent it. */
 static void take_rules(struct elastic_member *m, const struct post_caller *from,
@@ -193,7 +260,8 @@ static void take_rules(struct elastic_member *m, const struct post_caller *from,
     }
     if (from->id == 0 || (to != 0 && to != m->a.me) ||
         (rule.kind == ELASTIC_JOIN && !is_reached(m, rule.about)) ||
-        is_nameless(m, from, &rule))
+        is_nameless(m, from, &rule) ||
+        (rule.kind == ELASTIC_INSTALL && !is_news_of_job(m, from->job)))
         return;
     if (rule.kind == ELASTIC_JOIN)
         room_ask(m, rule.about);
@@ -295,24 +363,21 @@ static void dismiss_silent(struct elastic_member *m, double now)
     }
 }
 
-static bool is_in_view(const struct elastic_member *m, uint64_t id)
-{
-    for (int r = 0; r < m->a.own.view.n; r++)
-        if (m->a.own.view.id[r] == id)
-            return true;
-    return false;
-}
-
 /* A process that is in no view, and was not heard for so long that it has given
- * the job up, may have ended where nobody could see it.  If it lives, it calls
- * again, and is learned again. */
+ * the job up, may have ended where nobody could see it.  If it lives, e.g. on a
+ * host that slept, it calls again, and is learned again: what it says on lines
+ * that were open before would be of somebody unknown. */
 static void forget_absent(struct elastic_member *m, double now)
 {
     for (struct post_peer *q = m->post.peers, *next; q; q = next) {
+        const uint64_t id = q->card.id;
+
         next = q->next;
-        if (q->card.id != 0 && now - q->heard > m->config.orphan &&
-            m->a.rank >= 0 && !is_in_view(m, q->card.id))
-            post_forget(&m->post, q->card.id);
+        if (id == 0 || now - q->heard <= m->config.orphan || m->a.rank < 0 ||
+            is_in_view(m, id))
+            continue;
+        post_forget(&m->post, id);
+        post_hang_up(&m->post, id);
     }
 }
 
@@ -334,6 +399,14 @@ static const char *complaint(const struct elastic_member *m,
     return q->refused || now - closed > most ? "is reached no more" : NULL;
 }
 
+/* Of those that are reached everybody has heard. */
+static void tell_of_members(struct elastic_member *m)
+{
+    for (struct post_peer *q = m->post.peers; q; q = q->next)
+        if (!q->open && is_in_view(m, q->card.id))
+            post_tell_of(&m->post, q);
+}
+
 static void look_after(struct elastic_member *m, double now)
 {
     const struct elastic_view *v = &m->a.own.view;
@@ -343,8 +416,10 @@ static void look_after(struct elastic_member *m, double now)
     m->worked = now;
     if (stood > 1)
         m->over_since += stood;
-    if (m->seen != number)
+    if (m->seen != number) {
         m->seen_since = now;
+        tell_of_members(m);
+    }
     m->seen = number;
     for (struct post_peer *q = m->post.peers; q && stood > 1; q = q->next) {
         q->heard += stood; /* this process did, not the others */
@@ -564,7 +639,7 @@ static enum ct_status begin(struct elastic_member *m)
                              .digest = m->config.digest,
                              .door = m->config.door, .take = member_on_letter,
                              .learn = on_learn, .ended = has_ended,
-                             .event = on_event, .arg = m };
+                             .is_in = is_in, .event = on_event, .arg = m };
 
     CT_TRY(seal_init());
     CT_TRY(ct_tcp_create(&m->tcp));

@@ -14,6 +14,8 @@
  * the next it waits for twice as long, so that this takes five seconds. */
 enum { MOST_VAIN = 12 };
 static const double least_pause = 0.01, most_pause = 1;
+/* Views that are longer than this, or than --orphan, are not in vain. */
+static const double vain_seconds = 60;
 /* Time in which the job can call a process that another job has refused. */
 static const double call_seconds = 2;
 
@@ -60,10 +62,13 @@ static int rank_in(const struct elastic_view *v, uint64_t id)
 static bool is_in_vain(const struct elastic_member *m)
 {
     const struct elastic_view *v = &m->a.own.view, *w = &m->given;
+    const double most            = m->config.orphan > vain_seconds
+                                       ? m->config.orphan
+                                       : vain_seconds;
 
     return v->base == w->base && v->n == w->n && v->n_full == w->n_full &&
            memcmp(v->id, w->id, (size_t)v->n * sizeof(v->id[0])) == 0 &&
-           ct_now() - m->given_at < m->config.orphan;
+           ct_now() - m->given_at < most;
 }
 
 static void give(struct elastic_member *m, struct elastic_place *out)

@@ -62,6 +62,8 @@ struct elastic_member {
     pthread_cond_t           change;
     struct post              post;
     struct elastic_agreement a;
+    uint8_t                  unread_job[POST_JOB_BYTES]; /* the job of
+                                         * a.unread, where that has a view */
     struct elastic_will      written; /* what the page has */
     struct elastic_view      given;   /* the last view that next() gave */
     struct ct_transport     *transport; /* its transport; NULL: none */

@@ -93,7 +93,7 @@ static struct post_peer *add_peer(struct post *p, const struct elastic_card *c)
         return NULL;
     q->about  = POST_PEER;
     q->card   = *c;
-    q->serial = ++p->n_learned;
+    q->serial = ++p->n_news;
     q->heard  = q->closed = ct_now();
     q->pause  = least_pause;
     q->post   = p;
@@ -107,7 +107,7 @@ static void take_edition(struct post *p, struct post_peer *q,
                          const struct elastic_card *c)
 {
     q->card   = *c;
-    q->serial = ++p->n_learned;
+    post_tell_of(p, q);
     if (q->open || q->line.state != LINE_CLOSED)
         return;
     q->at        = 0;
@@ -160,6 +160,14 @@ static void drop_peers(struct post *p, uint64_t id)
 void post_forget(struct post *p, uint64_t id)
 {
     drop_peers(p, id);
+}
+
+/* sweep_callers() does the rest. */
+void post_hang_up(struct post *p, uint64_t id)
+{
+    for (struct post_caller *c = p->callers; c; c = c->next)
+        if (c->id == id && id != 0)
+            line_close(&c->line);
 }
 
 void post_forget_doors(struct post *p)
@@ -258,15 +266,27 @@ void post_set_job(struct post *p, const uint8_t *job)
             put_hello(p, q);
 }
 
+void post_tell_of(struct post *p, struct post_peer *q)
+{
+    q->serial = ++p->n_news;
+}
+
+static bool is_there(const struct post *p, const struct post_peer *q)
+{
+    return q->open ||
+           (p->config.is_in && p->config.is_in(p->config.arg, q->card.id));
+}
+
 /* Everybody that q has not been told of. */
 static void put_news(const struct post *p, struct post_peer *q)
 {
-    if (q->told == p->n_learned || p->config.what != POST_MEMBER)
+    if (q->told == p->n_news || p->config.what != POST_MEMBER)
         return;
     for (const struct post_peer *o = p->peers; o; o = o->next)
-        if (o->serial > q->told && o != q && o->card.id != 0)
+        if (o->serial > q->told && o != q && o->card.id != 0 &&
+            is_there(p, o))
             put_card(q, &o->card);
-    q->told = p->n_learned;
+    q->told = p->n_news;
 }
 
 void post_tell_card(struct post *p)
@@ -517,6 +537,7 @@ static void step_peer(struct post *p, struct post_peer *q)
         q->refused = q->closed_door = false;
         q->pause   = least_pause;
         q->told    = 0;
+        post_tell_of(p, q);
         put_hello(p, q);
     }
     write_now(p, q);

@@ -6,9 +6,11 @@
  *
  *     kind u8, then its body
  *
- * Before a letter, a process sends all cards that it has learned since the last
- * one, so a letter never names a process that the receiver does not know.  A
- * letter is lost if the line is not open; senders repeat what is important.
+ * Before a letter, a process sends the cards of all whom it has reached since
+ * the last one, and of those of its view, so a letter never names a process
+ * that the receiver does not know.  Who is neither may be gone: if each told
+ * the next one of it, nobody would ever forget it.  A letter is lost if the
+ * line is not open; senders repeat what is important.
  *
  * Only one thread at a time may use a post. */
 #ifndef CT_ELASTIC_POST_H
@@ -65,7 +67,7 @@ struct post_caller {
 struct post_peer {
     enum post_about     about;
     struct elastic_card card;
-    uint64_t            serial;  /* order in which peers were learned */
+    uint64_t            serial;  /* order in which peers became news */
     struct elastic_line line;    /* the line that this process opened */
     bool                open;
     uint64_t            told;    /* it has received the cards up to this
@@ -95,6 +97,9 @@ struct post_config {
     /* Has this process ended?  Then its card is not learned again.  May be
      * NULL. */
     bool (*ended)(void *arg, uint64_t id);
+    /* Is this process in the view?  Others hear of it though it is not reached
+     * now.  NULL: none is. */
+    bool (*is_in)(void *arg, uint64_t id);
     /* A new card. */
     void (*learn)(void *arg, struct post_peer *p);
     /* An event of post_watch(). */
@@ -109,7 +114,7 @@ struct post {
     enum post_about     about[3]; /* what events of these three refer to */
     struct post_caller *callers;
     struct post_peer   *peers;
-    uint64_t            n_learned;
+    uint64_t            n_news;
     double              next_beat;
     bool                door_open;
     struct line_memory  greetings;
@@ -154,10 +159,15 @@ struct post_peer *post_find(const struct post *p, uint64_t id);
 struct post_peer *post_learn(struct post *p, const struct elastic_card *c);
 /* This process is in that job, from now on; all hear of it. */
 void post_set_job(struct post *p, const uint8_t *job);
+/* Others are to hear of that process, e.g. because it is in the view now. */
+void post_tell_of(struct post *p, struct post_peer *q);
 /* Sends this process's changed card to all. */
 void post_tell_card(struct post *p);
 /* Closes the line and forgets the card. */
 void post_forget(struct post *p, uint64_t id);
+/* Closes the lines on which that process has called; if it lives, it calls
+ * again, and says who it is. */
+void post_hang_up(struct post *p, uint64_t id);
 /* Adds an address that gets all letters to everybody.  The process there learns
  * of this one and connects to it. */
 struct post_peer *post_door(struct post *p, const struct ct_ip *at,

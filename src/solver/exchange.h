@@ -260,7 +260,7 @@ struct ct_next_view {
     bool full; /* this rank has their result; otherwise it receives
                 * everything */
     bool lost; /* no rank has it: the caller restarts from a snapshot */
-    bool grows; /* others without it come with this view */
+    int  n_new; /* ranks without it, which come with this view */
 };
 
 /* The probable facts of this rank in the next view. */

@@ -165,6 +165,7 @@ enum solver_others {
  * knows that every rank has finished what comes before it. */
 struct solver_standing {
     struct solver_mark mark;
+    bool fits;       /* this rank has trained in this job */
     bool has_come;   /* this rank has joined ranks that train, and no call has
                       * begun since */
     bool loose_ends; /* the iteration counts, but what follows it (check,

@@ -8,6 +8,12 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+/* Of a member that came back it is another one. */
+static int number_of(uint64_t id)
+{
+    return (int)((id - 1) % BUS_MEMBERS);
+}
+
 /* ---- Messages, with `lock` held. */
 
 static void put(struct bus *b, const struct letter *l)
@@ -19,7 +25,7 @@ static void put(struct bus *b, const struct letter *l)
 static void send(void *arg, uint64_t to, const struct elastic_message *m)
 {
     struct member *from   = arg;
-    const struct letter l = { .from = from->number, .to = (int)to - 1,
+    const struct letter l = { .from = from->number, .to = number_of(to),
                               .message = *m };
 
     put(from->bus, &l);
@@ -50,6 +56,7 @@ void bus_look(struct bus *b)
 static void deliver(struct bus *b, int at)
 {
     const struct letter l = b->letter[at];
+    const uint64_t from   = b->member[l.from].a.me;
     struct member *to     = &b->member[l.to];
 
     memmove(&b->letter[at], &b->letter[at + 1],
@@ -57,9 +64,9 @@ static void deliver(struct bus *b, int at)
     if (!to->alive)
         return;
     if (l.death)
-        elastic_dead(&to->a, (uint64_t)l.from + 1, &l.will);
+        elastic_dead(&to->a, from, &l.will);
     else
-        elastic_receive(&to->a, (uint64_t)l.from + 1, &l.message);
+        elastic_receive(&to->a, from, &l.message);
     bus_look(b);
 }
 
@@ -186,8 +193,13 @@ static enum ct_status next(void *arg, struct elastic_place *out)
     }
     if (m->alive && m->given > 0 && v->number == m->given && !m->a.frozen)
         elastic_renew(&m->a);
-    while (m->alive && (v->number <= m->given || v->number == 0))
-        pthread_cond_wait(&b->change, &b->lock);
+    while (m->alive && (v->number <= m->given || v->number == 0 ||
+                        (m->a.rank < 0 && b->left_out))) {
+        if (m->a.rank < 0 && v->number > 0 && b->left_out)
+            b->left_out(b, m);
+        else
+            pthread_cond_wait(&b->change, &b->lock);
+    }
     if (!m->alive || m->a.rank < 0) {
         st           = ct_fail(CT_ESTOP, "killed, or left out");
         m->transport = NULL;
@@ -381,6 +393,22 @@ struct member *bus_join(struct bus *b)
     elastic_join(&by->a, m->a.me);
     bus_look(b);
     return m;
+}
+
+struct member *bus_return(struct bus *b, struct member *m)
+{
+    struct member *new = make_member(b), *by = NULL;
+    uint64_t id[2]     = { m->a.me + BUS_MEMBERS, new->a.me };
+
+    elastic_init(&m->a, id[0], send, m);
+    m->leaving = false;
+    for (int i = b->n - 1; i >= 0; i--)
+        if (b->member[i].alive && b->member[i].a.rank == 0)
+            by = &b->member[i];
+    if (by)
+        elastic_join_all(&by->a, id, 2);
+    bus_look(b);
+    return new;
 }
 
 enum ct_status bus_create(uint64_t seed, const Caffe__SolverParameter *param,

@@ -57,6 +57,8 @@ struct bus {
     bool                 shaken;    /* views follow each other */
     int                  shaken_at; /* the latest after so many iterations */
     bool                 part;      /* who is gone has left of itself */
+    /* A member is left out: it may come back; NULL: it ends. */
+    void               (*left_out)(struct bus *b, struct member *m);
     bool                 begins_again; /* without who had the parameters */
     uint64_t             seed;
     atomic_ullong        n_drawn;
@@ -88,6 +90,9 @@ void bus_stop(struct bus *b);
 void bus_look(struct bus *b);
 /* A new one, which has asked one of the others to be taken in. */
 struct member *bus_join(struct bus *b);
+/* One that was left out comes back as somebody new, together with a new one,
+ * which this returns. */
+struct member *bus_return(struct bus *b, struct member *m);
 int  bus_n_alive(const struct bus *b);
 /* Those of them that could go on without the others. */
 int  bus_n_full(const struct bus *b);

@@ -389,6 +389,58 @@ TEST(elastic, one_that_does_not_fit_ends_and_the_others_go_on)
     }
 }
 
+static void come_with_another(struct bus *b, struct member *m)
+{
+    struct member *new = bus_return(b, m);
+
+    b->left_out = NULL;
+    pthread_create(&new->thread, NULL, member_main, new);
+}
+
+/* One of the four was taken for lost, and comes back at once with a fifth one:
+ * all see that five cannot train, and the fifth one alone ends. */
+static void fifth_comes_with_another(unsigned seed)
+{
+    Caffe__SolverParameter *param  = ranks_solver(1, "");
+    Caffe__DistributedParameter *p = NULL;
+    struct bus *b                  = make_bus(seed, "batch: 'global'", param,
+                                              &p);
+    struct alone alone             = { .apart = false };
+    struct member *last            = &b->member[4];
+
+    train_alone(param, NULL, &alone);
+    b->left_out = come_with_another;
+    bus_start(b, 4);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&b->member[i].thread, NULL, member_main, &b->member[i]);
+    while (!all_train(b, 4))
+        bus_nap(100);
+    pthread_mutex_lock(&b->lock);
+    elastic_suspect(&b->member[0].a, b->member[3].a.me, true);
+    bus_look(b);
+    pthread_mutex_unlock(&b->lock);
+    bus_await(b);
+    bus_stop(b);
+    ASSERT_INT(5, b->n);
+    ASSERT_STATUS(CT_EINVAL, last->st);
+    ASSERT_HAS("cannot be divided by 5 ranks", last->why);
+    last->st = CT_ESTOP;
+    judge(b, &alone);
+    for (int i = 0; i < 4; i++)
+        ASSERT(b->member[i].done);
+    ct_message_free(param);
+    ct_message_free(p);
+    bus_destroy(b);
+}
+
+TEST(elastic, one_that_comes_back_beside_who_does_not_fit_stays)
+{
+    ranks_make_data();
+    ranks_batch(4);
+    for (unsigned i = 0; i < 2; i++)
+        fifth_comes_with_another(i);
+}
+
 /* A mean after every iteration is training in step; with more between them
  * ranks go back to the last one, and all end alike. */
 TEST(elastic, ranks_that_train_apart_go_back_to_where_they_met)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/pulse.h"
+#include "elastic/bytes.h"
 #include "elastic/member_inner.h"
 #include "elastic/member_test.h"
 #include "elastic/wire.h"
@@ -103,26 +104,29 @@ static void stop_following(struct follower *f)
 /* One that has no parameters yet asks for a view after the other, or its peer
  * does because it leaves each one at once; nobody is lost, and nothing done.
  * Then it is the one to go and says why, and who has the parameters goes on. */
-static void never_goes_on(bool connects)
+static void never_goes_on(bool connects, double orphan)
 {
-    uint16_t port     = 0;
-    struct follower f = { .m = NULL };
-    struct elastic_member *m;
-    const struct elastic_membership *by;
+    uint16_t port          = 0;
+    struct follower f      = { .m = NULL };
+    struct member_config c = usual(false, 1);
     struct elastic_place p = { 0 };
     enum ct_status st      = CT_OK;
     uint32_t first         = 0;
+    struct elastic_member *m;
+    const struct elastic_membership *by;
 
     if (seal_init() != CT_OK)
         return; /* there are no elastic jobs in this build */
     f.m = make(&port, true);
     pthread_mutex_init(&f.lock, NULL);
     pthread_create(&f.thread, NULL, follow, &f);
-    m  = make(&port, false);
-    by = member_asks(m);
+    c.orphan = orphan;
+    m        = make_like(c, &port, false);
+    by       = member_asks(m);
     while (st == CT_OK) {
         struct ct_transport *t = NULL;
 
+        ASSERT(p.view < 100);
         (void)!ct_fail(CT_ECOMM, "the wire of rank 0 is cut");
         st = by->next(by->arg, &p);
         if (first == 0)
@@ -151,12 +155,19 @@ static void never_goes_on(bool connects)
 
 TEST(member, one_that_never_can_go_on_leaves)
 {
-    never_goes_on(false);
+    never_goes_on(false, 60);
+}
+
+/* Others may be given up within less than a second: then views in vain are
+ * longer, and count. */
+TEST(member, one_that_never_can_go_on_leaves_with_a_small_orphan)
+{
+    never_goes_on(false, 0.9);
 }
 
 TEST(member, one_that_fails_its_peers_leaves_and_not_they)
 {
-    never_goes_on(true);
+    never_goes_on(true, 60);
 }
 
 /* A process that was forked, such as those that read data for a Python script,
@@ -645,6 +656,90 @@ TEST(member, who_hears_of_a_view_from_another_that_came_knows_the_job)
         member_destroy(m[i]);
 }
 
+/* Process `id` has ended, and was bound by that. */
+static void tell_end(struct elastic_member *m, uint64_t id, const uint8_t *job,
+                     const struct elastic_will *will)
+{
+    struct post_caller caller = { .id = 78, .what = POST_MEMBER };
+    static uint8_t letter[8 + POST_JOB_BYTES + ELASTIC_WIRE_BYTES];
+    struct writer w = { letter };
+
+    put(&w, id, 8);
+    put_bytes(&w, job, POST_JOB_BYTES);
+    w.at += elastic_will_write(will, w.at);
+    pthread_mutex_lock(&m->lock);
+    member_on_letter(m, &caller, POST_DEAD, letter, (size_t)(w.at - letter));
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* A job has begun anew while a process waited to be taken in.  What the dead of
+ * before were bound by is nothing to its views, which it counts anew; nor are
+ * views of before that come late. */
+TEST(member, who_waits_is_not_bound_by_the_dead_of_before)
+{
+    static const uint8_t job[2][POST_JOB_BYTES] = {
+        { 1, 2, 3, 4, 5, 6, 8, 0, 9 }, { 1, 2, 3, 4, 5, 6, 9, 0, 7 } };
+    static const uint32_t number[] = { 57, 3, 2 }; /* of the first death */
+    struct elastic_view v = { .number = 2, .n = 2, .n_full = 1, .id = { 77 } };
+    struct elastic_view old = { .number = 60, .n = 2, .n_full = 1,
+                                .id = { 60 } };
+    struct elastic_will before = { .promised = 1 << 16 | 1,
+                                   .accepted = 1 << 16 | 1 };
+    const struct elastic_will last = { .view = { .number = 1, .n = 1,
+                                                 .id = { 56 } } };
+    struct member_config c = usual(false, 1);
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    for (int i = 0; i < 3; i++) {
+        struct elastic_member *m = NULL;
+
+        ASSERT_OK(member_create(&c, &m));
+        v.id[1] = old.id[1] = m->a.me;
+        before.view         = (struct elastic_view){ number[i], 0, 1, 1,
+                                                     { 55 } };
+        before.next         = before.view;
+        before.next.number++;
+        tell_end(m, 55, job[0], &before);
+        if (i == 1) {
+            tell_end(m, 56, job[1], &last);
+            tell_end(m, 57, job[0], &before);
+            ASSERT(elastic_has_ended(&m->a, 57));
+            install(m, 60, job[0], &old);
+            ASSERT_INT(0, view_of(m));
+        }
+        install(m, 77, job[1], &v);
+        ASSERT_INT(2, view_of(m));
+        ASSERT(m->a.left == 0);
+        member_destroy(m);
+    }
+}
+
+/* The same job: its past views are past. */
+TEST(member, who_waits_is_bound_by_the_dead)
+{
+    static const uint8_t job[POST_JOB_BYTES] = "of who began it";
+    struct elastic_view v = { .number = 2, .n = 2, .n_full = 1, .id = { 77 } };
+    const struct elastic_will will = { .view = { .number = 3, .n = 1,
+                                                 .id = { 55 } },
+                                       .accepted = 1 << 16 | 1 };
+    struct member_config c   = usual(false, 1);
+    struct elastic_member *m = NULL;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    ASSERT_OK(member_create(&c, &m));
+    v.id[1] = m->a.me;
+    tell_end(m, 55, job, &will);
+    install(m, 77, job, &v);
+    ASSERT_INT(0, view_of(m));
+    v.number = 3;
+    install(m, 77, job, &v);
+    ASSERT_INT(3, view_of(m));
+    ASSERT(m->a.left == will.accepted);
+    member_destroy(m);
+}
+
 struct beginner {
     struct elastic_member *m;
     atomic_bool            ended;
@@ -693,6 +788,93 @@ TEST(member, one_that_is_left_out_before_it_begins_comes_back)
     ASSERT_HAS("--orphan", ct_last_error()); /* there are no others */
     ASSERT(b.m->a.me != id);
     member_destroy(b.m);
+}
+
+static bool knows(struct elastic_member *m, uint64_t id)
+{
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    yes = post_find(&m->post, id) != NULL;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
+}
+
+/* Its lines to the others are still there when it wakes. */
+TEST(member, who_slept_until_it_was_forgotten_comes_back)
+{
+    struct member_config c = usual(true, 1);
+    const double end       = ct_now() + 30;
+    uint16_t port          = 0;
+    struct elastic_member *a, *b;
+    uint64_t id;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.orphan = 0.5;
+    a        = make_like(c, &port, true);
+    b        = make(&port, false);
+    id       = b->a.me;
+    while (!reaches(a, id) || !reaches(b, a->a.me)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_mutex_lock(&b->lock); /* its thread can do nothing */
+    while (knows(a, id)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_mutex_unlock(&b->lock);
+    while (!reaches(a, id)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    member_destroy(b);
+    member_destroy(a);
+}
+
+/* Who may be gone is heard of from those alone who reach it, or are in a view
+ * with it: if each told the next one, nobody would forget it. */
+TEST(member, who_is_not_reached_is_not_passed_on)
+{
+    struct elastic_card card = { .id = 99 };
+    struct elastic_view v    = { .number = 2, .n = 2, .n_full = 2 };
+    const double end         = ct_now() + 30;
+    uint16_t port            = 0;
+    struct elastic_member *a, *b, *c;
+    double until;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    a = make(&port, true);
+    b = make(&port, false);
+    while (!reaches(a, b->a.me) || !reaches(b, a->a.me)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_mutex_lock(&a->lock);
+    ASSERT(post_learn(&a->post, &card));
+    pthread_mutex_unlock(&a->lock);
+    c = make(&port, false);
+    while (!reaches(b, c->a.me) || !reaches(c, b->a.me)) {
+        ASSERT(ct_now() < end); /* these two have heard of each other */
+        nap();
+    }
+    until = ct_now() + 1; /* some letters */
+    while (ct_now() < until) {
+        ASSERT(!knows(b, card.id) && !knows(c, card.id));
+        nap();
+    }
+    v.id[0] = a->a.me;
+    v.id[1] = card.id;
+    install(a, card.id, a->post.job, &v);
+    while (!knows(b, card.id) || !knows(c, card.id)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    member_destroy(c);
+    member_destroy(b);
+    member_destroy(a);
 }
 
 /* Who was in no view when it was lost is seen to by nobody. */
