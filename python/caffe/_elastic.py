@@ -174,6 +174,9 @@ class Job:
             _ranks.rank = lib.ct_dist_rank(dist)
             _ranks.count = lib.ct_dist_size(dist)
             _ranks.quiet = _ranks.rank > 0
+        self._renew_nets()
+
+    def _renew_nets(self):
         solver = self._solver and self._solver()
         if self._stale and solver is not None:
             pointer = self.handle.pointer
@@ -297,6 +300,7 @@ class Job:
         if self.handle is not None:
             self._forget_signals()
         lib.ct_elastic_close(self._pointer, done and self.entered)
+        self._renew_nets()  # the others may have ended while a view began
         self.entered = False
         self.handle = None
         _ranks.quiet = False

@@ -386,6 +386,20 @@ class TestJobs(Elastic):
         self.ended(job)
         self.check_weights(iterations, 3)
 
+    def test_nets_are_there_though_the_last_view_ended(self):
+        """The others part while a view begins: nobody tells that it did."""
+        self.solver_file(100)
+        self.ended(self.start(*self.script(
+            HEAD.replace('caffe.distributed.init(',
+                         'caffe.distributed.init(elastic=True, ') + """
+solver.step(3)
+before = solver.net.params['score'][0].data.copy()
+caffe.distributed._job._changed(False)
+caffe.distributed.finish()
+assert (solver.net.params['score'][0].data == before).all()
+assert solver.net.blobs['score'].data.shape[1] > 0
+""")))
+
     def test_a_whole_training_survives(self):
         self.solver_file(60)
         jobs = [self.by_hand(WHOLE, elastic=(3, 4)) for _ in range(3)]
