@@ -190,7 +190,6 @@ static bool read_will(const struct rank *r, struct elastic_will *out)
            elastic_will_read(w->will, w->will_bytes, out) == CT_OK;
 }
 
-/* Who has left is in no view. */
 static bool is_in(const struct elastic_view *v, const struct rank *r)
 {
     const uint64_t id = atomic_load(&r->page->id);
@@ -201,6 +200,7 @@ static bool is_in(const struct elastic_view *v, const struct rank *r)
     return false;
 }
 
+/* Who has left is in no view. */
 static bool is_in_view(const struct rank *r)
 {
     struct elastic_will will;
