@@ -198,15 +198,23 @@ static double probability(const struct tensor *x, int64_t c, int64_t i,
     return 1 / all;
 }
 
+/* Caffe's layer takes no probability for less than 1e-20, but its gradient is
+ * that of the loss without this. */
 static void infogain(const struct definition *d)
 {
     const int64_t n = define_dim(d->bottom, 0), c = d->bottom->n / n;
-    double sum = 0;
+    double sum = 0, minimised = 0;
 
     for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < c; k++)
-            sum -= d->bottom[2].v[(int64_t)d->bottom[1].v[i] * c + k] *
-                   log(probability(d->bottom, c, i, k));
+        for (int64_t k = 0; k < c; k++) {
+            const double h =
+                d->bottom[2].v[(int64_t)d->bottom[1].v[i] * c + k];
+            const double p = probability(d->bottom, c, i, k);
+
+            sum -= h * log(fmax(p, 1e-20));
+            minimised -= h * log(p);
+        }
+    *d->minimised = minimised / (double)n;
     d->top->v[0] = sum / (double)n;
 }
 
