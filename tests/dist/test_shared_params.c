@@ -109,6 +109,23 @@ TEST(shared_params, any_number_of_ranks_trains_as_copies_do)
                  ranks_train(counts[i], "", roads[k], 0), counts[i]);
 }
 
+/* Gradients of several tiles, across and down: 40 x 8300 and 8300 x 108. */
+TEST(shared_params, tiles_of_factors_make_whole_gradients)
+{
+    skip_on_gpu();
+    ranks_make_data();
+    ranks_insert("layer { name: 'tall' type: 'InnerProduct' bottom: 'x' "
+                 "top: 'tall' inner_product_param { num_output: 8300 "
+                 "weight_filler { type: 'xavier' } } } "
+                 "layer { name: 'wide' type: 'InnerProduct' bottom: 'tall' "
+                 "top: 'wide' inner_product_param { num_output: 40 "
+                 "weight_filler { type: 'xavier' } } } "
+                 "layer { name: 'q' type: 'Reduction' bottom: 'wide' top: 'q' "
+                 "loss_weight: 1e-3 reduction_param { operation: SUMSQ } } ");
+    same(ranks_train(3, "", "reduce: 'ring'", 0),
+         ranks_train(3, "", "road: 'factors'", 0), 3);
+}
+
 /* Each rank has seen other samples; a copy for all would mix them up. */
 TEST(shared_params, statistics_stay_each_ranks_own)
 {

@@ -17,7 +17,9 @@
 #include "device/cpu/loop.h"
 #include "dist/engine.h"
 
-enum { ROWS = 128, COLUMNS = 1024 }; /* of a tile */
+/* Floats of a tile, and its sides.  Wide ones touch fewer pages for each row of
+ * parameters, of which the next one is far away. */
+enum { TILE = 1 << 17, MOST_ROWS = 128, MOST_COLUMNS = 4096 };
 
 static int64_t round_up(int64_t n)
 {
@@ -58,7 +60,7 @@ static enum ct_status make(struct dist_factor *x)
     x->u = all->space + all->used;
     x->v = x->u + round_up(rows * x->n);
     all->used += floats_of(rows, x->n, x->m);
-    return ct_alloc(ROWS * COLUMNS, sizeof(*x->tile), "rows", &x->tile);
+    return ct_alloc(TILE, sizeof(*x->tile), "rows", &x->tile);
 }
 
 static void drop(struct dist_factor *x)
@@ -72,9 +74,27 @@ static enum ct_status keep(struct dist_factor *x, const struct ct_factors *f)
     return CT_OK;
 }
 
-static int64_t row_tiles(const struct dist_factor *x)
+static int64_t tile_columns(const struct dist_factor *x)
 {
-    return (x->n + ROWS - 1) / ROWS;
+    return x->m < MOST_COLUMNS ? x->m : MOST_COLUMNS;
+}
+
+static int64_t tile_rows(const struct dist_factor *x)
+{
+    const int64_t rows = TILE / tile_columns(x);
+
+    return rows < MOST_ROWS ? rows : MOST_ROWS;
+}
+
+/* Tiles in a column of them, and in a row. */
+static int64_t tiles_down(const struct dist_factor *x)
+{
+    return (x->n + tile_rows(x) - 1) / tile_rows(x);
+}
+
+static int64_t tiles_across(const struct dist_factor *x)
+{
+    return (x->m + tile_columns(x) - 1) / tile_columns(x);
 }
 
 /* Down the columns first: those of V stay in a cache. */
@@ -83,10 +103,11 @@ static enum ct_status make_tile(struct ct_shared *s, void *arg, int64_t tile)
     const struct dist_factor *x  = arg;
     const struct ct_params_user *t    = &x->dist->host.user;
     const struct ct_net_param *p = ct_net_param(x->dist->net, x->param);
-    const int64_t row = tile % row_tiles(x) * ROWS;
-    const int64_t col = tile / row_tiles(x) * COLUMNS;
-    const int64_t n   = x->n - row < ROWS ? x->n - row : ROWS;
-    const int64_t m   = x->m - col < COLUMNS ? x->m - col : COLUMNS;
+    const int64_t rows = tile_rows(x), columns = tile_columns(x);
+    const int64_t row  = tile % tiles_down(x) * rows;
+    const int64_t col  = tile / tiles_down(x) * columns;
+    const int64_t n    = x->n - row < rows ? x->n - row : rows;
+    const int64_t m    = x->m - col < columns ? x->m - col : columns;
 
     (void)s;
     CT_TRY(ct_gemm_ld(p->blob->dev, CT_T, CT_N, n, m,
@@ -109,7 +130,7 @@ static enum ct_status post(struct dist_factor *x, const struct ct_factors *f)
         x->dist->host.shared,
         &(struct ct_shared_work){
             .label = x->name, .run = make_tile, .arg = x,
-            .n_pieces = row_tiles(x) * ((x->m + COLUMNS - 1) / COLUMNS),
+            .n_pieces = tiles_down(x) * tiles_across(x),
             .bytes    = (u + v) * sizeof(float) },
         &x->ticket);
 }
