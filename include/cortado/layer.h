@@ -223,11 +223,12 @@ struct ct_layer_type {
      * False: cannot.  NULL: every layer for itself again.  Reshape follows. */
     bool (*absorb)(struct ct_layer *l, const struct ct_layer *next);
     /* Optional, when all have absorbed what they can: `writer` alone writes
-     * `top`, which is bottom i, and nobody else reads it.  NULL: that is no
-     * longer so.  True: the writer has more to do now, and its reshape
-     * follows. */
+     * `top`, which is bottom i, and nobody else reads it; or the writer ends in
+     * a Split.  `last`: no other reader of that runs backward after this layer.
+     * Writer NULL: that is no longer so.  True: one of both has more to do now,
+     * and their reshape follows. */
     bool (*meet)(struct ct_layer *l, int i, struct ct_layer *writer,
-                 const struct ct_blob *top);
+                 const struct ct_blob *top, bool last);
     /* Optional: whether blob 0 had better lie in CT_TILES16, values and
      * gradients; forward and backward look where it lies.  CPU. */
     bool (*packs)(const struct ct_layer *l);

@@ -59,7 +59,7 @@ bool ct_conv_desc_equal(const struct ct_conv_desc *a,
            a->out_channels == b->out_channels && a->group == b->group &&
            a->has_bias == b->has_bias && a->sum == b->sum &&
            a->relu == b->relu && a->packed == b->packed &&
-           a->moments == b->moments &&
+           a->moments == b->moments && a->ends == b->ends &&
            a->untuned == b->untuned && a->forward_only == b->forward_only &&
            a->transposed == b->transposed &&
            a->src_layout == b->src_layout && a->dst_layout == b->dst_layout &&
@@ -279,6 +279,18 @@ bool ct_conv_moments(struct ct_conv *c, const float *y, struct ct_moments *out)
     c = ct_conv_of(c, CT_CONV_FORWARD);
     return c->desc.moments && c->desc.batch && c->impl->moments &&
            c->impl->moments(c, y, out);
+}
+
+enum ct_status ct_conv_backward_end(struct ct_conv *c, const float *w,
+                                    const float *dy,
+                                    const struct ct_conv_end *end,
+                                    struct ct_moments *sums)
+{
+    *sums = (struct ct_moments){ NULL, 0 };
+    c     = ct_conv_of(c, CT_CONV_DATA);
+    return c->desc.ends && c->desc.batch && c->impl->backward_end
+               ? c->impl->backward_end(c, w, dy, end, sums)
+               : CT_OK;
 }
 
 enum ct_status ct_conv_backward_data(struct ct_conv *c, const float *w,

@@ -14,7 +14,8 @@
  * where y > 0.  With `packed` only forward runs, many times with weights that
  * ct_conv_pack() has seen before.  With `moments` somebody asks for the sums
  * of y's channels after a forward pass, and gets them where making them on the
- * way is faster than reading y again.
+ * way is faster than reading y again.  With `ends` the gradient of x may be
+ * asked for as ct_conv_backward_end() has it.
  *
  * Deconvolution is the same object run backwards: its forward pass is
  * backward_data, its backward pass is forward, and x and dy change places in
@@ -41,6 +42,7 @@ struct ct_conv_desc {
     int64_t        pad[CT_CONV_MAX], dilation[CT_CONV_MAX];
     bool           has_bias, sum, relu, packed;
     bool           moments; /* the sums of y's channels are of use */
+    bool           ends;    /* x is a block's end: struct ct_conv_end */
     bool           untuned; /* what was measured plays no part */
     bool           forward_only; /* no backward passes follow */
     bool           transposed; /* a deconvolution's: run backwards */
@@ -110,6 +112,26 @@ struct ct_moments {
 /* Those that the last forward pass left of y, for one who asks; false: it left
  * none. */
 bool ct_conv_moments(struct ct_conv *c, const float *y, struct ct_moments *out);
+/* Where x is the end of a residual block, of a sum with BatchNorm and a ReLU,
+ * that has a second reader: the gradient of the sum, and what BatchNorm needs
+ * of it.  All arrays lie as x does.
+ *
+ *     e = dx + other where x > 0, else 0     sums of e and e (norm's x - mean)
+ */
+struct ct_conv_end {
+    const void  *other; /* the gradient by the second reader */
+    const void  *above; /* a bit for each x > 0 */
+    const void  *x;     /* what BatchNorm read */
+    const float *mean;  /* of its channels */
+    void        *e;
+};
+
+/* e and its sums, two floats for each slot of a channel, at part[2 (q slots +
+ * i)]: until the next backward pass.  part NULL: nothing was done, because dx
+ * and a pass of its own are faster. */
+CT_MUST_CHECK enum ct_status ct_conv_backward_end(
+    struct ct_conv *c, const float *w, const float *dy,
+    const struct ct_conv_end *end, struct ct_moments *sums);
 /* dx = ... */
 CT_MUST_CHECK enum ct_status ct_conv_backward_data(struct ct_conv *c,
                                                    const float *w,

@@ -26,6 +26,11 @@ struct ct_conv_impl {
                                     const float *dy, float *dx);
     /* Optional: as ct_conv_moments(). */
     bool (*moments)(struct ct_conv *c, const float *y, struct ct_moments *out);
+    /* Optional: as ct_conv_backward_end(). */
+    enum ct_status (*backward_end)(struct ct_conv *c, const float *w,
+                                   const float *dy,
+                                   const struct ct_conv_end *end,
+                                   struct ct_moments *sums);
     bool writes; /* backward_weights honours ct_conv.write */
     /* dw is not NULL: a bias alone is the dispatcher's work. */
     enum ct_status (*backward_weights)(struct ct_conv *c, const float *x,

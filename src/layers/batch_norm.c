@@ -29,7 +29,11 @@
  *     y = max(s v z + b + a, 0)    da = e, the sum of all dy where y > 0
  *
  * and forward keeps a bit for each y > 0, so that backward need not read y.
- * There a convolution before it may have added up x already (meet).
+ * Where a is what another BatchNorm makes, with its Scale, that one leaves its
+ * map to this one (meet).
+ *
+ * There a convolution before it may have added up x already (meet), and one
+ * behind it may make e and the sums of it (ct_conv_end).
  *
  * Where ranks share their statistics (ct_run.peers) m counts the values of all
  * of them, and every sum above is one over ranks, but those of ds and db. */
@@ -473,6 +477,7 @@ static void bn_alone_again(struct ct_layer *l)
 
     s->scale = NULL;
     s->sum = s->relu = s->split = false;
+    s->thin = 0;
     l->flags |= CT_LAYER_NO_TOP;
 }
 
@@ -506,15 +511,39 @@ static bool bn_absorb(struct ct_layer *l, const struct ct_layer *next)
     return true;
 }
 
-/* The convolution must write the bottom as it is, with nothing absorbed. */
+/* The other BatchNorm of a sum must be as this one is. */
+static bool bn_meet_norm(struct ct_layer *l, struct ct_layer *writer)
+{
+    struct batch_norm *s = l->state, *other;
+
+    if (s->added) {
+        other        = s->added->state;
+        other->adder = NULL;
+        s->added     = NULL;
+    }
+    if (!writer || writer->type != &ct_layer_batch_norm ||
+        writer->dev != l->dev || !ct_impl_allowed("norms", "one"))
+        return false;
+    other = writer->state;
+    if (!s->sum || other->sum || other->relu || other->global ||
+        other->merged || s->merged)
+        return false;
+    s->added     = writer;
+    other->adder = l;
+    return true;
+}
+
+/* Bottom 1 is that of a sum.  The convolution must write bottom 0 as it is,
+ * with nothing absorbed. */
 static bool bn_meet(struct ct_layer *l, int i, struct ct_layer *writer,
-                    const struct ct_blob *top)
+                    const struct ct_blob *top, bool last)
 {
     struct batch_norm *s       = l->state;
     struct ct_conv_layer *conv = writer ? ct_conv_layer_of(writer) : NULL;
 
-    (void)i;
-    (void)top;
+    (void)top, (void)last;
+    if (i == 1)
+        return bn_meet_norm(l, writer);
     if (s->before)
         ct_conv_layer_of(s->before)->moments = false;
     s->before = NULL;
@@ -537,6 +566,60 @@ bool batch_norm_moments(const struct ct_layer *l, const float *x,
         return false;
     conv = s->before->state;
     return conv->conv[0] && ct_conv_moments(conv->conv[0], x, out);
+}
+
+bool batch_norm_splits(const struct ct_layer *l)
+{
+    const struct batch_norm *s = l->state;
+
+    return l->type == &ct_layer_batch_norm && s->sum && s->relu && s->split &&
+           !s->merged;
+}
+
+bool batch_norm_end(const struct ct_layer *l, const float *dx,
+                    struct ct_conv_end *out)
+{
+    const struct batch_norm *s = l->state;
+
+    *out       = s->end;
+    out->other = s->diff[s->diff[0] == dx ? 1 : 0];
+    return batch_norm_splits(l) && s->noted && s->view.layout == CT_NHWC &&
+           s->view.dtype == CT_BF16 && out->other && out->e &&
+           (s->diff[0] == dx) != (s->diff[1] == dx);
+}
+
+void batch_norm_ended(struct ct_layer *l, const struct ct_moments *sums)
+{
+    struct batch_norm *s = l->state;
+
+    s->ended = *sums;
+}
+
+bool batch_norm_reader(struct ct_layer *l, const int64_t *stride)
+{
+    struct batch_norm *s = l->state;
+
+    if (s->thin > 0 &&
+        memcmp(s->stride, stride, sizeof(s->stride)) != 0)
+        return false;
+    memcpy(s->stride, stride, sizeof(s->stride));
+    s->thin++;
+    return true;
+}
+
+bool batch_norm_takes_thin(const struct ct_layer *l)
+{
+    const struct batch_norm *s = l->state;
+
+    return batch_norm_splits(l) && s->thin == 2 && s->view.layout == CT_NHWC;
+}
+
+void batch_norm_thinned(struct ct_layer *l, const int64_t *in)
+{
+    struct batch_norm *s = l->state;
+
+    memcpy(s->in, in, sizeof(s->in));
+    s->thinned++;
 }
 
 static void bn_teardown(struct ct_layer *l)

@@ -3,14 +3,13 @@
 #define CT_LAYERS_BATCH_NORM_H
 
 #include "cortado/layer.h"
+#include "device/conv.h"
 #include "device/batch_norm_ops.h"
 #include "device/norm.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-struct ct_moments;
 
 /* Its blobs. */
 enum { MEAN, VARIANCE, FACTOR, N_BLOBS };
@@ -36,7 +35,23 @@ struct batch_norm {
     float             *here;   /* two rows of stats, from a GPU; owned */
     double             m;      /* values a channel that the statistics see */
     struct ct_layer   *before; /* a convolution that adds up x, or NULL */
+    /* Where a sum adds two of them: in the one that absorbed it, the other; in
+     * the other, the first one, and its own x, which it has left to that one
+     * to normalise in this pass, or NULL. */
+    struct ct_layer   *added, *adder;
+    const void        *left;
+    /* Behind a sum and a Split: what forward has for a convolution that ends
+     * the block's gradient, the gradients of the tops, and what that left. */
+    struct ct_conv_end end;
+    const void        *diff[2];
+    struct ct_moments  ended;
+    /* There, too: how many readers can leave out positions between those that
+     * strides read, and have done so in this pass; of images of this size. */
+    int                thin, thinned;
+    int64_t            stride[2], in[2];
 };
+
+extern const struct ct_layer_type ct_layer_batch_norm;
 
 /* Over ranks, in the CPU's memory, where the functions on a GPU have copied
  * them: a batch's means and variances become those of all batches, and s->m
@@ -52,6 +67,21 @@ CT_MUST_CHECK enum ct_status batch_norm_merge_sums(const struct ct_layer *l,
  * as when they were asked for already. */
 bool batch_norm_moments(const struct ct_layer *l, const float *x,
                         struct ct_moments *out);
+
+/* For a convolution that reads a top of `l`, as the last one backward: whether
+ * its gradient dx can be ended by it, now that forward has run, and how; and
+ * that this has been done. */
+bool batch_norm_splits(const struct ct_layer *l);
+bool batch_norm_end(const struct ct_layer *l, const float *dx,
+                    struct ct_conv_end *out);
+void batch_norm_ended(struct ct_layer *l, const struct ct_moments *sums);
+
+/* For convolutions that read tops of `l`, images at every stride-th position:
+ * that one does so, before the first pass; whether all do, so that they may
+ * leave out the others; and that one has, of images of size `in`. */
+bool batch_norm_reader(struct ct_layer *l, const int64_t *stride);
+bool batch_norm_takes_thin(const struct ct_layer *l);
+void batch_norm_thinned(struct ct_layer *l, const int64_t *in);
 
 #ifdef __cplusplus
 }

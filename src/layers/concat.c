@@ -184,12 +184,13 @@ void ct_concat_masked(const struct ct_layer *l, int i)
 }
 
 static bool concat_meet(struct ct_layer *l, int i, struct ct_layer *writer,
-                        const struct ct_blob *top)
+                        const struct ct_blob *top, bool last)
 {
     struct concat *c = l->state;
     const bool takes = writer && c->whole && writer->dev == l->dev &&
                        ct_conv_layer_of(writer);
 
+    (void)last;
     if (i < CONCAT_WRITERS)
         c->writer[i] = takes ? (struct concat_writer){ writer, top }
                              : (struct concat_writer){ NULL, NULL };

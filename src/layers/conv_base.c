@@ -9,7 +9,9 @@
 
 #include "base/mem.h"
 #include "cortado/log.h"
+#include "device/conv_ahead.h"
 #include "device/recording.h"
+#include "layers/batch_norm.h"
 #include "layers/common.h"
 #include "proto/params.h"
 
@@ -249,6 +251,29 @@ static enum ct_status conv_pick(struct ct_layer *l, int i,
     return st == CT_OK ? CT_OK : ct_fail_in(st, "layer %s", l->name);
 }
 
+/* The object without a stride, of the positions that are read. */
+static enum ct_status thin_pick(struct ct_layer *l)
+{
+    struct ct_conv_layer *s = l->state;
+    struct ct_conv_desc d   = *ct_conv_description(s->conv[0]);
+    enum ct_status st;
+
+    for (int i = 0; i < d.n_spatial; i++) {
+        d.in[i]     = ct_conv_out(&d, i);
+        d.stride[i] = 1;
+    }
+    d.moments = d.ends = false;
+    if (s->thin && s->thin_conv &&
+        ct_conv_desc_equal(&d, ct_conv_description(s->thin_conv)))
+        return CT_OK;
+    ct_conv_destroy(s->thin_conv);
+    s->thin_conv = NULL;
+    if (!s->thin)
+        return CT_OK;
+    st = ct_conv_create(l->dev, &d, l->run->work, &s->thin_conv);
+    return st == CT_OK ? CT_OK : ct_fail_in(st, "layer %s", l->name);
+}
+
 static bool in_tiles(const struct ct_layer *l)
 {
     return l->blob[CT_CONV_WEIGHT]->data.layout == CT_TILES16;
@@ -265,6 +290,7 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
     s->desc.untuned    = l->run->share > 0; /* same bits on any machine */
     s->desc.transposed = s->kind == CT_CONV_TRANSPOSED;
     s->desc.moments    = s->moments && !s->desc.untuned && io->n_top == 1;
+    s->desc.ends = s->end && !s->desc.untuned && io->n_top == 1;
     s->desc.forward_only =
         l->run->forward_only && s->kind != CT_CONV_TRANSPOSED;
     if (s->kind != CT_CONV_TRANSPOSED) {
@@ -293,7 +319,7 @@ enum ct_status ct_conv_layer_reshape(struct ct_layer *l,
         CT_TRY(conv_pick(l, i, &d));
         CT_TRY(ct_conv_set_tiles(s->conv[i], in_tiles(l)));
     }
-    return CT_OK;
+    return s->thin || s->thin_conv ? thin_pick(l) : CT_OK;
 }
 
 enum ct_status ct_conv_layer_tune(struct ct_layer *l)
@@ -327,6 +353,20 @@ float *ct_conv_layer_diff(const struct ct_layer *l, int i)
     return i < l->n_blob && l->blob_wants_grad[i] ? ct_diff(l->blob[i]) : NULL;
 }
 
+enum ct_status ct_conv_layer_ahead(struct ct_layer *l, enum ct_pass pass,
+                                   bool begins)
+{
+    const struct ct_conv_layer *s = l->state;
+    const float *w = begins && !s->desc.packed
+                         ? ct_data(l->blob[CT_CONV_WEIGHT])
+                         : NULL;
+
+    for (int i = 0; i < s->n_conv; i++)
+        if (s->conv[i])
+            CT_TRY(ct_conv_weights_ahead(s->conv[i], pass, w));
+    return CT_OK;
+}
+
 enum ct_status ct_conv_layer_forward(struct ct_layer *l,
                                      const struct ct_io *io)
 {
@@ -343,6 +383,26 @@ enum ct_status ct_conv_layer_forward(struct ct_layer *l,
         CT_TRY(ct_conv_forward(s->conv[i], ct_data(io->bottom[i]), w, b,
                                ct_data(io->top[i])));
     }
+    return CT_OK;
+}
+
+static enum ct_status backward_data(struct ct_layer *l, int i, const float *dy,
+                                    float *dx)
+{
+    struct ct_conv_layer *s = l->state;
+    const float *w          = ct_data(l->blob[CT_CONV_WEIGHT]);
+    struct ct_moments sums  = { NULL, 0 };
+    struct ct_conv_end end;
+
+    if (s->thin && batch_norm_takes_thin(s->thin)) {
+        batch_norm_thinned(s->thin, s->desc.in);
+        return ct_conv_backward_data(s->thin_conv, w, dy, dx);
+    }
+    if (s->end && batch_norm_end(s->end, dx, &end))
+        CT_TRY(ct_conv_backward_end(s->conv[i], w, dy, &end, &sums));
+    if (!sums.part)
+        return ct_conv_backward_data(s->conv[i], w, dy, dx);
+    batch_norm_ended(s->end, &sums);
     return CT_OK;
 }
 
@@ -382,9 +442,7 @@ enum ct_status ct_conv_layer_backward(struct ct_layer *l,
         if (aside)
             CT_TRY(ct_side_end(l->dev));
         if (io->want_grad[i])
-            CT_TRY(ct_conv_backward_data(s->conv[i],
-                                         ct_data(l->blob[CT_CONV_WEIGHT]), dy,
-                                         ct_diff(io->bottom[i])));
+            CT_TRY(backward_data(l, i, dy, ct_diff(io->bottom[i])));
     }
     return CT_OK;
 }
@@ -421,6 +479,7 @@ void ct_conv_layer_teardown(struct ct_layer *l)
 
     for (int i = 0; s->conv && i < s->n_conv; i++)
         conv_drop(s, i);
+    ct_conv_destroy(s->thin_conv);
     ct_free(s->conv);
     ct_fold_fini(&s->fold);
 }

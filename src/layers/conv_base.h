@@ -5,6 +5,7 @@
 
 #include "cortado/layer.h"
 #include "device/conv.h"
+#include "device/impl.h"
 #include "layers/fold.h"
 
 enum ct_conv_kind {
@@ -29,6 +30,11 @@ struct ct_conv_layer {
      * added up the gradient of the bias; see ct_conv_layer_masks(). */
     bool                masked;
     bool                moments;   /* the layer behind asks for them */
+    struct ct_layer    *end; /* a BatchNorm whose gradient it ends, or NULL */
+    /* One that takes the gradient of x for the positions alone that the kernel
+     * reads, or NULL; and the object that makes that, without a stride. */
+    struct ct_layer    *thin;
+    struct ct_conv     *thin_conv; /* owned */
     struct ct_conv    **conv; /* owned, and what it points to */
     int                 n_conv;
 };
@@ -61,16 +67,24 @@ const char *ct_conv_layer_describe(const struct ct_layer *l, const char **why);
 double ct_conv_layer_macs(const struct ct_layer *l, const struct ct_io *io);
 void   ct_conv_layer_teardown(struct ct_layer *l);
 
-/* conv_fuse.c: the slot of the type, what the convolution objects are given,
+/* conv_fuse.c: the slots of the type, what the convolution objects are given,
  * and dy = 0 where y is, for a ReLU; where that sums up the gradient of the
  * bias on its way, *db is NULL afterwards. */
 bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next);
+bool ct_conv_layer_meet(struct ct_layer *l, int i, struct ct_layer *writer,
+                        const struct ct_blob *top, bool last);
 CT_MUST_CHECK enum ct_status ct_conv_layer_weights(struct ct_layer *l,
                                                    const float **w,
                                                    const float **b);
 CT_MUST_CHECK enum ct_status ct_conv_layer_mask(const struct ct_layer *l,
                                                 const struct ct_blob *top,
                                                 float **db);
+
+/* Weights get the form that a pass wants before its turn: conv_ahead.h.  With
+ * `begins` false no pass finds them any more. */
+CT_MUST_CHECK enum ct_status ct_conv_layer_ahead(struct ct_layer *l,
+                                                 enum ct_pass pass,
+                                                 bool begins);
 
 /* The state of a layer whose objects run forwards; NULL: it has no such. */
 struct ct_conv_layer *ct_conv_layer_of(struct ct_layer *l);
@@ -98,6 +112,7 @@ void ct_conv_layer_masked(struct ct_layer *l);
         .backward   = CT_EVERY_DEVICE(ct_conv_layer_backward),               \
         .accepts    = ct_conv_layer_accepts,                                 \
         .absorb     = ct_conv_layer_absorb,                                  \
+        .meet       = ct_conv_layer_meet,                                    \
         .packs      = ct_conv_layer_rests,                                   \
         .tune       = ct_conv_layer_tune,                                    \
         .describe   = ct_conv_layer_describe,                                \

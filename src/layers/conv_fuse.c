@@ -5,12 +5,19 @@
  *
  *     y = max(W x + b, 0)        dy = 0 where y = 0, in place
  *
+ * In the other direction, it may end the gradient of a residual block whose end
+ * it reads, with the sums that BatchNorm needs (ct_conv_end).  With a kernel of
+ * one point and a stride it leaves out the positions of that gradient that are
+ * 0, where all that read this end do so.
+ *
  * In a net that only runs forward it also adds the other bottom of a sum
  * before that, and takes BatchNorm and Scale into its weights (fold.h); with
  * parameters that stand the weights are packed once. */
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/impl.h"
+#include "layers/batch_norm.h"
 #include "layers/common.h"
 #include "layers/conv_base.h"
 #include "layers/eltwise.h"
@@ -41,6 +48,48 @@ bool ct_conv_layer_absorb(struct ct_layer *l, const struct ct_layer *next)
     if (s->relu) /* backward reads its sign, and masks dy */
         l->flags &= ~(unsigned)(CT_LAYER_NO_TOP | CT_LAYER_LEAVES_DIFF);
     return s->relu;
+}
+
+/* Whether it reads some positions alone, each once. */
+static bool reads_thinly(const struct ct_conv_layer *s)
+{
+    const struct ct_conv_desc *d = &s->desc;
+    bool thin                    = false;
+
+    for (int i = 0; i < d->n_spatial; i++) {
+        if (d->kernel[i] != 1 || d->pad[i] != 0)
+            return false;
+        thin |= d->stride[i] > 1;
+    }
+    return thin && d->n_spatial == 2 && s->axis == 1;
+}
+
+/* Whether it may end the gradient of a residual block. */
+static bool may_end(void)
+{
+    return ct_impl_allowed("ends", "conv") ||
+           ct_impl_allowed("ends", "faster");
+}
+
+bool ct_conv_layer_meet(struct ct_layer *l, int i, struct ct_layer *writer,
+                        const struct ct_blob *top, bool last)
+{
+    struct ct_conv_layer *s = l->state;
+
+    (void)top;
+    if (i > 0)
+        return false;
+    s->end = s->thin = NULL;
+    if (!writer || l->dev->kind == CT_CPU || writer->dev != l->dev ||
+        s->kind != CT_CONV_PLAIN || s->n_conv > 1 || l->run->forward_only ||
+        !batch_norm_splits(writer))
+        return false;
+    if (reads_thinly(s) && ct_impl_allowed("thin", "conv") &&
+        batch_norm_reader(writer, s->desc.stride))
+        s->thin = writer;
+    else if (last && may_end())
+        s->end = writer;
+    return s->thin || s->end;
 }
 
 enum ct_status ct_conv_layer_weights(struct ct_layer *l, const float **w,

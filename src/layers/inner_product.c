@@ -21,6 +21,7 @@
 
 #include "device/conv.h"
 #include "device/cpu/loop.h"
+#include "device/impl.h"
 #include "device/workspace.h"
 #include "layers/cuda/slots.h"
 #include "layers/inner_product.h"
@@ -85,6 +86,17 @@ static struct ct_workspace *ip_work(const struct ct_layer *l)
     return l->run->work ? l->run->work : &s->own;
 }
 
+/* Whether its factors get 16 bits.  Where there is little to multiply that
+ * takes longer than the products gain. */
+static bool rounds(const struct inner_product *s)
+{
+    const double few = 1 << 26;
+
+    return s->shorts[0] &&
+           (ct_impl_allowed("rounding", "all") ||
+            (double)s->ip.m * (double)s->ip.n * (double)s->ip.k > few);
+}
+
 static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
 {
     struct inner_product *s = l->state;
@@ -98,13 +110,13 @@ static enum ct_status ip_reshape(struct ct_layer *l, const struct ct_io *io)
     y.n_axes       = s->axis + 1;
     y.dim[s->axis] = s->ip.n;
     CT_TRY(ct_reshape(io->top[0], y));
+    s->rounds = rounds(s);
     if (s->shorts[0]) { /* two to a float */
-        const struct ct_ip *p = &s->ip;
+        const int64_t m = s->rounds ? s->ip.m : 0, n = s->rounds ? s->ip.n : 0;
 
-        CT_TRY(ct_reshape(s->shorts[CT_IP_X], CT_SHAPE((p->m * k + 1) / 2)));
-        CT_TRY(ct_reshape(s->shorts[CT_IP_W], CT_SHAPE((p->n * k + 1) / 2)));
-        CT_TRY(ct_reshape(s->shorts[CT_IP_DY],
-                          CT_SHAPE((p->m * p->n + 1) / 2)));
+        CT_TRY(ct_reshape(s->shorts[CT_IP_X], CT_SHAPE((m * k + 1) / 2)));
+        CT_TRY(ct_reshape(s->shorts[CT_IP_W], CT_SHAPE((n * k + 1) / 2)));
+        CT_TRY(ct_reshape(s->shorts[CT_IP_DY], CT_SHAPE((m * n + 1) / 2)));
     }
     s->ip.has_bias = ct_inner_product_param(l->param)->bias_term ||
                      ct_fold_any(&s->fold);

@@ -19,6 +19,7 @@ struct inner_product {
     /* On a GPU in the 16-bit precisions: x and W of the forward pass and dy,
      * as the products take them. */
     struct ct_blob *shorts[CT_IP_SHORTS];
+    bool            rounds; /* they are in use */
 };
 
 #endif

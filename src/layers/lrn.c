@@ -90,14 +90,15 @@ static bool lrn_accepts(const struct ct_layer *l, const struct ct_io *io,
 }
 
 static bool lrn_meet(struct ct_layer *l, int i, struct ct_layer *writer,
-                     const struct ct_blob *top)
+                     const struct ct_blob *top, bool last)
 {
     struct lrn *s    = l->state;
     const bool takes = writer && l->dev->kind == CT_CUDA &&
                        writer->dev == l->dev && ct_conv_layer_of(writer) &&
-                       ct_impl_allowed("mask", "next");
+                       (ct_impl_allowed("mask", "next") ||
+                        ct_impl_allowed("mask", "all"));
 
-    (void)i;
+    (void)i, (void)last;
     s->writer = takes ? writer : NULL;
     s->top    = takes ? top : NULL;
     return false;

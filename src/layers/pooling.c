@@ -17,14 +17,18 @@
  * absorbed a ReLU, a GPU forgets the places of maxima that are not above 0: dx
  * is 0 where the ReLU would make it so, and its sums over channels, which are
  * the gradient of the convolution's bias, are those of the dy that have a
- * place.
+ * place.  A mean masks dx on its way, and dx is read again for the sums.
  *
- * Deviations from Caffe: AVE
- * gives 0, not NaN, for a window without any position (stride > kernel), and
- * STOCHASTIC runs on the CPU, and backward in the TEST phase too. */
+ * On a GPU maxima absorb a ReLU behind them: those that are not above 0 become
+ * 0 and have no place.
+ *
+ * Deviations from Caffe: AVE gives 0, not NaN, for a window without any
+ * position (stride > kernel), and STOCHASTIC runs on the CPU, and backward in
+ * the TEST phase too. */
 #include "cortado/layer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "device/cpu/loop.h"
 #include "device/impl.h"
@@ -250,18 +254,44 @@ static bool pooling_accepts(const struct ct_layer *l, const struct ct_io *io,
            ct_pooling_param(l->param)->pool != METHOD(STOCHASTIC);
 }
 
+static bool pooling_absorb(struct ct_layer *l, const struct ct_layer *next)
+{
+    struct pooling *s = l->state;
+
+    if (next && (s->relu || l->dev->kind != CT_CUDA ||
+                 ct_pooling_param(l->param)->pool != METHOD(MAX) ||
+                 strcmp(next->type->name, "ReLU") != 0 ||
+                 ct_relu_param(next->param)->negative_slope != 0 ||
+                 !ct_impl_allowed("clamp", "pool")))
+        return false;
+    s->relu = next != NULL;
+    return true;
+}
+
+/* Whether its kind may mask dx for a convolution before it. */
+static bool may_mask(const struct ct_layer *l)
+{
+    switch (ct_pooling_param(l->param)->pool) {
+    case METHOD(MAX):
+        return ct_impl_allowed("mask", "next") ||
+               ct_impl_allowed("mask", "all");
+    case METHOD(AVE):
+        return ct_impl_allowed("mask", "all");
+    default:
+        return false;
+    }
+}
+
 /* A second top shows all places. */
 static bool pooling_meet(struct ct_layer *l, int i, struct ct_layer *writer,
-                         const struct ct_blob *top)
+                         const struct ct_blob *top, bool last)
 {
     struct pooling *s = l->state;
     const bool takes  = writer && l->dev->kind == CT_CUDA &&
                        writer->dev == l->dev && l->param->n_top == 1 &&
-                       ct_pooling_param(l->param)->pool == METHOD(MAX) &&
-                       ct_conv_layer_of(writer) &&
-                       ct_impl_allowed("mask", "next");
+                       ct_conv_layer_of(writer) && may_mask(l);
 
-    (void)i;
+    (void)i, (void)last;
     s->writer = takes ? writer : NULL;
     s->top    = takes ? top : NULL;
     return false;
@@ -303,6 +333,7 @@ const struct ct_layer_type ct_layer_pooling = {
     .forward    = { pooling_forward, CT_CUDA_FN(pooling_forward) },
     .backward   = { pooling_backward, CT_CUDA_FN(pooling_backward) },
     .accepts    = pooling_accepts,
+    .absorb     = pooling_absorb,
     .meet       = pooling_meet,
     .teardown   = pooling_teardown,
 };

@@ -28,7 +28,9 @@
  *
  * At the end a layer may meet the layers that write its bottoms: a Concat masks
  * the diffs of convolutions that have absorbed a ReLU; a convolution computes
- * the sums from which BatchNorm makes its statistics.
+ * the sums from which BatchNorm makes its statistics, or ends the gradient of a
+ * BatchNorm with a sum whose top it reads as the last one backward, or leaves
+ * out of its own what is 0.
  *
  * All of this is off if blobs are kept, as for pycaffe, or with
  * CORTADO_IMPL=fuse:none. */
@@ -247,19 +249,45 @@ static int absorb(struct ct_net *net, int i)
     return last;
 }
 
-/* The first layer of the group whose only top is bottom b of layer i; NULL:
- * none.  Layer i is the only reader, because others would read a Split. */
+/* Whether no layer that reads a top of layer j runs backward after layer i. */
+static bool reads_last(const struct ct_net *net, int j, int i)
+{
+    for (int k = j + 1; k < net->n_layer; k++)
+        for (int b = 0; b < net->layer[k].n_bottom; b++)
+            for (int t = 0; t < net->layer[j].n_top; t++)
+                if (net->layer[k].bottom_id[b] == net->layer[j].top_id[t] &&
+                    net->layer[k].last < net->layer[i].last)
+                    return false;
+    return true;
+}
+
+/* Bottoms of a group: the one that it joins is the last. */
+static int n_bottoms(const struct net_layer *l)
+{
+    return l->n_bottom + (l->joins ? 1 : 0);
+}
+
+static int bottom_of(const struct net_layer *l, int b)
+{
+    return b < l->n_bottom ? l->bottom_id[b]
+                           : l->joins->bottom_id[l->joins_bottom];
+}
+
+/* The first layer of the group whose top is bottom b of layer i; NULL: none.
+ * It is the only top or one of a Split's, for others would read a Split. */
 static struct net_layer *group_before(struct ct_net *net, int i, int b)
 {
-    const int id = net->layer[i].bottom_id[b];
+    const struct net_layer *l = &net->layer[i];
+    const int id              = bottom_of(l, b);
+    const struct net_layer *reader = b < l->n_bottom ? l : l->joins;
 
-    for (int j = i - 1; j >= 0; j--)
+    for (int j = (int)(reader - net->layer) - 1; j >= 0; j--)
         for (int t = 0; t < net->layer[j].n_top; t++)
             if (net->layer[j].top_id[t] == id) {
                 struct net_layer *head = &net->layer[net->layer[j].first];
 
-                return net->layer[j].last == j && net->layer[j].n_top == 1 &&
-                               head->n_top == 1 && head->n_bottom == 1
+                return net->layer[j].last == j && head->n_top == 1 &&
+                               head->n_bottom == 1
                            ? head
                            : NULL;
             }
@@ -270,17 +298,22 @@ static struct net_layer *group_before(struct ct_net *net, int i, int b)
 static enum ct_status introduce(struct ct_net *net)
 {
     for (int i = 0; i < net->n_layer; i++) {
-        const struct net_layer *l        = &net->layer[i];
+        struct net_layer *l              = &net->layer[i];
         const struct ct_layer_type *type = l->layer->type;
 
-        for (int b = 0; type->meet && l->first == i && b < l->n_bottom; b++) {
+        for (int b = 0; type->meet && l->first == i && b < n_bottoms(l); b++) {
             struct net_layer *head = group_before(net, i, b);
 
             if (!head || !type->meet(l->layer, b, head->layer,
-                                     net->blob[l->bottom_id[b]].blob))
+                                     net->blob[bottom_of(l, b)].blob,
+                                     reads_last(net, head->last, i)))
                 continue;
             net->met = true;
+            if (head->joins && reads_last(net, head->last, i))
+                l->ends = head;
             for (int j = head->first; j <= head->last; j++)
+                CT_TRY(net_layer_reshape(net, &net->layer[j]));
+            for (int j = l->first; j <= l->last; j++)
                 CT_TRY(net_layer_reshape(net, &net->layer[j]));
         }
     }
@@ -289,8 +322,8 @@ static enum ct_status introduce(struct ct_net *net)
 
 static void part_again(const struct net_layer *l)
 {
-    for (int b = 0; l->layer->type->meet && b < l->n_bottom; b++)
-        (void)l->layer->type->meet(l->layer, b, NULL, NULL);
+    for (int b = 0; l->layer->type->meet && b < n_bottoms(l); b++)
+        (void)l->layer->type->meet(l->layer, b, NULL, NULL, false);
 }
 
 enum ct_status net_fuse(struct ct_net *net)
@@ -336,6 +369,7 @@ enum ct_status net_unfuse(struct ct_net *net)
         part_again(l);
         l->layer->absorbed = false;
         l->joins           = NULL;
+        l->ends            = NULL;
         l->diff_top        = 0;
         l->one_diff        = false;
         l->first = l->last = i;

@@ -6,7 +6,8 @@
  *
  *     data   producer's forward .. consumers' forward, and the backward of
  *            consumers that read bottom data and producers that read top data
- *     diff   the backward of the layer that writes it .. its producer's
+ *     diff   the backward of the layer that writes it, or of the one that ends
+ *            it (fuse.c) .. its producer's
  *
  * On a GPU sources run before a recorded pass (replay.c), wherever they stand,
  * so what they bring lives from the start.
@@ -174,6 +175,12 @@ static void touch_read(struct plan *p, int i)
                   2 * p->net->n_layer - 1 - step);
 }
 
+/* The gradient of the sum before a group that may end it. */
+static void touch_ended(struct plan *p, const struct net_layer *ends, int back)
+{
+    touch(p, diff_of(ends->joins->bottom_id[ends->joins_bottom]), back);
+}
+
 /* A group runs at its last layer's turn, by its first layer; what lies between
  * them is never touched. */
 static void touch_layer(struct plan *p, int i)
@@ -215,6 +222,8 @@ static void touch_layer(struct plan *p, int i)
         if (runs_back)
             touch(p, diff_of(l->top_id[t]), back);
     }
+    if (runs_back && head->ends)
+        touch_ended(p, head->ends, back);
     if (runs_back)
         touch_aside(p, l);
 }

@@ -48,6 +48,9 @@ struct net_layer {
      * blob, and the index of that bottom; NULL: none. */
     struct net_layer *joins;
     int              joins_bottom;
+    /* In the first layer of a group: the group that writes its bottom, with
+     * `joins`, and whose gradient it may end; NULL: none. */
+    const struct net_layer *ends;
     struct ct_blob  *with[2];           /* with `joins`: bottoms of the group */
     bool             with_grad[2];      /* with `joins`: those with gradient */
     int              diff_top; /* with ALIAS_DIFF: the top with bottom 0's
@@ -163,6 +166,19 @@ CT_MUST_CHECK enum ct_status net_unfuse(struct ct_net *net);
 /* replay.c: tells sources which of their tops may have unused rows at the
  * end. */
 void net_mark_open_ended(struct ct_net *net);
+
+/* ahead.c: in a pass that may use the side lane, at the beginning, before each
+ * layer of the forward pass, and at the end. */
+struct net_ahead {
+    int next;   /* the first convolution that nothing was done for */
+    int size;   /* of the next group of them */
+    int wanted; /* before this layer the main lane waits */
+};
+CT_MUST_CHECK enum ct_status net_ahead_begin(struct ct_net *net,
+                                             struct net_ahead *e);
+CT_MUST_CHECK enum ct_status net_ahead_before(struct ct_net *net,
+                                              struct net_ahead *e, int i);
+CT_MUST_CHECK enum ct_status net_ahead_end(struct ct_net *net);
 
 /* layouts.c: chooses layouts of blobs, and makes shadows where layers
  * disagree. */

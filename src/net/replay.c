@@ -146,16 +146,25 @@ static enum ct_status clear_diffs(struct ct_net *net)
     return end_aside(net);
 }
 
-/* The work that is recorded: everything except the sources.  The loss is sent
- * at the same time as the backward pass runs. */
-static enum ct_status run_rest(struct ct_net *net, bool fresh)
+static enum ct_status forward(struct ct_net *net, bool fresh)
 {
+    struct net_ahead ahead;
+
+    CT_TRY(net_ahead_begin(net, &ahead));
     if (fresh)
         CT_TRY(clear_diffs(net));
     for (int i = 0; i < net->n_layer; i++)
-        if (!is_source(net, i))
+        if (!is_source(net, i)) {
+            CT_TRY(net_ahead_before(net, &ahead, i));
             CT_TRY(net_forward_layer(net, i));
-    CT_TRY(ct_side_join(net->dev));
+        }
+    return ct_side_join(net->dev);
+}
+
+/* The loss is sent at the same time as the backward pass runs. */
+static enum ct_status both(struct ct_net *net, bool fresh)
+{
+    CT_TRY(forward(net, fresh));
     if (net->loss_scale) { /* backward scales the weights that it reads */
         CT_TRY(send_loss(net));
     } else {
@@ -164,6 +173,15 @@ static enum ct_status run_rest(struct ct_net *net, bool fresh)
         CT_TRY(end_aside(net));
     }
     return ct_net_backward(net);
+}
+
+/* The work that is recorded: everything except the sources. */
+static enum ct_status run_rest(struct ct_net *net, bool fresh)
+{
+    const enum ct_status st    = both(net, fresh);
+    const enum ct_status ended = net_ahead_end(net);
+
+    return st == CT_OK ? ended : st;
 }
 
 /* Index of the recording: with or without clearing, with or without

@@ -53,6 +53,21 @@ TEST(impl, unset_and_empty_leave_everything_as_usual)
     ASSERT(!ct_impl_asked());
 }
 
+/* They become usual when tests/gpu/run has passed with them. */
+TEST(impl, ways_that_have_not_run_on_a_gpu_are_not_usual)
+{
+    static const char *const ways[][2] = {
+        { "mask", "next" }, { "mask", "all" },         { "clamp", "pool" },
+        { "ends", "conv" }, { "ends", "faster" },      { "thin", "conv" },
+        { "norms", "one" }, { "product", "shared" },   { "rounding", "large" },
+        { "weights", "ahead" },
+    };
+
+    unset(NULL);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+        ASSERT(!ct_impl_allowed(ways[i][0], ways[i][1]));
+}
+
 TEST(impl, each_key_is_forced_by_its_own_item)
 {
     set("conv:gemm,,pool:ref,");

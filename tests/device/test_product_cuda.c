@@ -21,7 +21,8 @@ static void forget(void *unused)
     unsetenv("CORTADO_CUDA_MEMORY");
 }
 
-static const struct ct_device *open_gpu(void)
+/* `impl`: the products that are forced. */
+static const struct ct_device *open_gpu(const char *impl)
 {
     const char *name          = getenv("CORTADO_TEST_DEVICE");
     const struct ct_device *d = NULL;
@@ -30,7 +31,7 @@ static const struct ct_device *open_gpu(void)
         test_skip("CORTADO_TEST_DEVICE names no GPU");
     test_defer(forget, NULL);
     ASSERT(setenv("CORTADO_CUDA_MEMORY", "host", 1) == 0);
-    ASSERT(setenv("CORTADO_IMPL", "product:small", 1) == 0);
+    ASSERT(setenv("CORTADO_IMPL", impl, 1) == 0);
     ASSERT_OK(ct_device_cuda_open(0, CT_FP32, &d));
     test_defer(close_device, (void *)(uintptr_t)d);
     return d;
@@ -101,7 +102,24 @@ TEST(product_cuda, small_products_agree_with_sums_in_double)
         { 1, 1, 1 },    { 64, 10, 500 }, { 64, 500, 80 }, { 10, 500, 64 },
         { 17, 33, 129 }, { 16, 32, 16 },  { 100, 64, 7 },  { 3, 70, 1024 },
     };
-    const struct ct_device *d = open_gpu();
+    const struct ct_device *d = open_gpu("product:small");
+
+    for (int i = 0; i < (int)(sizeof(shapes) / sizeof(shapes[0])); i++)
+        for (int how = 0; how < 8; how++)
+            check(d, &shapes[i], how & 1 ? CT_T : CT_N, how & 2 ? CT_T : CT_N,
+                  how & 4 ? 1.0f : 0.0f);
+}
+
+/* As many blocks have a tile as k is long enough for; ends of k, of rows and of
+ * tiles that fall anywhere. */
+TEST(product_cuda, so_do_those_of_blocks_that_share_a_tile)
+{
+    static const struct shape shapes[] = {
+        { 1, 1, 64 },    { 64, 500, 800 }, { 64, 10, 500 }, { 100, 64, 1024 },
+        { 17, 33, 129 }, { 64, 80, 500 },  { 5, 31, 255 },  { 16, 32, 256 },
+        { 33, 7, 257 },  { 3, 70, 2049 },  { 40, 90, 130 }, { 12, 12, 63 },
+    };
+    const struct ct_device *d = open_gpu("product:small+shared");
 
     for (int i = 0; i < (int)(sizeof(shapes) / sizeof(shapes[0])); i++)
         for (int how = 0; how < 8; how++)

@@ -3,6 +3,7 @@
  * Every net is built twice, as it comes and with CORTADO_IMPL=fuse:none, and
  * trained on the same numbers; the plan says what was fused.  With
  * CORTADO_TEST_DEVICE the nets are on a GPU. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -59,11 +60,14 @@ static struct ct_net *trained(const char *text)
 static struct ct_net *alone(const char *text, Caffe__Phase phase,
                             struct ct_net_options o)
 {
+    const char *asked = getenv("CORTADO_IMPL");
+    char usual[256];
     struct ct_net *net;
 
+    snprintf(usual, sizeof(usual), "%s", asked ? asked : "");
     setenv("CORTADO_IMPL", "fuse:none", 1);
     net = together(text, phase, o);
-    unsetenv("CORTADO_IMPL");
+    setenv("CORTADO_IMPL", usual, 1); /* of tests/gpu/run */
     return net;
 }
 

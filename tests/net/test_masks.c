@@ -1,9 +1,10 @@
-/* test_masks.c - a max pooling or an LRN that masks gradients for the
- * convolution before it gives what both give one by one.
+/* test_masks.c - a pooling or an LRN that masks gradients for the convolution
+ * before it gives what both give one by one; so does a max pooling that clamps
+ * for a ReLU behind it.
  *
- * Nets of drawn shapes are built with CORTADO_IMPL=mask:next, as they come and
- * with fuse:none, and trained on the same numbers.  CORTADO_TEST_DEVICE names
- * the device; on a CPU they do nothing for others. */
+ * Nets of drawn shapes are built with CORTADO_IMPL=mask:all and clamp:pool,
+ * as they come and with fuse:none, and trained on the same numbers.
+ * CORTADO_TEST_DEVICE names the device; on a CPU they do nothing for others. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,11 +53,15 @@ static int draw(int n, uint64_t i, uint64_t k)
     return (int)(ct_philox_word(21, i, k) % (uint32_t)n);
 }
 
+static bool is_gpu(void)
+{
+    return test_device()->kind == CT_CUDA;
+}
+
 /* Whether channels are to be last, as layers need it that mask for others. */
 static bool nhwc(void)
 {
-    return test_device()->kind == CT_CUDA &&
-           ct_device_prefers_nhwc(test_device());
+    return is_gpu() && ct_device_prefers_nhwc(test_device());
 }
 
 /* Weights of -1, 0 and 1 and images of the same give a y of small whole
@@ -86,7 +91,7 @@ static struct ct_net *built(const char *text, const char *more)
 {
     struct ct_net_options o = { .device = test_device() };
     struct ct_net *net;
-    char impl[64];
+    char impl[96];
 
     snprintf(impl, sizeof(impl), "%s%s", nhwc() ? "" : "conv:ref,", more);
     setenv("CORTADO_IMPL", impl, 1);
@@ -154,16 +159,29 @@ static bool masks(struct ct_net *net)
     return false;
 }
 
-/* `can`: the layer masks, where channels are last. */
-static void check_with(const struct sizes *s, const char *words,
-                       const char *between, bool can)
+/* Whether a pooling of the net has absorbed a ReLU. */
+static bool clamps(struct ct_net *net)
+{
+    for (int i = 0; i < ct_net_n_layers(net); i++) {
+        const struct ct_layer *l = ct_net_layer(net, i);
+
+        if (strcmp(l->type->name, "Pooling") == 0)
+            return ((const struct pooling *)l->state)->relu;
+    }
+    return false;
+}
+
+/* `can`: the layer masks, where channels are last; `plain`: elsewhere too, on a
+ * GPU. */
+static void check_in(const struct sizes *s, const char *words,
+                     const char *between, bool can, bool plain)
 {
     struct ct_net *net, *conv, *alone;
     bool last;
     char text[TEXT];
 
     write_net(s, words, between, text);
-    net   = built(text, "mask:next");
+    net   = built(text, "mask:all,clamp:pool");
     conv  = built(text, "");
     alone = built(text, "fuse:none");
     last  = net_blob_named(net, "c")->data.layout == CT_NHWC;
@@ -177,8 +195,17 @@ static void check_with(const struct sizes *s, const char *words,
         same_gradients("against masks of the convolution", conv, net);
         same_gradients("against single layers", alone, net);
     }
-    ASSERT(masks(net) == (can && last && nhwc()));
-    ASSERT(!masks(conv) && !masks(alone));
+    if (last == nhwc() || !plain)
+        ASSERT(masks(net) == (can && ((last && nhwc()) ||
+                                      (plain && is_gpu()))));
+    ASSERT(!masks(conv) && !masks(alone) && !clamps(alone));
+    ASSERT(clamps(net) == (is_gpu() && strstr(between, "'q'")));
+}
+
+static void check_with(const struct sizes *s, const char *words,
+                       const char *between, bool can)
+{
+    check_in(s, words, between, can, false);
 }
 
 static void check(const struct sizes *s, const char *between, bool can)
@@ -211,6 +238,57 @@ TEST(masks, gradients_of_a_pooling_are_those_of_single_layers)
     }
 }
 
+/* Means: any window, in any layout; some plain images go by strips. */
+TEST(masks, gradients_of_means_are_those_of_single_layers)
+{
+    static const int outputs[] = { 8, 16, 12, 40, 6, 72, 64, 136 };
+
+    for (uint64_t i = 0; i < 12; i++) {
+        const int kernel     = 2 + draw(3, 30 + i, 0);
+        const struct sizes s = { 1 + draw(5, 30 + i, 3),
+                                 5 + draw(8, 30 + i, 4),
+                                 i % 3 ? 5 + draw(8, 30 + i, 5) : 8,
+                                 outputs[i % 8] };
+        char between[512];
+
+        snprintf(between, sizeof(between),
+                 RELU("") POOL("pool: AVE kernel_size: %d stride: %d pad: %d",
+                               ""),
+                 i % 3 ? kernel : 2 + kernel % 2,
+                 i % 3 ? 1 + draw(kernel, 30 + i, 1) : 2,
+                 i % 3 ? draw(2, 30 + i, 2) : 0);
+        check_in(&s, i % 4 ? "" : "bias_term: false", between, true, true);
+    }
+    check_in(&(struct sizes){ 3, 7, 6, 16 }, "",
+             RELU("") POOL("pool: AVE global_pooling: true", ""), true, true);
+}
+
+/* A ReLU behind the pooling, in place or not, and before it, too. */
+#define CLAMP "layer { name: 'q' type: 'ReLU' bottom: 'p' top: 'p' }"
+
+TEST(masks, maxima_that_are_clamped_are_those_of_single_layers)
+{
+    static const int outputs[] = { 8, 16, 12, 40, 6, 72, 64, 136 };
+
+    for (uint64_t i = 0; i < 12; i++) {
+        const int kernel     = 2 + draw(3, 60 + i, 0);
+        const struct sizes s = { 1 + draw(5, 60 + i, 3),
+                                 5 + draw(8, 60 + i, 4),
+                                 i % 3 ? 5 + draw(8, 60 + i, 5) : 8,
+                                 outputs[i % 8] };
+        char between[768];
+
+        snprintf(between, sizeof(between),
+                 "%s" POOL("kernel_size: %d stride: %d pad: %d", "") CLAMP,
+                 i % 4 ? "" : RELU(""), i % 3 ? kernel : 2 + kernel % 2,
+                 i % 3 ? 1 + draw(kernel, 60 + i, 1) : 2,
+                 i % 3 ? draw(2, 60 + i, 2) : 0);
+        check(&s, between, i % 4 == 0);
+    }
+    check(&(struct sizes){ 2, 20, 19, 16 },
+          POOL("kernel_size: 17 stride: 2", "") CLAMP, false);
+}
+
 /* Windows that have more places than a byte counts. */
 TEST(masks, large_windows_are_the_same)
 {
@@ -234,7 +312,6 @@ TEST(masks, others_mask_for_themselves)
     check(&s, POOL("kernel_size: 2 stride: 2", ""), false);
     check(&s, RELU("relu_param { negative_slope: 0.1 } ")
               POOL("kernel_size: 2 stride: 2", ""), false);
-    check(&s, RELU("") POOL("pool: AVE kernel_size: 2 stride: 2", ""), false);
     check(&s, RELU("") POOL("kernel_size: 2 stride: 2", "top: 'places' "),
           false);
 }

@@ -9,7 +9,7 @@
 #include "layers/batch_norm.h"
 #include "layers/conv_base.h"
 #include "net/training.h"
-#include "net_test.h"
+#include "net_gpu.h"
 
 #define CONV(name, bottom, n)                                                \
     "layer { name: '" name "' type: 'Convolution' bottom: '" bottom "' "     \
@@ -45,48 +45,11 @@ static const char *const blocks =
     "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'fc' "
     "  bottom: 'label' top: 'l' }";
 
-static void close_device(void *d)
-{
-    ct_device_close(d);
-}
-
-static void forget(void *unused)
-{
-    (void)unused;
-    unsetenv("CORTADO_IMPL");
-    unsetenv("CORTADO_CACHE");
-}
-
-static const struct ct_device *open_gpu(void)
-{
-    const char *name          = getenv("CORTADO_TEST_DEVICE");
-    const struct ct_device *g = NULL;
-
-    if (!name || strncmp(name, "cuda", 4) != 0)
-        test_skip("CORTADO_TEST_DEVICE names no GPU");
-    ASSERT(setenv("CORTADO_CACHE", "none", 1) == 0);
-    ASSERT(unsetenv("CORTADO_CUDA_MEMORY") == 0);
-    ASSERT_OK(ct_device_cuda_open(0, CT_BF16_MIXED, &g));
-    test_defer(close_device, (void *)(uintptr_t)g);
-    test_defer(forget, NULL);
-    return g;
-}
-
 static struct ct_net *net_on(const struct ct_device *g, Caffe__Phase phase,
                              const char *impl)
 {
     ASSERT(setenv("CORTADO_IMPL", impl, 1) == 0);
     return net_with(blocks, phase, (struct ct_net_options){ .device = g });
-}
-
-static void send(const struct ct_device *g, const struct ct_blob *b,
-                 const float *v)
-{
-    ASSERT_INT(CT_F32, b->data.dtype);
-    ASSERT_INT(CT_PLAIN, b->data.layout);
-    ASSERT_OK(g->ops->from_host(g, (size_t)b->count * sizeof(float), v,
-                                ct_data(b)));
-    ASSERT_OK(g->ops->sync(g));
 }
 
 static double pass(const struct ct_device *g, struct ct_net *net, uint64_t turn)
@@ -99,10 +62,10 @@ static double pass(const struct ct_device *g, struct ct_net *net, uint64_t turn)
     ASSERT(v != NULL);
     for (int64_t i = 0; i < x->count; i++)
         v[i] = ct_normal(5, turn, (uint64_t)i) + 2;
-    send(g, x, v);
+    net_gpu_send(g, x, v);
     for (int64_t i = 0; i < y->count; i++)
         v[i] = (float)(i % 3);
-    send(g, y, v);
+    net_gpu_send(g, y, v);
     ct_free(v);
     ASSERT_OK(ct_net_forward_backward(net, true, &loss));
     ASSERT_OK(g->ops->sync(g));
@@ -167,7 +130,7 @@ TEST(moments, of_the_convolution_train_as_those_of_a_pass_do)
 {
     static const char *const norms[] = { "bn_side", "bn_a1", "bn_a2", "bn_b1",
                                          "bn_b2" };
-    const struct ct_device *g = open_gpu();
+    const struct ct_device *g = net_gpu_open(CT_BF16_MIXED);
     struct ct_net *other = net_on(g, CAFFE__PHASE__TRAIN, "moments:pass");
     struct ct_net *net;
     double want[6];
@@ -189,7 +152,7 @@ TEST(moments, of_the_convolution_train_as_those_of_a_pass_do)
 
 TEST(moments, are_for_statistics_of_the_batch_alone)
 {
-    const struct ct_device *g = open_gpu();
+    const struct ct_device *g = net_gpu_open(CT_BF16_MIXED);
     struct ct_net *test = net_on(g, CAFFE__PHASE__TEST, "moments:conv");
     struct ct_net *alone = net_on(g, CAFFE__PHASE__TRAIN,
                                   "moments:conv,fuse:none");

@@ -16,6 +16,11 @@ const char *const draw_plainest = PLAINEST;
 const struct way way_plainest   = { "plainest", WAY_STEP, PLAINEST, 1, 0, 0,
                                     NULL, false, false };
 
+/* Ways on a GPU that are not usual (impl.def). */
+#define UNUSUAL                                                              \
+    "mask:all,clamp:pool,ends:conv,thin:conv,norms:one,rounding:large,"      \
+    "product:cublaslt+small+shared,weights:ahead"
+
 #define ALONE(name, impl, threads)                                           \
     { name, WAY_SOLVE, impl, threads, 0, 0, NULL, false, false }
 #define FORCED(impl) ALONE(impl, impl, 1)
@@ -109,6 +114,10 @@ const struct way ways[] = {
     { "gpu, snapshot and resume", WAY_RESUME, "", 1, 0, 0, NULL, true, false },
     { "2 ranks on one gpu", WAY_RANKS, "", 1, 2, 0, "batch: 'global' "
       "guard_interval: 1", true, false },
+    { "gpu, what is not usual", WAY_SOLVE, UNUSUAL, 1, 0, 0, NULL, true,
+      false },
+    { "2 ranks on one gpu, what is not usual", WAY_RANKS, UNUSUAL, 1, 2, 0,
+      "batch: 'global' guard_interval: 1", true, false },
 };
 const int n_ways = (int)(sizeof(ways) / sizeof(ways[0]));
 

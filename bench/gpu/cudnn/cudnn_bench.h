@@ -35,8 +35,9 @@ double time_run(const struct ct_device *d, run_fn run, void *arg);
 
 /* convolutions.c: small convolutions by each of their ways. */
 void bench_convolutions(const struct ct_device *d, const char *precision);
-/* points.c: prints a table of its own, in bf16. */
+/* points.c: tables of their own, in bf16. */
 void points_compare(const struct ct_device *d);
+void ends_compare(const struct ct_device *d);
 
 /* ours.c: one of our layers, with arrays of drawn values. */
 struct ours;

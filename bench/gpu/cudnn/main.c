@@ -2,7 +2,7 @@
  *
  *     cudnn_bench [--precision=fp32|tf32|bf16] [KIND...]
  *                              conv max ave lrn norm softmax dropout lstm
- *                              points
+ *                              points ends
  *
  * One line a layer: microseconds on the GPU forward and backward, ours and
  * cuDNN's (the better of its ways), each a recorded run of REPEATS calls, the
@@ -207,6 +207,9 @@ int main(int argc, char **argv)
         if (precisions[p].precision == CT_BF16_MIXED &&
             wanted(argc, argv, "points"))
             points_compare(d);
+        if (precisions[p].precision == CT_BF16_MIXED &&
+            wanted(argc, argv, "ends"))
+            ends_compare(d);
         ct_device_close(d);
     }
     return 0;

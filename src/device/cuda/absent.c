@@ -1,5 +1,6 @@
 /* absent.c - what a build without CUDA says when it is asked for a GPU. */
 #include "cortado/device.h"
+#include "device/conv_ahead.h"
 #include "device/cpu/bf16.h"
 #include "device/device_inner.h"
 #include "device/kernels.h"
@@ -262,6 +263,13 @@ enum ct_status ct_beacon_wait(struct ct_beacon *b, double *out)
 {
     (void)b, (void)out;
     return CT_ENOTSUP;
+}
+
+enum ct_status ct_conv_weights_ahead(struct ct_conv *c, enum ct_pass pass,
+                                     const float *w)
+{
+    (void)c, (void)pass, (void)w;
+    return CT_OK;
 }
 
 enum ct_status ct_side_begin(const struct ct_device *d)

@@ -255,7 +255,8 @@ __device__ inline void ct_sum_pack(const R &r, const C *coef, int coef_step,
 /* Where sums read: an array.  Others make their values of several ones, and
  * may write them: fetch() asks for all that take() needs, and take() alone
  * writes, so that no load waits behind a store.  AHEAD places are under way at
- * once, as many as registers have room for. */
+ * once, as many as registers have room for.  Where value i of the other array
+ * lies, where() says. */
 template <typename T>
 struct ct_array {
     enum { AHEAD = CT_AHEAD };
@@ -275,6 +276,11 @@ struct ct_array {
     {
         return r;
     }
+    template <typename R>
+    __device__ int64_t where(int64_t i, const R &) const
+    {
+        return i;
+    }
     bool aligned() const { return ct_aligned(p); }
 };
 
@@ -292,7 +298,7 @@ __device__ inline void ct_sum_places(const R &r, const C *coef, int coef_step,
     for (int u = 0; u < N; u++) {
         raw[u] = a.template fetch<K>(i + u * step);
         if (TWO)
-            z[u] = ct_load_pack<K>(b + i + u * step);
+            z[u] = ct_load_pack<K>(b + a.where(i + u * step, raw[u]));
     }
 #pragma unroll
     for (int u = 0; u < N; u++) {

@@ -1,10 +1,12 @@
 /* conv_cudnn.c - convolution by cuDNN, and without it where that is faster.
  *
  * Each pass goes its own way (conv_way.h), the one that measures fastest
- * (conv_pick.h).  Weights are brought into a way's form by forward; the data
- * gradient that follows it takes what it finds there.  So does the weights'
- * gradient with an x that forward folded, where memory is plenty. */
+ * (conv_pick.h).  Weights are brought into a way's form by forward, or before
+ * it (conv_ahead.h); the data gradient that follows it takes what it finds
+ * there.  So does the weights' gradient with an x that forward folded, where
+ * memory is plenty. */
 #include "base/mem.h"
+#include "device/conv_ahead.h"
 #include "device/cuda/conv_pick.h"
 
 struct cudnn_conv {
@@ -13,11 +15,14 @@ struct cudnn_conv {
     void        *inside[CT_PASSES]; /* weights of forward, and of data */
     bool         shared;            /* both in the one that is there */
     const float *made;              /* the weights that lie in `inside` */
+    const float *ahead[CT_PASSES];  /* those that lay there before the pass */
     void        *folded;            /* room for a folded x, or NULL */
     const void  *folds;             /* the x that lies there */
     void        *scales; /* of images, by the last gradient; or NULL */
     float       *sums;              /* of y's channels, where forward leaves
                                      * them, or NULL */
+    float       *end_sums;          /* of the end of a block, or NULL */
+    bool         plain_end;         /* dx was asked for by itself */
     const void  *summed;            /* the y whose sums lie there */
 };
 
@@ -36,6 +41,7 @@ static void conv_destroy(struct ct_conv *c)
     c->dev->ops->free(c->dev, s->folded);
     c->dev->ops->free(c->dev, s->scales);
     c->dev->ops->free(c->dev, s->sums);
+    c->dev->ops->free(c->dev, s->end_sums);
     ct_free(s);
 }
 
@@ -89,17 +95,17 @@ static enum ct_status keep_scales(const struct ct_conv *c)
                          "clear");
 }
 
-static enum ct_status keep_sums(const struct ct_conv *c)
+static enum ct_status keep_sums(const struct ct_conv *c, enum ct_pass pass)
 {
     struct cudnn_conv *s          = c->state;
-    const struct ct_conv_way *way = &s->pick[CT_FORWARD]->way;
+    const struct ct_conv_way *way = &s->pick[pass]->way;
     void *room                    = NULL;
 
     if (way->slots == 0)
         return CT_OK;
     CT_TRY(c->dev->ops->alloc(c->dev, way->scratch, "sums of channels",
                               &room));
-    s->sums = room;
+    *(pass == CT_FORWARD ? &s->sums : &s->end_sums) = room;
     return CT_OK;
 }
 
@@ -116,15 +122,17 @@ static enum ct_status ready(const struct ct_conv *c, enum ct_pass pass)
     if (ct_cuda(c->dev)->capturing)
         return ct_fail(CT_EINTERNAL, "a convolution is recorded before it has "
                        "run");
-    CT_TRY(ct_conv_pick_get(c, pass, s->road, &p));
+    CT_TRY(ct_conv_pick_get(c, pass,
+                            pass == CT_BACKWARD && s->plain_end
+                                ? CT_CONV_WHOLE
+                                : s->road, &p));
     s->pick[pass] = p;
     CT_TRY(ct_cuda_workspace(c->dev, p->bytes, &unused));
     if (pass == CT_BACKWARD_WEIGHTS) {
         CT_TRY(keep_scales(c));
         return keep_folded(c);
     }
-    if (pass == CT_FORWARD)
-        CT_TRY(keep_sums(c));
+    CT_TRY(keep_sums(c, pass));
     other     = s->pick[pass == CT_FORWARD ? CT_BACKWARD : CT_FORWARD];
     s->shared = other && ct_conv_way_same_weights(&p->way, &other->way);
     if (s->shared)
@@ -202,25 +210,29 @@ static enum ct_status create_patch(struct ct_conv *c)
     return create_on(c, CT_CONV_PATCH);
 }
 
-/* The weights of a pass as its way has them.  Plain float32 ones are taken
- * where they lie, unless that is askew. */
+/* Where the weights of a pass lie as its way has them; NULL: plain float32 ones
+ * are taken where they lie, unless that is askew. */
+static void *room_for(const struct cudnn_conv *s, enum ct_pass pass,
+                      const float *w)
+{
+    if (!s->pick[pass]->way.stage_w && (uintptr_t)w % CT_CONV_ALIGN == 0)
+        return NULL;
+    return s->inside[s->inside[pass] ? pass
+                     : pass == CT_FORWARD ? CT_BACKWARD
+                                          : CT_FORWARD];
+}
+
 static enum ct_status weights_for(const struct ct_conv *c, enum ct_pass pass,
                                   const float *w, const void **out)
 {
-    const struct cudnn_conv *s    = c->state;
-    const struct ct_conv_way *way = &s->pick[pass]->way;
-    void *inside = s->inside[s->inside[pass] ? pass
-                             : pass == CT_FORWARD ? CT_BACKWARD
-                                                  : CT_FORWARD];
+    const struct cudnn_conv *s = c->state;
+    void *inside               = room_for(s, pass, w);
 
-    if (!way->stage_w && (uintptr_t)w % CT_CONV_ALIGN == 0) {
-        *out = w;
+    *out = inside ? inside : w;
+    if (!inside || s->ahead[pass] == w ||
+        (pass == CT_BACKWARD && s->shared && s->made == w))
         return CT_OK;
-    }
-    *out = inside;
-    if (pass == CT_BACKWARD && s->shared && s->made == w)
-        return CT_OK;
-    return ct_conv_way_weights(c, way, w, inside);
+    return ct_conv_way_weights(c, &s->pick[pass]->way, w, inside);
 }
 
 static enum ct_status scratch(const struct ct_conv *c, enum ct_pass pass,
@@ -267,6 +279,54 @@ static bool conv_moments(struct ct_conv *c, const float *y,
     return left;
 }
 
+/* A way that ends a block has no other result: who asks for dx by itself gets
+ * the next best from now on. */
+static enum ct_status take_plain(const struct ct_conv *c)
+{
+    struct cudnn_conv *s = c->state;
+
+    CT_TRY(ready(c, CT_BACKWARD));
+    if (s->pick[CT_BACKWARD]->way.road != CT_CONV_ENDS)
+        return CT_OK;
+    ct_conv_pick_put(c->dev, s->pick[CT_BACKWARD]);
+    s->pick[CT_BACKWARD] = NULL;
+    if (!s->shared)
+        c->dev->ops->free(c->dev, s->inside[CT_BACKWARD]);
+    else if (!s->inside[CT_FORWARD])
+        s->inside[CT_FORWARD] = s->inside[CT_BACKWARD];
+    s->inside[CT_BACKWARD] = NULL;
+    s->ahead[CT_BACKWARD]  = NULL; /* they are gone */
+    s->plain_end           = true;
+    return ready(c, CT_BACKWARD);
+}
+
+/* Whether the copy engine cannot take it. */
+static bool askew(const void *p)
+{
+    return (uintptr_t)p % 16 != 0;
+}
+
+static enum ct_status conv_backward_end(struct ct_conv *c, const float *w,
+                                        const float *dy,
+                                        const struct ct_conv_end *end,
+                                        struct ct_moments *sums)
+{
+    struct cudnn_conv *s = c->state;
+    const struct ct_conv_pick *p;
+    const void *inside;
+
+    CT_TRY(ready(c, CT_BACKWARD));
+    p = s->pick[CT_BACKWARD];
+    if (p->way.road != CT_CONV_ENDS || askew(dy) || askew(end->other) ||
+        askew(end->x) || askew(end->e) || askew(end->above))
+        return CT_OK;
+    CT_TRY(weights_for(c, CT_BACKWARD, w, &inside));
+    s->made = NULL;
+    CT_TRY(ct_conv_way_end(c, &p->way, inside, dy, end, s->end_sums));
+    *sums = (struct ct_moments){ s->end_sums, p->way.slots };
+    return CT_OK;
+}
+
 /* What forward made serves one pass: who comes without it may have changed
  * the weights. */
 static enum ct_status conv_backward_data(struct ct_conv *c, const float *w,
@@ -277,6 +337,7 @@ static enum ct_status conv_backward_data(struct ct_conv *c, const float *w,
     const void *inside;
     void *work;
 
+    CT_TRY(take_plain(c));
     CT_TRY(scratch(c, CT_BACKWARD, dx, dy, &work));
     p = s->pick[CT_BACKWARD];
     CT_TRY(weights_for(c, CT_BACKWARD, w, &inside));
@@ -304,11 +365,34 @@ static enum ct_status conv_backward_weights(struct ct_conv *c, const float *x,
     return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
 }
 
+/* A pass whose way is not known yet brings its weights itself; data finds those
+ * of forward where they are shared. */
+enum ct_status ct_conv_weights_ahead(struct ct_conv *c, enum ct_pass pass,
+                                     const float *w)
+{
+    struct cudnn_conv *s = c->state;
+    void *inside;
+
+    if (!c->impl || c->impl->forward != conv_forward || !s)
+        return CT_OK;
+    s->ahead[pass] = NULL;
+    if (!w || !s->pick[pass] || c->desc.transposed ||
+        (pass == CT_BACKWARD && s->shared))
+        return CT_OK;
+    inside = room_for(s, pass, w);
+    if (!inside)
+        return CT_OK;
+    CT_TRY(ct_conv_way_weights(c, &s->pick[pass]->way, w, inside));
+    s->ahead[pass] = w;
+    return CT_OK;
+}
+
 #define CUDNN_IMPL(word, how)                                                \
     {                                                                        \
         .name = (word), .create = (how), .destroy = conv_destroy,            \
         .forward = conv_forward, .backward_data = conv_backward_data,        \
         .backward_weights = conv_backward_weights, .moments = conv_moments,  \
+        .backward_end = conv_backward_end,                                   \
     }
 
 /* The best of all ways, and one kind at a time, to be forced. */

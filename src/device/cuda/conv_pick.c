@@ -267,6 +267,8 @@ static enum ct_status try_ways(struct search *s, enum ct_conv_road road)
         CT_TRY(try_road(s, CT_CONV_SLABS, CT_NHWC, CT_F16));
     if (road == CT_CONV_POINTS || road == CT_CONV_ROADS)
         CT_TRY(try_road(s, CT_CONV_POINTS, CT_NHWC, CT_BF16));
+    if (road == CT_CONV_ENDS || road == CT_CONV_ROADS)
+        CT_TRY(try_road(s, CT_CONV_ENDS, CT_NHWC, CT_BF16));
     return CT_OK;
 }
 
@@ -278,7 +280,7 @@ static enum ct_status take_engine(struct search *s,
     enum ct_status st        = CT_OK;
 
     if (way->road == CT_CONV_SLABS || way->road == CT_CONV_PATCH ||
-        way->road == CT_CONV_POINTS) {
+        way->road == CT_CONV_POINTS || way->road == CT_CONV_ENDS) {
         st = ct_conv_way_form(s->c, engine, way);
     } else if (way->road != CT_CONV_DIRECT) {
         st = ct_conv_graph_create(s->c->dev, &way->problem, asks_all(way), &g);
@@ -394,6 +396,13 @@ static void pick_free(const struct ct_device *d, struct ct_conv_pick *p)
     ct_free(p);
 }
 
+/* Whether sums that are of use are made on the way, without measuring. */
+static bool must_sum(enum ct_pass pass)
+{
+    return pass == CT_FORWARD ? !ct_impl_allowed("moments", "pass")
+                              : ct_impl_allowed("ends", "conv");
+}
+
 enum ct_status ct_conv_pick_get(const struct ct_conv *c, enum ct_pass pass,
                                 enum ct_conv_road road,
                                 struct ct_conv_pick **out)
@@ -405,9 +414,8 @@ enum ct_status ct_conv_pick_get(const struct ct_conv *c, enum ct_pass pass,
     char *key         = NULL;
     enum ct_status st;
 
-    if (road == CT_CONV_ROADS && ct_conv_sums_up(c, pass) &&
-        !ct_impl_allowed("moments", "pass"))
-        s.road = road = CT_CONV_POINTS;
+    if (road == CT_CONV_ROADS && ct_conv_sums_up(c, pass) && must_sum(pass))
+        s.road = road = ct_conv_sums_road(pass);
     CT_TRY(make_key(c, pass, road, &key));
     for (struct ct_conv_pick *p = g->convs; p; p = p->next)
         if (strcmp(p->key, key) == 0) {

@@ -297,28 +297,6 @@ __global__ static void __launch_bounds__(THREADS, RESIDENT)
 #endif
 }
 
-/* A matrix and the parts that are taken out of it. */
-static enum ct_status describe(const struct ct_device *d, int64_t rows,
-                               int64_t columns, int part_rows, const void *at,
-                               CUtensorMap *out)
-{
-    const ct_encode_fn encode = ct_find_encode();
-    const cuuint64_t size[2]  = { (cuuint64_t)columns, (cuuint64_t)rows };
-    const cuuint64_t pitch[1] = { (cuuint64_t)columns * 2 };
-    const cuuint32_t box[2]   = { CT_POINTS_SLAB, (cuuint32_t)part_rows };
-    const cuuint32_t apart[2] = { 1, 1 };
-
-    if (!encode ||
-        encode(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-               (void *)(uintptr_t)at, size, pitch, box, apart,
-               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
-        return ct_fail(CT_EDEVICE, "GPU %d: the driver does not describe the "
-                       "matrices of a convolution", d->id);
-    return CT_OK;
-}
-
 static bool cut(const struct ct_conv *c, int form, struct ct_points *out)
 {
     const struct ct_conv_desc *d = &c->desc;
@@ -356,10 +334,10 @@ static enum ct_status start(const struct ct_conv *c, const struct ct_points &p,
     const int shared = ct_points_out(S) + p.stages * ct_points_stage(S) + 1024;
     CUtensorMap of_x, of_w, of_y;
 
-    CT_TRY(describe(c->dev, p.rows, p.channels, CT_POINTS_ROWS, x, &of_x));
-    CT_TRY(describe(c->dev, p.outputs, p.channels, S * CT_POINTS_SLAB, w,
+    CT_TRY(ct_describe(c->dev, p.rows, p.channels, CT_POINTS_ROWS, x, &of_x));
+    CT_TRY(ct_describe(c->dev, p.outputs, p.channels, S * CT_POINTS_SLAB, w,
                     &of_w));
-    CT_TRY(describe(c->dev, p.rows, p.outputs, HALF, y, &of_y));
+    CT_TRY(ct_describe(c->dev, p.rows, p.outputs, HALF, y, &of_y));
     CT_TRY(ct_cuda_check(
         c->dev, cudaFuncSetAttribute(
                     (const void *)points<S, RESIDENT>,

@@ -1,6 +1,7 @@
 /* conv_trial.c - what a way through a pass of a convolution takes. */
 #include "device/cuda/conv_trial.h"
 
+#include "device/cuda/conv_ends.h"
 #include "device/cuda/conv_points.h"
 #include "device/recording.h"
 
@@ -10,6 +11,25 @@ static const size_t least_work = (size_t)16 << 20;
 static size_t round_up(size_t bytes)
 {
     return (bytes + 255) / 256 * 256;
+}
+
+/* Arrays as large as x of bfloat16, bits for it, and floats for channels. */
+static size_t end_bytes(const struct ct_conv *c, const struct ct_conv_way *way,
+                        size_t x)
+{
+    return way->problem.pass == CT_BACKWARD && ct_conv_sums_up(c, CT_BACKWARD)
+               ? 3 * x + round_up(x / 16) +
+                     round_up((size_t)c->desc.in_channels * sizeof(float))
+               : 0;
+}
+
+static void end_make(char *at, size_t x, struct ct_conv_end *out)
+{
+    out->other = at;
+    out->x     = at + x;
+    out->e     = at + 2 * x;
+    out->above = at + 3 * x;
+    out->mean  = (const float *)(const void *)(at + 3 * x + round_up(x / 16));
 }
 
 enum ct_status ct_trial_make(const struct ct_conv *c,
@@ -28,6 +48,7 @@ enum ct_status ct_trial_make(const struct ct_conv *c,
     const size_t b = round_up((size_t)d->out_channels * sizeof(float));
     const size_t inside = round_up((size_t)way->n_w * sizeof(float));
     const size_t stage  = ct_conv_way_bytes(way, NULL, NULL);
+    const size_t end    = end_bytes(c, way, x);
     size_t free_bytes = 0, all = 0;
     enum ct_status st;
     char *at;
@@ -39,7 +60,8 @@ enum ct_status ct_trial_make(const struct ct_conv *c,
     st      = CT_ENOMEM;
     for (; st == CT_ENOMEM && t->room >= least_work; t->room /= 4)
         st = c->dev->ops->alloc(c->dev,
-                                x + y + w + b + inside + stage + t->room,
+                                x + y + w + b + inside + end + stage +
+                                    t->room,
                                 "trial of a convolution", &t->block);
     CT_TRY(st);
     t->room *= 4;
@@ -49,7 +71,8 @@ enum ct_status ct_trial_make(const struct ct_conv *c,
     t->w      = (float *)(void *)(at + x + y);
     t->b      = (float *)(void *)(at + x + y + w);
     t->inside = at + x + y + w + b;
-    t->work   = at + x + y + w + b + inside;
+    t->work   = at + x + y + w + b + inside + end;
+    end_make(at + x + y + w + b + inside, x, &t->end);
     return CT_OK;
 }
 
@@ -68,7 +91,12 @@ static enum ct_status trial_pass(const struct ct_conv *c,
                    ? CT_OK
                    : ct_cuda_points_pass(c, t->y, t->work);
     case CT_BACKWARD:
-        return ct_conv_way_data(c, way, plan, t->work, t->inside, t->y, t->x);
+        if (way->road == CT_CONV_ENDS)
+            return ct_conv_way_end(c, way, t->inside, t->y, &t->end, t->work);
+        CT_TRY(ct_conv_way_data(c, way, plan, t->work, t->inside, t->y, t->x));
+        return ct_conv_sums_up(c, CT_BACKWARD)
+                   ? ct_cuda_ends_pass(c, t->x, &t->end, t->work)
+                   : CT_OK;
     default:
         return ct_conv_way_gradient(c, way, plan, t->work, t->x, t->y, t->w,
                                     NULL, NULL);

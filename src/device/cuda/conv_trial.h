@@ -9,6 +9,7 @@ struct ct_trial {
     void  *block;
     void  *x, *y, *inside, *work;
     float *w, *b;
+    struct ct_conv_end end; /* where that of a block is asked for */
     size_t room; /* of a plan in `work` */
 };
 
@@ -18,8 +19,8 @@ CT_MUST_CHECK enum ct_status ct_trial_make(const struct ct_conv *c,
                                            struct ct_trial *t);
 
 /* Milliseconds: of one run to see how slow it is, then, unless that is far
- * beyond `best`, of as many as make sure.  Where the sums of y are asked for
- * and the way leaves none, with a pass for them.  `event`: two. */
+ * beyond `best`, of as many as make sure.  Where sums are asked for and the
+ * way leaves none, with a pass for them.  `event`: two. */
 CT_MUST_CHECK enum ct_status ct_trial_time(const struct ct_conv *c,
                                            const struct ct_conv_way *way,
                                            const struct ct_conv_plan *plan,

@@ -2,6 +2,7 @@
 #include "device/cuda/conv_way.h"
 
 #include "device/cuda/conv_direct.h"
+#include "device/cuda/conv_ends.h"
 #include "device/cuda/conv_patch.h"
 #include "device/cuda/conv_points.h"
 #include "device/cuda/conv_scale.h"
@@ -22,6 +23,7 @@ const char *ct_conv_road_name(enum ct_conv_road r)
         [CT_CONV_SLABS]   = "slabs",
         [CT_CONV_PATCH]   = "patch",
         [CT_CONV_POINTS]  = "points",
+        [CT_CONV_ENDS]    = "ends",
     };
 
     return name[r];
@@ -225,6 +227,8 @@ int ct_conv_road_forms(enum ct_conv_road r, enum ct_pass pass)
         return CT_SLABS_FORMS;
     case CT_CONV_POINTS:
         return CT_POINTS_FORMS;
+    case CT_CONV_ENDS:
+        return CT_ENDS_FORMS;
     case CT_CONV_PATCH:
         return ct_patch_forms(pass);
     default:
@@ -232,35 +236,47 @@ int ct_conv_road_forms(enum ct_conv_road r, enum ct_pass pass)
     }
 }
 
-/* In the first form that takes it. */
-static enum ct_status points(const struct ct_conv *c, struct ct_conv_way *way)
+/* Points or ends, in the first form that takes it. */
+static enum ct_status sums(const struct ct_conv *c, struct ct_conv_way *way)
 {
+    const enum ct_pass pass = way->problem.pass;
+    const bool asked = pass == CT_FORWARD    ? c->desc.moments
+                       : pass == CT_BACKWARD ? c->desc.ends
+                                             : false;
     enum ct_status st = CT_ENOTSUP;
 
-    if (way->problem.pass != CT_FORWARD || way->fused || !c->desc.moments ||
+    if (!asked || way->road != ct_conv_sums_road(pass) || way->fused ||
         way->layout != CT_NHWC || way->dtype != CT_BF16)
         return CT_ENOTSUP;
-    for (int i = 0; i < CT_POINTS_FORMS && st == CT_ENOTSUP; i++)
+    for (int i = 0; i < ct_conv_road_forms(way->road, pass) &&
+                    st == CT_ENOTSUP; i++)
         st = ct_conv_way_form(c, i, way);
     return st;
+}
+
+enum ct_conv_road ct_conv_sums_road(enum ct_pass pass)
+{
+    return pass == CT_FORWARD ? CT_CONV_POINTS : CT_CONV_ENDS;
 }
 
 bool ct_conv_sums_up(const struct ct_conv *c, enum ct_pass pass)
 {
     struct ct_conv_way way;
 
-    return pass == CT_FORWARD &&
-           ct_conv_way_make(c, pass, CT_CONV_POINTS, false, CT_NHWC, CT_BF16,
-                            &way) == CT_OK;
+    return ct_conv_way_make(c, pass, ct_conv_sums_road(pass), false, CT_NHWC,
+                            CT_BF16, &way) == CT_OK;
 }
 
-static bool points_form(const struct ct_conv *c, struct ct_conv_way *way)
+static bool sums_form(const struct ct_conv *c, struct ct_conv_way *way)
 {
-    enum { SLOT = 4 * sizeof(float) };
+    const bool forward = way->problem.pass == CT_FORWARD;
+    const int64_t n    = forward ? 4 * c->desc.out_channels
+                                 : 2 * c->desc.in_channels;
 
-    if (!ct_cuda_points_takes(c, way->form, &way->slots))
+    if (forward ? !ct_cuda_points_takes(c, way->form, &way->slots)
+                : !ct_cuda_ends_takes(c, way->form, &way->slots))
         return false;
-    way->scratch = (size_t)(way->slots * c->desc.out_channels) * SLOT;
+    way->scratch = (size_t)(way->slots * n) * sizeof(float);
     return true;
 }
 
@@ -274,8 +290,9 @@ enum ct_status ct_conv_way_form(const struct ct_conv *c, int form,
     way->form = form;
     if (takes && way->road == CT_CONV_PATCH)
         takes = ct_cuda_patch_takes(c, pass, form, &way->n_w, &way->scratch);
-    else if (takes && way->road == CT_CONV_POINTS)
-        takes = points_form(c, way);
+    else if (takes && (way->road == CT_CONV_POINTS ||
+                       way->road == CT_CONV_ENDS))
+        takes = sums_form(c, way);
     else if (takes && way->road == CT_CONV_SLABS)
         takes = ct_cuda_slabs_takes(c, form, &way->scratch);
     return takes ? CT_OK : CT_ENOTSUP;
@@ -319,8 +336,8 @@ enum ct_status ct_conv_way_make(const struct ct_conv *c, enum ct_pass pass,
         st = slabs(c, out);
     else if (road == CT_CONV_PATCH)
         st = patch(c, out);
-    else if (road == CT_CONV_POINTS)
-        st = points(c, out);
+    else if (road == CT_CONV_POINTS || road == CT_CONV_ENDS)
+        st = sums(c, out);
     p->bias = fused;
     p->relu = fused && d->relu;
     return fused && (pass != CT_FORWARD || !d->has_bias || out->stage_y ||
@@ -536,6 +553,14 @@ enum ct_status ct_conv_way_data(const struct ct_conv *c,
     CT_TRY(bring_in(c, way, false, dy, p.y, &yi));
     CT_TRY(run(c, way, plan, xi, w, NULL, yi, p.rest));
     return take_out(c, way, true, xi, NULL, dx);
+}
+
+enum ct_status ct_conv_way_end(const struct ct_conv *c,
+                               const struct ct_conv_way *way, const void *w,
+                               const void *dy, const struct ct_conv_end *end,
+                               float *sums)
+{
+    return ct_cuda_ends_data(c, way->form, dy, w, end, sums);
 }
 
 /* Images in float16, and the gradient of them. */

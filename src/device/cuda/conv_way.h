@@ -19,6 +19,9 @@
  *     points   without cuDNN, forward alone, in bfloat16: kernels of one point
  *              (conv_points.h), which leave the sums of y's channels; where
  *              these are asked for, and in several forms
+ *     ends     without cuDNN, the data's gradient alone, in bfloat16: the same
+ *              kernels where a residual block ends (conv_ends.h), and where
+ *              that is asked for; in several forms
  *
  * Forward may be `fused`: bias and ReLU are the engine's work then, and else a
  * pass of their own, or part of the one that takes y out.  An engine takes a
@@ -44,6 +47,7 @@ enum ct_conv_road {
     CT_CONV_SLABS,
     CT_CONV_PATCH,
     CT_CONV_POINTS,
+    CT_CONV_ENDS,
     CT_CONV_ROADS
 };
 
@@ -59,9 +63,10 @@ struct ct_conv_way {
     bool                   stage_x, stage_y, stage_w;
     struct ct_conv_cells   cells; /* how weights, and folded images, lie */
     size_t                 scratch; /* bytes that a way without cuDNN needs */
-    int                    form;    /* of slabs, patches or points */
+    int                    form;    /* of slabs, patches, points or ends */
     bool                   once;    /* images of slabs are read once */
-    int64_t                slots;   /* of the sums of y; 0: it leaves none */
+    int64_t                slots;   /* of the sums of y, or of a block's end;
+                                     * 0: it leaves none */
 };
 
 const char *ct_conv_road_name(enum ct_conv_road r);
@@ -79,7 +84,7 @@ CT_MUST_CHECK enum ct_status ct_conv_way_make(const struct ct_conv *c,
 static inline bool ct_conv_road_is_ours(enum ct_conv_road r)
 {
     return r == CT_CONV_DIRECT || r == CT_CONV_SLABS || r == CT_CONV_PATCH ||
-           r == CT_CONV_POINTS;
+           r == CT_CONV_POINTS || r == CT_CONV_ENDS;
 }
 
 /* How many forms a way of ours has for a pass. */
@@ -90,8 +95,10 @@ CT_MUST_CHECK enum ct_status ct_conv_way_form(const struct ct_conv *c,
                                               int form,
                                               struct ct_conv_way *way);
 
-/* Whether the sums of y are asked for, and some way leaves them. */
+/* Whether the sums of y, or of the end of a block, are asked for, and some way
+ * leaves them; and which. */
 bool ct_conv_sums_up(const struct ct_conv *c, enum ct_pass pass);
+enum ct_conv_road ct_conv_sums_road(enum ct_pass pass);
 
 /* Scratch for staging; the plan's own follows it.  x and y are the arrays of
  * the pass, or NULL: what is not aligned is staged too. */
@@ -124,6 +131,12 @@ CT_MUST_CHECK enum ct_status ct_conv_way_data(
     const struct ct_conv *c, const struct ct_conv_way *way,
     const struct ct_conv_plan *plan, void *work, const void *w,
     const void *dy, void *dx);
+/* By CT_CONV_ENDS; `sums` has room for two floats for each channel and slot. */
+CT_MUST_CHECK enum ct_status ct_conv_way_end(const struct ct_conv *c,
+                                             const struct ct_conv_way *way,
+                                             const void *w, const void *dy,
+                                             const struct ct_conv_end *end,
+                                             float *sums);
 /* Values of `scales`, which a gradient by slabs that reads images once finds
  * as its last pass left them; at first they may be anything.  0: none. */
 size_t ct_conv_way_scales(const struct ct_conv_way *way);

@@ -6,8 +6,9 @@
  *
  * The description and the algorithm of a product are made once for each shape
  * and kept; there are as many as the net has products.  Of the algorithms that
- * the library suggests, and our own, the one that measures fastest is taken, on
- * the operands of the first call; its result goes elsewhere meanwhile.  It is
+ * the library suggests, and our own, the one that measures fastest in a
+ * recorded run is taken, on the operands of the first call; its result goes
+ * elsewhere meanwhile.  It is
  * kept for the next run, whose sums then have the same order. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +17,9 @@
 #include "base/mem.h"
 #include "device/choice.h"
 #include "device/cuda/libs.h"
+#include "device/cuda/product.h"
 #include "device/impl.h"
+#include "device/recording.h"
 
 /* What tells one plan from another; no padding: compared as bytes. */
 struct gemm_key {
@@ -28,7 +31,7 @@ struct gemm_plan {
     struct gemm_key        key;
     cublasLtMatmulDesc_t   op;
     cublasLtMatrixLayout_t a, b, c;
-    bool                   ours; /* without cuBLASLt */
+    int                    shares; /* blocks a tile of ours; 0: cuBLASLt */
     cublasLtMatmulAlgo_t   algo;
     size_t                 workspace;
     struct gemm_plan      *next;
@@ -125,8 +128,11 @@ static enum ct_status plan_describe(const struct ct_device *d,
     return CT_OK;
 }
 
-/* Candidates are counted from 0; ours is behind all of the library's. */
-enum { CANDIDATES = 8, OURS = CANDIDATES, TURNS = 5 };
+/* Candidates are counted from 0.  Ours are behind all of the library's, by how
+ * many blocks have one tile. */
+enum { CANDIDATES = 8, OURS = 4, ALL = CANDIDATES + OURS, TURNS = 20 };
+
+static const int shares_of[OURS] = { 1, 2, 4, 8 };
 
 struct operands {
     const struct ct_cuda_gemm *g;
@@ -135,13 +141,16 @@ struct operands {
     float       alpha, beta;
 };
 
-/* Without `algo` by our own kernel. */
+/* By so many blocks a tile of ours, or by `algo`. */
 static enum ct_status multiply(const struct ct_device *d,
-                               const struct gemm_plan *p,
+                               const struct gemm_plan *p, int shares,
                                const cublasLtMatmulAlgo_t *algo,
                                size_t workspace, const struct operands *o)
 {
-    if (!algo)
+    if (shares > 1)
+        return ct_cuda_product_by(d, o->g, shares, o->alpha, o->a, o->b,
+                                  o->beta, o->c);
+    if (shares == 1)
         return ct_cuda_product(d, o->g, o->alpha, o->a, o->b, o->beta, o->c);
     BLAS(d, cublasLtMatmul, ct_cuda(d)->cublaslt, p->op, &o->alpha, o->b, p->a,
          o->a, p->b, &o->beta, o->c, p->c, o->c, p->c, algo,
@@ -149,9 +158,10 @@ static enum ct_status multiply(const struct ct_device *d,
     return CT_OK;
 }
 
-/* Milliseconds of TURNS products after a first one. */
+/* Milliseconds of TURNS products in a recorded run, as in a step: without the
+ * time that launching takes. */
 static enum ct_status time_one(const struct ct_device *d,
-                               const struct gemm_plan *p,
+                               const struct gemm_plan *p, int shares,
                                const cublasLtMatmulHeuristicResult_t *h,
                                const struct operands *o, cudaEvent_t begin,
                                cudaEvent_t end, float *ms)
@@ -159,17 +169,32 @@ static enum ct_status time_one(const struct ct_device *d,
     const cublasLtMatmulAlgo_t *algo = h ? &h->algo : NULL;
     const size_t workspace           = h ? h->workspaceSize : 0;
     cudaStream_t stream              = ct_cuda_stream(d);
+    struct ct_graph *graph           = NULL;
+    enum ct_status st, ended;
 
-    CT_TRY(multiply(d, p, algo, workspace, o));
-    CT_TRY(ct_cuda_check(d, cudaEventRecord(begin, stream), "timing"));
-    for (int i = 0; i < TURNS; i++)
-        CT_TRY(multiply(d, p, algo, workspace, o));
-    CT_TRY(ct_cuda_check(d, cudaEventRecord(end, stream), "timing"));
-    CT_TRY(ct_cuda_check(d, cudaEventSynchronize(end), "timing"));
-    return ct_cuda_check(d, cudaEventElapsedTime(ms, begin, end), "timing");
+    CT_TRY(multiply(d, p, shares, algo, workspace, o)); /* loads the kernel */
+    CT_TRY(ct_graph_begin(d));
+    st = CT_OK;
+    for (int i = 0; i < TURNS && st == CT_OK; i++)
+        st = multiply(d, p, shares, algo, workspace, o);
+    ended = ct_graph_end(d, &graph);
+    st    = st == CT_OK ? ended : st;
+    for (int i = 0; i < 2 && st == CT_OK; i++) { /* the first to warm up */
+        CT_TRY_GOTO(ct_cuda_check(d, cudaEventRecord(begin, stream), "timing"),
+                    st, out);
+        CT_TRY_GOTO(ct_graph_launch(graph), st, out);
+        CT_TRY_GOTO(ct_cuda_check(d, cudaEventRecord(end, stream), "timing"),
+                    st, out);
+        CT_TRY_GOTO(ct_cuda_check(d, cudaEventSynchronize(end), "timing"), st,
+                    out);
+        st = ct_cuda_check(d, cudaEventElapsedTime(ms, begin, end), "timing");
+    }
+out:
+    ct_graph_destroy(graph);
+    return st;
 }
 
-/* Whether ours has a chance: the product is so small that a library's tiles
+/* Whether ours have a chance: the product is so small that a library's tiles
  * leave most of the GPU idle. */
 static bool is_small(const struct operands *o)
 {
@@ -177,6 +202,18 @@ static bool is_small(const struct operands *o)
 
     return ct_impl_allowed("product", "small") && ct_cuda_product_takes(o->g) &&
            (double)o->g->m * (double)o->g->n * (double)o->g->k <= most;
+}
+
+/* Whether candidate i is there; n are the library's. */
+static bool is_candidate(const struct ct_device *d, int i, int n,
+                         const struct operands *o)
+{
+    if (i < CANDIDATES)
+        return i >= 0 && i < n;
+    return i < ALL && is_small(o) &&
+           (i == CANDIDATES ||
+            (ct_impl_allowed("product", "shared") &&
+             ct_cuda_product_shares(d, o->g, shares_of[i - CANDIDATES])));
 }
 
 static enum ct_status fastest(const struct ct_device *d,
@@ -190,11 +227,13 @@ static enum ct_status fastest(const struct ct_device *d,
 
     CT_TRY_GOTO(ct_cuda_check(d, cudaEventCreate(&begin), "timing"), st, out);
     CT_TRY_GOTO(ct_cuda_check(d, cudaEventCreate(&end), "timing"), st, out);
-    for (int i = 0; i <= OURS; i++) {
-        if ((i >= n && i != OURS) || (i == OURS && !is_small(o)))
+    for (int i = 0; i < ALL; i++) {
+        const bool ours = i >= CANDIDATES;
+
+        if (!is_candidate(d, i, n, o))
             continue;
-        if (time_one(d, p, i == OURS ? NULL : &found[i], o, begin, end,
-                     &ms) != CT_OK)
+        if (time_one(d, p, ours ? shares_of[i - CANDIDATES] : 0,
+                     ours ? NULL : &found[i], o, begin, end, &ms) != CT_OK)
             continue; /* it cannot after all */
         /* The library's order counts where times are about the same. */
         if (least == 0 || ms < 0.97f * least) {
@@ -234,29 +273,44 @@ static void name_of(const struct ct_device *d, const struct gemm_plan *p,
     const struct ct_cuda *g  = ct_cuda(d);
     const struct gemm_key *k = &p->key;
 
-    snprintf(to, bytes, "product 2 %s cublaslt %zu precision %d %" PRId64
+    snprintf(to, bytes, "product 3 %s cublaslt %zu precision %d %" PRId64
              "x%" PRId64 "x%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
-             " %c%c types %d %d %d then %d", g->name,
+             " %c%c types %d %d %d then %d%s", g->name,
              g->libs->cublasLtGetVersion(), (int)g->precision, k->m, k->n,
              k->k, k->lda, k->ldb, k->ldc, k->ta == CT_T ? 't' : 'n',
              k->tb == CT_T ? 't' : 'n', (int)k->a_type, (int)k->b_type,
-             (int)k->c_type, (int)k->epilogue);
+             (int)k->c_type, (int)k->epilogue,
+             ct_impl_allowed("product", "shared") ? " shared" : "");
 }
 
-/* What was kept, if it is ours or one of n; or -1. */
-static int kept_of(const struct ct_choices *c, const char *name, int n,
-                   const struct operands *o)
+/* What was kept, if it is one of ours or of n; or -1. */
+static int kept_of(const struct ct_device *d, const struct ct_choices *c,
+                   const char *name, int n, const struct operands *o)
 {
     const char *text = ct_choices_find(c, name);
     int i;
 
-    return text && sscanf(text, "%d", &i) == 1 &&
-                   (i < n || (i == OURS && is_small(o)))
+    return text && sscanf(text, "%d", &i) == 1 && is_candidate(d, i, n, o)
                ? i
                : -1;
 }
 
-/* Ours, or which of n suggestions; the first where it cannot be measured. */
+/* One of ours, by the most blocks a tile where they are asked for; or -1: the
+ * library may have it. */
+static int forced(const struct ct_device *d, const struct operands *o)
+{
+    int i = ALL - 1;
+
+    if (ct_impl_allowed("product", "cublaslt") || !ct_cuda_product_takes(o->g))
+        return -1;
+    while (i > CANDIDATES &&
+           !(ct_impl_allowed("product", "shared") &&
+             ct_cuda_product_shares(d, o->g, shares_of[i - CANDIDATES])))
+        i--;
+    return i;
+}
+
+/* Which of all candidates; the first where it cannot be measured. */
 static enum ct_status choose(const struct ct_device *d,
                              const struct gemm_plan *p, int n,
                              const cublasLtMatmulHeuristicResult_t *found,
@@ -266,22 +320,22 @@ static enum ct_status choose(const struct ct_device *d,
     enum ct_status st    = CT_OK;
     char name[256], text[16];
 
-    *best = ct_impl_allowed("product", "cublaslt") ||
-                    !ct_cuda_product_takes(o->g)
-                ? 0
-                : OURS;
-    if (*best == OURS || (n < 2 && !is_small(o)) || ct_cuda(d)->host_memory)
+    *best = forced(d, o);
+    if (*best >= 0)
+        return CT_OK;
+    *best = 0;
+    if ((n < 2 && !is_small(o)) || ct_cuda(d)->host_memory)
         return CT_OK;
     name_of(d, p, name, sizeof(name));
     CT_TRY(ct_cuda_choices(d, &c));
-    *best = kept_of(c, name, n, o);
+    *best = kept_of(d, c, name, n, o);
     if (*best >= 0)
         return CT_OK;
     *best = 0;
     if (ct_cuda(d)->capturing)
         return CT_OK;
     ct_choices_alone(c);
-    *best = kept_of(c, name, n, o);
+    *best = kept_of(d, c, name, n, o);
     if (*best < 0) {
         *best = 0;
         st    = measure(d, p, n, found, o, best);
@@ -319,8 +373,8 @@ static enum ct_status plan_choose(const struct ct_device *d,
                        "%lld product", d->id, (long long)p->key.m,
                        (long long)p->key.n, (long long)p->key.k);
     CT_TRY(choose(d, p, n, found, o, &best));
-    p->ours = best == OURS;
-    if (!p->ours) {
+    p->shares = best < CANDIDATES ? 0 : shares_of[best - CANDIDATES];
+    if (p->shares == 0) {
         p->algo      = found[best].algo;
         p->workspace = found[best].workspaceSize;
     }
@@ -400,7 +454,8 @@ enum ct_status ct_cuda_gemm_run(const struct ct_device *d,
         return CT_OK;
     CT_TRY(plan_of(d, g, &o, &p));
     CT_TRY(set_bias(d, p, g->bias));
-    return multiply(d, p, p->ours ? NULL : &p->algo, p->workspace, &o);
+    return multiply(d, p, p->shares, p->shares ? NULL : &p->algo, p->workspace,
+                    &o);
 }
 
 enum ct_status ct_cuda_gemm(const struct ct_device *d, enum ct_transpose ta,

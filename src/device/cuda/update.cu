@@ -8,9 +8,17 @@ extern "C" {
 #include "device/update.h"
 }
 
-/* Runs are cut into chunks of this many floats, one block each.  The numbers of
- * FEW runs fit into the parameters of a kernel; those of more are copied. */
-enum { CHUNK = 4096, SLOTS = 2, FEW = 200 };
+/* Runs are cut into chunks of this many floats, one block each; where they are
+ * no more than LITTLE together, into small ones, four floats a thread, because
+ * then only a block's own time counts.  The numbers of FEW runs fit into the
+ * parameters of a kernel; those of more are copied. */
+enum {
+    CHUNK       = 4096,
+    SMALL_CHUNK = 4 * CT_BLOCK,
+    LITTLE      = 1 << 20,
+    SLOTS       = 2,
+    FEW         = 200
+};
 
 /* What a step does with one run. */
 struct rates {
@@ -134,20 +142,24 @@ static enum ct_status make_chunks(struct ct_update *u,
     struct chunk *host = NULL;
     void *on_device;
     enum ct_status st;
-    int k = 0;
+    int64_t all = 0, each;
+    int k       = 0;
 
     for (int i = 0; i < u->n_runs; i++)
-        u->n_chunks += (int)((runs[i].n + CHUNK - 1) / CHUNK);
+        all += runs[i].n;
+    each = all > LITTLE ? CHUNK : SMALL_CHUNK;
+    for (int i = 0; i < u->n_runs; i++)
+        u->n_chunks += (int)((runs[i].n + each - 1) / each);
     host = (struct chunk *)ct_calloc((size_t)u->n_chunks + 1, sizeof(*host),
                                      "update");
     if (!host)
         return CT_ENOMEM;
     for (int i = 0; i < u->n_runs; i++)
-        for (int64_t at = 0; at < runs[i].n; at += CHUNK, k++) {
+        for (int64_t at = 0; at < runs[i].n; at += each, k++) {
             const int64_t left = runs[i].n - at;
 
             host[k].first = runs[i].first + at;
-            host[k].n     = (int32_t)(left < CHUNK ? left : CHUNK);
+            host[k].n     = (int32_t)(left < each ? left : each);
             host[k].run   = i;
         }
     st = u->dev->ops->alloc(u->dev, (size_t)(k + 1) * sizeof(*host), "update",

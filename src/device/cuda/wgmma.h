@@ -242,6 +242,10 @@ struct ct_product;
 template <typename T, int S>
 struct ct_inner_product;
 
+/* d += a b: the same, of a tile of steps and one of rows. */
+template <typename T, int S>
+struct ct_plain_product;
+
 #define CT_PRODUCT(name, turned, T, type, S, columns, names, a_name, b_name, \
                    ...)                                                      \
     template <>                                                              \
@@ -268,6 +272,7 @@ struct ct_inner_product;
 
 CT_PRODUCTS(ct_product, "1, 1", __half, "f16")
 CT_PRODUCTS(ct_inner_product, "0, 0", __nv_bfloat16, "bf16")
+CT_PRODUCTS(ct_plain_product, "0, 1", __nv_bfloat16, "bf16")
 
 #endif
 #endif

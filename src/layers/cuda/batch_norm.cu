@@ -3,8 +3,8 @@
 #include "layers/batch_norm.h"
 #include "device/conv.h"
 #include "device/cuda/channel_kernels.h"
+#include "device/cuda/gathered.h"
 #include "device/cuda/vector.h"
-#include "layers/cuda/gathered.h"
 #include "layers/cuda/slots.h"
 #include "proto/params.h"
 
@@ -186,15 +186,37 @@ struct normalise_sum {
     }
 };
 
-/* The same, and a byte for each pack of y: which values are above 0. */
-template <typename T>
-struct noted_sum : normalise_sum<true> {
+struct gates {
+    struct gate one, other;
+};
+
+/* The same where that blob is another one that is normalised. */
+template <bool RELU>
+struct normalise_both {
+    struct norm n, other;
+
+    __device__ struct gates load(int64_t q) const
+    {
+        struct gates g = { gate_of(n, q), gate_of(other, q) };
+        return g;
+    }
+    __device__ float operator()(const struct gates &g, float x, float a) const
+    {
+        const float z = g.one.of(x) + g.other.of(a);
+
+        return RELU && z < 0 ? 0 : z;
+    }
+};
+
+/* Any of both, and a byte for each pack of y: which values are above 0. */
+template <typename T, typename F>
+struct noted_sum : F {
     const T *y;
     uint8_t *above;
 };
 
-template <int K, typename T>
-__device__ inline void ct_channel_note(const noted_sum<T> &f, const T *y,
+template <int K, typename T, typename F>
+__device__ inline void ct_channel_note(const noted_sum<T, F> &f, const T *y,
                                        const ct_pack<K, T> &out)
 {
     unsigned bits = 0;
@@ -248,6 +270,26 @@ struct slopes_of_sum : slope_sums {
         *t += e * (x - mean);
     }
 };
+
+/* The same of sums that are there (ct_conv_end): a block a channel. */
+__global__ static void __launch_bounds__(CT_BLOCK)
+    slopes_of_slots(struct slope_sums r, int64_t slots, const float2 *part)
+{
+    CT_TURN();
+    const int64_t q = blockIdx.x;
+    double s = 0, t = 0;
+
+    for (int64_t i = threadIdx.x; i < slots; i += CT_BLOCK) {
+        const float2 v = part[q * slots + i];
+
+        s += v.x;
+        t += v.y;
+    }
+    s = ct_block_sum(s);
+    t = ct_block_sum(t);
+    if (threadIdx.x == 0)
+        r.finish(q, s, t);
+}
 
 __global__ static void merged_slopes(struct norm n)
 {
@@ -393,13 +435,26 @@ static enum ct_status find_stats(const struct ct_layer *l, const struct norm &n,
     return ct_channel_sum(l->dev, v, moments<T>{ n, x }, x, (T *)NULL);
 }
 
-/* y = z + a, perhaps above 0 alone. */
-template <typename T>
-static enum ct_status forward_sum(const struct ct_layer *l, T *y, T *kept,
-                                  const T *x, const T *a)
+/* What a convolution behind the Split needs to end the gradient. */
+static void tell_end(struct batch_norm *s, const struct ct_io *io,
+                     const void *x)
+{
+    s->end.x     = x;
+    s->end.above = ct_data(s->above);
+    s->end.mean  = ct_data(s->stats) + BATCH_MEAN * s->channels;
+    s->end.e     = ct_diff(io->bottom[1]);
+    s->ended     = {};
+    s->thinned   = 0;
+    for (int t = 0; t < 2; t++)
+        s->diff[t] = t < io->n_top ? ct_diff(io->top[t]) : NULL;
+}
+
+/* y = f(x, a), which is a sum that is cut off at 0. */
+template <typename T, typename F>
+static enum ct_status map_above(const struct ct_layer *l, const F &f, T *y,
+                                T *kept, const T *x, const T *a)
 {
     struct batch_norm *s   = (struct batch_norm *)l->state;
-    const struct norm n    = norm_of(l);
     const struct ct_view v = view_of(s);
     uint8_t *above         = (uint8_t *)ct_data(s->above);
 
@@ -407,20 +462,57 @@ static enum ct_status forward_sum(const struct ct_layer *l, T *y, T *kept,
                ct_aligned(y) && ct_aligned(kept) && ct_aligned(x) &&
                ct_aligned(a);
     if (s->noted)
-        return ct_channel_map(l->dev, v, noted_sum<T>{ { n }, y, above }, y,
+        return ct_channel_map(l->dev, v, noted_sum<T, F>{ f, y, above }, y,
                               kept, x, a);
+    return ct_channel_map(l->dev, v, f, y, kept, x, a);
+}
+
+/* y = z + a, perhaps above 0 alone. */
+template <typename T>
+static enum ct_status forward_sum(const struct ct_layer *l, T *y, T *kept,
+                                  const T *x, const T *a)
+{
+    const struct batch_norm *s     = (const struct batch_norm *)l->state;
+    const struct batch_norm *other =
+        s->added ? (const struct batch_norm *)s->added->state : NULL;
+    const struct norm n    = norm_of(l);
+    const struct ct_view v = view_of(s);
+
+    if (other && other->left) {
+        const struct norm m = norm_of(s->added);
+        const T *left       = (const T *)other->left;
+
+        if (s->relu)
+            return map_above(l, normalise_both<true>{ n, m }, y, kept, x,
+                             left);
+        return ct_channel_map(l->dev, v, normalise_both<false>{ n, m }, y,
+                              kept, x, left);
+    }
     if (s->relu)
-        return ct_channel_map(l->dev, v, normalise_sum<true>{ n }, y, kept, x,
-                              a);
+        return map_above(l, normalise_sum<true>{ n }, y, kept, x, a);
     return ct_channel_map(l->dev, v, normalise_sum<false>{ n }, y, kept, x, a);
+}
+
+/* Whether the layer that adds y to its own z makes it, of x as it lies. */
+static bool leaves(const struct batch_norm *s)
+{
+    const struct batch_norm *by;
+
+    if (!s->adder || (s->kept && ct_data(s->kept)))
+        return false;
+    by = (const struct batch_norm *)s->adder->state;
+    return by->view.n == s->view.n && by->view.c == s->view.c &&
+           by->view.inner == s->view.inner &&
+           by->view.layout == s->view.layout &&
+           by->view.dtype == s->view.dtype;
 }
 
 template <typename T>
 static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
 {
-    const struct batch_norm *s = (const struct batch_norm *)l->state;
-    const struct norm n        = norm_of(l);
-    const struct ct_view v     = view_of(s);
+    struct batch_norm *s   = (struct batch_norm *)l->state;
+    const struct norm n    = norm_of(l);
+    const struct ct_view v = view_of(s);
     const T *x = (const T *)ct_data(io->bottom[0]);
     T *y = (T *)ct_data(io->top[0]);
     T *kept = s->kept ? (T *)ct_data(s->kept) : NULL;
@@ -428,11 +520,74 @@ static enum ct_status forward(const struct ct_layer *l, const struct ct_io *io)
     CT_TRY(find_stats(l, n, v, x));
     if (s->merged)
         CT_TRY(merge_moments(l));
+    s->left = leaves(s) ? x : NULL;
+    if (s->left)
+        return CT_OK;
+    if (s->sum)
+        tell_end(s, io, kept ? kept : x);
     if (s->sum)
         return forward_sum(l, y, kept, x, (const T *)ct_data(io->bottom[1]));
     if (s->relu)
         return ct_channel_map(l->dev, v, normalise<true>{ n }, y, kept, x);
     return ct_channel_map(l->dev, v, normalise<false>{ n }, y, kept, x);
+}
+
+/* The same e and sums, of gradients that readers with a stride have left. */
+template <typename T, typename M>
+static enum ct_status gather_thin(const struct ct_layer *l,
+                                  const struct gathered<T, M> &all, const T *x)
+{
+    struct batch_norm *s  = (struct batch_norm *)l->state;
+    const struct ct_view v = { s->view.n * ct_thin_size(s->in[0],
+                                                        s->stride[0]) *
+                                   ct_thin_size(s->in[1], s->stride[1]),
+                               s->view.c, 1 };
+    const struct ct_thin at = ct_thin_of(s->view.n, v.c, s->in, s->stride);
+    const int n = (all.dy ? 1 : 0) + (all.dy2 ? 1 : 0);
+
+    if (s->thinned != n)
+        return ct_fail(CT_EINTERNAL, "layer %s: one gradient of %d is thin",
+                       l->name, n);
+    s->thinned = 0;
+    return ct_channel_sum_from(l->dev, v, slopes_of_sum{ { norm_of(l) } },
+                               gathered_thin<T, M>{ all, at }, x);
+}
+
+/* The gradient behind a sum, and its sums. */
+template <typename T, typename M>
+static enum ct_status gather_by(const struct ct_layer *l,
+                                const struct gathered<T, M> &all, const T *x)
+{
+    const struct batch_norm *s = (const struct batch_norm *)l->state;
+
+    if (s->thinned > 0)
+        return gather_thin(l, all, x);
+    return ct_channel_sum_from(l->dev, view_of(s),
+                               slopes_of_sum{ { norm_of(l) } }, all, x);
+}
+
+/* The gradient behind a sum, and its sums; perhaps they are there already. */
+template <typename T>
+static enum ct_status gather(const struct ct_layer *l, const struct ct_io *io,
+                             const T *x)
+{
+    struct batch_norm *s   = (struct batch_norm *)l->state;
+    const struct norm n    = norm_of(l);
+    const struct ct_moments ended = s->ended;
+    const T *second = io->n_top > 1 ? (const T *)ct_diff(io->top[1]) : NULL;
+    T *e            = (T *)ct_diff(io->bottom[1]);
+    const T *dy     = (const T *)ct_diff(io->top[0]);
+    const T *y      = s->relu ? (const T *)ct_data(io->top[0]) : NULL;
+
+    s->ended = {};
+    if (ended.part)
+        return CT_START(l->dev, (unsigned)n.channels, CT_BLOCK, 0,
+                        slopes_of_slots, slope_sums{ n }, ended.slots,
+                        (const float2 *)ended.part);
+    if (s->noted && s->relu)
+        return gather_by(l, gathered<T, by_bits<T>>{
+            dy, second, { (const uint8_t *)ct_data(s->above) }, e }, x);
+    return gather_by(l, gathered<T, by_values<T>>{ dy, second, { y }, e }, x);
 }
 
 /* Behind a sum: its other bottom's gradient is e, of which dx is made. */
@@ -445,28 +600,15 @@ static enum ct_status backward_of_sum(const struct ct_layer *l,
     const struct ct_view v     = view_of(s);
     const float *kept = s->kept ? ct_data(s->kept) : NULL;
     const T *x = (const T *)(kept ? kept : ct_data(io->bottom[0]));
-    const T *second = io->n_top > 1 ? (const T *)ct_diff(io->top[1]) : NULL;
-    T *e            = (T *)ct_diff(io->bottom[1]);
-    const T *dy     = (const T *)ct_diff(io->top[0]);
-    const T *y      = s->relu ? (const T *)ct_data(io->top[0]) : NULL;
+    const T *e = (const T *)ct_diff(io->bottom[1]);
 
-    if (s->noted && s->relu)
-        CT_TRY(ct_channel_sum_from(
-            l->dev, v, slopes_of_sum{ { n } },
-            gathered<T, by_bits<T>>{
-                dy, second, { (const uint8_t *)ct_data(s->above) }, e },
-            x));
-    else
-        CT_TRY(ct_channel_sum_from(
-            l->dev, v, slopes_of_sum{ { n } },
-            gathered<T, by_values<T>>{ dy, second, { y }, e }, x));
+    CT_TRY(gather(l, io, x));
     if (!io->want_grad[0])
         return CT_OK;
     if (s->merged)
         CT_TRY(merge_slopes(l));
     return ct_channel_map(l->dev, v, spread<false>{ n },
-                          (T *)ct_diff(io->bottom[0]), (T *)NULL,
-                          (const T *)e, x);
+                          (T *)ct_diff(io->bottom[0]), (T *)NULL, e, x);
 }
 
 template <bool RELU, typename T>

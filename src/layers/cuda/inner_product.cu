@@ -2,7 +2,8 @@
  * in layers/inner_product.c.
  *
  * In the 16-bit precisions the factors of products are rounded to 16 bits,
- * each once a pass; blobs, weights and gradients stay float32.  The gradients
+ * each once a pass, unless they are small; blobs, weights and gradients stay
+ * float32.  The gradients
  * of W and b run in the side lane, beside that of x. */
 #include "device/cuda/elementwise.h"
 #include "layers/cuda/slots.h"
@@ -16,21 +17,22 @@ extern "C" {
 
 enum { WEIGHT, BIAS };
 
-static enum ct_dtype factor_type(const struct ct_layer *l)
-{
-    return ct_device_dtype(l->dev);
-}
-
 static const struct inner_product *state_of(const struct ct_layer *l)
 {
     return (const struct inner_product *)l->state;
+}
+
+static enum ct_dtype factor_type(const struct ct_layer *l)
+{
+    return state_of(l)->rounds ? ct_device_dtype(l->dev) : CT_F32;
 }
 
 /* n floats as a factor; where that is short, it was or is rounded now. */
 static enum ct_status factor(const struct ct_layer *l, int which, bool now,
                              const float *from, int64_t n, const void **out)
 {
-    const struct ct_blob *to = state_of(l)->shorts[which];
+    const struct inner_product *s = state_of(l);
+    const struct ct_blob *to      = s->rounds ? s->shorts[which] : NULL;
 
     *out = to ? ct_data(to) : from;
     return to && now ? ct_cuda_convert(l->dev, n, CT_F32, from, factor_type(l),
@@ -60,7 +62,7 @@ static enum ct_status factors(const struct ct_layer *l, const struct ct_io *io,
 
     CT_TRY(factor(l, CT_IP_X, false, ct_data(io->bottom[0]), n_x, x));
     CT_TRY(factor(l, CT_IP_W, false, ct_data(l->blob[WEIGHT]), n_w, w));
-    if (!s->shorts[CT_IP_X] || n_x + n_w == 0)
+    if (!s->rounds || n_x + n_w == 0)
         return CT_OK;
     CT_BY_TYPE(factor_type(l), T,
                return CT_LAUNCH(l->dev, n_x + n_w, shorten<T>, n_x,

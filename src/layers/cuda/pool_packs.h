@@ -63,10 +63,10 @@ __device__ static inline uint32_t largest(const uint32_t *v, const bool *is,
     return best;
 }
 
-/* Windows of K x K in 16 bits. */
+/* Windows of K x K in 16 bits; as max_forward(). */
 template <int K, typename T>
-__global__ static void max_pairs(struct shape p, bool masks, const T *x, T *y,
-                                 uint8_t *at)
+__global__ static void max_pairs(struct shape p, bool masks, bool clamps,
+                                 const T *x, T *y, uint8_t *at)
 {
     CT_TURN();
     enum { P = 8, PAIRS = P / 2, N = K * K };
@@ -95,8 +95,10 @@ __global__ static void max_pairs(struct shape p, bool masks, const T *x, T *y,
                 v[k][i] = in.v[k];
         }
 #pragma unroll
-        for (int k = 0; k < PAIRS; k++)
+        for (int k = 0; k < PAIRS; k++) {
             out.v[k] = largest<T, N>(v[k], is, floor, place + k);
+            out.v[k] = clamps ? larger<T>(out.v[k], 0) : out.v[k];
+        }
         /* The low bytes of four pairs of places. */
         where.v[0] = __byte_perm(place[0], place[1], 0x6420);
         where.v[1] = __byte_perm(place[2], place[3], 0x6420);

@@ -54,9 +54,10 @@ __device__ static inline void strip_row(const float *v, int i, bool last,
         }
 }
 
+/* Of a maximum that is not above 0, `clamps` makes 0 without a place. */
 template <int K, bool MAX>
-__global__ static void strips_forward(struct strips p, const float *x,
-                                      float *y, uint8_t *at)
+__global__ static void strips_forward(struct strips p, bool clamps,
+                                      const float *x, float *y, uint8_t *at)
 {
     CT_TURN();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < p.n;
@@ -88,9 +89,13 @@ __global__ static void strips_forward(struct strips p, const float *x,
         }
 #pragma unroll
         for (int o = 0; o < 4; o++)
-            if (!MAX)
+            if (!MAX) {
                 out.v[o] /= (float)rows *
                             (float)(o < 3 || last || K < 3 ? K : K - 1);
+            } else if (clamps && !(out.v[o] > 0)) {
+                out.v[o] = 0;
+                arg.v[o] = 255;
+            }
         ct_store_pack<4>(y + (int64_t)i * 4, out);
         if (MAX)
             ct_store_pack<4>(at + (int64_t)i * 4, arg);
@@ -135,9 +140,11 @@ __device__ static inline void add_window(const struct strips &p,
     strip_window<K, MAX, 2 * I - 2, 2 * J - 2>(is ? d : 0, arg, sum);
 }
 
+/* dx = 0 where `mask`, if there is one, is not above 0. */
 template <int K, bool MAX>
 __global__ static void strips_backward(struct strips p, const float *dy,
-                                       const uint8_t *at, float *dx)
+                                       const uint8_t *at, const float *mask,
+                                       float *dx)
 {
     CT_TURN();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < p.n;
@@ -146,7 +153,12 @@ __global__ static void strips_backward(struct strips p, const float *dy,
         const int64_t to     = ((int64_t)s.plane * p.h + 2 * s.r) * p.w +
                            4 * s.q;
         float sum[2][4] = {};
+        ct_pack<4, float> sign[2];
 
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            if (!MAX && mask && 2 * s.r + r < p.h)
+                sign[r] = ct_load_pack<4>(mask + to + r * p.w);
         if constexpr (K > 2) {
             add_window<K, MAX, 0, 0>(p, s, dy, at, sum);
             add_window<K, MAX, 0, 1>(p, s, dy, at, sum);
@@ -155,6 +167,10 @@ __global__ static void strips_backward(struct strips p, const float *dy,
         }
         add_window<K, MAX, 1, 1>(p, s, dy, at, sum);
         add_window<K, MAX, 1, 2>(p, s, dy, at, sum);
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            if (!MAX && mask && !(sign[k / 4].v[k % 4] > 0))
+                sum[k / 4][k % 4] = 0;
 #pragma unroll
         for (int r = 0; r < 2; r++)
             if (2 * s.r + r < p.h)
@@ -185,12 +201,13 @@ static bool strips_of(const struct ct_pool *p, bool back, const void *a,
 
 static enum ct_status strips_max(const struct ct_device *d,
                                  const struct ct_pool *p,
-                                 const struct strips &s, const float *x,
-                                 float *y, uint8_t *at)
+                                 const struct strips &s, bool clamps,
+                                 const float *x, float *y, uint8_t *at)
 {
     if (p->kernel_h == 2)
-        return CT_LAUNCH(d, s.n, (strips_forward<2, true>), s, x, y, at);
-    return CT_LAUNCH(d, s.n, (strips_forward<3, true>), s, x, y, at);
+        return CT_LAUNCH(d, s.n, (strips_forward<2, true>), s, clamps, x, y,
+                         at);
+    return CT_LAUNCH(d, s.n, (strips_forward<3, true>), s, clamps, x, y, at);
 }
 
 static enum ct_status strips_average(const struct ct_device *d,
@@ -199,25 +216,30 @@ static enum ct_status strips_average(const struct ct_device *d,
                                      float *y)
 {
     if (p->kernel_h == 2)
-        return CT_LAUNCH(d, s.n, (strips_forward<2, false>), s, x, y,
+        return CT_LAUNCH(d, s.n, (strips_forward<2, false>), s, false, x, y,
                          (uint8_t *)NULL);
-    return CT_LAUNCH(d, s.n, (strips_forward<3, false>), s, x, y,
+    return CT_LAUNCH(d, s.n, (strips_forward<3, false>), s, false, x, y,
                      (uint8_t *)NULL);
 }
 
-/* Places are given for a maximum. */
+/* Places are given for a maximum, and a mask for a mean at most. */
 static enum ct_status strips_back(const struct ct_device *d,
                                   const struct ct_pool *p,
                                   const struct strips &s, const uint8_t *at,
-                                  const float *dy, float *dx)
+                                  const float *mask, const float *dy,
+                                  float *dx)
 {
     if (at && p->kernel_h == 2)
-        return CT_LAUNCH(d, s.n, (strips_backward<2, true>), s, dy, at, dx);
+        return CT_LAUNCH(d, s.n, (strips_backward<2, true>), s, dy, at,
+                         mask, dx);
     if (at)
-        return CT_LAUNCH(d, s.n, (strips_backward<3, true>), s, dy, at, dx);
+        return CT_LAUNCH(d, s.n, (strips_backward<3, true>), s, dy, at,
+                         mask, dx);
     if (p->kernel_h == 2)
-        return CT_LAUNCH(d, s.n, (strips_backward<2, false>), s, dy, at, dx);
-    return CT_LAUNCH(d, s.n, (strips_backward<3, false>), s, dy, at, dx);
+        return CT_LAUNCH(d, s.n, (strips_backward<2, false>), s, dy, at,
+                         mask, dx);
+    return CT_LAUNCH(d, s.n, (strips_backward<3, false>), s, dy, at,
+                         mask, dx);
 }
 
 #endif

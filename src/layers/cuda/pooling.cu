@@ -21,6 +21,11 @@
 #include "layers/pooling.h"
 #include "proto/params.h"
 
+extern "C" {
+#include "device/cuda/conv_kernels.h"
+#include "device/recording.h"
+}
+
 #define METHOD(m) CAFFE__POOLING_PARAMETER__POOL_METHOD__##m
 
 /* Kernels are made for windows of N x N, or holders of a position in N x N
@@ -45,9 +50,11 @@ __device__ static inline bool within(const struct span &s, int i)
     return !N || s.from + i < s.to;
 }
 
+/* What is not above 0: with `masks` it has no place, and with `clamps` y is
+ * 0. */
 template <int N, int K, typename T, typename I>
-__global__ static void max_forward(struct shape p, bool masks, const T *x,
-                                   T *y, I *at)
+__global__ static void max_forward(struct shape p, bool masks, bool clamps,
+                                   const T *x, T *y, I *at)
 {
     CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.oh * p.ow * (p.lanes / K)) {
@@ -83,7 +90,7 @@ __global__ static void max_forward(struct shape p, bool masks, const T *x,
             }
 #pragma unroll
         for (int k = 0; k < K; k++) {
-            ct_store(out.v + k, best[k]);
+            ct_store(out.v + k, clamps && !(best[k] > 0) ? 0 : best[k]);
             arg.v[k] = masks && !(best[k] > 0) ? (I)-1 : arg.v[k];
         }
         ct_store_pack<K>(y + o * K, out);
@@ -159,8 +166,10 @@ __global__ static void average_forward(struct shape p, const T *x, T *y)
     }
 }
 
+/* dx = 0 where `mask`, if there is one, is not above 0. */
 template <int N, int K, typename T>
-__global__ static void average_backward(struct shape p, const T *dy, T *dx)
+__global__ static void average_backward(struct shape p, const T *dy,
+                                        const T *mask, T *dx)
 {
     CT_TURN();
     CT_KERNEL_EACH (o, p.planes * p.h * p.w * (p.lanes / K)) {
@@ -169,8 +178,10 @@ __global__ static void average_backward(struct shape p, const T *dy, T *dx)
         const struct span s  = holders(a.c, p.ow, p.kw, p.step_w, p.pw);
         const T *from = dy + a.plane * p.oh * p.ow * p.lanes + a.lane;
         float sum[K] = { 0 };
-        ct_pack<K, T> out;
+        ct_pack<K, T> out, sign = {};
 
+        if (mask)
+            sign = ct_load_pack<K>(mask + o * K);
 #pragma unroll
         for (int i = 0; i < turns<N>(r); i++)
 #pragma unroll
@@ -189,7 +200,8 @@ __global__ static void average_backward(struct shape p, const T *dy, T *dx)
             }
 #pragma unroll
         for (int k = 0; k < K; k++)
-            ct_store(out.v + k, sum[k]);
+            ct_store(out.v + k,
+                     !mask || ct_load(sign.v + k) > 0 ? sum[k] : 0);
         ct_store_pack<K>(dx + o * K, out);
     }
 }
@@ -371,22 +383,24 @@ static enum ct_status max_run(const struct ct_layer *l, const struct ct_io *io)
     const T *x = (const T *)ct_data(io->bottom[0]);
     T *y = (T *)ct_data(io->top[0]);
     I *at = (I *)ct_data(s->at);
-    const int64_t n = ct_elements(io->top[0]);
-    constexpr int K = 16 / sizeof(T);
+    const int64_t n  = ct_elements(io->top[0]);
+    const bool masks = s->masks || s->relu;
+    constexpr int K  = 16 / sizeof(T);
     struct strips st;
 
     if constexpr (N > 1 && sizeof(T) == 4 && sizeof(I) == 1)
         if (s->strips && strips_of(&s->pool, false, x, y, at, &st))
-            return strips_max(l->dev, &s->pool, st, x, y, at);
+            return strips_max(l->dev, &s->pool, st, s->relu, x, y, at);
     if constexpr (N > 1 && sizeof(T) == 2 && sizeof(I) == 1)
         if (by_packs<T>(&s->pool, x, y))
             return CT_LAUNCH(l->dev, n / K, (max_pairs<N, T>),
-                             shape_of(&s->pool, true, K), s->masks, x, y, at);
+                             shape_of(&s->pool, true, K), masks, s->relu, x, y,
+                             at);
     if (by_packs<T>(&s->pool, x, y))
         return CT_LAUNCH(l->dev, n / K, (max_forward<N, K, T, I>),
-                         shape_of(&s->pool, true, K), s->masks, x, y, at);
+                         shape_of(&s->pool, true, K), masks, s->relu, x, y, at);
     return CT_LAUNCH(l->dev, n, (max_forward<N, 1, T, I>),
-                     shape_of(&s->pool, true, 1), s->masks, x, y, at);
+                     shape_of(&s->pool, true, 1), masks, s->relu, x, y, at);
 }
 
 template <typename T, typename I>
@@ -490,7 +504,7 @@ static enum ct_status max_back(const struct ct_layer *l,
 
 template <int N, typename T>
 static enum ct_status average_back(const struct ct_layer *l,
-                                   const struct ct_io *io)
+                                   const struct ct_io *io, const T *mask)
 {
     const struct pooling *s = (const struct pooling *)l->state;
     const T *dy = (const T *)ct_diff(io->top[0]);
@@ -498,11 +512,11 @@ static enum ct_status average_back(const struct ct_layer *l,
     const int64_t n = ct_elements(io->bottom[0]);
     constexpr int K = 16 / sizeof(T);
 
-    if (by_packs<T>(&s->pool, dy, dx))
+    if (by_packs<T>(&s->pool, dy, dx) && ct_aligned(mask))
         return CT_LAUNCH(l->dev, n / K, (average_backward<N, K, T>),
-                         shape_of(&s->pool, false, K), dy, dx);
+                         shape_of(&s->pool, false, K), dy, mask, dx);
     return CT_LAUNCH(l->dev, n, (average_backward<N, 1, T>),
-                     shape_of(&s->pool, false, 1), dy, dx);
+                     shape_of(&s->pool, false, 1), dy, mask, dx);
 }
 
 template <typename T>
@@ -513,16 +527,20 @@ static enum ct_status backward(const struct ct_layer *l,
     const int holders       = holder_size(&s->pool);
     const uint8_t *at = s->at ? (const uint8_t *)ct_data(s->at) : NULL;
     float *dy = ct_diff(io->top[0]), *dx = ct_diff(io->bottom[0]);
+    const T *mask = s->masks && s->pool.average
+                        ? (const T *)ct_data(io->bottom[0])
+                        : NULL;
     struct strips st;
 
     if (io->top[0]->count == 0)
         return ct_clear_values(l->dev, ct_elements(io->bottom[0]),
                                io->bottom[0]->diff.dtype,
                                ct_diff(io->bottom[0]));
-    if (sizeof(T) == 4 && !s->kept && s->strips &&
+    if (sizeof(T) == 4 && !s->kept && s->strips && ct_aligned(mask) &&
         strips_of(&s->pool, true, dy, dx, at, &st))
-        return strips_back(l->dev, &s->pool, st, at, dy, dx);
-    if (sizeof(T) == 4 && !s->kept && by_rows(&s->pool))
+        return strips_back(l->dev, &s->pool, st, at, (const float *)mask, dy,
+                           dx);
+    if (sizeof(T) == 4 && !s->kept && !mask && by_rows(&s->pool))
         return pool_rows(l->dev, &s->pool, at, dy, dx);
     if (s->at && by_bytes(&s->pool))
         BY_SIZE(holders, N, return (max_back<N, T, uint8_t>(l, io)));
@@ -534,7 +552,7 @@ static enum ct_status backward(const struct ct_layer *l,
                          (const T *)ct_data(s->kept),
                          (const T *)ct_diff(io->top[0]),
                          (T *)ct_diff(io->bottom[0]));
-    BY_SIZE(holders, N, return (average_back<N, T>(l, io)));
+    BY_SIZE(holders, N, return (average_back<N, T>(l, io, mask)));
 }
 
 extern "C" enum ct_status ct_cuda_pooling_forward(struct ct_layer *l,
@@ -543,11 +561,30 @@ extern "C" enum ct_status ct_cuda_pooling_forward(struct ct_layer *l,
     struct pooling *s = (struct pooling *)l->state;
     float *db;
 
-    /* Ways through plain images keep all places, and have no sums. */
-    s->masks = s->pool.layout == CT_NHWC && pooling_masks(l, io, &db);
+    /* Ways through plain images keep all places, and have no sums of them. */
+    s->masks = (s->pool.layout == CT_NHWC || s->pool.average) &&
+               pooling_masks(l, io, &db);
     if (io->top[0]->count == 0)
         return CT_OK;
     CT_BY_TYPE(io->bottom[0]->data.dtype, T, return forward<T>(l, io));
+}
+
+/* Of a mean dx has to be read again, beside what follows. */
+static enum ct_status sums_of_means(const struct ct_layer *l,
+                                    const struct ct_io *io, float *db)
+{
+    const struct ct_pool *p        = &((const struct pooling *)l->state)->pool;
+    const struct ct_bias_desc desc = { p->n, p->c, p->h * p->w, p->layout,
+                                       p->dtype };
+    const bool aside               = l->run->aside &&
+                       (((const struct pooling *)l->state)->writer->flags &
+                        CT_LAYER_ASIDE);
+
+    if (aside)
+        CT_TRY(ct_side_begin(l->dev));
+    CT_TRY(ct_cuda_conv_bias_backward(l->dev, &desc, ct_diff(io->bottom[0]),
+                                      db));
+    return aside ? ct_side_end(l->dev) : CT_OK;
 }
 
 /* The convolution before it is spared a pass over dx. */
@@ -560,9 +597,11 @@ static enum ct_status spare_writer(const struct ct_layer *l,
 
     if (!s->masks || !pooling_masks(l, io, &db))
         return CT_OK;
-    if (db && !by_bytes(&s->pool))
+    if (db && !s->pool.average && !by_bytes(&s->pool))
         return CT_OK;
-    if (db)
+    if (db && s->pool.average)
+        st = sums_of_means(l, io, db);
+    else if (db)
         CT_BY_TYPE(io->top[0]->diff.dtype, T,
                    st = pool_sums<T>(l->dev, &s->pool,
                                      (const T *)ct_diff(io->top[0]),

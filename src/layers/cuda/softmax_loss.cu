@@ -167,8 +167,13 @@ static enum ct_status softmax_and_loss(const struct ct_layer *l,
     float *p = ct_data(s->prob ? s->prob : io->top[1]);
 
     if (s->inner == 1 && s->outer * s->classes <= FEW_VALUES) {
-        return CT_START(l->dev, 1, ONE_BLOCK, 0, few_rows, entropy_of(s, io),
-                        s->outer, ct_loss_fixed(&s->loss, s->outer, s->inner),
+        const int64_t each = s->classes <= FEW_CLASSES ? 1 : 32;
+        const int64_t want = (s->outer * each + 31) / 32 * 32;
+        const int64_t most = want < ONE_BLOCK ? want : ONE_BLOCK;
+
+        return CT_START(l->dev, 1, (unsigned)(most > 32 ? most : 32), 0,
+                        few_rows, entropy_of(s, io), s->outer,
+                        ct_loss_fixed(&s->loss, s->outer, s->inner),
                         ct_data(io->bottom[0]), p, normalizer(s),
                         ct_data(io->top[0]));
     }

@@ -1,9 +1,10 @@
 /* gathered.h - the gradient at the end of a residual block, read as a sum over
  * channels goes (ct_channel_sum_from); for .cu files alone. */
-#ifndef CT_LAYERS_CUDA_GATHERED_H
-#define CT_LAYERS_CUDA_GATHERED_H
+#ifndef CT_DEVICE_CUDA_GATHERED_H
+#define CT_DEVICE_CUDA_GATHERED_H
 
 #include "device/cuda/channel_kernels.h"
+#include "device/cuda/thin_map.h"
 #include "device/cuda/vector.h"
 
 /* Which y are above 0: of y itself, all of them if it is NULL. */
@@ -93,11 +94,64 @@ struct gathered {
         ct_store_pack<K>(e + i, out);
         return out;
     }
+    template <typename R>
+    __device__ int64_t where(int64_t i, const R &) const
+    {
+        return i;
+    }
     bool aligned() const
     {
         return ct_aligned(dy) && ct_aligned(dy2) && mask.aligned() &&
                ct_aligned(e);
     }
+};
+
+/* The same e of a dy and dy2 that are thin; at the positions between it is
+ * 0. */
+template <typename T, typename M>
+struct gathered_thin {
+    enum { AHEAD = M::AHEAD };
+    typedef T type;
+    struct gathered<T, M> all;
+    struct ct_thin        at;
+
+    template <int K>
+    struct raw {
+        typename gathered<T, M>::template raw<K> r;
+        struct ct_thin_cell cell;
+    };
+
+    template <int K>
+    __device__ raw<K> fetch(int64_t i) const
+    {
+        raw<K> r = {};
+
+        r.cell = ct_thin_find(&at, i);
+        if (all.dy)
+            r.r.dy = ct_load_pack<K>(all.dy + i);
+        if (all.dy2)
+            r.r.dy2 = ct_load_pack<K>(all.dy2 + i);
+        r.r.mask = all.mask.template fetch<K>(r.cell.place);
+        return r;
+    }
+    template <int K>
+    __device__ ct_pack<K, T> take(int64_t, const raw<K> &r) const
+    {
+        const ct_pack<K, T> zero = {};
+
+        for (int y = 0; y < r.cell.rows; y++)
+            for (int x = y == 0; x < r.cell.columns; x++)
+                ct_store_pack<K>(all.e + r.cell.place +
+                                     ct_thin_offset(&at, y, x),
+                                 zero);
+        return all.template take<K>(r.cell.place, r.r);
+    }
+    template <typename R>
+    __device__ int64_t where(int64_t, const R &r) const
+    {
+        return r.cell.place;
+    }
+    bool aligned() const { return all.aligned(); }
 };
 
 #endif
