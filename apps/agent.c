@@ -120,7 +120,7 @@ static void become_rank(struct agent *a, const struct rank *r,
     m.founds = a->founds;
     if (a->founds)
         memcpy(m.before, a->deaths.job, sizeof(m.before));
-    else if (deaths_knows_job(&a->deaths))
+    else
         memcpy(m.seeks, a->deaths.job, sizeof(m.seeks));
     post_stop_child(&a->post);
     for (int k = 0; k < a->config->n_ranks; k++) {
@@ -235,6 +235,14 @@ static bool has_members(const struct agent *a)
     return false;
 }
 
+/* Ranks say which job it is before one of them is lost. */
+static void learn_job(struct agent *a)
+{
+    for (int r = 0; r < a->config->n_ranks; r++)
+        if (a->rank[r].pid > 0 && is_in_view(&a->rank[r]))
+            deaths_learn_job(&a->deaths, will_page_last(a->rank[r].page)->job);
+}
+
 /* Nobody is in the job any more, it is not over, and this agent is the one to
  * begin it anew.  (A view of one that never began is such a view, too.)  Who
  * left it before that is in none. */
@@ -253,6 +261,7 @@ static bool is_deserted(const struct agent *a)
  * those who came after them. */
 static void plan_start(struct agent *a)
 {
+    learn_job(a);
     a->member.n_knock = a->config->member.n_knock;
     if (a->config->find)
         a->config->find(a->config->arg, &a->member);
@@ -459,13 +468,18 @@ static void say_goodbye(struct agent *a)
     }
 }
 
-/* All its ranks may be dead as the others finish the job. */
+/* All its ranks may be dead as the others finish the job.  Nobody finishes one
+ * that is yet to begin here. */
 static void hear_done(struct agent *a)
 {
     static const uint8_t none[POST_JOB_BYTES];
 
-    if (a->over || memcmp(a->post.done, none, sizeof(none)) == 0 ||
-        !deaths_may_be_of(&a->deaths, a->post.done))
+    if (a->over || memcmp(a->post.done, none, sizeof(none)) == 0)
+        return;
+    learn_job(a);
+    if (deaths_knows_job(&a->deaths)
+            ? !deaths_may_be_of(&a->deaths, a->post.done)
+            : a->config->founds)
         return;
     a->over = true;
     CT_INFO("The others have finished the job");
@@ -492,6 +506,8 @@ static void take_config(struct agent *a, const struct agent_config *c)
     a->config = c;
     a->member = c->member;
     a->founds = c->founds;
+    if (!c->founds)
+        deaths_learn_job(&a->deaths, c->member.seeks);
     for (int r = 0; r < AGENT_RANKS; r++)
         a->rank[r].pidfd = a->rank[r].page_file = -1;
 }

@@ -1,6 +1,8 @@
 /* agent_deaths.c - what an agent knows of ranks that have ended. */
 #include "agent_deaths.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
@@ -25,6 +27,12 @@ struct death {
 bool deaths_knows_job(const struct agent_deaths *d)
 {
     return member_job_began(d->job) > 0;
+}
+
+void deaths_learn_job(struct agent_deaths *d, const uint8_t *job)
+{
+    if (!deaths_knows_job(d) && member_job_began(job) > 0)
+        memcpy(d->job, job, sizeof(d->job));
 }
 
 bool deaths_may_be_of(const struct agent_deaths *d, const uint8_t *job)

@@ -48,6 +48,9 @@ void deaths_note_own(struct agent_deaths *d, struct post *p,
 /* The letter of another agent: POST_DEAD. */
 void deaths_take(struct agent_deaths *d, const uint8_t *letter, size_t bytes);
 bool deaths_knows_job(const struct agent_deaths *d);
+/* A rank of this agent is in that job, or is to join it; nothing changes where
+ * a job is known. */
+void deaths_learn_job(struct agent_deaths *d, const uint8_t *job);
 /* Is that its job, which may have begun anew since, as far as it knows? */
 bool deaths_may_be_of(const struct agent_deaths *d, const uint8_t *job);
 /* All of the newest view have ended, and of those behind it that some had

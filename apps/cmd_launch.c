@@ -39,6 +39,7 @@ struct launch_flags {
     const char          *hosts;
     int                  port, ranks;
     struct elastic_flags elastic; /* of a program */
+    struct signal_flags  signals; /* the same */
     bool                 mpi;     /* a job of fixed size (supervise.h) */
     int                  min_ranks;
 };
@@ -76,6 +77,22 @@ struct launch {
 
 enum { OWN_WORDS = 16, OWN_BYTES = 512 };
 
+/* What signals do to ranks that are a program. */
+static int put_signals(const struct launch *l, char own[][OWN_BYTES])
+{
+    const struct signal_flags *f = &l->signals;
+    const char *const word[][2]  = { { "int", f->sigint },
+                                     { "hup", f->sighup },
+                                     { "term", f->sigterm },
+                                     { "usr1", f->sigusr1 } };
+    int n = 0;
+
+    for (; n < 4; n++)
+        snprintf(own[n], OWN_BYTES, "--sig%s_effect=%s", word[n][0],
+                 word[n][1]);
+    return n;
+}
+
 /* Flags of an agent; those with numbers lie in `own`. */
 static int agent_flags(const struct launch *l, int k, bool again,
                        char own[][OWN_BYTES], const char **out)
@@ -92,6 +109,7 @@ static int agent_flags(const struct launch *l, int k, bool again,
         snprintf(own[n++], OWN_BYTES, "--suspect=%.9g", f->suspect);
         snprintf(own[n++], OWN_BYTES, "--orphan=%.9g", f->orphan);
         snprintf(own[n++], OWN_BYTES, "--restarts=%d", f->restarts);
+        n += put_signals(l, own + n);
     } else if (!l->has_size) {
         snprintf(own[n++], OWN_BYTES, "--elastic=1:1024");
     }
@@ -403,9 +421,11 @@ static int attend(struct launch *l)
 }
 
 /* What signals do, as agents and ranks read it. */
-static void read_signals(struct launch *l)
+static void read_signals(struct launch *l, const struct launch_flags *f)
 {
-    if (!l->is_program)
+    if (l->is_program)
+        l->signals = f->signals;
+    else
         l->signals = (struct signal_flags){
             flags_peek("train", l->words, "sigint_effect"),
             flags_peek("train", l->words, "sighup_effect"),
@@ -432,7 +452,7 @@ static enum ct_status prepare(struct launch *l, const struct launch_flags *f)
     CT_TRY(st);
     for (char **w = l->words; *w && !l->is_program; w++)
         l->has_size |= strncmp(*w + strspn(*w, "-"), "elastic", 7) == 0;
-    read_signals(l);
+    read_signals(l, f);
     CT_TRY(hosts_read(&l->hosts, f->hosts));
     return where_choose(&l->where, &l->hosts, l->key, f->port);
 }
@@ -481,6 +501,7 @@ static int launch_here(struct launch_flags *f, char **words, char **program)
     f->elastic.elastic = f->elastic.elastic ? f->elastic.elastic : "";
     f->elastic.words   = words;
     f->elastic.program = program;
+    f->elastic.signals = &f->signals;
     return elastic_run(&f->elastic, f->ranks, 0, 0, NULL, NULL);
 }
 
@@ -493,7 +514,8 @@ static int launch_by_words(int argc, char **argv, char **words)
                                   FLAG("ranks", &f.ranks),
                                   FLAG("mpi", &f.mpi),
                                   FLAG("min_ranks", &f.min_ranks),
-                                  ELASTIC_FLAGS(f.elastic), FLAG_END };
+                                  ELASTIC_FLAGS(f.elastic),
+                                  SIGNAL_FLAGS(f.signals), FLAG_END };
     static char hosts[] = "--hosts";
     int n               = 1, code;
     bool helped;
@@ -512,6 +534,11 @@ static int launch_by_words(int argc, char **argv, char **words)
         help_usage(stderr, command_named("launch"));
         return EXIT_USAGE;
     }
+    if (strcmp(argv[n + 1], "train") == 0 && signal_flags_given(&f.signals))
+        return command_failed(ct_fail(
+            CT_EINVAL, "what signals do to training stands behind `train`"));
+    if (signal_flags_check(&f.signals) != CT_OK)
+        return command_failed(CT_EINVAL);
     if (f.mpi)
         return train_on_hosts(f.hosts, f.min_ranks, f.elastic.restarts,
                               argv + n + 1);

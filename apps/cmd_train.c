@@ -100,7 +100,7 @@ static enum ct_status resume(struct ct_solver *s, const char *snapshot)
         CT_INFO("Resuming from %s", snapshot);
         return ct_solver_restore(s, snapshot);
     }
-    st = solver_resume_newest(s, since);
+    st = solver_resume_newest(s, (struct snapshot_origin){ .since = since });
     if (st == CT_ENOTFOUND) {
         CT_INFO("--snapshot=%s: %s; starting anew", snapshot, ct_last_error());
         return CT_OK;
@@ -163,8 +163,9 @@ static enum ct_status begin_again(const struct train_job *j,
                                   struct ct_solver *s,
                                   const struct ct_exchange *x)
 {
-    enum ct_status st = solver_resume_newest(s, member_began(j->member));
-    const bool found  = st == CT_OK;
+    const int64_t began = member_began(j->member);
+    enum ct_status st   = solver_resume_newest(s, solver_own_origin(x, began));
+    const bool found    = st == CT_OK;
 
     if (st == CT_ENOTFOUND)
         st = j->flags->snapshot ? resume(s, j->flags->snapshot) : CT_OK;

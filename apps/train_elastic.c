@@ -88,7 +88,8 @@ static void prepare(void *arg, const struct ct_expected *e)
     solver_prepare_first(j->param, &o, e, &j->prepared);
 }
 
-/* A view may end while this process comes in; then it comes again. */
+/* A view may end while this process comes in, or have come with one that does
+ * not fit; then it comes again. */
 static enum ct_status train_member(struct elastic_member *m, void *arg)
 {
     struct train_job *j = arg;
@@ -115,7 +116,7 @@ static enum ct_status train_member(struct elastic_member *m, void *arg)
             st = part(m, d, st);
         ct_dist_destroy(d);
         d = NULL;
-    } while (st == CT_ECOMM);
+    } while (dist_asks_again(member_asks(m), st));
     solver_preparation_destroy(j->prepared);
     j->prepared = NULL;
     train_signals_forget_member();

@@ -35,6 +35,27 @@ static atomic_bool leaves_at[NSIG];
  * does not want to wait for that. */
 static atomic_bool is_alone, begun;
 
+bool signal_flags_given(const struct signal_flags *f)
+{
+    return f->sigint || f->sighup || f->sigterm || f->sigusr1;
+}
+
+enum ct_status signal_flags_check(const struct signal_flags *f)
+{
+    static const char *const known[] = { "stop", "snapshot", "none", "leave" };
+    const char *const word[] = { f->sigint, f->sighup, f->sigterm, f->sigusr1 };
+    const int n = sizeof(word) / sizeof(word[0]);
+
+    for (int i = 0, k = 0; i < n; i++) {
+        for (k = 0; k < 4 && word[i] && strcmp(word[i], known[k]) != 0; k++)
+            ;
+        if (k == 4)
+            return ct_fail(CT_EINVAL, "what a signal does is stop, snapshot, "
+                           "none or leave, not '%s'", word[i]);
+    }
+    return CT_OK;
+}
+
 void signal_flags_default(struct signal_flags *f, bool elastic)
 {
     const char *end = elastic ? "leave" : "stop";

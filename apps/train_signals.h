@@ -22,6 +22,9 @@ struct signal_flags {
         FLAG("sigterm_effect", &(f).sigterm), \
         FLAG("sigusr1_effect", &(f).sigusr1)
 
+/* Was any of them given?  Are they words that training knows? */
+bool signal_flags_given(const struct signal_flags *f);
+CT_MUST_CHECK enum ct_status signal_flags_check(const struct signal_flags *f);
 /* Those that were not given.  Ranks of an elastic job can leave it. */
 void signal_flags_default(struct signal_flags *f, bool elastic);
 /* Does this signal stop all ranks? */

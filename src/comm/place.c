@@ -115,3 +115,47 @@ void ct_tree_init(struct ct_tree *t, const struct ct_place *p, int root)
     for (int b = 1; b < bit && u + b < n; b <<= 1)
         tree_add(t, ct_place_rank(p, (u + b + root_host) % n, 0));
 }
+
+/* The first of n ranks that is on this host; -1: none. */
+static int first_on(const struct ct_place *p, int host, int n)
+{
+    int r = 0;
+
+    while (r < n && ct_place_host(p, r) != host)
+        r++;
+    return r < n ? r : -1;
+}
+
+/* The ranks of a host that have nothing yet, behind rank `at`; returns the last
+ * of them. */
+static int line_up(struct ct_tree *t, const struct ct_place *p, int n_have,
+                   int host, int at)
+{
+    for (int r = n_have; r < p->size; r++) {
+        if (ct_place_host(p, r) != host)
+            continue;
+        if (r == p->rank)
+            t->parent = at;
+        if (at == p->rank)
+            tree_add(t, r);
+        at = r;
+    }
+    return at;
+}
+
+void ct_tree_init_lines(struct ct_tree *t, const struct ct_place *p,
+                        int n_have)
+{
+    int last = 0;
+
+    t->parent  = -1;
+    t->n_child = 0;
+    for (int h = 0; h < p->n_hosts; h++) {
+        const int at = first_on(p, h, n_have);
+
+        if (at >= 0)
+            (void)line_up(t, p, n_have, h, at);
+        else
+            last = line_up(t, p, n_have, h, last);
+    }
+}

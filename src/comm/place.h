@@ -52,6 +52,11 @@ int ct_place_rank(const struct ct_place *p, int host, int local);
 
 /* A binomial tree on each host, and one between the first ranks of hosts. */
 void ct_tree_init(struct ct_tree *t, const struct ct_place *p, int root);
+/* The lines in which ranks get what only the first n_have ranks have: on a host
+ * with such a rank behind the first of them; on all other hosts, one host after
+ * the other, behind rank 0.  So what they get enters each host once. */
+void ct_tree_init_lines(struct ct_tree *t, const struct ct_place *p,
+                        int n_have);
 /* A binomial tree on this host; its first rank is the root. */
 void ct_tree_init_local(struct ct_tree *t, const struct ct_place *p);
 

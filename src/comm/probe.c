@@ -29,8 +29,9 @@ enum {
  * message follows.  The other two limit a larger message and all pings. */
 static const double slow_seconds = 0.05, large_seconds = 0.1,
                     ping_seconds = 0.2, tiny_seconds = 0.02;
-/* The limits of a brief probe. */
-static const double brief_ping_seconds = 0.004, brief_tiny_seconds = 0.002;
+/* Ranks that train wait for a brief probe, which sends nothing larger than
+ * TINY. */
+static const double brief_ping_seconds = 0.001;
 
 enum step { PING, DATA, WORD };
 
@@ -98,14 +99,14 @@ static enum ct_status probe_alpha(struct ct_comm *c, int peer, bool first,
 
 /* Measures with SMALL, and with a larger size if there is time. */
 static enum ct_status probe_beta(struct ct_comm *c, int peer, bool first,
-                                 bool brief, char *data, struct ct_link *out)
+                                 char *data, struct ct_link *out)
 {
     double small, large;
     size_t bytes;
     char n;
 
     CT_TRY(one_way(c, peer, first, data, SMALL, 1, DATA, &small));
-    n = small < slow_seconds && !brief;
+    n = small < slow_seconds;
     CT_TRY(agree(c, peer, first, data, &n));
     if (n == 0) {
         out->beta = fmax(small - out->alpha, 0) / SMALL;
@@ -138,10 +139,10 @@ enum ct_status ct_probe_link(struct ct_comm *c, int peer, bool first,
         return CT_OK;
     }
     CT_TRY(one_way(c, peer, first, data, TINY, 1, DATA, &tiny));
-    n = tiny < (brief ? brief_tiny_seconds : tiny_seconds);
+    n = tiny < tiny_seconds && !brief;
     CT_TRY(agree(c, peer, first, data, &n));
     if (n > 0)
-        return probe_beta(c, peer, first, brief, data, out);
+        return probe_beta(c, peer, first, data, out);
     out->beta = fmax(tiny - out->alpha, 0) / TINY;
     return CT_OK;
 }
@@ -158,7 +159,7 @@ static enum ct_status probe_links(struct ct_comm *c, bool brief, char *data,
         int own    = P % 2 && c->rank == P - 1 ? 2 : c->rank % 2;
         int others = P % 2 && last == P - 1 ? 2 : last % 2;
 
-        ct_comm_begin(c, "probe", CT_PROBE_BYTES);
+        ct_comm_begin(c, "probe", brief ? TINY : CT_PROBE_BYTES);
         if (turn == own)
             CT_TRY(ct_probe_link(c, next, true, brief, data, mine));
         if (turn == others)
@@ -233,10 +234,10 @@ static enum ct_status probe(struct ct_comm *c, bool brief,
     enum ct_status st;
 
     *out = (struct ct_probe){ .slow_rank = -1, .slow_peer = -1 };
-    CT_TRY(ct_alloc(LARGE, 1, "probe", &data));
+    CT_TRY(ct_alloc(brief ? TINY : LARGE, 1, "probe", &data));
     if (c->size > 1)
         CT_TRY_GOTO(probe_links(c, brief, data, &mine.link), st, out);
-    mine.gamma = probe_gamma(data);
+    mine.gamma = brief ? 0 : probe_gamma(data);
     CT_TRY_GOTO(probe_share(c, &mine, out), st, out);
 out:
     ct_free(data);

@@ -33,8 +33,8 @@ CT_MUST_CHECK enum ct_status ct_probe_link(struct ct_comm *c, int peer,
                                            bool first, bool brief, char *data,
                                            struct ct_link *out);
 void ct_probe_fini(struct ct_probe *p);
-/* A brief probe, for a time when others wait: few messages and no large ones.
- * It takes at most a tenth of the time and is less exact. */
+/* A brief probe of the links alone, for a time when others wait: few messages
+ * and no large ones.  It takes some milliseconds and is less exact. */
 CT_MUST_CHECK enum ct_status ct_comm_probe_briefly(struct ct_comm *c,
                                                    struct ct_probe *out);
 /* Seconds that this process takes to add a byte to another. */

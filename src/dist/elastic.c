@@ -49,6 +49,22 @@ enum ct_status dist_check_view(struct ct_exchange *x)
                : ct_fail(CT_ECOMM, "the view is over");
 }
 
+static bool step_back(const struct elastic_membership *m)
+{
+    return m->step_back && m->step_back(m->arg);
+}
+
+bool dist_step_back(struct ct_exchange *x)
+{
+    return step_back(dist_of(x)->elastic.members);
+}
+
+bool dist_asks_again(const struct elastic_membership *m, enum ct_status st)
+{
+    return st == CT_ECOMM ||
+           ((st == CT_EINVAL || st == CT_ENOTSUP) && step_back(m));
+}
+
 void dist_last(struct ct_exchange *x, int iter)
 {
     const struct elastic_membership *m = dist_of(x)->elastic.members;
@@ -62,6 +78,20 @@ void dist_last(struct ct_exchange *x, int iter)
 int dist_most_ranks(const Caffe__DistributedParameter *o)
 {
     return o && o->canonical && o->parts > 0 ? o->parts : 0;
+}
+
+/* What becomes of ranks that may share parameters is not known before, but they
+ * do as a rule.  Roads that are learned may be those of factors later. */
+static bool (*keeps_factors(const struct dist_plan *p))(
+    const struct ct_net *net, int n_ranks)
+{
+    if (!p->factors)
+        return NULL;
+    if (p->road == DIST_ROAD_FACTORS)
+        return dist_may_have_factors;
+    if (p->road == DIST_ROAD_AUTO && p->shares_params)
+        return dist_shares_factors;
+    return p->learns ? dist_may_have_factors : NULL;
 }
 
 /* The facts of a likely place, if the number of hosts stays the same. */
@@ -78,6 +108,7 @@ static bool expect(const struct elastic_membership *m,
     *out = (struct ct_expected){
         .facts    = dist_facts_of(o, &p, place->rank, p.n_workers),
         .shares   = p.shares_params,
+        .keeps_factors = keeps_factors(&p),
         .hint     = place->hint,
         .prepared = m->prepared,
         .arg      = m->arg };
@@ -151,7 +182,7 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
         .base = d->elastic.place.base,
         .full = d->elastic.place.rank < d->elastic.place.n_full,
         .lost = d->elastic.place.n_full == 0,
-        .n_new = d->elastic.place.size - d->elastic.place.n_full };
+        .grows = d->elastic.place.n_full < d->elastic.place.size };
     return CT_OK;
 }
 

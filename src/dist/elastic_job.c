@@ -166,6 +166,11 @@ static enum ct_status options_of(const struct ct_elastic *e,
     return st;
 }
 
+static int64_t began_at(const struct dist_entry *how)
+{
+    return how->began ? how->began(how->arg) : 0;
+}
+
 /* If no rank has parameters, restores the newest snapshot of the job.  Without
  * one all begin as rank 0 was asked to, or with what rank 0 got from others
  * before they left. */
@@ -178,7 +183,7 @@ static enum ct_status find_state(const struct dist_entry *how,
     if (!how->again && x->facts.n_full > 0)
         return CT_OK;
     solver_forget_others(s);
-    st = solver_resume_newest(s, how->began ? how->began(how->arg) : 0);
+    st = solver_resume_newest(s, solver_own_origin(x, began_at(how)));
     if (st == CT_ENOTFOUND && s->standing.half)
         return ct_fail(CT_EIO, "all ranks that had the parameters are gone "
                        "while this process got them, and the job had written "
@@ -240,7 +245,8 @@ enum ct_status dist_enter_elastic(const struct elastic_membership *members,
             ct_solver_leave(s);
         ct_dist_destroy(*dist);
         *dist = NULL;
-    } while (st == CT_ECOMM); /* the view ended before this rank was in it */
+    } while (dist_asks_again(members, st)); /* the view ended before this rank
+                                             * was in it, or not all fit */
     solver_prepare_fini(s);   /* it reads the options, which the caller frees */
     return st;
 }

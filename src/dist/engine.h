@@ -75,8 +75,10 @@ struct dist_elastic {
                                       * next view */
     struct dist_machine   machine;   /* measured link and compute speeds; alpha
                                       * 0: not measured */
-    double _Atomic        adding;    /* seconds a byte, measured by the thread
-                                      * that prepares a view; 0: not measured */
+    double _Atomic        adding, multiplying; /* seconds a byte, and
+                                      * operations a second of the CPU, measured
+                                      * by the thread that prepares a view; 0:
+                                      * not measured */
     struct ct_pulse       pulse;     /* of a view of one rank, which has no
                                       * watch */
 };
@@ -242,6 +244,9 @@ CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,
                                             struct ct_next_view *out);
 CT_MUST_CHECK enum ct_status dist_enter_view(struct ct_exchange *x);
 CT_MUST_CHECK enum ct_status dist_check_view(struct ct_exchange *x);
+bool dist_step_back(struct ct_exchange *x);
+/* A process could not come in: does it ask for another place? */
+bool dist_asks_again(const struct elastic_membership *m, enum ct_status st);
 bool dist_expects(struct ct_exchange *x, struct ct_expected *out);
 /* Records the processes of a view while it opens. */
 CT_MUST_CHECK enum ct_status dist_crew_note(struct ct_dist *d);

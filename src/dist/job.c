@@ -35,6 +35,27 @@ static enum ct_status spread(struct ct_exchange *x, void *data, size_t bytes)
     return dist_broadcast(dist_of(x), data, bytes);
 }
 
+struct supplies {
+    int    n_have;
+    void  *data;
+    size_t bytes;
+};
+
+static enum ct_status supply_job(struct ct_comm *c, void *arg)
+{
+    const struct supplies *s = arg;
+
+    return ct_supply(c, s->n_have, s->data, s->bytes);
+}
+
+static enum ct_status supply(struct ct_exchange *x, void *data, size_t bytes)
+{
+    struct supplies s = { x->facts.n_full > 0 ? x->facts.n_full : 1, data,
+                          bytes };
+
+    return ct_job_run(dist_of(x)->view.thread, supply_job, &s);
+}
+
 static bool next_mark(struct ct_exchange *x, uint64_t *seen,
                       struct ct_mark *out)
 {
@@ -55,6 +76,7 @@ static const struct ct_job_ops job_ops = {
     .gather    = gather,
     .spread    = spread,
     .broadcast = broadcast,
+    .supply    = supply,
     .collect   = dist_collect,
     .next_mark = next_mark,
     .mark       = dist_mark,
@@ -65,6 +87,7 @@ static const struct ct_job_ops job_ops = {
     .next_view  = dist_next_view,
     .enter_view = dist_enter_view,
     .check      = dist_check_view,
+    .step_back  = dist_step_back,
     .expects    = dist_expects,
 };
 
@@ -144,6 +167,7 @@ void dist_fill_exchange(struct ct_dist *d)
         .state = d,
     };
     d->exchange.facts.n_full = d->elastic.place.n_full;
+    d->exchange.facts.job    = d->elastic.place.job;
     d->exchange.facts.peers  = &d->services.peers;
     d->exchange.facts.feeds  = p->root_data ? &d->services.feeds : NULL;
 }

@@ -23,14 +23,6 @@
 enum { TICK_MS = 50 };
 static const double retry_seconds = 0.3, join_seconds = 0.1;
 
-static bool is_in_view(const struct elastic_member *m, uint64_t id)
-{
-    for (int r = 0; r < m->a.own.view.n; r++)
-        if (m->a.own.view.id[r] == id)
-            return true;
-    return false;
-}
-
 /* ---- What is said, and written down before. */
 
 static void add_card(struct will_place *w, const struct elastic_card *c)
@@ -168,27 +160,6 @@ static void on_event(void *arg, void *about)
     struct elastic_member *m = arg;
 
     neighbours_look(&m->neighbours, about, on_end, m);
-}
-
-static bool has_ended(void *arg, uint64_t id)
-{
-    const struct elastic_member *m = arg;
-
-    return elastic_has_ended(&m->a, id);
-}
-
-static bool is_in(void *arg, uint64_t id)
-{
-    return is_in_view(arg, id);
-}
-
-static void on_learn(void *arg, struct post_peer *q)
-{
-    struct elastic_member *m = arg;
-
-    neighbours_add(&m->neighbours, &m->post, &q->card);
-    if (m->a.own.view.number == 0) /* its agent is to know whom to tell */
-        memset(&m->written, 0xff, sizeof(m->written));
 }
 
 /* ---- Letters. */
@@ -350,93 +321,7 @@ void member_on_letter(void *arg, struct post_caller *from,
         take_question(m, from, body, bytes);
 }
 
-/* ---- Who is silent. */
-
-/* Who asks to be taken in and is not heard any more asks again if it lives. */
-static void dismiss_silent(struct elastic_member *m, double now)
-{
-    for (int i = m->a.n_joiners - 1; i >= 0; i--) {
-        const struct post_peer *q = post_find(&m->post, m->a.joiner[i]);
-
-        if (!q || !q->open || now - q->heard > m->config.suspect)
-            elastic_dismiss(&m->a, m->a.joiner[i]);
-    }
-}
-
-/* A process that is in no view, and was not heard for so long that it has given
- * the job up, may have ended where nobody could see it.  If it lives, e.g. on a
- * host that slept, it calls again, and is learned again: what it says on lines
- * that were open before would be of somebody unknown. */
-static void forget_absent(struct elastic_member *m, double now)
-{
-    for (struct post_peer *q = m->post.peers, *next; q; q = next) {
-        const uint64_t id = q->card.id;
-
-        next = q->next;
-        if (id == 0 || now - q->heard <= m->config.orphan || m->a.rank < 0 ||
-            is_in_view(m, id))
-            continue;
-        post_forget(&m->post, id);
-        post_hang_up(&m->post, id);
-    }
-}
-
-/* Why a member of the view is taken for lost, or NULL.  Who is heard and
- * cannot be told anything is of no more use than who is silent. */
-static const char *complaint(const struct elastic_member *m,
-                             const struct post_peer *q, double now)
-{
-    const double most = m->config.suspect;
-    double closed;
-
-    if (!q) /* nobody may know any more where it is */
-        return now - m->seen_since > most ? "is silent" : NULL;
-    if (now - q->heard > most)
-        return "is silent";
-    if (q->open)
-        return NULL;
-    closed = q->closed > m->seen_since ? q->closed : m->seen_since;
-    return q->refused || now - closed > most ? "is reached no more" : NULL;
-}
-
-/* Of those that are reached everybody has heard. */
-static void tell_of_members(struct elastic_member *m)
-{
-    for (struct post_peer *q = m->post.peers; q; q = q->next)
-        if (!q->open && is_in_view(m, q->card.id))
-            post_tell_of(&m->post, q);
-}
-
-static void look_after(struct elastic_member *m, double now)
-{
-    const struct elastic_view *v = &m->a.own.view;
-    const uint32_t number        = v->number;
-    const double stood           = now - m->worked;
-
-    m->worked = now;
-    if (stood > 1)
-        m->over_since += stood;
-    if (m->seen != number) {
-        m->seen_since = now;
-        tell_of_members(m);
-    }
-    m->seen = number;
-    for (struct post_peer *q = m->post.peers; q && stood > 1; q = q->next) {
-        q->heard += stood; /* this process did, not the others */
-        q->closed += stood;
-    }
-    for (int r = 0; r < v->n && m->a.rank >= 0 && number == v->number; r++) {
-        struct post_peer *q = post_find(&m->post, v->id[r]);
-        const char *why     = complaint(m, q, now);
-
-        if (r == m->a.rank || m->a.peer[r].dead ||
-            !why == !m->a.peer[r].suspect)
-            continue;
-        if (why)
-            member_note(m, v->id[r], why);
-        elastic_suspect(&m->a, v->id[r], why != NULL);
-    }
-}
+/* ---- Whether it hangs. */
 
 /* Whether training is still at work in the view that it has not left: a long
  * test, a snapshot on a slow disk, or steps between two means of the
@@ -568,9 +453,7 @@ static void *member_main(void *arg)
         pthread_mutex_lock(&m->lock);
         post_work(&m->post, &events);
         now = ct_now();
-        look_after(m, now);
-        dismiss_silent(m, now);
-        forget_absent(m, now);
+        member_mind_peers(m, now);
         mind_training(m, now);
         retry(m, now);
         room_mind(m, now);
@@ -638,14 +521,14 @@ static enum ct_status begin(struct elastic_member *m)
     struct post_config p = { .secret = m->config.secret, .what = POST_MEMBER,
                              .digest = m->config.digest,
                              .door = m->config.door, .take = member_on_letter,
-                             .learn = on_learn, .ended = has_ended,
-                             .is_in = is_in, .event = on_event, .arg = m };
+                             .event = on_event, .arg = m };
 
     CT_TRY(seal_init());
     CT_TRY(ct_tcp_create(&m->tcp));
     CT_TRY(make_page(m));
     CT_TRY(make_card(m, &p.card));
     memcpy(p.seeks, m->config.seeks, sizeof(p.seeks));
+    member_learn_peers(&p);
     CT_TRY(post_start(&m->post, &p));
     elastic_init(&m->a, p.card.id, member_send_rules, m);
     m->a.least = m->config.least;

@@ -8,6 +8,7 @@
 #include "cortado/log.h"
 #include "elastic/bytes.h"
 #include "elastic/member_inner.h"
+#include "elastic/newcomers.h"
 
 /* Views that follow each other without a member lost or won and without an
  * iteration done: then whoever asks for the next one has to go.  From one to
@@ -18,8 +19,13 @@ static const double least_pause = 0.01, most_pause = 1;
 static const double vain_seconds = 60;
 /* Time in which the job can call a process that another job has refused. */
 static const double call_seconds = 2;
+/* Time in which a process that does not fit finds that out by itself; views of
+ * the same members after which it is the one that stays of several. */
+static const double newcomer_seconds = 1;
+enum { MOST_TRIES = 3 };
 
-/* Taken for lost by the others: it comes back as somebody new. */
+/* Taken for lost by the others, or apart from those who came with it: it comes
+ * back as somebody new. */
 static void come_back(struct elastic_member *m)
 {
     seal_draw(&m->a.me, sizeof(m->a.me));
@@ -34,8 +40,13 @@ static void come_back(struct elastic_member *m)
     post_rename(&m->post, m->a.me);
     member_knock(m);
     m->next_retry = 0;
-    CT_WARN("This process stood still, and the others went on without it: it "
-            "joins again");
+    if (m->steps_back)
+        CT_WARN("Ranks that came together cannot all train: this process joins "
+                "again, apart from the others");
+    else
+        CT_WARN("This process stood still, and the others went on without it: "
+                "it joins again");
+    m->steps_back = false;
 }
 
 /* Where gradients go: every member's card is there. */
@@ -71,6 +82,14 @@ static bool is_in_vain(const struct elastic_member *m)
            ct_now() - m->given_at < most;
 }
 
+/* What it keeps when it begins anew. */
+static int64_t number_of_job(const struct elastic_member *m)
+{
+    struct reader r = { m->post.job, m->post.job + POST_KEPT_BYTES, false };
+
+    return (int64_t)take(&r, POST_KEPT_BYTES);
+}
+
 static void give(struct elastic_member *m, struct elastic_place *out)
 {
     const struct elastic_view *v = &m->a.own.view;
@@ -79,6 +98,7 @@ static void give(struct elastic_member *m, struct elastic_place *out)
     *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                    .size = v->n, .base = v->base,
                                    .n_full = v->n_full,
+                                   .job = number_of_job(m),
                                    .again = member_founds_again(m) };
     if (m->config.placed)
         m->config.placed(m->config.arg, out);
@@ -88,7 +108,9 @@ static void give(struct elastic_member *m, struct elastic_place *out)
     m->n_vain   = is_in_vain(m) ? m->n_vain + 1 : 0;
     m->given_at = ct_now();
     m->given    = *v;
-    m->over     = m->hangs = false;
+    m->over     = m->hangs = m->steps_back = false;
+    if (!member_leaves(m)) /* it stepped back in the view before */
+        m->a.leaves = m->a.peer[m->a.rank].leaves = false;
     m->hint     = (struct elastic_hint){ .number = 0 };
     atomic_store(&m->hinted, false);
 }
@@ -146,15 +168,28 @@ static enum ct_status wait_a_little(struct elastic_member *m)
                          "%s", m->post.refusal);
 }
 
+/* The job means to take this process in, and can be heard: others may have to
+ * get parameters before. */
+static bool is_expected(const struct elastic_member *m)
+{
+    const struct post_peer *q = post_find(&m->post, m->hint.from);
+
+    return m->a.own.view.number == 0 && m->hint.size > 0 && q && q->open &&
+           ct_now() - q->heard <= m->config.suspect;
+}
+
 /* Until there is a place, or a hint of one for who has none. */
 static enum ct_status wait_for_place(struct elastic_member *m,
                                      struct elastic_place *hint)
 {
     const double begin = ct_now();
-    double say         = 0;
+    double say = 0, alone = begin; /* since when nobody expects it */
 
     while (!has_place(m)) {
         const double waited = ct_now() - begin;
+
+        if (is_expected(m))
+            alone = ct_now();
 
         if (m->a.own.view.number == 0 && room_expects(m, hint))
             return CT_OK;
@@ -169,7 +204,7 @@ static enum ct_status wait_for_place(struct elastic_member *m,
             (m->given.number == 0 && atomic_load(&m->wants_to_end)))
             return ct_fail(CT_ESTOP, "this process has not joined the job");
         member_say_wait(m, waited, &say);
-        if (waited > m->config.orphan)
+        if (ct_now() - alone > m->config.orphan)
             return ct_fail(CT_EIO, "for %.0f s (--orphan) there were not "
                            "enough members of the job to go on; what the "
                            "last snapshot has is there", m->config.orphan);
@@ -579,9 +614,27 @@ static void heeds(void *arg, bool hints)
     post_wake(&m->post);
 }
 
+static bool step_back(void *arg)
+{
+    struct elastic_member *m = arg;
+    const double end         = ct_now() + newcomer_seconds;
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    yes = newcomers_step_back(&m->a, &m->given) &&
+          (m->a.leaves || m->n_vain < MOST_TRIES);
+    m->steps_back = yes && m->a.leaves;
+    if (m->steps_back)
+        member_settle(m);
+    while (yes && stands(m) && ct_now() < end)
+        await_change(m);
+    pthread_mutex_unlock(&m->lock);
+    return yes;
+}
+
 struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
                                         ready, who, id, last, follow, expects,
-                                        prepared, heeds };
+                                        prepared, heeds, step_back };
 }

@@ -90,6 +90,7 @@ struct elastic_member {
     bool                     asking;     /* it waits for a view */
     bool                     through;    /* it asks for none any more */
     bool                     hangs;      /* it was found to */
+    bool                     steps_back; /* it leaves, and comes back */
     const struct ct_pulse   *pulse; /* of training; NULL: not known; borrowed */
     double                   over_since; /* its view is over, or it last gave
                                           * a sign since */
@@ -110,6 +111,12 @@ void member_write_will(struct elastic_member *m);
 /* What follows from what it knows now. */
 void member_settle(struct elastic_member *m);
 void member_knock(struct elastic_member *m);
+/* member_peers.c. */
+bool member_is_in_view(const struct elastic_member *m, uint64_t id);
+/* How the post of a member learns of others. */
+void member_learn_peers(struct post_config *c);
+/* Now and then: suspects who is silent, and forgets who is gone. */
+void member_mind_peers(struct elastic_member *m, double now);
 /* member_says.c.  For the line that the log has of a change: what became of a
  * rank. */
 void member_note(struct elastic_member *m, uint64_t id, const char *what);

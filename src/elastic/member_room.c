@@ -48,17 +48,9 @@ static void add(struct elastic_member *m, uint64_t id)
     r->id[r->n++] = id;
 }
 
-static bool is_in_view(const struct elastic_member *m, uint64_t id)
-{
-    for (int r = 0; r < m->a.own.view.n; r++)
-        if (m->a.own.view.id[r] == id)
-            return true;
-    return false;
-}
-
 void room_ask(struct elastic_member *m, uint64_t id)
 {
-    if (leads(m) && !is_in_view(m, id))
+    if (leads(m) && !member_is_in_view(m, id))
         add(m, id);
     else
         elastic_join(&m->a, id);
@@ -74,7 +66,7 @@ static void forget_gone(struct elastic_member *m, double now)
         const struct post_peer *q = post_find(&m->post, r->id[i]);
 
         if (q && q->open && now - q->heard <= m->config.suspect &&
-            !is_in_view(m, r->id[i]))
+            !member_is_in_view(m, r->id[i]))
             r->id[n++] = r->id[i];
     }
     if (n != r->n)
@@ -100,7 +92,7 @@ static void tell_hint(struct elastic_member *m, uint64_t to, int rank, int size)
     struct writer w = { letter };
 
     put(&w, r->hint, HINT_BYTES);
-    put(&w, is_in_view(m, to) ? r->view : 0, 4);
+    put(&w, member_is_in_view(m, to) ? r->view : 0, 4);
     put(&w, (uint32_t)rank, 4);
     put(&w, (uint32_t)size, 4);
     if (to == m->a.me)
@@ -146,7 +138,7 @@ static void withdraw(struct elastic_member *m)
         return;
     number_hint(m);
     for (int i = 0; i < r->n_expected; i++)
-        if (is_in_view(m, r->expected[i]))
+        if (member_is_in_view(m, r->expected[i]))
             tell_hint(m, r->expected[i], 0, 0);
     r->n_expected = 0;
     r->view       = 0;
@@ -272,6 +264,17 @@ void room_turn(struct elastic_member *m)
     member_settle(m);
 }
 
+/* Those who came with this view have the parameters.  Until then nobody takes
+ * hints, and who is let in would make them begin anew.  A view that reloads
+ * takes none at all. */
+static bool all_train(const struct elastic_member *m)
+{
+    const struct elastic_view *v = &m->a.own.view;
+
+    return !m->heeds || v->n_full == 0 || v->n_full == v->n ||
+           m->a.ready > v->base;
+}
+
 void room_mind(struct elastic_member *m, double now)
 {
     struct elastic_room *r = &m->room;
@@ -281,8 +284,9 @@ void room_mind(struct elastic_member *m, double now)
         r->n = 0; /* they ask who does */
     else if (r->n == 0 && !m->a.frozen)
         withdraw(m);
+    if (!is_open(m) || !all_train(m))
+        r->since = now; /* from then on they can prepare */
     if (!is_open(m)) {
-        r->since = now;
         atomic_store(&m->all_wait, false);
     } else if (m->a.own.view.n < m->config.least ||
                now - r->since > most_seconds) {

@@ -19,6 +19,7 @@ struct elastic_place {
     int      n_full; /* the first so many ranks have parameters */
     bool     left;   /* a rank of the view before left of itself: its process
                       * may live on for a while */
+    int64_t  job;    /* the number of the job, also when it began anew */
     bool     again;  /* the job has begun anew after all ranks were lost */
     char     why[320]; /* who came and went, since the place before */
 };
@@ -64,6 +65,11 @@ struct elastic_membership {
     /* Whether the training of this view takes hints with expects().  Before its
      * first view a process always does.  May be NULL. */
     void (*heeds)(void *arg, bool hints);
+    /* The ranks of its view cannot train together, and it came with that view.
+     * True: it is to ask for the next one, because another one that came may be
+     * the reason; it has waited a moment for that one to end (newcomers.h).
+     * May be NULL. */
+    bool (*step_back)(void *arg);
 };
 
 #endif

@@ -34,6 +34,7 @@ static void detach(struct ct_solver *s)
     solver_drop_shared(s);
     solver_remote_stop(s);
     s->peers.attached = (struct ct_attached){ 0 };
+    s->peers.alike    = false;
 }
 
 enum ct_status solver_leave_view(struct ct_solver *s)
@@ -208,19 +209,25 @@ static enum ct_status rebuild_nets(struct ct_solver *s)
     return CT_OK;
 }
 
-/* Rank 0's floats, wherever they lie, on all ranks. */
-static enum ct_status spread_floats(struct ct_solver *s, float *at)
+/* These floats, wherever they lie, of a rank that has them, on a rank that has
+ * not. */
+static enum ct_status supply_floats(struct ct_solver *s, float *at)
 {
     const struct ct_device *dev = s->options.device;
     struct ct_exchange *x       = s->options.exchange;
+    const int n_have   = x->facts.n_full > 0 ? x->facts.n_full : 1;
     const size_t bytes = ct_net_arena_count(s->net) * sizeof(float);
-    float *host = NULL;
+    float *host        = NULL;
     enum ct_status st;
 
-    CT_TRY(ct_alloc(bytes + 1, 1, "rank 0's floats", &host));
-    CT_TRY_GOTO(dev->ops->to_host(dev, bytes, at, host), st, out);
-    CT_TRY_GOTO(x->job->spread(x, host, bytes), st, out);
-    st = dev->ops->from_host(dev, bytes, host, at);
+    if (dev->kind == CT_CPU)
+        return x->job->supply(x, at, bytes);
+    CT_TRY(ct_alloc(bytes + 1, 1, "parameters", &host));
+    if (x->facts.rank < n_have)
+        CT_TRY_GOTO(dev->ops->to_host(dev, bytes, at, host), st, out);
+    CT_TRY_GOTO(x->job->supply(x, host, bytes), st, out);
+    if (x->facts.rank >= n_have)
+        st = dev->ops->from_host(dev, bytes, host, at);
 out:
     ct_free(host);
     return st;
@@ -389,9 +396,9 @@ static enum ct_status share_state(struct ct_solver *s)
         CT_TRY(merge_statistics(s));
     if (x->facts.n_full == x->facts.size || s->peers.shared.array[0])
         return CT_OK; /* all have the same, or will find them there */
-    CT_TRY(spread_floats(s, ct_net_arena_data(s->net)));
+    CT_TRY(supply_floats(s, ct_net_arena_data(s->net)));
     for (int h = 0; h < s->rule->n_history; h++)
-        CT_TRY(spread_floats(s, s->history[h]->ptr));
+        CT_TRY(supply_floats(s, s->history[h]->ptr));
     return CT_OK;
 }
 
@@ -429,6 +436,7 @@ enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
         CT_TRY(share_state(s));
     s->standing.has_come = is_new || comes_back(s);
     CT_TRY(solver_enter_shared(s));
+    s->peers.alike = !s->options.exchange->facts.serves;
     /* Parameters that are not learned come with the net.  Where nobody has
      * trained any, those that it was made with will do. */
     s->standing.half &= s->options.exchange->facts.n_full > 0;

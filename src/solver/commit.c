@@ -122,7 +122,6 @@ enum ct_status solver_mark(struct ct_solver *s)
     s->standing.mark.n_passes = ct_net_n_passes(s->net);
     s->standing.mark.asked    = CT_ACTION_NONE;
     s->standing.mark.set      = true;
-    s->standing.fits          = true;
     return CT_OK;
 }
 
@@ -195,8 +194,8 @@ static enum ct_status reach(struct ct_solver *s,
  * come, e.g. with another number of threads.  All ranks of the view find it,
  * and that process ends.  The others give it a moment for that, and then ask
  * for the next view: if no iteration is done, who came has to go first
- * (elastic/member_asks.c).  Who was lost for a while and comes back together
- * with others does as those who stayed: it trained with them before. */
+ * (elastic/member_asks.c).  Where several came together, one after the other is
+ * tried (elastic/newcomers.h). */
 static enum ct_status blame(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
@@ -216,13 +215,12 @@ static enum ct_status enter(struct ct_solver *s,
 {
     struct ct_exchange *x = s->options.exchange;
     enum ct_status st     = x->job->enter_view(x);
-    bool stays;
 
     if (st == CT_OK)
         st = solver_enter_view(s, false);
-    stays = next->full ? next->n_new > 0
-                       : s->standing.fits && next->n_new > 1;
-    return stays && (st == CT_EINVAL || st == CT_ENOTSUP) ? blame(s) : st;
+    if (st != CT_EINVAL && st != CT_ENOTSUP)
+        return st;
+    return (next->full ? next->grows : x->job->step_back(x)) ? blame(s) : st;
 }
 
 static enum ct_status follow_once(struct ct_solver *s)

@@ -152,6 +152,7 @@ struct ct_exchange_facts {
                              * only after the next meeting; see job->counts */
     int      n_full;        /* ranks 0 to n_full - 1 have the parameters, the
                              * others receive them; 0: only rank 0 has them */
+    int64_t  job;           /* number of the elastic job; 0: it is none */
     bool     keeps_history; /* the exchange changes the solver's histories */
     bool     holds_back;    /* parts of some gradients are held back; see struct
                              * ct_attached */
@@ -180,6 +181,7 @@ struct ct_trainer {
     /* Samples per pass of every rank; NULL: equal on all ranks.  Losses are
      * weighted by them. */
     const int64_t *batches;
+    bool     alike; /* all ranks have the same parameters already */
 };
 
 /* Result of attach. */
@@ -260,7 +262,7 @@ struct ct_next_view {
     bool full; /* this rank has their result; otherwise it receives
                 * everything */
     bool lost; /* no rank has it: the caller restarts from a snapshot */
-    int  n_new; /* ranks without it, which come with this view */
+    bool grows; /* others without it come with this view */
 };
 
 /* The probable facts of this rank in the next view. */
@@ -268,6 +270,9 @@ struct ct_expected {
     struct ct_exchange_facts facts; /* valid for nets and their data;
                                      * size 0: the last hint is withdrawn */
     bool                     shares; /* the ranks of a host share parameters */
+    /* Whether this net will have to keep the factors of gradients; NULL: it
+     * will not. */
+    bool (*keeps_factors)(const struct ct_net *net, int n_ranks);
     uint64_t                 hint;  /* number of the hint */
     /* This rank is prepared, or will not be.  Any thread; also after that view
      * has come or was dropped. */
@@ -304,6 +309,9 @@ struct ct_job_ops {
                                 size_t bytes);
     /* Rank 0's bytes on every rank that trains. */
     enum ct_status (*spread)(struct ct_exchange *x, void *data, size_t bytes);
+    /* Ranks that have the parameters (facts.n_full; 0: rank 0) give the others
+     * these bytes, of which they have the same. */
+    enum ct_status (*supply)(struct ct_exchange *x, void *data, size_t bytes);
     /* Passes the bytes of every rank, in rank order, to `take` on rank 0.  All
      * ranks call it at the same point. */
     enum ct_status (*collect)(struct ct_exchange *x, const void *mine,
@@ -335,6 +343,9 @@ struct ct_job_ops {
     /* With `commits`, at any time: CT_ECOMM if the view has ended, so the
      * iteration is useless. */
     enum ct_status (*check)(struct ct_exchange *x);
+    /* With `commits`, on a rank that has come with this view, and cannot train
+     * in it: next_view gives another one. */
+    bool (*step_back)(struct ct_exchange *x);
     /* With `commits`, before an iteration: a hint about the next view; false:
      * no hint that was not returned before. */
     bool (*expects)(struct ct_exchange *x, struct ct_expected *out);

@@ -11,8 +11,9 @@
  *     hint         solver_prepare      begins
  *     next view    solver_take_prepared
  *
- * A draft is a solver that has nets and nothing else.  Its parameters are zeros
- * until those of the solver come in their place. */
+ * A draft is a solver that has nets, that of a process which comes histories as
+ * well, and nothing else.  Its parameters are zeros until those of the solver
+ * come in their place. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 
 #include "base/hush.h"
 #include "base/mem.h"
+#include "core/buffer.h"
 #include "cortado/log.h"
 #include "device/cpu/loop.h"
 #include "net/arena.h"
@@ -35,6 +37,7 @@ struct solver_preparation {
     pthread_t          thread;
     bool               runs;     /* the thread has yet to be joined */
     int                n_threads; /* of its loops */
+    bool               is_first; /* of a process that has no solver yet */
     atomic_bool        done, dropped;
     bool               withdrawn; /* nothing of it is of use to anybody */
     enum ct_status     st;
@@ -128,6 +131,18 @@ static enum ct_status warm_up(struct solver_preparation *p)
     return CT_OK;
 }
 
+/* A net whose images go forward and backward in turn would have to change its
+ * memory while others wait. */
+static enum ct_status keep_factors(struct solver_preparation *p)
+{
+    const struct ct_expected *e = &p->expected;
+
+    return e->keeps_factors && p->draft.param->iter_size == 1 &&
+                   e->keeps_factors(p->draft.net, e->facts.size)
+               ? ct_net_keep_factors(p->draft.net)
+               : CT_OK;
+}
+
 /* Where ranks share parameters, memory for them and for gradients is elsewhere,
  * and what the pass has touched here is given back now. */
 static void make_room(struct solver_preparation *p)
@@ -153,7 +168,11 @@ static void *prepare_main(void *arg)
     ct_log_hush(true);
     p->st = solver_create_nets(&p->draft);
     if (p->st == CT_OK)
+        p->st = keep_factors(p);
+    if (p->st == CT_OK)
         p->st = warm_up(p);
+    if (p->st == CT_OK && p->is_first)
+        p->st = solver_create_histories(&p->draft);
     if (p->st == CT_OK)
         make_room(p);
     atomic_store(&p->done, true);
@@ -189,6 +208,7 @@ static struct solver_preparation *create(const struct ct_solver *s,
         return NULL;
     p->expected       = *e;
     p->n_threads      = ct_device_cpu_threads();
+    p->is_first       = !s->net;
     p->exchange.facts = e->facts;
     p->draft.is_draft = true;
     p->draft.options  = s->options;
@@ -221,6 +241,8 @@ void solver_preparation_destroy(struct solver_preparation *p)
     ct_free(d->tests.n_batches);
     ct_free(d->shares.weights);
     ct_free(d->shares.batches);
+    ct_buffer_drop(d->history[0]);
+    ct_buffer_drop(d->history[1]);
     ct_net_destroy(d->net);
     ct_message_free(d->param);
     ct_free(p);
@@ -378,6 +400,10 @@ static void take(struct ct_solver *s, struct ct_solver *draft)
     draft->net    = NULL;
     draft->tests  = (struct solver_tests){ 0 };
     draft->shares = (struct solver_shares){ 0 };
+    for (int i = 0; i < 2 && draft->history[i]; i++) {
+        s->history[i]     = draft->history[i];
+        draft->history[i] = NULL;
+    }
     ct_net_set_pulse(s->net, solver_pulse(s));
     for (int i = 0; i < s->tests.n; i++)
         ct_net_set_pulse(s->tests.net[i], solver_pulse(s));

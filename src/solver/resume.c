@@ -418,11 +418,18 @@ static const char *prefix_of(const struct ct_solver *s)
 enum ct_status ct_solver_newest_snapshot(const struct ct_solver *s,
                                          char **path)
 {
-    return solver_newest_since(s, 0, path);
+    return solver_newest_of(s, (struct snapshot_origin){ .job = 0 }, path);
 }
 
-enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
-                                   char **path)
+struct snapshot_origin solver_own_origin(const struct ct_exchange *x,
+                                         int64_t began)
+{
+    return (struct snapshot_origin){ .job   = began ? x->facts.job : 0,
+                                     .since = began };
+}
+
+enum ct_status solver_newest_of(const struct ct_solver *s,
+                                struct snapshot_origin from, char **path)
 {
     struct ct_exchange *x = s->options.exchange;
     int64_t limit = -1, at = -1;
@@ -435,7 +442,7 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
         bool all = true, unread = false;
 
         if (!x || x->facts.rank == 0)
-            st = solver_find_newest(prefix_of(s), limit, since, &found, &at);
+            st = solver_find_newest(prefix_of(s), limit, from, &found, &at);
         st = follow(x, st);
         if (st == CT_ENOTFOUND && newest) { /* no complete one: use this one */
             *path = newest;
@@ -470,14 +477,15 @@ enum ct_status solver_newest_since(const struct ct_solver *s, int64_t since,
     }
 }
 
-enum ct_status solver_resume_newest(struct ct_solver *s, int64_t since)
+enum ct_status solver_resume_newest(struct ct_solver *s,
+                                    struct snapshot_origin from)
 {
     for (int i = 0;; i++) {
         char *path  = NULL;
         bool unread = false;
         enum ct_status st;
 
-        CT_TRY(solver_newest_since(s, since, &path));
+        CT_TRY(solver_newest_of(s, from, &path));
         CT_INFO("Resuming from %s", path);
         st = restore_or_not(s, path, &unread);
         ct_free(path);

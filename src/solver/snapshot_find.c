@@ -224,11 +224,14 @@ static bool is_damage(enum ct_status st)
            st == CT_EINVAL;
 }
 
-static bool is_older(const char *path, int64_t since)
+static bool is_of(const char *path, struct snapshot_origin from)
 {
+    const int64_t job = from.job ? solver_state_job(path) : 0;
     struct stat s;
 
-    return since > 0 && stat(path, &s) == 0 && s.st_mtime < since;
+    if (job != 0)
+        return job == from.job;
+    return from.since <= 0 || stat(path, &s) != 0 || s.st_mtime >= from.since;
 }
 
 /* `since` by the clock of the file system, which may belong to another host.  A
@@ -277,7 +280,8 @@ static bool is_changing(const char *folder, const char *stem,
 /* *changing: the search stopped at a snapshot that is being written.  NULL:
  * such snapshots are skipped. */
 static enum ct_status newest_listed(const char *folder, const char *stem,
-                                    int64_t limit, int64_t since, char **path,
+                                    int64_t limit,
+                                    struct snapshot_origin from, char **path,
                                     int64_t *iter, bool *changing)
 {
     struct candidate *list = NULL;
@@ -293,7 +297,7 @@ static enum ct_status newest_listed(const char *folder, const char *stem,
             continue;
         ct_text_addf(&name, "%s/%s_iter_%" PRId64 ".solverstate%s", folder,
                      stem, list[i].iter, list[i].hdf5 ? ".h5" : "");
-        if (!name.failed && is_older(name.s, since)) {
+        if (!name.failed && !is_of(name.s, from)) {
             ct_text_fini(&name);
             continue;
         }
@@ -324,22 +328,22 @@ static enum ct_status newest_listed(const char *folder, const char *stem,
 }
 
 static enum ct_status newest_of(const char *folder, const char *stem,
-                                int64_t limit, int64_t since, char **path,
-                                int64_t *iter)
+                                int64_t limit, struct snapshot_origin from,
+                                char **path, int64_t *iter)
 {
     const struct timespec nap = { 0, 100000000 };
     const double end          = ct_now() + 2; /* of waiting */
 
     do {
         bool changing           = false;
-        const enum ct_status st = newest_listed(folder, stem, limit, since,
+        const enum ct_status st = newest_listed(folder, stem, limit, from,
                                                 path, iter, &changing);
 
         if (!changing)
             return st;
         nanosleep(&nap, NULL);
     } while (ct_now() < end);
-    return newest_listed(folder, stem, limit, since, path, iter, NULL);
+    return newest_listed(folder, stem, limit, from, path, iter, NULL);
 }
 
 /* Splits a prefix into its folder and the start of file names.  Both lie in the
@@ -363,13 +367,15 @@ static enum ct_status split(const char *prefix, char **folder, char **stem)
 }
 
 enum ct_status solver_find_newest(const char *prefix, int64_t limit,
-                                  int64_t since, char **path, int64_t *iter)
+                                  struct snapshot_origin from, char **path,
+                                  int64_t *iter)
 {
     char *folder = NULL, *stem;
     enum ct_status st;
 
     CT_TRY(split(prefix, &folder, &stem));
-    st = newest_of(folder, stem, limit, since_in(folder, since), path, iter);
+    from.since = since_in(folder, from.since);
+    st         = newest_of(folder, stem, limit, from, path, iter);
     ct_free(folder);
     return st;
 }

@@ -91,10 +91,20 @@ static enum ct_status load_weights(struct ct_solver *s)
     return CT_OK;
 }
 
+enum ct_status solver_create_histories(struct ct_solver *s)
+{
+    const size_t bytes = ct_net_arena_count(s->net) * sizeof(float);
+
+    for (int i = 0; i < s->rule->n_history; i++)
+        if (!s->history[i])
+            CT_TRY(ct_buffer_create(s->options.device, bytes, "history",
+                                    &s->history[i]));
+    return CT_OK;
+}
+
 static enum ct_status init(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
-    size_t bytes;
 
     CT_TRY(check(s));
     if ((p->snapshot > 0 || p->snapshot_seconds > 0) && s->options.rank == 0)
@@ -104,12 +114,9 @@ static enum ct_status init(struct ct_solver *s)
     CT_TRY(ct_alloc((size_t)p->average_loss, sizeof(*s->shown.losses), "losses",
                     &s->shown.losses));
     CT_TRY(solver_create_nets(s));
-    bytes = ct_net_arena_count(s->net) * sizeof(float);
-    for (int i = 0; i < s->rule->n_history; i++) {
-        CT_TRY(ct_buffer_create(s->options.device, bytes, "history",
-                                &s->history[i]));
+    CT_TRY(solver_create_histories(s));
+    for (int i = 0; i < s->rule->n_history; i++)
         s->histories[i] = s->history[i]->ptr;
-    }
     s->peers.updater.n_history = s->rule->n_history;
     CT_TRY(ct_alloc((size_t)ct_net_n_params(s->net) + 1, sizeof(*s->due.state),
                     "updates", &s->due.state));

@@ -165,7 +165,6 @@ enum solver_others {
  * knows that every rank has finished what comes before it. */
 struct solver_standing {
     struct solver_mark mark;
-    bool fits;       /* this rank has trained in this job */
     bool has_come;   /* this rank has joined ranks that train, and no call has
                       * begun since */
     bool loose_ends; /* the iteration counts, but what follows it (check,
@@ -203,6 +202,8 @@ struct solver_peers {
                                             * in this view or the one before */
     struct ct_mirror       *mirror;   /* owned; NULL: net in CPU memory */
     struct solver_remote   *remote;   /* owned; NULL: no server here updates */
+    bool                    alike;    /* all ranks of this view have the same
+                                       * parameters */
     bool                    exchanged; /* gradients were sent to peers */
     bool                    after_backward; /* gradients leave in one go, after
                                              * backward */
@@ -264,7 +265,7 @@ struct ct_solver {
     bool                     stop;
     int                      least_packed; /* iterations that make packing pay;
                                             * see packing.c */
-    bool                     is_draft; /* has nets only; see prepare.c */
+    bool                     is_draft; /* see prepare.c */
     struct solver_tests       tests;
     struct solver_shares      shares;
     struct solver_gpu         gpu;
@@ -429,15 +430,26 @@ bool solver_comes_late(struct ct_solver *s, enum ct_status *st);
  * the solver must first enter it. */
 bool solver_comes(const struct ct_solver *s);
 
-/* resume.c: ct_solver_newest_snapshot(), but only those written at `since`
- * (seconds since 1970) or later. */
-CT_MUST_CHECK enum ct_status solver_newest_since(const struct ct_solver *s,
-                                                 int64_t since, char **path);
+/* Which snapshots count: zeroes mean all.  Those of an elastic job have its
+ * number: a clock may be set back. */
+struct snapshot_origin {
+    int64_t job;
+    int64_t since; /* seconds since 1970 that others were written at, or
+                    * later */
+};
+
+/* resume.c: ct_solver_newest_snapshot() among these. */
+CT_MUST_CHECK enum ct_status solver_newest_of(const struct ct_solver *s,
+                                              struct snapshot_origin from,
+                                              char **path);
 /* Finds and restores it.  Who was rank 0 before this process may write and
  * remove snapshots meanwhile: then the newest is looked for again.
  * CT_ENOTFOUND: there is none. */
 CT_MUST_CHECK enum ct_status solver_resume_newest(struct ct_solver *s,
-                                                  int64_t since);
+                                                  struct snapshot_origin from);
+/* That of its elastic job, which began then; 0: any one. */
+struct snapshot_origin solver_own_origin(const struct ct_exchange *x,
+                                         int64_t began);
 
 /* commit.c: for elastic jobs; nothing happens in others.  solver_mark() keeps
  * the start of an iteration, solver_commit() waits until it counts. */
@@ -457,6 +469,8 @@ CT_MUST_CHECK enum ct_status solver_engage(struct ct_solver *s);
 
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
+/* Zeros for the train net; those that are there stay. */
+CT_MUST_CHECK enum ct_status solver_create_histories(struct ct_solver *s);
 
 /* prepare.c: before an iteration: begins to build nets for the likely next
  * view, on a thread of their own. */

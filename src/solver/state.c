@@ -218,6 +218,8 @@ enum ct_status solver_state_take(struct ct_solver *s, const char *model,
     m->has_current_step = m->has_seed = true;
     m->current_step = s->current_step;
     m->seed         = (int64_t)s->seed;
+    m->has_job      = x && x->facts.job != 0;
+    m->job          = m->has_job ? x->facts.job : 0;
     CT_TRY(ct_edit_string(&m->learned_net, model));
     CT_TRY(take_history(s, m));
     return solver_position_take(s, m);

@@ -37,6 +37,10 @@ CT_MUST_CHECK enum ct_status solver_state_write(Caffe__SolverState *m,
 CT_MUST_CHECK enum ct_status solver_state_read(const char *path,
                                                Caffe__SolverState **out);
 
+/* The number of the elastic job that wrote it, found without its arrays; 0:
+ * there is none. */
+int64_t solver_state_job(const char *path);
+
 /* state_position.c: the position of the training in its data, to a message and
  * back. */
 CT_MUST_CHECK enum ct_status solver_position_take(const struct ct_solver *s,
@@ -54,10 +58,11 @@ CT_MUST_CHECK enum ct_status solver_rank_file(const char *path, int rank,
 CT_MUST_CHECK enum ct_status solver_find_model(const Caffe__SolverState *m,
                                                const char *path, char **out);
 /* The newest complete state of a prefix, of an iteration below `limit` if that
- * is not negative, written at `since` (seconds since 1970) or later;
- * CT_ENOTFOUND: there is none.  The caller ct_free's *path. */
+ * is not negative, of that origin; CT_ENOTFOUND: there is none.  The caller
+ * ct_free's *path. */
 CT_MUST_CHECK enum ct_status solver_find_newest(const char *prefix,
-                                                int64_t limit, int64_t since,
+                                                int64_t limit,
+                                                struct snapshot_origin from,
                                                 char **path, int64_t *iter);
 /* Removes snapshots of the prefix up to iteration `iter`, except the `keep`
  * newest of them; on ranks other than 0 only the files of `rank`. */

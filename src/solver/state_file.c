@@ -55,7 +55,7 @@ struct number {
 static const struct number numbers[] = {
     NUMBER(iter, 32),    NUMBER(current_step, 32), NUMBER(seed, 64),
     NUMBER(crc, 32),     NUMBER(own_crc, 32),      NUMBER(samples, 64),
-    NUMBER(batch, 64),   NUMBER(n_ranks, 32),
+    NUMBER(batch, 64),   NUMBER(n_ranks, 32),      NUMBER(job, 64),
 };
 enum { N_NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
@@ -335,4 +335,73 @@ enum ct_status solver_state_read(const char *path, Caffe__SolverState **out)
     }
     *out = m;
     return CT_OK;
+}
+
+/* ---- the number of its job */
+
+static bool skim_number(FILE *f, uint64_t *out)
+{
+    int c = 0;
+
+    *out = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+        c = getc(f);
+        if (c == EOF)
+            return false;
+        *out |= (uint64_t)(c & 0x7f) << shift;
+        if (c < 0x80)
+            return true;
+    }
+    return false;
+}
+
+/* Protobuf's form, without the arrays. */
+static int64_t skim(FILE *f)
+{
+    const unsigned job = protobuf_c_message_descriptor_get_field_by_name(
+        &caffe__solver_state__descriptor, "job")->id;
+    uint64_t key, n;
+
+    while (skim_number(f, &key)) {
+        const unsigned wire = key & 7;
+
+        if (wire == 0 && skim_number(f, &n)) {
+            if (key >> 3 == job)
+                return (int64_t)n;
+            continue;
+        }
+        n = wire == 1 ? 8 : wire == 5 ? 4 : 0;
+        if (wire != 1 && wire != 5 && (wire != 2 || !skim_number(f, &n)))
+            return 0;
+        if (n > INT64_MAX || fseeko(f, (off_t)n, SEEK_CUR) != 0)
+            return 0;
+    }
+    return 0;
+}
+
+static int64_t skim_hdf5(const char *path)
+{
+    struct ct_hdf5 *h = NULL;
+    int64_t job       = 0;
+
+    if (ct_hdf5_open(path, &h) == CT_OK && ct_hdf5_has(h, "job") &&
+        ct_hdf5_read_int(h, "job", &job) != CT_OK)
+        job = 0;
+    (void)ct_hdf5_close(h);
+    return job;
+}
+
+int64_t solver_state_job(const char *path)
+{
+    int64_t job = 0;
+    FILE *f;
+
+    if (solver_ends_with(path, ".h5"))
+        return skim_hdf5(path);
+    f = fopen(path, "re");
+    if (f) {
+        job = skim(f);
+        fclose(f);
+    }
+    return job;
 }

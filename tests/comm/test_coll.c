@@ -369,6 +369,86 @@ TEST(coll, broadcast_reaches_all_from_any_root)
     }
 }
 
+/* Ranks below `root` have the bytes. */
+static enum ct_status supply_rank(struct ct_comm *c, void *arg)
+{
+    struct moved *m = arg;
+    char *out       = m->out + (size_t)c->rank * m->whole;
+
+    for (size_t i = 0; i < m->whole; i++)
+        out[i] = c->rank < m->root ? moved_byte(0, i) : 0;
+    CT_TRY(ct_supply(c, m->root, out, m->whole));
+    m->counted[c->rank] = (double)atomic_load(&c->bytes_sent);
+    m->formula[c->rank] = ct_supply_bytes(&c->place, m->root, m->whole);
+    if (ct_supply(c, 0, out, m->whole) != CT_EINVAL)
+        return ct_fail(CT_EINTERNAL, "nobody has it");
+    return CT_OK;
+}
+
+TEST(coll, supply_reaches_all_who_lack_it)
+{
+    for (int k = 0; k < N_SIZES; k++) {
+        const int P = sizes[k];
+        int host[MOST_RANKS];
+        struct moved m = { .whole = k % 2 ? 37 : 3000001 };
+
+        ASSERT_OK(ct_alloc((size_t)P * m.whole, 1, "out", &m.out));
+        for (m.root = 1; m.root <= P; m.root += P > 4 ? 3 : 1) {
+            const struct ct_loopback_options o = {
+                hosts(m.root % 2 ? UNEQUAL : ONE, P, host),
+                m.root % 3 == 1 ? 4 : 0 };
+            double sent = 0;
+
+            ranks_run(P, &o, supply_rank, &m);
+            for (int r = 0; r < P; r++) {
+                for (size_t i = 0; i < m.whole; i++)
+                    if (m.out[(size_t)r * m.whole + i] != moved_byte(0, i))
+                        FAIL("P %d, %d have it, rank %d: byte %zu", P, m.root,
+                             r, i);
+                ASSERT_FLOAT(m.formula[r], m.counted[r], 0);
+                sent += m.counted[r];
+            }
+            ASSERT(sent >= (double)(P - m.root) * (double)m.whole);
+            ASSERT(sent < (double)(P - m.root) * (double)m.whole + 100);
+        }
+        ct_free(m.out);
+    }
+}
+
+enum { LONG_BYTES = 13 << 20 };
+
+struct long_supply {
+    struct ct_comm *sender;
+    uint64_t seen; /* what it had sent as a rank beside it was done */
+};
+
+static enum ct_status long_rank(struct ct_comm *c, void *arg)
+{
+    struct long_supply *s = arg;
+    char *data            = NULL;
+    enum ct_status st;
+
+    if (c->rank == 0)
+        s->sender = c;
+    CT_TRY(ct_barrier(c));
+    CT_TRY(ct_alloc(LONG_BYTES, 1, "data", &data));
+    st = ct_supply(c, 2, data, LONG_BYTES);
+    if (c->rank == 1)
+        s->seen = atomic_load(&s->sender->bytes_sent);
+    ct_free(data);
+    return st == CT_OK ? ct_barrier(c) : st;
+}
+
+/* It would have to wait for the rest in one wait, and might call that a
+ * stall. */
+TEST(coll, who_has_nobody_behind_it_stays_for_all_parts_but_the_last)
+{
+    struct long_supply s = { .seen = 0 };
+
+    ranks_run(3, NULL, long_rank, &s);
+    ASSERT(s.seen >= 12 << 20);
+}
+
 static enum ct_status barrier_rank(struct ct_comm *c, void *arg)
 {
     atomic_int *come = arg;

@@ -108,3 +108,72 @@ TEST(place, trees_of_any_root_reach_everybody_with_least_crossings)
             check_tree(size, host, root);
         }
 }
+
+/* Ranks 0 to 2 have it.  Host 1 has none of them, nor has host 3. */
+TEST(place, lines_begin_where_a_rank_has_it_and_go_from_host_to_host)
+{
+    const int host[]    = { 0, 0, 2, 1, 0, 2, 1, 3 };
+    const int parent[]  = { -1, -1, -1, 0, 0, 2, 3, 6 };
+    const int n_child[] = { 2, 0, 1, 1, 0, 0, 1, 0 };
+    struct ct_tree t;
+
+    for (int r = 0; r < 8; r++) {
+        struct ct_place p = ct_place(r, 8, host);
+
+        ct_tree_init_lines(&t, &p, 3);
+        ASSERT_INT(parent[r], t.parent);
+        ASSERT_INT(n_child[r], t.n_child);
+    }
+}
+
+/* Who lacks it hangs on one that has it as a child, once, and comes to one that
+ * had it; hosts that had none are entered once, the others never. */
+static void check_lines(int size, const int *host, int n_have)
+{
+    int parent[32], entered[32] = { 0 };
+    bool has[32] = { false };
+    struct ct_tree t;
+
+    for (int r = 0; r < size; r++) {
+        struct ct_place p = ct_place(r, size, host);
+        const int here    = ct_place_host(&p, r);
+
+        ct_tree_init_lines(&t, &p, n_have);
+        parent[r] = t.parent;
+        ASSERT_INT(r >= n_have, t.parent >= 0);
+        ASSERT(t.n_child <= 2);
+        has[here] |= r < n_have;
+        entered[here] += t.parent >= 0 && ct_place_host(&p, t.parent) != here;
+    }
+    for (int r = 0; r < size; r++) {
+        struct ct_place p = ct_place(r, size, host);
+        int up = r, hops = 0;
+
+        ct_tree_init_lines(&t, &p, n_have);
+        for (int i = 0; i < t.n_child; i++)
+            ASSERT_INT(r, parent[t.child[i]]);
+        for (; parent[up] >= 0 && hops < size; hops++)
+            up = parent[up];
+        ASSERT(up < n_have);
+        ASSERT_INT(!has[ct_place_host(&p, r)], entered[ct_place_host(&p, r)]);
+    }
+}
+
+TEST(place, lines_reach_everybody_and_enter_each_host_once)
+{
+    int host[32];
+
+    for (int size = 1; size <= 20; size++)
+        for (int n_have = 1; n_have <= size; n_have++) {
+            check_lines(size, NULL, n_have);
+            for (int r = 0; r < size; r++)
+                host[r] = r % 3;
+            check_lines(size, host, n_have);
+            for (int r = 0; r < size; r++)
+                host[r] = r < 5 ? 0 : r < 7 ? 1 : 2;
+            check_lines(size, host, n_have);
+            for (int r = 0; r < size; r++)
+                host[r] = r / 2;
+            check_lines(size, host, n_have);
+        }
+}

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "elastic/newcomers.h"
 
 /* Of a member that came back it is another one. */
 static int number_of(uint64_t id)
@@ -120,6 +121,46 @@ static void *bus_main(void *arg)
     return NULL;
 }
 
+/* ---- Who comes back. */
+
+static struct member *first_of(struct bus *b)
+{
+    for (int i = b->n - 1; i >= 0; i--)
+        if (b->member[i].alive && b->member[i].a.rank == 0)
+            return &b->member[i];
+    return NULL;
+}
+
+/* As somebody new. */
+static void rename_member(struct member *m)
+{
+    elastic_init(&m->a, m->a.me + BUS_MEMBERS, send, m);
+    m->leaving = m->steps_back = false;
+}
+
+/* Has it been left out, and can come back?  Who stepped back is let in when the
+ * others have done an iteration (elastic/member_room.c). */
+static bool comes_back(const struct member *m)
+{
+    const struct member *by = first_of(m->bus);
+
+    if (m->a.rank >= 0 || m->a.own.view.number == 0)
+        return false;
+    return m->steps_back ? by && by->a.ready > by->a.own.view.base
+                         : m->bus->left_out != NULL;
+}
+
+static void come_back(struct bus *b, struct member *m)
+{
+    if (!m->steps_back) {
+        b->left_out(b, m);
+        return;
+    }
+    rename_member(m);
+    elastic_join(&first_of(b)->a, m->a.me);
+    bus_look(b);
+}
+
 /* ---- What a rank asks. */
 
 static struct ct_transport *take_end(struct bus *b,
@@ -194,9 +235,9 @@ static enum ct_status next(void *arg, struct elastic_place *out)
     if (m->alive && m->given > 0 && v->number == m->given && !m->a.frozen)
         elastic_renew(&m->a);
     while (m->alive && (v->number <= m->given || v->number == 0 ||
-                        (m->a.rank < 0 && b->left_out))) {
-        if (m->a.rank < 0 && v->number > 0 && b->left_out)
-            b->left_out(b, m);
+                        (m->a.rank < 0 && (m->steps_back || b->left_out)))) {
+        if (comes_back(m))
+            come_back(b, m);
         else
             pthread_cond_wait(&b->change, &b->lock);
     }
@@ -205,6 +246,7 @@ static enum ct_status next(void *arg, struct elastic_place *out)
         m->transport = NULL;
     } else {
         m->given = v->number;
+        m->steps_back = false;
         memcpy(m->given_id, v->id, (size_t)v->n * sizeof(v->id[0]));
         *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                        .size = v->n, .base = v->base,
@@ -253,6 +295,22 @@ static bool ready(void *arg, int iter)
     return yes;
 }
 
+static bool step_back(void *arg)
+{
+    struct member *m = arg;
+    bool yes;
+
+    pthread_mutex_lock(&m->bus->lock);
+    yes = m->a.ready == ELASTIC_NOTHING &&
+          (m->a.own.view.number > m->given ||
+           newcomers_step_back(&m->a, &m->a.own.view));
+    m->steps_back = yes && m->a.leaves;
+    while (yes && m->alive && m->a.own.view.number == m->given && !m->a.frozen)
+        pthread_cond_wait(&m->bus->change, &m->bus->lock);
+    pthread_mutex_unlock(&m->bus->lock);
+    return yes;
+}
+
 /* The members' numbers, from 1 on. */
 static uint64_t id(void *arg, int rank)
 {
@@ -272,7 +330,8 @@ static struct member *make_member(struct bus *b)
                           .alive = true };
     m->asks = (struct elastic_membership){
         .arg = m, .next = next, .open = open_end, .close = close_end,
-        .ready = ready, .id = id, .expects = expects, .prepared = prepared };
+        .ready = ready, .id = id, .expects = expects, .prepared = prepared,
+        .step_back = step_back };
     elastic_init(&m->a, (uint64_t)b->n + 1, send, m);
     b->n++;
     return m;
@@ -395,19 +454,31 @@ struct member *bus_join(struct bus *b)
     return m;
 }
 
-struct member *bus_return(struct bus *b, struct member *m)
+static void join_both(struct bus *b, const struct member *one,
+                      const struct member *other)
 {
-    struct member *new = make_member(b), *by = NULL;
-    uint64_t id[2]     = { m->a.me + BUS_MEMBERS, new->a.me };
+    const uint64_t id[] = { one->a.me, other->a.me };
+    struct member *by   = first_of(b);
 
-    elastic_init(&m->a, id[0], send, m);
-    m->leaving = false;
-    for (int i = b->n - 1; i >= 0; i--)
-        if (b->member[i].alive && b->member[i].a.rank == 0)
-            by = &b->member[i];
     if (by)
         elastic_join_all(&by->a, id, 2);
     bus_look(b);
+}
+
+struct member *bus_join_two(struct bus *b)
+{
+    struct member *m = make_member(b);
+
+    join_both(b, m, make_member(b));
+    return m;
+}
+
+struct member *bus_return(struct bus *b, struct member *m)
+{
+    struct member *new = make_member(b);
+
+    rename_member(m);
+    join_both(b, m, new);
     return new;
 }
 

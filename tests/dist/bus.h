@@ -34,6 +34,7 @@ struct member {
     pthread_t                thread;
     bool                     made, alive, done;
     bool                     leaving; /* or will be left out */
+    bool                     steps_back; /* and comes back */
     struct elastic_agreement a;
     struct elastic_membership asks;
     uint32_t                 given; /* the last view that it got */
@@ -90,6 +91,8 @@ void bus_stop(struct bus *b);
 void bus_look(struct bus *b);
 /* A new one, which has asked one of the others to be taken in. */
 struct member *bus_join(struct bus *b);
+/* Two of them, which come together; the second one follows. */
+struct member *bus_join_two(struct bus *b);
 /* One that was left out comes back as somebody new, together with a new one,
  * which this returns. */
 struct member *bus_return(struct bus *b, struct member *m);

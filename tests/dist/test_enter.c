@@ -5,6 +5,7 @@
 
 #include "dist/bus.h"
 #include "cortado/access.h"
+#include "dist/bsp/factors.h"
 #include "dist/ranks.h"
 #include "net/arena.h"
 #include "solver/solver_inner.h"
@@ -415,6 +416,27 @@ static void renew(struct hermit *a)
     pthread_mutex_unlock(&a->b->lock);
 }
 
+/* An inner product of n x m with a batch of k. */
+static struct ct_net *factors_net(int n, int m, int k)
+{
+    Caffe__NetParameter *param = NULL;
+    struct ct_net *net         = NULL;
+    const char *text           = test_format(
+        "layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' "
+        "dummy_data_param { shape { dim: %d dim: %d } shape { dim: %d } } } "
+        "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' "
+        "inner_product_param { num_output: %d } } "
+        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'y' "
+        "top: 'l' }", k, m, k, n);
+
+    ASSERT_OK(ct_text_parse(&caffe__net_parameter__descriptor, text,
+                            strlen(text), "test", &param));
+    ASSERT_OK(ct_net_create(param, &(struct ct_net_options){
+        .phase = CAFFE__PHASE__TRAIN, .device = ct_device_cpu() }, &net));
+    ct_message_free(param);
+    return net;
+}
+
 static void await_spare(const struct ct_dist *d)
 {
     while (!atomic_load(&d->host.spare))
@@ -433,6 +455,7 @@ TEST(enter, what_is_prepared_goes_with_its_hint)
     ASSERT(prepares(a.s, &a.h, 0, 2));
     await_spare(a.d);
     ASSERT(atomic_load(&a.d->elastic.adding) > 0); /* nobody waits for that */
+    ASSERT(atomic_load(&a.d->elastic.multiplying) > 0);
     ASSERT(!prepares(a.s, &a.h, 0, 0));
     while (a.s->ahead.dropped)
         ASSERT_OK(ct_solver_step(a.s, 1));
@@ -447,6 +470,30 @@ TEST(enter, what_is_prepared_goes_with_its_hint)
     for (int i = 0; i < 3 || a.s->ahead.dropped; i++)
         ASSERT_OK(ct_solver_step(a.s, 1));
     ASSERT(!atomic_load(&a.d->host.spare));
+    hermit_end(&a);
+}
+
+/* A net is prepared as one that keeps factors where ranks will have some. */
+TEST(enter, what_is_prepared_keeps_factors_as_the_view_will)
+{
+    const struct { int n, m, k; bool in_memory, by_messages; } one[] = {
+        { 256, 512, 4, true, true }, { 8, 16, 64, false, true } };
+    struct ct_expected e;
+    struct hermit a;
+
+    for (int i = 0; i < 2; i++) {
+        struct ct_net *net = factors_net(one[i].n, one[i].m, one[i].k);
+
+        ASSERT_INT(one[i].in_memory, dist_shares_factors(net, 2));
+        ASSERT_INT(one[i].by_messages, dist_may_have_factors(net, 2));
+        ASSERT(!dist_shares_factors(net, 1) && !dist_may_have_factors(net, 1));
+        ct_net_destroy(net);
+    }
+    hermit_begin(&a, 100);
+    a.h.rank = 0;
+    a.h.size = 2;
+    ASSERT(ct_dist_exchange(a.d)->job->expects(ct_dist_exchange(a.d), &e));
+    ASSERT(e.keeps_factors == dist_shares_factors);
     hermit_end(&a);
 }
 

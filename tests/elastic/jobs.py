@@ -22,7 +22,7 @@ passed = failed = 0
 started = []
 asked_at = []
 
-SOLVER = """net: "%s/net.prototxt" base_lr: 0.01 momentum: 0.9
+SOLVER = """net: "%s/%s.prototxt" base_lr: 0.01 momentum: 0.9
 lr_policy: "fixed" display: 100 max_iter: %d snapshot_prefix: "%s/%s"
 snapshot: %d snapshot_keep: 3 random_seed: 1 solver_mode: CPU
 snapshot_after_train: %s
@@ -57,9 +57,9 @@ def too_long(number, frame):
 
 
 def start(name, iterations, words, before=(), logs=None, snapshots=50,
-          folder=ROOT):
+          folder=ROOT, net="net"):
     with open("%s/%s.prototxt" % (ROOT, name), "w") as f:
-        f.write(SOLVER % (ROOT, iterations, ROOT, name, snapshots,
+        f.write(SOLVER % (ROOT, net, iterations, ROOT, name, snapshots,
                           "true" if snapshots else "false"))
     with open("%s/%s.log" % (ROOT, logs or name), "w") as log:
         started.append(subprocess.Popen(

@@ -124,6 +124,25 @@ TEST(agents, a_job_is_the_same_when_it_began_anew)
     deaths_fini(&d);
 }
 
+/* Before it has seen a death. */
+TEST(agents, a_rank_says_which_job_it_is)
+{
+    struct agent_deaths d = { 0 };
+    uint8_t job[POST_JOB_BYTES], after[POST_JOB_BYTES], other[POST_JOB_BYTES];
+
+    make_job(job, 0);
+    make_job(after, 1);
+    make_job(other, 0);
+    other[0] = 2;
+    deaths_learn_job(&d, no_job);
+    ASSERT(deaths_may_be_of(&d, other));
+    deaths_learn_job(&d, job);
+    deaths_learn_job(&d, other);
+    ASSERT(deaths_may_be_of(&d, job) && deaths_may_be_of(&d, after));
+    ASSERT(!deaths_may_be_of(&d, other));
+    deaths_fini(&d);
+}
+
 /* ---- Letters. */
 
 struct heard {

@@ -1,5 +1,6 @@
 /* test_room.c - a process that asks to be taken in waits until all are
  * prepared. */
+#include "elastic/member_inner.h"
 #include "elastic/member_test.h"
 
 /* A member that founds the job is in a view of its own; another one, which
@@ -118,5 +119,70 @@ TEST(room, a_hint_that_will_not_come_true_is_withdrawn)
         ASSERT(p.hint > q.hint);
         by->prepared(by->arg, q.hint); /* too late, and of no effect */
     }
+    member_destroy(a);
+}
+
+/* As if it had been asked a minute ago. */
+static void age_room(struct elastic_member *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->room.since -= 60;
+    pthread_mutex_unlock(&m->lock);
+}
+
+static uint32_t view_of(struct elastic_member *m, int *n_asking)
+{
+    uint32_t number;
+
+    pthread_mutex_lock(&m->lock);
+    number    = m->a.own.view.number;
+    *n_asking = m->room.n;
+    pthread_mutex_unlock(&m->lock);
+    return number;
+}
+
+/* Who came last has yet to get what the others have, which may take longer than
+ * the others are waited for: a view that follows would begin that anew. */
+TEST(room, nobody_is_let_in_unprepared_while_another_gets_the_state)
+{
+    const struct elastic_membership *first, *second;
+    struct elastic_place p = { 0 }, q = { 0 };
+    struct elastic_member *a, *b, *c;
+    struct ct_transport *t = NULL;
+    uint16_t port;
+    int n = 0;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    make_two(&a, &b, &q);
+    first  = member_asks(a);
+    second = member_asks(b);
+    port   = a->post.config.card.door;
+    ASSERT_OK(first->open(first->arg, &t));
+    p = await_hint(first, 2);
+    first->prepared(first->arg, p.hint);
+    second->prepared(second->arg, q.hint);
+    while (!is_over(first, t))
+        continue;
+    first->close(first->arg);
+    t->ops->destroy(t);
+    ASSERT_OK(first->next(first->arg, &p));
+    ASSERT_INT(2, p.size);
+    ASSERT_INT(1, p.n_full);
+    ASSERT_OK(second->next(second->arg, &q));
+    c = make_preparing(&port, false);
+    while (view_of(a, &n) == p.view && n == 0)
+        nap();
+    for (int i = 0; i < 200; i++) {
+        age_room(a);
+        ASSERT_INT(p.view, view_of(a, &n));
+        nap();
+    }
+    ASSERT(second->ready(second->arg, p.base)); /* it has all */
+    ASSERT(first->ready(first->arg, p.base + 1));
+    for (; view_of(a, &n) == p.view; nap())
+        age_room(a);
+    member_destroy(c);
+    member_destroy(b);
     member_destroy(a);
 }

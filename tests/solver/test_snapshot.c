@@ -13,6 +13,7 @@
 #include "cortado/log.h"
 #include "solver/solver_inner.h"
 #include "solver/solver_test.h"
+#include "solver/state.h"
 #include "testing/files.h"
 
 #ifdef CT_HAVE_HDF5
@@ -456,6 +457,14 @@ TEST(snapshot, leftovers_of_dead_processes_go)
         ASSERT_INT(i > 0, ct_file_exists(all[i]));
 }
 
+static enum ct_status newest(const struct ct_solver *s, int64_t job,
+                             int64_t since, char **path)
+{
+    const struct snapshot_origin from = { job, since };
+
+    return solver_newest_of(s, from, path);
+}
+
 /* Snapshots of a run before have the same names. */
 TEST(snapshot, what_was_written_before_a_job_is_not_its_own)
 {
@@ -470,13 +479,61 @@ TEST(snapshot, what_was_written_before_a_job_is_not_its_own)
     ASSERT_OK(ct_solver_snapshot(s));
     solver_snapshot_wait(s);
     ASSERT_INT(0, utimes(state_of(2, ""), long_ago));
-    ASSERT_OK(solver_newest_since(s, 0, &path));
+    ASSERT_OK(newest(s, 0, 0, &path));
     ASSERT_HAS("_iter_2.", path);
     ct_free(path);
-    ASSERT_OK(solver_newest_since(s, now - 600, &path));
+    ASSERT_OK(newest(s, 0, now - 600, &path));
     ASSERT_HAS("_iter_1.", path);
     ct_free(path);
-    ASSERT_STATUS(CT_ENOTFOUND, solver_newest_since(s, now + 600, &path));
+    ASSERT_STATUS(CT_ENOTFOUND, newest(s, 0, now + 600, &path));
+}
+
+/* As rank 0 of an elastic job writes it. */
+static void give_job(int iter, const char *end, int64_t job)
+{
+    Caffe__SolverState *m = NULL;
+
+    ASSERT_OK(solver_state_read(state_of(iter, end), &m));
+    m->has_job = true;
+    m->job     = job;
+    ASSERT_OK(solver_state_write(m, state_of(iter, end)));
+    ct_message_free(m);
+}
+
+/* The clock was set back after the job began, or between two jobs. */
+static void ask_for_own(const char *more, const char *end)
+{
+    const time_t now    = time(NULL);
+    struct ct_solver *s = solver_with(more);
+    char *path          = NULL;
+
+    for (int i = 1; i <= 3; i++) {
+        ASSERT_OK(ct_solver_step(s, 1));
+        ASSERT_OK(ct_solver_snapshot(s));
+    }
+    solver_snapshot_wait(s);
+    give_job(1, end, 5);
+    give_job(2, end, (int64_t)1 << 47);
+    give_job(3, end, 7);
+    age(state_of(2, end));
+    ASSERT_OK(newest(s, (int64_t)1 << 47, now - 600, &path));
+    ASSERT_HAS("_iter_2.", path);
+    ct_free(path);
+    ASSERT_OK(newest(s, 5, now + 600, &path));
+    ASSERT_HAS("_iter_1.", path);
+    ct_free(path);
+    ASSERT_STATUS(CT_ENOTFOUND, newest(s, 6, now - 600, &path));
+    ASSERT_OK(newest(s, 0, now - 600, &path));
+    ASSERT_HAS("_iter_3.", path);
+    ct_free(path);
+}
+
+TEST(snapshot, a_job_knows_its_own_by_their_number)
+{
+    ask_for_own("", "");
+#ifdef CT_HAVE_HDF5
+    ask_for_own("snapshot_format: HDF5", ".h5");
+#endif
 }
 
 static atomic_bool has_written;
@@ -506,10 +563,10 @@ TEST(snapshot, one_is_found_while_another_process_replaces_them)
     atomic_store(&has_written, false);
     pthread_create(&thread, NULL, write_on, before);
     for (; !atomic_load(&has_written); n++)
-        ASSERT_OK(solver_resume_newest(s, 0));
+        ASSERT_OK(solver_resume_newest(s, solver_own_origin(NULL, 0)));
     pthread_join(thread, NULL);
     ASSERT(n > 0);
-    ASSERT_OK(solver_resume_newest(s, 0));
+    ASSERT_OK(solver_resume_newest(s, solver_own_origin(NULL, 0)));
     ASSERT_INT(61, ct_solver_iter(s));
 }
 
@@ -545,7 +602,7 @@ TEST(snapshot, one_that_is_written_again_is_waited_for)
     ASSERT_OK(ct_file_write(state_of(1, ""), old.ptr, old.n));
     age(state_of(1, ""));
     pthread_create(&thread, NULL, write_late, NULL);
-    ASSERT_OK(solver_newest_since(s, 0, &path));
+    ASSERT_OK(newest(s, 0, 0, &path));
     pthread_join(thread, NULL);
     ct_free(path);
 }

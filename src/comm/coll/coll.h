@@ -66,6 +66,11 @@ CT_MUST_CHECK enum ct_status ct_allreduce(struct ct_comm *c, float *x,
 CT_MUST_CHECK enum ct_status ct_broadcast(struct ct_comm *c, int root,
                                           void *data, size_t bytes);
 double ct_broadcast_bytes(const struct ct_place *p, int root, size_t bytes);
+/* The first n_have ranks have these bytes, and keep them; the others get
+ * them. */
+CT_MUST_CHECK enum ct_status ct_supply(struct ct_comm *c, int n_have,
+                                       void *data, size_t bytes);
+double ct_supply_bytes(const struct ct_place *p, int n_have, size_t bytes);
 /* Gathers the parts of all ranks in rank order.  Rank r has bytes[r] bytes.
  * `mine` may already be in its place in out. */
 CT_MUST_CHECK enum ct_status ct_allgather(struct ct_comm *c, const void *mine,

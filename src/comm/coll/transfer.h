@@ -58,10 +58,15 @@ CT_MUST_CHECK enum ct_status ct_transfer(struct ct_comm *c,
 CT_MUST_CHECK enum ct_status ct_tree_sum(struct ct_comm *c,
                                          const struct ct_tree *t, float *x,
                                          int64_t n, int tag);
-/* Copies data of the root to all ranks of a tree. */
+/* Copies data of the root to all ranks of a tree.  A rank passes on a piece
+ * while the next one arrives. */
 CT_MUST_CHECK enum ct_status ct_tree_spread(struct ct_comm *c,
                                             const struct ct_tree *t,
                                             void *data, size_t bytes, int tag);
+CT_MUST_CHECK enum ct_status ct_tree_spread_by(struct ct_comm *c,
+                                               const struct ct_tree *t,
+                                               void *data, size_t bytes,
+                                               size_t piece, int tag);
 
 /* The halves of a ring over a group: P-1 steps after which index i of the group
  * has the sum of part i+1, and P-1 steps that send it to all. */

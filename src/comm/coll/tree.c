@@ -80,27 +80,30 @@ enum ct_status ct_tree_sum(struct ct_comm *c, const struct ct_tree *t,
 
 struct spread {
     char  *data;
-    size_t bytes;
+    size_t bytes, piece;
     struct ct_flight down, to[CT_MOST_CHILDREN];
 };
 
-static size_t spread_segment(const struct spread *q, int64_t s)
+static size_t spread_piece(const struct spread *q, int64_t s)
 {
-    size_t left = q->bytes - (size_t)s * CT_SEGMENT_BYTES;
+    const size_t left = q->bytes - (size_t)s * q->piece;
 
-    return left < CT_SEGMENT_BYTES ? left : CT_SEGMENT_BYTES;
+    return left < q->piece ? left : q->piece;
+}
+
+static char *spread_at(const struct spread *q, int64_t s)
+{
+    return q->data + (size_t)s * q->piece;
 }
 
 static enum ct_status spread_post(struct spread *q, int64_t s)
 {
-    return ct_flight_receive(&q->down, q->data + s * CT_SEGMENT_BYTES,
-                             spread_segment(q, s));
+    return ct_flight_receive(&q->down, spread_at(q, s), spread_piece(q, s));
 }
 
 static enum ct_status spread_all(struct spread *q, const struct ct_tree *t)
 {
-    const int64_t n = (int64_t)((q->bytes + CT_SEGMENT_BYTES - 1) /
-                                CT_SEGMENT_BYTES);
+    const int64_t n = (int64_t)((q->bytes + q->piece - 1) / q->piece);
 
     for (int64_t s = 0; t->parent >= 0 && s < CT_DEPTH && s < n; s++)
         CT_TRY(spread_post(q, s));
@@ -110,18 +113,19 @@ static enum ct_status spread_all(struct spread *q, const struct ct_tree *t)
         if (t->parent >= 0 && s + CT_DEPTH < n)
             CT_TRY(spread_post(q, s + CT_DEPTH));
         for (int i = t->n_child - 1; i >= 0; i--) /* farthest first */
-            CT_TRY(ct_flight_send(&q->to[i], q->data + s * CT_SEGMENT_BYTES,
-                                  spread_segment(q, s)));
+            CT_TRY(ct_flight_send(&q->to[i], spread_at(q, s),
+                                  spread_piece(q, s)));
     }
     for (int i = t->n_child - 1; i >= 0; i--)
         CT_TRY(ct_flight_wait(&q->to[i], n));
     return CT_OK;
 }
 
-enum ct_status ct_tree_spread(struct ct_comm *c, const struct ct_tree *t,
-                              void *data, size_t bytes, int tag)
+enum ct_status ct_tree_spread_by(struct ct_comm *c, const struct ct_tree *t,
+                                 void *data, size_t bytes, size_t piece,
+                                 int tag)
 {
-    struct spread q = { .data = data, .bytes = bytes };
+    struct spread q = { .data = data, .bytes = bytes, .piece = piece };
     enum ct_status st;
 
     ct_flight_init(&q.down, c, t->parent, tag);
@@ -134,6 +138,12 @@ enum ct_status ct_tree_spread(struct ct_comm *c, const struct ct_tree *t,
     for (int i = 0; i < t->n_child; i++)
         ct_flight_cancel(&q.to[i]);
     return st;
+}
+
+enum ct_status ct_tree_spread(struct ct_comm *c, const struct ct_tree *t,
+                              void *data, size_t bytes, int tag)
+{
+    return ct_tree_spread_by(c, t, data, bytes, CT_SEGMENT_BYTES, tag);
 }
 
 enum ct_status ct_broadcast(struct ct_comm *c, int root, void *data,

@@ -38,6 +38,16 @@ enum ct_status dist_factors_of(const struct ct_net *net, int param,
     return l->type->factors(l, &io, p->index, out);
 }
 
+bool dist_may_have_factors(const struct ct_net *net, int n_ranks)
+{
+    struct ct_factors f;
+    bool may = false;
+
+    for (int i = 0; i < ct_net_n_params(net); i++)
+        may |= dist_factors_of(net, i, &f) == CT_OK;
+    return may && n_ranks > 1;
+}
+
 enum ct_status dist_measure_flops(const struct ct_device *d, bool brief,
                                   double *out)
 {

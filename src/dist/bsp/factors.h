@@ -130,6 +130,11 @@ CT_MUST_CHECK enum ct_status dist_factors_build(
 /* gpu_factors.c: all ranks test whether GPUs can read each other's memory. */
 CT_MUST_CHECK enum ct_status dist_factors_try_peers(struct dist_factor *x);
 
+/* Whether ranks will have factors of this net, so that it has to keep them:
+ * those that share parameters (host/direct.c), and others, which may. */
+bool dist_shares_factors(const struct ct_net *net, int n_ranks);
+bool dist_may_have_factors(const struct ct_net *net, int n_ranks);
+
 /* factor_tiles.c: floats of shared memory that the factors of all parameters
  * need. */
 CT_MUST_CHECK enum ct_status dist_rows_space(struct ct_dist *d,

@@ -64,11 +64,14 @@ static enum ct_status recall(struct ct_dist *d, bool *known)
 
 void dist_auto_ahead(struct ct_dist *d)
 {
-    double gamma = 0;
+    double x = 0;
 
     if (atomic_load(&d->elastic.adding) == 0 &&
-        ct_probe_adding(&gamma) == CT_OK) /* or else when it is needed */
-        atomic_store(&d->elastic.adding, gamma);
+        ct_probe_adding(&x) == CT_OK) /* or else when it is needed */
+        atomic_store(&d->elastic.adding, x);
+    if (atomic_load(&d->elastic.multiplying) == 0 &&
+        dist_measure_flops(ct_device_cpu(), false, &x) == CT_OK)
+        atomic_store(&d->elastic.multiplying, x);
 }
 
 /* With shared parameters the choice depends only on how much memory is moved,
@@ -90,6 +93,26 @@ static enum ct_status measure_memory(struct ct_dist *d)
     return CT_OK;
 }
 
+/* How fast rank 0 computes, while the others compute, too.  In an elastic job
+ * the links are measured without it, and the thread that prepares may have
+ * found out on the CPU. */
+static enum ct_status measure_rank(struct ct_dist *d)
+{
+    const struct ct_device *dev = ct_mirror_device(d->trainer.mirror);
+    struct dist_machine *w      = &d->roads.options.machine;
+    const bool brief            = d->elastic.members;
+
+    if (brief && d->view.rank > 0)
+        return CT_OK;
+    if (brief)
+        w->gamma = atomic_load(&d->elastic.adding);
+    if (brief && dev->kind == CT_CPU)
+        w->flops = atomic_load(&d->elastic.multiplying);
+    if (w->gamma == 0)
+        CT_TRY(ct_probe_adding(&w->gamma));
+    return w->flops == 0 ? dist_measure_flops(dev, brief, &w->flops) : CT_OK;
+}
+
 /* Every rank uses the numbers of rank 0.  In an elastic job the measurement is
  * brief, and later iterations correct it. */
 static enum ct_status measure(struct ct_dist *d)
@@ -104,8 +127,7 @@ static enum ct_status measure(struct ct_dist *d)
     if (known)
         return CT_OK;
     CT_TRY(ct_job_run(d->view.thread, probe_job, d));
-    CT_TRY(dist_measure_flops(ct_mirror_device(d->trainer.mirror),
-                              d->elastic.members != NULL, &w->flops));
+    CT_TRY(measure_rank(d));
     /* The probe gives the worst link; inside a host memory is copied. */
     w->local_alpha = fmin(w->alpha, 2e-6);
     w->local_beta  = fmin(w->beta, 2 * w->gamma);

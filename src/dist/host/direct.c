@@ -306,6 +306,22 @@ static struct dist_cost cost_of(const struct ct_dist *d, bool factors,
                             load);
 }
 
+bool dist_shares_factors(const struct ct_net *net, int n_ranks)
+{
+    const struct dist_model m   = { .net = net, .share = 1 };
+    const struct dist_machine w = { .gamma = 1 };
+
+    for (int i = 0; i < ct_net_n_params(net); i++) {
+        const struct dist_load load = dist_model_load(&m, i);
+
+        if (load.k > 0 &&
+            dist_cost_shared(&w, n_ranks, true, &load).seconds <
+                dist_cost_shared(&w, n_ranks, false, &load).seconds)
+            return true;
+    }
+    return false;
+}
+
 /* Time is proportional to the memory moved, so nothing has to be measured. */
 static enum ct_status choose(struct ct_dist *d, const struct dist_model *m)
 {
