@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "base/pages.h"
 #include "cortado/log.h"
 
 struct header {
@@ -27,9 +28,6 @@ struct header {
     struct header *prev, *next;
     size_t         mapped_bytes; /* 0: from the heap */
 };
-
-/* A huge page; blocks of at least this size are mapped. */
-enum { HUGE_PAGE = 2 << 20 };
 
 #if !defined(__SANITIZE_ADDRESS__) && defined(__has_feature)
 #if __has_feature(address_sanitizer) /* clang's word for it */
@@ -79,22 +77,13 @@ static struct header *mem_header(void *p)
     return (struct header *)((char *)p - CT_ALIGN);
 }
 
-/* `whole` bytes that begin with a huge page: a page too much is mapped, and
- * what sticks out at either end is given back. */
+/* Blocks of at least a large page are mapped. */
 static struct header *mem_map(size_t whole)
 {
-    size_t asked = whole + HUGE_PAGE, before;
-    char *p = mmap(NULL, asked, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct header *h;
+    struct header *h = ct_pages_map(whole, PROT_READ | PROT_WRITE);
 
-    if (p == MAP_FAILED)
+    if (!h)
         return NULL;
-    before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
-    if (before)
-        (void)munmap(p, before);
-    (void)munmap(p + before + whole, HUGE_PAGE - before);
-    h = (struct header *)(void *)(p + before);
 #ifdef MADV_HUGEPAGE
     (void)madvise(h, whole, MADV_HUGEPAGE); /* a wish, not a condition */
 #endif
@@ -108,9 +97,9 @@ static struct header *mem_take(size_t bytes)
     size_t whole = bytes + CT_ALIGN;
     struct header *h;
 
-    if (bytes > PTRDIFF_MAX - 2 * HUGE_PAGE)
+    if (bytes > PTRDIFF_MAX - 2 * CT_LARGE_PAGE)
         return NULL;
-    if (MAP_LARGE && whole >= HUGE_PAGE)
+    if (MAP_LARGE && whole >= CT_LARGE_PAGE)
         return mem_map((whole + PAGE - 1) / PAGE * PAGE);
     h = aligned_alloc(CT_ALIGN, (whole + CT_ALIGN - 1) / CT_ALIGN * CT_ALIGN);
     if (h)

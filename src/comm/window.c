@@ -23,9 +23,11 @@
 
 #include "base/cores.h"
 #include "base/mem.h"
+#include "base/pages.h"
 #include "base/rng.h"
 #include "comm/coll/coll.h"
 #include "comm/wait.h"
+#include "device/impl.h"
 
 /* With a core for each rank, waiting costs nobody anything and waking costs
  * time: a virtual core that sleeps may get its real one back milliseconds
@@ -116,16 +118,45 @@ static size_t head_bytes(int n_ranks)
            (size_t)n_ranks * sizeof(struct window_rank);
 }
 
+/* Large pages of the file are large ones here, too, if it begins where one
+ * may. */
+static void *map_file(int fd, size_t bytes)
+{
+    void *at = ct_pages_map(bytes, PROT_NONE), *p;
+
+    if (!at)
+        return MAP_FAILED;
+    p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    if (p != MAP_FAILED)
+        (void)madvise(p, bytes, MADV_HUGEPAGE); /* where it can be had */
+    return p;
+}
+
 static bool window_map(struct ct_window *w)
 {
-    void *p = mmap(NULL, w->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                   w->fd, 0);
+    void *p = map_file(w->fd, w->mapped_bytes);
 
     if (p == MAP_FAILED)
         return false;
     w->head = p;
-    (void)madvise(p, w->mapped_bytes, MADV_HUGEPAGE); /* where it can be had */
     return true;
+}
+
+/* Finds all pages of the bytes from `first` to `end` of a mapping of `bytes` at
+ * once.  False: the system does not know how, and finds each as it is used. */
+static bool find_pages(void *mapping, size_t bytes, size_t first, size_t end,
+                       int advice)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t from = first / CT_LARGE_PAGE * CT_LARGE_PAGE;
+    const size_t to   = (end + CT_LARGE_PAGE - 1) / CT_LARGE_PAGE *
+                        CT_LARGE_PAGE;
+
+    if (ct_impl_allowed("pages", "large"))
+        ct_pages_enlarge((char *)mapping + from,
+                         (to < bytes ? to : bytes) - from);
+    first = first / page * page;
+    return madvise((char *)mapping + first, end - first, advice) == 0;
 }
 
 struct ct_spare *ct_spare_create(size_t bytes)
@@ -138,10 +169,9 @@ struct ct_spare *ct_spare_create(size_t bytes)
     s->memory = MAP_FAILED;
     s->fd     = memfd_create("cortado", MFD_CLOEXEC);
     if (s->fd >= 0 && ftruncate(s->fd, (off_t)bytes) == 0)
-        s->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                         s->fd, 0);
+        s->memory = map_file(s->fd, bytes);
     if (s->memory != MAP_FAILED &&
-        madvise(s->memory, bytes, MADV_POPULATE_WRITE) == 0)
+        find_pages(s->memory, bytes, 0, bytes, MADV_POPULATE_WRITE))
         return s;
     ct_spare_destroy(s);
     return NULL;
@@ -165,8 +195,11 @@ static bool window_take(struct ct_window *w, struct ct_spare *s)
 
     if (!s || ftruncate(s->fd, (off_t)w->mapped_bytes) != 0)
         return false;
-    p = mremap(s->memory, s->bytes, w->mapped_bytes, MREMAP_MAYMOVE);
-    if (p == MAP_FAILED)
+    p = ct_pages_map(w->mapped_bytes, PROT_NONE);
+    if (p)
+        p = mremap(s->memory, s->bytes, w->mapped_bytes,
+                   MREMAP_MAYMOVE | MREMAP_FIXED, p);
+    if (!p || p == MAP_FAILED)
         return false;
     w->fd     = s->fd;
     w->head   = p;
@@ -316,14 +349,14 @@ out:
     return st;
 }
 
-void ct_window_reach(const void *at, size_t bytes, bool writes)
+void ct_window_reach(struct ct_window *w, const void *at, size_t bytes,
+                     bool writes)
 {
-    const uintptr_t page  = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t first = (uintptr_t)at / page * page;
+    const size_t first = (size_t)((const char *)at - (char *)w->head);
 
-    /* Older systems do not know it, and find pages one by one. */
-    (void)!madvise((void *)first, (uintptr_t)at + bytes - first,
-                   writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    if (w->fd >= 0)
+        (void)!find_pages(w->head, w->mapped_bytes, first, first + bytes,
+                          writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
 void ct_window_keep(struct ct_window *w)

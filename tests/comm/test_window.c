@@ -59,9 +59,10 @@ TEST(window, is_free_of_a_thread_that_has_dropped_it)
 
 /* ---- Ranks that are processes. */
 
-/* Rank `rank` of two; the other's address comes by the socket. */
+/* Rank `rank` of two; the other's address comes by the socket.  Rank 0 has
+ * reserved memory for the window. */
 static enum ct_status enter(int rank, int fd, struct ct_tcp **end,
-                            struct ct_comm **c, size_t bytes,
+                            struct ct_comm **c, size_t bytes, size_t reserved,
                             struct ct_window **w)
 {
     enum { MOST = 1024 };
@@ -83,6 +84,9 @@ static enum ct_status enter(int rank, int fd, struct ct_tcp **end,
                                  .address = address,
                                  .address_bytes = sizes }, &t));
     CT_TRY(ct_comm_create(t, c));
+    if (rank == 0 && reserved > 0 &&
+        !((*c)->spare = ct_spare_create(reserved)))
+        return ct_fail(CT_ENOMEM, "nothing is reserved");
     return ct_window_create(*c, bytes, w);
 }
 
@@ -94,7 +98,7 @@ struct pair {
 };
 
 /* This process is rank 0; rank 1 waits for its end. */
-static struct pair make_pair(size_t bytes)
+static struct pair make_pair(size_t bytes, size_t reserved)
 {
     struct pair p = { 0 };
     int fd[2];
@@ -103,14 +107,15 @@ static struct pair make_pair(size_t bytes)
     p.other = fork();
     ASSERT(p.other >= 0);
     if (p.other == 0) {
-        const enum ct_status st = enter(1, fd[1], &p.end, &p.c, bytes, &p.w);
+        const enum ct_status st = enter(1, fd[1], &p.end, &p.c, bytes, 0,
+                                        &p.w);
 
         alarm(60);
         while (st == CT_OK)
             pause();
         _exit(1);
     }
-    ASSERT_OK(enter(0, fd[0], &p.end, &p.c, bytes, &p.w));
+    ASSERT_OK(enter(0, fd[0], &p.end, &p.c, bytes, reserved, &p.w));
     close(fd[0]);
     close(fd[1]);
     return p;
@@ -125,7 +130,7 @@ static void drop_pair(struct pair *p)
 
 TEST(window, is_free_of_a_process_that_was_killed)
 {
-    struct pair p = make_pair(1000);
+    struct pair p = make_pair(1000, 0);
 
     ASSERT(!ct_window_is_free_of(p.w, 0));
     ASSERT(!ct_window_is_free_of(p.w, 1));
@@ -144,12 +149,14 @@ static size_t file_bytes(const struct ct_window *w)
 }
 
 /* What is left of it stays as it is. */
-TEST(window, gives_back_what_is_discarded)
+static void discards(bool reaches)
 {
     enum { MB = 1 << 20, SIZE = 15 * MB }; /* at once: it is not large */
-    struct pair p = make_pair(SIZE);
+    struct pair p = make_pair(SIZE, 0);
     char *x       = p.w->memory;
 
+    if (reaches)
+        ct_window_reach(p.w, x, SIZE, true);
     memset(x, 1, SIZE);
     ASSERT(file_bytes(p.w) >= SIZE);
     ct_window_discard(p.w, x + MB, SIZE - 2 * MB);
@@ -160,4 +167,54 @@ TEST(window, gives_back_what_is_discarded)
     kill(p.other, SIGKILL);
     waitpid(p.other, NULL, 0);
     drop_pair(&p);
+}
+
+TEST(window, gives_back_what_is_discarded)
+{
+    discards(false);
+}
+
+TEST(window, gives_back_large_pages_that_are_discarded)
+{
+    discards(true);
+}
+
+/* Some of the bytes: they and no others get memory, but for the blocks of large
+ * pages in which they begin and end. */
+TEST(window, memory_is_there_once_it_is_reached)
+{
+    enum { MB = 1 << 20, SIZE = 15 * MB };
+    struct pair p = make_pair(SIZE, 0);
+    char *x       = p.w->memory;
+
+    x[5 * MB] = 7;
+    ASSERT(file_bytes(p.w) < MB);
+    ct_window_reach(p.w, x + 4 * MB, 4 * MB, true);
+    ASSERT(file_bytes(p.w) > 4 * MB);
+    ASSERT(file_bytes(p.w) <= 9 * MB);
+    for (int i = 0; i < SIZE; i++)
+        ASSERT_INT(i == 5 * MB ? 7 : 0, x[i]);
+    kill(p.other, SIGKILL);
+    waitpid(p.other, NULL, 0);
+    drop_pair(&p);
+}
+
+/* What is reserved for a window is there, in whatever size the window comes. */
+TEST(window, takes_what_is_reserved_for_it)
+{
+    enum { MB = 1 << 20 };
+    static const size_t sizes[] = { 5 * MB + 100, 9 * MB, 13 * MB + 5000 };
+
+    for (int i = 0; i < 3; i++) {
+        struct pair p = make_pair(sizes[i], 9 * MB);
+        char *x       = p.w->memory;
+
+        ASSERT(file_bytes(p.w) >= (sizes[i] < 9 * MB ? sizes[i] : 9 * MB));
+        for (size_t k = 0; k < sizes[i]; k++)
+            ASSERT_INT(0, x[k]);
+        memset(x, 1, sizes[i]);
+        kill(p.other, SIGKILL);
+        waitpid(p.other, NULL, 0);
+        drop_pair(&p);
+    }
 }

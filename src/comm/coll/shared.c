@@ -82,6 +82,7 @@ enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
 {
     const int64_t stride = (n + LINE - 1) / LINE * LINE;
     const int size       = c->local.size;
+    struct ct_part sums;
     size_t bytes;
     void *floats;
 
@@ -92,6 +93,9 @@ enum ct_status ct_shared_create(struct ct_comm *c, int64_t n, int64_t more,
         (*out)->vector[r] = (float *)floats + r * stride;
     (*out)->sums = (float *)floats + size * stride;
     (*out)->more = (*out)->sums + stride;
+    sums         = ct_part(stride, size, c->local.me);
+    ct_window_reach((*out)->window, (*out)->sums + sums.first,
+                    (size_t)sums.n * sizeof(float), true);
     return CT_OK;
 }
 

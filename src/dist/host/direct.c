@@ -79,12 +79,17 @@ enum ct_status dist_share_params(struct ct_exchange *x, struct ct_net *net,
     return st;
 }
 
+/* What has this rank's gradients. */
+static struct ct_window *window_of(const struct ct_dist *d)
+{
+    return d->host.params_of ? d->host.store.window : d->host.shared->window;
+}
+
 /* This rank's part of the shared memory as a buffer. */
 static enum ct_status lend_mine(const struct ct_dist *d, size_t n,
                                 struct ct_buffer **out)
 {
-    struct ct_window *w = d->host.params_of ? d->host.store.window
-                                            : d->host.shared->window;
+    struct ct_window *w = window_of(d);
 
     ct_window_keep(w);
     return ct_buffer_borrow(ct_device_cpu(), ct_shared_mine(d->host.shared),
@@ -99,8 +104,8 @@ static enum ct_status lend_diffs(struct ct_dist *d, struct ct_net *net)
     enum ct_status st      = CT_OK;
 
     CT_TRY(lend_mine(d, ct_net_arena_count(net), &mine));
+    ct_window_reach(window_of(d), mine->ptr, mine->bytes, true);
     if (d->plan->commits) {
-        ct_window_reach(mine->ptr, mine->bytes, true);
         ct_net_lend_diffs(net, mine);
     } else {
         st = ct_net_move_diffs(net, mine);

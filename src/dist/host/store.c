@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "comm/coll/transfer.h"
 #include "core/buffer.h"
 #include "dist/engine.h"
 #include "net/arena.h"
@@ -165,6 +166,18 @@ static enum ct_status is_ours(struct ct_dist *d, const struct offer *all,
 
 /* ---- A new one. */
 
+/* Each rank finds its part of the copies, of which none is left unused. */
+static void reach_part(const struct ct_dist *d)
+{
+    const struct dist_store *s   = &d->host.store;
+    const struct ct_group *local = &s->window->local;
+    const struct ct_part ours    = ct_part(sums_at(s) - copy_at(s, 0),
+                                           local->size, local->me);
+
+    ct_window_reach(s->window, copy_at(s, 0) + ours.first,
+                    (size_t)ours.n * sizeof(float), true);
+}
+
 struct creation {
     size_t            bytes;
     struct ct_spare  *spare; /* taken over */
@@ -200,6 +213,7 @@ static enum ct_status create(struct ct_dist *d, const struct dist_store *want,
     dist_store_drop(d);
     d->host.store        = *want;
     d->host.store.window = c.out;
+    reach_part(d);
     return CT_OK;
 }
 
