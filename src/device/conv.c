@@ -302,13 +302,23 @@ enum ct_status ct_conv_backward_data(struct ct_conv *c, const float *w,
                : CT_OK;
 }
 
-enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
-                                        const float *dy, float *dw, float *db)
+enum ct_status ct_conv_bias_gradient(const struct ct_conv *c, const float *dy,
+                                     float *db)
 {
     const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
                                        c->out_spatial, c->desc.dst_layout,
                                        c->desc.dst_type };
 
+    if (!db)
+        return CT_OK;
+    if (c->write)
+        CT_TRY(ct_fill(c->dev, bias.channels, 0, db));
+    return ct_bias_backward(c->dev, &bias, dy, db);
+}
+
+enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
+                                        const float *dy, float *dw, float *db)
+{
     CT_ASSERT(!db || c->desc.has_bias);
     if (c->desc.batch == 0)
         return CT_OK;
@@ -317,7 +327,7 @@ enum ct_status ct_conv_backward_weights(struct ct_conv *c, const float *x,
         return ct_conv_tiled_gradient(c, x, dy, dw, db);
     if (dw)
         return c->impl->backward_weights(c, x, dy, dw, db);
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 enum ct_status ct_conv_write_weights(struct ct_conv *c, const float *x,

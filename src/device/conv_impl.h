@@ -117,6 +117,18 @@ static inline bool ct_conv_may(const struct ct_conv *c,
            !ct_conv_is_short(&c->desc);
 }
 
+/* conv.c: db += the sums of dy, or =, as c->write has it; db may be NULL. */
+CT_MUST_CHECK enum ct_status ct_conv_bias_gradient(const struct ct_conv *c,
+                                                   const float *dy, float *db);
+
+/* conv_tiles.c: for an implementation that takes tiles always: so it says; w in
+ * tiles, and where gradients in tiles are made.  Both are at the start of the
+ * workspace if the caller's are plain; to_plain() then adds the gradients to
+ * dw, or writes them, as c->write has it. */
+bool ct_conv_always_tiles(const struct ct_conv *c);
+const float *ct_conv_in_tiles(const struct ct_conv *c, const float *w);
+float *ct_conv_gradient_tiles(const struct ct_conv *c, float *dw);
+void ct_conv_gradient_to_plain(const struct ct_conv *c, float *dw);
 /* conv_tiles.c: w, or a plain copy of it where the implementation needs one;
  * and the gradient of the weights by way of one. */
 const float *ct_conv_plain(const struct ct_conv *c, const float *w);

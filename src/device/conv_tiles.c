@@ -1,4 +1,5 @@
-/* conv_tiles.c - weights in tiles for implementations that know them not.
+/* conv_tiles.c - weights in tiles for implementations that know them not, and
+ * plain ones for those that know nothing else.
  *
  * Whoever keeps weights in tiles does so because an implementation likes them
  * so.  When a new shape brings another one in, it works on plain copies. */
@@ -15,6 +16,32 @@ static void untile(const struct ct_conv *c, const float *tiles, float *plain)
 {
     ct_tiles_out(c->desc.out_channels, c->in_group, c->taps, tiles, false,
                  plain);
+}
+
+bool ct_conv_always_tiles(const struct ct_conv *c)
+{
+    (void)c;
+    return true;
+}
+
+const float *ct_conv_in_tiles(const struct ct_conv *c, const float *w)
+{
+    if (c->tiles)
+        return w;
+    ct_tiles_in(c->desc.out_channels, c->in_group, c->taps, w, c->work->ptr);
+    return c->work->ptr;
+}
+
+float *ct_conv_gradient_tiles(const struct ct_conv *c, float *dw)
+{
+    return c->tiles ? dw : c->work->ptr;
+}
+
+void ct_conv_gradient_to_plain(const struct ct_conv *c, float *dw)
+{
+    if (!c->tiles)
+        ct_tiles_out(c->desc.out_channels, c->in_group, c->taps, c->work->ptr,
+                     !c->write, dw);
 }
 
 bool ct_conv_takes_tiles(const struct ct_conv *c)

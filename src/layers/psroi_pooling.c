@@ -60,15 +60,9 @@ static enum ct_status psroi_check(const struct ct_layer *l, const float *rois)
 {
     const struct psroi_pooling *s = l->state;
 
-    for (int64_t r = 0; r < s->rois; r++) {
-        const float *v = rois + r * ROI_VALUES;
-
-        if (psroi_read(s, v).image < 0)
-            return ct_fail(CT_EINVAL, "layer %s: region %" PRId64 " (image %g "
-                           "of %" PRId64 ", %g %g %g %g) is none", l->name, r,
-                           (double)v[0], s->n, (double)v[1], (double)v[2],
-                           (double)v[3], (double)v[4]);
-    }
+    for (int64_t r = 0; r < s->rois; r++)
+        if (psroi_read(s, rois + r * ROI_VALUES).image < 0)
+            return ct_rois_none(l, r, rois, s->n);
     return CT_OK;
 }
 

@@ -18,7 +18,6 @@
  * Backward OVERWRITES dx; regions get no gradient. */
 #include "layers/roi_align.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "device/cpu/loop.h"
@@ -86,15 +85,9 @@ static enum ct_status align_check(const struct ct_layer *l, const float *rois)
 {
     const struct roi_align *s = l->state;
 
-    for (int64_t r = 0; r < s->rois; r++) {
-        const float *v = rois + r * ROI_VALUES;
-
-        if (roi_grid_of(s, v).image < 0)
-            return ct_fail(CT_EINVAL, "layer %s: region %" PRId64 " (image %g "
-                           "of %" PRId64 ", %g %g %g %g) is none", l->name, r,
-                           (double)v[0], s->n, (double)v[1], (double)v[2],
-                           (double)v[3], (double)v[4]);
-    }
+    for (int64_t r = 0; r < s->rois; r++)
+        if (roi_grid_of(s, rois + r * ROI_VALUES).image < 0)
+            return ct_rois_none(l, r, rois, s->n);
     return CT_OK;
 }
 

@@ -2,6 +2,8 @@
 #ifndef CT_LAYERS_ROIS_H
 #define CT_LAYERS_ROIS_H
 
+#include <inttypes.h>
+
 #include "cortado/layer.h"
 
 enum { ROI_VALUES = 5 };
@@ -24,6 +26,18 @@ CT_MUST_CHECK static inline enum ct_status ct_rois_check(
         return ct_fail(CT_ESHAPE, "layer %s: bottom 1 has regions of bottom 0, "
                        "which is empty", l->name);
     return CT_OK;
+}
+
+/* Region `r` of bottom 1 cannot be pooled from these images. */
+CT_MUST_CHECK static inline enum ct_status ct_rois_none(
+    const struct ct_layer *l, int64_t r, const float *rois, int64_t images)
+{
+    const float *v = rois + r * ROI_VALUES;
+
+    return ct_fail(CT_EINVAL, "layer %s: region %" PRId64 " (image %g of %"
+                   PRId64 ", %g %g %g %g) is none", l->name, r, (double)v[0],
+                   images, (double)v[1], (double)v[2], (double)v[3],
+                   (double)v[4]);
 }
 
 #endif

@@ -31,20 +31,6 @@
 #include "device/cpu/simd.h"
 #include "solver/solver_inner.h"
 
-/* One thread updates a row, which fits into its first-level cache. */
-enum { ROW = 4096 };
-
-typedef void (*row_fn)(const struct rule_step *step, int64_t from, int64_t to);
-
-static void each_row(const struct rule_step *s, row_fn row)
-{
-    CT_FOR_ROWS (r, (s->n + ROW - 1) / ROW, ROW) {
-        const int64_t from = r * ROW;
-
-        row(s, from, from + ROW < s->n ? from + ROW : s->n);
-    }
-}
-
 CT_INLINE float sign(float w)
 {
     return (float)((w > 0) - (w < 0));
@@ -57,8 +43,8 @@ CT_INLINE float gradient(const struct rule_step *s, int64_t i)
     return s->scale * s->g[i] + s->l2 * s->old_w[i] + s->l1 * sign(s->old_w[i]);
 }
 
-CT_SIMD static void sgd_row(const struct rule_step *step, int64_t from,
-                            int64_t to)
+CT_SIMD static void sgd(const struct rule_step *step, int64_t from,
+                        int64_t to)
 {
     const struct rule_step s = *step;
     const float *old = s.old[0], *old_w = s.old_w;
@@ -70,13 +56,8 @@ CT_SIMD static void sgd_row(const struct rule_step *step, int64_t from,
     }
 }
 
-static void sgd(const struct rule_step *s)
-{
-    each_row(s, sgd_row);
-}
-
-CT_SIMD static void nesterov_row(const struct rule_step *step, int64_t from,
-                                 int64_t to)
+CT_SIMD static void nesterov(const struct rule_step *step, int64_t from,
+                             int64_t to)
 {
     const struct rule_step s = *step;
     const float *old_h = s.old[0], *old_w = s.old_w;
@@ -90,13 +71,8 @@ CT_SIMD static void nesterov_row(const struct rule_step *step, int64_t from,
     }
 }
 
-static void nesterov(const struct rule_step *s)
-{
-    each_row(s, nesterov_row);
-}
-
-CT_SIMD static void adagrad_row(const struct rule_step *step, int64_t from,
-                                int64_t to)
+CT_SIMD static void adagrad(const struct rule_step *step, int64_t from,
+                            int64_t to)
 {
     const struct rule_step s = *step;
     const float *old = s.old[0], *old_w = s.old_w;
@@ -110,13 +86,8 @@ CT_SIMD static void adagrad_row(const struct rule_step *step, int64_t from,
     }
 }
 
-static void adagrad(const struct rule_step *s)
-{
-    each_row(s, adagrad_row);
-}
-
-CT_SIMD static void rmsprop_row(const struct rule_step *step, int64_t from,
-                                int64_t to)
+CT_SIMD static void rmsprop(const struct rule_step *step, int64_t from,
+                            int64_t to)
 {
     const struct rule_step s = *step;
     const float *old = s.old[0], *old_w = s.old_w;
@@ -130,13 +101,8 @@ CT_SIMD static void rmsprop_row(const struct rule_step *step, int64_t from,
     }
 }
 
-static void rmsprop(const struct rule_step *s)
-{
-    each_row(s, rmsprop_row);
-}
-
-CT_SIMD static void adadelta_row(const struct rule_step *step, int64_t from,
-                                 int64_t to)
+CT_SIMD static void adadelta(const struct rule_step *step, int64_t from,
+                             int64_t to)
 {
     const struct rule_step s = *step;
     const float *old_h = s.old[0], *old_q = s.old[1], *old_w = s.old_w;
@@ -150,11 +116,6 @@ CT_SIMD static void adadelta_row(const struct rule_step *step, int64_t from,
         q[i] = s.momentum * old + (1 - s.momentum) * u * u;
         w[i] = old_w[i] - s.rate * u;
     }
-}
-
-static void adadelta(const struct rule_step *s)
-{
-    each_row(s, adadelta_row);
 }
 
 /* shrink: the weight decay of AdamW; 1 for Adam, whose l2 is part of the
@@ -177,29 +138,19 @@ CT_INLINE void adam_with(struct rule_step s, float shrink, int64_t from,
     }
 }
 
-CT_SIMD static void adam_row(const struct rule_step *step, int64_t from,
-                             int64_t to)
+CT_SIMD static void adam(const struct rule_step *step, int64_t from,
+                         int64_t to)
 {
     adam_with(*step, 1, from, to);
 }
 
-static void adam(const struct rule_step *s)
-{
-    each_row(s, adam_row);
-}
-
-CT_SIMD static void adamw_row(const struct rule_step *step, int64_t from,
-                              int64_t to)
+CT_SIMD static void adamw(const struct rule_step *step, int64_t from,
+                          int64_t to)
 {
     struct rule_step apart = *step;
 
     apart.l2 = 0;
     adam_with(apart, 1 - step->rate * step->l2, from, to);
-}
-
-static void adamw(const struct rule_step *s)
-{
-    each_row(s, adamw_row);
 }
 
 static const struct solver_rule rules[] = {
@@ -313,6 +264,18 @@ struct places {
     const struct solver_copies *copies; /* NULL: in place */
 };
 
+/* One thread updates a row, which fits into its first-level cache. */
+static void each_row(const struct solver_rule *rule, const struct rule_step *s)
+{
+    enum { ROW = 4096 };
+
+    CT_FOR_ROWS (r, (s->n + ROW - 1) / ROW, ROW) {
+        const int64_t from = r * ROW;
+
+        rule->update(s, from, from + ROW < s->n ? from + ROW : s->n);
+    }
+}
+
 static void apply_part(const struct ct_solver *s,
                        const struct solver_update *u, const struct places *at,
                        const struct ct_update_range *r, int param)
@@ -342,7 +305,7 @@ static void apply_part(const struct ct_solver *s,
         step.old[h]     = to ? to->from[1 + h] + from : at->history[h] + from;
         step.history[h] = to ? to->to[1 + h] + from : at->history[h] + from;
     }
-    s->rule->update(&step);
+    each_row(s->rule, &step);
 }
 
 static void apply(const struct ct_solver *s, const struct solver_update *u,

@@ -36,7 +36,8 @@ struct solver_rule {
     int         n_history;
     bool        no_momentum; /* a prototxt with momentum is refused */
     bool        adapts; /* updates histories even if the rate is 0 */
-    void      (*update)(const struct rule_step *s);
+    /* Values [from, to) of a step, on one thread. */
+    void      (*update)(const struct rule_step *step, int64_t from, int64_t to);
 };
 
 /* The numbers of an iteration that all its updates use. */

@@ -54,14 +54,46 @@ static int hear(struct ct_transport *t, int fd, void *to, size_t bytes)
     return (int)n;
 }
 
-/* Has this end a connection to rank 0? */
-static bool is_connected(struct ct_tcp *e, struct ct_transport *t, int tries)
+/* Rank 1 of two; rank 0 is the test. */
+struct end {
+    struct ct_tcp       *e;
+    struct ct_transport *t;
+    const char          *address;
+    const uint8_t       *key;
+};
+
+static struct end open_end(void)
 {
-    for (int i = 0; i < tries && e->view->peer[0].fd < 0; i++) {
-        t->ops->progress(t);
+    struct end o = { 0 };
+    const void *address[2];
+    size_t bytes[2];
+    const struct ct_tcp_view view = { .number = 1, .rank = 1, .size = 2,
+                                      .address       = address,
+                                      .address_bytes = bytes };
+
+    ASSERT_OK(ct_tcp_create(&o.e));
+    address[0] = address[1] = ct_tcp_address(o.e, &bytes[0]);
+    bytes[1]                = bytes[0];
+    ASSERT_OK(ct_tcp_open(o.e, &view, &o.t));
+    o.address = address[1];
+    o.key     = (const uint8_t *)address[1] + 16;
+    return o;
+}
+
+static void close_end(struct end *o)
+{
+    o->t->ops->destroy(o->t);
+    ct_tcp_destroy(o->e);
+}
+
+/* Has this end a connection to rank 0? */
+static bool is_connected(const struct end *o, int tries)
+{
+    for (int i = 0; i < tries && o->e->view->peer[0].fd < 0; i++) {
+        o->t->ops->progress(o->t);
         usleep(1000);
     }
-    return e->view->peer[0].fd >= 0;
+    return o->e->view->peer[0].fd >= 0;
 }
 
 /* Says this hello; the proof that belongs to the answer. */
@@ -82,45 +114,33 @@ static uint64_t greet(struct ct_transport *t, int fd,
 TEST(tcp_proof, what_was_recorded_opens_no_connection)
 {
     struct tcp_hello hello = { .magic = tcp_hello_magic, .view = 1 };
-    const void *address[2];
-    size_t bytes[2];
-    struct ct_tcp_view view = { .number = 1, .rank = 1, .size = 2,
-                                .address = address, .address_bytes = bytes };
-    struct ct_tcp *e       = NULL;
-    struct ct_transport *t = NULL;
-    const uint8_t *key;
+    struct end o = open_end();
     uint64_t first, second;
     char x;
     int fd;
 
-    ASSERT_OK(ct_tcp_create(&e));
-    address[0] = address[1] = ct_tcp_address(e, &bytes[0]);
-    bytes[1]   = bytes[0];
-    ASSERT_OK(ct_tcp_open(e, &view, &t)); /* rank 0 is this test */
-    key       = (const uint8_t *)address[1] + 16;
-    hello.tag = tcp_tag(key, TCP_HELLO, &hello, NULL);
-    fd        = knock(address[1]);
-    first     = greet(t, fd, &hello, key);
+    hello.tag = tcp_tag(o.key, TCP_HELLO, &hello, NULL);
+    fd        = knock(o.address);
+    first     = greet(o.t, fd, &hello, o.key);
     close(fd);
-    fd     = knock(address[1]);
-    second = greet(t, fd, &hello, key);
+    fd     = knock(o.address);
+    second = greet(o.t, fd, &hello, o.key);
     ASSERT(first != second);
     say(fd, &first, sizeof(first));
-    ASSERT_INT(0, hear(t, fd, &x, 1));
+    ASSERT_INT(0, hear(o.t, fd, &x, 1));
     close(fd);
-    ASSERT(!is_connected(e, t, 20));
-    fd     = knock(address[1]);
-    second = greet(t, fd, &hello, key);
+    ASSERT(!is_connected(&o, 20));
+    fd     = knock(o.address);
+    second = greet(o.t, fd, &hello, o.key);
     say(fd, &second, sizeof(second));
-    ASSERT(is_connected(e, t, 5000));
+    ASSERT(is_connected(&o, 5000));
     close(fd);
     hello.tag++; /* not known by who says it */
-    fd = knock(address[1]);
+    fd = knock(o.address);
     say(fd, &hello, sizeof(hello));
-    ASSERT_INT(0, hear(t, fd, &x, 1));
+    ASSERT_INT(0, hear(o.t, fd, &x, 1));
     close(fd);
-    t->ops->destroy(t);
-    ct_tcp_destroy(e);
+    close_end(&o);
 }
 
 /* A hello for a view that is not open yet waits, once however often it is said:
@@ -129,39 +149,28 @@ TEST(tcp_proof, what_was_recorded_does_not_wait_for_a_view)
 {
     enum { TIMES = 200 };
     struct tcp_hello hello = { .magic = tcp_hello_magic, .view = 9 };
-    const void *address[2];
-    size_t bytes[2];
-    struct ct_tcp_view view = { .number = 1, .rank = 1, .size = 2,
-                                .address = address, .address_bytes = bytes };
-    struct ct_tcp *e       = NULL;
-    struct ct_transport *t = NULL;
+    struct end o = open_end();
     int fd[TIMES], n_closed = 0;
     char x;
 
-    ASSERT_OK(ct_tcp_create(&e));
-    address[0] = address[1] = ct_tcp_address(e, &bytes[0]);
-    bytes[1]   = bytes[0];
-    ASSERT_OK(ct_tcp_open(e, &view, &t)); /* rank 0 is this test */
-    hello.tag = tcp_tag((const uint8_t *)address[1] + 16, TCP_HELLO, &hello,
-                        NULL);
+    hello.tag = tcp_tag(o.key, TCP_HELLO, &hello, NULL);
     for (int i = 0; i < TIMES; i++) {
-        fd[i] = knock(address[1]);
+        fd[i] = knock(o.address);
         say(fd[i], &hello, sizeof(hello));
-        t->ops->progress(t);
+        o.t->ops->progress(o.t);
     }
     for (int i = 0; i < 5000 && n_closed < TIMES - 1; i++) {
         usleep(1000);
-        t->ops->progress(t);
+        o.t->ops->progress(o.t);
         n_closed = 0;
         for (int k = 0; k < TIMES; k++)
             n_closed += recv(fd[k], &x, 1, MSG_DONTWAIT) == 0;
     }
     ASSERT_INT(TIMES - 1, n_closed);
-    ASSERT_INT(1, e->n_guests[TCP_AWAITED]);
+    ASSERT_INT(1, o.e->n_guests[TCP_AWAITED]);
     for (int i = 0; i < TIMES; i++)
         close(fd[i]);
-    t->ops->destroy(t);
-    ct_tcp_destroy(e);
+    close_end(&o);
 }
 
 /* In a large job many ranks call at once.  None of them calls twice. */
@@ -169,35 +178,24 @@ TEST(tcp_proof, all_of_many_callers_are_heard)
 {
     enum { TIMES = 300 };
     struct tcp_hello hello = { .magic = tcp_hello_magic, .view = 9 };
-    const void *address[2];
-    size_t bytes[2];
-    struct ct_tcp_view view = { .number = 1, .rank = 1, .size = 2,
-                                .address = address, .address_bytes = bytes };
-    struct ct_tcp *e       = NULL;
-    struct ct_transport *t = NULL;
+    struct end o = open_end();
     int fd[TIMES];
     char x;
 
-    ASSERT_OK(ct_tcp_create(&e));
-    address[0] = address[1] = ct_tcp_address(e, &bytes[0]);
-    bytes[1]   = bytes[0];
-    ASSERT_OK(ct_tcp_open(e, &view, &t)); /* rank 0 is this test */
     for (int i = 0; i < TIMES; i++) {
         memcpy(hello.nonce, &i, sizeof(i));
-        hello.tag = tcp_tag((const uint8_t *)address[1] + 16, TCP_HELLO,
-                            &hello, NULL);
-        fd[i] = knock(address[1]);
+        hello.tag = tcp_tag(o.key, TCP_HELLO, &hello, NULL);
+        fd[i] = knock(o.address);
         say(fd[i], &hello, sizeof(hello));
     }
-    for (int i = 0; i < 5000 && e->n_guests[TCP_AWAITED] < TIMES; i++) {
-        t->ops->progress(t);
+    for (int i = 0; i < 5000 && o.e->n_guests[TCP_AWAITED] < TIMES; i++) {
+        o.t->ops->progress(o.t);
         usleep(1000);
     }
-    ASSERT_INT(TIMES, e->n_guests[TCP_AWAITED]);
+    ASSERT_INT(TIMES, o.e->n_guests[TCP_AWAITED]);
     for (int i = 0; i < TIMES; i++) {
         ASSERT(recv(fd[i], &x, 1, MSG_DONTWAIT) < 0); /* it is still open */
         close(fd[i]);
     }
-    t->ops->destroy(t);
-    ct_tcp_destroy(e);
+    close_end(&o);
 }

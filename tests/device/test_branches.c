@@ -4,13 +4,10 @@
  * Values are small whole numbers, so every sum is exact in every type and in
  * every order.  Runs where CORTADO_TEST_DEVICE names a GPU. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "cortado/device.h"
-#include "testing/test.h"
+#include "testing/gpu.h"
 
 #ifdef CT_HAVE_CUDA
 #include "device/cuda/branches.h"
@@ -22,69 +19,19 @@ static uint64_t draw(uint64_t turn, uint64_t i, uint64_t below)
     return (uint64_t)(ct_uniform(13, turn, i) * (float)below) % below;
 }
 
-static float *values(int64_t n)
-{
-    float *v = ct_malloc((size_t)(n ? n : 1) * sizeof(*v), "test values");
-
-    ASSERT(v != NULL);
-    return v;
-}
-
 static float *whole_numbers(uint64_t stream, int64_t n)
 {
-    float *v = values(n);
+    float *v = test_values(n, sizeof(*v));
 
     for (int64_t i = 0; i < n; i++)
         v[i] = floorf(9 * ct_uniform(14, stream, (uint64_t)i)) - 4;
     return v;
 }
 
-static void close_device(void *d)
-{
-    ct_device_close(d);
-}
-
-static const struct ct_device *open_gpu(void)
-{
-    const char *name          = getenv("CORTADO_TEST_DEVICE");
-    const struct ct_device *g = NULL;
-
-    if (!name || strncmp(name, "cuda", 4) != 0)
-        test_skip("CORTADO_TEST_DEVICE names no GPU");
-    ASSERT_OK(ct_device_cuda_open(0, CT_BF16_MIXED, &g));
-    test_defer(close_device, (void *)(uintptr_t)g);
-    return g;
-}
-
-/* n values of a type on the GPU; v NULL: NaNs. */
-static void *bring(const struct ct_device *g, int64_t n, enum ct_dtype type,
-                   const float *v)
-{
-    void *flat = NULL, *out = NULL;
-
-    ASSERT_OK(g->ops->alloc(g, (size_t)n * sizeof(float), "test", &flat));
-    ASSERT_OK(g->ops->alloc(g, (size_t)n * sizeof(float), "test", &out));
-    if (v)
-        ASSERT_OK(g->ops->from_host(g, (size_t)n * sizeof(float), v, flat));
-    else
-        ASSERT_OK(g->ops->fill(g, n, NAN, flat));
-    ASSERT_OK(g->ops->convert(g, 1, 1, n, CT_PLAIN, CT_F32, flat, CT_PLAIN,
-                              type, out));
-    ASSERT_OK(g->ops->sync(g));
-    g->ops->free(g, flat);
-    return out;
-}
-
 static void take(const struct ct_device *g, int64_t n, enum ct_dtype type,
                  void *from, float *to)
 {
-    void *flat = NULL;
-
-    ASSERT_OK(g->ops->alloc(g, (size_t)n * sizeof(float), "test", &flat));
-    ASSERT_OK(g->ops->convert(g, 1, 1, n, CT_PLAIN, type, from, CT_PLAIN,
-                              CT_F32, flat));
-    ASSERT_OK(g->ops->to_host(g, (size_t)n * sizeof(float), flat, to));
-    g->ops->free(g, flat);
+    gpu_fetch(g, n, type, from, to);
     g->ops->free(g, from);
 }
 
@@ -136,12 +83,13 @@ static void check_forward(const struct ct_device *g, uint64_t turn,
 {
     struct ct_branches *b = &d->b;
     const int64_t n       = b->rows * d->all;
-    float *got            = values(n);
+    float *got            = test_values(n, sizeof(*got));
     int64_t first         = 0;
 
-    b->y = bring(g, n, b->dtype, NULL);
+    b->y = gpu_bring(g, n, b->dtype, NULL);
     for (int i = 0; i < b->n; i++)
-        b->of[i].x = bring(g, b->rows * b->of[i].channels, b->dtype, d->x[i]);
+        b->of[i].x = gpu_bring(g, b->rows * b->of[i].channels, b->dtype,
+                               d->x[i]);
     ASSERT_OK(ct_cuda_branches_forward(g, b));
     take(g, n, b->dtype, b->y, got);
     b->y = NULL;
@@ -165,7 +113,9 @@ static void check_branch(const struct ct_device *g, uint64_t turn,
 {
     const struct ct_branches *b = &d->b;
     const int64_t c             = b->of[i].channels;
-    float *dx = values(b->rows * c), *db = values(c), *sum = values(c);
+    float *dx  = test_values(b->rows * c, sizeof(*dx));
+    float *db  = test_values(c, sizeof(*db));
+    float *sum = test_values(c, sizeof(*sum));
 
     take(g, b->rows * c, b->dtype, b->of[i].dx, dx);
     for (int64_t k = 0; k < c; k++)
@@ -201,17 +151,18 @@ static void check_backward(const struct ct_device *g, uint64_t turn,
     int64_t first         = 0;
 
     for (int i = 0; i < b->n_dy; i++)
-        b->dy[i] = bring(g, b->rows * d->all, b->dtype, d->dy[i]);
+        b->dy[i] = gpu_bring(g, b->rows * d->all, b->dtype, d->dy[i]);
     for (int i = 0; i < b->n; i++) {
         const int64_t c      = b->of[i].channels;
         struct ct_branch *of = &b->of[i];
 
-        of->dx   = d->wanted[i] ? bring(g, b->rows * c, b->dtype, NULL) : NULL;
-        of->mask = d->masked[i] ? bring(g, b->rows * c, b->dtype, d->x[i])
+        of->dx   = d->wanted[i] ? gpu_bring(g, b->rows * c, b->dtype, NULL)
+                                : NULL;
+        of->mask = d->masked[i] ? gpu_bring(g, b->rows * c, b->dtype, d->x[i])
                                 : NULL;
         of->db   = NULL;
         if (d->summed[i]) {
-            of->db = bring(g, c, CT_F32, NULL);
+            of->db = gpu_bring(g, c, CT_F32, NULL);
             ASSERT_OK(g->ops->fill(g, c, ONES, of->db));
         }
     }
@@ -230,7 +181,7 @@ static void check_backward(const struct ct_device *g, uint64_t turn,
 
 TEST(branches, are_joined_and_parted_with_masks_and_sums)
 {
-    const struct ct_device *g = open_gpu();
+    const struct ct_device *g = test_gpu(CT_BF16_MIXED);
 
     for (uint64_t turn = 0; turn < 60; turn++) {
         struct drawn d;
@@ -244,7 +195,7 @@ TEST(branches, are_joined_and_parted_with_masks_and_sums)
 
 TEST(branches, what_does_not_fit_is_refused)
 {
-    const struct ct_device *g = open_gpu();
+    const struct ct_device *g = test_gpu(CT_BF16_MIXED);
     struct ct_branches b      = { .dtype = CT_BF16, .rows = 10, .n = 1,
                                   .of = { { .channels = 12 } } };
 

@@ -9,18 +9,16 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "device/conv.h"
 #include "device/cuda/ends_cut.h"
-#include "testing/test.h"
+#include "points_test.h"
+#include "testing/gpu.h"
 #ifdef CT_HAVE_CUDA
 #include "device/conv_ahead.h"
 #include "device/cuda/conv_ends.h"
 #endif
 
 /* `channels` of the block's end; the convolution makes `outputs` of them. */
-static const struct shape {
-    int64_t batch, in[2], channels, outputs;
-} shapes[] = {
+static const struct shape shapes[] = {
     { 1, { 1, 1 }, 64, 8 },       { 1, { 8, 8 }, 64, 64 },
     { 3, { 7, 7 }, 192, 72 },     { 5, { 16, 8 }, 128, 136 },
     { 2, { 13, 11 }, 512, 264 },  { 40, { 25, 29 }, 256, 64 },
@@ -29,11 +27,6 @@ static const struct shape {
     { 17, { 28, 28 }, 512, 128 },
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
-
-static int64_t rows_of(const struct shape *s)
-{
-    return s->batch * s->in[0] * s->in[1];
-}
 
 TEST(ends, every_tile_has_one_block_and_blocks_have_room)
 {
@@ -114,26 +107,6 @@ struct problem {
     double             *s, *t, *size; /* sums, and of absolute values of t */
 };
 
-static void *values(int64_t n, size_t each)
-{
-    void *v = ct_malloc((size_t)n * each, "test values");
-
-    ASSERT(v != NULL);
-    return v;
-}
-
-/* To the nearest, and of two to the even one. */
-static float rounded(double exact)
-{
-    float v = (float)exact;
-    uint32_t bits;
-
-    memcpy(&bits, &v, sizeof(bits));
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
-    memcpy(&v, &bits, sizeof(v));
-    return v;
-}
-
 static void solve_row(struct problem *p, int64_t r)
 {
     float *e = p->e + r * p->n;
@@ -156,7 +129,7 @@ static void solve_row(struct problem *p, int64_t r)
 
 static float *draw(uint64_t key, int64_t n, int most)
 {
-    float *v = values(n, sizeof(*v));
+    float *v = test_values(n, sizeof(*v));
 
     for (int64_t i = 0; i < n; i++)
         v[i] = floorf((float)(2 * most + 1) *
@@ -169,25 +142,20 @@ static void problem_make(const struct shape *s, struct problem *p)
     const int64_t n = rows_of(s) * s->channels;
 
     *p = (struct problem){
-        .d    = { .n_spatial = 2, .batch = s->batch,
-                  .in_channels = s->channels, .out_channels = s->outputs,
-                  .group = 1, .kernel = { 1, 1 }, .stride = { 1, 1 },
-                  .dilation = { 1, 1 }, .ends = true,
-                  .src_layout = CT_NHWC, .dst_layout = CT_NHWC,
-                  .src_type = CT_BF16, .dst_type = CT_BF16 },
+        .d    = desc_of(s),
         .rows = rows_of(s), .n = s->channels, .k = s->outputs,
     };
-    memcpy(p->d.in, s->in, sizeof(s->in));
+    p->d.ends = true;
     p->dy    = draw(0, p->rows * p->k, 8);
     p->w     = draw(1, p->n * p->k, 4);
     p->other = draw(2, n, 100);
     p->x     = draw(3, n, 60);
     p->mean  = draw(4, p->n, 30);
-    p->e     = values(n, sizeof(float));
-    p->above = values(n / 8, 1);
-    p->s     = values(p->n, sizeof(double));
-    p->t     = values(p->n, sizeof(double));
-    p->size  = values(p->n, sizeof(double));
+    p->e     = test_values(n, sizeof(float));
+    p->above = test_values(n / 8, 1);
+    p->s     = test_values(p->n, sizeof(double));
+    p->t     = test_values(p->n, sizeof(double));
+    p->size  = test_values(p->n, sizeof(double));
     for (int64_t i = 0; i < n / 8; i++)
         p->above[i] = (uint8_t)(256 * ct_uniform(3, 5, (uint64_t)i));
     for (int64_t c = 0; c < p->n; c++) {
@@ -208,35 +176,15 @@ static void problem_free(struct problem *p)
         ct_free(all[i]);
 }
 
-static void close_device(void *d)
-{
-    ct_device_close(d);
-}
-
-static void forget(void *unused)
-{
-    (void)unused;
-    unsetenv("CORTADO_IMPL");
-    unsetenv("CORTADO_CACHE");
-}
-
 /* Skips the test where there is none, or one without these instructions. */
 static const struct ct_device *open_gpu(void)
 {
-    const char *name          = getenv("CORTADO_TEST_DEVICE");
-    const struct ct_device *g = NULL;
+    const struct ct_device *g = test_gpu(CT_BF16_MIXED);
     struct ct_conv *c         = NULL;
     struct problem p;
     int64_t slots;
     bool takes;
 
-    if (!name || strncmp(name, "cuda", 4) != 0)
-        test_skip("CORTADO_TEST_DEVICE names no GPU");
-    ASSERT(setenv("CORTADO_CACHE", "none", 1) == 0);
-    ASSERT(unsetenv("CORTADO_CUDA_MEMORY") == 0);
-    ASSERT_OK(ct_device_cuda_open(0, CT_BF16_MIXED, &g));
-    test_defer(close_device, (void *)(uintptr_t)g);
-    test_defer(forget, NULL);
     problem_make(&shapes[1], &p);
     ASSERT_OK(ct_conv_create(g, &p.d, NULL, &c));
     takes = ct_cuda_ends_takes(c, 1, &slots);
@@ -245,46 +193,6 @@ static const struct ct_device *open_gpu(void)
     if (!takes)
         test_skip("a GPU without Hopper's tensor cores");
     return g;
-}
-
-static void *room(const struct ct_device *g, int64_t bytes)
-{
-    void *p = NULL;
-
-    ASSERT_OK(g->ops->alloc(g, (size_t)bytes, "test", &p));
-    return p;
-}
-
-static void *send(const struct ct_device *g, int64_t bytes, const void *from)
-{
-    void *to = room(g, bytes);
-
-    ASSERT_OK(g->ops->from_host(g, (size_t)bytes, from, to));
-    ASSERT_OK(g->ops->sync(g));
-    return to;
-}
-
-/* n values on the GPU, as bfloat16; or there and back as floats. */
-static void *bring(const struct ct_device *g, int64_t n, const float *v)
-{
-    void *flat = send(g, n * 4, v), *out = room(g, n * 2);
-
-    ASSERT_OK(g->ops->convert(g, 1, 1, n, CT_PLAIN, CT_F32, flat, CT_PLAIN,
-                              CT_BF16, out));
-    ASSERT_OK(g->ops->sync(g));
-    g->ops->free(g, flat);
-    return out;
-}
-
-static void fetch(const struct ct_device *g, int64_t n, const void *from,
-                  float *v)
-{
-    void *flat = room(g, n * 4);
-
-    ASSERT_OK(g->ops->convert(g, 1, 1, n, CT_PLAIN, CT_BF16, from, CT_PLAIN,
-                              CT_F32, flat));
-    ASSERT_OK(g->ops->to_host(g, (size_t)n * 4, flat, v));
-    g->ops->free(g, flat);
 }
 
 /* 0: as it should be. */
@@ -308,22 +216,6 @@ static int wrong_sums(const struct problem *p, int64_t slots,
     return 0;
 }
 
-/* e, behind which nothing is written, against what it should be. */
-static int wrong_values(const struct problem *p, int64_t beyond,
-                        const float *got)
-{
-    const int64_t n = p->rows * p->n;
-
-    for (int64_t i = 0; i < n + beyond; i++)
-        if (i < n ? !(got[i] == p->e[i]) : !isnan(got[i])) {
-            printf("row %lld, channel %lld is %.9g, wanted %.9g\n",
-                   (long long)(i / p->n), (long long)(i % p->n),
-                   (double)got[i], i < n ? (double)p->e[i] : (double)NAN);
-            return 1;
-        }
-    return 0;
-}
-
 /* The arrays of a problem on the GPU. */
 struct there {
     void              *dy, *w;
@@ -335,16 +227,16 @@ static void there_make(const struct ct_device *g, const struct problem *p,
                        int64_t beyond, struct there *t)
 {
     const int64_t n = p->rows * p->n;
-    char *nan       = values(n + beyond, 2);
+    char *nan       = test_values(n + beyond, 2);
 
     memset(nan, 0xff, (size_t)(n + beyond) * 2);
-    t->dy    = bring(g, p->rows * p->k, p->dy);
-    t->w     = bring(g, p->n * p->k, p->w);
-    t->other = bring(g, n, p->other);
-    t->x     = bring(g, n, p->x);
-    t->above = send(g, n / 8, p->above);
-    t->mean  = send(g, p->n * 4, p->mean);
-    t->e     = send(g, (n + beyond) * 2, nan);
+    t->dy    = gpu_bring(g, p->rows * p->k, CT_BF16, p->dy);
+    t->w     = gpu_bring(g, p->n * p->k, CT_BF16, p->w);
+    t->other = gpu_bring(g, n, CT_BF16, p->other);
+    t->x     = gpu_bring(g, n, CT_BF16, p->x);
+    t->above = gpu_send(g, n / 8, p->above);
+    t->mean  = gpu_send(g, p->n * 4, p->mean);
+    t->e     = gpu_send(g, (n + beyond) * 2, nan);
     t->end   = (struct ct_conv_end){ t->other, t->above, t->x, t->mean, t->e };
     ct_free(nan);
 }
@@ -373,14 +265,15 @@ static int run_form(const struct ct_device *g, const struct problem *p,
         return -1;
     }
     there_make(g, p, beyond, &t);
-    sums = room(g, p->n * slots * 8);
-    got  = values(n + beyond, sizeof(float));
-    part = values(p->n * slots, 8);
+    sums = gpu_room(g, p->n * slots * 8);
+    got  = test_values(n + beyond, sizeof(float));
+    part = test_values(p->n * slots, 8);
     ASSERT_OK(g->ops->fill(g, p->n * slots * 2, NAN, sums));
     ASSERT_OK(ct_cuda_ends_data(c, form, t.dy, t.w, &t.end, sums));
     ASSERT_OK(g->ops->to_host(g, (size_t)(p->n * slots) * 8, sums, part));
-    fetch(g, n + beyond, t.e, got);
-    wrong = wrong_values(p, beyond, got) + wrong_sums(p, slots, part);
+    gpu_fetch(g, n + beyond, CT_BF16, t.e, got);
+    wrong = wrong_rows(p->rows, p->n, p->e, beyond, got) +
+            wrong_sums(p, slots, part);
     there_free(g, &t);
     g->ops->free(g, sums);
     ct_free(got);
@@ -430,20 +323,20 @@ TEST(ends, a_convolution_ends_a_block_or_gives_its_own_gradient)
     ASSERT(setenv("CORTADO_IMPL", "ends:conv", 1) == 0);
     ASSERT_OK(ct_conv_create(g, &p.d, NULL, &c));
     there_make(g, &p, 0, &t);
-    w   = send(g, p.n * p.k * 4, p.w);
-    y   = room(g, p.rows * p.k * 2);
-    got = values(n, sizeof(float));
+    w   = gpu_send(g, p.n * p.k * 4, p.w);
+    y   = gpu_room(g, p.rows * p.k * 2);
+    got = test_values(n, sizeof(float));
     for (int turn = 0; turn < 3; turn++) {
         if (turn > 0)
             ASSERT_OK(ct_conv_forward(c, t.x, w, NULL, y));
         ASSERT_OK(ct_conv_backward_end(c, w, t.dy, &t.end, &m));
         ASSERT(m.part != NULL);
-        part = values(p.n * m.slots, 8);
+        part = test_values(p.n * m.slots, 8);
         ASSERT_OK(g->ops->to_host(g, (size_t)(p.n * m.slots) * 8, m.part,
                                   part));
         ASSERT_INT(0, wrong_sums(&p, m.slots, part));
-        fetch(g, n, t.e, got);
-        ASSERT_INT(0, wrong_values(&p, 0, got));
+        gpu_fetch(g, n, CT_BF16, t.e, got);
+        ASSERT_INT(0, wrong_rows(p.rows, p.n, p.e, 0, got));
         ct_free(part);
     }
     memset(p.other, 0, (size_t)n * sizeof(float));
@@ -453,8 +346,8 @@ TEST(ends, a_convolution_ends_a_block_or_gives_its_own_gradient)
     for (int turn = 0; turn < 2; turn++) {
         ASSERT_OK(ct_conv_forward(c, t.x, w, NULL, y));
         ASSERT_OK(ct_conv_backward_data(c, w, t.dy, t.e));
-        fetch(g, n, t.e, got);
-        ASSERT_INT(0, wrong_values(&p, 0, got));
+        gpu_fetch(g, n, CT_BF16, t.e, got);
+        ASSERT_INT(0, wrong_rows(p.rows, p.n, p.e, 0, got));
         ASSERT_OK(ct_conv_backward_end(c, w, t.dy, &t.end, &m));
         ASSERT(m.part == NULL);
     }
@@ -486,15 +379,15 @@ TEST(ends, weights_made_ahead_for_an_end_do_not_serve_dx)
     ASSERT(setenv("CORTADO_IMPL", "ends:conv", 1) == 0);
     ASSERT_OK(ct_conv_create(g, &p.d, NULL, &c));
     there_make(g, &p, 0, &t);
-    w   = send(g, p.n * p.k * 4, p.w);
-    got = values(n, sizeof(float));
+    w   = gpu_send(g, p.n * p.k * 4, p.w);
+    got = test_values(n, sizeof(float));
     ASSERT_OK(ct_conv_backward_end(c, w, t.dy, &t.end, &m));
     ASSERT(m.part != NULL);
     ASSERT_OK(ct_conv_weights_ahead(c, CT_BACKWARD, w));
     ASSERT_OK(ct_conv_backward_data(c, w, t.dy, t.e));
     ASSERT_OK(ct_conv_weights_ahead(c, CT_BACKWARD, NULL));
-    fetch(g, n, t.e, got);
-    ASSERT_INT(0, wrong_values(&p, 0, got));
+    gpu_fetch(g, n, CT_BF16, t.e, got);
+    ASSERT_INT(0, wrong_rows(p.rows, p.n, p.e, 0, got));
     there_free(g, &t);
     g->ops->free(g, w);
     ct_free(got);

@@ -4,14 +4,13 @@
  * Runs where CORTADO_TEST_DEVICE names a GPU, but what cuts the work, which
  * needs none. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
 #include "device/conv.h"
 #include "device/cuda/patch_cut.h"
-#include "testing/test.h"
+#include "testing/gpu.h"
 #ifdef CT_HAVE_CUDA
 #include "device/cuda/conv_patch.h"
 #endif
@@ -199,23 +198,6 @@ static void problem_free(struct problem *p)
     }
 }
 
-static void close_device(void *d)
-{
-    ct_device_close(d);
-}
-
-static const struct ct_device *open_gpu(enum ct_precision precision)
-{
-    const char *name          = getenv("CORTADO_TEST_DEVICE");
-    const struct ct_device *g = NULL;
-
-    if (!name || strncmp(name, "cuda", 4) != 0)
-        test_skip("CORTADO_TEST_DEVICE names no GPU");
-    ASSERT_OK(ct_device_cuda_open(0, precision, &g));
-    test_defer(close_device, (void *)(uintptr_t)g);
-    return g;
-}
-
 /* A description, and its arrays on the GPU, `flat` is room. */
 struct trial {
     const struct ct_device *g;
@@ -374,7 +356,7 @@ TEST(patch, every_form_of_every_pass_gives_what_sums_in_double_do)
 {
     n_wrong = 0;
     for (int i = 0; i < 4; i++) {
-        const struct ct_device *g = open_gpu(precisions[i].value);
+        const struct ct_device *g = test_gpu(precisions[i].value);
 
         for (int j = 0; j < N_SHAPES + N_DRAWN; j++) {
             const struct ct_patch_shape s = shape_of(j);

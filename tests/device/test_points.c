@@ -9,16 +9,14 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "device/conv.h"
 #include "device/cuda/points_cut.h"
-#include "testing/test.h"
+#include "points_test.h"
+#include "testing/gpu.h"
 #ifdef CT_HAVE_CUDA
 #include "device/cuda/conv_points.h"
 #endif
 
-static const struct shape {
-    int64_t batch, in[2], channels, outputs;
-} shapes[] = {
+static const struct shape shapes[] = {
     { 1, { 1, 1 }, 8, 8 },        { 1, { 8, 8 }, 64, 64 },
     { 3, { 7, 7 }, 72, 200 },     { 5, { 16, 8 }, 128, 136 },
     { 2, { 13, 11 }, 264, 512 },  { 40, { 25, 29 }, 64, 256 },
@@ -26,11 +24,6 @@ static const struct shape {
     { 6, { 7, 7 }, 2048, 512 },
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
-
-static int64_t rows_of(const struct shape *s)
-{
-    return s->batch * s->in[0] * s->in[1];
-}
 
 static void check_cut(const struct ct_points *p, const struct ct_points_form *f,
                       const struct shape *s)
@@ -85,26 +78,6 @@ struct problem {
     double             *mean, *var;
 };
 
-static void *values(int64_t n, size_t each)
-{
-    void *v = ct_malloc((size_t)n * each, "test values");
-
-    ASSERT(v != NULL);
-    return v;
-}
-
-/* To the nearest, and of two to the even one. */
-static float rounded(double exact)
-{
-    float v = (float)exact;
-    uint32_t bits;
-
-    memcpy(&bits, &v, sizeof(bits));
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
-    memcpy(&v, &bits, sizeof(v));
-    return v;
-}
-
 static void solve(struct problem *p)
 {
     const int64_t k = p->d.in_channels, n = p->d.out_channels;
@@ -131,20 +104,15 @@ static void solve(struct problem *p)
 static void problem_make(const struct shape *s, bool far, struct problem *p)
 {
     *p = (struct problem){
-        .d    = { .n_spatial = 2, .batch = s->batch,
-                  .in_channels = s->channels, .out_channels = s->outputs,
-                  .group = 1, .kernel = { 1, 1 }, .stride = { 1, 1 },
-                  .dilation = { 1, 1 }, .moments = true,
-                  .src_layout = CT_NHWC, .dst_layout = CT_NHWC,
-                  .src_type = CT_BF16, .dst_type = CT_BF16 },
+        .d    = desc_of(s),
         .rows = rows_of(s),
     };
-    memcpy(p->d.in, s->in, sizeof(s->in));
-    p->x    = values(p->rows * s->channels, sizeof(float));
-    p->w    = values(s->outputs * s->channels, sizeof(float));
-    p->y    = values(p->rows * s->outputs, sizeof(float));
-    p->mean = values(s->outputs, sizeof(double));
-    p->var  = values(s->outputs, sizeof(double));
+    p->d.moments = true;
+    p->x    = test_values(p->rows * s->channels, sizeof(float));
+    p->w    = test_values(s->outputs * s->channels, sizeof(float));
+    p->y    = test_values(p->rows * s->outputs, sizeof(float));
+    p->mean = test_values(s->outputs, sizeof(double));
+    p->var  = test_values(s->outputs, sizeof(double));
     for (int64_t i = 0; i < p->rows * s->channels; i++)
         p->x[i] = far ? 8 + floorf(2 * ct_uniform(1, 0, (uint64_t)i))
                       : floorf(17 * ct_uniform(1, 0, (uint64_t)i)) - 8;
@@ -162,35 +130,15 @@ static void problem_free(struct problem *p)
     ct_free(p->var);
 }
 
-static void close_device(void *d)
-{
-    ct_device_close(d);
-}
-
-static void forget(void *unused)
-{
-    (void)unused;
-    unsetenv("CORTADO_IMPL");
-    unsetenv("CORTADO_CACHE");
-}
-
 /* Skips the test where there is none, or one without these instructions. */
 static const struct ct_device *open_gpu(void)
 {
-    const char *name          = getenv("CORTADO_TEST_DEVICE");
-    const struct ct_device *g = NULL;
+    const struct ct_device *g = test_gpu(CT_BF16_MIXED);
     struct ct_conv *c         = NULL;
     struct problem p;
     int64_t slots;
     bool takes;
 
-    if (!name || strncmp(name, "cuda", 4) != 0)
-        test_skip("CORTADO_TEST_DEVICE names no GPU");
-    ASSERT(setenv("CORTADO_CACHE", "none", 1) == 0);
-    ASSERT(unsetenv("CORTADO_CUDA_MEMORY") == 0);
-    ASSERT_OK(ct_device_cuda_open(0, CT_BF16_MIXED, &g));
-    test_defer(close_device, (void *)(uintptr_t)g);
-    test_defer(forget, NULL);
     problem_make(&shapes[1], false, &p);
     ASSERT_OK(ct_conv_create(g, &p.d, NULL, &c));
     takes = ct_cuda_points_takes(c, 3, &slots);
@@ -199,38 +147,6 @@ static const struct ct_device *open_gpu(void)
     if (!takes)
         test_skip("a GPU without Hopper's tensor cores");
     return g;
-}
-
-static void *room(const struct ct_device *g, int64_t bytes)
-{
-    void *p = NULL;
-
-    ASSERT_OK(g->ops->alloc(g, (size_t)bytes, "test", &p));
-    return p;
-}
-
-/* n values on the GPU, as bfloat16; or there and back as floats. */
-static void *bring(const struct ct_device *g, int64_t n, const float *v)
-{
-    void *flat = room(g, n * 4), *out = room(g, n * 2);
-
-    ASSERT_OK(g->ops->from_host(g, (size_t)n * 4, v, flat));
-    ASSERT_OK(g->ops->convert(g, 1, 1, n, CT_PLAIN, CT_F32, flat, CT_PLAIN,
-                              CT_BF16, out));
-    ASSERT_OK(g->ops->sync(g));
-    g->ops->free(g, flat);
-    return out;
-}
-
-static void fetch(const struct ct_device *g, int64_t n, const void *from,
-                  float *v)
-{
-    void *flat = room(g, n * 4);
-
-    ASSERT_OK(g->ops->convert(g, 1, 1, n, CT_PLAIN, CT_BF16, from, CT_PLAIN,
-                              CT_F32, flat));
-    ASSERT_OK(g->ops->to_host(g, (size_t)n * 4, flat, v));
-    g->ops->free(g, flat);
 }
 
 /* What the slots say of all channels; 0: as it should be. */
@@ -267,23 +183,6 @@ static int wrong_sums(const struct problem *p, int64_t slots,
     return 0;
 }
 
-/* y, behind which nothing is written, against what it should be. */
-static int wrong_values(const struct problem *p, int64_t beyond,
-                        const float *got)
-{
-    const int64_t n = p->rows * p->d.out_channels;
-
-    for (int64_t i = 0; i < n + beyond; i++)
-        if (i < n ? !(got[i] == p->y[i]) : !isnan(got[i])) {
-            printf("row %lld, channel %lld is %.9g, wanted %.9g\n",
-                   (long long)(i / p->d.out_channels),
-                   (long long)(i % p->d.out_channels), (double)got[i],
-                   i < n ? (double)p->y[i] : (double)NAN);
-            return 1;
-        }
-    return 0;
-}
-
 static int run_form(const struct ct_device *g, const struct problem *p,
                     int form)
 {
@@ -300,12 +199,13 @@ static int run_form(const struct ct_device *g, const struct problem *p,
         ct_conv_destroy(c);
         return -1;
     }
-    x     = bring(g, p->rows * p->d.in_channels, p->x);
-    w     = bring(g, p->d.out_channels * p->d.in_channels, p->w);
-    y     = room(g, (n + beyond) * 2);
-    there = room(g, p->d.out_channels * slots * 16);
-    got   = values(n + beyond, sizeof(float));
-    part  = values(p->d.out_channels * slots, 16);
+    x     = gpu_bring(g, p->rows * p->d.in_channels, CT_BF16, p->x);
+    w     = gpu_bring(g, p->d.out_channels * p->d.in_channels, CT_BF16,
+                      p->w);
+    y     = gpu_room(g, (n + beyond) * 2);
+    there = gpu_room(g, p->d.out_channels * slots * 16);
+    got   = test_values(n + beyond, sizeof(float));
+    part  = test_values(p->d.out_channels * slots, 16);
     /* NaN throughout. */
     memset(got, 0xff, (size_t)(n + beyond) * 2);
     ASSERT_OK(g->ops->from_host(g, (size_t)(n + beyond) * 2, got, y));
@@ -313,8 +213,9 @@ static int run_form(const struct ct_device *g, const struct problem *p,
     ASSERT_OK(ct_cuda_points_forward(c, form, x, w, y, there));
     ASSERT_OK(g->ops->to_host(g, (size_t)(p->d.out_channels * slots) * 16,
                               there, part));
-    fetch(g, n + beyond, y, got);
-    wrong = wrong_values(p, beyond, got) + wrong_sums(p, slots, part);
+    gpu_fetch(g, n + beyond, CT_BF16, y, got);
+    wrong = wrong_rows(p->rows, p->d.out_channels, p->y, beyond, got) +
+            wrong_sums(p, slots, part);
     g->ops->free(g, x);
     g->ops->free(g, w);
     g->ops->free(g, y);
@@ -363,17 +264,15 @@ TEST(points, a_convolution_leaves_sums_for_one_who_asks)
     problem_make(&shapes[3], false, &p);
     ASSERT(setenv("CORTADO_IMPL", "moments:conv", 1) == 0);
     ASSERT_OK(ct_conv_create(g, &p.d, NULL, &c));
-    x = bring(g, p.rows * p.d.in_channels, p.x);
-    y = room(g, p.rows * p.d.out_channels * 2);
-    w = room(g, p.d.out_channels * p.d.in_channels * 4);
-    ASSERT_OK(g->ops->from_host(g, (size_t)(p.d.out_channels *
-                                            p.d.in_channels) * 4, p.w, w));
+    x = gpu_bring(g, p.rows * p.d.in_channels, CT_BF16, p.x);
+    y = gpu_room(g, p.rows * p.d.out_channels * 2);
+    w = gpu_send(g, p.d.out_channels * p.d.in_channels * 4, p.w);
     ASSERT(!ct_conv_moments(c, y, &m));
     ASSERT_OK(ct_conv_forward(c, x, w, NULL, y));
     ASSERT(!ct_conv_moments(c, x, &m));
     ASSERT_OK(ct_conv_forward(c, x, w, NULL, y));
     ASSERT(ct_conv_moments(c, y, &m));
-    part = values(p.d.out_channels * m.slots, 16);
+    part = test_values(p.d.out_channels * m.slots, 16);
     ASSERT_OK(g->ops->to_host(g, (size_t)(p.d.out_channels * m.slots) * 16,
                               m.part, part));
     ASSERT_INT(0, wrong_sums(&p, m.slots, part));

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "device/conv.h"
 #include "device/cuda/slab_cut.h"
-#include "testing/test.h"
+#include "testing/gpu.h"
 #ifdef CT_HAVE_CUDA
 #include "device/cuda/conv_scale.h"
 #include "device/cuda/conv_slabs.h"
@@ -92,14 +92,6 @@ struct problem {
     double             *dw;
 };
 
-static float *values(int64_t n)
-{
-    float *v = ct_malloc((size_t)n * sizeof(*v), "test values");
-
-    ASSERT(v != NULL);
-    return v;
-}
-
 static void add_position(struct problem *p, int64_t image, int64_t y, int64_t x)
 {
     const struct ct_conv_desc *d = &p->d;
@@ -142,10 +134,9 @@ static void problem_make(const struct shape *s, struct problem *p)
     p->n_x = d.batch * d.in_channels * d.in[0] * d.in[1];
     p->n_y = d.batch * d.out_channels * p->out[0] * p->out[1];
     p->n_w = d.out_channels * d.in_channels * p->taps;
-    p->x   = values(p->n_x);
-    p->dy  = values(p->n_y);
-    p->dw  = ct_malloc((size_t)p->n_w * sizeof(double), "test values");
-    ASSERT(p->dw != NULL);
+    p->x   = test_values(p->n_x, sizeof(float));
+    p->dy  = test_values(p->n_y, sizeof(float));
+    p->dw  = test_values(p->n_w, sizeof(*p->dw));
     for (int64_t i = 0; i < p->n_x; i++)
         p->x[i] = floorf(17 * ct_uniform(1, 0, (uint64_t)i)) - 8;
     for (int64_t i = 0; i < p->n_y; i++)
@@ -159,56 +150,21 @@ static void problem_free(struct problem *p)
     ct_free(p->dw);
 }
 
-static void close_device(void *d)
-{
-    ct_device_close(d);
-}
-
-static void forget(void *unused)
-{
-    (void)unused;
-    unsetenv("CORTADO_IMPL");
-    unsetenv("CORTADO_CACHE");
-}
-
 /* Skips the test where there is none, or one without these instructions. */
 static const struct ct_device *open_gpu(enum ct_precision precision)
 {
-    const char *name          = getenv("CORTADO_TEST_DEVICE");
-    const struct ct_device *g = NULL;
+    const struct ct_device *g = test_gpu(precision);
     struct ct_conv_desc d     = desc_of(&shapes[0]);
     struct ct_conv *c         = NULL;
     size_t bytes;
     bool takes;
 
-    if (!name || strncmp(name, "cuda", 4) != 0)
-        test_skip("CORTADO_TEST_DEVICE names no GPU");
-    ASSERT(setenv("CORTADO_CACHE", "none", 1) == 0);
-    ASSERT_OK(ct_device_cuda_open(0, precision, &g));
-    test_defer(close_device, (void *)(uintptr_t)g);
-    test_defer(forget, NULL);
     ASSERT_OK(ct_conv_create(g, &d, NULL, &c));
     takes = ct_cuda_slabs_takes(c, 0, &bytes);
     ct_conv_destroy(c);
     if (!takes)
         test_skip("a GPU without Hopper's tensor cores");
     return g;
-}
-
-/* n values on the GPU, of a type. */
-static void *bring(const struct ct_device *g, int64_t n, enum ct_dtype type,
-                   const float *v)
-{
-    void *flat = NULL, *out = NULL;
-
-    ASSERT_OK(g->ops->alloc(g, (size_t)n * sizeof(float), "test", &flat));
-    ASSERT_OK(g->ops->alloc(g, (size_t)n * sizeof(float), "test", &out));
-    ASSERT_OK(g->ops->from_host(g, (size_t)n * sizeof(float), v, flat));
-    ASSERT_OK(g->ops->convert(g, 1, 1, n, CT_PLAIN, CT_F32, flat, CT_PLAIN,
-                              type, out));
-    ASSERT_OK(g->ops->sync(g));
-    g->ops->free(g, flat);
-    return out;
 }
 
 /* The gradient in one form, added to ones. */
@@ -225,8 +181,8 @@ static bool run_form(const struct ct_device *g, const struct problem *p,
     ASSERT_OK(ct_conv_create(g, &d, NULL, &c));
     takes = ct_cuda_slabs_takes(c, form, &bytes);
     if (takes) {
-        x  = bring(g, p->n_x, CT_F16, p->x);
-        dy = bring(g, p->n_y, CT_F16, p->dy);
+        x  = gpu_bring(g, p->n_x, CT_F16, p->x);
+        dy = gpu_bring(g, p->n_y, CT_F16, p->dy);
         ASSERT_OK(g->ops->alloc(g, bytes, "test", &part));
         ASSERT_OK(g->ops->alloc(g, (size_t)p->n_w * sizeof(float), "test",
                                 &dw));
@@ -255,7 +211,7 @@ TEST(slabs, every_form_adds_the_exact_gradient)
 
         problem_make(&shapes[i], &p);
         solve(&p);
-        got = values(p.n_w);
+        got = test_values(p.n_w, sizeof(float));
         for (int form = 0; form < CT_SLABS_FORMS; form++) {
             ASSERT(run_form(g, &p, form, got));
             for (int64_t j = 0; j < p.n_w; j++)
@@ -291,8 +247,8 @@ static void run_pass(const struct ct_device *g, const struct problem *p,
 {
     void *x, *dy, *dw = NULL;
 
-    x  = bring(g, p->n_x, CT_F32, p->x);
-    dy = bring(g, p->n_y, CT_F32, p->dy);
+    x  = gpu_bring(g, p->n_x, CT_F32, p->x);
+    dy = gpu_bring(g, p->n_y, CT_F32, p->dy);
     ASSERT_OK(g->ops->alloc(g, (size_t)p->n_w * sizeof(float), "test", &dw));
     ASSERT_OK(g->ops->fill(g, p->n_w, 0, dw));
     ASSERT_OK(ct_conv_backward_weights(c, x, dy, dw, NULL));
@@ -354,7 +310,7 @@ TEST(slabs, scaled_images_are_as_good_as_tf32_whatever_their_magnitudes)
         p.dy[i] = (2 * ct_uniform(2, 1, (uint64_t)i) - 1) *
                   power_of(i % p.d.out_channels + 3);
     solve(&p);
-    got = values(p.n_w);
+    got = test_values(p.n_w, sizeof(float));
     run_way(g, &p, "slabs", got);
     ours = error_of(&p, got);
     run_way(g, &p, "whole", got);
@@ -378,7 +334,7 @@ TEST(slabs, what_is_not_finite_shows_in_its_channels_alone)
     p.x[(28 * 28 + 14) * p.d.in_channels + X_NAN] = NAN;
     p.x[(28 * 28 + 14) * p.d.in_channels + X_INF] = INFINITY;
     p.dy[(28 * 28 + 14) * p.d.out_channels + DY_INF] = -INFINITY;
-    got = values(p.n_w);
+    got = test_values(p.n_w, sizeof(float));
     run_way(g, &p, "slabs", got);
     for (int64_t i = 0; i < p.n_w; i++) {
         const int64_t o = i / p.taps / p.d.in_channels;
@@ -479,13 +435,13 @@ TEST(slabs, images_scaled_in_one_pass_have_the_bits_of_two)
         const int64_t channels = 1 + (int64_t)draw(turn, 1000, 300);
         const int64_t rows     = 1 + (int64_t)draw(turn, 1001, 4000);
         const size_t all       = (size_t)(rows * channels);
-        float *x               = values((int64_t)all);
+        float *x               = test_values((int64_t)all, sizeof(float));
         uint32_t most[3][512];
         uint16_t *to[2];
 
         draw_image(turn, rows, channels, x);
         for (int i = 0; i < 2; i++)
-            to[i] = (uint16_t *)(void *)values((int64_t)all);
+            to[i] = test_values((int64_t)all, sizeof(*to[i]));
         scale(g, rows, channels, x, NULL, to[0], most[0]);
         for (int64_t c = 0; c < channels; c++)
             most[2][c] = guess(turn, (uint64_t)c, most[0][c]);
@@ -516,8 +472,8 @@ TEST(slabs, steps_before_leave_no_trace)
         float *want, *got;
 
         problem_make(&shapes[tried[i]], &p);
-        want = values(p.n_w);
-        got  = values(p.n_w);
+        want = test_values(p.n_w, sizeof(float));
+        got  = test_values(p.n_w, sizeof(float));
         once = forced(g, &p, "conv:slabs");
         for (uint64_t turn = 0; turn < 40; turn += 5) {
             draw_image(turn, p.n_x / p.d.in_channels, p.d.in_channels, p.x);

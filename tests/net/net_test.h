@@ -1,8 +1,10 @@
-/* net_test.h - nets from a few lines of prototxt. */
+/* net_test.h - nets from a few lines of prototxt, numbers for them, and how
+ * near theirs are to those of another net. */
 #ifndef CT_TESTS_NET_NET_TEST_H
 #define CT_TESTS_NET_NET_TEST_H
 
 #include "base/mem.h"
+#include "base/rng.h"
 #include "cortado/net.h"
 #include "testing/test.h"
 
@@ -53,6 +55,63 @@ static inline struct ct_blob *net_blob_named(struct ct_net *net,
     if (id < 0)
         FAIL("there is no blob %s", name);
     return ct_net_blob(net, id);
+}
+
+static inline struct ct_layer *net_layer_named(const struct ct_net *net,
+                                               const char *name)
+{
+    int i = ct_net_find_layer(net, name);
+
+    if (i < 0)
+        FAIL("there is no layer %s", name);
+    return ct_net_layer(net, i);
+}
+
+/* Until the device under test has done what a pass left it to do. */
+static inline void net_settle(void)
+{
+    if (test_device()->kind != CT_CPU)
+        ASSERT_OK(test_device()->ops->sync(test_device()));
+}
+
+/* Normal values of a turn for blob x, and classes in turns for blob label. */
+static inline void net_draw(struct ct_net *net, uint64_t turn, int n_classes)
+{
+    struct ct_blob *x = net_blob_named(net, "x");
+    struct ct_blob *y = net_blob_named(net, "label");
+
+    for (int64_t i = 0; i < x->count; i++)
+        ct_data(x)[i] = ct_normal(5, turn, (uint64_t)i);
+    for (int64_t i = 0; i < y->count; i++)
+        ct_data(y)[i] = (float)(i % n_classes);
+}
+
+/* One pass forward and backward, whose loss it returns. */
+static inline double net_pass(struct ct_net *net)
+{
+    double loss;
+
+    ASSERT_OK(ct_net_clear_diffs(net));
+    ASSERT_OK(ct_net_forward(net, &loss));
+    ASSERT_OK(ct_net_backward(net));
+    net_settle();
+    return loss;
+}
+
+/* Of n values none is further from what is wanted than `off` of the largest
+ * one, which it returns. */
+static inline double net_near(const char *what, int64_t n, const float *want,
+                              const float *got, double off)
+{
+    double most = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)want[i]));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)want[i] - (double)got[i]) <= off * most))
+            FAIL("%s: value %lld is %.9g, wanted %.9g", what, (long long)i,
+                 (double)got[i], (double)want[i]);
+    return most;
 }
 
 static inline void net_plan_free(void *text)

@@ -86,12 +86,6 @@ static struct ct_net *built(const char *text, const char *impl)
     return net;
 }
 
-static void settle(void)
-{
-    if (test_device()->kind != CT_CPU)
-        ASSERT_OK(test_device()->ops->sync(test_device()));
-}
-
 /* One pass, as CORTADO_IMPL has it, and a step down the gradient. */
 static double pass(struct ct_net *net, const char *impl, uint64_t turn)
 {
@@ -106,7 +100,7 @@ static double pass(struct ct_net *net, const char *impl, uint64_t turn)
     setenv("CORTADO_IMPL", impl, 1);
     ASSERT_OK(ct_net_forward_backward(net, true, &loss));
     unsetenv("CORTADO_IMPL");
-    settle();
+    net_settle();
     for (int p = 0; p < ct_net_n_params(net); p++) {
         const struct ct_blob *b = ct_net_param(net, p)->blob;
 

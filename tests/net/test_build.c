@@ -136,8 +136,8 @@ TEST(build, parameters_of_one_name_are_one_parameter)
 {
     struct ct_net *net = net_of(shared_text);
     struct ct_blob *x  = net_blob_named(net, "x");
-    struct ct_layer *a = ct_net_layer(net, ct_net_find_layer(net, "a"));
-    struct ct_layer *b = ct_net_layer(net, ct_net_find_layer(net, "b"));
+    struct ct_layer *a = net_layer_named(net, "a");
+    struct ct_layer *b = net_layer_named(net, "b");
 
     ASSERT_INT(1, ct_net_n_params(net));
     ASSERT(ct_data(a->blob[0]) == ct_data(b->blob[0]));

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "cortado/log.h"
 #include "net/training.h"
 #include "net_test.h"
@@ -92,22 +91,11 @@ static struct ct_net *whole(const char *text, struct ct_net_options o)
 
 static const struct ct_net_options plain_options;
 
-static void fill(struct ct_net *net, uint64_t turn)
-{
-    struct ct_blob *x = net_blob_named(net, "x");
-    struct ct_blob *y = net_blob_named(net, "label");
-
-    for (int64_t i = 0; i < x->count; i++)
-        ct_data(x)[i] = ct_normal(5, turn, (uint64_t)i);
-    for (int64_t i = 0; i < y->count; i++)
-        ct_data(y)[i] = (float)(i % 3);
-}
-
 static double forward(struct ct_net *net, uint64_t turn)
 {
     double loss;
 
-    fill(net, turn);
+    net_draw(net, turn, 3);
     ASSERT_OK(ct_net_forward(net, &loss));
     return loss;
 }
@@ -124,15 +112,7 @@ static double pass(struct ct_net *net, uint64_t turn)
 static void same_values(const char *what, int64_t n, const float *want,
                         const float *got)
 {
-    double most = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        most = fmax(most, fabs((double)want[i]));
-    ASSERT(most > 1e-4);
-    for (int64_t i = 0; i < n; i++)
-        if (!(fabs((double)want[i] - (double)got[i]) <= 5e-6 * most))
-            FAIL("%s: value %d is %.9g, wanted %.9g", what, (int)i,
-                 (double)got[i], (double)want[i]);
+    ASSERT(net_near(what, n, want, got, 5e-6) > 1e-4);
 }
 
 static void same_gradients(struct ct_net *want, struct ct_net *got)
@@ -399,8 +379,7 @@ TEST(chain, a_net_for_scoring_runs_in_groups)
     for (int i = 0; i < 2; i++) {
         struct ct_net *net = i ? got : want;
 
-        ct_data(ct_net_layer(net, ct_net_find_layer(net, "bn"))->blob[2])[0] =
-            1;
+        ct_data(net_layer_named(net, "bn")->blob[2])[0] = 1;
     }
     ASSERT_HAS("chains:\nc1 .. end: 7 images in 4 groups", net_plan(got));
     for (uint64_t turn = 0; turn < 2; turn++)
@@ -455,7 +434,7 @@ TEST(chain, hooks_and_parts_of_passes_see_layers_one_by_one)
     unsetenv("CORTADO_IMPL");
     ASSERT_HAS("chains:\nc1 .. end", net_plan(got));
     forward(want, 3);
-    fill(part, 3);
+    net_draw(part, 3, 3);
     for (int i = 0; i < n; i++)
         ASSERT_OK(ct_net_forward_range(part, i, i + 1, &b));
     ASSERT_HAS("chains:\nnone", net_plan(part));

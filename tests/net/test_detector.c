@@ -87,8 +87,7 @@ static double pass(struct ct_net *net, float *out)
     ct_free(values);
     ASSERT_OK(ct_blob_put(net_blob_named(net, "truth"), false, truth));
     ASSERT_OK(ct_net_forward_backward(net, true, &loss));
-    if (test_device()->kind != CT_CPU)
-        ASSERT_OK(test_device()->ops->sync(test_device()));
+    net_settle();
     memcpy(out, ct_net_arena_diff(net), n * sizeof(*out));
     return loss;
 }

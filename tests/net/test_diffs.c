@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/rng.h"
 #include "net/arena.h"
 #include "net/training.h"
 #include "net_test.h"
@@ -28,13 +27,7 @@
 
 static void pass(struct ct_net *net)
 {
-    struct ct_blob *x = net_blob_named(net, "x");
-    struct ct_blob *y = net_blob_named(net, "label");
-
-    for (int64_t i = 0; i < x->count; i++)
-        ct_data(x)[i] = ct_normal(5, 1, (uint64_t)i);
-    for (int64_t i = 0; i < y->count; i++)
-        ct_data(y)[i] = (float)(i % 3);
+    net_draw(net, 1, 3);
     ASSERT_OK(ct_net_forward(net, NULL));
     ASSERT_OK(ct_net_backward(net));
 }

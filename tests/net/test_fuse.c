@@ -73,20 +73,8 @@ static struct ct_net *alone(const char *text, Caffe__Phase phase,
 
 static double pass(struct ct_net *net, uint64_t turn)
 {
-    struct ct_blob *x = net_blob_named(net, "x");
-    struct ct_blob *y = net_blob_named(net, "label");
-    double loss;
-
-    for (int64_t i = 0; i < x->count; i++)
-        ct_data(x)[i] = ct_normal(5, turn, (uint64_t)i);
-    for (int64_t i = 0; i < y->count; i++)
-        ct_data(y)[i] = (float)(i % 3);
-    ASSERT_OK(ct_net_clear_diffs(net));
-    ASSERT_OK(ct_net_forward(net, &loss));
-    ASSERT_OK(ct_net_backward(net));
-    if (test_device()->kind != CT_CPU)
-        ASSERT_OK(test_device()->ops->sync(test_device()));
-    return loss;
+    net_draw(net, turn, 3);
+    return net_pass(net);
 }
 
 /* Of the largest value.  In short formats what is rounded between two layers
@@ -96,29 +84,17 @@ static double tolerance(void)
     return ct_device_prefers_nhwc(test_device()) ? 0.05 : 2e-5;
 }
 
-static void same_arena(const char *what, const float *want, const float *got,
-                       size_t n)
-{
-    double most = 0;
-
-    for (size_t i = 0; i < n; i++)
-        most = fmax(most, fabs((double)want[i]));
-    ASSERT(most > 1e-3);
-    for (size_t i = 0; i < n; i++)
-        if (!(fabs((double)want[i] - (double)got[i]) <= tolerance() * most))
-            FAIL("%s: value %zu is %.9g, wanted %.9g", what, i,
-                 (double)got[i], (double)want[i]);
-}
-
 /* Two passes each: loss, gradients, and statistics that forward moves. */
 static void same_numbers(struct ct_net *fused, struct ct_net *other)
 {
+    const int64_t n = (int64_t)ct_net_arena_count(other);
+
     for (uint64_t turn = 0; turn < 2; turn++)
         ASSERT_FLOAT(pass(other, turn), pass(fused, turn), tolerance() / 2);
-    same_arena("gradient", ct_net_arena_diff(other), ct_net_arena_diff(fused),
-               ct_net_arena_count(other));
-    same_arena("parameter", ct_net_arena_data(other),
-               ct_net_arena_data(fused), ct_net_arena_count(other));
+    ASSERT(net_near("gradient", n, ct_net_arena_diff(other),
+                    ct_net_arena_diff(fused), tolerance()) > 1e-3);
+    ASSERT(net_near("parameter", n, ct_net_arena_data(other),
+                    ct_net_arena_data(fused), tolerance()) > 1e-3);
 }
 
 /* Fused as `group` says, or not at all, and the same numbers either way. */
@@ -275,8 +251,7 @@ TEST(fuse, forward_alone_gives_the_same_outputs)
 
     for (int i = 0; i < 2; i++) {
         struct ct_blob *x = net_blob_named(both[i], "x");
-        struct ct_layer *bn =
-            ct_net_layer(both[i], ct_net_find_layer(both[i], "bn"));
+        struct ct_layer *bn = net_layer_named(both[i], "bn");
 
         for (int64_t k = 0; k < x->count; k++)
             ct_data(x)[k] = ct_normal(5, 1, (uint64_t)k);
@@ -581,7 +556,7 @@ TEST(fuse, nan_is_found_in_a_group)
     int layer;
 
     pass(net, 0);
-    ct_data(ct_net_layer(net, ct_net_find_layer(net, "sc"))->blob[1])[0] = NAN;
+    ct_data(net_layer_named(net, "sc")->blob[1])[0] = NAN;
     ASSERT_OK(ct_net_find_nan(net, &layer));
     ASSERT_INT(ct_net_find_layer(net, "sc"), layer);
 }

@@ -105,18 +105,12 @@ static double pass(struct ct_net *net, uint64_t turn)
 {
     struct ct_blob *x = net_blob_named(net, "x");
     struct ct_blob *y = net_blob_named(net, "label");
-    double loss;
 
     for (int64_t i = 0; i < x->count; i++)
         ct_data(x)[i] = (float)(draw(3, 200 + turn, (uint64_t)i) - 1);
     for (int64_t i = 0; i < y->count; i++)
         ct_data(y)[i] = (float)(i % 3);
-    ASSERT_OK(ct_net_clear_diffs(net));
-    ASSERT_OK(ct_net_forward(net, &loss));
-    ASSERT_OK(ct_net_backward(net));
-    if (test_device()->kind != CT_CPU)
-        ASSERT_OK(test_device()->ops->sync(test_device()));
-    return loss;
+    return net_pass(net);
 }
 
 /* Of a parameter's largest gradient: short formats round between layers. */
@@ -131,17 +125,11 @@ static void same_gradients(const char *what, struct ct_net *want,
     for (int i = 0; i < ct_net_n_params(want); i++) {
         const struct ct_blob *a = ct_net_param(want, i)->blob;
         const struct ct_blob *b = ct_net_param(got, i)->blob;
-        double most             = 0;
+        char text[96];
 
-        for (int64_t k = 0; k < a->count; k++)
-            most = fmax(most, fabs((double)ct_diff(a)[k]));
-        ASSERT(most > 1e-6);
-        for (int64_t k = 0; k < a->count; k++)
-            if (!(fabs((double)ct_diff(a)[k] - (double)ct_diff(b)[k]) <=
-                  tolerance() * most))
-                FAIL("%s, parameter %d, value %lld is %.9g, wanted %.9g", what,
-                     i, (long long)k, (double)ct_diff(b)[k],
-                     (double)ct_diff(a)[k]);
+        snprintf(text, sizeof(text), "%s, parameter %d", what, i);
+        ASSERT(net_near(text, a->count, ct_diff(a), ct_diff(b), tolerance()) >
+               1e-6);
     }
 }
 

@@ -3,14 +3,10 @@
  *
  * On a GPU, where CORTADO_TEST_DEVICE names one. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/mem.h"
 #include "base/rng.h"
 #include "layers/batch_norm.h"
-#include "net/training.h"
-#include "net_test.h"
+#include "net_gpu.h"
 
 #define SCALE(name, bottom)                                                  \
     "layer { name: '" name "' type: 'Scale' bottom: '" bottom "' "           \
@@ -42,30 +38,6 @@ static const char *const relu =
 static const char *const frozen =
     "batch_norm_param { use_global_stats: true eps: 1 }";
 
-static void close_device(void *d)
-{
-    ct_device_close(d);
-}
-
-static void forget(void *unused)
-{
-    (void)unused;
-    unsetenv("CORTADO_IMPL");
-}
-
-static const struct ct_device *open_gpu(enum ct_precision p)
-{
-    const char *name          = getenv("CORTADO_TEST_DEVICE");
-    const struct ct_device *g = NULL;
-
-    if (!name || strncmp(name, "cuda", 4) != 0)
-        test_skip("CORTADO_TEST_DEVICE names no GPU");
-    ASSERT_OK(ct_device_cuda_open(0, p, &g));
-    test_defer(close_device, (void *)(uintptr_t)g);
-    test_defer(forget, NULL);
-    return g;
-}
-
 /* What a net has: a ReLU behind the sum; in the other branch statistics that
  * stand, so that two passes it is. */
 struct kind {
@@ -80,73 +52,30 @@ static struct ct_net *net_on(const struct ct_device *g, const int *d,
     ASSERT(snprintf(text, sizeof(text), block, d[0], d[1], d[2], d[3], d[0],
                     d[1], d[2], d[3], k->global ? frozen : "", "",
                     k->relu ? relu : "") < (int)sizeof(text));
-    ASSERT(setenv("CORTADO_IMPL", impl, 1) == 0);
-    return net_with(text, CAFFE__PHASE__TRAIN,
-                    (struct ct_net_options){ .device = g });
-}
-
-static void draw(const struct ct_device *g, const struct ct_blob *b,
-                 uint64_t key, uint64_t turn)
-{
-    float *v = ct_malloc((size_t)b->count * sizeof(*v), "test values");
-
-    ASSERT(v != NULL);
-    ASSERT_INT(CT_F32, b->data.dtype);
-    for (int64_t i = 0; i < b->count; i++)
-        v[i] = ct_normal(key, turn, (uint64_t)i);
-    ASSERT_OK(g->ops->from_host(g, (size_t)b->count * sizeof(*v), v,
-                                ct_data(b)));
-    ASSERT_OK(g->ops->sync(g));
-    ct_free(v);
+    return net_gpu(g, text, CAFFE__PHASE__TRAIN, impl);
 }
 
 static double pass(const struct ct_device *g, struct ct_net *net, uint64_t turn)
 {
-    double loss;
-
-    draw(g, net_blob_named(net, "x"), 5, turn);
-    draw(g, net_blob_named(net, "want"), 6, turn);
-    ASSERT_OK(ct_net_forward_backward(net, true, &loss));
-    ASSERT_OK(g->ops->sync(g));
-    return loss;
-}
-
-/* `off`: how far values may be from each other; 0: to the last bit. */
-static void compare_arenas(const struct ct_device *g, const float *a,
-                           const float *b, size_t n, double off)
-{
-    float *v = ct_malloc(2 * n * sizeof(*v), "test values"), *w = v + n;
-    double most = 0;
-
-    ASSERT(v != NULL);
-    ASSERT_OK(g->ops->to_host(g, n * sizeof(*v), a, v));
-    ASSERT_OK(g->ops->to_host(g, n * sizeof(*w), b, w));
-    for (size_t i = 0; i < n; i++)
-        most = fmax(most, fabs((double)v[i]));
-    ASSERT(most > 1e-3);
-    for (size_t i = 0; i < n; i++)
-        if (off > 0 ? !(fabs((double)v[i] - (double)w[i]) <= off * most)
-                    : memcmp(v + i, w + i, sizeof(*v)) != 0)
-            FAIL("value %zu is %.9g, wanted %.9g", i, (double)w[i],
-                 (double)v[i]);
-    ct_free(v);
+    net_gpu_draw(g, net_blob_named(net, "x"), 5, turn, 0);
+    net_gpu_draw(g, net_blob_named(net, "want"), 6, turn, 0);
+    return net_gpu_pass(g, net, true);
 }
 
 static const struct batch_norm *norm_of(const struct ct_net *net,
                                         const char *name)
 {
-    const int i = ct_net_find_layer(net, name);
-
-    ASSERT(i >= 0);
-    return ct_net_layer(net, i)->state;
+    return net_layer_named(net, name)->state;
 }
 
-/* Passes one by one, and recorded ones from the third on. */
+/* Passes one by one, and recorded ones from the third on.  `off`: how far
+ * values may be from each other; 0: they are the same to the last bit. */
 static void compare(const struct ct_device *g, const int *d,
                     const struct kind *k, double off)
 {
     struct ct_net *each = net_on(g, d, k, "norms:each");
     const size_t n      = ct_net_arena_count(each);
+    size_t n_others     = 0;
     struct ct_net *one;
     double want[5];
 
@@ -160,8 +89,11 @@ static void compare(const struct ct_device *g, const int *d,
             FAIL("%d x %d x %d x %d: loss %.9g, wanted %.9g", d[0], d[1],
                  d[2], d[3], got, want[turn]);
     }
-    compare_arenas(g, ct_net_arena_diff(each), ct_net_arena_diff(one), n, off);
-    compare_arenas(g, ct_net_arena_data(each), ct_net_arena_data(one), n, off);
+    n_others += net_gpu_near(g, "gradient", n, ct_net_arena_diff(each),
+                             ct_net_arena_diff(one), off);
+    n_others += net_gpu_near(g, "parameter", n, ct_net_arena_data(each),
+                             ct_net_arena_data(one), off);
+    ASSERT(off > 0 || n_others == 0);
     ASSERT(norm_of(one, "bn")->sum);
     ASSERT(!norm_of(each, "side")->left);
     ASSERT_INT(!k->global, norm_of(one, "side")->left != NULL);
@@ -184,7 +116,7 @@ TEST(norms, one_pass_is_as_good_as_two)
     const int n_fixed = sizeof(fixed) / sizeof(fixed[0]);
 
     for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
-        const struct ct_device *g = open_gpu(ways[w]);
+        const struct ct_device *g = test_gpu(ways[w]);
         const double off          = ways[w] == CT_FP32 ? 0 : 0.1;
 
         for (int i = 0; i < n_fixed + 10; i++) {

@@ -2,7 +2,6 @@
  * what one layer after the other gives.  On the CPU both are the same. */
 #include <stdlib.h>
 
-#include "base/rng.h"
 #include "net/arena.h"
 #include "net_test.h"
 
@@ -33,23 +32,12 @@ static const char *const small =
     "layer { name: 'l2' type: 'EuclideanLoss' bottom: 'f2' bottom: 'f2' "
     "  top: 'l2' loss_weight: 0.5 }";
 
-static void settle(void)
-{
-    if (test_device()->kind != CT_CPU)
-        ASSERT_OK(test_device()->ops->sync(test_device()));
-}
-
 static double pass(struct ct_net *net, uint64_t turn, bool fresh)
 {
-    struct ct_blob *x = net_blob_named(net, "x");
-    struct ct_blob *y = net_blob_named(net, "label");
     double loss;
 
-    settle();
-    for (int64_t i = 0; i < x->count; i++)
-        ct_data(x)[i] = ct_normal(5, turn, (uint64_t)i);
-    for (int64_t i = 0; i < y->count; i++)
-        ct_data(y)[i] = (float)(i % 3);
+    net_settle();
+    net_draw(net, turn, 3);
     ASSERT_OK(ct_net_forward_backward(net, fresh, &loss));
     return loss;
 }
@@ -81,7 +69,7 @@ TEST(replay, recorded_passes_give_the_same_gradients)
     }
     for (uint64_t i = 0; i < 12; i++)
         ASSERT_FLOAT(want[i], pass(recorded, i, i % 2 == 0), 1e-4);
-    settle();
+    net_settle();
     for (size_t i = 0; i < n; i++)
         ASSERT_FLOAT(ct_net_arena_diff(plain)[i],
                      ct_net_arena_diff(recorded)[i], 1e-4);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "cortado/log.h"
 #include "net/arena.h"
 #include "net/training.h"
@@ -34,26 +33,10 @@ static const char *const small =
     "layer { name: 'acc' type: 'Accuracy' bottom: 'fc' bottom: 'label' "
     "  top: 'acc' }";
 
-static void feed(struct ct_net *net)
-{
-    struct ct_blob *x = net_blob_named(net, "x");
-    struct ct_blob *y = net_blob_named(net, "label");
-
-    for (int64_t i = 0; i < x->count; i++)
-        ct_data(x)[i] = ct_normal(5, 0, (uint64_t)i);
-    for (int64_t i = 0; i < y->count; i++)
-        ct_data(y)[i] = (float)(i % 3);
-}
-
 static double pass(struct ct_net *net)
 {
-    double loss;
-
-    feed(net);
-    ASSERT_OK(ct_net_clear_diffs(net));
-    ASSERT_OK(ct_net_forward(net, &loss));
-    ASSERT_OK(ct_net_backward(net));
-    return loss;
+    net_draw(net, 0, 3);
+    return net_pass(net);
 }
 
 TEST(run, sharing_memory_by_lifetime_changes_no_number)
@@ -437,8 +420,9 @@ TEST(run, shared_weights_are_the_same_memory)
 
     ASSERT_OK(ct_net_share_weights(test, train));
     ASSERT(ct_net_arena_data(test) == ct_net_arena_data(train));
-    ASSERT_FLOAT(pass(train), (feed(test), ct_net_forward(test, NULL) == CT_OK)
-                 ? (double)ct_data(net_blob_named(test, "l"))[0] : 0, 1e-6);
+    net_draw(test, 0, 3);
+    ASSERT_OK(ct_net_forward(test, NULL));
+    ASSERT_FLOAT(pass(train), ct_data(net_blob_named(test, "l"))[0], 1e-6);
     ASSERT_STATUS(CT_EINVAL, ct_net_backward(test));
 }
 
@@ -450,7 +434,7 @@ TEST(run, the_layer_that_first_gives_nan_is_found)
     pass(net);
     ASSERT_OK(ct_net_find_nan(net, &layer));
     ASSERT_INT(-1, layer);
-    ct_data(ct_net_layer(net, ct_net_find_layer(net, "c2"))->blob[1])[0] = NAN;
+    ct_data(net_layer_named(net, "c2")->blob[1])[0] = NAN;
     ASSERT_OK(ct_net_find_nan(net, &layer));
     ASSERT_STR("c2", ct_net_layer(net, layer)->name);
 }

@@ -131,21 +131,29 @@ static void bias(const struct definition *d)
 
 /* ---- normalisation and rows ---- */
 
+/* Of the values of channel k, where c channels of n values each take turns. */
+static void moments(const double *v, int64_t all, int64_t n, int64_t c,
+                    int64_t k, double *mean, double *var)
+{
+    const double m = (double)(all / c);
+
+    *mean = *var = 0;
+    for (int64_t i = 0; i < all; i++)
+        *mean += i / n % c == k ? v[i] / m : 0;
+    for (int64_t i = 0; i < all; i++)
+        *var += i / n % c == k ? (v[i] - *mean) * (v[i] - *mean) / m : 0;
+}
+
 static void batch_norm(const struct definition *d)
 {
     const Caffe__BatchNormParameter *p = ct_batch_norm_param(d->param);
     const struct tensor *x = d->bottom;
     const int64_t c = define_dim(x, 1), n = define_count(x, 2, 99);
-    const double m = (double)(x->n / c);
 
     for (int64_t k = 0; k < c; k++) {
-        double mean = 0, var = 0;
+        double mean, var;
 
-        for (int64_t i = 0; i < x->n; i++)
-            mean += i / n % c == k ? x->v[i] / m : 0;
-        for (int64_t i = 0; i < x->n; i++)
-            var += i / n % c == k ? (x->v[i] - mean) * (x->v[i] - mean) / m
-                                  : 0;
+        moments(x->v, x->n, n, c, k, &mean, &var);
         if (p->use_global_stats) {
             const double by = d->blob[2].v[0] == 0 ? 0 : 1 / d->blob[2].v[0];
 
@@ -166,12 +174,9 @@ static void mvn(const struct definition *d)
 
     for (int64_t row = 0; row < x->n / n; row++) {
         const double *a = x->v + row * n;
-        double mean = 0, var = 0;
+        double mean, var;
 
-        for (int64_t i = 0; i < n; i++)
-            mean += a[i] / (double)n;
-        for (int64_t i = 0; i < n; i++)
-            var += (a[i] - mean) * (a[i] - mean) / (double)n;
+        moments(a, n, n, 1, 0, &mean, &var);
         for (int64_t i = 0; i < n; i++)
             d->top->v[row * n + i] =
                 (a[i] - mean) /
@@ -187,12 +192,9 @@ static void group_norm(const struct definition *d)
 
     for (int64_t row = 0; row < x->n / n; row++) {
         const double *a = x->v + row * n;
-        double mean = 0, var = 0;
+        double mean, var;
 
-        for (int64_t i = 0; i < n; i++)
-            mean += a[i] / (double)n;
-        for (int64_t i = 0; i < n; i++)
-            var += (a[i] - mean) * (a[i] - mean) / (double)n;
+        moments(a, n, n, 1, 0, &mean, &var);
         for (int64_t i = 0; i < n; i++)
             d->top->v[row * n + i] = (a[i] - mean) /
                                      sqrt(var + (double)p->eps);
@@ -206,16 +208,11 @@ static void bn(const struct definition *d)
     const double eps            = p->slope_filler ? (double)p->eps : 1e-9;
     const struct tensor *x      = d->bottom;
     const int64_t c = define_dim(x, 1), n = define_count(x, 2, 99);
-    const double m  = (double)(x->n / c);
 
     for (int64_t k = 0; k < c; k++) {
-        double mean = 0, var = 0;
+        double mean, var;
 
-        for (int64_t i = 0; i < x->n; i++)
-            mean += i / n % c == k ? x->v[i] / m : 0;
-        for (int64_t i = 0; i < x->n; i++)
-            var += i / n % c == k ? (x->v[i] - mean) * (x->v[i] - mean) / m
-                                  : 0;
+        moments(x->v, x->n, n, c, k, &mean, &var);
         for (int64_t i = 0; i < x->n; i++)
             if (i / n % c == k)
                 d->top->v[i] = d->blob[0].v[k] * (x->v[i] - mean) /

@@ -38,18 +38,23 @@ bool reshaping(struct drawing *d, const char *type, struct value *b,
     return close_layer(d);
 }
 
-bool with_relu(struct drawing *d, bool drawn)
+/* Behind the layer drawn last. */
+static void add_relu(struct drawing *d)
 {
     struct value *b = &d->blob[d->n_blobs - 1];
 
-    if (!drawn || !stream_chance(&d->r, 30))
-        return drawn;
     (void)open_layer(d, "ReLU");
     d->weighs = 20;
     add_bottom(d, b);
     add_top_or_in_place(d, b);
     (void)close_layer(d);
-    return true;
+}
+
+bool with_relu(struct drawing *d, bool drawn)
+{
+    if (drawn && stream_chance(&d->r, 30))
+        add_relu(d);
+    return drawn;
 }
 
 /* ---- element by element ---- */
@@ -189,14 +194,8 @@ static bool batch_norm(struct drawing *d)
         ct_text_addf(t, "scale_param { bias_term: %s } ",
                      stream_chance(&d->r, 70) ? "true" : "false");
         (void)close_layer(d);
-        b = &d->blob[d->n_blobs - 1];
-        if (stream_chance(&d->r, 60)) {
-            (void)open_layer(d, "ReLU");
-            d->weighs = 20;
-            add_bottom(d, b);
-            add_top_or_in_place(d, b);
-            (void)close_layer(d);
-        }
+        if (stream_chance(&d->r, 60))
+            add_relu(d);
     }
     return true;
 }

@@ -23,47 +23,40 @@
 
 enum { SEQ_WIDTH = 5 };
 
-static enum ct_status write_values(struct ct_hdf5 *h, const char *name,
-                                   struct ct_shape shape, uint64_t key)
+static void draw_values(const struct data_shape *d, uint64_t key, int64_t n,
+                        float *v)
 {
-    const int64_t n = ct_shape_count(&shape, 0, CT_END);
-    float *v = NULL;
-    enum ct_status st;
-
-    CT_TRY(ct_alloc((size_t)n, sizeof(*v), "drawn data", &v));
+    (void)d;
     for (int64_t i = 0; i < n; i++)
         v[i] = 0.7f * ct_normal(key, 2, (uint64_t)i);
-    st = ct_hdf5_write(h, name, shape, v);
-    ct_free(v);
-    return st;
 }
 
-static enum ct_status write_classes(struct ct_hdf5 *h, const char *name,
-                                    struct ct_shape shape, uint64_t key,
-                                    uint32_t classes)
+static void draw_below(uint32_t end, uint64_t key, int64_t n, float *v)
 {
-    const int64_t n = ct_shape_count(&shape, 0, CT_END);
-    float *v = NULL;
-    enum ct_status st;
-
-    CT_TRY(ct_alloc((size_t)n, sizeof(*v), "drawn data", &v));
     for (int64_t i = 0; i < n; i++)
-        v[i] = (float)(ct_philox_word(key, 3, (uint64_t)i) % classes);
-    st = ct_hdf5_write(h, name, shape, v);
-    ct_free(v);
-    return st;
+        v[i] = (float)(ct_philox_word(key, 3, (uint64_t)i) % end);
+}
+
+static void draw_classes(const struct data_shape *d, uint64_t key, int64_t n,
+                         float *v)
+{
+    draw_below((uint32_t)d->classes, key, n, v);
+}
+
+static void draw_bits(const struct data_shape *d, uint64_t key, int64_t n,
+                      float *v)
+{
+    (void)d;
+    draw_below(2, key, n, v);
 }
 
 /* Whole pixels, so that no rounding moves a corner. */
-static enum ct_status write_regions(struct ct_hdf5 *h, uint64_t seed,
-                                    const struct data_shape *d)
+static void draw_regions(const struct data_shape *d, uint64_t key, int64_t n,
+                         float *v)
 {
-    struct stream r = { .key = ct_key(seed, "rois") };
-    float *v = NULL;
-    enum ct_status st;
+    struct stream r = { .key = key };
 
-    CT_TRY(ct_alloc((size_t)d->rows * 5, sizeof(*v), "drawn data", &v));
-    for (int i = 0; i < d->rows; i++) {
+    for (int64_t i = 0; i < n / 5; i++) {
         const int x = stream_below(&r, d->width);
         const int y = stream_below(&r, d->height);
 
@@ -73,9 +66,6 @@ static enum ct_status write_regions(struct ct_hdf5 *h, uint64_t seed,
         v[5 * i + 3] = (float)(x + stream_below(&r, d->width - x));
         v[5 * i + 4] = (float)(y + stream_below(&r, d->height - y));
     }
-    st = ct_hdf5_write(h, "rois", CT_SHAPE(d->rows, 5), v);
-    ct_free(v);
-    return st;
 }
 
 /* A box inside of the image, by its corners as parts of it. */
@@ -89,15 +79,12 @@ static struct ct_bbox draw_box(struct stream *r)
 }
 
 /* Objects of any image of the batch, or of none. */
-static enum ct_status write_truth(struct ct_hdf5 *h, uint64_t seed,
-                                  const struct data_shape *d)
+static void draw_truth(const struct data_shape *d, uint64_t key, int64_t n,
+                       float *v)
 {
-    struct stream r = { .key = ct_key(seed, "truth") };
-    float *v = NULL;
-    enum ct_status st;
+    struct stream r = { .key = key };
 
-    CT_TRY(ct_alloc((size_t)d->rows * 16, sizeof(*v), "drawn data", &v));
-    for (int i = 0; i < 2 * d->rows; i++) {
+    for (int64_t i = 0; i < n / 8; i++) {
         const struct ct_bbox b = draw_box(&r);
         const float row[8] = { stream_chance(&r, 85)
                                    ? (float)stream_below(&r, d->batch) : -1,
@@ -107,21 +94,15 @@ static enum ct_status write_truth(struct ct_hdf5 *h, uint64_t seed,
 
         memcpy(v + 8 * i, row, sizeof(row));
     }
-    st = ct_hdf5_write(h, "truth", CT_SHAPE(d->rows, 2, 8), v);
-    ct_free(v);
-    return st;
 }
 
 /* Up to three objects of each image, by their centres. */
-static enum ct_status write_boxes(struct ct_hdf5 *h, uint64_t seed,
-                                  const struct data_shape *d)
+static void draw_boxes(const struct data_shape *d, uint64_t key, int64_t n,
+                       float *v)
 {
-    struct stream r = { .key = ct_key(seed, "boxes") };
-    float *v = NULL;
-    enum ct_status st;
+    struct stream r = { .key = key };
 
-    CT_TRY(ct_alloc((size_t)d->rows * 15, sizeof(*v), "drawn data", &v));
-    for (int i = 0; i < 3 * d->rows; i++) {
+    for (int64_t i = 0; i < n / 5; i++) {
         const struct ct_bbox b = draw_box(&r);
         const float row[5] = { (float)stream_below(&r, d->classes),
                                (b.xmin + b.xmax) / 2, (b.ymin + b.ymax) / 2,
@@ -131,9 +112,6 @@ static enum ct_status write_boxes(struct ct_hdf5 *h, uint64_t seed,
         if (stream_chance(&r, 30))
             v[5 * i + 3] = 0; /* no more of this image */
     }
-    st = ct_hdf5_write(h, "boxes", CT_SHAPE(d->rows, 3, 5), v);
-    ct_free(v);
-    return st;
 }
 
 static enum ct_status write_all(struct ct_hdf5 *h, uint64_t seed,
@@ -141,22 +119,36 @@ static enum ct_status write_all(struct ct_hdf5 *h, uint64_t seed,
 {
     const struct ct_shape image =
         CT_SHAPE(d->rows, d->channels, d->height, d->width);
+    const struct {
+        const char     *name;
+        struct ct_shape shape;
+        void (*draw)(const struct data_shape *d, uint64_t key, int64_t n,
+                     float *v);
+    } all[] = {
+        { "x", image, draw_values },
+        { "x2", image, draw_values },
+        { "t", CT_SHAPE(d->rows, d->classes), draw_values },
+        { "v", CT_SHAPE(d->rows, d->width2), draw_values },
+        { "seq", CT_SHAPE(d->rows, d->time, SEQ_WIDTH), draw_values },
+        { "cont", CT_SHAPE(d->rows, d->time), draw_bits },
+        { "rois", CT_SHAPE(d->rows, 5), draw_regions },
+        { "truth", CT_SHAPE(d->rows, 2, 8), draw_truth },
+        { "boxes", CT_SHAPE(d->rows, 3, 5), draw_boxes },
+        { "y", CT_SHAPE(d->rows), draw_classes },
+    };
 
-    CT_TRY(write_values(h, "x", image, ct_key(seed, "x")));
-    CT_TRY(write_values(h, "x2", image, ct_key(seed, "x2")));
-    CT_TRY(write_values(h, "t", CT_SHAPE(d->rows, d->classes),
-                        ct_key(seed, "t")));
-    CT_TRY(write_values(h, "v", CT_SHAPE(d->rows, d->width2),
-                        ct_key(seed, "v")));
-    CT_TRY(write_values(h, "seq", CT_SHAPE(d->rows, d->time, SEQ_WIDTH),
-                        ct_key(seed, "seq")));
-    CT_TRY(write_classes(h, "cont", CT_SHAPE(d->rows, d->time),
-                         ct_key(seed, "cont"), 2));
-    CT_TRY(write_regions(h, seed, d));
-    CT_TRY(write_truth(h, seed, d));
-    CT_TRY(write_boxes(h, seed, d));
-    return write_classes(h, "y", CT_SHAPE(d->rows), ct_key(seed, "y"),
-                         (uint32_t)d->classes);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        const int64_t n = ct_shape_count(&all[i].shape, 0, CT_END);
+        float *v        = NULL;
+        enum ct_status st;
+
+        CT_TRY(ct_alloc((size_t)n, sizeof(*v), "drawn data", &v));
+        all[i].draw(d, ct_key(seed, all[i].name), n, v);
+        st = ct_hdf5_write(h, all[i].name, all[i].shape, v);
+        ct_free(v);
+        CT_TRY(st);
+    }
+    return CT_OK;
 }
 
 /* The bytes of image `row`, and its class. */

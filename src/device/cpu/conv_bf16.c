@@ -29,16 +29,15 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/conv_impl.h"
-#include "device/cpu/bf16.h"
 #include "device/cpu/loop.h"
+#include "device/cpu/short_areas.h"
 #include "device/cpu/tiles16.h"
 #include "device/kernels.h"
 
 enum {
     SIDE = CT_TILE_SIDE, TAPS = 9, PLACES = CT_SHORT_PLACES,
     ROWS = CT_SHORT_ROWS, COLUMNS = CT_SHORT_COLUMNS,
-    LINE         = 32,      /* values of a line of the cache */
+    LINE         = CT_SHORT_LINE,
     BUNDLE_BYTES = 1 << 19, /* of V, so that U and M find room beside it */
     WHOLE_BYTES  = 6 << 20, /* of V, where U is larger than MUCH_BYTES */
     MUCH_BYTES   = 4 << 20,
@@ -67,7 +66,7 @@ struct turned_way {
 struct short_state {
     struct way        forward, back;
     struct turned_way weights;
-    int64_t           workers, n_weights;
+    int64_t           workers;
 };
 
 static bool takes(const struct ct_conv *c)
@@ -87,25 +86,15 @@ static bool takes(const struct ct_conv *c)
     return ct_short_runs() && !ct_cpu_has_amx();
 }
 
-static int64_t up_to(int64_t n, int64_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* How many of n tiles make a bundle. */
 static int64_t bundle_of(int64_t in, int64_t out, int64_t n)
 {
     const int64_t bytes = PLACES * in * (int64_t)sizeof(uint16_t);
     const int64_t most  = BUNDLE_BYTES / bytes / FEW_TILES * FEW_TILES;
-    const int64_t tiles = larger(most, FEW_TILES);
+    const int64_t tiles = ct_short_most(most, FEW_TILES);
     const bool whole    = bytes * out > MUCH_BYTES && bytes * n <= WHOLE_BYTES;
 
-    return whole || n < tiles ? up_to(n, ROWS) : tiles;
+    return whole || n < tiles ? ct_short_up(n, ROWS) : tiles;
 }
 
 static struct way way_of(const struct ct_conv *c, bool back)
@@ -146,7 +135,7 @@ static struct turned_way turned_way_of(const struct way *f)
 {
     struct turned_way w = { 0 };
 
-    w.bundle    = bundle_of(larger(f->tiles.in, f->tiles.out),
+    w.bundle    = bundle_of(ct_short_most(f->tiles.in, f->tiles.out),
                             f->tiles.out, f->n);
     w.n_bundles = (f->n + w.bundle - 1) / w.bundle;
     w.few       = f->tiles.in % FEW_INPUTS ? SIDE : FEW_INPUTS;
@@ -169,18 +158,12 @@ static bool makes_all(const struct way *w, int64_t workers)
     return w->n_bundles > 1 || w->chunks < 4 * workers;
 }
 
-/* Floats that so many values take. */
-static int64_t halved(int64_t values)
-{
-    return up_to(values, LINE) / 2;
-}
-
 static int64_t forward_floats(const struct way *w, int64_t workers)
 {
     const int64_t us = makes_all(w, workers) ? w->chunks : workers;
 
-    return up_to(w->tiles.out, COLUMNS) + halved(w->v_size) +
-           halved(us * w->u_size) + workers * w->m_size;
+    return ct_short_up(w->tiles.out, COLUMNS) + ct_short_floats(w->v_size) +
+           ct_short_floats(us * w->u_size) + workers * w->m_size;
 }
 
 static int64_t weights_floats(const struct short_state *s)
@@ -188,7 +171,8 @@ static int64_t weights_floats(const struct short_state *s)
     const struct turned_way *w = &s->weights;
     const int64_t dus = w->n_bundles > 1 ? w->jobs : s->workers;
 
-    return halved(w->v_size) + halved(s->forward.chunks * w->m_size) +
+    return ct_short_floats(w->v_size) +
+           ct_short_floats(s->forward.chunks * w->m_size) +
            dus * w->du_size;
 }
 
@@ -200,15 +184,15 @@ static enum ct_status short_create(struct ct_conv *c)
     if (!takes(c))
         return CT_ENOTSUP;
     CT_TRY(ct_alloc(1, sizeof(*s), "convolution in bfloat16", &s));
-    c->state     = s;
-    s->workers   = ct_device_cpu_threads();
-    s->n_weights = c->desc.out_channels * c->in_group * TAPS;
-    s->forward   = way_of(c, false);
-    s->back      = way_of(c, true);
-    s->weights   = turned_way_of(&s->forward);
-    floats       = larger(forward_floats(&s->forward, s->workers),
-                          forward_floats(&s->back, s->workers));
-    floats       = s->n_weights + larger(floats, weights_floats(s));
+    c->state   = s;
+    s->workers = ct_device_cpu_threads();
+    s->forward = way_of(c, false);
+    s->back    = way_of(c, true);
+    s->weights = turned_way_of(&s->forward);
+    floats     = ct_short_most(forward_floats(&s->forward, s->workers),
+                               forward_floats(&s->back, s->workers));
+    floats     = ct_short_n_weights(c) +
+                 ct_short_most(floats, weights_floats(s));
     return ct_workspace_need(c->work, (size_t)floats * sizeof(float));
 }
 
@@ -217,41 +201,10 @@ static void short_destroy(struct ct_conv *c)
     ct_free(c->state);
 }
 
-static const float *in_tiles(const struct ct_conv *c, const float *w)
-{
-    if (c->tiles)
-        return w;
-    ct_tiles_in(c->desc.out_channels, c->in_group, TAPS, w, c->work->ptr);
-    return c->work->ptr;
-}
-
 /* The tile of weights from input block i to output block o. */
 static int64_t tile_at(const struct ct_conv *c, int64_t i, int64_t o)
 {
     return (o * (c->in_group / SIDE) + i) * TAPS * SIDE * SIDE;
-}
-
-/* Parts of the workspace, behind the weights. */
-struct parts {
-    float    *bias;
-    uint16_t *v, *u; /* u: M in the gradient of the weights */
-    float    *own;   /* M, or dU */
-};
-
-static struct parts parts_of(const struct ct_conv *c, int64_t bias,
-                             int64_t v_size, int64_t u_size)
-{
-    const struct short_state *s = c->state;
-    struct parts p;
-    float *at = c->work->ptr + s->n_weights;
-
-    p.bias = at;
-    at += bias;
-    p.v = ct_bf16_out(at);
-    at += halved(v_size);
-    p.u   = ct_bf16_out(at);
-    p.own = at + halved(u_size);
-    return p;
 }
 
 /* V of tiles [from, from + n). */
@@ -302,8 +255,8 @@ static void make_outputs(const struct way *w, int64_t to, int64_t from,
 
 /* All outputs of n tiles from `first` on, whose V is there. */
 static void run_bundle(const struct ct_conv *c, const struct way *w,
-                       const struct parts *p, const float *weights, bool back,
-                       int64_t first, int64_t n,
+                       const struct ct_short_areas *p, const float *weights,
+                       bool back, int64_t first, int64_t n,
                        const struct ct_short_end *end, uint16_t *y)
 {
     const struct short_state *s = c->state;
@@ -337,16 +290,16 @@ static void run(const struct ct_conv *c, const struct way *w,
 {
     const struct short_state *s = c->state;
     const bool all              = makes_all(w, s->workers);
-    const int64_t padded        = up_to(w->tiles.out, COLUMNS);
-    const struct parts p =
-        parts_of(c, padded, w->v_size,
-                 (all ? w->chunks : s->workers) * w->u_size);
+    const int64_t padded        = ct_short_up(w->tiles.out, COLUMNS);
+    const struct ct_short_areas p =
+        ct_short_areas_of(c, padded, w->v_size,
+                          (all ? w->chunks : s->workers) * w->u_size);
     const struct ct_short_end end = { c->desc.sum && !back,
                                       c->desc.relu && !back, p.bias };
 
     for (int64_t i = 0; i < padded; i++)
         p.bias[i] = bias && i < w->tiles.out ? bias[i] : 0;
-    weights = in_tiles(c, weights);
+    weights = ct_conv_in_tiles(c, weights);
     if (all)
         CT_FOR_ROWS (i, w->chunks, w->u_size)
             make_u(c, w, weights, back, i * COLUMNS, p.u + i * w->u_size);
@@ -395,9 +348,10 @@ static void make_m(const struct short_state *s, const uint16_t *dy,
 
 /* dU of one job += V^T M over n tiles; = where they are the first.  With
  * `last` dw is made of it. */
-static void make_gradients(const struct ct_conv *c, const struct parts *p,
-                           int64_t job, int64_t n, bool first, bool last,
-                           bool add, float *du, float *dw)
+static void make_gradients(const struct ct_conv *c,
+                           const struct ct_short_areas *p, int64_t job,
+                           int64_t n, bool first, bool last, bool add,
+                           float *du, float *dw)
 {
     const struct short_state *s = c->state;
     const struct turned_way *w  = &s->weights;
@@ -425,8 +379,8 @@ static void sum_gradients(const struct ct_conv *c, const uint16_t *x,
 {
     const struct short_state *s = c->state;
     const struct turned_way *w  = &s->weights;
-    const struct parts p = parts_of(c, 0, w->v_size,
-                                    s->forward.chunks * w->m_size);
+    const struct ct_short_areas p =
+        ct_short_areas_of(c, 0, w->v_size, s->forward.chunks * w->m_size);
 
     for (int64_t from = 0; from < s->forward.n; from += w->bundle) {
         const int64_t left = s->forward.n - from;
@@ -448,24 +402,10 @@ static enum ct_status short_backward_weights(struct ct_conv *c, const float *x,
                                              const float *dy, float *dw,
                                              float *db)
 {
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout,
-                                       c->desc.dst_type };
-    float *tiles = c->tiles ? dw : c->work->ptr;
-
-    sum_gradients(c, ct_bf16(x), ct_bf16(dy), c->tiles && !c->write, tiles);
-    if (!c->tiles)
-        ct_tiles_out(c->desc.out_channels, c->in_group, TAPS, tiles,
-                     !c->write, dw);
-    if (db && c->write)
-        CT_TRY(ct_fill(c->dev, c->desc.out_channels, 0, db));
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
-}
-
-static bool short_takes_tiles(const struct ct_conv *c)
-{
-    (void)c;
-    return true;
+    sum_gradients(c, ct_bf16(x), ct_bf16(dy), c->tiles && !c->write,
+                  ct_conv_gradient_tiles(c, dw));
+    ct_conv_gradient_to_plain(c, dw);
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 const struct ct_conv_impl ct_conv_bf16 = {
@@ -473,7 +413,7 @@ const struct ct_conv_impl ct_conv_bf16 = {
     .shorts           = true,
     .create           = short_create,
     .destroy          = short_destroy,
-    .takes_tiles      = short_takes_tiles,
+    .takes_tiles      = ct_conv_always_tiles,
     .forward          = short_forward,
     .backward_data    = short_backward_data,
     .writes           = true,

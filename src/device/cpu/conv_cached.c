@@ -184,14 +184,6 @@ static float *own_of(const struct ct_conv *c, int64_t worker)
     return v_of(c) + s->v_size + worker * s->own_size;
 }
 
-static const float *in_tiles(const struct ct_conv *c, const float *w)
-{
-    if (c->tiles)
-        return w;
-    ct_tiles_in(c->desc.out_channels, c->in_group, TAPS, w, c->work->ptr);
-    return c->work->ptr;
-}
-
 /* The tile of weights from input block i to output block o. */
 static int64_t tile_at(const struct ct_conv *c, int64_t i, int64_t o)
 {
@@ -259,7 +251,7 @@ static void run(const struct ct_conv *c, const struct way *w,
 {
     const struct cached *s = c->state;
 
-    weights = in_tiles(c, weights);
+    weights = ct_conv_in_tiles(c, weights);
     make_v(c, w, x);
     CT_FOR_ROWS (i, s->workers, CT_GRAIN)
         for (int64_t to = i * WIDE; to < w->out; to += s->workers * WIDE)
@@ -326,37 +318,24 @@ static enum ct_status cached_backward_weights(struct ct_conv *c,
                                               const float *x, const float *dy,
                                               float *dw, float *db)
 {
-    const struct cached *s         = c->state;
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout,
-                                       CT_F32 };
-    const bool add                 = c->tiles && !c->write;
-    float *tiles                   = c->tiles ? dw : c->work->ptr;
+    const struct cached *s = c->state;
+    const bool add         = c->tiles && !c->write;
+    float *tiles           = ct_conv_gradient_tiles(c, dw);
 
     make_v(c, &s->forward, x);
     CT_FOR_ROWS (i, s->workers, CT_GRAIN)
         for (int64_t to = i * WIDE; to < s->forward.out;
              to += s->workers * WIDE)
             make_gradients(c, to, dy, own_of(c, i), add, tiles);
-    if (!c->tiles)
-        ct_tiles_out(c->desc.out_channels, c->in_group, TAPS, tiles,
-                     !c->write, dw);
-    if (db && c->write)
-        CT_TRY(ct_fill(c->dev, c->desc.out_channels, 0, db));
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
-}
-
-static bool cached_takes_tiles(const struct ct_conv *c)
-{
-    (void)c;
-    return true;
+    ct_conv_gradient_to_plain(c, dw);
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 const struct ct_conv_impl ct_conv_cached = {
     .name             = "cached",
     .create           = cached_create,
     .destroy          = cached_destroy,
-    .takes_tiles      = cached_takes_tiles,
+    .takes_tiles      = ct_conv_always_tiles,
     .forward          = cached_forward,
     .backward_data    = cached_backward_data,
     .writes           = true,

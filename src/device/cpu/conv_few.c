@@ -301,12 +301,9 @@ static enum ct_status few_backward_weights(struct ct_conv *c, const float *x,
                                            const float *dy, float *dw,
                                            float *db)
 {
-    const struct few *f            = c->state;
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout,
-                                       c->desc.dst_type };
-    const int64_t in  = c->in_spatial * c->desc.in_channels;
-    const int64_t out = c->out_spatial * c->desc.out_channels;
+    const struct few *f = c->state;
+    const int64_t in    = c->in_spatial * c->desc.in_channels;
+    const int64_t out   = c->out_spatial * c->desc.out_channels;
 
     CT_FOR_ROWS (i, f->workers, CT_GRAIN) {
         const struct parts p = parts_of(c, i);
@@ -326,9 +323,7 @@ static enum ct_status few_backward_weights(struct ct_conv *c, const float *x,
                                              COLUMNS + o % COLUMNS];
             *to = sum;
         }
-    if (db && c->write)
-        CT_TRY(ct_fill(c->dev, c->desc.out_channels, 0, db));
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 CT_SIMD static float dot(int64_t n, const uint16_t *dy, const float *w)

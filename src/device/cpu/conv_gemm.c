@@ -114,15 +114,12 @@ static enum ct_status gemm_backward_weights(struct ct_conv *c, const float *x,
                                             const float *dy, float *dw,
                                             float *db)
 {
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, CT_PLAIN, CT_F32 };
-
     for (int64_t i = 0; i < c->desc.batch * c->desc.group; i++)
         CT_TRY(ct_gemm(c->dev, CT_N, CT_T, c->out_group,
                        c->in_group * c->taps, c->out_spatial, 1,
                        dy + y_at(c, i), columns(c, x + x_at(c, i)), 1,
                        dw + w_at(c, i)));
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 const struct ct_conv_impl ct_conv_gemm = {

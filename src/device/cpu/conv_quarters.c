@@ -40,7 +40,7 @@
 enum {
     SIDE = CT_TILE_SIDE, TILE = CT_QUARTER_TILE, M = CT_SHORT_SIDE, LAST = 4,
     PLACES = CT_SHORT_PLACES, ROWS = CT_SHORT_ROWS,
-    COLUMNS = CT_SHORT_COLUMNS, LINE = CT_QUARTER_LINE,
+    COLUMNS = CT_SHORT_COLUMNS, LINE = CT_SHORT_LINE,
     LEAST_KERNEL = 3, MOST_KERNEL = 6,
     LEAST_CHANNELS = 32, /* of several groups: half a chunk would be empty */
     BUNDLE_BYTES = 1 << 19, /* of V, so that U and M find room beside it */
@@ -57,11 +57,11 @@ static int64_t thirds(int64_t n)
 /* Bytes of V of one image, in the basis of the wider side. */
 static int64_t image_bytes(const struct ct_conv *c)
 {
-    const int64_t channels = ct_quarter_most(c->in_group, c->out_group);
+    const int64_t channels = ct_short_most(c->in_group, c->out_group);
     int64_t tiles          = 1;
 
     for (int i = 0; i < 2; i++)
-        tiles *= thirds(ct_quarter_most(c->desc.in[i], c->out[i])) +
+        tiles *= thirds(ct_short_most(c->desc.in[i], c->out[i])) +
                  thirds(c->desc.kernel[i]) - 1;
     return tiles * PLACES * channels * (int64_t)sizeof(uint16_t);
 }
@@ -69,7 +69,7 @@ static int64_t image_bytes(const struct ct_conv *c)
 static bool takes(const struct ct_conv *c)
 {
     const struct ct_conv_desc *d = &c->desc;
-    const int64_t fewest = ct_quarter_least(c->in_group, c->out_group);
+    const int64_t fewest = ct_short_least(c->in_group, c->out_group);
 
     if (d->n_spatial != 2 || d->batch == 0 || d->packed ||
         d->src_type != CT_BF16 || d->dst_type != CT_BF16 ||
@@ -149,11 +149,11 @@ enum ct_status ct_quarter_where(const struct ct_quarter_way *w, int64_t n,
                                 int64_t step, int32_t **out)
 {
     const int64_t all = n * w->per_out, columns = w->out.columns;
-    const int64_t rows = ct_quarter_up(all, ROWS);
+    const int64_t rows = ct_short_up(all, ROWS);
 
     CT_TRY(ct_alloc((size_t)rows, sizeof(**out), "tiles", out));
     for (int64_t t = 0; t < rows; t++) {
-        const int64_t i  = ct_quarter_least(t, all - 1), of = i % w->per_out;
+        const int64_t i  = ct_short_least(t, all - 1), of = i % w->per_out;
         const int64_t at = i / w->per_out * w->per_in +
                            of / columns * w->in.columns + of % columns;
 
@@ -164,7 +164,7 @@ enum ct_status ct_quarter_where(const struct ct_quarter_way *w, int64_t n,
 
 int64_t ct_quarter_bundle(int64_t bytes, int64_t n)
 {
-    return ct_quarter_least(n, ct_quarter_most(1, BUNDLE_BYTES / bytes));
+    return ct_short_least(n, ct_short_most(1, BUNDLE_BYTES / bytes));
 }
 
 static enum ct_status way_init(const struct ct_conv *c, bool back,
@@ -194,8 +194,8 @@ static enum ct_status way_init(const struct ct_conv *c, bool back,
 
 static int64_t forward_floats(const struct ct_quarter_way *w, int64_t workers)
 {
-    return ct_quarter_up(w->out.out, COLUMNS) + ct_quarter_floats(w->v_size) +
-           ct_quarter_floats(w->chunks * w->u_size) + workers * w->m_size;
+    return ct_short_up(w->out.out, COLUMNS) + ct_short_floats(w->v_size) +
+           ct_short_floats(w->chunks * w->u_size) + workers * w->m_size;
 }
 
 static enum ct_status quarters_create(struct ct_conv *c)
@@ -206,15 +206,15 @@ static enum ct_status quarters_create(struct ct_conv *c)
     if (!takes(c))
         return CT_ENOTSUP;
     CT_TRY(ct_alloc(1, sizeof(*s), "convolution in bfloat16", &s));
-    c->state     = s;
-    s->workers   = ct_device_cpu_threads();
-    s->n_weights = c->desc.out_channels * c->in_group * c->taps;
+    c->state   = s;
+    s->workers = ct_device_cpu_threads();
     CT_TRY(way_init(c, false, &s->forward));
     CT_TRY(way_init(c, true, &s->back));
     CT_TRY(ct_quarter_grad_init(c, s));
-    floats = ct_quarter_most(forward_floats(&s->forward, s->workers),
-                             forward_floats(&s->back, s->workers));
-    floats = s->n_weights + ct_quarter_most(floats, ct_quarter_grad_floats(s));
+    floats = ct_short_most(forward_floats(&s->forward, s->workers),
+                           forward_floats(&s->back, s->workers));
+    floats = ct_short_n_weights(c) +
+             ct_short_most(floats, ct_quarter_grad_floats(s));
     return ct_workspace_need(c->work, (size_t)floats * sizeof(float));
 }
 
@@ -228,14 +228,6 @@ static void quarters_destroy(struct ct_conv *c)
         ct_free(s->weights.where);
     }
     ct_free(s);
-}
-
-static const float *in_tiles(const struct ct_conv *c, const float *w)
-{
-    if (c->tiles)
-        return w;
-    ct_tiles_in(c->desc.out_channels, c->in_group, c->taps, w, c->work->ptr);
-    return c->work->ptr;
 }
 
 int64_t ct_quarter_tile(const struct ct_conv *c, int64_t group, int64_t i,
@@ -253,23 +245,6 @@ int64_t ct_quarter_tap(const struct ct_conv *c, int64_t part, int64_t t)
     const int64_t x = part % across * M + t % M;
 
     return y < k[0] && x < k[1] ? y * k[1] + x : -1;
-}
-
-struct ct_quarter_areas ct_quarter_areas_of(const struct ct_conv *c,
-                                            int64_t bias, int64_t v_size,
-                                            int64_t u_size)
-{
-    const struct ct_quarters *s = c->state;
-    struct ct_quarter_areas p;
-    float *at = c->work->ptr + s->n_weights;
-
-    p.bias = at;
-    at += bias;
-    p.v = ct_bf16_out(at);
-    at += ct_quarter_floats(v_size);
-    p.u   = ct_bf16_out(at);
-    p.own = at + ct_quarter_floats(u_size);
-    return p;
 }
 
 /* A quarter of 16 x 16 kernels; `turned`: of those that are turned around,
@@ -301,7 +276,7 @@ struct job {
     const float                 *weights;
     const uint16_t              *x;
     uint16_t                    *y;
-    struct ct_quarter_areas      p;
+    struct ct_short_areas        p;
     struct ct_short_end          end;
 };
 
@@ -312,7 +287,7 @@ static void make_v(const struct job *j, int64_t first, int64_t n)
     const int64_t all = n * w->per_in, from = first * w->per_in;
 
     CT_FOR_ROWS (i, (all + ROWS - 1) / ROWS, ROWS * w->in.in * PLACES) {
-        const int64_t t = i * ROWS, to = ct_quarter_least(t + ROWS, all);
+        const int64_t t = i * ROWS, to = ct_short_least(t + ROWS, all);
 
         ct_short_input(&w->in, j->x, from + t, from + to, false, &w->v,
                        j->p.v + t * w->v.step);
@@ -375,7 +350,7 @@ static void run_group(const struct job *j)
     CT_FOR_ROWS (i, w->chunks, w->u_size)
         make_u(j, i);
     for (int64_t first = 0; first < batch; first += w->bundle) {
-        const int64_t images = ct_quarter_least(w->bundle, batch - first);
+        const int64_t images = ct_short_least(w->bundle, batch - first);
         const int64_t n      = images * w->per_out;
         const int64_t pieces = (n + FEW_TILES - 1) / FEW_TILES;
         const int64_t jobs   = w->chunks * pieces;
@@ -386,7 +361,7 @@ static void run_group(const struct job *j)
                 const int64_t t = k % pieces * FEW_TILES;
 
                 make_outputs(j, k / pieces, t, first * w->per_out + t,
-                             ct_quarter_least(FEW_TILES, n - t),
+                             ct_short_least(FEW_TILES, n - t),
                              j->p.own + i * w->m_size);
             }
     }
@@ -396,12 +371,12 @@ static void run(const struct ct_conv *c, const struct ct_quarter_way *w,
                 const float *weights, const float *bias, bool back,
                 const uint16_t *x, uint16_t *y)
 {
-    const int64_t padded = ct_quarter_up(w->out.out, COLUMNS);
+    const int64_t padded = ct_short_up(w->out.out, COLUMNS);
     struct job j = { .c = c, .w = w, .back = back,
-                     .p = ct_quarter_areas_of(c, padded, w->v_size,
-                                              w->chunks * w->u_size) };
+                     .p = ct_short_areas_of(c, padded, w->v_size,
+                                            w->chunks * w->u_size) };
 
-    j.weights = in_tiles(c, weights);
+    j.weights = ct_conv_in_tiles(c, weights);
     j.end     = (struct ct_short_end){ c->desc.sum && !back,
                                        c->desc.relu && !back, j.p.bias };
     for (j.group = 0; j.group < c->desc.group; j.group++) {
@@ -434,18 +409,12 @@ static enum ct_status quarters_backward_data(struct ct_conv *c, const float *w,
     return CT_OK;
 }
 
-static bool quarters_takes_tiles(const struct ct_conv *c)
-{
-    (void)c;
-    return true;
-}
-
 const struct ct_conv_impl ct_conv_quarters = {
     .name             = "quarters",
     .shorts           = true,
     .create           = quarters_create,
     .destroy          = quarters_destroy,
-    .takes_tiles      = quarters_takes_tiles,
+    .takes_tiles      = ct_conv_always_tiles,
     .forward          = quarters_forward,
     .backward_data    = quarters_backward_data,
     .writes           = true,

@@ -2,14 +2,12 @@
 #ifndef CT_DEVICE_CPU_CONV_QUARTERS_H
 #define CT_DEVICE_CPU_CONV_QUARTERS_H
 
-#include "device/conv_impl.h"
-#include "device/cpu/bf16.h"
+#include "device/cpu/short_areas.h"
 #include "device/cpu/tiles16.h"
 #include "device/cpu/wino_bf16.h"
 
 enum {
-    CT_QUARTERS     = 4,  /* at most */
-    CT_QUARTER_LINE = 32, /* values of a line of the cache */
+    CT_QUARTERS     = 4, /* at most */
     CT_QUARTER_TILE = CT_TILE_SIDE * CT_TILE_SIDE
 };
 
@@ -40,18 +38,8 @@ struct ct_quarter_grad {
 struct ct_quarters {
     struct ct_quarter_way  forward, back;
     struct ct_quarter_grad weights;
-    int64_t                workers, n_weights;
+    int64_t                workers;
 };
-
-/* Parts of the workspace, behind the weights. */
-struct ct_quarter_areas {
-    float    *bias;
-    uint16_t *v, *u; /* u: M in the gradient of the weights */
-    float    *own;   /* M, or dU */
-};
-struct ct_quarter_areas ct_quarter_areas_of(const struct ct_conv *c,
-                                            int64_t bias, int64_t v_size,
-                                            int64_t u_size);
 
 /* Where the tiles of n images lie in V, times `step`; what lacks to whole rows
  * of a product is like the last.  The caller owns *out. */
@@ -75,26 +63,5 @@ CT_MUST_CHECK enum ct_status ct_quarters_backward_weights(struct ct_conv *c,
                                                           const float *dy,
                                                           float *dw,
                                                           float *db);
-
-static inline int64_t ct_quarter_up(int64_t n, int64_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
-static inline int64_t ct_quarter_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t ct_quarter_most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Floats that so many values take. */
-static inline int64_t ct_quarter_floats(int64_t values)
-{
-    return ct_quarter_up(values, CT_QUARTER_LINE) / 2;
-}
 
 #endif

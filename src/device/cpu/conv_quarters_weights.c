@@ -9,7 +9,7 @@
 enum {
     SIDE = CT_TILE_SIDE, TILE = CT_QUARTER_TILE, M = CT_SHORT_SIDE,
     PLACES = CT_SHORT_PLACES, ROWS = CT_SHORT_ROWS,
-    COLUMNS = CT_SHORT_COLUMNS, LINE = CT_QUARTER_LINE
+    COLUMNS = CT_SHORT_COLUMNS, LINE = CT_SHORT_LINE
 };
 
 enum ct_status ct_quarter_grad_init(const struct ct_conv *c,
@@ -17,7 +17,7 @@ enum ct_status ct_quarter_grad_init(const struct ct_conv *c,
 {
     const struct ct_quarter_way *f = &s->forward;
     struct ct_quarter_grad *w      = &s->weights;
-    const int64_t widest           = ct_quarter_most(f->in.in, f->out.out);
+    const int64_t widest           = ct_short_most(f->in.in, f->out.out);
     const int64_t bytes            = 2 * f->per_in * PLACES * widest *
                           (int64_t)sizeof(uint16_t);
 
@@ -42,8 +42,8 @@ int64_t ct_quarter_grad_floats(const struct ct_quarters *s)
 {
     const struct ct_quarter_grad *w = &s->weights;
 
-    return ct_quarter_floats(w->v_size) +
-           ct_quarter_floats(s->forward.chunks * w->m_size) +
+    return ct_short_floats(w->v_size) +
+           ct_short_floats(s->forward.chunks * w->m_size) +
            w->jobs * w->du_size;
 }
 
@@ -52,7 +52,7 @@ struct grad_job {
     const struct ct_conv   *c;
     int64_t                 group;
     const uint16_t         *x, *dy;
-    struct ct_quarter_areas p;
+    struct ct_short_areas   p;
     bool                    add;
     float                  *dw; /* in tiles */
 };
@@ -150,7 +150,7 @@ static void sum_gradients(const struct grad_job *j)
     const int64_t pairs             = (j->c->desc.batch + 1) / 2;
 
     for (int64_t first = 0; first < pairs; first += w->bundle) {
-        const int64_t n = ct_quarter_least(w->bundle, pairs - first);
+        const int64_t n = ct_short_least(w->bundle, pairs - first);
 
         make_factors(j, first, n);
         CT_FOR_ROWS (i, s->workers, CT_GRAIN)
@@ -164,26 +164,19 @@ enum ct_status ct_quarters_backward_weights(struct ct_conv *c, const float *x,
                                             const float *dy, float *dw,
                                             float *db)
 {
-    const struct ct_quarters *s    = c->state;
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout,
-                                       c->desc.dst_type };
-    struct grad_job j = { .c = c, .dw = c->tiles ? dw : c->work->ptr,
+    const struct ct_quarters *s = c->state;
+    struct grad_job j = { .c = c, .dw = ct_conv_gradient_tiles(c, dw),
                           .add = c->tiles && !c->write };
 
-    j.p = ct_quarter_areas_of(c, 0, s->weights.v_size,
+    j.p = ct_short_areas_of(c, 0, s->weights.v_size,
                             s->forward.chunks * s->weights.m_size);
     for (j.group = 0; j.group < c->desc.group; j.group++) {
         j.x  = ct_bf16(x) + j.group * c->in_group;
         j.dy = ct_bf16(dy) + j.group * c->out_group;
         sum_gradients(&j);
     }
-    if (!c->tiles)
-        ct_tiles_out(c->desc.out_channels, c->in_group, c->taps, j.dw,
-                     !c->write, dw);
-    if (db && c->write)
-        CT_TRY(ct_fill(c->dev, c->desc.out_channels, 0, db));
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+    ct_conv_gradient_to_plain(c, dw);
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 #endif

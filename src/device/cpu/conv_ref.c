@@ -146,9 +146,6 @@ static enum ct_status ref_backward_weights(struct ct_conv *c, const float *x,
                                            const float *dy, float *dw,
                                            float *db)
 {
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout,
-                                       CT_F32 };
     struct view vx, vy;
 
     ref_views(c, &vx, &vy);
@@ -168,7 +165,7 @@ static enum ct_status ref_backward_weights(struct ct_conv *c, const float *x,
         }
         dw[r] += (float)sum;
     }
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 const struct ct_conv_impl ct_conv_ref = {

@@ -460,11 +460,8 @@ static enum ct_status winograd_backward_weights(struct ct_conv *c,
                                                 const float *dy, float *dw,
                                                 float *db)
 {
-    const struct winograd *s       = c->state;
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout,
-                                       CT_F32 };
-    enum ct_status worst           = CT_OK;
+    const struct winograd *s = c->state;
+    enum ct_status worst     = CT_OK;
 
     for (int64_t g = 0; g < c->desc.group && worst == CT_OK; g++) {
         CT_FOR_ROWS (i, s->workers, CT_GRAIN)
@@ -472,7 +469,7 @@ static enum ct_status winograd_backward_weights(struct ct_conv *c,
         gather(c, dw + w_at(c, g));
     }
     CT_TRY(worst);
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 const struct ct_conv_impl ct_conv_tiles = {

@@ -349,12 +349,9 @@ static enum ct_status conv_backward_weights(struct ct_conv *c, const float *x,
                                             const float *dy, float *dw,
                                             float *db)
 {
-    struct cudnn_conv *s           = c->state;
+    struct cudnn_conv *s = c->state;
     const struct ct_conv_pick *p;
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, c->desc.dst_layout,
-                                       c->desc.dst_type };
-    const void *folded             = s->folds == x ? s->folded : NULL;
+    const void *folded   = s->folds == x ? s->folded : NULL;
     void *work;
 
     CT_TRY(scratch(c, CT_BACKWARD_WEIGHTS, x, dy, &work));
@@ -362,7 +359,7 @@ static enum ct_status conv_backward_weights(struct ct_conv *c, const float *x,
     s->folds = NULL;
     CT_TRY(ct_conv_way_gradient(c, &p->way, &p->plan, work, x, dy, dw,
                                 folded, s->scales));
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 /* A pass whose way is not known yet brings its weights itself; data finds those

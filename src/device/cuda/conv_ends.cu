@@ -18,6 +18,7 @@
 #include "device/cuda/conv_ends.h"
 
 #include "device/cuda/channel_kernels.h"
+#include "device/cuda/conv_points.h"
 #include "device/cuda/ends_cut.h"
 #include "device/cuda/gathered.h"
 #include "device/cuda/tensor_map.h"
@@ -55,19 +56,6 @@ struct barriers {
     uint64_t came[CT_ENDS_BOTH], gone[CT_ENDS_BOTH];
 };
 
-/* A stage, and the parity of its barriers' turn. */
-struct at_stage {
-    int at, parity;
-
-    __device__ void next(int stages)
-    {
-        if (++at == stages) {
-            at = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 /* Shared memory of a block: weights, others, stages. */
 struct room {
     char *weights, *others, *stages;
@@ -82,7 +70,7 @@ struct columns {
 template <int S>
 __device__ static void bring_others(const struct maps &m, int row, int strip,
                                     int ahead, const struct room &r,
-                                    struct barriers *b, struct at_stage *at)
+                                    struct barriers *b, struct ct_stage *at)
 {
     char *to       = r.others + at->at * ct_ends_others(S);
     uint64_t *came = b->came + at->at;
@@ -106,7 +94,7 @@ __device__ static void bring_tiles(const struct maps &m,
                                    int strip, const struct room &r,
                                    struct barriers *b)
 {
-    struct at_stage stage = { 0, 1 }, others = { 0, 1 };
+    struct ct_stage stage = { 0, 1 }, others = { 0, 1 };
 
     ct_barrier_expect(&b->weights, p.steps * S * SQUARE);
     for (int i = 0; i < p.steps * S; i++)
@@ -137,7 +125,7 @@ __device__ static void bring_tiles(const struct maps &m,
 template <int S>
 __device__ static void multiply(const struct ct_ends &p, int half,
                                 const struct room &r, struct barriers *b,
-                                struct at_stage *stage, float (&sum)[32 * S])
+                                struct ct_stage *stage, float (&sum)[32 * S])
 {
     const bool speaks      = threadIdx.x % 32 == 0;
     const uint32_t weights = ct_shared_address(r.weights);
@@ -242,7 +230,7 @@ __device__ static void make_tiles(const struct maps &m,
 {
     const int half        = (int)threadIdx.x / 128;
     const bool speaks     = threadIdx.x % 128 == 0;
-    struct at_stage stage = { 0, 0 }, others = { 0, 0 };
+    struct ct_stage stage = { 0, 0 }, others = { 0, 0 };
     float sum[32 * S];
     uint64_t bits[2 * S];
 
@@ -373,18 +361,10 @@ static bool cut(const struct ct_conv *c, int form, struct ct_ends *out)
 extern "C" bool ct_cuda_ends_takes(const struct ct_conv *c, int form,
                                    int64_t *slots)
 {
-    const struct ct_conv_desc *d = &c->desc;
     struct ct_ends p;
 
-    if (d->n_spatial != 2 || d->group != 1 || c->taps != 1 ||
-        d->src_layout != CT_NHWC || d->dst_layout != CT_NHWC ||
-        d->src_type != CT_BF16 || d->dst_type != CT_BF16 ||
-        ct_cuda(c->dev)->major != 9 || form < 0 || form >= CT_ENDS_FORMS)
-        return false;
-    for (int i = 0; i < 2; i++)
-        if (d->stride[i] != 1 || d->pad[i] != 0)
-            return false;
-    if (!ct_find_encode() || !cut(c, form, &p))
+    if (form < 0 || form >= CT_ENDS_FORMS || !ct_cuda_points_fit(c) ||
+        !cut(c, form, &p))
         return false;
     *slots = p.shares;
     return true;

@@ -32,19 +32,6 @@ struct stages {
     uint64_t full[CT_POINTS_STAGES], empty[CT_POINTS_STAGES];
 };
 
-/* A stage, and the parity of its barriers' turn. */
-struct at_stage {
-    int at, parity;
-
-    __device__ void next(int stages)
-    {
-        if (++at == stages) {
-            at = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 /* Sums of a thread's two neighbouring columns. */
 struct columns {
     float2 first, s, t;
@@ -63,7 +50,7 @@ __device__ static void bring_tiles(const struct ct_points &p, int tile,
                                    const CUtensorMap *of_w, struct stages *b,
                                    char *tiles)
 {
-    struct at_stage stage = { 0, 1 };
+    struct ct_stage stage = { 0, 1 };
 
     for (; tile < end; tile++) {
         const int row    = tile % p.down * CT_POINTS_ROWS;
@@ -88,7 +75,7 @@ __device__ static void bring_tiles(const struct ct_points &p, int tile,
 template <int S>
 __device__ static void multiply(const struct ct_points &p, int half,
                                 struct stages *b, const char *tiles,
-                                struct at_stage *stage, float (&sum)[32 * S])
+                                struct ct_stage *stage, float (&sum)[32 * S])
 {
     const bool speaks = threadIdx.x % 32 == 0;
     int before        = -1;
@@ -229,7 +216,7 @@ __device__ static void make_tiles(const struct ct_points &p, int tile, int end,
                                   char *out, struct meeting *m, float4 *part)
 {
     const bool speaks     = threadIdx.x % 128 == 0;
-    struct at_stage stage = { 0, 0 };
+    struct ct_stage stage = { 0, 0 };
     struct columns c      = {};
     float sum[32 * S];
 
@@ -306,21 +293,25 @@ static bool cut(const struct ct_conv *c, int form, struct ct_points *out)
                          ct_cuda(c->dev)->n_multiprocessors, out);
 }
 
+extern "C" bool ct_cuda_points_fit(const struct ct_conv *c)
+{
+    const struct ct_conv_desc *d = &c->desc;
+
+    return d->n_spatial == 2 && d->group == 1 && c->taps == 1 &&
+           d->stride[0] == 1 && d->stride[1] == 1 && d->pad[0] == 0 &&
+           d->pad[1] == 0 && d->src_layout == CT_NHWC &&
+           d->dst_layout == CT_NHWC && d->src_type == CT_BF16 &&
+           d->dst_type == CT_BF16 && ct_cuda(c->dev)->major == 9 &&
+           ct_find_encode();
+}
+
 extern "C" bool ct_cuda_points_takes(const struct ct_conv *c, int form,
                                      int64_t *slots)
 {
-    const struct ct_conv_desc *d = &c->desc;
     struct ct_points p;
 
-    if (d->n_spatial != 2 || d->group != 1 || c->taps != 1 || d->has_bias ||
-        d->relu || d->src_layout != CT_NHWC || d->dst_layout != CT_NHWC ||
-        d->src_type != CT_BF16 || d->dst_type != CT_BF16 ||
-        ct_cuda(c->dev)->major != 9 || form < 0 || form >= CT_POINTS_FORMS)
-        return false;
-    for (int i = 0; i < 2; i++)
-        if (d->stride[i] != 1 || d->pad[i] != 0)
-            return false;
-    if (!ct_find_encode() || !cut(c, form, &p))
+    if (form < 0 || form >= CT_POINTS_FORMS || c->desc.has_bias ||
+        c->desc.relu || !ct_cuda_points_fit(c) || !cut(c, form, &p))
         return false;
     *slots = p.slots;
     return true;

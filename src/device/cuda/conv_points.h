@@ -12,8 +12,11 @@ extern "C" {
 
 enum { CT_POINTS_FORMS = 5 }; /* ways to cut the product; see points_cut.h */
 
-/* Whether this form takes the convolution: one point, no stride, bfloat16 in
- * NHWC, neither bias nor ReLU.  *slots: of the sums (ct_moments). */
+/* Whether a convolution is a product of matrices that this GPU's tensor cores
+ * take: one point, no stride, bfloat16 in NHWC. */
+bool ct_cuda_points_fit(const struct ct_conv *c);
+/* Whether this form takes it: it fits, and has neither bias nor ReLU.  *slots:
+ * of the sums (ct_moments). */
 bool ct_cuda_points_takes(const struct ct_conv *c, int form, int64_t *slots);
 
 /* y = ..., from weights that are out_channels x in_channels of bfloat16, and

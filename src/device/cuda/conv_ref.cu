@@ -188,13 +188,11 @@ static enum ct_status ref_backward_weights(struct ct_conv *c, const float *x,
                                            float *db)
 {
     const int64_t n = c->desc.out_channels * c->in_group * c->taps;
-    const struct ct_bias_desc bias = { c->desc.batch, c->desc.out_channels,
-                                       c->out_spatial, CT_PLAIN, CT_F32 };
 
     backward_weights<<<(unsigned)n, CT_BLOCK, 0, ct_cuda_stream(c->dev)>>>(
         shape_of(c), x, dy, dw);
     CT_TRY(CT_CUDA_LAUNCHED(c->dev, "backward_weights"));
-    return db ? ct_bias_backward(c->dev, &bias, dy, db) : CT_OK;
+    return ct_conv_bias_gradient(c, dy, db);
 }
 
 /* By name, as a C file would: slots may be added in any place. */

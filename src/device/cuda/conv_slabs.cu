@@ -34,19 +34,6 @@ struct stages {
     uint64_t full[CT_SLAB_STAGES], empty[CT_SLAB_STAGES];
 };
 
-/* A stage, and the parity of its barriers' turn. */
-struct at_stage {
-    int at, parity;
-
-    __device__ void next(int stages)
-    {
-        if (++at == stages) {
-            at = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 /* What one block has to do. */
 struct part_of {
     int row, column;  /* the first slabs */
@@ -88,7 +75,7 @@ __device__ static void bring_boxes(const struct ct_slabs &s,
     const int slab    = s.positions * CT_SLAB_ROW;
     const int rows    = min(ROWS, s.n_rows - p.row);
     const int columns = min(COLUMNS, s.n_columns - p.column);
-    struct at_stage stage = { 0, 1 };
+    struct ct_stage stage = { 0, 1 };
 
     for (int box = p.box; box < p.end_box; box++) {
         const int x = box % s.n_box[0] * s.box[0];
@@ -127,7 +114,7 @@ __device__ static void multiply(const struct ct_slabs &s,
                                 float (&sum)[32 * SLABS])
 {
     const int slab        = s.positions * CT_SLAB_ROW;
-    struct at_stage stage = { 0, 0 };
+    struct ct_stage stage = { 0, 0 };
     int before            = -1;
 
     for (int box = p.box; box < p.end_box; box++) {

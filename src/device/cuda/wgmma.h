@@ -92,6 +92,20 @@ __device__ inline void ct_barrier_wait_long(uint64_t *b, int parity)
                  : "memory");
 }
 
+/* The stage of a ring at which a thread is, and the parity of its barriers'
+ * turn. */
+struct ct_stage {
+    int at, parity;
+
+    __device__ void next(int stages)
+    {
+        if (++at == stages) {
+            at = 0;
+            parity ^= 1;
+        }
+    }
+};
+
 /* Until all of these n threads are there; barriers have numbers from 1 on. */
 __device__ inline void ct_threads_meet(int barrier, int n)
 {
