@@ -179,10 +179,18 @@ class TestFiles(Case):
 
 class TestInterrupt(Case):
 
-    CODE = """import caffe
+    CODE = """import threading
+import time
+import caffe
 solver = caffe.SGDSolver('solver.prototxt')
 solver.step(1)
-print('trains', flush=True)
+
+def tell():
+    while solver.iter < 3:
+        time.sleep(0.01)
+    print('trains', flush=True)
+
+threading.Thread(target=tell).start()
 %s
 """
 
@@ -198,7 +206,6 @@ print('trains', flush=True)
                                  stderr=subprocess.PIPE, text=True)
         try:
             self.assertEqual(child.stdout.readline(), 'trains\n')
-            time.sleep(0.3)
             child.send_signal(signal.SIGINT)
             out, error = child.communicate(timeout=60)
         finally:

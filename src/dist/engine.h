@@ -361,6 +361,10 @@ CT_MUST_CHECK enum ct_status dist_store_open(
     struct ct_dist *d, const struct ct_net *net,
     const struct ct_params_user *user, struct ct_shared_params *out);
 void dist_store_drop(struct ct_dist *d); /* buffers in it stay valid */
+/* Seconds until a lost rank's memory is left to it; tests set it.  The kernel
+ * may release the lock of a process a moment after others have certified its
+ * end.  A process that has left ends when it is done: nobody waits for it. */
+extern double dist_store_patience;
 /* Implements struct ct_job_ops. */
 bool dist_store_keep(struct ct_exchange *x, const struct ct_net *net,
                      struct ct_buffer **diff);

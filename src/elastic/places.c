@@ -17,11 +17,12 @@ bool places_is_here(const struct ct_ip *ip)
 {
     static const uint8_t six_loopback[16] = { [15] = 1 };
     struct ct_ip own[CARD_ADDRESSES];
-    const int n = ct_list_addresses(own, CARD_ADDRESSES);
+    int n;
 
     if (ip->family == AF_INET ? ip->ip[0] == 127
                               : memcmp(ip->ip, six_loopback, 16) == 0)
         return true;
+    n = ct_list_addresses(own, CARD_ADDRESSES); /* that may take long */
     for (int i = 0; i < n; i++)
         if (own[i].family == ip->family &&
             memcmp(own[i].ip, ip->ip, ip->family == AF_INET ? 4 : 16) == 0)

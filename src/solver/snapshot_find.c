@@ -327,12 +327,14 @@ static enum ct_status newest_listed(const char *folder, const char *stem,
                    "solverstate", folder, stem);
 }
 
+double solver_find_patience = 2;
+
 static enum ct_status newest_of(const char *folder, const char *stem,
                                 int64_t limit, struct snapshot_origin from,
                                 char **path, int64_t *iter)
 {
     const struct timespec nap = { 0, 100000000 };
-    const double end          = ct_now() + 2; /* of waiting */
+    const double end          = ct_now() + solver_find_patience;
 
     do {
         bool changing           = false;

@@ -64,6 +64,8 @@ CT_MUST_CHECK enum ct_status solver_find_newest(const char *prefix,
                                                 int64_t limit,
                                                 struct snapshot_origin from,
                                                 char **path, int64_t *iter);
+/* Seconds that it waits for one which is being written; tests set it. */
+extern double solver_find_patience;
 /* Removes snapshots of the prefix up to iteration `iter`, except the `keep`
  * newest of them; on ranks other than 0 only the files of `rank`. */
 void solver_remove_older(const char *prefix, int rank, int64_t iter, int keep);

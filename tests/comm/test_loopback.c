@@ -401,7 +401,7 @@ TEST(loopback, waits_of_every_kind_end_with_the_view)
     }
     for (int r = 0; r < 4; r++)
         pthread_join(rank[r].thread, NULL);
-    ASSERT(ct_now() - start < 5);
+    ASSERT(ct_now() - start < 60);
     for (int r = 1; r < 4; r++) {
         ASSERT_INT(CT_ECOMM, rank[r].status);
         ASSERT_HAS("the view is over", rank[r].why);

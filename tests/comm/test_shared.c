@@ -250,6 +250,13 @@ static void nap(double seconds)
     nanosleep(&t, NULL);
 }
 
+/* Until so many have come; a minute at most. */
+static void await(const atomic_int *n, int least)
+{
+    for (int ms = 0; ms < 60000 && atomic_load(n) < least; ms++)
+        nap(1e-3);
+}
+
 /* Rank 1 comes when the others sleep; they wake. */
 static enum ct_status late_rank(struct ct_comm *c, void *arg)
 {
@@ -289,14 +296,14 @@ static enum ct_status idle_rank(struct ct_comm *c, void *arg)
 
     CT_TRY(ct_shared_create(c, 10, PIECES, &s));
     st = post_chain(s, &x, &ticket);
-    for (int i = 0; c->rank == 1 && i < 500 && atomic_load(n_seen) < 2; i++)
-        nap(0.01);
+    if (c->rank == 1)
+        await(n_seen, 2);
     if (st == CT_OK)
         st = ct_shared_wait(s, ticket);
     if (st == CT_OK && c->rank == 1 && x.n_mine > 0)
         st = ct_fail(CT_EINTERNAL, "it did %d pieces", x.n_mine);
     atomic_fetch_add(n_seen, 1);
-    nap(0.05); /* who leaves is missed */
+    await(n_seen, 3); /* who leaves is missed */
     ct_shared_destroy(s);
     return st;
 }
@@ -310,10 +317,15 @@ TEST(shared, who_waits_relieves_who_is_busy)
 
 enum { LEAVE, ABORT, STALL };
 
-/* Rank 1 never posts; what it does instead is *arg. */
+struct absence {
+    int        how;    /* what rank 1 does instead of posting */
+    atomic_int n_done; /* rank 0 has ended its wait */
+};
+
 static enum ct_status absent_rank(struct ct_comm *c, void *arg)
 {
-    const int how = *(int *)arg;
+    struct absence *a = arg;
+    const int how     = a->how;
     struct ct_shared *s;
     uint64_t ticket;
     enum ct_status st = CT_OK;
@@ -323,13 +335,14 @@ static enum ct_status absent_rank(struct ct_comm *c, void *arg)
         if (how == ABORT)
             ct_window_abort(s->window);
         if (how != LEAVE)
-            nap(1);
+            await(&a->n_done, 1);
     } else {
         if (how == STALL)
             c->stall_after = 0.2;
         st = ct_shared_post(s, "sum", 0, 100, &ticket);
         if (st == CT_OK)
             st = ct_shared_wait(s, ticket);
+        atomic_store(&a->n_done, 1);
     }
     ct_shared_destroy(s);
     return st;
@@ -342,9 +355,10 @@ TEST(shared, a_rank_that_does_not_come_ends_the_wait_with_its_name)
                                        "rank 0: nothing from or to rank 1" };
 
     for (int how = LEAVE; how <= STALL; how++) {
+        struct absence a = { .how = how };
         struct rank r[MOST_RANKS];
 
-        ranks_try(2, NULL, absent_rank, &how, r);
+        ranks_try(2, NULL, absent_rank, &a, r);
         ASSERT_OK(r[1].status);
         ASSERT_STATUS(CT_ECOMM, r[0].status);
         ASSERT_HAS(why[how], r[0].why);
@@ -354,7 +368,7 @@ TEST(shared, a_rank_that_does_not_come_ends_the_wait_with_its_name)
 static enum ct_status count_tick(struct ct_comm *c, void *arg)
 {
     (void)c;
-    ++*(int *)arg;
+    atomic_fetch_add((atomic_int *)arg, 1);
     return CT_OK;
 }
 
@@ -372,40 +386,48 @@ static void *wait_main(void *arg)
     return NULL;
 }
 
-/* Rank 1 comes late; rank 0 waits for it on its own thread, or on another
- * where *arg says so. */
+struct ticking {
+    bool       apart; /* rank 0 waits on another thread than its own */
+    atomic_int n_ticks[2], n_done;
+};
+
+/* Rank 1 comes when rank 0 has ticked, or long after it would have. */
 static enum ct_status ticking_rank(struct ct_comm *c, void *arg)
 {
-    const bool apart = *(bool *)arg;
-    struct wait w    = { 0 };
+    struct ticking *t = arg;
+    const bool apart  = t->apart;
+    struct wait w     = { 0 };
     pthread_t thread;
-    int n_ticks = 0;
 
     CT_TRY(ct_shared_create(c, 100, 0, &w.shared));
     c->tick     = count_tick;
-    c->tick_arg = &n_ticks;
-    if (c->rank == 1)
+    c->tick_arg = &t->n_ticks[c->rank];
+    if (c->rank == 1 && apart)
         nap(0.5);
+    else if (c->rank == 1)
+        await(&t->n_ticks[0], 1);
     w.st = ct_shared_post(w.shared, "sum", 0, 100, &w.ticket);
     if (w.st == CT_OK && apart && pthread_create(&thread, NULL, wait_main,
                                                  &w) == 0)
         pthread_join(thread, NULL);
     else if (w.st == CT_OK)
         wait_main(&w);
-    nap(0.05); /* who leaves is missed */
+    atomic_fetch_add(&t->n_done, 1);
+    await(&t->n_done, 2); /* who leaves is missed */
     ct_shared_destroy(w.shared);
-    if (w.st == CT_OK && c->rank == 0 && (n_ticks > 0) == apart)
-        return ct_fail(CT_EINTERNAL, "%d ticks", n_ticks);
+    if (w.st == CT_OK && c->rank == 0 &&
+        (atomic_load(&t->n_ticks[0]) > 0) == apart)
+        return ct_fail(CT_EINTERNAL, "%d ticks", atomic_load(&t->n_ticks[0]));
     return w.st;
 }
 
 TEST(shared, a_wait_ticks_on_the_thread_that_owns_the_comm_alone)
 {
-    bool apart = false;
+    for (int apart = 0; apart < 2; apart++) {
+        struct ticking t = { .apart = apart };
 
-    ranks_run(2, NULL, ticking_rank, &apart);
-    apart = true;
-    ranks_run(2, NULL, ticking_rank, &apart);
+        ranks_run(2, NULL, ticking_rank, &t);
+    }
 }
 
 TEST(shared, ranks_on_several_hosts_are_refused)

@@ -350,19 +350,23 @@ static enum ct_status no_job(struct ct_comm *c, void *arg)
     return CT_OK;
 }
 
-static enum ct_status slow_barrier(struct ct_comm *c, void *arg)
+static enum ct_status gated_barrier(struct ct_comm *c, void *arg)
 {
-    (void)arg;
-    usleep(50000);
+    CT_TRY(gate_job(c, arg));
     return ct_barrier(c);
 }
+
+struct turns {
+    struct ct_transport *both[2];
+    struct gate          submitted; /* rank 0's jobs are */
+};
 
 /* Rank 0 has two jobs when it says which is first, and it is the second; rank
  * 1 has the other one alone, and waits for its turn. */
 static enum ct_status wait_for_turn(struct ct_comm *c, void *arg)
 {
-    struct ct_transport **both = arg;
-    struct ct_job first = { .run = slow_barrier };
+    struct turns *w     = arg;
+    struct ct_job first = { .run = gated_barrier, .arg = &w->submitted };
     struct ct_job job[] = { { .run = no_job, .priority = 2 },
                             { .run = no_job, .priority = 1 } };
     struct ct_comm_thread *t;
@@ -370,15 +374,16 @@ static enum ct_status wait_for_turn(struct ct_comm *c, void *arg)
 
     CT_TRY(ct_comm_thread_create(c, &(struct ct_comm_thread_options){
                                         .order = CT_JOBS_AGREED }, &t));
-    both[c->rank] = c->transport;
+    w->both[c->rank] = c->transport;
     ct_job_submit(t, &first);
     ct_job_submit(t, &job[0]);
     if (c->rank == 0) {
         ct_job_submit(t, &job[1]);
+        atomic_store(&w->submitted.open, true);
         CT_TRY(ct_job_wait(&first));
         usleep(100000);
-        both[1]->ops->over(both[1]);
-        both[0]->ops->over(both[0]);
+        for (int r = 1; r >= 0; r--)
+            w->both[r]->ops->over(w->both[r]);
     }
     st = ct_job_wait(&job[0]);
     ct_comm_thread_destroy(t);
@@ -387,10 +392,10 @@ static enum ct_status wait_for_turn(struct ct_comm *c, void *arg)
 
 TEST(thread, a_job_that_waits_for_its_turn_ends_with_the_view)
 {
-    struct ct_transport *both[2] = { NULL };
+    struct turns w = { .both = { NULL } };
     struct rank rank[2];
 
-    ranks_try(2, NULL, wait_for_turn, both, rank);
+    ranks_try(2, NULL, wait_for_turn, &w, rank);
     ASSERT_INT(CT_ECOMM, rank[1].status);
     ASSERT_HAS("the view is over", rank[1].why);
 }

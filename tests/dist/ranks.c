@@ -2,6 +2,7 @@
 #include "dist/ranks.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -239,6 +240,13 @@ void ranks_over(const struct rank *r)
     pthread_mutex_unlock(&leaving);
 }
 
+static atomic_int n_failed; /* ranks of the job */
+
+bool ranks_have_failed(void)
+{
+    return atomic_load(&n_failed) > 0;
+}
+
 static void *rank_thread(void *arg)
 {
     struct rank *r    = arg;
@@ -253,6 +261,7 @@ static void *rank_thread(void *arg)
         r->st = run_rank(r, d, dev);
     if (r->st != CT_OK) {
         snprintf(r->why, sizeof(r->why), "%s", ct_last_error());
+        atomic_fetch_add(&n_failed, 1);
         if (!r->how->quiet)
             ct_dist_abort(d, 1);
     }
@@ -295,6 +304,7 @@ struct rank *ranks_train_so(const struct ranks_how *how)
                             how->options, strlen(how->options), "test", &p));
     test_defer(free_message, p);
     ASSERT_OK(test_ends(n, &loop, t));
+    atomic_store(&n_failed, 0);
     for (int i = 0; i < n; i++) {
         r[i].transport = t[i];
         r[i].param     = param;

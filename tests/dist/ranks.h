@@ -94,6 +94,9 @@ struct rank *ranks_resume(int n, const char *more, const char *options,
 struct rank *ranks_train_at_once(int n, const char *more,
                                  const char *options);
 
+/* From `each`: a rank of this job has failed. */
+bool ranks_have_failed(void);
+
 /* It computes as rank 0 does: a CPU and a GPU round differently. */
 bool ranks_alike(int number);
 

@@ -93,7 +93,7 @@ static void note(const struct rank *r, int iter)
     if (rank == 0)
         atomic_store(&rank_0_at, iter);
     /* On a busy machine another rank may come late, and end all of them. */
-    for (int ms = 0; rank == SLOW && i == 3 && ms < 20000 &&
+    for (int ms = 0; rank == SLOW && i == 3 && ms < 60000 &&
                      atomic_load(&rank_0_at) < goal; ms++)
         usleep(1000);
     if (rank == SLOW && i == 3)
@@ -197,11 +197,13 @@ TEST(deadline, a_snapshot_knows_who_is_behind)
     expect_lead(5);
     ASSERT_OK(ranks_train_so(&how)[SLOW].st);
     before = seen.n[SLOW];
+    ASSERT(before >= 4);
     last   = seen.first[SLOW][before - 4]; /* the batch that comes next */
     ASSERT(before < 20);
     expect_lead(0);
-    how.steps  = 4;
-    how.resume = state;
+    how.steps   = 4;
+    how.resume  = state;
+    how.options = "deadline: 60"; /* nobody is late */
     ASSERT_OK(ranks_train_so(&how)[SLOW].st);
     ASSERT(seen.n[SLOW] > 0);
     ASSERT(seen.first[SLOW][0] == last);
@@ -278,7 +280,7 @@ static enum ct_solver_action stop_at_five(void *rank)
 TEST(deadline, a_rank_that_is_late_for_a_stop_stops)
 {
     struct ranks_how how = { .n_ranks = 3, .steps = STEPS,
-                             .options = "deadline: 0.02 stall: 3",
+                             .options = "deadline: 0.02 stall: 60",
                              .each = come_back_late, .action = stop_at_five };
     struct rank *r;
 
@@ -293,10 +295,11 @@ TEST(deadline, a_rank_that_is_late_for_a_stop_stops)
     ASSERT(r[0].iter < STEPS);
 }
 
-/* Rank 0 tests for longer than a stall, and moves. */
+/* Rank 0 tests for longer than a stall and the seconds that it has to speak
+ * first, and moves. */
 static void test_long(const struct rank *r, int iter)
 {
-    double end = ct_now() + 4.5;
+    double end = ct_now() + 17;
 
     while (r->number == 0 && iter == 3 && ct_now() < end) {
         ct_pulse_set(r->exchange->facts.pulse, CT_PULSE_TEST, "conv");
@@ -304,18 +307,19 @@ static void test_long(const struct rank *r, int iter)
     }
 }
 
-/* A rank stands still for longer than a stall. */
+/* A rank stands still until another one has had enough, or for a minute. */
 static void stand_still(const struct rank *r, int iter)
 {
-    if (r->number == SLOW && iter == 3)
-        usleep(2500000);
+    for (int ms = 0; r->number == SLOW && iter == 3 && ms < 60000 &&
+                     !ranks_have_failed(); ms++)
+        usleep(1000);
 }
 
 TEST(deadline, a_long_test_of_rank_0_is_no_stall)
 {
     static const char *const options[] = {
-        "deadline: 0.02 stall: 3", "deadline: 0.02 stall: 3 servers: 1",
-        "groups: 2 staleness: 0 stall: 3",
+        "deadline: 0.02 stall: 10", "deadline: 0.02 stall: 10 servers: 1",
+        "groups: 2 staleness: 0 stall: 10",
     };
     static const int n_ranks[] = { 3, 4, 4 };
 
@@ -335,7 +339,7 @@ TEST(deadline, a_long_test_of_rank_0_is_no_stall)
 TEST(deadline, a_rank_that_stands_still_is_named_by_those_who_push)
 {
     static const char *const options[] = {
-        "road: 'ps' stall: 1", "groups: 2 staleness: 0 stall: 1",
+        "road: 'ps' stall: 5", "groups: 2 staleness: 0 stall: 5",
     };
 
     ranks_make_data();
@@ -356,10 +360,10 @@ static void go_slowly(const struct rank *r, int iter)
 /* Longer than a stall and the seconds that rank 0 has to speak first. */
 TEST(deadline, ranks_that_serve_wait_however_long_training_takes)
 {
-    struct ranks_how how = { .n_ranks = 4, .steps = 18, .n_servers = 2,
+    struct ranks_how how = { .n_ranks = 4, .steps = 42, .n_servers = 2,
                              .each    = go_slowly,
                              .options = "road: 'sharded' servers: 2 "
-                                        "stall: 1" };
+                                        "stall: 10" };
     struct rank *r;
 
     ranks_make_data();
@@ -369,24 +373,44 @@ TEST(deadline, ranks_that_serve_wait_however_long_training_takes)
             FAIL("rank %d: %s", k, r[k].why);
 }
 
-static atomic_int n_without, n_suspect;
+static atomic_int n_without, n_without_it_alone, n_suspect;
+static bool has_slept; /* the slow rank */
 
+/* Of the slow rank. */
 static void count_lines(enum ct_log_level level, const char *line, void *arg)
 {
+    const char *who = strstr(line, "went on without rank ");
+
     (void)level, (void)arg;
-    n_without += strstr(line, "went on without rank") != NULL;
-    n_suspect += strstr(line, "is suspect") != NULL;
+    n_without += who && *strpbrk(who, "2;") == '2';
+    n_without_it_alone += strstr(line, "went on without rank 2;") != NULL;
+    n_suspect += strstr(line, "Rank 2 is suspect") != NULL;
+}
+
+/* The slow rank comes back when rank 0 is at the end. */
+static void sleep_once(const struct rank *r, int iter)
+{
+    if (r->number == 0)
+        atomic_store(&rank_0_at, iter);
+    if (r->number != SLOW || iter < 3 || has_slept)
+        return;
+    has_slept = true;
+    for (int ms = 0; ms < 60000 && atomic_load(&rank_0_at) < r->how->steps;
+         ms++)
+        usleep(1000);
 }
 
 /* It misses some twenty iterations in a row. */
 TEST(deadline, of_a_suspect_rank_the_log_warns_once)
 {
-    struct ranks_how how = { .n_ranks = 3, .steps = 25, .each = stand_still,
+    struct ranks_how how = { .n_ranks = 3, .steps = 25, .each = sleep_once,
                              .options = "deadline: 0.02" };
     struct rank *r;
 
     ranks_make_data();
-    n_without = n_suspect = 0;
+    n_without = n_without_it_alone = n_suspect = 0;
+    has_slept = false;
+    atomic_store(&rank_0_at, 0);
     ct_log_set_sink(count_lines, NULL);
     ct_log_set_level(CT_LOG_WARNING);
     r = ranks_train_so(&how);
@@ -396,7 +420,7 @@ TEST(deadline, of_a_suspect_rank_the_log_warns_once)
         if (r[k].st != CT_OK)
             FAIL("rank %d: %s", k, r[k].why);
     ASSERT(n_suspect >= 1);
-    /* On a busy machine others are late now and then, too. */
+    /* On a busy machine it is late before that, too, and so are others. */
     ASSERT(n_without >= n_suspect * LIVE_MISSES);
-    ASSERT(n_without < n_suspect * LIVE_MISSES + 10);
+    ASSERT(n_without_it_alone < n_suspect * LIVE_MISSES + 10);
 }

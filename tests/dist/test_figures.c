@@ -7,12 +7,12 @@
 static struct ct_rank_state seen[3];
 static bool known[3];
 
-/* Rank 0 looks until the watching threads have told all; 10 s at most. */
+/* Rank 0 looks until the watching threads have told all; a minute at most. */
 static void look(const struct rank *r, int iter)
 {
     bool all = false;
 
-    for (int n = 0; r->number == 0 && iter == 6 && !all && n < 100; n++) {
+    for (int n = 0; r->number == 0 && iter == 6 && !all && n < 600; n++) {
         usleep(100000);
         all = true;
         for (int i = 0; i < 3; i++) {

@@ -241,23 +241,30 @@ TEST(store, nobody_goes_on_beside_a_rank_that_lives)
     as_one("", steps[0]);
 }
 
+static void forget_patience(void *usual)
+{
+    dist_store_patience = *(double *)usual;
+}
+
 /* It ends when it is done with what it has: others do not wait for its end, as
- * they do for 50 ms where a rank was lost. */
+ * they do where a rank was lost, here for a minute. */
 TEST(store, nobody_waits_for_the_end_of_a_rank_that_has_left)
 {
     static const int steps[RANKS] = { 14, 9, 5 };
-    double least                  = 1;
+    static double usual;
 
     skip_on_gpu();
+    usual               = dist_store_patience;
+    dist_store_patience = 60;
+    test_defer(forget_patience, &usual);
     ranks_make_data();
     ranks_batch(RANKS_BATCH);
-    for (int i = 0; i < 5; i++) {
-        train("batch: 'global'", "", steps, LEAVES);
-        for (int r = 1; r < RANKS; r++) {
-            const double *at = &leaver[0].at[steps[r]];
+    train("batch: 'global'", "", steps, LEAVES);
+    for (int r = 1; r < RANKS; r++) {
+        const double *at = &leaver[0].at[steps[r]];
 
-            least = at[0] - at[-1] < least ? at[0] - at[-1] : least;
-        }
+        if (!(at[0] - at[-1] < 30))
+            FAIL("as rank %d left, an iteration took %.1f s", r,
+                 at[0] - at[-1]);
     }
-    ASSERT(least < 0.045);
 }

@@ -68,7 +68,7 @@ static void until_it_fails(struct ct_pulse *p)
 }
 
 /* Longer than a stall, and never at rest. */
-static double long_s = 4;
+static double long_s = 12;
 
 static void move_on(struct ct_pulse *p)
 {
@@ -207,7 +207,7 @@ TEST(watch, a_stall_ends_the_job_with_that_text)
 {
     struct waiter w[3];
 
-    wait_for_rank_2(w, NULL, 1, until_it_fails);
+    wait_for_rank_2(w, NULL, 5, until_it_fails);
     for (int r = 0; r < 3; r++)
         ASSERT_STATUS(CT_ECOMM, w[r].st);
     ASSERT_HAS("for rank 2 (pid ", w[0].why);
@@ -235,7 +235,7 @@ static void end_without_rank_2(const int *host)
     struct waiter w[3];
 
     for (int r = 0; r < 3; r++)
-        w[r] = (struct waiter){ .stall = 1, .meet = come_to_the_end,
+        w[r] = (struct waiter){ .stall = 10, .meet = come_to_the_end,
                                 .before = r == 2 ? work_on : NULL };
     run_waiters(w, 3, host);
     for (int r = 0; r < 3; r++)
@@ -255,7 +255,7 @@ TEST(watch, a_slow_snapshot_is_no_stall)
 {
     struct waiter w[3];
 
-    wait_for_rank_2(w, NULL, 1, write_slowly);
+    wait_for_rank_2(w, NULL, 10, write_slowly);
     for (int r = 0; r < 3; r++)
         ASSERT_OK(w[r].st);
     ASSERT_HAS("snapshot", noted);
@@ -265,7 +265,7 @@ TEST(watch, a_rank_that_moves_on_is_waited_for)
 {
     struct waiter w[3];
 
-    wait_for_rank_2(w, NULL, 3, move_on);
+    wait_for_rank_2(w, NULL, 10, move_on);
     for (int r = 0; r < 3; r++)
         ASSERT_OK(w[r].st);
     ASSERT_HAS("test of layer conv2", noted);
@@ -277,9 +277,9 @@ TEST(watch, a_rank_of_another_host_that_moves_on_is_waited_for)
     static const int host[] = { 0, 1, 2 };
     struct waiter w[3];
 
-    long_s = 9; /* than a stall and the time that rank 0 has to speak */
-    wait_for_rank_2(w, host, 3, move_on);
-    long_s = 4;
+    long_s = 17; /* than a stall and the time that rank 0 has to speak */
+    wait_for_rank_2(w, host, 10, move_on);
+    long_s = 12;
     for (int r = 0; r < 3; r++)
         if (w[r].st != CT_OK)
             FAIL("rank %d: %s", r, w[r].why);
@@ -310,7 +310,7 @@ TEST(watch, groups_and_servers_wait_for_a_rank_that_moves_on)
 {
     struct waiter w[MOST];
 
-    wait_for_rank_3(w, 2, move_on);
+    wait_for_rank_3(w, 10, move_on);
     for (int r = 0; r < MOST; r++)
         ASSERT_OK(w[r].st);
     ASSERT_HAS("for rank 3 (pid ", noted);
@@ -321,7 +321,7 @@ TEST(watch, a_stall_of_a_group_ends_the_job_with_that_text)
 {
     struct waiter w[MOST];
 
-    wait_for_rank_3(w, 1, until_it_fails);
+    wait_for_rank_3(w, 5, until_it_fails);
     for (int r = 0; r < MOST; r++)
         ASSERT_STATUS(CT_ECOMM, w[r].st);
     ASSERT_HAS("for rank 3 (pid ", w[0].why);

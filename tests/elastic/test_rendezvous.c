@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -65,11 +66,22 @@ TEST(rendezvous, what_nobody_touches_any_more_is_no_job)
     rendezvous_close(&r);
 }
 
+static void close_port(void *fd)
+{
+    close((int)(intptr_t)fd);
+}
+
+/* Nobody else gets this port while the test runs, and nobody answers there:
+ * who wants it in particular has it. */
 static uint16_t free_port(void)
 {
+    const int on  = 1;
     uint16_t port = 0;
+    const int fd  = ct_reserve_port(&port);
 
-    close(ct_listen(&port));
+    ASSERT(fd >= 0);
+    ASSERT_INT(0, setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+    test_defer(close_port, (void *)(intptr_t)fd);
     return ntohs(port);
 }
 
@@ -168,51 +180,89 @@ TEST(rendezvous, a_port_that_others_have_keeps_nobody_away)
     close(there);
 }
 
-/* Takes calls for longer than a look lasts, and then is gone. */
-static void *hang_up_late(void *arg)
-{
-    const int *fd = arg;
+/* Two who take calls, and do not answer. */
+struct silent {
+    int         fd[2];
+    bool        together; /* both had a call at the same time */
+    atomic_bool gone;     /* and were called again; then they went */
+};
 
-    sleep(11);
-    close(fd[0]);
-    close(fd[1]);
+/* The call that it has, or -1: a newer one, where there is one. */
+static int take_call(int listener, int call)
+{
+    struct pollfd p = { .fd = listener, .events = POLLIN };
+
+    if (poll(&p, 1, 100) != 1)
+        return call;
+    close(call);
+    return accept(listener, NULL, NULL);
+}
+
+static bool is_open(int call)
+{
+    struct pollfd p = { .fd = call, .events = POLLRDHUP };
+
+    return call >= 0 && poll(&p, 1, 0) == 0;
+}
+
+static void *say_nothing(void *arg)
+{
+    struct silent *s = arg;
+    const double end = ct_now() + 60;
+    int call[2]      = { -1, -1 };
+    struct pollfd p  = { .fd = s->fd[0], .events = POLLIN };
+
+    while (!s->together && ct_now() < end) {
+        for (int i = 0; i < 2; i++)
+            call[i] = take_call(s->fd[i], call[i]);
+        s->together = is_open(call[0]) && is_open(call[1]);
+    }
+    atomic_store(&s->gone, poll(&p, 1, 60000) == 1);
+    for (int i = 0; i < 2; i++) {
+        close(call[i]);
+        close(s->fd[i]);
+    }
     return NULL;
 }
 
-/* Two that take calls and do not answer are asked at the same time, and waited
- * for: there is no job once they are gone. */
+/* Two that take calls and do not answer are asked at the same time, and again:
+ * there is no job once they are gone. */
 TEST(rendezvous, doors_are_asked_together_and_waited_for)
 {
     char secret[300];
-    uint16_t port[2]   = { 0, 0 };
-    int fd[2]          = { ct_listen(&port[0]), ct_listen(&port[1]) };
-    const double begin = ct_now();
+    uint16_t port[2] = { 0, 0 };
+    struct silent s  = { .fd = { ct_listen(&port[0]), ct_listen(&port[1]) } };
     pthread_t thread;
     struct rendezvous r;
+    enum ct_status st;
+    bool gone;
 
     if (seal_init() != CT_OK)
         return; /* there are no elastic jobs in this build */
     snprintf(secret, sizeof(secret), "%s", test_path("secret"));
     snprintf(where, sizeof(where), "127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d",
              free_port(), ntohs(port[0]), ntohs(port[1]));
-    pthread_create(&thread, NULL, hang_up_late, fd);
-    ASSERT_OK(rendezvous_open_within(&r, where, secret, 30));
-    ASSERT(r.founds);
-    ASSERT(ct_now() - begin > 10 && ct_now() - begin < 18);
+    pthread_create(&thread, NULL, say_nothing, &s);
+    st   = rendezvous_open_within(&r, where, secret, 60);
+    gone = atomic_load(&s.gone);
     pthread_join(thread, NULL);
+    ASSERT_OK(st);
+    ASSERT(r.founds);
+    ASSERT(s.together && gone);
     rendezvous_close(&r);
 }
 
-/* Takes one call, and is killed before it answers. */
-static void *hang_up_once(void *arg)
+/* Takes two calls, and hangs up before it answers. */
+static void *hang_up_twice(void *arg)
 {
     const int *listener = arg;
     struct pollfd p     = { .fd = *listener, .events = POLLIN };
+    intptr_t n          = 0;
 
-    if (poll(&p, 1, 20000) == 1)
+    for (; n < 2 && poll(&p, 1, 60000) == 1; n++)
         close(accept(*listener, NULL, NULL));
     close(*listener);
-    return NULL;
+    return (void *)n;
 }
 
 /* A rank that ends as it is asked says nothing of its job, whose other ranks
@@ -220,22 +270,24 @@ static void *hang_up_once(void *arg)
 TEST(rendezvous, a_door_of_this_machine_that_hangs_up_is_asked_again)
 {
     char secret[300];
-    uint16_t port      = 0;
-    int listener       = ct_listen(&port);
-    const double begin = ct_now();
+    uint16_t port = 0;
+    int listener  = ct_listen(&port);
+    void *n_calls;
     pthread_t thread;
     struct rendezvous r;
+    enum ct_status st;
 
     if (seal_init() != CT_OK)
         return; /* there are no elastic jobs in this build */
     snprintf(secret, sizeof(secret), "%s", test_path("secret"));
     snprintf(where, sizeof(where), "127.0.0.1:%d,127.0.0.1:%d", free_port(),
              ntohs(port));
-    pthread_create(&thread, NULL, hang_up_once, &listener);
-    ASSERT_OK(rendezvous_open_within(&r, where, secret, 30));
+    pthread_create(&thread, NULL, hang_up_twice, &listener);
+    st = rendezvous_open_within(&r, where, secret, 60);
+    pthread_join(thread, &n_calls);
+    ASSERT_OK(st);
     ASSERT(r.founds); /* nobody is there any more */
-    ASSERT(ct_now() - begin > 0.5);
-    pthread_join(thread, NULL);
+    ASSERT_INT(2, (intptr_t)n_calls);
     rendezvous_close(&r);
 }
 
@@ -252,7 +304,7 @@ TEST(rendezvous, who_finds_the_job_joins_it_though_it_cannot_write)
     if (seal_init() != CT_OK)
         return; /* there are no elastic jobs in this build */
     snprintf(where, sizeof(where), "file:%s", test_path("full"));
-    ASSERT_OK(rendezvous_open_within(&first, where, NULL, 1));
+    ASSERT_OK(rendezvous_open_within(&first, where, NULL, 60));
     ASSERT(first.founds && first.file);
     c.secret = first.secret;
     c.door   = first.door;
@@ -262,7 +314,7 @@ TEST(rendezvous, who_finds_the_job_joins_it_though_it_cannot_write)
     none = (struct rlimit){ 0, limit.rlim_max };
     signal(SIGXFSZ, SIG_IGN);
     ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &none));
-    ASSERT_OK(rendezvous_open_within(&second, where, NULL, 1));
+    ASSERT_OK(rendezvous_open_within(&second, where, NULL, 60));
     ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &limit));
     ASSERT(!second.founds && second.n_knock > 0);
     ASSERT(!second.file);

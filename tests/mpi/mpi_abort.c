@@ -60,7 +60,7 @@ int main(void)
     if (ct_dist_create(NULL, &d) != CT_OK || !d)
         return 2;
     if (ct_dist_rank(d) == 0) /* does not come */
-        nap(30000);
+        nap(80000);
     ct_job_submit(d->view.thread, &job);
     nap(500);
     ct_dist_abort(d, 1);

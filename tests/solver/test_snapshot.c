@@ -1,5 +1,6 @@
 /* test_snapshot.c - snapshots on bad disks, in moved folders, half gone. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -257,26 +258,26 @@ TEST(snapshot, one_that_fails_does_not_end_training)
     ASSERT_OK(ct_solver_restore(s, state_of(1, "")));
 }
 
-static void *make_room(void *kept)
+/* Whoever is asked to make room does. */
+static void make_room(enum ct_log_level level, const char *line, void *kept)
 {
-    const struct timespec t = { 0, 300000000 };
-
-    nanosleep(&t, NULL);
-    setrlimit(RLIMIT_FSIZE, kept);
-    return NULL;
+    (void)level;
+    if (strstr(line, "make room on the disk"))
+        setrlimit(RLIMIT_FSIZE, kept);
 }
 
 TEST(snapshot, the_last_one_is_tried_again)
 {
-    struct ct_solver *s = solver_with("max_iter: 2 snapshot_retry: 10");
-    struct rlimit kept;
-    pthread_t thread;
+    struct ct_solver *s = solver_with("max_iter: 2 snapshot_retry: 60");
+    struct rlimit kept  = limit_files(64);
+    enum ct_status st;
 
-    kept = limit_files(64);
-    pthread_create(&thread, NULL, make_room, &kept);
-    ASSERT_OK(ct_solver_step(s, 1));
-    ASSERT_OK(ct_solver_solve(s));
-    pthread_join(thread, NULL);
+    ct_log_set_level(CT_LOG_WARNING);
+    ct_log_set_sink(make_room, &kept);
+    st = ct_solver_solve(s);
+    ct_log_set_sink(NULL, NULL);
+    setrlimit(RLIMIT_FSIZE, &kept);
+    ASSERT_OK(st);
     ASSERT_OK(ct_solver_restore(s, state_of(2, "")));
 }
 
@@ -292,23 +293,27 @@ TEST(snapshot, the_last_one_says_what_to_do)
     ASSERT_HAS("Make room", ct_last_error());
 }
 
-static enum ct_solver_action nap(void *arg)
+/* In the fifth iteration most of an hour passes, and the hour in the seventh.
+ */
+static enum ct_solver_action pass_time(void *arg)
 {
-    const struct timespec t = { 0, 150000000 };
+    struct ct_solver *s = *(struct ct_solver **)arg;
 
-    (void)arg;
-    nanosleep(&t, NULL);
+    if (s && (ct_solver_iter(s) == 4 || ct_solver_iter(s) == 6))
+        s->snapshots.time -= 1800;
     return CT_ACTION_NONE;
 }
 
 TEST(snapshot, snapshots_come_by_the_clock)
 {
     const char *text = test_format("%s snapshot_prefix: '%s/s' "
-                                   "snapshot_seconds: 1", words,
+                                   "snapshot_seconds: 3600", words,
                                    test_folder());
-    struct ct_solver_options o = { .device = test_device(), .action = nap };
-    Caffe__SolverParameter *p  = NULL;
     struct ct_solver *s        = NULL;
+    struct ct_solver_options o = { .device = test_device(),
+                                   .action = pass_time, .arg = &s };
+    Caffe__SolverParameter *p  = NULL;
+    int n = 0;
 
     ASSERT_OK(ct_text_parse(&caffe__solver_parameter__descriptor, text,
                             strlen(text), "test", &p));
@@ -316,9 +321,11 @@ TEST(snapshot, snapshots_come_by_the_clock)
     test_defer(solver_test_free, s);
     ct_message_free(p);
     ASSERT_OK(ct_solver_step(s, 10));
-    ASSERT(ct_file_exists(state_of(7, "")) || ct_file_exists(state_of(8, "")));
-    ASSERT(!ct_file_exists(state_of(1, "")));
-    ASSERT(!ct_file_exists(state_of(10, "")));
+    solver_snapshot_wait(s);
+    for (int i = 1; i <= 10; i++)
+        n += ct_file_exists(state_of(i, ""));
+    ASSERT_INT(1, n);
+    ASSERT(ct_file_exists(state_of(6, "")) || ct_file_exists(state_of(7, "")));
 }
 
 #ifdef CT_HAVE_HDF5
@@ -536,38 +543,72 @@ TEST(snapshot, a_job_knows_its_own_by_their_number)
 #endif
 }
 
-static atomic_bool has_written;
+static void forget_patience(void *usual)
+{
+    solver_find_patience = *(double *)usual;
+}
+
+/* A search waits for a minute, until this test ends. */
+static void be_patient(void)
+{
+    static double usual;
+
+    usual                = solver_find_patience;
+    solver_find_patience = 60;
+    test_defer(forget_patience, &usual);
+}
+
+/* The other process: how many snapshots it may write, and how many it has. */
+enum { MANY = 60, A_FEW = 4 };
+static atomic_int n_allowed, n_written;
+static atomic_bool has_ended;
 
 static void *write_on(void *arg)
 {
     struct ct_solver *s = arg;
 
-    for (int i = 0; i < 60; i++)
+    for (int i = 0; i < MANY; i++) {
+        while (i >= atomic_load(&n_allowed))
+            sched_yield();
         if (ct_solver_step(s, 1) != CT_OK || ct_solver_snapshot(s) != CT_OK)
             break;
-    atomic_store(&has_written, true);
+        atomic_store(&n_written, i + 1);
+    }
+    atomic_store(&has_ended, true);
     return NULL;
 }
 
 /* Who was rank 0 of an elastic job still writes snapshots, and keeps one, while
- * the next ranks go on from the newest. */
+ * the next ranks go on from the newest.  It ends what it began, and does not
+ * write one after the other: so few that each is looked for anew. */
 TEST(snapshot, one_is_found_while_another_process_replaces_them)
 {
     struct ct_solver *before = solver_with("snapshot_keep: 1");
     struct ct_solver *s      = solver_with("");
+    enum ct_status st        = CT_OK;
+    char why[512]            = "";
     pthread_t thread;
-    int n = 0;
 
+    be_patient();
     ASSERT_OK(ct_solver_step(before, 1));
     ASSERT_OK(ct_solver_snapshot(before));
-    atomic_store(&has_written, false);
+    atomic_store(&n_written, 0);
+    atomic_store(&n_allowed, 0);
+    atomic_store(&has_ended, false);
     pthread_create(&thread, NULL, write_on, before);
-    for (; !atomic_load(&has_written); n++)
-        ASSERT_OK(solver_resume_newest(s, solver_own_origin(NULL, 0)));
+    while (!atomic_load(&has_ended) && st == CT_OK) {
+        atomic_store(&n_allowed, atomic_load(&n_written) + A_FEW);
+        st = solver_resume_newest(s, solver_own_origin(NULL, 0));
+    }
+    if (st != CT_OK)
+        snprintf(why, sizeof(why), "%s", ct_last_error());
+    atomic_store(&n_allowed, MANY);
     pthread_join(thread, NULL);
-    ASSERT(n > 0);
+    if (st != CT_OK)
+        FAIL("%s", why);
+    ASSERT_INT(MANY, atomic_load(&n_written));
     ASSERT_OK(solver_resume_newest(s, solver_own_origin(NULL, 0)));
-    ASSERT_INT(61, ct_solver_iter(s));
+    ASSERT_INT(1 + MANY, ct_solver_iter(s));
 }
 
 static struct ct_bytes late_state;
@@ -587,6 +628,7 @@ static void *write_late(void *arg)
 TEST(snapshot, one_that_is_written_again_is_waited_for)
 {
     struct ct_solver *s = solver_with(""), *other = solver_with("");
+    enum ct_status st;
     struct ct_bytes old;
     pthread_t thread;
     char *path = NULL;
@@ -597,12 +639,14 @@ TEST(snapshot, one_that_is_written_again_is_waited_for)
     ct_data(ct_net_param(ct_solver_net(other), 0)->blob)[0] += 1;
     ASSERT_OK(ct_solver_step(other, 1));
     ASSERT_OK(ct_solver_snapshot(other));
+    be_patient();
     late_path  = state_of(1, "");
     late_state = test_read(late_path);
     ASSERT_OK(ct_file_write(state_of(1, ""), old.ptr, old.n));
     age(state_of(1, ""));
     pthread_create(&thread, NULL, write_late, NULL);
-    ASSERT_OK(newest(s, 0, 0, &path));
+    st = newest(s, 0, 0, &path);
     pthread_join(thread, NULL);
+    ASSERT_OK(st);
     ct_free(path);
 }

@@ -23,9 +23,7 @@
 #include "dist/engine.h"
 #include "net/arena.h"
 
-/* Seconds.  The kernel may release the lock of a process a moment after others
- * have certified its end.  A process that has left ends when it is done. */
-static const double patience = 0.05;
+double dist_store_patience = 0.05;
 enum { LOOK_NS = 200000 };
 
 /* What each rank tells the others before they share. */
@@ -108,7 +106,7 @@ static bool is_free_of_others(const struct dist_store *s, const bool *here)
 
 static bool await_free_of_others(const struct ct_dist *d, const bool *here)
 {
-    const double end = ct_now() + patience;
+    const double end = ct_now() + dist_store_patience;
 
     while (!is_free_of_others(&d->host.store, here)) {
         if (d->elastic.place.left || ct_now() > end)
