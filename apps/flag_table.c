@@ -77,9 +77,10 @@ const struct flag_info flag_table[] = {
     { "train launch", "sigterm_effect", FLAG_STRING, EVERYDAY, "EFFECT", "stop",
       "what SIGTERM does: stop, snapshot, none, or leave, which is the default "
       "with --elastic" },
-    { "train launch", "sigusr1_effect", FLAG_STRING, EVERYDAY, "EFFECT", "stop",
-      "what SIGUSR1 does: as SIGTERM; of a program that launch starts these "
-      "flags say what its own handlers do" },
+    { "train launch", "sigusr1_effect", FLAG_STRING, EVERYDAY, "EFFECT", NULL,
+      "what SIGUSR1 does: stop, snapshot, none or leave; without it, what "
+      "SIGTERM does. Of a program that launch starts these flags say what its "
+      "own handlers do" },
     { "train", "on_nan", FLAG_STRING, EVERYDAY, "ACTION", "stop",
       "when the loss is not finite: stop and name the layer, or continue" },
     { "train", "run", FLAG_STRING, EVERYDAY, "FOLDER", NULL,

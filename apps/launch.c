@@ -255,7 +255,8 @@ static int pass_on(int number, pid_t launcher, const char *self)
 /* Where all ranks are on other hosts, launchers pass two signals on. */
 static int tell_launcher(int number, pid_t launcher)
 {
-    if (number != SIGUSR2 && !asks_for_end(number))
+    if (number != SIGUSR2 &&
+        (!asks_for_end(number) || !asks_for_end(SIGUSR1)))
         CT_WARN("Signal %d does not reach the ranks, of which none is on this "
                 "host", number);
     else

@@ -63,7 +63,7 @@ void signal_flags_default(struct signal_flags *f, bool elastic)
     f->sigint  = f->sigint ? f->sigint : "stop";
     f->sighup  = f->sighup ? f->sighup : "snapshot";
     f->sigterm = f->sigterm ? f->sigterm : end;
-    f->sigusr1 = f->sigusr1 ? f->sigusr1 : end;
+    f->sigusr1 = f->sigusr1 ? f->sigusr1 : f->sigterm;
 }
 
 static const char *effect_of(const struct signal_flags *f, int number)

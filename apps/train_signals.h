@@ -25,7 +25,8 @@ struct signal_flags {
 /* Was any of them given?  Are they words that training knows? */
 bool signal_flags_given(const struct signal_flags *f);
 CT_MUST_CHECK enum ct_status signal_flags_check(const struct signal_flags *f);
-/* Those that were not given.  Ranks of an elastic job can leave it. */
+/* Those that were not given.  Ranks of an elastic job can leave it.  SIGUSR1
+ * does what SIGTERM does: launchers may pass on only one of the two. */
 void signal_flags_default(struct signal_flags *f, bool elastic);
 /* Does this signal stop all ranks? */
 bool signal_flags_stop(const struct signal_flags *f, int number);

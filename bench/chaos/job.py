@@ -247,7 +247,7 @@ class Job:
         """(process, its line) of the views that rank 0 told of."""
         with open(self.folder + "/log", errors="replace") as f:
             return re.findall(
-                r"^I\S+ \S+ +(\d+) member_asks\.c:\d+\] (View.*)", f.read(),
+                r"^I\S+ \S+ +(\d+) member_\w+\.c:\d+\] (View.*)", f.read(),
                 re.M)
 
     def check_reloadings(self):

@@ -81,6 +81,8 @@ struct dist_elastic {
                                       * not measured */
     struct ct_pulse       pulse;     /* of a view of one rank, which has no
                                       * watch */
+    uint64_t              roads;     /* a hash of the roads that rank 0 logged
+                                      * last; 0: none */
 };
 
 /* Shared memory of a host's ranks that may outlive a view (host/store.c).  It

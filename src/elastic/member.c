@@ -453,6 +453,7 @@ static void *member_main(void *arg)
         pthread_mutex_lock(&m->lock);
         post_work(&m->post, &events);
         now = ct_now();
+        member_mind_line(m, now);
         member_mind_peers(m, now);
         mind_training(m, now);
         retry(m, now);

@@ -35,6 +35,7 @@ static void come_back(struct elastic_member *m)
     m->a.most  = m->config.most;
     memset(&m->written, 0xff, sizeof(m->written));
     m->post.refusal[0] = '\0';
+    m->line[0]         = '\0'; /* the others have gone on since */
     member_write_will(m);
     atomic_store(&m->page->id, m->a.me);
     post_rename(&m->post, m->a.me);
@@ -93,21 +94,24 @@ static int64_t number_of_job(const struct elastic_member *m)
 static void give(struct elastic_member *m, struct elastic_place *out)
 {
     const struct elastic_view *v = &m->a.own.view;
-    char line[1280];
+    const bool is_first          = m->given.number == 0;
 
     *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                    .size = v->n, .base = v->base,
                                    .n_full = v->n_full,
                                    .job = number_of_job(m),
                                    .again = member_founds_again(m) };
+    member_log_view(m, false); /* of the view before, which is over */
     if (m->config.placed)
         m->config.placed(m->config.arg, out);
-    member_tell_view(m, out, line, sizeof(line));
-    if (m->a.rank == 0)
-        CT_INFO("%s", line);
+    member_tell_view(m, out);
+    if (m->a.rank > 0)
+        m->line[0] = '\0'; /* rank 0 says it */
     m->n_vain   = is_in_vain(m) ? m->n_vain + 1 : 0;
     m->given_at = ct_now();
     m->given    = *v;
+    if (is_first)
+        member_log_view(m, true); /* nobody stood still for that */
     m->over     = m->hangs = m->steps_back = false;
     if (!member_leaves(m)) /* it stepped back in the view before */
         m->a.leaves = m->a.peer[m->a.rank].leaves = false;
@@ -369,15 +373,22 @@ static void close_given(void *arg)
     pthread_mutex_unlock(&m->lock);
 }
 
+/* First asked when all ranks of a view can train, and then in every
+ * iteration. */
 static bool ready(void *arg, int iter)
 {
     struct elastic_member *m = arg;
+    const int before         = atomic_load(&m->page->iter);
     bool yes;
 
     pthread_mutex_lock(&m->lock);
     m->over_since = ct_now();
     yes = m->a.own.view.number == m->given.number &&
           elastic_ready(&m->a, iter);
+    if (yes)
+        member_log_view(m, true);
+    if (yes && before >= 0 && iter > before)
+        m->trained = ct_now();
     pthread_mutex_unlock(&m->lock);
     if (yes)
         atomic_store(&m->page->iter, iter);
@@ -457,6 +468,7 @@ void member_done(struct elastic_member *m, bool finished)
     pthread_mutex_lock(&m->lock);
     m->a.most  = 0;
     m->through = true;
+    member_log_view(m, false);
     atomic_store(&m->page->over, true);
     post_send_all(&m->post, POST_DONE, m->post.job, sizeof(m->post.job));
     if (finished)
@@ -609,6 +621,8 @@ static void heeds(void *arg, bool hints)
 
     pthread_mutex_lock(&m->lock);
     room_heed(m, hints && m->config.prepares);
+    if (!hints) /* a view that reloads does not say when it is ready */
+        member_log_view(m, false);
     post_flush(&m->post);
     pthread_mutex_unlock(&m->lock);
     post_wake(&m->post);

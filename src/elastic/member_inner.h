@@ -73,6 +73,12 @@ struct elastic_member {
     bool                     noted[ELASTIC_MEMBERS]; /* ranks in `events` */
     double                   since;       /* when the change began; 0: there
                                            * is none */
+    double                   trained;     /* when it last held an iteration more
+                                           * than before; 0: it has not yet */
+    char                     line[1280];  /* of the log, of the view `given`;
+                                           * "": the log has it */
+    double                   line_since;  /* when that change began; 0: nobody
+                                           * trained before */
     struct elastic_losses    losses;
     char                     cannot[320]; /* go on in `given`: who, and why */
     int                      n_vain;   /* views in a row that came to nothing */
@@ -123,9 +129,14 @@ void member_note(struct elastic_member *m, uint64_t id, const char *what);
 /* The same for who gave a view up in which nobody was lost, came or went. */
 void member_note_cannot(struct elastic_member *m, uint64_t id,
                         const char *why);
-/* That line, for the view that it is in; what is in it is not said again. */
-void member_tell_view(struct elastic_member *m, struct elastic_place *out,
-                      char *line, size_t bytes);
+/* Makes that line, for the view that it is in; what is in it is not said
+ * again. */
+void member_tell_view(struct elastic_member *m, struct elastic_place *out);
+/* Logs it, if the log does not have it yet.  `trains`: the ranks of the view
+ * can train from now on, so it is known how long they could not. */
+void member_log_view(struct elastic_member *m, bool trains);
+/* Now and then: logs it when that takes long. */
+void member_mind_line(struct elastic_member *m, double now);
 /* The whole job, for who asks. */
 void member_describe(const struct elastic_member *m, bool json,
                      struct ct_text *out);

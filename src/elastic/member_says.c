@@ -6,9 +6,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cortado/log.h"
 #include "elastic/member_inner.h"
 
 enum { NAMES = 3 }; /* of those who came; more than these are counted */
+
+/* The line of a view waits so long for its ranks to train. */
+static const double most_seconds = 5;
 
 static int rank_in(const struct elastic_view *v, uint64_t id)
 {
@@ -122,29 +126,59 @@ static void name_new(const struct elastic_member *m, char *out, size_t bytes)
         snprintf(out + n, bytes - n, " came; ");
 }
 
-/* Who, why, how long it took, what is next. */
-void member_tell_view(struct elastic_member *m, struct elastic_place *out,
-                      char *line, size_t bytes)
+/* Who, why, what is next. */
+void member_tell_view(struct elastic_member *m, struct elastic_place *out)
 {
     const struct elastic_view *v = &m->a.own.view;
-    char came[512], where[48] = "from the newest snapshot", took[32] = "";
+    char came[512], where[48] = "from the newest snapshot";
 
     out->left = note_gone(m);
     name_new(m, came, sizeof(came));
     if (v->base >= 0)
         snprintf(where, sizeof(where), "at iteration %d", v->base);
-    if (m->since > 0)
-        snprintf(took, sizeof(took), ", after %.1f ms",
-                 1e3 * (ct_now() - m->since));
     if (!m->events[0] && !came[0])
         memcpy(m->events, m->cannot, sizeof(m->cannot));
     snprintf(out->why, sizeof(out->why), "%.140s%.140s%d rank(s) go on",
              m->events, came, v->n);
-    snprintf(line, bytes, "View %u: %s%s%d rank(s) go on %s%s", v->number,
-             m->events, came, v->n, where, took);
-    m->since     = 0;
-    m->events[0] = m->cannot[0] = '\0';
+    snprintf(m->line, sizeof(m->line), "View %u: %s%s%d rank(s) go on %s",
+             v->number, m->events, came, v->n, where);
+    m->line_since = m->since;
+    m->since      = 0;
+    m->events[0]  = m->cannot[0] = '\0';
     memset(m->noted, 0, sizeof(m->noted));
+}
+
+/* When the ranks stopped training.  What they did after the last iteration that
+ * counts is lost.  Who has done none here knows when the change began.  0:
+ * nobody has trained. */
+static double stopped_at(const struct elastic_member *m, bool trains)
+{
+    if (m->trained > 0)
+        return m->trained;
+    return trains && m->given.base <= 0 ? 0 : m->line_since;
+}
+
+void member_log_view(struct elastic_member *m, bool trains)
+{
+    const double since   = stopped_at(m, trains), stood = ct_now() - since;
+    const bool is_short  = stood < 1;
+    const char *at_least = trains ? "" : "more than ";
+
+    if (!m->line[0])
+        return;
+    if (since == 0)
+        CT_INFO("%s", m->line);
+    else
+        CT_INFO("%s; training stood for %s%.1f %s", m->line, at_least,
+                is_short ? 1e3 * stood : stood, is_short ? "ms" : "s");
+    m->line[0] = '\0';
+}
+
+/* A process that was suspended hears first whether others have gone on. */
+void member_mind_line(struct elastic_member *m, double now)
+{
+    if (now - m->given_at > most_seconds && now - m->worked < 1)
+        member_log_view(m, false);
 }
 
 /* ---- What it is. */

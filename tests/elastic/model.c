@@ -783,11 +783,12 @@ static void run(const struct extent *e)
 
 int main(int argc, char **argv)
 {
-    /* Some 10 s; seven numbers on the command line for another extent. */
+    /* Some 25 s; seven numbers on the command line for another extent. */
     static const struct extent usual[] = {
-        { 3, 1, 2, 0, 1, 0, 0 }, { 3, 2, 2, 0, 0, 0, 1 },
-        { 2, 2, 1, 0, 1, 0, 1 }, { 3, 1, 1, 1, 0, 0, 0 },
-        { 3, 1, 1, 0, 0, 1, 0 }, { 2, 2, 1, 1, 0, 0, 1 },
+        { 3, 1, 2, 0, 1, 0, 1 }, { 3, 2, 2, 0, 1, 0, 0 },
+        { 3, 2, 2, 0, 0, 0, 1 }, { 2, 1, 2, 1, 1, 0, 1 },
+        { 2, 2, 1, 1, 1, 0, 1 }, { 3, 1, 1, 1, 0, 0, 0 },
+        { 3, 1, 1, 0, 0, 1, 0 },
         { 3, 0, 0, 2, 0, 0, 0 }, { 1, 2, 0, 0, 1, 1, 1 },
         { 2, 1, 0, 0, 1, 1, 0 }, { 3, 0, 3, 0, 0, 0, 0 },
         { 2, 0, 2, 1, 1, 0, 0 }, { 1, 0, 2, 0, 2, 0, 0 },

@@ -1,12 +1,14 @@
 /* test_member.c - members of a job in one process, by their real post. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/pulse.h"
+#include "cortado/log.h"
 #include "elastic/member_inner.h"
 #include "elastic/member_test.h"
 #include "testing/files.h"
@@ -270,6 +272,107 @@ TEST(member, at_the_end_fewer_will_do)
     ASSERT_INT(1, p.size);
     ASSERT_INT(7, p.base);
     member_destroy(m);
+}
+
+/* The line of the log that tells of a view of one rank. */
+static struct {
+    pthread_mutex_t lock;
+    int             n;
+    char            text[512]; /* the last one */
+} told = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void note_view(enum ct_log_level level, const char *line, void *arg)
+{
+    const char *at = strstr(line, "View ");
+
+    (void)level, (void)arg;
+    if (!at || !strstr(at, "; 1 rank(s) go on"))
+        return;
+    pthread_mutex_lock(&told.lock);
+    told.n++;
+    snprintf(told.text, sizeof(told.text), "%s", at);
+    pthread_mutex_unlock(&told.lock);
+}
+
+static void stop_noting(void *arg)
+{
+    (void)arg;
+    ct_log_set_sink(NULL, NULL);
+    ct_log_set_level(CT_LOG_NONE);
+}
+
+/* Rank 0 trains, stands still in the view, and again as the next one begins.
+ * Returns how long, and the end of the line. */
+static double stand_still(struct elastic_member *m, struct follower *f,
+                          bool trains, const char **line)
+{
+    const struct timespec t = { 0, 200000000 };
+    const struct elastic_membership *by = member_asks(m);
+    struct elastic_place p = { 0 };
+    double since;
+
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_OK(member_begin(m, 0));
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(2, p.size);
+    ASSERT(by->ready(by->arg, 0));
+    since = ct_now();
+    ASSERT(by->ready(by->arg, 1));
+    while (place_of(f).size != 2)
+        nap();
+    nanosleep(&t, NULL);
+    stop_following(f);
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(1, p.size);
+    nanosleep(&t, NULL);
+    if (trains)
+        ASSERT(by->ready(by->arg, 1));
+    else
+        by->heeds(by->arg, false);
+    since = ct_now() - since;
+    (void)by->ready(by->arg, 2);
+    pthread_mutex_lock(&told.lock);
+    ASSERT_INT(1, told.n);
+    *line = strstr(told.text, "; training stood for ");
+    pthread_mutex_unlock(&told.lock);
+    ASSERT(*line);
+    return since;
+}
+
+/* From the last iteration until the ranks of the new view can train, or, where
+ * it is not known when that is, what has passed so far. */
+TEST(member, the_line_of_a_view_has_the_time_without_training)
+{
+    for (int trains = 0; trains < 2; trains++) {
+        uint16_t port     = 0;
+        struct follower f = { .m = NULL };
+        struct elastic_member *m;
+        const char *line, *number;
+        double stood, seconds;
+        char unit[4];
+
+        if (seal_init() != CT_OK)
+            return; /* there are no elastic jobs in this build */
+        told.n = 0;
+        ct_log_set_sink(note_view, NULL);
+        ct_log_set_level(CT_LOG_INFO);
+        test_defer(stop_noting, NULL);
+        m   = make_of(&port, true, 2);
+        f.m = make_of(&port, false, 1);
+        pthread_mutex_init(&f.lock, NULL);
+        pthread_create(&f.thread, NULL, follow, &f);
+        member_asks(m)->last(m, 1); /* then it trains alone */
+        stood = stand_still(m, &f, trains, &line);
+        stop_noting(NULL);
+        number = strpbrk(line, "0123456789");
+        ASSERT(sscanf(number, "%lf %3s", &seconds, unit) == 2);
+        seconds *= strcmp(unit, "ms") == 0 ? 1e-3 : 1;
+        if (stood < 5) /* otherwise it says so earlier */
+            ASSERT(trains == !strstr(line, "more than"));
+        if (!(seconds > 0.39) || !(seconds < stood + 0.06))
+            FAIL("'%s' where it stood for %g s", line, stood);
+        member_destroy(m);
+    }
 }
 
 /* A process whose training hangs: it takes a place, and never asks again.  The

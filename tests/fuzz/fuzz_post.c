@@ -80,7 +80,6 @@ static void end(void)
 {
     struct elastic_place place = { 0 };
     struct ct_text text        = { 0 };
-    char line[1280];
 
     elastic_retry(&member.a);
     member_settle(&member);
@@ -88,7 +87,7 @@ static void end(void)
     member_describe(&member, true, &text);
     member_describe(&member, false, &text);
     ct_text_fini(&text);
-    member_tell_view(&member, &place, line, sizeof(line));
+    member_tell_view(&member, &place);
     while (member.post.peers)
         post_forget(&member.post, member.post.peers->card.id);
     memset(member.post.job, 0, sizeof(member.post.job));

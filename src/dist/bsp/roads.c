@@ -352,11 +352,39 @@ static void say_table(const struct ct_dist *d, bool with_observed)
         CT_INFO("%-24s %11.0f  in buckets with others", "smaller ones", rest);
 }
 
-void dist_auto_say(const struct ct_dist *d)
+/* FNV-1a of the names, with the zero at the end of each. */
+static uint64_t hash_roads(const struct ct_dist *d)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    for (int i = 0; i < ct_net_n_params(d->net); i++) {
+        struct dist_cost c;
+        double observed;
+        const char *road = d->plan->carrier->road(d, i, &c, &observed);
+
+        do
+            hash = (hash ^ (unsigned char)*road) * 0x100000001b3u;
+        while (*road++);
+    }
+    return hash;
+}
+
+/* The next rank 0 knows, too, what the log has. */
+static bool differs(struct ct_dist *d)
+{
+    const uint64_t before = d->elastic.roads;
+
+    if (!d->elastic.members)
+        return true;
+    d->elastic.roads = hash_roads(d);
+    return d->elastic.roads != before;
+}
+
+void dist_auto_say(struct ct_dist *d)
 {
     const struct dist_machine *w = &d->roads.options.machine;
 
-    if (!d->roads.measured || d->view.rank != 0)
+    if (!d->roads.measured || !differs(d) || d->view.rank != 0)
         return;
     if (w->alpha == 0) /* only memory was measured; there are no messages */
         CT_INFO("Roads: adding takes %.3g ns per byte", 1e9 * w->gamma);

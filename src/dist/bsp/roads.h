@@ -37,8 +37,10 @@ CT_MUST_CHECK enum ct_status dist_auto_init(struct ct_dist *d,
  * thread. */
 void dist_auto_ahead(struct ct_dist *d);
 void dist_auto_fini(struct ct_dist *d);
-/* Logs the choice.  Call it after factors and buckets are made. */
-void dist_auto_say(const struct ct_dist *d);
+/* Rank 0 logs the choice; in an elastic job only one that differs from that of
+ * the view before.  Call it on all ranks, after factors and buckets are
+ * made. */
+void dist_auto_say(struct ct_dist *d);
 
 /* Call it before backward, when all sums of the previous iteration have
  * arrived. *changed: the caller must make factors and buckets again. */
