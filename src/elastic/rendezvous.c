@@ -319,34 +319,88 @@ static double time_of_disk(int fd)
                : 0;
 }
 
-/* All files of addresses.  Of one that a member has touched lately, at `now`,
- * the member may live, though nobody may reach it. */
+/* A file of addresses. */
+struct address_file {
+    char            name[PLACE_BYTES];
+    struct timespec touched;
+};
+
+static int compare_newest(const void *left, const void *right)
+{
+    const struct address_file *a = left, *b = right;
+
+    if (a->touched.tv_sec != b->touched.tv_sec)
+        return a->touched.tv_sec < b->touched.tv_sec ? 1 : -1;
+    if (a->touched.tv_nsec != b->touched.tv_nsec)
+        return a->touched.tv_nsec < b->touched.tv_nsec ? 1 : -1;
+    return strcmp(a->name, b->name);
+}
+
+/* Those of a folder, for the caller to ct_free. */
+static enum ct_status find_files(DIR *dir, struct address_file **out,
+                                 size_t *n)
+{
+    size_t room = 0;
+
+    for (struct dirent *e; (e = readdir(dir));) {
+        struct stat about;
+
+        if (!is_address_file(e->d_name) || strlen(e->d_name) >= PLACE_BYTES ||
+            fstatat(dirfd(dir), e->d_name, &about, 0) != 0)
+            continue;
+        if (*n == room) {
+            struct address_file *more = NULL;
+
+            room = room > 0 ? 2 * room : 64;
+            CT_TRY(ct_alloc(room, sizeof(*more), "files of addresses", &more));
+            if (*n > 0)
+                memcpy(more, *out, *n * sizeof(*more));
+            ct_free(*out);
+            *out = more;
+        }
+        memcpy((*out)[*n].name, e->d_name, strlen(e->d_name) + 1);
+        (*out)[(*n)++].touched = about.st_mtim;
+    }
+    return CT_OK;
+}
+
+/* All files of addresses, those first that were touched last: processes that
+ * were killed leave theirs, and there may be any number of them.  Of one that a
+ * member has touched lately, at `now`, the member may live, though nobody may
+ * reach it. */
 static enum ct_status list_files(const char *folder, double now,
                                  struct places *out)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir                   = opendir(folder);
+    struct address_file *files = NULL;
+    size_t n                   = 0;
+    enum ct_status st;
 
     memset(out, 0, sizeof(*out));
     if (!dir)
         return ct_fail(CT_EIO, "--rendezvous: %s: %s", folder,
                        strerror(errno));
-    for (struct dirent *e; (e = readdir(dir));) {
+    st = find_files(dir, &files, &n);
+    closedir(dir);
+    if (n > 0)
+        qsort(files, n, sizeof(*files), compare_newest);
+    for (size_t i = 0; i < n && st == CT_OK; i++) {
         struct ct_text path = { 0 };
-        struct stat about;
 
-        if (!is_address_file(e->d_name))
-            continue;
-        ct_text_addf(&path, "%s/%s", folder, e->d_name);
-        if (!path.failed && stat(path.s, &about) == 0) {
-            places_add(out, e->d_name,
-                      now == 0 || now - (double)about.st_mtim.tv_sec <
-                                      fresh_seconds);
+        places_add(out, files[i].name,
+                   now == 0 || now - (double)files[i].touched.tv_sec <
+                                   fresh_seconds);
+        if (out->lost)
+            break; /* those that follow are older */
+        ct_text_addf(&path, "%s/%s", folder, files[i].name);
+        if (path.failed)
+            st = CT_ENOMEM;
+        else
             read_addresses(path.s, out);
-        }
         ct_text_fini(&path);
     }
-    closedir(dir);
-    return CT_OK;
+    ct_free(files);
+    return st;
 }
 
 static void knock_at(struct rendezvous *r, const struct places *p)
