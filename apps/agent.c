@@ -244,6 +244,18 @@ static void learn_job(struct agent *a)
 }
 
 /* Nobody is in the job any more, it is not over, and this agent is the one to
+/* While ranks of this agent are in the job, most deaths are of no use. */
+static void forget_deaths(struct agent *a)
+{
+    struct elastic_will will;
+
+    for (int r = 0; r < a->config->n_ranks && a->deaths.first; r++)
+        if (a->rank[r].pid > 0 && read_will(&a->rank[r], &will) &&
+            is_in(&will.view, &a->rank[r]))
+            deaths_outlived(&a->deaths, will_page_last(a->rank[r].page)->job,
+                            &will);
+}
+
  * begin it anew.  (A view of one that never began is such a view, too.)  Who
  * left it before that is in none. */
 static bool is_deserted(const struct agent *a)
@@ -509,6 +521,7 @@ static void take_config(struct agent *a, const struct agent_config *c)
     if (!c->founds)
         deaths_learn_job(&a->deaths, c->member.seeks);
     for (int r = 0; r < AGENT_RANKS; r++)
+        forget_deaths(a);
         a->rank[r].pidfd = a->rank[r].page_file = -1;
 }
 

@@ -70,8 +70,8 @@ struct post_peer {
     uint64_t            serial;  /* order in which peers became news */
     struct elastic_line line;    /* the line that this process opened */
     bool                open;
-    uint64_t            told;    /* it has received the cards up to this
-                                  * serial */
+    uint64_t            told;    /* on this line it was sent the cards up to
+                                  * this serial; of an agent, the deaths */
     int                 at;      /* index of the address in use */
     bool                refused; /* connections are refused */
     bool                closed_door; /* the previous address refused */
