@@ -93,16 +93,15 @@ static int put_signals(const struct launch *l, char own[][OWN_BYTES])
     return n;
 }
 
-/* Flags of an agent; those with numbers lie in `own`. */
-static int agent_flags(const struct launch *l, int k, bool again,
-                       char own[][OWN_BYTES], const char **out)
+/* Flags of an agent but for where it meets the others; they lie in `own`. */
+static int agent_flags(const struct launch *l, int k, char own[][OWN_BYTES],
+                       const char **out)
 {
     const struct elastic_flags *f = l->elastic;
     const struct host *h          = &l->hosts.host[k];
     int n = 0;
 
     snprintf(own[n++], OWN_BYTES, "--ranks=%d", h->n_ranks);
-    where_put_flag(&l->where, k, again, own[n++], OWN_BYTES);
     if (l->is_program) {
         snprintf(own[n++], OWN_BYTES, "--elastic=%s",
                  f->elastic ? f->elastic : "1:1024");
@@ -120,14 +119,15 @@ static int agent_flags(const struct launch *l, int k, bool again,
 }
 
 /* What an agent is started with. */
-static void agent_words(const struct launch *l, int k, bool again,
+static void agent_words(const struct launch *l, int k, const char *meet,
                         char own[][OWN_BYTES], const char **out)
 {
     int n = 0;
 
     out[n++] = l->self;
     out[n++] = l->is_program ? "launch" : "train";
-    n += agent_flags(l, k, again, own, out + n);
+    out[n++] = meet;
+    n += agent_flags(l, k, own, out + n);
     if (l->is_program)
         out[n++] = "--";
     for (char **w = l->words; *w; w++)
@@ -147,23 +147,16 @@ static bool give_orders(struct launch *l, int k)
     return well;
 }
 
-static enum ct_status start(struct launch *l, int k, bool again)
+/* Starts what these words say on the host, and gives it orders. */
+static enum ct_status start_words(struct launch *l, int k, const char **words)
 {
     const struct host *h = &l->hosts.host[k];
     struct agent *a      = &l->agent[k];
-    const char **words   = NULL;
-    char own[OWN_WORDS][OWN_BYTES];
-    size_t n_words = OWN_WORDS + 4;
-    int ends[2]    = { -1, -1 };
+    int ends[2]          = { -1, -1 };
 
-    for (char **w = l->words; *w; w++)
-        n_words++;
-    CT_TRY(ct_alloc(n_words, sizeof(*words), "a command line", &words));
-    agent_words(l, k, again, own, words);
     if (pipe2(ends, O_CLOEXEC) != 0 || (a->pid = fork()) < 0) {
         const int error = errno;
 
-        ct_free(words);
         for (int i = 0; i < 2 && ends[i] >= 0; i++)
             close(ends[i]);
         a->pid = 0;
@@ -179,12 +172,34 @@ static enum ct_status start(struct launch *l, int k, bool again)
     }
     restarts_began(&a->again);
     a->lost = false;
-    ct_free(words);
     close(ends[0]);
     a->to = ends[1];
     return give_orders(l, k) ? CT_OK
                              : ct_fail(CT_EIO, "%s: %s", h->name,
                                        strerror(errno));
+}
+
+static enum ct_status start(struct launch *l, int k, bool again)
+{
+    struct ct_text meet = { 0 };
+    const char **words  = NULL;
+    char own[OWN_WORDS][OWN_BYTES];
+    size_t n_words = OWN_WORDS + 5;
+    enum ct_status st;
+
+    for (char **w = l->words; *w; w++)
+        n_words++;
+    where_put_flag(&l->where, k, again, &meet);
+    st = meet.failed ? CT_ENOMEM
+                     : ct_alloc(n_words, sizeof(*words), "a command line",
+                                &words);
+    if (st == CT_OK) {
+        agent_words(l, k, meet.s, own, words);
+        st = start_words(l, k, words);
+    }
+    ct_free(words);
+    ct_text_fini(&meet);
+    return st;
 }
 
 /* ---- While they run. */
@@ -339,7 +354,7 @@ static void start_due(struct launch *l)
         a->again.next_start = 0;
         if (l->asked || l->done)
             continue;
-        if (!job_is_there(l)) {
+        if (!job_is_there(l) && !where_begins(&l->where, k)) {
             await_job(l, a);
             continue;
         }

@@ -89,35 +89,37 @@ enum ct_status where_choose(struct whereabouts *w, const struct hosts *hosts,
 
 /* ---- What an agent is told. */
 
-/* Each agent has a port of its own, where others find the job when the first
- * host is lost.  One that comes in place of another knows all of them, because
- * ranks live on without their agent, and begins no job. */
-void where_put_flag(const struct whereabouts *w, int k, bool again, char *out,
-                    size_t bytes)
-{
-    size_t n;
-
-    if (!again && k == 0) {
-        snprintf(out, bytes, "--rendezvous=%s", w->meet);
-        return;
-    }
-    n = (size_t)snprintf(out, bytes, again ? "--rendezvous=%s:%d"
-                                           : "--rendezvous=%s,:%d",
-                         again ? rendezvous_again : w->meet,
-                         w->agent[k].port);
-    for (int i = 0; i < w->hosts->n && again; i++) {
-        char word[300];
-        const int m = snprintf(word, sizeof(word), ",%s:%d", name_of(w, i),
-                               w->agent[i].port);
-
-        if (i != k && n + (size_t)m < bytes)
-            n += (size_t)snprintf(out + n, bytes - n, "%s", word);
-    }
-}
-
 static bool knows_job(const struct whereabouts *w)
 {
     return member_job_began(w->job) > 0;
+}
+
+bool where_begins(const struct whereabouts *w, int k)
+{
+    return k == 0 && !knows_job(w);
+}
+
+/* Each agent has a port of its own, where others find the job when the first
+ * host is lost.  One that comes in place of another knows all of them, because
+ * ranks live on without their agent, and begins no job, unless nobody has heard
+ * of one and it is the one to begin it. */
+void where_put_flag(const struct whereabouts *w, int k, bool again,
+                    struct ct_text *out)
+{
+    ct_text_add(out, "--rendezvous=");
+    if (!again) {
+        ct_text_add(out, w->meet);
+        if (k > 0)
+            ct_text_addf(out, ",:%d", w->agent[k].port);
+        return;
+    }
+    if (where_begins(w, k))
+        ct_text_addf(out, "%s:%d", name_of(w, k), w->agent[k].port);
+    else
+        ct_text_addf(out, "%s:%d", rendezvous_again, w->agent[k].port);
+    for (int i = 0; i < w->hosts->n; i++)
+        if (i != k)
+            ct_text_addf(out, ",%s:%d", name_of(w, i), w->agent[i].port);
 }
 
 static void put_digits(struct ct_text *out, const uint8_t *at, int n)

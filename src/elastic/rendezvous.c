@@ -33,6 +33,8 @@ static const double usual_orphan  = 60;
 
 static const int look_ms = 250;
 
+enum { HOST_DOORS = 8 }; /* addresses of a host, at most */
+
 const char rendezvous_again[] = "again:";
 
 /* ---- Doors. */
@@ -113,21 +115,30 @@ static enum ct_status add_host(struct rendezvous *r, const char *text,
     return CT_OK;
 }
 
-/* A process that joins again may skip hosts that have no address now. */
-static enum ct_status add_hosts(struct rendezvous *r, const char *list,
-                                bool again)
+/* Of the list from word *at on, the hosts for which there is room.  A process
+ * that joins again may skip hosts that have no address now. */
+static enum ct_status add_some_hosts(struct rendezvous *r, const char **list,
+                                     int *at, bool again)
 {
     enum ct_status st;
 
-    for (int word = 0; *list; word++) {
-        const size_t n = strcspn(list, ",");
+    while (**list && r->n_knock <= MEMBER_DOORS - HOST_DOORS) {
+        const size_t n = strcspn(*list, ",");
 
-        st = add_host(r, list, n, word);
+        st = add_host(r, *list, n, (*at)++);
         if (st != CT_OK && (!again || st != CT_ENOTFOUND))
             return st;
-        list += n + (list[n] == ',');
+        *list += n + ((*list)[n] == ',');
     }
     return CT_OK;
+}
+
+static enum ct_status add_hosts(struct rendezvous *r, const char *list,
+                                bool again)
+{
+    int at = 0;
+
+    return add_some_hosts(r, &list, &at, again);
 }
 
 /* ---- Asking. */
@@ -202,16 +213,40 @@ static void list_hosts(const struct rendezvous *r, struct places *out)
     }
 }
 
-static enum ct_status look_at_hosts(struct rendezvous *r, double orphan)
+/* Asks all of them, as many at a time as there is room for.  who: of
+ * PLACE_BYTES. */
+static enum ct_status ask_hosts(const struct rendezvous *r, const char *list,
+                                enum places_verdict *out, char *who)
+{
+    int at = 0;
+
+    *out = PLACES_NO_JOB;
+    do {
+        struct rendezvous some = { .port = r->port, .own = -1 };
+        enum places_verdict found;
+        struct places others;
+        const char *silent = "";
+
+        CT_TRY(add_some_hosts(&some, &list, &at, false));
+        list_hosts(&some, &others);
+        places_find_job(&others, r->secret, &found, &silent);
+        if (found == PLACES_UNKNOWN)
+            snprintf(who, PLACE_BYTES, "%s", silent);
+        if (found != PLACES_NO_JOB)
+            *out = found;
+    } while (*list && *out != PLACES_JOB);
+    return CT_OK;
+}
+
+static enum ct_status look_at_hosts(struct rendezvous *r, const char *list,
+                                    double orphan)
 {
     const double begin = ct_now();
-    enum places_verdict found = PLACES_UNKNOWN;
-    struct places others;
-    const char *who = "";
+    enum places_verdict found;
+    char who[PLACE_BYTES];
 
     for (;;) {
-        list_hosts(r, &others);
-        places_find_job(&others, r->secret, &found, &who);
+        CT_TRY(ask_hosts(r, list, &found, who));
         r->founds = found == PLACES_NO_JOB;
         if (found != PLACES_UNKNOWN)
             return CT_OK;
@@ -272,7 +307,7 @@ static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
                        "ranks of the agent before this one may still run",
                        ntohs(r->knock[0].port));
     if (first)
-        return look_at_hosts(r, orphan);
+        return look_at_hosts(r, list, orphan);
     return r->door >= 0 ? CT_OK : open_door(r, 0, true);
 }
 
