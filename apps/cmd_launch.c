@@ -225,8 +225,27 @@ static int signal_for_all(const struct launch *l, int number)
     return number;
 }
 
+/* A second signal: hosts that have not heard the first one may be gone without
+ * a word, as when they lose their power.  Those that are there go on without
+ * this connection, and hear of the end from the job. */
+static void hang_up(struct launch *l)
+{
+    for (int k = 0; k < l->hosts.n; k++) {
+        const struct host *h = &l->hosts.host[k];
+
+        if (h->is_here || l->agent[k].pid == 0)
+            continue;
+        CT_WARN("%s: a second signal ends the connection to its agent",
+                h->name);
+        kill(l->agent[k].pid, SIGKILL);
+    }
+}
+
 static void pass_on(struct launch *l)
 {
+    const bool was_asked = l->asked;
+    bool insists         = false;
+
     for (int i = 0; i < N_PASSED_ON; i++) {
         int n, number = passed_on[i];
         char line[32];
@@ -235,6 +254,7 @@ static void pass_on(struct launch *l)
             continue;
         if (signal_flags_end(&l->signals, number)) {
             l->asked = true;
+            insists  = was_asked;
             number   = signal_for_all(l, number);
         }
         n = snprintf(line, sizeof(line), "signal %d\n", number);
@@ -242,6 +262,8 @@ static void pass_on(struct launch *l)
             if (l->agent[k].pid > 0)
                 (void)!write(l->agent[k].to, line, (size_t)n);
     }
+    if (insists)
+        hang_up(l);
 }
 
 static bool is_done(int status)
