@@ -44,6 +44,7 @@ struct agent {
     bool                       over;  /* the job is */
     bool                       hopeless; /* the job will not get any further */
     int                        code;  /* of the last rank that failed */
+    bool                       waited; /* that one did, in vain */
     bool                       any_done, any_left;
     struct member_config       member; /* for the next rank */
     char                       order[64]; /* of which so many bytes came */
@@ -243,7 +244,6 @@ static void learn_job(struct agent *a)
             deaths_learn_job(&a->deaths, will_page_last(a->rank[r].page)->job);
 }
 
-/* Nobody is in the job any more, it is not over, and this agent is the one to
 /* While ranks of this agent are in the job, most deaths are of no use. */
 static void forget_deaths(struct agent *a)
 {
@@ -256,6 +256,7 @@ static void forget_deaths(struct agent *a)
                             &will);
 }
 
+/* Nobody is in the job any more, it is not over, and this agent is the one to
  * begin it anew.  (A view of one that never began is such a view, too.)  Who
  * left it before that is in none. */
 static bool is_deserted(const struct agent *a)
@@ -333,21 +334,32 @@ static void make_way(struct agent *a)
     one->makes_way = kill(one->pid, SIGKILL) == 0;
 }
 
+/* How often it has ended like that in a row.  Who waits for others, as while a
+ * network is down, is at no place. */
+static void count_same(struct rank *r, int status)
+{
+    const int iter  = atomic_load(&r->page->iter);
+    const bool same = iter == r->last_iter && status == r->last_status;
+
+    if (atomic_load(&r->page->waited)) {
+        r->n_same = 0;
+        return;
+    }
+    r->n_same      = same ? r->n_same + 1 : 1;
+    r->last_iter   = iter;
+    r->last_status = status;
+}
+
 /* Another one in its place would end alike.  While others of this agent are in
  * the job, e.g. because there is no room for one more, the job goes on, and
  * they are still replaced. */
 static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
 {
-    const int iter     = atomic_load(&r->page->iter);
     const bool in_vain = WIFEXITED(status) &&
                          WEXITSTATUS(status) <= a->config->hopeless;
     bool again;
 
-    r->n_same = iter == r->last_iter && status == r->last_status
-                    ? r->n_same + 1
-                    : 1;
-    r->last_iter   = iter;
-    r->last_status = status;
+    count_same(r, status);
     a->hopeless |= in_vain && !has_members(a);
     restarts_ended(&r->again);
     again = !in_vain && !starts_nobody(a) &&
@@ -356,9 +368,11 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
     say_end(r, pid, status, again);
     r->gave_up = !again;
     r->again.n++;
-    if (!again)
-        a->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                      : WEXITSTATUS(status);
+    if (again)
+        return;
+    a->waited = atomic_load(&r->page->waited);
+    a->code   = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                    : WEXITSTATUS(status);
 }
 
 /* Nothing is to come in its place: the job is over, or it left.  A program may
@@ -507,6 +521,7 @@ static void attend(struct agent *a)
         post_work(&a->post, &events);
         hear_done(a);
         make_way(a);
+        forget_deaths(a);
         deaths_tell(&a->deaths, &a->post, a->over);
         pass_signals_on(a);
     }
@@ -521,7 +536,6 @@ static void take_config(struct agent *a, const struct agent_config *c)
     if (!c->founds)
         deaths_learn_job(&a->deaths, c->member.seeks);
     for (int r = 0; r < AGENT_RANKS; r++)
-        forget_deaths(a);
         a->rank[r].pidfd = a->rank[r].page_file = -1;
 }
 
@@ -546,7 +560,8 @@ static void make_card(const struct agent_config *c, struct elastic_card *out)
     out->agent = out->id;
 }
 
-enum ct_status agent_run(const struct agent_config *c, int *code)
+enum ct_status agent_run(const struct agent_config *c, int *code,
+                         bool *waited)
 {
     struct post_config p = { .secret = c->member.secret, .what = POST_AGENT,
                              .door = -1, .take = on_letter,
@@ -570,7 +585,8 @@ enum ct_status agent_run(const struct agent_config *c, int *code)
         attend(a);
         post_stop(&a->post);
     }
-    *code = code_of(a);
+    *code   = code_of(a);
+    *waited = a->waited && *code == a->code && !a->asked && !a->over;
     deaths_fini(&a->deaths);
     ct_free(a);
     return st;

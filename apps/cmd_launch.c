@@ -318,9 +318,14 @@ static void plan_restart(struct launch *l, int k, int code)
     }
     restarts_plan(r, least_pause, most_pause);
     r->n++;
-    CT_WARN("%s: its agent ended with status %d; another one starts in %.0f s, "
-            "%d of %d times", name, code, r->pause, r->n,
-            l->elastic->restarts);
+    if (code == EXIT_ALONE)
+        CT_WARN("%s: its ranks have waited for the others in vain; another "
+                "agent starts in %.0f s, %d of %d times", name, r->pause, r->n,
+                l->elastic->restarts);
+    else
+        CT_WARN("%s: its agent ended with status %d; another one starts in "
+                "%.0f s, %d of %d times", name, code, r->pause, r->n,
+                l->elastic->restarts);
 }
 
 static void agent_ended(struct launch *l, int k, int status)
@@ -328,18 +333,18 @@ static void agent_ended(struct launch *l, int k, int status)
     struct agent *a = &l->agent[k];
     const int code  = WIFEXITED(status) ? WEXITSTATUS(status)
                                         : 128 + WTERMSIG(status);
-    const bool lost = was_lost(l, k, status);
+    const bool lost = was_lost(l, k, status), alone = code == EXIT_ALONE;
 
     a->pid  = 0;
     a->lost = lost;
     close(a->to);
     where_end(&l->where, k);
     if (WIFEXITED(status) && code != EXIT_EARLY && !(l->asked && code > 128))
-        l->code = code;
+        l->code = alone ? EXIT_RUNTIME : code;
     if (is_done(status))
         return;
     restarts_ended(&a->again);
-    if (l->asked || l->done || !lost ||
+    if (l->asked || l->done || (!lost && !alone) ||
         (a->again.n >= l->elastic->restarts && code != EXIT_EARLY))
         CT_WARN("%s: its agent ended with status %d", l->hosts.host[k].name,
                 code);

@@ -204,10 +204,12 @@ static enum ct_status wait_for_place(struct elastic_member *m,
             (m->given.number == 0 && atomic_load(&m->wants_to_end)))
             return ct_fail(CT_ESTOP, "this process has not joined the job");
         member_say_wait(m, waited, &say);
-        if (ct_now() - alone > m->config.orphan)
+        if (ct_now() - alone > m->config.orphan) {
+            atomic_store(&m->page->waited, true);
             return ct_fail(CT_EIO, "for %.0f s (--orphan) there were not "
                            "enough members of the job to go on; what the "
                            "last snapshot has is there", m->config.orphan);
+        }
         CT_TRY(wait_a_little(m));
     }
     return CT_OK;

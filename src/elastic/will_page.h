@@ -37,6 +37,8 @@ struct will_page {
     _Atomic(int32_t)  iter;      /* last iteration for which it was ready */
     atomic_bool       over;      /* it has sent or received that the job is
                                   * over */
+    atomic_bool       waited;    /* it ended because there were not enough
+                                  * others for too long */
     struct will_place place[2];
 };
 
