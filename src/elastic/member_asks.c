@@ -168,14 +168,12 @@ static enum ct_status wait_a_little(struct elastic_member *m)
                          "%s", m->post.refusal);
 }
 
-/* The job means to take this process in, and can be heard: others may have to
- * get parameters before. */
+/* The job knows that this process waits, and can be heard: there may be no room
+ * yet, or others have to get parameters before. */
 static bool is_expected(const struct elastic_member *m)
 {
-    const struct post_peer *q = post_find(&m->post, m->hint.from);
-
-    return m->a.own.view.number == 0 && m->hint.size > 0 && q && q->open &&
-           ct_now() - q->heard <= m->config.suspect;
+    return m->a.own.view.number == 0 &&
+           post_is_heard(&m->post, m->config.suspect);
 }
 
 /* Until there is a place, or a hint of one for who has none. */

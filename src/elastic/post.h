@@ -153,6 +153,8 @@ void post_unwatch(struct post *p, int fd);
 
 /* Does a member of a job know this process? */
 bool post_is_known(const struct post *p);
+/* And is it reached, and was heard in the last so many seconds? */
+bool post_is_heard(const struct post *p, double seconds);
 struct post_peer *post_find(const struct post *p, uint64_t id);
 /* Adds or replaces a card; the higher edition wins.  NULL: out of memory, or
  * its process has ended. */
