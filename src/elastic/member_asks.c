@@ -35,8 +35,10 @@ static void come_back(struct elastic_member *m)
     m->a.most  = m->config.most;
     memset(&m->written, 0xff, sizeof(m->written));
     m->post.refusal[0] = '\0';
-    member_write_will(m);
+    /* Killed between these two, who it was is silent, and not certified dead
+     * without the promises that it made. */
     atomic_store(&m->page->id, m->a.me);
+    member_write_will(m);
     post_rename(&m->post, m->a.me);
     member_knock(m);
     m->next_retry = 0;
