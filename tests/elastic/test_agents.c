@@ -1,5 +1,7 @@
 /* test_agents.c - what agents tell each other of the dead. */
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "elastic/bytes.h"
@@ -141,6 +143,23 @@ TEST(agents, a_rank_says_which_job_it_is)
     ASSERT(deaths_may_be_of(&d, job) && deaths_may_be_of(&d, after));
     ASSERT(!deaths_may_be_of(&d, other));
     deaths_fini(&d);
+}
+
+/* Its descriptor is closed once: another file may have its number by then. */
+TEST(agents, a_page_for_which_there_is_no_room_leaves_no_descriptor)
+{
+    struct will_page *page = NULL;
+    struct rlimit limit, none;
+    int fd = -1;
+
+    ASSERT_INT(0, getrlimit(RLIMIT_FSIZE, &limit));
+    none = (struct rlimit){ 0, limit.rlim_max };
+    signal(SIGXFSZ, SIG_IGN);
+    ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &none));
+    ASSERT_STATUS(CT_EIO, will_page_create(&fd, &page));
+    ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &limit));
+    ASSERT_INT(-1, fd);
+    ASSERT(!page);
 }
 
 /* ---- Letters. */
