@@ -165,7 +165,8 @@ void where_end(struct whereabouts *w, int k)
 
 /* The first roll with one of these agents, or of those before them, is of this
  * job. */
-static void take_roll(struct whereabouts *w, const struct elastic_roll *roll)
+static enum ct_status take_roll(struct whereabouts *w,
+                                const struct elastic_roll *roll)
 {
     bool ours = knows_job(w);
 
@@ -183,8 +184,10 @@ static void take_roll(struct whereabouts *w, const struct elastic_roll *roll)
             w->agent[k].port    = roll->door[i];
             w->agent[k].awaited = false;
         }
-    if (ours)
-        memcpy(w->job, roll->job, sizeof(w->job));
+    if (!ours)
+        return ct_fail(CT_ENOTFOUND, "another job answers");
+    memcpy(w->job, roll->job, sizeof(w->job));
+    return CT_OK;
 }
 
 static enum ct_status ask(struct whereabouts *w, int what, double seconds)
@@ -201,7 +204,7 @@ static enum ct_status ask(struct whereabouts *w, int what, double seconds)
                                   knows_job(w) ? w->job : NULL, what, seconds,
                                   &roll);
     if (st == CT_OK)
-        take_roll(w, roll);
+        st = take_roll(w, roll);
     ct_text_fini(&list);
     ct_free(roll);
     return st;
@@ -216,8 +219,7 @@ enum ct_status where_end_job(struct whereabouts *w)
 {
     if (!knows_job(w))
         CT_TRY(ask(w, MEMBER_ASK_ROLL, most_answer));
-    return knows_job(w) ? ask(w, MEMBER_ASK_END, most_answer)
-                        : ct_fail(CT_ENOTFOUND, "another job answers");
+    return ask(w, MEMBER_ASK_END, most_answer);
 }
 
 void where_look(struct whereabouts *w)
