@@ -32,7 +32,6 @@
 
 /* Seconds from the end of an agent to the start of the next. */
 static const double least_pause = 1, most_pause = 60;
-static const double early_pause = 5; /* at most, after one that came early */
 static const double end_pause = 1; /* between requests to end */
 
 struct launch_flags {
@@ -311,7 +310,7 @@ static void plan_restart(struct launch *l, int k, int code)
     const char *name   = l->hosts.host[k].name;
 
     if (code == EXIT_EARLY) {
-        restarts_plan(r, least_pause, early_pause);
+        restarts_plan(r, least_pause, most_pause);
         CT_WARN("%s: ranks of its last agent still run; another agent starts "
                 "in %.0f s", name, r->pause);
         return;
