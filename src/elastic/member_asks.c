@@ -22,6 +22,8 @@ static const double call_seconds = 2;
 /* Time in which a process that does not fit finds that out by itself; views of
  * the same members after which it is the one that stays of several. */
 static const double newcomer_seconds = 1;
+/* Who has looked at nothing for so long was stopped itself. */
+static const double stop_seconds = 1;
 enum { MOST_TRIES = 3 };
 
 /* Taken for lost by the others, or apart from those who came with it: it comes
@@ -184,13 +186,16 @@ static enum ct_status wait_for_place(struct elastic_member *m,
 {
     const double begin = ct_now();
     double say = 0, alone = begin; /* since when nobody expects it */
+    double looked = begin;
 
     while (!has_place(m)) {
-        const double waited = ct_now() - begin;
+        const double now = ct_now(), waited = now - begin;
 
         if (is_expected(m))
-            alone = ct_now();
-
+            alone = now;
+        else if (now - looked > stop_seconds)
+            alone += now - looked; /* this process did, not the others */
+        looked = now;
         if (m->a.own.view.number == 0 && room_expects(m, hint))
             return CT_OK;
         if (m->job_done)

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "elastic/bytes.h"
 #include "elastic/member_inner.h"
@@ -146,6 +147,37 @@ TEST(waiting, who_asks_a_full_job_waits)
     member_destroy(m);
     pthread_join(thread, NULL);
     ASSERT_STATUS(CT_EIO, comer.st); /* now there is none */
+    member_destroy(comer.m);
+}
+
+/* Others had no chance to answer meanwhile. */
+TEST(waiting, who_was_stopped_goes_on_waiting)
+{
+    const struct timespec stopped = { 3, 0 }, moment = { 0, 700000000 };
+    const double end       = ct_now() + 30;
+    struct member_config c = usual(false, 1);
+    uint16_t port          = 0;
+    struct comer comer     = { .m = NULL };
+    pthread_t thread;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    close(ct_listen(&port));
+    c.orphan = 2;
+    comer.m  = make_like(c, &port, false);
+    pthread_create(&thread, NULL, come, &comer);
+    while (!asks(comer.m)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_mutex_lock(&comer.m->lock);
+    nanosleep(&stopped, NULL);
+    pthread_mutex_unlock(&comer.m->lock);
+    nanosleep(&moment, NULL);
+    ASSERT(asks(comer.m));
+    pthread_join(thread, NULL);
+    ASSERT_STATUS(CT_EIO, comer.st);
+    ASSERT(ct_now() < end);
     member_destroy(comer.m);
 }
 
