@@ -559,6 +559,7 @@ enum ct_status member_create(const struct member_config *c,
     CT_TRY(ct_alloc(1, sizeof(*m), "a member", &m));
     m->config    = *c;
     m->page_file = -1;
+    m->parent    = getppid();
     m->post.listener = m->post.epoll = m->post.wake = -1;
     m->heeds = m->config.prepares;
     m->asks  = member_answers(m);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "comm/transport/tcp.h"
@@ -427,12 +428,32 @@ static uint64_t id(void *arg, int rank)
     return out;
 }
 
+/* Nobody sees to a process that waits for others and has lost its agent. */
+static bool has_no_agent(const struct elastic_member *m)
+{
+    return m->config.agent != 0 && getppid() != m->parent;
+}
+
+/* *kept: when it last had its agent, or needed none. */
+static enum ct_status wait_for_others(struct elastic_member *m, double *kept)
+{
+    if (member_leaves(m) || atomic_load(&m->wants_to_end))
+        return ct_fail(CT_ESTOP, "the job was ended before it began");
+    if (!has_no_agent(m))
+        *kept = ct_now();
+    else if (ct_now() - *kept > m->config.orphan)
+        return ct_fail(CT_EIO, "the agent of this process has ended, and for "
+                       "%.0f s (--orphan) there were not enough others to "
+                       "begin", m->config.orphan);
+    return wait_a_little(m);
+}
+
 enum ct_status member_begin(struct elastic_member *m, int iter)
 {
     const double begin = ct_now();
     enum ct_status st  = CT_OK;
     bool first         = true;
-    double say         = 0;
+    double say = 0, kept = begin;
 
     pthread_mutex_lock(&m->lock);
     if (is_founder(m) && elastic_ready(&m->a, iter))
@@ -444,9 +465,7 @@ enum ct_status member_begin(struct elastic_member *m, int iter)
     while (first && st == CT_OK && m->a.rank >= 0 &&
            m->a.own.view.n < m->config.least) {
         member_say_wait(m, ct_now() - begin, &say);
-        st = member_leaves(m) || atomic_load(&m->wants_to_end)
-                 ? ct_fail(CT_ESTOP, "the job was ended before it began")
-                 : wait_a_little(m);
+        st = wait_for_others(m, &kept);
     }
     m->asking = false;
     pthread_mutex_unlock(&m->lock);
