@@ -113,10 +113,9 @@ void where_put_flag(const struct whereabouts *w, int k, bool again,
             ct_text_addf(out, ",:%d", w->agent[k].port);
         return;
     }
-    if (where_begins(w, k))
-        ct_text_addf(out, "%s:%d", name_of(w, k), w->agent[k].port);
-    else
-        ct_text_addf(out, "%s:%d", rendezvous_again, w->agent[k].port);
+    ct_text_addf(out, "%s:%d", where_begins(w, k) ? rendezvous_first
+                                                  : rendezvous_again,
+                 w->agent[k].port);
     for (int i = 0; i < w->hosts->n; i++)
         if (i != k)
             ct_text_addf(out, ",%s:%d", name_of(w, i), w->agent[i].port);

@@ -35,7 +35,7 @@ static const int look_ms = 250;
 
 enum { HOST_DOORS = 8 }; /* addresses of a host, at most */
 
-const char rendezvous_again[] = "again:";
+const char rendezvous_again[] = "again:", rendezvous_first[] = "first:";
 
 /* ---- Doors. */
 
@@ -280,21 +280,28 @@ static bool may_still_run(const struct rendezvous *r, double orphan)
     return false;
 }
 
+static bool takes_word(const char **list, const char *word)
+{
+    const bool yes = strncmp(*list, word, strlen(word)) == 0;
+
+    *list += yes ? strlen(word) : 0;
+    return yes;
+}
+
 /* Whoever gets the first address begins the job, unless it is found at another.
  * At the others nobody listens until a rank is in the job: who looks for one
  * need not wait for them. */
 static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
                                     double orphan)
 {
-    const bool again = strncmp(list, rendezvous_again,
-                               strlen(rendezvous_again)) == 0;
+    const bool joins = takes_word(&list, rendezvous_again);
+    const bool again = joins || takes_word(&list, rendezvous_first);
     bool first       = false;
 
-    CT_TRY(add_hosts(r, again ? list + strlen(rendezvous_again) : list,
-                     again));
+    CT_TRY(add_hosts(r, list, joins));
     for (int i = 0; i < r->n_knock && r->door < 0 && (i == 0 || !again); i++) {
         const bool is_first = r->knock[i].port == r->knock[0].port &&
-                              places_is_here(&r->knock[0].at) && !again;
+                              places_is_here(&r->knock[0].at) && !joins;
 
         if (!places_is_here(&r->knock[i].at) || (r->own >= 0 && i != r->own))
             continue;

@@ -196,6 +196,31 @@ TEST(rendezvous, who_comes_again_begins_nothing)
     rendezvous_close(&r);
 }
 
+/* The same, and nobody has heard of the job. */
+TEST(rendezvous, who_comes_again_begins_a_job_that_nobody_has)
+{
+    char secret[300];
+    struct rendezvous r, other;
+    const int port = free_port();
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(secret, sizeof(secret), "%s", test_path("secret"));
+    snprintf(where, sizeof(where), "first::%d," AWAY ":29400", port);
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT_HAS("may be in the job", ct_last_error());
+    rendezvous_close(&r);
+    snprintf(where, sizeof(where), "first::%d,127.0.0.1:%d", port,
+             free_port());
+    ASSERT_OK(rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT(r.founds);
+    ASSERT_INT(port, ntohs(r.port));
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&other, where, secret, 0.1));
+    ASSERT_HAS("may still run", ct_last_error());
+    rendezvous_close(&other);
+    rendezvous_close(&r);
+}
+
 /* A connection of another program has the port as its end here. */
 TEST(rendezvous, a_port_that_others_have_keeps_nobody_away)
 {
