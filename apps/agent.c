@@ -41,7 +41,7 @@ struct agent {
     struct agent_deaths        deaths;
     bool                       founds; /* the next rank begins the job */
     bool                       asked; /* to end, or the job was */
-    bool                       over;  /* the job is */
+    enum post_end              over;  /* the job is; 0: it is not */
     bool                       hopeless; /* the job will not get any further */
     int                        code;  /* of the last rank that failed */
     bool                       waited; /* that one did, in vain */
@@ -418,7 +418,8 @@ static void rank_ended(struct agent *a, struct rank *r)
         a->founds = true; /* it had not even begun */
     deaths_note_own(&a->deaths, &a->post, r->page);
     learn_doors(a);
-    a->over |= atomic_load(&r->page->over);
+    if (!a->over)
+        a->over = (enum post_end)atomic_load(&r->page->over);
     if (r->makes_way)
         r->makes_way = false;
     else if (!ended_well(a, r, pid, status))
@@ -446,8 +447,8 @@ static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
         return;
     if (kind == POST_DEAD)
         deaths_take(&a->deaths, body, bytes);
-    else if (kind == POST_DONE && bytes == POST_JOB_BYTES)
-        memcpy(a->post.done, body, bytes);
+    else if (kind == POST_DONE)
+        post_take_done(&a->post, body, bytes);
 }
 
 /* ---- The whole. */
@@ -507,8 +508,10 @@ static void hear_done(struct agent *a)
             ? !deaths_may_be_of(&a->deaths, a->post.done)
             : a->config->founds)
         return;
-    a->over = true;
-    CT_INFO("The others have finished the job");
+    a->over = a->post.end;
+    a->asked |= a->over == POST_STOPPED;
+    CT_INFO("The others have %s the job",
+            a->over == POST_STOPPED ? "stopped" : "finished");
 }
 
 static void attend(struct agent *a)

@@ -307,16 +307,17 @@ void deaths_take(struct agent_deaths *d, const uint8_t *letter, size_t bytes)
 /* What `p` has told a peer on its line is counted there, from 0 on for each
  * line that opens. */
 static void tell_peer(const struct agent_deaths *d, struct post *p,
-                      struct post_peer *q, bool over)
+                      struct post_peer *q, enum post_end over)
 {
     const bool is_agent = q->card.agent == q->card.id;
+    uint8_t done[POST_DONE_BYTES];
 
     for (const struct death *one = d->first; one && q->open; one = one->next) {
         if (one->serial <= q->told)
             continue;
+        post_write_done(d->job, over, done);
         if (over && is_agent)
-            (void)!post_send(p, q->card.id, POST_DONE, d->job,
-                             sizeof(d->job));
+            (void)!post_send(p, q->card.id, POST_DONE, done, sizeof(done));
         if (!post_send(p, q->card.id, POST_DEAD, one->letter, one->bytes))
             return;
         q->told = one->serial;
@@ -333,7 +334,7 @@ static void forget_peers(const struct agent_deaths *d, struct post *p)
     }
 }
 
-void deaths_tell(struct agent_deaths *d, struct post *p, bool over)
+void deaths_tell(struct agent_deaths *d, struct post *p, enum post_end over)
 {
     if (d->first)
         learn_callers(p);

@@ -71,8 +71,8 @@ void deaths_begin_anew(struct agent_deaths *d);
 
 /* Tells everybody who has yet to hear of an end, for as long as that matters:
  * a network may be down for hours.  `over`: so is the job, which other agents
- * hear first. */
-void deaths_tell(struct agent_deaths *d, struct post *p, bool over);
+ * hear first; 0: it is not. */
+void deaths_tell(struct agent_deaths *d, struct post *p, enum post_end over);
 /* Has everybody heard who can be reached? */
 bool deaths_are_told(const struct agent_deaths *d, const struct post *p);
 void deaths_fini(struct agent_deaths *d);

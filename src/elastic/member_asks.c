@@ -200,7 +200,9 @@ static enum ct_status wait_for_place(struct elastic_member *m,
         if (m->a.own.view.number == 0 && room_expects(m, hint))
             return CT_OK;
         if (m->job_done)
-            return ct_fail(CT_ESTOP, "the others have finished the job");
+            return ct_fail(CT_ESTOP, "the others have %s the job",
+                           atomic_load(&m->page->over) == POST_STOPPED
+                               ? "stopped" : "finished");
         if (m->a.rank < 0 && m->a.own.view.number > 0) {
             if (member_leaves(m))
                 return ct_fail(CT_ESTOP, "this process has left the job");
@@ -480,16 +482,28 @@ void member_end(struct elastic_member *m)
 
 void member_done(struct elastic_member *m, bool finished)
 {
+    const enum post_end end = finished ? POST_FINISHED : POST_STOPPED;
+    uint8_t letter[POST_DONE_BYTES];
+
     pthread_mutex_lock(&m->lock);
     m->a.most  = 0;
     m->through = true;
-    atomic_store(&m->page->over, true);
-    post_send_all(&m->post, POST_DONE, m->post.job, sizeof(m->post.job));
-    if (finished)
-        post_tell_agents(&m->post, POST_DONE, m->post.job,
-                         sizeof(m->post.job));
+    atomic_store(&m->page->over, (int)end);
+    post_write_done(m->post.job, end, letter);
+    post_send_all(&m->post, POST_DONE, letter, sizeof(letter));
+    post_tell_agents(&m->post, POST_DONE, letter, sizeof(letter));
     post_flush(&m->post);
     pthread_mutex_unlock(&m->lock);
+}
+
+bool member_is_in(struct elastic_member *m)
+{
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    yes = m->a.rank >= 0 && m->given.number > 0 && !m->job_done;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
 }
 
 bool member_hears_done(struct elastic_member *m)

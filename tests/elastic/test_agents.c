@@ -217,14 +217,14 @@ TEST(agents, who_has_called_hears_of_deaths)
     while (!b.callers || b.callers->what != POST_AGENT) {
         ASSERT(ct_now() < end);
         work(&a, &b);
-        deaths_tell(&d, &b, false);
+        deaths_tell(&d, &b, 0);
     }
     ASSERT(!b.peers);
     lose(&d, &b, 10, no_job, &none);
     while (at_a.n_dead == 0) {
         ASSERT(ct_now() < end);
         work(&a, &b);
-        deaths_tell(&d, &b, false);
+        deaths_tell(&d, &b, 0);
     }
     ASSERT_INT(POST_AGENT, (int)at_a.from);
     deaths_fini(&d);
@@ -251,12 +251,12 @@ TEST(agents, who_calls_again_hears_of_deaths_again)
         while (at_a.n_dead < times) {
             ASSERT(ct_now() < end);
             work(&a, &b);
-            deaths_tell(&d, &b, false);
+            deaths_tell(&d, &b, 0);
         }
         ASSERT(deaths_are_told(&d, &b));
         for (int i = 0; i < 20; i++) { /* once a line */
             work(&a, &b);
-            deaths_tell(&d, &b, false);
+            deaths_tell(&d, &b, 0);
         }
         ASSERT_INT(times, at_a.n_dead);
         line_close(&a.callers->line); /* the network is gone */
