@@ -41,9 +41,10 @@ struct agent {
     struct agent_deaths        deaths;
     bool                       founds; /* the next rank begins the job */
     bool                       asked; /* to end, or the job was */
-    bool                       over;  /* the job is */
+    enum post_end              over;  /* the job is; 0: it is not */
     bool                       hopeless; /* the job will not get any further */
     int                        code;  /* of the last rank that failed */
+    bool                       waited; /* that one did, in vain */
     bool                       any_done, any_left;
     struct member_config       member; /* for the next rank */
     char                       order[64]; /* of which so many bytes came */
@@ -243,6 +244,18 @@ static void learn_job(struct agent *a)
             deaths_learn_job(&a->deaths, will_page_last(a->rank[r].page)->job);
 }
 
+/* While ranks of this agent are in the job, most deaths are of no use. */
+static void forget_deaths(struct agent *a)
+{
+    struct elastic_will will;
+
+    for (int r = 0; r < a->config->n_ranks && a->deaths.first; r++)
+        if (a->rank[r].pid > 0 && read_will(&a->rank[r], &will) &&
+            is_in(&will.view, &a->rank[r]))
+            deaths_outlived(&a->deaths, will_page_last(a->rank[r].page)->job,
+                            &will);
+}
+
 /* Nobody is in the job any more, it is not over, and this agent is the one to
  * begin it anew.  (A view of one that never began is such a view, too.)  Who
  * left it before that is in none. */
@@ -321,21 +334,32 @@ static void make_way(struct agent *a)
     one->makes_way = kill(one->pid, SIGKILL) == 0;
 }
 
+/* How often it has ended like that in a row.  Who waits for others, as while a
+ * network is down, is at no place. */
+static void count_same(struct rank *r, int status)
+{
+    const int iter  = atomic_load(&r->page->iter);
+    const bool same = iter == r->last_iter && status == r->last_status;
+
+    if (atomic_load(&r->page->waited)) {
+        r->n_same = 0;
+        return;
+    }
+    r->n_same      = same ? r->n_same + 1 : 1;
+    r->last_iter   = iter;
+    r->last_status = status;
+}
+
 /* Another one in its place would end alike.  While others of this agent are in
  * the job, e.g. because there is no room for one more, the job goes on, and
  * they are still replaced. */
 static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
 {
-    const int iter     = atomic_load(&r->page->iter);
     const bool in_vain = WIFEXITED(status) &&
                          WEXITSTATUS(status) <= a->config->hopeless;
     bool again;
 
-    r->n_same = iter == r->last_iter && status == r->last_status
-                    ? r->n_same + 1
-                    : 1;
-    r->last_iter   = iter;
-    r->last_status = status;
+    count_same(r, status);
     a->hopeless |= in_vain && !has_members(a);
     restarts_ended(&r->again);
     again = !in_vain && !starts_nobody(a) &&
@@ -344,9 +368,11 @@ static void plan_again(struct agent *a, struct rank *r, pid_t pid, int status)
     say_end(r, pid, status, again);
     r->gave_up = !again;
     r->again.n++;
-    if (!again)
-        a->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                      : WEXITSTATUS(status);
+    if (again)
+        return;
+    a->waited = atomic_load(&r->page->waited);
+    a->code   = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                    : WEXITSTATUS(status);
 }
 
 /* Nothing is to come in its place: the job is over, or it left.  A program may
@@ -392,7 +418,8 @@ static void rank_ended(struct agent *a, struct rank *r)
         a->founds = true; /* it had not even begun */
     deaths_note_own(&a->deaths, &a->post, r->page);
     learn_doors(a);
-    a->over |= atomic_load(&r->page->over);
+    if (!a->over)
+        a->over = (enum post_end)atomic_load(&r->page->over);
     if (r->makes_way)
         r->makes_way = false;
     else if (!ended_well(a, r, pid, status))
@@ -420,8 +447,8 @@ static void on_letter(void *arg, struct post_caller *from, enum post_kind kind,
         return;
     if (kind == POST_DEAD)
         deaths_take(&a->deaths, body, bytes);
-    else if (kind == POST_DONE && bytes == POST_JOB_BYTES)
-        memcpy(a->post.done, body, bytes);
+    else if (kind == POST_DONE)
+        post_take_done(&a->post, body, bytes);
 }
 
 /* ---- The whole. */
@@ -481,8 +508,10 @@ static void hear_done(struct agent *a)
             ? !deaths_may_be_of(&a->deaths, a->post.done)
             : a->config->founds)
         return;
-    a->over = true;
-    CT_INFO("The others have finished the job");
+    a->over = a->post.end;
+    a->asked |= a->over == POST_STOPPED;
+    CT_INFO("The others have %s the job",
+            a->over == POST_STOPPED ? "stopped" : "finished");
 }
 
 static void attend(struct agent *a)
@@ -495,6 +524,7 @@ static void attend(struct agent *a)
         post_work(&a->post, &events);
         hear_done(a);
         make_way(a);
+        forget_deaths(a);
         deaths_tell(&a->deaths, &a->post, a->over);
         pass_signals_on(a);
     }
@@ -533,7 +563,8 @@ static void make_card(const struct agent_config *c, struct elastic_card *out)
     out->agent = out->id;
 }
 
-enum ct_status agent_run(const struct agent_config *c, int *code)
+enum ct_status agent_run(const struct agent_config *c, int *code,
+                         bool *waited)
 {
     struct post_config p = { .secret = c->member.secret, .what = POST_AGENT,
                              .door = -1, .take = on_letter,
@@ -557,7 +588,8 @@ enum ct_status agent_run(const struct agent_config *c, int *code)
         attend(a);
         post_stop(&a->post);
     }
-    *code = code_of(a);
+    *code   = code_of(a);
+    *waited = a->waited && *code == a->code && !a->asked && !a->over;
     deaths_fini(&a->deaths);
     ct_free(a);
     return st;

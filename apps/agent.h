@@ -31,7 +31,10 @@ struct agent_config {
 };
 
 /* Until all ranks have ended, and none is to be started again; returns the exit
- * status of the whole.  This process has no other threads. */
-CT_MUST_CHECK enum ct_status agent_run(const struct agent_config *c, int *code);
+ * status of the whole.  *waited: it is that of a rank that has waited for the
+ * others in vain, and another one may find them later.  This process has no
+ * other threads. */
+CT_MUST_CHECK enum ct_status agent_run(const struct agent_config *c, int *code,
+                                       bool *waited);
 
 #endif

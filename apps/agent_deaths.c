@@ -9,17 +9,19 @@
 #include "elastic/bytes.h"
 #include "elastic/member.h"
 
-static const double tell_seconds = 40; /* that a death is told of */
+/* After so long nobody takes in who has died before it was in a view. */
+static const double absent_seconds = 40;
 
-/* A death that others may still have to hear of. */
+/* A death that others may still have to hear of.  Its letter goes out again on
+ * each line that is opened: on the one before it may have been lost. */
 struct death {
-    uint64_t      id;
+    uint64_t      id, serial; /* in the order of deaths */
     double        since;
-    size_t        bytes;
-    uint8_t       letter[8 + POST_JOB_BYTES + ELASTIC_WIRE_BYTES];
-    uint64_t      told[ELASTIC_MEMBERS];
-    int           n_told;
+    uint8_t       job[POST_JOB_BYTES];
+    uint32_t      view;       /* that it was in; 0: none */
     struct death *next;
+    size_t        bytes;
+    uint8_t       letter[];
 };
 
 /* ---- Who has ended. */
@@ -64,6 +66,46 @@ static void forget_views(struct agent_deaths *d)
     d->newest   = (struct elastic_view){ 0 };
     d->n_next   = 0;
     d->too_many = false;
+}
+
+static bool is_in(const struct elastic_view *v, uint64_t id)
+{
+    for (int r = 0; r < v->n; r++)
+        if (v->id[r] == id)
+            return true;
+    return false;
+}
+
+/* Somebody is in a view that came later, without it: nobody needs its consent
+ * any more. */
+static bool is_past(const struct death *one, const struct elastic_will *w)
+{
+    return w->view.number > one->view && !is_in(&w->view, one->id) &&
+           (!w->accepted || !is_in(&w->next, one->id)) &&
+           (one->view > 0 || ct_now() - one->since > absent_seconds);
+}
+
+/* Of that generation of the job, where the dead one is known to be of any. */
+static bool is_before(const struct death *one, int generation)
+{
+    return member_job_began(one->job) > 0 &&
+           post_job_generation(one->job) < generation;
+}
+
+/* Deaths that are nothing to a job in which somebody is bound by that. */
+static void drop_past(struct agent_deaths *d, int generation,
+                      const struct elastic_will *w)
+{
+    for (struct death **at = &d->first; *at;) {
+        struct death *one = *at;
+
+        if (!is_before(one, generation) && !is_past(one, w)) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        ct_free(one);
+    }
 }
 
 /* Whether views of that job count.  Those of a job that began anew do so
@@ -114,6 +156,7 @@ static void note(struct agent_deaths *d, uint64_t id, const uint8_t *job,
     if (will->view.number > d->newest.number) {
         forget_views(d);
         d->newest = will->view;
+        drop_past(d, d->generation, will);
     }
     if (will->accepted && will->view.number == d->newest.number)
         note_next(d, &will->next);
@@ -143,10 +186,21 @@ bool deaths_are_newer(const struct agent_deaths *d, const uint8_t *job,
     return v->number < d->newest.number;
 }
 
+void deaths_outlived(struct agent_deaths *d, const uint8_t *job,
+                     const struct elastic_will *w)
+{
+    if (d->first && member_job_began(job) > 0 && deaths_may_be_of(d, job) &&
+        post_job_generation(job) >= d->generation)
+        drop_past(d, post_job_generation(job), w);
+}
+
 void deaths_begin_anew(struct agent_deaths *d)
 {
+    static const struct elastic_will none;
+
     forget_views(d);
     d->generation++;
+    drop_past(d, d->generation, &none);
 }
 
 /* ---- Telling. */
@@ -192,23 +246,29 @@ static void learn_callers(struct post *p)
             (void)!post_learn(p, &c->card);
 }
 
-static void begin_telling(struct agent_deaths *d, uint64_t id,
+static void begin_telling(struct agent_deaths *d, uint64_t id, uint32_t view,
                           const struct will_place *w)
 {
-    struct death *one = ct_calloc(1, sizeof(*one), "a death");
-    struct writer at;
+    const size_t bytes = 8 + sizeof(w->job) + w->will_bytes;
+    struct death *one  = ct_calloc(1, sizeof(*one) + bytes, "a death");
+    struct death **at  = &d->first;
+    struct writer to;
 
     if (!one)
         return;
-    at.at      = one->letter;
-    one->id    = id;
-    one->since = ct_now();
-    put(&at, id, 8);
-    put_bytes(&at, w->job, sizeof(w->job));
-    put_bytes(&at, w->will, w->will_bytes);
-    one->bytes = (size_t)(at.at - one->letter);
-    one->next  = d->first;
-    d->first   = one;
+    while (*at)
+        at = &(*at)->next;
+    *at         = one;
+    one->id     = id;
+    one->serial = ++d->n_deaths;
+    one->since  = ct_now();
+    one->view   = view;
+    one->bytes  = bytes;
+    memcpy(one->job, w->job, sizeof(one->job));
+    to.at = one->letter;
+    put(&to, id, 8);
+    put_bytes(&to, w->job, sizeof(w->job));
+    put_bytes(&to, w->will, w->will_bytes);
 }
 
 void deaths_note_own(struct agent_deaths *d, struct post *p,
@@ -226,7 +286,7 @@ void deaths_note_own(struct agent_deaths *d, struct post *p,
     learn_cards(p, w);
     learn_callers(p);
     post_forget(p, id);
-    begin_telling(d, id, w);
+    begin_telling(d, id, will.view.number, w);
 }
 
 void deaths_take(struct agent_deaths *d, const uint8_t *letter, size_t bytes)
@@ -244,46 +304,43 @@ void deaths_take(struct agent_deaths *d, const uint8_t *letter, size_t bytes)
         note(d, id, job, &will, false);
 }
 
-static bool was_told(const struct death *one, uint64_t id)
+/* What `p` has told a peer on its line is counted there, from 0 on for each
+ * line that opens. */
+static void tell_peer(const struct agent_deaths *d, struct post *p,
+                      struct post_peer *q, enum post_end over)
 {
-    for (int i = 0; i < one->n_told; i++)
-        if (one->told[i] == id)
-            return true;
-    return one->n_told == ELASTIC_MEMBERS;
-}
+    const bool is_agent = q->card.agent == q->card.id;
+    uint8_t done[POST_DONE_BYTES];
 
-static void tell_one(struct agent_deaths *d, struct post *p,
-                     struct death *one, bool over)
-{
-    for (struct post_peer *q = p->peers; q; q = q->next) {
-        if (was_told(one, q->card.id))
+    for (const struct death *one = d->first; one && q->open; one = one->next) {
+        if (one->serial <= q->told)
             continue;
-        if (over && q->card.agent == q->card.id)
-            (void)!post_send(p, q->card.id, POST_DONE, d->job,
-                             sizeof(d->job));
-        if (post_send(p, q->card.id, POST_DEAD, one->letter, one->bytes))
-            one->told[one->n_told++] = q->card.id;
+        post_write_done(d->job, over, done);
+        if (over && is_agent)
+            (void)!post_send(p, q->card.id, POST_DONE, done, sizeof(done));
+        if (!post_send(p, q->card.id, POST_DEAD, one->letter, one->bytes))
+            return;
+        q->told = one->serial;
     }
 }
 
-void deaths_tell(struct agent_deaths *d, struct post *p, bool over)
+/* Peers that have ended; all of them if there is nothing to tell. */
+static void forget_peers(const struct agent_deaths *d, struct post *p)
+{
+    for (struct post_peer *q = p->peers, *next; q; q = next) {
+        next = q->next;
+        if (!d->first || (!q->open && find(d, q->card.id) >= 0))
+            post_forget(p, q->card.id);
+    }
+}
+
+void deaths_tell(struct agent_deaths *d, struct post *p, enum post_end over)
 {
     if (d->first)
         learn_callers(p);
-    for (struct death **at = &d->first; *at;) {
-        struct death *one = *at;
-
-        tell_one(d, p, one, over);
-        if (ct_now() - one->since < tell_seconds) {
-            at = &one->next;
-            continue;
-        }
-        *at = one->next;
-        ct_free(one);
-    }
-    if (!d->first) /* there is nothing to tell */
-        while (p->peers)
-            post_forget(p, p->peers->card.id);
+    forget_peers(d, p);
+    for (struct post_peer *q = p->peers; q; q = q->next)
+        tell_peer(d, p, q, over);
     post_flush(p);
 }
 
@@ -293,7 +350,7 @@ bool deaths_are_told(const struct agent_deaths *d, const struct post *p)
 
     for (const struct post_peer *q = p->peers; q; q = q->next)
         for (const struct death *one = d->first; one; one = one->next)
-            all &= was_told(one, q->card.id) || q->refused;
+            all &= one->serial <= q->told || q->refused;
     return all;
 }
 

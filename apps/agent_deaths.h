@@ -29,7 +29,9 @@ struct death;
 
 /* Embedded; zero-initialised: nobody has ended yet. */
 struct agent_deaths {
-    struct death       *first; /* those that others may have to hear of */
+    struct death       *first; /* those that others may have to hear of, the
+                                * oldest first */
+    uint64_t            n_deaths; /* of ranks of this agent, so far */
     uint64_t            grave[AGENT_GRAVES]; /* a ring */
     bool                own[AGENT_GRAVES];   /* a rank of this agent */
     unsigned            n_graves;
@@ -60,12 +62,17 @@ bool deaths_leave_job_to_us(const struct agent_deaths *d);
  * goes on in this one. */
 bool deaths_are_newer(const struct agent_deaths *d, const uint8_t *job,
                       const struct elastic_view *v);
+/* A rank of this agent lives, and is bound by that: of who died before its view
+ * was decided nobody needs to hear any more. */
+void deaths_outlived(struct agent_deaths *d, const uint8_t *job,
+                     const struct elastic_will *w);
 /* This agent begins the job anew: what was before counts no more. */
 void deaths_begin_anew(struct agent_deaths *d);
 
-/* Tells everybody who has yet to hear of an end.  `over`: so is the job, which
- * other agents hear first. */
-void deaths_tell(struct agent_deaths *d, struct post *p, bool over);
+/* Tells everybody who has yet to hear of an end, for as long as that matters:
+ * a network may be down for hours.  `over`: so is the job, which other agents
+ * hear first; 0: it is not. */
+void deaths_tell(struct agent_deaths *d, struct post *p, enum post_end over);
 /* Has everybody heard who can be reached? */
 bool deaths_are_told(const struct agent_deaths *d, const struct post *p);
 void deaths_fini(struct agent_deaths *d);

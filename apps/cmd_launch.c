@@ -32,7 +32,6 @@
 
 /* Seconds from the end of an agent to the start of the next. */
 static const double least_pause = 1, most_pause = 60;
-static const double early_pause = 5; /* at most, after one that came early */
 static const double end_pause = 1; /* between requests to end */
 
 struct launch_flags {
@@ -93,16 +92,15 @@ static int put_signals(const struct launch *l, char own[][OWN_BYTES])
     return n;
 }
 
-/* Flags of an agent; those with numbers lie in `own`. */
-static int agent_flags(const struct launch *l, int k, bool again,
-                       char own[][OWN_BYTES], const char **out)
+/* Flags of an agent but for where it meets the others; they lie in `own`. */
+static int agent_flags(const struct launch *l, int k, char own[][OWN_BYTES],
+                       const char **out)
 {
     const struct elastic_flags *f = l->elastic;
     const struct host *h          = &l->hosts.host[k];
     int n = 0;
 
     snprintf(own[n++], OWN_BYTES, "--ranks=%d", h->n_ranks);
-    where_put_flag(&l->where, k, again, own[n++], OWN_BYTES);
     if (l->is_program) {
         snprintf(own[n++], OWN_BYTES, "--elastic=%s",
                  f->elastic ? f->elastic : "1:1024");
@@ -120,14 +118,15 @@ static int agent_flags(const struct launch *l, int k, bool again,
 }
 
 /* What an agent is started with. */
-static void agent_words(const struct launch *l, int k, bool again,
+static void agent_words(const struct launch *l, int k, const char *meet,
                         char own[][OWN_BYTES], const char **out)
 {
     int n = 0;
 
     out[n++] = l->self;
     out[n++] = l->is_program ? "launch" : "train";
-    n += agent_flags(l, k, again, own, out + n);
+    out[n++] = meet;
+    n += agent_flags(l, k, own, out + n);
     if (l->is_program)
         out[n++] = "--";
     for (char **w = l->words; *w; w++)
@@ -147,23 +146,16 @@ static bool give_orders(struct launch *l, int k)
     return well;
 }
 
-static enum ct_status start(struct launch *l, int k, bool again)
+/* Starts what these words say on the host, and gives it orders. */
+static enum ct_status start_words(struct launch *l, int k, const char **words)
 {
     const struct host *h = &l->hosts.host[k];
     struct agent *a      = &l->agent[k];
-    const char **words   = NULL;
-    char own[OWN_WORDS][OWN_BYTES];
-    size_t n_words = OWN_WORDS + 4;
-    int ends[2]    = { -1, -1 };
+    int ends[2]          = { -1, -1 };
 
-    for (char **w = l->words; *w; w++)
-        n_words++;
-    CT_TRY(ct_alloc(n_words, sizeof(*words), "a command line", &words));
-    agent_words(l, k, again, own, words);
     if (pipe2(ends, O_CLOEXEC) != 0 || (a->pid = fork()) < 0) {
         const int error = errno;
 
-        ct_free(words);
         for (int i = 0; i < 2 && ends[i] >= 0; i++)
             close(ends[i]);
         a->pid = 0;
@@ -179,12 +171,34 @@ static enum ct_status start(struct launch *l, int k, bool again)
     }
     restarts_began(&a->again);
     a->lost = false;
-    ct_free(words);
     close(ends[0]);
     a->to = ends[1];
     return give_orders(l, k) ? CT_OK
                              : ct_fail(CT_EIO, "%s: %s", h->name,
                                        strerror(errno));
+}
+
+static enum ct_status start(struct launch *l, int k, bool again)
+{
+    struct ct_text meet = { 0 };
+    const char **words  = NULL;
+    char own[OWN_WORDS][OWN_BYTES];
+    size_t n_words = OWN_WORDS + 5;
+    enum ct_status st;
+
+    for (char **w = l->words; *w; w++)
+        n_words++;
+    where_put_flag(&l->where, k, again, &meet);
+    st = meet.failed ? CT_ENOMEM
+                     : ct_alloc(n_words, sizeof(*words), "a command line",
+                                &words);
+    if (st == CT_OK) {
+        agent_words(l, k, meet.s, own, words);
+        st = start_words(l, k, words);
+    }
+    ct_free(words);
+    ct_text_fini(&meet);
+    return st;
 }
 
 /* ---- While they run. */
@@ -210,8 +224,27 @@ static int signal_for_all(const struct launch *l, int number)
     return number;
 }
 
+/* A second signal: hosts that have not heard the first one may be gone without
+ * a word, as when they lose their power.  Those that are there go on without
+ * this connection, and hear of the end from the job. */
+static void hang_up(struct launch *l)
+{
+    for (int k = 0; k < l->hosts.n; k++) {
+        const struct host *h = &l->hosts.host[k];
+
+        if (h->is_here || l->agent[k].pid == 0)
+            continue;
+        CT_WARN("%s: a second signal ends the connection to its agent",
+                h->name);
+        kill(l->agent[k].pid, SIGKILL);
+    }
+}
+
 static void pass_on(struct launch *l)
 {
+    const bool was_asked = l->asked;
+    bool insists         = false;
+
     for (int i = 0; i < N_PASSED_ON; i++) {
         int n, number = passed_on[i];
         char line[32];
@@ -220,6 +253,7 @@ static void pass_on(struct launch *l)
             continue;
         if (signal_flags_end(&l->signals, number)) {
             l->asked = true;
+            insists  = was_asked;
             number   = signal_for_all(l, number);
         }
         n = snprintf(line, sizeof(line), "signal %d\n", number);
@@ -227,6 +261,8 @@ static void pass_on(struct launch *l)
             if (l->agent[k].pid > 0)
                 (void)!write(l->agent[k].to, line, (size_t)n);
     }
+    if (insists)
+        hang_up(l);
 }
 
 static bool is_done(int status)
@@ -274,16 +310,21 @@ static void plan_restart(struct launch *l, int k, int code)
     const char *name   = l->hosts.host[k].name;
 
     if (code == EXIT_EARLY) {
-        restarts_plan(r, least_pause, early_pause);
+        restarts_plan(r, least_pause, most_pause);
         CT_WARN("%s: ranks of its last agent still run; another agent starts "
                 "in %.0f s", name, r->pause);
         return;
     }
     restarts_plan(r, least_pause, most_pause);
     r->n++;
-    CT_WARN("%s: its agent ended with status %d; another one starts in %.0f s, "
-            "%d of %d times", name, code, r->pause, r->n,
-            l->elastic->restarts);
+    if (code == EXIT_ALONE)
+        CT_WARN("%s: its ranks have waited for the others in vain; another "
+                "agent starts in %.0f s, %d of %d times", name, r->pause, r->n,
+                l->elastic->restarts);
+    else
+        CT_WARN("%s: its agent ended with status %d; another one starts in "
+                "%.0f s, %d of %d times", name, code, r->pause, r->n,
+                l->elastic->restarts);
 }
 
 static void agent_ended(struct launch *l, int k, int status)
@@ -291,18 +332,18 @@ static void agent_ended(struct launch *l, int k, int status)
     struct agent *a = &l->agent[k];
     const int code  = WIFEXITED(status) ? WEXITSTATUS(status)
                                         : 128 + WTERMSIG(status);
-    const bool lost = was_lost(l, k, status);
+    const bool lost = was_lost(l, k, status), alone = code == EXIT_ALONE;
 
     a->pid  = 0;
     a->lost = lost;
     close(a->to);
     where_end(&l->where, k);
     if (WIFEXITED(status) && code != EXIT_EARLY && !(l->asked && code > 128))
-        l->code = code;
+        l->code = alone ? EXIT_RUNTIME : code;
     if (is_done(status))
         return;
     restarts_ended(&a->again);
-    if (l->asked || l->done || !lost ||
+    if (l->asked || l->done || (!lost && !alone) ||
         (a->again.n >= l->elastic->restarts && code != EXIT_EARLY))
         CT_WARN("%s: its agent ended with status %d", l->hosts.host[k].name,
                 code);
@@ -339,7 +380,7 @@ static void start_due(struct launch *l)
         a->again.next_start = 0;
         if (l->asked || l->done)
             continue;
-        if (!job_is_there(l)) {
+        if (!job_is_there(l) && !where_begins(&l->where, k)) {
             await_job(l, a);
             continue;
         }

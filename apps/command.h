@@ -13,8 +13,10 @@ enum exit_code {
     EXIT_STOPPED = 4, /* training was asked to stop, and wrote a snapshot */
     EXIT_GAVE_UP = 5, /* to `cortado launch`: an agent's ranks were killed, and
                        * it has started others often enough */
-    EXIT_EARLY   = 6  /* to `cortado launch`: ranks of the agent before this one
+    EXIT_EARLY   = 6, /* to `cortado launch`: ranks of the agent before this one
                        * still run */
+    EXIT_ALONE   = 7  /* to `cortado launch`: an agent's ranks have waited for
+                       * the others of the job in vain */
 };
 
 struct command {

@@ -180,6 +180,7 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                                .orders = -1 };
     char *description = NULL;
     int code          = EXIT_DONE;
+    bool waited       = false;
     enum ct_status st;
 
     if (f->signals)
@@ -207,10 +208,13 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     a.member.door     = r.door;
     a.member.file     = r.file;
     a.member.description = description;
-    st = agent_run(&a, &code);
+    st = agent_run(&a, &code, &waited);
     /* A program may end with a status that has another meaning for `launch`:
-     * that of a lost agent, of ssh, or of an agent that came too early. */
-    if (a.orders >= 0 && (code > 128 || code == EXIT_EARLY))
+     * that of a lost agent, of ssh, or of an agent. */
+    if (a.orders >= 0 && waited)
+        code = EXIT_ALONE;
+    else if (a.orders >= 0 && (code > 128 || code == EXIT_EARLY ||
+                               code == EXIT_ALONE))
         code = EXIT_GAVE_UP;
 out:
     rendezvous_close(&r);

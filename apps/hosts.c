@@ -82,9 +82,12 @@ void hosts_become(const struct host *h, const char *folder,
     struct ct_text command = { 0 };
     const char *by_srun[]  = { "srun", "--overlap", "--nodes=1", "--ntasks=1",
                                "--nodelist", h->name, "sh", "-c", NULL, NULL };
-    /* A connection of our own: one that others use ends with us, too. */
+    /* A connection of our own: one that others use ends with us, too.  A host
+     * that is gone without a word is noticed after half a minute. */
     const char *by_ssh[]   = { "ssh", "-oBatchMode=yes", "-oConnectTimeout=10",
                                "-oControlMaster=no", "-oControlPath=none",
+                               "-oServerAliveInterval=10",
+                               "-oServerAliveCountMax=3",
                                "--", h->name, NULL, NULL };
     const bool in_slurm    = getenv("SLURM_JOB_ID") != NULL;
     const char **call      = in_slurm ? by_srun : by_ssh;
@@ -99,7 +102,7 @@ void hosts_become(const struct host *h, const char *folder,
     ct_text_add(&command, " && exec");
     for (; *words; words++)
         quote(&command, *words);
-    call[in_slurm ? 8 : 7] = command.s;
+    call[in_slurm ? 8 : 9] = command.s;
     if (!command.failed)
         execvp(call[0], (char **)(uintptr_t)call);
     ct_text_fini(&command);

@@ -36,8 +36,11 @@ static enum ct_status part(struct elastic_member *m, struct ct_dist *d,
     int stopped           = st == CT_ESTOP;
     enum ct_status met    = CT_OK;
 
-    if (x->facts.commits && stopped)
+    if (x->facts.commits && stopped) {
+        if (member_is_in(m)) /* all ranks stop; who leaves is not in it */
+            member_done(m, false);
         return st;
+    }
     if (!x->facts.commits && !d->gone)
         met = x->job->broadcast(x, &stopped, sizeof(stopped));
     if (!x->facts.commits && met == CT_OK)

@@ -89,35 +89,36 @@ enum ct_status where_choose(struct whereabouts *w, const struct hosts *hosts,
 
 /* ---- What an agent is told. */
 
-/* Each agent has a port of its own, where others find the job when the first
- * host is lost.  One that comes in place of another knows all of them, because
- * ranks live on without their agent, and begins no job. */
-void where_put_flag(const struct whereabouts *w, int k, bool again, char *out,
-                    size_t bytes)
-{
-    size_t n;
-
-    if (!again && k == 0) {
-        snprintf(out, bytes, "--rendezvous=%s", w->meet);
-        return;
-    }
-    n = (size_t)snprintf(out, bytes, again ? "--rendezvous=%s:%d"
-                                           : "--rendezvous=%s,:%d",
-                         again ? rendezvous_again : w->meet,
-                         w->agent[k].port);
-    for (int i = 0; i < w->hosts->n && again; i++) {
-        char word[300];
-        const int m = snprintf(word, sizeof(word), ",%s:%d", name_of(w, i),
-                               w->agent[i].port);
-
-        if (i != k && n + (size_t)m < bytes)
-            n += (size_t)snprintf(out + n, bytes - n, "%s", word);
-    }
-}
-
 static bool knows_job(const struct whereabouts *w)
 {
     return member_job_began(w->job) > 0;
+}
+
+bool where_begins(const struct whereabouts *w, int k)
+{
+    return k == 0 && !knows_job(w);
+}
+
+/* Each agent has a port of its own, where others find the job when the first
+ * host is lost.  One that comes in place of another knows all of them, because
+ * ranks live on without their agent, and begins no job, unless nobody has heard
+ * of one and it is the one to begin it. */
+void where_put_flag(const struct whereabouts *w, int k, bool again,
+                    struct ct_text *out)
+{
+    ct_text_add(out, "--rendezvous=");
+    if (!again) {
+        ct_text_add(out, w->meet);
+        if (k > 0)
+            ct_text_addf(out, ",:%d", w->agent[k].port);
+        return;
+    }
+    ct_text_addf(out, "%s:%d", where_begins(w, k) ? rendezvous_first
+                                                  : rendezvous_again,
+                 w->agent[k].port);
+    for (int i = 0; i < w->hosts->n; i++)
+        if (i != k)
+            ct_text_addf(out, ",%s:%d", name_of(w, i), w->agent[i].port);
 }
 
 static void put_digits(struct ct_text *out, const uint8_t *at, int n)
@@ -163,7 +164,8 @@ void where_end(struct whereabouts *w, int k)
 
 /* The first roll with one of these agents, or of those before them, is of this
  * job. */
-static void take_roll(struct whereabouts *w, const struct elastic_roll *roll)
+static enum ct_status take_roll(struct whereabouts *w,
+                                const struct elastic_roll *roll)
 {
     bool ours = knows_job(w);
 
@@ -181,8 +183,10 @@ static void take_roll(struct whereabouts *w, const struct elastic_roll *roll)
             w->agent[k].port    = roll->door[i];
             w->agent[k].awaited = false;
         }
-    if (ours)
-        memcpy(w->job, roll->job, sizeof(w->job));
+    if (!ours)
+        return ct_fail(CT_ENOTFOUND, "another job answers");
+    memcpy(w->job, roll->job, sizeof(w->job));
+    return CT_OK;
 }
 
 static enum ct_status ask(struct whereabouts *w, int what, double seconds)
@@ -199,7 +203,7 @@ static enum ct_status ask(struct whereabouts *w, int what, double seconds)
                                   knows_job(w) ? w->job : NULL, what, seconds,
                                   &roll);
     if (st == CT_OK)
-        take_roll(w, roll);
+        st = take_roll(w, roll);
     ct_text_fini(&list);
     ct_free(roll);
     return st;
@@ -214,8 +218,7 @@ enum ct_status where_end_job(struct whereabouts *w)
 {
     if (!knows_job(w))
         CT_TRY(ask(w, MEMBER_ASK_ROLL, most_answer));
-    return knows_job(w) ? ask(w, MEMBER_ASK_END, most_answer)
-                        : ct_fail(CT_ENOTFOUND, "another job answers");
+    return ask(w, MEMBER_ASK_END, most_answer);
 }
 
 void where_look(struct whereabouts *w)

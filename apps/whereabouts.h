@@ -28,9 +28,11 @@ struct whereabouts {
 CT_MUST_CHECK enum ct_status where_choose(struct whereabouts *w,
                                           const struct hosts *hosts,
                                           const uint8_t *key, int port);
+/* Is agent k the one that begins the job, of which nobody has heard yet? */
+bool where_begins(const struct whereabouts *w, int k);
 /* The flag that tells agent k; `again`: it comes in place of another one. */
-void where_put_flag(const struct whereabouts *w, int k, bool again, char *out,
-                    size_t bytes);
+void where_put_flag(const struct whereabouts *w, int k, bool again,
+                    struct ct_text *out);
 /* Another agent k is about to start: the line that goes to its standard input,
  * with the secret, the agent's number, and the job that it is to find. */
 void where_put_line(struct whereabouts *w, int k, struct ct_text *out);

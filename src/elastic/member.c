@@ -298,6 +298,19 @@ static void take_question(struct elastic_member *m, struct post_caller *from,
     }
 }
 
+/* Whoever still waits for the job need not. */
+static void take_done(struct elastic_member *m, const uint8_t *body,
+                      size_t bytes)
+{
+    const uint8_t *job;
+    enum post_end end;
+
+    if (!post_read_done(body, bytes, &job, &end) || is_of_another_job(m, job))
+        return;
+    m->job_done = true;
+    atomic_store(&m->page->over, (int)end);
+}
+
 void member_on_letter(void *arg, struct post_caller *from,
                       enum post_kind kind, const uint8_t *body, size_t bytes)
 {
@@ -307,11 +320,9 @@ void member_on_letter(void *arg, struct post_caller *from,
         take_rules(m, from, body, bytes);
     else if (kind == POST_DEAD)
         take_death(m, body, bytes);
-    else if (kind == POST_DONE && bytes == POST_JOB_BYTES &&
-             !is_of_another_job(m, body)) {
-        m->job_done = true; /* whoever still waits for it need not */
-        atomic_store(&m->page->over, true);
-    } else if (kind == POST_CANNOT)
+    else if (kind == POST_DONE)
+        take_done(m, body, bytes);
+    else if (kind == POST_CANNOT)
         take_cannot(m, from->id, body, bytes);
     else if (kind == POST_EXPECT)
         room_take_hint(m, from, body, bytes);
@@ -560,6 +571,7 @@ enum ct_status member_create(const struct member_config *c,
     CT_TRY(ct_alloc(1, sizeof(*m), "a member", &m));
     m->config    = *c;
     m->page_file = -1;
+    m->parent    = getppid();
     m->post.listener = m->post.epoll = m->post.wake = -1;
     m->heeds = m->config.prepares;
     m->asks  = member_answers(m);

@@ -80,9 +80,12 @@ void member_leave(struct elastic_member *m);
  * also in a signal handler. */
 void member_end(struct elastic_member *m);
 /* Training is done: nobody is taken in any more, and its agent starts nobody in
- * its place.  `finished`: it came to its end and was not stopped; then agents
- * that have no rank in the job hear of it, too. */
+ * its place.  Who waits and agents that have no rank in the job hear of it, too.
+ * `finished`: it came to its end and was not stopped. */
 void member_done(struct elastic_member *m, bool finished);
+/* Is this member in the job, in which it has had a place, and which goes on as
+ * far as it has heard? */
+bool member_is_in(struct elastic_member *m);
 /* Has another member said so?  Waits a moment for its word, which may come
  * behind the news of its end. */
 bool member_hears_done(struct elastic_member *m);

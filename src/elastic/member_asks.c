@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "comm/transport/tcp.h"
@@ -22,6 +23,8 @@ static const double call_seconds = 2;
 /* Time in which a process that does not fit finds that out by itself; views of
  * the same members after which it is the one that stays of several. */
 static const double newcomer_seconds = 1;
+/* Who has looked at nothing for so long was stopped itself. */
+static const double stop_seconds = 1;
 enum { MOST_TRIES = 3 };
 
 /* Taken for lost by the others, or apart from those who came with it: it comes
@@ -36,8 +39,10 @@ static void come_back(struct elastic_member *m)
     memset(&m->written, 0xff, sizeof(m->written));
     m->post.refusal[0] = '\0';
     m->line[0]         = '\0'; /* the others have gone on since */
-    member_write_will(m);
+    /* Killed between these two, who it was is silent, and not certified dead
+     * without the promises that it made. */
     atomic_store(&m->page->id, m->a.me);
+    member_write_will(m);
     post_rename(&m->post, m->a.me);
     member_knock(m);
     m->next_retry = 0;
@@ -172,14 +177,12 @@ static enum ct_status wait_a_little(struct elastic_member *m)
                          "%s", m->post.refusal);
 }
 
-/* The job means to take this process in, and can be heard: others may have to
- * get parameters before. */
+/* The job knows that this process waits, and can be heard: there may be no room
+ * yet, or others have to get parameters before. */
 static bool is_expected(const struct elastic_member *m)
 {
-    const struct post_peer *q = post_find(&m->post, m->hint.from);
-
-    return m->a.own.view.number == 0 && m->hint.size > 0 && q && q->open &&
-           ct_now() - q->heard <= m->config.suspect;
+    return m->a.own.view.number == 0 &&
+           post_is_heard(&m->post, m->config.suspect);
 }
 
 /* Until there is a place, or a hint of one for who has none. */
@@ -188,17 +191,22 @@ static enum ct_status wait_for_place(struct elastic_member *m,
 {
     const double begin = ct_now();
     double say = 0, alone = begin; /* since when nobody expects it */
+    double looked = begin;
 
     while (!has_place(m)) {
-        const double waited = ct_now() - begin;
+        const double now = ct_now(), waited = now - begin;
 
         if (is_expected(m))
-            alone = ct_now();
-
+            alone = now;
+        else if (now - looked > stop_seconds)
+            alone += now - looked; /* this process did, not the others */
+        looked = now;
         if (m->a.own.view.number == 0 && room_expects(m, hint))
             return CT_OK;
         if (m->job_done)
-            return ct_fail(CT_ESTOP, "the others have finished the job");
+            return ct_fail(CT_ESTOP, "the others have %s the job",
+                           atomic_load(&m->page->over) == POST_STOPPED
+                               ? "stopped" : "finished");
         if (m->a.rank < 0 && m->a.own.view.number > 0) {
             if (member_leaves(m))
                 return ct_fail(CT_ESTOP, "this process has left the job");
@@ -208,10 +216,12 @@ static enum ct_status wait_for_place(struct elastic_member *m,
             (m->given.number == 0 && atomic_load(&m->wants_to_end)))
             return ct_fail(CT_ESTOP, "this process has not joined the job");
         member_say_wait(m, waited, &say);
-        if (ct_now() - alone > m->config.orphan)
+        if (ct_now() - alone > m->config.orphan) {
+            atomic_store(&m->page->waited, true);
             return ct_fail(CT_EIO, "for %.0f s (--orphan) there were not "
                            "enough members of the job to go on; what the "
                            "last snapshot has is there", m->config.orphan);
+        }
         CT_TRY(wait_a_little(m));
     }
     return CT_OK;
@@ -431,12 +441,32 @@ static uint64_t id(void *arg, int rank)
     return out;
 }
 
+/* Nobody sees to a process that waits for others and has lost its agent. */
+static bool has_no_agent(const struct elastic_member *m)
+{
+    return m->config.agent != 0 && getppid() != m->parent;
+}
+
+/* *kept: when it last had its agent, or needed none. */
+static enum ct_status wait_for_others(struct elastic_member *m, double *kept)
+{
+    if (member_leaves(m) || atomic_load(&m->wants_to_end))
+        return ct_fail(CT_ESTOP, "the job was ended before it began");
+    if (!has_no_agent(m))
+        *kept = ct_now();
+    else if (ct_now() - *kept > m->config.orphan)
+        return ct_fail(CT_EIO, "the agent of this process has ended, and for "
+                       "%.0f s (--orphan) there were not enough others to "
+                       "begin", m->config.orphan);
+    return wait_a_little(m);
+}
+
 enum ct_status member_begin(struct elastic_member *m, int iter)
 {
     const double begin = ct_now();
     enum ct_status st  = CT_OK;
     bool first         = true;
-    double say         = 0;
+    double say = 0, kept = begin;
 
     pthread_mutex_lock(&m->lock);
     if (is_founder(m) && elastic_ready(&m->a, iter))
@@ -448,9 +478,7 @@ enum ct_status member_begin(struct elastic_member *m, int iter)
     while (first && st == CT_OK && m->a.rank >= 0 &&
            m->a.own.view.n < m->config.least) {
         member_say_wait(m, ct_now() - begin, &say);
-        st = member_leaves(m) || atomic_load(&m->wants_to_end)
-                 ? ct_fail(CT_ESTOP, "the job was ended before it began")
-                 : wait_a_little(m);
+        st = wait_for_others(m, &kept);
     }
     m->asking = false;
     pthread_mutex_unlock(&m->lock);
@@ -465,17 +493,29 @@ void member_end(struct elastic_member *m)
 
 void member_done(struct elastic_member *m, bool finished)
 {
+    const enum post_end end = finished ? POST_FINISHED : POST_STOPPED;
+    uint8_t letter[POST_DONE_BYTES];
+
     pthread_mutex_lock(&m->lock);
     m->a.most  = 0;
     m->through = true;
     member_log_view(m, false);
-    atomic_store(&m->page->over, true);
-    post_send_all(&m->post, POST_DONE, m->post.job, sizeof(m->post.job));
-    if (finished)
-        post_tell_agents(&m->post, POST_DONE, m->post.job,
-                         sizeof(m->post.job));
+    atomic_store(&m->page->over, (int)end);
+    post_write_done(m->post.job, end, letter);
+    post_send_all(&m->post, POST_DONE, letter, sizeof(letter));
+    post_tell_agents(&m->post, POST_DONE, letter, sizeof(letter));
     post_flush(&m->post);
     pthread_mutex_unlock(&m->lock);
+}
+
+bool member_is_in(struct elastic_member *m)
+{
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    yes = m->a.rank >= 0 && m->given.number > 0 && !m->job_done;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
 }
 
 bool member_hears_done(struct elastic_member *m)

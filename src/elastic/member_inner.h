@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "elastic/agreement.h"
 #include "elastic/member.h"
@@ -54,6 +55,7 @@ struct elastic_member {
     bool                     page_is_ours;
     pthread_t                thread;
     bool                     runs;
+    pid_t                    parent; /* its agent, if it has one */
     struct links            *links;
     atomic_bool              stop, wants_to_leave, wants_to_end;
     atomic_bool              ends_job;  /* somebody has asked for that */

@@ -32,7 +32,9 @@ bool places_is_here(const struct ct_ip *ip)
 
 void places_add(struct places *p, const char *name, bool counts)
 {
-    if (p->n == MEMBER_DOORS)
+    p->lost = p->n == MEMBER_DOORS || p->n_doors == MEMBER_DOORS;
+    p->is_more |= p->lost && counts;
+    if (p->lost)
         return;
     snprintf(p->name[p->n], PLACE_BYTES, "%s", name);
     p->counts[p->n++] = counts;
@@ -40,8 +42,12 @@ void places_add(struct places *p, const char *name, bool counts)
 
 void places_add_door(struct places *p, const struct elastic_door *d)
 {
-    if (p->n_doors == MEMBER_DOORS)
+    if (p->lost)
         return;
+    if (p->n_doors == MEMBER_DOORS) {
+        p->is_more |= p->counts[p->n - 1];
+        return;
+    }
     p->place[p->n_doors]  = p->n - 1;
     p->door[p->n_doors++] = *d;
 }
@@ -64,7 +70,7 @@ static void drop_own_doors(struct places *p)
         p->door[n++] = p->door[i];
     }
     p->n_doors = n;
-    for (int i = 0; i < p->n; i++) /* those unknown had no room */
+    for (int i = 0; i < p->n; i++)
         p->here[i] = known[i] && !away[i];
 }
 
@@ -99,6 +105,10 @@ void places_find_job(struct places *p, const uint8_t *secret,
             *out = PLACES_UNKNOWN;
             *who = p->name[i];
         }
+    if (p->is_more && *out == PLACES_NO_JOB) {
+        *out = PLACES_UNKNOWN;
+        *who = "one of more processes than can be asked at a time";
+    }
 }
 
 /* Whoever cannot see whether there is a job begins none beside it: its network

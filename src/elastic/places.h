@@ -23,20 +23,25 @@ struct places {
                                              * this machine, where a process
                                              * that exists takes calls */
     int                 n;
+    bool                lost;    /* the last one that was added had no room */
+    bool                is_more; /* one that counts has no room, or a door of
+                                  * one */
     char                silent[PLACE_BYTES]; /* who takes calls and says
                                               * nothing */
 };
 
+/* Those that are likely to answer come first: there is room for so many. */
 void places_add(struct places *p, const char *name, bool counts);
-/* Adds a door to the last place. */
+/* Adds a door to the last place; nothing happens where that had no room. */
 void places_add_door(struct places *p, const struct elastic_door *d);
 /* Is that an address of this machine? */
 bool places_is_here(const struct ct_ip *ip);
 
 enum places_verdict { PLACES_NO_JOB, PLACES_JOB, PLACES_UNKNOWN };
 
-/* PLACES_UNKNOWN: *who is a place that counts and cannot be reached, or a place
- * that accepts connections and does not answer, as a job that hangs would. */
+/* PLACES_UNKNOWN: *who is a place that counts and cannot be reached, or had no
+ * room, or a place that accepts connections and does not answer, as a job that
+ * hangs would. */
 void places_find_job(struct places *p, const uint8_t *secret,
                      enum places_verdict *out, const char **who);
 /* After PLACES_UNKNOWN: waits until it is time to look again.  CT_EIO: more

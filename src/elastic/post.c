@@ -74,12 +74,29 @@ int post_job_generation(const uint8_t *job)
     return (int)take(&r, 2);
 }
 
+static bool calls_from_job(const struct post_caller *c)
+{
+    return c->what == POST_MEMBER && post_is_job(c->job) &&
+           c->line.state == LINE_OPEN;
+}
+
 bool post_is_known(const struct post *p)
 {
     for (const struct post_caller *c = p->callers; c; c = c->next)
-        if (c->what == POST_MEMBER && post_is_job(c->job) &&
-            c->line.state == LINE_OPEN)
+        if (calls_from_job(c))
             return true;
+    return false;
+}
+
+bool post_is_heard(const struct post *p, double seconds)
+{
+    for (const struct post_caller *c = p->callers; c; c = c->next) {
+        const struct post_peer *q = post_find(p, c->id);
+
+        if (calls_from_job(c) && q && q->open &&
+            ct_now() - q->heard <= seconds)
+            return true;
+    }
     return false;
 }
 

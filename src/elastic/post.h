@@ -23,7 +23,7 @@
  * first bytes, and for when it began, in the last ones.  One that begins anew
  * keeps those and these. */
 enum { POST_JOB_BYTES = 16, POST_KEPT_BYTES = 6, POST_BEGAN_BYTES = 5,
-       POST_VERSION = 6 };
+       POST_VERSION = 7 };
 
 enum post_kind {
     POST_HELLO = 1, /* version u8, what u8, job, digest u64, the job that it
@@ -38,13 +38,17 @@ enum post_kind {
     POST_TELL,      /* the answer */
     POST_NO,        /* the receiver is not admitted: the reason; empty: the
                      * sender is in another job than the one to join */
-    POST_DONE,      /* its job: training is over, and all files are written */
+    POST_DONE,      /* its job, then how u8 (enum post_end): training is over,
+                     * and all files are written */
     POST_CANNOT,    /* view u32, then why the sender cannot continue in it */
     POST_EXPECT,    /* hint u64, view u32, rank u32, size u32: the receiver's
                      * likely place in the view after that one; view 0: it is in
                      * none; size 0: the last hint is withdrawn */
     POST_PREPARED   /* hint u64: the sender is prepared for that place */
 };
+
+/* How a job has ended. */
+enum post_end { POST_FINISHED = 1, POST_STOPPED };
 
 enum post_what { POST_MEMBER = 1, POST_AGENT, POST_GUEST };
 
@@ -70,8 +74,8 @@ struct post_peer {
     uint64_t            serial;  /* order in which peers became news */
     struct elastic_line line;    /* the line that this process opened */
     bool                open;
-    uint64_t            told;    /* it has received the cards up to this
-                                  * serial */
+    uint64_t            told;    /* on this line it was sent the cards up to
+                                  * this serial; of an agent, the deaths */
     int                 at;      /* index of the address in use */
     bool                refused; /* connections are refused */
     bool                closed_door; /* the previous address refused */
@@ -124,6 +128,7 @@ struct post {
     uint8_t             done[POST_JOB_BYTES]; /* the job that a member said to
                                                * an agent to be over; zeroes:
                                                * none */
+    enum post_end       end;     /* how that ended */
 };
 
 /* Are these numbers of the same job, which may have begun anew? */
@@ -153,6 +158,8 @@ void post_unwatch(struct post *p, int fd);
 
 /* Does a member of a job know this process? */
 bool post_is_known(const struct post *p);
+/* And is it reached, and was heard in the last so many seconds? */
+bool post_is_heard(const struct post *p, double seconds);
 struct post_peer *post_find(const struct post *p, uint64_t id);
 /* Adds or replaces a card; the higher edition wins.  NULL: out of memory, or
  * its process has ended. */
@@ -163,6 +170,14 @@ void post_set_job(struct post *p, const uint8_t *job);
 void post_tell_of(struct post *p, struct post_peer *q);
 /* Sends this process's changed card to all. */
 void post_tell_card(struct post *p);
+/* Reads POST_DONE without its kind: *job is in the letter. */
+CT_MUST_CHECK bool post_read_done(const uint8_t *body, size_t bytes,
+                                  const uint8_t **job, enum post_end *end);
+/* The letter POST_DONE, without its kind. */
+enum { POST_DONE_BYTES = POST_JOB_BYTES + 1 };
+void post_write_done(const uint8_t *job, enum post_end end, uint8_t *out);
+/* An agent has heard of that. */
+void post_take_done(struct post *p, const uint8_t *body, size_t bytes);
 /* Closes the line and forgets the card. */
 void post_forget(struct post *p, uint64_t id);
 /* Closes the lines on which that process has called; if it lives, it calls

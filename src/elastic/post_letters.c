@@ -234,6 +234,33 @@ void post_take(struct post_caller *c, const uint8_t *letter, size_t bytes)
                 ct_last_error());
 }
 
+bool post_read_done(const uint8_t *body, size_t bytes, const uint8_t **job,
+                    enum post_end *end)
+{
+    if (bytes != POST_DONE_BYTES)
+        return false;
+    *job = body;
+    *end = (enum post_end)body[POST_JOB_BYTES];
+    return *end == POST_FINISHED || *end == POST_STOPPED;
+}
+
+void post_write_done(const uint8_t *job, enum post_end end, uint8_t *out)
+{
+    memcpy(out, job, POST_JOB_BYTES);
+    out[POST_JOB_BYTES] = (uint8_t)end;
+}
+
+void post_take_done(struct post *p, const uint8_t *body, size_t bytes)
+{
+    const uint8_t *job;
+    enum post_end end;
+
+    if (!post_read_done(body, bytes, &job, &end))
+        return;
+    memcpy(p->done, job, POST_JOB_BYTES);
+    p->end = end;
+}
+
 /* The job that this process is to join may come yet. */
 static void take_misled(struct post *p, const struct post_peer *q)
 {
@@ -248,8 +275,8 @@ void post_take_answer(struct post_peer *q, const uint8_t *letter, size_t bytes)
 {
     struct post *p = q->post;
 
-    if (bytes == 1 + POST_JOB_BYTES && letter[0] == POST_DONE)
-        memcpy(p->done, letter + 1, POST_JOB_BYTES);
+    if (bytes > 0 && letter[0] == POST_DONE)
+        post_take_done(p, letter + 1, bytes - 1);
     if (bytes == 1 && letter[0] == POST_NO)
         take_misled(p, q);
     if (bytes > 1 && letter[0] == POST_NO && !p->refusal[0]) {

@@ -33,7 +33,9 @@ static const double usual_orphan  = 60;
 
 static const int look_ms = 250;
 
-const char rendezvous_again[] = "again:";
+enum { HOST_DOORS = 8 }; /* addresses of a host, at most */
+
+const char rendezvous_again[] = "again:", rendezvous_first[] = "first:";
 
 /* ---- Doors. */
 
@@ -113,21 +115,30 @@ static enum ct_status add_host(struct rendezvous *r, const char *text,
     return CT_OK;
 }
 
-/* A process that joins again may skip hosts that have no address now. */
-static enum ct_status add_hosts(struct rendezvous *r, const char *list,
-                                bool again)
+/* Of the list from word *at on, the hosts for which there is room.  A process
+ * that joins again may skip hosts that have no address now. */
+static enum ct_status add_some_hosts(struct rendezvous *r, const char **list,
+                                     int *at, bool again)
 {
     enum ct_status st;
 
-    for (int word = 0; *list; word++) {
-        const size_t n = strcspn(list, ",");
+    while (**list && r->n_knock <= MEMBER_DOORS - HOST_DOORS) {
+        const size_t n = strcspn(*list, ",");
 
-        st = add_host(r, list, n, word);
+        st = add_host(r, *list, n, (*at)++);
         if (st != CT_OK && (!again || st != CT_ENOTFOUND))
             return st;
-        list += n + (list[n] == ',');
+        *list += n + ((*list)[n] == ',');
     }
     return CT_OK;
+}
+
+static enum ct_status add_hosts(struct rendezvous *r, const char *list,
+                                bool again)
+{
+    int at = 0;
+
+    return add_some_hosts(r, &list, &at, again);
 }
 
 /* ---- Asking. */
@@ -202,16 +213,40 @@ static void list_hosts(const struct rendezvous *r, struct places *out)
     }
 }
 
-static enum ct_status look_at_hosts(struct rendezvous *r, double orphan)
+/* Asks all of them, as many at a time as there is room for.  who: of
+ * PLACE_BYTES. */
+static enum ct_status ask_hosts(const struct rendezvous *r, const char *list,
+                                enum places_verdict *out, char *who)
+{
+    int at = 0;
+
+    *out = PLACES_NO_JOB;
+    do {
+        struct rendezvous some = { .port = r->port, .own = -1 };
+        enum places_verdict found;
+        struct places others;
+        const char *silent = "";
+
+        CT_TRY(add_some_hosts(&some, &list, &at, false));
+        list_hosts(&some, &others);
+        places_find_job(&others, r->secret, &found, &silent);
+        if (found == PLACES_UNKNOWN)
+            snprintf(who, PLACE_BYTES, "%s", silent);
+        if (found != PLACES_NO_JOB)
+            *out = found;
+    } while (*list && *out != PLACES_JOB);
+    return CT_OK;
+}
+
+static enum ct_status look_at_hosts(struct rendezvous *r, const char *list,
+                                    double orphan)
 {
     const double begin = ct_now();
-    enum places_verdict found = PLACES_UNKNOWN;
-    struct places others;
-    const char *who = "";
+    enum places_verdict found;
+    char who[PLACE_BYTES];
 
     for (;;) {
-        list_hosts(r, &others);
-        places_find_job(&others, r->secret, &found, &who);
+        CT_TRY(ask_hosts(r, list, &found, who));
         r->founds = found == PLACES_NO_JOB;
         if (found != PLACES_UNKNOWN)
             return CT_OK;
@@ -245,21 +280,28 @@ static bool may_still_run(const struct rendezvous *r, double orphan)
     return false;
 }
 
+static bool takes_word(const char **list, const char *word)
+{
+    const bool yes = strncmp(*list, word, strlen(word)) == 0;
+
+    *list += yes ? strlen(word) : 0;
+    return yes;
+}
+
 /* Whoever gets the first address begins the job, unless it is found at another.
  * At the others nobody listens until a rank is in the job: who looks for one
  * need not wait for them. */
 static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
                                     double orphan)
 {
-    const bool again = strncmp(list, rendezvous_again,
-                               strlen(rendezvous_again)) == 0;
+    const bool joins = takes_word(&list, rendezvous_again);
+    const bool again = joins || takes_word(&list, rendezvous_first);
     bool first       = false;
 
-    CT_TRY(add_hosts(r, again ? list + strlen(rendezvous_again) : list,
-                     again));
+    CT_TRY(add_hosts(r, list, joins));
     for (int i = 0; i < r->n_knock && r->door < 0 && (i == 0 || !again); i++) {
         const bool is_first = r->knock[i].port == r->knock[0].port &&
-                              places_is_here(&r->knock[0].at) && !again;
+                              places_is_here(&r->knock[0].at) && !joins;
 
         if (!places_is_here(&r->knock[i].at) || (r->own >= 0 && i != r->own))
             continue;
@@ -272,7 +314,7 @@ static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
                        "ranks of the agent before this one may still run",
                        ntohs(r->knock[0].port));
     if (first)
-        return look_at_hosts(r, orphan);
+        return look_at_hosts(r, list, orphan);
     return r->door >= 0 ? CT_OK : open_door(r, 0, true);
 }
 
@@ -319,34 +361,88 @@ static double time_of_disk(int fd)
                : 0;
 }
 
-/* All files of addresses.  Of one that a member has touched lately, at `now`,
- * the member may live, though nobody may reach it. */
+/* A file of addresses. */
+struct address_file {
+    char            name[PLACE_BYTES];
+    struct timespec touched;
+};
+
+static int compare_newest(const void *left, const void *right)
+{
+    const struct address_file *a = left, *b = right;
+
+    if (a->touched.tv_sec != b->touched.tv_sec)
+        return a->touched.tv_sec < b->touched.tv_sec ? 1 : -1;
+    if (a->touched.tv_nsec != b->touched.tv_nsec)
+        return a->touched.tv_nsec < b->touched.tv_nsec ? 1 : -1;
+    return strcmp(a->name, b->name);
+}
+
+/* Those of a folder, for the caller to ct_free. */
+static enum ct_status find_files(DIR *dir, struct address_file **out,
+                                 size_t *n)
+{
+    size_t room = 0;
+
+    for (struct dirent *e; (e = readdir(dir));) {
+        struct stat about;
+
+        if (!is_address_file(e->d_name) || strlen(e->d_name) >= PLACE_BYTES ||
+            fstatat(dirfd(dir), e->d_name, &about, 0) != 0)
+            continue;
+        if (*n == room) {
+            struct address_file *more = NULL;
+
+            room = room > 0 ? 2 * room : 64;
+            CT_TRY(ct_alloc(room, sizeof(*more), "files of addresses", &more));
+            if (*n > 0)
+                memcpy(more, *out, *n * sizeof(*more));
+            ct_free(*out);
+            *out = more;
+        }
+        memcpy((*out)[*n].name, e->d_name, strlen(e->d_name) + 1);
+        (*out)[(*n)++].touched = about.st_mtim;
+    }
+    return CT_OK;
+}
+
+/* All files of addresses, those first that were touched last: processes that
+ * were killed leave theirs, and there may be any number of them.  Of one that a
+ * member has touched lately, at `now`, the member may live, though nobody may
+ * reach it. */
 static enum ct_status list_files(const char *folder, double now,
                                  struct places *out)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir                   = opendir(folder);
+    struct address_file *files = NULL;
+    size_t n                   = 0;
+    enum ct_status st;
 
     memset(out, 0, sizeof(*out));
     if (!dir)
         return ct_fail(CT_EIO, "--rendezvous: %s: %s", folder,
                        strerror(errno));
-    for (struct dirent *e; (e = readdir(dir));) {
+    st = find_files(dir, &files, &n);
+    closedir(dir);
+    if (n > 0)
+        qsort(files, n, sizeof(*files), compare_newest);
+    for (size_t i = 0; i < n && st == CT_OK; i++) {
         struct ct_text path = { 0 };
-        struct stat about;
 
-        if (!is_address_file(e->d_name))
-            continue;
-        ct_text_addf(&path, "%s/%s", folder, e->d_name);
-        if (!path.failed && stat(path.s, &about) == 0) {
-            places_add(out, e->d_name,
-                      now == 0 || now - (double)about.st_mtim.tv_sec <
-                                      fresh_seconds);
+        places_add(out, files[i].name,
+                   now == 0 || now - (double)files[i].touched.tv_sec <
+                                   fresh_seconds);
+        if (out->lost)
+            break; /* those that follow are older */
+        ct_text_addf(&path, "%s/%s", folder, files[i].name);
+        if (path.failed)
+            st = CT_ENOMEM;
+        else
             read_addresses(path.s, out);
-        }
         ct_text_fini(&path);
     }
-    closedir(dir);
-    return CT_OK;
+    ct_free(files);
+    return st;
 }
 
 static void knock_at(struct rendezvous *r, const struct places *p)

@@ -8,6 +8,9 @@
  *     again:host:port,...        the first is an address of this host, whose
  *                                previous agent was lost: this one joins and
  *                                never starts a job
+ *     first:host:port,...        the same, but nobody has heard of the job: if
+ *                                it is found at none of the others, it starts
+ *                                here
  *     nothing                    the job starts here, on any port
  *
  * A process that finds a job joins it.  If none is found, one of the processes
@@ -41,7 +44,7 @@ struct rendezvous {
                                * or NULL */
 };
 
-extern const char rendezvous_again[];
+extern const char rendezvous_again[], rendezvous_first[];
 
 /* `where` and `secret_file` may be NULL. Waits at most `orphan` seconds to find
  * out whether there is a job. */

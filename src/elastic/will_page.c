@@ -25,6 +25,7 @@ enum ct_status will_page_create(int *fd, struct will_page **out)
 
         if (*fd >= 0)
             close(*fd);
+        *fd = -1;
         return ct_fail(CT_EIO, "a page of shared memory: %s", strerror(error));
     }
     return CT_OK;

@@ -35,8 +35,10 @@ struct will_page {
     atomic_uint       n_written; /* the current one is place[n_written % 2] */
     _Atomic(uint64_t) id;        /* id of its member; 0: none yet */
     _Atomic(int32_t)  iter;      /* last iteration for which it was ready */
-    atomic_bool       over;      /* it has sent or received that the job is
-                                  * over */
+    atomic_int        over;      /* it has sent or received that the job is
+                                  * over: enum post_end; 0: it has not */
+    atomic_bool       waited;    /* it ended because there were not enough
+                                  * others for too long */
     struct will_place place[2];
 };
 

@@ -1,5 +1,7 @@
 /* test_agents.c - what agents tell each other of the dead. */
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "elastic/bytes.h"
@@ -143,6 +145,23 @@ TEST(agents, a_rank_says_which_job_it_is)
     deaths_fini(&d);
 }
 
+/* Its descriptor is closed once: another file may have its number by then. */
+TEST(agents, a_page_for_which_there_is_no_room_leaves_no_descriptor)
+{
+    struct will_page *page = NULL;
+    struct rlimit limit, none;
+    int fd = -1;
+
+    ASSERT_INT(0, getrlimit(RLIMIT_FSIZE, &limit));
+    none = (struct rlimit){ 0, limit.rlim_max };
+    signal(SIGXFSZ, SIG_IGN);
+    ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &none));
+    ASSERT_STATUS(CT_EIO, will_page_create(&fd, &page));
+    ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &limit));
+    ASSERT_INT(-1, fd);
+    ASSERT(!page);
+}
+
 /* ---- Letters. */
 
 struct heard {
@@ -198,19 +217,105 @@ TEST(agents, who_has_called_hears_of_deaths)
     while (!b.callers || b.callers->what != POST_AGENT) {
         ASSERT(ct_now() < end);
         work(&a, &b);
-        deaths_tell(&d, &b, false);
+        deaths_tell(&d, &b, 0);
     }
     ASSERT(!b.peers);
     lose(&d, &b, 10, no_job, &none);
     while (at_a.n_dead == 0) {
         ASSERT(ct_now() < end);
         work(&a, &b);
-        deaths_tell(&d, &b, false);
+        deaths_tell(&d, &b, 0);
     }
     ASSERT_INT(POST_AGENT, (int)at_a.from);
     deaths_fini(&d);
     post_stop(&a);
     post_stop(&b);
+}
+
+/* What was written to a line that broke may be lost. */
+TEST(agents, who_calls_again_hears_of_deaths_again)
+{
+    static struct post a, b;
+    const struct elastic_will none = { .promised = 0 };
+    struct heard at_a = { 0 }, at_b = { 0 };
+    struct agent_deaths d = { 0 };
+    const double end      = ct_now() + 20;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    start_agent(&a, 1, &at_a);
+    start_agent(&b, 2, &at_b);
+    lose(&d, &b, 10, no_job, &none);
+    ASSERT(post_learn(&b, &a.config.card));
+    for (int times = 1; times < 4; times++) {
+        while (at_a.n_dead < times) {
+            ASSERT(ct_now() < end);
+            work(&a, &b);
+            deaths_tell(&d, &b, 0);
+        }
+        ASSERT(deaths_are_told(&d, &b));
+        for (int i = 0; i < 20; i++) { /* once a line */
+            work(&a, &b);
+            deaths_tell(&d, &b, 0);
+        }
+        ASSERT_INT(times, at_a.n_dead);
+        line_close(&a.callers->line); /* the network is gone */
+        while (b.peers->open) {
+            ASSERT(ct_now() < end);
+            work(&a, &b);
+        }
+    }
+    deaths_fini(&d);
+    post_stop(&a);
+    post_stop(&b);
+}
+
+static bool tells_of(const struct agent_deaths *d)
+{
+    return d->first != NULL;
+}
+
+/* A network may be down for longer than any pause: what ends the telling is a
+ * view without the dead. */
+TEST(agents, deaths_are_told_of_until_a_view_comes_without_them)
+{
+    const struct elastic_will with = {
+        .view = { .number = 3, .n = 2, .n_full = 2, .id = { 10, 20 } },
+    };
+    const struct elastic_will none = { .promised = 0 };
+    struct elastic_will later = with, past = with;
+    struct agent_deaths d = { 0 };
+    struct post p         = { 0 };
+    uint8_t job[POST_JOB_BYTES], after[POST_JOB_BYTES];
+
+    make_job(job, 0);
+    make_job(after, 1);
+    past.view.number = 2;
+    past.view.n      = 1;
+    past.view.id[0]  = 20;
+    later.view.number++;
+    lose(&d, &p, 10, job, &with);
+    deaths_outlived(&d, job, &past);
+    deaths_outlived(&d, job, &later);
+    ASSERT(tells_of(&d)); /* it is in the view */
+    later.view.n     = 1;
+    later.view.id[0] = 20;
+    later.accepted   = 7;
+    later.next       = with.view;
+    deaths_outlived(&d, job, &later);
+    ASSERT(tells_of(&d)); /* it may be in the next one */
+    later.accepted = 0;
+    deaths_outlived(&d, job, &later);
+    ASSERT(!tells_of(&d));
+    lose(&d, &p, 11, no_job, &none);
+    deaths_outlived(&d, job, &later);
+    ASSERT(tells_of(&d)); /* it may be taken in yet */
+    deaths_fini(&d);
+    d = (struct agent_deaths){ 0 };
+    lose(&d, &p, 10, job, &with);
+    deaths_outlived(&d, after, &past);
+    ASSERT(!tells_of(&d)); /* the job has begun anew */
+    deaths_fini(&d);
 }
 
 /* The port belonged to agent 3 before. */

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "elastic/places.h"
 #include "elastic/rendezvous.h"
 #include "elastic/seal.h"
 #include "testing/files.h"
@@ -24,19 +25,60 @@
 
 static char folder[256], where[300], file[300];
 
-/* What a process of another host has left there so many seconds ago. */
+static void close_port(void *fd)
+{
+    close((int)(intptr_t)fd);
+}
+
+/* Nobody else gets this port while the test runs, and nobody answers there:
+ * who wants it in particular has it. */
+static uint16_t free_port(void)
+{
+    const int on  = 1;
+    uint16_t port = 0;
+    const int fd  = ct_reserve_port(&port);
+
+    ASSERT(fd >= 0);
+    ASSERT_INT(0, setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+    test_defer(close_port, (void *)(intptr_t)fd);
+    return ntohs(port);
+}
+
+/* What a process has left in the folder so many seconds ago. */
+static void leave_text(const char *name, const char *text, int seconds)
+{
+    struct timeval t[2] = { { time(NULL) - seconds, 0 },
+                            { time(NULL) - seconds, 0 } };
+
+    snprintf(file, sizeof(file), "%s/%s.address", folder, name);
+    ASSERT_OK(ct_file_write(file, text, strlen(text)));
+    ASSERT_INT(0, utimes(file, t));
+}
+
+/* The same of another host. */
 static void leave_file(int seconds)
 {
-    static const char text[] = AWAY " 29400\n127.0.0.1 29400\n";
-    struct timeval t[2]      = { { time(NULL) - seconds, 0 },
-                                 { time(NULL) - seconds, 0 } };
-
     snprintf(folder, sizeof(folder), "%s", test_path("meet"));
     ASSERT_INT(0, mkdir(folder, 0700));
     snprintf(where, sizeof(where), "file:%s", folder);
-    snprintf(file, sizeof(file), "%s/other-7.address", folder);
-    ASSERT_OK(ct_file_write(file, text, sizeof(text) - 1));
-    ASSERT_INT(0, utimes(file, t));
+    leave_text("other-7", AWAY " 29400\n127.0.0.1 29400\n", seconds);
+}
+
+/* So many processes of this machine were killed so many seconds ago.  Each had
+ * as many addresses as a process can have. */
+static void leave_dead(int n, int seconds)
+{
+    const int port = free_port();
+    char text[9 * 32], name[32];
+
+    text[0] = '\0';
+    for (int i = 0; i < 9; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 "127.0.0.1 %d\n", port);
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof(name), "dead-%d", i);
+        leave_text(name, text, seconds);
+    }
 }
 
 TEST(rendezvous, nobody_begins_a_job_beside_one_that_it_does_not_reach)
@@ -66,23 +108,39 @@ TEST(rendezvous, what_nobody_touches_any_more_is_no_job)
     rendezvous_close(&r);
 }
 
-static void close_port(void *fd)
+/* More than can be asked at a time: one of the others may be in the job. */
+TEST(rendezvous, nobody_begins_a_job_beside_those_that_it_did_not_ask)
 {
-    close((int)(intptr_t)fd);
+    struct rendezvous r;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    leave_file(100);
+    leave_dead(8, 0);
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&r, where, NULL, 0.1));
+    ASSERT_HAS("more processes than can be asked", ct_last_error());
+    ASSERT_INT(0, access(file, F_OK));
+    rendezvous_close(&r);
 }
 
-/* Nobody else gets this port while the test runs, and nobody answers there:
- * who wants it in particular has it. */
-static uint16_t free_port(void)
+TEST(rendezvous, a_door_is_of_its_own_place_or_of_none)
 {
-    const int on  = 1;
-    uint16_t port = 0;
-    const int fd  = ct_reserve_port(&port);
+    const struct elastic_door door = { ct_loopback_address(), 7 };
+    struct places p;
 
-    ASSERT(fd >= 0);
-    ASSERT_INT(0, setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
-    test_defer(close_port, (void *)(intptr_t)fd);
-    return ntohs(port);
+    memset(&p, 0, sizeof(p));
+    for (int i = 0; i < MEMBER_DOORS; i++)
+        places_add(&p, "one that says nothing", false);
+    places_add_door(&p, &door);
+    ASSERT_INT(1, p.n_doors);
+    places_add(&p, "an old one", false);
+    places_add_door(&p, &door);
+    ASSERT_INT(1, p.n_doors);
+    ASSERT(!p.is_more);
+    places_add(&p, "one that lives", true);
+    places_add_door(&p, &door);
+    ASSERT_INT(1, p.n_doors);
+    ASSERT(p.is_more);
 }
 
 TEST(rendezvous, the_first_of_a_list_waits_for_word_of_the_others)
@@ -144,6 +202,31 @@ TEST(rendezvous, who_comes_again_begins_nothing)
     ASSERT_INT(port, ntohs(r.port));
     ASSERT_INT(2, r.n_knock);
     ASSERT_INT(0, listen(r.door, 8)); /* its ranks train */
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&other, where, secret, 0.1));
+    ASSERT_HAS("may still run", ct_last_error());
+    rendezvous_close(&other);
+    rendezvous_close(&r);
+}
+
+/* The same, and nobody has heard of the job. */
+TEST(rendezvous, who_comes_again_begins_a_job_that_nobody_has)
+{
+    char secret[300];
+    struct rendezvous r, other;
+    const int port = free_port();
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(secret, sizeof(secret), "%s", test_path("secret"));
+    snprintf(where, sizeof(where), "first::%d," AWAY ":29400", port);
+    ASSERT_STATUS(CT_EIO, rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT_HAS("may be in the job", ct_last_error());
+    rendezvous_close(&r);
+    snprintf(where, sizeof(where), "first::%d,127.0.0.1:%d", port,
+             free_port());
+    ASSERT_OK(rendezvous_open_within(&r, where, secret, 0.1));
+    ASSERT(r.founds);
+    ASSERT_INT(port, ntohs(r.port));
     ASSERT_STATUS(CT_EIO, rendezvous_open_within(&other, where, secret, 0.1));
     ASSERT_HAS("may still run", ct_last_error());
     rendezvous_close(&other);
@@ -318,6 +401,38 @@ TEST(rendezvous, who_finds_the_job_joins_it_though_it_cannot_write)
     ASSERT_INT(0, setrlimit(RLIMIT_FSIZE, &limit));
     ASSERT(!second.founds && second.n_knock > 0);
     ASSERT(!second.file);
+    rendezvous_close(&second);
+    member_destroy(m);
+    rendezvous_close(&first);
+}
+
+/* Agents that are killed leave their files.  Those of the job are newer. */
+TEST(rendezvous, what_the_dead_left_hides_no_job)
+{
+    struct member_config c   = { .will = -1, .founds = true, .least = 1,
+                                 .most = 4, .last = 9, .suspect = 30,
+                                 .orphan = 60 };
+    struct elastic_member *m = NULL;
+    struct rendezvous first, second, third;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    snprintf(folder, sizeof(folder), "%s", test_path("meet"));
+    snprintf(where, sizeof(where), "file:%s", folder);
+    ASSERT_OK(rendezvous_open_within(&first, where, NULL, 1));
+    ASSERT(first.founds && first.file);
+    c.secret = first.secret;
+    c.door   = first.door;
+    c.file   = first.file;
+    ASSERT_OK(member_create(&c, &m));
+    leave_dead(200, 100);
+    ASSERT_OK(rendezvous_open_within(&second, where, NULL, 1));
+    ASSERT(!second.founds && second.n_knock > 0);
+    ASSERT_INT(0, access(first.file, F_OK));
+    ASSERT_OK(rendezvous_find(&third, where, NULL));
+    ASSERT(third.knock[0].port == first.port ||
+           third.knock[0].port == second.port);
+    rendezvous_close(&third);
     rendezvous_close(&second);
     member_destroy(m);
     rendezvous_close(&first);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "elastic/bytes.h"
 #include "elastic/member_inner.h"
@@ -99,6 +100,85 @@ static uint32_t view_of(struct elastic_member *m)
     v = m->a.own.view.number;
     pthread_mutex_unlock(&m->lock);
     return v;
+}
+
+static bool asks(struct elastic_member *m)
+{
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    yes = m->asking;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
+}
+
+/* For longer than --orphan: the job is there. */
+TEST(waiting, who_asks_a_full_job_waits)
+{
+    const struct timespec while_it_waits = { 2, 0 };
+    const double end       = ct_now() + 30;
+    struct member_config c = usual(true, 1);
+    uint16_t port          = 0;
+    struct comer comer     = { .m = NULL };
+    struct elastic_place p = { 0 };
+    struct elastic_member *m;
+    pthread_t thread;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    c.most = 1;
+    m      = make_like(c, &port, true);
+    ASSERT_OK(member_asks(m)->next(member_asks(m)->arg, &p));
+    ASSERT_OK(member_begin(m, 0));
+    c        = usual(false, 1);
+    c.orphan = 0.5;
+    comer.m  = make_like(c, &port, false);
+    while (!reaches(comer.m, m->a.me) || !reaches(m, comer.m->a.me)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_create(&thread, NULL, come, &comer);
+    while (!asks(comer.m)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    nanosleep(&while_it_waits, NULL);
+    ASSERT(asks(comer.m));
+    member_destroy(m);
+    pthread_join(thread, NULL);
+    ASSERT_STATUS(CT_EIO, comer.st); /* now there is none */
+    member_destroy(comer.m);
+}
+
+/* Others had no chance to answer meanwhile. */
+TEST(waiting, who_was_stopped_goes_on_waiting)
+{
+    const struct timespec stopped = { 3, 0 }, moment = { 0, 700000000 };
+    const double end       = ct_now() + 30;
+    struct member_config c = usual(false, 1);
+    uint16_t port          = 0;
+    struct comer comer     = { .m = NULL };
+    pthread_t thread;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    close(ct_listen(&port));
+    c.orphan = 2;
+    comer.m  = make_like(c, &port, false);
+    pthread_create(&thread, NULL, come, &comer);
+    while (!asks(comer.m)) {
+        ASSERT(ct_now() < end);
+        nap();
+    }
+    pthread_mutex_lock(&comer.m->lock);
+    nanosleep(&stopped, NULL);
+    pthread_mutex_unlock(&comer.m->lock);
+    nanosleep(&moment, NULL);
+    ASSERT(asks(comer.m));
+    pthread_join(thread, NULL);
+    ASSERT_STATUS(CT_EIO, comer.st);
+    ASSERT(ct_now() < end);
+    member_destroy(comer.m);
 }
 
 /* Two wait and know each other.  The first to be told of the view tells the
