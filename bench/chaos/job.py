@@ -166,6 +166,8 @@ class Job:
         self.hosts = os.environ.get("CLUSTER_HOSTS", "").split(",") \
             if int(got["hosts"]) else []
         self.reloads = mode in RELOADS
+        # Iterations that a loss may cost: of local steps, those since a mean.
+        self.most_again = 4 if mode == "local" else 1
         self.n_reloadings, self.written, self.again = 0, 0, 0
 
     def start(self, n, host=None):
@@ -189,23 +191,22 @@ class Job:
         self.agents.append(agent)
         return agent
 
+    def is_rank(self, pid):
+        """Of this job, alive, and no agent of ours."""
+        if pid == os.getpid() or any(a.pid == pid for a in self.agents):
+            return False
+        try:
+            with open("/proc/%d/cmdline" % pid) as f:
+                if self.folder + "/solver.prototxt" not in f.read():
+                    return False
+            with open("/proc/%d/stat" % pid) as f:
+                return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+        except OSError:
+            return False
+
     def ranks(self):
-        """Processes of this job that are no agents of ours."""
-        mine = {a.pid for a in self.agents} | {os.getpid()}
-        found = []
-        for name in os.listdir("/proc"):
-            if not name.isdigit() or int(name) in mine:
-                continue
-            try:
-                with open("/proc/%s/cmdline" % name) as f:
-                    if self.folder + "/solver.prototxt" not in f.read():
-                        continue
-                with open("/proc/%s/stat" % name) as f:
-                    if f.read().rsplit(")", 1)[1].split()[0] != "Z":
-                        found.append(int(name))
-            except OSError:
-                pass
-        return found
+        return [int(name) for name in os.listdir("/proc")
+                if name.isdigit() and self.is_rank(int(name))]
 
     def iteration_of(self, pid):
         try:
@@ -221,17 +222,6 @@ class Job:
     def over(self):
         return not self.ranks() and \
             all(a.poll() is not None for a in self.agents)
-
-    def await_iteration(self, since, begin):
-        """Seconds until some rank is ready for a later iteration."""
-        while not self.over():
-            if self.iteration() > since + 1:
-                return time.monotonic() - begin
-            if time.monotonic() - begin > LIMIT_S:
-                self.dump_stacks()
-                raise RuntimeError("nothing was committed for %d s" % LIMIT_S)
-            time.sleep(0.002)
-        return None
 
     def dump_stacks(self):
         """Where every thread stands, to `stacks`, for whoever asks why."""
