@@ -208,6 +208,18 @@ class Job:
         return [int(name) for name in os.listdir("/proc")
                 if name.isdigit() and self.is_rank(int(name))]
 
+    def ranks_of(self, host):
+        """Those in the network namespace of a host."""
+        space = os.stat("/run/netns/" + host).st_ino
+        found = []
+        for pid in self.ranks():
+            try:
+                if os.stat("/proc/%d/ns/net" % pid).st_ino == space:
+                    found.append(pid)
+            except OSError:
+                pass
+        return found
+
     def iteration_of(self, pid):
         try:
             if pid not in self.pages or not self.pages[pid].map:
@@ -290,11 +302,13 @@ class Job:
         least = 1 if self.reloads else newest - 1
         return [pid for pid, n in ranks.items() if n >= least]
 
-    def may_lose_another(self, holders):
-        """Whether two of these remain if one more of them is lost."""
+    def may_lose_another(self, holders, lost):
+        """Whether two of these remain if one more of them is lost, and more
+        than the others have to take for alive."""
         here = self.ranks()
-        return sum(pid in here and pid not in self.leaving and
-                   pid not in self.stopped for pid in holders) > 2
+        n = sum(pid in here and pid not in self.leaving and
+                pid not in self.stopped for pid in holders)
+        return n > max(2, lost + 1)
 
     def interrupt(self):
         for pid in [a.pid for a in self.agents if a.poll() is None] + \

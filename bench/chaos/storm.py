@@ -1,5 +1,6 @@
 """storm.py - faults that befall a job, one after the other, and what comes of
 them."""
+import collections
 import statistics
 import threading
 import time
@@ -8,69 +9,119 @@ import faults
 import job as jobs
 from seen import Seen
 
+STRAY_S = 10 # what has struck before gives way if it cannot strike for so long
+
 
 class Storm:
-    """hits: by kind; times: of each wait, the seconds and the kind."""
+    """hits: by kind; times: of each wait, the seconds, those that it may take,
+    and the kind."""
 
-    def __init__(self, job):
+    def __init__(self, job, seed):
         self.job, self.seen = job, Seen(job)
-        self.hits, self.times = {}, []
+        self.kinds = faults.able(job)
+        self.plan = faults.plan(job, seed, int(job.got["faults"]))
+        self.hits, self.times = collections.Counter(), []
         self.n_during, self.healing = 0, []
+        self.limit = float(job.got["limit"])
+        self.suspect = float(job.got["suspect"])
         self.begin, self.seconds, self.done = None, 0, 0
 
     # ---- Faults.
 
     def strike(self, only=None):
-        """Lets something happen, and heal: (its name, when it began)."""
-        name, fault = faults.draw(self.job, only)
-        struck = fault(self.job)
-        if not struck:
-            return None
-        begin, set_right = struck
-        self.hits[name] = self.hits.get(name, 0) + 1
-        # Two ranks wait for the first of them while it stands still.
-        if set_right:
-            self.healing.append(threading.Thread(target=set_right))
-            self.healing[-1].start()
-        return name, begin
+        """The next of the plan that can happen now."""
+        tried = set()
+        for i, name in enumerate(self.plan):
+            if name in tried or (only and name not in only):
+                continue
+            tried.add(name)
+            try:
+                struck = faults.FAULTS[name][1](self.job)
+            except (ProcessLookupError, FileNotFoundError): # just gone
+                continue
+            if struck:
+                del self.plan[i]
+                self.hits[name] += 1
+                struck.name = name
+                # Two ranks wait for one of them while it stands still.
+                if struck.heal:
+                    self.healing.append(
+                        threading.Thread(target=struck.set_right))
+                    self.healing[-1].start()
+                return struck
+        return None
 
     def strike_again(self, holders, first):
         """While the job deals with the first fault: as members agree, as
         they make their nets, in the first iterations."""
         job = self.job
         if job.random.random() >= 0.4:
-            return first
+            return [first]
         time.sleep(job.random.choice([0, 0.02, 0.1, 0.3]) *
                    job.random.random())
-        if not job.may_lose_another(holders):
-            return first
+        if not job.may_lose_another(holders, first.lost):
+            return [first]
         again = self.strike(faults.ENDS + ("stop", "join"))
         if not again:
-            return first
+            return [first]
         self.n_during += 1
-        calm = {first[0], again[0]} <= set(faults.ENDS)
-        return (again[0] if calm else "both", again[1])
+        return [first, again]
+
+    def due(self, struck, holders, zero):
+        """When the next iteration has to count: when each of the faults by
+        itself allows it.  Where no side has more than half of those that may
+        be alive, or half with rank 0, they rightly wait until one comes
+        back."""
+        due = max(one.due(self.limit, self.suspect) for one in struck)
+        here = self.job.ranks()
+        silent = set().union(*(one.silent for one in struck))
+        members = {p for p in holders if p in here} | silent
+        stands = set().union(*(one.silent for one in struck if not one.cut))
+        cut = set().union(*(one.silent for one in struck if one.cut))
+        cut &= set(here)
+        for side in (members - silent, cut - stands):
+            if 2 * len(side) > len(members) or \
+                    (2 * len(side) == len(members) and zero in side):
+                return due
+        return max([due] + [one.until + self.suspect + self.limit
+                            for one in struck])
+
+    def note(self, struck, holders, zero, seconds):
+        last = struck[-1]
+        name = last.name
+        if len(struck) > 1 and not {one.name for one in struck} <= \
+                set(faults.ENDS):
+            name = "both"
+        elif last.silent and name in faults.ENDS:
+            name = "unseen"
+        due = self.due(struck, holders, zero) - last.begin
+        self.times.append((seconds, due, name))
+        with open(self.job.folder + "/faults", "a") as out:
+            out.write("%s %s: %.3f s of %.2f\n" % (
+                time.strftime("%H:%M:%S"), " ".join(
+                    "%s at -%.3f" % (one.name, last.begin + seconds - one.begin)
+                    for one in struck), seconds, due))
 
     def harm(self):
         """The number of faults that struck."""
         job = self.job
         n = sum(self.hits.values())
         job.check_reloadings()
-        holders = job.holders()
+        holders, zero = job.holders(), job.coordinator()
         self.healing = []
         first = self.strike() if job.may_lose_one() else None
         if not first:
             return 0
         try:
-            name, begin = self.strike_again(holders, first)
+            struck = self.strike_again(holders, first)
             # What they have come to by now, the lost ones, too.
             since = self.seen.look()
-            seconds = self.await_next(since, begin)
+            seconds = self.await_next(since, struck[-1].begin)
         finally:
             for thread in self.healing:
                 thread.join()
         if seconds is not None:
-            self.times.append((seconds, name))
+            self.note(struck, holders, zero, seconds)
         self.seen.check()
         if job.reloads:
             job.check_reloadings()
@@ -115,34 +166,42 @@ class Storm:
         self.seen.start()
         time.sleep(1)
         self.begin = time.time()
-        n, wanted = 0, int(job.got["faults"])
         begin, first = time.monotonic(), self.seen.look()
         struck_at = begin
-        while not job.over() and n < wanted:
+        while self.plan and not job.over():
             time.sleep(job.random.uniform(0.02, float(job.got["pace"])))
-            try:
-                struck = self.harm()
-            except ProcessLookupError:
-                struck = 0
-            n += struck
+            n = self.harm()
             now = time.monotonic()
             self.done, self.seconds = self.seen.look() - first, now - begin
-            struck_at = now if struck else struck_at
+            struck_at = now if n else struck_at
             if now - struck_at > jobs.LIMIT_S:
                 job.dump_stacks()
                 raise RuntimeError("for %d s it has not come to where it may "
-                                   "lose a rank" % jobs.LIMIT_S)
+                                   "lose a rank; planned: %s" %
+                                   (jobs.LIMIT_S, " ".join(self.plan)))
+            if now - struck_at > STRAY_S:
+                self.plan = ["kill" if self.hits[k] and k != "coordinator"
+                             else k for k in self.plan]
             self.keep_up()
-        if n < wanted:
+        if self.plan:
             raise RuntimeError("it ended by itself")
         self.await_next(self.seen.look(), time.monotonic())
         self.seen.check()
         n = job.stop()
         self.seen.check()
+        lacks = faults.missed(self.kinds, self.hits)
+        if lacks:
+            raise RuntimeError("the storm lacked: " + ", ".join(lacks))
         return n
 
     def of(self, *names):
-        return sorted(t for t, name in self.times if name in names) or [0]
+        return sorted(t for t, _, name in self.times if name in names) or [0]
+
+    def late(self):
+        """Those that came too late."""
+        if not self.limit or self.job.reloads:
+            return []
+        return [wait for wait in self.times if wait[0] > wait[1]]
 
     def again(self):
         return self.job.again if self.job.reloads else len(self.seen.again)
@@ -155,7 +214,17 @@ class Storm:
 
     def row(self):
         ends = self.of(*faults.ENDS)
-        return "%d | %d | %d | %d | %.2f | %.2f | %.2f | %.1f | %.1f" % (
-            sum(self.hits.values()), self.hits.get("coordinator", 0),
-            self.n_during, self.again(), statistics.median(ends), ends[-1],
-            self.of("link")[-1], self.ranks(), self.rate())
+        return (sum(self.hits.values()), self.hits["coordinator"],
+                self.n_during, self.again(), len(self.late()),
+                "%.2f" % statistics.median(ends), "%.2f" % ends[-1],
+                "%.2f" % self.of("stop")[-1],
+                "%.2f" % self.of("link", "unseen")[-1], "%.2f" % self.of("both")[-1],
+                "%.1f" % self.ranks(), "%.1f" % self.rate())
+
+    def say_hits(self):
+        return "hits: " + ", ".join(
+            "%s %d" % (name, self.hits[name]) for name in self.kinds)
+
+    def say_late(self):
+        return ", ".join("%s after %.2f s of %.2f" % (name, took, due)
+                         for took, due, name in self.late())
