@@ -33,7 +33,7 @@ class Struck:
         out before; what only makes a job slow has to be over."""
         if self.silent:
             return self.begin + suspect + limit
-        if self.name == "slow":
+        if self.name in ("slow", "loss"):
             return self.until + limit
         return self.begin + limit
 
@@ -60,8 +60,10 @@ def some_rank(job):
 
 
 def some_host(job):
-    """One with ranks."""
-    return job.random.choice([h for h in job.hosts if job.ranks_of(h)])
+    """One that the others would miss."""
+    holders = set(job.holders())
+    return job.random.choice([h for h in job.hosts if holders &
+                              set(job.ranks_of(h))] or job.hosts)
 
 
 def lives(pid):
@@ -177,6 +179,26 @@ def link(job):
                    lambda: set_link(host, "up"))
 
 
+def one_way(job, host, space, device):
+    """Nothing that is to leave by this device does, and nobody is told."""
+    return cut_off(
+        job, host,
+        lambda: tc(space, "qdisc replace dev %s root blackhole" % device),
+        lambda: tc(space, "qdisc del dev %s root" % device))
+
+
+def mute(job):
+    """Nothing comes from a host for a while, which hears the others."""
+    host = some_host(job)
+    return one_way(job, host, host, "eth0")
+
+
+def deaf(job):
+    """Nothing comes to a host for a while, which the others hear."""
+    host = some_host(job)
+    return one_way(job, host, "switch", "port" + host[1:])
+
+
 def slow(job):
     """What a host sends comes through a narrow link for a while."""
     host = some_host(job)
@@ -184,6 +206,74 @@ def slow(job):
     tc(host, "qdisc replace dev eth0 root tbf rate 20mbit burst 32kb "
        "latency 100ms")
     return Struck(begin, end, heal=lambda: tc(host, "qdisc del dev eth0 root"))
+
+
+# A kernel without netem may have BPF.  A class takes, and drops, one packet in
+# so many: those for which a drawn number of 32 bits is that small.
+LOSSY = """qdisc add dev eth0 root handle 1: htb
+class add dev eth0 parent 1: classid 1:2 htb rate 1gbit quantum 60000
+qdisc add dev eth0 parent 1:2 blackhole
+filter add dev eth0 parent 1: protocol all bpf bytecode \
+'4,32 0 0 4294963256,53 1 0 %d,6 0 0 65538,6 0 0 0'
+"""
+
+
+def lose(host, share):
+    try:
+        tc(host, "qdisc add dev eth0 root netem loss %g%%" % (100 * share))
+    except subprocess.CalledProcessError:
+        tc(host, LOSSY % int(share * 2 ** 32))
+
+
+def loss(job):
+    """Of what a host sends some packets are lost for a while."""
+    host = some_host(job)
+    begin, end = for_seconds(job, 1, 3)
+    lose(host, job.random.choice([0.01, 0.1]))
+    return Struck(begin, end, heal=lambda: tc(host, "qdisc del dev eth0 root"))
+
+
+def can_lose(job):
+    """Whether this kernel can lose packets."""
+    try:
+        lose(job.hosts[0], 0.1)
+        tc(job.hosts[0], "qdisc del dev eth0 root")
+        return True
+    except subprocess.CalledProcessError:
+        return False
+
+
+def end_all(pids):
+    for pid in pids:
+        try:
+            strike(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def host(job):
+    """A host is lost with all that runs there; the others only hear no more of
+    it.  More than half of all have to be elsewhere: they wait for the others
+    otherwise.  It comes back empty, and mostly others start there."""
+    holders, may = set(job.holders()), []
+    for name in job.hosts:
+        lost = job.ranks_of(name)
+        if holders & set(lost) and len(lost) < len(holders - set(lost)):
+            may.append((name, lost))
+    if not may:
+        return None
+    name, lost = job.random.choice(may)
+    comes_back = job.random.random() < 0.7
+    begin, end = for_seconds(job, 1, 4)
+    set_link(name, "down")
+    end_all(a.pid for a in job.agents if a.host == name and a.poll() is None)
+    end_all(job.ranks_of(name))
+
+    def up():
+        set_link(name, "up")
+        if comes_back:
+            job.start(int(job.got["ranks"]), name)
+    return Struck(begin, end, lost, True, len(lost), up)
 
 
 def disk(job):
@@ -204,7 +294,9 @@ FAULTS = {
     "kill": (5, kill, False), "coordinator": (3, coordinator, False),
     "agent": (1, agent, False), "stop": (2, stop, False),
     "leave": (1, leave, False), "join": (1, join, False),
-    "link": (2, link, True), "slow": (1, slow, True), "disk": (1, disk, True),
+    "link": (2, link, True), "mute": (1, mute, True), "deaf": (1, deaf, True),
+    "slow": (1, slow, True), "loss": (1, loss, True), "disk": (1, disk, True),
+    "host": (1, host, True),
 }
 ZERO_IN = 10 # one fault in so many, at least, is that of rank 0
 
@@ -214,6 +306,7 @@ def able(job):
     few = int(job.got["agents"]) * int(job.got["ranks"]) <= 3
     return [name for name, (_, _, between_hosts) in FAULTS.items()
             if (job.hosts or not between_hosts) and
+            not (name == "loss" and not can_lose(job)) and
             not (name == "leave" and job.reloads and few)]
 
 

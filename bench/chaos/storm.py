@@ -218,7 +218,8 @@ class Storm:
                 self.n_during, self.again(), len(self.late()),
                 "%.2f" % statistics.median(ends), "%.2f" % ends[-1],
                 "%.2f" % self.of("stop")[-1],
-                "%.2f" % self.of("link", "unseen")[-1], "%.2f" % self.of("both")[-1],
+                "%.2f" % self.of("link", "mute", "deaf", "unseen")[-1],
+                "%.2f" % self.of("host")[-1], "%.2f" % self.of("both")[-1],
                 "%.1f" % self.ranks(), "%.1f" % self.rate())
 
     def say_hits(self):
