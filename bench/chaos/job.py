@@ -318,6 +318,21 @@ class Job:
             except OSError:
                 pass
 
+    def signal(self, number):
+        """To all of its processes; agents first, for they start others."""
+        sent = set()
+        while True:
+            pids = [a.pid for a in self.agents if a.poll() is None] + \
+                self.ranks()
+            if set(pids) <= sent:
+                return
+            for pid in pids:
+                try:
+                    os.kill(pid, number)
+                except OSError:
+                    pass
+            sent.update(pids)
+
     def stop(self):
         """Asks for a snapshot and the end; the iteration where that was."""
         end, again = time.monotonic() + 120, 0

@@ -1,6 +1,7 @@
 """storm.py - faults that befall a job, one after the other, and what comes of
 them."""
 import collections
+import signal
 import statistics
 import threading
 import time
@@ -16,15 +17,16 @@ class Storm:
     """hits: by kind; times: of each wait, the seconds, those that it may take,
     and the kind."""
 
-    def __init__(self, job, seed):
-        self.job, self.seen = job, Seen(job)
+    def __init__(self, job, seed, calm=None):
+        self.job, self.calm, self.seen = job, calm, Seen(job)
         self.kinds = faults.able(job)
         self.plan = faults.plan(job, seed, int(job.got["faults"]))
         self.hits, self.times = collections.Counter(), []
         self.n_during, self.healing = 0, []
         self.limit = float(job.got["limit"])
         self.suspect = float(job.got["suspect"])
-        self.begin, self.seconds, self.done = None, 0, 0
+        self.spans = [] # iterations, seconds, ranks, those of the calm job / s
+        self.span = None
 
     # ---- Faults.
 
@@ -156,6 +158,40 @@ class Storm:
             job.start(min(lack, int(job.got["ranks"])) if job.hosts else lack,
                       idle[0] if idle else None)
 
+    # ---- How much it trains.
+
+    def begin_span(self):
+        self.span = (time.time(), time.monotonic(), self.seen.look())
+
+    def end_span(self):
+        """Then the job without faults has its turn, on as many ranks as this
+        one had and for about as long, while this one stands still: for less
+        than it takes to be suspected."""
+        wall, begin, peak = self.span
+        done, seconds = self.seen.look() - peak, time.monotonic() - begin
+        ranks = self.seen.mean_ranks(wall, time.time())
+        rate = 0
+        if self.calm:
+            self.job.signal(signal.SIGSTOP)
+            rate = self.calm.turn(ranks, self.suspect / 2)
+            self.job.signal(signal.SIGCONT)
+            self.calm.wait_until_awake(self.suspect / 2)
+        self.spans.append((done, seconds, ranks, rate))
+
+    def mean_ranks(self):
+        return sum(s * n for _, s, n, _ in self.spans) / self.seconds()
+
+    def seconds(self):
+        return max(sum(s for _, s, _, _ in self.spans), 1e-9)
+
+    def rate(self):
+        return sum(done for done, *_ in self.spans) / self.seconds()
+
+    def kept(self):
+        """The part of what the job without faults does in the same time."""
+        calm = sum(s * rate for _, s, _, rate in self.spans)
+        return sum(done for done, *_ in self.spans) / calm if calm else None
+
     # ---- All of it.
 
     def run(self):
@@ -165,14 +201,13 @@ class Storm:
             job.start(int(job.got["ranks"]))
         self.seen.start()
         time.sleep(1)
-        self.begin = time.time()
-        begin, first = time.monotonic(), self.seen.look()
-        struck_at = begin
+        struck_at = time.monotonic()
         while self.plan and not job.over():
+            self.begin_span()
             time.sleep(job.random.uniform(0.02, float(job.got["pace"])))
             n = self.harm()
+            self.end_span()
             now = time.monotonic()
-            self.done, self.seconds = self.seen.look() - first, now - begin
             struck_at = now if n else struck_at
             if now - struck_at > jobs.LIMIT_S:
                 job.dump_stacks()
@@ -206,12 +241,6 @@ class Storm:
     def again(self):
         return self.job.again if self.job.reloads else len(self.seen.again)
 
-    def rate(self):
-        return self.done / max(self.seconds, 1e-9)
-
-    def ranks(self):
-        return self.seen.mean_ranks(self.begin, self.begin + self.seconds)
-
     def row(self):
         ends = self.of(*faults.ENDS)
         return (sum(self.hits.values()), self.hits["coordinator"],
@@ -220,7 +249,7 @@ class Storm:
                 "%.2f" % self.of("stop")[-1],
                 "%.2f" % self.of("link", "mute", "deaf", "unseen")[-1],
                 "%.2f" % self.of("host")[-1], "%.2f" % self.of("both")[-1],
-                "%.1f" % self.ranks(), "%.1f" % self.rate())
+                "%.1f" % self.mean_ranks(), "%.1f" % self.rate())
 
     def say_hits(self):
         return "hits: " + ", ".join(
