@@ -166,6 +166,8 @@ class Job:
         self.hosts = os.environ.get("CLUSTER_HOSTS", "").split(",") \
             if int(got["hosts"]) else []
         self.reloads = mode in RELOADS
+        # Iterations that a loss may cost: of local steps, those since a mean.
+        self.most_again = 4 if mode == "local" else 1
         self.n_reloadings, self.written, self.again = 0, 0, 0
 
     def start(self, n, host=None):
@@ -189,20 +191,31 @@ class Job:
         self.agents.append(agent)
         return agent
 
+    def is_rank(self, pid):
+        """Of this job, alive, and no agent of ours."""
+        if pid == os.getpid() or any(a.pid == pid for a in self.agents):
+            return False
+        try:
+            with open("/proc/%d/cmdline" % pid) as f:
+                if self.folder + "/solver.prototxt" not in f.read():
+                    return False
+            with open("/proc/%d/stat" % pid) as f:
+                return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+        except OSError:
+            return False
+
     def ranks(self):
-        """Processes of this job that are no agents of ours."""
-        mine = {a.pid for a in self.agents} | {os.getpid()}
+        return [int(name) for name in os.listdir("/proc")
+                if name.isdigit() and self.is_rank(int(name))]
+
+    def ranks_of(self, host):
+        """Those in the network namespace of a host."""
+        space = os.stat("/run/netns/" + host).st_ino
         found = []
-        for name in os.listdir("/proc"):
-            if not name.isdigit() or int(name) in mine:
-                continue
+        for pid in self.ranks():
             try:
-                with open("/proc/%s/cmdline" % name) as f:
-                    if self.folder + "/solver.prototxt" not in f.read():
-                        continue
-                with open("/proc/%s/stat" % name) as f:
-                    if f.read().rsplit(")", 1)[1].split()[0] != "Z":
-                        found.append(int(name))
+                if os.stat("/proc/%d/ns/net" % pid).st_ino == space:
+                    found.append(pid)
             except OSError:
                 pass
         return found
@@ -221,17 +234,6 @@ class Job:
     def over(self):
         return not self.ranks() and \
             all(a.poll() is not None for a in self.agents)
-
-    def await_iteration(self, since, begin):
-        """Seconds until some rank is ready for a later iteration."""
-        while not self.over():
-            if self.iteration() > since + 1:
-                return time.monotonic() - begin
-            if time.monotonic() - begin > LIMIT_S:
-                self.dump_stacks()
-                raise RuntimeError("nothing was committed for %d s" % LIMIT_S)
-            time.sleep(0.002)
-        return None
 
     def dump_stacks(self):
         """Where every thread stands, to `stacks`, for whoever asks why."""
@@ -300,11 +302,13 @@ class Job:
         least = 1 if self.reloads else newest - 1
         return [pid for pid, n in ranks.items() if n >= least]
 
-    def may_lose_another(self, holders):
-        """Whether two of these remain if one more of them is lost."""
+    def may_lose_another(self, holders, lost):
+        """Whether two of these remain if one more of them is lost, and more
+        than the others have to take for alive."""
         here = self.ranks()
-        return sum(pid in here and pid not in self.leaving and
-                   pid not in self.stopped for pid in holders) > 2
+        n = sum(pid in here and pid not in self.leaving and
+                pid not in self.stopped for pid in holders)
+        return n > max(2, lost + 1)
 
     def interrupt(self):
         for pid in [a.pid for a in self.agents if a.poll() is None] + \
@@ -313,6 +317,21 @@ class Job:
                 os.kill(pid, signal.SIGINT)
             except OSError:
                 pass
+
+    def signal(self, number):
+        """To all of its processes; agents first, for they start others."""
+        sent = set()
+        while True:
+            pids = [a.pid for a in self.agents if a.poll() is None] + \
+                self.ranks()
+            if set(pids) <= sent:
+                return
+            for pid in pids:
+                try:
+                    os.kill(pid, number)
+                except OSError:
+                    pass
+            sent.update(pids)
 
     def stop(self):
         """Asks for a snapshot and the end; the iteration where that was."""
