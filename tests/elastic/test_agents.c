@@ -80,6 +80,22 @@ TEST(agents, who_died_before_its_first_view_is_dead)
     deaths_fini(&d);
 }
 
+/* It would be a view of which nobody lives. */
+TEST(agents, a_view_without_members_leaves_no_job)
+{
+    const struct elastic_will will = { .view = { .number = 3 } };
+    struct agent_deaths d          = { 0 };
+    struct post p                  = { 0 };
+    uint8_t job[POST_JOB_BYTES];
+
+    make_job(job, 0);
+    take_death(&d, 10, job, &will);
+    ASSERT(!deaths_leave_job_to_us(&d));
+    lose(&d, &p, 11, job, &will);
+    ASSERT(!deaths_leave_job_to_us(&d));
+    deaths_fini(&d);
+}
+
 /* A rank that was left out and is stopped has not heard of newer views. */
 TEST(agents, an_older_view_keeps_no_job)
 {
