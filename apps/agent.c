@@ -13,6 +13,7 @@
 
 #include "agent_deaths.h"
 #include "agent_doors.h"
+#include "agent_orders.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
@@ -47,8 +48,7 @@ struct agent {
     bool                       waited; /* that one did, in vain */
     bool                       any_done, any_left;
     struct member_config       member; /* for the next rank */
-    char                       order[64]; /* of which so many bytes came */
-    size_t                     n_order;
+    struct agent_orders        orders;
     struct agent_doors         doors; /* of the job */
 };
 
@@ -57,25 +57,13 @@ struct agent {
 /* A launcher on another host sends lines.  When it is gone, nobody does. */
 static void take_orders(struct agent *a)
 {
-    ssize_t n = read(a->config->orders, a->order + a->n_order,
-                     sizeof(a->order) - 1 - a->n_order);
-    char *end;
-    int number;
+    char bytes[64];
+    const ssize_t n = read(a->config->orders, bytes, sizeof(bytes));
 
-    if (n <= 0) {
+    if (n > 0)
+        orders_take(&a->orders, bytes, (size_t)n, passed_on_note);
+    else
         post_unwatch(&a->post, a->config->orders);
-        return;
-    }
-    a->n_order += (size_t)n;
-    a->order[a->n_order] = '\0';
-    while ((end = strchr(a->order, '\n'))) {
-        if (sscanf(a->order, "signal %d", &number) == 1)
-            passed_on_note(number);
-        a->n_order -= (size_t)(end + 1 - a->order);
-        memmove(a->order, end + 1, a->n_order + 1);
-    }
-    if (a->n_order == sizeof(a->order) - 1)
-        a->n_order = 0; /* that is no order */
 }
 
 static bool asks_for_end(const struct agent *a, int number)
@@ -430,7 +418,7 @@ static void on_event(void *arg, void *about)
 {
     struct agent *a = arg;
 
-    if (about == a->order)
+    if (about == &a->orders)
         take_orders(a);
     for (int r = 0; r < a->config->n_ranks; r++)
         if (about == &a->rank[r] && a->rank[r].pid > 0)
@@ -584,7 +572,7 @@ enum ct_status agent_run(const struct agent_config *c, int *code,
         a->member.agent_port = a->post.config.card.port;
         passed_on_catch();
         if (c->orders >= 0)
-            post_watch(&a->post, c->orders, a->order);
+            post_watch(&a->post, c->orders, &a->orders);
         attend(a);
         post_stop(&a->post);
     }

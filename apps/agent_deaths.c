@@ -147,11 +147,12 @@ static void note_next(struct agent_deaths *d, const struct elastic_view *v)
     }
 }
 
+/* Of a view without members nobody is left, whoever lives: it is none. */
 static void note(struct agent_deaths *d, uint64_t id, const uint8_t *job,
                  const struct elastic_will *will, bool own)
 {
     bury(d, id, own);
-    if (will->view.number == 0 || !counts(d, job))
+    if (will->view.n == 0 || !counts(d, job))
         return;
     if (will->view.number > d->newest.number) {
         forget_views(d);
@@ -173,7 +174,7 @@ bool deaths_leave_job_to_us(const struct agent_deaths *d)
     for (int i = 0; i < d->n_next; i++)
         if (find(d, d->next[i]) < 0)
             return false;
-    return d->newest.number > 0 && !d->too_many;
+    return d->newest.n > 0 && !d->too_many;
 }
 
 bool deaths_are_newer(const struct agent_deaths *d, const uint8_t *job,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -127,6 +128,11 @@ static enum ct_status read_name(struct reader *r, char **out)
     return CT_OK;
 }
 
+static bool is_family(int family)
+{
+    return family == AF_INET || family == AF_INET6;
+}
+
 static enum ct_status read_config(struct reader *r, struct handed *out)
 {
     struct member_config *c = &out->config;
@@ -157,6 +163,7 @@ static enum ct_status read_config(struct reader *r, struct handed *out)
         c->knock[i].at.family = (uint16_t)take(r, 2);
         take_bytes(r, c->knock[i].at.ip, 16);
         take_bytes(r, &c->knock[i].port, 2);
+        r->short_of |= !is_family(c->knock[i].at.family);
     }
     CT_TRY(read_name(r, &out->file));
     return r->short_of ? ct_fail(CT_EPARSE, "what the agent handed down is of "

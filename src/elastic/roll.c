@@ -26,6 +26,13 @@ static bool read_head(const char *text, uint8_t job[POST_JOB_BYTES])
     return strncmp(text, "job ", 4) == 0 && roll_read_job(text + 4, job);
 }
 
+/* False: that is no line of an agent. */
+static bool read_agent(const char *line, uint64_t *agent, int *door)
+{
+    return sscanf(line, "agent %16" SCNx64 ", door %6d", agent, door) == 2 &&
+           *door >= 0 && *door <= UINT16_MAX;
+}
+
 enum ct_status roll_read(const char *text, struct elastic_roll **out)
 {
     struct elastic_roll *r = NULL;
@@ -38,9 +45,7 @@ enum ct_status roll_read(const char *text, struct elastic_roll **out)
     }
     while ((line = strchr(line, '\n')) && r->n < ELASTIC_MEMBERS) {
         line++;
-        if (sscanf(line, "agent %" SCNx64 ", door %d", &r->agent[r->n],
-                   &r->door[r->n]) == 2)
-            r->n++;
+        r->n += read_agent(line, &r->agent[r->n], &r->door[r->n]);
     }
     *out = r;
     return CT_OK;

@@ -273,6 +273,43 @@ struct standing {
     int32_t  snapshot_iter; /* that is whole; -1: nobody knows */
 };
 
+/* More iterations, passes or batches are nobody's, and a position in the data
+ * could not be computed from them. */
+static const int64_t most_iters = INT64_C(1) << 30,
+                     most_passes = INT64_C(1) << 40;
+
+/* Where the passes so far have led to: no sample before the first. */
+static bool is_position(uint64_t n_steps, int64_t skew, int64_t step)
+{
+    int64_t samples;
+
+    return n_steps <= (uint64_t)most_passes && step >= 0 &&
+           !__builtin_mul_overflow((int64_t)n_steps, step, &samples) &&
+           !__builtin_add_overflow(samples, skew, &samples) && samples >= 0 &&
+           samples <= INT64_MAX / 2;
+}
+
+/* What another rank says is looked at before anything follows it. */
+static enum ct_status check_standing(const struct standing *at)
+{
+    const bool counted = at->iter >= 0 && at->iter <= most_iters &&
+                         at->current_step >= 0 &&
+                         at->current_step <= most_iters && at->stage >= 0 &&
+                         at->n_met >= 0 && at->snapshot_iter >= -1;
+    const bool named   = at->agreed >= CT_ACTION_NONE &&
+                         at->agreed <= CT_ACTION_STOP && at->snapshot >= 0 &&
+                         at->snapshot <= 2;
+
+    return counted && named &&
+                   is_position(at->n_steps, at->skew, at->skew_step)
+               ? CT_OK
+               : ct_fail(CT_EPARSE, "rank 0 says what cannot be of where "
+                         "training stands: iteration %lld, step %lld, %llu "
+                         "passes", (long long)at->iter,
+                         (long long)at->current_step,
+                         (unsigned long long)at->n_steps);
+}
+
 /* Every rank's mean, where each kept statistics of its own samples. */
 static enum ct_status merge_statistics(struct ct_solver *s)
 {
@@ -297,6 +334,10 @@ static enum ct_status share_tests(struct ct_solver *s)
     if (n > 0)
         CT_TRY(x->job->spread(x, s->tests.n_batches,
                               n * sizeof(*s->tests.n_batches)));
+    for (size_t i = 0; i < n; i++)
+        if (s->tests.n_batches[i] > (uint64_t)most_passes)
+            return ct_fail(CT_EPARSE, "rank 0 says that %llu batches were "
+                           "tested", (unsigned long long)s->tests.n_batches[i]);
     for (int i = 0; i < s->tests.n; i++)
         CT_TRY(solver_test_seek(s, i, s->tests.n_batches[i]));
     return CT_OK;
@@ -375,6 +416,7 @@ static enum ct_status share_state(struct ct_solver *s)
     };
 
     CT_TRY(x->job->spread(x, &at, sizeof(at)));
+    CT_TRY(check_standing(&at));
     if (x->facts.rank < x->facts.n_full && at.iter != s->iter)
         return ct_fail(CT_EINTERNAL, "rank %d has %d iterations where rank 0 "
                        "has %d", x->facts.rank, s->iter, (int)at.iter);

@@ -16,6 +16,10 @@
 #include "proto/edit.h"
 #include "solver/state.h"
 
+/* Most values of an array, and bytes of a message without its arrays. */
+static const uint64_t most_values = UINT64_C(1) << 40,
+                      most_head   = UINT64_C(1) << 31;
+
 /* Broadcasts in parts of 64 MB. */
 static enum ct_status share(struct ct_exchange *x, void *data, size_t bytes)
 {
@@ -83,6 +87,9 @@ static enum ct_status share_blob(struct ct_exchange *x, Caffe__BlobProto **b)
             head.dim[i] = (*b)->shape->dim[i];
     }
     CT_TRY(x->job->broadcast(x, &head, sizeof(head)));
+    if (head.n_dim > CT_MAX_AXES || head.n_data > most_values)
+        return ct_fail(CT_EPARSE, "rank 0 has an array of %" PRIu64 " values "
+                       "along %" PRIu64 " axes", head.n_data, head.n_dim);
     if (!gives) {
         CT_TRY(ct_edit_create(&caffe__blob_proto__descriptor, b));
         CT_TRY(ct_edit_create(&caffe__blob_shape__descriptor, &(*b)->shape));
@@ -133,6 +140,9 @@ static enum ct_status share_head(struct ct_exchange *x, Caffe__SolverState **m)
         bytes          = protobuf_c_message_get_packed_size(&bare.base);
     }
     CT_TRY(x->job->broadcast(x, &bytes, sizeof(bytes)));
+    if (bytes > most_head)
+        return ct_fail(CT_EPARSE, "rank 0's snapshot has a head of %" PRIu64
+                       " bytes", bytes);
     CT_TRY(ct_alloc(bytes + 1, 1, "state", &data));
     if (x->facts.rank == 0)
         protobuf_c_message_pack(&bare.base, data);
@@ -299,6 +309,7 @@ static enum ct_status restore(struct ct_solver *s, const char *path,
     if (x) {
         CT_TRY(share_state(x, m));
         CT_TRY(share_weights(x, s->net));
+        CT_TRY(solver_state_fits(s, *m, path));
     }
     CT_TRY(solver_state_put(s, *m));
     CT_TRY(prove_equal(s));

@@ -30,6 +30,9 @@ enum { MOST = 4, ADDRESS = 1024, LONGEST = 100000, ENOUGH = 5 };
 struct order {
     uint32_t view;
     int      rank, size;
+    int      way;        /* to sum */
+    int      host[MOST]; /* of each rank */
+    bool     no_window;  /* they share no memory */
     size_t   bytes[MOST];
     char     address[MOST][ADDRESS];
 };
@@ -96,6 +99,7 @@ static float number(const struct order *o, int rank, int step)
 static enum ct_status sum_once(const struct order *o, struct ct_comm *c,
                                int step, float *x)
 {
+    const struct ct_allreduce_type *way = ct_allreduce_at(o->way);
     const int64_t n =
         1 + (int64_t)(ct_philox_word(3, o->view, (uint64_t)step) % LONGEST);
     float wanted = 0;
@@ -104,12 +108,13 @@ static enum ct_status sum_once(const struct order *o, struct ct_comm *c,
         wanted += number(o, r, step);
     for (int64_t i = 0; i < n; i++)
         x[i] = number(o, o->rank, step);
-    CT_TRY(ct_allreduce_find("ring")->run(c, x, n));
+    CT_TRY(way->run(c, x, n));
     for (int64_t i = 0; i < n; i++)
         if (x[i] != wanted)
-            return ct_fail(CT_EINTERNAL, "view %u, step %d: sum %lld of %lld "
-                           "is %g, not %g", o->view, step, (long long)i,
-                           (long long)n, (double)x[i], (double)wanted);
+            return ct_fail(CT_EINTERNAL, "view %u, step %d, %s: sum %lld of "
+                           "%lld is %g, not %g", o->view, step, way->name,
+                           (long long)i, (long long)n, (double)x[i],
+                           (double)wanted);
     return CT_OK;
 }
 
@@ -127,9 +132,11 @@ static void stay(struct member *m, struct ct_tcp *end, const struct order *o,
     if (ct_tcp_open(end, &(struct ct_tcp_view){
                              .number = o->view, .rank = o->rank,
                              .size = o->size, .address = address,
-                             .address_bytes = o->bytes }, &t) != CT_OK ||
+                             .address_bytes = o->bytes,
+                             .host = o->host }, &t) != CT_OK ||
         ct_comm_create(t, &c) != CT_OK)
         _exit(1);
+    c->place.no_window = o->no_window;
     pthread_mutex_lock(&m->lock);
     m->t    = t;
     m->view = o->view;
@@ -192,6 +199,8 @@ struct job {
     uint32_t       view;
     uint64_t       draws;
     unsigned       seed;
+    int            way;      /* to sum, in all views from now on */
+    int            per_host; /* members */
 };
 
 static void end_all(void *arg)
@@ -232,12 +241,17 @@ static void hear(struct process *p, int what, uint32_t view,
 
 /* With CORTADO_TEST_HOSTS each member is on a host of its own: in the network
  * namespaces h0, h1, ... of tests/cluster. */
+static bool has_hosts(void)
+{
+    return getenv("CORTADO_TEST_HOSTS") != NULL;
+}
+
 static void enter_host(int number)
 {
     char path[64];
     int fd;
 
-    if (!getenv("CORTADO_TEST_HOSTS"))
+    if (!has_hosts())
         return;
     snprintf(path, sizeof(path), "/run/netns/h%d", number);
     fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -272,10 +286,12 @@ static void start_member(struct job *j, struct process *p)
 /* The next view, of those that `in` names. */
 static void open_view(struct job *j, const bool *in)
 {
-    struct order o = { .view = ++j->view };
+    struct order o = { .view = ++j->view, .way = j->way,
+                       .no_window = has_hosts() };
 
     for (int i = 0; i < MOST; i++)
         if (in[i]) {
+            o.host[o.size]  = i / j->per_host;
             o.bytes[o.size] = j->member[i].bytes;
             memcpy(o.address[o.size++], j->member[i].address,
                    j->member[i].bytes);
@@ -320,9 +336,19 @@ static void kill_member(struct process *p)
     p->id = 0;
 }
 
+static int number_of(const char *way)
+{
+    int i = 0;
+
+    while (ct_allreduce_at(i) != ct_allreduce_find(way))
+        i++;
+    return i;
+}
+
 static void job_start(struct job *j, unsigned seed)
 {
-    *j = (struct job){ .seed = seed };
+    *j = (struct job){ .seed = seed, .way = number_of("ring"),
+                       .per_host = MOST };
     test_defer(end_all, j);
     for (int i = 0; i < MOST; i++)
         start_member(j, &j->member[i]);
@@ -481,6 +507,29 @@ TEST(kills, strangers_at_the_ports_change_nothing)
     open_view(&j, in);
     see_sums(&j, in);
     (void)end_view(&j, in);
+}
+
+/* All of them on one host, two on each, and each on its own.  On several hosts
+ * nobody shares memory with all. */
+TEST(kills, every_way_sums_between_processes)
+{
+    const bool in[MOST] = { true, true, true, true };
+    static struct job j;
+
+    signal(SIGPIPE, SIG_IGN);
+    job_start(&j, 4);
+    for (j.way = 0; ct_allreduce_at(j.way); j.way++)
+        for (j.per_host = 1; j.per_host <= MOST; j.per_host *= 2) {
+            const struct ct_allreduce_type *way = ct_allreduce_at(j.way);
+
+            if (way->foreign ||
+                (way == ct_allreduce_find("shared") &&
+                 (j.per_host < MOST || has_hosts())))
+                continue;
+            open_view(&j, in);
+            see_sums(&j, in);
+            (void)end_view(&j, in);
+        }
 }
 
 TEST(kills, survivors_of_forty_kills_go_on_with_right_sums)

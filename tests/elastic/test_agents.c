@@ -10,6 +10,7 @@
 #include "elastic/wire.h"
 
 #include "../../apps/agent_deaths.h"
+#include "../../apps/agent_orders.h"
 
 /* ---- Who is dead. */
 
@@ -78,6 +79,22 @@ TEST(agents, who_died_before_its_first_view_is_dead)
     ASSERT(!deaths_leave_job_to_us(&d));
     take_death(&d, 20, no_job, &none);
     ASSERT(deaths_leave_job_to_us(&d));
+    deaths_fini(&d);
+}
+
+/* It would be a view of which nobody lives. */
+TEST(agents, a_view_without_members_leaves_no_job)
+{
+    const struct elastic_will will = { .view = { .number = 3 } };
+    struct agent_deaths d          = { 0 };
+    struct post p                  = { 0 };
+    uint8_t job[POST_JOB_BYTES];
+
+    make_job(job, 0);
+    take_death(&d, 10, job, &will);
+    ASSERT(!deaths_leave_job_to_us(&d));
+    lose(&d, &p, 11, job, &will);
+    ASSERT(!deaths_leave_job_to_us(&d));
     deaths_fini(&d);
 }
 
@@ -372,4 +389,54 @@ TEST(agents, who_only_waits_leaves_them_addresses)
     member_destroy(m);
     will_page_unmap(page);
     close(fd);
+}
+
+/* ---- Orders of a launcher. */
+
+static int obeyed[8], n_obeyed;
+
+static void obey(int number)
+{
+    if (n_obeyed < 8)
+        obeyed[n_obeyed++] = number;
+}
+
+static void send_orders(struct agent_orders *o, const char *text, size_t n)
+{
+    n_obeyed = 0;
+    orders_take(o, text, n, obey);
+}
+
+TEST(agents, an_order_may_come_in_pieces)
+{
+    struct agent_orders o = { .n = 0 };
+
+    send_orders(&o, "signal 15\nsig", 13);
+    ASSERT_INT(1, n_obeyed);
+    ASSERT_INT(15, obeyed[0]);
+    send_orders(&o, "nal 2", 5);
+    ASSERT_INT(0, n_obeyed);
+    send_orders(&o, "\n", 1);
+    ASSERT_INT(1, n_obeyed);
+    ASSERT_INT(2, obeyed[0]);
+}
+
+/* Nor is the end of one that is too long; what follows them is. */
+TEST(agents, lines_that_are_no_orders_are_skipped)
+{
+    static const char text[] = "signal 1\0\nsignal\nsignal 15 2\n"
+                               "signal 123456789\nsignal 2\n";
+    struct agent_orders o    = { .n = 0 };
+    char line[100];
+
+    send_orders(&o, text, sizeof(text) - 1);
+    ASSERT_INT(1, n_obeyed);
+    ASSERT_INT(2, obeyed[0]);
+    memset(line, ' ', sizeof(line));
+    for (int n = 20; n < 80; n++) {
+        send_orders(&o, line, (size_t)n);
+        send_orders(&o, "signal 15\nsignal 10\n", 20);
+        ASSERT_INT(1, n_obeyed);
+        ASSERT_INT(10, obeyed[0]);
+    }
 }

@@ -131,6 +131,22 @@ TEST(roll, what_is_no_roll_is_refused)
     ct_free(roll);
 }
 
+/* A list of addresses with such a port would be refused as a whole. */
+TEST(roll, a_door_is_a_port)
+{
+    struct elastic_roll *roll = NULL;
+
+    ASSERT_OK(roll_read("job 00112233445566778899aabbccddeeff\n"
+                        "agent 00000000000000ff, door 65536\n"
+                        "agent 00000000000000ff, door -3\n"
+                        "agent 00000000000000ff, door 294001\n"
+                        "agent 00000000000000fe, door 29400\n", &roll));
+    ASSERT_INT(1, roll->n);
+    ASSERT_INT(254, (int)roll->agent[0]);
+    ASSERT_INT(29400, roll->door[0]);
+    ct_free(roll);
+}
+
 TEST(roll, only_the_job_that_is_meant_ends)
 {
     static struct elastic_roll roll, again;
