@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent_output.h"
 #include "base/mem.h"
 #include "elastic/agreement.h"
 #include "elastic/handed.h"
@@ -26,6 +27,7 @@ struct running {
     void          *arg;
     int            level; /* of the log of rank 0 */
     char         **program;
+    struct agent_output output; /* of programs */
 };
 
 static void placed(void *arg, const struct elastic_place *p)
@@ -72,6 +74,7 @@ static int become_program(void *arg, const struct member_config *c)
 
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
+    agent_output_give(&r->output);
     signal(SIGPIPE, SIG_DFL);
     passed_on_unblock();
     if (handed_give(c) != CT_OK)
@@ -168,7 +171,8 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
 {
     struct rendezvous r    = { .door = -1 };
     struct running running = { &r, f->rendezvous, run, arg,
-                               (int)ct_log_level(), f->program };
+                               (int)ct_log_level(), f->program,
+                               { { -1, -1 }, 0 } };
     struct agent_config a  = { .n_ranks = n > 0 ? n : 1,
                                .restarts = f->restarts,
                                .run = f->program ? become_program : run_member,
@@ -178,9 +182,10 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                                .hopeless = f->program ? EXIT_DONE
                                                       : EXIT_INPUT,
                                .orders = -1 };
-    char *description = NULL;
-    int code          = EXIT_DONE;
-    bool waited       = false;
+    const bool ordered = f->secret_file && strcmp(f->secret_file, "-") == 0;
+    char *description  = NULL;
+    int code           = EXIT_DONE;
+    bool waited        = false;
     enum ct_status st;
 
     if (f->signals)
@@ -195,11 +200,13 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     CT_TRY_GOTO(read_size(f, a.n_ranks, &a.member.least, &a.member.most), st,
                 out);
     allow_files();
+    if (ordered && f->program)
+        CT_TRY_GOTO(agent_output_begin(&running.output), st, out);
     CT_TRY_GOTO(rendezvous_open_within(&r, f->rendezvous, f->secret_file,
                                        f->orphan), st, out);
     CT_TRY_GOTO(describe(f->words, &description), st, out);
     say_where(&r);
-    if (f->secret_file && strcmp(f->secret_file, "-") == 0)
+    if (ordered)
         a.orders = STDIN_FILENO; /* behind the secret */
     a.founds          = r.founds;
     a.member.agent    = r.agent;
@@ -219,6 +226,7 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
 out:
     rendezvous_close(&r);
     ct_free(description);
+    agent_output_end(&running.output);
     if (st != CT_OK)
         code = command_failed(st);
     return r.is_taken ? EXIT_EARLY : code;
