@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "elastic/agreement.h"
 #include "elastic/handed.h"
+#include "elastic/places.h"
 #include "elastic/rendezvous.h"
 #include "passed_on.h"
 
@@ -166,6 +167,14 @@ static enum ct_status describe(char **words, char **out)
     return text.failed ? CT_ENOMEM : CT_OK;
 }
 
+/* Before the agent reads its orders: others are asked where the job is. */
+static bool is_asked_to_end(void *arg)
+{
+    const struct agent_config *a = arg;
+
+    return order_input_asks_for_end(a->orders, &a->signals);
+}
+
 int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                 int iterations, elastic_run_fn run, void *arg)
 {
@@ -180,8 +189,9 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                                .done = EXIT_DONE,
                                .stopped = EXIT_STOPPED,
                                .hopeless = f->program ? EXIT_DONE
-                                                      : EXIT_INPUT,
-                               .orders = -1 };
+                                                      : EXIT_INPUT };
+    struct order_input orders = { .fd = STDIN_FILENO }; /* behind the secret */
+    struct places_patience patience;
     const bool ordered = f->secret_file && strcmp(f->secret_file, "-") == 0;
     char *description  = NULL;
     int code           = EXIT_DONE;
@@ -202,12 +212,14 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     allow_files();
     if (ordered && f->program)
         CT_TRY_GOTO(agent_output_begin(&running.output), st, out);
-    CT_TRY_GOTO(rendezvous_open_within(&r, f->rendezvous, f->secret_file,
-                                       f->orphan), st, out);
+    a.orders = ordered ? &orders : NULL;
+    patience = (struct places_patience){ f->orphan,
+                                         ordered ? is_asked_to_end : NULL,
+                                         &a };
+    CT_TRY_GOTO(rendezvous_open_while(&r, f->rendezvous, f->secret_file,
+                                      &patience), st, out);
     CT_TRY_GOTO(describe(f->words, &description), st, out);
     say_where(&r);
-    if (ordered)
-        a.orders = STDIN_FILENO; /* behind the secret */
     a.founds          = r.founds;
     a.member.agent    = r.agent;
     memcpy(a.member.seeks, r.job, sizeof(a.member.seeks));
@@ -218,16 +230,18 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     st = agent_run(&a, &code, &waited);
     /* A program may end with a status that has another meaning for `launch`:
      * that of a lost agent, of ssh, or of an agent. */
-    if (a.orders >= 0 && waited)
+    if (ordered && waited)
         code = EXIT_ALONE;
-    else if (a.orders >= 0 && (code > 128 || code == EXIT_EARLY ||
+    else if (ordered && (code > 128 || code == EXIT_EARLY ||
                                code == EXIT_ALONE))
         code = EXIT_GAVE_UP;
 out:
     rendezvous_close(&r);
     ct_free(description);
     agent_output_end(&running.output);
-    if (st != CT_OK)
+    if (st == CT_ESTOP)
+        code = EXIT_STOPPED;
+    else if (st != CT_OK)
         code = command_failed(st);
     return r.is_taken ? EXIT_EARLY : code;
 }
