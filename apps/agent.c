@@ -13,7 +13,6 @@
 
 #include "agent_deaths.h"
 #include "agent_doors.h"
-#include "agent_orders.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cortado/log.h"
@@ -48,23 +47,10 @@ struct agent {
     bool                       waited; /* that one did, in vain */
     bool                       any_done, any_left;
     struct member_config       member; /* for the next rank */
-    struct agent_orders        orders;
     struct agent_doors         doors; /* of the job */
 };
 
 /* ---- Signals, which go to the ranks. */
-
-/* A launcher on another host sends lines.  When it is gone, nobody does. */
-static void take_orders(struct agent *a)
-{
-    char bytes[64];
-    const ssize_t n = read(a->config->orders, bytes, sizeof(bytes));
-
-    if (n > 0)
-        orders_take(&a->orders, bytes, (size_t)n, passed_on_note);
-    else
-        post_unwatch(&a->post, a->config->orders);
-}
 
 static bool asks_for_end(const struct agent *a, int number)
 {
@@ -418,8 +404,8 @@ static void on_event(void *arg, void *about)
 {
     struct agent *a = arg;
 
-    if (about == &a->orders)
-        take_orders(a);
+    if (about == a->config->orders && !order_input_read(a->config->orders))
+        post_unwatch(&a->post, a->config->orders->fd);
     for (int r = 0; r < a->config->n_ranks; r++)
         if (about == &a->rank[r] && a->rank[r].pid > 0)
             rank_ended(a, &a->rank[r]);
@@ -571,8 +557,8 @@ enum ct_status agent_run(const struct agent_config *c, int *code,
         a->member.agent      = a->post.config.card.id;
         a->member.agent_port = a->post.config.card.port;
         passed_on_catch();
-        if (c->orders >= 0)
-            post_watch(&a->post, c->orders, &a->orders);
+        if (c->orders)
+            post_watch(&a->post, c->orders->fd, c->orders);
         attend(a);
         post_stop(&a->post);
     }

@@ -6,6 +6,7 @@
 #define CT_APPS_AGENT_H
 
 #include "elastic/member.h"
+#include "order_input.h"
 #include "train_signals.h"
 
 enum { AGENT_RANKS = 256 };
@@ -21,7 +22,8 @@ struct agent_config {
     /* Where the job may be found now: doors of `c`; NULL: where it was. */
     void (*find)(void *arg, struct member_config *c);
     void *arg;
-    int   orders;        /* a descriptor with lines `signal N`; -1: none */
+    struct order_input *orders; /* of who started it; borrowed; NULL: there
+                                 * are none */
     struct signal_flags signals; /* what they do to ranks */
     int   done, stopped; /* exit statuses of ranks that ended as planned; the
                           * first counts where the job is over */

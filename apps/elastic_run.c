@@ -11,9 +11,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent_output.h"
 #include "base/mem.h"
 #include "elastic/agreement.h"
 #include "elastic/handed.h"
+#include "elastic/places.h"
 #include "elastic/rendezvous.h"
 #include "passed_on.h"
 
@@ -26,6 +28,7 @@ struct running {
     void          *arg;
     int            level; /* of the log of rank 0 */
     char         **program;
+    struct agent_output output; /* of programs */
 };
 
 static void placed(void *arg, const struct elastic_place *p)
@@ -72,6 +75,7 @@ static int become_program(void *arg, const struct member_config *c)
 
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
+    agent_output_give(&r->output);
     signal(SIGPIPE, SIG_DFL);
     passed_on_unblock();
     if (handed_give(c) != CT_OK)
@@ -163,12 +167,21 @@ static enum ct_status describe(char **words, char **out)
     return text.failed ? CT_ENOMEM : CT_OK;
 }
 
+/* Before the agent reads its orders: others are asked where the job is. */
+static bool is_asked_to_end(void *arg)
+{
+    const struct agent_config *a = arg;
+
+    return order_input_asks_for_end(a->orders, &a->signals);
+}
+
 int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                 int iterations, elastic_run_fn run, void *arg)
 {
     struct rendezvous r    = { .door = -1 };
     struct running running = { &r, f->rendezvous, run, arg,
-                               (int)ct_log_level(), f->program };
+                               (int)ct_log_level(), f->program,
+                               { { -1, -1 }, 0 } };
     struct agent_config a  = { .n_ranks = n > 0 ? n : 1,
                                .restarts = f->restarts,
                                .run = f->program ? become_program : run_member,
@@ -176,11 +189,13 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
                                .done = EXIT_DONE,
                                .stopped = EXIT_STOPPED,
                                .hopeless = f->program ? EXIT_DONE
-                                                      : EXIT_INPUT,
-                               .orders = -1 };
-    char *description = NULL;
-    int code          = EXIT_DONE;
-    bool waited       = false;
+                                                      : EXIT_INPUT };
+    struct order_input orders = { .fd = STDIN_FILENO }; /* behind the secret */
+    struct places_patience patience;
+    const bool ordered = f->secret_file && strcmp(f->secret_file, "-") == 0;
+    char *description  = NULL;
+    int code           = EXIT_DONE;
+    bool waited        = false;
     enum ct_status st;
 
     if (f->signals)
@@ -195,12 +210,16 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     CT_TRY_GOTO(read_size(f, a.n_ranks, &a.member.least, &a.member.most), st,
                 out);
     allow_files();
-    CT_TRY_GOTO(rendezvous_open_within(&r, f->rendezvous, f->secret_file,
-                                       f->orphan), st, out);
+    if (ordered && f->program)
+        CT_TRY_GOTO(agent_output_begin(&running.output), st, out);
+    a.orders = ordered ? &orders : NULL;
+    patience = (struct places_patience){ f->orphan,
+                                         ordered ? is_asked_to_end : NULL,
+                                         &a };
+    CT_TRY_GOTO(rendezvous_open_while(&r, f->rendezvous, f->secret_file,
+                                      &patience), st, out);
     CT_TRY_GOTO(describe(f->words, &description), st, out);
     say_where(&r);
-    if (f->secret_file && strcmp(f->secret_file, "-") == 0)
-        a.orders = STDIN_FILENO; /* behind the secret */
     a.founds          = r.founds;
     a.member.agent    = r.agent;
     memcpy(a.member.seeks, r.job, sizeof(a.member.seeks));
@@ -211,15 +230,18 @@ int elastic_run(const struct elastic_flags *f, int n, uint64_t digest,
     st = agent_run(&a, &code, &waited);
     /* A program may end with a status that has another meaning for `launch`:
      * that of a lost agent, of ssh, or of an agent. */
-    if (a.orders >= 0 && waited)
+    if (ordered && waited)
         code = EXIT_ALONE;
-    else if (a.orders >= 0 && (code > 128 || code == EXIT_EARLY ||
+    else if (ordered && (code > 128 || code == EXIT_EARLY ||
                                code == EXIT_ALONE))
         code = EXIT_GAVE_UP;
 out:
     rendezvous_close(&r);
     ct_free(description);
-    if (st != CT_OK)
+    agent_output_end(&running.output);
+    if (st == CT_ESTOP)
+        code = EXIT_STOPPED;
+    else if (st != CT_OK)
         code = command_failed(st);
     return r.is_taken ? EXIT_EARLY : code;
 }

@@ -31,6 +31,11 @@ bool passed_on_take(int number)
     return yes;
 }
 
+bool passed_on_has(int number)
+{
+    return came[number];
+}
+
 void passed_on_note(int number)
 {
     for (int i = 0; i < N_PASSED_ON; i++)

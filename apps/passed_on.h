@@ -16,6 +16,8 @@ extern const int passed_on[N_PASSED_ON];
 void passed_on_catch(void);
 /* Has this one come, or been noted, since this was last asked? */
 bool passed_on_take(int number);
+/* The same, and it is still there for the next who asks. */
+bool passed_on_has(int number);
 /* As if it had come.  One that is not passed on is forgotten. */
 void passed_on_note(int number);
 

@@ -80,8 +80,8 @@ void member_leave(struct elastic_member *m);
  * also in a signal handler. */
 void member_end(struct elastic_member *m);
 /* Training is done: nobody is taken in any more, and its agent starts nobody in
- * its place.  Who waits and agents that have no rank in the job hear of it, too.
- * `finished`: it came to its end and was not stopped. */
+ * its place.  Who waits and agents that have no rank in the job hear of it,
+ * too.  `finished`: it came to its end and was not stopped. */
 void member_done(struct elastic_member *m, bool finished);
 /* Is this member in the job, in which it has had a place, and which goes on as
  * far as it has heard? */

@@ -113,9 +113,10 @@ void places_find_job(struct places *p, const uint8_t *secret,
 
 /* Whoever cannot see whether there is a job begins none beside it: its network
  * may have parted.  It looks again, until that is too long. */
-enum ct_status places_wait(const char *who, double begin, double most)
+enum ct_status places_wait(const char *who, double begin,
+                           const struct places_patience *p)
 {
-    const double waited = ct_now() - begin;
+    const double waited = ct_now() - begin, most = p->most;
 
     if (waited > most)
         return ct_fail(CT_EIO, "--rendezvous: %s may be in the job, and "
@@ -125,5 +126,8 @@ enum ct_status places_wait(const char *who, double begin, double most)
     CT_WARN("%s may be in the job and gives no answer: this process waits, "
             "and begins no other one", who);
     poll(NULL, 0, most < 4 * look_ms / 1e3 ? look_ms / 4 : look_ms);
-    return CT_OK;
+    return places_gives_up(p)
+               ? ct_fail(CT_ESTOP, "this process was asked to end before it "
+                         "knew whether there is a job")
+               : CT_OK;
 }

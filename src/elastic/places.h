@@ -44,9 +44,21 @@ enum places_verdict { PLACES_NO_JOB, PLACES_JOB, PLACES_UNKNOWN };
  * hangs would. */
 void places_find_job(struct places *p, const uint8_t *secret,
                      enum places_verdict *out, const char **who);
+/* For how long one looks. */
+struct places_patience {
+    double most; /* seconds */
+    bool (*gives_up)(void *arg); /* asked now and then; NULL: it does not */
+    void  *arg;
+};
+
+static inline bool places_gives_up(const struct places_patience *p)
+{
+    return p->gives_up && p->gives_up(p->arg);
+}
+
 /* After PLACES_UNKNOWN: waits until it is time to look again.  CT_EIO: more
- * than `most` seconds have passed since `begin`. */
+ * than `most` seconds have passed since `begin`; CT_ESTOP: it was given up. */
 CT_MUST_CHECK enum ct_status places_wait(const char *who, double begin,
-                                         double most);
+                                         const struct places_patience *p);
 
 #endif

@@ -239,7 +239,7 @@ static enum ct_status ask_hosts(const struct rendezvous *r, const char *list,
 }
 
 static enum ct_status look_at_hosts(struct rendezvous *r, const char *list,
-                                    double orphan)
+                                    const struct places_patience *p)
 {
     const double begin = ct_now();
     enum places_verdict found;
@@ -250,7 +250,7 @@ static enum ct_status look_at_hosts(struct rendezvous *r, const char *list,
         r->founds = found == PLACES_NO_JOB;
         if (found != PLACES_UNKNOWN)
             return CT_OK;
-        CT_TRY(places_wait(who, begin, orphan));
+        CT_TRY(places_wait(who, begin, p));
     }
 }
 
@@ -259,9 +259,10 @@ static enum ct_status look_at_hosts(struct rendezvous *r, const char *list,
  * may have the port as its own end: then a call is refused.  Ranks that have no
  * place in a view yet refuse calls, too, but not for longer than `orphan`.
  * Another job that has the same secret answers with another number. */
-static bool may_still_run(const struct rendezvous *r, double orphan)
+static bool may_still_run(const struct rendezvous *r,
+                          const struct places_patience *p)
 {
-    const double end = ct_now() + orphan;
+    const double end = ct_now() + p->most;
     const struct elastic_door door = { ct_loopback_address(),
                                        r->knock[0].port };
     const bool knows_job = member_job_began(r->job) > 0;
@@ -276,7 +277,7 @@ static bool may_still_run(const struct rendezvous *r, double orphan)
         if (state != DOOR_SHUT)
             return state != DOOR_OF_OTHERS;
         poll(NULL, 0, look_ms);
-    } while (ct_now() < end);
+    } while (ct_now() < end && !places_gives_up(p));
     return false;
 }
 
@@ -292,7 +293,7 @@ static bool takes_word(const char **list, const char *word)
  * At the others nobody listens until a rank is in the job: who looks for one
  * need not wait for them. */
 static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
-                                    double orphan)
+                                    const struct places_patience *p)
 {
     const bool joins = takes_word(&list, rendezvous_again);
     const bool again = joins || takes_word(&list, rendezvous_first);
@@ -308,13 +309,16 @@ static enum ct_status open_at_hosts(struct rendezvous *r, const char *list,
         CT_TRY(open_door(r, r->knock[i].port, is_first));
         first = r->door >= 0 && is_first;
     }
-    r->is_taken = again && r->door < 0 && may_still_run(r, orphan);
+    r->is_taken = again && r->door < 0 && may_still_run(r, p);
     if (r->is_taken)
         return ct_fail(CT_EIO, "--rendezvous: port %d of this host is in use: "
                        "ranks of the agent before this one may still run",
                        ntohs(r->knock[0].port));
+    if (places_gives_up(p))
+        return ct_fail(CT_ESTOP, "this process was asked to end before it "
+                       "began");
     if (first)
-        return look_at_hosts(r, list, orphan);
+        return look_at_hosts(r, list, p);
     return r->door >= 0 ? CT_OK : open_door(r, 0, true);
 }
 
@@ -516,7 +520,7 @@ static enum ct_status begin_in_folder(struct rendezvous *r, const char *folder,
 /* Looks for the job, which may take a while, without the lock; of those who
  * find none, one at a time begins it. */
 static enum ct_status meet_in_folder(struct rendezvous *r, const char *folder,
-                                     int lock, double orphan)
+                                     int lock, const struct places_patience *p)
 {
     const double begin = ct_now();
     struct places seen;
@@ -539,7 +543,7 @@ static enum ct_status meet_in_folder(struct rendezvous *r, const char *folder,
             return CT_OK;
         }
         if (found == PLACES_UNKNOWN) {
-            CT_TRY(places_wait(who, begin, orphan));
+            CT_TRY(places_wait(who, begin, p));
             continue;
         }
         if (flock(lock, LOCK_EX) != 0)
@@ -552,7 +556,7 @@ static enum ct_status meet_in_folder(struct rendezvous *r, const char *folder,
 }
 
 static enum ct_status open_in_folder(struct rendezvous *r, const char *folder,
-                                     double orphan)
+                                     const struct places_patience *p)
 {
     struct ct_text lock = { 0 };
     enum ct_status st;
@@ -566,7 +570,7 @@ static enum ct_status open_in_folder(struct rendezvous *r, const char *folder,
     if (fd < 0)
         return ct_fail(CT_EIO, "--rendezvous: cannot open %s/lock: %s", folder,
                        strerror(errno));
-    st = meet_in_folder(r, folder, fd, orphan);
+    st = meet_in_folder(r, folder, fd, p);
     close(fd); /* and its lock */
     return st;
 }
@@ -628,16 +632,25 @@ static enum ct_status rendezvous_init(struct rendezvous *r, const char *where,
     return find_secret(r, folder, secret_file, make);
 }
 
-enum ct_status rendezvous_open_within(struct rendezvous *r, const char *where,
-                                      const char *secret_file, double orphan)
+enum ct_status rendezvous_open_while(struct rendezvous *r, const char *where,
+                                     const char *secret_file,
+                                     const struct places_patience *p)
 {
     CT_TRY(rendezvous_init(r, where, secret_file, true));
     if (folder_of(where))
-        return open_in_folder(r, folder_of(where), orphan);
+        return open_in_folder(r, folder_of(where), p);
     if (where && where[0])
-        return open_at_hosts(r, where, orphan);
+        return open_at_hosts(r, where, p);
     r->founds = true;
     return open_door(r, 0, true);
+}
+
+enum ct_status rendezvous_open_within(struct rendezvous *r, const char *where,
+                                      const char *secret_file, double orphan)
+{
+    const struct places_patience p = { .most = orphan };
+
+    return rendezvous_open_while(r, where, secret_file, &p);
 }
 
 enum ct_status rendezvous_open(struct rendezvous *r, const char *where,

@@ -22,6 +22,7 @@
 #include "elastic/member.h"
 
 struct elastic_roll;
+struct places_patience;
 
 struct rendezvous {
     uint8_t             secret[SEAL_SECRET_BYTES];
@@ -46,8 +47,12 @@ struct rendezvous {
 
 extern const char rendezvous_again[], rendezvous_first[];
 
-/* `where` and `secret_file` may be NULL. Waits at most `orphan` seconds to find
- * out whether there is a job. */
+/* `where` and `secret_file` may be NULL.  Waits so long at most to find out
+ * whether there is a job. */
+CT_MUST_CHECK enum ct_status rendezvous_open_while(
+    struct rendezvous *r, const char *where, const char *secret_file,
+    const struct places_patience *p);
+/* The same for `orphan` seconds. */
 CT_MUST_CHECK enum ct_status rendezvous_open_within(struct rendezvous *r,
                                                     const char *where,
                                                     const char *secret_file,
