@@ -16,8 +16,9 @@
 #include "proto/edit.h"
 #include "solver/state.h"
 
-/* Most values of an array, and bytes of a message without its arrays. */
-static const uint64_t most_values = UINT64_C(1) << 40,
+/* Most arrays, values of one, and bytes of a message without its arrays. */
+static const uint64_t most_arrays = UINT64_C(1) << 20,
+                      most_values = UINT64_C(1) << 40,
                       most_head   = UINT64_C(1) << 31;
 
 /* Broadcasts in parts of 64 MB. */
@@ -109,6 +110,9 @@ static enum ct_status share_blobs(struct ct_exchange *x,
     uint64_t count = *n;
 
     CT_TRY(x->job->broadcast(x, &count, sizeof(count)));
+    if (count > most_arrays)
+        return ct_fail(CT_EPARSE, "rank 0's snapshot has %" PRIu64 " arrays",
+                       count);
     for (uint64_t i = 0; i < count; i++) {
         Caffe__BlobProto *b = x->facts.rank == 0 ? (*list)[i] : NULL;
         enum ct_status st   = share_blob(x, &b);

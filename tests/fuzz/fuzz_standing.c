@@ -54,7 +54,14 @@ static enum ct_status spread(struct ct_exchange *x, void *data, size_t bytes)
     return CT_OK;
 }
 
-/* An array of more values than any here would ask for memory alone. */
+/* More arrays or values than any here would ask for time and memory alone, but
+ * for those that are too many for all. */
+static void limit(uint64_t *count)
+{
+    if (*count < UINT64_C(1) << 42)
+        *count &= 0xff;
+}
+
 static enum ct_status broadcast(struct ct_exchange *x, void *data,
                                 size_t bytes)
 {
@@ -62,10 +69,12 @@ static enum ct_status broadcast(struct ct_exchange *x, void *data,
 
     (void)x;
     lay_over(data, bytes);
-    if (bytes == sizeof(*count) || bytes == (2 + CT_MAX_AXES) * sizeof(*count))
-        for (int i = 0; i < (bytes > sizeof(*count) ? 2 : 1); i++)
-            if (count[i] < UINT64_C(1) << 42)
-                count[i] &= 0xffff;
+    if (bytes == sizeof(*count)) {
+        limit(count);
+    } else if (bytes == (2 + CT_MAX_AXES) * sizeof(*count)) {
+        limit(count);
+        limit(count + 1);
+    }
     return CT_OK;
 }
 
