@@ -49,8 +49,8 @@ void ct_spare_destroy(struct ct_spare *s); /* takes NULL */
  * the ranks of some host cannot share memory.  Takes c->spare. */
 CT_MUST_CHECK enum ct_status ct_window_create(struct ct_comm *c, size_t bytes,
                                               struct ct_window **out);
-/* This rank will write (or read) all of these bytes: finds their memory at once,
- * not page by page, and in large pages, if the system can make them. */
+/* This rank will write (or read) all of these bytes: finds their memory at
+ * once, not page by page, and in large pages, if the system can make them. */
 void ct_window_reach(struct ct_window *w, const void *at, size_t bytes,
                      bool writes);
 /* Takes NULL. Peers that still wait for this rank fail. */

@@ -126,7 +126,7 @@ TEST(pages, what_lies_outside_stays_as_it_is)
 struct writer {
     _Atomic uint32_t *at;
     atomic_bool       end;
-    uint32_t          n; /* how often it has added 1 to the first of each page */
+    uint32_t          n; /* times that it has added 1 in each page */
 };
 
 static void *write_on(void *arg)
