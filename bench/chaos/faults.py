@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-MOST_RANKS = 8
+MOST_RANKS, BALANCE_S = 8, 5
 # What ends processes of a host that goes on.
 ENDS = ("kill", "coordinator", "agent", "leave")
 
@@ -251,6 +251,14 @@ def end_all(pids):
             pass
 
 
+def balance(job):
+    """Somebody comes where there are the fewest, so that a host may be lost
+    some time: half of all ranks may be on each of two."""
+    if time.monotonic() > job.balanced + BALANCE_S:
+        job.balanced = time.monotonic()
+        job.start(1, min(job.hosts, key=lambda h: len(job.ranks_of(h))))
+
+
 def host(job):
     """A host is lost with all that runs there; the others only hear no more of
     it.  More than half of all have to be elsewhere: they wait for the others
@@ -261,6 +269,7 @@ def host(job):
         if holders & set(lost) and len(lost) < len(holders - set(lost)):
             may.append((name, lost))
     if not may:
+        balance(job)
         return None
     name, lost = job.random.choice(may)
     comes_back = job.random.random() < 0.7

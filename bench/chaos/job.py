@@ -169,6 +169,7 @@ class Job:
         # Iterations that a loss may cost: of local steps, those since a mean.
         self.most_again = 4 if mode == "local" else 1
         self.n_reloadings, self.written, self.again = 0, 0, 0
+        self.balanced = time.monotonic() # when somebody last came for that
 
     def start(self, n, host=None):
         command = [self.got["program"], "train",

@@ -41,6 +41,7 @@ class Seen(threading.Thread):
         self.peak, self.looks = -1, collections.deque(maxlen=5000)
         self.views, self.n_read, self.again = [], 0, set()
         self.fell, self.error = "", None
+        self.stops = False # the job was asked to
         self.over = threading.Event()
         self.lock = threading.Lock()
 
@@ -111,6 +112,12 @@ class Seen(threading.Thread):
         self.n_read += len(whole)
         for found in VIEW.finditer(whole.decode(errors="replace")):
             when, line, number, ranks, base = found.groups()
+            # An agent that was just being started lost the request, and begins
+            # a job after the end of this one.
+            if self.stops and number == "1":
+                self.over.set()
+            if self.over.is_set():
+                return
             when = turns.when(when)
             self.add(View(when, line, int(number), int(ranks),
                           None if base is None else int(base),

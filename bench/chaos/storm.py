@@ -217,11 +217,13 @@ class Storm:
             if now - struck_at > STRAY_S:
                 self.plan = ["kill" if self.hits[k] and k != "coordinator"
                              else k for k in self.plan]
-            self.keep_up()
+            if self.plan:
+                self.keep_up()
         if self.plan:
             raise RuntimeError("it ended by itself")
         self.await_next(self.seen.look(), time.monotonic())
         self.seen.check()
+        self.seen.stops = True
         n = job.stop()
         self.seen.check()
         lacks = faults.missed(self.kinds, self.hits)
