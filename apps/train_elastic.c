@@ -190,6 +190,8 @@ int train_elastic(struct train_job *j)
     if (st == CT_OK && f->explain)
         return explain_elastic(j);
     if (st == CT_OK)
+        st = dist_check_elastic(j->param->distributed);
+    if (st == CT_OK)
         st = take_net(j->param);
     if (st == CT_OK)
         st = digest_of(f, j->param, &digest);

@@ -75,6 +75,14 @@ void dist_last(struct ct_exchange *x, int iter)
 
 /* ---- Places. */
 
+enum ct_status dist_check_elastic(const Caffe__DistributedParameter *o)
+{
+    const struct dist_facts one = { .size = 1, .n_hosts = 1, .elastic = true };
+    struct dist_plan p;
+
+    return dist_resolve(o, &one, &p);
+}
+
 int dist_most_ranks(const Caffe__DistributedParameter *o)
 {
     return o && o->canonical && o->parts > 0 ? o->parts : 0;

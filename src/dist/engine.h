@@ -237,6 +237,9 @@ CT_MUST_CHECK enum ct_status dist_mark(struct ct_exchange *x);
 CT_MUST_CHECK enum ct_status dist_hold(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_commit(struct ct_exchange *x, int iter);
 void dist_last(struct ct_exchange *x, int iter);
+/* Do these options go together, for any number of ranks? */
+CT_MUST_CHECK enum ct_status dist_check_elastic(
+    const Caffe__DistributedParameter *o);
 /* The most ranks that can train with these options, which may be NULL; 0: any
  * number. */
 int dist_most_ranks(const Caffe__DistributedParameter *o);
