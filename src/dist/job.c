@@ -87,7 +87,8 @@ static const struct ct_job_ops job_ops = {
     .next_view  = dist_next_view,
     .enter_view = dist_enter_view,
     .check      = dist_check_view,
-    .step_back  = dist_step_back,
+    .fit        = dist_fit,
+    .goes_on    = dist_goes_on,
     .expects    = dist_expects,
 };
 

@@ -8,7 +8,6 @@
 #include "cortado/log.h"
 #include "elastic/bytes.h"
 #include "elastic/member_inner.h"
-#include "elastic/newcomers.h"
 
 /* Views that follow each other without a member lost or won and without an
  * iteration done: then whoever asks for the next one has to go.  From one to
@@ -19,13 +18,10 @@ static const double least_pause = 0.01, most_pause = 1;
 static const double vain_seconds = 60;
 /* Time in which the job can call a process that another job has refused. */
 static const double call_seconds = 2;
-/* Time in which a process that does not fit finds that out by itself; views of
- * the same members after which it is the one that stays of several. */
+/* Time in which one process too many ends, before the others end the view. */
 static const double newcomer_seconds = 1;
-enum { MOST_TRIES = 3 };
 
-/* Taken for lost by the others, or apart from those who came with it: it comes
- * back as somebody new. */
+/* Taken for lost by the others: it comes back as somebody new. */
 static void come_back(struct elastic_member *m)
 {
     seal_draw(&m->a.me, sizeof(m->a.me));
@@ -40,13 +36,8 @@ static void come_back(struct elastic_member *m)
     post_rename(&m->post, m->a.me);
     member_knock(m);
     m->next_retry = 0;
-    if (m->steps_back)
-        CT_WARN("Ranks that came together cannot all train: this process joins "
-                "again, apart from the others");
-    else
-        CT_WARN("This process stood still, and the others went on without it: "
-                "it joins again");
-    m->steps_back = false;
+    CT_WARN("This process stood still, and the others went on without it: it "
+            "joins again");
 }
 
 /* Where gradients go: every member's card is there. */
@@ -108,8 +99,8 @@ static void give(struct elastic_member *m, struct elastic_place *out)
     m->n_vain   = is_in_vain(m) ? m->n_vain + 1 : 0;
     m->given_at = ct_now();
     m->given    = *v;
-    m->over     = m->hangs = m->steps_back = false;
-    if (!member_leaves(m)) /* it stepped back in the view before */
+    m->over     = m->hangs = false;
+    if (!member_leaves(m)) /* it was found to hang in the view before */
         m->a.leaves = m->a.peer[m->a.rank].leaves = false;
     m->hint     = (struct elastic_hint){ .number = 0 };
     atomic_store(&m->hinted, false);
@@ -554,9 +545,9 @@ enum ct_status member_limit_size(int limit, int least, int *most)
     if (limit <= 0)
         return CT_OK;
     if (least > limit)
-        return ct_fail(CT_EINVAL, "no more than %d ranks can train, as many as "
-                       "there are micro-batches (--parts), and --elastic asks "
-                       "for %d at least", limit, least);
+        return ct_fail(CT_EINVAL, "no more than %d ranks can train with this "
+                       "batch and these options, and --elastic asks for %d at "
+                       "least", limit, least);
     *most = *most < limit ? *most : limit;
     return CT_OK;
 }
@@ -614,18 +605,24 @@ static void heeds(void *arg, bool hints)
     post_wake(&m->post);
 }
 
-static bool step_back(void *arg)
+/* No iteration was done in the view that it was given last. */
+static bool nothing_done(const struct elastic_member *m)
+{
+    const struct elastic_view *v = &m->a.own.view;
+    const int done = v->number == m->given.number ? m->a.ready : v->base;
+
+    return done <= m->given.base;
+}
+
+static bool others_came(void *arg)
 {
     struct elastic_member *m = arg;
     const double end         = ct_now() + newcomer_seconds;
     bool yes;
 
     pthread_mutex_lock(&m->lock);
-    yes = newcomers_step_back(&m->a, &m->given) &&
-          (m->a.leaves || m->n_vain < MOST_TRIES);
-    m->steps_back = yes && m->a.leaves;
-    if (m->steps_back)
-        member_settle(m);
+    yes = m->given.n_full > 0 && m->given.n_full < m->given.n &&
+          rank_in(&m->given, m->a.me) != m->given.n - 1 && nothing_done(m);
     while (yes && stands(m) && ct_now() < end)
         await_change(m);
     pthread_mutex_unlock(&m->lock);
@@ -636,5 +633,6 @@ struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
                                         ready, who, id, last, follow, expects,
-                                        prepared, heeds, step_back };
+                                        prepared, heeds,
+                                        others_came };
 }

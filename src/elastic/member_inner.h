@@ -90,7 +90,6 @@ struct elastic_member {
     bool                     asking;     /* it waits for a view */
     bool                     through;    /* it asks for none any more */
     bool                     hangs;      /* it was found to */
-    bool                     steps_back; /* it leaves, and comes back */
     const struct ct_pulse   *pulse; /* of training; NULL: not known; borrowed */
     double                   over_since; /* its view is over, or it last gave
                                           * a sign since */

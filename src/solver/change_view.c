@@ -423,6 +423,8 @@ static bool comes_back(const struct ct_solver *s)
 
 enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
 {
+    struct ct_exchange *x = s->options.exchange;
+
     if (!is_new) { /* as one does that is made */
         CT_TRY(rebuild_nets(s));
         CT_TRY(solver_commits(s) ? solver_find_shared(s)
@@ -432,14 +434,15 @@ enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
     }
     if (!solver_commits(s) || !s->peers.shared.array[0])
         CT_TRY(solver_leave_shared(s));
-    if (!s->options.exchange->facts.serves)
+    CT_TRY(x->job->fit(x, s->options.device));
+    if (!x->facts.serves)
         CT_TRY(share_state(s));
     s->standing.has_come = is_new || comes_back(s);
     CT_TRY(solver_enter_shared(s));
-    s->peers.alike = !s->options.exchange->facts.serves;
+    s->peers.alike = !x->facts.serves;
     /* Parameters that are not learned come with the net.  Where nobody has
      * trained any, those that it was made with will do. */
-    s->standing.half &= s->options.exchange->facts.n_full > 0;
+    s->standing.half &= x->facts.n_full > 0;
     s->standing.between = false;
     if (solver_commits(s))
         CT_TRY(solver_engage(s)); /* it has them now */

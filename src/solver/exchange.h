@@ -262,7 +262,6 @@ struct ct_next_view {
     bool full; /* this rank has their result; otherwise it receives
                 * everything */
     bool lost; /* no rank has it: the caller restarts from a snapshot */
-    bool grows; /* others without it come with this view */
 };
 
 /* The probable facts of this rank in the next view. */
@@ -343,9 +342,14 @@ struct ct_job_ops {
     /* With `commits`, at any time: CT_ECOMM if the view has ended, so the
      * iteration is useless. */
     enum ct_status (*check)(struct ct_exchange *x);
-    /* With `commits`, on a rank that has come with this view, and cannot train
-     * in it: next_view gives another one. */
-    bool (*step_back)(struct ct_exchange *x);
+    /* In an elastic job, before a view's ranks share what they have: whether
+     * they fit together.  CT_ECOMM: another one does not, and ends. */
+    enum ct_status (*fit)(struct ct_exchange *x,
+                          const struct ct_device *device);
+    /* With `commits`, on a rank that cannot train in its view, for reason `st`:
+     * is that because of another one, which ends?  Then next_view gives another
+     * view. */
+    bool (*goes_on)(struct ct_exchange *x, enum ct_status st);
     /* With `commits`, before an iteration: a hint about the next view; false:
      * no hint that was not returned before. */
     bool (*expects)(struct ct_exchange *x, struct ct_expected *out);

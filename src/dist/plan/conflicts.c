@@ -107,6 +107,11 @@ static bool shares(const struct wish *w)
     return w->p->shares != CT_SHARES_EVEN;
 }
 
+static bool given(const struct wish *w)
+{
+    return w->p->shares == CT_SHARES_GIVEN;
+}
+
 static bool speed(const struct wish *w)
 {
     return w->p->shares == CT_SHARES_SPEED;
@@ -221,6 +226,10 @@ static const struct rule {
       root, own_servers, CT_EINVAL },
     { { "--shares", "--sync=local", "it divides the batches of ranks in "
         "step", NULL }, shares, local, CT_EINVAL },
+    { { "--shares with weights", "--elastic", "weights are of ranks, which "
+        "pass to other processes when some come or go",
+        "use --shares=speed" },
+      given, elastic, CT_EINVAL },
     { { "--shares=speed", "--data=root", "it needs data to measure with on "
         "every rank", "use --data=shared, or give weights" }, speed, root,
       CT_EINVAL },
