@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/pulse.h"
 #include "comm/transport/tcp.h"
 #include "cortado/log.h"
 #include "elastic/bytes.h"
@@ -11,11 +12,15 @@
 
 /* Views that follow each other without a member lost or won and without an
  * iteration done: then whoever asks for the next one has to go.  From one to
- * the next it waits for twice as long, so that this takes five seconds. */
+ * the next it waits for twice as long, so that this takes five seconds where
+ * views end at once. */
 enum { MOST_VAIN = 12 };
 static const double least_pause = 0.01, most_pause = 1;
 /* Views that are longer than this, or than --orphan, are not in vain. */
 static const double vain_seconds = 60;
+/* Who came and gets no parameters goes when nothing has moved for so long: over
+ * several views, or in the only one so far. */
+static const double supply_seconds = 5, first_supply_seconds = 20;
 /* Time in which the job can call a process that another job has refused. */
 static const double call_seconds = 2;
 /* Time in which one process too many ends, before the others end the view. */
@@ -60,17 +65,38 @@ static int rank_in(const struct elastic_view *v, uint64_t id)
     return r < v->n ? r : -1;
 }
 
-/* The same members are where they were, and have not been at it for long. */
-static bool is_in_vain(const struct elastic_member *m)
+/* The same members are where they were. */
+static bool is_same(const struct elastic_member *m)
 {
     const struct elastic_view *v = &m->a.own.view, *w = &m->given;
-    const double most            = m->config.orphan > vain_seconds
-                                       ? m->config.orphan
-                                       : vain_seconds;
 
     return v->base == w->base && v->n == w->n && v->n_full == w->n_full &&
-           memcmp(v->id, w->id, (size_t)v->n * sizeof(v->id[0])) == 0 &&
-           ct_now() - m->given_at < most;
+           memcmp(v->id, w->id, (size_t)v->n * sizeof(v->id[0])) == 0;
+}
+
+static void count_vain(struct elastic_member *m, double now)
+{
+    const double most = m->config.orphan > vain_seconds ? m->config.orphan
+                                                        : vain_seconds;
+    const bool same   = is_same(m);
+
+    m->n_vain   = same && now - m->given_at < most ? m->n_vain + 1 : 0;
+    m->given_at = now;
+    if (!same) {
+        m->moved  = now;
+        m->n_done = 0;
+    }
+}
+
+/* Each view begins its supply anew: only what none before it came to counts. */
+void member_see_supply(struct elastic_member *m, double now)
+{
+    const unsigned n = m->pulse ? atomic_load(&m->pulse->sequence) : 0;
+
+    if (n <= m->n_done)
+        return;
+    m->n_done = n;
+    m->moved  = now;
 }
 
 /* What it keeps when it begins anew. */
@@ -96,8 +122,7 @@ static void give(struct elastic_member *m, struct elastic_place *out)
     member_tell_view(m, out, line, sizeof(line));
     if (m->a.rank == 0)
         CT_INFO("%s", line);
-    m->n_vain   = is_in_vain(m) ? m->n_vain + 1 : 0;
-    m->given_at = ct_now();
+    count_vain(m, ct_now());
     m->given    = *v;
     m->over     = m->hangs = false;
     if (!member_leaves(m)) /* it was found to hang in the view before */
@@ -223,20 +248,31 @@ static void tell_cannot(struct elastic_member *m, const char *why)
     member_note_cannot(m, m->a.me, why);
 }
 
+/* Who came with this view has no parameters yet, and nothing has moved for
+ * long.  How many views there were does not matter: one may take long. */
+static bool gets_nothing(const struct elastic_member *m)
+{
+    return m->a.ready == ELASTIC_NOTHING &&
+           ct_now() - m->moved >
+               (m->n_vain > 0 ? supply_seconds : first_supply_seconds);
+}
+
 /* After views in vain.  Who came and has no parameters yet goes first, whoever
- * asked for the next view: its peers may see it fail before it does.  Then
- * whoever asks, the last ranks first and one at a time, so that not all of them
- * go at once.  The only one that has the parameters stays. */
+ * gave the view up: its peers may see it fail before it does.  Then whoever
+ * asks, the last ranks first and one at a time, so that not all of them go at
+ * once.  The only one that has the parameters stays. */
 static bool has_to_go(const struct elastic_member *m, bool asks)
 {
     const struct elastic_view *v = &m->given;
     const int rank               = rank_in(v, m->a.me);
     const int behind             = v->n - 1 - rank;
 
-    if (rank < 0 || m->n_vain < MOST_VAIN)
+    if (rank < 0)
         return false;
     if (v->n_full > 0 && rank >= v->n_full)
-        return true;
+        return (asks || m->cannot[0]) && gets_nothing(m);
+    if (m->n_vain < MOST_VAIN)
+        return false;
     if (!asks || (v->n > 1 && v->n_full == 1))
         return false;
     return m->n_vain >= MOST_VAIN + (behind < 8 ? behind : 8);
@@ -246,9 +282,9 @@ static enum ct_status leave_for_good(const struct elastic_member *m,
                                      const char *why)
 {
     return ct_fail(CT_EIO, "rank %d of %d cannot go on at iteration %d, after "
-                   "%d views in which nothing was done, and leaves the job: %s",
-                   rank_in(&m->given, m->a.me), m->given.n,
-                   m->given.base < 0 ? 0 : m->given.base, m->n_vain, why);
+                   "%d view(s) in which nothing was done, and leaves the job: "
+                   "%s", rank_in(&m->given, m->a.me), m->given.n,
+                   m->given.base < 0 ? 0 : m->given.base, m->n_vain + 1, why);
 }
 
 /* This member ends its view, unless that happens while it still waits. */
