@@ -125,8 +125,6 @@ static void give(struct elastic_member *m, struct elastic_place *out)
     count_vain(m, ct_now());
     m->given    = *v;
     m->over     = m->hangs = false;
-    if (!member_leaves(m)) /* it was found to hang in the view before */
-        m->a.leaves = m->a.peer[m->a.rank].leaves = false;
     m->hint     = (struct elastic_hint){ .number = 0 };
     atomic_store(&m->hinted, false);
 }
@@ -317,6 +315,8 @@ static enum ct_status next(void *arg, struct elastic_place *out)
     snprintf(why, sizeof(why), "%s", ct_last_error());
     pthread_mutex_lock(&m->lock);
     m->asking = true;
+    if (!member_leaves(m)) /* it was found to hang, and does not any more */
+        m->a.leaves = false;
     if (has_to_go(m, false))
         st = leave_for_good(m, why);
     else if (stands(m))

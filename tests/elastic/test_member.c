@@ -410,6 +410,71 @@ TEST(member, one_whose_training_hung_is_left_out_and_comes_back)
     stop_following(&h.f);
 }
 
+static void *ask(void *arg)
+{
+    const struct elastic_membership *by = member_asks(arg);
+    struct elastic_place p;
+
+    return by->next(by->arg, &p) == CT_OK ? arg : NULL;
+}
+
+static bool wants_out(struct elastic_member *m, bool *asks)
+{
+    bool yes;
+
+    pthread_mutex_lock(&m->lock);
+    yes   = m->a.leaves;
+    *asks = m->asking;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
+}
+
+/* Its training was found to hang, and asks for a place after all: from then on
+ * it does not ask to be left out of any view. */
+TEST(member, one_whose_training_hung_stays_once_it_asks)
+{
+    uint16_t port     = 0;
+    struct follower f = { .m = NULL };
+    const struct elastic_membership *by;
+    struct elastic_place p = { 0 };
+    struct elastic_member *m;
+    pthread_t thread;
+    void *well;
+    bool asks;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    m  = make_of(&port, true, 2);
+    by = member_asks(m);
+    ASSERT_OK(by->next(by->arg, &p));
+    f.m = make_of(&port, false, 2);
+    pthread_mutex_init(&f.lock, NULL);
+    pthread_create(&f.thread, NULL, follow, &f);
+    ASSERT_OK(member_begin(m, 0));
+    ASSERT_OK(by->next(by->arg, &p));
+    ASSERT_INT(2, p.size);
+    while (place_of(&f).size != 2)
+        nap();
+    pthread_mutex_lock(&m->lock);
+    elastic_leave(&m->a); /* as mind_training() does */
+    pthread_mutex_unlock(&m->lock);
+    stop_following(&f); /* so there is no place for one */
+    ASSERT(wants_out(m, &asks));
+    pthread_create(&thread, NULL, ask, m);
+    do {
+        nap();
+        (void)wants_out(m, &asks);
+    } while (!asks);
+    ASSERT(!wants_out(m, &asks));
+    f = (struct follower){ .m = make_of(&port, false, 2) };
+    pthread_mutex_init(&f.lock, NULL);
+    pthread_create(&f.thread, NULL, follow, &f);
+    pthread_join(thread, &well);
+    ASSERT(well);
+    stop_following(&f);
+    member_destroy(m);
+}
+
 /* A long test, or a snapshot: others give views up that it has not come to, and
  * it stays for as long as its training moves. */
 TEST(member, one_that_is_at_work_stays)
