@@ -150,8 +150,11 @@ struct ct_exchange_facts {
     bool     apart;         /* with `commits`: ranks have different weights
                              * between two meetings, and an iteration counts
                              * only after the next meeting; see job->counts */
-    int      n_full;        /* ranks 0 to n_full - 1 have the parameters, the
-                             * others receive them; 0: only rank 0 has them */
+    int      n_full;        /* ranks 0 to n_full - 1 have the parameters of the
+                             * job so far; 0: no rank has them */
+    int      n_have;        /* ranks 0 to n_have - 1 give the others what they
+                             * have: n_full, or rank 0 if no rank has more than
+                             * what all begin with */
     int64_t  job;           /* number of the elastic job; 0: it is none */
     bool     keeps_history; /* the exchange changes the solver's histories */
     bool     holds_back;    /* parts of some gradients are held back; see struct
@@ -181,7 +184,6 @@ struct ct_trainer {
     /* Samples per pass of every rank; NULL: equal on all ranks.  Losses are
      * weighted by them. */
     const int64_t *batches;
-    bool     alike; /* all ranks have the same parameters already */
 };
 
 /* Result of attach. */
@@ -308,7 +310,7 @@ struct ct_job_ops {
                                 size_t bytes);
     /* Rank 0's bytes on every rank that trains. */
     enum ct_status (*spread)(struct ct_exchange *x, void *data, size_t bytes);
-    /* Ranks that have the parameters (facts.n_full; 0: rank 0) give the others
+    /* Ranks that have the parameters (facts.n_have) give the others
      * these bytes, of which they have the same. */
     enum ct_status (*supply)(struct ct_exchange *x, void *data, size_t bytes);
     /* Passes the bytes of every rank, in rank order, to `take` on rank 0.  All

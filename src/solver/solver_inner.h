@@ -202,8 +202,6 @@ struct solver_peers {
                                             * in this view or the one before */
     struct ct_mirror       *mirror;   /* owned; NULL: net in CPU memory */
     struct solver_remote   *remote;   /* owned; NULL: no server here updates */
-    bool                    alike;    /* all ranks of this view have the same
-                                       * parameters */
     bool                    exchanged; /* gradients were sent to peers */
     bool                    after_backward; /* gradients leave in one go, after
                                              * backward */
